@@ -1,0 +1,37 @@
+# Compilers, warnings, sanitizers, ccache and the linker, for every target of the tree.
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  # base_dir and nohashdir let the build folders of one checkout share their objects.
+  set(_launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE_PROGRAM})
+  set(CMAKE_C_COMPILER_LAUNCHER ${_launcher})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${_launcher})
+endif()
+
+find_program(MOLD_PROGRAM mold)
+if(MOLD_PROGRAM)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1")
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
+add_link_options(-Wl,--as-needed)
+
+# Applied by ampd_library and ampd_test to our own sources only, never to generated code.
+add_library(ampd_warnings INTERFACE)
+target_compile_options(ampd_warnings INTERFACE -Wall -Wextra -Werror -Wno-missing-field-initializers)
+target_include_directories(ampd_warnings INTERFACE "${CMAKE_SOURCE_DIR}")
+
+if(AMPD_SANITIZER STREQUAL "asan")
+  # vptr checks need run-time type information of libraries that are not instrumented.
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize=vptr -fno-omit-frame-pointer -O1)
+  add_link_options(-fsanitize=address,undefined)
+  add_compile_definitions(GRPC_ASAN_SUPPRESSED)
+elseif(AMPD_SANITIZER STREQUAL "tsan")
+  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer -O1)
+  add_link_options(-fsanitize=thread)
+  add_compile_definitions(GRPC_TSAN_SUPPRESSED)
+elseif(AMPD_SANITIZER)
+  message(FATAL_ERROR "AMPD_SANITIZER is '${AMPD_SANITIZER}'; it may be asan, tsan or empty")
+endif()

@@ -1,0 +1,28 @@
+# Everything the tree takes from outside, found once. scripts/setup installs all of it.
+
+find_package(Threads REQUIRED)
+find_package(absl REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(gRPC CONFIG REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(fmt REQUIRED)
+find_package(SQLite3 REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(OpenSSL REQUIRED)
+find_package(prometheus-cpp CONFIG REQUIRED)
+find_package(yaml-cpp CONFIG REQUIRED)
+find_library(ZSTD_LIBRARY zstd REQUIRED)
+find_library(ISAL_LIBRARY isal REQUIRED)
+find_path(CLI11_INCLUDE CLI/CLI.hpp REQUIRED)
+find_path(NLOHMANN_INCLUDE nlohmann/json.hpp REQUIRED)
+find_program(GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
+
+if(AMPD_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+  find_path(RAPIDCHECK_INCLUDE rapidcheck.h REQUIRED)
+  find_library(RAPIDCHECK_LIBRARY rapidcheck REQUIRED)
+endif()
+
+if(AMPD_WITH_TORCH)
+  find_package(TorchWheel REQUIRED)
+endif()

@@ -1,0 +1,32 @@
+# Finds LibTorch inside the unpacked wheel at TORCH_WHEEL_ROOT, and nowhere else: a distribution's older LibTorch must
+# never be picked up. Defines torchw::headers, torchw::c10, torchw::cpu.
+#
+# TorchConfig.cmake of the wheel is not used: it demands a CUDA toolkit, rewrites global CUDA flags and injects a dummy
+# protobuf target.
+
+include(FindPackageHandleStandardArgs)
+
+find_path(TorchWheel_INCLUDE ATen/ATen.h PATHS "${TORCH_WHEEL_ROOT}/include" NO_DEFAULT_PATH)
+foreach(_library c10 torch_cpu)
+  find_library(TorchWheel_${_library} ${_library} PATHS "${TORCH_WHEEL_ROOT}/lib" NO_DEFAULT_PATH)
+endforeach()
+
+find_package_handle_standard_args(
+  TorchWheel
+  REQUIRED_VARS TorchWheel_INCLUDE TorchWheel_c10 TorchWheel_torch_cpu
+  REASON_FAILURE_MESSAGE "no torch wheel at ${TORCH_WHEEL_ROOT}: run scripts/setup or configure with -DAMPD_WITH_TORCH=OFF")
+
+if(TorchWheel_FOUND AND NOT TARGET torchw::cpu)
+  add_library(torchw::headers INTERFACE IMPORTED)
+  # -idirafter: the wheel ships its own google/protobuf and fmt headers, which must not shadow the system's.
+  target_compile_options(torchw::headers INTERFACE
+    "SHELL:-idirafter ${TorchWheel_INCLUDE}" "SHELL:-idirafter ${TorchWheel_INCLUDE}/torch/csrc/api/include")
+  target_compile_definitions(torchw::headers INTERFACE USE_DISTRIBUTED USE_C10D_GLOO USE_RPC)
+
+  add_library(torchw::c10 SHARED IMPORTED)
+  set_target_properties(torchw::c10 PROPERTIES IMPORTED_LOCATION "${TorchWheel_c10}")
+  add_library(torchw::cpu SHARED IMPORTED)
+  set_target_properties(torchw::cpu PROPERTIES IMPORTED_LOCATION "${TorchWheel_torch_cpu}")
+  target_link_libraries(torchw::cpu INTERFACE torchw::headers torchw::c10)
+  target_link_options(torchw::cpu INTERFACE "LINKER:--allow-shlib-undefined")
+endif()
