@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace ampd {
+
+// A queue between threads that holds at most `capacity` items. When it is full, TryPush refuses and Push waits: the
+// caller chooses. After Close nothing more goes in, and what is inside can still be taken. Thread-safe.
+template <typename T>
+class BoundedQueue {
+ public:
+  // REQUIRES: capacity >= 1.
+  explicit BoundedQueue(size_t capacity) : capacity_(capacity) {}
+
+  // False when the queue is full or closed.
+  bool TryPush(T item) { return Push(std::move(item), absl::ZeroDuration()); }
+
+  // Waits up to `timeout` for room. False when there was none, or the queue is closed.
+  bool Push(T item, absl::Duration timeout = absl::InfiniteDuration()) {
+    absl::MutexLock lock(&mutex_);
+    mutex_.AwaitWithTimeout(absl::Condition(this, &BoundedQueue::HasRoomOrClosed), timeout);
+    if (closed_ || items_.size() >= capacity_) {
+      return false;
+    }
+    items_.push_back(std::move(item));
+    return true;
+  }
+
+  // Waits up to `timeout` for an item. Nothing on a timeout, or when the queue is closed and empty.
+  std::optional<T> Pop(absl::Duration timeout = absl::InfiniteDuration()) {
+    absl::MutexLock lock(&mutex_);
+    mutex_.AwaitWithTimeout(absl::Condition(this, &BoundedQueue::HasItemOrClosed), timeout);
+    if (items_.empty()) {
+      return std::nullopt;
+    }
+    T item = std::move(items_.front());
+    items_.pop_front();
+    return item;
+  }
+
+  void Close() {
+    absl::MutexLock lock(&mutex_);
+    closed_ = true;
+  }
+
+  bool closed() const {
+    absl::MutexLock lock(&mutex_);
+    return closed_;
+  }
+
+  size_t size() const {
+    absl::MutexLock lock(&mutex_);
+    return items_.size();
+  }
+
+ private:
+  bool HasRoomOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ || items_.size() < capacity_; }
+  bool HasItemOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ || !items_.empty(); }
+
+  const size_t capacity_;
+  mutable absl::Mutex mutex_;
+  std::deque<T> items_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace ampd

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+// Typed errors: an absl::Status that carries the google.rpc details which clients see. Every error that leaves a room
+// has a reason, UPPER_SNAKE and at most 63 characters, that programs can rely on; the message is for people.
+namespace ampd {
+
+// The domain of every ErrorInfo.
+inline constexpr std::string_view kErrorDomain = "ampd";
+
+// One thing wrong with a request. `field` is a path such as "precision.loss_scale.dynamic.initial"; `description` names
+// the value and the limit.
+struct FieldViolation {
+  std::string field;
+  std::string description;
+  friend bool operator==(const FieldViolation&, const FieldViolation&) = default;
+};
+
+using ErrorMetadata = std::map<std::string, std::string>;
+
+// An error with a reason. REQUIRES: code is not OK.
+absl::Status Error(absl::StatusCode code, std::string_view reason, std::string_view message);
+absl::Status ErrorWithMetadata(absl::StatusCode code, std::string_view reason, std::string_view message,
+                               const ErrorMetadata& metadata);
+
+// INVALID_ARGUMENT with reason INVALID_FIELDS, holding every violation; its message is the first one and how many more
+// there are. REQUIRES: violations is not empty.
+absl::Status InvalidFields(const std::vector<FieldViolation>& violations);
+
+// UNIMPLEMENTED with reason UNSUPPORTED_FIELD: the field is known, and this server does not support it.
+absl::Status UnsupportedField(std::string_view field, std::string_view why);
+
+// Adds the time after which the same call may be tried again.
+absl::Status WithRetryDelay(absl::Status status, absl::Duration delay);
+
+// What a status carries; empty where it carries nothing.
+std::string ReasonOf(const absl::Status& status);
+ErrorMetadata MetadataOf(const absl::Status& status);
+std::vector<FieldViolation> ViolationsOf(const absl::Status& status);
+std::optional<absl::Duration> RetryDelayOf(const absl::Status& status);
+
+}  // namespace ampd

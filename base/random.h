@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace ampd {
+
+// Where random bits for ids and tokens come from.
+class RandomSource {
+ public:
+  virtual ~RandomSource() = default;
+  virtual uint64_t Next() = 0;
+};
+
+// The kernel's generator: unpredictable, thread-safe, lives for ever.
+RandomSource& SystemRandom();
+
+// Repeatable: SplitMix64 (Steele, Lea, Flood 2014). Thread-compatible.
+class SeededRandom final : public RandomSource {
+ public:
+  explicit SeededRandom(uint64_t seed) : state_(seed) {}
+  uint64_t Next() override;
+
+ private:
+  uint64_t state_;
+};
+
+// A string of `length` characters of a-z and 2-7, five random bits each.
+std::string RandomId(RandomSource& random, int length);
+
+}  // namespace ampd

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace ampd {
+
+// SHA-256 of a stream of bytes. Thread-compatible.
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  Sha256(Sha256&&) noexcept;
+  Sha256& operator=(Sha256&&) noexcept;
+
+  void Update(std::string_view bytes);
+  // 64 hexadecimal digits, lower case. REQUIRES: called once, last.
+  std::string HexDigest();
+
+ private:
+  struct Context;
+  std::unique_ptr<Context> context_;
+};
+
+std::string Sha256Hex(std::string_view bytes);
+
+// NOT_FOUND or INTERNAL when the file can't be read.
+absl::StatusOr<std::string> Sha256OfFile(const std::string& path);
+
+}  // namespace ampd

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <csignal>
+#include <functional>
+#include <initializer_list>
+#include <thread>
+
+namespace ampd {
+
+// Takes signals on one thread with sigwait, so that what they cause may lock and allocate. Construct it before any
+// other thread exists: the signals are blocked in the constructing thread, and later threads inherit that.
+// Thread-compatible.
+class SignalThread {
+ public:
+  using Callback = std::function<void(int signal)>;
+
+  explicit SignalThread(std::initializer_list<int> signals);
+  ~SignalThread();
+  SignalThread(const SignalThread&) = delete;
+  SignalThread& operator=(const SignalThread&) = delete;
+
+  // Calls `callback` on the signal thread for every signal from now on; earlier ones are pending and come first.
+  // REQUIRES: called at most once.
+  void Start(Callback callback);
+
+ private:
+  sigset_t signals_;
+  std::thread thread_;
+};
+
+}  // namespace ampd
