@@ -1,0 +1,95 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <set>
+#include <thread>
+
+#include "absl/synchronization/notification.h"
+#include "base/bounded_queue.h"
+#include "base/glob.h"
+#include "base/random.h"
+#include "base/signals.h"
+#include "base/simulated_clock.h"
+
+namespace ampd {
+namespace {
+
+TEST(BoundedQueue, RefusesWhatDoesNotFitAndKeepsOrder) {
+  BoundedQueue<int> queue(2);
+  EXPECT_TRUE(queue.TryPush(1));
+  EXPECT_TRUE(queue.TryPush(2));
+  EXPECT_FALSE(queue.TryPush(3));
+  EXPECT_EQ(queue.Pop(), 1);
+  EXPECT_TRUE(queue.TryPush(4));
+  EXPECT_EQ(queue.Pop(), 2);
+  EXPECT_EQ(queue.Pop(), 4);
+  EXPECT_EQ(queue.Pop(absl::ZeroDuration()), std::nullopt);
+}
+
+TEST(BoundedQueue, AClosedQueueGivesWhatItHasAndTakesNothing) {
+  BoundedQueue<int> queue(2);
+  queue.TryPush(1);
+  queue.Close();
+  EXPECT_FALSE(queue.Push(2));
+  EXPECT_EQ(queue.Pop(), 1);
+  EXPECT_EQ(queue.Pop(), std::nullopt);
+}
+
+TEST(BoundedQueue, AWaitingPushGoesOnWhenRoomAppears) {
+  BoundedQueue<int> queue(1);
+  queue.TryPush(0);
+  std::thread producer([&] {
+    for (int i = 1; i <= 1000; ++i) {
+      EXPECT_TRUE(queue.Push(i));
+    }
+    queue.Close();
+  });
+  for (int expected = 0; expected <= 1000; ++expected) {
+    EXPECT_EQ(queue.Pop(), expected);
+  }
+  EXPECT_EQ(queue.Pop(), std::nullopt);
+  producer.join();
+}
+
+TEST(SignalThread, DeliversASignalToItsCallbackAndEndsCleanly) {
+  SignalThread signals({SIGUSR1});
+  absl::Notification seen;
+  signals.Start([&](int signal) {
+    EXPECT_EQ(signal, SIGUSR1);
+    seen.Notify();
+  });
+  kill(getpid(), SIGUSR1);
+  EXPECT_TRUE(seen.WaitForNotificationWithTimeout(absl::Seconds(30)));
+}
+
+TEST(SimulatedClock, AWallClockJumpLeavesTheBootClockAlone) {
+  SimulatedClock clock;
+  const absl::Duration before = clock.SinceBoot();
+  clock.SetNow(clock.Now() - absl::Hours(1));
+  EXPECT_EQ(clock.SinceBoot(), before);
+  clock.Advance(absl::Seconds(2));
+  EXPECT_EQ(clock.SinceBoot(), before + absl::Seconds(2));
+}
+
+TEST(RandomId, UsesItsAlphabetAndRepeatsForTheSameSeed) {
+  SeededRandom first(7);
+  SeededRandom second(7);
+  std::set<std::string> ids;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string id = RandomId(first, 16);
+    EXPECT_EQ(id, RandomId(second, 16));
+    EXPECT_EQ(id.find_first_not_of("abcdefghijklmnopqrstuvwxyz234567"), std::string::npos);
+    ids.insert(id);
+  }
+  EXPECT_EQ(ids.size(), 1000u);
+  EXPECT_NE(RandomId(SystemRandom(), 26), RandomId(SystemRandom(), 26));
+}
+
+TEST(Glob, MatchesTheWholeText) {
+  EXPECT_TRUE(GlobMatches("head.*", "head.weight"));
+  EXPECT_FALSE(GlobMatches("head", "head.weight"));
+  EXPECT_TRUE(GlobMatches("layers.[01].*", "layers.1.bias"));
+}
+
+}  // namespace
+}  // namespace ampd
