@@ -1,0 +1,9 @@
+# The server's edges: metric store, hub, metrics and the program itself.
+ampd_library(NAME step_columns HDRS step_columns.h SRCS step_columns.cc DEPS base_error proto_messages)
+ampd_library(NAME history HDRS history.h SRCS history.cc DEPS server_step_columns proto_messages absl::strings)
+ampd_library(NAME sqlite HDRS sqlite.h SRCS sqlite.cc DEPS base_error absl::statusor absl::strings SQLite::SQLite3)
+ampd_library(NAME metric_store
+  HDRS metric_store.h metric_writer.h metric_reader.h metric_chunk.h
+  SRCS metric_store.cc metric_writer.cc metric_reader.cc metric_chunk.cc
+  DEPS base_clock base_error base_status server_history server_sqlite server_step_columns absl::synchronization
+       ${ZSTD_LIBRARY})

@@ -1,0 +1,129 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "ampd/v1/worker_service.pb.h"
+#include "base/clock.h"
+#include "server/history.h"
+#include "server/metric_reader.h"
+#include "server/metric_writer.h"
+
+namespace ampd::server {
+
+// Keeps what jobs report: points, events and log text, in a SQLite file of its own. It is not the state of the cluster,
+// which is the ledger's, but it is as durable: whatever was answered for survives a crash.
+//
+// Writes are queued and done by one thread, many to a transaction. An append is answered after it is on disk, and what
+// was new in it is passed to `on_stored` right before that, in the order of the disk: who publishes from `on_stored`
+// never shows what a crash could take back. The same telemetry may be appended again and again and is stored once, by
+// (job, attempt, sequence).
+//
+// The queue is bounded in bytes; when it is full, appends are refused with RESOURCE_EXHAUSTED, nothing is kept of them
+// and the sender sends again. Thread-safe.
+class MetricStore {
+ public:
+  struct Options {
+    std::string path;
+    const Clock* clock = nullptr;
+    // How long the first append of a group waits for others to share its flush.
+    absl::Duration group_delay = absl::Milliseconds(20);
+    int64_t max_queue_bytes = 64 << 20;
+    int64_t max_log_bytes = 8 << 20;  // kept of one attempt's log; the oldest text goes first
+    int num_readers = 2;
+    // Called on the store's thread; must be quick.
+    std::function<void(const StoredHistory&)> on_stored;
+    std::function<void(const std::string& job, int32_t attempt)> on_log_stored;
+  };
+  // The contiguous sequence that is durable after the append.
+  using TelemetryDone = std::function<void(absl::StatusOr<uint64_t>)>;
+  // The end of the attempt's log that is durable after the append.
+  using LogDone = std::function<void(absl::StatusOr<int64_t>)>;
+  using Done = std::function<void(absl::Status)>;
+
+  // FAILED_PRECONDITION with reason NEWER_SCHEMA when a newer server wrote the file.
+  static absl::StatusOr<std::unique_ptr<MetricStore>> Open(Options options);
+  // Writes what is queued, then ends.
+  ~MetricStore();
+
+  void Start();
+
+  // `done` is called on the store's thread, exactly once, if and only if the call returns OK.
+  absl::Status AppendTelemetry(TelemetryAppend append, TelemetryDone done);
+  // `sequence` of each event is the server's own for the job; the stored ones get their place in the job's history.
+  absl::Status AppendServerEvents(std::string job, std::vector<v1::Event> events, Done done);
+  absl::Status AppendLog(std::string job, int32_t attempt, v1::LogChunk chunk, LogDone done);
+  // The attempt went back to `after_step` when its telemetry had reached `sequence`.
+  absl::Status MarkRollback(std::string job, int32_t attempt, uint64_t sequence, int64_t after_step, Done done);
+  absl::Status DeleteJob(std::string job, Done done);
+  // Returns when all that was appended before is durable or has failed.
+  void Flush();
+
+  // Runs `read` with a reader of the pool; waits for one when all are busy. Blocks on the disk.
+  template <typename Function>
+  std::invoke_result_t<Function, MetricReader&> Read(Function&& read) {
+    ReaderLease lease(this);
+    return std::forward<Function>(read)(*lease.reader);
+  }
+
+  // For /metrics.
+  struct Counters {
+    int64_t num_groups = 0;
+    int64_t num_appends = 0;
+    int64_t num_errors = 0;
+    int64_t queue_bytes = 0;
+    double write_seconds = 0;
+  };
+  Counters counters() const;
+
+ private:
+  struct Operation {
+    int64_t num_bytes = 0;
+    std::function<absl::Status(MetricWriter&)> apply;
+    std::function<void(const absl::Status&)> finish;
+    absl::Status result;
+  };
+  struct ReaderLease {
+    explicit ReaderLease(MetricStore* store);
+    ~ReaderLease();
+    MetricStore* store;
+    std::unique_ptr<MetricReader> reader;
+  };
+
+  MetricStore(Options options, std::unique_ptr<MetricWriter> writer)
+      : options_(std::move(options)), writer_(std::move(writer)) {}
+  absl::Status Enqueue(Operation operation);
+  void WriteLoop();
+  std::vector<Operation> TakeGroup();
+  absl::Status WriteGroup(std::vector<Operation>* group);
+  bool HasWorkOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ || !queue_.empty(); }
+  bool GroupIsFullOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasReader() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(readers_mutex_) { return !readers_.empty(); }
+
+  const Options options_;
+  std::unique_ptr<MetricWriter> writer_;  // of the thread only, once started
+  std::thread thread_;
+
+  mutable absl::Mutex mutex_;
+  std::deque<Operation> queue_ ABSL_GUARDED_BY(mutex_);
+  int64_t queue_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool flushing_ ABSL_GUARDED_BY(mutex_) = false;
+  Counters counters_ ABSL_GUARDED_BY(mutex_);
+
+  absl::Mutex readers_mutex_;
+  std::vector<std::unique_ptr<MetricReader>> readers_ ABSL_GUARDED_BY(readers_mutex_);
+};
+
+}  // namespace ampd::server

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+// A thin owner of SQLite's C objects. Errors carry reason DISK_FULL for a full disk and STORE_ERROR otherwise, and
+// neither SQL nor paths, because some of them reach clients.
+namespace ampd::server {
+
+// One prepared statement, bound, stepped and reset again and again. Thread-compatible.
+class SqliteStatement {
+ public:
+  SqliteStatement() = default;
+
+  // Parameters are numbered from 1. The bytes must live until the next Reset.
+  SqliteStatement& Bind(int index, int64_t value);
+  SqliteStatement& Bind(int index, std::string_view bytes);
+
+  // True when there is a row to read, false at the end. After false or an error the statement is reset.
+  absl::StatusOr<bool> Step();
+  // Runs to the end, ignoring rows.
+  absl::Status Run();
+  void Reset();
+
+  // Columns are numbered from 0; views live until the next Step or Reset.
+  int64_t Int(int column) const { return sqlite3_column_int64(statement_.get(), column); }
+  std::string_view Bytes(int column) const;
+  bool IsNull(int column) const { return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL; }
+
+ private:
+  friend class SqliteDatabase;
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+  };
+  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+};
+
+// One connection. Thread-compatible: one thread at a time.
+class SqliteDatabase {
+ public:
+  // Creates the file when `create`; a reader passes false.
+  static absl::StatusOr<SqliteDatabase> Open(const std::string& path, bool create);
+
+  absl::Status Execute(const char* sql);
+  absl::StatusOr<SqliteStatement> Prepare(std::string_view sql);
+  // Rows changed by the last statement.
+  int NumChanges() const { return sqlite3_changes(database_.get()); }
+
+ private:
+  struct Close {
+    void operator()(sqlite3* database) const { sqlite3_close(database); }
+  };
+  std::unique_ptr<sqlite3, Close> database_;
+};
+
+}  // namespace ampd::server

@@ -1,0 +1,60 @@
+#include "server/step_columns.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace ampd::server {
+namespace {
+
+template <typename Column>
+void AppendRange(const Column& from, int begin, int end, Column* to) {
+  to->Reserve(to->size() + end - begin);
+  std::copy(from.begin() + begin, from.begin() + end, google::protobuf::RepeatedFieldBackInserter(to));
+}
+
+bool ColumnsHaveLength(const v1::StepColumns& steps, int length) {
+  return steps.step_size() == length && steps.loss_size() == length && steps.grad_norm_size() == length &&
+         steps.loss_scale_size() == length && steps.skipped_size() == length && steps.learning_rate_size() == length &&
+         steps.samples_per_second_size() == length && steps.data_wait_seconds_size() == length &&
+         steps.memory_allocated_bytes_size() == length && steps.memory_peak_bytes_size() == length &&
+         steps.time_unix_micros_size() == length;
+}
+
+}  // namespace
+
+absl::Status CheckSteps(const v1::StepColumns& steps) {
+  if (!ColumnsHaveLength(steps, NumSteps(steps))) {
+    return Error(absl::StatusCode::kInvalidArgument, "MALFORMED_TELEMETRY", "step columns differ in length");
+  }
+  uint64_t last = 0;
+  for (uint64_t sequence : steps.sequence()) {
+    if (sequence <= last) {
+      return Error(absl::StatusCode::kInvalidArgument, "MALFORMED_TELEMETRY", "step sequences do not grow");
+    }
+    last = sequence;
+  }
+  return absl::OkStatus();
+}
+
+void AppendSteps(const v1::StepColumns& from, int begin, int end, v1::StepColumns* to) {
+  AppendRange(from.sequence(), begin, end, to->mutable_sequence());
+  AppendRange(from.step(), begin, end, to->mutable_step());
+  AppendRange(from.loss(), begin, end, to->mutable_loss());
+  AppendRange(from.grad_norm(), begin, end, to->mutable_grad_norm());
+  AppendRange(from.loss_scale(), begin, end, to->mutable_loss_scale());
+  AppendRange(from.skipped(), begin, end, to->mutable_skipped());
+  AppendRange(from.learning_rate(), begin, end, to->mutable_learning_rate());
+  AppendRange(from.samples_per_second(), begin, end, to->mutable_samples_per_second());
+  AppendRange(from.data_wait_seconds(), begin, end, to->mutable_data_wait_seconds());
+  AppendRange(from.memory_allocated_bytes(), begin, end, to->mutable_memory_allocated_bytes());
+  AppendRange(from.memory_peak_bytes(), begin, end, to->mutable_memory_peak_bytes());
+  AppendRange(from.time_unix_micros(), begin, end, to->mutable_time_unix_micros());
+}
+
+int FirstStepAfter(const v1::StepColumns& steps, uint64_t sequence) {
+  const auto& column = steps.sequence();
+  return static_cast<int>(std::upper_bound(column.begin(), column.end(), sequence) - column.begin());
+}
+
+}  // namespace ampd::server

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "ampd/v1/job.pb.h"
+#include "ampd/v1/worker_service.pb.h"
+
+// Steps travel and rest column by column; these functions treat them row by row.
+namespace ampd::server {
+
+inline int NumSteps(const v1::StepColumns& steps) { return steps.sequence_size(); }
+
+// INVALID_ARGUMENT when the columns differ in length or a sequence is 0 or does not grow.
+absl::Status CheckSteps(const v1::StepColumns& steps);
+
+// Appends the rows [begin, end) of `from`. REQUIRES: 0 <= begin <= end <= NumSteps(from), CheckSteps(from) is OK.
+void AppendSteps(const v1::StepColumns& from, int begin, int end, v1::StepColumns* to);
+
+// The first row whose sequence is greater than `sequence`; NumSteps when there is none.
+int FirstStepAfter(const v1::StepColumns& steps, uint64_t sequence);
+
+// How many metric points, steps and evaluations, a batch holds.
+inline int NumPoints(const v1::TelemetryBatch& batch) { return NumSteps(batch.steps()) + batch.evals_size(); }
+
+}  // namespace ampd::server
