@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "graph/graph.h"
+
+namespace ampd::graph {
+
+// As torch.nn.Conv2d with square kernels.
+struct Conv2dOptions {
+  int64_t out_channels = 0;
+  int64_t kernel_size = 1;
+  int64_t stride = 1;
+  int64_t padding = 0;
+  int64_t groups = 1;
+  bool bias = true;
+};
+
+// Writes a graph as one would write a torch.nn.Module: each call is a layer, adds its parameters under "<path>.weight"
+// and so on, initialised as the PyTorch module of the same name, and infers the shape of its result.
+//
+//   GraphBuilder b("tiny");
+//   ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 1, 8, 8}});
+//   x = b.Relu("1", b.Conv2d("0", x, {.out_channels = 4, .kernel_size = 3, .padding = 1}));
+//   b.Output("logits", b.Linear("3", b.Flatten("2", x), 10));
+//   AMPD_ASSIGN_OR_RETURN(Graph graph, std::move(b).Build());
+//
+// A size that does not work is remembered and returned by Build(); the calls after it do nothing. Letters: B batch,
+// C channels, H height, W width. Thread-compatible.
+class GraphBuilder {
+ public:
+  explicit GraphBuilder(std::string_view name) : graph_(std::string(name)) {}
+
+  ValueId Input(std::string_view name, TensorType type);
+  void Output(std::string_view name, ValueId value);
+
+  // (B, C, H, W) -> (B, out_channels, H', W')
+  ValueId Conv2d(std::string_view path, ValueId x, const Conv2dOptions& options);
+  // (B, C, H, W) -> (B, C, H / kernel, W / kernel); the stride is the kernel's size, incomplete windows are dropped.
+  ValueId MaxPool2d(std::string_view path, ValueId x, int64_t kernel_size);
+  // (..., in) -> (..., out_features)
+  ValueId Linear(std::string_view path, ValueId x, int64_t out_features, bool bias = true);
+  ValueId Relu(std::string_view path, ValueId x);
+  // Exact (erf) form.
+  ValueId Gelu(std::string_view path, ValueId x);
+  // (B, ...) -> (B, product)
+  ValueId Flatten(std::string_view path, ValueId x);
+  // Normalises over the last dimension.
+  ValueId LayerNorm(std::string_view path, ValueId x, double epsilon = 1e-5);
+  // (B, C, ...), training mode: writes the buffers "<path>.running_mean" and "<path>.running_var".
+  ValueId BatchNorm2d(std::string_view path, ValueId x, double momentum = 0.1, double epsilon = 1e-5);
+  ValueId Dropout(std::string_view path, ValueId x, double probability);
+  ValueId Softmax(std::string_view path, ValueId x, int64_t dim);
+  // Shapes must be equal.
+  ValueId Add(std::string_view path, ValueId x, ValueId y);
+  ValueId Mul(std::string_view path, ValueId x, ValueId y);
+  // (B, classes), int64 (B) -> scalar, the mean over the batch.
+  ValueId CrossEntropy(std::string_view path, ValueId logits, ValueId labels);
+
+  // The checked graph, or INVALID_ARGUMENT (reason INVALID_MODEL) naming the layer whose sizes do not work.
+  absl::StatusOr<Graph> Build() &&;
+
+ private:
+  const Shape& shape(ValueId x) const { return graph_.type(x).shape; }
+  // Remembers the first failure; returns whether `ok` and everything before it held.
+  bool Require(bool ok, std::string_view path, std::string_view what);
+  ValueId Emit(std::string_view path, std::string_view op, std::vector<Argument> arguments, Shape shape);
+  ValueId Elementwise(std::string_view path, std::string_view op, ValueId x);
+  ValueId Binary(std::string_view path, std::string_view op, ValueId x, ValueId y);
+  Operand Parameter(std::string_view path, std::string_view name, Shape shape, Initializer initializer);
+  Operand Buffer(std::string_view path, std::string_view name, Shape shape, double value);
+
+  Graph graph_;
+  absl::Status status_;
+};
+
+}  // namespace ampd::graph

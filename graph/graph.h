@@ -1,0 +1,176 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "graph/dtype.h"
+
+// A model as a graph of ATen ops: data, without LibTorch.
+namespace ampd::graph {
+
+// One dimension of a shape: a number, or a multiple of the batch size, which is known only when the graph runs.
+class Dim {
+ public:
+  // NOLINTNEXTLINE(google-explicit-constructor): shapes are written as lists of numbers.
+  constexpr Dim(int64_t size) : factor_(size) {}
+  static constexpr Dim Batch(int64_t factor = 1) { return Dim(factor, true); }
+
+  constexpr bool is_batch() const { return batch_; }
+  // The size itself, or what the batch size is multiplied by.
+  constexpr int64_t factor() const { return factor_; }
+  constexpr int64_t At(int64_t batch_size) const { return batch_ ? factor_ * batch_size : factor_; }
+  friend constexpr bool operator==(const Dim&, const Dim&) = default;
+
+ private:
+  constexpr Dim(int64_t factor, bool batch) : factor_(factor), batch_(batch) {}
+
+  int64_t factor_;
+  bool batch_ = false;
+};
+
+using Shape = std::vector<Dim>;
+
+struct TensorType {
+  Dtype dtype = Dtype::kFloat32;
+  Shape shape;
+  friend bool operator==(const TensorType&, const TensorType&) = default;
+};
+
+// Names a value of one graph; the default is no value. Ids are dense, and a rewritten graph keeps those of its source.
+struct ValueId {
+  int index = -1;
+  friend auto operator<=>(const ValueId&, const ValueId&) = default;
+};
+
+// A tensor that the graph is given or computes. Names are unique in a graph.
+struct Value {
+  std::string name;
+  TensorType type;
+};
+
+// What an argument may be: none (Python's None), a value, a list of values with holes, or a constant.
+using Operand = std::variant<std::monostate, ValueId, std::vector<std::optional<ValueId>>, int64_t, double, bool,
+                             std::vector<int64_t>, std::vector<double>, Dtype, std::string>;
+
+// An argument by the name that it has in the op's schema. Arguments that are missing take the schema's default.
+struct Argument {
+  std::string name;
+  Operand operand;
+  friend bool operator==(const Argument&, const Argument&) = default;
+};
+
+// One call of an op. `op` is an ATen overload as torch.export spells it ("aten.conv2d.default"), or one of ours, which
+// begins with "ampd."; those take their arguments in the order given here.
+struct Node {
+  std::string op;
+  std::vector<Argument> arguments;
+  std::vector<ValueId> outputs;
+  std::string module_path;  // of the module it comes from, for example "features.0"; empty: none
+
+  // The operand of an argument, or null when the node does not give it.
+  const Operand* Find(std::string_view argument) const;
+  // Sets an argument, adding it at the end when it is missing.
+  void Set(std::string_view argument, Operand operand);
+  // The value given as `argument`; nothing when it is missing or something else.
+  std::optional<ValueId> ValueOf(std::string_view argument) const;
+  // All values that the node reads, in order of its arguments, with repetitions.
+  std::vector<ValueId> Uses() const;
+};
+
+// How a parameter or buffer gets its first content.
+struct Initializer {
+  enum class Kind {
+    kConstant,        // `value`
+    kUniform,         // over [-bound, bound]
+    kNormal,          // mean 0, deviation `bound`
+    kKaimingUniform,  // torch.nn.init.kaiming_uniform_(a=sqrt(5)) for `fan_in`, as nn.Linear and nn.Conv2d do
+  };
+  Kind kind = Kind::kConstant;
+  double value = 0;
+  double bound = 0;
+  int64_t fan_in = 0;
+
+  static Initializer Constant(double value);
+  static Initializer Uniform(double bound);
+  static Initializer Normal(double deviation);
+  static Initializer KaimingUniform(int64_t fan_in);
+  // The bias of a layer whose weight has this fan-in: uniform over 1 / sqrt(fan_in).
+  static Initializer Bias(int64_t fan_in);
+  // Half the width of a uniform distribution. REQUIRES: a uniform kind.
+  double UniformBound() const;
+};
+
+// A trained tensor or a buffer, known to the outside by the name Python gives it ("features.0.weight"), which is also
+// the name of its value.
+struct State {
+  std::string name;
+  ValueId value;
+  Initializer initializer;
+};
+
+struct Output {
+  std::string name;
+  ValueId value;
+};
+
+// The model: inputs, parameters, buffers, nodes in an order in which they can run, outputs.
+//
+// Every value is defined once: as an input, a parameter, a buffer or the output of a node. Nothing is checked while a
+// graph is built up; Check() says whether it holds together. Values that nothing defines or uses are left over from
+// rewriting and mean nothing. A graph is a plain value: copy it freely. Thread-compatible.
+class Graph {
+ public:
+  explicit Graph(std::string name) : name_(std::move(name)) {}
+
+  const std::string& name() const { return name_; }
+  int num_values() const { return static_cast<int>(values_.size()); }
+  const Value& value(ValueId id) const { return values_[static_cast<size_t>(id.index)]; }
+  const TensorType& type(ValueId id) const { return value(id).type; }
+  const std::vector<ValueId>& inputs() const { return inputs_; }
+  const std::vector<State>& parameters() const { return parameters_; }
+  const std::vector<State>& buffers() const { return buffers_; }
+  const std::vector<Node>& nodes() const { return nodes_; }
+  const std::vector<Output>& outputs() const { return outputs_; }
+
+  std::optional<ValueId> FindInput(std::string_view name) const;
+  std::optional<ValueId> FindOutput(std::string_view name) const;
+
+  // Adds a value that nothing defines yet. A name that is taken gets a suffix "_1", "_2" ...
+  ValueId AddValue(std::string_view name, TensorType type);
+  ValueId AddInput(std::string_view name, TensorType type);
+  ValueId AddParameter(std::string_view name, TensorType type, Initializer initializer);
+  ValueId AddBuffer(std::string_view name, TensorType type, Initializer initializer);
+  // Adds a node at the end. REQUIRES: its values belong to this graph.
+  void AddNode(Node node);
+  // Adds a node with one new output, and returns that.
+  ValueId AddNode(Node node, std::string_view output_name, TensorType type);
+  void AddOutput(std::string_view name, ValueId value);
+
+  void SetType(ValueId id, TensorType type);
+  void SetNodes(std::vector<Node> nodes) { nodes_ = std::move(nodes); }
+  void SetOutputs(std::vector<Output> outputs) { outputs_ = std::move(outputs); }
+
+  // Whether every value is defined exactly once and before its uses, every name is unique and every node names an op.
+  // INTERNAL with what is wrong otherwise.
+  absl::Status Check() const;
+
+ private:
+  std::string name_;
+  std::vector<Value> values_;
+  std::map<std::string, int, std::less<>> value_names_;
+  std::vector<ValueId> inputs_;
+  std::vector<State> parameters_;
+  std::vector<State> buffers_;
+  std::vector<Node> nodes_;
+  std::vector<Output> outputs_;
+};
+
+}  // namespace ampd::graph

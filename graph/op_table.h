@@ -1,0 +1,45 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+// What the engine knows of each op that a graph may use. An op that is not in the table is not allowed in a model.
+namespace ampd::graph {
+
+// How a precision policy treats an op.
+enum class OpClass {
+  kLower,    // computes in the policy's compute dtype: products of matrices, convolutions
+  kFp32,     // computes in fp32: exponentials, losses, long sums
+  kPromote,  // several inputs are cast to the widest of them
+  kBanned,   // refused below fp32
+  kAsInput,  // runs in whatever dtype its first input has
+};
+
+std::string_view OpClassName(OpClass op_class);
+
+// A row of the table. Argument names are those of the op's schema.
+struct OpRow {
+  std::string_view op;  // "aten.conv2d.default"
+  OpClass op_class = OpClass::kAsInput;
+  // Arguments that stay in fp32 beside an input of a lower dtype: the op computes in fp32 inside and returns the
+  // input's dtype. Weights and statistics of norms.
+  std::vector<std::string_view> fp32_arguments = {};
+  // What the op keeps for the backward pass: names of arguments, "result", or "result.mask" and the like for tensors
+  // that it makes inside.
+  std::vector<std::string_view> saves = {};
+  // Buffers that it writes although its schema may not say so, when its `training_argument` is true.
+  std::vector<std::string_view> writes = {};
+  bool random = false;
+  // The bool argument that tells training from evaluation; empty: none.
+  std::string_view training_argument = {};
+  // Its results have no gradient.
+  bool no_gradient = false;
+};
+
+// Null when the op is not allowed.
+const OpRow* FindOp(std::string_view op);
+
+// All rows, ordered by name.
+const std::vector<OpRow>& AllOps();
+
+}  // namespace ampd::graph

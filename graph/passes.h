@@ -1,0 +1,23 @@
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "graph/graph.h"
+
+// Pure functions from graph to graph. Precision passes are in precision/.
+namespace ampd::graph {
+
+// Removes nodes whose results nothing reads, unless they write buffers. Inputs, parameters and buffers stay.
+Graph WithoutDeadNodes(const Graph& graph);
+
+// The evaluation program of a model that was built for training: dropout is gone, norms use their running statistics.
+Graph EvalProgram(const Graph& graph);
+
+// The training program: adds the input "labels" (int64, (B)) and has one output "loss", the mean cross entropy of
+// output "logits" (B, classes), a fp32 scalar. INVALID_ARGUMENT (reason NO_LOGITS) when the model has no such output.
+absl::StatusOr<Graph> WithLossHead(const Graph& model);
+
+// The evaluation program with "labels" added and two scalar outputs: "loss_sum", the sum of the samples' cross
+// entropies (fp32), and "num_correct" (int64), so that batches of any size add up. Errors as WithLossHead.
+absl::StatusOr<Graph> WithEvalHead(const Graph& model);
+
+}  // namespace ampd::graph

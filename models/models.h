@@ -1,0 +1,24 @@
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "ampd/v1/job_spec.pb.h"
+#include "graph/graph.h"
+
+// The model zoo: builders from a job's model spec to a graph with the input "images" (float32) and the output "logits"
+// (B, classes). Parameters have the names, order and initialisation of the torch.nn.Module shown at each builder.
+namespace ampd::models {
+
+// Any of the zoo's models. INVALID_ARGUMENT with one violation a wrong field, paths beginning with "model."; for
+// `exported`, UNIMPLEMENTED.
+absl::StatusOr<graph::Graph> BuildModel(const v1::ModelSpec& spec);
+
+// features = Sequential(for each width: Conv2d(in, width, 3, padding=1), ReLU(), MaxPool2d(2))
+// classifier = Sequential(Linear(flattened, hidden), ReLU(), Linear(hidden, num_classes))
+// forward(images): classifier(flatten(features(images), 1)).   images: (B, in_channels, image_size, image_size)
+absl::StatusOr<graph::Graph> BuildLenet(const v1::LenetSpec& spec);
+
+// layers = Sequential(for each hidden: Linear(in, hidden), ReLU(); Linear(in, num_classes))
+// forward(images): layers(flatten(images, 1)).   images: (B, in_features)
+absl::StatusOr<graph::Graph> BuildMlp(const v1::MlpSpec& spec);
+
+}  // namespace ampd::models
