@@ -1,0 +1,103 @@
+#include "graph/op_table.h"
+
+#include <algorithm>
+
+namespace ampd::graph {
+namespace {
+
+using enum OpClass;
+
+std::vector<OpRow> MakeRows() {
+  return {
+      // Products of matrices and convolutions.
+      {.op = "aten.addmm.default", .op_class = kLower, .saves = {"mat1", "mat2"}},
+      {.op = "aten.bmm.default", .op_class = kLower, .saves = {"self", "mat2"}},
+      {.op = "aten.conv2d.default", .op_class = kLower, .saves = {"input", "weight"}},
+      {.op = "aten.convolution.default", .op_class = kLower, .saves = {"input", "weight"}},
+      {.op = "aten.linear.default", .op_class = kLower, .saves = {"input", "weight"}},
+      {.op = "aten.matmul.default", .op_class = kLower, .saves = {"self", "other"}},
+      {.op = "aten.mm.default", .op_class = kLower, .saves = {"self", "mat2"}},
+      // Losses, exponentials and long sums.
+      {.op = "aten.cross_entropy_loss.default", .op_class = kFp32, .saves = {"target", "result.log_softmax"}},
+      {.op = "aten.log_softmax.int", .op_class = kFp32, .saves = {"result"}},
+      {.op = "aten.mean.default", .op_class = kFp32},
+      {.op = "aten.mean.dim", .op_class = kFp32},
+      {.op = "aten.nll_loss_nd.default", .op_class = kFp32, .saves = {"self", "target"}},
+      {.op = "aten.softmax.int", .op_class = kFp32, .saves = {"result"}},
+      {.op = "aten.sum.default", .op_class = kFp32},
+      {.op = "aten.sum.dim_IntList", .op_class = kFp32},
+      // Norms: fp32 inside, the input's dtype outside.
+      {.op = "aten.batch_norm.default",
+       .fp32_arguments = {"weight", "bias", "running_mean", "running_var"},
+       .saves = {"input", "weight", "result.save_mean", "result.save_invstd"},
+       .writes = {"running_mean", "running_var"},
+       .training_argument = "training"},
+      {.op = "aten.layer_norm.default",
+       .fp32_arguments = {"weight", "bias"},
+       .saves = {"input", "weight", "result.mean", "result.rstd"}},
+      // Several inputs of one dtype.
+      {.op = "aten.add.Tensor", .op_class = kPromote},
+      {.op = "aten.cat.default", .op_class = kPromote},
+      {.op = "aten.mul.Tensor", .op_class = kPromote, .saves = {"self", "other"}},
+      {.op = "aten.sub.Tensor", .op_class = kPromote},
+      // Banned below fp32: its gradient needs what fp16 cannot hold.
+      {.op = "aten.binary_cross_entropy.default", .op_class = kBanned, .saves = {"self", "target"}},
+      // Whatever dtype comes in.
+      {.op = "aten.adaptive_avg_pool2d.default", .saves = {"self"}},
+      {.op = "aten.argmax.default", .no_gradient = true},
+      {.op = "aten.avg_pool2d.default", .saves = {"self"}},
+      {.op = "aten.dropout.default", .saves = {"result.mask"}, .random = true, .training_argument = "train"},
+      {.op = "aten.embedding.default", .saves = {"indices"}},
+      {.op = "aten.eq.Tensor", .no_gradient = true},
+      {.op = "aten.flatten.using_ints"},
+      {.op = "aten.gelu.default", .saves = {"self"}},
+      {.op = "aten.max_pool2d.default", .saves = {"self", "result.indices"}},
+      {.op = "aten.permute.default"},
+      {.op = "aten.relu.default", .saves = {"result"}},
+      {.op = "aten.reshape.default"},
+      {.op = "aten.sigmoid.default", .saves = {"result"}},
+      {.op = "aten.silu.default", .saves = {"self"}},
+      {.op = "aten.tanh.default", .saves = {"result"}},
+      {.op = "aten.to.dtype"},
+      {.op = "aten.transpose.int"},
+      {.op = "aten.view.default"},
+  };
+}
+
+std::vector<OpRow> SortedRows() {
+  std::vector<OpRow> rows = MakeRows();
+  std::sort(rows.begin(), rows.end(), [](const OpRow& a, const OpRow& b) { return a.op < b.op; });
+  return rows;
+}
+
+}  // namespace
+
+std::string_view OpClassName(OpClass op_class) {
+  switch (op_class) {
+    case kLower:
+      return "lower";
+    case kFp32:
+      return "fp32";
+    case kPromote:
+      return "promote";
+    case kBanned:
+      return "banned";
+    case kAsInput:
+      return "as_input";
+  }
+  return "unknown";
+}
+
+const std::vector<OpRow>& AllOps() {
+  static const auto* const rows = new std::vector<OpRow>(SortedRows());
+  return *rows;
+}
+
+const OpRow* FindOp(std::string_view op) {
+  const std::vector<OpRow>& rows = AllOps();
+  const auto it = std::lower_bound(rows.begin(), rows.end(), op,
+                                   [](const OpRow& row, std::string_view name) { return row.op < name; });
+  return it != rows.end() && it->op == op ? &*it : nullptr;
+}
+
+}  // namespace ampd::graph

@@ -1,0 +1,119 @@
+#include "graph/passes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "graph/op_table.h"
+#include "graph/rewriter.h"
+
+namespace ampd::graph {
+namespace {
+
+// at::Reduction::Sum.
+constexpr int64_t kReductionSum = 2;
+
+bool WritesBuffers(const Node& node) {
+  const OpRow* row = FindOp(node.op);
+  if (row == nullptr || row->writes.empty()) {
+    return false;
+  }
+  const Operand* training = node.Find(row->training_argument);
+  return training != nullptr && *training == Operand(true);
+}
+
+// Copies a node into the evaluation program.
+void KeepForEvaluation(Node node, Rewriter& rewriter) {
+  if (node.op == "aten.dropout.default") {
+    rewriter.ReplaceUses(node.outputs[0], *node.ValueOf("input"));
+    return;
+  }
+  const OpRow* row = FindOp(node.op);
+  if (row != nullptr && !row->training_argument.empty()) {
+    node.Set(row->training_argument, false);
+  }
+  rewriter.Keep(std::move(node));
+}
+
+absl::StatusOr<ValueId> LogitsOf(const Graph& graph) {
+  const auto logits = graph.FindOutput("logits");
+  if (!logits.has_value() || graph.type(*logits).shape.size() != 2) {
+    return Error(absl::StatusCode::kInvalidArgument, "NO_LOGITS",
+                 absl::StrCat("model ", graph.name(), " has no output \"logits\" of shape (B, classes)"));
+  }
+  return *logits;
+}
+
+ValueId AddLabels(Graph& graph, ValueId logits) {
+  return graph.AddInput("labels", {Dtype::kInt64, {graph.type(logits).shape[0]}});
+}
+
+ValueId Call(Graph& graph, std::string op, std::vector<Argument> arguments, std::string_view name, TensorType type) {
+  return graph.AddNode({.op = std::move(op), .arguments = std::move(arguments), .outputs = {}, .module_path = {}}, name,
+                       std::move(type));
+}
+
+}  // namespace
+
+Graph WithoutDeadNodes(const Graph& graph) {
+  std::vector<bool> used(static_cast<size_t>(graph.num_values()), false);
+  for (const Output& output : graph.outputs()) {
+    used[static_cast<size_t>(output.value.index)] = true;
+  }
+  std::vector<Node> kept;
+  for (auto node = graph.nodes().rbegin(); node != graph.nodes().rend(); ++node) {
+    const bool read = std::any_of(node->outputs.begin(), node->outputs.end(),
+                                  [&](ValueId id) { return used[static_cast<size_t>(id.index)]; });
+    if (!read && !WritesBuffers(*node)) {
+      continue;
+    }
+    for (ValueId use : node->Uses()) {
+      used[static_cast<size_t>(use.index)] = true;
+    }
+    kept.push_back(*node);
+  }
+  std::reverse(kept.begin(), kept.end());
+  Graph result = graph;
+  result.SetNodes(std::move(kept));
+  return result;
+}
+
+Graph EvalProgram(const Graph& graph) {
+  Rewriter rewriter(graph);
+  for (const Node& node : graph.nodes()) {
+    KeepForEvaluation(node, rewriter);
+  }
+  return WithoutDeadNodes(std::move(rewriter).Finish());
+}
+
+absl::StatusOr<Graph> WithLossHead(const Graph& model) {
+  AMPD_ASSIGN_OR_RETURN(const ValueId logits, LogitsOf(model));
+  Graph graph = model;
+  const ValueId labels = AddLabels(graph, logits);
+  const ValueId loss = Call(graph, "aten.cross_entropy_loss.default", {{"self", logits}, {"target", labels}}, "loss",
+                            {Dtype::kFloat32, {}});
+  graph.SetOutputs({{"loss", loss}});
+  return WithoutDeadNodes(graph);
+}
+
+absl::StatusOr<Graph> WithEvalHead(const Graph& model) {
+  AMPD_ASSIGN_OR_RETURN(const ValueId logits, LogitsOf(model));
+  Graph graph = EvalProgram(model);
+  const ValueId scores = *graph.FindOutput("logits");
+  const ValueId labels = AddLabels(graph, logits);
+  const Shape samples = {graph.type(logits).shape[0]};
+  const ValueId loss =
+      Call(graph, "aten.cross_entropy_loss.default",
+           {{"self", scores}, {"target", labels}, {"reduction", kReductionSum}}, "loss_sum", {Dtype::kFloat32, {}});
+  const ValueId predicted = Call(graph, "aten.argmax.default", {{"self", scores}, {"dim", int64_t{1}}}, "predicted",
+                                 {Dtype::kInt64, samples});
+  const ValueId correct =
+      Call(graph, "aten.eq.Tensor", {{"self", predicted}, {"other", labels}}, "correct", {Dtype::kBool, samples});
+  const ValueId count = Call(graph, "aten.sum.default", {{"self", correct}}, "num_correct", {Dtype::kInt64, {}});
+  graph.SetOutputs({{"loss_sum", loss}, {"num_correct", count}});
+  return WithoutDeadNodes(graph);
+}
+
+}  // namespace ampd::graph

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+// Ranges that the sizes of every model of the zoo must keep.
+namespace ampd::models {
+
+inline constexpr int64_t kMaxClasses = 65536;
+inline constexpr int64_t kMaxWidth = 4096;
+inline constexpr int64_t kMaxFeatures = 1 << 20;
+inline constexpr int64_t kMaxImageSize = 4096;
+
+// proto3 cannot tell an unset number from 0, so 0 means the default.
+inline int64_t OrDefault(int64_t value, int64_t fallback) { return value == 0 ? fallback : value; }
+
+// Gathers what is wrong with a message's fields. Thread-compatible.
+class Limits {
+ public:
+  // `prefix` is the path of the message, for example "model.lenet".
+  explicit Limits(std::string_view prefix) : prefix_(prefix) {}
+
+  // Adds a violation unless low <= value <= high; returns whether it held. `unit` follows the numbers.
+  bool Within(std::string_view field, int64_t value, int64_t low, int64_t high, std::string_view unit = "");
+  void Add(std::string_view field, std::string_view description);
+
+  std::vector<FieldViolation> violations() && { return std::move(violations_); }
+
+ private:
+  std::string prefix_;
+  std::vector<FieldViolation> violations_;
+};
+
+}  // namespace ampd::models
