@@ -7,3 +7,7 @@ ampd_library(NAME metric_store
   SRCS metric_store.cc metric_writer.cc metric_reader.cc metric_chunk.cc
   DEPS base_clock base_error base_status server_history server_sqlite server_step_columns absl::synchronization
        ${ZSTD_LIBRARY})
+ampd_library(NAME metrics_hub HDRS metrics_hub.h SRCS metrics_hub.cc
+  DEPS server_history absl::synchronization)
+ampd_library(NAME watch_session HDRS watch_session.h SRCS watch_session.cc
+  DEPS base_clock base_error server_metric_store server_metrics_hub)

@@ -46,6 +46,14 @@ struct HistoryItem {
   void Advance(HistoryCursor* cursor) const;
 };
 
+// What an append made durable: `items` holds only what was not there before.
+struct StoredHistory {
+  std::string job;
+  int32_t attempt = 0;
+  uint64_t stored_sequence = 0;  // of the attempt, without gaps; unchanged when the batch left a gap
+  std::vector<HistoryItem> items;
+};
+
 // Points of one attempt.
 struct PointSegment {
   int32_t attempt = 0;

@@ -24,14 +24,6 @@ struct TelemetryAppend {
   v1::TelemetryBatch batch;
 };
 
-// What an append made durable: `items` holds only what was not there before.
-struct StoredHistory {
-  std::string job;
-  int32_t attempt = 0;
-  uint64_t stored_sequence = 0;  // of the attempt, without gaps; unchanged when the batch left a gap
-  std::vector<HistoryItem> items;
-};
-
 // The one connection that writes the metric store, and its schema. Single-threaded: owner is the store's writer thread.
 // Every method runs inside the transaction of Begin and Commit and keeps nothing in memory, so that Rollback undoes it.
 //

@@ -1,0 +1,246 @@
+#include "server/metric_store.h"
+
+#include <gtest/gtest.h>
+
+#include "absl/synchronization/notification.h"
+#include "base/error.h"
+#include "server/step_columns.h"
+#include "tests/server/history_fixtures.h"
+
+namespace ampd::server {
+namespace {
+
+class MetricStoreTest : public testing::Test {
+ protected:
+  std::string AllPoints(int page = 1 << 20) {
+    auto read = store_->Read([&](MetricReader& reader) { return reader.ReadPoints("j", 0, 0, page); });
+    return read.ok() ? Show(read->segments) : read.status().ToString();
+  }
+  std::string AllEvents() {
+    auto read = store_->Read([&](MetricReader& reader) { return reader.ReadEvents("j", 0, 1000); });
+    std::string shown;
+    for (const v1::Event& event : read->events) {
+      shown += std::to_string(event.sequence()) + ":" + v1::Event::Kind_Name(event.kind()) + " ";
+    }
+    return shown;
+  }
+  LogPage Log(int64_t offset, int64_t max_bytes = 1 << 20) {
+    return *store_->Read([&](MetricReader& reader) { return reader.ReadLog("j", 1, offset, max_bytes); });
+  }
+
+  StoreOnDisk store_;
+};
+
+TEST_F(MetricStoreTest, KeepsWhatWasAnsweredOverARestart) {
+  v1::TelemetryBatch batch = Steps(1, 3);
+  AddEval(4, 3, &batch);
+  AddEvent(5, v1::Event::OVERFLOW, &batch);
+  EXPECT_EQ(*store_.Append(1, batch), 5u);
+  EXPECT_EQ(*store_.AppendLog(0, "hello"), 5);
+  store_.Reopen();
+  EXPECT_EQ(AllPoints(), "a1[1-3,e4]");
+  EXPECT_EQ(AllEvents(), "1:OVERFLOW ");
+  EXPECT_EQ(Log(0).content, "hello");
+  EXPECT_EQ(*store_.Append(1, Steps(6, 6)), 6u);
+}
+
+TEST_F(MetricStoreTest, KeepsEveryColumn) {
+  const v1::TelemetryBatch batch = Steps(1, 20, 100);
+  ASSERT_TRUE(store_.Append(1, batch).ok());
+  auto page = store_->Read([&](MetricReader& reader) { return reader.ReadPoints("j", 0, 0, 100); });
+  EXPECT_EQ(page->segments[0].batch.steps().SerializeAsString(), batch.steps().SerializeAsString());
+}
+
+TEST_F(MetricStoreTest, StoresTelemetryThatIsSentAgainOnce) {
+  v1::TelemetryBatch batch = Steps(1, 3);
+  AddEvent(4, v1::Event::OVERFLOW, &batch);
+  EXPECT_EQ(*store_.Append(1, batch), 4u);
+  EXPECT_EQ(*store_.Append(1, batch), 4u);
+  v1::TelemetryBatch overlapping = Steps(2, 3);
+  AddEvent(4, v1::Event::OVERFLOW, &overlapping);
+  AddStep(5, 4, &overlapping);
+  EXPECT_EQ(*store_.Append(1, overlapping), 5u);
+  EXPECT_EQ(AllPoints(), "a1[1-3,5]");
+  EXPECT_EQ(AllEvents(), "1:OVERFLOW ");
+}
+
+TEST_F(MetricStoreTest, StoresNothingBeyondAGap) {
+  v1::TelemetryBatch batch = Steps(1, 2);
+  AddStep(4, 4, &batch);
+  EXPECT_EQ(*store_.Append(1, batch), 2u);
+  EXPECT_EQ(*store_.Append(1, Steps(5, 9)), 2u);
+  EXPECT_EQ(AllPoints(), "a1[1-2]");
+  EXPECT_EQ(*store_.Append(1, Steps(3, 5)), 5u);
+  EXPECT_EQ(AllPoints(), "a1[1-5]");
+}
+
+TEST_F(MetricStoreTest, TellsOnlyWhatIsNew) {
+  std::vector<StoredHistory> told;
+  store_.on_stored = [&](const StoredHistory& stored) { told.push_back(stored); };
+  ASSERT_TRUE(store_.Append(1, Steps(1, 3)).ok());
+  ASSERT_TRUE(store_.Append(1, Steps(1, 3)).ok());
+  ASSERT_TRUE(store_.Append(1, Steps(2, 5)).ok());
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[1].items[0].steps->sequence(0), 4u);
+  EXPECT_EQ(NumSteps(*told[1].items[0].steps), 2);
+}
+
+TEST_F(MetricStoreTest, ManySmallAppendsBecomeFewChunksAndReadBackInPages) {
+  for (uint64_t sequence = 1; sequence <= 3000; ++sequence) {
+    ASSERT_TRUE(store_->AppendTelemetry({"j", 1, 0, Steps(sequence, sequence)}, [](auto) {}).ok());
+  }
+  store_->Flush();
+  EXPECT_EQ(AllPoints(), "a1[1-3000]");
+  auto page = store_->Read([&](MetricReader& reader) { return reader.ReadPoints("j", 1, 1500, 700); });
+  EXPECT_EQ(Show(page->segments), "a1[1501-2200]");
+  EXPECT_TRUE(page->more);
+  page = store_->Read([&](MetricReader& reader) { return reader.ReadPoints("j", 1, 2300, 700); });
+  EXPECT_EQ(Show(page->segments), "a1[2301-3000]");
+  EXPECT_FALSE(page->more);
+}
+
+TEST_F(MetricStoreTest, MarksPointsBeyondALaterAttemptsCheckpointAsSuperseded) {
+  ASSERT_TRUE(store_.Append(1, Steps(1, 10)).ok());
+  ASSERT_TRUE(store_.Append(2, Steps(1, 3, 6), /*from_step=*/6).ok());
+  EXPECT_EQ(AllPoints(), "a1[1-6] a1![7-10] a2[1-3]");
+  ASSERT_TRUE(store_.Append(3, Steps(1, 1, 8), /*from_step=*/8).ok());
+  EXPECT_EQ(AllPoints(), "a1[1-6] a1![7-10] a2[1-2] a2![3] a3[1]");
+}
+
+TEST_F(MetricStoreTest, ALogThatComesBeforeTheFirstPointDoesNotSupersede) {
+  ASSERT_TRUE(store_.Append(1, Steps(1, 10)).ok());
+  absl::Notification done;
+  v1::LogChunk chunk;
+  chunk.set_content("starting");
+  ASSERT_TRUE(store_->AppendLog("j", 2, chunk, [&](auto) { done.Notify(); }).ok());
+  done.WaitForNotification();
+  EXPECT_EQ(AllPoints(), "a1[1-10]");
+  ASSERT_TRUE(store_.Append(2, Steps(1, 1, 8), /*from_step=*/8).ok());
+  EXPECT_EQ(AllPoints(), "a1[1-8] a1![9-10] a2[1]");
+}
+
+TEST_F(MetricStoreTest, MarksPointsBeyondARollbackWithinTheAttempt) {
+  ASSERT_TRUE(store_.Append(1, Steps(1, 10)).ok());
+  absl::Notification done;
+  ASSERT_TRUE(store_->MarkRollback("j", 1, 10, 4, [&](absl::Status) { done.Notify(); }).ok());
+  done.WaitForNotification();
+  ASSERT_TRUE(store_.Append(1, Steps(11, 12, -6)).ok());
+  EXPECT_EQ(AllPoints(), "a1[1-4] a1![5-10] a1[11-12]");
+}
+
+TEST_F(MetricStoreTest, DownsamplesToTheLastOfEachShareOfTheSteps) {
+  v1::TelemetryBatch batch = Steps(1, 100);
+  AddEval(101, 50, &batch);
+  AddEval(102, 100, &batch);
+  ASSERT_TRUE(store_.Append(1, batch).ok());
+  auto page = store_->Read([](MetricReader& reader) { return reader.Downsample("j", 4, false); });
+  EXPECT_EQ(Show(page->segments), "a1[25,50,75,100,e101,e102]");
+}
+
+TEST_F(MetricStoreTest, DownsamplingLeavesSupersededPointsOut) {
+  ASSERT_TRUE(store_.Append(1, Steps(1, 10)).ok());
+  ASSERT_TRUE(store_.Append(2, Steps(1, 4, 4), /*from_step=*/4).ok());
+  auto page = store_->Read([](MetricReader& reader) { return reader.Downsample("j", 5, false); });
+  EXPECT_EQ(Show(page->segments), "a1[2,4] a2[2,4]");
+  page = store_->Read([](MetricReader& reader) { return reader.Downsample("j", 5, true); });
+  EXPECT_EQ(Show(page->segments), "a1[2,4] a2[2,4] a1![10]");
+}
+
+TEST_F(MetricStoreTest, NumbersServerAndTrainerEventsInOneHistory) {
+  v1::TelemetryBatch batch;
+  AddEvent(1, v1::Event::OVERFLOW, &batch);
+  ASSERT_TRUE(store_.AppendEvents({ServerEvent(1, v1::Event::CREATED)}).ok());
+  ASSERT_TRUE(store_.Append(1, batch).ok());
+  ASSERT_TRUE(store_.AppendEvents({ServerEvent(1, v1::Event::CREATED), ServerEvent(2, v1::Event::STATE_CHANGED)}).ok());
+  EXPECT_EQ(AllEvents(), "1:CREATED 2:OVERFLOW 3:STATE_CHANGED ");
+}
+
+TEST_F(MetricStoreTest, KeepsTheNewestOfALongLogAndCountsTheRest) {
+  store_.max_log_bytes = 100'000;
+  store_.Reopen();
+  const std::string text(40'000, 'x');
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_EQ(*store_.AppendLog(i * 40'000, text), (i + 1) * 40'000);
+  }
+  const LogPage page = Log(0);
+  EXPECT_EQ(page.dropped_bytes, 120'000);
+  EXPECT_EQ(page.offset_bytes, 120'000);
+  EXPECT_EQ(page.content.size(), 80'000u);
+  EXPECT_EQ(page.end_bytes, 200'000);
+}
+
+TEST_F(MetricStoreTest, StoresLogTextOnceAndRefusesGaps) {
+  EXPECT_EQ(*store_.AppendLog(0, "abc"), 3);
+  EXPECT_EQ(*store_.AppendLog(0, "abc"), 3);
+  EXPECT_EQ(*store_.AppendLog(1, "bcdef"), 6);
+  EXPECT_EQ(*store_.AppendLog(8, "x"), 6) << "a gap";
+  EXPECT_EQ(*store_.AppendLog(8, "x", /*dropped=*/2), 9) << "an accounted gap";
+  EXPECT_EQ(Log(2, 3).content, "cde");
+  EXPECT_EQ(Log(6).content, "x");
+  EXPECT_EQ(Log(6).dropped_bytes, 2);
+}
+
+TEST_F(MetricStoreTest, RefusesMalformedTelemetryAndKeepsNothingOfIt) {
+  v1::TelemetryBatch ragged = Steps(1, 2);
+  ragged.mutable_steps()->add_loss(1);
+  EXPECT_EQ(ReasonOf(store_.Append(1, ragged).status()), "MALFORMED_TELEMETRY");
+  EXPECT_EQ(AllPoints(), "");
+}
+
+TEST_F(MetricStoreTest, PushesBackWhenItsQueueIsFull) {
+  store_.max_queue_bytes = 100'000;
+  store_.Reopen();
+  absl::Notification entered, leave;
+  ASSERT_TRUE(store_->DeleteJob("other", [&](absl::Status) {
+                      entered.Notify();
+                      leave.WaitForNotification();
+                    }).ok());
+  entered.WaitForNotification();
+  absl::Status status;
+  int accepted = 0;
+  for (uint64_t i = 0; i < 100 && status.ok(); ++i) {
+    status = store_->AppendTelemetry({"j", 1, 0, Steps(i * 100 + 1, i * 100 + 100)}, [](auto) {});
+    accepted += status.ok() ? 1 : 0;
+  }
+  EXPECT_EQ(ReasonOf(status), "STORE_BUSY");
+  EXPECT_TRUE(RetryDelayOf(status).has_value());
+  leave.Notify();
+  store_->Flush();
+  auto extent = store_->Read([](MetricReader& reader) { return reader.Extent("j", 1); });
+  EXPECT_EQ(extent->stored_sequence, static_cast<uint64_t>(accepted) * 100) << "what was accepted is stored";
+}
+
+TEST_F(MetricStoreTest, DeletesOneJobAndNothingElse) {
+  ASSERT_TRUE(store_.Append(1, Steps(1, 3), 0, "j").ok());
+  ASSERT_TRUE(store_.Append(1, Steps(1, 3), 0, "k").ok());
+  absl::Notification done;
+  ASSERT_TRUE(store_->DeleteJob("j", [&](absl::Status) { done.Notify(); }).ok());
+  done.WaitForNotification();
+  EXPECT_EQ(AllPoints(), "");
+  auto kept = store_->Read([](MetricReader& reader) { return reader.ReadPoints("k", 0, 0, 10); });
+  EXPECT_EQ(Show(kept->segments), "a1[1-3]");
+}
+
+TEST_F(MetricStoreTest, ListsJobsThatWroteNothingForAWhile) {
+  ASSERT_TRUE(store_.Append(1, Steps(1, 3), 0, "old").ok());
+  store_.clock().Advance(absl::Hours(2));
+  ASSERT_TRUE(store_.Append(1, Steps(1, 3), 0, "young").ok());
+  auto idle = store_->Read([&](MetricReader& reader) {
+    return reader.ListJobsIdleSince(store_.clock().Now() - absl::Hours(1), 10);
+  });
+  EXPECT_EQ(*idle, std::vector<std::string>{"old"});
+}
+
+TEST_F(MetricStoreTest, RefusesAFileOfANewerServer) {
+  {
+    auto database = SqliteDatabase::Open(store_.path(), false);
+    ASSERT_TRUE(database->Execute("PRAGMA user_version=99").ok());
+  }
+  MetricStore::Options options;
+  options.path = store_.path();
+  options.clock = &store_.clock();
+  EXPECT_EQ(ReasonOf(MetricStore::Open(options).status()), "NEWER_SCHEMA");
+}
+
+}  // namespace
+}  // namespace ampd::server
