@@ -1,0 +1,206 @@
+#include "worker/executor/program.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "graph/op_table.h"
+#include "worker/executor/constants.h"
+
+namespace ampd::executor {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::Operand;
+using graph::ValueId;
+using ValueList = std::vector<std::optional<ValueId>>;
+
+std::string Where(const Node& node) {
+  return node.module_path.empty() ? node.op : absl::StrCat(node.op, " of ", node.module_path);
+}
+
+absl::Status UnknownOp(const Node& node, std::string_view why) {
+  return Error(absl::StatusCode::kInvalidArgument, "UNKNOWN_OP", absl::StrCat(Where(node), " ", std::string(why)));
+}
+
+absl::Status BadArgument(const Node& node, std::string_view argument, std::string_view why) {
+  return Error(absl::StatusCode::kInvalidArgument, "BAD_ARGUMENT",
+               absl::StrCat(Where(node), ": argument ", std::string(argument), " ", std::string(why)));
+}
+
+size_t Index(ValueId id) { return static_cast<size_t>(id.index); }
+
+std::vector<std::optional<size_t>> Indices(const ValueList& list) {
+  std::vector<std::optional<size_t>> indices;
+  for (const auto& id : list) {
+    indices.push_back(id.has_value() ? std::optional(Index(*id)) : std::nullopt);
+  }
+  return indices;
+}
+
+// "aten.conv2d.default" -> ("aten::conv2d", "").
+absl::StatusOr<c10::OperatorHandle> FindHandle(const Node& node) {
+  const std::vector<std::string> parts = absl::StrSplit(node.op, '.');
+  if (parts.size() != 3) {
+    return UnknownOp(node, "is not of the form namespace.name.overload");
+  }
+  if (graph::FindOp(node.op) == nullptr) {
+    return UnknownOp(node, "is not an op that models may use");
+  }
+  const auto handle = c10::Dispatcher::singleton().findSchema(
+      {absl::StrCat(parts[0], "::", parts[1]), parts[2] == "default" ? "" : parts[2]});
+  if (!handle.has_value()) {
+    return UnknownOp(node, "is not in this LibTorch");
+  }
+  return *handle;
+}
+
+bool IsTensor(const c10::TypePtr& type) {
+  const auto optional = type->cast<c10::OptionalType>();
+  return (optional ? optional->getElementType() : type)->kind() == c10::TypeKind::TensorType;
+}
+
+absl::Status PlaceOperand(const Node& node, const c10::Argument& argument, const Operand& operand, size_t position,
+                          Instruction& instruction) {
+  if (const auto* value = std::get_if<ValueId>(&operand)) {
+    if (!IsTensor(argument.type())) {
+      return BadArgument(node, argument.name(), "does not take a tensor");
+    }
+    instruction.values.push_back({position, Index(*value)});
+    return absl::OkStatus();
+  }
+  if (const auto* list = std::get_if<ValueList>(&operand)) {
+    const auto type = argument.type()->cast<c10::ListType>();
+    if (!type || !IsTensor(type->getElementType())) {
+      return BadArgument(node, argument.name(), "does not take a list of tensors");
+    }
+    const bool optionals = type->getElementType()->kind() == c10::TypeKind::OptionalType;
+    instruction.lists.push_back({position, Indices(*list), optionals});
+    return absl::OkStatus();
+  }
+  auto constant = ToIValue(operand, argument);
+  if (!constant.has_value()) {
+    return BadArgument(node, argument.name(),
+                       absl::StrCat("does not take this constant; it is ", argument.type()->str()));
+  }
+  instruction.stack[position] = *std::move(constant);
+  return absl::OkStatus();
+}
+
+absl::Status CheckNames(const Node& node, const c10::FunctionSchema& schema) {
+  for (const graph::Argument& argument : node.arguments) {
+    if (!schema.argumentIndexWithName(argument.name).has_value()) {
+      return BadArgument(node, argument.name, "is not in the op's schema");
+    }
+  }
+  if (node.outputs.size() != schema.returns().size()) {
+    return BadArgument(node, "outputs",
+                       absl::StrCat("are ", node.outputs.size(), ", the op returns ", schema.returns().size()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CompileAten(const Node& node, Instruction& instruction) {
+  AMPD_ASSIGN_OR_RETURN(instruction.handle, FindHandle(node));
+  const c10::FunctionSchema& schema = instruction.handle->schema();
+  AMPD_RETURN_IF_ERROR(CheckNames(node, schema));
+  instruction.stack.resize(schema.arguments().size());
+  for (size_t i = 0; i < schema.arguments().size(); ++i) {
+    const c10::Argument& argument = schema.arguments()[i];
+    if (const Operand* operand = node.Find(argument.name())) {
+      AMPD_RETURN_IF_ERROR(PlaceOperand(node, argument, *operand, i, instruction));
+    } else if (argument.default_value().has_value()) {
+      instruction.stack[i] = *argument.default_value();
+    } else {
+      return BadArgument(node, argument.name(), "is missing");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CompileCustom(const Node& node, const OpRegistry& registry, Instruction& instruction) {
+  const BoxedOp* op = registry.Find(node.op);
+  if (op == nullptr) {
+    return UnknownOp(node, "is not registered");
+  }
+  instruction.custom = *op;
+  instruction.stack.resize(node.arguments.size());
+  for (size_t i = 0; i < node.arguments.size(); ++i) {
+    const Operand& operand = node.arguments[i].operand;
+    if (const auto* value = std::get_if<ValueId>(&operand)) {
+      instruction.values.push_back({i, Index(*value)});
+    } else if (const auto* list = std::get_if<ValueList>(&operand)) {
+      instruction.lists.push_back({i, Indices(*list), true});
+    } else {
+      instruction.stack[i] = ToIValue(operand);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Instruction> CompileNode(const Node& node, const OpRegistry& registry) {
+  Instruction instruction;
+  const bool ours = node.op.starts_with("ampd.");
+  AMPD_RETURN_IF_ERROR(ours ? CompileCustom(node, registry, instruction) : CompileAten(node, instruction));
+  for (ValueId output : node.outputs) {
+    instruction.results.push_back(Index(output));
+  }
+  return instruction;
+}
+
+// Values that outlive the run of their last reader.
+std::vector<bool> KeptValues(const Graph& graph) {
+  std::vector<bool> kept(static_cast<size_t>(graph.num_values()), false);
+  for (const auto* states : {&graph.parameters(), &graph.buffers()}) {
+    for (const graph::State& state : *states) {
+      kept[Index(state.value)] = true;
+    }
+  }
+  for (const graph::Output& output : graph.outputs()) {
+    kept[Index(output.value)] = true;
+  }
+  return kept;
+}
+
+// Goes backwards: the first use met of a value is its last.
+void MarkLastUses(Instruction& instruction, std::vector<bool>& used_later) {
+  for (size_t result : instruction.results) {
+    if (!used_later[result]) {
+      instruction.drop.push_back(result);
+    }
+  }
+  for (const ListUse& list : instruction.lists) {
+    for (const auto& value : list.values) {
+      if (value.has_value() && !used_later[*value]) {
+        used_later[*value] = true;
+        instruction.drop.push_back(*value);
+      }
+    }
+  }
+  for (auto use = instruction.values.rbegin(); use != instruction.values.rend(); ++use) {
+    use->last = !used_later[use->value];
+    used_later[use->value] = true;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Instruction>> Compile(const Graph& graph, const OpRegistry& registry) {
+  AMPD_RETURN_IF_ERROR(graph.Check());
+  std::vector<Instruction> program;
+  program.reserve(graph.nodes().size());
+  for (const Node& node : graph.nodes()) {
+    AMPD_ASSIGN_OR_RETURN(Instruction instruction, CompileNode(node, registry));
+    program.push_back(std::move(instruction));
+  }
+  std::vector<bool> used_later = KeptValues(graph);
+  for (auto instruction = program.rbegin(); instruction != program.rend(); ++instruction) {
+    MarkLastUses(*instruction, used_later);
+  }
+  return program;
+}
+
+}  // namespace ampd::executor
