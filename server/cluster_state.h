@@ -1,0 +1,107 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ampd/internal/journal.pb.h"
+#include "ampd/v1/job.pb.h"
+
+namespace ampd::server {
+
+using JobPtr = std::shared_ptr<const v1::Job>;
+using JobRecordPtr = std::shared_ptr<const internal::JobRecord>;
+using WorkerRecordPtr = std::shared_ptr<const internal::WorkerRecord>;
+
+// The client's part of a record, which it keeps alive.
+JobPtr JobOf(const JobRecordPtr& record);
+
+// One thing that happened to a job. `event.sequence` counts the server's events of the job from 1 without gaps.
+struct JobEvent {
+  std::string job;
+  v1::Event event;
+};
+
+// What one update did. Records are new objects; those handed out before never change.
+struct Applied {
+  bool changed = false;  // false: it had been applied before, and needs no journal entry
+  std::string job;       // of CreateJob: the job that was made, now or by the first request of this id
+  std::vector<JobRecordPtr> jobs;
+  std::vector<JobRecordPtr> archived;
+  std::vector<std::string> deleted_jobs;
+  std::vector<WorkerRecordPtr> workers;
+  std::vector<JobEvent> events;
+};
+
+// All state of the server: jobs, workers, accepted requests. Changed only by Apply, which is deterministic: no clock,
+// no randomness, no thread, no file. The same updates in the same order give the same state, byte for byte, and the
+// same events, so that a history that is fed again after a crash can tell what it has by (job, sequence).
+//
+// Two instances live in a server: the committer's head, which Apply changes, and the readers', which takes over touched
+// records by Adopt once they are on disk. Thread-compatible.
+class ClusterState {
+ public:
+  // Queued jobs in the order in which they are placed: higher priority first, then submit order.
+  struct QueueKey {
+    int32_t negative_priority;
+    int64_t submit_order;
+    friend auto operator<=>(const QueueKey&, const QueueKey&) = default;
+  };
+
+  // Applies the update whole, or changes nothing and returns
+  //   NOT_FOUND            no such job, worker or attempt,
+  //   ALREADY_EXISTS       another request of this id,
+  //   FAILED_PRECONDITION  the move is not legal now, or the sender is not the current owner (reason FENCED),
+  //   ABORTED              the etag is not the job's.
+  absl::StatusOr<Applied> Apply(const internal::Update& update);
+
+  // Takes over what an Apply elsewhere did.
+  void Adopt(const Applied& applied);
+
+  internal::Snapshot ToSnapshot(uint64_t index) const;
+  static ClusterState FromSnapshot(const internal::Snapshot& snapshot);
+
+  // Null when there is none.
+  JobRecordPtr FindJob(const std::string& id) const;
+  WorkerRecordPtr FindWorker(const std::string& name) const;
+
+  const std::map<int64_t, JobRecordPtr>& jobs() const { return jobs_; }  // by submit order
+  const std::map<std::string, WorkerRecordPtr>& workers() const { return workers_; }
+  const std::map<QueueKey, JobRecordPtr>& queue() const { return queue_; }
+  // Jobs with a live attempt on the worker, by submit order; the attempt is the job's newest.
+  std::vector<JobRecordPtr> JobsOn(const std::string& worker) const;
+  // Whether a live attempt holds the device.
+  bool DeviceIsHeld(const std::string& worker, const std::string& device) const;
+
+  uint64_t epoch() const { return epoch_; }
+  uint64_t life() const { return life_; }
+  void set_life(uint64_t life) { life_ = life; }
+  const std::map<std::string, internal::AcceptedRequest>& requests() const { return requests_; }
+
+  friend class Transition;
+
+ private:
+  void PutJob(const JobRecordPtr& record);
+  void PutWorker(const WorkerRecordPtr& record);
+  void RemoveJob(const std::string& id);
+  void Unindex(const internal::JobRecord& record);
+
+  uint64_t epoch_ = 1;
+  uint64_t life_ = 0;
+  int64_t next_submit_order_ = 1;
+  std::map<int64_t, JobRecordPtr> jobs_;
+  std::unordered_map<std::string, int64_t> order_of_;
+  std::map<QueueKey, JobRecordPtr> queue_;
+  std::map<std::string, std::set<int64_t>> on_worker_;
+  std::map<std::string, WorkerRecordPtr> workers_;
+  std::map<std::string, internal::AcceptedRequest> requests_;
+};
+
+}  // namespace ampd::server

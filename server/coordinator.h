@@ -1,0 +1,162 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "ampd/v1/job_service.pb.h"
+#include "ampd/v1/worker_admin_service.pb.h"
+#include "ampd/v1/worker_service.pb.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "server/cluster_state.h"
+#include "server/liveness.h"
+
+namespace ampd::server {
+
+class Ledger;
+struct Publication;
+
+// The verbs of the service: what clients ask for, what workers report, and what time does. It decides and commits; the
+// ledger keeps. Nothing it answers or hands out is ever taken back by a crash.
+//
+//   1. client: CreateJob          -> committed, placed at once if a device is free, answered
+//   2. on_directive_due(worker)   -> the stream sends CurrentDirective(worker)
+//   3. worker: report             -> HandleReport: facts are committed, the answer is the directive, with a renewed
+//   lease
+//   4. facts are on disk          -> on_directive_due(worker): the next directive acknowledges them
+//
+// Tick must be called every few hundred milliseconds. Answers of asynchronous verbs come on the ledger's thread, or on
+// the caller's when nothing had to be written; they must be quick. Thread-safe.
+class Coordinator {
+ public:
+  struct Options {
+    Ledger* ledger = nullptr;
+    const Clock* clock = nullptr;
+    RandomSource* random = nullptr;  // thread-safe
+    absl::Duration lease = absl::Seconds(10);
+    absl::Duration lease_margin = absl::Seconds(5);
+    absl::Duration suspend_limit = absl::Hours(1);
+    absl::Duration local_checkpoint_wait = absl::Minutes(10);
+    absl::Duration archive_after = absl::Hours(1);    // after its end a job leaves the hot state
+    absl::Duration retention = absl::Hours(24 * 30);  // after its end a job is deleted
+    size_t max_jobs_in_hot_state = 200'000;           // beyond it, submits are refused
+    // Called on the ledger's thread, quick, in commit order, after what they tell is on disk. May be null.
+    std::function<void(const JobPtr&)> on_job;
+    std::function<void(const std::string& job, const std::vector<v1::Event>&)> on_events;
+    std::function<void(const std::string& job)> on_job_deleted;
+    // The worker's stream should send CurrentDirective now. From any thread; may call back into the coordinator only
+    // from another thread.
+    std::function<void(const std::string& worker)> on_directive_due;
+  };
+  using JobDone = std::function<void(absl::StatusOr<JobPtr>)>;
+  using WorkerDone = std::function<void(absl::StatusOr<v1::Worker>)>;
+  using Done = std::function<void(absl::Status)>;
+
+  explicit Coordinator(Options options);
+  ~Coordinator();
+
+  // Journals the beginning of this server life. Call once, before anything else. Blocks until it is on disk.
+  absl::Status Start();
+
+  // ---- Clients. `done` is called exactly once. See job_service.proto for what each promises.
+  void CreateJob(const v1::CreateJobRequest& request, JobDone done);
+  void CancelJob(const v1::CancelJobRequest& request, JobDone done);
+  void PauseJob(const v1::PauseJobRequest& request, JobDone done);
+  void ResumeJob(const v1::ResumeJobRequest& request, JobDone done);
+  void UpdateJob(const v1::UpdateJobRequest& request, JobDone done);
+  void CloneJob(const v1::CloneJobRequest& request, JobDone done);
+  void DeleteJob(const v1::DeleteJobRequest& request, Done done);
+  void DeleteCheckpoint(const v1::DeleteCheckpointRequest& request, Done done);
+
+  // `progress` is empty: it is the metric room's to add.
+  absl::StatusOr<JobPtr> GetJob(const std::string& id) const;
+  absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request) const;
+  absl::StatusOr<v1::ExplainJobResponse> ExplainJob(const v1::ExplainJobRequest& request) const;
+  absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const v1::ListCheckpointsRequest& request) const;
+
+  // ---- Operators.
+  absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest& request) const;
+  void DrainWorker(const v1::DrainWorkerRequest& request, WorkerDone done);
+  void UndrainWorker(const v1::UndrainWorkerRequest& request, WorkerDone done);
+
+  // ---- Workers.
+  // Takes a report in and answers with the directive that renews the lease from it. Facts in it are acknowledged by a
+  // later directive, once they are on disk. An error ends the stream:
+  //   INVALID_ARGUMENT     it names no worker or no incarnation,
+  //   ABORTED              another incarnation of this worker has come since (reason REPLACED).
+  // A report older than one already taken in is not looked at; its answer renews nothing.
+  absl::StatusOr<v1::WorkerDirective> HandleReport(const v1::WorkerReport& report);
+  // The directive for a worker that has reported in this life of the server, without a renewal. NOT_FOUND otherwise.
+  absl::StatusOr<v1::WorkerDirective> CurrentDirective(const std::string& worker);
+
+  // Whether telemetry of this attempt may be stored: it is the job's current one, or ended by its own outcome.
+  struct AttemptPlace {
+    int64_t from_step = 0;  // of the checkpoint it started from
+    bool ended = false;
+  };
+  // NOT_FOUND: no such job or attempt. FAILED_PRECONDITION (reason FENCED): another token, or declared lost.
+  absl::StatusOr<AttemptPlace> FindAttempt(const v1::AttemptKey& key) const;
+
+  // What time brings: placement, lost workers, deadlines, waits that ran out, retention.
+  void Tick();
+
+  // For /metrics.
+  struct Counts {
+    std::map<v1::Job::State, int64_t> jobs;
+    std::map<v1::Worker::State, int64_t> workers;
+    int64_t num_devices_held = 0;
+    int64_t num_devices = 0;
+  };
+  Counts counts() const;
+
+ private:
+  // What is known of a worker in this life of the server and not journaled.
+  struct Session {
+    std::string incarnation;
+    std::vector<std::string> retired_incarnations;
+    uint64_t last_report = 0;
+    v1::WorkerReport report;
+    absl::Time last_report_time;
+    // First directive of this life that held the attempt, by "job/attempt".
+    std::map<std::string, uint64_t> first_told;
+    std::vector<v1::AttemptKey> acknowledge_outcomes;
+    std::vector<v1::CheckpointKey> acknowledge_checkpoints;
+  };
+
+  void OnPublished(const Publication& publication);
+  void Place();
+  void LoseSilentWorkers();
+  void ExpireDeadlines();
+  void StartOverStranded();
+  void Retire();
+  void TakeIn(const v1::WorkerReport& report);
+  void TakeInAttempt(const std::string& worker, const v1::AttemptReport& report);
+  void EndGone(const v1::WorkerReport& report);
+  void CommitSetDesired(const std::string& id, v1::Job::Desired desired, const std::string& etag, JobDone done);
+  void CommitForJob(internal::Update update, std::string id, JobDone done);
+  void CommitSetDrained(const std::string& worker, bool drained, WorkerDone done);
+  void CommitQuietly(internal::Update update);
+  internal::Update NewUpdate() const;
+  v1::WorkerDirective Directive(const std::string& worker, Session& session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  v1::Worker ViewOf(const internal::WorkerRecord& record) const;
+
+  const Options options_;
+  uint64_t life_ = 0;
+
+  mutable absl::Mutex mutex_;
+  std::map<std::string, Session> sessions_ ABSL_GUARDED_BY(mutex_);
+  Liveness liveness_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_directive_ ABSL_GUARDED_BY(mutex_) = 1;
+};
+
+}  // namespace ampd::server
