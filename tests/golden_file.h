@@ -1,0 +1,26 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/file.h"
+
+namespace ampd {
+
+// Compares text with a golden file, given by its path below the source folder; with AMPD_UPDATE_GOLDEN set, writes the
+// file instead. A difference is a reviewed change.
+inline void ExpectGolden(const std::string& path, const std::string& text) {
+  const std::string file = std::string(AMPD_SOURCE_DIR) + "/" + path;
+  if (std::getenv("AMPD_UPDATE_GOLDEN") != nullptr) {
+    ASSERT_TRUE(WriteFileAtomically(file, text).ok());
+    return;
+  }
+  const auto golden = ReadFile(file, 1 << 20);
+  ASSERT_TRUE(golden.ok()) << golden.status().message() << "; AMPD_UPDATE_GOLDEN=1 writes it";
+  EXPECT_EQ(*golden, text) << "differs from " << path << "; AMPD_UPDATE_GOLDEN=1 rewrites it";
+}
+
+}  // namespace ampd

@@ -1,0 +1,103 @@
+#include "graph/builder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "graph/op_table.h"
+#include "graph/print.h"
+
+namespace ampd::graph {
+namespace {
+
+using ::testing::HasSubstr;
+
+TensorType Images(int64_t channels, int64_t size) { return {Dtype::kFloat32, {Dim::Batch(), channels, size, size}}; }
+
+// The shape that one layer gives, or the error of its sizes.
+template <typename Layer>
+std::string ShapeAfter(TensorType input, Layer layer) {
+  GraphBuilder b("test");
+  const ValueId y = layer(b, b.Input("x", std::move(input)));
+  b.Output("y", y);
+  const auto graph = std::move(b).Build();
+  if (!graph.ok()) {
+    EXPECT_EQ(ReasonOf(graph.status()), "INVALID_MODEL");
+    return std::string(graph.status().message());
+  }
+  return ToText(graph->type(y));
+}
+
+TEST(Conv2d, ShapesFollowPaddingAndStride) {
+  const auto conv = [](Conv2dOptions options) {
+    return ShapeAfter(Images(3, 9), [&](GraphBuilder& b, ValueId x) { return b.Conv2d("c", x, options); });
+  };
+  EXPECT_EQ(conv({.out_channels = 6, .kernel_size = 3, .padding = 1}), "float32[B, 6, 9, 9]");
+  EXPECT_EQ(conv({.out_channels = 6, .kernel_size = 3, .stride = 2}), "float32[B, 6, 4, 4]");
+  EXPECT_EQ(conv({.out_channels = 6, .kernel_size = 9, .groups = 3}), "float32[B, 6, 1, 1]");
+  EXPECT_EQ(conv({.out_channels = 6, .kernel_size = 11}), "test layer c: the image is smaller than the kernel");
+  EXPECT_EQ(conv({.out_channels = 6, .kernel_size = 3, .groups = 2}),
+            "test layer c: channels 3 and 6 must divide into 2 groups");
+  EXPECT_THAT(conv({.out_channels = 0}), HasSubstr("positive channels"));
+}
+
+TEST(MaxPool2d, IncompleteWindowsAreDropped) {
+  const auto pool = [](int64_t kernel) {
+    return ShapeAfter(Images(3, 7), [&](GraphBuilder& b, ValueId x) { return b.MaxPool2d("p", x, kernel); });
+  };
+  EXPECT_EQ(pool(2), "float32[B, 3, 3, 3]");
+  EXPECT_EQ(pool(8), "test layer p: an image of 7 x 7 pixels is too small for pooling by 8");
+}
+
+TEST(Flatten, MultipliesAllButTheBatch) {
+  EXPECT_EQ(ShapeAfter(Images(3, 7), [](GraphBuilder& b, ValueId x) { return b.Flatten("f", x); }), "float32[B, 147]");
+}
+
+TEST(Linear, NeedsOutputs) {
+  EXPECT_EQ(
+      ShapeAfter({Dtype::kFloat32, {Dim::Batch(), 4}}, [](GraphBuilder& b, ValueId x) { return b.Linear("l", x, 0); }),
+      "test layer l: a linear layer needs at least one output");
+}
+
+TEST(Dropout, OfEverythingIsRefused) {
+  EXPECT_THAT(ShapeAfter(Images(1, 2), [](GraphBuilder& b, ValueId x) { return b.Dropout("d", x, 1.0); }),
+              HasSubstr("not in [0, 1)"));
+}
+
+TEST(Add, OfDifferentShapesIsRefused) {
+  EXPECT_THAT(
+      ShapeAfter(Images(1, 4), [](GraphBuilder& b, ValueId x) { return b.Add("a", x, b.MaxPool2d("p", x, 2)); }),
+      HasSubstr("different shapes"));
+}
+
+TEST(GraphBuilder, TheFirstErrorStays) {
+  EXPECT_THAT(
+      ShapeAfter(Images(1, 4), [](GraphBuilder& b,
+                                  ValueId x) { return b.Linear("second", b.Relu("", b.MaxPool2d("first", x, 9)), 0); }),
+      HasSubstr("layer first"));
+}
+
+TEST(OpTable, IsOrderedAndFindsEveryRow) {
+  const OpRow* before = nullptr;
+  for (const OpRow& row : AllOps()) {
+    EXPECT_TRUE(before == nullptr || before->op < row.op) << row.op;
+    EXPECT_EQ(FindOp(row.op), &row);
+    before = &row;
+  }
+  EXPECT_EQ(FindOp("aten.exponential_.default"), nullptr);
+  EXPECT_EQ(FindOp(""), nullptr);
+}
+
+TEST(OpTable, ClassesAreThoseOfThePolicy) {
+  EXPECT_EQ(FindOp("aten.linear.default")->op_class, OpClass::kLower);
+  EXPECT_EQ(FindOp("aten.cross_entropy_loss.default")->op_class, OpClass::kFp32);
+  EXPECT_EQ(FindOp("aten.add.Tensor")->op_class, OpClass::kPromote);
+  EXPECT_EQ(FindOp("aten.relu.default")->op_class, OpClass::kAsInput);
+  EXPECT_EQ(OpClassName(OpClass::kBanned), "banned");
+}
+
+}  // namespace
+}  // namespace ampd::graph

@@ -1,0 +1,101 @@
+#include "graph/passes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "graph/builder.h"
+#include "graph/print.h"
+#include "tests/golden_file.h"
+
+namespace ampd::graph {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// One of every layer that the builder has.
+Graph Zoo() {
+  GraphBuilder b("zoo");
+  ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 2, 8, 8}});
+  x = b.Conv2d("conv", x, {.out_channels = 4, .kernel_size = 3, .padding = 1, .bias = false});
+  x = b.Relu("relu", b.BatchNorm2d("bn", x));
+  x = b.Flatten("flatten", b.MaxPool2d("pool", x, 2));
+  x = b.Gelu("gelu", b.LayerNorm("norm", b.Linear("fc", x, 6)));
+  x = b.Dropout("drop", x, 0.25);
+  x = b.Add("", x, b.Mul("", x, b.Softmax("softmax", x, -1)));
+  b.Output("logits", b.Linear("head", x, 3));
+  auto graph = std::move(b).Build();
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  return *std::move(graph);
+}
+
+std::vector<std::string> Ops(const Graph& graph) {
+  std::vector<std::string> ops;
+  for (const Node& node : graph.nodes()) {
+    ops.push_back(node.op);
+  }
+  return ops;
+}
+
+TEST(Printing, OfEveryLayerIsGolden) { ExpectGolden("tests/graph/golden/zoo.txt", ToText(Zoo())); }
+
+TEST(WithLossHead, OfEveryLayerIsGolden) {
+  const auto graph = WithLossHead(Zoo());
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  ASSERT_TRUE(graph->Check().ok()) << graph->Check();
+  ExpectGolden("tests/graph/golden/zoo_loss_head.txt", ToText(*graph));
+}
+
+TEST(WithEvalHead, OfEveryLayerIsGolden) {
+  const auto graph = WithEvalHead(Zoo());
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  ASSERT_TRUE(graph->Check().ok()) << graph->Check();
+  ExpectGolden("tests/graph/golden/zoo_eval_head.txt", ToText(*graph));
+}
+
+TEST(WithLossHead, AModelWithoutLogitsIsRefused) {
+  Graph graph("blind");
+  graph.AddOutput("features", graph.AddInput("images", {Dtype::kFloat32, {Dim::Batch(), 2}}));
+  EXPECT_EQ(ReasonOf(WithLossHead(graph).status()), "NO_LOGITS");
+  EXPECT_EQ(ReasonOf(WithEvalHead(graph).status()), "NO_LOGITS");
+}
+
+TEST(EvalProgram, NormsReadTheirRunningStatisticsAndDropoutIsGone) {
+  const std::string text = ToText(EvalProgram(Zoo()));
+  EXPECT_THAT(text, HasSubstr("training=False"));
+  EXPECT_THAT(text, Not(HasSubstr("aten.dropout")));
+  EXPECT_THAT(ToText(Zoo()), HasSubstr("aten.dropout"));
+}
+
+TEST(EvalProgram, OfAnEvalProgramChangesNothing) {
+  const Graph once = EvalProgram(Zoo());
+  EXPECT_EQ(ToText(EvalProgram(once)), ToText(once));
+}
+
+TEST(WithoutDeadNodes, DropsWhatNothingReadsWithEverythingBehindIt) {
+  GraphBuilder b("dead");
+  const ValueId x = b.Input("x", {Dtype::kFloat32, {Dim::Batch(), 4}});
+  b.Gelu("unread", b.Linear("unread", x, 2));
+  b.Output("y", b.Relu("read", x));
+  const Graph graph = WithoutDeadNodes(std::move(b).Build().value());
+  EXPECT_THAT(Ops(graph), ElementsAre("aten.relu.default"));
+  EXPECT_EQ(graph.parameters().size(), 2u);
+}
+
+TEST(WithoutDeadNodes, KeepsANormThatWritesItsStatistics) {
+  GraphBuilder b("norm");
+  const ValueId x = b.Input("x", {Dtype::kFloat32, {Dim::Batch(), 4, 2, 2}});
+  b.BatchNorm2d("bn", x);
+  b.Output("y", b.Relu("", x));
+  const Graph graph = std::move(b).Build().value();
+  EXPECT_THAT(Ops(WithoutDeadNodes(graph)), ElementsAre("aten.batch_norm.default", "aten.relu.default"));
+  EXPECT_THAT(Ops(EvalProgram(graph)), ElementsAre("aten.relu.default"));
+}
+
+}  // namespace
+}  // namespace ampd::graph

@@ -1,0 +1,101 @@
+#include "models/models.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "graph/print.h"
+#include "tests/golden_file.h"
+
+namespace ampd::models {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+v1::ModelSpec Spec(const std::string& text) {
+  v1::ModelSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec)) << text;
+  return spec;
+}
+
+// "field: description" of every violation.
+std::vector<std::string> ViolationsOf(const std::string& text) {
+  std::vector<std::string> lines;
+  for (const FieldViolation& violation : ampd::ViolationsOf(BuildModel(Spec(text)).status())) {
+    lines.push_back(absl::StrCat(violation.field, ": ", violation.description));
+  }
+  return lines;
+}
+
+// One line a parameter: "classifier.0.bias [128]".
+std::string Parameters(const std::string& text) {
+  const auto graph = BuildModel(Spec(text));
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  std::string lines;
+  for (const graph::State& parameter : graph->parameters()) {
+    absl::StrAppend(&lines, parameter.name, " ", graph::ToText(graph->type(parameter.value)), "\n");
+  }
+  return lines;
+}
+
+TEST(Lenet, GraphOfTheDefaultsIsGolden) {
+  ExpectGolden("tests/models/golden/lenet.txt", graph::ToText(BuildModel(Spec("lenet {}")).value()));
+}
+
+TEST(Mlp, GraphOfTheDefaultsIsGolden) {
+  ExpectGolden("tests/models/golden/mlp.txt", graph::ToText(BuildModel(Spec("mlp {}")).value()));
+}
+
+TEST(Lenet, NamesAndShapesOfOtherSizesAreGolden) {
+  ExpectGolden("tests/models/golden/lenet_parameters.txt",
+               Parameters("lenet {num_classes: 3 widths: [4, 5, 6] hidden: 7 in_channels: 3 image_size: 33}"));
+}
+
+TEST(Mlp, NamesAndShapesOfOtherSizesAreGolden) {
+  ExpectGolden("tests/models/golden/mlp_parameters.txt",
+               Parameters("mlp {in_features: 12 hidden: [8, 6, 4] num_classes: 2}"));
+}
+
+TEST(Lenet, TheSmallestImageOfEachDepthWorks) {
+  EXPECT_THAT(ViolationsOf("lenet {widths: [1, 1, 1] image_size: 8}"), IsEmpty());
+  EXPECT_THAT(ViolationsOf("lenet {widths: [1, 1, 1] image_size: 7}"),
+              ElementsAre("model.lenet.image_size: 7 pixels cannot be halved by 3 poolings; it must be at least 8, or "
+                          "give fewer widths"));
+}
+
+TEST(Lenet, EveryWrongFieldIsNamedWithItsLimit) {
+  EXPECT_THAT(ViolationsOf("lenet {num_classes: 1 widths: [8, -3] hidden: -1 in_channels: 5000 image_size: 100000}"),
+              ElementsAre("model.lenet.num_classes: 1 is not within 2 to 65536",
+                          "model.lenet.hidden: -1 is not within 1 to 1048576",
+                          "model.lenet.in_channels: 5000 is not within 1 to 4096",
+                          "model.lenet.image_size: 100000 is not within 2 to 4096",
+                          "model.lenet.widths[1]: -3 is not within 1 to 4096"));
+}
+
+TEST(Lenet, AtMostSixConvolutionsAreTaken) {
+  EXPECT_THAT(ViolationsOf("lenet {image_size: 128 widths: [1, 1, 1, 1, 1, 1]}"), IsEmpty());
+  EXPECT_THAT(ViolationsOf("lenet {image_size: 128 widths: [1, 1, 1, 1, 1, 1, 1]}"),
+              ElementsAre("model.lenet.widths: 7 entries is not within 1 to 6"));
+}
+
+TEST(Mlp, EveryWrongFieldIsNamedWithItsLimit) {
+  EXPECT_THAT(ViolationsOf("mlp {in_features: -1 hidden: [3, 0] num_classes: 70000}"),
+              ElementsAre("model.mlp.in_features: -1 is not within 1 to 1048576",
+                          "model.mlp.num_classes: 70000 is not within 2 to 65536",
+                          "model.mlp.hidden[1]: 0 is not within 1 to 1048576"));
+}
+
+TEST(BuildModel, AnUnsetOrExportedModelIsRefused) {
+  EXPECT_THAT(ViolationsOf(""), ElementsAre("model: is not set; give lenet or mlp"));
+  const auto exported = BuildModel(Spec("exported {artifact: 'm'}"));
+  EXPECT_EQ(exported.status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(ReasonOf(exported.status()), "UNSUPPORTED_FIELD");
+}
+
+}  // namespace
+}  // namespace ampd::models
