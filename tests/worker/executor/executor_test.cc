@@ -1,0 +1,346 @@
+#include "worker/executor/executor.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/max_pool2d.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/zeros.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "graph/builder.h"
+#include "graph/op_table.h"
+#include "graph/passes.h"
+#include "worker/executor/initialize.h"
+
+namespace ampd::executor {
+namespace {
+
+using graph::Dim;
+using graph::Dtype;
+using graph::Graph;
+using graph::GraphBuilder;
+using graph::Node;
+using graph::Operand;
+using graph::TensorType;
+using graph::ValueId;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const TensorType kVector = {Dtype::kFloat32, {Dim::Batch(), 4}};
+
+// A convolution, pooling and a linear layer; B images of 2 x 6 x 6, 5 classes.
+Graph Cnn() {
+  GraphBuilder b("cnn");
+  ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 2, 6, 6}});
+  x = b.MaxPool2d("pool", b.Relu("relu", b.Conv2d("conv", x, {.out_channels = 3, .kernel_size = 3, .padding = 1})), 2);
+  b.Output("logits", b.Linear("fc", b.Flatten("", x), 5));
+  return graph::WithLossHead(std::move(b).Build().value()).value();
+}
+
+TensorMap Trainable(const Graph& graph, uint64_t seed) {
+  TensorMap state = InitialState(graph, seed);
+  for (const graph::State& parameter : graph.parameters()) {
+    state[parameter.name].requires_grad_(true);
+  }
+  return state;
+}
+
+std::unique_ptr<Executor> Bound(const Graph& graph, const TensorMap& state, const OpRegistry& registry = {}) {
+  auto executor = Executor::Create(graph, registry);
+  EXPECT_TRUE(executor.ok()) << executor.status();
+  EXPECT_TRUE((*executor)->Bind(state).ok());
+  return *std::move(executor);
+}
+
+Node MakeNode(std::string op, std::vector<graph::Argument> arguments) {
+  return {.op = std::move(op), .arguments = std::move(arguments), .outputs = {}, .module_path = {}};
+}
+
+// x -> one node -> output y
+Graph OneNode(Node node) {
+  Graph graph("one");
+  graph.AddInput("x", kVector);
+  graph.AddOutput("y", graph.AddNode(std::move(node), "y", kVector));
+  return graph;
+}
+
+at::Tensor RunOne(Node node, const at::Tensor& x) { return Bound(OneNode(std::move(node)), {})->Run({x})[0]; }
+
+absl::Status CreateError(Node node) { return Executor::Create(OneNode(std::move(node)), OpRegistry()).status(); }
+
+TEST(Run, LossAndGradientsEqualDirectCallsBitForBit) {
+  const Graph graph = Cnn();
+  const TensorMap ours = Trainable(graph, 1);
+  const TensorMap direct = Trainable(graph, 1);
+  const at::Tensor images = at::rand({7, 2, 6, 6});
+  const at::Tensor labels = at::randint(0, 5, {7}, at::kLong);
+
+  const at::Tensor loss = Bound(graph, ours)->Run({images, labels})[0];
+  loss.backward();
+  at::Tensor x = at::conv2d(images, direct.at("conv.weight"), direct.at("conv.bias"), {1, 1}, at::IntArrayRef{1, 1});
+  x = at::max_pool2d(x.relu(), {2, 2}, {2, 2}).flatten(1);
+  const at::Tensor expected =
+      at::cross_entropy_loss(at::linear(x, direct.at("fc.weight"), direct.at("fc.bias")), labels);
+  expected.backward();
+
+  EXPECT_TRUE(at::equal(loss, expected));
+  for (const auto& [name, parameter] : ours) {
+    ASSERT_TRUE(parameter.grad().defined()) << name;
+    EXPECT_TRUE(at::equal(parameter.grad(), direct.at(name).grad())) << name;
+    EXPECT_GT(parameter.grad().abs().sum().item<float>(), 0) << name;
+  }
+}
+
+TEST(Run, WhatIsWrittenIntoAParameterIsSeenByTheNextRun) {
+  const Graph graph = Cnn();
+  const TensorMap state = InitialState(graph, 1);
+  const auto executor = Bound(graph, state);
+  const at::Tensor images = at::rand({2, 2, 6, 6});
+  const at::Tensor labels = at::zeros({2}, at::kLong);
+  const at::Tensor before = executor->Run({images, labels})[0];
+  state.at("fc.bias").fill_(3.0);
+  state.at("fc.weight").zero_();
+  const at::Tensor after = executor->Run({images, labels})[0];
+  EXPECT_FALSE(at::equal(before, after));
+  EXPECT_NEAR(after.item<double>(), std::log(5.0), 1e-6);
+}
+
+TEST(Run, NothingIsRecordedWithoutGradMode) {
+  const Graph graph = Cnn();
+  const auto executor = Bound(graph, Trainable(graph, 1));
+  const at::NoGradGuard no_grad;
+  const at::Tensor loss = executor->Run({at::rand({2, 2, 6, 6}), at::zeros({2}, at::kLong)})[0];
+  EXPECT_FALSE(loss.requires_grad());
+}
+
+TEST(Run, SamplesOfAnotherShapeAreViewedInTheDeclaredOne) {
+  const Graph graph = Cnn();
+  const auto executor = Bound(graph, InitialState(graph, 1));
+  const at::Tensor images = at::rand({3, 2, 6, 6});
+  const at::Tensor labels = at::zeros({3}, at::kLong);
+  EXPECT_TRUE(at::equal(executor->Run({images, labels})[0], executor->Run({images.flatten(1), labels})[0]));
+}
+
+TEST(Run, InputsOfTheWrongSizeTypeOrNumberThrow) {
+  const Graph graph = Cnn();
+  const auto executor = Bound(graph, InitialState(graph, 1));
+  const at::Tensor images = at::rand({3, 2, 6, 6});
+  const at::Tensor labels = at::zeros({3}, at::kLong);
+  EXPECT_THROW(executor->Run({at::rand({3, 2, 6, 7}), labels}), c10::Error);
+  EXPECT_THROW(executor->Run({images.to(at::kDouble), labels}), c10::Error);
+  EXPECT_THROW(executor->Run({images, at::zeros({4}, at::kLong)}), c10::Error);
+  EXPECT_THROW(executor->Run({images}), c10::Error);
+}
+
+TEST(Run, AThrowingOpLeavesTheExecutorUsable) {
+  const Graph graph = Cnn();
+  const auto executor = Bound(graph, InitialState(graph, 1));
+  const at::Tensor images = at::rand({3, 2, 6, 6});
+  EXPECT_THROW(executor->Run({images, at::ones({3}, at::kLong) * 99}), c10::Error);
+  EXPECT_EQ(executor->Run({images, at::zeros({3}, at::kLong)}).size(), 1u);
+}
+
+TEST(EvalHead, SumsTheLossAndCountsWhatIsCorrect) {
+  Graph model("identity");
+  model.AddOutput("logits", model.AddInput("images", kVector));
+  const auto executor = Bound(graph::WithEvalHead(model).value(), {});
+  at::Tensor logits = at::zeros({3, 4});
+  logits[0][1] = 9;
+  logits[1][2] = 9;
+  logits[2][3] = 9;
+  const at::Tensor labels = at::ones({3}, at::kLong);
+  const auto outputs = executor->Run({logits, labels});
+  EXPECT_EQ(outputs[1].item<int64_t>(), 1);
+  EXPECT_NEAR(outputs[0].item<double>(), 3 * at::cross_entropy_loss(logits, labels).item<double>(), 1e-5);
+}
+
+TEST(Constants, ANumberForATensorDoesNotTakePartInTypePromotion) {
+  const at::Tensor x = at::ones({}, at::kBFloat16);
+  Graph graph = OneNode(MakeNode("aten.mul.Tensor", {{"self", ValueId{0}}, {"other", 2.5}}));
+  graph.SetType({0}, {Dtype::kBFloat16, {}});
+  const at::Tensor y = Bound(graph, {})->Run({x})[0];
+  EXPECT_EQ(y.scalar_type(), at::kBFloat16);
+  EXPECT_EQ(y.item<float>(), 2.5);
+}
+
+TEST(Constants, AnIntegerWidensToWhatTheSchemaTakes) {
+  const at::Tensor x = at::rand({2, 4});
+  EXPECT_TRUE(at::equal(RunOne(MakeNode("aten.mul.Tensor", {{"self", ValueId{0}}, {"other", int64_t{3}}}), x), x * 3));
+  EXPECT_TRUE(
+      at::equal(RunOne(MakeNode("aten.add.Tensor", {{"self", ValueId{0}}, {"other", ValueId{0}}, {"alpha", 0.5}}), x),
+                x.add(x, 0.5)));
+  const at::Tensor images = at::rand({2, 1, 4, 4});
+  Graph pool = OneNode(MakeNode("aten.max_pool2d.default", {{"self", ValueId{0}}, {"kernel_size", int64_t{2}}}));
+  pool.SetType({0}, {Dtype::kFloat32, {Dim::Batch(), 1, 4, 4}});
+  EXPECT_TRUE(at::equal(Bound(pool, {})->Run({images})[0], at::max_pool2d(images, {2, 2})));
+}
+
+TEST(Constants, DtypesAndStringsReachTheOp) {
+  const at::Tensor x = at::rand({2, 4});
+  const at::Tensor y = RunOne(MakeNode("aten.to.dtype", {{"self", ValueId{0}}, {"dtype", Dtype::kFloat16}}), x);
+  EXPECT_EQ(y.scalar_type(), at::kHalf);
+  EXPECT_TRUE(at::equal(
+      RunOne(MakeNode("aten.gelu.default", {{"self", ValueId{0}}, {"approximate", std::string("tanh")}}), x),
+      RunOne(MakeNode("aten.gelu.default", {{"self", ValueId{0}}, {"approximate", std::string("tanh")}}), x)));
+  EXPECT_FALSE(
+      at::equal(RunOne(MakeNode("aten.gelu.default", {{"self", ValueId{0}}, {"approximate", std::string("tanh")}}), x),
+                RunOne(MakeNode("aten.gelu.default", {{"self", ValueId{0}}}), x)));
+}
+
+TEST(Lists, OfTensorsReachTheOp) {
+  const at::Tensor x = at::rand({2, 4});
+  const std::vector<std::optional<ValueId>> twice = {ValueId{0}, ValueId{0}};
+  const at::Tensor y = RunOne(MakeNode("aten.cat.default", {{"tensors", twice}, {"dim", int64_t{1}}}), x);
+  EXPECT_THAT(y.sizes(), ElementsAre(2, 8));
+}
+
+TEST(Create, UnknownOpsAreNamed) {
+  const absl::Status unlisted = CreateError(MakeNode("aten.from_file.default", {{"self", ValueId{0}}}));
+  EXPECT_EQ(ReasonOf(unlisted), "UNKNOWN_OP");
+  EXPECT_THAT(std::string(unlisted.message()), HasSubstr("aten.from_file.default is not an op that models may use"));
+  EXPECT_THAT(std::string(CreateError(MakeNode("relu", {})).message()), HasSubstr("namespace.name.overload"));
+  EXPECT_THAT(std::string(CreateError(MakeNode("ampd.absent", {})).message()), HasSubstr("is not registered"));
+}
+
+TEST(Create, ArgumentsThatDoNotFitAreNamed) {
+  const auto message = [](std::vector<graph::Argument> arguments) {
+    const absl::Status status = CreateError(MakeNode("aten.linear.default", std::move(arguments)));
+    EXPECT_EQ(ReasonOf(status), "BAD_ARGUMENT");
+    return std::string(status.message());
+  };
+  EXPECT_THAT(message({{"input", ValueId{0}}}), HasSubstr("argument weight is missing"));
+  EXPECT_THAT(message({{"input", ValueId{0}}, {"weight", std::string("w")}}),
+              HasSubstr("argument weight does not take"));
+  EXPECT_THAT(message({{"input", ValueId{0}}, {"weight", Operand()}}), HasSubstr("argument weight does not take"));
+  EXPECT_THAT(message({{"input", ValueId{0}}, {"wait", ValueId{0}}}), HasSubstr("wait is not in the op's schema"));
+}
+
+TEST(Create, EveryOpOfTheTableIsInThisLibTorch) {
+  for (const graph::OpRow& row : graph::AllOps()) {
+    const absl::Status status = CreateError(MakeNode(std::string(row.op), {}));
+    EXPECT_EQ(ReasonOf(status), "BAD_ARGUMENT") << row.op << ": " << status;
+  }
+}
+
+TEST(Bind, StateThatIsMissingOrOfAnotherShapeIsNamed) {
+  const Graph graph = Cnn();
+  auto executor = Executor::Create(graph, OpRegistry()).value();
+  TensorMap state = InitialState(graph, 1);
+  state["fc.bias"] = at::zeros({6});
+  const absl::Status shape = executor->Bind(state);
+  EXPECT_EQ(ReasonOf(shape), "BAD_STATE");
+  EXPECT_EQ(shape.message(), "fc.bias is Float[6]; the graph wants float32[5]");
+  state["fc.bias"] = at::zeros({5}, at::kDouble);
+  EXPECT_EQ(executor->Bind(state).message(), "fc.bias is Double[5]; the graph wants float32[5]");
+  state.erase("fc.bias");
+  EXPECT_EQ(executor->Bind(state).message(), "fc.bias is missing");
+}
+
+TEST(OpRegistry, AnOpOfOursTakesItsArgumentsInTheNodesOrder) {
+  OpRegistry registry;
+  registry.Register("ampd.scale", [](std::vector<c10::IValue>& stack) {
+    ASSERT_EQ(stack.size(), 4u);
+    EXPECT_TRUE(stack[2].isNone());
+    EXPECT_EQ(static_cast<at::ScalarType>(stack[3].toInt()), at::kHalf);
+    const at::Tensor y = stack[0].toTensor() * stack[1].toDouble();
+    stack = {y};
+  });
+  const Graph graph = OneNode(
+      MakeNode("ampd.scale", {{"x", ValueId{0}}, {"by", 4.0}, {"bias", Operand()}, {"dtype", Dtype::kFloat16}}));
+  const at::Tensor x = at::rand({2, 4});
+  EXPECT_TRUE(at::equal(Bound(graph, {}, registry)->Run({x})[0], x * 4.0));
+}
+
+TEST(OpRegistry, AnOpThatReturnsTooFewResultsThrows) {
+  OpRegistry registry;
+  registry.Register("ampd.none", [](std::vector<c10::IValue>& stack) { stack.clear(); });
+  const auto executor = Bound(OneNode(MakeNode("ampd.none", {{"x", ValueId{0}}})), {}, registry);
+  EXPECT_THROW(executor->Run({at::rand({2, 4})}), c10::Error);
+}
+
+// Runs x -> a -> b -> c -> output, where each letter is a doubling that records how many of the values before it are
+// alive when it begins and when it is done.
+class Lifetimes {
+ public:
+  Lifetimes() {
+    registry_.Register("ampd.double", [this](std::vector<c10::IValue>& stack) {
+      const at::Tensor y = stack[0].toTensor() * 2;
+      alive_at_start.push_back(NumAlive());
+      values_.emplace_back(y.getIntrusivePtr());
+      stack = {y};
+      alive_at_end.push_back(NumAlive());
+    });
+  }
+
+  // `read_again`: the first doubling's result is read by the last node too.
+  at::Tensor Run(bool read_again) {
+    Graph graph("chain");
+    const ValueId x = graph.AddInput("x", kVector);
+    const ValueId a = Double(graph, x);
+    const ValueId b = Double(graph, a);
+    const ValueId c = Double(graph, b);
+    const ValueId sum =
+        graph.AddNode(MakeNode("aten.add.Tensor", {{"self", c}, {"other", read_again ? a : c}}), "y", kVector);
+    graph.AddOutput("y", sum);
+    const auto executor = Bound(graph, {}, registry_);
+    std::vector<at::Tensor> inputs;  // an initializer list would hold the tensor through the run
+    inputs.push_back(at::ones({2, 4}));
+    values_.emplace_back(inputs[0].getIntrusivePtr());
+    at::Tensor output = executor->Run(std::move(inputs))[0];
+    alive_after_run = NumAlive();
+    return output;
+  }
+
+  std::vector<int> alive_at_start, alive_at_end;
+  int alive_after_run = -1;
+
+ private:
+  ValueId Double(Graph& graph, ValueId x) { return graph.AddNode(MakeNode("ampd.double", {{"x", x}}), "y", kVector); }
+
+  int NumAlive() const {
+    int alive = 0;
+    for (const auto& value : values_) {
+      alive += value.expired() ? 0 : 1;
+    }
+    return alive;
+  }
+
+  OpRegistry registry_;
+  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> values_;
+};
+
+TEST(Lifetime, AValueIsDroppedByItsLastReader) {
+  Lifetimes lifetimes;
+  const at::Tensor output = lifetimes.Run(/*read_again=*/false);
+  EXPECT_EQ(output[0][0].item<float>(), 16);
+  // The op's own argument is alive while it runs, nothing older is; once its stack is gone, only its result.
+  EXPECT_THAT(lifetimes.alive_at_start, ElementsAre(1, 1, 1));
+  EXPECT_THAT(lifetimes.alive_at_end, ElementsAre(1, 1, 1));
+  EXPECT_EQ(lifetimes.alive_after_run, 0);
+}
+
+TEST(Lifetime, AValueThatIsReadAgainLivesUntilThen) {
+  Lifetimes lifetimes;
+  const at::Tensor output = lifetimes.Run(/*read_again=*/true);
+  EXPECT_EQ(output[0][0].item<float>(), 10);
+  EXPECT_THAT(lifetimes.alive_at_start, ElementsAre(1, 1, 2));
+  EXPECT_EQ(lifetimes.alive_after_run, 0);
+}
+
+}  // namespace
+}  // namespace ampd::executor
