@@ -29,15 +29,22 @@ struct JobEvent {
   v1::Event event;
 };
 
+// A job that was removed for good.
+struct DeletedJob {
+  std::string id;
+  std::string request_id;
+};
+
 // What one update did. Records are new objects; those handed out before never change.
 struct Applied {
   bool changed = false;  // false: it had been applied before, and needs no journal entry
   std::string job;       // of CreateJob: the job that was made, now or by the first request of this id
   std::vector<JobRecordPtr> jobs;
   std::vector<JobRecordPtr> archived;
-  std::vector<std::string> deleted_jobs;
+  std::vector<DeletedJob> deleted_jobs;
   std::vector<WorkerRecordPtr> workers;
   std::vector<JobEvent> events;
+  uint64_t life = 0;  // of StartLife
 };
 
 // All state of the server: jobs, workers, accepted requests. Changed only by Apply, which is deterministic: no clock,
@@ -80,12 +87,10 @@ class ClusterState {
   // Whether a live attempt holds the device.
   bool DeviceIsHeld(const std::string& worker, const std::string& device) const;
 
+  int64_t next_submit_order() const { return next_submit_order_; }
   uint64_t epoch() const { return epoch_; }
   uint64_t life() const { return life_; }
-  void set_life(uint64_t life) { life_ = life; }
   const std::map<std::string, internal::AcceptedRequest>& requests() const { return requests_; }
-
-  friend class Transition;
 
  private:
   void PutJob(const JobRecordPtr& record);

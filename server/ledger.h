@@ -95,7 +95,8 @@ class Ledger {
   explicit Ledger(Options options) : options_(std::move(options)) {}
   absl::Status Recover();
   void CommitLoop();
-  std::vector<Waiting> TakeGroup();
+  std::vector<Waiting> TakeGroup() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_);
+  void ApplyOne(Waiting waiting, Group& group);
   void CommitOneGroup(std::vector<Waiting> waiting);
   void CompactIfDue();
   bool HasWorkOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_) { return closed_ || !queue_.empty(); }

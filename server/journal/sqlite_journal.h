@@ -49,7 +49,6 @@ class SqliteJournal final : public Journal {
   absl::Status Lock();
   absl::Status OpenWriter();
   absl::Status OpenReader();
-  absl::Status PrepareSchema();
   absl::Status CheckIntegrity();
   absl::Status PrepareStatements();
   absl::Status AppendOnce(const JournalGroup& group);

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ampd/internal/journal.pb.h"
+#include "ampd/v1/worker_service.pb.h"
+
+// Fencing: who may act for an attempt.
+namespace ampd::server {
+
+// FAILED_PRECONDITION with reason FENCED: the sender is not the attempt's current owner.
+absl::Status Fenced(const v1::AttemptKey& key);
+
+// The attempt of that number, which lives as long as the record, if its token is the key's. NOT_FOUND when the job has
+// no such attempt, or has forgotten it; FENCED when the token is another.
+absl::StatusOr<const v1::Attempt*> FindAttemptByToken(const internal::JobRecord& record, const v1::AttemptKey& key);
+
+// Whether the attempt ended by what itself, or its shim, told.
+bool EndedByItself(const v1::Attempt& attempt);
+
+// The key of the job's newest attempt. REQUIRES: there is one.
+v1::AttemptKey NewestKey(const internal::JobRecord& record);
+
+}  // namespace ampd::server

@@ -1,0 +1,68 @@
+#include "server/job_rules.h"
+
+#include <algorithm>
+
+namespace ampd::server {
+
+using v1::Job;
+
+bool IsTerminal(Job::State state) { return state == Job::SUCCEEDED || state == Job::FAILED || state == Job::CANCELLED; }
+
+bool IsActive(Job::State state) {
+  return state == Job::STARTING || state == Job::RUNNING || state == Job::PAUSING || state == Job::CANCELLING;
+}
+
+bool IsLegalMove(Job::State from, Job::State to) {
+  switch (from) {
+    case Job::QUEUED:
+      return to == Job::STARTING || to == Job::PAUSED || to == Job::CANCELLED || to == Job::FAILED;
+    case Job::STARTING:
+      return to == Job::RUNNING || to == Job::PAUSING || to == Job::CANCELLING || to == Job::QUEUED ||
+             to == Job::SUCCEEDED || to == Job::FAILED;
+    case Job::RUNNING:
+      return to == Job::PAUSING || to == Job::CANCELLING || to == Job::QUEUED || to == Job::SUCCEEDED ||
+             to == Job::FAILED;
+    case Job::PAUSING:
+      return to == Job::PAUSED || to == Job::QUEUED || to == Job::CANCELLING || to == Job::SUCCEEDED ||
+             to == Job::FAILED;
+    case Job::PAUSED:
+      return to == Job::QUEUED || to == Job::CANCELLED || to == Job::FAILED;
+    case Job::CANCELLING:
+      // A passed deadline ends in FAILED.
+      return to == Job::CANCELLED || to == Job::FAILED;
+    default:
+      return false;
+  }
+}
+
+Blame BlameFor(v1::Reason reason) {
+  switch (reason) {
+    case v1::USER_CANCELLED:
+    case v1::USER_PAUSED:
+      return Blame::NOBODY;
+    case v1::WORKER_LOST:
+    case v1::PREEMPTED:
+    case v1::WORKER_DRAINED:
+    case v1::DEVICE_ERROR:
+      return Blame::INFRASTRUCTURE;
+    case v1::OUT_OF_MEMORY:
+    case v1::NONFINITE_LOSS:
+    case v1::LOSS_SCALE_COLLAPSED:
+    case v1::DATA_ERROR:
+    case v1::SPEC_ERROR:
+    case v1::DEADLINE:
+      return Blame::USER;
+    default:
+      // Crashes, checkpoints that can't be written, internal errors, and reasons of newer workers.
+      return Blame::JOB;
+  }
+}
+
+absl::Duration RetryDelay(int attempts_without_checkpoint) {
+  if (attempts_without_checkpoint <= 1) {
+    return absl::ZeroDuration();
+  }
+  return std::min(absl::Seconds(5) * (1 << std::min(attempts_without_checkpoint - 2, 10)), absl::Minutes(1));
+}
+
+}  // namespace ampd::server

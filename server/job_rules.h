@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "ampd/v1/job.pb.h"
+
+// The rules of a job's life, as pure functions of enums.
+//
+//   QUEUED -> STARTING -> RUNNING -> SUCCEEDED
+//     ^  \        \          \-> FAILED, CANCELLED
+//     |   PAUSED   PAUSING -> PAUSED or QUEUED
+//     +-- a retry, a resumed job, a drained or preempted one
+namespace ampd::server {
+
+bool IsTerminal(v1::Job::State state);
+// A live attempt exists exactly in these states.
+bool IsActive(v1::Job::State state);
+// The table of legal moves. No state moves to itself.
+bool IsLegalMove(v1::Job::State from, v1::Job::State to);
+
+// What becomes of a job whose attempt ended for this reason.
+enum class Blame {
+  NOBODY,          // it was told to leave: nothing is counted
+  INFRASTRUCTURE,  // tried again, without using up a retry
+  JOB,             // tried again while retries are left
+  USER,            // not tried again: it would end the same way
+};
+Blame BlameFor(v1::Reason reason);
+
+// Attempts in a row that may end without a new checkpoint.
+inline constexpr int kMaxAttemptsWithoutCheckpoint = 3;
+
+// How long to wait before the next attempt, after so many in a row without a new checkpoint: the first retry is at
+// once.
+absl::Duration RetryDelay(int attempts_without_checkpoint);
+
+}  // namespace ampd::server

@@ -1,0 +1,295 @@
+#include "server/transition.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "server/attempt_tokens.h"
+#include "server/job_rules.h"
+
+namespace ampd::server {
+namespace {
+
+using absl::StatusCode;
+using internal::JobRecord;
+using v1::Job;
+
+absl::Status CheckEtag(const std::string& etag, const Job& job) {
+  if (etag.empty() || etag == job.etag()) {
+    return absl::OkStatus();
+  }
+  return Error(StatusCode::kAborted, "STALE_ETAG",
+               absl::StrCat("job ", job.id(), " has changed: its etag is ", job.etag(), ", not ", etag));
+}
+
+absl::Status WrongState(const Job& job, std::string_view what) {
+  return Error(
+      StatusCode::kFailedPrecondition, "WRONG_STATE",
+      absl::StrCat("job ", job.id(), " is ", Job::State_Name(job.state()), " and can't be ", std::string(what)));
+}
+
+}  // namespace
+
+absl::StatusOr<Applied> Transition::Run() {
+  AMPD_RETURN_IF_ERROR(Dispatch());
+  for (auto& [name, record] : workers_) {
+    applied_.changed = true;
+    applied_.workers.push_back(std::move(record));
+  }
+  return std::move(applied_);
+}
+
+absl::Status Transition::Dispatch() {
+  switch (update_.kind_case()) {
+    case internal::Update::kStartLife:
+      applied_.life = state_.life() + 1;
+      applied_.changed = true;
+      return absl::OkStatus();
+    case internal::Update::kCreateJob:
+      return Do(update_.create_job());
+    case internal::Update::kSetDesired:
+      return Do(update_.set_desired());
+    case internal::Update::kChangeJob:
+      return Do(update_.change_job());
+    case internal::Update::kDeleteJob:
+      return Do(update_.delete_job());
+    case internal::Update::kRegisterWorker:
+      return Do(update_.register_worker());
+    case internal::Update::kSetDrained:
+      return Do(update_.set_drained());
+    case internal::Update::kLoseWorker:
+      return Do(update_.lose_worker());
+    case internal::Update::kAssignAttempt:
+      return Do(update_.assign_attempt());
+    case internal::Update::kAdvanceAttempt:
+      return Do(update_.advance_attempt());
+    case internal::Update::kRecordCheckpoint:
+      return Do(update_.record_checkpoint());
+    case internal::Update::kEndAttempt:
+      return Do(update_.end_attempt());
+    case internal::Update::kExpireDeadline:
+      return Do(update_.expire_deadline());
+    case internal::Update::kStartOver:
+      return Do(update_.start_over());
+    case internal::Update::kDropCheckpoint:
+      return Do(update_.drop_checkpoint());
+    case internal::Update::kCheckpointsDeleted:
+      return Do(update_.checkpoints_deleted());
+    case internal::Update::kArchiveJobs:
+      return Do(update_.archive_jobs());
+    case internal::Update::KIND_NOT_SET:
+      break;
+  }
+  return Error(StatusCode::kUnimplemented, "UNKNOWN_UPDATE", "an update of a kind that this server does not know");
+}
+
+absl::StatusOr<JobRecordPtr> Transition::RequireJob(const std::string& id) const {
+  JobRecordPtr record = state_.FindJob(id);
+  if (record == nullptr) {
+    return Error(StatusCode::kNotFound, "JOB_NOT_FOUND", absl::StrCat("there is no job ", id));
+  }
+  return record;
+}
+
+absl::StatusOr<WorkerRecordPtr> Transition::RequireWorker(const std::string& name) const {
+  WorkerRecordPtr record = state_.FindWorker(name);
+  if (record == nullptr) {
+    return Error(StatusCode::kNotFound, "WORKER_NOT_FOUND", absl::StrCat("there is no worker ", name));
+  }
+  return record;
+}
+
+absl::StatusOr<JobRecordPtr> Transition::RequireOwner(const v1::AttemptKey& key) const {
+  AMPD_ASSIGN_OR_RETURN(JobRecordPtr record, RequireJob(key.job_id()));
+  AMPD_ASSIGN_OR_RETURN(const v1::Attempt* attempt, FindAttemptByToken(*record, key));
+  if (attempt->number() != record->job().num_attempts() || attempt->state() == v1::Attempt::ENDED) {
+    return Fenced(key);
+  }
+  return record;
+}
+
+internal::WorkerRecord& Transition::EditWorker(const internal::WorkerRecord& record) {
+  std::shared_ptr<internal::WorkerRecord>& edit = workers_[record.worker().name()];
+  if (edit == nullptr) {
+    edit = std::make_shared<internal::WorkerRecord>(record);
+  }
+  return *edit;
+}
+
+absl::Status Transition::Do(const internal::CreateJob& create) {
+  const auto earlier = state_.requests().find(create.request_id());
+  if (!create.request_id().empty() && earlier != state_.requests().end()) {
+    if (earlier->second.request_digest() != create.request_digest()) {
+      return Error(StatusCode::kAlreadyExists, "REQUEST_ID_REUSED",
+                   absl::StrCat("request_id ", create.request_id(), " was used for another request, job ",
+                                earlier->second.job()));
+    }
+    applied_.job = earlier->second.job();
+    return absl::OkStatus();
+  }
+  if (state_.FindJob(create.id()) != nullptr) {
+    return Error(StatusCode::kAlreadyExists, "JOB_EXISTS", absl::StrCat("there is a job ", create.id()));
+  }
+  JobEdit edit = Edit(JobRecord());
+  Job& job = edit.job();
+  job.set_id(create.id());
+  *job.mutable_spec() = create.spec();
+  job.set_state(Job::QUEUED);
+  job.set_desired(Job::RUN);
+  job.mutable_create_time()->set_seconds(update_.time_unix_micros() / 1'000'000);
+  job.mutable_create_time()->set_nanos(static_cast<int32_t>(update_.time_unix_micros() % 1'000'000 * 1000));
+  job.set_submit_order(state_.next_submit_order());
+  job.set_cloned_from(create.cloned_from());
+  edit.record().set_request_id(create.request_id());
+  edit.record().set_request_digest(create.request_digest());
+  if (create.has_clone_start()) {
+    *edit.record().mutable_clone_start() = create.clone_start();
+  }
+  v1::Event& event = edit.AddEvent(v1::Event::CREATED);
+  event.set_to_state(Job::QUEUED);
+  edit.Finish(&applied_);
+  applied_.job = create.id();
+  return absl::OkStatus();
+}
+
+absl::Status Transition::Do(const internal::SetDesired& set) {
+  AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, RequireJob(set.job()));
+  AMPD_RETURN_IF_ERROR(CheckEtag(set.etag(), record->job()));
+  JobEdit edit = Edit(*record);
+  switch (set.desired()) {
+    case Job::CANCEL:
+      return Cancel(edit);
+    case Job::PAUSE:
+      return Pause(edit);
+    case Job::RUN:
+      return Resume(edit);
+    default:
+      return Error(StatusCode::kInvalidArgument, "INVALID_FIELDS", "desired: a job can be run, paused or cancelled");
+  }
+}
+
+absl::Status Transition::Cancel(JobEdit& edit) {
+  Job& job = edit.job();
+  if (IsTerminal(job.state()) || job.state() == Job::CANCELLING) {
+    return absl::OkStatus();
+  }
+  job.set_desired(Job::CANCEL);
+  const Job::State to = IsActive(job.state()) ? Job::CANCELLING : Job::CANCELLED;
+  AMPD_RETURN_IF_ERROR(edit.Move(to, v1::USER_CANCELLED, ""));
+  edit.Finish(&applied_);
+  return absl::OkStatus();
+}
+
+absl::Status Transition::Pause(JobEdit& edit) {
+  Job& job = edit.job();
+  if (IsTerminal(job.state()) || job.state() == Job::CANCELLING) {
+    return WrongState(job, "paused");
+  }
+  if (job.desired() == Job::PAUSE) {
+    return absl::OkStatus();
+  }
+  job.set_desired(Job::PAUSE);
+  if (job.state() == Job::PAUSING) {  // it leaves for another reason, and will not come back
+    job.set_reason(v1::USER_PAUSED);
+  } else {
+    AMPD_RETURN_IF_ERROR(edit.Move(IsActive(job.state()) ? Job::PAUSING : Job::PAUSED, v1::USER_PAUSED, ""));
+  }
+  edit.Finish(&applied_);
+  return absl::OkStatus();
+}
+
+absl::Status Transition::Resume(JobEdit& edit) {
+  Job& job = edit.job();
+  if (IsTerminal(job.state()) || job.state() == Job::CANCELLING) {
+    return WrongState(job, "resumed");
+  }
+  if (job.desired() == Job::RUN) {
+    return absl::OkStatus();
+  }
+  job.set_desired(Job::RUN);
+  // A trainer that is leaving can't be called back: the job is queued when it has left.
+  if (job.state() == Job::PAUSED) {
+    AMPD_RETURN_IF_ERROR(edit.Move(Job::QUEUED, v1::REASON_UNSPECIFIED, ""));
+  }
+  edit.Finish(&applied_);
+  return absl::OkStatus();
+}
+
+absl::Status Transition::Do(const internal::ChangeJob& change) {
+  AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, RequireJob(change.job()));
+  AMPD_RETURN_IF_ERROR(CheckEtag(change.etag(), record->job()));
+  if (IsTerminal(record->job().state())) {
+    return WrongState(record->job(), "changed");
+  }
+  JobEdit edit = Edit(*record);
+  if (change.has_priority()) {
+    edit.job().mutable_spec()->set_priority(change.priority());
+  }
+  if (change.has_loss_scale_order()) {
+    *edit.record().mutable_loss_scale_order() = change.loss_scale_order();
+    edit.record().set_loss_scale_order_number(record->loss_scale_order_number() + 1);
+  }
+  edit.Finish(&applied_);
+  return absl::OkStatus();
+}
+
+bool Transition::StartsAClone(const std::string& job) const {
+  return std::any_of(state_.jobs().begin(), state_.jobs().end(), [&](const auto& entry) {
+    const JobRecord& other = *entry.second;
+    return other.has_clone_start() && other.job().cloned_from() == job && !IsTerminal(other.job().state());
+  });
+}
+
+absl::Status Transition::Do(const internal::DeleteJob& remove) {
+  JobRecordPtr record = state_.FindJob(remove.job());
+  if (record == nullptr && remove.has_archived()) {
+    record = std::make_shared<JobRecord>(remove.archived());
+  }
+  if (record == nullptr) {
+    return Error(StatusCode::kNotFound, "JOB_NOT_FOUND", absl::StrCat("there is no job ", remove.job()));
+  }
+  if (!IsTerminal(record->job().state())) {
+    return WrongState(record->job(), "deleted");
+  }
+  if (StartsAClone(remove.job())) {
+    return Error(StatusCode::kFailedPrecondition, "CHECKPOINT_IN_USE",
+                 absl::StrCat("a job that goes on from the checkpoints of ", remove.job(), " has not ended"));
+  }
+  for (const v1::Checkpoint& checkpoint : record->job().checkpoints()) {
+    DeleteFiles(*record, checkpoint);
+  }
+  applied_.changed = true;
+  applied_.deleted_jobs.push_back({remove.job(), record->request_id()});
+  return absl::OkStatus();
+}
+
+absl::Status Transition::Do(const internal::ExpireDeadline& expire) {
+  AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, RequireJob(expire.job()));
+  if (IsTerminal(record->job().state()) || record->job().state() == Job::CANCELLING) {
+    return absl::OkStatus();
+  }
+  JobEdit edit = Edit(*record);
+  edit.job().set_desired(Job::CANCEL);
+  edit.record().set_deadline_expired(true);
+  const Job::State to = IsActive(edit.job().state()) ? Job::CANCELLING : Job::FAILED;
+  AMPD_RETURN_IF_ERROR(edit.Move(to, v1::DEADLINE, "the job's deadline passed"));
+  edit.Finish(&applied_);
+  return absl::OkStatus();
+}
+
+absl::Status Transition::Do(const internal::ArchiveJobs& archive) {
+  for (const std::string& id : archive.jobs()) {
+    AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, RequireJob(id));
+    if (!IsTerminal(record->job().state())) {
+      return WrongState(record->job(), "archived");
+    }
+    applied_.archived.push_back(record);
+    applied_.changed = true;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace ampd::server

@@ -1,0 +1,309 @@
+// The updates that come from workers, or are about them.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "google/protobuf/util/time_util.h"
+#include "server/attempt_tokens.h"
+#include "server/job_rules.h"
+#include "server/transition.h"
+
+namespace ampd::server {
+namespace {
+
+using absl::StatusCode;
+using google::protobuf::util::MessageDifferencer;
+using google::protobuf::util::TimeUtil;
+using internal::JobRecord;
+using v1::Attempt;
+using v1::Job;
+
+// How far an attempt is; SUSPENDED and STOPPING are as far as RUNNING, and may come and go.
+int Rank(Attempt::State state) {
+  switch (state) {
+    case Attempt::ASSIGNED:
+      return 0;
+    case Attempt::STARTING:
+      return 1;
+    case Attempt::RUNNING:
+    case Attempt::STOPPING:
+    case Attempt::SUSPENDED:
+      return 2;
+    default:
+      return 3;
+  }
+}
+
+absl::Status CheckCheckpoint(const v1::Checkpoint& checkpoint, const v1::AttemptKey& key) {
+  const std::vector<std::string> parts = absl::StrSplit(checkpoint.path(), '/');
+  const bool climbs = std::find(parts.begin(), parts.end(), "..") != parts.end();
+  if (checkpoint.path().empty() || absl::StartsWith(checkpoint.path(), "/") || climbs) {
+    return Error(StatusCode::kInvalidArgument, "INVALID_FIELDS", "checkpoint.path: must be below the checkpoint root");
+  }
+  if (checkpoint.attempt() != key.attempt() || checkpoint.step() < 0) {
+    return Error(StatusCode::kInvalidArgument, "INVALID_FIELDS",
+                 absl::StrCat("checkpoint: attempt ", checkpoint.attempt(), " step ", checkpoint.step(),
+                              " can't be of attempt ", key.attempt()));
+  }
+  return absl::OkStatus();
+}
+
+// Of the checkpoints that the attempt recorded; -1 when it recorded none.
+int64_t LastRecordedStep(const JobRecord& record, int attempt) {
+  return record.last_checkpoint_attempt() == attempt ? record.last_checkpoint_step() : -1;
+}
+
+v1::Outcome LostOutcome() {
+  v1::Outcome outcome;
+  outcome.set_kind(v1::Outcome::GONE);
+  outcome.set_reason(v1::WORKER_LOST);
+  outcome.set_message("the worker's lease ran out");
+  return outcome;
+}
+
+}  // namespace
+
+absl::Status Transition::Do(const internal::RegisterWorker& registration) {
+  if (registration.worker().name().empty()) {
+    return Error(StatusCode::kInvalidArgument, "INVALID_FIELDS", "worker.name: must not be empty");
+  }
+  const WorkerRecordPtr before = state_.FindWorker(registration.worker().name());
+  internal::WorkerRecord record;
+  if (before != nullptr) {
+    record = *before;
+  }
+  const bool drained = record.worker().drained();
+  *record.mutable_worker() = registration.worker();
+  record.mutable_worker()->set_drained(drained);
+  *record.mutable_data_roots() = registration.data_roots();
+  record.set_lost(false);
+  if (before == nullptr || !MessageDifferencer::Equals(*before, record)) {
+    EditWorker(record);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Transition::Do(const internal::SetDrained& set) {
+  AMPD_ASSIGN_OR_RETURN(const WorkerRecordPtr worker, RequireWorker(set.worker()));
+  if (worker->worker().drained() == set.drained()) {
+    return absl::OkStatus();
+  }
+  EditWorker(*worker).mutable_worker()->set_drained(set.drained());
+  if (!set.drained()) {
+    return absl::OkStatus();
+  }
+  for (const JobRecordPtr& record : state_.JobsOn(set.worker())) {
+    const Job::State state = record->job().state();
+    if (state == Job::STARTING || state == Job::RUNNING) {
+      JobEdit edit = Edit(*record);
+      AMPD_RETURN_IF_ERROR(
+          edit.Move(Job::PAUSING, v1::WORKER_DRAINED, absl::StrCat("worker ", set.worker(), " is drained")));
+      edit.Finish(&applied_);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Transition::Do(const internal::LoseWorker& lose) {
+  AMPD_ASSIGN_OR_RETURN(const WorkerRecordPtr worker, RequireWorker(lose.worker()));
+  if (worker->lost()) {
+    return absl::OkStatus();
+  }
+  EditWorker(*worker).set_lost(true);
+  for (const JobRecordPtr& record : state_.JobsOn(lose.worker())) {
+    JobEdit edit = Edit(*record);
+    AMPD_RETURN_IF_ERROR(EndNewestAttempt(LostOutcome(), edit));
+    edit.Finish(&applied_);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Transition::CheckAssignment(const internal::AssignAttempt& assign, const JobRecord& record) const {
+  if (record.job().state() != Job::QUEUED || assign.attempt() != record.job().num_attempts() + 1) {
+    return Error(StatusCode::kFailedPrecondition, "WRONG_STATE",
+                 absl::StrCat("job ", assign.job(), " does not wait for attempt ", assign.attempt()));
+  }
+  AMPD_ASSIGN_OR_RETURN(const WorkerRecordPtr worker, RequireWorker(assign.worker()));
+  if (worker->lost() || worker->worker().drained()) {
+    return Error(StatusCode::kFailedPrecondition, "WORKER_UNAVAILABLE",
+                 absl::StrCat("worker ", assign.worker(), " is lost or drained"));
+  }
+  for (const std::string& id : assign.devices()) {
+    const auto& devices = worker->worker().devices();
+    const bool known =
+        std::any_of(devices.begin(), devices.end(), [&](const v1::Device& device) { return device.id() == id; });
+    if (!known || state_.DeviceIsHeld(assign.worker(), id)) {
+      return Error(StatusCode::kFailedPrecondition, "DEVICE_BUSY",
+                   absl::StrCat("device ", id, " of worker ", assign.worker(), " is not free"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Transition::Do(const internal::AssignAttempt& assign) {
+  AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, RequireJob(assign.job()));
+  AMPD_RETURN_IF_ERROR(CheckAssignment(assign, *record));
+  JobEdit edit = Edit(*record);
+  Attempt& attempt = edit.AddAttempt(assign.token());
+  attempt.set_worker(assign.worker());
+  *attempt.mutable_devices() = assign.devices();
+  attempt.set_precision(assign.precision());
+  attempt.set_precision_reason(assign.precision_reason());
+  attempt.set_emulated(assign.emulated());
+  edit.record().clear_start_from();
+  if (assign.has_start_from()) {
+    *edit.record().mutable_start_from() = assign.start_from();
+    attempt.set_from_step(assign.start_from().step());
+  }
+  v1::Event& event = edit.AddEvent(v1::Event::ATTEMPT_ASSIGNED);
+  event.set_step(attempt.from_step());
+  (*event.mutable_attributes())["worker"] = assign.worker();
+  (*event.mutable_attributes())["precision"] = assign.precision();
+  AMPD_RETURN_IF_ERROR(edit.Move(Job::STARTING, v1::REASON_UNSPECIFIED, ""));
+  edit.Finish(&applied_);
+  return absl::OkStatus();
+}
+
+absl::Status Transition::Do(const internal::AdvanceAttempt& advance) {
+  AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, RequireOwner(advance.key()));
+  const Attempt::State from = record->job().attempts().rbegin()->state();
+  const Attempt::State to = advance.state();
+  if (from == to || Rank(to) < Rank(from) || Rank(to) > 2) {
+    return absl::OkStatus();
+  }
+  JobEdit edit = Edit(*record);
+  Attempt& attempt = edit.newest_attempt();
+  attempt.set_state(to);
+  if (!advance.precision().empty()) {
+    attempt.set_precision(advance.precision());
+    attempt.set_emulated(advance.emulated());
+  }
+  if (Rank(to) == 2 && Rank(from) < 2) {
+    *attempt.mutable_start_time() = TimeUtil::MicrosecondsToTimestamp(update_.time_unix_micros());
+    if (!edit.job().has_start_time()) {
+      *edit.job().mutable_start_time() = attempt.start_time();
+    }
+    if (edit.job().state() == Job::STARTING) {
+      AMPD_RETURN_IF_ERROR(edit.Move(Job::RUNNING, v1::REASON_UNSPECIFIED, ""));
+    }
+  }
+  if (to == Attempt::SUSPENDED) {
+    edit.AddEvent(v1::Event::SUSPENDED);
+  } else if (from == Attempt::SUSPENDED) {
+    edit.AddEvent(v1::Event::RESUMED_IN_PLACE);
+  }
+  edit.Finish(&applied_);
+  return absl::OkStatus();
+}
+
+absl::Status Transition::Do(const internal::RecordCheckpoint& record_checkpoint) {
+  const v1::AttemptKey& key = record_checkpoint.key();
+  const v1::Checkpoint& checkpoint = record_checkpoint.checkpoint();
+  AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, RequireJob(key.job_id()));
+  AMPD_ASSIGN_OR_RETURN(const Attempt* attempt, FindAttemptByToken(*record, key));
+  AMPD_RETURN_IF_ERROR(CheckCheckpoint(checkpoint, key));
+  if (checkpoint.step() <= LastRecordedStep(*record, attempt->number())) {
+    return absl::OkStatus();  // recorded before, and possibly deleted since
+  }
+  AMPD_RETURN_IF_ERROR(RequireOwner(key).status());
+  JobEdit edit = Edit(*record);
+  v1::Checkpoint& added = *edit.job().add_checkpoints();
+  added = checkpoint;
+  added.set_worker(attempt->worker());
+  *added.mutable_time() = TimeUtil::MicrosecondsToTimestamp(update_.time_unix_micros());
+  edit.record().set_attempts_without_checkpoint(0);
+  edit.record().set_last_checkpoint_attempt(attempt->number());
+  edit.record().set_last_checkpoint_step(checkpoint.step());
+  v1::Event& event = edit.AddEvent(v1::Event::CHECKPOINT_SAVED);
+  event.set_step(checkpoint.step());
+  const int keep = std::max(1, record->job().spec().checkpoint().keep());
+  while (edit.job().checkpoints_size() > keep) {
+    DeleteFiles(*record, edit.job().checkpoints(0));
+    edit.job().mutable_checkpoints()->DeleteSubrange(0, 1);
+  }
+  edit.Finish(&applied_);
+  return absl::OkStatus();
+}
+
+absl::Status Transition::Do(const internal::EndAttempt& end) {
+  AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, RequireJob(end.key().job_id()));
+  AMPD_ASSIGN_OR_RETURN(const Attempt* attempt, FindAttemptByToken(*record, end.key()));
+  if (EndedByItself(*attempt)) {
+    return absl::OkStatus();
+  }
+  AMPD_RETURN_IF_ERROR(RequireOwner(end.key()).status());
+  JobEdit edit = Edit(*record);
+  AMPD_RETURN_IF_ERROR(EndNewestAttempt(end.outcome(), edit));
+  edit.Finish(&applied_);
+  return absl::OkStatus();
+}
+
+absl::Status Transition::Do(const internal::StartOver& start_over) {
+  AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, RequireJob(start_over.job()));
+  if (record->job().state() != Job::QUEUED) {
+    return absl::OkStatus();
+  }
+  JobEdit edit = Edit(*record);
+  for (const v1::Checkpoint& checkpoint : record->job().checkpoints()) {
+    DeleteFiles(*record, checkpoint);
+  }
+  edit.job().clear_checkpoints();
+  edit.record().clear_clone_start();
+  edit.AddEvent(v1::Event::STARTED_OVER).set_message(start_over.message());
+  edit.Finish(&applied_);
+  return absl::OkStatus();
+}
+
+absl::Status Transition::Do(const internal::DropCheckpoint& drop) {
+  AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, RequireJob(drop.job()));
+  JobEdit edit = Edit(*record);
+  auto& kept = *edit.job().mutable_checkpoints();
+  const auto found = std::find_if(kept.begin(), kept.end(), [&](const v1::Checkpoint& checkpoint) {
+    return checkpoint.attempt() == drop.attempt() && checkpoint.step() == drop.step();
+  });
+  if (found == kept.end()) {
+    return Error(
+        StatusCode::kNotFound, "CHECKPOINT_NOT_FOUND",
+        absl::StrCat("job ", drop.job(), " has no checkpoint of attempt ", drop.attempt(), " at step ", drop.step()));
+  }
+  const bool is_last = found + 1 == kept.end();
+  if (is_last && (!IsTerminal(record->job().state()) || StartsAClone(drop.job()))) {
+    return Error(StatusCode::kFailedPrecondition, "CHECKPOINT_IN_USE",
+                 absl::StrCat("job ", drop.job(), ", or a clone of it, would go on from this checkpoint"));
+  }
+  DeleteFiles(*record, *found);
+  kept.erase(found);
+  edit.Finish(&applied_);
+  return absl::OkStatus();
+}
+
+void Transition::DeleteFiles(const JobRecord& record, const v1::Checkpoint& checkpoint) {
+  const WorkerRecordPtr worker = state_.FindWorker(checkpoint.worker());
+  if (worker == nullptr) {
+    return;
+  }
+  v1::CheckpointKey& key = *EditWorker(*worker).add_delete_checkpoints();
+  key.mutable_attempt()->set_job_id(record.job().id());
+  key.mutable_attempt()->set_attempt(checkpoint.attempt());
+  key.set_step(checkpoint.step());
+  key.set_path(checkpoint.path());
+}
+
+absl::Status Transition::Do(const internal::CheckpointsDeleted& deleted) {
+  AMPD_ASSIGN_OR_RETURN(const WorkerRecordPtr worker, RequireWorker(deleted.worker()));
+  internal::WorkerRecord& record = EditWorker(*worker);
+  for (const v1::CheckpointKey& key : deleted.keys()) {
+    auto& waiting = *record.mutable_delete_checkpoints();
+    waiting.erase(std::remove_if(waiting.begin(), waiting.end(),
+                                 [&](const v1::CheckpointKey& other) { return other.path() == key.path(); }),
+                  waiting.end());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace ampd::server
