@@ -46,11 +46,18 @@ struct HistoryItem {
   void Advance(HistoryCursor* cursor) const;
 };
 
+// How much of an attempt is stored.
+struct AttemptExtent {
+  uint64_t stored_sequence = 0;  // of its telemetry, without gaps
+  int64_t log_begin_bytes = 0;   // older text was dropped
+  int64_t log_end_bytes = 0;
+};
+
 // What an append made durable: `items` holds only what was not there before.
 struct StoredHistory {
   std::string job;
   int32_t attempt = 0;
-  uint64_t stored_sequence = 0;  // of the attempt, without gaps; unchanged when the batch left a gap
+  AttemptExtent extent;  // unchanged when the append left a gap; zeros for the server's own events
   std::vector<HistoryItem> items;
 };
 

@@ -33,12 +33,6 @@ struct LogPage {
   int64_t end_bytes = 0;      // of all that is stored
 };
 
-struct AttemptExtent {
-  uint64_t stored_sequence = 0;
-  int64_t log_begin_bytes = 0;
-  int64_t log_end_bytes = 0;
-};
-
 // One connection that reads the metric store. Every read is bounded and leaves no transaction open, so that the
 // write-ahead log can be reset. Thread-compatible: one thread at a time.
 class MetricReader {

@@ -60,7 +60,7 @@ MetricStore::~MetricStore() {
   }
 }
 
-absl::Status MetricStore::AppendTelemetry(TelemetryAppend append, TelemetryDone done) {
+absl::Status MetricStore::AppendTelemetry(TelemetryAppend append, ExtentDone done) {
   AMPD_RETURN_IF_ERROR(CheckBatch(append.batch));
   auto stored = std::make_shared<StoredHistory>();
   Operation operation;
@@ -73,7 +73,7 @@ absl::Status MetricStore::AppendTelemetry(TelemetryAppend append, TelemetryDone 
     if (status.ok() && !stored->items.empty() && options_.on_stored) {
       options_.on_stored(*stored);
     }
-    done(status.ok() ? absl::StatusOr<uint64_t>(stored->stored_sequence) : status);
+    done(status.ok() ? absl::StatusOr<AttemptExtent>(stored->extent) : status);
   };
   return Enqueue(std::move(operation));
 }
@@ -97,14 +97,14 @@ absl::Status MetricStore::AppendServerEvents(std::string job, std::vector<v1::Ev
     }
     done(status);
   };
-  return Enqueue(std::move(operation));
+  return Enqueue(std::move(operation), /*even_if_full=*/true);
 }
 
-absl::Status MetricStore::AppendLog(std::string job, int32_t attempt, v1::LogChunk chunk, LogDone done) {
+absl::Status MetricStore::AppendLog(std::string job, int32_t attempt, v1::LogChunk chunk, ExtentDone done) {
   if (chunk.offset_bytes() < 0 || chunk.dropped_bytes() < 0) {
     return Error(absl::StatusCode::kInvalidArgument, "MALFORMED_TELEMETRY", "a log chunk has a negative offset");
   }
-  auto end = std::make_shared<int64_t>(0);
+  auto end = std::make_shared<AttemptExtent>();
   Operation operation;
   operation.num_bytes = static_cast<int64_t>(chunk.content().size());
   operation.apply = [end, job, attempt, chunk = std::move(chunk)](MetricWriter& writer) -> absl::Status {
@@ -115,7 +115,7 @@ absl::Status MetricStore::AppendLog(std::string job, int32_t attempt, v1::LogChu
     if (status.ok() && options_.on_log_stored) {
       options_.on_log_stored(job, attempt);
     }
-    done(status.ok() ? absl::StatusOr<int64_t>(*end) : status);
+    done(status.ok() ? absl::StatusOr<AttemptExtent>(*end) : status);
   };
   return Enqueue(std::move(operation));
 }
@@ -153,13 +153,13 @@ void MetricStore::Flush() {
   flushed.WaitForNotification();
 }
 
-absl::Status MetricStore::Enqueue(Operation operation) {
+absl::Status MetricStore::Enqueue(Operation operation, bool even_if_full) {
   operation.num_bytes += kOperationOverheadBytes;
   absl::MutexLock lock(&mutex_);
   if (closed_) {
     return Error(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "the server is shutting down");
   }
-  if (queue_bytes_ + operation.num_bytes > options_.max_queue_bytes && !queue_.empty()) {
+  if (!even_if_full && queue_bytes_ + operation.num_bytes > options_.max_queue_bytes && !queue_.empty()) {
     return WithRetryDelay(Error(absl::StatusCode::kResourceExhausted, "STORE_BUSY",
                                 "the metric store has more to write than it can hold; send it again later"),
                           absl::Seconds(1));
@@ -200,6 +200,9 @@ void MetricStore::WriteLoop() {
       for (const Operation& operation : group) {
         queue_bytes_ -= operation.num_bytes;
       }
+    }
+    if (options_.on_group_written) {
+      options_.on_group_written(absl::Now() - start, committed.ok());
     }
     for (const Operation& operation : group) {
       operation.finish(committed.ok() ? operation.result : committed);

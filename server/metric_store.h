@@ -45,11 +45,11 @@ class MetricStore {
     // Called on the store's thread; must be quick.
     std::function<void(const StoredHistory&)> on_stored;
     std::function<void(const std::string& job, int32_t attempt)> on_log_stored;
+    // After each transaction.
+    std::function<void(absl::Duration time, bool ok)> on_group_written;
   };
-  // The contiguous sequence that is durable after the append.
-  using TelemetryDone = std::function<void(absl::StatusOr<uint64_t>)>;
-  // The end of the attempt's log that is durable after the append.
-  using LogDone = std::function<void(absl::StatusOr<int64_t>)>;
+  // What of the attempt is durable after the append.
+  using ExtentDone = std::function<void(absl::StatusOr<AttemptExtent>)>;
   using Done = std::function<void(absl::Status)>;
 
   // FAILED_PRECONDITION with reason NEWER_SCHEMA when a newer server wrote the file.
@@ -60,10 +60,11 @@ class MetricStore {
   void Start();
 
   // `done` is called on the store's thread, exactly once, if and only if the call returns OK.
-  absl::Status AppendTelemetry(TelemetryAppend append, TelemetryDone done);
+  absl::Status AppendTelemetry(TelemetryAppend append, ExtentDone done);
   // `sequence` of each event is the server's own for the job; the stored ones get their place in the job's history.
+  // Never refused for a full queue: nobody would send them again, and the ledger's rate bounds them.
   absl::Status AppendServerEvents(std::string job, std::vector<v1::Event> events, Done done);
-  absl::Status AppendLog(std::string job, int32_t attempt, v1::LogChunk chunk, LogDone done);
+  absl::Status AppendLog(std::string job, int32_t attempt, v1::LogChunk chunk, ExtentDone done);
   // The attempt went back to `after_step` when its telemetry had reached `sequence`.
   absl::Status MarkRollback(std::string job, int32_t attempt, uint64_t sequence, int64_t after_step, Done done);
   absl::Status DeleteJob(std::string job, Done done);
@@ -103,7 +104,7 @@ class MetricStore {
 
   MetricStore(Options options, std::unique_ptr<MetricWriter> writer)
       : options_(std::move(options)), writer_(std::move(writer)) {}
-  absl::Status Enqueue(Operation operation);
+  absl::Status Enqueue(Operation operation, bool even_if_full = false);
   void WriteLoop();
   std::vector<Operation> TakeGroup();
   absl::Status WriteGroup(std::vector<Operation>* group);

@@ -84,11 +84,6 @@ v1::TelemetryBatch ContiguousPart(const v1::TelemetryBatch& batch, uint64_t stor
 
 uint64_t FirstPoint(const v1::TelemetryBatch& points) { return NextSequence(points, 0, 0, points.events_size()); }
 
-uint64_t LastPoint(const v1::TelemetryBatch& points) {
-  uint64_t last = NumSteps(points.steps()) == 0 ? 0 : *points.steps().sequence().rbegin();
-  return points.evals_size() == 0 ? last : std::max<uint64_t>(last, points.evals().rbegin()->sequence());
-}
-
 // Smallest and largest step of the points. REQUIRES: there is a point.
 std::pair<int64_t, int64_t> StepRange(const v1::TelemetryBatch& points) {
   int64_t first = std::numeric_limits<int64_t>::max();
@@ -204,15 +199,15 @@ absl::Status MetricWriter::SaveJob(const std::string& job, uint64_t last_positio
 
 absl::StatusOr<StoredHistory> MetricWriter::AppendTelemetry(const TelemetryAppend& append, absl::Time now) {
   AMPD_ASSIGN_OR_RETURN(AttemptRow row, LoadAttempt(append.job, append.attempt));
-  StoredHistory stored{append.job, append.attempt, row.stored_sequence, {}};
-  v1::TelemetryBatch part = ContiguousPart(append.batch, row.stored_sequence, &stored.stored_sequence);
-  if (stored.stored_sequence == row.stored_sequence) {
+  StoredHistory stored{append.job, append.attempt, row.extent(), {}};
+  v1::TelemetryBatch part = ContiguousPart(append.batch, row.stored_sequence, &stored.extent.stored_sequence);
+  if (stored.extent.stored_sequence == row.stored_sequence) {
     return stored;
   }
   if (row.stored_sequence == 0) {
     row.from_step = append.from_step;
   }
-  row.stored_sequence = stored.stored_sequence;
+  row.stored_sequence = stored.extent.stored_sequence;
   AMPD_RETURN_IF_ERROR(SaveAttempt(append.job, append.attempt, row));
   AMPD_ASSIGN_OR_RETURN(uint64_t position, LastEventPosition(append.job));
   std::vector<v1::Event> events(part.events().begin(), part.events().end());
@@ -233,7 +228,7 @@ absl::StatusOr<StoredHistory> MetricWriter::AppendTelemetry(const TelemetryAppen
 
 absl::StatusOr<StoredHistory> MetricWriter::AppendServerEvents(const std::string& job,
                                                                const std::vector<v1::Event>& events, absl::Time now) {
-  StoredHistory stored{job, 0, 0, {}};
+  StoredHistory stored{job, 0, {}, {}};
   AMPD_ASSIGN_OR_RETURN(uint64_t position, LastEventPosition(job));
   std::vector<v1::Event> added;
   for (const v1::Event& event : events) {
@@ -285,12 +280,12 @@ absl::Status MetricWriter::WriteEvent(const std::string& job, int32_t source, ui
   return add_event_.Bind(4, static_cast<int64_t>(source_sequence)).Bind(5, content).Run();
 }
 
-absl::StatusOr<int64_t> MetricWriter::AppendLog(const std::string& job, int32_t attempt, const v1::LogChunk& chunk) {
+absl::StatusOr<AttemptExtent> MetricWriter::AppendLog(const std::string& job, int32_t attempt, const v1::LogChunk& chunk) {
   AMPD_ASSIGN_OR_RETURN(AttemptRow row, LoadAttempt(job, attempt));
   const int64_t end = chunk.offset_bytes() + static_cast<int64_t>(chunk.content().size());
   const bool leaves_gap = chunk.offset_bytes() - chunk.dropped_bytes() > row.log_end;
   if (end <= row.log_end || leaves_gap) {
-    return row.log_end;
+    return row.extent();
   }
   const int64_t start = std::max(chunk.offset_bytes(), row.log_end);
   std::string_view text = std::string_view(chunk.content()).substr(start - chunk.offset_bytes());
@@ -299,7 +294,7 @@ absl::StatusOr<int64_t> MetricWriter::AppendLog(const std::string& job, int32_t 
   row.log_kept += static_cast<int64_t>(text.size());
   AMPD_RETURN_IF_ERROR(TrimLog(job, attempt, &row));
   AMPD_RETURN_IF_ERROR(SaveAttempt(job, attempt, row));
-  return row.log_end;
+  return row.extent();
 }
 
 absl::Status MetricWriter::WriteLog(const std::string& job, int32_t attempt, int64_t offset, std::string_view text) {

@@ -49,8 +49,8 @@ class MetricWriter {
   // Stores the server's own events, whose `sequence` is the server's. Those already there are left out.
   absl::StatusOr<StoredHistory> AppendServerEvents(const std::string& job, const std::vector<v1::Event>& events,
                                                    absl::Time now);
-  // Returns the end of the attempt's log. A chunk that leaves a gap it does not account for is not stored.
-  absl::StatusOr<int64_t> AppendLog(const std::string& job, int32_t attempt, const v1::LogChunk& chunk);
+  // A chunk that leaves a gap it does not account for is not stored.
+  absl::StatusOr<AttemptExtent> AppendLog(const std::string& job, int32_t attempt, const v1::LogChunk& chunk);
   // Points of `attempt` up to `sequence`, and of all earlier attempts, beyond `after_step` are superseded.
   absl::Status MarkRollback(const std::string& job, int32_t attempt, uint64_t sequence, int64_t after_step);
   absl::Status DeleteJob(const std::string& job);
@@ -62,6 +62,7 @@ class MetricWriter {
     int64_t log_begin = 0;
     int64_t log_end = 0;
     int64_t log_kept = 0;
+    AttemptExtent extent() const { return {stored_sequence, log_begin, log_end}; }
   };
 
   explicit MetricWriter(SqliteDatabase database, int64_t max_log_bytes)

@@ -57,4 +57,9 @@ int FirstStepAfter(const v1::StepColumns& steps, uint64_t sequence) {
   return static_cast<int>(std::upper_bound(column.begin(), column.end(), sequence) - column.begin());
 }
 
+uint64_t LastPoint(const v1::TelemetryBatch& batch) {
+  const uint64_t last = NumSteps(batch.steps()) == 0 ? 0 : *batch.steps().sequence().rbegin();
+  return batch.evals_size() == 0 ? last : std::max<uint64_t>(last, batch.evals().rbegin()->sequence());
+}
+
 }  // namespace ampd::server

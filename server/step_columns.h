@@ -23,4 +23,7 @@ int FirstStepAfter(const v1::StepColumns& steps, uint64_t sequence);
 // How many metric points, steps and evaluations, a batch holds.
 inline int NumPoints(const v1::TelemetryBatch& batch) { return NumSteps(batch.steps()) + batch.evals_size(); }
 
+// The greatest sequence of the batch's points; 0 when there is none.
+uint64_t LastPoint(const v1::TelemetryBatch& batch);
+
 }  // namespace ampd::server

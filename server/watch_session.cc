@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "absl/strings/numbers.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "server/step_columns.h"
@@ -16,6 +16,14 @@ constexpr int kPageEvents = 256;
 
 bool IsTerminal(const v1::Job& job) {
   return job.state() == v1::Job::SUCCEEDED || job.state() == v1::Job::FAILED || job.state() == v1::Job::CANCELLED;
+}
+
+// The etag is a growing number, in quotes.
+uint64_t VersionOf(const v1::Job& job) {
+  uint64_t version = 0;
+  std::string digits = job.etag();
+  std::erase(digits, '"');
+  return absl::SimpleAtoi(digits, &version) ? version : 0;
 }
 
 }  // namespace
@@ -121,6 +129,10 @@ WatchSession::Step WatchSession::NextLive() {
         }
         return ForItem(taken.item);
       case Subscription::Taken::JOB:
+        // The first snapshot may have been ahead of the publication.
+        if (VersionOf(*taken.job) < version_) {
+          continue;
+        }
         return ForJob(*taken.job);
       case Subscription::Taken::OVERFLOWED:
         return End(ErrorWithMetadata(absl::StatusCode::kResourceExhausted, "WATCHER_TOO_SLOW",
@@ -198,6 +210,7 @@ WatchSession::Step WatchSession::ForJob(const v1::Job& job) {
     terminal_ = job;
     terminal_since_ = options_.clock->SinceBoot();
   }
+  version_ = VersionOf(job);
   v1::WatchJobResponse message;
   *message.mutable_snapshot() = job;
   return Message(std::move(message));

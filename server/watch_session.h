@@ -80,6 +80,7 @@ class WatchSession {
   std::optional<v1::Job> terminal_;
   absl::Duration terminal_since_;
   absl::Duration last_message_;
+  uint64_t version_ = 0;  // of the last job record told
   uint64_t sequence_ = 0;
   int64_t num_dropped_ = 0;
 };

@@ -113,8 +113,8 @@ absl::StatusOr<uint64_t> StoreOnDisk::Append(int32_t attempt, v1::TelemetryBatch
   absl::Notification done;
   absl::StatusOr<uint64_t> result = absl::UnknownError("not called");
   absl::Status accepted =
-      store_->AppendTelemetry({job, attempt, from_step, std::move(batch)}, [&](absl::StatusOr<uint64_t> stored) {
-        result = std::move(stored);
+      store_->AppendTelemetry({job, attempt, from_step, std::move(batch)}, [&](absl::StatusOr<AttemptExtent> extent) {
+        result = extent.ok() ? absl::StatusOr<uint64_t>(extent->stored_sequence) : extent.status();
         done.Notify();
       });
   if (!accepted.ok()) {
@@ -131,8 +131,8 @@ absl::StatusOr<int64_t> StoreOnDisk::AppendLog(int64_t offset, const std::string
   chunk.set_dropped_bytes(dropped);
   absl::StatusOr<int64_t> result = absl::UnknownError("not called");
   absl::Notification done;
-  absl::Status accepted = store_->AppendLog("j", 1, chunk, [&](absl::StatusOr<int64_t> end) {
-    result = std::move(end);
+  absl::Status accepted = store_->AppendLog("j", 1, chunk, [&](absl::StatusOr<AttemptExtent> extent) {
+    result = extent.ok() ? absl::StatusOr<int64_t>(extent->log_end_bytes) : extent.status();
     done.Notify();
   });
   if (!accepted.ok()) {

@@ -1,0 +1,90 @@
+#include "server/listen_address.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/file.h"
+
+namespace ampd::server {
+namespace {
+
+absl::Status Refuse(std::string_view flag, std::string_view text, std::string_view why) {
+  return Error(absl::StatusCode::kInvalidArgument, "BAD_LISTEN_ADDRESS",
+               absl::StrCat(std::string(flag), " ", std::string(text), ": ", std::string(why)));
+}
+
+bool IsLoopback(const std::string& host) {
+  in_addr v4;
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) {
+    return (ntohl(v4.s_addr) >> 24) == 127;
+  }
+  in6_addr v6;
+  return inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+}  // namespace
+
+std::string ListenAddress::ToString() const {
+  const bool is_v6 = host.find(':') != std::string::npos;
+  return is_v6 ? absl::StrCat("[", host, "]:", port) : absl::StrCat(host, ":", port);
+}
+
+absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view flag, std::string_view text) {
+  const size_t colon = text.rfind(':');
+  ListenAddress address;
+  if (colon == std::string_view::npos || !absl::SimpleAtoi(std::string(text.substr(colon + 1)), &address.port) ||
+      address.port < 0 || address.port > 65535) {
+    return Refuse(flag, text, "must be host:port with a port from 0 to 65535");
+  }
+  address.host = std::string(text.substr(0, colon));
+  if (address.host.size() > 2 && address.host.front() == '[' && address.host.back() == ']') {
+    address.host = address.host.substr(1, address.host.size() - 2);
+  }
+  if (address.host == "localhost") {
+    address.host = "127.0.0.1";
+  }
+  if (!IsLoopback(address.host)) {
+    return Refuse(flag, text,
+                  "only loopback addresses (127.0.0.1, [::1]) are accepted, because this server has neither TLS nor "
+                  "authentication and whoever reaches the port controls every job");
+  }
+  return address;
+}
+
+absl::Status CheckBindable(const ListenAddress& address) {
+  const bool is_v6 = address.host.find(':') != std::string::npos;
+  sockaddr_storage storage;
+  memset(&storage, 0, sizeof(storage));
+  socklen_t size = 0;
+  if (is_v6) {
+    auto* v6 = reinterpret_cast<sockaddr_in6*>(&storage);
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htons(static_cast<uint16_t>(address.port));
+    inet_pton(AF_INET6, address.host.c_str(), &v6->sin6_addr);
+    size = sizeof(*v6);
+  } else {
+    auto* v4 = reinterpret_cast<sockaddr_in*>(&storage);
+    v4->sin_family = AF_INET;
+    v4->sin_port = htons(static_cast<uint16_t>(address.port));
+    inet_pton(AF_INET, address.host.c_str(), &v4->sin_addr);
+    size = sizeof(*v4);
+  }
+  UniqueFd fd(socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (fd.ok() && bind(fd.get(), reinterpret_cast<sockaddr*>(&storage), size) == 0 && listen(fd.get(), 1) == 0) {
+    return absl::OkStatus();
+  }
+  const int error = errno;
+  return Error(absl::StatusCode::kUnavailable, error == EADDRINUSE ? "ADDRESS_IN_USE" : "ADDRESS_NOT_BINDABLE",
+               absl::StrCat("cannot listen on ", address.ToString(), ": ", strerror(error)));
+}
+
+}  // namespace ampd::server

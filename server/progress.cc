@@ -1,0 +1,121 @@
+#include "server/progress.h"
+
+#include <algorithm>
+
+#include "base/status_macros.h"
+#include "server/step_columns.h"
+
+namespace ampd::server {
+namespace {
+
+constexpr int kRestorePage = 4096;
+constexpr double kMicros = 1e6;
+
+void SetTime(int64_t unix_micros, google::protobuf::Timestamp* time) {
+  time->set_seconds(unix_micros / 1'000'000);
+  time->set_nanos(static_cast<int32_t>(unix_micros % 1'000'000) * 1000);
+}
+
+}  // namespace
+
+void ProgressBoard::Update(const StoredHistory& stored) {
+  absl::MutexLock lock(&mutex_);
+  for (const HistoryItem& item : stored.items) {
+    if (item.event == nullptr) {
+      AddItem(item, &jobs_[stored.job]);
+    }
+  }
+}
+
+void ProgressBoard::AddItem(const HistoryItem& item, State* state) {
+  if (item.attempt < state->entry.attempt) {
+    return;
+  }
+  if (item.attempt > state->entry.attempt) {
+    *state = State();
+    state->entry.attempt = item.attempt;
+  }
+  if (item.steps != nullptr) {
+    AddSteps(*item.steps, state);
+  } else {
+    state->entry.progress.set_eval_loss(item.eval->loss());
+    state->entry.progress.set_eval_accuracy(item.eval->accuracy());
+  }
+}
+
+void ProgressBoard::AddSteps(const v1::StepColumns& steps, State* state) {
+  Entry& entry = state->entry;
+  v1::Progress& progress = entry.progress;
+  for (int i = 0; i < NumSteps(steps); ++i) {
+    const double scale = steps.loss_scale(i);
+    if (state->num_steps++ == 0) {
+      state->first_time_unix_micros = steps.time_unix_micros(i);
+      state->last_loss_scale = scale;
+    }
+    entry.num_scale_ups += scale > state->last_loss_scale ? 1 : 0;
+    entry.num_scale_downs += scale < state->last_loss_scale ? 1 : 0;
+    state->last_loss_scale = scale;
+    if (steps.skipped(i)) {
+      progress.set_skipped_steps(progress.skipped_steps() + 1);
+      entry.last_overflow_unix_micros = steps.time_unix_micros(i);
+    }
+    progress.set_data_wait_seconds(progress.data_wait_seconds() + static_cast<double>(steps.data_wait_seconds(i)));
+  }
+  const int last = NumSteps(steps) - 1;
+  progress.set_step(steps.step(last));
+  progress.set_loss(static_cast<double>(steps.loss(last)));
+  progress.set_grad_norm(static_cast<double>(steps.grad_norm(last)));
+  progress.set_loss_scale(steps.loss_scale(last));
+  progress.set_learning_rate(steps.learning_rate(last));
+  progress.set_samples_per_second(static_cast<double>(steps.samples_per_second(last)));
+  progress.set_memory_allocated_bytes(steps.memory_allocated_bytes(last));
+  progress.set_memory_peak_bytes(std::max<int64_t>(progress.memory_peak_bytes(), steps.memory_peak_bytes(last)));
+  SetTime(steps.time_unix_micros(last), progress.mutable_time());
+  const int64_t elapsed = steps.time_unix_micros(last) - state->first_time_unix_micros;
+  entry.step_seconds = static_cast<double>(elapsed) / kMicros;
+  if (elapsed > 0) {
+    progress.set_steps_per_second(static_cast<double>(state->num_steps - 1) / entry.step_seconds);
+  }
+}
+
+absl::Status ProgressBoard::Restore(MetricStore* store, const std::string& job, int32_t attempt) {
+  StoredHistory history{job, attempt, {}, {}};
+  uint64_t sequence = 0;
+  for (bool more = true; more;) {
+    AMPD_ASSIGN_OR_RETURN(const PointPage page, store->Read([&](MetricReader& reader) {
+                            return reader.ReadPoints(job, attempt, sequence, kRestorePage);
+                          }));
+    more = page.more;
+    history.items = MergeHistory(page.segments, {}, /*more_points=*/false, /*more_events=*/false);
+    Update(history);
+    HistoryCursor cursor;
+    for (const HistoryItem& item : history.items) {
+      item.Advance(&cursor);
+    }
+    sequence = cursor.sequence;
+    more = more && cursor.attempt == attempt;
+  }
+  return absl::OkStatus();
+}
+
+void ProgressBoard::Forget(const std::string& job) {
+  absl::MutexLock lock(&mutex_);
+  jobs_.erase(job);
+}
+
+std::optional<ProgressBoard::Entry> ProgressBoard::Find(const std::string& job) const {
+  absl::MutexLock lock(&mutex_);
+  auto found = jobs_.find(job);
+  return found == jobs_.end() ? std::nullopt : std::optional(found->second.entry);
+}
+
+void ProgressBoard::AddTo(v1::Job* job) const {
+  v1::Progress* progress = job->mutable_progress();
+  if (std::optional<Entry> entry = Find(job->id())) {
+    *progress = entry->progress;
+  }
+  progress->set_total_steps(job->spec().train().steps());
+  progress->set_samples(progress->step() * job->spec().data().batch_size());
+}
+
+}  // namespace ampd::server

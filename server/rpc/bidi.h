@@ -1,0 +1,150 @@
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <deque>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "base/error.h"
+#include "base/grpc_status.h"
+#include "server/rpc/call.h"
+#include "server/rpc/worker_streams.h"
+
+namespace ampd::server {
+
+// What the two streams of a worker share: one read and one write in flight, a bounded queue of messages to send, one
+// end, a lifetime of its own until OnDone. A subclass takes messages in OnMessage, with no lock held, and asks for the
+// next by Read. Thread-safe.
+template <typename In, typename Out>
+class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public WorkerStream {
+ public:
+  // A worker that lets so many answers wait is gone or stuck.
+  static constexpr size_t kMaxWaiting = 256;
+
+  BidiReactor(const CallEnvironment& environment, std::string_view method)
+      : environment_(environment), method_(method) {
+    environment_.observer->StreamOpened(method_);
+  }
+
+  // Takes over: the reactor lives until the stream is done.
+  void Run(std::shared_ptr<BidiReactor> self, const absl::Status& allowed) {
+    {
+      absl::MutexLock lock(&mutex_);
+      self_ = std::move(self);
+    }
+    if (allowed.ok()) {
+      Read();
+    } else {
+      EndWith(allowed);
+    }
+  }
+
+  void End(bool replaced) override {
+    EndWith(replaced ? Error(absl::StatusCode::kAborted, "REPLACED", "another stream of this worker took over")
+                     : Error(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "the server is shutting down"));
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      EndWith(absl::OkStatus());
+      return;
+    }
+    In message;
+    std::swap(message, in_);
+    OnMessage(std::move(message));
+  }
+
+  void OnWriteDone(bool ok) override {
+    absl::MutexLock lock(&mutex_);
+    writing_ = false;
+    if (!ok) {
+      EndLocked(absl::CancelledError("the worker left"));
+      return;
+    }
+    environment_.observer->StreamMessageSent(method_);
+    WriteLocked();
+  }
+
+  void OnCancel() override { EndWith(absl::CancelledError("the worker left")); }
+
+  void OnDone() override {
+    // Released last, after the lock.
+    std::shared_ptr<BidiReactor> self;
+    {
+      absl::MutexLock lock(&mutex_);
+      self.swap(self_);
+    }
+  }
+
+ protected:
+  virtual void OnMessage(In message) = 0;
+
+  void Read() {
+    absl::MutexLock lock(&mutex_);
+    if (!ended_) {
+      this->StartRead(&in_);
+    }
+  }
+
+  void Send(Out message) {
+    absl::MutexLock lock(&mutex_);
+    if (ended_) {
+      return;
+    }
+    if (waiting_.size() >= kMaxWaiting) {
+      EndLocked(Error(absl::StatusCode::kResourceExhausted, "WORKER_TOO_SLOW", "too many messages wait for the worker"));
+      return;
+    }
+    waiting_.push_back(std::move(message));
+    WriteLocked();
+  }
+
+  void EndWith(const absl::Status& status) {
+    absl::MutexLock lock(&mutex_);
+    EndLocked(status);
+  }
+
+  // Keeps the reactor alive for a callback.
+  std::shared_ptr<BidiReactor> self() {
+    absl::MutexLock lock(&mutex_);
+    return self_;
+  }
+
+ private:
+  void WriteLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (writing_ || ended_ || waiting_.empty()) {
+      return;
+    }
+    out_ = std::move(waiting_.front());
+    waiting_.pop_front();
+    writing_ = true;
+    this->StartWrite(&out_);
+  }
+
+  void EndLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (ended_) {
+      return;
+    }
+    ended_ = true;
+    waiting_.clear();
+    environment_.observer->Finished(method_, status.code(), absl::ZeroDuration(), /*is_stream=*/true);
+    this->Finish(ToGrpcStatus(status));
+  }
+
+  const CallEnvironment& environment_;
+  const std::string_view method_;
+  In in_;
+  Out out_;
+
+  absl::Mutex mutex_;
+  std::shared_ptr<BidiReactor> self_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Out> waiting_ ABSL_GUARDED_BY(mutex_);
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace ampd::server

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "base/error.h"
+#include "base/grpc_status.h"
+#include "server/call_observer.h"
+#include "server/rpc/guard.h"
+#include "server/work_pool.h"
+
+namespace ampd::server {
+
+// The largest request of a client; workers may send more.
+inline constexpr size_t kMaxClientMessageBytes = 4 << 20;
+inline constexpr int kMaxWorkerMessageBytes = 16 << 20;
+
+// What all handlers share. Lives longer than the gRPC server.
+struct CallEnvironment {
+  const Guard* guard = nullptr;
+  CallObserver* observer = nullptr;
+  WorkPool* pool = nullptr;
+};
+
+// Finishes the call; called exactly once, from any thread.
+using FinishCall = std::function<void(absl::Status)>;
+
+namespace internal {
+inline FinishCall Finisher(const CallEnvironment& environment, grpc::ServerUnaryReactor* reactor,
+                           std::string_view method) {
+  return [observer = environment.observer, reactor, method, start = absl::Now()](const absl::Status& status) {
+    observer->Finished(method, status.code(), absl::Now() - start, /*is_stream=*/false);
+    reactor->Finish(ToGrpcStatus(status));
+  };
+}
+}  // namespace internal
+
+// Serves one unary call: guard, size, `work`, which gets FinishCall and must not block. Response and request live until
+// it is called.
+template <typename Request, typename Work>
+grpc::ServerUnaryReactor* ServeUnary(const CallEnvironment& environment, grpc::CallbackServerContext* context,
+                                     std::string_view method, const Request& request, Work work) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  FinishCall finish = internal::Finisher(environment, reactor, method);
+  absl::Status allowed = environment.guard->Check(*context, method);
+  if (allowed.ok() && request.ByteSizeLong() > kMaxClientMessageBytes) {
+    allowed = Error(absl::StatusCode::kResourceExhausted, "REQUEST_TOO_LARGE", "a request may have at most 4 MiB");
+  }
+  if (!allowed.ok()) {
+    finish(allowed);
+    return reactor;
+  }
+  work(std::move(finish));
+  return reactor;
+}
+
+// The same for work that may block: `work` returns the status, on a thread of the pool.
+template <typename Request, typename Work>
+grpc::ServerUnaryReactor* ServeBlocking(const CallEnvironment& environment, grpc::CallbackServerContext* context,
+                                        std::string_view method, const Request& request, Work work) {
+  return ServeUnary(environment, context, method, request,
+                    [&environment, work = std::move(work)](const FinishCall& finish) {
+                      if (!environment.pool->TryPost([finish, work] { finish(work()); })) {
+                        finish(WithRetryDelay(Error(absl::StatusCode::kResourceExhausted, "SERVER_BUSY",
+                                                    "too many calls wait already; call again later"),
+                                              absl::Seconds(1)));
+                      }
+                    });
+}
+
+}  // namespace ampd::server

@@ -1,0 +1,120 @@
+#include "server/rpc/grpc_server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <utility>
+
+#include "base/error.h"
+#include "server/rpc/artifact_service.h"
+#include "server/rpc/guard.h"
+#include "server/rpc/job_service.h"
+#include "server/rpc/ticker.h"
+#include "server/rpc/worker_admin_service.h"
+#include "server/rpc/worker_service.h"
+#include "server/work_pool.h"
+
+namespace ampd::server {
+namespace {
+
+constexpr int kNumPoolThreads = 4;
+constexpr size_t kMaxPoolTasks = 4096;
+constexpr size_t kMemoryQuotaBytes = 512 << 20;
+constexpr int kMaxGrpcThreads = 64;
+constexpr int kMillis = 1000;
+
+// The figures are those of reference/reliability.md 3.3 and ecosystem.md 3.5; clients and agents ping every 20 s or
+// slower.
+void SetLimits(grpc::ServerBuilder* builder) {
+  builder->SetMaxReceiveMessageSize(kMaxWorkerMessageBytes);
+  builder->SetMaxSendMessageSize(kMaxWorkerMessageBytes);
+  // Without it a second server could share the port, and each would get half of the calls.
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1000);
+  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 8 << 10);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20 * kMillis);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10 * kMillis);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10 * kMillis);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, 600 * kMillis);
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 5 * kMillis);
+  grpc::ResourceQuota quota("ampd");
+  quota.Resize(kMemoryQuotaBytes);
+  quota.SetMaxThreads(kMaxGrpcThreads);
+  builder->SetResourceQuota(quota);
+}
+
+}  // namespace
+
+// In the order of construction: what is listed first is gone last.
+struct GrpcServer::Parts {
+  explicit Parts(const Options& options)
+      : hub(options.hub),
+        streams(options.streams),
+        pool(kNumPoolThreads, kMaxPoolTasks),
+        environment{&guard, options.observer, &pool},
+        jobs({&environment, options.coordinator, options.store, options.hub, options.progress, options.clock, &ticker}),
+        workers({&environment, options.coordinator, options.store, options.streams}),
+        admin(&environment, options.coordinator),
+        artifacts(&environment) {}
+
+  MetricsHub* hub;
+  WorkerStreams* streams;
+  Guard guard;
+  WorkPool pool;
+  CallEnvironment environment;
+  Ticker ticker;
+  JobService jobs;
+  WorkerService workers;
+  WorkerAdminService admin;
+  ArtifactService artifacts;
+  std::unique_ptr<grpc::Server> server;
+  int port = 0;
+  bool drained = false;
+};
+
+GrpcServer::GrpcServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+GrpcServer::~GrpcServer() { Drain(absl::ZeroDuration()); }
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& options) {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  auto parts = std::make_unique<Parts>(options);
+  grpc::ServerBuilder builder;
+  SetLimits(&builder);
+  builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &parts->port);
+  builder.RegisterService(&parts->jobs);
+  builder.RegisterService(&parts->workers);
+  builder.RegisterService(&parts->admin);
+  builder.RegisterService(&parts->artifacts);
+  parts->pool.Start();
+  parts->ticker.Start();
+  parts->server = builder.BuildAndStart();
+  if (parts->server == nullptr || parts->port == 0) {
+    parts->drained = true;
+    return Error(absl::StatusCode::kUnavailable, "ADDRESS_IN_USE", "cannot listen on " + options.listen);
+  }
+  for (const char* service : {"ampd.v1.JobService", "ampd.v1.WorkerService", "ampd.v1.WorkerAdminService"}) {
+    parts->server->GetHealthCheckService()->SetServingStatus(service, true);
+  }
+  return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(parts)));
+}
+
+int GrpcServer::port() const { return parts_->port; }
+
+void GrpcServer::Drain(absl::Duration grace) {
+  if (std::exchange(parts_->drained, true) || parts_->server == nullptr) {
+    return;
+  }
+  parts_->server->GetHealthCheckService()->Shutdown();
+  // Streams end before the listener goes, so that their last words still arrive.
+  parts_->hub->Close();
+  parts_->streams->Close();
+  parts_->server->Shutdown(absl::ToChronoTime(absl::Now() + grace));
+  parts_->ticker.Stop();
+}
+
+}  // namespace ampd::server

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/coordinator.h"
+#include "server/metric_store.h"
+#include "server/metrics_hub.h"
+#include "server/progress.h"
+#include "server/rpc/call.h"
+#include "server/rpc/worker_streams.h"
+
+namespace ampd::server {
+
+// The listening gRPC server: all services, health and reflection, with the limits that keep one peer from taking it
+// all. Thread-safe.
+class GrpcServer {
+ public:
+  struct Options {
+    std::string listen;  // host:port; port 0 lets the system choose
+    Coordinator* coordinator = nullptr;
+    MetricStore* store = nullptr;
+    MetricsHub* hub = nullptr;
+    const ProgressBoard* progress = nullptr;
+    WorkerStreams* streams = nullptr;
+    const Clock* clock = nullptr;
+    CallObserver* observer = nullptr;
+  };
+
+  // INVALID_ARGUMENT when `listen` is not a loopback address, UNAVAILABLE when it cannot be bound.
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const Options& options);
+  ~GrpcServer();
+
+  int port() const;
+  // Health turns NOT_SERVING, streams end with UNAVAILABLE and calls under way have `grace` to finish. Idempotent.
+  void Drain(absl::Duration grace);
+
+ private:
+  struct Parts;
+  explicit GrpcServer(std::unique_ptr<Parts> parts);
+
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace ampd::server

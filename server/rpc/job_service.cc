@@ -1,0 +1,291 @@
+#include "server/rpc/job_service.h"
+
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/status_macros.h"
+#include "server/log_session.h"
+#include "server/rpc/stream.h"
+#include "server/step_columns.h"
+#include "server/watch_session.h"
+
+namespace ampd::server {
+namespace {
+
+constexpr int kDefaultPoints = 1000;
+constexpr int kMaxPoints = 10'000;
+constexpr int kDefaultEvents = 100;
+constexpr int kMaxEvents = 1000;
+
+absl::StatusOr<int> PageSize(int asked, int by_default, int at_most) {
+  if (asked < 0) {
+    return InvalidFields({{"page_size", absl::StrCat("is ", asked, ", must be 0 (the default) or more")}});
+  }
+  return asked == 0 ? by_default : std::min(asked, at_most);
+}
+
+// A page token is as many unsigned numbers as the listing needs, joined by dots; empty means zeros.
+absl::StatusOr<std::vector<uint64_t>> PageToken(const std::string& token, size_t num_parts) {
+  std::vector<uint64_t> parts(num_parts, 0);
+  if (token.empty()) {
+    return parts;
+  }
+  const std::vector<std::string> texts = absl::StrSplit(token, '.');
+  bool good = texts.size() == num_parts;
+  for (size_t i = 0; good && i < num_parts; ++i) {
+    good = absl::SimpleAtoi(texts[i], &parts[i]) && parts[i] <= std::numeric_limits<int64_t>::max();
+  }
+  if (!good) {
+    return InvalidFields({{"page_token", "is not one that this listing gave out"}});
+  }
+  return parts;
+}
+
+void MoveSegment(PointSegment segment, v1::ListMetricPointsResponse* response) {
+  v1::ListMetricPointsResponse::Segment* to = response->add_segments();
+  to->set_attempt(segment.attempt);
+  to->set_superseded(segment.superseded);
+  *to->mutable_steps() = std::move(*segment.batch.mutable_steps());
+  *to->mutable_evals() = std::move(*segment.batch.mutable_evals());
+}
+
+// The reactor of one stream and the callback that wakes it and does not keep it alive.
+template <typename Reactor>
+std::function<void()> Wake(const std::shared_ptr<Reactor>& reactor) {
+  return [weak = std::weak_ptr<Reactor>(reactor)] {
+    if (std::shared_ptr<Reactor> alive = weak.lock()) {
+      alive->Kick();
+    }
+  };
+}
+
+}  // namespace
+
+Coordinator::JobDone JobService::AnswerJob(v1::Job* response, FinishCall finish) const {
+  return [this, response, finish = std::move(finish)](const absl::StatusOr<JobPtr>& job) {
+    if (job.ok()) {
+      *response = **job;
+      options_.progress->AddTo(response);
+    }
+    finish(job.status());
+  };
+}
+
+absl::StatusOr<v1::Job> JobService::JobWithProgress(const std::string& id) const {
+  AMPD_ASSIGN_OR_RETURN(JobPtr job, options_.coordinator->GetJob(id));
+  v1::Job copy = *job;
+  options_.progress->AddTo(&copy);
+  return copy;
+}
+
+grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* context,
+                                                const v1::CreateJobRequest* request, v1::Job* response) {
+  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/CreateJob", *request, [=, this](FinishCall finish) {
+    options_.coordinator->CreateJob(*request, AnswerJob(response, std::move(finish)));
+  });
+}
+
+grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
+                                             v1::Job* response) {
+  return ServeBlocking(*options_.environment, context, "ampd.v1.JobService/GetJob", *request, [=, this]() -> absl::Status {
+    AMPD_ASSIGN_OR_RETURN(*response, JobWithProgress(request->id()));
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* context,
+                                               const v1::ListJobsRequest* request, v1::ListJobsResponse* response) {
+  return ServeBlocking(*options_.environment, context, "ampd.v1.JobService/ListJobs", *request, [=, this]() -> absl::Status {
+    AMPD_ASSIGN_OR_RETURN(*response, options_.coordinator->ListJobs(*request));
+    for (v1::Job& job : *response->mutable_jobs()) {
+      options_.progress->AddTo(&job);
+    }
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* JobService::CancelJob(grpc::CallbackServerContext* context,
+                                                const v1::CancelJobRequest* request, v1::Job* response) {
+  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/CancelJob", *request, [=, this](FinishCall finish) {
+    options_.coordinator->CancelJob(*request, AnswerJob(response, std::move(finish)));
+  });
+}
+
+grpc::ServerUnaryReactor* JobService::PauseJob(grpc::CallbackServerContext* context,
+                                               const v1::PauseJobRequest* request, v1::Job* response) {
+  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/PauseJob", *request, [=, this](FinishCall finish) {
+    options_.coordinator->PauseJob(*request, AnswerJob(response, std::move(finish)));
+  });
+}
+
+grpc::ServerUnaryReactor* JobService::ResumeJob(grpc::CallbackServerContext* context,
+                                                const v1::ResumeJobRequest* request, v1::Job* response) {
+  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/ResumeJob", *request, [=, this](FinishCall finish) {
+    options_.coordinator->ResumeJob(*request, AnswerJob(response, std::move(finish)));
+  });
+}
+
+grpc::ServerUnaryReactor* JobService::UpdateJob(grpc::CallbackServerContext* context,
+                                                const v1::UpdateJobRequest* request, v1::Job* response) {
+  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/UpdateJob", *request, [=, this](FinishCall finish) {
+    options_.coordinator->UpdateJob(*request, AnswerJob(response, std::move(finish)));
+  });
+}
+
+grpc::ServerUnaryReactor* JobService::DeleteJob(grpc::CallbackServerContext* context,
+                                                const v1::DeleteJobRequest* request, google::protobuf::Empty*) {
+  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/DeleteJob", *request,
+                    [=, this](FinishCall finish) { options_.coordinator->DeleteJob(*request, std::move(finish)); });
+}
+
+grpc::ServerUnaryReactor* JobService::CloneJob(grpc::CallbackServerContext* context,
+                                               const v1::CloneJobRequest* request, v1::Job* response) {
+  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/CloneJob", *request, [=, this](FinishCall finish) {
+    options_.coordinator->CloneJob(*request, AnswerJob(response, std::move(finish)));
+  });
+}
+
+grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(grpc::CallbackServerContext* context,
+                                                                     const v1::WatchJobRequest* request) {
+  using Reactor = StreamReactor<v1::WatchJobResponse, WatchSession>;
+  constexpr std::string_view kMethod = "ampd.v1.JobService/WatchJob";
+  auto reactor = std::make_shared<Reactor>(*options_.environment, context, kMethod);
+  WatchSession::Options watch;
+  watch.job = request->id();
+  watch.resume_from = FromResumeToken(request->resume_token());
+  watch.from_start = request->from_start();
+  watch.get_job = [this, id = request->id()] { return JobWithProgress(id); };
+  watch.store = options_.store;
+  watch.hub = options_.hub;
+  watch.clock = options_.clock;
+  watch.on_ready = Wake(reactor);
+  absl::Status allowed = options_.environment->guard->Check(*context, kMethod);
+  if (allowed.ok() && !request->resume_token().empty() && !watch.resume_from.has_value()) {
+    allowed = InvalidFields({{"resume_token", "is not one that a watch gave out"}});
+  }
+  if (allowed.ok()) {
+    Reactor::Run(reactor, std::make_unique<WatchSession>(std::move(watch)), options_.ticker);
+  } else {
+    Reactor::Refuse(reactor, allowed);
+  }
+  return reactor.get();
+}
+
+grpc::ServerWriteReactor<v1::TailLogsResponse>* JobService::TailLogs(grpc::CallbackServerContext* context,
+                                                                     const v1::TailLogsRequest* request) {
+  using Reactor = StreamReactor<v1::TailLogsResponse, LogSession>;
+  constexpr std::string_view kMethod = "ampd.v1.JobService/TailLogs";
+  auto reactor = std::make_shared<Reactor>(*options_.environment, context, kMethod);
+  LogSession::Options tail;
+  tail.request = *request;
+  tail.get_job = [this, id = request->id()] { return JobWithProgress(id); };
+  tail.store = options_.store;
+  tail.hub = options_.hub;
+  tail.on_ready = Wake(reactor);
+  if (absl::Status allowed = options_.environment->guard->Check(*context, kMethod); !allowed.ok()) {
+    Reactor::Refuse(reactor, allowed);
+  } else {
+    Reactor::Run(reactor, std::make_unique<LogSession>(std::move(tail)), options_.ticker);
+  }
+  return reactor.get();
+}
+
+grpc::ServerUnaryReactor* JobService::ListMetricPoints(grpc::CallbackServerContext* context,
+                                                       const v1::ListMetricPointsRequest* request,
+                                                       v1::ListMetricPointsResponse* response) {
+  return ServeBlocking(*options_.environment, context, "ampd.v1.JobService/ListMetricPoints", *request,
+                       [=, this] { return ReadPoints(*request, response); });
+}
+
+absl::Status JobService::ReadPoints(const v1::ListMetricPointsRequest& request,
+                                    v1::ListMetricPointsResponse* response) const {
+  AMPD_ASSIGN_OR_RETURN(const int size, PageSize(request.page_size(), kDefaultPoints, kMaxPoints));
+  AMPD_ASSIGN_OR_RETURN(const std::vector<uint64_t> token, PageToken(request.page_token(), 2));
+  if (request.downsample_to() < 0 || request.downsample_to() > kMaxPoints) {
+    return InvalidFields(
+        {{"downsample_to", absl::StrCat("is ", request.downsample_to(), ", must be 0 to ", kMaxPoints)}});
+  }
+  AMPD_RETURN_IF_ERROR(options_.coordinator->GetJob(request.id()).status());
+  AMPD_ASSIGN_OR_RETURN(PointPage page, options_.store->Read([&](MetricReader& reader) {
+                          return request.downsample_to() > 0
+                                     ? reader.Downsample(request.id(), request.downsample_to(),
+                                                         request.include_superseded())
+                                     : reader.ReadPoints(request.id(), static_cast<int32_t>(token[0]), token[1], size);
+                        }));
+  HistoryCursor last;
+  for (PointSegment& segment : page.segments) {
+    last.attempt = segment.attempt;
+    last.sequence = LastPoint(segment.batch);
+    if (request.include_superseded() || !segment.superseded) {
+      MoveSegment(std::move(segment), response);
+    }
+  }
+  if (page.more) {
+    response->set_next_page_token(absl::StrCat(last.attempt, ".", last.sequence));
+  }
+  return absl::OkStatus();
+}
+
+grpc::ServerUnaryReactor* JobService::ListEvents(grpc::CallbackServerContext* context,
+                                                 const v1::ListEventsRequest* request,
+                                                 v1::ListEventsResponse* response) {
+  return ServeBlocking(*options_.environment, context, "ampd.v1.JobService/ListEvents", *request,
+                       [=, this] { return ReadEvents(*request, response); });
+}
+
+absl::Status JobService::ReadEvents(const v1::ListEventsRequest& request, v1::ListEventsResponse* response) const {
+  AMPD_ASSIGN_OR_RETURN(const int size, PageSize(request.page_size(), kDefaultEvents, kMaxEvents));
+  AMPD_ASSIGN_OR_RETURN(const std::vector<uint64_t> token, PageToken(request.page_token(), 1));
+  AMPD_RETURN_IF_ERROR(options_.coordinator->GetJob(request.id()).status());
+  AMPD_ASSIGN_OR_RETURN(EventPage page, options_.store->Read([&](MetricReader& reader) {
+                          return reader.ReadEvents(request.id(), token[0], size);
+                        }));
+  if (page.more) {
+    response->set_next_page_token(absl::StrCat(page.events.back().sequence()));
+  }
+  for (v1::Event& event : page.events) {
+    *response->add_events() = std::move(event);
+  }
+  return absl::OkStatus();
+}
+
+grpc::ServerUnaryReactor* JobService::ExplainJob(grpc::CallbackServerContext* context,
+                                                 const v1::ExplainJobRequest* request,
+                                                 v1::ExplainJobResponse* response) {
+  return ServeBlocking(*options_.environment, context, "ampd.v1.JobService/ExplainJob", *request,
+                       [=, this]() -> absl::Status {
+                         AMPD_ASSIGN_OR_RETURN(*response, options_.coordinator->ExplainJob(*request));
+                         return absl::OkStatus();
+                       });
+}
+
+grpc::ServerUnaryReactor* JobService::EstimateJob(grpc::CallbackServerContext* context,
+                                                  const v1::EstimateJobRequest* request, v1::EstimateJobResponse*) {
+  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/EstimateJob", *request,
+                    [](const FinishCall& finish) {
+                      finish(UnsupportedField("JobService.EstimateJob", "this server estimates no memory"));
+                    });
+}
+
+grpc::ServerUnaryReactor* JobService::ListCheckpoints(grpc::CallbackServerContext* context,
+                                                      const v1::ListCheckpointsRequest* request,
+                                                      v1::ListCheckpointsResponse* response) {
+  return ServeBlocking(*options_.environment, context, "ampd.v1.JobService/ListCheckpoints", *request,
+                       [=, this]() -> absl::Status {
+                         AMPD_ASSIGN_OR_RETURN(*response, options_.coordinator->ListCheckpoints(*request));
+                         return absl::OkStatus();
+                       });
+}
+
+grpc::ServerUnaryReactor* JobService::DeleteCheckpoint(grpc::CallbackServerContext* context,
+                                                       const v1::DeleteCheckpointRequest* request,
+                                                       google::protobuf::Empty*) {
+  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/DeleteCheckpoint", *request,
+                    [=, this](FinishCall finish) { options_.coordinator->DeleteCheckpoint(*request, std::move(finish)); });
+}
+
+}  // namespace ampd::server

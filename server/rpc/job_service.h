@@ -1,0 +1,67 @@
+#pragma once
+
+#include <functional>
+
+#include "ampd/v1/job_service.grpc.pb.h"
+#include "server/coordinator.h"
+#include "server/metric_store.h"
+#include "server/metrics_hub.h"
+#include "server/progress.h"
+#include "server/rpc/call.h"
+#include "server/rpc/ticker.h"
+
+namespace ampd::server {
+
+// ampd.v1.JobService over the coordinator, the metric store and the hub. Each method checks its request, makes one call
+// and converts one status. Thread-safe.
+class JobService final : public v1::JobService::CallbackService {
+ public:
+  struct Options {
+    const CallEnvironment* environment = nullptr;
+    Coordinator* coordinator = nullptr;
+    MetricStore* store = nullptr;
+    MetricsHub* hub = nullptr;
+    const ProgressBoard* progress = nullptr;
+    const Clock* clock = nullptr;
+    Ticker* ticker = nullptr;
+  };
+  explicit JobService(const Options& options) : options_(options) {}
+
+  grpc::ServerUnaryReactor* CreateJob(grpc::CallbackServerContext*, const v1::CreateJobRequest*, v1::Job*) override;
+  grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext*, const v1::GetJobRequest*, v1::Job*) override;
+  grpc::ServerUnaryReactor* ListJobs(grpc::CallbackServerContext*, const v1::ListJobsRequest*,
+                                     v1::ListJobsResponse*) override;
+  grpc::ServerUnaryReactor* CancelJob(grpc::CallbackServerContext*, const v1::CancelJobRequest*, v1::Job*) override;
+  grpc::ServerUnaryReactor* PauseJob(grpc::CallbackServerContext*, const v1::PauseJobRequest*, v1::Job*) override;
+  grpc::ServerUnaryReactor* ResumeJob(grpc::CallbackServerContext*, const v1::ResumeJobRequest*, v1::Job*) override;
+  grpc::ServerUnaryReactor* UpdateJob(grpc::CallbackServerContext*, const v1::UpdateJobRequest*, v1::Job*) override;
+  grpc::ServerUnaryReactor* DeleteJob(grpc::CallbackServerContext*, const v1::DeleteJobRequest*,
+                                      google::protobuf::Empty*) override;
+  grpc::ServerUnaryReactor* CloneJob(grpc::CallbackServerContext*, const v1::CloneJobRequest*, v1::Job*) override;
+  grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchJob(grpc::CallbackServerContext*,
+                                                           const v1::WatchJobRequest*) override;
+  grpc::ServerUnaryReactor* ListMetricPoints(grpc::CallbackServerContext*, const v1::ListMetricPointsRequest*,
+                                             v1::ListMetricPointsResponse*) override;
+  grpc::ServerUnaryReactor* ListEvents(grpc::CallbackServerContext*, const v1::ListEventsRequest*,
+                                       v1::ListEventsResponse*) override;
+  grpc::ServerUnaryReactor* ExplainJob(grpc::CallbackServerContext*, const v1::ExplainJobRequest*,
+                                       v1::ExplainJobResponse*) override;
+  grpc::ServerUnaryReactor* EstimateJob(grpc::CallbackServerContext*, const v1::EstimateJobRequest*,
+                                        v1::EstimateJobResponse*) override;
+  grpc::ServerWriteReactor<v1::TailLogsResponse>* TailLogs(grpc::CallbackServerContext*,
+                                                           const v1::TailLogsRequest*) override;
+  grpc::ServerUnaryReactor* ListCheckpoints(grpc::CallbackServerContext*, const v1::ListCheckpointsRequest*,
+                                            v1::ListCheckpointsResponse*) override;
+  grpc::ServerUnaryReactor* DeleteCheckpoint(grpc::CallbackServerContext*, const v1::DeleteCheckpointRequest*,
+                                             google::protobuf::Empty*) override;
+
+ private:
+  Coordinator::JobDone AnswerJob(v1::Job* response, FinishCall finish) const;
+  absl::StatusOr<v1::Job> JobWithProgress(const std::string& id) const;
+  absl::Status ReadPoints(const v1::ListMetricPointsRequest& request, v1::ListMetricPointsResponse* response) const;
+  absl::Status ReadEvents(const v1::ListEventsRequest& request, v1::ListEventsResponse* response) const;
+
+  const Options options_;
+};
+
+}  // namespace ampd::server

@@ -1,0 +1,159 @@
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "base/grpc_status.h"
+#include "server/rpc/call.h"
+#include "server/rpc/ticker.h"
+
+namespace ampd::server {
+
+// Writes what a session says, one message in flight, to one client. A session has
+//   Step Next()   WAIT (nothing now), MESSAGE, or END with a status; may block on the disk; called by one thread at a
+//                 time, on the pool
+// and calls Kick, through a weak pointer, when it is worth asking again; the ticker asks once a second anyway. A client
+// that takes no message for `kWriteDeadline` is cut off: it resumes with its last token.
+//
+// At any time at most one of these is under way: a pump on the pool, a write. Owns itself until OnDone.
+template <typename Message, typename Session>
+class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Ticking {
+ public:
+  static constexpr absl::Duration kWriteDeadline = absl::Seconds(60);
+
+  StreamReactor(const CallEnvironment& environment, grpc::CallbackServerContext* context, std::string_view method)
+      : environment_(environment), context_(context), method_(method) {
+    environment_.observer->StreamOpened(method_);
+  }
+
+  // Takes over: the reactor lives until the stream is done.
+  static void Run(std::shared_ptr<StreamReactor> reactor, std::unique_ptr<Session> session, Ticker* ticker) {
+    reactor->session_ = std::move(session);
+    reactor->self_ = reactor;
+    ticker->Add(reactor);
+    reactor->Kick();
+  }
+  // Ends the stream before it began.
+  static void Refuse(std::shared_ptr<StreamReactor> reactor, const absl::Status& status) {
+    reactor->self_ = reactor;
+    absl::MutexLock lock(&reactor->mutex_);
+    reactor->FinishLocked(status);
+  }
+
+  // Asks the session for more, soon, on the pool.
+  void Kick() {
+    absl::MutexLock lock(&mutex_);
+    KickLocked();
+  }
+
+  void Tick(absl::Time now) override {
+    absl::MutexLock lock(&mutex_);
+    if (state_ == State::WRITING && now - write_start_ > kWriteDeadline) {
+      context_->TryCancel();
+    }
+    KickLocked();
+  }
+
+  void OnWriteDone(bool ok) override {
+    absl::MutexLock lock(&mutex_);
+    state_ = State::IDLE;
+    if (!ok || cancelled_) {
+      FinishLocked(absl::CancelledError("the client left"));
+      return;
+    }
+    environment_.observer->StreamMessageSent(method_);
+    KickLocked();
+  }
+
+  void OnCancel() override {
+    absl::MutexLock lock(&mutex_);
+    cancelled_ = true;
+    if (state_ == State::IDLE) {
+      FinishLocked(absl::CancelledError("the client left"));
+    }
+  }
+
+  void OnDone() override {
+    std::shared_ptr<StreamReactor> self;
+    {
+      absl::MutexLock lock(&mutex_);
+      self = std::move(self_);
+    }
+  }
+
+ private:
+  enum class State { IDLE, PUMPING, WRITING, FINISHED };
+
+  void KickLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    again_ = true;
+    if (state_ != State::IDLE) {
+      return;
+    }
+    // A full pool costs a tick, nothing else.
+    if (environment_.pool->TryPost([self = self_] { self->Pump(); })) {
+      state_ = State::PUMPING;
+    }
+  }
+
+  void Pump() {
+    while (true) {
+      {
+        absl::MutexLock lock(&mutex_);
+        again_ = false;
+        if (cancelled_) {
+          FinishLocked(absl::CancelledError("the client left"));
+          return;
+        }
+      }
+      auto step = session_->Next();
+      absl::MutexLock lock(&mutex_);
+      if (step.kind == Session::Step::MESSAGE) {
+        message_ = std::move(step.message);
+        state_ = State::WRITING;
+        write_start_ = absl::Now();
+        this->StartWrite(&message_);
+        return;
+      }
+      if (step.kind == Session::Step::END) {
+        FinishLocked(step.status);
+        return;
+      }
+      if (!again_ && !cancelled_) {
+        state_ = State::IDLE;
+        return;
+      }
+    }
+  }
+
+  void FinishLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (state_ == State::FINISHED) {
+      return;
+    }
+    state_ = State::FINISHED;
+    environment_.observer->Finished(method_, status.code(), absl::ZeroDuration(), /*is_stream=*/true);
+    this->Finish(ToGrpcStatus(status));
+  }
+
+  const CallEnvironment& environment_;
+  grpc::CallbackServerContext* const context_;
+  const std::string_view method_;
+  std::unique_ptr<Session> session_;  // of the pump
+
+  absl::Mutex mutex_;
+  std::shared_ptr<StreamReactor> self_ ABSL_GUARDED_BY(mutex_);
+  State state_ ABSL_GUARDED_BY(mutex_) = State::IDLE;
+  bool again_ ABSL_GUARDED_BY(mutex_) = false;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time write_start_ ABSL_GUARDED_BY(mutex_);
+  Message message_;
+};
+
+}  // namespace ampd::server

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "ampd/v1/worker_admin_service.grpc.pb.h"
+#include "server/coordinator.h"
+#include "server/rpc/call.h"
+
+namespace ampd::server {
+
+// ampd.v1.WorkerAdminService over the coordinator. Thread-safe.
+class WorkerAdminService final : public v1::WorkerAdminService::CallbackService {
+ public:
+  WorkerAdminService(const CallEnvironment* environment, Coordinator* coordinator)
+      : environment_(environment), coordinator_(coordinator) {}
+
+  grpc::ServerUnaryReactor* ListWorkers(grpc::CallbackServerContext*, const v1::ListWorkersRequest*,
+                                        v1::ListWorkersResponse*) override;
+  grpc::ServerUnaryReactor* DrainWorker(grpc::CallbackServerContext*, const v1::DrainWorkerRequest*,
+                                        v1::Worker*) override;
+  grpc::ServerUnaryReactor* UndrainWorker(grpc::CallbackServerContext*, const v1::UndrainWorkerRequest*,
+                                          v1::Worker*) override;
+
+ private:
+  const CallEnvironment* const environment_;
+  Coordinator* const coordinator_;
+};
+
+}  // namespace ampd::server

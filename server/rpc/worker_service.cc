@@ -1,0 +1,176 @@
+#include "server/rpc/worker_service.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "server/rpc/bidi.h"
+
+namespace ampd::server {
+namespace {
+
+constexpr std::string_view kAttach = "ampd.v1.WorkerService/Attach";
+constexpr std::string_view kReportTelemetry = "ampd.v1.WorkerService/ReportTelemetry";
+// Uploads of one stream that may wait for the disk; the next is read when one of them is durable.
+constexpr int kMaxUploads = 16;
+
+// One worker's Attach stream: every report is answered by a directive, and a directive goes out when one is due.
+class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirective> {
+ public:
+  explicit AttachReactor(const WorkerService::Options& options)
+      : BidiReactor(*options.environment, kAttach), options_(options) {}
+
+  void DirectiveDue() override {
+    {
+      absl::MutexLock lock(&due_mutex_);
+      if (std::exchange(due_, true)) {
+        return;
+      }
+    }
+    // The coordinator may be the caller. A full pool costs a report's interval, nothing else.
+    if (!options_.environment->pool->TryPost([this, keep = self()] { SendDue(); })) {
+      absl::MutexLock lock(&due_mutex_);
+      due_ = false;
+    }
+  }
+
+ private:
+  void OnMessage(v1::WorkerReport report) override {
+    if (worker_.empty() && !report.worker().empty()) {
+      worker_ = report.worker();
+      options_.streams->Attach(worker_, self());
+    }
+    if (report.worker() != worker_) {
+      EndWith(InvalidFields({{"worker", "is not the one that this stream began with"}}));
+      return;
+    }
+    {
+      // Directives leave in the order in which they were made.
+      absl::MutexLock lock(&order_mutex_);
+      absl::StatusOr<v1::WorkerDirective> directive = options_.coordinator->HandleReport(report);
+      if (!directive.ok()) {
+        EndWith(directive.status());
+        return;
+      }
+      Send(*std::move(directive));
+    }
+    Read();
+  }
+
+  void SendDue() {
+    absl::MutexLock lock(&order_mutex_);
+    {
+      absl::MutexLock due_lock(&due_mutex_);
+      due_ = false;
+    }
+    absl::StatusOr<v1::WorkerDirective> directive = options_.coordinator->CurrentDirective(worker_);
+    if (directive.ok()) {
+      Send(*std::move(directive));
+    }
+  }
+
+  const WorkerService::Options& options_;
+  std::string worker_;  // set by the first report, before anybody can call DirectiveDue
+  absl::Mutex order_mutex_;
+  absl::Mutex due_mutex_;
+  bool due_ ABSL_GUARDED_BY(due_mutex_) = false;
+};
+
+// One telemetry stream: every upload is checked against the owner of its attempt, stored, and acknowledged when it is
+// durable.
+class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::TelemetryAck> {
+ public:
+  explicit TelemetryReactor(const WorkerService::Options& options)
+      : BidiReactor(*options.environment, kReportTelemetry), options_(options) {}
+
+  void DirectiveDue() override {}
+
+ private:
+  void OnMessage(v1::TelemetryUpload upload) override {
+    absl::StatusOr<Coordinator::AttemptPlace> place = options_.coordinator->FindAttempt(upload.key());
+    if (!place.ok()) {
+      v1::TelemetryAck ack;
+      *ack.mutable_key() = upload.key();
+      ack.set_refused(true);
+      Send(std::move(ack));
+      Read();
+      return;
+    }
+    {
+      absl::MutexLock lock(&uploads_mutex_);
+      ++num_uploads_;
+      reading_ = num_uploads_ < kMaxUploads;
+    }
+    if (absl::Status stored = Store(std::move(upload), place->from_step); !stored.ok()) {
+      EndWith(stored);
+      return;
+    }
+    absl::MutexLock lock(&uploads_mutex_);
+    if (reading_) {
+      Read();
+    }
+  }
+
+  // The log first: both are appended in order, so the acknowledgement of the telemetry tells of both.
+  absl::Status Store(v1::TelemetryUpload upload, int64_t from_step) {
+    const v1::AttemptKey key = upload.key();
+    if (upload.has_log()) {
+      absl::Status queued = options_.store->AppendLog(key.job_id(), key.attempt(), std::move(*upload.mutable_log()),
+                                                      [this, keep = self()](absl::StatusOr<AttemptExtent> extent) {
+                                                        if (!extent.ok()) {
+                                                          EndWith(extent.status());
+                                                        }
+                                                      });
+      if (!queued.ok()) {
+        return queued;
+      }
+    }
+    TelemetryAppend append{key.job_id(), key.attempt(), from_step, std::move(*upload.mutable_batch())};
+    return options_.store->AppendTelemetry(
+        std::move(append),
+        [this, key, keep = self()](const absl::StatusOr<AttemptExtent>& extent) { Acknowledge(key, extent); });
+  }
+
+  void Acknowledge(const v1::AttemptKey& key, const absl::StatusOr<AttemptExtent>& extent) {
+    if (!extent.ok()) {
+      EndWith(extent.status());
+      return;
+    }
+    v1::TelemetryAck ack;
+    *ack.mutable_key() = key;
+    ack.set_stored_sequence(extent->stored_sequence);
+    ack.set_stored_log_bytes(extent->log_end_bytes);
+    Send(std::move(ack));
+    absl::MutexLock lock(&uploads_mutex_);
+    --num_uploads_;
+    if (!std::exchange(reading_, true)) {
+      Read();
+    }
+  }
+
+  const WorkerService::Options& options_;
+  absl::Mutex uploads_mutex_;
+  int num_uploads_ ABSL_GUARDED_BY(uploads_mutex_) = 0;
+  // Whether a read is in flight, or OnMessage is about to start one.
+  bool reading_ ABSL_GUARDED_BY(uploads_mutex_) = true;
+};
+
+}  // namespace
+
+grpc::ServerBidiReactor<v1::WorkerReport, v1::WorkerDirective>* WorkerService::Attach(
+    grpc::CallbackServerContext* context) {
+  auto reactor = std::make_shared<AttachReactor>(options_);
+  reactor->Run(reactor, options_.environment->guard->Check(*context, kAttach));
+  return reactor.get();
+}
+
+grpc::ServerBidiReactor<v1::TelemetryUpload, v1::TelemetryAck>* WorkerService::ReportTelemetry(
+    grpc::CallbackServerContext* context) {
+  auto reactor = std::make_shared<TelemetryReactor>(options_);
+  options_.streams->AddTelemetry(reactor);
+  reactor->Run(reactor, options_.environment->guard->Check(*context, kReportTelemetry));
+  return reactor.get();
+}
+
+}  // namespace ampd::server

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "ampd/v1/worker_service.grpc.pb.h"
+#include "server/coordinator.h"
+#include "server/metric_store.h"
+#include "server/rpc/call.h"
+#include "server/rpc/worker_streams.h"
+
+namespace ampd::server {
+
+// ampd.v1.WorkerService: the streams of the agents. Thread-safe.
+class WorkerService final : public v1::WorkerService::CallbackService {
+ public:
+  struct Options {
+    const CallEnvironment* environment = nullptr;
+    Coordinator* coordinator = nullptr;
+    MetricStore* store = nullptr;
+    WorkerStreams* streams = nullptr;
+  };
+  explicit WorkerService(const Options& options) : options_(options) {}
+
+  grpc::ServerBidiReactor<v1::WorkerReport, v1::WorkerDirective>* Attach(grpc::CallbackServerContext* context) override;
+  grpc::ServerBidiReactor<v1::TelemetryUpload, v1::TelemetryAck>* ReportTelemetry(
+      grpc::CallbackServerContext* context) override;
+
+ private:
+  const Options options_;
+};
+
+}  // namespace ampd::server

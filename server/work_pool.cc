@@ -1,0 +1,48 @@
+#include "server/work_pool.h"
+
+#include <utility>
+
+namespace ampd::server {
+
+WorkPool::~WorkPool() {
+  {
+    absl::MutexLock lock(&mutex_);
+    closed_ = true;
+  }
+  for (std::thread& thread : threads_) {
+    thread.join();
+  }
+}
+
+void WorkPool::Start() {
+  for (int i = 0; i < num_threads_; ++i) {
+    threads_.emplace_back([this] { Work(); });
+  }
+}
+
+bool WorkPool::TryPost(std::function<void()> task) {
+  absl::MutexLock lock(&mutex_);
+  if (closed_ || tasks_.size() >= capacity_) {
+    return false;
+  }
+  tasks_.push_back(std::move(task));
+  return true;
+}
+
+void WorkPool::Work() {
+  while (true) {
+    std::function<void()> task;
+    {
+      absl::MutexLock lock(&mutex_);
+      mutex_.Await(absl::Condition(this, &WorkPool::HasTaskOrClosed));
+      if (tasks_.empty()) {
+        return;
+      }
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+    }
+    task();
+  }
+}
+
+}  // namespace ampd::server

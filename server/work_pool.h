@@ -1,0 +1,36 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace ampd::server {
+
+// Threads for work that may block on the disk, so that no gRPC thread does. At most `capacity` tasks wait; when they
+// do, TryPost refuses and the caller sheds load. Thread-safe.
+class WorkPool {
+ public:
+  WorkPool(int num_threads, size_t capacity) : num_threads_(num_threads), capacity_(capacity) {}
+  // Runs what was posted, then ends.
+  ~WorkPool();
+
+  void Start();
+  bool TryPost(std::function<void()> task);
+
+ private:
+  void Work();
+  bool HasTaskOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ || !tasks_.empty(); }
+
+  const int num_threads_;
+  const size_t capacity_;
+  std::vector<std::thread> threads_;
+  absl::Mutex mutex_;
+  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace ampd::server
