@@ -29,12 +29,12 @@ std::vector<OpRow> MakeRows() {
       // Norms: fp32 inside, the input's dtype outside.
       {.op = "aten.batch_norm.default",
        .fp32_arguments = {"weight", "bias", "running_mean", "running_var"},
-       .saves = {"input", "weight", "result.save_mean", "result.save_invstd"},
+       .saves = {"input", "weight", "running_mean", "running_var", "result.save_mean", "result.save_invstd"},
        .writes = {"running_mean", "running_var"},
        .training_argument = "training"},
       {.op = "aten.layer_norm.default",
        .fp32_arguments = {"weight", "bias"},
-       .saves = {"input", "weight", "result.mean", "result.rstd"}},
+       .saves = {"input", "weight", "bias", "result.mean", "result.rstd"}},
       // Several inputs of one dtype.
       {.op = "aten.add.Tensor", .op_class = kPromote},
       {.op = "aten.cat.default", .op_class = kPromote},

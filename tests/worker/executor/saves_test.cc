@@ -1,0 +1,209 @@
+// What the op table says that ops save for the backward pass, against what autograd of this LibTorch keeps alive.
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/zeros.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "graph/op_table.h"
+#include "worker/executor/executor.h"
+
+namespace ampd::executor {
+namespace {
+
+using graph::Dim;
+using graph::Dtype;
+using graph::Graph;
+using graph::Node;
+using graph::Operand;
+using graph::ValueId;
+using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
+
+// An argument's tensor, or its constant.
+struct Given {
+  std::string name;
+  std::variant<at::Tensor, Operand> value;
+};
+
+struct OpCall {
+  std::string op;
+  std::vector<Given> arguments;
+  int num_lists = 0;  // the first argument is a list of this many tensors
+};
+
+// A tensor that is no leaf, so that autograd's own node for leaves does not keep it.
+at::Tensor Trained(at::IntArrayRef sizes) { return at::rand(sizes).requires_grad_(true).add(0.01); }
+
+at::Tensor Labels() { return at::zeros({3}, at::kLong); }
+
+Operand Ints(std::vector<int64_t> list) { return list; }
+
+std::vector<OpCall> Calls() {
+  const auto unary = [](std::string op) { return OpCall{std::move(op), {{"self", Trained({3, 4})}}}; };
+  const auto binary = [](std::string op) {
+    return OpCall{std::move(op), {{"self", Trained({3, 4})}, {"other", Trained({3, 4})}}};
+  };
+  const auto along = [](std::string op) {
+    return OpCall{std::move(op), {{"self", Trained({3, 4})}, {"dim", Operand(int64_t{1})}}};
+  };
+  return {
+      {"aten.adaptive_avg_pool2d.default", {{"self", Trained({2, 3, 4, 4})}, {"output_size", Ints({2, 2})}}},
+      binary("aten.add.Tensor"),
+      {"aten.addmm.default", {{"self", Trained({5})}, {"mat1", Trained({3, 4})}, {"mat2", Trained({4, 5})}}},
+      along("aten.argmax.default"),
+      {"aten.avg_pool2d.default", {{"self", Trained({2, 3, 4, 4})}, {"kernel_size", Ints({2, 2})}}},
+      {"aten.batch_norm.default",
+       {{"input", Trained({4, 3, 2, 2})},
+        {"weight", Trained({3})},
+        {"bias", Trained({3})},
+        {"running_mean", at::zeros({3})},
+        {"running_var", at::ones({3})},
+        {"training", Operand(true)},
+        {"momentum", Operand(0.1)},
+        {"eps", Operand(1e-5)},
+        {"cudnn_enabled", Operand(false)}}},
+      {"aten.binary_cross_entropy.default", {{"self", Trained({3}).sigmoid().add(0.0)}, {"target", at::rand({3})}}},
+      {"aten.bmm.default", {{"self", Trained({2, 3, 4})}, {"mat2", Trained({2, 4, 5})}}},
+      {"aten.cat.default", {{"first", Trained({3, 4})}, {"second", Trained({3, 4})}}, 2},
+      {"aten.conv2d.default",
+       {{"input", Trained({2, 3, 6, 6})}, {"weight", Trained({4, 3, 3, 3})}, {"bias", Trained({4})}}},
+      {"aten.convolution.default",
+       {{"input", Trained({2, 3, 6, 6})},
+        {"weight", Trained({4, 3, 3, 3})},
+        {"bias", Trained({4})},
+        {"stride", Ints({1, 1})},
+        {"padding", Ints({0, 0})},
+        {"dilation", Ints({1, 1})},
+        {"transposed", Operand(false)},
+        {"output_padding", Ints({0, 0})},
+        {"groups", Operand(int64_t{1})}}},
+      {"aten.cross_entropy_loss.default", {{"self", Trained({3, 4})}, {"target", Labels()}}},
+      {"aten.dropout.default", {{"input", Trained({3, 4})}, {"p", Operand(0.5)}, {"train", Operand(true)}}},
+      {"aten.embedding.default", {{"weight", Trained({5, 4})}, {"indices", Labels()}}},
+      binary("aten.eq.Tensor"),
+      unary("aten.flatten.using_ints"),
+      unary("aten.gelu.default"),
+      {"aten.layer_norm.default",
+       {{"input", Trained({3, 4})}, {"normalized_shape", Ints({4})}, {"weight", Trained({4})}, {"bias", Trained({4})}}},
+      {"aten.linear.default", {{"input", Trained({3, 4})}, {"weight", Trained({5, 4})}, {"bias", Trained({5})}}},
+      along("aten.log_softmax.int"),
+      {"aten.matmul.default", {{"self", Trained({3, 4})}, {"other", Trained({4, 5})}}},
+      {"aten.max_pool2d.default", {{"self", Trained({2, 3, 4, 4})}, {"kernel_size", Ints({2, 2})}}},
+      unary("aten.mean.default"),
+      {"aten.mean.dim", {{"self", Trained({3, 4})}, {"dim", Ints({1})}}},
+      {"aten.mm.default", {{"self", Trained({3, 4})}, {"mat2", Trained({4, 5})}}},
+      binary("aten.mul.Tensor"),
+      {"aten.nll_loss_nd.default", {{"self", Trained({3, 4})}, {"target", Labels()}}},
+      {"aten.permute.default", {{"self", Trained({3, 4})}, {"dims", Ints({1, 0})}}},
+      unary("aten.relu.default"),
+      {"aten.reshape.default", {{"self", Trained({3, 4})}, {"shape", Ints({4, 3})}}},
+      unary("aten.sigmoid.default"),
+      unary("aten.silu.default"),
+      along("aten.softmax.int"),
+      binary("aten.sub.Tensor"),
+      unary("aten.sum.default"),
+      {"aten.sum.dim_IntList", {{"self", Trained({3, 4})}, {"dim", Ints({1})}}},
+      unary("aten.tanh.default"),
+      {"aten.to.dtype", {{"self", Trained({3, 4})}, {"dtype", Operand(Dtype::kBFloat16)}}},
+      {"aten.transpose.int", {{"self", Trained({3, 4})}, {"dim0", Operand(int64_t{0})}, {"dim1", Operand(int64_t{1})}}},
+      {"aten.view.default", {{"self", Trained({3, 4})}, {"size", Ints({12})}}},
+  };
+}
+
+Dtype DtypeOf(const at::Tensor& tensor) { return tensor.scalar_type() == at::kLong ? Dtype::kInt64 : Dtype::kFloat32; }
+
+// A graph of the one node, with an input for each tensor; moves the tensors out of the call.
+Graph GraphOf(OpCall& call, std::vector<at::Tensor>& inputs) {
+  Graph graph("one");
+  Node node = {.op = call.op, .arguments = {}, .outputs = {}, .module_path = {}};
+  std::vector<std::optional<ValueId>> list;
+  for (Given& given : call.arguments) {
+    if (const auto* constant = std::get_if<Operand>(&given.value)) {
+      node.Set(given.name, *constant);
+      continue;
+    }
+    auto& tensor = std::get<at::Tensor>(given.value);
+    const graph::Shape shape(tensor.sizes().begin(), tensor.sizes().end());
+    const ValueId input = graph.AddInput(given.name, {DtypeOf(tensor), shape});
+    inputs.push_back(std::move(tensor));
+    if (call.num_lists > 0) {
+      list.push_back(input);
+    } else {
+      node.Set(given.name, input);
+    }
+  }
+  if (call.num_lists > 0) {
+    node.Set("tensors", list);
+  }
+  graph.AddOutput("y", graph.AddNode(std::move(node), "y", {Dtype::kFloat32, {}}));
+  return graph;
+}
+
+// Names of the arguments, and "result", whose memory the backward pass of the op keeps alive.
+std::set<std::string> Saved(OpCall& call, bool& has_gradient) {
+  std::vector<at::Tensor> inputs;
+  const Graph graph = GraphOf(call, inputs);
+  std::map<std::string, WeakStorage> storages;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    storages.emplace(graph.value(graph.inputs()[i]).name, inputs[i].storage().getWeakStorageImpl());
+  }
+  auto executor = Executor::Create(graph, OpRegistry());
+  EXPECT_TRUE(executor.ok()) << executor.status();
+  EXPECT_TRUE((*executor)->Bind({}).ok());
+  at::Tensor result = (*executor)->Run(std::move(inputs))[0];
+  has_gradient = result.requires_grad();
+  const auto backward = has_gradient ? result.grad_fn() : nullptr;
+  storages.emplace("result", result.storage().getWeakStorageImpl());
+  result.reset();
+  std::set<std::string> saved;
+  for (const auto& [name, storage] : storages) {
+    if (!storage.expired()) {
+      saved.insert(name);
+    }
+  }
+  return saved;
+}
+
+// What the table says, without the tensors that ops make inside ("result.mask").
+std::set<std::string> Expected(const graph::OpRow& row) {
+  std::set<std::string> names;
+  for (std::string_view name : row.saves) {
+    if (name.find('.') == std::string_view::npos) {
+      names.emplace(name);
+    }
+  }
+  return names;
+}
+
+TEST(OpTable, SavesWhatAutogradKeepsAlive) {
+  for (OpCall& call : Calls()) {
+    const graph::OpRow* row = graph::FindOp(call.op);
+    ASSERT_NE(row, nullptr) << call.op;
+    bool has_gradient = false;
+    EXPECT_EQ(Saved(call, has_gradient), Expected(*row)) << call.op;
+    EXPECT_EQ(has_gradient, !row->no_gradient) << call.op;
+  }
+}
+
+TEST(OpTable, EveryRowIsCheckedHere) {
+  std::set<std::string> called, rows;
+  for (const OpCall& call : Calls()) {
+    called.insert(call.op);
+  }
+  for (const graph::OpRow& row : graph::AllOps()) {
+    rows.emplace(row.op);
+  }
+  EXPECT_EQ(called, rows);
+}
+
+}  // namespace
+}  // namespace ampd::executor
