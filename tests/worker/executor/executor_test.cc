@@ -155,6 +155,36 @@ TEST(Run, AThrowingOpLeavesTheExecutorUsable) {
   EXPECT_EQ(executor->Run({images, at::zeros({3}, at::kLong)}).size(), 1u);
 }
 
+TEST(Run, AnOutputThatLaterNodesReadIsReturnedToo) {
+  Graph graph("two");
+  const ValueId x = graph.AddInput("x", kVector);
+  const ValueId low = graph.AddNode(MakeNode("aten.relu.default", {{"self", x}}), "low", kVector);
+  const ValueId sum = graph.AddNode(MakeNode("aten.add.Tensor", {{"self", low}, {"other", low}}), "sum", kVector);
+  for (const auto& [name, value] : {std::pair("x", x), {"low", low}, {"sum", sum}, {"again", low}}) {
+    graph.AddOutput(name, value);
+  }
+  const at::Tensor input = at::rand({2, 4});
+  const auto outputs = Bound(graph, {})->Run({input});
+  ASSERT_EQ(outputs.size(), 4u);
+  EXPECT_TRUE(at::equal(outputs[0], input));
+  EXPECT_TRUE(at::equal(outputs[1], input));
+  EXPECT_TRUE(at::equal(outputs[2], input.add(input)));
+  EXPECT_TRUE(at::equal(outputs[3], input));
+}
+
+TEST(Run, ANormWritesItsStatisticsInTrainingOnly) {
+  GraphBuilder b("norm");
+  b.Output("logits", b.Flatten("", b.BatchNorm2d("bn", b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 2, 3, 3}}))));
+  const Graph train = std::move(b).Build().value();
+  const TensorMap state = InitialState(train, 0);
+  const at::Tensor images = at::rand({4, 2, 3, 3});
+  Bound(graph::EvalProgram(train), state)->Run({images});
+  EXPECT_EQ(state.at("bn.running_mean").abs().max().item<float>(), 0);
+  Bound(train, state)->Run({images});
+  const at::Tensor expected = images.mean(at::IntArrayRef{0, 2, 3}).mul(0.1);
+  EXPECT_TRUE(at::allclose(state.at("bn.running_mean"), expected));
+}
+
 TEST(EvalHead, SumsTheLossAndCountsWhatIsCorrect) {
   Graph model("identity");
   model.AddOutput("logits", model.AddInput("images", kVector));
