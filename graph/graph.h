@@ -1,6 +1,5 @@
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -47,7 +46,8 @@ struct TensorType {
 // Names a value of one graph; the default is no value. Ids are dense, and a rewritten graph keeps those of its source.
 struct ValueId {
   int index = -1;
-  friend auto operator<=>(const ValueId&, const ValueId&) = default;
+  friend bool operator==(const ValueId&, const ValueId&) = default;
+  friend bool operator<(const ValueId& a, const ValueId& b) { return a.index < b.index; }
 };
 
 // A tensor that the graph is given or computes. Names are unique in a graph.
