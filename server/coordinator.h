@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,6 +21,7 @@
 #include "base/random.h"
 #include "server/cluster_state.h"
 #include "server/liveness.h"
+#include "server/placement.h"
 
 namespace ampd::server {
 
@@ -50,7 +52,8 @@ class Coordinator {
     absl::Duration archive_after = absl::Hours(1);    // after its end a job leaves the hot state
     absl::Duration retention = absl::Hours(24 * 30);  // after its end a job is deleted
     size_t max_jobs_in_hot_state = 200'000;           // beyond it, submits are refused
-    // Called on the ledger's thread, quick, in commit order, after what they tell is on disk. May be null.
+    // Called on the ledger's thread, quick, in commit order, after what they tell is on disk. May be null. After a
+    // restart on_events may tell again what it told before: (job, sequence) tells.
     std::function<void(const JobPtr&)> on_job;
     std::function<void(const std::string& job, const std::vector<v1::Event>&)> on_events;
     std::function<void(const std::string& job)> on_job_deleted;
@@ -63,9 +66,9 @@ class Coordinator {
   using Done = std::function<void(absl::Status)>;
 
   explicit Coordinator(Options options);
-  ~Coordinator();
 
-  // Journals the beginning of this server life. Call once, before anything else. Blocks until it is on disk.
+  // Journals the beginning of this server life. Call once, before anything else and after the ledger's Start, whose
+  // listener the constructor set. Blocks until it is on disk.
   absl::Status Start();
 
   // ---- Clients. `done` is called exactly once. See job_service.proto for what each promises.
@@ -123,32 +126,49 @@ class Coordinator {
   // What is known of a worker in this life of the server and not journaled.
   struct Session {
     std::string incarnation;
-    std::vector<std::string> retired_incarnations;
-    uint64_t last_report = 0;
-    v1::WorkerReport report;
-    absl::Time last_report_time;
-    // First directive of this life that held the attempt, by "job/attempt".
+    std::deque<std::string> retired_incarnations;
+    v1::WorkerReport report;  // the last one taken in
+    absl::Time report_time;
+    absl::Duration report_since_boot;
+    bool losing = false;  // its loss is on its way to disk: no lease is renewed
+    // First directive of this life that held the attempt ("job/attempt") or the deletion (path).
     std::map<std::string, uint64_t> first_told;
-    std::vector<v1::AttemptKey> acknowledge_outcomes;
-    std::vector<v1::CheckpointKey> acknowledge_checkpoints;
+    std::map<std::string, uint64_t> first_told_deletion;
   };
+  using Updates = std::vector<internal::Update>;
 
   void OnPublished(const Publication& publication);
+  void TellListeners(const Publication& publication);
+  internal::Update NewUpdate() const;
+  // Commits what nobody waits for; the next tick or report asks again if it is refused.
+  void CommitQuietly(Updates updates);
+  // Answers with the job as it is after the update.
+  void CommitForJob(internal::Update update, std::string id, JobDone done);
+  void CommitDesired(const std::string& id, v1::Job::Desired desired, const std::string& etag, JobDone done);
+  void CommitDrained(const std::string& worker, bool drained, WorkerDone done);
+  void CommitNewJob(internal::CreateJob create, JobDone done);
+  absl::Status CheckRoom() const;
+  absl::StatusOr<JobRecordPtr> FindRecord(const std::string& id) const;
+  std::string NewJobId();
+
+  absl::Status TakeSession(const v1::WorkerReport& report, bool* is_new) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteRegistration(const v1::WorkerReport& report, const ClusterState& state, Updates* updates) const;
+  void NoteAttempt(const std::string& worker, const v1::AttemptReport& attempt, const ClusterState& state,
+                   Updates* updates) const;
+  void NoteGone(const Session& session, const ClusterState& state, Updates* updates) const;
+  void NoteDeletions(const Session& session, const ClusterState& state, Updates* updates) const;
+  v1::WorkerDirective BuildDirective(const std::string& worker, Session& session, bool renew)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MayRenew(const std::string& worker, const Session& session, const ClusterState& state) const;
+  v1::Worker ViewOf(const ClusterState& state, const internal::WorkerRecord& record) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  LiveWorkers Live() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   void Place();
   void LoseSilentWorkers();
-  void ExpireDeadlines();
-  void StartOverStranded();
-  void Retire();
-  void TakeIn(const v1::WorkerReport& report);
-  void TakeInAttempt(const std::string& worker, const v1::AttemptReport& report);
-  void EndGone(const v1::WorkerReport& report);
-  void CommitSetDesired(const std::string& id, v1::Job::Desired desired, const std::string& etag, JobDone done);
-  void CommitForJob(internal::Update update, std::string id, JobDone done);
-  void CommitSetDrained(const std::string& worker, bool drained, WorkerDone done);
-  void CommitQuietly(internal::Update update);
-  internal::Update NewUpdate() const;
-  v1::WorkerDirective Directive(const std::string& worker, Session& session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  v1::Worker ViewOf(const internal::WorkerRecord& record) const;
+  void Sweep();
+  void StartOverStranded(const ClusterState& state, Updates* updates) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DeleteExpired();
 
   const Options options_;
   uint64_t life_ = 0;
@@ -157,6 +177,10 @@ class Coordinator {
   std::map<std::string, Session> sessions_ ABSL_GUARDED_BY(mutex_);
   Liveness liveness_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_directive_ ABSL_GUARDED_BY(mutex_) = 1;
+  // Since when a queued job's local checkpoint is out of reach, by job.
+  std::map<std::string, absl::Duration> stranded_since_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration next_sweep_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration next_deletion_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace ampd::server

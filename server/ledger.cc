@@ -115,6 +115,10 @@ absl::StatusOr<Applied> Ledger::CommitAndWait(internal::Update update) {
     result = applied;
     finished.Notify();
   });
+  if (!committer_.joinable()) {
+    while (CommitGroup()) {
+    }
+  }
   finished.WaitForNotification();
   return result;
 }

@@ -62,7 +62,7 @@ class Ledger {
 
   // `done` is called exactly once, on the committer's thread, or on this one when the queue is full or closed.
   void Commit(internal::Update update, CommitDone done);
-  // REQUIRES: Start was called, and this is not the committer's thread.
+  // Without a committer it commits what waits. REQUIRES: this is not the committer's thread.
   absl::StatusOr<Applied> CommitAndWait(internal::Update update);
   // Commits what waits, at most one group. False when nothing waited. REQUIRES: not started.
   bool CommitGroup();

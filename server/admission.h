@@ -1,0 +1,22 @@
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ampd/v1/job_spec.pb.h"
+
+namespace ampd::server {
+
+// Checks everything about a spec that can be known without a worker, and returns it with every default filled in, so
+// that no later reader has defaults of its own. Pure.
+//
+//   INVALID_ARGUMENT  all violations at once, each with path, value and limit
+//   UNIMPLEMENTED     nothing is wrong, but a field is set that this server does not support; names the first one
+absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec);
+
+// The number of trainable numbers of a lenet or mlp. REQUIRES: an admitted spec.
+int64_t CountParameters(const v1::ModelSpec& model);
+
+// Specs larger than this are refused before anything else is looked at.
+inline constexpr int64_t kMaxSpecBytes = 256 << 10;
+
+}  // namespace ampd::server

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "ampd/v1/job_spec.pb.h"
+#include "base/error.h"
+
+// What the parts of admission share. Only admission*.cc include it.
+namespace ampd::server {
+
+// Gathers what is wrong with a spec. Thread-compatible.
+class Findings {
+ public:
+  void Wrong(std::string field, std::string description) {
+    violations_.push_back({std::move(field), std::move(description)});
+  }
+  // Set, but not supported by this server.
+  void Unsupported(std::string field, std::string why) { unsupported_.emplace_back(std::move(field), std::move(why)); }
+  void UnsupportedIf(bool is_set, std::string field, std::string why = "this server does not support it yet") {
+    if (is_set) {
+      Unsupported(std::move(field), std::move(why));
+    }
+  }
+  void Missing(std::string field) { Wrong(std::move(field), "must be set"); }
+
+  void Range(std::string field, int64_t value, int64_t least, int64_t most) {
+    if (value < least || value > most) {
+      Wrong(std::move(field), absl::StrCat("is ", value, "; must be ", least, " to ", most));
+    }
+  }
+  // Finite, and between the limits, which are left out of what is allowed when `open_*`.
+  void Real(std::string field, double value, double least, double most, bool open_least = false,
+            bool open_most = false) {
+    const bool fits = std::isfinite(value) && (open_least ? value > least : value >= least) &&
+                      (open_most ? value < most : value <= most);
+    if (!fits) {
+      Wrong(std::move(field), absl::StrCat("is ", value, "; must be ", open_least ? "above " : "at least ", least,
+                                           open_most ? " and below " : " and at most ", most));
+    }
+  }
+
+  absl::Status ToStatus() const {
+    if (!violations_.empty()) {
+      return InvalidFields(violations_);
+    }
+    if (!unsupported_.empty()) {
+      return UnsupportedField(unsupported_.front().first, unsupported_.front().second);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  std::vector<FieldViolation> violations_;
+  std::vector<std::pair<std::string, std::string>> unsupported_;
+};
+
+inline constexpr double kMaxReal = 1e30;
+
+// Each checks one part of the spec and fills its defaults in.
+void AdmitModel(v1::ModelSpec* model, Findings& findings);
+void AdmitData(v1::JobSpec* spec, Findings& findings);
+void AdmitPrecision(v1::JobSpec* spec, Findings& findings);
+void AdmitTraining(v1::JobSpec* spec, Findings& findings);
+void AdmitResources(v1::JobSpec* spec, Findings& findings);
+
+// "<root>/<path>": relative, without "..", empty parts or control characters, the first part naming a data root.
+void AdmitPath(const std::string& field, const std::string& path, Findings& findings);
+
+}  // namespace ampd::server

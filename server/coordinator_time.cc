@@ -1,0 +1,188 @@
+// What time brings.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/util/time_util.h"
+#include "server/coordinator.h"
+#include "server/job_rules.h"
+#include "server/ledger.h"
+
+namespace ampd::server {
+namespace {
+
+using google::protobuf::util::TimeUtil;
+using v1::Job;
+
+constexpr absl::Duration kSweepInterval = absl::Seconds(1);
+constexpr absl::Duration kDeletionInterval = absl::Minutes(1);
+constexpr int kTokenCharacters = 26;  // 130 random bits
+constexpr int kMaxArchivedAtOnce = 500;
+constexpr int kMaxDeletedAtOnce = 100;
+
+int64_t ToMicros(const google::protobuf::Timestamp& time) { return TimeUtil::TimestampToMicroseconds(time); }
+
+bool DeadlinePassed(const Job& job, int64_t now_unix_micros) {
+  return job.spec().has_deadline() && job.has_start_time() && !IsTerminal(job.state()) &&
+         job.state() != Job::CANCELLING &&
+         now_unix_micros - ToMicros(job.start_time()) > TimeUtil::DurationToMicroseconds(job.spec().deadline());
+}
+
+}  // namespace
+
+void Coordinator::Tick() {
+  LoseSilentWorkers();
+  bool sweep = false;
+  bool remove = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    const absl::Duration now = options_.clock->SinceBoot();
+    sweep = now >= next_sweep_;
+    remove = now >= next_deletion_;
+    next_sweep_ = sweep ? now + kSweepInterval : next_sweep_;
+    next_deletion_ = remove ? now + kDeletionInterval : next_deletion_;
+  }
+  if (sweep) {
+    Sweep();
+  }
+  if (remove) {
+    DeleteExpired();
+  }
+  Place();
+}
+
+LiveWorkers Coordinator::Live() const {
+  LiveWorkers live;
+  const absl::Duration now = options_.clock->SinceBoot();
+  for (const auto& [name, session] : sessions_) {
+    if (session.report.sequence() == 0 || session.losing || now - session.report_since_boot > options_.lease) {
+      continue;
+    }
+    WorkerFacts& facts = live[name];
+    for (const v1::Device& device : session.report.devices()) {
+      facts.free_bytes[device.id()] = device.memory_free_bytes();
+    }
+  }
+  return live;
+}
+
+void Coordinator::Place() {
+  const int64_t now = absl::ToUnixMicros(options_.clock->Now());
+  LiveWorkers live;
+  {
+    absl::MutexLock lock(&mutex_);
+    live = Live();
+  }
+  const std::vector<Placement> placements =
+      options_.ledger->Read([&](const ClusterState& state) { return PlaceJobs(state, live, now); });
+  Updates updates;
+  for (const Placement& placement : placements) {
+    internal::AssignAttempt& assign = *updates.emplace_back(NewUpdate()).mutable_assign_attempt();
+    assign.set_job(placement.job->job().id());
+    assign.set_attempt(placement.job->job().num_attempts() + 1);
+    assign.set_token(RandomId(*options_.random, kTokenCharacters));
+    assign.set_worker(placement.worker);
+    assign.add_devices(placement.device);
+    assign.set_precision(placement.precision.precision);
+    assign.set_precision_reason(placement.precision.reason);
+    assign.set_emulated(placement.precision.emulated);
+    if (placement.start_from.has_value()) {
+      *assign.mutable_start_from() = *placement.start_from;
+    }
+  }
+  CommitQuietly(std::move(updates));
+}
+
+void Coordinator::LoseSilentWorkers() {
+  std::vector<std::string> silent;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const std::string& worker : liveness_.Silent(options_.clock->SinceBoot())) {
+      Session& session = sessions_[worker];
+      if (!session.losing) {
+        // From here on no report renews its lease, so that it has run out when the loss is on disk.
+        session.losing = true;
+        silent.push_back(worker);
+      }
+    }
+  }
+  for (const std::string& worker : silent) {
+    internal::Update update = NewUpdate();
+    update.mutable_lose_worker()->set_worker(worker);
+    options_.ledger->Commit(std::move(update), [this, worker](const absl::StatusOr<Applied>& applied) {
+      if (!applied.ok() || !applied->changed) {
+        absl::MutexLock lock(&mutex_);
+        sessions_[worker].losing = false;
+      }
+    });
+  }
+}
+
+void Coordinator::Sweep() {
+  const int64_t now = absl::ToUnixMicros(options_.clock->Now());
+  const int64_t archive_before = now - absl::ToInt64Microseconds(options_.archive_after);
+  Updates updates;
+  {
+    absl::MutexLock lock(&mutex_);
+    options_.ledger->Read([&](const ClusterState& state) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      internal::ArchiveJobs archive;
+      for (const auto& [order, record] : state.jobs()) {
+        const Job& job = record->job();
+        if (DeadlinePassed(job, now)) {
+          updates.emplace_back(NewUpdate()).mutable_expire_deadline()->set_job(job.id());
+        } else if (IsTerminal(job.state()) && ToMicros(job.end_time()) < archive_before &&
+                   archive.jobs_size() < kMaxArchivedAtOnce) {
+          archive.add_jobs(job.id());
+        }
+      }
+      if (archive.jobs_size() > 0) {
+        *updates.emplace_back(NewUpdate()).mutable_archive_jobs() = std::move(archive);
+      }
+      StartOverStranded(state, &updates);
+    });
+  }
+  CommitQuietly(std::move(updates));
+}
+
+void Coordinator::StartOverStranded(const ClusterState& state, Updates* updates) {
+  std::map<std::string, absl::Duration> stranded;
+  const absl::Duration now = options_.clock->SinceBoot();
+  for (const auto& [key, record] : state.queue()) {
+    const std::optional<v1::Checkpoint> start = StartPoint(*record);
+    if (!start.has_value() || !start->local()) {
+      continue;
+    }
+    const WorkerRecordPtr holder = state.FindWorker(start->worker());
+    if (holder != nullptr && !holder->lost() && !holder->worker().drained()) {
+      continue;
+    }
+    const std::string& id = record->job().id();
+    const auto before = stranded_since_.find(id);
+    const absl::Duration since = before == stranded_since_.end() ? now : before->second;
+    stranded[id] = since;
+    if (now - since > options_.local_checkpoint_wait) {
+      internal::StartOver& change = *updates->emplace_back(NewUpdate()).mutable_start_over();
+      change.set_job(id);
+      change.set_message(absl::StrCat("worker ", start->worker(), ", which holds the checkpoint at step ",
+                                      start->step(), ", did not come back"));
+    }
+  }
+  stranded_since_ = std::move(stranded);
+}
+
+void Coordinator::DeleteExpired() {
+  const absl::Time before = options_.clock->Now() - options_.retention;
+  const auto records = options_.ledger->history().ListEndedBefore(absl::ToUnixMicros(before), kMaxDeletedAtOnce);
+  if (!records.ok()) {
+    return;
+  }
+  Updates updates;
+  for (const std::string& bytes : *records) {
+    internal::DeleteJob& change = *updates.emplace_back(NewUpdate()).mutable_delete_job();
+    if (change.mutable_archived()->ParseFromString(bytes)) {
+      change.set_job(change.archived().job().id());
+    }
+  }
+  CommitQuietly(std::move(updates));
+}
+
+}  // namespace ampd::server

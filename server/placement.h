@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ampd/v1/job_service.pb.h"
+#include "server/cluster_state.h"
+
+namespace ampd::server {
+
+// What is known of the workers that report in this life of the server, by name.
+struct WorkerFacts {
+  std::map<std::string, int64_t> free_bytes;  // by device id, as last reported
+};
+using LiveWorkers = std::map<std::string, WorkerFacts>;
+
+// Which preset an attempt runs in, and why.
+struct PrecisionChoice {
+  std::string precision;
+  std::string reason;
+  bool emulated = false;
+};
+
+// One job that can begin now.
+struct Placement {
+  JobRecordPtr job;
+  std::string worker;
+  std::string device;
+  PrecisionChoice precision;
+  std::optional<v1::Checkpoint> start_from;
+};
+
+// Which queued jobs begin now, and where. Jobs are taken by priority, then submit order; one that fits nowhere does not
+// hold up those behind it. A device holds one attempt. AUTO prefers a GPU, then a device that computes the policy
+// natively. Pure: the same arguments give the same answer.
+std::vector<Placement> PlaceJobs(const ClusterState& state, const LiveWorkers& live, int64_t now_unix_micros);
+
+// Why the job waits, with a verdict for each device. REQUIRES: record is not null.
+v1::ExplainJobResponse ExplainWaiting(const ClusterState& state, const LiveWorkers& live,
+                                      const internal::JobRecord& record, int64_t now_unix_micros);
+
+// What the job's next attempt would go on from: its newest checkpoint, a clone's source, or nothing.
+std::optional<v1::Checkpoint> StartPoint(const internal::JobRecord& record);
+
+// Whether the device can run the policy at all. Nothing: it can, and `choice` says how. Otherwise the capability times
+// ten that is needed, in `needed`, and what the device has.
+struct CapabilityGap {
+  int64_t needed = 0;
+  int64_t available = 0;
+  std::string message;
+};
+std::optional<CapabilityGap> CheckPolicy(const v1::PrecisionPolicy& policy, const v1::Device& device,
+                                         PrecisionChoice* choice);
+
+}  // namespace ampd::server
