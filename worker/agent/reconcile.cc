@@ -1,0 +1,178 @@
+#include "worker/agent/reconcile.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+
+namespace ampd::agent {
+namespace {
+
+using v1::Attempt;
+using v1::Job;
+
+absl::Duration FromProto(const google::protobuf::Duration& duration) {
+  return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
+}
+
+bool Contains(const google::protobuf::RepeatedPtrField<v1::AttemptKey>& keys, const v1::AttemptKey& key) {
+  return std::any_of(keys.begin(), keys.end(), [&](const v1::AttemptKey& other) { return SameAttempt(other, key); });
+}
+
+// CANCEL is told over PAUSE; nothing takes back what was told.
+bool GoesFurther(Job::Desired desired, Job::Desired told) {
+  return (desired == Job::PAUSE || desired == Job::CANCEL) && desired > told;
+}
+
+v1::Outcome NeverStarted(const v1::AttemptDirective& directive) {
+  v1::Outcome outcome;
+  outcome.set_kind(v1::Outcome::LEFT);
+  outcome.set_reason(directive.desired_reason());
+  outcome.set_message("told to leave before it started");
+  outcome.set_last_step(directive.start_from().step());
+  return outcome;
+}
+
+v1::Outcome NoSuchDevice(const v1::AttemptDirective& directive) {
+  v1::Outcome outcome;
+  outcome.set_kind(v1::Outcome::FAILED);
+  outcome.set_reason(v1::DEVICE_ERROR);
+  outcome.set_message(directive.devices().empty()
+                          ? "the attempt was given no device"
+                          : absl::StrCat("the worker has no device '", directive.devices(0), "'"));
+  outcome.set_last_step(directive.start_from().step());
+  return outcome;
+}
+
+// One comparison; the functions run in the order of their declaration.
+class Comparison {
+ public:
+  Comparison(const Holdings& holdings, const v1::WorkerDirective& directive)
+      : holdings_(holdings), directive_(directive) {}
+
+  Actions Run() {
+    Renewal();
+    for (const HeldAttempt& held : holdings_.attempts) {
+      Compare(held);
+    }
+    for (const v1::AttemptDirective& wanted : directive_.attempts()) {
+      Consider(wanted);
+    }
+    actions_.acknowledge_checkpoints.assign(directive_.acknowledged_checkpoints().begin(),
+                                            directive_.acknowledged_checkpoints().end());
+    actions_.delete_checkpoints.assign(directive_.delete_checkpoints().begin(), directive_.delete_checkpoints().end());
+    return std::move(actions_);
+  }
+
+ private:
+  // A lease counts from when the report was sent; one from a report that this agent did not send yet is no lease.
+  void Renewal() {
+    lease_deadline_ = holdings_.lease_deadline;
+    const int64_t from = directive_.renewal_of_boottime_nanos();
+    if (from > 0 && from <= holdings_.last_sent_boottime_nanos) {
+      lease_deadline_ = std::max(lease_deadline_, absl::Nanoseconds(from) + FromProto(directive_.lease()));
+    }
+    actions_.lease_deadline = lease_deadline_;
+  }
+
+  const v1::AttemptDirective* FindWanted(const v1::AttemptKey& key) const {
+    for (const v1::AttemptDirective& wanted : directive_.attempts()) {
+      if (SameAttempt(wanted.key(), key)) {
+        return &wanted;
+      }
+    }
+    return nullptr;
+  }
+
+  void Compare(const HeldAttempt& held) {
+    if (held.occupies_device) {
+      occupied_.insert(held.device);
+    }
+    const v1::AttemptDirective* wanted = FindWanted(held.key);
+    if (held.state == Attempt::ENDED) {
+      if (wanted == nullptr || Contains(directive_.acknowledged_outcomes(), held.key)) {
+        actions_.forget.push_back(held.key);
+      }
+    } else if (wanted == nullptr) {
+      if (!held.killed) {
+        actions_.kill.push_back(held.key);
+      }
+    } else if (!held.killed) {
+      Update(held, *wanted);
+    }
+  }
+
+  void Update(const HeldAttempt& held, const v1::AttemptDirective& wanted) {
+    if (lease_deadline_ > held.lease_deadline) {
+      actions_.renew.push_back({held.key, lease_deadline_, FromProto(directive_.suspend_limit())});
+    }
+    if (GoesFurther(wanted.desired(), held.told)) {
+      actions_.leave.push_back({held.key, wanted.desired(), wanted.desired_reason()});
+    }
+    if (wanted.has_loss_scale_order() && wanted.loss_scale_order_number() > held.told_loss_scale_order) {
+      actions_.loss_scale.push_back({held.key, wanted.loss_scale_order_number(), wanted.loss_scale_order()});
+    }
+  }
+
+  bool IsHeld(const v1::AttemptKey& key) const {
+    return std::any_of(holdings_.attempts.begin(), holdings_.attempts.end(),
+                       [&](const HeldAttempt& held) { return SameAttempt(held.key, key); });
+  }
+
+  // Another token of the same job is still computing here.
+  bool JobIsAlive(const std::string& job) const {
+    return std::any_of(holdings_.attempts.begin(), holdings_.attempts.end(),
+                       [&](const HeldAttempt& held) { return held.key.job_id() == job && held.occupies_device; });
+  }
+
+  void Consider(const v1::AttemptDirective& wanted) {
+    if (IsHeld(wanted.key()) || Contains(directive_.acknowledged_outcomes(), wanted.key())) {
+      return;
+    }
+    if (wanted.desired() == Job::PAUSE || wanted.desired() == Job::CANCEL) {
+      actions_.refuse.push_back({wanted.key(), NeverStarted(wanted)});
+      return;
+    }
+    const std::string device = wanted.devices().empty() ? "" : wanted.devices(0);
+    const bool known = std::any_of(holdings_.devices.begin(), holdings_.devices.end(),
+                                   [&](const v1::Device& candidate) { return candidate.id() == device; });
+    if (!known) {
+      actions_.refuse.push_back({wanted.key(), NoSuchDevice(wanted)});
+    } else if (occupied_.count(device) > 0 || JobIsAlive(wanted.key().job_id())) {
+      actions_.wait.push_back(wanted.key());
+    } else {
+      occupied_.insert(device);
+      actions_.start.push_back({wanted, device, lease_deadline_});
+    }
+  }
+
+  const Holdings& holdings_;
+  const v1::WorkerDirective& directive_;
+  absl::Duration lease_deadline_;
+  std::set<std::string> occupied_;
+  Actions actions_;
+};
+
+}  // namespace
+
+bool SameAttempt(const v1::AttemptKey& a, const v1::AttemptKey& b) {
+  return a.attempt() == b.attempt() && a.job_id() == b.job_id() && a.token() == b.token();
+}
+
+bool IsNewer(const v1::DirectiveId& a, const v1::DirectiveId& b) {
+  return std::make_tuple(a.epoch(), a.number()) > std::make_tuple(b.epoch(), b.number());
+}
+
+Actions Reconcile(const Holdings& holdings, const v1::WorkerDirective& directive, bool again) {
+  const bool same =
+      directive.id().epoch() == holdings.reflected.epoch() && directive.id().number() == holdings.reflected.number();
+  if (!IsNewer(directive.id(), holdings.reflected) && !(again && same)) {
+    Actions actions;
+    actions.stale = true;
+    return actions;
+  }
+  return Comparison(holdings, directive).Run();
+}
+
+}  // namespace ampd::agent
