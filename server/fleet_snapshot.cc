@@ -57,8 +57,7 @@ void DeclareFleet(Page* page) {
   page->Declare("ampd_queue_oldest_job_timestamp_seconds", "Submission time of the job at the head; 0 if empty.",
                 MetricType::Gauge);
   page->Declare("ampd_workers", "Workers known.", MetricType::Gauge);
-  page->Declare("ampd_worker_last_heartbeat_timestamp_seconds", "Time of the worker's last report.",
-                MetricType::Gauge);
+  page->Declare("ampd_worker_last_heartbeat_timestamp_seconds", "Time of the worker's last report.", MetricType::Gauge);
   page->Declare("ampd_gpus", "GPUs of all workers.", MetricType::Gauge);
 }
 

@@ -30,8 +30,8 @@ absl::Status LogSession::Begin() {
   offset_ = options_.request.offset_bytes();
   if (offset_ < 0) {
     AMPD_ASSIGN_OR_RETURN(const AttemptExtent extent, options_.store->Read([&](MetricReader& reader) {
-                            return reader.Extent(job.id(), attempt_);
-                          }));
+      return reader.Extent(job.id(), attempt_);
+    }));
     offset_ = std::max<int64_t>(0, extent.log_end_bytes + offset_);
   }
   begun_ = true;

@@ -76,8 +76,7 @@ absl::Status MetricReader::PrepareStatements() {
        "SELECT start, size, content FROM log_chunks WHERE job=?1 AND attempt=?2 AND start + size > ?3 "
        "ORDER BY start LIMIT 1"},
       {&steps_, "SELECT min(first_step), max(last_step) FROM chunks WHERE job=?1"},
-      {&newest_,
-       "SELECT attempt, content FROM chunks WHERE job=?1 ORDER BY attempt DESC, last_sequence DESC LIMIT 1"},
+      {&newest_, "SELECT attempt, content FROM chunks WHERE job=?1 ORDER BY attempt DESC, last_sequence DESC LIMIT 1"},
       {&idle_, "SELECT job FROM jobs WHERE write_time<?1 ORDER BY write_time LIMIT ?2"},
       {&starts_, "SELECT attempt, from_step FROM attempts WHERE job=?1 AND attempt>1 AND stored_sequence>0"},
       {&rollbacks_, "SELECT attempt, sequence, after_step FROM rollbacks WHERE job=?1"},
@@ -119,8 +118,8 @@ absl::StatusOr<std::vector<MetricReader::Supersession>> MetricReader::LoadSupers
     if (!found) {
       break;
     }
-    supersessions.push_back({static_cast<int32_t>(rollbacks_.Int(0)), static_cast<uint64_t>(rollbacks_.Int(1)),
-                             rollbacks_.Int(2)});
+    supersessions.push_back(
+        {static_cast<int32_t>(rollbacks_.Int(0)), static_cast<uint64_t>(rollbacks_.Int(1)), rollbacks_.Int(2)});
   }
   return supersessions;
 }

@@ -103,8 +103,9 @@ std::pair<int64_t, int64_t> StepRange(const v1::TelemetryBatch& points) {
 
 absl::StatusOr<std::unique_ptr<MetricWriter>> MetricWriter::Open(const std::string& path, int64_t max_log_bytes) {
   AMPD_ASSIGN_OR_RETURN(SqliteDatabase database, SqliteDatabase::Open(path, /*create=*/true));
-  AMPD_RETURN_IF_ERROR(database.Execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; "
-                                        "PRAGMA journal_size_limit=16777216; PRAGMA wal_autocheckpoint=1000"));
+  AMPD_RETURN_IF_ERROR(
+      database.Execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; "
+                       "PRAGMA journal_size_limit=16777216; PRAGMA wal_autocheckpoint=1000"));
   std::unique_ptr<MetricWriter> writer(new MetricWriter(std::move(database), max_log_bytes));
   AMPD_RETURN_IF_ERROR(writer->CreateSchema());
   AMPD_RETURN_IF_ERROR(writer->PrepareStatements());
@@ -147,7 +148,8 @@ absl::Status MetricWriter::PrepareStatements() {
       {&add_chunk_,
        "INSERT INTO chunks(job, attempt, first_sequence, last_sequence, num_points, first_step, last_step, content) "
        "VALUES(?1,?2,?3,?4,?5,?6,?7,?8)"},
-      {&replace_chunk_, "UPDATE chunks SET last_sequence=?2, num_points=?3, first_step=?4, last_step=?5, content=?6 WHERE id=?1"},
+      {&replace_chunk_,
+       "UPDATE chunks SET last_sequence=?2, num_points=?3, first_step=?4, last_step=?5, content=?6 WHERE id=?1"},
       {&add_event_, "INSERT INTO events VALUES(?1,?2,?3,?4,?5)"},
       {&find_event_, "SELECT 1 FROM events WHERE job=?1 AND source=?2 AND source_sequence=?3"},
       {&add_rollback_, "INSERT OR REPLACE INTO rollbacks VALUES(?1,?2,?3,?4)"},
@@ -280,7 +282,8 @@ absl::Status MetricWriter::WriteEvent(const std::string& job, int32_t source, ui
   return add_event_.Bind(4, static_cast<int64_t>(source_sequence)).Bind(5, content).Run();
 }
 
-absl::StatusOr<AttemptExtent> MetricWriter::AppendLog(const std::string& job, int32_t attempt, const v1::LogChunk& chunk) {
+absl::StatusOr<AttemptExtent> MetricWriter::AppendLog(const std::string& job, int32_t attempt,
+                                                      const v1::LogChunk& chunk) {
   AMPD_ASSIGN_OR_RETURN(AttemptRow row, LoadAttempt(job, attempt));
   const int64_t end = chunk.offset_bytes() + static_cast<int64_t>(chunk.content().size());
   const bool leaves_gap = chunk.offset_bytes() - chunk.dropped_bytes() > row.log_end;

@@ -76,10 +76,12 @@ ServerMetrics::ServerMetrics()
                          .Add({{"method", "JobService/WatchJob"}});
   jobs_suppressed_ =
       &NewCounter(registry, "ampd_exported_jobs_suppressed_total", "Jobs without series, for the cap.").Add({});
+  journal_flushes_ = &NewCounter(registry, "ampd_journal_flushes_total", "Groups made durable.").Add({});
+  journal_updates_ = &NewCounter(registry, "ampd_journal_updates_total", "Updates made durable.").Add({});
   jobs_exported_ = &NewGauge(registry, "ampd_exported_jobs", "Jobs with series.").Add({});
   collect_ = &NewGauge(registry, "ampd_collect_seconds", "Time that the last rendering of jobs took.").Add({});
-  scheduler_cycle_ = &NewHistogram(registry, "ampd_scheduler_cycle_seconds", "Time of scheduler cycles.")
-                          .Add({}, kCycleBuckets);
+  scheduler_cycle_ =
+      &NewHistogram(registry, "ampd_scheduler_cycle_seconds", "Time of scheduler cycles.").Add({}, kCycleBuckets);
   store_seconds_.Add({{"operation", "write"}}, kStoreBuckets);
   store_errors_.Add({{"operation", "write"}});
   for (const char* level : {"debug", "info", "warning", "error", "critical"}) {
@@ -143,7 +145,9 @@ void ServerMetrics::Finished(std::string_view method, absl::StatusCode code, abs
   }
 }
 
-void ServerMetrics::StreamOpened(std::string_view method) { streams_.Add({{"method", MethodLabel(method)}}).Increment(); }
+void ServerMetrics::StreamOpened(std::string_view method) {
+  streams_.Add({{"method", MethodLabel(method)}}).Increment();
+}
 
 void ServerMetrics::StreamMessageSent(std::string_view method) {
   stream_events_.Add({{"method", MethodLabel(method)}}).Increment();
@@ -178,8 +182,7 @@ void ServerMetrics::CountAttempts(const v1::Job* before, const v1::Job& after) {
     queue_wait_.Add({{"queue", SafeLabelValue(QueueOf(after))}}, kWaitBuckets)
         .Observe(SecondsBetween(after.create_time(), last.assign_time()));
   }
-  const bool had_ended =
-      before->attempts().empty() || before->attempts().rbegin()->state() == v1::Attempt::ENDED;
+  const bool had_ended = before->attempts().empty() || before->attempts().rbegin()->state() == v1::Attempt::ENDED;
   if (!had_ended && last.state() == v1::Attempt::ENDED && !IsTerminal(after.state()) &&
       IsRequeue(last.outcome().reason())) {
     requeues_.Add({{"reason", Lower(v1::Reason_Name(last.outcome().reason()))}}).Increment();
@@ -198,5 +201,10 @@ void ServerMetrics::LogMessage(const char* level) { log_messages_.Add({{"level",
 void ServerMetrics::SetPointsDropped(int64_t total) { RaiseTo(points_dropped_, total); }
 
 void ServerMetrics::SetJobsSuppressed(int64_t total) { RaiseTo(jobs_suppressed_, total); }
+
+void ServerMetrics::SetJournal(int64_t num_flushes, int64_t num_updates) {
+  RaiseTo(journal_flushes_, num_flushes);
+  RaiseTo(journal_updates_, num_updates);
+}
 
 }  // namespace ampd::server

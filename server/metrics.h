@@ -40,6 +40,7 @@ class ServerMetrics final : public CallObserver {
   // Growing totals that others count.
   void SetPointsDropped(int64_t total);
   void SetJobsSuppressed(int64_t total);
+  void SetJournal(int64_t num_flushes, int64_t num_updates);
   void SetJobsExported(int64_t count) { jobs_exported_->Set(static_cast<double>(count)); }
   void SetCollectTime(absl::Duration time) { collect_->Set(absl::ToDoubleSeconds(time)); }
 
@@ -66,6 +67,8 @@ class ServerMetrics final : public CallObserver {
   prometheus::Family<prometheus::Counter>& log_messages_;
   prometheus::Counter* points_dropped_;
   prometheus::Counter* jobs_suppressed_;
+  prometheus::Counter* journal_flushes_;
+  prometheus::Counter* journal_updates_;
   prometheus::Gauge* jobs_exported_;
   prometheus::Gauge* collect_;
   prometheus::Histogram* scheduler_cycle_;

@@ -202,6 +202,11 @@ void MetricsHub::Close() {
   }
 }
 
+bool MetricsHub::IsWatched(const std::string& job) const {
+  absl::MutexLock lock(&mutex_);
+  return subscriptions_.contains(job);
+}
+
 int64_t MetricsHub::num_subscriptions() const {
   absl::MutexLock lock(&mutex_);
   int64_t num_alive = 0;

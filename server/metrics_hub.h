@@ -102,6 +102,7 @@ class MetricsHub {
   // Ends all subscriptions, also those still to come: the server leaves.
   void Close();
 
+  bool IsWatched(const std::string& job) const;
   int64_t num_subscriptions() const;
   int64_t num_points_dropped() const { return total_dropped_->load(); }
 

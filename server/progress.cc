@@ -16,6 +16,25 @@ void SetTime(int64_t unix_micros, google::protobuf::Timestamp* time) {
   time->set_nanos(static_cast<int32_t>(unix_micros % 1'000'000) * 1000);
 }
 
+// What is left of the progress of a job that ended long ago.
+v1::Progress FromOutcome(const v1::Outcome& outcome) {
+  v1::Progress progress;
+  const v1::FinalMetrics& metrics = outcome.final_metrics();
+  progress.set_step(outcome.last_step());
+  progress.set_loss(metrics.train_loss());
+  progress.set_loss_scale(metrics.final_loss_scale());
+  progress.set_skipped_steps(metrics.skipped_steps());
+  progress.set_memory_peak_bytes(metrics.peak_memory_bytes());
+  progress.set_steps_per_second(metrics.steps_per_second());
+  if (metrics.has_eval_loss()) {
+    progress.set_eval_loss(metrics.eval_loss());
+  }
+  if (metrics.has_eval_accuracy()) {
+    progress.set_eval_accuracy(metrics.eval_accuracy());
+  }
+  return progress;
+}
+
 }  // namespace
 
 void ProgressBoard::Update(const StoredHistory& stored) {
@@ -83,8 +102,8 @@ absl::Status ProgressBoard::Restore(MetricStore* store, const std::string& job, 
   uint64_t sequence = 0;
   for (bool more = true; more;) {
     AMPD_ASSIGN_OR_RETURN(const PointPage page, store->Read([&](MetricReader& reader) {
-                            return reader.ReadPoints(job, attempt, sequence, kRestorePage);
-                          }));
+      return reader.ReadPoints(job, attempt, sequence, kRestorePage);
+    }));
     more = page.more;
     history.items = MergeHistory(page.segments, {}, /*more_points=*/false, /*more_events=*/false);
     Update(history);
@@ -103,6 +122,11 @@ void ProgressBoard::Forget(const std::string& job) {
   jobs_.erase(job);
 }
 
+void ProgressBoard::ForgetAllBut(const std::set<std::string>& jobs) {
+  absl::MutexLock lock(&mutex_);
+  std::erase_if(jobs_, [&](const auto& entry) { return !jobs.contains(entry.first); });
+}
+
 std::optional<ProgressBoard::Entry> ProgressBoard::Find(const std::string& job) const {
   absl::MutexLock lock(&mutex_);
   auto found = jobs_.find(job);
@@ -113,6 +137,8 @@ void ProgressBoard::AddTo(v1::Job* job) const {
   v1::Progress* progress = job->mutable_progress();
   if (std::optional<Entry> entry = Find(job->id())) {
     *progress = entry->progress;
+  } else if (!job->attempts().empty() && job->attempts().rbegin()->has_outcome()) {
+    *progress = FromOutcome(job->attempts().rbegin()->outcome());
   }
   progress->set_total_steps(job->spec().train().steps());
   progress->set_samples(progress->step() * job->spec().data().batch_size());

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 
@@ -22,6 +23,7 @@ class ProgressBoard {
   // Reads the attempt's points from the store. Blocks. REQUIRES: nothing was fed for the job yet.
   absl::Status Restore(MetricStore* store, const std::string& job, int32_t attempt);
   void Forget(const std::string& job);
+  void ForgetAllBut(const std::set<std::string>& jobs);
 
   // What more is known than `Progress` tells.
   struct Entry {

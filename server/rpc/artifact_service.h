@@ -15,8 +15,7 @@ class ArtifactService final : public v1::ArtifactService::CallbackService {
                                                                      v1::Artifact* response) override;
   grpc::ServerWriteReactor<v1::DownloadArtifactResponse>* DownloadArtifact(
       grpc::CallbackServerContext* context, const v1::DownloadArtifactRequest* request) override;
-  grpc::ServerUnaryReactor* ListArtifacts(grpc::CallbackServerContext* context,
-                                          const v1::ListArtifactsRequest* request,
+  grpc::ServerUnaryReactor* ListArtifacts(grpc::CallbackServerContext* context, const v1::ListArtifactsRequest* request,
                                           v1::ListArtifactsResponse* response) override;
   grpc::ServerUnaryReactor* DeleteArtifact(grpc::CallbackServerContext* context,
                                            const v1::DeleteArtifactRequest* request,

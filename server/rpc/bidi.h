@@ -96,7 +96,8 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public WorkerStream
       return;
     }
     if (waiting_.size() >= kMaxWaiting) {
-      EndLocked(Error(absl::StatusCode::kResourceExhausted, "WORKER_TOO_SLOW", "too many messages wait for the worker"));
+      EndLocked(
+          Error(absl::StatusCode::kResourceExhausted, "WORKER_TOO_SLOW", "too many messages wait for the worker"));
       return;
     }
     waiting_.push_back(std::move(message));

@@ -84,56 +84,63 @@ absl::StatusOr<v1::Job> JobService::JobWithProgress(const std::string& id) const
 
 grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* context,
                                                 const v1::CreateJobRequest* request, v1::Job* response) {
-  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/CreateJob", *request, [=, this](FinishCall finish) {
-    options_.coordinator->CreateJob(*request, AnswerJob(response, std::move(finish)));
-  });
+  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/CreateJob", *request,
+                    [=, this](FinishCall finish) {
+                      options_.coordinator->CreateJob(*request, AnswerJob(response, std::move(finish)));
+                    });
 }
 
 grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
                                              v1::Job* response) {
-  return ServeBlocking(*options_.environment, context, "ampd.v1.JobService/GetJob", *request, [=, this]() -> absl::Status {
-    AMPD_ASSIGN_OR_RETURN(*response, JobWithProgress(request->id()));
-    return absl::OkStatus();
-  });
+  return ServeBlocking(*options_.environment, context, "ampd.v1.JobService/GetJob", *request,
+                       [=, this]() -> absl::Status {
+                         AMPD_ASSIGN_OR_RETURN(*response, JobWithProgress(request->id()));
+                         return absl::OkStatus();
+                       });
 }
 
-grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* context,
-                                               const v1::ListJobsRequest* request, v1::ListJobsResponse* response) {
-  return ServeBlocking(*options_.environment, context, "ampd.v1.JobService/ListJobs", *request, [=, this]() -> absl::Status {
-    AMPD_ASSIGN_OR_RETURN(*response, options_.coordinator->ListJobs(*request));
-    for (v1::Job& job : *response->mutable_jobs()) {
-      options_.progress->AddTo(&job);
-    }
-    return absl::OkStatus();
-  });
+grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
+                                               v1::ListJobsResponse* response) {
+  return ServeBlocking(*options_.environment, context, "ampd.v1.JobService/ListJobs", *request,
+                       [=, this]() -> absl::Status {
+                         AMPD_ASSIGN_OR_RETURN(*response, options_.coordinator->ListJobs(*request));
+                         for (v1::Job& job : *response->mutable_jobs()) {
+                           options_.progress->AddTo(&job);
+                         }
+                         return absl::OkStatus();
+                       });
 }
 
 grpc::ServerUnaryReactor* JobService::CancelJob(grpc::CallbackServerContext* context,
                                                 const v1::CancelJobRequest* request, v1::Job* response) {
-  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/CancelJob", *request, [=, this](FinishCall finish) {
-    options_.coordinator->CancelJob(*request, AnswerJob(response, std::move(finish)));
-  });
+  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/CancelJob", *request,
+                    [=, this](FinishCall finish) {
+                      options_.coordinator->CancelJob(*request, AnswerJob(response, std::move(finish)));
+                    });
 }
 
-grpc::ServerUnaryReactor* JobService::PauseJob(grpc::CallbackServerContext* context,
-                                               const v1::PauseJobRequest* request, v1::Job* response) {
-  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/PauseJob", *request, [=, this](FinishCall finish) {
-    options_.coordinator->PauseJob(*request, AnswerJob(response, std::move(finish)));
-  });
+grpc::ServerUnaryReactor* JobService::PauseJob(grpc::CallbackServerContext* context, const v1::PauseJobRequest* request,
+                                               v1::Job* response) {
+  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/PauseJob", *request,
+                    [=, this](FinishCall finish) {
+                      options_.coordinator->PauseJob(*request, AnswerJob(response, std::move(finish)));
+                    });
 }
 
 grpc::ServerUnaryReactor* JobService::ResumeJob(grpc::CallbackServerContext* context,
                                                 const v1::ResumeJobRequest* request, v1::Job* response) {
-  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/ResumeJob", *request, [=, this](FinishCall finish) {
-    options_.coordinator->ResumeJob(*request, AnswerJob(response, std::move(finish)));
-  });
+  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/ResumeJob", *request,
+                    [=, this](FinishCall finish) {
+                      options_.coordinator->ResumeJob(*request, AnswerJob(response, std::move(finish)));
+                    });
 }
 
 grpc::ServerUnaryReactor* JobService::UpdateJob(grpc::CallbackServerContext* context,
                                                 const v1::UpdateJobRequest* request, v1::Job* response) {
-  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/UpdateJob", *request, [=, this](FinishCall finish) {
-    options_.coordinator->UpdateJob(*request, AnswerJob(response, std::move(finish)));
-  });
+  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/UpdateJob", *request,
+                    [=, this](FinishCall finish) {
+                      options_.coordinator->UpdateJob(*request, AnswerJob(response, std::move(finish)));
+                    });
 }
 
 grpc::ServerUnaryReactor* JobService::DeleteJob(grpc::CallbackServerContext* context,
@@ -142,11 +149,12 @@ grpc::ServerUnaryReactor* JobService::DeleteJob(grpc::CallbackServerContext* con
                     [=, this](FinishCall finish) { options_.coordinator->DeleteJob(*request, std::move(finish)); });
 }
 
-grpc::ServerUnaryReactor* JobService::CloneJob(grpc::CallbackServerContext* context,
-                                               const v1::CloneJobRequest* request, v1::Job* response) {
-  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/CloneJob", *request, [=, this](FinishCall finish) {
-    options_.coordinator->CloneJob(*request, AnswerJob(response, std::move(finish)));
-  });
+grpc::ServerUnaryReactor* JobService::CloneJob(grpc::CallbackServerContext* context, const v1::CloneJobRequest* request,
+                                               v1::Job* response) {
+  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/CloneJob", *request,
+                    [=, this](FinishCall finish) {
+                      options_.coordinator->CloneJob(*request, AnswerJob(response, std::move(finish)));
+                    });
 }
 
 grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(grpc::CallbackServerContext* context,
@@ -211,11 +219,10 @@ absl::Status JobService::ReadPoints(const v1::ListMetricPointsRequest& request,
   }
   AMPD_RETURN_IF_ERROR(options_.coordinator->GetJob(request.id()).status());
   AMPD_ASSIGN_OR_RETURN(PointPage page, options_.store->Read([&](MetricReader& reader) {
-                          return request.downsample_to() > 0
-                                     ? reader.Downsample(request.id(), request.downsample_to(),
-                                                         request.include_superseded())
-                                     : reader.ReadPoints(request.id(), static_cast<int32_t>(token[0]), token[1], size);
-                        }));
+    return request.downsample_to() > 0
+               ? reader.Downsample(request.id(), request.downsample_to(), request.include_superseded())
+               : reader.ReadPoints(request.id(), static_cast<int32_t>(token[0]), token[1], size);
+  }));
   HistoryCursor last;
   for (PointSegment& segment : page.segments) {
     last.attempt = segment.attempt;
@@ -242,8 +249,8 @@ absl::Status JobService::ReadEvents(const v1::ListEventsRequest& request, v1::Li
   AMPD_ASSIGN_OR_RETURN(const std::vector<uint64_t> token, PageToken(request.page_token(), 1));
   AMPD_RETURN_IF_ERROR(options_.coordinator->GetJob(request.id()).status());
   AMPD_ASSIGN_OR_RETURN(EventPage page, options_.store->Read([&](MetricReader& reader) {
-                          return reader.ReadEvents(request.id(), token[0], size);
-                        }));
+    return reader.ReadEvents(request.id(), token[0], size);
+  }));
   if (page.more) {
     response->set_next_page_token(absl::StrCat(page.events.back().sequence()));
   }
@@ -284,8 +291,9 @@ grpc::ServerUnaryReactor* JobService::ListCheckpoints(grpc::CallbackServerContex
 grpc::ServerUnaryReactor* JobService::DeleteCheckpoint(grpc::CallbackServerContext* context,
                                                        const v1::DeleteCheckpointRequest* request,
                                                        google::protobuf::Empty*) {
-  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/DeleteCheckpoint", *request,
-                    [=, this](FinishCall finish) { options_.coordinator->DeleteCheckpoint(*request, std::move(finish)); });
+  return ServeUnary(
+      *options_.environment, context, "ampd.v1.JobService/DeleteCheckpoint", *request,
+      [=, this](FinishCall finish) { options_.coordinator->DeleteCheckpoint(*request, std::move(finish)); });
 }
 
 }  // namespace ampd::server

@@ -29,12 +29,10 @@ grpc::ServerUnaryReactor* WorkerAdminService::ListWorkers(grpc::CallbackServerCo
 }
 
 grpc::ServerUnaryReactor* WorkerAdminService::DrainWorker(grpc::CallbackServerContext* context,
-                                                          const v1::DrainWorkerRequest* request,
-                                                          v1::Worker* response) {
-  return ServeUnary(*environment_, context, "ampd.v1.WorkerAdminService/DrainWorker", *request,
-                    [=, this](FinishCall finish) {
-                      coordinator_->DrainWorker(*request, AnswerWorker(response, std::move(finish)));
-                    });
+                                                          const v1::DrainWorkerRequest* request, v1::Worker* response) {
+  return ServeUnary(
+      *environment_, context, "ampd.v1.WorkerAdminService/DrainWorker", *request,
+      [=, this](FinishCall finish) { coordinator_->DrainWorker(*request, AnswerWorker(response, std::move(finish))); });
 }
 
 grpc::ServerUnaryReactor* WorkerAdminService::UndrainWorker(grpc::CallbackServerContext* context,

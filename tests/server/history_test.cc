@@ -47,8 +47,8 @@ std::string Show(const std::vector<HistoryItem>& items) {
     } else if (item.eval != nullptr) {
       shown += "eval" + std::to_string(item.eval->sequence());
     } else {
-      shown += "steps" + std::to_string(item.steps->sequence(0)) + "-" +
-               std::to_string(*item.steps->sequence().rbegin());
+      shown +=
+          "steps" + std::to_string(item.steps->sequence(0)) + "-" + std::to_string(*item.steps->sequence().rbegin());
     }
     shown += ' ';
   }
@@ -56,9 +56,9 @@ std::string Show(const std::vector<HistoryItem>& items) {
 }
 
 TEST(MergeHistory, PutsTrainerEventsAtTheirPlaceInTheTelemetry) {
-  EXPECT_EQ(Show(MergeHistory({Points(1, {1, 2, 4, 7}, {5})}, {TrainerEvent(1, 1, 3), TrainerEvent(2, 1, 6)}, false,
-                              false)),
-            "steps1-2 event1 steps4-4 eval5 event2 steps7-7 ");
+  EXPECT_EQ(
+      Show(MergeHistory({Points(1, {1, 2, 4, 7}, {5})}, {TrainerEvent(1, 1, 3), TrainerEvent(2, 1, 6)}, false, false)),
+      "steps1-2 event1 steps4-4 eval5 event2 steps7-7 ");
 }
 
 TEST(MergeHistory, PutsServerEventsByTime) {
@@ -83,8 +83,7 @@ TEST(MergeHistory, CutsLongRunsAndKeepsAttemptsApart) {
     PointSegment one = Points(1, {static_cast<uint64_t>(i)}, {});
     AppendSteps(one.batch.steps(), 0, 1, first.batch.mutable_steps());
   }
-  EXPECT_EQ(Show(MergeHistory({first, Points(2, {1}, {})}, {}, false, false)),
-            "steps1-1024 steps1025-1025 steps1-1 ");
+  EXPECT_EQ(Show(MergeHistory({first, Points(2, {1}, {})}, {}, false, false)), "steps1-1024 steps1025-1025 steps1-1 ");
 }
 
 TEST(ResumeToken, ComesBackAsItWas) {

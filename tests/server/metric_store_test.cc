@@ -191,10 +191,13 @@ TEST_F(MetricStoreTest, PushesBackWhenItsQueueIsFull) {
   store_.max_queue_bytes = 100'000;
   store_.Reopen();
   absl::Notification entered, leave;
-  ASSERT_TRUE(store_->DeleteJob("other", [&](absl::Status) {
-                      entered.Notify();
-                      leave.WaitForNotification();
-                    }).ok());
+  ASSERT_TRUE(store_
+                  ->DeleteJob("other",
+                              [&](absl::Status) {
+                                entered.Notify();
+                                leave.WaitForNotification();
+                              })
+                  .ok());
   entered.WaitForNotification();
   absl::Status status;
   int accepted = 0;
@@ -225,9 +228,8 @@ TEST_F(MetricStoreTest, ListsJobsThatWroteNothingForAWhile) {
   ASSERT_TRUE(store_.Append(1, Steps(1, 3), 0, "old").ok());
   store_.clock().Advance(absl::Hours(2));
   ASSERT_TRUE(store_.Append(1, Steps(1, 3), 0, "young").ok());
-  auto idle = store_->Read([&](MetricReader& reader) {
-    return reader.ListJobsIdleSince(store_.clock().Now() - absl::Hours(1), 10);
-  });
+  auto idle = store_->Read(
+      [&](MetricReader& reader) { return reader.ListJobsIdleSince(store_.clock().Now() - absl::Hours(1), 10); });
   EXPECT_EQ(*idle, std::vector<std::string>{"old"});
 }
 

@@ -1,0 +1,48 @@
+#include "server/fleet_watch.h"
+
+#include <utility>
+#include <vector>
+
+namespace ampd::server {
+
+std::shared_ptr<const FleetSnapshot> FleetWatch::Take(absl::Time now) {
+  auto snapshot = std::make_shared<FleetSnapshot>();
+  std::set<std::string> suppressed;
+  std::set<std::string> shown;
+  for (const JobPtr& job : table_->Shown(now)) {
+    shown.insert(job->id());
+    if (!IsTerminal(job->state())) {
+      const std::string queue = QueueOf(*job);
+      ++snapshot->live_jobs[{queue, job->state()}];
+      if (job->state() == v1::Job::QUEUED) {
+        snapshot->oldest_queued_unix_seconds.emplace(queue, job->create_time().seconds());
+      }
+    }
+    if (static_cast<int>(snapshot->jobs.size()) < max_jobs_) {
+      snapshot->jobs.push_back({job, progress_->Find(job->id())});
+    } else {
+      num_suppressed_ += suppressed_.contains(job->id()) ? 0 : 1;
+      suppressed.insert(job->id());
+    }
+  }
+  progress_->ForgetAllBut(shown);
+  suppressed_ = std::move(suppressed);
+  snapshot->num_suppressed = num_suppressed_;
+  AddWorkers(snapshot.get());
+  return snapshot;
+}
+
+void FleetWatch::AddWorkers(FleetSnapshot* snapshot) const {
+  v1::ListWorkersRequest request;
+  request.set_page_size(500);
+  do {
+    absl::StatusOr<v1::ListWorkersResponse> page = coordinator_->ListWorkers(request);
+    if (!page.ok()) {
+      return;
+    }
+    snapshot->workers.insert(snapshot->workers.end(), page->workers().begin(), page->workers().end());
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+}
+
+}  // namespace ampd::server

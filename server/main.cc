@@ -1,0 +1,61 @@
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/synchronization/notification.h"
+#include "base/signals.h"
+#include "server/server.h"
+#include "server/server_config.h"
+
+namespace {
+
+// Streams take a descriptor each, and gRPC 1.51 never accepts again once it has run out of them.
+void RaiseFileLimit() {
+  rlimit files;
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+  }
+}
+
+void StartLogging(const std::string& level) {
+  spdlog::set_default_logger(spdlog::stderr_color_mt("ampd-server"));
+  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+  spdlog::set_level(spdlog::level::from_str(level));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ampd::server::ParsedConfig parsed = ampd::server::ParseServerConfig(argc, argv);
+  if (!parsed.run) {
+    std::fprintf(parsed.exit_code == 0 ? stdout : stderr, "%s\n", parsed.output.c_str());
+    return parsed.exit_code;
+  }
+  ampd::SignalThread signals({SIGTERM, SIGINT});
+  StartLogging(parsed.config.log_level);
+  RaiseFileLimit();
+  auto server = ampd::server::Server::Start(parsed.config);
+  if (!server.ok()) {
+    std::fprintf(stderr, "ampd-server: %s\n", std::string(server.status().message()).c_str());
+    return ampd::server::ExitCodeOf(server.status());
+  }
+  spdlog::info("listening on {}:{}, metrics on {}:{}, data in {}", parsed.config.listen.host, (*server)->port(),
+               parsed.config.metrics_listen.host, (*server)->metrics_port(), parsed.config.data_dir);
+  absl::Notification leave;
+  signals.Start([&leave](int signal) {
+    if (!leave.HasBeenNotified()) {
+      spdlog::info("signal {}: draining", signal);
+      leave.Notify();
+    }
+  });
+  leave.WaitForNotification();
+  (*server)->Stop();
+  spdlog::info("all state is on disk");
+  return ampd::server::kExitOk;
+}

@@ -1,0 +1,317 @@
+#include "server/server.h"
+
+#include <prometheus/exposer.h>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "base/status_macros.h"
+#include "server/coordinator.h"
+#include "server/fleet_collector.h"
+#include "server/fleet_watch.h"
+#include "server/job_table.h"
+#include "server/journal/sqlite_journal.h"
+#include "server/ledger.h"
+#include "server/metric_store.h"
+#include "server/metrics.h"
+#include "server/metrics_hub.h"
+#include "server/progress.h"
+#include "server/rpc/grpc_server.h"
+#include "server/rpc/worker_streams.h"
+
+namespace ampd::server {
+namespace {
+
+constexpr absl::Duration kTick = absl::Milliseconds(200);
+constexpr int kTicksPerSnapshot = 5;
+constexpr int kTicksPerSweep = 5 * 3600;
+constexpr int kMaxSweptJobs = 1000;
+constexpr char kMetricsThreads[] = "4";
+
+absl::Status MakeDataDir(const std::string& path) {
+  if (mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) {
+    return absl::OkStatus();
+  }
+  return Error(
+      absl::StatusCode::kFailedPrecondition, "DATA_DIRECTORY_UNUSABLE",
+      absl::StrCat("cannot make the data directory ", path, ": ", std::string(ErrnoError(errno, "mkdir").message())));
+}
+
+}  // namespace
+
+// In the order of construction; what is listed last is gone first.
+struct Server::Parts {
+  explicit Parts(const ServerConfig& with)
+      : config(with), table(with.metrics_linger), collector(std::make_shared<FleetCollector>(&metrics)) {}
+
+  absl::Status Open();
+  absl::Status Restore();
+  absl::Status Listen();
+  absl::Status ListenMetrics();
+  void OnJob(const JobPtr& job);
+  void OnEvents(const std::string& job, const std::vector<v1::Event>& events);
+  void OnJobDeleted(const std::string& job);
+  void TickLoop();
+  void SweepStore();
+  void Stop();
+
+  const ServerConfig config;
+  ServerMetrics metrics;
+  JobTable table;
+  ProgressBoard progress;
+  MetricsHub hub;
+  WorkerStreams streams;
+  std::unique_ptr<MetricStore> store;
+  std::unique_ptr<Ledger> ledger;
+  std::unique_ptr<Coordinator> coordinator;
+  std::unique_ptr<FleetWatch> fleet;
+  std::shared_ptr<FleetCollector> collector;
+  std::shared_ptr<ProcessCollector> process = std::make_shared<ProcessCollector>();
+  std::unique_ptr<prometheus::Exposer> exposer;
+  std::unique_ptr<GrpcServer> grpc;
+  std::thread ticker;
+
+  absl::Mutex mutex;
+  bool stopping ABSL_GUARDED_BY(mutex) = false;
+  bool stopped = false;
+};
+
+absl::Status Server::Parts::Open() {
+  AMPD_RETURN_IF_ERROR(MakeDataDir(config.data_dir));
+  // The journal's lock comes before the metric store is touched.
+  SqliteJournal::Options journal;
+  journal.data_dir = config.data_dir;
+  AMPD_ASSIGN_OR_RETURN(std::unique_ptr<SqliteJournal> opened, SqliteJournal::Open(journal));
+  MetricStore::Options metric_store;
+  metric_store.path = config.data_dir + "/metrics.db";
+  metric_store.clock = &SystemClock();
+  metric_store.on_stored = [this](const StoredHistory& stored) {
+    progress.Update(stored);
+    hub.PublishHistory(stored);
+  };
+  metric_store.on_log_stored = [this](const std::string& job, int32_t) { hub.PublishLog(job); };
+  metric_store.on_group_written = [this](absl::Duration time, bool ok) { metrics.StoreWrite(time, ok); };
+  AMPD_ASSIGN_OR_RETURN(store, MetricStore::Open(std::move(metric_store)));
+  Ledger::Options ledger_options;
+  ledger_options.journal = std::move(opened);
+  ledger_options.flush_events = [this] { store->Flush(); };
+  AMPD_ASSIGN_OR_RETURN(ledger, Ledger::Open(std::move(ledger_options)));
+  return absl::OkStatus();
+}
+
+absl::Status Server::Parts::Restore() {
+  std::vector<JobPtr> live;
+  ledger->Read([&](const ClusterState& state) {
+    for (const auto& [order, record] : state.jobs()) {
+      if (!IsTerminal(record->job().state())) {
+        live.push_back(JobOf(record));
+      }
+    }
+  });
+  for (const JobPtr& job : live) {
+    table.Put(job, absl::Now());
+    if (job->num_attempts() > 0) {
+      AMPD_RETURN_IF_ERROR(progress.Restore(store.get(), job->id(), job->num_attempts()));
+    }
+  }
+  store->Start();
+  Coordinator::Options options;
+  options.ledger = ledger.get();
+  options.clock = &SystemClock();
+  options.random = &SystemRandom();
+  options.lease = config.lease;
+  options.lease_margin = config.lease_margin;
+  options.suspend_limit = config.suspend_limit;
+  options.local_checkpoint_wait = config.local_checkpoint_wait;
+  options.archive_after = config.archive_after;
+  options.retention = config.retention;
+  options.on_job = [this](const JobPtr& job) { OnJob(job); };
+  options.on_events = [this](const std::string& job, const std::vector<v1::Event>& events) { OnEvents(job, events); };
+  options.on_job_deleted = [this](const std::string& job) { OnJobDeleted(job); };
+  options.on_directive_due = [this](const std::string& worker) { streams.DirectiveDue(worker); };
+  coordinator = std::make_unique<Coordinator>(std::move(options));
+  ledger->Start();
+  fleet = std::make_unique<FleetWatch>(coordinator.get(), &table, &progress, config.metrics_max_jobs);
+  return coordinator->Start();
+}
+
+void Server::Parts::OnJob(const JobPtr& job) {
+  const JobPtr before = table.Put(job, absl::Now());
+  metrics.JobChanged(before.get(), *job);
+  if (hub.IsWatched(job->id())) {
+    // After the events that belong to it, which are queued already or in the same group.
+    const absl::Status queued =
+        store->AppendServerEvents(job->id(), {}, [this, job](absl::Status) { hub.PublishJob(job); });
+    if (!queued.ok()) {
+      hub.PublishJob(job);
+    }
+  }
+}
+
+void Server::Parts::OnEvents(const std::string& job, const std::vector<v1::Event>& events) {
+  const absl::Status queued = store->AppendServerEvents(job, events, [job](const absl::Status& status) {
+    if (!status.ok()) {
+      spdlog::error("events of job {} were not stored: {}", job, std::string(status.message()));
+    }
+  });
+  if (!queued.ok()) {
+    spdlog::error("events of job {} were not stored: {}", job, std::string(queued.message()));
+  }
+}
+
+void Server::Parts::OnJobDeleted(const std::string& job) {
+  table.Remove(job);
+  progress.Forget(job);
+  const absl::Status queued = store->DeleteJob(job, [](const absl::Status&) {});
+  if (!queued.ok()) {
+    spdlog::warn("history of job {} stays until the next sweep: {}", job, std::string(queued.message()));
+  }
+}
+
+absl::Status Server::Parts::ListenMetrics() {
+  AMPD_RETURN_IF_ERROR(CheckBindable(config.metrics_listen));
+  try {
+    exposer = std::make_unique<prometheus::Exposer>(
+        std::vector<std::string>{"listening_ports", config.metrics_listen.ToString(), "num_threads", kMetricsThreads});
+  } catch (const std::exception& error) {
+    return Error(absl::StatusCode::kUnavailable, "ADDRESS_IN_USE",
+                 absl::StrCat("cannot listen on ", config.metrics_listen.ToString(), ": ", error.what()));
+  }
+  exposer->RegisterCollectable(metrics.registry());
+  exposer->RegisterCollectable(collector);
+  exposer->RegisterCollectable(process);
+  return absl::OkStatus();
+}
+
+absl::Status Server::Parts::Listen() {
+  AMPD_RETURN_IF_ERROR(ListenMetrics());
+  GrpcServer::Options options;
+  options.listen = config.listen.ToString();
+  options.coordinator = coordinator.get();
+  options.store = store.get();
+  options.hub = &hub;
+  options.progress = &progress;
+  options.streams = &streams;
+  options.clock = &SystemClock();
+  options.observer = &metrics;
+  AMPD_ASSIGN_OR_RETURN(grpc, GrpcServer::Start(options));
+  ticker = std::thread([this] { TickLoop(); });
+  return absl::OkStatus();
+}
+
+void Server::Parts::TickLoop() {
+  for (int64_t num_ticks = 0;; ++num_ticks) {
+    {
+      absl::MutexLock lock(&mutex);
+      if (mutex.AwaitWithTimeout(absl::Condition(&stopping), kTick)) {
+        return;
+      }
+    }
+    const absl::Time start = absl::Now();
+    coordinator->Tick();
+    metrics.SchedulerCycle(absl::Now() - start);
+    if (num_ticks % kTicksPerSnapshot == 0) {
+      const Ledger::Counters counters = ledger->counters();
+      metrics.SetJournal(counters.num_groups, counters.num_updates);
+      metrics.SetPointsDropped(hub.num_points_dropped());
+      collector->Show(fleet->Take(start));
+    }
+    if (num_ticks % kTicksPerSweep == 0) {
+      SweepStore();
+    }
+  }
+}
+
+// Histories whose job is gone: their deletion was lost in a crash.
+void Server::Parts::SweepStore() {
+  absl::StatusOr<std::vector<std::string>> idle = store->Read([&](MetricReader& reader) {
+    return reader.ListJobsIdleSince(absl::Now() - config.retention - absl::Hours(1), kMaxSweptJobs);
+  });
+  if (!idle.ok()) {
+    spdlog::warn("the sweep of the metric store failed: {}", std::string(idle.status().message()));
+    return;
+  }
+  for (const std::string& job : *idle) {
+    if (coordinator->GetJob(job).status().code() == absl::StatusCode::kNotFound) {
+      OnJobDeleted(job);
+    }
+  }
+}
+
+void Server::Parts::Stop() {
+  if (std::exchange(stopped, true)) {
+    return;
+  }
+  if (grpc != nullptr) {
+    grpc->Drain(config.drain_grace);
+  }
+  {
+    absl::MutexLock lock(&mutex);
+    stopping = true;
+  }
+  if (ticker.joinable()) {
+    ticker.join();
+  }
+  exposer.reset();
+  // Commits what is queued and tells the coordinator, which therefore goes later.
+  ledger.reset();
+  grpc.reset();
+  coordinator.reset();
+  store.reset();
+}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config) {
+  auto parts = std::make_unique<Parts>(config);
+  AMPD_RETURN_IF_ERROR(CheckBindable(config.listen));
+  AMPD_RETURN_IF_ERROR(CheckBindable(config.metrics_listen));
+  // From here on the destructor of Server ends in order what was begun.
+  std::unique_ptr<Server> server(new Server(std::move(parts)));
+  AMPD_RETURN_IF_ERROR(server->parts_->Open());
+  AMPD_RETURN_IF_ERROR(server->parts_->Restore());
+  AMPD_RETURN_IF_ERROR(server->parts_->Listen());
+  if (!config.port_file.empty()) {
+    AMPD_RETURN_IF_ERROR(
+        WriteFileAtomically(config.port_file, absl::StrCat(server->port(), "\n", server->metrics_port(), "\n")));
+  }
+  return server;
+}
+
+Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Server::~Server() { Stop(); }
+
+int Server::port() const { return parts_->grpc->port(); }
+
+int Server::metrics_port() const { return parts_->exposer->GetListeningPorts().at(0); }
+
+void Server::Stop() { parts_->Stop(); }
+
+int ExitCodeOf(const absl::Status& status) {
+  const std::string reason = ReasonOf(status);
+  if (status.ok()) {
+    return kExitOk;
+  }
+  if (reason == "ADDRESS_IN_USE" || reason == "ADDRESS_NOT_BINDABLE") {
+    return kExitPort;
+  }
+  if (reason == "DATA_DIRECTORY_LOCKED" || reason == "DATA_DIRECTORY_UNUSABLE") {
+    return kExitDataLocked;
+  }
+  if (reason == "NEWER_SCHEMA" || status.code() == absl::StatusCode::kDataLoss) {
+    return kExitData;
+  }
+  return kExitInternal;
+}
+
+}  // namespace ampd::server

@@ -1,0 +1,107 @@
+#include "server/server_config.h"
+
+#include <CLI/CLI.hpp>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace ampd::server {
+namespace {
+
+constexpr char kVersion[] = "ampd-server 0.1.0";
+
+// Durations as Go and systemd write them: 300ms, 10s, 5m, 1h30m.
+void AddDuration(CLI::App* app, const char* name, const char* help, absl::Duration at_least, absl::Duration* value) {
+  CLI::Option* option = app->add_option_function<std::string>(
+      name,
+      [=](const std::string& text) {
+        absl::Duration parsed;
+        if (!absl::ParseDuration(text, &parsed) || parsed < at_least) {
+          throw CLI::ValidationError(name, absl::StrCat("'", text, "' is not a duration of at least ",
+                                                        absl::FormatDuration(at_least), ", such as 10s or 1h30m"));
+        }
+        *value = parsed;
+      },
+      help);
+  option->type_name("DURATION")->default_str(absl::FormatDuration(*value));
+}
+
+struct Addresses {
+  std::string listen = "127.0.0.1:7070";
+  std::string metrics_listen = "127.0.0.1:7071";
+};
+
+void AddOptions(CLI::App* app, Addresses* addresses, ServerConfig* config) {
+  app->add_option("--listen", addresses->listen, "Loopback host:port of the gRPC API; port 0 lets the system choose")
+      ->capture_default_str();
+  app->add_option("--metrics-listen", addresses->metrics_listen, "Loopback host:port of /metrics")
+      ->capture_default_str();
+  app->add_option("--data-dir", config->data_dir, "Folder of journal and metric store; made when it is missing")
+      ->required();
+  app->add_option("--port-file", config->port_file,
+                  "Write the bound ports here once the server listens: gRPC, then metrics, a line each");
+  AddDuration(app, "--lease", "How long a worker may run without hearing from the server", absl::Milliseconds(100),
+              &config->lease);
+  AddDuration(app, "--margin", "What is waited beyond the lease before a worker counts as lost", absl::Milliseconds(10),
+              &config->lease_margin);
+  AddDuration(app, "--suspend-limit", "How long a trainer whose lease ran out waits for a new one", absl::Seconds(0),
+              &config->suspend_limit);
+  AddDuration(app, "--local-checkpoint-wait", "How long a job waits for the worker that has its checkpoints",
+              absl::Seconds(0), &config->local_checkpoint_wait);
+  AddDuration(app, "--archive-after", "When finished jobs leave memory for the history table", absl::Seconds(0),
+              &config->archive_after);
+  AddDuration(app, "--retention", "When finished jobs are deleted, with points, events and logs", absl::Seconds(0),
+              &config->retention);
+  AddDuration(app, "--metrics-linger", "How long series of a finished job stay in /metrics", absl::Seconds(0),
+              &config->metrics_linger);
+  AddDuration(app, "--drain-grace", "How long calls under way may take after SIGTERM", absl::Seconds(0),
+              &config->drain_grace);
+  app->add_option("--metrics-max-jobs", config->metrics_max_jobs, "Most jobs with series of their own in /metrics")
+      ->check(CLI::Range(0, 100'000))
+      ->capture_default_str();
+  app->add_option("--log-level", config->log_level, "What goes to stderr")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
+      ->capture_default_str();
+  app->set_version_flag("--version", kVersion);
+}
+
+std::string FirstLine(std::string text) { return text.substr(0, text.find('\n')); }
+
+absl::Status ResolveAddresses(const Addresses& addresses, ServerConfig* config) {
+  AMPD_ASSIGN_OR_RETURN(config->listen, ParseListenAddress("--listen", addresses.listen));
+  AMPD_ASSIGN_OR_RETURN(config->metrics_listen, ParseListenAddress("--metrics-listen", addresses.metrics_listen));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+ParsedConfig ParseServerConfig(int argc, const char* const* argv) {
+  CLI::App app("The scheduler of ampd: accepts training jobs over gRPC and assigns them to workers.", "ampd-server");
+  ParsedConfig parsed;
+  Addresses addresses;
+  AddOptions(&app, &addresses, &parsed.config);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    parsed.output = app.help();
+    return parsed;
+  } catch (const CLI::CallForVersion&) {
+    parsed.output = absl::StrCat(kVersion, "\n");
+    return parsed;
+  } catch (const CLI::ParseError& error) {
+    parsed.exit_code = kExitUsage;
+    parsed.output = absl::StrCat("ampd-server: ", FirstLine(error.what()), "; see ampd-server --help");
+    return parsed;
+  }
+  if (absl::Status resolved = ResolveAddresses(addresses, &parsed.config); !resolved.ok()) {
+    parsed.exit_code = kExitUsage;
+    parsed.output = absl::StrCat("ampd-server: ", std::string(resolved.message()));
+    return parsed;
+  }
+  parsed.run = true;
+  return parsed;
+}
+
+}  // namespace ampd::server

@@ -1,0 +1,67 @@
+#include "server/server_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ampd::server {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+ParsedConfig Parse(std::vector<const char*> flags) {
+  flags.insert(flags.begin(), "ampd-server");
+  return ParseServerConfig(static_cast<int>(flags.size()), flags.data());
+}
+
+TEST(ServerConfig, TakesEveryFlag) {
+  ParsedConfig parsed = Parse({"--listen", "[::1]:0", "--metrics-listen", "localhost:9100", "--data-dir", "d", "--lease",
+                               "2s", "--margin", "500ms", "--suspend-limit", "1h30m", "--metrics-linger", "0s",
+                               "--metrics-max-jobs", "7", "--retention", "24h", "--port-file", "p"});
+  ASSERT_TRUE(parsed.run) << parsed.output;
+  EXPECT_EQ(parsed.config.listen.ToString(), "[::1]:0");
+  EXPECT_EQ(parsed.config.metrics_listen.ToString(), "127.0.0.1:9100");
+  EXPECT_EQ(parsed.config.lease, absl::Seconds(2));
+  EXPECT_EQ(parsed.config.lease_margin, absl::Milliseconds(500));
+  EXPECT_EQ(parsed.config.suspend_limit, absl::Minutes(90));
+  EXPECT_EQ(parsed.config.metrics_linger, absl::ZeroDuration());
+  EXPECT_EQ(parsed.config.metrics_max_jobs, 7);
+  EXPECT_EQ(parsed.config.retention, absl::Hours(24));
+}
+
+TEST(ServerConfig, RefusesAddressesBeyondLoopbackAndSaysWhy) {
+  for (const char* address : {"0.0.0.0:7070", "10.0.0.1:7070", "[::]:7070", "example.com:7070", "128.0.0.1:1", ":7070"}) {
+    ParsedConfig parsed = Parse({"--data-dir", "d", "--listen", address});
+    EXPECT_FALSE(parsed.run) << address;
+    EXPECT_EQ(parsed.exit_code, kExitUsage);
+    EXPECT_THAT(parsed.output, HasSubstr("neither TLS nor authentication"));
+    EXPECT_THAT(parsed.output, HasSubstr(address));
+    EXPECT_THAT(parsed.output, Not(HasSubstr("\n")));
+  }
+  EXPECT_EQ(Parse({"--data-dir", "d", "--metrics-listen", "0.0.0.0:1"}).exit_code, kExitUsage);
+}
+
+TEST(ServerConfig, BadFlagsAreOneLineAndUsage) {
+  for (std::vector<const char*> flags : std::vector<std::vector<const char*>>{
+           {},
+           {"--data-dir", "d", "--nonsense"},
+           {"--data-dir", "d", "--lease", "soon"},
+           {"--data-dir", "d", "--lease", "0s"},
+           {"--data-dir", "d", "--listen", "127.0.0.1"},
+           {"--data-dir", "d", "--listen", "127.0.0.1:99999"},
+           {"--data-dir", "d", "--metrics-max-jobs", "-1"}}) {
+    ParsedConfig parsed = Parse(flags);
+    EXPECT_EQ(parsed.exit_code, kExitUsage);
+    EXPECT_FALSE(parsed.output.empty());
+    EXPECT_THAT(parsed.output, Not(HasSubstr("\n")));
+  }
+}
+
+TEST(ServerConfig, HelpAndVersionAreNoFailure) {
+  EXPECT_EQ(Parse({"--help"}).exit_code, kExitOk);
+  EXPECT_THAT(Parse({"--help"}).output, HasSubstr("--listen"));
+  EXPECT_THAT(Parse({"--version"}).output, HasSubstr("ampd-server"));
+}
+
+}  // namespace
+}  // namespace ampd::server
