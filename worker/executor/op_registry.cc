@@ -1,14 +1,16 @@
 #include "worker/executor/op_registry.h"
 
-#include <cassert>
+#include <cstdlib>
+#include <iostream>
 #include <utility>
 
 namespace ampd::executor {
 
 void OpRegistry::Register(std::string_view name, BoxedOp op) {
-  assert(name.starts_with("ampd."));
-  [[maybe_unused]] const bool added = ops_.emplace(name, std::move(op)).second;
-  assert(added);
+  if (!name.starts_with("ampd.") || !ops_.emplace(name, std::move(op)).second) {
+    std::cerr << "op " << name << " is not of namespace ampd or is registered twice\n";
+    std::abort();
+  }
 }
 
 const BoxedOp* OpRegistry::Find(std::string_view name) const {

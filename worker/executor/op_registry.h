@@ -21,7 +21,7 @@ using BoxedOp = std::function<void(std::vector<c10::IValue>& stack)>;
 // before executors are made. Thread-compatible.
 class OpRegistry {
  public:
-  // REQUIRES: the name begins with "ampd." and is not registered yet.
+  // REQUIRES: the name begins with "ampd." and is not registered yet; ends the process otherwise.
   void Register(std::string_view name, BoxedOp op);
   // Null when there is none.
   const BoxedOp* Find(std::string_view name) const;

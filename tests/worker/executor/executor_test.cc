@@ -303,6 +303,13 @@ TEST(OpRegistry, AnOpThatReturnsTooFewResultsThrows) {
   EXPECT_THROW(executor->Run({at::rand({2, 4})}), c10::Error);
 }
 
+TEST(OpRegistryDeathTest, ANameOfAnotherNamespaceOrTwiceEndsTheProcess) {
+  OpRegistry registry;
+  registry.Register("ampd.twice", nullptr);
+  EXPECT_DEATH(registry.Register("ampd.twice", nullptr), "registered twice");
+  EXPECT_DEATH(registry.Register("aten.relu.default", nullptr), "not of namespace ampd");
+}
+
 // Runs x -> a -> b -> c -> output, where each letter is a doubling that records how many of the values before it are
 // alive when it begins and when it is done.
 class Lifetimes {
