@@ -10,16 +10,16 @@ ampd_library(NAME metric_store
 ampd_library(NAME metrics_hub HDRS metrics_hub.h SRCS metrics_hub.cc
   DEPS server_history absl::synchronization)
 ampd_library(NAME watch_session HDRS watch_session.h SRCS watch_session.cc
-  DEPS base_clock base_error server_metric_store server_metrics_hub)
+  DEPS base_clock base_error base_status server_cluster_state server_metric_store server_metrics_hub)
 ampd_library(NAME log_session HDRS log_session.h SRCS log_session.cc
-  DEPS base_error base_status server_metric_store server_metrics_hub)
+  DEPS base_error base_status server_cluster_state server_metric_store server_metrics_hub)
 ampd_library(NAME progress HDRS progress.h SRCS progress.cc DEPS base_status server_history server_metric_store)
 ampd_library(NAME work_pool HDRS work_pool.h SRCS work_pool.cc DEPS absl::synchronization)
 ampd_library(NAME listen_address HDRS listen_address.h SRCS listen_address.cc
   DEPS base_error base_file absl::statusor absl::strings)
 add_subdirectory(rpc)
 ampd_library(NAME call_observer HDRS call_observer.h DEPS absl::status absl::time)
-ampd_library(NAME job_table HDRS job_table.h SRCS job_table.cc DEPS proto_messages absl::synchronization absl::time)
+ampd_library(NAME job_table HDRS job_table.h SRCS job_table.cc DEPS proto_messages server_cluster_state absl::synchronization absl::time)
 ampd_library(NAME fleet_snapshot HDRS fleet_snapshot.h SRCS fleet_snapshot.cc
   DEPS server_job_table server_progress absl::strings prometheus-cpp::core)
 ampd_library(NAME metrics

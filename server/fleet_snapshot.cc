@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "server/job_rules.h"
 #include "server/job_table.h"
 
 namespace ampd::server {

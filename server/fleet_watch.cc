@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "server/job_rules.h"
+
 namespace ampd::server {
 
 std::shared_ptr<const FleetSnapshot> FleetWatch::Take(absl::Time now) {

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-namespace ampd::server {
+#include "server/job_rules.h"
 
-bool IsTerminal(v1::Job::State state) {
-  return state == v1::Job::SUCCEEDED || state == v1::Job::FAILED || state == v1::Job::CANCELLED;
-}
+namespace ampd::server {
 
 std::string QueueOf(const v1::Job& job) { return job.spec().queue().empty() ? "default" : job.spec().queue(); }
 

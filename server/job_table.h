@@ -37,7 +37,6 @@ class JobTable {
   std::unordered_map<std::string, Row> rows_ ABSL_GUARDED_BY(mutex_);
 };
 
-bool IsTerminal(v1::Job::State state);
 // The queue's name as labels show it.
 std::string QueueOf(const v1::Job& job);
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/job_rules.h"
 
 namespace ampd::server {
 namespace {
@@ -46,8 +47,7 @@ absl::StatusOr<bool> LogSession::AttemptHasEnded() {
     AMPD_RETURN_IF_ERROR(FindAttempt(job));
     return !was_waiting_for_first && job.num_attempts() != attempt_;
   }
-  const bool terminal =
-      job.state() == v1::Job::SUCCEEDED || job.state() == v1::Job::FAILED || job.state() == v1::Job::CANCELLED;
+  const bool terminal = IsTerminal(job.state());
   return terminal || (!job.attempts().empty() && job.attempts().rbegin()->state() == v1::Attempt::ENDED);
 }
 

@@ -12,6 +12,7 @@
 #include "ampd/v1/worker_admin_service.pb.h"
 #include "ampd/v1/worker_service.pb.h"
 #include "server/fleet_snapshot.h"
+#include "server/job_rules.h"
 #include "server/job_table.h"
 
 namespace ampd::server {

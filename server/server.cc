@@ -20,6 +20,7 @@
 #include "server/coordinator.h"
 #include "server/fleet_collector.h"
 #include "server/fleet_watch.h"
+#include "server/job_rules.h"
 #include "server/job_table.h"
 #include "server/journal/sqlite_journal.h"
 #include "server/ledger.h"

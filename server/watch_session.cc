@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/job_rules.h"
 #include "server/step_columns.h"
 
 namespace ampd::server {
@@ -13,10 +14,6 @@ namespace {
 
 constexpr int kPagePoints = 1024;
 constexpr int kPageEvents = 256;
-
-bool IsTerminal(const v1::Job& job) {
-  return job.state() == v1::Job::SUCCEEDED || job.state() == v1::Job::FAILED || job.state() == v1::Job::CANCELLED;
-}
 
 // The etag is a growing number, in quotes.
 uint64_t VersionOf(const v1::Job& job) {
@@ -206,7 +203,7 @@ WatchSession::Step WatchSession::ForItem(const HistoryItem& item) {
 }
 
 WatchSession::Step WatchSession::ForJob(const v1::Job& job) {
-  if (IsTerminal(job) && !terminal_.has_value()) {
+  if (IsTerminal(job.state()) && !terminal_.has_value()) {
     terminal_ = job;
     terminal_since_ = options_.clock->SinceBoot();
   }
