@@ -1,0 +1,305 @@
+#include "server/cluster_state.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/error.h"
+#include "server/job_rules.h"
+#include "tests/server/core_fixtures.h"
+
+namespace ampd::server {
+namespace {
+
+using v1::Attempt;
+using v1::Job;
+using v1::Outcome;
+
+class ClusterStateTest : public testing::Test {
+ protected:
+  void Apply(const internal::Update& update) {
+    const auto applied = state.Apply(update);
+    ASSERT_TRUE(applied.ok()) << applied.status() << "\n" << update.ShortDebugString();
+  }
+  std::string ReasonOfApply(const internal::Update& update) {
+    const std::string before = state.ToSnapshot(0).SerializeAsString();
+    const auto applied = state.Apply(update);
+    EXPECT_FALSE(applied.ok());
+    EXPECT_EQ(state.ToSnapshot(0).SerializeAsString(), before) << "a refusal left something behind";
+    return ReasonOf(applied.status());
+  }
+  void StartRunning(const std::string& job, int attempt, const std::string& worker) {
+    Apply(make.Assign(job, attempt, worker));
+    Apply(make.Advance(job, attempt, Attempt::RUNNING));
+  }
+  std::string Shown() { return Show(state, "j1"); }
+
+  void SetUp() override {
+    Apply(make.Register("w1"));
+    Apply(make.Register("w2"));
+    Apply(make.Create("j1"));
+  }
+
+  UpdateMaker make;
+  ClusterState state;
+};
+
+TEST(JobRules, MovesAreExactlyThoseOfTheTable) {
+  const std::set<std::pair<Job::State, Job::State>> legal = {
+      {Job::QUEUED, Job::STARTING},     {Job::QUEUED, Job::PAUSED},     {Job::QUEUED, Job::CANCELLED},
+      {Job::QUEUED, Job::FAILED},       {Job::STARTING, Job::RUNNING},  {Job::STARTING, Job::PAUSING},
+      {Job::STARTING, Job::CANCELLING}, {Job::STARTING, Job::QUEUED},   {Job::STARTING, Job::SUCCEEDED},
+      {Job::STARTING, Job::FAILED},     {Job::RUNNING, Job::PAUSING},   {Job::RUNNING, Job::CANCELLING},
+      {Job::RUNNING, Job::QUEUED},      {Job::RUNNING, Job::SUCCEEDED}, {Job::RUNNING, Job::FAILED},
+      {Job::PAUSING, Job::PAUSED},      {Job::PAUSING, Job::QUEUED},    {Job::PAUSING, Job::CANCELLING},
+      {Job::PAUSING, Job::SUCCEEDED},   {Job::PAUSING, Job::FAILED},    {Job::PAUSED, Job::QUEUED},
+      {Job::PAUSED, Job::CANCELLED},    {Job::PAUSED, Job::FAILED},     {Job::CANCELLING, Job::CANCELLED},
+      {Job::CANCELLING, Job::FAILED},
+  };
+  for (int from = Job::State_MIN; from <= Job::State_MAX; ++from) {
+    for (int to = Job::State_MIN; to <= Job::State_MAX; ++to) {
+      const auto move = std::pair(static_cast<Job::State>(from), static_cast<Job::State>(to));
+      EXPECT_EQ(IsLegalMove(move.first, move.second), legal.contains(move))
+          << Job::State_Name(move.first) << " to " << Job::State_Name(move.second);
+    }
+  }
+}
+
+TEST(JobRules, RetriesWaitLongerEachTimeUpToAMinute) {
+  EXPECT_EQ(RetryDelay(0), absl::ZeroDuration());
+  EXPECT_EQ(RetryDelay(1), absl::ZeroDuration());
+  EXPECT_EQ(RetryDelay(2), absl::Seconds(5));
+  EXPECT_EQ(RetryDelay(3), absl::Seconds(10));
+  EXPECT_EQ(RetryDelay(100), absl::Minutes(1));
+}
+
+TEST_F(ClusterStateTest, JobThatFinishes_Succeeds) {
+  EXPECT_EQ(Shown(), "j1:QUEUED");
+  Apply(make.Assign("j1", 1, "w1"));
+  EXPECT_EQ(Shown(), "j1:STARTING@w1#1");
+  Apply(make.Advance("j1", 1, Attempt::RUNNING));
+  EXPECT_EQ(Shown(), "j1:RUNNING@w1#1");
+  Apply(make.Save("j1", 1, 5));
+  Apply(make.End("j1", 1, Outcome::FINISHED, v1::SUCCEEDED_NORMALLY));
+  EXPECT_EQ(Shown(), "j1:SUCCEEDED SUCCEEDED_NORMALLY ckpt=5");
+  EXPECT_TRUE(state.FindJob("j1")->job().has_end_time());
+}
+
+TEST_F(ClusterStateTest, EventsAreNumberedWithoutGaps) {
+  std::vector<uint64_t> sequences;
+  ClusterState fresh;
+  UpdateMaker maker;
+  for (const auto& update : {maker.Register("w1"), maker.Create("j1"), maker.Assign("j1", 1, "w1"),
+                             maker.Advance("j1", 1, Attempt::RUNNING), maker.Save("j1", 1, 3), maker.Lose("w1")}) {
+    for (const JobEvent& event : fresh.Apply(update)->events) {
+      sequences.push_back(event.event.sequence());
+    }
+  }
+  ASSERT_EQ(sequences.size(), 7u);
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    EXPECT_EQ(sequences[i], i + 1);
+  }
+}
+
+TEST_F(ClusterStateTest, PausedWhileRunning_RestsInPausedAfterTheAttemptLeft) {
+  StartRunning("j1", 1, "w1");
+  Apply(make.Desire("j1", Job::PAUSE));
+  EXPECT_EQ(Shown(), "j1:PAUSING@w1#1 USER_PAUSED");
+  Apply(make.Save("j1", 1, 7));
+  Apply(make.End("j1", 1, Outcome::LEFT, v1::USER_PAUSED));
+  EXPECT_EQ(Shown(), "j1:PAUSED USER_PAUSED ckpt=7");
+  Apply(make.Desire("j1", Job::RUN));
+  EXPECT_EQ(Shown(), "j1:QUEUED ckpt=7");
+}
+
+TEST_F(ClusterStateTest, ResumedWhilePausing_IsQueuedWhenTheAttemptHasLeft) {
+  StartRunning("j1", 1, "w1");
+  Apply(make.Desire("j1", Job::PAUSE));
+  Apply(make.Desire("j1", Job::RUN));
+  EXPECT_EQ(Shown(), "j1:PAUSING@w1#1 USER_PAUSED");
+  Apply(make.End("j1", 1, Outcome::LEFT, v1::USER_PAUSED));
+  EXPECT_EQ(Show(state, "j1").substr(0, 9), "j1:QUEUED");
+}
+
+TEST_F(ClusterStateTest, DrainedWorker_JobLeavesAndIsQueuedAgain) {
+  StartRunning("j1", 1, "w1");
+  Apply(make.Drain("w1"));
+  EXPECT_EQ(Shown(), "j1:PAUSING@w1#1 WORKER_DRAINED");
+  Apply(make.Save("j1", 1, 4));
+  Apply(make.End("j1", 1, Outcome::LEFT, v1::WORKER_DRAINED));
+  EXPECT_EQ(Shown(), "j1:QUEUED WORKER_DRAINED ckpt=4");
+  EXPECT_EQ(state.FindJob("j1")->job().num_retries_used(), 0);
+  EXPECT_EQ(ReasonOfApply(make.Assign("j1", 2, "w1")), "WORKER_UNAVAILABLE");
+}
+
+TEST_F(ClusterStateTest, PausedWhileDraining_RestsInPaused) {
+  StartRunning("j1", 1, "w1");
+  Apply(make.Drain("w1"));
+  Apply(make.Desire("j1", Job::PAUSE));
+  Apply(make.End("j1", 1, Outcome::LEFT, v1::WORKER_DRAINED));
+  EXPECT_EQ(Shown(), "j1:PAUSED USER_PAUSED");
+}
+
+TEST_F(ClusterStateTest, Cancel_WinsWhateverTheOutcome) {
+  for (const Outcome::Kind kind : {Outcome::FINISHED, Outcome::LEFT, Outcome::FAILED, Outcome::GONE}) {
+    ClusterState fresh;
+    for (const auto& update : {make.Register("w1"), make.Create("j1"), make.Assign("j1", 1, "w1"),
+                               make.Desire("j1", Job::CANCEL), make.End("j1", 1, kind, v1::TRAINER_CRASHED)}) {
+      ASSERT_TRUE(fresh.Apply(update).ok());
+    }
+    EXPECT_EQ(Show(fresh, "j1"), "j1:CANCELLED USER_CANCELLED");
+  }
+}
+
+TEST_F(ClusterStateTest, CancelledJob_CanNeitherBePausedNorResumed) {
+  StartRunning("j1", 1, "w1");
+  Apply(make.Desire("j1", Job::CANCEL));
+  EXPECT_EQ(ReasonOfApply(make.Desire("j1", Job::RUN)), "WRONG_STATE");
+  EXPECT_EQ(ReasonOfApply(make.Desire("j1", Job::PAUSE)), "WRONG_STATE");
+  EXPECT_FALSE(state.Apply(make.Desire("j1", Job::CANCEL))->changed);
+}
+
+TEST_F(ClusterStateTest, TerminalState_NeverChanges) {
+  Apply(make.Desire("j1", Job::CANCEL));
+  EXPECT_EQ(ReasonOfApply(make.Assign("j1", 1, "w1")), "WRONG_STATE");
+  EXPECT_EQ(ReasonOfApply(make.Desire("j1", Job::RUN)), "WRONG_STATE");
+  EXPECT_FALSE(state.Apply(make.Desire("j1", Job::CANCEL))->changed);
+  EXPECT_EQ(Shown(), "j1:CANCELLED USER_CANCELLED");
+}
+
+TEST_F(ClusterStateTest, CrashedTrainer_UsesUpRetriesThenFailsWithItsReason) {
+  for (int attempt = 1; attempt <= 3; ++attempt) {
+    StartRunning("j1", attempt, "w1");
+    Apply(make.Save("j1", attempt, attempt * 10));
+    Apply(make.End("j1", attempt, Outcome::FAILED, v1::TRAINER_CRASHED));
+    EXPECT_EQ(Shown().substr(0, 9), attempt < 3 ? "j1:QUEUED" : "j1:FAILED");
+  }
+  EXPECT_EQ(Shown(), "j1:FAILED TRAINER_CRASHED ckpt=30");
+}
+
+TEST_F(ClusterStateTest, LostWorkers_DoNotUseUpRetriesWhileThereIsProgress) {
+  for (int attempt = 1; attempt <= 8; ++attempt) {
+    Apply(make.Register("w1"));
+    StartRunning("j1", attempt, "w1");
+    Apply(make.Save("j1", attempt, attempt * 10));
+    Apply(make.Lose("w1"));
+    EXPECT_EQ(Shown().substr(0, 21), "j1:QUEUED WORKER_LOST");
+  }
+  EXPECT_EQ(state.FindJob("j1")->job().num_retries_used(), 0);
+}
+
+TEST_F(ClusterStateTest, ThreeAttemptsInARowWithoutCheckpoint_EndTheJob) {
+  for (int attempt = 1; attempt <= 3; ++attempt) {
+    Apply(make.Register("w1"));
+    StartRunning("j1", attempt, "w1");
+    Apply(make.Lose("w1"));
+  }
+  EXPECT_EQ(Shown(), "j1:FAILED NO_PROGRESS");
+}
+
+TEST_F(ClusterStateTest, UserError_IsNotRetried) {
+  StartRunning("j1", 1, "w1");
+  Apply(make.End("j1", 1, Outcome::FAILED, v1::DATA_ERROR));
+  EXPECT_EQ(Shown(), "j1:FAILED DATA_ERROR");
+}
+
+TEST_F(ClusterStateTest, StaleOwner_IsFenced) {
+  StartRunning("j1", 1, "w1");
+  Apply(make.Lose("w1"));
+  StartRunning("j1", 2, "w2");
+  EXPECT_EQ(ReasonOfApply(make.End("j1", 1, Outcome::FINISHED, v1::SUCCEEDED_NORMALLY)), "FENCED");
+  EXPECT_EQ(ReasonOfApply(make.Save("j1", 1, 9)), "FENCED");
+  EXPECT_EQ(ReasonOfApply(make.Advance("j1", 1, Attempt::RUNNING)), "FENCED");
+  internal::Update forged = make.End("j1", 2, Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+  forged.mutable_end_attempt()->mutable_key()->set_token("guess");
+  EXPECT_EQ(ReasonOfApply(forged), "FENCED");
+  EXPECT_EQ(Shown(), "j1:RUNNING@w2#2");
+}
+
+TEST_F(ClusterStateTest, DeviceHoldsOneAttempt) {
+  Apply(make.Create("j2"));
+  Apply(make.Assign("j1", 1, "w1"));
+  EXPECT_EQ(ReasonOfApply(make.Assign("j2", 1, "w1")), "DEVICE_BUSY");
+  Apply(make.End("j1", 1, Outcome::FINISHED, v1::SUCCEEDED_NORMALLY));
+  Apply(make.Assign("j2", 1, "w1"));
+}
+
+TEST_F(ClusterStateTest, RepeatedRequest_GivesTheSameJob) {
+  ASSERT_TRUE(state.Apply(make.Create("j2", "r1", "a")).ok());
+  const auto repeat = state.Apply(make.Create("j3", "r1", "a"));
+  ASSERT_TRUE(repeat.ok());
+  EXPECT_EQ(repeat->job, "j2");
+  EXPECT_FALSE(repeat->changed);
+  EXPECT_EQ(ReasonOfApply(make.Create("j4", "r1", "b")), "REQUEST_ID_REUSED");
+  EXPECT_EQ(Show(state, "j3"), "j3:none");
+}
+
+TEST_F(ClusterStateTest, OldCheckpoints_AreDeletedBeyondKeep) {
+  StartRunning("j1", 1, "w1");
+  for (int64_t step : {1, 2, 3}) {
+    Apply(make.Save("j1", 1, step));
+  }
+  EXPECT_EQ(state.FindJob("j1")->job().checkpoints_size(), 2);
+  const auto worker = state.FindWorker("w1");
+  ASSERT_EQ(worker->delete_checkpoints_size(), 1);
+  EXPECT_EQ(worker->delete_checkpoints(0).path(), "j1/1/step-1");
+  EXPECT_FALSE(state.Apply(make.Save("j1", 1, 1))->changed) << "a repeated report recorded it again";
+}
+
+TEST_F(ClusterStateTest, CheckpointOutsideTheRoot_IsRefused) {
+  StartRunning("j1", 1, "w1");
+  for (const char* path : {"", "/etc/passwd", "j1/../../x"}) {
+    internal::Update update = make.Save("j1", 1, 5);
+    update.mutable_record_checkpoint()->mutable_checkpoint()->set_path(path);
+    EXPECT_EQ(ReasonOfApply(update), "INVALID_FIELDS") << path;
+  }
+}
+
+TEST_F(ClusterStateTest, PassedDeadline_FailsTheJobAfterTheAttemptEnded) {
+  StartRunning("j1", 1, "w1");
+  internal::Update update = make.New();
+  update.mutable_expire_deadline()->set_job("j1");
+  Apply(update);
+  EXPECT_EQ(Shown(), "j1:CANCELLING@w1#1 DEADLINE");
+  Apply(make.End("j1", 1, Outcome::LEFT, v1::USER_CANCELLED));
+  EXPECT_EQ(Shown(), "j1:FAILED DEADLINE");
+}
+
+TEST_F(ClusterStateTest, StaleEtag_IsAborted) {
+  internal::Update update = make.Desire("j1", Job::PAUSE);
+  update.mutable_set_desired()->set_etag("99");
+  EXPECT_EQ(ReasonOfApply(update), "STALE_ETAG");
+  update.mutable_set_desired()->set_etag(state.FindJob("j1")->job().etag());
+  Apply(update);
+}
+
+TEST_F(ClusterStateTest, DeletedJob_TakesItsRequestAndFilesWithIt) {
+  Apply(make.Create("j2", "r1", "a"));
+  StartRunning("j2", 1, "w1");
+  Apply(make.Save("j2", 1, 5));
+  internal::Update remove = make.New();
+  remove.mutable_delete_job()->set_job("j2");
+  EXPECT_EQ(ReasonOfApply(remove), "WRONG_STATE");
+  Apply(make.End("j2", 1, Outcome::FINISHED, v1::SUCCEEDED_NORMALLY));
+  Apply(remove);
+  EXPECT_EQ(Show(state, "j2"), "j2:none");
+  EXPECT_EQ(state.FindWorker("w1")->delete_checkpoints_size(), 1);
+  EXPECT_EQ(state.Apply(make.Create("j3", "r1", "other"))->job, "j3");
+}
+
+TEST_F(ClusterStateTest, Snapshot_HoldsTheWholeState) {
+  StartRunning("j1", 1, "w1");
+  Apply(make.Create("j2", "r1", "a"));
+  Apply(make.Save("j1", 1, 5));
+  const internal::Snapshot snapshot = state.ToSnapshot(7);
+  ClusterState copy = ClusterState::FromSnapshot(snapshot);
+  EXPECT_EQ(copy.ToSnapshot(7).SerializeAsString(), snapshot.SerializeAsString());
+  const internal::Update next = make.Lose("w1");
+  ASSERT_TRUE(copy.Apply(next).ok());
+  Apply(next);
+  EXPECT_EQ(copy.ToSnapshot(8).SerializeAsString(), state.ToSnapshot(8).SerializeAsString());
+  EXPECT_EQ(copy.queue().size(), 2u);
+}
+
+}  // namespace
+}  // namespace ampd::server
