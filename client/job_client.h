@@ -1,0 +1,68 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "ampd/v1/job_service.pb.h"
+#include "ampd/v1/worker_admin_service.pb.h"
+
+namespace ampd::client {
+
+struct JobClientStubs;
+
+// One server's API in C++: every call has a deadline and answers with absl::Status, details (reason, field violations,
+// retry delay) included. Opens the connection at the first call. The streams are in client/job_watch.h and
+// client/log_tail.h. Thread-safe.
+//
+// Errors are the server's, plus UNAVAILABLE when it cannot be reached and DEADLINE_EXCEEDED.
+class JobClient {
+ public:
+  struct Options {
+    std::string address;                               // host:port
+    absl::Duration call_deadline = absl::Seconds(10);  // of each unary call
+  };
+
+  explicit JobClient(const Options& options);
+  ~JobClient();
+  JobClient(const JobClient&) = delete;
+  JobClient& operator=(const JobClient&) = delete;
+
+  // Repeats on UNAVAILABLE, with the same request id, until `retry_for` has passed; with an empty id, never.
+  absl::StatusOr<v1::Job> CreateJob(const v1::CreateJobRequest& request, absl::Duration retry_for);
+  absl::StatusOr<v1::Job> CloneJob(const v1::CloneJobRequest& request, absl::Duration retry_for);
+
+  absl::StatusOr<v1::Job> GetJob(const std::string& id);
+  // The newest `limit` jobs that match, over as many pages as it takes; 0: all.
+  absl::StatusOr<std::vector<v1::Job>> ListJobs(const std::string& filter, int limit);
+  absl::StatusOr<v1::Job> CancelJob(const std::string& id);
+  absl::StatusOr<v1::Job> PauseJob(const std::string& id);
+  absl::StatusOr<v1::Job> ResumeJob(const std::string& id);
+  absl::Status DeleteJob(const std::string& id);
+  absl::StatusOr<v1::ExplainJobResponse> ExplainJob(const std::string& id);
+  // All pages in one answer.
+  absl::StatusOr<v1::ListMetricPointsResponse> ListMetricPoints(const std::string& id, int downsample_to);
+  absl::StatusOr<v1::ListEventsResponse> ListEvents(const std::string& id);
+
+  absl::StatusOr<std::vector<v1::Worker>> ListWorkers();
+  absl::StatusOr<v1::Worker> DrainWorker(const std::string& name);
+  absl::StatusOr<v1::Worker> UndrainWorker(const std::string& name);
+
+  // OK when the server says SERVING for `service` (empty: the server as a whole).
+  absl::Status CheckHealth(const std::string& service);
+
+  const std::string& address() const { return options_.address; }
+  JobClientStubs& stubs() { return *stubs_; }
+
+ private:
+  const Options options_;
+  const std::unique_ptr<JobClientStubs> stubs_;
+};
+
+// A random UUID, version 4.
+std::string NewRequestId();
+
+}  // namespace ampd::client

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+
+#include "ampd/v1/job_service.grpc.pb.h"
+#include "ampd/v1/worker_admin_service.grpc.pb.h"
+
+namespace ampd::client {
+
+// The gRPC side of JobClient, apart so that its header needs no gRPC.
+struct JobClientStubs {
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<v1::JobService::Stub> jobs;
+  std::unique_ptr<v1::WorkerAdminService::Stub> workers;
+};
+
+}  // namespace ampd::client

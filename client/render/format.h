@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/time/time.h"
+
+// Values as short text.
+namespace ampd::client {
+
+std::string FormatBytes(int64_t bytes);            // 512 B, 1.5 MiB, 80.0 GiB
+std::string FormatSpan(absl::Duration duration);   // 8s, 3m12s, 2h05m, 3d04h
+std::string FormatNumber(double value);            // four digits: 0.1234, 12.34, 1.2e-05, nan
+std::string FormatCount(int64_t value);            // 1,234,567
+
+// Columns that the text takes on a terminal: code points, without escape sequences.
+int DisplayWidth(std::string_view text);
+// The text, cut or filled with spaces to `width` columns. REQUIRES: no escape sequences.
+std::string FitTo(std::string_view text, int width);
+// Without control characters, so that a name or message cannot steer a terminal.
+std::string Printable(std::string_view text);
+
+// SGR colours, or nothing when colours are off.
+class Palette {
+ public:
+  explicit Palette(bool on) : on_(on) {}
+  bool on() const { return on_; }
+  std::string Bold(const std::string& text) const { return Paint("1", text); }
+  std::string Dim(const std::string& text) const { return Paint("2", text); }
+  std::string Red(const std::string& text) const { return Paint("31", text); }
+  std::string Green(const std::string& text) const { return Paint("32", text); }
+  std::string Yellow(const std::string& text) const { return Paint("33", text); }
+  std::string Cyan(const std::string& text) const { return Paint("36", text); }
+
+ private:
+  std::string Paint(const char* code, const std::string& text) const {
+    return on_ ? std::string("\x1b[") + code + "m" + text + "\x1b[0m" : text;
+  }
+  bool on_;
+};
+
+}  // namespace ampd::client

@@ -1,0 +1,190 @@
+#include "client/yaml_tree.h"
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <map>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace ampd::client {
+namespace {
+
+using YAML::anchor_t;
+
+// Ends the parse; the problem is already noted.
+class Abandoned : public std::runtime_error {
+ public:
+  Abandoned() : std::runtime_error("abandoned") {}
+};
+
+int CountNodes(const YamlNode& node) {
+  int count = 1;
+  for (const YamlNode& item : node.items) {
+    count += CountNodes(item);
+  }
+  for (const YamlEntry& entry : node.entries) {
+    count += CountNodes(entry.value);
+  }
+  return count;
+}
+
+// Builds the tree from yaml-cpp's events, which, unlike its nodes, show aliases and both of two equal keys.
+class TreeBuilder final : public YAML::EventHandler {
+ public:
+  TreeBuilder(std::string source, std::vector<Problem>* problems) : source_(std::move(source)), problems_(problems) {}
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, anchor_t anchor) override { Add(Node(YamlNode::Kind::kNull, mark), anchor); }
+  void OnAlias(const YAML::Mark& mark, anchor_t anchor) override {
+    const auto found = anchors_.find(anchor);
+    if (found == anchors_.end()) {
+      Abandon(mark, "an alias refers to the value that it is part of");
+    }
+    YamlNode copy = found->second;
+    num_nodes_ += CountNodes(copy) - 1;
+    Add(std::move(copy), 0, mark);
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, anchor_t anchor, const std::string& value) override {
+    // "?" is the tag of a plain scalar, "!" the tag of a quoted one.
+    const bool quoted = tag == "!";
+    const bool null = !quoted && (value == "~" || value == "null" || value.empty());
+    YamlNode node = Node(null ? YamlNode::Kind::kNull : YamlNode::Kind::kScalar, mark);
+    node.text = value;
+    node.quoted = quoted;
+    Add(std::move(node), anchor, mark);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, anchor_t anchor, YAML::EmitterStyle::value) override {
+    Open(YamlNode::Kind::kSequence, mark, anchor);
+  }
+  void OnSequenceEnd() override { Close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string&, anchor_t anchor, YAML::EmitterStyle::value) override {
+    Open(YamlNode::Kind::kMap, mark, anchor);
+  }
+  void OnMapEnd() override { Close(); }
+
+  YamlNode TakeRoot() { return std::move(root_); }
+
+ private:
+  struct OpenNode {
+    YamlNode node;
+    anchor_t anchor = 0;
+    std::optional<YamlEntry> key;  // of a map: the key whose value comes next
+    std::set<std::string> keys;
+  };
+
+  SourceMark At(const YAML::Mark& mark) const { return {source_, mark.line + 1, mark.column + 1}; }
+
+  YamlNode Node(YamlNode::Kind kind, const YAML::Mark& mark) const {
+    YamlNode node;
+    node.kind = kind;
+    node.mark = At(mark);
+    return node;
+  }
+
+  [[noreturn]] void Abandon(const YAML::Mark& mark, std::string message) {
+    problems_->push_back({At(mark), "", std::move(message), "", {}});
+    throw Abandoned();
+  }
+
+  void Open(YamlNode::Kind kind, const YAML::Mark& mark, anchor_t anchor) {
+    if (open_.size() >= kMaxYamlDepth) {
+      Abandon(mark, absl::StrCat("nested deeper than ", kMaxYamlDepth, " levels"));
+    }
+    open_.push_back({Node(kind, mark), anchor, std::nullopt, {}});
+  }
+
+  void Close() {
+    OpenNode closed = std::move(open_.back());
+    open_.pop_back();
+    const YAML::Mark mark = YAML::Mark::null_mark();
+    Add(std::move(closed.node), closed.anchor, mark);
+  }
+
+  void Add(YamlNode node, anchor_t anchor, const YAML::Mark& mark = YAML::Mark::null_mark()) {
+    if (++num_nodes_ > kMaxYamlNodes) {
+      Abandon(mark, absl::StrCat("more than ", kMaxYamlNodes, " values, aliases counted as what they stand for"));
+    }
+    if (anchor != 0) {
+      anchors_[anchor] = node;
+    }
+    if (open_.empty()) {
+      root_ = std::move(node);
+    } else if (open_.back().node.kind == YamlNode::Kind::kSequence) {
+      open_.back().node.items.push_back(std::move(node));
+    } else {
+      AddToMap(&open_.back(), std::move(node));
+    }
+  }
+
+  void AddToMap(OpenNode* map, YamlNode node) {
+    if (!map->key.has_value()) {
+      if (node.kind == YamlNode::Kind::kSequence || node.kind == YamlNode::Kind::kMap) {
+        problems_->push_back({node.mark, "", "a key must be a word, not a list or a mapping", "", {}});
+        throw Abandoned();
+      }
+      map->key = YamlEntry{node.text, node.mark, {}};
+      return;
+    }
+    YamlEntry entry = *std::exchange(map->key, std::nullopt);
+    if (!map->keys.insert(entry.key).second) {
+      problems_->push_back({entry.mark, "", absl::StrCat("the key '", entry.key, "' appears twice"), "", {}});
+      return;
+    }
+    entry.value = std::move(node);
+    map->node.entries.push_back(std::move(entry));
+  }
+
+  const std::string source_;
+  std::vector<Problem>* const problems_;
+  std::vector<OpenNode> open_;
+  std::map<anchor_t, YamlNode> anchors_;
+  YamlNode root_;
+  int num_nodes_ = 0;
+};
+
+}  // namespace
+
+std::string SourceMark::ToString() const {
+  return line == 0 ? source : absl::StrCat(source, ":", line, ":", column);
+}
+
+std::optional<YamlNode> ParseYaml(std::string_view text, const std::string& source, std::vector<Problem>* problems) {
+  if (text.size() > kMaxYamlBytes) {
+    problems->push_back({{source, 0, 0},
+                         "",
+                         absl::StrCat("the file has ", text.size(), " bytes; a job file has at most ", kMaxYamlBytes),
+                         "",
+                         {}});
+    return std::nullopt;
+  }
+  std::istringstream stream{std::string(text)};
+  TreeBuilder builder(source, problems);
+  try {
+    YAML::Parser parser(stream);
+    if (!parser.HandleNextDocument(builder)) {
+      problems->push_back({{source, 0, 0}, "", "the file is empty", "", {}});
+      return std::nullopt;
+    }
+    YamlNode root = builder.TakeRoot();
+    if (TreeBuilder rest(source, problems); parser.HandleNextDocument(rest)) {
+      problems->push_back({{source, 0, 0}, "", "the file holds more than one YAML document", "", {}});
+      return std::nullopt;
+    }
+    return root;
+  } catch (const Abandoned&) {
+    return std::nullopt;
+  } catch (const YAML::Exception& error) {
+    problems->push_back(
+        {{source, error.mark.line + 1, error.mark.column + 1}, "", absl::StrCat("not YAML: ", error.msg), "", {}});
+    return std::nullopt;
+  }
+}
+
+}  // namespace ampd::client

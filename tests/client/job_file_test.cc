@@ -1,0 +1,161 @@
+#include "client/job_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tests/golden_file.h"
+
+namespace ampd::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string TextOf(std::string_view yaml, const std::vector<std::string>& overrides = {}) {
+  const JobFile file = ReadJobFile(yaml, "job.yaml", overrides);
+  return file.problems.empty() ? "" : ProblemsText(file.problems, "job.yaml");
+}
+
+TEST(JobFile, ReadsTheExampleOfTheReadme) {
+  const auto text = ReadFile(std::string(AMPD_SOURCE_DIR) + "/examples/fashion.yaml", 1 << 20);
+  ASSERT_TRUE(text.ok());
+  const JobFile file = ReadJobFile(*text, "fashion.yaml", {});
+  ASSERT_TRUE(file.problems.empty()) << ProblemsText(file.problems, "fashion.yaml");
+  EXPECT_EQ(file.spec.name(), "fashion");
+  EXPECT_EQ(file.spec.model().lenet().num_classes(), 10);
+  EXPECT_EQ(file.spec.precision().preset(), "bf16");
+  EXPECT_DOUBLE_EQ(file.spec.optimizer().adamw().learning_rate(), 2e-3);
+  EXPECT_DOUBLE_EQ(file.spec.optimizer().adamw().weight_decay(), 0.01);
+  EXPECT_EQ(file.spec.train().epochs(), 2);
+  EXPECT_TRUE(file.spec.schedule().has_cosine());
+}
+
+TEST(JobFile, TakesListsMapsDurationsEnumsAndWholeNumbersInScientificNotation) {
+  const JobFile file = ReadJobFile(
+      "name: x\nmodel: {lenet: {widths: [8, 16]}}\nlabels: {team: a, size: 3}\ndeadline: 1h30m0.5s\n"
+      "train: {steps: 1e3}\non_divergence: ROLL_BACK\nresources: {kind: CPU}\n"
+      "precision: {compute: fp16, loss_scale: {static: {scale: 1024}}}\n",
+      "job.yaml", {});
+  ASSERT_TRUE(file.problems.empty()) << ProblemsText(file.problems, "job.yaml");
+  EXPECT_EQ(file.spec.model().lenet().widths(1), 16);
+  EXPECT_EQ(file.spec.labels().at("size"), "3");
+  EXPECT_EQ(file.spec.deadline().seconds(), 5400);
+  EXPECT_EQ(file.spec.deadline().nanos(), 500'000'000);
+  EXPECT_EQ(file.spec.train().steps(), 1000);
+  EXPECT_EQ(file.spec.on_divergence(), v1::JobSpec::ROLL_BACK);
+  EXPECT_EQ(file.spec.resources().kind(), v1::ResourceSpec::CPU);
+  EXPECT_EQ(file.spec.precision().compute(), v1::PrecisionPolicy::fp16);
+  EXPECT_EQ(file.spec.precision().loss_scale().fixed().scale(), 1024);
+}
+
+TEST(JobFile, AnEmptyChoiceIsItsDefaults) {
+  const JobFile file = ReadJobFile("model: {lenet: }\nschedule:\n  constant:\n", "job.yaml", {});
+  ASSERT_TRUE(file.problems.empty());
+  EXPECT_TRUE(file.spec.model().has_lenet());
+  EXPECT_TRUE(file.spec.schedule().has_constant());
+}
+
+TEST(JobFile, ReportsEveryProblemAtItsPlaceWithTheNearestName) {
+  ExpectGolden("tests/golden/client/job_file_problems.txt", TextOf(R"(name: x
+modl: {lenet: {num_classes: 10}}
+data:
+  train: {idx: {images: a, lables: b}}
+  batch_size: many
+precision:
+  compute_dtyp: fp16
+  compute: float16
+  loss_scale: {dynamic: {initial: .inf}}
+train: {steps: 10, epochs: 3, seed: -1, replay_skipped: yes}
+model: {lenet: {widths: 32}}
+deadline: 90
+max_retries: 99999999999
+on_divergence: ROLLBACK
+optimizer: [1, 2]
+eval: {every_steps: 2.5}
+queue: {a: b}
+checkpoint: {keep: }
+)"));
+}
+
+TEST(JobFile, RefusesWhatIsNotATree) {
+  std::string deep;
+  for (int i = 0; i < 200; ++i) {
+    deep += "[";
+  }
+  std::string laughs = "a: &a [1,1,1,1,1,1,1,1,1,1]\n";
+  for (char c = 'b'; c < 'i'; ++c) {
+    const char last = static_cast<char>(c - 1);
+    absl::StrAppend(&laughs, std::string(1, c), ": &", std::string(1, c), " [");
+    for (int i = 0; i < 10; ++i) {
+      absl::StrAppend(&laughs, "*", std::string(1, last), ",");
+    }
+    laughs += "]\n";
+  }
+  std::string all;
+  const std::pair<const char*, std::string> cases[] = {
+      {"10 MB", std::string(10 << 20, 'a')},
+      {"duplicate key", "name: a\nname: b\n"},
+      {"alias in itself", "labels: &x {a: *x}\n"},
+      {"unknown alias", "name: *y\n"},
+      {"too deep", "a: " + deep},
+      {"a billion laughs", laughs},
+      {"empty", ""},
+      {"only a comment", "# nothing\n"},
+      {"two documents", "name: a\n---\nname: b\n"},
+      {"broken syntax", "name: [a\nmodel: }\n"},
+      {"tabs", "model:\n\tlenet: {}\n"},
+      {"a list", "- a\n- b\n"},
+      {"a word", "fashion\n"},
+      {"a mapping as a key", "{a: b}: c\n"},
+  };
+  for (const auto& [name, yaml] : cases) {
+    const std::string text = TextOf(yaml);
+    EXPECT_THAT(text, HasSubstr("error: job.yaml")) << name;
+    absl::StrAppend(&all, "# ", name, "\n", text);
+  }
+  ExpectGolden("tests/golden/client/job_file_refusals.txt", all);
+}
+
+TEST(JobFile, AliasesStandForTheirValue) {
+  const JobFile file = ReadJobFile(
+      "data:\n  train: &s {synthetic: {num_classes: 3, num_samples: 9}}\n  eval: *s\n", "job.yaml", {});
+  ASSERT_TRUE(file.problems.empty());
+  EXPECT_EQ(file.spec.data().eval().synthetic().num_samples(), 9);
+}
+
+TEST(Overrides, AreTypedReplaceAndBuildWhatIsMissing) {
+  const JobFile file = ReadJobFile("name: x\ntrain: {epochs: 3}\noptimizer: {sgd: {learning_rate: 1}}\n", "job.yaml",
+                                   {"train.steps=20", "optimizer.adamw.learning_rate=1e-3", "name=yes",
+                                    "model.lenet.widths=[4, 8]", "precision.module_rules[0].match=head.*", "labels.a=1"});
+  ASSERT_TRUE(file.problems.empty()) << ProblemsText(file.problems, "job.yaml");
+  EXPECT_EQ(file.spec.train().steps(), 20);
+  EXPECT_DOUBLE_EQ(file.spec.optimizer().adamw().learning_rate(), 1e-3);
+  EXPECT_EQ(file.spec.name(), "yes");
+  EXPECT_EQ(file.spec.model().lenet().widths_size(), 2);
+  EXPECT_EQ(file.spec.precision().module_rules(0).match(), "head.*");
+  EXPECT_EQ(file.spec.labels().at("a"), "1");
+}
+
+TEST(Overrides, ProblemsNameTheOverride) {
+  ExpectGolden("tests/golden/client/override_problems.txt",
+               TextOf("name: x\n", {"train.epochs=many", "precison.preset=fp16", "novalue", "a..b=1",
+                                    "precision.module_rules[3].match=x", "model.lenet.widths=[1,"}));
+}
+
+TEST(Violations, StandAtTheLineOfTheirFieldOrOfTheOneAround) {
+  const JobFile file = ReadJobFile("name: x\nmodel:\n  lenet: {num_classes: 10, widths: [1, 0]}\n", "job.yaml", {});
+  const auto problems = PlaceViolations({{"model.lenet.widths[1]", "0 is below 1"},
+                                         {"model.lenet.hidden", "must be set"},
+                                         {"optimizer", "must be set"},
+                                         {"spec.name", "too short"}},
+                                        file, "job.yaml");
+  EXPECT_EQ(problems[0].mark.ToString(), "job.yaml:3:40");
+  EXPECT_EQ(problems[1].mark.ToString(), "job.yaml:3:3");
+  EXPECT_EQ(problems[2].mark.ToString(), "job.yaml");
+  EXPECT_EQ(problems[3].mark.ToString(), "job.yaml:1:1");
+}
+
+}  // namespace
+}  // namespace ampd::client
