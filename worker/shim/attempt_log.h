@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "base/file.h"
+
+// What an attempt's processes wrote, bounded, on disk, in a spawn folder:
+//
+//   log    := segment*
+//   segment := the file trainer.log.<offset>, offset in 20 decimal digits: of its first byte in all that was written
+//
+// The first segment is kept, then the newest ones; what was between them is gone, and its size is the gap.
+namespace ampd::shim {
+
+// Writes the log. A failed write loses its bytes and leaves a gap; it never stops the trainer. Single-threaded: owner
+// the shim's loop.
+class AttemptLogWriter {
+ public:
+  struct Limits {
+    int64_t segment_bytes = 256 << 10;
+    int num_segments = 16;  // at least 2
+  };
+  AttemptLogWriter(std::string folder, Limits limits) : folder_(std::move(folder)), limits_(limits) {}
+
+  void Append(std::string_view bytes);
+  int64_t end() const { return end_; }
+
+ private:
+  bool OpenSegment();
+  void DropOldest();
+
+  const std::string folder_;
+  const Limits limits_;
+  UniqueFd segment_;
+  int64_t segment_end_ = 0;  // offset at which the next segment begins
+  int64_t end_ = 0;
+};
+
+struct LogPart {
+  int64_t offset_bytes = 0;   // of the first byte of `content`
+  int64_t dropped_bytes = 0;  // between the offset asked for and that one
+  std::string content;        // empty: nothing more yet
+};
+
+// Up to `max_bytes` of the log from `offset` on.
+absl::StatusOr<LogPart> ReadAttemptLog(const std::string& folder, int64_t offset, int64_t max_bytes);
+
+}  // namespace ampd::shim

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "absl/time/time.h"
+
+namespace ampd::shim {
+
+// When the trainer may compute. Times are since boot. Single-threaded: owner the shim's loop.
+//
+//   no lease --Renew--> running --deadline--> suspended --Renew--> running
+//                                                 '--suspend limit--> to be killed
+class LeaseTimer {
+ public:
+  enum class Verdict { kRun, kSuspend, kKill };
+
+  // A lease given once only grows: an earlier deadline, or none, changes nothing. A limit of zero keeps the one before.
+  void Renew(absl::Duration deadline, absl::Duration suspend_limit);
+
+  Verdict At(absl::Duration now) const;
+
+  // When At changes next by itself; InfiniteDuration if never.
+  absl::Duration NextChange(absl::Duration now) const;
+
+  absl::Duration deadline() const { return deadline_; }
+
+ private:
+  absl::Duration deadline_;  // zero: no lease
+  absl::Duration suspend_limit_ = absl::InfiniteDuration();
+};
+
+}  // namespace ampd::shim

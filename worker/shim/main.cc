@@ -1,0 +1,29 @@
+// ampd-shim --folder FOLDER -- PROGRAM [ARGUMENT ...]
+//
+// Started by the agent, one for each trainer. See shim.h.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "worker/shim/shim.h"
+
+int main(int argc, char** argv) {
+  if (argc < 5 || std::strcmp(argv[1], "--folder") != 0 || std::strcmp(argv[3], "--") != 0) {
+    std::fprintf(stderr, "usage: ampd-shim --folder FOLDER -- PROGRAM [ARGUMENT ...]\n");
+    return 2;
+  }
+  // Nothing that the agent had open belongs here.
+  close_range(3, ~0u, 0);
+  ampd::shim::Shim::Options options;
+  options.folder = argv[2];
+  options.trainer.assign(argv + 4, argv + argc);
+  options.clock = &ampd::SystemClock();
+  const absl::Status status = ampd::shim::Shim(std::move(options)).Run();
+  if (!status.ok()) {
+    std::fprintf(stderr, "ampd-shim: %s\n", std::string(status.message()).c_str());
+    return 1;
+  }
+  return 0;
+}

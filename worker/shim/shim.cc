@@ -1,0 +1,318 @@
+#include "worker/shim/shim.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "base/unix_socket.h"
+#include "worker/shim/descendants.h"
+
+namespace ampd::shim {
+namespace {
+
+constexpr int kProtocol = 1;
+constexpr size_t kMaxClients = 8;
+constexpr int kExecFailed = 127;
+// How often the end is tried again: a full disk for the exit file, a process that does not die.
+constexpr absl::Duration kRetry = absl::Milliseconds(200);
+
+// Of the whole machine: what the kernel counts without control groups.
+int64_t NumOomKills() {
+  const absl::StatusOr<std::string> text = ReadFile("/proc/vmstat", 1 << 20);
+  for (absl::string_view line : absl::StrSplit(text.ok() ? *text : "", '\n')) {
+    const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
+    int64_t count = 0;
+    if (words.size() == 2 && words[0] == "oom_kill" && absl::SimpleAtoi(words[1], &count)) {
+      return count;
+    }
+  }
+  return 0;
+}
+
+// In the child, between fork and exec.
+[[noreturn]] void BecomeTrainer(const std::vector<std::string>& command, int output) {
+  setsid();
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  signal(SIGPIPE, SIG_DFL);
+  signal(SIGHUP, SIG_DFL);
+  // The kernel takes a trainer before the agent and the shim when memory runs out. The score is only a wish.
+  WriteAll(UniqueFd(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC)).get(), "500").IgnoreError();
+  const int null = open("/dev/null", O_RDONLY);
+  dup2(null, STDIN_FILENO);
+  dup2(output, STDOUT_FILENO);
+  dup2(output, STDERR_FILENO);
+  std::vector<char*> arguments;
+  for (const std::string& argument : command) {
+    arguments.push_back(const_cast<char*>(argument.c_str()));
+  }
+  arguments.push_back(nullptr);
+  execv(arguments[0], arguments.data());
+  std::fprintf(stderr, "ampd-shim: can't start %s: %s\n", arguments[0], std::strerror(errno));
+  std::fflush(stderr);
+  _exit(kExecFailed);
+}
+
+void SetNonBlocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
+
+}  // namespace
+
+Shim::Shim(Options options) : options_(std::move(options)), log_(options_.folder, options_.log) {}
+
+absl::Status Shim::Run() {
+  AMPD_RETURN_IF_ERROR(Start());
+  while (!finished_) {
+    Turn();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Shim::Start() {
+  if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
+    return ErrnoError(errno, "become a subreaper");
+  }
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGHUP, SIG_IGN);
+  sigset_t taken;
+  sigemptyset(&taken);
+  for (int signal : {SIGCHLD, SIGTERM, SIGINT}) {
+    sigaddset(&taken, signal);
+  }
+  sigprocmask(SIG_BLOCK, &taken, nullptr);
+  signals_ = UniqueFd(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
+  timer_ = UniqueFd(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!signals_.ok() || !timer_.ok()) {
+    return ErrnoError(errno, "make a signal or timer descriptor");
+  }
+  AMPD_ASSIGN_OR_RETURN(listener_, ListenUnix(absl::StrCat(options_.folder, "/shim.sock")));
+  oom_kills_before_ = NumOomKills();
+  return StartTrainer();
+}
+
+absl::Status Shim::StartTrainer() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    return ErrnoError(errno, "make a pipe");
+  }
+  output_ = UniqueFd(ends[0]);
+  UniqueFd write_end(ends[1]);
+  SetNonBlocking(output_.get());
+  trainer_ = fork();
+  if (trainer_ < 0) {
+    return ErrnoError(errno, "fork");
+  }
+  if (trainer_ == 0) {
+    BecomeTrainer(options_.trainer, write_end.get());
+  }
+  return absl::OkStatus();
+}
+
+// Waits for one thing to happen and takes all in that has.
+void Shim::Turn() {
+  std::vector<pollfd> waits = {{signals_.get(), POLLIN, 0}, {timer_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+  if (output_.ok()) {
+    waits.push_back({output_.get(), POLLIN, 0});
+  }
+  for (const auto& [fd, client] : clients_) {
+    waits.push_back({fd, POLLIN, 0});
+  }
+  ArmTimer();
+  if (poll(waits.data(), waits.size(), -1) < 0) {
+    return;  // interrupted
+  }
+  ReadOutput();
+  OnSignals();
+  if (waits[2].revents != 0) {
+    OnClient();
+  }
+  for (const pollfd& wait : waits) {
+    auto client = clients_.find(wait.fd);
+    if (wait.revents != 0 && client != clients_.end() && !OnClientBytes(client->second)) {
+      clients_.erase(client);
+    }
+  }
+  uint64_t expirations = 0;
+  (void)!read(timer_.get(), &expirations, sizeof(expirations));
+  ObeyLease();
+  finished_ = end_.exited() && Finish();
+}
+
+void Shim::ArmTimer() {
+  const absl::Duration now = options_.clock->SinceBoot();
+  const absl::Duration next = end_.exited() ? now + kRetry : lease_.NextChange(now);
+  itimerspec when = {};
+  if (next != absl::InfiniteDuration()) {
+    when.it_value = absl::ToTimespec(std::max(next, absl::Nanoseconds(1)));
+  }
+  timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+}
+
+void Shim::OnSignals() {
+  signalfd_siginfo signal;
+  while (read(signals_.get(), &signal, sizeof(signal)) == sizeof(signal)) {
+    if (signal.ssi_signo != SIGCHLD && !end_.exited()) {
+      kill(trainer_, SIGTERM);  // its pid can't be reused: it is our child and not reaped
+    }
+  }
+  int wait_status = 0;
+  rusage usage;
+  for (pid_t pid; (pid = wait4(-1, &wait_status, WNOHANG, &usage)) > 0;) {
+    if (pid == trainer_) {
+      OnTrainerEnd(wait_status, usage.ru_maxrss);
+    }
+  }
+}
+
+void Shim::OnTrainerEnd(int wait_status, int64_t max_rss_kib) {
+  end_.set_exited(true);
+  if (WIFSIGNALED(wait_status)) {
+    end_.set_signal(WTERMSIG(wait_status));
+  } else {
+    end_.set_exit_code(WEXITSTATUS(wait_status));
+  }
+  end_.set_max_rss_bytes(max_rss_kib * 1024);
+  end_.set_killed(killed_);
+  end_.set_out_of_memory(!killed_ && end_.signal() == SIGKILL && NumOomKills() > oom_kills_before_);
+}
+
+void Shim::OnClient() {
+  absl::StatusOr<UniqueFd> socket = AcceptUnix(listener_.get());
+  if (!socket.ok() || clients_.size() >= kMaxClients) {
+    return;
+  }
+  SetNonBlocking(socket->get());
+  const int fd = socket->get();
+  clients_[fd].socket = *std::move(socket);
+  if (!WriteFrame(fd, Status()).ok()) {
+    clients_.erase(fd);
+  }
+}
+
+// False when the client is gone or speaks nonsense.
+bool Shim::OnClientBytes(Client& client) {
+  char buffer[4096];
+  const ssize_t size = read(client.socket.get(), buffer, sizeof(buffer));
+  if (size <= 0) {
+    return size < 0 && (errno == EAGAIN || errno == EINTR);
+  }
+  client.decoder.Append(std::string_view(buffer, size));
+  while (true) {
+    absl::StatusOr<std::optional<std::string>> payload = client.decoder.Next();
+    if (!payload.ok()) {
+      return false;
+    }
+    if (!payload->has_value()) {
+      return true;
+    }
+    internal::ShimCommand command;
+    if (!command.ParseFromString(**payload)) {
+      return false;
+    }
+    Obey(command);
+  }
+}
+
+void Shim::Obey(const internal::ShimCommand& command) {
+  lease_.Renew(absl::Nanoseconds(command.lease_deadline_boottime_nanos()),
+               absl::Nanoseconds(command.suspend_limit_nanos()));
+  ObeyLease();
+  if (command.terminate() && !end_.exited()) {
+    kill(trainer_, SIGTERM);
+  }
+  if (command.kill()) {
+    Kill();
+  }
+  Broadcast();
+}
+
+void Shim::ObeyLease() {
+  if (end_.exited() || killed_) {
+    return;
+  }
+  const LeaseTimer::Verdict verdict = lease_.At(options_.clock->SinceBoot());
+  if (verdict == LeaseTimer::Verdict::kKill) {
+    Kill();
+  } else if (verdict == LeaseTimer::Verdict::kSuspend && !suspended_) {
+    StopDescendants();
+    suspended_ = true;
+    Broadcast();
+  } else if (verdict == LeaseTimer::Verdict::kRun && suspended_) {
+    SignalDescendants(SIGCONT);
+    suspended_ = false;
+    Broadcast();
+  }
+}
+
+void Shim::Kill() {
+  killed_ = true;
+  KillDescendants();
+}
+
+void Shim::ReadOutput() {
+  char buffer[64 << 10];
+  // Bounded, so that a trainer which only writes cannot keep the lease waiting.
+  for (int i = 0; i < 16 && output_.ok(); ++i) {
+    const ssize_t size = read(output_.get(), buffer, sizeof(buffer));
+    if (size > 0) {
+      log_.Append(std::string_view(buffer, size));
+    } else if (size == 0) {
+      output_.Reset();
+    } else if (errno != EINTR) {
+      return;
+    }
+  }
+}
+
+// True when nothing is left to do.
+bool Shim::Finish() {
+  if (!KillDescendants()) {
+    return false;
+  }
+  ReadOutput();
+  const absl::Status written =
+      WriteFileAtomically(absl::StrCat(options_.folder, "/exit"), Status().SerializeAsString());
+  Broadcast();
+  // A folder that was removed is nobody's any more.
+  return written.ok() || access(options_.folder.c_str(), F_OK) != 0;
+}
+
+internal::ShimStatus Shim::Status() const {
+  internal::ShimStatus status = end_;
+  status.set_protocol(kProtocol);
+  status.set_trainer_pid(trainer_);
+  status.set_suspended(suspended_);
+  status.set_lease_deadline_boottime_nanos(absl::ToInt64Nanoseconds(lease_.deadline()));
+  return status;
+}
+
+void Shim::Broadcast() {
+  const internal::ShimStatus status = Status();
+  // A client that does not read is closed; it reads its end and comes back.
+  std::erase_if(clients_, [&](auto& client) {
+    if (!WriteFrame(client.first, status).ok()) {
+      shutdown(client.first, SHUT_RDWR);
+    }
+    return false;
+  });
+}
+
+}  // namespace ampd::shim

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "ampd/internal/trainer.pb.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/frames.h"
+#include "worker/shim/attempt_log.h"
+#include "worker/shim/lease_timer.h"
+
+namespace ampd::shim {
+
+// The parent of one trainer and of everything that it starts: keeps its lease, its log and its exit status, and leaves
+// nothing behind. It survives the agent; an agent connects to shim.sock in the spawn folder, as often as it likes.
+//
+//   1. agent   starts the shim in a new session; the shim listens, then starts the trainer
+//   2. agent   connects                         -> ShimStatus{trainer_pid}
+//   3. agent   ShimCommand{lease deadline}      -> ShimStatus{that deadline}: only now the agent binds the trainer
+//   4. the deadline passes                      -> everything is stopped, ShimStatus{suspended}
+//   5. agent   ShimCommand{later deadline}      -> everything goes on, ShimStatus
+//   6. the trainer ends                         -> what is left below is killed, the file `exit` is written,
+//                                                  ShimStatus{exited}, the shim ends
+//
+// Single-threaded: owner the main thread.
+class Shim {
+ public:
+  struct Options {
+    std::string folder;
+    std::vector<std::string> trainer;  // program and arguments
+    AttemptLogWriter::Limits log;
+    const Clock* clock = nullptr;
+  };
+  explicit Shim(Options options);
+
+  // Until the trainer has ended, nothing is left below, and its exit status is on disk.
+  absl::Status Run();
+
+ private:
+  struct Client {
+    UniqueFd socket;
+    FrameDecoder decoder;
+  };
+
+  absl::Status Start();
+  absl::Status StartTrainer();
+  void Turn();
+  void ArmTimer();
+  void OnSignals();
+  void OnTrainerEnd(int wait_status, int64_t max_rss_kib);
+  void OnClient();
+  bool OnClientBytes(Client& client);
+  void Obey(const internal::ShimCommand& command);
+  void ObeyLease();
+  void Kill();
+  void ReadOutput();
+  bool Finish();
+  internal::ShimStatus Status() const;
+  void Broadcast();
+
+  const Options options_;
+  AttemptLogWriter log_;
+  LeaseTimer lease_;
+  UniqueFd signals_;
+  UniqueFd timer_;
+  UniqueFd listener_;
+  UniqueFd output_;  // the trainer's stdout and stderr
+  std::map<int, Client> clients_;
+  pid_t trainer_ = 0;
+  bool suspended_ = false;
+  bool killed_ = false;
+  bool finished_ = false;
+  int64_t oom_kills_before_ = 0;
+  internal::ShimStatus end_;  // set once the trainer has ended
+};
+
+}  // namespace ampd::shim
