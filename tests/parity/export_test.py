@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Check that the zoo's graphs hold the ops, arguments and shapes that torch.export gives for the same modules.
+
+Usage: export_test.py GOLDEN_FOLDER
+
+The golden files are those of tests/models, so a change of a builder shows there first and is held against PyTorch here.
+An argument that torch.export leaves out has its schema's default, and must be that in our graph too.
+"""
+import pathlib
+import re
+import sys
+import unittest
+
+import torch
+
+import oracle_models
+
+NODE = re.compile(r"^%\S+: (\S+)(\[.*?\]) = (\S+?)\((.*)\)(  # .*)?$")
+ARGUMENT = re.compile(r"(\w+)=(\[[^\]]*\]|[^,]+)")
+
+
+def golden_nodes(path):
+    """(op, {argument: text}, shape as text) of every node of a printed graph; tensors appear as "tensor"."""
+    nodes = []
+    for line in path.read_text().splitlines():
+        match = NODE.match(line)
+        if match:
+            arguments = {name: "tensor" if text.startswith("%") else text for name, text in ARGUMENT.findall(match[4])}
+            nodes.append((match[3], arguments, match[2]))
+    return nodes
+
+
+def argument_text(value):
+    return "tensor" if isinstance(value, torch.fx.Node) else str(value)
+
+
+def exported_nodes(model, sample_shape):
+    """The same of what torch.export makes of a module, with every default argument written out."""
+    batch = torch.export.Dim("batch", min=2, max=1024)
+    program = torch.export.export(model.train(), (torch.zeros(4, *sample_shape),), dynamic_shapes=({0: batch},))
+    nodes = []
+    for node in program.graph.nodes:
+        if node.op != "call_function":
+            continue
+        schema = node.target._schema
+        values = dict(zip((argument.name for argument in schema.arguments), node.args)) | node.kwargs
+        arguments = {a.name: argument_text(values.get(a.name, a.default_value)) for a in schema.arguments}
+        shape = ["B" if isinstance(size, torch.SymInt) else str(size) for size in node.meta["val"].shape]
+        nodes.append((str(node.target), arguments, f"[{', '.join(shape)}]"))
+    return nodes
+
+
+class ExportTest(unittest.TestCase):
+    def check(self, golden, model, sample_shape):
+        ours, theirs = golden_nodes(FOLDER / golden), exported_nodes(model, sample_shape)
+        self.assertTrue(ours)
+        self.assertEqual([op for op, _, _ in ours], [op for op, _, _ in theirs])
+        for (op, arguments, shape), (_, expected, expected_shape) in zip(ours, theirs):
+            self.assertEqual(shape, expected_shape, op)
+            # What ours leaves out takes the schema's default, as in the export.
+            self.assertEqual(arguments, {name: expected.get(name) for name in arguments}, op)
+
+    def test_lenet(self):
+        self.check("lenet.txt", oracle_models.Lenet(1, 28, [32, 64], 128, 10), (1, 28, 28))
+
+    def test_mlp(self):
+        self.check("mlp.txt", oracle_models.Mlp(784, [256], 10), (784,))
+
+
+if __name__ == "__main__":
+    FOLDER = pathlib.Path(sys.argv.pop(1))
+    unittest.main()
