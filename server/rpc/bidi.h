@@ -50,7 +50,7 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public WorkerStream
 
   void OnReadDone(bool ok) override {
     if (!ok) {
-      EndWith(absl::OkStatus());
+      OnHalfClose();
       return;
     }
     In message;
@@ -82,6 +82,15 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public WorkerStream
 
  protected:
   virtual void OnMessage(In message) = 0;
+  // The worker sends no more.
+  virtual void OnHalfClose() { EndWhenSent(); }
+
+  // Ends the stream with OK once everything that waits is written.
+  void EndWhenSent() {
+    absl::MutexLock lock(&mutex_);
+    closing_ = true;
+    WriteLocked();
+  }
 
   void Read() {
     absl::MutexLock lock(&mutex_);
@@ -117,7 +126,13 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public WorkerStream
 
  private:
   void WriteLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (writing_ || ended_ || waiting_.empty()) {
+    if (writing_ || ended_) {
+      return;
+    }
+    if (waiting_.empty()) {
+      if (closing_) {
+        EndLocked(absl::OkStatus());
+      }
       return;
     }
     out_ = std::move(waiting_.front());
@@ -145,6 +160,7 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public WorkerStream
   std::shared_ptr<BidiReactor> self_ ABSL_GUARDED_BY(mutex_);
   std::deque<Out> waiting_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -100,15 +100,23 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
     {
       absl::MutexLock lock(&uploads_mutex_);
       ++num_uploads_;
-      reading_ = num_uploads_ < kMaxUploads;
     }
     if (absl::Status stored = Store(std::move(upload), place->from_step); !stored.ok()) {
       EndWith(stored);
       return;
     }
     absl::MutexLock lock(&uploads_mutex_);
+    reading_ = num_uploads_ < kMaxUploads;
     if (reading_) {
       Read();
+    }
+  }
+
+  void OnHalfClose() override {
+    absl::MutexLock lock(&uploads_mutex_);
+    half_closed_ = true;
+    if (num_uploads_ == 0) {
+      EndWhenSent();
     }
   }
 
@@ -144,7 +152,9 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
     Send(std::move(ack));
     absl::MutexLock lock(&uploads_mutex_);
     --num_uploads_;
-    if (!std::exchange(reading_, true)) {
+    if (half_closed_ && num_uploads_ == 0) {
+      EndWhenSent();
+    } else if (!std::exchange(reading_, true)) {
       Read();
     }
   }
@@ -152,7 +162,8 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
   const WorkerService::Options& options_;
   absl::Mutex uploads_mutex_;
   int num_uploads_ ABSL_GUARDED_BY(uploads_mutex_) = 0;
-  // Whether a read is in flight, or OnMessage is about to start one.
+  bool half_closed_ ABSL_GUARDED_BY(uploads_mutex_) = false;
+  // Whether a read is in flight, or OnMessage is at work and decides at its end.
   bool reading_ ABSL_GUARDED_BY(uploads_mutex_) = true;
 };
 

@@ -1,0 +1,383 @@
+#include <gmock/gmock.h>
+#include <google/protobuf/descriptor.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/synchronization/notification.h"
+#include "ampd/v1/artifact_service.grpc.pb.h"
+#include "base/error.h"
+#include "base/grpc_status.h"
+#include "base/random.h"
+#include "server/rpc/guard.h"
+#include "server/step_columns.h"
+#include "tests/server/server_fixtures.h"
+
+namespace ampd::server {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// All that a watch says, in the words of watch_session_test.cc.
+struct Watched {
+  std::vector<std::string> kinds;
+  std::vector<uint64_t> points;
+  std::vector<uint64_t> events;
+  std::string token;
+  int64_t num_dropped = 0;
+  grpc::Status status;
+};
+
+class RpcTest : public testing::Test {
+ protected:
+  std::unique_ptr<grpc::ClientReader<v1::WatchJobResponse>> Watch(grpc::ClientContext* context, const std::string& job,
+                                                                  const std::string& token = "", bool start = true) {
+    v1::WatchJobRequest request;
+    request.set_id(job);
+    request.set_resume_token(token);
+    request.set_from_start(start);
+    return server_.jobs().WatchJob(context, request);
+  }
+
+  void Take(const v1::WatchJobResponse& message, Watched* watched) {
+    watched->token = message.resume_token();
+    watched->num_dropped += message.dropped_points();
+    watched->points.insert(watched->points.end(), message.steps().sequence().begin(), message.steps().sequence().end());
+    if (message.has_event()) {
+      watched->events.push_back(message.event().sequence());
+    }
+    watched->kinds.push_back(message.has_snapshot() ? "snapshot" : message.has_final() ? "final" : "other");
+  }
+
+  Watched WatchToTheEnd(const std::string& job, const std::string& token = "") {
+    auto context = Context();
+    auto reader = Watch(context.get(), job, token, token.empty());
+    Watched watched;
+    v1::WatchJobResponse message;
+    while (reader->Read(&message)) {
+      Take(message, &watched);
+    }
+    watched.status = reader->Finish();
+    return watched;
+  }
+
+  TestServer server_;
+};
+
+TEST_F(RpcTest, CreateJob_IsKeptOverARestart) {
+  const v1::Job job = server_.CreateJob();
+  EXPECT_EQ(job.state(), v1::Job::QUEUED);
+  server_.Restart();
+  EXPECT_EQ(server_.GetJob(job.id()).spec().name(), "test");
+  v1::ListEventsRequest request;
+  request.set_id(job.id());
+  v1::ListEventsResponse events;
+  ASSERT_TRUE(server_.jobs().ListEvents(Context().get(), request, &events).ok());
+  ASSERT_GE(events.events_size(), 1);
+  EXPECT_EQ(events.events(0).kind(), v1::Event::CREATED);
+}
+
+TEST_F(RpcTest, CreateJob_NamesEveryViolation) {
+  v1::CreateJobRequest request;
+  *request.mutable_spec() = GoodSpec();
+  request.mutable_spec()->set_name("Bad Name");
+  request.mutable_spec()->mutable_data()->set_batch_size(-1);
+  v1::Job job;
+  const absl::Status status = FromGrpcStatus(server_.jobs().CreateJob(Context().get(), request, &job));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_GE(ViolationsOf(status).size(), 2u);
+}
+
+TEST_F(RpcTest, GetJob_OfAnUnknownOneIsNotFoundWithAReason) {
+  v1::GetJobRequest request;
+  request.set_id("j-none");
+  v1::Job job;
+  const absl::Status status = FromGrpcStatus(server_.jobs().GetJob(Context().get(), request, &job));
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_FALSE(ReasonOf(status).empty());
+}
+
+TEST_F(RpcTest, ARequestBeyondTheClientsLimitIsRefusedAndTheServerGoesOn) {
+  v1::CreateJobRequest request;
+  *request.mutable_spec() = GoodSpec();
+  (*request.mutable_spec()->mutable_labels())["big"] = std::string(5 << 20, 'x');
+  v1::Job job;
+  const absl::Status status = FromGrpcStatus(server_.jobs().CreateJob(Context().get(), request, &job));
+  EXPECT_EQ(ReasonOf(status), "REQUEST_TOO_LARGE");
+  server_.CreateJob();
+}
+
+TEST_F(RpcTest, AWholeJob_FromSubmitToTheFinalMessage) {
+  const v1::Job job = server_.CreateJob();
+  ScriptedWorker worker(&server_, "w1");
+  const v1::AttemptKey key = worker.Adopt(job.id());
+  v1::TelemetryBatch batch = Steps(1, 50);
+  AddEvent(51, v1::Event::OVERFLOW, &batch);
+  const v1::TelemetryAck ack = worker.Upload(key, batch, "hello\n");
+  EXPECT_EQ(ack.stored_sequence(), 51u);
+  EXPECT_EQ(ack.stored_log_bytes(), 6);
+  EXPECT_EQ(server_.GetJob(job.id()).progress().step(), 50);
+  worker.Finish(key, 51);
+  const Watched watched = WatchToTheEnd(job.id());
+  EXPECT_TRUE(watched.status.ok()) << watched.status.error_message();
+  EXPECT_EQ(watched.points.size(), 50u);
+  EXPECT_EQ(watched.kinds.front(), "snapshot");
+  EXPECT_EQ(watched.kinds.back(), "final");
+  EXPECT_EQ(server_.GetJob(job.id()).state(), v1::Job::SUCCEEDED);
+}
+
+TEST_F(RpcTest, WatchJob_TellsLiveWhatHappens) {
+  const v1::Job job = server_.CreateJob();
+  auto context = Context();
+  auto reader = Watch(context.get(), job.id());
+  v1::WatchJobResponse message;
+  ASSERT_TRUE(reader->Read(&message));
+  ASSERT_TRUE(message.has_snapshot());
+  ScriptedWorker worker(&server_, "w1");
+  const v1::AttemptKey key = worker.Adopt(job.id());
+  worker.Upload(key, Steps(1, 10));
+  worker.Finish(key, 10);
+  Watched watched;
+  uint64_t sequence = message.sequence();
+  while (reader->Read(&message)) {
+    EXPECT_EQ(message.sequence(), ++sequence);
+    Take(message, &watched);
+  }
+  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_EQ(watched.points.size(), 10u);
+  EXPECT_EQ(watched.kinds.back(), "final");
+}
+
+TEST_F(RpcTest, WatchJob_ReconnectsWithTokensWithoutGapOrDuplicate) {
+  const v1::Job job = server_.CreateJob();
+  ScriptedWorker worker(&server_, "w1");
+  const v1::AttemptKey key = worker.Adopt(job.id());
+  SeededRandom random(7);
+  Watched all;
+  uint64_t next = 1;
+  for (int connection = 0; connection < 200; ++connection) {
+    v1::TelemetryBatch batch = Steps(next, next + 4);
+    AddEvent(next + 5, v1::Event::LOSS_SCALE_GROWN, &batch);
+    next += 6;
+    ASSERT_EQ(worker.Upload(key, batch).stored_sequence(), next - 1);
+    auto context = Context();
+    auto reader = Watch(context.get(), job.id(), all.token);
+    v1::WatchJobResponse message;
+    for (uint64_t n = 1 + random.Next() % 4; n > 0 && reader->Read(&message); --n) {
+      Take(message, &all);
+    }
+    context->TryCancel();
+    reader->Finish();
+  }
+  worker.Finish(key, next - 1);
+  const Watched rest = WatchToTheEnd(job.id(), all.token);
+  all.points.insert(all.points.end(), rest.points.begin(), rest.points.end());
+  all.events.insert(all.events.end(), rest.events.begin(), rest.events.end());
+  std::vector<uint64_t> points;
+  for (uint64_t sequence = 1; sequence < next; ++sequence) {
+    if (sequence % 6 != 0) {
+      points.push_back(sequence);
+    }
+  }
+  EXPECT_EQ(all.points, points);
+  for (size_t i = 0; i < all.events.size(); ++i) {
+    ASSERT_EQ(all.events[i], i + 1);
+  }
+  EXPECT_GE(all.events.size(), 200u);
+  EXPECT_EQ(all.num_dropped + rest.num_dropped, 0);
+}
+
+TEST_F(RpcTest, WatchJob_GoesOnAfterTheServerCameBack) {
+  const v1::Job job = server_.CreateJob();
+  std::string token;
+  {
+    ScriptedWorker worker(&server_, "w1");
+    const v1::AttemptKey key = worker.Adopt(job.id());
+    worker.Upload(key, Steps(1, 10));
+    auto context = Context();
+    auto reader = Watch(context.get(), job.id());
+    Watched watched;
+    v1::WatchJobResponse message;
+    while (watched.points.size() < 10 && reader->Read(&message)) {
+      Take(message, &watched);
+    }
+    token = watched.token;
+    std::thread stop([this] { server_.Stop(); });
+    while (reader->Read(&message)) {
+      Take(message, &watched);
+      token = watched.token;
+    }
+    const absl::Status status = FromGrpcStatus(reader->Finish());
+    stop.join();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    EXPECT_EQ(ReasonOf(status), "SHUTTING_DOWN");
+    EXPECT_EQ(MetadataOf(status)["resume_token"], token);
+  }
+  server_.Restart();
+  auto context = Context();
+  auto reader = Watch(context.get(), job.id(), token, false);
+  v1::WatchJobResponse message;
+  ASSERT_TRUE(reader->Read(&message));
+  EXPECT_TRUE(message.has_snapshot());
+  EXPECT_EQ(message.resume_token(), token);
+  EXPECT_EQ(message.snapshot().progress().step(), 10) << "progress is read back";
+  context->TryCancel();
+}
+
+TEST_F(RpcTest, Telemetry_OfAStaleTokenIsRefusedAndNotStored) {
+  const v1::Job job = server_.CreateJob();
+  ScriptedWorker worker(&server_, "w1");
+  v1::AttemptKey key = worker.Adopt(job.id());
+  key.set_token("stale");
+  const v1::TelemetryAck ack = worker.Upload(key, Steps(1, 10));
+  EXPECT_TRUE(ack.refused());
+  v1::ListMetricPointsRequest request;
+  request.set_id(job.id());
+  v1::ListMetricPointsResponse response;
+  ASSERT_TRUE(server_.jobs().ListMetricPoints(Context().get(), request, &response).ok());
+  EXPECT_EQ(response.segments_size(), 0);
+}
+
+TEST_F(RpcTest, Telemetry_ManyUploadsOnOneStreamAreAcknowledgedAndStoredOnce) {
+  const v1::Job job = server_.CreateJob();
+  ScriptedWorker worker(&server_, "w1");
+  const v1::AttemptKey key = worker.Adopt(job.id());
+  auto context = Context();
+  auto stream = server_.workers().ReportTelemetry(context.get());
+  std::thread writer([&] {
+    for (uint64_t first = 1; first <= 5000; first += 50) {
+      v1::TelemetryUpload upload;
+      *upload.mutable_key() = key;
+      *upload.mutable_batch() = Steps(first, first + 49);
+      ASSERT_TRUE(stream->Write(upload));
+      ASSERT_TRUE(stream->Write(upload)) << "sent again";
+    }
+    stream->WritesDone();
+  });
+  v1::TelemetryAck ack;
+  uint64_t stored = 0;
+  int num_acks = 0;
+  while (num_acks < 200 && stream->Read(&ack)) {
+    EXPECT_GE(ack.stored_sequence(), stored);
+    stored = ack.stored_sequence();
+    ++num_acks;
+  }
+  writer.join();
+  EXPECT_EQ(stored, 5000u);
+  v1::ListMetricPointsRequest request;
+  request.set_id(job.id());
+  request.set_page_size(700);
+  int num_points = 0;
+  do {
+    v1::ListMetricPointsResponse response;
+    ASSERT_TRUE(server_.jobs().ListMetricPoints(Context().get(), request, &response).ok());
+    for (const auto& segment : response.segments()) {
+      num_points += NumSteps(segment.steps());
+    }
+    request.set_page_token(response.next_page_token());
+  } while (!request.page_token().empty());
+  EXPECT_EQ(num_points, 5000);
+}
+
+TEST_F(RpcTest, Attach_ASecondStreamOfAWorkerTakesOver) {
+  ScriptedWorker first(&server_, "w1");
+  first.Report();
+  ScriptedWorker second(&server_, "w1");
+  second.Report();
+  EXPECT_EQ(first.Close().error_code(), grpc::StatusCode::ABORTED);
+  second.Report();
+}
+
+TEST_F(RpcTest, DrainWorker_IsListedAndTakenBack) {
+  ScriptedWorker worker(&server_, "w1");
+  worker.Report();
+  v1::DrainWorkerRequest drain;
+  drain.set_name("w1");
+  v1::Worker shown;
+  grpc::Status status = server_.admin().DrainWorker(Context().get(), drain, &shown);
+  // The registration of the first report may not be on disk yet.
+  for (int i = 0; i < 100 && status.error_code() == grpc::StatusCode::NOT_FOUND; ++i) {
+    worker.Report();
+    status = server_.admin().DrainWorker(Context().get(), drain, &shown);
+  }
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_TRUE(shown.drained());
+  v1::ListWorkersResponse workers;
+  ASSERT_TRUE(server_.admin().ListWorkers(Context().get(), {}, &workers).ok());
+  ASSERT_EQ(workers.workers_size(), 1);
+  EXPECT_EQ(workers.workers(0).state(), v1::Worker::DRAINING);
+}
+
+TEST_F(RpcTest, TailLogs_FollowsToTheEndOfTheAttempt) {
+  const v1::Job job = server_.CreateJob();
+  ScriptedWorker worker(&server_, "w1");
+  const v1::AttemptKey key = worker.Adopt(job.id());
+  worker.Upload(key, {}, "one\n");
+  v1::TailLogsRequest request;
+  request.set_id(job.id());
+  request.set_follow(true);
+  auto context = Context();
+  auto reader = server_.jobs().TailLogs(context.get(), request);
+  v1::TailLogsResponse message;
+  ASSERT_TRUE(reader->Read(&message));
+  EXPECT_EQ(message.content(), "one\n");
+  worker.Upload(key, {}, "two\n", 4);
+  ASSERT_TRUE(reader->Read(&message));
+  EXPECT_EQ(message.content(), "two\n");
+  EXPECT_EQ(message.offset_bytes(), 4);
+  worker.Finish(key, 0);
+  EXPECT_FALSE(reader->Read(&message));
+  EXPECT_TRUE(reader->Finish().ok());
+}
+
+TEST_F(RpcTest, WhatIsNotThereIsUnimplementedByName) {
+  v1::EstimateJobResponse estimate;
+  const grpc::Status status = server_.jobs().EstimateJob(Context().get(), {}, &estimate);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("EstimateJob"));
+  auto artifacts = v1::ArtifactService::NewStub(server_.NewChannel());
+  v1::ListArtifactsResponse listed;
+  EXPECT_THAT(artifacts->ListArtifacts(Context().get(), {}, &listed).error_message(), HasSubstr("ListArtifacts"));
+  v1::Artifact artifact;
+  auto context = Context();
+  auto upload = artifacts->UploadArtifact(context.get(), &artifact);
+  upload->WritesDone();
+  EXPECT_EQ(upload->Finish().error_code(), grpc::StatusCode::UNIMPLEMENTED);
+}
+
+TEST_F(RpcTest, BadPagesAreInvalid) {
+  const v1::Job job = server_.CreateJob();
+  v1::ListMetricPointsResponse points;
+  for (auto edit : std::vector<std::function<void(v1::ListMetricPointsRequest*)>>{
+           [](auto* r) { r->set_page_size(-1); }, [](auto* r) { r->set_page_token("x"); },
+           [](auto* r) { r->set_downsample_to(10'001); }}) {
+    v1::ListMetricPointsRequest request;
+    request.set_id(job.id());
+    edit(&request);
+    const absl::Status status = FromGrpcStatus(server_.jobs().ListMetricPoints(Context().get(), request, &points));
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(ViolationsOf(status).size(), 1u);
+  }
+  auto context = Context();
+  v1::WatchJobResponse message;
+  auto reader = Watch(context.get(), job.id(), "garbage");
+  EXPECT_FALSE(reader->Read(&message));
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST(Guard, KnowsTheHostsOwnPeers) {
+  for (const char* local : {"ipv4:127.0.0.1:5000", "ipv4:127.8.8.8:1", "ipv6:[::1]:80", "ipv6:%5B::1%5D:80", "unix:"}) {
+    EXPECT_TRUE(IsLoopbackPeer(local)) << local;
+  }
+  for (const char* remote : {"ipv4:10.0.0.1:5000", "ipv6:[::2]:80", "", "ipv4:128.0.0.1:1", "ipv6:[::ffff:10.0.0.1]:1"}) {
+    EXPECT_FALSE(IsLoopbackPeer(remote)) << remote;
+  }
+}
+
+}  // namespace
+}  // namespace ampd::server

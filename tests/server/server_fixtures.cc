@@ -1,0 +1,183 @@
+#include "tests/server/server_fixtures.h"
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+
+namespace ampd::server {
+
+std::unique_ptr<grpc::ClientContext> Context(absl::Duration deadline) {
+  auto context = std::make_unique<grpc::ClientContext>();
+  context->set_deadline(absl::ToChronoTime(absl::Now() + deadline));
+  return context;
+}
+
+v1::JobSpec GoodSpec(const std::string& name) {
+  v1::JobSpec spec;
+  spec.set_name(name);
+  spec.mutable_model()->mutable_mlp();
+  v1::SyntheticSource* data = spec.mutable_data()->mutable_train()->mutable_synthetic();
+  data->add_shape(784);
+  data->set_num_classes(10);
+  data->set_num_samples(1024);
+  spec.mutable_data()->set_batch_size(32);
+  spec.mutable_precision()->set_preset("fp32");
+  spec.mutable_optimizer()->mutable_sgd()->set_learning_rate(0.1);
+  spec.mutable_train()->set_steps(100);
+  return spec;
+}
+
+TestServer::TestServer() { Restart(); }
+
+void TestServer::Restart() {
+  server_.reset();
+  ServerConfig config;
+  config.listen = {"127.0.0.1", 0};
+  config.metrics_listen = {"127.0.0.1", 0};
+  config.data_dir = folder_.Path("data");
+  config.drain_grace = absl::Seconds(1);
+  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config);
+  if (!server.ok()) {
+    ADD_FAILURE() << server.status();
+    abort();
+  }
+  server_ = *std::move(server);
+  jobs_ = v1::JobService::NewStub(NewChannel());
+  workers_ = v1::WorkerService::NewStub(NewChannel());
+  admin_ = v1::WorkerAdminService::NewStub(NewChannel());
+}
+
+std::shared_ptr<grpc::Channel> TestServer::NewChannel() const {
+  grpc::ChannelArguments arguments;
+  // Every channel a connection of its own.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", server_->port()), grpc::InsecureChannelCredentials(),
+                                   arguments);
+}
+
+v1::Job TestServer::CreateJob(const v1::JobSpec& spec) {
+  v1::CreateJobRequest request;
+  *request.mutable_spec() = spec;
+  v1::Job job;
+  const grpc::Status status = jobs_->CreateJob(Context().get(), request, &job);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  return job;
+}
+
+v1::Job TestServer::GetJob(const std::string& id) {
+  v1::GetJobRequest request;
+  request.set_id(id);
+  v1::Job job;
+  const grpc::Status status = jobs_->GetJob(Context().get(), request, &job);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  return job;
+}
+
+ScriptedWorker::ScriptedWorker(TestServer* server, const std::string& name) : server_(server), context_(Context()) {
+  report_.set_worker(name);
+  report_.set_incarnation(name + "-1");
+  v1::Device* cpu = report_.add_devices();
+  cpu->set_id("cpu");
+  cpu->set_kind(v1::Device::CPU);
+  cpu->set_memory_total_bytes(8LL << 30);
+  cpu->set_memory_free_bytes(8LL << 30);
+  stream_ = server_->workers().Attach(context_.get());
+}
+
+ScriptedWorker::~ScriptedWorker() {
+  if (stream_ != nullptr) {
+    Close();
+  }
+}
+
+v1::WorkerDirective ScriptedWorker::Report() {
+  report_.set_sequence(report_.sequence() + 1);
+  report_.set_send_boottime_nanos(absl::ToInt64Nanoseconds(SystemClock().SinceBoot()));
+  EXPECT_TRUE(stream_->Write(report_));
+  v1::WorkerDirective directive;
+  while (stream_->Read(&directive)) {
+    *report_.mutable_reflected() = directive.id();
+    if (directive.acknowledged_report() >= report_.sequence()) {
+      return directive;
+    }
+  }
+  ADD_FAILURE() << "the stream ended";
+  return directive;
+}
+
+void ScriptedWorker::SetAttempt(const v1::AttemptKey& key, v1::Attempt::State state, const v1::Outcome* outcome) {
+  report_.clear_attempts();
+  v1::AttemptReport* attempt = report_.add_attempts();
+  *attempt->mutable_key() = key;
+  attempt->set_state(state);
+  attempt->set_step(1);
+  if (outcome != nullptr) {
+    *attempt->mutable_outcome() = *outcome;
+  }
+}
+
+v1::AttemptKey ScriptedWorker::Adopt(const std::string& job) {
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while (absl::Now() < deadline) {
+    const v1::WorkerDirective directive = Report();
+    for (const v1::AttemptDirective& attempt : directive.attempts()) {
+      if (attempt.key().job_id() == job) {
+        SetAttempt(attempt.key(), v1::Attempt::RUNNING);
+        Report();
+        return attempt.key();
+      }
+    }
+  }
+  ADD_FAILURE() << "job " << job << " was not given to the worker";
+  return {};
+}
+
+void ScriptedWorker::Finish(const v1::AttemptKey& key, uint64_t last_sequence) {
+  v1::Outcome outcome;
+  outcome.set_kind(v1::Outcome::FINISHED);
+  outcome.set_reason(v1::SUCCEEDED_NORMALLY);
+  outcome.set_last_sequence(last_sequence);
+  outcome.set_last_step(static_cast<int64_t>(last_sequence));
+  SetAttempt(key, v1::Attempt::ENDED, &outcome);
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while (absl::Now() < deadline) {
+    if (Report().acknowledged_outcomes_size() > 0) {
+      report_.clear_attempts();
+      return;
+    }
+  }
+  ADD_FAILURE() << "the outcome was not acknowledged";
+}
+
+v1::TelemetryAck ScriptedWorker::Upload(const v1::AttemptKey& key, const v1::TelemetryBatch& batch,
+                                        const std::string& log, int64_t log_offset) {
+  auto context = Context();
+  auto stream = server_->workers().ReportTelemetry(context.get());
+  v1::TelemetryUpload upload;
+  upload.set_worker(report_.worker());
+  *upload.mutable_key() = key;
+  *upload.mutable_batch() = batch;
+  if (!log.empty()) {
+    upload.mutable_log()->set_content(log);
+    upload.mutable_log()->set_offset_bytes(log_offset);
+  }
+  EXPECT_TRUE(stream->Write(upload));
+  v1::TelemetryAck ack;
+  EXPECT_TRUE(stream->Read(&ack));
+  stream->WritesDone();
+  const grpc::Status status = stream->Finish();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  return ack;
+}
+
+grpc::Status ScriptedWorker::Close() {
+  stream_->WritesDone();
+  v1::WorkerDirective directive;
+  while (stream_->Read(&directive)) {
+  }
+  const grpc::Status status = stream_->Finish();
+  stream_ = nullptr;
+  return status;
+}
+
+}  // namespace ampd::server

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "ampd/v1/job_service.grpc.pb.h"
+#include "ampd/v1/worker_admin_service.grpc.pb.h"
+#include "ampd/v1/worker_service.grpc.pb.h"
+#include "server/server.h"
+#include "tests/server/history_fixtures.h"
+
+namespace ampd::server {
+
+// Every call of a test has this much time; nothing waits for it to pass.
+std::unique_ptr<grpc::ClientContext> Context(absl::Duration deadline = absl::Seconds(30));
+
+// A spec that the server admits.
+v1::JobSpec GoodSpec(const std::string& name = "test");
+
+// A whole server on loopback, on ports of the system's choice.
+class TestServer {
+ public:
+  TestServer();
+  // Stops, if it runs, and starts again on the same data.
+  void Restart();
+  void Stop() { server_->Stop(); }
+
+  std::shared_ptr<grpc::Channel> NewChannel() const;
+  v1::JobService::Stub& jobs() { return *jobs_; }
+  v1::WorkerService::Stub& workers() { return *workers_; }
+  v1::WorkerAdminService::Stub& admin() { return *admin_; }
+  int port() const { return server_->port(); }
+  int metrics_port() const { return server_->metrics_port(); }
+
+  v1::Job CreateJob(const v1::JobSpec& spec = GoodSpec());
+  v1::Job GetJob(const std::string& id);
+
+ private:
+  TemporaryFolder folder_;
+  std::unique_ptr<Server> server_;
+  std::unique_ptr<v1::JobService::Stub> jobs_;
+  std::unique_ptr<v1::WorkerService::Stub> workers_;
+  std::unique_ptr<v1::WorkerAdminService::Stub> admin_;
+};
+
+// A worker with one CPU that says what a test wants it to say.
+class ScriptedWorker {
+ public:
+  ScriptedWorker(TestServer* server, const std::string& name);
+  ~ScriptedWorker();
+
+  // Reports what it has, and reads directives until one reflects this report.
+  v1::WorkerDirective Report();
+  // Reports until the server wants an attempt of the job here, and takes it over as RUNNING.
+  v1::AttemptKey Adopt(const std::string& job);
+  void SetAttempt(const v1::AttemptKey& key, v1::Attempt::State state, const v1::Outcome* outcome = nullptr);
+  // Reports until the server has acknowledged the outcome.
+  void Finish(const v1::AttemptKey& key, uint64_t last_sequence);
+  // Sends one upload on a stream of its own and returns the acknowledgement.
+  v1::TelemetryAck Upload(const v1::AttemptKey& key, const v1::TelemetryBatch& batch, const std::string& log = "",
+                          int64_t log_offset = 0);
+  grpc::Status Close();
+
+ private:
+  TestServer* const server_;
+  v1::WorkerReport report_;
+  std::unique_ptr<grpc::ClientContext> context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::WorkerReport, v1::WorkerDirective>> stream_;
+};
+
+}  // namespace ampd::server
