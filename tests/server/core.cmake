@@ -1,2 +1,11 @@
 ampd_library(NAME core_fixtures HDRS core_fixtures.h SRCS core_fixtures.cc DEPS server_cluster_state absl::strings)
 ampd_test(NAME cluster_state SRCS cluster_state_test.cc DEPS server_core_fixtures base_error)
+ampd_test(NAME journal SRCS journal_test.cc
+  DEPS server_journal_memory server_journal_sqlite base_error base_file absl::strings)
+ampd_test(NAME ledger SRCS ledger_test.cc TIMEOUT 300
+  DEPS server_core_fixtures server_ledger server_journal_memory server_journal_sqlite base_error base_file base_random
+       absl::strings)
+ampd_test(NAME admission SRCS admission_test.cc
+  DEPS server_core_fixtures server_admission base_error base_random)
+ampd_test(NAME placement SRCS placement_test.cc
+  DEPS server_core_fixtures server_placement server_liveness absl::strings)

@@ -1,0 +1,181 @@
+#include "server/admission.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/stubs/logging.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "tests/server/core_fixtures.h"
+
+namespace ampd::server {
+namespace {
+
+using testing::ElementsAre;
+
+// SmallSpec, changed by a text-format message that is merged into it.
+v1::JobSpec Changed(const std::string& text) {
+  v1::JobSpec spec = SmallSpec();
+  v1::JobSpec change;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &change)) << text;
+  spec.MergeFrom(change);
+  return spec;
+}
+
+std::vector<std::string> WrongFields(const v1::JobSpec& spec) {
+  std::vector<std::string> fields;
+  const auto admitted = AdmitSpec(spec);
+  EXPECT_EQ(admitted.status().code(), absl::StatusCode::kInvalidArgument) << admitted.status();
+  for (const FieldViolation& violation : ViolationsOf(admitted.status())) {
+    EXPECT_FALSE(violation.description.empty());
+    fields.push_back(violation.field);
+  }
+  return fields;
+}
+
+TEST(AdmitSpec, Defaults_AreFilledIn) {
+  const auto admitted = AdmitSpec(SmallSpec());
+  ASSERT_TRUE(admitted.ok()) << admitted.status();
+  EXPECT_EQ(admitted->model().mlp().num_classes(), 10);
+  EXPECT_THAT(admitted->model().mlp().hidden(), ElementsAre(256));
+  EXPECT_EQ(admitted->precision().preset(), "fp32");
+  EXPECT_EQ(admitted->data().eval_batch_size(), 10);
+  EXPECT_EQ(admitted->train().gradient_accumulation(), 1);
+  EXPECT_EQ(admitted->checkpoint().keep(), 2);
+  EXPECT_EQ(admitted->max_retries(), 2);
+  EXPECT_EQ(admitted->queue(), "default");
+  EXPECT_EQ(admitted->resources().devices(), 1);
+  EXPECT_EQ(admitted->on_divergence(), v1::JobSpec::FAIL);
+  EXPECT_TRUE(admitted->schedule().has_constant());
+}
+
+TEST(AdmitSpec, AdmittedSpec_IsAdmittedUnchanged) {
+  const auto once = AdmitSpec(SmallSpec());
+  EXPECT_EQ(AdmitSpec(*once)->ShortDebugString(), once->ShortDebugString());
+}
+
+TEST(AdmitSpec, EmptySpec_TellsEverythingThatIsMissing) {
+  EXPECT_THAT(WrongFields(v1::JobSpec()),
+              ElementsAre("name", "model", "data.train", "data.batch_size", "optimizer", "train"));
+}
+
+TEST(AdmitSpec, WrongValues_AreNamedByPath) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"name: 'Big'", "name"},
+      {"priority: 1001", "priority"},
+      {"max_retries: -1", "max_retries"},
+      {"model {mlp {hidden: 0}}", "model.mlp.hidden[0]"},
+      {"model {mlp {in_features: 5}}", "data.train.synthetic.shape"},
+      {"model {mlp {hidden: 65536 hidden: 65536}}", "model"},
+      {"data {batch_size: -3}", "data.batch_size"},
+      {"data {train {idx {images: '../x' labels: 'a/b'}}}", "data.train.idx.images"},
+      {"data {train {idx {images: '/etc/passwd' labels: 'a/b'}}}", "data.train.idx.images"},
+      {"data {train {idx {images: 'a' labels: 'a/b'}}}", "data.train.idx.images"},
+      {"data {train {idx {images: 'a/b' labels: 'a/b' std: 0}}}", "data.train.idx.std"},
+      {"data {train {synthetic {shape: 0}}}", "data.train.synthetic.shape"},
+      {"data {train {synthetic {num_classes: 99}}}", "data.train.synthetic.num_classes"},
+      {"precision {preset: 'fp31'}", "precision.preset"},
+      {"precision {loss_scale {fixed {scale: 0}}}", "precision.loss_scale.static.scale"},
+      {"precision {loss_scale {fixed {scale: inf}}}", "precision.loss_scale.static.scale"},
+      {"precision {loss_scale {dynamic {growth_factor: 1}}}", "precision.loss_scale.dynamic.growth_factor"},
+      {"precision {loss_scale {dynamic {backoff_factor: 1}}}", "precision.loss_scale.dynamic.backoff_factor"},
+      {"precision {loss_scale {dynamic {floor: 8 cap: 4}}}", "precision.loss_scale.dynamic.floor"},
+      {"optimizer {sgd {learning_rate: nan}}", "optimizer.sgd.learning_rate"},
+      {"optimizer {sgd {nesterov: true}}", "optimizer.sgd.nesterov"},
+      {"optimizer {adamw {learning_rate: 1 beta1: 1}}", "optimizer.adamw.beta1"},
+      {"schedule {cosine {final_ratio: 2}}", "schedule.cosine.final_ratio"},
+      {"schedule {step {factor: 0.5}}", "schedule.step.every_steps"},
+      {"train {steps: 0}", "train.steps"},
+      {"train {epochs: -1}", "train.epochs"},
+      {"train {gradient_accumulation: 3}", "train.gradient_accumulation"},
+      {"train {clip_grad_norm: 0}", "train.clip_grad_norm"},
+      {"eval {every_steps: 5}", "eval.every_steps"},
+      {"checkpoint {keep: -1}", "checkpoint.keep"},
+      {"resources {memory_bytes: -1}", "resources.memory_bytes"},
+      {"precision {preset: 'tf32'} resources {kind: CPU}", "precision.preset"},
+      {"labels {key: '' value: 'x'}", "labels."},
+      {"deadline {seconds: 0}", "deadline"},
+  };
+  for (const auto& [change, field] : cases) {
+    EXPECT_THAT(WrongFields(Changed(change)), ElementsAre(field)) << change;
+  }
+}
+
+TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"precision {preset: 'fp8'}", "precision.preset"},
+      {"precision {preset: 'apex-o1'}", "precision.preset"},
+      {"precision {prefer: 'bf16'}", "precision.prefer"},
+      {"precision {module_rules {match: 'x'}}", "precision.module_rules"},
+      {"optimizer {ema_decay: 0.9}", "optimizer.ema_decay"},
+      {"optimizer {adam {learning_rate: 1}}", "optimizer.adam"},
+      {"schedule {linear {}}", "schedule.linear"},
+      {"model {exported {artifact: 'x'}}", "model.exported"},
+      {"resources {devices: 2}", "resources.devices"},
+      {"queue: 'fast'", "queue"},
+      {"on_divergence: ROLL_BACK", "on_divergence"},
+      {"train {replay_skipped: true}", "train.replay_skipped"},
+  };
+  for (const auto& [change, field] : cases) {
+    const auto admitted = AdmitSpec(Changed(change));
+    EXPECT_EQ(admitted.status().code(), absl::StatusCode::kUnimplemented) << change << " " << admitted.status();
+    EXPECT_NE(admitted.status().message().find(field), absl::string_view::npos) << admitted.status();
+  }
+}
+
+TEST(AdmitSpec, LenetTooDeepForItsImage_IsRefused) {
+  v1::JobSpec spec = SmallSpec();
+  v1::LenetSpec& lenet = *spec.mutable_model()->mutable_lenet();
+  lenet.set_image_size(7);
+  for (int i = 0; i < 3; ++i) {
+    lenet.add_widths(4);
+  }
+  EXPECT_THAT(WrongFields(spec), testing::Contains("model.lenet.image_size"));
+}
+
+TEST(AdmitSpec, HugeSpec_IsRefusedBeforeAnythingElse) {
+  v1::JobSpec spec = SmallSpec();
+  spec.set_name(std::string(kMaxSpecBytes, 'a'));
+  EXPECT_THAT(WrongFields(spec), ElementsAre("spec"));
+}
+
+TEST(CountParameters, CountsWeightsAndBiases) {
+  v1::ModelSpec mlp;
+  mlp.mutable_mlp()->set_in_features(784);
+  mlp.mutable_mlp()->add_hidden(256);
+  mlp.mutable_mlp()->set_num_classes(10);
+  EXPECT_EQ(CountParameters(mlp), 785 * 256 + 257 * 10);
+  v1::ModelSpec lenet;
+  lenet.mutable_lenet()->set_in_channels(1);
+  lenet.mutable_lenet()->add_widths(32);
+  lenet.mutable_lenet()->add_widths(64);
+  lenet.mutable_lenet()->set_image_size(28);
+  lenet.mutable_lenet()->set_hidden(128);
+  lenet.mutable_lenet()->set_num_classes(10);
+  EXPECT_EQ(CountParameters(lenet), 320 + 18496 + 3137 * 128 + 129 * 10);
+}
+
+TEST(AdmitSpec, BytesOfAnyKind_NeverCrash) {
+  const google::protobuf::LogSilencer silencer;  // of bytes that are no UTF-8
+  SeededRandom random(7);
+  const std::string valid = SmallSpec().SerializeAsString();
+  int parsed = 0;
+  for (int i = 0; i < 50'000; ++i) {
+    std::string bytes = valid;
+    for (uint64_t flips = 1 + random.Next() % 4; flips > 0; --flips) {
+      bytes[random.Next() % bytes.size()] = static_cast<char>(random.Next());
+    }
+    v1::JobSpec spec;
+    if (spec.ParseFromString(bytes)) {
+      ++parsed;
+      (void)AdmitSpec(spec);
+    }
+  }
+  EXPECT_GT(parsed, 1000) << "nearly nothing reached admission";
+}
+
+}  // namespace
+}  // namespace ampd::server

@@ -1,0 +1,197 @@
+#include "server/placement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "server/liveness.h"
+#include "tests/server/core_fixtures.h"
+
+namespace ampd::server {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr int64_t kGiB = int64_t{1} << 30;
+
+class PlacementTest : public testing::Test {
+ protected:
+  void Apply(const internal::Update& update) {
+    const auto applied = state.Apply(update);
+    ASSERT_TRUE(applied.ok()) << applied.status();
+  }
+  void AddWorker(const std::string& name, v1::Device::Kind kind, int capability = 0,
+                 std::vector<std::string> instruction_sets = {}) {
+    internal::Update update = make.Register(name);
+    v1::Device& device = *update.mutable_register_worker()->mutable_worker()->mutable_devices(0);
+    device.set_id(kind == v1::Device::GPU ? "gpu0" : "cpu");
+    device.set_kind(kind);
+    device.set_capability_major(capability / 10);
+    device.set_capability_minor(capability % 10);
+    *device.mutable_instruction_sets() = {instruction_sets.begin(), instruction_sets.end()};
+    update.mutable_register_worker()->add_data_roots("root");
+    Apply(update);
+    live[name].free_bytes[device.id()] = 4 * kGiB;
+  }
+  void AddJob(const std::string& id, const std::function<void(v1::JobSpec*)>& change = {}) {
+    internal::Update update = make.Create(id);
+    update.mutable_create_job()->mutable_spec()->mutable_precision()->set_preset("fp32");
+    if (change) {
+      change(update.mutable_create_job()->mutable_spec());
+    }
+    Apply(update);
+  }
+  // "job@worker/device precision" of each placement.
+  std::vector<std::string> Placed() {
+    std::vector<std::string> placed;
+    for (const Placement& placement : PlaceJobs(state, live, now)) {
+      placed.push_back(absl::StrCat(placement.job->job().id(), "@", placement.worker, "/", placement.device, " ",
+                                    placement.precision.precision, placement.precision.emulated ? " emulated" : ""));
+    }
+    return placed;
+  }
+  v1::ExplainJobResponse Explain(const std::string& job) {
+    return ExplainWaiting(state, live, *state.FindJob(job), now);
+  }
+
+  UpdateMaker make;
+  ClusterState state;
+  LiveWorkers live;
+  int64_t now = 2'000'000'000'000'000;
+};
+
+TEST_F(PlacementTest, HigherPriorityGoesFirst_ThenSubmitOrder) {
+  AddJob("j1");
+  AddJob("j2", [](v1::JobSpec* spec) { spec->set_priority(5); });
+  AddJob("j3");
+  AddWorker("w1", v1::Device::CPU);
+  AddWorker("w2", v1::Device::CPU);
+  EXPECT_THAT(Placed(), ElementsAre("j2@w1/cpu fp32", "j1@w2/cpu fp32"));
+}
+
+TEST_F(PlacementTest, JobThatFitsNowhere_DoesNotHoldUpOthers) {
+  AddJob("j1", [](v1::JobSpec* spec) { spec->mutable_resources()->set_kind(v1::ResourceSpec::GPU); });
+  AddJob("j2");
+  AddWorker("w1", v1::Device::CPU);
+  EXPECT_THAT(Placed(), ElementsAre("j2@w1/cpu fp32"));
+  EXPECT_EQ(Explain("j1").reason(), v1::NO_MATCHING_DEVICE);
+}
+
+TEST_F(PlacementTest, Auto_PrefersAGpuThenNativePrecision) {
+  const auto bf16 = [](v1::JobSpec* spec) { spec->mutable_precision()->set_preset("bf16"); };
+  AddWorker("w1", v1::Device::CPU);
+  AddWorker("w2", v1::Device::CPU, 0, {"avx512_bf16"});
+  AddWorker("w3", v1::Device::GPU, 90);
+  AddJob("j1", bf16);
+  AddJob("j2", bf16);
+  AddJob("j3", bf16);
+  EXPECT_THAT(Placed(), ElementsAre("j1@w3/gpu0 bf16", "j2@w2/cpu bf16", "j3@w1/cpu bf16 emulated"));
+}
+
+TEST_F(PlacementTest, CapabilityBelowThePolicy_IsExplainedWithNumbers) {
+  AddWorker("w1", v1::Device::GPU, 75);
+  AddJob("j1", [](v1::JobSpec* spec) { spec->mutable_precision()->set_preset("bf16"); });
+  AddJob("j2", [](v1::JobSpec* spec) { spec->mutable_precision()->set_preset("fp16"); });
+  EXPECT_THAT(Placed(), ElementsAre("j2@w1/gpu0 fp16"));
+  const v1::ExplainJobResponse response = Explain("j1");
+  EXPECT_EQ(response.reason(), v1::CAPABILITY_TOO_LOW);
+  EXPECT_EQ(response.devices(0).needed(), 80);
+  EXPECT_EQ(response.devices(0).available(), 75);
+}
+
+TEST_F(PlacementTest, DeclaredMemory_IsHeldAgainstFreeMemory) {
+  AddWorker("w1", v1::Device::CPU);
+  AddJob("j1", [](v1::JobSpec* spec) { spec->mutable_resources()->set_memory_bytes(5 * kGiB); });
+  EXPECT_THAT(Placed(), ElementsAre());
+  const v1::ExplainJobResponse response = Explain("j1");
+  EXPECT_EQ(response.reason(), v1::INSUFFICIENT_MEMORY);
+  EXPECT_EQ(response.devices(0).needed(), 5 * kGiB);
+  EXPECT_EQ(response.devices(0).available(), 4 * kGiB);
+  live["w1"].free_bytes["cpu"] = 6 * kGiB;
+  EXPECT_THAT(Placed(), ElementsAre("j1@w1/cpu fp32"));
+}
+
+TEST_F(PlacementTest, HeldDevice_IsBusy) {
+  AddWorker("w1", v1::Device::CPU);
+  AddJob("j1");
+  AddJob("j2");
+  Apply(make.Assign("j1", 1, "w1"));
+  EXPECT_THAT(Placed(), ElementsAre());
+  EXPECT_EQ(Explain("j2").reason(), v1::DEVICE_BUSY);
+  EXPECT_EQ(Explain("j1").reason(), v1::NOT_PENDING);
+}
+
+TEST_F(PlacementTest, SilentDrainedAndWrongWorkers_GetNothing) {
+  AddWorker("w1", v1::Device::CPU);
+  AddWorker("w2", v1::Device::CPU);
+  AddWorker("w3", v1::Device::CPU);
+  live.erase("w1");
+  Apply(make.Drain("w2"));
+  AddJob("j1", [](v1::JobSpec* spec) { spec->mutable_resources()->set_worker("w2"); });
+  EXPECT_THAT(Placed(), ElementsAre());
+  EXPECT_EQ(Explain("j1").reason(), v1::WORKER_UNAVAILABLE);
+}
+
+TEST_F(PlacementTest, LocalCheckpoint_WaitsForItsWorker) {
+  AddWorker("w1", v1::Device::CPU);
+  AddWorker("w2", v1::Device::CPU);
+  AddJob("j1");
+  Apply(make.Assign("j1", 1, "w1"));
+  internal::Update save = make.Save("j1", 1, 8);
+  save.mutable_record_checkpoint()->mutable_checkpoint()->set_local(true);
+  Apply(save);
+  Apply(make.Lose("w1"));
+  EXPECT_THAT(Placed(), ElementsAre());
+  EXPECT_EQ(Explain("j1").reason(), v1::WAITING_FOR_CHECKPOINT_WORKER);
+  Apply(make.Register("w1"));
+  const auto placements = PlaceJobs(state, live, now);
+  ASSERT_EQ(placements.size(), 1u);
+  EXPECT_EQ(placements[0].worker, "w1");
+  EXPECT_EQ(placements[0].start_from->step(), 8);
+}
+
+TEST_F(PlacementTest, MissingDataRoot_IsNamed) {
+  AddWorker("w1", v1::Device::CPU);
+  AddJob("j1", [](v1::JobSpec* spec) {
+    spec->mutable_data()->mutable_train()->mutable_idx()->set_images("other/x");
+    spec->mutable_data()->mutable_train()->mutable_idx()->set_labels("root/y");
+  });
+  EXPECT_THAT(Placed(), ElementsAre());
+  EXPECT_THAT(Explain("j1").message(), testing::HasSubstr("\"other\""));
+}
+
+TEST_F(PlacementTest, RetryDelay_HoldsTheJobBack) {
+  AddWorker("w1", v1::Device::CPU);
+  AddJob("j1");
+  for (int attempt = 1; attempt <= 2; ++attempt) {
+    Apply(make.Assign("j1", attempt, "w1"));
+    Apply(make.End("j1", attempt, v1::Outcome::FAILED, v1::DEVICE_ERROR));
+  }
+  now = state.FindJob("j1")->not_before_unix_micros() - 1;
+  EXPECT_THAT(Placed(), ElementsAre());
+  EXPECT_EQ(Explain("j1").reason(), v1::RETRY_BACKOFF);
+  ++now;
+  EXPECT_THAT(Placed(), ElementsAre("j1@w1/cpu fp32"));
+}
+
+TEST_F(PlacementTest, NoWorkers_IsSaid) {
+  AddJob("j1");
+  EXPECT_EQ(Explain("j1").reason(), v1::NO_WORKERS);
+}
+
+TEST(Liveness, WorkerIsSilentOnlyAfterLeaseAndMargin) {
+  Liveness liveness(absl::Seconds(10), absl::Seconds(5));
+  liveness.Renew("w1", absl::Seconds(100));
+  liveness.Watch("w2", absl::Seconds(110));
+  liveness.Watch("w1", absl::Seconds(114));
+  EXPECT_THAT(liveness.Silent(absl::Seconds(115)), ElementsAre());
+  EXPECT_THAT(liveness.Silent(absl::Seconds(115) + absl::Nanoseconds(1)), ElementsAre("w1"));
+  liveness.Renew("w1", absl::Seconds(116));
+  liveness.Renew("w1", absl::Seconds(90));
+  EXPECT_THAT(liveness.Silent(absl::Seconds(126)), ElementsAre("w2"));
+  liveness.Forget("w2");
+  EXPECT_THAT(liveness.Silent(absl::Seconds(126)), ElementsAre());
+}
+
+}  // namespace
+}  // namespace ampd::server
