@@ -9,3 +9,6 @@ ampd_test(NAME admission SRCS admission_test.cc
   DEPS server_core_fixtures server_admission base_error base_random)
 ampd_test(NAME placement SRCS placement_test.cc
   DEPS server_core_fixtures server_placement server_liveness absl::strings)
+ampd_test(NAME coordinator SRCS coordinator_test.cc
+  DEPS server_core_fixtures server_coordinator server_journal_memory base_error base_random base_simulated_clock
+       absl::strings)

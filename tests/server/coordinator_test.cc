@@ -1,0 +1,486 @@
+#include "server/coordinator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/simulated_clock.h"
+#include "server/journal/memory_journal.h"
+#include "server/ledger.h"
+#include "tests/server/core_fixtures.h"
+
+namespace ampd::server {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using v1::Attempt;
+using v1::Job;
+using v1::Outcome;
+
+// A worker written out by hand: what it reports is what the test put into `report`.
+struct ScriptedWorker {
+  explicit ScriptedWorker(const std::string& name) {
+    const v1::Worker worker = CpuWorker(name);
+    report.set_worker(name);
+    report.set_incarnation("a1");
+    *report.mutable_devices() = worker.devices();
+    report.mutable_devices(0)->set_memory_free_bytes(4ll << 30);
+  }
+  v1::AttemptReport& Has(const v1::AttemptKey& key, Attempt::State state) {
+    report.clear_attempts();
+    v1::AttemptReport& attempt = *report.add_attempts();
+    *attempt.mutable_key() = key;
+    attempt.set_state(state);
+    return attempt;
+  }
+
+  v1::WorkerReport report;
+};
+
+class CoordinatorTest : public testing::Test {
+ protected:
+  void SetUp() override { StartServer(); }
+
+  void StartServer() {
+    coordinator.reset();
+    ledger.reset();
+    Ledger::Options ledger_options;
+    ledger_options.journal = std::make_unique<MemoryJournal>(disk);
+    ledger = *Ledger::Open(std::move(ledger_options));
+    Coordinator::Options options;
+    options.ledger = ledger.get();
+    options.clock = &clock;
+    options.random = &random;
+    options.lease = absl::Seconds(10);
+    options.lease_margin = absl::Seconds(5);
+    options.archive_after = absl::Hours(1);
+    options.retention = absl::Hours(24);
+    options.on_directive_due = [this](const std::string& worker) { due.push_back(worker); };
+    options.on_job_deleted = [this](const std::string& job) { deleted.push_back(job); };
+    options.on_events = [this](const std::string&, const std::vector<v1::Event>& events) {
+      num_events += static_cast<int>(events.size());
+    };
+    coordinator = std::make_unique<Coordinator>(std::move(options));
+    ledger->PublishReplayed();
+    ASSERT_TRUE(coordinator->Start().ok());
+  }
+  void Pump() {
+    while (ledger->CommitGroup()) {
+    }
+  }
+  Coordinator::JobDone Into(absl::StatusOr<JobPtr>* result) {
+    return [result](absl::StatusOr<JobPtr> job) { *result = std::move(job); };
+  }
+  absl::StatusOr<JobPtr> Create(const std::string& request_id = "", const std::string& name = "job") {
+    v1::CreateJobRequest request;
+    *request.mutable_spec() = SmallSpec(name);
+    request.set_request_id(request_id);
+    absl::StatusOr<JobPtr> result = absl::UnknownError("never answered");
+    coordinator->CreateJob(request, Into(&result));
+    Pump();
+    return result;
+  }
+  std::string CreateId() { return (*Create())->id(); }
+  // One report and all that follows from it; then, as a stream would, the directive that is due.
+  v1::WorkerDirective Exchange(ScriptedWorker& worker) {
+    worker.report.set_sequence(worker.report.sequence() + 1);
+    worker.report.set_send_boottime_nanos(static_cast<int64_t>(worker.report.sequence()));
+    const auto answer = coordinator->HandleReport(worker.report);
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    Pump();
+    v1::WorkerDirective directive = *coordinator->CurrentDirective(worker.report.worker());
+    *worker.report.mutable_reflected() = directive.id();
+    return directive;
+  }
+  // The worker comes, is given the only job that waits, and runs it.
+  v1::AttemptKey StartOn(ScriptedWorker& worker, const std::string& job) {
+    const v1::WorkerDirective directive = Exchange(worker);
+    EXPECT_EQ(directive.attempts_size(), 1);
+    const v1::AttemptKey key = directive.attempts(0).key();
+    EXPECT_EQ(key.job_id(), job);
+    worker.Has(key, Attempt::RUNNING);
+    Exchange(worker);
+    return key;
+  }
+  std::string Shown(const std::string& job) {
+    return ledger->Read([&](const ClusterState& state) { return Show(state, job).substr(job.size() + 1); });
+  }
+  void Pass(absl::Duration duration) {
+    clock.Advance(duration);
+    coordinator->Tick();
+    Pump();
+  }
+
+  SimulatedClock clock;
+  SeededRandom random{42};
+  std::shared_ptr<MemoryJournal::Disk> disk = std::make_shared<MemoryJournal::Disk>();
+  std::unique_ptr<Ledger> ledger;
+  std::unique_ptr<Coordinator> coordinator;
+  std::vector<std::string> due;
+  std::vector<std::string> deleted;
+  int num_events = 0;
+};
+
+TEST_F(CoordinatorTest, SubmittedJob_IsPlacedAtOnceAndTheStreamIsTold) {
+  ScriptedWorker worker("w1");
+  Exchange(worker);
+  due.clear();
+  const std::string id = CreateId();
+  EXPECT_EQ(Shown(id), "STARTING@w1#1");
+  EXPECT_THAT(due, testing::Contains("w1"));
+  const v1::WorkerDirective directive = *coordinator->CurrentDirective("w1");
+  ASSERT_EQ(directive.attempts_size(), 1);
+  EXPECT_EQ(directive.attempts(0).key().job_id(), id);
+  EXPECT_EQ(directive.attempts(0).precision(), "fp32");
+  EXPECT_EQ(directive.attempts(0).desired(), Job::RUN);
+  EXPECT_GE(directive.attempts(0).key().token().size(), 20u);
+}
+
+TEST_F(CoordinatorTest, JobRunsToItsEnd_AndTheOutcomeIsAcknowledgedOnlyWhenDurable) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  const v1::AttemptKey key = StartOn(worker, id);
+  EXPECT_EQ(Shown(id), "RUNNING@w1#1");
+  *worker.Has(key, Attempt::ENDED).mutable_outcome() = OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+  worker.report.set_sequence(worker.report.sequence() + 1);
+  const auto at_once = coordinator->HandleReport(worker.report);
+  EXPECT_EQ(at_once->acknowledged_outcomes_size(), 0) << "acknowledged before it was on disk";
+  Pump();
+  EXPECT_EQ(Shown(id), "SUCCEEDED SUCCEEDED_NORMALLY");
+  EXPECT_EQ(coordinator->CurrentDirective("w1")->acknowledged_outcomes_size(), 1);
+  EXPECT_EQ(coordinator->CurrentDirective("w1")->attempts_size(), 0);
+}
+
+TEST_F(CoordinatorTest, RepeatedRequest_GivesTheSameJob) {
+  const std::string id = (*Create("r1"))->id();
+  EXPECT_EQ((*Create("r1"))->id(), id);
+  EXPECT_EQ(ReasonOf(Create("r1", "other").status()), "REQUEST_ID_REUSED");
+  StartServer();
+  EXPECT_EQ((*Create("r1"))->id(), id);
+  EXPECT_EQ(coordinator->ListJobs({})->jobs_size(), 1);
+}
+
+TEST_F(CoordinatorTest, ValidateOnly_KeepsNothing) {
+  v1::CreateJobRequest request;
+  *request.mutable_spec() = SmallSpec();
+  request.set_validate_only(true);
+  absl::StatusOr<JobPtr> result;
+  coordinator->CreateJob(request, Into(&result));
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ((*result)->spec().max_retries(), 2);
+  EXPECT_EQ(coordinator->ListJobs({})->jobs_size(), 0);
+}
+
+TEST_F(CoordinatorTest, FullDisk_RefusesSubmitsButNotCancels) {
+  const std::string id = CreateId();
+  disk->has_room = false;
+  const absl::Status refused = Create().status();
+  EXPECT_EQ(ReasonOf(refused), "DISK_FULL");
+  EXPECT_TRUE(RetryDelayOf(refused).has_value());
+  absl::StatusOr<JobPtr> result;
+  v1::CancelJobRequest cancel;
+  cancel.set_id(id);
+  coordinator->CancelJob(cancel, Into(&result));
+  Pump();
+  EXPECT_EQ((*result)->state(), Job::CANCELLED);
+}
+
+TEST_F(CoordinatorTest, Cancel_ReachesTheWorkerAndTheEnd) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  const v1::AttemptKey key = StartOn(worker, id);
+  absl::StatusOr<JobPtr> result;
+  v1::CancelJobRequest cancel;
+  cancel.set_id(id);
+  coordinator->CancelJob(cancel, Into(&result));
+  Pump();
+  EXPECT_EQ((*result)->state(), Job::CANCELLING);
+  EXPECT_EQ(coordinator->CurrentDirective("w1")->attempts(0).desired(), Job::CANCEL);
+  *worker.Has(key, Attempt::ENDED).mutable_outcome() = OutcomeOf(Outcome::LEFT, v1::USER_CANCELLED);
+  Exchange(worker);
+  EXPECT_EQ(Shown(id), "CANCELLED USER_CANCELLED");
+}
+
+TEST_F(CoordinatorTest, LeaseIsRenewedFromTheReportThatAsked) {
+  ScriptedWorker worker("w1");
+  Exchange(worker);
+  worker.report.set_sequence(7);
+  worker.report.set_send_boottime_nanos(777);
+  const auto directive = coordinator->HandleReport(worker.report);
+  EXPECT_EQ(directive->renewal_of_boottime_nanos(), 777);
+  EXPECT_EQ(directive->lease().seconds(), 10);
+  const auto repeated = coordinator->HandleReport(worker.report);
+  EXPECT_EQ(repeated->renewal_of_boottime_nanos(), 0) << "a doubled report renewed the lease";
+  EXPECT_EQ(coordinator->CurrentDirective("w1")->renewal_of_boottime_nanos(), 0);
+}
+
+TEST_F(CoordinatorTest, SilentWorker_LosesItsJobsOnlyAfterLeaseAndMargin) {
+  ScriptedWorker worker("w1");
+  ScriptedWorker other("w2");
+  const std::string id = CreateId();
+  StartOn(worker, id);
+  Pass(absl::Seconds(15));
+  EXPECT_EQ(Shown(id), "RUNNING@w1#1");
+  Exchange(other);
+  Pass(absl::Milliseconds(1));
+  EXPECT_EQ(Shown(id), "STARTING@w2#2");
+}
+
+TEST_F(CoordinatorTest, LossOnItsWayToDisk_StopsRenewals) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  StartOn(worker, id);
+  clock.Advance(absl::Seconds(16));
+  coordinator->Tick();
+  worker.report.set_sequence(worker.report.sequence() + 1);
+  EXPECT_EQ(coordinator->HandleReport(worker.report)->renewal_of_boottime_nanos(), 0);
+  Pump();
+  Exchange(worker);
+  EXPECT_NE(Shown(id), "RUNNING@w1#1");
+}
+
+TEST_F(CoordinatorTest, ReturnedWorker_IsToldToEndWhatItLost) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  const v1::AttemptKey first = StartOn(worker, id);
+  Pass(absl::Seconds(16));
+  EXPECT_EQ(Shown(id), "QUEUED WORKER_LOST");
+  const v1::WorkerDirective directive = Exchange(worker);
+  for (const auto& attempt : directive.attempts()) {
+    EXPECT_NE(attempt.key().token(), first.token());
+  }
+  *worker.Has(first, Attempt::ENDED).mutable_outcome() = OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+  worker.report.clear_reflected();
+  EXPECT_EQ(Exchange(worker).acknowledged_outcomes_size(), 1);
+  EXPECT_EQ(Shown(id).substr(0, 9), "STARTING@") << "a fenced outcome ended the job";
+  EXPECT_EQ(ReasonOf(coordinator->FindAttempt(first).status()), "FENCED");
+}
+
+TEST_F(CoordinatorTest, AttemptNotYetThere_IsNotTakenForGone) {
+  ScriptedWorker worker("w1");
+  Exchange(worker);
+  const std::string id = CreateId();
+  worker.report.clear_reflected();
+  worker.report.set_sequence(worker.report.sequence() + 1);
+  ASSERT_TRUE(coordinator->HandleReport(worker.report).ok());
+  Pump();
+  EXPECT_EQ(Shown(id), "STARTING@w1#1");
+  Exchange(worker);  // from here on the report reflects a directive that holds the attempt
+  Exchange(worker);
+  EXPECT_EQ(Shown(id).substr(0, 9), "STARTING@");
+  EXPECT_EQ((*coordinator->GetJob(id))->num_attempts(), 2) << "an attempt that is gone was not ended";
+}
+
+TEST_F(CoordinatorTest, RestartOfTheServer_KeepsAttemptsAndCountsLeasesAnew) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  const v1::AttemptKey key = StartOn(worker, id);
+  clock.Advance(absl::Minutes(30));
+  const int told = num_events;
+  num_events = 0;
+  StartServer();
+  EXPECT_EQ(num_events, told) << "the history was not told again";
+  Pass(absl::Seconds(14));
+  EXPECT_EQ(Shown(id), "RUNNING@w1#1");
+  const v1::DirectiveId before = worker.report.reflected();
+  const v1::WorkerDirective directive = Exchange(worker);
+  EXPECT_EQ(directive.attempts(0).key().token(), key.token());
+  EXPECT_GT(directive.id().number(), before.number());
+  EXPECT_EQ(directive.id().epoch(), before.epoch());
+}
+
+TEST_F(CoordinatorTest, ReplacedAgent_IsRefused) {
+  ScriptedWorker worker("w1");
+  Exchange(worker);
+  ScriptedWorker successor("w1");
+  successor.report.set_incarnation("a2");
+  Exchange(successor);
+  worker.report.set_sequence(99);
+  EXPECT_EQ(ReasonOf(coordinator->HandleReport(worker.report).status()), "REPLACED");
+}
+
+TEST_F(CoordinatorTest, Checkpoint_IsRecordedBeforeTheOutcomeAndUsedByTheNextAttempt) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  const v1::AttemptKey key = StartOn(worker, id);
+  v1::AttemptReport& ended = worker.Has(key, Attempt::ENDED);
+  *ended.add_checkpoints() = CheckpointAt(id, 1, 40);
+  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::TRAINER_CRASHED);
+  const v1::WorkerDirective directive = Exchange(worker);
+  EXPECT_EQ(directive.acknowledged_checkpoints_size(), 1);
+  EXPECT_EQ(directive.acknowledged_outcomes_size(), 1);
+  ASSERT_EQ(directive.attempts_size(), 1);
+  EXPECT_EQ(directive.attempts(0).key().attempt(), 2);
+  EXPECT_EQ(directive.attempts(0).start_from().step(), 40);
+  EXPECT_EQ(coordinator->FindAttempt(directive.attempts(0).key())->from_step, 40);
+  EXPECT_TRUE(coordinator->FindAttempt(key)->ended);
+}
+
+TEST_F(CoordinatorTest, DrainedWorker_IsLeftAndTheJobGoesElsewhere) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  const v1::AttemptKey key = StartOn(worker, id);
+  absl::StatusOr<v1::Worker> drained;
+  v1::DrainWorkerRequest request;
+  request.set_name("w1");
+  coordinator->DrainWorker(request, [&](absl::StatusOr<v1::Worker> view) { drained = std::move(view); });
+  Pump();
+  EXPECT_EQ(drained->state(), v1::Worker::DRAINING);
+  const v1::WorkerDirective directive = *coordinator->CurrentDirective("w1");
+  EXPECT_EQ(directive.attempts(0).desired(), Job::PAUSE);
+  EXPECT_EQ(directive.attempts(0).desired_reason(), v1::WORKER_DRAINED);
+  *worker.Has(key, Attempt::ENDED).mutable_outcome() = OutcomeOf(Outcome::LEFT, v1::WORKER_DRAINED);
+  Exchange(worker);
+  EXPECT_EQ(Shown(id), "QUEUED WORKER_DRAINED");
+  ScriptedWorker other("w2");
+  Exchange(other);
+  EXPECT_EQ(Shown(id), "STARTING@w2#2");
+}
+
+TEST_F(CoordinatorTest, Deadline_EndsTheJob) {
+  v1::CreateJobRequest request;
+  *request.mutable_spec() = SmallSpec();
+  request.mutable_spec()->mutable_deadline()->set_seconds(100);
+  absl::StatusOr<JobPtr> result;
+  coordinator->CreateJob(request, Into(&result));
+  Pump();
+  const std::string id = (*result)->id();
+  ScriptedWorker worker("w1");
+  StartOn(worker, id);
+  for (int i = 0; i < 11; ++i) {
+    Exchange(worker);
+    Pass(absl::Seconds(9));
+  }
+  Exchange(worker);
+  EXPECT_EQ(Shown(id), "RUNNING@w1#1");
+  Pass(absl::Seconds(2));
+  EXPECT_EQ(Shown(id), "CANCELLING@w1#1 DEADLINE");
+}
+
+TEST_F(CoordinatorTest, LocalCheckpointOutOfReach_StartsOverAfterTheWait) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  const v1::AttemptKey key = StartOn(worker, id);
+  v1::Checkpoint local = CheckpointAt(id, 1, 40);
+  local.set_local(true);
+  *worker.Has(key, Attempt::RUNNING).add_checkpoints() = local;
+  Exchange(worker);
+  Pass(absl::Seconds(16));
+  EXPECT_EQ(Shown(id), "QUEUED WORKER_LOST ckpt=40");
+  Pass(absl::Seconds(1));  // the wait begins
+  Pass(absl::Minutes(9));
+  EXPECT_EQ(Shown(id), "QUEUED WORKER_LOST ckpt=40");
+  Pass(absl::Minutes(2));
+  EXPECT_EQ(Shown(id), "QUEUED WORKER_LOST");
+}
+
+TEST_F(CoordinatorTest, EndedJobs_LeaveTheHotStateAndAreDeletedByAge) {
+  const std::string id = CreateId();
+  absl::StatusOr<JobPtr> result;
+  v1::CancelJobRequest cancel;
+  cancel.set_id(id);
+  coordinator->CancelJob(cancel, Into(&result));
+  Pump();
+  Pass(absl::Hours(2));
+  EXPECT_EQ(ledger->Read([](const ClusterState& state) { return state.jobs().size(); }), 0u);
+  EXPECT_EQ((*coordinator->GetJob(id))->state(), Job::CANCELLED);
+  EXPECT_EQ(coordinator->ListJobs({})->jobs_size(), 1);
+  Pass(absl::Hours(24));
+  EXPECT_THAT(deleted, ElementsAre(id));
+  EXPECT_EQ(coordinator->GetJob(id).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(CoordinatorTest, ListJobs_FiltersAndPagesOverBothTables) {
+  std::vector<std::string> ids;
+  for (int i = 0; i < 7; ++i) {
+    ids.push_back((*Create("", i % 2 == 0 ? "even" : "odd"))->id());
+  }
+  absl::StatusOr<JobPtr> result;
+  v1::CancelJobRequest cancel;
+  cancel.set_id(ids[2]);
+  coordinator->CancelJob(cancel, Into(&result));
+  Pump();
+  Pass(absl::Hours(2));
+  v1::ListJobsRequest request;
+  request.set_page_size(2);
+  std::vector<std::string> seen;
+  do {
+    const auto page = coordinator->ListJobs(request);
+    ASSERT_TRUE(page.ok()) << page.status();
+    for (const Job& job : page->jobs()) {
+      seen.push_back(job.id());
+    }
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+  EXPECT_THAT(seen, testing::ElementsAreArray(ids.rbegin(), ids.rend()));
+  v1::ListJobsRequest filtered;
+  filtered.set_filter("name=even AND state=QUEUED");
+  EXPECT_EQ(coordinator->ListJobs(filtered)->jobs_size(), 3);
+  filtered.set_filter("colour=red");
+  EXPECT_EQ(coordinator->ListJobs(filtered).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(CoordinatorTest, CloneOfAnEndedJob_GoesOnFromItsCheckpoint) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  const v1::AttemptKey key = StartOn(worker, id);
+  v1::CloneJobRequest request;
+  request.set_id(id);
+  request.set_from_last_checkpoint(true);
+  absl::StatusOr<JobPtr> clone;
+  coordinator->CloneJob(request, Into(&clone));
+  EXPECT_EQ(ReasonOf(clone.status()), "WRONG_STATE");
+  v1::AttemptReport& ended = worker.Has(key, Attempt::ENDED);
+  *ended.add_checkpoints() = CheckpointAt(id, 1, 40);
+  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::NONFINITE_LOSS);
+  Exchange(worker);
+  coordinator->CloneJob(request, Into(&clone));
+  Pump();
+  ASSERT_TRUE(clone.ok()) << clone.status();
+  EXPECT_EQ((*clone)->cloned_from(), id);
+  const v1::WorkerDirective directive = *coordinator->CurrentDirective("w1");
+  ASSERT_EQ(directive.attempts_size(), 1);
+  EXPECT_EQ(directive.attempts(0).start_from().path(), absl::StrCat(id, "/1/step-40"));
+  absl::Status removed;
+  v1::DeleteJobRequest remove;
+  remove.set_id(id);
+  coordinator->DeleteJob(remove, [&](absl::Status status) { removed = status; });
+  Pump();
+  EXPECT_EQ(ReasonOf(removed), "CHECKPOINT_IN_USE");
+}
+
+TEST_F(CoordinatorTest, LossScaleOrder_IsPassedOnWithItsNumber) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  StartOn(worker, id);
+  v1::UpdateJobRequest request;
+  request.set_id(id);
+  request.mutable_update_mask()->add_paths("loss_scale_order");
+  absl::StatusOr<JobPtr> result;
+  coordinator->UpdateJob(request, Into(&result));
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
+  request.mutable_loss_scale_order()->set_scale(1024);
+  coordinator->UpdateJob(request, Into(&result));
+  Pump();
+  ASSERT_TRUE(result.ok());
+  const v1::WorkerDirective directive = *coordinator->CurrentDirective("w1");
+  EXPECT_EQ(directive.attempts(0).loss_scale_order().scale(), 1024);
+  EXPECT_EQ(directive.attempts(0).loss_scale_order_number(), 1u);
+}
+
+TEST_F(CoordinatorTest, CheckpointsToDelete_AreToldUntilTheWorkerReflectsIt) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  const v1::AttemptKey key = StartOn(worker, id);
+  v1::AttemptReport& running = worker.Has(key, Attempt::RUNNING);
+  for (int64_t step : {1, 2, 3}) {
+    *running.add_checkpoints() = CheckpointAt(id, 1, step);
+  }
+  EXPECT_EQ(Exchange(worker).delete_checkpoints_size(), 1);
+  EXPECT_EQ(Exchange(worker).delete_checkpoints_size(), 0);
+}
+
+}  // namespace
+}  // namespace ampd::server
