@@ -90,6 +90,9 @@ class Comparison {
       occupied_.insert(held.device);
     }
     const v1::AttemptDirective* wanted = FindWanted(held.key);
+    if (wanted != nullptr && held.occupies_device && !held.killed && lease_deadline_ > held.lease_deadline) {
+      actions_.renew.push_back({held.key, lease_deadline_, FromProto(directive_.suspend_limit())});
+    }
     if (held.state == Attempt::ENDED) {
       if (wanted == nullptr || Contains(directive_.acknowledged_outcomes(), held.key)) {
         actions_.forget.push_back(held.key);
@@ -104,9 +107,6 @@ class Comparison {
   }
 
   void Update(const HeldAttempt& held, const v1::AttemptDirective& wanted) {
-    if (lease_deadline_ > held.lease_deadline) {
-      actions_.renew.push_back({held.key, lease_deadline_, FromProto(directive_.suspend_limit())});
-    }
     if (GoesFurther(wanted.desired(), held.told)) {
       actions_.leave.push_back({held.key, wanted.desired(), wanted.desired_reason()});
     }

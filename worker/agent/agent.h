@@ -1,0 +1,133 @@
+#pragma once
+
+#include <poll.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "ampd/v1/worker.pb.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "worker/agent/attempt.h"
+#include "worker/agent/reconcile.h"
+#include "worker/agent/server_link.h"
+#include "worker/agent/spawned_trainer.h"
+
+namespace ampd::agent {
+
+// What the agent counts, for its metrics. Thread-safe.
+struct AgentCounters {
+  std::atomic<int64_t> num_reports = 0;
+  std::atomic<int64_t> num_directives = 0;
+  std::atomic<int64_t> num_attach_streams = 0;
+  std::atomic<int64_t> num_trainers_started = 0;
+  std::atomic<int64_t> num_trainers_adopted = 0;
+  std::atomic<int64_t> num_attempts = 0;  // held now
+  std::atomic<int64_t> lease_deadline_nanos = 0;
+};
+
+// The worker's one loop: reports what it has, does what Reconcile says, keeps one warm trainer a free device, relays
+// what trainers tell, and cleans up after them. It looks for living trainers before its first report. Single-threaded:
+// owner the thread of Run; Stop from anywhere.
+class Agent {
+ public:
+  struct Options {
+    std::string name;
+    std::string version;
+    std::string metrics_address;
+    std::string state_folder;
+    std::string checkpoint_root;
+    std::map<std::string, std::string> data_roots;  // name to folder
+    SpawnedTrainer::Command command;
+    bool warm = true;
+    bool stop_trainers_on_exit = false;
+    absl::Duration cancel_grace = absl::Seconds(10);
+    absl::Duration leave_grace = absl::Minutes(5);
+    absl::Duration exit_grace = absl::Seconds(20);
+    std::function<std::vector<v1::Device>()> devices;  // as they are now
+    std::function<void(const std::string&)> log;       // one line
+    const Clock* clock = nullptr;
+    RandomSource* random = nullptr;
+    ServerLink* link = nullptr;
+    AgentCounters* counters = nullptr;
+  };
+  explicit Agent(Options options);
+  ~Agent();
+
+  // Finds what an earlier agent left. Call once, before Run.
+  absl::Status Start();
+  // Until Stop; then with `stop_trainers_on_exit` until the trainers have left or were killed.
+  void Run();
+  void Stop();
+
+ private:
+  using Attempts = std::vector<std::unique_ptr<AttemptOnWorker>>;
+
+  // agent.cc: the loop and the reports
+  void Turn();
+  absl::Duration NextWake(absl::Duration now) const;
+  std::vector<pollfd> Descriptors() const;
+  void TakeArrivals();
+  void MaybeReport(absl::Duration now);
+  v1::WorkerReport BuildReport();
+  bool Stopping(absl::Duration now);
+  void LeaveAll(absl::Duration now);
+
+  // agent_actions.cc: directives
+  void Take(const v1::WorkerDirective& directive, bool again);
+  Holdings CurrentHoldings() const;
+  void Do(const Actions& actions, const v1::WorkerDirective& directive);
+  void StartAttempt(const StartAction& start, absl::Duration suspend_limit);
+  void Leave(AttemptOnWorker& attempt, v1::Job::Desired desired, v1::Reason reason);
+  void AcknowledgeCheckpoint(const v1::CheckpointKey& key);
+  void DeleteCheckpoint(const v1::CheckpointKey& key);
+  void End(AttemptOnWorker& attempt, v1::Outcome outcome);
+
+  // agent_trainers.cc: shims, trainers, telemetry and logs
+  absl::StatusOr<SpawnedTrainer*> Spawn(const std::string& device, const v1::AttemptKey* key);
+  void PollTrainers(absl::Duration now);
+  void TakeReport(SpawnedTrainer& trainer, const internal::TrainerReport& report);
+  void Tell(AttemptOnWorker& attempt, SpawnedTrainer& trainer);
+  void TakeState(AttemptOnWorker& attempt, const SpawnedTrainer& trainer);
+  void TakeEnd(SpawnedTrainer& trainer);
+  void Upload(AttemptOnWorker& attempt);
+  void UploadLog(AttemptOnWorker& attempt, absl::Duration now);
+  void TakeAck(const v1::TelemetryAck& ack);
+  void Release(absl::Duration now);
+  void KeepWarm(absl::Duration now);
+
+  AttemptOnWorker* Find(const v1::AttemptKey& key);
+  AttemptOnWorker* AttemptOf(const SpawnedTrainer& trainer);
+  SpawnedTrainer* TrainerOf(const AttemptOnWorker& attempt);
+  void Changed() { report_due_ = true; }
+
+  const Options options_;
+  const std::string incarnation_;
+  std::vector<v1::Device> devices_;
+  Attempts attempts_;
+  std::map<std::string, std::unique_ptr<SpawnedTrainer>> trainers_;  // by spawn id
+  std::vector<v1::AttemptKey> waiting_;
+  v1::WorkerDirective directive_;  // the newest
+  int64_t last_sent_boottime_nanos_ = 0;
+  absl::Duration lease_deadline_;
+  absl::Duration report_interval_ = absl::Seconds(1);
+  absl::Duration next_report_;
+  absl::Duration next_log_look_;
+  std::map<std::string, absl::Duration> warm_not_before_;  // by device, since boot
+  uint64_t report_sequence_ = 0;
+  bool attached_ = false;
+  bool report_due_ = false;
+  bool reconcile_again_ = false;
+  std::optional<absl::Duration> leave_until_;  // since boot; set once it is stopping
+  bool killed_all_ = false;
+  UniqueFd stop_fd_;
+  std::atomic<bool> stop_ = false;
+};
+
+}  // namespace ampd::agent

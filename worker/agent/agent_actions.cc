@@ -1,0 +1,224 @@
+// What directives make the agent do.
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "worker/agent/agent.h"
+
+namespace ampd::agent {
+namespace {
+
+using v1::Attempt;
+using v1::Job;
+
+absl::Duration FromProto(const google::protobuf::Duration& duration) {
+  return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
+}
+
+v1::Outcome CannotStart(const absl::Status& status, int64_t last_step) {
+  v1::Outcome outcome;
+  outcome.set_kind(v1::Outcome::FAILED);
+  outcome.set_reason(absl::IsResourceExhausted(status) ? v1::DISK_FULL : v1::INTERNAL);
+  outcome.set_message(absl::StrCat("the worker can't start a trainer: ", std::string(status.message())));
+  outcome.set_last_step(last_step);
+  return outcome;
+}
+
+// Whether `path` names something below `root`, without leaving it on the way, by name or by link.
+bool IsBelow(const std::filesystem::path& root, const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::path real_root = std::filesystem::canonical(root, error);
+  const std::filesystem::path real = error ? path : std::filesystem::weakly_canonical(path, error);
+  if (error || real == real_root) {
+    return false;
+  }
+  const auto [end, unused] = std::mismatch(real_root.begin(), real_root.end(), real.begin(), real.end());
+  return end == real_root.end();
+}
+
+}  // namespace
+
+Holdings Agent::CurrentHoldings() const {
+  Holdings holdings;
+  for (const std::unique_ptr<AttemptOnWorker>& attempt : attempts_) {
+    holdings.attempts.push_back(attempt->held);
+  }
+  holdings.devices = devices_;
+  holdings.reflected = directive_.id();
+  holdings.last_sent_boottime_nanos = last_sent_boottime_nanos_;
+  holdings.lease_deadline = lease_deadline_;
+  return holdings;
+}
+
+void Agent::Take(const v1::WorkerDirective& directive, bool again) {
+  const Actions actions = Reconcile(CurrentHoldings(), directive, again);
+  if (actions.stale) {
+    return;
+  }
+  if (!again) {
+    directive_ = directive;
+    if (FromProto(directive.lease()) > absl::ZeroDuration()) {
+      report_interval_ = FromProto(directive.lease()) / 5;
+    }
+  }
+  lease_deadline_ = actions.lease_deadline;
+  options_.counters->lease_deadline_nanos = absl::ToInt64Nanoseconds(lease_deadline_);
+  for (const v1::AttemptDirective& wanted : directive.attempts()) {
+    if (AttemptOnWorker* attempt = Find(wanted.key()); attempt != nullptr) {
+      attempt->wanted = wanted;
+    }
+  }
+  Do(actions, directive);
+}
+
+void Agent::Do(const Actions& actions, const v1::WorkerDirective& directive) {
+  const absl::Duration suspend_limit = FromProto(directive.suspend_limit());
+  for (const v1::AttemptKey& key : actions.kill) {
+    AttemptOnWorker& attempt = *Find(key);
+    attempt.held.killed = true;
+    if (SpawnedTrainer* trainer = TrainerOf(attempt); trainer != nullptr) {
+      trainer->Kill();
+    }
+  }
+  for (const v1::AttemptKey& key : actions.forget) {
+    AttemptOnWorker& attempt = *Find(key);
+    if (!std::exchange(attempt.forgotten, true)) {
+      attempt.forgotten_at = options_.clock->SinceBoot();
+    }
+  }
+  for (const RenewAction& renew : actions.renew) {
+    AttemptOnWorker& attempt = *Find(renew.key);
+    attempt.held.lease_deadline = renew.lease_deadline;
+    attempt.suspend_limit = renew.suspend_limit;
+    if (SpawnedTrainer* trainer = TrainerOf(attempt); trainer != nullptr) {
+      trainer->SetLease(renew.lease_deadline, renew.suspend_limit);
+    }
+  }
+  for (const LeaveAction& leave : actions.leave) {
+    Leave(*Find(leave.key), leave.desired, leave.reason);
+  }
+  for (const LossScaleAction& order : actions.loss_scale) {
+    AttemptOnWorker& attempt = *Find(order.key);
+    if (SpawnedTrainer* trainer = TrainerOf(attempt); trainer != nullptr && attempt.told_connection > 0) {
+      internal::TrainerCommand command;
+      command.mutable_loss_scale()->set_number(order.number);
+      *command.mutable_loss_scale()->mutable_order() = order.order;
+      trainer->SendToTrainer(command);
+      attempt.held.told_loss_scale_order = order.number;
+    }
+  }
+  for (const RefuseAction& refuse : actions.refuse) {
+    auto attempt = std::make_unique<AttemptOnWorker>();
+    attempt->held.key = refuse.key;
+    attempt->held.occupies_device = false;
+    End(*attempt, refuse.outcome);
+    attempts_.push_back(std::move(attempt));
+  }
+  for (const StartAction& start : actions.start) {
+    StartAttempt(start, suspend_limit);
+  }
+  waiting_ = actions.wait;
+  for (const v1::CheckpointKey& key : actions.acknowledge_checkpoints) {
+    AcknowledgeCheckpoint(key);
+  }
+  for (const v1::CheckpointKey& key : actions.delete_checkpoints) {
+    DeleteCheckpoint(key);
+  }
+  if (!actions.start.empty() || !actions.refuse.empty() || !actions.forget.empty()) {
+    Changed();
+  }
+}
+
+void Agent::StartAttempt(const StartAction& start, absl::Duration suspend_limit) {
+  const v1::AttemptKey& key = start.directive.key();
+  auto attempt = std::make_unique<AttemptOnWorker>();
+  attempt->held.key = key;
+  attempt->held.device = start.device;
+  // Without a lease nothing may compute: a deadline in the past suspends it until one comes.
+  attempt->held.lease_deadline = std::max(start.lease_deadline, absl::Nanoseconds(1));
+  attempt->suspend_limit = suspend_limit;
+  attempt->wanted = start.directive;
+  SpawnedTrainer* trainer = nullptr;
+  absl::Status status;
+  for (const auto& [id, candidate] : trainers_) {
+    if (!candidate->bound() && !candidate->exited() && candidate->record().device() == start.device) {
+      trainer = candidate.get();
+      status = trainer->Bind(key);
+    }
+  }
+  if (trainer == nullptr) {
+    absl::StatusOr<SpawnedTrainer*> spawned = Spawn(start.device, &key);
+    status = spawned.status();
+    trainer = spawned.value_or(nullptr);
+  }
+  if (status.ok()) {
+    attempt->spawn_id = trainer->record().spawn_id();
+    trainer->SetLease(attempt->held.lease_deadline, suspend_limit);
+  } else {
+    options_.log(absl::StrCat("can't start a trainer: ", std::string(status.message())));
+    attempt->held.occupies_device = false;
+    End(*attempt, CannotStart(status, start.directive.start_from().step()));
+  }
+  attempts_.push_back(std::move(attempt));
+}
+
+void Agent::Leave(AttemptOnWorker& attempt, Job::Desired desired, v1::Reason reason) {
+  const absl::Duration now = options_.clock->SinceBoot();
+  attempt.held.told = desired;
+  attempt.leave_reason = reason;
+  attempt.kill_at = now + (desired == Job::CANCEL ? options_.cancel_grace : options_.leave_grace);
+  if (attempt.held.state == Attempt::STARTING || attempt.held.state == Attempt::RUNNING) {
+    attempt.held.state = Attempt::STOPPING;
+    Changed();
+  }
+  SpawnedTrainer* trainer = TrainerOf(attempt);
+  if (trainer != nullptr && attempt.told_connection > 0) {
+    internal::TrainerCommand command;
+    command.mutable_leave()->set_desired(desired);
+    command.mutable_leave()->set_reason(reason);
+    trainer->SendToTrainer(command);
+  }
+}
+
+void Agent::End(AttemptOnWorker& attempt, v1::Outcome outcome) {
+  attempt.held.state = Attempt::ENDED;
+  attempt.outcome = std::move(outcome);
+  attempt.kill_at.reset();
+  Changed();
+}
+
+void Agent::AcknowledgeCheckpoint(const v1::CheckpointKey& key) {
+  AttemptOnWorker* attempt = Find(key.attempt());
+  if (attempt == nullptr) {
+    return;
+  }
+  const size_t num_removed =
+      std::erase_if(attempt->checkpoints, [&](const v1::Checkpoint& saved) { return saved.step() == key.step(); });
+  SpawnedTrainer* trainer = TrainerOf(*attempt);
+  if (num_removed > 0 && trainer != nullptr) {
+    internal::TrainerCommand command;
+    command.mutable_acknowledge()->set_sequence(attempt->telemetry.acknowledged());
+    command.mutable_acknowledge()->add_checkpoint_steps(key.step());
+    trainer->SendToTrainer(command);
+  }
+}
+
+void Agent::DeleteCheckpoint(const v1::CheckpointKey& key) {
+  const std::filesystem::path root = options_.checkpoint_root;
+  const std::filesystem::path path = root / key.path();
+  std::error_code error;
+  if (key.path().empty() || std::filesystem::path(key.path()).is_absolute() || !IsBelow(root, path)) {
+    if (std::filesystem::exists(path, error)) {
+      options_.log(absl::StrCat("refused to delete a checkpoint that is not below the root: ", key.path()));
+    }
+    return;
+  }
+  std::filesystem::remove_all(path, error);
+  if (error) {
+    options_.log(absl::StrCat("can't delete checkpoint ", key.path(), ": ", error.message()));
+  }
+}
+
+}  // namespace ampd::agent

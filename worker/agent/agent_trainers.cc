@@ -1,0 +1,325 @@
+// Shims, trainers, and what goes between them and the server.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "worker/agent/agent.h"
+#include "worker/shim/attempt_log.h"
+
+namespace ampd::agent {
+namespace {
+
+using v1::Attempt;
+using v1::Job;
+
+constexpr absl::Duration kLogInterval = absl::Milliseconds(300);
+constexpr int64_t kLogChunkBytes = 64 << 10;
+// After its outcome is durable, what is left of an attempt's telemetry and log has this long to leave.
+constexpr absl::Duration kDrainLimit = absl::Minutes(2);
+constexpr absl::Duration kLogDrainLimit = absl::Seconds(10);
+// A trainer whose outcome is acknowledged has this long to exit.
+constexpr absl::Duration kExitLimit = absl::Seconds(10);
+// Between two warm trainers of one device, when the first has died.
+constexpr absl::Duration kWarmInterval = absl::Seconds(5);
+
+}  // namespace
+
+AttemptOnWorker* Agent::Find(const v1::AttemptKey& key) {
+  for (std::unique_ptr<AttemptOnWorker>& attempt : attempts_) {
+    if (SameAttempt(attempt->held.key, key)) {
+      return attempt.get();
+    }
+  }
+  return nullptr;
+}
+
+AttemptOnWorker* Agent::AttemptOf(const SpawnedTrainer& trainer) {
+  for (std::unique_ptr<AttemptOnWorker>& attempt : attempts_) {
+    if (attempt->spawn_id == trainer.record().spawn_id()) {
+      return attempt.get();
+    }
+  }
+  return nullptr;
+}
+
+SpawnedTrainer* Agent::TrainerOf(const AttemptOnWorker& attempt) {
+  const auto found = trainers_.find(attempt.spawn_id);
+  return found == trainers_.end() ? nullptr : found->second.get();
+}
+
+absl::StatusOr<SpawnedTrainer*> Agent::Spawn(const std::string& device, const v1::AttemptKey* key) {
+  internal::SpawnRecord record;
+  record.set_spawn_id(RandomId(*options_.random, 16));
+  record.set_token(RandomId(*options_.random, 26));
+  record.set_device(device);
+  if (key != nullptr) {
+    *record.mutable_key() = *key;
+  }
+  SpawnedTrainer::Command command = options_.command;
+  for (const v1::Device& candidate : devices_) {
+    if (candidate.id() == device && candidate.num_threads() > 0) {
+      command.trainer.insert(command.trainer.end(), {"--threads", absl::StrCat(candidate.num_threads())});
+    }
+  }
+  absl::StatusOr<std::unique_ptr<SpawnedTrainer>> trainer =
+      SpawnedTrainer::Start(options_.state_folder, record, command);
+  if (!trainer.ok()) {
+    return trainer.status();
+  }
+  ++options_.counters->num_trainers_started;
+  SpawnedTrainer* started = trainer->get();
+  trainers_[record.spawn_id()] = *std::move(trainer);
+  return started;
+}
+
+void Agent::PollTrainers(absl::Duration now) {
+  for (const auto& [id, trainer] : trainers_) {
+    AttemptOnWorker* attempt = AttemptOf(*trainer);
+    const bool read = attempt == nullptr || !attempt->telemetry.full();
+    for (const internal::TrainerReport& report : trainer->Poll(now, read)) {
+      TakeReport(*trainer, report);
+    }
+    if (attempt == nullptr) {
+      continue;
+    }
+    if (trainer->exited()) {
+      TakeEnd(*trainer);
+      continue;
+    }
+    TakeState(*attempt, *trainer);
+    Tell(*attempt, *trainer);
+    if (attempt->kill_at.has_value() && now >= *attempt->kill_at) {
+      attempt->kill_at.reset();
+      trainer->Kill();
+    }
+  }
+  const bool look_at_logs = now >= next_log_look_;
+  for (std::unique_ptr<AttemptOnWorker>& attempt : attempts_) {
+    Upload(*attempt);
+    if (look_at_logs || attempt->forgotten) {
+      UploadLog(*attempt, now);
+    }
+  }
+  next_log_look_ = look_at_logs ? now + kLogInterval : next_log_look_;
+  options_.counters->num_attempts = static_cast<int64_t>(attempts_.size());
+}
+
+void Agent::TakeReport(SpawnedTrainer& trainer, const internal::TrainerReport& report) {
+  AttemptOnWorker* attempt = AttemptOf(trainer);
+  if (attempt == nullptr) {
+    return;  // warm: its Hello says nothing that its connection does not
+  }
+  switch (report.kind_case()) {
+    case internal::TrainerReport::kTelemetry:
+      attempt->telemetry.Add(report.telemetry());
+      break;
+    case internal::TrainerReport::kCheckpoint: {
+      std::erase_if(attempt->checkpoints,
+                    [&](const v1::Checkpoint& saved) { return saved.step() == report.checkpoint().step(); });
+      attempt->checkpoints.push_back(report.checkpoint());
+      Changed();
+      break;
+    }
+    case internal::TrainerReport::kOutcome:
+      attempt->step = std::max(attempt->step, report.outcome().last_step());
+      if (!attempt->outcome.has_value()) {
+        End(*attempt, report.outcome());
+      }
+      break;
+    case internal::TrainerReport::kState:
+      attempt->trainer_state = report.state().state();
+      attempt->step = std::max(attempt->step, report.state().step());
+      attempt->precision = report.state().precision();
+      attempt->emulated = report.state().emulated();
+      break;
+    default:
+      break;
+  }
+}
+
+// All that the trainer should know, once on each of its connections, and only under a lease that its shim has
+// confirmed.
+void Agent::Tell(AttemptOnWorker& attempt, SpawnedTrainer& trainer) {
+  if (attempt.held.state == Attempt::ENDED && attempt.forgotten) {
+    return;
+  }
+  if (!trainer.trainer_connected() || attempt.told_connection == trainer.num_trainer_connections() ||
+      !attempt.wanted.has_value() || !trainer.HasLease(attempt.held.lease_deadline)) {
+    return;
+  }
+  attempt.told_connection = trainer.num_trainer_connections();
+  internal::TrainerCommand command;
+  internal::StartAttempt& start = *command.mutable_start();
+  *start.mutable_key() = attempt.held.key;
+  *start.mutable_spec() = attempt.wanted->spec();
+  start.set_precision(attempt.wanted->precision());
+  if (attempt.wanted->has_start_from()) {
+    *start.mutable_start_from() = attempt.wanted->start_from();
+  }
+  for (const v1::Device& device : devices_) {
+    if (device.id() == attempt.held.device) {
+      *start.mutable_device() = device;
+    }
+  }
+  for (const auto& [name, folder] : options_.data_roots) {
+    (*start.mutable_data_roots())[name] = folder;
+  }
+  start.set_checkpoint_root(options_.checkpoint_root);
+  start.set_epoch(directive_.id().epoch());
+  trainer.SendToTrainer(command);
+  if (attempt.held.told != Job::RUN) {
+    const std::optional<absl::Duration> kill_at = attempt.kill_at;
+    Leave(attempt, attempt.held.told, attempt.leave_reason);
+    attempt.kill_at = kill_at;
+  }
+  attempt.held.told_loss_scale_order = 0;
+  attempt.told_acknowledged = 0;
+  reconcile_again_ = true;
+}
+
+void Agent::TakeState(AttemptOnWorker& attempt, const SpawnedTrainer& trainer) {
+  if (attempt.held.state == Attempt::ENDED) {
+    return;
+  }
+  Attempt::State state = attempt.trainer_state == Attempt::RUNNING ? Attempt::RUNNING : Attempt::STARTING;
+  if (trainer.suspended() && state == Attempt::RUNNING) {
+    state = Attempt::SUSPENDED;
+  } else if (attempt.held.told != Job::RUN) {
+    state = Attempt::STOPPING;
+  }
+  if (std::exchange(attempt.held.state, state) != state) {
+    Changed();
+  }
+}
+
+void Agent::TakeEnd(SpawnedTrainer& trainer) {
+  AttemptOnWorker& attempt = *AttemptOf(trainer);
+  if (!std::exchange(attempt.held.occupies_device, false)) {
+    return;
+  }
+  if (!attempt.outcome.has_value()) {
+    End(attempt, OutcomeFromExit(attempt, trainer.exit()));
+  }
+  warm_not_before_.erase(attempt.held.device);
+  reconcile_again_ = true;
+}
+
+void Agent::Upload(AttemptOnWorker& attempt) {
+  while (const v1::TelemetryBatch* batch = attempt.telemetry.Next()) {
+    v1::TelemetryUpload upload;
+    upload.set_worker(options_.name);
+    *upload.mutable_key() = attempt.held.key;
+    *upload.mutable_batch() = *batch;
+    if (!options_.link->SendTelemetry(upload)) {
+      return;
+    }
+    attempt.telemetry.Sent();
+  }
+}
+
+// One chunk at a time: the next goes when the server has stored this one.
+void Agent::UploadLog(AttemptOnWorker& attempt, absl::Duration now) {
+  SpawnedTrainer* trainer = TrainerOf(attempt);
+  if (trainer == nullptr || attempt.telemetry.refused()) {
+    attempt.log_drained = true;
+    return;
+  }
+  if (attempt.log_sent_bytes > attempt.log_stored_bytes) {
+    attempt.log_drained = attempt.forgotten && now > attempt.forgotten_at + kLogDrainLimit;
+    return;
+  }
+  const absl::StatusOr<shim::LogPart> part =
+      shim::ReadAttemptLog(trainer->folder().path(), attempt.log_sent_bytes, kLogChunkBytes);
+  if (!part.ok() || part->content.empty()) {
+    attempt.log_drained = trainer->exited();
+    return;
+  }
+  v1::TelemetryUpload upload;
+  upload.set_worker(options_.name);
+  *upload.mutable_key() = attempt.held.key;
+  upload.mutable_log()->set_offset_bytes(part->offset_bytes);
+  upload.mutable_log()->set_content(part->content);
+  upload.mutable_log()->set_dropped_bytes(part->dropped_bytes);
+  if (options_.link->SendTelemetry(upload)) {
+    attempt.log_sent_bytes = part->offset_bytes + static_cast<int64_t>(part->content.size());
+  }
+}
+
+void Agent::TakeAck(const v1::TelemetryAck& ack) {
+  AttemptOnWorker* attempt = Find(ack.key());
+  if (attempt == nullptr) {
+    return;
+  }
+  if (ack.refused()) {
+    attempt->telemetry.Refuse();
+  } else {
+    attempt->telemetry.Acknowledge(ack.stored_sequence());
+    attempt->log_stored_bytes = std::max(attempt->log_stored_bytes, ack.stored_log_bytes());
+    attempt->log_sent_bytes = std::max(attempt->log_sent_bytes, attempt->log_stored_bytes);
+  }
+  SpawnedTrainer* trainer = TrainerOf(*attempt);
+  if (trainer != nullptr && attempt->telemetry.acknowledged() > attempt->told_acknowledged) {
+    attempt->told_acknowledged = attempt->telemetry.acknowledged();
+    internal::TrainerCommand command;
+    command.mutable_acknowledge()->set_sequence(attempt->told_acknowledged);
+    trainer->SendToTrainer(command);
+  }
+}
+
+// Lets trainers go whose outcome is durable and whose telemetry is stored, and removes what is left of them.
+void Agent::Release(absl::Duration now) {
+  for (std::unique_ptr<AttemptOnWorker>& attempt : attempts_) {
+    SpawnedTrainer* trainer = TrainerOf(*attempt);
+    if (!attempt->forgotten || trainer == nullptr || trainer->exited()) {
+      continue;
+    }
+    const bool drained = attempt->telemetry.empty() || now > attempt->forgotten_at + kDrainLimit;
+    if (drained && !attempt->kill_at.has_value() && !attempt->held.killed) {
+      internal::TrainerCommand command;
+      command.mutable_acknowledge()->set_sequence(attempt->telemetry.acknowledged());
+      command.mutable_acknowledge()->set_outcome(true);
+      trainer->SendToTrainer(command);
+      attempt->kill_at = now + kExitLimit;
+    }
+  }
+  std::erase_if(attempts_, [&](const std::unique_ptr<AttemptOnWorker>& attempt) {
+    const bool drained =
+        (attempt->telemetry.empty() && attempt->log_drained) || now > attempt->forgotten_at + kDrainLimit;
+    if (!attempt->forgotten || attempt->held.occupies_device || !(drained || attempt->spawn_id.empty())) {
+      return false;
+    }
+    if (SpawnedTrainer* trainer = TrainerOf(*attempt); trainer != nullptr) {
+      trainer->folder().Remove();
+      trainers_.erase(attempt->spawn_id);
+    }
+    return true;
+  });
+  std::erase_if(trainers_, [&](const auto& entry) {
+    const bool unused = entry.second->exited() && AttemptOf(*entry.second) == nullptr;
+    if (unused) {
+      entry.second->folder().Remove();
+    }
+    return unused;
+  });
+}
+
+void Agent::KeepWarm(absl::Duration now) {
+  if (!options_.warm) {
+    return;
+  }
+  for (const v1::Device& device : devices_) {
+    const bool used = std::any_of(trainers_.begin(), trainers_.end(), [&](const auto& entry) {
+      return !entry.second->exited() && entry.second->record().device() == device.id();
+    });
+    absl::Duration& not_before = warm_not_before_[device.id()];
+    if (used || now < not_before) {
+      continue;
+    }
+    not_before = now + kWarmInterval;
+    if (absl::StatusOr<SpawnedTrainer*> warm = Spawn(device.id(), nullptr); !warm.ok()) {
+      options_.log(absl::StrCat("can't keep a warm trainer: ", std::string(warm.status().message())));
+    }
+  }
+}
+
+}  // namespace ampd::agent

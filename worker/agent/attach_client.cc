@@ -1,0 +1,287 @@
+#include "worker/agent/attach_client.h"
+
+#include <grpcpp/grpcpp.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <deque>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "ampd/v1/worker_service.grpc.pb.h"
+#include "base/file.h"
+#include "base/grpc_status.h"
+#include "base/random.h"
+
+namespace ampd::agent {
+namespace {
+
+constexpr absl::Duration kFirstBackoff = absl::Milliseconds(50);
+constexpr absl::Duration kLastBackoff = absl::Seconds(3);
+// A stream that lived this long was a good one: the next failure starts with a short pause again.
+constexpr absl::Duration kGoodStream = absl::Seconds(10);
+constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
+constexpr size_t kMaxTelemetryQueue = 32;
+constexpr size_t kMaxReportQueue = 1;
+constexpr int kKeepaliveMillis = 10'000;
+constexpr int kKeepaliveTimeoutMillis = 5'000;
+constexpr int kMaxMessageBytes = 64 << 20;
+
+// One bidirectional stream that is made again for ever. Out goes up, In comes down. Thread-safe.
+template <typename Out, typename In>
+class Stream {
+ public:
+  using Open = std::function<std::unique_ptr<grpc::ClientReaderWriterInterface<Out, In>>(grpc::ClientContext*)>;
+  struct Callbacks {
+    std::function<void()> on_open;
+    std::function<void(In)> on_message;
+    std::function<void()> on_room;
+    std::function<void(const grpc::Status&)> on_end;
+  };
+
+  Stream(std::shared_ptr<grpc::Channel> channel, Open open, size_t capacity, bool replace_oldest, Callbacks callbacks)
+      : channel_(std::move(channel)),
+        open_(std::move(open)),
+        capacity_(capacity),
+        replace_oldest_(replace_oldest),
+        callbacks_(std::move(callbacks)) {}
+
+  void Start() {
+    thread_ = std::thread([this] { RunForEver(); });
+  }
+
+  void Stop() {
+    {
+      absl::MutexLock lock(&mutex_);
+      stopped_ = true;
+      if (context_ != nullptr) {
+        context_->TryCancel();
+      }
+    }
+    if (thread_.joinable()) {
+      thread_.join();
+    }
+  }
+
+  bool Send(Out message) {
+    absl::MutexLock lock(&mutex_);
+    if (!is_open_) {
+      return false;
+    }
+    if (queue_.size() >= capacity_) {
+      if (!replace_oldest_) {
+        return false;
+      }
+      queue_.pop_front();
+    }
+    queue_.push_back(std::move(message));
+    return true;
+  }
+
+ private:
+  void RunForEver() {
+    absl::Duration backoff = kFirstBackoff;
+    while (!Stopped()) {
+      const absl::Time begin = absl::Now();
+      RunOnce();
+      if (absl::Now() - begin > kGoodStream) {
+        backoff = kFirstBackoff;
+      }
+      Pause(backoff);
+      backoff = std::min(backoff * 2, kLastBackoff);
+    }
+  }
+
+  void RunOnce() {
+    if (!channel_->WaitForConnected(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(kConnectTimeout))) {
+      callbacks_.on_end(grpc::Status(grpc::UNAVAILABLE, "no connection"));
+      return;
+    }
+    grpc::ClientContext context;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (stopped_) {
+        return;
+      }
+      context_ = &context;
+    }
+    auto stream = open_(&context);
+    {
+      absl::MutexLock lock(&mutex_);
+      queue_.clear();
+      is_open_ = true;
+    }
+    callbacks_.on_open();
+    std::thread writer([&] { Write(*stream); });
+    In message;
+    while (stream->Read(&message)) {
+      callbacks_.on_message(std::move(message));
+    }
+    {
+      absl::MutexLock lock(&mutex_);
+      is_open_ = false;
+      queue_.clear();
+    }
+    context.TryCancel();
+    writer.join();
+    const grpc::Status status = stream->Finish();
+    {
+      absl::MutexLock lock(&mutex_);
+      context_ = nullptr;
+    }
+    callbacks_.on_end(status);
+  }
+
+  void Write(grpc::ClientReaderWriterInterface<Out, In>& stream) {
+    while (true) {
+      Out message;
+      bool was_full = false;
+      {
+        absl::MutexLock lock(&mutex_);
+        mutex_.Await(absl::Condition(this, &Stream::HasMessageOrClosed));
+        if (!is_open_) {
+          return;
+        }
+        was_full = queue_.size() >= capacity_;
+        message = std::move(queue_.front());
+        queue_.pop_front();
+      }
+      if (was_full) {
+        callbacks_.on_room();
+      }
+      if (!stream.Write(message)) {
+        return;  // the reader sees the end too
+      }
+    }
+  }
+
+  // Between half and all of `backoff`, so that a fleet does not come back in step.
+  void Pause(absl::Duration backoff) {
+    const double share = 0.5 + 0.5 * static_cast<double>(SystemRandom().Next() >> 11) * 0x1p-53;
+    absl::MutexLock lock(&mutex_);
+    mutex_.AwaitWithTimeout(absl::Condition(&stopped_), backoff * share);
+  }
+
+  bool Stopped() {
+    absl::MutexLock lock(&mutex_);
+    return stopped_;
+  }
+
+  bool HasMessageOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !queue_.empty() || !is_open_; }
+
+  const std::shared_ptr<grpc::Channel> channel_;
+  const Open open_;
+  const size_t capacity_;
+  const bool replace_oldest_;
+  const Callbacks callbacks_;
+  std::thread thread_;
+  absl::Mutex mutex_;
+  std::deque<Out> queue_ ABSL_GUARDED_BY(mutex_);
+  grpc::ClientContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  bool is_open_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& server) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMillis);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMillis);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 200);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2'000);
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  return grpc::CreateCustomChannel(server, grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace
+
+struct AttachClient::State {
+  Options options;
+  UniqueFd wake{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  std::unique_ptr<v1::WorkerService::Stub> stub;
+  std::unique_ptr<Stream<v1::WorkerReport, v1::WorkerDirective>> attach;
+  std::unique_ptr<Stream<v1::TelemetryUpload, v1::TelemetryAck>> telemetry;
+  absl::Mutex mutex;
+  Arrivals arrivals ABSL_GUARDED_BY(mutex);
+  std::string last_error ABSL_GUARDED_BY(mutex);
+
+  void Wake() {
+    const uint64_t one = 1;
+    (void)!write(wake.get(), &one, sizeof(one));
+  }
+  template <typename Change>
+  void Arrive(Change change) {
+    {
+      absl::MutexLock lock(&mutex);
+      change(arrivals);
+    }
+    Wake();
+  }
+  // The same error again says nothing new.
+  void Ended(const grpc::Status& status) {
+    const std::string line = absl::StrCat("stream to ", options.server, " ended: ", status.error_message());
+    {
+      absl::MutexLock lock(&mutex);
+      if (std::exchange(last_error, line) == line) {
+        return;
+      }
+    }
+    options.log(line);
+  }
+};
+
+AttachClient::AttachClient(Options options) : state_(std::make_unique<State>()) {
+  State* state = state_.get();
+  state->options = std::move(options);
+  std::shared_ptr<grpc::Channel> channel = MakeChannel(state->options.server);
+  state->stub = v1::WorkerService::NewStub(channel);
+  const auto on_end = [state](const grpc::Status& status) { state->Ended(status); };
+  const auto on_room = [state] { state->Wake(); };
+  state->attach = std::make_unique<Stream<v1::WorkerReport, v1::WorkerDirective>>(
+      channel, [state](grpc::ClientContext* context) { return state->stub->Attach(context); }, kMaxReportQueue,
+      /*replace_oldest=*/true,
+      Stream<v1::WorkerReport, v1::WorkerDirective>::Callbacks{
+          [state] { state->Arrive([](Arrivals& arrivals) { ++arrivals.num_attach_streams; }); },
+          [state](v1::WorkerDirective directive) {
+            state->Arrive([&](Arrivals& arrivals) { arrivals.directives.push_back(std::move(directive)); });
+          },
+          on_room, on_end});
+  state->telemetry = std::make_unique<Stream<v1::TelemetryUpload, v1::TelemetryAck>>(
+      channel, [state](grpc::ClientContext* context) { return state->stub->ReportTelemetry(context); },
+      kMaxTelemetryQueue, /*replace_oldest=*/false,
+      Stream<v1::TelemetryUpload, v1::TelemetryAck>::Callbacks{
+          [state] { state->Arrive([](Arrivals& arrivals) { ++arrivals.num_telemetry_streams; }); },
+          [state](v1::TelemetryAck ack) {
+            state->Arrive([&](Arrivals& arrivals) { arrivals.acks.push_back(std::move(ack)); });
+          },
+          on_room, on_end});
+}
+
+AttachClient::~AttachClient() {
+  state_->attach->Stop();
+  state_->telemetry->Stop();
+}
+
+void AttachClient::Start() {
+  state_->attach->Start();
+  state_->telemetry->Start();
+}
+
+void AttachClient::SendReport(const v1::WorkerReport& report) { state_->attach->Send(report); }
+
+bool AttachClient::SendTelemetry(const v1::TelemetryUpload& upload) { return state_->telemetry->Send(upload); }
+
+ServerLink::Arrivals AttachClient::Take() {
+  absl::MutexLock lock(&state_->mutex);
+  return std::exchange(state_->arrivals, Arrivals());
+}
+
+int AttachClient::wake_fd() const { return state_->wake.get(); }
+
+}  // namespace ampd::agent

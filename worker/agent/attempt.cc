@@ -1,0 +1,119 @@
+#include "worker/agent/attempt.h"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace ampd::agent {
+
+using v1::Attempt;
+using v1::Job;
+using v1::Outcome;
+
+uint64_t LastSequence(const v1::TelemetryBatch& batch) {
+  uint64_t last = 0;
+  for (uint64_t sequence : batch.steps().sequence()) {
+    last = std::max(last, sequence);
+  }
+  for (const v1::EvalPoint& eval : batch.evals()) {
+    last = std::max(last, eval.sequence());
+  }
+  for (const v1::Event& event : batch.events()) {
+    last = std::max(last, event.attempt_sequence());
+  }
+  return last;
+}
+
+void TelemetryRelay::Add(v1::TelemetryBatch batch) {
+  const uint64_t last = LastSequence(batch);
+  // A trainer repeats itself on a new connection.
+  if (last <= received_) {
+    return;
+  }
+  received_ = last;
+  if (refused_) {
+    return;
+  }
+  const size_t num_bytes = batch.ByteSizeLong();
+  num_bytes_ += num_bytes;
+  batches_.push_back({std::move(batch), last, num_bytes});
+}
+
+const v1::TelemetryBatch* TelemetryRelay::Next() const {
+  return num_sent_ < batches_.size() ? &batches_[num_sent_].batch : nullptr;
+}
+
+void TelemetryRelay::Acknowledge(uint64_t sequence) {
+  acknowledged_ = std::max(acknowledged_, sequence);
+  while (!batches_.empty() && batches_.front().last <= acknowledged_) {
+    num_bytes_ -= batches_.front().num_bytes;
+    batches_.pop_front();
+    num_sent_ -= num_sent_ > 0 ? 1 : 0;
+  }
+}
+
+void TelemetryRelay::Refuse() {
+  refused_ = true;
+  batches_.clear();
+  num_sent_ = 0;
+  num_bytes_ = 0;
+}
+
+v1::AttemptReport ReportOf(const AttemptOnWorker& attempt) {
+  v1::AttemptReport report;
+  *report.mutable_key() = attempt.held.key;
+  report.set_state(attempt.held.state);
+  report.set_step(attempt.step);
+  if (attempt.held.state == Attempt::ENDED && attempt.outcome.has_value()) {
+    *report.mutable_outcome() = *attempt.outcome;
+  }
+  report.mutable_checkpoints()->Assign(attempt.checkpoints.begin(), attempt.checkpoints.end());
+  report.set_precision(attempt.precision);
+  report.set_emulated(attempt.emulated);
+  return report;
+}
+
+namespace {
+
+void Explain(const AttemptOnWorker& attempt, const internal::ShimStatus& exit, Outcome* outcome) {
+  outcome->set_exit_code(exit.exit_code());
+  outcome->set_signal(exit.signal());
+  if (attempt.held.told == Job::CANCEL) {
+    outcome->set_kind(Outcome::LEFT);
+    outcome->set_reason(attempt.leave_reason);
+    outcome->set_message("the trainer was ended after a cancel");
+  } else if (exit.killed()) {
+    outcome->set_reason(v1::WORKER_LOST);
+    outcome->set_message("the trainer was ended by its worker: no lease, or not left in time");
+  } else if (exit.out_of_memory()) {
+    outcome->set_reason(v1::OUT_OF_MEMORY);
+    outcome->set_message("the kernel ended the trainer for want of memory");
+  } else if (exit.signal() != 0) {
+    outcome->set_message(absl::StrCat("the trainer was ended by signal ", exit.signal(), " (",
+                                      sigabbrev_np(exit.signal()) ? sigabbrev_np(exit.signal()) : "?", ")"));
+  } else {
+    outcome->set_message(absl::StrCat("the trainer exited with code ", exit.exit_code(), " and no outcome"));
+  }
+}
+
+}  // namespace
+
+v1::Outcome OutcomeFromExit(const AttemptOnWorker& attempt, const std::optional<internal::ShimStatus>& exit) {
+  Outcome outcome;
+  outcome.set_kind(Outcome::FAILED);
+  outcome.set_reason(v1::TRAINER_CRASHED);
+  outcome.set_last_step(attempt.step);
+  outcome.set_last_sequence(attempt.telemetry.received());
+  if (exit.has_value()) {
+    Explain(attempt, *exit, &outcome);
+  } else {
+    outcome.set_kind(Outcome::GONE);
+    outcome.set_reason(v1::WORKER_LOST);
+    outcome.set_message("no process and no exit status are left of the trainer");
+  }
+  return outcome;
+}
+
+}  // namespace ampd::agent

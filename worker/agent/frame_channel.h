@@ -1,0 +1,47 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "base/file.h"
+#include "base/frames.h"
+
+namespace ampd::agent {
+
+// A connection to a Unix socket on which frames go both ways, made again when it is lost, at growing intervals.
+// Nothing blocks. Single-threaded: owner the agent's loop.
+class FrameChannel {
+ public:
+  explicit FrameChannel(std::string path) : path_(std::move(path)) {}
+
+  // Connects when it is time to. True when it has just connected.
+  bool MaybeConnect(absl::Duration now);
+
+  // Queues a frame. REQUIRES: connected.
+  void Send(const google::protobuf::MessageLite& message);
+
+  // Takes in what has arrived, at most one buffer, and sends what is queued. An error means that the connection is
+  // lost.
+  absl::Status Exchange(std::vector<std::string>* payloads);
+
+  void Close();
+  bool connected() const { return socket_.ok(); }
+  int fd() const { return socket_.get(); }
+  bool wants_to_write() const { return !outgoing_.empty(); }
+  absl::Duration next_attempt() const { return next_attempt_; }
+
+ private:
+  absl::Status Flush();
+
+  const std::string path_;
+  UniqueFd socket_;
+  FrameDecoder decoder_;
+  std::string outgoing_;
+  absl::Duration next_attempt_;
+  absl::Duration backoff_ = absl::Milliseconds(5);
+};
+
+}  // namespace ampd::agent

@@ -1,0 +1,69 @@
+#include "worker/agent/spawn_folder.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "base/file.h"
+#include "base/status_macros.h"
+
+namespace ampd::agent {
+namespace {
+
+constexpr int64_t kMaxRecordBytes = 1 << 20;
+
+std::string SpawnRoot(const std::string& state_folder) { return absl::StrCat(state_folder, "/spawn"); }
+
+}  // namespace
+
+absl::StatusOr<SpawnFolder> SpawnFolder::Create(const std::string& state_folder, const internal::SpawnRecord& record) {
+  SpawnFolder folder(absl::StrCat(SpawnRoot(state_folder), "/", record.spawn_id()));
+  std::error_code error;
+  std::filesystem::create_directories(folder.path_, error);
+  if (error) {
+    return ErrnoError(error.value(), "make a spawn folder");
+  }
+  std::filesystem::permissions(folder.path_, std::filesystem::perms::owner_all, error);
+  if (absl::Status written = folder.Write(record); !written.ok()) {
+    folder.Remove();
+    return written;
+  }
+  return folder;
+}
+
+std::vector<SpawnFolder> SpawnFolder::List(const std::string& state_folder) {
+  std::vector<SpawnFolder> folders;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(SpawnRoot(state_folder), error)) {
+    SpawnFolder folder(entry.path().string());
+    const absl::StatusOr<std::string> bytes = ReadFile(folder.path_ + "/record", kMaxRecordBytes);
+    if (bytes.ok() && folder.record_.ParseFromString(*bytes)) {
+      folders.push_back(std::move(folder));
+    } else {
+      folder.Remove();
+    }
+  }
+  return folders;
+}
+
+absl::Status SpawnFolder::Write(const internal::SpawnRecord& record) {
+  AMPD_RETURN_IF_ERROR(WriteFileAtomically(path_ + "/record", record.SerializeAsString()));
+  record_ = record;
+  return absl::OkStatus();
+}
+
+std::optional<internal::ShimStatus> SpawnFolder::ReadExit() const {
+  const absl::StatusOr<std::string> bytes = ReadFile(path_ + "/exit", kMaxRecordBytes);
+  internal::ShimStatus status;
+  if (!bytes.ok() || !status.ParseFromString(*bytes) || !status.exited()) {
+    return std::nullopt;
+  }
+  return status;
+}
+
+void SpawnFolder::Remove() {
+  std::error_code error;
+  std::filesystem::remove_all(path_, error);
+}
+
+}  // namespace ampd::agent

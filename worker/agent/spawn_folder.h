@@ -1,0 +1,49 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ampd/internal/trainer.pb.h"
+
+namespace ampd::agent {
+
+// The folder of one shim and trainer, `<state>/spawn/<spawn id>/`:
+//
+//   record         internal.SpawnRecord, written before the shim starts and replaced atomically
+//   exit           internal.ShimStatus, written by the shim at its end
+//   shim.sock      the shim listens
+//   trainer.sock   the trainer listens
+//   shim.log       what the shim had to say
+//   trainer.log.*  the attempt's log (worker/shim/attempt_log.h)
+//
+// Thread-compatible.
+class SpawnFolder {
+ public:
+  // Makes the folder and writes the record. RESOURCE_EXHAUSTED (DISK_FULL), PERMISSION_DENIED, ...
+  static absl::StatusOr<SpawnFolder> Create(const std::string& state_folder, const internal::SpawnRecord& record);
+
+  // All folders with a readable record; those without one are removed: nothing was started in them.
+  static std::vector<SpawnFolder> List(const std::string& state_folder);
+
+  absl::Status Write(const internal::SpawnRecord& record);
+  const internal::SpawnRecord& record() const { return record_; }
+
+  // Nothing while the shim has not written it.
+  std::optional<internal::ShimStatus> ReadExit() const;
+  void Remove();
+
+  const std::string& path() const { return path_; }
+  std::string shim_socket() const { return path_ + "/shim.sock"; }
+  std::string trainer_socket() const { return path_ + "/trainer.sock"; }
+
+ private:
+  explicit SpawnFolder(std::string path) : path_(std::move(path)) {}
+
+  std::string path_;
+  internal::SpawnRecord record_;
+};
+
+}  // namespace ampd::agent

@@ -1,0 +1,220 @@
+#include "worker/agent/spawned_trainer.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/process.h"
+#include "base/status_macros.h"
+
+extern char** environ;
+
+namespace ampd::agent {
+namespace {
+
+// How often a shim that can't be reached is looked for in the process table.
+constexpr absl::Duration kLookInterval = absl::Milliseconds(200);
+
+std::vector<char*> Pointers(std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  for (std::string& text : strings) {
+    pointers.push_back(text.data());
+  }
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+std::vector<std::string> EnvironmentWith(const std::string& token) {
+  std::vector<std::string> environment;
+  const std::string prefix = absl::StrCat(kTokenVariable, "=");
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (!absl::StartsWith(*entry, prefix)) {
+      environment.emplace_back(*entry);
+    }
+  }
+  environment.push_back(prefix + token);
+  return environment;
+}
+
+// In a session of its own, so that no terminal and no stop of the agent's group reaches it.
+absl::StatusOr<pid_t> SpawnDetached(std::vector<std::string> arguments, const std::string& token,
+                                    const std::string& log_path) {
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigset_t all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  std::vector<std::string> environment = EnvironmentWith(token);
+  pid_t pid = 0;
+  const int error = posix_spawn(&pid, arguments[0].c_str(), &actions, &attributes, Pointers(arguments).data(),
+                                Pointers(environment).data());
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0) {
+    return ErrnoError(error, "start the shim");
+  }
+  return pid;
+}
+
+}  // namespace
+
+SpawnedTrainer::SpawnedTrainer(SpawnFolder folder)
+    : folder_(std::move(folder)), shim_(folder_.shim_socket()), trainer_(folder_.trainer_socket()) {}
+
+absl::StatusOr<std::unique_ptr<SpawnedTrainer>> SpawnedTrainer::Start(const std::string& state_folder,
+                                                                      internal::SpawnRecord record,
+                                                                      const Command& command) {
+  AMPD_ASSIGN_OR_RETURN(*record.mutable_boot_id(), BootId());
+  AMPD_ASSIGN_OR_RETURN(SpawnFolder folder, SpawnFolder::Create(state_folder, record));
+  std::vector<std::string> arguments = {command.shim, "--folder", folder.path(), "--"};
+  arguments.insert(arguments.end(), command.trainer.begin(), command.trainer.end());
+  arguments.insert(arguments.end(), {"--spawn-folder", folder.path(), "--device", record.device()});
+  absl::StatusOr<pid_t> pid = SpawnDetached(std::move(arguments), record.token(), folder.path() + "/shim.log");
+  if (!pid.ok()) {
+    folder.Remove();
+    return pid.status();
+  }
+  auto trainer = std::unique_ptr<SpawnedTrainer>(new SpawnedTrainer(std::move(folder)));
+  record.set_shim_pid(*pid);
+  if (absl::StatusOr<ProcessIdentity> identity = IdentityOf(*pid); identity.ok()) {
+    record.set_shim_start_ticks(identity->start_ticks);
+  }
+  // Without this second write the shim is still found: by its socket, and by its token.
+  trainer->folder_.Write(record).IgnoreError();
+  return trainer;
+}
+
+std::unique_ptr<SpawnedTrainer> SpawnedTrainer::Find(SpawnFolder folder) {
+  return std::unique_ptr<SpawnedTrainer>(new SpawnedTrainer(std::move(folder)));
+}
+
+absl::Status SpawnedTrainer::Bind(const v1::AttemptKey& key) {
+  internal::SpawnRecord record = folder_.record();
+  *record.mutable_key() = key;
+  return folder_.Write(record);
+}
+
+void SpawnedTrainer::SetLease(absl::Duration deadline, absl::Duration suspend_limit) {
+  command_.set_lease_deadline_boottime_nanos(absl::ToInt64Nanoseconds(deadline));
+  command_.set_suspend_limit_nanos(absl::ToInt64Nanoseconds(suspend_limit));
+  SendCommand();
+}
+
+void SpawnedTrainer::Kill() {
+  command_.set_kill(true);
+  SendCommand();
+}
+
+void SpawnedTrainer::SendCommand() {
+  if (shim_.connected()) {
+    shim_.Send(command_);
+  }
+}
+
+void SpawnedTrainer::SendToTrainer(const internal::TrainerCommand& command) {
+  if (trainer_.connected()) {
+    trainer_.Send(command);
+  }
+}
+
+bool SpawnedTrainer::HasLease(absl::Duration deadline) const {
+  return shim_.connected() && shim_status_.lease_deadline_boottime_nanos() > 0 &&
+         shim_status_.lease_deadline_boottime_nanos() >= absl::ToInt64Nanoseconds(deadline);
+}
+
+std::vector<internal::TrainerReport> SpawnedTrainer::Poll(absl::Duration now, bool read_trainer) {
+  std::vector<internal::TrainerReport> reports;
+  if (exited_) {
+    return reports;
+  }
+  // The trainer first: what it said last is in its socket when the shim tells of its end.
+  num_trainer_connections_ += trainer_.MaybeConnect(now) ? 1 : 0;
+  bool more = trainer_.connected() && read_trainer;
+  while (more) {
+    std::vector<std::string> payloads;
+    const absl::Status status = trainer_.Exchange(&payloads);
+    for (const std::string& payload : payloads) {
+      internal::TrainerReport report;
+      if (report.ParseFromString(payload)) {
+        reports.push_back(std::move(report));
+      }
+    }
+    if (!status.ok()) {
+      trainer_.Close();
+    }
+    more = status.ok() && !payloads.empty();
+  }
+  PollShim(now);
+  return reports;
+}
+
+void SpawnedTrainer::PollShim(absl::Duration now) {
+  if (shim_.MaybeConnect(now) && (command_.kill() || command_.lease_deadline_boottime_nanos() > 0)) {
+    shim_.Send(command_);
+  }
+  if (shim_.connected()) {
+    std::vector<std::string> payloads;
+    const absl::Status status = shim_.Exchange(&payloads);
+    for (const std::string& payload : payloads) {
+      internal::ShimStatus shim_status;
+      if (shim_status.ParseFromString(payload)) {
+        shim_status_ = shim_status;
+      }
+    }
+    if (!status.ok()) {
+      shim_.Close();
+    }
+  }
+  if (!shim_.connected() && now >= next_look_) {
+    next_look_ = now + (shim_status_.exited() ? absl::ZeroDuration() : kLookInterval);
+    NoticeEnd();
+  }
+}
+
+bool SpawnedTrainer::ShimIsAlive() const {
+  const internal::SpawnRecord& record = folder_.record();
+  if (record.shim_pid() == 0) {
+    return !ProcessesStartedWith(kTokenVariable, record.token()).empty();
+  }
+  return ProcessHandle::Open({record.boot_id(), record.shim_pid(), record.shim_start_ticks()}).ok();
+}
+
+void SpawnedTrainer::NoticeEnd() {
+  exit_ = folder_.ReadExit();
+  if (exit_.has_value()) {
+    exited_ = true;
+  } else if (!ShimIsAlive()) {
+    // The shim wrote the file before it ended, or never will. Whatever it left behind is ours by its token.
+    exit_ = folder_.ReadExit();
+    const std::vector<ProcessIdentity> left = ProcessesStartedWith(kTokenVariable, folder_.record().token());
+    for (const ProcessIdentity& identity : left) {
+      if (absl::StatusOr<ProcessHandle> process = ProcessHandle::Open(identity); process.ok()) {
+        process->Signal(SIGKILL).IgnoreError();
+      }
+    }
+    exited_ = exit_.has_value() || left.empty();
+  }
+  if (exited_) {
+    trainer_.Close();
+    if (folder_.record().shim_pid() > 0) {
+      waitpid(folder_.record().shim_pid(), nullptr, WNOHANG);  // it is our child unless an earlier agent started it
+    }
+  }
+}
+
+}  // namespace ampd::agent

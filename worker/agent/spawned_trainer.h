@@ -1,0 +1,83 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "ampd/internal/trainer.pb.h"
+#include "worker/agent/frame_channel.h"
+#include "worker/agent/spawn_folder.h"
+
+namespace ampd::agent {
+
+// The variable in the environment of everything below a shim that holds the spawn's token.
+inline constexpr char kTokenVariable[] = "AMPD_SPAWN_TOKEN";
+
+// One shim and its trainer: started here, or found after a restart of the agent. Ends when the shim has written the
+// exit status, or when neither it nor any process with the token is left. Single-threaded: owner the agent's loop.
+//
+//   warm --Bind--> bound --trainer ends--> exited
+class SpawnedTrainer {
+ public:
+  struct Command {
+    std::string shim;
+    std::vector<std::string> trainer;  // program and arguments; the folder's arguments are added
+  };
+
+  // Writes the record, then starts the shim. `record` has id, token, device and, if bound, the key.
+  static absl::StatusOr<std::unique_ptr<SpawnedTrainer>> Start(const std::string& state_folder,
+                                                               internal::SpawnRecord record, const Command& command);
+  // One that an earlier agent started; it may have ended since.
+  static std::unique_ptr<SpawnedTrainer> Find(SpawnFolder folder);
+
+  // Binds it to an attempt, in the record first.
+  absl::Status Bind(const v1::AttemptKey& key);
+
+  // Renews the lease, asks for the trainer's end (SIGTERM), or kills everything.
+  void SetLease(absl::Duration deadline, absl::Duration suspend_limit);
+  void Kill();
+  void SendToTrainer(const internal::TrainerCommand& command);
+
+  // Connects, exchanges, notices the end. Gives what the trainer reported. `read_trainer` false leaves its reports in
+  // the socket, which blocks it.
+  std::vector<internal::TrainerReport> Poll(absl::Duration now, bool read_trainer);
+
+  const internal::SpawnRecord& record() const { return folder_.record(); }
+  SpawnFolder& folder() { return folder_; }
+  bool bound() const { return record().has_key(); }
+  bool suspended() const { return shim_status_.suspended(); }
+  bool trainer_connected() const { return trainer_.connected(); }
+  // Whether the shim has confirmed a lease that lasts at least until `deadline`.
+  bool HasLease(absl::Duration deadline) const;
+  // Counts the connections to the trainer: a growing number means that it must be told again.
+  int num_trainer_connections() const { return num_trainer_connections_; }
+  bool exited() const { return exited_; }
+  // Nothing when the shim ended without writing it.
+  const std::optional<internal::ShimStatus>& exit() const { return exit_; }
+
+  const FrameChannel& shim_channel() const { return shim_; }
+  const FrameChannel& trainer_channel() const { return trainer_; }
+
+ private:
+  explicit SpawnedTrainer(SpawnFolder folder);
+  void PollShim(absl::Duration now);
+  void SendCommand();
+  void NoticeEnd();
+  bool ShimIsAlive() const;
+
+  SpawnFolder folder_;
+  FrameChannel shim_;
+  FrameChannel trainer_;
+  internal::ShimStatus shim_status_;
+  internal::ShimCommand command_;  // what the shim should know; sent again on every connection
+  int num_trainer_connections_ = 0;
+  absl::Duration next_look_;
+  bool exited_ = false;
+  std::optional<internal::ShimStatus> exit_;
+};
+
+}  // namespace ampd::agent

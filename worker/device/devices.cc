@@ -1,0 +1,216 @@
+#include "worker/device/devices.h"
+
+#include <dlfcn.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "base/error.h"
+#include "base/file.h"
+
+namespace ampd::device {
+namespace {
+
+constexpr int64_t kMaxProcFileBytes = 8 << 20;
+constexpr const char* kInstructionSets[] = {"avx",         "avx2",        "fma",      "f16c",     "avx512f", "avx512bw",
+                                            "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16", "amx_int8"};
+constexpr unsigned kNvmlTextBytes = 96;
+
+std::string ReadProc(const std::string& folder, const char* name) {
+  return ReadFile(absl::StrCat(folder, "/", name), kMaxProcFileBytes).value_or("");
+}
+
+// "model name	: Intel ..." -> "Intel ..."
+std::string FieldIn(const std::string& text, const std::string& field) {
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(':', 1));
+    if (absl::StripAsciiWhitespace(parts.first) == field) {
+      return std::string(absl::StripAsciiWhitespace(parts.second));
+    }
+  }
+  return "";
+}
+
+int NumUsableCpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) {
+    return CPU_COUNT(&set);
+  }
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+v1::Device Cpu(const Devices::Options& options) {
+  const std::string cpuinfo = ReadProc(options.proc_folder, "cpuinfo");
+  const std::string meminfo = ReadProc(options.proc_folder, "meminfo");
+  v1::Device cpu;
+  cpu.set_id("cpu");
+  cpu.set_kind(v1::Device::CPU);
+  cpu.set_name(FieldIn(cpuinfo, "model name"));
+  for (const std::string& set : InstructionSetsIn(cpuinfo)) {
+    cpu.add_instruction_sets(set);
+  }
+  cpu.set_memory_total_bytes(MemoryFieldIn(meminfo, "MemTotal"));
+  cpu.set_num_threads(options.num_threads > 0 ? options.num_threads : NumUsableCpus());
+  return cpu;
+}
+
+}  // namespace
+
+// The few functions of NVML that are used, as nvml.h declares them.
+struct Devices::Nvml {
+  struct Memory {
+    unsigned long long total, free, used;
+  };
+  using Handle = void*;
+
+  void* library = nullptr;
+  int (*init)() = nullptr;
+  int (*shutdown)() = nullptr;
+  int (*count)(unsigned*) = nullptr;
+  int (*handle_by_index)(unsigned, Handle*) = nullptr;
+  int (*name)(Handle, char*, unsigned) = nullptr;
+  int (*uuid)(Handle, char*, unsigned) = nullptr;
+  int (*capability)(Handle, int*, int*) = nullptr;
+  int (*memory)(Handle, Memory*) = nullptr;
+  std::vector<Handle> handles;  // by GPU number
+
+  ~Nvml() {
+    if (library != nullptr) {
+      if (shutdown != nullptr) {
+        shutdown();
+      }
+      dlclose(library);
+    }
+  }
+
+  template <typename Function>
+  bool Find(const char* symbol, Function* function) {
+    *function = reinterpret_cast<Function>(dlsym(library, symbol));
+    return *function != nullptr;
+  }
+
+  // False when there is no usable NVML.
+  bool Open(const std::string& path) {
+    library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    unsigned num_gpus = 0;
+    if (library == nullptr || !Find("nvmlInit_v2", &init) || !Find("nvmlDeviceGetCount_v2", &count) ||
+        !Find("nvmlDeviceGetHandleByIndex_v2", &handle_by_index) || !Find("nvmlDeviceGetName", &name) ||
+        !Find("nvmlDeviceGetUUID", &uuid) || !Find("nvmlDeviceGetCudaComputeCapability", &capability) ||
+        !Find("nvmlDeviceGetMemoryInfo", &memory) || init() != 0) {
+      return false;
+    }
+    Find("nvmlShutdown", &shutdown);
+    if (count(&num_gpus) != 0) {
+      return false;
+    }
+    for (unsigned i = 0; i < num_gpus; ++i) {
+      Handle handle = nullptr;
+      handles.push_back(handle_by_index(i, &handle) == 0 ? handle : nullptr);
+    }
+    return true;
+  }
+
+  v1::Device Describe(int number) const {
+    v1::Device gpu;
+    gpu.set_id(absl::StrCat("gpu", number));
+    gpu.set_kind(v1::Device::GPU);
+    char text[kNvmlTextBytes] = {};
+    int major = 0;
+    int minor = 0;
+    const bool healthy = handles[number] != nullptr && name(handles[number], text, sizeof(text)) == 0;
+    gpu.set_name(text);
+    gpu.set_unhealthy(!healthy);
+    if (healthy && uuid(handles[number], text, sizeof(text)) == 0) {
+      gpu.set_uuid(text);
+    }
+    if (healthy && capability(handles[number], &major, &minor) == 0) {
+      gpu.set_capability_major(major);
+      gpu.set_capability_minor(minor);
+    }
+    return gpu;
+  }
+
+  void Refresh(int number, v1::Device* gpu) const {
+    Memory bytes = {};
+    const bool healthy = handles[number] != nullptr && memory(handles[number], &bytes) == 0;
+    gpu->set_unhealthy(!healthy);
+    gpu->set_memory_total_bytes(static_cast<int64_t>(bytes.total));
+    gpu->set_memory_free_bytes(static_cast<int64_t>(bytes.free));
+  }
+};
+
+Devices::Devices() = default;
+Devices::~Devices() = default;
+Devices::Devices(Devices&&) noexcept = default;
+
+absl::StatusOr<Devices> Devices::Discover(const Options& options) {
+  Devices found;
+  found.options_ = options;
+  auto nvml = std::make_unique<Nvml>();
+  std::vector<v1::Device> all = {Cpu(options)};
+  if (nvml->Open(options.nvml_library)) {
+    for (size_t i = 0; i < nvml->handles.size(); ++i) {
+      all.push_back(nvml->Describe(static_cast<int>(i)));
+    }
+    found.nvml_ = std::move(nvml);
+  }
+  for (const std::string& id : options.only) {
+    if (std::none_of(all.begin(), all.end(), [&](const v1::Device& device) { return device.id() == id; })) {
+      const std::string there = absl::StrJoin(
+          all, ", ", [](std::string* out, const v1::Device& device) { absl::StrAppend(out, device.id()); });
+      return Error(absl::StatusCode::kNotFound, "NO_SUCH_DEVICE",
+                   absl::StrCat("there is no device '", id, "' here; there is ", there));
+    }
+  }
+  for (v1::Device& device : all) {
+    const bool wanted =
+        options.only.empty() || std::find(options.only.begin(), options.only.end(), device.id()) != options.only.end();
+    if (wanted) {
+      found.devices_.push_back(std::move(device));
+    }
+  }
+  return found;
+}
+
+std::vector<v1::Device> Devices::Current() {
+  for (v1::Device& device : devices_) {
+    int number = 0;
+    if (device.kind() == v1::Device::CPU) {
+      device.set_memory_free_bytes(MemoryFieldIn(ReadProc(options_.proc_folder, "meminfo"), "MemAvailable"));
+    } else if (nvml_ != nullptr && absl::SimpleAtoi(absl::StripPrefix(device.id(), "gpu"), &number)) {
+      nvml_->Refresh(number, &device);
+    }
+  }
+  return devices_;
+}
+
+std::vector<std::string> InstructionSetsIn(const std::string& cpuinfo) {
+  const std::string flags = FieldIn(cpuinfo, "flags");
+  const std::set<std::string> present = absl::StrSplit(flags, ' ', absl::SkipEmpty());
+  std::vector<std::string> sets;
+  for (const char* set : kInstructionSets) {
+    if (present.count(set) > 0) {
+      sets.push_back(set);
+    }
+  }
+  return sets;
+}
+
+int64_t MemoryFieldIn(const std::string& meminfo, const std::string& field) {
+  int64_t kib = 0;
+  const std::string value = FieldIn(meminfo, field);
+  return absl::SimpleAtoi(absl::StripSuffix(value, " kB"), &kib) ? kib * 1024 : 0;
+}
+
+}  // namespace ampd::device
