@@ -254,6 +254,8 @@ void Server::Parts::Stop() {
   if (std::exchange(stopped, true)) {
     return;
   }
+  // Its listener takes up to two seconds to notice.
+  std::thread closing([this] { exposer.reset(); });
   if (grpc != nullptr) {
     grpc->Drain(config.drain_grace);
   }
@@ -264,7 +266,7 @@ void Server::Parts::Stop() {
   if (ticker.joinable()) {
     ticker.join();
   }
-  exposer.reset();
+  closing.join();
   // Commits what is queued and tells the coordinator, which therefore goes later.
   ledger.reset();
   grpc.reset();

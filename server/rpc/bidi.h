@@ -28,6 +28,7 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public WorkerStream
   BidiReactor(const CallEnvironment& environment, std::string_view method)
       : environment_(environment), method_(method) {
     environment_.observer->StreamOpened(method_);
+    environment_.open_streams->Add();
   }
 
   // Takes over: the reactor lives until the stream is done.
@@ -72,6 +73,7 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public WorkerStream
   void OnCancel() override { EndWith(absl::CancelledError("the worker left")); }
 
   void OnDone() override {
+    environment_.open_streams->Remove();
     // Released last, after the lock.
     std::shared_ptr<BidiReactor> self;
     {

@@ -8,7 +8,9 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/error.h"
@@ -23,11 +25,36 @@ namespace ampd::server {
 inline constexpr size_t kMaxClientMessageBytes = 4 << 20;
 inline constexpr int kMaxWorkerMessageBytes = 16 << 20;
 
+// How many streams are open: a drain waits for them. Thread-safe.
+class OpenStreams {
+ public:
+  void Add() {
+    absl::MutexLock lock(&mutex_);
+    ++count_;
+  }
+  void Remove() {
+    absl::MutexLock lock(&mutex_);
+    --count_;
+  }
+  // Returns when none is open, or after `timeout`.
+  void AwaitNone(absl::Duration timeout) const {
+    absl::MutexLock lock(&mutex_);
+    mutex_.AwaitWithTimeout(absl::Condition(this, &OpenStreams::None), timeout);
+  }
+
+ private:
+  bool None() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return count_ == 0; }
+
+  mutable absl::Mutex mutex_;
+  int count_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
 // What all handlers share. Lives longer than the gRPC server.
 struct CallEnvironment {
   const Guard* guard = nullptr;
   CallObserver* observer = nullptr;
   WorkPool* pool = nullptr;
+  OpenStreams* open_streams = nullptr;
 };
 
 // Finishes the call; called exactly once, from any thread.

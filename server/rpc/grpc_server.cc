@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -23,6 +24,8 @@ constexpr size_t kMaxPoolTasks = 4096;
 constexpr size_t kMemoryQuotaBytes = 512 << 20;
 constexpr int kMaxGrpcThreads = 64;
 constexpr int kMillis = 1000;
+// What unary calls under way get to finish, once all streams have.
+constexpr absl::Duration kLastWords = absl::Milliseconds(500);
 
 // The figures are those of reference/reliability.md 3.3 and ecosystem.md 3.5; clients and agents ping every 20 s or
 // slower.
@@ -54,7 +57,7 @@ struct GrpcServer::Parts {
       : hub(options.hub),
         streams(options.streams),
         pool(kNumPoolThreads, kMaxPoolTasks),
-        environment{&guard, options.observer, &pool},
+        environment{&guard, options.observer, &pool, &open_streams},
         jobs({&environment, options.coordinator, options.store, options.hub, options.progress, options.clock, &ticker}),
         workers({&environment, options.coordinator, options.store, options.streams}),
         admin(&environment, options.coordinator),
@@ -64,6 +67,7 @@ struct GrpcServer::Parts {
   WorkerStreams* streams;
   Guard guard;
   WorkPool pool;
+  OpenStreams open_streams;
   CallEnvironment environment;
   Ticker ticker;
   JobService jobs;
@@ -113,7 +117,9 @@ void GrpcServer::Drain(absl::Duration grace) {
   // Streams end before the listener goes, so that their last words still arrive.
   parts_->hub->Close();
   parts_->streams->Close();
-  parts_->server->Shutdown(absl::ToChronoTime(absl::Now() + grace));
+  parts_->open_streams.AwaitNone(grace);
+  // Shutdown also waits for idle clients to close their connections, which some never do.
+  parts_->server->Shutdown(absl::ToChronoTime(absl::Now() + std::min(grace, kLastWords)));
   parts_->ticker.Stop();
 }
 

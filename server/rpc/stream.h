@@ -32,6 +32,7 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Tic
   StreamReactor(const CallEnvironment& environment, grpc::CallbackServerContext* context, std::string_view method)
       : environment_(environment), context_(context), method_(method) {
     environment_.observer->StreamOpened(method_);
+    environment_.open_streams->Add();
   }
 
   // Takes over: the reactor lives until the stream is done.
@@ -82,6 +83,7 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Tic
   }
 
   void OnDone() override {
+    environment_.open_streams->Remove();
     std::shared_ptr<StreamReactor> self;
     {
       absl::MutexLock lock(&mutex_);

@@ -15,9 +15,26 @@ ParsedConfig Parse(std::vector<const char*> flags) {
 }
 
 TEST(ServerConfig, TakesEveryFlag) {
-  ParsedConfig parsed = Parse({"--listen", "[::1]:0", "--metrics-listen", "localhost:9100", "--data-dir", "d", "--lease",
-                               "2s", "--margin", "500ms", "--suspend-limit", "1h30m", "--metrics-linger", "0s",
-                               "--metrics-max-jobs", "7", "--retention", "24h", "--port-file", "p"});
+  ParsedConfig parsed = Parse({"--listen",
+                               "[::1]:0",
+                               "--metrics-listen",
+                               "localhost:9100",
+                               "--data-dir",
+                               "d",
+                               "--lease",
+                               "2s",
+                               "--margin",
+                               "500ms",
+                               "--suspend-limit",
+                               "1h30m",
+                               "--metrics-linger",
+                               "0s",
+                               "--metrics-max-jobs",
+                               "7",
+                               "--retention",
+                               "24h",
+                               "--port-file",
+                               "p"});
   ASSERT_TRUE(parsed.run) << parsed.output;
   EXPECT_EQ(parsed.config.listen.ToString(), "[::1]:0");
   EXPECT_EQ(parsed.config.metrics_listen.ToString(), "127.0.0.1:9100");
@@ -30,7 +47,8 @@ TEST(ServerConfig, TakesEveryFlag) {
 }
 
 TEST(ServerConfig, RefusesAddressesBeyondLoopbackAndSaysWhy) {
-  for (const char* address : {"0.0.0.0:7070", "10.0.0.1:7070", "[::]:7070", "example.com:7070", "128.0.0.1:1", ":7070"}) {
+  for (const char* address :
+       {"0.0.0.0:7070", "10.0.0.1:7070", "[::]:7070", "example.com:7070", "128.0.0.1:1", ":7070"}) {
     ParsedConfig parsed = Parse({"--data-dir", "d", "--listen", address});
     EXPECT_FALSE(parsed.run) << address;
     EXPECT_EQ(parsed.exit_code, kExitUsage);
@@ -42,14 +60,14 @@ TEST(ServerConfig, RefusesAddressesBeyondLoopbackAndSaysWhy) {
 }
 
 TEST(ServerConfig, BadFlagsAreOneLineAndUsage) {
-  for (std::vector<const char*> flags : std::vector<std::vector<const char*>>{
-           {},
-           {"--data-dir", "d", "--nonsense"},
-           {"--data-dir", "d", "--lease", "soon"},
-           {"--data-dir", "d", "--lease", "0s"},
-           {"--data-dir", "d", "--listen", "127.0.0.1"},
-           {"--data-dir", "d", "--listen", "127.0.0.1:99999"},
-           {"--data-dir", "d", "--metrics-max-jobs", "-1"}}) {
+  for (std::vector<const char*> flags :
+       std::vector<std::vector<const char*>>{{},
+                                             {"--data-dir", "d", "--nonsense"},
+                                             {"--data-dir", "d", "--lease", "soon"},
+                                             {"--data-dir", "d", "--lease", "0s"},
+                                             {"--data-dir", "d", "--listen", "127.0.0.1"},
+                                             {"--data-dir", "d", "--listen", "127.0.0.1:99999"},
+                                             {"--data-dir", "d", "--metrics-max-jobs", "-1"}}) {
     ParsedConfig parsed = Parse(flags);
     EXPECT_EQ(parsed.exit_code, kExitUsage);
     EXPECT_FALSE(parsed.output.empty());

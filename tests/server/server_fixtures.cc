@@ -42,20 +42,24 @@ void TestServer::Restart() {
     abort();
   }
   server_ = *std::move(server);
+  Connect(absl::StrCat("127.0.0.1:", server_->port()));
+}
+
+void ServerAccess::Connect(const std::string& address) {
+  address_ = address;
   jobs_ = v1::JobService::NewStub(NewChannel());
   workers_ = v1::WorkerService::NewStub(NewChannel());
   admin_ = v1::WorkerAdminService::NewStub(NewChannel());
 }
 
-std::shared_ptr<grpc::Channel> TestServer::NewChannel() const {
+std::shared_ptr<grpc::Channel> ServerAccess::NewChannel() const {
   grpc::ChannelArguments arguments;
   // Every channel a connection of its own.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", server_->port()), grpc::InsecureChannelCredentials(),
-                                   arguments);
+  return grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), arguments);
 }
 
-v1::Job TestServer::CreateJob(const v1::JobSpec& spec) {
+v1::Job ServerAccess::CreateJob(const v1::JobSpec& spec) {
   v1::CreateJobRequest request;
   *request.mutable_spec() = spec;
   v1::Job job;
@@ -64,7 +68,7 @@ v1::Job TestServer::CreateJob(const v1::JobSpec& spec) {
   return job;
 }
 
-v1::Job TestServer::GetJob(const std::string& id) {
+v1::Job ServerAccess::GetJob(const std::string& id) {
   v1::GetJobRequest request;
   request.set_id(id);
   v1::Job job;
@@ -73,7 +77,7 @@ v1::Job TestServer::GetJob(const std::string& id) {
   return job;
 }
 
-ScriptedWorker::ScriptedWorker(TestServer* server, const std::string& name) : server_(server), context_(Context()) {
+ScriptedWorker::ScriptedWorker(ServerAccess* server, const std::string& name) : server_(server), context_(Context()) {
   report_.set_worker(name);
   report_.set_incarnation(name + "-1");
   v1::Device* cpu = report_.add_devices();

@@ -20,36 +20,44 @@ std::unique_ptr<grpc::ClientContext> Context(absl::Duration deadline = absl::Sec
 // A spec that the server admits.
 v1::JobSpec GoodSpec(const std::string& name = "test");
 
-// A whole server on loopback, on ports of the system's choice.
-class TestServer {
+// Calls to a server, wherever it runs.
+class ServerAccess {
  public:
-  TestServer();
-  // Stops, if it runs, and starts again on the same data.
-  void Restart();
-  void Stop() { server_->Stop(); }
-
+  void Connect(const std::string& address);
+  // A channel with a connection of its own.
   std::shared_ptr<grpc::Channel> NewChannel() const;
   v1::JobService::Stub& jobs() { return *jobs_; }
   v1::WorkerService::Stub& workers() { return *workers_; }
   v1::WorkerAdminService::Stub& admin() { return *admin_; }
-  int port() const { return server_->port(); }
-  int metrics_port() const { return server_->metrics_port(); }
 
   v1::Job CreateJob(const v1::JobSpec& spec = GoodSpec());
   v1::Job GetJob(const std::string& id);
 
  private:
-  TemporaryFolder folder_;
-  std::unique_ptr<Server> server_;
+  std::string address_;
   std::unique_ptr<v1::JobService::Stub> jobs_;
   std::unique_ptr<v1::WorkerService::Stub> workers_;
   std::unique_ptr<v1::WorkerAdminService::Stub> admin_;
 };
 
+// A whole server in this process, on loopback, on ports of the system's choice.
+class TestServer : public ServerAccess {
+ public:
+  TestServer();
+  // Stops, if it runs, and starts again on the same data.
+  void Restart();
+  void Stop() { server_->Stop(); }
+  int metrics_port() const { return server_->metrics_port(); }
+
+ private:
+  TemporaryFolder folder_;
+  std::unique_ptr<Server> server_;
+};
+
 // A worker with one CPU that says what a test wants it to say.
 class ScriptedWorker {
  public:
-  ScriptedWorker(TestServer* server, const std::string& name);
+  ScriptedWorker(ServerAccess* server, const std::string& name);
   ~ScriptedWorker();
 
   // Reports what it has, and reads directives until one reflects this report.
@@ -65,7 +73,7 @@ class ScriptedWorker {
   grpc::Status Close();
 
  private:
-  TestServer* const server_;
+  ServerAccess* const server_;
   v1::WorkerReport report_;
   std::unique_ptr<grpc::ClientContext> context_;
   std::unique_ptr<grpc::ClientReaderWriter<v1::WorkerReport, v1::WorkerDirective>> stream_;

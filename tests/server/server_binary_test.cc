@@ -1,0 +1,294 @@
+// The ampd-server program as an operator meets it: ports, exit codes, signals, health and reflection, memory.
+#include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/grpc_status.h"
+#include "server/server_config.h"
+#include "server/sqlite.h"
+#include "tests/e2e/child_process.h"
+#include "tests/server/server_fixtures.h"
+
+namespace ampd::server {
+namespace {
+
+using e2e::ChildProcess;
+using testing::HasSubstr;
+
+constexpr absl::Duration kPatience = absl::Seconds(30);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int64_t kMaxGrowthKib = 512 << 10;  // shadow memory and quarantines count too
+#else
+constexpr int64_t kMaxGrowthKib = 32 << 10;
+#endif
+
+class ServerBinaryTest : public testing::Test, public ServerAccess {
+ protected:
+  std::unique_ptr<ChildProcess> Launch(std::vector<std::string> flags, const std::string& log) {
+    flags.insert(flags.begin(), AMPD_BIN_DIR "/ampd-server");
+    return std::make_unique<ChildProcess>(flags, folder_.Path(log));
+  }
+
+  void Start() {
+    const std::string ports = folder_.Path(absl::StrCat("ports-", ++num_lives_));
+    server_ = Launch({"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--data-dir", folder_.Path("data"),
+                      "--port-file", ports},
+                     "server.log");
+    const std::vector<std::string> lines = absl::StrSplit(e2e::AwaitFile(ports, kPatience), '\n');
+    ASSERT_GE(lines.size(), 2u) << Log("server.log");
+    ASSERT_TRUE(absl::SimpleAtoi(lines[0], &port_));
+    Connect(absl::StrCat("127.0.0.1:", port_));
+  }
+
+  // Runs to its end, which must be a refusal of one line; returns the exit code.
+  int Refused(const std::vector<std::string>& flags, const std::string& says) {
+    const std::string log = absl::StrCat("refused-", ++num_lives_);
+    const int status = Launch(flags, log)->Wait(kPatience);
+    const std::string text = Log(log);
+    EXPECT_THAT(text, HasSubstr(says));
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  std::vector<std::string> FreshFlags(const std::string& listen = "127.0.0.1:0") {
+    return {"--listen", listen, "--metrics-listen", "127.0.0.1:0", "--data-dir", folder_.Path("other")};
+  }
+
+  std::string Log(const std::string& name) {
+    absl::StatusOr<std::string> text = ReadFile(folder_.Path(name), 1 << 20);
+    return text.ok() ? *text : "";
+  }
+
+  int64_t ResidentKib() {
+    absl::StatusOr<std::string> status = ReadFile(absl::StrCat("/proc/", server_->pid(), "/status"), 1 << 16);
+    int64_t kib = -1;
+    for (const absl::string_view line : absl::StrSplit(*status, '\n')) {
+      const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
+      if (words.size() == 3 && words[0] == "VmRSS:" && !absl::SimpleAtoi(words[1], &kib)) {
+        kib = -1;
+      }
+    }
+    return kib;
+  }
+
+  // One unary call by name with encoded messages; the response's bytes.
+  grpc::Status Call(const std::string& method, const std::string& request, std::string* response) {
+    grpc::GenericStub stub(NewChannel());
+    auto context = Context();
+    grpc::CompletionQueue queue;
+    grpc::Slice slice(request);
+    auto call = stub.PrepareUnaryCall(context.get(), method, grpc::ByteBuffer(&slice, 1), &queue);
+    call->StartCall();
+    grpc::ByteBuffer answer;
+    grpc::Status status;
+    call->Finish(&answer, &status, nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    queue.Next(&tag, &ok);
+    std::vector<grpc::Slice> slices;
+    if (status.ok() && answer.Dump(&slices).ok()) {
+      for (const grpc::Slice& part : slices) {
+        response->append(reinterpret_cast<const char*>(part.begin()), part.size());
+      }
+    }
+    return status;
+  }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<ChildProcess> server_;
+  int port_ = 0;
+  int num_lives_ = 0;
+};
+
+TEST_F(ServerBinaryTest, Sigterm_EndsStreamsResumableKeepsStateAndExitsWithZero) {
+  Start();
+  const v1::Job job = CreateJob();
+  v1::WatchJobRequest request;
+  request.set_id(job.id());
+  auto context = Context();
+  auto reader = jobs().WatchJob(context.get(), request);
+  v1::WatchJobResponse message;
+  ASSERT_TRUE(reader->Read(&message));
+  const std::string token = message.resume_token();
+  server_->Signal(SIGTERM);
+  while (reader->Read(&message)) {
+  }
+  const absl::Status ended = FromGrpcStatus(reader->Finish());
+  EXPECT_EQ(ended.code(), absl::StatusCode::kUnavailable) << ended;
+  EXPECT_EQ(ReasonOf(ended), "SHUTTING_DOWN");
+  const int status = server_->Wait(kPatience);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kExitOk) << status << Log("server.log");
+  Start();
+  EXPECT_EQ(GetJob(job.id()).spec().name(), "test");
+}
+
+TEST_F(ServerBinaryTest, Kill_LosesNothingThatWasAnswered) {
+  Start();
+  const v1::Job job = CreateJob();
+  {
+    ScriptedWorker worker(this, "w1");
+    const v1::AttemptKey key = worker.Adopt(job.id());
+    EXPECT_EQ(worker.Upload(key, Steps(1, 100), "text").stored_sequence(), 100u);
+    server_->KillAndWait();
+  }
+  Start();
+  EXPECT_EQ(GetJob(job.id()).progress().step(), 100);
+  v1::ListEventsRequest request;
+  request.set_id(job.id());
+  v1::ListEventsResponse events;
+  ASSERT_TRUE(jobs().ListEvents(Context().get(), request, &events).ok());
+  std::vector<int> kinds;
+  for (const v1::Event& event : events.events()) {
+    kinds.push_back(event.kind());
+  }
+  EXPECT_EQ(std::count(kinds.begin(), kinds.end(), v1::Event::CREATED), 1);
+  EXPECT_EQ(std::count(kinds.begin(), kinds.end(), v1::Event::ATTEMPT_ASSIGNED), 1);
+}
+
+TEST_F(ServerBinaryTest, APortInUseIsOneLineAnd69) {
+  Start();
+  EXPECT_EQ(Refused(FreshFlags(absl::StrCat("127.0.0.1:", port_)), "cannot listen on 127.0.0.1:"), kExitPort);
+}
+
+TEST_F(ServerBinaryTest, ALockedDataDirectoryIsOneLineAnd73) {
+  Start();
+  EXPECT_EQ(Refused({"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--data-dir", folder_.Path("data")},
+                    "in use by another server"),
+            kExitDataLocked);
+  CreateJob();
+}
+
+TEST_F(ServerBinaryTest, ADataDirectoryOfANewerSchemaIsOneLineAnd65) {
+  for (const char* file : {"journal.db", "metrics.db"}) {
+    Start();
+    server_->Signal(SIGTERM);
+    server_->Wait(kPatience);
+    const std::string path = folder_.Path("data") + "/" + file;
+    ASSERT_TRUE(SqliteDatabase::Open(path, false)->Execute("PRAGMA user_version=99").ok());
+    EXPECT_EQ(
+        Refused({"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--data-dir", folder_.Path("data")},
+                "schema"),
+        kExitData)
+        << file;
+    ASSERT_TRUE(SqliteDatabase::Open(path, false)->Execute("PRAGMA user_version=1").ok());
+  }
+}
+
+TEST_F(ServerBinaryTest, AnAddressBeyondLoopbackIsOneLineAnd64) {
+  EXPECT_EQ(Refused(FreshFlags("0.0.0.0:0"), "neither TLS nor authentication"), kExitUsage);
+}
+
+TEST_F(ServerBinaryTest, AnUnusableDataDirectoryIsOneLineAnd73) {
+  EXPECT_EQ(Refused({"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--data-dir", "/proc/nowhere"},
+                    "cannot make the data directory"),
+            kExitDataLocked);
+}
+
+TEST_F(ServerBinaryTest, HealthIsServedAndUnknownServicesAreNotFound) {
+  Start();
+  std::string response;
+  ASSERT_TRUE(Call("/grpc.health.v1.Health/Check", "", &response).ok());
+  EXPECT_EQ(response, "\x08\x01") << "SERVING";
+  // Field 1, the service's name.
+  response.clear();
+  ASSERT_TRUE(Call("/grpc.health.v1.Health/Check",
+                   "\x0a\x12"
+                   "ampd.v1.JobService",
+                   &response)
+                  .ok());
+  EXPECT_EQ(response, "\x08\x01");
+  EXPECT_EQ(Call("/grpc.health.v1.Health/Check", "\x0a\x04none", &response).error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(Call("/ampd.v1.JobService/Nonsense", "", &response).error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_FALSE(Call("/ampd.v1.JobService/CreateJob", "\xff\xff\xff", &response).ok()) << "bytes that are no message";
+  CreateJob();
+}
+
+// 50 watchers that take nothing and one that takes everything, while points flow. AMPD_STREAM_POINTS=1000000 is the
+// long variant.
+TEST_F(ServerBinaryTest, StalledWatchersCostNoMemoryAndTheFastOneGetsEveryPoint) {
+  const char* asked = std::getenv("AMPD_STREAM_POINTS");
+  int64_t num_points = 100'000;
+  ASSERT_TRUE(asked == nullptr || absl::SimpleAtoi(asked, &num_points));
+  Start();
+  const v1::Job job = CreateJob();
+  ScriptedWorker worker(this, "w1");
+  const v1::AttemptKey key = worker.Adopt(job.id());
+  v1::WatchJobRequest request;
+  request.set_id(job.id());
+  request.set_from_start(true);
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<v1::JobService::Stub>> stubs;
+  std::vector<std::unique_ptr<grpc::ClientReader<v1::WatchJobResponse>>> stalled;
+  for (int i = 0; i < 50; ++i) {
+    contexts.push_back(Context(absl::Minutes(10)));
+    stubs.push_back(v1::JobService::NewStub(NewChannel()));
+    stalled.push_back(stubs.back()->WatchJob(contexts.back().get(), request));
+  }
+  std::atomic<int64_t> num_received = 0;
+  std::atomic<int64_t> num_dropped = 0;
+  auto fast_context = Context(absl::Minutes(10));
+  auto fast = jobs().WatchJob(fast_context.get(), request);
+  v1::WatchJobResponse first;
+  ASSERT_TRUE(fast->Read(&first));
+  std::thread reader([&] {
+    v1::WatchJobResponse message;
+    uint64_t next = 1;
+    while (fast->Read(&message) && !message.has_final()) {
+      for (uint64_t sequence : message.steps().sequence()) {
+        EXPECT_EQ(sequence, next);
+        next = sequence + 1;
+      }
+      num_received += message.steps().sequence_size();
+      num_dropped += message.dropped_points();
+    }
+  });
+  const int64_t before = ResidentKib();
+  int64_t most = before;
+  auto upload_context = Context(absl::Minutes(10));
+  auto stream = workers().ReportTelemetry(upload_context.get());
+  std::thread writer([&] {
+    for (int64_t done = 0; done < num_points; done += 500) {
+      v1::TelemetryUpload upload;
+      *upload.mutable_key() = key;
+      *upload.mutable_batch() = Steps(static_cast<uint64_t>(done) + 1, static_cast<uint64_t>(done) + 500);
+      ASSERT_TRUE(stream->Write(upload));
+    }
+    stream->WritesDone();
+  });
+  v1::TelemetryAck ack;
+  while (stream->Read(&ack)) {
+    most = std::max(most, ResidentKib());
+  }
+  writer.join();
+  EXPECT_EQ(ack.stored_sequence(), static_cast<uint64_t>(num_points));
+  worker.Finish(key, static_cast<uint64_t>(num_points));
+  reader.join();
+  most = std::max(most, ResidentKib());
+  EXPECT_EQ(num_received, num_points);
+  EXPECT_EQ(num_dropped, 0);
+  RecordProperty("growth_kib", static_cast<int>(most - before));
+  printf("resident memory grew by %lld KiB from %lld KiB\n", static_cast<long long>(most - before),
+         static_cast<long long>(before));
+  EXPECT_LE(most - before, kMaxGrowthKib);
+  for (auto& context : contexts) {
+    context->TryCancel();
+  }
+}
+
+}  // namespace
+}  // namespace ampd::server
