@@ -1,0 +1,170 @@
+#include "tests/worker/agent/fake_server.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "worker/agent/attempt.h"
+
+namespace ampd::agent {
+
+FakeServer::FakeServer(absl::Duration lease) : lease_(lease) {
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+  builder.RegisterService(this);
+  server_ = builder.BuildAndStart();
+}
+
+FakeServer::~FakeServer() { server_->Shutdown(std::chrono::system_clock::now()); }
+
+std::string FakeServer::address() const { return absl::StrCat("127.0.0.1:", port_); }
+
+v1::AttemptKey FakeServer::Want(const std::string& job, const std::string& script, v1::Job::Desired desired) {
+  absl::MutexLock lock(&mutex_);
+  v1::AttemptDirective& wanted = wanted_[job];
+  wanted.mutable_key()->set_job_id(job);
+  wanted.mutable_key()->set_attempt(1);
+  wanted.mutable_key()->set_token("token-" + job);
+  wanted.mutable_spec()->set_name(script);
+  wanted.set_desired(desired);
+  wanted.set_desired_reason(desired == v1::Job::CANCEL ? v1::USER_CANCELLED : v1::USER_PAUSED);
+  wanted.clear_devices();
+  wanted.add_devices("cpu");
+  return wanted.key();
+}
+
+void FakeServer::Drop(const std::string& job) {
+  absl::MutexLock lock(&mutex_);
+  wanted_.erase(job);
+}
+
+void FakeServer::Delete(const std::string& path) {
+  absl::MutexLock lock(&mutex_);
+  deletions_.push_back(path);
+}
+
+void FakeServer::SetSilent(bool silent) {
+  absl::MutexLock lock(&mutex_);
+  silent_ = silent;
+}
+
+bool FakeServer::WaitFor(const std::function<bool(const FakeServer&)>& condition, absl::Duration timeout) {
+  absl::MutexLock lock(&mutex_);
+  const auto holds = [&] { return condition(*this); };
+  return mutex_.AwaitWithTimeout(absl::Condition(&holds), timeout);
+}
+
+std::string FakeServer::StateOf(const std::string& job) const {
+  for (const v1::AttemptReport& attempt : report_.attempts()) {
+    if (attempt.key().job_id() == job) {
+      return v1::Attempt::State_Name(attempt.state());
+    }
+  }
+  return "";
+}
+
+int64_t FakeServer::StepOf(const std::string& job) const {
+  for (const v1::AttemptReport& attempt : report_.attempts()) {
+    if (attempt.key().job_id() == job) {
+      return attempt.step();
+    }
+  }
+  return 0;
+}
+
+const v1::Outcome* FakeServer::OutcomeOf(const std::string& job) const {
+  const auto found = outcomes_.find(job);
+  return found == outcomes_.end() ? nullptr : &found->second;
+}
+
+uint64_t FakeServer::stored(const std::string& job) const {
+  const auto found = stored_.find(job);
+  return found == stored_.end() ? 0 : found->second;
+}
+
+std::string FakeServer::log(const std::string& job) const {
+  const auto found = logs_.find(job);
+  return found == logs_.end() ? "" : found->second;
+}
+
+grpc::Status FakeServer::Attach(grpc::ServerContext*,
+                                grpc::ServerReaderWriter<v1::WorkerDirective, v1::WorkerReport>* stream) {
+  v1::WorkerReport report;
+  while (stream->Read(&report)) {
+    v1::WorkerDirective directive;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (silent_) {
+        continue;
+      }
+      directive = TakeIn(report);
+    }
+    stream->Write(directive);
+  }
+  return grpc::Status::OK;
+}
+
+v1::WorkerDirective FakeServer::TakeIn(const v1::WorkerReport& report) {
+  ++num_reports_;
+  report_ = report;
+  v1::WorkerDirective directive;
+  directive.mutable_id()->set_epoch(1);
+  directive.mutable_id()->set_number(next_directive_++);
+  directive.set_acknowledged_report(report.sequence());
+  directive.mutable_lease()->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(lease_)));
+  directive.set_renewal_of_boottime_nanos(report.send_boottime_nanos());
+  directive.mutable_suspend_limit()->set_seconds(60);
+  for (const v1::AttemptReport& attempt : report.attempts()) {
+    if (attempt.state() == v1::Attempt::ENDED) {
+      outcomes_[attempt.key().job_id()] = attempt.outcome();
+      wanted_.erase(attempt.key().job_id());
+      *directive.add_acknowledged_outcomes() = attempt.key();
+    }
+    for (const v1::Checkpoint& checkpoint : attempt.checkpoints()) {
+      ++num_checkpoints_;
+      v1::CheckpointKey& key = *directive.add_acknowledged_checkpoints();
+      *key.mutable_attempt() = attempt.key();
+      key.set_step(checkpoint.step());
+      key.set_path(checkpoint.path());
+    }
+  }
+  for (const auto& [job, wanted] : wanted_) {
+    *directive.add_attempts() = wanted;
+  }
+  for (const std::string& path : deletions_) {
+    directive.add_delete_checkpoints()->set_path(path);
+  }
+  return directive;
+}
+
+grpc::Status FakeServer::ReportTelemetry(grpc::ServerContext*,
+                                         grpc::ServerReaderWriter<v1::TelemetryAck, v1::TelemetryUpload>* stream) {
+  v1::TelemetryUpload upload;
+  while (stream->Read(&upload)) {
+    v1::TelemetryAck ack;
+    {
+      absl::MutexLock lock(&mutex_);
+      ack = Store(upload);
+    }
+    stream->Write(ack);
+  }
+  return grpc::Status::OK;
+}
+
+v1::TelemetryAck FakeServer::Store(const v1::TelemetryUpload& upload) {
+  const std::string& job = upload.key().job_id();
+  for (uint64_t sequence : upload.batch().steps().sequence()) {
+    num_gaps_ += sequence > stored_[job] + 1 ? 1 : 0;
+    stored_[job] = std::max(stored_[job], sequence);
+  }
+  std::string& log = logs_[job];
+  if (upload.has_log() && upload.log().offset_bytes() == static_cast<int64_t>(log.size())) {
+    log += upload.log().content();
+  }
+  v1::TelemetryAck ack;
+  *ack.mutable_key() = upload.key();
+  ack.set_stored_sequence(stored_[job]);
+  ack.set_stored_log_bytes(static_cast<int64_t>(log.size()));
+  return ack;
+}
+
+}  // namespace ampd::agent

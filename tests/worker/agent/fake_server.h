@@ -1,0 +1,72 @@
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "ampd/v1/worker_service.grpc.pb.h"
+
+namespace ampd::agent {
+
+// A server of one worker, in this process, on a free port: answers each report with a directive that names what Want
+// was told, and stores telemetry as the real one does. Thread-safe.
+class FakeServer final : public v1::WorkerService::Service {
+ public:
+  explicit FakeServer(absl::Duration lease);
+  ~FakeServer() override;
+
+  std::string address() const;
+
+  // From the next directive on the worker should have the attempt, until Drop, or until its outcome arrived.
+  v1::AttemptKey Want(const std::string& job, const std::string& script, v1::Job::Desired desired = v1::Job::RUN);
+  void Drop(const std::string& job);
+  void Delete(const std::string& path);
+  // While silent it answers no report, which lets the lease run out.
+  void SetSilent(bool silent);
+
+  // Waits until `condition` holds, looked at after every report and upload. False after the deadline.
+  bool WaitFor(const std::function<bool(const FakeServer&)>& condition, absl::Duration timeout = absl::Seconds(20));
+
+  // ---- For conditions, under the lock that WaitFor holds.
+  std::string StateOf(const std::string& job) const;  // "RUNNING", "" if it is not reported
+  int64_t StepOf(const std::string& job) const;
+  const v1::Outcome* OutcomeOf(const std::string& job) const;
+  uint64_t stored(const std::string& job) const;
+  std::string log(const std::string& job) const;
+  int num_reports() const { return num_reports_; }
+  int num_checkpoints() const { return num_checkpoints_; }
+  int num_gaps() const { return num_gaps_; }
+
+  grpc::Status Attach(grpc::ServerContext* context,
+                      grpc::ServerReaderWriter<v1::WorkerDirective, v1::WorkerReport>* stream) override;
+  grpc::Status ReportTelemetry(grpc::ServerContext* context,
+                               grpc::ServerReaderWriter<v1::TelemetryAck, v1::TelemetryUpload>* stream) override;
+
+ private:
+  v1::WorkerDirective TakeIn(const v1::WorkerReport& report) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  v1::TelemetryAck Store(const v1::TelemetryUpload& upload) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const absl::Duration lease_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+  absl::Mutex mutex_;
+  bool silent_ = false;
+  int num_reports_ = 0;
+  int num_checkpoints_ = 0;
+  int num_gaps_ = 0;
+  uint64_t next_directive_ = 1;
+  v1::WorkerReport report_;
+  std::map<std::string, v1::AttemptDirective> wanted_;
+  std::map<std::string, v1::Outcome> outcomes_;
+  std::map<std::string, uint64_t> stored_;
+  std::map<std::string, std::string> logs_;
+  std::vector<std::string> deletions_;
+};
+
+}  // namespace ampd::agent

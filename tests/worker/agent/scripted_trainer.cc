@@ -1,0 +1,271 @@
+// A trainer without training, for tests of the shim and the agent: speaks trainer.proto and does what the job's name
+// says, words separated by commas:
+//
+//   steps=N      that many steps, each with its telemetry, then the outcome FINISHED       (default: until told to
+//   leave) pause_us=N   between two steps, as a computation would take                            (default 1000)
+//   crash=N      abort() at step N
+//   exit=N       exit with code N at once after the start
+//   deaf         ignores SIGTERM and LeaveAttempt
+//   orphans      starts a child, a grandchild whose parent ends, and one in a session of its own; all sleep
+//   chatter=N    writes N lines to stdout
+//   checkpoint=N reports a checkpoint at step N
+//
+// Every step is a line "pid step boottime_nanos" in FOLDER/../../steps (the agent's state folder), so that a test can
+// see when it computed. Telemetry is kept until it is acknowledged and sent again on a new connection.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "ampd/internal/trainer.pb.h"
+#include "base/file.h"
+#include "base/frames.h"
+#include "base/unix_socket.h"
+
+namespace {
+
+using ampd::internal::TrainerCommand;
+using ampd::internal::TrainerReport;
+using ampd::v1::Attempt;
+using ampd::v1::Outcome;
+
+volatile std::sig_atomic_t terminated = 0;
+
+int64_t BootNanos() {
+  timespec time = {};
+  clock_gettime(CLOCK_BOOTTIME, &time);
+  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+}
+
+void StartOrphans() {
+  if (fork() == 0) {
+    pause();
+  }
+  if (fork() == 0) {
+    if (fork() == 0) {
+      pause();
+    }
+    _exit(0);
+  }
+  if (fork() == 0) {
+    setsid();
+    std::signal(SIGTERM, SIG_IGN);
+    pause();
+  }
+}
+
+class ScriptedTrainer {
+ public:
+  explicit ScriptedTrainer(std::string folder) : folder_(std::move(folder)) {
+    listener_ = *ampd::ListenUnix(folder_ + "/trainer.sock");
+    steps_.reset(std::fopen((folder_ + "/../../steps").c_str(), "a"));
+  }
+
+  int Run() {
+    while (!may_exit_) {
+      Exchange(computing() ? 0 : -1);
+      if (exit_code_ >= 0) {
+        return exit_code_;
+      }
+      if (terminated && !Has("deaf")) {
+        leave_ = true;
+      }
+      if (computing()) {
+        Step();
+      }
+    }
+    return 0;
+  }
+
+ private:
+  bool Has(const std::string& word) const { return script_.count(word) > 0; }
+  int64_t Number(const std::string& word, int64_t otherwise) const {
+    int64_t number = otherwise;
+    auto found = script_.find(word);
+    if (found != script_.end()) {
+      (void)absl::SimpleAtoi(found->second, &number);
+    }
+    return number;
+  }
+  bool computing() const { return key_.has_value() && !outcome_.has_value(); }
+
+  void Exchange(int timeout_ms) {
+    pollfd waits[2] = {{listener_.get(), POLLIN, 0}, {agent_.get(), POLLIN, 0}};
+    if (poll(waits, agent_.ok() ? 2 : 1, timeout_ms) <= 0) {
+      return;
+    }
+    if (waits[0].revents != 0) {
+      agent_ = *ampd::AcceptUnix(listener_.get());
+      SendAll();
+    } else {
+      ReadCommand();
+    }
+  }
+
+  void ReadCommand() {
+    auto payload = ampd::ReadFrame(agent_.get());
+    TrainerCommand command;
+    if (!payload.ok() || !payload->has_value() || !command.ParseFromString(**payload)) {
+      agent_.Reset();
+      return;
+    }
+    if (command.has_start() && !key_.has_value()) {
+      Begin(command.start());
+    } else if (command.has_leave() && !Has("deaf")) {
+      leave_ = true;
+    } else if (command.has_acknowledge()) {
+      while (!kept_.empty() && kept_.front().steps().sequence(0) <= command.acknowledge().sequence()) {
+        kept_.pop_front();
+      }
+      may_exit_ = command.acknowledge().outcome();
+    }
+  }
+
+  void Begin(const ampd::internal::StartAttempt& start) {
+    key_ = start.key();
+    step_ = start.start_from().step();
+    for (const auto& word : absl::StrSplit(start.spec().name(), ',')) {
+      const std::pair<std::string, std::string> pair = absl::StrSplit(word, absl::MaxSplits('=', 1));
+      script_.insert(pair);
+    }
+    exit_code_ = static_cast<int>(Number("exit", -1));
+    if (Has("orphans")) {
+      StartOrphans();
+    }
+    for (int64_t i = 0; i < Number("chatter", 0); ++i) {
+      std::printf("line %ld of the scripted trainer\n", static_cast<long>(i));
+    }
+    std::fflush(stdout);
+    SendState();
+  }
+
+  void Step() {
+    if (leave_ || step_ == Number("steps", -1)) {
+      End(leave_ ? Outcome::LEFT : Outcome::FINISHED);
+      return;
+    }
+    const timespec pause = {0, 1000L * Number("pause_us", 1000)};
+    nanosleep(&pause, nullptr);
+    ++step_;
+    if (step_ == Number("crash", -1)) {
+      std::abort();
+    }
+    std::fprintf(steps_.get(), "%d %ld %ld\n", getpid(), static_cast<long>(step_), static_cast<long>(BootNanos()));
+    std::fflush(steps_.get());
+    ampd::v1::TelemetryBatch batch;
+    batch.mutable_steps()->add_sequence(++sequence_);
+    batch.mutable_steps()->add_step(step_);
+    batch.mutable_steps()->add_loss(1.0f / static_cast<float>(step_));
+    kept_.push_back(batch);
+    TrainerReport report;
+    *report.mutable_telemetry() = batch;
+    Send(report);
+    if (step_ == Number("checkpoint", -1)) {
+      TrainerReport saved;
+      saved.mutable_checkpoint()->set_attempt(key_->attempt());
+      saved.mutable_checkpoint()->set_step(step_);
+      saved.mutable_checkpoint()->set_path(absl::StrCat(key_->job_id(), "/", key_->attempt(), "/step-", step_));
+      Send(saved);
+    }
+    SendState();
+  }
+
+  void End(Outcome::Kind kind) {
+    Outcome outcome;
+    outcome.set_kind(kind);
+    outcome.set_reason(kind == Outcome::FINISHED ? ampd::v1::SUCCEEDED_NORMALLY : ampd::v1::USER_PAUSED);
+    outcome.set_last_step(step_);
+    outcome.set_last_sequence(sequence_);
+    outcome_ = outcome;
+    SendOutcome();
+  }
+
+  void SendAll() {
+    TrainerReport report;
+    report.mutable_hello()->set_protocol(1);
+    report.mutable_hello()->set_pid(getpid());
+    report.mutable_hello()->set_ready(true);
+    if (key_.has_value()) {
+      *report.mutable_hello()->mutable_key() = *key_;
+    }
+    Send(report);
+    if (!key_.has_value()) {
+      return;
+    }
+    SendState();
+    for (const auto& batch : kept_) {
+      TrainerReport telemetry;
+      *telemetry.mutable_telemetry() = batch;
+      Send(telemetry);
+    }
+    SendOutcome();
+  }
+
+  void SendState() {
+    TrainerReport report;
+    report.mutable_state()->set_state(step_ > 0 ? Attempt::RUNNING : Attempt::STARTING);
+    report.mutable_state()->set_step(step_);
+    report.mutable_state()->set_precision("fp32");
+    Send(report);
+  }
+
+  void SendOutcome() {
+    if (outcome_.has_value()) {
+      TrainerReport report;
+      *report.mutable_outcome() = *outcome_;
+      Send(report);
+    }
+  }
+
+  void Send(const TrainerReport& report) {
+    if (agent_.ok() && !ampd::WriteFrame(agent_.get(), report).ok()) {
+      agent_.Reset();
+    }
+  }
+
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+
+  const std::string folder_;
+  ampd::UniqueFd listener_;
+  ampd::UniqueFd agent_;
+  std::unique_ptr<std::FILE, Close> steps_;
+  std::map<std::string, std::string> script_;
+  std::optional<ampd::v1::AttemptKey> key_;
+  std::optional<Outcome> outcome_;
+  std::deque<ampd::v1::TelemetryBatch> kept_;
+  int64_t step_ = 0;
+  uint64_t sequence_ = 0;
+  int exit_code_ = -1;
+  bool leave_ = false;
+  bool may_exit_ = false;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string folder;
+  for (int i = 1; i + 1 < argc; ++i) {
+    if (std::strcmp(argv[i], "--spawn-folder") == 0) {
+      folder = argv[i + 1];
+    }
+  }
+  struct sigaction action = {};
+  action.sa_handler = [](int) { terminated = 1; };
+  sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  return ScriptedTrainer(folder).Run();
+}

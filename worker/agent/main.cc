@@ -1,0 +1,218 @@
+// ampd-worker: the agent of one host.
+//
+// Exit codes: 0 ended by SIGTERM or SIGINT, 2 wrong usage, 3 the state folder can't be used or belongs to another
+// agent, 4 an address can't be listened at.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/signals.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/attach_client.h"
+#include "worker/agent/metrics.h"
+#include "worker/device/devices.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kVersion[] = "0.1.0";
+constexpr int kUsage = 2;
+constexpr int kStateFolder = 3;
+constexpr int kAddress = 4;
+
+struct Flags {
+  std::string server = "127.0.0.1:7070";
+  std::string name;
+  std::string state_folder;
+  std::string checkpoint_root;
+  std::vector<std::string> data_roots;
+  std::string shim;
+  std::string trainer;
+  std::string metrics_listen;
+  std::vector<std::string> devices;
+  int num_threads = 0;
+  bool no_warm = false;
+  bool stop_trainers_on_exit = false;
+  double exit_grace_seconds = 20;
+};
+
+void Log(const std::string& line) {
+  std::fprintf(stderr, "%s ampd-worker: %s\n",
+               absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone()).c_str(), line.c_str());
+}
+
+int Fail(int code, const std::string& line) {
+  std::fprintf(stderr, "ampd-worker: %s\n", line.c_str());
+  return code;
+}
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "worker";
+}
+
+// A program beside this one.
+std::string Beside(const std::string& program) {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  return error ? program : (self.parent_path() / program).string();
+}
+
+void Declare(CLI::App& app, Flags& flags) {
+  app.add_option("--server", flags.server, "host:port of ampd-server")->capture_default_str();
+  app.add_option("--name", flags.name, "the worker's name; the host's if not given");
+  app.add_option("--state-dir", flags.state_folder, "folder of this agent's state")->required();
+  app.add_option("--checkpoint-root", flags.checkpoint_root, "folder of the checkpoints; <state-dir>/checkpoints");
+  app.add_option("--data-root", flags.data_roots, "name=path of a folder that jobs may read data from; repeatable");
+  app.add_option("--shim", flags.shim, "the ampd-shim program; beside this one");
+  app.add_option("--trainer", flags.trainer, "the ampd-trainer program; beside this one");
+  app.add_option("--device", flags.devices, "offer only this device (cpu, gpu0, ...); repeatable");
+  app.add_option("--threads", flags.num_threads, "threads of the CPU device; all cores if 0")
+      ->check(CLI::Range(0, 4096));
+  app.add_option("--metrics-listen", flags.metrics_listen, "host:port of /metrics; none if not given");
+  app.add_flag("--no-warm", flags.no_warm, "keep no trainer ready ahead of a job");
+  app.add_flag("--stop-trainers-on-exit", flags.stop_trainers_on_exit,
+               "at the end let the trainers checkpoint and leave, then kill what is left");
+  app.add_option("--exit-grace", flags.exit_grace_seconds, "seconds for that")->capture_default_str();
+}
+
+void FillDefaults(Flags& flags) {
+  std::error_code error;
+  flags.state_folder = fs::absolute(flags.state_folder, error).string();
+  flags.name = flags.name.empty() ? HostName() : flags.name;
+  flags.shim = flags.shim.empty() ? Beside("ampd-shim") : fs::absolute(flags.shim, error).string();
+  flags.trainer = flags.trainer.empty() ? Beside("ampd-trainer") : fs::absolute(flags.trainer, error).string();
+  flags.checkpoint_root = flags.checkpoint_root.empty() ? flags.state_folder + "/checkpoints"
+                                                        : fs::absolute(flags.checkpoint_root, error).string();
+}
+
+// Held until the process ends. Negative when the folder can't be used; `why` says it.
+int LockStateFolder(const std::string& folder, std::string* why) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  const int lock = open((folder + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (lock < 0) {
+    *why = absl::StrCat("can't write the state folder ", folder, ": ", std::strerror(errno));
+    return -1;
+  }
+  if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    *why =
+        absl::StrCat("the state folder ", folder, " is used by another agent; stop it or choose another --state-dir");
+    close(lock);
+    return -1;
+  }
+  return lock;
+}
+
+// "name=path" pairs; the first wrong one is told in `why`.
+std::map<std::string, std::string> ParseDataRoots(const std::vector<std::string>& pairs, std::string* why) {
+  std::map<std::string, std::string> roots;
+  for (const std::string& pair : pairs) {
+    const size_t equals = pair.find('=');
+    std::error_code error;
+    if (equals == 0 || equals == std::string::npos || !fs::is_directory(pair.substr(equals + 1), error)) {
+      *why = absl::StrCat("--data-root ", pair, ": must be name=path of an existing folder");
+      return {};
+    }
+    roots[pair.substr(0, equals)] = fs::absolute(pair.substr(equals + 1), error).string();
+  }
+  return roots;
+}
+
+int CheckProgram(const std::string& path, const char* flag) {
+  return access(path.c_str(), X_OK) == 0 ? 0 : Fail(kUsage, absl::StrCat(flag, ": can't execute ", path));
+}
+
+int Run(const Flags& flags, ampd::SignalThread& signals) {
+  std::string why;
+  const std::map<std::string, std::string> data_roots = ParseDataRoots(flags.data_roots, &why);
+  if (!why.empty()) {
+    return Fail(kUsage, why);
+  }
+  if (CheckProgram(flags.shim, "--shim") != 0 || CheckProgram(flags.trainer, "--trainer") != 0) {
+    return kUsage;
+  }
+  ampd::device::Devices::Options device_options;
+  device_options.num_threads = flags.num_threads;
+  device_options.only = flags.devices;
+  absl::StatusOr<ampd::device::Devices> devices = ampd::device::Devices::Discover(device_options);
+  if (!devices.ok()) {
+    return Fail(kUsage, std::string(devices.status().message()));
+  }
+  if (LockStateFolder(flags.state_folder, &why) < 0) {
+    return Fail(kStateFolder, why);
+  }
+  std::error_code error;
+  fs::create_directories(flags.checkpoint_root, error);  // an unwritable one is the attempt's error, not the agent's
+
+  ampd::agent::AgentCounters counters;
+  std::unique_ptr<ampd::agent::MetricsEndpoint> metrics;
+  std::string metrics_address;
+  if (!flags.metrics_listen.empty()) {
+    auto listening =
+        ampd::agent::MetricsEndpoint::Listen(flags.metrics_listen, kVersion, &counters, &ampd::SystemClock());
+    if (!listening.ok()) {
+      return Fail(kAddress, std::string(listening.status().message()));
+    }
+    metrics = *std::move(listening);
+    metrics_address =
+        absl::StrCat(flags.metrics_listen.substr(0, flags.metrics_listen.rfind(':')), ":", metrics->port());
+  }
+  ampd::agent::AttachClient link({flags.server, Log});
+  ampd::agent::Agent::Options options;
+  options.name = flags.name;
+  options.version = kVersion;
+  options.metrics_address = metrics_address;
+  options.state_folder = flags.state_folder;
+  options.checkpoint_root = flags.checkpoint_root;
+  options.data_roots = data_roots;
+  options.command = {flags.shim, {flags.trainer}};
+  options.warm = !flags.no_warm;
+  options.stop_trainers_on_exit = flags.stop_trainers_on_exit;
+  options.exit_grace = absl::Seconds(flags.exit_grace_seconds);
+  options.devices = [&devices] { return devices->Current(); };
+  options.log = Log;
+  options.clock = &ampd::SystemClock();
+  options.random = &ampd::SystemRandom();
+  options.link = &link;
+  options.counters = &counters;
+  ampd::agent::Agent agent(options);
+  if (absl::Status started = agent.Start(); !started.ok()) {
+    return Fail(kStateFolder, std::string(started.message()));
+  }
+  signals.Start([&agent](int) { agent.Stop(); });
+  link.Start();
+  Log(absl::StrCat("worker ", flags.name, " for server ", flags.server,
+                   metrics_address.empty() ? "" : absl::StrCat(", metrics at ", metrics_address)));
+  agent.Run();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ampd::SignalThread signals({SIGTERM, SIGINT});
+  std::signal(SIGPIPE, SIG_IGN);
+  Flags flags;
+  CLI::App app("The worker agent of ampd: runs what the server assigns to this host.", "ampd-worker");
+  Declare(app, flags);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? 0 : kUsage;
+  }
+  FillDefaults(flags);
+  return Run(flags, signals);
+}

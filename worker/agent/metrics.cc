@@ -1,0 +1,120 @@
+#include "worker/agent/metrics.h"
+
+#include <prometheus/collectable.h>
+#include <prometheus/exposer.h>
+#include <prometheus/metric_family.h>
+#include <unistd.h>
+
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/error.h"
+#include "base/file.h"
+
+namespace ampd::agent {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+MetricFamily Gauge(const std::string& name, const std::string& help, double value) {
+  MetricFamily family{name, help, MetricType::Gauge, {ClientMetric()}};
+  family.metric[0].gauge.value = value;
+  return family;
+}
+
+MetricFamily Counter(const std::string& name, const std::string& help, double value) {
+  MetricFamily family{name, help, MetricType::Counter, {ClientMetric()}};
+  family.metric[0].counter.value = value;
+  return family;
+}
+
+double ResidentBytes() {
+  const std::string text = ReadFile("/proc/self/statm", 1024).value_or("");
+  const std::vector<std::string> fields = absl::StrSplit(text, ' ');
+  double pages = 0;
+  return fields.size() > 1 && absl::SimpleAtod(fields[1], &pages) ? pages * static_cast<double>(sysconf(_SC_PAGESIZE))
+                                                                  : 0;
+}
+
+double CpuSeconds() {
+  timespec time = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// One snapshot of the counters a scrape.
+class AgentCollectable final : public prometheus::Collectable {
+ public:
+  AgentCollectable(std::string version, const AgentCounters* counters, const Clock* clock)
+      : version_(std::move(version)), counters_(*counters), clock_(*clock) {}
+
+  std::vector<MetricFamily> Collect() const override {
+    std::vector<MetricFamily> families;
+    MetricFamily build = Gauge("ampd_worker_build_info", "Version of this agent; the value is always 1.", 1);
+    build.metric[0].label.push_back({"version", version_});
+    families.push_back(std::move(build));
+    families.push_back(Counter("ampd_worker_reports_total", "Reports made for the server.",
+                               static_cast<double>(counters_.num_reports)));
+    families.push_back(Counter("ampd_worker_directives_total", "Directives that came from the server.",
+                               static_cast<double>(counters_.num_directives)));
+    families.push_back(Counter("ampd_worker_streams_total", "Attach streams opened, the first one included.",
+                               static_cast<double>(counters_.num_attach_streams)));
+    families.push_back(Counter("ampd_worker_trainers_started_total", "Trainers started, warm ones included.",
+                               static_cast<double>(counters_.num_trainers_started)));
+    families.push_back(Counter("ampd_worker_trainers_adopted_total", "Trainers found after a restart of the agent.",
+                               static_cast<double>(counters_.num_trainers_adopted)));
+    families.push_back(
+        Gauge("ampd_worker_attempts", "Attempts that the worker has.", static_cast<double>(counters_.num_attempts)));
+    families.push_back(
+        Gauge("ampd_worker_lease_remaining_seconds", "Until the lease runs out; negative when it has.",
+              static_cast<double>(counters_.lease_deadline_nanos) * 1e-9 - absl::ToDoubleSeconds(clock_.SinceBoot())));
+    families.push_back(Gauge("process_resident_memory_bytes", "Resident memory size in bytes.", ResidentBytes()));
+    families.push_back(
+        Counter("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.", CpuSeconds()));
+    return families;
+  }
+
+ private:
+  const std::string version_;
+  const AgentCounters& counters_;
+  const Clock& clock_;
+};
+
+}  // namespace
+
+struct MetricsEndpoint::State {
+  std::unique_ptr<prometheus::Exposer> exposer;
+  std::shared_ptr<AgentCollectable> collectable;
+};
+
+MetricsEndpoint::MetricsEndpoint(std::unique_ptr<State> state) : state_(std::move(state)) {}
+MetricsEndpoint::~MetricsEndpoint() = default;
+
+absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Listen(const std::string& address,
+                                                                         const std::string& version,
+                                                                         const AgentCounters* counters,
+                                                                         const Clock* clock) {
+  auto state = std::make_unique<State>();
+  try {
+    state->exposer = std::make_unique<prometheus::Exposer>(address);
+  } catch (const std::exception& error) {  // the library's only way to say so
+    return Error(absl::StatusCode::kUnavailable, "ADDRESS_UNAVAILABLE",
+                 absl::StrCat("can't listen at ", address, ": ", error.what()));
+  }
+  state->collectable = std::make_shared<AgentCollectable>(version, counters, clock);
+  state->exposer->RegisterCollectable(state->collectable);
+  return std::unique_ptr<MetricsEndpoint>(new MetricsEndpoint(std::move(state)));
+}
+
+int MetricsEndpoint::port() const {
+  const std::vector<int> ports = state_->exposer->GetListeningPorts();
+  return ports.empty() ? 0 : ports[0];
+}
+
+}  // namespace ampd::agent
