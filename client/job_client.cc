@@ -89,15 +89,13 @@ JobClient::JobClient(const Options& options) : options_(options), stubs_(std::ma
 JobClient::~JobClient() = default;
 
 absl::StatusOr<v1::Job> JobClient::CreateJob(const v1::CreateJobRequest& request, absl::Duration retry_for) {
-  return Retry(request.request_id().empty() ? absl::ZeroDuration() : retry_for, [&] {
-    return Call(*stubs_->jobs, &v1::JobService::Stub::CreateJob, request, options_.call_deadline);
-  });
+  return Retry(request.request_id().empty() ? absl::ZeroDuration() : retry_for,
+               [&] { return Call(*stubs_->jobs, &v1::JobService::Stub::CreateJob, request, options_.call_deadline); });
 }
 
 absl::StatusOr<v1::Job> JobClient::CloneJob(const v1::CloneJobRequest& request, absl::Duration retry_for) {
-  return Retry(request.request_id().empty() ? absl::ZeroDuration() : retry_for, [&] {
-    return Call(*stubs_->jobs, &v1::JobService::Stub::CloneJob, request, options_.call_deadline);
-  });
+  return Retry(request.request_id().empty() ? absl::ZeroDuration() : retry_for,
+               [&] { return Call(*stubs_->jobs, &v1::JobService::Stub::CloneJob, request, options_.call_deadline); });
 }
 
 absl::StatusOr<v1::Job> JobClient::GetJob(const std::string& id) {
@@ -110,9 +108,8 @@ absl::StatusOr<std::vector<v1::Job>> JobClient::ListJobs(const std::string& filt
   request.set_filter(filter);
   do {
     request.set_page_size(limit == 0 ? kPageSize : std::min(kPageSize, limit - static_cast<int>(jobs.size())));
-    AMPD_ASSIGN_OR_RETURN(
-        v1::ListJobsResponse page,
-        Call(*stubs_->jobs, &v1::JobService::Stub::ListJobs, request, options_.call_deadline));
+    AMPD_ASSIGN_OR_RETURN(v1::ListJobsResponse page,
+                          Call(*stubs_->jobs, &v1::JobService::Stub::ListJobs, request, options_.call_deadline));
     std::move(page.mutable_jobs()->begin(), page.mutable_jobs()->end(), std::back_inserter(jobs));
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty() && (limit == 0 || static_cast<int>(jobs.size()) < limit));
@@ -162,9 +159,8 @@ absl::StatusOr<v1::ListEventsResponse> JobClient::ListEvents(const std::string& 
   request.set_page_size(kPageSize);
   v1::ListEventsResponse all;
   do {
-    AMPD_ASSIGN_OR_RETURN(
-        v1::ListEventsResponse page,
-        Call(*stubs_->jobs, &v1::JobService::Stub::ListEvents, request, options_.call_deadline));
+    AMPD_ASSIGN_OR_RETURN(v1::ListEventsResponse page,
+                          Call(*stubs_->jobs, &v1::JobService::Stub::ListEvents, request, options_.call_deadline));
     request.set_page_token(page.next_page_token());
     page.clear_next_page_token();
     all.MergeFrom(page);
@@ -177,9 +173,9 @@ absl::StatusOr<std::vector<v1::Worker>> JobClient::ListWorkers() {
   v1::ListWorkersRequest request;
   request.set_page_size(kPageSize);
   do {
-    AMPD_ASSIGN_OR_RETURN(v1::ListWorkersResponse page,
-                          Call(*stubs_->workers, &v1::WorkerAdminService::Stub::ListWorkers, request,
-                               options_.call_deadline));
+    AMPD_ASSIGN_OR_RETURN(
+        v1::ListWorkersResponse page,
+        Call(*stubs_->workers, &v1::WorkerAdminService::Stub::ListWorkers, request, options_.call_deadline));
     std::move(page.mutable_workers()->begin(), page.mutable_workers()->end(), std::back_inserter(workers));
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());

@@ -76,7 +76,8 @@ class SpecFiller {
   void ReportUnknown(const YamlEntry& entry, const FieldPath& path, const Descriptor& type) {
     const std::string shown = (path.shown.empty() ? "" : path.shown + ".") + entry.key;
     const std::vector<std::string> names = FieldNames(type);
-    Report(entry.mark, shown, absl::StrCat(shown, " is not a field of ", type.name()), Nearest(entry.key, names), names);
+    Report(entry.mark, shown, absl::StrCat(shown, " is not a field of ", type.name()), Nearest(entry.key, names),
+           names);
   }
 
   bool ChooseInOneof(const YamlEntry& entry, const FieldPath& path, const FieldDescriptor& field,
@@ -216,8 +217,8 @@ std::string ProblemsText(const std::vector<Problem>& problems, const std::string
   if (shown < problems.size()) {
     absl::StrAppend(&text, "error: and ", problems.size() - shown, " more problems\n");
   }
-  absl::StrAppend(&text, "  try: correct ", problems.size() == 1 ? "it" : "them", ", then ampctl job submit -f ", source,
-                  " --dry-run\n");
+  absl::StrAppend(&text, "  try: correct ", problems.size() == 1 ? "it" : "them", ", then ampctl job submit -f ",
+                  source, " --dry-run\n");
   return text;
 }
 

@@ -25,7 +25,8 @@ struct JobFile {
 // oneof replaces the others.
 JobFile ReadJobFile(std::string_view text, const std::string& source, const std::vector<std::string>& overrides);
 
-// The server's violations as problems: each at the line of its field, or of the nearest enclosing one that the file sets.
+// The server's violations as problems: each at the line of its field, or of the nearest enclosing one that the file
+// sets.
 std::vector<Problem> PlaceViolations(const std::vector<FieldViolation>& violations, const JobFile& file,
                                      const std::string& source);
 

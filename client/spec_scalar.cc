@@ -38,13 +38,13 @@ struct Target {
   const Reflection* reflection;
 };
 
-#define AMPD_PUT(target, Type, value)                                                      \
-  do {                                                                                     \
-    if ((target).field->is_repeated()) {                                                   \
-      (target).reflection->Add##Type((target).message, (target).field, value);             \
-    } else {                                                                               \
-      (target).reflection->Set##Type((target).message, (target).field, value);             \
-    }                                                                                      \
+#define AMPD_PUT(target, Type, value)                                          \
+  do {                                                                         \
+    if ((target).field->is_repeated()) {                                       \
+      (target).reflection->Add##Type((target).message, (target).field, value); \
+    } else {                                                                   \
+      (target).reflection->Set##Type((target).message, (target).field, value); \
+    }                                                                          \
   } while (false)
 
 template <typename T>
@@ -98,8 +98,9 @@ std::optional<ScalarRefusal> PutEnum(const std::string& text, const Target& targ
   const EnumValueDescriptor* value = target.field->enum_type()->FindValueByName(text);
   if (value == nullptr || text.ends_with("_UNSPECIFIED")) {
     std::vector<std::string> names = EnumNames(*target.field->enum_type());
-    return ScalarRefusal{absl::StrCat("is not ", Quoted(text), ": there is no such ", target.field->enum_type()->name()),
-                         Nearest(text, names), names};
+    return ScalarRefusal{
+        absl::StrCat("is not ", Quoted(text), ": there is no such ", target.field->enum_type()->name()),
+        Nearest(text, names), names};
   }
   AMPD_PUT(target, Enum, value);
   return std::nullopt;
@@ -124,14 +125,14 @@ std::optional<ScalarRefusal> PutDuration(const std::string& text, const Target& 
   return std::nullopt;
 }
 
-#define AMPD_PUT_WHOLE(Type, CppType)                                \
-  {                                                                  \
-    CppType value = 0;                                               \
-    if (auto refusal = ParseWhole<CppType>(text, field, &value)) {   \
-      return refusal;                                                \
-    }                                                                \
-    AMPD_PUT(target, Type, value);                                   \
-    return std::nullopt;                                             \
+#define AMPD_PUT_WHOLE(Type, CppType)                              \
+  {                                                                \
+    CppType value = 0;                                             \
+    if (auto refusal = ParseWhole<CppType>(text, field, &value)) { \
+      return refusal;                                              \
+    }                                                              \
+    AMPD_PUT(target, Type, value);                                 \
+    return std::nullopt;                                           \
   }
 
 }  // namespace

@@ -89,8 +89,8 @@ class StreamPull final : public grpc::ClientReadReactor<Response> {
   }
 
   grpc::ClientContext context_;
-  Response buffer_;        // written by gRPC between StartRead and OnReadDone
-  bool reading_ = false;   // the rest up to mutex_: reader's thread only
+  Response buffer_;       // written by gRPC between StartRead and OnReadDone
+  bool reading_ = false;  // the rest up to mutex_: reader's thread only
   bool ended_ = false;
   bool released_ = false;
   mutable absl::Mutex mutex_;

@@ -60,7 +60,8 @@ class TreeBuilder final : public YAML::EventHandler {
     node.quoted = quoted;
     Add(std::move(node), anchor, mark);
   }
-  void OnSequenceStart(const YAML::Mark& mark, const std::string&, anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
     Open(YamlNode::Kind::kSequence, mark, anchor);
   }
   void OnSequenceEnd() override { Close(); }
@@ -151,9 +152,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
 }  // namespace
 
-std::string SourceMark::ToString() const {
-  return line == 0 ? source : absl::StrCat(source, ":", line, ":", column);
-}
+std::string SourceMark::ToString() const { return line == 0 ? source : absl::StrCat(source, ":", line, ":", column); }
 
 std::optional<YamlNode> ParseYaml(std::string_view text, const std::string& source, std::vector<Problem>* problems) {
   if (text.size() > kMaxYamlBytes) {

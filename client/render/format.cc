@@ -47,6 +47,10 @@ std::string FormatNumber(double value) {
   if (!std::isfinite(value)) {
     return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
   }
+  constexpr double kWholeUpTo = 1e8;
+  if (value == std::floor(value) && std::abs(value) < kWholeUpTo) {
+    return absl::StrCat(static_cast<int64_t>(value));  // a loss scale of 65536 is no 6.554e+04
+  }
   return absl::StrFormat("%.4g", value);
 }
 

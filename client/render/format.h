@@ -9,10 +9,10 @@
 // Values as short text.
 namespace ampd::client {
 
-std::string FormatBytes(int64_t bytes);            // 512 B, 1.5 MiB, 80.0 GiB
-std::string FormatSpan(absl::Duration duration);   // 8s, 3m12s, 2h05m, 3d04h
-std::string FormatNumber(double value);            // four digits: 0.1234, 12.34, 1.2e-05, nan
-std::string FormatCount(int64_t value);            // 1,234,567
+std::string FormatBytes(int64_t bytes);           // 512 B, 1.5 MiB, 80.0 GiB
+std::string FormatSpan(absl::Duration duration);  // 8s, 3m12s, 2h05m, 3d04h
+std::string FormatNumber(double value);           // 65536, 0.1234, 1.2e-05, nan
+std::string FormatCount(int64_t value);           // 1,234,567
 
 // Columns that the text takes on a terminal: code points, without escape sequences.
 int DisplayWidth(std::string_view text);

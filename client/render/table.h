@@ -5,8 +5,8 @@
 
 namespace ampd::client {
 
-// Columns two spaces apart, as wide as their widest cell, the last one open; cells may hold colours. Upper-case headings
-// unless `headings` is false.
+// Columns two spaces apart, as wide as their widest cell, the last one open; cells may hold colours. Upper-case
+// headings unless `headings` is false.
 std::string RenderTable(const std::vector<std::string>& heading, const std::vector<std::vector<std::string>>& rows,
                         bool headings);
 

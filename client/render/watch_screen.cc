@@ -8,8 +8,8 @@
 namespace ampd::client {
 namespace {
 
-constexpr int kFixedRows = 7;    // everything but curves and events
-constexpr int kCurveExtra = 2;   // heading and step axis
+constexpr int kFixedRows = 7;   // everything but curves and events
+constexpr int kCurveExtra = 2;  // heading and step axis
 constexpr int kMinCurveRows = 3;
 
 std::string Head(const WatchedJob& watched, const ScreenOptions& options) {
@@ -102,8 +102,8 @@ std::string RenderWatchLine(const WatchedJob& watched) {
   return absl::StrCat(v1::Job::State_Name(watched.job().state()), " step ", watched.step(),
                       total > 0 ? absl::StrCat("/", total) : "", " loss ", FormatNumber(watched.loss()), " scale ",
                       FormatNumber(watched.loss_scale()), " skipped ", watched.skipped(), " samples/s ",
-                      FormatNumber(watched.samples_per_second()), " memory ", FormatBytes(watched.memory_bytes()), " ETA ",
-                      watched.finished() ? "done" : FormatSpan(watched.TimeLeft()));
+                      FormatNumber(watched.samples_per_second()), " memory ", FormatBytes(watched.memory_bytes()),
+                      " ETA ", watched.finished() ? "done" : FormatSpan(watched.TimeLeft()));
 }
 
 std::string RenderWatchScreen(const WatchedJob& watched, const ScreenOptions& options) {

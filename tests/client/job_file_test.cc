@@ -119,16 +119,17 @@ TEST(JobFile, RefusesWhatIsNotATree) {
 }
 
 TEST(JobFile, AliasesStandForTheirValue) {
-  const JobFile file = ReadJobFile(
-      "data:\n  train: &s {synthetic: {num_classes: 3, num_samples: 9}}\n  eval: *s\n", "job.yaml", {});
+  const JobFile file =
+      ReadJobFile("data:\n  train: &s {synthetic: {num_classes: 3, num_samples: 9}}\n  eval: *s\n", "job.yaml", {});
   ASSERT_TRUE(file.problems.empty());
   EXPECT_EQ(file.spec.data().eval().synthetic().num_samples(), 9);
 }
 
 TEST(Overrides, AreTypedReplaceAndBuildWhatIsMissing) {
-  const JobFile file = ReadJobFile("name: x\ntrain: {epochs: 3}\noptimizer: {sgd: {learning_rate: 1}}\n", "job.yaml",
-                                   {"train.steps=20", "optimizer.adamw.learning_rate=1e-3", "name=yes",
-                                    "model.lenet.widths=[4, 8]", "precision.module_rules[0].match=head.*", "labels.a=1"});
+  const JobFile file =
+      ReadJobFile("name: x\ntrain: {epochs: 3}\noptimizer: {sgd: {learning_rate: 1}}\n", "job.yaml",
+                  {"train.steps=20", "optimizer.adamw.learning_rate=1e-3", "name=yes", "model.lenet.widths=[4, 8]",
+                   "precision.module_rules[0].match=head.*", "labels.a=1"});
   ASSERT_TRUE(file.problems.empty()) << ProblemsText(file.problems, "job.yaml");
   EXPECT_EQ(file.spec.train().steps(), 20);
   EXPECT_DOUBLE_EQ(file.spec.optimizer().adamw().learning_rate(), 1e-3);

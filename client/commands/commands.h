@@ -1,0 +1,75 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "client/commands/session.h"
+
+// One function a command; each prints what it has to say and returns the exit code.
+namespace ampd::client {
+
+struct SubmitOptions {
+  std::string file;  // "-": standard input
+  std::vector<std::string> overrides;
+  std::string name;
+  bool dry_run = false;
+  bool follow = false;
+  absl::Duration retry_for = absl::Seconds(10);
+};
+int Submit(Session* session, const SubmitOptions& options);
+
+struct ListOptions {
+  std::string filter;
+  int limit = 50;
+};
+int ListJobs(Session* session, const ListOptions& options);
+int ShowJob(Session* session, const std::string& id);
+int Explain(Session* session, const std::string& id);
+int Points(Session* session, const std::string& id, int downsample_to);
+int Events(Session* session, const std::string& id);
+
+enum class JobVerb { kCancel, kPause, kResume, kDelete };
+int ApplyVerb(Session* session, JobVerb verb, const std::vector<std::string>& ids, bool confirmed);
+
+// A new job with the spec of another; `retry` goes on from its last checkpoint.
+int CloneJob(Session* session, const std::string& id, const std::string& name, bool retry, absl::Duration retry_for);
+
+struct WatchOptions {
+  std::string id;
+  bool from_start = true;
+  absl::Duration interval = absl::Seconds(5);  // between lines when stdout is no terminal
+};
+int Watch(Session* session, const WatchOptions& options);
+
+struct LogsOptions {
+  std::string id;
+  int attempt = 0;
+  int64_t tail_bytes = 0;  // 0: from the start
+  bool follow = false;
+};
+int Logs(Session* session, const LogsOptions& options);
+
+// Waits for the end of all jobs; the exit code is that of the first one that did not succeed.
+int Wait(Session* session, const std::vector<std::string>& ids, absl::Duration timeout);
+
+int ListWorkers(Session* session);
+int SetDrained(Session* session, const std::string& worker, bool drained);
+int Health(Session* session);
+
+int AddContext(Session* session, const std::string& name, const std::string& address);
+int UseContext(Session* session, const std::string& name);
+int ListContexts(Session* session);
+int ShowContext(Session* session);
+
+struct DevOptions {
+  std::string folder = ".ampd";
+  int port = 7070;
+  int metrics_port = 7071;
+  std::vector<std::string> data_roots;
+  bool clean = false;
+  absl::Duration start_timeout = absl::Seconds(30);
+};
+int Dev(Session* session, const DevOptions& options);
+
+}  // namespace ampd::client

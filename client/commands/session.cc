@@ -1,0 +1,141 @@
+#include "client/commands/session.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+
+namespace ampd::client {
+namespace {
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+bool LocaleIsUtf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const std::string value = Environment(name);
+    if (!value.empty()) {
+      const std::string lower = absl::AsciiStrToLower(value);
+      return absl::StrContains(lower, "utf-8") || absl::StrContains(lower, "utf8");
+    }
+  }
+  return false;
+}
+
+int TerminalSize(bool rows, int otherwise) {
+  winsize size;
+  const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0;
+  return known ? (rows ? size.ws_row : size.ws_col) : otherwise;
+}
+
+// What to do about an error, in one line; empty when the message says it all.
+std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+      return absl::StrCat("is a server running there? start one with: ampctl dev   (address from ", address.origin,
+                          "; others: --address, AMPD_ADDRESS, ampctl context use)");
+    case absl::StatusCode::kNotFound:
+      return "see what there is: ampctl job list, ampctl worker list";
+    case absl::StatusCode::kDeadlineExceeded:
+      return "the server is slow or out of reach: ampctl health";
+    case absl::StatusCode::kUnimplemented:
+      return "this server does not support it; take the field or the command out";
+    case absl::StatusCode::kResourceExhausted:
+      return "wait a while, then repeat the same command";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+ExitCode ExitCodeOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return kExitOk;
+    case absl::StatusCode::kInvalidArgument:
+      return kExitUsage;
+    case absl::StatusCode::kNotFound:
+      return kExitNotFound;
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kPermissionDenied:
+      return kExitAuth;
+    case absl::StatusCode::kUnavailable:
+      return kExitUnreachable;
+    case absl::StatusCode::kDeadlineExceeded:
+      return kExitTimeout;
+    default:
+      return kExitFailure;
+  }
+}
+
+ExitCode ExitCodeOf(v1::Job::State state) {
+  return state == v1::Job::SUCCEEDED ? kExitOk : state == v1::Job::CANCELLED ? kExitCancelled : kExitFailure;
+}
+
+Session::Session(GlobalOptions options) : options_(std::move(options)) {
+  const bool terminal = isatty(STDOUT_FILENO) == 1 && Environment("TERM") != "dumb";
+  const bool automatic = terminal && Environment("NO_COLOR").empty();
+  palette_ = Palette(options_.color == "always" || (options_.color == "auto" && automatic));
+  animated_ = terminal;
+  ascii_ = options_.ascii || !LocaleIsUtf8();
+}
+
+int Session::width() const { return TerminalSize(false, 80); }
+int Session::height() const { return TerminalSize(true, 24); }
+
+Cancellation* Session::CancelledByInterrupt() {
+  if (cancellation_ == nullptr) {
+    cancellation_ = std::make_unique<Cancellation>();
+    signals_ = std::make_unique<SignalThread>(std::initializer_list<int>{SIGINT, SIGTERM});
+    signals_->Start([stop = cancellation_.get()](int) { stop->Cancel(); });
+  }
+  return cancellation_.get();
+}
+
+absl::StatusOr<JobClient*> Session::Client() {
+  if (client_ == nullptr) {
+    AMPD_ASSIGN_OR_RETURN(address_, ResolveAddress(options_.address));
+    client_ = std::make_unique<JobClient>(JobClient::Options{address_.address});
+  }
+  return client_.get();
+}
+
+int Session::Fail(const absl::Status& status) const {
+  std::string message = Printable(std::string(status.message()));
+  if (absl::IsUnavailable(status) && !address_.address.empty()) {
+    message = absl::StrCat("cannot reach the server at ", address_.address, ": ", message);
+  }
+  std::string text = absl::StrCat("error: ", message);
+  if (const std::string reason = ReasonOf(status); !reason.empty()) {
+    absl::StrAppend(&text, "  [", reason, "]");
+  }
+  absl::StrAppend(&text, "\n");
+  for (const FieldViolation& violation : ViolationsOf(status)) {
+    absl::StrAppend(&text, "  ", Printable(violation.field), ": ", Printable(violation.description), "\n");
+  }
+  if (const std::string advice = Advice(status, address_); !advice.empty()) {
+    absl::StrAppend(&text, "  try: ", advice, "\n");
+  }
+  std::fputs(text.c_str(), stderr);
+  return ExitCodeOf(status);
+}
+
+void Session::Note(const std::string& text) const {
+  if (!options_.quiet) {
+    std::fputs((text + "\n").c_str(), stderr);
+  }
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "base/signals.h"
+#include "client/cancellation.h"
+#include "client/commands/contexts.h"
+#include "client/commands/exit_codes.h"
+#include "client/job_client.h"
+#include "client/render/format.h"
+
+namespace ampd::client {
+
+enum class OutputFormat { kTable, kWide, kJson, kJsonLines, kYaml, kName };
+
+// What every command takes.
+struct GlobalOptions {
+  std::string address;
+  OutputFormat output = OutputFormat::kTable;
+  bool no_headers = false;
+  bool quiet = false;
+  std::string color = "auto";  // auto, always, never
+  bool ascii = false;
+};
+
+// One run of ampctl: its options, its terminal, its client. Data goes to stdout, messages to stderr. Single-threaded.
+class Session {
+ public:
+  explicit Session(GlobalOptions options);
+
+  const GlobalOptions& options() const { return options_; }
+  Palette palette() const { return palette_; }  // of stdout
+  bool animated() const { return animated_; }   // stdout is a terminal that can be redrawn
+  bool ascii() const { return ascii_; }
+  int width() const;
+  int height() const;
+
+  // Ctrl-C and SIGTERM as a cancellation from here on. REQUIRES: called before Client(), whose threads must not take
+  // the signals; later calls return the same.
+  Cancellation* CancelledByInterrupt();
+
+  // The client of the resolved address. Threads start with the first call, so signals are blocked before.
+  absl::StatusOr<JobClient*> Client();
+
+  // Prints the error with what to do about it; returns its exit code.
+  int Fail(const absl::Status& status) const;
+  void Note(const std::string& text) const;  // to stderr, unless quiet
+
+ private:
+  const GlobalOptions options_;
+  Palette palette_{false};
+  bool animated_ = false;
+  bool ascii_ = false;
+  ResolvedAddress address_;
+  std::unique_ptr<Cancellation> cancellation_;
+  std::unique_ptr<SignalThread> signals_;
+  std::unique_ptr<JobClient> client_;
+};
+
+}  // namespace ampd::client

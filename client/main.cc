@@ -1,0 +1,298 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <functional>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "client/commands/commands.h"
+#include "client/commands/completion.h"
+#include "client/nearest.h"
+
+namespace {
+
+using ampd::client::GlobalOptions;
+using ampd::client::OutputFormat;
+using ampd::client::Session;
+
+constexpr char kExamples[] =
+    "Examples:\n"
+    "  ampctl dev                                   server and worker on this machine\n"
+    "  ampctl job submit -f job.yaml --follow       train, and watch it live\n"
+    "  ampctl job submit -f job.yaml --set precision.preset=fp16 --set train.epochs=2\n"
+    "  ampctl job list -o wide\n"
+    "  ampctl job explain j-...                     why does it wait?\n"
+    "More: ampctl help exit-codes";
+
+// What the command line asks for: options that outlive the parse, and the command.
+struct CommandLine {
+  GlobalOptions global;
+  std::function<int(Session*)> command;
+  std::string id;
+  std::vector<std::string> ids;
+  std::string name;
+  std::string text;
+  bool yes = false;
+  int downsample_to = 0;
+  std::string retry_for = "10s";
+  std::string timeout = "inf";
+  std::string interval = "5s";
+  ampd::client::SubmitOptions submit;
+  ampd::client::ListOptions list;
+  ampd::client::WatchOptions watch;
+  ampd::client::LogsOptions logs;
+  ampd::client::DevOptions dev;
+};
+
+absl::Duration DurationOf(const std::string& text) {
+  absl::Duration duration;
+  absl::ParseDuration(text, &duration);
+  return duration;
+}
+
+std::string CheckDuration(const std::string& text) {
+  absl::Duration duration;
+  return absl::ParseDuration(text, &duration) && duration >= absl::ZeroDuration()
+             ? ""
+             : absl::StrCat("'", text, "' is not a duration such as 90s or 1h30m");
+}
+
+// A subcommand that runs `command` after the parse.
+CLI::App* AddCommand(CLI::App* parent, const char* name, const char* help, CommandLine* line,
+                     std::function<int(Session*)> command) {
+  CLI::App* app = parent->add_subcommand(name, help);
+  app->callback([line, command = std::move(command)] { line->command = command; });
+  app->fallthrough();
+  return app;
+}
+
+void AddId(CLI::App* app, CommandLine* line) { app->add_option("id", line->id, "Job id")->required(); }
+
+void AddJobChanges(CLI::App* job, CommandLine* line) {
+  using ampd::client::JobVerb;
+  const std::tuple<const char*, const char*, JobVerb> verbs[] = {
+      {"cancel", "End jobs for good; checkpoints stay", JobVerb::kCancel},
+      {"pause", "Checkpoint and leave the device", JobVerb::kPause},
+      {"resume", "Queue paused jobs again", JobVerb::kResume},
+      {"delete", "Remove finished jobs with history and checkpoints", JobVerb::kDelete}};
+  for (const auto& [name, help, verb] : verbs) {
+    CLI::App* app = AddCommand(job, name, help, line, [line, verb = verb](Session* session) {
+      return ApplyVerb(session, verb, line->ids, line->yes);
+    });
+    app->add_option("ids", line->ids, "Job ids")->required();
+    if (verb == JobVerb::kDelete) {
+      app->add_flag("-y,--yes", line->yes, "Do not ask");
+    }
+  }
+  for (const bool retry : {true, false}) {
+    CLI::App* app = AddCommand(job, retry ? "retry" : "clone",
+                               retry ? "Submit again, from the last checkpoint" : "Submit again, from the start", line,
+                               [line, retry](Session* session) {
+                                 return CloneJob(session, line->id, line->name, retry, DurationOf(line->retry_for));
+                               });
+    AddId(app, line);
+    app->add_option("--name", line->name, "Name of the new job");
+  }
+}
+
+void AddSubmit(CLI::App* job, CommandLine* line) {
+  CLI::App* app = AddCommand(job, "submit", "Submit a job file", line, [line](Session* session) {
+    line->submit.retry_for = DurationOf(line->retry_for);
+    return Submit(session, line->submit);
+  });
+  app->add_option("-f,--file", line->submit.file, "Job file, - for standard input")->required();
+  app->add_option("--set", line->submit.overrides, "path=value over the file, for example train.epochs=2")
+      ->allow_extra_args(false);
+  app->add_option("--name", line->submit.name, "Name over the file's");
+  app->add_flag("--dry-run", line->submit.dry_run, "Let the server check it; submit nothing");
+  app->add_flag("--follow", line->submit.follow, "Watch it to its end");
+  app->add_option("--retry-for", line->retry_for, "How long an unreachable server is tried")
+      ->check(CheckDuration)
+      ->capture_default_str();
+}
+
+void AddStreams(CLI::App* job, CommandLine* line) {
+  CLI::App* watch = AddCommand(job, "watch", "Follow a job live", line, [line](Session* session) {
+    line->watch.id = line->id;
+    line->watch.interval = DurationOf(line->interval);
+    return Watch(session, line->watch);
+  });
+  AddId(watch, line);
+  watch->add_flag("!--live-only", line->watch.from_start, "Leave out what was before");
+  watch->add_option("--interval", line->interval, "Between lines where stdout is no terminal")
+      ->check(CheckDuration)
+      ->capture_default_str();
+  CLI::App* logs = AddCommand(job, "logs", "What the trainer wrote", line, [line](Session* session) {
+    line->logs.id = line->id;
+    return Logs(session, line->logs);
+  });
+  AddId(logs, line);
+  logs->add_flag("-f,--follow", line->logs.follow, "Go on with what comes");
+  logs->add_option("--attempt", line->logs.attempt, "Which attempt; the newest one without");
+  logs->add_option("--tail-bytes", line->logs.tail_bytes, "Only so many bytes before the end")
+      ->check(CLI::NonNegativeNumber);
+  CLI::App* wait = AddCommand(job, "wait", "Wait for the end of jobs", line,
+                              [line](Session* session) { return Wait(session, line->ids, DurationOf(line->timeout)); });
+  wait->add_option("ids", line->ids, "Job ids")->required();
+  wait->add_option("--timeout", line->timeout, "Give up after, with exit code 7")->check(CheckDuration);
+}
+
+void AddJobs(CLI::App* root, CommandLine* line) {
+  CLI::App* job = root->add_subcommand("job", "Jobs")->require_subcommand(1)->fallthrough();
+  AddSubmit(job, line);
+  CLI::App* list =
+      AddCommand(job, "list", "Newest first", line, [line](Session* session) { return ListJobs(session, line->list); });
+  list->alias("ls");
+  list->add_option("--filter", line->list.filter, "state=RUNNING AND name=... queue=... labels.KEY=... id=...");
+  list->add_option("--limit", line->list.limit, "At most so many; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  AddId(AddCommand(job, "show", "All about a job", line, [line](Session* s) { return ShowJob(s, line->id); }), line);
+  AddId(
+      AddCommand(job, "explain", "Why is it in its state?", line, [line](Session* s) { return Explain(s, line->id); }),
+      line);
+  AddId(AddCommand(job, "events", "What happened to it", line, [line](Session* s) { return Events(s, line->id); }),
+        line);
+  CLI::App* points = AddCommand(job, "points", "Its metric points", line,
+                                [line](Session* s) { return Points(s, line->id, line->downsample_to); });
+  AddId(points, line);
+  points->add_option("--downsample-to", line->downsample_to, "At most so many points; 0: all")
+      ->check(CLI::NonNegativeNumber);
+  AddStreams(job, line);
+  AddJobChanges(job, line);
+}
+
+void AddWorkersAndContexts(CLI::App* root, CommandLine* line) {
+  CLI::App* worker = root->add_subcommand("worker", "Workers and their devices")->require_subcommand(1)->fallthrough();
+  AddCommand(worker, "list", "All workers", line, [](Session* s) { return ListWorkers(s); })->alias("ls");
+  for (const bool drain : {true, false}) {
+    AddCommand(worker, drain ? "drain" : "undrain",
+               drain ? "Give it no new work; its jobs checkpoint and move" : "Take a drain back", line,
+               [line, drain](Session* s) { return SetDrained(s, line->name, drain); })
+        ->add_option("name", line->name, "Worker")
+        ->required();
+  }
+  CLI::App* context = root->add_subcommand("context", "Servers by name")->require_subcommand(1)->fallthrough();
+  CLI::App* add = AddCommand(context, "add", "Name a server", line,
+                             [line](Session* s) { return AddContext(s, line->name, line->text); });
+  add->add_option("name", line->name, "Name")->required();
+  add->add_option("server", line->text, "host:port")->required();
+  AddCommand(context, "use", "Use it from now on", line, [line](Session* s) { return UseContext(s, line->name); })
+      ->add_option("name", line->name, "Name")
+      ->required();
+  AddCommand(context, "list", "All names", line, [](Session* s) { return ListContexts(s); });
+  AddCommand(context, "show", "The address that would be used, and why", line,
+             [](Session* s) { return ShowContext(s); });
+}
+
+void AddDev(CLI::App* root, CommandLine* line) {
+  CLI::App* dev = AddCommand(root, "dev", "Server and worker on this machine", line,
+                             [line](Session* s) { return Dev(s, line->dev); });
+  dev->add_option("--port", line->dev.port, "Of the API; 0 takes a free one")->capture_default_str();
+  dev->add_option("--metrics-port", line->dev.metrics_port, "Of /metrics; 0 takes a free one")->capture_default_str();
+  dev->add_option("--data-root", line->dev.data_roots, "name=path that job files may use; /usr/share/datasets is known")
+      ->allow_extra_args(false);
+  dev->add_flag("--clean", line->dev.clean, "Forget all jobs of this folder first");
+}
+
+void Collect(const CLI::App& app, const std::string& path, ampd::client::CompletionWords* words) {
+  std::vector<std::string>& own = (*words)[path];
+  for (const CLI::App* child : app.get_subcommands([](const CLI::App*) { return true; })) {
+    own.push_back(child->get_name());
+  }
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) {
+      own.push_back("--" + name);
+    }
+  }
+  for (const CLI::App* child : app.get_subcommands([](const CLI::App*) { return true; })) {
+    Collect(*child, path.empty() ? child->get_name() : path + " " + child->get_name(), words);
+  }
+}
+
+void AddGlobal(CLI::App* root, CommandLine* line) {
+  static const std::map<std::string, OutputFormat> kFormats = {
+      {"table", OutputFormat::kTable},     {"wide", OutputFormat::kWide}, {"json", OutputFormat::kJson},
+      {"jsonl", OutputFormat::kJsonLines}, {"yaml", OutputFormat::kYaml}, {"name", OutputFormat::kName}};
+  root->add_option("--address", line->global.address, "Server, host:port or the name of a context");
+  root->add_option("-o,--output", line->global.output, "table, wide, json, jsonl, yaml or name")
+      ->transform(CLI::CheckedTransformer(kFormats).description(""))
+      ->option_text("FORMAT");
+  root->add_flag("--no-headers", line->global.no_headers, "Tables without headings");
+  root->add_flag("-q,--quiet", line->global.quiet, "Ids only, no hints");
+  root->add_option("--color", line->global.color, "auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str();
+  root->add_flag("--ascii", line->global.ascii, "No characters beyond ASCII");
+}
+
+void AddRest(CLI::App* root, CommandLine* line) {
+  AddCommand(root, "health", "Does the server take work?", line, [](Session* s) { return Health(s); });
+  AddCommand(root, "completion", "Shell completion: source <(ampctl completion bash)", line,
+             [root](Session*) {
+               ampd::client::CompletionWords words;
+               Collect(*root, "", &words);
+               std::fputs(ampd::client::BashCompletion(words).c_str(), stdout);
+               return 0;
+             })
+      ->add_option("shell", line->text, "bash")
+      ->required()
+      ->check(CLI::IsMember({"bash"}));
+  AddCommand(root, "help", "Help on a topic: exit-codes", line,
+             [root, line](Session*) {
+               std::fputs(line->text == "exit-codes" ? ampd::client::kExitCodesText : root->help().c_str(), stdout);
+               return 0;
+             })
+      ->add_option("topic", line->text, "exit-codes")
+      ->check(CLI::IsMember({"exit-codes"}));
+}
+
+// The deepest command that was named, and the word after it that is none of its subcommands.
+std::string NearestCommand(const CLI::App& root, int argc, char** argv) {
+  const CLI::App* app = &root;
+  for (int i = 1; i < argc; ++i) {
+    const auto children = app->get_subcommands([](const CLI::App*) { return true; });
+    std::vector<std::string> names;
+    const CLI::App* next = nullptr;
+    for (const CLI::App* child : children) {
+      names.push_back(child->get_name());
+      next = child->check_name(argv[i]) ? child : next;
+    }
+    if (next == nullptr && !names.empty()) {
+      return argv[i][0] == '-' ? "" : ampd::client::Nearest(argv[i], names);
+    }
+    app = next == nullptr ? app : next;
+  }
+  return "";
+}
+
+int FailUsage(const CLI::App& root, const CLI::ParseError& error, int argc, char** argv) {
+  std::string text = absl::StrCat("error: ", error.what(), "\n");
+  if (const std::string nearest = NearestCommand(root, argc, argv); !nearest.empty()) {
+    absl::StrAppend(&text, "  did you mean '", nearest, "'?\n");
+  }
+  absl::StrAppend(&text, "  try: ampctl --help, or --help behind the command\n");
+  std::fputs(text.c_str(), stderr);
+  return ampd::client::kExitUsage;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App root("ampctl: train with mixed precision, and watch it", "ampctl");
+  CommandLine line;
+  root.require_subcommand(1)->fallthrough();
+  root.footer(kExamples);
+  root.set_version_flag("--version", "ampctl 0.1.0");
+  AddGlobal(&root, &line);
+  AddJobs(&root, &line);
+  AddWorkersAndContexts(&root, &line);
+  AddDev(&root, &line);
+  AddRest(&root, &line);
+  try {
+    root.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return error.get_exit_code() == 0 ? root.exit(error) : FailUsage(root, error, argc, argv);
+  }
+  Session session(line.global);
+  return line.command(&session);
+}

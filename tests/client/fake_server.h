@@ -1,0 +1,259 @@
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "ampd/v1/job_service.grpc.pb.h"
+#include "ampd/v1/worker_admin_service.grpc.pb.h"
+#include "base/error.h"
+#include "base/grpc_status.h"
+
+namespace ampd::client {
+
+// A server that keeps jobs in memory and behaves as the contract says: idempotent creates, all violations at once,
+// monotone cancels, streams with resume tokens. Faults are armed by the test. Thread-safe.
+class FakeJobs final : public v1::JobService::Service {
+ public:
+  // Faults, each used up when it fires.
+  int refuse_creates = 0;                 // UNAVAILABLE after the job is kept, as when an answer is lost
+  int cut_watch_after = 0;                // messages of one stream, then UNAVAILABLE
+  int num_cuts = 0;                       // that fired
+  std::vector<std::string> watch_tokens;  // of the streams opened
+
+  v1::Job Add(const std::string& name, v1::Job::State state) {
+    absl::MutexLock lock(&mutex_);
+    return AddLocked(name, state);
+  }
+  size_t size() {
+    absl::MutexLock lock(&mutex_);
+    return jobs_.size();
+  }
+
+  grpc::Status CreateJob(grpc::ServerContext*, const v1::CreateJobRequest* request, v1::Job* job) override {
+    absl::MutexLock lock(&mutex_);
+    std::vector<FieldViolation> violations;
+    if (request->spec().name().empty()) {
+      violations.push_back({"name", "must be set"});
+    }
+    if (request->spec().data().batch_size() < 1) {
+      violations.push_back({"data.batch_size", absl::StrCat(request->spec().data().batch_size(), " is below 1")});
+    }
+    if (!violations.empty()) {
+      return ToGrpcStatus(InvalidFields(violations));
+    }
+    if (request->validate_only()) {
+      *job->mutable_spec() = request->spec();
+      return grpc::Status::OK;
+    }
+    const auto known = by_request_.find(request->request_id());
+    if (known == by_request_.end()) {
+      *job = AddLocked(request->spec().name(), v1::Job::QUEUED);
+      *jobs_[job->id()].mutable_spec() = request->spec();
+      by_request_[request->request_id()] = job->id();
+    } else {
+      *job = jobs_[known->second];
+    }
+    if (refuse_creates > 0) {
+      --refuse_creates;
+      return grpc::Status(grpc::StatusCode::UNAVAILABLE, "restarting");
+    }
+    return grpc::Status::OK;
+  }
+  grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest* request, v1::Job* job) override {
+    return Find(request->id(), job);
+  }
+  grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request, v1::ListJobsResponse* page) override {
+    constexpr size_t kPage = 2;
+    absl::MutexLock lock(&mutex_);
+    size_t from = 0;
+    static_cast<void>(absl::SimpleAtoi(request->page_token(), &from));
+    size_t index = 0;
+    for (const auto& [id, job] : jobs_) {
+      if (index >= from && index < from + kPage) {
+        *page->add_jobs() = job;
+      }
+      ++index;
+    }
+    if (from + kPage < jobs_.size()) {
+      page->set_next_page_token(absl::StrCat(from + kPage));
+    }
+    return grpc::Status::OK;
+  }
+  grpc::Status CancelJob(grpc::ServerContext*, const v1::CancelJobRequest* request, v1::Job* job) override {
+    absl::MutexLock lock(&mutex_);
+    const auto found = jobs_.find(request->id());
+    if (found == jobs_.end()) {
+      return NotFound(request->id());
+    }
+    found->second.set_state(v1::Job::CANCELLED);
+    *job = found->second;
+    return grpc::Status::OK;
+  }
+  grpc::Status DeleteJob(grpc::ServerContext*, const v1::DeleteJobRequest* request, google::protobuf::Empty*) override {
+    absl::MutexLock lock(&mutex_);
+    return jobs_.erase(request->id()) == 1 ? grpc::Status::OK : NotFound(request->id());
+  }
+  grpc::Status ExplainJob(grpc::ServerContext*, const v1::ExplainJobRequest* request,
+                          v1::ExplainJobResponse* response) override {
+    v1::Job job;
+    const grpc::Status found = Find(request->id(), &job);
+    response->set_state(job.state());
+    response->set_reason(v1::INSUFFICIENT_MEMORY);
+    response->set_message("no device has 8.0 GiB free");
+    v1::DeviceVerdict* verdict = response->add_devices();
+    verdict->set_worker("w1");
+    verdict->set_device("cpu");
+    verdict->set_reason(v1::INSUFFICIENT_MEMORY);
+    verdict->set_message("needs 8.0 GiB, 4.0 GiB free");
+    return found;
+  }
+  // A snapshot, ten steps, one event, the final message: sequences 1 to 13, the token being the sequence.
+  grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest* request,
+                        grpc::ServerWriter<v1::WatchJobResponse>* writer) override {
+    v1::Job job;
+    if (const grpc::Status found = Find(request->id(), &job); !found.ok()) {
+      return found;
+    }
+    int cut_after = 0;
+    uint64_t sequence = 0;
+    {
+      absl::MutexLock lock(&mutex_);
+      watch_tokens.push_back(request->resume_token());
+      static_cast<void>(absl::SimpleAtoi(request->resume_token(), &sequence));
+      cut_after = cut_watch_after;
+    }
+    for (int sent = 0; sequence < 13; ++sent) {
+      if (cut_after > 0 && sent == cut_after) {
+        absl::MutexLock lock(&mutex_);
+        ++num_cuts;
+        return grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining");
+      }
+      writer->Write(MessageAt(++sequence, job));
+    }
+    return grpc::Status::OK;
+  }
+  grpc::Status TailLogs(grpc::ServerContext*, const v1::TailLogsRequest* request,
+                        grpc::ServerWriter<v1::TailLogsResponse>* writer) override {
+    v1::Job job;
+    if (const grpc::Status found = Find(request->id(), &job); !found.ok()) {
+      return found;
+    }
+    const std::string log = "line one\nline two\n";
+    const int64_t from = request->offset_bytes() < 0 ? static_cast<int64_t>(log.size()) + request->offset_bytes()
+                                                     : request->offset_bytes();
+    v1::TailLogsResponse piece;
+    piece.set_attempt(1);
+    piece.set_offset_bytes(from);
+    piece.set_content(log.substr(from, 9));
+    writer->Write(piece);
+    if (from == 0) {
+      return grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining");
+    }
+    return grpc::Status::OK;
+  }
+
+ private:
+  static grpc::Status NotFound(const std::string& id) {
+    return ToGrpcStatus(Error(absl::StatusCode::kNotFound, "JOB_NOT_FOUND", absl::StrCat("there is no job ", id)));
+  }
+
+  static v1::WatchJobResponse MessageAt(uint64_t sequence, const v1::Job& job) {
+    v1::WatchJobResponse message;
+    message.set_sequence(sequence);
+    message.set_resume_token(absl::StrCat(sequence));
+    if (sequence == 1) {
+      *message.mutable_snapshot() = job;
+      message.mutable_snapshot()->set_state(v1::Job::RUNNING);
+    } else if (sequence <= 11) {
+      v1::StepColumns* steps = message.mutable_steps();
+      steps->add_step(static_cast<int64_t>(sequence) - 1);
+      steps->add_loss(1.0F / static_cast<float>(sequence));
+      steps->add_loss_scale(65536);
+      steps->add_skipped(sequence == 3);
+    } else if (sequence == 12) {
+      message.mutable_event()->set_kind(v1::Event::OVERFLOW);
+      message.mutable_event()->set_step(2);
+    } else {
+      *message.mutable_final() = job;
+    }
+    return message;
+  }
+
+  grpc::Status Find(const std::string& id, v1::Job* job) {
+    absl::MutexLock lock(&mutex_);
+    const auto found = jobs_.find(id);
+    if (found == jobs_.end()) {
+      return NotFound(id);
+    }
+    *job = found->second;
+    return grpc::Status::OK;
+  }
+
+  v1::Job AddLocked(const std::string& name, v1::Job::State state) {
+    v1::Job job;
+    job.set_id(absl::StrCat("j-", std::string(15, 'a'), static_cast<int>(jobs_.size())));
+    job.mutable_spec()->set_name(name);
+    job.set_state(state);
+    jobs_[job.id()] = job;
+    return job;
+  }
+
+  absl::Mutex mutex_;
+  std::map<std::string, v1::Job> jobs_;
+  std::map<std::string, std::string> by_request_;
+};
+
+class FakeWorkers final : public v1::WorkerAdminService::Service {
+ public:
+  grpc::Status ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*,
+                           v1::ListWorkersResponse* response) override {
+    *response->add_workers() = worker_;
+    return grpc::Status::OK;
+  }
+  grpc::Status DrainWorker(grpc::ServerContext*, const v1::DrainWorkerRequest* request, v1::Worker* worker) override {
+    if (request->name() != "w1") {
+      return grpc::Status(grpc::StatusCode::NOT_FOUND, "there is no worker " + request->name());
+    }
+    worker_.set_state(v1::Worker::DRAINING);
+    *worker = worker_;
+    return grpc::Status::OK;
+  }
+
+  FakeWorkers() {
+    worker_.set_name("w1");
+    worker_.set_state(v1::Worker::READY);
+    worker_.add_devices()->set_id("cpu");
+  }
+
+ private:
+  v1::Worker worker_;
+};
+
+// Both on a loopback port of the system's choice.
+struct FakeServer {
+  FakeServer() {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&jobs);
+    builder.RegisterService(&workers);
+    server = builder.BuildAndStart();
+  }
+  std::string address() const { return absl::StrCat("127.0.0.1:", port); }
+
+  int port = 0;
+  FakeJobs jobs;
+  FakeWorkers workers;
+  std::unique_ptr<grpc::Server> server;
+};
+
+}  // namespace ampd::client
