@@ -142,6 +142,18 @@ TEST_F(WatchSessionTest, LappedWhileCatchingUp_ReadsTheStoreAndDropsNothing) {
   EXPECT_EQ(num_dropped_, 0);
 }
 
+TEST_F(WatchSessionTest, LappedAfterTheLastPage_ReadsTheStoreOnceMore) {
+  auto session = Watch("", /*from_start=*/true);
+  ASSERT_TRUE(store_.Append(1, Steps(1, 3)).ok());
+  ASSERT_EQ(session->Next().message.kind_case(), v1::WatchJobResponse::kSnapshot);
+  ASSERT_EQ(Show(session->Next().message), "steps1-3");
+  // The page was the last one of the history; the ring holds 100 points.
+  ASSERT_TRUE(store_.Append(1, Steps(4, 90)).ok());
+  ASSERT_TRUE(store_.Append(1, Steps(91, 180)).ok());
+  EXPECT_EQ(Drain(session.get()), "steps4-180 wait");
+  EXPECT_EQ(num_dropped_, 0);
+}
+
 TEST_F(WatchSessionTest, SlowWatcherLosesTheOldestPointsAndIsToldHowMany) {
   auto session = Watch();
   ASSERT_EQ(Drain(session.get()), "snapshot wait");
