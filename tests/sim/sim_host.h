@@ -1,0 +1,106 @@
+#pragma once
+
+#include <functional>
+#include <list>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ampd/v1/worker_service.pb.h"
+#include "tests/sim/sim_world.h"
+#include "worker/agent/reconcile.h"
+
+namespace ampd::sim {
+
+// One worker's host: its trainers with their shims, which outlive the agent, and the agent, which decides by the
+// product's own Reconcile. What it would do to processes is done to scripted trainers, that step, save, crash, finish
+// and leave. Single-threaded.
+class Host {
+ public:
+  struct Hooks {
+    // Hands a report to the network.
+    std::function<void(const v1::WorkerReport&)> send;
+    // A trainer is about to compute a step.
+    std::function<void(const v1::AttemptKey&)> on_step;
+    // Files of a checkpoint are deleted.
+    std::function<void(const std::string& path)> on_delete;
+    // The agent forgets an outcome because it was told that it is durable.
+    std::function<void(const v1::AttemptKey&)> on_outcome_acknowledged;
+    std::function<void(const v1::CheckpointKey&)> on_checkpoint_acknowledged;
+    // The checkpoint that a trainer loads.
+    std::function<void(const v1::Checkpoint&)> on_load;
+    // The job's present key, if there is one: for Bug::TOKEN_FORGED.
+    std::function<std::optional<v1::AttemptKey>(const std::string& job)> current_key;
+  };
+
+  Host(World* world, std::string name, Hooks hooks);
+
+  const std::string& name() const { return name_; }
+  const std::string& incarnation() const { return incarnation_; }
+  void StartAgent();
+  // Kills the agent; trainers go on.
+  void KillAgent();
+  // Stops the agent (SIGSTOP) for that long; what arrives meanwhile waits.
+  void PauseAgent(absl::Duration duration);
+  // The machine is gone, with all its processes; its disk comes back with it.
+  void Lose();
+  bool agent_runs() const { return agent_runs_; }
+
+  void Receive(const v1::WorkerDirective& directive);
+
+  // Whether a trainer of the attempt, or of the job, computes now.
+  bool Computes(const v1::AttemptKey& key) const;
+  int NumComputing(const std::string& job) const;
+
+ private:
+  struct Trainer {
+    agent::HeldAttempt held;
+    bool process = true;  // there is one
+    int64_t step = 0;
+    int64_t total_steps = 0;
+    v1::Reason leave_reason = v1::REASON_UNSPECIFIED;
+    std::optional<absl::Duration> suspended_since;
+    std::vector<v1::Checkpoint> unacknowledged;
+    v1::Outcome outcome;
+  };
+  using Trainers = std::list<Trainer>;
+
+  bool IsComputing(const Trainer& trainer) const;
+  Trainer* Find(const v1::AttemptKey& key);
+  agent::Holdings ToHoldings() const;
+  void Reconcile(bool again);
+  void Perform(const agent::Actions& actions, const v1::WorkerDirective& directive);
+  void Forget(const v1::AttemptKey& key, const v1::WorkerDirective& directive);
+  void StartTrainer(const agent::StartAction& start);
+  void Refuse(const agent::RefuseAction& refusal);
+  void Step(const v1::AttemptKey& key);
+  void StepOnce(Trainer& trainer);
+  void Save(Trainer& trainer);
+  void End(Trainer& trainer, v1::Outcome::Kind kind, v1::Reason reason);
+  void ReportSoon();
+  void Report();
+  void ReportRegularly(const std::string& incarnation);
+  v1::WorkerReport BuildReport() const;
+  void Tamper(v1::WorkerReport* report) const;
+
+  World* const world_;
+  const std::string name_;
+  const Hooks hooks_;
+  Trainers trainers_;  // and what is left of them on disk
+
+  bool agent_runs_ = false;
+  bool agent_paused_ = false;
+  std::string incarnation_;
+  uint64_t sequence_ = 0;
+  v1::DirectiveId reflected_;
+  v1::WorkerDirective directive_;  // the last one taken in
+  absl::Duration lease_deadline_;
+  int64_t last_sent_ = 0;
+  std::vector<v1::AttemptKey> waiting_;
+  std::vector<v1::WorkerDirective> arrived_while_paused_;
+  bool report_is_due_ = false;
+};
+
+}  // namespace ampd::sim

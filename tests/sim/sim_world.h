@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "base/random.h"
+#include "base/simulated_clock.h"
+
+namespace ampd::sim {
+
+// What is planted to see that the invariants find it. All of it is in the simulation, as tampering with messages,
+// leases and the disk; the product's code has no seam for it.
+enum class Bug {
+  NONE,
+  LEASE_IGNORED,         // the shim does not stop the trainer when its lease runs out
+  LEASE_FROM_RECEIPT,    // the agent counts a lease from when it learns of it
+  REFLECTED_TOO_NEW,     // reports claim to reflect directives that have not arrived
+  ACKNOWLEDGED_AT_ONCE,  // outcomes are acknowledged before they are on disk
+  APPEND_LOST,           // the disk says that it wrote, and has not yet
+  TOKEN_FORGED,          // an ended attempt reports under the key of its successor
+};
+inline constexpr Bug kAllBugs[] = {Bug::LEASE_IGNORED,        Bug::LEASE_FROM_RECEIPT, Bug::REFLECTED_TOO_NEW,
+                                   Bug::ACKNOWLEDGED_AT_ONCE, Bug::APPEND_LOST,        Bug::TOKEN_FORGED};
+const char* NameOf(Bug bug);
+
+// Virtual time, the events to come, chance, and what went wrong: everything the parts of one simulation share.
+// Single-threaded.
+class World {
+ public:
+  World(uint64_t seed, Bug bug) : bug_(bug), random_(seed) {}
+
+  Bug bug() const { return bug_; }
+  SimulatedClock& clock() { return clock_; }
+  SeededRandom& random() { return random_; }
+  absl::Duration now() const { return clock_.SinceBoot(); }
+
+  // An event after `delay`; those of one moment run in the order of their making.
+  void After(absl::Duration delay, std::function<void()> event);
+  // Moves time to the next event and runs it. False when there is none.
+  bool RunNext();
+
+  bool Chance(int in_thousand) { return static_cast<int>(random_.Next() % 1000) < in_thousand; }
+  int64_t Between(int64_t least, int64_t most) {
+    return least + static_cast<int64_t>(random_.Next() % static_cast<uint64_t>(most - least + 1));
+  }
+  absl::Duration Millis(int64_t least, int64_t most) { return absl::Milliseconds(Between(least, most)); }
+
+  // Faults happen only while this holds.
+  bool faults = true;
+
+  void Violate(const std::string& what);
+  const std::string& violation() const { return violation_; }
+  // Adds to the trace, which two runs of one seed must have in common.
+  void Trace(const std::string& what);
+  uint64_t hash() const { return hash_; }
+  int64_t num_events() const { return num_events_; }
+  void CountFault() { ++num_faults_; }
+  int64_t num_faults() const { return num_faults_; }
+
+ private:
+  const Bug bug_;
+  SimulatedClock clock_;
+  SeededRandom random_;
+  std::map<std::pair<absl::Duration, int64_t>, std::function<void()>> events_;
+  int64_t next_event_ = 0;
+  int64_t num_events_ = 0;
+  int64_t num_faults_ = 0;
+  uint64_t hash_ = 0xcbf29ce484222325;
+  std::string violation_;
+};
+
+}  // namespace ampd::sim

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "server/coordinator.h"
+#include "server/journal/memory_journal.h"
+#include "server/ledger.h"
+#include "tests/sim/sim_host.h"
+#include "tests/sim/sim_world.h"
+
+namespace ampd::sim {
+
+struct Result {
+  std::string violation;  // empty: every invariant held after every event, and all jobs came to rest
+  uint64_t hash = 0;
+  int64_t num_events = 0;
+  int64_t num_faults = 0;
+  int64_t num_jobs = 0;
+  int64_t num_attempts = 0;
+};
+
+// The server's core, three hosts, a network between them and a user, on a virtual clock. For two and a half minutes
+// messages are lost, doubled and held back, links are cut, server, agents, trainers and machines die or stop; then the
+// faults end and everything has to come to rest. After every event:
+//
+//   * at most one trainer of a job computes, and one on a device;
+//   * a terminal state never changes, a cancelled job never comes back;
+//   * what was acknowledged (jobs, outcomes, checkpoints) is in the durable state, each once;
+//   * a device holds one attempt, and an attempt that ended by itself does not compute;
+//   * what a trainer loads had been recorded, and what is deleted is not needed.
+class Simulation {
+ public:
+  Simulation(uint64_t seed, Bug bug);
+  Result Run();
+
+ private:
+  struct Link {
+    bool up_is_cut = false;
+    bool down_is_cut = false;
+  };
+  struct Submission {
+    std::string request_id;
+    std::string job;  // once acknowledged
+  };
+
+  // simulation_server.cc
+  void StartServer();
+  void CrashServer();
+  void PumpSoon();
+  void Tick(int life);
+  void DirectiveDue(const std::string& worker);
+  void SendUp(size_t host, const v1::WorkerReport& report);
+  void SendDown(size_t host, const v1::WorkerDirective& directive, const v1::WorkerReport* answered);
+  void Deliver(bool is_cut, std::function<void()> arrive);
+  std::optional<v1::AttemptKey> CurrentKey(const std::string& job) const;
+
+  // simulation_faults.cc
+  void FaultLater();
+  void Fault();
+  void CutLink();
+  void UserLater();
+  void UserActs();
+  void Submit(size_t submission);
+  void Desire(const std::string& job, v1::Job::Desired desired);
+  void Drain(const std::string& worker, bool drained);
+  void CalmDown();
+  bool AllAtRest();
+
+  // simulation.cc
+  void CheckState();
+  void CheckJob(const server::ClusterState& state, const v1::Job& job);
+  void CheckAcknowledged(const server::ClusterState& state);
+  void CheckComputing(const v1::AttemptKey& key, const Host& host);
+  Host::Hooks HooksFor(size_t host);
+
+  World world_;
+  std::vector<std::unique_ptr<Host>> hosts_;
+  std::vector<Link> links_;
+
+  std::shared_ptr<server::MemoryJournal::Disk> disk_ = std::make_shared<server::MemoryJournal::Disk>();
+  std::unique_ptr<SeededRandom> server_random_;
+  std::unique_ptr<server::Ledger> ledger_;
+  std::unique_ptr<server::Coordinator> coordinator_;
+  int life_ = 0;
+  bool pump_is_due_ = false;
+  bool state_changed_ = false;
+
+  std::vector<Submission> submissions_;
+  std::set<std::string> cancelled_;  // acknowledged
+  std::set<std::string> deleted_;    // asked for; acknowledged or not
+  std::map<std::string, v1::Job::State> terminal_;
+  std::vector<v1::AttemptKey> acknowledged_outcomes_;
+  std::map<std::pair<std::string, int>, int64_t> acknowledged_checkpoints_;  // newest step, by job and attempt
+};
+
+}  // namespace ampd::sim

@@ -1,0 +1,186 @@
+// The server of the simulation, and the network to it.
+#include <utility>
+
+#include "server/attempt_tokens.h"
+#include "server/job_rules.h"
+#include "tests/sim/simulation.h"
+
+namespace ampd::sim {
+namespace {
+
+// A disk that says it wrote, and writes one append later: Bug::APPEND_LOST.
+class LateJournal final : public server::Journal {
+ public:
+  explicit LateJournal(std::unique_ptr<server::Journal> journal) : journal_(std::move(journal)) {}
+  absl::StatusOr<Recovered> Recover() override { return journal_->Recover(); }
+  absl::Status Append(const server::JournalGroup& group) override {
+    const absl::Status status = has_held_ ? journal_->Append(held_) : absl::OkStatus();
+    held_ = group;
+    has_held_ = true;
+    return status;
+  }
+  absl::Status Compact(uint64_t index, const std::string& snapshot) override {
+    return journal_->Compact(index, snapshot);
+  }
+  absl::StatusOr<std::optional<std::string>> FindArchived(const std::string& id) override {
+    return journal_->FindArchived(id);
+  }
+  absl::StatusOr<std::vector<std::string>> ListArchived(int64_t before, int limit) override {
+    return journal_->ListArchived(before, limit);
+  }
+  absl::StatusOr<std::vector<std::string>> ListEndedBefore(int64_t end, int limit) override {
+    return journal_->ListEndedBefore(end, limit);
+  }
+  bool HasRoomForSubmits() override { return true; }
+
+ private:
+  const std::unique_ptr<server::Journal> journal_;
+  server::JournalGroup held_;
+  bool has_held_ = false;
+};
+
+}  // namespace
+
+void Simulation::StartServer() {
+  if (coordinator_ != nullptr) {
+    return;
+  }
+  server::Ledger::Options ledger;
+  ledger.journal = std::make_unique<server::MemoryJournal>(disk_);
+  if (world_.bug() == Bug::APPEND_LOST) {
+    ledger.journal = std::make_unique<LateJournal>(std::move(ledger.journal));
+  } else {
+    ledger.snapshot_every = 40;
+  }
+  auto opened = server::Ledger::Open(std::move(ledger));
+  if (!opened.ok()) {
+    return world_.Violate("the server can't start: " + std::string(opened.status().message()));
+  }
+  ledger_ = *std::move(opened);
+  server::Coordinator::Options options;
+  options.ledger = ledger_.get();
+  options.clock = &world_.clock();
+  options.random = server_random_.get();
+  options.lease = absl::Seconds(10);
+  options.lease_margin = absl::Seconds(5);
+  options.on_directive_due = [this](const std::string& worker) { DirectiveDue(worker); };
+  options.on_events = [this](const std::string& job, const std::vector<v1::Event>& events) {
+    state_changed_ = true;
+    for (const v1::Event& event : events) {
+      world_.Trace(job + std::to_string(event.sequence()) + v1::Job::State_Name(event.to_state()));
+    }
+  };
+  coordinator_ = std::make_unique<server::Coordinator>(std::move(options));
+  ledger_->PublishReplayed();
+  if (const absl::Status status = coordinator_->Start(); !status.ok()) {
+    return world_.Violate("the server can't start");
+  }
+  ++life_;
+  state_changed_ = true;
+  Tick(life_);
+}
+
+void Simulation::CrashServer() {
+  coordinator_.reset();
+  ledger_.reset();
+  pump_is_due_ = false;
+}
+
+// The committer: some time after there is something to commit, as an fsync takes.
+void Simulation::PumpSoon() {
+  if (std::exchange(pump_is_due_, true)) {
+    return;
+  }
+  world_.After(world_.Millis(1, 40), [this, life = life_] {
+    if (coordinator_ == nullptr || life != life_) {
+      return;
+    }
+    pump_is_due_ = false;
+    if (ledger_->CommitGroup()) {
+      PumpSoon();
+    }
+  });
+}
+
+void Simulation::Tick(int life) {
+  if (coordinator_ == nullptr || life != life_) {
+    return;
+  }
+  coordinator_->Tick();
+  PumpSoon();
+  world_.After(absl::Seconds(1), [this, life] { Tick(life); });
+}
+
+void Simulation::DirectiveDue(const std::string& worker) {
+  world_.After(world_.Millis(1, 5), [this, worker, life = life_] {
+    if (coordinator_ == nullptr || life != life_) {
+      return;
+    }
+    const auto directive = coordinator_->CurrentDirective(worker);
+    for (size_t i = 0; i < hosts_.size(); ++i) {
+      if (directive.ok() && hosts_[i]->name() == worker) {
+        SendDown(i, *directive, nullptr);
+      }
+    }
+  });
+}
+
+// Loses, doubles, holds back.
+void Simulation::Deliver(bool is_cut, std::function<void()> arrive) {
+  if (is_cut) {
+    return;
+  }
+  int copies = 1;
+  if (world_.faults && world_.Chance(60)) {
+    copies = world_.Chance(500) ? 0 : 2;
+    world_.CountFault();
+  }
+  for (int i = 0; i < copies; ++i) {
+    const bool slow = world_.faults && world_.Chance(40);
+    world_.After(slow ? world_.Millis(200, 25'000) : world_.Millis(1, 30), arrive);
+  }
+}
+
+void Simulation::SendUp(size_t host, const v1::WorkerReport& report) {
+  // A stream ends with either of its ends; what was on its way is gone.
+  Deliver(links_[host].up_is_cut, [this, host, report, life = life_] {
+    if (coordinator_ == nullptr || life != life_ || report.incarnation() != hosts_[host]->incarnation()) {
+      return;
+    }
+    const auto directive = coordinator_->HandleReport(report);
+    PumpSoon();
+    if (directive.ok()) {
+      SendDown(host, *directive, &report);
+    }
+  });
+}
+
+void Simulation::SendDown(size_t host, const v1::WorkerDirective& sent, const v1::WorkerReport* answered) {
+  v1::WorkerDirective directive = sent;
+  if (world_.bug() == Bug::ACKNOWLEDGED_AT_ONCE && answered != nullptr) {
+    for (const v1::AttemptReport& attempt : answered->attempts()) {
+      if (attempt.state() == v1::Attempt::ENDED) {
+        *directive.add_acknowledged_outcomes() = attempt.key();
+      }
+    }
+  }
+  Deliver(links_[host].down_is_cut, [this, host, directive, incarnation = hosts_[host]->incarnation()] {
+    if (hosts_[host]->incarnation() == incarnation) {
+      hosts_[host]->Receive(directive);
+    }
+  });
+}
+
+std::optional<v1::AttemptKey> Simulation::CurrentKey(const std::string& job) const {
+  if (coordinator_ == nullptr) {
+    return std::nullopt;
+  }
+  const server::JobRecordPtr record =
+      ledger_->Read([&](const server::ClusterState& state) { return state.FindJob(job); });
+  if (record == nullptr || !server::IsActive(record->job().state())) {
+    return std::nullopt;
+  }
+  return server::NewestKey(*record);
+}
+
+}  // namespace ampd::sim

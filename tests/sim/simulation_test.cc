@@ -1,0 +1,76 @@
+// AMPD_SIM_SEEDS sets how many seeds are run (default 2000), AMPD_SIM_SEED runs one only. A failure prints the seed:
+//   AMPD_SIM_SEED=<seed> build/<preset>/tests/sim_simulation_test --gtest_filter=Simulation.EverySeed*
+#include "tests/sim/simulation.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "absl/strings/numbers.h"
+
+namespace ampd::sim {
+namespace {
+
+uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  uint64_t value = otherwise;
+  if (text != nullptr) {
+    EXPECT_TRUE(absl::SimpleAtoi(text, &value)) << name << "=" << text;
+  }
+  return value;
+}
+
+Result RunSeed(uint64_t seed, Bug bug = Bug::NONE) { return Simulation(seed, bug).Run(); }
+
+TEST(Simulation, EverySeed_KeepsEveryInvariant) {
+  const uint64_t only = FromEnvironment("AMPD_SIM_SEED", 0);
+  const uint64_t first = only == 0 ? 1 : only;
+  const uint64_t last = only == 0 ? FromEnvironment("AMPD_SIM_SEEDS", 2000) : only;
+  int64_t num_events = 0, num_faults = 0, num_jobs = 0, num_attempts = 0;
+  for (uint64_t seed = first; seed <= last; ++seed) {
+    const Result result = RunSeed(seed);
+    ASSERT_EQ(result.violation, "") << "repeat with AMPD_SIM_SEED=" << seed;
+    num_events += result.num_events;
+    num_faults += result.num_faults;
+    num_jobs += result.num_jobs;
+    num_attempts += result.num_attempts;
+  }
+  const int64_t num_seeds = static_cast<int64_t>(last - first + 1);
+  EXPECT_GT(num_faults, 10 * num_seeds) << "the faults never fired";
+  EXPECT_GE(num_attempts, num_jobs) << "hardly a job ever ran";
+  printf("%ld seeds, %ld events, %ld faults, %ld jobs, %ld attempts\n", static_cast<long>(num_seeds),
+         static_cast<long>(num_events), static_cast<long>(num_faults), static_cast<long>(num_jobs),
+         static_cast<long>(num_attempts));
+}
+
+TEST(Simulation, SameSeed_GivesTheSameTrace) {
+  std::set<uint64_t> hashes;
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    const Result first = RunSeed(seed);
+    const Result second = RunSeed(seed);
+    EXPECT_EQ(first.hash, second.hash) << "seed " << seed;
+    EXPECT_EQ(first.num_events, second.num_events) << "seed " << seed;
+    hashes.insert(first.hash);
+  }
+  EXPECT_EQ(hashes.size(), 50u) << "different seeds ran the same";
+}
+
+class PlantedBug : public testing::TestWithParam<Bug> {};
+
+TEST_P(PlantedBug, IsFound) {
+  constexpr uint64_t kSeeds = 300;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const Result result = RunSeed(seed, GetParam());
+    if (!result.violation.empty()) {
+      printf("%s found by seed %ld, %s\n", NameOf(GetParam()), static_cast<long>(seed), result.violation.c_str());
+      return;
+    }
+  }
+  FAIL() << NameOf(GetParam()) << " was not found by " << kSeeds << " seeds";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PlantedBug, testing::ValuesIn(kAllBugs),
+                         [](const auto& info) { return NameOf(info.param); });
+
+}  // namespace
+}  // namespace ampd::sim
