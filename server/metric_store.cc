@@ -61,6 +61,7 @@ MetricStore::~MetricStore() {
 }
 
 absl::Status MetricStore::AppendTelemetry(TelemetryAppend append, ExtentDone done) {
+  FillMissingColumns(append.batch.mutable_steps());
   AMPD_RETURN_IF_ERROR(CheckBatch(append.batch));
   auto stored = std::make_shared<StoredHistory>();
   Operation operation;

@@ -13,6 +13,13 @@ void AppendRange(const Column& from, int begin, int end, Column* to) {
   std::copy(from.begin() + begin, from.begin() + end, google::protobuf::RepeatedFieldBackInserter(to));
 }
 
+template <typename Column>
+void FillIfEmpty(int length, Column* column) {
+  if (column->empty()) {
+    column->Resize(length, {});
+  }
+}
+
 bool ColumnsHaveLength(const v1::StepColumns& steps, int length) {
   return steps.step_size() == length && steps.loss_size() == length && steps.grad_norm_size() == length &&
          steps.loss_scale_size() == length && steps.skipped_size() == length && steps.learning_rate_size() == length &&
@@ -22,6 +29,21 @@ bool ColumnsHaveLength(const v1::StepColumns& steps, int length) {
 }
 
 }  // namespace
+
+void FillMissingColumns(v1::StepColumns* steps) {
+  const int length = NumSteps(*steps);
+  FillIfEmpty(length, steps->mutable_step());
+  FillIfEmpty(length, steps->mutable_loss());
+  FillIfEmpty(length, steps->mutable_grad_norm());
+  FillIfEmpty(length, steps->mutable_loss_scale());
+  FillIfEmpty(length, steps->mutable_skipped());
+  FillIfEmpty(length, steps->mutable_learning_rate());
+  FillIfEmpty(length, steps->mutable_samples_per_second());
+  FillIfEmpty(length, steps->mutable_data_wait_seconds());
+  FillIfEmpty(length, steps->mutable_memory_allocated_bytes());
+  FillIfEmpty(length, steps->mutable_memory_peak_bytes());
+  FillIfEmpty(length, steps->mutable_time_unix_micros());
+}
 
 absl::Status CheckSteps(const v1::StepColumns& steps) {
   if (!ColumnsHaveLength(steps, NumSteps(steps))) {

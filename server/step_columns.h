@@ -11,6 +11,9 @@ namespace ampd::server {
 
 inline int NumSteps(const v1::StepColumns& steps) { return steps.sequence_size(); }
 
+// Fills columns that are empty with zeros: an older trainer does not know a newer column.
+void FillMissingColumns(v1::StepColumns* steps);
+
 // INVALID_ARGUMENT when the columns differ in length or a sequence is 0 or does not grow.
 absl::Status CheckSteps(const v1::StepColumns& steps);
 

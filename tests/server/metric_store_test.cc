@@ -180,6 +180,16 @@ TEST_F(MetricStoreTest, StoresLogTextOnceAndRefusesGaps) {
   EXPECT_EQ(Log(6).dropped_bytes, 2);
 }
 
+TEST_F(MetricStoreTest, FillsColumnsThatAnOlderTrainerDoesNotSend) {
+  v1::TelemetryBatch batch = Steps(1, 3);
+  batch.mutable_steps()->clear_data_wait_seconds();
+  batch.mutable_steps()->clear_skipped();
+  ASSERT_TRUE(store_.Append(1, batch).ok());
+  auto page = store_->Read([](MetricReader& reader) { return reader.ReadPoints("j", 0, 0, 10); });
+  EXPECT_EQ(page->segments[0].batch.steps().data_wait_seconds_size(), 3);
+  EXPECT_EQ(page->segments[0].batch.steps().skipped_size(), 3);
+}
+
 TEST_F(MetricStoreTest, RefusesMalformedTelemetryAndKeepsNothingOfIt) {
   v1::TelemetryBatch ragged = Steps(1, 2);
   ragged.mutable_steps()->add_loss(1);
