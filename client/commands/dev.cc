@@ -290,6 +290,9 @@ void DevRun::StopChild(std::optional<Child>* child, absl::Duration grace) {
 }
 
 void DevRun::Stop() {
+  if (!server_.has_value()) {
+    return;  // the folder may be another's
+  }
   session_->Note("ending worker and server; once more Ctrl-C kills them");
   std::error_code error;
   fs::remove(In("context"), error);

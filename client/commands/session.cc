@@ -115,7 +115,10 @@ absl::StatusOr<JobClient*> Session::Client() {
 int Session::Fail(const absl::Status& status) const {
   std::string message = Printable(std::string(status.message()));
   if (absl::IsUnavailable(status) && !address_.address.empty()) {
-    message = absl::StrCat("cannot reach the server at ", address_.address, ": ", message);
+    // gRPC puts what was tried in front of what the system said.
+    const size_t last = message.rfind(": ");
+    message = absl::StrCat("cannot reach the server at ", address_.address, ": ",
+                           last == std::string::npos ? message : message.substr(last + 2));
   }
   std::string text = absl::StrCat("error: ", message);
   if (const std::string reason = ReasonOf(status); !reason.empty()) {

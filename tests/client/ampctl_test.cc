@@ -141,6 +141,13 @@ TEST_F(Ampctl, ExitCodesTellHowTheJobEnded) {
   EXPECT_THAT(Run("help exit-codes").out, HasSubstr("130  Ctrl-C"));
 }
 
+TEST_F(Ampctl, AnUnreachableServerIsOneLineOfWhyAndOneOfWhatToDo) {
+  EXPECT_EQ(Run("job list", "AMPD_ADDRESS=127.0.0.1:1").err,
+            "error: cannot reach the server at 127.0.0.1:1: Connection refused\n"
+            "  try: is a server running there? start one with: ampctl dev   (address from AMPD_ADDRESS; others: "
+            "--address, AMPD_ADDRESS, ampctl context use)\n");
+}
+
 TEST_F(Ampctl, AWrongCommandGetsTheNearestOne) {
   EXPECT_THAT(Run("job sumbit -f x").err, HasSubstr("did you mean 'submit'?"));
 }
