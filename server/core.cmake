@@ -16,3 +16,8 @@ ampd_library(NAME coordinator HDRS coordinator.h
   SRCS coordinator.cc coordinator_queries.cc coordinator_workers.cc coordinator_time.cc
   DEPS base_clock base_error base_random base_sha256 base_status server_admission server_ledger server_liveness
        server_placement proto_messages absl::strings absl::synchronization)
+
+# The simulation runs these millions of times.
+foreach(_target cluster_state ledger admission placement coordinator journal_memory)
+  target_compile_options(server_${_target} PRIVATE -O2)
+endforeach()
