@@ -69,8 +69,7 @@ ServerMetrics::ServerMetrics()
       queue_wait_(NewHistogram(*registry_, "ampd_job_queue_wait_seconds", "Submission to first assignment.")),
       run_(NewHistogram(*registry_, "ampd_job_run_seconds", "First step to the end.")),
       store_seconds_(NewHistogram(*registry_, "ampd_store_operation_seconds", "Time of metric store operations.")),
-      store_errors_(NewCounter(*registry_, "ampd_store_errors_total", "Metric store operations that failed.")),
-      log_messages_(NewCounter(*registry_, "ampd_log_messages_total", "Log lines written.")) {
+      store_errors_(NewCounter(*registry_, "ampd_store_errors_total", "Metric store operations that failed.")) {
   prometheus::Registry& registry = *registry_;
   NewGauge(registry, "ampd_build_info", "What this server is; always 1.").Add({{"version", kVersion}}).Set(1);
   points_dropped_ = &NewCounter(registry, "ampd_stream_events_dropped_total", "Points dropped for slow watchers.")
@@ -85,9 +84,6 @@ ServerMetrics::ServerMetrics()
       &NewHistogram(registry, "ampd_scheduler_cycle_seconds", "Time of scheduler cycles.").Add({}, kCycleBuckets);
   store_seconds_.Add({{"operation", "write"}}, kStoreBuckets);
   store_errors_.Add({{"operation", "write"}});
-  for (const char* level : {"debug", "info", "warning", "error", "critical"}) {
-    log_messages_.Add({{"level", level}});
-  }
   CreateMethods();
   CreateOutcomes();
 }
@@ -196,8 +192,6 @@ void ServerMetrics::StoreWrite(absl::Duration time, bool ok) {
     store_errors_.Add({{"operation", "write"}}).Increment();
   }
 }
-
-void ServerMetrics::LogMessage(const char* level) { log_messages_.Add({{"level", level}}).Increment(); }
 
 void ServerMetrics::SetPointsDropped(int64_t total) { RaiseTo(points_dropped_, total); }
 

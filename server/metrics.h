@@ -20,7 +20,7 @@
 namespace ampd::server {
 
 // The server's own counters and histograms, kept in a Prometheus registry: calls, streams, ends of jobs, the store, the
-// scheduler, log lines. What jobs and workers are now is the fleet snapshot's. Series whose labels are known are there
+// scheduler. What jobs and workers are now is the fleet snapshot's. Series whose labels are known are there
 // from the start, as zeros. Thread-safe.
 class ServerMetrics final : public CallObserver {
  public:
@@ -36,7 +36,6 @@ class ServerMetrics final : public CallObserver {
   void JobChanged(const v1::Job* before, const v1::Job& after);
   void SchedulerCycle(absl::Duration time) { scheduler_cycle_->Observe(absl::ToDoubleSeconds(time)); }
   void StoreWrite(absl::Duration time, bool ok);
-  void LogMessage(const char* level);
   // Growing totals that others count.
   void SetPointsDropped(int64_t total);
   void SetJobsSuppressed(int64_t total);
@@ -64,7 +63,6 @@ class ServerMetrics final : public CallObserver {
   prometheus::Family<prometheus::Histogram>& run_;
   prometheus::Family<prometheus::Histogram>& store_seconds_;
   prometheus::Family<prometheus::Counter>& store_errors_;
-  prometheus::Family<prometheus::Counter>& log_messages_;
   prometheus::Counter* points_dropped_;
   prometheus::Counter* jobs_suppressed_;
   prometheus::Counter* journal_flushes_;

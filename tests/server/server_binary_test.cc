@@ -88,6 +88,29 @@ class ServerBinaryTest : public testing::Test, public ServerAccess {
     return kib;
   }
 
+  // Sends steps 1 to `num_points` in batches and waits until they are durable; returns the most resident memory seen.
+  int64_t UploadPoints(const v1::AttemptKey& key, int64_t num_points) {
+    auto context = Context(absl::Minutes(10));
+    auto stream = workers().ReportTelemetry(context.get());
+    std::thread writer([&] {
+      for (int64_t done = 0; done < num_points; done += 500) {
+        v1::TelemetryUpload upload;
+        *upload.mutable_key() = key;
+        *upload.mutable_batch() = Steps(static_cast<uint64_t>(done) + 1, static_cast<uint64_t>(done) + 500);
+        ASSERT_TRUE(stream->Write(upload));
+      }
+      stream->WritesDone();
+    });
+    int64_t most = 0;
+    v1::TelemetryAck ack;
+    while (stream->Read(&ack)) {
+      most = std::max(most, ResidentKib());
+    }
+    writer.join();
+    EXPECT_EQ(ack.stored_sequence(), static_cast<uint64_t>(num_points));
+    return most;
+  }
+
   // One unary call by name with encoded messages; the response's bytes.
   grpc::Status Call(const std::string& method, const std::string& request, std::string* response) {
     grpc::GenericStub stub(NewChannel());
@@ -260,24 +283,7 @@ TEST_F(ServerBinaryTest, StalledWatchersCostNoMemoryAndTheFastOneGetsEveryPoint)
     }
   });
   const int64_t before = ResidentKib();
-  int64_t most = before;
-  auto upload_context = Context(absl::Minutes(10));
-  auto stream = workers().ReportTelemetry(upload_context.get());
-  std::thread writer([&] {
-    for (int64_t done = 0; done < num_points; done += 500) {
-      v1::TelemetryUpload upload;
-      *upload.mutable_key() = key;
-      *upload.mutable_batch() = Steps(static_cast<uint64_t>(done) + 1, static_cast<uint64_t>(done) + 500);
-      ASSERT_TRUE(stream->Write(upload));
-    }
-    stream->WritesDone();
-  });
-  v1::TelemetryAck ack;
-  while (stream->Read(&ack)) {
-    most = std::max(most, ResidentKib());
-  }
-  writer.join();
-  EXPECT_EQ(ack.stored_sequence(), static_cast<uint64_t>(num_points));
+  int64_t most = UploadPoints(key, num_points);
   worker.Finish(key, static_cast<uint64_t>(num_points));
   reader.join();
   most = std::max(most, ResidentKib());
