@@ -222,9 +222,9 @@ void Server::Parts::TickLoop() {
     const absl::Time start = absl::Now();
     coordinator->Tick();
     metrics.SchedulerCycle(absl::Now() - start);
+    const Ledger::Counters counters = ledger->counters();
+    metrics.SetJournal(counters.num_groups, counters.num_updates);
     if (num_ticks % kTicksPerSnapshot == 0) {
-      const Ledger::Counters counters = ledger->counters();
-      metrics.SetJournal(counters.num_groups, counters.num_updates);
       metrics.SetPointsDropped(hub.num_points_dropped());
       collector->Show(fleet->Take(start));
     }
