@@ -262,11 +262,12 @@ TEST_F(CoordinatorTest, AttemptNotYetThere_IsNotTakenForGone) {
   ScriptedWorker worker("w1");
   Exchange(worker);
   const std::string id = CreateId();
-  worker.report.clear_reflected();
+  ASSERT_EQ(coordinator->CurrentDirective("w1")->attempts_size(), 1);  // and is lost on its way
   worker.report.set_sequence(worker.report.sequence() + 1);
   ASSERT_TRUE(coordinator->HandleReport(worker.report).ok());
   Pump();
   EXPECT_EQ(Shown(id), "STARTING@w1#1");
+  EXPECT_EQ((*coordinator->GetJob(id))->num_attempts(), 1);
   Exchange(worker);  // from here on the report reflects a directive that holds the attempt
   Exchange(worker);
   EXPECT_EQ(Shown(id).substr(0, 9), "STARTING@");
