@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Benchmarks of the running service.
+
+Usage: bench.py --bin FOLDER submit|first-step [--json] [--seconds N] [--rounds N]
+"""
+import argparse
+import contextlib
+import json
+import pathlib
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+START_SECONDS = 60
+OUTSTANDING = (1, 32, 256)
+
+# A process that does what one first step does, from cold: import, a linear model, one step of SGD.
+COLD_PYTHON = """
+import torch
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(784, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loss = torch.nn.functional.cross_entropy(model(torch.randn(64, 784)), torch.randint(0, 10, (64,)))
+loss.backward()
+optimizer.step()
+print(float(loss))
+"""
+
+FIRST_STEP_JOB = """
+name: first-step
+model: {mlp: {in_features: 784, hidden: [256], num_classes: 10}}
+data:
+  train: {synthetic: {shape: [784], num_classes: 10, num_samples: 1024, seed: 1}}
+  batch_size: 64
+precision: {preset: fp32}
+optimizer: {sgd: {learning_rate: 0.1}}
+train: {steps: 1, seed: 0}
+"""
+
+
+def wait_for(condition, what, process):
+    deadline = time.monotonic() + START_SECONDS
+    while not condition():
+        if process.poll() is not None or time.monotonic() > deadline:
+            sys.exit(f"bench: {what} did not come up")
+        time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def program(arguments, log, stop=signal.SIGTERM):
+    with open(log, "w", encoding="utf-8") as output:
+        process = subprocess.Popen([str(part) for part in arguments], stdout=output, stderr=subprocess.STDOUT,
+                                   cwd=log.parent)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(stop)
+            process.wait(timeout=60)
+
+
+def json_line(*arguments):
+    return json.loads(subprocess.run([str(part) for part in arguments], capture_output=True, text=True,
+                                     check=True).stdout)
+
+
+def counter(metrics_address, name):
+    """The sum of a counter's samples on a metrics page."""
+    with urllib.request.urlopen(f"http://{metrics_address}/metrics") as page:
+        text = page.read().decode()
+    return sum(float(value) for value in re.findall(rf"^{name}(?:{{[^}}]*}})? ([0-9.e+]+)$", text, re.M))
+
+
+def bench_submit(options):
+    rows, flushes = [], []
+    with tempfile.TemporaryDirectory(prefix="ampd-bench-") as name:
+        folder = pathlib.Path(name)
+        ports = folder / "ports"
+        server = [options.bin / "ampd-server", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
+                  "--data-dir", folder / "data", "--port-file", ports]
+        with program(server, folder / "server.log") as process:
+            wait_for(lambda: ports.exists() and ports.read_text().count("\n") >= 2, "ampd-server", process)
+            grpc_port, metrics_port = ports.read_text().split()[:2]
+            for outstanding in OUTSTANDING:
+                flushes.append(json_line(options.bin / "submit_bench", "--flushes", folder, 2)["flushes_per_second"])
+                before = counter(f"127.0.0.1:{metrics_port}", "ampd_journal_flushes_total")
+                row = json_line(options.bin / "submit_bench", f"127.0.0.1:{grpc_port}", outstanding, options.seconds)
+                taken = counter(f"127.0.0.1:{metrics_port}", "ampd_journal_flushes_total") - before
+                row["jobs_per_flush"] = round(row["calls"] / taken, 2) if taken else None
+                rows.append(row)
+    return {"submit": rows, "disk_flushes_per_second": flushes}
+
+
+def first_step_seconds(ampctl, folder):
+    """CreateJob to the first finished step, by the server's own clock."""
+    job = subprocess.run([ampctl, "job", "submit", "-q", "-f", "job.yaml"], cwd=folder, check=True,
+                         capture_output=True, text=True).stdout.strip()
+    subprocess.run([ampctl, "job", "wait", job], cwd=folder, check=True, capture_output=True)
+    points = json.loads(subprocess.run([ampctl, "job", "points", job, "-o", "json"], cwd=folder, check=True,
+                                       capture_output=True, text=True).stdout)
+    show = json.loads(subprocess.run([ampctl, "job", "show", job, "-o", "json"], cwd=folder, check=True,
+                                     capture_output=True, text=True).stdout)
+    created = show["createTime"].rstrip("Z")
+    whole, _, fraction = created.partition(".")
+    created_micros = int(time.mktime(time.strptime(whole, "%Y-%m-%dT%H:%M:%S")) - time.timezone) * 10**6
+    created_micros += int((fraction + "000000")[:6])
+    return (int(points["segments"][0]["steps"]["timeUnixMicros"][0]) - created_micros) / 1e6
+
+
+def cold_python_seconds():
+    start = time.monotonic()
+    subprocess.run([ROOT / ".deps/venv/bin/python", "-c", COLD_PYTHON], check=True, capture_output=True)
+    return time.monotonic() - start
+
+
+def bench_first_step(options):
+    ours, cold = [], []
+    with tempfile.TemporaryDirectory(prefix="ampd-bench-") as name:
+        folder = pathlib.Path(name)
+        (folder / "job.yaml").write_text(FIRST_STEP_JOB)
+        ampctl = str(options.bin / "ampctl")
+        dev = [ampctl, "dev", "--port", "0", "--metrics-port", "0"]
+        with program(dev, folder / "dev.log", stop=signal.SIGINT) as process:
+            wait_for(lambda: subprocess.run([ampctl, "health"], cwd=folder, capture_output=True).returncode == 0,
+                     "ampctl dev", process)
+            first_step_seconds(ampctl, folder)  # the worker is warm from here on
+            for _ in range(options.rounds):
+                ours.append(first_step_seconds(ampctl, folder))
+                cold.append(cold_python_seconds())
+    return {
+        "first_step_ms": {"p50": round(statistics.median(ours) * 1e3, 1), "max": round(max(ours) * 1e3, 1),
+                          "rounds": len(ours)},
+        "cold_python_ms": {"p50": round(statistics.median(cold) * 1e3, 1)},
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("what", choices=["submit", "first-step"])
+    parser.add_argument("--bin", required=True, type=lambda text: pathlib.Path(text).resolve())
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--rounds", type=int, default=15)
+    options = parser.parse_args()
+    result = bench_submit(options) if options.what == "submit" else bench_first_step(options)
+    print(json.dumps(result, indent=None if options.json else 2))
+
+
+if __name__ == "__main__":
+    main()
