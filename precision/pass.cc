@@ -1,0 +1,154 @@
+#include "precision/pass.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "graph/rewriter.h"
+
+namespace ampd::precision {
+namespace {
+
+using graph::Dtype;
+using graph::Node;
+using graph::OpClass;
+using graph::Operand;
+using graph::ValueId;
+
+class PrecisionPass {
+ public:
+  PrecisionPass(const graph::Graph& source, const ResolvedPolicy& policy)
+      : source_(source), policy_(policy), rewriter_(source) {}
+
+  absl::StatusOr<graph::Graph> Run() && {
+    for (const graph::State& parameter : source_.parameters()) {
+      for (const ParameterRow& row : policy_.parameters) {
+        if (row.name == parameter.name) {
+          rewriter_.SetType(parameter.value, {row.dtype, source_.type(parameter.value).shape});
+        }
+      }
+    }
+    for (const Node& node : source_.nodes()) {
+      AMPD_RETURN_IF_ERROR(Convert(node));
+    }
+    return std::move(rewriter_).Finish();
+  }
+
+ private:
+  absl::Status Convert(Node node) {
+    const OpDecision decision = DecideOp(policy_, node);
+    const std::optional<Dtype> dtype = DtypeFor(node, decision);
+    if (decision.op_class == OpClass::kBanned && policy_.compute != Dtype::kFloat32) {
+      return Error(absl::StatusCode::kInvalidArgument, "BANNED_OP",
+                   absl::StrCat(node.op, " is not allowed below fp32; use its form that takes logits"));
+    }
+    if (dtype.has_value()) {
+      if (decision.op_class != OpClass::kAsInput) {
+        CastArguments(node, *dtype);
+      }
+      for (ValueId output : node.outputs) {
+        if (graph::IsFloatingPoint(source_.type(output).dtype)) {
+          rewriter_.SetType(output, {*dtype, source_.type(output).shape});
+        }
+      }
+    }
+    if (decision.emulated && decision.compute == Dtype::kFloat16) {
+      AMPD_RETURN_IF_ERROR(ReplaceByEmulated(node));
+    }
+    rewriter_.Keep(std::move(node));
+    return absl::OkStatus();
+  }
+
+  Dtype TypeOf(ValueId value) const { return rewriter_.target().type(rewriter_.Resolve(value)).dtype; }
+
+  // What a node computes in; nothing when it reads no floating-point value.
+  std::optional<Dtype> DtypeFor(const Node& node, const OpDecision& decision) const {
+    std::optional<Dtype> first;
+    Dtype widest = Dtype::kFloat16;
+    for (ValueId use : node.Uses()) {
+      const Dtype dtype = TypeOf(use);
+      if (!graph::IsFloatingPoint(dtype)) {
+        continue;
+      }
+      widest = !first.has_value() || widest == dtype ? dtype : Dtype::kFloat32;
+      first = first.value_or(dtype);
+    }
+    if (!first.has_value() || decision.op_class == OpClass::kAsInput) {
+      return first;
+    }
+    if (decision.op_class == OpClass::kPromote) {
+      return widest;
+    }
+    return decision.op_class == OpClass::kLower ? decision.compute : Dtype::kFloat32;
+  }
+
+  void CastArguments(Node& node, Dtype dtype) {
+    for (graph::Argument& argument : node.arguments) {
+      if (auto* value = std::get_if<ValueId>(&argument.operand)) {
+        *value = Cast(*value, dtype);
+      } else if (auto* list = std::get_if<std::vector<std::optional<ValueId>>>(&argument.operand)) {
+        for (auto& entry : *list) {
+          entry = entry.has_value() ? std::optional(Cast(*entry, dtype)) : entry;
+        }
+      }
+    }
+  }
+
+  ValueId Cast(ValueId value, Dtype dtype) {
+    const graph::Value& source = rewriter_.target().value(rewriter_.Resolve(value));
+    if (!graph::IsFloatingPoint(source.type.dtype) || source.type.dtype == dtype) {
+      return value;
+    }
+    const auto key = std::pair(value, dtype);
+    if (const auto it = casts_.find(key); it != casts_.end()) {
+      return it->second;
+    }
+    const std::string name = absl::StrCat(source.name, "_", std::string(graph::DtypeName(dtype)));
+    const graph::TensorType type = {dtype, source.type.shape};
+    Node cast{
+        .op = "aten.to.dtype", .arguments = {{"self", value}, {"dtype", dtype}}, .outputs = {}, .module_path = {}};
+    const ValueId result = rewriter_.Emit(std::move(cast), name, type);
+    casts_.emplace(key, result);
+    return result;
+  }
+
+  static absl::Status ReplaceByEmulated(Node& node) {
+    const auto take = [&node](const char* name, Operand missing) {
+      const Operand* given = node.Find(name);
+      return graph::Argument{name, given == nullptr ? std::move(missing) : *given};
+    };
+    const std::vector<int64_t> ones = {1, 1};
+    if (node.op == "aten.linear.default") {
+      node.arguments = {take("input", {}), take("weight", {}), take("bias", {})};
+      node.op = "ampd.linear_fp16";
+    } else if (node.op == "aten.conv2d.default") {
+      node.arguments = {take("input", {}),
+                        take("weight", {}),
+                        take("bias", {}),
+                        take("stride", ones),
+                        take("padding", std::vector<int64_t>{0, 0}),
+                        take("dilation", ones),
+                        take("groups", int64_t{1})};
+      node.op = "ampd.conv2d_fp16";
+    } else {
+      return UnsupportedField("precision.preset", absl::StrCat(node.op, " has no fp16 form on a CPU"));
+    }
+    return absl::OkStatus();
+  }
+
+  const graph::Graph& source_;
+  const ResolvedPolicy& policy_;
+  graph::Rewriter rewriter_;
+  std::map<std::pair<ValueId, Dtype>, ValueId> casts_;
+};
+
+}  // namespace
+
+absl::StatusOr<graph::Graph> ApplyPrecision(const graph::Graph& graph, const ResolvedPolicy& policy) {
+  return PrecisionPass(graph, policy).Run();
+}
+
+}  // namespace ampd::precision
