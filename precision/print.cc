@@ -24,7 +24,7 @@ std::string ToText(const ResolvedPolicy& policy) {
   }
   for (const OpRow& row : policy.ops) {
     absl::StrAppend(&text, "op ", row.op, " ", std::string(graph::OpClassName(row.decision.op_class)));
-    if (row.decision.op_class == OpClass::kLower) {
+    if (row.decision.op_class == graph::OpClass::kLower) {
       absl::StrAppend(&text, " ", std::string(graph::DtypeName(row.decision.compute)),
                       row.decision.emulated ? " emulated" : "");
     }
