@@ -1,0 +1,114 @@
+#include "worker/amp/emulated_ops.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "ATen/core/ivalue.h"
+#include "ATen/ops/conv2d.h"
+#include "ATen/ops/convolution_backward.h"
+#include "ATen/ops/linear.h"
+
+namespace ampd::amp {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+
+at::Tensor Wide(const at::Tensor& tensor) { return tensor.to(at::kFloat); }
+at::Tensor Narrow(const at::Tensor& tensor) { return tensor.to(at::kHalf); }
+std::optional<at::Tensor> WideBias(const at::Tensor& bias) {
+  return bias.defined() ? std::optional(Wide(bias)) : std::nullopt;
+}
+
+// A gradient as fp16, or an undefined tensor when nobody asked for it.
+at::Tensor NarrowIf(bool needed, const at::Tensor& gradient) { return needed ? Narrow(gradient) : at::Tensor(); }
+
+struct LinearFp16 : Function<LinearFp16> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
+                            const at::Tensor& bias) {
+    context->save_for_backward({input, weight});
+    context->saved_data["has_bias"] = bias.defined();
+    return Narrow(at::linear(Wide(input), Wide(weight), WideBias(bias)));
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor gradient = Wide(gradients[0]);                             // (*, O)
+    const at::Tensor rows = gradient.reshape({-1, gradient.size(-1)});          // (N, O)
+    const at::Tensor inputs = Wide(saved[0]).reshape({-1, saved[0].size(-1)});  // (N, I)
+    variable_list result(3);
+    if (context->needs_input_grad(0)) {
+      result[0] = Narrow(gradient.matmul(Wide(saved[1])));
+    }
+    if (context->needs_input_grad(1)) {
+      result[1] = Narrow(rows.t().mm(inputs));
+    }
+    if (context->saved_data["has_bias"].toBool()) {
+      result[2] = NarrowIf(context->needs_input_grad(2), rows.sum(0));
+    }
+    return result;
+  }
+};
+
+struct Conv2dFp16 : Function<Conv2dFp16> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
+                            const at::Tensor& bias, const std::vector<int64_t>& stride,
+                            const std::vector<int64_t>& padding, const std::vector<int64_t>& dilation, int64_t groups) {
+    context->save_for_backward({input, weight});
+    context->saved_data["has_bias"] = bias.defined();
+    context->saved_data["stride"] = stride;
+    context->saved_data["padding"] = padding;
+    context->saved_data["dilation"] = dilation;
+    context->saved_data["groups"] = groups;
+    return Narrow(at::conv2d(Wide(input), Wide(weight), WideBias(bias), stride, padding, dilation, groups));
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    auto& data = context->saved_data;
+    const bool has_bias = data["has_bias"].toBool();
+    const std::array<bool, 3> needed = {context->needs_input_grad(0), context->needs_input_grad(1),
+                                        has_bias && context->needs_input_grad(2)};
+    const std::vector<int64_t> bias_sizes = {saved[1].size(0)};
+    const std::vector<int64_t> no_output_padding = {0, 0};
+    const auto [input, weight, bias] = at::convolution_backward(
+        Wide(gradients[0]), Wide(saved[0]), Wide(saved[1]),
+        has_bias ? at::OptionalIntArrayRef(bias_sizes) : at::OptionalIntArrayRef(), data["stride"].toIntVector(),
+        data["padding"].toIntVector(), data["dilation"].toIntVector(), /*transposed=*/false, no_output_padding,
+        data["groups"].toInt(), needed);
+    variable_list result(7);
+    result[0] = NarrowIf(needed[0], input);
+    result[1] = NarrowIf(needed[1], weight);
+    result[2] = NarrowIf(needed[2], bias);
+    return result;
+  }
+};
+
+at::Tensor TensorOrNone(const c10::IValue& value) { return value.isNone() ? at::Tensor() : value.toTensor(); }
+
+// Two numbers, also when the node gave one for both directions.
+std::vector<int64_t> Pair(const c10::IValue& value) {
+  std::vector<int64_t> numbers = value.isInt() ? std::vector<int64_t>{value.toInt()} : value.toIntVector();
+  numbers.resize(2, numbers.front());
+  return numbers;
+}
+
+}  // namespace
+
+void RegisterEmulatedOps(executor::OpRegistry& registry) {
+  registry.Register("ampd.linear_fp16", [](std::vector<c10::IValue>& stack) {
+    const at::Tensor result = LinearFp16::apply(stack[0].toTensor(), stack[1].toTensor(), TensorOrNone(stack[2]));
+    stack = {result};
+  });
+  registry.Register("ampd.conv2d_fp16", [](std::vector<c10::IValue>& stack) {
+    const at::Tensor result = Conv2dFp16::apply(stack[0].toTensor(), stack[1].toTensor(), TensorOrNone(stack[2]),
+                                                Pair(stack[3]), Pair(stack[4]), Pair(stack[5]), stack[6].toInt());
+    stack = {result};
+  });
+}
+
+}  // namespace ampd::amp

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "worker/executor/op_registry.h"
+
+namespace ampd::amp {
+
+// Registers the products that fp16 policies use on a CPU, which has no fp16 arithmetic worth calling:
+//
+//   ampd.linear_fp16(input (*, I), weight (O, I), bias (O) or None) -> (*, O)
+//   ampd.conv2d_fp16(input (B, C, H, W), weight (O, C/groups, kH, kW), bias (O) or None, stride, padding, dilation,
+//                    groups) -> (B, O, H', W')
+//
+// Inputs, results, gradients and what is saved for the backward pass are fp16, each rounded once; inside, products are
+// summed in fp32, as tensor cores do. So overflow, underflow and rounding are those of an fp16 device; the speed is
+// not. Deterministic for a fixed number of threads.
+void RegisterEmulatedOps(executor::OpRegistry& registry);
+
+}  // namespace ampd::amp

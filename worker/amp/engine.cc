@@ -1,0 +1,232 @@
+#include "worker/amp/engine.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <cmath>
+#include <utility>
+
+#include "ATen/ops/full.h"
+#include "ATen/ops/zeros_like.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "graph/passes.h"
+#include "precision/pass.h"
+#include "worker/amp/emulated_ops.h"
+#include "worker/amp/format.h"
+#include "worker/executor/dtype.h"
+#include "worker/executor/executor.h"
+#include "worker/executor/initialize.h"
+#include "worker/kernels/cpu/step_kernels.h"
+
+namespace ampd::amp {
+namespace {
+
+using executor::Executor;
+
+absl::StatusOr<std::unique_ptr<Executor>> Prepare(const graph::Graph& graph, const precision::ResolvedPolicy& policy,
+                                                  const executor::OpRegistry& registry) {
+  AMPD_ASSIGN_OR_RETURN(const graph::Graph converted, precision::ApplyPrecision(graph, policy));
+  return Executor::Create(graph::WithoutDeadNodes(converted), registry);
+}
+
+// Convolutions read channels-last weights, and then all that follows them, about 1.8 times as fast on a CPU (measured
+// on the MNIST CNN); everything else keeps its order.
+at::Tensor InTrainingLayout(const at::Tensor& tensor) {
+  return tensor.dim() == 4 ? tensor.contiguous(at::MemoryFormat::ChannelsLast) : tensor.contiguous();
+}
+
+const precision::ParameterRow* FindRow(const precision::ResolvedPolicy& policy, const std::string& name) {
+  for (const precision::ParameterRow& row : policy.parameters) {
+    if (row.name == name) {
+      return &row;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+struct Engine::Programs {
+  executor::OpRegistry registry;
+  std::unique_ptr<Executor> train;
+  std::unique_ptr<Executor> eval;
+};
+
+Engine::Engine(const EngineOptions& options, const precision::ResolvedPolicy& policy)
+    : options_(options), scaler_(policy.loss_scale), programs_(std::make_unique<Programs>()) {}
+
+Engine::~Engine() = default;
+
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const graph::Graph& model,
+                                                       const precision::ResolvedPolicy& policy,
+                                                       const EngineOptions& options) {
+  auto engine = std::unique_ptr<Engine>(new Engine(options, policy));
+  RegisterEmulatedOps(engine->programs_->registry);
+  AMPD_ASSIGN_OR_RETURN(const graph::Graph train, graph::WithLossHead(model));
+  AMPD_ASSIGN_OR_RETURN(const graph::Graph eval, graph::WithEvalHead(graph::EvalProgram(model)));
+  AMPD_ASSIGN_OR_RETURN(engine->programs_->train, Prepare(train, policy, engine->programs_->registry));
+  AMPD_ASSIGN_OR_RETURN(engine->programs_->eval, Prepare(eval, policy, engine->programs_->registry));
+  engine->MakeParameters(executor::InitialState(model, options.seed), policy);
+  engine->optimizer_ = std::make_unique<Optimizer>(options.optimizer, engine->parameters_);
+  AMPD_RETURN_IF_ERROR(engine->Bind());
+  return engine;
+}
+
+void Engine::MakeParameters(const TensorMap& initial, const precision::ResolvedPolicy& policy) {
+  for (const graph::State& state : programs_->train->graph().parameters()) {
+    Parameter parameter{.name = state.name, .master = InTrainingLayout(initial.at(state.name)), .leaf = {}};
+    const precision::ParameterRow* row = FindRow(policy, state.name);
+    parameter.leaf = row != nullptr && row->dtype != graph::Dtype::kFloat32
+                         ? parameter.master.to(executor::ToScalarType(row->dtype))
+                         : parameter.master;
+    parameter.leaf.requires_grad_(true);
+    parameters_.push_back(std::move(parameter));
+  }
+  for (const graph::State& state : programs_->train->graph().buffers()) {
+    buffers_[state.name] = initial.at(state.name);
+  }
+  gradients_.resize(parameters_.size());
+}
+
+absl::Status Engine::Bind() {
+  TensorMap state = buffers_;
+  for (const Parameter& parameter : parameters_) {
+    state[parameter.name] = parameter.leaf;
+  }
+  AMPD_RETURN_IF_ERROR(programs_->train->Bind(state));
+  return programs_->eval->Bind(state);
+}
+
+StepResult Engine::Step(const std::vector<Batch>& micro_batches) {
+  StepResult result;
+  result.loss_scale = scaler_.scale();
+  result.learning_rate = options_.optimizer.learning_rate * RateFactor(options_.schedule, applied_steps_);
+  const auto num_micro_batches = static_cast<int>(micro_batches.size());
+  for (const Batch& batch : micro_batches) {
+    result.loss += ForwardBackward(batch, result.loss_scale, num_micro_batches);
+    GatherGradients(/*accumulate=*/num_micro_batches > 1);
+  }
+  const Found found = Examine();
+  const double norm = found.norm / result.loss_scale;
+  result.grad_norm = static_cast<float>(norm);
+  result.overflow_parameter = found.parameter;
+  result.overflow_count = found.count;
+  result.num_overflow_parameters = found.num_parameters;
+  // With no scaler there is nothing to back off: non-finite gradients are a divergence, and the caller's to judge. The
+  // step is skipped all the same, so that the weights stay what they were.
+  result.skipped = found.num_parameters > 0;
+  if (!result.skipped) {
+    // torch.nn.utils.clip_grad_norm_: the coefficient is max_norm / (norm + 1e-6), at most 1.
+    const double clip =
+        options_.clip_grad_norm.has_value() ? std::min(1.0, *options_.clip_grad_norm / (norm + 1e-6)) : 1.0;
+    at::NoGradGuard no_grad;
+    optimizer_->Step(gradients_, static_cast<float>(clip / result.loss_scale), result.learning_rate);
+  }
+  Tail(result.skipped, result);
+  return result;
+}
+
+float Engine::ForwardBackward(const Batch& batch, float scale, int num_micro_batches) {
+  std::vector<at::Tensor> inputs = {batch.images, batch.labels};
+  const at::Tensor loss = programs_->train->Run(std::move(inputs))[0];
+  // The gradient of the scaled mean over all micro-batches, without a multiplication of the loss itself.
+  loss.backward(at::full({}, scale / static_cast<float>(num_micro_batches), loss.options().requires_grad(false)));
+  return loss.item<float>() / static_cast<float>(num_micro_batches);
+}
+
+// Takes the gradients off the leaves. A single micro-batch's stay as they came; several are summed in fp32.
+void Engine::GatherGradients(bool accumulate) {
+  at::NoGradGuard no_grad;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    at::Tensor& leaf_gradient = parameters_[i].leaf.mutable_grad();
+    if (!leaf_gradient.defined()) {
+      continue;
+    }
+    const at::Tensor gradient = InTrainingLayout(std::exchange(leaf_gradient, at::Tensor()));
+    if (!accumulate) {
+      gradients_[i] = gradient;
+      continue;
+    }
+    if (!gradients_[i].defined()) {
+      gradients_[i] = at::zeros_like(parameters_[i].master, parameters_[i].master.options().requires_grad(false));
+    }
+    kernels::Accumulate(FormatOf(gradient), gradient.const_data_ptr(), gradients_[i].data_ptr<float>(),
+                        gradient.numel());
+  }
+}
+
+Engine::Found Engine::Examine() const {
+  Found found;
+  double sum_squares = 0;
+  for (size_t i = 0; i < gradients_.size(); ++i) {
+    if (!gradients_[i].defined()) {
+      continue;
+    }
+    const kernels::GradientFacts facts =
+        kernels::Examine(FormatOf(gradients_[i]), gradients_[i].const_data_ptr(), gradients_[i].numel());
+    sum_squares += facts.sum_squares;
+    if (facts.num_non_finite > 0 && ++found.num_parameters == 1) {
+      found.parameter = parameters_[i].name;
+      found.count = facts.num_non_finite;
+    }
+  }
+  found.norm = std::sqrt(sum_squares);
+  return found;
+}
+
+void Engine::Tail(bool found_inf, StepResult& result) {
+  for (at::Tensor& gradient : gradients_) {
+    gradient = at::Tensor();
+  }
+  result.scale_change = scaler_.Update(found_inf);
+  (found_inf ? skipped_steps_ : applied_steps_) += 1;
+}
+
+EvalSums Engine::Evaluate(const Batch& batch) {
+  at::NoGradGuard no_grad;
+  std::vector<at::Tensor> inputs = {batch.images, batch.labels};
+  const std::vector<at::Tensor> sums = programs_->eval->Run(std::move(inputs));
+  return {.loss = sums[0].item<float>(), .num_correct = sums[1].item<int64_t>(), .num_samples = batch.labels.size(0)};
+}
+
+EngineState Engine::ExportState() const {
+  EngineState state;
+  for (const Parameter& parameter : parameters_) {
+    state.model[parameter.name] = ContiguousCopy(parameter.master);
+  }
+  for (const auto& [name, buffer] : buffers_) {
+    state.model[name] = ContiguousCopy(buffer);
+  }
+  state.optimizer = optimizer_->ExportState();
+  state.scaler = scaler_.state();
+  state.applied_steps = applied_steps_;
+  state.skipped_steps = skipped_steps_;
+  return state;
+}
+
+absl::Status Engine::ImportState(const EngineState& state) {
+  at::NoGradGuard no_grad;
+  std::vector<std::pair<std::string, at::Tensor>> targets(buffers_.begin(), buffers_.end());
+  for (const Parameter& parameter : parameters_) {
+    targets.emplace_back(parameter.name, parameter.master);
+  }
+  for (const auto& [name, target] : targets) {
+    const auto it = state.model.find(name);
+    if (it == state.model.end() || it->second.sizes() != target.sizes()) {
+      return Error(absl::StatusCode::kInvalidArgument, "BAD_STATE",
+                   absl::StrCat("the state has no tensor ", name, " of the model's shape"));
+    }
+    target.copy_(it->second);
+  }
+  for (const Parameter& parameter : parameters_) {
+    WriteLeaf(parameter);
+  }
+  AMPD_RETURN_IF_ERROR(optimizer_->ImportState(state.optimizer, state.applied_steps));
+  scaler_.Restore(state.scaler);
+  applied_steps_ = state.applied_steps;
+  skipped_steps_ = state.skipped_steps;
+  return absl::OkStatus();
+}
+
+}  // namespace ampd::amp

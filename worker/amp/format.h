@@ -1,0 +1,21 @@
+#pragma once
+
+#include "ATen/core/Tensor.h"
+#include "worker/kernels/cpu/formats.h"
+
+// Where tensors meet the kernels, which know pointers and formats only.
+namespace ampd::amp {
+
+struct Parameter;
+
+// The kernels' name for a tensor's format. Throws c10::Error for any other than float, bfloat16 and half.
+kernels::Format FormatOf(const at::Tensor& tensor);
+
+// Rounds the master into the leaf, behind autograd's back, and bumps the leaf's version so that a later backward pass
+// over a graph that saved the old content fails instead of using the new one.
+void WriteLeaf(const Parameter& parameter);
+
+// A copy that shares nothing with `tensor`, without gradients, its elements in row-major order.
+at::Tensor ContiguousCopy(const at::Tensor& tensor);
+
+}  // namespace ampd::amp
