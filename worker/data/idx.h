@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+// Images and labels in MNIST's IDX format, plain or gzip (known by its magic, not by the name):
+//
+//   images := 0x00000803 count rows columns pixel*      pixel: u8
+//   labels := 0x00000801 count label*                   label: u8
+//   0x..., count, rows, columns := u32, big-endian
+//
+// Read strictly: the content must hold as many bytes as its header says, no fewer and no more. With a limit below
+// `count` what follows the last wanted sample is not looked at. Memory grows with what the file holds, not with what
+// its header claims. Errors have the reason DATA_ERROR and name the relative path and the value.
+namespace ampd::data {
+
+inline constexpr int64_t kMaxIdxBytes = int64_t{4} << 30;
+
+struct IdxImages {
+  int64_t count = 0;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  std::vector<uint8_t> pixels;  // (count, rows, columns)
+};
+
+// `limit`: only the first samples; 0: all.
+absl::StatusOr<IdxImages> ReadIdxImages(const std::string& root, const std::string& path, int64_t limit);
+
+// Every label is below `num_classes`.
+absl::StatusOr<std::vector<uint8_t>> ReadIdxLabels(const std::string& root, const std::string& path, int64_t limit,
+                                                   int64_t num_classes);
+
+}  // namespace ampd::data
