@@ -187,15 +187,16 @@ int Run(const Flags& flags, ampd::SignalThread& signals) {
   options.random = &ampd::SystemRandom();
   options.link = &link;
   options.counters = &counters;
-  ampd::agent::Agent agent(options);
-  if (absl::Status started = agent.Start(); !started.ok()) {
+  // Shared with the signal thread, which may call Stop after Run has returned.
+  const auto agent = std::make_shared<ampd::agent::Agent>(options);
+  if (absl::Status started = agent->Start(); !started.ok()) {
     return Fail(kStateFolder, std::string(started.message()));
   }
-  signals.Start([&agent](int) { agent.Stop(); });
+  signals.Start([agent](int) { agent->Stop(); });
   link.Start();
   Log(absl::StrCat("worker ", flags.name, " for server ", flags.server,
                    metrics_address.empty() ? "" : absl::StrCat(", metrics at ", metrics_address)));
-  agent.Run();
+  agent->Run();
   return 0;
 }
 

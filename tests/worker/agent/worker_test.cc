@@ -252,6 +252,27 @@ TEST_F(Worker, LeaseThatRunsOut_StopsTheTrainerAndARenewedOneLetsItGoOn) {
   EXPECT_EQ(pids.size(), 1u);
 }
 
+TEST_F(Worker, AgentStoppedBeyondItsLease_NoStepStartsAfterTheDeadline) {
+  StartWorker();
+  server_.Want("j1", "");
+  ASSERT_TRUE(RunsAt("j1", 5));
+  const int64_t stopped_nanos = absl::ToInt64Nanoseconds(SystemClock().SinceBoot());
+  kill(worker_, SIGSTOP);
+  // Three leases: the last one was counted from a report that was sent before the stop.
+  server_.WaitFor([](const FakeServer&) { return false; }, 3 * kLease);
+  const int64_t continued_nanos = absl::ToInt64Nanoseconds(SystemClock().SinceBoot());
+  kill(worker_, SIGCONT);
+  ASSERT_TRUE(server_.WaitFor([&](const FakeServer& server) { return server.StepOf("j1") > 0; }));
+  const size_t num_before = Steps().size();
+  ASSERT_TRUE(server_.WaitFor(
+      [&](const FakeServer& server) { return server.StepOf("j1") > static_cast<int64_t>(num_before); }));
+  // A step that had begun may end a little after the deadline; the next one does not begin.
+  const int64_t deadline = stopped_nanos + absl::ToInt64Nanoseconds(kLease + absl::Milliseconds(100));
+  for (const Step& step : Steps()) {
+    EXPECT_FALSE(step.boot_nanos > deadline && step.boot_nanos < continued_nanos) << "step " << step.number;
+  }
+}
+
 TEST_F(Worker, AgentKilledAndRestarted_FindsItsTrainerAndLosesNoPoint) {
   StartWorker();
   server_.Want("j1", "pause_us=500");
@@ -278,7 +299,7 @@ TEST_F(Worker, AgentKilledAndRestarted_FindsItsTrainerAndLosesNoPoint) {
 
 TEST_F(Worker, TrainerThatEndedWhileTheAgentWasAway_IsReportedWithItsExit) {
   StartWorker({"--no-warm"});
-  server_.Want("j1", "crash=400,pause_us=500");
+  server_.Want("j1", "crash=150,pause_us=500");
   ASSERT_TRUE(RunsAt("j1", 5));
   Kill(SIGKILL);
   const absl::Time limit = absl::Now() + absl::Seconds(20);
