@@ -1,0 +1,274 @@
+#include "worker/amp/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "ATen/ops/empty.h"
+#include "ampd/v1/job_spec.pb.h"
+#include "ampd/v1/worker.pb.h"
+#include "base/random.h"
+#include "base/sha256.h"
+#include "graph/passes.h"
+#include "models/models.h"
+#include "precision/policy.h"
+
+namespace ampd::amp {
+namespace {
+
+constexpr int kImageSize = 8;
+constexpr int kClasses = 4;
+
+v1::Device Cpu() {
+  v1::Device device;
+  device.set_id("cpu");
+  device.set_kind(v1::Device::CPU);
+  device.add_instruction_sets("avx512_bf16");
+  return device;
+}
+
+graph::Graph SmallLenet() {
+  v1::ModelSpec spec;
+  spec.mutable_lenet()->set_image_size(kImageSize);
+  spec.mutable_lenet()->set_in_channels(1);
+  spec.mutable_lenet()->set_num_classes(kClasses);
+  spec.mutable_lenet()->set_hidden(16);
+  spec.mutable_lenet()->add_widths(4);
+  spec.mutable_lenet()->add_widths(8);
+  return *models::BuildModel(spec);
+}
+
+EngineOptions AdamW() {
+  EngineOptions options;
+  options.optimizer = {.kind = OptimizerConfig::Kind::kAdamW, .learning_rate = 1e-2, .weight_decay = 0.01};
+  options.seed = 3;
+  return options;
+}
+
+EngineOptions Sgd(double learning_rate) {
+  EngineOptions options;
+  options.optimizer = {.kind = OptimizerConfig::Kind::kSgd, .learning_rate = learning_rate};
+  options.seed = 3;
+  return options;
+}
+
+std::unique_ptr<Engine> MakeEngine(const v1::PrecisionPolicy& policy, const EngineOptions& options) {
+  const graph::Graph model = SmallLenet();
+  const auto resolved =
+      precision::ResolvePolicy(policy, *graph::WithLossHead(model), Cpu(), precision::OptimizerKind::kAdam);
+  EXPECT_TRUE(resolved.ok()) << resolved.status();
+  auto engine = Engine::Create(model, *resolved, options);
+  EXPECT_TRUE(engine.ok()) << engine.status();
+  return *std::move(engine);
+}
+
+v1::PrecisionPolicy Preset(const std::string& name) {
+  v1::PrecisionPolicy policy;
+  policy.set_preset(name);
+  return policy;
+}
+
+v1::PrecisionPolicy DynamicFp16(double initial, int interval) {
+  v1::PrecisionPolicy policy = Preset("fp16");
+  policy.mutable_loss_scale()->mutable_dynamic()->set_initial(initial);
+  policy.mutable_loss_scale()->mutable_dynamic()->set_growth_interval(interval);
+  return policy;
+}
+
+// Learnable samples: class c has a bright row c, plus noise.
+Batch MakeBatch(uint64_t seed, int64_t size) {
+  SeededRandom random(seed);
+  Batch batch{at::empty({size, 1, kImageSize, kImageSize}, at::kFloat), at::empty({size}, at::kLong)};
+  auto* pixels = batch.images.data_ptr<float>();
+  auto* labels = batch.labels.data_ptr<int64_t>();
+  for (int64_t i = 0; i < size; ++i) {
+    labels[i] = static_cast<int64_t>(random.Next() % kClasses);
+    for (int pixel = 0; pixel < kImageSize * kImageSize; ++pixel) {
+      const double noise = static_cast<double>(random.Next() >> 11) * 0x1p-53 - 0.5;
+      const bool bright = pixel / kImageSize == labels[i];
+      pixels[i * kImageSize * kImageSize + pixel] = static_cast<float>(noise + (bright ? 1 : 0));
+    }
+  }
+  return batch;
+}
+
+std::string Bytes(const at::Tensor& tensor) {
+  return {static_cast<const char*>(tensor.const_data_ptr()), static_cast<size_t>(tensor.nbytes())};
+}
+
+// One digest over every bit of the training state.
+std::string DigestOf(const Engine& engine) {
+  const EngineState state = engine.ExportState();
+  Sha256 sha;
+  for (const TensorMap* map : {&state.model, &state.optimizer}) {
+    for (const auto& [name, tensor] : *map) {
+      sha.Update(name);
+      sha.Update(Bytes(tensor));
+    }
+  }
+  sha.Update(std::to_string(state.scaler.scale) + " " + std::to_string(state.scaler.growth_tracker) + " " +
+             std::to_string(state.applied_steps) + " " + std::to_string(state.skipped_steps));
+  return sha.HexDigest();
+}
+
+class PerPreset : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Presets, PerPreset, testing::Values("fp32", "bf16", "fp16"));
+
+TEST_P(PerPreset, LearnsWhatCanBeLearned) {
+  auto engine = MakeEngine(Preset(GetParam()), AdamW());
+  const EvalSums before = engine->Evaluate(MakeBatch(1000, 256));
+  for (uint64_t step = 0; step < 120; ++step) {
+    engine->Step({MakeBatch(step, 32)});
+  }
+  const EvalSums after = engine->Evaluate(MakeBatch(1000, 256));
+  EXPECT_LT(after.loss, 0.3 * before.loss);
+  EXPECT_GT(after.num_correct, 230);
+  EXPECT_EQ(after.num_samples, 256);
+}
+
+TEST_P(PerPreset, GoesOnBitForBitFromAnExportedState) {
+  const v1::PrecisionPolicy policy = GetParam() == std::string("fp16") ? DynamicFp16(1 << 26, 5) : Preset(GetParam());
+  auto whole = MakeEngine(policy, AdamW());
+  for (uint64_t step = 0; step < 15; ++step) {
+    whole->Step({MakeBatch(step, 16)});
+  }
+  EngineOptions other_seed = AdamW();
+  other_seed.seed = 99;
+  auto resumed = MakeEngine(policy, other_seed);
+  ASSERT_NE(DigestOf(*resumed), DigestOf(*whole));
+  ASSERT_TRUE(resumed->ImportState(whole->ExportState()).ok());
+  for (uint64_t step = 15; step < 30; ++step) {
+    const StepResult a = whole->Step({MakeBatch(step, 16)});
+    const StepResult b = resumed->Step({MakeBatch(step, 16)});
+    EXPECT_EQ(a.loss, b.loss) << "step " << step;
+    EXPECT_EQ(a.loss_scale, b.loss_scale);
+    EXPECT_EQ(a.skipped, b.skipped);
+    EXPECT_EQ(DigestOf(*whole), DigestOf(*resumed)) << "step " << step;
+  }
+}
+
+TEST_P(PerPreset, EvaluationChangesNothing) {
+  auto engine = MakeEngine(Preset(GetParam()), AdamW());
+  engine->Step({MakeBatch(1, 16)});
+  const std::string before = DigestOf(*engine);
+  const EvalSums first = engine->Evaluate(MakeBatch(2, 32));
+  const EvalSums second = engine->Evaluate(MakeBatch(2, 32));
+  EXPECT_EQ(first.loss, second.loss);
+  EXPECT_EQ(DigestOf(*engine), before);
+}
+
+TEST(Engine, AnOverflowSkipsTheStepNamesTheParameterAndRecovers) {
+  auto engine = MakeEngine(DynamicFp16(std::ldexp(1.0, 40), 4), AdamW());
+  const std::string before = DigestOf(*engine);
+  const EngineState untouched = engine->ExportState();
+  StepResult result = engine->Step({MakeBatch(1, 16)});
+  EXPECT_TRUE(result.skipped);
+  EXPECT_FALSE(std::isfinite(result.grad_norm));
+  EXPECT_TRUE(std::isfinite(result.loss)) << "the loss itself is fp32 and fine";
+  EXPECT_EQ(result.overflow_parameter, "features.0.weight");
+  EXPECT_GT(result.overflow_count, 0);
+  EXPECT_EQ(result.scale_change, ScaleChange::kBackedOff);
+  for (const auto& [name, tensor] : engine->ExportState().model) {
+    EXPECT_EQ(Bytes(tensor), Bytes(untouched.model.at(name))) << name;
+  }
+  EXPECT_EQ(engine->applied_steps(), 0);
+  int skipped = 1;
+  int grown = 0;
+  for (uint64_t step = 2; step < 60; ++step) {
+    result = engine->Step({MakeBatch(step, 16)});
+    skipped += result.skipped ? 1 : 0;
+    grown += result.scale_change == ScaleChange::kGrown ? 1 : 0;
+  }
+  EXPECT_GT(skipped, 5);
+  EXPECT_GT(grown, 0) << "it recovers";
+  EXPECT_EQ(engine->skipped_steps(), skipped);
+  EXPECT_EQ(engine->applied_steps(), 59 - skipped);
+}
+
+TEST(Engine, SkippedStepsDoNotAdvanceTheSchedule) {
+  EngineOptions options = AdamW();
+  options.schedule = {.warmup_steps = 100, .total_steps = 200};
+  auto engine = MakeEngine(DynamicFp16(std::ldexp(1.0, 40), 1000), options);
+  double last_rate = 0;
+  for (uint64_t step = 0; step < 40; ++step) {
+    const StepResult result = engine->Step({MakeBatch(step, 16)});
+    EXPECT_DOUBLE_EQ(result.learning_rate, 1e-2 * (engine->applied_steps() + (result.skipped ? 1 : 0)) / 100);
+    EXPECT_GE(result.learning_rate, last_rate);
+    last_rate = result.learning_rate;
+  }
+  EXPECT_GT(engine->skipped_steps(), 0);
+  EXPECT_GT(engine->applied_steps(), 0);
+}
+
+TEST(Engine, AStaticScaleThatIsAPowerOfTwoChangesNoBitInFp32) {
+  v1::PrecisionPolicy scaled = Preset("fp32");
+  scaled.mutable_loss_scale()->mutable_fixed()->set_scale(1024);
+  auto plain = MakeEngine(Preset("fp32"), AdamW());
+  auto with_scale = MakeEngine(scaled, AdamW());
+  for (uint64_t step = 0; step < 10; ++step) {
+    const StepResult a = plain->Step({MakeBatch(step, 16)});
+    const StepResult b = with_scale->Step({MakeBatch(step, 16)});
+    EXPECT_EQ(a.loss, b.loss);
+    EXPECT_EQ(a.grad_norm, b.grad_norm);
+    EXPECT_EQ(b.loss_scale, 1024);
+  }
+  const TensorMap expected = plain->ExportState().model;
+  for (const auto& [name, tensor] : with_scale->ExportState().model) {
+    EXPECT_EQ(Bytes(tensor), Bytes(expected.at(name))) << name;
+  }
+}
+
+// The largest difference of any weight.
+double Distance(const TensorMap& a, const TensorMap& b) {
+  double largest = 0;
+  for (const auto& [name, tensor] : a) {
+    largest = std::max(largest, tensor.sub(b.at(name)).abs().max().item().toDouble());
+  }
+  return largest;
+}
+
+TEST(Engine, MicroBatchesAddUpToTheWholeBatch) {
+  auto whole = MakeEngine(Preset("fp32"), Sgd(0.1));
+  auto split = MakeEngine(Preset("fp32"), Sgd(0.1));
+  for (uint64_t step = 0; step < 5; ++step) {
+    const Batch batch = MakeBatch(step, 32);
+    const StepResult a = whole->Step({batch});
+    std::vector<Batch> parts;
+    for (int64_t begin = 0; begin < 32; begin += 8) {
+      parts.push_back({batch.images.narrow(0, begin, 8), batch.labels.narrow(0, begin, 8)});
+    }
+    const StepResult b = split->Step(parts);
+    EXPECT_NEAR(a.loss, b.loss, 1e-5);
+    EXPECT_NEAR(a.grad_norm, b.grad_norm, 1e-5);
+  }
+  EXPECT_LT(Distance(whole->ExportState().model, split->ExportState().model), 1e-6);
+}
+
+TEST(Engine, ClippingBoundsTheUpdateAndReportsTheNormBefore) {
+  EngineOptions options = Sgd(1.0);
+  options.clip_grad_norm = 1e-3;
+  auto engine = MakeEngine(Preset("fp32"), options);
+  const TensorMap before = engine->ExportState().model;
+  const StepResult result = engine->Step({MakeBatch(1, 16)});
+  EXPECT_GT(result.grad_norm, 0.01);
+  double moved = 0;
+  for (const auto& [name, tensor] : engine->ExportState().model) {
+    moved += tensor.sub(before.at(name)).square().sum().item().toDouble();
+  }
+  EXPECT_NEAR(std::sqrt(moved), 1e-3, 2e-5);
+}
+
+TEST(Engine, AStateOfAnotherModelIsRefused) {
+  auto engine = MakeEngine(Preset("fp32"), AdamW());
+  EngineState state = engine->ExportState();
+  state.model.erase("features.0.weight");
+  EXPECT_EQ(engine->ImportState(state).code(), absl::StatusCode::kInvalidArgument);
+  state = engine->ExportState();
+  state.optimizer.erase(state.optimizer.begin());
+  EXPECT_EQ(engine->ImportState(state).code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace ampd::amp
