@@ -1,0 +1,65 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ampd/internal/trainer.pb.h"
+#include "base/file.h"
+#include "base/frames.h"
+
+namespace ampd::train {
+
+// Runs the real ampd-trainer and speaks with it as an agent does. Every wait fails the test after a minute.
+class FakeAgent {
+ public:
+  // Starts a trainer with the spawn folder `folder`, which is created.
+  explicit FakeAgent(const std::string& folder);
+  // Kills the trainer if it lives.
+  ~FakeAgent();
+
+  // Connects, waiting for the socket, and reads the Hello.
+  internal::Hello Connect();
+  void Disconnect() { socket_.Reset(); }
+
+  void Send(const internal::TrainerCommand& command);
+  void Start(const internal::StartAttempt& start);
+  void Leave(v1::Job::Desired desired, v1::Reason reason);
+  void Acknowledge(uint64_t sequence, bool outcome = false);
+  void Kill(int signal);
+
+  // Reads one report and takes it into the fields below; false when the trainer has closed the connection.
+  bool Read();
+  void ReadUntil(const std::function<bool()>& enough);
+  // The exit code, or minus the signal.
+  int WaitForExit();
+
+  struct Step {
+    float loss = 0;
+    float grad_norm = 0;
+    double loss_scale = 0;
+    bool skipped = false;
+    friend bool operator==(const Step&, const Step&) = default;
+  };
+
+  std::map<int64_t, Step> steps;      // by number
+  std::map<uint64_t, int> sequences;  // how often each was received
+  std::vector<v1::Event> events;
+  std::vector<v1::EvalPoint> evals;
+  std::vector<v1::Checkpoint> checkpoints;
+  std::optional<v1::Outcome> outcome;
+  internal::TrainerState state;
+
+ private:
+  void Take(const v1::TelemetryBatch& batch);
+
+  const std::string folder_;
+  pid_t pid_ = -1;
+  UniqueFd socket_;
+};
+
+}  // namespace ampd::train

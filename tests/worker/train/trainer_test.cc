@@ -1,0 +1,330 @@
+// The real ampd-trainer under a fake agent.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "tests/worker/train/fake_agent.h"
+
+namespace ampd::train {
+namespace {
+
+using internal::StartAttempt;
+using ::testing::HasSubstr;
+using v1::Outcome;
+
+class TrainerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "/trainer-XXXXXX";
+    root_ = mkdtemp(pattern.data());
+    std::filesystem::create_directories(root_ / "checkpoints");
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  std::string Folder() { return (root_ / absl::StrCat("spawn", ++num_folders_)).string(); }
+
+  StartAttempt Mlp(const std::string& precision, int64_t steps, int attempt = 1) {
+    StartAttempt start;
+    start.mutable_key()->set_job_id("j-abc");
+    start.mutable_key()->set_attempt(attempt);
+    start.mutable_key()->set_token(absl::StrCat("token", attempt));
+    start.set_precision(precision);
+    start.set_checkpoint_root((root_ / "checkpoints").string());
+    start.mutable_device()->set_id("cpu");
+    start.mutable_device()->set_kind(v1::Device::CPU);
+    start.mutable_device()->add_instruction_sets("avx512_bf16");
+    v1::JobSpec& spec = *start.mutable_spec();
+    spec.mutable_model()->mutable_mlp()->set_in_features(12);
+    spec.mutable_model()->mutable_mlp()->add_hidden(16);
+    spec.mutable_model()->mutable_mlp()->set_num_classes(3);
+    spec.mutable_precision()->set_preset(precision);
+    Synthesise(*spec.mutable_data()->mutable_train()->mutable_synthetic(), {12}, 40);
+    Synthesise(*spec.mutable_data()->mutable_eval()->mutable_synthetic(), {12}, 20);
+    spec.mutable_data()->set_batch_size(8);
+    spec.mutable_optimizer()->mutable_adamw()->set_learning_rate(0.01);
+    spec.mutable_train()->set_steps(steps);
+    spec.mutable_train()->set_seed(5);
+    spec.mutable_train()->set_num_threads(1);
+    spec.mutable_checkpoint()->set_every_steps(7);
+    return start;
+  }
+
+  static void Synthesise(v1::SyntheticSource& source, const std::vector<int64_t>& shape, int64_t num_samples) {
+    source.mutable_shape()->Assign(shape.begin(), shape.end());
+    source.set_num_classes(3);
+    source.set_num_samples(num_samples);
+    source.set_seed(9);
+  }
+
+  // Runs an attempt to its outcome, acknowledging that.
+  void Finish(FakeAgent& agent) {
+    agent.ReadUntil([&] { return agent.outcome.has_value(); });
+    agent.Acknowledge(agent.outcome->last_sequence(), true);
+    EXPECT_EQ(agent.WaitForExit(), 0);
+  }
+
+  Outcome Run(const StartAttempt& start) {
+    FakeAgent agent(Folder());
+    agent.Connect();
+    agent.Start(start);
+    Finish(agent);
+    return agent.outcome.value_or(Outcome());
+  }
+
+  std::filesystem::path root_;
+  int num_folders_ = 0;
+};
+
+TEST_F(TrainerTest, AnMlp_TrainsToItsEndAndLearns) {
+  FakeAgent agent(Folder());
+  const internal::Hello hello = agent.Connect();
+  EXPECT_TRUE(hello.ready());
+  EXPECT_FALSE(hello.has_key());
+  agent.Start(Mlp("fp32", 30));
+  Finish(agent);
+  EXPECT_EQ(agent.outcome->kind(), Outcome::FINISHED) << agent.outcome->ShortDebugString();
+  EXPECT_EQ(agent.outcome->last_step(), 30);
+  EXPECT_EQ(agent.steps.size(), 30u);
+  EXPECT_LT(agent.steps[30].loss, agent.steps[1].loss / 2);
+  EXPECT_EQ(agent.sequences.size(), agent.outcome->last_sequence());
+  EXPECT_EQ(agent.sequences.rbegin()->first, agent.outcome->last_sequence());
+  ASSERT_EQ(agent.evals.size(), 1u);
+  EXPECT_EQ(agent.evals[0].num_samples(), 20);
+  EXPECT_GT(agent.evals[0].accuracy(), 0.8);
+  ASSERT_EQ(agent.checkpoints.size(), 5u);  // 7, 14, 21, 28 and the last
+  const v1::FinalMetrics& metrics = agent.outcome->final_metrics();
+  EXPECT_EQ(metrics.state_hash(), agent.checkpoints.back().state_hash());
+  EXPECT_EQ(metrics.state_hash().size(), 64u);
+  EXPECT_GT(metrics.steps_per_second(), 0);
+  EXPECT_GT(metrics.peak_memory_bytes(), 40 * 12 * 4);
+  EXPECT_FALSE(metrics.emulated());
+}
+
+TEST_F(TrainerTest, ALenet_TrainsInEveryPrecision) {
+  for (const char* precision : {"fp32", "bf16", "fp16"}) {
+    StartAttempt start = Mlp(precision, 12);
+    v1::LenetSpec& lenet = *start.mutable_spec()->mutable_model()->mutable_lenet();
+    lenet.set_image_size(8);
+    lenet.set_num_classes(3);
+    lenet.set_hidden(8);
+    lenet.add_widths(4);
+    start.mutable_key()->set_job_id(absl::StrCat("j-", precision));
+    Synthesise(*start.mutable_spec()->mutable_data()->mutable_train()->mutable_synthetic(), {1, 8, 8}, 40);
+    Synthesise(*start.mutable_spec()->mutable_data()->mutable_eval()->mutable_synthetic(), {1, 8, 8}, 20);
+    const Outcome outcome = Run(start);
+    EXPECT_EQ(outcome.kind(), Outcome::FINISHED) << precision << ": " << outcome.ShortDebugString();
+    EXPECT_EQ(outcome.final_metrics().emulated(), std::string(precision) == "fp16");
+    EXPECT_GT(outcome.final_metrics().eval_accuracy(), 0.5) << precision;
+  }
+}
+
+// Killed at a random step and started again from the last checkpoint that the agent has, as often as it takes.
+TEST_F(TrainerTest, KilledAndResumed_EveryNumberIsThatOfTheRunNeverInterrupted) {
+  const uint64_t seed = 20260101;
+  SCOPED_TRACE(absl::StrCat("seed ", seed));
+  std::mt19937_64 random(seed);
+  constexpr int64_t kSteps = 60;
+  for (const char* precision : {"fp32", "bf16", "fp16"}) {
+    for (int round = 0; round < 3; ++round) {
+      SCOPED_TRACE(absl::StrCat(precision, " round ", round));
+      const std::string job = absl::StrCat("j-", precision, round);
+      StartAttempt start = Mlp(precision, kSteps);
+      start.mutable_spec()->mutable_train()->set_seed(random());
+      start.mutable_key()->set_job_id(job + "-whole");
+      FakeAgent whole(Folder());
+      whole.Connect();
+      whole.Start(start);
+      Finish(whole);
+      ASSERT_EQ(whole.outcome->kind(), Outcome::FINISHED) << whole.outcome->ShortDebugString();
+      start.mutable_key()->set_job_id(job);
+      FakeAgent killed(Folder());
+      killed.Connect();
+      killed.Start(start);
+      const int64_t at = 8 + static_cast<int64_t>(random() % 40);
+      killed.ReadUntil([&] { return killed.steps.count(at) > 0 && !killed.checkpoints.empty(); });
+      killed.Kill(SIGKILL);
+      EXPECT_EQ(killed.WaitForExit(), -SIGKILL);
+      start.mutable_key()->set_attempt(2);
+      start.mutable_key()->set_token("second");
+      *start.mutable_start_from() = killed.checkpoints.back();
+      FakeAgent resumed(Folder());
+      resumed.Connect();
+      resumed.Start(start);
+      Finish(resumed);
+      ASSERT_EQ(resumed.outcome->kind(), Outcome::FINISHED) << resumed.outcome->ShortDebugString();
+      EXPECT_EQ(resumed.steps.size(), static_cast<size_t>(kSteps - start.start_from().step()));
+      for (const auto& [step, numbers] : resumed.steps) {
+        const FakeAgent::Step& expected = whole.steps[step];
+        if (std::isfinite(expected.grad_norm)) {
+          EXPECT_EQ(numbers, expected) << "step " << step;
+        }
+      }
+      EXPECT_EQ(resumed.outcome->final_metrics().state_hash(), whole.outcome->final_metrics().state_hash());
+      EXPECT_EQ(resumed.evals.back().loss(), whole.evals.back().loss());
+    }
+  }
+}
+
+TEST_F(TrainerTest, ANewConnection_IsToldEverythingThatIsNotAcknowledged) {
+  FakeAgent agent(Folder());
+  agent.Connect();
+  agent.Start(Mlp("fp32", 40));
+  agent.ReadUntil([&] { return agent.steps.count(5) > 0; });
+  agent.Acknowledge(3);
+  agent.Disconnect();
+  agent.sequences.clear();
+  const internal::Hello hello = agent.Connect();
+  EXPECT_EQ(hello.key().job_id(), "j-abc");
+  agent.ReadUntil([&] { return agent.outcome.has_value(); });
+  // The acknowledgement was read before the connection was lost: sequences 1 to 3 are gone, all others came.
+  EXPECT_EQ(agent.sequences.begin()->first, 4u);
+  EXPECT_EQ(agent.sequences.size(), agent.outcome->last_sequence() - 3);
+  agent.Disconnect();
+  agent.outcome.reset();
+  agent.Connect();
+  Finish(agent);
+  EXPECT_EQ(agent.outcome->kind(), Outcome::FINISHED);
+}
+
+TEST_F(TrainerTest, AnotherStart_IsRefusedAndTheSameIsIgnored) {
+  FakeAgent agent(Folder());
+  agent.Connect();
+  StartAttempt start = Mlp("fp32", 1 << 30);
+  agent.Start(start);
+  agent.Start(start);
+  agent.ReadUntil([&] { return agent.steps.count(3) > 0; });
+  start.mutable_key()->set_token("other");
+  agent.Start(start);
+  while (agent.Read()) {
+  }
+  EXPECT_EQ(agent.Connect().key().token(), "token1");
+}
+
+TEST_F(TrainerTest, Pause_LeavesWithACheckpointThatGoesOn) {
+  FakeAgent agent(Folder());
+  agent.Connect();
+  StartAttempt start = Mlp("bf16", 1 << 30);
+  agent.Start(start);
+  agent.ReadUntil([&] { return agent.steps.count(10) > 0; });
+  agent.Leave(v1::Job::PAUSE, v1::USER_PAUSED);
+  Finish(agent);
+  EXPECT_EQ(agent.outcome->kind(), Outcome::LEFT);
+  EXPECT_EQ(agent.outcome->reason(), v1::USER_PAUSED);
+  ASSERT_FALSE(agent.checkpoints.empty());
+  EXPECT_EQ(agent.checkpoints.back().step(), agent.outcome->last_step());
+  start = Mlp("bf16", agent.outcome->last_step() + 2, 2);
+  *start.mutable_start_from() = agent.checkpoints.back();
+  EXPECT_EQ(Run(start).kind(), Outcome::FINISHED);
+}
+
+TEST_F(TrainerTest, Cancel_LeavesWithoutACheckpoint) {
+  FakeAgent agent(Folder());
+  agent.Connect();
+  StartAttempt start = Mlp("fp32", 1 << 30);
+  start.mutable_spec()->clear_checkpoint();
+  agent.Start(start);
+  agent.ReadUntil([&] { return agent.steps.count(2) > 0; });
+  agent.Leave(v1::Job::CANCEL, v1::USER_CANCELLED);
+  Finish(agent);
+  EXPECT_EQ(agent.outcome->kind(), Outcome::LEFT);
+  EXPECT_TRUE(agent.checkpoints.empty());
+}
+
+TEST_F(TrainerTest, Terminated_ItCheckpointsAndLeaves) {
+  FakeAgent agent(Folder());
+  agent.Connect();
+  agent.Start(Mlp("fp32", 1 << 30));
+  agent.ReadUntil([&] { return agent.steps.count(2) > 0; });
+  agent.Kill(SIGTERM);
+  Finish(agent);
+  EXPECT_EQ(agent.outcome->kind(), Outcome::LEFT);
+  EXPECT_EQ(agent.outcome->reason(), v1::WORKER_DRAINED);
+  EXPECT_EQ(agent.checkpoints.back().step(), agent.outcome->last_step());
+}
+
+TEST_F(TrainerTest, TerminatedWhileWarm_ItExits) {
+  FakeAgent agent(Folder());
+  agent.Connect();
+  agent.Kill(SIGTERM);
+  EXPECT_EQ(agent.WaitForExit(), 0);
+}
+
+TEST_F(TrainerTest, ALossScaleOrder_IsInEffectAtALaterStepAndAnEvent) {
+  FakeAgent agent(Folder());
+  agent.Connect();
+  agent.Start(Mlp("fp16", 1 << 30));
+  agent.ReadUntil([&] { return agent.steps.count(2) > 0; });
+  internal::TrainerCommand command;
+  command.mutable_loss_scale()->set_number(1);
+  command.mutable_loss_scale()->mutable_order()->set_scale(64);
+  agent.Send(command);
+  agent.Send(command);
+  agent.ReadUntil([&] { return agent.steps.rbegin()->second.loss_scale == 64; });
+  agent.Leave(v1::Job::CANCEL, v1::USER_CANCELLED);
+  Finish(agent);
+  int num_set = 0;
+  for (const v1::Event& event : agent.events) {
+    num_set += event.kind() == v1::Event::LOSS_SCALE_SET ? 1 : 0;
+  }
+  EXPECT_EQ(num_set, 1);
+}
+
+TEST_F(TrainerTest, MissingData_IsADataErrorThatNamesTheFile) {
+  StartAttempt start = Mlp("fp32", 5);
+  (*start.mutable_data_roots())["mnist"] = root_.string();
+  v1::IdxSource& idx = *start.mutable_spec()->mutable_data()->mutable_train()->mutable_idx();
+  idx.set_images("mnist/none");
+  idx.set_labels("mnist/none");
+  const Outcome outcome = Run(start);
+  EXPECT_EQ(outcome.kind(), Outcome::FAILED);
+  EXPECT_EQ(outcome.reason(), v1::DATA_ERROR);
+  EXPECT_THAT(outcome.message(), HasSubstr("none: No such file"));
+  EXPECT_THAT(outcome.message(), testing::Not(HasSubstr(root_.string())));
+}
+
+TEST_F(TrainerTest, AModelThatTheDataDoesNotFit_IsASpecError) {
+  StartAttempt start = Mlp("fp32", 5);
+  start.mutable_spec()->mutable_model()->mutable_mlp()->set_in_features(13);
+  const Outcome outcome = Run(start);
+  EXPECT_EQ(outcome.reason(), v1::SPEC_ERROR);
+  EXPECT_THAT(outcome.message(), HasSubstr("12 elements and the model takes 13"));
+}
+
+TEST_F(TrainerTest, ALossThatIsNotFinite_EndsTheAttempt) {
+  StartAttempt start = Mlp("fp32", 50);
+  start.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_learning_rate(1e30);
+  EXPECT_EQ(Run(start).reason(), v1::NONFINITE_LOSS);
+}
+
+TEST_F(TrainerTest, ADamagedCheckpoint_IsACheckpointError) {
+  FakeAgent agent(Folder());
+  agent.Connect();
+  agent.Start(Mlp("fp32", 7));
+  Finish(agent);
+  StartAttempt start = Mlp("fp32", 9, 2);
+  *start.mutable_start_from() = agent.checkpoints.back();
+  const std::string file = absl::StrCat(start.checkpoint_root(), "/", start.start_from().path(), "/model.safetensors");
+  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekp(-1, std::ios::end);
+  stream.put('\x55');
+  stream.close();
+  EXPECT_EQ(Run(start).reason(), v1::CHECKPOINT_ERROR);
+}
+
+TEST_F(TrainerTest, ACheckpointRootThatIsAFile_IsACheckpointErrorWithoutItsPath) {
+  StartAttempt start = Mlp("fp32", 9);
+  start.set_checkpoint_root((root_ / "occupied").string());
+  std::ofstream(root_ / "occupied") << "x";
+  const Outcome outcome = Run(start);
+  EXPECT_EQ(outcome.reason(), v1::CHECKPOINT_ERROR) << outcome.ShortDebugString();
+  EXPECT_THAT(outcome.message(), testing::Not(HasSubstr(root_.string())));
+}
+
+}  // namespace
+}  // namespace ampd::train

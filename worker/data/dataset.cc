@@ -1,0 +1,104 @@
+#include "worker/data/dataset.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+
+#include "ATen/ops/empty.h"
+#include "ATen/ops/index_select.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "worker/data/data_file.h"
+#include "worker/data/idx.h"
+#include "worker/data/philox.h"
+
+namespace ampd::data {
+namespace {
+
+constexpr int64_t kMaxSyntheticElements = int64_t{1} << 30;
+
+// Streams of a seed's random bits.
+constexpr uint64_t kPrototypes = 0;
+constexpr uint64_t kTrainingNoise = 1;
+constexpr uint64_t kEvaluationNoise = 2;
+
+// A standard normal number by Box and Muller's transform of the bits at `index`.
+float Normal(uint64_t seed, uint64_t stream, uint64_t index) {
+  const uint64_t bits = PhiloxBits(seed, stream, index);
+  const double radius = (static_cast<double>(bits >> 32) + 1) * 0x1p-32;  // (0, 1]
+  const double angle = static_cast<double>(bits & 0xffffffff) * 0x1p-32;
+  return static_cast<float>(std::sqrt(-2 * std::log(radius)) * std::cos(2 * std::numbers::pi * angle));
+}
+
+absl::StatusOr<int64_t> Elements(const Dataset::Synthetic& source) {
+  int64_t elements = 1;
+  for (const int64_t dim : source.shape) {
+    if (dim < 1 || __builtin_mul_overflow(elements, dim, &elements)) {
+      return DataError("synthetic", absl::StrCat("a sample can't have a dimension of ", dim));
+    }
+  }
+  int64_t all = 0;
+  if (source.num_classes < 1 || source.num_samples < 1 ||
+      __builtin_mul_overflow(elements, std::max(source.num_samples, source.num_classes), &all) ||
+      all > kMaxSyntheticElements) {
+    return DataError("synthetic", absl::StrCat(source.num_samples, " samples of ", elements, " elements in ",
+                                               source.num_classes, " classes; at most ", kMaxSyntheticElements,
+                                               " elements and at least one class and sample"));
+  }
+  return elements;
+}
+
+}  // namespace
+
+absl::StatusOr<Dataset> Dataset::ReadIdx(const Idx& source) {
+  AMPD_ASSIGN_OR_RETURN(const IdxImages images, ReadIdxImages(source.root, source.images_path, source.limit));
+  AMPD_ASSIGN_OR_RETURN(const std::vector<uint8_t> labels,
+                        ReadIdxLabels(source.root, source.labels_path, source.limit, source.num_classes));
+  if (static_cast<int64_t>(labels.size()) != images.count) {
+    return DataError(source.labels_path,
+                     absl::StrCat(labels.size(), " labels for ", images.count, " images in ", source.images_path));
+  }
+  at::Tensor pixels = at::empty({images.count, 1, images.rows, images.columns}, at::kByte);
+  std::memcpy(pixels.data_ptr<uint8_t>(), images.pixels.data(), images.pixels.size());
+  at::Tensor classes = at::empty({images.count}, at::kLong);
+  std::copy(labels.begin(), labels.end(), classes.data_ptr<int64_t>());
+  return Dataset(std::move(pixels), std::move(classes), static_cast<float>(source.mean),
+                 static_cast<float>(source.deviation));
+}
+
+absl::StatusOr<Dataset> Dataset::MakeSynthetic(const Synthetic& source) {
+  AMPD_ASSIGN_OR_RETURN(const int64_t elements, Elements(source));
+  std::vector<float> prototypes(static_cast<size_t>(source.num_classes * elements));
+  for (size_t i = 0; i < prototypes.size(); ++i) {
+    prototypes[i] = Normal(source.seed, kPrototypes, i);
+  }
+  std::vector<int64_t> shape = {source.num_samples};
+  shape.insert(shape.end(), source.shape.begin(), source.shape.end());
+  at::Tensor images = at::empty(shape, at::kFloat);
+  at::Tensor labels = at::empty({source.num_samples}, at::kLong);
+  const uint64_t stream = source.evaluation ? kEvaluationNoise : kTrainingNoise;
+  const auto noise = static_cast<float>(source.noise);
+  float* out = images.data_ptr<float>();
+  for (int64_t i = 0; i < source.num_samples; ++i) {
+    const int64_t label = i % source.num_classes;
+    labels.data_ptr<int64_t>()[i] = label;
+    for (int64_t k = 0; k < elements; ++k) {
+      const int64_t at = i * elements + k;
+      out[at] = prototypes[static_cast<size_t>(label * elements + k)] + noise * Normal(source.seed, stream, at);
+    }
+  }
+  return Dataset(std::move(images), std::move(labels), 0, 1);
+}
+
+Dataset::Samples Dataset::Get(const std::vector<int64_t>& indices) const {
+  at::Tensor places = at::empty({static_cast<int64_t>(indices.size())}, at::kLong);
+  std::copy(indices.begin(), indices.end(), places.data_ptr<int64_t>());
+  Samples samples = {at::index_select(images_, 0, places), at::index_select(labels_, 0, places)};
+  if (images_.scalar_type() == at::kByte) {
+    samples.images = samples.images.to(at::kFloat).div_(255).sub_(mean_).div_(deviation_);
+  }
+  return samples;
+}
+
+}  // namespace ampd::data

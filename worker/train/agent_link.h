@@ -1,0 +1,104 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "ampd/internal/trainer.pb.h"
+#include "base/file.h"
+#include "base/frames.h"
+#include "worker/train/telemetry_outbox.h"
+
+namespace ampd::train {
+
+// The trainer's end of trainer.proto: listens on trainer.sock in the spawn folder and serves one connection at a time
+// on a thread of its own; a new connection takes the place of the old one and is told everything again.
+//
+//   1. agent   connects
+//   2. trainer Hello{ready}                       and, once bound, its state, checkpoints, telemetry, outcome: all that
+//                                                 is not acknowledged
+//   3. agent   StartAttempt                       the first one binds; the same again is ignored, another is refused by
+//                                                 closing the connection
+//   4. trainer TrainerState, TelemetryBatch, ...  as they come
+//   5. agent   AcknowledgeTelemetry{outcome}      WaitForOutcomeTaken() returns
+//
+// Thread-safe.
+class AgentLink {
+ public:
+  // `outbox` outlives the link.
+  AgentLink(std::string spawn_folder, TelemetryOutbox& outbox);
+  ~AgentLink();
+
+  // Listens and starts the thread.
+  absl::Status Start();
+
+  // What the agent asked for; nothing when `Stop` was called or the deadline came first.
+  std::optional<internal::StartAttempt> WaitForStart(absl::Time deadline);
+  std::optional<internal::LeaveAttempt> leave() const;
+  // Orders that arrived since the last call, each number once.
+  std::vector<v1::LossScaleOrder> TakeLossScaleOrders();
+
+  void ReportState(const internal::TrainerState& state);
+  void ReportCheckpoint(const v1::Checkpoint& checkpoint);
+  // False when the agent did not acknowledge it until `deadline`.
+  bool ReportOutcome(const v1::Outcome& outcome, absl::Time deadline);
+
+  // As if the agent had told to leave; a leave that it did tell stays. Also ends WaitForStart.
+  void Stop(const internal::LeaveAttempt& leave);
+
+ private:
+  void Serve();
+  void Accept();
+  void Disconnect();
+  void Receive();
+  bool Obey(const internal::TrainerCommand& command);
+  bool Bind(const internal::StartAttempt& start);
+  // Queues what the connection has not been told yet.
+  void Tell();
+  void TellHello();
+  void TellTelemetry();
+  void Send(const internal::TrainerReport& report);
+  void Flush();
+  void Wake();
+  bool StartedOrStopped() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const std::string folder_;
+  TelemetryOutbox& outbox_;
+  UniqueFd listener_;
+  UniqueFd wake_;
+  std::thread thread_;
+  std::atomic<bool> closing_ = false;
+
+  // The connection; touched by the thread only.
+  UniqueFd agent_;
+  FrameDecoder decoder_;
+  std::string outgoing_;
+  bool told_hello_ = false;
+  uint64_t told_sequence_ = 0;
+  uint64_t told_state_ = 0;
+  size_t told_checkpoints_ = 0;
+  bool told_outcome_ = false;
+  uint64_t last_order_ = 0;
+
+  mutable absl::Mutex mutex_;
+  std::optional<internal::StartAttempt> start_ ABSL_GUARDED_BY(mutex_);
+  std::optional<internal::LeaveAttempt> leave_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::LossScaleOrder> orders_ ABSL_GUARDED_BY(mutex_);
+  std::set<int64_t> acknowledged_checkpoints_ ABSL_GUARDED_BY(mutex_);
+  internal::TrainerState state_ ABSL_GUARDED_BY(mutex_);
+  uint64_t state_version_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<v1::Checkpoint> checkpoints_ ABSL_GUARDED_BY(mutex_);
+  std::optional<v1::Outcome> outcome_ ABSL_GUARDED_BY(mutex_);
+  bool outcome_taken_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace ampd::train

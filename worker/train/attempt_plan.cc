@@ -1,0 +1,283 @@
+#include "worker/train/attempt_plan.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "ampd/v1/precision.pb.h"
+#include "ampd/v1/worker.pb.h"
+#include "base/error.h"
+#include "base/sha256.h"
+#include "base/status_macros.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "graph/passes.h"
+#include "models/models.h"
+#include "worker/data/byte_stream.h"
+#include "worker/data/data_file.h"
+
+namespace ampd::train {
+namespace {
+
+using amp::OptimizerConfig;
+using amp::ScheduleConfig;
+
+constexpr int64_t kMaxWeightsBytes = int64_t{8} << 30;
+
+absl::Status SpecError(const std::string& message) {
+  return Error(absl::StatusCode::kInvalidArgument, "SPEC_ERROR", message);
+}
+
+absl::Status AsSpecError(const absl::Status& status) { return SpecError(std::string(status.message())); }
+
+OptimizerConfig Sgd(const v1::SgdSpec& spec) {
+  return {.kind = OptimizerConfig::Kind::kSgd,
+          .learning_rate = spec.learning_rate(),
+          .weight_decay = spec.weight_decay(),
+          .momentum = spec.momentum(),
+          .dampening = spec.dampening(),
+          .nesterov = spec.nesterov()};
+}
+
+template <typename Spec>
+OptimizerConfig Adam(OptimizerConfig::Kind kind, const Spec& spec, double default_decay) {
+  OptimizerConfig config;
+  config.kind = kind;
+  config.learning_rate = spec.learning_rate();
+  config.weight_decay = spec.has_weight_decay() ? spec.weight_decay() : default_decay;
+  config.beta1 = spec.has_beta1() ? spec.beta1() : config.beta1;
+  config.beta2 = spec.has_beta2() ? spec.beta2() : config.beta2;
+  config.epsilon = spec.has_epsilon() ? spec.epsilon() : config.epsilon;
+  return config;
+}
+
+absl::StatusOr<OptimizerConfig> Optimizer(const v1::OptimizerSpec& spec) {
+  switch (spec.kind_case()) {
+    case v1::OptimizerSpec::kSgd:
+      return Sgd(spec.sgd());
+    case v1::OptimizerSpec::kAdamw:
+      return Adam(OptimizerConfig::Kind::kAdamW, spec.adamw(), 0.01);
+    case v1::OptimizerSpec::kAdam:
+      return Adam(OptimizerConfig::Kind::kAdam, spec.adam(), 0);
+    case v1::OptimizerSpec::KIND_NOT_SET:
+      break;
+  }
+  return SpecError("the spec names no optimizer");
+}
+
+absl::StatusOr<ScheduleConfig> Schedule(const v1::ScheduleSpec& spec, int64_t total_steps) {
+  ScheduleConfig config;
+  config.warmup_steps = spec.warmup_steps();
+  config.total_steps = total_steps;
+  switch (spec.kind_case()) {
+    case v1::ScheduleSpec::kConstant:
+    case v1::ScheduleSpec::KIND_NOT_SET:
+      return config;
+    case v1::ScheduleSpec::kCosine:
+      config.shape = ScheduleConfig::Shape::kCosine;
+      config.final_ratio = spec.cosine().final_ratio();
+      return config;
+    case v1::ScheduleSpec::kStep:
+      config.shape = ScheduleConfig::Shape::kStep;
+      config.every_steps = std::max<int64_t>(spec.step().every_steps(), 1);
+      config.factor = spec.step().factor();
+      return config;
+    case v1::ScheduleSpec::kLinear:
+      config.shape = ScheduleConfig::Shape::kLinear;
+      config.final_ratio = spec.linear().final_ratio();
+      return config;
+    case v1::ScheduleSpec::kPolynomial:
+      config.shape = ScheduleConfig::Shape::kPolynomial;
+      config.power = spec.polynomial().power();
+      config.final_ratio = spec.polynomial().final_ratio();
+      return config;
+    case v1::ScheduleSpec::kPlateau:
+      break;
+  }
+  return SpecError("schedule.plateau is not supported by this trainer");
+}
+
+// A path of a spec is "<data root's name>/<path beneath it>".
+struct Located {
+  std::string root;
+  std::string path;
+};
+
+absl::StatusOr<Located> Locate(const internal::StartAttempt& start, const std::string& path) {
+  const size_t slash = path.find('/');
+  const auto root = start.data_roots().find(path.substr(0, slash));
+  if (slash == std::string::npos || root == start.data_roots().end()) {
+    return data::DataError(path, "it does not begin with the name of a data root of this worker");
+  }
+  return Located{root->second, path.substr(slash + 1)};
+}
+
+absl::StatusOr<data::Dataset> Open(const internal::StartAttempt& start, const v1::DataSource& source,
+                                   int64_t num_classes, bool evaluation) {
+  if (source.has_idx()) {
+    AMPD_ASSIGN_OR_RETURN(const Located images, Locate(start, source.idx().images()));
+    AMPD_ASSIGN_OR_RETURN(const Located labels, Locate(start, source.idx().labels()));
+    if (images.root != labels.root) {
+      return data::DataError(source.idx().labels(), "images and labels must be beneath the same data root");
+    }
+    return data::Dataset::ReadIdx({.root = images.root,
+                                   .images_path = images.path,
+                                   .labels_path = labels.path,
+                                   .mean = source.idx().mean(),
+                                   .deviation = source.idx().has_std() ? source.idx().std() : 1,
+                                   .limit = source.idx().limit(),
+                                   .num_classes = num_classes});
+  }
+  if (!source.has_synthetic()) {
+    return SpecError("a data source names no kind");
+  }
+  const v1::SyntheticSource& synthetic = source.synthetic();
+  if (synthetic.num_classes() > num_classes) {
+    return SpecError(absl::StrCat("the data has ", synthetic.num_classes(), " classes and the model ", num_classes));
+  }
+  return data::Dataset::MakeSynthetic({.shape = {synthetic.shape().begin(), synthetic.shape().end()},
+                                       .num_classes = synthetic.num_classes(),
+                                       .num_samples = synthetic.num_samples(),
+                                       .seed = synthetic.seed(),
+                                       .noise = synthetic.has_noise() ? synthetic.noise() : 1,
+                                       .evaluation = evaluation});
+}
+
+absl::StatusOr<std::string> ReadWeights(const internal::StartAttempt& start) {
+  const std::string& path = start.spec().model().initial_weights();
+  if (path.empty()) {
+    return std::string();
+  }
+  AMPD_ASSIGN_OR_RETURN(const Located file, Locate(start, path));
+  AMPD_ASSIGN_OR_RETURN(data::ByteStream stream, data::ByteStream::Open(file.root, file.path));
+  std::string content;
+  std::string chunk(1 << 20, '\0');
+  for (;;) {
+    AMPD_ASSIGN_OR_RETURN(const size_t count, stream.Read(reinterpret_cast<uint8_t*>(chunk.data()), chunk.size()));
+    content.append(chunk, 0, count);
+    if (static_cast<int64_t>(content.size()) > kMaxWeightsBytes) {
+      return data::DataError(path, absl::StrCat("more than ", kMaxWeightsBytes, " bytes"));
+    }
+    if (count < chunk.size()) {
+      return content;
+    }
+  }
+}
+
+int64_t ElementsOf(const graph::Shape& shape) {
+  int64_t elements = 1;
+  for (const graph::Dim& dim : shape) {
+    elements *= dim.is_batch() ? 1 : dim.factor();
+  }
+  return elements;
+}
+
+absl::Status CheckSampleSize(const data::Dataset& data, int64_t wanted) {
+  if (data.sample_elements() == wanted) {
+    return absl::OkStatus();
+  }
+  return SpecError(absl::StrCat("a sample has ", data.sample_elements(), " elements and the model takes ", wanted));
+}
+
+// What determines the numbers, and nothing that may differ between two attempts of one job.
+std::string Digest(const internal::StartAttempt& start) {
+  v1::JobSpec spec = start.spec();
+  spec.clear_name();
+  spec.clear_labels();
+  spec.clear_priority();
+  spec.clear_queue();
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  spec.SerializeToCodedStream(&coded);
+  coded.Trim();
+  return Sha256Hex(absl::StrCat(bytes, "\n", start.precision()));
+}
+
+absl::StatusOr<precision::ResolvedPolicy> Resolve(const internal::StartAttempt& start, const graph::Graph& model) {
+  AMPD_ASSIGN_OR_RETURN(const graph::Graph program, graph::WithLossHead(model));
+  v1::PrecisionPolicy policy = start.spec().precision();
+  if (!start.precision().empty()) {
+    policy.set_preset(start.precision());
+    policy.clear_prefer();
+  }
+  const auto kind =
+      start.spec().optimizer().has_sgd() ? precision::OptimizerKind::kSgd : precision::OptimizerKind::kAdam;
+  return precision::ResolvePolicy(policy, program, start.device(), kind);
+}
+
+int NumThreads(const internal::StartAttempt& start) {
+  const int wanted = start.spec().train().num_threads();
+  const int device = start.device().num_threads();
+  const int all = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return wanted > 0 ? wanted : device > 0 ? device : all;
+}
+
+absl::Status PlanLength(const v1::JobSpec& spec, AttemptPlan& plan) {
+  const int64_t batch = std::min<int64_t>(spec.data().batch_size(), plan.train.size());
+  if (batch < 1) {
+    return SpecError("data.batch_size must be positive");
+  }
+  plan.num_micro_batches = std::max(spec.train().gradient_accumulation(), 1);
+  if (batch % plan.num_micro_batches != 0) {
+    return SpecError(absl::StrCat("a batch of ", batch, " samples can't be cut into ", plan.num_micro_batches,
+                                  " equal micro-batches"));
+  }
+  plan.sampler = {.num_samples = plan.train.size(),
+                  .batch_size = batch,
+                  .seed = spec.train().seed(),
+                  .keep_order = spec.data().keep_order()};
+  plan.eval_batch_size = spec.data().eval_batch_size() > 0 ? spec.data().eval_batch_size() : batch;
+  plan.total_steps = spec.train().length_case() == v1::TrainSpec::kEpochs
+                         ? spec.train().epochs() * (plan.train.size() / batch)
+                         : spec.train().steps();
+  return plan.total_steps > 0 ? absl::OkStatus() : SpecError("train.steps must be positive");
+}
+
+}  // namespace
+
+absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
+  const v1::JobSpec& spec = start.spec();
+  auto model = models::BuildModel(spec.model());
+  if (!model.ok()) {
+    return AsSpecError(model.status());
+  }
+  auto policy = Resolve(start, *model);
+  if (!policy.ok()) {
+    return AsSpecError(policy.status());
+  }
+  const auto images = model->FindInput("images");
+  const auto logits = model->FindOutput("logits");
+  if (!images.has_value() || !logits.has_value()) {
+    return SpecError("the model has no input \"images\" or no output \"logits\"");
+  }
+  const int64_t num_classes = model->type(*logits).shape.back().factor();
+  const int64_t elements = ElementsOf(model->type(*images).shape);
+  AMPD_ASSIGN_OR_RETURN(data::Dataset train, Open(start, spec.data().train(), num_classes, false));
+  AMPD_RETURN_IF_ERROR(CheckSampleSize(train, elements));
+  AttemptPlan plan{.model = *std::move(model), .policy = *std::move(policy), .train = std::move(train)};
+  if (spec.data().has_eval()) {
+    AMPD_ASSIGN_OR_RETURN(plan.eval, Open(start, spec.data().eval(), num_classes, true));
+    AMPD_RETURN_IF_ERROR(CheckSampleSize(*plan.eval, elements));
+  }
+  AMPD_RETURN_IF_ERROR(PlanLength(spec, plan));
+  AMPD_ASSIGN_OR_RETURN(plan.engine.optimizer, Optimizer(spec.optimizer()));
+  AMPD_ASSIGN_OR_RETURN(plan.engine.schedule, Schedule(spec.schedule(), plan.total_steps));
+  if (spec.train().has_clip_grad_norm()) {
+    plan.engine.clip_grad_norm = spec.train().clip_grad_norm();
+  }
+  plan.engine.seed = spec.train().seed();
+  plan.eval_every_steps = spec.eval().every_steps();
+  plan.checkpoint_every_steps = spec.checkpoint().every_steps();
+  plan.num_threads = NumThreads(start);
+  plan.fail_on_divergence = spec.on_divergence() != v1::JobSpec::WARN;
+  AMPD_ASSIGN_OR_RETURN(plan.initial_weights, ReadWeights(start));
+  plan.spec_digest = Digest(start);
+  return plan;
+}
+
+}  // namespace ampd::train

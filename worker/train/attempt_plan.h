@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "ampd/internal/trainer.pb.h"
+#include "graph/graph.h"
+#include "precision/policy.h"
+#include "worker/amp/engine.h"
+#include "worker/data/dataset.h"
+#include "worker/data/sampler.h"
+
+namespace ampd::train {
+
+// Everything that an attempt will do, taken from the spec with its defaults filled in. Nothing has been computed yet,
+// but the data is read.
+struct AttemptPlan {
+  graph::Graph model;
+  precision::ResolvedPolicy policy;
+  amp::EngineOptions engine;
+  data::Dataset train;
+  std::optional<data::Dataset> eval;
+  data::Sampler::Options sampler;
+  int64_t eval_batch_size = 0;
+  int64_t num_micro_batches = 1;
+  int64_t total_steps = 0;
+  int64_t eval_every_steps = 0;
+  int64_t checkpoint_every_steps = 0;
+  int num_threads = 1;
+  bool fail_on_divergence = true;
+  std::string initial_weights;  // a file's content; empty: none
+  std::string spec_digest;      // SHA-256 of what determines the numerics
+};
+
+// Errors have the reason SPEC_ERROR (the spec can't be run, by its own fault) or DATA_ERROR. REQUIRES: LibTorch's
+// number of threads does not matter yet.
+absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start);
+
+}  // namespace ampd::train

@@ -1,0 +1,203 @@
+#include "worker/train/checkpoint_store.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/sha256.h"
+#include "base/status_macros.h"
+
+namespace ampd::train {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kManifest[] = "state.json";
+constexpr int64_t kMaxManifestBytes = 1 << 20;
+constexpr int kVersion = 1;
+
+absl::Status CheckpointError(const std::string& message) {
+  return Error(absl::StatusCode::kFailedPrecondition, "CHECKPOINT_ERROR", message);
+}
+
+// A failed operation: a full disk keeps its reason, everything else is a CHECKPOINT_ERROR.
+absl::Status Typed(const absl::Status& status, const std::string& doing) {
+  if (status.ok() || ReasonOf(status) == "DISK_FULL") {
+    return status;
+  }
+  return CheckpointError(absl::StrCat(doing, ": ", status.message()));
+}
+
+std::string Write(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
+
+bool IsWord(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  });
+}
+
+bool IsNumber(std::string_view text) {
+  return !text.empty() && text.size() < 19 && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// Nothing but "<job>/<attempt>/step-<n>": no way out of the root, and no temporary folder.
+absl::Status CheckPath(const std::string& path) {
+  const std::vector<std::string> parts = absl::StrSplit(path, '/');
+  constexpr std::string_view kStep = "step-";
+  if (parts.size() != 3 || !IsWord(parts[0]) || !IsNumber(parts[1]) || parts[2].compare(0, kStep.size(), kStep) != 0 ||
+      !IsNumber(std::string_view(parts[2]).substr(kStep.size()))) {
+    return CheckpointError("a checkpoint's path is not <job>/<attempt>/step-<n>");
+  }
+  return absl::OkStatus();
+}
+
+json DescribeFiles(const std::vector<CheckpointContent::File>& files, int64_t* total) {
+  json described = json::object();
+  for (const CheckpointContent::File& file : files) {
+    Sha256 hash;
+    int64_t size = 0;
+    for (const std::string_view part : file.parts) {
+      hash.Update(part);
+      size += static_cast<int64_t>(part.size());
+    }
+    described[file.name] = {{"sha256", hash.HexDigest()}, {"size_bytes", size}};
+    *total += size;
+  }
+  return described;
+}
+
+std::string StateHash(const json& manifest) {
+  return Sha256Hex(Write({{"files", manifest["files"]}, {"state", manifest["state"]}, {"step", manifest["step"]}}));
+}
+
+// The manifest's shape, so that reading its fields can't fail.
+bool IsManifest(const json& manifest) {
+  const auto strings = [&](const char* name) {
+    return manifest.contains(name) && manifest[name].is_object() &&
+           std::all_of(manifest[name].begin(), manifest[name].end(), [](const json& j) { return j.is_string(); });
+  };
+  if (!manifest.is_object() || manifest.value("version", json()) != kVersion || !strings("state") ||
+      !strings("environment") || !manifest.contains("step") || !manifest["step"].is_number_integer() ||
+      !manifest.contains("files") || !manifest["files"].is_object()) {
+    return false;
+  }
+  return std::all_of(manifest["files"].begin(), manifest["files"].end(), [](const json& file) {
+    return file.is_object() && file.contains("sha256") && file["sha256"].is_string() && file.contains("size_bytes") &&
+           file["size_bytes"].is_number_integer();
+  });
+}
+
+}  // namespace
+
+absl::Status CheckpointIo::MakeFolders(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  return error ? ErrnoError(error.value(), "create folder") : absl::OkStatus();
+}
+
+absl::Status CheckpointIo::WriteFile(const std::string& path, const std::vector<std::string_view>& parts) {
+  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!fd.ok()) {
+    return ErrnoError(errno, "create");
+  }
+  for (const std::string_view part : parts) {
+    AMPD_RETURN_IF_ERROR(WriteAll(fd.get(), part));
+  }
+  return fsync(fd.get()) == 0 ? absl::OkStatus() : ErrnoError(errno, "fsync");
+}
+
+absl::Status CheckpointIo::SyncFolder(const std::string& path) { return ampd::SyncFolder(path); }
+
+absl::Status CheckpointIo::Rename(const std::string& from, const std::string& to) {
+  return rename(from.c_str(), to.c_str()) == 0 ? absl::OkStatus() : ErrnoError(errno, "rename");
+}
+
+absl::Status CheckpointIo::RemoveAll(const std::string& path) {
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  return error ? ErrnoError(error.value(), "remove") : absl::OkStatus();
+}
+
+absl::StatusOr<SavedCheckpoint> CheckpointStore::Save(const CheckpointContent& content) {
+  const std::string folder = absl::StrCat(content.job_id, "/", content.attempt);
+  SavedCheckpoint saved;
+  saved.path = absl::StrCat(folder, "/step-", content.step);
+  AMPD_RETURN_IF_ERROR(CheckPath(saved.path));
+  json manifest = {{"version", kVersion},
+                   {"identity", {{"job", content.job_id}, {"attempt", content.attempt}, {"token", content.token}}},
+                   {"environment", content.environment},
+                   {"state", content.state},
+                   {"step", content.step}};
+  manifest["files"] = DescribeFiles(content.files, &saved.size_bytes);
+  const std::string text = Write(manifest);
+  saved.size_bytes += static_cast<int64_t>(text.size());
+  saved.manifest_sha256 = Sha256Hex(text);
+  saved.state_hash = StateHash(manifest);
+  const std::string final_path = absl::StrCat(root_, "/", saved.path);
+  if (const auto there = ReadFile(absl::StrCat(final_path, "/", kManifest), kMaxManifestBytes);
+      there.ok() && *there == text) {
+    return saved;
+  }
+  const std::string temporary = absl::StrCat(root_, "/", folder, "/.step-", content.step, ".tmp");
+  const auto write = [&]() -> absl::Status {
+    AMPD_RETURN_IF_ERROR(io_.RemoveAll(temporary));
+    AMPD_RETURN_IF_ERROR(io_.MakeFolders(temporary));
+    for (const CheckpointContent::File& file : content.files) {
+      AMPD_RETURN_IF_ERROR(io_.WriteFile(absl::StrCat(temporary, "/", file.name), file.parts));
+    }
+    AMPD_RETURN_IF_ERROR(io_.WriteFile(absl::StrCat(temporary, "/", kManifest), {text}));
+    AMPD_RETURN_IF_ERROR(io_.SyncFolder(temporary));
+    AMPD_RETURN_IF_ERROR(io_.Rename(temporary, final_path));
+    // The rename, and the folders that may be new.
+    AMPD_RETURN_IF_ERROR(io_.SyncFolder(absl::StrCat(root_, "/", folder)));
+    AMPD_RETURN_IF_ERROR(io_.SyncFolder(absl::StrCat(root_, "/", content.job_id)));
+    return io_.SyncFolder(root_);
+  };
+  if (const absl::Status status = write(); !status.ok()) {
+    io_.RemoveAll(temporary).IgnoreError();
+    return Typed(status, absl::StrCat("the checkpoint of step ", content.step, " can't be written"));
+  }
+  return saved;
+}
+
+absl::StatusOr<LoadedCheckpoint> CheckpointStore::Load(const std::string& path,
+                                                       const std::string& manifest_sha256) const {
+  AMPD_RETURN_IF_ERROR(CheckPath(path));
+  const std::string folder = absl::StrCat(root_, "/", path, "/");
+  const auto text = ReadFile(folder + kManifest, kMaxManifestBytes);
+  if (!text.ok()) {
+    return Typed(text.status(), absl::StrCat(path, "/", kManifest));
+  }
+  if (Sha256Hex(*text) != manifest_sha256) {
+    return CheckpointError(absl::StrCat(path, "/", kManifest, " is not the one that was recorded"));
+  }
+  const json manifest = json::parse(*text, nullptr, false);
+  if (!IsManifest(manifest)) {
+    return CheckpointError(absl::StrCat(path, "/", kManifest, " is not a manifest of version ", kVersion));
+  }
+  LoadedCheckpoint loaded;
+  loaded.step = manifest["step"].get<int64_t>();
+  loaded.state = manifest["state"].get<std::map<std::string, std::string>>();
+  loaded.environment = manifest["environment"].get<std::map<std::string, std::string>>();
+  loaded.state_hash = StateHash(manifest);
+  for (const auto& [name, file] : manifest["files"].items()) {
+    auto content = ReadFile(folder + name, file["size_bytes"].get<int64_t>());
+    if (!content.ok() || Sha256Hex(*content) != file["sha256"].get<std::string>()) {
+      return CheckpointError(absl::StrCat(path, "/", name, " is missing or not the one that was recorded"));
+    }
+    loaded.files[name] = *std::move(content);
+  }
+  return loaded;
+}
+
+}  // namespace ampd::train

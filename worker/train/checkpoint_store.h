@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace ampd::train {
+
+// What a checkpoint is made of. `state` and the files are the training state; `environment` says where it was made.
+struct CheckpointContent {
+  struct File {
+    std::string name;                     // "model.safetensors"
+    std::vector<std::string_view> parts;  // of its content, not owned
+  };
+  std::string job_id;
+  int32_t attempt = 0;
+  std::string token;
+  int64_t step = 0;
+  std::map<std::string, std::string> state;
+  std::map<std::string, std::string> environment;
+  std::vector<File> files;
+};
+
+struct SavedCheckpoint {
+  std::string path;  // below the root: "<job>/<attempt>/step-<n>"
+  int64_t size_bytes = 0;
+  std::string manifest_sha256;
+  std::string state_hash;
+};
+
+struct LoadedCheckpoint {
+  int64_t step = 0;
+  std::map<std::string, std::string> state;
+  std::map<std::string, std::string> environment;
+  std::map<std::string, std::string> files;  // name to content
+  std::string state_hash;
+};
+
+// The file operations under a checkpoint, so that each can be made to fail.
+class CheckpointIo {
+ public:
+  virtual ~CheckpointIo() = default;
+  virtual absl::Status MakeFolders(const std::string& path);
+  virtual absl::Status WriteFile(const std::string& path, const std::vector<std::string_view>& parts);  // and sync
+  virtual absl::Status SyncFolder(const std::string& path);
+  virtual absl::Status Rename(const std::string& from, const std::string& to);
+  virtual absl::Status RemoveAll(const std::string& path);
+};
+
+// Checkpoints below one root:
+//
+//   <root>/<job>/<attempt>/step-<n>/          whole: it was renamed into place after everything in it was synced
+//       model.safetensors  optimizer.safetensors
+//       state.json          the manifest, below
+//   <root>/<job>/<attempt>/.step-<n>.tmp/     being written or left over; never loaded
+//
+//   manifest := {"version": 1, "identity": {"job", "attempt", "token"}, "environment": {...}, "step": n,
+//                "state": {...}, "files": {name: {"sha256", "size_bytes"}}}, keys sorted
+//   state hash := SHA-256 of {"files", "state", "step"} of the manifest, in the same writing
+//
+// The agent removes whole ones when the server says so. Errors have the reason DISK_FULL or CHECKPOINT_ERROR and no
+// path of the host. Thread-compatible.
+class CheckpointStore {
+ public:
+  // `io` outlives the store.
+  CheckpointStore(std::string root, CheckpointIo& io) : root_(std::move(root)), io_(io) {}
+
+  // Durable when it returns. Saving the same step of the same attempt again changes nothing if the content is the same.
+  absl::StatusOr<SavedCheckpoint> Save(const CheckpointContent& content);
+
+  // Reads and verifies every byte against `manifest_sha256`, that of the recorded checkpoint.
+  absl::StatusOr<LoadedCheckpoint> Load(const std::string& path, const std::string& manifest_sha256) const;
+
+ private:
+  const std::string root_;
+  CheckpointIo& io_;
+};
+
+}  // namespace ampd::train

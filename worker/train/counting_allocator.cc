@@ -1,0 +1,67 @@
+#include "worker/train/counting_allocator.h"
+
+#include <atomic>
+#include <cstring>
+
+#include "c10/core/Allocator.h"
+#include "c10/core/CPUAllocator.h"
+#include "c10/core/impl/alloc_cpu.h"
+
+namespace ampd::train {
+namespace {
+
+// In front of every block; as large as the alignment that LibTorch gives.
+constexpr size_t kHeaderBytes = 64;
+
+std::atomic<int64_t> allocated = 0;
+std::atomic<int64_t> peak = 0;
+
+void Add(int64_t bytes) {
+  const int64_t now = allocated.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  int64_t most = peak.load(std::memory_order_relaxed);
+  while (now > most && !peak.compare_exchange_weak(most, now, std::memory_order_relaxed)) {
+  }
+}
+
+void Free(void* data) {
+  if (data == nullptr) {
+    return;
+  }
+  char* block = static_cast<char*>(data) - kHeaderBytes;
+  int64_t bytes = 0;
+  std::memcpy(&bytes, block, sizeof(bytes));
+  allocated.fetch_sub(bytes, std::memory_order_relaxed);
+  c10::free_cpu(block);
+}
+
+class CountingAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t bytes) override {
+    if (bytes == 0) {
+      return {nullptr, nullptr, &Free, c10::DeviceType::CPU};
+    }
+    char* block = static_cast<char*>(c10::alloc_cpu(bytes + kHeaderBytes));
+    const auto counted = static_cast<int64_t>(bytes);
+    std::memcpy(block, &counted, sizeof(counted));
+    Add(counted);
+    char* data = block + kHeaderBytes;
+    return {data, data, &Free, c10::DeviceType::CPU};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &Free; }
+  void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
+};
+
+}  // namespace
+
+void InstallCountingAllocator() {
+  // Never destroyed: tensors in static storage may outlive it.
+  static auto* allocator = new CountingAllocator;
+  constexpr uint8_t kAboveTheDefault = 100;
+  c10::SetCPUAllocator(allocator, kAboveTheDefault);
+}
+
+CpuMemory GetCpuMemory() { return {allocated.load(), peak.load()}; }
+
+void ResetPeakCpuMemory() { peak.store(allocated.load()); }
+
+}  // namespace ampd::train

@@ -1,0 +1,73 @@
+// ampd-trainer: trains one attempt for the agent that started it, below a shim.
+#include <signal.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+
+#include "absl/time/clock.h"
+#include "base/signals.h"
+#include "worker/train/agent_link.h"
+#include "worker/train/run_attempt.h"
+#include "worker/train/step_log.h"
+#include "worker/train/telemetry_outbox.h"
+
+namespace {
+
+struct Flags {
+  std::string spawn_folder;
+  std::string device;
+  bool step_log = false;
+  int outcome_wait_seconds = 3600;
+};
+
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "ampd-trainer: %s\n", status.ToString().c_str());
+  return 1;
+}
+
+int Run(const Flags& flags) {
+  ampd::SignalThread signals({SIGTERM, SIGINT});
+  ampd::train::StepLog step_log;
+  if (flags.step_log) {
+    auto opened = ampd::train::StepLog::Open(flags.spawn_folder + "/steps.log");
+    if (!opened.ok()) {
+      return Fail(opened.status());
+    }
+    step_log = *std::move(opened);
+  }
+  ampd::train::WarmUp();
+  ampd::train::TelemetryOutbox outbox({.spill_path = flags.spawn_folder + "/telemetry"});
+  ampd::train::AgentLink link(flags.spawn_folder, outbox);
+  if (const absl::Status status = link.Start(); !status.ok()) {
+    return Fail(status);
+  }
+  signals.Start([&link](int) {
+    ampd::internal::LeaveAttempt leave;
+    leave.set_desired(ampd::v1::Job::PAUSE);
+    leave.set_reason(ampd::v1::WORKER_DRAINED);
+    link.Stop(leave);
+  });
+  const auto start = link.WaitForStart(absl::InfiniteFuture());
+  if (!start.has_value()) {
+    return 0;
+  }
+  const ampd::v1::Outcome outcome = ampd::train::RunAttempt(*start, link, outbox, step_log);
+  const absl::Duration wait = absl::Seconds(flags.outcome_wait_seconds);
+  return link.ReportOutcome(outcome, absl::Now() + wait) ? 0 : 3;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Trains one attempt. Started by ampd-worker.", "ampd-trainer");
+  Flags flags;
+  app.add_option("--spawn-folder", flags.spawn_folder, "where the socket is")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  app.add_option("--device", flags.device, "the device's id, for people who read process lists");
+  app.add_flag("--step-log", flags.step_log, "write steps.log into the spawn folder: a line for every step started");
+  app.add_option("--outcome-wait-seconds", flags.outcome_wait_seconds, "how long the outcome waits for the agent");
+  CLI11_PARSE(app, argc, argv);
+  return Run(flags);
+}

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace ampd::train {
+
+// A line for every step that was started, for tests that prove when an attempt computed:
+// "<boottime nanoseconds> <job> <attempt> <step>". Does nothing unless it was opened. Thread-compatible.
+class StepLog {
+ public:
+  StepLog() = default;
+  // Appends to `path`.
+  static absl::StatusOr<StepLog> Open(const std::string& path);
+
+  void Started(const std::string& job_id, int attempt, int64_t step);
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::unique_ptr<std::FILE, Close> file_;
+};
+
+}  // namespace ampd::train

@@ -1,0 +1,90 @@
+#include "worker/train/telemetry_writer.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/status_macros.h"
+
+namespace ampd::train {
+namespace {
+
+// How long training waits for a server that takes no telemetry, once all room is used up.
+constexpr absl::Duration kMaxWait = absl::Hours(1);
+
+int64_t UnixMicros() { return absl::ToUnixMicros(absl::Now()); }
+
+}  // namespace
+
+absl::Status TelemetryWriter::Add(v1::TelemetryBatch record) {
+  return outbox_.Add(std::move(record), absl::Now() + kMaxWait);
+}
+
+absl::Status TelemetryWriter::Step(int64_t step, const amp::StepResult& result, double next_scale,
+                                   const StepCosts& costs) {
+  v1::TelemetryBatch record;
+  v1::StepColumns& row = *record.mutable_steps();
+  row.add_step(step);
+  row.add_loss(result.loss);
+  row.add_grad_norm(result.grad_norm);
+  row.add_loss_scale(result.loss_scale);
+  row.add_skipped(result.skipped);
+  row.add_learning_rate(result.learning_rate);
+  row.add_samples_per_second(static_cast<float>(static_cast<double>(costs.num_samples) / costs.seconds));
+  row.add_data_wait_seconds(static_cast<float>(costs.data_wait_seconds));
+  row.add_memory_allocated_bytes(costs.memory_allocated_bytes);
+  row.add_memory_peak_bytes(costs.memory_peak_bytes);
+  row.add_time_unix_micros(UnixMicros());
+  AMPD_RETURN_IF_ERROR(Add(std::move(record)));
+  return ScaleEvents(step, result, next_scale);
+}
+
+absl::Status TelemetryWriter::ScaleEvents(int64_t step, const amp::StepResult& result, double next_scale) {
+  if (result.skipped) {
+    AMPD_RETURN_IF_ERROR(Event(v1::Event::OVERFLOW, step,
+                               absl::StrCat("step ", step, " was skipped: ", result.overflow_count,
+                                            " gradient elements of ", result.overflow_parameter, " are not finite"),
+                               {{"parameter", result.overflow_parameter},
+                                {"count", absl::StrCat(result.overflow_count)},
+                                {"num_parameters", absl::StrCat(result.num_overflow_parameters)},
+                                {"scale", absl::StrCat(result.loss_scale)}}));
+  }
+  const std::map<std::string, std::string> scale = {{"scale", absl::StrCat(next_scale)}};
+  switch (result.scale_change) {
+    case amp::ScaleChange::kNone:
+      return absl::OkStatus();
+    case amp::ScaleChange::kGrown:
+      return Event(v1::Event::LOSS_SCALE_GROWN, step, absl::StrCat("the loss scale grew to ", next_scale), scale);
+    case amp::ScaleChange::kBackedOff:
+      return Event(v1::Event::LOSS_SCALE_BACKED_OFF, step, absl::StrCat("the loss scale fell to ", next_scale), scale);
+    case amp::ScaleChange::kAtFloor:
+      return Event(v1::Event::LOSS_SCALE_AT_FLOOR, step, absl::StrCat("the loss scale is at its floor, ", next_scale),
+                   scale);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TelemetryWriter::Eval(int64_t step, const amp::EvalSums& sums) {
+  const auto count = static_cast<double>(sums.num_samples);
+  v1::TelemetryBatch record;
+  v1::EvalPoint& point = *record.add_evals();
+  point.set_step(step);
+  point.set_loss(sums.loss / count);
+  point.set_accuracy(static_cast<double>(sums.num_correct) / count);
+  point.set_num_samples(sums.num_samples);
+  point.set_time_unix_micros(UnixMicros());
+  return Add(std::move(record));
+}
+
+absl::Status TelemetryWriter::Event(v1::Event::Kind kind, int64_t step, const std::string& message,
+                                    const std::map<std::string, std::string>& attributes) {
+  v1::TelemetryBatch record;
+  v1::Event& event = *record.add_events();
+  event.set_kind(kind);
+  event.set_attempt(attempt_);
+  event.set_step(step);
+  event.set_message(message);
+  event.set_time_unix_micros(UnixMicros());
+  event.mutable_attributes()->insert(attributes.begin(), attributes.end());
+  return Add(std::move(record));
+}
+
+}  // namespace ampd::train

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "ampd/v1/job.pb.h"
+#include "worker/amp/engine.h"
+#include "worker/train/telemetry_outbox.h"
+
+namespace ampd::train {
+
+// What a step was like besides its numbers.
+struct StepCosts {
+  double seconds = 0;
+  double data_wait_seconds = 0;
+  int64_t num_samples = 0;
+  int64_t memory_allocated_bytes = 0;
+  int64_t memory_peak_bytes = 0;
+};
+
+// Puts what happens in an attempt into its outbox, in the words of job.proto. Single-threaded: owner the step loop.
+class TelemetryWriter {
+ public:
+  TelemetryWriter(TelemetryOutbox& outbox, int attempt) : outbox_(outbox), attempt_(attempt) {}
+
+  // The step's row, and an event for an overflow and for a change of the loss scale.
+  absl::Status Step(int64_t step, const amp::StepResult& result, double next_scale, const StepCosts& costs);
+  absl::Status Eval(int64_t step, const amp::EvalSums& sums);
+  absl::Status Event(v1::Event::Kind kind, int64_t step, const std::string& message,
+                     const std::map<std::string, std::string>& attributes = {});
+
+ private:
+  absl::Status Add(v1::TelemetryBatch record);
+  absl::Status ScaleEvents(int64_t step, const amp::StepResult& result, double next_scale);
+
+  TelemetryOutbox& outbox_;
+  const int attempt_;
+};
+
+}  // namespace ampd::train

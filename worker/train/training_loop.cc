@@ -1,0 +1,288 @@
+#include "worker/train/training_loop.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "ATen/Parallel.h"
+#include "ATen/Version.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "worker/train/counting_allocator.h"
+#include "worker/train/tensor_file.h"
+
+namespace ampd::train {
+namespace {
+
+using v1::Event;
+using v1::Outcome;
+using Instant = std::chrono::steady_clock::time_point;
+
+Instant Now() { return std::chrono::steady_clock::now(); }
+double SecondsSince(Instant then) { return std::chrono::duration<double>(Now() - then).count(); }
+
+// Equal parts of a batch. REQUIRES: it can be cut so.
+std::vector<amp::Batch> Cut(const data::Dataset::Samples& samples, int64_t num_parts) {
+  const int64_t size = samples.labels.size(0) / num_parts;
+  std::vector<amp::Batch> parts;
+  for (int64_t i = 0; i < num_parts; ++i) {
+    parts.push_back({samples.images.narrow(0, i * size, size), samples.labels.narrow(0, i * size, size)});
+  }
+  return parts;
+}
+
+bool IsDue(int64_t step, int64_t every_steps) { return every_steps > 0 && step % every_steps == 0; }
+
+absl::Status WithReason(const absl::Status& status, const char* reason) {
+  return status.ok() ? status : Error(absl::StatusCode::kFailedPrecondition, reason, std::string(status.message()));
+}
+
+}  // namespace
+
+TrainingLoop::TrainingLoop(AttemptPlan plan, const Context& context)
+    : plan_(std::move(plan)),
+      context_(context),
+      telemetry_(context.outbox, context.start.key().attempt()),
+      sampler_(plan_.sampler) {}
+
+absl::StatusOr<Outcome> TrainingLoop::Run() {
+  AMPD_RETURN_IF_ERROR(Prepare());
+  ReportState(v1::Attempt::RUNNING);
+  while (step_ < plan_.total_steps) {
+    if (const auto leave = context_.link.leave(); leave.has_value()) {
+      return Leave(*leave);
+    }
+    AMPD_RETURN_IF_ERROR(ApplyOrders());
+    AMPD_RETURN_IF_ERROR(TrainStep());
+    if (IsDue(step_, plan_.eval_every_steps)) {
+      AMPD_RETURN_IF_ERROR(Evaluate());
+    }
+    if (IsDue(step_, plan_.checkpoint_every_steps)) {
+      AMPD_RETURN_IF_ERROR(Checkpoint());
+    }
+  }
+  AMPD_RETURN_IF_ERROR(Evaluate());
+  AMPD_RETURN_IF_ERROR(Checkpoint());
+  Outcome outcome;
+  outcome.set_kind(Outcome::FINISHED);
+  outcome.set_reason(v1::SUCCEEDED_NORMALLY);
+  return outcome;
+}
+
+absl::Status TrainingLoop::Prepare() {
+  at::set_num_threads(plan_.num_threads);
+  auto engine = amp::Engine::Create(plan_.model, plan_.policy, plan_.engine);
+  AMPD_RETURN_IF_ERROR(WithReason(engine.status(), "SPEC_ERROR"));
+  engine_ = *std::move(engine);
+  for (const std::string& warning : plan_.policy.warnings) {
+    AMPD_RETURN_IF_ERROR(telemetry_.Event(Event::WARNING, step_, warning));
+  }
+  if (context_.start.has_start_from()) {
+    AMPD_RETURN_IF_ERROR(Restore(context_.start.start_from()));
+  } else if (!plan_.initial_weights.empty()) {
+    AMPD_RETURN_IF_ERROR(WithReason(ImportInitialWeights(), "DATA_ERROR"));
+  }
+  first_step_ = step_ + 1;
+  ResetPeakCpuMemory();
+  return absl::OkStatus();
+}
+
+absl::Status TrainingLoop::ImportInitialWeights() {
+  AMPD_ASSIGN_OR_RETURN(executor::TensorMap weights, ReadTensors(plan_.initial_weights));
+  plan_.initial_weights.clear();
+  amp::EngineState state = engine_->ExportState();
+  for (auto& [name, tensor] : state.model) {
+    const auto found = weights.find(name);
+    if (found == weights.end() || found->second.sizes() != tensor.sizes()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("model.initial_weights has no tensor ", name, " of the model's shape"));
+    }
+    tensor = found->second.to(tensor.scalar_type());
+  }
+  return engine_->ImportState(state);
+}
+
+absl::Status TrainingLoop::Restore(const v1::Checkpoint& checkpoint) {
+  AMPD_ASSIGN_OR_RETURN(const LoadedCheckpoint loaded,
+                        context_.checkpoints.Load(checkpoint.path(), checkpoint.manifest_sha256()));
+  AMPD_ASSIGN_OR_RETURN(const TrainingState state, StateOf(loaded));
+  AMPD_RETURN_IF_ERROR(WithReason(engine_->ImportState(state.engine), "CHECKPOINT_ERROR"));
+  if (!sampler_.Seek(state.cursor)) {
+    return Error(absl::StatusCode::kFailedPrecondition, "CHECKPOINT_ERROR",
+                 "the checkpoint's place in the data does not fit the data");
+  }
+  step_ = state.step;
+  train_loss_ = state.train_loss;
+  AMPD_RETURN_IF_ERROR(telemetry_.Event(Event::CHECKPOINT_LOADED, step_,
+                                        absl::StrCat("goes on from the checkpoint of step ", step_),
+                                        {{"state_hash", loaded.state_hash}}));
+  return WarnIfElsewhere(loaded);
+}
+
+absl::Status TrainingLoop::WarnIfElsewhere(const LoadedCheckpoint& checkpoint) {
+  std::string differences;
+  for (const auto& [name, value] : Identity().environment) {
+    const auto then = checkpoint.environment.find(name);
+    const std::string before = then == checkpoint.environment.end() ? "?" : then->second;
+    if (before != value) {
+      absl::StrAppend(&differences, differences.empty() ? "" : ", ", name, " ", before, " -> ", value);
+    }
+  }
+  return differences.empty() ? absl::OkStatus()
+                             : telemetry_.Event(Event::NUMERICS_MAY_DIFFER, step_,
+                                                absl::StrCat("numerics may differ from before: ", differences));
+}
+
+absl::Status TrainingLoop::ApplyOrders() {
+  for (const v1::LossScaleOrder& order : context_.link.TakeLossScaleOrders()) {
+    engine_->scaler().Set(order.has_scale() ? std::optional<double>(order.scale()) : std::nullopt,
+                          order.has_growth_interval() ? std::optional<int>(order.growth_interval()) : std::nullopt);
+    AMPD_RETURN_IF_ERROR(telemetry_.Event(
+        Event::LOSS_SCALE_SET, step_, absl::StrCat("the loss scale was set to ", engine_->scaler().scale()),
+        {{"scale", absl::StrCat(engine_->scaler().scale())},
+         {"growth_interval", absl::StrCat(engine_->scaler().state().growth_interval)}}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainingLoop::TrainStep() {
+  const Instant begin = Now();
+  context_.step_log.Started(context_.start.key().job_id(), context_.start.key().attempt(), step_ + 1);
+  const std::vector<amp::Batch> parts = Cut(plan_.train.Get(sampler_.Next()), plan_.num_micro_batches);
+  StepCosts costs;
+  costs.data_wait_seconds = SecondsSince(begin);
+  const amp::StepResult result = engine_->Step(parts);
+  ++step_;
+  train_loss_ = result.loss;
+  costs.seconds = SecondsSince(begin);
+  costs.num_samples = plan_.sampler.batch_size;
+  const CpuMemory memory = GetCpuMemory();
+  costs.memory_allocated_bytes = memory.allocated_bytes;
+  costs.memory_peak_bytes = memory.peak_bytes;
+  // The first step pays for what LibTorch sets up.
+  steady_seconds_ += step_ > first_step_ ? costs.seconds : 0;
+  AMPD_RETURN_IF_ERROR(telemetry_.Step(step_, result, engine_->scaler().scale(), costs));
+  ReportState(v1::Attempt::RUNNING);
+  return CheckNumbers(result);
+}
+
+absl::Status TrainingLoop::CheckNumbers(const amp::StepResult& result) {
+  if (result.scale_change == amp::ScaleChange::kAtFloor &&
+      plan_.policy.loss_scale.at_floor == precision::LossScaleConfig::AtFloor::kFail) {
+    return Error(absl::StatusCode::kFailedPrecondition, "LOSS_SCALE_COLLAPSED",
+                 absl::StrCat("the loss scale fell to its floor, ", engine_->scaler().scale(), ", at step ", step_));
+  }
+  // With loss scaling a skipped step is what it is there for; without it, or on an applied step, nothing will heal.
+  if (std::isfinite(result.loss) || (result.skipped && engine_->scaler().enabled())) {
+    return absl::OkStatus();
+  }
+  const std::string message = absl::StrCat("the loss of step ", step_, " is not finite");
+  if (plan_.fail_on_divergence) {
+    return Error(absl::StatusCode::kFailedPrecondition, "NONFINITE_LOSS", message);
+  }
+  return telemetry_.Event(Event::DIVERGENCE, step_, message);
+}
+
+absl::Status TrainingLoop::Evaluate() {
+  if (!plan_.eval.has_value() || (last_eval_.has_value() && last_eval_->step() == step_)) {
+    return absl::OkStatus();
+  }
+  amp::EvalSums sums;
+  for (int64_t begin = 0; begin < plan_.eval->size(); begin += plan_.eval_batch_size) {
+    std::vector<int64_t> indices(static_cast<size_t>(std::min(plan_.eval_batch_size, plan_.eval->size() - begin)));
+    std::iota(indices.begin(), indices.end(), begin);
+    const data::Dataset::Samples samples = plan_.eval->Get(indices);
+    const amp::EvalSums part = engine_->Evaluate({samples.images, samples.labels});
+    sums.loss += part.loss;
+    sums.num_correct += part.num_correct;
+    sums.num_samples += part.num_samples;
+  }
+  v1::EvalPoint& point = last_eval_.emplace();
+  point.set_step(step_);
+  point.set_loss(sums.loss / static_cast<double>(sums.num_samples));
+  point.set_accuracy(static_cast<double>(sums.num_correct) / static_cast<double>(sums.num_samples));
+  return telemetry_.Eval(step_, sums);
+}
+
+TrainingState TrainingLoop::State() const {
+  return {.step = step_, .train_loss = train_loss_, .cursor = sampler_.cursor(), .engine = engine_->ExportState()};
+}
+
+CheckpointContent TrainingLoop::Identity() const {
+  const v1::AttemptKey& key = context_.start.key();
+  CheckpointContent content;
+  content.job_id = key.job_id();
+  content.attempt = key.attempt();
+  content.token = key.token();
+  content.environment = {{"cpu_level", at::get_cpu_capability()},
+                         {"num_threads", absl::StrCat(plan_.num_threads)},
+                         {"precision", plan_.policy.preset},
+                         {"spec_digest", plan_.spec_digest}};
+  return content;
+}
+
+absl::Status TrainingLoop::Checkpoint() {
+  if (last_checkpoint_.has_value() && last_checkpoint_->step() == step_) {
+    return absl::OkStatus();
+  }
+  AMPD_ASSIGN_OR_RETURN(const SavedCheckpoint saved, SaveState(State(), Identity(), context_.checkpoints));
+  v1::Checkpoint& checkpoint = last_checkpoint_.emplace();
+  checkpoint.set_attempt(context_.start.key().attempt());
+  checkpoint.set_step(step_);
+  checkpoint.set_path(saved.path);
+  checkpoint.set_size_bytes(saved.size_bytes);
+  checkpoint.set_manifest_sha256(saved.manifest_sha256);
+  checkpoint.set_state_hash(saved.state_hash);
+  const int64_t nanos = absl::ToUnixNanos(absl::Now());
+  checkpoint.mutable_time()->set_seconds(nanos / 1'000'000'000);
+  checkpoint.mutable_time()->set_nanos(static_cast<int32_t>(nanos % 1'000'000'000));
+  context_.link.ReportCheckpoint(checkpoint);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Outcome> TrainingLoop::Leave(const internal::LeaveAttempt& leave) {
+  ReportState(v1::Attempt::STOPPING);
+  if (leave.desired() != v1::Job::CANCEL) {
+    AMPD_RETURN_IF_ERROR(Checkpoint());
+  }
+  Outcome outcome;
+  outcome.set_kind(Outcome::LEFT);
+  outcome.set_reason(leave.reason());
+  return outcome;
+}
+
+void TrainingLoop::ReportState(v1::Attempt::State state) {
+  internal::TrainerState report;
+  report.set_state(state);
+  report.set_step(step_);
+  report.set_precision(plan_.policy.preset);
+  report.set_emulated(plan_.policy.emulated);
+  context_.link.ReportState(report);
+}
+
+v1::FinalMetrics TrainingLoop::metrics() const {
+  v1::FinalMetrics metrics;
+  metrics.set_train_loss(train_loss_);
+  if (last_eval_.has_value()) {
+    metrics.set_eval_loss(last_eval_->loss());
+    metrics.set_eval_accuracy(last_eval_->accuracy());
+  }
+  metrics.set_steps_per_second(steady_seconds_ > 0 ? static_cast<double>(step_ - first_step_) / steady_seconds_ : 0);
+  metrics.set_peak_memory_bytes(GetCpuMemory().peak_bytes);
+  if (engine_ != nullptr) {
+    metrics.set_final_loss_scale(engine_->scaler().scale());
+    metrics.set_skipped_steps(engine_->skipped_steps());
+  }
+  metrics.set_emulated(plan_.policy.emulated);
+  if (last_checkpoint_.has_value() && last_checkpoint_->step() == step_) {
+    metrics.set_state_hash(last_checkpoint_->state_hash());
+  }
+  metrics.set_num_threads(plan_.num_threads);
+  return metrics;
+}
+
+}  // namespace ampd::train

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ampd/internal/trainer.pb.h"
+#include "worker/amp/engine.h"
+#include "worker/data/sampler.h"
+#include "worker/train/agent_link.h"
+#include "worker/train/attempt_plan.h"
+#include "worker/train/checkpoint_store.h"
+#include "worker/train/step_log.h"
+#include "worker/train/telemetry_writer.h"
+#include "worker/train/training_state.h"
+
+namespace ampd::train {
+
+// Trains one attempt from its start or checkpoint to its end, or until it is told to leave:
+//
+//   restore -> [orders -> step -> telemetry -> evaluation if due -> checkpoint if due]* -> evaluation -> checkpoint
+//
+// It leaves at a step boundary: with a checkpoint, or without one on a cancel. LibTorch's errors leave Run() as
+// exceptions. Single-threaded: owner the trainer's main thread.
+class TrainingLoop {
+ public:
+  // Everything outlives the loop.
+  struct Context {
+    const internal::StartAttempt& start;
+    AgentLink& link;
+    TelemetryOutbox& outbox;
+    CheckpointStore& checkpoints;
+    StepLog& step_log;
+  };
+
+  TrainingLoop(AttemptPlan plan, const Context& context);
+
+  // How it ended, without last_sequence. Errors carry the reason of a v1.Reason.
+  absl::StatusOr<v1::Outcome> Run();
+
+  int64_t step() const { return step_; }
+  v1::FinalMetrics metrics() const;
+
+ private:
+  absl::Status Prepare();
+  absl::Status ImportInitialWeights();
+  absl::Status Restore(const v1::Checkpoint& checkpoint);
+  absl::Status WarnIfElsewhere(const LoadedCheckpoint& checkpoint);
+  absl::Status ApplyOrders();
+  absl::Status TrainStep();
+  absl::Status CheckNumbers(const amp::StepResult& result);
+  absl::Status Evaluate();
+  absl::Status Checkpoint();
+  absl::StatusOr<v1::Outcome> Leave(const internal::LeaveAttempt& leave);
+  void ReportState(v1::Attempt::State state);
+  TrainingState State() const;
+  CheckpointContent Identity() const;
+
+  AttemptPlan plan_;
+  const Context context_;
+  TelemetryWriter telemetry_;
+  data::Sampler sampler_;
+  std::unique_ptr<amp::Engine> engine_;
+  int64_t step_ = 0;
+  float train_loss_ = 0;
+  int64_t first_step_ = 0;  // of this attempt, for the steady rate
+  double steady_seconds_ = 0;
+  std::optional<v1::EvalPoint> last_eval_;
+  std::optional<v1::Checkpoint> last_checkpoint_;
+};
+
+}  // namespace ampd::train
