@@ -1,0 +1,65 @@
+#include "worker/train/tensor_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ATen/ops/arange.h"
+#include "ATen/ops/empty.h"
+#include "ATen/ops/equal.h"
+#include "ATen/ops/ones.h"
+#include "worker/train/counting_allocator.h"
+
+namespace ampd::train {
+namespace {
+
+std::string Joined(const TensorFile& file) {
+  std::string bytes;
+  for (const std::string_view part : file.parts()) {
+    bytes.append(part);
+  }
+  return bytes;
+}
+
+TEST(TensorFile, EveryDtypeAndLayout_ComesBack) {
+  executor::TensorMap tensors;
+  for (const at::ScalarType type :
+       {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kByte, at::kBool}) {
+    tensors[c10::toString(type)] = at::arange(6).to(type).view({2, 3});
+  }
+  tensors["transposed"] = at::arange(6).to(at::kFloat).view({2, 3}).t();
+  tensors["scalar"] = at::ones({});
+  tensors["empty"] = at::ones({0, 4});
+  const auto file = TensorFile::Of(tensors);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto read = ReadTensors(Joined(*file));
+  ASSERT_TRUE(read.ok()) << read.status();
+  ASSERT_EQ(read->size(), tensors.size());
+  for (const auto& [name, tensor] : tensors) {
+    EXPECT_EQ(read->at(name).scalar_type(), tensor.scalar_type()) << name;
+    EXPECT_TRUE(at::equal(read->at(name), tensor)) << name;
+  }
+}
+
+TEST(TensorFile, ADtypeOfTheFormatThatIsNotSupported_IsAnError) {
+  const std::string json = "{\"a\":{\"dtype\":\"U16\",\"shape\":[1],\"data_offsets\":[0,2]}}";
+  const std::string bytes = std::string(1, static_cast<char>(json.size())) + std::string(7, '\0') + json + "xy";
+  EXPECT_EQ(ReadTensors(bytes).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST(CountingAllocator, CountsTensorsToTheByte) {
+  InstallCountingAllocator();
+  const int64_t before = GetCpuMemory().allocated_bytes;
+  ResetPeakCpuMemory();
+  {
+    const at::Tensor first = at::empty({1000}, at::kFloat);
+    { const at::Tensor second = at::empty({500}, at::kByte); }
+    EXPECT_EQ(GetCpuMemory().allocated_bytes - before, 4000);
+  }
+  EXPECT_EQ(GetCpuMemory().allocated_bytes, before);
+  EXPECT_EQ(GetCpuMemory().peak_bytes - before, 4500);
+  const at::Tensor aligned = at::empty({3}, at::kFloat);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(aligned.data_ptr()) % 64, 0u);
+}
+
+}  // namespace
+}  // namespace ampd::train
