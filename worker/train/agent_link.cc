@@ -122,10 +122,12 @@ void AgentLink::Serve() {
       uint64_t count = 0;
       [[maybe_unused]] const ssize_t size = read(wake_.get(), &count, sizeof(count));
     }
+    // What the old connection still said comes before the new one takes its place.
+    if ((waits[2].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
+      Receive();
+    }
     if (waits[0].revents != 0) {
       Accept();
-    } else if ((waits[2].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
-      Receive();
     }
   }
 }
