@@ -137,8 +137,9 @@ absl::Status Coordinator::TakeSession(const v1::WorkerReport& report, bool* is_n
 }
 
 bool Coordinator::MayRenew(const std::string& worker, const Session& session, const ClusterState& state) const {
+  // A worker that is only now being registered holds nothing that could be assigned elsewhere.
   const WorkerRecordPtr record = state.FindWorker(worker);
-  return record != nullptr && !record->lost() && !session.losing;
+  return (record == nullptr || !record->lost()) && !session.losing;
 }
 
 absl::StatusOr<v1::WorkerDirective> Coordinator::HandleReport(const v1::WorkerReport& report) {

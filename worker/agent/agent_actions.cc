@@ -136,8 +136,9 @@ void Agent::StartAttempt(const StartAction& start, absl::Duration suspend_limit)
   auto attempt = std::make_unique<AttemptOnWorker>();
   attempt->held.key = key;
   attempt->held.device = start.device;
-  // Without a lease nothing may compute: a deadline in the past suspends it until one comes.
-  attempt->held.lease_deadline = std::max(start.lease_deadline, absl::Nanoseconds(1));
+  // Without a lease nothing may compute: a deadline that is now suspends it until one comes. Not an earlier one: the
+  // suspend limit counts from the deadline.
+  attempt->held.lease_deadline = std::max(start.lease_deadline, options_.clock->SinceBoot());
   attempt->suspend_limit = suspend_limit;
   attempt->wanted = start.directive;
   SpawnedTrainer* trainer = nullptr;

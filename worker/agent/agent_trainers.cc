@@ -55,14 +55,8 @@ absl::StatusOr<SpawnedTrainer*> Agent::Spawn(const std::string& device, const v1
   if (key != nullptr) {
     *record.mutable_key() = *key;
   }
-  SpawnedTrainer::Command command = options_.command;
-  for (const v1::Device& candidate : devices_) {
-    if (candidate.id() == device && candidate.num_threads() > 0) {
-      command.trainer.insert(command.trainer.end(), {"--threads", absl::StrCat(candidate.num_threads())});
-    }
-  }
   absl::StatusOr<std::unique_ptr<SpawnedTrainer>> trainer =
-      SpawnedTrainer::Start(options_.state_folder, record, command);
+      SpawnedTrainer::Start(options_.state_folder, record, options_.command);
   if (!trainer.ok()) {
     return trainer.status();
   }
