@@ -289,6 +289,34 @@ TEST_F(TrainerTest, MissingData_IsADataErrorThatNamesTheFile) {
   EXPECT_THAT(outcome.message(), testing::Not(HasSubstr(root_.string())));
 }
 
+TEST_F(TrainerTest, ALenetOnFashionMnist_Learns) {
+  if (!std::filesystem::exists("/usr/share/datasets/fashion-mnist")) {
+    GTEST_SKIP() << "Debian's dataset-fashion-mnist is not installed";
+  }
+  for (const char* precision : {"fp32", "bf16"}) {
+    StartAttempt start = Mlp(precision, 60);
+    (*start.mutable_data_roots())["fashion"] = "/usr/share/datasets/fashion-mnist";
+    v1::JobSpec& spec = *start.mutable_spec();
+    spec.mutable_model()->mutable_lenet()->add_widths(8);
+    v1::IdxSource& train = *spec.mutable_data()->mutable_train()->mutable_idx();
+    train.set_images("fashion/train-images-idx3-ubyte.gz");
+    train.set_labels("fashion/train-labels-idx1-ubyte.gz");
+    train.set_mean(0.286);
+    train.set_std(0.353);
+    train.set_limit(4000);
+    v1::IdxSource& eval = *spec.mutable_data()->mutable_eval()->mutable_idx();
+    eval = train;
+    eval.set_images("fashion/t10k-images-idx3-ubyte.gz");
+    eval.set_labels("fashion/t10k-labels-idx1-ubyte.gz");
+    eval.set_limit(500);
+    spec.mutable_data()->set_batch_size(64);
+    start.mutable_key()->set_job_id(absl::StrCat("j-", precision));
+    const Outcome outcome = Run(start);
+    EXPECT_EQ(outcome.kind(), Outcome::FINISHED) << outcome.ShortDebugString();
+    EXPECT_GT(outcome.final_metrics().eval_accuracy(), 0.6) << precision;
+  }
+}
+
 TEST_F(TrainerTest, AModelThatTheDataDoesNotFit_IsASpecError) {
   StartAttempt start = Mlp("fp32", 5);
   start.mutable_spec()->mutable_model()->mutable_mlp()->set_in_features(13);
