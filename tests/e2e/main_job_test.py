@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""The main job with the real programs: submit through ampctl, train, kill -9 the trainer, resume, scrape.
+
+Usage: main_job_test.py FOLDER_OF_BINARIES. Ends only the processes that it started, by their ids.
+"""
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.request
+
+BINARIES = pathlib.Path(sys.argv.pop(1)).resolve()
+SEED = int(os.environ.get("AMPD_SEED", "1"))
+KILLS = {"fp32": 3, "bf16": 3, "fp16": 3}
+STEPS = 240
+
+JOB = """
+name: main-job
+model: {{lenet: {{widths: [4, 8], hidden: 16}}}}
+data:
+  train: {{synthetic: {{shape: [1, 28, 28], num_classes: 10, num_samples: 4096, seed: 3}}}}
+  eval: {{synthetic: {{shape: [1, 28, 28], num_classes: 10, num_samples: 512, seed: 3}}}}
+  batch_size: 32
+precision: {precision}
+optimizer: {{adamw: {{learning_rate: 1e-3}}}}
+schedule: {{warmup_steps: 20, cosine: {{final_ratio: 0.1}}}}
+train: {{steps: {steps}, clip_grad_norm: 1.0, seed: 5, num_threads: 1}}
+checkpoint: {{every_steps: 30, keep: 2}}
+"""
+PRECISIONS = {
+    "fp32": "{preset: fp32}",
+    "bf16": "{preset: bf16}",
+    # Overflows at first, and grows again: the scaler's state must survive too.
+    "fp16": "{preset: fp16, loss_scale: {dynamic: {initial: 1073741824, growth_interval: 25}}}",
+}
+
+
+class MainJob(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="ampd-main-job-"))
+        cls.log = open(cls.folder / "dev.log", "w+", encoding="utf-8")
+        cls.dev = subprocess.Popen([BINARIES / "ampctl", "dev", "--port", "0", "--metrics-port", "0"], cwd=cls.folder,
+                                   stdout=subprocess.PIPE, stderr=cls.log, text=True, start_new_session=True)
+        cls.metrics = ""
+        for line in cls.dev.stdout:
+            if "metrics http://" in line:
+                cls.metrics = re.search(r"http://\S+/metrics", line).group()
+            if "Ctrl-C" in line:  # the last line of the greeting: everything is up
+                return
+        raise AssertionError(f"ampctl dev did not start; see {cls.log.name}")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.dev.send_signal(signal.SIGINT)
+        cls.dev.wait(timeout=60)
+        cls.dev.stdout.close()
+        cls.log.close()
+        shutil.rmtree(cls.folder)
+
+    def ampctl(self, *arguments):
+        result = subprocess.run([BINARIES / "ampctl", *arguments], cwd=self.folder, capture_output=True, text=True,
+                                timeout=120, check=False)
+        return result.returncode, result.stdout, result.stderr
+
+    def submit(self, precision):
+        path = self.folder / f"{precision}.yaml"
+        path.write_text(JOB.format(precision=PRECISIONS[precision], steps=STEPS))
+        code, out, err = self.ampctl("job", "submit", "-q", "-f", str(path))
+        self.assertEqual(code, 0, err)
+        return out.strip()
+
+    def finished(self, job):
+        self.ampctl("job", "wait", job)
+        return json.loads(self.ampctl("job", "show", job, "-o", "json")[1])
+
+    def final_metrics(self, job):
+        self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
+        return job["attempts"][-1]["outcome"]["finalMetrics"]
+
+    def trainer_of(self, job):
+        """The pid of the trainer that has the job's checkpoint folder or socket open below our folder."""
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                command = (entry / "cmdline").read_bytes().split(b"\0")
+            except (OSError, NotADirectoryError):
+                continue
+            if command[0] == str(BINARIES / "ampd-trainer").encode() and str(self.folder).encode() in b" ".join(command):
+                spawn = pathlib.Path(command[command.index(b"--spawn-folder") + 1].decode())
+                if any(job.encode() in record.read_bytes() for record in spawn.iterdir() if record.is_file()):
+                    return int(entry.name)
+        return None
+
+    def kill_at(self, job, step):
+        """Kills the job's trainer with SIGKILL once a step at or past `step` was seen on the stream."""
+        with subprocess.Popen([BINARIES / "ampctl", "job", "watch", job, "-o", "jsonl"], cwd=self.folder,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as watch:
+            for line in watch.stdout:
+                steps = json.loads(line).get("steps", {}).get("step", [])
+                if steps and int(steps[-1]) >= step:
+                    break
+            pid = self.trainer_of(job)
+            if pid is not None:
+                os.kill(pid, signal.SIGKILL)
+            watch.terminate()
+            watch.stdout.close()
+        return pid is not None
+
+    def curve(self, job):
+        """step -> (loss, norm, scale, skipped, rate) of everything that is not superseded."""
+        points = {}
+        page = json.loads(self.ampctl("job", "points", job, "-o", "json")[1])
+        for segment in page["segments"]:
+            if segment.get("superseded"):
+                continue
+            steps = segment["steps"]
+            columns = [steps[name] for name in ("loss", "gradNorm", "lossScale", "skipped", "learningRate")]
+            for i, step in enumerate(steps["step"]):
+                points[int(step)] = tuple(column[i] for column in columns)
+        return points
+
+    def test_a_killed_trainer_goes_on_bit_for_bit(self):
+        generator = random.Random(SEED)
+        for precision, kills in KILLS.items():
+            whole = self.submit(precision)
+            expected = self.final_metrics(self.finished(whole))
+            expected_curve = self.curve(whole)
+            self.assertEqual(sorted(expected_curve), list(range(1, STEPS + 1)))
+            fired = 0
+            for _ in range(kills):
+                step = generator.randrange(35, STEPS - 60)
+                with self.subTest(precision=precision, step=step, seed=SEED):
+                    job = self.submit(precision)
+                    fired += self.kill_at(job, step)
+                    final = self.finished(job)
+                    self.assertEqual(self.final_metrics(final)["stateHash"], expected["stateHash"])
+                    self.assertEqual(self.curve(job), expected_curve)
+            self.assertGreater(fired, 0, "no kill hit a running trainer: nothing was tested")
+            if precision == "fp16":
+                self.assertGreater(int(expected["skippedSteps"]), 3)
+
+    def test_the_metrics_page_is_clean(self):
+        job = self.submit("fp32")
+        self.final_metrics(self.finished(job))
+        with urllib.request.urlopen(self.metrics, timeout=30) as page:
+            text = page.read().decode()
+        # The page shows the snapshot of the last tick, which may be before the job's end.
+        self.assertRegex(text, rf'(?m)^ampd_job_steps_total{{job_id="{job}"}} [0-9]+$')
+        check = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+        self.assertEqual(check.returncode, 0, check.stderr + check.stdout)
+
+    def test_a_missing_data_file_fails_the_job_and_the_next_one_runs(self):
+        path = self.folder / "missing.yaml"
+        path.write_text(JOB.format(precision="{preset: fp32}", steps=5).replace(
+            "train: {synthetic: {shape: [1, 28, 28], num_classes: 10, num_samples: 4096, seed: 3}}",
+            "train: {idx: {images: fashion-mnist/nowhere.gz, labels: fashion-mnist/train-labels-idx1-ubyte.gz}}"))
+        code, out, err = self.ampctl("job", "submit", "-q", "-f", str(path))
+        self.assertEqual(code, 0, err)
+        failed = self.finished(out.strip())
+        self.assertEqual((failed["state"], failed["reason"]), ("FAILED", "DATA_ERROR"))
+        self.assertIn("nowhere.gz", failed["message"])
+        self.final_metrics(self.finished(self.submit("fp32")))
+
+
+if __name__ == "__main__":
+    unittest.main()
