@@ -17,6 +17,7 @@
 #include "models/models.h"
 #include "precision/policy.h"
 #include "worker/amp/engine.h"
+#include "worker/train/run_attempt.h"
 
 namespace ampd {
 namespace {
@@ -59,6 +60,7 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "usage: step_bench BATCH_SIZE ROUNDS PRESET...\n");
     return 2;
   }
+  train::WarmUp();
   at::set_num_threads(2);
   const int64_t size = std::atoi(argv[1]);
   const amp::Batch batch{at::rand({size, 1, 28, 28}), at::randint(0, 10, {size}, at::kLong)};

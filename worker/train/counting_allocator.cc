@@ -1,5 +1,7 @@
 #include "worker/train/counting_allocator.h"
 
+#include <malloc.h>
+
 #include <atomic>
 #include <cstring>
 
@@ -51,9 +53,16 @@ class CountingAllocator final : public c10::Allocator {
   void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
 };
 
+void KeepFreedMemory() {
+  constexpr int kNever = -1;
+  mallopt(M_TRIM_THRESHOLD, kNever);
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+}
+
 }  // namespace
 
 void InstallCountingAllocator() {
+  KeepFreedMemory();
   // Never destroyed: tensors in static storage may outlive it.
   static auto* allocator = new CountingAllocator;
   constexpr uint8_t kAboveTheDefault = 100;
