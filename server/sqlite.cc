@@ -9,9 +9,14 @@ namespace ampd::server {
 namespace {
 
 absl::Status SqliteError(int code, std::string_view what) {
-  int primary = code & 0xff;
-  if (primary == SQLITE_FULL) {
+  const int primary = code & 0xff;
+  // The file that readers and writer share grows with the log, and a full disk says so in its own way.
+  if (primary == SQLITE_FULL || code == SQLITE_IOERR_SHMSIZE) {
     return Error(absl::StatusCode::kResourceExhausted, "DISK_FULL", "the server's disk is full");
+  }
+  if (primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB) {
+    return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT",
+                 absl::StrCat("the store is damaged: ", sqlite3_errstr(code)));
   }
   return Error(absl::StatusCode::kInternal, "STORE_ERROR",
                absl::StrCat("the store failed to ", std::string(what), ": ", sqlite3_errstr(code)));

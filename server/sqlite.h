@@ -10,8 +10,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-// A thin owner of SQLite's C objects. Errors carry reason DISK_FULL for a full disk and STORE_ERROR otherwise, and
-// neither SQL nor paths, because some of them reach clients.
+// A thin owner of SQLite's C objects. Errors carry reason DISK_FULL for a full disk (RESOURCE_EXHAUSTED), STORE_CORRUPT
+// for a damaged file (DATA_LOSS) and STORE_ERROR otherwise, and neither SQL nor paths, because some of them reach
+// clients.
 namespace ampd::server {
 
 // One prepared statement, bound, stepped and reset again and again. Thread-compatible.

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -65,9 +66,10 @@ absl::Status SqliteJournal::OpenWriter() {
   AMPD_ASSIGN_OR_RETURN(writer_, SqliteDatabase::Open(options_.data_dir + "/journal.db", /*create=*/true));
   // The first access reads the header: a file that is no database, or a damaged one, is found here.
   const absl::StatusOr<int64_t> version = QueryInt(writer_, "PRAGMA user_version");
-  if (!version.ok()) {
+  if (absl::IsDataLoss(version.status())) {
     return Corrupt("it is no SQLite database");
   }
+  AMPD_RETURN_IF_ERROR(version.status());
   if (*version > kSchemaVersion) {
     return Error(absl::StatusCode::kFailedPrecondition, "NEWER_SCHEMA",
                  absl::StrCat("the journal has schema ", *version, ", this server knows ", kSchemaVersion));
@@ -85,10 +87,15 @@ absl::Status SqliteJournal::OpenWriter() {
 absl::Status SqliteJournal::CheckIntegrity() {
   AMPD_ASSIGN_OR_RETURN(SqliteStatement check, writer_.Prepare("PRAGMA quick_check(1)"));
   const absl::StatusOr<bool> has_row = check.Step();
-  if (!has_row.ok() || !*has_row || check.Bytes(0) != "ok") {
-    return Corrupt("quick_check failed");
+  if (!has_row.ok() && !absl::IsDataLoss(has_row.status())) {
+    return has_row.status();
   }
-  return absl::OkStatus();
+  const std::string answer(has_row.ok() && *has_row ? check.Bytes(0) : "");
+  // A page that can't be read is told as an answer, too; it is not a page with a wrong content.
+  if (absl::StrContains(answer, "failed to get page") || absl::StrContains(answer, "unable to get the page")) {
+    return Error(absl::StatusCode::kInternal, "STORE_ERROR", "the journal can't be read");
+  }
+  return answer == "ok" ? absl::OkStatus() : Corrupt("quick_check failed");
 }
 
 absl::Status SqliteJournal::PrepareStatements() {
