@@ -3,15 +3,19 @@
 #include <bit>
 #include <cstdint>
 
+#include "worker/kernels/host_device.h"
+
 // The 16-bit formats, bit by bit, rounding to nearest even as IEEE 754 and every accelerator do. Header-only so that
 // the loops over tensors vectorise.
 namespace ampd::kernels {
 
 enum class Format { kFloat32, kBFloat16, kFloat16 };
 
-inline float FromBFloat16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+AMPD_HOST_DEVICE inline float FromBFloat16(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
 
-inline uint16_t ToBFloat16(float value) {
+AMPD_HOST_DEVICE inline uint16_t ToBFloat16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
   // A NaN whose payload is in the lower half must not round to infinity.
@@ -19,7 +23,7 @@ inline uint16_t ToBFloat16(float value) {
   return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? quiet_nan : rounded);
 }
 
-inline float FromFloat16(uint16_t bits) {
+AMPD_HOST_DEVICE inline float FromFloat16(uint16_t bits) {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
   const uint32_t magnitude = static_cast<uint32_t>(bits & 0x7fff) << 13;
   // Moves the exponent's bias from 15 to 127 by a product, which also normalises subnormals.
@@ -28,7 +32,7 @@ inline float FromFloat16(uint16_t bits) {
   return std::bit_cast<float>(std::bit_cast<uint32_t>(scaled) | special | sign);
 }
 
-inline uint16_t ToFloat16(float value) {
+AMPD_HOST_DEVICE inline uint16_t ToFloat16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits >> 16) & 0x8000;
   const uint32_t magnitude = bits & 0x7fffffff;
@@ -45,6 +49,10 @@ inline uint16_t ToFloat16(float value) {
   }
   const uint32_t rebased = magnitude - (112u << 23);
   return static_cast<uint16_t>(sign | ((rebased + 0xfff + ((rebased >> 13) & 1)) >> 13));
+}
+
+AMPD_HOST_DEVICE inline bool IsFinite(float value) {
+  return (std::bit_cast<uint32_t>(value) & 0x7f800000) != 0x7f800000;
 }
 
 }  // namespace ampd::kernels

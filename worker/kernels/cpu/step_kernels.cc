@@ -1,6 +1,5 @@
 #include "worker/kernels/cpu/step_kernels.h"
 
-#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -34,8 +33,6 @@ auto WithFormat(Format format, const void* data, Body body) {
   return body(Float32(), static_cast<const float*>(data));
 }
 
-bool IsFinite(float value) { return (std::bit_cast<uint32_t>(value) & 0x7f800000) != 0x7f800000; }
-
 }  // namespace
 
 GradientFacts Examine(Format format, const void* gradient, int64_t count) {
@@ -67,44 +64,24 @@ void Accumulate(Format format, const void* gradient, float* accumulated, int64_t
 
 void UpdateAdam(const AdamStep& step, float scale, Format format, const void* gradient, float* parameter,
                 float* first_moment, float* second_moment, int64_t count) {
-  const auto beta1 = static_cast<float>(step.beta1);
-  const auto beta2 = static_cast<float>(step.beta2);
-  const auto rest1 = static_cast<float>(1 - step.beta1);
-  const auto rest2 = static_cast<float>(1 - step.beta2);
-  const auto epsilon = static_cast<float>(step.epsilon);
-  const auto step_size = static_cast<float>(step.learning_rate / step.correction1);
-  const auto sqrt_correction2 = static_cast<float>(step.sqrt_correction2);
-  const float keep = step.l2 ? 1.0f : static_cast<float>(1 - step.learning_rate * step.weight_decay);
-  const float decay = step.l2 ? static_cast<float>(step.weight_decay) : 0.0f;
+  const AdamNumbers numbers(step);
   WithFormat(format, gradient, [=](auto loader, const auto* data) {
     for (int64_t i = 0; i < count; ++i) {
-      const float g = loader.Load(data[i]) * scale + decay * parameter[i];
-      const float m = first_moment[i] * beta1 + g * rest1;
-      const float v = second_moment[i] * beta2 + g * g * rest2;
-      first_moment[i] = m;
-      second_moment[i] = v;
-      parameter[i] = parameter[i] * keep - step_size * m / (std::sqrt(v) / sqrt_correction2 + epsilon);
+      UpdateElement(numbers, scale, loader.Load(data[i]), parameter[i], first_moment[i], second_moment[i]);
     }
   });
 }
 
 void UpdateSgd(const SgdStep& step, float scale, Format format, const void* gradient, float* parameter,
                float* momentum_buffer, int64_t count) {
-  const auto rate = static_cast<float>(step.learning_rate);
-  const auto decay = static_cast<float>(step.weight_decay);
-  const auto momentum = static_cast<float>(step.momentum);
-  const float take = step.first ? 1.0f : static_cast<float>(1 - step.dampening);
-  const float keep = step.first ? 0.0f : momentum;
-  const bool nesterov = step.nesterov;
+  const SgdNumbers numbers(step);
   WithFormat(format, gradient, [=](auto loader, const auto* data) {
     for (int64_t i = 0; i < count; ++i) {
-      float d = loader.Load(data[i]) * scale + decay * parameter[i];
-      if (momentum_buffer != nullptr) {
-        const float buffer = momentum_buffer[i] * keep + d * take;
-        momentum_buffer[i] = buffer;
-        d = nesterov ? d + momentum * buffer : buffer;
+      if (momentum_buffer == nullptr) {
+        UpdateElement(numbers, scale, loader.Load(data[i]), parameter[i]);
+      } else {
+        UpdateElement(numbers, scale, loader.Load(data[i]), parameter[i], momentum_buffer[i]);
       }
-      parameter[i] -= rate * d;
     }
   });
 }
