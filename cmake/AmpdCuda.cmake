@@ -1,0 +1,40 @@
+# Whether libampd_cuda.so is built: AMPD_CUDA is ON when a CUDA compiler is found. The library is plain CUDA, so this
+# does not depend on LibTorch; nothing links it, the trainer opens it where a driver is.
+
+option(AMPD_WITH_CUDA "Build libampd_cuda.so when nvcc is found" ON)
+set(AMPD_CUDA OFF)
+
+if(NOT AMPD_WITH_CUDA)
+  message(STATUS "CUDA: off (AMPD_WITH_CUDA); this build trains on CPUs only")
+elseif(AMPD_SANITIZER)
+  message(STATUS "CUDA: off, nvcc does not take the sanitizers' flags")
+else()
+  if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+    find_program(AMPD_NVCC nvcc PATHS /usr/local/cuda/bin)
+    if(AMPD_NVCC)
+      set(CMAKE_CUDA_COMPILER "${AMPD_NVCC}")
+    endif()
+  endif()
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+      # Machine code for the GPUs that we name, and code of the oldest that CUDA 13 knows for the driver to translate on
+      # all others: no kernel here uses what only a later one has.
+      set(CMAKE_CUDA_ARCHITECTURES "75-virtual;80-real;90-real")
+    endif()
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
+    enable_language(CUDA)
+    # CMake 3.25 does not know that nvcc takes C++20.
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+    endif()
+    set(CMAKE_CUDA_STANDARD 20)
+    set(CMAKE_CUDA_EXTENSIONS OFF)
+    find_package(CUDAToolkit REQUIRED)
+    set(AMPD_CUDA ON)
+    message(STATUS "CUDA: ${CMAKE_CUDA_COMPILER} ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}")
+  else()
+    message(STATUS "CUDA: no nvcc found, so libampd_cuda.so is not built; this build trains on CPUs only")
+  endif()
+endif()

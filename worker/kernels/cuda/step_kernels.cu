@@ -1,0 +1,322 @@
+#include <cuda_runtime.h>
+
+#include <cstring>
+
+#include "worker/kernels/cuda/cuda_kernels.h"
+
+// One launch a pass: block b finds the tensor that holds chunk b in the table, and its threads go through the chunk in
+// packs of 8 elements, which are two 16-byte accesses of fp32 or one of a 16-bit format. The last pack of a tensor, and
+// every pack of a tensor whose pointers are not aligned, goes element by element.
+namespace ampd::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kPack = 8;
+constexpr int kWarp = 32;
+
+struct Pack {
+  float values[kPack];
+};
+
+// A thread's part of a chunk.
+struct Range {
+  int64_t begin, end;
+  bool aligned;  // 16-byte accesses are allowed
+};
+
+// `num` elements from `data`; the others are 0. `wide`: all of them, aligned.
+__device__ Pack LoadFloats(const float* data, bool wide, int num) {
+  Pack pack;
+  if (wide) {
+    const float4 low = reinterpret_cast<const float4*>(data)[0];
+    const float4 high = reinterpret_cast<const float4*>(data)[1];
+    return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
+  }
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    pack.values[k] = k < num ? data[k] : 0.0f;
+  }
+  return pack;
+}
+
+__device__ void StoreFloats(const Pack& pack, float* data, bool wide, int num) {
+  const float* v = pack.values;
+  if (wide) {
+    reinterpret_cast<float4*>(data)[0] = make_float4(v[0], v[1], v[2], v[3]);
+    reinterpret_cast<float4*>(data)[1] = make_float4(v[4], v[5], v[6], v[7]);
+    return;
+  }
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    if (k < num) {
+      data[k] = v[k];
+    }
+  }
+}
+
+__device__ float Widen(Format format, uint32_t bits) {
+  const auto narrow = static_cast<uint16_t>(bits);
+  return format == Format::kBFloat16 ? FromBFloat16(narrow) : FromFloat16(narrow);
+}
+
+__device__ uint32_t Narrow(Format format, float value) {
+  return format == Format::kBFloat16 ? ToBFloat16(value) : ToFloat16(value);
+}
+
+// The same for a tensor in any format, whose first element is `data`.
+__device__ Pack Load(Format format, const void* data, int64_t i, bool wide, int num) {
+  if (format == Format::kFloat32) {
+    return LoadFloats(static_cast<const float*>(data) + i, wide, num);
+  }
+  const uint16_t* from = static_cast<const uint16_t*>(data) + i;
+  Pack pack;
+  if (wide) {
+    const uint4 words = *reinterpret_cast<const uint4*>(from);
+    const uint32_t pairs[] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) {
+      pack.values[k] = Widen(format, pairs[k / 2] >> (k % 2 * 16));
+    }
+    return pack;
+  }
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    pack.values[k] = k < num ? Widen(format, from[k]) : 0.0f;
+  }
+  return pack;
+}
+
+__device__ void Store(const Pack& pack, Format format, void* data, int64_t i, bool wide, int num) {
+  if (format == Format::kFloat32) {
+    StoreFloats(pack, static_cast<float*>(data) + i, wide, num);
+    return;
+  }
+  uint16_t* to = static_cast<uint16_t*>(data) + i;
+  if (wide) {
+    uint32_t pairs[kPack / 2];
+#pragma unroll
+    for (int k = 0; k < kPack / 2; ++k) {
+      pairs[k] = Narrow(format, pack.values[2 * k]) | Narrow(format, pack.values[2 * k + 1]) << 16;
+    }
+    *reinterpret_cast<uint4*>(to) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+    return;
+  }
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    if (k < num) {
+      to[k] = static_cast<uint16_t>(Narrow(format, pack.values[k]));
+    }
+  }
+}
+
+// The last tensor that begins at or before this block's chunk.
+__device__ const CudaTensor& TensorOfBlock(const CudaTable& table) {
+  const auto chunk = static_cast<int64_t>(blockIdx.x);
+  int32_t low = 0;
+  int32_t high = table.num_tensors;
+  while (high - low > 1) {
+    const int32_t middle = low + (high - low) / 2;
+    (table.tensors[middle].first_chunk <= chunk ? low : high) = middle;
+  }
+  return table.tensors[low];
+}
+
+__device__ Range ChunkOfBlock(const CudaTensor& tensor) {
+  const int64_t begin = (static_cast<int64_t>(blockIdx.x) - tensor.first_chunk) * kCudaChunkElements;
+  const auto bits = reinterpret_cast<uintptr_t>(tensor.gradient) | reinterpret_cast<uintptr_t>(tensor.accumulated) |
+                    reinterpret_cast<uintptr_t>(tensor.parameter) | reinterpret_cast<uintptr_t>(tensor.first_moment) |
+                    reinterpret_cast<uintptr_t>(tensor.second_moment) | reinterpret_cast<uintptr_t>(tensor.working);
+  return {begin, min(begin + kCudaChunkElements, tensor.count), bits % 16 == 0};
+}
+
+// Calls body(i, wide, num) for each of this thread's packs: `num` elements from i on.
+template <typename Body>
+__device__ void ForEachPack(const Range& range, Body body) {
+  for (int64_t i = range.begin + threadIdx.x * kPack; i < range.end; i += kThreads * kPack) {
+    const int64_t left = range.end - i;
+    body(i, range.aligned && left >= kPack, left < kPack ? static_cast<int>(left) : kPack);
+  }
+}
+
+// Adds up the threads' facts in a fixed tree; the result is thread 0's.
+__device__ GradientFacts SumOverBlock(GradientFacts facts) {
+  __shared__ GradientFacts of_warp[kThreads / kWarp];
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) {
+    facts.sum_squares += __shfl_down_sync(0xffffffff, facts.sum_squares, offset);
+    facts.num_non_finite += __shfl_down_sync(0xffffffff, facts.num_non_finite, offset);
+  }
+  if (threadIdx.x % kWarp == 0) {
+    of_warp[threadIdx.x / kWarp] = facts;
+  }
+  __syncthreads();
+  for (int warp = 1; threadIdx.x == 0 && warp < kThreads / kWarp; ++warp) {
+    facts.sum_squares += of_warp[warp].sum_squares;
+    facts.num_non_finite += of_warp[warp].num_non_finite;
+  }
+  return facts;
+}
+
+__global__ void __launch_bounds__(kThreads) ExamineChunks(CudaTable table, GradientFacts* chunk_facts) {
+  const CudaTensor tensor = TensorOfBlock(table);
+  GradientFacts facts;
+  ForEachPack(ChunkOfBlock(tensor), [&](int64_t i, bool wide, int num) {
+    const Pack gradient = Load(tensor.gradient_format, tensor.gradient, i, wide, num);
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) {
+      const auto value = static_cast<double>(gradient.values[k]);
+      facts.sum_squares += value * value;
+      facts.num_non_finite += IsFinite(gradient.values[k]) ? 0 : 1;
+    }
+  });
+  facts = SumOverBlock(facts);
+  if (threadIdx.x == 0) {
+    chunk_facts[blockIdx.x] = facts;
+  }
+}
+
+// One block a tensor.
+__global__ void __launch_bounds__(kThreads)
+    ExamineTensors(CudaTable table, const GradientFacts* chunk_facts, GradientFacts* result) {
+  const CudaTensor tensor = table.tensors[blockIdx.x];
+  const int64_t end = tensor.first_chunk + NumCudaChunks(tensor.count);
+  GradientFacts facts;
+  for (int64_t chunk = tensor.first_chunk + threadIdx.x; chunk < end; chunk += kThreads) {
+    facts.sum_squares += chunk_facts[chunk].sum_squares;
+    facts.num_non_finite += chunk_facts[chunk].num_non_finite;
+  }
+  facts = SumOverBlock(facts);
+  if (threadIdx.x == 0) {
+    result[blockIdx.x] = facts;
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) AccumulateChunks(CudaTable table) {
+  const CudaTensor tensor = TensorOfBlock(table);
+  ForEachPack(ChunkOfBlock(tensor), [&](int64_t i, bool wide, int num) {
+    const Pack gradient = Load(tensor.gradient_format, tensor.gradient, i, wide, num);
+    Pack sum = LoadFloats(tensor.accumulated + i, wide, num);
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) {
+      sum.values[k] += gradient.values[k];
+    }
+    StoreFloats(sum, tensor.accumulated + i, wide, num);
+  });
+}
+
+__global__ void __launch_bounds__(kThreads) UpdateAdamChunks(CudaTable table, AdamNumbers step, float scale) {
+  const CudaTensor tensor = TensorOfBlock(table);
+  ForEachPack(ChunkOfBlock(tensor), [&](int64_t i, bool wide, int num) {
+    const Pack gradient = Load(tensor.gradient_format, tensor.gradient, i, wide, num);
+    Pack parameter = LoadFloats(tensor.parameter + i, wide, num);
+    Pack first = LoadFloats(tensor.first_moment + i, wide, num);
+    Pack second = LoadFloats(tensor.second_moment + i, wide, num);
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) {
+      UpdateElement(step, scale, gradient.values[k], parameter.values[k], first.values[k], second.values[k]);
+    }
+    StoreFloats(parameter, tensor.parameter + i, wide, num);
+    StoreFloats(first, tensor.first_moment + i, wide, num);
+    StoreFloats(second, tensor.second_moment + i, wide, num);
+    if (tensor.working != nullptr) {
+      Store(parameter, tensor.working_format, tensor.working, i, wide, num);
+    }
+  });
+}
+
+__global__ void __launch_bounds__(kThreads) UpdateSgdChunks(CudaTable table, SgdNumbers step, float scale) {
+  const CudaTensor tensor = TensorOfBlock(table);
+  ForEachPack(ChunkOfBlock(tensor), [&](int64_t i, bool wide, int num) {
+    const Pack gradient = Load(tensor.gradient_format, tensor.gradient, i, wide, num);
+    Pack parameter = LoadFloats(tensor.parameter + i, wide, num);
+    if (tensor.first_moment == nullptr) {
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) {
+        UpdateElement(step, scale, gradient.values[k], parameter.values[k]);
+      }
+    } else {
+      Pack momentum = LoadFloats(tensor.first_moment + i, wide, num);
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) {
+        UpdateElement(step, scale, gradient.values[k], parameter.values[k], momentum.values[k]);
+      }
+      StoreFloats(momentum, tensor.first_moment + i, wide, num);
+    }
+    StoreFloats(parameter, tensor.parameter + i, wide, num);
+    if (tensor.working != nullptr) {
+      Store(parameter, tensor.working_format, tensor.working, i, wide, num);
+    }
+  });
+}
+
+__global__ void __launch_bounds__(kThreads) RoundChunks(CudaTable table) {
+  const CudaTensor tensor = TensorOfBlock(table);
+  ForEachPack(ChunkOfBlock(tensor), [&](int64_t i, bool wide, int num) {
+    Store(LoadFloats(tensor.parameter + i, wide, num), tensor.working_format, tensor.working, i, wide, num);
+  });
+}
+
+template <typename... Parameters>
+int Launch(void (*kernel)(Parameters...), int64_t num_blocks, void* stream, Parameters... arguments) {
+  if (num_blocks == 0) {
+    return cudaSuccess;
+  }
+  cudaLaunchConfig_t config = {};
+  config.gridDim.x = static_cast<unsigned>(num_blocks);
+  config.blockDim.x = kThreads;
+  config.stream = static_cast<cudaStream_t>(stream);
+  return cudaLaunchKernelEx(&config, kernel, arguments...);
+}
+
+const char* ErrorText(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
+
+int DescribeDevice(int ordinal, CudaDevice* device) {
+  cudaDeviceProp properties;
+  if (const cudaError_t error = cudaGetDeviceProperties(&properties, ordinal); error != cudaSuccess) {
+    return error;
+  }
+  std::memcpy(device->name, properties.name, sizeof(device->name));
+  std::memcpy(device->uuid, properties.uuid.bytes, sizeof(device->uuid));
+  device->capability_major = properties.major;
+  device->capability_minor = properties.minor;
+  device->memory_total_bytes = static_cast<int64_t>(properties.totalGlobalMem);
+  return cudaSuccess;
+}
+
+int Examine(CudaTable table, GradientFacts* chunk_facts, GradientFacts* facts, void* stream) {
+  if (const int error = Launch(ExamineChunks, table.num_chunks, stream, table, chunk_facts); error != cudaSuccess) {
+    return error;
+  }
+  const GradientFacts* const written = chunk_facts;
+  return Launch(ExamineTensors, table.num_chunks == 0 ? 0 : table.num_tensors, stream, table, written, facts);
+}
+
+int Accumulate(CudaTable table, void* stream) { return Launch(AccumulateChunks, table.num_chunks, stream, table); }
+
+int UpdateAdam(CudaTable table, const AdamStep* step, float scale, void* stream) {
+  return Launch(UpdateAdamChunks, table.num_chunks, stream, table, AdamNumbers(*step), scale);
+}
+
+int UpdateSgd(CudaTable table, const SgdStep* step, float scale, void* stream) {
+  return Launch(UpdateSgdChunks, table.num_chunks, stream, table, SgdNumbers(*step), scale);
+}
+
+int Round(CudaTable table, void* stream) { return Launch(RoundChunks, table.num_chunks, stream, table); }
+
+constexpr CudaKernels kKernels = {
+    .version = kCudaKernelsVersion,
+    .runtime_version = CUDART_VERSION,
+    .error_text = ErrorText,
+    .describe_device = DescribeDevice,
+    .examine = Examine,
+    .accumulate = Accumulate,
+    .update_adam = UpdateAdam,
+    .update_sgd = UpdateSgd,
+    .round = Round,
+};
+
+}  // namespace
+}  // namespace ampd::kernels
+
+extern "C" __attribute__((visibility("default"))) const ampd::kernels::CudaKernels* ampd_cuda_kernels() {
+  return &ampd::kernels::kKernels;
+}
