@@ -93,6 +93,8 @@ absl::Status Server::Parts::Open() {
   // The journal's lock comes before the metric store is touched.
   SqliteJournal::Options journal;
   journal.data_dir = config.data_dir;
+  journal.min_free_bytes = config.min_free_bytes;
+  journal.reserve_bytes = config.reserve_bytes;
   AMPD_ASSIGN_OR_RETURN(std::unique_ptr<SqliteJournal> opened, SqliteJournal::Open(journal));
   MetricStore::Options metric_store;
   metric_store.path = config.data_dir + "/metrics.db";

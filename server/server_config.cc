@@ -28,6 +28,15 @@ void AddDuration(CLI::App* app, const char* name, const char* help, absl::Durati
   option->type_name("DURATION")->default_str(absl::FormatDuration(*value));
 }
 
+// Sizes as 1048576, 256MiB or 2GB; units are powers of 1024.
+void AddSize(CLI::App* app, const char* name, const char* help, int64_t* value) {
+  app->add_option(name, *value, help)
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 60))
+      ->type_name("BYTES")
+      ->capture_default_str();
+}
+
 struct Addresses {
   std::string listen = "127.0.0.1:7070";
   std::string metrics_listen = "127.0.0.1:7071";
@@ -61,6 +70,10 @@ void AddOptions(CLI::App* app, Addresses* addresses, ServerConfig* config) {
   app->add_option("--metrics-max-jobs", config->metrics_max_jobs, "Most jobs with series of their own in /metrics")
       ->check(CLI::Range(0, 100'000))
       ->capture_default_str();
+  AddSize(app, "--min-free-space", "New jobs are refused while the data directory's disk has less room than this",
+          &config->min_free_bytes);
+  AddSize(app, "--reserve-space", "Room kept in the data directory for cancels and ends on a full disk",
+          &config->reserve_bytes);
   app->add_option("--log-level", config->log_level, "What goes to stderr")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->capture_default_str();

@@ -23,6 +23,8 @@ struct ServerConfig {
   absl::Duration metrics_linger = absl::Minutes(2);
   absl::Duration drain_grace = absl::Seconds(5);
   int metrics_max_jobs = 200;
+  int64_t min_free_bytes = 256 << 20;  // of the data directory's disk; below it no job is accepted
+  int64_t reserve_bytes = 16 << 20;    // kept for what must still be written when the disk is full
   std::string log_level = "info";
 };
 

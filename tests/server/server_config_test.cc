@@ -33,6 +33,10 @@ TEST(ServerConfig, TakesEveryFlag) {
                                "7",
                                "--retention",
                                "24h",
+                               "--min-free-space",
+                               "2GiB",
+                               "--reserve-space",
+                               "4096",
                                "--port-file",
                                "p"});
   ASSERT_TRUE(parsed.run) << parsed.output;
@@ -44,6 +48,8 @@ TEST(ServerConfig, TakesEveryFlag) {
   EXPECT_EQ(parsed.config.metrics_linger, absl::ZeroDuration());
   EXPECT_EQ(parsed.config.metrics_max_jobs, 7);
   EXPECT_EQ(parsed.config.retention, absl::Hours(24));
+  EXPECT_EQ(parsed.config.min_free_bytes, int64_t{2} << 30);
+  EXPECT_EQ(parsed.config.reserve_bytes, 4096);
 }
 
 TEST(ServerConfig, RefusesAddressesBeyondLoopbackAndSaysWhy) {
@@ -67,7 +73,9 @@ TEST(ServerConfig, BadFlagsAreOneLineAndUsage) {
                                              {"--data-dir", "d", "--lease", "0s"},
                                              {"--data-dir", "d", "--listen", "127.0.0.1"},
                                              {"--data-dir", "d", "--listen", "127.0.0.1:99999"},
-                                             {"--data-dir", "d", "--metrics-max-jobs", "-1"}}) {
+                                             {"--data-dir", "d", "--metrics-max-jobs", "-1"},
+                                             {"--data-dir", "d", "--min-free-space", "much"},
+                                             {"--data-dir", "d", "--min-free-space", "-1"}}) {
     ParsedConfig parsed = Parse(flags);
     EXPECT_EQ(parsed.exit_code, kExitUsage);
     EXPECT_FALSE(parsed.output.empty());
