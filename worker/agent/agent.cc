@@ -160,6 +160,7 @@ v1::WorkerReport Agent::BuildReport() {
   }
   report.set_version(options_.version);
   report.set_metrics_address(options_.metrics_address);
+  report.set_checkpoint_root_shared(options_.checkpoint_root_shared);
   for (const auto& [name, folder] : options_.data_roots) {
     report.add_data_roots(name);
   }

@@ -43,6 +43,7 @@ class Agent {
     std::string metrics_address;
     std::string state_folder;
     std::string checkpoint_root;
+    bool checkpoint_root_shared = false;            // every worker finds the same checkpoints there
     std::map<std::string, std::string> data_roots;  // name to folder
     SpawnedTrainer::Command command;
     bool warm = true;

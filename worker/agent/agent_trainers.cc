@@ -110,7 +110,8 @@ void Agent::TakeReport(SpawnedTrainer& trainer, const internal::TrainerReport& r
     case internal::TrainerReport::kCheckpoint: {
       std::erase_if(attempt->checkpoints,
                     [&](const v1::Checkpoint& saved) { return saved.step() == report.checkpoint().step(); });
-      attempt->checkpoints.push_back(report.checkpoint());
+      v1::Checkpoint& saved = attempt->checkpoints.emplace_back(report.checkpoint());
+      saved.set_local(!options_.checkpoint_root_shared);
       Changed();
       break;
     }

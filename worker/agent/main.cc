@@ -36,6 +36,7 @@ struct Flags {
   std::string name;
   std::string state_folder;
   std::string checkpoint_root;
+  bool checkpoint_root_shared = false;
   std::vector<std::string> data_roots;
   std::string shim;
   std::string trainer;
@@ -74,6 +75,8 @@ void Declare(CLI::App& app, Flags& flags) {
   app.add_option("--name", flags.name, "the worker's name; the host's if not given");
   app.add_option("--state-dir", flags.state_folder, "folder of this agent's state")->required();
   app.add_option("--checkpoint-root", flags.checkpoint_root, "folder of the checkpoints; <state-dir>/checkpoints");
+  app.add_flag("--checkpoint-root-shared", flags.checkpoint_root_shared,
+               "every worker of the server has this folder as its checkpoint root: jobs move with their checkpoints");
   app.add_option("--data-root", flags.data_roots, "name=path of a folder that jobs may read data from; repeatable");
   app.add_option("--shim", flags.shim, "the ampd-shim program; beside this one");
   app.add_option("--trainer", flags.trainer, "the ampd-trainer program; beside this one");
@@ -176,6 +179,7 @@ int Run(const Flags& flags, ampd::SignalThread& signals) {
   options.metrics_address = metrics_address;
   options.state_folder = flags.state_folder;
   options.checkpoint_root = flags.checkpoint_root;
+  options.checkpoint_root_shared = flags.checkpoint_root_shared;
   options.data_roots = data_roots;
   options.command = {flags.shim, {flags.trainer}};
   options.warm = !flags.no_warm;

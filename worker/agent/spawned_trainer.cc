@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -30,6 +31,20 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
   return pointers;
 }
 
+bool HasVariable(const std::vector<std::string>& environment, const std::string& name) {
+  return std::any_of(environment.begin(), environment.end(),
+                     [prefix = absl::StrCat(name, "=")](const auto& entry) { return absl::StartsWith(entry, prefix); });
+}
+
+// OpenMP's threads wait for each other many times in a step, and libgomp's wait for milliseconds without giving the
+// core away. Where other processes want the cores, a step takes 3 to 6 times as long (measured on two cores); a short
+// wait costs nothing where they do not. An operator's own choice stands.
+void AddOpenMpDefaults(std::vector<std::string>& environment) {
+  if (!HasVariable(environment, "OMP_WAIT_POLICY") && !HasVariable(environment, "GOMP_SPINCOUNT")) {
+    environment.push_back("GOMP_SPINCOUNT=1000");
+  }
+}
+
 std::vector<std::string> EnvironmentWith(const std::string& token) {
   std::vector<std::string> environment;
   const std::string prefix = absl::StrCat(kTokenVariable, "=");
@@ -39,6 +54,7 @@ std::vector<std::string> EnvironmentWith(const std::string& token) {
     }
   }
   environment.push_back(prefix + token);
+  AddOpenMpDefaults(environment);
   return environment;
 }
 
