@@ -6,11 +6,15 @@ namespace ampd::shim {
 
 // When the trainer may compute. Times are since boot. Single-threaded: owner the shim's loop.
 //
-//   no lease --Renew--> running --deadline--> suspended --Renew--> running
-//                                                 '--suspend limit--> to be killed
+//   no lease --Renew--> running --stop_ahead before the deadline--> suspended --Renew--> running
+//                                                                       '--suspend limit--> to be killed
 class LeaseTimer {
  public:
   enum class Verdict { kRun, kSuspend, kKill };
+
+  // Stopping takes time: the scheduler must run the shim, and the signal must arrive. `stop_ahead` is kept for that, so
+  // that the trainer stands when the deadline comes.
+  explicit LeaseTimer(absl::Duration stop_ahead = absl::ZeroDuration()) : stop_ahead_(stop_ahead) {}
 
   // A lease given once only grows: an earlier deadline, or none, changes nothing. A limit of zero keeps the one before.
   void Renew(absl::Duration deadline, absl::Duration suspend_limit);
@@ -23,6 +27,7 @@ class LeaseTimer {
   absl::Duration deadline() const { return deadline_; }
 
  private:
+  const absl::Duration stop_ahead_;
   absl::Duration deadline_;  // zero: no lease
   absl::Duration suspend_limit_ = absl::InfiniteDuration();
 };

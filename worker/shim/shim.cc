@@ -33,6 +33,8 @@ constexpr size_t kMaxClients = 8;
 constexpr int kExecFailed = 127;
 // How often the end is tried again: a full disk for the exit file, a process that does not die.
 constexpr absl::Duration kRetry = absl::Milliseconds(200);
+// Under load a timer wakes the shim some milliseconds late. The shortest lease, 100 ms, is renewed every 20 ms.
+constexpr absl::Duration kStopAhead = absl::Milliseconds(25);
 
 // Of the whole machine: what the kernel counts without control groups.
 int64_t NumOomKills() {
@@ -76,7 +78,7 @@ void SetNonBlocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK
 
 }  // namespace
 
-Shim::Shim(Options options) : options_(std::move(options)), log_(options_.folder, options_.log) {}
+Shim::Shim(Options options) : options_(std::move(options)), log_(options_.folder, options_.log), lease_(kStopAhead) {}
 
 absl::Status Shim::Run() {
   AMPD_RETURN_IF_ERROR(Start());

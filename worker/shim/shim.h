@@ -23,7 +23,7 @@ namespace ampd::shim {
 //   1. agent   starts the shim in a new session; the shim listens, then starts the trainer
 //   2. agent   connects                         -> ShimStatus{trainer_pid}
 //   3. agent   ShimCommand{lease deadline}      -> ShimStatus{that deadline}: only now the agent binds the trainer
-//   4. the deadline passes                      -> everything is stopped, ShimStatus{suspended}
+//   4. the deadline comes                       -> everything is stopped just before it, ShimStatus{suspended}
 //   5. agent   ShimCommand{later deadline}      -> everything goes on, ShimStatus
 //   6. the trainer ends                         -> what is left below is killed, the file `exit` is written,
 //                                                  ShimStatus{exited}, the shim ends

@@ -29,6 +29,16 @@ TEST(LeaseTimer, DeadlineSuspends_ARenewalContinues_TheLimitKills) {
   EXPECT_EQ(timer.At(absl::Seconds(90)), Verdict::kKill);
 }
 
+TEST(LeaseTimer, StopAhead_SuspendsBeforeTheDeadlineAndKeepsTheLimit) {
+  LeaseTimer timer(absl::Milliseconds(25));
+  timer.Renew(absl::Seconds(10), absl::Seconds(60));
+  EXPECT_EQ(timer.deadline(), absl::Seconds(10));
+  EXPECT_EQ(timer.NextChange(absl::Seconds(9)), absl::Seconds(10) - absl::Milliseconds(25));
+  EXPECT_EQ(timer.At(absl::Seconds(10) - absl::Milliseconds(26)), Verdict::kRun);
+  EXPECT_EQ(timer.At(absl::Seconds(10) - absl::Milliseconds(25)), Verdict::kSuspend);
+  EXPECT_EQ(timer.NextChange(absl::Seconds(10)), absl::Seconds(70));
+}
+
 TEST(LeaseTimer, ALeaseGivenOnce_IsNotTakenBackByAnOlderMessage) {
   LeaseTimer timer;
   timer.Renew(absl::Seconds(10), absl::Seconds(60));
