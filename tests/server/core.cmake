@@ -1,5 +1,8 @@
 ampd_library(NAME core_fixtures HDRS core_fixtures.h SRCS core_fixtures.cc DEPS server_cluster_state absl::strings)
 ampd_test(NAME cluster_state SRCS cluster_state_test.cc DEPS server_core_fixtures base_error)
+ampd_library(NAME job_model HDRS job_model.h SRCS job_model.cc DEPS proto_messages absl::strings)
+ampd_test(NAME job_model SRCS job_model_test.cc
+  DEPS server_core_fixtures server_job_model server_cluster_state absl::strings ${RAPIDCHECK_LIBRARY})
 ampd_test(NAME journal SRCS journal_test.cc
   DEPS server_journal_memory server_journal_sqlite base_error base_file absl::strings)
 ampd_test(NAME ledger SRCS ledger_test.cc TIMEOUT 300
