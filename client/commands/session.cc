@@ -98,10 +98,30 @@ int Session::height() const { return TerminalSize(true, 24); }
 Cancellation* Session::CancelledByInterrupt() {
   if (cancellation_ == nullptr) {
     cancellation_ = std::make_unique<Cancellation>();
-    signals_ = std::make_unique<SignalThread>(std::initializer_list<int>{SIGINT, SIGTERM});
-    signals_->Start([stop = cancellation_.get()](int) { stop->Cancel(); });
+    signals_ = std::make_unique<SignalThread>(std::initializer_list<int>{SIGINT, SIGTERM, SIGTSTP});
+    signals_->Start([this](int signal) {
+      if (signal == SIGTSTP) {
+        Suspend();
+      } else {
+        cancellation_->Cancel();
+      }
+    });
   }
   return cancellation_.get();
+}
+
+void Session::OnSuspend(std::function<void()> suspend) {
+  absl::MutexLock lock(&suspend_mutex_);
+  suspend_ = std::move(suspend);
+}
+
+void Session::Suspend() {
+  absl::MutexLock lock(&suspend_mutex_);
+  if (suspend_) {
+    suspend_();
+  } else {
+    kill(getpid(), SIGSTOP);
+  }
 }
 
 absl::StatusOr<JobClient*> Session::Client() {

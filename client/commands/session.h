@@ -1,9 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 #include "base/signals.h"
 #include "client/cancellation.h"
 #include "client/commands/contexts.h"
@@ -38,8 +40,9 @@ class Session {
   int height() const;
 
   // Ctrl-C and SIGTERM as a cancellation from here on. REQUIRES: called before Client(), whose threads must not take
-  // the signals; later calls return the same.
+  // the signals; later calls return the same. Ctrl-Z calls `suspend`, which is to stop the process.
   Cancellation* CancelledByInterrupt();
+  void OnSuspend(std::function<void()> suspend);
 
   // The client of the resolved address. Threads start with the first call, so signals are blocked before.
   absl::StatusOr<JobClient*> Client();
@@ -49,12 +52,16 @@ class Session {
   void Note(const std::string& text) const;  // to stderr, unless quiet
 
  private:
+  void Suspend();
+
   const GlobalOptions options_;
   Palette palette_{false};
   bool animated_ = false;
   bool ascii_ = false;
   ResolvedAddress address_;
   std::unique_ptr<Cancellation> cancellation_;
+  absl::Mutex suspend_mutex_;
+  std::function<void()> suspend_ ABSL_GUARDED_BY(suspend_mutex_);
   std::unique_ptr<SignalThread> signals_;
   std::unique_ptr<JobClient> client_;
 };

@@ -1,9 +1,13 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "client/cancellation.h"
 #include "client/commands/commands.h"
+#include "client/commands/live_screen.h"
 #include "client/commands/output.h"
 #include "client/job_watch.h"
 #include "client/render/watch_screen.h"
@@ -17,6 +21,10 @@ bool IsTerminal(v1::Job::State state) {
   return state == v1::Job::SUCCEEDED || state == v1::Job::FAILED || state == v1::Job::CANCELLED;
 }
 
+constexpr int kRowsBehind = 5;  // the end in words, and the prompt
+constexpr char kDetachHint[] = "Ctrl-C detaches; the job goes on";
+constexpr char kLostNotice[] = "connection lost; trying again";
+
 // Shows what comes: a screen redrawn in place, lines, or JSON lines.
 class WatchView {
  public:
@@ -24,25 +32,37 @@ class WatchView {
       : session_(session),
         json_lines_(session->options().output == OutputFormat::kJsonLines ||
                     session->options().output == OutputFormat::kJson),
-        interval_(session->animated() ? kRedrawInterval : interval) {}
+        animated_(session->animated() && !json_lines_),
+        interval_(animated_ ? kRedrawInterval : interval) {
+    session_->OnSuspend([this] { screen_.Suspend(); });
+  }
+  ~WatchView() { session_->OnSuspend(nullptr); }
 
   absl::Time deadline() const { return last_shown_ + interval_; }
 
   void Add(const v1::WatchJobResponse& message) {
-    if (json_lines_) {
-      if (!message.has_heartbeat()) {
-        std::printf("%s\n", ToJson(message, false).c_str());
-        std::fflush(stdout);
-      }
-      watched_.Add(message);
-      return;
-    }
     watched_.Add(message);
-    if (!session_->animated() && message.has_event()) {
-      std::printf("%s\n", RenderEvent(message.event()).c_str());
-      std::fflush(stdout);
+    if (json_lines_ && !message.has_heartbeat()) {
+      Print(ToJson(message, false));
+    } else if (!json_lines_ && !animated_ && message.has_event()) {
+      Print(RenderEvent(message.event()));
     }
+    lost_ = false;
     changed_ = true;
+    ShowWhenDue();
+  }
+
+  void AddWaiting(const std::string& why) {
+    changed_ = changed_ || why != watched_.waiting();
+    watched_.set_waiting(why);
+  }
+
+  void AddLost() {
+    if (!lost_ && !animated_) {
+      session_->Note(kLostNotice);
+    }
+    changed_ = changed_ || !lost_;
+    lost_ = true;
     ShowWhenDue();
   }
 
@@ -52,55 +72,94 @@ class WatchView {
     }
   }
 
-  void Show() {
-    last_shown_ = absl::Now();
-    if (json_lines_ || !changed_) {
-      return;
+  // Gives the terminal back, the last state printed on it.
+  void End() {
+    screen_.Leave();
+    if (animated_ && watched_.job().state() != v1::Job::STATE_UNSPECIFIED) {
+      ScreenOptions options = Options("");
+      options.height -= kRowsBehind;
+      Print(std::string(absl::StripSuffix(RenderWatchScreen(watched_, options), "\n")));
+    } else if (!json_lines_ && changed_) {
+      Print(RenderWatchLine(watched_));
     }
-    changed_ = false;
-    if (!session_->animated()) {
-      std::printf("%s\n", RenderWatchLine(watched_).c_str());
-      std::fflush(stdout);
-      return;
-    }
-    const std::string screen =
-        RenderWatchScreen(watched_, {session_->width(), session_->height(), session_->ascii(), session_->palette()});
-    // Up to the first row of the last screen, then over it; what is left below is cleared.
-    std::string output = rows_ > 0 ? absl::StrCat("\x1b[", rows_, "A") : "";
-    output += "\r";
-    for (const char c : screen) {
-      output += c == '\n' ? std::string("\x1b[K\n") : std::string(1, c);
-    }
-    output += "\x1b[J";
-    std::fwrite(output.data(), 1, output.size(), stdout);
-    std::fflush(stdout);
-    rows_ = static_cast<int>(std::count(screen.begin(), screen.end(), '\n'));
   }
 
   const WatchedJob& watched() const { return watched_; }
 
  private:
+  void Print(const std::string& line) {
+    std::fwrite(line.data(), 1, line.size(), stdout);
+    std::fputc('\n', stdout);
+    std::fflush(stdout);
+  }
+
+  ScreenOptions Options(const std::string& notice) const {
+    return {session_->width(), session_->height(), session_->ascii(), session_->palette(), notice};
+  }
+
+  void Show() {
+    last_shown_ = absl::Now();
+    const ScreenOptions options = Options(lost_ ? kLostNotice : kDetachHint);
+    const bool resized = options.width != shown_width_ || options.height != shown_height_;
+    // Off a terminal a finished job is told by its events and its end.
+    const bool said_by_end = !animated_ && IsTerminal(watched_.job().state());
+    if (json_lines_ || said_by_end || (!changed_ && !(animated_ && resized))) {
+      return;
+    }
+    changed_ = false;
+    shown_width_ = options.width;
+    shown_height_ = options.height;
+    if (animated_) {
+      screen_.Draw(RenderWatchScreen(watched_, options));
+    } else {
+      Print(RenderWatchLine(watched_));
+    }
+  }
+
   Session* const session_;
   const bool json_lines_;
+  const bool animated_;
   const absl::Duration interval_;
+  LiveScreen screen_;
   WatchedJob watched_;
   absl::Time last_shown_ = absl::InfinitePast();
   bool changed_ = false;
-  int rows_ = 0;
+  bool lost_ = false;
+  int shown_width_ = 0;
+  int shown_height_ = 0;
 };
 
 int Detach(Session* session, const std::string& id, const char* verb) {
-  session->Note(absl::StrCat("\ndetached; the job goes on. Come back with: ampctl job ", verb, " ", id));
+  session->Note(absl::StrCat("detached; the job goes on. Come back with: ampctl job ", verb, " ", id));
   return kExitInterrupted;
 }
 
+// The same behind the "^C" that a terminal shows.
+int DetachBehindEcho(Session* session, const std::string& id, const char* verb) {
+  if (isatty(STDIN_FILENO) == 1) {
+    session->Note("");
+  }
+  return Detach(session, id, verb);
+}
+
 void ReportEnd(Session* session, const v1::Job& job) {
-  session->Note(absl::StrCat(v1::Job::State_Name(job.state()), " ", v1::Reason_Name(job.reason()),
-                             job.message().empty() ? "" : absl::StrCat(": ", Printable(job.message())),
-                             "\n  details: ampctl job show ", job.id(),
-                             job.state() == v1::Job::FAILED ? absl::StrCat("\n  logs:    ampctl job logs ", job.id(),
-                                                                           "\n  retry:   ampctl job retry ", job.id())
-                                                            : ""));
+  std::string text = absl::StrCat(RenderEnd(job), "\n  details: ampctl job show ", job.id());
+  if (job.state() == v1::Job::FAILED) {
+    absl::StrAppend(&text, "\n  logs:    ampctl job logs ", job.id(), "\n  again:   ampctl job retry ", job.id(),
+                    "   (from its last checkpoint)");
+  }
+  session->Note(text);
+}
+
+// Why a queued job waits, asked anew with each message about it: at least every heartbeat.
+void AskWhyItWaits(JobClient* client, const std::string& id, const v1::WatchJobResponse& message, WatchView* view) {
+  const bool may_have_changed = message.has_snapshot() || message.has_heartbeat();
+  if (!may_have_changed || view->watched().job().state() != v1::Job::QUEUED) {
+    return;
+  }
+  if (const auto answer = client->ExplainJob(id); answer.ok()) {
+    view->AddWaiting(std::string(absl::StripPrefix(answer->message(), absl::StrCat("job ", id, ": "))));
+  }
 }
 
 }  // namespace
@@ -113,27 +172,24 @@ int Watch(Session* session, const WatchOptions& options) {
   }
   JobWatch watch(*client, {options.id, options.from_start}, interrupt);
   WatchView view(session, options.interval);
-  bool reconnecting = false;
   while (true) {
     v1::WatchJobResponse message;
     switch (watch.Pull(std::max(view.deadline(), absl::Now() + kRedrawInterval), &message)) {
       case JobWatch::Next::kMessage:
-        reconnecting = false;
         view.Add(message);
+        AskWhyItWaits(*client, options.id, message, &view);
         break;
       case JobWatch::Next::kTimeout:
         view.ShowWhenDue();
         break;
       case JobWatch::Next::kReconnecting:
-        if (!reconnecting && !session->animated()) {
-          session->Note("connection lost; trying again");
-        }
-        reconnecting = true;
+        view.AddLost();
         break;
       case JobWatch::Next::kCancelled:
+        view.End();
         return Detach(session, options.id, "watch");
       case JobWatch::Next::kEnded:
-        view.Show();
+        view.End();
         if (!watch.status().ok()) {
           return session->Fail(watch.status());
         }
@@ -161,7 +217,7 @@ int Wait(Session* session, const std::vector<std::string>& ids, absl::Duration t
       if (next == JobWatch::Next::kMessage && message.has_final()) {
         job = message.final();
       } else if (next == JobWatch::Next::kCancelled) {
-        return Detach(session, id, "wait");
+        return DetachBehindEcho(session, id, "wait");
       } else if (next == JobWatch::Next::kTimeout) {
         return session->Fail(absl::DeadlineExceededError(
             absl::StrCat(id, " did not end within ", absl::FormatDuration(timeout), "; it goes on")));
@@ -199,7 +255,7 @@ int Logs(Session* session, const LogsOptions& options) {
     std::fflush(stdout);
   });
   if (interrupt->cancelled()) {
-    return Detach(session, options.id, "logs -f");
+    return DetachBehindEcho(session, options.id, options.follow ? "logs -f" : "logs");
   }
   return ended.ok() ? kExitOk : session->Fail(ended);
 }

@@ -1,5 +1,6 @@
 #include "client/render/format.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -88,6 +89,31 @@ std::string FitTo(std::string_view text, int width) {
     fitted += c;
   }
   return fitted + std::string(width - columns, ' ');
+}
+
+std::string ClipTo(std::string_view text, int width) {
+  constexpr int kDots = 2;
+  if (DisplayWidth(text) <= width) {
+    return std::string(text);
+  }
+  std::string clipped;
+  bool coloured = false;
+  int columns = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\x1b') {
+      const size_t end = std::min(text.find('m', i), text.size() - 1);
+      clipped += text.substr(i, end + 1 - i);
+      coloured = true;
+      i = end;
+      continue;
+    }
+    columns += IsContinuation(text[i]) ? 0 : 1;
+    if (columns > std::max(0, width - kDots)) {
+      break;
+    }
+    clipped += text[i];
+  }
+  return clipped + std::string(std::min(width, kDots), '.') + (coloured ? "\x1b[0m" : "");
 }
 
 std::string Printable(std::string_view text) {

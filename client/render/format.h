@@ -18,6 +18,8 @@ std::string FormatCount(int64_t value);           // 1,234,567
 int DisplayWidth(std::string_view text);
 // The text, cut or filled with spaces to `width` columns. REQUIRES: no escape sequences.
 std::string FitTo(std::string_view text, int width);
+// The text, cut to `width` columns with its end shown by "..", escape sequences kept whole and closed.
+std::string ClipTo(std::string_view text, int width);
 // Without control characters, so that a name or message cannot steer a terminal.
 std::string Printable(std::string_view text);
 

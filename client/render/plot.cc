@@ -101,8 +101,8 @@ std::string StepAxis(const std::vector<PlotPoint>& all, Range steps, int columns
       axis[Scale(static_cast<double>(point.step), steps.low, steps.high, columns - 1)] = 'x';
     }
   }
-  const std::string last = absl::StrCat(" ", static_cast<int64_t>(steps.high));
-  return std::string(kLabelWidth - 2, ' ') + " +" + axis + last + "\n";
+  const std::string last = " " + FormatCount(static_cast<int64_t>(steps.high));
+  return absl::StrFormat("%*s", kLabelWidth - 2, "step") + " +" + axis + last + "\n";
 }
 
 }  // namespace
@@ -110,7 +110,7 @@ std::string StepAxis(const std::vector<PlotPoint>& all, Range steps, int columns
 std::string PlotCurve(const std::vector<PlotPoint>& points, const PlotOptions& options) {
   const std::vector<PlotPoint> plotted = Plotted(points, options.log2);
   if (plotted.empty()) {
-    return std::string(kLabelWidth, ' ') + "(nothing yet)\n";
+    return std::string(kLabelWidth, ' ') + (points.empty() ? "(nothing yet)\n" : "(no value that can be shown)\n");
   }
   Range steps;
   for (const PlotPoint& point : points) {
@@ -120,7 +120,7 @@ std::string PlotCurve(const std::vector<PlotPoint>& points, const PlotOptions& o
   for (const PlotPoint& point : plotted) {
     values.Add(point.value);
   }
-  const int label_right = static_cast<int>(absl::StrCat(static_cast<int64_t>(steps.high)).size()) + 1;
+  const int label_right = static_cast<int>(FormatCount(static_cast<int64_t>(steps.high)).size()) + 1;
   const int columns = std::max(4, options.width - kLabelWidth - label_right);
   Canvas canvas(columns, options.height, options.ascii);
   int last_x = -1;

@@ -1,68 +1,177 @@
 #include "client/render/watch_screen.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
 namespace ampd::client {
 namespace {
 
-constexpr int kFixedRows = 7;   // everything but curves and events
 constexpr int kCurveExtra = 2;  // heading and step axis
 constexpr int kMinCurveRows = 3;
+constexpr int kMostCurveRows = 24;
+constexpr int kMostEvents = 3;
+
+// The words in as few rows as take them whole.
+std::string Flow(const std::vector<std::string>& words, int width) {
+  constexpr int kGap = 3;
+  std::string text;
+  int used = 0;
+  for (const std::string& word : words) {
+    const int size = DisplayWidth(word);
+    const bool fits = used > 0 && used + kGap + size <= width;
+    if (used > 0) {
+      text += fits ? std::string(kGap, ' ') : "\n";
+    }
+    text += word;
+    used = fits ? used + kGap + size : size;
+  }
+  return text + "\n";
+}
+
+// Why the job does not move, or what was said of its state; empty when there is nothing to say.
+std::string WhyItStands(const WatchedJob& watched) {
+  const v1::Job& job = watched.job();
+  if (job.state() == v1::Job::QUEUED && !watched.waiting().empty()) {
+    return Printable(watched.waiting());
+  }
+  if (job.state() == v1::Job::PAUSED) {
+    return absl::StrCat("goes on with: ampctl job resume ", job.id());
+  }
+  return Printable(job.message());
+}
+
+// Two spaces apart, an empty last one left out.
+std::string Words(const std::vector<std::string>& words) {
+  return std::string(absl::StripTrailingAsciiWhitespace(absl::StrJoin(words, "  ")));
+}
+
+std::string StepText(const WatchedJob& watched) {
+  const int64_t total = watched.total_steps();
+  return absl::StrCat("step ", FormatCount(watched.step()), total > 0 ? "/" + FormatCount(total) : "");
+}
+
+// "24s, ETA 1m02s" while it runs, "took 2m05s" after, empty before.
+std::string TimeText(const WatchedJob& watched) {
+  const absl::Duration elapsed = watched.Elapsed();
+  if (elapsed < absl::ZeroDuration()) {
+    return "";
+  }
+  if (watched.finished()) {
+    return "took " + FormatSpan(elapsed);
+  }
+  return absl::StrCat(FormatSpan(elapsed), ", ETA ", FormatSpan(watched.TimeLeft()));
+}
+
+// Samples or steps a second: whole numbers with separators once the fraction says nothing.
+std::string FormatRate(double rate) {
+  constexpr double kWholeFrom = 100;
+  return rate >= kWholeFrom && rate < 1e15 ? FormatCount(std::llround(rate)) : FormatNumber(rate);
+}
 
 std::string Head(const WatchedJob& watched, const ScreenOptions& options) {
   const v1::Job& job = watched.job();
-  std::string line = options.palette.Bold(Printable(job.spec().name())) + "  " + job.id() + "  " +
-                     StateText(job.state(), options.palette);
+  std::vector<std::string> words = {options.palette.Bold(Printable(job.spec().name())), job.id(),
+                                    StateText(job.state(), options.palette)};
   if (job.attempts_size() > 0) {
     const v1::Attempt& attempt = *job.attempts().rbegin();
-    absl::StrAppend(&line, "  attempt ", attempt.number(), " on ", Printable(attempt.worker()), "  ",
-                    Printable(attempt.precision()), attempt.emulated() ? " (emulated)" : "");
+    words.push_back(absl::StrCat("attempt ", attempt.number(), " on ", Printable(attempt.worker())));
+    words.push_back(absl::StrCat(Printable(attempt.precision()), attempt.emulated() ? " (emulated)" : ""));
   }
-  return line + "\n";
+  const std::string why = WhyItStands(watched);
+  return Flow(words, options.width) + (why.empty() ? "" : options.palette.Yellow(why) + "\n");
 }
 
 std::string ProgressRow(const WatchedJob& watched, const ScreenOptions& options) {
-  const int64_t total = watched.job().progress().total_steps();
-  const double fraction = total > 0 ? static_cast<double>(watched.step()) / static_cast<double>(total) : -1;
-  const std::string tail =
-      absl::StrCat("  step ", FormatCount(watched.step()), total > 0 ? absl::StrCat("/", FormatCount(total)) : "",
-                   "  ETA ", watched.finished() ? "done" : FormatSpan(watched.TimeLeft()));
-  const int width = std::clamp(options.width - DisplayWidth(tail), 12, 60);
-  return ProgressBar(fraction, width, options.ascii) + tail + "\n";
+  const int64_t total = watched.total_steps();
+  const bool succeeded = watched.job().state() == v1::Job::SUCCEEDED;
+  const double fraction = succeeded   ? 1
+                          : total > 0 ? static_cast<double>(watched.step()) / static_cast<double>(total)
+                                      : -1;
+  const std::string tail = Words({"", StepText(watched), TimeText(watched)});
+  constexpr int kLeastBar = 12;
+  constexpr int kMostBar = 60;
+  const int width = std::min(options.width - DisplayWidth(tail), kMostBar);
+  return width < kLeastBar ? Flow({StepText(watched), TimeText(watched)}, options.width)
+                           : ProgressBar(fraction, width, options.ascii) + tail + "\n";
 }
 
-std::string NumbersRow(const WatchedJob& watched) {
-  return absl::StrCat("loss ", FormatNumber(watched.loss()), "   grad norm ", FormatNumber(watched.grad_norm()),
-                      "   lr ", FormatNumber(watched.learning_rate()), "   ",
-                      FormatNumber(watched.samples_per_second()), " samples/s\n");
-}
-
-std::string MemoryRow(const WatchedJob& watched) {
-  std::string row = absl::StrCat("memory ", FormatBytes(watched.memory_bytes()), "   peak ",
-                                 FormatBytes(watched.memory_peak_bytes()));
+std::string NumberRows(const WatchedJob& watched, int width) {
+  if (watched.step() == 0) {
+    return "";
+  }
+  std::vector<std::string> words = {absl::StrCat("loss ", FormatNumber(watched.loss())),
+                                    absl::StrCat("grad norm ", FormatNumber(watched.grad_norm())),
+                                    absl::StrCat("learning rate ", FormatNumber(watched.learning_rate())),
+                                    absl::StrCat(FormatRate(watched.samples_per_second()), " samples/s")};
+  std::string text = Flow(words, width);
+  words = {absl::StrCat("memory ", FormatBytes(watched.memory_bytes()), ", peak ",
+                        FormatBytes(watched.memory_peak_bytes()))};
   if (watched.eval().step() > 0) {
-    absl::StrAppend(&row, "   eval loss ", FormatNumber(watched.eval().loss()), "   accuracy ",
-                    FormatNumber(watched.eval().accuracy()), " at step ", watched.eval().step());
+    words.push_back(absl::StrCat("eval at step ", FormatCount(watched.eval().step()), ": accuracy ",
+                                 FormatNumber(watched.eval().accuracy()), ", loss ",
+                                 FormatNumber(watched.eval().loss())));
   }
   if (watched.dropped_points() > 0) {
-    absl::StrAppend(&row, "   ", watched.dropped_points(), " points not shown");
+    words.push_back(absl::StrCat(FormatCount(watched.dropped_points()), " points not shown"));
   }
-  return row + "\n";
+  return text + Flow(words, width);
 }
 
-std::string Curves(const WatchedJob& watched, const ScreenOptions& options, int rows) {
-  const int loss_rows = std::max(kMinCurveRows, (rows - 2 * kCurveExtra) * 3 / 5);
-  const int scale_rows = std::max(kMinCurveRows, rows - 2 * kCurveExtra - loss_rows);
-  PlotOptions plot{options.width, loss_rows, options.ascii, false};
-  std::string text = options.palette.Bold("loss") + "\n" + PlotCurve(watched.losses(), plot);
-  plot.height = scale_rows;
-  plot.log2 = true;
-  return text + options.palette.Bold("loss scale") + " " + FormatNumber(watched.loss_scale()) + ", skipped steps (x) " +
-         absl::StrCat(watched.skipped()) + "\n" + PlotCurve(watched.scales(), plot);
+// "loss scale 32768 (2^15)   44 skipped steps (x)".
+std::string ScaleHeading(const WatchedJob& watched, const ScreenOptions& options) {
+  const double scale = watched.loss_scale();
+  const double power = scale > 0 ? std::log2(scale) : 0;
+  const bool exact = power != 0 && power == std::round(power);
+  return Flow({absl::StrCat(options.palette.Bold("loss scale"), " ", FormatNumber(scale),
+                            exact ? absl::StrCat(" (2^", static_cast<int>(power), ")") : ""),
+               absl::StrCat(FormatCount(watched.skipped()),
+                            watched.skipped() == 1 ? " step skipped (x)" : " steps skipped (x)")},
+              options.width);
 }
+
+// Both curves, in `rows` rows; without scaling the loss has all of them.
+std::string Curves(const WatchedJob& watched, const ScreenOptions& options, int rows) {
+  const auto scaled = [](const PlotPoint& point) { return point.value > 1; };
+  const bool scaling = std::any_of(watched.scales().begin(), watched.scales().end(), scaled);
+  const int inner = rows - (scaling ? 2 : 1) * kCurveExtra;
+  const int loss_rows = scaling ? std::max(kMinCurveRows, inner * 3 / 5) : inner;
+  PlotOptions plot{options.width, loss_rows, options.ascii, false};
+  const std::string text = options.palette.Bold("loss") + "\n" + PlotCurve(watched.losses(), plot);
+  if (!scaling) {
+    return text;
+  }
+  plot.height = std::max(kMinCurveRows, inner - loss_rows);
+  plot.log2 = true;
+  return text + ScaleHeading(watched, options) + PlotCurve(watched.scales(), plot);
+}
+
+std::string LossLine(const WatchedJob& watched, const ScreenOptions& options) {
+  std::vector<double> losses;
+  for (const PlotPoint& point : watched.losses()) {
+    losses.push_back(point.value);
+  }
+  const std::string value = " " + FormatNumber(watched.loss());
+  const int width = options.width - DisplayWidth("loss ") - DisplayWidth(value);
+  return width < 1 || losses.empty() ? "" : "loss " + Sparkline(losses, width, options.ascii) + value + "\n";
+}
+
+// The first `most` rows, none wider than `width`.
+std::string Bounded(const std::string& text, int most, int width) {
+  const std::vector<std::string> rows = absl::StrSplit(text, '\n', absl::SkipEmpty());
+  std::string bounded;
+  for (size_t row = 0; row < rows.size() && static_cast<int>(row) < most; ++row) {
+    bounded += ClipTo(rows[row], width) + "\n";
+  }
+  return bounded;
+}
+
+int CountRows(const std::string& text) { return static_cast<int>(std::count(text.begin(), text.end(), '\n')); }
 
 }  // namespace
 
@@ -88,44 +197,72 @@ std::string RenderEvent(const v1::Event& event) {
   std::string text = v1::Event::Kind_Name(event.kind());
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return c == '_' ? ' ' : static_cast<char>(std::tolower(c)); });
-  if (event.to_state() != v1::Job::STATE_UNSPECIFIED) {
-    absl::StrAppend(&text, " to ", v1::Job::State_Name(event.to_state()));
+  if (event.kind() == v1::Event::STATE_CHANGED) {
+    text = v1::Job::State_Name(event.to_state());
+  } else if (event.to_state() != v1::Job::STATE_UNSPECIFIED) {
+    absl::StrAppend(&text, ", ", v1::Job::State_Name(event.to_state()));
   }
-  if (event.step() > 0) {
-    absl::StrAppend(&text, " at step ", event.step());
+  const std::string step = absl::StrCat("step ", event.step());
+  if (event.step() > 0 && !absl::StrContains(event.message(), step)) {
+    absl::StrAppend(&text, " at ", step);
   }
   return event.message().empty() ? text : absl::StrCat(text, ": ", Printable(event.message()));
 }
 
 std::string RenderWatchLine(const WatchedJob& watched) {
-  const int64_t total = watched.job().progress().total_steps();
-  return absl::StrCat(v1::Job::State_Name(watched.job().state()), " step ", watched.step(),
-                      total > 0 ? absl::StrCat("/", total) : "", " loss ", FormatNumber(watched.loss()), " scale ",
-                      FormatNumber(watched.loss_scale()), " skipped ", watched.skipped(), " samples/s ",
-                      FormatNumber(watched.samples_per_second()), " memory ", FormatBytes(watched.memory_bytes()),
-                      " ETA ", watched.finished() ? "done" : FormatSpan(watched.TimeLeft()));
+  const std::string why = WhyItStands(watched);
+  std::string line = absl::StrCat(v1::Job::State_Name(watched.job().state()), why.empty() ? "" : ": " + why);
+  if (watched.step() > 0) {
+    line = Words({line, StepText(watched), "loss " + FormatNumber(watched.loss()),
+                  "loss scale " + FormatNumber(watched.loss_scale()), absl::StrCat("skipped ", watched.skipped()),
+                  FormatRate(watched.samples_per_second()) + " samples/s",
+                  "memory " + FormatBytes(watched.memory_bytes()), TimeText(watched)});
+  }
+  return line;
+}
+
+std::string RenderEnd(const v1::Job& job) {
+  const bool plain = job.reason() == v1::REASON_UNSPECIFIED || job.reason() == v1::SUCCEEDED_NORMALLY ||
+                     job.reason() == v1::USER_CANCELLED;
+  std::string text = v1::Job::State_Name(job.state());
+  if (!plain) {
+    absl::StrAppend(&text, " (", v1::Reason_Name(job.reason()), ")");
+  }
+  std::vector<std::string> words;
+  if (!job.message().empty()) {
+    words.push_back(Printable(job.message()));
+  }
+  if (job.attempts_size() > 0 && job.attempts().rbegin()->outcome().has_final_metrics()) {
+    const v1::FinalMetrics& metrics = job.attempts().rbegin()->outcome().final_metrics();
+    if (metrics.has_eval_accuracy()) {
+      words.push_back(absl::StrCat("accuracy ", FormatNumber(metrics.eval_accuracy()), ", eval loss ",
+                                   FormatNumber(metrics.eval_loss())));
+    }
+    words.push_back(absl::StrCat("train loss ", FormatNumber(metrics.train_loss())));
+    words.push_back(absl::StrCat(FormatRate(metrics.steps_per_second()), " steps/s"));
+    words.push_back(absl::StrCat(FormatCount(metrics.skipped_steps()), " of ",
+                                 FormatCount(job.attempts().rbegin()->outcome().last_step()), " steps skipped"));
+  }
+  return words.empty() ? text : absl::StrCat(text, ": ", absl::StrJoin(words, ", "));
 }
 
 std::string RenderWatchScreen(const WatchedJob& watched, const ScreenOptions& options) {
-  std::string text = Head(watched, options) + ProgressRow(watched, options) + NumbersRow(watched) + MemoryRow(watched);
-  const int rows = std::min(options.height - kFixedRows, 24);
-  if (rows >= 2 * (kCurveExtra + kMinCurveRows)) {
+  const int last_row = options.notice.empty() ? 0 : 1;
+  std::string text = Head(watched, options) + ProgressRow(watched, options) + NumberRows(watched, options.width);
+  const auto& events = watched.events();
+  const int num_events = std::min<int>(static_cast<int>(events.size()), kMostEvents);
+  const int rows = std::min(options.height - CountRows(text) - num_events - last_row, kMostCurveRows);
+  if (rows >= 2 * (kCurveExtra + kMinCurveRows) && !watched.losses().empty()) {
     text += Curves(watched, options, rows);
   } else {
-    std::vector<double> losses;
-    for (const PlotPoint& point : watched.losses()) {
-      losses.push_back(point.value);
-    }
-    text += "loss " + Sparkline(losses, std::max(8, options.width - 16), options.ascii) + " " +
-            FormatNumber(watched.loss()) + "\n";
+    text += LossLine(watched, options);
   }
-  const int used = static_cast<int>(std::count(text.begin(), text.end(), '\n'));
-  const int room = std::clamp(options.height - 1 - used, 0, 3);
-  const auto& events = watched.events();
-  for (size_t i = events.size() - std::min<size_t>(events.size(), room); i < events.size(); ++i) {
-    text += options.palette.Dim(FitTo(RenderEvent(events[i]), options.width)) + "\n";
+  const int room = std::clamp(options.height - last_row - CountRows(text), 0, num_events);
+  for (size_t i = events.size() - room; i < events.size(); ++i) {
+    text += options.palette.Dim(RenderEvent(events[i])) + "\n";
   }
-  return text;
+  text = Bounded(text, options.height - last_row, options.width);
+  return options.notice.empty() ? text : text + options.palette.Dim(ClipTo(options.notice, options.width)) + "\n";
 }
 
 }  // namespace ampd::client

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "client/render/watch_screen.h"
 
@@ -60,7 +61,7 @@ void WatchedJob::AddJob(const v1::Job& job) {
     return;
   }
   step_ = progress.step();
-  skipped_ = std::max(skipped_, progress.skipped_steps());
+  skips_seen_ += std::exchange(skips_since_, 0);
   samples_per_second_ = progress.samples_per_second();
   learning_rate_ = progress.learning_rate();
   grad_norm_ = progress.grad_norm();
@@ -68,32 +69,52 @@ void WatchedJob::AddJob(const v1::Job& job) {
   memory_peak_bytes_ = std::max(memory_peak_bytes_, progress.memory_peak_bytes());
 }
 
+void WatchedJob::TakeBackFrom(int64_t step) {
+  while (!losses_.empty() && losses_.back().step >= step) {
+    int64_t& count = losses_.back().step > job_.progress().step() ? skips_since_ : skips_seen_;
+    count -= losses_.back().marked ? 1 : 0;
+    losses_.pop_back();
+    scales_.pop_back();
+    pace_.clear();
+  }
+}
+
 void WatchedJob::AddSteps(const v1::StepColumns& steps) {
   const int count = std::min({steps.step_size(), steps.loss_size(), steps.loss_scale_size(), steps.skipped_size()});
   for (int i = 0; i < count; ++i) {
-    const int64_t step = steps.step(i);
-    // A roll-back or a new attempt: what comes again replaces what was seen.
-    while (!losses_.empty() && losses_.back().step >= step) {
-      losses_.pop_back();
-      scales_.pop_back();
-      first_time_micros_ = 0;
-    }
-    skipped_ += steps.skipped(i) ? 1 : 0;
-    step_ = step;
-    losses_.push_back({step, steps.loss(i), steps.skipped(i)});
-    scales_.push_back({step, steps.loss_scale(i), steps.skipped(i)});
+    step_ = steps.step(i);
+    TakeBackFrom(step_);
+    (step_ > job_.progress().step() ? skips_since_ : skips_seen_) += steps.skipped(i) ? 1 : 0;
+    losses_.push_back({step_, steps.loss(i), steps.skipped(i)});
+    scales_.push_back({step_, steps.loss_scale(i), steps.skipped(i)});
+    Thin();
   }
   samples_per_second_ = LastOf(steps.samples_per_second(), static_cast<float>(samples_per_second_));
   learning_rate_ = LastOf(steps.learning_rate(), learning_rate_);
   grad_norm_ = LastOf(steps.grad_norm(), static_cast<float>(grad_norm_));
   memory_bytes_ = LastOf(steps.memory_allocated_bytes(), memory_bytes_);
   memory_peak_bytes_ = std::max(memory_peak_bytes_, LastOf(steps.memory_peak_bytes(), memory_peak_bytes_));
-  last_time_micros_ = LastOf(steps.time_unix_micros(), last_time_micros_);
-  if (first_time_micros_ == 0) {
-    first_step_ = step_;
-    first_time_micros_ = last_time_micros_;
+  if (steps.time_unix_micros_size() > 0) {
+    last_time_micros_ = *steps.time_unix_micros().rbegin();
+    AddPace({step_, last_time_micros_});
   }
-  Thin();
+}
+
+void WatchedJob::AddPace(Pace now) {
+  constexpr int64_t kMicros = 1'000'000;
+  constexpr int64_t kWindow = 30 * kMicros;
+  constexpr int64_t kBetween = kMicros / 4;  // bounds how many are kept
+  // A pause, a wait for a device: the pace before it says nothing.
+  if (!pace_.empty() && now.time_micros - pace_.back().time_micros > kWindow) {
+    pace_.clear();
+  }
+  if (pace_.size() > 1 && now.time_micros - pace_[pace_.size() - 2].time_micros < kBetween) {
+    pace_.pop_back();
+  }
+  pace_.push_back(now);
+  while (pace_.size() > 2 && now.time_micros - pace_.front().time_micros > kWindow) {
+    pace_.pop_front();
+  }
 }
 
 void WatchedJob::Thin() {
@@ -103,14 +124,44 @@ void WatchedJob::Thin() {
   }
 }
 
-absl::Duration WatchedJob::TimeLeft() const {
-  const int64_t total = job_.progress().total_steps();
-  const int64_t done = step_ - first_step_;
-  if (total <= 0 || done <= 0 || last_time_micros_ <= first_time_micros_) {
+int64_t WatchedJob::total_steps() const {
+  const int64_t told = job_.progress().total_steps();
+  return told > 0 ? told : job_.spec().train().steps();
+}
+
+int64_t WatchedJob::skipped() const { return std::max(job_.progress().skipped_steps(), skips_seen_) + skips_since_; }
+
+absl::Duration WatchedJob::StepTime() const {
+  if (pace_.empty() || pace_.back().step <= pace_.front().step) {
     return absl::InfiniteDuration();
   }
-  const absl::Duration taken = absl::Microseconds(last_time_micros_ - first_time_micros_);
-  return taken / done * std::max<int64_t>(0, total - step_);
+  const absl::Duration taken = absl::Microseconds(pace_.back().time_micros - pace_.front().time_micros);
+  return taken / (pace_.back().step - pace_.front().step);
+}
+
+absl::Duration WatchedJob::TimeLeft() const {
+  const bool known = job_.state() == v1::Job::RUNNING && total_steps() > 0;
+  const absl::Duration step_time = StepTime();
+  return known && step_time < absl::InfiniteDuration() ? step_time * std::max<int64_t>(0, total_steps() - step_)
+                                                       : absl::InfiniteDuration();
+}
+
+double WatchedJob::samples_per_second() const {
+  const absl::Duration step_time = StepTime();
+  const int batch_size = job_.spec().data().batch_size();
+  const bool known = batch_size > 0 && step_time > absl::ZeroDuration() && step_time < absl::InfiniteDuration();
+  return known ? batch_size / absl::ToDoubleSeconds(step_time) : samples_per_second_;
+}
+
+absl::Duration WatchedJob::Elapsed() const {
+  if (!job_.has_start_time()) {
+    return -absl::Seconds(1);
+  }
+  const auto micros = [](const google::protobuf::Timestamp& time) {
+    return time.seconds() * 1'000'000 + time.nanos() / 1000;
+  };
+  const int64_t end = job_.has_end_time() ? micros(job_.end_time()) : last_time_micros_;
+  return absl::Microseconds(end - micros(job_.start_time()));
 }
 
 }  // namespace ampd::client

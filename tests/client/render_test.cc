@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "client/render/plot.h"
 #include "client/render/table.h"
 #include "client/render/watch_screen.h"
@@ -21,6 +22,12 @@ WatchedJob HalfDone() {
   job->mutable_spec()->set_name("fashion");
   job->set_state(v1::Job::RUNNING);
   job->mutable_progress()->set_total_steps(100);
+  job->mutable_start_time()->set_seconds(1);
+  v1::Attempt* attempt = job->add_attempts();
+  attempt->set_number(1);
+  attempt->set_worker("w1");
+  attempt->set_precision("fp16");
+  attempt->set_emulated(true);
   watched.Add(message);
   v1::StepColumns* steps = message.mutable_steps();
   for (int step = 1; step <= 60; ++step) {
@@ -56,19 +63,129 @@ TEST(Render, TheWatchScreenInBothAlphabetsAndSmall) {
   ExpectGolden("tests/golden/client/watch_screen.txt", all + "\n");
 }
 
-TEST(Render, TheScreenFitsItsHeight) {
-  const WatchedJob watched = HalfDone();
-  for (int height = 8; height < 60; ++height) {
-    const std::string screen = RenderWatchScreen(watched, {80, height, true, Palette(false)});
-    EXPECT_LE(std::count(screen.begin(), screen.end(), '\n'), height) << height;
+TEST(Render, TheScreenFitsItsHeightAndWidth) {
+  WatchedJob watched = HalfDone();
+  watched.set_waiting(std::string(200, 'w'));
+  for (int height = 1; height < 60; ++height) {
+    for (const int width : {1, 7, 20, 40, 60, 79, 80, 200}) {
+      const ScreenOptions options{width, height, false, Palette(true), "Ctrl-C detaches; the job goes on"};
+      const std::string screen = RenderWatchScreen(watched, options);
+      EXPECT_LE(std::count(screen.begin(), screen.end(), '\n'), height) << width << "x" << height;
+      for (const auto row : absl::StrSplit(screen, '\n')) {
+        EXPECT_LE(DisplayWidth({row.data(), row.size()}), width) << width << "x" << height << ": " << row;
+      }
+    }
   }
+}
+
+v1::WatchJobResponse Steps(int first, int last, int skipped) {
+  v1::WatchJobResponse message;
+  v1::StepColumns* steps = message.mutable_steps();
+  for (int step = first; step <= last; ++step) {
+    steps->add_step(step);
+    steps->add_loss(1);
+    steps->add_loss_scale(1024);
+    steps->add_skipped(step == skipped);
+    steps->add_time_unix_micros(step * 1'000'000LL);
+  }
+  return message;
+}
+
+v1::WatchJobResponse Snapshot(int64_t step, int64_t skipped) {
+  v1::WatchJobResponse message;
+  v1::Job* job = message.mutable_snapshot();
+  job->set_state(v1::Job::RUNNING);
+  job->mutable_progress()->set_step(step);
+  job->mutable_progress()->set_total_steps(1000);
+  job->mutable_spec()->mutable_data()->set_batch_size(32);
+  job->mutable_progress()->set_skipped_steps(skipped);
+  return message;
+}
+
+TEST(WatchedJob, AReplayDoesNotCountSkippedStepsAgain) {
+  WatchedJob watched;
+  watched.Add(Snapshot(100, 3));
+  watched.Add(Steps(1, 100, 50));
+  EXPECT_EQ(watched.skipped(), 3) << "the record knew them";
+  watched.Add(Steps(101, 120, 110));
+  EXPECT_EQ(watched.skipped(), 4) << "a later one is new";
+  watched.Add(Snapshot(120, 4));
+  EXPECT_EQ(watched.skipped(), 4) << "now the record knows it too";
+  watched.Add(Steps(121, 130, 125));
+  watched.Add(Steps(124, 130, 0));
+  EXPECT_EQ(watched.skipped(), 4) << "the skipped step was rolled back";
+}
+
+TEST(WatchedJob, AReplayOfAnEarlierAttemptFindsSkipsThatTheRecordDoesNotCount) {
+  WatchedJob watched;
+  watched.Add(Snapshot(100, 0));
+  watched.Add(Steps(1, 100, 50));
+  EXPECT_EQ(watched.skipped(), 1);
+}
+
+TEST(WatchedJob, ThePaceIsThatOfTheLastHalfMinuteWithoutPauses) {
+  WatchedJob watched;
+  watched.Add(Snapshot(0, 0));
+  for (int step = 1; step <= 100; ++step) {
+    watched.Add(Steps(step, step, 0));
+  }
+  EXPECT_EQ(watched.TimeLeft(), absl::Seconds(900));
+  EXPECT_DOUBLE_EQ(watched.samples_per_second(), 32) << "a batch a second";
+  v1::WatchJobResponse later = Steps(101, 101, 0);
+  later.mutable_steps()->set_time_unix_micros(0, 5'000'000'000);
+  watched.Add(later);
+  EXPECT_EQ(watched.TimeLeft(), absl::InfiniteDuration()) << "the first step after a pause says nothing";
+  later.mutable_steps()->set_step(0, 111);
+  later.mutable_steps()->set_time_unix_micros(0, 5'001'000'000);
+  watched.Add(later);
+  EXPECT_EQ(watched.TimeLeft(), absl::Milliseconds(88'900)) << "ten steps a second since";
+}
+
+TEST(Render, WaitingPausedAndFinishedJobsSayWhy) {
+  WatchedJob watched;
+  v1::WatchJobResponse message;
+  v1::Job* job = message.mutable_snapshot();
+  job->set_id("j-abcdefghijklmnop");
+  job->mutable_spec()->set_name("fashion");
+  job->mutable_spec()->mutable_train()->set_steps(50);
+  job->set_state(v1::Job::QUEUED);
+  watched.Add(message);
+  watched.set_waiting("no worker is attached");
+  std::string all = RenderWatchLine(watched) + "\n" + RenderWatchScreen(watched, {60, 20, true, Palette(false)});
+  job->set_state(v1::Job::PAUSED);
+  watched.Add(message);
+  absl::StrAppend(&all, RenderWatchLine(watched), "\n", RenderWatchScreen(watched, {60, 20, true, Palette(false)}));
+  job->set_state(v1::Job::FAILED);
+  job->set_reason(v1::DATA_ERROR);
+  job->set_message("attempt 1: train.gz: No such file or directory");
+  absl::StrAppend(&all, RenderEnd(*job), "\n");
+  job->clear_message();
+  job->set_state(v1::Job::SUCCEEDED);
+  job->set_reason(v1::SUCCEEDED_NORMALLY);
+  v1::FinalMetrics* metrics = job->add_attempts()->mutable_outcome()->mutable_final_metrics();
+  metrics->set_eval_accuracy(0.8976);
+  metrics->set_eval_loss(0.281);
+  metrics->set_train_loss(0.25);
+  metrics->set_steps_per_second(171.7);
+  metrics->set_skipped_steps(3);
+  job->mutable_attempts(0)->mutable_outcome()->set_last_step(50);
+  absl::StrAppend(&all, RenderEnd(*job), "\n");
+  ExpectGolden("tests/golden/client/watch_states.txt", all);
+}
+
+TEST(Render, ClippingKeepsColoursWholeAndCountsCodePoints) {
+  EXPECT_EQ(ClipTo("short", 5), "short");
+  EXPECT_EQ(ClipTo("longer", 5), "lon..");
+  EXPECT_EQ(ClipTo("\x1b[31mlonger\x1b[0m", 5), "\x1b[31mlon..\x1b[0m");
+  EXPECT_EQ(ClipTo("äöüäöü", 5), "äöü..");
+  EXPECT_EQ(ClipTo("longer", 1), ".");
 }
 
 TEST(Render, CurvesLeaveOutWhatIsNotFinite) {
   const double inf = std::numeric_limits<double>::infinity();
   EXPECT_THAT(PlotCurve({}, {40, 4, true, false}), testing::HasSubstr("nothing yet"));
-  EXPECT_THAT(PlotCurve({{1, inf, false}, {2, -inf, true}}, {40, 4, true, false}), testing::HasSubstr("nothing yet"));
-  EXPECT_THAT(PlotCurve({{1, 0, false}}, {40, 4, true, true}), testing::HasSubstr("nothing yet"));
+  EXPECT_THAT(PlotCurve({{1, inf, false}, {2, -inf, true}}, {40, 4, true, false}), testing::HasSubstr("no value"));
+  EXPECT_THAT(PlotCurve({{1, 0, false}}, {40, 4, true, true}), testing::HasSubstr("no value"));
   EXPECT_EQ(Sparkline({1, inf, 3, 2}, 4, true), "_ #=");
 }
 
