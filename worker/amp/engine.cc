@@ -13,12 +13,12 @@
 #include "base/status_macros.h"
 #include "graph/passes.h"
 #include "precision/pass.h"
+#include "worker/amp/cuda_math.h"
 #include "worker/amp/emulated_ops.h"
 #include "worker/amp/format.h"
 #include "worker/executor/dtype.h"
 #include "worker/executor/executor.h"
 #include "worker/executor/initialize.h"
-#include "worker/kernels/cpu/step_kernels.h"
 
 namespace ampd::amp {
 namespace {
@@ -63,7 +63,10 @@ struct Engine::Programs {
 };
 
 Engine::Engine(const EngineOptions& options, const precision::ResolvedPolicy& policy)
-    : options_(options), scaler_(policy.loss_scale), programs_(std::make_unique<Programs>()) {}
+    : options_(options),
+      scaler_(policy.loss_scale),
+      programs_(std::make_unique<Programs>()),
+      kernels_(StepKernels::Make(options.device)) {}
 
 Engine::~Engine() = default;
 
@@ -71,20 +74,24 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const graph::Graph& model
                                                        const precision::ResolvedPolicy& policy,
                                                        const EngineOptions& options) {
   auto engine = std::unique_ptr<Engine>(new Engine(options, policy));
+  if (options.device.device.is_cuda()) {
+    UseCudaMath(policy);
+  }
   RegisterEmulatedOps(engine->programs_->registry);
   AMPD_ASSIGN_OR_RETURN(const graph::Graph train, graph::WithLossHead(model));
   AMPD_ASSIGN_OR_RETURN(const graph::Graph eval, graph::WithEvalHead(graph::EvalProgram(model)));
   AMPD_ASSIGN_OR_RETURN(engine->programs_->train, Prepare(train, policy, engine->programs_->registry));
   AMPD_ASSIGN_OR_RETURN(engine->programs_->eval, Prepare(eval, policy, engine->programs_->registry));
   engine->MakeParameters(executor::InitialState(model, options.seed), policy);
-  engine->optimizer_ = std::make_unique<Optimizer>(options.optimizer, engine->parameters_);
+  engine->optimizer_ = std::make_unique<Optimizer>(options.optimizer, engine->parameters_, *engine->kernels_);
   AMPD_RETURN_IF_ERROR(engine->Bind());
   return engine;
 }
 
 void Engine::MakeParameters(const TensorMap& initial, const precision::ResolvedPolicy& policy) {
   for (const graph::State& state : programs_->train->graph().parameters()) {
-    Parameter parameter{.name = state.name, .master = InTrainingLayout(initial.at(state.name)), .leaf = {}};
+    const at::Tensor master = InTrainingLayout(initial.at(state.name).to(options_.device.device));
+    Parameter parameter{.name = state.name, .master = master, .leaf = {}};
     const precision::ParameterRow* row = FindRow(policy, state.name);
     parameter.leaf = row != nullptr && row->dtype != graph::Dtype::kFloat32
                          ? parameter.master.to(executor::ToScalarType(row->dtype))
@@ -93,7 +100,7 @@ void Engine::MakeParameters(const TensorMap& initial, const precision::ResolvedP
     parameters_.push_back(std::move(parameter));
   }
   for (const graph::State& state : programs_->train->graph().buffers()) {
-    buffers_[state.name] = initial.at(state.name);
+    buffers_[state.name] = initial.at(state.name).to(options_.device.device);
   }
   gradients_.resize(parameters_.size());
 }
@@ -113,7 +120,7 @@ StepResult Engine::Step(const std::vector<Batch>& micro_batches) {
   result.learning_rate = options_.optimizer.learning_rate * RateFactor(options_.schedule, applied_steps_);
   const auto num_micro_batches = static_cast<int>(micro_batches.size());
   for (const Batch& batch : micro_batches) {
-    result.loss += ForwardBackward(batch, result.loss_scale, num_micro_batches);
+    result.loss += ForwardBackward(OnDevice(batch), result.loss_scale, num_micro_batches);
     GatherGradients(/*accumulate=*/num_micro_batches > 1);
   }
   const Found found = Examine();
@@ -136,6 +143,10 @@ StepResult Engine::Step(const std::vector<Batch>& micro_batches) {
   return result;
 }
 
+Batch Engine::OnDevice(const Batch& batch) const {
+  return {batch.images.to(options_.device.device), batch.labels.to(options_.device.device)};
+}
+
 float Engine::ForwardBackward(const Batch& batch, float scale, int num_micro_batches) {
   std::vector<at::Tensor> inputs = {batch.images, batch.labels};
   const at::Tensor loss = programs_->train->Run(std::move(inputs))[0];
@@ -147,37 +158,33 @@ float Engine::ForwardBackward(const Batch& batch, float scale, int num_micro_bat
 // Takes the gradients off the leaves. A single micro-batch's stay as they came; several are summed in fp32.
 void Engine::GatherGradients(bool accumulate) {
   at::NoGradGuard no_grad;
+  std::vector<at::Tensor> taken(parameters_.size());
   for (size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor& leaf_gradient = parameters_[i].leaf.mutable_grad();
     if (!leaf_gradient.defined()) {
       continue;
     }
-    const at::Tensor gradient = InTrainingLayout(std::exchange(leaf_gradient, at::Tensor()));
-    if (!accumulate) {
-      gradients_[i] = gradient;
-      continue;
-    }
-    if (!gradients_[i].defined()) {
+    taken[i] = InTrainingLayout(std::exchange(leaf_gradient, at::Tensor()));
+    if (accumulate && !gradients_[i].defined()) {
       gradients_[i] = at::zeros_like(parameters_[i].master, parameters_[i].master.options().requires_grad(false));
     }
-    kernels::Accumulate(FormatOf(gradient), gradient.const_data_ptr(), gradients_[i].data_ptr<float>(),
-                        gradient.numel());
+  }
+  if (accumulate) {
+    kernels_->Accumulate(taken, gradients_);
+  } else {
+    gradients_ = std::move(taken);
   }
 }
 
-Engine::Found Engine::Examine() const {
+Engine::Found Engine::Examine() {
+  const std::vector<kernels::GradientFacts> facts = kernels_->Examine(gradients_);
   Found found;
   double sum_squares = 0;
-  for (size_t i = 0; i < gradients_.size(); ++i) {
-    if (!gradients_[i].defined()) {
-      continue;
-    }
-    const kernels::GradientFacts facts =
-        kernels::Examine(FormatOf(gradients_[i]), gradients_[i].const_data_ptr(), gradients_[i].numel());
-    sum_squares += facts.sum_squares;
-    if (facts.num_non_finite > 0 && ++found.num_parameters == 1) {
+  for (size_t i = 0; i < facts.size(); ++i) {
+    sum_squares += facts[i].sum_squares;
+    if (facts[i].num_non_finite > 0 && ++found.num_parameters == 1) {
       found.parameter = parameters_[i].name;
-      found.count = facts.num_non_finite;
+      found.count = facts[i].num_non_finite;
     }
   }
   found.norm = std::sqrt(sum_squares);
@@ -194,7 +201,8 @@ void Engine::Tail(bool found_inf, StepResult& result) {
 
 EvalSums Engine::Evaluate(const Batch& batch) {
   at::NoGradGuard no_grad;
-  std::vector<at::Tensor> inputs = {batch.images, batch.labels};
+  const Batch here = OnDevice(batch);
+  std::vector<at::Tensor> inputs = {here.images, here.labels};
   const std::vector<at::Tensor> sums = programs_->eval->Run(std::move(inputs));
   return {.loss = sums[0].item<float>(), .num_correct = sums[1].item<int64_t>(), .num_samples = batch.labels.size(0)};
 }
@@ -228,8 +236,13 @@ absl::Status Engine::ImportState(const EngineState& state) {
     }
     target.copy_(it->second);
   }
+  std::vector<StepTensors> tensors;
   for (const Parameter& parameter : parameters_) {
-    WriteLeaf(parameter);
+    tensors.push_back({.gradient = {}, .master = parameter.master, .leaf = parameter.leaf, .first = {}, .second = {}});
+  }
+  kernels_->Round(tensors);
+  for (const Parameter& parameter : parameters_) {
+    BumpVersion(parameter.leaf);
   }
   AMPD_RETURN_IF_ERROR(optimizer_->ImportState(state.optimizer, state.applied_steps));
   scaler_.Restore(state.scaler);

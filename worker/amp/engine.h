@@ -13,10 +13,11 @@
 #include "worker/amp/loss_scaler.h"
 #include "worker/amp/optimizer.h"
 #include "worker/amp/schedule.h"
+#include "worker/amp/step_kernels.h"
 
 namespace ampd::amp {
 
-// Samples of one forward and backward pass.
+// Samples of one forward and backward pass, on the CPU; the engine takes them to its device.
 struct Batch {
   at::Tensor images;  // (B, ...) float
   at::Tensor labels;  // (B) int64
@@ -27,6 +28,7 @@ struct EngineOptions {
   ScheduleConfig schedule;
   std::optional<double> clip_grad_norm;  // global L2 norm, after unscaling
   uint64_t seed = 0;                     // of the first weights
+  ComputeDevice device;
 };
 
 // What one step did.
@@ -49,7 +51,8 @@ struct EvalSums {
   int64_t num_samples = 0;
 };
 
-// Every bit that the next steps depend on, apart from the data: fp32 tensors by their Python names, and scalars.
+// Every bit that the next steps depend on, apart from the data: fp32 tensors on the CPU by their Python names, and
+// scalars.
 struct EngineState {
   TensorMap model;      // masters and buffers
   TensorMap optimizer;  // moments
@@ -58,7 +61,8 @@ struct EngineState {
   int64_t skipped_steps = 0;
 };
 
-// Trains one model under one precision policy: the step of design 6.4 on a CPU.
+// Trains one model under one precision policy on one device: the step of design 6.4, where the host still reads a loss
+// a micro-batch and the pre-pass's facts a step.
 //
 //   forward -> scaled loss -> backward            for each micro-batch, gradients summed in fp32
 //   pre-pass: norm and non-finite count            one read of the gradients
@@ -66,7 +70,8 @@ struct EngineState {
 //   tail: loss scale
 //
 // A skipped step changes nothing but the loss scale: not the weights, moments, schedule or step counts. Errors of
-// LibTorch leave it as c10::Error. Single-threaded: owner is the trainer's step loop.
+// LibTorch leave it as c10::Error. On a GPU the policy sets LibTorch's fp32 products to ieee or tf32, for the whole
+// process. Single-threaded: owner is the trainer's step loop.
 class Engine {
  public:
   // INVALID_ARGUMENT or UNIMPLEMENTED as the passes and the executor say. `model` has one output "logits" (B, classes).
@@ -106,12 +111,14 @@ class Engine {
   absl::Status Bind();
   float ForwardBackward(const Batch& batch, float scale, int num_micro_batches);
   void GatherGradients(bool accumulate);
-  Found Examine() const;
+  Batch OnDevice(const Batch& batch) const;
+  Found Examine();
   void Tail(bool found_inf, StepResult& result);
 
   const EngineOptions options_;
   LossScaler scaler_;
   std::unique_ptr<Programs> programs_;
+  std::unique_ptr<StepKernels> kernels_;
   std::vector<Parameter> parameters_;
   TensorMap buffers_;
   std::vector<at::Tensor> gradients_;  // beside parameters_

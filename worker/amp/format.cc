@@ -1,8 +1,6 @@
 #include "worker/amp/format.h"
 
 #include "ATen/ops/empty.h"
-#include "worker/amp/optimizer.h"
-#include "worker/kernels/cpu/step_kernels.h"
 
 namespace ampd::amp {
 
@@ -19,16 +17,10 @@ kernels::Format FormatOf(const at::Tensor& tensor) {
   }
 }
 
-void WriteLeaf(const Parameter& parameter) {
-  if (!parameter.leaf.is_same(parameter.master)) {
-    kernels::Round(parameter.master.const_data_ptr<float>(), FormatOf(parameter.leaf), parameter.leaf.data_ptr(),
-                   parameter.master.numel());
-  }
-  parameter.leaf.unsafeGetTensorImpl()->bump_version();
-}
+void BumpVersion(const at::Tensor& leaf) { leaf.unsafeGetTensorImpl()->bump_version(); }
 
 at::Tensor ContiguousCopy(const at::Tensor& tensor) {
-  at::Tensor copy = at::empty(tensor.sizes(), tensor.options().requires_grad(false));
+  at::Tensor copy = at::empty(tensor.sizes(), tensor.options().device(at::kCPU).requires_grad(false));
   copy.copy_(tensor.detach());
   return copy;
 }

@@ -6,16 +6,14 @@
 // Where tensors meet the kernels, which know pointers and formats only.
 namespace ampd::amp {
 
-struct Parameter;
-
 // The kernels' name for a tensor's format. Throws c10::Error for any other than float, bfloat16 and half.
 kernels::Format FormatOf(const at::Tensor& tensor);
 
-// Rounds the master into the leaf, behind autograd's back, and bumps the leaf's version so that a later backward pass
-// over a graph that saved the old content fails instead of using the new one.
-void WriteLeaf(const Parameter& parameter);
+// Says that a kernel wrote the leaf behind autograd's back, so that a later backward pass over a graph that saved the
+// old content fails instead of using the new one.
+void BumpVersion(const at::Tensor& leaf);
 
-// A copy that shares nothing with `tensor`, without gradients, its elements in row-major order.
+// A copy on the CPU that shares nothing with `tensor`, without gradients, its elements in row-major order.
 at::Tensor ContiguousCopy(const at::Tensor& tensor);
 
 }  // namespace ampd::amp

@@ -6,14 +6,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "worker/amp/format.h"
-#include "worker/kernels/cpu/step_kernels.h"
 
 namespace ampd::amp {
 
 using Kind = OptimizerConfig::Kind;
 
-Optimizer::Optimizer(const OptimizerConfig& config, const std::vector<Parameter>& parameters)
-    : config_(config), parameters_(parameters) {
+Optimizer::Optimizer(const OptimizerConfig& config, const std::vector<Parameter>& parameters, StepKernels& kernels)
+    : config_(config), parameters_(parameters), kernels_(kernels) {
   for (const Parameter& parameter : parameters_) {
     Moments& moments = moments_.emplace_back();
     if (config_.kind != Kind::kSgd || config_.momentum != 0) {
@@ -27,24 +26,15 @@ Optimizer::Optimizer(const OptimizerConfig& config, const std::vector<Parameter>
 
 void Optimizer::Step(const std::vector<at::Tensor>& gradients, float scale, double learning_rate) {
   ++num_steps_;
+  std::vector<StepTensors> tensors;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    if (gradients[i].defined()) {
-      UpdateOne(i, gradients[i], scale, learning_rate);
-    }
+    tensors.push_back(
+        {gradients[i], parameters_[i].master, parameters_[i].leaf, moments_[i].first, moments_[i].second});
   }
-}
-
-void Optimizer::UpdateOne(size_t index, const at::Tensor& gradient, float scale, double learning_rate) {
-  const Parameter& parameter = parameters_[index];
-  const Moments& moments = moments_[index];
-  const int64_t count = parameter.master.numel();
-  auto* master = parameter.master.data_ptr<float>();
-  const kernels::Format format = FormatOf(gradient);
   if (config_.kind == Kind::kSgd) {
     const kernels::SgdStep step{learning_rate,        config_.momentum, config_.dampening,
                                 config_.weight_decay, config_.nesterov, num_steps_ == 1};
-    auto* buffer = moments.first.defined() ? moments.first.data_ptr<float>() : nullptr;
-    kernels::UpdateSgd(step, scale, format, gradient.const_data_ptr(), master, buffer, count);
+    kernels_.UpdateSgd(step, scale, tensors);
   } else {
     const auto t = static_cast<double>(num_steps_);
     const kernels::AdamStep step{learning_rate,
@@ -55,10 +45,13 @@ void Optimizer::UpdateOne(size_t index, const at::Tensor& gradient, float scale,
                                  config_.kind == Kind::kAdam,
                                  1 - std::pow(config_.beta1, t),
                                  std::sqrt(1 - std::pow(config_.beta2, t))};
-    kernels::UpdateAdam(step, scale, format, gradient.const_data_ptr(), master, moments.first.data_ptr<float>(),
-                        moments.second.data_ptr<float>(), count);
+    kernels_.UpdateAdam(step, scale, tensors);
   }
-  WriteLeaf(parameter);
+  for (const StepTensors& one : tensors) {
+    if (one.gradient.defined()) {
+      BumpVersion(one.leaf);
+    }
+  }
 }
 
 std::vector<std::pair<std::string, at::Tensor>> Optimizer::NamedMoments() const {

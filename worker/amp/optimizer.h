@@ -8,6 +8,7 @@
 
 #include "ATen/core/Tensor.h"
 #include "absl/status/status.h"
+#include "worker/amp/step_kernels.h"
 #include "worker/executor/executor.h"
 
 namespace ampd::amp {
@@ -40,8 +41,8 @@ struct Parameter {
 // not taken: nothing here advances by itself. Single-threaded: owner is the trainer's step loop.
 class Optimizer {
  public:
-  // REQUIRES: `parameters` outlives the optimizer.
-  Optimizer(const OptimizerConfig& config, const std::vector<Parameter>& parameters);
+  // Moments are made where the masters are. REQUIRES: `parameters` and `kernels` outlive the optimizer.
+  Optimizer(const OptimizerConfig& config, const std::vector<Parameter>& parameters, StepKernels& kernels);
 
   // Takes one step. `gradients` stand beside the parameters, in their order and with their strides, in any of the
   // formats; `scale` unscales and clips them as they are read. Writes masters and leaves.
@@ -60,11 +61,11 @@ class Optimizer {
     at::Tensor second;  // AdamW and Adam only
   };
 
-  void UpdateOne(size_t index, const at::Tensor& gradient, float scale, double learning_rate);
   std::vector<std::pair<std::string, at::Tensor>> NamedMoments() const;
 
   const OptimizerConfig config_;
   const std::vector<Parameter>& parameters_;
+  StepKernels& kernels_;
   std::vector<Moments> moments_;
   int64_t num_steps_ = 0;
 };

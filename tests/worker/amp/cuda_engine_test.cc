@@ -1,0 +1,136 @@
+// The engine with the CUDA kernels, whose source runs here over an emulated CUDA on tensors of the CPU: what reaches
+// the kernels, and when, must give the CPU engine's bits.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "ATen/Context.h"
+#include "ATen/ops/rand.h"
+#include "ATen/ops/randint.h"
+#include "ampd/v1/job_spec.pb.h"
+#include "ampd/v1/worker.pb.h"
+#include "graph/passes.h"
+#include "models/models.h"
+#include "precision/policy.h"
+#include "tests/worker/kernels/kernels_under_test.h"
+#include "worker/amp/cuda_math.h"
+#include "worker/amp/engine.h"
+
+namespace ampd::amp {
+namespace {
+
+precision::ResolvedPolicy Policy(const std::string& preset, const graph::Graph& model) {
+  v1::Device device;
+  device.set_kind(v1::Device::CPU);
+  device.add_instruction_sets("avx512_bf16");
+  v1::PrecisionPolicy policy;
+  policy.set_preset(preset);
+  const auto resolved =
+      precision::ResolvePolicy(policy, *graph::WithLossHead(model), device, precision::OptimizerKind::kAdam);
+  EXPECT_TRUE(resolved.ok()) << resolved.status();
+  return *resolved;
+}
+
+std::unique_ptr<Engine> MakeEngine(const std::string& preset, const OptimizerConfig& optimizer, bool with_cuda) {
+  v1::ModelSpec spec;
+  spec.mutable_lenet()->set_image_size(8);
+  spec.mutable_lenet()->set_num_classes(4);
+  spec.mutable_lenet()->set_hidden(16);
+  spec.mutable_lenet()->add_widths(4);
+  const graph::Graph model = *models::BuildModel(spec);
+  EngineOptions options{.optimizer = optimizer, .seed = 3};
+  if (with_cuda) {
+    std::string why;
+    options.device.cuda_kernels = kernels::KernelsUnderTest(&why);
+  }
+  auto engine = Engine::Create(model, Policy(preset, model), options);
+  EXPECT_TRUE(engine.ok()) << engine.status();
+  return *std::move(engine);
+}
+
+Batch RandomBatch() { return {at::rand({8, 1, 8, 8}), at::randint(0, 4, {8}, at::kLong)}; }
+
+void ExpectSameBits(const Engine& expected, const Engine& actual) {
+  const EngineState left = expected.ExportState();
+  const EngineState right = actual.ExportState();
+  ASSERT_EQ(left.optimizer.size(), right.optimizer.size());
+  for (const auto& [ours, theirs] : {std::pair(&left.model, &right.model), {&left.optimizer, &right.optimizer}}) {
+    for (const auto& [name, tensor] : *ours) {
+      const at::Tensor& other = theirs->at(name);
+      ASSERT_EQ(std::memcmp(tensor.const_data_ptr(), other.const_data_ptr(), tensor.nbytes()), 0) << name;
+    }
+  }
+  EXPECT_EQ(left.scaler, right.scaler);
+  EXPECT_EQ(left.skipped_steps, right.skipped_steps);
+}
+
+class CudaEngineTest : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Presets, CudaEngineTest, testing::Values("fp32", "bf16", "fp16"));
+
+TEST_P(CudaEngineTest, StepsGiveTheCpuEnginesBits) {
+  const OptimizerConfig optimizers[] = {
+      {.kind = OptimizerConfig::Kind::kAdamW, .learning_rate = 1e-2, .weight_decay = 0.01},
+      {.kind = OptimizerConfig::Kind::kSgd, .learning_rate = 1e-2, .momentum = 0.9},
+      {.kind = OptimizerConfig::Kind::kSgd, .learning_rate = 1e-2}};
+  for (const OptimizerConfig& optimizer : optimizers) {
+    const auto cpu = MakeEngine(GetParam(), optimizer, false);
+    const auto cuda = MakeEngine(GetParam(), optimizer, true);
+    for (int step = 0; step < 4; ++step) {
+      std::vector<Batch> batches = {RandomBatch()};
+      if (step % 2 == 1) {
+        batches.push_back(RandomBatch());
+      }
+      const StepResult expected = cpu->Step(batches);
+      const StepResult actual = cuda->Step(batches);
+      EXPECT_EQ(actual.loss, expected.loss);
+      EXPECT_FLOAT_EQ(actual.grad_norm, expected.grad_norm);
+    }
+    ExpectSameBits(*cpu, *cuda);
+  }
+}
+
+TEST_P(CudaEngineTest, OverflowIsFoundAndNamedAndSkipsTheStep) {
+  const OptimizerConfig optimizer = {.kind = OptimizerConfig::Kind::kAdamW, .learning_rate = 1e-2};
+  const auto cpu = MakeEngine(GetParam(), optimizer, false);
+  const auto cuda = MakeEngine(GetParam(), optimizer, true);
+  const Batch good = RandomBatch();
+  Batch bad = RandomBatch();
+  bad.images.fill_(std::numeric_limits<float>::infinity());
+  for (const Batch& batch : {good, bad, good}) {
+    const StepResult expected = cpu->Step({batch});
+    const StepResult actual = cuda->Step({batch});
+    EXPECT_EQ(actual.skipped, expected.skipped);
+    EXPECT_EQ(actual.overflow_parameter, expected.overflow_parameter);
+    EXPECT_EQ(actual.overflow_count, expected.overflow_count);
+  }
+  EXPECT_EQ(cuda->skipped_steps(), 1);
+  ExpectSameBits(*cpu, *cuda);
+}
+
+TEST_P(CudaEngineTest, GoesOnFromAnExportedState) {
+  const OptimizerConfig optimizer = {.kind = OptimizerConfig::Kind::kAdamW, .learning_rate = 1e-2};
+  const auto cpu = MakeEngine(GetParam(), optimizer, false);
+  const auto cuda = MakeEngine(GetParam(), optimizer, true);
+  cpu->Step({RandomBatch()});
+  ASSERT_TRUE(cuda->ImportState(cpu->ExportState()).ok());
+  const Batch batch = RandomBatch();
+  EXPECT_EQ(cuda->Step({batch}).loss, cpu->Step({batch}).loss);
+  ExpectSameBits(*cpu, *cuda);
+}
+
+TEST(UseCudaMath, Fp32ProductsAreIeeeUnlessThePolicySaysTf32) {
+  at::Context& context = at::globalContext();
+  for (const bool tf32 : {true, false}) {
+    UseCudaMath({.preset = tf32 ? "tf32" : "fp32", .tf32_matmul = tf32});
+    EXPECT_EQ(context.allowTF32CuBLAS(), tf32);
+    EXPECT_EQ(context.allowTF32CuDNN(), tf32);
+    for (const auto op : {at::Float32Op::MATMUL, at::Float32Op::CONV}) {
+      EXPECT_EQ(context.float32Precision(at::Float32Backend::CUDA, op) == at::Float32Precision::TF32, tf32);
+    }
+    EXPECT_NE(context.allowFP16ReductionCuBLAS(), at::CuBLASReductionOption::AllowReducedPrecisionWithSplitK);
+    EXPECT_NE(context.allowBF16ReductionCuBLAS(), at::CuBLASReductionOption::AllowReducedPrecisionWithSplitK);
+  }
+}
+
+}  // namespace
+}  // namespace ampd::amp

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "ATen/core/Tensor.h"
+#include "c10/core/Device.h"
+#include "worker/kernels/cpu/step_kernels.h"
+#include "worker/kernels/cuda/cuda_kernels.h"
+
+namespace ampd::amp {
+
+// Where an engine computes, and with which kernels: `cuda_kernels` null means the CPU's loops.
+struct ComputeDevice {
+  c10::Device device = c10::Device(c10::DeviceType::CPU);
+  const kernels::CudaKernels* cuda_kernels = nullptr;  // lives for ever
+};
+
+// What one parameter brings to an update. All have the same strides, so that loops over their memory meet the same
+// elements.
+struct StepTensors {
+  at::Tensor gradient;  // in any of the formats; undefined: the parameter is left alone
+  at::Tensor master;    // fp32
+  at::Tensor leaf;      // the master's rounded copy, or the master itself
+  at::Tensor first;     // first moment of Adam, momentum buffer of SGD (undefined without momentum)
+  at::Tensor second;    // of Adam
+};
+
+// The step's passes over all parameters, on one device: tensors in, kernels' pointers out. A CPU takes the tensors one
+// by one, a GPU all in one launch on its default stream. Single-threaded: owner is the engine. A GPU's errors leave as
+// c10::OutOfMemoryError or c10::AcceleratorError.
+class StepKernels {
+ public:
+  static std::unique_ptr<StepKernels> Make(const ComputeDevice& device);
+  virtual ~StepKernels() = default;
+
+  // Facts beside their gradients; zero for an undefined one. The only pass that waits for the device.
+  virtual std::vector<kernels::GradientFacts> Examine(const std::vector<at::Tensor>& gradients) = 0;
+
+  // sums[i] += gradients[i], in fp32. REQUIRES: sums[i] is defined where gradients[i] is.
+  virtual void Accumulate(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& sums) = 0;
+
+  // One optimizer step; writes masters, moments and leaves, the latter behind autograd's back.
+  virtual void UpdateAdam(const kernels::AdamStep& step, float scale, const std::vector<StepTensors>& tensors) = 0;
+  virtual void UpdateSgd(const kernels::SgdStep& step, float scale, const std::vector<StepTensors>& tensors) = 0;
+
+  // Rounds masters into their leaves. Gradients play no part.
+  virtual void Round(const std::vector<StepTensors>& tensors) = 0;
+};
+
+}  // namespace ampd::amp
