@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""Agents that are killed or stopped, and a server that is away: what their trainers must not notice, and must not do.
+
+Usage: agent_test.py FOLDER_OF_BINARIES. AMPD_SEED chooses the moments; a failure prints it.
+"""
+import os
+import pathlib
+import random
+import signal
+import sys
+import unittest
+
+from service import Service, boottime, start_ticks, wait_for
+
+BINARIES = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else None
+SEED = int(os.environ.get("AMPD_SEED", "1"))
+NUM_KILLS = 50
+NUM_STOPS = 20
+NUM_OUTAGES = 5
+FOR_EVER = 100_000_000
+
+JOB = """
+name: agent-test
+model: {{lenet: {{widths: [4, 8], hidden: 16}}}}
+data:
+  train: {{synthetic: {{shape: [1, 28, 28], num_classes: 10, num_samples: 1024, seed: 3}}}}
+  batch_size: 32
+precision: {{preset: fp32}}
+optimizer: {{sgd: {{learning_rate: 1e-3}}}}
+train: {{steps: {steps}, seed: 5, num_threads: 1}}
+checkpoint: {{every_steps: {checkpoint}, keep: 1}}
+"""
+
+
+class AgentTest(unittest.TestCase):
+    def setUp(self):
+        self.random = random.Random(SEED)
+        print(f"AMPD_SEED={SEED} {self.id()}", flush=True)
+
+    def expect_attempts(self, service, job, state, num_attempts):
+        final = service.finished(job)
+        self.assertEqual((final["state"], final["numAttempts"]), (state, num_attempts), final.get("message"))
+
+    def expect_whole_curve(self, service, job, began):
+        """Every step that began was stored once, and nothing else."""
+        numbers = [step.number for step in began]
+        self.assertEqual(numbers, list(range(1, len(numbers) + 1)), "the trainer repeated or left out a step")
+        self.assertEqual([step for step, _ in service.curve(job)], numbers)
+
+    def test_agents_killed_while_a_job_trains_cost_nothing(self):
+        steps, kills = 4000, 0
+        with Service(BINARIES) as service:
+            worker = service.start_worker()
+            while kills < NUM_KILLS:
+                job = service.submit(JOB.format(steps=steps, checkpoint=500))
+                step = worker.await_step(job)
+                trainer = worker.shim(step).trainer_pid
+                born = start_ticks(trainer)
+                self.assertIsNotNone(born)
+                while kills < NUM_KILLS and step.number + 150 < steps:
+                    step = worker.await_step(job, step.number + self.random.randrange(1, 150))
+                    worker.kill()
+                    self.assertEqual(start_ticks(trainer), born, "the trainer did not outlive its agent")
+                    worker.start()
+                    kills += 1
+                self.expect_attempts(service, job, "SUCCEEDED", 1)
+                began = worker.steps(job)
+                self.assertEqual({step.spawn for step in began}, {step.spawn})
+                self.assertEqual(len(began), steps)
+                self.expect_whole_curve(service, job, began)
+                self.assertNotIn("SUSPENDED", service.events(job))
+
+    def test_agents_killed_at_the_end_of_a_job_deliver_its_outcome_once(self):
+        steps = 40
+        with Service(BINARIES) as service:
+            worker = service.start_worker()
+            for _ in range(10):
+                job = service.submit(JOB.format(steps=steps, checkpoint=0))
+                worker.await_step(job, steps - self.random.randrange(10))
+                worker.kill()
+                worker.start()
+                self.expect_attempts(service, job, "SUCCEEDED", 1)
+                self.expect_whole_curve(service, job, worker.steps(job))
+
+    def stop_beyond_lease(self, worker, job, lease):
+        """Stops the agent until its trainer is suspended: the step where it stood, and the deadline."""
+        stopped = boottime()
+        worker.signal(signal.SIGSTOP)
+        step = worker.last_step(job)
+        wait_for(lambda: worker.shim(step).suspended, "the trainer is suspended")
+        deadline = worker.shim(step).lease_deadline
+        # The newest renewal that it can have was asked for before the stop.
+        self.assertLessEqual(deadline, stopped + lease)
+        return worker.last_step(job), deadline
+
+    def expect_silence(self, began, pauses):
+        """No step began between a deadline and the moment when the agent was let go on, or the server came back."""
+        nearest = []
+        for deadline, resumed in pauses:
+            self.assertFalse([step.time - deadline for step in began if deadline <= step.time < resumed],
+                             "a step began after its lease had run out")
+            nearest.append(max(step.time for step in began if step.time < deadline) - deadline)
+        print(f"{len(pauses)} leases ran out; the last step began {-max(nearest) * 1e3:.1f} ms before its deadline or "
+              "earlier", flush=True)
+
+    def test_an_agent_stopped_beyond_its_lease_suspends_its_trainer_which_goes_on_in_place(self):
+        lease, pauses = 1.0, []
+        with Service(BINARIES, ["--lease", f"{lease}s", "--margin", "60s"]) as service:
+            worker = service.start_worker()
+            job = service.submit(JOB.format(steps=FOR_EVER, checkpoint=0))
+            worker.await_step(job)
+            for _ in range(NUM_STOPS):
+                step, deadline = self.stop_beyond_lease(worker, job, lease)
+                until = boottime() + self.random.uniform(0, 0.5)
+                wait_for(lambda until=until: boottime() > until, "time passes")
+                self.assertEqual(worker.last_step(job).number, step.number, "a suspended trainer went on")
+                pauses.append((deadline, boottime()))
+                worker.signal(signal.SIGCONT)
+                worker.await_step(job, step.number + self.random.randrange(2, 100))
+            wait_for(lambda: service.events(job).count("RESUMED_IN_PLACE") >= NUM_STOPS, "every pause is an event")
+            service.ampctl("job", "cancel", job)
+            self.expect_attempts(service, job, "CANCELLED", 1)
+            began = worker.steps(job)
+            self.expect_silence(began, pauses)
+            self.expect_whole_curve(service, job, began)
+
+    def test_a_job_whose_agent_is_stopped_moves_and_never_computes_twice(self):
+        curve = self.move_between_workers(NUM_STOPS, lambda service, name: service.start_worker(name))
+        self.assertEqual(set(curve.values()), {NUM_STOPS + 1}, "checkpoints of another worker's disk were used")
+
+    def test_a_job_moves_with_its_checkpoints_where_their_folder_is_shared(self):
+        curve = self.move_between_workers(5, lambda service, name: service.start_worker(
+            name, ["--checkpoint-root-shared", "--checkpoint-root", service.folder / "checkpoints"]))
+        self.assertGreater(len(set(curve.values())), 1, "every attempt started over")
+
+    def move_between_workers(self, num_moves, start_worker):
+        """Stops the agent that has the job, again and again; the job's curve in the end, step -> attempt."""
+        lease, margin, deadlines = 1.0, 0.5, []
+        flags = ["--lease", f"{lease}s", "--margin", f"{margin}s", "--local-checkpoint-wait", "0s"]
+        with Service(BINARIES, flags) as service:
+            here, there = start_worker(service, "w1"), start_worker(service, "w2")
+            job = service.submit(JOB.format(steps=FOR_EVER, checkpoint=20))
+            first = wait_for(lambda: here.last_step(job) or there.last_step(job), "the first step")
+            if there.last_step(job) is not None:
+                here, there = there, here
+            for _ in range(num_moves):
+                # An attempt without a new checkpoint would count against the job.
+                wait_for(lambda: service.job(job).get("checkpoints", [{}])[-1].get("attempt") == first.attempt,
+                         f"a checkpoint of attempt {first.attempt}")
+                _, deadline = self.stop_beyond_lease(here, job, lease)
+                old = here.shim(first).trainer_pid
+                moved = wait_for(lambda: (step := there.last_step(job)) and step.attempt > first.attempt and step,
+                                 f"an attempt after {first.attempt} on {there.name}")
+                there.await_step(job, moved.number + self.random.randrange(60))
+                deadlines.append(deadline)
+                here.signal(signal.SIGCONT)
+                wait_for(lambda: start_ticks(old) is None, "the end of the attempt that is not the current one")
+                here, there, first = there, here, moved
+            service.ampctl("job", "cancel", job)
+            self.expect_attempts(service, job, "CANCELLED", num_moves + 1)
+            self.expect_one_at_a_time(here.steps(job) + there.steps(job), deadlines)
+            curve = service.curve(job)
+            self.assertEqual([step for step, _ in curve], list(range(1, len(curve) + 1)))
+            return dict(curve)
+
+    def expect_one_at_a_time(self, began, deadlines):
+        """All steps of an attempt began before all steps of the next, and none after its own lease."""
+        began.sort(key=lambda step: step.time)
+        attempts = [step.attempt for step in began]
+        self.assertEqual(attempts, sorted(attempts), "two attempts computed at once")
+        self.assertEqual(set(attempts), set(range(1, len(deadlines) + 2)))
+        gaps = []
+        for number, deadline in enumerate(deadlines, start=1):
+            self.assertLess(max(step.time for step in began if step.attempt == number), deadline,
+                            f"attempt {number} began a step after its lease had run out")
+            gaps.append(min(step.time for step in began if step.attempt == number + 1) - deadline)
+        self.assertGreater(min(gaps), 0, "an attempt began a step within the lease of the one before")
+        print(f"{len(deadlines)} moves; the next attempt's first step came {min(gaps):.2f} s after the deadline or "
+              "later", flush=True)
+
+    def test_a_server_that_is_away_for_three_leases_costs_no_step(self):
+        lease, pauses = 1.0, []
+        with Service(BINARIES, ["--lease", f"{lease}s", "--margin", "1s"]) as service:
+            worker = service.start_worker()
+            job = service.submit(JOB.format(steps=FOR_EVER, checkpoint=0))
+            step = worker.await_step(job)
+            trainer = worker.shim(step).trainer_pid
+            born = start_ticks(trainer)
+            for _ in range(NUM_OUTAGES):
+                service.server.kill()
+                killed = boottime()
+                wait_for(lambda: worker.shim(step).suspended, "the trainer is suspended")
+                deadline = worker.shim(step).lease_deadline
+                wait_for(lambda killed=killed: boottime() > killed + 3 * lease, "three leases pass")
+                pauses.append((deadline, boottime()))
+                stood = worker.last_step(job).number
+                service.start_server()
+                worker.await_step(job, stood + self.random.randrange(2, 100))
+            self.assertEqual(start_ticks(trainer), born)
+            service.ampctl("job", "cancel", job)
+            self.expect_attempts(service, job, "CANCELLED", 1)
+            began = worker.steps(job)
+            self.expect_silence(began, pauses)
+            self.expect_whole_curve(service, job, began)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

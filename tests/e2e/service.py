@@ -1,0 +1,279 @@
+"""The real programs as separate processes: one server, workers, and ampctl. Ends only what it started, by its id."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+
+POLL_SECONDS = 0.005
+# Runs below the shim in the trainer's place. A second name keeps steps.log when the spawn folder is removed.
+TRAINER = """#!/bin/sh
+: >> "$2/steps.log"
+ln "$2/steps.log" "{steps}/${{2##*/}}"
+{limits}
+exec "{binaries}/ampd-trainer" --step-log "$@"
+"""
+
+
+def boottime():
+    """Seconds on the clock that leases and step logs are counted on."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def wait_for(condition, what, seconds=60):
+    """The condition's first true value; an AssertionError when it stays false."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"not in {seconds} s: {what}"
+        time.sleep(POLL_SECONDS)
+    return value
+
+
+def start_ticks(pid):
+    """When a process started, in the kernel's ticks: with the pid, its identity. None when it is gone."""
+    try:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def varints(payload):
+    """field number -> value of a protobuf message's integer fields; others are passed over."""
+    fields, at = {}, 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = payload[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(payload):
+        key = varint()
+        if key & 7 == 0:
+            fields[key >> 3] = varint()
+        elif key & 7 == 2:
+            at += varint()
+        else:
+            at += 8 if key & 7 == 1 else 4
+    return fields
+
+
+class ShimView:
+    """What a shim tells of itself on a connection of our own: proto/ampd/internal/trainer.proto, ShimStatus."""
+
+    def __init__(self, spawn):
+        with socket.socket(socket.AF_UNIX) as shim:
+            shim.settimeout(10)
+            shim.connect(str(spawn / "shim.sock"))
+            length, _ = struct.unpack("<II", self._exactly(shim, 8))
+            status = varints(self._exactly(shim, length))
+        self.trainer_pid = status.get(2, 0)
+        self.suspended = bool(status.get(3, 0))
+        self.lease_deadline = status.get(7, 0) * 1e-9  # on boottime()
+
+    @staticmethod
+    def _exactly(shim, size):
+        data = b""
+        while len(data) < size:
+            part = shim.recv(size - len(data))
+            if not part:
+                raise ConnectionError("the shim ended")
+            data += part
+        return data
+
+
+class Step:
+    """A line of a steps.log: a step that began."""
+
+    def __init__(self, line, spawn):
+        nanos, self.job, attempt, number = line.split()
+        self.time, self.attempt, self.number, self.spawn = int(nanos) * 1e-9, int(attempt), int(number), spawn
+
+
+class Program:
+    """A child process whose output goes to a file."""
+
+    def __init__(self, arguments, log_path, **options):
+        with open(log_path, "ab") as log:
+            self.process = subprocess.Popen(arguments, stdout=log, stderr=log, stdin=subprocess.DEVNULL, **options)
+        self.log_path = log_path
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait(timeout=60)
+
+    def running(self):
+        return self.process.poll() is None
+
+    def log(self):
+        return pathlib.Path(self.log_path).read_text(errors="replace")
+
+
+class Worker:
+    """One agent and what is below it. Its folder outlives it, so that start() goes on where a kill left it."""
+
+    def __init__(self, service, name, flags=(), limits=""):
+        self.service, self.name, self.flags = service, name, tuple(flags)
+        self.state = service.folder / name
+        self.checkpoints = self.state / "checkpoints"
+        self.steps_folder = service.folder / f"{name}-steps"
+        self.steps_folder.mkdir()
+        self.trainer = service.folder / f"{name}-trainer"
+        self.limit(limits)
+        self.agent = None
+
+    def limit(self, limits):
+        """Shell commands that run before each trainer from here on."""
+        self.trainer.write_text(
+            TRAINER.format(steps=self.steps_folder, binaries=self.service.binaries, limits=limits))
+        self.trainer.chmod(0o700)
+
+    def start(self):
+        command = [self.service.binaries / "ampd-worker", "--server", self.service.address, "--name", self.name,
+                   "--state-dir", self.state, "--trainer", self.trainer, "--threads", "1", *self.flags]
+        self.agent = Program(command, self.service.folder / f"{self.name}.log")
+        return self
+
+    def signal(self, number):
+        self.agent.signal(number)
+
+    def kill(self):
+        self.agent.kill()
+
+    def steps(self, job):
+        """Every step of the job that began here, in the order of the clock."""
+        found = []
+        for log in self.steps_folder.iterdir():
+            lines = log.read_text().split("\n")[:-1]  # the last line may be half written
+            found += [Step(line, log.name) for line in lines if line.split()[1] == job]
+        return sorted(found, key=lambda step: step.time)
+
+    def last_step(self, job):
+        """The newest step of the job that began here, or None. Cheap: reads only the ends of the logs."""
+        newest = None
+        for log in self.steps_folder.iterdir():
+            with open(log, "rb") as lines:
+                lines.seek(max(0, log.stat().st_size - 512))
+                whole = lines.read().decode().split("\n")[:-1]
+            if whole and whole[-1].split()[1] == job:
+                step = Step(whole[-1], log.name)
+                newest = step if newest is None or step.time > newest.time else newest
+        return newest
+
+    def await_step(self, job, number=1, seconds=60):
+        """The newest step of the job once it is `number` or later."""
+        def reached():
+            step = self.last_step(job)
+            return step if step is not None and step.number >= number else None
+        return wait_for(reached, f"step {number} of {job} on {self.name}", seconds)
+
+    def shim(self, step):
+        """The shim of the trainer that began the step."""
+        return ShimView(self.state / "spawn" / step.spawn)
+
+
+class Client:
+    """ampctl in a folder, which finds the server by the address or, without one, by itself."""
+
+    def __init__(self, binaries, folder, address=None):
+        self.binaries, self.folder, self.address = pathlib.Path(binaries), pathlib.Path(folder), address
+
+    def ampctl(self, *arguments, text=None, seconds=120):
+        """Exit code, stdout, stderr."""
+        address = ["--address", self.address] if self.address else []
+        result = subprocess.run([self.binaries / "ampctl", *address, *arguments], cwd=self.folder, input=text,
+                                capture_output=True, text=True, timeout=seconds, check=False)
+        return result.returncode, result.stdout, result.stderr
+
+    def read(self, *arguments):
+        code, out, err = self.ampctl(*arguments, "-o", "json")
+        assert code == 0, err
+        return json.loads(out)
+
+    def submit(self, job_file, *flags):
+        code, out, err = self.ampctl("job", "submit", "-q", "-f", "-", *flags, text=job_file)
+        assert code == 0, err
+        return out.strip()
+
+    def job(self, job):
+        return self.read("job", "show", job)
+
+    def finished(self, job, seconds=120):
+        self.ampctl("job", "wait", job, seconds=seconds)
+        return self.job(job)
+
+    def curve(self, job):
+        """(step, attempt) of every stored point, in their order; segments that are superseded are no part of it."""
+        return [(int(step), segment["attempt"]) for segment in self.read("job", "points", job)["segments"]
+                if not segment.get("superseded") for step in segment["steps"]["step"]]
+
+    def events(self, job):
+        return [event["kind"] for event in self.read("job", "events", job)["events"]]
+
+
+class Service(Client):
+    """A server, workers and ampctl in a folder of their own. Use as a context."""
+
+    def __init__(self, binaries, server_flags=()):
+        super().__init__(binaries, tempfile.mkdtemp(prefix="ampd-e2e-"), "127.0.0.1:0")
+        self.server_flags = tuple(server_flags)
+        self.server, self.metrics, self.lives = None, "127.0.0.1:0", 0
+        self.workers = []
+
+    def __enter__(self):
+        self.start_server()
+        return self
+
+    def __exit__(self, kind, *_):
+        for worker in self.workers:
+            if worker.agent is not None:
+                worker.kill()
+        self.server.kill()
+        for pid in self.processes():
+            os.kill(pid, signal.SIGKILL)
+        if kind is None:
+            shutil.rmtree(self.folder)
+        else:
+            print(f"the service's folder is kept: {self.folder}", flush=True)
+
+    def processes(self):
+        """Pids of everything that names our folder on its command line: shims and trainers, once the agents are gone."""
+        ours = str(self.folder).encode()
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and ours in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+        return found
+
+    def start_server(self):
+        """On the same data directory and the same ports in every life."""
+        self.lives += 1
+        ports = self.folder / f"ports-{self.lives}"
+        self.server = Program(
+            [self.binaries / "ampd-server", "--listen", self.address, "--metrics-listen", self.metrics, "--data-dir",
+             self.folder / "data", "--port-file", ports, *self.server_flags], self.folder / "server.log")
+        wait_for(lambda: ports.exists() or not self.server.running(), "the server's ports")
+        assert self.server.running(), self.server.log()
+        self.address, self.metrics = (f"127.0.0.1:{port}" for port in ports.read_text().split())
+
+    def start_worker(self, name="w1", flags=(), limits=""):
+        worker = Worker(self, name, flags, limits)
+        self.workers.append(worker)
+        return worker.start()
