@@ -60,7 +60,7 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "usage: step_bench BATCH_SIZE ROUNDS PRESET...\n");
     return 2;
   }
-  train::WarmUp();
+  train::WarmUp("cpu").IgnoreError();
   at::set_num_threads(2);
   const int64_t size = std::atoi(argv[1]);
   const amp::Batch batch{at::rand({size, 1, 28, 28}), at::randint(0, 10, {size}, at::kLong)};

@@ -16,7 +16,7 @@ namespace {
 
 struct Flags {
   std::string spawn_folder;
-  std::string device;
+  std::string device = "cpu";
   bool step_log = false;
   int outcome_wait_seconds = 3600;
 };
@@ -36,7 +36,11 @@ int Run(const Flags& flags) {
     }
     step_log = *std::move(opened);
   }
-  ampd::train::WarmUp();
+  const auto device = ampd::train::WarmUp(flags.device);
+  if (!device.ok()) {
+    std::fprintf(stderr, "ampd-trainer: %s can't be used: %s\n", flags.device.c_str(),
+                 std::string(device.status().message()).c_str());
+  }
   ampd::train::TelemetryOutbox outbox({.spill_path = flags.spawn_folder + "/telemetry"});
   ampd::train::AgentLink link(flags.spawn_folder, outbox);
   if (const absl::Status status = link.Start(); !status.ok()) {
@@ -52,7 +56,7 @@ int Run(const Flags& flags) {
   if (!start.has_value()) {
     return 0;
   }
-  const ampd::v1::Outcome outcome = ampd::train::RunAttempt(*start, link, outbox, step_log);
+  const ampd::v1::Outcome outcome = ampd::train::RunAttempt(*start, device, link, outbox, step_log);
   const absl::Duration wait = absl::Seconds(flags.outcome_wait_seconds);
   return link.ReportOutcome(outcome, absl::Now() + wait) ? 0 : 3;
 }
@@ -65,7 +69,7 @@ int main(int argc, char** argv) {
   app.add_option("--spawn-folder", flags.spawn_folder, "where the socket is")
       ->required()
       ->check(CLI::ExistingDirectory);
-  app.add_option("--device", flags.device, "the device's id, for people who read process lists");
+  app.add_option("--device", flags.device, "the device to compute on: cpu or gpu<n>");
   app.add_flag("--step-log", flags.step_log, "write steps.log into the spawn folder: a line for every step started");
   app.add_option("--outcome-wait-seconds", flags.outcome_wait_seconds, "how long the outcome waits for the agent");
   CLI11_PARSE(app, argc, argv);

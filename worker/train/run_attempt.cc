@@ -8,9 +8,12 @@
 #include "ATen/Context.h"
 #include "ATen/ops/matmul.h"
 #include "ATen/ops/ones.h"
+#include "absl/strings/match.h"
 #include "base/error.h"
+#include "base/status_macros.h"
 #include "c10/util/Exception.h"
 #include "worker/train/attempt_plan.h"
+#include "worker/train/compute_device.h"
 #include "worker/train/counting_allocator.h"
 #include "worker/train/training_loop.h"
 
@@ -33,31 +36,64 @@ Outcome Failed(v1::Reason reason, const std::string& message) {
   return outcome;
 }
 
-// A CPU allocation that fails is a plain c10::Error; its text is the only mark.
+// An allocation that fails on a CPU, or in cuBLAS and cuDNN, is a plain c10::Error; its text is the only mark.
 bool IsOutOfMemory(const c10::Error& error) {
+  const std::string text = error.what_without_backtrace();
   return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
-         std::string(error.what_without_backtrace()).find("can't allocate memory") != std::string::npos;
+         absl::StrContains(text, "can't allocate memory") || absl::StrContains(text, "_STATUS_ALLOC_FAILED");
 }
 
-Outcome Train(const TrainingLoop::Context& context, std::unique_ptr<TrainingLoop>& loop) {
+bool IsDeviceError(const c10::Error& error) {
+  const std::string text = error.what_without_backtrace();
+  return dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr || absl::StrContains(text, "CUDA error") ||
+         absl::StrContains(text, "CUDNN_STATUS_");
+}
+
+v1::Reason Classify(const c10::Error& error) {
+  return IsOutOfMemory(error) ? v1::OUT_OF_MEMORY : IsDeviceError(error) ? v1::DEVICE_ERROR : v1::INTERNAL;
+}
+
+Outcome Failed(const absl::Status& status) { return Failed(ReasonFor(status), std::string(status.message())); }
+
+Outcome Train(const TrainingLoop::Context& context, const absl::StatusOr<amp::ComputeDevice>& device,
+              std::unique_ptr<TrainingLoop>& loop) {
+  if (!device.ok()) {
+    return Failed(device.status());
+  }
+  if (const absl::Status placed = CheckPlacedHere(context.start.device(), *device); !placed.ok()) {
+    return Failed(placed);
+  }
   auto plan = PlanAttempt(context.start);
   if (!plan.ok()) {
-    return Failed(ReasonFor(plan.status()), std::string(plan.status().message()));
+    return Failed(plan.status());
   }
+  plan->engine.device = *device;
   loop = std::make_unique<TrainingLoop>(*std::move(plan), context);
   auto outcome = loop->Run();
-  return outcome.ok() ? *outcome : Failed(ReasonFor(outcome.status()), std::string(outcome.status().message()));
+  return outcome.ok() ? *outcome : Failed(outcome.status());
+}
+
+// The device with its first op run, which starts its libraries.
+absl::StatusOr<amp::ComputeDevice> OpenAndMultiply(const std::string& id) {
+  try {
+    AMPD_ASSIGN_OR_RETURN(const amp::ComputeDevice device, OpenComputeDevice(id));
+    const at::Tensor ones = at::ones({8, 8}, at::TensorOptions().device(device.device));
+    at::matmul(ones, ones);
+    return device;
+  } catch (const c10::Error& error) {
+    return Error(absl::StatusCode::kFailedPrecondition, "DEVICE_ERROR", FirstLine(error.what_without_backtrace()));
+  }
 }
 
 }  // namespace
 
-void WarmUp() {
+absl::StatusOr<amp::ComputeDevice> WarmUp(const std::string& device_id) {
   InstallCountingAllocator();
+  auto device = OpenAndMultiply(device_id);
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   // Only a guard for reads of memory that nobody wrote; it would write each new tensor once more.
   at::globalContext().setDeterministicFillUninitializedMemory(false);
-  const at::Tensor ones = at::ones({8, 8});
-  at::matmul(ones, ones);
+  return device;
 }
 
 v1::Reason ReasonFor(const absl::Status& status) {
@@ -65,16 +101,17 @@ v1::Reason ReasonFor(const absl::Status& status) {
   return v1::Reason_Parse(ReasonOf(status), &reason) ? reason : v1::INTERNAL;
 }
 
-Outcome RunAttempt(const internal::StartAttempt& start, AgentLink& link, TelemetryOutbox& outbox, StepLog& step_log) {
+Outcome RunAttempt(const internal::StartAttempt& start, const absl::StatusOr<amp::ComputeDevice>& device,
+                   AgentLink& link, TelemetryOutbox& outbox, StepLog& step_log) {
   CheckpointIo io;
   CheckpointStore checkpoints(start.checkpoint_root(), io);
   const TrainingLoop::Context context = {start, link, outbox, checkpoints, step_log};
   std::unique_ptr<TrainingLoop> loop;
   Outcome outcome;
   try {
-    outcome = Train(context, loop);
+    outcome = Train(context, device, loop);
   } catch (const c10::Error& error) {
-    outcome = Failed(IsOutOfMemory(error) ? v1::OUT_OF_MEMORY : v1::INTERNAL, error.what_without_backtrace());
+    outcome = Failed(Classify(error), error.what_without_backtrace());
   } catch (const std::bad_alloc&) {
     outcome = Failed(v1::OUT_OF_MEMORY, "no memory is left on the host");
   } catch (const std::exception& error) {

@@ -1,19 +1,24 @@
 #pragma once
 
+#include <string>
+
+#include "absl/status/statusor.h"
 #include "ampd/internal/trainer.pb.h"
+#include "worker/amp/step_kernels.h"
 #include "worker/train/agent_link.h"
 #include "worker/train/step_log.h"
 
 namespace ampd::train {
 
-// Loads LibTorch's libraries and runs the first op, with deterministic algorithms and counted memory, so that a warm
-// trainer starts an attempt without any of that. Call once, before everything else here.
-void WarmUp();
+// Opens the device that --device named, loads LibTorch's libraries and runs the first op there, with deterministic
+// algorithms and counted memory, so that a warm trainer starts an attempt without any of that. Call once, before
+// everything else here. When the device can't be used (OpenComputeDevice's errors), RunAttempt tells so.
+absl::StatusOr<amp::ComputeDevice> WarmUp(const std::string& device_id);
 
-// Runs the attempt to its end and says how it ended. The one place where exceptions of LibTorch and of the standard
-// library become typed reasons; none leaves it.
-v1::Outcome RunAttempt(const internal::StartAttempt& start, AgentLink& link, TelemetryOutbox& outbox,
-                       StepLog& step_log);
+// Runs the attempt to its end on what WarmUp gave and says how it ended. The one place where exceptions of LibTorch and
+// of the standard library become typed reasons; none leaves it.
+v1::Outcome RunAttempt(const internal::StartAttempt& start, const absl::StatusOr<amp::ComputeDevice>& device,
+                       AgentLink& link, TelemetryOutbox& outbox, StepLog& step_log);
 
 // The reason of an error's ErrorInfo; INTERNAL for one that is not a v1.Reason.
 v1::Reason ReasonFor(const absl::Status& status);

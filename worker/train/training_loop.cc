@@ -12,7 +12,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "worker/train/counting_allocator.h"
+#include "worker/train/compute_device.h"
 #include "worker/train/tensor_file.h"
 
 namespace ampd::train {
@@ -87,7 +87,7 @@ absl::Status TrainingLoop::Prepare() {
     AMPD_RETURN_IF_ERROR(WithReason(ImportInitialWeights(), "DATA_ERROR"));
   }
   first_step_ = step_ + 1;
-  ResetPeakCpuMemory();
+  ResetPeakMemory(plan_.engine.device);
   return absl::OkStatus();
 }
 
@@ -160,7 +160,7 @@ absl::Status TrainingLoop::TrainStep() {
   train_loss_ = result.loss;
   costs.seconds = SecondsSince(begin);
   costs.num_samples = plan_.sampler.batch_size;
-  const CpuMemory memory = GetCpuMemory();
+  const DeviceMemory memory = GetMemory(plan_.engine.device);
   costs.memory_allocated_bytes = memory.allocated_bytes;
   costs.memory_peak_bytes = memory.peak_bytes;
   // The first step pays for what LibTorch sets up.
@@ -219,6 +219,7 @@ CheckpointContent TrainingLoop::Identity() const {
   content.attempt = key.attempt();
   content.token = key.token();
   content.environment = {{"cpu_level", at::get_cpu_capability()},
+                         {"device", NameOf(plan_.engine.device)},
                          {"num_threads", absl::StrCat(plan_.num_threads)},
                          {"precision", plan_.policy.preset},
                          {"spec_digest", plan_.spec_digest}};
@@ -272,7 +273,7 @@ v1::FinalMetrics TrainingLoop::metrics() const {
     metrics.set_eval_accuracy(last_eval_->accuracy());
   }
   metrics.set_steps_per_second(steady_seconds_ > 0 ? static_cast<double>(step_ - first_step_) / steady_seconds_ : 0);
-  metrics.set_peak_memory_bytes(GetCpuMemory().peak_bytes);
+  metrics.set_peak_memory_bytes(GetMemory(plan_.engine.device).peak_bytes);
   if (engine_ != nullptr) {
     metrics.set_final_loss_scale(engine_->scaler().scale());
     metrics.set_skipped_steps(engine_->skipped_steps());

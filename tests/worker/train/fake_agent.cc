@@ -34,10 +34,10 @@ void AwaitFile(const std::filesystem::path& path) {
 
 }  // namespace
 
-FakeAgent::FakeAgent(const std::string& folder) : folder_(folder) {
+FakeAgent::FakeAgent(const std::string& folder, const std::string& device) : folder_(folder) {
   std::filesystem::create_directories(folder);
   const std::string program = std::string(AMPD_BIN_DIR) + "/ampd-trainer";
-  std::vector<std::string> arguments = {program, "--spawn-folder", folder, "--device", "cpu", "--step-log"};
+  std::vector<std::string> arguments = {program, "--spawn-folder", folder, "--device", device, "--step-log"};
   std::vector<char*> pointers;
   for (std::string& argument : arguments) {
     pointers.push_back(argument.data());

@@ -18,7 +18,7 @@ namespace ampd::train {
 class FakeAgent {
  public:
   // Starts a trainer with the spawn folder `folder`, which is created.
-  explicit FakeAgent(const std::string& folder);
+  explicit FakeAgent(const std::string& folder, const std::string& device = "cpu");
   // Kills the trainer if it lives.
   ~FakeAgent();
 

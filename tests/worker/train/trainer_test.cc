@@ -1,4 +1,5 @@
 // The real ampd-trainer under a fake agent.
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -122,6 +123,33 @@ TEST_F(TrainerTest, ALenet_TrainsInEveryPrecision) {
     EXPECT_EQ(outcome.final_metrics().emulated(), std::string(precision) == "fp16");
     EXPECT_GT(outcome.final_metrics().eval_accuracy(), 0.5) << precision;
   }
+}
+
+TEST_F(TrainerTest, AnAttemptForAGpu_OnAHostWithoutADriver_IsADeviceError) {
+  if (dlopen("libcuda.so.1", RTLD_NOW) != nullptr) {
+    GTEST_SKIP() << "this host has a CUDA driver";
+  }
+  StartAttempt start = Mlp("bf16", 10);
+  start.mutable_device()->set_id("gpu0");
+  start.mutable_device()->set_kind(v1::Device::GPU);
+  start.mutable_device()->set_capability_major(9);
+  FakeAgent agent(Folder(), "gpu0");
+  agent.Connect();
+  agent.Start(start);
+  Finish(agent);
+  EXPECT_EQ(agent.outcome->kind(), Outcome::FAILED);
+  EXPECT_EQ(agent.outcome->reason(), v1::DEVICE_ERROR) << agent.outcome->ShortDebugString();
+  EXPECT_THAT(agent.outcome->message(), HasSubstr("this host has no CUDA driver"));
+  EXPECT_TRUE(agent.steps.empty());
+}
+
+TEST_F(TrainerTest, AnAttemptThatIsPlacedOnAnotherDevice_IsADeviceError) {
+  StartAttempt start = Mlp("bf16", 10);
+  start.mutable_device()->set_id("gpu3");
+  start.mutable_device()->set_kind(v1::Device::GPU);
+  const Outcome outcome = Run(start);  // a trainer for the CPU
+  EXPECT_EQ(outcome.reason(), v1::DEVICE_ERROR) << outcome.ShortDebugString();
+  EXPECT_EQ(outcome.message(), "the attempt is placed on gpu3 and this trainer computes on cpu");
 }
 
 // Killed at a random step and started again from the last checkpoint that the agent has, as often as it takes.
