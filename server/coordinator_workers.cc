@@ -219,6 +219,7 @@ void Coordinator::NoteAttempt(const std::string& worker, const v1::AttemptReport
     change.set_state(reported.state());
     change.set_precision(reported.precision());
     change.set_emulated(reported.emulated());
+    change.set_total_steps(reported.total_steps());
   }
 }
 

@@ -35,6 +35,15 @@ v1::Progress FromOutcome(const v1::Outcome& outcome) {
   return progress;
 }
 
+// What the spec says, or what a trainer counted: later attempts of the job have the same data.
+int64_t TotalSteps(const v1::Job& job) {
+  int64_t total = job.spec().train().steps();
+  for (const v1::Attempt& attempt : job.attempts()) {
+    total = attempt.total_steps() > 0 ? attempt.total_steps() : total;
+  }
+  return total;
+}
+
 }  // namespace
 
 void ProgressBoard::Update(const StoredHistory& stored) {
@@ -140,7 +149,7 @@ void ProgressBoard::AddTo(v1::Job* job) const {
   } else if (!job->attempts().empty() && job->attempts().rbegin()->has_outcome()) {
     *progress = FromOutcome(job->attempts().rbegin()->outcome());
   }
-  progress->set_total_steps(job->spec().train().steps());
+  progress->set_total_steps(TotalSteps(*job));
   progress->set_samples(progress->step() * job->spec().data().batch_size());
 }
 

@@ -183,6 +183,9 @@ absl::Status Transition::Do(const internal::AdvanceAttempt& advance) {
     attempt.set_precision(advance.precision());
     attempt.set_emulated(advance.emulated());
   }
+  if (advance.total_steps() > 0) {
+    attempt.set_total_steps(advance.total_steps());
+  }
   if (Rank(to) == 2 && Rank(from) < 2) {
     *attempt.mutable_start_time() = TimeUtil::MicrosecondsToTimestamp(update_.time_unix_micros());
     if (!edit.job().has_start_time()) {

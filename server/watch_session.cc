@@ -176,6 +176,7 @@ WatchSession::Step WatchSession::Finish() {
   phase_ = Phase::FINISHED;
   v1::WatchJobResponse message;
   *message.mutable_final() = *std::exchange(terminal_, std::nullopt);
+  AddProgress(message.mutable_final());
   return Message(std::move(message));
 }
 
@@ -210,7 +211,14 @@ WatchSession::Step WatchSession::ForJob(const v1::Job& job) {
   version_ = VersionOf(job);
   v1::WatchJobResponse message;
   *message.mutable_snapshot() = job;
+  AddProgress(message.mutable_snapshot());
   return Message(std::move(message));
+}
+
+void WatchSession::AddProgress(v1::Job* job) const {
+  if (options_.add_progress) {
+    options_.add_progress(job);
+  }
 }
 
 WatchSession::Step WatchSession::Message(v1::WatchJobResponse message) {

@@ -36,6 +36,7 @@ class WatchSession {
     absl::Duration heartbeat = absl::Seconds(15);
     absl::Duration final_wait = absl::Seconds(30);
     std::function<absl::StatusOr<v1::Job>()> get_job;
+    std::function<void(v1::Job*)> add_progress;  // to records that the hub published, which have none
     MetricStore* store = nullptr;
     MetricsHub* hub = nullptr;
     const Clock* clock = nullptr;
@@ -66,6 +67,7 @@ class WatchSession {
   absl::StatusOr<bool> TelemetryIsComplete();
   Step ForItem(const HistoryItem& item);
   Step ForJob(const v1::Job& job);
+  void AddProgress(v1::Job* job) const;
   Step Message(v1::WatchJobResponse message);
   Step WaitOrBeat();
   bool HasSeen(const HistoryItem& item) const;

@@ -167,6 +167,7 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(grpc::Callb
   watch.resume_from = FromResumeToken(request->resume_token());
   watch.from_start = request->from_start();
   watch.get_job = [this, id = request->id()] { return JobWithProgress(id); };
+  watch.add_progress = [this](v1::Job* job) { options_.progress->AddTo(job); };
   watch.store = options_.store;
   watch.hub = options_.hub;
   watch.clock = options_.clock;

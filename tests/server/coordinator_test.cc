@@ -471,6 +471,22 @@ TEST_F(CoordinatorTest, LossScaleOrder_IsPassedOnWithItsNumber) {
   EXPECT_EQ(directive.attempts(0).loss_scale_order_number(), 1u);
 }
 
+TEST_F(CoordinatorTest, TotalStepsThatTheTrainerCounted_AreKeptOnTheAttempt) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  const v1::AttemptKey key = Exchange(worker).attempts(0).key();
+  worker.Has(key, Attempt::STARTING);
+  Exchange(worker);
+  EXPECT_EQ(coordinator->GetJob(id).value()->attempts(0).total_steps(), 0);
+  worker.Has(key, Attempt::RUNNING).set_total_steps(1875);
+  Exchange(worker);
+  EXPECT_EQ(coordinator->GetJob(id).value()->attempts(0).total_steps(), 1875);
+  worker.Has(key, Attempt::SUSPENDED);  // told by an agent that has just found its trainer
+  Exchange(worker);
+  StartServer();
+  EXPECT_EQ(coordinator->GetJob(id).value()->attempts(0).total_steps(), 1875);
+}
+
 TEST_F(CoordinatorTest, CheckpointsToDelete_AreToldUntilTheWorkerReflectsIt) {
   ScriptedWorker worker("w1");
   const std::string id = CreateId();

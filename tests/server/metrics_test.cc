@@ -228,5 +228,22 @@ TEST(ProgressBoard, FollowsTheNewestAttemptAndIsReadBackAfterARestart) {
   EXPECT_NEAR(fed.Find("j")->progress.steps_per_second(), 1000, 1e-6);
 }
 
+TEST(ProgressBoard, TellsTheTotalOfAJobOfEpochsOnceAnAttemptCountedIt) {
+  const ProgressBoard board;
+  v1::Job job;
+  job.mutable_spec()->mutable_train()->set_epochs(3);
+  job.add_attempts();
+  board.AddTo(&job);
+  EXPECT_EQ(job.progress().total_steps(), 0);
+  job.mutable_attempts(0)->set_total_steps(705);
+  job.add_attempts();  // a second one, which has not opened its data
+  board.AddTo(&job);
+  EXPECT_EQ(job.progress().total_steps(), 705);
+  job.mutable_spec()->mutable_train()->set_steps(40);
+  job.clear_attempts();
+  board.AddTo(&job);
+  EXPECT_EQ(job.progress().total_steps(), 40);
+}
+
 }  // namespace
 }  // namespace ampd::server

@@ -33,6 +33,7 @@ class WatchSessionTest : public testing::Test {
     }
     options.from_start = from_start;
     options.get_job = [this] { return job_; };
+    options.add_progress = [this](v1::Job* job) { job->mutable_progress()->set_total_steps(total_steps_); };
     options.store = &*store_;
     options.hub = &hub_;
     options.clock = &store_.clock();
@@ -87,6 +88,7 @@ class WatchSessionTest : public testing::Test {
   StoreOnDisk store_;
   MetricsHub hub_;
   v1::Job job_;
+  int64_t total_steps_ = 0;  // what the progress board would say
   absl::Status end_;
   std::string token_;
   int64_t num_dropped_ = 0;
@@ -286,6 +288,20 @@ TEST_F(WatchSessionTest, RandomReconnectsNeitherLoseNorRepeat) {
   EXPECT_EQ(points, std::vector<uint64_t>(expected_points.begin(), expected_points.end()));
   EXPECT_EQ(events.size(), num_events);
   EXPECT_TRUE(std::is_sorted(events.begin(), events.end()));
+}
+
+TEST_F(WatchSessionTest, EveryRecordOfTheJob_HasItsProgress) {
+  auto session = Watch();
+  EXPECT_EQ(Drain(session.get()), "snapshot wait");
+  total_steps_ = 705;
+  SetJob(v1::Job::PAUSING);
+  WatchSession::Step step = session->Next();
+  EXPECT_EQ(step.message.snapshot().progress().total_steps(), 705);
+  SetJob(v1::Job::FAILED);
+  while (step.kind == WatchSession::Step::MESSAGE && !step.message.has_final()) {
+    step = session->Next();
+  }
+  EXPECT_EQ(step.message.final().progress().total_steps(), 705);
 }
 
 }  // namespace

@@ -126,6 +126,7 @@ void Agent::TakeReport(SpawnedTrainer& trainer, const internal::TrainerReport& r
       attempt->step = std::max(attempt->step, report.state().step());
       attempt->precision = report.state().precision();
       attempt->emulated = report.state().emulated();
+      attempt->total_steps = report.state().total_steps();
       break;
     default:
       break;

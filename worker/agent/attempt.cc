@@ -72,6 +72,7 @@ v1::AttemptReport ReportOf(const AttemptOnWorker& attempt) {
   report.mutable_checkpoints()->Assign(attempt.checkpoints.begin(), attempt.checkpoints.end());
   report.set_precision(attempt.precision);
   report.set_emulated(attempt.emulated);
+  report.set_total_steps(attempt.total_steps);
   return report;
 }
 

@@ -61,6 +61,7 @@ struct AttemptOnWorker {
   int64_t step = 0;
   std::string precision;
   bool emulated = false;
+  int64_t total_steps = 0;
   v1::Attempt::State trainer_state = v1::Attempt::STARTING;
   v1::Reason leave_reason = v1::REASON_UNSPECIFIED;
   std::optional<absl::Duration> kill_at;  // since boot; it was told to leave and has until then

@@ -262,6 +262,7 @@ void TrainingLoop::ReportState(v1::Attempt::State state) {
   report.set_step(step_);
   report.set_precision(plan_.policy.preset);
   report.set_emulated(plan_.policy.emulated);
+  report.set_total_steps(plan_.total_steps);
   context_.link.ReportState(report);
 }
 
