@@ -170,6 +170,22 @@ TEST_F(Worker, TwoJobsOnOneDevice_RunOneAfterTheOther) {
   EXPECT_EQ(finished.size(), 2u);
 }
 
+// Its shim has it too; the worker itself keeps the environment that it was given.
+TEST_F(Worker, Trainer_WaitsForItsThreadsWithoutHoldingTheCore) {
+  unsetenv("GOMP_SPINCOUNT");
+  unsetenv("OMP_WAIT_POLICY");
+  StartWorker({"--no-warm"});
+  server_.Want("j1", "");
+  ASSERT_TRUE(RunsAt("j1", 1));
+  size_t num_told = 0;
+  for (const ProcessIdentity& told : ProcessesStartedWith("GOMP_SPINCOUNT", "1000")) {
+    for (const ProcessIdentity& ours : Survivors()) {
+      num_told += told.pid == ours.pid ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(num_told, 2u);  // shim and trainer
+}
+
 TEST_F(Worker, TrainerThatCrashes_EndsWithItsSignal) {
   StartWorker();
   server_.Want("j1", "crash=5");
