@@ -1,27 +1,21 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <map>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/commands/commands.h"
 #include "client/commands/completion.h"
-#include "client/nearest.h"
+#include "client/usage.h"
 
 namespace {
 
 using ampd::client::GlobalOptions;
 using ampd::client::OutputFormat;
 using ampd::client::Session;
-
-constexpr char kExamples[] =
-    "Examples:\n"
-    "  ampctl dev                                   server and worker on this machine\n"
-    "  ampctl job submit -f job.yaml --follow       train, and watch it live\n"
-    "  ampctl job submit -f job.yaml --set precision.preset=fp16 --set train.epochs=2\n"
-    "  ampctl job list -o wide\n"
-    "  ampctl job explain j-...                     why does it wait?\n"
-    "More: ampctl help exit-codes";
 
 // What the command line asks for: options that outlive the parse, and the command.
 struct CommandLine {
@@ -31,7 +25,9 @@ struct CommandLine {
   std::vector<std::string> ids;
   std::string name;
   std::string text;
+  std::string format;
   bool yes = false;
+  bool live_only = false;
   int downsample_to = 0;
   std::string retry_for = "10s";
   std::string timeout = "inf";
@@ -56,6 +52,11 @@ std::string CheckDuration(const std::string& text) {
              : absl::StrCat("'", text, "' is not a duration such as 90s or 1h30m");
 }
 
+std::string CheckCount(const std::string& text) {
+  int64_t count = 0;
+  return absl::SimpleAtoi(text, &count) && count >= 0 ? "" : absl::StrCat("'", text, "' is no whole number from 0 up");
+}
+
 // A subcommand that runs `command` after the parse.
 CLI::App* AddCommand(CLI::App* parent, const char* name, const char* help, CommandLine* line,
                      std::function<int(Session*)> command) {
@@ -65,7 +66,9 @@ CLI::App* AddCommand(CLI::App* parent, const char* name, const char* help, Comma
   return app;
 }
 
-void AddId(CLI::App* app, CommandLine* line) { app->add_option("id", line->id, "Job id")->required(); }
+void AddId(CLI::App* app, CommandLine* line) {
+  app->add_option("id", line->id, "Job id")->required()->option_text("ID");
+}
 
 void AddJobChanges(CLI::App* job, CommandLine* line) {
   using ampd::client::JobVerb;
@@ -78,7 +81,7 @@ void AddJobChanges(CLI::App* job, CommandLine* line) {
     CLI::App* app = AddCommand(job, name, help, line, [line, verb = verb](Session* session) {
       return ApplyVerb(session, verb, line->ids, line->yes);
     });
-    app->add_option("ids", line->ids, "Job ids")->required();
+    app->add_option("ids", line->ids, "Job ids")->required()->option_text("ID...");
     if (verb == JobVerb::kDelete) {
       app->add_flag("-y,--yes", line->yes, "Do not ask");
     }
@@ -90,7 +93,7 @@ void AddJobChanges(CLI::App* job, CommandLine* line) {
                                  return CloneJob(session, line->id, line->name, retry, DurationOf(line->retry_for));
                                });
     AddId(app, line);
-    app->add_option("--name", line->name, "Name of the new job");
+    app->add_option("--name", line->name, "Name of the new job; that of the old one without")->option_text("NAME");
   }
 }
 
@@ -99,41 +102,46 @@ void AddSubmit(CLI::App* job, CommandLine* line) {
     line->submit.retry_for = DurationOf(line->retry_for);
     return Submit(session, line->submit);
   });
-  app->add_option("-f,--file", line->submit.file, "Job file, - for standard input")->required();
-  app->add_option("--set", line->submit.overrides, "path=value over the file, for example train.epochs=2")
-      ->allow_extra_args(false);
-  app->add_option("--name", line->submit.name, "Name over the file's");
+  app->add_option("-f,--file", line->submit.file, "Job file, - for standard input")->required()->option_text("FILE");
+  app->add_option("--set", line->submit.overrides, "Over the file, for example train.epochs=2; repeatable")
+      ->allow_extra_args(false)
+      ->option_text("PATH=VALUE");
+  app->add_option("--name", line->submit.name, "Name over the file's")->option_text("NAME");
   app->add_flag("--dry-run", line->submit.dry_run, "Let the server check it; submit nothing");
   app->add_flag("--follow", line->submit.follow, "Watch it to its end");
-  app->add_option("--retry-for", line->retry_for, "How long an unreachable server is tried")
+  app->add_option("--retry-for", line->retry_for, "How long an unreachable server is tried; 10s without")
       ->check(CheckDuration)
-      ->capture_default_str();
+      ->option_text("DURATION");
 }
 
 void AddStreams(CLI::App* job, CommandLine* line) {
   CLI::App* watch = AddCommand(job, "watch", "Follow a job live", line, [line](Session* session) {
     line->watch.id = line->id;
+    line->watch.from_start = !line->live_only;
     line->watch.interval = DurationOf(line->interval);
     return Watch(session, line->watch);
   });
   AddId(watch, line);
-  watch->add_flag("!--live-only", line->watch.from_start, "Leave out what was before");
-  watch->add_option("--interval", line->interval, "Between lines where stdout is no terminal")
+  watch->add_flag("--live-only", line->live_only, "Leave out what was before");
+  watch->add_option("--interval", line->interval, "Between lines where stdout is no terminal; 5s without")
       ->check(CheckDuration)
-      ->capture_default_str();
+      ->option_text("DURATION");
   CLI::App* logs = AddCommand(job, "logs", "What the trainer wrote", line, [line](Session* session) {
     line->logs.id = line->id;
     return Logs(session, line->logs);
   });
   AddId(logs, line);
   logs->add_flag("-f,--follow", line->logs.follow, "Go on with what comes");
-  logs->add_option("--attempt", line->logs.attempt, "Which attempt; the newest one without");
+  logs->add_option("--attempt", line->logs.attempt, "Which attempt; the newest one without")->option_text("N");
   logs->add_option("--tail-bytes", line->logs.tail_bytes, "Only so many bytes before the end")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CheckCount)
+      ->option_text("N");
   CLI::App* wait = AddCommand(job, "wait", "Wait for the end of jobs", line,
                               [line](Session* session) { return Wait(session, line->ids, DurationOf(line->timeout)); });
-  wait->add_option("ids", line->ids, "Job ids")->required();
-  wait->add_option("--timeout", line->timeout, "Give up after, with exit code 7")->check(CheckDuration);
+  wait->add_option("ids", line->ids, "Job ids")->required()->option_text("ID...");
+  wait->add_option("--timeout", line->timeout, "Give up after, with exit code 7")
+      ->check(CheckDuration)
+      ->option_text("DURATION");
 }
 
 void AddJobs(CLI::App* root, CommandLine* line) {
@@ -142,10 +150,11 @@ void AddJobs(CLI::App* root, CommandLine* line) {
   CLI::App* list =
       AddCommand(job, "list", "Newest first", line, [line](Session* session) { return ListJobs(session, line->list); });
   list->alias("ls");
-  list->add_option("--filter", line->list.filter, "state=RUNNING AND name=... queue=... labels.KEY=... id=...");
-  list->add_option("--limit", line->list.limit, "At most so many; 0: all")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  list->add_option("--filter", line->list.filter, "Terms joined by AND: state=, name=, queue=, labels.KEY=, id=")
+      ->option_text("TERMS");
+  list->add_option("--limit", line->list.limit, "At most so many, 50 without; 0: all")
+      ->check(CheckCount)
+      ->option_text("N");
   AddId(AddCommand(job, "show", "All about a job", line, [line](Session* s) { return ShowJob(s, line->id); }), line);
   AddId(
       AddCommand(job, "explain", "Why is it in its state?", line, [line](Session* s) { return Explain(s, line->id); }),
@@ -156,7 +165,8 @@ void AddJobs(CLI::App* root, CommandLine* line) {
                                 [line](Session* s) { return Points(s, line->id, line->downsample_to); });
   AddId(points, line);
   points->add_option("--downsample-to", line->downsample_to, "At most so many points; 0: all")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CheckCount)
+      ->option_text("N");
   AddStreams(job, line);
   AddJobChanges(job, line);
 }
@@ -168,17 +178,19 @@ void AddWorkersAndContexts(CLI::App* root, CommandLine* line) {
     AddCommand(worker, drain ? "drain" : "undrain",
                drain ? "Give it no new work; its jobs checkpoint and move" : "Take a drain back", line,
                [line, drain](Session* s) { return SetDrained(s, line->name, drain); })
-        ->add_option("name", line->name, "Worker")
-        ->required();
+        ->add_option("name", line->name, "Worker, as in ampctl worker list")
+        ->required()
+        ->option_text("NAME");
   }
   CLI::App* context = root->add_subcommand("context", "Servers by name")->require_subcommand(1)->fallthrough();
   CLI::App* add = AddCommand(context, "add", "Name a server", line,
                              [line](Session* s) { return AddContext(s, line->name, line->text); });
-  add->add_option("name", line->name, "Name")->required();
-  add->add_option("server", line->text, "host:port")->required();
+  add->add_option("name", line->name, "One word")->required()->option_text("NAME");
+  add->add_option("server", line->text, "Where it listens")->required()->option_text("HOST:PORT");
   AddCommand(context, "use", "Use it from now on", line, [line](Session* s) { return UseContext(s, line->name); })
-      ->add_option("name", line->name, "Name")
-      ->required();
+      ->add_option("name", line->name, "Name, as in ampctl context list")
+      ->required()
+      ->option_text("NAME");
   AddCommand(context, "list", "All names", line, [](Session* s) { return ListContexts(s); });
   AddCommand(context, "show", "The address that would be used, and why", line,
              [](Session* s) { return ShowContext(s); });
@@ -187,10 +199,13 @@ void AddWorkersAndContexts(CLI::App* root, CommandLine* line) {
 void AddDev(CLI::App* root, CommandLine* line) {
   CLI::App* dev = AddCommand(root, "dev", "Server and worker on this machine", line,
                              [line](Session* s) { return Dev(s, line->dev); });
-  dev->add_option("--port", line->dev.port, "Of the API; 0 takes a free one")->capture_default_str();
-  dev->add_option("--metrics-port", line->dev.metrics_port, "Of /metrics; 0 takes a free one")->capture_default_str();
-  dev->add_option("--data-root", line->dev.data_roots, "name=path that job files may use; /usr/share/datasets is known")
-      ->allow_extra_args(false);
+  dev->add_option("--port", line->dev.port, "Of the API, 7070 without; 0 takes a free one")->option_text("N");
+  dev->add_option("--metrics-port", line->dev.metrics_port, "Of /metrics, 7071 without; 0 takes a free one")
+      ->option_text("N");
+  dev->add_option("--data-root", line->dev.data_roots,
+                  "Folder that job files may read by that name; those in /usr/share/datasets are known")
+      ->allow_extra_args(false)
+      ->option_text("NAME=PATH");
   dev->add_flag("--clean", line->dev.clean, "Forget all jobs of this folder first");
 }
 
@@ -209,25 +224,44 @@ void Collect(const CLI::App& app, const std::string& path, ampd::client::Complet
   }
 }
 
-void AddGlobal(CLI::App* root, CommandLine* line) {
+// A check that names what may stand.
+std::function<std::string(const std::string&)> OneOf(std::vector<std::string> words) {
+  return [words = std::move(words)](const std::string& text) {
+    const bool known = std::find(words.begin(), words.end(), text) != words.end();
+    return known ? std::string() : absl::StrCat("'", text, "' is none of ", absl::StrJoin(words, ", "));
+  };
+}
+
+// Empty, or why the format is none.
+std::string ParseFormat(const std::string& text, OutputFormat* format) {
   static const std::map<std::string, OutputFormat> kFormats = {
       {"table", OutputFormat::kTable},     {"wide", OutputFormat::kWide}, {"json", OutputFormat::kJson},
       {"jsonl", OutputFormat::kJsonLines}, {"yaml", OutputFormat::kYaml}, {"name", OutputFormat::kName}};
-  root->add_option("--address", line->global.address, "Server, host:port or the name of a context");
-  root->add_option("-o,--output", line->global.output, "table, wide, json, jsonl, yaml or name")
-      ->transform(CLI::CheckedTransformer(kFormats).description(""))
+  const auto found = kFormats.find(text);
+  if (found == kFormats.end()) {
+    return absl::StrCat("there is no format '", text, "'; table, wide, json, jsonl, yaml or name");
+  }
+  *format = found->second;
+  return "";
+}
+
+void AddGlobal(CLI::App* root, CommandLine* line) {
+  root->add_option("--address", line->global.address, "Server, host:port or the name of a context")
+      ->option_text("SERVER");
+  root->add_option("-o,--output", line->format, "table, wide, json, jsonl, yaml or name")
+      ->check([line](const std::string& text) { return ParseFormat(text, &line->global.output); })
       ->option_text("FORMAT");
   root->add_flag("--no-headers", line->global.no_headers, "Tables without headings");
   root->add_flag("-q,--quiet", line->global.quiet, "Ids only, no hints");
-  root->add_option("--color", line->global.color, "auto, always or never")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->capture_default_str();
+  root->add_option("--color", line->global.color, "auto (on a terminal, without NO_COLOR), always or never")
+      ->check(OneOf({"auto", "always", "never"}))
+      ->option_text("WHEN");
   root->add_flag("--ascii", line->global.ascii, "No characters beyond ASCII");
 }
 
 void AddRest(CLI::App* root, CommandLine* line) {
   AddCommand(root, "health", "Does the server take work?", line, [](Session* s) { return Health(s); });
-  AddCommand(root, "completion", "Shell completion: source <(ampctl completion bash)", line,
+  AddCommand(root, "completion", "Completion script of a shell", line,
              [root](Session*) {
                ampd::client::CompletionWords words;
                Collect(*root, "", &words);
@@ -236,43 +270,19 @@ void AddRest(CLI::App* root, CommandLine* line) {
              })
       ->add_option("shell", line->text, "bash")
       ->required()
-      ->check(CLI::IsMember({"bash"}));
+      ->check(OneOf({"bash"}))
+      ->option_text("SHELL");
   AddCommand(root, "help", "Help on a topic: exit-codes", line,
              [root, line](Session*) {
-               std::fputs(line->text == "exit-codes" ? ampd::client::kExitCodesText : root->help().c_str(), stdout);
+               std::fputs(line->text == "exit-codes"
+                              ? ampd::client::kExitCodesText
+                              : root->get_formatter()->make_help(root, "ampctl", CLI::AppFormatMode::Normal).c_str(),
+                          stdout);
                return 0;
              })
       ->add_option("topic", line->text, "exit-codes")
-      ->check(CLI::IsMember({"exit-codes"}));
-}
-
-// The deepest command that was named, and the word after it that is none of its subcommands.
-std::string NearestCommand(const CLI::App& root, int argc, char** argv) {
-  const CLI::App* app = &root;
-  for (int i = 1; i < argc; ++i) {
-    const auto children = app->get_subcommands([](const CLI::App*) { return true; });
-    std::vector<std::string> names;
-    const CLI::App* next = nullptr;
-    for (const CLI::App* child : children) {
-      names.push_back(child->get_name());
-      next = child->check_name(argv[i]) ? child : next;
-    }
-    if (next == nullptr && !names.empty()) {
-      return argv[i][0] == '-' ? "" : ampd::client::Nearest(argv[i], names);
-    }
-    app = next == nullptr ? app : next;
-  }
-  return "";
-}
-
-int FailUsage(const CLI::App& root, const CLI::ParseError& error, int argc, char** argv) {
-  std::string text = absl::StrCat("error: ", error.what(), "\n");
-  if (const std::string nearest = NearestCommand(root, argc, argv); !nearest.empty()) {
-    absl::StrAppend(&text, "  did you mean '", nearest, "'?\n");
-  }
-  absl::StrAppend(&text, "  try: ampctl --help, or --help behind the command\n");
-  std::fputs(text.c_str(), stderr);
-  return ampd::client::kExitUsage;
+      ->check(OneOf({"exit-codes"}))
+      ->option_text("TOPIC");
 }
 
 }  // namespace
@@ -281,17 +291,18 @@ int main(int argc, char** argv) {
   CLI::App root("ampctl: train with mixed precision, and watch it", "ampctl");
   CommandLine line;
   root.require_subcommand(1)->fallthrough();
-  root.footer(kExamples);
-  root.set_version_flag("--version", "ampctl 0.1.0");
+  root.set_version_flag("--version", "ampctl 0.1.0", "Print the version and exit");
+  root.set_help_flag("-h,--help", "Print this help and exit");
   AddGlobal(&root, &line);
   AddJobs(&root, &line);
   AddWorkersAndContexts(&root, &line);
   AddDev(&root, &line);
   AddRest(&root, &line);
+  ampd::client::AddFooters(&root);
   try {
     root.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return error.get_exit_code() == 0 ? root.exit(error) : FailUsage(root, error, argc, argv);
+    return error.get_exit_code() == 0 ? root.exit(error) : ampd::client::FailUsage(root, error, argc, argv);
   }
   Session session(line.global);
   return line.command(&session);

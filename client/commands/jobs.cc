@@ -3,9 +3,13 @@
 #include <cstdio>
 #include <iostream>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/error.h"
 #include "client/commands/commands.h"
 #include "client/commands/output.h"
+#include "client/render/job_text.h"
 #include "client/render/table.h"
 #include "client/render/watch_screen.h"
 
@@ -58,10 +62,12 @@ void ShowExplanation(const Session& session, const std::string& id, const v1::Ex
   if (PrintStructured(session, answer)) {
     return;
   }
-  std::printf("%s  %s  %s\n%s\n", id.c_str(), StateText(answer.state(), session.palette()).c_str(),
-              v1::PendingReason_Name(answer.reason()).c_str(), Printable(answer.message()).c_str());
+  const bool pending = answer.reason() != v1::NOT_PENDING && answer.reason() != v1::PENDING_REASON_UNSPECIFIED;
+  std::printf("%s  %s%s\n%s\n", id.c_str(), StateText(answer.state(), session.palette()).c_str(),
+              pending ? ("  " + v1::PendingReason_Name(answer.reason())).c_str() : "",
+              Printable(answer.message()).c_str());
   if (answer.jobs_ahead() > 0) {
-    std::printf("%d jobs are ahead of it\n", answer.jobs_ahead());
+    std::printf("%d %s ahead of it\n", answer.jobs_ahead(), answer.jobs_ahead() == 1 ? "job is" : "jobs are");
   }
   std::vector<std::vector<std::string>> rows;
   for (const v1::DeviceVerdict& verdict : answer.devices()) {
@@ -111,10 +117,10 @@ int Points(Session* session, const std::string& id, int downsample_to) {
                             steps.skipped(i) ? "skipped" : ""});
           }
         }
-        std::fputs(
-            RenderTable({"ATTEMPT", "STEP", "LOSS", "GRAD NORM", "SCALE", ""}, rows, !session->options().no_headers)
-                .c_str(),
-            stdout);
+        std::fputs(RenderTable({"ATTEMPT", "STEP", "LOSS", "GRAD NORM", "SCALE", "SKIPPED"}, rows,
+                               !session->options().no_headers)
+                       .c_str(),
+                   stdout);
       });
 }
 
@@ -127,7 +133,7 @@ int Events(Session* session, const std::string& id) {
         }
         for (const v1::Event& event : answer.events()) {
           const absl::Time time = absl::FromUnixMicros(event.time_unix_micros());
-          std::printf("%s  %s\n", absl::FormatTime("%H:%M:%E3S", time, absl::LocalTimeZone()).c_str(),
+          std::printf("%s  %s\n", absl::FormatTime("%Y-%m-%d %H:%M:%S", time, absl::LocalTimeZone()).c_str(),
                       RenderEvent(event).c_str());
         }
       });
@@ -136,7 +142,8 @@ int Events(Session* session, const std::string& id) {
 int ApplyVerb(Session* session, JobVerb verb, const std::vector<std::string>& ids, bool confirmed) {
   if (verb == JobVerb::kDelete && !confirmed) {
     if (isatty(STDIN_FILENO) != 1) {
-      return session->Fail(absl::InvalidArgumentError("deleting needs --yes when nobody can be asked"));
+      return session->Fail(absl::InvalidArgumentError(absl::StrCat(
+          "deleting needs --yes when nobody can be asked: ampctl job delete --yes ", absl::StrJoin(ids, " "))));
     }
     if (!AskToDelete(ids.size())) {
       session->Note("nothing was deleted");
@@ -156,6 +163,9 @@ int ApplyVerb(Session* session, JobVerb verb, const std::vector<std::string>& id
     } else if (!PrintStructured(*session, *job)) {
       const std::string state = verb == JobVerb::kDelete ? "deleted" : v1::Job::State_Name(job->state());
       std::printf("%s%s\n", id.c_str(), session->options().quiet ? "" : ("  " + state).c_str());
+      if (verb == JobVerb::kCancel && (job->state() == v1::Job::SUCCEEDED || job->state() == v1::Job::FAILED)) {
+        session->Note(id + " had ended before; nothing was changed");
+      }
     }
   }
   return exit_code;
@@ -190,14 +200,23 @@ int AddContext(Session* session, const std::string& name, const std::string& add
   if (!contexts.ok()) {
     return session->Fail(contexts.status());
   }
-  if (name == "current" || name.find_first_of(" \t\n") != std::string::npos ||
+  const size_t colon = address.rfind(':');
+  int port = 0;
+  if (name == "current" || name.find_first_of(" \t\n:") != std::string::npos || colon == 0 ||
+      colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 1 || port > 65535 ||
       address.find_first_of(" \t\n") != std::string::npos) {
-    return session->Fail(absl::InvalidArgumentError("a context is one word and an address, and 'current' is taken"));
+    return session->Fail(absl::InvalidArgumentError(absl::StrCat(
+        "a context is one word other than 'current', and HOST:PORT, not '", name, "' and '", address, "'")));
   }
   contexts->addresses[name] = address;
   contexts->current = contexts->current.empty() ? name : contexts->current;
   const absl::Status written = WriteContexts(ContextsPath(), *contexts);
-  return written.ok() ? kExitOk : session->Fail(written);
+  if (!written.ok()) {
+    return session->Fail(written);
+  }
+  session->Note(contexts->current == name ? absl::StrCat("context ", name, " is in use")
+                                          : absl::StrCat("use it with: ampctl context use ", name));
+  return kExitOk;
 }
 
 int UseContext(Session* session, const std::string& name) {
@@ -206,7 +225,8 @@ int UseContext(Session* session, const std::string& name) {
     return session->Fail(contexts.status());
   }
   if (!contexts->addresses.contains(name)) {
-    return session->Fail(absl::NotFoundError(absl::StrCat("there is no context '", name, "'; ampctl context list")));
+    return session->Fail(
+        Error(absl::StatusCode::kNotFound, "CONTEXT_NOT_FOUND", absl::StrCat("there is no context '", name, "'")));
   }
   contexts->current = name;
   const absl::Status written = WriteContexts(ContextsPath(), *contexts);
@@ -221,6 +241,10 @@ int ListContexts(Session* session) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& [name, address] : contexts->addresses) {
     rows.push_back({name == contexts->current ? "*" : " ", name, address});
+  }
+  if (rows.empty()) {
+    session->Note("no contexts; name a server with: ampctl context add NAME HOST:PORT");
+    return kExitOk;
   }
   std::fputs(RenderTable({" ", "NAME", "ADDRESS"}, rows, !session->options().no_headers).c_str(), stdout);
   return kExitOk;

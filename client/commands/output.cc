@@ -1,15 +1,14 @@
 #include "client/commands/output.h"
 
 #include <google/protobuf/util/json_util.h>
-#include <google/protobuf/util/time_util.h>
 #include <yaml-cpp/yaml.h>
 
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/render/job_text.h"
 #include "client/render/table.h"
-#include "client/render/watch_screen.h"
 
 namespace ampd::client {
 namespace {
@@ -27,43 +26,7 @@ void UseBlockStyle(YAML::Node node) {
   }
 }
 
-// "RUNNING" alone, or with why: "FAILED (OUT_OF_MEMORY)".
-std::string StateAndReason(const v1::Job& job) {
-  const bool plain = job.reason() == v1::REASON_UNSPECIFIED || job.reason() == v1::SUCCEEDED_NORMALLY;
-  return absl::StrCat(v1::Job::State_Name(job.state()),
-                      plain ? "" : absl::StrCat(" (", v1::Reason_Name(job.reason()), ")"));
-}
-
-std::string StepText(const v1::Progress& progress) {
-  return absl::StrCat(progress.step(), progress.total_steps() > 0 ? absl::StrCat("/", progress.total_steps()) : "");
-}
-
-std::string LatestPrecision(const v1::Job& job) {
-  if (job.attempts_size() > 0 && !job.attempts().rbegin()->precision().empty()) {
-    return job.attempts().rbegin()->precision();
-  }
-  const std::string& preset = job.spec().precision().preset();
-  return preset.empty() ? absl::StrJoin(job.spec().precision().prefer(), ">") : preset;
-}
-
-std::vector<std::string> JobRow(const Session& session, const v1::Job& job, bool wide) {
-  std::vector<std::string> row = {job.id(),
-                                  Printable(job.spec().name()),
-                                  StateText(job.state(), session.palette()),
-                                  StepText(job.progress()),
-                                  FormatNumber(job.progress().loss()),
-                                  Printable(LatestPrecision(job)),
-                                  FormatSpan(absl::Now() - TimeOf(job.create_time()))};
-  if (wide) {
-    row.push_back(job.reason() == v1::REASON_UNSPECIFIED ? "-" : v1::Reason_Name(job.reason()));
-    row.push_back(job.attempts_size() > 0 ? Printable(job.attempts().rbegin()->worker()) : "-");
-    row.push_back(FormatNumber(job.progress().loss_scale()));
-    row.push_back(absl::StrCat(job.progress().skipped_steps()));
-    row.push_back(FormatBytes(job.progress().memory_peak_bytes()));
-    row.push_back(Printable(job.message()));
-  }
-  return row;
-}
+JobTextOptions TextOptions(const Session& session) { return {absl::Now(), absl::LocalTimeZone(), session.palette()}; }
 
 template <typename Message>
 bool PrintList(const Session& session, const std::vector<Message>& messages) {
@@ -84,34 +47,6 @@ bool PrintList(const Session& session, const std::vector<Message>& messages) {
     }
   }
   return format == OutputFormat::kJsonLines || format == OutputFormat::kYaml;
-}
-
-std::string AttemptLine(const v1::Attempt& attempt) {
-  std::string line = absl::StrCat("  ", attempt.number(), "  ", v1::Attempt::State_Name(attempt.state()), " on ",
-                                  Printable(attempt.worker()), " ", absl::StrJoin(attempt.devices(), ","), "  ",
-                                  attempt.precision(), attempt.emulated() ? " (emulated)" : "");
-  if (attempt.from_step() > 0) {
-    absl::StrAppend(&line, "  from step ", attempt.from_step());
-  }
-  if (attempt.has_outcome()) {
-    absl::StrAppend(&line, "  ", v1::Outcome::Kind_Name(attempt.outcome().kind()), " ",
-                    v1::Reason_Name(attempt.outcome().reason()), " at step ", attempt.outcome().last_step());
-    if (!attempt.outcome().message().empty()) {
-      absl::StrAppend(&line, ": ", Printable(attempt.outcome().message()));
-    }
-  }
-  return line + "\n";
-}
-
-std::string FinalLines(const v1::FinalMetrics& metrics) {
-  std::string text = absl::StrCat("final     train loss ", FormatNumber(metrics.train_loss()));
-  if (metrics.has_eval_accuracy()) {
-    absl::StrAppend(&text, "  eval loss ", FormatNumber(metrics.eval_loss()), "  accuracy ",
-                    FormatNumber(metrics.eval_accuracy()));
-  }
-  return absl::StrCat(text, "\n          ", FormatNumber(metrics.steps_per_second()), " steps/s  peak memory ",
-                      FormatBytes(metrics.peak_memory_bytes()), "  loss scale ",
-                      FormatNumber(metrics.final_loss_scale()), "  skipped ", metrics.skipped_steps(), "\n");
 }
 
 }  // namespace
@@ -146,19 +81,15 @@ void PrintJobs(const Session& session, const std::vector<v1::Job>& jobs) {
     return;
   }
   const bool wide = options.output == OutputFormat::kWide;
-  std::vector<std::string> heading = {"ID", "NAME", "STATE", "STEP", "LOSS", "PRECISION", "AGE"};
-  if (wide) {
-    heading.insert(heading.end(), {"REASON", "WORKER", "SCALE", "SKIPPED", "PEAK MEMORY", "MESSAGE"});
-  }
   std::vector<std::vector<std::string>> rows;
   for (const v1::Job& job : jobs) {
-    rows.push_back(JobRow(session, job, wide));
+    rows.push_back(JobRow(job, wide, TextOptions(session)));
   }
   if (rows.empty()) {
     session.Note("no jobs; submit one with: ampctl job submit -f job.yaml");
     return;
   }
-  Print(RenderTable(heading, rows, !options.no_headers));
+  Print(RenderTable(JobHeadings(wide), rows, !options.no_headers));
 }
 
 void PrintWorkers(const Session& session, const std::vector<v1::Worker>& workers) {
@@ -180,9 +111,9 @@ void PrintWorkers(const Session& session, const std::vector<v1::Worker>& workers
                                      FormatBytes(device.memory_free_bytes()), " free of ",
                                      FormatBytes(device.memory_total_bytes()), ")"));
     }
-    rows.push_back({Printable(worker.name()), v1::Worker::State_Name(worker.state()),
-                    absl::StrCat(worker.job_ids_size()), FormatSpan(absl::Now() - TimeOf(worker.last_report_time())),
-                    absl::StrJoin(devices, ", ")});
+    rows.push_back(
+        {Printable(worker.name()), v1::Worker::State_Name(worker.state()), absl::StrCat(worker.job_ids_size()),
+         FormatSpan(absl::Now() - TimeOf(worker.last_report_time())) + " ago", absl::StrJoin(devices, ", ")});
   }
   if (rows.empty()) {
     session.Note("no workers; start one with: ampd-worker --server ADDRESS, or ampctl dev");
@@ -199,25 +130,10 @@ void PrintJob(const Session& session, const v1::Job& job) {
   if (PrintStructured(session, job)) {
     return;
   }
-  const v1::Progress& progress = job.progress();
-  std::string text = absl::StrCat(
-      "job       ", job.id(), "  ", session.palette().Bold(Printable(job.spec().name())), "\nstate     ",
-      StateAndReason(job), job.message().empty() ? "" : absl::StrCat(": ", Printable(job.message())), "\ncreated   ",
-      google::protobuf::util::TimeUtil::ToString(job.create_time()), "\nprecision ", Printable(LatestPrecision(job)),
-      "\nprogress  step ", StepText(progress), "  loss ", FormatNumber(progress.loss()), "  scale ",
-      FormatNumber(progress.loss_scale()), "  skipped ", progress.skipped_steps(), "  memory ",
-      FormatBytes(progress.memory_allocated_bytes()), " peak ", FormatBytes(progress.memory_peak_bytes()), "\n");
-  absl::StrAppend(&text, "attempts  ", job.num_attempts(), ", ", job.num_retries_used(), " retries used\n");
-  for (const v1::Attempt& attempt : job.attempts()) {
-    text += AttemptLine(attempt);
+  Print(RenderJob(job, TextOptions(session)));
+  if (const std::string next = NextCommands(job); !next.empty()) {
+    session.Note(next);
   }
-  if (job.attempts_size() > 0 && job.attempts().rbegin()->outcome().has_final_metrics()) {
-    text += FinalLines(job.attempts().rbegin()->outcome().final_metrics());
-  }
-  for (const v1::Checkpoint& checkpoint : job.checkpoints()) {
-    absl::StrAppend(&text, "checkpoint  step ", checkpoint.step(), "  ", FormatBytes(checkpoint.size_bytes()), "\n");
-  }
-  Print(text);
 }
 
 bool PrintStructured(const Session& session, const google::protobuf::Message& message) {

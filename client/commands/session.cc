@@ -45,10 +45,16 @@ std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
     case absl::StatusCode::kUnavailable:
       return absl::StrCat("is a server running there? start one with: ampctl dev   (address from ", address.origin,
                           "; others: --address, AMPD_ADDRESS, ampctl context use)");
-    case absl::StatusCode::kNotFound:
-      return "see what there is: ampctl job list, ampctl worker list";
+    case absl::StatusCode::kNotFound: {
+      const std::string reason = ReasonOf(status);
+      return absl::StrCat("see what there is: ampctl ",
+                          reason == "WORKER_NOT_FOUND"    ? "worker"
+                          : reason == "CONTEXT_NOT_FOUND" ? "context"
+                                                          : "job",
+                          " list");
+    }
     case absl::StatusCode::kDeadlineExceeded:
-      return "the server is slow or out of reach: ampctl health";
+      return ReasonOf(status) == kWaitTimedOut ? "" : "the server is slow or out of reach: ampctl health";
     case absl::StatusCode::kUnimplemented:
       return "this server does not support it; take the field or the command out";
     case absl::StatusCode::kResourceExhausted:
@@ -141,22 +147,27 @@ int Session::Fail(const absl::Status& status) const {
                            last == std::string::npos ? message : message.substr(last + 2));
   }
   std::string text = absl::StrCat("error: ", message);
-  if (const std::string reason = ReasonOf(status); !reason.empty()) {
+  if (const std::string reason = ReasonOf(status); !reason.empty() && reason != "INVALID_FIELDS") {
     absl::StrAppend(&text, "  [", reason, "]");
   }
   absl::StrAppend(&text, "\n");
   for (const FieldViolation& violation : ViolationsOf(status)) {
+    if (absl::StrContains(message, violation.description)) {
+      continue;  // the message is the first violation
+    }
     absl::StrAppend(&text, "  ", Printable(violation.field), ": ", Printable(violation.description), "\n");
   }
   if (const std::string advice = Advice(status, address_); !advice.empty()) {
     absl::StrAppend(&text, "  try: ", advice, "\n");
   }
+  std::fflush(stdout);  // in the order of writing where both go to one place
   std::fputs(text.c_str(), stderr);
   return ExitCodeOf(status);
 }
 
 void Session::Note(const std::string& text) const {
   if (!options_.quiet) {
+    std::fflush(stdout);
     std::fputs((text + "\n").c_str(), stderr);
   }
 }

@@ -27,6 +27,9 @@ struct GlobalOptions {
   bool ascii = false;
 };
 
+// The reason of a wait that came to its own end, at a server that answers.
+inline constexpr char kWaitTimedOut[] = "WAIT_TIMED_OUT";
+
 // One run of ampctl: its options, its terminal, its client. Data goes to stdout, messages to stderr. Single-threaded.
 class Session {
  public:

@@ -5,11 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/error.h"
 #include "client/cancellation.h"
 #include "client/commands/commands.h"
 #include "client/commands/live_screen.h"
 #include "client/commands/output.h"
 #include "client/job_watch.h"
+#include "client/render/job_text.h"
 #include "client/render/watch_screen.h"
 
 namespace ampd::client {
@@ -79,7 +81,7 @@ class WatchView {
       ScreenOptions options = Options("");
       options.height -= kRowsBehind;
       Print(std::string(absl::StripSuffix(RenderWatchScreen(watched_, options), "\n")));
-    } else if (!json_lines_ && changed_) {
+    } else if (!animated_ && !json_lines_ && changed_ && watched_.step() > 0) {
       Print(RenderWatchLine(watched_));
     }
   }
@@ -143,12 +145,9 @@ int DetachBehindEcho(Session* session, const std::string& id, const char* verb) 
 }
 
 void ReportEnd(Session* session, const v1::Job& job) {
-  std::string text = absl::StrCat(RenderEnd(job), "\n  details: ampctl job show ", job.id());
-  if (job.state() == v1::Job::FAILED) {
-    absl::StrAppend(&text, "\n  logs:    ampctl job logs ", job.id(), "\n  again:   ampctl job retry ", job.id(),
-                    "   (from its last checkpoint)");
-  }
-  session->Note(text);
+  const std::string next = NextCommands(job);
+  session->Note(
+      absl::StrCat(RenderEnd(job), "\n  details: ampctl job show ", job.id(), next.empty() ? "" : "\n", next));
 }
 
 // Why a queued job waits, asked anew with each message about it: at least every heartbeat.
@@ -219,8 +218,9 @@ int Wait(Session* session, const std::vector<std::string>& ids, absl::Duration t
       } else if (next == JobWatch::Next::kCancelled) {
         return DetachBehindEcho(session, id, "wait");
       } else if (next == JobWatch::Next::kTimeout) {
-        return session->Fail(absl::DeadlineExceededError(
-            absl::StrCat(id, " did not end within ", absl::FormatDuration(timeout), "; it goes on")));
+        return session->Fail(Error(absl::StatusCode::kDeadlineExceeded, kWaitTimedOut,
+                                   absl::StrCat(id, " did not end within ", absl::FormatDuration(timeout),
+                                                "; it goes on. See how far it is: ampctl job show ", id)));
       }
     }
     if (!watch.status().ok()) {
@@ -247,7 +247,9 @@ int Logs(Session* session, const LogsOptions& options) {
   tail.request.set_offset_bytes(-options.tail_bytes);
   tail.request.set_follow(options.follow);
   LogTail log(*client, tail, interrupt);
-  const absl::Status ended = log.Run([session](const v1::TailLogsResponse& piece) {
+  bool empty = true;
+  const absl::Status ended = log.Run([session, &empty](const v1::TailLogsResponse& piece) {
+    empty = empty && piece.content().empty() && piece.dropped_bytes() == 0;
     if (piece.dropped_bytes() > 0) {
       session->Note(absl::StrCat("(", piece.dropped_bytes(), " bytes left out here: the log is bounded)"));
     }
@@ -256,6 +258,9 @@ int Logs(Session* session, const LogsOptions& options) {
   });
   if (interrupt->cancelled()) {
     return DetachBehindEcho(session, options.id, options.follow ? "logs -f" : "logs");
+  }
+  if (ended.ok() && empty) {
+    session->Note("the trainer wrote nothing; what happened to the job: ampctl job events " + options.id);
   }
   return ended.ok() ? kExitOk : session->Fail(ended);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "client/render/format.h"
 
 namespace ampd::client {
@@ -26,7 +27,7 @@ std::string RenderTable(const std::vector<std::string>& heading, const std::vect
       const bool last = i + 1 == row.size();
       line += row[i] + (last ? "" : std::string(widths[i] - DisplayWidth(row[i]) + 2, ' '));
     }
-    text += line + "\n";
+    text += std::string(absl::StripTrailingAsciiWhitespace(line)) + "\n";
   }
   return text;
 }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "client/render/job_text.h"
 
 namespace ampd::client {
 namespace {
@@ -175,28 +176,13 @@ int CountRows(const std::string& text) { return static_cast<int>(std::count(text
 
 }  // namespace
 
-std::string StateText(v1::Job::State state, const Palette& palette) {
-  const std::string name = v1::Job::State_Name(state);
-  switch (state) {
-    case v1::Job::SUCCEEDED:
-    case v1::Job::RUNNING:
-      return palette.Green(name);
-    case v1::Job::FAILED:
-      return palette.Red(name);
-    case v1::Job::CANCELLED:
-    case v1::Job::CANCELLING:
-    case v1::Job::PAUSED:
-    case v1::Job::PAUSING:
-      return palette.Yellow(name);
-    default:
-      return name;
-  }
-}
-
 std::string RenderEvent(const v1::Event& event) {
   std::string text = v1::Event::Kind_Name(event.kind());
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return c == '_' ? ' ' : static_cast<char>(std::tolower(c)); });
+  if (text.starts_with("attempt ") && event.attempt() > 0) {
+    text.insert(text.find(' '), absl::StrCat(" ", event.attempt()));
+  }
   if (event.kind() == v1::Event::STATE_CHANGED) {
     text = v1::Job::State_Name(event.to_state());
   } else if (event.to_state() != v1::Job::STATE_UNSPECIFIED) {
@@ -219,31 +205,6 @@ std::string RenderWatchLine(const WatchedJob& watched) {
                   "memory " + FormatBytes(watched.memory_bytes()), TimeText(watched)});
   }
   return line;
-}
-
-std::string RenderEnd(const v1::Job& job) {
-  const bool plain = job.reason() == v1::REASON_UNSPECIFIED || job.reason() == v1::SUCCEEDED_NORMALLY ||
-                     job.reason() == v1::USER_CANCELLED;
-  std::string text = v1::Job::State_Name(job.state());
-  if (!plain) {
-    absl::StrAppend(&text, " (", v1::Reason_Name(job.reason()), ")");
-  }
-  std::vector<std::string> words;
-  if (!job.message().empty()) {
-    words.push_back(Printable(job.message()));
-  }
-  if (job.attempts_size() > 0 && job.attempts().rbegin()->outcome().has_final_metrics()) {
-    const v1::FinalMetrics& metrics = job.attempts().rbegin()->outcome().final_metrics();
-    if (metrics.has_eval_accuracy()) {
-      words.push_back(absl::StrCat("accuracy ", FormatNumber(metrics.eval_accuracy()), ", eval loss ",
-                                   FormatNumber(metrics.eval_loss())));
-    }
-    words.push_back(absl::StrCat("train loss ", FormatNumber(metrics.train_loss())));
-    words.push_back(absl::StrCat(FormatRate(metrics.steps_per_second()), " steps/s"));
-    words.push_back(absl::StrCat(FormatCount(metrics.skipped_steps()), " of ",
-                                 FormatCount(job.attempts().rbegin()->outcome().last_step()), " steps skipped"));
-  }
-  return words.empty() ? text : absl::StrCat(text, ": ", absl::StrJoin(words, ", "));
 }
 
 std::string RenderWatchScreen(const WatchedJob& watched, const ScreenOptions& options) {

@@ -94,13 +94,7 @@ std::string RenderWatchScreen(const WatchedJob& watched, const ScreenOptions& op
 // The same in one line, without a newline, for what is no terminal.
 std::string RenderWatchLine(const WatchedJob& watched);
 
-// How a finished job ended, in one line: "SUCCEEDED after 2m05s: accuracy 0.89, ...", "FAILED (DATA_ERROR): ...".
-std::string RenderEnd(const v1::Job& job);
-
 // "overflow  step 12  scale 65536 ..." in one line, without a newline.
 std::string RenderEvent(const v1::Event& event);
-
-// The state in its colour: green for good ends, red for bad ones.
-std::string StateText(v1::Job::State state, const Palette& palette);
 
 }  // namespace ampd::client

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/render/job_text.h"
 #include "client/render/plot.h"
 #include "client/render/table.h"
 #include "client/render/watch_screen.h"
@@ -171,6 +172,76 @@ TEST(Render, WaitingPausedAndFinishedJobsSayWhy) {
   job->mutable_attempts(0)->mutable_outcome()->set_last_step(50);
   absl::StrAppend(&all, RenderEnd(*job), "\n");
   ExpectGolden("tests/golden/client/watch_states.txt", all);
+}
+
+google::protobuf::Timestamp At(int64_t seconds) {
+  google::protobuf::Timestamp time;
+  time.set_seconds(seconds);
+  return time;
+}
+
+TEST(JobText, AJobWithoutAStepShowsNoNumbers) {
+  v1::Job job;
+  job.set_id("j-abcdefghijklmnop");
+  job.mutable_spec()->set_name("fashion");
+  job.mutable_spec()->mutable_precision()->set_preset("bf16");
+  job.set_state(v1::Job::QUEUED);
+  *job.mutable_create_time() = At(1'000'000);
+  const JobTextOptions options{absl::FromUnixSeconds(1'000'060), absl::UTCTimeZone()};
+  EXPECT_EQ(RenderTable(JobHeadings(true), {JobRow(job, true, options)}, true),
+            "ID                  NAME     STATE   STEP  LOSS  PRECISION  AGE    REASON  WORKER  SCALE  SKIPPED  PEAK "
+            "MEMORY  MESSAGE\n"
+            "j-abcdefghijklmnop  fashion  QUEUED  0     -     bf16       1m00s  -       -       -      -        -\n");
+  EXPECT_EQ(RenderJob(job, options),
+            "job         j-abcdefghijklmnop  fashion\n"
+            "state       QUEUED\n"
+            "created     1970-01-12 13:46:40 (1m00s ago)\n"
+            "precision   bf16\n"
+            "progress    no step yet\n");
+}
+
+TEST(JobText, AFinishedJobShowsItsAttemptsTimesAndFinalMetrics) {
+  v1::Job job;
+  job.set_id("j-abcdefghijklmnop");
+  job.set_cloned_from("j-bbbbbbbbbbbbbbbb");
+  job.mutable_spec()->set_name("fashion");
+  job.mutable_spec()->set_max_retries(2);
+  job.mutable_spec()->mutable_train()->set_steps(1875);
+  job.set_state(v1::Job::SUCCEEDED);
+  job.set_reason(v1::SUCCEEDED_NORMALLY);
+  *job.mutable_create_time() = At(1'000'000);
+  *job.mutable_start_time() = At(1'000'005);
+  *job.mutable_end_time() = At(1'000'125);
+  job.set_num_retries_used(1);
+  job.mutable_progress()->set_step(1875);
+  job.mutable_progress()->set_loss(0.25);
+  job.mutable_progress()->set_loss_scale(65536);
+  job.mutable_progress()->set_skipped_steps(3);
+  job.mutable_progress()->set_memory_peak_bytes(64 << 20);
+  for (int number = 1; number <= 2; ++number) {
+    v1::Attempt* attempt = job.add_attempts();
+    attempt->set_number(number);
+    attempt->set_worker("w1");
+    attempt->add_devices("cpu");
+    attempt->set_precision("fp16");
+    attempt->set_emulated(true);
+    attempt->set_from_step(number == 1 ? 0 : 600);
+    attempt->mutable_outcome()->set_kind(number == 1 ? v1::Outcome::FAILED : v1::Outcome::FINISHED);
+    attempt->mutable_outcome()->set_reason(number == 1 ? v1::TRAINER_CRASHED : v1::SUCCEEDED_NORMALLY);
+    attempt->mutable_outcome()->set_message(number == 1 ? "signal 9" : "");
+    attempt->mutable_outcome()->set_last_step(number == 1 ? 777 : 1875);
+  }
+  v1::FinalMetrics* metrics = job.mutable_attempts(1)->mutable_outcome()->mutable_final_metrics();
+  metrics->set_train_loss(0.25);
+  metrics->set_eval_loss(0.28);
+  metrics->set_eval_accuracy(0.9);
+  metrics->set_steps_per_second(12.5);
+  metrics->set_final_loss_scale(65536);
+  metrics->set_skipped_steps(3);
+  job.add_checkpoints()->set_step(1875);
+  job.mutable_checkpoints(0)->set_size_bytes(4096);
+  ExpectGolden("tests/golden/client/job_show.txt",
+               RenderJob(job, {absl::FromUnixSeconds(1'003'600), absl::UTCTimeZone()}));
 }
 
 TEST(Render, ClippingKeepsColoursWholeAndCountsCodePoints) {

@@ -1,0 +1,227 @@
+#include "client/render/job_text.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace ampd::client {
+namespace {
+
+constexpr char kNothing[] = "-";
+
+absl::Time TimeOf(const google::protobuf::Timestamp& time) {
+  return absl::FromUnixSeconds(time.seconds()) + absl::Nanoseconds(time.nanos());
+}
+
+// "fp16", or what it may become: "bf16>fp32".
+std::string LatestPrecision(const v1::Job& job) {
+  if (job.attempts_size() > 0 && !job.attempts().rbegin()->precision().empty()) {
+    return Printable(job.attempts().rbegin()->precision());
+  }
+  const v1::PrecisionPolicy& policy = job.spec().precision();
+  const std::string text = policy.preset().empty() ? absl::StrJoin(policy.prefer(), ">") : policy.preset();
+  return text.empty() ? kNothing : Printable(text);
+}
+
+int64_t TotalSteps(const v1::Job& job) {
+  return job.progress().total_steps() > 0 ? job.progress().total_steps() : job.spec().train().steps();
+}
+
+std::string ReasonText(v1::Reason reason) {
+  return reason == v1::REASON_UNSPECIFIED || reason == v1::SUCCEEDED_NORMALLY ? kNothing : v1::Reason_Name(reason);
+}
+
+std::string Line(const std::string& subject, const std::string& text) {
+  constexpr int kSubjectWidth = 12;
+  return FitTo(subject, kSubjectWidth) + text + "\n";
+}
+
+std::string TimesLine(const v1::Job& job, const JobTextOptions& options) {
+  const absl::Time created = TimeOf(job.create_time());
+  std::string text = absl::StrCat(absl::FormatTime("%Y-%m-%d %H:%M:%S", created, options.zone), " (",
+                                  FormatSpan(options.now - created), " ago)");
+  if (job.has_start_time()) {
+    const absl::Time end = job.has_end_time() ? TimeOf(job.end_time()) : options.now;
+    absl::StrAppend(&text, ", first step after ", FormatSpan(TimeOf(job.start_time()) - created),
+                    job.has_end_time() ? ", ended after another " : ", that was before ",
+                    FormatSpan(end - TimeOf(job.start_time())));
+  }
+  return Line("created", text);
+}
+
+std::string ProgressLines(const v1::Job& job) {
+  const v1::Progress& progress = job.progress();
+  const int64_t total = TotalSteps(job);
+  const std::string step =
+      absl::StrCat("step ", FormatCount(progress.step()), total > 0 ? "/" + FormatCount(total) : "");
+  if (progress.step() == 0) {
+    return Line("progress", "no step yet" + (total > 0 ? " of " + FormatCount(total) : std::string()));
+  }
+  std::string text = Line("progress", absl::StrCat(step, ", loss ", FormatNumber(progress.loss()), ", loss scale ",
+                                                   FormatNumber(progress.loss_scale()), ", ",
+                                                   FormatCount(progress.skipped_steps()), " steps skipped"));
+  if (progress.has_eval_accuracy()) {
+    text += Line("eval", absl::StrCat("accuracy ", FormatNumber(progress.eval_accuracy()), ", loss ",
+                                      FormatNumber(progress.eval_loss())));
+  }
+  const std::string now =
+      progress.memory_allocated_bytes() > 0 ? FormatBytes(progress.memory_allocated_bytes()) + ", " : "";
+  return text + Line("memory", absl::StrCat(now, "peak ", FormatBytes(progress.memory_peak_bytes())));
+}
+
+std::string AttemptLine(const v1::Attempt& attempt) {
+  const bool ended = attempt.has_outcome();
+  std::string text =
+      ended ? v1::Outcome::Kind_Name(attempt.outcome().kind()) : v1::Attempt::State_Name(attempt.state());
+  if (ended) {
+    const std::string reason = ReasonText(attempt.outcome().reason());
+    absl::StrAppend(&text, reason == kNothing ? "" : " (" + reason + ")", " at step ",
+                    FormatCount(attempt.outcome().last_step()));
+  }
+  absl::StrAppend(&text, ", on ", Printable(attempt.worker()), " ", Printable(absl::StrJoin(attempt.devices(), ",")),
+                  ", ", Printable(attempt.precision()), attempt.emulated() ? " (emulated)" : "");
+  if (attempt.from_step() > 0) {
+    absl::StrAppend(&text, ", from step ", FormatCount(attempt.from_step()));
+  }
+  if (ended && !attempt.outcome().message().empty()) {
+    absl::StrAppend(&text, ": ", Printable(attempt.outcome().message()));
+  }
+  return Line(absl::StrCat("attempt ", attempt.number()), text);
+}
+
+std::string FinalLines(const v1::FinalMetrics& metrics) {
+  std::string text = metrics.has_eval_accuracy() ? absl::StrCat("accuracy ", FormatNumber(metrics.eval_accuracy()),
+                                                                ", eval loss ", FormatNumber(metrics.eval_loss()), ", ")
+                                                 : "";
+  absl::StrAppend(&text, "train loss ", FormatNumber(metrics.train_loss()), ", loss scale ",
+                  FormatNumber(metrics.final_loss_scale()), ", ", FormatCount(metrics.skipped_steps()),
+                  " steps skipped");
+  return Line("final", text) + Line("", absl::StrCat(FormatNumber(metrics.steps_per_second()), " steps/s, peak memory ",
+                                                     FormatBytes(metrics.peak_memory_bytes())));
+}
+
+bool HasFinalMetrics(const v1::Job& job) {
+  return job.attempts_size() > 0 && job.attempts().rbegin()->outcome().has_final_metrics();
+}
+
+}  // namespace
+
+std::string StateText(v1::Job::State state, const Palette& palette) {
+  const std::string name = v1::Job::State_Name(state);
+  switch (state) {
+    case v1::Job::SUCCEEDED:
+    case v1::Job::RUNNING:
+      return palette.Green(name);
+    case v1::Job::FAILED:
+      return palette.Red(name);
+    case v1::Job::CANCELLED:
+    case v1::Job::CANCELLING:
+    case v1::Job::PAUSED:
+    case v1::Job::PAUSING:
+      return palette.Yellow(name);
+    default:
+      return name;
+  }
+}
+
+std::vector<std::string> JobHeadings(bool wide) {
+  std::vector<std::string> headings = {"ID", "NAME", "STATE", "STEP", "LOSS", "PRECISION", "AGE"};
+  if (wide) {
+    headings.insert(headings.end(), {"REASON", "WORKER", "SCALE", "SKIPPED", "PEAK MEMORY", "MESSAGE"});
+  }
+  return headings;
+}
+
+std::vector<std::string> JobRow(const v1::Job& job, bool wide, const JobTextOptions& options) {
+  const v1::Progress& progress = job.progress();
+  const bool stepped = progress.step() > 0;
+  const int64_t total = TotalSteps(job);
+  std::vector<std::string> row = {job.id(),
+                                  Printable(job.spec().name()),
+                                  StateText(job.state(), options.palette),
+                                  absl::StrCat(progress.step(), total > 0 ? absl::StrCat("/", total) : ""),
+                                  stepped ? FormatNumber(progress.loss()) : kNothing,
+                                  LatestPrecision(job),
+                                  FormatSpan(options.now - TimeOf(job.create_time()))};
+  if (wide) {
+    row.push_back(ReasonText(job.reason()));
+    row.push_back(job.attempts_size() > 0 ? Printable(job.attempts().rbegin()->worker()) : kNothing);
+    row.push_back(stepped ? FormatNumber(progress.loss_scale()) : kNothing);
+    row.push_back(stepped ? absl::StrCat(progress.skipped_steps()) : kNothing);
+    row.push_back(stepped ? FormatBytes(progress.memory_peak_bytes()) : kNothing);
+    row.push_back(Printable(job.message()));
+  }
+  return row;
+}
+
+std::string RenderJob(const v1::Job& job, const JobTextOptions& options) {
+  const std::string reason = ReasonText(job.reason());
+  std::string text = Line("job", absl::StrCat(job.id(), "  ", options.palette.Bold(Printable(job.spec().name()))));
+  if (!job.cloned_from().empty()) {
+    text += Line("clone of", Printable(job.cloned_from()));
+  }
+  text +=
+      Line("state", absl::StrCat(StateText(job.state(), options.palette), reason == kNothing ? "" : " (" + reason + ")",
+                                 job.message().empty() ? "" : ": " + Printable(job.message())));
+  text += TimesLine(job, options) + Line("precision", LatestPrecision(job)) + ProgressLines(job);
+  for (const v1::Attempt& attempt : job.attempts()) {
+    text += AttemptLine(attempt);
+  }
+  if (job.num_retries_used() > 0) {
+    text += Line("retries", absl::StrCat(job.num_retries_used(), " of ", job.spec().max_retries(), " used"));
+  }
+  if (HasFinalMetrics(job)) {
+    text += FinalLines(job.attempts().rbegin()->outcome().final_metrics());
+  }
+  for (const v1::Checkpoint& checkpoint : job.checkpoints()) {
+    text += Line("checkpoint",
+                 absl::StrCat("step ", FormatCount(checkpoint.step()), ", ", FormatBytes(checkpoint.size_bytes())));
+  }
+  return text;
+}
+
+std::string RenderEnd(const v1::Job& job) {
+  const std::string reason = job.reason() == v1::USER_CANCELLED ? kNothing : ReasonText(job.reason());
+  std::string text = absl::StrCat(v1::Job::State_Name(job.state()), reason == kNothing ? "" : " (" + reason + ")");
+  std::vector<std::string> words;
+  if (!job.message().empty()) {
+    words.push_back(Printable(job.message()));
+  }
+  if (HasFinalMetrics(job)) {
+    const v1::Outcome& outcome = job.attempts().rbegin()->outcome();
+    const v1::FinalMetrics& metrics = outcome.final_metrics();
+    if (metrics.has_eval_accuracy()) {
+      words.push_back(absl::StrCat("accuracy ", FormatNumber(metrics.eval_accuracy())));
+      words.push_back(absl::StrCat("eval loss ", FormatNumber(metrics.eval_loss())));
+    }
+    words.push_back(absl::StrCat("train loss ", FormatNumber(metrics.train_loss())));
+    words.push_back(absl::StrCat(FormatNumber(metrics.steps_per_second()), " steps/s"));
+    words.push_back(
+        absl::StrCat(FormatCount(metrics.skipped_steps()), " of ", FormatCount(outcome.last_step()), " steps skipped"));
+  }
+  return words.empty() ? text : absl::StrCat(text, ": ", absl::StrJoin(words, ", "));
+}
+
+std::string NextCommands(const v1::Job& job) {
+  const auto line = [&job](const char* purpose, const char* verb) {
+    return absl::StrCat("  ", purpose, ": ampctl job ", verb, " ", job.id());
+  };
+  switch (job.state()) {
+    case v1::Job::QUEUED:
+      return line("why it waits", "explain");
+    case v1::Job::STARTING:
+    case v1::Job::RUNNING:
+      return line("watch", "watch");
+    case v1::Job::PAUSED:
+      return line("go on", "resume");
+    case v1::Job::FAILED: {
+      const bool by_file = job.reason() == v1::DATA_ERROR || job.reason() == v1::SPEC_ERROR;
+      return absl::StrCat(line("logs", "logs"), "\n",
+                          by_file ? "  again: correct the job file or its data, then ampctl job submit"
+                                  : line("again", "retry") + "   (from its last checkpoint)");
+    }
+    default:
+      return "";
+  }
+}
+
+}  // namespace ampd::client
