@@ -1,5 +1,7 @@
 #include "worker/device/devices.h"
 
+#include <cstdio>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -39,6 +41,28 @@ TEST(Devices, UnknownDevice_IsAnErrorThatNamesThoseThatAreThere) {
   const absl::Status status = Devices::Discover(options).status();
   EXPECT_TRUE(absl::IsNotFound(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("there is no device 'gpu0' here; there is cpu"));
+}
+
+TEST(Devices, ThisHostsGpus_HaveNameCapabilityMemoryAndUuid) {
+  absl::StatusOr<Devices> devices = Devices::Discover({});
+  ASSERT_TRUE(devices.ok());
+  int num_gpus = 0;
+  for (const v1::Device& gpu : devices->Current()) {
+    if (gpu.kind() != v1::Device::GPU) {
+      continue;
+    }
+    ++num_gpus;
+    std::printf("%s\n", gpu.ShortDebugString().c_str());
+    EXPECT_FALSE(gpu.unhealthy());
+    EXPECT_FALSE(gpu.name().empty());
+    EXPECT_EQ(gpu.uuid().substr(0, 4), "GPU-");
+    EXPECT_GE(gpu.capability_major(), 5);
+    EXPECT_GT(gpu.memory_total_bytes(), gpu.memory_free_bytes());
+    EXPECT_GT(gpu.memory_free_bytes(), 0);
+  }
+  if (num_gpus == 0) {
+    GTEST_SKIP() << "needs a GPU: NVML shows none here";
+  }
 }
 
 TEST(InstructionSetsIn, ThoseOfTheFirstCpu_InAFixedOrder) {

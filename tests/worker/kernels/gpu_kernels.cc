@@ -1,17 +1,19 @@
-// The kernels of libampd_cuda.so, as the trainer opens them.
-#include <cstdlib>
+// The kernels of libampd_cuda.so, which is beside the test, as the trainer opens them.
+#include <gtest/gtest.h>
 
+#include "tests/host_gpu.h"
 #include "tests/worker/kernels/kernels_under_test.h"
 #include "worker/device/cuda_plugin.h"
 
 namespace ampd::kernels {
 
 const CudaKernels* KernelsUnderTest(std::string* why) {
-  const char* plugin = std::getenv("AMPD_CUDA_PLUGIN");
-  device::CudaLibraries libraries;
-  libraries.plugin = plugin == nullptr ? std::string(AMPD_BIN_DIR) + "/libampd_cuda.so" : plugin;
-  const auto kernels = device::OpenCudaKernels(libraries);
-  *why = kernels.ok() ? "" : "needs a GPU: " + std::string(kernels.status().message());
+  if (!HostHasGpu()) {
+    *why = kNeedsGpu;
+    return nullptr;
+  }
+  const auto kernels = device::OpenCudaKernels();
+  EXPECT_TRUE(kernels.ok()) << kernels.status();
   return kernels.ok() ? *kernels : nullptr;
 }
 

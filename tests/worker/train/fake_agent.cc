@@ -36,7 +36,8 @@ void AwaitFile(const std::filesystem::path& path) {
 
 FakeAgent::FakeAgent(const std::string& folder, const std::string& device) : folder_(folder) {
   std::filesystem::create_directories(folder);
-  const std::string program = std::string(AMPD_BIN_DIR) + "/ampd-trainer";
+  const char* programs = std::getenv("AMPD_PROGRAMS");  // where scripts/gpu-check carried them
+  const std::string program = std::string(programs == nullptr ? AMPD_BIN_DIR : programs) + "/ampd-trainer";
   std::vector<std::string> arguments = {program, "--spawn-folder", folder, "--device", device, "--step-log"};
   std::vector<char*> pointers;
   for (std::string& argument : arguments) {

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "tests/host_gpu.h"
 #include "tests/worker/train/fake_agent.h"
 
 namespace ampd::train {
@@ -150,6 +151,27 @@ TEST_F(TrainerTest, AnAttemptThatIsPlacedOnAnotherDevice_IsADeviceError) {
   const Outcome outcome = Run(start);  // a trainer for the CPU
   EXPECT_EQ(outcome.reason(), v1::DEVICE_ERROR) << outcome.ShortDebugString();
   EXPECT_EQ(outcome.message(), "the attempt is placed on gpu3 and this trainer computes on cpu");
+}
+
+TEST_F(TrainerTest, AnAttemptForAGpu_TrainsThereInEveryPrecision) {
+  if (!HostHasGpu()) {
+    GTEST_SKIP() << kNeedsGpu;
+  }
+  for (const char* precision : {"fp32", "tf32", "bf16", "fp16"}) {
+    StartAttempt start = Mlp(precision, 30);
+    start.mutable_key()->set_job_id(absl::StrCat("j-", precision));
+    start.mutable_device()->set_id("gpu0");
+    start.mutable_device()->set_kind(v1::Device::GPU);
+    start.mutable_device()->set_capability_major(9);
+    FakeAgent agent(Folder(), "gpu0");
+    agent.Connect();
+    agent.Start(start);
+    Finish(agent);
+    ASSERT_EQ(agent.outcome->kind(), Outcome::FINISHED) << precision << ": " << agent.outcome->ShortDebugString();
+    EXPECT_FALSE(agent.outcome->final_metrics().emulated());
+    EXPECT_GT(agent.outcome->final_metrics().eval_accuracy(), 0.8) << precision;
+    EXPECT_GT(agent.outcome->final_metrics().peak_memory_bytes(), 0);
+  }
 }
 
 // Killed at a random step and started again from the last checkpoint that the agent has, as often as it takes.
