@@ -103,9 +103,10 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Listen(const s
   auto state = std::make_unique<State>();
   try {
     state->exposer = std::make_unique<prometheus::Exposer>(address);
-  } catch (const std::exception& error) {  // the library's only way to say so
+  } catch (const std::exception&) {  // the library's only way to say so; its text tells nothing
     return Error(absl::StatusCode::kUnavailable, "ADDRESS_UNAVAILABLE",
-                 absl::StrCat("can't listen at ", address, ": ", error.what()));
+                 absl::StrCat("can't listen at ", address,
+                              ": it is in use, or no address of this host; choose another --metrics-listen"));
   }
   state->collectable = std::make_shared<AgentCollectable>(version, counters, clock);
   state->exposer->RegisterCollectable(state->collectable);

@@ -13,6 +13,21 @@
 #include "base/error.h"
 
 namespace ampd::data {
+namespace {
+
+// What the kernel says of a path that leaves the root is about its own workings.
+const char* Why(int error) {
+  switch (error) {
+    case ELOOP:
+      return "it is a symbolic link, or one is on the way; none is followed";
+    case EXDEV:
+      return "it leads out of its data root";
+    default:
+      return strerror(error);
+  }
+}
+
+}  // namespace
 
 absl::Status DataError(const std::string& path, const std::string& what) {
   return Error(absl::StatusCode::kFailedPrecondition, "DATA_ERROR", absl::StrCat(path, ": ", what));
@@ -29,7 +44,7 @@ absl::StatusOr<UniqueFd> OpenDataFile(const std::string& root, const std::string
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
   UniqueFd file(static_cast<int>(syscall(SYS_openat2, folder.get(), path.c_str(), &how, sizeof(how))));
   if (!file.ok()) {
-    return DataError(path, strerror(errno));
+    return DataError(path, Why(errno));
   }
   struct stat status = {};
   if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {

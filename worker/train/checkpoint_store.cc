@@ -30,12 +30,13 @@ absl::Status CheckpointError(const std::string& message) {
   return Error(absl::StatusCode::kFailedPrecondition, "CHECKPOINT_ERROR", message);
 }
 
-// A failed operation: a full disk keeps its reason, everything else is a CHECKPOINT_ERROR.
-absl::Status Typed(const absl::Status& status, const std::string& doing) {
-  if (status.ok() || ReasonOf(status) == "DISK_FULL") {
-    return status;
+// A full disk keeps its reason, everything else is a CHECKPOINT_ERROR.
+absl::Status NotSaved(const absl::Status& status, int64_t step) {
+  const std::string message = absl::StrCat("the checkpoint of step ", step, " can't be written: ", status.message());
+  if (ReasonOf(status) == "DISK_FULL") {
+    return Error(status.code(), "DISK_FULL", message + "; free space on the disk of the worker's checkpoint root");
   }
-  return CheckpointError(absl::StrCat(doing, ": ", status.message()));
+  return CheckpointError(message + "; the worker must be able to write below its checkpoint root");
 }
 
 std::string Write(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
@@ -165,7 +166,7 @@ absl::StatusOr<SavedCheckpoint> CheckpointStore::Save(const CheckpointContent& c
   };
   if (const absl::Status status = write(); !status.ok()) {
     io_.RemoveAll(temporary).IgnoreError();
-    return Typed(status, absl::StrCat("the checkpoint of step ", content.step, " can't be written"));
+    return NotSaved(status, content.step);
   }
   return saved;
 }
@@ -176,7 +177,7 @@ absl::StatusOr<LoadedCheckpoint> CheckpointStore::Load(const std::string& path,
   const std::string folder = absl::StrCat(root_, "/", path, "/");
   const auto text = ReadFile(folder + kManifest, kMaxManifestBytes);
   if (!text.ok()) {
-    return Typed(text.status(), absl::StrCat(path, "/", kManifest));
+    return CheckpointError(absl::StrCat(path, "/", kManifest, ": ", text.status().message()));
   }
   if (Sha256Hex(*text) != manifest_sha256) {
     return CheckpointError(absl::StrCat(path, "/", kManifest, " is not the one that was recorded"));

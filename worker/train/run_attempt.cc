@@ -9,6 +9,7 @@
 #include "ATen/ops/matmul.h"
 #include "ATen/ops/ones.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "c10/util/Exception.h"
@@ -43,14 +44,27 @@ bool IsOutOfMemory(const c10::Error& error) {
          absl::StrContains(text, "can't allocate memory") || absl::StrContains(text, "_STATUS_ALLOC_FAILED");
 }
 
+// Of LibTorch's text only the size helps people.
+std::string OutOfMemoryMessage(const std::string& text) {
+  const std::string before = "ried to allocate ";
+  std::string message = "the memory is used up";
+  if (const size_t at = text.find(before); at != std::string::npos) {
+    const size_t begin = at + before.size();
+    message = absl::StrCat("no memory for ", text.substr(begin, text.find(". ", begin) - begin), " more");
+  }
+  return message + ": lower data.batch_size, the model or the data, or raise train.gradient_accumulation";
+}
+
 bool IsDeviceError(const c10::Error& error) {
   const std::string text = error.what_without_backtrace();
   return dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr || absl::StrContains(text, "CUDA error") ||
          absl::StrContains(text, "CUDNN_STATUS_");
 }
 
-v1::Reason Classify(const c10::Error& error) {
-  return IsOutOfMemory(error) ? v1::OUT_OF_MEMORY : IsDeviceError(error) ? v1::DEVICE_ERROR : v1::INTERNAL;
+Outcome Failed(const c10::Error& error) {
+  const std::string text = error.what_without_backtrace();
+  return IsOutOfMemory(error) ? Failed(v1::OUT_OF_MEMORY, OutOfMemoryMessage(text))
+                              : Failed(IsDeviceError(error) ? v1::DEVICE_ERROR : v1::INTERNAL, text);
 }
 
 Outcome Failed(const absl::Status& status) { return Failed(ReasonFor(status), std::string(status.message())); }
@@ -111,9 +125,9 @@ Outcome RunAttempt(const internal::StartAttempt& start, const absl::StatusOr<amp
   try {
     outcome = Train(context, device, loop);
   } catch (const c10::Error& error) {
-    outcome = Failed(Classify(error), error.what_without_backtrace());
+    outcome = Failed(error);
   } catch (const std::bad_alloc&) {
-    outcome = Failed(v1::OUT_OF_MEMORY, "no memory is left on the host");
+    outcome = Failed(v1::OUT_OF_MEMORY, OutOfMemoryMessage(""));
   } catch (const std::exception& error) {
     outcome = Failed(v1::INTERNAL, error.what());
   }

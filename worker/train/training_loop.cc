@@ -180,7 +180,9 @@ absl::Status TrainingLoop::CheckNumbers(const amp::StepResult& result) {
   if (std::isfinite(result.loss) || (result.skipped && engine_->scaler().enabled())) {
     return absl::OkStatus();
   }
-  const std::string message = absl::StrCat("the loss of step ", step_, " is not finite");
+  const std::string message =
+      absl::StrCat("the loss of step ", step_,
+                   " is not finite: lower the learning rate, set train.clip_grad_norm, or use a wider precision");
   if (plan_.fail_on_divergence) {
     return Error(absl::StatusCode::kFailedPrecondition, "NONFINITE_LOSS", message);
   }

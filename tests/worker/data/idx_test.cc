@@ -154,6 +154,9 @@ TEST_F(IdxTest, PathsThatLeaveTheRoot_AreRefused) {
     EXPECT_EQ(ReasonOf(status), "DATA_ERROR") << path;
     EXPECT_THAT(std::string(status.message()), HasSubstr(path));
   }
+  EXPECT_EQ(ReadIdxImages(root_ / "in", "link", 0).status().message(),
+            "link: it is a symbolic link, or one is on the way; none is followed");
+  EXPECT_EQ(ReadIdxImages(root_ / "in", "../secret", 0).status().message(), "../secret: it leads out of its data root");
   EXPECT_THAT(std::string(ReadIdxImages(root_ / "in", "missing", 0).status().message()),
               Not(HasSubstr(root_.string())));
 }
