@@ -251,7 +251,7 @@ class Service(Client):
             print(f"the service's folder is kept: {self.folder}", flush=True)
 
     def processes(self):
-        """Pids of everything that names our folder on its command line: shims and trainers, once the agents are gone."""
+        """Pids of everything with our folder on its command line: shims and trainers, once the agents are gone."""
         ours = str(self.folder).encode()
         found = []
         for entry in pathlib.Path("/proc").iterdir():
