@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Benchmarks of the running service.
 
-Usage: bench.py --bin FOLDER submit|first-step [--json] [--seconds N] [--rounds N]
+Usage: bench.py --bin FOLDER submit|first-step|step [--json] [--seconds N] [--rounds N]
 """
 import argparse
 import contextlib
 import json
+import os
 import pathlib
 import re
 import signal
@@ -42,6 +43,40 @@ precision: {preset: fp32}
 optimizer: {sgd: {learning_rate: 0.1}}
 train: {steps: 1, seed: 0}
 """
+
+# The same network, batch and optimizer as step_bench, in PyTorch's eager mode: channels-last, fused AdamW, autocast.
+# Prints steps per second of one round.
+EAGER_STEPS = """
+import contextlib, sys, time
+import torch
+from torch import nn
+preset, batch_size, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+torch.set_num_threads(2)
+model = nn.Sequential(
+    nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+    nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+    nn.Flatten(), nn.Linear(64 * 49, 128), nn.ReLU(), nn.Linear(128, 10)).to(memory_format=torch.channels_last)
+images = torch.rand(batch_size, 1, 28, 28).to(memory_format=torch.channels_last)
+labels = torch.randint(0, 10, (batch_size,))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+def step():
+    optimizer.zero_grad()
+    with torch.autocast("cpu", torch.bfloat16) if preset == "bf16" else contextlib.nullcontext():
+        loss = nn.functional.cross_entropy(model(images), labels)
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    return loss.item()
+for _ in range(steps):
+    step()
+start = time.perf_counter()
+for _ in range(steps):
+    step()
+print(steps / (time.perf_counter() - start))
+"""
+STEP_PRESETS = ("fp32", "bf16", "fp16")
+STEP_BATCH_SIZE = 128
+STEPS_A_ROUND = 20
 
 
 def wait_for(condition, what, process):
@@ -140,15 +175,39 @@ def bench_first_step(options):
     }
 
 
+def eager_rate(preset):
+    return float(subprocess.run(
+        [ROOT / ".deps/venv/bin/python", "-c", EAGER_STEPS, preset, str(STEP_BATCH_SIZE), str(STEPS_A_ROUND)],
+        check=True, capture_output=True, text=True).stdout)
+
+
+def bench_step(options):
+    """Medians over interleaved rounds. Eager mode has no fp16 products on a CPU to compare with."""
+    os.environ["GOMP_SPINCOUNT"] = "1000"  # what an agent gives its trainers; eager mode gets it too
+    ours = {preset: [] for preset in STEP_PRESETS}
+    eager = {preset: [] for preset in STEP_PRESETS if preset != "fp16"}
+    for _ in range(options.rounds):
+        for preset, rates in ours.items():
+            rates.append(json_line(options.bin / "step_bench", STEP_BATCH_SIZE, 1, preset)["steps_per_second"])
+            if preset in eager:
+                eager[preset].append(eager_rate(preset))
+    return {"ampd_steps_per_second": {preset: round(statistics.median(rates), 1) for preset, rates in ours.items()},
+            "eager_steps_per_second": {preset: round(statistics.median(rates), 1) for preset, rates in eager.items()},
+            "rounds": options.rounds, "steps_a_round": STEPS_A_ROUND}
+
+
+BENCHES = {"submit": bench_submit, "first-step": bench_first_step, "step": bench_step}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=["submit", "first-step"])
+    parser.add_argument("what", choices=list(BENCHES))
     parser.add_argument("--bin", required=True, type=lambda text: pathlib.Path(text).resolve())
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
-    result = bench_submit(options) if options.what == "submit" else bench_first_step(options)
+    result = BENCHES[options.what](options)
     print(json.dumps(result, indent=None if options.json else 2))
 
 
