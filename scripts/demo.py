@@ -93,6 +93,8 @@ def main():
     parser.add_argument("--bin", required=True, type=lambda text: pathlib.Path(text).resolve())
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    # Ends like Ctrl-C, so that the service goes with its demo.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("demo: ended by SIGTERM"))
     live = sys.stdout.isatty() and not options.json
     with tempfile.TemporaryDirectory(prefix="ampd-demo-") as name, contextlib.ExitStack() as stack:
         ampd = Ampd(options.bin, pathlib.Path(name))
