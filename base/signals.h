@@ -14,7 +14,7 @@ class SignalThread {
  public:
   using Callback = std::function<void(int signal)>;
 
-  explicit SignalThread(std::initializer_list<int> signals);
+  SignalThread(std::initializer_list<int> signals);
   ~SignalThread();
   SignalThread(const SignalThread&) = delete;
   SignalThread& operator=(const SignalThread&) = delete;
@@ -24,7 +24,7 @@ class SignalThread {
   void Start(Callback callback);
 
  private:
-  sigset_t signals_;
+  sigset_t signals_ = {};
   std::thread thread_;
 };
 

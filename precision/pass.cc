@@ -116,9 +116,9 @@ class PrecisionPass {
   }
 
   static absl::Status ReplaceByEmulated(Node& node) {
-    const auto take = [&node](const char* name, Operand missing) {
+    const auto take = [&node](const char* name, const Operand& missing) {
       const Operand* given = node.Find(name);
-      return graph::Argument{name, given == nullptr ? std::move(missing) : *given};
+      return graph::Argument{name, given == nullptr ? missing : *given};
     };
     const std::vector<int64_t> ones = {1, 1};
     if (node.op == "aten.linear.default") {

@@ -306,23 +306,23 @@ std::vector<FieldViolation> ValidatePolicy(const PrecisionPolicy& policy) {
   return check.Take();
 }
 
-absl::Status CheckCapability(std::string_view name, const v1::Device& device) {
-  const Preset* preset = FindPreset(name);
+absl::Status CheckCapability(std::string_view preset_name, const v1::Device& device) {
+  const Preset* preset = FindPreset(preset_name);
   if (preset == nullptr) {
-    return UnsupportedField("precision.preset", absl::StrCat(std::string(name), " is not supported"));
+    return UnsupportedField("precision.preset", absl::StrCat(std::string(preset_name), " is not supported"));
   }
   const int capability = device.capability_major() * 10 + device.capability_minor();
   if (device.kind() != v1::Device::GPU || capability >= preset->capability) {
     return absl::OkStatus();
   }
   return Error(absl::StatusCode::kFailedPrecondition, "CAPABILITY_TOO_LOW",
-               absl::StrCat(std::string(name), " needs compute capability ", preset->capability / 10, ".",
+               absl::StrCat(std::string(preset_name), " needs compute capability ", preset->capability / 10, ".",
                             preset->capability % 10, "; ", device.id(), " has ", device.capability_major(), ".",
                             device.capability_minor()));
 }
 
-bool IsEmulated(std::string_view name, const v1::Device& device) {
-  const Preset* preset = FindPreset(name);
+bool IsEmulated(std::string_view preset_name, const v1::Device& device) {
+  const Preset* preset = FindPreset(preset_name);
   if (preset == nullptr || device.kind() == v1::Device::GPU) {
     return false;
   }

@@ -84,10 +84,10 @@ std::string PresetOf(const v1::PrecisionPolicy& policy);
 
 // Whether the device computes in the preset's formats: FAILED_PRECONDITION (reason CAPABILITY_TOO_LOW) with what it
 // needs. A CPU runs every preset, some emulated.
-absl::Status CheckCapability(std::string_view preset, const v1::Device& device);
+absl::Status CheckCapability(std::string_view preset_name, const v1::Device& device);
 
 // Whether the numerics of a preset are emulated on the device: true and slow.
-bool IsEmulated(std::string_view preset, const v1::Device& device);
+bool IsEmulated(std::string_view preset_name, const v1::Device& device);
 
 // The table for a graph on a device. INVALID_ARGUMENT with violations, UNIMPLEMENTED naming a field that is known and
 // not supported, FAILED_PRECONDITION as CheckCapability.

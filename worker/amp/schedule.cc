@@ -19,8 +19,10 @@ double RateFactor(const ScheduleConfig& schedule, int64_t applied_steps) {
       return 1;
     case ScheduleConfig::Shape::kCosine:
       return final_ratio + (1 - final_ratio) * 0.5 * (1 + std::cos(std::numbers::pi * progress));
-    case ScheduleConfig::Shape::kStep:
-      return std::pow(schedule.factor, static_cast<double>(after / schedule.every_steps));
+    case ScheduleConfig::Shape::kStep: {
+      const int64_t num_stairs = after / schedule.every_steps;
+      return std::pow(schedule.factor, static_cast<double>(num_stairs));
+    }
     case ScheduleConfig::Shape::kLinear:
       return 1 - (1 - final_ratio) * progress;
     case ScheduleConfig::Shape::kPolynomial:
