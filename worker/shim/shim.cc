@@ -33,6 +33,8 @@ constexpr size_t kMaxClients = 8;
 constexpr int kExecFailed = 127;
 // How often the end is tried again: a full disk for the exit file, a process that does not die.
 constexpr absl::Duration kRetry = absl::Milliseconds(200);
+// A block of every usual file system; the exit file is far below it.
+constexpr size_t kReserveBytes = 4096;
 // Under load a timer wakes the shim some milliseconds late. The shortest lease, 100 ms, is renewed every 20 ms.
 constexpr absl::Duration kStopAhead = absl::Milliseconds(25);
 
@@ -107,6 +109,9 @@ absl::Status Shim::Start() {
   }
   AMPD_ASSIGN_OR_RETURN(listener_, ListenUnix(absl::StrCat(options_.folder, "/shim.sock")));
   oom_kills_before_ = NumOomKills();
+  // Room for the exit file, so that a disk which fills up meanwhile does not keep the device.
+  const UniqueFd reserve(open(Reserve().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  WriteAll(reserve.get(), std::string(kReserveBytes, '.')).IgnoreError();  // the exit file may find room all the same
   return StartTrainer();
 }
 
@@ -290,12 +295,15 @@ bool Shim::Finish() {
     return false;
   }
   ReadOutput();
+  unlink(Reserve().c_str());
   const absl::Status written =
       WriteFileAtomically(absl::StrCat(options_.folder, "/exit"), Status().SerializeAsString());
   Broadcast();
   // A folder that was removed is nobody's any more.
   return written.ok() || access(options_.folder.c_str(), F_OK) != 0;
 }
+
+std::string Shim::Reserve() const { return absl::StrCat(options_.folder, "/reserve"); }
 
 internal::ShimStatus Shim::Status() const {
   internal::ShimStatus status = end_;

@@ -61,6 +61,7 @@ class Shim {
   void Kill();
   void ReadOutput();
   bool Finish();
+  std::string Reserve() const;
   internal::ShimStatus Status() const;
   void Broadcast();
 
