@@ -28,7 +28,7 @@ Agent::Agent(Options options)
 Agent::~Agent() = default;
 
 absl::Status Agent::Start() {
-  devices_ = options_.devices();
+  LookAtDevices();
   for (SpawnFolder& folder : SpawnFolder::List(options_.state_folder)) {
     const std::string id = folder.record().spawn_id();
     std::unique_ptr<SpawnedTrainer> trainer = SpawnedTrainer::Find(std::move(folder));
@@ -140,8 +140,19 @@ void Agent::MaybeReport(absl::Duration now) {
   options_.link->SendReport(BuildReport());
 }
 
-v1::WorkerReport Agent::BuildReport() {
+void Agent::LookAtDevices() {
   devices_ = options_.devices();
+  for (v1::Device& device : devices_) {
+    const auto error = device_errors_.find(device.id());
+    if (error != device_errors_.end() && !error->second.empty()) {
+      device.set_unhealthy(true);
+      device.set_unhealthy_reason(error->second);
+    }
+  }
+}
+
+v1::WorkerReport Agent::BuildReport() {
+  LookAtDevices();
   v1::WorkerReport report;
   report.set_worker(options_.name);
   report.set_incarnation(incarnation_);

@@ -76,6 +76,7 @@ class Agent {
   std::vector<pollfd> Descriptors() const;
   void TakeArrivals();
   void MaybeReport(absl::Duration now);
+  void LookAtDevices();
   v1::WorkerReport BuildReport();
   bool Stopping(absl::Duration now);
   void LeaveAll(absl::Duration now);
@@ -94,6 +95,7 @@ class Agent {
   absl::StatusOr<SpawnedTrainer*> Spawn(const std::string& device, const v1::AttemptKey* key);
   void PollTrainers(absl::Duration now);
   void TakeReport(SpawnedTrainer& trainer, const internal::TrainerReport& report);
+  void TakeWarm(SpawnedTrainer& trainer, const internal::Hello& hello);
   void Tell(AttemptOnWorker& attempt, SpawnedTrainer& trainer);
   void TakeState(AttemptOnWorker& attempt, const SpawnedTrainer& trainer);
   void TakeEnd(SpawnedTrainer& trainer);
@@ -121,6 +123,7 @@ class Agent {
   absl::Duration next_report_;
   absl::Duration next_log_look_;
   std::map<std::string, absl::Duration> warm_not_before_;  // by device, since boot
+  std::map<std::string, std::string> device_errors_;       // by device, as its last warm trainer said; empty: none
   uint64_t report_sequence_ = 0;
   bool attached_ = false;
   bool report_due_ = false;

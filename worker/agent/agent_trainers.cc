@@ -21,6 +21,8 @@ constexpr absl::Duration kLogDrainLimit = absl::Seconds(10);
 constexpr absl::Duration kExitLimit = absl::Seconds(10);
 // Between two warm trainers of one device, when the first has died.
 constexpr absl::Duration kWarmInterval = absl::Seconds(5);
+// Between two of them, when the first could not use the device.
+constexpr absl::Duration kBrokenDeviceInterval = absl::Minutes(1);
 
 }  // namespace
 
@@ -98,10 +100,29 @@ void Agent::PollTrainers(absl::Duration now) {
   options_.counters->num_attempts = static_cast<int64_t>(attempts_.size());
 }
 
+// A warm trainer that can't use its device goes, and the device is offered as unhealthy until a later one can.
+void Agent::TakeWarm(SpawnedTrainer& trainer, const internal::Hello& hello) {
+  const std::string& device = trainer.record().device();
+  std::string& known = device_errors_[device];
+  if (known != hello.device_error()) {
+    known = hello.device_error();
+    options_.log(known.empty() ? absl::StrCat(device, " can be used again")
+                               : absl::StrCat(device, " can't be used: ", known));
+    Changed();
+  }
+  if (!known.empty()) {
+    warm_not_before_[device] = options_.clock->SinceBoot() + kBrokenDeviceInterval;
+    trainer.Kill();
+  }
+}
+
 void Agent::TakeReport(SpawnedTrainer& trainer, const internal::TrainerReport& report) {
   AttemptOnWorker* attempt = AttemptOf(trainer);
   if (attempt == nullptr) {
-    return;  // warm: its Hello says nothing that its connection does not
+    if (report.has_hello()) {
+      TakeWarm(trainer, report.hello());
+    }
+    return;
   }
   switch (report.kind_case()) {
     case internal::TrainerReport::kTelemetry:

@@ -259,6 +259,7 @@ void AgentLink::TellHello() {
   report.mutable_hello()->set_protocol(kProtocol);
   report.mutable_hello()->set_pid(getpid());
   report.mutable_hello()->set_ready(true);
+  report.mutable_hello()->set_device_error(device_error_);
   {
     absl::MutexLock lock(&mutex_);
     if (start_.has_value()) {

@@ -37,6 +37,9 @@ class AgentLink {
   AgentLink(std::string spawn_folder, TelemetryOutbox& outbox);
   ~AgentLink();
 
+  // What Hello says of the device. Call before Start.
+  void SetDeviceError(const std::string& message) { device_error_ = message; }
+
   // Listens and starts the thread.
   absl::Status Start();
 
@@ -81,6 +84,7 @@ class AgentLink {
   UniqueFd agent_;
   FrameDecoder decoder_;
   std::string outgoing_;
+  std::string device_error_;
   bool told_hello_ = false;
   uint64_t told_sequence_ = 0;
   uint64_t told_state_ = 0;

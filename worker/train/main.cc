@@ -43,6 +43,7 @@ int Run(const Flags& flags) {
   }
   ampd::train::TelemetryOutbox outbox({.spill_path = flags.spawn_folder + "/telemetry"});
   ampd::train::AgentLink link(flags.spawn_folder, outbox);
+  link.SetDeviceError(std::string(device.status().message()));
   if (const absl::Status status = link.Start(); !status.ok()) {
     return Fail(status);
   }

@@ -53,6 +53,14 @@ bool FakeServer::WaitFor(const std::function<bool(const FakeServer&)>& condition
   return mutex_.AwaitWithTimeout(absl::Condition(&holds), timeout);
 }
 
+std::string FakeServer::DeviceText() const {
+  if (report_.devices().empty()) {
+    return "";
+  }
+  const v1::Device& device = report_.devices(0);
+  return device.id() + (device.unhealthy() ? " unhealthy: " + device.unhealthy_reason() : " healthy");
+}
+
 std::string FakeServer::StateOf(const std::string& job) const {
   for (const v1::AttemptReport& attempt : report_.attempts()) {
     if (attempt.key().job_id() == job) {

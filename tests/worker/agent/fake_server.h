@@ -40,6 +40,8 @@ class FakeServer final : public v1::WorkerService::Service {
   uint64_t stored(const std::string& job) const;
   std::string log(const std::string& job) const;
   int num_reports() const { return num_reports_; }
+  // Of the worker's only device: "cpu healthy", "cpu unhealthy: why", "" before the first report.
+  std::string DeviceText() const;
   int num_checkpoints() const { return num_checkpoints_; }
   int num_gaps() const { return num_gaps_; }
 

@@ -10,6 +10,8 @@
 //   chatter=N    writes N lines to stdout
 //   checkpoint=N reports a checkpoint at step N
 //
+// The content of FOLDER/../../device_error, if it is there, is what its Hello says of the device.
+//
 // Every step is a line "pid step boottime_nanos" in FOLDER/../../steps (the agent's state folder), so that a test can
 // see when it computed. Telemetry is kept until it is acknowledged and sent again on a new connection.
 #include <fcntl.h>
@@ -197,6 +199,8 @@ class ScriptedTrainer {
     report.mutable_hello()->set_protocol(1);
     report.mutable_hello()->set_pid(getpid());
     report.mutable_hello()->set_ready(true);
+    report.mutable_hello()->set_device_error(
+        ampd::ReadFile(folder_ + "/../../device_error", 1 << 10).value_or(std::string()));
     if (key_.has_value()) {
       *report.mutable_hello()->mutable_key() = *key_;
     }

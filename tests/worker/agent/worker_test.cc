@@ -186,6 +186,23 @@ TEST_F(Worker, Trainer_WaitsForItsThreadsWithoutHoldingTheCore) {
   EXPECT_EQ(num_told, 2u);  // shim and trainer
 }
 
+TEST_F(Worker, DeviceThatItsWarmTrainerCannotUse_IsOfferedAsUnhealthyUntilOneCan) {
+  const std::string error = "this host has no CUDA driver";
+  std::ofstream(state_ + "/device_error") << error;
+  StartWorker();
+  EXPECT_TRUE(server_.WaitFor(
+      [&](const FakeServer& server) { return server.DeviceText() == absl::StrCat("cpu unhealthy: ", error); }));
+  // The trainer is of no use and goes; the worker is left.
+  EXPECT_TRUE(server_.WaitFor([&](const FakeServer&) { return Survivors().size() == 1; }));
+  Kill(SIGKILL);
+  fs::remove(state_ + "/device_error");
+  const int before = server_.num_reports();
+  StartWorker();
+  EXPECT_TRUE(server_.WaitFor([&](const FakeServer& server) {
+    return server.num_reports() > before + 1 && server.DeviceText() == "cpu healthy" && Survivors().size() == 3;
+  }));
+}
+
 TEST_F(Worker, TrainerThatCrashes_EndsWithItsSignal) {
   StartWorker();
   server_.Want("j1", "crash=5");

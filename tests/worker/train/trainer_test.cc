@@ -135,7 +135,7 @@ TEST_F(TrainerTest, AnAttemptForAGpu_OnAHostWithoutADriver_IsADeviceError) {
   start.mutable_device()->set_kind(v1::Device::GPU);
   start.mutable_device()->set_capability_major(9);
   FakeAgent agent(Folder(), "gpu0");
-  agent.Connect();
+  EXPECT_THAT(agent.Connect().device_error(), HasSubstr("this host has no CUDA driver"));
   agent.Start(start);
   Finish(agent);
   EXPECT_EQ(agent.outcome->kind(), Outcome::FAILED);
