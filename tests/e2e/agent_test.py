@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Agents that are killed or stopped, and a server that is away: what their trainers must not notice, and must not do.
 
-Usage: agent_test.py FOLDER_OF_BINARIES. AMPD_SEED chooses the moments; a failure prints it.
+Usage: agent_test.py FOLDER_OF_BINARIES [REPORT.xml]. AMPD_SEED chooses the moments; a failure prints it.
 """
 import os
 import pathlib
@@ -10,9 +10,9 @@ import signal
 import sys
 import unittest
 
-from service import Service, boottime, start_ticks, wait_for
+from service import Service, boottime, main, pass_time, start_ticks, wait_for
 
-BINARIES = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else None
+BINARIES = pathlib.Path(sys.argv[1]).resolve()
 SEED = int(os.environ.get("AMPD_SEED", "1"))
 NUM_KILLS = 50
 NUM_STOPS = 20
@@ -70,6 +70,18 @@ class AgentTest(unittest.TestCase):
                 self.expect_whole_curve(service, job, began)
                 self.assertNotIn("SUSPENDED", service.events(job))
 
+    def test_agents_killed_while_a_job_starts_start_it_once(self):
+        steps = 40
+        with Service(BINARIES) as service:
+            worker = service.start_worker()
+            for _ in range(15):
+                job = service.submit(JOB.format(steps=steps, checkpoint=0))
+                pass_time(self.random.uniform(0, 0.3))
+                worker.kill()
+                worker.start()
+                self.expect_attempts(service, job, "SUCCEEDED", 1)
+                self.expect_whole_curve(service, job, worker.steps(job))
+
     def test_agents_killed_at_the_end_of_a_job_deliver_its_outcome_once(self):
         steps = 40
         with Service(BINARIES) as service:
@@ -111,8 +123,7 @@ class AgentTest(unittest.TestCase):
             worker.await_step(job)
             for _ in range(NUM_STOPS):
                 step, deadline = self.stop_beyond_lease(worker, job, lease)
-                until = boottime() + self.random.uniform(0, 0.5)
-                wait_for(lambda until=until: boottime() > until, "time passes")
+                pass_time(self.random.uniform(0, 0.5))
                 self.assertEqual(worker.last_step(job).number, step.number, "a suspended trainer went on")
                 pauses.append((deadline, boottime()))
                 worker.signal(signal.SIGCONT)
@@ -188,10 +199,10 @@ class AgentTest(unittest.TestCase):
             born = start_ticks(trainer)
             for _ in range(NUM_OUTAGES):
                 service.server.kill()
-                killed = boottime()
+                away_until = boottime() + 3 * lease
                 wait_for(lambda: worker.shim(step).suspended, "the trainer is suspended")
                 deadline = worker.shim(step).lease_deadline
-                wait_for(lambda killed=killed: boottime() > killed + 3 * lease, "three leases pass")
+                pass_time(away_until - boottime())
                 pauses.append((deadline, boottime()))
                 stood = worker.last_step(job).number
                 service.start_server()
@@ -205,4 +216,4 @@ class AgentTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    main()

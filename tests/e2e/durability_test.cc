@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <thread>
 
@@ -91,6 +92,13 @@ class Submitter {
 
 class DurabilityTest : public testing::Test {
  protected:
+  ~DurabilityTest() override {
+    server_.reset();
+    if (!HasFailure()) {
+      std::filesystem::remove_all(folder_);
+    }
+  }
+
   // Starts the server on the port of its first life, and waits until it listens.
   void StartServer() {
     const std::string port_file = absl::StrCat(folder_, "/ports-", ++lives_);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What users and operators get for bad input and broken hosts: a typed reason, one line, and a service that goes on.
 
-Usage: faults_test.py FOLDER_OF_BINARIES. As root it mounts small file systems; elsewhere it uses limits and modes.
+Usage: faults_test.py FOLDER_OF_BINARIES [REPORT.xml]. As root it mounts small file systems; elsewhere limits and modes
+stand for them.
 """
 import contextlib
 import os
@@ -14,9 +15,9 @@ import sys
 import threading
 import unittest
 
-from service import Client, Program, Service, wait_for
+from service import Client, Program, Service, main, wait_for
 
-BINARIES = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else None
+BINARIES = pathlib.Path(sys.argv[1]).resolve()
 
 JOB = """
 name: faults-test
@@ -50,6 +51,13 @@ def mounted(folder, options):
     finally:
         if result.returncode == 0:
             subprocess.run(["umount", "-l", folder], check=True)
+
+
+def fill(path):
+    """Takes all room of the file system that the path is on."""
+    with contextlib.suppress(OSError), path.open("wb", buffering=0) as file:
+        while file.write(bytes(4096)):
+            pass
 
 
 class FaultsTest(unittest.TestCase):
@@ -95,6 +103,30 @@ class TrainerFaults(FaultsTest):
                 self.assertTrue(worker.agent.running())
                 worker.kill()
 
+    def test_a_full_disk_under_the_agents_state(self):
+        with Service(BINARIES) as service:
+            state = service.folder / "w1"
+            state.mkdir()
+            with mounted(state, "size=1m") as is_small:
+                if not is_small:
+                    self.skipTest("this user may not mount, and nothing else fills a disk for agent and shim alike")
+                worker = service.start_worker(flags=["--no-warm", "--checkpoint-root", service.folder / "checkpoints"])
+                job = service.submit(JOB.replace("steps: 5", "steps: 2000"))
+                wait_for(lambda: int(service.job(job).get("progress", {}).get("step", 0)) > 0, "the first step")
+                fill(state / "filling")
+                final = service.finished(job)
+                self.assertEqual(final["state"], "SUCCEEDED", final.get("message"))
+                # The disk is full, and the device comes free all the same.
+                wait_for(lambda: not list((state / "spawn").iterdir()), "nothing is left of the trainer's folder")
+                wait_for(lambda: len(service.processes()) == 2, "server and agent are left")
+                fill(state / "filling-more")
+                failed = service.submit(JOB)
+                service.finished(failed)
+                (state / "filling").unlink()
+                self.expect_failure(service, failed, "DISK_FULL", "can't start a trainer", "space")
+                self.assertTrue(worker.agent.running())
+                worker.kill()
+
     def test_a_checkpoint_folder_that_cannot_be_written(self):
         with Service(BINARIES) as service:
             root = service.folder / "read-only"
@@ -119,7 +151,8 @@ class TrainerFaults(FaultsTest):
         with Service(BINARIES) as service:
             service.start_worker()
             job = JOB.replace("learning_rate: 1e-3", "learning_rate: 1e+6").replace("steps: 5", "steps: 200")
-            final = self.expect_failure(service, service.submit(job), "NONFINITE_LOSS", "not finite", "lower the learning rate")
+            final = self.expect_failure(service, service.submit(job), "NONFINITE_LOSS", "not finite",
+                                        "lower the learning rate")
             self.assertEqual(final["numAttempts"], 1, "what will not heal was tried again")
 
     def test_no_memory_for_a_batch(self):
@@ -416,4 +449,4 @@ class SlowLine:
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    main()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The main job with the real programs: submit through ampctl, train, kill -9 the trainer, resume, scrape.
 
-Usage: main_job_test.py FOLDER_OF_BINARIES. Ends only the processes that it started, by their ids.
+Usage: main_job_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
 """
 import json
 import os
@@ -16,9 +16,9 @@ import tempfile
 import unittest
 import urllib.request
 
-from service import Client
+from service import Client, main
 
-BINARIES = pathlib.Path(sys.argv.pop(1)).resolve()
+BINARIES = pathlib.Path(sys.argv[1]).resolve()
 SEED = int(os.environ.get("AMPD_SEED", "1"))
 KILLS = {"fp32": 7, "bf16": 7, "fp16": 6}
 STEPS = 240
@@ -82,7 +82,8 @@ class MainJob(unittest.TestCase):
                 command = (entry / "cmdline").read_bytes().split(b"\0")
             except (OSError, NotADirectoryError):
                 continue
-            if command[0] == str(BINARIES / "ampd-trainer").encode() and str(self.folder).encode() in b" ".join(command):
+            ours = str(self.folder).encode() in b" ".join(command)
+            if ours and command[0] == str(BINARIES / "ampd-trainer").encode():
                 spawn = pathlib.Path(command[command.index(b"--spawn-folder") + 1].decode())
                 if any(job.encode() in record.read_bytes() for record in spawn.iterdir() if record.is_file()):
                     return int(entry.name)
@@ -145,7 +146,8 @@ class MainJob(unittest.TestCase):
             text = page.read().decode()
         # The page shows the snapshot of the last tick, which may be before the job's end.
         self.assertRegex(text, rf'(?m)^ampd_job_steps_total{{job_id="{job}"}} [0-9]+$')
-        check = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+        check = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True,
+                               check=False)
         self.assertEqual(check.returncode, 0, check.stderr + check.stdout)
 
     def test_a_missing_data_file_fails_the_job_and_the_next_one_runs(self):
@@ -158,4 +160,4 @@ class MainJob(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()
