@@ -153,7 +153,7 @@ class Coordinator {
 
   absl::Status TakeSession(const v1::WorkerReport& report, bool* is_new) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteRegistration(const v1::WorkerReport& report, const ClusterState& state, Updates* updates) const;
-  void NoteAttempt(const std::string& worker, const v1::AttemptReport& attempt, const ClusterState& state,
+  void NoteAttempt(const std::string& worker, const v1::AttemptReport& reported, const ClusterState& state,
                    Updates* updates) const;
   void NoteGone(const Session& session, const ClusterState& state, Updates* updates) const;
   void NoteDeletions(const Session& session, const ClusterState& state, Updates* updates) const;

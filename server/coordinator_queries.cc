@@ -48,7 +48,7 @@ absl::StatusOr<std::vector<Term>> ParseFilter(const std::string& filter) {
       return InvalidFields({{"filter", absl::StrCat("has \"", std::string(text.substr(0, 80)),
                                                     "\"; terms are state=, name=, queue=, id= or labels.KEY=")}});
     }
-    Job::State state;
+    Job::State state = Job::STATE_UNSPECIFIED;
     if (key == "state" && !Job::State_Parse(parts[1], &state)) {
       return InvalidFields({{"filter", absl::StrCat("has the unknown state ", parts[1].substr(0, 80))}});
     }

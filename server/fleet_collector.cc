@@ -85,7 +85,7 @@ std::vector<MetricFamily> FleetCollector::Collect() const {
 std::vector<MetricFamily> ProcessCollector::Collect() const {
   const std::vector<std::string> stat = StatFields();
   const double ticks = static_cast<double>(sysconf(_SC_CLK_TCK));
-  rlimit files;
+  rlimit files = {};
   getrlimit(RLIMIT_NOFILE, &files);
   return {
       Single("process_start_time_seconds", "Start of the process, in seconds since the epoch.", MetricType::Gauge,

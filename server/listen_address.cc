@@ -21,11 +21,11 @@ absl::Status Refuse(std::string_view flag, std::string_view text, std::string_vi
 }
 
 bool IsLoopback(const std::string& host) {
-  in_addr v4;
+  in_addr v4 = {};
   if (inet_pton(AF_INET, host.c_str(), &v4) == 1) {
     return (ntohl(v4.s_addr) >> 24) == 127;
   }
-  in6_addr v6;
+  in6_addr v6 = {};
   return inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
@@ -60,8 +60,7 @@ absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view flag, std::str
 
 absl::Status CheckBindable(const ListenAddress& address) {
   const bool is_v6 = address.host.find(':') != std::string::npos;
-  sockaddr_storage storage;
-  memset(&storage, 0, sizeof(storage));
+  sockaddr_storage storage = {};
   socklen_t size = 0;
   if (is_v6) {
     auto* v6 = reinterpret_cast<sockaddr_in6*>(&storage);

@@ -234,7 +234,7 @@ absl::StatusOr<std::vector<std::string>> SqliteJournal::ListEndedBefore(int64_t 
 }
 
 bool SqliteJournal::HasRoomForSubmits() {
-  struct statvfs disk;
+  struct statvfs disk = {};
   if (statvfs(options_.data_dir.c_str(), &disk) != 0) {
     return true;
   }
