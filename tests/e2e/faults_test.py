@@ -53,6 +53,35 @@ def mounted(folder, options):
             subprocess.run(["umount", "-l", folder], check=True)
 
 
+@contextlib.contextmanager
+def memory_group(limit_bytes):
+    """A control group that allows its processes so much memory; None where this user may not make one."""
+    name = f"ampd-test-{os.getpid()}"
+    for root, file in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+        group = pathlib.Path(root) / name
+        with contextlib.suppress(OSError):
+            group.mkdir()
+        if (group / file).exists():
+            (group / file).write_text(str(limit_bytes))
+            try:
+                yield group
+            finally:
+                wait_for(lambda group=group: removed(group), "the group is empty and gone")
+            return
+        removed(group)
+    yield None
+
+
+def removed(group):
+    try:
+        group.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
 def fill(path):
     """Takes all room of the file system that the path is on."""
     with contextlib.suppress(OSError), path.open("wb", buffering=0) as file:
@@ -164,6 +193,17 @@ class TrainerFaults(FaultsTest):
             final = self.expect_failure(service, service.submit(large), "OUT_OF_MEMORY", "no memory for", "bytes",
                                         "lower data.batch_size")
             self.assertEqual(final["numAttempts"], 1, "what will not heal was tried again")
+
+    def test_a_trainer_that_the_kernel_ends_for_want_of_memory(self):
+        large = JOB.replace("num_samples: 256", "num_samples: 300000")  # 940 MB
+        with memory_group(512 << 20) as group:
+            if group is None:
+                self.skipTest("this user may not make a control group with a memory limit")
+            with Service(BINARIES) as service:
+                service.start_worker(limits=f"echo $$ > {group}/cgroup.procs")
+                final = self.expect_failure(service, service.submit(large), "OUT_OF_MEMORY", "kernel", "memory",
+                                            "lower data.batch_size")
+                self.assertEqual(final["numAttempts"], 1, "what will not heal was tried again")
 
     def test_no_memory_for_the_data(self):
         large = JOB.replace("num_samples: 256", "num_samples: 1000000")  # 3 GB

@@ -90,7 +90,9 @@ void Explain(const AttemptOnWorker& attempt, const internal::ShimStatus& exit, O
     outcome->set_message("the trainer was ended by its worker: no lease, or not left in time");
   } else if (exit.out_of_memory()) {
     outcome->set_reason(v1::OUT_OF_MEMORY);
-    outcome->set_message("the kernel ended the trainer for want of memory");
+    outcome->set_message(
+        "the kernel ended the trainer for want of memory: lower data.batch_size, the model or the data, or raise "
+        "train.gradient_accumulation");
   } else if (exit.signal() != 0) {
     outcome->set_message(absl::StrCat("the trainer was ended by signal ", exit.signal(), " (",
                                       sigabbrev_np(exit.signal()) ? sigabbrev_np(exit.signal()) : "?", ")"));
