@@ -105,15 +105,18 @@ void PrintWorkers(const Session& session, const std::vector<v1::Worker>& workers
   }
   std::vector<std::vector<std::string>> rows;
   for (const v1::Worker& worker : workers) {
+    // Until a worker has reported to this life of the server, its free memory is not known either.
+    const bool has_reported = worker.last_report_time().seconds() > 0;
     std::vector<std::string> devices;
     for (const v1::Device& device : worker.devices()) {
-      devices.push_back(absl::StrCat(Printable(device.id()), " (", Printable(device.name()), ", ",
-                                     FormatBytes(device.memory_free_bytes()), " free of ",
+      const std::string free = has_reported ? FormatBytes(device.memory_free_bytes()) + " free of " : "";
+      devices.push_back(absl::StrCat(Printable(device.id()), " (", Printable(device.name()), ", ", free,
                                      FormatBytes(device.memory_total_bytes()), ")"));
     }
-    rows.push_back(
-        {Printable(worker.name()), v1::Worker::State_Name(worker.state()), absl::StrCat(worker.job_ids_size()),
-         FormatSpan(absl::Now() - TimeOf(worker.last_report_time())) + " ago", absl::StrJoin(devices, ", ")});
+    rows.push_back({Printable(worker.name()), v1::Worker::State_Name(worker.state()),
+                    absl::StrCat(worker.job_ids_size()),
+                    has_reported ? FormatSpan(absl::Now() - TimeOf(worker.last_report_time())) + " ago" : "not yet",
+                    absl::StrJoin(devices, ", ")});
   }
   if (rows.empty()) {
     session.Note("no workers; start one with: ampd-worker --server ADDRESS, or ampctl dev");

@@ -392,6 +392,18 @@ class HostFaults(FaultsTest):
             service.start_worker()
             self.expect_success(service)
 
+    def test_a_worker_that_has_not_reported_since_the_servers_start_shows_no_time(self):
+        with Service(BINARIES) as service:
+            worker = service.start_worker()
+            self.expect_success(service)
+            self.assertIn(" ago", service.ampctl("worker", "list")[1])
+            worker.kill()
+            service.server.kill()
+            service.start_server()
+            code, out, _ = service.ampctl("worker", "list")
+            self.assertEqual(code, 0)
+            self.assertRegex(out, r"w1 +\w+ +0 +not yet +cpu \([^,]*, [^f]*\)")
+
     def test_workers_that_cannot_start(self):
         with Service(BINARIES) as service:
             worker = service.start_worker()
