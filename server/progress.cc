@@ -1,6 +1,7 @@
 #include "server/progress.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/status_macros.h"
 #include "server/step_columns.h"
@@ -21,7 +22,9 @@ v1::Progress FromOutcome(const v1::Outcome& outcome) {
   v1::Progress progress;
   const v1::FinalMetrics& metrics = outcome.final_metrics();
   progress.set_step(outcome.last_step());
-  progress.set_loss(metrics.train_loss());
+  if (outcome.last_step() > 0) {
+    progress.set_loss(metrics.train_loss());
+  }
   progress.set_loss_scale(metrics.final_loss_scale());
   progress.set_skipped_steps(metrics.skipped_steps());
   progress.set_memory_peak_bytes(metrics.peak_memory_bytes());
@@ -60,8 +63,12 @@ void ProgressBoard::AddItem(const HistoryItem& item, State* state) {
     return;
   }
   if (item.attempt > state->entry.attempt) {
-    *state = State();
-    state->entry.attempt = item.attempt;
+    // The curve goes on from the checkpoint; all else begins anew.
+    State fresh;
+    fresh.entry.attempt = item.attempt;
+    fresh.skipped_steps = std::move(state->skipped_steps);
+    fresh.entry.progress.set_skipped_steps(static_cast<int64_t>(fresh.skipped_steps.size()));
+    *state = std::move(fresh);
   }
   if (item.steps != nullptr) {
     AddSteps(*item.steps, state);
@@ -83,12 +90,17 @@ void ProgressBoard::AddSteps(const v1::StepColumns& steps, State* state) {
     entry.num_scale_ups += scale > state->last_loss_scale ? 1 : 0;
     entry.num_scale_downs += scale < state->last_loss_scale ? 1 : 0;
     state->last_loss_scale = scale;
+    // A step that comes again, after a roll-back or in a later attempt, supersedes what was at and beyond it.
+    while (!state->skipped_steps.empty() && state->skipped_steps.back() >= steps.step(i)) {
+      state->skipped_steps.pop_back();
+    }
     if (steps.skipped(i)) {
-      progress.set_skipped_steps(progress.skipped_steps() + 1);
+      state->skipped_steps.push_back(steps.step(i));
       entry.last_overflow_unix_micros = steps.time_unix_micros(i);
     }
     progress.set_data_wait_seconds(progress.data_wait_seconds() + static_cast<double>(steps.data_wait_seconds(i)));
   }
+  progress.set_skipped_steps(static_cast<int64_t>(state->skipped_steps.size()));
   const int last = NumSteps(steps) - 1;
   progress.set_step(steps.step(last));
   progress.set_loss(static_cast<double>(steps.loss(last)));
@@ -106,22 +118,19 @@ void ProgressBoard::AddSteps(const v1::StepColumns& steps, State* state) {
   }
 }
 
-absl::Status ProgressBoard::Restore(MetricStore* store, const std::string& job, int32_t attempt) {
-  StoredHistory history{job, attempt, {}, {}};
-  uint64_t sequence = 0;
+absl::Status ProgressBoard::Restore(MetricStore* store, const std::string& job) {
+  StoredHistory history{job, 0, {}, {}};
+  HistoryCursor cursor;
   for (bool more = true; more;) {
     AMPD_ASSIGN_OR_RETURN(const PointPage page, store->Read([&](MetricReader& reader) {
-      return reader.ReadPoints(job, attempt, sequence, kRestorePage);
+      return reader.ReadPoints(job, cursor.attempt, cursor.sequence, kRestorePage);
     }));
-    more = page.more;
     history.items = MergeHistory(page.segments, {}, /*more_points=*/false, /*more_events=*/false);
     Update(history);
-    HistoryCursor cursor;
     for (const HistoryItem& item : history.items) {
       item.Advance(&cursor);
     }
-    sequence = cursor.sequence;
-    more = more && cursor.attempt == attempt;
+    more = page.more && !history.items.empty();
   }
   return absl::OkStatus();
 }

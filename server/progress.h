@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -15,13 +16,13 @@
 
 namespace ampd::server {
 
-// How far each job is: the latest of its points, and sums over the newest attempt. Fed by the store, in its order; kept
-// in memory, and read back from the store after a restart. Thread-safe.
+// How far each job is: the latest of its points, sums over the newest attempt, and the skipped steps of the curve. Fed
+// by the store, in its order; kept in memory, and read back from the store after a restart. Thread-safe.
 class ProgressBoard {
  public:
   void Update(const StoredHistory& stored);
-  // Reads the attempt's points from the store. Blocks. REQUIRES: nothing was fed for the job yet.
-  absl::Status Restore(MetricStore* store, const std::string& job, int32_t attempt);
+  // Reads the job's points from the store. Blocks. REQUIRES: nothing was fed for the job yet.
+  absl::Status Restore(MetricStore* store, const std::string& job);
   void Forget(const std::string& job);
   void ForgetAllBut(const std::set<std::string>& jobs);
 
@@ -44,6 +45,7 @@ class ProgressBoard {
     double last_loss_scale = 0;
     int64_t first_time_unix_micros = 0;
     int64_t num_steps = 0;
+    std::vector<int64_t> skipped_steps;  // of the curve, ascending
   };
   void AddSteps(const v1::StepColumns& steps, State* state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddItem(const HistoryItem& item, State* state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -125,7 +125,7 @@ absl::Status Server::Parts::Restore() {
   for (const JobPtr& job : live) {
     table.Put(job, absl::Now());
     if (job->num_attempts() > 0) {
-      AMPD_RETURN_IF_ERROR(progress.Restore(store.get(), job->id(), job->num_attempts()));
+      AMPD_RETURN_IF_ERROR(progress.Restore(store.get(), job->id()));
     }
   }
   store->Start();

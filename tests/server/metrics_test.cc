@@ -220,12 +220,40 @@ TEST(ProgressBoard, FollowsTheNewestAttemptAndIsReadBackAfterARestart) {
   ASSERT_TRUE(store.Append(2, Steps(1, 5000, 20), 20).ok());
   store.Reopen();
   ProgressBoard restored;
-  ASSERT_TRUE(restored.Restore(&*store, "j", 2).ok());
+  ASSERT_TRUE(restored.Restore(&*store, "j").ok());
   ASSERT_TRUE(restored.Find("j").has_value());
   EXPECT_EQ(restored.Find("j")->progress.SerializeAsString(), fed.Find("j")->progress.SerializeAsString());
   EXPECT_EQ(fed.Find("j")->progress.step(), 5020);
-  EXPECT_EQ(fed.Find("j")->progress.skipped_steps(), 5020 / 7 - 20 / 7);
+  EXPECT_EQ(fed.Find("j")->progress.skipped_steps(), 5020 / 7) << "of the curve: attempt 1 to step 20, then attempt 2";
   EXPECT_NEAR(fed.Find("j")->progress.steps_per_second(), 1000, 1e-6);
+}
+
+TEST(ProgressBoard, CountsASkippedStepThatComesAgainOnce) {
+  StoreOnDisk store;
+  ProgressBoard board;
+  store.on_stored = [&](const StoredHistory& stored) { board.Update(stored); };
+  ASSERT_TRUE(store.Append(1, Steps(1, 30)).ok());  // 7, 14, 21 and 28 are skipped
+  EXPECT_EQ(board.Find("j")->progress.skipped_steps(), 4);
+  ASSERT_TRUE(store.Append(1, Steps(31, 40, -20)).ok());  // a roll-back: 11 to 20 again
+  EXPECT_EQ(board.Find("j")->progress.skipped_steps(), 2);
+  ASSERT_TRUE(store.Append(2, Steps(1, 20, 10), /*from_step=*/10).ok());  // the next attempt: 11 to 30
+  EXPECT_EQ(board.Find("j")->progress.skipped_steps(), 4);
+}
+
+TEST(ProgressBoard, SaysNothingOfTheLossBeforeTheFirstStep) {
+  ProgressBoard board;
+  v1::Job job;
+  job.set_id("j");
+  board.AddTo(&job);
+  EXPECT_FALSE(job.progress().has_loss());
+  job.add_attempts()->mutable_outcome()->set_reason(v1::DATA_ERROR);
+  board.AddTo(&job);
+  EXPECT_FALSE(job.progress().has_loss()) << "it ended before its first step";
+  StoreOnDisk store;
+  store.on_stored = [&](const StoredHistory& stored) { board.Update(stored); };
+  ASSERT_TRUE(store.Append(1, Steps(1, 1)).ok());
+  board.AddTo(&job);
+  EXPECT_TRUE(job.progress().has_loss());
 }
 
 TEST(ProgressBoard, TellsTheTotalOfAJobOfEpochsOnceAnAttemptCountedIt) {
