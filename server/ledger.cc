@@ -1,5 +1,6 @@
 #include "server/ledger.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -206,16 +207,19 @@ void Ledger::CommitOneGroup(std::vector<Waiting> waiting) {
 }
 
 void Ledger::CompactIfDue() {
-  if (last_index_ - snapshot_index_ < static_cast<uint64_t>(options_.snapshot_every)) {
+  const uint64_t interval = static_cast<uint64_t>(options_.snapshot_every);
+  if (last_index_ - snapshot_index_ < interval || last_index_ < next_compaction_) {
     return;
   }
+  // Tried again some updates later if it can't be done now: each try costs a look at the whole state, or a wait.
+  next_compaction_ = last_index_ + std::max<uint64_t>(1, interval / 16);
   // Updates can make their events again; a snapshot can't.
-  if (options_.flush_events) {
-    options_.flush_events();
+  if (options_.flush_events && !options_.flush_events()) {
+    return;
   }
   const absl::Status status = options_.journal->Compact(last_index_, head_.ToSnapshot(last_index_).SerializeAsString());
   if (absl::IsResourceExhausted(status)) {
-    return;  // the updates are all there; later, when there is room
+    return;  // the updates are all there
   }
   if (!status.ok()) {
     Die(status);

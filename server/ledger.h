@@ -40,9 +40,9 @@ class Ledger {
     int snapshot_every = 50'000;  // updates
     size_t max_group = 1024;
     size_t max_queue = 65'536;
-    // Returns when every event that was published is durable where events are kept. Called before updates, from which
-    // they could be made again, are dropped. May be null.
-    std::function<void()> flush_events;
+    // Returns whether every event that was published is durable where events are kept. Called before updates, from
+    // which they could be made again, are dropped; they are kept when it is not. May be null.
+    std::function<bool()> flush_events;
   };
 
   // Reads the journal. DATA_LOSS when it can't be replayed; UNIMPLEMENTED when a newer server wrote it.
@@ -107,6 +107,7 @@ class Ledger {
   ClusterState head_;        // of the committer only
   uint64_t last_index_ = 0;  // of the committer only
   uint64_t snapshot_index_ = 0;
+  uint64_t next_compaction_ = 0;  // at the earliest, by index
   Publication replayed_;
 
   mutable absl::Mutex published_mutex_;

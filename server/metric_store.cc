@@ -82,6 +82,7 @@ absl::Status MetricStore::AppendTelemetry(TelemetryAppend append, ExtentDone don
 absl::Status MetricStore::AppendServerEvents(std::string job, std::vector<v1::Event> events, Done done) {
   auto stored = std::make_shared<StoredHistory>();
   Operation operation;
+  operation.kind = events.empty() ? Operation::PLAIN : Operation::SERVER_EVENTS;
   for (const v1::Event& event : events) {
     operation.num_bytes += static_cast<int64_t>(event.ByteSizeLong());
   }
@@ -98,7 +99,7 @@ absl::Status MetricStore::AppendServerEvents(std::string job, std::vector<v1::Ev
     }
     done(status);
   };
-  return Enqueue(std::move(operation), /*even_if_full=*/true);
+  return Enqueue(std::move(operation));
 }
 
 absl::Status MetricStore::AppendLog(std::string job, int32_t attempt, v1::LogChunk chunk, ExtentDone done) {
@@ -121,6 +122,29 @@ absl::Status MetricStore::AppendLog(std::string job, int32_t attempt, v1::LogChu
   return Enqueue(std::move(operation));
 }
 
+absl::Status MetricStore::SkipTelemetry(TelemetrySkip skip, ExtentDone done) {
+  {
+    absl::MutexLock lock(&mutex_);
+    ++counters_.num_refused;
+  }
+  if (options_.on_skipped) {
+    options_.on_skipped(skip);
+  }
+  auto stored = std::make_shared<StoredHistory>();
+  Operation operation;
+  operation.apply = [this, stored, skip = std::move(skip)](MetricWriter& writer) -> absl::Status {
+    AMPD_ASSIGN_OR_RETURN(*stored, writer.SkipTelemetry(skip, options_.clock->Now()));
+    return absl::OkStatus();
+  };
+  operation.finish = [this, stored, done = std::move(done)](const absl::Status& status) {
+    if (status.ok() && !stored->items.empty() && options_.on_stored) {
+      options_.on_stored(*stored);
+    }
+    done(status.ok() ? absl::StatusOr<AttemptExtent>(stored->extent) : status);
+  };
+  return Enqueue(std::move(operation));
+}
+
 absl::Status MetricStore::MarkRollback(std::string job, int32_t attempt, uint64_t sequence, int64_t after_step,
                                        Done done) {
   Operation operation;
@@ -138,29 +162,39 @@ absl::Status MetricStore::DeleteJob(std::string job, Done done) {
   return Enqueue(std::move(operation));
 }
 
-void MetricStore::Flush() {
+bool MetricStore::Flush() {
   absl::Notification flushed;
+  absl::Status result;
   {
     absl::MutexLock lock(&mutex_);
     if (closed_) {
-      return;
+      return false;
     }
     Operation operation;
+    operation.kind = Operation::FLUSH;
     operation.apply = [](MetricWriter&) { return absl::OkStatus(); };
-    operation.finish = [&flushed](const absl::Status&) { flushed.Notify(); };
+    operation.finish = [&](const absl::Status& status) {
+      result = status;
+      flushed.Notify();
+    };
     queue_.push_back(std::move(operation));
     flushing_ = true;
   }
   flushed.WaitForNotification();
+  absl::MutexLock lock(&mutex_);
+  return result.ok() && !events_missing_;
 }
 
-absl::Status MetricStore::Enqueue(Operation operation, bool even_if_full) {
+absl::Status MetricStore::Enqueue(Operation operation) {
   operation.num_bytes += kOperationOverheadBytes;
   absl::MutexLock lock(&mutex_);
   if (closed_) {
     return Error(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "the server is shutting down");
   }
-  if (!even_if_full && queue_bytes_ + operation.num_bytes > options_.max_queue_bytes && !queue_.empty()) {
+  const bool is_events = operation.kind == Operation::SERVER_EVENTS;
+  const int64_t bound = is_events ? 2 * options_.max_queue_bytes : options_.max_queue_bytes;
+  if (queue_bytes_ + operation.num_bytes > bound && !queue_.empty()) {
+    events_missing_ = events_missing_ || is_events;
     return WithRetryDelay(Error(absl::StatusCode::kResourceExhausted, "STORE_BUSY",
                                 "the metric store has more to write than it can hold; send it again later"),
                           absl::Seconds(1));
@@ -176,6 +210,9 @@ bool MetricStore::GroupIsFullOrClosed() const {
 
 std::vector<MetricStore::Operation> MetricStore::TakeGroup() {
   absl::MutexLock lock(&mutex_);
+  if (failing_) {
+    mutex_.AwaitWithTimeout(absl::Condition(this, &MetricStore::MustNotWait), options_.retry_delay);
+  }
   mutex_.Await(absl::Condition(this, &MetricStore::HasWorkOrClosed));
   mutex_.AwaitWithTimeout(absl::Condition(this, &MetricStore::GroupIsFullOrClosed), options_.group_delay);
   std::vector<Operation> group;
@@ -201,6 +238,10 @@ void MetricStore::WriteLoop() {
       for (const Operation& operation : group) {
         queue_bytes_ -= operation.num_bytes;
       }
+      failing_ = !committed.ok();
+    }
+    if (!committed.ok()) {
+      AfterFailure(&group);
     }
     if (options_.on_group_written) {
       options_.on_group_written(absl::Now() - start, committed.ok());
@@ -209,6 +250,29 @@ void MetricStore::WriteLoop() {
       operation.finish(committed.ok() ? operation.result : committed);
     }
   }
+}
+
+// The server's events go back to the head of the queue in their order, unless the store ends; all others are answered,
+// and with them every Flush that waits behind.
+void MetricStore::AfterFailure(std::vector<Operation>* group) {
+  std::deque<Operation> queue;
+  std::vector<Operation> answered;
+  absl::MutexLock lock(&mutex_);
+  const auto sort = [&](Operation& operation, bool of_group) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    const bool again =
+        of_group ? operation.kind == Operation::SERVER_EVENTS && !closed_ : operation.kind != Operation::FLUSH;
+    queue_bytes_ += again && of_group ? operation.num_bytes : 0;
+    again ? queue.push_back(std::move(operation)) : answered.push_back(std::move(operation));
+  };
+  for (Operation& operation : *group) {
+    sort(operation, true);
+  }
+  for (Operation& operation : queue_) {
+    sort(operation, false);
+  }
+  queue_ = std::move(queue);
+  *group = std::move(answered);
+  flushing_ = false;
 }
 
 // One operation that fails leaves the others of its group untouched.

@@ -40,13 +40,15 @@ class MetricStore {
     // How long the first append of a group waits for others to share its flush.
     absl::Duration group_delay = absl::Milliseconds(20);
     int64_t max_queue_bytes = 64 << 20;
-    int64_t max_log_bytes = 8 << 20;  // kept of one attempt's log; the oldest text goes first
+    absl::Duration retry_delay = absl::Seconds(1);  // between tries while the disk takes nothing
+    int64_t max_log_bytes = 8 << 20;                // kept of one attempt's log; the oldest text goes first
     int num_readers = 2;
     // Called on the store's thread; must be quick.
     std::function<void(const StoredHistory&)> on_stored;
     std::function<void(const std::string& job, int32_t attempt)> on_log_stored;
     // After each transaction.
     std::function<void(absl::Duration time, bool ok)> on_group_written;
+    std::function<void(const TelemetrySkip&)> on_skipped;
   };
   // What of the attempt is durable after the append.
   using ExtentDone = std::function<void(absl::StatusOr<AttemptExtent>)>;
@@ -62,14 +64,19 @@ class MetricStore {
   // `done` is called on the store's thread, exactly once, if and only if the call returns OK.
   absl::Status AppendTelemetry(TelemetryAppend append, ExtentDone done);
   // `sequence` of each event is the server's own for the job; the stored ones get their place in the job's history.
-  // Never refused for a full queue: nobody would send them again, and the ledger's rate bounds them.
+  // Nobody would send them again, so they wait, in their order, while the disk takes nothing; the ledger keeps what
+  // they can be made from until Flush says that they are durable. When they alone have filled twice the queue,
+  // RESOURCE_EXHAUSTED: the next server makes them again, and Flush tells so until then.
   absl::Status AppendServerEvents(std::string job, std::vector<v1::Event> events, Done done);
   absl::Status AppendLog(std::string job, int32_t attempt, v1::LogChunk chunk, ExtentDone done);
+  // Telemetry of the given sequences was refused as malformed: an event tells `why` in its place, and what comes after
+  // it follows without a gap. INVALID_ARGUMENT in `done` when the range is larger than that of a batch can be.
+  absl::Status SkipTelemetry(TelemetrySkip skip, ExtentDone done);
   // The attempt went back to `after_step` when its telemetry had reached `sequence`.
   absl::Status MarkRollback(std::string job, int32_t attempt, uint64_t sequence, int64_t after_step, Done done);
   absl::Status DeleteJob(std::string job, Done done);
-  // Returns when all that was appended before is durable or has failed.
-  void Flush();
+  // Returns when all that was appended before was tried. True when every event of the server is durable.
+  bool Flush();
 
   // Runs `read` with a reader of the pool; waits for one when all are busy. Blocks on the disk.
   template <typename Function>
@@ -83,6 +90,7 @@ class MetricStore {
     int64_t num_groups = 0;
     int64_t num_appends = 0;
     int64_t num_errors = 0;
+    int64_t num_refused = 0;  // batches skipped
     int64_t queue_bytes = 0;
     double write_seconds = 0;
   };
@@ -90,6 +98,7 @@ class MetricStore {
 
  private:
   struct Operation {
+    enum Kind { PLAIN, SERVER_EVENTS, FLUSH } kind = PLAIN;
     int64_t num_bytes = 0;
     std::function<absl::Status(MetricWriter&)> apply;
     std::function<void(const absl::Status&)> finish;
@@ -104,12 +113,14 @@ class MetricStore {
 
   MetricStore(Options options, std::unique_ptr<MetricWriter> writer)
       : options_(std::move(options)), writer_(std::move(writer)) {}
-  absl::Status Enqueue(Operation operation, bool even_if_full = false);
+  absl::Status Enqueue(Operation operation);
   void WriteLoop();
   std::vector<Operation> TakeGroup();
   absl::Status WriteGroup(std::vector<Operation>* group);
+  void AfterFailure(std::vector<Operation>* group);
   bool HasWorkOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ || !queue_.empty(); }
   bool GroupIsFullOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MustNotWait() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ || flushing_; }
   bool HasReader() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(readers_mutex_) { return !readers_.empty(); }
 
   const Options options_;
@@ -121,6 +132,8 @@ class MetricStore {
   int64_t queue_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool flushing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool failing_ ABSL_GUARDED_BY(mutex_) = false;         // since the last group
+  bool events_missing_ ABSL_GUARDED_BY(mutex_) = false;  // some were given up
   Counters counters_ ABSL_GUARDED_BY(mutex_);
 
   absl::Mutex readers_mutex_;

@@ -18,6 +18,7 @@ constexpr int64_t kSchemaVersion = 1;
 // Neighbouring small chunks are merged up to these sizes: small ones waste space, large ones are rewritten too often.
 constexpr int kMergedPoints = 1024;
 constexpr int64_t kMergedLogBytes = 32 << 10;
+constexpr uint64_t kMaxSkipped = 1 << 20;  // sequences; a batch has thousands
 
 constexpr char kSchema[] = R"sql(
 CREATE TABLE jobs(job BLOB PRIMARY KEY, last_position INTEGER NOT NULL, write_time INTEGER NOT NULL) WITHOUT ROWID;
@@ -226,6 +227,28 @@ absl::StatusOr<StoredHistory> MetricWriter::AppendTelemetry(const TelemetryAppen
   points[0].batch = std::move(part);
   stored.items = MergeHistory(points, events, /*more_points=*/false, /*more_events=*/false);
   return stored;
+}
+
+absl::StatusOr<StoredHistory> MetricWriter::SkipTelemetry(const TelemetrySkip& skip, absl::Time now) {
+  AMPD_ASSIGN_OR_RETURN(AttemptRow row, LoadAttempt(skip.job, skip.attempt));
+  if (skip.last_sequence < skip.first_sequence || skip.last_sequence - skip.first_sequence > kMaxSkipped) {
+    return Error(absl::StatusCode::kInvalidArgument, "MALFORMED_TELEMETRY",
+                 absl::StrCat("a batch can't hold sequences ", skip.first_sequence, " to ", skip.last_sequence));
+  }
+  if (skip.first_sequence > row.stored_sequence + 1 || skip.last_sequence <= row.stored_sequence) {
+    return StoredHistory{skip.job, skip.attempt, row.extent(), {}};
+  }
+  row.from_step = row.stored_sequence == 0 ? skip.from_step : row.from_step;
+  row.stored_sequence = skip.last_sequence - 1;
+  AMPD_RETURN_IF_ERROR(SaveAttempt(skip.job, skip.attempt, row));
+  TelemetryAppend event_only{skip.job, skip.attempt, skip.from_step, {}};
+  v1::Event& event = *event_only.batch.add_events();
+  event.set_kind(v1::Event::TELEMETRY_REFUSED);
+  event.set_attempt_sequence(skip.last_sequence);
+  event.set_message(
+      absl::StrCat("telemetry ", skip.first_sequence, " to ", skip.last_sequence, " was dropped: ", skip.why));
+  event.set_time_unix_micros(absl::ToUnixMicros(now));
+  return AppendTelemetry(event_only, now);
 }
 
 absl::StatusOr<StoredHistory> MetricWriter::AppendServerEvents(const std::string& job,

@@ -24,6 +24,16 @@ struct TelemetryAppend {
   v1::TelemetryBatch batch;
 };
 
+// Telemetry that is not stored, by the range of its sequences.
+struct TelemetrySkip {
+  std::string job;
+  int32_t attempt = 0;
+  int64_t from_step = 0;  // as in TelemetryAppend
+  uint64_t first_sequence = 0;
+  uint64_t last_sequence = 0;
+  std::string why;
+};
+
 // The one connection that writes the metric store, and its schema. Single-threaded: owner is the store's writer thread.
 // Every method runs inside the transaction of Begin and Commit and keeps nothing in memory, so that Rollback undoes it.
 //
@@ -46,6 +56,9 @@ class MetricWriter {
 
   // Stores the part of the batch that follows the attempt's stored sequence without a gap.
   absl::StatusOr<StoredHistory> AppendTelemetry(const TelemetryAppend& append, absl::Time now);
+  // Stores one event in place of the telemetry, when nothing before that is missing. INVALID_ARGUMENT when the range is
+  // larger than that of a batch can be.
+  absl::StatusOr<StoredHistory> SkipTelemetry(const TelemetrySkip& skip, absl::Time now);
   // Stores the server's own events, whose `sequence` is the server's. Those already there are left out.
   absl::StatusOr<StoredHistory> AppendServerEvents(const std::string& job, const std::vector<v1::Event>& events,
                                                    absl::Time now);

@@ -35,6 +35,7 @@ class ServerMetrics final : public CallObserver {
   // `before` is null for a job not seen yet. Records come in commit order.
   void JobChanged(const v1::Job* before, const v1::Job& after);
   void SchedulerCycle(absl::Duration time) { scheduler_cycle_->Observe(absl::ToDoubleSeconds(time)); }
+  void TelemetryRefused() { store_errors_.Add({{"operation", "malformed"}}).Increment(); }
   void StoreWrite(absl::Duration time, bool ok);
   // Growing totals that others count.
   void SetPointsDropped(int64_t total);

@@ -63,6 +63,7 @@ struct Server::Parts {
   void OnJob(const JobPtr& job);
   void OnEvents(const std::string& job, const std::vector<v1::Event>& events);
   void OnJobDeleted(const std::string& job);
+  void OnStoreWrite(absl::Duration time, bool ok);
   void TickLoop();
   void SweepStore();
   void Stop();
@@ -86,6 +87,7 @@ struct Server::Parts {
   absl::Mutex mutex;
   bool stopping ABSL_GUARDED_BY(mutex) = false;
   bool stopped = false;
+  bool store_fails = false;  // of the store's thread
 };
 
 absl::Status Server::Parts::Open() {
@@ -104,11 +106,16 @@ absl::Status Server::Parts::Open() {
     hub.PublishHistory(stored);
   };
   metric_store.on_log_stored = [this](const std::string& job, int32_t) { hub.PublishLog(job); };
-  metric_store.on_group_written = [this](absl::Duration time, bool ok) { metrics.StoreWrite(time, ok); };
+  metric_store.on_group_written = [this](absl::Duration time, bool ok) { OnStoreWrite(time, ok); };
+  metric_store.on_skipped = [this](const TelemetrySkip& skip) {
+    metrics.TelemetryRefused();
+    spdlog::warn("telemetry {} to {} of job {} attempt {} was dropped: {}", skip.first_sequence, skip.last_sequence,
+                 skip.job, skip.attempt, skip.why);
+  };
   AMPD_ASSIGN_OR_RETURN(store, MetricStore::Open(std::move(metric_store)));
   Ledger::Options ledger_options;
   ledger_options.journal = std::move(opened);
-  ledger_options.flush_events = [this] { store->Flush(); };
+  ledger_options.flush_events = [this] { return store->Flush(); };
   AMPD_ASSIGN_OR_RETURN(ledger, Ledger::Open(std::move(ledger_options)));
   return absl::OkStatus();
 }
@@ -170,6 +177,14 @@ void Server::Parts::OnEvents(const std::string& job, const std::vector<v1::Event
   });
   if (!queued.ok()) {
     spdlog::error("events of job {} were not stored: {}", job, std::string(queued.message()));
+  }
+}
+
+void Server::Parts::OnStoreWrite(absl::Duration time, bool ok) {
+  metrics.StoreWrite(time, ok);
+  if (std::exchange(store_fails, !ok) == ok) {
+    ok ? spdlog::info("the metric store can be written again")
+       : spdlog::error("the metric store can't be written: events wait, telemetry is sent again");
   }
 }
 

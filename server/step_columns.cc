@@ -79,6 +79,22 @@ int FirstStepAfter(const v1::StepColumns& steps, uint64_t sequence) {
   return static_cast<int>(std::upper_bound(column.begin(), column.end(), sequence) - column.begin());
 }
 
+std::pair<uint64_t, uint64_t> SequenceRange(const v1::TelemetryBatch& batch) {
+  std::pair<uint64_t, uint64_t> range;
+  const auto add = [&range](uint64_t sequence) {
+    range.first = range.first == 0 ? sequence : std::min(range.first, sequence);
+    range.second = std::max(range.second, sequence);
+  };
+  std::for_each(batch.steps().sequence().begin(), batch.steps().sequence().end(), add);
+  for (const v1::EvalPoint& eval : batch.evals()) {
+    add(eval.sequence());
+  }
+  for (const v1::Event& event : batch.events()) {
+    add(event.attempt_sequence());
+  }
+  return range;
+}
+
 uint64_t LastPoint(const v1::TelemetryBatch& batch) {
   const uint64_t last = NumSteps(batch.steps()) == 0 ? 0 : *batch.steps().sequence().rbegin();
   return batch.evals_size() == 0 ? last : std::max<uint64_t>(last, batch.evals().rbegin()->sequence());

@@ -153,8 +153,10 @@ WatchSession::Step WatchSession::NextLive() {
     if (!*complete && options_.clock->SinceBoot() - terminal_since_ < options_.final_wait) {
       return WaitOrBeat();
     }
-    // The terminal state's own event may still be on its way to the disk.
-    options_.store->Flush();
+    // The terminal state's own event may still be on its way to the disk, which may not take it.
+    if (!options_.store->Flush() && options_.clock->SinceBoot() - terminal_since_ < options_.final_wait) {
+      return WaitOrBeat();
+    }
     subscription_->StartCatchUp();
     phase_ = Phase::LAST_CATCH_UP;
     return NextOfHistory();

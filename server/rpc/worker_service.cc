@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/rpc/bidi.h"
+#include "server/step_columns.h"
 
 namespace ampd::server {
 namespace {
@@ -90,10 +91,7 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
   void OnMessage(v1::TelemetryUpload upload) override {
     absl::StatusOr<Coordinator::AttemptPlace> place = options_.coordinator->FindAttempt(upload.key());
     if (!place.ok()) {
-      v1::TelemetryAck ack;
-      *ack.mutable_key() = upload.key();
-      ack.set_refused(true);
-      Send(std::move(ack));
+      Refuse(upload.key());
       Read();
       return;
     }
@@ -101,9 +99,12 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
       absl::MutexLock lock(&uploads_mutex_);
       ++num_uploads_;
     }
+    const v1::AttemptKey key = upload.key();
     if (absl::Status stored = Store(std::move(upload), place->from_step); !stored.ok()) {
-      EndWith(stored);
-      return;
+      Acknowledge(key, stored);
+      if (!absl::IsInvalidArgument(stored)) {
+        return;
+      }
     }
     absl::MutexLock lock(&uploads_mutex_);
     reading_ = num_uploads_ < kMaxUploads;
@@ -134,22 +135,40 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
         return queued;
       }
     }
+    const auto done = [this, key, keep = self()](const absl::StatusOr<AttemptExtent>& extent) {
+      Acknowledge(key, extent);
+    };
+    const auto [first, last] = SequenceRange(upload.batch());
     TelemetryAppend append{key.job_id(), key.attempt(), from_step, std::move(*upload.mutable_batch())};
-    return options_.store->AppendTelemetry(
-        std::move(append),
-        [this, key, keep = self()](const absl::StatusOr<AttemptExtent>& extent) { Acknowledge(key, extent); });
+    const absl::Status queued = options_.store->AppendTelemetry(std::move(append), done);
+    // It would be malformed for ever: it is left out, and told as an event of the job.
+    return absl::IsInvalidArgument(queued)
+               ? options_.store->SkipTelemetry(
+                     {key.job_id(), key.attempt(), from_step, first, last, std::string(queued.message())}, done)
+               : queued;
+  }
+
+  // The sender drops what it has of the attempt and sends no more of it.
+  void Refuse(const v1::AttemptKey& key) {
+    v1::TelemetryAck ack;
+    *ack.mutable_key() = key;
+    ack.set_refused(true);
+    Send(std::move(ack));
   }
 
   void Acknowledge(const v1::AttemptKey& key, const absl::StatusOr<AttemptExtent>& extent) {
-    if (!extent.ok()) {
+    if (absl::IsInvalidArgument(extent.status())) {
+      Refuse(key);
+    } else if (!extent.ok()) {
       EndWith(extent.status());
       return;
+    } else {
+      v1::TelemetryAck ack;
+      *ack.mutable_key() = key;
+      ack.set_stored_sequence(extent->stored_sequence);
+      ack.set_stored_log_bytes(extent->log_end_bytes);
+      Send(std::move(ack));
     }
-    v1::TelemetryAck ack;
-    *ack.mutable_key() = key;
-    ack.set_stored_sequence(extent->stored_sequence);
-    ack.set_stored_log_bytes(extent->log_end_bytes);
-    Send(std::move(ack));
     absl::MutexLock lock(&uploads_mutex_);
     --num_uploads_;
     if (half_closed_ && num_uploads_ == 0) {

@@ -1,7 +1,8 @@
 ampd_library(NAME history_fixtures HDRS history_fixtures.h SRCS history_fixtures.cc
   DEPS server_metric_store base_simulated_clock GTest::gtest)
 ampd_test(NAME history SRCS history_test.cc DEPS server_history)
-ampd_test(NAME metric_store SRCS metric_store_test.cc DEPS server_history_fixtures)
+ampd_test(NAME metric_store SRCS metric_store_test.cc
+  DEPS server_faulty_vfs server_history_fixtures base_error base_random absl::strings)
 ampd_test(NAME watch_session SRCS watch_session_test.cc DEPS server_history_fixtures server_watch_session base_random)
 ampd_test(NAME metrics SRCS metrics_test.cc DEPS server_history_fixtures server_metrics base_random)
 ampd_test(NAME server_config SRCS server_config_test.cc DEPS server_config)

@@ -97,6 +97,7 @@ void StoreOnDisk::Reopen() {
   options.group_delay = absl::ZeroDuration();
   options.max_log_bytes = max_log_bytes;
   options.max_queue_bytes = max_queue_bytes;
+  options.retry_delay = absl::Milliseconds(1);
   options.on_stored = [this](const StoredHistory& stored) {
     if (on_stored) {
       on_stored(stored);
@@ -114,6 +115,21 @@ absl::StatusOr<uint64_t> StoreOnDisk::Append(int32_t attempt, v1::TelemetryBatch
   absl::StatusOr<uint64_t> result = absl::UnknownError("not called");
   absl::Status accepted =
       store_->AppendTelemetry({job, attempt, from_step, std::move(batch)}, [&](absl::StatusOr<AttemptExtent> extent) {
+        result = extent.ok() ? absl::StatusOr<uint64_t>(extent->stored_sequence) : extent.status();
+        done.Notify();
+      });
+  if (!accepted.ok()) {
+    return accepted;
+  }
+  done.WaitForNotification();
+  return result;
+}
+
+absl::StatusOr<uint64_t> StoreOnDisk::Skip(int32_t attempt, uint64_t first, uint64_t last, int64_t from_step) {
+  absl::Notification done;
+  absl::StatusOr<uint64_t> result = absl::UnknownError("not called");
+  absl::Status accepted = store_->SkipTelemetry(
+      {"j", attempt, from_step, first, last, "test"}, [&](const absl::StatusOr<AttemptExtent>& extent) {
         result = extent.ok() ? absl::StatusOr<uint64_t>(extent->stored_sequence) : extent.status();
         done.Notify();
       });

@@ -43,11 +43,13 @@ class StoreOnDisk {
   MetricStore* operator->() { return store_.get(); }
   SimulatedClock& clock() { return clock_; }
   void Reopen();
+  void Close() { store_.reset(); }
   std::string path() const { return folder_.Path("metrics.db"); }
 
   // Appends and waits until it is durable; returns the stored sequence.
   absl::StatusOr<uint64_t> Append(int32_t attempt, v1::TelemetryBatch batch, int64_t from_step = 0,
                                   const std::string& job = "j");
+  absl::StatusOr<uint64_t> Skip(int32_t attempt, uint64_t first, uint64_t last, int64_t from_step = 0);
   absl::StatusOr<int64_t> AppendLog(int64_t offset, const std::string& text, int64_t dropped = 0);
   absl::Status AppendEvents(std::vector<v1::Event> events);
 

@@ -172,6 +172,28 @@ TEST(Ledger, Snapshot_BoundsReplay) {
   EXPECT_EQ(ledger->CommitAndWait(make.Create("again", "r7"))->job, "j7");
 }
 
+TEST(Ledger, Updates_AreKeptUntilTheirEventsAreDurable) {
+  auto disk = std::make_shared<MemoryJournal::Disk>();
+  bool durable = false;
+  Ledger::Options options;
+  options.journal = std::make_unique<MemoryJournal>(disk);
+  options.snapshot_every = 32;
+  options.flush_events = [&] { return durable; };
+  auto ledger = *Ledger::Open(std::move(options));
+  UpdateMaker make;
+  const auto commit = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      const size_t number = ledger->Read([](const ClusterState& state) { return state.jobs().size(); });
+      ASSERT_TRUE(ledger->CommitAndWait(make.Create(absl::StrCat("j", number))).ok());
+    }
+  };
+  commit(50);
+  EXPECT_EQ(MemoryJournal(disk).Recover()->updates.size(), 50u) << "updates were dropped before their events were kept";
+  durable = true;
+  commit(2);
+  EXPECT_LT(MemoryJournal(disk).Recover()->updates.size(), 3u);
+}
+
 TEST(Ledger, ArchivedJob_IsInTheHistoryTableAndNoLongerHot) {
   auto disk = std::make_shared<MemoryJournal::Disk>();
   UpdateMaker make;

@@ -2,9 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
+#include "base/random.h"
 #include "server/step_columns.h"
+#include "tests/server/faulty_vfs.h"
 #include "tests/server/history_fixtures.h"
 
 namespace ampd::server {
@@ -180,6 +185,85 @@ TEST_F(MetricStoreTest, StoresLogTextOnceAndRefusesGaps) {
   EXPECT_EQ(Log(6).dropped_bytes, 2);
 }
 
+// Chunks of a log come doubled, overlapping, with gaps told and not told; every byte tells its place.
+TEST_F(MetricStoreTest, AnyChunksOfALog_LeaveTheBytesOfItsPlaces) {
+  constexpr uint64_t kSeed = 11;
+  SCOPED_TRACE(absl::StrCat("seed ", kSeed));
+  SeededRandom random(kSeed);
+  const auto byte_at = [](int64_t place) { return static_cast<char>('a' + (place * 7 + place / 26) % 26); };
+  std::vector<bool> kept;  // what must be there, place by place
+  int num_overlaps = 0, num_gaps = 0, num_accounted = 0;
+  for (int i = 0; i < 400; ++i) {
+    const int64_t end = static_cast<int64_t>(kept.size());
+    const int64_t offset = std::max<int64_t>(0, end - 12 + static_cast<int64_t>(random.Next() % 18));
+    const int64_t dropped = std::min<int64_t>(offset, static_cast<int64_t>(random.Next() % 4));
+    std::string text(random.Next() % 24, ' ');
+    for (size_t n = 0; n < text.size(); ++n) {
+      text[n] = byte_at(offset + static_cast<int64_t>(n));
+    }
+    const int64_t text_end = offset + static_cast<int64_t>(text.size());
+    if (text_end > end && offset - dropped <= end) {
+      num_overlaps += offset < end ? 1 : 0;
+      num_accounted += offset > end ? 1 : 0;
+      kept.resize(static_cast<size_t>(std::max(offset, end)), false);
+      kept.resize(static_cast<size_t>(text_end), true);
+    } else {
+      num_gaps += text_end > end ? 1 : 0;
+    }
+    ASSERT_EQ(*store_.AppendLog(offset, text, dropped), static_cast<int64_t>(kept.size())) << "chunk " << i;
+    if (i % 50 == 49) {
+      store_.Reopen();
+    }
+  }
+  EXPECT_GT(std::min({num_overlaps, num_gaps, num_accounted}), 20) << "the chunks were all of one kind";
+  std::vector<bool> read(kept.size(), false);
+  for (int64_t place = 0; place < static_cast<int64_t>(kept.size());) {
+    const LogPage page = Log(place, 1 + static_cast<int64_t>(random.Next() % 40));
+    if (page.content.empty()) {
+      break;  // what is left was dropped
+    }
+    EXPECT_EQ(page.offset_bytes, place + page.dropped_bytes);
+    for (place = page.offset_bytes; place < page.offset_bytes + static_cast<int64_t>(page.content.size()); ++place) {
+      EXPECT_EQ(page.content[place - page.offset_bytes], byte_at(place)) << place;
+      read[place] = true;
+    }
+  }
+  EXPECT_EQ(read, kept);
+}
+
+// Batches come again, overlap, leave steps out and run ahead; what is stored is the run from 1 without a gap.
+TEST_F(MetricStoreTest, AnyBatches_LeaveTheRunWithoutAGap) {
+  constexpr uint64_t kSeed = 12;
+  SCOPED_TRACE(absl::StrCat("seed ", kSeed));
+  SeededRandom random(kSeed);
+  uint64_t stored = 0;
+  int num_ahead = 0, num_torn = 0, num_again = 0;
+  for (int i = 0; i < 300; ++i) {
+    const uint64_t first = std::max<int64_t>(1, static_cast<int64_t>(stored + random.Next() % 12) - 8);
+    const uint64_t last = first + random.Next() % 20;
+    const uint64_t left_out = random.Next() % 2 == 0 ? first + random.Next() % 10 : 0;
+    v1::TelemetryBatch batch;
+    for (uint64_t sequence = first; sequence <= last; ++sequence) {
+      if (sequence != left_out) {
+        AddStep(sequence, static_cast<int64_t>(sequence), &batch);
+      }
+    }
+    num_ahead += first > stored + 1 ? 1 : 0;
+    num_again += first <= stored ? 1 : 0;
+    if (first <= stored + 1) {
+      const bool torn = left_out > stored && left_out <= last;
+      num_torn += torn ? 1 : 0;
+      stored = std::max(stored, torn ? left_out - 1 : last);
+    }
+    ASSERT_EQ(*store_.Append(1, batch), stored) << "batch " << i;
+  }
+  EXPECT_GT(std::min({num_ahead, num_torn, num_again}), 20) << "the batches were all of one kind";
+  store_.Reopen();
+  auto page = store_->Read([&](MetricReader& reader) { return reader.ReadPoints("j", 0, 0, 1 << 20); });
+  ASSERT_EQ(page->segments.size(), 1u);
+  EXPECT_EQ(page->segments[0].batch.steps().SerializeAsString(), Steps(1, stored).steps().SerializeAsString());
+}
+
 TEST_F(MetricStoreTest, FillsColumnsThatAnOlderTrainerDoesNotSend) {
   v1::TelemetryBatch batch = Steps(1, 3);
   batch.mutable_steps()->clear_data_wait_seconds();
@@ -195,6 +279,99 @@ TEST_F(MetricStoreTest, RefusesMalformedTelemetryAndKeepsNothingOfIt) {
   ragged.mutable_steps()->add_loss(1);
   EXPECT_EQ(ReasonOf(store_.Append(1, ragged).status()), "MALFORMED_TELEMETRY");
   EXPECT_EQ(AllPoints(), "");
+}
+
+TEST_F(MetricStoreTest, LeavesAnEventInPlaceOfTelemetryThatWasRefused) {
+  ASSERT_TRUE(store_.Append(1, Steps(1, 3)).ok());
+  EXPECT_EQ(*store_.Skip(1, 4, 6), 6u);
+  EXPECT_EQ(*store_.Skip(1, 4, 6), 6u) << "it was sent again";
+  EXPECT_EQ(*store_.Append(1, Steps(7, 8)), 8u);
+  EXPECT_EQ(AllPoints(), "a1[1-3,7-8]");
+  EXPECT_EQ(AllEvents(), "1:TELEMETRY_REFUSED ");
+  EXPECT_EQ(store_->counters().num_refused, 2);
+}
+
+TEST_F(MetricStoreTest, SkipsNothingThatMayStillCome) {
+  ASSERT_TRUE(store_.Append(1, Steps(1, 3)).ok());
+  EXPECT_EQ(*store_.Skip(1, 5, 6), 3u) << "4 was skipped, too";
+  EXPECT_EQ(store_.Skip(1, 4, 1ull << 60).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(*store_.Append(1, Steps(4, 9)), 9u);
+  EXPECT_EQ(AllEvents(), "");
+}
+
+TEST_F(MetricStoreTest, FirstTelemetryOfAnAttemptThatIsSkipped_StillSupersedesTheEarlierOnes) {
+  ASSERT_TRUE(store_.Append(1, Steps(1, 10)).ok());
+  EXPECT_EQ(*store_.Skip(2, 1, 4, /*from_step=*/6), 4u);
+  ASSERT_TRUE(store_.Append(2, Steps(5, 5, 5), 6).ok());
+  EXPECT_EQ(AllPoints(), "a1[1-6] a1![7-10] a2[5]");
+}
+
+class FailingStoreTest : public MetricStoreTest {
+ protected:
+  FailingStoreTest() { store_.Reopen(); }
+
+  static FaultyVfs vfs_;  // before the store opens its files
+};
+
+FaultyVfs FailingStoreTest::vfs_;
+
+TEST_F(FailingStoreTest, ServerEventsWaitInTheirOrderWhileTheDiskTakesNothing) {
+  ASSERT_TRUE(store_.AppendEvents({ServerEvent(1, v1::Event::CREATED)}).ok());
+  vfs_.Arm(1, /*sticky=*/true, FaultyVfs::Fault::kFull);
+  std::vector<absl::Status> answers;
+  absl::Notification second, third;
+  ASSERT_TRUE(store_
+                  ->AppendServerEvents("j", {ServerEvent(2, v1::Event::ATTEMPT_ASSIGNED)},
+                                       [&](const absl::Status& status) {
+                                         answers.push_back(status);
+                                         second.Notify();
+                                       })
+                  .ok());
+  EXPECT_EQ(ReasonOf(store_.Append(1, Steps(1, 3)).status()), "DISK_FULL") << "telemetry comes again, it need not wait";
+  ASSERT_TRUE(store_
+                  ->AppendServerEvents("j", {ServerEvent(3, v1::Event::STATE_CHANGED)},
+                                       [&](const absl::Status& status) {
+                                         answers.push_back(status);
+                                         third.Notify();
+                                       })
+                  .ok());
+  EXPECT_FALSE(store_->Flush()) << "what is not durable was said to be";
+  EXPECT_TRUE(vfs_.fired());
+  EXPECT_FALSE(second.HasBeenNotified());
+  vfs_.Disarm();
+  third.WaitForNotification();
+  EXPECT_EQ(answers, (std::vector<absl::Status>{absl::OkStatus(), absl::OkStatus()}));
+  EXPECT_TRUE(store_->Flush());
+  store_.Reopen();
+  EXPECT_EQ(AllEvents(), "1:CREATED 2:ATTEMPT_ASSIGNED 3:STATE_CHANGED ");
+}
+
+TEST_F(FailingStoreTest, EventsBeyondTheBound_AreLeftToTheNextServer) {
+  store_.max_queue_bytes = 2000;
+  store_.Reopen();
+  vfs_.Arm(1, /*sticky=*/true, FaultyVfs::Fault::kFull);
+  absl::Status status;
+  for (uint64_t sequence = 1; status.ok() && sequence < 100; ++sequence) {
+    status = store_->AppendServerEvents("j", {ServerEvent(sequence, v1::Event::CREATED)}, [](const absl::Status&) {});
+  }
+  EXPECT_EQ(ReasonOf(status), "STORE_BUSY");
+  vfs_.Disarm();
+  EXPECT_FALSE(store_->Flush()) << "the ledger would drop what the lost events can be made from";
+  store_.Reopen();
+  EXPECT_TRUE(store_->Flush());
+}
+
+TEST_F(FailingStoreTest, StoreThatEndsWhileTheDiskTakesNothing_AnswersAllThatWait) {
+  vfs_.Arm(1, /*sticky=*/true, FaultyVfs::Fault::kFull);
+  absl::Status answer;
+  ASSERT_TRUE(store_
+                  ->AppendServerEvents("j", {ServerEvent(1, v1::Event::CREATED)},
+                                       [&](const absl::Status& status) { answer = status; })
+                  .ok());
+  EXPECT_FALSE(store_->Flush());
+  store_.Close();
+  vfs_.Disarm();
+  EXPECT_EQ(ReasonOf(answer), "DISK_FULL");
 }
 
 TEST_F(MetricStoreTest, PushesBackWhenItsQueueIsFull) {

@@ -243,6 +243,52 @@ TEST_F(RpcTest, Telemetry_OfAStaleTokenIsRefusedAndNotStored) {
   EXPECT_EQ(response.segments_size(), 0);
 }
 
+TEST_F(RpcTest, Telemetry_ThatIsMalformedIsRefusedOnceAndTheStreamGoesOn) {
+  const v1::Job job = server_.CreateJob();
+  ScriptedWorker worker(&server_, "w1");
+  const v1::AttemptKey key = worker.Adopt(job.id());
+  v1::TelemetryBatch ragged = Steps(4, 6);
+  ragged.mutable_steps()->add_loss(1);
+  auto context = Context();
+  auto stream = server_.workers().ReportTelemetry(context.get());
+  for (const v1::TelemetryBatch& batch : {Steps(1, 3), ragged, Steps(7, 9)}) {
+    v1::TelemetryUpload upload;
+    *upload.mutable_key() = key;
+    *upload.mutable_batch() = batch;
+    ASSERT_TRUE(stream->Write(upload));
+  }
+  stream->WritesDone();
+  std::vector<uint64_t> acknowledged;
+  v1::TelemetryAck ack;
+  while (stream->Read(&ack)) {
+    EXPECT_FALSE(ack.refused());
+    acknowledged.push_back(ack.stored_sequence());
+  }
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_EQ(acknowledged, (std::vector<uint64_t>{3, 6, 9}));
+  worker.Finish(key, 9);
+  const Watched watched = WatchToTheEnd(job.id());
+  EXPECT_EQ(watched.points.size(), 6u);
+  v1::ListEventsRequest request;
+  request.set_id(job.id());
+  v1::ListEventsResponse events;
+  ASSERT_TRUE(server_.jobs().ListEvents(Context().get(), request, &events).ok());
+  const auto refused = std::count_if(events.events().begin(), events.events().end(), [](const v1::Event& event) {
+    return event.kind() == v1::Event::TELEMETRY_REFUSED && event.message().find("4 to 6") != std::string::npos;
+  });
+  EXPECT_EQ(refused, 1);
+}
+
+TEST_F(RpcTest, Telemetry_WithSequencesThatCantBeIsRefusedForGood) {
+  const v1::Job job = server_.CreateJob();
+  ScriptedWorker worker(&server_, "w1");
+  const v1::AttemptKey key = worker.Adopt(job.id());
+  v1::TelemetryBatch absurd = Steps(1, 2);
+  absurd.mutable_steps()->set_sequence(1, ~uint64_t{0});
+  absurd.mutable_steps()->add_loss(1);
+  EXPECT_TRUE(worker.Upload(key, absurd).refused());
+}
+
 TEST_F(RpcTest, Telemetry_ManyUploadsOnOneStreamAreAcknowledgedAndStoredOnce) {
   const v1::Job job = server_.CreateJob();
   ScriptedWorker worker(&server_, "w1");
