@@ -38,14 +38,17 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Tic
   // Takes over: the reactor lives until the stream is done.
   static void Run(std::shared_ptr<StreamReactor> reactor, std::unique_ptr<Session> session, Ticker* ticker) {
     reactor->session_ = std::move(session);
-    reactor->self_ = reactor;
+    {
+      absl::MutexLock lock(&reactor->mutex_);
+      reactor->self_ = reactor;
+    }
     ticker->Add(reactor);
     reactor->Kick();
   }
   // Ends the stream before it began.
   static void Refuse(std::shared_ptr<StreamReactor> reactor, const absl::Status& status) {
-    reactor->self_ = reactor;
     absl::MutexLock lock(&reactor->mutex_);
+    reactor->self_ = reactor;
     reactor->FinishLocked(status);
   }
 
