@@ -192,6 +192,9 @@ absl::Status MetricStore::Enqueue(Operation operation) {
     return Error(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "the server is shutting down");
   }
   const bool is_events = operation.kind == Operation::SERVER_EVENTS;
+  if (is_events) {  // a long journal that is told again comes faster than it can be written
+    mutex_.Await(absl::Condition(this, &MetricStore::EventsNeedNotWait));
+  }
   const int64_t bound = is_events ? 2 * options_.max_queue_bytes : options_.max_queue_bytes;
   if (queue_bytes_ + operation.num_bytes > bound && !queue_.empty()) {
     events_missing_ = events_missing_ || is_events;

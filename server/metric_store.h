@@ -64,6 +64,7 @@ class MetricStore {
   // `done` is called on the store's thread, exactly once, if and only if the call returns OK.
   absl::Status AppendTelemetry(TelemetryAppend append, ExtentDone done);
   // `sequence` of each event is the server's own for the job; the stored ones get their place in the job's history.
+  // Blocks while the queue is full and the disk works.
   // Nobody would send them again, so they wait, in their order, while the disk takes nothing; the ledger keeps what
   // they can be made from until Flush says that they are durable. When they alone have filled twice the queue,
   // RESOURCE_EXHAUSTED: the next server makes them again, and Flush tells so until then.
@@ -120,6 +121,9 @@ class MetricStore {
   void AfterFailure(std::vector<Operation>* group);
   bool HasWorkOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ || !queue_.empty(); }
   bool GroupIsFullOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool EventsNeedNotWait() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return closed_ || failing_ || queue_bytes_ <= options_.max_queue_bytes;
+  }
   bool MustNotWait() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ || flushing_; }
   bool HasReader() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(readers_mutex_) { return !readers_.empty(); }
 

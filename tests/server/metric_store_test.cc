@@ -361,6 +361,18 @@ TEST_F(FailingStoreTest, EventsBeyondTheBound_AreLeftToTheNextServer) {
   EXPECT_TRUE(store_->Flush());
 }
 
+TEST_F(FailingStoreTest, EventsFasterThanAHealthyDisk_AreAllKept) {
+  store_.max_queue_bytes = 2000;
+  store_.Reopen();
+  for (uint64_t sequence = 1; sequence <= 300; ++sequence) {
+    ASSERT_TRUE(
+        store_->AppendServerEvents("j", {ServerEvent(sequence, v1::Event::CREATED)}, [](const absl::Status&) {}).ok());
+  }
+  EXPECT_TRUE(store_->Flush());
+  const auto read = store_->Read([](MetricReader& reader) { return reader.ReadEvents("j", 0, 1000); });
+  EXPECT_EQ(read->events.size(), 300u);
+}
+
 TEST_F(FailingStoreTest, StoreThatEndsWhileTheDiskTakesNothing_AnswersAllThatWait) {
   vfs_.Arm(1, /*sticky=*/true, FaultyVfs::Fault::kFull);
   absl::Status answer;
