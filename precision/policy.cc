@@ -256,6 +256,26 @@ void FillTable(const graph::Graph& graph, ResolvedPolicy& resolved) {
   }
 }
 
+// What can be seen to be of no use, or of harm, though it runs.
+void Warn(const graph::Graph& graph, ResolvedPolicy& resolved) {
+  if (resolved.compute == Dtype::kFloat16 && resolved.loss_scale.kind == LossScaleConfig::Kind::kOff) {
+    resolved.warnings.push_back("precision.loss_scale is off: gradients below 6e-8 become 0 in fp16");
+  }
+  const auto& nodes = graph.nodes();
+  for (const auto& [match, dtype] : resolved.module_rules) {
+    if (std::none_of(nodes.begin(), nodes.end(),
+                     [&](const graph::Node& node) { return GlobMatches(match, node.module_path); })) {
+      resolved.warnings.push_back(absl::StrCat("precision.module_rules: \"", match, "\" matches no module"));
+    }
+  }
+  for (const auto& [match, op_class] : resolved.op_rules) {
+    if (std::none_of(nodes.begin(), nodes.end(),
+                     [&](const graph::Node& node) { return GlobMatches(match, node.op); })) {
+      resolved.warnings.push_back(absl::StrCat("precision.op_rules: \"", match, "\" matches no op"));
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> Presets() {
@@ -306,19 +326,30 @@ std::vector<FieldViolation> ValidatePolicy(const PrecisionPolicy& policy) {
   return check.Take();
 }
 
-absl::Status CheckCapability(std::string_view preset_name, const v1::Device& device) {
+std::optional<CapabilityGap> FindCapabilityGap(std::string_view preset_name, const v1::Device& device) {
   const Preset* preset = FindPreset(preset_name);
   if (preset == nullptr) {
+    return CapabilityGap{0, 0, absl::StrCat(std::string(preset_name), " is not supported")};
+  }
+  const bool is_gpu = device.kind() == v1::Device::GPU;
+  const int available = is_gpu ? device.capability_major() * 10 + device.capability_minor() : 0;
+  if (is_gpu ? available >= preset->capability : !preset->tf32) {
+    return std::nullopt;
+  }
+  const std::string needs = absl::StrCat(std::string(preset_name), " needs ", is_gpu ? "" : "a GPU of ",
+                                         "compute capability ", preset->capability / 10, ".", preset->capability % 10);
+  const std::string has = absl::StrCat("; ", device.id(), is_gpu ? " has " : " is a CPU",
+                                       is_gpu ? absl::StrCat(available / 10, ".", available % 10) : "");
+  return CapabilityGap{preset->capability, available, needs + has};
+}
+
+absl::Status CheckCapability(std::string_view preset_name, const v1::Device& device) {
+  if (FindPreset(preset_name) == nullptr) {
     return UnsupportedField("precision.preset", absl::StrCat(std::string(preset_name), " is not supported"));
   }
-  const int capability = device.capability_major() * 10 + device.capability_minor();
-  if (device.kind() != v1::Device::GPU || capability >= preset->capability) {
-    return absl::OkStatus();
-  }
-  return Error(absl::StatusCode::kFailedPrecondition, "CAPABILITY_TOO_LOW",
-               absl::StrCat(std::string(preset_name), " needs compute capability ", preset->capability / 10, ".",
-                            preset->capability % 10, "; ", device.id(), " has ", device.capability_major(), ".",
-                            device.capability_minor()));
+  const std::optional<CapabilityGap> gap = FindCapabilityGap(preset_name, device);
+  return gap.has_value() ? Error(absl::StatusCode::kFailedPrecondition, "CAPABILITY_TOO_LOW", gap->message)
+                         : absl::OkStatus();
 }
 
 bool IsEmulated(std::string_view preset_name, const v1::Device& device) {
@@ -366,6 +397,7 @@ absl::StatusOr<ResolvedPolicy> ResolvePolicy(const PrecisionPolicy& policy, cons
   resolved.loss_scale = LossScaleOf(policy, resolved.compute);
   AMPD_RETURN_IF_ERROR(TakeRules(policy, resolved));
   FillTable(graph, resolved);
+  Warn(graph, resolved);
   return resolved;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -67,7 +68,7 @@ struct ResolvedPolicy {
   std::vector<std::pair<std::string, graph::Dtype>> module_rules;  // glob on the module path
   std::vector<ParameterRow> parameters;
   std::vector<OpRow> ops;
-  std::vector<std::string> warnings;
+  std::vector<std::string> warnings;  // what runs and is likely not meant; the trainer tells each as an event
 };
 
 // What the optimizer does to the policy's feasibility: AdamW's small updates vanish in bf16 parameters.
@@ -82,8 +83,17 @@ std::vector<FieldViolation> ValidatePolicy(const v1::PrecisionPolicy& policy);
 // The preset that names the policy: `preset`, the first of `prefer`, or fp32.
 std::string PresetOf(const v1::PrecisionPolicy& policy);
 
-// Whether the device computes in the preset's formats: FAILED_PRECONDITION (reason CAPABILITY_TOO_LOW) with what it
-// needs. A CPU runs every preset, some emulated.
+// What a device lacks for a preset: compute capabilities times ten, 0 for a CPU.
+struct CapabilityGap {
+  int needed = 0;
+  int available = 0;
+  std::string message;
+};
+// Nothing when the device computes in the preset's formats. A CPU does in all but tf32, some emulated. The one place
+// that knows: placement, admission and the trainer ask here.
+std::optional<CapabilityGap> FindCapabilityGap(std::string_view preset_name, const v1::Device& device);
+
+// The gap as FAILED_PRECONDITION (reason CAPABILITY_TOO_LOW); UNIMPLEMENTED for a preset that does not run.
 absl::Status CheckCapability(std::string_view preset_name, const v1::Device& device);
 
 // Whether the numerics of a preset are emulated on the device: true and slow.

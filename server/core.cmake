@@ -11,7 +11,7 @@ ampd_library(NAME admission HDRS admission.h admission_findings.h
   SRCS admission.cc admission_model.cc admission_training.cc
   DEPS base_error base_status proto_messages absl::statusor absl::strings)
 ampd_library(NAME placement HDRS placement.h SRCS placement.cc
-  DEPS server_cluster_state proto_messages absl::strings absl::time)
+  DEPS precision_policy server_cluster_state proto_messages absl::strings absl::time)
 ampd_library(NAME coordinator HDRS coordinator.h
   SRCS coordinator.cc coordinator_queries.cc coordinator_workers.cc coordinator_time.cc
   DEPS base_clock base_error base_random base_sha256 base_status server_admission server_ledger server_liveness

@@ -17,11 +17,6 @@ using internal::WorkerRecord;
 using v1::Device;
 using v1::DeviceVerdict;
 
-bool HasInstructions(const Device& device, const char* name) {
-  return std::find(device.instruction_sets().begin(), device.instruction_sets().end(), name) !=
-         device.instruction_sets().end();
-}
-
 // Everything about one device that a job has to match.
 struct Candidate {
   const WorkerRecord* worker;
@@ -131,12 +126,15 @@ bool Judge(const JobRecord& record, const std::optional<v1::Checkpoint>& start, 
   if (!WorkerServes(candidate, verdict) || !DeviceMatches(spec, candidate, verdict)) {
     return false;
   }
-  if (const auto gap = CheckPolicy(spec.precision(), *candidate.device, choice); gap.has_value()) {
-    verdict->set_needed(gap->needed);
-    verdict->set_available(gap->available);
-    Say(verdict, v1::CAPABILITY_TOO_LOW, gap->message);
+  precision::CapabilityGap gap;
+  const std::optional<PrecisionChoice> chosen = ChoosePrecision(spec.precision(), *candidate.device, &gap);
+  if (!chosen.has_value()) {
+    verdict->set_needed(gap.needed);
+    verdict->set_available(gap.available);
+    Say(verdict, v1::CAPABILITY_TOO_LOW, gap.message);
     return false;
   }
+  *choice = *chosen;
   if (!HasMemory(declared, candidate.device->memory_total_bytes(), "the device has", verdict) ||
       !ReachesCheckpoint(start, candidate, verdict)) {
     return false;
@@ -236,30 +234,31 @@ std::optional<v1::Checkpoint> StartPoint(const JobRecord& record) {
   return std::nullopt;
 }
 
-std::optional<CapabilityGap> CheckPolicy(const v1::PrecisionPolicy& policy, const Device& device,
-                                         PrecisionChoice* choice) {
-  const std::string& preset = policy.preset();
-  const int capability = device.capability_major() * 10 + device.capability_minor();
-  const bool is_gpu = device.kind() == Device::GPU;
-  choice->precision = preset;
-  choice->reason = "asked for";
-  if (!is_gpu) {
-    if (preset == "tf32") {
-      return CapabilityGap{80, 0, "tf32 needs a GPU of compute capability 8.0"};
+std::optional<PrecisionChoice> ChoosePrecision(const v1::PrecisionPolicy& policy, const Device& device,
+                                               precision::CapabilityGap* gap) {
+  if (policy.prefer().empty()) {
+    if (const auto found = precision::FindCapabilityGap(policy.preset(), device); found.has_value()) {
+      *gap = *found;
+      return std::nullopt;
     }
-    const bool native =
-        preset == "fp32" ||
-        (preset == "bf16" && (HasInstructions(device, "avx512_bf16") || HasInstructions(device, "amx_bf16")));
-    choice->emulated = !native;
-    return std::nullopt;
+    return PrecisionChoice{policy.preset(), "asked for", precision::IsEmulated(policy.preset(), device)};
   }
-  const int needed = preset == "bf16" || preset == "tf32" ? 80 : preset == "fp16" ? 70 : 0;
-  if (capability < needed) {
-    return CapabilityGap{needed, capability,
-                         absl::StrCat(preset, " needs compute capability ", needed / 10, ".", needed % 10,
-                                      ", the device has ", capability / 10, ".", capability % 10)};
+  std::optional<PrecisionChoice> emulated;
+  std::string passed_over;
+  for (const std::string& preset : policy.prefer()) {
+    const auto found = precision::FindCapabilityGap(preset, device);
+    if (found.has_value()) {
+      *gap = passed_over.empty() ? *found : *gap;
+      absl::StrAppend(&passed_over, "; ", found->message);
+    } else if (precision::IsEmulated(preset, device)) {
+      const std::string reason = absl::StrCat("preferred, and no preset of the list is native on ", device.id());
+      emulated = emulated.value_or(PrecisionChoice{preset, reason, true});
+      absl::StrAppend(&passed_over, "; ", preset, " would be emulated");
+    } else {
+      return PrecisionChoice{preset, absl::StrCat("preferred", passed_over), false};
+    }
   }
-  return std::nullopt;
+  return emulated;
 }
 
 std::vector<Placement> PlaceJobs(const ClusterState& state, const LiveWorkers& live, int64_t now_unix_micros) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ampd/v1/job_service.pb.h"
+#include "precision/policy.h"
 #include "server/cluster_state.h"
 
 namespace ampd::server {
@@ -45,14 +46,9 @@ v1::ExplainJobResponse ExplainWaiting(const ClusterState& state, const LiveWorke
 // What the job's next attempt would go on from: its newest checkpoint, a clone's source, or nothing.
 std::optional<v1::Checkpoint> StartPoint(const internal::JobRecord& record);
 
-// Whether the device can run the policy at all. Nothing: it can, and `choice` says how. Otherwise the capability times
-// ten that is needed, in `needed`, and what the device has.
-struct CapabilityGap {
-  int64_t needed = 0;
-  int64_t available = 0;
-  std::string message;
-};
-std::optional<CapabilityGap> CheckPolicy(const v1::PrecisionPolicy& policy, const v1::Device& device,
-                                         PrecisionChoice* choice);
+// How the device would run the policy: its preset, or of `prefer` the first that the device computes natively, or else
+// the first that it runs at all. Nothing when it runs none; `gap` then tells what it lacks for the first.
+std::optional<PrecisionChoice> ChoosePrecision(const v1::PrecisionPolicy& policy, const v1::Device& device,
+                                               precision::CapabilityGap* gap);
 
 }  // namespace ampd::server

@@ -154,6 +154,22 @@ TEST(ValidatePolicy, DefaultsAndPresetsAreValid) {
   }
 }
 
+TEST(ResolvePolicy, WarnsOfWhatIsLikelyNotMeant) {
+  v1::PrecisionPolicy policy = Preset("fp16");
+  policy.mutable_loss_scale()->mutable_off();
+  for (const char* match : {"no_such_module*", "*"}) {
+    v1::ModuleRule& rule = *policy.add_module_rules();
+    rule.set_match(match);
+    rule.set_compute(v1::PrecisionPolicy::fp32);
+  }
+  v1::OpRule& rule = *policy.add_op_rules();
+  rule.set_match("aten.nothing");
+  rule.set_policy(v1::OpRule::fp32);
+  EXPECT_THAT(Resolve(policy)->warnings,
+              ElementsAre(HasSubstr("loss_scale is off"), HasSubstr("no_such_module*"), HasSubstr("aten.nothing")));
+  EXPECT_THAT(Resolve(Preset("fp16"))->warnings, IsEmpty());
+}
+
 TEST(CheckCapability, NeedsWhatTheFormatNeeds) {
   EXPECT_TRUE(CheckCapability("bf16", Gpu(8, 0)).ok());
   EXPECT_EQ(ReasonOf(CheckCapability("bf16", Gpu(7, 5))), "CAPABILITY_TOO_LOW");
@@ -161,6 +177,10 @@ TEST(CheckCapability, NeedsWhatTheFormatNeeds) {
   EXPECT_TRUE(CheckCapability("fp16", Gpu(7, 0)).ok());
   EXPECT_EQ(ReasonOf(CheckCapability("fp16", Gpu(6, 1))), "CAPABILITY_TOO_LOW");
   EXPECT_TRUE(CheckCapability("fp16", Cpu(false)).ok());
+  EXPECT_EQ(ReasonOf(CheckCapability("tf32", Cpu(true))), "CAPABILITY_TOO_LOW");
+  EXPECT_EQ(FindCapabilityGap("bf16", Gpu(7, 5))->needed, 80);
+  EXPECT_EQ(FindCapabilityGap("bf16", Gpu(7, 5))->available, 75);
+  EXPECT_FALSE(FindCapabilityGap("bf16", Cpu(false)).has_value());
 }
 
 TEST(IsEmulated, Bf16IsNativeOnlyWithItsInstructionsAndFp16NeverOnACpu) {

@@ -99,6 +99,41 @@ TEST_F(PlacementTest, CapabilityBelowThePolicy_IsExplainedWithNumbers) {
   EXPECT_EQ(response.devices(0).available(), 75);
 }
 
+TEST_F(PlacementTest, Tf32_IsNotPlacedOnACpu) {
+  AddWorker("w1", v1::Device::CPU);
+  AddJob("j1", [](v1::JobSpec* spec) { spec->mutable_precision()->set_preset("tf32"); });
+  EXPECT_THAT(Placed(), ElementsAre());
+  EXPECT_EQ(Explain("j1").reason(), v1::CAPABILITY_TOO_LOW);
+  EXPECT_EQ(Explain("j1").devices(0).needed(), 80);
+}
+
+TEST_F(PlacementTest, Prefer_TakesTheFirstThatTheDeviceComputesNatively) {
+  const auto prefer = [](std::vector<std::string> presets) {
+    return [presets](v1::JobSpec* spec) {
+      spec->mutable_precision()->clear_preset();
+      *spec->mutable_precision()->mutable_prefer() = {presets.begin(), presets.end()};
+    };
+  };
+  AddWorker("w1", v1::Device::GPU, 75);
+  AddJob("j1", prefer({"bf16", "fp16", "fp32"}));
+  EXPECT_THAT(Placed(), ElementsAre("j1@w1/gpu0 fp16"));
+  EXPECT_EQ(PlaceJobs(state, live, now)[0].precision.reason,
+            "preferred; bf16 needs compute capability 8.0; gpu0 has 7.5");
+  internal::Update assign = make.Assign("j1", 1, "w1");
+  assign.mutable_assign_attempt()->set_devices(0, "gpu0");
+  Apply(assign);
+  AddWorker("w2", v1::Device::CPU);
+  AddJob("j2", prefer({"bf16", "fp16", "fp32"}));
+  EXPECT_THAT(Placed(), ElementsAre("j2@w2/cpu fp32"));
+  Apply(make.Desire("j2", v1::Job::CANCEL));
+  AddJob("j3", prefer({"fp16", "bf16"}));
+  EXPECT_THAT(Placed(), ElementsAre("j3@w2/cpu fp16 emulated"));
+  Apply(make.Desire("j3", v1::Job::CANCEL));
+  AddJob("j4", prefer({"tf32"}));
+  EXPECT_THAT(Placed(), ElementsAre());
+  EXPECT_EQ(Explain("j4").reason(), v1::CAPABILITY_TOO_LOW);
+}
+
 TEST_F(PlacementTest, DeclaredMemory_IsHeldAgainstFreeMemory) {
   AddWorker("w1", v1::Device::CPU);
   AddJob("j1", [](v1::JobSpec* spec) { spec->mutable_resources()->set_memory_bytes(5 * kGiB); });
