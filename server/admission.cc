@@ -4,10 +4,13 @@
 #include <array>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "ampd/v1/worker.pb.h"
 #include "base/status_macros.h"
+#include "precision/policy.h"
 #include "server/admission_findings.h"
 
 namespace ampd::server {
@@ -18,6 +21,7 @@ constexpr std::array kPresets = {"fp32", "tf32", "bf16", "fp16"};
 constexpr std::array kLaterPresets = {"fp8", "auto"};
 constexpr std::array kLaterFamilies = {"torch-amp-", "apex-", "keras-", "deepspeed-", "megatron-", "fp8-"};
 
+constexpr int kMaxPreferred = 8;
 constexpr int kMaxLabels = 32;
 constexpr size_t kMaxLabelBytes = 128;
 
@@ -30,9 +34,7 @@ bool IsName(const std::string& name) {
 // At most the first bytes of what a user wrote, for a message.
 std::string Shown(const std::string& text) { return text.size() <= 80 ? text : text.substr(0, 80) + "..."; }
 
-void AdmitPreset(v1::PrecisionPolicy* policy, Findings& findings) {
-  if (policy->preset().empty()) policy->set_preset("fp32");
-  const std::string& preset = policy->preset();
+void AdmitPresetName(const std::string& field, const std::string& preset, Findings& findings) {
   if (std::find(kPresets.begin(), kPresets.end(), preset) != kPresets.end()) {
     return;
   }
@@ -40,11 +42,54 @@ void AdmitPreset(v1::PrecisionPolicy* policy, Findings& findings) {
                      std::any_of(kLaterFamilies.begin(), kLaterFamilies.end(),
                                  [&](const char* family) { return absl::StartsWith(preset, family); });
   if (known) {
-    findings.Unsupported("precision.preset",
-                         absl::StrCat("\"", Shown(preset), "\": this server has fp32, tf32, bf16 and fp16"));
+    findings.Unsupported(field, absl::StrCat("\"", Shown(preset), "\": this server has fp32, tf32, bf16 and fp16"));
   } else {
-    findings.Wrong("precision.preset",
-                   absl::StrCat("is \"", Shown(preset), "\"; must be one of fp32, tf32, bf16, fp16"));
+    findings.Wrong(field, absl::StrCat("is \"", Shown(preset), "\"; must be one of fp32, tf32, bf16, fp16"));
+  }
+}
+
+// The presets that the job may run in: the one that is named, or those to choose from.
+std::vector<std::string> AdmitPresets(v1::PrecisionPolicy* policy, Findings& findings) {
+  if (policy->prefer().empty()) {
+    if (policy->preset().empty()) policy->set_preset("fp32");
+    AdmitPresetName("precision.preset", policy->preset(), findings);
+    return {policy->preset()};
+  }
+  if (!policy->preset().empty()) {
+    findings.Wrong("precision.prefer", "excludes precision.preset; give one of them");
+  }
+  if (policy->prefer_size() > kMaxPreferred) {
+    findings.Wrong("precision.prefer",
+                   absl::StrCat("has ", policy->prefer_size(), " entries; at most ", kMaxPreferred));
+  }
+  for (int i = 0; i < policy->prefer_size(); ++i) {
+    AdmitPresetName(absl::StrCat("precision.prefer[", i, "]"), policy->prefer(i), findings);
+  }
+  return {policy->prefer().begin(), policy->prefer().end()};
+}
+
+// Whether the trainer will take the rules, by asking what it asks, for each preset that placement may choose.
+void AdmitRules(const v1::JobSpec& spec, const std::vector<std::string>& presets, Findings& findings) {
+  v1::Device device;
+  device.set_kind(v1::Device::GPU);
+  device.set_capability_major(99);
+  v1::PrecisionPolicy rules;
+  *rules.mutable_op_rules() = spec.precision().op_rules();
+  *rules.mutable_module_rules() = spec.precision().module_rules();
+  const auto optimizer = spec.optimizer().has_sgd() ? precision::OptimizerKind::kSgd : precision::OptimizerKind::kAdam;
+  for (const std::string& preset : presets) {
+    rules.set_preset(preset);
+    const absl::Status resolved = precision::ResolvePolicy(rules, graph::Graph("rules"), device, optimizer).status();
+    if (resolved.ok() || std::find(kPresets.begin(), kPresets.end(), preset) == kPresets.end()) {
+      continue;  // what is wrong with the name is known already
+    }
+    for (const FieldViolation& violation : ViolationsOf(resolved)) {
+      findings.Wrong(violation.field, violation.description);
+    }
+    if (absl::IsUnimplemented(resolved)) {
+      findings.Unsupported(resolved);
+    }
+    return;
   }
 }
 
@@ -119,9 +164,9 @@ void AdmitIdentity(v1::JobSpec* spec, Findings& findings) {
 
 void AdmitPrecision(v1::JobSpec* spec, Findings& findings) {
   v1::PrecisionPolicy* policy = spec->mutable_precision();
-  AdmitPreset(policy, findings);
+  const std::vector<std::string> presets = AdmitPresets(policy, findings);
   AdmitLossScale(*policy, findings);
-  findings.UnsupportedIf(!policy->prefer().empty(), "precision.prefer");
+  AdmitRules(*spec, presets, findings);
   const auto unsupported = [&](bool is_set, const char* field) { findings.UnsupportedIf(is_set, field); };
   unsupported(policy->compute() != 0, "precision.compute");
   unsupported(policy->parameter() != 0, "precision.parameter");
@@ -131,8 +176,6 @@ void AdmitPrecision(v1::JobSpec* spec, Findings& findings) {
   unsupported(policy->reduction() != 0, "precision.reduction");
   unsupported(policy->optimizer_state() != 0, "precision.optimizer_state");
   unsupported(policy->cast_mode() != 0, "precision.cast_mode");
-  unsupported(!policy->op_rules().empty(), "precision.op_rules");
-  unsupported(!policy->module_rules().empty(), "precision.module_rules");
   unsupported(policy->has_fp8(), "precision.fp8");
   unsupported(policy->fp32_matmul() != 0, "precision.fp32_matmul");
   unsupported(policy->stochastic_rounding(), "precision.stochastic_rounding");

@@ -22,7 +22,8 @@ class Findings {
     violations_.push_back({std::move(field), std::move(description)});
   }
   // Set, but not supported by this server.
-  void Unsupported(std::string field, std::string why) { unsupported_.emplace_back(std::move(field), std::move(why)); }
+  void Unsupported(std::string field, std::string why) { Unsupported(UnsupportedField(field, why)); }
+  void Unsupported(absl::Status status) { unsupported_.Update(std::move(status)); }  // the first one is told
   void UnsupportedIf(bool is_set, std::string field, std::string why = "this server does not support it yet") {
     if (is_set) {
       Unsupported(std::move(field), std::move(why));
@@ -46,19 +47,11 @@ class Findings {
     }
   }
 
-  absl::Status ToStatus() const {
-    if (!violations_.empty()) {
-      return InvalidFields(violations_);
-    }
-    if (!unsupported_.empty()) {
-      return UnsupportedField(unsupported_.front().first, unsupported_.front().second);
-    }
-    return absl::OkStatus();
-  }
+  absl::Status ToStatus() const { return violations_.empty() ? unsupported_ : InvalidFields(violations_); }
 
  private:
   std::vector<FieldViolation> violations_;
-  std::vector<std::pair<std::string, std::string>> unsupported_;
+  absl::Status unsupported_;
 };
 
 inline constexpr double kMaxReal = 1e30;

@@ -78,6 +78,10 @@ TEST(AdmitSpec, WrongValues_AreNamedByPath) {
       {"data {train {synthetic {shape: 0}}}", "data.train.synthetic.shape"},
       {"data {train {synthetic {num_classes: 99}}}", "data.train.synthetic.num_classes"},
       {"precision {preset: 'fp31'}", "precision.preset"},
+      {"precision {prefer: 'bf16' prefer: 'fp31'}", "precision.prefer[1]"},
+      {"precision {preset: 'bf16' prefer: 'bf16'}", "precision.prefer"},
+      {"precision {module_rules {compute: fp32}}", "precision.module_rules[0].match"},
+      {"precision {op_rules {match: 'aten.*'}}", "precision.op_rules[0]"},
       {"precision {loss_scale {fixed {scale: 0}}}", "precision.loss_scale.static.scale"},
       {"precision {loss_scale {fixed {scale: inf}}}", "precision.loss_scale.static.scale"},
       {"precision {loss_scale {dynamic {growth_factor: 1}}}", "precision.loss_scale.dynamic.growth_factor"},
@@ -108,8 +112,15 @@ TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {
   const std::pair<const char*, const char*> cases[] = {
       {"precision {preset: 'fp8'}", "precision.preset"},
       {"precision {preset: 'apex-o1'}", "precision.preset"},
-      {"precision {prefer: 'bf16'}", "precision.prefer"},
-      {"precision {module_rules {match: 'x'}}", "precision.module_rules"},
+      {"precision {prefer: 'bf16' prefer: 'fp8'}", "precision.prefer[1]"},
+      {"precision {module_rules {match: 'x'}}", "precision.module_rules[0].compute"},
+      {"precision {module_rules {match: 'x' compute: fp32 parameter: fp32}}", "precision.module_rules[0].parameter"},
+      {"precision {preset: 'bf16' module_rules {match: 'x' compute: fp16}}", "precision.module_rules[0].compute"},
+      {"precision {prefer: 'bf16' prefer: 'fp16' module_rules {match: 'x' compute: bf16}}",
+       "precision.module_rules[0].compute"},
+      {"precision {cast_mode: CAST}", "precision.cast_mode"},
+      {"precision {compute: bf16}", "precision.compute"},
+      {"precision {fp32_matmul: tf32}", "precision.fp32_matmul"},
       {"optimizer {ema_decay: 0.9}", "optimizer.ema_decay"},
       {"optimizer {adam {learning_rate: 1}}", "optimizer.adam"},
       {"schedule {linear {}}", "schedule.linear"},
@@ -123,6 +134,18 @@ TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {
     const auto admitted = AdmitSpec(Changed(change));
     EXPECT_EQ(admitted.status().code(), absl::StatusCode::kUnimplemented) << change << " " << admitted.status();
     EXPECT_NE(admitted.status().message().find(field), absl::string_view::npos) << admitted.status();
+  }
+}
+
+TEST(AdmitSpec, WhatTheTrainersPolicySupports_IsAdmittedAsItIs) {
+  for (const char* change : {"precision {prefer: 'bf16' prefer: 'fp16' prefer: 'fp32'}",
+                             "precision {preset: 'bf16' module_rules {match: 'head*' compute: fp32}}",
+                             "precision {prefer: 'bf16' prefer: 'fp16' module_rules {match: 'head*' compute: fp32}}",
+                             "precision {preset: 'fp16' op_rules {match: 'aten.linear*' policy: fp32}}"}) {
+    const v1::JobSpec spec = Changed(change);
+    const auto admitted = AdmitSpec(spec);
+    ASSERT_TRUE(admitted.ok()) << change << ": " << admitted.status();
+    EXPECT_EQ(admitted->precision().ShortDebugString(), spec.precision().ShortDebugString());
   }
 }
 
