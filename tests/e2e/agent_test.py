@@ -4,15 +4,13 @@
 Usage: agent_test.py FOLDER_OF_BINARIES [REPORT.xml]. AMPD_SEED chooses the moments; a failure prints it.
 """
 import os
-import pathlib
 import random
 import signal
-import sys
 import unittest
 
-from service import Service, boottime, main, pass_time, start_ticks, wait_for
+from service import Service, boottime, pass_time, start_ticks, wait_for
+from service_case import BINARIES, main
 
-BINARIES = pathlib.Path(sys.argv[1]).resolve()
 SEED = int(os.environ.get("AMPD_SEED", "1"))
 NUM_KILLS = 50
 NUM_STOPS = 20

@@ -11,14 +11,13 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import unittest
 import urllib.request
 
-from service import Client, main
+from service import Client
+from service_case import BINARIES, main
 
-BINARIES = pathlib.Path(sys.argv[1]).resolve()
 SEED = int(os.environ.get("AMPD_SEED", "1"))
 KILLS = {"fp32": 7, "bf16": 7, "fp16": 6}
 STEPS = 240

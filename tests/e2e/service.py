@@ -7,11 +7,9 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
-import xml.etree.ElementTree as ElementTree
 
 POLL_SECONDS = 0.005
 # Runs below the shim in the trainer's place. A second name keeps steps.log when the spawn folder is removed.
@@ -254,7 +252,7 @@ class Service(Client):
         self.server.kill()
         for pid in self.processes():
             os.kill(pid, signal.SIGKILL)
-        if kind is None:
+        if kind in (None, unittest.SkipTest):
             shutil.rmtree(self.folder)
         else:
             print(f"the service's folder is kept: {self.folder}", flush=True)
@@ -286,45 +284,3 @@ class Service(Client):
         worker = Worker(self, name, flags, limits)
         self.workers.append(worker)
         return worker.start()
-
-
-class Result(unittest.TextTestResult):
-    """Notes each case in the form of GoogleTest's report, which scripts/count-tests.py counts."""
-
-    def __init__(self, *arguments, **options):
-        super().__init__(*arguments, **options)
-        self.report = ElementTree.Element("testsuites")
-
-    def startTest(self, test):
-        super().startTest(test)
-        kind, _, name = test.id().removeprefix("__main__.").partition(".")
-        self.case = ElementTree.SubElement(self.report, "testcase", classname=kind, name=name, status="run")
-
-    def addError(self, test, err):
-        super().addError(test, err)
-        ElementTree.SubElement(self.case, "failure")
-
-    def addFailure(self, test, err):
-        super().addFailure(test, err)
-        ElementTree.SubElement(self.case, "failure")
-
-    def addSubTest(self, test, subtest, err):
-        super().addSubTest(test, subtest, err)
-        if err is not None:
-            ElementTree.SubElement(self.case, "failure")
-
-    def addSkip(self, test, reason):
-        super().addSkip(test, reason)
-        ElementTree.SubElement(self.case, "skipped")
-
-
-def main():
-    """Runs the script's cases: SCRIPT FOLDER_OF_BINARIES [REPORT.xml] [unittest's arguments]."""
-    rest = sys.argv[2:]
-    report = pathlib.Path(rest.pop(0)) if rest and rest[0].endswith(".xml") else None
-    program = unittest.main(argv=[sys.argv[0], *rest], exit=False,
-                            testRunner=unittest.TextTestRunner(verbosity=2, resultclass=Result))
-    if report is not None:
-        report.parent.mkdir(parents=True, exist_ok=True)
-        ElementTree.ElementTree(program.result.report).write(report)
-    sys.exit(not program.result.wasSuccessful())

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""`ampctl dev` as a person uses it: it greets, finds jobs of before, refuses a second one, and leaves no process.
+
+Usage: dev_test.py FOLDER_OF_BINARIES. Ends only the processes that it started, by their ids.
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BINARIES = pathlib.Path(sys.argv.pop(1)).resolve()
+SECONDS = 90  # for what takes one or two
+JOB = """
+name: dev-job
+model: {mlp: {in_features: 16, hidden: [8], num_classes: 4}}
+data:
+  train: {synthetic: {shape: [16], num_classes: 4, num_samples: 256, seed: 1}}
+  batch_size: 16
+optimizer: {sgd: {learning_rate: 0.1}}
+train: {steps: %d, seed: 1, num_threads: 1}
+"""
+
+
+def below(folder):
+    """Commands of living processes that name the folder: the whole tree of a dev that runs in it."""
+    commands = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if str(folder) in command:
+                commands.append(command.strip())
+    return commands
+
+
+class Dev:
+    """One `ampctl dev` in a folder, up once made."""
+
+    def __init__(self, folder, *arguments):
+        self.process = subprocess.Popen(
+            [BINARIES / "ampctl", "dev", "--port", "0", "--metrics-port", "0", *arguments], cwd=folder,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        self.greeting = ""
+        for line in self.process.stdout:
+            self.greeting += line
+            if "Ctrl-C" in line:
+                return
+        raise AssertionError(self.process.stderr.read())
+
+    def end(self, number=signal.SIGINT):
+        self.process.send_signal(number)
+        code = self.process.wait(timeout=SECONDS)
+        err = self.process.stderr.read()
+        self.process.stdout.close()
+        self.process.stderr.close()
+        return code, err
+
+
+class DevTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ampd-dev-"))
+        self.devs = []
+
+    def tearDown(self):
+        for dev in self.devs:
+            if dev.process.poll() is None:
+                dev.end(signal.SIGTERM)
+        shutil.rmtree(self.folder)
+
+    def start(self, *arguments):
+        self.devs.append(Dev(self.folder, *arguments))
+        return self.devs[-1]
+
+    def ampctl(self, *arguments, **options):
+        result = subprocess.run([BINARIES / "ampctl", *arguments], cwd=self.folder, capture_output=True, text=True,
+                                timeout=SECONDS, check=False, **options)
+        return result.returncode, result.stdout, result.stderr
+
+    def test_greets_with_addresses_that_answer_and_what_to_type(self):
+        greeting = self.start().greeting
+        address = re.search(r"server +(127\.0\.0\.1:\d+)", greeting).group(1)
+        self.assertEqual(self.ampctl("context", "show")[1], f"{address}  (from .ampd/context)\n")
+        self.assertEqual(self.ampctl("health")[0], 0)
+        self.assertRegex(greeting, r"worker +cpu, .+, \d+ MiB")
+        self.assertIn("ampctl job submit -f job.yaml --follow", greeting)
+        self.assertLessEqual(max(map(len, greeting.splitlines())), 100, greeting)
+
+    def test_ctrl_c_ends_the_whole_tree_with_zero(self):
+        dev = self.start()
+        self.assertGreaterEqual(len(below(self.folder)), 2, "server and worker name the folder")
+        code, err = dev.end()
+        self.assertEqual(code, 0, err)
+        self.assertEqual(below(self.folder), [])
+        self.assertFalse((self.folder / ".ampd" / "context").exists())
+
+    def test_a_killed_dev_takes_its_server_and_worker_with_it(self):
+        dev = self.start()
+        servers = [int(entry.name) for entry in pathlib.Path("/proc").iterdir() if entry.name.isdigit() and
+                   entry.name != str(dev.process.pid) and str(self.folder) in self.command_of(entry)]
+        ends = [os.pidfd_open(pid) for pid in servers]
+        dev.process.kill()
+        dev.process.wait(timeout=SECONDS)
+        dev.process.stdout.close()
+        dev.process.stderr.close()
+        for end in ends:
+            os.set_blocking(end, False)
+            self.assertTrue(self.readable(end), "a child of a killed dev goes on")
+            os.close(end)
+
+    @staticmethod
+    def command_of(entry):
+        try:
+            return (entry / "cmdline").read_bytes().decode(errors="replace")
+        except OSError:
+            return ""
+
+    @staticmethod
+    def readable(descriptor):
+        import select
+        return bool(select.select([descriptor], [], [], SECONDS)[0])
+
+    def test_a_second_dev_in_the_folder_says_so_in_one_line(self):
+        self.start()
+        code, out, err = self.ampctl("dev", "--port", "0", "--metrics-port", "0")
+        self.assertEqual((code, out), (1, ""))
+        self.assertEqual(len(err.strip().split("\n")), 1, err)
+        self.assertIn("another ampctl dev runs in", err)
+        self.assertEqual(self.ampctl("health")[0], 0, "the first one is left alone")
+
+    def test_a_worker_that_dies_ends_dev_with_an_error_that_names_it(self):
+        dev = self.start()
+        workers = [int(entry.name) for entry in pathlib.Path("/proc").iterdir() if entry.name.isdigit() and
+                   "ampd-worker" in self.command_of(entry) and str(self.folder) in self.command_of(entry)]
+        self.assertEqual(len(workers), 1)
+        os.kill(workers[0], signal.SIGKILL)
+        code = dev.process.wait(timeout=SECONDS)
+        err = dev.process.stderr.read()
+        dev.process.stdout.close()
+        dev.process.stderr.close()
+        self.assertEqual(code, 1)
+        self.assertIn("ampd-worker ended, signal 9", err)
+
+    def test_data_roots_must_be_name_and_path(self):
+        code, _, err = self.ampctl("dev", "--data-root", "mnist")
+        self.assertEqual(code, 2, err)
+        self.assertIn("name=path", err)
+        self.assertFalse((self.folder / ".ampd").exists())
+
+    @unittest.skipUnless((BINARIES / "ampd-trainer").exists(), "built without LibTorch")
+    def test_a_job_runs_and_one_that_is_cut_short_goes_on_at_the_next_start(self):
+        dev = self.start()
+        code, out, err = self.ampctl("job", "submit", "-f", "-", "--follow", input=JOB % 20)
+        self.assertEqual(code, 0, err)
+        self.assertIn("step 20/20", out)
+        self.assertIn("SUCCEEDED", err)
+        job = self.ampctl("job", "submit", "-q", "-f", "-", "--name", "cut", input=JOB % 20000)[1].strip()
+        with subprocess.Popen([BINARIES / "ampctl", "job", "watch", job, "-o", "jsonl"], cwd=self.folder,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as watch:
+            for line in watch.stdout:
+                if json.loads(line).get("steps", {}).get("step"):
+                    break
+            watch.send_signal(signal.SIGINT)
+            watch.stdout.close()
+            self.assertEqual(watch.wait(timeout=SECONDS), 130)
+        code, err = dev.end()
+        self.assertEqual(code, 0, err)
+        self.assertEqual(below(self.folder), [])
+        self.start()
+        self.assertEqual(self.ampctl("job", "wait", job, "--timeout", "80s")[0], 0)
+        attempts = json.loads(self.ampctl("job", "show", job, "-o", "json")[1])["attempts"]
+        self.assertGreater(int(attempts[-1].get("fromStep", 0)), 0, "it went on from its checkpoint")
+        self.assertEqual(len(self.ampctl("job", "list", "-q")[1].split()), 2)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Wrong addresses, taken ports, folders of others, slow lines: one line and a documented exit code.
+
+Usage: hosts_test.py FOLDER_OF_BINARIES [REPORT.xml].
+"""
+import contextlib
+import socket
+import sqlite3
+import threading
+
+from service import Client, Program, Service, wait_for
+from service_case import BINARIES, JOB, ServiceCase, main
+
+# docs/exit-codes.md, `ampctl help exit-codes`, and the head of worker/agent/main.cc.
+SERVER_USAGE, SERVER_DATA, SERVER_PORT, SERVER_DIRECTORY = 64, 65, 69, 73
+CLIENT_FAILED, CLIENT_USAGE, CLIENT_UNREACHABLE = 1, 2, 5
+WORKER_USAGE, WORKER_STATE, WORKER_ADDRESS = 2, 3, 4
+
+
+class HostFaults(ServiceCase):
+    """Wrong addresses, taken ports, data of others: one line and a documented exit code."""
+
+    def run_refused(self, command, code, *words, service):
+        program = Program(command, service.folder / f"refused-{len(list(service.folder.iterdir()))}")
+        self.assertEqual(program.process.wait(timeout=60), code, program.log())
+        self.assertEqual(program.log().count("\n"), 1, program.log())
+        for word in words:
+            self.assertIn(word, program.log())
+        self.expect_clean_line(program.log().strip())
+
+    def server_command(self, service, **flags):
+        values = {"listen": "127.0.0.1:0", "metrics-listen": "127.0.0.1:0", "data-dir": service.folder / "other"}
+        values.update(flags)
+        return [BINARIES / "ampd-server", *(part for name, value in values.items() for part in (f"--{name}", value))]
+
+    def test_servers_that_cannot_start(self):
+        with Service(BINARIES) as service:
+            service.start_worker()
+            for flag in ("listen", "metrics-listen"):
+                for address in (service.address, service.metrics):
+                    self.run_refused(self.server_command(service, **{flag: address}), SERVER_PORT, address,
+                                     service=service)
+            self.run_refused(self.server_command(service, **{"data-dir": service.folder / "data"}), SERVER_DIRECTORY,
+                             "in use by another server", service=service)
+            self.run_refused(self.server_command(service, listen="nonsense"), SERVER_USAGE, "nonsense", service=service)
+            self.expect_success(service)
+
+    def test_a_data_directory_of_a_newer_schema(self):
+        with Service(BINARIES) as service:
+            service.server.kill()
+            path = service.folder / "data" / "journal.db"
+            with contextlib.closing(sqlite3.connect(path)) as journal:
+                version = journal.execute("PRAGMA user_version").fetchone()[0]
+                journal.execute("PRAGMA user_version = 99")
+            before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
+            self.run_refused(self.server_command(service, **{"data-dir": path.parent}), SERVER_DATA, "schema", "99",
+                             service=service)
+            after = {file.name: file.read_bytes() for file in path.parent.iterdir()}
+            self.assertEqual(before["journal.db"], after["journal.db"], "data that is not understood was changed")
+            with contextlib.closing(sqlite3.connect(path)) as journal:
+                journal.execute(f"PRAGMA user_version = {version}")
+            service.start_server()
+            service.start_worker()
+            self.expect_success(service)
+
+    def test_a_worker_that_has_not_reported_since_the_servers_start_shows_no_time(self):
+        with Service(BINARIES) as service:
+            worker = service.start_worker()
+            self.expect_success(service)
+            self.assertIn(" ago", service.ampctl("worker", "list")[1])
+            worker.kill()
+            service.server.kill()
+            service.start_server()
+            code, out, _ = service.ampctl("worker", "list")
+            self.assertEqual(code, 0)
+            self.assertRegex(out, r"w1 +\w+ +0 +not yet +cpu \([^,]*, [^f]*\)")
+
+    def test_workers_that_cannot_start(self):
+        with Service(BINARIES) as service:
+            worker = service.start_worker()
+            self.expect_success(service)
+            command = [BINARIES / "ampd-worker", "--server", service.address, "--state-dir"]
+            fresh = service.folder / "fresh"
+            self.run_refused([*command, worker.state], WORKER_STATE, "another agent", service=service)
+            self.run_refused([*command, "/proc/nowhere"], WORKER_STATE, "/proc/nowhere", service=service)
+            self.run_refused([*command, fresh, "--metrics-listen", service.metrics], WORKER_ADDRESS, service.metrics,
+                             service=service)
+            self.run_refused([*command, fresh, "--data-root", "x=/nowhere"], WORKER_USAGE, "x=/nowhere",
+                             service=service)
+            self.run_refused([*command, fresh, "--trainer", "/nowhere"], WORKER_USAGE, "/nowhere", service=service)
+            self.expect_success(service)
+
+    def test_a_worker_waits_for_a_server_that_is_not_there_yet(self):
+        with Service(BINARIES) as service:
+            service.server.kill()
+            service.start_worker()
+            wait_for(lambda: "connect" in service.workers[0].agent.log(), "the worker says that it can't connect")
+            service.start_server()
+            self.expect_success(service)
+
+    def test_ampctl_with_a_wrong_address(self):
+        with Service(BINARIES) as service:
+            service.server.kill()
+            for address in (service.address, "nowhere.invalid:7070", "127.0.0.1:99999", "::nonsense::"):
+                code, out, err = Client(BINARIES, service.folder, address).ampctl("job", "list")
+                self.assertEqual((code, out), (CLIENT_UNREACHABLE, ""), f"{address}: {err}")
+                lines = err.strip().split("\n")
+                self.assertTrue(lines[0].startswith("error:") and address in lines[0], err)
+                self.assertEqual(len(lines), 2, err)
+                self.assertIn("try:", lines[1])
+            code, _, err = service.ampctl("job", "submit", "-f", "-", "--retry-for", "1s", text=JOB)
+            self.assertEqual(code, CLIENT_UNREACHABLE, err)
+
+    def test_ampctl_dev_on_a_port_in_use(self):
+        with Service(BINARIES) as service:
+            port = service.address.split(":")[1]
+            code, _, err = service.ampctl("dev", "--port", port, "--metrics-port", "0")
+            self.assertEqual(code, CLIENT_FAILED, err)
+            self.assertIn(service.address, err)
+            self.assertIn("error:", err)
+            self.assertFalse((service.folder / ".ampd" / "context").exists())
+
+    def test_a_slow_line_is_no_unreachable_server(self):
+        with Service(BINARIES) as service, SlowLine(service.address, seconds=0.5) as line:
+            code, _, err = Client(BINARIES, service.folder, line.address).ampctl("job", "list")
+            self.assertEqual(code, 0, err)
+            direct, service.address = service.address, line.address
+            service.start_worker()
+            service.address = direct
+            self.expect_success(service)
+
+
+class SlowLine:
+    """Passes connections on to an address, the first bytes of each after a while."""
+
+    def __init__(self, address, seconds):
+        host, port = address.split(":")
+        self.target, self.seconds = (host, int(port)), seconds
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        self.closing = threading.Event()
+
+    def __enter__(self):
+        threading.Thread(target=self.accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.closing.set()
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self.listener.accept()
+                threading.Thread(target=self.relay, args=(near,), daemon=True).start()
+
+    def relay(self, near):
+        self.closing.wait(self.seconds)
+        with near, contextlib.suppress(OSError), socket.create_connection(self.target) as far:
+            back = threading.Thread(target=self.copy, args=(far, near), daemon=True)
+            back.start()
+            self.copy(near, far)
+            back.join()
+
+    @staticmethod
+    def copy(source, sink):
+        with contextlib.suppress(OSError):
+            while part := source.recv(1 << 16):
+                sink.sendall(part)
+            sink.shutdown(socket.SHUT_WR)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""What the scripts of end-to-end cases share: the small job, what is expected of a failure, and the report."""
+import pathlib
+import sys
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+BINARIES = pathlib.Path(sys.argv[1]).resolve()
+
+JOB = """
+name: small
+model: {lenet: {widths: [4, 8], hidden: 16}}
+data:
+  train: {synthetic: {shape: [1, 28, 28], num_classes: 10, num_samples: 256, seed: 3}}
+  batch_size: 32
+precision: {preset: fp32}
+optimizer: {sgd: {learning_rate: 1e-3}}
+train: {steps: 5, seed: 5, num_threads: 1}
+"""
+
+
+class ServiceCase(unittest.TestCase):
+    """A case that runs jobs on a service and looks at how they end."""
+
+    def setUp(self):
+        print(self.id(), flush=True)
+
+    def expect_failure(self, service, job, reason, *words):
+        """The job ended for the reason, with one line that has the words; the worker takes and ends the next job."""
+        final = service.finished(job)
+        self.assertEqual((final["state"], final["reason"]), ("FAILED", reason), final["message"])
+        for word in words:
+            self.assertIn(word, final["message"])
+        self.expect_clean_line(final["message"])
+        self.expect_success(service)
+        return final
+
+    def expect_clean_line(self, line):
+        print(f"  {line}", flush=True)
+        self.assertNotIn("\n", line)
+        self.assertLess(len(line), 400)
+        for inside in (str(BINARIES), ".cc", "0x7f", "frame #", "terminate called"):
+            self.assertNotIn(inside, line)
+
+    def expect_success(self, service):
+        final = service.finished(service.submit(JOB))
+        self.assertEqual(final["state"], "SUCCEEDED", final.get("message"))
+
+
+class Result(unittest.TextTestResult):
+    """Notes each case in the form of GoogleTest's report, which scripts/count-tests.py counts."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.report = ElementTree.Element("testsuites")
+
+    def startTest(self, test):
+        super().startTest(test)
+        kind, _, name = test.id().removeprefix("__main__.").partition(".")
+        self.case = ElementTree.SubElement(self.report, "testcase", classname=kind, name=name, status="run")
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        ElementTree.SubElement(self.case, "failure")
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        ElementTree.SubElement(self.case, "failure")
+
+    def addSubTest(self, test, subtest, err):
+        super().addSubTest(test, subtest, err)
+        if err is not None:
+            ElementTree.SubElement(self.case, "failure")
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        ElementTree.SubElement(self.case, "skipped")
+
+
+def main():
+    """Runs the script's cases: SCRIPT FOLDER_OF_BINARIES [REPORT.xml] [unittest's arguments]."""
+    rest = sys.argv[2:]
+    report = pathlib.Path(rest.pop(0)) if rest and rest[0].endswith(".xml") else None
+    program = unittest.main(argv=[sys.argv[0], *rest], exit=False,
+                            testRunner=unittest.TextTestRunner(verbosity=2, resultclass=Result))
+    if report is not None:
+        report.parent.mkdir(parents=True, exist_ok=True)
+        ElementTree.ElementTree(program.result.report).write(report)
+    sys.exit(not program.result.wasSuccessful())
