@@ -113,6 +113,7 @@ void Agent::TakeArrivals() {
   if (arrivals.num_attach_streams > 0) {
     options_.counters->num_attach_streams += arrivals.num_attach_streams;
     attached_ = true;
+    attach_told_ = false;
     Changed();
   }
   for (std::unique_ptr<AttemptOnWorker>& attempt : attempts_) {

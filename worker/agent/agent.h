@@ -101,6 +101,7 @@ class Agent {
   void TakeEnd(SpawnedTrainer& trainer);
   void Upload(AttemptOnWorker& attempt);
   void UploadLog(AttemptOnWorker& attempt, absl::Duration now);
+  void TellOfAttach();
   void TakeAck(const v1::TelemetryAck& ack);
   void Release(absl::Duration now);
   void KeepWarm(absl::Duration now);
@@ -126,6 +127,7 @@ class Agent {
   std::map<std::string, std::string> device_errors_;       // by device, as its last warm trainer said; empty: none
   uint64_t report_sequence_ = 0;
   bool attached_ = false;
+  bool attach_told_ = false;  // that the server took this worker
   bool report_due_ = false;
   bool reconcile_again_ = false;
   std::optional<absl::Duration> leave_until_;  // since boot; set once it is stopping

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "worker/agent/agent.h"
 
 namespace ampd::agent {
@@ -58,6 +59,7 @@ void Agent::Take(const v1::WorkerDirective& directive, bool again) {
     return;
   }
   if (!again) {
+    TellOfAttach();
     directive_ = directive;
     if (FromProto(directive.lease()) > absl::ZeroDuration()) {
       report_interval_ = FromProto(directive.lease()) / 5;
@@ -71,6 +73,17 @@ void Agent::Take(const v1::WorkerDirective& directive, bool again) {
     }
   }
   Do(actions, directive);
+}
+
+// `ampctl dev` waits for this line and shows what is behind the colon (client/commands/dev.cc).
+void Agent::TellOfAttach() {
+  if (std::exchange(attach_told_, true) || !options_.log) {
+    return;
+  }
+  const auto describe = [](std::string* text, const v1::Device& device) {
+    absl::StrAppend(text, device.id(), ", ", device.name(), ", ", device.memory_total_bytes() >> 20, " MiB");
+  };
+  options_.log("the server took this worker: " + absl::StrJoin(devices_, "; ", describe));
 }
 
 void Agent::Do(const Actions& actions, const v1::WorkerDirective& directive) {
