@@ -264,13 +264,13 @@ void Warn(const graph::Graph& graph, ResolvedPolicy& resolved) {
   const auto& nodes = graph.nodes();
   for (const auto& [match, dtype] : resolved.module_rules) {
     if (std::none_of(nodes.begin(), nodes.end(),
-                     [&](const graph::Node& node) { return GlobMatches(match, node.module_path); })) {
+                     [&match = match](const graph::Node& node) { return GlobMatches(match, node.module_path); })) {
       resolved.warnings.push_back(absl::StrCat("precision.module_rules: \"", match, "\" matches no module"));
     }
   }
   for (const auto& [match, op_class] : resolved.op_rules) {
     if (std::none_of(nodes.begin(), nodes.end(),
-                     [&](const graph::Node& node) { return GlobMatches(match, node.op); })) {
+                     [&match = match](const graph::Node& node) { return GlobMatches(match, node.op); })) {
       resolved.warnings.push_back(absl::StrCat("precision.op_rules: \"", match, "\" matches no op"));
     }
   }
