@@ -56,18 +56,67 @@ absl::StatusOr<Response> Call(Stub& stub, Method<Stub, Request, Response> method
   return response;
 }
 
-// Repeats `call` on UNAVAILABLE until `retry_for` has passed, after 0.1, 0.2, ... 1 s, each 20% up or down.
-template <typename Function>
-auto Retry(absl::Duration retry_for, Function call) {
-  const absl::Time end = absl::Now() + retry_for;
-  absl::Duration pause = absl::Milliseconds(100);
-  while (true) {
-    auto result = call();
-    const double jitter = 0.8 + 0.4 * static_cast<double>(SystemRandom().Next() >> 11) / (1ULL << 53);
-    if (!absl::IsUnavailable(result.status()) || absl::Now() + pause * jitter > end) {
-      return result;
+// A cancellation that ends the call of a context.
+class CancelsCall {
+ public:
+  CancelsCall(Cancellation* cancellation, grpc::ClientContext* context) : cancellation_(cancellation) {
+    if (cancellation_ != nullptr) {
+      cancellation_->SetListener([context] { context->TryCancel(); });
     }
-    absl::SleepFor(pause * jitter);
+  }
+  ~CancelsCall() {
+    if (cancellation_ != nullptr) {
+      cancellation_->SetListener(nullptr);
+    }
+  }
+  CancelsCall(const CancelsCall&) = delete;
+  CancelsCall& operator=(const CancelsCall&) = delete;
+
+ private:
+  Cancellation* const cancellation_;
+};
+
+// The pause before a repetition, 20% up or down so that many clients do not come back at once.
+absl::Duration WithJitter(absl::Duration pause) {
+  return pause * (0.8 + 0.4 * static_cast<double>(SystemRandom().Next() >> 11) / (1ULL << 53));
+}
+
+// A call repeated on UNAVAILABLE. Repetitions wait for the connection, so that a server that comes back is asked at
+// once; what a connected server refuses is asked again after 0.1, 0.2, ... 1 s.
+template <typename Request>
+absl::StatusOr<v1::Job> CallRepeatedly(v1::JobService::Stub& stub,
+                                       Method<v1::JobService::StubInterface, Request, v1::Job> method,
+                                       const Request& request, absl::Duration deadline, const JobClient::Retry& retry) {
+  const absl::Time end = absl::Now() + (request.request_id().empty() ? absl::ZeroDuration() : retry.retry_for);
+  Cancellation never;
+  Cancellation* const cancellation = retry.cancellation == nullptr ? &never : retry.cancellation;
+  absl::Duration pause = absl::Milliseconds(100);
+  absl::Status unavailable;
+  while (true) {
+    const bool again = !unavailable.ok();
+    grpc::ClientContext context;
+    context.set_wait_for_ready(again);
+    context.set_deadline(absl::ToChronoTime(again ? std::min(end, absl::Now() + deadline) : absl::Now() + deadline));
+    const CancelsCall cancels(cancellation, &context);
+    v1::Job job;
+    const absl::Status status = FromGrpcStatus((stub.*method)(&context, request, &job));
+    if (status.ok()) {
+      return job;
+    }
+    if (cancellation->cancelled()) {
+      return absl::CancelledError("interrupted; whether the server took it: ampctl job list");
+    }
+    if (again && absl::IsDeadlineExceeded(status)) {
+      return unavailable;
+    }
+    if (!absl::IsUnavailable(status) || absl::Now() + pause > end) {
+      return status;
+    }
+    if (!again && retry.on_retry) {
+      retry.on_retry(status);
+    }
+    unavailable = status;
+    cancellation->WaitFor(WithJitter(pause));
     pause = std::min(pause * 2, absl::Seconds(1));
   }
 }
@@ -89,14 +138,14 @@ JobClient::JobClient(const Options& options) : options_(options), stubs_(std::ma
 
 JobClient::~JobClient() = default;
 
-absl::StatusOr<v1::Job> JobClient::CreateJob(const v1::CreateJobRequest& request, absl::Duration retry_for) {
-  return Retry(request.request_id().empty() ? absl::ZeroDuration() : retry_for,
-               [&] { return Call(*stubs_->jobs, &v1::JobService::Stub::CreateJob, request, options_.call_deadline); });
+absl::StatusOr<v1::Job> JobClient::CreateJob(const v1::CreateJobRequest& request, const Retry& retry) {
+  return CallRepeatedly(*stubs_->jobs, &v1::JobService::StubInterface::CreateJob, request, options_.call_deadline,
+                        retry);
 }
 
-absl::StatusOr<v1::Job> JobClient::CloneJob(const v1::CloneJobRequest& request, absl::Duration retry_for) {
-  return Retry(request.request_id().empty() ? absl::ZeroDuration() : retry_for,
-               [&] { return Call(*stubs_->jobs, &v1::JobService::Stub::CloneJob, request, options_.call_deadline); });
+absl::StatusOr<v1::Job> JobClient::CloneJob(const v1::CloneJobRequest& request, const Retry& retry) {
+  return CallRepeatedly(*stubs_->jobs, &v1::JobService::StubInterface::CloneJob, request, options_.call_deadline,
+                        retry);
 }
 
 absl::StatusOr<v1::Job> JobClient::GetJob(const std::string& id) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 #include "absl/time/time.h"
 #include "ampd/v1/job_service.pb.h"
 #include "ampd/v1/worker_admin_service.pb.h"
+#include "client/cancellation.h"
 
 namespace ampd::client {
 
@@ -31,9 +33,16 @@ class JobClient {
   JobClient(const JobClient&) = delete;
   JobClient& operator=(const JobClient&) = delete;
 
-  // Repeats on UNAVAILABLE, with the same request id, until `retry_for` has passed; with an empty id, never.
-  absl::StatusOr<v1::Job> CreateJob(const v1::CreateJobRequest& request, absl::Duration retry_for);
-  absl::StatusOr<v1::Job> CloneJob(const v1::CloneJobRequest& request, absl::Duration retry_for);
+  // How a call that makes a job is repeated on UNAVAILABLE, with the same request id. CANCELLED after the cancellation.
+  struct Retry {
+    absl::Duration retry_for;              // zero: never
+    Cancellation* cancellation = nullptr;  // may be null
+    // Called before the first repetition, with what went wrong.
+    std::function<void(const absl::Status&)> on_retry;
+  };
+  // With an empty request id they are not repeated.
+  absl::StatusOr<v1::Job> CreateJob(const v1::CreateJobRequest& request, const Retry& retry);
+  absl::StatusOr<v1::Job> CloneJob(const v1::CloneJobRequest& request, const Retry& retry);
 
   absl::StatusOr<v1::Job> GetJob(const std::string& id);
   // The newest `limit` jobs that match, over as many pages as it takes; 0: all.

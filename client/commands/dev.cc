@@ -9,13 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/synchronization/mutex.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "base/signals.h"
 #include "base/status_macros.h"
 #include "client/commands/child.h"
 #include "client/commands/commands.h"
+#include "client/commands/dev_news.h"
 
 namespace ampd::client {
 namespace {
@@ -24,38 +23,10 @@ namespace fs = std::filesystem;
 
 constexpr char kSystemDatasets[] = "/usr/share/datasets";
 constexpr absl::Duration kWorkerGrace = absl::Seconds(60);  // its trainers write a checkpoint first
+constexpr int64_t kMostLogRead = int64_t{64} << 20;
+// The worker's own line (worker/agent/agent_actions.cc).
+constexpr char kWorkerReady[] = "the server took this worker: ";
 constexpr absl::Duration kServerGrace = absl::Seconds(15);
-constexpr absl::Duration kLookAgain = absl::Milliseconds(50);
-
-// Signals as conditions. Thread-safe.
-class DevSignals {
- public:
-  DevSignals() : signals_({SIGINT, SIGTERM, SIGHUP, SIGCHLD}) {
-    signals_.Start([this](int signal) {
-      absl::MutexLock lock(&mutex_);
-      (signal == SIGCHLD ? num_child_signals_ : num_stops_)++;
-    });
-  }
-
-  int num_stops() const {
-    absl::MutexLock lock(&mutex_);
-    return num_stops_;
-  }
-
-  // Waits for more stops than `stops`, for a child's end, or until the timeout.
-  void Wait(int stops, absl::Duration timeout) {
-    absl::MutexLock lock(&mutex_);
-    const int children = num_child_signals_;
-    const auto news = [&] { return num_stops_ > stops || num_child_signals_ != children; };
-    mutex_.AwaitWithTimeout(absl::Condition(&news), timeout);
-  }
-
- private:
-  mutable absl::Mutex mutex_;
-  int num_stops_ ABSL_GUARDED_BY(mutex_) = 0;
-  int num_child_signals_ ABSL_GUARDED_BY(mutex_) = 0;
-  SignalThread signals_;
-};
 
 std::string OwnFolder() {
   std::error_code error;
@@ -83,16 +54,12 @@ std::vector<std::string> DataRoots(const std::vector<std::string>& given) {
   return lines;
 }
 
-std::string LastLines(const std::string& path) {
-  constexpr int64_t kMostRead = int64_t{64} << 20;
-  const auto text = ReadFile(path, kMostRead);
+// The last line that a program wrote to its log, without its own name in front: why it ended.
+std::string LastLine(const std::string& path) {
+  const auto text = ReadFile(path, kMostLogRead);
   const std::vector<std::string> lines =
       text.ok() ? absl::StrSplit(*text, '\n', absl::SkipEmpty()) : std::vector<std::string>();
-  std::string last;
-  for (size_t i = lines.size() - std::min<size_t>(lines.size(), 5); i < lines.size(); ++i) {
-    absl::StrAppend(&last, "\n    ", lines[i]);
-  }
-  return last;
+  return lines.empty() ? "it wrote nothing" : lines.back();
 }
 
 // One `ampctl dev`: the state folder, locked, and the two programs. Single-threaded: the main thread.
@@ -103,26 +70,28 @@ class DevRun {
   absl::Status Start();
   absl::Status Run();
   void Stop();
-  bool stopped() const { return signals_.num_stops() > 0; }
+  bool stopped() const { return news_.num_stops() > 0; }
 
  private:
   std::string In(const std::string& name) const { return folder_ + "/" + name; }
   absl::Status TakeFolder();
   absl::Status StartServer();
   absl::Status StartWorker();
+  absl::Status EndedAtStart(const std::string& what, const std::string& exit) const;
   absl::Status AwaitReady(const std::string& what, Child* child, const std::function<bool()>& ready);
   void StopChild(std::optional<Child>* child, absl::Duration grace);
   void Announce() const;
 
   Session* const session_;
   const DevOptions& options_;
-  DevSignals signals_;  // before every thread of the client
+  DevNews news_;  // before every thread of the client
   std::string folder_;
   UniqueFd lock_;
   std::optional<Child> server_;
   std::optional<Child> worker_;
   std::string address_;
   std::string metrics_address_;
+  std::string devices_;  // as the worker tells
   std::unique_ptr<JobClient> client_;
 };
 
@@ -140,7 +109,7 @@ absl::Status DevRun::TakeFolder() {
   }
   if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     return Error(absl::StatusCode::kFailedPrecondition, "DEV_RUNNING",
-                 absl::StrCat("another ampctl dev runs in ", folder_, "; end it, or start in another folder"));
+                 absl::StrCat("another ampctl dev runs in ", folder_, "; end it, or start one in another folder"));
   }
   if (options_.clean && strange) {
     return Error(absl::StatusCode::kFailedPrecondition, "NOT_OURS",
@@ -158,22 +127,36 @@ absl::Status DevRun::TakeFolder() {
 
 absl::Status DevRun::AwaitReady(const std::string& what, Child* child, const std::function<bool()>& ready) {
   const absl::Time deadline = absl::Now() + options_.start_timeout;
-  while (!ready()) {
+  while (true) {
+    const uint64_t seen = news_.seen();
+    if (ready()) {
+      return absl::OkStatus();
+    }
     if (const auto& exit = child->PollExit(); exit.has_value()) {
-      return absl::InternalError(
-          absl::StrCat("ampd-", what, " ended at its start, ", *exit, ":", LastLines(In(what + ".log"))));
+      return EndedAtStart(what, *exit);
     }
     if (stopped()) {
       return absl::CancelledError("stopped");
     }
     if (absl::Now() > deadline) {
-      return absl::DeadlineExceededError(absl::StrCat("ampd-", what, " is not ready after ",
-                                                      absl::FormatDuration(options_.start_timeout), "; see ",
-                                                      In(what + ".log"), LastLines(In(what + ".log"))));
+      return Error(absl::StatusCode::kDeadlineExceeded, kWaitTimedOut,
+                   absl::StrCat("ampd-", what, " is not ready after ", absl::FormatDuration(options_.start_timeout),
+                                ": ", LastLine(In(what + ".log")), "; all of it: ", In(what + ".log")));
     }
-    signals_.Wait(0, kLookAgain);
+    news_.WaitPast(seen, deadline);
   }
-  return absl::OkStatus();
+}
+
+absl::Status DevRun::EndedAtStart(const std::string& what, const std::string& exit) const {
+  constexpr char kAddressTaken[] = "exit status 69";  // docs/exit-codes.md
+  const std::string log = LastLine(In(what + ".log"));
+  if (what == "server" && exit == kAddressTaken) {
+    return Error(absl::StatusCode::kFailedPrecondition, "ADDRESS_TAKEN",
+                 absl::StrCat(log, "; take free ones: ampctl dev --port 0 --metrics-port 0"));
+  }
+  return Error(
+      absl::StatusCode::kInternal, "DID_NOT_START",
+      absl::StrCat("ampd-", what, " ended at its start, ", exit, ": ", log, "; all of it: ", In(what + ".log")));
 }
 
 absl::Status DevRun::StartServer() {
@@ -185,20 +168,17 @@ absl::Status DevRun::StartServer() {
                              "--metrics-listen", absl::StrCat("127.0.0.1:", options_.metrics_port), "--data-dir",
                              In("server"), "--port-file", port_file},
                             In("server.log")));
-  return AwaitReady("server", &*server_, [&] {
-    const auto text = ReadFile(port_file, 1 << 10);
-    const std::vector<std::string> ports =
-        text.ok() ? absl::StrSplit(*text, '\n', absl::SkipEmpty()) : std::vector<std::string>();
-    if (ports.size() < 2) {
-      return false;
-    }
-    if (client_ == nullptr) {
-      address_ = absl::StrCat("127.0.0.1:", ports[0]);
-      metrics_address_ = absl::StrCat("127.0.0.1:", ports[1]);
-      client_ = std::make_unique<JobClient>(JobClient::Options{address_, absl::Seconds(1)});
-    }
-    return client_->CheckHealth("").ok();
-  });
+  // The server writes the file, whole, once it serves.
+  AMPD_RETURN_IF_ERROR(AwaitReady("server", &*server_, [&] { return fs::exists(port_file, error); }));
+  AMPD_ASSIGN_OR_RETURN(const std::string text, ReadFile(port_file, 1 << 10));
+  const std::vector<std::string> ports = absl::StrSplit(text, '\n', absl::SkipEmpty());
+  if (ports.size() != 2) {
+    return absl::InternalError(absl::StrCat(port_file, " does not hold two ports"));
+  }
+  address_ = absl::StrCat("127.0.0.1:", ports[0]);
+  metrics_address_ = absl::StrCat("127.0.0.1:", ports[1]);
+  client_ = std::make_unique<JobClient>(JobClient::Options{address_});
+  return client_->CheckHealth("");
 }
 
 absl::Status DevRun::StartWorker() {
@@ -219,8 +199,14 @@ absl::Status DevRun::StartWorker() {
   }
   AMPD_ASSIGN_OR_RETURN(worker_, Child::Start(command, In("worker.log")));
   return AwaitReady("worker", &*worker_, [&] {
-    const auto workers = client_->ListWorkers();
-    return workers.ok() && !workers->empty() && workers->front().state() != v1::Worker::LOST;
+    const auto log = ReadFile(In("worker.log"), kMostLogRead);
+    const size_t told = log.ok() ? log->find(kWorkerReady) : std::string::npos;
+    const size_t end = told == std::string::npos ? told : log->find('\n', told);
+    if (end == std::string::npos) {
+      return false;
+    }
+    devices_ = Printable(log->substr(told + sizeof(kWorkerReady) - 1, end - told - sizeof(kWorkerReady) + 1));
+    return true;
   });
 }
 
@@ -231,47 +217,52 @@ absl::Status DevRun::Start() {
     }
   }
   AMPD_RETURN_IF_ERROR(TakeFolder());
+  for (const char* name : {"server.log", "worker.log"}) {
+    std::error_code missing;
+    fs::rename(In(name), In(std::string(name) + ".old"), missing);
+  }
+  AMPD_RETURN_IF_ERROR(news_.WatchFolder(folder_));
   AMPD_RETURN_IF_ERROR(StartServer());
   // The address is there for other calls as soon as the server answers; jobs wait for the worker.
   AMPD_RETURN_IF_ERROR(StartWorker());
+  news_.StopWatching();
   AMPD_RETURN_IF_ERROR(WriteFileAtomically(In("context"), address_ + "\n"));
   Announce();
   return absl::OkStatus();
 }
 
 void DevRun::Announce() const {
-  std::string devices;
-  if (const auto workers = client_->ListWorkers(); workers.ok() && !workers->empty()) {
-    for (const v1::Device& device : workers->front().devices()) {
-      absl::StrAppend(&devices, devices.empty() ? "" : ", ", Printable(device.id()), " ", Printable(device.name()), " ",
-                      FormatBytes(device.memory_total_bytes()));
-    }
-  }
   std::string roots;
   for (const std::string& root : DataRoots(options_.data_roots)) {
     absl::StrAppend(&roots, "  data     ", root, "\n");
   }
   std::printf(
-      "  server   %s   metrics http://%s/metrics   state %s (removed with ampctl dev --clean)\n"
+      "  server   %s   metrics http://%s/metrics\n"
       "  worker   %s\n%s"
-      "  try:     ampctl job submit -f job.yaml --follow   (in another terminal, in this folder)\n"
+      "  state    %s   (forget it with: ampctl dev --clean)\n"
+      "  try      ampctl job submit -f job.yaml --follow   in another terminal, in this folder\n"
       "           ampctl job list\n"
       "  Ctrl-C ends both; running jobs write a checkpoint and go on at the next start\n",
-      address_.c_str(), metrics_address_.c_str(), options_.folder.c_str(), devices.c_str(), roots.c_str());
+      address_.c_str(), metrics_address_.c_str(), devices_.c_str(), roots.c_str(), folder_.c_str());
   std::fflush(stdout);
 }
 
 absl::Status DevRun::Run() {
-  while (!stopped()) {
+  while (true) {
+    const uint64_t seen = news_.seen();
+    if (stopped()) {
+      return absl::OkStatus();
+    }
     for (auto* child : {&server_, &worker_}) {
       const std::string name = child == &server_ ? "server" : "worker";
       if (const auto& exit = (*child)->PollExit(); exit.has_value()) {
-        return absl::InternalError(absl::StrCat("ampd-", name, " ended, ", *exit, ":", LastLines(In(name + ".log"))));
+        return Error(absl::StatusCode::kInternal, "ENDED",
+                     absl::StrCat("ampd-", name, " ended, ", *exit, ": ", LastLine(In(name + ".log")),
+                                  "; all of it: ", In(name + ".log")));
       }
     }
-    signals_.Wait(0, absl::Seconds(1));
+    news_.WaitPast(seen, absl::InfiniteFuture());
   }
-  return absl::OkStatus();
 }
 
 void DevRun::StopChild(std::optional<Child>* child, absl::Duration grace) {
@@ -279,13 +270,18 @@ void DevRun::StopChild(std::optional<Child>* child, absl::Duration grace) {
     return;
   }
   (*child)->Signal(SIGTERM);
-  const int stops = signals_.num_stops();
-  const absl::Time deadline = absl::Now() + grace;
-  while (!(*child)->PollExit().has_value()) {
-    if (absl::Now() > deadline || signals_.num_stops() > stops) {
-      (*child)->Signal(SIGKILL);
+  const int stops = news_.num_stops();
+  absl::Time deadline = absl::Now() + grace;
+  while (true) {
+    const uint64_t seen = news_.seen();
+    if ((*child)->PollExit().has_value()) {
+      return;
     }
-    signals_.Wait(stops, kLookAgain);
+    if (absl::Now() >= deadline || news_.num_stops() > stops) {
+      (*child)->Signal(SIGKILL);
+      deadline = absl::InfiniteFuture();
+    }
+    news_.WaitPast(seen, deadline);
   }
 }
 
@@ -293,7 +289,9 @@ void DevRun::Stop() {
   if (!server_.has_value()) {
     return;  // the folder may be another's
   }
-  session_->Note("ending worker and server; once more Ctrl-C kills them");
+  if (!server_->PollExit().has_value() || (worker_.has_value() && !worker_->PollExit().has_value())) {
+    session_->Note("ending worker and server; once more Ctrl-C kills them");
+  }
   std::error_code error;
   fs::remove(In("context"), error);
   StopChild(&worker_, kWorkerGrace);

@@ -81,6 +81,8 @@ ExitCode ExitCodeOf(const absl::Status& status) {
       return kExitUnreachable;
     case absl::StatusCode::kDeadlineExceeded:
       return kExitTimeout;
+    case absl::StatusCode::kCancelled:
+      return kExitInterrupted;
     default:
       return kExitFailure;
   }

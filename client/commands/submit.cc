@@ -4,6 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "base/error.h"
 #include "base/file.h"
 #include "client/commands/commands.h"
 #include "client/commands/output.h"
@@ -18,7 +21,9 @@ absl::StatusOr<std::string> ReadSource(const std::string& path) {
   if (path != "-") {
     auto text = ReadFile(path, kMostRead);
     if (!text.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("cannot read ", path, ": ", text.status().message()));
+      // Without the name of the system call.
+      const std::vector<std::string> parts = absl::StrSplit(text.status().message(), absl::MaxSplits(": ", 1));
+      return absl::InvalidArgumentError(absl::StrCat("cannot read ", path, ": ", parts.back()));
     }
     return text;
   }
@@ -33,6 +38,23 @@ absl::StatusOr<std::string> ReadSource(const std::string& path) {
 int FailWithProblems(const std::vector<Problem>& problems, const std::string& source) {
   std::fputs(ProblemsText(problems, source).c_str(), stderr);
   return kExitUsage;
+}
+
+// What a status says of fields, one that the server does not support included.
+std::vector<FieldViolation> ViolationsIn(const absl::Status& status) {
+  const ErrorMetadata metadata = MetadataOf(status);
+  const auto field = metadata.find("field");
+  if (ReasonOf(status) != "UNSUPPORTED_FIELD" || field == metadata.end()) {
+    return ViolationsOf(status);
+  }
+  return {{field->second, std::string(absl::StripPrefix(status.message(), field->second + " "))}};
+}
+
+// Takes Ctrl-C. REQUIRES: called before Session::Client().
+JobClient::Retry RetryOf(Session* session, absl::Duration retry_for) {
+  return {retry_for, session->CancelledByInterrupt(), [session, retry_for](const absl::Status&) {
+            session->Note(absl::StrCat("the server does not answer; trying for ", absl::FormatDuration(retry_for)));
+          }};
 }
 
 void ReportAccepted(Session* session, const v1::Job& job) {
@@ -65,9 +87,7 @@ int Submit(Session* session, const SubmitOptions& options) {
   if (!file.problems.empty()) {
     return FailWithProblems(file.problems, options.file);
   }
-  if (options.follow) {
-    session->CancelledByInterrupt();
-  }
+  const JobClient::Retry retry = RetryOf(session, options.retry_for);
   const auto client = session->Client();
   if (!client.ok()) {
     return session->Fail(client.status());
@@ -76,9 +96,9 @@ int Submit(Session* session, const SubmitOptions& options) {
   *request.mutable_spec() = file.spec;
   request.set_validate_only(options.dry_run);
   request.set_request_id(NewRequestId());
-  const auto job = (*client)->CreateJob(request, options.retry_for);
+  const auto job = (*client)->CreateJob(request, retry);
   if (!job.ok()) {
-    const auto violations = ViolationsOf(job.status());
+    const auto violations = ViolationsIn(job.status());
     return violations.empty() ? session->Fail(job.status())
                               : FailWithProblems(PlaceViolations(violations, file, source), options.file);
   }
@@ -94,6 +114,7 @@ int Submit(Session* session, const SubmitOptions& options) {
 }
 
 int CloneJob(Session* session, const std::string& id, const std::string& name, bool retry, absl::Duration retry_for) {
+  const JobClient::Retry repeat = RetryOf(session, retry_for);
   const auto client = session->Client();
   if (!client.ok()) {
     return session->Fail(client.status());
@@ -103,7 +124,7 @@ int CloneJob(Session* session, const std::string& id, const std::string& name, b
   request.set_name(name);
   request.set_request_id(NewRequestId());
   request.set_from_last_checkpoint(retry);
-  const auto job = (*client)->CloneJob(request, retry_for);
+  const auto job = (*client)->CloneJob(request, repeat);
   if (!job.ok()) {
     return session->Fail(job.status());
   }

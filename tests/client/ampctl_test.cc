@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -129,16 +130,146 @@ TEST_F(Ampctl, WatchOffATerminalPrintsLines) {
   EXPECT_THAT(result.out, Not(HasSubstr("\x1b")));
 }
 
-TEST_F(Ampctl, ExitCodesTellHowTheJobEnded) {
-  EXPECT_EQ(Run("job wait " + fake_.jobs.Add("n", v1::Job::SUCCEEDED).id()).exit_code, 0);
-  EXPECT_EQ(Run("job wait " + fake_.jobs.Add("n", v1::Job::FAILED).id()).exit_code, 1);
-  EXPECT_EQ(Run("job watch " + fake_.jobs.Add("n", v1::Job::CANCELLED).id()).exit_code, 6);
-  EXPECT_EQ(Run("job show j-nowhere").exit_code, 3);
-  EXPECT_EQ(Run("job watch j-nowhere").exit_code, 3);
-  EXPECT_EQ(Run("job list", "AMPD_ADDRESS=127.0.0.1:1").exit_code, 5);
-  EXPECT_EQ(Run("job watch x", "AMPD_ADDRESS=127.0.0.1:1").exit_code, 5);
-  EXPECT_EQ(Run("jb list").exit_code, 2);
-  EXPECT_THAT(Run("help exit-codes").out, HasSubstr("130  Ctrl-C"));
+TEST_F(Ampctl, EveryExitCodeOfTheDocumentation) {
+  Write("job.yaml", kGoodJob);
+  Write("wrong.yaml", "nam: x\n");
+  const std::string succeeded = fake_.jobs.Add("n", v1::Job::SUCCEEDED).id();
+  const std::string failed = fake_.jobs.Add("n", v1::Job::FAILED).id();
+  const std::string cancelled = fake_.jobs.Add("n", v1::Job::CANCELLED).id();
+  const std::string nowhere = "AMPD_ADDRESS=127.0.0.1:1";
+  const struct {
+    std::string command;
+    int exit_code;
+    std::string environment;
+  } cases[] = {
+      {"job list", 0, ""},
+      {"help exit-codes", 0, nowhere},
+      {"job wait " + succeeded, 0, ""},
+      {"job watch " + succeeded, 0, ""},
+      {"job wait " + failed, 1, ""},
+      {"job watch " + failed, 1, ""},
+      {"job wait " + succeeded + " " + failed + " " + cancelled, 1, ""},
+      {"jb list", 2, ""},
+      {"job", 2, ""},
+      {"job list --limit many", 2, ""},
+      {"job list -o xml", 2, ""},
+      {"job submit -f wrong.yaml", 2, ""},
+      {"job submit -f missing.yaml", 2, ""},
+      {"job delete " + failed + " < /dev/null", 2, ""},
+      {"context add lab nowhere", 2, ""},
+      {"job show j-nowhere", 3, ""},
+      {"job watch j-nowhere", 3, ""},
+      {"job logs j-nowhere", 3, ""},
+      {"worker undrain w2", 3, ""},
+      {"context use lab", 3, ""},
+      {"job list", 5, nowhere},
+      {"job watch x", 5, nowhere},
+      {"job submit -f job.yaml --retry-for 0s", 5, nowhere},
+      {"job wait " + cancelled, 6, ""},
+      {"job watch " + cancelled, 6, ""},
+  };
+  for (const auto& test : cases) {
+    const Result result = Run(test.command, test.environment);
+    EXPECT_EQ(result.exit_code, test.exit_code) << "ampctl " << test.command << "\n" << result.err;
+  }
+  const std::string codes = Run("help exit-codes").out;
+  const auto documented = ReadFile(std::string(AMPD_SOURCE_DIR) + "/docs/cli.md", 1 << 20);
+  for (const char* code : {"0", "1", "2", "3", "4", "5", "6", "7", "130"}) {
+    EXPECT_THAT(codes, HasSubstr(absl::StrCat(code, "  "))) << code;
+    EXPECT_THAT(*documented, HasSubstr(absl::StrCat("\n| ", code, " | "))) << code;
+  }
+}
+
+TEST_F(Ampctl, ARefusalToWhoAsksIsFour) {
+  const std::string id = fake_.jobs.Add("n", v1::Job::RUNNING).id();
+  for (const auto code : {grpc::StatusCode::PERMISSION_DENIED, grpc::StatusCode::UNAUTHENTICATED}) {
+    fake_.jobs.refuse_gets = code;
+    EXPECT_EQ(Run("job show " + id).exit_code, 4);
+  }
+}
+
+TEST_F(Ampctl, AWaitThatTimesOutIsSevenAndTheJobGoesOn) {
+  const std::string id = fake_.jobs.Add("n", v1::Job::RUNNING).id();
+  fake_.jobs.hold_watches = true;
+  const Result result = Run("job wait --timeout 100ms " + id);
+  fake_.jobs.release.Notify();
+  EXPECT_EQ(result.exit_code, 7);
+  EXPECT_THAT(result.err, HasSubstr("did not end within 100ms; it goes on"));
+  EXPECT_THAT(result.err, Not(HasSubstr("slow or out of reach")));
+}
+
+TEST_F(Ampctl, CtrlCOnlyDetachesFromAWatchAndSaysHowToComeBack) {
+  const std::string id = fake_.jobs.Add("n", v1::Job::RUNNING).id();
+  fake_.jobs.hold_watches = true;
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const bool placed = freopen((folder_ + "/out").c_str(), "w", stdout) != nullptr &&
+                        freopen((folder_ + "/err").c_str(), "w", stderr) != nullptr;
+    if (placed) {
+      execl(AMPD_BIN_DIR "/ampctl", "ampctl", "--address", fake_.address().c_str(), "job", "watch", id.c_str(),
+            nullptr);
+    }
+    _exit(99);
+  }
+  fake_.jobs.watching.WaitForNotification();
+  kill(pid, SIGINT);
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  fake_.jobs.release.Notify();
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_THAT(*ReadFile(folder_ + "/err", 1 << 20),
+              HasSubstr("the job goes on. Come back with: ampctl job watch " + id));
+}
+
+TEST_F(Ampctl, PauseAndResumeTakeSeveralJobsAndReportTheirStates) {
+  const std::string first = fake_.jobs.Add("n", v1::Job::RUNNING).id();
+  const std::string second = fake_.jobs.Add("n", v1::Job::RUNNING).id();
+  EXPECT_EQ(Run("job pause " + first + " " + second).out, first + "  PAUSED\n" + second + "  PAUSED\n");
+  EXPECT_EQ(Run("job resume -q " + first).out, first + "\n");
+  EXPECT_THAT(Run("job show " + first).out, HasSubstr("QUEUED"));
+  EXPECT_THAT(Run("job show " + second).err, HasSubstr("go on: ampctl job resume " + second));
+  const Result result = Run("job pause j-nowhere " + first);
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.out, HasSubstr(first + "  PAUSED")) << "the others are done all the same";
+}
+
+TEST_F(Ampctl, CancelOfAnEndedJobSaysThatNothingChanged) {
+  const std::string id = fake_.jobs.Add("n", v1::Job::SUCCEEDED).id();
+  const Result result = Run("job cancel " + id);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr("had ended before"));
+}
+
+TEST_F(Ampctl, RetryGoesOnFromTheCheckpointAndCloneStartsOver) {
+  const std::string id = fake_.jobs.Add("n", v1::Job::FAILED).id();
+  EXPECT_EQ(Run("job retry -q " + id).exit_code, 0);
+  const Result clone = Run("job clone --name other " + id);
+  EXPECT_EQ(clone.exit_code, 0);
+  EXPECT_THAT(clone.err, HasSubstr("submitted other"));
+  ASSERT_EQ(fake_.jobs.clones.size(), 2);
+  EXPECT_TRUE(fake_.jobs.clones[0].from_last_checkpoint());
+  EXPECT_EQ(fake_.jobs.clones[0].name(), "");
+  EXPECT_FALSE(fake_.jobs.clones[1].from_last_checkpoint());
+  EXPECT_NE(fake_.jobs.clones[0].request_id(), fake_.jobs.clones[1].request_id());
+  EXPECT_EQ(fake_.jobs.size(), 3);
+}
+
+TEST_F(Ampctl, SubmitWithFollowWatchesToTheEnd) {
+  Write("job.yaml", kGoodJob);
+  fake_.jobs.created_state = v1::Job::FAILED;
+  const Result result = Run("job submit -f job.yaml --follow");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, HasSubstr("j-aaaaaaaaaaaaaaa0\n"));
+  EXPECT_THAT(result.out, HasSubstr("step 10"));
+  EXPECT_THAT(result.err, HasSubstr("again: ampctl job retry j-aaaaaaaaaaaaaaa0"));
+}
+
+TEST_F(Ampctl, AnUnsupportedFieldStandsAtItsLineAndIsAUsageError) {
+  Write("job.yaml", "name: x\nqueue: other\ndata:\n  batch_size: 4\n");
+  fake_.jobs.unsupported_field = "queue";
+  const Result result = Run("job submit -f job.yaml");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("error: job.yaml:2:1: queue: is not supported: this server has one queue"));
 }
 
 TEST_F(Ampctl, AnUnreachableServerIsOneLineOfWhyAndOneOfWhatToDo) {
@@ -157,6 +288,19 @@ TEST_F(Ampctl, LogsGoOnAfterACutStream) {
   const Result result = Run("job logs " + id);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.out, "line one\nline two\n");
+  ASSERT_EQ(fake_.jobs.log_requests.size(), 2) << "the cut never happened";
+  EXPECT_FALSE(fake_.jobs.log_requests[0].follow());
+}
+
+TEST_F(Ampctl, LogsFollowAsksForWhatComesAndGoesOnWhereItWas) {
+  const std::string id = fake_.jobs.Add("n", v1::Job::RUNNING).id();
+  const Result result = Run("job logs -f " + id);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, "line one\nline two\n");
+  ASSERT_EQ(fake_.jobs.log_requests.size(), 2);
+  EXPECT_TRUE(fake_.jobs.log_requests[1].follow());
+  EXPECT_EQ(fake_.jobs.log_requests[1].offset_bytes(), 9);
+  EXPECT_EQ(Run("job logs --tail-bytes 9 " + id).out, "line two\n");
 }
 
 TEST_F(Ampctl, VerbsExplainAndWorkers) {
@@ -168,6 +312,7 @@ TEST_F(Ampctl, VerbsExplainAndWorkers) {
   EXPECT_EQ(fake_.jobs.size(), 0);
   EXPECT_THAT(Run("worker list").out, HasSubstr("READY"));
   EXPECT_THAT(Run("worker drain w1").out, HasSubstr("DRAINING"));
+  EXPECT_THAT(Run("worker undrain w1").out, HasSubstr("READY"));
   EXPECT_EQ(Run("worker drain w2").exit_code, 3);
   EXPECT_EQ(Run("health").exit_code, 0);
 }

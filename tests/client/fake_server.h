@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "ampd/v1/job_service.grpc.pb.h"
 #include "ampd/v1/worker_admin_service.grpc.pb.h"
 #include "base/error.h"
@@ -28,6 +29,14 @@ class FakeJobs final : public v1::JobService::Service {
   int cut_watch_after = 0;                // messages of one stream, then UNAVAILABLE
   int num_cuts = 0;                       // that fired
   std::vector<std::string> watch_tokens;  // of the streams opened
+  grpc::StatusCode refuse_gets = grpc::StatusCode::OK;
+  std::string unsupported_field;                   // of every spec
+  v1::Job::State created_state = v1::Job::QUEUED;  // of new jobs
+  bool hold_watches = false;                       // after the snapshot, until `release`
+  absl::Notification watching;                     // a watch is held
+  absl::Notification release;
+  std::vector<v1::CloneJobRequest> clones;
+  std::vector<v1::TailLogsRequest> log_requests;
 
   v1::Job Add(const std::string& name, v1::Job::State state) {
     absl::MutexLock lock(&mutex_);
@@ -50,13 +59,16 @@ class FakeJobs final : public v1::JobService::Service {
     if (!violations.empty()) {
       return ToGrpcStatus(InvalidFields(violations));
     }
+    if (!unsupported_field.empty()) {
+      return ToGrpcStatus(UnsupportedField(unsupported_field, "this server has one queue"));
+    }
     if (request->validate_only()) {
       *job->mutable_spec() = request->spec();
       return grpc::Status::OK;
     }
     const auto known = by_request_.find(request->request_id());
     if (known == by_request_.end()) {
-      *job = AddLocked(request->spec().name(), v1::Job::QUEUED);
+      *job = AddLocked(request->spec().name(), created_state);
       *jobs_[job->id()].mutable_spec() = request->spec();
       by_request_[request->request_id()] = job->id();
     } else {
@@ -69,6 +81,9 @@ class FakeJobs final : public v1::JobService::Service {
     return grpc::Status::OK;
   }
   grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest* request, v1::Job* job) override {
+    if (refuse_gets != grpc::StatusCode::OK) {
+      return grpc::Status(refuse_gets, "refused");
+    }
     return Find(request->id(), job);
   }
   grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request, v1::ListJobsResponse* page) override {
@@ -89,13 +104,22 @@ class FakeJobs final : public v1::JobService::Service {
     return grpc::Status::OK;
   }
   grpc::Status CancelJob(grpc::ServerContext*, const v1::CancelJobRequest* request, v1::Job* job) override {
+    return Change(request->id(), v1::Job::CANCELLED, job);
+  }
+  grpc::Status PauseJob(grpc::ServerContext*, const v1::PauseJobRequest* request, v1::Job* job) override {
+    return Change(request->id(), v1::Job::PAUSED, job);
+  }
+  grpc::Status ResumeJob(grpc::ServerContext*, const v1::ResumeJobRequest* request, v1::Job* job) override {
+    return Change(request->id(), v1::Job::QUEUED, job);
+  }
+  grpc::Status CloneJob(grpc::ServerContext*, const v1::CloneJobRequest* request, v1::Job* job) override {
     absl::MutexLock lock(&mutex_);
     const auto found = jobs_.find(request->id());
     if (found == jobs_.end()) {
       return NotFound(request->id());
     }
-    found->second.set_state(v1::Job::CANCELLED);
-    *job = found->second;
+    clones.push_back(*request);
+    *job = AddLocked(request->name().empty() ? found->second.spec().name() : request->name(), created_state);
     return grpc::Status::OK;
   }
   grpc::Status DeleteJob(grpc::ServerContext*, const v1::DeleteJobRequest* request, google::protobuf::Empty*) override {
@@ -131,6 +155,12 @@ class FakeJobs final : public v1::JobService::Service {
       static_cast<void>(absl::SimpleAtoi(request->resume_token(), &sequence));
       cut_after = cut_watch_after;
     }
+    if (hold_watches) {
+      writer->Write(MessageAt(1, job));
+      watching.Notify();
+      release.WaitForNotification();
+      return grpc::Status::OK;
+    }
     for (int sent = 0; sequence < 13; ++sent) {
       if (cut_after > 0 && sent == cut_after) {
         absl::MutexLock lock(&mutex_);
@@ -146,6 +176,10 @@ class FakeJobs final : public v1::JobService::Service {
     v1::Job job;
     if (const grpc::Status found = Find(request->id(), &job); !found.ok()) {
       return found;
+    }
+    {
+      absl::MutexLock lock(&mutex_);
+      log_requests.push_back(*request);
     }
     const std::string log = "line one\nline two\n";
     const int64_t from = request->offset_bytes() < 0 ? static_cast<int64_t>(log.size()) + request->offset_bytes()
@@ -188,6 +222,20 @@ class FakeJobs final : public v1::JobService::Service {
     return message;
   }
 
+  // A terminal state stays.
+  grpc::Status Change(const std::string& id, v1::Job::State state, v1::Job* job) {
+    absl::MutexLock lock(&mutex_);
+    const auto found = jobs_.find(id);
+    if (found == jobs_.end()) {
+      return NotFound(id);
+    }
+    if (found->second.state() < v1::Job::SUCCEEDED) {
+      found->second.set_state(state);
+    }
+    *job = found->second;
+    return grpc::Status::OK;
+  }
+
   grpc::Status Find(const std::string& id, v1::Job* job) {
     absl::MutexLock lock(&mutex_);
     const auto found = jobs_.find(id);
@@ -224,6 +272,16 @@ class FakeWorkers final : public v1::WorkerAdminService::Service {
       return grpc::Status(grpc::StatusCode::NOT_FOUND, "there is no worker " + request->name());
     }
     worker_.set_state(v1::Worker::DRAINING);
+    *worker = worker_;
+    return grpc::Status::OK;
+  }
+
+  grpc::Status UndrainWorker(grpc::ServerContext*, const v1::UndrainWorkerRequest* request,
+                             v1::Worker* worker) override {
+    if (request->name() != "w1") {
+      return grpc::Status(grpc::StatusCode::NOT_FOUND, "there is no worker " + request->name());
+    }
+    worker_.set_state(v1::Worker::READY);
     *worker = worker_;
     return grpc::Status::OK;
   }
