@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/nearest.h"
@@ -48,7 +49,7 @@ class SpecFiller {
       return;  // "eval:" with nothing behind it is an EvalSpec with nothing set
     }
     if (node.kind != YamlNode::Kind::kMap) {
-      Report(node.mark, path.shown, absl::StrCat(Shown(path), " must be a mapping of fields (", type.name(), ")"));
+      ReportNoMapping(node, path, type);
       return;
     }
     std::map<const OneofDescriptor*, std::string> chosen;
@@ -73,7 +74,40 @@ class SpecFiller {
         {std::move(mark), std::move(field), std::move(message), std::move(nearest), std::move(allowed)});
   }
 
+  static std::string QuotedText(const std::string& text) {
+    constexpr size_t kMostShown = 60;
+    return absl::StrCat("'", text.substr(0, kMostShown), text.size() > kMostShown ? "...'" : "'");
+  }
+
+  // For "precision: bf16" and "model: lenet" what was meant is known.
+  void ReportNoMapping(const YamlNode& node, const FieldPath& path, const Descriptor& type) {
+    std::string meant;
+    if (node.kind == YamlNode::Kind::kScalar && FindField(type, node.text) != nullptr) {
+      meant = absl::StrCat("{", node.text, ": {}}");
+    } else if (node.kind == YamlNode::Kind::kScalar && type.field(0)->type() == FieldDescriptor::TYPE_STRING &&
+               !path.shown.empty()) {
+      meant = absl::StrCat("{", FieldName(*type.field(0)), ": ", node.text, "}");
+    }
+    const std::string found = node.kind == YamlNode::Kind::kScalar ? QuotedText(node.text) : "a list";
+    Report(node.mark, path.shown,
+           absl::StrCat(Shown(path), " must be a mapping of fields (", type.name(), "), not ", found), meant,
+           FieldNames(type));
+  }
+
   void ReportUnknown(const YamlEntry& entry, const FieldPath& path, const Descriptor& type) {
+    if (entry.key == "<<") {
+      Report(entry.mark, path.shown,
+             "'<<' (a merge key) is not taken; write the fields out, or give an alias as a whole value: eval: *train");
+      return;
+    }
+    constexpr size_t kMostPaths = 3;
+    const std::vector<std::string> elsewhere = PathsTo(*v1::JobSpec::descriptor(), entry.key, kMostPaths);
+    if (Nearest(entry.key, FieldNames(type)).empty() && !elsewhere.empty()) {
+      const std::string here = path.shown.empty() ? "at the top" : "of " + path.shown;
+      Report(entry.mark, entry.key, absl::StrCat(entry.key, " is not a field ", here, ", but there is one further in"),
+             elsewhere[0], elsewhere.size() > 1 ? elsewhere : std::vector<std::string>());
+      return;
+    }
     const std::string shown = (path.shown.empty() ? "" : path.shown + ".") + entry.key;
     const std::vector<std::string> names = FieldNames(type);
     Report(entry.mark, shown, absl::StrCat(shown, " is not a field of ", type.name()), Nearest(entry.key, names),
@@ -203,7 +237,13 @@ std::vector<Problem> PlaceViolations(const std::vector<FieldViolation>& violatio
       mark = file.marks.find(path);
     }
     const SourceMark place = mark == file.marks.end() ? SourceMark{source, 0, 0} : mark->second;
-    problems.push_back({place, field, absl::StrCat(field, ": ", violation.description), "", {}});
+    // A value that was filled in, or the lack of one, is not to be looked for at the place of what is around it.
+    const bool missing = path != field && !absl::StartsWith(violation.description, "must ");
+    problems.push_back({place,
+                        field,
+                        absl::StrCat(field, ": ", violation.description, missing ? " (the file does not set it)" : ""),
+                        "",
+                        {}});
   }
   return problems;
 }

@@ -1,5 +1,6 @@
 #include "client/spec_fields.h"
 
+#include <algorithm>
 #include <cctype>
 
 namespace ampd::client {
@@ -21,6 +22,21 @@ std::string CamelCase(const std::string& name) {
     }
   }
   return camel;
+}
+
+void FindPaths(const Descriptor& message, std::string_view name, const std::string& above, size_t most,
+               std::vector<std::string>* paths) {
+  constexpr int kDeepest = 4;  // of words; also the end of messages in themselves
+  for (int i = 0; i < message.field_count() && paths->size() < most; ++i) {
+    const FieldDescriptor& field = *message.field(i);
+    const std::string path = above + FieldName(field);
+    if (FieldName(field) == name) {
+      paths->push_back(path);
+    } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && !field.is_repeated() &&
+               std::count(path.begin(), path.end(), '.') + 1 < kDeepest) {
+      FindPaths(*field.message_type(), name, path + ".", most, paths);
+    }
+  }
 }
 
 }  // namespace
@@ -48,6 +64,12 @@ std::vector<std::string> FieldNames(const Descriptor& message) {
     names.push_back(FieldName(*message.field(i)));
   }
   return names;
+}
+
+std::vector<std::string> PathsTo(const Descriptor& message, std::string_view name, size_t most) {
+  std::vector<std::string> paths;
+  FindPaths(message, name, "", most, &paths);
+  return paths;
 }
 
 std::vector<std::string> EnumNames(const EnumDescriptor& type) {

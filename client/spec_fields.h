@@ -17,6 +17,10 @@ const google::protobuf::FieldDescriptor* FindField(const google::protobuf::Descr
 
 std::vector<std::string> FieldNames(const google::protobuf::Descriptor& message);
 
+// Where below `message` a field of this name is, "optimizer.adamw.learning_rate", in the order of the proto; at most
+// `most` of them. Lists are passed over.
+std::vector<std::string> PathsTo(const google::protobuf::Descriptor& message, std::string_view name, size_t most);
+
 // The values that may be written: all but the unspecified one.
 std::vector<std::string> EnumNames(const google::protobuf::EnumDescriptor& type);
 

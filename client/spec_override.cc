@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -120,7 +121,7 @@ std::optional<YamlNode> ValueOf(const std::string& text, const SourceMark& mark,
 void ApplyOverride(const std::string& assignment, const Descriptor& type, YamlNode* root,
                    std::vector<Problem>* problems) {
   const size_t equals = assignment.find('=');
-  const std::string path = assignment.substr(0, equals);
+  const std::string path(absl::StripAsciiWhitespace(assignment.substr(0, equals)));
   const SourceMark mark{absl::StrCat("--set ", path), 0, 0};
   const auto refuse = [&](std::string why) { problems->push_back({mark, path, std::move(why), "", {}}); };
   const std::optional<std::vector<Step>> steps = ParsePath(path);
@@ -128,7 +129,8 @@ void ApplyOverride(const std::string& assignment, const Descriptor& type, YamlNo
     refuse("an override is path=value, for example train.epochs=2 or precision.module_rules[0].compute=fp32");
     return;
   }
-  std::optional<YamlNode> value = ValueOf(assignment.substr(equals + 1), mark, problems);
+  std::optional<YamlNode> value =
+      ValueOf(std::string(absl::StripAsciiWhitespace(assignment.substr(equals + 1))), mark, problems);
   if (!value.has_value()) {
     return;
   }

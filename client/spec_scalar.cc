@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -72,6 +73,9 @@ std::optional<ScalarRefusal> ParseWhole(const std::string& text, const FieldDesc
 
 std::optional<ScalarRefusal> PutNumber(const std::string& text, const Target& target) {
   double value = 0;
+  if (text == ".inf" || text == "-.inf" || text == ".nan") {
+    return NotA("a finite number", text);
+  }
   if (!absl::SimpleAtod(text, &value)) {
     return NotA("a number", text);
   }
@@ -88,7 +92,12 @@ std::optional<ScalarRefusal> PutNumber(const std::string& text, const Target& ta
 
 std::optional<ScalarRefusal> PutBool(const std::string& text, const Target& target) {
   if (text != "true" && text != "false") {
-    return NotA("true or false", text);
+    ScalarRefusal refusal = NotA("true or false", text);
+    const std::string lower = absl::AsciiStrToLower(text);
+    const bool yes = lower == "yes" || lower == "on" || lower == "y" || lower == "true" || lower == "1";
+    const bool no = lower == "no" || lower == "off" || lower == "n" || lower == "false" || lower == "0";
+    refusal.nearest = yes ? "true" : no ? "false" : "";
+    return refusal;
   }
   AMPD_PUT(target, Bool, text == "true");
   return std::nullopt;
@@ -138,6 +147,9 @@ std::optional<ScalarRefusal> PutDuration(const std::string& text, const Target& 
 }  // namespace
 
 std::optional<ScalarRefusal> SetScalar(const std::string& text, const FieldDescriptor& field, Message* message) {
+  if (text.empty() && field.cpp_type() != FieldDescriptor::CPPTYPE_STRING) {
+    return ScalarRefusal{absl::StrCat("has no value; it is ", TypeWords(field)), "", {}};
+  }
   const Target target{message, &field, message->GetReflection()};
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:

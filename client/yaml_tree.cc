@@ -4,6 +4,7 @@
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <sstream>
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace ampd::client {
 namespace {
@@ -135,7 +137,13 @@ class TreeBuilder final : public YAML::EventHandler {
     }
     YamlEntry entry = *std::exchange(map->key, std::nullopt);
     if (!map->keys.insert(entry.key).second) {
-      problems_->push_back({entry.mark, "", absl::StrCat("the key '", entry.key, "' appears twice"), "", {}});
+      const auto first = std::find_if(map->node.entries.begin(), map->node.entries.end(),
+                                      [&](const YamlEntry& other) { return other.key == entry.key; });
+      problems_->push_back({entry.mark,
+                            "",
+                            absl::StrCat("the key '", entry.key, "' appears twice; first in line ", first->mark.line),
+                            "",
+                            {}});
       return;
     }
     entry.value = std::move(node);
@@ -149,6 +157,51 @@ class TreeBuilder final : public YAML::EventHandler {
   YamlNode root_;
   int num_nodes_ = 0;
 };
+
+// "steps:5" in a line without any "key: value".
+bool LacksSpaceBehindColon(std::string_view line) {
+  const size_t colon = line.find(':');
+  return colon != std::string_view::npos && colon > 0 && colon + 1 < line.size() && line[colon + 1] != ' ' &&
+         line.find(": ") == std::string_view::npos && line.find('#') > colon;
+}
+
+// A syntax error in words about what people do, where it can be told; the parser's own otherwise.
+Problem ExplainSyntax(std::string_view text, const std::string& source, const YAML::Exception& error) {
+  SourceMark mark{source, error.mark.line + 1, error.mark.column + 1};
+  const std::vector<std::string> lines = absl::StrSplit(absl::string_view(text.data(), text.size()), '\n');
+  const size_t last = std::min(lines.size(), static_cast<size_t>(std::max(0, mark.line)));
+  for (size_t i = 0; i < last; ++i) {
+    const size_t indent = lines[i].find_first_not_of(" \t");
+    const size_t tab = lines[i].find('\t');
+    if (indent != std::string::npos && tab < indent) {
+      return {{source, static_cast<int>(i) + 1, static_cast<int>(tab) + 1},
+              "",
+              "indented by a tab; YAML takes spaces only",
+              "",
+              {}};
+    }
+  }
+  for (size_t i = last; i > 0 && i + 2 > last; --i) {
+    if (error.msg == YAML::ErrorMsg::MAP_VALUE && LacksSpaceBehindColon(lines[i - 1])) {
+      const int column = static_cast<int>(lines[i - 1].find(':')) + 1;
+      return {{source, static_cast<int>(i), column}, "", "a ':' needs a space behind it: name: value", "", {}};
+    }
+  }
+  const std::pair<const char*, const char*> words[] = {
+      {YAML::ErrorMsg::END_OF_MAP, "indented unlike its neighbours; the fields of one mapping begin in one column"},
+      {YAML::ErrorMsg::END_OF_SEQ, "indented unlike its neighbours; the items of one list begin in one column"},
+      {YAML::ErrorMsg::END_OF_MAP_FLOW, "a '{' is not closed, or a ',' is missing"},
+      {YAML::ErrorMsg::END_OF_SEQ_FLOW, "a '[' is not closed, or a ',' is missing"},
+      {YAML::ErrorMsg::MAP_VALUE,
+       "a ':' where none can stand; is a value with a ':' not quoted, or is the indentation off?"},
+      {YAML::ErrorMsg::UNKNOWN_ANCHOR, "an alias refers to an anchor that is not defined before it"}};
+  for (const auto& [message, explained] : words) {
+    if (error.msg == message) {
+      return {mark, "", absl::StrCat("not YAML: ", explained), "", {}};
+    }
+  }
+  return {mark, "", absl::StrCat("not YAML: ", error.msg), "", {}};
+}
 
 }  // namespace
 
@@ -180,8 +233,7 @@ std::optional<YamlNode> ParseYaml(std::string_view text, const std::string& sour
   } catch (const Abandoned&) {
     return std::nullopt;
   } catch (const YAML::Exception& error) {
-    problems->push_back(
-        {{source, error.mark.line + 1, error.mark.column + 1}, "", absl::StrCat("not YAML: ", error.msg), "", {}});
+    problems->push_back(ExplainSyntax(text, source, error));
     return std::nullopt;
   }
 }

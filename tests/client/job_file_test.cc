@@ -109,6 +109,12 @@ TEST(JobFile, RefusesWhatIsNotATree) {
       {"a list", "- a\n- b\n"},
       {"a word", "fashion\n"},
       {"a mapping as a key", "{a: b}: c\n"},
+      {"no space behind a colon", "name:fashion\nmodel: {}\n"},
+      {"indentation that is off", "data:\n  train: {}\n   batch_size: 3\n"},
+      {"an open brace", "data: {train: {}\nname: a\n"},
+      {"a merge key", "data: &d {batch_size: 3}\neval:\n  <<: *d\n"},
+      {"fields that stand elsewhere", "epochs: 3\ndata: {learning_rate: 1}\n"},
+      {"a word for a mapping", "precision: bf16\nmodel: lenet\n"},
   };
   for (const auto& [name, yaml] : cases) {
     const std::string text = TextOf(yaml);
@@ -153,6 +159,9 @@ TEST(Violations, StandAtTheLineOfTheirFieldOrOfTheOneAround) {
                                          {"spec.name", "too short"}},
                                         file, "job.yaml");
   EXPECT_EQ(problems[0].mark.ToString(), "job.yaml:3:40");
+  EXPECT_EQ(problems[0].message, "model.lenet.widths[1]: 0 is below 1");
+  EXPECT_EQ(PlaceViolations({{"model.lenet.hidden", "is 0; must be 1 to 9"}}, file, "job.yaml")[0].message,
+            "model.lenet.hidden: is 0; must be 1 to 9 (the file does not set it)");
   EXPECT_EQ(problems[1].mark.ToString(), "job.yaml:3:3");
   EXPECT_EQ(problems[2].mark.ToString(), "job.yaml");
   EXPECT_EQ(problems[3].mark.ToString(), "job.yaml:1:1");
