@@ -8,7 +8,8 @@ ampd_test(NAME journal SRCS journal_test.cc
 ampd_test(NAME ledger SRCS ledger_test.cc TIMEOUT 300
   DEPS server_core_fixtures server_ledger server_journal_memory server_journal_sqlite base_error base_file base_random
        absl::strings)
-ampd_library(NAME faulty_vfs HDRS faulty_vfs.h SRCS faulty_vfs.cc DEPS base_random absl::strings SQLite::SQLite3)
+ampd_library(NAME faulty_vfs HDRS faulty_vfs.h SRCS faulty_vfs.cc
+  DEPS base_random absl::strings absl::synchronization SQLite::SQLite3)
 ampd_test(NAME journal_faults SRCS journal_faults_test.cc TIMEOUT 600
   DEPS server_core_fixtures server_faulty_vfs server_journal_sqlite server_ledger base_error base_file base_random
        absl::strings)

@@ -116,7 +116,7 @@ struct FaultyVfs::Methods {
   static int Sync(sqlite3_file* file, int) {
     OpenFile& open = Of(file);
     if (const int failure = open.Count("sync", SQLITE_IOERR_FSYNC); failure != SQLITE_OK) {
-      open.owner->files_[*open.path].since.clear();
+      open.owner->LoseWrites(*open.path);
       return failure;
     }
     open.owner->Synced(*open.path);
@@ -195,6 +195,7 @@ FaultyVfs::~FaultyVfs() {
 }
 
 void FaultyVfs::Arm(int64_t nth, bool sticky, Fault fault) {
+  absl::MutexLock lock(&mutex_);
   nth_ = nth;
   sticky_ = sticky;
   fault_ = fault;
@@ -202,7 +203,28 @@ void FaultyVfs::Arm(int64_t nth, bool sticky, Fault fault) {
   failed_call_.clear();
 }
 
+void FaultyVfs::Disarm() {
+  absl::MutexLock lock(&mutex_);
+  nth_ = 0;
+}
+
+std::string FaultyVfs::failed_call() const {
+  absl::MutexLock lock(&mutex_);
+  return failed_call_;
+}
+
+void FaultyVfs::Record(const std::string& path, Change change) {
+  absl::MutexLock lock(&mutex_);
+  files_[path].since.push_back(std::move(change));
+}
+
+void FaultyVfs::LoseWrites(const std::string& path) {
+  absl::MutexLock lock(&mutex_);
+  files_[path].since.clear();
+}
+
 int FaultyVfs::Count(const char* call, const std::string& path, int io_error) {
+  absl::MutexLock lock(&mutex_);
   const bool takes_room = io_error == SQLITE_IOERR_WRITE || io_error == SQLITE_IOERR_SHMSIZE;
   if (fault_ == Fault::kFull && !takes_room) {
     return SQLITE_OK;
@@ -218,6 +240,7 @@ int FaultyVfs::Count(const char* call, const std::string& path, int io_error) {
 }
 
 void FaultyVfs::Track(const std::string& path, bool created) {
+  absl::MutexLock lock(&mutex_);
   const auto [file, is_new] = files_.try_emplace(path);
   if (created) {
     file->second.since.push_back({Change::kCreate});
@@ -227,7 +250,10 @@ void FaultyVfs::Track(const std::string& path, bool created) {
 }
 
 void FaultyVfs::TakeFolder(const std::string& folder) {
-  files_.clear();
+  {
+    absl::MutexLock lock(&mutex_);
+    files_.clear();
+  }
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     Track(entry.path().string(), /*created=*/false);
   }
@@ -247,6 +273,7 @@ void FaultyVfs::Apply(const Change& change, Content& content) {
 }
 
 void FaultyVfs::Synced(const std::string& path) {
+  absl::MutexLock lock(&mutex_);
   TrackedFile& file = files_[path];
   // The first sync of a new log or rollback journal syncs the folder too, and with it deletions; see unixSync.
   if (!file.since.empty() && file.since.front().kind == Change::kCreate && absl::StrContains(path, ".db-")) {
@@ -263,6 +290,7 @@ void FaultyVfs::Synced(const std::string& path) {
 }
 
 void FaultyVfs::LeaveAfterPowerCut(Survivors survivors, RandomSource& random, const std::string& folder) const {
+  absl::MutexLock lock(&mutex_);
   for (const auto& [path, file] : files_) {
     Content left = file.synced;
     for (Change change : file.since) {

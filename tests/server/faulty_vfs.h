@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "base/random.h"
 
 namespace ampd::server {
@@ -16,7 +18,7 @@ namespace ampd::server {
 //
 // Counted are the calls that reach the disk: open, read, write, truncate, sync, size, delete, access and the mapping of
 // shared memory. Every file has, beside its content, what was synced and the writes since. A sync that fails loses the
-// writes that it was for, as Linux does. Single-threaded: owner is the test.
+// writes that it was for, as Linux does. Thread-safe.
 class FaultyVfs {
  public:
   enum class Fault {
@@ -33,10 +35,10 @@ class FaultyVfs {
 
   // Counts calls anew and lets the `nth` of them fail, numbered from 1, and every later one too when `sticky`.
   void Arm(int64_t nth, bool sticky, Fault fault = Fault::kIo);
-  void Disarm() { nth_ = 0; }
-  bool fired() const { return !failed_call_.empty(); }
+  void Disarm();
+  bool fired() const { return !failed_call().empty(); }
   // The first call that failed: "write journal.db-wal".
-  const std::string& failed_call() const { return failed_call_; }
+  std::string failed_call() const;
 
   // Writes into `folder` the files that a power cut at this moment leaves. kSome draws each write that was not synced
   // from `random`: kept, lost, or torn at a sector. Shared memory is never left.
@@ -65,18 +67,20 @@ class FaultyVfs {
   int Count(const char* call, const std::string& path, int io_error);
   // Takes the file's present content for synced, unless the file is known.
   void Track(const std::string& path, bool created);
-  void Record(const std::string& path, Change change) { files_[path].since.push_back(std::move(change)); }
+  void Record(const std::string& path, Change change);
   void Synced(const std::string& path);
+  void LoseWrites(const std::string& path);
   static void Apply(const Change& change, Content& content);
 
   sqlite3_vfs* real_;
   sqlite3_vfs vfs_;
-  std::map<std::string, TrackedFile> files_;
-  int64_t nth_ = 0;
-  int64_t num_calls_ = 0;
-  bool sticky_ = false;
-  Fault fault_ = Fault::kIo;
-  std::string failed_call_;
+  mutable absl::Mutex mutex_;
+  std::map<std::string, TrackedFile> files_ ABSL_GUARDED_BY(mutex_);
+  int64_t nth_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t num_calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool sticky_ ABSL_GUARDED_BY(mutex_) = false;
+  Fault fault_ ABSL_GUARDED_BY(mutex_) = Fault::kIo;
+  std::string failed_call_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace ampd::server

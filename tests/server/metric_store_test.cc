@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
@@ -308,16 +309,17 @@ TEST_F(MetricStoreTest, FirstTelemetryOfAnAttemptThatIsSkipped_StillSupersedesTh
 
 class FailingStoreTest : public MetricStoreTest {
  protected:
-  FailingStoreTest() { store_.Reopen(); }
+  static void SetUpTestSuite() { vfs_ = new FaultyVfs; }  // before any store of these tests opens its files
+  static void TearDownTestSuite() { delete std::exchange(vfs_, nullptr); }
 
-  static FaultyVfs vfs_;  // before the store opens its files
+  static FaultyVfs* vfs_;
 };
 
-FaultyVfs FailingStoreTest::vfs_;
+FaultyVfs* FailingStoreTest::vfs_ = nullptr;
 
 TEST_F(FailingStoreTest, ServerEventsWaitInTheirOrderWhileTheDiskTakesNothing) {
   ASSERT_TRUE(store_.AppendEvents({ServerEvent(1, v1::Event::CREATED)}).ok());
-  vfs_.Arm(1, /*sticky=*/true, FaultyVfs::Fault::kFull);
+  vfs_->Arm(1, /*sticky=*/true, FaultyVfs::Fault::kFull);
   std::vector<absl::Status> answers;
   absl::Notification second, third;
   ASSERT_TRUE(store_
@@ -336,9 +338,9 @@ TEST_F(FailingStoreTest, ServerEventsWaitInTheirOrderWhileTheDiskTakesNothing) {
                                        })
                   .ok());
   EXPECT_FALSE(store_->Flush()) << "what is not durable was said to be";
-  EXPECT_TRUE(vfs_.fired());
+  EXPECT_TRUE(vfs_->fired());
   EXPECT_FALSE(second.HasBeenNotified());
-  vfs_.Disarm();
+  vfs_->Disarm();
   third.WaitForNotification();
   EXPECT_EQ(answers, (std::vector<absl::Status>{absl::OkStatus(), absl::OkStatus()}));
   EXPECT_TRUE(store_->Flush());
@@ -349,13 +351,13 @@ TEST_F(FailingStoreTest, ServerEventsWaitInTheirOrderWhileTheDiskTakesNothing) {
 TEST_F(FailingStoreTest, EventsBeyondTheBound_AreLeftToTheNextServer) {
   store_.max_queue_bytes = 2000;
   store_.Reopen();
-  vfs_.Arm(1, /*sticky=*/true, FaultyVfs::Fault::kFull);
+  vfs_->Arm(1, /*sticky=*/true, FaultyVfs::Fault::kFull);
   absl::Status status;
   for (uint64_t sequence = 1; status.ok() && sequence < 100; ++sequence) {
     status = store_->AppendServerEvents("j", {ServerEvent(sequence, v1::Event::CREATED)}, [](const absl::Status&) {});
   }
   EXPECT_EQ(ReasonOf(status), "STORE_BUSY");
-  vfs_.Disarm();
+  vfs_->Disarm();
   EXPECT_FALSE(store_->Flush()) << "the ledger would drop what the lost events can be made from";
   store_.Reopen();
   EXPECT_TRUE(store_->Flush());
@@ -374,7 +376,7 @@ TEST_F(FailingStoreTest, EventsFasterThanAHealthyDisk_AreAllKept) {
 }
 
 TEST_F(FailingStoreTest, StoreThatEndsWhileTheDiskTakesNothing_AnswersAllThatWait) {
-  vfs_.Arm(1, /*sticky=*/true, FaultyVfs::Fault::kFull);
+  vfs_->Arm(1, /*sticky=*/true, FaultyVfs::Fault::kFull);
   absl::Status answer;
   ASSERT_TRUE(store_
                   ->AppendServerEvents("j", {ServerEvent(1, v1::Event::CREATED)},
@@ -382,7 +384,7 @@ TEST_F(FailingStoreTest, StoreThatEndsWhileTheDiskTakesNothing_AnswersAllThatWai
                   .ok());
   EXPECT_FALSE(store_->Flush());
   store_.Close();
-  vfs_.Disarm();
+  vfs_->Disarm();
   EXPECT_EQ(ReasonOf(answer), "DISK_FULL");
 }
 
