@@ -88,10 +88,11 @@ absl::Status MetricStore::AppendServerEvents(std::string job, std::vector<v1::Ev
   }
   operation.apply = [this, stored, job = std::move(job), events = std::move(events)](MetricWriter& writer) {
     absl::StatusOr<StoredHistory> appended = writer.AppendServerEvents(job, events, options_.clock->Now());
-    if (appended.ok()) {
-      *stored = *std::move(appended);
+    if (!appended.ok()) {
+      return appended.status();
     }
-    return appended.status();
+    *stored = *std::move(appended);
+    return absl::OkStatus();
   };
   operation.finish = [this, stored, done = std::move(done)](const absl::Status& status) {
     if (status.ok() && !stored->items.empty() && options_.on_stored) {

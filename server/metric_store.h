@@ -106,7 +106,7 @@ class MetricStore {
     absl::Status result;
   };
   struct ReaderLease {
-    explicit ReaderLease(MetricStore* store);
+    explicit ReaderLease(MetricStore* from);
     ~ReaderLease();
     MetricStore* store;
     std::unique_ptr<MetricReader> reader;
