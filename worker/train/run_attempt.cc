@@ -37,11 +37,12 @@ Outcome Failed(v1::Reason reason, const std::string& message) {
   return outcome;
 }
 
-// An allocation that fails on a CPU, or in cuBLAS and cuDNN, is a plain c10::Error; its text is the only mark.
+// An allocation that fails on a CPU, or beside LibTorch's own allocator on a GPU, is told by its text alone.
 bool IsOutOfMemory(const c10::Error& error) {
   const std::string text = error.what_without_backtrace();
   return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
-         absl::StrContains(text, "can't allocate memory") || absl::StrContains(text, "_STATUS_ALLOC_FAILED");
+         absl::StrContains(text, "can't allocate memory") || absl::StrContains(text, "_STATUS_ALLOC_FAILED") ||
+         absl::StrContains(text, "CUDA error: out of memory");
 }
 
 // Of LibTorch's text only the size helps people.
@@ -64,7 +65,7 @@ bool IsDeviceError(const c10::Error& error) {
 Outcome Failed(const c10::Error& error) {
   const std::string text = error.what_without_backtrace();
   return IsOutOfMemory(error) ? Failed(v1::OUT_OF_MEMORY, OutOfMemoryMessage(text))
-                              : Failed(IsDeviceError(error) ? v1::DEVICE_ERROR : v1::INTERNAL, text);
+                              : Failed(ReasonForException(error), text);
 }
 
 Outcome Failed(const absl::Status& status) { return Failed(ReasonFor(status), std::string(status.message())); }
@@ -108,6 +109,10 @@ absl::StatusOr<amp::ComputeDevice> WarmUp(const std::string& device_id) {
   // Only a guard for reads of memory that nobody wrote; it would write each new tensor once more.
   at::globalContext().setDeterministicFillUninitializedMemory(false);
   return device;
+}
+
+v1::Reason ReasonForException(const c10::Error& error) {
+  return IsOutOfMemory(error) ? v1::OUT_OF_MEMORY : IsDeviceError(error) ? v1::DEVICE_ERROR : v1::INTERNAL;
 }
 
 v1::Reason ReasonFor(const absl::Status& status) {

@@ -8,6 +8,10 @@
 #include "worker/train/agent_link.h"
 #include "worker/train/step_log.h"
 
+namespace c10 {
+class Error;
+}  // namespace c10
+
 namespace ampd::train {
 
 // Opens the device that --device named, loads LibTorch's libraries and runs the first op there, with deterministic
@@ -19,6 +23,9 @@ absl::StatusOr<amp::ComputeDevice> WarmUp(const std::string& device_id);
 // of the standard library become typed reasons; none leaves it.
 v1::Outcome RunAttempt(const internal::StartAttempt& start, const absl::StatusOr<amp::ComputeDevice>& device,
                        AgentLink& link, TelemetryOutbox& outbox, StepLog& step_log);
+
+// OUT_OF_MEMORY, on whichever device; DEVICE_ERROR for a fault of a GPU or its libraries; INTERNAL for anything else.
+v1::Reason ReasonForException(const c10::Error& error);
 
 // The reason of an error's ErrorInfo; INTERNAL for one that is not a v1.Reason.
 v1::Reason ReasonFor(const absl::Status& status);
