@@ -16,7 +16,7 @@ namespace {
 
 // Streams take a descriptor each, and gRPC 1.51 never accepts again once it has run out of them.
 void RaiseFileLimit() {
-  rlimit files;
+  rlimit files = {};
   if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
     files.rlim_cur = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &files);
