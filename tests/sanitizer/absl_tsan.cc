@@ -1,0 +1,184 @@
+// Tells ThreadSanitizer about absl's locks, in a build with it. The distribution's libabsl is not instrumented: TSan
+// sees neither its atomics nor its futexes, and an absl::Condition is evaluated by whichever thread unlocks. The
+// programs of that build carry the definitions below, which the dynamic linker takes before the library's, for gRPC's
+// locks as well. Each calls the library's own and says to TSan what it does, as absl says it itself where it is built
+// with TSan. Nothing is suppressed: what a lock does not guard is reported as before. tests/base/sanitizer_test.cc
+// holds it to that.
+#include <dlfcn.h>
+#include <sanitizer/tsan_interface.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
+namespace {
+
+constexpr unsigned kRead = __tsan_mutex_read_lock;
+constexpr unsigned kTry = __tsan_mutex_try_lock;
+constexpr unsigned kTryFailed = __tsan_mutex_try_lock | __tsan_mutex_try_lock_failed;
+
+// The library's definition of the function with this mangled name. Another distribution's absl has another inline
+// namespace, and fails here instead of giving false reports.
+template <typename Function>
+Function* Real(const char* mangled) {
+  void* real = dlsym(RTLD_NEXT, mangled);
+  if (real == nullptr) {
+    std::fprintf(stderr, "absl_tsan: no shared library defines %s; take the names from libabsl_synchronization.so\n",
+                 mangled);
+    std::abort();
+  }
+  return reinterpret_cast<Function*>(real);
+}
+
+// A waiter's condition, on the waiter's stack. The thread that evaluates it holds the lock inside absl, but may have
+// told TSan already that it unlocks: so it takes over what the waiter and earlier holders wrote, and the waiter and
+// later holders come after what it reads.
+struct WaitersCondition {
+  absl::Mutex* mutex;
+  const absl::Condition* condition;
+
+  bool Evaluate() {
+    __tsan_acquire(this);
+    __tsan_acquire(mutex);
+    const bool holds = condition->Eval();
+    __tsan_release(mutex);
+    __tsan_release(this);
+    return holds;
+  }
+};
+
+void SayUnlocked(absl::Mutex* mutex, unsigned flags) {
+  __tsan_mutex_pre_unlock(mutex, flags);
+  __tsan_mutex_post_unlock(mutex, flags);
+}
+
+void SayLocked(absl::Mutex* mutex, unsigned flags) {
+  __tsan_mutex_pre_lock(mutex, flags);
+  __tsan_mutex_post_lock(mutex, flags, 0);
+}
+
+}  // namespace
+
+namespace absl {
+ABSL_NAMESPACE_BEGIN
+
+Mutex::~Mutex() {
+  static auto* const real = Real<void(Mutex*)>("_ZN4absl7debian35MutexD1Ev");
+  real(this);
+  __tsan_mutex_destroy(this, __tsan_mutex_not_static);
+}
+
+void Mutex::Lock() {
+  static auto* const real = Real<void(Mutex*)>("_ZN4absl7debian35Mutex4LockEv");
+  __tsan_mutex_pre_lock(this, 0);
+  real(this);
+  __tsan_mutex_post_lock(this, 0, 0);
+}
+
+void Mutex::Unlock() {
+  static auto* const real = Real<void(Mutex*)>("_ZN4absl7debian35Mutex6UnlockEv");
+  SayUnlocked(this, 0);
+  real(this);
+}
+
+bool Mutex::TryLock() {
+  static auto* const real = Real<bool(Mutex*)>("_ZN4absl7debian35Mutex7TryLockEv");
+  __tsan_mutex_pre_lock(this, kTry);
+  const bool locked = real(this);
+  __tsan_mutex_post_lock(this, locked ? kTry : kTryFailed, 0);
+  return locked;
+}
+
+void Mutex::ReaderLock() {
+  static auto* const real = Real<void(Mutex*)>("_ZN4absl7debian35Mutex10ReaderLockEv");
+  __tsan_mutex_pre_lock(this, kRead);
+  real(this);
+  __tsan_mutex_post_lock(this, kRead, 0);
+}
+
+void Mutex::ReaderUnlock() {
+  static auto* const real = Real<void(Mutex*)>("_ZN4absl7debian35Mutex12ReaderUnlockEv");
+  SayUnlocked(this, kRead);
+  real(this);
+}
+
+bool Mutex::AwaitWithDeadline(const Condition& condition, Time deadline) {
+  static auto* const real = Real<bool(Mutex*, const Condition&, Time)>(
+      "_ZN4absl7debian35Mutex17AwaitWithDeadlineERKNS0_9ConditionENS0_4TimeE");
+  WaitersCondition seen = {this, &condition};
+  SayUnlocked(this, 0);
+  __tsan_release(&seen);
+  const bool holds = real(this, Condition(&seen, &WaitersCondition::Evaluate), deadline);
+  __tsan_acquire(&seen);
+  SayLocked(this, 0);
+  return holds;
+}
+
+void Mutex::Await(const Condition& condition) { AwaitWithDeadline(condition, InfiniteFuture()); }
+
+bool Mutex::AwaitWithTimeout(const Condition& condition, Duration timeout) {
+  return AwaitWithDeadline(condition, Now() + timeout);
+}
+
+bool Mutex::LockWhenWithDeadline(const Condition& condition, Time deadline) {
+  static auto* const real = Real<bool(Mutex*, const Condition&, Time)>(
+      "_ZN4absl7debian35Mutex20LockWhenWithDeadlineERKNS0_9ConditionENS0_4TimeE");
+  WaitersCondition seen = {this, &condition};
+  // Between its two calls about locking, TSan takes no note of anything else.
+  __tsan_release(&seen);
+  __tsan_mutex_pre_lock(this, 0);
+  const bool holds = real(this, Condition(&seen, &WaitersCondition::Evaluate), deadline);
+  __tsan_mutex_post_lock(this, 0, 0);
+  __tsan_acquire(&seen);
+  return holds;
+}
+
+void Mutex::LockWhen(const Condition& condition) { LockWhenWithDeadline(condition, InfiniteFuture()); }
+
+bool Mutex::LockWhenWithTimeout(const Condition& condition, Duration timeout) {
+  return LockWhenWithDeadline(condition, Now() + timeout);
+}
+
+bool CondVar::WaitWithDeadline(Mutex* mutex, Time deadline) {
+  static auto* const real =
+      Real<bool(CondVar*, Mutex*, Time)>("_ZN4absl7debian37CondVar16WaitWithDeadlineEPNS0_5MutexENS0_4TimeE");
+  SayUnlocked(mutex, 0);
+  const bool timed_out = real(this, mutex, deadline);
+  SayLocked(mutex, 0);
+  return timed_out;
+}
+
+void CondVar::Wait(Mutex* mutex) { WaitWithDeadline(mutex, InfiniteFuture()); }
+
+bool CondVar::WaitWithTimeout(Mutex* mutex, Duration timeout) { return WaitWithDeadline(mutex, Now() + timeout); }
+
+// Who finds the flag set does not take the notification's lock: the flag itself orders.
+void Notification::Notify() {
+  static auto* const real = Real<void(Notification*)>("_ZN4absl7debian312Notification6NotifyEv");
+  __tsan_release(&notified_yet_);
+  real(this);
+}
+
+bool Notification::WaitForNotificationWithDeadline(Time deadline) const {
+  static auto* const real = Real<bool(const Notification*, Time)>(
+      "_ZNK4absl7debian312Notification31WaitForNotificationWithDeadlineENS0_4TimeE");
+  const bool notified = real(this, deadline);
+  if (notified) {
+    __tsan_acquire(const_cast<std::atomic<bool>*>(&notified_yet_));
+  }
+  return notified;
+}
+
+void Notification::WaitForNotification() const { WaitForNotificationWithDeadline(InfiniteFuture()); }
+
+bool Notification::WaitForNotificationWithTimeout(Duration timeout) const {
+  return WaitForNotificationWithDeadline(Now() + timeout);
+}
+
+ABSL_NAMESPACE_END
+}  // namespace absl
