@@ -34,7 +34,7 @@ bool LocaleIsUtf8() {
 }
 
 int TerminalSize(bool rows, int otherwise) {
-  winsize size;
+  winsize size = {};
   const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0;
   return known ? (rows ? size.ws_row : size.ws_col) : otherwise;
 }
