@@ -54,7 +54,7 @@ void Agent::Stop() {
 }
 
 void Agent::Run() {
-  while (!stop_ || (options_.stop_trainers_on_exit && Stopping(options_.clock->SinceBoot()))) {
+  while (!stop_ || (IsLeaving() && Stopping(options_.clock->SinceBoot()))) {
     Turn();
   }
 }
@@ -141,9 +141,16 @@ void Agent::MaybeReport(absl::Duration now) {
   options_.link->SendReport(BuildReport());
 }
 
+bool Agent::IsLeaving() const { return stop_ && options_.stop_trainers_on_exit; }
+
 void Agent::LookAtDevices() {
   devices_ = options_.devices();
   for (v1::Device& device : devices_) {
+    if (IsLeaving()) {
+      device.set_unhealthy(true);
+      device.set_unhealthy_reason("the worker is stopping");
+      continue;
+    }
     const auto error = device_errors_.find(device.id());
     if (error != device_errors_.end() && !error->second.empty()) {
       device.set_unhealthy(true);

@@ -76,6 +76,8 @@ class Agent {
   std::vector<pollfd> Descriptors() const;
   void TakeArrivals();
   void MaybeReport(absl::Duration now);
+  // Stopped, and taking the trainers along.
+  bool IsLeaving() const;
   void LookAtDevices();
   v1::WorkerReport BuildReport();
   bool Stopping(absl::Duration now);

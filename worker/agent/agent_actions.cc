@@ -129,10 +129,16 @@ void Agent::Do(const Actions& actions, const v1::WorkerDirective& directive) {
     End(*attempt, refuse.outcome);
     attempts_.push_back(std::move(attempt));
   }
-  for (const StartAction& start : actions.start) {
-    StartAttempt(start, suspend_limit);
-  }
   waiting_ = actions.wait;
+  for (const StartAction& start : actions.start) {
+    // What comes while the worker is leaving would be cut short, or left behind: it waits, and the server gives it to
+    // another worker or to this one's next life.
+    if (IsLeaving()) {
+      waiting_.push_back(start.directive.key());
+    } else {
+      StartAttempt(start, suspend_limit);
+    }
+  }
   for (const v1::CheckpointKey& key : actions.acknowledge_checkpoints) {
     AcknowledgeCheckpoint(key);
   }

@@ -180,6 +180,7 @@ std::vector<internal::TrainerReport> SpawnedTrainer::Poll(absl::Duration now, bo
 }
 
 void SpawnedTrainer::PollShim(absl::Duration now) {
+  was_suspended_ = false;
   if (shim_.MaybeConnect(now) && (command_.kill() || command_.lease_deadline_boottime_nanos() > 0)) {
     shim_.Send(command_);
   }
@@ -190,6 +191,7 @@ void SpawnedTrainer::PollShim(absl::Duration now) {
       internal::ShimStatus shim_status;
       if (shim_status.ParseFromString(payload)) {
         shim_status_ = shim_status;
+        was_suspended_ = was_suspended_ || shim_status.suspended();
       }
     }
     if (!status.ok()) {

@@ -49,7 +49,8 @@ class SpawnedTrainer {
   const internal::SpawnRecord& record() const { return folder_.record(); }
   SpawnFolder& folder() { return folder_; }
   bool bound() const { return record().has_key(); }
-  bool suspended() const { return shim_status_.suspended(); }
+  // It is, or was since the last Poll: a pause that is over by the time of the look is a pause all the same.
+  bool suspended() const { return shim_status_.suspended() || was_suspended_; }
   bool trainer_connected() const { return trainer_.connected(); }
   // Whether the shim has confirmed a lease that lasts at least until `deadline`.
   bool HasLease(absl::Duration deadline) const;
@@ -73,6 +74,7 @@ class SpawnedTrainer {
   FrameChannel shim_;
   FrameChannel trainer_;
   internal::ShimStatus shim_status_;
+  bool was_suspended_ = false;
   internal::ShimCommand command_;  // what the shim should know; sent again on every connection
   int num_trainer_connections_ = 0;
   absl::Duration next_look_;

@@ -357,6 +357,24 @@ TEST_F(Worker, SigtermWithStopTrainers_LeavesNothingBehind) {
   EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.OutcomeOf("j1") != nullptr; }));
 }
 
+TEST_F(Worker, WorkerThatIsStopping_StartsNothingMore) {
+  StartWorker({"--stop-trainers-on-exit", "--exit-grace", "5"});
+  server_.Want("j1", "");
+  ASSERT_TRUE(RunsAt("j1", 5));
+  server_.Want("j2", "");
+  ASSERT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.StateOf("j2") == "ASSIGNED"; }));
+  const int status = Kill(SIGTERM);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_EQ(Survivors().size(), 0u);
+  std::set<int> pids;
+  for (const Step& step : Steps()) {
+    pids.insert(step.pid);
+  }
+  EXPECT_EQ(pids.size(), 1u) << "j2 was started";
+  EXPECT_TRUE(server_.WaitFor(
+      [](const FakeServer& server) { return server.DeviceText() == "cpu unhealthy: the worker is stopping"; }));
+}
+
 TEST_F(Worker, DeleteCheckpoint_StaysBelowTheRoot) {
   const std::string root = state_ + "/checkpoints";
   fs::create_directories(root + "/j1/1/step-5");
