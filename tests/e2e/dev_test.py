@@ -3,6 +3,7 @@
 
 Usage: dev_test.py FOLDER_OF_BINARIES [REPORT]. Ends only the processes that it started, by their ids.
 """
+import json
 import os
 import pathlib
 import re
@@ -163,6 +164,26 @@ class DevTest(unittest.TestCase):
         self.assertEqual(code, 0, err)
         self.start()
         self.assertIn("SUCCEEDED", self.ampctl("job", "list")[1])
+
+    def test_a_job_that_is_cut_short_leaves_nobody_behind_and_goes_on_at_the_next_start(self):
+        dev = self.start()
+        job = self.ampctl("job", "submit", "-q", "-f", "-", "--name", "cut", input=JOB % 20000)[1].strip()
+        with subprocess.Popen([BINARIES / "ampctl", "job", "watch", job, "-o", "jsonl"], cwd=self.folder,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as watch:
+            for line in watch.stdout:
+                if json.loads(line).get("steps", {}).get("step"):
+                    break
+            watch.send_signal(signal.SIGINT)
+            watch.stdout.read()  # to its end; a closed pipe would end it in another way
+            self.assertEqual(watch.wait(timeout=SECONDS), 130)
+        code, err = dev.end()
+        self.assertEqual(code, 0, err)
+        self.assertEqual(below(self.folder), [])
+        self.start()
+        self.assertEqual(self.ampctl("job", "wait", job, "--timeout", "80s")[0], 0)
+        attempts = json.loads(self.ampctl("job", "show", job, "-o", "json")[1])["attempts"]
+        self.assertEqual([int(attempt.get("fromStep", 0)) > 0 for attempt in attempts], [False, True],
+                         "one attempt before and one from its checkpoint after")
 
 
 if __name__ == "__main__":
