@@ -29,8 +29,8 @@ train: {steps: %d, seed: 1, num_threads: 1}
 
 
 def below(folder):
-    """Commands of living processes that name the folder: the whole tree of a dev that runs in it."""
-    commands = []
+    """Living processes, pid to command, that name the folder: the whole tree of a dev that runs in it."""
+    commands = {}
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
@@ -38,7 +38,7 @@ def below(folder):
             except OSError:
                 continue
             if str(folder) in command:
-                commands.append(command.strip())
+                commands[int(entry.name)] = command.strip()
     return commands
 
 
@@ -74,6 +74,8 @@ class DevTest(unittest.TestCase):
         for dev in self.devs:
             if dev.process.poll() is None:
                 dev.end(signal.SIGTERM)
+        for pid in below(self.folder):  # the warm trainer of a worker that was killed waits for the next one
+            os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.folder)
 
     def start(self, *arguments):
@@ -99,7 +101,7 @@ class DevTest(unittest.TestCase):
         self.assertGreaterEqual(len(below(self.folder)), 2, "server and worker name the folder")
         code, err = dev.end()
         self.assertEqual(code, 0, err)
-        self.assertEqual(below(self.folder), [])
+        self.assertEqual(below(self.folder), {})
         self.assertFalse((self.folder / ".ampd" / "context").exists())
 
     def test_a_killed_dev_takes_its_server_and_worker_with_it(self):
@@ -178,7 +180,7 @@ class DevTest(unittest.TestCase):
             self.assertEqual(watch.wait(timeout=SECONDS), 130)
         code, err = dev.end()
         self.assertEqual(code, 0, err)
-        self.assertEqual(below(self.folder), [])
+        self.assertEqual(below(self.folder), {})
         self.start()
         self.assertEqual(self.ampctl("job", "wait", job, "--timeout", "80s")[0], 0)
         attempts = json.loads(self.ampctl("job", "show", job, "-o", "json")[1])["attempts"]
