@@ -60,7 +60,7 @@ struct CallEnvironment {
 // Finishes the call; called exactly once, from any thread.
 using FinishCall = std::function<void(absl::Status)>;
 
-namespace internal {
+// Tells the observer how the call went and finishes it.
 inline FinishCall Finisher(const CallEnvironment& environment, grpc::ServerUnaryReactor* reactor,
                            std::string_view method) {
   return [observer = environment.observer, reactor, method, start = absl::Now()](const absl::Status& status) {
@@ -68,7 +68,6 @@ inline FinishCall Finisher(const CallEnvironment& environment, grpc::ServerUnary
     reactor->Finish(ToGrpcStatus(status));
   };
 }
-}  // namespace internal
 
 // Serves one unary call: guard, size, `work`, which gets FinishCall and must not block. Response and request live until
 // it is called.
@@ -76,7 +75,7 @@ template <typename Request, typename Work>
 grpc::ServerUnaryReactor* ServeUnary(const CallEnvironment& environment, grpc::CallbackServerContext* context,
                                      std::string_view method, const Request& request, Work work) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  FinishCall finish = internal::Finisher(environment, reactor, method);
+  FinishCall finish = Finisher(environment, reactor, method);
   absl::Status allowed = environment.guard->Check(*context, method);
   if (allowed.ok() && request.ByteSizeLong() > kMaxClientMessageBytes) {
     allowed = Error(absl::StatusCode::kResourceExhausted, "REQUEST_TOO_LARGE", "a request may have at most 4 MiB");
