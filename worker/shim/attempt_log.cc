@@ -34,7 +34,7 @@ std::map<int64_t, int64_t> ListSegments(const std::string& folder) {
   }
   while (const dirent* entry = readdir(open_folder)) {
     int64_t offset = 0;
-    struct stat status;
+    struct stat status = {};
     if (absl::StartsWith(entry->d_name, kPrefix) &&
         absl::SimpleAtoi(std::string(entry->d_name).substr(sizeof(kPrefix) - 1), &offset) &&
         stat(SegmentPath(folder, offset).c_str(), &status) == 0) {

@@ -174,15 +174,15 @@ void Shim::ArmTimer() {
 }
 
 void Shim::OnSignals() {
-  signalfd_siginfo signal;
+  signalfd_siginfo signal = {};
   while (read(signals_.get(), &signal, sizeof(signal)) == sizeof(signal)) {
     if (signal.ssi_signo != SIGCHLD && !end_.exited()) {
       kill(trainer_, SIGTERM);  // its pid can't be reused: it is our child and not reaped
     }
   }
   int wait_status = 0;
-  rusage usage;
-  for (pid_t pid; (pid = wait4(-1, &wait_status, WNOHANG, &usage)) > 0;) {
+  rusage usage = {};
+  for (pid_t pid = 0; (pid = wait4(-1, &wait_status, WNOHANG, &usage)) > 0;) {
     if (pid == trainer_) {
       OnTrainerEnd(wait_status, usage.ru_maxrss);
     }
