@@ -1,6 +1,6 @@
 #include "worker/kernels/cpu/step_kernels.h"
 
-#include <cstring>
+#include <algorithm>
 #include <utility>
 
 namespace ampd::kernels {
@@ -90,7 +90,7 @@ void Round(const float* parameter, Format format, void* working, int64_t count) 
   auto* bits = static_cast<uint16_t*>(working);
   switch (format) {
     case Format::kFloat32:
-      std::memcpy(working, parameter, static_cast<size_t>(count) * sizeof(float));
+      std::copy_n(parameter, count, static_cast<float*>(working));
       return;
     case Format::kBFloat16:
       for (int64_t i = 0; i < count; ++i) {
