@@ -91,7 +91,8 @@ TEST_F(ClusterStateTest, EventsAreNumberedWithoutGaps) {
   UpdateMaker maker;
   for (const auto& update : {maker.Register("w1"), maker.Create("j1"), maker.Assign("j1", 1, "w1"),
                              maker.Advance("j1", 1, Attempt::RUNNING), maker.Save("j1", 1, 3), maker.Lose("w1")}) {
-    for (const JobEvent& event : fresh.Apply(update)->events) {
+    const auto applied = fresh.Apply(update);
+    for (const JobEvent& event : applied->events) {
       sequences.push_back(event.event.sequence());
     }
   }
