@@ -61,10 +61,10 @@ TEST_F(Ampctl, SubmitPrintsTheIdOnStdoutAndTheNextCommandsOnStderr) {
 
 TEST_F(Ampctl, SubmitRepeatsALostAnswerAndMakesOneJob) {
   Write("job.yaml", kGoodJob);
-  fake_.jobs.refuse_creates = 2;
+  fake_.jobs.script()->refuse_creates = 2;
   const Result result = Run("job submit -q -f job.yaml");
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_EQ(fake_.jobs.refuse_creates, 0) << "the fault never fired";
+  EXPECT_EQ(fake_.jobs.script()->refuse_creates, 0) << "the fault never fired";
   EXPECT_EQ(fake_.jobs.size(), 1);
 }
 
@@ -109,17 +109,17 @@ TEST_F(Ampctl, ListFollowsPagesInEveryFormat) {
 
 TEST_F(Ampctl, WatchResumesACutStreamWithoutGapOrDouble) {
   const std::string id = fake_.jobs.Add("n", v1::Job::SUCCEEDED).id();
-  fake_.jobs.cut_watch_after = 3;
+  fake_.jobs.script()->cut_watch_after = 3;
   const Result result = Run("job watch -o jsonl " + id);
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_EQ(fake_.jobs.num_cuts, 4);
+  EXPECT_EQ(fake_.jobs.script()->num_cuts, 4);
   std::string sequences;
   for (int i = 1; i <= 13; ++i) {
     const size_t at = result.out.find(absl::StrCat("\"sequence\":\"", i, "\""));
     ASSERT_NE(at, std::string::npos) << i;
     EXPECT_EQ(result.out.find(absl::StrCat("\"sequence\":\"", i, "\""), at + 1), std::string::npos) << i;
   }
-  EXPECT_EQ(fake_.jobs.watch_tokens, (std::vector<std::string>{"", "3", "6", "9", "12"}));
+  EXPECT_EQ(fake_.jobs.script()->watch_tokens, (std::vector<std::string>{"", "3", "6", "9", "12"}));
 }
 
 TEST_F(Ampctl, WatchOffATerminalPrintsLines) {
@@ -183,14 +183,14 @@ TEST_F(Ampctl, EveryExitCodeOfTheDocumentation) {
 TEST_F(Ampctl, ARefusalToWhoAsksIsFour) {
   const std::string id = fake_.jobs.Add("n", v1::Job::RUNNING).id();
   for (const auto code : {grpc::StatusCode::PERMISSION_DENIED, grpc::StatusCode::UNAUTHENTICATED}) {
-    fake_.jobs.refuse_gets = code;
+    fake_.jobs.script()->refuse_gets = code;
     EXPECT_EQ(Run("job show " + id).exit_code, 4);
   }
 }
 
 TEST_F(Ampctl, AWaitThatTimesOutIsSevenAndTheJobGoesOn) {
   const std::string id = fake_.jobs.Add("n", v1::Job::RUNNING).id();
-  fake_.jobs.hold_watches = true;
+  fake_.jobs.script()->hold_watches = true;
   const Result result = Run("job wait --timeout 100ms " + id);
   fake_.jobs.release.Notify();
   EXPECT_EQ(result.exit_code, 7);
@@ -200,7 +200,7 @@ TEST_F(Ampctl, AWaitThatTimesOutIsSevenAndTheJobGoesOn) {
 
 TEST_F(Ampctl, CtrlCOnlyDetachesFromAWatchAndSaysHowToComeBack) {
   const std::string id = fake_.jobs.Add("n", v1::Job::RUNNING).id();
-  fake_.jobs.hold_watches = true;
+  fake_.jobs.script()->hold_watches = true;
   const pid_t pid = fork();
   if (pid == 0) {
     const bool placed = freopen((folder_ + "/out").c_str(), "w", stdout) != nullptr &&
@@ -246,17 +246,18 @@ TEST_F(Ampctl, RetryGoesOnFromTheCheckpointAndCloneStartsOver) {
   const Result clone = Run("job clone --name other " + id);
   EXPECT_EQ(clone.exit_code, 0);
   EXPECT_THAT(clone.err, HasSubstr("submitted other"));
-  ASSERT_EQ(fake_.jobs.clones.size(), 2);
-  EXPECT_TRUE(fake_.jobs.clones[0].from_last_checkpoint());
-  EXPECT_EQ(fake_.jobs.clones[0].name(), "");
-  EXPECT_FALSE(fake_.jobs.clones[1].from_last_checkpoint());
-  EXPECT_NE(fake_.jobs.clones[0].request_id(), fake_.jobs.clones[1].request_id());
+  const std::vector<v1::CloneJobRequest> clones = fake_.jobs.script()->clones;
+  ASSERT_EQ(clones.size(), 2);
+  EXPECT_TRUE(clones[0].from_last_checkpoint());
+  EXPECT_EQ(clones[0].name(), "");
+  EXPECT_FALSE(clones[1].from_last_checkpoint());
+  EXPECT_NE(clones[0].request_id(), clones[1].request_id());
   EXPECT_EQ(fake_.jobs.size(), 3);
 }
 
 TEST_F(Ampctl, SubmitWithFollowWatchesToTheEnd) {
   Write("job.yaml", kGoodJob);
-  fake_.jobs.created_state = v1::Job::FAILED;
+  fake_.jobs.script()->created_state = v1::Job::FAILED;
   const Result result = Run("job submit -f job.yaml --follow");
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.out, HasSubstr("j-aaaaaaaaaaaaaaa0\n"));
@@ -266,7 +267,7 @@ TEST_F(Ampctl, SubmitWithFollowWatchesToTheEnd) {
 
 TEST_F(Ampctl, AnUnsupportedFieldStandsAtItsLineAndIsAUsageError) {
   Write("job.yaml", "name: x\nqueue: other\ndata:\n  batch_size: 4\n");
-  fake_.jobs.unsupported_field = "queue";
+  fake_.jobs.script()->unsupported_field = "queue";
   const Result result = Run("job submit -f job.yaml");
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("error: job.yaml:2:1: queue: is not supported: this server has one queue"));
@@ -288,8 +289,8 @@ TEST_F(Ampctl, LogsGoOnAfterACutStream) {
   const Result result = Run("job logs " + id);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.out, "line one\nline two\n");
-  ASSERT_EQ(fake_.jobs.log_requests.size(), 2) << "the cut never happened";
-  EXPECT_FALSE(fake_.jobs.log_requests[0].follow());
+  ASSERT_EQ(fake_.jobs.script()->log_requests.size(), 2) << "the cut never happened";
+  EXPECT_FALSE(fake_.jobs.script()->log_requests[0].follow());
 }
 
 TEST_F(Ampctl, LogsFollowAsksForWhatComesAndGoesOnWhereItWas) {
@@ -297,9 +298,9 @@ TEST_F(Ampctl, LogsFollowAsksForWhatComesAndGoesOnWhereItWas) {
   const Result result = Run("job logs -f " + id);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.out, "line one\nline two\n");
-  ASSERT_EQ(fake_.jobs.log_requests.size(), 2);
-  EXPECT_TRUE(fake_.jobs.log_requests[1].follow());
-  EXPECT_EQ(fake_.jobs.log_requests[1].offset_bytes(), 9);
+  ASSERT_EQ(fake_.jobs.script()->log_requests.size(), 2);
+  EXPECT_TRUE(fake_.jobs.script()->log_requests[1].follow());
+  EXPECT_EQ(fake_.jobs.script()->log_requests[1].offset_bytes(), 9);
   EXPECT_EQ(Run("job logs --tail-bytes 9 " + id).out, "line two\n");
 }
 

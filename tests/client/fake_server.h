@@ -24,19 +24,33 @@ namespace ampd::client {
 // monotone cancels, streams with resume tokens. Faults are armed by the test. Thread-safe.
 class FakeJobs final : public v1::JobService::Service {
  public:
-  // Faults, each used up when it fires.
-  int refuse_creates = 0;                 // UNAVAILABLE after the job is kept, as when an answer is lost
-  int cut_watch_after = 0;                // messages of one stream, then UNAVAILABLE
-  int num_cuts = 0;                       // that fired
-  std::vector<std::string> watch_tokens;  // of the streams opened
-  grpc::StatusCode refuse_gets = grpc::StatusCode::OK;
-  std::string unsupported_field;                   // of every spec
-  v1::Job::State created_state = v1::Job::QUEUED;  // of new jobs
-  bool hold_watches = false;                       // after the snapshot, until `release`
-  absl::Notification watching;                     // a watch is held
+  // What tests arm and look at. Faults are used up when they fire.
+  struct Script {
+    int refuse_creates = 0;                 // UNAVAILABLE after the job is kept, as when an answer is lost
+    int cut_watch_after = 0;                // messages of one stream, then UNAVAILABLE
+    int num_cuts = 0;                       // that fired
+    std::vector<std::string> watch_tokens;  // of the streams opened
+    grpc::StatusCode refuse_gets = grpc::StatusCode::OK;
+    std::string unsupported_field;                   // of every spec
+    v1::Job::State created_state = v1::Job::QUEUED;  // of new jobs
+    bool hold_watches = false;                       // after the snapshot, until `release`
+    std::vector<v1::CloneJobRequest> clones;
+    std::vector<v1::TailLogsRequest> log_requests;
+  };
+  absl::Notification watching;  // a watch is held
   absl::Notification release;
-  std::vector<v1::CloneJobRequest> clones;
-  std::vector<v1::TailLogsRequest> log_requests;
+
+  // The script under the lock of the calls, which other threads serve, until the end of the expression.
+  class LockedScript {
+   public:
+    explicit LockedScript(FakeJobs* jobs) : lock_(&jobs->mutex_), script_(&jobs->script_) {}
+    Script* operator->() { return script_; }
+
+   private:
+    absl::MutexLock lock_;
+    Script* const script_;
+  };
+  LockedScript script() { return LockedScript(this); }
 
   v1::Job Add(const std::string& name, v1::Job::State state) {
     absl::MutexLock lock(&mutex_);
@@ -59,8 +73,8 @@ class FakeJobs final : public v1::JobService::Service {
     if (!violations.empty()) {
       return ToGrpcStatus(InvalidFields(violations));
     }
-    if (!unsupported_field.empty()) {
-      return ToGrpcStatus(UnsupportedField(unsupported_field, "this server has one queue"));
+    if (!script_.unsupported_field.empty()) {
+      return ToGrpcStatus(UnsupportedField(script_.unsupported_field, "this server has one queue"));
     }
     if (request->validate_only()) {
       *job->mutable_spec() = request->spec();
@@ -68,21 +82,21 @@ class FakeJobs final : public v1::JobService::Service {
     }
     const auto known = by_request_.find(request->request_id());
     if (known == by_request_.end()) {
-      *job = AddLocked(request->spec().name(), created_state);
+      *job = AddLocked(request->spec().name(), script_.created_state);
       *jobs_[job->id()].mutable_spec() = request->spec();
       by_request_[request->request_id()] = job->id();
     } else {
       *job = jobs_[known->second];
     }
-    if (refuse_creates > 0) {
-      --refuse_creates;
+    if (script_.refuse_creates > 0) {
+      --script_.refuse_creates;
       return grpc::Status(grpc::StatusCode::UNAVAILABLE, "restarting");
     }
     return grpc::Status::OK;
   }
   grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest* request, v1::Job* job) override {
-    if (refuse_gets != grpc::StatusCode::OK) {
-      return grpc::Status(refuse_gets, "refused");
+    if (const grpc::StatusCode refused = script()->refuse_gets; refused != grpc::StatusCode::OK) {
+      return grpc::Status(refused, "refused");
     }
     return Find(request->id(), job);
   }
@@ -118,8 +132,8 @@ class FakeJobs final : public v1::JobService::Service {
     if (found == jobs_.end()) {
       return NotFound(request->id());
     }
-    clones.push_back(*request);
-    *job = AddLocked(request->name().empty() ? found->second.spec().name() : request->name(), created_state);
+    script_.clones.push_back(*request);
+    *job = AddLocked(request->name().empty() ? found->second.spec().name() : request->name(), script_.created_state);
     return grpc::Status::OK;
   }
   grpc::Status DeleteJob(grpc::ServerContext*, const v1::DeleteJobRequest* request, google::protobuf::Empty*) override {
@@ -148,14 +162,16 @@ class FakeJobs final : public v1::JobService::Service {
       return found;
     }
     int cut_after = 0;
+    bool hold = false;
     uint64_t sequence = 0;
     {
       absl::MutexLock lock(&mutex_);
-      watch_tokens.push_back(request->resume_token());
+      script_.watch_tokens.push_back(request->resume_token());
       static_cast<void>(absl::SimpleAtoi(request->resume_token(), &sequence));
-      cut_after = cut_watch_after;
+      cut_after = script_.cut_watch_after;
+      hold = script_.hold_watches;
     }
-    if (hold_watches) {
+    if (hold) {
       writer->Write(MessageAt(1, job));
       watching.Notify();
       release.WaitForNotification();
@@ -164,7 +180,7 @@ class FakeJobs final : public v1::JobService::Service {
     for (int sent = 0; sequence < 13; ++sent) {
       if (cut_after > 0 && sent == cut_after) {
         absl::MutexLock lock(&mutex_);
-        ++num_cuts;
+        ++script_.num_cuts;
         return grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining");
       }
       writer->Write(MessageAt(++sequence, job));
@@ -179,7 +195,7 @@ class FakeJobs final : public v1::JobService::Service {
     }
     {
       absl::MutexLock lock(&mutex_);
-      log_requests.push_back(*request);
+      script_.log_requests.push_back(*request);
     }
     const std::string log = "line one\nline two\n";
     const int64_t from = request->offset_bytes() < 0 ? static_cast<int64_t>(log.size()) + request->offset_bytes()
@@ -256,6 +272,7 @@ class FakeJobs final : public v1::JobService::Service {
   }
 
   absl::Mutex mutex_;
+  Script script_;
   std::map<std::string, v1::Job> jobs_;
   std::map<std::string, std::string> by_request_;
 };
