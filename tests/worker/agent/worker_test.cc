@@ -1,4 +1,5 @@
 // The real ampd-worker and ampd-shim with scripted trainers, against a fake server.
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -95,6 +96,21 @@ class Worker : public testing::Test {
 
   // All that was started for this test and lives.
   std::vector<ProcessIdentity> Survivors() { return ProcessesStartedWith("AMPD_TEST_FOLDER", state_); }
+
+  // Those of them that do not end either, by their command lines. A shim has told all that the worker waits for when it
+  // begins to end.
+  std::vector<std::string> Remaining() {
+    constexpr int kEndMillis = 10'000;
+    std::vector<std::string> commands;
+    for (const ProcessIdentity& identity : Survivors()) {
+      const auto process = ProcessHandle::Open(identity);
+      pollfd ended = {process.ok() ? process->pidfd() : -1, POLLIN, 0};
+      if (process.ok() && poll(&ended, 1, kEndMillis) == 0) {
+        commands.push_back(ReadFile(absl::StrCat("/proc/", identity.pid, "/cmdline"), 4096).value_or("?"));
+      }
+    }
+    return commands;
+  }
 
   bool RunsAt(const std::string& job, int64_t step) {
     return server_.WaitFor(
@@ -353,7 +369,7 @@ TEST_F(Worker, SigtermWithStopTrainers_LeavesNothingBehind) {
   ASSERT_TRUE(RunsAt("j1", 5));
   const int status = Kill(SIGTERM);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  EXPECT_EQ(Survivors().size(), 0u);
+  EXPECT_THAT(Remaining(), testing::IsEmpty());
   EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.OutcomeOf("j1") != nullptr; }));
 }
 
@@ -365,7 +381,7 @@ TEST_F(Worker, WorkerThatIsStopping_StartsNothingMore) {
   ASSERT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.StateOf("j2") == "ASSIGNED"; }));
   const int status = Kill(SIGTERM);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  EXPECT_EQ(Survivors().size(), 0u);
+  EXPECT_THAT(Remaining(), testing::IsEmpty());
   std::set<int> pids;
   for (const Step& step : Steps()) {
     pids.insert(step.pid);
