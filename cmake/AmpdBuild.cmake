@@ -33,6 +33,10 @@ if(AMPD_SANITIZER STREQUAL "asan")
   add_compile_definitions(GRPC_ASAN_SUPPRESSED)
 elseif(AMPD_SANITIZER STREQUAL "tsan")
   add_compile_options(-fsanitize=thread -fno-omit-frame-pointer -O1)
+  # Protobuf's and absl's headers lay classes out in another way where this macro is set (protobuf's map fields gain
+  # members), and their libraries were built without it. libstdc++ must know all the same: it is only headers there.
+  add_compile_options(-U__SANITIZE_THREAD__ -D_GLIBCXX_TSAN=1)
+  add_compile_definitions(AMPD_TSAN)
   add_link_options(-fsanitize=thread)
   add_compile_definitions(GRPC_TSAN_SUPPRESSED)
   # Every program carries it, so that absl's locks, which are not instrumented, are known to TSan.

@@ -33,7 +33,7 @@ using testing::HasSubstr;
 // More than a watcher's ring and the buffers of its connection hold.
 constexpr int64_t kManyPoints = 1'000'000;
 constexpr absl::Duration kPatience = absl::Seconds(30);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_ADDRESS__) || defined(AMPD_TSAN)
 constexpr int64_t kMaxGrowthKib = 512 << 10;  // shadow memory and quarantines count too
 #else
 constexpr int64_t kMaxGrowthKib = 32 << 10;
