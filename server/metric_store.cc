@@ -63,11 +63,21 @@ MetricStore::~MetricStore() {
 absl::Status MetricStore::AppendTelemetry(TelemetryAppend append, ExtentDone done) {
   FillMissingColumns(append.batch.mutable_steps());
   AMPD_RETURN_IF_ERROR(CheckBatch(append.batch));
+  const auto num_bytes = static_cast<int64_t>(append.batch.ByteSizeLong());
+  return EnqueueHistory(
+      num_bytes,
+      [this, append = std::move(append)](MetricWriter& writer) {
+        return writer.AppendTelemetry(append, options_.clock->Now());
+      },
+      std::move(done));
+}
+
+absl::Status MetricStore::EnqueueHistory(int64_t num_bytes, WriteHistory write, ExtentDone done) {
   auto stored = std::make_shared<StoredHistory>();
   Operation operation;
-  operation.num_bytes = static_cast<int64_t>(append.batch.ByteSizeLong());
-  operation.apply = [this, stored, append = std::move(append)](MetricWriter& writer) -> absl::Status {
-    AMPD_ASSIGN_OR_RETURN(*stored, writer.AppendTelemetry(append, options_.clock->Now()));
+  operation.num_bytes = num_bytes;
+  operation.apply = [stored, write = std::move(write)](MetricWriter& writer) -> absl::Status {
+    AMPD_ASSIGN_OR_RETURN(*stored, write(writer));
     return absl::OkStatus();
   };
   operation.finish = [this, stored, done = std::move(done)](const absl::Status& status) {
@@ -131,19 +141,12 @@ absl::Status MetricStore::SkipTelemetry(TelemetrySkip skip, ExtentDone done) {
   if (options_.on_skipped) {
     options_.on_skipped(skip);
   }
-  auto stored = std::make_shared<StoredHistory>();
-  Operation operation;
-  operation.apply = [this, stored, skip = std::move(skip)](MetricWriter& writer) -> absl::Status {
-    AMPD_ASSIGN_OR_RETURN(*stored, writer.SkipTelemetry(skip, options_.clock->Now()));
-    return absl::OkStatus();
-  };
-  operation.finish = [this, stored, done = std::move(done)](const absl::Status& status) {
-    if (status.ok() && !stored->items.empty() && options_.on_stored) {
-      options_.on_stored(*stored);
-    }
-    done(status.ok() ? absl::StatusOr<AttemptExtent>(stored->extent) : status);
-  };
-  return Enqueue(std::move(operation));
+  return EnqueueHistory(
+      0,
+      [this, skip = std::move(skip)](MetricWriter& writer) {
+        return writer.SkipTelemetry(skip, options_.clock->Now());
+      },
+      std::move(done));
 }
 
 absl::Status MetricStore::MarkRollback(std::string job, int32_t attempt, uint64_t sequence, int64_t after_step,

@@ -114,7 +114,11 @@ class MetricStore {
 
   MetricStore(Options options, std::unique_ptr<MetricWriter> writer)
       : options_(std::move(options)), writer_(std::move(writer)) {}
+  using WriteHistory = std::function<absl::StatusOr<StoredHistory>(MetricWriter&)>;
+
   absl::Status Enqueue(Operation operation);
+  // What `write` stored goes to on_stored, and its extent to `done`.
+  absl::Status EnqueueHistory(int64_t num_bytes, WriteHistory write, ExtentDone done);
   void WriteLoop();
   std::vector<Operation> TakeGroup();
   absl::Status WriteGroup(std::vector<Operation>* group);
