@@ -2,8 +2,8 @@
 // sees neither its atomics nor its futexes, and an absl::Condition is evaluated by whichever thread unlocks. The
 // programs of that build carry the definitions below, which the dynamic linker takes before the library's, for gRPC's
 // locks as well. Each calls the library's own and says to TSan what it does, as absl says it itself where it is built
-// with TSan. Nothing is suppressed: what a lock does not guard is reported as before. tests/base/sanitizer_test.cc
-// holds it to that.
+// with TSan. Nothing is suppressed: what a lock does not guard is reported as before. absl_tsan_test.cc holds it
+// to that.
 #include <dlfcn.h>
 #include <sanitizer/tsan_interface.h>
 
