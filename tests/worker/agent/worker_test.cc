@@ -212,7 +212,11 @@ TEST_F(Worker, DeviceThatItsWarmTrainerCannotUse_IsOfferedAsUnhealthyUntilOneCan
   EXPECT_TRUE(server_.WaitFor([&](const FakeServer&) { return Survivors().size() == 1; }));
   Kill(SIGKILL);
   fs::remove(state_ + "/device_error");
-  const int before = server_.num_reports();
+  int before = 0;
+  EXPECT_TRUE(server_.WaitFor([&](const FakeServer& server) {
+    before = server.num_reports();
+    return true;
+  }));
   StartWorker();
   EXPECT_TRUE(server_.WaitFor([&](const FakeServer& server) {
     return server.num_reports() > before + 1 && server.DeviceText() == "cpu healthy" && Survivors().size() == 3;
