@@ -17,8 +17,8 @@ endfunction()
 
 # What every program of a sanitizer build carries besides its own.
 function(_ampd_sanitizer TARGET)
-  if(TARGET ampd_absl_tsan)
-    target_link_libraries(${TARGET} PRIVATE ampd_absl_tsan)
+  if(TARGET ampd_tsan)
+    target_link_libraries(${TARGET} PRIVATE ampd_tsan)
   endif()
 endfunction()
 
