@@ -25,7 +25,8 @@ class SpawnFolder {
   // Makes the folder and writes the record. RESOURCE_EXHAUSTED (DISK_FULL), PERMISSION_DENIED, ...
   static absl::StatusOr<SpawnFolder> Create(const std::string& state_folder, const internal::SpawnRecord& record);
 
-  // All folders with a readable record; those without one are removed: nothing was started in them.
+  // All folders with a readable record. Those without one are removed: nothing was started in them, or, if the disk
+  // damaged the record, its shim ends by itself once lease and limit have run out.
   static std::vector<SpawnFolder> List(const std::string& state_folder);
 
   absl::Status Write(const internal::SpawnRecord& record);

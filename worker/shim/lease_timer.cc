@@ -12,7 +12,10 @@ void LeaseTimer::Renew(absl::Duration deadline, absl::Duration suspend_limit) {
 }
 
 LeaseTimer::Verdict LeaseTimer::At(absl::Duration now) const {
-  if (deadline_ == absl::ZeroDuration() || now < deadline_ - stop_ahead_) {
+  if (deadline_ == absl::ZeroDuration()) {
+    return now < attended_ + unattended_limit_ ? Verdict::kRun : Verdict::kKill;
+  }
+  if (now < deadline_ - stop_ahead_) {
     return Verdict::kRun;
   }
   return now < deadline_ + suspend_limit_ ? Verdict::kSuspend : Verdict::kKill;
@@ -21,7 +24,7 @@ LeaseTimer::Verdict LeaseTimer::At(absl::Duration now) const {
 absl::Duration LeaseTimer::NextChange(absl::Duration now) const {
   switch (At(now)) {
     case Verdict::kRun:
-      return deadline_ == absl::ZeroDuration() ? absl::InfiniteDuration() : deadline_ - stop_ahead_;
+      return deadline_ == absl::ZeroDuration() ? attended_ + unattended_limit_ : deadline_ - stop_ahead_;
     case Verdict::kSuspend:
       return deadline_ + suspend_limit_;
     case Verdict::kKill:

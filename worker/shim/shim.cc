@@ -80,7 +80,10 @@ void SetNonBlocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK
 
 }  // namespace
 
-Shim::Shim(Options options) : options_(std::move(options)), log_(options_.folder, options_.log), lease_(kStopAhead) {}
+Shim::Shim(Options options)
+    : options_(std::move(options)),
+      log_(options_.folder, options_.log),
+      lease_(kStopAhead, options_.unattended_limit) {}
 
 absl::Status Shim::Run() {
   AMPD_RETURN_IF_ERROR(Start());
@@ -108,6 +111,7 @@ absl::Status Shim::Start() {
     return ErrnoError(errno, "make a signal or timer descriptor");
   }
   AMPD_ASSIGN_OR_RETURN(listener_, ListenUnix(absl::StrCat(options_.folder, "/shim.sock")));
+  lease_.Attend(options_.clock->SinceBoot());
   oom_kills_before_ = NumOomKills();
   // Room for the exit file, so that a disk which fills up meanwhile does not keep the device.
   const UniqueFd reserve(open(Reserve().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
@@ -255,7 +259,11 @@ void Shim::ObeyLease() {
   if (end_.exited() || killed_) {
     return;
   }
-  const LeaseTimer::Verdict verdict = lease_.At(options_.clock->SinceBoot());
+  const absl::Duration now = options_.clock->SinceBoot();
+  if (!clients_.empty()) {
+    lease_.Attend(now);
+  }
+  const LeaseTimer::Verdict verdict = lease_.At(now);
   if (verdict == LeaseTimer::Verdict::kKill) {
     Kill();
   } else if (verdict == LeaseTimer::Verdict::kSuspend && !suspended_) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "ampd/internal/trainer.pb.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -25,7 +26,8 @@ namespace ampd::shim {
 //   3. agent   ShimCommand{lease deadline}      -> ShimStatus{that deadline}: only now the agent binds the trainer
 //   4. the deadline comes                       -> everything is stopped just before it, ShimStatus{suspended}
 //   5. agent   ShimCommand{later deadline}      -> everything goes on, ShimStatus
-//   6. the trainer ends                         -> what is left below is killed, the file `exit` is written,
+//   6. no lease and no agent for long           -> everything is killed: nobody would ever ask for this trainer
+//   7. the trainer ends                         -> what is left below is killed, the file `exit` is written,
 //                                                  ShimStatus{exited}, the shim ends
 //
 // Single-threaded: owner the main thread.
@@ -35,6 +37,7 @@ class Shim {
     std::string folder;
     std::vector<std::string> trainer;  // program and arguments
     AttemptLogWriter::Limits log;
+    absl::Duration unattended_limit = absl::Minutes(10);  // without a lease and without a client
     const Clock* clock = nullptr;
   };
   explicit Shim(Options options);

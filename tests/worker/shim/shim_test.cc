@@ -1,7 +1,19 @@
+#include "worker/shim/shim.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <string>
+#include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "ampd/internal/trainer.pb.h"
+#include "base/clock.h"
+#include "base/file.h"
 #include "gtest/gtest.h"
 #include "worker/shim/attempt_log.h"
 #include "worker/shim/lease_timer.h"
@@ -15,6 +27,18 @@ TEST(LeaseTimer, WithoutALease_RunsForEver) {
   LeaseTimer timer;
   EXPECT_EQ(timer.At(absl::Hours(1000)), Verdict::kRun);
   EXPECT_EQ(timer.NextChange(absl::Hours(1)), absl::InfiniteDuration());
+}
+
+TEST(LeaseTimer, WithoutALeaseOrAnAgent_IsKilledAfterTheLimit) {
+  LeaseTimer timer(absl::Milliseconds(25), absl::Minutes(10));
+  timer.Attend(absl::Hours(1));
+  EXPECT_EQ(timer.NextChange(absl::Hours(1)), absl::Hours(1) + absl::Minutes(10));
+  EXPECT_EQ(timer.At(absl::Hours(1) + absl::Minutes(9)), Verdict::kRun);
+  timer.Attend(absl::Hours(1) + absl::Minutes(9));
+  EXPECT_EQ(timer.At(absl::Hours(1) + absl::Minutes(18)), Verdict::kRun);
+  EXPECT_EQ(timer.At(absl::Hours(1) + absl::Minutes(19)), Verdict::kKill);
+  timer.Renew(absl::Hours(2), absl::Minutes(5));
+  EXPECT_EQ(timer.At(absl::Hours(1) + absl::Minutes(30)), Verdict::kRun);
 }
 
 TEST(LeaseTimer, DeadlineSuspends_ARenewalContinues_TheLimitKills) {
@@ -48,16 +72,18 @@ TEST(LeaseTimer, ALeaseGivenOnce_IsNotTakenBackByAnOlderMessage) {
   EXPECT_EQ(timer.At(absl::Seconds(10)), Verdict::kSuspend);
 }
 
-class AttemptLog : public testing::Test {
+class SpawnFolderTest : public testing::Test {
  protected:
-  AttemptLog() {
-    std::string name = testing::TempDir() + "/ampd-log-XXXXXX";
+  SpawnFolderTest() {
+    std::string name = testing::TempDir() + "/ampd-shim-XXXXXX";
     folder_ = mkdtemp(name.data());
   }
-  ~AttemptLog() override { std::filesystem::remove_all(folder_); }
+  ~SpawnFolderTest() override { std::filesystem::remove_all(folder_); }
 
   std::string folder_;
 };
+
+using AttemptLog = SpawnFolderTest;
 
 TEST_F(AttemptLog, WhatWasWritten_IsReadFromAnyOffset) {
   AttemptLogWriter writer(folder_, {.segment_bytes = 4, .num_segments = 16});
@@ -90,6 +116,29 @@ TEST_F(AttemptLog, BeyondItsLimit_KeepsTheFirstAndTheNewestAndCountsTheGap) {
   EXPECT_EQ(part->dropped_bytes, 70);
   EXPECT_EQ(part->content, "segment 8\n");
   EXPECT_EQ(ReadAttemptLog(folder_, 90, 100)->content, "segment 9\n");
+}
+
+TEST_F(SpawnFolderTest, WithoutALeaseOrAnAgent_TheTrainerIsKilledAndItsEndIsWritten) {
+  const pid_t shim = fork();
+  ASSERT_GE(shim, 0);
+  if (shim == 0) {
+    Shim::Options options;
+    options.folder = folder_;
+    options.trainer = {"/bin/sleep", "1000"};
+    options.unattended_limit = absl::Milliseconds(100);
+    options.clock = &SystemClock();
+    _exit(Shim(std::move(options)).Run().ok() ? 0 : 1);
+  }
+  int wait_status = 0;
+  ASSERT_EQ(waitpid(shim, &wait_status, 0), shim);
+  EXPECT_EQ(wait_status, 0);
+  const absl::StatusOr<std::string> bytes = ReadFile(folder_ + "/exit", 4096);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  internal::ShimStatus end;
+  ASSERT_TRUE(end.ParseFromString(*bytes));
+  EXPECT_TRUE(end.exited());
+  EXPECT_TRUE(end.killed());
+  EXPECT_EQ(end.signal(), SIGKILL);
 }
 
 }  // namespace
