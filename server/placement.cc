@@ -218,8 +218,8 @@ void Conclude(const v1::Job& job, v1::ExplainJobResponse* response) {
   }
   const bool behind = best->reason() == v1::PLACEMENT_DUE && response->jobs_ahead() > 0;
   response->set_reason(behind ? v1::BEHIND_OTHERS : best->reason());
-  response->set_message(absl::StrCat("job ", job.id(), ": ", best->message(), " (", best->worker(), "/", best->device(),
-                                     "; ", response->jobs_ahead(), " jobs ahead)"));
+  response->set_message(
+      absl::StrCat("job ", job.id(), ": ", best->message(), " (", best->worker(), "/", best->device(), ")"));
 }
 
 }  // namespace
