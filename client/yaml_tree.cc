@@ -36,10 +36,31 @@ int CountNodes(const YamlNode& node) {
   return count;
 }
 
+// Whether the scalar that begins at `begin` is quoted and its quote never closes. yaml-cpp takes the rest of the file
+// then.
+bool IsUnclosed(std::string_view text, size_t begin) {
+  if (begin >= text.size() || (text[begin] != '"' && text[begin] != '\'')) {
+    return false;
+  }
+  const char quote = text[begin];
+  for (size_t i = begin + 1; i < text.size(); ++i) {
+    if (quote == '"' && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == quote && quote == '\'' && i + 1 < text.size() && text[i + 1] == quote) {
+      ++i;
+    } else if (text[i] == quote) {
+      return false;
+    }
+  }
+  return true;
+}
+
 // Builds the tree from yaml-cpp's events, which, unlike its nodes, show aliases and both of two equal keys.
 class TreeBuilder final : public YAML::EventHandler {
  public:
-  TreeBuilder(std::string source, std::vector<Problem>* problems) : source_(std::move(source)), problems_(problems) {}
+  // TEXT is what is parsed, without a byte order mark.
+  TreeBuilder(std::string_view text, std::string source, std::vector<Problem>* problems)
+      : text_(text), source_(std::move(source)), problems_(problems) {}
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
@@ -56,6 +77,9 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, anchor_t anchor, const std::string& value) override {
     // "?" is the tag of a plain scalar, "!" the tag of a quoted one.
     const bool quoted = tag == "!";
+    if (IsUnclosed(text_, mark.pos)) {
+      Abandon(mark, absl::StrCat("not YAML: the quote ", std::string(1, text_[mark.pos]), " is not closed"));
+    }
     const bool null = !quoted && (value == "~" || value == "null" || value.empty());
     YamlNode node = Node(null ? YamlNode::Kind::kNull : YamlNode::Kind::kScalar, mark);
     node.text = value;
@@ -150,6 +174,7 @@ class TreeBuilder final : public YAML::EventHandler {
     map->node.entries.push_back(std::move(entry));
   }
 
+  const std::string_view text_;
   const std::string source_;
   std::vector<Problem>* const problems_;
   std::vector<OpenNode> open_;
@@ -216,8 +241,11 @@ std::optional<YamlNode> ParseYaml(std::string_view text, const std::string& sour
                          {}});
     return std::nullopt;
   }
+  if (constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF"; text.starts_with(kByteOrderMark)) {
+    text.remove_prefix(kByteOrderMark.size());
+  }
   std::istringstream stream{std::string(text)};
-  TreeBuilder builder(source, problems);
+  TreeBuilder builder(text, source, problems);
   try {
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder)) {
@@ -225,7 +253,7 @@ std::optional<YamlNode> ParseYaml(std::string_view text, const std::string& sour
       return std::nullopt;
     }
     YamlNode root = builder.TakeRoot();
-    if (TreeBuilder rest(source, problems); parser.HandleNextDocument(rest)) {
+    if (TreeBuilder rest(text, source, problems); parser.HandleNextDocument(rest)) {
       problems->push_back({{source, 0, 0}, "", "the file holds more than one YAML document", "", {}});
       return std::nullopt;
     }

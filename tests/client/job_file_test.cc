@@ -112,6 +112,10 @@ TEST(JobFile, RefusesWhatIsNotATree) {
       {"no space behind a colon", "name:fashion\nmodel: {}\n"},
       {"indentation that is off", "data:\n  train: {}\n   batch_size: 3\n"},
       {"an open brace", "data: {train: {}\nname: a\n"},
+      {"an open quote", "name: \"it \\\" goes on\nmodel: {}\n"},
+      {"an open single quote behind a byte order mark",
+       "\xEF\xBB\xBF"
+       "name: a\nqueue: 'it''s\nmodel: {}\n"},
       {"a merge key", "data: &d {batch_size: 3}\neval:\n  <<: *d\n"},
       {"fields that stand elsewhere", "epochs: 3\ndata: {learning_rate: 1}\n"},
       {"a word for a mapping", "precision: bf16\nmodel: lenet\n"},
