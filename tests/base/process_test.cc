@@ -30,7 +30,7 @@ pid_t StartIdler(const std::string& token) {
     _exit(127);
   }
   close(ready[1]);
-  char byte;
+  char byte = 0;
   EXPECT_EQ(read(ready[0], &byte, 1), 0);  // closed by the exec
   close(ready[0]);
   return pid;
@@ -67,7 +67,7 @@ std::optional<std::string> InPidNamespace(const std::function<std::string()>& ch
   close(ends[1]);
   std::string said;
   char buffer[256];
-  for (ssize_t count; (count = read(ends[0], buffer, sizeof(buffer))) > 0;) {
+  for (ssize_t count = 0; (count = read(ends[0], buffer, sizeof(buffer))) > 0;) {
     said.append(buffer, count);
   }
   close(ends[0]);

@@ -54,7 +54,7 @@ class Load {
     }
     absl::MutexLock lock(&mutex_);
     mutex_.Await(absl::Condition(
-        +[](Load* self) { return self->in_flight_ == 0; }, this));
+        +[](Load* self) ABSL_EXCLUSIVE_LOCKS_REQUIRED(self->mutex_) { return self->in_flight_ == 0; }, this));
     elapsed_ = absl::Now() - begin_;
   }
 

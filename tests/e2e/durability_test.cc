@@ -103,9 +103,9 @@ class DurabilityTest : public testing::Test {
   void StartServer() {
     const std::string port_file = absl::StrCat(folder_, "/ports-", ++lives_);
     server_ = std::make_unique<ChildProcess>(
-        std::vector<std::string>{AMPD_BIN_DIR "/ampd-server", "--listen", absl::StrCat("127.0.0.1:", port_),
-                                 "--metrics-listen", "127.0.0.1:0", "--data-dir", folder_ + "/data", "--port-file",
-                                 port_file},
+        std::vector<std::string>{std::string(AMPD_BIN_DIR) + "/ampd-server", "--listen",
+                                 absl::StrCat("127.0.0.1:", port_), "--metrics-listen", "127.0.0.1:0", "--data-dir",
+                                 folder_ + "/data", "--port-file", port_file},
         folder_ + "/server.log");
     const std::string ports = AwaitFile(port_file, absl::Seconds(30));
     ASSERT_FALSE(ports.empty()) << "see " << folder_ << "/server.log";

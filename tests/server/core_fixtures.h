@@ -40,6 +40,6 @@ class UpdateMaker {
 
 // "j1:RUNNING@w1#2 USER_PAUSED ckpt=5": state, the live attempt's worker and number, the reason if there is one, the
 // newest checkpoint's step if there is one.
-std::string Show(const ClusterState& state, const std::string& job);
+std::string Show(const ClusterState& state, const std::string& id);
 
 }  // namespace ampd::server

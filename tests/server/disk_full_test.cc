@@ -68,7 +68,7 @@ class DiskFullTest : public testing::Test, public ServerAccess {
   }
 
   int64_t FreeBytes() {
-    struct statvfs disk;
+    struct statvfs disk = {};
     EXPECT_EQ(statvfs(folder_.path().c_str(), &disk), 0);
     return static_cast<int64_t>(disk.f_bavail * disk.f_frsize);
   }

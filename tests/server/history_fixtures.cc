@@ -71,7 +71,7 @@ std::string Show(const std::vector<PointSegment>& segments) {
   for (const PointSegment& segment : segments) {
     std::vector<std::string> runs;
     const auto& sequences = segment.batch.steps().sequence();
-    for (int begin = 0, end; begin < sequences.size(); begin = end) {
+    for (int begin = 0, end = 0; begin < sequences.size(); begin = end) {
       for (end = begin + 1; end < sequences.size() && sequences[end] == sequences[end - 1] + 1;) {
         ++end;
       }

@@ -35,26 +35,27 @@ class JobModel {
     bool drained = false;
   };
 
-  Verdict Create(const std::string& job);
-  Verdict Cancel(const std::string& job);
-  Verdict Pause(const std::string& job);
-  Verdict Resume(const std::string& job);
-  Verdict ExpireDeadline(const std::string& job);
-  Verdict ChangePriority(const std::string& job);
-  Verdict StartOver(const std::string& job);
-  Verdict Remove(const std::string& job);  // deleted, or moved to the history table
+  // By a job's id and a worker's name.
+  Verdict Create(const std::string& id);
+  Verdict Cancel(const std::string& id);
+  Verdict Pause(const std::string& id);
+  Verdict Resume(const std::string& id);
+  Verdict ExpireDeadline(const std::string& id);
+  Verdict ChangePriority(const std::string& id);
+  Verdict StartOver(const std::string& id);
+  Verdict Remove(const std::string& id);  // deleted, or moved to the history table
 
-  Verdict Register(const std::string& worker);
-  Verdict SetDrained(const std::string& worker, bool drained);
-  Verdict Lose(const std::string& worker);
+  Verdict Register(const std::string& name);
+  Verdict SetDrained(const std::string& name, bool drained);
+  Verdict Lose(const std::string& name);
 
-  Verdict Assign(const std::string& job, int attempt, const std::string& worker);
-  Verdict Advance(const std::string& job, int attempt, bool forged, v1::Attempt::State to);
-  Verdict Save(const std::string& job, int attempt, bool forged, int step);
-  Verdict End(const std::string& job, int attempt, bool forged, v1::Outcome::Kind kind, v1::Reason reason);
+  Verdict Assign(const std::string& id, int attempt, const std::string& name);
+  Verdict Advance(const std::string& id, int attempt, bool forged, v1::Attempt::State to);
+  Verdict Save(const std::string& id, int attempt, bool forged, int step);
+  Verdict End(const std::string& id, int attempt, bool forged, v1::Outcome::Kind kind, v1::Reason reason);
 
   // "j1:RUNNING@w1#2", as Show in core_fixtures, without reasons and checkpoints.
-  std::string Shown(const std::string& job) const;
+  std::string Shown(const std::string& id) const;
   const std::map<std::string, Job>& jobs() const { return jobs_; }
   int NumAttempts(const std::string& job) const;
 

@@ -399,7 +399,7 @@ TEST_F(RpcTest, WhatIsNotThereIsUnimplementedByName) {
 TEST_F(RpcTest, BadPagesAreInvalid) {
   const v1::Job job = server_.CreateJob();
   v1::ListMetricPointsResponse points;
-  for (auto edit : std::vector<std::function<void(v1::ListMetricPointsRequest*)>>{
+  for (const auto& edit : std::vector<std::function<void(v1::ListMetricPointsRequest*)>>{
            [](auto* r) { r->set_page_size(-1); }, [](auto* r) { r->set_page_token("x"); },
            [](auto* r) { r->set_downsample_to(10'001); }}) {
     v1::ListMetricPointsRequest request;
