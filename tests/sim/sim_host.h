@@ -48,7 +48,7 @@ class Host {
   void Lose();
   bool agent_runs() const { return agent_runs_; }
 
-  void Receive(const v1::WorkerDirective& directive);
+  void Receive(const v1::WorkerDirective& received);
 
   // Whether a trainer of the attempt, or of the job, computes now.
   bool Computes(const v1::AttemptKey& key) const;

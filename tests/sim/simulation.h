@@ -55,7 +55,7 @@ class Simulation {
   void Tick(int life);
   void DirectiveDue(const std::string& worker);
   void SendUp(size_t host, const v1::WorkerReport& report);
-  void SendDown(size_t host, const v1::WorkerDirective& directive, const v1::WorkerReport* answered);
+  void SendDown(size_t host, const v1::WorkerDirective& sent, const v1::WorkerReport* answered);
   void Deliver(bool is_cut, std::function<void()> arrive);
   std::optional<v1::AttemptKey> CurrentKey(const std::string& job) const;
 
@@ -66,7 +66,7 @@ class Simulation {
   void UserLater();
   void UserActs();
   void Submit(size_t submission);
-  void Desire(const std::string& job, v1::Job::Desired desired);
+  void Desire(const std::string& id, v1::Job::Desired desired);
   void Drain(const std::string& worker, bool drained);
   void CalmDown();
   bool AllAtRest();

@@ -14,14 +14,14 @@ namespace ampd::executor {
 
 // Where a value goes on the stack. `last`: nothing reads the value afterwards, so it is moved there.
 struct ValueUse {
-  size_t argument;
-  size_t value;
+  size_t argument = 0;
+  size_t value = 0;
   bool last = false;
 };
 
 // A list of tensors on the stack; an entry without a value is None.
 struct ListUse {
-  size_t argument;
+  size_t argument = 0;
   std::vector<std::optional<size_t>> values;
   bool of_optionals = false;  // Tensor?[] and not Tensor[]
 };

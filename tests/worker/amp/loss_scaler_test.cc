@@ -38,7 +38,7 @@ TEST(LossScaler, BacksOffOnOverflowAndGrowsAfterTheInterval) {
 
 // torch.amp.GradScaler's kernel, written down from its definition: amp_update_scale in the project's reference notes.
 struct TorchRule {
-  float scale;
+  float scale = 1;
   int tracker = 0;
   void Update(bool found_inf, float growth, float backoff, int interval) {
     if (found_inf) {

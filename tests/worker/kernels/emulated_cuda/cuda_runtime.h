@@ -46,6 +46,7 @@ inline constexpr int kWarpSize = 32;
 
 }  // namespace emulated_cuda
 
+// NOLINTBEGIN(bugprone-reserved-identifier): these are CUDA's own names.
 inline void __syncthreads() { emulated_cuda::block_barrier->arrive_and_wait(); }
 
 // REQUIRES: every thread of the block calls it, as `mask` says of every thread of the warp. Two rooms by turns: nobody
@@ -60,6 +61,7 @@ T __shfl_down_sync(unsigned /*mask*/, T value, int offset) {
   const int lane = static_cast<int>(threadIdx.x) % emulated_cuda::kWarpSize;
   return lane + offset < emulated_cuda::kWarpSize ? exchanged[turn][threadIdx.x + offset] : value;
 }
+// NOLINTEND(bugprone-reserved-identifier)
 
 enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorNoDevice = 100 };
 inline const char* cudaGetErrorString(cudaError_t error) {
