@@ -37,7 +37,8 @@ class DataFaults(ServiceCase):
         return self.service.submit(IDX_JOB.replace("IMAGES", images).replace("LABELS", labels))
 
     def expect_data_error(self, words, **files):
-        self.expect_failure(self.service, self.run_with(**files), "DATA_ERROR", *words)
+        fields = [f'data.train.idx.{field} "{path}": ' for field, path in files.items()]
+        self.expect_failure(self.service, self.run_with(**files), "DATA_ERROR", *fields, *words)
 
     def write(self, name, content):
         (self.root / name).write_bytes(content)

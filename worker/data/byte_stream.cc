@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "base/status_macros.h"
-#include "worker/data/data_file.h"
 
 namespace ampd::data {
 namespace {
@@ -30,18 +29,18 @@ struct ByteStream::Inflater {
   bool ended = false;
 };
 
-ByteStream::ByteStream(std::string path, UniqueFd file) : path_(std::move(path)), file_(std::move(file)) {}
+ByteStream::ByteStream(std::string name, UniqueFd file) : name_(std::move(name)), file_(std::move(file)) {}
 ByteStream::~ByteStream() = default;
 ByteStream::ByteStream(ByteStream&&) noexcept = default;
 
-absl::StatusOr<ByteStream> ByteStream::Open(const std::string& root, const std::string& path) {
-  AMPD_ASSIGN_OR_RETURN(UniqueFd file, OpenDataFile(root, path));
-  ByteStream stream(path, std::move(file));
+absl::StatusOr<ByteStream> ByteStream::Open(const DataFile& file) {
+  AMPD_ASSIGN_OR_RETURN(UniqueFd opened, OpenDataFile(file));
+  ByteStream stream(file.name, std::move(opened));
   AMPD_RETURN_IF_ERROR(stream.Fill());
   if (stream.input_.compare(0, 2, "\x1f\x8b") == 0) {
     stream.inflater_ = std::make_unique<Inflater>();
     if (!stream.inflater_->valid) {
-      return DataError(path, "no memory to decompress");
+      return DataError(file.name, "no memory to decompress");
     }
   }
   return stream;
@@ -55,7 +54,7 @@ absl::Status ByteStream::Fill() {
     count = read(file_.get(), input_.data(), input_.size());
   } while (count < 0 && errno == EINTR);
   input_.resize(count > 0 ? static_cast<size_t>(count) : 0);
-  return count < 0 ? DataError(path_, strerror(errno)) : absl::OkStatus();
+  return count < 0 ? DataError(name_, strerror(errno)) : absl::OkStatus();
 }
 
 absl::StatusOr<size_t> ByteStream::Read(uint8_t* out, size_t size) {
@@ -85,7 +84,7 @@ absl::StatusOr<size_t> ByteStream::Inflate(uint8_t* out, size_t size) {
     if (input_begin_ == input_.size()) {
       AMPD_RETURN_IF_ERROR(Fill());
       if (input_.empty()) {
-        return DataError(path_, "the gzip stream is cut off");
+        return DataError(name_, "the gzip stream is cut off");
       }
     }
     const size_t wanted = std::min<size_t>(size - done, 1 << 30);
@@ -98,14 +97,14 @@ absl::StatusOr<size_t> ByteStream::Inflate(uint8_t* out, size_t size) {
     done += wanted - stream.avail_out;
     inflater_->ended = result == Z_STREAM_END;
     if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
-      return DataError(path_, "the gzip stream is damaged");
+      return DataError(name_, "the gzip stream is damaged");
     }
   }
   if (done < size && input_begin_ == input_.size()) {
     AMPD_RETURN_IF_ERROR(Fill());
   }
   if (done < size && input_begin_ < input_.size()) {
-    return DataError(path_, "bytes follow the gzip stream");
+    return DataError(name_, "bytes follow the gzip stream");
   }
   return done;
 }

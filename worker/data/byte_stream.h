@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/file.h"
+#include "worker/data/data_file.h"
 
 namespace ampd::data {
 
@@ -13,7 +14,7 @@ namespace ampd::data {
 // error. Thread-compatible.
 class ByteStream {
  public:
-  static absl::StatusOr<ByteStream> Open(const std::string& root, const std::string& path);
+  static absl::StatusOr<ByteStream> Open(const DataFile& file);
   ~ByteStream();
   ByteStream(ByteStream&&) noexcept;
 
@@ -23,11 +24,11 @@ class ByteStream {
  private:
   struct Inflater;
 
-  ByteStream(std::string path, UniqueFd file);
+  ByteStream(std::string name, UniqueFd file);
   absl::Status Fill();
   absl::StatusOr<size_t> Inflate(uint8_t* out, size_t size);
 
-  std::string path_;
+  std::string name_;  // what messages call it
   UniqueFd file_;
   std::string input_;
   size_t input_begin_ = 0;

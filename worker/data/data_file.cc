@@ -29,28 +29,28 @@ const char* Why(int error) {
 
 }  // namespace
 
-absl::Status DataError(const std::string& path, const std::string& what) {
-  return Error(absl::StatusCode::kFailedPrecondition, "DATA_ERROR", absl::StrCat(path, ": ", what));
+absl::Status DataError(const std::string& name, const std::string& what) {
+  return Error(absl::StatusCode::kFailedPrecondition, "DATA_ERROR", absl::StrCat(name, ": ", what));
 }
 
-absl::StatusOr<UniqueFd> OpenDataFile(const std::string& root, const std::string& path) {
-  const UniqueFd folder(open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+absl::StatusOr<UniqueFd> OpenDataFile(const DataFile& file) {
+  const UniqueFd folder(open(file.root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!folder.ok()) {
-    return DataError(path, absl::StrCat("the data root can't be opened: ", strerror(errno)));
+    return DataError(file.name, absl::StrCat("the data root can't be opened: ", strerror(errno)));
   }
   // O_NONBLOCK: opening a FIFO must not wait for its writer.
   open_how how = {};
   how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-  UniqueFd file(static_cast<int>(syscall(SYS_openat2, folder.get(), path.c_str(), &how, sizeof(how))));
-  if (!file.ok()) {
-    return DataError(path, Why(errno));
+  UniqueFd opened(static_cast<int>(syscall(SYS_openat2, folder.get(), file.path.c_str(), &how, sizeof(how))));
+  if (!opened.ok()) {
+    return DataError(file.name, Why(errno));
   }
   struct stat status = {};
-  if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
-    return DataError(path, "not a regular file");
+  if (fstat(opened.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    return DataError(file.name, "not a regular file");
   }
-  return file;
+  return opened;
 }
 
 }  // namespace ampd::data

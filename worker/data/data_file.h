@@ -7,12 +7,18 @@
 
 namespace ampd::data {
 
-// Opens `path`, relative, beneath the folder `root` for reading. The kernel refuses to leave the folder and to follow
-// symbolic links (openat2 with RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS); anything but a regular
-// file is refused too. Errors have the reason DATA_ERROR and name `path`, never `root`.
-absl::StatusOr<UniqueFd> OpenDataFile(const std::string& root, const std::string& path);
+struct DataFile {
+  std::string root;  // the data root's folder; no message holds it
+  std::string path;  // relative, beneath it
+  std::string name;  // what messages call it: the field of the job file and its value
+};
 
-// An error with the reason DATA_ERROR: "<path>: <what>".
-absl::Status DataError(const std::string& path, const std::string& what);
+// Opens `file` for reading. The kernel refuses to leave the folder and to follow symbolic links (openat2 with
+// RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS); anything but a regular file is refused too. Errors
+// have the reason DATA_ERROR.
+absl::StatusOr<UniqueFd> OpenDataFile(const DataFile& file);
+
+// An error with the reason DATA_ERROR: "<name>: <what>".
+absl::Status DataError(const std::string& name, const std::string& what);
 
 }  // namespace ampd::data

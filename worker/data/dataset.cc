@@ -52,12 +52,12 @@ absl::StatusOr<int64_t> Elements(const Dataset::Synthetic& source) {
 }  // namespace
 
 absl::StatusOr<Dataset> Dataset::ReadIdx(const Idx& source) {
-  AMPD_ASSIGN_OR_RETURN(const IdxImages images, ReadIdxImages(source.root, source.images_path, source.limit));
+  AMPD_ASSIGN_OR_RETURN(const IdxImages images, ReadIdxImages(source.images, source.limit));
   AMPD_ASSIGN_OR_RETURN(const std::vector<uint8_t> labels,
-                        ReadIdxLabels(source.root, source.labels_path, source.limit, source.num_classes));
+                        ReadIdxLabels(source.labels, source.limit, source.num_classes));
   if (static_cast<int64_t>(labels.size()) != images.count) {
-    return DataError(source.labels_path,
-                     absl::StrCat(labels.size(), " labels for ", images.count, " images in ", source.images_path));
+    return DataError(source.labels.name,
+                     absl::StrCat(labels.size(), " labels for ", images.count, " images in ", source.images.name));
   }
   at::Tensor pixels = at::empty({images.count, 1, images.rows, images.columns}, at::kByte);
   std::memcpy(pixels.data_ptr<uint8_t>(), images.pixels.data(), images.pixels.size());

@@ -7,6 +7,7 @@
 
 #include "ATen/core/Tensor.h"
 #include "absl/status/statusor.h"
+#include "worker/data/data_file.h"
 
 namespace ampd::data {
 
@@ -14,9 +15,8 @@ namespace ampd::data {
 class Dataset {
  public:
   struct Idx {
-    std::string root;         // the data root's folder
-    std::string images_path;  // beneath it
-    std::string labels_path;
+    DataFile images;
+    DataFile labels;
     double mean = 0;
     double deviation = 1;
     int64_t limit = 0;  // 0: all

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "worker/data/byte_stream.h"
-#include "worker/data/data_file.h"
 
 namespace ampd::data {
 namespace {
@@ -15,34 +14,34 @@ constexpr uint32_t kImagesMagic = 0x00000803;
 constexpr uint32_t kLabelsMagic = 0x00000801;
 constexpr int64_t kChunkBytes = 1 << 20;
 
-absl::StatusOr<uint32_t> ReadU32(ByteStream& stream, const std::string& path) {
+absl::StatusOr<uint32_t> ReadU32(ByteStream& stream, const std::string& name) {
   std::array<uint8_t, 4> bytes = {};
   AMPD_ASSIGN_OR_RETURN(const size_t count, stream.Read(bytes.data(), bytes.size()));
   if (count != bytes.size()) {
-    return DataError(path, "the file ends inside its header");
+    return DataError(name, "the file ends inside its header");
   }
   return uint32_t{bytes[0]} << 24 | uint32_t{bytes[1]} << 16 | uint32_t{bytes[2]} << 8 | uint32_t{bytes[3]};
 }
 
-absl::Status ExpectMagic(ByteStream& stream, const std::string& path, uint32_t expected) {
-  AMPD_ASSIGN_OR_RETURN(const uint32_t magic, ReadU32(stream, path));
+absl::Status ExpectMagic(ByteStream& stream, const std::string& name, uint32_t expected) {
+  AMPD_ASSIGN_OR_RETURN(const uint32_t magic, ReadU32(stream, name));
   if (magic == expected) {
     return absl::OkStatus();
   }
   return DataError(
-      path, absl::StrCat("magic 0x", absl::Hex(magic, absl::kZeroPad8), ", expected 0x",
+      name, absl::StrCat("magic 0x", absl::Hex(magic, absl::kZeroPad8), ", expected 0x",
                          absl::Hex(expected, absl::kZeroPad8), expected == kImagesMagic ? " (images)" : " (labels)"));
 }
 
-absl::StatusOr<int64_t> ReadSize(ByteStream& stream, const std::string& path, const char* what) {
-  AMPD_ASSIGN_OR_RETURN(const uint32_t size, ReadU32(stream, path));
+absl::StatusOr<int64_t> ReadSize(ByteStream& stream, const std::string& name, const char* what) {
+  AMPD_ASSIGN_OR_RETURN(const uint32_t size, ReadU32(stream, name));
   if (size == 0) {
-    return DataError(path, absl::StrCat(what, " is 0"));
+    return DataError(name, absl::StrCat(what, " is 0"));
   }
   return int64_t{size};
 }
 
-absl::StatusOr<std::vector<uint8_t>> ReadExactly(ByteStream& stream, const std::string& path, int64_t size) {
+absl::StatusOr<std::vector<uint8_t>> ReadExactly(ByteStream& stream, const std::string& name, int64_t size) {
   std::vector<uint8_t> bytes;
   while (static_cast<int64_t>(bytes.size()) < size) {
     const int64_t begin = static_cast<int64_t>(bytes.size());
@@ -50,55 +49,55 @@ absl::StatusOr<std::vector<uint8_t>> ReadExactly(ByteStream& stream, const std::
     bytes.resize(begin + wanted);
     AMPD_ASSIGN_OR_RETURN(const size_t count, stream.Read(bytes.data() + begin, wanted));
     if (static_cast<int64_t>(count) < wanted) {
-      return DataError(path, absl::StrCat("the file ends after ", begin + static_cast<int64_t>(count), " of ", size,
+      return DataError(name, absl::StrCat("the file ends after ", begin + static_cast<int64_t>(count), " of ", size,
                                           " bytes of samples"));
     }
   }
   return bytes;
 }
 
-absl::Status ExpectEnd(ByteStream& stream, const std::string& path) {
+absl::Status ExpectEnd(ByteStream& stream, const std::string& name) {
   uint8_t byte = 0;
   AMPD_ASSIGN_OR_RETURN(const size_t count, stream.Read(&byte, 1));
-  return count == 0 ? absl::OkStatus() : DataError(path, "bytes follow the last sample");
+  return count == 0 ? absl::OkStatus() : DataError(name, "bytes follow the last sample");
 }
 
 }  // namespace
 
-absl::StatusOr<IdxImages> ReadIdxImages(const std::string& root, const std::string& path, int64_t limit) {
-  AMPD_ASSIGN_OR_RETURN(ByteStream stream, ByteStream::Open(root, path));
-  AMPD_RETURN_IF_ERROR(ExpectMagic(stream, path, kImagesMagic));
+absl::StatusOr<IdxImages> ReadIdxImages(const DataFile& file, int64_t limit) {
+  AMPD_ASSIGN_OR_RETURN(ByteStream stream, ByteStream::Open(file));
+  AMPD_RETURN_IF_ERROR(ExpectMagic(stream, file.name, kImagesMagic));
   IdxImages images;
-  AMPD_ASSIGN_OR_RETURN(const int64_t count, ReadSize(stream, path, "the number of images"));
-  AMPD_ASSIGN_OR_RETURN(images.rows, ReadSize(stream, path, "the number of rows"));
-  AMPD_ASSIGN_OR_RETURN(images.columns, ReadSize(stream, path, "the number of columns"));
+  AMPD_ASSIGN_OR_RETURN(const int64_t count, ReadSize(stream, file.name, "the number of images"));
+  AMPD_ASSIGN_OR_RETURN(images.rows, ReadSize(stream, file.name, "the number of rows"));
+  AMPD_ASSIGN_OR_RETURN(images.columns, ReadSize(stream, file.name, "the number of columns"));
   images.count = limit > 0 ? std::min(limit, count) : count;
   int64_t size = 0;
   if (__builtin_mul_overflow(images.rows, images.columns, &size) || __builtin_mul_overflow(size, images.count, &size) ||
       size > kMaxIdxBytes) {
-    return DataError(path, absl::StrCat(images.count, " images of ", images.rows, " x ", images.columns,
-                                        " are more than ", kMaxIdxBytes, " bytes"));
+    return DataError(file.name, absl::StrCat(images.count, " images of ", images.rows, " x ", images.columns,
+                                             " are more than ", kMaxIdxBytes, " bytes"));
   }
-  AMPD_ASSIGN_OR_RETURN(images.pixels, ReadExactly(stream, path, size));
+  AMPD_ASSIGN_OR_RETURN(images.pixels, ReadExactly(stream, file.name, size));
   if (images.count == count) {
-    AMPD_RETURN_IF_ERROR(ExpectEnd(stream, path));
+    AMPD_RETURN_IF_ERROR(ExpectEnd(stream, file.name));
   }
   return images;
 }
 
-absl::StatusOr<std::vector<uint8_t>> ReadIdxLabels(const std::string& root, const std::string& path, int64_t limit,
-                                                   int64_t num_classes) {
-  AMPD_ASSIGN_OR_RETURN(ByteStream stream, ByteStream::Open(root, path));
-  AMPD_RETURN_IF_ERROR(ExpectMagic(stream, path, kLabelsMagic));
-  AMPD_ASSIGN_OR_RETURN(const int64_t count, ReadSize(stream, path, "the number of labels"));
+absl::StatusOr<std::vector<uint8_t>> ReadIdxLabels(const DataFile& file, int64_t limit, int64_t num_classes) {
+  AMPD_ASSIGN_OR_RETURN(ByteStream stream, ByteStream::Open(file));
+  AMPD_RETURN_IF_ERROR(ExpectMagic(stream, file.name, kLabelsMagic));
+  AMPD_ASSIGN_OR_RETURN(const int64_t count, ReadSize(stream, file.name, "the number of labels"));
   const int64_t wanted = limit > 0 ? std::min(limit, count) : count;
-  AMPD_ASSIGN_OR_RETURN(std::vector<uint8_t> labels, ReadExactly(stream, path, wanted));
+  AMPD_ASSIGN_OR_RETURN(std::vector<uint8_t> labels, ReadExactly(stream, file.name, wanted));
   if (wanted == count) {
-    AMPD_RETURN_IF_ERROR(ExpectEnd(stream, path));
+    AMPD_RETURN_IF_ERROR(ExpectEnd(stream, file.name));
   }
   for (size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] >= num_classes) {
-      return DataError(path, absl::StrCat("label ", int{labels[i]}, " of sample ", i, " is not below ", num_classes));
+      return DataError(file.name,
+                       absl::StrCat("label ", int{labels[i]}, " of sample ", i, " is not below ", num_classes));
     }
   }
   return labels;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "worker/data/data_file.h"
 
 // Images and labels in MNIST's IDX format, plain or gzip (known by its magic, not by the name):
 //
@@ -14,7 +15,7 @@
 //
 // Read strictly: the content must hold as many bytes as its header says, no fewer and no more. With a limit below
 // `count` what follows the last wanted sample is not looked at. Memory grows with what the file holds, not with what
-// its header claims. Errors have the reason DATA_ERROR and name the relative path and the value.
+// its header claims. Errors have the reason DATA_ERROR and name the file and the value.
 namespace ampd::data {
 
 inline constexpr int64_t kMaxIdxBytes = int64_t{4} << 30;
@@ -27,10 +28,9 @@ struct IdxImages {
 };
 
 // `limit`: only the first samples; 0: all.
-absl::StatusOr<IdxImages> ReadIdxImages(const std::string& root, const std::string& path, int64_t limit);
+absl::StatusOr<IdxImages> ReadIdxImages(const DataFile& file, int64_t limit);
 
 // Every label is below `num_classes`.
-absl::StatusOr<std::vector<uint8_t>> ReadIdxLabels(const std::string& root, const std::string& path, int64_t limit,
-                                                   int64_t num_classes);
+absl::StatusOr<std::vector<uint8_t>> ReadIdxLabels(const DataFile& file, int64_t limit, int64_t num_classes);
 
 }  // namespace ampd::data

@@ -100,32 +100,26 @@ absl::StatusOr<ScheduleConfig> Schedule(const v1::ScheduleSpec& spec, int64_t to
   return SpecError("schedule.plateau is not supported by this trainer");
 }
 
-// A path of a spec is "<data root's name>/<path beneath it>".
-struct Located {
-  std::string root;
-  std::string path;
-};
-
-absl::StatusOr<Located> Locate(const internal::StartAttempt& start, const std::string& path) {
+// A path of a spec, the value of `field`, is "<data root's name>/<path beneath it>".
+absl::StatusOr<data::DataFile> Locate(const internal::StartAttempt& start, const std::string& field,
+                                      const std::string& path) {
+  const std::string name = absl::StrCat(field, " \"", path, "\"");
   const size_t slash = path.find('/');
   const auto root = start.data_roots().find(path.substr(0, slash));
   if (slash == std::string::npos || root == start.data_roots().end()) {
-    return data::DataError(path, "it does not begin with the name of a data root of this worker");
+    return data::DataError(name, "it does not begin with the name of a data root of this worker");
   }
-  return Located{root->second, path.substr(slash + 1)};
+  return data::DataFile{root->second, path.substr(slash + 1), name};
 }
 
 absl::StatusOr<data::Dataset> Open(const internal::StartAttempt& start, const v1::DataSource& source,
                                    int64_t num_classes, bool evaluation) {
   if (source.has_idx()) {
-    AMPD_ASSIGN_OR_RETURN(const Located images, Locate(start, source.idx().images()));
-    AMPD_ASSIGN_OR_RETURN(const Located labels, Locate(start, source.idx().labels()));
-    if (images.root != labels.root) {
-      return data::DataError(source.idx().labels(), "images and labels must be beneath the same data root");
-    }
-    return data::Dataset::ReadIdx({.root = images.root,
-                                   .images_path = images.path,
-                                   .labels_path = labels.path,
+    const std::string field = evaluation ? "data.eval.idx" : "data.train.idx";
+    AMPD_ASSIGN_OR_RETURN(data::DataFile images, Locate(start, field + ".images", source.idx().images()));
+    AMPD_ASSIGN_OR_RETURN(data::DataFile labels, Locate(start, field + ".labels", source.idx().labels()));
+    return data::Dataset::ReadIdx({.images = std::move(images),
+                                   .labels = std::move(labels),
                                    .mean = source.idx().mean(),
                                    .deviation = source.idx().has_std() ? source.idx().std() : 1,
                                    .limit = source.idx().limit(),
@@ -151,15 +145,15 @@ absl::StatusOr<std::string> ReadWeights(const internal::StartAttempt& start) {
   if (path.empty()) {
     return std::string();
   }
-  AMPD_ASSIGN_OR_RETURN(const Located file, Locate(start, path));
-  AMPD_ASSIGN_OR_RETURN(data::ByteStream stream, data::ByteStream::Open(file.root, file.path));
+  AMPD_ASSIGN_OR_RETURN(const data::DataFile file, Locate(start, "model.initial_weights", path));
+  AMPD_ASSIGN_OR_RETURN(data::ByteStream stream, data::ByteStream::Open(file));
   std::string content;
   std::string chunk(1 << 20, '\0');
   for (;;) {
     AMPD_ASSIGN_OR_RETURN(const size_t count, stream.Read(reinterpret_cast<uint8_t*>(chunk.data()), chunk.size()));
     content.append(chunk, 0, count);
     if (static_cast<int64_t>(content.size()) > kMaxWeightsBytes) {
-      return data::DataError(path, absl::StrCat("more than ", kMaxWeightsBytes, " bytes"));
+      return data::DataError(file.name, absl::StrCat("more than ", kMaxWeightsBytes, " bytes"));
     }
     if (count < chunk.size()) {
       return content;

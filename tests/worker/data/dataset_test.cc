@@ -31,9 +31,8 @@ class DatasetTest : public testing::Test {
 };
 
 TEST_F(DatasetTest, IdxPixels_AreNormalisedAndGatheredByIndex) {
-  const auto data = Dataset::ReadIdx({.root = root_,
-                                      .images_path = "images",
-                                      .labels_path = "labels",
+  const auto data = Dataset::ReadIdx({.images = {root_, "images", "the images"},
+                                      .labels = {root_, "labels", "the labels"},
                                       .mean = 0.5,
                                       .deviation = 0.25,
                                       .num_classes = 2});
@@ -48,10 +47,10 @@ TEST_F(DatasetTest, IdxPixels_AreNormalisedAndGatheredByIndex) {
 }
 
 TEST_F(DatasetTest, MoreLabelsThanImages_IsADataError) {
-  const auto data =
-      Dataset::ReadIdx({.root = root_, .images_path = "images", .labels_path = "three", .num_classes = 2});
+  const auto data = Dataset::ReadIdx(
+      {.images = {root_, "images", "the images"}, .labels = {root_, "three", "the labels"}, .num_classes = 2});
   EXPECT_EQ(ReasonOf(data.status()), "DATA_ERROR");
-  EXPECT_EQ(data.status().message(), "three: 3 labels for 2 images in images");
+  EXPECT_EQ(data.status().message(), "the labels: 3 labels for 2 images in the images");
 }
 
 TEST_F(DatasetTest, SyntheticData_DependsOnTheSeedAndTheSplitAlone) {

@@ -61,7 +61,11 @@ class IdxTest : public testing::Test {
   }
   absl::Status ImagesStatus(const std::string& content, int64_t limit = 0) {
     Write("f", content);
-    return ReadIdxImages(root_, "f", limit).status();
+    return ReadIdxImages(At("f"), limit).status();
+  }
+
+  DataFile At(const std::string& path, const std::string& below = ".") const {
+    return {.root = root_ / below, .path = path, .name = path};
   }
 
   std::filesystem::path root_;
@@ -71,7 +75,7 @@ TEST_F(IdxTest, PlainAndGzip_GiveTheSameImages) {
   Write("plain", Images());
   Write("packed", Gzip(Images()));
   for (const char* name : {"plain", "packed"}) {
-    const auto images = ReadIdxImages(root_, name, 0);
+    const auto images = ReadIdxImages(At(name), 0);
     ASSERT_TRUE(images.ok()) << images.status();
     EXPECT_EQ(images->count, 3);
     EXPECT_EQ(images->rows, 2);
@@ -83,9 +87,9 @@ TEST_F(IdxTest, PlainAndGzip_GiveTheSameImages) {
 TEST_F(IdxTest, Limit_TakesTheFirstSamples) {
   Write("images", Images());
   Write("labels", Gzip(Labels()));
-  EXPECT_THAT(ReadIdxImages(root_, "images", 1)->pixels, ElementsAre(0, 1, 2, 3));
-  EXPECT_THAT(*ReadIdxLabels(root_, "labels", 2, 3), ElementsAre(0, 2));
-  EXPECT_THAT(*ReadIdxLabels(root_, "labels", 9, 3), ElementsAre(0, 2, 1));
+  EXPECT_THAT(ReadIdxImages(At("images"), 1)->pixels, ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(*ReadIdxLabels(At("labels"), 2, 3), ElementsAre(0, 2));
+  EXPECT_THAT(*ReadIdxLabels(At("labels"), 9, 3), ElementsAre(0, 2, 1));
 }
 
 TEST_F(IdxTest, EveryTruncation_IsADataErrorThatNamesTheFile) {
@@ -109,11 +113,11 @@ TEST_F(IdxTest, EveryFlippedBitOfTheGzipContent_IsRefusedOrChangesNothing) {
   int num_refused = 0;
   // Bytes 4 to 9 of a gzip header (time, flags, system) carry no content; the last byte before the 8 of the trailer may
   // hold up to 7 bits of padding.
-  for (size_t bit = 10 * 8; bit < whole.size() * 8; ++bit) {
+  for (size_t bit = size_t{10} * 8; bit < whole.size() * 8; ++bit) {
     std::string damaged = whole;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
     Write("f", damaged);
-    const auto images = ReadIdxImages(root_, "f", 0);
+    const auto images = ReadIdxImages(At("f"), 0);
     if (images.ok()) {
       EXPECT_EQ(bit / 8, whole.size() - 9) << "bit " << bit;
       EXPECT_THAT(images->pixels, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
@@ -138,7 +142,7 @@ TEST_F(IdxTest, HeaderThatClaimsTooMuch_IsRefusedWithoutTheMemory) {
 
 TEST_F(IdxTest, LabelOutOfRange_NamesLabelAndSample) {
   Write("labels", Labels());
-  const absl::Status status = ReadIdxLabels(root_, "labels", 0, 2).status();
+  const absl::Status status = ReadIdxLabels(At("labels"), 0, 2).status();
   EXPECT_EQ(ReasonOf(status), "DATA_ERROR");
   EXPECT_EQ(status.message(), "labels: label 2 of sample 1 is not below 2");
 }
@@ -150,15 +154,14 @@ TEST_F(IdxTest, PathsThatLeaveTheRoot_AreRefused) {
   ASSERT_EQ(mkfifo((root_ / "in" / "fifo").c_str(), 0600), 0);
   for (const std::string& path : {std::string("../secret"), std::string("link"), (root_ / "secret").string(),
                                   std::string("fifo"), std::string("."), std::string("missing")}) {
-    const absl::Status status = ReadIdxImages(root_ / "in", path, 0).status();
+    const absl::Status status = ReadIdxImages(At(path, "in"), 0).status();
     EXPECT_EQ(ReasonOf(status), "DATA_ERROR") << path;
     EXPECT_THAT(std::string(status.message()), HasSubstr(path));
   }
-  EXPECT_EQ(ReadIdxImages(root_ / "in", "link", 0).status().message(),
+  EXPECT_EQ(ReadIdxImages(At("link", "in"), 0).status().message(),
             "link: it is a symbolic link, or one is on the way; none is followed");
-  EXPECT_EQ(ReadIdxImages(root_ / "in", "../secret", 0).status().message(), "../secret: it leads out of its data root");
-  EXPECT_THAT(std::string(ReadIdxImages(root_ / "in", "missing", 0).status().message()),
-              Not(HasSubstr(root_.string())));
+  EXPECT_EQ(ReadIdxImages(At("../secret", "in"), 0).status().message(), "../secret: it leads out of its data root");
+  EXPECT_THAT(std::string(ReadIdxImages(At("missing", "in"), 0).status().message()), Not(HasSubstr(root_.string())));
 }
 
 }  // namespace
