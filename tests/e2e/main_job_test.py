@@ -138,6 +138,15 @@ class MainJob(unittest.TestCase):
             if precision == "fp16":
                 self.assertGreater(int(expected["skippedSteps"]), 3)
 
+    def test_the_log_tells_what_the_trainer_did(self):
+        job = self.submit("bf16")
+        self.final_metrics(self.client.finished(job))
+        code, log, err = self.client.ampctl("job", "logs", job)
+        self.assertEqual(code, 0, err)
+        for words in (f"attempt 1 of job {job}", "device cpu, 1 threads, LibTorch 2.11", "precision bf16",
+                      "samples for training", "evaluation over", ": checkpoint ", ": FINISHED (SUCCEEDED_NORMALLY)"):
+            self.assertIn(words, log)
+
     def test_the_metrics_page_is_clean(self):
         job = self.submit("fp32")
         self.final_metrics(self.client.finished(job))
@@ -155,6 +164,9 @@ class MainJob(unittest.TestCase):
             "train: {idx: {images: fashion-mnist/nowhere.gz, labels: fashion-mnist/train-labels-idx1-ubyte.gz}}")))
         self.assertEqual((failed["state"], failed["reason"]), ("FAILED", "DATA_ERROR"))
         self.assertIn("nowhere.gz", failed["message"])
+        code, log, err = self.client.ampctl("job", "logs", failed["id"])
+        self.assertEqual(code, 0, err)
+        self.assertIn("nowhere.gz", log)
         self.final_metrics(self.client.finished(self.submit("fp32")))
 
 

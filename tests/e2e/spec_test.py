@@ -82,7 +82,8 @@ class Spec(ServiceCase):
         before, after = self.losses(first), self.losses(second)
         self.assertLess(after[0], 0.7 * before[0], "the first loss is that of fresh weights")
         wrong = self.service.submit(tuned.replace("hidden: 16}}", weights).replace("hidden: 16", "hidden: 8"))
-        self.expect_failure(self.service, wrong, "DATA_ERROR", "initial_weights")
+        self.expect_failure(self.service, wrong, "DATA_ERROR",
+                            'model.initial_weights "root/weights.safetensors": it has no tensor')
 
 
 if __name__ == "__main__":

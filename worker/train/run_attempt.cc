@@ -13,9 +13,11 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "c10/util/Exception.h"
+#include "torch/headeronly/version.h"
 #include "worker/train/attempt_plan.h"
 #include "worker/train/compute_device.h"
 #include "worker/train/counting_allocator.h"
+#include "worker/train/trainer_log.h"
 #include "worker/train/training_loop.h"
 
 namespace ampd::train {
@@ -70,6 +72,35 @@ Outcome Failed(const c10::Error& error) {
 
 Outcome Failed(const absl::Status& status) { return Failed(ReasonFor(status), std::string(status.message())); }
 
+std::string Describe(const precision::LossScaleConfig& config) {
+  switch (config.kind) {
+    case precision::LossScaleConfig::Kind::kOff:
+      return "no loss scaling";
+    case precision::LossScaleConfig::Kind::kStatic:
+      return absl::StrCat("a static loss scale of ", config.initial);
+    case precision::LossScaleConfig::Kind::kDynamic:
+      break;
+  }
+  return absl::StrCat("a dynamic loss scale from ", config.initial, ", growing every ", config.growth_interval,
+                      " steps");
+}
+
+void LogPlan(const AttemptPlan& plan, const amp::ComputeDevice& device) {
+  LogLine(absl::StrCat("device ", NameOf(device), ", ", plan.num_threads, " threads, LibTorch ", TORCH_VERSION));
+  LogLine(absl::StrCat("precision ", plan.policy.preset, plan.policy.emulated ? " (emulated)" : "", ", ",
+                       plan.policy.parameters.size(), " parameters, ", Describe(plan.policy.loss_scale)));
+  LogLine(absl::StrCat("data: ", plan.train.size(), " samples for training",
+                       plan.eval.has_value() ? absl::StrCat(", ", plan.eval->size(), " for evaluation") : ""));
+  LogLine(absl::StrCat(plan.total_steps, " steps of ", plan.sampler.batch_size, " samples in ", plan.num_micro_batches,
+                       plan.num_micro_batches == 1 ? " micro-batch" : " micro-batches"));
+}
+
+void LogEnd(const Outcome& outcome) {
+  LogLine(absl::StrCat("ended at step ", outcome.last_step(), ": ", Outcome::Kind_Name(outcome.kind()), " (",
+                       v1::Reason_Name(outcome.reason()), ")", outcome.message().empty() ? "" : ": ",
+                       outcome.message()));
+}
+
 Outcome Train(const TrainingLoop::Context& context, const absl::StatusOr<amp::ComputeDevice>& device,
               std::unique_ptr<TrainingLoop>& loop) {
   if (!device.ok()) {
@@ -78,11 +109,14 @@ Outcome Train(const TrainingLoop::Context& context, const absl::StatusOr<amp::Co
   if (const absl::Status placed = CheckPlacedHere(context.start.device(), *device); !placed.ok()) {
     return Failed(placed);
   }
+  const v1::AttemptKey& key = context.start.key();
+  LogLine(absl::StrCat("attempt ", key.attempt(), " of job ", key.job_id()));
   auto plan = PlanAttempt(context.start);
   if (!plan.ok()) {
     return Failed(plan.status());
   }
   plan->engine.device = *device;
+  LogPlan(*plan, *device);
   loop = std::make_unique<TrainingLoop>(*std::move(plan), context);
   auto outcome = loop->Run();
   return outcome.ok() ? *outcome : Failed(outcome.status());
@@ -143,6 +177,7 @@ Outcome RunAttempt(const internal::StartAttempt& start, const absl::StatusOr<amp
     outcome.set_last_step(start.start_from().step());
   }
   outcome.set_last_sequence(outbox.last_sequence());
+  LogEnd(outcome);
   return outcome;
 }
 

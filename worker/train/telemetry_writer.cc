@@ -1,8 +1,10 @@
 #include "worker/train/telemetry_writer.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "worker/train/trainer_log.h"
 
 namespace ampd::train {
 namespace {
@@ -69,6 +71,8 @@ absl::Status TelemetryWriter::Eval(int64_t step, const amp::EvalSums& sums) {
   point.set_step(step);
   point.set_loss(sums.loss / count);
   point.set_accuracy(static_cast<double>(sums.num_correct) / count);
+  LogLine(absl::StrFormat("step %d: evaluation over %d samples: loss %.4f, accuracy %.4f", step, sums.num_samples,
+                          point.loss(), point.accuracy()));
   point.set_num_samples(sums.num_samples);
   point.set_time_unix_micros(UnixMicros());
   return Add(std::move(record));
@@ -76,6 +80,7 @@ absl::Status TelemetryWriter::Eval(int64_t step, const amp::EvalSums& sums) {
 
 absl::Status TelemetryWriter::Event(v1::Event::Kind kind, int64_t step, const std::string& message,
                                     const std::map<std::string, std::string>& attributes) {
+  LogLine(absl::StrCat("step ", step, ": ", message));
   v1::TelemetryBatch record;
   v1::Event& event = *record.add_events();
   event.set_kind(kind);

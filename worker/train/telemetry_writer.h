@@ -20,7 +20,8 @@ struct StepCosts {
   int64_t memory_peak_bytes = 0;
 };
 
-// Puts what happens in an attempt into its outbox, in the words of job.proto. Single-threaded: owner the step loop.
+// Puts what happens in an attempt into its outbox, in the words of job.proto, and all but steps into the log.
+// Single-threaded: owner the step loop.
 class TelemetryWriter {
  public:
   TelemetryWriter(TelemetryOutbox& outbox, int attempt) : outbox_(outbox), attempt_(attempt) {}

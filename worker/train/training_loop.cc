@@ -9,11 +9,14 @@
 #include "ATen/Parallel.h"
 #include "ATen/Version.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "worker/data/data_file.h"
 #include "worker/train/compute_device.h"
 #include "worker/train/tensor_file.h"
+#include "worker/train/trainer_log.h"
 
 namespace ampd::train {
 namespace {
@@ -24,6 +27,9 @@ using Instant = std::chrono::steady_clock::time_point;
 
 Instant Now() { return std::chrono::steady_clock::now(); }
 double SecondsSince(Instant then) { return std::chrono::duration<double>(Now() - then).count(); }
+
+// A skipped step is an accident; so many in a row with one and the same loss scale never end.
+constexpr int kMaxStuck = 100;
 
 // Equal parts of a batch. REQUIRES: it can be cut so.
 std::vector<amp::Batch> Cut(const data::Dataset::Samples& samples, int64_t num_parts) {
@@ -65,6 +71,7 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
       AMPD_RETURN_IF_ERROR(Checkpoint());
     }
   }
+  AMPD_RETURN_IF_ERROR(CheckTrained());
   AMPD_RETURN_IF_ERROR(Evaluate());
   AMPD_RETURN_IF_ERROR(Checkpoint());
   Outcome outcome;
@@ -84,7 +91,7 @@ absl::Status TrainingLoop::Prepare() {
   if (context_.start.has_start_from()) {
     AMPD_RETURN_IF_ERROR(Restore(context_.start.start_from()));
   } else if (!plan_.initial_weights.empty()) {
-    AMPD_RETURN_IF_ERROR(WithReason(ImportInitialWeights(), "DATA_ERROR"));
+    AMPD_RETURN_IF_ERROR(ImportInitialWeights());
   }
   first_step_ = step_ + 1;
   ResetPeakMemory(plan_.engine.device);
@@ -92,18 +99,22 @@ absl::Status TrainingLoop::Prepare() {
 }
 
 absl::Status TrainingLoop::ImportInitialWeights() {
-  AMPD_ASSIGN_OR_RETURN(executor::TensorMap weights, ReadTensors(plan_.initial_weights));
+  const std::string name =
+      absl::StrCat("model.initial_weights \"", context_.start.spec().model().initial_weights(), "\"");
+  absl::StatusOr<executor::TensorMap> weights = ReadTensors(plan_.initial_weights);
+  if (!weights.ok()) {
+    return data::DataError(name, std::string(weights.status().message()));
+  }
   plan_.initial_weights.clear();
   amp::EngineState state = engine_->ExportState();
-  for (auto& [name, tensor] : state.model) {
-    const auto found = weights.find(name);
-    if (found == weights.end() || found->second.sizes() != tensor.sizes()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("model.initial_weights has no tensor ", name, " of the model's shape"));
+  for (auto& [parameter, tensor] : state.model) {
+    const auto found = weights->find(parameter);
+    if (found == weights->end() || found->second.sizes() != tensor.sizes()) {
+      return data::DataError(name, absl::StrCat("it has no tensor ", parameter, " of the model's shape"));
     }
     tensor = found->second.to(tensor.scalar_type());
   }
-  return engine_->ImportState(state);
+  return WithReason(engine_->ImportState(state), "DATA_ERROR");
 }
 
 absl::Status TrainingLoop::Restore(const v1::Checkpoint& checkpoint) {
@@ -178,15 +189,41 @@ absl::Status TrainingLoop::CheckNumbers(const amp::StepResult& result) {
   }
   // With loss scaling a skipped step is what it is there for; without it, or on an applied step, nothing will heal.
   if (std::isfinite(result.loss) || (result.skipped && engine_->scaler().enabled())) {
+    return CheckStuck(result);
+  }
+  return Diverged("NONFINITE_LOSS", absl::StrCat("the loss of step ", step_,
+                                                 " is not finite: lower the learning rate, set "
+                                                 "train.clip_grad_norm, or use a wider precision"));
+}
+
+// Skips with a static scale, or with one at its floor, need not end.
+absl::Status TrainingLoop::CheckStuck(const amp::StepResult& result) {
+  const bool moved =
+      result.scale_change == amp::ScaleChange::kGrown || result.scale_change == amp::ScaleChange::kBackedOff;
+  num_stuck_ = result.skipped && !moved ? num_stuck_ + 1 : 0;
+  if (num_stuck_ < kMaxStuck + plan_.policy.loss_scale.hysteresis) {
     return absl::OkStatus();
   }
-  const std::string message =
-      absl::StrCat("the loss of step ", step_,
-                   " is not finite: lower the learning rate, set train.clip_grad_norm, or use a wider precision");
-  if (plan_.fail_on_divergence) {
-    return Error(absl::StatusCode::kFailedPrecondition, "NONFINITE_LOSS", message);
+  const int num_skipped = std::exchange(num_stuck_, 0);
+  return Diverged("LOSS_SCALE_COLLAPSED",
+                  absl::StrCat("the last ", num_skipped, " steps were all skipped, with a loss scale of ",
+                               engine_->scaler().scale(), " that does not change: lower it, or let it be dynamic"));
+}
+
+// A job that is through and never updated a parameter has not done what was asked.
+absl::Status TrainingLoop::CheckTrained() {
+  if (engine_->applied_steps() > 0) {
+    return absl::OkStatus();
   }
-  return telemetry_.Event(Event::DIVERGENCE, step_, message);
+  return Diverged("LOSS_SCALE_COLLAPSED",
+                  absl::StrCat("all ", step_,
+                               " steps were skipped: nothing was trained; lower the loss scale, or let "
+                               "more steps find one"));
+}
+
+absl::Status TrainingLoop::Diverged(const char* reason, const std::string& message) {
+  return plan_.fail_on_divergence ? Error(absl::StatusCode::kFailedPrecondition, reason, message)
+                                  : telemetry_.Event(Event::DIVERGENCE, step_, message);
 }
 
 absl::Status TrainingLoop::Evaluate() {
@@ -243,6 +280,7 @@ absl::Status TrainingLoop::Checkpoint() {
   const int64_t nanos = absl::ToUnixNanos(absl::Now());
   checkpoint.mutable_time()->set_seconds(nanos / 1'000'000'000);
   checkpoint.mutable_time()->set_nanos(static_cast<int32_t>(nanos % 1'000'000'000));
+  LogLine(absl::StrFormat("step %d: checkpoint %s, %d bytes", step_, saved.path, saved.size_bytes));
   context_.link.ReportCheckpoint(checkpoint);
   return absl::OkStatus();
 }

@@ -52,6 +52,9 @@ class TrainingLoop {
   absl::Status ApplyOrders();
   absl::Status TrainStep();
   absl::Status CheckNumbers(const amp::StepResult& result);
+  absl::Status CheckStuck(const amp::StepResult& result);
+  absl::Status CheckTrained();
+  absl::Status Diverged(const char* reason, const std::string& message);
   absl::Status Evaluate();
   absl::Status Checkpoint();
   absl::StatusOr<v1::Outcome> Leave(const internal::LeaveAttempt& leave);
@@ -66,6 +69,7 @@ class TrainingLoop {
   std::unique_ptr<amp::Engine> engine_;
   int64_t step_ = 0;
   float train_loss_ = 0;
+  int num_stuck_ = 0;       // steps skipped in a row with the scale where it was
   int64_t first_step_ = 0;  // of this attempt, for the steady rate
   double steady_seconds_ = 0;
   std::optional<v1::EvalPoint> last_eval_;

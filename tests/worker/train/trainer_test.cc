@@ -335,7 +335,7 @@ TEST_F(TrainerTest, MissingData_IsADataErrorThatNamesTheFile) {
   const Outcome outcome = Run(start);
   EXPECT_EQ(outcome.kind(), Outcome::FAILED);
   EXPECT_EQ(outcome.reason(), v1::DATA_ERROR);
-  EXPECT_THAT(outcome.message(), HasSubstr("none: No such file"));
+  EXPECT_THAT(outcome.message(), HasSubstr("data.train.idx.images \"mnist/none\": No such file"));
   EXPECT_THAT(outcome.message(), testing::Not(HasSubstr(root_.string())));
 }
 
@@ -379,6 +379,43 @@ TEST_F(TrainerTest, ALossThatIsNotFinite_EndsTheAttempt) {
   StartAttempt start = Mlp("fp32", 50);
   start.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_learning_rate(1e30);
   EXPECT_EQ(Run(start).reason(), v1::NONFINITE_LOSS);
+}
+
+// A loss scale under which every step overflows, and which stays where it is.
+StartAttempt WithStaticScale(StartAttempt start, double scale) {
+  start.mutable_spec()->mutable_precision()->mutable_loss_scale()->mutable_fixed()->set_scale(scale);
+  return start;
+}
+
+TEST_F(TrainerTest, ALossScaleThatStaysAndOnlySkips_EndsTheAttempt) {
+  const Outcome outcome = Run(WithStaticScale(Mlp("fp16", 500), 1e30));
+  EXPECT_EQ(outcome.reason(), v1::LOSS_SCALE_COLLAPSED);
+  EXPECT_EQ(outcome.last_step(), 101);
+  EXPECT_THAT(outcome.message(), HasSubstr("the last 101 steps were all skipped, with a loss scale of 1e+30"));
+}
+
+TEST_F(TrainerTest, AJobThatAppliedNoStep_HasNotSucceeded) {
+  const Outcome outcome = Run(WithStaticScale(Mlp("fp16", 5), 1e30));
+  EXPECT_EQ(outcome.kind(), Outcome::FAILED);
+  EXPECT_EQ(outcome.reason(), v1::LOSS_SCALE_COLLAPSED);
+  EXPECT_THAT(outcome.message(), HasSubstr("all 5 steps were skipped"));
+}
+
+TEST_F(TrainerTest, OnlySkippingThatIsOnlyToWarn_IsAnEvent) {
+  StartAttempt start = WithStaticScale(Mlp("fp16", 150), 1e30);
+  start.mutable_spec()->set_on_divergence(v1::JobSpec::WARN);
+  FakeAgent agent(Folder());
+  agent.Connect();
+  agent.Start(start);
+  Finish(agent);
+  EXPECT_EQ(agent.outcome->kind(), Outcome::FINISHED);
+  std::vector<int64_t> warned;
+  for (const v1::Event& event : agent.events) {
+    if (event.kind() == v1::Event::DIVERGENCE) {
+      warned.push_back(event.step());
+    }
+  }
+  EXPECT_THAT(warned, testing::ElementsAre(101, 150));
 }
 
 TEST_F(TrainerTest, ADamagedCheckpoint_IsACheckpointError) {
