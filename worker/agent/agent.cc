@@ -168,7 +168,7 @@ v1::WorkerReport Agent::BuildReport() {
   *report.mutable_reflected() = directive_.id();
   report.mutable_devices()->Assign(devices_.begin(), devices_.end());
   for (const std::unique_ptr<AttemptOnWorker>& attempt : attempts_) {
-    if (!attempt->forgotten) {
+    if (!attempt->held.forgotten) {
       *report.add_attempts() = ReportOf(*attempt);
     }
   }
@@ -196,7 +196,7 @@ bool Agent::Stopping(absl::Duration now) {
     LeaveAll(now);
   }
   const bool all_told =
-      std::all_of(attempts_.begin(), attempts_.end(), [](const auto& item) { return item->forgotten; });
+      std::all_of(attempts_.begin(), attempts_.end(), [](const auto& item) { return item->held.forgotten; });
   if (!killed_all_ && ((all_told && attempts_.empty()) || now >= *leave_until_)) {
     killed_all_ = true;
     leave_until_ = now + options_.cancel_grace;

@@ -97,9 +97,8 @@ void Agent::Do(const Actions& actions, const v1::WorkerDirective& directive) {
   }
   for (const v1::AttemptKey& key : actions.forget) {
     AttemptOnWorker& attempt = *Find(key);
-    if (!std::exchange(attempt.forgotten, true)) {
-      attempt.forgotten_at = options_.clock->SinceBoot();
-    }
+    attempt.held.forgotten = true;
+    attempt.forgotten_at = options_.clock->SinceBoot();
   }
   for (const RenewAction& renew : actions.renew) {
     AttemptOnWorker& attempt = *Find(renew.key);
@@ -137,6 +136,7 @@ void Agent::Do(const Actions& actions, const v1::WorkerDirective& directive) {
       waiting_.push_back(start.directive.key());
     } else {
       StartAttempt(start, suspend_limit);
+      Changed();
     }
   }
   for (const v1::CheckpointKey& key : actions.acknowledge_checkpoints) {
@@ -145,7 +145,9 @@ void Agent::Do(const Actions& actions, const v1::WorkerDirective& directive) {
   for (const v1::CheckpointKey& key : actions.delete_checkpoints) {
     DeleteCheckpoint(key);
   }
-  if (!actions.start.empty() || !actions.refuse.empty() || !actions.forget.empty()) {
+  // Only what is new is told at once: a directive answers each report, and what every directive brings again would keep
+  // the two going for ever.
+  if (!actions.refuse.empty() || !actions.forget.empty()) {
     Changed();
   }
 }

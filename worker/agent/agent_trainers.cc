@@ -92,7 +92,7 @@ void Agent::PollTrainers(absl::Duration now) {
   const bool look_at_logs = now >= next_log_look_;
   for (std::unique_ptr<AttemptOnWorker>& attempt : attempts_) {
     Upload(*attempt);
-    if (look_at_logs || attempt->forgotten) {
+    if (look_at_logs || attempt->held.forgotten) {
       UploadLog(*attempt, now);
     }
   }
@@ -157,7 +157,7 @@ void Agent::TakeReport(SpawnedTrainer& trainer, const internal::TrainerReport& r
 // All that the trainer should know, once on each of its connections, and only under a lease that its shim has
 // confirmed.
 void Agent::Tell(AttemptOnWorker& attempt, SpawnedTrainer& trainer) {
-  if (attempt.held.state == Attempt::ENDED && attempt.forgotten) {
+  if (attempt.held.state == Attempt::ENDED && attempt.held.forgotten) {
     return;
   }
   if (!trainer.trainer_connected() || attempt.told_connection == trainer.num_trainer_connections() ||
@@ -242,7 +242,7 @@ void Agent::UploadLog(AttemptOnWorker& attempt, absl::Duration now) {
     return;
   }
   if (attempt.log_sent_bytes > attempt.log_stored_bytes) {
-    attempt.log_drained = attempt.forgotten && now > attempt.forgotten_at + kLogDrainLimit;
+    attempt.log_drained = attempt.held.forgotten && now > attempt.forgotten_at + kLogDrainLimit;
     return;
   }
   const absl::StatusOr<shim::LogPart> part =
@@ -287,7 +287,7 @@ void Agent::TakeAck(const v1::TelemetryAck& ack) {
 void Agent::Release(absl::Duration now) {
   for (std::unique_ptr<AttemptOnWorker>& attempt : attempts_) {
     SpawnedTrainer* trainer = TrainerOf(*attempt);
-    if (!attempt->forgotten || trainer == nullptr || trainer->exited()) {
+    if (!attempt->held.forgotten || trainer == nullptr || trainer->exited()) {
       continue;
     }
     const bool drained = attempt->telemetry.empty() || now > attempt->forgotten_at + kDrainLimit;
@@ -302,7 +302,7 @@ void Agent::Release(absl::Duration now) {
   std::erase_if(attempts_, [&](const std::unique_ptr<AttemptOnWorker>& attempt) {
     const bool drained =
         (attempt->telemetry.empty() && attempt->log_drained) || now > attempt->forgotten_at + kDrainLimit;
-    if (!attempt->forgotten || attempt->held.occupies_device || !(drained || attempt->spawn_id.empty())) {
+    if (!attempt->held.forgotten || attempt->held.occupies_device || !(drained || attempt->spawn_id.empty())) {
       return false;
     }
     if (SpawnedTrainer* trainer = TrainerOf(*attempt); trainer != nullptr) {

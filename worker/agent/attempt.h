@@ -73,8 +73,7 @@ struct AttemptOnWorker {
   int64_t log_sent_bytes = 0;
   int64_t log_stored_bytes = 0;
   bool log_drained = false;
-  bool forgotten = false;       // not reported any more; stays until its telemetry is stored
-  absl::Duration forgotten_at;  // since boot
+  absl::Duration forgotten_at;  // since boot; counts once held.forgotten
 };
 
 // What the agent reports of it.

@@ -94,7 +94,7 @@ class Comparison {
       actions_.renew.push_back({held.key, lease_deadline_, FromProto(directive_.suspend_limit())});
     }
     if (held.state == Attempt::ENDED) {
-      if (wanted == nullptr || Contains(directive_.acknowledged_outcomes(), held.key)) {
+      if (!held.forgotten && (wanted == nullptr || Contains(directive_.acknowledged_outcomes(), held.key))) {
         actions_.forget.push_back(held.key);
       }
     } else if (wanted == nullptr) {

@@ -13,7 +13,8 @@
 // The simulation runs the same code.
 namespace ampd::agent {
 
-// One attempt that the worker has, from the moment it was started (or refused) until its outcome was forgotten.
+// One attempt that the worker has, from the moment it was started (or refused) until its outcome was forgotten and
+// nothing of it is left.
 struct HeldAttempt {
   v1::AttemptKey key;
   std::string device;
@@ -24,6 +25,7 @@ struct HeldAttempt {
   absl::Duration lease_deadline;  // since boot
   bool killed = false;            // a kill is under way
   bool occupies_device = true;    // false once the last process is gone
+  bool forgotten = false;         // not reported any more; stays until its telemetry is stored
 };
 
 // What the worker has.

@@ -14,7 +14,10 @@ FakeServer::FakeServer(absl::Duration lease) : lease_(lease) {
   server_ = builder.BuildAndStart();
 }
 
-FakeServer::~FakeServer() { server_->Shutdown(std::chrono::system_clock::now()); }
+FakeServer::~FakeServer() {
+  SetBusy(false);
+  server_->Shutdown(std::chrono::system_clock::now());
+}
 
 std::string FakeServer::address() const { return absl::StrCat("127.0.0.1:", port_); }
 
@@ -45,6 +48,11 @@ void FakeServer::Delete(const std::string& path) {
 void FakeServer::SetSilent(bool silent) {
   absl::MutexLock lock(&mutex_);
   silent_ = silent;
+}
+
+void FakeServer::SetBusy(bool busy) {
+  absl::MutexLock lock(&mutex_);
+  busy_ = busy;
 }
 
 bool FakeServer::WaitFor(const std::function<bool(const FakeServer&)>& condition, absl::Duration timeout) {
@@ -151,6 +159,8 @@ grpc::Status FakeServer::ReportTelemetry(grpc::ServerContext*,
     v1::TelemetryAck ack;
     {
       absl::MutexLock lock(&mutex_);
+      const auto has_time = [this] { return !busy_; };
+      mutex_.Await(absl::Condition(&has_time));
       ack = Store(upload);
     }
     stream->Write(ack);
@@ -160,6 +170,7 @@ grpc::Status FakeServer::ReportTelemetry(grpc::ServerContext*,
 
 v1::TelemetryAck FakeServer::Store(const v1::TelemetryUpload& upload) {
   const std::string& job = upload.key().job_id();
+  num_uploads_ += upload.has_batch() ? 1 : 0;
   for (uint64_t sequence : upload.batch().steps().sequence()) {
     num_gaps_ += sequence > stored_[job] + 1 ? 1 : 0;
     stored_[job] = std::max(stored_[job], sequence);

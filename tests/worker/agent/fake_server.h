@@ -29,6 +29,8 @@ class FakeServer final : public v1::WorkerService::Service {
   void Delete(const std::string& path);
   // While silent it answers no report, which lets the lease run out.
   void SetSilent(bool silent);
+  // While busy it stores and acknowledges no telemetry; what arrives waits.
+  void SetBusy(bool busy);
 
   // Waits until `condition` holds, looked at after every report and upload. False after the deadline.
   bool WaitFor(const std::function<bool(const FakeServer&)>& condition, absl::Duration timeout = absl::Seconds(20));
@@ -44,6 +46,7 @@ class FakeServer final : public v1::WorkerService::Service {
   std::string DeviceText() const;
   int num_checkpoints() const { return num_checkpoints_; }
   int num_gaps() const { return num_gaps_; }
+  int num_uploads() const { return num_uploads_; }  // with telemetry, not with log text alone
 
   grpc::Status Attach(grpc::ServerContext* context,
                       grpc::ServerReaderWriter<v1::WorkerDirective, v1::WorkerReport>* stream) override;
@@ -59,9 +62,11 @@ class FakeServer final : public v1::WorkerService::Service {
   std::unique_ptr<grpc::Server> server_;
   absl::Mutex mutex_;
   bool silent_ = false;
+  bool busy_ = false;
   int num_reports_ = 0;
   int num_checkpoints_ = 0;
   int num_gaps_ = 0;
+  int num_uploads_ = 0;
   uint64_t next_directive_ = 1;
   v1::WorkerReport report_;
   std::map<std::string, v1::AttemptDirective> wanted_;

@@ -1,6 +1,7 @@
 #include "worker/agent/reconcile.h"
 
 #include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -212,6 +213,9 @@ TEST(Reconcile, AcknowledgedOutcome_IsForgottenAndNotStartedAgain) {
   EXPECT_EQ(Text(Reconcile(holdings, directive)), "");
   *directive.add_acknowledged_outcomes() = Key("j1");
   EXPECT_EQ(Text(Reconcile(holdings, directive)), "forget j1/1;");
+  holdings.attempts[0].forgotten = true;
+  EXPECT_EQ(Text(Reconcile(holdings, directive)), "");
+  EXPECT_EQ(Text(Reconcile(holdings, Directive(2))), "");
   holdings.attempts.clear();
   EXPECT_EQ(Text(Reconcile(holdings, directive)), "");
 }
@@ -265,7 +269,9 @@ class RandomWorker {
  private:
   int Below(int limit) { return static_cast<int>(random_.Next() % limit); }
 
+  // What is forgotten may stay for a while: its telemetry is not stored.
   void SometimesEnd() {
+    std::erase_if(holdings_.attempts, [&](const HeldAttempt& held) { return held.forgotten && Below(2) == 0; });
     for (HeldAttempt& held : holdings_.attempts) {
       if (held.state != Attempt::ENDED && (held.killed || Below(4) == 0)) {
         held.state = Attempt::ENDED;
@@ -306,10 +312,10 @@ class RandomWorker {
     for (const LeaveAction& leave : actions.leave) {
       Find(leave.key)->told = leave.desired;
     }
-    std::erase_if(holdings_.attempts, [&](const HeldAttempt& held) {
-      return std::any_of(actions.forget.begin(), actions.forget.end(),
-                         [&](const v1::AttemptKey& key) { return SameAttempt(key, held.key); });
-    });
+    for (const v1::AttemptKey& key : actions.forget) {
+      ASSERT_NE(Find(key), nullptr);
+      EXPECT_FALSE(std::exchange(Find(key)->forgotten, true)) << "forgotten twice";
+    }
     for (const RefuseAction& refuse : actions.refuse) {
       holdings_.attempts.push_back(Held(refuse.key, Attempt::ENDED, ""));
     }

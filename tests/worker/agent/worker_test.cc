@@ -169,6 +169,30 @@ TEST_F(Worker, RunsAnAttemptToItsEnd_AndStoresEveryPointAndTheLog) {
   EXPECT_TRUE(WaitForCleanup("j1", 1));
 }
 
+// A directive answers each report at once: one report that it brings about would keep the two going for ever.
+TEST_F(Worker, EndedAttemptWhoseTelemetryIsNotStored_IsNotReportedMoreOftenThanTheInterval) {
+  server_.SetBusy(true);
+  StartWorker({"--no-warm"});
+  server_.Want("j1", "steps=20");
+  ASSERT_TRUE(WaitForOutcome("j1").has_value());
+  int before = 0;
+  ASSERT_TRUE(server_.WaitFor([&](const FakeServer& server) {
+    before = server.num_reports();
+    return server.StateOf("j1").empty();
+  }));
+  constexpr int kLeases = 4;
+  server_.WaitFor([](const FakeServer&) { return false; }, kLeases * kLease);
+  server_.WaitFor([&](const FakeServer& server) {
+    EXPECT_GT(server.num_reports(), before);
+    EXPECT_LE(server.num_reports(), before + 5 * kLeases + 5);
+    EXPECT_EQ(server.stored("j1"), 0u);
+    return true;
+  });
+  server_.SetBusy(false);
+  EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.stored("j1") == 20; }));
+  EXPECT_TRUE(WaitForCleanup("j1", 0));
+}
+
 TEST_F(Worker, TwoJobsOnOneDevice_RunOneAfterTheOther) {
   StartWorker();
   server_.Want("j1", "steps=20");
