@@ -1,6 +1,5 @@
 #include "worker/agent/attempt.h"
 
-#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -11,55 +10,6 @@ namespace ampd::agent {
 using v1::Attempt;
 using v1::Job;
 using v1::Outcome;
-
-uint64_t LastSequence(const v1::TelemetryBatch& batch) {
-  uint64_t last = 0;
-  for (uint64_t sequence : batch.steps().sequence()) {
-    last = std::max(last, sequence);
-  }
-  for (const v1::EvalPoint& eval : batch.evals()) {
-    last = std::max(last, eval.sequence());
-  }
-  for (const v1::Event& event : batch.events()) {
-    last = std::max(last, event.attempt_sequence());
-  }
-  return last;
-}
-
-void TelemetryRelay::Add(v1::TelemetryBatch batch) {
-  const uint64_t last = LastSequence(batch);
-  // A trainer repeats itself on a new connection.
-  if (last <= received_) {
-    return;
-  }
-  received_ = last;
-  if (refused_) {
-    return;
-  }
-  const size_t num_bytes = batch.ByteSizeLong();
-  num_bytes_ += num_bytes;
-  batches_.push_back({std::move(batch), last, num_bytes});
-}
-
-const v1::TelemetryBatch* TelemetryRelay::Next() const {
-  return num_sent_ < batches_.size() ? &batches_[num_sent_].batch : nullptr;
-}
-
-void TelemetryRelay::Acknowledge(uint64_t sequence) {
-  acknowledged_ = std::max(acknowledged_, sequence);
-  while (!batches_.empty() && batches_.front().last <= acknowledged_) {
-    num_bytes_ -= batches_.front().num_bytes;
-    batches_.pop_front();
-    num_sent_ -= num_sent_ > 0 ? 1 : 0;
-  }
-}
-
-void TelemetryRelay::Refuse() {
-  refused_ = true;
-  batches_.clear();
-  num_sent_ = 0;
-  num_bytes_ = 0;
-}
 
 v1::AttemptReport ReportOf(const AttemptOnWorker& attempt) {
   v1::AttemptReport report;

@@ -193,6 +193,21 @@ TEST_F(Worker, EndedAttemptWhoseTelemetryIsNotStored_IsNotReportedMoreOftenThanT
   EXPECT_TRUE(WaitForCleanup("j1", 0));
 }
 
+TEST_F(Worker, ServerThatIsBusy_GetsManyStepsInOneUpload) {
+  server_.SetBusy(true);
+  StartWorker({"--no-warm"});
+  server_.Want("j1", "steps=400,pause_us=100");
+  ASSERT_TRUE(WaitForOutcome("j1").has_value());
+  server_.SetBusy(false);
+  EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.stored("j1") == 400; }));
+  server_.WaitFor([](const FakeServer& server) {
+    EXPECT_LE(server.num_uploads(), 10);
+    EXPECT_EQ(server.num_gaps(), 0);
+    return true;
+  });
+  EXPECT_TRUE(WaitForCleanup("j1", 0));
+}
+
 TEST_F(Worker, TwoJobsOnOneDevice_RunOneAfterTheOther) {
   StartWorker();
   server_.Want("j1", "steps=20");
