@@ -96,7 +96,8 @@ class Coordinator {
   // Takes a report in and answers with the directive that renews the lease from it. Facts in it are acknowledged by a
   // later directive, once they are on disk. An error ends the stream:
   //   INVALID_ARGUMENT     it names no worker or no incarnation,
-  //   ABORTED              another incarnation of this worker has come since (reason REPLACED).
+  //   ALREADY_EXISTS       the name is another agent's, whose worker is not lost (reason WORKER_NAME_IN_USE),
+  //   ABORTED              another incarnation of this agent has come since (reason REPLACED).
   // A report older than one already taken in is not looked at; its answer renews nothing.
   absl::StatusOr<v1::WorkerDirective> HandleReport(const v1::WorkerReport& report);
   // The directive for a worker that has reported in this life of the server, without a renewal. NOT_FOUND otherwise.
@@ -125,6 +126,7 @@ class Coordinator {
  private:
   // What is known of a worker in this life of the server and not journaled.
   struct Session {
+    v1::AgentIdentity agent;
     std::string incarnation;
     std::deque<std::string> retired_incarnations;
     v1::WorkerReport report;  // the last one taken in
@@ -151,6 +153,9 @@ class Coordinator {
   absl::StatusOr<JobRecordPtr> FindRecord(const std::string& id) const;
   std::string NewJobId();
 
+  // Two agents of one name would be told of the same attempts: the second waits until all of the first's have ended.
+  absl::Status CheckAgent(const v1::WorkerReport& report, const Session& session) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status TakeSession(const v1::WorkerReport& report, bool* is_new) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteRegistration(const v1::WorkerReport& report, const ClusterState& state, Updates* updates) const;
   void NoteAttempt(const std::string& worker, const v1::AttemptReport& reported, const ClusterState& state,

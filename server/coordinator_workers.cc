@@ -22,6 +22,8 @@ using v1::Attempt;
 using v1::Job;
 
 constexpr size_t kRetiredIncarnationsKept = 16;
+constexpr size_t kMaxAgentIdBytes = 64;
+constexpr size_t kMaxAgentPlaceBytes = 512;
 
 std::string NameOf(const v1::AttemptKey& key) { return absl::StrCat(key.job_id(), "/", key.attempt()); }
 
@@ -38,6 +40,7 @@ internal::RegisterWorker ToRegistration(const v1::WorkerReport& report) {
   worker.set_metrics_address(report.metrics_address());
   worker.set_checkpoint_root_shared(report.checkpoint_root_shared());
   *registration.mutable_data_roots() = report.data_roots();
+  *registration.mutable_agent() = report.agent();
   return registration;
 }
 
@@ -46,6 +49,7 @@ bool IsRegistered(const internal::RegisterWorker& registration, const internal::
   *present.mutable_worker() = record.worker();
   present.mutable_worker()->clear_drained();
   *present.mutable_data_roots() = record.data_roots();
+  *present.mutable_agent() = record.agent();
   return MessageDifferencer::Equals(present, registration);
 }
 
@@ -110,9 +114,38 @@ void Acknowledge(const v1::WorkerReport& report, const ClusterState& state, v1::
 
 }  // namespace
 
+absl::Status Coordinator::CheckAgent(const v1::WorkerReport& report, const Session& session) const {
+  const WorkerRecordPtr record = options_.ledger->Read(
+      [&](const ClusterState& state) ABSL_NO_THREAD_SAFETY_ANALYSIS { return state.FindWorker(report.worker()); });
+  const bool reported = !session.incarnation.empty();
+  if (record == nullptr && !reported) {
+    return absl::OkStatus();
+  }
+  const v1::AgentIdentity& holder = reported ? session.agent : record->agent();
+  // Before its registration is on disk a worker has no attempts, and nobody can lose it: its silence tells.
+  const bool is_over = record == nullptr ? options_.clock->SinceBoot() - session.report_since_boot >
+                                               options_.lease + options_.lease_margin
+                                         : record->lost() && !session.losing;
+  // A name that was registered without an identity is anyone's.
+  if (is_over || holder.id().empty() || holder.id() == report.agent().id()) {
+    return absl::OkStatus();
+  }
+  return ErrorWithMetadata(
+      StatusCode::kAlreadyExists, "WORKER_NAME_IN_USE",
+      absl::StrCat("another agent uses the name ", report.worker(), ": ", holder.place(), ", and this one is ",
+                   report.agent().place(), "; choose another --name, or stop that one and wait until it is lost"),
+      {{"worker", report.worker()}, {"holder", holder.place()}, {"refused", report.agent().place()}});
+}
+
 absl::Status Coordinator::TakeSession(const v1::WorkerReport& report, bool* is_new) {
   Session& session = sessions_[report.worker()];
+  AMPD_RETURN_IF_ERROR(CheckAgent(report, session));
   auto& retired = session.retired_incarnations;
+  if (session.agent.id() != report.agent().id()) {
+    retired.clear();  // they tell the connections of one agent apart; the other may come back once this one is lost
+    session.incarnation.clear();
+  }
+  session.agent = report.agent();
   if (std::find(retired.begin(), retired.end(), report.incarnation()) != retired.end()) {
     return Error(StatusCode::kAborted, "REPLACED",
                  absl::StrCat("another agent has come since as worker ", report.worker()));
@@ -145,6 +178,10 @@ bool Coordinator::MayRenew(const std::string& worker, const Session& session, co
 absl::StatusOr<v1::WorkerDirective> Coordinator::HandleReport(const v1::WorkerReport& report) {
   if (report.worker().empty() || report.worker().size() > 253 || report.incarnation().empty()) {
     return InvalidFields({{"worker", "a report names its worker, in at most 253 bytes, and its incarnation"}});
+  }
+  if (report.agent().id().size() > kMaxAgentIdBytes || report.agent().place().size() > kMaxAgentPlaceBytes) {
+    return InvalidFields(
+        {{"agent", absl::StrCat("its id has at most ", kMaxAgentIdBytes, " bytes, its place ", kMaxAgentPlaceBytes)}});
   }
   Updates updates;
   v1::WorkerDirective directive;

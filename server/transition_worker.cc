@@ -81,6 +81,7 @@ absl::Status Transition::Do(const internal::RegisterWorker& registration) {
   *record.mutable_worker() = registration.worker();
   record.mutable_worker()->set_drained(drained);
   *record.mutable_data_roots() = registration.data_roots();
+  *record.mutable_agent() = registration.agent();
   record.set_lost(false);
   if (before == nullptr || !MessageDifferencer::Equals(*before, record)) {
     EditWorker(record);

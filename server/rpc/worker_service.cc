@@ -38,11 +38,8 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
 
  private:
   void OnMessage(v1::WorkerReport report) override {
-    if (worker_.empty() && !report.worker().empty()) {
-      worker_ = report.worker();
-      options_.streams->Attach(worker_, self());
-    }
-    if (report.worker() != worker_) {
+    const bool is_first = worker_.empty();
+    if (!is_first && report.worker() != worker_) {
       EndWith(InvalidFields({{"worker", "is not the one that this stream began with"}}));
       return;
     }
@@ -55,6 +52,12 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
         return;
       }
       Send(*std::move(directive));
+    }
+    if (is_first) {
+      // Only now: a report that was refused must not end the stream of the agent that has the name.
+      worker_ = report.worker();
+      options_.streams->Attach(worker_, self());
+      DirectiveDue();  // for what came due before
     }
     Read();
   }
@@ -72,7 +75,7 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
   }
 
   const WorkerService::Options& options_;
-  std::string worker_;  // set by the first report, before anybody can call DirectiveDue
+  std::string worker_;  // set by the first report that is taken in, before anybody can call DirectiveDue
   absl::Mutex order_mutex_;
   absl::Mutex due_mutex_;
   bool due_ ABSL_GUARDED_BY(due_mutex_) = false;

@@ -21,10 +21,14 @@ using v1::Outcome;
 
 // A worker written out by hand: what it reports is what the test put into `report`.
 struct ScriptedWorker {
-  explicit ScriptedWorker(const std::string& name) {
+  explicit ScriptedWorker(const std::string& name, const std::string& agent = "") {
     const v1::Worker worker = CpuWorker(name);
     report.set_worker(name);
-    report.set_incarnation("a1");
+    report.set_incarnation(agent + "a1");
+    if (!agent.empty()) {
+      report.mutable_agent()->set_id(agent);
+      report.mutable_agent()->set_place(agent + ":/state");
+    }
     *report.mutable_devices() = worker.devices();
     report.mutable_devices(0)->set_memory_free_bytes(4ll << 30);
   }
@@ -300,6 +304,62 @@ TEST_F(CoordinatorTest, ReplacedAgent_IsRefused) {
   Exchange(successor);
   worker.report.set_sequence(99);
   EXPECT_EQ(ReasonOf(coordinator->HandleReport(worker.report).status()), "REPLACED");
+}
+
+TEST_F(CoordinatorTest, AgentOfAnotherIdentity_IsRefusedWhileTheWorkerIsNotLost) {
+  ScriptedWorker holder("w1", "red");
+  const std::string id = CreateId();
+  const v1::AttemptKey key = StartOn(holder, id);
+  ScriptedWorker other("w1", "blue");
+  other.report.set_sequence(1);
+  Pass(absl::Seconds(14));
+  const absl::Status refused = coordinator->HandleReport(other.report).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(ReasonOf(refused), "WORKER_NAME_IN_USE");
+  EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("w1: red:/state, and this one is blue:/state"));
+  // The holder goes on, and so does a successor of it in the same state folder.
+  EXPECT_EQ(Exchange(holder).attempts(0).key().token(), key.token());
+  holder.report.set_incarnation("a2");
+  EXPECT_EQ(Exchange(holder).attempts(0).key().token(), key.token());
+  EXPECT_EQ(Shown(id), "RUNNING@w1#1");
+}
+
+TEST_F(CoordinatorTest, AgentOfAnotherIdentity_IsTakenOnceTheWorkerIsLostAndGivesTheNameBackAlike) {
+  ScriptedWorker red("w1", "red");
+  const std::string id = CreateId();
+  const v1::AttemptKey key = StartOn(red, id);
+  Pass(absl::Seconds(16));
+  EXPECT_EQ(Shown(id), "QUEUED WORKER_LOST");
+  ScriptedWorker blue("w1", "blue");
+  const v1::WorkerDirective directive = Exchange(blue);
+  ASSERT_EQ(directive.attempts_size(), 1);
+  EXPECT_NE(directive.attempts(0).key().token(), key.token()) << "two agents have one attempt";
+  red.report.set_sequence(99);
+  EXPECT_EQ(ReasonOf(coordinator->HandleReport(red.report).status()), "WORKER_NAME_IN_USE");
+  Pass(absl::Seconds(16));
+  Exchange(red);
+  EXPECT_EQ(ReasonOf(coordinator->HandleReport(blue.report).status()), "WORKER_NAME_IN_USE");
+}
+
+TEST_F(CoordinatorTest, AgentOfAnotherIdentity_IsRefusedAfterARestartOfTheServerToo) {
+  ScriptedWorker red("w1", "red");
+  Exchange(red);
+  StartServer();
+  ScriptedWorker blue("w1", "blue");
+  blue.report.set_sequence(1);
+  EXPECT_EQ(ReasonOf(coordinator->HandleReport(blue.report).status()), "WORKER_NAME_IN_USE");
+  Exchange(red);
+}
+
+TEST_F(CoordinatorTest, AgentOfAnotherIdentity_IsRefusedBeforeTheFirstsRegistrationIsOnDisk) {
+  ScriptedWorker red("w1", "red");
+  red.report.set_sequence(1);
+  ASSERT_TRUE(coordinator->HandleReport(red.report).ok());
+  ScriptedWorker blue("w1", "blue");
+  blue.report.set_sequence(1);
+  EXPECT_EQ(ReasonOf(coordinator->HandleReport(blue.report).status()), "WORKER_NAME_IN_USE");
+  Pump();
+  Exchange(red);
 }
 
 TEST_F(CoordinatorTest, Checkpoint_IsRecordedBeforeTheOutcomeAndUsedByTheNextAttempt) {

@@ -339,6 +339,17 @@ TEST_F(RpcTest, Attach_ASecondStreamOfAWorkerTakesOver) {
   second.Report();
 }
 
+TEST_F(RpcTest, Attach_AnotherAgentOfTheNameIsRefusedAndTheFirstKeepsItsStream) {
+  ScriptedWorker first(&server_, "w1", "red");
+  first.Report();
+  ScriptedWorker second(&server_, "w1", "blue");
+  const grpc::Status refused = second.ReportToBeRefused();
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(refused)), "WORKER_NAME_IN_USE");
+  first.Report();
+  EXPECT_TRUE(first.Close().ok());
+}
+
 TEST_F(RpcTest, DrainWorker_IsListedAndTakenBack) {
   ScriptedWorker worker(&server_, "w1");
   worker.Report();

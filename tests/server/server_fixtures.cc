@@ -77,8 +77,11 @@ v1::Job ServerAccess::GetJob(const std::string& id) {
   return job;
 }
 
-ScriptedWorker::ScriptedWorker(ServerAccess* server, const std::string& name) : server_(server), context_(Context()) {
+ScriptedWorker::ScriptedWorker(ServerAccess* server, const std::string& name, const std::string& agent)
+    : server_(server), context_(Context()) {
   report_.set_worker(name);
+  report_.mutable_agent()->set_id(agent);
+  report_.mutable_agent()->set_place(agent + ":/state");
   report_.set_incarnation(name + "-1");
   v1::Device* cpu = report_.add_devices();
   cpu->set_id("cpu");
@@ -172,6 +175,12 @@ v1::TelemetryAck ScriptedWorker::Upload(const v1::AttemptKey& key, const v1::Tel
   const grpc::Status status = stream->Finish();
   EXPECT_TRUE(status.ok()) << status.error_message();
   return ack;
+}
+
+grpc::Status ScriptedWorker::ReportToBeRefused() {
+  report_.set_sequence(report_.sequence() + 1);
+  stream_->Write(report_);
+  return Close();
 }
 
 grpc::Status ScriptedWorker::Close() {

@@ -57,7 +57,8 @@ class TestServer : public ServerAccess {
 // A worker with one CPU that says what a test wants it to say.
 class ScriptedWorker {
  public:
-  ScriptedWorker(ServerAccess* server, const std::string& name);
+  // `agent` is the identity of the agent, if it matters.
+  ScriptedWorker(ServerAccess* server, const std::string& name, const std::string& agent = "");
   ~ScriptedWorker();
 
   // Reports what it has, and reads directives until one reflects this report.
@@ -70,6 +71,8 @@ class ScriptedWorker {
   // Sends one upload on a stream of its own and returns the acknowledgement.
   v1::TelemetryAck Upload(const v1::AttemptKey& key, const v1::TelemetryBatch& batch, const std::string& log = "",
                           int64_t log_offset = 0);
+  // Reports once, and returns how the server ended the stream.
+  grpc::Status ReportToBeRefused();
   grpc::Status Close();
 
  private:
