@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
-#include <map>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -13,6 +12,7 @@
 
 namespace {
 
+using ampd::client::FormatSet;
 using ampd::client::GlobalOptions;
 using ampd::client::OutputFormat;
 using ampd::client::Session;
@@ -21,6 +21,8 @@ using ampd::client::Session;
 struct CommandLine {
   GlobalOptions global;
   std::function<int(Session*)> command;
+  const CLI::App* app = nullptr;  // of `command`
+  ampd::client::CommandFormats formats;
   std::string id;
   std::vector<std::string> ids;
   std::string name;
@@ -38,6 +40,10 @@ struct CommandLine {
   ampd::client::LogsOptions logs;
   ampd::client::DevOptions dev;
 };
+
+FormatSet Text() { return {OutputFormat::kTable}; }
+FormatSet All() { return ampd::client::AllFormats(); }
+FormatSet AllBut(const FormatSet& left_out) { return ampd::client::AllFormatsBut(left_out); }
 
 absl::Duration DurationOf(const std::string& text) {
   absl::Duration duration;
@@ -57,11 +63,15 @@ std::string CheckCount(const std::string& text) {
   return absl::SimpleAtoi(text, &count) && count >= 0 ? "" : absl::StrCat("'", text, "' is no whole number from 0 up");
 }
 
-// A subcommand that runs `command` after the parse.
+// A subcommand that runs `command` after the parse, and what -o may be for it.
 CLI::App* AddCommand(CLI::App* parent, const char* name, const char* help, CommandLine* line,
-                     std::function<int(Session*)> command) {
+                     std::function<int(Session*)> command, FormatSet formats) {
   CLI::App* app = parent->add_subcommand(name, help);
-  app->callback([line, command = std::move(command)] { line->command = command; });
+  line->formats[app] = std::move(formats);
+  app->callback([line, app, command = std::move(command)] {
+    line->app = app;
+    line->command = command;
+  });
   app->fallthrough();
   return app;
 }
@@ -78,30 +88,36 @@ void AddJobChanges(CLI::App* job, CommandLine* line) {
       {"resume", "Queue paused jobs again", JobVerb::kResume},
       {"delete", "Remove finished jobs with history and checkpoints", JobVerb::kDelete}};
   for (const auto& [name, help, verb] : verbs) {
-    CLI::App* app = AddCommand(job, name, help, line, [line, verb = verb](Session* session) {
-      return ApplyVerb(session, verb, line->ids, line->yes);
-    });
+    CLI::App* app = AddCommand(
+        job, name, help, line,
+        [line, verb = verb](Session* session) { return ApplyVerb(session, verb, line->ids, line->yes); },
+        AllBut({OutputFormat::kWide}));
     app->add_option("ids", line->ids, "Job ids")->required()->option_text("ID...");
     if (verb == JobVerb::kDelete) {
       app->add_flag("-y,--yes", line->yes, "Do not ask");
     }
   }
   for (const bool retry : {true, false}) {
-    CLI::App* app = AddCommand(job, retry ? "retry" : "clone",
-                               retry ? "Submit again, from the last checkpoint" : "Submit again, from the start", line,
-                               [line, retry](Session* session) {
-                                 return CloneJob(session, line->id, line->name, retry, DurationOf(line->retry_for));
-                               });
+    CLI::App* app = AddCommand(
+        job, retry ? "retry" : "clone",
+        retry ? "Submit again, from the last checkpoint" : "Submit again, from the start", line,
+        [line, retry](Session* session) {
+          return CloneJob(session, line->id, line->name, retry, DurationOf(line->retry_for));
+        },
+        AllBut({OutputFormat::kWide}));
     AddId(app, line);
     app->add_option("--name", line->name, "Name of the new job; that of the old one without")->option_text("NAME");
   }
 }
 
 void AddSubmit(CLI::App* job, CommandLine* line) {
-  CLI::App* app = AddCommand(job, "submit", "Submit a job file", line, [line](Session* session) {
-    line->submit.retry_for = DurationOf(line->retry_for);
-    return Submit(session, line->submit);
-  });
+  CLI::App* app = AddCommand(
+      job, "submit", "Submit a job file", line,
+      [line](Session* session) {
+        line->submit.retry_for = DurationOf(line->retry_for);
+        return Submit(session, line->submit);
+      },
+      AllBut({OutputFormat::kWide}));
   app->add_option("-f,--file", line->submit.file, "Job file, - for standard input")->required()->option_text("FILE");
   app->add_option("--set", line->submit.overrides, "Over the file, for example train.epochs=2; repeatable")
       ->allow_extra_args(false)
@@ -115,29 +131,36 @@ void AddSubmit(CLI::App* job, CommandLine* line) {
 }
 
 void AddStreams(CLI::App* job, CommandLine* line) {
-  CLI::App* watch = AddCommand(job, "watch", "Follow a job live", line, [line](Session* session) {
-    line->watch.id = line->id;
-    line->watch.from_start = !line->live_only;
-    line->watch.interval = DurationOf(line->interval);
-    return Watch(session, line->watch);
-  });
+  CLI::App* watch = AddCommand(
+      job, "watch", "Follow a job live", line,
+      [line](Session* session) {
+        line->watch.id = line->id;
+        line->watch.from_start = !line->live_only;
+        line->watch.interval = DurationOf(line->interval);
+        return Watch(session, line->watch);
+      },
+      AllBut({OutputFormat::kWide, OutputFormat::kName}));
   AddId(watch, line);
   watch->add_flag("--live-only", line->live_only, "Leave out what was before");
   watch->add_option("--interval", line->interval, "Between lines where stdout is no terminal; 5s without")
       ->check(CheckDuration)
       ->option_text("DURATION");
-  CLI::App* logs = AddCommand(job, "logs", "What the trainer wrote", line, [line](Session* session) {
-    line->logs.id = line->id;
-    return Logs(session, line->logs);
-  });
+  CLI::App* logs = AddCommand(
+      job, "logs", "What the trainer wrote", line,
+      [line](Session* session) {
+        line->logs.id = line->id;
+        return Logs(session, line->logs);
+      },
+      Text());
   AddId(logs, line);
   logs->add_flag("-f,--follow", line->logs.follow, "Go on with what comes");
   logs->add_option("--attempt", line->logs.attempt, "Which attempt; the newest one without")->option_text("N");
   logs->add_option("--tail-bytes", line->logs.tail_bytes, "Only so many bytes before the end")
       ->check(CheckCount)
       ->option_text("N");
-  CLI::App* wait = AddCommand(job, "wait", "Wait for the end of jobs", line,
-                              [line](Session* session) { return Wait(session, line->ids, DurationOf(line->timeout)); });
+  CLI::App* wait = AddCommand(
+      job, "wait", "Wait for the end of jobs", line,
+      [line](Session* session) { return Wait(session, line->ids, DurationOf(line->timeout)); }, All());
   wait->add_option("ids", line->ids, "Job ids")->required()->option_text("ID...");
   wait->add_option("--timeout", line->timeout, "Give up after, with exit code 7")
       ->check(CheckDuration)
@@ -147,22 +170,28 @@ void AddStreams(CLI::App* job, CommandLine* line) {
 void AddJobs(CLI::App* root, CommandLine* line) {
   CLI::App* job = root->add_subcommand("job", "Jobs")->require_subcommand(1)->fallthrough();
   AddSubmit(job, line);
-  CLI::App* list =
-      AddCommand(job, "list", "Newest first", line, [line](Session* session) { return ListJobs(session, line->list); });
+  CLI::App* list = AddCommand(
+      job, "list", "Newest first", line, [line](Session* session) { return ListJobs(session, line->list); }, All());
   list->alias("ls");
   list->add_option("--filter", line->list.filter, "Terms joined by AND: state=, name=, queue=, labels.KEY=, id=")
       ->option_text("TERMS");
   list->add_option("--limit", line->list.limit, "At most so many, 50 without; 0: all")
       ->check(CheckCount)
       ->option_text("N");
-  AddId(AddCommand(job, "show", "All about a job", line, [line](Session* s) { return ShowJob(s, line->id); }), line);
-  AddId(
-      AddCommand(job, "explain", "Why is it in its state?", line, [line](Session* s) { return Explain(s, line->id); }),
-      line);
-  AddId(AddCommand(job, "events", "What happened to it", line, [line](Session* s) { return Events(s, line->id); }),
+  AddId(AddCommand(
+            job, "show", "All about a job", line, [line](Session* s) { return ShowJob(s, line->id); }, All()),
         line);
-  CLI::App* points = AddCommand(job, "points", "Its metric points", line,
-                                [line](Session* s) { return Points(s, line->id, line->downsample_to); });
+  AddId(AddCommand(
+            job, "explain", "Why is it in its state?", line, [line](Session* s) { return Explain(s, line->id); },
+            AllBut({OutputFormat::kName})),
+        line);
+  AddId(AddCommand(
+            job, "events", "What happened to it", line, [line](Session* s) { return Events(s, line->id); },
+            AllBut({OutputFormat::kName})),
+        line);
+  CLI::App* points = AddCommand(
+      job, "points", "Its metric points", line, [line](Session* s) { return Points(s, line->id, line->downsample_to); },
+      AllBut({OutputFormat::kName}));
   AddId(points, line);
   points->add_option("--downsample-to", line->downsample_to, "At most so many points; 0: all")
       ->check(CheckCount)
@@ -173,32 +202,39 @@ void AddJobs(CLI::App* root, CommandLine* line) {
 
 void AddWorkersAndContexts(CLI::App* root, CommandLine* line) {
   CLI::App* worker = root->add_subcommand("worker", "Workers and their devices")->require_subcommand(1)->fallthrough();
-  AddCommand(worker, "list", "All workers", line, [](Session* s) { return ListWorkers(s); })->alias("ls");
+  AddCommand(
+      worker, "list", "All workers", line, [](Session* s) { return ListWorkers(s); }, All())
+      ->alias("ls");
   for (const bool drain : {true, false}) {
-    AddCommand(worker, drain ? "drain" : "undrain",
-               drain ? "Give it no new work; its jobs checkpoint and move" : "Take a drain back", line,
-               [line, drain](Session* s) { return SetDrained(s, line->name, drain); })
+    AddCommand(
+        worker, drain ? "drain" : "undrain",
+        drain ? "Give it no new work; its jobs checkpoint and move" : "Take a drain back", line,
+        [line, drain](Session* s) { return SetDrained(s, line->name, drain); }, All())
         ->add_option("name", line->name, "Worker, as in ampctl worker list")
         ->required()
         ->option_text("NAME");
   }
   CLI::App* context = root->add_subcommand("context", "Servers by name")->require_subcommand(1)->fallthrough();
-  CLI::App* add = AddCommand(context, "add", "Name a server", line,
-                             [line](Session* s) { return AddContext(s, line->name, line->text); });
+  CLI::App* add = AddCommand(
+      context, "add", "Name a server", line, [line](Session* s) { return AddContext(s, line->name, line->text); },
+      Text());
   add->add_option("name", line->name, "One word")->required()->option_text("NAME");
   add->add_option("server", line->text, "Where it listens")->required()->option_text("HOST:PORT");
-  AddCommand(context, "use", "Use it from now on", line, [line](Session* s) { return UseContext(s, line->name); })
+  AddCommand(
+      context, "use", "Use it from now on", line, [line](Session* s) { return UseContext(s, line->name); }, Text())
       ->add_option("name", line->name, "Name, as in ampctl context list")
       ->required()
       ->option_text("NAME");
-  AddCommand(context, "list", "All names", line, [](Session* s) { return ListContexts(s); });
-  AddCommand(context, "show", "The address that would be used, and why", line,
-             [](Session* s) { return ShowContext(s); });
+  AddCommand(
+      context, "list", "All names", line, [](Session* s) { return ListContexts(s); }, AllBut({OutputFormat::kWide}));
+  AddCommand(
+      context, "show", "The address that would be used, and why", line, [](Session* s) { return ShowContext(s); },
+      AllBut({OutputFormat::kWide, OutputFormat::kName}));
 }
 
 void AddDev(CLI::App* root, CommandLine* line) {
-  CLI::App* dev = AddCommand(root, "dev", "Server and worker on this machine", line,
-                             [line](Session* s) { return Dev(s, line->dev); });
+  CLI::App* dev = AddCommand(
+      root, "dev", "Server and worker on this machine", line, [line](Session* s) { return Dev(s, line->dev); }, Text());
   dev->add_option("--port", line->dev.port, "Of the API, 7070 without; 0 takes a free one")->option_text("N");
   dev->add_option("--metrics-port", line->dev.metrics_port, "Of /metrics, 7071 without; 0 takes a free one")
       ->option_text("N");
@@ -234,14 +270,11 @@ std::function<std::string(const std::string&)> OneOf(std::vector<std::string> wo
 
 // Empty, or why the format is none.
 std::string ParseFormat(const std::string& text, OutputFormat* format) {
-  static const std::map<std::string, OutputFormat> kFormats = {
-      {"table", OutputFormat::kTable},     {"wide", OutputFormat::kWide}, {"json", OutputFormat::kJson},
-      {"jsonl", OutputFormat::kJsonLines}, {"yaml", OutputFormat::kYaml}, {"name", OutputFormat::kName}};
-  const auto found = kFormats.find(text);
-  if (found == kFormats.end()) {
-    return absl::StrCat("there is no format '", text, "'; table, wide, json, jsonl, yaml or name");
+  const auto named = ampd::client::FormatNamed(text);
+  if (!named.has_value()) {
+    return absl::StrCat("there is no format '", text, "'; it is one of ", ampd::client::FormatNames(All()));
   }
-  *format = found->second;
+  *format = *named;
   return "";
 }
 
@@ -260,26 +293,32 @@ void AddGlobal(CLI::App* root, CommandLine* line) {
 }
 
 void AddRest(CLI::App* root, CommandLine* line) {
-  AddCommand(root, "health", "Does the server take work?", line, [](Session* s) { return Health(s); });
-  AddCommand(root, "completion", "Completion script of a shell", line,
-             [root](Session*) {
-               ampd::client::CompletionWords words;
-               Collect(*root, "", &words);
-               std::fputs(ampd::client::BashCompletion(words).c_str(), stdout);
-               return 0;
-             })
+  AddCommand(
+      root, "health", "Does the server take work?", line, [](Session* s) { return Health(s); },
+      AllBut({OutputFormat::kWide, OutputFormat::kName}));
+  AddCommand(
+      root, "completion", "Completion script of a shell", line,
+      [root](Session*) {
+        ampd::client::CompletionWords words;
+        Collect(*root, "", &words);
+        std::fputs(ampd::client::BashCompletion(words).c_str(), stdout);
+        return 0;
+      },
+      Text())
       ->add_option("shell", line->text, "bash")
       ->required()
       ->check(OneOf({"bash"}))
       ->option_text("SHELL");
-  AddCommand(root, "help", "Help on a topic: exit-codes", line,
-             [root, line](Session*) {
-               std::fputs(line->text == "exit-codes"
-                              ? ampd::client::kExitCodesText
-                              : root->get_formatter()->make_help(root, "ampctl", CLI::AppFormatMode::Normal).c_str(),
-                          stdout);
-               return 0;
-             })
+  AddCommand(
+      root, "help", "Help on a topic: exit-codes", line,
+      [root, line](Session*) {
+        std::fputs(line->text == "exit-codes"
+                       ? ampd::client::kExitCodesText
+                       : root->get_formatter()->make_help(root, "ampctl", CLI::AppFormatMode::Normal).c_str(),
+                   stdout);
+        return 0;
+      },
+      Text())
       ->add_option("topic", line->text, "exit-codes")
       ->check(OneOf({"exit-codes"}))
       ->option_text("TOPIC");
@@ -298,11 +337,14 @@ int main(int argc, char** argv) {
   AddWorkersAndContexts(&root, &line);
   AddDev(&root, &line);
   AddRest(&root, &line);
-  ampd::client::AddFooters(&root);
+  ampd::client::AddFooters(&root, line.formats);
   try {
     root.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return error.get_exit_code() == 0 ? root.exit(error) : ampd::client::FailUsage(root, error, argc, argv);
+  }
+  if (const FormatSet& formats = line.formats[line.app]; !HasFormat(formats, line.global.output)) {
+    return ampd::client::FailFormat(*line.app, line.global.output, formats);
   }
   Session session(line.global);
   return line.command(&session);

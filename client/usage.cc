@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/command_words.h"
 #include "client/commands/exit_codes.h"
 #include "client/nearest.h"
 
@@ -56,65 +57,24 @@ const std::map<std::string, std::string>& ExamplesOf() {
   return kByCommand;
 }
 
-constexpr char kEverywhere[] =
-    "Everywhere: --address, -o table|wide|json|jsonl|yaml|name, --no-headers, -q, --color, --ascii (ampctl --help)";
+constexpr char kEverywhere[] = "Everywhere: --address, -o FORMAT, --no-headers, -q, --color, --ascii (ampctl --help)";
 
-// Words that name a command from the root on, "job submit".
-std::string PathOf(const CLI::App& app) {
-  const CLI::App* parent = app.get_parent();
-  if (parent == nullptr) {
-    return "";
-  }
-  const std::string before = PathOf(*parent);
-  return before.empty() ? app.get_name() : before + " " + app.get_name();
-}
-
-void AddFootersBelow(CLI::App* app) {
+void AddFootersBelow(CLI::App* app, const CommandFormats& formats) {
   for (CLI::App* child : app->get_subcommands([](const CLI::App*) { return true; })) {
-    const auto found = ExamplesOf().find(PathOf(*child));
-    child->footer(found == ExamplesOf().end() ? kEverywhere
-                                              : absl::StrCat("Examples:\n", found->second, "\n", kEverywhere));
-    AddFootersBelow(child);
+    const auto examples = ExamplesOf().find(PathOf(*child));
+    const auto output = formats.find(child);
+    child->footer(absl::StrCat(
+        examples == ExamplesOf().end() ? "" : "Examples:\n" + examples->second + "\n",
+        output == formats.end() ? "" : absl::StrCat("Formats (-o): ", FormatNames(output->second), "\n"), kEverywhere));
+    AddFootersBelow(child, formats);
   }
 }
 
-// The deepest command that the words name.
-const CLI::App* NamedCommand(const CLI::App& root, int argc, char** argv, std::string* unknown) {
-  const CLI::App* app = &root;
-  for (int i = 1; i < argc; ++i) {
-    const auto children = app->get_subcommands([](const CLI::App*) { return true; });
-    const auto found = std::find_if(children.begin(), children.end(),
-                                    [&](const CLI::App* child) { return child->check_name(argv[i]); });
-    if (found != children.end()) {
-      app = *found;
-    } else if (!children.empty() && argv[i][0] != '-') {
-      *unknown = argv[i];
-      return app;
-    }
-  }
-  return app;
-}
-
-std::vector<std::string> Subcommands(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* child : app.get_subcommands([](const CLI::App*) { return true; })) {
-    names.push_back(child->get_name());
-  }
-  return names;
-}
-
-// The option of `app` or of any command around it that is nearest to a word which none of them has.
-std::string NearestOption(const CLI::App* app, int argc, char** argv) {
-  std::vector<std::string> names;
-  for (; app != nullptr; app = app->get_parent()) {
-    for (const CLI::Option* option : app->get_options()) {
-      for (const std::string& name : option->get_lnames()) {
-        names.push_back("--" + name);
-      }
-    }
-  }
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = std::string(argv[i]).substr(0, std::string_view(argv[i]).find('='));
+// The option of the command that is nearest to a word which it does not have.
+std::string NearestOption(const CLI::App& command, const std::vector<std::string>& words) {
+  const std::vector<std::string> names = OptionNames(command);
+  for (const std::string& given : words) {
+    const std::string word = given.substr(0, given.find('='));
     if (word.starts_with("--") && std::find(names.begin(), names.end(), word) == names.end()) {
       return Nearest(word, names);
     }
@@ -122,24 +82,28 @@ std::string NearestOption(const CLI::App* app, int argc, char** argv) {
   return "";
 }
 
+std::string FullName(const CLI::App& command) {
+  const std::string path = PathOf(command);
+  return path.empty() ? "ampctl" : "ampctl " + path;
+}
+
 }  // namespace
 
 int FailUsage(const CLI::App& root, const CLI::ParseError& error, int argc, char** argv) {
-  std::string unknown;
-  const CLI::App* const app = NamedCommand(root, argc, argv, &unknown);
-  const std::string path = PathOf(*app);
-  const std::string full = path.empty() ? "ampctl" : "ampctl " + path;
-  const std::vector<std::string> commands = Subcommands(*app);
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const ReadWords read = Read(root, words);
+  const std::string full = FullName(*read.command);
+  const std::vector<std::string> commands = SubcommandNames(*read.command);
   std::string text = absl::StrCat("error: ", error.what(), "\n");
   std::string nearest;
-  if (!unknown.empty()) {
-    text =
-        absl::StrCat("error: ", full, " has no command '", unknown, "'; it has ", absl::StrJoin(commands, ", "), "\n");
-    nearest = Nearest(unknown, commands);
+  if (!read.unknown.empty()) {
+    text = absl::StrCat("error: ", full, " has no command '", read.unknown, "'; it has ", absl::StrJoin(commands, ", "),
+                        "\n");
+    nearest = Nearest(read.unknown, commands);
   } else if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !commands.empty()) {
     text = absl::StrCat("error: ", full, " needs one of: ", absl::StrJoin(commands, ", "), "\n");
   } else if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    nearest = NearestOption(app, argc, argv);
+    nearest = NearestOption(*read.command, words);
   }
   if (!nearest.empty()) {
     absl::StrAppend(&text, "  did you mean '", nearest, "'?\n");
@@ -149,9 +113,18 @@ int FailUsage(const CLI::App& root, const CLI::ParseError& error, int argc, char
   return kExitUsage;
 }
 
-void AddFooters(CLI::App* root) {
+int FailFormat(const CLI::App& command, OutputFormat format, const FormatSet& formats) {
+  const std::string full = FullName(command);
+  std::fputs(absl::StrCat("error: ", full, " has no format '", FormatName(format), "'; it has ", FormatNames(formats),
+                          "\n  try: ", full, " --help\n")
+                 .c_str(),
+             stderr);
+  return kExitUsage;
+}
+
+void AddFooters(CLI::App* root, const CommandFormats& formats) {
   root->footer(kExamples);
-  AddFootersBelow(root);
+  AddFootersBelow(root, formats);
 }
 
 }  // namespace ampd::client

@@ -1,5 +1,6 @@
 #include "client/commands/output.h"
 
+#include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 #include <yaml-cpp/yaml.h>
 
@@ -9,15 +10,12 @@
 #include "absl/strings/str_join.h"
 #include "client/render/job_text.h"
 #include "client/render/table.h"
+#include "client/render/worker_text.h"
 
 namespace ampd::client {
 namespace {
 
 void Print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
-
-absl::Time TimeOf(const google::protobuf::Timestamp& time) {
-  return absl::FromUnixSeconds(time.seconds()) + absl::Nanoseconds(time.nanos());
-}
 
 void UseBlockStyle(YAML::Node node) {
   node.SetStyle(YAML::EmitterStyle::Block);
@@ -26,27 +24,74 @@ void UseBlockStyle(YAML::Node node) {
   }
 }
 
-JobTextOptions TextOptions(const Session& session) { return {absl::Now(), absl::LocalTimeZone(), session.palette()}; }
+JobTextOptions TextOptions(const Session& session) {
+  return {absl::Now(), absl::LocalTimeZone(), session.palette(), session.options().output == OutputFormat::kWide};
+}
 
-template <typename Message>
-bool PrintList(const Session& session, const std::vector<Message>& messages) {
+std::string YamlOf(const std::string& json) {
+  YAML::Node node = YAML::Load(json);
+  UseBlockStyle(node);
+  YAML::Emitter emitter;
+  emitter << node;
+  return std::string(emitter.c_str()) + "\n";
+}
+
+// JSON texts of one line each: an array, lines, or YAML documents.
+bool PrintItems(const Session& session, const std::vector<std::string>& items) {
   const OutputFormat format = session.options().output;
   if (format == OutputFormat::kJson) {
-    std::vector<std::string> items;
-    for (const Message& message : messages) {
-      items.push_back(ToJson(message, false));
-    }
     Print(absl::StrCat("[", absl::StrJoin(items, ",\n"), "]\n"));
     return true;
   }
-  for (const Message& message : messages) {
+  for (const std::string& item : items) {
     if (format == OutputFormat::kJsonLines) {
-      Print(ToJson(message, false) + "\n");
+      Print(item + "\n");
     } else if (format == OutputFormat::kYaml) {
-      Print("---\n" + ToYaml(message));
+      Print("---\n" + YamlOf(item));
     }
   }
   return format == OutputFormat::kJsonLines || format == OutputFormat::kYaml;
+}
+
+template <typename Message>
+bool PrintList(const Session& session, const std::vector<Message>& messages) {
+  std::vector<std::string> items;
+  for (const Message& message : messages) {
+    items.push_back(ToJson(message, false));
+  }
+  return PrintItems(session, items);
+}
+
+std::string JsonOf(const PlainFields& fields, bool indented) {
+  std::vector<std::string> members;
+  for (const auto& [name, value] : fields) {
+    google::protobuf::Value json;
+    if (const bool* flag = std::get_if<bool>(&value)) {
+      json.set_bool_value(*flag);
+    } else {
+      json.set_string_value(std::get<std::string>(value));
+    }
+    members.push_back(absl::StrCat("\"", name, indented ? "\": " : "\":", ToJson(json, false)));
+  }
+  return indented ? absl::StrCat("{\n ", absl::StrJoin(members, ",\n "), "\n}\n")
+                  : absl::StrCat("{", absl::StrJoin(members, ","), "}");
+}
+
+// One value, given as JSON over several lines and in one, by -o.
+bool PrintOne(const Session& session, const std::string& indented, const std::string& one_line) {
+  switch (session.options().output) {
+    case OutputFormat::kJson:
+      Print(indented);
+      return true;
+    case OutputFormat::kJsonLines:
+      Print(one_line + "\n");
+      return true;
+    case OutputFormat::kYaml:
+      Print(YamlOf(one_line));
+      return true;
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -61,13 +106,7 @@ std::string ToJson(const google::protobuf::Message& message, bool indented) {
   return json;
 }
 
-std::string ToYaml(const google::protobuf::Message& message) {
-  YAML::Node node = YAML::Load(ToJson(message, false));
-  UseBlockStyle(node);
-  YAML::Emitter emitter;
-  emitter << node;
-  return std::string(emitter.c_str()) + "\n";
-}
+std::string ToYaml(const google::protobuf::Message& message) { return YamlOf(ToJson(message, false)); }
 
 void PrintJobs(const Session& session, const std::vector<v1::Job>& jobs) {
   const GlobalOptions& options = session.options();
@@ -103,26 +142,17 @@ void PrintWorkers(const Session& session, const std::vector<v1::Worker>& workers
   if (PrintList(session, workers)) {
     return;
   }
-  std::vector<std::vector<std::string>> rows;
-  for (const v1::Worker& worker : workers) {
-    // Until a worker has reported to this life of the server, its free memory is not known either.
-    const bool has_reported = worker.last_report_time().seconds() > 0;
-    std::vector<std::string> devices;
-    for (const v1::Device& device : worker.devices()) {
-      const std::string free = has_reported ? FormatBytes(device.memory_free_bytes()) + " free of " : "";
-      devices.push_back(absl::StrCat(Printable(device.id()), " (", Printable(device.name()), ", ", free,
-                                     FormatBytes(device.memory_total_bytes()), ")"));
-    }
-    rows.push_back({Printable(worker.name()), v1::Worker::State_Name(worker.state()),
-                    absl::StrCat(worker.job_ids_size()),
-                    has_reported ? FormatSpan(absl::Now() - TimeOf(worker.last_report_time())) + " ago" : "not yet",
-                    absl::StrJoin(devices, ", ")});
-  }
-  if (rows.empty()) {
+  if (workers.empty()) {
     session.Note("no workers; start one with: ampd-worker --server ADDRESS, or ampctl dev");
     return;
   }
-  Print(RenderTable({"NAME", "STATE", "JOBS", "LAST REPORT", "DEVICES"}, rows, !options.no_headers));
+  const bool wide = options.output == OutputFormat::kWide;
+  std::vector<std::vector<std::string>> rows;
+  for (const v1::Worker& worker : workers) {
+    const auto of_worker = WorkerRows(worker, wide, absl::Now());
+    rows.insert(rows.end(), of_worker.begin(), of_worker.end());
+  }
+  Print(RenderTable(WorkerHeadings(wide), rows, !options.no_headers));
 }
 
 void PrintJob(const Session& session, const v1::Job& job) {
@@ -140,18 +170,37 @@ void PrintJob(const Session& session, const v1::Job& job) {
 }
 
 bool PrintStructured(const Session& session, const google::protobuf::Message& message) {
-  switch (session.options().output) {
-    case OutputFormat::kJson:
-      Print(ToJson(message, true));
-      return true;
-    case OutputFormat::kJsonLines:
-      Print(ToJson(message, false) + "\n");
-      return true;
-    case OutputFormat::kYaml:
-      Print(ToYaml(message));
-      return true;
-    default:
-      return false;
+  return PrintOne(session, ToJson(message, true), ToJson(message, false));
+}
+
+bool PrintStructured(const Session& session, const PlainFields& fields) {
+  return PrintOne(session, JsonOf(fields, true), JsonOf(fields, false));
+}
+
+bool PrintStructured(const Session& session, const std::vector<PlainFields>& list) {
+  std::vector<std::string> items;
+  for (const PlainFields& fields : list) {
+    items.push_back(JsonOf(fields, false));
+  }
+  return PrintItems(session, items);
+}
+
+void JobResults::Add(const v1::Job& job, const std::string& text) {
+  const GlobalOptions& options = session_->options();
+  if (options.quiet || options.output == OutputFormat::kName) {
+    Print(job.id() + "\n");
+  } else if (num_asked_ > 1 && options.output == OutputFormat::kJson) {
+    held_.push_back(job);
+  } else if (num_asked_ > 1 ? !PrintList(*session_, std::vector<v1::Job>{job}) : !PrintStructured(*session_, job)) {
+    Print(job.id() + "  " + text + "\n");
+  }
+  std::fflush(stdout);
+}
+
+JobResults::~JobResults() {
+  const GlobalOptions& options = session_->options();
+  if (num_asked_ > 1 && options.output == OutputFormat::kJson && !options.quiet) {
+    PrintList(*session_, held_);
   }
 }
 

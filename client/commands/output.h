@@ -3,6 +3,8 @@
 #include <google/protobuf/message.h>
 
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "ampd/v1/job_service.pb.h"
@@ -24,5 +26,28 @@ void PrintJob(const Session& session, const v1::Job& job);
 
 // One message by -o json, jsonl or yaml; false for the other formats, which have no general form.
 bool PrintStructured(const Session& session, const google::protobuf::Message& message);
+
+// The same of what no message describes: texts and flags by name, in their order.
+using PlainFields = std::vector<std::pair<std::string, std::variant<std::string, bool>>>;
+bool PrintStructured(const Session& session, const PlainFields& fields);
+bool PrintStructured(const Session& session, const std::vector<PlainFields>& list);
+
+// What a command says of each of the jobs that it was given: a line, or the job by -o, as they come. As JSON it is the
+// job itself when one was asked for; of several it is one array, printed at the end of this object's life.
+// Single-threaded.
+class JobResults {
+ public:
+  JobResults(const Session* session, size_t num_asked) : session_(session), num_asked_(num_asked) {}
+  ~JobResults();
+  JobResults(const JobResults&) = delete;
+  JobResults& operator=(const JobResults&) = delete;
+  // `text` stands behind the id where no job is printed; it is left out by -q and -o name.
+  void Add(const v1::Job& job, const std::string& text);
+
+ private:
+  const Session* const session_;
+  const size_t num_asked_;
+  std::vector<v1::Job> held_;
+};
 
 }  // namespace ampd::client

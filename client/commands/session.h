@@ -10,12 +10,11 @@
 #include "client/cancellation.h"
 #include "client/commands/contexts.h"
 #include "client/commands/exit_codes.h"
+#include "client/commands/formats.h"
 #include "client/job_client.h"
 #include "client/render/format.h"
 
 namespace ampd::client {
-
-enum class OutputFormat { kTable, kWide, kJson, kJsonLines, kYaml, kName };
 
 // What every command takes.
 struct GlobalOptions {

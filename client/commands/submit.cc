@@ -60,12 +60,10 @@ JobClient::Retry RetryOf(Session* session, absl::Duration retry_for) {
 void ReportAccepted(Session* session, const v1::Job& job) {
   const GlobalOptions& options = session->options();
   const bool ids_only = options.quiet || options.output == OutputFormat::kName;
-  if (ids_only || options.output == OutputFormat::kTable || options.output == OutputFormat::kWide) {
+  if (ids_only || !PrintStructured(*session, job)) {
     std::printf("%s\n", job.id().c_str());
-    std::fflush(stdout);
-  } else {
-    PrintStructured(*session, job);
   }
+  std::fflush(stdout);
   session->Note(absl::StrCat("submitted ", Printable(job.spec().name()), "\n  watch:   ampctl job watch ", job.id(),
                              "\n  logs:    ampctl job logs -f ", job.id(), "\n  cancel:  ampctl job cancel ",
                              job.id()));
@@ -74,6 +72,11 @@ void ReportAccepted(Session* session, const v1::Job& job) {
 }  // namespace
 
 int Submit(Session* session, const SubmitOptions& options) {
+  if (session->options().output == OutputFormat::kName && (options.follow || options.dry_run)) {
+    return session->Fail(absl::InvalidArgumentError(
+        absl::StrCat(options.dry_run ? "--dry-run" : "--follow", " has no format 'name'; it has ",
+                     FormatNames(AllFormatsBut({OutputFormat::kWide, OutputFormat::kName})))));
+  }
   const auto text = ReadSource(options.file);
   if (!text.ok()) {
     return session->Fail(text.status());

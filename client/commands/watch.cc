@@ -27,14 +27,13 @@ constexpr int kRowsBehind = 5;  // the end in words, and the prompt
 constexpr char kDetachHint[] = "Ctrl-C detaches; the job goes on";
 constexpr char kLostNotice[] = "connection lost; trying again";
 
-// Shows what comes: a screen redrawn in place, lines, or JSON lines.
+// Shows what comes: a screen redrawn in place, lines, or every message by -o.
 class WatchView {
  public:
   WatchView(Session* session, absl::Duration interval)
       : session_(session),
-        json_lines_(session->options().output == OutputFormat::kJsonLines ||
-                    session->options().output == OutputFormat::kJson),
-        animated_(session->animated() && !json_lines_),
+        structured_(session->options().output != OutputFormat::kTable),
+        animated_(session->animated() && !structured_),
         interval_(animated_ ? kRedrawInterval : interval) {
     session_->OnSuspend([this] { screen_.Suspend(); });
   }
@@ -44,9 +43,9 @@ class WatchView {
 
   void Add(const v1::WatchJobResponse& message) {
     watched_.Add(message);
-    if (json_lines_ && !message.has_heartbeat()) {
-      Print(ToJson(message, false));
-    } else if (!json_lines_ && !animated_ && message.has_event()) {
+    if (structured_ && !message.has_heartbeat()) {
+      PrintMessage(message);
+    } else if (!structured_ && !animated_ && message.has_event()) {
       Print(RenderEvent(message.event()));
     }
     lost_ = false;
@@ -81,7 +80,7 @@ class WatchView {
       ScreenOptions options = Options("");
       options.height -= kRowsBehind;
       Print(std::string(absl::StripSuffix(RenderWatchScreen(watched_, options), "\n")));
-    } else if (!animated_ && !json_lines_ && changed_ && watched_.step() > 0) {
+    } else if (!animated_ && !structured_ && changed_ && watched_.step() > 0) {
       Print(RenderWatchLine(watched_));
     }
   }
@@ -95,6 +94,14 @@ class WatchView {
     std::fflush(stdout);
   }
 
+  void PrintMessage(const v1::WatchJobResponse& message) {
+    if (session_->options().output == OutputFormat::kYaml) {
+      Print("---");
+    }
+    PrintStructured(*session_, message);
+    std::fflush(stdout);
+  }
+
   ScreenOptions Options(const std::string& notice) const {
     return {session_->width(), session_->height(), session_->ascii(), session_->palette(), notice};
   }
@@ -105,7 +112,7 @@ class WatchView {
     const bool resized = options.width != shown_width_ || options.height != shown_height_;
     // Off a terminal a finished job is told by its events and its end.
     const bool said_by_end = !animated_ && IsTerminal(watched_.job().state());
-    if (json_lines_ || said_by_end || (!changed_ && !(animated_ && resized))) {
+    if (structured_ || said_by_end || (!changed_ && !(animated_ && resized))) {
       return;
     }
     changed_ = false;
@@ -119,7 +126,7 @@ class WatchView {
   }
 
   Session* const session_;
-  const bool json_lines_;
+  const bool structured_;
   const bool animated_;
   const absl::Duration interval_;
   LiveScreen screen_;
@@ -206,9 +213,11 @@ int Wait(Session* session, const std::vector<std::string>& ids, absl::Duration t
   }
   const absl::Time deadline = absl::Now() + timeout;
   int exit_code = kExitOk;
+  JobResults results(session, ids.size());
   for (const std::string& id : ids) {
     JobWatch watch(*client, {id}, interrupt);
     v1::Job job;
+    job.set_id(id);
     v1::WatchJobResponse message;
     JobWatch::Next next = JobWatch::Next::kMessage;
     while (next != JobWatch::Next::kEnded) {
@@ -226,10 +235,8 @@ int Wait(Session* session, const std::vector<std::string>& ids, absl::Duration t
     if (!watch.status().ok()) {
       return session->Fail(watch.status());
     }
-    if (!PrintStructured(*session, job)) {
-      std::printf("%s%s\n", id.c_str(),
-                  session->options().quiet ? "" : ("  " + v1::Job::State_Name(job.state())).c_str());
-    }
+    results.Add(job,
+                session->options().output == OutputFormat::kWide ? RenderEnd(job) : v1::Job::State_Name(job.state()));
     exit_code = exit_code == kExitOk && IsTerminal(job.state()) ? ExitCodeOf(job.state()) : exit_code;
   }
   return exit_code;

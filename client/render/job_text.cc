@@ -1,7 +1,10 @@
 #include "client/render/job_text.h"
 
+#include <map>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 
 namespace ampd::client {
 namespace {
@@ -41,9 +44,9 @@ std::string TimesLine(const v1::Job& job, const JobTextOptions& options) {
                                   FormatSpan(options.now - created), " ago)");
   if (job.has_start_time()) {
     const absl::Time end = job.has_end_time() ? TimeOf(job.end_time()) : options.now;
+    const std::string since = FormatSpan(end - TimeOf(job.start_time()));
     absl::StrAppend(&text, ", first step after ", FormatSpan(TimeOf(job.start_time()) - created),
-                    job.has_end_time() ? ", ended after another " : ", that was before ",
-                    FormatSpan(end - TimeOf(job.start_time())));
+                    job.has_end_time() ? ", ended after another " + since : ", " + since + " ago");
   }
   return Line("created", text);
 }
@@ -86,6 +89,55 @@ std::string AttemptLine(const v1::Attempt& attempt) {
     absl::StrAppend(&text, ": ", Printable(attempt.outcome().message()));
   }
   return Line(absl::StrCat("attempt ", attempt.number()), text);
+}
+
+// When, and what the plain text leaves out.
+std::string WideAttemptLine(const v1::Attempt& attempt, const JobTextOptions& options) {
+  const auto time = [&options](const char* before, bool known, const google::protobuf::Timestamp& at) {
+    return known ? before + absl::FormatTime("%Y-%m-%d %H:%M:%S", TimeOf(at), options.zone) : std::string();
+  };
+  std::string text = absl::StrCat(time("assigned ", attempt.has_assign_time(), attempt.assign_time()),
+                                  time(", started ", attempt.has_start_time(), attempt.start_time()),
+                                  time(", ended ", attempt.has_end_time(), attempt.end_time()));
+  if (attempt.outcome().signal() > 0) {
+    absl::StrAppend(&text, ", by signal ", attempt.outcome().signal());
+  } else if (attempt.has_outcome() && attempt.outcome().kind() != v1::Outcome::GONE) {
+    absl::StrAppend(&text, ", exit status ", attempt.outcome().exit_code());
+  }
+  if (!attempt.precision_reason().empty()) {
+    absl::StrAppend(&text, ", precision: ", Printable(attempt.precision_reason()));
+  }
+  return Line("", std::string(absl::StripPrefix(text, ", ")));
+}
+
+// The labels, and the pace as numbers.
+std::string WideLines(const v1::Job& job) {
+  const v1::JobSpec& spec = job.spec();
+  const std::map<std::string, std::string> labels(spec.labels().begin(), spec.labels().end());
+  std::string text = Line("queue", absl::StrCat(spec.queue().empty() ? "default" : Printable(spec.queue()),
+                                                ", priority ", spec.priority()));
+  if (!labels.empty()) {
+    text += Line("labels", Printable(absl::StrJoin(labels, " ", absl::PairFormatter("="))));
+  }
+  const v1::Progress& progress = job.progress();
+  if (progress.step() > 0) {
+    text += Line("pace", absl::StrCat(FormatNumber(progress.steps_per_second()), " steps/s, ",
+                                      FormatNumber(progress.samples_per_second()), " samples/s, waited ",
+                                      FormatNumber(progress.data_wait_seconds()), "s for data"));
+    text += Line("rate", absl::StrCat("learning rate ", FormatNumber(progress.learning_rate()), ", gradient norm ",
+                                      FormatNumber(progress.grad_norm())));
+  }
+  return text + Line("etag", Printable(job.etag()));
+}
+
+std::string CheckpointLine(const v1::Checkpoint& checkpoint, const JobTextOptions& options) {
+  std::string text = absl::StrCat("step ", FormatCount(checkpoint.step()), ", ", FormatBytes(checkpoint.size_bytes()));
+  if (options.wide) {
+    absl::StrAppend(&text, ", attempt ", checkpoint.attempt(), ", ", Printable(checkpoint.path()),
+                    checkpoint.local() ? " on " + Printable(checkpoint.worker()) : "", ", state ",
+                    checkpoint.state_hash().empty() ? kNothing : Printable(checkpoint.state_hash()));
+  }
+  return Line("checkpoint", text);
 }
 
 std::string FinalLines(const v1::FinalMetrics& metrics) {
@@ -162,9 +214,10 @@ std::string RenderJob(const v1::Job& job, const JobTextOptions& options) {
   text +=
       Line("state", absl::StrCat(StateText(job.state(), options.palette), reason == kNothing ? "" : " (" + reason + ")",
                                  job.message().empty() ? "" : ": " + Printable(job.message())));
-  text += TimesLine(job, options) + Line("precision", LatestPrecision(job)) + ProgressLines(job);
+  text += TimesLine(job, options) + Line("precision", LatestPrecision(job)) + ProgressLines(job) +
+          (options.wide ? WideLines(job) : "");
   for (const v1::Attempt& attempt : job.attempts()) {
-    text += AttemptLine(attempt);
+    text += AttemptLine(attempt) + (options.wide ? WideAttemptLine(attempt, options) : "");
   }
   if (job.num_retries_used() > 0) {
     text += Line("retries", absl::StrCat(job.num_retries_used(), " of ", job.spec().max_retries(), " used"));
@@ -173,8 +226,7 @@ std::string RenderJob(const v1::Job& job, const JobTextOptions& options) {
     text += FinalLines(job.attempts().rbegin()->outcome().final_metrics());
   }
   for (const v1::Checkpoint& checkpoint : job.checkpoints()) {
-    text += Line("checkpoint",
-                 absl::StrCat("step ", FormatCount(checkpoint.step()), ", ", FormatBytes(checkpoint.size_bytes())));
+    text += CheckpointLine(checkpoint, options);
   }
   return text;
 }

@@ -14,6 +14,7 @@ struct JobTextOptions {
   absl::Time now;
   absl::TimeZone zone;  // of the times shown
   Palette palette{false};
+  bool wide = false;  // RenderJob: also what only some look for
 };
 
 // The state in its colour: green for good ends, red for bad ones.

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "base/file.h"
-#include "tests/client/fake_server.h"
+#include "tests/client/ampctl_fixture.h"
 
 namespace ampd::client {
 namespace {
@@ -19,36 +19,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr char kGoodJob[] = "name: x\ndata:\n  batch_size: 4\n";
-
-struct Result {
-  int exit_code = -1;
-  std::string out;
-  std::string err;
-};
-
-// Runs the real ampctl in a folder of its own against the fake server.
-class Ampctl : public ::testing::Test {
- protected:
-  Ampctl() {
-    std::string name = ::testing::TempDir() + "ampctl-XXXXXX";
-    folder_ = mkdtemp(name.data());
-  }
-  ~Ampctl() override { std::filesystem::remove_all(folder_); }
-
-  Result Run(const std::string& arguments, const std::string& environment = "") {
-    const std::string address = environment.empty() ? "AMPD_ADDRESS=" + fake_.address() : environment;
-    const std::string command = "cd " + folder_ + " && env -u NO_COLOR -u AMPD_ADDRESS XDG_CONFIG_HOME=" + folder_ +
-                                "/config LC_ALL=C " + address + " " AMPD_BIN_DIR "/ampctl " + arguments + " >out 2>err";
-    const int status = std::system(command.c_str());
-    return {WEXITSTATUS(status), *ReadFile(folder_ + "/out", 1 << 24), *ReadFile(folder_ + "/err", 1 << 24)};
-  }
-  void Write(const std::string& name, const std::string& text) {
-    ASSERT_TRUE(WriteFileAtomically(folder_ + "/" + name, text).ok());
-  }
-
-  FakeServer fake_;
-  std::string folder_;
-};
 
 TEST_F(Ampctl, SubmitPrintsTheIdOnStdoutAndTheNextCommandsOnStderr) {
   Write("job.yaml", kGoodJob);
@@ -282,6 +252,23 @@ TEST_F(Ampctl, AnUnreachableServerIsOneLineOfWhyAndOneOfWhatToDo) {
 
 TEST_F(Ampctl, AWrongCommandGetsTheNearestOne) {
   EXPECT_THAT(Run("job sumbit -f x").err, HasSubstr("did you mean 'submit'?"));
+}
+
+TEST_F(Ampctl, AUsageErrorTakesNoValueOfAnOptionForACommand) {
+  for (const char* options :
+       {"--address 127.0.0.1:1 ", "--address=127.0.0.1:1 ", "-q -o json ", "-ojson ", "-qo json "}) {
+    EXPECT_THAT(Run(absl::StrCat(options, "job list --limit -1")).err,
+                ::testing::EndsWith("  try: ampctl job list --help\n"))
+        << options;
+    EXPECT_THAT(Run(absl::StrCat(options, "job sumbit -f x")).err,
+                HasSubstr("error: ampctl job has no command 'sumbit'; it has submit, "))
+        << options;
+  }
+  const Result format = Run("--address 127.0.0.1:1 job list -o xml");
+  EXPECT_EQ(format.exit_code, 2);
+  EXPECT_THAT(format.err, HasSubstr("there is no format 'xml'"));
+  EXPECT_THAT(Run("job --colour never list").err, HasSubstr("did you mean '--color'?"));
+  EXPECT_THAT(Run("--address 127.0.0.1:1").err, HasSubstr("error: ampctl needs one of: job, "));
 }
 
 TEST_F(Ampctl, LogsGoOnAfterACutStream) {

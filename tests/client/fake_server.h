@@ -4,6 +4,7 @@
 #include <grpcpp/health_check_service_interface.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -152,6 +153,39 @@ class FakeJobs final : public v1::JobService::Service {
     verdict->set_device("cpu");
     verdict->set_reason(v1::INSUFFICIENT_MEMORY);
     verdict->set_message("needs 8.0 GiB, 4.0 GiB free");
+    verdict->set_needed(int64_t{8} << 30);
+    verdict->set_available(int64_t{4} << 30);
+    return found;
+  }
+  // Two steps and an evaluation of the first attempt.
+  grpc::Status ListMetricPoints(grpc::ServerContext*, const v1::ListMetricPointsRequest* request,
+                                v1::ListMetricPointsResponse* page) override {
+    v1::Job job;
+    const grpc::Status found = Find(request->id(), &job);
+    auto* segment = page->add_segments();
+    segment->set_attempt(1);
+    for (const int step : {1, 2}) {
+      v1::StepColumns* steps = segment->mutable_steps();
+      steps->add_step(step);
+      steps->add_loss(0.5F / static_cast<float>(step));
+      steps->add_grad_norm(std::numeric_limits<float>::infinity());
+      steps->add_loss_scale(65536);
+      steps->add_skipped(step == 2);
+      steps->add_learning_rate(0.125);
+    }
+    segment->add_evals()->set_accuracy(0.75);
+    return found;
+  }
+  grpc::Status ListEvents(grpc::ServerContext*, const v1::ListEventsRequest* request,
+                          v1::ListEventsResponse* page) override {
+    v1::Job job;
+    const grpc::Status found = Find(request->id(), &job);
+    page->add_events()->set_kind(v1::Event::CREATED);
+    v1::Event* overflow = page->add_events();
+    overflow->set_kind(v1::Event::OVERFLOW);
+    overflow->set_sequence(2);
+    overflow->set_step(2);
+    (*overflow->mutable_attributes())["scale"] = "65536";
     return found;
   }
   // A snapshot, ten steps, one event, the final message: sequences 1 to 13, the token being the sequence.
@@ -234,6 +268,7 @@ class FakeJobs final : public v1::JobService::Service {
       message.mutable_event()->set_step(2);
     } else {
       *message.mutable_final() = job;
+      message.mutable_final()->set_message("after ten steps");
     }
     return message;
   }
@@ -306,7 +341,11 @@ class FakeWorkers final : public v1::WorkerAdminService::Service {
   FakeWorkers() {
     worker_.set_name("w1");
     worker_.set_state(v1::Worker::READY);
-    worker_.add_devices()->set_id("cpu");
+    worker_.set_version("1.2.3");
+    v1::Device* device = worker_.add_devices();
+    device->set_id("gpu0");
+    device->set_kind(v1::Device::GPU);
+    device->set_capability_major(9);
   }
 
  private:

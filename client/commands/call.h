@@ -1,0 +1,22 @@
+#pragma once
+
+#include "client/commands/session.h"
+
+namespace ampd::client {
+
+// Runs `show` on what `call` answers, or prints the error.
+template <typename Call, typename Show>
+int CallAndShow(Session* session, Call call, Show show) {
+  const auto client = session->Client();
+  if (!client.ok()) {
+    return session->Fail(client.status());
+  }
+  const auto answer = call(*client);
+  if (!answer.ok()) {
+    return session->Fail(answer.status());
+  }
+  show(*answer);
+  return kExitOk;
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// What -o may say. Every command names those it has; another one is a usage error, never ignored.
+namespace ampd::client {
+
+enum class OutputFormat { kTable, kWide, kJson, kJsonLines, kYaml, kName };
+
+// In the order of the enumeration. Every command has kTable, its plain text.
+using FormatSet = std::vector<OutputFormat>;
+
+FormatSet AllFormats();
+FormatSet AllFormatsBut(const FormatSet& left_out);
+
+std::string FormatName(OutputFormat format);
+std::optional<OutputFormat> FormatNamed(std::string_view name);
+
+// "table, json, yaml".
+std::string FormatNames(const FormatSet& formats);
+
+bool HasFormat(const FormatSet& formats, OutputFormat format);
+
+}  // namespace ampd::client

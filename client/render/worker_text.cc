@@ -1,0 +1,84 @@
+#include "client/render/worker_text.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/render/format.h"
+
+namespace ampd::client {
+namespace {
+
+constexpr char kNothing[] = "-";
+
+using Row = std::vector<std::string>;
+
+std::string OrNothing(const std::string& text) { return text.empty() ? kNothing : Printable(text); }
+
+// Until a worker has reported to this life of the server, its free memory is not known either.
+bool HasReported(const v1::Worker& worker) { return worker.last_report_time().seconds() > 0; }
+
+// State and news of the worker, behind its name.
+Row WorkerRow(const v1::Worker& worker, absl::Time now) {
+  const absl::Time reported =
+      absl::FromUnixSeconds(worker.last_report_time().seconds()) + absl::Nanoseconds(worker.last_report_time().nanos());
+  return {Printable(worker.name()), v1::Worker::State_Name(worker.state()), absl::StrCat(worker.job_ids_size()),
+          HasReported(worker) ? FormatSpan(now - reported) + " ago" : "not yet"};
+}
+
+std::string ShortDevice(const v1::Device& device, bool has_reported) {
+  const std::string free = has_reported ? FormatBytes(device.memory_free_bytes()) + " free of " : "";
+  return absl::StrCat(Printable(device.id()), " (", Printable(device.name()), ", ", free,
+                      FormatBytes(device.memory_total_bytes()), ")");
+}
+
+// "9.0" of a GPU, the instruction sets of a CPU.
+std::string Capability(const v1::Device& device) {
+  if (device.kind() == v1::Device::GPU) {
+    return absl::StrCat(device.capability_major(), ".", device.capability_minor());
+  }
+  return OrNothing(absl::StrJoin(device.instruction_sets(), " "));
+}
+
+Row DeviceCells(const v1::Device& device, bool has_reported) {
+  return {Printable(device.id()),
+          OrNothing(device.name()),
+          Capability(device),
+          device.num_threads() > 0 ? absl::StrCat(device.num_threads()) : kNothing,
+          has_reported ? FormatBytes(device.memory_free_bytes()) : kNothing,
+          FormatBytes(device.memory_total_bytes()),
+          !device.unhealthy()                 ? "ok"
+          : device.unhealthy_reason().empty() ? "unhealthy"
+                                              : Printable(device.unhealthy_reason())};
+}
+
+}  // namespace
+
+std::vector<std::string> WorkerHeadings(bool wide) {
+  std::vector<std::string> headings = {"NAME", "STATE", "JOBS", "LAST REPORT"};
+  if (wide) {
+    headings.insert(headings.end(), {"VERSION", "METRICS", "DEVICE", "KIND", "CAPABILITY", "THREADS", "FREE MEMORY",
+                                     "MEMORY", "HEALTH"});
+  } else {
+    headings.emplace_back("DEVICES");
+  }
+  return headings;
+}
+
+std::vector<std::vector<std::string>> WorkerRows(const v1::Worker& worker, bool wide, absl::Time now) {
+  Row row = WorkerRow(worker, now);
+  if (!wide) {
+    row.push_back(absl::StrJoin(worker.devices(), ", ", [&worker](std::string* out, const v1::Device& device) {
+      out->append(ShortDevice(device, HasReported(worker)));
+    }));
+    return {row};
+  }
+  row.insert(row.end(), {OrNothing(worker.version()), OrNothing(worker.metrics_address())});
+  std::vector<Row> rows;
+  for (const v1::Device& device : worker.devices()) {
+    const Row cells = DeviceCells(device, HasReported(worker));
+    rows.push_back(row);
+    rows.back().insert(rows.back().end(), cells.begin(), cells.end());
+  }
+  return rows.empty() ? std::vector<Row>{row} : rows;
+}
+
+}  // namespace ampd::client

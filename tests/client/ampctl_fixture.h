@@ -1,0 +1,45 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "base/file.h"
+#include "tests/client/fake_server.h"
+
+namespace ampd::client {
+
+struct Result {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+// Runs the real ampctl in a folder of its own against the fake server.
+class Ampctl : public ::testing::Test {
+ protected:
+  Ampctl() {
+    std::string name = ::testing::TempDir() + "ampctl-XXXXXX";
+    folder_ = mkdtemp(name.data());
+  }
+  ~Ampctl() override { std::filesystem::remove_all(folder_); }
+
+  Result Run(const std::string& arguments, const std::string& environment = "") {
+    const std::string address = environment.empty() ? "AMPD_ADDRESS=" + fake_.address() : environment;
+    const std::string command = "cd " + folder_ + " && env -u NO_COLOR -u AMPD_ADDRESS XDG_CONFIG_HOME=" + folder_ +
+                                "/config LC_ALL=C " + address + " " AMPD_BIN_DIR "/ampctl " + arguments + " >out 2>err";
+    const int status = std::system(command.c_str());
+    return {WEXITSTATUS(status), *ReadFile(folder_ + "/out", 1 << 24), *ReadFile(folder_ + "/err", 1 << 24)};
+  }
+  void Write(const std::string& name, const std::string& text) {
+    ASSERT_TRUE(WriteFileAtomically(folder_ + "/" + name, text).ok());
+  }
+
+  FakeServer fake_;
+  std::string folder_;
+};
+
+}  // namespace ampd::client

@@ -1,0 +1,247 @@
+#include <gmock/gmock.h>
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+#include <gtest/gtest.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "client/commands/formats.h"
+#include "tests/client/ampctl_fixture.h"
+
+namespace ampd::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<std::string> Lines(const std::string& text) { return absl::StrSplit(text, '\n', absl::SkipEmpty()); }
+
+bool IsJson(const std::string& text) {
+  google::protobuf::Value value;
+  return google::protobuf::util::JsonStringToMessage(text, &value).ok() &&
+         (value.has_struct_value() || value.has_list_value());
+}
+
+// One value, or several objects behind each other, each indented.
+bool IsIndentedJson(const std::string& text) {
+  std::vector<std::string> objects = {""};
+  for (const std::string& line : Lines(text)) {
+    objects.back() += line + "\n";
+    if (line == "}") {
+      objects.emplace_back();
+    }
+  }
+  objects.resize(objects.size() - (objects.back().empty() ? 1 : 0));
+  return !objects.empty() && std::all_of(objects.begin(), objects.end(), IsJson);
+}
+
+bool AreYamlDocuments(const std::string& text) {
+  const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+  return !documents.empty() && std::all_of(documents.begin(), documents.end(), [](const YAML::Node& node) {
+    return node.IsMap() && node.size() > 0 && node.Style() == YAML::EmitterStyle::Block;
+  });
+}
+
+bool IsAWord(const std::string& line) { return !line.empty() && line.find_first_of(" {") == std::string::npos; }
+
+bool HasShape(const std::string& text, OutputFormat format) {
+  const std::vector<std::string> lines = Lines(text);
+  switch (format) {
+    case OutputFormat::kJson:
+      return IsIndentedJson(text);
+    case OutputFormat::kJsonLines:
+      return !lines.empty() && std::all_of(lines.begin(), lines.end(), IsJson);
+    case OutputFormat::kYaml:
+      return AreYamlDocuments(text);
+    case OutputFormat::kName:
+      return !lines.empty() && std::all_of(lines.begin(), lines.end(), IsAWord);
+    case OutputFormat::kTable:
+    case OutputFormat::kWide:
+      return !lines.empty() && !IsJson(text);
+  }
+  return false;
+}
+
+// Every job's id is another one.
+std::string WithoutIds(std::string text) {
+  for (size_t at = text.find("j-"); at != std::string::npos; at = text.find("j-", at + 1)) {
+    text.replace(at, text.find_first_of(" \n\"", at) - at, "j-");
+  }
+  return text;
+}
+
+class AmpctlFormats : public Ampctl {
+ protected:
+  // The words behind the heading in the help of a command.
+  std::vector<std::string> Subcommands(const std::string& command) {
+    std::vector<std::string> names;
+    bool below = false;
+    for (const absl::string_view line : absl::StrSplit(Run(command + " --help").out, '\n')) {
+      below = (below || line == "Subcommands:") && !line.empty();
+      if (below && absl::StartsWith(line, "  ") && !absl::StartsWith(line, "   ")) {
+        names.push_back(std::vector<std::string>(absl::StrSplit(line, absl::ByAnyChar(" ,"), absl::SkipEmpty()))[0]);
+      }
+    }
+    return names;
+  }
+
+  // Every command without commands below it.
+  std::vector<std::string> AllCommands() {
+    std::vector<std::string> all;
+    for (const std::string& name : Subcommands("")) {
+      const std::vector<std::string> below = Subcommands(name);
+      for (const std::string& verb : below) {
+        all.push_back(absl::StrCat(name, " ", verb));
+      }
+      if (below.empty()) {
+        all.push_back(name);
+      }
+    }
+    return all;
+  }
+
+  std::vector<std::string> FormatsInHelp(const std::string& command) {
+    constexpr char kHeading[] = "Formats (-o): ";
+    for (const std::string& line : Lines(Run(command + " --help").out)) {
+      if (absl::StartsWith(line, kHeading)) {
+        return absl::StrSplit(line.substr(sizeof(kHeading) - 1), ", ");
+      }
+    }
+    return {};
+  }
+
+  std::string JobId() { return fake_.jobs.Add("n", v1::Job::SUCCEEDED).id(); }
+};
+
+// What stands behind each command, ID being a job of its own each time. "dev" is not run: it has the text only.
+const std::map<std::string, std::string>& ArgumentsOf() {
+  static const std::map<std::string, std::string> kArguments = {{"job submit", "-f job.yaml"},
+                                                                {"job list", ""},
+                                                                {"job show", "ID"},
+                                                                {"job explain", "ID"},
+                                                                {"job events", "ID"},
+                                                                {"job points", "ID"},
+                                                                {"job watch", "ID"},
+                                                                {"job logs", "ID"},
+                                                                {"job wait", "ID"},
+                                                                {"job cancel", "ID"},
+                                                                {"job pause", "ID"},
+                                                                {"job resume", "ID"},
+                                                                {"job delete", "--yes ID"},
+                                                                {"job retry", "ID"},
+                                                                {"job clone", "ID"},
+                                                                {"worker list", ""},
+                                                                {"worker drain", "w1"},
+                                                                {"worker undrain", "w1"},
+                                                                {"context add", "lab 127.0.0.1:1"},
+                                                                {"context use", "lab"},
+                                                                {"context list", ""},
+                                                                {"context show", ""},
+                                                                {"health", ""},
+                                                                {"completion", "bash"},
+                                                                {"help", "exit-codes"},
+                                                                {"dev", "--port 0 --metrics-port 0"}};
+  return kArguments;
+}
+
+TEST_F(AmpctlFormats, EveryCommandHasOrRefusesEveryFormatAndIgnoresNone) {
+  Write("job.yaml", "name: x\ndata:\n  batch_size: 4\n");
+  Run("context add lab 127.0.0.1:1");
+  JobId();
+  const std::vector<std::string> commands = AllCommands();
+  EXPECT_EQ(commands.size(), ArgumentsOf().size());
+  for (const std::string& command : commands) {
+    SCOPED_TRACE(command);
+    ASSERT_TRUE(ArgumentsOf().contains(command)) << "not covered here";
+    const std::vector<std::string> has = FormatsInHelp(command);
+    EXPECT_THAT(has, ::testing::Contains("table"));
+    std::map<std::string, std::string> by_output;
+    for (const OutputFormat format : AllFormats()) {
+      const std::string name = FormatName(format);
+      const bool expected = std::find(has.begin(), has.end(), name) != has.end();
+      if (command == "dev" && expected) {
+        continue;
+      }
+      const std::string arguments =
+          absl::StrReplaceAll(ArgumentsOf().at(command), {{"ID", command == "job list" ? "" : JobId()}});
+      const Result result = Run(absl::StrCat(command, " ", arguments, " -o ", name));
+      if (!expected) {
+        EXPECT_EQ(result.exit_code, 2) << name;
+        EXPECT_EQ(result.out, "") << name;
+        EXPECT_THAT(result.err, HasSubstr(absl::StrCat("ampctl ", command, " has no format '", name, "'; it has ",
+                                                       absl::StrJoin(has, ", "))));
+        continue;
+      }
+      EXPECT_EQ(result.exit_code, 0) << name << "\n" << result.err;
+      if (has.size() == 1) {
+        continue;  // its text, which may be none
+      }
+      EXPECT_TRUE(HasShape(result.out, format)) << name << "\n" << result.out;
+      const std::string shown = WithoutIds(result.out);
+      // A submit's text is the id.
+      const bool says_the_same = format == OutputFormat::kName &&
+                                 (command == "job submit" || command == "job retry" || command == "job clone");
+      EXPECT_TRUE(says_the_same || by_output.emplace(shown, name).second)
+          << name << " is the same as " << by_output[shown] << "\n"
+          << result.out;
+    }
+  }
+}
+
+TEST_F(AmpctlFormats, EventsAndPointsAreOneALineForPrograms) {
+  const std::string id = JobId();
+  EXPECT_THAT(Lines(Run("job events -o jsonl " + id).out),
+              ElementsAre(HasSubstr("\"kind\":\"CREATED\""), HasSubstr("\"kind\":\"OVERFLOW\"")));
+  EXPECT_THAT(Lines(Run("job points -o jsonl " + id).out),
+              ElementsAre("{\"attempt\":1,\"step\":\"1\",\"loss\":0.5,\"gradNorm\":\"Infinity\",\"lossScale\":65536,"
+                          "\"skipped\":false,\"learningRate\":0.125}",
+                          "{\"attempt\":1,\"step\":\"2\",\"loss\":0.25,\"gradNorm\":\"Infinity\",\"lossScale\":65536,"
+                          "\"skipped\":true,\"learningRate\":0.125}",
+                          "{\"attempt\":1,\"eval\":{\"accuracy\":0.75}}"));
+}
+
+TEST_F(AmpctlFormats, WideHasWhatTheTableLeavesOut) {
+  const std::string id = JobId();
+  const std::string workers = Run("worker list -o wide").out;
+  EXPECT_THAT(workers, HasSubstr("CAPABILITY"));
+  EXPECT_THAT(workers, HasSubstr("9.0"));
+  EXPECT_THAT(workers, HasSubstr("1.2.3"));
+  const std::string verdicts = Run("job explain -o wide " + id).out;
+  EXPECT_THAT(verdicts, HasSubstr("NEEDED   AVAILABLE"));
+  EXPECT_THAT(verdicts, HasSubstr("8.0 GiB  4.0 GiB"));
+  EXPECT_THAT(Run("job events -o wide " + id).out, HasSubstr("scale=65536"));
+  EXPECT_THAT(Run("job points -o wide " + id).out, HasSubstr("LEARNING RATE"));
+}
+
+TEST_F(AmpctlFormats, SeveralJobsAreOneArrayAndYamlDocuments) {
+  const std::string first = JobId();
+  const std::string ids = first + " " + JobId();
+  for (const char* command : {"job wait ", "job cancel "}) {
+    EXPECT_TRUE(IsJson(Run(command + ids + " -o json").out)) << command;
+    EXPECT_EQ(YAML::LoadAll(Run(command + ids + " -o yaml").out).size(), 2) << command;
+    EXPECT_EQ(Lines(Run(command + ids + " -o jsonl").out).size(), 2) << command;
+  }
+  EXPECT_EQ(Run("job wait -o name " + first).out, first + "\n");
+}
+
+TEST_F(AmpctlFormats, AFollowedSubmitHasTheFormatsOfAWatch) {
+  Write("job.yaml", "name: x\ndata:\n  batch_size: 4\n");
+  for (const char* flag : {"--follow", "--dry-run"}) {
+    const Result result = Run(absl::StrCat("job submit -f job.yaml -o name ", flag));
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, HasSubstr(absl::StrCat(flag, " has no format 'name'; it has table, json, jsonl, yaml")));
+  }
+  EXPECT_EQ(fake_.jobs.size(), 0);
+}
+
+}  // namespace
+}  // namespace ampd::client
