@@ -90,7 +90,10 @@ class Comparison {
       occupied_.insert(held.device);
     }
     const v1::AttemptDirective* wanted = FindWanted(held.key);
-    if (wanted != nullptr && held.occupies_device && !held.killed && lease_deadline_ > held.lease_deadline) {
+    // One that has told its outcome computes nothing more; without a lease its trainer would be stopped before it has
+    // handed its telemetry over.
+    const bool may_live = (wanted != nullptr || held.state == Attempt::ENDED) && !held.killed;
+    if (may_live && held.occupies_device && lease_deadline_ > held.lease_deadline) {
       actions_.renew.push_back({held.key, lease_deadline_, FromProto(directive_.suspend_limit())});
     }
     if (held.state == Attempt::ENDED) {

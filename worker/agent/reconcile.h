@@ -88,6 +88,7 @@ struct Actions {
 //
 //   * a directive that is older than the reflected one, or the same one not `again`, changes nothing;
 //   * an attempt held and not named is killed, and once ended forgotten: the server waits for nothing of it;
+//   * an attempt that has told its outcome keeps its lease, named or not, until its process is gone;
 //   * an attempt named and not held is started on its device if that is free, waits if it is occupied, and is refused
 //     if the worker has no such device. One that should not run any more is ended without a start;
 //   * the same job and attempt number with another token is another attempt.

@@ -236,6 +236,22 @@ TEST(Reconcile, RenewalFromAReportThatWasNotSent_IsNotBelieved) {
   EXPECT_EQ(actions.renew[0].lease_deadline, absl::Seconds(11));
 }
 
+TEST(Reconcile, EndedAttemptWhoseTrainerIsThere_KeepsItsLeaseThoughNotNamed) {
+  Holdings holdings = OneCpu();
+  holdings.last_sent_boottime_nanos = 5'000'000'000;
+  holdings.attempts.push_back(Held(Key("j1"), Attempt::ENDED));
+  holdings.attempts[0].occupies_device = true;
+  holdings.attempts[0].forgotten = true;
+  v1::WorkerDirective directive = Directive(1);
+  directive.set_renewal_of_boottime_nanos(4'000'000'000);
+  EXPECT_EQ(Text(Reconcile(holdings, directive)), "renew j1/1;");
+  holdings.attempts[0].killed = true;
+  EXPECT_EQ(Text(Reconcile(holdings, directive)), "");
+  holdings.attempts[0].killed = false;
+  holdings.attempts[0].occupies_device = false;
+  EXPECT_EQ(Text(Reconcile(holdings, directive)), "");
+}
+
 TEST(Reconcile, OlderAndRepeatedDirectives_ChangeNothing) {
   Holdings holdings = OneCpu();
   holdings.reflected = Directive(5, 2).id();
