@@ -164,6 +164,7 @@ v1::WorkerReport Agent::BuildReport() {
   v1::WorkerReport report;
   report.set_worker(options_.name);
   report.set_incarnation(incarnation_);
+  *report.mutable_agent() = options_.identity;
   report.set_sequence(++report_sequence_);
   *report.mutable_reflected() = directive_.id();
   report.mutable_devices()->Assign(devices_.begin(), devices_.end());

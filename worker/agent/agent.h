@@ -41,6 +41,7 @@ class Agent {
     std::string name;
     std::string version;
     std::string metrics_address;
+    v1::AgentIdentity identity;
     std::string state_folder;
     std::string checkpoint_root;
     bool checkpoint_root_shared = false;            // every worker finds the same checkpoints there

@@ -2,8 +2,6 @@
 //
 // Exit codes: 0 ended by SIGTERM or SIGINT, 2 wrong usage, 3 the state folder can't be used or belongs to another
 // agent, 4 an address can't be listened at.
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -20,6 +18,7 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/attach_client.h"
 #include "worker/agent/metrics.h"
+#include "worker/agent/state_folder.h"
 #include "worker/device/devices.h"
 
 namespace {
@@ -100,22 +99,10 @@ void FillDefaults(Flags& flags) {
                                                         : fs::absolute(flags.checkpoint_root, error).string();
 }
 
-// Held until the process ends. Negative when the folder can't be used; `why` says it.
-int LockStateFolder(const std::string& folder, std::string* why) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  const int lock = open((folder + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (lock < 0) {
-    *why = absl::StrCat("can't write the state folder ", folder, ": ", std::strerror(errno));
-    return -1;
-  }
-  if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
-    *why =
-        absl::StrCat("the state folder ", folder, " is used by another agent; stop it or choose another --state-dir");
-    close(lock);
-    return -1;
-  }
-  return lock;
+// What people read where another agent of this name is refused; as long as a report may have it.
+std::string Place(const std::string& state_folder) {
+  constexpr size_t kMaxBytes = 512;
+  return absl::StrCat(HostName(), ":", state_folder).substr(0, kMaxBytes);
 }
 
 // "name=path" pairs; the first wrong one is told in `why`.
@@ -153,8 +140,9 @@ int Run(const Flags& flags, ampd::SignalThread& signals) {
   if (!devices.ok()) {
     return Fail(kUsage, std::string(devices.status().message()));
   }
-  if (LockStateFolder(flags.state_folder, &why) < 0) {
-    return Fail(kStateFolder, why);
+  const auto state_folder = ampd::agent::StateFolder::Open(flags.state_folder, ampd::SystemRandom());
+  if (!state_folder.ok()) {
+    return Fail(kStateFolder, std::string(state_folder.status().message()));
   }
   std::error_code error;
   fs::create_directories(flags.checkpoint_root, error);  // an unwritable one is the attempt's error, not the agent's
@@ -177,6 +165,8 @@ int Run(const Flags& flags, ampd::SignalThread& signals) {
   options.name = flags.name;
   options.version = kVersion;
   options.metrics_address = metrics_address;
+  options.identity.set_id(state_folder->agent_id());
+  options.identity.set_place(Place(flags.state_folder));
   options.state_folder = flags.state_folder;
   options.checkpoint_root = flags.checkpoint_root;
   options.checkpoint_root_shared = flags.checkpoint_root_shared;
