@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "ampd/v1/worker_service.grpc.pb.h"
+#include "base/error.h"
 #include "base/file.h"
 #include "base/grpc_status.h"
 #include "base/random.h"
@@ -25,7 +26,8 @@ constexpr absl::Duration kFirstBackoff = absl::Milliseconds(50);
 constexpr absl::Duration kLastBackoff = absl::Seconds(3);
 // A stream that lived this long was a good one: the next failure starts with a short pause again.
 constexpr absl::Duration kGoodStream = absl::Seconds(10);
-constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
+// A writer that does not see the end of its stream by then is cancelled.
+constexpr absl::Duration kWriterTimeout = absl::Seconds(1);
 constexpr size_t kMaxTelemetryQueue = 32;
 constexpr size_t kMaxReportQueue = 1;
 constexpr int kKeepaliveMillis = 10'000;
@@ -41,7 +43,8 @@ class Stream {
     std::function<void()> on_open;
     std::function<void(In)> on_message;
     std::function<void()> on_room;
-    std::function<void(const grpc::Status&)> on_end;
+    // `connected`: it ended, it did not only fail to begin.
+    std::function<void(const grpc::Status&, bool connected)> on_end;
   };
 
   Stream(std::shared_ptr<grpc::Channel> channel, Open open, size_t capacity, bool replace_oldest, Callbacks callbacks)
@@ -98,10 +101,6 @@ class Stream {
   }
 
   void RunOnce() {
-    if (!channel_->WaitForConnected(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(kConnectTimeout))) {
-      callbacks_.on_end(grpc::Status(grpc::UNAVAILABLE, "no connection"));
-      return;
-    }
     grpc::ClientContext context;
     {
       absl::MutexLock lock(&mutex_);
@@ -110,31 +109,55 @@ class Stream {
       }
       context_ = &context;
     }
+    // Returns once there is a connection or the attempt at one has failed; Stop cancels it.
     auto stream = open_(&context);
+    const bool connected = channel_->GetState(/*try_to_connect=*/false) != GRPC_CHANNEL_TRANSIENT_FAILURE;
+    if (connected) {
+      Exchange(context, *stream);
+    }
+    // Not cancelled before, which would hide how the server ended it.
+    const grpc::Status status = stream->Finish();
+    bool stopped = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      context_ = nullptr;
+      stopped = stopped_;
+    }
+    if (!stopped) {
+      callbacks_.on_end(status, connected);
+    }
+  }
+
+  // Until the stream ends.
+  void Exchange(grpc::ClientContext& context, grpc::ClientReaderWriterInterface<Out, In>& stream) {
     {
       absl::MutexLock lock(&mutex_);
       queue_.clear();
       is_open_ = true;
+      is_writing_ = true;
     }
     callbacks_.on_open();
-    std::thread writer([&] { Write(*stream); });
+    std::thread writer([&] {
+      Write(stream);
+      absl::MutexLock lock(&mutex_);
+      is_writing_ = false;
+    });
     In message;
-    while (stream->Read(&message)) {
+    while (stream.Read(&message)) {
       callbacks_.on_message(std::move(message));
     }
+    bool stuck = false;
     {
       absl::MutexLock lock(&mutex_);
       is_open_ = false;
       queue_.clear();
+      const auto has_ended = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !is_writing_; };
+      stuck = !mutex_.AwaitWithTimeout(absl::Condition(&has_ended), kWriterTimeout);
     }
-    context.TryCancel();
+    if (stuck) {
+      context.TryCancel();
+    }
     writer.join();
-    const grpc::Status status = stream->Finish();
-    {
-      absl::MutexLock lock(&mutex_);
-      context_ = nullptr;
-    }
-    callbacks_.on_end(status);
   }
 
   void Write(grpc::ClientReaderWriterInterface<Out, In>& stream) {
@@ -184,6 +207,7 @@ class Stream {
   std::deque<Out> queue_ ABSL_GUARDED_BY(mutex_);
   grpc::ClientContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;
   bool is_open_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
@@ -224,9 +248,13 @@ struct AttachClient::State {
     }
     Wake();
   }
-  // The same error again says nothing new.
-  void Ended(const grpc::Status& status) {
-    const std::string line = absl::StrCat("stream to ", options.server, " ended: ", status.error_message());
+  // The same error again says nothing new, until the server has taken this worker in between.
+  void Ended(const grpc::Status& status, bool connected) {
+    const std::string message = status.ok() ? "the server closed it" : status.error_message();
+    const std::string line = ReasonOf(FromGrpcStatus(status)) == "WORKER_NAME_IN_USE"
+                                 ? message
+                                 : absl::StrCat(connected ? "stream to " : "can't connect to ", options.server,
+                                                connected ? " ended: " : ": ", message);
     {
       absl::MutexLock lock(&mutex);
       if (std::exchange(last_error, line) == line) {
@@ -242,7 +270,7 @@ AttachClient::AttachClient(Options options) : state_(std::make_unique<State>()) 
   state->options = std::move(options);
   std::shared_ptr<grpc::Channel> channel = MakeChannel(state->options.server);
   state->stub = v1::WorkerService::NewStub(channel);
-  const auto on_end = [state](const grpc::Status& status) { state->Ended(status); };
+  const auto on_end = [state](const grpc::Status& status, bool connected) { state->Ended(status, connected); };
   const auto on_room = [state] { state->Wake(); };
   state->attach = std::make_unique<Stream<v1::WorkerReport, v1::WorkerDirective>>(
       channel, [state](grpc::ClientContext* context) { return state->stub->Attach(context); }, kMaxReportQueue,
@@ -250,7 +278,10 @@ AttachClient::AttachClient(Options options) : state_(std::make_unique<State>()) 
       Stream<v1::WorkerReport, v1::WorkerDirective>::Callbacks{
           [state] { state->Arrive([](Arrivals& arrivals) { ++arrivals.num_attach_streams; }); },
           [state](v1::WorkerDirective directive) {
-            state->Arrive([&](Arrivals& arrivals) { arrivals.directives.push_back(std::move(directive)); });
+            state->Arrive([&](Arrivals& arrivals) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+              arrivals.directives.push_back(std::move(directive));
+              state->last_error.clear();
+            });
           },
           on_room, on_end});
   state->telemetry = std::make_unique<Stream<v1::TelemetryUpload, v1::TelemetryAck>>(

@@ -54,6 +54,11 @@ void FakeServer::SetBusy(bool busy) {
   busy_ = busy;
 }
 
+void FakeServer::EndStreamsWith(const grpc::Status& status) {
+  absl::MutexLock lock(&mutex_);
+  end_with_ = status;
+}
+
 bool FakeServer::WaitFor(const std::function<bool(const FakeServer&)>& condition, absl::Duration timeout) {
   absl::MutexLock lock(&mutex_);
   const auto holds = [&] { return condition(*this); };
@@ -108,6 +113,10 @@ grpc::Status FakeServer::Attach(grpc::ServerContext*,
     v1::WorkerDirective directive;
     {
       absl::MutexLock lock(&mutex_);
+      if (!end_with_.ok()) {
+        ++num_ended_streams_;
+        return end_with_;
+      }
       if (silent_) {
         continue;
       }

@@ -31,6 +31,8 @@ class FakeServer final : public v1::WorkerService::Service {
   void SetSilent(bool silent);
   // While busy it stores and acknowledges no telemetry; what arrives waits.
   void SetBusy(bool busy);
+  // Every Attach stream ends so at its next report; OK: no more.
+  void EndStreamsWith(const grpc::Status& status);
 
   // Waits until `condition` holds, looked at after every report and upload. False after the deadline.
   bool WaitFor(const std::function<bool(const FakeServer&)>& condition, absl::Duration timeout = absl::Seconds(20));
@@ -44,6 +46,8 @@ class FakeServer final : public v1::WorkerService::Service {
   int num_reports() const { return num_reports_; }
   // Of the worker's only device: "cpu healthy", "cpu unhealthy: why", "" before the first report.
   std::string DeviceText() const;
+  std::string agent_id() const { return report_.agent().id(); }
+  int num_ended_streams() const { return num_ended_streams_; }
   int num_checkpoints() const { return num_checkpoints_; }
   int num_gaps() const { return num_gaps_; }
   int num_uploads() const { return num_uploads_; }  // with telemetry, not with log text alone
@@ -63,6 +67,8 @@ class FakeServer final : public v1::WorkerService::Service {
   absl::Mutex mutex_;
   bool silent_ = false;
   bool busy_ = false;
+  grpc::Status end_with_;
+  int num_ended_streams_ = 0;
   int num_reports_ = 0;
   int num_checkpoints_ = 0;
   int num_gaps_ = 0;

@@ -1,10 +1,16 @@
 // The real ampd-worker and ampd-shim with scripted trainers, against a fake server.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -15,7 +21,9 @@
 #include "absl/strings/str_split.h"
 #include "ampd/internal/trainer.pb.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/file.h"
+#include "base/grpc_status.h"
 #include "base/process.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -37,6 +45,28 @@ struct Step {
   int64_t boot_nanos = 0;
 };
 
+// A tenth of what a wait for a connection may take; a loaded host needs some of it.
+constexpr absl::Duration kPromptly = absl::Seconds(1);
+
+// A port that nothing else gets, where connections are refused, or are made and never answered.
+class UnusedPort {
+ public:
+  explicit UnusedPort(bool listening) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    address_.sin_family = AF_INET;
+    address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address_);
+    auto* generic = reinterpret_cast<sockaddr*>(&address_);
+    EXPECT_EQ(bind(fd_.get(), generic, size), 0);
+    EXPECT_EQ(getsockname(fd_.get(), generic, &size), 0);
+    EXPECT_EQ(listening ? listen(fd_.get(), 8) : 0, 0);
+  }
+  std::string address() const { return absl::StrCat("127.0.0.1:", ntohs(address_.sin_port)); }
+
+ private:
+  const UniqueFd fd_;
+  sockaddr_in address_ = {};
+};
+
 class Worker : public testing::Test {
  protected:
   Worker() : server_(kLease) {
@@ -54,20 +84,25 @@ class Worker : public testing::Test {
     }
     std::error_code error;
     fs::remove_all(state_, error);
+    while (ReadLog(/*timeout_millis=*/0)) {
+    }
+    std::fputs(log_.c_str(), stderr);
   }
 
+  // What is in `more` counts in the place of what it would have.
   void StartWorker(std::vector<std::string> more = {}) {
-    std::vector<std::string> arguments = {std::string(AMPD_BIN_DIR) + "/ampd-worker",
-                                          "--server",
-                                          server_.address(),
-                                          "--name",
-                                          "w1",
-                                          "--state-dir",
-                                          state_,
-                                          "--trainer",
-                                          std::string(AMPD_BIN_DIR) + "/ampd-scripted-trainer",
-                                          "--device",
-                                          "cpu"};
+    std::vector<std::string> arguments = {std::string(AMPD_BIN_DIR) + "/ampd-worker"};
+    const std::vector<std::pair<std::string, std::string>> defaults = {
+        {"--server", server_.address()},
+        {"--name", "w1"},
+        {"--state-dir", state_},
+        {"--trainer", std::string(AMPD_BIN_DIR) + "/ampd-scripted-trainer"},
+        {"--device", "cpu"}};
+    for (const auto& [flag, value] : defaults) {
+      if (std::find(more.begin(), more.end(), flag) == more.end()) {
+        arguments.insert(arguments.end(), {flag, value});
+      }
+    }
     arguments.insert(arguments.end(), more.begin(), more.end());
     std::vector<char*> argv;
     for (std::string& argument : arguments) {
@@ -81,7 +116,51 @@ class Worker : public testing::Test {
     }
     env.push_back(environment_.data());
     env.push_back(nullptr);
-    ASSERT_EQ(posix_spawn(&worker_, argv[0], nullptr, nullptr, argv.data(), env.data()), 0);
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    log_pipe_ = UniqueFd(ends[0]);
+    const UniqueFd log_end(ends[1]);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, log_end.get(), STDERR_FILENO);
+    ASSERT_EQ(posix_spawn(&worker_, argv[0], &actions, nullptr, argv.data(), env.data()), 0);
+    posix_spawn_file_actions_destroy(&actions);
+  }
+
+  // Takes in what the worker has logged; false when nothing came.
+  bool ReadLog(int timeout_millis) {
+    pollfd readable = {log_pipe_.get(), POLLIN, 0};
+    char bytes[4096];
+    const ssize_t count =
+        log_pipe_.ok() && poll(&readable, 1, timeout_millis) == 1 ? read(log_pipe_.get(), bytes, sizeof(bytes)) : 0;
+    log_.append(bytes, static_cast<size_t>(std::max<ssize_t>(count, 0)));
+    return count > 0;
+  }
+
+  bool WaitForLog(const std::string& text) {
+    while (log_.find(text) == std::string::npos) {
+      if (!ReadLog(/*timeout_millis=*/20'000)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  int TimesLogged(const std::string& text) const {
+    int count = 0;
+    for (size_t at = log_.find(text); at != std::string::npos; at = log_.find(text, at + 1)) {
+      ++count;
+    }
+    return count;
+  }
+
+  // The exit code of a worker that ends by itself, with all that it has logged.
+  int WaitForExit() {
+    int status = 0;
+    waitpid(std::exchange(worker_, 0), &status, 0);
+    while (ReadLog(/*timeout_millis=*/0)) {
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
 
   int Kill(int signal) {
@@ -149,6 +228,8 @@ class Worker : public testing::Test {
   std::string state_;
   std::string environment_;
   pid_t worker_ = 0;
+  UniqueFd log_pipe_;
+  std::string log_;  // of all workers, as far as it was read
 };
 
 TEST_F(Worker, RunsAnAttemptToItsEnd_AndStoresEveryPointAndTheLog) {
@@ -435,6 +516,68 @@ TEST_F(Worker, WorkerThatIsStopping_StartsNothingMore) {
       [](const FakeServer& server) { return server.DeviceText() == "cpu unhealthy: the worker is stopping"; }));
 }
 
+TEST_F(Worker, StreamThatTheServerEnds_IsToldOnceWithItsReasonAndTheWorkerComesBack) {
+  StartWorker({"--no-warm"});
+  ASSERT_TRUE(WaitForLog("the server took this worker"));
+  server_.EndStreamsWith(grpc::Status(grpc::UNAVAILABLE, "the server is shutting down"));
+  ASSERT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_ended_streams() >= 3; }));
+  server_.EndStreamsWith(grpc::Status::OK);
+  log_.clear();
+  ASSERT_TRUE(WaitForLog("the server took this worker"));
+  EXPECT_EQ(TimesLogged(" ended: the server is shutting down\n"), 1) << log_;
+  // Said again after it was well in between.
+  server_.EndStreamsWith(grpc::Status(grpc::UNAVAILABLE, "the server is shutting down"));
+  log_.clear();
+  EXPECT_TRUE(WaitForLog(" ended: the server is shutting down\n"));
+}
+
+TEST_F(Worker, NameThatAnotherAgentHas_IsSaidOnceAndTakenWhenItIsFree) {
+  const std::string refusal = "another agent uses the name w1: red:/state; choose another --name";
+  server_.EndStreamsWith(ToGrpcStatus(Error(absl::StatusCode::kAlreadyExists, "WORKER_NAME_IN_USE", refusal)));
+  StartWorker({"--no-warm"});
+  ASSERT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_ended_streams() >= 4; }));
+  server_.EndStreamsWith(grpc::Status::OK);
+  ASSERT_TRUE(WaitForLog("the server took this worker"));
+  EXPECT_EQ(TimesLogged("ampd-worker: " + refusal + "\n"), 1) << log_;
+  EXPECT_EQ(TimesLogged("the server took this worker"), 1) << log_;
+}
+
+TEST_F(Worker, Identity_IsTheStateFolders) {
+  std::vector<std::string> ids;
+  for (const char* folder : {"/a", "/b", "/a"}) {
+    StartWorker({"--no-warm", "--state-dir", state_ + folder});
+    log_.clear();
+    ASSERT_TRUE(WaitForLog("the server took this worker"));
+    server_.WaitFor([&](const FakeServer& server) {
+      ids.push_back(server.agent_id());
+      return true;
+    });
+    Kill(SIGTERM);
+  }
+  EXPECT_NE(ids[0], "");
+  EXPECT_NE(ids[0], ids[1]);
+  EXPECT_EQ(ids[0], ids[2]);
+}
+
+TEST_F(Worker, ServerThatRefusesConnections_IsToldAtOnceAndSigtermIsObeyed) {
+  const UnusedPort port(/*listening=*/false);
+  StartWorker({"--no-warm", "--server", port.address()});
+  ASSERT_TRUE(WaitForLog("can't connect to " + port.address()));
+  const absl::Time asked = absl::Now();
+  Kill(SIGTERM);
+  EXPECT_LT(absl::Now() - asked, kPromptly);
+}
+
+TEST_F(Worker, ServerThatNeverAnswers_DoesNotDelaySigterm) {
+  const UnusedPort port(/*listening=*/true);
+  StartWorker({"--no-warm", "--server", port.address()});
+  ASSERT_TRUE(WaitForLog("for server " + port.address()));
+  const absl::Time asked = absl::Now();
+  const int status = Kill(SIGTERM);
+  EXPECT_LT(absl::Now() - asked, kPromptly);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 TEST_F(Worker, DeleteCheckpoint_StaysBelowTheRoot) {
   const std::string root = state_ + "/checkpoints";
   fs::create_directories(root + "/j1/1/step-5");
@@ -456,9 +599,7 @@ TEST_F(Worker, SecondAgentOnOneStateFolder_IsRefused) {
   ASSERT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_reports() > 0; }));
   const pid_t first = std::exchange(worker_, 0);
   StartWorker({"--no-warm"});
-  int status = 0;
-  waitpid(std::exchange(worker_, 0), &status, 0);
-  EXPECT_EQ(WEXITSTATUS(status), 3);
+  EXPECT_EQ(WaitForExit(), 3);
   worker_ = first;
 }
 
