@@ -89,9 +89,12 @@ class Stream {
  private:
   void RunForEver() {
     absl::Duration backoff = kFirstBackoff;
+    bool connected = true;
     while (!Stopped()) {
       const absl::Time begin = absl::Now();
-      RunOnce();
+      // The first failure to connect is told at once. After it the call waits for a connection: gRPC makes one only
+      // while somebody waits.
+      connected = RunOnce(/*wait_for_connection=*/!connected);
       if (absl::Now() - begin > kGoodStream) {
         backoff = kFirstBackoff;
       }
@@ -100,18 +103,20 @@ class Stream {
     }
   }
 
-  void RunOnce() {
+  // Whether there was a connection.
+  bool RunOnce(bool wait_for_connection) {
     grpc::ClientContext context;
+    context.set_wait_for_ready(wait_for_connection);
     {
       absl::MutexLock lock(&mutex_);
       if (stopped_) {
-        return;
+        return false;
       }
       context_ = &context;
     }
-    // Returns once there is a connection or the attempt at one has failed; Stop cancels it.
+    // Returns once there is a connection, or the attempt at one has failed, or Stop has cancelled it.
     auto stream = open_(&context);
-    const bool connected = channel_->GetState(/*try_to_connect=*/false) != GRPC_CHANNEL_TRANSIENT_FAILURE;
+    const bool connected = channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
     if (connected) {
       Exchange(context, *stream);
     }
@@ -126,6 +131,7 @@ class Stream {
     if (!stopped) {
       callbacks_.on_end(status, connected);
     }
+    return connected;
   }
 
   // Until the stream ends.

@@ -6,9 +6,9 @@
 
 namespace ampd::agent {
 
-FakeServer::FakeServer(absl::Duration lease) : lease_(lease) {
+FakeServer::FakeServer(absl::Duration lease, int port) : lease_(lease) {
   grpc::ServerBuilder builder;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+  builder.AddListeningPort(absl::StrCat("127.0.0.1:", port), grpc::InsecureServerCredentials(), &port_);
   builder.RegisterService(this);
   server_ = builder.BuildAndStart();
 }

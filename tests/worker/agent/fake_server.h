@@ -18,7 +18,8 @@ namespace ampd::agent {
 // was told, and stores telemetry as the real one does. Thread-safe.
 class FakeServer final : public v1::WorkerService::Service {
  public:
-  explicit FakeServer(absl::Duration lease);
+  // On a free port if `port` is 0.
+  explicit FakeServer(absl::Duration lease, int port = 0);
   ~FakeServer() override;
 
   std::string address() const;

@@ -48,19 +48,22 @@ struct Step {
 // A tenth of what a wait for a connection may take; a loaded host needs some of it.
 constexpr absl::Duration kPromptly = absl::Seconds(1);
 
-// A port that nothing else gets, where connections are refused, or are made and never answered.
+// A port where connections are refused, or are made and never answered. Only a gRPC server gets it too.
 class UnusedPort {
  public:
   explicit UnusedPort(bool listening) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     address_.sin_family = AF_INET;
     address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const int on = 1;
+    EXPECT_EQ(setsockopt(fd_.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)), 0);
     socklen_t size = sizeof(address_);
     auto* generic = reinterpret_cast<sockaddr*>(&address_);
     EXPECT_EQ(bind(fd_.get(), generic, size), 0);
     EXPECT_EQ(getsockname(fd_.get(), generic, &size), 0);
     EXPECT_EQ(listening ? listen(fd_.get(), 8) : 0, 0);
   }
-  std::string address() const { return absl::StrCat("127.0.0.1:", ntohs(address_.sin_port)); }
+  int number() const { return ntohs(address_.sin_port); }
+  std::string address() const { return absl::StrCat("127.0.0.1:", number()); }
 
  private:
   const UniqueFd fd_;
@@ -566,6 +569,20 @@ TEST_F(Worker, ServerThatRefusesConnections_IsToldAtOnceAndSigtermIsObeyed) {
   const absl::Time asked = absl::Now();
   Kill(SIGTERM);
   EXPECT_LT(absl::Now() - asked, kPromptly);
+}
+
+TEST_F(Worker, ServerThatComesLater_IsFoundWithinTheLongestPause) {
+  const UnusedPort port(/*listening=*/false);
+  StartWorker({"--no-warm", "--server", port.address()});
+  ASSERT_TRUE(WaitForLog("can't connect to " + port.address()));
+  // Long enough for the pauses to have grown.
+  server_.WaitFor([](const FakeServer&) { return false; }, absl::Seconds(4));
+  const absl::Time came = absl::Now();
+  FakeServer late(kLease, port.number());
+  ASSERT_TRUE(WaitForLog("the server took this worker"));
+  EXPECT_LT(absl::Now() - came, absl::Milliseconds(3'500));
+  EXPECT_EQ(TimesLogged("can't connect"), 1) << log_;
+  Kill(SIGTERM);
 }
 
 TEST_F(Worker, ServerThatNeverAnswers_DoesNotDelaySigterm) {
