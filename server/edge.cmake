@@ -15,8 +15,6 @@ ampd_library(NAME log_session HDRS log_session.h SRCS log_session.cc
   DEPS base_error base_status server_cluster_state server_metric_store server_metrics_hub)
 ampd_library(NAME progress HDRS progress.h SRCS progress.cc DEPS base_status server_history server_metric_store)
 ampd_library(NAME work_pool HDRS work_pool.h SRCS work_pool.cc DEPS absl::synchronization)
-ampd_library(NAME listen_address HDRS listen_address.h SRCS listen_address.cc
-  DEPS base_error base_file absl::statusor absl::strings)
 add_subdirectory(rpc)
 ampd_library(NAME call_observer HDRS call_observer.h DEPS absl::status absl::time)
 ampd_library(NAME job_table HDRS job_table.h SRCS job_table.cc DEPS proto_messages server_cluster_state absl::synchronization absl::time)
@@ -25,7 +23,7 @@ ampd_library(NAME fleet_snapshot HDRS fleet_snapshot.h SRCS fleet_snapshot.cc
 ampd_library(NAME metrics
   HDRS metrics.h fleet_collector.h SRCS metrics.cc fleet_collector.cc
   DEPS base_file server_call_observer server_fleet_snapshot server_job_table absl::strings prometheus-cpp::core)
-ampd_library(NAME config HDRS server_config.h SRCS server_config.cc DEPS base_status server_listen_address)
+ampd_library(NAME config HDRS server_config.h SRCS server_config.cc DEPS base_status base_listen_address)
 ampd_library(NAME fleet_watch HDRS fleet_watch.h SRCS fleet_watch.cc
   DEPS server_coordinator server_fleet_snapshot server_job_table server_progress proto_journal)
 ampd_library(NAME server HDRS server.h SRCS server.cc

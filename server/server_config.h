@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "server/listen_address.h"
+#include "base/listen_address.h"
 
 namespace ampd::server {
 

@@ -1,19 +1,24 @@
 // ampd-worker: the agent of one host.
 //
-// Exit codes: 0 ended by SIGTERM or SIGINT, 2 wrong usage, 3 the state folder can't be used or belongs to another
-// agent, 4 an address can't be listened at.
+// Exit codes: 0 ended by SIGTERM or SIGINT, 2 wrong usage, 3 the state folder or the checkpoint root can't be used,
+// or the state folder belongs to another agent, 4 an address can't be listened at.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
+#include "base/listen_address.h"
+#include "base/random.h"
 #include "base/signals.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/attach_client.h"
@@ -82,10 +87,11 @@ void Declare(CLI::App& app, Flags& flags) {
   app.add_option("--device", flags.devices, "offer only this device (cpu, gpu0, ...); repeatable");
   app.add_option("--threads", flags.num_threads, "threads of the CPU device; all cores if 0")
       ->check(CLI::Range(0, 4096));
-  app.add_option("--metrics-listen", flags.metrics_listen, "host:port of /metrics; none if not given");
+  app.add_option("--metrics-listen", flags.metrics_listen, "loopback host:port of /metrics; none if not given");
   app.add_flag("--no-warm", flags.no_warm, "keep no trainer ready ahead of a job");
   app.add_flag("--stop-trainers-on-exit", flags.stop_trainers_on_exit,
                "at the end let the trainers checkpoint and leave, then kill what is left");
+  app.set_version_flag("--version", kVersion);
   app.add_option("--exit-grace", flags.exit_grace_seconds, "seconds for that")->capture_default_str();
 }
 
@@ -124,6 +130,50 @@ int CheckProgram(const std::string& path, const char* flag) {
   return access(path.c_str(), X_OK) == 0 ? 0 : Fail(kUsage, absl::StrCat(flag, ": can't execute ", path));
 }
 
+absl::StatusOr<ampd::device::Devices> FindDevices(const Flags& flags) {
+  ampd::device::Devices::Options options;
+  options.num_threads = flags.num_threads;
+  options.only = flags.devices;
+  return ampd::device::Devices::Discover(options);
+}
+
+// What the flags say; the rest is Run's.
+ampd::agent::Agent::Options OptionsOf(const Flags& flags, const std::string& agent_id) {
+  ampd::agent::Agent::Options options;
+  options.name = flags.name;
+  options.version = kVersion;
+  options.identity.set_id(agent_id);
+  options.identity.set_place(Place(flags.state_folder));
+  options.state_folder = flags.state_folder;
+  options.checkpoint_root = flags.checkpoint_root;
+  options.checkpoint_root_shared = flags.checkpoint_root_shared;
+  options.command = {flags.shim, {flags.trainer}};
+  options.warm = !flags.no_warm;
+  options.stop_trainers_on_exit = flags.stop_trainers_on_exit;
+  options.exit_grace = absl::Seconds(flags.exit_grace_seconds);
+  options.log = Log;
+  options.clock = &ampd::SystemClock();
+  options.random = &ampd::SystemRandom();
+  return options;
+}
+
+// Does what is asked of the agent until a signal ends it.
+int Serve(const Flags& flags, ampd::agent::Agent::Options options, ampd::SignalThread& signals) {
+  ampd::agent::AttachClient link({flags.server, Log});
+  options.link = &link;
+  // Shared with the signal thread, which may call Stop after Run has returned.
+  const auto agent = std::make_shared<ampd::agent::Agent>(options);
+  if (absl::Status started = agent->Start(); !started.ok()) {
+    return Fail(kStateFolder, std::string(started.message()));
+  }
+  signals.Start([agent](int) { agent->Stop(); });
+  link.Start();
+  Log(absl::StrCat("worker ", flags.name, " for server ", flags.server,
+                   options.metrics_address.empty() ? "" : absl::StrCat(", metrics at ", options.metrics_address)));
+  agent->Run();
+  return 0;
+}
+
 int Run(const Flags& flags, ampd::SignalThread& signals) {
   std::string why;
   const std::map<std::string, std::string> data_roots = ParseDataRoots(flags.data_roots, &why);
@@ -133,65 +183,41 @@ int Run(const Flags& flags, ampd::SignalThread& signals) {
   if (CheckProgram(flags.shim, "--shim") != 0 || CheckProgram(flags.trainer, "--trainer") != 0) {
     return kUsage;
   }
-  ampd::device::Devices::Options device_options;
-  device_options.num_threads = flags.num_threads;
-  device_options.only = flags.devices;
-  absl::StatusOr<ampd::device::Devices> devices = ampd::device::Devices::Discover(device_options);
+  absl::StatusOr<ampd::device::Devices> devices = FindDevices(flags);
   if (!devices.ok()) {
     return Fail(kUsage, std::string(devices.status().message()));
+  }
+  absl::StatusOr<ampd::ListenAddress> listen;
+  if (!flags.metrics_listen.empty()) {
+    listen = ampd::ParseListenAddress("--metrics-listen", flags.metrics_listen);
+    if (!listen.ok()) {
+      return Fail(kUsage, std::string(listen.status().message()));
+    }
   }
   const auto state_folder = ampd::agent::StateFolder::Open(flags.state_folder, ampd::SystemRandom());
   if (!state_folder.ok()) {
     return Fail(kStateFolder, std::string(state_folder.status().message()));
   }
-  std::error_code error;
-  fs::create_directories(flags.checkpoint_root, error);  // an unwritable one is the attempt's error, not the agent's
-
+  if (const absl::Status usable = ampd::agent::TryFolder(flags.checkpoint_root, "the checkpoint root"); !usable.ok()) {
+    return Fail(kStateFolder, std::string(usable.message()));
+  }
   ampd::agent::AgentCounters counters;
+  ampd::agent::Agent::Options options = OptionsOf(flags, state_folder->agent_id());
+  options.data_roots = data_roots;
+  options.devices = [&devices] { return devices->Current(); };
+  options.counters = &counters;
   std::unique_ptr<ampd::agent::MetricsEndpoint> metrics;
-  std::string metrics_address;
-  if (!flags.metrics_listen.empty()) {
+  if (listen.ok()) {
     auto listening =
-        ampd::agent::MetricsEndpoint::Listen(flags.metrics_listen, kVersion, &counters, &ampd::SystemClock());
+        ampd::agent::MetricsEndpoint::Listen(listen->ToString(), kVersion, &counters, &ampd::SystemClock());
     if (!listening.ok()) {
       return Fail(kAddress, std::string(listening.status().message()));
     }
     metrics = *std::move(listening);
-    metrics_address =
-        absl::StrCat(flags.metrics_listen.substr(0, flags.metrics_listen.rfind(':')), ":", metrics->port());
+    listen->port = metrics->port();
+    options.metrics_address = listen->ToString();
   }
-  ampd::agent::AttachClient link({flags.server, Log});
-  ampd::agent::Agent::Options options;
-  options.name = flags.name;
-  options.version = kVersion;
-  options.metrics_address = metrics_address;
-  options.identity.set_id(state_folder->agent_id());
-  options.identity.set_place(Place(flags.state_folder));
-  options.state_folder = flags.state_folder;
-  options.checkpoint_root = flags.checkpoint_root;
-  options.checkpoint_root_shared = flags.checkpoint_root_shared;
-  options.data_roots = data_roots;
-  options.command = {flags.shim, {flags.trainer}};
-  options.warm = !flags.no_warm;
-  options.stop_trainers_on_exit = flags.stop_trainers_on_exit;
-  options.exit_grace = absl::Seconds(flags.exit_grace_seconds);
-  options.devices = [&devices] { return devices->Current(); };
-  options.log = Log;
-  options.clock = &ampd::SystemClock();
-  options.random = &ampd::SystemRandom();
-  options.link = &link;
-  options.counters = &counters;
-  // Shared with the signal thread, which may call Stop after Run has returned.
-  const auto agent = std::make_shared<ampd::agent::Agent>(options);
-  if (absl::Status started = agent->Start(); !started.ok()) {
-    return Fail(kStateFolder, std::string(started.message()));
-  }
-  signals.Start([agent](int) { agent->Stop(); });
-  link.Start();
-  Log(absl::StrCat("worker ", flags.name, " for server ", flags.server,
-                   metrics_address.empty() ? "" : absl::StrCat(", metrics at ", metrics_address)));
-  agent->Run();
-  return 0;
+  return Serve(flags, std::move(options), signals);
 }
 
 }  // namespace
@@ -204,9 +230,11 @@ int main(int argc, char** argv) {
   Declare(app, flags);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::Success& help_or_version) {
+    return app.exit(help_or_version);
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : kUsage;
+    const std::string text = error.what();
+    return Fail(kUsage, absl::StrCat(text.substr(0, text.find('\n')), "; see ampd-worker --help"));
   }
   FillDefaults(flags);
   return Run(flags, signals);

@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace ampd::server {
+namespace ampd {
 
 struct ListenAddress {
   std::string host;
@@ -15,11 +15,12 @@ struct ListenAddress {
   std::string ToString() const;
 };
 
-// Parses "host:port". Only literal loopback addresses are taken (127.0.0.0/8, [::1]; "localhost" means 127.0.0.1): the
-// server has neither TLS nor authentication, so who reaches the port controls all jobs. INVALID_ARGUMENT says why.
+// Parses "host:port". Only literal loopback addresses are taken (127.0.0.0/8, [::1]; "localhost" means 127.0.0.1):
+// neither server nor agent has TLS or authentication, and who reaches the ports controls all jobs. INVALID_ARGUMENT
+// says why.
 absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view flag, std::string_view text);
 
 // OK when a listener could bind the address now; UNAVAILABLE with reason ADDRESS_IN_USE or ADDRESS_NOT_BINDABLE.
 absl::Status CheckBindable(const ListenAddress& address);
 
-}  // namespace ampd::server
+}  // namespace ampd

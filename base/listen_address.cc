@@ -1,4 +1,4 @@
-#include "server/listen_address.h"
+#include "base/listen_address.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/file.h"
 
-namespace ampd::server {
+namespace ampd {
 namespace {
 
 absl::Status Refuse(std::string_view flag, std::string_view text, std::string_view why) {
@@ -52,8 +52,8 @@ absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view flag, std::str
   }
   if (!IsLoopback(address.host)) {
     return Refuse(flag, text,
-                  "only loopback addresses (127.0.0.1, [::1]) are accepted, because this server has neither TLS nor "
-                  "authentication and whoever reaches the port controls every job");
+                  "only loopback addresses (127.0.0.1, [::1]) are accepted, because ampd has neither TLS nor "
+                  "authentication and whoever reaches its ports controls every job");
   }
   return address;
 }
@@ -86,4 +86,4 @@ absl::Status CheckBindable(const ListenAddress& address) {
                absl::StrCat("cannot listen on ", address.ToString(), ": ", strerror(error)));
 }
 
-}  // namespace ampd::server
+}  // namespace ampd
