@@ -1,4 +1,6 @@
 // What directives make the agent do.
+#include <unistd.h>
+
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -37,6 +39,20 @@ bool IsBelow(const std::filesystem::path& root, const std::filesystem::path& pat
   }
   const auto [end, unused] = std::mismatch(real_root.begin(), real_root.end(), real.begin(), real.end());
   return end == real_root.end();
+}
+
+// Removes the folders that `path`, below `root`, was in, up to the first one that holds something. Not by way of a
+// link.
+void RemoveEmptyFolders(const std::filesystem::path& root, const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::path real_root = std::filesystem::canonical(root, error);
+  for (std::filesystem::path folder = path.lexically_normal().parent_path(); !error && !folder.empty();
+       folder = folder.parent_path()) {
+    const std::filesystem::path real = std::filesystem::canonical(real_root / folder, error);
+    if (error || real != real_root / folder || rmdir(real.c_str()) != 0) {
+      return;
+    }
+  }
 }
 
 }  // namespace
@@ -240,6 +256,8 @@ void Agent::DeleteCheckpoint(const v1::CheckpointKey& key) {
   std::filesystem::remove_all(path, error);
   if (error) {
     options_.log(absl::StrCat("can't delete checkpoint ", key.path(), ": ", error.message()));
+  } else {
+    RemoveEmptyFolders(root, key.path());
   }
 }
 

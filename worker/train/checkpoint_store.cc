@@ -32,7 +32,11 @@ absl::Status CheckpointError(const std::string& message) {
 
 // A full disk keeps its reason, everything else is a CHECKPOINT_ERROR.
 absl::Status NotSaved(const absl::Status& status, int64_t step) {
-  const std::string message = absl::StrCat("the checkpoint of step ", step, " can't be written: ", status.message());
+  // "rename: No such file or directory": what was being done says nothing to the reader.
+  const std::string text(status.message());
+  const size_t colon = text.find(": ");
+  const std::string message = absl::StrCat("the checkpoint of step ", step,
+                                           " can't be written: ", colon == text.npos ? text : text.substr(colon + 2));
   if (ReasonOf(status) == "DISK_FULL") {
     return Error(status.code(), "DISK_FULL", message + "; free space on the disk of the worker's checkpoint root");
   }
@@ -101,8 +105,15 @@ bool IsManifest(const json& manifest) {
 }  // namespace
 
 absl::Status CheckpointIo::MakeFolders(const std::string& path) {
+  // The agent removes folders that are empty (DeleteCheckpoint in agent_actions.cc), also one that was just made here.
+  constexpr int kMaxTries = 8;
   std::error_code error;
-  std::filesystem::create_directories(path, error);
+  for (int i = 0; i < kMaxTries; ++i) {
+    std::filesystem::create_directories(path, error);
+    if (error != std::errc::no_such_file_or_directory) {
+      break;
+    }
+  }
   return error ? ErrnoError(error.value(), "create folder") : absl::OkStatus();
 }
 

@@ -611,6 +611,55 @@ TEST_F(Worker, DeleteCheckpoint_StaysBelowTheRoot) {
   EXPECT_TRUE(fs::exists(root));
 }
 
+TEST_F(Worker, DeletedCheckpoint_TakesItsEmptyFoldersAlong) {
+  const std::string root = state_ + "/checkpoints";
+  for (const char* path : {"/j1/1/step-5", "/j2/1/step-5", "/j2/2/step-9", "/real/1/step-5", "/real/2/step-9"}) {
+    fs::create_directories(root + path);
+  }
+  fs::create_symlink(root + "/real", root + "/link");
+  fs::create_symlink(root + "/real/2", root + "/j2/link");
+  for (const char* path : {"link/1/step-5", "j2/link/step-9", "j1/1/step-5", "j2/1/step-5"}) {
+    server_.Delete(path);
+  }
+  StartWorker({"--no-warm"});
+  ASSERT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_reports() >= 2; }));
+  ASSERT_TRUE(server_.WaitFor([&](const FakeServer&) { return !fs::exists(root + "/j2/1"); }));
+  EXPECT_FALSE(fs::exists(root + "/j1"));
+  EXPECT_TRUE(fs::exists(root + "/j2/2/step-9"));
+  // Empty by now, and reached by a link only.
+  EXPECT_TRUE(fs::is_empty(root + "/real/1"));
+  EXPECT_TRUE(fs::is_empty(root + "/real/2"));
+  EXPECT_TRUE(fs::is_symlink(root + "/link"));
+}
+
+TEST_F(Worker, DeletedLastCheckpoint_LeavesTheRoot) {
+  const std::string root = state_ + "/checkpoints";
+  fs::create_directories(root + "/j1/1/step-5");
+  server_.Delete("j1/1/step-5");
+  StartWorker({"--no-warm"});
+  ASSERT_TRUE(server_.WaitFor([&](const FakeServer&) { return !fs::exists(root + "/j1"); }));
+  EXPECT_TRUE(fs::is_empty(root));
+}
+
+TEST_F(Worker, CheckpointRootThatCannotBeWritten_EndsTheStartWithOneLine) {
+  const std::string root = state_ + "/file";
+  std::ofstream(root) << "a file where a folder should be";
+  StartWorker({"--no-warm", "--checkpoint-root", root});
+  EXPECT_EQ(WaitForExit(), 3);
+  EXPECT_EQ(log_, absl::StrCat("ampd-worker: can't write the checkpoint root ", root, ": Not a directory\n"));
+}
+
+TEST_F(Worker, WrongUsage_IsOneLineWithTheProgramsName) {
+  StartWorker({"--metrics-listen", "0.0.0.0:0"});
+  EXPECT_EQ(WaitForExit(), 2);
+  EXPECT_THAT(log_, testing::StartsWith("ampd-worker: --metrics-listen 0.0.0.0:0: only loopback addresses "));
+  EXPECT_EQ(TimesLogged("\n"), 1) << log_;
+  log_.clear();
+  StartWorker({"--bad-flag"});
+  EXPECT_EQ(WaitForExit(), 2);
+  EXPECT_THAT(log_, testing::MatchesRegex("ampd-worker: .*--bad-flag.*; see ampd-worker --help\n"));
+}
+
 TEST_F(Worker, SecondAgentOnOneStateFolder_IsRefused) {
   StartWorker({"--no-warm"});
   ASSERT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_reports() > 0; }));

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -160,7 +161,8 @@ TEST_F(CheckpointStoreTest, WhicheverOperationFails_TheErrorIsTypedAndNothingHal
       io_.error = error;
       const absl::Status status = store.Save(Content()).status();
       EXPECT_EQ(ReasonOf(status), reason) << fail_at << ": " << status;
-      EXPECT_THAT(std::string(status.message()), HasSubstr("the checkpoint of step 10 can't be written"));
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr(std::string("the checkpoint of step 10 can't be written: ") + std::strerror(error) + ";"));
       EXPECT_THAT(std::string(status.message()), Not(HasSubstr(root_.string())));
       EXPECT_FALSE(std::filesystem::exists(root_ / "j-abc/1/.step-10.tmp"));
       io_.fail_at = 0;
