@@ -79,11 +79,15 @@ ReadWords Read(const CLI::App& root, const std::vector<std::string>& words) {
   bool after_unknown_option = false;  // whose value the word may be
   for (const std::string& word : words) {
     if (read.open != nullptr) {
+      read.values[read.open->get_lnames().front()] = word;
       read.open = nullptr;
     } else if (word == "--") {
       only_positionals = true;
     } else if (!only_positionals && word.size() > 1 && word[0] == '-') {
       read.open = OpenOption(*read.command, word);
+      if (const size_t equals = word.find('='); word.starts_with("--") && equals != std::string::npos) {
+        read.values[word.substr(2, equals - 2)] = word.substr(equals + 1);
+      }
       after_unknown_option = word.starts_with("--") && word.find('=') == std::string::npos &&
                              FindOption(read.command, word.substr(2), true) == nullptr;
     } else if (const auto children = SubcommandsOf(*read.command); children.empty()) {

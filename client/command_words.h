@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,10 +20,11 @@ std::vector<std::string> OptionNames(const CLI::App& app);
 std::string PathOf(const CLI::App& app);
 
 struct ReadWords {
-  const CLI::App* command = nullptr;     // the deepest that the words name
-  std::string unknown;                   // a word where only a command may stand, and that is none
-  const CLI::Option* open = nullptr;     // the last word is this option, and its value is missing
-  std::vector<std::string> positionals;  // words of `command` that are no options nor values of one
+  const CLI::App* command = nullptr;          // the deepest that the words name
+  std::string unknown;                        // a word where only a command may stand, and that is none
+  const CLI::Option* open = nullptr;          // the last word is this option, and its value is missing
+  std::map<std::string, std::string> values;  // of the options, by their long names
+  std::vector<std::string> positionals;       // words of `command` that are no options nor values of one
 };
 
 // Reads words as the parser would: an option that takes a value takes the next word. Stops at an unknown command.

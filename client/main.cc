@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "client/commands/commands.h"
 #include "client/commands/completion.h"
+#include "client/completer.h"
 #include "client/usage.h"
 
 namespace {
@@ -245,21 +246,6 @@ void AddDev(CLI::App* root, CommandLine* line) {
   dev->add_flag("--clean", line->dev.clean, "Forget all jobs of this folder first");
 }
 
-void Collect(const CLI::App& app, const std::string& path, ampd::client::CompletionWords* words) {
-  std::vector<std::string>& own = (*words)[path];
-  for (const CLI::App* child : app.get_subcommands([](const CLI::App*) { return true; })) {
-    own.push_back(child->get_name());
-  }
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) {
-      own.push_back("--" + name);
-    }
-  }
-  for (const CLI::App* child : app.get_subcommands([](const CLI::App*) { return true; })) {
-    Collect(*child, path.empty() ? child->get_name() : path + " " + child->get_name(), words);
-  }
-}
-
 // A check that names what may stand.
 std::function<std::string(const std::string&)> OneOf(std::vector<std::string> words) {
   return [words = std::move(words)](const std::string& text) {
@@ -298,10 +284,8 @@ void AddRest(CLI::App* root, CommandLine* line) {
       AllBut({OutputFormat::kWide, OutputFormat::kName}));
   AddCommand(
       root, "completion", "Completion script of a shell", line,
-      [root](Session*) {
-        ampd::client::CompletionWords words;
-        Collect(*root, "", &words);
-        std::fputs(ampd::client::BashCompletion(words).c_str(), stdout);
+      [](Session*) {
+        std::fputs(ampd::client::BashCompletion().c_str(), stdout);
         return 0;
       },
       Text())
@@ -324,6 +308,14 @@ void AddRest(CLI::App* root, CommandLine* line) {
       ->option_text("TOPIC");
 }
 
+// For the scripts of `completion`; not a command that people see.
+int PrintCandidates(const CLI::App& root, const CommandLine& line, const std::vector<std::string>& words) {
+  for (const std::string& candidate : ampd::client::Complete(root, line.formats, words)) {
+    std::printf("%s\n", candidate.c_str());
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -338,6 +330,9 @@ int main(int argc, char** argv) {
   AddDev(&root, &line);
   AddRest(&root, &line);
   ampd::client::AddFooters(&root, line.formats);
+  if (argc > 1 && std::string_view(argv[1]) == "__complete") {
+    return PrintCandidates(root, line, {argv + 2, argv + argc});
+  }
   try {
     root.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -318,12 +318,5 @@ TEST_F(Ampctl, TheAddressComesFromFlagThenVariableThenProjectThenContext) {
   EXPECT_EQ(Run("context use nowhere").exit_code, 3);
 }
 
-TEST_F(Ampctl, TheCompletionScriptIsBash) {
-  Run("completion bash");
-  const std::string check = "bash -c 'source " + folder_ +
-                            "/out; COMP_WORDS=(ampctl job sub); COMP_CWORD=2; _ampctl; test \"$COMPREPLY\" = submit'";
-  EXPECT_EQ(std::system(check.c_str()), 0);
-}
-
 }  // namespace
 }  // namespace ampd::client

@@ -1,0 +1,91 @@
+#include "client/completer.h"
+
+#include "ampd/v1/job_spec.pb.h"
+#include "client/command_words.h"
+#include "client/commands/completion.h"
+
+namespace ampd::client {
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr char kFiles[] = ":files";
+
+std::string AddressIn(const ReadWords& read) {
+  const auto found = read.values.find("address");
+  return found == read.values.end() ? "" : found->second;
+}
+
+Words ValuesOf(const std::string& option, const ReadWords& read, const CommandFormats& formats,
+               const std::string& typed) {
+  if (option == "output") {
+    const auto found = formats.find(read.command);
+    Words names;
+    for (const OutputFormat format : found == formats.end() ? AllFormats() : found->second) {
+      names.push_back(FormatName(format));
+    }
+    return names;
+  }
+  if (option == "set") {
+    return SpecPathsFor(*v1::JobSpec::descriptor(), typed);
+  }
+  return option == "color"     ? Words{"auto", "always", "never"}
+         : option == "address" ? ContextNames()
+         : option == "file"    ? Words{kFiles}
+                               : Words();
+}
+
+Words Positionals(const ReadWords& read) {
+  const std::string path = PathOf(*read.command);
+  const Words& before = read.positionals;
+  for (const CLI::Option* option : read.command->get_options()) {
+    const std::string text = option->get_option_text();
+    if (text == "ID..." || (text == "ID" && before.empty())) {
+      return JobIdsFor(AddressIn(read));
+    }
+  }
+  if (!before.empty()) {
+    return {};
+  }
+  return path == "worker drain" || path == "worker undrain" ? WorkerNamesFor(AddressIn(read))
+         : path == "context use"                            ? ContextNames()
+         : path == "completion"                             ? Words{"bash"}
+         : path == "help"                                   ? Words{"exit-codes"}
+                                                            : Words();
+}
+
+Words Candidates(const ReadWords& read, const CommandFormats& formats, const std::string& typed) {
+  if (!read.unknown.empty()) {
+    return {};
+  }
+  if (read.open != nullptr) {
+    return ValuesOf(read.open->get_lnames().front(), read, formats, typed);
+  }
+  if (const size_t equals = typed.find('='); typed.starts_with("--") && equals != std::string::npos) {
+    Words values = ValuesOf(typed.substr(2, equals - 2), read, formats, typed.substr(equals + 1));
+    for (std::string& value : values) {
+      value = value == kFiles ? value : typed.substr(0, equals + 1) + value;
+    }
+    return values;
+  }
+  if (typed.starts_with("-")) {
+    return OptionNames(*read.command);
+  }
+  Words commands = SubcommandNames(*read.command);
+  return commands.empty() ? Positionals(read) : commands;
+}
+
+}  // namespace
+
+Words Complete(const CLI::App& root, const CommandFormats& formats, Words words) {
+  if (words.empty()) {
+    words.emplace_back();
+  }
+  const std::string typed = words.back();
+  words.pop_back();
+  Words candidates = Candidates(Read(root, words), formats, typed);
+  std::erase_if(candidates, [&typed](const std::string& word) { return word != kFiles && !word.starts_with(typed); });
+  return candidates;
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,146 @@
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "tests/client/ampctl_fixture.h"
+
+namespace ampd::client {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
+
+// Takes connections and never says a word.
+class SilentServer {
+ public:
+  SilentServer() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    address_.sin_family = AF_INET;
+    address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address_);
+    bound_ = bind(socket_, reinterpret_cast<sockaddr*>(&address_), size) == 0 && listen(socket_, 8) == 0 &&
+             getsockname(socket_, reinterpret_cast<sockaddr*>(&address_), &size) == 0;
+  }
+  ~SilentServer() { close(socket_); }
+  bool bound() const { return bound_; }
+  std::string address() const { return absl::StrCat("127.0.0.1:", ntohs(address_.sin_port)); }
+
+ private:
+  const int socket_;
+  sockaddr_in address_ = {};
+  bool bound_ = false;
+};
+
+class AmpctlCompletion : public Ampctl {
+ protected:
+  AmpctlCompletion() { Write("script", Run("completion bash").out); }
+
+  // What bash offers for the last of the words, as it parts them: '=' and ':' are words of their own.
+  std::vector<std::string> Offers(const std::vector<std::string>& words, const std::string& environment = "") {
+    std::string quoted;
+    for (const std::string& word : words) {
+      absl::StrAppend(&quoted, " '", word, "'");
+    }
+    Write("try.bash", absl::StrCat("source \"$1\"\nCOMP_WORDS=('" AMPD_BIN_DIR "/ampctl'", quoted, ")\nCOMP_CWORD=",
+                                   words.size(), "\n_ampctl ampctl\nprintf '%s\\n' \"${COMPREPLY[@]}\"\n"));
+    const std::string address = environment.empty() ? "AMPD_ADDRESS=" + fake_.address() : environment;
+    const std::string command = absl::StrCat("cd ", folder_, " && env -u AMPD_ADDRESS ", address,
+                                             " XDG_CONFIG_HOME=", folder_,
+                                             "/config bash -u try.bash ./script "
+                                             ">offers 2>complaints");
+    EXPECT_EQ(std::system(command.c_str()), 0);
+    EXPECT_EQ(*ReadFile(folder_ + "/complaints", 1 << 20), "");
+    return absl::StrSplit(*ReadFile(folder_ + "/offers", 1 << 20), '\n', absl::SkipEmpty());
+  }
+};
+
+TEST_F(AmpctlCompletion, CommandsAndOptionsByTheirBeginning) {
+  EXPECT_THAT(Offers({""}), IsSupersetOf({"job", "worker", "context", "dev"}));
+  EXPECT_THAT(Offers({""}), Not(Contains("__complete")));
+  EXPECT_THAT(Offers({"job", "sub"}), ElementsAre("submit"));
+  EXPECT_THAT(Offers({"--address", "127.0.0.1", ":", "1", "-o", "json", "job", "sub"}), ElementsAre("submit"));
+  EXPECT_THAT(Offers({"job", "submit", "--fo"}), ElementsAre("--follow"));
+  EXPECT_THAT(Offers({"job", "submit", "--addr"}), ElementsAre("--address"));
+  EXPECT_THAT(Offers({"nojob", ""}), IsEmpty());
+}
+
+TEST_F(AmpctlCompletion, JobIdsWhereAJobIsWanted) {
+  const std::string first = fake_.jobs.Add("n", v1::Job::RUNNING).id();
+  const std::string second = fake_.jobs.Add("n", v1::Job::RUNNING).id();
+  for (const char* verb : {"show", "watch", "logs", "wait", "cancel", "pause", "resume", "explain", "retry", "clone",
+                           "delete", "points", "events"}) {
+    EXPECT_THAT(Offers({"job", verb, ""}), ElementsAre(first, second)) << verb;
+  }
+  EXPECT_THAT(Offers({"job", "show", first.substr(0, first.size())}), ElementsAre(first));
+  EXPECT_THAT(Offers({"job", "show", first, ""}), IsEmpty());
+  EXPECT_THAT(Offers({"job", "wait", first, ""}), ElementsAre(first, second));
+  EXPECT_THAT(Offers({"job", "logs", "--attempt", "1", ""}), ElementsAre(first, second));
+  EXPECT_THAT(Offers({"job", "logs", "--attempt", ""}), IsEmpty());
+}
+
+TEST_F(AmpctlCompletion, TheServerIsTheOneOnTheLine) {
+  const std::string id = fake_.jobs.Add("n", v1::Job::RUNNING).id();
+  const std::string nowhere = "AMPD_ADDRESS=127.0.0.1:1";
+  EXPECT_THAT(Offers({"job", "show", ""}, nowhere), IsEmpty());
+  const std::string port = absl::StrCat(fake_.port);
+  EXPECT_THAT(Offers({"--address", "127.0.0.1", ":", port, "job", "show", ""}, nowhere), ElementsAre(id));
+  EXPECT_THAT(Offers({"--address", "=", "127.0.0.1", ":", port, "job", "show", ""}, nowhere), ElementsAre(id));
+}
+
+TEST_F(AmpctlCompletion, WorkersAndContexts) {
+  EXPECT_EQ(Run("context add lab 127.0.0.1:1").exit_code, 0);
+  EXPECT_THAT(Offers({"worker", "drain", ""}), ElementsAre("w1"));
+  EXPECT_THAT(Offers({"worker", "undrain", "w"}), ElementsAre("w1"));
+  EXPECT_THAT(Offers({"context", "use", ""}), ElementsAre("lab"));
+  EXPECT_THAT(Offers({"--address", "l"}), ElementsAre("lab"));
+}
+
+TEST_F(AmpctlCompletion, ValuesOfOptions) {
+  EXPECT_THAT(Offers({"job", "watch", "-o", ""}), ElementsAre("table", "json", "jsonl", "yaml"));
+  EXPECT_THAT(Offers({"job", "list", "--output", "=", "js"}), ElementsAre("json", "jsonl"));
+  EXPECT_THAT(Offers({"--color", "a"}), ElementsAre("auto", "always"));
+  Write("my job.yaml", "name: x\n");
+  EXPECT_THAT(Offers({"job", "submit", "-f", "my"}), ElementsAre("my job.yaml"));
+}
+
+TEST_F(AmpctlCompletion, PathsOfTheSpecBehindSet) {
+  EXPECT_THAT(Offers({"job", "submit", "--set", "tr"}), ElementsAre("train."));
+  EXPECT_THAT(Offers({"job", "submit", "--set", "train.s"}), ElementsAre("train.steps=", "train.seed="));
+  EXPECT_THAT(Offers({"job", "submit", "--set", "data.train.idx.l"}),
+              ElementsAre("data.train.idx.labels=", "data.train.idx.limit="));
+  EXPECT_THAT(Offers({"job", "submit", "--set", "dead"}), ElementsAre("deadline="));
+  EXPECT_THAT(Offers({"job", "submit", "--set", "optimizer.g"}), ElementsAre("optimizer.groups[0]."));
+  EXPECT_THAT(Offers({"job", "submit", "--set", "optimizer.groups[1].m"}), ElementsAre("optimizer.groups[1].match="));
+  EXPECT_THAT(Offers({"job", "submit", "--set", "no.such."}), IsEmpty());
+  EXPECT_THAT(Offers({"job", "submit", "--set", "=", "train.ste"}), ElementsAre("train.steps="));
+}
+
+TEST_F(AmpctlCompletion, ValuesBehindAPathAreOfferedAsBashPartsTheWord) {
+  EXPECT_THAT(Offers({"job", "submit", "--set", "data.keep_order", "="}), ElementsAre("true", "false"));
+  EXPECT_THAT(Offers({"job", "submit", "--set", "resources.kind", "=", "G"}), ElementsAre("GPU"));
+  EXPECT_THAT(Offers({"job", "submit", "--set", "train.steps", "="}), IsEmpty());
+}
+
+TEST_F(AmpctlCompletion, ASilentServerIsGivenUpSoonAndWithoutAWord) {
+  const SilentServer silent;
+  ASSERT_TRUE(silent.bound());
+  const absl::Time start = absl::Now();
+  EXPECT_THAT(Offers({"job", "show", ""}, "AMPD_ADDRESS=" + silent.address()), IsEmpty());
+  const absl::Duration took = absl::Now() - start;
+  EXPECT_GE(took, absl::Milliseconds(400)) << "the server was not waited for";
+  EXPECT_LT(took, absl::Seconds(5)) << "the deadline of a call is 10 s";
+}
+
+}  // namespace
+}  // namespace ampd::client
