@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "client/nearest.h"
 #include "client/spec_fields.h"
 #include "client/spec_override.h"
@@ -195,8 +196,19 @@ std::string AllowedText(const std::vector<std::string>& allowed) {
                       shown < allowed.size() ? ", ...)" : ")");
 }
 
+// Without the path where the place, "--set PATH", ends in it.
+std::string MessageBehind(const std::string& place, const Problem& problem) {
+  absl::string_view message = problem.message;
+  if (!problem.field.empty() && absl::EndsWith(place, " " + problem.field) &&
+      (absl::ConsumePrefix(&message, problem.field + ": ") || absl::ConsumePrefix(&message, problem.field + " "))) {
+    return std::string(message);
+  }
+  return problem.message;
+}
+
 std::string ProblemText(const Problem& problem) {
-  std::string text = absl::StrCat("error: ", problem.mark.ToString(), ": ", problem.message, "\n");
+  const std::string place = problem.mark.ToString();
+  std::string text = absl::StrCat("error: ", place, ": ", MessageBehind(place, problem), "\n");
   const std::string allowed = problem.allowed.empty() ? "" : AllowedText(problem.allowed);
   if (!problem.nearest.empty()) {
     absl::StrAppend(&text, "  did you mean '", problem.nearest, "'?", allowed.empty() ? "" : "   ", allowed, "\n");
