@@ -118,10 +118,10 @@ std::vector<std::string> PointRow(int attempt, const v1::StepColumns& one, bool 
   const auto number = [](const auto& column) { return column.empty() ? "-" : FormatNumber(column.Get(0)); };
   const auto bytes = [](const auto& column) { return column.empty() ? "-" : FormatBytes(column.Get(0)); };
   if (wide) {
-    row.insert(row.end(),
-               {number(one.learning_rate()), number(one.samples_per_second()), number(one.data_wait_seconds()),
-                bytes(one.memory_allocated_bytes()), bytes(one.memory_peak_bytes()),
-                one.time_unix_micros().empty() ? "-" : TimeText(one.time_unix_micros(0))});
+    row.insert(row.end(), {number(one.learning_rate()), number(one.samples_per_second()),
+                           one.data_wait_seconds().empty() ? "-" : FormatNumber(one.data_wait_seconds(0)) + "s",
+                           bytes(one.memory_allocated_bytes()), bytes(one.memory_peak_bytes()),
+                           one.time_unix_micros().empty() ? "-" : TimeText(one.time_unix_micros(0))});
   }
   return row;
 }

@@ -107,7 +107,7 @@ std::string WideAttemptLine(const v1::Attempt& attempt, const JobTextOptions& op
   if (!attempt.precision_reason().empty()) {
     absl::StrAppend(&text, ", precision: ", Printable(attempt.precision_reason()));
   }
-  return Line("", std::string(absl::StripPrefix(text, ", ")));
+  return text.empty() ? "" : Line("", std::string(absl::StripPrefix(text, ", ")));
 }
 
 // The labels, and the pace as numbers.

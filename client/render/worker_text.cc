@@ -55,7 +55,7 @@ Row DeviceCells(const v1::Device& device, bool has_reported) {
 std::vector<std::string> WorkerHeadings(bool wide) {
   std::vector<std::string> headings = {"NAME", "STATE", "JOBS", "LAST REPORT"};
   if (wide) {
-    headings.insert(headings.end(), {"VERSION", "METRICS", "DEVICE", "KIND", "CAPABILITY", "THREADS", "FREE MEMORY",
+    headings.insert(headings.end(), {"VERSION", "METRICS", "DEVICE", "PRODUCT", "CAPABILITY", "THREADS", "FREE MEMORY",
                                      "MEMORY", "HEALTH"});
   } else {
     headings.emplace_back("DEVICES");

@@ -55,10 +55,10 @@ class AmpctlCompletion : public Ampctl {
     Write("try.bash", absl::StrCat("source \"$1\"\nCOMP_WORDS=('" AMPD_BIN_DIR "/ampctl'", quoted, ")\nCOMP_CWORD=",
                                    words.size(), "\n_ampctl ampctl\nprintf '%s\\n' \"${COMPREPLY[@]}\"\n"));
     const std::string address = environment.empty() ? "AMPD_ADDRESS=" + fake_.address() : environment;
-    const std::string command = absl::StrCat("cd ", folder_, " && env -u AMPD_ADDRESS ", address,
-                                             " XDG_CONFIG_HOME=", folder_,
-                                             "/config bash -u try.bash ./script "
-                                             ">offers 2>complaints");
+    const std::string command =
+        absl::StrCat("cd ", folder_, " && env -u AMPD_ADDRESS ", address, " XDG_CONFIG_HOME=", folder_,
+                     "/config bash -u try.bash ./script "
+                     ">offers 2>complaints");
     EXPECT_EQ(std::system(command.c_str()), 0);
     EXPECT_EQ(*ReadFile(folder_ + "/complaints", 1 << 20), "");
     return absl::StrSplit(*ReadFile(folder_ + "/offers", 1 << 20), '\n', absl::SkipEmpty());

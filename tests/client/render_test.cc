@@ -9,6 +9,7 @@
 #include "client/render/plot.h"
 #include "client/render/table.h"
 #include "client/render/watch_screen.h"
+#include "client/render/worker_text.h"
 #include "tests/golden_file.h"
 
 namespace ampd::client {
@@ -242,6 +243,82 @@ TEST(JobText, AFinishedJobShowsItsAttemptsTimesAndFinalMetrics) {
   job.mutable_checkpoints(0)->set_size_bytes(4096);
   ExpectGolden("tests/golden/client/job_show.txt",
                RenderJob(job, {absl::FromUnixSeconds(1'003'600), absl::UTCTimeZone()}));
+}
+
+TEST(JobText, ARunningJobSaysHowLongAgoItsFirstStepWas) {
+  v1::Job job;
+  job.set_state(v1::Job::RUNNING);
+  *job.mutable_create_time() = At(1'000'000);
+  *job.mutable_start_time() = At(1'000'005);
+  EXPECT_THAT(RenderJob(job, {absl::FromUnixSeconds(1'000'008), absl::UTCTimeZone()}),
+              testing::HasSubstr("(8s ago), first step after 5s, 3s ago\n"));
+}
+
+TEST(JobText, WideAddsTimesPaceLabelsAndWhereCheckpointsAre) {
+  v1::Job job;
+  job.set_state(v1::Job::RUNNING);
+  job.set_etag("7");
+  (*job.mutable_spec()->mutable_labels())["team"] = "vision";
+  job.mutable_progress()->set_step(1);
+  job.mutable_progress()->set_learning_rate(0.5);
+  v1::Attempt* attempt = job.add_attempts();
+  attempt->set_number(1);
+  attempt->set_precision_reason("asked for");
+  *attempt->mutable_assign_time() = At(1'000'000);
+  *attempt->mutable_end_time() = At(1'000'060);
+  attempt->mutable_outcome()->set_kind(v1::Outcome::FAILED);
+  attempt->mutable_outcome()->set_signal(9);
+  job.add_attempts();  // nothing is known of it
+  v1::Checkpoint* checkpoint = job.add_checkpoints();
+  checkpoint->set_attempt(1);
+  checkpoint->set_path("j-a/1/step-5");
+  checkpoint->set_worker("w1");
+  checkpoint->set_local(true);
+  const std::string wide =
+      RenderJob(job, {absl::FromUnixSeconds(1'000'060), absl::UTCTimeZone(), Palette(false), true});
+  for (const char* line :
+       {"labels      team=vision\n", "etag        7\n", "learning rate 0.5",
+        "            assigned 1970-01-12 13:46:40, ended 1970-01-12 13:47:40, by signal 9, precision: asked for\n",
+        ", attempt 1, j-a/1/step-5 on w1, state -\n"}) {
+    EXPECT_THAT(wide, testing::HasSubstr(line));
+    EXPECT_THAT(RenderJob(job, {absl::FromUnixSeconds(1'000'060), absl::UTCTimeZone()}),
+                testing::Not(testing::HasSubstr(line)));
+  }
+  EXPECT_THAT(wide, testing::Not(testing::HasSubstr("            \n")));
+}
+
+TEST(WorkerText, WideIsARowADeviceWithWhatItCanDo) {
+  v1::Worker worker;
+  worker.set_name("w1");
+  worker.set_state(v1::Worker::READY);
+  worker.set_version("1.2.3");
+  *worker.mutable_last_report_time() = At(1'000'000);
+  v1::Device* gpu = worker.add_devices();
+  gpu->set_id("gpu0");
+  gpu->set_name("H200");
+  gpu->set_kind(v1::Device::GPU);
+  gpu->set_capability_major(9);
+  gpu->set_memory_total_bytes(int64_t{140} << 30);
+  gpu->set_memory_free_bytes(int64_t{139} << 30);
+  v1::Device* cpu = worker.add_devices();
+  cpu->set_id("cpu");
+  cpu->set_kind(v1::Device::CPU);
+  cpu->add_instruction_sets("avx2");
+  cpu->add_instruction_sets("amx_bf16");
+  cpu->set_num_threads(2);
+  cpu->set_unhealthy(true);
+  const absl::Time now = absl::FromUnixSeconds(1'000'003);
+  EXPECT_EQ(
+      RenderTable(WorkerHeadings(true), WorkerRows(worker, true, now), true),
+      "NAME  STATE  JOBS  LAST REPORT  VERSION  METRICS  DEVICE  PRODUCT  CAPABILITY     THREADS  FREE MEMORY  "
+      "MEMORY     HEALTH\n"
+      "w1    READY  0     3s ago       1.2.3    -        gpu0    H200     9.0            -        139.0 GiB    "
+      "140.0 GiB  ok\n"
+      "w1    READY  0     3s ago       1.2.3    -        cpu     -        avx2 amx_bf16  2        0 B          0 B  "
+      "      unhealthy\n");
+  EXPECT_EQ(WorkerRows(worker, false, now).size(), 1);
+  worker.clear_devices();
+  EXPECT_EQ(WorkerRows(worker, true, now).size(), 1) << "a worker without devices is a worker";
 }
 
 TEST(Render, ClippingKeepsColoursWholeAndCountsCodePoints) {
