@@ -49,6 +49,16 @@ class OpenStreams {
   int count_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
+// INVALID_ARGUMENT when the request names what it is about by an id, and has none.
+template <typename Request>
+absl::Status CheckId(const Request& request) {
+  if constexpr (requires { request.id().empty(); }) {
+    return request.id().empty() ? InvalidFields({{"id", "must be set"}}) : absl::OkStatus();
+  } else {
+    return absl::OkStatus();
+  }
+}
+
 // What all handlers share. Lives longer than the gRPC server.
 struct CallEnvironment {
   const Guard* guard = nullptr;
@@ -69,8 +79,8 @@ inline FinishCall Finisher(const CallEnvironment& environment, grpc::ServerUnary
   };
 }
 
-// Serves one unary call: guard, size, `work`, which gets FinishCall and must not block. Response and request live until
-// it is called.
+// Serves one unary call: guard, size, id, `work`, which gets FinishCall and must not block. Response and request live
+// until it is called.
 template <typename Request, typename Work>
 grpc::ServerUnaryReactor* ServeUnary(const CallEnvironment& environment, grpc::CallbackServerContext* context,
                                      std::string_view method, const Request& request, Work work) {
@@ -80,6 +90,7 @@ grpc::ServerUnaryReactor* ServeUnary(const CallEnvironment& environment, grpc::C
   if (allowed.ok() && request.ByteSizeLong() > kMaxClientMessageBytes) {
     allowed = Error(absl::StatusCode::kResourceExhausted, "REQUEST_TOO_LARGE", "a request may have at most 4 MiB");
   }
+  allowed.Update(CheckId(request));
   if (!allowed.ok()) {
     finish(allowed);
     return reactor;

@@ -173,6 +173,7 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(grpc::Callb
   watch.clock = options_.clock;
   watch.on_ready = Wake(reactor);
   absl::Status allowed = options_.environment->guard->Check(*context, kMethod);
+  allowed.Update(CheckId(*request));
   if (allowed.ok() && !request->resume_token().empty() && !watch.resume_from.has_value()) {
     allowed = InvalidFields({{"resume_token", "is not one that a watch gave out"}});
   }
@@ -195,7 +196,9 @@ grpc::ServerWriteReactor<v1::TailLogsResponse>* JobService::TailLogs(grpc::Callb
   tail.store = options_.store;
   tail.hub = options_.hub;
   tail.on_ready = Wake(reactor);
-  if (absl::Status allowed = options_.environment->guard->Check(*context, kMethod); !allowed.ok()) {
+  absl::Status allowed = options_.environment->guard->Check(*context, kMethod);
+  allowed.Update(CheckId(*request));
+  if (!allowed.ok()) {
     Reactor::Refuse(reactor, allowed);
   } else {
     Reactor::Run(reactor, std::make_unique<LogSession>(std::move(tail)), options_.ticker);

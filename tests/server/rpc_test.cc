@@ -102,6 +102,35 @@ TEST_F(RpcTest, GetJob_OfAnUnknownOneIsNotFoundWithAReason) {
   EXPECT_FALSE(ReasonOf(status).empty());
 }
 
+TEST_F(RpcTest, AnEmptyIdIsInvalidAndNotLookedFor) {
+  auto& stub = server_.jobs();
+  v1::Job job;
+  google::protobuf::Empty nothing;
+  v1::ExplainJobResponse explanation;
+  v1::ListEventsResponse events;
+  v1::ListMetricPointsResponse points;
+  v1::ListCheckpointsResponse checkpoints;
+  v1::WatchJobResponse message;
+  v1::TailLogsResponse piece;
+  auto watching = Context();
+  auto tailing = Context();
+  auto watch = stub.WatchJob(watching.get(), {});
+  auto tail = stub.TailLogs(tailing.get(), {});
+  EXPECT_FALSE(watch->Read(&message));
+  EXPECT_FALSE(tail->Read(&piece));
+  for (const grpc::Status& answer :
+       {stub.GetJob(Context().get(), {}, &job), stub.CancelJob(Context().get(), {}, &job),
+        stub.PauseJob(Context().get(), {}, &job), stub.ResumeJob(Context().get(), {}, &job),
+        stub.DeleteJob(Context().get(), {}, &nothing), stub.CloneJob(Context().get(), {}, &job),
+        stub.ExplainJob(Context().get(), {}, &explanation), stub.ListEvents(Context().get(), {}, &events),
+        stub.ListMetricPoints(Context().get(), {}, &points), stub.ListCheckpoints(Context().get(), {}, &checkpoints),
+        watch->Finish(), tail->Finish()}) {
+    const absl::Status status = FromGrpcStatus(answer);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_EQ(ViolationsOf(status), (std::vector<FieldViolation>{{"id", "must be set"}})) << status;
+  }
+}
+
 TEST_F(RpcTest, ARequestBeyondTheClientsLimitIsRefusedAndTheServerGoesOn) {
   v1::CreateJobRequest request;
   *request.mutable_spec() = GoodSpec();
