@@ -28,6 +28,16 @@ std::optional<Message> Detail(const absl::Status& status, std::string_view url) 
   return message;
 }
 
+void AttachViolations(const std::vector<FieldViolation>& violations, absl::Status* status) {
+  google::rpc::BadRequest request;
+  for (const FieldViolation& violation : violations) {
+    auto* entry = request.add_field_violations();
+    entry->set_field(violation.field);
+    entry->set_description(violation.description);
+  }
+  Attach(*status, kBadRequestUrl, request);
+}
+
 }  // namespace
 
 absl::Status Error(absl::StatusCode code, std::string_view reason, std::string_view message) {
@@ -51,20 +61,27 @@ absl::Status InvalidFields(const std::vector<FieldViolation>& violations) {
     absl::StrAppend(&message, " (and ", violations.size() - 1, " more)");
   }
   absl::Status status = Error(absl::StatusCode::kInvalidArgument, "INVALID_FIELDS", message);
-  google::rpc::BadRequest request;
-  for (const FieldViolation& violation : violations) {
-    auto* entry = request.add_field_violations();
-    entry->set_field(violation.field);
-    entry->set_description(violation.description);
-  }
-  Attach(status, kBadRequestUrl, request);
+  AttachViolations(violations, &status);
   return status;
 }
 
 absl::Status UnsupportedField(std::string_view field, std::string_view why) {
-  return ErrorWithMetadata(absl::StatusCode::kUnimplemented, "UNSUPPORTED_FIELD",
-                           absl::StrCat(View(field), " is not supported: ", View(why)),
-                           {{"field", std::string(field)}});
+  return UnsupportedFields({{std::string(field), std::string(why)}});
+}
+
+absl::Status UnsupportedFields(const std::vector<FieldViolation>& fields) {
+  std::vector<FieldViolation> violations;
+  for (const FieldViolation& field : fields) {
+    violations.push_back({field.field, absl::StrCat(kNotSupported, field.description)});
+  }
+  std::string message = absl::StrCat(violations.front().field, " ", violations.front().description);
+  if (violations.size() > 1) {
+    absl::StrAppend(&message, " (and ", violations.size() - 1, " more)");
+  }
+  absl::Status status = ErrorWithMetadata(absl::StatusCode::kUnimplemented, "UNSUPPORTED_FIELD", message,
+                                          {{"field", violations.front().field}});
+  AttachViolations(violations, &status);
+  return status;
 }
 
 absl::Status WithRetryDelay(absl::Status status, absl::Duration delay) {

@@ -35,8 +35,13 @@ absl::Status ErrorWithMetadata(absl::StatusCode code, std::string_view reason, s
 // there are. REQUIRES: violations is not empty.
 absl::Status InvalidFields(const std::vector<FieldViolation>& violations);
 
+// How the description of a violation by UnsupportedField begins.
+inline constexpr char kNotSupported[] = "is not supported: ";
 // UNIMPLEMENTED with reason UNSUPPORTED_FIELD: the field is known, and this server does not support it.
 absl::Status UnsupportedField(std::string_view field, std::string_view why);
+// The same of several: the message and the ErrorInfo's "field" are those of the first one, the violations hold all.
+// REQUIRES: fields is not empty; each description says why.
+absl::Status UnsupportedFields(const std::vector<FieldViolation>& fields);
 
 // Adds the time after which the same call may be tried again.
 absl::Status WithRetryDelay(absl::Status status, absl::Duration delay);

@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/strip.h"
 #include "ampd/v1/worker.pb.h"
 #include "base/status_macros.h"
 #include "precision/policy.h"
@@ -84,10 +85,11 @@ void AdmitRules(const v1::JobSpec& spec, const std::vector<std::string>& presets
       continue;  // what is wrong with the name is known already
     }
     for (const FieldViolation& violation : ViolationsOf(resolved)) {
-      findings.Wrong(violation.field, violation.description);
-    }
-    if (absl::IsUnimplemented(resolved)) {
-      findings.Unsupported(resolved);
+      if (absl::IsUnimplemented(resolved)) {
+        findings.Unsupported(violation.field, std::string(absl::StripPrefix(violation.description, kNotSupported)));
+      } else {
+        findings.Wrong(violation.field, violation.description);
+      }
     }
     return;
   }

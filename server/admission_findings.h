@@ -22,8 +22,7 @@ class Findings {
     violations_.push_back({std::move(field), std::move(description)});
   }
   // Set, but not supported by this server.
-  void Unsupported(std::string field, std::string why) { Unsupported(UnsupportedField(field, why)); }
-  void Unsupported(absl::Status status) { unsupported_.Update(std::move(status)); }  // the first one is told
+  void Unsupported(std::string field, std::string why) { unsupported_.push_back({std::move(field), std::move(why)}); }
   void UnsupportedIf(bool is_set, std::string field, std::string why = "this server does not support it yet") {
     if (is_set) {
       Unsupported(std::move(field), std::move(why));
@@ -47,11 +46,17 @@ class Findings {
     }
   }
 
-  absl::Status ToStatus() const { return violations_.empty() ? unsupported_ : InvalidFields(violations_); }
+  // All of what is wrong, else all of what is not supported.
+  absl::Status ToStatus() const {
+    if (!violations_.empty()) {
+      return InvalidFields(violations_);
+    }
+    return unsupported_.empty() ? absl::OkStatus() : UnsupportedFields(unsupported_);
+  }
 
  private:
   std::vector<FieldViolation> violations_;
-  absl::Status unsupported_;
+  std::vector<FieldViolation> unsupported_;
 };
 
 inline constexpr double kMaxReal = 1e30;

@@ -40,12 +40,13 @@ int FailWithProblems(const std::vector<Problem>& problems, const std::string& so
   return kExitUsage;
 }
 
-// What a status says of fields, one that the server does not support included.
+// What a status says of fields, those that the server does not support included: an older server names only one.
 std::vector<FieldViolation> ViolationsIn(const absl::Status& status) {
   const ErrorMetadata metadata = MetadataOf(status);
   const auto field = metadata.find("field");
-  if (ReasonOf(status) != "UNSUPPORTED_FIELD" || field == metadata.end()) {
-    return ViolationsOf(status);
+  std::vector<FieldViolation> violations = ViolationsOf(status);
+  if (!violations.empty() || ReasonOf(status) != "UNSUPPORTED_FIELD" || field == metadata.end()) {
+    return violations;
   }
   return {{field->second, std::string(absl::StripPrefix(status.message(), field->second + " "))}};
 }

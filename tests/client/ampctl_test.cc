@@ -237,10 +237,18 @@ TEST_F(Ampctl, SubmitWithFollowWatchesToTheEnd) {
 
 TEST_F(Ampctl, AnUnsupportedFieldStandsAtItsLineAndIsAUsageError) {
   Write("job.yaml", "name: x\nqueue: other\ndata:\n  batch_size: 4\n");
-  fake_.jobs.script()->unsupported_field = "queue";
+  fake_.jobs.script()->unsupported_fields = {"queue"};
   const Result result = Run("job submit -f job.yaml");
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("error: job.yaml:2:1: queue: is not supported: this server has one queue"));
+}
+
+TEST_F(Ampctl, AllUnsupportedFieldsStandAtTheirLines) {
+  Write("job.yaml", "name: x\nqueue: other\npriority: 3\ndata:\n  batch_size: 4\n");
+  fake_.jobs.script()->unsupported_fields = {"queue", "priority"};
+  const std::string text = Run("job submit -f job.yaml").err;
+  EXPECT_THAT(text, HasSubstr("error: job.yaml:2:1: queue: is not supported: this server has one queue"));
+  EXPECT_THAT(text, HasSubstr("error: job.yaml:3:1: priority: is not supported: this server has one queue"));
 }
 
 TEST_F(Ampctl, AnUnreachableServerIsOneLineOfWhyAndOneOfWhatToDo) {

@@ -32,7 +32,7 @@ class FakeJobs final : public v1::JobService::Service {
     int num_cuts = 0;                       // that fired
     std::vector<std::string> watch_tokens;  // of the streams opened
     grpc::StatusCode refuse_gets = grpc::StatusCode::OK;
-    std::string unsupported_field;                   // of every spec
+    std::vector<std::string> unsupported_fields;     // of every spec
     v1::Job::State created_state = v1::Job::QUEUED;  // of new jobs
     bool hold_watches = false;                       // after the snapshot, until `release`
     std::vector<v1::CloneJobRequest> clones;
@@ -74,8 +74,12 @@ class FakeJobs final : public v1::JobService::Service {
     if (!violations.empty()) {
       return ToGrpcStatus(InvalidFields(violations));
     }
-    if (!script_.unsupported_field.empty()) {
-      return ToGrpcStatus(UnsupportedField(script_.unsupported_field, "this server has one queue"));
+    if (!script_.unsupported_fields.empty()) {
+      std::vector<FieldViolation> unsupported;
+      for (const std::string& field : script_.unsupported_fields) {
+        unsupported.push_back({field, "this server has one queue"});
+      }
+      return ToGrpcStatus(UnsupportedFields(unsupported));
     }
     if (request->validate_only()) {
       *job->mutable_spec() = request->spec();

@@ -137,6 +137,24 @@ TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {
   }
 }
 
+TEST(AdmitSpec, SeveralUnsupported_AreAllListedAndTheFirstIsTheErrorInfos) {
+  const absl::Status status = AdmitSpec(Changed("queue: 'fast' resources {devices: 2} optimizer {ema_decay: 0.9} "
+                                                "precision {preset: 'bf16' module_rules {match: 'x' compute: fp16}}"))
+                                  .status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(ReasonOf(status), "UNSUPPORTED_FIELD");
+  std::vector<std::string> fields;
+  for (const FieldViolation& violation : ViolationsOf(status)) {
+    fields.push_back(violation.field);
+    EXPECT_THAT(violation.description, ::testing::StartsWith("is not supported: "));
+    EXPECT_THAT(violation.description, ::testing::Not(::testing::HasSubstr("is not supported: is not")));
+  }
+  EXPECT_THAT(fields, ::testing::UnorderedElementsAre("queue", "resources.devices", "optimizer.ema_decay",
+                                                      "precision.module_rules[0].compute"));
+  EXPECT_EQ(MetadataOf(status).at("field"), fields[0]);
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr(" (and 3 more)"));
+}
+
 TEST(AdmitSpec, WhatTheTrainersPolicySupports_IsAdmittedAsItIs) {
   for (const char* change : {"precision {prefer: 'bf16' prefer: 'fp16' prefer: 'fp32'}",
                              "precision {preset: 'bf16' module_rules {match: 'head*' compute: fp32}}",
