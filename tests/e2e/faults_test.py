@@ -122,6 +122,8 @@ class TrainerFaults(ServiceCase):
                         root.write_text("")
 
                 worker = service.start_worker(flags=["--checkpoint-root", root])
+                # It tries the folder at its start.
+                wait_for(lambda: "took this worker" in worker.agent.log(), "the worker is ready")
                 allow(write=False)
                 failed = service.submit(JOB)
                 service.finished(failed)

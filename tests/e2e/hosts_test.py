@@ -85,10 +85,31 @@ class HostFaults(ServiceCase):
             self.run_refused([*command, "/proc/nowhere"], WORKER_STATE, "/proc/nowhere", service=service)
             self.run_refused([*command, fresh, "--metrics-listen", service.metrics], WORKER_ADDRESS, service.metrics,
                              service=service)
+            self.run_refused([*command, fresh, "--metrics-listen", "0.0.0.0:0"], WORKER_USAGE, "only loopback",
+                             service=service)
+            self.run_refused([*command, fresh, "--checkpoint-root", worker.trainer], WORKER_STATE, worker.trainer.name,
+                             service=service)
+            self.run_refused(command[:-1], WORKER_USAGE, "--state-dir", service=service)
             self.run_refused([*command, fresh, "--data-root", "x=/nowhere"], WORKER_USAGE, "x=/nowhere",
                              service=service)
             self.run_refused([*command, fresh, "--trainer", "/nowhere"], WORKER_USAGE, "/nowhere", service=service)
             self.expect_success(service)
+
+    def test_two_workers_of_one_name(self):
+        with Service(BINARIES) as service:
+            first = service.start_worker("w1")
+            self.expect_success(service)
+            command = [BINARIES / "ampd-worker", "--server", service.address, "--name", "w1", "--no-warm", "--state-dir",
+                       service.folder / "other"]
+            second = Program(command, service.folder / "second.log")
+            wait_for(lambda: "another agent uses the name w1" in second.log(), "the second says who has the name")
+            self.assertIn(str(first.state), second.log())
+            self.expect_success(service)
+            self.assertNotIn("took this worker", second.log())
+            first.kill()
+            wait_for(lambda: "took this worker" in second.log(), "the second has the name")
+            self.assertEqual(second.log().count("another agent"), 1, second.log())
+            second.kill()
 
     def test_a_worker_waits_for_a_server_that_is_not_there_yet(self):
         with Service(BINARIES) as service:

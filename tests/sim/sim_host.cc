@@ -306,6 +306,7 @@ v1::WorkerReport Host::BuildReport() const {
   v1::WorkerReport report;
   report.set_worker(name_);
   report.set_incarnation(incarnation_);
+  report.mutable_agent()->set_id(name_ + "-state");
   report.set_sequence(sequence_);
   report.set_send_boottime_nanos(last_sent_);
   if (reflected_.number() != 0) {
