@@ -122,6 +122,7 @@ TEST_F(RpcTest, AnEmptyIdIsInvalidAndNotLookedFor) {
        {stub.GetJob(Context().get(), {}, &job), stub.CancelJob(Context().get(), {}, &job),
         stub.PauseJob(Context().get(), {}, &job), stub.ResumeJob(Context().get(), {}, &job),
         stub.DeleteJob(Context().get(), {}, &nothing), stub.CloneJob(Context().get(), {}, &job),
+        stub.UpdateJob(Context().get(), {}, &job), stub.DeleteCheckpoint(Context().get(), {}, &nothing),
         stub.ExplainJob(Context().get(), {}, &explanation), stub.ListEvents(Context().get(), {}, &events),
         stub.ListMetricPoints(Context().get(), {}, &points), stub.ListCheckpoints(Context().get(), {}, &checkpoints),
         watch->Finish(), tail->Finish()}) {
