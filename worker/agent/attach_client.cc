@@ -24,8 +24,6 @@ namespace {
 
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(50);
 constexpr absl::Duration kLastBackoff = absl::Seconds(3);
-// A stream that lived this long was a good one: the next failure starts with a short pause again.
-constexpr absl::Duration kGoodStream = absl::Seconds(10);
 // A writer that does not see the end of its stream by then is cancelled.
 constexpr absl::Duration kWriterTimeout = absl::Seconds(1);
 constexpr size_t kMaxTelemetryQueue = 32;
@@ -87,15 +85,17 @@ class Stream {
   }
 
  private:
+  enum class Ending { kNoConnection, kUnanswered, kAnswered };
+
   void RunForEver() {
     absl::Duration backoff = kFirstBackoff;
-    bool connected = true;
+    Ending ending = Ending::kUnanswered;
     while (!Stopped()) {
-      const absl::Time begin = absl::Now();
       // The first failure to connect is told at once. After it the call waits for a connection: gRPC makes one only
       // while somebody waits.
-      connected = RunOnce(/*wait_for_connection=*/!connected);
-      if (absl::Now() - begin > kGoodStream) {
+      ending = RunOnce(/*wait_for_connection=*/ending == Ending::kNoConnection);
+      // A server that answers is well: after a restart of it, the lease does not wait for pauses that grew before.
+      if (ending == Ending::kAnswered) {
         backoff = kFirstBackoff;
       }
       Pause(backoff);
@@ -103,23 +103,20 @@ class Stream {
     }
   }
 
-  // Whether there was a connection.
-  bool RunOnce(bool wait_for_connection) {
+  Ending RunOnce(bool wait_for_connection) {
     grpc::ClientContext context;
     context.set_wait_for_ready(wait_for_connection);
     {
       absl::MutexLock lock(&mutex_);
       if (stopped_) {
-        return false;
+        return Ending::kNoConnection;
       }
       context_ = &context;
     }
     // Returns once there is a connection, or the attempt at one has failed, or Stop has cancelled it.
     auto stream = open_(&context);
     const bool connected = channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
-    if (connected) {
-      Exchange(context, *stream);
-    }
+    const bool answered = connected && Exchange(context, *stream);
     // Not cancelled before, which would hide how the server ended it.
     const grpc::Status status = stream->Finish();
     bool stopped = false;
@@ -131,11 +128,11 @@ class Stream {
     if (!stopped) {
       callbacks_.on_end(status, connected);
     }
-    return connected;
+    return answered ? Ending::kAnswered : connected ? Ending::kUnanswered : Ending::kNoConnection;
   }
 
-  // Until the stream ends.
-  void Exchange(grpc::ClientContext& context, grpc::ClientReaderWriterInterface<Out, In>& stream) {
+  // Until the stream ends. Whether anything arrived on it.
+  bool Exchange(grpc::ClientContext& context, grpc::ClientReaderWriterInterface<Out, In>& stream) {
     {
       absl::MutexLock lock(&mutex_);
       queue_.clear();
@@ -148,8 +145,10 @@ class Stream {
       absl::MutexLock lock(&mutex_);
       is_writing_ = false;
     });
+    bool answered = false;
     In message;
     while (stream.Read(&message)) {
+      answered = true;
       callbacks_.on_message(std::move(message));
     }
     bool stuck = false;
@@ -164,6 +163,7 @@ class Stream {
       context.TryCancel();
     }
     writer.join();
+    return answered;
   }
 
   void Write(grpc::ClientReaderWriterInterface<Out, In>& stream) {
@@ -225,7 +225,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& server) {
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   // Not a pause, in spite of its name: how long one attempt to connect may take, handshake included.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 3'000);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2'000);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   return grpc::CreateCustomChannel(server, grpc::InsecureChannelCredentials(), arguments);
 }
