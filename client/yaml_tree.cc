@@ -44,13 +44,12 @@ bool IsUnclosed(std::string_view text, size_t begin) {
   }
   const char quote = text[begin];
   for (size_t i = begin + 1; i < text.size(); ++i) {
-    if (quote == '"' && text[i] == '\\') {
-      ++i;
-    } else if (text[i] == quote && quote == '\'' && i + 1 < text.size() && text[i + 1] == quote) {
-      ++i;
-    } else if (text[i] == quote) {
+    const bool doubled = text[i] == quote && i + 1 < text.size() && text[i + 1] == quote;
+    const bool escapes = quote == '"' ? text[i] == '\\' : doubled;
+    if (!escapes && text[i] == quote) {
       return false;
     }
+    i += escapes ? 1 : 0;
   }
   return true;
 }
