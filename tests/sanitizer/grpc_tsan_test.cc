@@ -1,7 +1,10 @@
 // That TSan understands gRPC's hand-overs through grpc_tsan.cc, and still finds what they do not order.
-#include <grpcpp/generic/async_generic_service.h>
-#include <grpcpp/generic/generic_stub.h>
+#include <google/protobuf/wrappers.pb.h>
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/codegen/proto_utils.h>
+#include <grpcpp/impl/codegen/server_callback_handlers.h>
+#include <grpcpp/impl/service_type.h>
+#include <grpcpp/support/client_callback.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -17,19 +20,29 @@
 namespace ampd::sanitizer {
 namespace {
 
+using google::protobuf::StringValue;
+
 constexpr int kCalls = 300;
+constexpr char kMethod[] = "/echo.Echo/Echo";
 constexpr int kReported = 66;  // TSan's exit status after a report
 
-// Sends a message back. What it counts is guarded by nothing: gRPC runs one reaction of a call after another.
-class Echo final : public grpc::ServerGenericBidiReactor {
+// Sends a message back, or holds the call until it is cancelled. What it counts is guarded by nothing: gRPC runs one
+// reaction of a call after another.
+class Echo final : public grpc::ServerBidiReactor<StringValue, StringValue> {
  public:
-  explicit Echo(std::function<void()> on_read) : on_read_(std::move(on_read)) { StartRead(&message_); }
+  Echo(std::function<void()> on_read, bool holds) : on_read_(std::move(on_read)), holds_(holds) {
+    StartRead(&message_);
+  }
 
   void OnReadDone(bool /*ok*/) override {
     ++num_reactions_;
     on_read_();
-    StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
+    if (!holds_) {
+      StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
+    }
   }
+
+  void OnCancel() override { Finish(grpc::Status::CANCELLED); }
 
   void OnDone() override {
     ++num_reactions_;
@@ -39,50 +52,56 @@ class Echo final : public grpc::ServerGenericBidiReactor {
 
  private:
   std::function<void()> on_read_;
-  grpc::ByteBuffer message_;
+  const bool holds_;
+  StringValue message_;
   int num_reactions_ = 0;
 };
 
-// A server of one method on a free port of the loopback, and a channel to it.
-class EchoServer final : public grpc::CallbackGenericService {
+// A server of one method on a free port of the loopback, and a channel to it. The method is set up as protoc's code
+// does it, so that its handler is compiled here, as those of our services are.
+class EchoServer final : public grpc::Service {
  public:
-  // ON_READ: called in the server for each message.
-  explicit EchoServer(std::function<void()> on_read) : on_read_(std::move(on_read)) {
+  // ON_READ: called in the server for each message. HOLDS: no call ends unless it is cancelled.
+  explicit EchoServer(std::function<void()> on_read, bool holds = false) : on_read_(std::move(on_read)) {
+    AddMethod(new grpc::internal::RpcServiceMethod(kMethod, grpc::internal::RpcMethod::BIDI_STREAMING, nullptr));
+    MarkMethodCallback(0, new grpc::internal::CallbackBidiHandler<StringValue, StringValue>(
+                              [this, holds](grpc::CallbackServerContext*) { return new Echo(on_read_, holds); }));
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    builder.RegisterCallbackGenericService(this);
+    builder.RegisterService(this);
     server_ = builder.BuildAndStart();
     channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials());
   }
 
-  // One call with a message of its own; returns after the client's callback.
-  void Call() const {
+  // One call with a message of its own; returns after the client's callback. `cancel_after`: cancels it then.
+  void Call(absl::Notification* cancel_after = nullptr) const {
     struct State {
       grpc::ClientContext context;
-      grpc::ByteBuffer request, response;
+      StringValue request, response;
+      grpc::Status status;
       bool is_done = false;
       absl::Notification done;
     } state;
-    grpc::Slice slice(std::string(1000, 'x'));
-    state.request = grpc::ByteBuffer(&slice, 1);
-    grpc::GenericStub stub(channel_);
-    stub.UnaryCall(&state.context, "/echo/Echo", grpc::StubOptions(), &state.request, &state.response,
-                   [&state](const grpc::Status& status) {
-                     EXPECT_TRUE(status.ok()) << status.error_message();
-                     state.is_done = true;
-                     state.done.Notify();
-                   });
+    state.request.set_value(std::string(1000, 'x'));
+    const grpc::internal::RpcMethod method(kMethod, grpc::internal::RpcMethod::NORMAL_RPC, channel_);
+    grpc::internal::CallbackUnaryCall<StringValue, StringValue, StringValue, StringValue>(
+        channel_.get(), method, &state.context, &state.request, &state.response, [&state](const grpc::Status& status) {
+          state.status = status;
+          state.is_done = true;
+          state.done.Notify();
+        });
+    if (cancel_after != nullptr) {
+      cancel_after->WaitForNotification();
+      state.context.TryCancel();
+    }
     state.done.WaitForNotification();
     EXPECT_TRUE(state.is_done);
-    EXPECT_EQ(state.response.Length(), 1000u);
+    EXPECT_EQ(state.status.ok(), cancel_after == nullptr) << state.status.error_message();
+    EXPECT_EQ(state.response.value(), state.status.ok() ? state.request.value() : "");
   }
 
  private:
-  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* /*context*/) override {
-    return new Echo(on_read_);
-  }
-
   std::function<void()> on_read_;
   std::unique_ptr<grpc::Server> server_;
   std::shared_ptr<grpc::Channel> channel_;
@@ -101,6 +120,15 @@ TEST(GrpcUnderTsan, ReactionsOfACall_AreNoRace) {
   }
   other.join();
   EXPECT_EQ(num_read.load(), 2 * kCalls);
+}
+
+TEST(GrpcUnderTsan, DoneOfACancelledCall_IsNoRace) {
+  std::unique_ptr<absl::Notification> read;
+  EchoServer server([&read] { read->Notify(); }, /*holds=*/true);
+  for (int i = 0; i < kCalls; ++i) {
+    read = std::make_unique<absl::Notification>();
+    server.Call(read.get());
+  }
 }
 
 // A reaction and the thread that made the call write the same, certainly one after the other, but ordered by nothing.
