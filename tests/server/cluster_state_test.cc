@@ -171,7 +171,7 @@ TEST_F(ClusterStateTest, TerminalState_NeverChanges) {
 TEST_F(ClusterStateTest, CrashedTrainer_UsesUpRetriesThenFailsWithItsReason) {
   for (int attempt = 1; attempt <= 3; ++attempt) {
     StartRunning("j1", attempt, "w1");
-    Apply(make.Save("j1", attempt, attempt * 10));
+    Apply(make.Save("j1", attempt, int64_t{10} * attempt));
     Apply(make.End("j1", attempt, Outcome::FAILED, v1::TRAINER_CRASHED));
     EXPECT_EQ(Shown().substr(0, 9), attempt < 3 ? "j1:QUEUED" : "j1:FAILED");
   }
@@ -182,7 +182,7 @@ TEST_F(ClusterStateTest, LostWorkers_DoNotUseUpRetriesWhileThereIsProgress) {
   for (int attempt = 1; attempt <= 8; ++attempt) {
     Apply(make.Register("w1"));
     StartRunning("j1", attempt, "w1");
-    Apply(make.Save("j1", attempt, attempt * 10));
+    Apply(make.Save("j1", attempt, int64_t{10} * attempt));
     Apply(make.Lose("w1"));
     EXPECT_EQ(Shown().substr(0, 21), "j1:QUEUED WORKER_LOST");
   }

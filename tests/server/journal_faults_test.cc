@@ -65,7 +65,7 @@ JournalGroup GroupNumber(int n, uint64_t first_index) {
     // Some longer than a page, so that a group is many writes.
     group.updates.push_back(absl::StrCat("group ", n, " update ", i, std::string(n % 2 == 0 ? 6000 : 10, 'x')));
   }
-  group.archived.push_back({absl::StrCat("j", n), n, n * 10, absl::StrCat("record ", n)});
+  group.archived.push_back({absl::StrCat("j", n), n, int64_t{10} * n, absl::StrCat("record ", n)});
   if (n % 3 == 0) {
     group.deleted.push_back(absl::StrCat("j", n - 2));
   }
@@ -359,7 +359,7 @@ Ending RunChild(const std::string& folder, int64_t nth) {
   const UniqueFd in(ends[0]);
   Ending ending;
   char buffer[4096];
-  for (ssize_t count; (count = read(in.get(), buffer, sizeof(buffer))) > 0;) {
+  for (ssize_t count = 0; (count = read(in.get(), buffer, sizeof(buffer))) > 0;) {
     ending.said.append(buffer, count);
   }
   waitpid(child, &ending.wait_status, 0);

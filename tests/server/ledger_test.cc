@@ -248,7 +248,7 @@ std::string RunAndKill(const std::string& folder, const std::string& prefix, siz
   std::string text;
   char buffer[4096];
   bool killed = false;
-  for (ssize_t count; (count = read(in.get(), buffer, sizeof(buffer))) > 0;) {
+  for (ssize_t count = 0; (count = read(in.get(), buffer, sizeof(buffer))) > 0;) {
     text.append(buffer, count);
     if (!killed && text.size() >= num_bytes) {
       kill(child, SIGKILL);

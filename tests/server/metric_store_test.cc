@@ -166,7 +166,7 @@ TEST_F(MetricStoreTest, KeepsTheNewestOfALongLogAndCountsTheRest) {
   store_.Reopen();
   const std::string text(40'000, 'x');
   for (int i = 0; i < 5; ++i) {
-    ASSERT_EQ(*store_.AppendLog(i * 40'000, text), (i + 1) * 40'000);
+    ASSERT_EQ(*store_.AppendLog(int64_t{40'000} * i, text), int64_t{40'000} * (i + 1));
   }
   const LogPage page = Log(0);
   EXPECT_EQ(page.dropped_bytes, 120'000);

@@ -105,24 +105,24 @@ TEST(Metrics, AllPagesPassPromtool) {
 
 TEST(Metrics, FleetShowsWhatJobsAndWorkersAre) {
   const std::string page = Text(RenderFleet(FullSnapshot()));
-  for (const char* line : {
-           "ampd_jobs{queue=\"default\",state=\"running\"} 1",
-           "ampd_jobs{queue=\"default\",state=\"queued\"} 0",
-           "ampd_jobs{queue=\"night\",state=\"queued\"} 2",
-           "ampd_workers{state=\"busy\"} 1",
-           "ampd_workers{state=\"lost\"} 0",
-           "ampd_gpus{state=\"allocated\"} 1",
-           "ampd_gpus{state=\"free\"} 0",
-           "ampd_job_info{job_id=\"j-1\",name=\"fashion-bf16\",queue=\"default\",model=\"lenet\",precision=\"bf16\","
-           "worker=\"w1\"} 1",
-           "ampd_job_gpu_info{job_id=\"j-1\",UUID=\"GPU-1\",worker=\"w1\"} 1",
-           "ampd_job_steps_total{job_id=\"j-1\"} 10",
-           "ampd_job_samples_total{job_id=\"j-1\"} 1280",
-           "ampd_job_loss{job_id=\"j-1\",split=\"eval\"} 0.25",
-           "ampd_job_skipped_steps_total{job_id=\"j-1\"} 1",
-           "ampd_job_loss_scale{job_id=\"j-1\"} 65536",
-           "ampd_job_checkpoint_bytes{job_id=\"j-1\"} 4096",
-       }) {
+  for (
+      const char* line : {
+          "ampd_jobs{queue=\"default\",state=\"running\"} 1",
+          "ampd_jobs{queue=\"default\",state=\"queued\"} 0",
+          "ampd_jobs{queue=\"night\",state=\"queued\"} 2",
+          "ampd_workers{state=\"busy\"} 1",
+          "ampd_workers{state=\"lost\"} 0",
+          "ampd_gpus{state=\"allocated\"} 1",
+          "ampd_gpus{state=\"free\"} 0",
+          R"(ampd_job_info{job_id="j-1",name="fashion-bf16",queue="default",model="lenet",precision="bf16",worker="w1"} 1)",
+          "ampd_job_gpu_info{job_id=\"j-1\",UUID=\"GPU-1\",worker=\"w1\"} 1",
+          "ampd_job_steps_total{job_id=\"j-1\"} 10",
+          "ampd_job_samples_total{job_id=\"j-1\"} 1280",
+          "ampd_job_loss{job_id=\"j-1\",split=\"eval\"} 0.25",
+          "ampd_job_skipped_steps_total{job_id=\"j-1\"} 1",
+          "ampd_job_loss_scale{job_id=\"j-1\"} 65536",
+          "ampd_job_checkpoint_bytes{job_id=\"j-1\"} 4096",
+      }) {
     EXPECT_THAT(page, HasSubstr(line));
   }
 }

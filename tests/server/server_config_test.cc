@@ -66,7 +66,7 @@ TEST(ServerConfig, RefusesAddressesBeyondLoopbackAndSaysWhy) {
 }
 
 TEST(ServerConfig, BadFlagsAreOneLineAndUsage) {
-  for (std::vector<const char*> flags :
+  for (const std::vector<const char*>& flags :
        std::vector<std::vector<const char*>>{{},
                                              {"--data-dir", "d", "--nonsense"},
                                              {"--data-dir", "d", "--lease", "soon"},
