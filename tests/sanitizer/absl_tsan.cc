@@ -4,36 +4,23 @@
 // locks as well. Each calls the library's own and says to TSan what it does, as absl says it itself where it is built
 // with TSan. Nothing is suppressed: what a lock does not guard is reported as before. absl_tsan_test.cc holds it
 // to that.
-#include <dlfcn.h>
 #include <sanitizer/tsan_interface.h>
 
 #include <atomic>
-#include <cstdio>
-#include <cstdlib>
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "tests/sanitizer/real_function.h"
 
 namespace {
+
+using ampd::sanitizer::RealFunction;
 
 constexpr unsigned kRead = __tsan_mutex_read_lock;
 constexpr unsigned kTry = __tsan_mutex_try_lock;
 constexpr unsigned kTryFailed = __tsan_mutex_try_lock | __tsan_mutex_try_lock_failed;
-
-// The library's definition of the function with this mangled name. Another distribution's absl has another inline
-// namespace, and fails here instead of giving false reports.
-template <typename Function>
-Function* Real(const char* mangled) {
-  void* real = dlsym(RTLD_NEXT, mangled);
-  if (real == nullptr) {
-    std::fprintf(stderr, "absl_tsan: no shared library defines %s; take the names from libabsl_synchronization.so\n",
-                 mangled);
-    std::abort();
-  }
-  return reinterpret_cast<Function*>(real);
-}
 
 // A waiter's condition, on the waiter's stack. The thread that evaluates it holds the lock inside absl, but may have
 // told TSan already that it unlocks: so it takes over what the waiter and earlier holders wrote, and the waiter and
@@ -68,26 +55,26 @@ namespace absl {
 ABSL_NAMESPACE_BEGIN
 
 Mutex::~Mutex() {
-  static auto* const real = Real<void(Mutex*)>("_ZN4absl7debian35MutexD1Ev");
+  static auto* const real = RealFunction<void(Mutex*)>("_ZN4absl7debian35MutexD1Ev");
   real(this);
   __tsan_mutex_destroy(this, __tsan_mutex_not_static);
 }
 
 void Mutex::Lock() {
-  static auto* const real = Real<void(Mutex*)>("_ZN4absl7debian35Mutex4LockEv");
+  static auto* const real = RealFunction<void(Mutex*)>("_ZN4absl7debian35Mutex4LockEv");
   __tsan_mutex_pre_lock(this, 0);
   real(this);
   __tsan_mutex_post_lock(this, 0, 0);
 }
 
 void Mutex::Unlock() {
-  static auto* const real = Real<void(Mutex*)>("_ZN4absl7debian35Mutex6UnlockEv");
+  static auto* const real = RealFunction<void(Mutex*)>("_ZN4absl7debian35Mutex6UnlockEv");
   SayUnlocked(this, 0);
   real(this);
 }
 
 bool Mutex::TryLock() {
-  static auto* const real = Real<bool(Mutex*)>("_ZN4absl7debian35Mutex7TryLockEv");
+  static auto* const real = RealFunction<bool(Mutex*)>("_ZN4absl7debian35Mutex7TryLockEv");
   __tsan_mutex_pre_lock(this, kTry);
   const bool locked = real(this);
   __tsan_mutex_post_lock(this, locked ? kTry : kTryFailed, 0);
@@ -95,20 +82,20 @@ bool Mutex::TryLock() {
 }
 
 void Mutex::ReaderLock() {
-  static auto* const real = Real<void(Mutex*)>("_ZN4absl7debian35Mutex10ReaderLockEv");
+  static auto* const real = RealFunction<void(Mutex*)>("_ZN4absl7debian35Mutex10ReaderLockEv");
   __tsan_mutex_pre_lock(this, kRead);
   real(this);
   __tsan_mutex_post_lock(this, kRead, 0);
 }
 
 void Mutex::ReaderUnlock() {
-  static auto* const real = Real<void(Mutex*)>("_ZN4absl7debian35Mutex12ReaderUnlockEv");
+  static auto* const real = RealFunction<void(Mutex*)>("_ZN4absl7debian35Mutex12ReaderUnlockEv");
   SayUnlocked(this, kRead);
   real(this);
 }
 
 bool Mutex::AwaitWithDeadline(const Condition& condition, Time deadline) {
-  static auto* const real = Real<bool(Mutex*, const Condition&, Time)>(
+  static auto* const real = RealFunction<bool(Mutex*, const Condition&, Time)>(
       "_ZN4absl7debian35Mutex17AwaitWithDeadlineERKNS0_9ConditionENS0_4TimeE");
   WaitersCondition seen = {this, &condition};
   SayUnlocked(this, 0);
@@ -126,7 +113,7 @@ bool Mutex::AwaitWithTimeout(const Condition& condition, Duration timeout) {
 }
 
 bool Mutex::LockWhenWithDeadline(const Condition& condition, Time deadline) {
-  static auto* const real = Real<bool(Mutex*, const Condition&, Time)>(
+  static auto* const real = RealFunction<bool(Mutex*, const Condition&, Time)>(
       "_ZN4absl7debian35Mutex20LockWhenWithDeadlineERKNS0_9ConditionENS0_4TimeE");
   WaitersCondition seen = {this, &condition};
   // Between its two calls about locking, TSan takes no note of anything else.
@@ -146,7 +133,7 @@ bool Mutex::LockWhenWithTimeout(const Condition& condition, Duration timeout) {
 
 bool CondVar::WaitWithDeadline(Mutex* mutex, Time deadline) {
   static auto* const real =
-      Real<bool(CondVar*, Mutex*, Time)>("_ZN4absl7debian37CondVar16WaitWithDeadlineEPNS0_5MutexENS0_4TimeE");
+      RealFunction<bool(CondVar*, Mutex*, Time)>("_ZN4absl7debian37CondVar16WaitWithDeadlineEPNS0_5MutexENS0_4TimeE");
   SayUnlocked(mutex, 0);
   const bool timed_out = real(this, mutex, deadline);
   SayLocked(mutex, 0);
@@ -159,13 +146,13 @@ bool CondVar::WaitWithTimeout(Mutex* mutex, Duration timeout) { return WaitWithD
 
 // Who finds the flag set does not take the notification's lock: the flag itself orders.
 void Notification::Notify() {
-  static auto* const real = Real<void(Notification*)>("_ZN4absl7debian312Notification6NotifyEv");
+  static auto* const real = RealFunction<void(Notification*)>("_ZN4absl7debian312Notification6NotifyEv");
   __tsan_release(&notified_yet_);
   real(this);
 }
 
 bool Notification::WaitForNotificationWithDeadline(Time deadline) const {
-  static auto* const real = Real<bool(const Notification*, Time)>(
+  static auto* const real = RealFunction<bool(const Notification*, Time)>(
       "_ZNK4absl7debian312Notification31WaitForNotificationWithDeadlineENS0_4TimeE");
   const bool notified = real(this, deadline);
   if (notified) {

@@ -4,29 +4,18 @@
 // definitions below, which the dynamic linker takes before the libraries', say that who finishes a tag comes after who
 // started it, and that a call's OnDone comes after all that was counted in the call. They say nothing about two tags of
 // one call, nor about what the callbacks do: their locks are ours, and are watched. grpc_tsan_test.cc holds it to that.
-#include <dlfcn.h>
 #include <grpc/grpc.h>
 #include <sanitizer/tsan_interface.h>
 
 #include <atomic>
-#include <cstdio>
-#include <cstdlib>
 
 #include "grpcpp/support/callback_common.h"
 #include "grpcpp/support/server_callback.h"
+#include "tests/sanitizer/real_function.h"
 
 namespace {
 
-template <typename Function>
-Function* Real(const char* name) {
-  void* real = dlsym(RTLD_NEXT, name);
-  if (real == nullptr) {
-    std::fprintf(stderr, "grpc_tsan: no shared library defines %s; take the name from libgrpc.so or libgrpc++.so\n",
-                 name);
-    std::abort();
-  }
-  return reinterpret_cast<Function*>(real);
-}
+using ampd::sanitizer::RealFunction;
 
 using Run = void (*)(grpc_completion_queue_functor*, int);
 
@@ -66,7 +55,7 @@ void SayStarted(grpc_completion_queue_functor* tag) {
 extern "C" grpc_call_error grpc_call_start_batch(grpc_call* call, const grpc_op* ops, size_t nops, void* tag,
                                                  void* reserved) {
   static auto* const real =
-      Real<grpc_call_error(grpc_call*, const grpc_op*, size_t, void*, void*)>("grpc_call_start_batch");
+      RealFunction<grpc_call_error(grpc_call*, const grpc_op*, size_t, void*, void*)>("grpc_call_start_batch");
   // A tag that is waited for, instead of run, begins with another pointer: it is none of these.
   if (auto* const functor = static_cast<grpc_completion_queue_functor*>(tag); functor != nullptr) {
     SayStarted<SuccessTag>(functor);
@@ -101,7 +90,7 @@ void ServerCallbackCall::ScheduleOnDone(bool inline_ondone) {
   };
 
   static auto* const real =
-      Real<void(ServerCallbackCall*, bool)>("_ZN4grpc8internal18ServerCallbackCall14ScheduleOnDoneEb");
+      RealFunction<void(ServerCallbackCall*, bool)>("_ZN4grpc8internal18ServerCallbackCall14ScheduleOnDoneEb");
   real(new Scheduled(this), inline_ondone);
 }
 
