@@ -24,13 +24,8 @@ class PrecisionPass {
       : source_(source), policy_(policy), rewriter_(source) {}
 
   absl::StatusOr<graph::Graph> Run() && {
-    for (const graph::State& parameter : source_.parameters()) {
-      for (const ParameterRow& row : policy_.parameters) {
-        if (row.name == parameter.name) {
-          rewriter_.SetType(parameter.value, {row.dtype, source_.type(parameter.value).shape});
-        }
-      }
-    }
+    SetTypes(source_.parameters(), policy_.parameters);
+    SetTypes(source_.buffers(), policy_.buffers);
     for (const Node& node : source_.nodes()) {
       AMPD_RETURN_IF_ERROR(Convert(node));
     }
@@ -38,10 +33,21 @@ class PrecisionPass {
   }
 
  private:
+  template <typename Row>
+  void SetTypes(const std::vector<graph::State>& states, const std::vector<Row>& rows) {
+    for (const graph::State& state : states) {
+      for (const Row& row : rows) {
+        if (row.name == state.name) {
+          rewriter_.SetType(state.value, {row.dtype, source_.type(state.value).shape});
+        }
+      }
+    }
+  }
+
   absl::Status Convert(Node node) {
     const OpDecision decision = DecideOp(policy_, node);
     const std::optional<Dtype> dtype = DtypeFor(node, decision);
-    if (decision.op_class == OpClass::kBanned && policy_.compute != Dtype::kFloat32) {
+    if (decision.op_class == OpClass::kBanned && policy_.formats.compute != Dtype::kFloat32) {
       return Error(absl::StatusCode::kInvalidArgument, "BANNED_OP",
                    absl::StrCat(node.op, " is not allowed below fp32; use its form that takes logits"));
     }
@@ -85,8 +91,15 @@ class PrecisionPass {
     return decision.op_class == OpClass::kLower ? decision.compute : Dtype::kFloat32;
   }
 
+  // Weights and statistics of norms stay as they are beside an input of a lower format.
   void CastArguments(Node& node, Dtype dtype) {
+    const graph::OpRow* row = graph::FindOp(node.op);
     for (graph::Argument& argument : node.arguments) {
+      if (dtype != Dtype::kFloat32 && row != nullptr &&
+          std::find(row->fp32_arguments.begin(), row->fp32_arguments.end(), argument.name) !=
+              row->fp32_arguments.end()) {
+        continue;
+      }
       if (auto* value = std::get_if<ValueId>(&argument.operand)) {
         *value = Cast(*value, dtype);
       } else if (auto* list = std::get_if<std::vector<std::optional<ValueId>>>(&argument.operand)) {

@@ -82,7 +82,7 @@ void Coordinator::Place() {
     assign.set_token(RandomId(*options_.random, kTokenCharacters));
     assign.set_worker(placement.worker);
     assign.add_devices(placement.device);
-    assign.set_precision(placement.precision.precision);
+    assign.set_precision(placement.precision.preset);
     assign.set_precision_reason(placement.precision.reason);
     assign.set_emulated(placement.precision.emulated);
     if (placement.start_from.has_value()) {

@@ -14,6 +14,7 @@ namespace {
 
 using internal::JobRecord;
 using internal::WorkerRecord;
+using precision::PresetChoice;
 using v1::Device;
 using v1::DeviceVerdict;
 
@@ -118,7 +119,7 @@ bool ReachesCheckpoint(const std::optional<v1::Checkpoint>& start, const Candida
 
 // Whether the job can begin on the device now; the verdict says why not, or PLACEMENT_DUE.
 bool Judge(const JobRecord& record, const std::optional<v1::Checkpoint>& start, const Candidate& candidate,
-           PrecisionChoice* choice, DeviceVerdict* verdict) {
+           PresetChoice* choice, DeviceVerdict* verdict) {
   const v1::JobSpec& spec = record.job().spec();
   const int64_t declared = spec.resources().memory_bytes();
   verdict->set_worker(candidate.worker->worker().name());
@@ -127,7 +128,7 @@ bool Judge(const JobRecord& record, const std::optional<v1::Checkpoint>& start, 
     return false;
   }
   precision::CapabilityGap gap;
-  const std::optional<PrecisionChoice> chosen = ChoosePrecision(spec.precision(), *candidate.device, &gap);
+  const std::optional<PresetChoice> chosen = precision::ChoosePreset(spec.precision(), *candidate.device, &gap);
   if (!chosen.has_value()) {
     verdict->set_needed(gap.needed);
     verdict->set_available(gap.available);
@@ -153,7 +154,7 @@ bool Judge(const JobRecord& record, const std::optional<v1::Checkpoint>& start, 
 }
 
 // Better ones are smaller.
-auto Preference(const Candidate& candidate, const PrecisionChoice& choice) {
+auto Preference(const Candidate& candidate, const PresetChoice& choice) {
   return std::tuple(candidate.device->kind() != Device::GPU, choice.emulated);
 }
 
@@ -162,7 +163,7 @@ Candidate* BestFor(const JobRecord& record, std::vector<Candidate>& candidates, 
   Candidate* best = nullptr;
   placement->start_from = StartPoint(record);
   for (Candidate& candidate : candidates) {
-    PrecisionChoice choice;
+    PresetChoice choice;
     DeviceVerdict verdict;
     if (Judge(record, placement->start_from, candidate, &choice, &verdict) &&
         (best == nullptr || Preference(candidate, choice) < Preference(*best, placement->precision))) {
@@ -234,33 +235,6 @@ std::optional<v1::Checkpoint> StartPoint(const JobRecord& record) {
   return std::nullopt;
 }
 
-std::optional<PrecisionChoice> ChoosePrecision(const v1::PrecisionPolicy& policy, const Device& device,
-                                               precision::CapabilityGap* gap) {
-  if (policy.prefer().empty()) {
-    if (const auto found = precision::FindCapabilityGap(policy.preset(), device); found.has_value()) {
-      *gap = *found;
-      return std::nullopt;
-    }
-    return PrecisionChoice{policy.preset(), "asked for", precision::IsEmulated(policy.preset(), device)};
-  }
-  std::optional<PrecisionChoice> emulated;
-  std::string passed_over;
-  for (const std::string& preset : policy.prefer()) {
-    const auto found = precision::FindCapabilityGap(preset, device);
-    if (found.has_value()) {
-      *gap = passed_over.empty() ? *found : *gap;
-      absl::StrAppend(&passed_over, "; ", found->message);
-    } else if (precision::IsEmulated(preset, device)) {
-      const std::string reason = absl::StrCat("preferred, and no preset of the list is native on ", device.id());
-      emulated = emulated.value_or(PrecisionChoice{preset, reason, true});
-      absl::StrAppend(&passed_over, "; ", preset, " would be emulated");
-    } else {
-      return PrecisionChoice{preset, absl::StrCat("preferred", passed_over), false};
-    }
-  }
-  return emulated;
-}
-
 std::vector<Placement> PlaceJobs(const ClusterState& state, const LiveWorkers& live, int64_t now_unix_micros) {
   std::vector<Placement> placements;
   if (state.queue().empty()) {
@@ -301,7 +275,7 @@ v1::ExplainJobResponse ExplainWaiting(const ClusterState& state, const LiveWorke
   }
   response.set_jobs_ahead(CountAhead(state, record.job()));
   for (const Candidate& candidate : AllDevices(state, live)) {
-    PrecisionChoice choice;
+    PresetChoice choice;
     Judge(record, StartPoint(record), candidate, &choice, response.add_devices());
   }
   if (record.not_before_unix_micros() > now_unix_micros) {

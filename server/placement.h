@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ampd/v1/job_service.pb.h"
-#include "precision/policy.h"
+#include "precision/capability.h"
 #include "server/cluster_state.h"
 
 namespace ampd::server {
@@ -18,19 +18,12 @@ struct WorkerFacts {
 };
 using LiveWorkers = std::map<std::string, WorkerFacts>;
 
-// Which preset an attempt runs in, and why.
-struct PrecisionChoice {
-  std::string precision;
-  std::string reason;
-  bool emulated = false;
-};
-
 // One job that can begin now.
 struct Placement {
   JobRecordPtr job;
   std::string worker;
   std::string device;
-  PrecisionChoice precision;
+  precision::PresetChoice precision;
   std::optional<v1::Checkpoint> start_from;
 };
 
@@ -45,10 +38,5 @@ v1::ExplainJobResponse ExplainWaiting(const ClusterState& state, const LiveWorke
 
 // What the job's next attempt would go on from: its newest checkpoint, a clone's source, or nothing.
 std::optional<v1::Checkpoint> StartPoint(const internal::JobRecord& record);
-
-// How the device would run the policy: its preset, or of `prefer` the first that the device computes natively, or else
-// the first that it runs at all. Nothing when it runs none; `gap` then tells what it lacks for the first.
-std::optional<PrecisionChoice> ChoosePrecision(const v1::PrecisionPolicy& policy, const v1::Device& device,
-                                               precision::CapabilityGap* gap);
 
 }  // namespace ampd::server

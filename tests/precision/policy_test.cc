@@ -8,9 +8,11 @@
 #include "ampd/v1/job_spec.pb.h"
 #include "ampd/v1/precision.pb.h"
 #include "ampd/v1/worker.pb.h"
+#include "graph/builder.h"
 #include "graph/passes.h"
 #include "graph/print.h"
 #include "models/models.h"
+#include "precision/capability.h"
 #include "precision/pass.h"
 #include "tests/golden_file.h"
 
@@ -45,13 +47,24 @@ v1::Device Gpu(int major, int minor) {
   return device;
 }
 
-v1::PrecisionPolicy Preset(const std::string& name) {
+v1::PrecisionPolicy PresetNamed(const std::string& name) {
   v1::PrecisionPolicy policy;
   policy.set_preset(name);
   return policy;
 }
 
 graph::Graph Lenet() { return graph::WithLossHead(models::BuildLenet({}).value()).value(); }
+
+// One op of every kind that presets treat differently.
+graph::Graph Mixed() {
+  graph::GraphBuilder b("mixed");
+  graph::ValueId x = b.Input("images", {Dtype::kFloat32, {graph::Dim::Batch(), 3, 8, 8}});
+  x = b.Relu("act", b.BatchNorm2d("norm", b.Conv2d("conv", x, {.out_channels = 4, .kernel_size = 3, .padding = 1})));
+  x = b.LayerNorm("ln", b.Linear("fc", b.Flatten("flat", x), 16));
+  x = b.Add("add", x, b.Softmax("gate", b.Gelu("gelu", x), 1));
+  b.Output("logits", b.Linear("head", b.Dropout("drop", x, 0.1), 10));
+  return graph::WithLossHead(std::move(b).Build().value()).value();
+}
 
 absl::StatusOr<ResolvedPolicy> Resolve(const v1::PrecisionPolicy& policy, const v1::Device& device = Cpu(true),
                                        OptimizerKind optimizer = OptimizerKind::kSgd) {
@@ -68,16 +81,78 @@ int CountCasts(const graph::Graph& graph) {
 
 TEST(ResolvePolicy, TablesOfTheLenetAreTheGoldenOnes) {
   for (const char* preset : {"fp32", "bf16", "fp16"}) {
-    const auto policy = Resolve(Preset(preset));
+    const auto policy = Resolve(PresetNamed(preset));
     ASSERT_TRUE(policy.ok()) << policy.status();
     ExpectGolden(std::string("tests/precision/golden/lenet-") + preset + ".txt", ToText(*policy));
   }
 }
 
+TEST(ResolvePolicy, TablesOfEveryPresetAreTheGoldenOnes) {
+  for (const Preset& preset : AllPresets()) {
+    const std::string name(preset.name);
+    const auto on_gpu = ResolvePolicy(PresetNamed(name), Mixed(), Gpu(9, 0), OptimizerKind::kAdam);
+    ASSERT_TRUE(on_gpu.ok()) << name << on_gpu.status();
+    ExpectGolden("tests/precision/golden/mixed-" + name + ".txt", ToText(*on_gpu));
+    const auto graph = ApplyPrecision(Mixed(), *on_gpu);
+    ASSERT_TRUE(graph.ok()) << name << graph.status();
+    EXPECT_TRUE(graph->Check().ok()) << name << graph->Check();
+    EXPECT_EQ(graph->type(*graph->FindOutput("loss")).dtype, Dtype::kFloat32) << name;
+  }
+}
+
+TEST(ResolvePolicy, TorchsListsDifferOnACpu) {
+  const auto on_cpu = ResolvePolicy(PresetNamed("torch-amp-bf16"), Mixed(), Cpu(true), OptimizerKind::kAdam);
+  ExpectGolden("tests/precision/golden/mixed-torch-amp-bf16-cpu.txt", ToText(*on_cpu));
+}
+
+TEST(ResolvePolicy, CastsOfParametersStandInTheGraphOfPresetsThatKeepThemInFp32) {
+  const std::string text = graph::ToText(*ApplyPrecision(
+      Lenet(), *ResolvePolicy(PresetNamed("torch-amp-bf16"), Lenet(), Gpu(9, 0), OptimizerKind::kAdam)));
+  EXPECT_THAT(text, HasSubstr("parameter %classifier.2.weight: float32[10, 128]"));
+  EXPECT_THAT(text, HasSubstr("aten.to.dtype(self=%classifier.2.weight, dtype=bfloat16)"));
+}
+
+TEST(ResolvePolicy, FieldsOverrideThePreset) {
+  using P = v1::PrecisionPolicy;
+  P cast = PresetNamed("bf16");
+  cast.set_cast_mode(P::CAST);
+  EXPECT_EQ(Resolve(cast)->formats.parameter, Dtype::kFloat32);
+  P computed;
+  computed.set_compute(P::fp16);
+  EXPECT_EQ(Resolve(computed)->formats.parameter, Dtype::kFloat16);
+  EXPECT_EQ(Resolve(computed)->formats.master, Masters::kFloat32);
+  EXPECT_EQ(Resolve(computed)->loss_scale.kind, LossScaleConfig::Kind::kDynamic);
+  P deepspeed = PresetNamed("deepspeed-fp16");
+  deepspeed.set_accumulation(P::fp32);
+  deepspeed.mutable_loss_scale()->mutable_dynamic()->set_initial(1024);
+  EXPECT_EQ(Resolve(deepspeed)->formats.accumulation, Dtype::kFloat32);
+  EXPECT_EQ(Resolve(deepspeed)->loss_scale.initial, 1024);
+  EXPECT_EQ(Resolve(deepspeed)->loss_scale.growth_interval, 1000) << "of the preset";
+  P ieee = PresetNamed("tf32");
+  ieee.set_fp32_matmul(P::fp32);
+  EXPECT_FALSE(ResolvePolicy(ieee, Lenet(), Gpu(9, 0), OptimizerKind::kSgd)->formats.tf32_matmul);
+}
+
+TEST(ResolvePolicy, FormatsThatContradictEachOtherAreAllNamed) {
+  using P = v1::PrecisionPolicy;
+  P policy = PresetNamed("fp16");
+  policy.set_parameter(P::bf16);
+  policy.set_master(P::bf16_remainder16);
+  policy.set_gradient(P::fp32);
+  policy.set_accumulation(P::bf16);
+  policy.set_stochastic_rounding(true);
+  std::vector<std::string> fields;
+  for (const FieldViolation& violation : ViolationsOf(Resolve(policy).status())) {
+    fields.push_back(violation.field);
+  }
+  EXPECT_THAT(fields, UnorderedElementsAre("precision.parameter", "precision.master", "precision.gradient",
+                                           "precision.accumulation", "precision.stochastic_rounding"));
+}
+
 TEST(ResolvePolicy, Fp16ScalesDynamicallyAndTheOthersDoNot) {
-  EXPECT_EQ(Resolve(Preset("fp32"))->loss_scale.kind, LossScaleConfig::Kind::kOff);
-  EXPECT_EQ(Resolve(Preset("bf16"))->loss_scale.kind, LossScaleConfig::Kind::kOff);
-  const LossScaleConfig scale = Resolve(Preset("fp16"))->loss_scale;
+  EXPECT_EQ(Resolve(PresetNamed("fp32"))->loss_scale.kind, LossScaleConfig::Kind::kOff);
+  EXPECT_EQ(Resolve(PresetNamed("bf16"))->loss_scale.kind, LossScaleConfig::Kind::kOff);
+  const LossScaleConfig scale = Resolve(PresetNamed("fp16"))->loss_scale;
   EXPECT_EQ(scale.kind, LossScaleConfig::Kind::kDynamic);
   EXPECT_EQ(scale.initial, 65536);
   EXPECT_EQ(scale.growth_factor, 2);
@@ -87,7 +162,7 @@ TEST(ResolvePolicy, Fp16ScalesDynamicallyAndTheOthersDoNot) {
 
 TEST(ResolvePolicy, LowPrecisionWithoutAMasterIsRefusedNamingTheField) {
   for (const char* preset : {"fp16", "bf16"}) {
-    v1::PrecisionPolicy policy = Preset(preset);
+    v1::PrecisionPolicy policy = PresetNamed(preset);
     policy.set_master(v1::PrecisionPolicy::none);
     const auto status = Resolve(policy, Cpu(true), OptimizerKind::kAdam).status();
     EXPECT_THAT(ViolationsOf(status), ElementsAre(Field(&FieldViolation::field, "precision.master"))) << preset;
@@ -95,14 +170,25 @@ TEST(ResolvePolicy, LowPrecisionWithoutAMasterIsRefusedNamingTheField) {
 }
 
 TEST(ResolvePolicy, KnownButUnsupportedIsUnimplementedNamingTheField) {
-  for (const char* preset : {"fp8", "auto", "apex-o2"}) {
-    const auto status = Resolve(Preset(preset)).status();
+  for (const char* preset : {"fp8", "fp8-block", "apex-o3"}) {
+    const auto status = Resolve(PresetNamed(preset)).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << preset;
     EXPECT_THAT(std::string(status.message()), HasSubstr("precision.preset"));
   }
-  v1::PrecisionPolicy cast = Preset("bf16");
-  cast.set_cast_mode(v1::PrecisionPolicy::CAST);
-  EXPECT_THAT(std::string(Resolve(cast).status().message()), HasSubstr("precision.cast_mode"));
+  v1::PrecisionPolicy state = PresetNamed("bf16");
+  state.set_optimizer_state(v1::PrecisionPolicy::bf16);
+  EXPECT_THAT(std::string(Resolve(state).status().message()), HasSubstr("precision.optimizer_state"));
+}
+
+TEST(ResolvePolicy, AutoTakesWhatTheDeviceComputesNatively) {
+  const auto on = [](const v1::Device& device) {
+    return ResolvePolicy(PresetNamed("auto"), Lenet(), device, OptimizerKind::kSgd)->preset;
+  };
+  EXPECT_EQ(on(Gpu(8, 0)), "bf16");
+  EXPECT_EQ(on(Gpu(7, 5)), "fp16");
+  EXPECT_EQ(on(Gpu(6, 1)), "fp32");
+  EXPECT_EQ(on(Cpu(true)), "bf16");
+  EXPECT_EQ(on(Cpu(false)), "fp32") << "emulated formats are never chosen";
 }
 
 TEST(ResolvePolicy, PreferTakesTheFirstThatTheDeviceSupports) {
@@ -115,7 +201,7 @@ TEST(ResolvePolicy, PreferTakesTheFirstThatTheDeviceSupports) {
 }
 
 TEST(ResolvePolicy, AModuleRuleKeepsItsModuleInFp32) {
-  v1::PrecisionPolicy policy = Preset("bf16");
+  v1::PrecisionPolicy policy = PresetNamed("bf16");
   auto* rule = policy.add_module_rules();
   rule->set_match("classifier.2");
   rule->set_compute(v1::PrecisionPolicy::fp32);
@@ -124,12 +210,32 @@ TEST(ResolvePolicy, AModuleRuleKeepsItsModuleInFp32) {
   for (const ParameterRow& row : resolved->parameters) {
     const bool head = row.name.starts_with("classifier.2.");
     EXPECT_EQ(row.dtype, head ? Dtype::kFloat32 : Dtype::kBFloat16) << row.name;
-    EXPECT_EQ(row.master, !head) << row.name;
+    EXPECT_EQ(row.master, head ? Masters::kNone : Masters::kFloat32) << row.name;
   }
 }
 
+TEST(ResolvePolicy, AModuleRuleMayNameAnotherFormatOrKeepOnlyTheParameters) {
+  v1::PrecisionPolicy policy = PresetNamed("fp16");
+  v1::ModuleRule* wider = policy.add_module_rules();
+  wider->set_match("classifier.0");
+  wider->set_compute(v1::PrecisionPolicy::bf16);
+  v1::ModuleRule* stored = policy.add_module_rules();
+  stored->set_match("classifier.2");
+  stored->set_parameter(v1::PrecisionPolicy::fp32);
+  const auto resolved = Resolve(policy);
+  ASSERT_TRUE(resolved.ok()) << resolved.status();
+  for (const ParameterRow& row : resolved->parameters) {
+    const Dtype expected = row.name.starts_with("classifier.0.")   ? Dtype::kBFloat16
+                           : row.name.starts_with("classifier.2.") ? Dtype::kFloat32
+                                                                   : Dtype::kFloat16;
+    EXPECT_EQ(row.dtype, expected) << row.name;
+  }
+  EXPECT_EQ(resolved->ops[9].decision.compute, Dtype::kFloat16) << "classifier.2 computes in the policy's format";
+  EXPECT_EQ(FindCapabilityGap(policy, Gpu(7, 5))->needed, 80) << "for the bf16 of the rule";
+}
+
 TEST(ValidatePolicy, NamesEveryViolation) {
-  v1::PrecisionPolicy policy = Preset("bf61");
+  v1::PrecisionPolicy policy = PresetNamed("bf61");
   policy.set_compute(v1::PrecisionPolicy::none);
   auto* dynamic = policy.mutable_loss_scale()->mutable_dynamic();
   dynamic->set_initial(-1);
@@ -149,13 +255,13 @@ TEST(ValidatePolicy, NamesEveryViolation) {
 
 TEST(ValidatePolicy, DefaultsAndPresetsAreValid) {
   EXPECT_THAT(ValidatePolicy({}), IsEmpty());
-  for (const std::string& name : Presets()) {
-    EXPECT_THAT(ValidatePolicy(Preset(name)), IsEmpty()) << name;
+  for (const std::string& name : PresetNames()) {
+    EXPECT_THAT(ValidatePolicy(PresetNamed(name)), IsEmpty()) << name;
   }
 }
 
 TEST(ResolvePolicy, WarnsOfWhatIsLikelyNotMeant) {
-  v1::PrecisionPolicy policy = Preset("fp16");
+  v1::PrecisionPolicy policy = PresetNamed("fp16");
   policy.mutable_loss_scale()->mutable_off();
   for (const char* match : {"no_such_module*", "*"}) {
     v1::ModuleRule& rule = *policy.add_module_rules();
@@ -167,33 +273,33 @@ TEST(ResolvePolicy, WarnsOfWhatIsLikelyNotMeant) {
   rule.set_policy(v1::OpRule::fp32);
   EXPECT_THAT(Resolve(policy)->warnings,
               ElementsAre(HasSubstr("loss_scale is off"), HasSubstr("no_such_module*"), HasSubstr("aten.nothing")));
-  EXPECT_THAT(Resolve(Preset("fp16"))->warnings, IsEmpty());
+  EXPECT_THAT(Resolve(PresetNamed("fp16"))->warnings, IsEmpty());
 }
 
 TEST(CheckCapability, NeedsWhatTheFormatNeeds) {
-  EXPECT_TRUE(CheckCapability("bf16", Gpu(8, 0)).ok());
-  EXPECT_EQ(ReasonOf(CheckCapability("bf16", Gpu(7, 5))), "CAPABILITY_TOO_LOW");
-  EXPECT_EQ(ReasonOf(CheckCapability("tf32", Gpu(7, 5))), "CAPABILITY_TOO_LOW");
-  EXPECT_TRUE(CheckCapability("fp16", Gpu(7, 0)).ok());
-  EXPECT_EQ(ReasonOf(CheckCapability("fp16", Gpu(6, 1))), "CAPABILITY_TOO_LOW");
-  EXPECT_TRUE(CheckCapability("fp16", Cpu(false)).ok());
-  EXPECT_EQ(ReasonOf(CheckCapability("tf32", Cpu(true))), "CAPABILITY_TOO_LOW");
-  EXPECT_EQ(FindCapabilityGap("bf16", Gpu(7, 5))->needed, 80);
-  EXPECT_EQ(FindCapabilityGap("bf16", Gpu(7, 5))->available, 75);
-  EXPECT_FALSE(FindCapabilityGap("bf16", Cpu(false)).has_value());
+  EXPECT_TRUE(CheckCapability(PresetNamed("bf16"), Gpu(8, 0)).ok());
+  EXPECT_EQ(ReasonOf(CheckCapability(PresetNamed("bf16"), Gpu(7, 5))), "CAPABILITY_TOO_LOW");
+  EXPECT_EQ(ReasonOf(CheckCapability(PresetNamed("tf32"), Gpu(7, 5))), "CAPABILITY_TOO_LOW");
+  EXPECT_TRUE(CheckCapability(PresetNamed("fp16"), Gpu(7, 0)).ok());
+  EXPECT_EQ(ReasonOf(CheckCapability(PresetNamed("fp16"), Gpu(6, 1))), "CAPABILITY_TOO_LOW");
+  EXPECT_TRUE(CheckCapability(PresetNamed("fp16"), Cpu(false)).ok());
+  EXPECT_EQ(ReasonOf(CheckCapability(PresetNamed("tf32"), Cpu(true))), "CAPABILITY_TOO_LOW");
+  EXPECT_EQ(FindCapabilityGap(PresetNamed("bf16"), Gpu(7, 5))->needed, 80);
+  EXPECT_EQ(FindCapabilityGap(PresetNamed("bf16"), Gpu(7, 5))->available, 75);
+  EXPECT_FALSE(FindCapabilityGap(PresetNamed("bf16"), Cpu(false)).has_value());
 }
 
 TEST(IsEmulated, Bf16IsNativeOnlyWithItsInstructionsAndFp16NeverOnACpu) {
-  EXPECT_FALSE(IsEmulated("bf16", Cpu(true)));
-  EXPECT_TRUE(IsEmulated("bf16", Cpu(false)));
-  EXPECT_TRUE(IsEmulated("fp16", Cpu(true)));
-  EXPECT_FALSE(IsEmulated("fp16", Gpu(9, 0)));
-  EXPECT_FALSE(IsEmulated("fp32", Cpu(false)));
+  EXPECT_FALSE(IsEmulated(PresetNamed("bf16"), Cpu(true)));
+  EXPECT_TRUE(IsEmulated(PresetNamed("bf16"), Cpu(false)));
+  EXPECT_TRUE(IsEmulated(PresetNamed("fp16"), Cpu(true)));
+  EXPECT_FALSE(IsEmulated(PresetNamed("fp16"), Gpu(9, 0)));
+  EXPECT_FALSE(IsEmulated(PresetNamed("fp32"), Cpu(false)));
 }
 
 TEST(ApplyPrecision, GraphsOfTheLenetAreTheGoldenOnes) {
   for (const char* preset : {"bf16", "fp16"}) {
-    const auto graph = ApplyPrecision(Lenet(), *Resolve(Preset(preset)));
+    const auto graph = ApplyPrecision(Lenet(), *Resolve(PresetNamed(preset)));
     ASSERT_TRUE(graph.ok()) << graph.status();
     EXPECT_TRUE(graph->Check().ok()) << graph->Check();
     ExpectGolden(std::string("tests/precision/golden/lenet-graph-") + preset + ".txt", graph::ToText(*graph));
@@ -201,21 +307,22 @@ TEST(ApplyPrecision, GraphsOfTheLenetAreTheGoldenOnes) {
 }
 
 TEST(ApplyPrecision, OnlyTheInputAndTheLogitsAreCast) {
-  EXPECT_EQ(CountCasts(*ApplyPrecision(Lenet(), *Resolve(Preset("bf16")))), 2);
+  EXPECT_EQ(CountCasts(*ApplyPrecision(Lenet(), *Resolve(PresetNamed("bf16")))), 2);
 }
 
 TEST(ApplyPrecision, Fp32LeavesTheGraphAsItIs) {
-  EXPECT_EQ(graph::ToText(*ApplyPrecision(Lenet(), *Resolve(Preset("fp32")))), graph::ToText(Lenet()));
+  EXPECT_EQ(graph::ToText(*ApplyPrecision(Lenet(), *Resolve(PresetNamed("fp32")))), graph::ToText(Lenet()));
 }
 
 TEST(ApplyPrecision, EmulatesFp16OnACpuOnly) {
-  EXPECT_THAT(graph::ToText(*ApplyPrecision(Lenet(), *Resolve(Preset("fp16")))), HasSubstr("ampd.conv2d_fp16"));
-  EXPECT_THAT(graph::ToText(*ApplyPrecision(Lenet(), *Resolve(Preset("fp16"), Gpu(9, 0)))), Not(HasSubstr("ampd.")));
+  EXPECT_THAT(graph::ToText(*ApplyPrecision(Lenet(), *Resolve(PresetNamed("fp16")))), HasSubstr("ampd.conv2d_fp16"));
+  EXPECT_THAT(graph::ToText(*ApplyPrecision(Lenet(), *Resolve(PresetNamed("fp16"), Gpu(9, 0)))),
+              Not(HasSubstr("ampd.")));
 }
 
 TEST(ApplyPrecision, TheEvaluationProgramTakesTheSameTable) {
   const auto eval = graph::WithEvalHead(models::BuildLenet({}).value()).value();
-  const auto graph = ApplyPrecision(eval, *Resolve(Preset("bf16")));
+  const auto graph = ApplyPrecision(eval, *Resolve(PresetNamed("bf16")));
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_TRUE(graph->Check().ok()) << graph->Check();
   EXPECT_EQ(graph->type(*graph->FindOutput("loss_sum")).dtype, Dtype::kFloat32);

@@ -82,6 +82,11 @@ TEST(AdmitSpec, WrongValues_AreNamedByPath) {
       {"precision {preset: 'bf16' prefer: 'bf16'}", "precision.prefer"},
       {"precision {module_rules {compute: fp32}}", "precision.module_rules[0].match"},
       {"precision {op_rules {match: 'aten.*'}}", "precision.op_rules[0]"},
+      {"precision {module_rules {match: 'x'}}", "precision.module_rules[0].compute"},
+      {"precision {module_rules {match: 'x' compute: bf16 parameter: fp16}}", "precision.module_rules[0].parameter"},
+      {"precision {preset: 'fp16' parameter: bf16}", "precision.parameter"},
+      {"precision {preset: 'fp16' master: none}", "precision.master"},
+      {"precision {compute: bf16 fp32_matmul: tf32} resources {kind: CPU}", "precision.preset"},
       {"precision {loss_scale {fixed {scale: 0}}}", "precision.loss_scale.static.scale"},
       {"precision {loss_scale {fixed {scale: inf}}}", "precision.loss_scale.static.scale"},
       {"precision {loss_scale {dynamic {growth_factor: 1}}}", "precision.loss_scale.dynamic.growth_factor"},
@@ -111,16 +116,12 @@ TEST(AdmitSpec, WrongValues_AreNamedByPath) {
 TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {
   const std::pair<const char*, const char*> cases[] = {
       {"precision {preset: 'fp8'}", "precision.preset"},
-      {"precision {preset: 'apex-o1'}", "precision.preset"},
+      {"precision {preset: 'apex-o3'}", "precision.preset"},
       {"precision {prefer: 'bf16' prefer: 'fp8'}", "precision.prefer[1]"},
-      {"precision {module_rules {match: 'x'}}", "precision.module_rules[0].compute"},
-      {"precision {module_rules {match: 'x' compute: fp32 parameter: fp32}}", "precision.module_rules[0].parameter"},
-      {"precision {preset: 'bf16' module_rules {match: 'x' compute: fp16}}", "precision.module_rules[0].compute"},
-      {"precision {prefer: 'bf16' prefer: 'fp16' module_rules {match: 'x' compute: bf16}}",
-       "precision.module_rules[0].compute"},
-      {"precision {cast_mode: CAST}", "precision.cast_mode"},
-      {"precision {compute: bf16}", "precision.compute"},
-      {"precision {fp32_matmul: tf32}", "precision.fp32_matmul"},
+      {"precision {module_rules {match: 'x' compute: fp8_e4m3}}", "precision.module_rules[0].compute"},
+      {"precision {compute: fp8_e4m3}", "precision.compute"},
+      {"precision {preset: 'bf16' reduction: bf16}", "precision.reduction"},
+      {"precision {preset: 'bf16' optimizer_state: bf16}", "precision.optimizer_state"},
       {"optimizer {ema_decay: 0.9}", "optimizer.ema_decay"},
       {"optimizer {adam {learning_rate: 1}}", "optimizer.adam"},
       {"schedule {linear {}}", "schedule.linear"},
@@ -139,7 +140,7 @@ TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {
 
 TEST(AdmitSpec, SeveralUnsupported_AreAllListedAndTheFirstIsTheErrorInfos) {
   const absl::Status status = AdmitSpec(Changed("queue: 'fast' resources {devices: 2} optimizer {ema_decay: 0.9} "
-                                                "precision {preset: 'bf16' module_rules {match: 'x' compute: fp16}}"))
+                                                "precision {module_rules {match: 'x' compute: fp8_e4m3}}"))
                                   .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(ReasonOf(status), "UNSUPPORTED_FIELD");
@@ -156,10 +157,14 @@ TEST(AdmitSpec, SeveralUnsupported_AreAllListedAndTheFirstIsTheErrorInfos) {
 }
 
 TEST(AdmitSpec, WhatTheTrainersPolicySupports_IsAdmittedAsItIs) {
-  for (const char* change : {"precision {prefer: 'bf16' prefer: 'fp16' prefer: 'fp32'}",
-                             "precision {preset: 'bf16' module_rules {match: 'head*' compute: fp32}}",
-                             "precision {prefer: 'bf16' prefer: 'fp16' module_rules {match: 'head*' compute: fp32}}",
-                             "precision {preset: 'fp16' op_rules {match: 'aten.linear*' policy: fp32}}"}) {
+  for (const char* change :
+       {"precision {prefer: 'bf16' prefer: 'fp16' prefer: 'fp32'}",
+        "precision {preset: 'bf16' module_rules {match: 'head*' compute: fp32}}",
+        "precision {prefer: 'bf16' prefer: 'fp16' module_rules {match: 'head*' compute: fp32}}",
+        "precision {preset: 'fp16' op_rules {match: 'aten.linear*' policy: fp32}}",
+        "precision {preset: 'bf16' module_rules {match: 'x' compute: fp16}}", "precision {preset: 'auto'}",
+        "precision {preset: 'megatron-bf16'}", "precision {preset: 'bf16' cast_mode: CAST}",
+        "precision {preset: 'fp32' compute: bf16}"}) {
     const v1::JobSpec spec = Changed(change);
     const auto admitted = AdmitSpec(spec);
     ASSERT_TRUE(admitted.ok()) << change << ": " << admitted.status();

@@ -46,7 +46,7 @@ class PlacementTest : public testing::Test {
     std::vector<std::string> placed;
     for (const Placement& placement : PlaceJobs(state, live, now)) {
       placed.push_back(absl::StrCat(placement.job->job().id(), "@", placement.worker, "/", placement.device, " ",
-                                    placement.precision.precision, placement.precision.emulated ? " emulated" : ""));
+                                    placement.precision.preset, placement.precision.emulated ? " emulated" : ""));
     }
     return placed;
   }

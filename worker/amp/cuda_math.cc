@@ -7,8 +7,8 @@ namespace ampd::amp {
 // These setters and not setFloat32Precision: LibTorch's getters throw when only one of its two ways was used.
 void UseCudaMath(const precision::ResolvedPolicy& policy) {
   at::Context& context = at::globalContext();
-  context.setAllowTF32CuBLAS(policy.tf32_matmul);
-  context.setAllowTF32CuDNN(policy.tf32_matmul);
+  context.setAllowTF32CuBLAS(policy.formats.tf32_matmul);
+  context.setAllowTF32CuDNN(policy.formats.tf32_matmul);
   context.setAllowFP16ReductionCuBLAS(false);
   context.setAllowBF16ReductionCuBLAS(false);
   context.setAllowFP16AccumulationCuBLAS(false);

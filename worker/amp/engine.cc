@@ -45,13 +45,15 @@ at::Tensor InTrainingLayout(const at::Tensor& tensor) {
   return at::empty_like(tensor, tensor.options().memory_format(at::MemoryFormat::ChannelsLast)).copy_(tensor);
 }
 
-const precision::ParameterRow* FindRow(const precision::ResolvedPolicy& policy, const std::string& name) {
-  for (const precision::ParameterRow& row : policy.parameters) {
+// What the policy stores a parameter or buffer in; `otherwise` when it says nothing of it.
+template <typename Row>
+at::ScalarType StoredAs(const std::vector<Row>& rows, const std::string& name, at::ScalarType otherwise) {
+  for (const Row& row : rows) {
     if (row.name == name) {
-      return &row;
+      return executor::ToScalarType(row.dtype);
     }
   }
-  return nullptr;
+  return otherwise;
 }
 
 }  // namespace
@@ -64,6 +66,7 @@ struct Engine::Programs {
 
 Engine::Engine(const EngineOptions& options, const precision::ResolvedPolicy& policy)
     : options_(options),
+      sums_in_fp32_(policy.formats.accumulation == graph::Dtype::kFloat32),
       scaler_(policy.loss_scale),
       programs_(std::make_unique<Programs>()),
       kernels_(StepKernels::Make(options.device)) {}
@@ -92,15 +95,14 @@ void Engine::MakeParameters(const TensorMap& initial, const precision::ResolvedP
   for (const graph::State& state : programs_->train->graph().parameters()) {
     const at::Tensor master = InTrainingLayout(initial.at(state.name).to(options_.device.device));
     Parameter parameter{.name = state.name, .master = master, .leaf = {}};
-    const precision::ParameterRow* row = FindRow(policy, state.name);
-    parameter.leaf = row != nullptr && row->dtype != graph::Dtype::kFloat32
-                         ? parameter.master.to(executor::ToScalarType(row->dtype))
-                         : parameter.master;
+    parameter.leaf = parameter.master.to(StoredAs(policy.parameters, state.name, at::kFloat));
     parameter.leaf.requires_grad_(true);
     parameters_.push_back(std::move(parameter));
   }
   for (const graph::State& state : programs_->train->graph().buffers()) {
-    buffers_[state.name] = initial.at(state.name).to(options_.device.device);
+    const at::Tensor& buffer = initial.at(state.name);
+    buffers_[state.name] =
+        buffer.to(options_.device.device, StoredAs(policy.buffers, state.name, buffer.scalar_type()));
   }
   gradients_.resize(parameters_.size());
 }
@@ -121,7 +123,12 @@ StepResult Engine::Step(const std::vector<Batch>& micro_batches) {
   const auto num_micro_batches = static_cast<int>(micro_batches.size());
   for (const Batch& batch : micro_batches) {
     result.loss += ForwardBackward(OnDevice(batch), result.loss_scale, num_micro_batches);
-    GatherGradients(/*accumulate=*/num_micro_batches > 1);
+    if (sums_in_fp32_) {
+      GatherGradients(/*accumulate=*/num_micro_batches > 1);
+    }
+  }
+  if (!sums_in_fp32_) {
+    GatherGradients(/*accumulate=*/false);  // autograd has summed them on the leaves, in the leaves' format
   }
   const Found found = Examine();
   const double norm = found.norm / result.loss_scale;
@@ -213,7 +220,8 @@ EngineState Engine::ExportState() const {
     state.model[parameter.name] = ContiguousCopy(parameter.master);
   }
   for (const auto& [name, buffer] : buffers_) {
-    state.model[name] = ContiguousCopy(buffer);
+    const bool widen = buffer.is_floating_point();
+    state.model[name] = ContiguousCopy(widen ? buffer.to(at::kFloat) : buffer);
   }
   state.optimizer = optimizer_->ExportState();
   state.scaler = scaler_.state();

@@ -116,6 +116,7 @@ class Engine {
   void Tail(bool found_inf, StepResult& result);
 
   const EngineOptions options_;
+  const bool sums_in_fp32_;  // of gradients over micro-batches; otherwise in the leaves' format
   LossScaler scaler_;
   std::unique_ptr<Programs> programs_;
   std::unique_ptr<StepKernels> kernels_;

@@ -87,7 +87,7 @@ std::string Describe(const precision::LossScaleConfig& config) {
 
 void LogPlan(const AttemptPlan& plan, const amp::ComputeDevice& device) {
   LogLine(absl::StrCat("device ", NameOf(device), ", ", plan.num_threads, " threads, LibTorch ", TORCH_VERSION));
-  LogLine(absl::StrCat("precision ", plan.policy.preset, plan.policy.emulated ? " (emulated)" : "", ", ",
+  LogLine(absl::StrCat("precision ", plan.policy.preset, plan.policy.emulated() ? " (emulated)" : "", ", ",
                        plan.policy.parameters.size(), " parameters, ", Describe(plan.policy.loss_scale)));
   LogLine(absl::StrCat("data: ", plan.train.size(), " samples for training",
                        plan.eval.has_value() ? absl::StrCat(", ", plan.eval->size(), " for evaluation") : ""));

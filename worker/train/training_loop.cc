@@ -301,7 +301,7 @@ void TrainingLoop::ReportState(v1::Attempt::State state) {
   report.set_state(state);
   report.set_step(step_);
   report.set_precision(plan_.policy.preset);
-  report.set_emulated(plan_.policy.emulated);
+  report.set_emulated(plan_.policy.emulated());
   report.set_total_steps(plan_.total_steps);
   context_.link.ReportState(report);
 }
@@ -319,7 +319,7 @@ v1::FinalMetrics TrainingLoop::metrics() const {
     metrics.set_final_loss_scale(engine_->scaler().scale());
     metrics.set_skipped_steps(engine_->skipped_steps());
   }
-  metrics.set_emulated(plan_.policy.emulated);
+  metrics.set_emulated(plan_.policy.emulated());
   if (last_checkpoint_.has_value() && last_checkpoint_->step() == step_) {
     metrics.set_state_hash(last_checkpoint_->state_hash());
   }

@@ -121,7 +121,7 @@ TEST_P(CudaEngineTest, GoesOnFromAnExportedState) {
 TEST(UseCudaMath, Fp32ProductsAreIeeeUnlessThePolicySaysTf32) {
   at::Context& context = at::globalContext();
   for (const bool tf32 : {true, false}) {
-    UseCudaMath({.preset = tf32 ? "tf32" : "fp32", .tf32_matmul = tf32});
+    UseCudaMath({.preset = tf32 ? "tf32" : "fp32", .formats = {.tf32_matmul = tf32}});
     EXPECT_EQ(context.allowTF32CuBLAS(), tf32);
     EXPECT_EQ(context.allowTF32CuDNN(), tf32);
     for (const auto op : {at::Float32Op::MATMUL, at::Float32Op::CONV}) {

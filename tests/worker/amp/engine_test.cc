@@ -4,22 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 
-#include "ATen/ops/empty.h"
 #include "ampd/v1/job_spec.pb.h"
 #include "ampd/v1/worker.pb.h"
-#include "base/random.h"
-#include "base/sha256.h"
 #include "graph/passes.h"
 #include "models/models.h"
 #include "precision/policy.h"
+#include "tests/worker/amp/small_problem.h"
 
 namespace ampd::amp {
 namespace {
-
-constexpr int kImageSize = 8;
-constexpr int kClasses = 4;
 
 v1::Device Cpu() {
   v1::Device device;
@@ -75,42 +69,6 @@ v1::PrecisionPolicy DynamicFp16(double initial, int interval) {
   policy.mutable_loss_scale()->mutable_dynamic()->set_initial(initial);
   policy.mutable_loss_scale()->mutable_dynamic()->set_growth_interval(interval);
   return policy;
-}
-
-// Learnable samples: class c has a bright row c, plus noise.
-Batch MakeBatch(uint64_t seed, int64_t size) {
-  SeededRandom random(seed);
-  Batch batch{at::empty({size, 1, kImageSize, kImageSize}, at::kFloat), at::empty({size}, at::kLong)};
-  auto* pixels = batch.images.data_ptr<float>();
-  auto* labels = batch.labels.data_ptr<int64_t>();
-  for (int64_t i = 0; i < size; ++i) {
-    labels[i] = static_cast<int64_t>(random.Next() % kClasses);
-    for (int pixel = 0; pixel < kImageSize * kImageSize; ++pixel) {
-      const double noise = static_cast<double>(random.Next() >> 11) * 0x1p-53 - 0.5;
-      const bool bright = pixel / kImageSize == labels[i];
-      pixels[i * kImageSize * kImageSize + pixel] = static_cast<float>(noise + (bright ? 1 : 0));
-    }
-  }
-  return batch;
-}
-
-std::string Bytes(const at::Tensor& tensor) {
-  return {static_cast<const char*>(tensor.const_data_ptr()), static_cast<size_t>(tensor.nbytes())};
-}
-
-// One digest over every bit of the training state.
-std::string DigestOf(const Engine& engine) {
-  const EngineState state = engine.ExportState();
-  Sha256 sha;
-  for (const TensorMap* map : {&state.model, &state.optimizer}) {
-    for (const auto& [name, tensor] : *map) {
-      sha.Update(name);
-      sha.Update(Bytes(tensor));
-    }
-  }
-  sha.Update(std::to_string(state.scaler.scale) + " " + std::to_string(state.scaler.growth_tracker) + " " +
-             std::to_string(state.applied_steps) + " " + std::to_string(state.skipped_steps));
-  return sha.HexDigest();
 }
 
 class PerPreset : public testing::TestWithParam<const char*> {};

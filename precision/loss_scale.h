@@ -1,0 +1,23 @@
+#pragma once
+
+#include <limits>
+
+namespace ampd::precision {
+
+// Loss scaling with every default filled in. `floor` 0: none.
+struct LossScaleConfig {
+  enum class Kind { kOff, kStatic, kDynamic };
+  enum class AtFloor { kClamp, kFail };
+  Kind kind = Kind::kOff;
+  double initial = 1;
+  double growth_factor = 2;
+  double backoff_factor = 0.5;
+  int growth_interval = 2000;
+  double floor = 0;
+  double cap = std::numeric_limits<float>::max();
+  int hysteresis = 1;
+  bool refill_on_every_good_step = false;
+  AtFloor at_floor = AtFloor::kClamp;
+};
+
+}  // namespace ampd::precision

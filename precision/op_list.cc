@@ -1,0 +1,98 @@
+#include "precision/op_list.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+namespace ampd::precision {
+namespace {
+
+using graph::OpClass;
+using graph::OpRow;
+
+bool IsOneOf(std::string_view op, std::initializer_list<std::string_view> ops) {
+  return std::find(ops.begin(), ops.end(), op) != ops.end();
+}
+
+bool IsLoss(std::string_view op) {
+  return IsOneOf(op,
+                 {"aten.cross_entropy_loss.default", "aten.nll_loss_nd.default", "aten.binary_cross_entropy.default"});
+}
+
+bool IsMean(std::string_view op) { return IsOneOf(op, {"aten.mean.default", "aten.mean.dim"}); }
+
+OpClass ClassInTorchCuda(const OpRow& row) {
+  if (IsMean(row.op)) {
+    return OpClass::kAsInput;
+  }
+  return row.op == "aten.layer_norm.default" ? OpClass::kFp32 : row.op_class;
+}
+
+OpClass ClassInTorchCpu(const OpRow& row) {
+  if (IsLoss(row.op)) {
+    return OpClass::kFp32;
+  }
+  const bool unlisted = row.op == "aten.convolution.default" || row.op_class == OpClass::kFp32;
+  return unlisted ? OpClass::kAsInput : row.op_class;
+}
+
+OpClass ClassInApexO1(const OpRow& row) {
+  if (IsMean(row.op)) {
+    return OpClass::kAsInput;
+  }
+  const bool fp32 = IsOneOf(row.op, {"aten.layer_norm.default", "aten.batch_norm.default", "aten.gelu.default"});
+  return fp32 ? OpClass::kFp32 : row.op_class;
+}
+
+OpClass ClassInKeras(const OpRow& row) {
+  if (IsLoss(row.op)) {
+    return OpClass::kFp32;
+  }
+  return row.no_gradient || row.op == "aten.to.dtype" ? row.op_class : OpClass::kLower;
+}
+
+OpClass ClassInModelCast(const OpRow& row) {
+  if (IsLoss(row.op)) {
+    return OpClass::kFp32;
+  }
+  return row.op_class == OpClass::kFp32 ? OpClass::kAsInput : row.op_class;
+}
+
+}  // namespace
+
+std::string_view OpListName(OpList list) {
+  switch (list) {
+    case OpList::kAmpd:
+      return "ampd";
+    case OpList::kTorchCuda:
+      return "torch-cuda";
+    case OpList::kTorchCpu:
+      return "torch-cpu";
+    case OpList::kApexO1:
+      return "apex-o1";
+    case OpList::kKeras:
+      return "keras";
+    case OpList::kModelCast:
+      return "model-cast";
+  }
+  return "unknown";
+}
+
+OpClass ClassIn(OpList list, const OpRow& row) {
+  switch (list) {
+    case OpList::kAmpd:
+      return row.op_class;
+    case OpList::kTorchCuda:
+      return ClassInTorchCuda(row);
+    case OpList::kTorchCpu:
+      return ClassInTorchCpu(row);
+    case OpList::kApexO1:
+      return ClassInApexO1(row);
+    case OpList::kKeras:
+      return ClassInKeras(row);
+    case OpList::kModelCast:
+      return ClassInModelCast(row);
+  }
+  return OpClass::kFp32;
+}
+
+}  // namespace ampd::precision

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string_view>
+
+#include "graph/op_table.h"
+
+namespace ampd::precision {
+
+// Whose division of the ops a policy begins with.
+enum class OpList {
+  kAmpd,       // the op table's own
+  kTorchCuda,  // torch.autocast("cuda") of torch 2.11
+  kTorchCpu,   // torch.autocast("cpu") of torch 2.11, which leaves softmax, norms and sums in their input's format
+  kApexO1,     // apex.amp's patched functions
+  kKeras,      // every layer casts its inputs; losses and the inside of norms are fp32
+  kModelCast,  // a model that was cast as a whole: everything runs in the format it is given, losses in fp32
+};
+
+std::string_view OpListName(OpList list);
+
+// How the list treats an op. Sources: aten/src/ATen/autocast_mode.h (checked op by op against the wheel),
+// apex/amp/lists of the last release with apex.amp, keras/src/layers.
+graph::OpClass ClassIn(OpList list, const graph::OpRow& row);
+
+}  // namespace ampd::precision

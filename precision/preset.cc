@@ -1,0 +1,132 @@
+#include "precision/preset.h"
+
+#include <algorithm>
+
+namespace ampd::precision {
+namespace {
+
+using graph::Dtype;
+using Kind = LossScaleConfig::Kind;
+
+// Parameters that only ops in `compute` read are stored in it, beside fp32 masters.
+Formats WithMasters(Dtype compute) { return {.compute = compute, .parameter = compute, .master = Masters::kFloat32}; }
+
+// fp32 parameters, cast in the graph.
+Formats WithCasts(Dtype compute) { return {.compute = compute}; }
+
+// The whole model cast, beside fp32 masters; gradients are summed and reduced in the given formats.
+Formats WholeModel(Dtype compute, Dtype accumulation, Dtype reduction) {
+  return {.compute = compute,
+          .parameter = compute,
+          .whole_model = true,
+          .master = Masters::kFloat32,
+          .accumulation = accumulation,
+          .reduction = reduction};
+}
+
+LossScaleConfig Torch() { return {.kind = Kind::kDynamic, .initial = 65536}; }
+LossScaleConfig Apex() { return {.kind = Kind::kDynamic, .initial = 65536, .cap = 0x1p24}; }
+LossScaleConfig Keras() { return {.kind = Kind::kDynamic, .initial = 32768}; }
+LossScaleConfig DeepSpeed() {
+  return {.kind = Kind::kDynamic,
+          .initial = 65536,
+          .growth_interval = 1000,
+          .floor = 1,
+          .hysteresis = 2,
+          .at_floor = LossScaleConfig::AtFloor::kFail};
+}
+LossScaleConfig Megatron() {
+  return {.kind = Kind::kDynamic, .initial = 0x1p32, .growth_interval = 1000, .floor = 1, .hysteresis = 2};
+}
+
+std::vector<Preset> MakeOwn() {
+  return {
+      {"fp32", "everything in fp32, products of matrices in ieee", {}, OpList::kAmpd, {}},
+      {"tf32", "fp32, products of matrices rounded to tf32 on a GPU", {.tf32_matmul = true}, OpList::kAmpd, {}},
+      {"bf16", "bf16 products over fp32 masters, no loss scaling", WithMasters(Dtype::kBFloat16), OpList::kAmpd, {}},
+      {"fp16", "fp16 products over fp32 masters, dynamic loss scaling", WithMasters(Dtype::kFloat16), OpList::kAmpd,
+       Torch()},
+  };
+}
+
+std::vector<Preset> MakeOfTorchApexKeras() {
+  Formats apex_o2 = WholeModel(Dtype::kFloat16, Dtype::kFloat32, Dtype::kFloat16);
+  apex_o2.fp32_batch_norm = true;
+  return {
+      {"torch-amp-fp16", "torch.autocast in fp16 with GradScaler", WithCasts(Dtype::kFloat16), OpList::kTorchCuda,
+       Torch()},
+      {"torch-amp-bf16", "torch.autocast in bf16", WithCasts(Dtype::kBFloat16), OpList::kTorchCuda, {}},
+      {"apex-o0", "Apex's fp32 baseline", {}, OpList::kAmpd, {}},
+      {"apex-o1", "Apex's patched functions in fp16, fp32 parameters", WithCasts(Dtype::kFloat16), OpList::kApexO1,
+       Apex()},
+      {"apex-o2", "a fp16 model with fp32 batch norms and fp32 masters", apex_o2, OpList::kModelCast, Apex()},
+      {"keras-mixed-float16", "Keras's mixed_float16 with its LossScaleOptimizer", WithCasts(Dtype::kFloat16),
+       OpList::kKeras, Keras()},
+      {"keras-mixed-bfloat16", "Keras's mixed_bfloat16", WithCasts(Dtype::kBFloat16), OpList::kKeras, {}},
+  };
+}
+
+std::vector<Preset> MakeOfDeepSpeedMegatron() {
+  const Dtype fp16 = Dtype::kFloat16;
+  const Dtype bf16 = Dtype::kBFloat16;
+  return {
+      {"deepspeed-fp16", "DeepSpeed's fp16: a fp16 model, fp32 masters, gradients summed in fp16",
+       WholeModel(fp16, fp16, fp16), OpList::kModelCast, DeepSpeed()},
+      {"deepspeed-bf16",
+       "DeepSpeed's bf16: a bf16 model, fp32 masters, gradients summed in fp32",
+       WholeModel(bf16, Dtype::kFloat32, bf16),
+       OpList::kModelCast,
+       {}},
+      {"megatron-fp16", "Megatron's fp16: a fp16 model, fp32 masters, scale from 2^32", WholeModel(fp16, fp16, fp16),
+       OpList::kModelCast, Megatron()},
+      {"megatron-bf16",
+       "Megatron's bf16: a bf16 model, fp32 masters, gradients summed and reduced in fp32",
+       WholeModel(bf16, Dtype::kFloat32, Dtype::kFloat32),
+       OpList::kModelCast,
+       {}},
+  };
+}
+
+}  // namespace
+
+std::string_view MastersName(Masters masters) {
+  switch (masters) {
+    case Masters::kNone:
+      return "none";
+    case Masters::kFloat32:
+      return "float32";
+    case Masters::kRemainder16:
+      return "remainder16";
+  }
+  return "unknown";
+}
+
+const std::vector<Preset>& AllPresets() {
+  static const auto* const presets = [] {
+    auto* all = new std::vector<Preset>(MakeOwn());
+    for (const std::vector<Preset>& some : {MakeOfTorchApexKeras(), MakeOfDeepSpeedMegatron()}) {
+      all->insert(all->end(), some.begin(), some.end());
+    }
+    return all;
+  }();
+  return *presets;
+}
+
+const Preset* FindPreset(std::string_view name) {
+  const std::vector<Preset>& all = AllPresets();
+  const auto it = std::find_if(all.begin(), all.end(), [&](const Preset& preset) { return preset.name == name; });
+  return it == all.end() ? nullptr : &*it;
+}
+
+bool IsPresetName(std::string_view name) {
+  static constexpr std::string_view kNotRun[] = {"fp8", "fp8-delayed", "fp8-block", "apex-o3"};
+  return name == kAuto || FindPreset(name) != nullptr ||
+         std::find(std::begin(kNotRun), std::end(kNotRun), name) != std::end(kNotRun);
+}
+
+const std::vector<std::string_view>& AutoPresets() {
+  static const auto* const presets = new std::vector<std::string_view>{"bf16", "fp16", "fp32"};
+  return *presets;
+}
+
+}  // namespace ampd::precision

@@ -1,0 +1,172 @@
+#include <cmath>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "ampd/v1/precision.pb.h"
+#include "precision/capability.h"
+#include "precision/formats.h"
+#include "precision/policy.h"
+#include "precision/preset.h"
+
+namespace ampd::precision {
+namespace {
+
+using v1::PrecisionPolicy;
+
+// Of a name that a user wrote, for a message.
+constexpr size_t kShownBytes = 80;
+
+// Collects violations below one path.
+class Checker {
+ public:
+  void Require(bool ok, std::string_view field, double value, std::string_view limit) {
+    if (!ok) {
+      found_.push_back({absl::StrCat("precision.", std::string(field)),
+                        absl::StrCat("is ", value, "; it must be ", std::string(limit))});
+    }
+  }
+  void Fail(std::string field, std::string why) { found_.push_back({"precision." + std::move(field), std::move(why)}); }
+  std::vector<FieldViolation> Take() { return std::move(found_); }
+
+ private:
+  std::vector<FieldViolation> found_;
+};
+
+bool Positive(double value) { return value > 0 && value <= std::numeric_limits<float>::max(); }
+
+void CheckDynamic(const v1::DynamicLossScale& d, Checker& check) {
+  const std::string path = "loss_scale.dynamic.";
+  check.Require(!d.has_initial() || Positive(d.initial()), path + "initial", d.initial(), "above 0 and finite in fp32");
+  check.Require(!d.has_growth_factor() || (d.growth_factor() > 1 && Positive(d.growth_factor())),
+                path + "growth_factor", d.growth_factor(), "above 1 and finite");
+  check.Require(!d.has_backoff_factor() || (d.backoff_factor() > 0 && d.backoff_factor() < 1), path + "backoff_factor",
+                d.backoff_factor(), "between 0 and 1");
+  check.Require(!d.has_growth_interval() || d.growth_interval() >= 1, path + "growth_interval", d.growth_interval(),
+                "at least 1");
+  check.Require(!d.has_floor() || Positive(d.floor()), path + "floor", d.floor(), "above 0 and finite in fp32");
+  check.Require(!d.has_cap() || Positive(d.cap()), path + "cap", d.cap(), "above 0 and finite in fp32");
+  check.Require(!d.has_hysteresis() || d.hysteresis() >= 1, path + "hysteresis", d.hysteresis(), "at least 1");
+  check.Require(v1::DynamicLossScale::HysteresisRefill_IsValid(d.hysteresis_refill()), path + "hysteresis_refill",
+                d.hysteresis_refill(), "a known one");
+  check.Require(v1::DynamicLossScale::AtFloor_IsValid(d.at_floor()), path + "at_floor", d.at_floor(), "a known one");
+}
+
+void CheckDtypes(const PrecisionPolicy& policy, Checker& check) {
+  using P = PrecisionPolicy;
+  const std::pair<const char*, P::Dtype> below_fp32[] = {
+      {"compute", policy.compute()},        {"parameter", policy.parameter()},
+      {"gradient", policy.gradient()},      {"accumulation", policy.accumulation()},
+      {"reduction", policy.reduction()},    {"optimizer_state", policy.optimizer_state()},
+      {"fp32_matmul", policy.fp32_matmul()}};
+  for (const auto& [field, dtype] : below_fp32) {
+    if (!P::Dtype_IsValid(dtype)) {
+      check.Fail(field, absl::StrCat("is ", static_cast<int>(dtype), "; it is no number format"));
+    } else if (dtype == P::none || dtype == P::bf16_remainder16) {
+      check.Fail(field, absl::StrCat("is ", P::Dtype_Name(dtype), "; only masters may be that"));
+    }
+  }
+  if (!P::Dtype_IsValid(policy.master())) {
+    check.Fail("master", absl::StrCat("is ", static_cast<int>(policy.master()), "; it is no number format"));
+  }
+  if (!P::CastMode_IsValid(policy.cast_mode())) {
+    check.Fail("cast_mode", absl::StrCat("is ", static_cast<int>(policy.cast_mode()), "; it must be MASTER or CAST"));
+  }
+  if (policy.fp32_matmul() != P::DTYPE_UNSPECIFIED && policy.fp32_matmul() != P::fp32 &&
+      policy.fp32_matmul() != P::tf32) {
+    check.Fail("fp32_matmul", "must be fp32 or tf32");
+  }
+}
+
+void CheckRules(const PrecisionPolicy& policy, Checker& check) {
+  for (int i = 0; i < policy.op_rules_size(); ++i) {
+    if (policy.op_rules(i).match().empty() || policy.op_rules(i).policy() == v1::OpRule::CLASS_UNSPECIFIED ||
+        !v1::OpRule::Class_IsValid(policy.op_rules(i).policy())) {
+      check.Fail(absl::StrCat("op_rules[", i, "]"), "needs `match` and `policy`");
+    }
+  }
+  for (int i = 0; i < policy.module_rules_size(); ++i) {
+    const v1::ModuleRule& rule = policy.module_rules(i);
+    const std::string path = absl::StrCat("module_rules[", i, "].");
+    if (rule.match().empty()) {
+      check.Fail(path + "match", "is empty");
+    }
+    for (const auto& [field, dtype] : {std::pair("compute", rule.compute()), {"parameter", rule.parameter()}}) {
+      const bool fp8 = dtype == PrecisionPolicy::fp8_e4m3 || dtype == PrecisionPolicy::fp8_e5m2;
+      if (dtype != PrecisionPolicy::DTYPE_UNSPECIFIED && !fp8 && !StorageDtype(dtype).has_value()) {
+        check.Fail(path + field, "must be fp32, bf16 or fp16");
+      }
+    }
+  }
+}
+
+void CheckPresets(const PrecisionPolicy& policy, Checker& check) {
+  const auto names = [] { return absl::StrCat("; presets are ", absl::StrJoin(PresetNames(), ", ")); };
+  if (!policy.preset().empty() && !IsPresetName(policy.preset())) {
+    check.Fail("preset", absl::StrCat("is \"", policy.preset().substr(0, kShownBytes), "\"", names()));
+  }
+  if (!policy.preset().empty() && policy.prefer_size() > 0) {
+    check.Fail("prefer", "excludes precision.preset; give one of them");
+  }
+  for (int i = 0; i < policy.prefer_size(); ++i) {
+    const std::string& name = policy.prefer(i);
+    if (!IsPresetName(name) || name == kAuto) {
+      check.Fail(absl::StrCat("prefer[", i, "]"), absl::StrCat("is \"", name.substr(0, kShownBytes), "\"", names()));
+    }
+  }
+}
+
+// The floor and the cap around the scale that the preset or the policy begins with.
+void CheckBounds(const PrecisionPolicy& policy, Checker& check) {
+  const v1::DynamicLossScale& d = policy.loss_scale().dynamic();
+  const Preset* preset = FindPreset(CandidatePresets(policy).front());
+  if (!policy.loss_scale().has_dynamic() || preset == nullptr) {
+    return;
+  }
+  const LossScaleConfig config = ResolveLossScale(policy, *preset);
+  if (config.floor > config.cap) {
+    check.Fail(d.has_floor() ? "loss_scale.dynamic.floor" : "loss_scale.dynamic.cap",
+               absl::StrCat("the floor, ", config.floor, ", is above the cap, ", config.cap));
+    return;
+  }
+  if (config.floor > config.initial) {
+    check.Fail(d.has_floor() ? "loss_scale.dynamic.floor" : "loss_scale.dynamic.initial",
+               absl::StrCat("the floor, ", config.floor, ", is above the initial scale, ", config.initial));
+  }
+  if (config.cap < config.initial) {
+    check.Fail(d.has_cap() ? "loss_scale.dynamic.cap" : "loss_scale.dynamic.initial",
+               absl::StrCat("the cap, ", config.cap, ", is below the initial scale, ", config.initial));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> PresetNames() {
+  std::vector<std::string> names;
+  for (const Preset& preset : AllPresets()) {
+    names.emplace_back(preset.name);
+  }
+  names.emplace_back(kAuto);
+  return names;
+}
+
+std::vector<FieldViolation> ValidatePolicy(const PrecisionPolicy& policy) {
+  Checker check;
+  CheckPresets(policy, check);
+  CheckDtypes(policy, check);
+  if (policy.loss_scale().has_dynamic()) {
+    CheckDynamic(policy.loss_scale().dynamic(), check);
+    CheckBounds(policy, check);
+  } else if (policy.loss_scale().has_fixed()) {
+    const double scale = policy.loss_scale().fixed().scale();
+    check.Require(Positive(scale), "loss_scale.static.scale", scale, "above 0 and finite in fp32");
+  }
+  CheckRules(policy, check);
+  return check.Take();
+}
+
+}  // namespace ampd::precision

@@ -1,0 +1,123 @@
+// Every preset trains a network with one op of each kind that presets treat differently, on a CPU.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "ampd/v1/precision.pb.h"
+#include "ampd/v1/worker.pb.h"
+#include "graph/builder.h"
+#include "graph/passes.h"
+#include "precision/policy.h"
+#include "tests/worker/amp/small_problem.h"
+#include "worker/amp/engine.h"
+
+namespace ampd::amp {
+namespace {
+
+using graph::Dtype;
+
+graph::Graph MixedNetwork() {
+  graph::GraphBuilder b("mixed");
+  graph::ValueId x = b.Input("images", {Dtype::kFloat32, {graph::Dim::Batch(), 1, kImageSize, kImageSize}});
+  x = b.Conv2d("conv", x, {.out_channels = 4, .kernel_size = 3, .padding = 1});
+  x = b.MaxPool2d("pool", b.Relu("act", b.BatchNorm2d("norm", x)), 2);
+  x = b.LayerNorm("ln", b.Linear("fc", b.Flatten("flat", x), 16));
+  x = b.Add("add", x, b.Softmax("gate", b.Gelu("gelu", x), 1));
+  b.Output("logits", b.Linear("head", x, kClasses));
+  return std::move(b).Build().value();
+}
+
+v1::PrecisionPolicy PresetNamed(const std::string& name) {
+  v1::PrecisionPolicy policy;
+  policy.set_preset(name);
+  return policy;
+}
+
+std::unique_ptr<Engine> MakeEngine(const v1::PrecisionPolicy& policy, uint64_t seed = 3) {
+  const graph::Graph model = MixedNetwork();
+  v1::Device cpu;
+  cpu.set_id("cpu");
+  cpu.set_kind(v1::Device::CPU);
+  cpu.add_instruction_sets("avx512_bf16");
+  const auto resolved =
+      precision::ResolvePolicy(policy, *graph::WithLossHead(model), cpu, precision::OptimizerKind::kAdam);
+  EXPECT_TRUE(resolved.ok()) << resolved.status();
+  EngineOptions options;
+  options.optimizer = {.kind = OptimizerConfig::Kind::kAdamW, .learning_rate = 1e-2, .weight_decay = 0.01};
+  options.seed = seed;
+  auto engine = Engine::Create(model, *resolved, options);
+  EXPECT_TRUE(engine.ok()) << engine.status();
+  return *std::move(engine);
+}
+
+std::vector<std::string> PresetsOfACpu() {
+  std::vector<std::string> names;
+  for (const precision::Preset& preset : precision::AllPresets()) {
+    if (!preset.formats.tf32_matmul) {
+      names.emplace_back(preset.name);
+    }
+  }
+  return names;
+}
+
+std::string TestName(const testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  for (char& c : name) {
+    c = c == '-' ? '_' : c;
+  }
+  return name;
+}
+
+class EveryPreset : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Presets, EveryPreset, testing::ValuesIn(PresetsOfACpu()), TestName);
+
+TEST_P(EveryPreset, LearnsWhatCanBeLearned) {
+  auto engine = MakeEngine(PresetNamed(GetParam()));
+  const EvalSums before = engine->Evaluate(MakeBatch(1000, 256));
+  // Megatron's scale begins at 2^32 and takes some thirty skipped steps to come down.
+  for (uint64_t step = 0; engine->applied_steps() < 120 && step < 200; ++step) {
+    engine->Step({MakeBatch(step, 32)});
+  }
+  ASSERT_EQ(engine->applied_steps(), 120) << engine->skipped_steps() << " skipped";
+  const EvalSums after = engine->Evaluate(MakeBatch(1000, 256));
+  EXPECT_LT(after.loss, 0.3 * before.loss);
+  EXPECT_GT(after.num_correct, 230);
+}
+
+TEST_P(EveryPreset, GoesOnBitForBitFromAnExportedState) {
+  auto whole = MakeEngine(PresetNamed(GetParam()));
+  for (uint64_t step = 0; step < 15; ++step) {
+    whole->Step({MakeBatch(step, 16)});
+  }
+  auto resumed = MakeEngine(PresetNamed(GetParam()), 99);
+  ASSERT_TRUE(resumed->ImportState(whole->ExportState()).ok());
+  for (uint64_t step = 15; step < 25; ++step) {
+    whole->Step({MakeBatch(step, 16)});
+    resumed->Step({MakeBatch(step, 16)});
+    ASSERT_EQ(DigestOf(*whole), DigestOf(*resumed)) << "step " << step;
+  }
+}
+
+// The masters after a few steps of two micro-batches each.
+TensorMap AfterAccumulatedSteps(v1::PrecisionPolicy::Dtype accumulation) {
+  v1::PrecisionPolicy policy = PresetNamed("bf16");
+  policy.set_accumulation(accumulation);
+  auto engine = MakeEngine(policy);
+  for (uint64_t step = 0; step < 5; ++step) {
+    EXPECT_FALSE(engine->Step({MakeBatch(2 * step, 16), MakeBatch(2 * step + 1, 16)}).skipped);
+  }
+  return engine->ExportState().model;
+}
+
+TEST(Accumulation, InTheParametersFormatRoundsWhatFp32Keeps) {
+  const TensorMap in_fp32 = AfterAccumulatedSteps(v1::PrecisionPolicy::fp32);
+  const TensorMap in_bf16 = AfterAccumulatedSteps(v1::PrecisionPolicy::bf16);
+  EXPECT_NE(Bytes(in_fp32.at("fc.weight")), Bytes(in_bf16.at("fc.weight")));
+  const double largest = in_fp32.at("fc.weight").sub(in_bf16.at("fc.weight")).abs().max().item().toDouble();
+  EXPECT_LT(largest, 0.05) << "the same training, but for rounding";
+}
+
+}  // namespace
+}  // namespace ampd::amp

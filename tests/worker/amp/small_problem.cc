@@ -1,0 +1,43 @@
+#include "tests/worker/amp/small_problem.h"
+
+#include "ATen/ops/empty.h"
+#include "base/random.h"
+#include "base/sha256.h"
+
+namespace ampd::amp {
+
+Batch MakeBatch(uint64_t seed, int64_t size) {
+  SeededRandom random(seed);
+  Batch batch{at::empty({size, 1, kImageSize, kImageSize}, at::kFloat), at::empty({size}, at::kLong)};
+  auto* pixels = batch.images.data_ptr<float>();
+  auto* labels = batch.labels.data_ptr<int64_t>();
+  for (int64_t i = 0; i < size; ++i) {
+    labels[i] = static_cast<int64_t>(random.Next() % kClasses);
+    for (int pixel = 0; pixel < kImageSize * kImageSize; ++pixel) {
+      const double noise = static_cast<double>(random.Next() >> 11) * 0x1p-53 - 0.5;
+      const bool bright = pixel / kImageSize == labels[i];
+      pixels[i * kImageSize * kImageSize + pixel] = static_cast<float>(noise + (bright ? 1 : 0));
+    }
+  }
+  return batch;
+}
+
+std::string Bytes(const at::Tensor& tensor) {
+  return {static_cast<const char*>(tensor.const_data_ptr()), static_cast<size_t>(tensor.nbytes())};
+}
+
+std::string DigestOf(const Engine& engine) {
+  const EngineState state = engine.ExportState();
+  Sha256 sha;
+  for (const TensorMap* map : {&state.model, &state.optimizer}) {
+    for (const auto& [name, tensor] : *map) {
+      sha.Update(name);
+      sha.Update(Bytes(tensor));
+    }
+  }
+  sha.Update(std::to_string(state.scaler.scale) + " " + std::to_string(state.scaler.growth_tracker) + " " +
+             std::to_string(state.applied_steps) + " " + std::to_string(state.skipped_steps));
+  return sha.HexDigest();
+}
+
+}  // namespace ampd::amp
