@@ -1,0 +1,88 @@
+// The op lists of the torch-amp presets against PyTorch's own: every op of the engine's table is run under
+// torch.autocast of the wheel, for CPUs and for GPUs, and must return the dtype that the resolved policy says.
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "ampd/v1/precision.pb.h"
+#include "ampd/v1/worker.pb.h"
+#include "graph/graph.h"
+#include "graph/op_table.h"
+#include "precision/policy.h"
+#include "tests/parity/oracle.h"
+
+namespace ampd::parity {
+namespace {
+
+using graph::OpClass;
+
+// As oracle_autocast.py writes them.
+constexpr int64_t kFloat32 = 0;
+constexpr int64_t kLow = 1;
+constexpr int64_t kNotFloating = 2;
+constexpr int64_t kRefused = -1;
+
+v1::Device DeviceNamed(const std::string& name) {
+  v1::Device device;
+  device.set_id(name);
+  device.set_kind(name == "cuda" ? v1::Device::GPU : v1::Device::CPU);
+  device.set_capability_major(9);
+  return device;
+}
+
+precision::ResolvedPolicy PolicyOf(const std::string& preset, const std::string& device) {
+  v1::PrecisionPolicy policy;
+  policy.set_preset(preset);
+  return *precision::ResolvePolicy(policy, graph::Graph("none"), DeviceNamed(device), precision::OptimizerKind::kAdam);
+}
+
+// What the decision gives for a float32 input, or for one of the autocast dtype (the other arm of kPromote is float32).
+int64_t CodeFor(OpClass op_class, const graph::OpRow& row, bool low_input) {
+  if (op_class == OpClass::kBanned) {
+    return kRefused;
+  }
+  if (row.no_gradient) {
+    return kNotFloating;
+  }
+  switch (op_class) {
+    case OpClass::kLower:
+      return kLow;
+    case OpClass::kAsInput:
+      return low_input ? kLow : kFloat32;
+    default:
+      return kFloat32;
+  }
+}
+
+class AutocastParity : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Devices, AutocastParity, testing::Values("cpu", "cuda"));
+
+TEST_P(AutocastParity, EveryOpReturnsTheDtypeThatTorchAutocastReturns) {
+  const std::string device = GetParam();
+  for (const auto& [preset, dtype] : {std::pair("torch-amp-bf16", "bfloat16"), {"torch-amp-fp16", "float16"}}) {
+    const auto oracle = RunOracle("oracle_autocast.py", {device, dtype});
+    ASSERT_TRUE(oracle.ok()) << oracle.status();
+    const precision::ResolvedPolicy policy = PolicyOf(preset, device);
+    int num_compared = 0;
+    for (const graph::OpRow& row : graph::AllOps()) {
+      if (row.op == "aten.to.dtype") {
+        continue;  // says its dtype itself
+      }
+      const auto codes = oracle->find(std::string(row.op));
+      ASSERT_NE(codes, oracle->end()) << row.op << " has no arguments in oracle_autocast.py";
+      const OpClass op_class =
+          precision::DecideOp(policy, {.op = std::string(row.op), .arguments = {}, .outputs = {}, .module_path = {}})
+              .op_class;
+      for (const bool low_input : {false, true}) {
+        EXPECT_EQ(CodeFor(op_class, row, low_input), codes->second.const_data_ptr<int64_t>()[low_input ? 1 : 0])
+            << row.op << " under " << preset << " on " << device << " with " << (low_input ? dtype : "float32");
+      }
+      ++num_compared;
+    }
+    EXPECT_GT(num_compared, 30);
+  }
+}
+
+}  // namespace
+}  // namespace ampd::parity

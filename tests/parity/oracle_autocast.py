@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Run every op of the engine's table under torch.autocast and write the dtypes of the results.
+
+Usage: oracle_autocast.py cpu|cuda bfloat16|float16 OUT
+
+OUT receives, in the format of tensor_file.py, for each op by its name ("aten.mm.default") two numbers (int64): what a
+float32 input and what an input of the autocast dtype give. 0: float32, 1: the autocast dtype, 2: no floating-point
+result, -1: autocast refuses the op. Without a GPU, "cuda" runs on fake tensors: no kernel runs, and the dispatcher
+takes the very same path through the autocast lists.
+"""
+import contextlib
+import sys
+import warnings
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import tensor_file
+
+BATCH, CHANNELS, SIZE = 2, 4, 4
+
+
+def real(*shape):
+    return torch.rand(*shape) * 0.5 + 0.25
+
+
+def labels():
+    return torch.zeros(SIZE, dtype=torch.int64)
+
+
+def ones():
+    return torch.ones(CHANNELS)
+
+
+def images():
+    return real(BATCH, CHANNELS, SIZE, SIZE)
+
+
+def square():
+    return real(SIZE, SIZE)
+
+
+def stack():
+    return real(BATCH, SIZE, SIZE)
+
+
+# By op: the arguments, with `x` for what gives floating-point inputs their dtype. Two-armed ops get one float32 arm.
+ARGUMENTS = {
+    "aten.addmm.default": lambda x: (x(square()), x(square()), x(square())),
+    "aten.bmm.default": lambda x: (x(stack()), x(stack())),
+    "aten.conv2d.default": lambda x: (x(images()), x(real(CHANNELS, CHANNELS, 3, 3))),
+    "aten.convolution.default": lambda x: (x(images()), x(real(CHANNELS, CHANNELS, 3, 3)), None, [1, 1], [0, 0], [1, 1],
+                                           False, [0, 0], 1),
+    "aten.linear.default": lambda x: (x(square()), x(square())),
+    "aten.matmul.default": lambda x: (x(square()), x(square())),
+    "aten.mm.default": lambda x: (x(square()), x(square())),
+    "aten.scaled_dot_product_attention.default": lambda x: (x(images()), x(images()), x(images())),
+    "aten.cross_entropy_loss.default": lambda x: (x(square()), labels()),
+    "aten.log_softmax.int": lambda x: (x(square()), 1),
+    "aten.mean.default": lambda x: (x(square()),),
+    "aten.mean.dim": lambda x: (x(square()), [1]),
+    "aten.nll_loss_nd.default": lambda x: (x(square()), labels()),
+    "aten.softmax.int": lambda x: (x(square()), 1),
+    "aten.sum.default": lambda x: (x(square()),),
+    "aten.sum.dim_IntList": lambda x: (x(square()), [1]),
+    "aten.batch_norm.default": lambda x: (x(images()), ones(), ones(), ones(), ones(), True, 0.1, 1e-5, False),
+    "aten.layer_norm.default": lambda x: (x(square()), [SIZE], ones(), ones()),
+    "aten.add.Tensor": lambda x: (x(square()), square()),
+    "aten.cat.default": lambda x: ([x(square()), square()],),
+    "aten.mul.Tensor": lambda x: (x(square()), square()),
+    "aten.sub.Tensor": lambda x: (x(square()), square()),
+    "aten.binary_cross_entropy.default": lambda x: (x(square()), x(square())),
+    "aten.adaptive_avg_pool2d.default": lambda x: (x(images()), [1, 1]),
+    "aten.argmax.default": lambda x: (x(square()), 1),
+    "aten.avg_pool2d.default": lambda x: (x(images()), [2, 2]),
+    "aten.dropout.default": lambda x: (x(square()), 0.5, True),
+    "aten.embedding.default": lambda x: (x(square()), labels()),
+    "aten.eq.Tensor": lambda x: (x(square()), x(square())),
+    "aten.flatten.using_ints": lambda x: (x(square()),),
+    "aten.gelu.default": lambda x: (x(square()),),
+    "aten.max_pool2d.default": lambda x: (x(images()), [2, 2]),
+    "aten.permute.default": lambda x: (x(square()), [1, 0]),
+    "aten.relu.default": lambda x: (x(square()),),
+    "aten.reshape.default": lambda x: (x(square()), [SIZE * SIZE]),
+    "aten.select.int": lambda x: (x(square()), 0, 1),
+    "aten.sigmoid.default": lambda x: (x(square()),),
+    "aten.silu.default": lambda x: (x(square()),),
+    "aten.slice.Tensor": lambda x: (x(square()), 0, 0, 2),
+    "aten.split.Tensor": lambda x: (x(square()), 2),
+    "aten.t.default": lambda x: (x(square()),),
+    "aten.tanh.default": lambda x: (x(square()),),
+    "aten.transpose.int": lambda x: (x(square()), 0, 1),
+    "aten.view.default": lambda x: (x(square()), [SIZE * SIZE]),
+}
+
+
+def code_of(result, low):
+    first = result[0] if isinstance(result, (list, tuple)) else result
+    if not first.is_floating_point():
+        return 2
+    return {torch.float32: 0, low: 1}[first.dtype]
+
+
+def overload(name):
+    _, op, kind = name.split(".")
+    return getattr(getattr(torch.ops.aten, op), kind)
+
+
+def run(name, device, low, dtype):
+    """The code of one op's result for inputs of one dtype."""
+    arguments = ARGUMENTS[name](lambda tensor: tensor.to(dtype))
+    # torch.autocast itself turns "cuda" off where there is no GPU.
+    torch.set_autocast_dtype(device, low)
+    torch.set_autocast_enabled(device, True)
+    try:
+        return code_of(overload(name)(*arguments), low)
+    except RuntimeError as error:
+        if "unsafe to autocast" not in str(error):
+            raise
+        return -1
+    finally:
+        torch.set_autocast_enabled(device, False)
+        torch.clear_autocast_cache()
+
+
+def main():
+    device, low = sys.argv[1], getattr(torch, sys.argv[2])
+    warnings.filterwarnings("ignore")
+    torch.set_num_threads(1)
+    codes = {}
+    with FakeTensorMode() if device == "cuda" else contextlib.nullcontext():
+        torch.set_default_device(device)
+        for name in ARGUMENTS:
+            codes[name] = [run(name, device, low, dtype) for dtype in (torch.float32, low)]
+    torch.set_default_device(None)
+    tensor_file.write(sys.argv[3], {name: torch.tensor(pair) for name, pair in codes.items()})
+
+
+main()
