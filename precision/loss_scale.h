@@ -4,10 +4,11 @@
 
 namespace ampd::precision {
 
-// Loss scaling with every default filled in. `floor` 0: none.
+// Loss scaling with every default filled in. `floor` 0: none. A finite `cap` keeps the scale finite; an infinite one
+// lets it grow into infinity, as Keras and Megatron do, after which no step is ever applied.
 struct LossScaleConfig {
   enum class Kind { kOff, kStatic, kDynamic };
-  enum class AtFloor { kClamp, kFail };
+  enum class AtFloor { kClamp, kFail, kFallBack };
   Kind kind = Kind::kOff;
   double initial = 1;
   double growth_factor = 2;

@@ -26,20 +26,26 @@ using amp::OptimizerConfig;
 constexpr uint64_t kSeed = 20;
 
 TEST(ScalerParity, EqualsTorchsGradScalerStepByStep) {
-  for (const auto& [interval, one_in] : {std::pair("7", "20"), {"50", "200"}, {"3", "3"}}) {
-    const auto oracle = RunOracle("oracle_scaler.py", {"1", "12000", interval, one_in});
+  struct Case {
+    int64_t num_steps;
+    int interval;
+    int one_in;
+  };
+  for (const Case& c : {Case{100'000, 2000, 900}, {12'000, 7, 20}, {12'000, 50, 200}, {12'000, 3, 3}}) {
+    const auto oracle = RunOracle(
+        "oracle_scaler.py", {"1", std::to_string(c.num_steps), std::to_string(c.interval), std::to_string(c.one_in)});
     ASSERT_TRUE(oracle.ok()) << oracle.status();
     precision::LossScaleConfig config;
     config.kind = precision::LossScaleConfig::Kind::kDynamic;
     config.initial = 65536;
-    config.growth_interval = std::atoi(interval);
+    config.growth_interval = c.interval;
     amp::LossScaler scaler(config);
     const auto* flags = oracle->at("flags").const_data_ptr<int64_t>();
     const auto* scales = oracle->at("scales").const_data_ptr<float>();
-    ASSERT_EQ(oracle->at("scales").numel(), 12000);
-    for (int64_t step = 0; step < 12000; ++step) {
+    ASSERT_EQ(oracle->at("scales").numel(), c.num_steps);
+    for (int64_t step = 0; step < c.num_steps; ++step) {
       scaler.Update(flags[step] != 0);
-      ASSERT_EQ(scaler.scale(), scales[step]) << "interval " << interval << " step " << step;
+      ASSERT_EQ(scaler.scale(), scales[step]) << "interval " << c.interval << " step " << step;
     }
   }
 }

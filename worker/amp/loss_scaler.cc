@@ -27,7 +27,7 @@ ScaleChange LossScaler::OnOverflow() {
     return ScaleChange::kNone;
   }
   const auto floor = static_cast<float>(config_.floor);
-  if (floor > 0 && state_.scale <= floor) {
+  if (state_.scale <= floor) {  // without a floor: 0, where halving ends
     return ScaleChange::kAtFloor;
   }
   state_.scale = std::max(static_cast<float>(state_.scale * config_.backoff_factor), floor);
@@ -45,10 +45,14 @@ ScaleChange LossScaler::OnGoodStep() {
   state_.growth_tracker = 0;
   state_.hysteresis_left = config_.hysteresis;
   const auto grown = static_cast<float>(state_.scale * config_.growth_factor);
-  if (!std::isfinite(grown) || grown > config_.cap) {
+  if (!std::isfinite(grown) && std::isfinite(config_.cap)) {
     return ScaleChange::kNone;
   }
-  state_.scale = grown;
+  const float next = std::min(grown, static_cast<float>(config_.cap));
+  if (next <= state_.scale) {
+    return ScaleChange::kNone;
+  }
+  state_.scale = next;
   return ScaleChange::kGrown;
 }
 

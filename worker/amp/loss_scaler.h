@@ -19,13 +19,20 @@ struct LossScalerState {
   friend bool operator==(const LossScalerState&, const LossScalerState&) = default;
 };
 
-// Multiplies the loss so that small gradients survive a narrow format. One rule covers torch.amp.GradScaler
-// (hysteresis 1), Megatron and DeepSpeed (hysteresis refilled when the scale grows) and Apex (refilled on every good
-// step); reference: torch/amp/grad_scaler.py and apex's update_scale_hysteresis.
+// Multiplies the loss so that small gradients survive a narrow format. One rule covers torch.amp.GradScaler and Keras
+// (hysteresis 1), Apex (a cap), Megatron and DeepSpeed (hysteresis refilled when an interval ends) and Apex's kernel
+// and DeepSpeed's consecutive_hysteresis (refilled on every good step); reference: torch/amp/grad_scaler.py,
+// apex/amp/scaler.py and update_scale_hysteresis.cu, deepspeed/runtime/fp16/loss_scaler.py, megatron's grad_scaler.py.
 //
-//   overflow:   tracker = 0; the hysteresis is used up by one; once it is used up, scale *= backoff, not below the
-//   floor no overflow: tracker += 1; at the interval, scale *= growth if that is finite and within the cap, and tracker
-//   = 0
+//   overflow:     tracker = 0; the hysteresis is used up by one; once it is used up, scale *= backoff, not below the
+//                 floor
+//   no overflow:  tracker += 1; once it is at the interval, tracker = 0, the hysteresis is refilled, and scale *=
+//   growth
+//                 up to the cap; a product that is not finite is not taken under a finite cap
+//
+// On purpose unlike the others: an interval that an order lowers below the tracker takes effect at the next good step,
+// where their test for equality would miss it until the next overflow; and a scale that an order put outside of floor
+// and cap is left there until it moves by itself.
 //
 // The scale is a fp32 number, as on a device. Read scale() before the backward pass and unscale with that same value;
 // Update() comes last. Thread-compatible.
