@@ -1,5 +1,6 @@
 #include "graph/builder.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,33 @@ std::string Join(std::string_view path, std::string_view name) {
 std::string_view ShortName(std::string_view op) {
   op.remove_prefix(op.find('.') + 1);
   return op.substr(0, op.find('.'));
+}
+
+bool EndsWith(const Shape& shape, const Shape& end) {
+  return shape.size() >= end.size() && std::equal(end.rbegin(), end.rend(), shape.rbegin());
+}
+
+// The elements of a shape, a multiple of the batch size or not; nothing when it has two batch dimensions.
+std::optional<Dim> ElementsOf(const Shape& shape) {
+  int64_t factor = 1;
+  int num_batches = 0;
+  for (const Dim& dim : shape) {
+    factor *= dim.factor();
+    num_batches += dim.is_batch() ? 1 : 0;
+  }
+  if (num_batches > 1) {
+    return std::nullopt;
+  }
+  return num_batches == 1 ? Dim::Batch(factor) : Dim(factor);
+}
+
+// The argument of view: -1 stands for the dimension that only the batch size tells.
+std::vector<int64_t> ViewSizes(const Shape& shape) {
+  std::vector<int64_t> sizes;
+  for (const Dim& dim : shape) {
+    sizes.push_back(dim.is_batch() ? -1 : dim.factor());
+  }
+  return sizes;
 }
 
 }  // namespace
@@ -46,14 +74,19 @@ ValueId GraphBuilder::Elementwise(std::string_view path, std::string_view op, Va
 }
 
 ValueId GraphBuilder::Binary(std::string_view path, std::string_view op, ValueId x, ValueId y) {
-  if (!Require(status_.ok() && shape(x) == shape(y), path, "adds or multiplies tensors of different shapes")) {
+  if (!Require(status_.ok() && EndsWith(shape(x), shape(y)), path, "adds or multiplies tensors of different shapes")) {
     return x;
   }
   return Emit(path, op, {{"self", x}, {"other", y}}, shape(x));
 }
 
-Operand GraphBuilder::Parameter(std::string_view path, std::string_view name, Shape shape, Initializer initializer) {
-  return graph_.AddParameter(Join(path, name), {Dtype::kFloat32, std::move(shape)}, initializer);
+ValueId GraphBuilder::Parameter(std::string_view name, Shape shape, Initializer initializer) {
+  return graph_.AddParameter(name, {Dtype::kFloat32, std::move(shape)}, initializer);
+}
+
+Operand GraphBuilder::LayerParameter(std::string_view path, std::string_view name, Shape shape,
+                                     Initializer initializer) {
+  return Parameter(Join(path, name), std::move(shape), initializer);
 }
 
 Operand GraphBuilder::Buffer(std::string_view path, std::string_view name, Shape shape, double value) {
@@ -82,9 +115,9 @@ ValueId GraphBuilder::Conv2d(std::string_view path, ValueId x, const Conv2dOptio
   }
   const int64_t fan_in = in_channels / o.groups * o.kernel_size * o.kernel_size;
   const Operand weight =
-      Parameter(path, "weight", {o.out_channels, in_channels / o.groups, o.kernel_size, o.kernel_size},
-                Initializer::KaimingUniform(fan_in));
-  const Operand bias = o.bias ? Parameter(path, "bias", {o.out_channels}, Initializer::Bias(fan_in)) : Operand();
+      LayerParameter(path, "weight", {o.out_channels, in_channels / o.groups, o.kernel_size, o.kernel_size},
+                     Initializer::KaimingUniform(fan_in));
+  const Operand bias = o.bias ? LayerParameter(path, "bias", {o.out_channels}, Initializer::Bias(fan_in)) : Operand();
   return Emit(path, "aten.conv2d.default",
               {{"input", x},
                {"weight", weight},
@@ -112,6 +145,14 @@ ValueId GraphBuilder::MaxPool2d(std::string_view path, ValueId x, int64_t kernel
               {in[0], in[1], in[2].factor() / kernel_size, in[3].factor() / kernel_size});
 }
 
+ValueId GraphBuilder::GlobalAvgPool2d(std::string_view path, ValueId x) {
+  if (!Require(status_.ok() && shape(x).size() == 4, path, "pooling needs an input of shape (B, C, H, W)")) {
+    return x;
+  }
+  return Emit(path, "aten.adaptive_avg_pool2d.default", {{"self", x}, {"output_size", std::vector<int64_t>{1, 1}}},
+              {shape(x)[0], shape(x)[1], 1, 1});
+}
+
 ValueId GraphBuilder::Linear(std::string_view path, ValueId x, int64_t out_features, bool bias) {
   if (!Require(out_features > 0, path, "a linear layer needs at least one output") ||
       !Require(shape(x).size() >= 2 && !shape(x).back().is_batch(), path, "a linear layer needs (B, ..., features)")) {
@@ -119,11 +160,79 @@ ValueId GraphBuilder::Linear(std::string_view path, ValueId x, int64_t out_featu
   }
   const int64_t in_features = shape(x).back().factor();
   const Operand weight =
-      Parameter(path, "weight", {out_features, in_features}, Initializer::KaimingUniform(in_features));
-  const Operand offset = bias ? Parameter(path, "bias", {out_features}, Initializer::Bias(in_features)) : Operand();
+      LayerParameter(path, "weight", {out_features, in_features}, Initializer::KaimingUniform(in_features));
+  const Operand offset =
+      bias ? LayerParameter(path, "bias", {out_features}, Initializer::Bias(in_features)) : Operand();
   Shape result = shape(x);
   result.back() = out_features;
   return Emit(path, "aten.linear.default", {{"input", x}, {"weight", weight}, {"bias", offset}}, std::move(result));
+}
+
+ValueId GraphBuilder::TiedLinear(std::string_view path, ValueId x, ValueId weight) {
+  if (!Require(status_.ok() && shape(weight).size() == 2 && shape(x).back() == shape(weight)[1], path,
+               "a tied weight needs the shape (out, in)")) {
+    return x;
+  }
+  Shape result = shape(x);
+  result.back() = shape(weight)[0];
+  return Emit(path, "aten.linear.default", {{"input", x}, {"weight", weight}}, std::move(result));
+}
+
+ValueId GraphBuilder::Embedding(std::string_view path, ValueId indices, ValueId table) {
+  if (!Require(status_.ok() && graph_.type(indices).dtype == Dtype::kInt64 && shape(table).size() == 2, path,
+               "an embedding needs int64 indices and a table (N, C)")) {
+    return indices;
+  }
+  Shape result = shape(indices);
+  result.push_back(shape(table)[1]);
+  return Emit(path, "aten.embedding.default", {{"weight", table}, {"indices", indices}}, std::move(result));
+}
+
+ValueId GraphBuilder::Attention(std::string_view path, ValueId query, ValueId key, ValueId value, bool is_causal) {
+  if (!Require(status_.ok() && shape(query).size() == 4 && shape(query) == shape(key) && shape(key) == shape(value),
+               path, "attention needs query, key and value of one shape (B, heads, T, D)")) {
+    return query;
+  }
+  return Emit(path, "aten.scaled_dot_product_attention.default",
+              {{"query", query}, {"key", key}, {"value", value}, {"is_causal", is_causal}}, shape(query));
+}
+
+ValueId GraphBuilder::View(std::string_view path, ValueId x, Shape shape) {
+  if (!Require(status_.ok() && ElementsOf(shape).has_value() && ElementsOf(shape) == ElementsOf(this->shape(x)), path,
+               "a view has as many elements as what it shows")) {
+    return x;
+  }
+  const std::vector<int64_t> sizes = ViewSizes(shape);
+  return Emit(path, "aten.view.default", {{"self", x}, {"size", sizes}}, std::move(shape));
+}
+
+ValueId GraphBuilder::Transpose(std::string_view path, ValueId x, int64_t dim0, int64_t dim1) {
+  const auto rank = status_.ok() ? static_cast<int64_t>(shape(x).size()) : 0;
+  if (!Require(0 <= dim0 && dim0 < rank && 0 <= dim1 && dim1 < rank, path, "there is no such dimension")) {
+    return x;
+  }
+  Shape result = shape(x);
+  std::swap(result[static_cast<size_t>(dim0)], result[static_cast<size_t>(dim1)]);
+  return Emit(path, "aten.transpose.int", {{"self", x}, {"dim0", dim0}, {"dim1", dim1}}, std::move(result));
+}
+
+std::vector<ValueId> GraphBuilder::Split(std::string_view path, ValueId x, int64_t parts) {
+  if (!Require(status_.ok() && parts > 0 && !shape(x).back().is_batch() && shape(x).back().factor() % parts == 0, path,
+               absl::StrCat("cannot be split into ", parts, " equal parts"))) {
+    return std::vector<ValueId>(static_cast<size_t>(std::max<int64_t>(parts, 1)), x);
+  }
+  TensorType part = graph_.type(x);
+  part.shape.back() = part.shape.back().factor() / parts;
+  Node node{.op = "aten.split.Tensor",
+            .arguments = {{"self", x}, {"split_size", part.shape.back().factor()}, {"dim", int64_t{-1}}},
+            .outputs = {},
+            .module_path = std::string(path)};
+  for (int64_t i = 0; i < parts; ++i) {
+    node.outputs.push_back(graph_.AddValue("split", part));
+  }
+  std::vector<ValueId> results = node.outputs;
+  graph_.AddNode(std::move(node));
+  return results;
 }
 
 ValueId GraphBuilder::Relu(std::string_view path, ValueId x) { return Elementwise(path, "aten.relu.default", x); }
@@ -147,8 +256,8 @@ ValueId GraphBuilder::LayerNorm(std::string_view path, ValueId x, double epsilon
     return x;
   }
   const int64_t features = shape(x).back().factor();
-  const Operand weight = Parameter(path, "weight", {features}, Initializer::Constant(1));
-  const Operand bias = Parameter(path, "bias", {features}, Initializer::Constant(0));
+  const Operand weight = LayerParameter(path, "weight", {features}, Initializer::Constant(1));
+  const Operand bias = LayerParameter(path, "bias", {features}, Initializer::Constant(0));
   return Emit(path, "aten.layer_norm.default",
               {{"input", x},
                {"normalized_shape", std::vector<int64_t>{features}},
@@ -163,8 +272,8 @@ ValueId GraphBuilder::BatchNorm2d(std::string_view path, ValueId x, double momen
     return x;
   }
   const Dim channels = shape(x)[1];
-  const Operand weight = Parameter(path, "weight", {channels}, Initializer::Constant(1));
-  const Operand bias = Parameter(path, "bias", {channels}, Initializer::Constant(0));
+  const Operand weight = LayerParameter(path, "weight", {channels}, Initializer::Constant(1));
+  const Operand bias = LayerParameter(path, "bias", {channels}, Initializer::Constant(0));
   const Operand mean = Buffer(path, "running_mean", {channels}, 0);
   const Operand variance = Buffer(path, "running_var", {channels}, 1);
   return Emit(path, "aten.batch_norm.default",

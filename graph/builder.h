@@ -37,16 +37,33 @@ class GraphBuilder {
 
   ValueId Input(std::string_view name, TensorType type);
   void Output(std::string_view name, ValueId value);
+  // A trained tensor that several layers share, or that a layer below does not make itself.
+  ValueId Parameter(std::string_view name, Shape shape, Initializer initializer);
 
   // (B, C, H, W) -> (B, out_channels, H', W')
   ValueId Conv2d(std::string_view path, ValueId x, const Conv2dOptions& options);
   // (B, C, H, W) -> (B, C, H / kernel, W / kernel); the stride is the kernel's size, incomplete windows are dropped.
   ValueId MaxPool2d(std::string_view path, ValueId x, int64_t kernel_size);
+  // (B, C, H, W) -> (B, C, 1, 1), torch.nn.AdaptiveAvgPool2d(1)
+  ValueId GlobalAvgPool2d(std::string_view path, ValueId x);
   // (..., in) -> (..., out_features)
   ValueId Linear(std::string_view path, ValueId x, int64_t out_features, bool bias = true);
+  // (..., in), weight (out, in) -> (..., out), without bias: for a weight that is tied to another layer's.
+  ValueId TiedLinear(std::string_view path, ValueId x, ValueId weight);
+  // int64 (...), table (N, C) -> (..., C): the rows of the table.
+  ValueId Embedding(std::string_view path, ValueId indices, ValueId table);
+  // Attention over heads, (B, heads, T, D) each -> (B, heads, T, D), which lies in memory as (B, T, heads, D), so that
+  // Transpose(1, 2) and View join the heads without a copy. Without mask or dropout, so that LibTorch takes its flash
+  // kernel on every device.
+  ValueId Attention(std::string_view path, ValueId query, ValueId key, ValueId value, bool is_causal);
   ValueId Relu(std::string_view path, ValueId x);
   // Exact (erf) form.
   ValueId Gelu(std::string_view path, ValueId x);
+  // The same elements in another shape. REQUIRES: x lies in memory in the order of its dimensions.
+  ValueId View(std::string_view path, ValueId x, Shape shape);
+  ValueId Transpose(std::string_view path, ValueId x, int64_t dim0, int64_t dim1);
+  // (..., C) -> `parts` times (..., C / parts), views of x.
+  std::vector<ValueId> Split(std::string_view path, ValueId x, int64_t parts);
   // (B, ...) -> (B, product)
   ValueId Flatten(std::string_view path, ValueId x);
   // Normalises over the last dimension.
@@ -55,7 +72,7 @@ class GraphBuilder {
   ValueId BatchNorm2d(std::string_view path, ValueId x, double momentum = 0.1, double epsilon = 1e-5);
   ValueId Dropout(std::string_view path, ValueId x, double probability);
   ValueId Softmax(std::string_view path, ValueId x, int64_t dim);
-  // Shapes must be equal.
+  // The shape of y must be that of x, or the end of it.
   ValueId Add(std::string_view path, ValueId x, ValueId y);
   ValueId Mul(std::string_view path, ValueId x, ValueId y);
   // (B, classes), int64 (B) -> scalar, the mean over the batch.
@@ -71,7 +88,7 @@ class GraphBuilder {
   ValueId Emit(std::string_view path, std::string_view op, std::vector<Argument> arguments, Shape shape);
   ValueId Elementwise(std::string_view path, std::string_view op, ValueId x);
   ValueId Binary(std::string_view path, std::string_view op, ValueId x, ValueId y);
-  Operand Parameter(std::string_view path, std::string_view name, Shape shape, Initializer initializer);
+  Operand LayerParameter(std::string_view path, std::string_view name, Shape shape, Initializer initializer);
   Operand Buffer(std::string_view path, std::string_view name, Shape shape, double value);
 
   Graph graph_;

@@ -17,6 +17,10 @@ std::vector<OpRow> MakeRows() {
       {.op = "aten.linear.default", .op_class = kLower, .saves = {"input", "weight"}},
       {.op = "aten.matmul.default", .op_class = kLower, .saves = {"self", "other"}},
       {.op = "aten.mm.default", .op_class = kLower, .saves = {"self", "mat2"}},
+      // LibTorch's flash kernel, which it takes without a mask and dropout. Rows of the softmax are not kept.
+      {.op = "aten.scaled_dot_product_attention.default",
+       .op_class = kLower,
+       .saves = {"query", "key", "value", "result", "result.logsumexp"}},
       // Losses, exponentials and long sums.
       {.op = "aten.cross_entropy_loss.default", .op_class = kFp32, .saves = {"target", "result.log_softmax"}},
       {.op = "aten.log_softmax.int", .op_class = kFp32, .saves = {"result"}},
@@ -57,6 +61,7 @@ std::vector<OpRow> MakeRows() {
       {.op = "aten.reshape.default"},
       {.op = "aten.sigmoid.default", .saves = {"result"}},
       {.op = "aten.silu.default", .saves = {"self"}},
+      {.op = "aten.split.Tensor"},
       {.op = "aten.tanh.default", .saves = {"result"}},
       {.op = "aten.to.dtype"},
       {.op = "aten.transpose.int"},

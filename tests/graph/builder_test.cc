@@ -73,6 +73,38 @@ TEST(Add, OfDifferentShapesIsRefused) {
       HasSubstr("different shapes"));
 }
 
+TEST(Add, OfTheEndOfAShapeIsSpread) {
+  const auto add = [](Shape end) {
+    return ShapeAfter({Dtype::kFloat32, {Dim::Batch(), 3, 4}}, [&](GraphBuilder& b, ValueId x) {
+      return b.Add("a", x, b.Parameter("p", std::move(end), Initializer::Constant(0)));
+    });
+  };
+  EXPECT_EQ(add({3, 4}), "float32[B, 3, 4]");
+  EXPECT_EQ(add({4}), "float32[B, 3, 4]");
+  EXPECT_THAT(add({3}), HasSubstr("different shapes"));
+}
+
+TEST(View, KeepsTheElements) {
+  const auto view = [](Shape shape) {
+    return ShapeAfter({Dtype::kFloat32, {Dim::Batch(), 3, 4}},
+                      [&](GraphBuilder& b, ValueId x) { return b.View("v", x, std::move(shape)); });
+  };
+  EXPECT_EQ(view({Dim::Batch(3), 4}), "float32[3*B, 4]");
+  EXPECT_EQ(view({Dim::Batch(), 3, 2, 2}), "float32[B, 3, 2, 2]");
+  EXPECT_THAT(view({Dim::Batch(), 4}), HasSubstr("as many elements"));
+  EXPECT_THAT(view({12}), HasSubstr("as many elements"));
+}
+
+TEST(Split, GivesEqualParts) {
+  const auto split = [](int64_t parts) {
+    return ShapeAfter({Dtype::kFloat32, {Dim::Batch(), 6}},
+                      [&](GraphBuilder& b, ValueId x) { return b.Split("s", x, parts).back(); });
+  };
+  EXPECT_EQ(split(3), "float32[B, 2]");
+  EXPECT_EQ(split(4), "test layer s: cannot be split into 4 equal parts");
+  EXPECT_EQ(split(0), "test layer s: cannot be split into 0 equal parts");
+}
+
 TEST(GraphBuilder, TheFirstErrorStays) {
   EXPECT_THAT(
       ShapeAfter(Images(1, 4), [](GraphBuilder& b,

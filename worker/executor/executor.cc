@@ -144,6 +144,10 @@ class DispatcherExecutor final : public Executor {
     } else {
       instruction.custom(stack);
     }
+    if (instruction.returns_list) {
+      const std::vector<at::Tensor> list = stack[0].toTensorVector();
+      stack.assign(list.begin(), list.end());
+    }
     TORCH_CHECK(stack.size() == instruction.results.size(), "an op returned ", stack.size(), " results instead of ",
                 instruction.results.size());
     for (size_t i = 0; i < stack.size(); ++i) {

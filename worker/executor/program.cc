@@ -90,13 +90,17 @@ absl::Status PlaceOperand(const Node& node, const c10::Argument& argument, const
   return absl::OkStatus();
 }
 
+bool ReturnsList(const c10::FunctionSchema& schema) {
+  return schema.returns().size() == 1 && schema.returns()[0].type()->kind() == c10::TypeKind::ListType;
+}
+
 absl::Status CheckNames(const Node& node, const c10::FunctionSchema& schema) {
   for (const graph::Argument& argument : node.arguments) {
     if (!schema.argumentIndexWithName(argument.name).has_value()) {
       return BadArgument(node, argument.name, "is not in the op's schema");
     }
   }
-  if (node.outputs.size() != schema.returns().size()) {
+  if (!ReturnsList(schema) && node.outputs.size() != schema.returns().size()) {
     return BadArgument(node, "outputs",
                        absl::StrCat("are ", node.outputs.size(), ", the op returns ", schema.returns().size()));
   }
@@ -107,6 +111,7 @@ absl::Status CompileAten(const Node& node, Instruction& instruction) {
   AMPD_ASSIGN_OR_RETURN(instruction.handle, FindHandle(node));
   const c10::FunctionSchema& schema = instruction.handle->schema();
   AMPD_RETURN_IF_ERROR(CheckNames(node, schema));
+  instruction.returns_list = ReturnsList(schema);
   instruction.stack.resize(schema.arguments().size());
   for (size_t i = 0; i < schema.arguments().size(); ++i) {
     const c10::Argument& argument = schema.arguments()[i];

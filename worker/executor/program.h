@@ -34,7 +34,8 @@ struct Instruction {
   std::vector<ValueUse> values;
   std::vector<ListUse> lists;
   std::vector<size_t> results;
-  std::vector<size_t> drop;  // values that nothing reads after this call
+  bool returns_list = false;  // one Tensor[], whose elements are the results
+  std::vector<size_t> drop;   // values that nothing reads after this call
 };
 
 // The instructions of a graph in its order. State and outputs are never dropped. INVALID_ARGUMENT with reason
