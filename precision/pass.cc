@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "graph/rewriter.h"
 
@@ -17,6 +18,15 @@ using graph::Node;
 using graph::OpClass;
 using graph::Operand;
 using graph::ValueId;
+
+// The arguments of attention that its emulated form takes too.
+constexpr std::string_view kPlainAttention[] = {"query", "key", "value", "is_causal"};
+
+bool HasOtherThan(const Node& node, absl::Span<const std::string_view> known) {
+  return std::any_of(node.arguments.begin(), node.arguments.end(), [&](const graph::Argument& argument) {
+    return std::find(known.begin(), known.end(), argument.name) == known.end();
+  });
+}
 
 class PrecisionPass {
  public:
@@ -146,6 +156,9 @@ class PrecisionPass {
                         take("dilation", ones),
                         take("groups", int64_t{1})};
       node.op = "ampd.conv2d_fp16";
+    } else if (node.op == "aten.scaled_dot_product_attention.default" && !HasOtherThan(node, kPlainAttention)) {
+      node.arguments = {take("query", {}), take("key", {}), take("value", {}), take("is_causal", false)};
+      node.op = "ampd.attention_fp16";
     } else {
       return UnsupportedField("precision.preset", absl::StrCat(node.op, " has no fp16 form on a CPU"));
     }

@@ -7,10 +7,10 @@
 namespace ampd::precision {
 
 // The graph in the policy's dtypes: casts stand where the table says, one a value and dtype. Parameters that the table
-// stores below fp32 change their type and are read without a cast. Emulated fp16 products become "ampd.linear_fp16"
-// and "ampd.conv2d_fp16", which take (input, weight, bias) and (input, weight, bias, stride, padding, dilation,
-// groups). INVALID_ARGUMENT (reason BANNED_OP) for an op that the policy bans below fp32; UNIMPLEMENTED for an emulated
-// op that has no replacement.
+// stores below fp32 change their type and are read without a cast. Emulated fp16 products become
+// "ampd.linear_fp16"(input, weight, bias), "ampd.conv2d_fp16"(input, weight, bias, stride, padding, dilation, groups)
+// and "ampd.attention_fp16"(query, key, value, is_causal). INVALID_ARGUMENT (reason BANNED_OP) for an op that the
+// policy bans below fp32; UNIMPLEMENTED for an emulated op that has no replacement.
 absl::StatusOr<graph::Graph> ApplyPrecision(const graph::Graph& graph, const ResolvedPolicy& policy);
 
 }  // namespace ampd::precision

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "ATen/core/ivalue.h"
+#include "ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h"
+#include "ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h"
 #include "ATen/ops/conv2d.h"
 #include "ATen/ops/convolution_backward.h"
 #include "ATen/ops/linear.h"
@@ -20,8 +22,8 @@ using torch::autograd::variable_list;
 
 at::Tensor Wide(const at::Tensor& tensor) { return tensor.to(at::kFloat); }
 at::Tensor Narrow(const at::Tensor& tensor) { return tensor.to(at::kHalf); }
-std::optional<at::Tensor> WideBias(const at::Tensor& bias) {
-  return bias.defined() ? std::optional(Wide(bias)) : std::nullopt;
+std::optional<at::Tensor> Wide(const std::optional<at::Tensor>& bias) {
+  return bias.has_value() ? std::optional(Wide(*bias)) : std::nullopt;
 }
 
 // A gradient as fp16, or an undefined tensor when nobody asked for it.
@@ -29,10 +31,10 @@ at::Tensor NarrowIf(bool needed, const at::Tensor& gradient) { return needed ? N
 
 struct LinearFp16 : Function<LinearFp16> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
-                            const at::Tensor& bias) {
+                            const std::optional<at::Tensor>& bias) {
     context->save_for_backward({input, weight});
-    context->saved_data["has_bias"] = bias.defined();
-    return Narrow(at::linear(Wide(input), Wide(weight), WideBias(bias)));
+    context->saved_data["has_bias"] = bias.has_value();
+    return Narrow(at::linear(Wide(input), Wide(weight), Wide(bias)));
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -56,15 +58,15 @@ struct LinearFp16 : Function<LinearFp16> {
 
 struct Conv2dFp16 : Function<Conv2dFp16> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
-                            const at::Tensor& bias, const std::vector<int64_t>& stride,
+                            const std::optional<at::Tensor>& bias, const std::vector<int64_t>& stride,
                             const std::vector<int64_t>& padding, const std::vector<int64_t>& dilation, int64_t groups) {
     context->save_for_backward({input, weight});
-    context->saved_data["has_bias"] = bias.defined();
+    context->saved_data["has_bias"] = bias.has_value();
     context->saved_data["stride"] = stride;
     context->saved_data["padding"] = padding;
     context->saved_data["dilation"] = dilation;
     context->saved_data["groups"] = groups;
-    return Narrow(at::conv2d(Wide(input), Wide(weight), WideBias(bias), stride, padding, dilation, groups));
+    return Narrow(at::conv2d(Wide(input), Wide(weight), Wide(bias), stride, padding, dilation, groups));
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -88,7 +90,30 @@ struct Conv2dFp16 : Function<Conv2dFp16> {
   }
 };
 
-at::Tensor TensorOrNone(const c10::IValue& value) { return value.isNone() ? at::Tensor() : value.toTensor(); }
+// Saves what a device's flash kernel saves.
+struct AttentionFp16 : Function<AttentionFp16> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& query, const at::Tensor& key,
+                            const at::Tensor& value, bool is_causal) {
+    const auto [wide, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(Wide(query), Wide(key), Wide(value),
+                                                                                   /*dropout_p=*/0.0, is_causal);
+    at::Tensor result = Narrow(wide);
+    context->save_for_backward({query, key, value, result, logsumexp});
+    context->saved_data["is_causal"] = is_causal;
+    return result;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const auto [query, key, value] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+        Wide(gradients[0]), Wide(saved[0]), Wide(saved[1]), Wide(saved[2]), Wide(saved[3]), saved[4],
+        /*dropout_p=*/0.0, context->saved_data["is_causal"].toBool());
+    return {NarrowIf(context->needs_input_grad(0), query), NarrowIf(context->needs_input_grad(1), key),
+            NarrowIf(context->needs_input_grad(2), value), at::Tensor()};
+  }
+};
+
+// None stays None: autograd refuses an undefined tensor as an input.
+std::optional<at::Tensor> TensorOrNone(const c10::IValue& value) { return value.toOptional<at::Tensor>(); }
 
 // Two numbers, also when the node gave one for both directions.
 std::vector<int64_t> Pair(const c10::IValue& value) {
@@ -107,6 +132,11 @@ void RegisterEmulatedOps(executor::OpRegistry& registry) {
   registry.Register("ampd.conv2d_fp16", [](std::vector<c10::IValue>& stack) {
     const at::Tensor result = Conv2dFp16::apply(stack[0].toTensor(), stack[1].toTensor(), TensorOrNone(stack[2]),
                                                 Pair(stack[3]), Pair(stack[4]), Pair(stack[5]), stack[6].toInt());
+    stack = {result};
+  });
+  registry.Register("ampd.attention_fp16", [](std::vector<c10::IValue>& stack) {
+    const at::Tensor result =
+        AttentionFp16::apply(stack[0].toTensor(), stack[1].toTensor(), stack[2].toTensor(), stack[3].toBool());
     stack = {result};
   });
 }

@@ -9,8 +9,10 @@ namespace ampd::amp {
 //   ampd.linear_fp16(input (*, I), weight (O, I), bias (O) or None) -> (*, O)
 //   ampd.conv2d_fp16(input (B, C, H, W), weight (O, C/groups, kH, kW), bias (O) or None, stride, padding, dilation,
 //                    groups) -> (B, O, H', W')
+//   ampd.attention_fp16(query, key, value, is_causal) -> as the query, all (B, heads, T, D)
 //
-// Inputs, results, gradients and what is saved for the backward pass are fp16, each rounded once; inside, products are
+// Inputs, results, gradients and what is saved for the backward pass are fp16 (the sums of attention's exponentials:
+// fp32), each rounded once; inside, products are
 // summed in fp32, as tensor cores do. So overflow, underflow and rounding are those of an fp16 device; the speed is
 // not. Deterministic for a fixed number of threads.
 void RegisterEmulatedOps(executor::OpRegistry& registry);
