@@ -1,5 +1,5 @@
 # Finds LibTorch inside the unpacked wheel at TORCH_WHEEL_ROOT, and nowhere else: a distribution's older LibTorch must
-# never be picked up. Defines torchw::headers, torchw::c10, torchw::cpu.
+# never be picked up. Defines torchw::headers, torchw::c10, torchw::gomp, torchw::cpu.
 #
 # TorchConfig.cmake of the wheel is not used: it demands a CUDA toolkit, rewrites global CUDA flags and injects a dummy
 # protobuf target.
@@ -10,10 +10,11 @@ find_path(TorchWheel_INCLUDE ATen/ATen.h PATHS "${TORCH_WHEEL_ROOT}/include" NO_
 foreach(_library c10 torch_cpu)
   find_library(TorchWheel_${_library} ${_library} PATHS "${TORCH_WHEEL_ROOT}/lib" NO_DEFAULT_PATH)
 endforeach()
+find_file(TorchWheel_gomp libgomp.so.1 PATHS "${TORCH_WHEEL_ROOT}/lib" NO_DEFAULT_PATH)
 
 find_package_handle_standard_args(
   TorchWheel
-  REQUIRED_VARS TorchWheel_INCLUDE TorchWheel_c10 TorchWheel_torch_cpu
+  REQUIRED_VARS TorchWheel_INCLUDE TorchWheel_c10 TorchWheel_torch_cpu TorchWheel_gomp
   REASON_FAILURE_MESSAGE "no torch wheel at ${TORCH_WHEEL_ROOT}: run scripts/setup or configure with -DAMPD_WITH_TORCH=OFF")
 
 if(TorchWheel_FOUND AND NOT TARGET torchw::cpu)
@@ -25,6 +26,9 @@ if(TorchWheel_FOUND AND NOT TARGET torchw::cpu)
 
   add_library(torchw::c10 SHARED IMPORTED)
   set_target_properties(torchw::c10 PROPERTIES IMPORTED_LOCATION "${TorchWheel_c10}")
+  # The OpenMP that torch_cpu runs on: one pool of threads for its loops and ours.
+  add_library(torchw::gomp SHARED IMPORTED)
+  set_target_properties(torchw::gomp PROPERTIES IMPORTED_LOCATION "${TorchWheel_gomp}")
   add_library(torchw::cpu SHARED IMPORTED)
   set_target_properties(torchw::cpu PROPERTIES IMPORTED_LOCATION "${TorchWheel_torch_cpu}")
   target_link_libraries(torchw::cpu INTERFACE torchw::headers torchw::c10)

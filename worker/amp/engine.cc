@@ -119,7 +119,8 @@ absl::Status Engine::Bind() {
 StepResult Engine::Step(const std::vector<Batch>& micro_batches) {
   StepResult result;
   result.loss_scale = scaler_.scale();
-  result.learning_rate = options_.optimizer.learning_rate * RateFactor(options_.schedule, applied_steps_);
+  const double rate_factor = RateFactor(options_.schedule, applied_steps_);
+  result.learning_rate = options_.optimizer.learning_rate * rate_factor;
   const auto num_micro_batches = static_cast<int>(micro_batches.size());
   for (const Batch& batch : micro_batches) {
     result.loss += ForwardBackward(OnDevice(batch), result.loss_scale, num_micro_batches);
@@ -144,7 +145,8 @@ StepResult Engine::Step(const std::vector<Batch>& micro_batches) {
     const double clip =
         options_.clip_grad_norm.has_value() ? std::min(1.0, *options_.clip_grad_norm / (norm + 1e-6)) : 1.0;
     at::NoGradGuard no_grad;
-    optimizer_->Step(gradients_, static_cast<float>(clip / result.loss_scale), result.learning_rate);
+    optimizer_->Step(gradients_,
+                     {.gradient_scale = static_cast<float>(clip / result.loss_scale), .rate_factor = rate_factor});
   }
   Tail(result.skipped, result);
   return result;

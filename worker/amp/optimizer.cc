@@ -24,28 +24,33 @@ Optimizer::Optimizer(const OptimizerConfig& config, const std::vector<Parameter>
   }
 }
 
-void Optimizer::Step(const std::vector<at::Tensor>& gradients, float scale, double learning_rate) {
+void Optimizer::Step(const std::vector<at::Tensor>& gradients, const kernels::StepScalars& scalars) {
   ++num_steps_;
   std::vector<StepTensors> tensors;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    tensors.push_back(
-        {gradients[i], parameters_[i].master, parameters_[i].leaf, moments_[i].first, moments_[i].second});
+    tensors.push_back({.gradient = gradients[i],
+                       .master = parameters_[i].master,
+                       .leaf = parameters_[i].leaf,
+                       .first = moments_[i].first,
+                       .second = moments_[i].second,
+                       .learning_rate = config_.learning_rate,
+                       .weight_decay = config_.weight_decay});
   }
   if (config_.kind == Kind::kSgd) {
-    const kernels::SgdStep step{learning_rate,        config_.momentum, config_.dampening,
-                                config_.weight_decay, config_.nesterov, num_steps_ == 1};
-    kernels_.UpdateSgd(step, scale, tensors);
+    kernels_.UpdateSgd({.momentum = config_.momentum,
+                        .dampening = config_.dampening,
+                        .nesterov = config_.nesterov,
+                        .first = num_steps_ == 1},
+                       scalars, tensors);
   } else {
     const auto t = static_cast<double>(num_steps_);
-    const kernels::AdamStep step{learning_rate,
-                                 config_.beta1,
-                                 config_.beta2,
-                                 config_.epsilon,
-                                 config_.weight_decay,
-                                 config_.kind == Kind::kAdam,
-                                 1 - std::pow(config_.beta1, t),
-                                 std::sqrt(1 - std::pow(config_.beta2, t))};
-    kernels_.UpdateAdam(step, scale, tensors);
+    kernels_.UpdateAdam({.beta1 = config_.beta1,
+                         .beta2 = config_.beta2,
+                         .epsilon = config_.epsilon,
+                         .l2 = config_.kind == Kind::kAdam,
+                         .correction1 = 1 - std::pow(config_.beta1, t),
+                         .sqrt_correction2 = std::sqrt(1 - std::pow(config_.beta2, t))},
+                        scalars, tensors);
   }
   for (const StepTensors& one : tensors) {
     if (one.gradient.defined()) {

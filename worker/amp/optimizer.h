@@ -45,8 +45,8 @@ class Optimizer {
   Optimizer(const OptimizerConfig& config, const std::vector<Parameter>& parameters, StepKernels& kernels);
 
   // Takes one step. `gradients` stand beside the parameters, in their order and with their strides, in any of the
-  // formats; `scale` unscales and clips them as they are read. Writes masters and leaves.
-  void Step(const std::vector<at::Tensor>& gradients, float scale, double learning_rate);
+  // formats; `scalars` say what unscales and clips them, and the schedule's factor. Writes masters and leaves.
+  void Step(const std::vector<at::Tensor>& gradients, const kernels::StepScalars& scalars);
 
   int64_t num_steps() const { return num_steps_; }
 

@@ -1,67 +1,85 @@
 #include "worker/amp/step_kernels.h"
 
+#include <algorithm>
+
+#include "ATen/Parallel.h"
 #include "worker/amp/cuda_step_kernels.h"
-#include "worker/amp/format.h"
+#include "worker/amp/step_rows.h"
 
 namespace ampd::amp {
 namespace {
 
-float* DataOrNull(const at::Tensor& tensor) { return tensor.defined() ? tensor.data_ptr<float>() : nullptr; }
+using kernels::GradientFacts;
+using kernels::TensorRow;
 
-void RoundOne(const StepTensors& tensors) {
-  if (!tensors.leaf.is_same(tensors.master)) {
-    kernels::Round(tensors.master.const_data_ptr<float>(), FormatOf(tensors.leaf), tensors.leaf.data_ptr(),
-                   tensors.master.numel());
-  }
+// Calls body(row, begin, end, chunk) for every chunk of every row, on the threads of LibTorch. What a chunk does
+// depends on nothing but itself, so results do not depend on how many threads there are.
+template <typename Body>
+void ForEachChunk(const StepRows& table, const Body& body) {
+  at::parallel_for(0, table.num_chunks, 1, [&](int64_t first, int64_t last) {
+    // The last row that begins at or before the first chunk.
+    auto row = std::upper_bound(table.rows.begin(), table.rows.end(), first,
+                                [](int64_t chunk, const TensorRow& one) { return chunk < one.first_chunk; }) -
+               1;
+    for (int64_t chunk = first; chunk < last; ++chunk) {
+      if (chunk - row->first_chunk == kernels::NumChunks(row->count)) {
+        ++row;
+      }
+      const int64_t begin = (chunk - row->first_chunk) * kernels::kChunkElements;
+      body(*row, begin, std::min(begin + kernels::kChunkElements, row->count), chunk);
+    }
+  });
 }
 
 class CpuStepKernels final : public StepKernels {
  public:
-  std::vector<kernels::GradientFacts> Examine(const std::vector<at::Tensor>& gradients) override {
-    std::vector<kernels::GradientFacts> facts(gradients.size());
-    for (size_t i = 0; i < gradients.size(); ++i) {
-      if (gradients[i].defined()) {
-        facts[i] = kernels::Examine(FormatOf(gradients[i]), gradients[i].const_data_ptr(), gradients[i].numel());
+  explicit CpuStepKernels(const kernels::CpuKernels& loops) : loops_(loops) {}
+
+  std::vector<GradientFacts> Examine(const std::vector<at::Tensor>& gradients) override {
+    const StepRows table = RowsToExamine(gradients);
+    std::vector<GradientFacts> of_chunks(table.num_chunks);
+    ForEachChunk(table, [&](const TensorRow& row, int64_t begin, int64_t end, int64_t chunk) {
+      of_chunks[chunk] = loops_.examine(row, begin, end);
+    });
+    std::vector<GradientFacts> facts(gradients.size());
+    for (size_t k = 0; k < table.rows.size(); ++k) {
+      GradientFacts& sum = facts[table.places[k]];
+      const int64_t first = table.rows[k].first_chunk;
+      for (int64_t chunk = first; chunk < first + kernels::NumChunks(table.rows[k].count); ++chunk) {
+        sum.sum_squares += of_chunks[chunk].sum_squares;
+        sum.num_non_finite += of_chunks[chunk].num_non_finite;
       }
     }
     return facts;
   }
 
   void Accumulate(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& sums) override {
-    for (size_t i = 0; i < gradients.size(); ++i) {
-      if (gradients[i].defined()) {
-        kernels::Accumulate(FormatOf(gradients[i]), gradients[i].const_data_ptr(), sums[i].data_ptr<float>(),
-                            gradients[i].numel());
-      }
-    }
+    ForEachChunk(RowsToAccumulate(gradients, sums), [&](const TensorRow& row, int64_t begin, int64_t end, int64_t) {
+      loops_.accumulate(row, begin, end);
+    });
   }
 
-  void UpdateAdam(const kernels::AdamStep& step, float scale, const std::vector<StepTensors>& tensors) override {
-    for (const StepTensors& one : tensors) {
-      if (one.gradient.defined()) {
-        kernels::UpdateAdam(step, scale, FormatOf(one.gradient), one.gradient.const_data_ptr(),
-                            one.master.data_ptr<float>(), one.first.data_ptr<float>(), one.second.data_ptr<float>(),
-                            one.master.numel());
-        RoundOne(one);
-      }
-    }
+  void UpdateAdam(const kernels::AdamStep& step, const kernels::StepScalars& scalars,
+                  const std::vector<StepTensors>& tensors) override {
+    ForEachChunk(RowsToUpdate(tensors), [&](const TensorRow& row, int64_t begin, int64_t end, int64_t) {
+      loops_.update_adam(step, scalars, row, begin, end);
+    });
   }
 
-  void UpdateSgd(const kernels::SgdStep& step, float scale, const std::vector<StepTensors>& tensors) override {
-    for (const StepTensors& one : tensors) {
-      if (one.gradient.defined()) {
-        kernels::UpdateSgd(step, scale, FormatOf(one.gradient), one.gradient.const_data_ptr(),
-                           one.master.data_ptr<float>(), DataOrNull(one.first), one.master.numel());
-        RoundOne(one);
-      }
-    }
+  void UpdateSgd(const kernels::SgdStep& step, const kernels::StepScalars& scalars,
+                 const std::vector<StepTensors>& tensors) override {
+    ForEachChunk(RowsToUpdate(tensors), [&](const TensorRow& row, int64_t begin, int64_t end, int64_t) {
+      loops_.update_sgd(step, scalars, row, begin, end);
+    });
   }
 
   void Round(const std::vector<StepTensors>& tensors) override {
-    for (const StepTensors& one : tensors) {
-      RoundOne(one);
-    }
+    ForEachChunk(RowsToRound(tensors),
+                 [&](const TensorRow& row, int64_t begin, int64_t end, int64_t) { loops_.round(row, begin, end); });
   }
+
+ private:
+  const kernels::CpuKernels& loops_;
 };
 
 }  // namespace
@@ -70,7 +88,7 @@ std::unique_ptr<StepKernels> StepKernels::Make(const ComputeDevice& device) {
   if (device.cuda_kernels != nullptr) {
     return MakeCudaStepKernels(device);
   }
-  return std::make_unique<CpuStepKernels>();
+  return std::make_unique<CpuStepKernels>(device.cpu_kernels != nullptr ? *device.cpu_kernels : kernels::BestKernels());
 }
 
 }  // namespace ampd::amp

@@ -10,10 +10,12 @@
 
 namespace ampd::amp {
 
-// Where an engine computes, and with which kernels: `cuda_kernels` null means the CPU's loops.
+// Where an engine computes, and with which kernels, which live for ever: `cuda_kernels` null means the CPU's loops, and
+// `cpu_kernels` null those of the widest instruction set here.
 struct ComputeDevice {
   c10::Device device = c10::Device(c10::DeviceType::CPU);
-  const kernels::CudaKernels* cuda_kernels = nullptr;  // lives for ever
+  const kernels::CudaKernels* cuda_kernels = nullptr;
+  const kernels::CpuKernels* cpu_kernels = nullptr;
 };
 
 // What one parameter brings to an update. All have the same strides, so that loops over their memory meet the same
@@ -24,11 +26,13 @@ struct StepTensors {
   at::Tensor leaf;      // the master's rounded copy, or the master itself
   at::Tensor first;     // first moment of Adam, momentum buffer of SGD (undefined without momentum)
   at::Tensor second;    // of Adam
+  double learning_rate = 0;
+  double weight_decay = 0;
 };
 
-// The step's passes over all parameters, on one device: tensors in, kernels' pointers out. A CPU takes the tensors one
-// by one, a GPU all in one launch on its default stream. Single-threaded: owner is the engine. A GPU's errors leave as
-// c10::OutOfMemoryError or c10::AcceleratorError.
+// The step's passes over all parameters, on one device. A CPU takes them chunk by chunk on LibTorch's threads, and
+// gives the same bits whatever their number; a GPU takes all in one launch on its default stream. Single-threaded:
+// owner is the engine. A GPU's errors leave as c10::OutOfMemoryError or c10::AcceleratorError.
 class StepKernels {
  public:
   static std::unique_ptr<StepKernels> Make(const ComputeDevice& device);
@@ -41,8 +45,10 @@ class StepKernels {
   virtual void Accumulate(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& sums) = 0;
 
   // One optimizer step; writes masters, moments and leaves, the latter behind autograd's back.
-  virtual void UpdateAdam(const kernels::AdamStep& step, float scale, const std::vector<StepTensors>& tensors) = 0;
-  virtual void UpdateSgd(const kernels::SgdStep& step, float scale, const std::vector<StepTensors>& tensors) = 0;
+  virtual void UpdateAdam(const kernels::AdamStep& step, const kernels::StepScalars& scalars,
+                          const std::vector<StepTensors>& tensors) = 0;
+  virtual void UpdateSgd(const kernels::SgdStep& step, const kernels::StepScalars& scalars,
+                         const std::vector<StepTensors>& tensors) = 0;
 
   // Rounds masters into their leaves. Gradients play no part.
   virtual void Round(const std::vector<StepTensors>& tensors) = 0;

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "worker/kernels/host_device.h"
+#include "worker/kernels/tensor_row.h"
 
 // What one optimizer step does to one element, for the CPU's loops and the CUDA kernels alike. The order of the
 // operations is part of the contract: compiled without contraction, every device gives the same bits.
@@ -15,14 +16,19 @@ struct GradientFacts {
   int64_t num_non_finite = 0;
 };
 
+// What all tensors of a step share, whichever the optimizer.
+struct StepScalars {
+  float gradient_scale = 1;  // unscales and clips: every gradient is multiplied by it as it is read
+  double rate_factor = 1;    // the schedule's: multiplies every row's learning rate
+};
+
 // torch.optim.AdamW, one step, with decoupled weight decay, or torch.optim.Adam when `l2` is set: then the decay is
-// added to the gradient. The corrections are 1 - beta1^t and sqrt(1 - beta2^t) for the step's number t.
+// added to the gradient. The corrections are 1 - beta1^t and sqrt(1 - beta2^t) for the step's number t. Learning rate
+// and weight decay are the row's.
 struct AdamStep {
-  double learning_rate = 0;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
-  double weight_decay = 0;
   bool l2 = false;
   double correction1 = 1;
   double sqrt_correction2 = 1;
@@ -30,60 +36,60 @@ struct AdamStep {
 
 // torch.optim.SGD, one step. On the first step the momentum buffer becomes the gradient, without dampening.
 struct SgdStep {
-  double learning_rate = 0;
   double momentum = 0;
   double dampening = 0;
-  double weight_decay = 0;
   bool nesterov = false;
   bool first = false;
 };
 
-// The steps in the precision in which elements are updated.
+// The steps in the precision in which elements are updated, for one row.
 struct AdamNumbers {
-  explicit AdamNumbers(const AdamStep& step)
-      : beta1(static_cast<float>(step.beta1)),
+  AMPD_HOST_DEVICE AdamNumbers(const AdamStep& step, const StepScalars& scalars, const TensorRow& row)
+      : scale(scalars.gradient_scale),
+        beta1(static_cast<float>(step.beta1)),
         beta2(static_cast<float>(step.beta2)),
         rest1(static_cast<float>(1 - step.beta1)),
         rest2(static_cast<float>(1 - step.beta2)),
         epsilon(static_cast<float>(step.epsilon)),
-        step_size(static_cast<float>(step.learning_rate / step.correction1)),
+        step_size(static_cast<float>(row.learning_rate * scalars.rate_factor / step.correction1)),
         sqrt_correction2(static_cast<float>(step.sqrt_correction2)),
-        keep(step.l2 ? 1.0f : static_cast<float>(1 - step.learning_rate * step.weight_decay)),
-        decay(step.l2 ? static_cast<float>(step.weight_decay) : 0.0f) {}
+        keep(step.l2 ? 1.0f : static_cast<float>(1 - row.learning_rate * scalars.rate_factor * row.weight_decay)),
+        decay(step.l2 ? static_cast<float>(row.weight_decay) : 0.0f) {}
 
-  float beta1, beta2, rest1, rest2, epsilon, step_size, sqrt_correction2, keep, decay;
+  float scale, beta1, beta2, rest1, rest2, epsilon, step_size, sqrt_correction2, keep, decay;
 };
 
 struct SgdNumbers {
-  explicit SgdNumbers(const SgdStep& step)
-      : rate(static_cast<float>(step.learning_rate)),
-        decay(static_cast<float>(step.weight_decay)),
+  AMPD_HOST_DEVICE SgdNumbers(const SgdStep& step, const StepScalars& scalars, const TensorRow& row)
+      : scale(scalars.gradient_scale),
+        rate(static_cast<float>(row.learning_rate * scalars.rate_factor)),
+        decay(static_cast<float>(row.weight_decay)),
         momentum(static_cast<float>(step.momentum)),
         take(step.first ? 1.0f : static_cast<float>(1 - step.dampening)),
         keep(step.first ? 0.0f : momentum),
         nesterov(step.nesterov) {}
 
-  float rate, decay, momentum, take, keep;
+  float scale, rate, decay, momentum, take, keep;
   bool nesterov;
 };
 
-// `gradient` as it is stored, widened; `scale` unscales and clips it.
-AMPD_HOST_DEVICE inline void UpdateElement(const AdamNumbers& step, float scale, float gradient, float& parameter,
+// `gradient` as it is stored, widened.
+AMPD_HOST_DEVICE inline void UpdateElement(const AdamNumbers& step, float gradient, float& parameter,
                                            float& first_moment, float& second_moment) {
-  const float g = gradient * scale + step.decay * parameter;
+  const float g = gradient * step.scale + step.decay * parameter;
   first_moment = first_moment * step.beta1 + g * step.rest1;
   second_moment = second_moment * step.beta2 + g * g * step.rest2;
   parameter = parameter * step.keep -
               step.step_size * first_moment / (std::sqrt(second_moment) / step.sqrt_correction2 + step.epsilon);
 }
 
-AMPD_HOST_DEVICE inline void UpdateElement(const SgdNumbers& step, float scale, float gradient, float& parameter) {
-  parameter -= step.rate * (gradient * scale + step.decay * parameter);
+AMPD_HOST_DEVICE inline void UpdateElement(const SgdNumbers& step, float gradient, float& parameter) {
+  parameter -= step.rate * (gradient * step.scale + step.decay * parameter);
 }
 
-AMPD_HOST_DEVICE inline void UpdateElement(const SgdNumbers& step, float scale, float gradient, float& parameter,
+AMPD_HOST_DEVICE inline void UpdateElement(const SgdNumbers& step, float gradient, float& parameter,
                                            float& momentum_buffer) {
-  const float d = gradient * scale + step.decay * parameter;
+  const float d = gradient * step.scale + step.decay * parameter;
   momentum_buffer = momentum_buffer * step.keep + d * step.take;
   parameter -= step.rate * (step.nesterov ? d + step.momentum * momentum_buffer : momentum_buffer);
 }

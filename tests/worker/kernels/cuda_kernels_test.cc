@@ -1,4 +1,4 @@
-// The CUDA kernels against the CPU's loops. Compiled twice: over the emulated CUDA of this folder, which runs
+// The CUDA kernels against the plain loops. Compiled twice: over the emulated CUDA of this folder, which runs
 // everywhere, and over the real one, which skips where there is no GPU.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 #include "base/random.h"
 #include "tests/worker/kernels/kernels_under_test.h"
-#include "worker/kernels/cpu/step_kernels.h"
+#include "worker/kernels/cpu/plain_kernels.h"
 
 namespace ampd::kernels {
 namespace {
@@ -51,7 +51,11 @@ Bytes BytesFrom(const std::vector<T>& values) {
 
 Bytes Stored(const std::vector<float>& numbers, Format format) {
   Bytes stored(numbers.size() * BytesOf(format));
-  Round(numbers.data(), format, stored.data(), static_cast<int64_t>(numbers.size()));
+  TensorRow row;
+  row.parameter = const_cast<float*>(numbers.data());  // only read
+  row.working = stored.data();
+  row.working_format = format;
+  kPlainKernels.round(row, 0, static_cast<int64_t>(numbers.size()));
   return stored;
 }
 
@@ -119,18 +123,36 @@ struct Tensor {
     on_device["working"] = std::make_unique<DeviceBytes>(working, misaligned_by);
   }
 
-  CudaTensor Row() const {
-    CudaTensor row;
+  TensorRow Row() const {
+    TensorRow row;
     row.gradient = on_device.at("gradient")->as<void>();
     row.accumulated = on_device.at("parameter")->as<float>();
     row.parameter = on_device.at("parameter")->as<float>();
     row.first_moment = on_device.at("first")->as<float>();
     row.second_moment = on_device.at("second")->as<float>();
     row.working = on_device.at("working")->as<void>();
+    TakeNumbers(row);
+    return row;
+  }
+
+  TensorRow HostRow() {
+    TensorRow row;
+    row.gradient = gradient.data();
+    row.accumulated = parameter.data();
+    row.parameter = parameter.data();
+    row.first_moment = first.data();
+    row.second_moment = second.data();
+    row.working = working.data();
+    TakeNumbers(row);
+    return row;
+  }
+
+  void TakeNumbers(TensorRow& row) const {
     row.count = count;
+    row.learning_rate = 1e-2 * static_cast<double>(1 + count % 3);
+    row.weight_decay = 0.1 * static_cast<double>(count % 2);
     row.gradient_format = gradient_format;
     row.working_format = working_format;
-    return row;
   }
 
   // Bit for bit what the host has.
@@ -188,17 +210,17 @@ class CudaKernelsTest : public testing::Test {
 
   // `with_momentum` false leaves the moments out.
   CudaTable Table(bool with_momentum = true) {
-    std::vector<CudaTensor> rows;
+    std::vector<TensorRow> rows;
     CudaTable table;
     for (const auto& tensor : tensors_) {
-      CudaTensor row = tensor->Row();
+      TensorRow row = tensor->Row();
       row.first_chunk = table.num_chunks;
       row.first_moment = with_momentum ? row.first_moment : nullptr;
-      table.num_chunks += NumCudaChunks(row.count);
+      table.num_chunks += NumChunks(row.count);
       rows.push_back(row);
     }
     rows_ = std::make_unique<DeviceBytes>(BytesFrom(rows));
-    table.tensors = rows_->as<CudaTensor>();
+    table.tensors = rows_->as<TensorRow>();
     table.num_tensors = static_cast<int32_t>(rows.size());
     return table;
   }
@@ -224,7 +246,7 @@ TEST_F(CudaKernelsTest, Examine_GivesTheNormOfEveryTensorAndTheSameBitsEachTime)
   const std::vector<GradientFacts> facts = Examined();
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const Tensor& tensor = *tensors_[i];
-    const GradientFacts expected = Examine(tensor.gradient_format, tensor.gradient.data(), tensor.count);
+    const GradientFacts expected = kPlainKernels.examine(tensors_[i]->HostRow(), 0, tensor.count);
     EXPECT_NEAR(facts[i].sum_squares, expected.sum_squares, 1e-13 * expected.sum_squares) << Where(tensor);
     EXPECT_EQ(facts[i].num_non_finite, 0) << Where(tensor);
   }
@@ -257,7 +279,7 @@ TEST_F(CudaKernelsTest, Accumulate_AddsAsTheCpuDoes) {
   MakeTensors();
   ASSERT_EQ(kernels_->accumulate(Table(), nullptr), 0);
   for (const auto& tensor : tensors_) {
-    Accumulate(tensor->gradient_format, tensor->gradient.data(), tensor->parameter.data(), tensor->count);
+    kPlainKernels.accumulate(tensor->HostRow(), 0, tensor->count);
     tensor->ExpectEqual(Where(*tensor));
   }
 }
@@ -273,7 +295,7 @@ TEST_F(CudaKernelsTest, Round_WritesTheCpusBits) {
   }
   ASSERT_EQ(kernels_->round(Table(), nullptr), 0);
   for (const auto& tensor : tensors_) {
-    Round(tensor->parameter.data(), tensor->working_format, tensor->working.data(), tensor->count);
+    kPlainKernels.round(tensor->HostRow(), 0, tensor->count);
     tensor->ExpectEqual(Where(*tensor));
   }
 }
@@ -283,16 +305,12 @@ TEST_F(CudaKernelsTest, UpdateAdam_GivesTheCpusBits) {
     tensors_.clear();
     MakeTensors();
     for (int t = 1; t <= 2; ++t) {
-      const AdamStep step{.learning_rate = 1e-2,
-                          .weight_decay = 0.1,
-                          .l2 = l2,
-                          .correction1 = 1 - std::pow(0.9, t),
-                          .sqrt_correction2 = std::sqrt(1 - std::pow(0.999, t))};
-      ASSERT_EQ(kernels_->update_adam(Table(), &step, 0.37f, nullptr), 0);
+      const AdamStep step{
+          .l2 = l2, .correction1 = 1 - std::pow(0.9, t), .sqrt_correction2 = std::sqrt(1 - std::pow(0.999, t))};
+      const StepScalars scalars{.gradient_scale = 0.37f, .rate_factor = 0.9};
+      ASSERT_EQ(kernels_->update_adam(Table(), &step, &scalars, nullptr), 0);
       for (const auto& tensor : tensors_) {
-        UpdateAdam(step, 0.37f, tensor->gradient_format, tensor->gradient.data(), tensor->parameter.data(),
-                   tensor->first.data(), tensor->second.data(), tensor->count);
-        Round(tensor->parameter.data(), tensor->working_format, tensor->working.data(), tensor->count);
+        kPlainKernels.update_adam(step, scalars, tensor->HostRow(), 0, tensor->count);
       }
     }
     for (const auto& tensor : tensors_) {
@@ -307,17 +325,14 @@ TEST_F(CudaKernelsTest, UpdateSgd_GivesTheCpusBitsWithAndWithoutMomentum) {
       tensors_.clear();
       MakeTensors();
       for (const bool first : {true, false}) {
-        const SgdStep step{.learning_rate = 0.1,
-                           .momentum = with_momentum ? 0.9 : 0,
-                           .dampening = nesterov ? 0 : 0.2,
-                           .weight_decay = 0.01,
-                           .nesterov = nesterov,
-                           .first = first};
-        ASSERT_EQ(kernels_->update_sgd(Table(with_momentum), &step, 1.7f, nullptr), 0);
+        const SgdStep step{
+            .momentum = with_momentum ? 0.9 : 0, .dampening = nesterov ? 0 : 0.2, .nesterov = nesterov, .first = first};
+        const StepScalars scalars{.gradient_scale = 1.7f};
+        ASSERT_EQ(kernels_->update_sgd(Table(with_momentum), &step, &scalars, nullptr), 0);
         for (const auto& tensor : tensors_) {
-          UpdateSgd(step, 1.7f, tensor->gradient_format, tensor->gradient.data(), tensor->parameter.data(),
-                    with_momentum ? tensor->first.data() : nullptr, tensor->count);
-          Round(tensor->parameter.data(), tensor->working_format, tensor->working.data(), tensor->count);
+          TensorRow row = tensor->HostRow();
+          row.first_moment = with_momentum ? row.first_moment : nullptr;
+          kPlainKernels.update_sgd(step, scalars, row, 0, tensor->count);
         }
       }
       for (const auto& tensor : tensors_) {
@@ -329,19 +344,22 @@ TEST_F(CudaKernelsTest, UpdateSgd_GivesTheCpusBitsWithAndWithoutMomentum) {
 
 TEST_F(CudaKernelsTest, EmptyTable_LaunchesNothing) {
   const AdamStep step;
-  EXPECT_EQ(kernels_->update_adam({}, &step, 1, nullptr), 0);
+  const StepScalars scalars;
+  EXPECT_EQ(kernels_->update_adam({}, &step, &scalars, nullptr), 0);
   EXPECT_EQ(kernels_->examine({}, nullptr, nullptr, nullptr), 0);
 }
 
 TEST_F(CudaKernelsTest, ParameterWithoutWorkingCopy_IsUpdatedAlone) {
   Add(5, 1000, Format::kFloat16, Format::kFloat16, 0);
-  CudaTensor row = tensors_[0]->Row();
+  TensorRow row = tensors_[0]->Row();
   row.working = nullptr;
-  const DeviceBytes rows(BytesFrom(std::vector<CudaTensor>{row}));
-  const SgdStep step{.learning_rate = 0.1};
-  ASSERT_EQ(kernels_->update_sgd({rows.as<CudaTensor>(), 1, 1}, &step, 1, nullptr), 0);
-  UpdateSgd(step, 1, Format::kFloat16, tensors_[0]->gradient.data(), tensors_[0]->parameter.data(),
-            tensors_[0]->first.data(), 1000);
+  const DeviceBytes rows(BytesFrom(std::vector<TensorRow>{row}));
+  const SgdStep step;
+  const StepScalars scalars;
+  ASSERT_EQ(kernels_->update_sgd({rows.as<TensorRow>(), 1, 1}, &step, &scalars, nullptr), 0);
+  TensorRow host = tensors_[0]->HostRow();
+  host.working = nullptr;
+  kPlainKernels.update_sgd(step, scalars, host, 0, 1000);
   tensors_[0]->ExpectEqual("no working copy");
 }
 

@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "base/random.h"
 #include "worker/kernels/cpu/formats.h"
+#include "worker/kernels/cpu/plain_kernels.h"
 
 namespace ampd::kernels {
 namespace {
@@ -82,25 +85,237 @@ TEST(BFloat16, RoundsToTheNearestAndTiesToEvenAndKeepsSpecials) {
   EXPECT_EQ(ToBFloat16(std::numeric_limits<float>::max()), 0x7f80);
 }
 
+constexpr Format kFormats[] = {Format::kFloat32, Format::kBFloat16, Format::kFloat16};
+
+size_t BytesOf(Format format) { return format == Format::kFloat32 ? 4 : 2; }
+
+const char* NameOf(Format format) {
+  return format == Format::kFloat32 ? "fp32" : format == Format::kBFloat16 ? "bf16" : "fp16";
+}
+
+using Bytes = std::vector<std::byte>;
+
+Bytes Stored(const std::vector<float>& numbers, Format format) {
+  Bytes stored(numbers.size() * BytesOf(format));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const uint16_t narrow = format == Format::kBFloat16 ? ToBFloat16(numbers[i]) : ToFloat16(numbers[i]);
+    std::memcpy(&stored[i * BytesOf(format)],
+                format == Format::kFloat32 ? static_cast<const void*>(&numbers[i]) : &narrow, BytesOf(format));
+  }
+  return stored;
+}
+
+// One tensor with all that a step reads and writes, between guards that no loop may touch.
+struct Tensor {
+  static constexpr size_t kGuard = 16;
+
+  Tensor(uint64_t seed, size_t count, Format gradient_format, Format working_format)
+      : count(count),
+        gradient_format(gradient_format),
+        working_format(working_format),
+        gradient(Stored(RandomNumbers(seed, count, -12, 3), gradient_format)),
+        parameter(Guarded(RandomNumbers(seed + 1, count, -12, 3))),
+        first(Guarded(RandomNumbers(seed + 2, count, -12, 3))),
+        second(Guarded(RandomNumbers(seed + 3, count, -12, 3))),
+        working(count * BytesOf(working_format) + 2 * kGuard, std::byte{0x5a}) {
+    for (float& value : second) {
+      value = std::abs(value);
+    }
+  }
+
+  static std::vector<float> Guarded(std::vector<float> numbers) {
+    numbers.insert(numbers.begin(), kGuard, 7.25f);
+    numbers.insert(numbers.end(), kGuard, 7.25f);
+    return numbers;
+  }
+
+  TensorRow Row() {
+    TensorRow row;
+    row.gradient = gradient.data();
+    row.accumulated = parameter.data() + kGuard;
+    row.parameter = parameter.data() + kGuard;
+    row.first_moment = first.data() + kGuard;
+    row.second_moment = second.data() + kGuard;
+    row.working = working.data() + kGuard;
+    row.count = static_cast<int64_t>(count);
+    row.learning_rate = 1e-2;
+    row.weight_decay = 0.1;
+    row.gradient_format = gradient_format;
+    row.working_format = working_format;
+    return row;
+  }
+
+  // Every bit, the guards among them.
+  void ExpectEqual(const Tensor& expected) const {
+    EXPECT_EQ(std::memcmp(parameter.data(), expected.parameter.data(), parameter.size() * sizeof(float)), 0);
+    EXPECT_EQ(std::memcmp(first.data(), expected.first.data(), first.size() * sizeof(float)), 0);
+    EXPECT_EQ(std::memcmp(second.data(), expected.second.data(), second.size() * sizeof(float)), 0);
+    EXPECT_EQ(std::memcmp(working.data(), expected.working.data(), working.size()), 0);
+  }
+
+  size_t count;
+  Format gradient_format, working_format;
+  Bytes gradient;
+  std::vector<float> parameter, first, second;
+  Bytes working;
+};
+
+// Runs `pass` with the plain loops and with every set that this machine has, on tensors of every format and of every
+// size that can go wrong, and compares all bits. The range begins and ends inside of the tensor.
+template <typename Pass>
+void ExpectEverySetEqualsThePlainLoops(Pass pass) {
+  int num_sets = 0;
+  for (const InstructionSet set : kInstructionSets) {
+    const CpuKernels* const kernels = KernelsFor(set);
+    if (kernels == nullptr) {
+      continue;
+    }
+    ++num_sets;
+    for (const Format gradient : kFormats) {
+      for (const Format working : kFormats) {
+        for (const size_t count : {1, 7, 15, 16, 17, 33, 511, 513, 1040, 1600}) {
+          SCOPED_TRACE(std::string(kernels->name) + ", " + NameOf(gradient) + " gradients, " + NameOf(working) +
+                       " working copy, " + std::to_string(count) + " elements");
+          const auto begin = static_cast<int64_t>(count > 40 ? 3 : 0);
+          const auto end = static_cast<int64_t>(count) - begin;
+          Tensor expected(count, count, gradient, working);
+          Tensor actual = expected;
+          pass(kPlainKernels, expected.Row(), begin, end);
+          pass(*kernels, actual.Row(), begin, end);
+          actual.ExpectEqual(expected);
+          if (testing::Test::HasFailure()) {
+            return;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GE(num_sets, 1);
+}
+
+TEST(InstructionSets, ThePortableOneIsAlwaysThereAndTheBestIsTheWidest) {
+  ASSERT_NE(KernelsFor(InstructionSet::kPortable), nullptr);
+  const CpuKernels* widest = nullptr;
+  for (const InstructionSet set : kInstructionSets) {
+    widest = KernelsFor(set) != nullptr ? KernelsFor(set) : widest;
+  }
+  EXPECT_EQ(&BestKernels(), widest);
+}
+
+TEST(InstructionSets, ExamineGivesThePlainLoopsBits) {
+  ExpectEverySetEqualsThePlainLoops([](const CpuKernels& kernels, const TensorRow& row, int64_t begin, int64_t end) {
+    const GradientFacts expected = kPlainKernels.examine(row, begin, end);
+    const GradientFacts facts = kernels.examine(row, begin, end);
+    EXPECT_EQ(facts.sum_squares, expected.sum_squares);
+    EXPECT_EQ(facts.num_non_finite, 0);
+  });
+}
+
+TEST(InstructionSets, ExamineCountsEveryKindOfNonFiniteElementWhereverItIs) {
+  const float bad[] = {kInf, -kInf, std::nanf(""), -std::nanf(""), std::bit_cast<float>(0x7f800001u)};
+  for (const InstructionSet set : kInstructionSets) {
+    for (const Format format : kFormats) {
+      for (size_t at = 0; KernelsFor(set) != nullptr && at < 1600; at += 37) {
+        std::vector<float> numbers = RandomNumbers(3, 1600, -8, 4);
+        numbers[at] = bad[at % std::size(bad)];
+        const Bytes stored = Stored(numbers, format);
+        TensorRow row;
+        row.gradient = stored.data();
+        row.gradient_format = format;
+        const GradientFacts facts = KernelsFor(set)->examine(row, 0, 1600);
+        EXPECT_EQ(facts.num_non_finite, 1) << KernelsFor(set)->name << " " << NameOf(format) << " element " << at;
+        EXPECT_FALSE(std::isfinite(facts.sum_squares));
+      }
+    }
+  }
+}
+
+// Finite gradients may be so large that their squares leave the range of a float.
+TEST(InstructionSets, ExamineDoesNotOverflowOnLargeFiniteElements) {
+  const std::vector<float> numbers(100, std::numeric_limits<float>::max());
+  TensorRow row;
+  row.gradient = numbers.data();
+  for (const InstructionSet set : kInstructionSets) {
+    if (KernelsFor(set) != nullptr) {
+      const GradientFacts facts = KernelsFor(set)->examine(row, 0, 100);
+      const double largest = std::numeric_limits<float>::max();
+      EXPECT_DOUBLE_EQ(facts.sum_squares, 100 * largest * largest);
+      EXPECT_EQ(facts.num_non_finite, 0);
+    }
+  }
+}
+
+TEST(InstructionSets, AccumulateGivesThePlainLoopsBits) {
+  ExpectEverySetEqualsThePlainLoops([](const CpuKernels& kernels, const TensorRow& row, int64_t begin, int64_t end) {
+    kernels.accumulate(row, begin, end);
+  });
+}
+
+TEST(InstructionSets, RoundGivesThePlainLoopsBitsForSpecialsToo) {
+  ExpectEverySetEqualsThePlainLoops([](const CpuKernels& kernels, const TensorRow& row, int64_t begin, int64_t end) {
+    const float specials[] = {kInf,      -kInf,    std::nanf(""), -0.0f,   65519.0f, 65520.0f,
+                              -65520.0f, 0x1p-24f, 0x1p-25f,      3.4e38f, 0x1p-14f, 0x1.ffep-15f};
+    for (int64_t i = 0; i < row.count; ++i) {
+      row.parameter[i] = i % 2 == 0 ? specials[i / 2 % static_cast<int64_t>(std::size(specials))] : row.parameter[i];
+    }
+    kernels.round(row, begin, end);
+  });
+}
+
+TEST(InstructionSets, UpdateAdamGivesThePlainLoopsBits) {
+  for (const bool l2 : {false, true}) {
+    for (const bool with_working : {false, true}) {
+      ExpectEverySetEqualsThePlainLoops([&](const CpuKernels& kernels, TensorRow row, int64_t begin, int64_t end) {
+        row.working = with_working ? row.working : nullptr;
+        for (int t = 1; t <= 2; ++t) {
+          const AdamStep step{
+              .l2 = l2, .correction1 = 1 - std::pow(0.9, t), .sqrt_correction2 = std::sqrt(1 - std::pow(0.999, t))};
+          kernels.update_adam(step, {.gradient_scale = 0.37f, .rate_factor = 0.7}, row, begin, end);
+        }
+      });
+    }
+  }
+}
+
+TEST(InstructionSets, UpdateSgdGivesThePlainLoopsBitsWithAndWithoutMomentum) {
+  for (const bool with_momentum : {false, true}) {
+    for (const bool nesterov : {false, true}) {
+      ExpectEverySetEqualsThePlainLoops([&](const CpuKernels& kernels, TensorRow row, int64_t begin, int64_t end) {
+        row.first_moment = with_momentum ? row.first_moment : nullptr;
+        for (const bool first : {true, false}) {
+          const SgdStep step{.momentum = 0.9, .dampening = nesterov ? 0 : 0.2, .nesterov = nesterov, .first = first};
+          kernels.update_sgd(step, {.gradient_scale = 1.7f}, row, begin, end);
+        }
+      });
+    }
+  }
+}
+
+// The plain loops themselves against definitions, in double.
 class PerFormat : public testing::TestWithParam<Format> {
  protected:
   // The numbers in the format, and what they are there.
   void Store(const std::vector<float>& numbers) {
-    stored_.resize(numbers.size() * sizeof(float));
-    Round(numbers.data(), GetParam(), stored_.data(), static_cast<int64_t>(numbers.size()));
+    stored_ = Stored(numbers, GetParam());
     values_.clear();
     for (size_t i = 0; i < numbers.size(); ++i) {
-      const auto* bits = reinterpret_cast<const uint16_t*>(stored_.data());
+      uint16_t bits = 0;
+      std::memcpy(&bits, &stored_[i * BytesOf(GetParam())], sizeof(bits));
       values_.push_back(GetParam() == Format::kFloat32    ? numbers[i]
-                        : GetParam() == Format::kBFloat16 ? FromBFloat16(bits[i])
-                                                          : FromFloat16(bits[i]));
+                        : GetParam() == Format::kBFloat16 ? FromBFloat16(bits)
+                                                          : FromFloat16(bits));
     }
+    row_ = {};
+    row_.gradient = stored_.data();
+    row_.gradient_format = GetParam();
+    row_.count = static_cast<int64_t>(numbers.size());
   }
-  std::vector<std::byte> stored_;
+  Bytes stored_;
   std::vector<float> values_;
+  TensorRow row_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Formats, PerFormat, testing::Values(Format::kFloat32, Format::kBFloat16, Format::kFloat16));
+INSTANTIATE_TEST_SUITE_P(Formats, PerFormat, testing::ValuesIn(kFormats));
 
 TEST_P(PerFormat, ExamineGivesTheNormOfAnyLength) {
   for (const size_t count : {0, 1, 15, 16, 17, 1000}) {
@@ -109,27 +324,17 @@ TEST_P(PerFormat, ExamineGivesTheNormOfAnyLength) {
     for (const float value : values_) {
       expected += static_cast<double>(value) * value;
     }
-    const GradientFacts facts = Examine(GetParam(), stored_.data(), static_cast<int64_t>(count));
+    const GradientFacts facts = kPlainKernels.examine(row_, 0, row_.count);
     EXPECT_NEAR(facts.sum_squares, expected, 1e-12 * expected);
     EXPECT_EQ(facts.num_non_finite, 0);
   }
 }
 
-TEST_P(PerFormat, ExamineCountsEveryKindOfNonFiniteElement) {
-  std::vector<float> numbers = RandomNumbers(3, 100, -8, 4);
-  numbers[0] = kInf;
-  numbers[50] = -kInf;
-  numbers[99] = std::nanf("");
-  Store(numbers);
-  const GradientFacts facts = Examine(GetParam(), stored_.data(), 100);
-  EXPECT_EQ(facts.num_non_finite, 3);
-  EXPECT_FALSE(std::isfinite(facts.sum_squares));
-}
-
 TEST_P(PerFormat, AccumulateAddsInFp32) {
   Store(RandomNumbers(4, 100, -8, 4));
   std::vector<float> sum(100, 0.25f);
-  Accumulate(GetParam(), stored_.data(), sum.data(), 100);
+  row_.accumulated = sum.data();
+  kPlainKernels.accumulate(row_, 0, 100);
   for (size_t i = 0; i < 100; ++i) {
     EXPECT_EQ(sum[i], 0.25f + values_[i]);
   }
@@ -144,11 +349,16 @@ TEST_P(PerFormat, AdamFollowsItsPaper) {
     std::vector<double> expected(parameter.begin(), parameter.end());
     std::vector<float> m(64), v(64);
     std::vector<double> em(64), ev(64);
-    AdamStep step{.learning_rate = 1e-2, .weight_decay = 0.1, .l2 = l2};
+    row_.parameter = parameter.data();
+    row_.first_moment = m.data();
+    row_.second_moment = v.data();
+    row_.learning_rate = 2e-2;
+    row_.weight_decay = 0.1;
+    AdamStep step{.l2 = l2};
     for (int t = 1; t <= 20; ++t) {
       step.correction1 = 1 - std::pow(step.beta1, t);
       step.sqrt_correction2 = std::sqrt(1 - std::pow(step.beta2, t));
-      UpdateAdam(step, 0.5f, GetParam(), stored_.data(), parameter.data(), m.data(), v.data(), 64);
+      kPlainKernels.update_adam(step, {.gradient_scale = 0.5f, .rate_factor = 0.5}, row_, 0, 64);
       for (size_t i = 0; i < 64; ++i) {
         const double g = 0.5 * values_[i] + (l2 ? 0.1 * expected[i] : 0);
         expected[i] -= l2 ? 0 : 1e-2 * 0.1 * expected[i];
@@ -170,14 +380,14 @@ TEST_P(PerFormat, SgdFollowsTorchsRule) {
     std::vector<double> expected(parameter.begin(), parameter.end());
     std::vector<float> buffer(64, 1e30f);  // what it holds before the first step must not matter
     std::vector<double> expected_buffer(64);
-    SgdStep step{.learning_rate = 0.1,
-                 .momentum = 0.9,
-                 .dampening = nesterov ? 0 : 0.2,
-                 .weight_decay = 0.01,
-                 .nesterov = nesterov};
+    row_.parameter = parameter.data();
+    row_.first_moment = buffer.data();
+    row_.learning_rate = 0.1;
+    row_.weight_decay = 0.01;
+    SgdStep step{.momentum = 0.9, .dampening = nesterov ? 0 : 0.2, .nesterov = nesterov};
     for (int t = 1; t <= 10; ++t) {
       step.first = t == 1;
-      UpdateSgd(step, 2.0f, GetParam(), stored_.data(), parameter.data(), buffer.data(), 64);
+      kPlainKernels.update_sgd(step, {.gradient_scale = 2.0f}, row_, 0, 64);
       for (size_t i = 0; i < 64; ++i) {
         const double d = 2.0 * values_[i] + 0.01 * expected[i];
         expected_buffer[i] = t == 1 ? d : 0.9 * expected_buffer[i] + (1 - step.dampening) * d;

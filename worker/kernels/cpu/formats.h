@@ -33,22 +33,19 @@ AMPD_HOST_DEVICE inline float FromFloat16(uint16_t bits) {
 }
 
 AMPD_HOST_DEVICE inline uint16_t ToFloat16(float value) {
+  // All cases are computed and one is chosen by a mask, so that loops vectorise.
   const uint32_t bits = std::bit_cast<uint32_t>(value);
-  const uint32_t sign = (bits >> 16) & 0x8000;
   const uint32_t magnitude = bits & 0x7fffffff;
-  if (magnitude >= 0x7f800000) {
-    return static_cast<uint16_t>(sign | 0x7c00 | (magnitude > 0x7f800000 ? 0x200 : 0));
-  }
-  if (magnitude >= 0x477ff000) {  // 65520 and above round to infinity
-    return static_cast<uint16_t>(sign | 0x7c00);
-  }
-  if (magnitude < 0x38800000) {
-    // Below the smallest normal: adding 0.5 leaves value / 2^-24, rounded by the hardware, in the low bits.
-    const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
-    return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000));
-  }
   const uint32_t rebased = magnitude - (112u << 23);
-  return static_cast<uint16_t>(sign | ((rebased + 0xfff + ((rebased >> 13) & 1)) >> 13));
+  const uint32_t normal = (rebased + 0xfff + ((rebased >> 13) & 1)) >> 13;
+  // Below the smallest normal: adding 0.5 leaves value / 2^-24, rounded by the hardware, in the low bits.
+  const uint32_t subnormal = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000;
+  const uint32_t is_subnormal = 0u - static_cast<uint32_t>(magnitude < 0x38800000);
+  const uint32_t is_infinite = 0u - static_cast<uint32_t>(magnitude >= 0x477ff000);  // 65520 and above
+  const uint32_t is_nan = 0u - static_cast<uint32_t>(magnitude > 0x7f800000);
+  const uint32_t finite = (subnormal & is_subnormal) | (normal & ~is_subnormal);
+  const uint32_t result = (finite & ~is_infinite) | (is_infinite & 0x7c00) | (is_nan & 0x200);
+  return static_cast<uint16_t>(result | ((bits >> 16) & 0x8000));
 }
 
 AMPD_HOST_DEVICE inline bool IsFinite(float value) {

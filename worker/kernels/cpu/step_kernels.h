@@ -2,28 +2,41 @@
 
 #include <cstdint>
 
-#include "worker/kernels/cpu/formats.h"
 #include "worker/kernels/step_math.h"
+#include "worker/kernels/tensor_row.h"
 
-// The loops of one training step over one tensor, on a CPU. Every function reads and writes `count` elements in order,
-// allocates nothing, and gives the same bits for the same input whatever the number of threads around it.
+// The loops of one training step on a CPU, once for each instruction set. Every loop works on the elements from `begin`
+// up to `end` of one row, allocates nothing, and gives the same bits on every set, as plain_kernels.h has them.
+// Thread-safe on rows and ranges that do not overlap.
 namespace ampd::kernels {
 
-// Sums the squares in 16 lanes, element i in lane i % 16, and then the lanes.
-GradientFacts Examine(Format format, const void* gradient, int64_t count);
+struct CpuKernels {
+  const char* name;
 
-// accumulated[i] += gradient[i]
-void Accumulate(Format format, const void* gradient, float* accumulated, int64_t count);
+  // Of the gradient. Sums the squares in 16 lanes, element begin + i in lane i % 16, and then the lanes.
+  GradientFacts (*examine)(const TensorRow& row, int64_t begin, int64_t end);
 
-// The gradient is multiplied by `scale` (unscaling and clipping in one) as it is read.
-void UpdateAdam(const AdamStep& step, float scale, Format format, const void* gradient, float* parameter,
-                float* first_moment, float* second_moment, int64_t count);
+  // accumulated[i] += gradient[i]
+  void (*accumulate)(const TensorRow& row, int64_t begin, int64_t end);
 
-// `momentum_buffer` may be null when momentum is 0.
-void UpdateSgd(const SgdStep& step, float scale, Format format, const void* gradient, float* parameter,
-               float* momentum_buffer, int64_t count);
+  // Update parameter and moments, and write the parameter, rounded, to `working` where that is set: one read and one
+  // write of each.
+  void (*update_adam)(const AdamStep& step, const StepScalars& scalars, const TensorRow& row, int64_t begin,
+                      int64_t end);
+  void (*update_sgd)(const SgdStep& step, const StepScalars& scalars, const TensorRow& row, int64_t begin, int64_t end);
 
-// working[i] = parameter[i], rounded to the format.
-void Round(const float* parameter, Format format, void* working, int64_t count);
+  // working[i] = parameter[i], rounded. REQUIRES: working is set.
+  void (*round)(const TensorRow& row, int64_t begin, int64_t end);
+};
+
+enum class InstructionSet { kPortable, kAvx2, kAvx512 };
+inline constexpr InstructionSet kInstructionSets[] = {InstructionSet::kPortable, InstructionSet::kAvx2,
+                                                      InstructionSet::kAvx512};
+
+// Null where this machine cannot run the set. The portable one is never null.
+const CpuKernels* KernelsFor(InstructionSet set);
+
+// Those of the widest set that this machine runs.
+const CpuKernels& BestKernels();
 
 }  // namespace ampd::kernels

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "worker/kernels/cpu/formats.h"
 #include "worker/kernels/step_math.h"
+#include "worker/kernels/tensor_row.h"
 
 // The plain interface of libampd_cuda.so, without types of LibTorch or CUDA: a program that links neither opens the
 // library at run time (worker/device/cuda_plugin.h) and calls through the table that its one exported function returns.
@@ -13,34 +13,14 @@
 // synchronises or keeps state, and every pass is deterministic.
 namespace ampd::kernels {
 
-// Changes with every change of what follows, of step_math.h's structs and of Format.
-inline constexpr uint32_t kCudaKernelsVersion = 1;
+// Changes with every change of what follows, of step_math.h's structs, of TensorRow and of Format.
+inline constexpr uint32_t kCudaKernelsVersion = 2;
 inline constexpr char kCudaKernelsSymbol[] = "ampd_cuda_kernels";
 
-// Elements that one thread block works on.
-inline constexpr int64_t kCudaChunkElements = 16384;
-
-// One tensor's place in a pass. All pointers are to device memory; those that a pass does not name may be null. When
-// all pointers of a tensor are multiples of 16, and so for every allocation of LibTorch, accesses are 16 bytes wide.
-struct CudaTensor {
-  const void* gradient = nullptr;
-  float* accumulated = nullptr;
-  float* parameter = nullptr;
-  float* first_moment = nullptr;  // of SGD the momentum buffer; null: no momentum
-  float* second_moment = nullptr;
-  void* working = nullptr;  // null: the parameter itself is what the forward pass reads
-  int64_t count = 0;
-  int64_t first_chunk = 0;  // chunks of the tensors before this one
-  Format gradient_format = Format::kFloat32;
-  Format working_format = Format::kFloat32;
-};
-
-inline constexpr int64_t NumCudaChunks(int64_t count) { return (count + kCudaChunkElements - 1) / kCudaChunkElements; }
-
-// All tensors of a pass. REQUIRES: first_chunk grows by NumCudaChunks(count) from 0 to num_chunks. Nothing is launched
-// when num_chunks is 0; otherwise no tensor may be empty.
+// All tensors of a pass. All pointers are to device memory. REQUIRES: first_chunk grows by NumChunks(count) from 0 to
+// num_chunks. Nothing is launched when num_chunks is 0; otherwise no tensor may be empty.
 struct CudaTable {
-  const CudaTensor* tensors = nullptr;  // in device memory, until the pass has run
+  const TensorRow* tensors = nullptr;  // in device memory, until the pass has run
   int32_t num_tensors = 0;
   int64_t num_chunks = 0;
 };
@@ -71,8 +51,8 @@ struct CudaKernels {
   int (*accumulate)(CudaTable table, void* stream);
 
   // Update parameter and moments, and write the parameter, rounded, to `working` where that is set.
-  int (*update_adam)(CudaTable table, const AdamStep* step, float scale, void* stream);
-  int (*update_sgd)(CudaTable table, const SgdStep* step, float scale, void* stream);
+  int (*update_adam)(CudaTable table, const AdamStep* step, const StepScalars* scalars, void* stream);
+  int (*update_sgd)(CudaTable table, const SgdStep* step, const StepScalars* scalars, void* stream);
 
   // working[i] = parameter[i], rounded. REQUIRES: working is set.
   int (*round)(CudaTable table, void* stream);

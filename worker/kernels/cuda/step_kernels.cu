@@ -110,7 +110,7 @@ __device__ void Store(const Pack& pack, Format format, void* data, int64_t i, bo
 }
 
 // The last tensor that begins at or before this block's chunk.
-__device__ const CudaTensor& TensorOfBlock(const CudaTable& table) {
+__device__ const TensorRow& TensorOfBlock(const CudaTable& table) {
   const auto chunk = static_cast<int64_t>(blockIdx.x);
   int32_t low = 0;
   int32_t high = table.num_tensors;
@@ -121,12 +121,12 @@ __device__ const CudaTensor& TensorOfBlock(const CudaTable& table) {
   return table.tensors[low];
 }
 
-__device__ Range ChunkOfBlock(const CudaTensor& tensor) {
-  const int64_t begin = (static_cast<int64_t>(blockIdx.x) - tensor.first_chunk) * kCudaChunkElements;
+__device__ Range ChunkOfBlock(const TensorRow& tensor) {
+  const int64_t begin = (static_cast<int64_t>(blockIdx.x) - tensor.first_chunk) * kChunkElements;
   const auto bits = reinterpret_cast<uintptr_t>(tensor.gradient) | reinterpret_cast<uintptr_t>(tensor.accumulated) |
                     reinterpret_cast<uintptr_t>(tensor.parameter) | reinterpret_cast<uintptr_t>(tensor.first_moment) |
                     reinterpret_cast<uintptr_t>(tensor.second_moment) | reinterpret_cast<uintptr_t>(tensor.working);
-  return {begin, min(begin + kCudaChunkElements, tensor.count), bits % 16 == 0};
+  return {begin, min(begin + kChunkElements, tensor.count), bits % 16 == 0};
 }
 
 // Calls body(i, wide, num) for each of this thread's packs: `num` elements from i on.
@@ -157,7 +157,7 @@ __device__ GradientFacts SumOverBlock(GradientFacts facts) {
 }
 
 __global__ void __launch_bounds__(kThreads) ExamineChunks(CudaTable table, GradientFacts* chunk_facts) {
-  const CudaTensor tensor = TensorOfBlock(table);
+  const TensorRow tensor = TensorOfBlock(table);
   GradientFacts facts;
   ForEachPack(ChunkOfBlock(tensor), [&](int64_t i, bool wide, int num) {
     const Pack gradient = Load(tensor.gradient_format, tensor.gradient, i, wide, num);
@@ -177,8 +177,8 @@ __global__ void __launch_bounds__(kThreads) ExamineChunks(CudaTable table, Gradi
 // One block a tensor.
 __global__ void __launch_bounds__(kThreads)
     ExamineTensors(CudaTable table, const GradientFacts* chunk_facts, GradientFacts* result) {
-  const CudaTensor tensor = table.tensors[blockIdx.x];
-  const int64_t end = tensor.first_chunk + NumCudaChunks(tensor.count);
+  const TensorRow tensor = table.tensors[blockIdx.x];
+  const int64_t end = tensor.first_chunk + NumChunks(tensor.count);
   GradientFacts facts;
   for (int64_t chunk = tensor.first_chunk + threadIdx.x; chunk < end; chunk += kThreads) {
     facts.sum_squares += chunk_facts[chunk].sum_squares;
@@ -191,7 +191,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads) AccumulateChunks(CudaTable table) {
-  const CudaTensor tensor = TensorOfBlock(table);
+  const TensorRow tensor = TensorOfBlock(table);
   ForEachPack(ChunkOfBlock(tensor), [&](int64_t i, bool wide, int num) {
     const Pack gradient = Load(tensor.gradient_format, tensor.gradient, i, wide, num);
     Pack sum = LoadFloats(tensor.accumulated + i, wide, num);
@@ -203,8 +203,9 @@ __global__ void __launch_bounds__(kThreads) AccumulateChunks(CudaTable table) {
   });
 }
 
-__global__ void __launch_bounds__(kThreads) UpdateAdamChunks(CudaTable table, AdamNumbers step, float scale) {
-  const CudaTensor tensor = TensorOfBlock(table);
+__global__ void __launch_bounds__(kThreads) UpdateAdamChunks(CudaTable table, AdamStep step, StepScalars scalars) {
+  const TensorRow tensor = TensorOfBlock(table);
+  const AdamNumbers numbers(step, scalars, tensor);
   ForEachPack(ChunkOfBlock(tensor), [&](int64_t i, bool wide, int num) {
     const Pack gradient = Load(tensor.gradient_format, tensor.gradient, i, wide, num);
     Pack parameter = LoadFloats(tensor.parameter + i, wide, num);
@@ -212,7 +213,7 @@ __global__ void __launch_bounds__(kThreads) UpdateAdamChunks(CudaTable table, Ad
     Pack second = LoadFloats(tensor.second_moment + i, wide, num);
 #pragma unroll
     for (int k = 0; k < kPack; ++k) {
-      UpdateElement(step, scale, gradient.values[k], parameter.values[k], first.values[k], second.values[k]);
+      UpdateElement(numbers, gradient.values[k], parameter.values[k], first.values[k], second.values[k]);
     }
     StoreFloats(parameter, tensor.parameter + i, wide, num);
     StoreFloats(first, tensor.first_moment + i, wide, num);
@@ -223,21 +224,22 @@ __global__ void __launch_bounds__(kThreads) UpdateAdamChunks(CudaTable table, Ad
   });
 }
 
-__global__ void __launch_bounds__(kThreads) UpdateSgdChunks(CudaTable table, SgdNumbers step, float scale) {
-  const CudaTensor tensor = TensorOfBlock(table);
+__global__ void __launch_bounds__(kThreads) UpdateSgdChunks(CudaTable table, SgdStep step, StepScalars scalars) {
+  const TensorRow tensor = TensorOfBlock(table);
+  const SgdNumbers numbers(step, scalars, tensor);
   ForEachPack(ChunkOfBlock(tensor), [&](int64_t i, bool wide, int num) {
     const Pack gradient = Load(tensor.gradient_format, tensor.gradient, i, wide, num);
     Pack parameter = LoadFloats(tensor.parameter + i, wide, num);
     if (tensor.first_moment == nullptr) {
 #pragma unroll
       for (int k = 0; k < kPack; ++k) {
-        UpdateElement(step, scale, gradient.values[k], parameter.values[k]);
+        UpdateElement(numbers, gradient.values[k], parameter.values[k]);
       }
     } else {
       Pack momentum = LoadFloats(tensor.first_moment + i, wide, num);
 #pragma unroll
       for (int k = 0; k < kPack; ++k) {
-        UpdateElement(step, scale, gradient.values[k], parameter.values[k], momentum.values[k]);
+        UpdateElement(numbers, gradient.values[k], parameter.values[k], momentum.values[k]);
       }
       StoreFloats(momentum, tensor.first_moment + i, wide, num);
     }
@@ -249,7 +251,7 @@ __global__ void __launch_bounds__(kThreads) UpdateSgdChunks(CudaTable table, Sgd
 }
 
 __global__ void __launch_bounds__(kThreads) RoundChunks(CudaTable table) {
-  const CudaTensor tensor = TensorOfBlock(table);
+  const TensorRow tensor = TensorOfBlock(table);
   ForEachPack(ChunkOfBlock(tensor), [&](int64_t i, bool wide, int num) {
     Store(LoadFloats(tensor.parameter + i, wide, num), tensor.working_format, tensor.working, i, wide, num);
   });
@@ -292,12 +294,12 @@ int Examine(CudaTable table, GradientFacts* chunk_facts, GradientFacts* facts, v
 
 int Accumulate(CudaTable table, void* stream) { return Launch(AccumulateChunks, table.num_chunks, stream, table); }
 
-int UpdateAdam(CudaTable table, const AdamStep* step, float scale, void* stream) {
-  return Launch(UpdateAdamChunks, table.num_chunks, stream, table, AdamNumbers(*step), scale);
+int UpdateAdam(CudaTable table, const AdamStep* step, const StepScalars* scalars, void* stream) {
+  return Launch(UpdateAdamChunks, table.num_chunks, stream, table, *step, *scalars);
 }
 
-int UpdateSgd(CudaTable table, const SgdStep* step, float scale, void* stream) {
-  return Launch(UpdateSgdChunks, table.num_chunks, stream, table, SgdNumbers(*step), scale);
+int UpdateSgd(CudaTable table, const SgdStep* step, const StepScalars* scalars, void* stream) {
+  return Launch(UpdateSgdChunks, table.num_chunks, stream, table, *step, *scalars);
 }
 
 int Round(CudaTable table, void* stream) { return Launch(RoundChunks, table.num_chunks, stream, table); }

@@ -1,0 +1,33 @@
+#!/usr/bin/env python3
+"""Look for code that the linker would share between instruction sets: of two definitions of an inline function it keeps
+one for the whole program, and if that is the AVX-512 one, a machine without AVX-512 dies of it.
+
+Usage: instruction_sets_test.py OBJECTS     the objects of worker_kernels_step, separated by ';'
+"""
+import re
+import subprocess
+import sys
+
+TABLE = re.compile(r"k(Portable|Avx2|Avx512)Kernels")
+
+
+def main():
+    objects = [path for path in sys.argv[1].split(";") if "step_loops_" in path]
+    if len(objects) != 3:
+        sys.exit(f"expected the objects of three instruction sets, found {objects}")
+    findings = 0
+    for path in objects:
+        listing = subprocess.run(["nm", "-C", "--defined-only", "--extern-only", path], check=True, capture_output=True, text=True)
+        symbols = [line.split(maxsplit=2)[1:] for line in listing.stdout.splitlines()]
+        tables = [name for kind, name in symbols if kind in "DR" and TABLE.search(name)]
+        if len(tables) != 1:
+            sys.exit(f"{path} defines {len(tables)} tables: has nm read it?")
+        for kind, name in symbols:
+            if name not in tables:
+                print(f"{path} shares {name} ({kind})")
+                findings += 1
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+#include "worker/amp/step_rows.h"
+
+#include "worker/amp/format.h"
+
+namespace ampd::amp {
+namespace {
+
+using kernels::TensorRow;
+
+void Add(TensorRow row, size_t place, StepRows& table) {
+  if (row.count > 0) {
+    row.first_chunk = table.num_chunks;
+    table.num_chunks += kernels::NumChunks(row.count);
+    table.rows.push_back(row);
+    table.places.push_back(place);
+  }
+}
+
+// Empty for an undefined gradient.
+TensorRow RowOf(const at::Tensor& gradient) {
+  TensorRow row;
+  if (gradient.defined()) {
+    row.gradient = gradient.const_data_ptr();
+    row.gradient_format = FormatOf(gradient);
+    row.count = gradient.numel();
+  }
+  return row;
+}
+
+void TakeParameter(const StepTensors& tensors, TensorRow& row) {
+  row.parameter = tensors.master.data_ptr<float>();
+  if (!tensors.leaf.is_same(tensors.master)) {
+    row.working = tensors.leaf.data_ptr();
+    row.working_format = FormatOf(tensors.leaf);
+  }
+}
+
+float* DataOrNull(const at::Tensor& tensor) { return tensor.defined() ? tensor.data_ptr<float>() : nullptr; }
+
+}  // namespace
+
+StepRows RowsToExamine(const std::vector<at::Tensor>& gradients) {
+  StepRows table;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    Add(RowOf(gradients[i]), i, table);
+  }
+  return table;
+}
+
+StepRows RowsToAccumulate(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& sums) {
+  StepRows table = RowsToExamine(gradients);
+  for (size_t k = 0; k < table.rows.size(); ++k) {
+    table.rows[k].accumulated = sums[table.places[k]].data_ptr<float>();
+  }
+  return table;
+}
+
+StepRows RowsToUpdate(const std::vector<StepTensors>& tensors) {
+  StepRows table;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    TensorRow row = RowOf(tensors[i].gradient);
+    if (row.count > 0) {
+      TakeParameter(tensors[i], row);
+      row.first_moment = DataOrNull(tensors[i].first);
+      row.second_moment = DataOrNull(tensors[i].second);
+      row.learning_rate = tensors[i].learning_rate;
+      row.weight_decay = tensors[i].weight_decay;
+      Add(row, i, table);
+    }
+  }
+  return table;
+}
+
+StepRows RowsToRound(const std::vector<StepTensors>& tensors) {
+  StepRows table;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    TensorRow row;
+    TakeParameter(tensors[i], row);
+    row.count = row.working != nullptr ? tensors[i].master.numel() : 0;
+    Add(row, i, table);
+  }
+  return table;
+}
+
+}  // namespace ampd::amp

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "worker/kernels/cpu/step_kernels.h"
+
+// The loops of a step as they are meant, one element at a time: every instruction set and every GPU must give these
+// bits. For tests.
+namespace ampd::kernels {
+
+extern const CpuKernels kPlainKernels;
+
+}  // namespace ampd::kernels

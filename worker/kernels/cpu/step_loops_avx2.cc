@@ -1,0 +1,5 @@
+// The loops for AVX2; CMakeLists.txt sets the flags.
+#define AMPD_KERNELS kAvx2Kernels
+#define AMPD_KERNELS_NAME "avx2"
+#define AMPD_REGISTER_BYTES 32
+#include "worker/kernels/cpu/step_loops.inc"
