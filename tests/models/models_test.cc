@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "graph/print.h"
+#include "models/gpt.h"
+#include "models/resnet.h"
 #include "tests/golden_file.h"
 
 namespace ampd::models {
@@ -59,6 +61,40 @@ TEST(Lenet, NamesAndShapesOfOtherSizesAreGolden) {
 TEST(Mlp, NamesAndShapesOfOtherSizesAreGolden) {
   ExpectGolden("tests/models/golden/mlp_parameters.txt",
                Parameters("mlp {in_features: 12 hidden: [8, 6, 4] num_classes: 2}"));
+}
+
+TEST(Gpt, GraphOfOneLayerIsGolden) {
+  ExpectGolden(
+      "tests/models/golden/gpt.txt",
+      graph::ToText(
+          BuildGpt({.num_layers = 1, .width = 8, .num_heads = 2, .vocabulary = 5, .sequence_length = 4}).value()));
+}
+
+TEST(Gpt, EveryWrongFieldIsNamedWithItsLimit) {
+  std::vector<std::string> lines;
+  for (const FieldViolation& violation :
+       ampd::ViolationsOf(BuildGpt({.num_layers = 0, .width = 10, .num_heads = 3, .vocabulary = 1}).status())) {
+    lines.push_back(absl::StrCat(violation.field, ": ", violation.description));
+  }
+  EXPECT_THAT(lines, ElementsAre("model.gpt.num_layers: 0 is not within 1 to 256",
+                                 "model.gpt.vocabulary: 1 is not within 2 to 1048576",
+                                 "model.gpt.num_heads: 3 does not divide the width, 10"));
+}
+
+TEST(Resnet, GraphOfTwoStagesIsGolden) {
+  ExpectGolden("tests/models/golden/resnet.txt",
+               graph::ToText(BuildResnet({.widths = {4, 6}, .blocks_per_stage = 1, .image_size = 8}).value()));
+}
+
+TEST(Resnet, EveryWrongFieldIsNamedWithItsLimit) {
+  std::vector<std::string> lines;
+  for (const FieldViolation& violation :
+       ampd::ViolationsOf(BuildResnet({.widths = {4, 0}, .blocks_per_stage = 0, .num_classes = 1}).status())) {
+    lines.push_back(absl::StrCat(violation.field, ": ", violation.description));
+  }
+  EXPECT_THAT(lines, ElementsAre("model.resnet.widths[1]: 0 is not within 1 to 4096",
+                                 "model.resnet.blocks_per_stage: 0 is not within 1 to 64",
+                                 "model.resnet.num_classes: 1 is not within 2 to 65536"));
 }
 
 TEST(Lenet, TheSmallestImageOfEachDepthWorks) {

@@ -4,7 +4,7 @@
 Usage: oracle_models.py MODEL OUT
 
 MODEL is one of CASES. OUT receives tensors in the format of tensor_file.py: the initial state as "state/<name>", the
-batches "images" (steps, B, ...) and "labels" (steps, B), "learning_rate", the loss of each SGD step "losses", the first step's
+batches "images" (steps, B, ...; of a GPT tokens) and "labels" (steps, B, ...), "learning_rate", the loss of each SGD step "losses", the first step's
 gradients "grad/<name>", and of the trained model in evaluation mode on the first batch "eval/loss_sum" and "eval/num_correct".
 """
 import sys
@@ -63,6 +63,88 @@ class Zoo(nn.Module):
         return self.head(x + x * torch.softmax(x, -1))
 
 
+class Block(nn.Module):
+    """nanoGPT's block; modules are made in the order of its parameters."""
+
+    def __init__(self, width, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.ln_1 = nn.LayerNorm(width)
+        self.attn = nn.ModuleDict({"c_attn": nn.Linear(width, 3 * width), "c_proj": nn.Linear(width, width)})
+        self.ln_2 = nn.LayerNorm(width)
+        self.mlp = nn.ModuleDict({"c_fc": nn.Linear(width, 4 * width), "c_proj": nn.Linear(4 * width, width)})
+
+    def attention(self, x):
+        batch, length, width = x.shape
+        parts = self.attn["c_attn"](x).split(width, dim=2)
+        heads = [part.view(batch, length, self.num_heads, -1).transpose(1, 2) for part in parts]
+        y = nn.functional.scaled_dot_product_attention(*heads, is_causal=True)
+        return self.attn["c_proj"](y.transpose(1, 2).contiguous().view(batch, length, width))
+
+    def forward(self, x):
+        x = x + self.attention(self.ln_1(x))
+        return x + self.mlp["c_proj"](nn.functional.gelu(self.mlp["c_fc"](self.ln_2(x))))
+
+
+class Gpt(nn.Module):
+    def __init__(self, num_layers, width, num_heads, vocabulary, length, tied):
+        super().__init__()
+        self.transformer = nn.ModuleDict({
+            "wte": nn.Embedding(vocabulary, width),
+            "wpe": nn.Embedding(length, width),
+            "h": nn.ModuleList([Block(width, num_heads) for _ in range(num_layers)]),
+            "ln_f": nn.LayerNorm(width),
+        })
+        self.lm_head = nn.Linear(width, vocabulary, bias=False)
+        if tied:
+            self.lm_head.weight = self.transformer["wte"].weight
+
+    def forward(self, tokens):
+        x = self.transformer["wte"](tokens) + self.transformer["wpe"](torch.arange(tokens.shape[1]))
+        for block in self.transformer["h"]:
+            x = block(x)
+        return self.lm_head(self.transformer["ln_f"](x)).flatten(0, 1)
+
+
+class BasicBlock(nn.Module):
+    def __init__(self, in_channels, width, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(in_channels, width, 3, stride=stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.downsample = None
+        if stride != 1:
+            self.downsample = nn.Sequential(
+                nn.Conv2d(in_channels, width, 1, stride=stride, bias=False), nn.BatchNorm2d(width))
+
+    def forward(self, x):
+        y = self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(x)))))
+        return torch.relu(y + (x if self.downsample is None else self.downsample(x)))
+
+
+class Resnet(nn.Module):
+    def __init__(self, widths, blocks_per_stage, in_channels, num_classes):
+        super().__init__()
+        self.conv1 = nn.Conv2d(in_channels, widths[0], 3, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(widths[0])
+        before = widths[0]
+        for stage, width in enumerate(widths):
+            blocks = []
+            for block in range(blocks_per_stage):
+                blocks.append(BasicBlock(before, width, 2 if stage > 0 and block == 0 else 1))
+                before = width
+            setattr(self, f"layer{stage + 1}", nn.Sequential(*blocks))
+        self.fc = nn.Linear(before, num_classes)
+        self.num_stages = len(widths)
+
+    def forward(self, images):
+        x = torch.relu(self.bn1(self.conv1(images)))
+        for stage in range(self.num_stages):
+            x = getattr(self, f"layer{stage + 1}")(x)
+        return self.fc(nn.functional.adaptive_avg_pool2d(x, 1).flatten(1))
+
+
 # Name: model, shape of a sample, classes, batch size, learning rate (a power of two, so that float32 holds it).
 CASES = {
     "lenet": (lambda: Lenet(1, 28, [32, 64], 128, 10), (1, 28, 28), 10, 32, 2**-4),
@@ -70,7 +152,19 @@ CASES = {
     "mlp": (lambda: Mlp(784, [256], 10), (1, 28, 28), 10, 64, 2**-4),
     "mlp-deep": (lambda: Mlp(20, [16, 12, 8], 5), (20,), 5, 17, 2**-1),
     "zoo": (Zoo, (2, 8, 8), 3, 16, 2**-4),
+    "resnet": (lambda: Resnet([4, 6], 2, 3, 4), (3, 8, 8), 4, 16, 2**-5),
+    "gpt": (lambda: Gpt(2, 16, 2, 11, 8, tied=False), (8,), 11, 4, 2**-2),
+    "gpt-tied": (lambda: Gpt(1, 12, 3, 7, 5, tied=True), (5,), 7, 3, 2**-4),
 }
+
+
+def make_batches(name, shape, num_classes, batch_size):
+    if name.startswith("gpt"):
+        tokens = torch.randint(0, num_classes, (STEPS, batch_size, *shape))
+        return tokens, (3 * tokens + 1) % num_classes
+    labels = torch.randint(0, num_classes, (STEPS, batch_size))
+    # Class prototypes plus noise, so that there is something to learn.
+    return torch.randn(num_classes, *shape)[labels] + torch.randn(STEPS, batch_size, *shape), labels
 
 
 def train(model, images, labels, learning_rate, tensors):
@@ -78,7 +172,7 @@ def train(model, images, labels, learning_rate, tensors):
     losses = []
     for step in range(STEPS):
         model.zero_grad(set_to_none=True)
-        loss = nn.functional.cross_entropy(model(images[step]), labels[step])
+        loss = nn.functional.cross_entropy(model(images[step]), labels[step].flatten())
         loss.backward()
         losses.append(loss.detach())
         with torch.no_grad():
@@ -95,16 +189,14 @@ def main():
     torch.manual_seed(SEED)
     model = build().train()
     tensors = {f"state/{name}": value.clone() for name, value in model.state_dict().items()}
-    labels = torch.randint(0, num_classes, (STEPS, batch_size))
-    # Class prototypes plus noise, so that there is something to learn.
-    images = torch.randn(num_classes, *shape)[labels] + torch.randn(STEPS, batch_size, *shape)
+    images, labels = make_batches(sys.argv[1], shape, num_classes, batch_size)
     tensors |= {"images": images, "labels": labels, "learning_rate": torch.tensor(learning_rate)}
     train(model, images, labels, learning_rate, tensors)
     model.eval()
     with torch.no_grad():
         logits = model(images[0])
-        tensors["eval/loss_sum"] = nn.functional.cross_entropy(logits, labels[0], reduction="sum")
-        tensors["eval/num_correct"] = (logits.argmax(1) == labels[0]).sum()
+        tensors["eval/loss_sum"] = nn.functional.cross_entropy(logits, labels[0].flatten(), reduction="sum")
+        tensors["eval/num_correct"] = (logits.argmax(1) == labels[0].flatten()).sum()
     tensor_file.write(sys.argv[2], tensors)
 
 

@@ -213,7 +213,7 @@ EvalSums Engine::Evaluate(const Batch& batch) {
   const Batch here = OnDevice(batch);
   std::vector<at::Tensor> inputs = {here.images, here.labels};
   const std::vector<at::Tensor> sums = programs_->eval->Run(std::move(inputs));
-  return {.loss = sums[0].item<float>(), .num_correct = sums[1].item<int64_t>(), .num_samples = batch.labels.size(0)};
+  return {.loss = sums[0].item<float>(), .num_correct = sums[1].item<int64_t>(), .num_samples = batch.labels.numel()};
 }
 
 EngineState Engine::ExportState() const {

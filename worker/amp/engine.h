@@ -19,8 +19,8 @@ namespace ampd::amp {
 
 // Samples of one forward and backward pass, on the CPU; the engine takes them to its device.
 struct Batch {
-  at::Tensor images;  // (B, ...) float
-  at::Tensor labels;  // (B) int64
+  at::Tensor images;  // (B, ...) float; of a language model, tokens: (B, T) int64
+  at::Tensor labels;  // (B) int64; (B, T) beside tokens
 };
 
 struct EngineOptions {
@@ -48,7 +48,7 @@ struct StepResult {
 struct EvalSums {
   double loss = 0;  // summed over the samples
   int64_t num_correct = 0;
-  int64_t num_samples = 0;
+  int64_t num_samples = 0;  // labels: tokens of a language model
 };
 
 // Every bit that the next steps depend on, apart from the data: fp32 tensors on the CPU by their Python names, and

@@ -1,0 +1,118 @@
+// The engine over networks that are more than a chain of layers: a GPT, and residual blocks with BatchNorm.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "ATen/Parallel.h"
+#include "ATen/ops/arange.h"
+#include "ATen/ops/rand.h"
+#include "ATen/ops/randint.h"
+#include "ampd/v1/precision.pb.h"
+#include "ampd/v1/worker.pb.h"
+#include "graph/passes.h"
+#include "models/gpt.h"
+#include "models/resnet.h"
+#include "precision/policy.h"
+#include "worker/amp/engine.h"
+
+namespace ampd::amp {
+namespace {
+
+constexpr int kSteps = 30;
+constexpr int64_t kVocabulary = 17;
+constexpr int64_t kSequence = 8;
+constexpr int64_t kImageSize = 8;
+constexpr int64_t kClasses = 4;
+
+struct Network {
+  const char* name;
+  graph::Graph (*build)();
+  Batch (*batch)();
+};
+
+graph::Graph Gpt() {
+  return models::BuildGpt({.num_layers = 2,
+                           .width = 32,
+                           .num_heads = 4,
+                           .vocabulary = kVocabulary,
+                           .sequence_length = kSequence,
+                           .tied_head = false})
+      .value();
+}
+
+// The next token follows from the last one.
+Batch Tokens() {
+  const at::Tensor tokens = at::randint(0, kVocabulary, {8, kSequence}, at::kLong);
+  return {tokens, tokens.mul(3).add(1).remainder(kVocabulary)};
+}
+
+graph::Graph Resnet() {
+  return models::BuildResnet({.widths = {8, 16}, .blocks_per_stage = 1, .image_size = kImageSize}).value();
+}
+
+// Class c is bright in row c.
+Batch Images() {
+  const at::Tensor labels = at::arange(16, at::kLong).remainder(kClasses);
+  at::Tensor images = at::rand({16, 3, kImageSize, kImageSize});
+  for (int64_t i = 0; i < labels.size(0); ++i) {
+    images[i].select(1, labels[i].item<int64_t>()).add_(1);
+  }
+  return {images, labels};
+}
+
+constexpr Network kNetworks[] = {{"gpt", Gpt, Tokens}, {"resnet", Resnet, Images}};
+
+// Losses of the first steps of AdamW.
+std::vector<double> LossesOf(const Network& network, const std::string& preset) {
+  v1::Device cpu;
+  cpu.set_kind(v1::Device::CPU);
+  cpu.add_instruction_sets("avx512_bf16");
+  v1::PrecisionPolicy policy;
+  policy.set_preset(preset);
+  const graph::Graph model = network.build();
+  const auto resolved =
+      precision::ResolvePolicy(policy, *graph::WithLossHead(model), cpu, precision::OptimizerKind::kAdam);
+  EXPECT_TRUE(resolved.ok()) << resolved.status();
+  EngineOptions options;
+  options.optimizer = {.kind = OptimizerConfig::Kind::kAdamW, .learning_rate = 3e-3};
+  options.clip_grad_norm = 1.0;
+  options.seed = 7;
+  auto engine = Engine::Create(model, *resolved, options);
+  EXPECT_TRUE(engine.ok()) << engine.status();
+  at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
+  generator.set_current_seed(11);
+  const Batch batch = network.batch();
+  std::vector<double> losses;
+  for (int i = 0; i < kSteps; ++i) {
+    const StepResult result = (*engine)->Step({batch});
+    EXPECT_FALSE(result.skipped) << network.name << " " << preset << " step " << i;
+    losses.push_back(result.loss);
+  }
+  const EvalSums sums = (*engine)->Evaluate(batch);
+  EXPECT_EQ(sums.num_samples, batch.labels.numel());
+  EXPECT_GT(sums.num_correct, sums.num_samples / 2) << network.name << " " << preset;
+  return losses;
+}
+
+TEST(Networks, LearnInEveryPresetAndFollowFp32) {
+  at::set_num_threads(1);
+  for (const Network& network : kNetworks) {
+    const std::vector<double> exact = LossesOf(network, "fp32");
+    EXPECT_LT(exact.back(), 0.5 * exact.front()) << network.name;
+    for (const char* preset : {"bf16", "fp16"}) {
+      const std::vector<double> rounded = LossesOf(network, preset);
+      EXPECT_NE(rounded, exact) << preset << " rounds nothing";
+      // bf16 has 8 bits, fp16 has 11; the losses differ by what the roundings of a few layers add up to.
+      const double tolerance = preset == std::string("bf16") ? 0.05 : 0.01;
+      for (size_t i = 0; i < exact.size(); ++i) {
+        EXPECT_NEAR(rounded[i], exact[i], tolerance * exact.front()) << network.name << " " << preset << " step " << i;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ampd::amp
