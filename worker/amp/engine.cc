@@ -3,19 +3,24 @@
 #include <ATen/core/grad_mode.h>
 
 #include <cmath>
+#include <mutex>
 #include <utility>
 
+#include "ATen/Context.h"
+#include "ATen/core/Generator.h"
 #include "ATen/ops/empty_like.h"
 #include "ATen/ops/full.h"
 #include "ATen/ops/zeros_like.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/random.h"
 #include "base/status_macros.h"
 #include "graph/passes.h"
 #include "precision/pass.h"
 #include "worker/amp/cuda_math.h"
 #include "worker/amp/emulated_ops.h"
 #include "worker/amp/format.h"
+#include "worker/amp/program_facts.h"
 #include "worker/executor/dtype.h"
 #include "worker/executor/executor.h"
 #include "worker/executor/initialize.h"
@@ -86,6 +91,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const graph::Graph& model
   AMPD_ASSIGN_OR_RETURN(engine->programs_->train, Prepare(train, policy, engine->programs_->registry));
   AMPD_ASSIGN_OR_RETURN(engine->programs_->eval, Prepare(eval, policy, engine->programs_->registry));
   engine->MakeParameters(executor::InitialState(model, options.seed), policy);
+  engine->FindBackwardOrder(train);
   engine->optimizer_ = std::make_unique<Optimizer>(options.optimizer, engine->parameters_, *engine->kernels_);
   AMPD_RETURN_IF_ERROR(engine->Bind());
   return engine;
@@ -107,6 +113,20 @@ void Engine::MakeParameters(const TensorMap& initial, const precision::ResolvedP
   gradients_.resize(parameters_.size());
 }
 
+void Engine::FindBackwardOrder(const graph::Graph& program) {
+  std::map<std::string, size_t> index;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    index[parameters_[i].name] = i;
+  }
+  for (const ParameterReader& reader : BackwardOrder(program)) {
+    backward_order_.push_back({index.at(reader.parameter), reader.module_path});
+  }
+  for (const std::string& name : WrittenBuffers(program)) {
+    kept_buffers_[name] = at::empty_like(buffers_.at(name));
+  }
+  is_random_ = IsRandom(program);
+}
+
 absl::Status Engine::Bind() {
   TensorMap state = buffers_;
   for (const Parameter& parameter : parameters_) {
@@ -116,14 +136,17 @@ absl::Status Engine::Bind() {
   return programs_->eval->Bind(state);
 }
 
-StepResult Engine::Step(const std::vector<Batch>& micro_batches) {
+StepResult Engine::Step(const std::vector<Batch>& micro_batches, uint64_t random_stream) {
   StepResult result;
   result.loss_scale = scaler_.scale();
   const double rate_factor = RateFactor(options_.schedule, applied_steps_);
   result.learning_rate = options_.optimizer.learning_rate * rate_factor;
+  KeepBuffers();
   const auto num_micro_batches = static_cast<int>(micro_batches.size());
-  for (const Batch& batch : micro_batches) {
-    result.loss += ForwardBackward(OnDevice(batch), result.loss_scale, num_micro_batches);
+  for (int i = 0; i < num_micro_batches; ++i) {
+    SeedRandomOps(random_stream, i);
+    result.loss +=
+        ForwardBackward(OnDevice(micro_batches[static_cast<size_t>(i)]), result.loss_scale, num_micro_batches);
     if (sums_in_fp32_) {
       GatherGradients(/*accumulate=*/num_micro_batches > 1);
     }
@@ -135,11 +158,14 @@ StepResult Engine::Step(const std::vector<Batch>& micro_batches) {
   const double norm = found.norm / result.loss_scale;
   result.grad_norm = static_cast<float>(norm);
   result.overflow_parameter = found.parameter;
+  result.overflow_module = found.module;
   result.overflow_count = found.count;
+  result.total_overflow_count = found.total_count;
   result.num_overflow_parameters = found.num_parameters;
   // With no scaler there is nothing to back off: non-finite gradients are a divergence, and the caller's to judge. The
-  // step is skipped all the same, so that the weights stay what they were.
-  result.skipped = found.num_parameters > 0;
+  // step is skipped all the same, so that the weights stay what they were. So it is with a scale that fell so low that
+  // nothing can be divided by it.
+  result.skipped = found.num_parameters > 0 || !std::isfinite(1.0f / result.loss_scale);
   if (!result.skipped) {
     // torch.nn.utils.clip_grad_norm_: the coefficient is max_norm / (norm + 1e-6), at most 1.
     const double clip =
@@ -147,9 +173,36 @@ StepResult Engine::Step(const std::vector<Batch>& micro_batches) {
     at::NoGradGuard no_grad;
     optimizer_->Step(gradients_,
                      {.gradient_scale = static_cast<float>(clip / result.loss_scale), .rate_factor = rate_factor});
+  } else {
+    RollBackBuffers();
   }
   Tail(result.skipped, result);
   return result;
+}
+
+// Once for all micro-batches: a step is skipped as a whole.
+void Engine::KeepBuffers() {
+  at::NoGradGuard no_grad;
+  for (auto& [name, kept] : kept_buffers_) {
+    kept.copy_(buffers_.at(name));
+  }
+}
+
+void Engine::RollBackBuffers() {
+  at::NoGradGuard no_grad;
+  for (const auto& [name, kept] : kept_buffers_) {
+    buffers_.at(name).copy_(kept);
+  }
+}
+
+void Engine::SeedRandomOps(uint64_t random_stream, int micro_batch) const {
+  if (!is_random_) {
+    return;
+  }
+  const uint64_t of_step = SeededRandom(SeededRandom(options_.seed).Next() + random_stream).Next();
+  at::Generator generator = at::globalContext().defaultGenerator(options_.device.device);
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_current_seed(SeededRandom(of_step + static_cast<uint64_t>(micro_batch)).Next());
 }
 
 Batch Engine::OnDevice(const Batch& batch) const {
@@ -189,12 +242,17 @@ Engine::Found Engine::Examine() {
   const std::vector<kernels::GradientFacts> facts = kernels_->Examine(gradients_);
   Found found;
   double sum_squares = 0;
-  for (size_t i = 0; i < facts.size(); ++i) {
-    sum_squares += facts[i].sum_squares;
-    if (facts[i].num_non_finite > 0 && ++found.num_parameters == 1) {
-      found.parameter = parameters_[i].name;
-      found.count = facts[i].num_non_finite;
+  for (const kernels::GradientFacts& fact : facts) {
+    sum_squares += fact.sum_squares;
+  }
+  for (const Reader& reader : backward_order_) {
+    const int64_t count = facts[reader.parameter].num_non_finite;
+    if (count > 0 && ++found.num_parameters == 1) {
+      found.parameter = parameters_[reader.parameter].name;
+      found.module = reader.module;
+      found.count = count;
     }
+    found.total_count += count;
   }
   found.norm = std::sqrt(sum_squares);
   return found;

@@ -39,9 +39,13 @@ struct StepResult {
   double learning_rate = 0;
   bool skipped = false;  // non-finite gradients: nothing was updated
   ScaleChange scale_change = ScaleChange::kNone;
-  // On an overflow: the first parameter with non-finite gradients, how many elements there, how many parameters.
+  // On an overflow: the parameter with non-finite gradients that the backward pass met first, the module that reads it,
+  // how many elements there, and how many elements and parameters in all. When the loss is finite, that is where the
+  // overflow began; otherwise it began in the forward pass or in the data.
   std::string overflow_parameter;
+  std::string overflow_module;
   int64_t overflow_count = 0;
+  int64_t total_overflow_count = 0;
   int num_overflow_parameters = 0;
 };
 
@@ -69,9 +73,9 @@ struct EngineState {
 //   update: unscale x clip x optimizer x cast      skipped when a gradient is not finite
 //   tail: loss scale
 //
-// A skipped step changes nothing but the loss scale: not the weights, moments, schedule or step counts. Errors of
-// LibTorch leave it as c10::Error. On a GPU the policy sets LibTorch's fp32 products to ieee or tf32, for the whole
-// process. Single-threaded: owner is the trainer's step loop.
+// A skipped step changes nothing but the loss scale: not the weights, moments, running statistics, schedule or count of
+// applied steps. Errors of LibTorch leave it as c10::Error. On a GPU the policy sets LibTorch's fp32 products to ieee
+// or tf32, for the whole process. Single-threaded: owner is the trainer's step loop.
 class Engine {
  public:
   // INVALID_ARGUMENT or UNIMPLEMENTED as the passes and the executor say. `model` has one output "logits" (B, classes).
@@ -80,8 +84,10 @@ class Engine {
                                                         const EngineOptions& options);
   ~Engine();
 
-  // One optimizer step over the micro-batches. REQUIRES: at least one, all of the same size.
-  StepResult Step(const std::vector<Batch>& micro_batches);
+  // One optimizer step over the micro-batches. The random numbers of dropout depend on the seed, `random_stream` and
+  // the micro-batch's place alone, so that a batch can be run again as it was. REQUIRES: at least one, all of the same
+  // size.
+  StepResult Step(const std::vector<Batch>& micro_batches, uint64_t random_stream = 0);
 
   // Runs the evaluation program under the same policy. Changes nothing.
   EvalSums Evaluate(const Batch& batch);
@@ -101,18 +107,24 @@ class Engine {
   struct Found {
     double norm = 0;  // of the gradients as they are, scaled
     std::string parameter;
+    std::string module;
     int64_t count = 0;
+    int64_t total_count = 0;
     int num_parameters = 0;
   };
 
   Engine(const EngineOptions& options, const precision::ResolvedPolicy& policy);
 
   void MakeParameters(const TensorMap& initial, const precision::ResolvedPolicy& policy);
+  void FindBackwardOrder(const graph::Graph& program);
   absl::Status Bind();
+  void SeedRandomOps(uint64_t random_stream, int micro_batch) const;
   float ForwardBackward(const Batch& batch, float scale, int num_micro_batches);
   void GatherGradients(bool accumulate);
   Batch OnDevice(const Batch& batch) const;
   Found Examine();
+  void KeepBuffers();
+  void RollBackBuffers();
   void Tail(bool found_inf, StepResult& result);
 
   const EngineOptions options_;
@@ -121,7 +133,16 @@ class Engine {
   std::unique_ptr<Programs> programs_;
   std::unique_ptr<StepKernels> kernels_;
   std::vector<Parameter> parameters_;
+  // A parameter by its index, in the order of the backward pass.
+  struct Reader {
+    size_t parameter = 0;
+    std::string module;
+  };
+
+  std::vector<Reader> backward_order_;
+  bool is_random_ = false;
   TensorMap buffers_;
+  TensorMap kept_buffers_;             // those that a run writes, as they were before the step
   std::vector<at::Tensor> gradients_;  // beside parameters_
   std::unique_ptr<Optimizer> optimizer_;
   int64_t applied_steps_ = 0;

@@ -1,5 +1,7 @@
 #include "worker/train/telemetry_writer.h"
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
@@ -11,6 +13,20 @@ namespace {
 
 // How long training waits for a server that takes no telemetry, once all room is used up.
 constexpr absl::Duration kMaxWait = absl::Hours(1);
+
+std::string DescribeSkip(int64_t step, const amp::StepResult& result) {
+  if (result.num_overflow_parameters == 0) {
+    return absl::StrCat("step ", step, " was skipped: nothing can be divided by the loss scale, ", result.loss_scale);
+  }
+  const std::string rest =
+      result.num_overflow_parameters == 1
+          ? std::string()
+          : absl::StrCat(", and ", result.total_overflow_count - result.overflow_count, " in ",
+                         result.num_overflow_parameters - 1, " more parameters that the backward pass met after it");
+  const std::string loss = std::isfinite(result.loss) ? "" : "; nor is the loss";
+  return absl::StrCat("step ", step, " was skipped: ", result.overflow_count, " gradient elements of ",
+                      result.overflow_parameter, " are not finite", rest, loss);
+}
 
 int64_t UnixMicros() { return absl::ToUnixMicros(absl::Now()); }
 
@@ -41,12 +57,13 @@ absl::Status TelemetryWriter::Step(int64_t step, const amp::StepResult& result, 
 
 absl::Status TelemetryWriter::ScaleEvents(int64_t step, const amp::StepResult& result, double next_scale) {
   if (result.skipped) {
-    AMPD_RETURN_IF_ERROR(Event(v1::Event::OVERFLOW, step,
-                               absl::StrCat("step ", step, " was skipped: ", result.overflow_count,
-                                            " gradient elements of ", result.overflow_parameter, " are not finite"),
+    AMPD_RETURN_IF_ERROR(Event(v1::Event::OVERFLOW, step, DescribeSkip(step, result),
                                {{"parameter", result.overflow_parameter},
+                                {"module", result.overflow_module},
                                 {"count", absl::StrCat(result.overflow_count)},
+                                {"total_count", absl::StrCat(result.total_overflow_count)},
                                 {"num_parameters", absl::StrCat(result.num_overflow_parameters)},
+                                {"loss_is_finite", std::isfinite(result.loss) ? "true" : "false"},
                                 {"scale", absl::StrCat(result.loss_scale)}}));
   }
   const std::map<std::string, std::string> scale = {{"scale", absl::StrCat(next_scale)}};

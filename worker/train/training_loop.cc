@@ -41,6 +41,12 @@ std::vector<amp::Batch> Cut(const data::Dataset::Samples& samples, int64_t num_p
   return parts;
 }
 
+// Of a batch in the data, over all epochs: what its random numbers depend on.
+uint64_t PlaceOf(const data::Sampler::Cursor& cursor, const data::Sampler::Options& options) {
+  return static_cast<uint64_t>(cursor.epoch) * static_cast<uint64_t>(options.num_samples + 1) +
+         static_cast<uint64_t>(cursor.position);
+}
+
 bool IsDue(int64_t step, int64_t every_steps) { return every_steps > 0 && step % every_steps == 0; }
 
 absl::Status WithReason(const absl::Status& status, const char* reason) {
@@ -163,10 +169,11 @@ absl::Status TrainingLoop::ApplyOrders() {
 absl::Status TrainingLoop::TrainStep() {
   const Instant begin = Now();
   context_.step_log.Started(context_.start.key().job_id(), context_.start.key().attempt(), step_ + 1);
+  const uint64_t place = PlaceOf(sampler_.cursor(), plan_.sampler);
   const std::vector<amp::Batch> parts = Cut(plan_.train.Get(sampler_.Next()), plan_.num_micro_batches);
   StepCosts costs;
   costs.data_wait_seconds = SecondsSince(begin);
-  const amp::StepResult result = engine_->Step(parts);
+  const amp::StepResult result = engine_->Step(parts, place);
   ++step_;
   train_loss_ = result.loss;
   costs.seconds = SecondsSince(begin);
