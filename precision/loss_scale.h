@@ -19,6 +19,7 @@ struct LossScaleConfig {
   int hysteresis = 1;
   bool refill_on_every_good_step = false;
   AtFloor at_floor = AtFloor::kClamp;
+  friend bool operator==(const LossScaleConfig&, const LossScaleConfig&) = default;
 };
 
 }  // namespace ampd::precision

@@ -1,12 +1,15 @@
 #include "precision/preset.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace ampd::precision {
 namespace {
 
 using graph::Dtype;
 using Kind = LossScaleConfig::Kind;
+
+constexpr double kNoCap = std::numeric_limits<double>::infinity();  // not even that of fp32
 
 // Parameters that only ops in `compute` read are stored in it, beside fp32 masters.
 Formats WithMasters(Dtype compute) { return {.compute = compute, .parameter = compute, .master = Masters::kFloat32}; }
@@ -26,7 +29,7 @@ Formats WholeModel(Dtype compute, Dtype accumulation, Dtype reduction) {
 
 LossScaleConfig Torch() { return {.kind = Kind::kDynamic, .initial = 65536}; }
 LossScaleConfig Apex() { return {.kind = Kind::kDynamic, .initial = 65536, .cap = 0x1p24}; }
-LossScaleConfig Keras() { return {.kind = Kind::kDynamic, .initial = 32768}; }
+LossScaleConfig Keras() { return {.kind = Kind::kDynamic, .initial = 32768, .cap = kNoCap}; }
 LossScaleConfig DeepSpeed() {
   return {.kind = Kind::kDynamic,
           .initial = 65536,
@@ -36,7 +39,8 @@ LossScaleConfig DeepSpeed() {
           .at_floor = LossScaleConfig::AtFloor::kFail};
 }
 LossScaleConfig Megatron() {
-  return {.kind = Kind::kDynamic, .initial = 0x1p32, .growth_interval = 1000, .floor = 1, .hysteresis = 2};
+  return {
+      .kind = Kind::kDynamic, .initial = 0x1p32, .growth_interval = 1000, .floor = 1, .cap = kNoCap, .hysteresis = 2};
 }
 
 std::vector<Preset> MakeOwn() {

@@ -160,6 +160,11 @@ TEST(ResolvePolicy, Fp16ScalesDynamicallyAndTheOthersDoNot) {
   EXPECT_EQ(scale.growth_interval, 2000);
 }
 
+TEST(Presets, OurFp16ScalesAsGradScalerAndApexsLevelsAlike) {
+  EXPECT_EQ(FindPreset("fp16")->loss_scale, FindPreset("torch-amp-fp16")->loss_scale);
+  EXPECT_EQ(FindPreset("apex-o1")->loss_scale, FindPreset("apex-o2")->loss_scale);
+}
+
 TEST(ResolvePolicy, LowPrecisionWithoutAMasterIsRefusedNamingTheField) {
   for (const char* preset : {"fp16", "bf16"}) {
     v1::PrecisionPolicy policy = PresetNamed(preset);

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/random.h"
+#include "precision/preset.h"
 #include "tests/golden_file.h"
 #include "worker/amp/loss_scaler.h"
 
@@ -210,35 +211,27 @@ LossScaleConfig Config(double initial, int interval, int hysteresis = 1) {
   return config;
 }
 
-// The configuration that a preset gives our scaler, beside the rule that it must reproduce.
-struct Preset {
+// What our scaler is given, beside the rule that it must reproduce.
+struct Trace {
   std::string name;
   LossScaleConfig config;
   std::function<std::unique_ptr<Rule>()> make_rule;
 };
 
-std::vector<Preset> Presets() {
-  LossScaleConfig apex = Config(0x1p16, 2000);
-  apex.cap = 0x1p24;
+LossScaleConfig OfPreset(const char* name) { return precision::FindPreset(name)->loss_scale; }
+
+std::vector<Trace> AllTraces() {
   LossScaleConfig apex_hysteresis = Config(0x1p16, 500, 3);
   apex_hysteresis.refill_on_every_good_step = true;
-  LossScaleConfig keras = Config(0x1p15, 2000);
-  keras.cap = std::numeric_limits<double>::infinity();
-  LossScaleConfig deepspeed = Config(0x1p16, 1000, 2);
-  deepspeed.floor = 1;
-  deepspeed.at_floor = LossScaleConfig::AtFloor::kFail;
-  LossScaleConfig consecutive = deepspeed;
+  LossScaleConfig consecutive = OfPreset("deepspeed-fp16");
   consecutive.refill_on_every_good_step = true;
-  LossScaleConfig megatron = Config(0x1p32, 1000, 2);
-  megatron.floor = 1;
-  megatron.cap = std::numeric_limits<double>::infinity();
-  return {{"torch", Config(0x1p16, 2000), [] { return std::make_unique<Torch>(2000); }},
-          {"apex", apex, [] { return std::make_unique<Apex>(); }},
+  return {{"torch", OfPreset("torch-amp-fp16"), [] { return std::make_unique<Torch>(2000); }},
+          {"apex", OfPreset("apex-o1"), [] { return std::make_unique<Apex>(); }},
           {"apex-hysteresis", apex_hysteresis, [] { return std::make_unique<ApexHysteresis>(); }},
-          {"keras", keras, [] { return std::make_unique<Keras>(2000); }},
-          {"deepspeed", deepspeed, [] { return std::make_unique<DeepSpeed>(false); }},
+          {"keras", OfPreset("keras-mixed-float16"), [] { return std::make_unique<Keras>(2000); }},
+          {"deepspeed", OfPreset("deepspeed-fp16"), [] { return std::make_unique<DeepSpeed>(false); }},
           {"deepspeed-consecutive", consecutive, [] { return std::make_unique<DeepSpeed>(true); }},
-          {"megatron", megatron, [] { return std::make_unique<Megatron>(); }}};
+          {"megatron", OfPreset("megatron-fp16"), [] { return std::make_unique<Megatron>(); }}};
 }
 
 // Whether the engine would end the run at this step.
@@ -246,8 +239,8 @@ bool Ends(const LossScaleConfig& config, ScaleChange change) {
   return change == ScaleChange::kAtFloor && config.at_floor == LossScaleConfig::AtFloor::kFail;
 }
 
-class Traces : public testing::TestWithParam<Preset> {};
-INSTANTIATE_TEST_SUITE_P(Presets, Traces, testing::ValuesIn(Presets()), [](const auto& info) {
+class Traces : public testing::TestWithParam<Trace> {};
+INSTANTIATE_TEST_SUITE_P(Engines, Traces, testing::ValuesIn(AllTraces()), [](const auto& info) {
   std::string name = info.param.name;
   std::erase(name, '-');
   return name;
