@@ -188,6 +188,10 @@ absl::StatusOr<v1::ExplainJobResponse> JobClient::ExplainJob(const std::string& 
               options_.call_deadline);
 }
 
+absl::StatusOr<v1::PolicyTable> JobClient::ResolvePolicy(const v1::ResolvePolicyRequest& request) {
+  return Call(*stubs_->jobs, &v1::JobService::Stub::ResolvePolicy, request, options_.call_deadline);
+}
+
 absl::StatusOr<v1::ListMetricPointsResponse> JobClient::ListMetricPoints(const std::string& id, int downsample_to) {
   auto request = ById<v1::ListMetricPointsRequest>(id);
   request.set_page_size(kPointsPageSize);

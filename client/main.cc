@@ -40,6 +40,7 @@ struct CommandLine {
   ampd::client::WatchOptions watch;
   ampd::client::LogsOptions logs;
   ampd::client::DevOptions dev;
+  ampd::client::PolicyOptions policy;
 };
 
 FormatSet Text() { return {OutputFormat::kTable}; }
@@ -201,6 +202,35 @@ void AddJobs(CLI::App* root, CommandLine* line) {
   AddJobChanges(job, line);
 }
 
+// A check that names what may stand.
+std::function<std::string(const std::string&)> OneOf(std::vector<std::string> words) {
+  return [words = std::move(words)](const std::string& text) {
+    const bool known = std::find(words.begin(), words.end(), text) != words.end();
+    return known ? std::string() : absl::StrCat("'", text, "' is none of ", absl::StrJoin(words, ", "));
+  };
+}
+
+void AddPolicies(CLI::App* root, CommandLine* line) {
+  CLI::App* policy = root->add_subcommand("policy", "Precision policies")->require_subcommand(1)->fallthrough();
+  AddCommand(
+      policy, "list", "The presets", line, [](Session* s) { return ListPolicies(s); }, AllBut({OutputFormat::kWide}))
+      ->alias("ls");
+  CLI::App* show = AddCommand(
+      policy, "show", "What a policy does to a model", line, [line](Session* s) { return ShowPolicy(s, line->policy); },
+      AllBut({OutputFormat::kWide, OutputFormat::kName}));
+  show->add_option("preset", line->policy.preset, "Preset, as in ampctl policy list; that of the job file without")
+      ->option_text("[PRESET]");
+  show->add_option("--model", line->policy.model, "lenet or mlp; that of the job file, or lenet, without")
+      ->check(OneOf({"lenet", "mlp"}))
+      ->option_text("MODEL");
+  show->add_option("-f,--file", line->policy.file, "Job file with model, rules and optimizer, - for standard input")
+      ->option_text("FILE");
+  show->add_option("--device", line->policy.device,
+                   "gpu (compute capability 9.0) or cpu (with avx512_bf16); gpu without")
+      ->check(OneOf({"gpu", "cpu"}))
+      ->option_text("KIND");
+}
+
 void AddWorkersAndContexts(CLI::App* root, CommandLine* line) {
   CLI::App* worker = root->add_subcommand("worker", "Workers and their devices")->require_subcommand(1)->fallthrough();
   AddCommand(
@@ -244,14 +274,6 @@ void AddDev(CLI::App* root, CommandLine* line) {
       ->allow_extra_args(false)
       ->option_text("NAME=PATH");
   dev->add_flag("--clean", line->dev.clean, "Forget all jobs of this folder first");
-}
-
-// A check that names what may stand.
-std::function<std::string(const std::string&)> OneOf(std::vector<std::string> words) {
-  return [words = std::move(words)](const std::string& text) {
-    const bool known = std::find(words.begin(), words.end(), text) != words.end();
-    return known ? std::string() : absl::StrCat("'", text, "' is none of ", absl::StrJoin(words, ", "));
-  };
 }
 
 // Empty, or why the format is none.
@@ -326,6 +348,7 @@ int main(int argc, char** argv) {
   root.set_help_flag("-h,--help", "Print this help and exit");
   AddGlobal(&root, &line);
   AddJobs(&root, &line);
+  AddPolicies(&root, &line);
   AddWorkersAndContexts(&root, &line);
   AddDev(&root, &line);
   AddRest(&root, &line);

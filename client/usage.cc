@@ -46,6 +46,10 @@ const std::map<std::string, std::string>& ExamplesOf() {
       {"job delete",
        "  ampctl job delete ID\n  ampctl job list -q --filter state=FAILED | xargs ampctl job delete --yes"},
       {"job retry", "  ampctl job retry ID --name second-try"},
+      {"policy show",
+       "  ampctl policy show bf16\n"
+       "  ampctl policy show torch-amp-fp16 --model mlp --device cpu\n"
+       "  ampctl policy show -f job.yaml -o json | jq .parameters"},
       {"worker drain", "  ampctl worker drain NAME\n  ampctl worker list"},
       {"context add", "  ampctl context add lab 127.0.0.1:7070\n  ampctl context use lab"},
       {"dev",

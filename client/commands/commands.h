@@ -29,6 +29,18 @@ int Explain(Session* session, const std::string& id);
 int Points(Session* session, const std::string& id, int downsample_to);
 int Events(Session* session, const std::string& id);
 
+// The presets, with a line on each. Asks no server.
+int ListPolicies(Session* session);
+
+struct PolicyOptions {
+  std::string preset;  // empty: that of `file`
+  std::string model;   // lenet or mlp; empty: that of `file`
+  std::string file;    // job file; empty: none
+  std::string device = "gpu";
+};
+// What a policy does to a model's parameters and ops.
+int ShowPolicy(Session* session, const PolicyOptions& options);
+
 enum class JobVerb { kCancel, kPause, kResume, kDelete };
 int ApplyVerb(Session* session, JobVerb verb, const std::vector<std::string>& ids, bool confirmed);
 

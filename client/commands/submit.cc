@@ -9,36 +9,12 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "client/commands/commands.h"
+#include "client/commands/job_source.h"
 #include "client/commands/output.h"
 #include "client/job_file.h"
 
 namespace ampd::client {
 namespace {
-
-// One byte more than a job file may have, so that the reader of it sees that it is too large.
-absl::StatusOr<std::string> ReadSource(const std::string& path) {
-  constexpr int64_t kMostRead = int64_t{64} << 20;
-  if (path != "-") {
-    auto text = ReadFile(path, kMostRead);
-    if (!text.ok()) {
-      // Without the name of the system call.
-      const std::vector<std::string> parts = absl::StrSplit(text.status().message(), absl::MaxSplits(": ", 1));
-      return absl::InvalidArgumentError(absl::StrCat("cannot read ", path, ": ", parts.back()));
-    }
-    return text;
-  }
-  std::string text;
-  std::istreambuf_iterator<char> next(std::cin);
-  while (next != std::istreambuf_iterator<char>() && text.size() <= kMaxYamlBytes) {
-    text.push_back(*next++);
-  }
-  return text;
-}
-
-int FailWithProblems(const std::vector<Problem>& problems, const std::string& source) {
-  std::fputs(ProblemsText(problems, source).c_str(), stderr);
-  return kExitUsage;
-}
 
 // What a status says of fields, those that the server does not support included: an older server names only one.
 std::vector<FieldViolation> ViolationsIn(const absl::Status& status) {
@@ -49,6 +25,17 @@ std::vector<FieldViolation> ViolationsIn(const absl::Status& status) {
     return violations;
   }
   return {{field->second, std::string(absl::StripPrefix(status.message(), field->second + " "))}};
+}
+
+// What the precision policy comes to, behind the spec's YAML and still YAML. Nothing from a server that does not know.
+void PrintPolicyAsComment(JobClient* client, const v1::JobSpec& spec) {
+  const bool cpu = spec.resources().kind() == v1::ResourceSpec::CPU;
+  const auto table = client->ResolvePolicy(PolicyRequestOf(spec, cpu ? "cpu" : "gpu"));
+  if (!table.ok()) {
+    return;
+  }
+  std::printf("# On a %s:\n", cpu ? kExampleCpu : kExampleGpu);
+  PrintLines(table->text(), "# ");
 }
 
 // Takes Ctrl-C. REQUIRES: called before Session::Client().
@@ -109,6 +96,7 @@ int Submit(Session* session, const SubmitOptions& options) {
   if (options.dry_run) {
     if (!PrintStructured(*session, job->spec())) {
       std::fputs(ToYaml(job->spec()).c_str(), stdout);
+      PrintPolicyAsComment(*client, job->spec());
     }
     session->Note(absl::StrCat(source, " is right; nothing was submitted"));
     return kExitOk;

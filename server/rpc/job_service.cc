@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "server/log_session.h"
+#include "server/policy_query.h"
 #include "server/rpc/stream.h"
 #include "server/step_columns.h"
 #include "server/watch_session.h"
@@ -270,6 +271,16 @@ grpc::ServerUnaryReactor* JobService::ExplainJob(grpc::CallbackServerContext* co
   return ServeBlocking(*options_.environment, context, "ampd.v1.JobService/ExplainJob", *request,
                        [=, this]() -> absl::Status {
                          AMPD_ASSIGN_OR_RETURN(*response, options_.coordinator->ExplainJob(*request));
+                         return absl::OkStatus();
+                       });
+}
+
+grpc::ServerUnaryReactor* JobService::ResolvePolicy(grpc::CallbackServerContext* context,
+                                                    const v1::ResolvePolicyRequest* request,
+                                                    v1::PolicyTable* response) {
+  return ServeBlocking(*options_.environment, context, "ampd.v1.JobService/ResolvePolicy", *request,
+                       [=]() -> absl::Status {
+                         AMPD_ASSIGN_OR_RETURN(*response, AnswerPolicyQuery(*request));
                          return absl::OkStatus();
                        });
 }

@@ -46,6 +46,8 @@ class JobService final : public v1::JobService::CallbackService {
                                        v1::ListEventsResponse*) override;
   grpc::ServerUnaryReactor* ExplainJob(grpc::CallbackServerContext*, const v1::ExplainJobRequest*,
                                        v1::ExplainJobResponse*) override;
+  grpc::ServerUnaryReactor* ResolvePolicy(grpc::CallbackServerContext*, const v1::ResolvePolicyRequest*,
+                                          v1::PolicyTable*) override;
   grpc::ServerUnaryReactor* EstimateJob(grpc::CallbackServerContext*, const v1::EstimateJobRequest*,
                                         v1::EstimateJobResponse*) override;
   grpc::ServerWriteReactor<v1::TailLogsResponse>* TailLogs(grpc::CallbackServerContext*,

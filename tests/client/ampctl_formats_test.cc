@@ -139,6 +139,8 @@ const std::map<std::string, std::string>& ArgumentsOf() {
                                                                 {"job delete", "--yes ID"},
                                                                 {"job retry", "ID"},
                                                                 {"job clone", "ID"},
+                                                                {"policy list", ""},
+                                                                {"policy show", "bf16"},
                                                                 {"worker list", ""},
                                                                 {"worker drain", "w1"},
                                                                 {"worker undrain", "w1"},

@@ -326,5 +326,45 @@ TEST_F(Ampctl, TheAddressComesFromFlagThenVariableThenProjectThenContext) {
   EXPECT_EQ(Run("context use nowhere").exit_code, 3);
 }
 
+TEST_F(Ampctl, PolicyListNamesEveryPresetWithoutAServer) {
+  const Result result = Run("policy list", "AMPD_ADDRESS=127.0.0.1:1");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("megatron-fp16"));
+  EXPECT_THAT(result.out, HasSubstr("auto"));
+  EXPECT_THAT(Run("policy list -q", "AMPD_ADDRESS=127.0.0.1:1").out, HasSubstr("\ntorch-amp-bf16\n"));
+}
+
+TEST_F(Ampctl, PolicyShowAsksForTheJobFilesModelAndRulesUnderThePresetOfTheCommandLine) {
+  Write("job.yaml",
+        "model: {mlp: {hidden: [8]}}\nprecision: {preset: bf16, module_rules: [{match: x, compute: fp32}]}\n"
+        "optimizer: {sgd: {learning_rate: 1}}\n");
+  const Result result = Run("policy show apex-o2 -f job.yaml --device cpu");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, "preset apex-o2\nop aten.linear.default lower\n");
+  EXPECT_THAT(result.err, HasSubstr("warning: module_rules: \"x\" matches no module"));
+  const auto requests = fake_.jobs.script()->policy_requests;
+  ASSERT_EQ(requests.size(), 1);
+  EXPECT_EQ(requests[0].model().mlp().hidden(0), 8);
+  EXPECT_EQ(requests[0].precision().preset(), "apex-o2");
+  EXPECT_EQ(requests[0].precision().module_rules_size(), 1);
+  EXPECT_TRUE(requests[0].optimizer().has_sgd());
+  EXPECT_EQ(requests[0].device().kind(), v1::Device::CPU);
+}
+
+TEST_F(Ampctl, PolicyShowNeedsAPresetOrAJobFile) {
+  const Result result = Run("policy show");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("give a preset"));
+  EXPECT_EQ(Run("policy show bf16 --device tpu").exit_code, 2);
+}
+
+TEST_F(Ampctl, ADryRunShowsThePolicyAsCommentsOfItsYaml) {
+  Write("job.yaml", "name: x\nprecision: {preset: bf16}\ndata:\n  batch_size: 4\n");
+  const Result result = Run("job submit -f job.yaml --dry-run");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("# On a GPU of compute capability 9.0:\n# preset bf16\n"));
+  EXPECT_EQ(result.out.find("\nop "), std::string::npos);
+}
+
 }  // namespace
 }  // namespace ampd::client

@@ -37,6 +37,7 @@ class FakeJobs final : public v1::JobService::Service {
     bool hold_watches = false;                       // after the snapshot, until `release`
     std::vector<v1::CloneJobRequest> clones;
     std::vector<v1::TailLogsRequest> log_requests;
+    std::vector<v1::ResolvePolicyRequest> policy_requests;
   };
   absl::Notification watching;  // a watch is held
   absl::Notification release;
@@ -160,6 +161,14 @@ class FakeJobs final : public v1::JobService::Service {
     verdict->set_needed(int64_t{8} << 30);
     verdict->set_available(int64_t{4} << 30);
     return found;
+  }
+  grpc::Status ResolvePolicy(grpc::ServerContext*, const v1::ResolvePolicyRequest* request,
+                             v1::PolicyTable* table) override {
+    script()->policy_requests.push_back(*request);
+    table->set_preset(request->precision().preset());
+    table->set_text("preset " + request->precision().preset() + "\nop aten.linear.default lower\n");
+    table->add_warnings("module_rules: \"x\" matches no module");
+    return grpc::Status::OK;
   }
   // Two steps and an evaluation of the first attempt.
   grpc::Status ListMetricPoints(grpc::ServerContext*, const v1::ListMetricPointsRequest* request,

@@ -467,5 +467,35 @@ TEST(Guard, KnowsTheHostsOwnPeers) {
   }
 }
 
+TEST_F(RpcTest, ResolvePolicy_TellsWhatEachParameterAndOpDoes) {
+  v1::ResolvePolicyRequest request;
+  request.mutable_precision()->set_preset("apex-o2");
+  request.mutable_model()->mutable_mlp()->add_hidden(8);
+  v1::PolicyTable table;
+  const absl::Status status = FromGrpcStatus(server_.jobs().ResolvePolicy(Context().get(), request, &table));
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(table.preset(), "apex-o2");
+  EXPECT_EQ(table.policy().accumulation(), v1::PrecisionPolicy::fp32);
+  EXPECT_EQ(table.policy().loss_scale().dynamic().cap(), 0x1p24);
+  ASSERT_EQ(table.parameters_size(), 4);
+  EXPECT_EQ(table.parameters(0).dtype(), "float16");
+  EXPECT_EQ(table.parameters(0).master(), "float32");
+  EXPECT_EQ(table.ops(table.ops_size() - 1).policy(), v1::OpRule::fp32) << "the loss";
+}
+
+TEST_F(RpcTest, ResolvePolicy_RefusesWhatTheDeviceLacksAndWhatIsWrong) {
+  v1::ResolvePolicyRequest request;
+  request.mutable_precision()->set_preset("bf16");
+  request.mutable_model()->mutable_lenet();
+  request.mutable_device()->set_kind(v1::Device::GPU);
+  request.mutable_device()->set_capability_major(7);
+  v1::PolicyTable table;
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(server_.jobs().ResolvePolicy(Context().get(), request, &table))),
+            "CAPABILITY_TOO_LOW");
+  request.mutable_model()->mutable_lenet()->set_hidden(-1);
+  EXPECT_EQ(FromGrpcStatus(server_.jobs().ResolvePolicy(Context().get(), request, &table)).code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace ampd::server

@@ -1,0 +1,61 @@
+#include "client/commands/job_source.h"
+
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/file.h"
+#include "client/commands/exit_codes.h"
+#include "client/render/format.h"
+
+namespace ampd::client {
+
+absl::StatusOr<std::string> ReadSource(const std::string& path) {
+  constexpr int64_t kMostRead = int64_t{64} << 20;
+  if (path != "-") {
+    auto text = ReadFile(path, kMostRead);
+    if (!text.ok()) {
+      // Without the name of the system call.
+      const std::vector<std::string> parts = absl::StrSplit(text.status().message(), absl::MaxSplits(": ", 1));
+      return absl::InvalidArgumentError(absl::StrCat("cannot read ", path, ": ", parts.back()));
+    }
+    return text;
+  }
+  std::string text;
+  std::istreambuf_iterator<char> next(std::cin);
+  while (next != std::istreambuf_iterator<char>() && text.size() <= kMaxYamlBytes) {
+    text.push_back(*next++);
+  }
+  return text;
+}
+
+int FailWithProblems(const std::vector<Problem>& problems, const std::string& source) {
+  std::fputs(ProblemsText(problems, source).c_str(), stderr);
+  return kExitUsage;
+}
+
+void PrintLines(const std::string& text, const std::string& prefix) {
+  for (const auto line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    std::printf("%s%s\n", prefix.c_str(), Printable(std::string(line)).c_str());
+  }
+}
+
+v1::ResolvePolicyRequest PolicyRequestOf(const v1::JobSpec& spec, const std::string& device) {
+  v1::ResolvePolicyRequest request;
+  *request.mutable_precision() = spec.precision();
+  *request.mutable_model() = spec.model();
+  *request.mutable_optimizer() = spec.optimizer();
+  request.mutable_device()->set_id(device);
+  if (device == "cpu") {
+    request.mutable_device()->set_kind(v1::Device::CPU);
+    request.mutable_device()->add_instruction_sets("avx512_bf16");
+  } else {
+    request.mutable_device()->set_kind(v1::Device::GPU);
+    request.mutable_device()->set_capability_major(9);
+  }
+  return request;
+}
+
+}  // namespace ampd::client

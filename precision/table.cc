@@ -1,0 +1,134 @@
+#include "precision/table.h"
+
+#include <cmath>
+#include <string>
+
+namespace ampd::precision {
+namespace {
+
+using graph::Dtype;
+using graph::OpClass;
+using P = v1::PrecisionPolicy;
+
+std::string Name(Dtype dtype) { return std::string(graph::DtypeName(dtype)); }
+
+// REQUIRES: a format that policies may name.
+P::Dtype FieldOf(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kBFloat16:
+      return P::bf16;
+    case Dtype::kFloat16:
+      return P::fp16;
+    default:
+      return P::fp32;
+  }
+}
+
+v1::OpRule::Class FieldOf(OpClass op_class) {
+  switch (op_class) {
+    case OpClass::kLower:
+      return v1::OpRule::lower;
+    case OpClass::kFp32:
+      return v1::OpRule::fp32;
+    case OpClass::kPromote:
+      return v1::OpRule::promote;
+    case OpClass::kBanned:
+      return v1::OpRule::banned;
+    case OpClass::kAsInput:
+      break;
+  }
+  return v1::OpRule::as_input;
+}
+
+P::Dtype FieldOf(Masters masters) {
+  switch (masters) {
+    case Masters::kFloat32:
+      return P::fp32;
+    case Masters::kRemainder16:
+      return P::bf16_remainder16;
+    case Masters::kNone:
+      break;
+  }
+  return P::none;
+}
+
+void SetDynamic(const LossScaleConfig& config, v1::DynamicLossScale* dynamic) {
+  dynamic->set_initial(config.initial);
+  dynamic->set_growth_factor(config.growth_factor);
+  dynamic->set_backoff_factor(config.backoff_factor);
+  dynamic->set_growth_interval(config.growth_interval);
+  if (config.floor > 0) {
+    dynamic->set_floor(config.floor);
+  }
+  if (std::isfinite(config.cap)) {
+    dynamic->set_cap(config.cap);
+  }
+  dynamic->set_hysteresis(config.hysteresis);
+  dynamic->set_hysteresis_refill(config.refill_on_every_good_step ? v1::DynamicLossScale::ON_EVERY_GOOD_STEP
+                                                                  : v1::DynamicLossScale::ON_GROWTH);
+  dynamic->set_at_floor(config.at_floor == LossScaleConfig::AtFloor::kFail       ? v1::DynamicLossScale::FAIL
+                        : config.at_floor == LossScaleConfig::AtFloor::kFallBack ? v1::DynamicLossScale::FALL_BACK
+                                                                                 : v1::DynamicLossScale::CLAMP);
+}
+
+void SetFormats(const Formats& formats, P* policy) {
+  policy->set_compute(FieldOf(formats.compute));
+  policy->set_parameter(FieldOf(formats.parameter));
+  policy->set_master(FieldOf(formats.master));
+  policy->set_gradient(FieldOf(formats.parameter));
+  policy->set_accumulation(FieldOf(formats.accumulation));
+  policy->set_reduction(FieldOf(formats.reduction));
+  policy->set_optimizer_state(FieldOf(formats.optimizer_state));
+  policy->set_cast_mode(formats.parameter == Dtype::kFloat32 && formats.compute != Dtype::kFloat32 ? P::CAST
+                                                                                                   : P::MASTER);
+  policy->set_fp32_matmul(formats.tf32_matmul ? P::tf32 : P::fp32);
+  policy->set_stochastic_rounding(formats.stochastic_rounding);
+}
+
+void SetLossScale(const LossScaleConfig& config, v1::LossScale* loss_scale) {
+  switch (config.kind) {
+    case LossScaleConfig::Kind::kOff:
+      loss_scale->mutable_off();
+      return;
+    case LossScaleConfig::Kind::kStatic:
+      loss_scale->mutable_fixed()->set_scale(config.initial);
+      return;
+    case LossScaleConfig::Kind::kDynamic:
+      SetDynamic(config, loss_scale->mutable_dynamic());
+  }
+}
+
+}  // namespace
+
+v1::PolicyTable ToMessage(const ResolvedPolicy& policy) {
+  v1::PolicyTable table;
+  table.set_preset(policy.preset);
+  table.set_emulated(policy.emulated());
+  table.mutable_policy()->set_preset(policy.preset);
+  SetFormats(policy.formats, table.mutable_policy());
+  SetLossScale(policy.loss_scale, table.mutable_policy()->mutable_loss_scale());
+  for (const ParameterRow& row : policy.parameters) {
+    v1::PolicyTable::Parameter& parameter = *table.add_parameters();
+    parameter.set_name(row.name);
+    parameter.set_dtype(Name(row.dtype));
+    parameter.set_master(row.master == Masters::kNone ? "" : std::string(MastersName(row.master)));
+  }
+  for (const BufferRow& row : policy.buffers) {
+    v1::PolicyTable::Buffer& buffer = *table.add_buffers();
+    buffer.set_name(row.name);
+    buffer.set_dtype(Name(row.dtype));
+  }
+  for (const OpRow& row : policy.ops) {
+    v1::PolicyTable::Op& op = *table.add_ops();
+    op.set_op(row.op);
+    op.set_module(row.module_path);
+    op.set_policy(FieldOf(row.decision.op_class));
+    op.set_dtype(row.decision.op_class == OpClass::kLower ? Name(row.decision.compute) : "");
+    op.set_emulated(row.decision.emulated);
+  }
+  *table.mutable_warnings() = {policy.warnings.begin(), policy.warnings.end()};
+  table.set_text(ToText(policy));
+  return table;
+}
+
+}  // namespace ampd::precision

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "ampd/v1/precision.pb.h"
+#include "precision/policy.h"
+
+namespace ampd::precision {
+
+// The table as a message for clients.
+v1::PolicyTable ToMessage(const ResolvedPolicy& policy);
+
+}  // namespace ampd::precision

@@ -1,0 +1,41 @@
+#include "server/policy_query.h"
+
+#include "base/status_macros.h"
+#include "graph/passes.h"
+#include "models/models.h"
+#include "precision/policy.h"
+#include "precision/table.h"
+#include "server/admission_findings.h"
+
+namespace ampd::server {
+namespace {
+
+v1::Device DeviceOf(const v1::ResolvePolicyRequest& request) {
+  v1::Device device = request.device();
+  if (!request.has_device()) {
+    device.set_kind(v1::Device::GPU);
+    device.set_capability_major(9);
+  }
+  if (device.id().empty()) {
+    device.set_id("the device");
+  }
+  return device;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::PolicyTable> AnswerPolicyQuery(const v1::ResolvePolicyRequest& request) {
+  v1::ModelSpec model = request.model();
+  Findings findings;
+  AdmitModel(&model, findings);
+  AMPD_RETURN_IF_ERROR(findings.ToStatus());
+  AMPD_ASSIGN_OR_RETURN(const graph::Graph graph, models::BuildModel(model));
+  AMPD_ASSIGN_OR_RETURN(const graph::Graph program, graph::WithLossHead(graph));
+  const auto optimizer =
+      request.optimizer().has_sgd() ? precision::OptimizerKind::kSgd : precision::OptimizerKind::kAdam;
+  AMPD_ASSIGN_OR_RETURN(const precision::ResolvedPolicy policy,
+                        precision::ResolvePolicy(request.precision(), program, DeviceOf(request), optimizer));
+  return precision::ToMessage(policy);
+}
+
+}  // namespace ampd::server
