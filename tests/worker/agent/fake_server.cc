@@ -134,7 +134,9 @@ v1::WorkerDirective FakeServer::TakeIn(const v1::WorkerReport& report) {
   directive.mutable_id()->set_epoch(1);
   directive.mutable_id()->set_number(next_directive_++);
   directive.set_acknowledged_report(report.sequence());
-  directive.mutable_lease()->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(lease_)));
+  const int64_t lease_nanos = absl::ToInt64Nanoseconds(lease_);
+  directive.mutable_lease()->set_seconds(lease_nanos / 1'000'000'000);
+  directive.mutable_lease()->set_nanos(static_cast<int32_t>(lease_nanos % 1'000'000'000));
   directive.set_renewal_of_boottime_nanos(report.send_boottime_nanos());
   directive.mutable_suspend_limit()->set_seconds(60);
   for (const v1::AttemptReport& attempt : report.attempts()) {
