@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Benchmarks of the running service.
 
-Usage: bench.py --bin FOLDER submit|first-step|step [--json] [--seconds N] [--rounds N]
+Usage: bench.py --bin FOLDER submit|first-step|step|optimizer-step [--json] [--seconds N] [--rounds N]
 """
 import argparse
 import contextlib
@@ -16,6 +16,8 @@ import sys
 import tempfile
 import time
 import urllib.request
+
+from optimizer_step import bench_optimizer_step
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 START_SECONDS = 60
@@ -196,7 +198,8 @@ def bench_step(options):
             "rounds": options.rounds, "steps_a_round": STEPS_A_ROUND}
 
 
-BENCHES = {"submit": bench_submit, "first-step": bench_first_step, "step": bench_step}
+BENCHES = {"submit": bench_submit, "first-step": bench_first_step, "step": bench_step,
+           "optimizer-step": bench_optimizer_step}
 
 
 def main():
@@ -205,8 +208,9 @@ def main():
     parser.add_argument("--bin", required=True, type=lambda text: pathlib.Path(text).resolve())
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, help="default 15; of optimizer-step 30")
     options = parser.parse_args()
+    options.rounds = options.rounds or (30 if options.what == "optimizer-step" else 15)
     result = BENCHES[options.what](options)
     print(json.dumps(result, indent=None if options.json else 2))
 
