@@ -20,6 +20,10 @@ struct GradientFacts {
 struct StepScalars {
   float gradient_scale = 1;  // unscales and clips: every gradient is multiplied by it as it is read
   double rate_factor = 1;    // the schedule's: multiplies every row's learning rate
+  double average_decay = 0;  // what a row's average keeps of itself
+  // Random bits are a function of (seed, step, row's stream, element): two numbers continue the stream.
+  uint64_t rounding_seed = 0;
+  int64_t step = 0;
 };
 
 // torch.optim.AdamW, one step, with decoupled weight decay, or torch.optim.Adam when `l2` is set: then the decay is
@@ -92,6 +96,11 @@ AMPD_HOST_DEVICE inline void UpdateElement(const SgdNumbers& step, float gradien
   const float d = gradient * step.scale + step.decay * parameter;
   momentum_buffer = momentum_buffer * step.keep + d * step.take;
   parameter -= step.rate * (step.nesterov ? d + step.momentum * momentum_buffer : momentum_buffer);
+}
+
+// As torch.optim.swa_utils' exponential average: `rate` is 1 - decay.
+AMPD_HOST_DEVICE inline float AverageElement(float rate, float parameter, float average) {
+  return average + rate * (parameter - average);
 }
 
 }  // namespace ampd::kernels

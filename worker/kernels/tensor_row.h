@@ -11,16 +11,22 @@ namespace ampd::kernels {
 struct TensorRow {
   const void* gradient = nullptr;
   float* accumulated = nullptr;
-  float* parameter = nullptr;
-  float* first_moment = nullptr;  // of SGD the momentum buffer; null: no momentum
-  float* second_moment = nullptr;
-  void* working = nullptr;  // null: the parameter itself is what the forward pass reads
+  void* parameter = nullptr;      // fp32 masters, or 16-bit weights that have none
+  uint16_t* remainder = nullptr;  // of bf16 weights: the lower halves of their masters, whose upper ones they are
+  void* first_moment = nullptr;   // of SGD the momentum buffer; null: no momentum
+  void* second_moment = nullptr;
+  float* average = nullptr;  // of the parameter over the steps; null: none is kept
+  void* working = nullptr;   // of fp32 masters: the rounded copy that the forward pass reads; null: it reads them
   int64_t count = 0;
   int64_t first_chunk = 0;  // chunks of the rows before this one
   double learning_rate = 0;
   double weight_decay = 0;
   Format gradient_format = Format::kFloat32;
+  Format parameter_format = Format::kFloat32;
+  Format moment_format = Format::kFloat32;
   Format working_format = Format::kFloat32;
+  bool stochastic = false;  // bf16 weights without a remainder: rounded up or down at random, right in the mean
+  uint32_t stream = 0;      // of the random bits: another for each tensor
 };
 
 // A pass goes through its tensors in chunks of this many elements: one thread block's work, one call of a CPU's loop,

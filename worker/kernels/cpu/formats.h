@@ -5,8 +5,8 @@
 
 #include "worker/kernels/host_device.h"
 
-// The 16-bit formats, bit by bit, rounding to nearest even as IEEE 754 and every accelerator do. Header-only so that
-// the loops over tensors vectorise.
+// The 16-bit formats, bit by bit, rounding to nearest even as IEEE 754 and every accelerator do where nothing else is
+// said. Header-only so that the loops over tensors vectorise.
 namespace ampd::kernels {
 
 enum class Format { kFloat32, kBFloat16, kFloat16 };
@@ -21,6 +21,29 @@ AMPD_HOST_DEVICE inline uint16_t ToBFloat16(float value) {
   // A NaN whose payload is in the lower half must not round to infinity.
   const uint32_t quiet_nan = (bits >> 16) | 0x40;
   return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? quiet_nan : rounded);
+}
+
+// An fp32 number in two halves. The upper one is the nearest bf16 number, of two as near the one away from zero, so
+// that the lower half says which way it was rounded and Join gives back every bit. Of a NaN only that it is one is
+// kept.
+AMPD_HOST_DEVICE inline uint16_t UpperHalf(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? (bits >> 16) | 0x40 : (bits + 0x8000) >> 16);
+}
+
+AMPD_HOST_DEVICE inline uint16_t LowerHalf(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? 0 : bits);
+}
+
+AMPD_HOST_DEVICE inline float Join(uint16_t upper, uint16_t lower) {
+  return std::bit_cast<float>(((static_cast<uint32_t>(upper) - (lower >> 15)) << 16) | lower);
+}
+
+// Rounds up with the probability of the part that is lost, given 16 random bits: right in the mean.
+AMPD_HOST_DEVICE inline uint16_t ToBFloat16Stochastic(float value, uint16_t random) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  return static_cast<uint16_t>(((bits & 0x7fffffff) > 0x7f800000 ? bits | 0x400000 : bits + random) >> 16);
 }
 
 AMPD_HOST_DEVICE inline float FromFloat16(uint16_t bits) {

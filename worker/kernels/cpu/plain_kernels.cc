@@ -1,5 +1,7 @@
 #include "worker/kernels/cpu/plain_kernels.h"
 
+#include "worker/kernels/philox.h"
+
 namespace ampd::kernels {
 namespace {
 
@@ -50,37 +52,77 @@ void Accumulate(const TensorRow& row, int64_t begin, int64_t end) {
   }
 }
 
+void StoreHalves(float value, void* upper, uint16_t* lower, int64_t i) {
+  static_cast<uint16_t*>(upper)[i] = UpperHalf(value);
+  lower[i] = LowerHalf(value);
+}
+
 void Round(const TensorRow& row, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) {
-    Store(row.parameter[i], row.working_format, row.working, i);
+    const float master = static_cast<const float*>(row.parameter)[i];
+    if (row.remainder != nullptr) {
+      StoreHalves(master, row.working, row.remainder, i);
+    } else {
+      Store(master, row.working_format, row.working, i);
+    }
   }
 }
 
-// Calls update(gradient, parameter, i) for each element.
+float LoadParameter(const TensorRow& row, int64_t i) {
+  return row.remainder != nullptr ? Join(static_cast<const uint16_t*>(row.parameter)[i], row.remainder[i])
+                                  : Load(row.parameter_format, row.parameter, i);
+}
+
+void StoreParameter(float value, const StepScalars& scalars, const TensorRow& row, int64_t i) {
+  if (row.working != nullptr) {
+    Store(value, row.working_format, row.working, i);
+  }
+  if (row.remainder != nullptr) {
+    StoreHalves(value, row.parameter, row.remainder, i);
+  } else if (row.stochastic) {
+    const PhiloxBlock block = RandomBlock(scalars, row.stream, i / kRandomElements);
+    static_cast<uint16_t*>(row.parameter)[i] =
+        ToBFloat16Stochastic(value, RandomHalf(block, static_cast<int>(i % kRandomElements)));
+  } else {
+    Store(value, row.parameter_format, row.parameter, i);
+  }
+}
+
+// Calls update(gradient, parameter, first, second) for each element.
 template <typename Update>
-void UpdateElements(const TensorRow& row, int64_t begin, int64_t end, Update update) {
+void UpdateElements(const StepScalars& scalars, const TensorRow& row, int64_t begin, int64_t end, Update update) {
   for (int64_t i = begin; i < end; ++i) {
-    update(Load(row.gradient_format, row.gradient, i), row.parameter[i], i);
-    if (row.working != nullptr) {
-      Store(row.parameter[i], row.working_format, row.working, i);
+    float parameter = LoadParameter(row, i);
+    float first = row.first_moment != nullptr ? Load(row.moment_format, row.first_moment, i) : 0;
+    float second = row.second_moment != nullptr ? Load(row.moment_format, row.second_moment, i) : 0;
+    update(Load(row.gradient_format, row.gradient, i), parameter, first, second);
+    StoreParameter(parameter, scalars, row, i);
+    if (row.first_moment != nullptr) {
+      Store(first, row.moment_format, row.first_moment, i);
+    }
+    if (row.second_moment != nullptr) {
+      Store(second, row.moment_format, row.second_moment, i);
+    }
+    if (row.average != nullptr) {
+      row.average[i] = AverageElement(static_cast<float>(1 - scalars.average_decay), parameter, row.average[i]);
     }
   }
 }
 
 void UpdateAdam(const AdamStep& step, const StepScalars& scalars, const TensorRow& row, int64_t begin, int64_t end) {
   const AdamNumbers numbers(step, scalars, row);
-  UpdateElements(row, begin, end, [&](float gradient, float& parameter, int64_t i) {
-    UpdateElement(numbers, gradient, parameter, row.first_moment[i], row.second_moment[i]);
+  UpdateElements(scalars, row, begin, end, [&](float gradient, float& parameter, float& first, float& second) {
+    UpdateElement(numbers, gradient, parameter, first, second);
   });
 }
 
 void UpdateSgd(const SgdStep& step, const StepScalars& scalars, const TensorRow& row, int64_t begin, int64_t end) {
   const SgdNumbers numbers(step, scalars, row);
-  UpdateElements(row, begin, end, [&](float gradient, float& parameter, int64_t i) {
+  UpdateElements(scalars, row, begin, end, [&](float gradient, float& parameter, float& first, float& /*second*/) {
     if (row.first_moment == nullptr) {
       UpdateElement(numbers, gradient, parameter);
     } else {
-      UpdateElement(numbers, gradient, parameter, row.first_moment[i]);
+      UpdateElement(numbers, gradient, parameter, first);
     }
   });
 }

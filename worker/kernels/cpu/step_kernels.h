@@ -19,13 +19,14 @@ struct CpuKernels {
   // accumulated[i] += gradient[i]
   void (*accumulate)(const TensorRow& row, int64_t begin, int64_t end);
 
-  // Update parameter and moments, and write the parameter, rounded, to `working` where that is set: one read and one
-  // write of each.
+  // Update parameter, moments and average, and write the parameter, rounded, to `working` where that is set: one read
+  // and one write of each. The average takes the parameter before it is rounded.
   void (*update_adam)(const AdamStep& step, const StepScalars& scalars, const TensorRow& row, int64_t begin,
                       int64_t end);
   void (*update_sgd)(const SgdStep& step, const StepScalars& scalars, const TensorRow& row, int64_t begin, int64_t end);
 
-  // working[i] = parameter[i], rounded. REQUIRES: working is set.
+  // working[i] = parameter[i], rounded, and remainder[i] what that leaves, where it is set. REQUIRES: the parameter is
+  // fp32 and working is set; with a remainder it is bf16.
   void (*round)(const TensorRow& row, int64_t begin, int64_t end);
 };
 

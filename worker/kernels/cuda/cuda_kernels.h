@@ -14,7 +14,7 @@
 namespace ampd::kernels {
 
 // Changes with every change of what follows, of step_math.h's structs, of TensorRow and of Format.
-inline constexpr uint32_t kCudaKernelsVersion = 2;
+inline constexpr uint32_t kCudaKernelsVersion = 3;
 inline constexpr char kCudaKernelsSymbol[] = "ampd_cuda_kernels";
 
 // All tensors of a pass. All pointers are to device memory. REQUIRES: first_chunk grows by NumChunks(count) from 0 to
@@ -50,11 +50,11 @@ struct CudaKernels {
   // accumulated[i] += gradient[i]
   int (*accumulate)(CudaTable table, void* stream);
 
-  // Update parameter and moments, and write the parameter, rounded, to `working` where that is set.
+  // Update parameter, moments and average, and write the parameter, rounded, to `working` where that is set.
   int (*update_adam)(CudaTable table, const AdamStep* step, const StepScalars* scalars, void* stream);
   int (*update_sgd)(CudaTable table, const SgdStep* step, const StepScalars* scalars, void* stream);
 
-  // working[i] = parameter[i], rounded. REQUIRES: working is set.
+  // working[i] = parameter[i], rounded, and remainder[i] what that leaves, where it is set.
   int (*round)(CudaTable table, void* stream);
 };
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "worker/kernels/cuda/cuda_kernels.h"
+#include "worker/kernels/philox.h"
 
 // One launch a pass: block b finds the tensor that holds chunk b in the table, and its threads go through the chunk in
 // packs of 8 elements, which are two 16-byte accesses of fp32 or one of a 16-bit format. The last pack of a tensor, and
@@ -54,13 +55,45 @@ __device__ void StoreFloats(const Pack& pack, float* data, bool wide, int num) {
   }
 }
 
-__device__ float Widen(Format format, uint32_t bits) {
-  const auto narrow = static_cast<uint16_t>(bits);
-  return format == Format::kBFloat16 ? FromBFloat16(narrow) : FromFloat16(narrow);
+// 16-bit elements as they are stored; as LoadFloats and StoreFloats.
+struct HalfPack {
+  uint16_t values[kPack];
+};
+
+__device__ HalfPack LoadHalves(const uint16_t* data, bool wide, int num) {
+  HalfPack pack;
+  if (wide) {
+    const uint4 words = *reinterpret_cast<const uint4*>(data);
+    const uint32_t pairs[] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) {
+      pack.values[k] = static_cast<uint16_t>(pairs[k / 2] >> (k % 2 * 16));
+    }
+    return pack;
+  }
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    pack.values[k] = k < num ? data[k] : 0;
+  }
+  return pack;
 }
 
-__device__ uint32_t Narrow(Format format, float value) {
-  return format == Format::kBFloat16 ? ToBFloat16(value) : ToFloat16(value);
+__device__ void StoreHalves(const HalfPack& pack, uint16_t* data, bool wide, int num) {
+  if (wide) {
+    uint32_t pairs[kPack / 2];
+#pragma unroll
+    for (int k = 0; k < kPack / 2; ++k) {
+      pairs[k] = pack.values[2 * k] | static_cast<uint32_t>(pack.values[2 * k + 1]) << 16;
+    }
+    *reinterpret_cast<uint4*>(data) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+    return;
+  }
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    if (k < num) {
+      data[k] = pack.values[k];
+    }
+  }
 }
 
 // The same for a tensor in any format, whose first element is `data`.
@@ -68,20 +101,11 @@ __device__ Pack Load(Format format, const void* data, int64_t i, bool wide, int 
   if (format == Format::kFloat32) {
     return LoadFloats(static_cast<const float*>(data) + i, wide, num);
   }
-  const uint16_t* from = static_cast<const uint16_t*>(data) + i;
+  const HalfPack halves = LoadHalves(static_cast<const uint16_t*>(data) + i, wide, num);
   Pack pack;
-  if (wide) {
-    const uint4 words = *reinterpret_cast<const uint4*>(from);
-    const uint32_t pairs[] = {words.x, words.y, words.z, words.w};
-#pragma unroll
-    for (int k = 0; k < kPack; ++k) {
-      pack.values[k] = Widen(format, pairs[k / 2] >> (k % 2 * 16));
-    }
-    return pack;
-  }
 #pragma unroll
   for (int k = 0; k < kPack; ++k) {
-    pack.values[k] = k < num ? Widen(format, from[k]) : 0.0f;
+    pack.values[k] = format == Format::kBFloat16 ? FromBFloat16(halves.values[k]) : FromFloat16(halves.values[k]);
   }
   return pack;
 }
@@ -91,22 +115,12 @@ __device__ void Store(const Pack& pack, Format format, void* data, int64_t i, bo
     StoreFloats(pack, static_cast<float*>(data) + i, wide, num);
     return;
   }
-  uint16_t* to = static_cast<uint16_t*>(data) + i;
-  if (wide) {
-    uint32_t pairs[kPack / 2];
-#pragma unroll
-    for (int k = 0; k < kPack / 2; ++k) {
-      pairs[k] = Narrow(format, pack.values[2 * k]) | Narrow(format, pack.values[2 * k + 1]) << 16;
-    }
-    *reinterpret_cast<uint4*>(to) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
-    return;
-  }
+  HalfPack halves;
 #pragma unroll
   for (int k = 0; k < kPack; ++k) {
-    if (k < num) {
-      to[k] = static_cast<uint16_t>(Narrow(format, pack.values[k]));
-    }
+    halves.values[k] = format == Format::kBFloat16 ? ToBFloat16(pack.values[k]) : ToFloat16(pack.values[k]);
   }
+  StoreHalves(halves, static_cast<uint16_t*>(data) + i, wide, num);
 }
 
 // The last tensor that begins at or before this block's chunk.
@@ -125,7 +139,8 @@ __device__ Range ChunkOfBlock(const TensorRow& tensor) {
   const int64_t begin = (static_cast<int64_t>(blockIdx.x) - tensor.first_chunk) * kChunkElements;
   const auto bits = reinterpret_cast<uintptr_t>(tensor.gradient) | reinterpret_cast<uintptr_t>(tensor.accumulated) |
                     reinterpret_cast<uintptr_t>(tensor.parameter) | reinterpret_cast<uintptr_t>(tensor.first_moment) |
-                    reinterpret_cast<uintptr_t>(tensor.second_moment) | reinterpret_cast<uintptr_t>(tensor.working);
+                    reinterpret_cast<uintptr_t>(tensor.second_moment) | reinterpret_cast<uintptr_t>(tensor.working) |
+                    reinterpret_cast<uintptr_t>(tensor.remainder) | reinterpret_cast<uintptr_t>(tensor.average);
   return {begin, min(begin + kChunkElements, tensor.count), bits % 16 == 0};
 }
 
@@ -203,24 +218,83 @@ __global__ void __launch_bounds__(kThreads) AccumulateChunks(CudaTable table) {
   });
 }
 
+// Of fp32 numbers, to bf16 weights and the lower halves of their masters.
+__device__ void Split(const Pack& pack, void* upper, uint16_t* lower, int64_t i, bool wide, int num) {
+  HalfPack uppers, lowers;
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    uppers.values[k] = UpperHalf(pack.values[k]);
+    lowers.values[k] = LowerHalf(pack.values[k]);
+  }
+  StoreHalves(uppers, static_cast<uint16_t*>(upper) + i, wide, num);
+  StoreHalves(lowers, lower + i, wide, num);
+}
+
+__device__ Pack LoadParameter(const TensorRow& tensor, int64_t i, bool wide, int num) {
+  if (tensor.remainder == nullptr) {
+    return Load(tensor.parameter_format, tensor.parameter, i, wide, num);
+  }
+  const HalfPack uppers = LoadHalves(static_cast<const uint16_t*>(tensor.parameter) + i, wide, num);
+  const HalfPack lowers = LoadHalves(tensor.remainder + i, wide, num);
+  Pack pack;
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    pack.values[k] = Join(uppers.values[k], lowers.values[k]);
+  }
+  return pack;
+}
+
+__device__ void StoreStochastically(const Pack& pack, const StepScalars& scalars, const TensorRow& tensor, int64_t i,
+                                    bool wide, int num) {
+  // Packs begin at multiples of kPack, so that each has one block of random bits.
+  static_assert(kPack == kRandomElements);
+  const PhiloxBlock random = RandomBlock(scalars, tensor.stream, i / kPack);
+  HalfPack rounded;
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    rounded.values[k] = ToBFloat16Stochastic(pack.values[k], RandomHalf(random, k));
+  }
+  StoreHalves(rounded, static_cast<uint16_t*>(tensor.parameter) + i, wide, num);
+}
+
+__device__ void StoreParameter(const Pack& pack, const StepScalars& scalars, const TensorRow& tensor, int64_t i,
+                               bool wide, int num) {
+  if (tensor.working != nullptr) {
+    Store(pack, tensor.working_format, tensor.working, i, wide, num);
+  }
+  if (tensor.remainder != nullptr) {
+    Split(pack, tensor.parameter, tensor.remainder, i, wide, num);
+  } else if (tensor.stochastic) {
+    StoreStochastically(pack, scalars, tensor, i, wide, num);
+  } else {
+    Store(pack, tensor.parameter_format, tensor.parameter, i, wide, num);
+  }
+  if (tensor.average != nullptr) {
+    const auto rate = static_cast<float>(1 - scalars.average_decay);
+    Pack average = LoadFloats(tensor.average + i, wide, num);
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) {
+      average.values[k] = AverageElement(rate, pack.values[k], average.values[k]);
+    }
+    StoreFloats(average, tensor.average + i, wide, num);
+  }
+}
+
 __global__ void __launch_bounds__(kThreads) UpdateAdamChunks(CudaTable table, AdamStep step, StepScalars scalars) {
   const TensorRow tensor = TensorOfBlock(table);
   const AdamNumbers numbers(step, scalars, tensor);
   ForEachPack(ChunkOfBlock(tensor), [&](int64_t i, bool wide, int num) {
     const Pack gradient = Load(tensor.gradient_format, tensor.gradient, i, wide, num);
-    Pack parameter = LoadFloats(tensor.parameter + i, wide, num);
-    Pack first = LoadFloats(tensor.first_moment + i, wide, num);
-    Pack second = LoadFloats(tensor.second_moment + i, wide, num);
+    Pack parameter = LoadParameter(tensor, i, wide, num);
+    Pack first = Load(tensor.moment_format, tensor.first_moment, i, wide, num);
+    Pack second = Load(tensor.moment_format, tensor.second_moment, i, wide, num);
 #pragma unroll
     for (int k = 0; k < kPack; ++k) {
       UpdateElement(numbers, gradient.values[k], parameter.values[k], first.values[k], second.values[k]);
     }
-    StoreFloats(parameter, tensor.parameter + i, wide, num);
-    StoreFloats(first, tensor.first_moment + i, wide, num);
-    StoreFloats(second, tensor.second_moment + i, wide, num);
-    if (tensor.working != nullptr) {
-      Store(parameter, tensor.working_format, tensor.working, i, wide, num);
-    }
+    StoreParameter(parameter, scalars, tensor, i, wide, num);
+    Store(first, tensor.moment_format, tensor.first_moment, i, wide, num);
+    Store(second, tensor.moment_format, tensor.second_moment, i, wide, num);
   });
 }
 
@@ -229,31 +303,33 @@ __global__ void __launch_bounds__(kThreads) UpdateSgdChunks(CudaTable table, Sgd
   const SgdNumbers numbers(step, scalars, tensor);
   ForEachPack(ChunkOfBlock(tensor), [&](int64_t i, bool wide, int num) {
     const Pack gradient = Load(tensor.gradient_format, tensor.gradient, i, wide, num);
-    Pack parameter = LoadFloats(tensor.parameter + i, wide, num);
+    Pack parameter = LoadParameter(tensor, i, wide, num);
     if (tensor.first_moment == nullptr) {
 #pragma unroll
       for (int k = 0; k < kPack; ++k) {
         UpdateElement(numbers, gradient.values[k], parameter.values[k]);
       }
     } else {
-      Pack momentum = LoadFloats(tensor.first_moment + i, wide, num);
+      Pack momentum = Load(tensor.moment_format, tensor.first_moment, i, wide, num);
 #pragma unroll
       for (int k = 0; k < kPack; ++k) {
         UpdateElement(numbers, gradient.values[k], parameter.values[k], momentum.values[k]);
       }
-      StoreFloats(momentum, tensor.first_moment + i, wide, num);
+      Store(momentum, tensor.moment_format, tensor.first_moment, i, wide, num);
     }
-    StoreFloats(parameter, tensor.parameter + i, wide, num);
-    if (tensor.working != nullptr) {
-      Store(parameter, tensor.working_format, tensor.working, i, wide, num);
-    }
+    StoreParameter(parameter, scalars, tensor, i, wide, num);
   });
 }
 
 __global__ void __launch_bounds__(kThreads) RoundChunks(CudaTable table) {
   const TensorRow tensor = TensorOfBlock(table);
   ForEachPack(ChunkOfBlock(tensor), [&](int64_t i, bool wide, int num) {
-    Store(LoadFloats(tensor.parameter + i, wide, num), tensor.working_format, tensor.working, i, wide, num);
+    const Pack masters = LoadFloats(static_cast<const float*>(tensor.parameter) + i, wide, num);
+    if (tensor.remainder != nullptr) {
+      Split(masters, tensor.working, tensor.remainder, i, wide, num);
+    } else {
+      Store(masters, tensor.working_format, tensor.working, i, wide, num);
+    }
   });
 }
 
