@@ -163,9 +163,6 @@ absl::Status CheckBuilt(const P& policy, const Preset& preset, const Formats& fo
   if (policy.has_fp8()) {
     return UnsupportedField("precision.fp8", "FP8 is not supported");
   }
-  if (policy.loss_scale().dynamic().at_floor() == v1::DynamicLossScale::FALL_BACK) {
-    return UnsupportedField("precision.loss_scale.dynamic.at_floor", "FALL_BACK is not supported");
-  }
   return absl::OkStatus();
 }
 
@@ -195,8 +192,9 @@ void TakeDynamic(const v1::DynamicLossScale& d, LossScaleConfig& config) {
     config.refill_on_every_good_step = d.hysteresis_refill() == v1::DynamicLossScale::ON_EVERY_GOOD_STEP;
   }
   if (d.at_floor() != v1::DynamicLossScale::AT_FLOOR_UNSPECIFIED) {
-    config.at_floor =
-        d.at_floor() == v1::DynamicLossScale::FAIL ? LossScaleConfig::AtFloor::kFail : LossScaleConfig::AtFloor::kClamp;
+    config.at_floor = d.at_floor() == v1::DynamicLossScale::FAIL        ? LossScaleConfig::AtFloor::kFail
+                      : d.at_floor() == v1::DynamicLossScale::FALL_BACK ? LossScaleConfig::AtFloor::kFallBack
+                                                                        : LossScaleConfig::AtFloor::kClamp;
   }
 }
 

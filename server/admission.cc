@@ -92,10 +92,9 @@ void AdmitLabels(const v1::JobSpec& spec, Findings& findings) {
 void AdmitDivergence(v1::JobSpec* spec, Findings& findings) {
   if (spec->on_divergence() == v1::JobSpec::ON_DIVERGENCE_UNSPECIFIED) spec->set_on_divergence(v1::JobSpec::FAIL);
   if (!v1::JobSpec::OnDivergence_IsValid(spec->on_divergence())) {
-    findings.Wrong("on_divergence", absl::StrCat("is ", spec->on_divergence(), "; must be WARN or FAIL"));
+    findings.Wrong("on_divergence", absl::StrCat("is ", spec->on_divergence(),
+                                                 "; must be WARN, FAIL, ROLL_BACK or ROLL_BACK_AND_RAISE_PRECISION"));
   }
-  findings.UnsupportedIf(spec->on_divergence() >= v1::JobSpec::ROLL_BACK, "on_divergence",
-                         "this server has WARN and FAIL");
 }
 
 void AdmitIdentity(v1::JobSpec* spec, Findings& findings) {

@@ -96,7 +96,6 @@ void AdmitTrain(v1::JobSpec* spec, Findings& findings) {
   }
   findings.Range("train.num_threads", train->num_threads(), 0, 1024);
   findings.UnsupportedIf(!train->checkpoint_segments().empty(), "train.checkpoint_segments");
-  findings.UnsupportedIf(train->replay_skipped(), "train.replay_skipped");
 }
 
 void AdmitEvalAndCheckpoint(v1::JobSpec* spec, Findings& findings) {

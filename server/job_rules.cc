@@ -48,6 +48,7 @@ Blame BlameFor(v1::Reason reason) {
     case v1::OUT_OF_MEMORY:
     case v1::NONFINITE_LOSS:
     case v1::LOSS_SCALE_COLLAPSED:
+    case v1::DIVERGED:
     case v1::DATA_ERROR:
     case v1::SPEC_ERROR:
     case v1::DEADLINE:

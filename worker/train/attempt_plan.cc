@@ -192,18 +192,6 @@ std::string Digest(const internal::StartAttempt& start) {
   return Sha256Hex(absl::StrCat(bytes, "\n", start.precision()));
 }
 
-absl::StatusOr<precision::ResolvedPolicy> Resolve(const internal::StartAttempt& start, const graph::Graph& model) {
-  AMPD_ASSIGN_OR_RETURN(const graph::Graph program, graph::WithLossHead(model));
-  v1::PrecisionPolicy policy = start.spec().precision();
-  if (!start.precision().empty()) {
-    policy.set_preset(start.precision());
-    policy.clear_prefer();
-  }
-  const auto kind =
-      start.spec().optimizer().has_sgd() ? precision::OptimizerKind::kSgd : precision::OptimizerKind::kAdam;
-  return precision::ResolvePolicy(policy, program, start.device(), kind);
-}
-
 int NumThreads(const internal::StartAttempt& start) {
   const int wanted = start.spec().train().num_threads();
   const int device = start.device().num_threads();
@@ -234,16 +222,28 @@ absl::Status PlanLength(const v1::JobSpec& spec, AttemptPlan& plan) {
 
 }  // namespace
 
+absl::StatusOr<precision::ResolvedPolicy> ResolvePrecision(const internal::StartAttempt& start,
+                                                           const graph::Graph& model, const PrecisionRaise& raise) {
+  AMPD_ASSIGN_OR_RETURN(const graph::Graph program, graph::WithLossHead(model));
+  v1::PrecisionPolicy policy = start.spec().precision();
+  if (!start.precision().empty()) {
+    policy.set_preset(start.precision());
+    policy.clear_prefer();
+  }
+  const auto kind =
+      start.spec().optimizer().has_sgd() ? precision::OptimizerKind::kSgd : precision::OptimizerKind::kAdam;
+  auto resolved = precision::ResolvePolicy(Raised(std::move(policy), raise), program, start.device(), kind);
+  return resolved.ok() ? std::move(resolved) : AsSpecError(resolved.status());
+}
+
 absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
   const v1::JobSpec& spec = start.spec();
   auto model = models::BuildModel(spec.model());
   if (!model.ok()) {
     return AsSpecError(model.status());
   }
-  auto policy = Resolve(start, *model);
-  if (!policy.ok()) {
-    return AsSpecError(policy.status());
-  }
+  auto policy = ResolvePrecision(start, *model, /*raise=*/{});
+  AMPD_RETURN_IF_ERROR(policy.status());
   const auto images = model->FindInput("images");
   const auto logits = model->FindOutput("logits");
   if (!images.has_value() || !logits.has_value()) {
@@ -268,7 +268,8 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
   plan.eval_every_steps = spec.eval().every_steps();
   plan.checkpoint_every_steps = spec.checkpoint().every_steps();
   plan.num_threads = NumThreads(start);
-  plan.fail_on_divergence = spec.on_divergence() != v1::JobSpec::WARN;
+  plan.on_divergence = spec.on_divergence();
+  plan.replay_skipped = spec.train().replay_skipped();
   AMPD_ASSIGN_OR_RETURN(plan.initial_weights, ReadWeights(start));
   plan.spec_digest = Digest(start);
   return plan;

@@ -11,6 +11,7 @@
 #include "worker/amp/engine.h"
 #include "worker/data/dataset.h"
 #include "worker/data/sampler.h"
+#include "worker/train/precision_raise.h"
 
 namespace ampd::train {
 
@@ -29,7 +30,8 @@ struct AttemptPlan {
   int64_t eval_every_steps = 0;
   int64_t checkpoint_every_steps = 0;
   int num_threads = 1;
-  bool fail_on_divergence = true;
+  v1::JobSpec::OnDivergence on_divergence = v1::JobSpec::FAIL;
+  bool replay_skipped = false;
   std::string initial_weights;  // a file's content; empty: none
   std::string spec_digest;      // SHA-256 of what determines the numerics
 };
@@ -37,5 +39,9 @@ struct AttemptPlan {
 // Errors have the reason SPEC_ERROR (the spec can't be run, by its own fault) or DATA_ERROR. REQUIRES: LibTorch's
 // number of threads does not matter yet.
 absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start);
+
+// The policy of `plan.model` as the spec, the placement and a raise have it. SPEC_ERROR when it can't be run.
+absl::StatusOr<precision::ResolvedPolicy> ResolvePrecision(const internal::StartAttempt& start,
+                                                           const graph::Graph& model, const PrecisionRaise& raise);
 
 }  // namespace ampd::train

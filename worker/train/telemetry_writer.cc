@@ -74,9 +74,8 @@ absl::Status TelemetryWriter::ScaleEvents(int64_t step, const amp::StepResult& r
       return Event(v1::Event::LOSS_SCALE_GROWN, step, absl::StrCat("the loss scale grew to ", next_scale), scale);
     case amp::ScaleChange::kBackedOff:
       return Event(v1::Event::LOSS_SCALE_BACKED_OFF, step, absl::StrCat("the loss scale fell to ", next_scale), scale);
-    case amp::ScaleChange::kAtFloor:
-      return Event(v1::Event::LOSS_SCALE_AT_FLOOR, step, absl::StrCat("the loss scale is at its floor, ", next_scale),
-                   scale);
+    case amp::ScaleChange::kAtFloor:  // the monitor's to tell, once
+      return absl::OkStatus();
   }
   return absl::OkStatus();
 }

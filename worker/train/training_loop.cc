@@ -28,9 +28,6 @@ using Instant = std::chrono::steady_clock::time_point;
 Instant Now() { return std::chrono::steady_clock::now(); }
 double SecondsSince(Instant then) { return std::chrono::duration<double>(Now() - then).count(); }
 
-// A skipped step is an accident; so many in a row with one and the same loss scale never end.
-constexpr int kMaxStuck = 100;
-
 // Equal parts of a batch. REQUIRES: it can be cut so.
 std::vector<amp::Batch> Cut(const data::Dataset::Samples& samples, int64_t num_parts) {
   const int64_t size = samples.labels.size(0) / num_parts;
@@ -70,10 +67,13 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
     }
     AMPD_RETURN_IF_ERROR(ApplyOrders());
     AMPD_RETURN_IF_ERROR(TrainStep());
+    if (std::exchange(rolled_back_, false)) {
+      continue;
+    }
     if (IsDue(step_, plan_.eval_every_steps)) {
       AMPD_RETURN_IF_ERROR(Evaluate());
     }
-    if (IsDue(step_, plan_.checkpoint_every_steps)) {
+    if (IsDue(step_, plan_.checkpoint_every_steps) && (monitor_.calm() || !MayRollBack())) {
       AMPD_RETURN_IF_ERROR(Checkpoint());
     }
   }
@@ -88,19 +88,33 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
 
 absl::Status TrainingLoop::Prepare() {
   at::set_num_threads(plan_.num_threads);
-  auto engine = amp::Engine::Create(plan_.model, plan_.policy, plan_.engine);
-  AMPD_RETURN_IF_ERROR(WithReason(engine.status(), "SPEC_ERROR"));
-  engine_ = *std::move(engine);
+  if (context_.start.has_start_from()) {
+    AMPD_RETURN_IF_ERROR(Restore(context_.start.start_from()));
+  } else {
+    AMPD_RETURN_IF_ERROR(Begin());
+  }
   for (const std::string& warning : plan_.policy.warnings) {
     AMPD_RETURN_IF_ERROR(telemetry_.Event(Event::WARNING, step_, warning));
   }
-  if (context_.start.has_start_from()) {
-    AMPD_RETURN_IF_ERROR(Restore(context_.start.start_from()));
-  } else if (!plan_.initial_weights.empty()) {
-    AMPD_RETURN_IF_ERROR(ImportInitialWeights());
-  }
-  first_step_ = step_ + 1;
   ResetPeakMemory(plan_.engine.device);
+  return absl::OkStatus();
+}
+
+// The state before the first step.
+absl::Status TrainingLoop::Begin() {
+  AMPD_RETURN_IF_ERROR(MakeEngine());
+  return plan_.initial_weights.empty() ? absl::OkStatus() : ImportInitialWeights();
+}
+
+// An engine in the precision that the run has come to.
+absl::Status TrainingLoop::MakeEngine() {
+  if (recovery_.raise != PrecisionRaise()) {
+    AMPD_ASSIGN_OR_RETURN(plan_.policy, ResolvePrecision(context_.start, plan_.model, recovery_.raise));
+  }
+  engine_.reset();
+  auto engine = amp::Engine::Create(plan_.model, plan_.policy, plan_.engine);
+  AMPD_RETURN_IF_ERROR(WithReason(engine.status(), "SPEC_ERROR"));
+  engine_ = *std::move(engine);
   return absl::OkStatus();
 }
 
@@ -111,7 +125,9 @@ absl::Status TrainingLoop::ImportInitialWeights() {
   if (!weights.ok()) {
     return data::DataError(name, std::string(weights.status().message()));
   }
-  plan_.initial_weights.clear();
+  if (!MayRollBack()) {
+    plan_.initial_weights.clear();
+  }
   amp::EngineState state = engine_->ExportState();
   for (auto& [parameter, tensor] : state.model) {
     const auto found = weights->find(parameter);
@@ -126,7 +142,20 @@ absl::Status TrainingLoop::ImportInitialWeights() {
 absl::Status TrainingLoop::Restore(const v1::Checkpoint& checkpoint) {
   AMPD_ASSIGN_OR_RETURN(const LoadedCheckpoint loaded,
                         context_.checkpoints.Load(checkpoint.path(), checkpoint.manifest_sha256()));
-  AMPD_ASSIGN_OR_RETURN(const TrainingState state, StateOf(loaded));
+  AMPD_ASSIGN_OR_RETURN(TrainingState state, StateOf(loaded));
+  recovery_ = state.recovery;
+  AMPD_RETURN_IF_ERROR(MakeEngine());
+  AMPD_RETURN_IF_ERROR(Adopt(std::move(state)));
+  const std::string raised = Describe(recovery_.raise);
+  AMPD_RETURN_IF_ERROR(
+      telemetry_.Event(Event::CHECKPOINT_LOADED, step_,
+                       absl::StrCat("goes on from the checkpoint of step ", step_,
+                                    raised.empty() ? "" : absl::StrCat(", ", raised, ", to which it was raised")),
+                       {{"state_hash", loaded.state_hash}}));
+  return WarnIfElsewhere(loaded);
+}
+
+absl::Status TrainingLoop::Adopt(TrainingState state) {
   AMPD_RETURN_IF_ERROR(WithReason(engine_->ImportState(state.engine), "CHECKPOINT_ERROR"));
   if (!sampler_.Seek(state.cursor)) {
     return Error(absl::StatusCode::kFailedPrecondition, "CHECKPOINT_ERROR",
@@ -134,10 +163,9 @@ absl::Status TrainingLoop::Restore(const v1::Checkpoint& checkpoint) {
   }
   step_ = state.step;
   train_loss_ = state.train_loss;
-  AMPD_RETURN_IF_ERROR(telemetry_.Event(Event::CHECKPOINT_LOADED, step_,
-                                        absl::StrCat("goes on from the checkpoint of step ", step_),
-                                        {{"state_hash", loaded.state_hash}}));
-  return WarnIfElsewhere(loaded);
+  num_replays_ = state.num_replays;
+  monitor_.Restore(std::move(state.monitor));
+  return absl::OkStatus();
 }
 
 absl::Status TrainingLoop::WarnIfElsewhere(const LoadedCheckpoint& checkpoint) {
@@ -169,11 +197,11 @@ absl::Status TrainingLoop::ApplyOrders() {
 absl::Status TrainingLoop::TrainStep() {
   const Instant begin = Now();
   context_.step_log.Started(context_.start.key().job_id(), context_.start.key().attempt(), step_ + 1);
-  const uint64_t place = PlaceOf(sampler_.cursor(), plan_.sampler);
+  const data::Sampler::Cursor place = sampler_.cursor();
   const std::vector<amp::Batch> parts = Cut(plan_.train.Get(sampler_.Next()), plan_.num_micro_batches);
   StepCosts costs;
   costs.data_wait_seconds = SecondsSince(begin);
-  const amp::StepResult result = engine_->Step(parts, place);
+  const amp::StepResult result = engine_->Step(parts, PlaceOf(place, plan_.sampler));
   ++step_;
   train_loss_ = result.loss;
   costs.seconds = SecondsSince(begin);
@@ -182,55 +210,14 @@ absl::Status TrainingLoop::TrainStep() {
   costs.memory_allocated_bytes = memory.allocated_bytes;
   costs.memory_peak_bytes = memory.peak_bytes;
   // The first step pays for what LibTorch sets up.
-  steady_seconds_ += step_ > first_step_ ? costs.seconds : 0;
+  if (std::exchange(has_begun_, true)) {
+    ++num_steady_steps_;
+    steady_seconds_ += costs.seconds;
+  }
   AMPD_RETURN_IF_ERROR(telemetry_.Step(step_, result, engine_->scaler().scale(), costs));
   ReportState(v1::Attempt::RUNNING);
+  AMPD_RETURN_IF_ERROR(ReplayIfSkipped(result, place));
   return CheckNumbers(result);
-}
-
-absl::Status TrainingLoop::CheckNumbers(const amp::StepResult& result) {
-  if (result.scale_change == amp::ScaleChange::kAtFloor &&
-      plan_.policy.loss_scale.at_floor == precision::LossScaleConfig::AtFloor::kFail) {
-    return Error(absl::StatusCode::kFailedPrecondition, "LOSS_SCALE_COLLAPSED",
-                 absl::StrCat("the loss scale fell to its floor, ", engine_->scaler().scale(), ", at step ", step_));
-  }
-  // With loss scaling a skipped step is what it is there for; without it, or on an applied step, nothing will heal.
-  if (std::isfinite(result.loss) || (result.skipped && engine_->scaler().enabled())) {
-    return CheckStuck(result);
-  }
-  return Diverged("NONFINITE_LOSS", absl::StrCat("the loss of step ", step_,
-                                                 " is not finite: lower the learning rate, set "
-                                                 "train.clip_grad_norm, or use a wider precision"));
-}
-
-// Skips with a static scale, or with one at its floor, need not end.
-absl::Status TrainingLoop::CheckStuck(const amp::StepResult& result) {
-  const bool moved =
-      result.scale_change == amp::ScaleChange::kGrown || result.scale_change == amp::ScaleChange::kBackedOff;
-  num_stuck_ = result.skipped && !moved ? num_stuck_ + 1 : 0;
-  if (num_stuck_ < kMaxStuck + plan_.policy.loss_scale.hysteresis) {
-    return absl::OkStatus();
-  }
-  const int num_skipped = std::exchange(num_stuck_, 0);
-  return Diverged("LOSS_SCALE_COLLAPSED",
-                  absl::StrCat("the last ", num_skipped, " steps were all skipped, with a loss scale of ",
-                               engine_->scaler().scale(), " that does not change: lower it, or let it be dynamic"));
-}
-
-// A job that is through and never updated a parameter has not done what was asked.
-absl::Status TrainingLoop::CheckTrained() {
-  if (engine_->applied_steps() > 0) {
-    return absl::OkStatus();
-  }
-  return Diverged("LOSS_SCALE_COLLAPSED",
-                  absl::StrCat("all ", step_,
-                               " steps were skipped: nothing was trained; lower the loss scale, or let "
-                               "more steps find one"));
-}
-
-absl::Status TrainingLoop::Diverged(const char* reason, const std::string& message) {
-  return plan_.fail_on_divergence ? Error(absl::StatusCode::kFailedPrecondition, reason, message)
-                                  : telemetry_.Event(Event::DIVERGENCE, step_, message);
 }
 
 absl::Status TrainingLoop::Evaluate() {
@@ -255,7 +242,13 @@ absl::Status TrainingLoop::Evaluate() {
 }
 
 TrainingState TrainingLoop::State() const {
-  return {.step = step_, .train_loss = train_loss_, .cursor = sampler_.cursor(), .engine = engine_->ExportState()};
+  return {.step = step_,
+          .train_loss = train_loss_,
+          .cursor = sampler_.cursor(),
+          .num_replays = num_replays_,
+          .monitor = monitor_.state(),
+          .recovery = recovery_,
+          .engine = engine_->ExportState()};
 }
 
 CheckpointContent TrainingLoop::Identity() const {
@@ -320,7 +313,7 @@ v1::FinalMetrics TrainingLoop::metrics() const {
     metrics.set_eval_loss(last_eval_->loss());
     metrics.set_eval_accuracy(last_eval_->accuracy());
   }
-  metrics.set_steps_per_second(steady_seconds_ > 0 ? static_cast<double>(step_ - first_step_) / steady_seconds_ : 0);
+  metrics.set_steps_per_second(steady_seconds_ > 0 ? static_cast<double>(num_steady_steps_) / steady_seconds_ : 0);
   metrics.set_peak_memory_bytes(GetMemory(plan_.engine.device).peak_bytes);
   if (engine_ != nullptr) {
     metrics.set_final_loss_scale(engine_->scaler().scale());

@@ -13,6 +13,7 @@
 #include "worker/train/agent_link.h"
 #include "worker/train/attempt_plan.h"
 #include "worker/train/checkpoint_store.h"
+#include "worker/train/divergence_monitor.h"
 #include "worker/train/step_log.h"
 #include "worker/train/telemetry_writer.h"
 #include "worker/train/training_state.h"
@@ -23,8 +24,12 @@ namespace ampd::train {
 //
 //   restore -> [orders -> step -> telemetry -> evaluation if due -> checkpoint if due]* -> evaluation -> checkpoint
 //
-// It leaves at a step boundary: with a checkpoint, or without one on a cancel. LibTorch's errors leave Run() as
-// exceptions. Single-threaded: owner the trainer's main thread.
+// It leaves at a step boundary: with a checkpoint, or without one on a cancel. When the numbers go wrong beyond
+// healing, on_divergence decides: to tell it and go on, to end the attempt, or to go back to the newest checkpoint (the
+// start when there is none) up to three times in a job. No checkpoint is made while the numbers look bad, so the newest
+// is always good. A plain roll-back goes on with the data behind the place where it went wrong; one that raises the
+// precision goes over the same data again. LibTorch's errors leave Run() as exceptions. Single-threaded: owner the
+// trainer's main thread.
 class TrainingLoop {
  public:
   // Everything outlives the loop.
@@ -46,15 +51,23 @@ class TrainingLoop {
 
  private:
   absl::Status Prepare();
+  absl::Status Begin();
+  absl::Status MakeEngine();
   absl::Status ImportInitialWeights();
   absl::Status Restore(const v1::Checkpoint& checkpoint);
+  absl::Status Adopt(TrainingState state);
   absl::Status WarnIfElsewhere(const LoadedCheckpoint& checkpoint);
   absl::Status ApplyOrders();
   absl::Status TrainStep();
+  absl::Status ReplayIfSkipped(const amp::StepResult& result, const data::Sampler::Cursor& place);
   absl::Status CheckNumbers(const amp::StepResult& result);
-  absl::Status CheckStuck(const amp::StepResult& result);
+  absl::Status AtFloor();
   absl::Status CheckTrained();
-  absl::Status Diverged(const char* reason, const std::string& message);
+  absl::Status OnDivergence(const Finding& finding, const std::string& module);
+  absl::Status RollBack(const Finding& finding, const std::string& module);
+  absl::Status GoBack();
+  absl::Status TellRaise(const std::string& why);
+  bool MayRollBack() const;
   absl::Status Evaluate();
   absl::Status Checkpoint();
   absl::StatusOr<v1::Outcome> Leave(const internal::LeaveAttempt& leave);
@@ -69,8 +82,12 @@ class TrainingLoop {
   std::unique_ptr<amp::Engine> engine_;
   int64_t step_ = 0;
   float train_loss_ = 0;
-  int num_stuck_ = 0;       // steps skipped in a row with the scale where it was
-  int64_t first_step_ = 0;  // of this attempt, for the steady rate
+  int num_replays_ = 0;  // in a row, of the batch that comes next
+  DivergenceMonitor monitor_;
+  Recovery recovery_;
+  bool rolled_back_ = false;  // by the step just done
+  bool has_begun_ = false;
+  int64_t num_steady_steps_ = 0;  // without the attempt's first
   double steady_seconds_ = 0;
   std::optional<v1::EvalPoint> last_eval_;
   std::optional<v1::Checkpoint> last_checkpoint_;

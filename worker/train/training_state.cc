@@ -2,9 +2,13 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "worker/train/tensor_file.h"
@@ -42,6 +46,88 @@ absl::Status TakeFloat(const LoadedCheckpoint& checkpoint, const std::string& na
   return *end == '\0' ? absl::OkStatus() : Missing(name);
 }
 
+absl::Status TakeText(const LoadedCheckpoint& checkpoint, const std::string& name, std::string& out) {
+  const auto found = checkpoint.state.find(name);
+  if (found == checkpoint.state.end()) {
+    return Missing(name);
+  }
+  out = found->second;
+  return absl::OkStatus();
+}
+
+// Elements of a list that holds none with a comma; an empty text is an empty list.
+std::vector<std::string> Split(const std::string& text) {
+  return text.empty() ? std::vector<std::string>() : absl::StrSplit(text, ',');
+}
+
+std::string JoinHexadecimal(const std::vector<float>& values) {
+  return absl::StrJoin(values, ",", [](std::string* out, float value) { out->append(Hexadecimal(value)); });
+}
+
+std::string JoinFlags(const std::vector<bool>& flags) {
+  std::string text;
+  for (const bool flag : flags) {
+    text.push_back(flag ? '1' : '0');
+  }
+  return text;
+}
+
+// A name and a number each; one list for writing and reading.
+std::vector<std::pair<std::string, int*>> Counters(MonitorState& monitor) {
+  return {{"monitor.first", &monitor.num_first},
+          {"monitor.not_finite", &monitor.num_not_finite},
+          {"monitor.stuck", &monitor.num_stuck},
+          {"monitor.spiking", &monitor.num_spiking},
+          {"monitor.diverged", &monitor.num_diverged},
+          {"monitor.range_quiet", &monitor.range_quiet_steps},
+          {"monitor.spike_quiet", &monitor.spike_quiet_steps},
+          {"monitor.skips_quiet", &monitor.skips_quiet_steps}};
+}
+
+void AddMonitor(MonitorState monitor, std::map<std::string, std::string>& scalars) {
+  for (const auto& [name, counter] : Counters(monitor)) {
+    scalars[name] = absl::StrCat(*counter);
+  }
+  scalars["monitor.first_level"] = Hexadecimal(monitor.first_level);
+  scalars["monitor.losses"] = JoinHexadecimal(monitor.losses);
+  scalars["monitor.skips"] = JoinFlags(monitor.skips);
+  scalars["monitor.told"] = JoinFlags({monitor.told_not_finite, monitor.told_floor});
+}
+
+absl::Status TakeMonitor(const LoadedCheckpoint& checkpoint, MonitorState& monitor) {
+  for (const auto& [name, counter] : Counters(monitor)) {
+    AMPD_RETURN_IF_ERROR(Take(checkpoint, name, *counter));
+  }
+  AMPD_RETURN_IF_ERROR(TakeFloat(checkpoint, "monitor.first_level", monitor.first_level));
+  std::string losses;
+  std::string skips;
+  std::string told;
+  AMPD_RETURN_IF_ERROR(TakeText(checkpoint, "monitor.losses", losses));
+  AMPD_RETURN_IF_ERROR(TakeText(checkpoint, "monitor.skips", skips));
+  AMPD_RETURN_IF_ERROR(TakeText(checkpoint, "monitor.told", told));
+  for (const std::string& loss : Split(losses)) {
+    monitor.losses.push_back(std::strtof(loss.c_str(), nullptr));
+  }
+  for (const char flag : skips) {
+    monitor.skips.push_back(flag == '1');
+  }
+  if (told.size() != 2) {
+    return Missing("monitor.told");
+  }
+  monitor.told_not_finite = told[0] == '1';
+  monitor.told_floor = told[1] == '1';
+  return absl::OkStatus();
+}
+
+absl::Status TakeRecovery(const LoadedCheckpoint& checkpoint, Recovery& recovery) {
+  std::string modules;
+  AMPD_RETURN_IF_ERROR(Take(checkpoint, "recovery.rollbacks", recovery.num_rollbacks));
+  AMPD_RETURN_IF_ERROR(TakeText(checkpoint, "recovery.preset", recovery.raise.preset));
+  AMPD_RETURN_IF_ERROR(TakeText(checkpoint, "recovery.fp32_modules", modules));
+  recovery.raise.fp32_modules = Split(modules);
+  return absl::OkStatus();
+}
+
 absl::Status TakeTensors(const LoadedCheckpoint& checkpoint, const std::string& name, executor::TensorMap& out) {
   const auto found = checkpoint.files.find(name);
   if (found == checkpoint.files.end()) {
@@ -59,15 +145,22 @@ absl::Status TakeTensors(const LoadedCheckpoint& checkpoint, const std::string& 
 
 std::map<std::string, std::string> ScalarsOf(const TrainingState& state) {
   const amp::LossScalerState& scaler = state.engine.scaler;
-  return {{"applied_steps", absl::StrCat(state.engine.applied_steps)},
-          {"data.epoch", absl::StrCat(state.cursor.epoch)},
-          {"data.position", absl::StrCat(state.cursor.position)},
-          {"scaler.growth_interval", absl::StrCat(scaler.growth_interval)},
-          {"scaler.growth_tracker", absl::StrCat(scaler.growth_tracker)},
-          {"scaler.hysteresis_left", absl::StrCat(scaler.hysteresis_left)},
-          {"scaler.scale", Hexadecimal(scaler.scale)},
-          {"skipped_steps", absl::StrCat(state.engine.skipped_steps)},
-          {"train_loss", Hexadecimal(state.train_loss)}};
+  std::map<std::string, std::string> scalars = {
+      {"applied_steps", absl::StrCat(state.engine.applied_steps)},
+      {"data.epoch", absl::StrCat(state.cursor.epoch)},
+      {"data.position", absl::StrCat(state.cursor.position)},
+      {"scaler.growth_interval", absl::StrCat(scaler.growth_interval)},
+      {"scaler.growth_tracker", absl::StrCat(scaler.growth_tracker)},
+      {"scaler.hysteresis_left", absl::StrCat(scaler.hysteresis_left)},
+      {"scaler.scale", Hexadecimal(scaler.scale)},
+      {"skipped_steps", absl::StrCat(state.engine.skipped_steps)},
+      {"num_replays", absl::StrCat(state.num_replays)},
+      {"recovery.fp32_modules", absl::StrJoin(state.recovery.raise.fp32_modules, ",")},
+      {"recovery.preset", state.recovery.raise.preset},
+      {"recovery.rollbacks", absl::StrCat(state.recovery.num_rollbacks)},
+      {"train_loss", Hexadecimal(state.train_loss)}};
+  AddMonitor(state.monitor, scalars);
+  return scalars;
 }
 
 absl::StatusOr<SavedCheckpoint> SaveState(const TrainingState& state, CheckpointContent content,
@@ -92,6 +185,11 @@ absl::StatusOr<TrainingState> StateOf(const LoadedCheckpoint& checkpoint) {
   AMPD_RETURN_IF_ERROR(Take(checkpoint, "scaler.hysteresis_left", state.engine.scaler.hysteresis_left));
   AMPD_RETURN_IF_ERROR(TakeFloat(checkpoint, "scaler.scale", state.engine.scaler.scale));
   AMPD_RETURN_IF_ERROR(TakeFloat(checkpoint, "train_loss", state.train_loss));
+  if (checkpoint.state.contains("num_replays")) {
+    AMPD_RETURN_IF_ERROR(Take(checkpoint, "num_replays", state.num_replays));
+    AMPD_RETURN_IF_ERROR(TakeMonitor(checkpoint, state.monitor));
+    AMPD_RETURN_IF_ERROR(TakeRecovery(checkpoint, state.recovery));
+  }
   AMPD_RETURN_IF_ERROR(TakeTensors(checkpoint, kModelFile, state.engine.model));
   AMPD_RETURN_IF_ERROR(TakeTensors(checkpoint, kOptimizerFile, state.engine.optimizer));
   return state;

@@ -8,14 +8,27 @@
 #include "worker/amp/engine.h"
 #include "worker/data/sampler.h"
 #include "worker/train/checkpoint_store.h"
+#include "worker/train/divergence_monitor.h"
+#include "worker/train/precision_raise.h"
 
 namespace ampd::train {
 
-// All that the next steps and the final report depend on: the engine's state and the place in the data.
+// What a run did about numbers that went wrong, over all attempts of the job.
+struct Recovery {
+  int num_rollbacks = 0;
+  PrecisionRaise raise;
+  friend bool operator==(const Recovery&, const Recovery&) = default;
+};
+
+// All that the next steps and the final report depend on: the engine's state, the place in the data, and what the
+// monitor remembers.
 struct TrainingState {
   int64_t step = 0;
   float train_loss = 0;  // of the last step
   data::Sampler::Cursor cursor;
+  int num_replays = 0;  // in a row, of the batch that comes next
+  MonitorState monitor;
+  Recovery recovery;
   amp::EngineState engine;
 };
 
@@ -26,7 +39,8 @@ std::map<std::string, std::string> ScalarsOf(const TrainingState& state);
 absl::StatusOr<SavedCheckpoint> SaveState(const TrainingState& state, CheckpointContent content,
                                           CheckpointStore& store);
 
-// The state of a verified checkpoint. CHECKPOINT_ERROR when something is missing in it.
+// The state of a verified checkpoint. CHECKPOINT_ERROR when something is missing in it. A checkpoint from before there
+// was a monitor begins with a fresh one.
 absl::StatusOr<TrainingState> StateOf(const LoadedCheckpoint& checkpoint);
 
 }  // namespace ampd::train

@@ -12,76 +12,12 @@
 #include "absl/strings/str_cat.h"
 #include "tests/host_gpu.h"
 #include "tests/worker/train/fake_agent.h"
+#include "tests/worker/train/trainer_fixture.h"
 
 namespace ampd::train {
 namespace {
 
-using internal::StartAttempt;
 using ::testing::HasSubstr;
-using v1::Outcome;
-
-class TrainerTest : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "/trainer-XXXXXX";
-    root_ = mkdtemp(pattern.data());
-    std::filesystem::create_directories(root_ / "checkpoints");
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
-  std::string Folder() { return (root_ / absl::StrCat("spawn", ++num_folders_)).string(); }
-
-  StartAttempt Mlp(const std::string& precision, int64_t steps, int attempt = 1) {
-    StartAttempt start;
-    start.mutable_key()->set_job_id("j-abc");
-    start.mutable_key()->set_attempt(attempt);
-    start.mutable_key()->set_token(absl::StrCat("token", attempt));
-    start.set_precision(precision);
-    start.set_checkpoint_root((root_ / "checkpoints").string());
-    start.mutable_device()->set_id("cpu");
-    start.mutable_device()->set_kind(v1::Device::CPU);
-    start.mutable_device()->add_instruction_sets("avx512_bf16");
-    v1::JobSpec& spec = *start.mutable_spec();
-    spec.mutable_model()->mutable_mlp()->set_in_features(12);
-    spec.mutable_model()->mutable_mlp()->add_hidden(16);
-    spec.mutable_model()->mutable_mlp()->set_num_classes(3);
-    spec.mutable_precision()->set_preset(precision);
-    Synthesise(*spec.mutable_data()->mutable_train()->mutable_synthetic(), {12}, 40);
-    Synthesise(*spec.mutable_data()->mutable_eval()->mutable_synthetic(), {12}, 20);
-    spec.mutable_data()->set_batch_size(8);
-    spec.mutable_optimizer()->mutable_adamw()->set_learning_rate(0.01);
-    spec.mutable_train()->set_steps(steps);
-    spec.mutable_train()->set_seed(5);
-    spec.mutable_train()->set_num_threads(1);
-    spec.mutable_checkpoint()->set_every_steps(7);
-    return start;
-  }
-
-  static void Synthesise(v1::SyntheticSource& source, const std::vector<int64_t>& shape, int64_t num_samples) {
-    source.mutable_shape()->Assign(shape.begin(), shape.end());
-    source.set_num_classes(3);
-    source.set_num_samples(num_samples);
-    source.set_seed(9);
-  }
-
-  // Runs an attempt to its outcome, acknowledging that.
-  void Finish(FakeAgent& agent) {
-    agent.ReadUntil([&] { return agent.outcome.has_value(); });
-    agent.Acknowledge(agent.outcome->last_sequence(), true);
-    EXPECT_EQ(agent.WaitForExit(), 0);
-  }
-
-  Outcome Run(const StartAttempt& start) {
-    FakeAgent agent(Folder());
-    agent.Connect();
-    agent.Start(start);
-    Finish(agent);
-    return agent.outcome.value_or(Outcome());
-  }
-
-  std::filesystem::path root_;
-  int num_folders_ = 0;
-};
 
 TEST_F(TrainerTest, AnMlp_TrainsToItsEndAndLearns) {
   FakeAgent agent(Folder());

@@ -1,0 +1,315 @@
+// The real ampd-trainer under a fake agent, with numbers that go wrong.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "ATen/ops/zeros.h"
+#include "absl/strings/str_cat.h"
+#include "base/random.h"
+#include "tests/worker/train/fake_agent.h"
+#include "tests/worker/train/trainer_fixture.h"
+#include "worker/train/tensor_file.h"
+
+namespace ampd::train {
+namespace {
+
+using ::testing::Ge;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using v1::Event;
+
+std::vector<Event> EventsOf(const FakeAgent& agent, Event::Kind kind) {
+  std::vector<Event> found;
+  for (const Event& event : agent.events) {
+    if (event.kind() == kind) {
+      found.push_back(event);
+    }
+  }
+  return found;
+}
+
+class DivergenceTest : public TrainerTest {
+ protected:
+  // A run to its end, with everything it told.
+  std::unique_ptr<FakeAgent> Told(const StartAttempt& start) {
+    auto agent = std::make_unique<FakeAgent>(Folder());
+    agent->Connect();
+    agent->Start(start);
+    Finish(*agent);
+    return agent;
+  }
+
+  static v1::DynamicLossScale& Dynamic(StartAttempt& start) {
+    return *start.mutable_spec()->mutable_precision()->mutable_loss_scale()->mutable_dynamic();
+  }
+
+  // Four pixels of 0 or 1 say which of three classes a sample is of; `mean` and `std` map them to 0 and about 392. The
+  // sample at `bright`, if any, has one pixel of 255, and that is mapped to 1e5, which fp16 does not have.
+  void UseIdx(StartAttempt& start, int num_samples, int bright) {
+    std::ofstream images(root_ / "images", std::ios::binary);
+    std::ofstream labels(root_ / "labels", std::ios::binary);
+    const auto put = [](std::ofstream& file, uint32_t number) {
+      for (int shift = 24; shift >= 0; shift -= 8) {
+        file.put(static_cast<char>(number >> shift));
+      }
+    };
+    put(images, 0x803);
+    put(images, static_cast<uint32_t>(num_samples));
+    put(images, 3);
+    put(images, 4);
+    put(labels, 0x801);
+    put(labels, static_cast<uint32_t>(num_samples));
+    for (int sample = 0; sample < num_samples; ++sample) {
+      const int label = sample % 3;
+      labels.put(static_cast<char>(label));
+      for (int pixel = 0; pixel < 12; ++pixel) {
+        images.put(sample == bright && pixel == 0 ? '\xff' : static_cast<char>(pixel / 4 == label ? 1 : 0));
+      }
+    }
+    (*start.mutable_data_roots())["root"] = root_.string();
+    v1::DataSpec& data = *start.mutable_spec()->mutable_data();
+    v1::IdxSource& idx = *data.mutable_train()->mutable_idx();
+    idx.set_images("root/images");
+    idx.set_labels("root/labels");
+    idx.set_std(1e-5);
+    data.set_keep_order(true);
+    data.clear_eval();
+  }
+};
+
+TEST_F(DivergenceTest, AScaleAtItsFloor_FallsBackToAWiderPrecisionAndTrains) {
+  StartAttempt start = Mlp("fp16", 30);
+  Dynamic(start).set_initial(1e30);
+  Dynamic(start).set_floor(1e30);
+  Dynamic(start).set_at_floor(v1::DynamicLossScale::FALL_BACK);
+  const auto agent = Told(start);
+  EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
+  EXPECT_GT(agent->outcome->final_metrics().eval_accuracy(), 0.8);
+  const std::vector<Event> raised = EventsOf(*agent, Event::PRECISION_RAISED);
+  ASSERT_THAT(raised, SizeIs(1));
+  EXPECT_EQ(raised[0].step(), 1) << "nothing was lost: the skipped step left everything as it was";
+  EXPECT_EQ(raised[0].attributes().at("precision"), "bf16");
+  EXPECT_THAT(raised[0].message(), HasSubstr("goes on in bf16: the loss scale fell to its floor, 1e+30"));
+  EXPECT_EQ(agent->state.precision(), "bf16");
+  EXPECT_TRUE(agent->steps[1].skipped);
+  EXPECT_FALSE(agent->steps[2].skipped);
+}
+
+TEST_F(DivergenceTest, AScaleAtItsFloor_InTheWidestPrecisionEndsTheAttempt) {
+  StartAttempt start = Mlp("fp16", 30);
+  Dynamic(start).set_initial(3e38);
+  Dynamic(start).set_floor(3e38);
+  Dynamic(start).set_at_floor(v1::DynamicLossScale::FALL_BACK);
+  start.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_learning_rate(0.1);
+  UseIdx(start, 48, -1);  // large inputs: gradients leave fp32's range as well
+  const auto agent = Told(start);
+  EXPECT_EQ(agent->outcome->kind(), Outcome::FAILED);
+  EXPECT_EQ(agent->outcome->reason(), v1::LOSS_SCALE_COLLAPSED) << agent->outcome->ShortDebugString();
+  EXPECT_THAT(EventsOf(*agent, Event::PRECISION_RAISED), SizeIs(2));
+  EXPECT_THAT(EventsOf(*agent, Event::LOSS_SCALE_AT_FLOOR), SizeIs(1)) << "the same floor is told of once";
+}
+
+// A learning rate whose activations leave fp16 and stay within bf16.
+StartAttempt TooFastForFp16(StartAttempt start) {
+  v1::MlpSpec& mlp = *start.mutable_spec()->mutable_model()->mutable_mlp();
+  mlp.clear_hidden();
+  mlp.add_hidden(64);
+  mlp.add_hidden(64);
+  start.mutable_spec()->mutable_optimizer()->mutable_adamw()->set_learning_rate(2);
+  start.mutable_spec()->set_on_divergence(v1::JobSpec::ROLL_BACK_AND_RAISE_PRECISION);
+  start.mutable_spec()->mutable_checkpoint()->set_every_steps(2);
+  return start;
+}
+
+TEST_F(DivergenceTest, ALearningRateThatDivergesInFp16_TrainsAfterTheFallBackToBf16) {
+  StartAttempt start = TooFastForFp16(Mlp("fp16", 120));
+  const auto agent = Told(start);
+  EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
+  EXPECT_GT(agent->outcome->final_metrics().eval_accuracy(), 0.8);
+  const std::vector<Event> back = EventsOf(*agent, Event::ROLLED_BACK);
+  const std::vector<Event> raised = EventsOf(*agent, Event::PRECISION_RAISED);
+  ASSERT_THAT(back, SizeIs(1));
+  ASSERT_THAT(raised, SizeIs(1));
+  EXPECT_EQ(back[0].attributes().at("rule"), "loss_not_finite");
+  EXPECT_EQ(back[0].attributes().at("to_step"), absl::StrCat(back[0].step()));
+  EXPECT_THAT(back[0].message(), HasSubstr("on with the same data"));
+  EXPECT_EQ(raised[0].attributes().at("precision"), "bf16");
+  EXPECT_EQ(agent->state.precision(), "bf16");
+  EXPECT_EQ(agent->outcome->last_step(), 120);
+
+  start = TooFastForFp16(Mlp("fp16", 122, 2));
+  *start.mutable_start_from() = agent->checkpoints.back();
+  const auto resumed = Told(start);
+  EXPECT_EQ(resumed->outcome->kind(), Outcome::FINISHED) << resumed->outcome->ShortDebugString();
+  EXPECT_EQ(resumed->state.precision(), "bf16") << "what it was raised to is part of the checkpoint";
+  EXPECT_THAT(EventsOf(*resumed, Event::CHECKPOINT_LOADED)[0].message(),
+              HasSubstr(", in bf16, to which it was raised"));
+}
+
+TEST_F(DivergenceTest, TheSameLearningRateWithoutAFallBack_EndsTheAttempt) {
+  StartAttempt start = TooFastForFp16(Mlp("fp16", 120));
+  start.mutable_spec()->set_on_divergence(v1::JobSpec::FAIL);
+  const auto agent = Told(start);
+  EXPECT_EQ(agent->outcome->kind(), Outcome::FAILED);
+  EXPECT_EQ(agent->outcome->reason(), v1::NONFINITE_LOSS) << agent->outcome->ShortDebugString();
+  EXPECT_THAT(EventsOf(*agent, Event::DIVERGENCE), SizeIs(1));
+}
+
+TEST_F(DivergenceTest, RollBack_GoesOnBehindTheBatchThatWasAtFault) {
+  StartAttempt start = Mlp("fp16", 12);
+  UseIdx(start, 8 * 20, /*bright=*/8 * 5 + 3);  // in the sixth batch
+  start.mutable_spec()->mutable_precision()->mutable_loss_scale()->mutable_off();
+  start.mutable_spec()->mutable_optimizer()->mutable_adamw()->set_learning_rate(1e-3);
+  start.mutable_spec()->mutable_checkpoint()->set_every_steps(4);
+  StartAttempt failing = start;
+  failing.mutable_key()->set_job_id("j-failing");
+  const Outcome failed = Run(failing);
+  EXPECT_EQ(failed.reason(), v1::NONFINITE_LOSS) << failed.ShortDebugString();
+  EXPECT_EQ(failed.last_step(), 6);
+
+  start.mutable_spec()->set_on_divergence(v1::JobSpec::ROLL_BACK);
+  const auto agent = Told(start);
+  EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
+  EXPECT_EQ(agent->outcome->last_step(), 12);
+  const std::vector<Event> back = EventsOf(*agent, Event::ROLLED_BACK);
+  ASSERT_THAT(back, SizeIs(1));
+  EXPECT_EQ(back[0].step(), 4);
+  EXPECT_EQ(back[0].attributes().at("from_step"), "6");
+  EXPECT_THAT(back[0].message(), HasSubstr("went back from step 6 to step 4, and on with the data behind it"));
+  EXPECT_THAT(EventsOf(*agent, Event::PRECISION_RAISED), IsEmpty());
+  EXPECT_TRUE(std::isfinite(agent->steps[6].loss)) << "step 6 was taken again, with another batch";
+  EXPECT_THAT(agent->checkpoints, SizeIs(3)) << "4, 8 and 12";
+}
+
+TEST_F(DivergenceTest, RollBack_WithoutACheckpointGoesBackToTheStartAndGivesUpAfterThreeTimes) {
+  StartAttempt start = Mlp("fp32", 50);
+  start.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_learning_rate(1e30);
+  start.mutable_spec()->set_on_divergence(v1::JobSpec::ROLL_BACK);
+  start.mutable_spec()->clear_checkpoint();
+  const auto agent = Told(start);
+  EXPECT_EQ(agent->outcome->kind(), Outcome::FAILED);
+  EXPECT_EQ(agent->outcome->reason(), v1::NONFINITE_LOSS) << agent->outcome->ShortDebugString();
+  EXPECT_THAT(agent->outcome->message(), HasSubstr("rolled back 3 times before"));
+  const std::vector<Event> back = EventsOf(*agent, Event::ROLLED_BACK);
+  ASSERT_THAT(back, SizeIs(3));
+  EXPECT_EQ(back[2].step(), 0);
+  EXPECT_EQ(back[2].attributes().at("num_rollbacks"), "3");
+  EXPECT_THAT(EventsOf(*agent, Event::DIVERGENCE), SizeIs(4));
+}
+
+// Weights under which the middle layer's gradient alone overflows: it reads large values and passes small ones on.
+void OverflowInTheMiddle(StartAttempt& start, const std::filesystem::path& root) {
+  v1::MlpSpec& mlp = *start.mutable_spec()->mutable_model()->mutable_mlp();
+  mlp.add_hidden(16);
+  SeededRandom random(4);
+  const auto fill = [&random](at::Tensor tensor, double bound) {
+    for (int64_t i = 0; i < tensor.numel(); ++i) {
+      tensor.data_ptr<float>()[i] =
+          static_cast<float>((static_cast<double>(random.Next() >> 11) * 0x1p-52 - 1) * bound);
+    }
+    return tensor;
+  };
+  const executor::TensorMap weights = {
+      {"layers.0.weight", fill(at::zeros({16, 12}), 2000)}, {"layers.0.bias", at::zeros({16})},
+      {"layers.2.weight", fill(at::zeros({16, 16}), 5e-5)}, {"layers.2.bias", at::zeros({16})},
+      {"layers.4.weight", fill(at::zeros({3, 16}), 0.25)},  {"layers.4.bias", at::zeros({3})}};
+  std::ofstream file(root / "weights", std::ios::binary);
+  const TensorFile content = *TensorFile::Of(weights);
+  for (const std::string_view part : content.parts()) {
+    file << part;
+  }
+  (*start.mutable_data_roots())["root"] = root.string();
+  start.mutable_spec()->mutable_model()->set_initial_weights("root/weights");
+}
+
+TEST_F(DivergenceTest, OneLayerWhoseGradientOverflows_IsNamedAndRaisedAlone) {
+  StartAttempt start = Mlp("fp16", 160);
+  OverflowInTheMiddle(start, root_);
+  start.mutable_spec()->mutable_precision()->mutable_loss_scale()->mutable_fixed()->set_scale(0x1p14);
+  start.mutable_spec()->set_on_divergence(v1::JobSpec::ROLL_BACK_AND_RAISE_PRECISION);
+  start.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_learning_rate(3e-8);
+  start.mutable_spec()->clear_checkpoint();
+  const auto agent = Told(start);
+  EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
+  const std::vector<Event> overflows = EventsOf(*agent, Event::OVERFLOW);
+  ASSERT_THAT(overflows, SizeIs(Ge(101u)));
+  EXPECT_EQ(overflows[0].attributes().at("parameter"), "layers.2.weight");
+  EXPECT_EQ(overflows[0].attributes().at("module"), "layers.2");
+  EXPECT_EQ(overflows[0].attributes().at("num_parameters"), "1");
+  EXPECT_EQ(overflows[0].attributes().at("loss_is_finite"), "true");
+  const std::vector<Event> raised = EventsOf(*agent, Event::PRECISION_RAISED);
+  ASSERT_THAT(raised, SizeIs(1));
+  EXPECT_EQ(raised[0].attributes().at("precision"), "fp16");
+  EXPECT_EQ(raised[0].attributes().at("fp32_modules"), "layers.2");
+  EXPECT_THAT(raised[0].message(), HasSubstr("goes on with layers.2 in fp32: the last 101 steps were all skipped"));
+  EXPECT_EQ(agent->outcome->final_metrics().skipped_steps(), 0) << "back at the start, nothing was skipped again";
+  EXPECT_LT(agent->steps[160].loss, 0.9 * agent->steps[1].loss) << "and it learns";
+}
+
+TEST_F(DivergenceTest, ASkippedBatch_IsReplayedAtTheLowerScaleAndAResumedRunDoesTheSame) {
+  StartAttempt start = Mlp("fp16", 16);
+  Dynamic(start).set_initial(0x1p22);
+  start.mutable_spec()->mutable_train()->set_replay_skipped(true);
+  start.mutable_spec()->mutable_checkpoint()->set_every_steps(1);
+  const auto whole = Told(start);
+  ASSERT_EQ(whole->outcome->kind(), Outcome::FINISHED) << whole->outcome->ShortDebugString();
+  const std::vector<Event> replayed = EventsOf(*whole, Event::BATCH_REPLAYED);
+  ASSERT_THAT(replayed, SizeIs(Ge(2u)));
+  for (const Event& event : replayed) {
+    const FakeAgent::Step& skipped = whole->steps[event.step()];
+    const FakeAgent::Step& again = whole->steps[event.step() + 1];
+    EXPECT_TRUE(skipped.skipped);
+    EXPECT_EQ(again.loss, skipped.loss) << "the same batch, weights and random numbers";
+    EXPECT_EQ(again.loss_scale, skipped.loss_scale / 2);
+  }
+  EXPECT_EQ(replayed.size(), EventsOf(*whole, Event::OVERFLOW).size());
+
+  for (const int64_t at : {1, 2, 5}) {
+    StartAttempt second = start;
+    second.mutable_key()->set_attempt(static_cast<int>(at) + 1);
+    *second.mutable_start_from() = whole->checkpoints[static_cast<size_t>(at) - 1];
+    ASSERT_EQ(second.start_from().step(), at);
+    const auto resumed = Told(second);
+    EXPECT_EQ(resumed->outcome->final_metrics().state_hash(), whole->outcome->final_metrics().state_hash())
+        << "from step " << at;
+  }
+}
+
+TEST_F(DivergenceTest, ABatchThatNoScaleHeals_IsReplayedEightTimesAndLetGo) {
+  StartAttempt start = Mlp("fp16", 10);
+  Dynamic(start).set_initial(0x1p100);
+  start.mutable_spec()->mutable_train()->set_replay_skipped(true);
+  start.mutable_spec()->set_on_divergence(v1::JobSpec::WARN);
+  start.mutable_spec()->mutable_checkpoint()->set_every_steps(1);
+  const auto agent = Told(start);
+  EXPECT_THAT(EventsOf(*agent, Event::BATCH_REPLAYED), SizeIs(9)) << "eight of the first batch, one of the second";
+  EXPECT_EQ(agent->steps[1].loss, agent->steps[9].loss);
+  EXPECT_NE(agent->steps[9].loss, agent->steps[10].loss);
+
+  start.mutable_key()->set_attempt(2);
+  *start.mutable_start_from() = agent->checkpoints[3];
+  const auto resumed = Told(start);
+  EXPECT_EQ(resumed->steps[10].loss, agent->steps[10].loss) << "the four replays before count";
+}
+
+TEST_F(DivergenceTest, ABatchWhoseLossIsNotFinite_IsNotReplayed) {
+  StartAttempt start = Mlp("fp16", 12);
+  UseIdx(start, 8 * 20, /*bright=*/8 * 5 + 3);
+  start.mutable_spec()->mutable_optimizer()->mutable_adamw()->set_learning_rate(1e-3);
+  Dynamic(start).set_initial(1);
+  start.mutable_spec()->mutable_train()->set_replay_skipped(true);
+  const auto agent = Told(start);
+  EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
+  EXPECT_TRUE(agent->steps[6].skipped);
+  EXPECT_THAT(EventsOf(*agent, Event::BATCH_REPLAYED), IsEmpty());
+  const std::vector<Event> overflows = EventsOf(*agent, Event::OVERFLOW);
+  ASSERT_THAT(overflows, SizeIs(1));
+  EXPECT_EQ(overflows[0].attributes().at("loss_is_finite"), "false");
+  EXPECT_EQ(agent->outcome->final_metrics().skipped_steps(), 1);
+}
+
+}  // namespace
+}  // namespace ampd::train

@@ -1,0 +1,178 @@
+// What the training loop does when the numbers of a step are wrong.
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "worker/train/training_loop.h"
+
+namespace ampd::train {
+namespace {
+
+using precision::LossScaleConfig;
+using v1::Event;
+
+// A job that went wrong as often will go wrong again.
+constexpr int kMaxRollbacks = 3;
+
+// Eight halvings are a factor of 256: what overflows still is no matter of the scale.
+constexpr int kMaxReplays = 8;
+
+absl::Status Failed(v1::Reason reason, const std::string& message) {
+  return Error(absl::StatusCode::kFailedPrecondition, v1::Reason_Name(reason), message);
+}
+
+}  // namespace
+
+// Only a batch that a lower scale can heal: with a finite loss, and with a scale that fell.
+absl::Status TrainingLoop::ReplayIfSkipped(const amp::StepResult& result, const data::Sampler::Cursor& place) {
+  const bool may_heal =
+      result.skipped && result.scale_change == amp::ScaleChange::kBackedOff && std::isfinite(result.loss);
+  if (!plan_.replay_skipped || !may_heal || num_replays_ == kMaxReplays) {
+    num_replays_ = 0;
+    return absl::OkStatus();
+  }
+  ++num_replays_;
+  sampler_.Seek(place);
+  const std::string scale = absl::StrCat(engine_->scaler().scale());
+  return telemetry_.Event(
+      Event::BATCH_REPLAYED, step_,
+      absl::StrCat("the batch of step ", step_, " is run again as step ", step_ + 1, ", with a loss scale of ", scale),
+      {{"scale", scale}, {"num_replays", absl::StrCat(num_replays_)}});
+}
+
+absl::Status TrainingLoop::CheckNumbers(const amp::StepResult& result) {
+  const bool moved =
+      result.scale_change == amp::ScaleChange::kGrown || result.scale_change == amp::ScaleChange::kBackedOff;
+  const bool at_floor = result.scale_change == amp::ScaleChange::kAtFloor;
+  const std::vector<Finding> findings = monitor_.Observe({.step = step_,
+                                                          .loss = result.loss,
+                                                          .grad_norm = result.grad_norm,
+                                                          .loss_scale = result.loss_scale,
+                                                          .scaled = engine_->scaler().enabled(),
+                                                          .skipped = result.skipped,
+                                                          .scale_moved = moved,
+                                                          .hysteresis = plan_.policy.loss_scale.hysteresis,
+                                                          .at_floor = at_floor});
+  for (const Finding& finding : findings) {
+    AMPD_RETURN_IF_ERROR(telemetry_.Event(finding.kind, step_, finding.message, finding.attributes));
+    if (finding.reason != v1::REASON_UNSPECIFIED) {
+      // With a loss that is not finite the fault is older than the backward pass that named a module.
+      return OnDivergence(finding, std::isfinite(result.loss) ? result.overflow_module : "");
+    }
+  }
+  return at_floor ? AtFloor() : absl::OkStatus();
+}
+
+absl::Status TrainingLoop::AtFloor() {
+  const float scale = engine_->scaler().scale();
+  const std::string why = absl::StrCat("the loss scale fell to its floor, ", scale, ", at step ", step_);
+  const LossScaleConfig::AtFloor action = plan_.policy.loss_scale.at_floor;
+  if (action == LossScaleConfig::AtFloor::kClamp) {
+    return absl::OkStatus();
+  }
+  auto wider = Widen(recovery_.raise, plan_.policy, /*module=*/"", context_.start.device());
+  if (action == LossScaleConfig::AtFloor::kFail || !wider.has_value()) {
+    return Failed(v1::LOSS_SCALE_COLLAPSED, why);
+  }
+  // The step was skipped, so the state is good; only the scale begins anew.
+  amp::EngineState state = engine_->ExportState();
+  recovery_.raise = *std::move(wider);
+  AMPD_RETURN_IF_ERROR(MakeEngine());
+  state.scaler = engine_->scaler().state();
+  AMPD_RETURN_IF_ERROR(engine_->ImportState(state));
+  return TellRaise(why);
+}
+
+// A job that is through and never updated a parameter has not done what was asked.
+absl::Status TrainingLoop::CheckTrained() {
+  if (engine_->applied_steps() > 0) {
+    return absl::OkStatus();
+  }
+  const std::string message = absl::StrCat("all ", step_,
+                                           " steps were skipped: nothing was trained; lower the loss scale, or let "
+                                           "more steps find one");
+  return plan_.on_divergence == v1::JobSpec::WARN ? telemetry_.Event(Event::DIVERGENCE, step_, message)
+                                                  : Failed(v1::LOSS_SCALE_COLLAPSED, message);
+}
+
+absl::Status TrainingLoop::OnDivergence(const Finding& finding, const std::string& module) {
+  switch (plan_.on_divergence) {
+    case v1::JobSpec::WARN:
+      return absl::OkStatus();
+    case v1::JobSpec::ROLL_BACK:
+    case v1::JobSpec::ROLL_BACK_AND_RAISE_PRECISION:
+      return RollBack(finding, module);
+    default:
+      return Failed(finding.reason, finding.message);
+  }
+}
+
+absl::Status TrainingLoop::RollBack(const Finding& finding, const std::string& module) {
+  if (recovery_.num_rollbacks == kMaxRollbacks) {
+    return Failed(finding.reason, absl::StrCat(finding.message, "; it was rolled back ", kMaxRollbacks,
+                                               " times before, which did not help"));
+  }
+  ++recovery_.num_rollbacks;
+  const int64_t from_step = step_;
+  const data::Sampler::Cursor here = sampler_.cursor();
+  std::optional<PrecisionRaise> wider;
+  if (plan_.on_divergence == v1::JobSpec::ROLL_BACK_AND_RAISE_PRECISION) {
+    wider = Widen(recovery_.raise, plan_.policy, module, context_.start.device());
+    recovery_.raise = wider.value_or(recovery_.raise);
+  }
+  AMPD_RETURN_IF_ERROR(GoBack());
+  // The same data in the same precision would end the same way. Skipping it is what the authors of PaLM did (Chowdhery
+  // et al. 2022, section 5.1).
+  if (!wider.has_value()) {
+    sampler_.Seek(here);
+  }
+  rolled_back_ = true;
+  last_eval_.reset();
+  const std::string data = wider.has_value() ? "the same data" : "the data behind it";
+  AMPD_RETURN_IF_ERROR(telemetry_.Event(Event::ROLLED_BACK, step_,
+                                        absl::StrCat("went back from step ", from_step, " to step ", step_,
+                                                     ", and on with ", data, ": ", finding.message),
+                                        {{"rule", finding.attributes.at("rule")},
+                                         {"from_step", absl::StrCat(from_step)},
+                                         {"to_step", absl::StrCat(step_)},
+                                         {"num_rollbacks", absl::StrCat(recovery_.num_rollbacks)}}));
+  return wider.has_value() ? TellRaise(finding.message) : absl::OkStatus();
+}
+
+// To the newest checkpoint, or to the start, in the precision that the run has come to.
+absl::Status TrainingLoop::GoBack() {
+  if (!last_checkpoint_.has_value() && !context_.start.has_start_from()) {
+    AMPD_RETURN_IF_ERROR(Begin());
+    step_ = 0;
+    train_loss_ = 0;
+    num_replays_ = 0;
+    monitor_.Restore({});
+    sampler_.Seek({});
+    return absl::OkStatus();
+  }
+  const v1::Checkpoint& checkpoint = last_checkpoint_.has_value() ? *last_checkpoint_ : context_.start.start_from();
+  AMPD_ASSIGN_OR_RETURN(const LoadedCheckpoint loaded,
+                        context_.checkpoints.Load(checkpoint.path(), checkpoint.manifest_sha256()));
+  AMPD_ASSIGN_OR_RETURN(TrainingState state, StateOf(loaded));
+  AMPD_RETURN_IF_ERROR(MakeEngine());
+  if (state.recovery.raise.preset != recovery_.raise.preset) {
+    state.engine.scaler = engine_->scaler().state();  // a scale of another format means nothing here
+  }
+  return Adopt(std::move(state));
+}
+
+absl::Status TrainingLoop::TellRaise(const std::string& why) {
+  return telemetry_.Event(
+      Event::PRECISION_RAISED, step_, absl::StrCat("goes on ", Describe(recovery_.raise), ": ", why),
+      {{"precision", plan_.policy.preset}, {"fp32_modules", absl::StrJoin(recovery_.raise.fp32_modules, ",")}});
+}
+
+bool TrainingLoop::MayRollBack() const {
+  return plan_.on_divergence == v1::JobSpec::ROLL_BACK ||
+         plan_.on_divergence == v1::JobSpec::ROLL_BACK_AND_RAISE_PRECISION;
+}
+
+}  // namespace ampd::train
