@@ -219,6 +219,9 @@ absl::StatusOr<StoredHistory> MetricWriter::AppendTelemetry(const TelemetryAppen
     event.set_sequence(++position);
     event.set_attempt(append.attempt);
     AMPD_RETURN_IF_ERROR(WriteEvent(append.job, append.attempt, event.attempt_sequence(), event));
+    if (event.kind() == v1::Event::ROLLED_BACK) {
+      AMPD_RETURN_IF_ERROR(MarkRollback(append.job, append.attempt, event.attempt_sequence(), event.step()));
+    }
   }
   AMPD_RETURN_IF_ERROR(SaveJob(append.job, position, now));
   AMPD_RETURN_IF_ERROR(WritePoints(append.job, append.attempt, part));

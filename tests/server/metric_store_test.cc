@@ -134,6 +134,16 @@ TEST_F(MetricStoreTest, MarksPointsBeyondARollbackWithinTheAttempt) {
   EXPECT_EQ(AllPoints(), "a1[1-4] a1![5-10] a1[11-12]");
 }
 
+TEST_F(MetricStoreTest, AnEventThatTheAttemptRolledBack_MarksThePointsBeyondIt) {
+  v1::TelemetryBatch batch = Steps(1, 10);
+  AddEvent(11, v1::Event::ROLLED_BACK, &batch);
+  batch.mutable_events(0)->set_step(4);
+  ASSERT_TRUE(store_.Append(1, batch).ok());
+  ASSERT_TRUE(store_.Append(1, Steps(12, 13, -7)).ok());
+  EXPECT_EQ(AllPoints(), "a1[1-4] a1![5-10] a1[12-13]");
+  EXPECT_EQ(AllEvents(), "1:ROLLED_BACK ");
+}
+
 TEST_F(MetricStoreTest, DownsamplesToTheLastOfEachShareOfTheSteps) {
   v1::TelemetryBatch batch = Steps(1, 100);
   AddEval(101, 50, &batch);
