@@ -114,6 +114,14 @@ TEST(DivergenceMonitor, ASpikeIsToldOnceAndDisturbsUntilItIsOver) {
   EXPECT_THAT(run.found, ElementsAre("151:loss_spike", "151:loss_range", "354:loss_spike", "354:loss_range"));
 }
 
+TEST(DivergenceMonitor, LossesFarAboveTheMedianThatComeNowAndThenAreNoSpikes) {
+  WatchedRun run;
+  for (int step = 0; step < 500; ++step) {
+    run.Apply(step % 10 == 0 ? 3 : 0.1f);
+  }
+  EXPECT_THAT(run.found, ElementsAre("11:loss_range"));
+}
+
 TEST(DivergenceMonitor, ALossThatStaysFarAboveTheFirstOnesHasDiverged) {
   WatchedRun run;
   run.ApplyHealthy(150);

@@ -1,0 +1,102 @@
+// The textbook case for a loss scale, with true fp16 numerics: a model whose gradients fp16 cannot hold.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "ATen/ops/empty.h"
+#include "ampd/v1/precision.pb.h"
+#include "ampd/v1/worker.pb.h"
+#include "base/random.h"
+#include "graph/builder.h"
+#include "graph/passes.h"
+#include "precision/policy.h"
+#include "worker/amp/engine.h"
+
+namespace ampd::amp {
+namespace {
+
+using graph::Dim;
+using graph::Dtype;
+using graph::GraphBuilder;
+using graph::ValueId;
+
+constexpr int kFeatures = 32;
+constexpr int kClasses = 4;
+
+constexpr int kBatchSize = 8192;
+
+// What the logits are multiplied by, as maximal-update parametrisation and temperatures do. A sample's share of the
+// loss's gradient is at most 1 / kBatchSize; with this factor that is 2.4e-8, and fp16's smallest number is 6e-8.
+constexpr double kMultiplier = 2e-4;
+
+graph::Graph Classifier() {
+  GraphBuilder b("classifier");
+  const ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), kFeatures}});
+  const ValueId head = b.Linear("head", x, kClasses);
+  b.Output("logits", head);
+  graph::Graph graph = *std::move(b).Build();
+  const ValueId logits = graph.AddNode({.op = "aten.mul.Tensor",
+                                        .arguments = {{"self", head}, {"other", kMultiplier}},
+                                        .outputs = {},
+                                        .module_path = ""},
+                                       "logits", graph.type(head));
+  graph.SetOutputs({{"logits", logits}});
+  return graph;
+}
+
+// Class c has its quarter of the features bright.
+Batch MakeBatch(uint64_t seed) {
+  SeededRandom random(seed);
+  Batch batch{at::empty({kBatchSize, kFeatures}, at::kFloat), at::empty({kBatchSize}, at::kLong)};
+  for (int64_t i = 0; i < kBatchSize; ++i) {
+    const auto label = static_cast<int64_t>(random.Next() % kClasses);
+    batch.labels.data_ptr<int64_t>()[i] = label;
+    for (int64_t k = 0; k < kFeatures; ++k) {
+      const double noise = static_cast<double>(random.Next() >> 11) * 0x1p-53;
+      const double bright = k * kClasses / kFeatures == label ? 0.5 : 0;
+      batch.images.data_ptr<float>()[i * kFeatures + k] = static_cast<float>(noise + bright);
+    }
+  }
+  return batch;
+}
+
+// Accuracy on new samples after 60 steps.
+double Train(const v1::PrecisionPolicy& policy) {
+  v1::Device cpu;
+  cpu.set_id("cpu");
+  cpu.set_kind(v1::Device::CPU);
+  const graph::Graph model = Classifier();
+  const auto resolved =
+      precision::ResolvePolicy(policy, *graph::WithLossHead(model), cpu, precision::OptimizerKind::kAdam);
+  EXPECT_TRUE(resolved.ok()) << resolved.status();
+  EngineOptions options;
+  // A rate as large as the multiplier is small; AdamW's steps do not depend on the size of gradients that there are.
+  options.optimizer = {.kind = OptimizerConfig::Kind::kAdamW, .learning_rate = 50, .epsilon = 1e-15};
+  options.seed = 3;
+  const auto engine = Engine::Create(model, *resolved, options).value();
+  const Batch batch = MakeBatch(1);
+  for (int step = 0; step < 60; ++step) {
+    engine->Step({batch});
+  }
+  const EvalSums sums = engine->Evaluate(MakeBatch(2));
+  return static_cast<double>(sums.num_correct) / static_cast<double>(sums.num_samples);
+}
+
+TEST(Underflow, WithoutAScaleTheModelStaysAtChanceAndWithOneItLearns) {
+  v1::PrecisionPolicy fp32;
+  fp32.set_preset("fp32");
+  v1::PrecisionPolicy scaled;
+  scaled.set_preset("fp16");
+  v1::PrecisionPolicy unscaled = scaled;
+  unscaled.mutable_loss_scale()->mutable_off();
+  const double of_fp32 = Train(fp32);
+  const double with = Train(scaled);
+  const double without = Train(unscaled);
+  std::printf("accuracy: fp32 %.3f, fp16 with a loss scale %.3f, without %.3f\n", of_fp32, with, without);
+  EXPECT_GT(of_fp32, 0.95);
+  EXPECT_GT(with, 0.95);
+  EXPECT_LT(without, 0.4) << "four classes: chance is 0.25";
+}
+
+}  // namespace
+}  // namespace ampd::amp
