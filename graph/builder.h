@@ -52,9 +52,9 @@ class GraphBuilder {
   ValueId TiedLinear(std::string_view path, ValueId x, ValueId weight);
   // int64 (...), table (N, C) -> (..., C): the rows of the table.
   ValueId Embedding(std::string_view path, ValueId indices, ValueId table);
-  // Attention over heads, (B, heads, T, D) each -> (B, heads, T, D), which lies in memory as (B, T, heads, D), so that
-  // Transpose(1, 2) and View join the heads without a copy. Without mask or dropout, so that LibTorch takes its flash
-  // kernel on every device.
+  // Attention over heads, (B, heads, T, D) each -> (B, heads, T, D). The result lies in memory in the query's order, so
+  // that heads which were cut out of (B, T, C) by View and Transpose(1, 2) are joined again without a copy. Without
+  // mask or dropout, so that LibTorch takes its flash kernel on every device.
   ValueId Attention(std::string_view path, ValueId query, ValueId key, ValueId value, bool is_causal);
   ValueId Relu(std::string_view path, ValueId x);
   // Exact (erf) form.

@@ -74,6 +74,8 @@ struct Node {
   std::vector<Argument> arguments;
   std::vector<ValueId> outputs;
   std::string module_path;  // of the module it comes from, for example "features.0"; empty: none
+  // Neighbouring nodes with the same one run again in the backward pass (graph/segments.h); empty: none.
+  std::string segment = {};
 
   // The operand of an argument, or null when the node does not give it.
   const Operand* Find(std::string_view argument) const;

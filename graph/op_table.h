@@ -34,6 +34,12 @@ struct OpRow {
   std::string_view training_argument = {};
   // Its results have no gradient.
   bool no_gradient = false;
+  // The argument whose memory its results show; empty: they have their own.
+  std::string_view views = {};
+  // The gradient of its result, as it is, is that of each argument of the result's shape.
+  bool passes_gradient = false;
+  // The op of which this is the form that writes its argument "self" and returns it; empty: none.
+  std::string_view in_place_of = {};
 };
 
 // Null when the op is not allowed.

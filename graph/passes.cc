@@ -1,6 +1,9 @@
 #include "graph/passes.h"
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -35,6 +38,46 @@ void KeepForEvaluation(Node node, Rewriter& rewriter) {
     node.Set(row->training_argument, false);
   }
   rewriter.Keep(std::move(node));
+}
+
+// Which values show the memory of which others.
+class Aliases {
+ public:
+  explicit Aliases(const Graph& graph) : memory_(static_cast<size_t>(graph.num_values())) {
+    std::iota(memory_.begin(), memory_.end(), 0);
+    for (const Node& node : graph.nodes()) {
+      const OpRow* row = FindOp(node.op);
+      const auto shown = row == nullptr ? std::nullopt : node.ValueOf(row->views);
+      for (ValueId output : node.outputs) {
+        memory_[static_cast<size_t>(output.index)] = shown.has_value() ? Of(*shown) : output.index;
+      }
+    }
+  }
+  int Of(ValueId value) const { return memory_[static_cast<size_t>(value.index)]; }
+
+ private:
+  std::vector<int> memory_;
+};
+
+bool IsState(const Graph& graph, int value) {
+  const auto is = [value](const State& state) { return state.value.index == value; };
+  return std::any_of(graph.parameters().begin(), graph.parameters().end(), is) ||
+         std::any_of(graph.buffers().begin(), graph.buffers().end(), is);
+}
+
+// A value other than the written one and the result that shows the same memory and that a later node reads.
+std::optional<ValueId> OtherReader(const Graph& graph, size_t index, const Aliases& aliases, ValueId written) {
+  const ValueId result = graph.nodes()[index].outputs[0];
+  std::set<ValueId> made_later;
+  for (size_t i = index + 1; i < graph.nodes().size(); ++i) {
+    for (ValueId use : graph.nodes()[i].Uses()) {
+      if (aliases.Of(use) == aliases.Of(written) && use != written && use != result && !made_later.contains(use)) {
+        return use;
+      }
+    }
+    made_later.insert(graph.nodes()[i].outputs.begin(), graph.nodes()[i].outputs.end());
+  }
+  return std::nullopt;
 }
 
 absl::StatusOr<ValueId> LogitsOf(const Graph& graph) {
@@ -78,6 +121,34 @@ Graph WithoutDeadNodes(const Graph& graph) {
   Graph result = graph;
   result.SetNodes(std::move(kept));
   return result;
+}
+
+absl::StatusOr<Graph> WithoutInPlaceOps(const Graph& graph) {
+  const Aliases aliases(graph);
+  Rewriter rewriter(graph);
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    Node node = graph.nodes()[i];
+    const OpRow* row = FindOp(node.op);
+    if (row == nullptr || row->in_place_of.empty()) {
+      rewriter.Keep(std::move(node));
+      continue;
+    }
+    const ValueId written = *node.ValueOf("self");
+    if (const auto other = OtherReader(graph, i, aliases, written); other.has_value()) {
+      return Error(absl::StatusCode::kInvalidArgument, "ALIASED_WRITE",
+                   absl::StrCat(node.op, " of ", node.module_path, " writes the memory of %", graph.value(*other).name,
+                                ", which is read afterwards; use ", std::string(row->in_place_of)));
+    }
+    if (IsState(graph, aliases.Of(written))) {
+      return Error(absl::StatusCode::kInvalidArgument, "ALIASED_WRITE",
+                   absl::StrCat(node.op, " of ", node.module_path, " writes a parameter or a buffer"));
+    }
+    const ValueId result = node.outputs[0];
+    node.op = std::string(row->in_place_of);
+    rewriter.Keep(std::move(node));
+    rewriter.ReplaceUses(written, result);
+  }
+  return std::move(rewriter).Finish();
 }
 
 Graph EvalProgram(const Graph& graph) {

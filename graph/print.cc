@@ -73,7 +73,10 @@ std::string NodeText(const Graph& graph, const Node& node) {
   const auto arguments = absl::StrJoin(node.arguments, ", ", [&](std::string* out, const Argument& argument) {
     absl::StrAppend(out, argument.name, "=", std::visit(OperandText{graph}, argument.operand));
   });
-  const std::string path = node.module_path.empty() ? "" : absl::StrCat("  # ", node.module_path);
+  std::string path = node.module_path.empty() ? "" : absl::StrCat("  # ", node.module_path);
+  if (!node.segment.empty()) {
+    absl::StrAppend(&path, path.empty() ? "  #" : "", " (segment ", node.segment, ")");
+  }
   return absl::StrCat(outputs, outputs.empty() ? "" : " = ", node.op, "(", arguments, ")", path);
 }
 

@@ -58,6 +58,7 @@ std::vector<OpCall> Calls() {
   return {
       {"aten.adaptive_avg_pool2d.default", {{"self", Trained({2, 3, 4, 4})}, {"output_size", Ints({2, 2})}}},
       binary("aten.add.Tensor"),
+      binary("aten.add_.Tensor"),
       {"aten.addmm.default", {{"self", Trained({5})}, {"mat1", Trained({3, 4})}, {"mat2", Trained({4, 5})}}},
       along("aten.argmax.default"),
       {"aten.avg_pool2d.default", {{"self", Trained({2, 3, 4, 4})}, {"kernel_size", Ints({2, 2})}}},
@@ -105,6 +106,7 @@ std::vector<OpCall> Calls() {
       {"aten.nll_loss_nd.default", {{"self", Trained({3, 4})}, {"target", Labels()}}},
       {"aten.permute.default", {{"self", Trained({3, 4})}, {"dims", Ints({1, 0})}}},
       unary("aten.relu.default"),
+      unary("aten.relu_.default"),
       {"aten.reshape.default", {{"self", Trained({3, 4})}, {"shape", Ints({4, 3})}}},
       unary("aten.sigmoid.default"),
       unary("aten.silu.default"),

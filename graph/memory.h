@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+
+#include "graph/graph.h"
+
+// How much memory a program needs beside its parameters, told from the graph alone.
+namespace ampd::graph {
+
+// Bytes that are held at one moment.
+struct HeldBytes {
+  int64_t activations = 0;  // values of the forward pass, and what the backward pass will read
+  int64_t gradients = 0;    // of parameters
+  int64_t workspace = 0;    // gradients of values, and what ops need only while they run
+  int64_t total() const { return activations + gradients + workspace; }
+};
+
+struct RunMemory {
+  HeldBytes peak;  // the moment of the largest total
+  HeldBytes after_forward;
+  HeldBytes after_backward;  // only the parameters' gradients are left
+};
+
+// One forward and backward pass of a training program, as the executor and autograd run it on a CPU: each value lives
+// until its last reader has run, and longer when the op table says that an op saves it; gradients are handed back in
+// reverse order, summed in place where nobody else holds them; nodes of one checkpoint segment keep only what the
+// segment reads, and run again when the backward pass reaches it. Parameters, buffers and inputs are not counted; all
+// parameters are trained. Takes microseconds a node. REQUIRES: every op is in the op table or emulated; the program has
+// one output, a scalar loss.
+RunMemory EstimateRun(const Graph& program, int64_t batch_size);
+
+}  // namespace ampd::graph

@@ -1,0 +1,88 @@
+#include "precision/memory.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+#include "graph/passes.h"
+#include "graph/segments.h"
+#include "precision/pass.h"
+
+namespace ampd::precision {
+namespace {
+
+using graph::Dtype;
+
+// A batch that no machine holds; keeps the search for the largest one finite.
+constexpr int64_t kMostSamples = int64_t{1} << 32;
+
+int64_t Elements(const graph::TensorType& type, int64_t batch_size) {
+  int64_t elements = 1;
+  for (const graph::Dim& dim : type.shape) {
+    elements *= dim.At(batch_size);
+  }
+  return elements;
+}
+
+int64_t Bytes(const graph::TensorType& type, int64_t batch_size = 0) {
+  return Elements(type, batch_size) * graph::ItemSizeBytes(type.dtype);
+}
+
+}  // namespace
+
+absl::StatusOr<MemoryModel> MemoryModel::Create(const graph::Graph& model, const ResolvedPolicy& policy,
+                                                const TrainingSetup& setup) {
+  AMPD_ASSIGN_OR_RETURN(const graph::Graph train, graph::WithLossHead(model));
+  AMPD_ASSIGN_OR_RETURN(const graph::Graph converted, ApplyPrecision(train, policy));
+  AMPD_ASSIGN_OR_RETURN(graph::Graph program,
+                        graph::WithCheckpointSegments(graph::WithoutDeadNodes(converted), setup.checkpoint_segments));
+  return MemoryModel(std::move(program), policy, setup);
+}
+
+MemoryModel::MemoryModel(graph::Graph program, const ResolvedPolicy& policy, const TrainingSetup& setup)
+    : program_(std::move(program)), setup_(setup) {
+  constexpr auto kWide = static_cast<int64_t>(sizeof(float));
+  for (const graph::State& parameter : program_.parameters()) {
+    const int64_t elements = Elements(program_.type(parameter.value), 0);
+    lasting_.weights += kWide * elements;
+    lasting_.optimizer += kWide * elements * setup.num_moments;
+    gradient_sums_ += setup.num_micro_batches > 1 ? kWide * elements : 0;
+  }
+  for (const ParameterRow& row : policy.parameters) {
+    for (const graph::State& parameter : program_.parameters()) {
+      if (parameter.name == row.name && row.dtype != Dtype::kFloat32) {
+        lasting_.working_copies += Bytes(program_.type(parameter.value));
+      }
+    }
+  }
+  for (const graph::State& buffer : program_.buffers()) {
+    lasting_.weights += Bytes(program_.type(buffer.value));
+  }
+}
+
+MemoryEstimate MemoryModel::At(int64_t batch_size) const {
+  MemoryEstimate estimate = lasting_;
+  for (graph::ValueId input : program_.inputs()) {
+    estimate.inputs += setup_.num_micro_batches * Bytes(program_.type(input), batch_size);
+  }
+  const graph::RunMemory run = graph::EstimateRun(program_, batch_size);
+  // The first micro-batch runs before there are sums; the sums are made beside its gradients.
+  estimate.gradients = gradient_sums_ + run.peak.gradients;
+  estimate.activations = run.peak.activations;
+  estimate.workspace = run.peak.workspace;
+  return estimate;
+}
+
+int64_t MemoryModel::LargestBatch(int64_t available_bytes) const {
+  int64_t fits = 0;
+  int64_t too_many = 1;
+  while (too_many < kMostSamples && At(too_many).total() <= available_bytes) {
+    fits = std::exchange(too_many, 2 * too_many);
+  }
+  while (too_many - fits > 1) {
+    const int64_t middle = fits + (too_many - fits) / 2;
+    (At(middle).total() <= available_bytes ? fits : too_many) = middle;
+  }
+  return fits;
+}
+
+}  // namespace ampd::precision

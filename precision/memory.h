@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "graph/graph.h"
+#include "graph/memory.h"
+#include "precision/policy.h"
+
+namespace ampd::precision {
+
+// What a training run needs besides its model and policy.
+struct TrainingSetup {
+  int num_moments = 0;        // fp32 tensors that the optimizer keeps a parameter: 2 of AdamW, 1 of SGD with momentum
+  int num_micro_batches = 1;  // a step; from two on, gradients are summed in fp32
+  std::vector<std::string> checkpoint_segments;  // as graph::WithCheckpointSegments takes them
+};
+
+// Bytes of tensors at the moment of a step when they are most. The first four are there all the time.
+struct MemoryEstimate {
+  int64_t weights = 0;         // fp32 masters and buffers
+  int64_t working_copies = 0;  // parameters in the compute dtype beside their masters
+  int64_t optimizer = 0;       // moments
+  int64_t inputs = 0;          // the step's batch
+  int64_t gradients = 0;       // of parameters, with the sums over micro-batches
+  int64_t activations = 0;     // what the backward pass will read
+  int64_t workspace = 0;       // gradients of values, and what ops need only while they run
+  int64_t total() const { return weights + working_copies + optimizer + inputs + gradients + activations + workspace; }
+};
+
+// The memory of training one model under one policy, as a function of the batch size: made once, asked in milliseconds.
+// It is that of a CPU, exact but for what single ops need while they run, and within 10% of what the trainer measures
+// there; a GPU's allocator rounds, and its libraries want workspaces of their own. Thread-compatible.
+class MemoryModel {
+ public:
+  // `model` as the engine takes it. INVALID_ARGUMENT or UNIMPLEMENTED as the passes say.
+  static absl::StatusOr<MemoryModel> Create(const graph::Graph& model, const ResolvedPolicy& policy,
+                                            const TrainingSetup& setup);
+
+  // REQUIRES: batch_size, the samples of one micro-batch, is at least 1.
+  MemoryEstimate At(int64_t batch_size) const;
+
+  // The most samples a micro-batch that fit into so many bytes; 0 when not even one does.
+  int64_t LargestBatch(int64_t available_bytes) const;
+
+ private:
+  MemoryModel(graph::Graph program, const ResolvedPolicy& policy, const TrainingSetup& setup);
+
+  graph::Graph program_;
+  TrainingSetup setup_;
+  MemoryEstimate lasting_;     // what does not follow the batch size
+  int64_t gradient_sums_ = 0;  // over micro-batches
+};
+
+}  // namespace ampd::precision

@@ -1,0 +1,72 @@
+#include "precision/memory.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "ampd/v1/precision.pb.h"
+#include "ampd/v1/worker.pb.h"
+#include "graph/passes.h"
+#include "models/gpt.h"
+
+namespace ampd::precision {
+namespace {
+
+constexpr int64_t kParameters = 3 * 8 * 8 + 24 + 64 + 8 + 2 * (4 * 64) + 32 + 8 + 3 * 16 + 5 * 8 + 4 * 8;
+
+MemoryModel ModelOf(const std::string& preset, const TrainingSetup& setup) {
+  const graph::Graph gpt =
+      models::BuildGpt({.num_layers = 1, .width = 8, .num_heads = 2, .vocabulary = 5, .sequence_length = 4}).value();
+  v1::Device cpu;
+  cpu.set_kind(v1::Device::CPU);
+  cpu.add_instruction_sets("avx512_bf16");
+  v1::PrecisionPolicy policy;
+  policy.set_preset(preset);
+  const auto resolved = ResolvePolicy(policy, *graph::WithLossHead(gpt), cpu, OptimizerKind::kAdam);
+  EXPECT_TRUE(resolved.ok()) << resolved.status();
+  auto memory = MemoryModel::Create(gpt, *resolved, setup);
+  EXPECT_TRUE(memory.ok()) << memory.status();
+  return *std::move(memory);
+}
+
+TEST(MemoryModel, LastingBytesFollowPolicyAndOptimizer) {
+  const MemoryEstimate fp32 = ModelOf("fp32", {.num_moments = 2}).At(3);
+  EXPECT_EQ(fp32.weights, 4 * kParameters);
+  EXPECT_EQ(fp32.working_copies, 0);
+  EXPECT_EQ(fp32.optimizer, 8 * kParameters);
+  EXPECT_EQ(fp32.inputs, 3 * (4 + 4) * 8);
+  const MemoryEstimate bf16 = ModelOf("bf16", {.num_moments = 1}).At(3);
+  EXPECT_EQ(bf16.weights, 4 * kParameters);
+  // Of the linear layers in the block; the tied table and the norms stay in fp32.
+  EXPECT_EQ(bf16.working_copies, 2 * (3 * 64 + 24 + 64 + 8 + 2 * (4 * 64) + 32 + 8));
+  EXPECT_EQ(bf16.optimizer, 4 * kParameters);
+}
+
+TEST(MemoryModel, MicroBatchesAddFp32SumsAndTheirInputs) {
+  const MemoryEstimate one = ModelOf("bf16", {.num_moments = 2}).At(3);
+  const MemoryEstimate four = ModelOf("bf16", {.num_moments = 2, .num_micro_batches = 4}).At(3);
+  EXPECT_EQ(four.inputs, 4 * one.inputs);
+  EXPECT_EQ(four.gradients, one.gradients + 4 * kParameters);
+  EXPECT_EQ(four.activations, one.activations);
+}
+
+TEST(MemoryModel, TheLargestBatchFitsAndTheNextDoesNot) {
+  const MemoryModel memory = ModelOf("bf16", {.num_moments = 2});
+  for (int64_t available : {int64_t{40'000}, int64_t{1'000'000}, int64_t{123'456'789}}) {
+    const int64_t largest = memory.LargestBatch(available);
+    EXPECT_GT(largest, 0);
+    EXPECT_LE(memory.At(largest).total(), available);
+    EXPECT_GT(memory.At(largest + 1).total(), available);
+  }
+  EXPECT_EQ(memory.LargestBatch(memory.At(1).total()), 1);
+  EXPECT_EQ(memory.LargestBatch(memory.At(1).total() - 1), 0);
+}
+
+TEST(MemoryModel, LowPrecisionFitsMoreSamples) {
+  constexpr int64_t kAvailable = 10'000'000;
+  EXPECT_GT(ModelOf("bf16", {.num_moments = 2}).LargestBatch(kAvailable),
+            ModelOf("fp32", {.num_moments = 2}).LargestBatch(kAvailable));
+}
+
+}  // namespace
+}  // namespace ampd::precision
