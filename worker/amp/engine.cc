@@ -16,6 +16,7 @@
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "graph/passes.h"
+#include "graph/segments.h"
 #include "precision/pass.h"
 #include "worker/amp/cuda_math.h"
 #include "worker/amp/emulated_ops.h"
@@ -31,9 +32,12 @@ namespace {
 using executor::Executor;
 
 absl::StatusOr<std::unique_ptr<Executor>> Prepare(const graph::Graph& graph, const precision::ResolvedPolicy& policy,
+                                                  const std::vector<std::string>& checkpoint_segments,
                                                   const executor::OpRegistry& registry) {
   AMPD_ASSIGN_OR_RETURN(const graph::Graph converted, precision::ApplyPrecision(graph, policy));
-  return Executor::Create(graph::WithoutDeadNodes(converted), registry);
+  AMPD_ASSIGN_OR_RETURN(const graph::Graph program,
+                        graph::WithCheckpointSegments(graph::WithoutDeadNodes(converted), checkpoint_segments));
+  return Executor::Create(program, registry);
 }
 
 // Convolutions read channels-last weights, and then all that follows them, about 1.8 times as fast on a CPU (measured
@@ -88,8 +92,9 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const graph::Graph& model
   RegisterEmulatedOps(engine->programs_->registry);
   AMPD_ASSIGN_OR_RETURN(const graph::Graph train, graph::WithLossHead(model));
   AMPD_ASSIGN_OR_RETURN(const graph::Graph eval, graph::WithEvalHead(graph::EvalProgram(model)));
-  AMPD_ASSIGN_OR_RETURN(engine->programs_->train, Prepare(train, policy, engine->programs_->registry));
-  AMPD_ASSIGN_OR_RETURN(engine->programs_->eval, Prepare(eval, policy, engine->programs_->registry));
+  AMPD_ASSIGN_OR_RETURN(engine->programs_->train,
+                        Prepare(train, policy, options.checkpoint_segments, engine->programs_->registry));
+  AMPD_ASSIGN_OR_RETURN(engine->programs_->eval, Prepare(eval, policy, {}, engine->programs_->registry));
   engine->MakeParameters(executor::InitialState(model, options.seed), policy);
   engine->FindBackwardOrder(train);
   engine->optimizer_ = std::make_unique<Optimizer>(options.optimizer, engine->parameters_, *engine->kernels_);

@@ -28,6 +28,8 @@ struct EngineOptions {
   ScheduleConfig schedule;
   std::optional<double> clip_grad_norm;  // global L2 norm, after unscaling
   uint64_t seed = 0;                     // of the first weights
+  // Modules that run again in the backward pass, as graph::WithCheckpointSegments takes them.
+  std::vector<std::string> checkpoint_segments = {};
   ComputeDevice device;
 };
 

@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "graph/print.h"
 #include "worker/executor/dtype.h"
+#include "worker/executor/interpret.h"
 #include "worker/executor/program.h"
 
 namespace ampd::executor {
@@ -17,7 +18,6 @@ using graph::Graph;
 using graph::State;
 using graph::TensorType;
 using graph::ValueId;
-using Stack = std::vector<c10::IValue>;
 
 size_t Index(ValueId id) { return static_cast<size_t>(id.index); }
 
@@ -95,9 +95,7 @@ class DispatcherExecutor final : public Executor {
   std::vector<at::Tensor> Run(std::vector<at::Tensor> inputs) override {
     std::vector<at::Tensor> values = state_;
     PlaceInputs(std::move(inputs), values);
-    for (const Instruction& instruction : program_) {
-      Execute(instruction, values);
-    }
+    Interpret(program_, values);
     std::vector<at::Tensor> outputs;
     for (const graph::Output& output : graph_.outputs()) {
       outputs.push_back(values[Index(output.value)]);
@@ -113,48 +111,6 @@ class DispatcherExecutor final : public Executor {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const ValueId id = graph_.inputs()[i];
       values[Index(id)] = AsDeclared(std::move(inputs[i]), graph_.value(id), batch_size);
-    }
-  }
-
-  static c10::IValue ListOf(const ListUse& use, const std::vector<at::Tensor>& values) {
-    if (!use.of_optionals) {
-      c10::List<at::Tensor> list;
-      for (const auto& value : use.values) {
-        list.push_back(value.has_value() ? values[*value] : at::Tensor());
-      }
-      return list;
-    }
-    c10::List<std::optional<at::Tensor>> list;
-    for (const auto& value : use.values) {
-      list.push_back(value.has_value() ? std::optional(values[*value]) : std::nullopt);
-    }
-    return list;
-  }
-
-  static void Execute(const Instruction& instruction, std::vector<at::Tensor>& values) {
-    Stack stack = instruction.stack;
-    for (const ListUse& use : instruction.lists) {
-      stack[use.argument] = ListOf(use, values);
-    }
-    for (const ValueUse& use : instruction.values) {
-      stack[use.argument] = use.last ? std::move(values[use.value]) : values[use.value];
-    }
-    if (instruction.handle.has_value()) {
-      instruction.handle->callBoxed(stack);
-    } else {
-      instruction.custom(stack);
-    }
-    if (instruction.returns_list) {
-      const std::vector<at::Tensor> list = stack[0].toTensorVector();
-      stack.assign(list.begin(), list.end());
-    }
-    TORCH_CHECK(stack.size() == instruction.results.size(), "an op returned ", stack.size(), " results instead of ",
-                instruction.results.size());
-    for (size_t i = 0; i < stack.size(); ++i) {
-      values[instruction.results[i]] = std::move(stack[i]).toTensor();
-    }
-    for (size_t value : instruction.drop) {
-      values[value] = at::Tensor();
     }
   }
 

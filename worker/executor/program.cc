@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "graph/op_table.h"
+#include "graph/segments.h"
 #include "worker/executor/constants.h"
 
 namespace ampd::executor {
@@ -191,20 +192,57 @@ void MarkLastUses(Instruction& instruction, std::vector<bool>& used_later) {
   }
 }
 
+void MarkLastUses(std::vector<Instruction>& program, std::vector<bool>& used_later) {
+  for (auto instruction = program.rbegin(); instruction != program.rend(); ++instruction) {
+    if (instruction->segment) {
+      MarkLastUses(instruction->segment->first, used_later);
+    } else {
+      MarkLastUses(*instruction, used_later);
+    }
+  }
+}
+
+absl::StatusOr<Instruction> CompileSegment(const Graph& graph, const graph::Segment& segment,
+                                           const OpRegistry& registry) {
+  auto compiled = c10::make_intrusive<CompiledSegment>();
+  compiled->num_values = static_cast<size_t>(graph.num_values());
+  for (size_t i = segment.begin; i < segment.end; ++i) {
+    const Node& node = graph.nodes()[i];
+    const graph::OpRow* row = graph::FindOp(node.op);
+    compiled->random = compiled->random || (row != nullptr && row->random);
+    AMPD_ASSIGN_OR_RETURN(compiled->first.emplace_back(), CompileNode(node, registry));
+    AMPD_ASSIGN_OR_RETURN(compiled->second.emplace_back(), CompileNode(graph::ForSecondRun(node), registry));
+  }
+  for (ValueId input : segment.inputs) {
+    compiled->inputs.push_back(Index(input));
+  }
+  std::vector<bool> used_later(compiled->num_values, false);
+  for (ValueId output : segment.outputs) {
+    compiled->outputs.push_back(Index(output));
+    used_later[Index(output)] = true;
+  }
+  MarkLastUses(compiled->second, used_later);
+  Instruction instruction;
+  instruction.segment = std::move(compiled);
+  return instruction;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Instruction>> Compile(const Graph& graph, const OpRegistry& registry) {
   AMPD_RETURN_IF_ERROR(graph.Check());
   std::vector<Instruction> program;
-  program.reserve(graph.nodes().size());
-  for (const Node& node : graph.nodes()) {
-    AMPD_ASSIGN_OR_RETURN(Instruction instruction, CompileNode(node, registry));
-    program.push_back(std::move(instruction));
+  for (const graph::Segment& segment : graph::SegmentsOf(graph)) {
+    if (segment.recomputed) {
+      AMPD_ASSIGN_OR_RETURN(program.emplace_back(), CompileSegment(graph, segment, registry));
+      continue;
+    }
+    for (size_t i = segment.begin; i < segment.end; ++i) {
+      AMPD_ASSIGN_OR_RETURN(program.emplace_back(), CompileNode(graph.nodes()[i], registry));
+    }
   }
   std::vector<bool> used_later = KeptValues(graph);
-  for (auto instruction = program.rbegin(); instruction != program.rend(); ++instruction) {
-    MarkLastUses(*instruction, used_later);
-  }
+  MarkLastUses(program, used_later);
   return program;
 }
 

@@ -26,16 +26,30 @@ struct ListUse {
   bool of_optionals = false;  // Tensor?[] and not Tensor[]
 };
 
-// One call. `stack` holds constants and default arguments, with holes where `values` and `lists` go.
+struct CompiledSegment;
+
+// One call, or a segment. `stack` holds constants and default arguments, with holes where `values` and `lists` go.
 struct Instruction {
-  std::optional<c10::OperatorHandle> handle;  // an ATen op; otherwise `custom` is set
+  std::optional<c10::OperatorHandle> handle;  // an ATen op; otherwise `custom` or `segment` is set
   BoxedOp custom;
+  c10::intrusive_ptr<CompiledSegment> segment;
   std::vector<c10::IValue> stack;
   std::vector<ValueUse> values;
   std::vector<ListUse> lists;
   std::vector<size_t> results;
   bool returns_list = false;  // one Tensor[], whose elements are the results
   std::vector<size_t> drop;   // values that nothing reads after this call
+};
+
+// A checkpoint segment (graph/segments.h): run once in the forward pass, and again, recorded, in the backward pass.
+// Autograd's node of the segment keeps it alive.
+struct CompiledSegment : torch::CustomClassHolder {
+  std::vector<Instruction> first;   // over the values of the whole run
+  std::vector<Instruction> second;  // over fresh values, from `inputs` to `outputs`
+  std::vector<size_t> inputs;
+  std::vector<size_t> outputs;
+  size_t num_values = 0;
+  bool random = false;  // an op draws random numbers
 };
 
 // The instructions of a graph in its order. State and outputs are never dropped. INVALID_ARGUMENT with reason

@@ -8,6 +8,7 @@
 
 #include "ATen/Parallel.h"
 #include "ATen/ops/arange.h"
+#include "ATen/ops/equal.h"
 #include "ATen/ops/rand.h"
 #include "ATen/ops/randint.h"
 #include "ampd/v1/precision.pb.h"
@@ -31,6 +32,7 @@ struct Network {
   const char* name;
   graph::Graph (*build)();
   Batch (*batch)();
+  const char* blocks;  // modules for checkpoint segments
 };
 
 graph::Graph Gpt() {
@@ -63,10 +65,10 @@ Batch Images() {
   return {images, labels};
 }
 
-constexpr Network kNetworks[] = {{"gpt", Gpt, Tokens}, {"resnet", Resnet, Images}};
+constexpr Network kNetworks[] = {{"gpt", Gpt, Tokens, "transformer.h.*"}, {"resnet", Resnet, Images, "layer?.?"}};
 
-// Losses of the first steps of AdamW.
-std::vector<double> LossesOf(const Network& network, const std::string& preset) {
+std::unique_ptr<Engine> MakeEngine(const Network& network, const std::string& preset,
+                                   const std::vector<std::string>& checkpoint_segments) {
   v1::Device cpu;
   cpu.set_kind(v1::Device::CPU);
   cpu.add_instruction_sets("avx512_bf16");
@@ -80,18 +82,29 @@ std::vector<double> LossesOf(const Network& network, const std::string& preset) 
   options.optimizer = {.kind = OptimizerConfig::Kind::kAdamW, .learning_rate = 3e-3};
   options.clip_grad_norm = 1.0;
   options.seed = 7;
+  options.checkpoint_segments = checkpoint_segments;
   auto engine = Engine::Create(model, *resolved, options);
   EXPECT_TRUE(engine.ok()) << engine.status();
+  return *std::move(engine);
+}
+
+Batch SeededBatch(const Network& network) {
   at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
   generator.set_current_seed(11);
-  const Batch batch = network.batch();
+  return network.batch();
+}
+
+// Losses of the first steps of AdamW.
+std::vector<double> LossesOf(const Network& network, const std::string& preset) {
+  const auto engine = MakeEngine(network, preset, {});
+  const Batch batch = SeededBatch(network);
   std::vector<double> losses;
   for (int i = 0; i < kSteps; ++i) {
-    const StepResult result = (*engine)->Step({batch});
+    const StepResult result = engine->Step({batch});
     EXPECT_FALSE(result.skipped) << network.name << " " << preset << " step " << i;
     losses.push_back(result.loss);
   }
-  const EvalSums sums = (*engine)->Evaluate(batch);
+  const EvalSums sums = engine->Evaluate(batch);
   EXPECT_EQ(sums.num_samples, batch.labels.numel());
   EXPECT_GT(sums.num_correct, sums.num_samples / 2) << network.name << " " << preset;
   return losses;
@@ -109,6 +122,27 @@ TEST(Networks, LearnInEveryPresetAndFollowFp32) {
       const double tolerance = preset == std::string("bf16") ? 0.05 : 0.01;
       for (size_t i = 0; i < exact.size(); ++i) {
         EXPECT_NEAR(rounded[i], exact[i], tolerance * exact.front()) << network.name << " " << preset << " step " << i;
+      }
+    }
+  }
+}
+
+TEST(Networks, CheckpointSegmentsChangeNoBitOfTheTraining) {
+  at::set_num_threads(1);
+  for (const Network& network : kNetworks) {
+    for (const char* preset : {"fp32", "bf16", "fp16"}) {
+      const auto plain = MakeEngine(network, preset, {});
+      const auto segmented = MakeEngine(network, preset, {network.blocks});
+      const Batch batch = SeededBatch(network);
+      for (int i = 0; i < 4; ++i) {
+        const StepResult expected = plain->Step({batch, batch});
+        const StepResult result = segmented->Step({batch, batch});
+        EXPECT_EQ(result.loss, expected.loss) << network.name << " " << preset << " step " << i;
+        EXPECT_EQ(result.grad_norm, expected.grad_norm) << network.name << " " << preset << " step " << i;
+      }
+      const EngineState state = segmented->ExportState();
+      for (const auto& [name, tensor] : plain->ExportState().model) {
+        EXPECT_TRUE(at::equal(state.model.at(name), tensor)) << network.name << " " << preset << " " << name;
       }
     }
   }

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <vector>
+
+#include "ATen/core/Tensor.h"
+#include "worker/executor/program.h"
+
+namespace ampd::executor {
+
+// Runs instructions in order over `values`, which are indexed by value and hold what the instructions read. A value is
+// moved to its last reader. Recorded by autograd when the caller's grad mode says so; then a segment (program.h) keeps
+// only its inputs and runs again in the backward pass:
+//
+// * with the random state of its first run where an op is random, and without writing buffers again;
+// * its inputs, parameters among them, are detached there, so that its gradients arrive where those of the first run
+//   would have, in the same order and with the same bits;
+// * an input that was changed in between is an error of autograd's.
+//
+// Throws c10::Error. Single-threaded; the backward pass is the caller's.
+void Interpret(const std::vector<Instruction>& program, std::vector<at::Tensor>& values);
+
+}  // namespace ampd::executor
