@@ -12,13 +12,13 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "ampd/v1/job_service.grpc.pb.h"
 #include "base/random.h"
 #include "tests/e2e/child_process.h"
+#include "tests/e2e/reserved_port.h"
 
 namespace ampd::e2e {
 namespace {
@@ -99,23 +99,18 @@ class DurabilityTest : public testing::Test {
     }
   }
 
-  // Starts the server on the port of its first life, and waits until it listens.
+  // Starts the server, always on the same port, and waits until it listens.
   void StartServer() {
     const std::string port_file = absl::StrCat(folder_, "/ports-", ++lives_);
     server_ = std::make_unique<ChildProcess>(
-        std::vector<std::string>{std::string(AMPD_BIN_DIR) + "/ampd-server", "--listen",
-                                 absl::StrCat("127.0.0.1:", port_), "--metrics-listen", "127.0.0.1:0", "--data-dir",
-                                 folder_ + "/data", "--port-file", port_file},
+        std::vector<std::string>{std::string(AMPD_BIN_DIR) + "/ampd-server", "--listen", address_, "--metrics-listen",
+                                 "127.0.0.1:0", "--data-dir", folder_ + "/data", "--port-file", port_file},
         folder_ + "/server.log");
-    const std::string ports = AwaitFile(port_file, absl::Seconds(30));
-    ASSERT_FALSE(ports.empty()) << "see " << folder_ << "/server.log";
-    const std::vector<std::string> lines = absl::StrSplit(ports, '\n');
-    ASSERT_TRUE(absl::SimpleAtoi(lines[0], &port_)) << ports;
+    ASSERT_FALSE(AwaitFile(port_file, absl::Seconds(30)).empty()) << "see " << folder_ << "/server.log";
   }
 
   std::map<std::string, int> NamesOnServer(std::map<std::string, std::string>& ids) {
-    auto stub = v1::JobService::NewStub(
-        grpc::CreateChannel(absl::StrCat("127.0.0.1:", port_), grpc::InsecureChannelCredentials()));
+    auto stub = v1::JobService::NewStub(grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
     std::map<std::string, int> names;
     v1::ListJobsRequest request;
     request.set_page_size(500);
@@ -136,7 +131,8 @@ class DurabilityTest : public testing::Test {
 
   const std::string folder_ = MakeFolder("durability");
   std::unique_ptr<ChildProcess> server_;
-  int port_ = 0;
+  const ReservedPort port_;
+  const std::string address_ = absl::StrCat("127.0.0.1:", port_.number());
   int lives_ = 0;
 };
 
@@ -149,7 +145,7 @@ TEST_F(DurabilityTest, EveryAcknowledgedJobSurvivesKillsExactlyOnce) {
   std::vector<std::unique_ptr<Submitter>> submitters;
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
-    submitters.push_back(std::make_unique<Submitter>(absl::StrCat("127.0.0.1:", port_), seed * 1000 + i));
+    submitters.push_back(std::make_unique<Submitter>(address_, seed * 1000 + i));
     threads.emplace_back([&stop, submitter = submitters.back().get()] { submitter->Run(stop); });
   }
   SeededRandom random(seed);

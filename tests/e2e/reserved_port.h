@@ -1,0 +1,34 @@
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "base/file.h"
+
+namespace ampd {
+
+// A loopback port that no other program is given while this lives, and that a server which asks for it by number (and
+// reuses addresses, as gRPC's do) still gets, life after life. It is bound and never listens.
+class ReservedPort {
+ public:
+  ReservedPort() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const int on = 1;
+    setsockopt(fd_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    auto* generic = reinterpret_cast<sockaddr*>(&address);
+    if (bind(fd_.get(), generic, size) == 0 && getsockname(fd_.get(), generic, &size) == 0) {
+      number_ = ntohs(address.sin_port);
+    }
+  }
+  // 0 when none was free.
+  int number() const { return number_; }
+
+ private:
+  UniqueFd fd_;
+  int number_ = 0;
+};
+
+}  // namespace ampd
