@@ -99,8 +99,11 @@ class FormatsBuilder {
   void TakeState() {
     formats_.optimizer_state = StorageDtype(policy_.optimizer_state()).value_or(formats_.optimizer_state);
     formats_.stochastic_rounding |= policy_.stochastic_rounding();
-    if (formats_.stochastic_rounding && (formats_.parameter == Dtype::kFloat32 || formats_.master != Masters::kNone)) {
-      Wrong("stochastic_rounding", "needs parameters below fp32 without a master");
+    if (formats_.stochastic_rounding && (formats_.parameter != Dtype::kBFloat16 || formats_.master != Masters::kNone)) {
+      Wrong("stochastic_rounding", "needs bf16 parameters without a master");
+    }
+    if (formats_.optimizer_state == Dtype::kFloat16) {
+      Wrong("optimizer_state", "is fp16, whose range the second moments leave; it must be fp32 or bf16");
     }
   }
 
@@ -146,16 +149,7 @@ class FormatsBuilder {
 };
 
 // Formats that make sense and that the engine does not do.
-absl::Status CheckBuilt(const P& policy, const Preset& preset, const Formats& formats) {
-  if (formats.parameter != Dtype::kFloat32 && formats.master != Masters::kFloat32) {
-    return UnsupportedField("precision.master", "parameters below fp32 have fp32 masters");
-  }
-  if (formats.optimizer_state != Dtype::kFloat32) {
-    return UnsupportedField("precision.optimizer_state", "only fp32 is supported");
-  }
-  if (formats.stochastic_rounding) {
-    return UnsupportedField("precision.stochastic_rounding", "it is not supported");
-  }
+absl::Status CheckBuilt(const P& policy, const Preset& preset) {
   if (const auto wire = StorageDtype(policy.reduction());
       wire.value_or(preset.formats.reduction) != preset.formats.reduction) {
     return UnsupportedField("precision.reduction", "an attempt runs on one device");
@@ -234,7 +228,7 @@ absl::StatusOr<Formats> ResolveFormats(const P& policy, const Preset& preset, Op
   builder.TakeState();
   builder.RefuseHarm(optimizer);
   AMPD_ASSIGN_OR_RETURN(const Formats formats, std::move(builder).Take());
-  AMPD_RETURN_IF_ERROR(CheckBuilt(policy, preset, formats));
+  AMPD_RETURN_IF_ERROR(CheckBuilt(policy, preset));
   return formats;
 }
 

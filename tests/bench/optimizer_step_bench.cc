@@ -72,7 +72,7 @@ class Ours {
  public:
   explicit Ours(const Start& start) : gradients_(start.gradients) {
     for (const at::Tensor& master : start.masters) {
-      parameters_.push_back({"", master.clone(), master.to(at::kBFloat16)});
+      parameters_.push_back({.name = "", .master = master.clone(), .leaf = master.to(at::kBFloat16), .remainder = {}});
     }
     optimizer_ = std::make_unique<amp::Optimizer>(
         amp::OptimizerConfig{
@@ -87,7 +87,7 @@ class Ours {
     }
     if (std::isfinite(sum_squares)) {
       const double clip = std::min(1.0, kMaxNorm / (std::sqrt(sum_squares) / kLossScale + 1e-6));
-      optimizer_->Step(gradients_, {.gradient_scale = static_cast<float>(clip / kLossScale)});
+      optimizer_->Step(gradients_, static_cast<float>(clip / kLossScale));
     }
   }
 

@@ -180,9 +180,45 @@ TEST(ResolvePolicy, KnownButUnsupportedIsUnimplementedNamingTheField) {
     EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << preset;
     EXPECT_THAT(std::string(status.message()), HasSubstr("precision.preset"));
   }
-  v1::PrecisionPolicy state = PresetNamed("bf16");
-  state.set_optimizer_state(v1::PrecisionPolicy::bf16);
-  EXPECT_THAT(std::string(Resolve(state).status().message()), HasSubstr("precision.optimizer_state"));
+  v1::PrecisionPolicy wire = PresetNamed("bf16");
+  wire.set_reduction(v1::PrecisionPolicy::bf16);
+  EXPECT_THAT(std::string(Resolve(wire).status().message()), HasSubstr("precision.reduction"));
+}
+
+TEST(ResolvePolicy, ParametersBelowFp32AreStoredAsThePolicySays) {
+  using P = v1::PrecisionPolicy;
+  P halves = PresetNamed("bf16");
+  halves.set_master(P::bf16_remainder16);
+  halves.set_optimizer_state(P::bf16);
+  const auto in_halves = Resolve(halves, Cpu(true), OptimizerKind::kAdam);
+  ASSERT_TRUE(in_halves.ok()) << in_halves.status();
+  EXPECT_EQ(in_halves->formats.master, Masters::kRemainder16);
+  EXPECT_EQ(in_halves->formats.optimizer_state, Dtype::kBFloat16);
+  P stochastic = PresetNamed("bf16");
+  stochastic.set_master(P::none);
+  stochastic.set_stochastic_rounding(true);
+  const auto rounded = Resolve(stochastic, Cpu(true), OptimizerKind::kAdam);
+  ASSERT_TRUE(rounded.ok()) << rounded.status();
+  EXPECT_TRUE(rounded->formats.stochastic_rounding);
+  P bare = PresetNamed("fp16");
+  bare.set_master(P::none);
+  bare.set_allow_unsafe(true);
+  const auto without = Resolve(bare, Cpu(true), OptimizerKind::kAdam);
+  ASSERT_TRUE(without.ok()) << without.status();
+  EXPECT_EQ(without->formats.master, Masters::kNone);
+}
+
+TEST(ResolvePolicy, StateThatNoKernelKeepsIsRefusedNamingTheField) {
+  using P = v1::PrecisionPolicy;
+  P state = PresetNamed("fp16");
+  state.set_optimizer_state(P::fp16);
+  EXPECT_THAT(ViolationsOf(Resolve(state).status()),
+              ElementsAre(Field(&FieldViolation::field, "precision.optimizer_state")));
+  P stochastic = PresetNamed("fp16");
+  stochastic.set_master(P::none);
+  stochastic.set_stochastic_rounding(true);
+  EXPECT_THAT(ViolationsOf(Resolve(stochastic).status()),
+              ElementsAre(Field(&FieldViolation::field, "precision.stochastic_rounding")));
 }
 
 TEST(ResolvePolicy, AutoTakesWhatTheDeviceComputesNatively) {

@@ -54,15 +54,15 @@ at::Tensor InTrainingLayout(const at::Tensor& tensor) {
   return at::empty_like(tensor, tensor.options().memory_format(at::MemoryFormat::ChannelsLast)).copy_(tensor);
 }
 
-// What the policy stores a parameter or buffer in; `otherwise` when it says nothing of it.
+// What the policy says of a parameter or buffer; nothing when it does not name it.
 template <typename Row>
-at::ScalarType StoredAs(const std::vector<Row>& rows, const std::string& name, at::ScalarType otherwise) {
+std::optional<Row> FindRow(const std::vector<Row>& rows, const std::string& name) {
   for (const Row& row : rows) {
     if (row.name == name) {
-      return executor::ToScalarType(row.dtype);
+      return row;
     }
   }
-  return otherwise;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -97,23 +97,28 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const graph::Graph& model
   AMPD_ASSIGN_OR_RETURN(engine->programs_->eval, Prepare(eval, policy, {}, engine->programs_->registry));
   engine->MakeParameters(executor::InitialState(model, options.seed), policy);
   engine->FindBackwardOrder(train);
-  engine->optimizer_ = std::make_unique<Optimizer>(options.optimizer, engine->parameters_, *engine->kernels_);
+  OptimizerConfig optimizer = options.optimizer;
+  optimizer.moment_dtype = executor::ToScalarType(policy.formats.optimizer_state);
+  optimizer.rounding_seed = options.seed;
+  engine->optimizer_ = std::make_unique<Optimizer>(optimizer, engine->parameters_, *engine->kernels_);
   AMPD_RETURN_IF_ERROR(engine->Bind());
   return engine;
 }
 
 void Engine::MakeParameters(const TensorMap& initial, const precision::ResolvedPolicy& policy) {
   for (const graph::State& state : programs_->train->graph().parameters()) {
-    const at::Tensor master = InTrainingLayout(initial.at(state.name).to(options_.device.device));
-    Parameter parameter{.name = state.name, .master = master, .leaf = {}};
-    parameter.leaf = parameter.master.to(StoredAs(policy.parameters, state.name, at::kFloat));
+    const at::Tensor value = InTrainingLayout(initial.at(state.name).to(options_.device.device));
+    const precision::ParameterRow row = FindRow(policy.parameters, state.name).value_or(precision::ParameterRow());
+    Parameter parameter = MakeParameter(state.name, value, executor::ToScalarType(row.dtype), row.master, *kernels_);
+    parameter.stochastic = policy.formats.stochastic_rounding;
     parameter.leaf.requires_grad_(true);
     parameters_.push_back(std::move(parameter));
   }
   for (const graph::State& state : programs_->train->graph().buffers()) {
     const at::Tensor& buffer = initial.at(state.name);
+    const auto row = FindRow(policy.buffers, state.name);
     buffers_[state.name] =
-        buffer.to(options_.device.device, StoredAs(policy.buffers, state.name, buffer.scalar_type()));
+        buffer.to(options_.device.device, row.has_value() ? executor::ToScalarType(row->dtype) : buffer.scalar_type());
   }
   gradients_.resize(parameters_.size());
 }
@@ -138,6 +143,13 @@ absl::Status Engine::Bind() {
     state[parameter.name] = parameter.leaf;
   }
   AMPD_RETURN_IF_ERROR(programs_->train->Bind(state));
+  for (size_t i = 0; i < optimizer_->averages().size(); ++i) {
+    const at::Tensor& average = optimizer_->averages()[i];
+    const at::ScalarType dtype = parameters_[i].leaf.scalar_type();
+    const at::Tensor weights = dtype == at::kFloat ? average : EmptyBeside(parameters_[i], dtype);
+    average_weights_.push_back(weights);
+    state[parameters_[i].name] = weights;
+  }
   return programs_->eval->Bind(state);
 }
 
@@ -176,8 +188,7 @@ StepResult Engine::Step(const std::vector<Batch>& micro_batches, uint64_t random
     const double clip =
         options_.clip_grad_norm.has_value() ? std::min(1.0, *options_.clip_grad_norm / (norm + 1e-6)) : 1.0;
     at::NoGradGuard no_grad;
-    optimizer_->Step(gradients_,
-                     {.gradient_scale = static_cast<float>(clip / result.loss_scale), .rate_factor = rate_factor});
+    optimizer_->Step(gradients_, static_cast<float>(clip / result.loss_scale), rate_factor);
   } else {
     RollBackBuffers();
   }
@@ -233,7 +244,7 @@ void Engine::GatherGradients(bool accumulate) {
     }
     taken[i] = InTrainingLayout(std::exchange(leaf_gradient, at::Tensor()));
     if (accumulate && !gradients_[i].defined()) {
-      gradients_[i] = at::zeros_like(parameters_[i].master, parameters_[i].master.options().requires_grad(false));
+      gradients_[i] = EmptyBeside(parameters_[i], at::kFloat).zero_();
     }
   }
   if (accumulate) {
@@ -267,12 +278,28 @@ void Engine::Tail(bool found_inf, StepResult& result) {
   for (at::Tensor& gradient : gradients_) {
     gradient = at::Tensor();
   }
+  averages_rounded_ = false;
   result.scale_change = scaler_.Update(found_inf);
   (found_inf ? skipped_steps_ : applied_steps_) += 1;
 }
 
+// An average in the leaf's format is made when the first batch after a step asks for it.
+void Engine::RoundAverages() {
+  if (averages_rounded_) {
+    return;
+  }
+  std::vector<StepTensors> tensors(average_weights_.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    tensors[i].master = optimizer_->averages()[i];
+    tensors[i].leaf = average_weights_[i];
+  }
+  kernels_->Round(tensors);
+  averages_rounded_ = true;
+}
+
 EvalSums Engine::Evaluate(const Batch& batch) {
   at::NoGradGuard no_grad;
+  RoundAverages();
   const Batch here = OnDevice(batch);
   std::vector<at::Tensor> inputs = {here.images, here.labels};
   const std::vector<at::Tensor> sums = programs_->eval->Run(std::move(inputs));
@@ -282,7 +309,7 @@ EvalSums Engine::Evaluate(const Batch& batch) {
 EngineState Engine::ExportState() const {
   EngineState state;
   for (const Parameter& parameter : parameters_) {
-    state.model[parameter.name] = ContiguousCopy(parameter.master);
+    state.model[parameter.name] = MasterOf(parameter);
   }
   for (const auto& [name, buffer] : buffers_) {
     const bool widen = buffer.is_floating_point();
@@ -299,7 +326,7 @@ absl::Status Engine::ImportState(const EngineState& state) {
   at::NoGradGuard no_grad;
   std::vector<std::pair<std::string, at::Tensor>> targets(buffers_.begin(), buffers_.end());
   for (const Parameter& parameter : parameters_) {
-    targets.emplace_back(parameter.name, parameter.master);
+    targets.emplace_back(parameter.name, parameter.leaf);
   }
   for (const auto& [name, target] : targets) {
     const auto it = state.model.find(name);
@@ -307,17 +334,15 @@ absl::Status Engine::ImportState(const EngineState& state) {
       return Error(absl::StatusCode::kInvalidArgument, "BAD_STATE",
                    absl::StrCat("the state has no tensor ", name, " of the model's shape"));
     }
-    target.copy_(it->second);
   }
-  std::vector<StepTensors> tensors;
-  for (const Parameter& parameter : parameters_) {
-    tensors.push_back({.gradient = {}, .master = parameter.master, .leaf = parameter.leaf, .first = {}, .second = {}});
+  for (const auto& [name, buffer] : buffers_) {
+    buffer.copy_(state.model.at(name));
   }
-  kernels_->Round(tensors);
   for (const Parameter& parameter : parameters_) {
-    BumpVersion(parameter.leaf);
+    SetMaster(parameter, state.model.at(parameter.name), *kernels_);
   }
   AMPD_RETURN_IF_ERROR(optimizer_->ImportState(state.optimizer, state.applied_steps));
+  averages_rounded_ = false;
   scaler_.Restore(state.scaler);
   applied_steps_ = state.applied_steps;
   skipped_steps_ = state.skipped_steps;

@@ -61,7 +61,7 @@ struct EvalSums {
 // scalars.
 struct EngineState {
   TensorMap model;      // masters and buffers
-  TensorMap optimizer;  // moments
+  TensorMap optimizer;  // moments and averages
   LossScalerState scaler;
   int64_t applied_steps = 0;
   int64_t skipped_steps = 0;
@@ -91,7 +91,8 @@ class Engine {
   // size.
   StepResult Step(const std::vector<Batch>& micro_batches, uint64_t random_stream = 0);
 
-  // Runs the evaluation program under the same policy. Changes nothing.
+  // Runs the evaluation program under the same policy, on the parameters' averages where the optimizer keeps them.
+  // Changes nothing.
   EvalSums Evaluate(const Batch& batch);
 
   LossScaler& scaler() { return scaler_; }
@@ -128,6 +129,7 @@ class Engine {
   void KeepBuffers();
   void RollBackBuffers();
   void Tail(bool found_inf, StepResult& result);
+  void RoundAverages();
 
   const EngineOptions options_;
   const bool sums_in_fp32_;  // of gradients over micro-batches; otherwise in the leaves' format
@@ -147,6 +149,8 @@ class Engine {
   TensorMap kept_buffers_;             // those that a run writes, as they were before the step
   std::vector<at::Tensor> gradients_;  // beside parameters_
   std::unique_ptr<Optimizer> optimizer_;
+  std::vector<at::Tensor> average_weights_;  // beside parameters_: what the evaluation reads; empty without averages
+  bool averages_rounded_ = false;
   int64_t applied_steps_ = 0;
   int64_t skipped_steps_ = 0;
 };

@@ -2,39 +2,75 @@
 
 #include <cmath>
 
-#include "ATen/ops/zeros_like.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/glob.h"
 #include "worker/amp/format.h"
 
 namespace ampd::amp {
 
 using Kind = OptimizerConfig::Kind;
 
+namespace {
+
+// The numbers of the first group that matches, and the optimizer's own for those that it does not set.
+ParameterGroup NumbersOf(const std::string& name, const OptimizerConfig& config) {
+  ParameterGroup numbers;
+  for (const ParameterGroup& group : config.groups) {
+    if (GlobMatches(group.match, name)) {
+      numbers = group;
+      break;
+    }
+  }
+  numbers.learning_rate = numbers.learning_rate.value_or(config.learning_rate);
+  numbers.weight_decay = numbers.weight_decay.value_or(config.weight_decay);
+  return numbers;
+}
+
+}  // namespace
+
 Optimizer::Optimizer(const OptimizerConfig& config, const std::vector<Parameter>& parameters, StepKernels& kernels)
     : config_(config), parameters_(parameters), kernels_(kernels) {
   for (const Parameter& parameter : parameters_) {
+    numbers_.push_back(NumbersOf(parameter.name, config_));
     Moments& moments = moments_.emplace_back();
     if (config_.kind != Kind::kSgd || config_.momentum != 0) {
-      moments.first = at::zeros_like(parameter.master);
+      moments.first = EmptyBeside(parameter, config_.moment_dtype).zero_();
     }
     if (config_.kind != Kind::kSgd) {
-      moments.second = at::zeros_like(parameter.master);
+      moments.second = EmptyBeside(parameter, config_.moment_dtype).zero_();
+    }
+    if (config_.ema_decay.has_value()) {
+      averages_.push_back(EmptyBeside(parameter, at::kFloat).copy_(MasterOf(parameter)));
     }
   }
 }
 
-void Optimizer::Step(const std::vector<at::Tensor>& gradients, const kernels::StepScalars& scalars) {
+StepTensors Optimizer::Place(size_t parameter) const {
+  const Parameter& one = parameters_[parameter];
+  return {.gradient = {},
+          .master = one.master,
+          .leaf = one.leaf,
+          .remainder = one.remainder,
+          .stochastic = one.stochastic,
+          .first = moments_[parameter].first,
+          .second = moments_[parameter].second,
+          .average = averages_.empty() ? at::Tensor() : averages_[parameter],
+          .learning_rate = *numbers_[parameter].learning_rate,
+          .weight_decay = *numbers_[parameter].weight_decay};
+}
+
+void Optimizer::Step(const std::vector<at::Tensor>& gradients, float gradient_scale, double rate_factor) {
   ++num_steps_;
+  const kernels::StepScalars scalars{.gradient_scale = gradient_scale,
+                                     .rate_factor = rate_factor,
+                                     .average_decay = config_.ema_decay.value_or(0),
+                                     .rounding_seed = config_.rounding_seed,
+                                     .step = num_steps_};
   std::vector<StepTensors> tensors;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    tensors.push_back({.gradient = gradients[i],
-                       .master = parameters_[i].master,
-                       .leaf = parameters_[i].leaf,
-                       .first = moments_[i].first,
-                       .second = moments_[i].second,
-                       .learning_rate = config_.learning_rate,
-                       .weight_decay = config_.weight_decay});
+    tensors.push_back(Place(i));
+    tensors.back().gradient = gradients[i];
   }
   if (config_.kind == Kind::kSgd) {
     kernels_.UpdateSgd({.momentum = config_.momentum,
@@ -59,7 +95,7 @@ void Optimizer::Step(const std::vector<at::Tensor>& gradients, const kernels::St
   }
 }
 
-std::vector<std::pair<std::string, at::Tensor>> Optimizer::NamedMoments() const {
+std::vector<std::pair<std::string, at::Tensor>> Optimizer::NamedState() const {
   const bool is_sgd = config_.kind == Kind::kSgd;
   std::vector<std::pair<std::string, at::Tensor>> named;
   for (size_t i = 0; i < parameters_.size(); ++i) {
@@ -70,20 +106,23 @@ std::vector<std::pair<std::string, at::Tensor>> Optimizer::NamedMoments() const 
     if (moments_[i].second.defined()) {
       named.emplace_back(absl::StrCat(name, ".exp_avg_sq"), moments_[i].second);
     }
+    if (!averages_.empty()) {
+      named.emplace_back(absl::StrCat(name, ".average"), averages_[i]);
+    }
   }
   return named;
 }
 
 TensorMap Optimizer::ExportState() const {
   TensorMap state;
-  for (const auto& [name, tensor] : NamedMoments()) {
-    state[name] = ContiguousCopy(tensor);
+  for (const auto& [name, tensor] : NamedState()) {
+    state[name] = ContiguousCopy(tensor).to(at::kFloat);
   }
   return state;
 }
 
 absl::Status Optimizer::ImportState(const TensorMap& state, int64_t num_steps) {
-  const auto named = NamedMoments();
+  const auto named = NamedState();
   for (const auto& [name, tensor] : named) {
     const auto it = state.find(name);
     if (it == state.end() || it->second.sizes() != tensor.sizes() || it->second.scalar_type() != at::kFloat) {
@@ -93,6 +132,9 @@ absl::Status Optimizer::ImportState(const TensorMap& state, int64_t num_steps) {
   }
   for (const auto& [name, tensor] : named) {
     tensor.copy_(state.at(name));
+  }
+  for (size_t i = 0; num_steps == 0 && i < averages_.size(); ++i) {
+    averages_[i].copy_(MasterOf(parameters_[i]));
   }
   num_steps_ = num_steps;
   return absl::OkStatus();

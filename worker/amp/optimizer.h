@@ -3,17 +3,26 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ATen/core/Tensor.h"
 #include "absl/status/status.h"
+#include "worker/amp/parameter.h"
 #include "worker/amp/step_kernels.h"
 #include "worker/executor/executor.h"
 
 namespace ampd::amp {
 
 using executor::TensorMap;
+
+// Tensors whose names match have numbers of their own; the first group that matches wins.
+struct ParameterGroup {
+  std::string match;  // glob
+  std::optional<double> learning_rate;
+  std::optional<double> weight_decay;
+};
 
 struct OptimizerConfig {
   enum class Kind { kSgd, kAdamW, kAdam };
@@ -26,33 +35,33 @@ struct OptimizerConfig {
   double beta1 = 0.9;     // AdamW, Adam
   double beta2 = 0.999;
   double epsilon = 1e-8;
+  at::ScalarType moment_dtype = at::kFloat;  // or bfloat16, rounded to nearest even as they are stored
+  std::vector<ParameterGroup> groups;
+  std::optional<double> ema_decay;  // keeps averages of the parameters over the applied steps
+  uint64_t rounding_seed = 0;       // of stochastic rounding; with the number of steps, all that its stream depends on
 };
 
-// One trained tensor. `master` is fp32 and what the optimizer updates; `leaf` is what the graph reads and autograd
-// fills with a gradient. They are the same tensor when the policy stores the parameter in fp32. Both have the same
-// strides, so that loops over their memory meet the same elements.
-struct Parameter {
-  std::string name;
-  at::Tensor master;
-  at::Tensor leaf;
-};
-
-// SGD, AdamW and Adam over fp32 masters, numerically torch.optim's. Moments are fp32. A step that is skipped is simply
-// not taken: nothing here advances by itself. Single-threaded: owner is the trainer's step loop.
+// SGD, AdamW and Adam, numerically torch.optim's, over parameters however they are stored. An average begins as its
+// parameter and moves by average += (1 - ema_decay) * (parameter - average). A step that is skipped is simply not
+// taken: nothing here advances by itself. Single-threaded: owner is the trainer's step loop.
 class Optimizer {
  public:
   // Moments are made where the masters are. REQUIRES: `parameters` and `kernels` outlive the optimizer.
   Optimizer(const OptimizerConfig& config, const std::vector<Parameter>& parameters, StepKernels& kernels);
 
   // Takes one step. `gradients` stand beside the parameters, in their order and with their strides, in any of the
-  // formats; `scalars` say what unscales and clips them, and the schedule's factor. Writes masters and leaves.
-  void Step(const std::vector<at::Tensor>& gradients, const kernels::StepScalars& scalars);
+  // formats; `gradient_scale` unscales and clips them, `rate_factor` is the schedule's. Writes the parameters.
+  void Step(const std::vector<at::Tensor>& gradients, float gradient_scale, double rate_factor = 1);
 
   int64_t num_steps() const { return num_steps_; }
 
-  // Moments by "<parameter>.<moment>", fp32, contiguous, as copies.
+  // Beside the parameters, fp32, with their strides; empty without `ema_decay`.
+  const std::vector<at::Tensor>& averages() const { return averages_; }
+
+  // Moments and averages by "<parameter>.<moment>", fp32, contiguous, as copies.
   TensorMap ExportState() const;
-  // INVALID_ARGUMENT (reason BAD_STATE) when a moment is missing or has another shape; nothing is changed then.
+  // INVALID_ARGUMENT (reason BAD_STATE) when one is missing or has another shape; nothing is changed then. At
+  // `num_steps` 0 the averages begin as the parameters, whatever the state says.
   absl::Status ImportState(const TensorMap& state, int64_t num_steps);
 
  private:
@@ -61,12 +70,15 @@ class Optimizer {
     at::Tensor second;  // AdamW and Adam only
   };
 
-  std::vector<std::pair<std::string, at::Tensor>> NamedMoments() const;
+  StepTensors Place(size_t parameter) const;
+  std::vector<std::pair<std::string, at::Tensor>> NamedState() const;
 
   const OptimizerConfig config_;
   const std::vector<Parameter>& parameters_;
   StepKernels& kernels_;
+  std::vector<ParameterGroup> numbers_;  // beside the parameters, both numbers set
   std::vector<Moments> moments_;
+  std::vector<at::Tensor> averages_;
   int64_t num_steps_ = 0;
 };
 

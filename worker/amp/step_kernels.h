@@ -21,11 +21,14 @@ struct ComputeDevice {
 // What one parameter brings to an update. All have the same strides, so that loops over their memory meet the same
 // elements.
 struct StepTensors {
-  at::Tensor gradient;  // in any of the formats; undefined: the parameter is left alone
-  at::Tensor master;    // fp32
-  at::Tensor leaf;      // the master's rounded copy, or the master itself
-  at::Tensor first;     // first moment of Adam, momentum buffer of SGD (undefined without momentum)
-  at::Tensor second;    // of Adam
+  at::Tensor gradient;      // in any of the formats; undefined: the parameter is left alone
+  at::Tensor master;        // fp32; undefined: the leaf itself is updated
+  at::Tensor leaf;          // the master's rounded copy, or the master itself
+  at::Tensor remainder;     // int16; the lower halves of masters whose upper ones are the leaf
+  bool stochastic = false;  // a leaf without a master is rounded stochastically
+  at::Tensor first;         // first moment of Adam, momentum buffer of SGD (undefined without momentum); any format
+  at::Tensor second;        // of Adam; in the first one's format
+  at::Tensor average;       // fp32, of the parameter over the steps; undefined: none
   double learning_rate = 0;
   double weight_decay = 0;
 };
@@ -44,13 +47,13 @@ class StepKernels {
   // sums[i] += gradients[i], in fp32. REQUIRES: sums[i] is defined where gradients[i] is.
   virtual void Accumulate(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& sums) = 0;
 
-  // One optimizer step; writes masters, moments and leaves, the latter behind autograd's back.
+  // One optimizer step; writes masters, moments, averages and leaves, the latter behind autograd's back.
   virtual void UpdateAdam(const kernels::AdamStep& step, const kernels::StepScalars& scalars,
                           const std::vector<StepTensors>& tensors) = 0;
   virtual void UpdateSgd(const kernels::SgdStep& step, const kernels::StepScalars& scalars,
                          const std::vector<StepTensors>& tensors) = 0;
 
-  // Rounds masters into their leaves. Gradients play no part.
+  // Rounds masters into their leaves, and into remainders where they are defined. Nothing else plays a part.
   virtual void Round(const std::vector<StepTensors>& tensors) = 0;
 };
 

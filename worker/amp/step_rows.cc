@@ -27,7 +27,9 @@ TensorRow RowOf(const at::Tensor& gradient) {
   return row;
 }
 
-void TakeParameter(const StepTensors& tensors, TensorRow& row) {
+void* DataOrNull(const at::Tensor& tensor) { return tensor.defined() ? tensor.data_ptr() : nullptr; }
+
+void TakeMaster(const StepTensors& tensors, TensorRow& row) {
   row.parameter = tensors.master.data_ptr<float>();
   if (!tensors.leaf.is_same(tensors.master)) {
     row.working = tensors.leaf.data_ptr();
@@ -35,7 +37,26 @@ void TakeParameter(const StepTensors& tensors, TensorRow& row) {
   }
 }
 
-float* DataOrNull(const at::Tensor& tensor) { return tensor.defined() ? tensor.data_ptr<float>() : nullptr; }
+void TakeParameter(const StepTensors& tensors, uint32_t stream, TensorRow& row) {
+  row.learning_rate = tensors.learning_rate;
+  row.weight_decay = tensors.weight_decay;
+  if (tensors.master.defined()) {
+    TakeMaster(tensors, row);
+    return;
+  }
+  row.parameter = tensors.leaf.data_ptr();
+  row.parameter_format = FormatOf(tensors.leaf);
+  row.stochastic = tensors.stochastic;
+  row.stream = stream;
+}
+
+void TakeState(const StepTensors& tensors, TensorRow& row) {
+  row.remainder = static_cast<uint16_t*>(DataOrNull(tensors.remainder));
+  row.first_moment = DataOrNull(tensors.first);
+  row.second_moment = DataOrNull(tensors.second);
+  row.moment_format = tensors.first.defined() ? FormatOf(tensors.first) : kernels::Format::kFloat32;
+  row.average = tensors.average.defined() ? tensors.average.data_ptr<float>() : nullptr;
+}
 
 }  // namespace
 
@@ -60,11 +81,8 @@ StepRows RowsToUpdate(const std::vector<StepTensors>& tensors) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     TensorRow row = RowOf(tensors[i].gradient);
     if (row.count > 0) {
-      TakeParameter(tensors[i], row);
-      row.first_moment = DataOrNull(tensors[i].first);
-      row.second_moment = DataOrNull(tensors[i].second);
-      row.learning_rate = tensors[i].learning_rate;
-      row.weight_decay = tensors[i].weight_decay;
+      TakeParameter(tensors[i], static_cast<uint32_t>(i), row);
+      TakeState(tensors[i], row);
       Add(row, i, table);
     }
   }
@@ -75,7 +93,8 @@ StepRows RowsToRound(const std::vector<StepTensors>& tensors) {
   StepRows table;
   for (size_t i = 0; i < tensors.size(); ++i) {
     TensorRow row;
-    TakeParameter(tensors[i], row);
+    TakeMaster(tensors[i], row);
+    row.remainder = static_cast<uint16_t*>(DataOrNull(tensors[i].remainder));
     row.count = row.working != nullptr ? tensors[i].master.numel() : 0;
     Add(row, i, table);
   }

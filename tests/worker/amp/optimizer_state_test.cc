@@ -1,0 +1,276 @@
+// What an engine keeps beside its weights, per policy and optimizer: masters whole, in halves or not at all, moments in
+// bf16, averages, groups with numbers of their own.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "ATen/ops/allclose.h"
+#include "ATen/ops/rand.h"
+#include "ATen/ops/randint.h"
+#include "ampd/v1/job_spec.pb.h"
+#include "ampd/v1/worker.pb.h"
+#include "graph/passes.h"
+#include "models/models.h"
+#include "precision/policy.h"
+#include "tests/worker/kernels/kernels_under_test.h"
+#include "worker/amp/engine.h"
+
+namespace ampd::amp {
+namespace {
+
+using P = v1::PrecisionPolicy;
+
+P Preset(const std::string& name) {
+  P policy;
+  policy.set_preset(name);
+  policy.set_allow_unsafe(true);
+  return policy;
+}
+
+P InHalves() {
+  P policy = Preset("bf16");
+  policy.set_master(P::bf16_remainder16);
+  return policy;
+}
+
+P Stochastic() {
+  P policy = Preset("bf16");
+  policy.set_master(P::none);
+  policy.set_stochastic_rounding(true);
+  policy.set_optimizer_state(P::bf16);
+  return policy;
+}
+
+P WithoutMasters(const std::string& preset) {
+  P policy = Preset(preset);
+  policy.set_master(P::none);
+  return policy;
+}
+
+OptimizerConfig AdamW(double learning_rate = 1e-2) {
+  return {.kind = OptimizerConfig::Kind::kAdamW, .learning_rate = learning_rate, .weight_decay = 0.01};
+}
+
+std::unique_ptr<Engine> MakeEngine(const P& policy, const OptimizerConfig& optimizer, bool with_cuda = false) {
+  v1::ModelSpec spec;
+  spec.mutable_lenet()->set_image_size(8);
+  spec.mutable_lenet()->set_num_classes(4);
+  spec.mutable_lenet()->set_hidden(16);
+  spec.mutable_lenet()->add_widths(4);
+  const graph::Graph model = *models::BuildModel(spec);
+  v1::Device device;
+  device.set_kind(v1::Device::CPU);
+  device.add_instruction_sets("avx512_bf16");
+  const auto resolved =
+      precision::ResolvePolicy(policy, *graph::WithLossHead(model), device, precision::OptimizerKind::kAdam);
+  EXPECT_TRUE(resolved.ok()) << resolved.status();
+  EngineOptions options{.optimizer = optimizer, .seed = 3};
+  if (with_cuda) {
+    std::string why;
+    options.device.cuda_kernels = kernels::KernelsUnderTest(&why);
+  }
+  auto engine = Engine::Create(model, *resolved, options);
+  EXPECT_TRUE(engine.ok()) << engine.status();
+  return *std::move(engine);
+}
+
+// Learnable: a class is the brightest of the quarters.
+Batch MakeBatch() {
+  const at::Tensor labels = at::randint(0, 4, {32}, at::kLong);
+  at::Tensor images = at::rand({32, 1, 8, 8});
+  for (int64_t i = 0; i < 32; ++i) {
+    images[i].narrow(1, 2 * labels[i].item<int64_t>(), 2).add_(1);
+  }
+  return {images, labels};
+}
+
+bool SameBits(const at::Tensor& left, const at::Tensor& right) {
+  return left.nbytes() == right.nbytes() &&
+         std::memcmp(left.const_data_ptr(), right.const_data_ptr(), left.nbytes()) == 0;
+}
+
+void ExpectSameState(const Engine& expected, const Engine& actual) {
+  const EngineState left = expected.ExportState();
+  const EngineState right = actual.ExportState();
+  ASSERT_EQ(left.optimizer.size(), right.optimizer.size());
+  for (const auto& [ours, theirs] : {std::pair(&left.model, &right.model), {&left.optimizer, &right.optimizer}}) {
+    for (const auto& [name, tensor] : *ours) {
+      EXPECT_EQ(tensor.scalar_type(), at::kFloat) << name;
+      ASSERT_TRUE(SameBits(tensor, theirs->at(name))) << name;
+    }
+  }
+}
+
+struct Case {
+  const char* name;
+  P policy;
+  OptimizerConfig optimizer;
+};
+
+std::vector<Case> Cases() {
+  OptimizerConfig with_average = AdamW();
+  with_average.ema_decay = 0.9;
+  OptimizerConfig sgd{.kind = OptimizerConfig::Kind::kSgd, .learning_rate = 0.05, .momentum = 0.9, .ema_decay = 0.5};
+  return {{"halves", InHalves(), AdamW()},
+          {"stochastic", Stochastic(), with_average},
+          {"bf16 without masters", WithoutMasters("bf16"), sgd},
+          {"fp16 without masters", WithoutMasters("fp16"), AdamW()},
+          {"bf16 with averages", Preset("bf16"), with_average},
+          {"fp32 with averages", Preset("fp32"), sgd}};
+}
+
+TEST(OptimizerState, TrainingGoesOnBitForBitFromAnExportedState) {
+  for (const Case& one : Cases()) {
+    SCOPED_TRACE(one.name);
+    const auto whole = MakeEngine(one.policy, one.optimizer);
+    for (int step = 0; step < 5; ++step) {
+      whole->Step({MakeBatch()});
+    }
+    const auto resumed = MakeEngine(one.policy, one.optimizer);
+    ASSERT_TRUE(resumed->ImportState(whole->ExportState()).ok());
+    ExpectSameState(*whole, *resumed);
+    for (int step = 0; step < 5; ++step) {
+      const Batch batch = MakeBatch();
+      EXPECT_EQ(whole->Step({batch}).loss, resumed->Step({batch}).loss);
+      EXPECT_EQ(whole->Evaluate(batch).loss, resumed->Evaluate(batch).loss);
+    }
+    ExpectSameState(*whole, *resumed);
+  }
+}
+
+TEST(OptimizerState, CudaKernelsGiveTheCpuEnginesBits) {
+  for (const Case& one : Cases()) {
+    SCOPED_TRACE(one.name);
+    const auto cpu = MakeEngine(one.policy, one.optimizer);
+    const auto cuda = MakeEngine(one.policy, one.optimizer, /*with_cuda=*/true);
+    for (int step = 0; step < 3; ++step) {
+      const Batch batch = MakeBatch();
+      EXPECT_EQ(cpu->Step({batch}).loss, cuda->Step({batch}).loss);
+    }
+    ExpectSameState(*cpu, *cuda);
+  }
+}
+
+TEST(OptimizerState, EveryWayToStoreWeightsLearns) {
+  for (const P& policy : {Preset("bf16"), InHalves(), Stochastic()}) {
+    const auto engine = MakeEngine(policy, AdamW());
+    const Batch test = MakeBatch();
+    const double before = engine->Evaluate(test).loss;
+    for (int step = 0; step < 60; ++step) {
+      engine->Step({MakeBatch()});
+    }
+    EXPECT_LT(engine->Evaluate(test).loss, 0.3 * before) << policy.ShortDebugString();
+  }
+}
+
+// Any fp32 master survives the way into halves and back; bf16 weights alone keep its upper half.
+TEST(OptimizerState, HalvesKeepEveryBitOfImportedMasters) {
+  const auto fp32 = MakeEngine(Preset("fp32"), AdamW());
+  fp32->Step({MakeBatch()});
+  const auto halves = MakeEngine(InHalves(), AdamW());
+  const auto stochastic = MakeEngine(Stochastic(), AdamW());
+  ASSERT_TRUE(halves->ImportState(fp32->ExportState()).ok());
+  ASSERT_TRUE(stochastic->ImportState(fp32->ExportState()).ok());
+  for (const auto& [name, tensor] : fp32->ExportState().model) {
+    EXPECT_TRUE(SameBits(halves->ExportState().model.at(name), tensor)) << name;
+  }
+  const at::Tensor rounded = stochastic->ExportState().model.at("classifier.0.weight");
+  EXPECT_TRUE(SameBits(rounded, fp32->ExportState().model.at("classifier.0.weight").to(at::kBFloat16).to(at::kFloat)));
+}
+
+// The textbook case: updates far below the weights' spacing are lost without a master, and are not with one.
+TEST(OptimizerState, SmallUpdatesMoveMastersAndNotFp16Weights) {
+  const OptimizerConfig tiny = AdamW(1e-7);
+  const auto with = MakeEngine(Preset("fp16"), tiny);
+  const auto without = MakeEngine(WithoutMasters("fp16"), tiny);
+  ASSERT_TRUE(with->ImportState(without->ExportState()).ok()) << "both begin with what fp16 holds";
+  const at::Tensor start = without->ExportState().model.at("classifier.0.weight");
+  for (int step = 0; step < 10; ++step) {
+    const Batch batch = MakeBatch();
+    with->Step({batch});
+    without->Step({batch});
+  }
+  // Some weights have no gradient, behind units that are off; and near zero fp16's spacing is as small as the updates.
+  const auto moved = [&](const Engine& engine) {
+    return engine.ExportState().model.at("classifier.0.weight").ne(start).to(at::kFloat).mean().item<float>();
+  };
+  EXPECT_GT(moved(*with), 0.5);
+  EXPECT_LT(moved(*without), 0.05);
+}
+
+TEST(OptimizerState, EvaluationRunsOnTheAverages) {
+  OptimizerConfig config = AdamW();
+  config.ema_decay = 0.8;
+  for (const char* preset : {"fp32", "bf16"}) {
+    const auto engine = MakeEngine(Preset(preset), config);
+    const auto plain = MakeEngine(Preset(preset), AdamW());
+    const Batch test = MakeBatch();
+    EXPECT_EQ(engine->Evaluate(test).loss, plain->Evaluate(test).loss) << "averages begin as the weights";
+    for (int step = 0; step < 8; ++step) {
+      engine->Step({MakeBatch()});
+      EngineState state = engine->ExportState();
+      for (auto& [name, tensor] : state.model) {
+        const auto average = state.optimizer.find(name + ".average");
+        tensor = average != state.optimizer.end() ? average->second : tensor;
+      }
+      ASSERT_TRUE(plain->ImportState(state).ok());
+      EXPECT_EQ(engine->Evaluate(test).loss, plain->Evaluate(test).loss) << preset << " step " << step;
+    }
+    ASSERT_TRUE(plain->ImportState(engine->ExportState()).ok());
+    EXPECT_NE(engine->Evaluate(test).loss, plain->Evaluate(test).loss) << "the weights are elsewhere by now";
+  }
+}
+
+TEST(OptimizerState, ImportedFirstWeightsAreWhereAveragesBegin) {
+  OptimizerConfig config = AdamW();
+  config.ema_decay = 0.8;
+  const auto engine = MakeEngine(Preset("bf16"), config);
+  EngineState state = engine->ExportState();
+  state.model.at("classifier.0.weight").fill_(0.125);
+  ASSERT_TRUE(engine->ImportState(state).ok());
+  EXPECT_EQ(engine->ExportState().optimizer.at("classifier.0.weight.average").mean().item<float>(), 0.125f);
+}
+
+TEST(OptimizerState, SkippedStepLeavesAveragesAndTheStreamOfRandomBitsAlone) {
+  OptimizerConfig config = AdamW();
+  config.ema_decay = 0.8;
+  const auto clean = MakeEngine(Stochastic(), config);
+  const auto skipping = MakeEngine(Stochastic(), config);
+  Batch bad = MakeBatch();
+  bad.images.fill_(std::numeric_limits<float>::infinity());
+  for (int step = 0; step < 4; ++step) {
+    const Batch batch = MakeBatch();
+    clean->Step({batch});
+    ASSERT_TRUE(skipping->Step({bad}).skipped);
+    skipping->Step({batch});
+  }
+  ExpectSameState(*clean, *skipping);
+}
+
+TEST(OptimizerState, TheFirstGroupThatMatchesHasTheNumbers) {
+  OptimizerConfig config{.kind = OptimizerConfig::Kind::kSgd, .learning_rate = 0.1, .weight_decay = 0.5};
+  config.groups = {{.match = "classifier.0.*", .learning_rate = 0.0, .weight_decay = {}},
+                   {.match = "*.bias", .learning_rate = {}, .weight_decay = 0.0}};
+  OptimizerConfig plain = config;
+  plain.groups.clear();
+  const auto grouped = MakeEngine(Preset("fp32"), config);
+  const auto engine = MakeEngine(Preset("fp32"), plain);
+  const TensorMap start = grouped->ExportState().model;
+  const Batch batch = MakeBatch();
+  grouped->Step({batch});
+  engine->Step({batch});
+  const TensorMap with = grouped->ExportState().model;
+  const TensorMap without = engine->ExportState().model;
+  EXPECT_TRUE(SameBits(with.at("classifier.0.weight"), start.at("classifier.0.weight")));
+  EXPECT_TRUE(SameBits(with.at("classifier.0.bias"), start.at("classifier.0.bias"))) << "the first group wins";
+  EXPECT_TRUE(SameBits(with.at("classifier.2.weight"), without.at("classifier.2.weight"))) << "no group matches";
+  // Without decay the bias keeps what the decay took: 0.1 * 0.5 of it.
+  EXPECT_TRUE(at::allclose(with.at("classifier.2.bias"),
+                           without.at("classifier.2.bias").add(start.at("classifier.2.bias"), 0.05), 1e-5, 1e-7));
+  EXPECT_FALSE(SameBits(with.at("classifier.2.bias"), without.at("classifier.2.bias")));
+}
+
+}  // namespace
+}  // namespace ampd::amp
