@@ -13,16 +13,29 @@ void AdmitSgd(v1::SgdSpec* sgd, Findings& findings) {
   }
 }
 
-void AdmitAdamW(v1::AdamWSpec* adamw, Findings& findings) {
-  if (!adamw->has_beta1()) adamw->set_beta1(0.9);
-  if (!adamw->has_beta2()) adamw->set_beta2(0.999);
-  if (!adamw->has_epsilon()) adamw->set_epsilon(1e-8);
-  if (!adamw->has_weight_decay()) adamw->set_weight_decay(0.01);
-  findings.Real("optimizer.adamw.learning_rate", adamw->learning_rate(), 0, 1e6, /*open_least=*/true);
-  findings.Real("optimizer.adamw.beta1", adamw->beta1(), 0, 1, false, /*open_most=*/true);
-  findings.Real("optimizer.adamw.beta2", adamw->beta2(), 0, 1, false, /*open_most=*/true);
-  findings.Real("optimizer.adamw.epsilon", adamw->epsilon(), 0, 1, /*open_least=*/true);
-  findings.Real("optimizer.adamw.weight_decay", adamw->weight_decay(), 0, 1e6);
+// AdamW or Adam, which have the same fields.
+template <typename Spec>
+void AdmitAdam(const std::string& field, double default_decay, Spec* spec, Findings& findings) {
+  if (!spec->has_beta1()) spec->set_beta1(0.9);
+  if (!spec->has_beta2()) spec->set_beta2(0.999);
+  if (!spec->has_epsilon()) spec->set_epsilon(1e-8);
+  if (!spec->has_weight_decay()) spec->set_weight_decay(default_decay);
+  findings.Real(field + ".learning_rate", spec->learning_rate(), 0, 1e6, /*open_least=*/true);
+  findings.Real(field + ".beta1", spec->beta1(), 0, 1, false, /*open_most=*/true);
+  findings.Real(field + ".beta2", spec->beta2(), 0, 1, false, /*open_most=*/true);
+  findings.Real(field + ".epsilon", spec->epsilon(), 0, 1, /*open_least=*/true);
+  findings.Real(field + ".weight_decay", spec->weight_decay(), 0, 1e6);
+}
+
+void AdmitGroup(const std::string& field, const v1::ParameterGroup& group, Findings& findings) {
+  if (group.match().empty()) {
+    findings.Wrong(field + ".match", "must be a glob on parameter names");
+  }
+  if (!group.has_learning_rate() && !group.has_weight_decay()) {
+    findings.Wrong(field, "must set a learning_rate or a weight_decay");
+  }
+  findings.Real(field + ".learning_rate", group.learning_rate(), 0, 1e6);
+  findings.Real(field + ".weight_decay", group.weight_decay(), 0, 1e6);
 }
 
 void AdmitOptimizer(v1::OptimizerSpec* optimizer, Findings& findings) {
@@ -31,16 +44,18 @@ void AdmitOptimizer(v1::OptimizerSpec* optimizer, Findings& findings) {
       AdmitSgd(optimizer->mutable_sgd(), findings);
       break;
     case v1::OptimizerSpec::kAdamw:
-      AdmitAdamW(optimizer->mutable_adamw(), findings);
+      AdmitAdam("optimizer.adamw", 0.01, optimizer->mutable_adamw(), findings);
       break;
     case v1::OptimizerSpec::kAdam:
-      findings.Unsupported("optimizer.adam", "this server has sgd and adamw");
+      AdmitAdam("optimizer.adam", 0, optimizer->mutable_adam(), findings);
       break;
     default:
-      findings.Wrong("optimizer", "must have one of sgd, adamw");
+      findings.Wrong("optimizer", "must have one of sgd, adamw, adam");
   }
-  findings.UnsupportedIf(!optimizer->groups().empty(), "optimizer.groups");
-  findings.UnsupportedIf(optimizer->has_ema_decay(), "optimizer.ema_decay");
+  for (int i = 0; i < optimizer->groups_size(); ++i) {
+    AdmitGroup(absl::StrCat("optimizer.groups[", i, "]"), optimizer->groups(i), findings);
+  }
+  findings.Real("optimizer.ema_decay", optimizer->ema_decay(), 0, 1, false, /*open_most=*/true);
 }
 
 void AdmitSchedule(v1::ScheduleSpec* schedule, Findings& findings) {
@@ -59,13 +74,14 @@ void AdmitSchedule(v1::ScheduleSpec* schedule, Findings& findings) {
       findings.Real("schedule.step.factor", schedule->step().factor(), 0, 1e6, /*open_least=*/true);
       break;
     case v1::ScheduleSpec::kLinear:
-      findings.Unsupported("schedule.linear", "this server has constant, cosine and step");
+      findings.Real("schedule.linear.final_ratio", schedule->linear().final_ratio(), 0, 1);
       break;
     case v1::ScheduleSpec::kPolynomial:
-      findings.Unsupported("schedule.polynomial", "this server has constant, cosine and step");
+      findings.Real("schedule.polynomial.power", schedule->polynomial().power(), 0, 1e3, /*open_least=*/true);
+      findings.Real("schedule.polynomial.final_ratio", schedule->polynomial().final_ratio(), 0, 1);
       break;
     case v1::ScheduleSpec::kPlateau:
-      findings.Unsupported("schedule.plateau", "this server has constant, cosine and step");
+      findings.Unsupported("schedule.plateau", "this server has constant, cosine, step, linear and polynomial");
       break;
   }
 }

@@ -107,6 +107,16 @@ TEST(AdmitSpec, WrongValues_AreNamedByPath) {
       {"precision {preset: 'tf32'} resources {kind: CPU}", "precision.preset"},
       {"labels {key: '' value: 'x'}", "labels."},
       {"deadline {seconds: 0}", "deadline"},
+      {"optimizer {adam {learning_rate: 0}}", "optimizer.adam.learning_rate"},
+      {"optimizer {adam {learning_rate: 1 beta2: 1}}", "optimizer.adam.beta2"},
+      {"optimizer {ema_decay: 1}", "optimizer.ema_decay"},
+      {"optimizer {groups {match: '*' learning_rate: -1}}", "optimizer.groups[0].learning_rate"},
+      {"optimizer {groups {match: 'a' weight_decay: 0} groups {match: 'b' weight_decay: -1}}",
+       "optimizer.groups[1].weight_decay"},
+      {"optimizer {groups {weight_decay: 0}}", "optimizer.groups[0].match"},
+      {"optimizer {groups {match: '*'}}", "optimizer.groups[0]"},
+      {"schedule {linear {final_ratio: 2}}", "schedule.linear.final_ratio"},
+      {"schedule {polynomial {power: 0}}", "schedule.polynomial.power"},
   };
   for (const auto& [change, field] : cases) {
     EXPECT_THAT(WrongFields(Changed(change)), ElementsAre(field)) << change;
@@ -129,10 +139,7 @@ TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {
       {"precision {module_rules {match: 'x' compute: fp8_e4m3}}", "precision.module_rules[0].compute"},
       {"precision {compute: fp8_e4m3}", "precision.compute"},
       {"precision {preset: 'bf16' reduction: bf16}", "precision.reduction"},
-      {"precision {preset: 'bf16' optimizer_state: bf16}", "precision.optimizer_state"},
-      {"optimizer {ema_decay: 0.9}", "optimizer.ema_decay"},
-      {"optimizer {adam {learning_rate: 1}}", "optimizer.adam"},
-      {"schedule {linear {}}", "schedule.linear"},
+      {"schedule {plateau {}}", "schedule.plateau"},
       {"model {exported {artifact: 'x'}}", "model.exported"},
       {"resources {devices: 2}", "resources.devices"},
       {"queue: 'fast'", "queue"},
@@ -145,7 +152,7 @@ TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {
 }
 
 TEST(AdmitSpec, SeveralUnsupported_AreAllListedAndTheFirstIsTheErrorInfos) {
-  const absl::Status status = AdmitSpec(Changed("queue: 'fast' resources {devices: 2} optimizer {ema_decay: 0.9} "
+  const absl::Status status = AdmitSpec(Changed("queue: 'fast' resources {devices: 2} schedule {plateau {}} "
                                                 "precision {module_rules {match: 'x' compute: fp8_e4m3}}"))
                                   .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
@@ -156,7 +163,7 @@ TEST(AdmitSpec, SeveralUnsupported_AreAllListedAndTheFirstIsTheErrorInfos) {
     EXPECT_THAT(violation.description, ::testing::StartsWith("is not supported: "));
     EXPECT_THAT(violation.description, ::testing::Not(::testing::HasSubstr("is not supported: is not")));
   }
-  EXPECT_THAT(fields, ::testing::UnorderedElementsAre("queue", "resources.devices", "optimizer.ema_decay",
+  EXPECT_THAT(fields, ::testing::UnorderedElementsAre("queue", "resources.devices", "schedule.plateau",
                                                       "precision.module_rules[0].compute"));
   EXPECT_EQ(MetadataOf(status).at("field"), fields[0]);
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr(" (and 3 more)"));

@@ -54,7 +54,7 @@ OptimizerConfig Adam(OptimizerConfig::Kind kind, const Spec& spec, double defaul
   return config;
 }
 
-absl::StatusOr<OptimizerConfig> Optimizer(const v1::OptimizerSpec& spec) {
+absl::StatusOr<OptimizerConfig> OptimizerKindOf(const v1::OptimizerSpec& spec) {
   switch (spec.kind_case()) {
     case v1::OptimizerSpec::kSgd:
       return Sgd(spec.sgd());
@@ -66,6 +66,24 @@ absl::StatusOr<OptimizerConfig> Optimizer(const v1::OptimizerSpec& spec) {
       break;
   }
   return SpecError("the spec names no optimizer");
+}
+
+absl::StatusOr<OptimizerConfig> Optimizer(const v1::OptimizerSpec& spec) {
+  AMPD_ASSIGN_OR_RETURN(OptimizerConfig config, OptimizerKindOf(spec));
+  for (const v1::ParameterGroup& group : spec.groups()) {
+    amp::ParameterGroup& own = config.groups.emplace_back();
+    own.match = group.match();
+    if (group.has_learning_rate()) {
+      own.learning_rate = group.learning_rate();
+    }
+    if (group.has_weight_decay()) {
+      own.weight_decay = group.weight_decay();
+    }
+  }
+  if (spec.has_ema_decay()) {
+    config.ema_decay = spec.ema_decay();
+  }
+  return config;
 }
 
 absl::StatusOr<ScheduleConfig> Schedule(const v1::ScheduleSpec& spec, int64_t total_steps) {
