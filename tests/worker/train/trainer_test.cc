@@ -19,6 +19,20 @@ namespace {
 
 using ::testing::HasSubstr;
 
+// Averages, groups, and in bf16 weights without masters: all that an optimizer can keep.
+void KeepMoreState(v1::JobSpec& spec) {
+  spec.mutable_optimizer()->set_ema_decay(0.75);
+  v1::ParameterGroup& biases = *spec.mutable_optimizer()->add_groups();
+  biases.set_match("*.bias");
+  biases.set_learning_rate(0.02);
+  biases.set_weight_decay(0);
+  if (spec.precision().preset() == "bf16") {
+    spec.mutable_precision()->set_master(v1::PrecisionPolicy::none);
+    spec.mutable_precision()->set_stochastic_rounding(true);
+    spec.mutable_precision()->set_optimizer_state(v1::PrecisionPolicy::bf16);
+  }
+}
+
 TEST_F(TrainerTest, AnMlp_TrainsToItsEndAndLearns) {
   FakeAgent agent(Folder());
   const internal::Hello hello = agent.Connect();
@@ -122,6 +136,9 @@ TEST_F(TrainerTest, KilledAndResumed_EveryNumberIsThatOfTheRunNeverInterrupted) 
       const std::string job = absl::StrCat("j-", precision, round);
       StartAttempt start = Mlp(precision, kSteps);
       start.mutable_spec()->mutable_train()->set_seed(random());
+      if (round == 2) {
+        KeepMoreState(*start.mutable_spec());
+      }
       start.mutable_key()->set_job_id(job + "-whole");
       FakeAgent whole(Folder());
       whole.Connect();
