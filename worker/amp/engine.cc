@@ -159,11 +159,16 @@ StepResult Engine::Step(const std::vector<Batch>& micro_batches, uint64_t random
   const double rate_factor = RateFactor(options_.schedule, applied_steps_);
   result.learning_rate = options_.optimizer.learning_rate * rate_factor;
   KeepBuffers();
+  const bool samples =
+      options_.sample_every_steps > 0 && (applied_steps_ + skipped_steps_) % options_.sample_every_steps == 0;
   const auto num_micro_batches = static_cast<int>(micro_batches.size());
   for (int i = 0; i < num_micro_batches; ++i) {
     SeedRandomOps(random_stream, i);
     result.loss +=
         ForwardBackward(OnDevice(micro_batches[static_cast<size_t>(i)]), result.loss_scale, num_micro_batches);
+    if (samples && i == 0) {
+      result.samples = SampleGradients();
+    }
     if (sums_in_fp32_) {
       GatherGradients(/*accumulate=*/num_micro_batches > 1);
     }
@@ -231,6 +236,20 @@ float Engine::ForwardBackward(const Batch& batch, float scale, int num_micro_bat
   // The gradient of the scaled mean over all micro-batches, without a multiplication of the loss itself.
   loss.backward(at::full({}, scale / static_cast<float>(num_micro_batches), loss.options().requires_grad(false)));
   return loss.item<float>() / static_cast<float>(num_micro_batches);
+}
+
+std::vector<GradientSample> Engine::SampleGradients() const {
+  std::vector<GradientSample> samples;
+  for (const Reader& reader : backward_order_) {
+    const Parameter& parameter = parameters_[reader.parameter];
+    const at::Tensor& gradient = parameter.leaf.grad();
+    if (gradient.defined() && gradient.scalar_type() == at::kHalf) {
+      samples.push_back(SampleGradient(gradient));
+      samples.back().parameter = parameter.name;
+      samples.back().module = reader.module;
+    }
+  }
+  return samples;
 }
 
 // Takes the gradients off the leaves. A single micro-batch's stay as they came; several are summed in fp32.

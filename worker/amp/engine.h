@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
 #include "precision/policy.h"
+#include "worker/amp/gradient_sample.h"
 #include "worker/amp/loss_scaler.h"
 #include "worker/amp/optimizer.h"
 #include "worker/amp/schedule.h"
@@ -30,6 +31,7 @@ struct EngineOptions {
   uint64_t seed = 0;                     // of the first weights
   // Modules that run again in the backward pass, as graph::WithCheckpointSegments takes them.
   std::vector<std::string> checkpoint_segments = {};
+  int64_t sample_every_steps = 0;        // how often fp16 gradients are sampled; 0: never
   ComputeDevice device;
 };
 
@@ -49,6 +51,7 @@ struct StepResult {
   int64_t overflow_count = 0;
   int64_t total_overflow_count = 0;
   int num_overflow_parameters = 0;
+  std::vector<GradientSample> samples;  // of the fp16 gradients of the first micro-batch, when they were sampled
 };
 
 struct EvalSums {
@@ -124,6 +127,7 @@ class Engine {
   void SeedRandomOps(uint64_t random_stream, int micro_batch) const;
   float ForwardBackward(const Batch& batch, float scale, int num_micro_batches);
   void GatherGradients(bool accumulate);
+  std::vector<GradientSample> SampleGradients() const;
   Batch OnDevice(const Batch& batch) const;
   Found Examine();
   void KeepBuffers();

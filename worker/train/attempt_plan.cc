@@ -27,6 +27,9 @@ using amp::ScheduleConfig;
 
 constexpr int64_t kMaxWeightsBytes = int64_t{8} << 30;
 
+// At most 65,536 elements a parameter are looked at, so even one sample costs little beside a step.
+constexpr int64_t kSampleEverySteps = 100;
+
 absl::Status SpecError(const std::string& message) {
   return Error(absl::StatusCode::kInvalidArgument, "SPEC_ERROR", message);
 }
@@ -283,6 +286,7 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
     plan.engine.clip_grad_norm = spec.train().clip_grad_norm();
   }
   plan.engine.seed = spec.train().seed();
+  plan.engine.sample_every_steps = kSampleEverySteps;
   plan.eval_every_steps = spec.eval().every_steps();
   plan.checkpoint_every_steps = spec.checkpoint().every_steps();
   plan.num_threads = NumThreads(start);

@@ -61,6 +61,7 @@ class TrainingLoop {
   absl::Status TrainStep();
   absl::Status ReplayIfSkipped(const amp::StepResult& result, const data::Sampler::Cursor& place);
   absl::Status CheckNumbers(const amp::StepResult& result);
+  absl::Status TellUnderflow(const amp::StepResult& result);
   absl::Status AtFloor();
   absl::Status CheckTrained();
   absl::Status OnDivergence(const Finding& finding, const std::string& module);
@@ -85,6 +86,7 @@ class TrainingLoop {
   int num_replays_ = 0;  // in a row, of the batch that comes next
   DivergenceMonitor monitor_;
   Recovery recovery_;
+  bool told_underflow_ = false;
   bool rolled_back_ = false;  // by the step just done
   bool has_begun_ = false;
   int64_t num_steady_steps_ = 0;  // without the attempt's first

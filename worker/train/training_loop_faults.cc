@@ -1,8 +1,10 @@
 // What the training loop does when the numbers of a step are wrong.
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -19,6 +21,9 @@ constexpr int kMaxRollbacks = 3;
 
 // Eight halvings are a factor of 256: what overflows still is no matter of the scale.
 constexpr int kMaxReplays = 8;
+
+// Micikevicius et al. (2018) saw about 5% of a healthy model's values lost without harm.
+constexpr double kMaxUnderflowShare = 0.1;
 
 absl::Status Failed(v1::Reason reason, const std::string& message) {
   return Error(absl::StatusCode::kFailedPrecondition, v1::Reason_Name(reason), message);
@@ -63,7 +68,39 @@ absl::Status TrainingLoop::CheckNumbers(const amp::StepResult& result) {
       return OnDivergence(finding, std::isfinite(result.loss) ? result.overflow_module : "");
     }
   }
+  AMPD_RETURN_IF_ERROR(TellUnderflow(result));
   return at_floor ? AtFloor() : absl::OkStatus();
+}
+
+// Once, and again only after a sample in which no gradient underflowed; an attempt begins anew.
+absl::Status TrainingLoop::TellUnderflow(const amp::StepResult& result) {
+  if (result.samples.empty() || result.skipped) {
+    return absl::OkStatus();
+  }
+  const auto worst = std::max_element(result.samples.begin(), result.samples.end(),
+                                      [](const amp::GradientSample& a, const amp::GradientSample& b) {
+                                        return a.UnderflowShare() < b.UnderflowShare();
+                                      });
+  const auto num_over =
+      std::count_if(result.samples.begin(), result.samples.end(),
+                    [](const amp::GradientSample& sample) { return sample.UnderflowShare() > kMaxUnderflowShare; });
+  if (num_over == 0 || std::exchange(told_underflow_, true)) {
+    told_underflow_ = num_over > 0;
+    return absl::OkStatus();
+  }
+  const std::string share = absl::StrFormat("%.3f", worst->UnderflowShare());
+  const std::string scale = absl::StrCat(amp::SuggestScale(result.samples, result.loss_scale));
+  return telemetry_.Event(Event::UNDERFLOW, step_,
+                          absl::StrCat("gradients underflow in ", num_over, " of ", result.samples.size(),
+                                       " parameters, most in ", worst->parameter, ": a share of ", share,
+                                       " lost bits; a loss scale of ", scale, " would use fp16's range"),
+                          {{"parameter", worst->parameter},
+                           {"module", worst->module},
+                           {"underflow_share", share},
+                           {"num_parameters", absl::StrCat(num_over)},
+                           {"scale", absl::StrCat(result.loss_scale)},
+                           {"suggested_scale", scale},
+                           {"exponents", amp::DescribeExponents(*worst)}});
 }
 
 absl::Status TrainingLoop::AtFloor() {

@@ -112,6 +112,25 @@ TEST_F(DivergenceTest, AScaleAtItsFloor_InTheWidestPrecisionEndsTheAttempt) {
   EXPECT_THAT(EventsOf(*agent, Event::LOSS_SCALE_AT_FLOOR), SizeIs(1)) << "the same floor is told of once";
 }
 
+TEST_F(DivergenceTest, GradientsThatUnderflow_AreToldOnceWithTheScaleThatSuggests) {
+  StartAttempt start = Mlp("fp16", 210);
+  start.mutable_spec()->mutable_precision()->mutable_loss_scale()->mutable_fixed()->set_scale(0x1p-8);
+  const auto agent = Told(start);
+  const std::vector<Event> underflows = EventsOf(*agent, Event::UNDERFLOW);
+  ASSERT_THAT(underflows, SizeIs(1)) << "three samples, one and the same fault";
+  EXPECT_EQ(underflows[0].step(), 1);
+  const auto& attributes = underflows[0].attributes();
+  EXPECT_GT(std::stod(attributes.at("underflow_share")), 0.1);
+  EXPECT_THAT(attributes.at("exponents"), HasSubstr("2^-24..-15 "));
+  const double suggested = std::stod(attributes.at("suggested_scale"));
+  EXPECT_GT(suggested, 64);
+  start.mutable_spec()->mutable_precision()->mutable_loss_scale()->mutable_fixed()->set_scale(suggested);
+  start.mutable_key()->set_job_id("j-suggested");
+  const auto better = Told(start);
+  EXPECT_THAT(EventsOf(*better, Event::UNDERFLOW), IsEmpty());
+  EXPECT_FALSE(better->steps[1].skipped);
+}
+
 // A learning rate whose activations leave fp16 and stay within bf16.
 StartAttempt TooFastForFp16(StartAttempt start) {
   v1::MlpSpec& mlp = *start.mutable_spec()->mutable_model()->mutable_mlp();

@@ -1,0 +1,60 @@
+#include "worker/amp/gradient_sample.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "ATen/ops/empty.h"
+#include "ATen/ops/zeros.h"
+
+namespace ampd::amp {
+namespace {
+
+at::Tensor Half(const std::vector<double>& values) {
+  at::Tensor tensor = at::empty({static_cast<int64_t>(values.size())}, at::kHalf);
+  for (size_t i = 0; i < values.size(); ++i) {
+    tensor.data_ptr<at::Half>()[i] = static_cast<at::Half>(static_cast<float>(values[i]));
+  }
+  return tensor;
+}
+
+TEST(GradientSample, CountsWhereEachElementLies) {
+  const GradientSample sample =
+      SampleGradient(Half({0, -0.0, 0x1p-24, -0x1p-15, 0x1p-14, -0x1.8p-14, 1, 65504, INFINITY, NAN}));
+  EXPECT_EQ(sample.num_elements, 10);
+  EXPECT_EQ(sample.num_zero, 2);
+  EXPECT_EQ(sample.num_subnormal, 2);
+  EXPECT_EQ(sample.num_non_finite, 2);
+  EXPECT_EQ(sample.num_normal[0], 2) << "2^-14";
+  EXPECT_EQ(sample.num_normal[14], 1) << "2^0";
+  EXPECT_EQ(sample.num_normal[29], 1) << "2^15";
+  EXPECT_DOUBLE_EQ(sample.UnderflowShare(), 2.0 / 8);
+  EXPECT_EQ(DescribeExponents(sample),
+            "0 20.0%, 2^-24..-15 20.0%, 2^-14 20.0%, 2^0 10.0%, 2^15 10.0%, not finite 20.0%");
+}
+
+TEST(GradientSample, OfALargeTensorIsSpreadOverAllOfItInWhateverOrder) {
+  at::Tensor large =
+      at::zeros({3, 1000, 10, 10}, at::TensorOptions(at::kHalf)).contiguous(at::MemoryFormat::ChannelsLast);
+  large.select(0, 2).fill_(1);
+  const GradientSample sample = SampleGradient(large);
+  EXPECT_EQ(sample.num_elements, 60'000) << "every fifth";
+  EXPECT_EQ(sample.num_zero, 40'000);
+  EXPECT_EQ(sample.num_normal[14], 20'000);
+}
+
+TEST(GradientSample, SuggestsTheScaleThatPutsTheLargestAnEighthBelowOverflow) {
+  const GradientSample small = SampleGradient(Half({0, 0x1p-20, -0x1.8p-10}));
+  const GradientSample larger = SampleGradient(Half({0x1p-6}));
+  EXPECT_EQ(SuggestScale({small}, 4), 4 * 0x1p22);
+  EXPECT_EQ(SuggestScale({small, larger}, 4), 4 * 0x1p18);
+  EXPECT_EQ(SuggestScale({SampleGradient(Half({16384}))}, 4), 1);
+  EXPECT_EQ(SuggestScale({SampleGradient(Half({0, 0}))}, 4), 4);
+  EXPECT_EQ(SuggestScale({small, SampleGradient(Half({INFINITY}))}, 4), 4);
+}
+
+TEST(GradientSample, OfNothingThatIsNotZeroHasNoShare) { EXPECT_EQ(SampleGradient(Half({0, 0})).UnderflowShare(), 0); }
+
+}  // namespace
+}  // namespace ampd::amp
