@@ -1,8 +1,11 @@
 #include "precision/memory.h"
 
+#include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "base/status_macros.h"
+#include "graph/op_table.h"
 #include "graph/passes.h"
 #include "graph/segments.h"
 #include "precision/pass.h"
@@ -27,6 +30,14 @@ int64_t Bytes(const graph::TensorType& type, int64_t batch_size = 0) {
   return Elements(type, batch_size) * graph::ItemSizeBytes(type.dtype);
 }
 
+bool IsWritten(const graph::Graph& program, graph::ValueId buffer) {
+  return std::any_of(program.nodes().begin(), program.nodes().end(), [buffer](const graph::Node& node) {
+    const graph::OpRow* row = graph::FindOp(node.op);
+    return row != nullptr && std::any_of(row->writes.begin(), row->writes.end(),
+                                         [&](std::string_view name) { return node.ValueOf(name) == buffer; });
+  });
+}
+
 }  // namespace
 
 absl::StatusOr<MemoryModel> MemoryModel::Create(const graph::Graph& model, const ResolvedPolicy& policy,
@@ -41,21 +52,19 @@ absl::StatusOr<MemoryModel> MemoryModel::Create(const graph::Graph& model, const
 MemoryModel::MemoryModel(graph::Graph program, const ResolvedPolicy& policy, const TrainingSetup& setup)
     : program_(std::move(program)), setup_(setup) {
   constexpr auto kWide = static_cast<int64_t>(sizeof(float));
+  const bool accumulates = setup.num_micro_batches > 1;
+  const bool sums_in_fp32 = policy.formats.accumulation == Dtype::kFloat32;
   for (const graph::State& parameter : program_.parameters()) {
-    const int64_t elements = Elements(program_.type(parameter.value), 0);
+    const graph::TensorType& leaf = program_.type(parameter.value);
+    const int64_t elements = Elements(leaf, 0);
     lasting_.weights += kWide * elements;
+    lasting_.working_copies += leaf.dtype == Dtype::kFloat32 ? 0 : Bytes(leaf);
     lasting_.optimizer += kWide * elements * setup.num_moments;
-    gradient_sums_ += setup.num_micro_batches > 1 ? kWide * elements : 0;
-  }
-  for (const ParameterRow& row : policy.parameters) {
-    for (const graph::State& parameter : program_.parameters()) {
-      if (parameter.name == row.name && row.dtype != Dtype::kFloat32) {
-        lasting_.working_copies += Bytes(program_.type(parameter.value));
-      }
-    }
+    gradient_sums_ += accumulates && sums_in_fp32 ? kWide * elements : 0;
+    kept_gradients_ += accumulates && !sums_in_fp32 ? Bytes(leaf) : 0;
   }
   for (const graph::State& buffer : program_.buffers()) {
-    lasting_.weights += Bytes(program_.type(buffer.value));
+    lasting_.weights += (IsWritten(program_, buffer.value) ? 2 : 1) * Bytes(program_.type(buffer.value));
   }
 }
 
@@ -65,8 +74,7 @@ MemoryEstimate MemoryModel::At(int64_t batch_size) const {
     estimate.inputs += setup_.num_micro_batches * Bytes(program_.type(input), batch_size);
   }
   const graph::RunMemory run = graph::EstimateRun(program_, batch_size);
-  // The first micro-batch runs before there are sums; the sums are made beside its gradients.
-  estimate.gradients = gradient_sums_ + run.peak.gradients;
+  estimate.gradients = gradient_sums_ + std::max(kept_gradients_, run.peak.gradients);
   estimate.activations = run.peak.activations;
   estimate.workspace = run.peak.workspace;
   return estimate;

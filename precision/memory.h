@@ -14,13 +14,13 @@ namespace ampd::precision {
 // What a training run needs besides its model and policy.
 struct TrainingSetup {
   int num_moments = 0;        // fp32 tensors that the optimizer keeps a parameter: 2 of AdamW, 1 of SGD with momentum
-  int num_micro_batches = 1;  // a step; from two on, gradients are summed in fp32
+  int num_micro_batches = 1;  // a step; from two on, gradients are summed
   std::vector<std::string> checkpoint_segments;  // as graph::WithCheckpointSegments takes them
 };
 
 // Bytes of tensors at the moment of a step when they are most. The first four are there all the time.
 struct MemoryEstimate {
-  int64_t weights = 0;         // fp32 masters and buffers
+  int64_t weights = 0;         // fp32 masters, and buffers with the copies that a skipped step goes back to
   int64_t working_copies = 0;  // parameters in the compute dtype beside their masters
   int64_t optimizer = 0;       // moments
   int64_t inputs = 0;          // the step's batch
@@ -50,8 +50,9 @@ class MemoryModel {
 
   graph::Graph program_;
   TrainingSetup setup_;
-  MemoryEstimate lasting_;     // what does not follow the batch size
-  int64_t gradient_sums_ = 0;  // over micro-batches
+  MemoryEstimate lasting_;      // what does not follow the batch size
+  int64_t gradient_sums_ = 0;   // in fp32 over micro-batches, beside the gradients of one
+  int64_t kept_gradients_ = 0;  // the leaves' own, where those of one micro-batch are added to the last ones'
 };
 
 }  // namespace ampd::precision

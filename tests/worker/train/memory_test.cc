@@ -126,7 +126,7 @@ TEST(MemoryModel, PeakIsWithinATenthOfTheMeasured) {
   InstallCountingAllocator();
   at::set_num_threads(1);
   for (const Network& network : kNetworks) {
-    for (const char* preset : {"fp32", "bf16", "fp16"}) {
+    for (const char* preset : {"fp32", "bf16", "torch-amp-bf16", "megatron-bf16", "deepspeed-bf16", "fp16"}) {
       for (int num_micro_batches : {1, 2}) {
         for (const bool segments : {false, true}) {
           precision::TrainingSetup setup = {
