@@ -19,7 +19,8 @@ std::string Name(Dtype dtype) { return std::string(graph::DtypeName(dtype)); }
 // Puts one field after the other over the preset's formats, and remembers what does not fit.
 class FormatsBuilder {
  public:
-  FormatsBuilder(const P& policy, const Preset& preset) : policy_(policy), formats_(preset.formats) {}
+  FormatsBuilder(const P& policy, const Preset& preset)
+      : policy_(policy), harm_is_meant_(policy.allow_unsafe() || !preset.caveat.empty()), formats_(preset.formats) {}
 
   void TakeCompute(Dtype compute) {
     // What went with the preset's products goes with the new ones.
@@ -110,7 +111,7 @@ class FormatsBuilder {
   void RefuseHarm(OptimizerKind optimizer) {
     const bool bare =
         formats_.parameter != Dtype::kFloat32 && formats_.master == Masters::kNone && !formats_.stochastic_rounding;
-    if (!bare || policy_.allow_unsafe()) {
+    if (!bare || harm_is_meant_) {
       return;
     }
     if (formats_.parameter == Dtype::kFloat16) {
@@ -144,6 +145,7 @@ class FormatsBuilder {
   }
 
   const P& policy_;
+  const bool harm_is_meant_;
   Formats formats_;
   std::vector<FieldViolation> violations_;
 };

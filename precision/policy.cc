@@ -142,6 +142,13 @@ void FillTable(const graph::Graph& graph, ResolvedPolicy& resolved) {
 // What can be seen to be of no use, or of harm, though it runs.
 void Warn(const PrecisionPolicy& policy, const graph::Graph& graph, ResolvedPolicy& resolved) {
   const Formats& formats = resolved.formats;
+  if (const std::string_view caveat = FindPreset(resolved.preset)->caveat; !caveat.empty()) {
+    resolved.warnings.emplace_back(caveat);
+  } else if (formats.parameter != Dtype::kFloat32 && formats.master == Masters::kNone && !formats.stochastic_rounding) {
+    resolved.warnings.push_back(
+        absl::StrCat("precision.master is none: updates below half a unit in the last place of ",
+                     std::string(graph::DtypeName(formats.parameter)), " are lost"));
+  }
   if (formats.compute == Dtype::kFloat16 && resolved.loss_scale.kind == LossScaleConfig::Kind::kOff) {
     resolved.warnings.push_back("precision.loss_scale is off: gradients below 6e-8 become 0 in fp16");
   }

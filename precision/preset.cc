@@ -56,6 +56,8 @@ std::vector<Preset> MakeOwn() {
 std::vector<Preset> MakeOfTorchApexKeras() {
   Formats apex_o2 = WholeModel(Dtype::kFloat16, Dtype::kFloat32, Dtype::kFloat16);
   apex_o2.fp32_batch_norm = true;
+  Formats apex_o3 = WholeModel(Dtype::kFloat16, Dtype::kFloat16, Dtype::kFloat16);
+  apex_o3.master = Masters::kNone;
   return {
       {"torch-amp-fp16", "torch.autocast in fp16 with GradScaler", WithCasts(Dtype::kFloat16), OpList::kTorchCuda,
        Torch()},
@@ -64,6 +66,12 @@ std::vector<Preset> MakeOfTorchApexKeras() {
       {"apex-o1", "Apex's patched functions in fp16, fp32 parameters", WithCasts(Dtype::kFloat16), OpList::kApexO1,
        Apex()},
       {"apex-o2", "a fp16 model with fp32 batch norms and fp32 masters", apex_o2, OpList::kModelCast, Apex()},
+      {"apex-o3",
+       "everything in fp16 without masters, to see how fast it could be",
+       apex_o3,
+       OpList::kModelCast,
+       {},
+       "apex-o3 updates fp16 weights without masters: updates below half a unit in the last place are lost"},
       {"keras-mixed-float16", "Keras's mixed_float16 with its LossScaleOptimizer", WithCasts(Dtype::kFloat16),
        OpList::kKeras, Keras()},
       {"keras-mixed-bfloat16", "Keras's mixed_bfloat16", WithCasts(Dtype::kBFloat16), OpList::kKeras, {}},
@@ -123,7 +131,7 @@ const Preset* FindPreset(std::string_view name) {
 }
 
 bool IsPresetName(std::string_view name) {
-  static constexpr std::string_view kNotRun[] = {"fp8", "fp8-delayed", "fp8-block", "apex-o3"};
+  static constexpr std::string_view kNotRun[] = {"fp8", "fp8-delayed", "fp8-block"};
   return name == kAuto || FindPreset(name) != nullptr ||
          std::find(std::begin(kNotRun), std::end(kNotRun), name) != std::end(kNotRun);
 }

@@ -175,7 +175,7 @@ TEST(ResolvePolicy, LowPrecisionWithoutAMasterIsRefusedNamingTheField) {
 }
 
 TEST(ResolvePolicy, KnownButUnsupportedIsUnimplementedNamingTheField) {
-  for (const char* preset : {"fp8", "fp8-block", "apex-o3"}) {
+  for (const char* preset : {"fp8", "fp8-block"}) {
     const auto status = Resolve(PresetNamed(preset)).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << preset;
     EXPECT_THAT(std::string(status.message()), HasSubstr("precision.preset"));

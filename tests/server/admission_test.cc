@@ -134,7 +134,7 @@ TEST(AdmitSpec, EveryWayToMeetWrongNumbers_IsAdmitted) {
 TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {
   const std::pair<const char*, const char*> cases[] = {
       {"precision {preset: 'fp8'}", "precision.preset"},
-      {"precision {preset: 'apex-o3'}", "precision.preset"},
+      {"precision {preset: 'fp8-block'}", "precision.preset"},
       {"precision {prefer: 'bf16' prefer: 'fp8'}", "precision.prefer[1]"},
       {"precision {module_rules {match: 'x' compute: fp8_e4m3}}", "precision.module_rules[0].compute"},
       {"precision {compute: fp8_e4m3}", "precision.compute"},
