@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "ATen/ops/allclose.h"
+#include "ATen/ops/ones.h"
 #include "ATen/ops/rand.h"
 #include "ATen/ops/randint.h"
 #include "ampd/v1/job_spec.pb.h"
@@ -247,6 +248,24 @@ TEST(OptimizerState, SkippedStepLeavesAveragesAndTheStreamOfRandomBitsAlone) {
     skipping->Step({batch});
   }
   ExpectSameState(*clean, *skipping);
+}
+
+// Steps of 1/128 of the weights' spacing: of 64, each goes another way for each element of each tensor.
+TEST(OptimizerState, RandomBitsDifferFromStepToStepAndFromTensorToTensor) {
+  const auto kernels = StepKernels::Make({});
+  std::vector<Parameter> parameters;
+  for (const char* name : {"a", "b"}) {
+    parameters.push_back(MakeParameter(name, at::ones({20'000}), at::kBFloat16, precision::Masters::kNone, *kernels));
+    parameters.back().stochastic = true;
+  }
+  Optimizer optimizer({.kind = OptimizerConfig::Kind::kSgd, .learning_rate = 0x1p-14}, parameters, *kernels);
+  for (int step = 0; step < 64; ++step) {
+    optimizer.Step({at::ones({20'000}).neg(), at::ones({20'000}).neg()}, 1);
+  }
+  const at::Tensor first = MasterOf(parameters[0]);
+  // 1 - (127/128)^64 is 0.395; with the same bits each step it would be 1/128.
+  EXPECT_NEAR(first.gt(1).to(at::kFloat).mean().item<float>(), 0.395, 0.02);
+  EXPECT_FALSE(SameBits(first, MasterOf(parameters[1])));
 }
 
 TEST(OptimizerState, TheFirstGroupThatMatchesHasTheNumbers) {
