@@ -19,7 +19,7 @@ MLP = """
 name: numbers
 model: {mlp: {in_features: 12, hidden: [64, 64], num_classes: 3}}
 data:
-  train: {synthetic: {shape: [12], num_classes: 3, num_samples: 64, seed: 9}}
+  train: {synthetic: {shape: [12], num_classes: 3, num_samples: 40, seed: 9}}
   eval: {synthetic: {shape: [12], num_classes: 3, num_samples: 60, seed: 9}}
   batch_size: 8
 precision: {preset: fp16}
@@ -77,7 +77,7 @@ class Numbers(ServiceCase):
         return "".join(lines[:first] + [data] + lines[first + 4:])
 
     def test_learning_rate_that_diverges_in_fp16_trains_after_the_fall_back(self):
-        wild = MLP.replace("learning_rate: 1e-2", "learning_rate: 2")
+        wild = MLP.replace("learning_rate: 1e-2", "learning_rate: 5")
         failed = self.run_job(wild)
         self.assertEqual((failed["state"], failed["reason"]), ("FAILED", "NONFINITE_LOSS"), failed.get("message"))
         self.expect_clean_line(failed["message"])

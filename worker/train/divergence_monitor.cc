@@ -16,6 +16,7 @@ constexpr int kNumFirst = 20;
 constexpr float kTooMuch = 10;
 constexpr float kNoise = 0.01f;  // of the first level: what a loss is below that says nothing
 constexpr int kMaxDiverged = 32;
+constexpr int kMaxSpiking = 100;  // then it is no spike but the level that the run has now
 constexpr int kMaxNotFinite = 20;
 constexpr int kMaxStuck = 100;
 constexpr int kQuietSteps = 100;
@@ -163,6 +164,9 @@ void DivergenceMonitor::CheckSpike(const StepNumbers& numbers, std::vector<Findi
     return;
   }
   if (state_.num_diverged < kMaxDiverged) {
+    if (state_.num_spiking == kMaxSpiking) {
+      ForgetLosses();
+    }
     return;
   }
   Finding finding = Diverged("diverged", v1::DIVERGED,
@@ -172,7 +176,11 @@ void DivergenceMonitor::CheckSpike(const StepNumbers& numbers, std::vector<Findi
                              numbers);
   finding.attributes["median"] = absl::StrCat(median);
   findings.push_back(std::move(finding));
-  // Whoever goes on from here is judged by what comes now.
+  ForgetLosses();
+}
+
+// Whoever goes on from here is judged by what comes now.
+void DivergenceMonitor::ForgetLosses() {
   state_.losses.clear();
   state_.num_spiking = 0;
   state_.num_diverged = 0;

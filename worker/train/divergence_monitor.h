@@ -52,22 +52,18 @@ struct MonitorState {
 
 // Judges the numbers of a run, step by step. What it says it says once, and again only after 100 steps without cause.
 //
-//   rule             says                 when
-//   loss_range       WARNING              within the last 100 losses one is over 10 times an earlier one: the classic
-//                                         warning, without falls by as much, which are what training is for
-//   loss_spike       LOSS_SPIKE           a loss is over 10 times the median of the last 100 (20 at least) and above
-//   them
-//                                         all: the noise of batches stays below
-//   diverged         DIVERGENCE           32 such losses in a row, all above the largest of the first 20: worse than
-//                                         untrained, for longer than a bad stretch of data
-//   loss_not_finite  DIVERGENCE           at once on an applied step or without loss scaling; otherwise after 20
-//   skipped
-//                                         steps in a row, for the scale multiplies gradients only and cannot heal a
-//                                         loss
-//   scale_stuck      DIVERGENCE           100 steps skipped in a row with one scale, and as many more as the hysteresis
-//                                         tolerates: no rule of the scaler will end it
-//   scale_floor      LOSS_SCALE_AT_FLOOR  the scale should fall and cannot; again only once it moved
-//   skipped_share    WARNING              over a quarter of the last 200 steps skipped; a healthy scaler skips under 1%
+//   WARNING loss_range: within the last 100 losses one is over 10 times an earlier one; the classic warning, without
+//     falls by as much, which are what training is for
+//   LOSS_SPIKE loss_spike: a loss is over 10 times the median of the last 100 (20 at least) and above them all; the
+//     noise of batches stays below
+//   DIVERGENCE diverged: 32 such losses in a row, all above the largest of the first 20: worse than untrained, for
+//     longer than a bad stretch of data; 100 that are not above them are the run's new level
+//   DIVERGENCE loss_not_finite: at once on an applied step or without loss scaling; otherwise after 20 skipped steps in
+//     a row, for the scale multiplies gradients only and cannot heal a loss
+//   DIVERGENCE scale_stuck: 100 steps skipped in a row with one scale, and as many more as the hysteresis tolerates: no
+//     rule of the scaler will end it
+//   LOSS_SCALE_AT_FLOOR scale_floor: the scale should fall and cannot; again only once it moved
+//   WARNING skipped_share: over a quarter of the last 200 steps skipped; a healthy scaler skips under 1%
 //
 // Losses below 1% of the first ones count as that 1%: tenfold noise down there says nothing. Pure: no clock, no I/O;
 // thread-compatible.
@@ -88,6 +84,7 @@ class DivergenceMonitor {
   void CheckScale(const StepNumbers& numbers, std::vector<Finding>& findings);
   void CheckSkips(const StepNumbers& numbers, std::vector<Finding>& findings);
   void CheckSpike(const StepNumbers& numbers, std::vector<Finding>& findings);
+  void ForgetLosses();
   void CheckRange(const StepNumbers& numbers, std::vector<Finding>& findings);
 
   MonitorState state_;

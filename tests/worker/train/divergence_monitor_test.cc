@@ -149,9 +149,12 @@ TEST(DivergenceMonitor, ALongSpikeBelowTheFirstLossesIsNoDivergence) {
   for (int step = 0; step < 200; ++step) {
     run.Apply(0.1f);
   }
-  for (int step = 0; step < 100; ++step) {
+  for (int step = 0; step < 99; ++step) {
     run.Apply(7);
+    EXPECT_FALSE(run.monitor.calm());
   }
+  run.Apply(7);
+  EXPECT_TRUE(run.monitor.calm()) << "it is the level that the run has now: checkpoints are made again";
   EXPECT_THAT(run.found, ElementsAre("221:loss_spike", "221:loss_range"));
 }
 

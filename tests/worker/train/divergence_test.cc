@@ -137,7 +137,7 @@ StartAttempt TooFastForFp16(StartAttempt start) {
   mlp.clear_hidden();
   mlp.add_hidden(64);
   mlp.add_hidden(64);
-  start.mutable_spec()->mutable_optimizer()->mutable_adamw()->set_learning_rate(2);
+  start.mutable_spec()->mutable_optimizer()->mutable_adamw()->set_learning_rate(5);
   start.mutable_spec()->set_on_divergence(v1::JobSpec::ROLL_BACK_AND_RAISE_PRECISION);
   start.mutable_spec()->mutable_checkpoint()->set_every_steps(2);
   return start;

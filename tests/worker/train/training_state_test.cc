@@ -1,0 +1,94 @@
+#include "worker/train/training_state.h"
+
+#include <gtest/gtest.h>
+
+#include "ATen/ops/ones.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "worker/train/tensor_file.h"
+
+namespace ampd::train {
+namespace {
+
+class TrainingStateTest : public testing::Test {
+ protected:
+  // As a checkpoint brings it back.
+  static LoadedCheckpoint Saved(const TrainingState& state) {
+    LoadedCheckpoint checkpoint;
+    checkpoint.step = state.step;
+    checkpoint.state = ScalarsOf(state);
+    for (const char* name : {"model.safetensors", "optimizer.safetensors"}) {
+      const TensorFile file = TensorFile::Of({{"weight", at::ones({2})}}).value();
+      for (const std::string_view part : file.parts()) {
+        checkpoint.files[name].append(part);
+      }
+    }
+    return checkpoint;
+  }
+};
+
+TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
+  SeededRandom random(5);
+  const auto count = [&random] { return static_cast<int>(random.Next() % 100); };
+  const auto real = [&random] { return static_cast<float>(random.Next() >> 40) * 0x1p-22f; };
+  for (int round = 0; round < 50; ++round) {
+    TrainingState state{.step = 7, .train_loss = real(), .cursor = {.epoch = count(), .position = count()}};
+    state.num_replays = count();
+    for (int i = count(); i > 0; --i) {
+      state.monitor.losses.push_back(real());
+      state.monitor.skips.push_back(random.Next() % 2 == 0);
+    }
+    state.monitor.first_level = real();
+    for (int* counter : {&state.monitor.num_first, &state.monitor.num_not_finite, &state.monitor.num_stuck,
+                         &state.monitor.num_spiking, &state.monitor.num_diverged, &state.monitor.range_quiet_steps,
+                         &state.monitor.spike_quiet_steps, &state.monitor.skips_quiet_steps}) {
+      *counter = count();
+    }
+    state.monitor.told_not_finite = round % 2 == 0;
+    state.monitor.told_floor = round % 3 == 0;
+    state.recovery = {.num_rollbacks = count(), .raise = {.preset = round % 2 == 0 ? "bf16" : "", .fp32_modules = {}}};
+    for (int i = round % 3; i > 0; --i) {
+      state.recovery.raise.fp32_modules.push_back("layers." + std::to_string(i));
+    }
+    state.engine.scaler.scale = real();
+    const auto back = StateOf(Saved(state));
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(back->train_loss, state.train_loss);
+    EXPECT_EQ(back->cursor, state.cursor);
+    EXPECT_EQ(back->num_replays, state.num_replays);
+    EXPECT_EQ(back->monitor, state.monitor);
+    EXPECT_EQ(back->recovery, state.recovery);
+    EXPECT_EQ(back->engine.scaler, state.engine.scaler);
+  }
+}
+
+TEST_F(TrainingStateTest, OfBeforeThereWasAMonitor_BeginsWithAFreshOne) {
+  TrainingState state{.step = 7};
+  state.monitor.losses = {1, 2};
+  LoadedCheckpoint checkpoint = Saved(state);
+  std::erase_if(checkpoint.state, [](const auto& entry) {
+    return entry.first == "num_replays" || entry.first.rfind("monitor.", 0) == 0 ||
+           entry.first.rfind("recovery.", 0) == 0;
+  });
+  const auto back = StateOf(checkpoint);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->monitor, MonitorState());
+  EXPECT_EQ(back->recovery, Recovery());
+}
+
+TEST_F(TrainingStateTest, WithAnyScalarMissing_IsACheckpointErrorThatNamesIt) {
+  const LoadedCheckpoint whole = Saved({.step = 7});
+  for (const auto& [name, text] : whole.state) {
+    if (name == "num_replays") {
+      continue;  // its absence marks an older checkpoint
+    }
+    LoadedCheckpoint checkpoint = whole;
+    checkpoint.state.erase(name);
+    const auto back = StateOf(checkpoint);
+    EXPECT_EQ(ReasonOf(back.status()), "CHECKPOINT_ERROR") << name;
+    EXPECT_NE(back.status().message().find(name), absl::string_view::npos) << back.status();
+  }
+}
+
+}  // namespace
+}  // namespace ampd::train
