@@ -1,7 +1,14 @@
+#include <string>
+#include <vector>
+
+#include "graph/segments.h"
+#include "models/models.h"
 #include "server/admission_findings.h"
 
 namespace ampd::server {
 namespace {
+
+constexpr size_t kMaxSegmentGlobs = 64;
 
 void AdmitSgd(v1::SgdSpec* sgd, Findings& findings) {
   findings.Real("optimizer.sgd.learning_rate", sgd->learning_rate(), 0, 1e6, /*open_least=*/true);
@@ -97,6 +104,23 @@ void AdmitLength(const v1::TrainSpec& train, Findings& findings) {
   }
 }
 
+// Whether the trainer will take the globs, by asking what it asks.
+void AdmitSegments(const v1::JobSpec& spec, Findings& findings) {
+  const std::vector<std::string> globs(spec.train().checkpoint_segments().begin(),
+                                       spec.train().checkpoint_segments().end());
+  if (globs.size() > kMaxSegmentGlobs) {
+    return findings.Wrong("train.checkpoint_segments",
+                          absl::StrCat("has ", globs.size(), " entries; at most ", kMaxSegmentGlobs));
+  }
+  const auto model = models::BuildModel(spec.model());
+  if (globs.empty() || !model.ok()) {
+    return;  // what is wrong with the model is known already
+  }
+  for (const FieldViolation& violation : ViolationsOf(graph::WithCheckpointSegments(*model, globs).status())) {
+    findings.Wrong(violation.field, violation.description);
+  }
+}
+
 void AdmitTrain(v1::JobSpec* spec, Findings& findings) {
   v1::TrainSpec* train = spec->mutable_train();
   AdmitLength(*train, findings);
@@ -111,7 +135,7 @@ void AdmitTrain(v1::JobSpec* spec, Findings& findings) {
     findings.Real("train.clip_grad_norm", train->clip_grad_norm(), 0, kMaxReal, /*open_least=*/true);
   }
   findings.Range("train.num_threads", train->num_threads(), 0, 1024);
-  findings.UnsupportedIf(!train->checkpoint_segments().empty(), "train.checkpoint_segments");
+  AdmitSegments(*spec, findings);
 }
 
 void AdmitEvalAndCheckpoint(v1::JobSpec* spec, Findings& findings) {

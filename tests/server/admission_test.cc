@@ -101,6 +101,7 @@ TEST(AdmitSpec, WrongValues_AreNamedByPath) {
       {"train {epochs: -1}", "train.epochs"},
       {"train {gradient_accumulation: 3}", "train.gradient_accumulation"},
       {"train {clip_grad_norm: 0}", "train.clip_grad_norm"},
+      {"train {checkpoint_segments: 'layers.*' checkpoint_segments: 'h.*'}", "train.checkpoint_segments[1]"},
       {"eval {every_steps: 5}", "eval.every_steps"},
       {"checkpoint {keep: -1}", "checkpoint.keep"},
       {"resources {memory_bytes: -1}", "resources.memory_bytes"},
@@ -129,6 +130,17 @@ TEST(AdmitSpec, EveryWayToMeetWrongNumbers_IsAdmitted) {
                              "precision {preset: 'fp16' loss_scale {dynamic {floor: 1 at_floor: FALL_BACK}}}"}) {
     EXPECT_TRUE(AdmitSpec(Changed(change)).ok()) << change << " " << AdmitSpec(Changed(change)).status();
   }
+}
+
+TEST(AdmitSpec, SegmentsOfModulesThatTheModelHas_AreAdmitted) {
+  const auto admitted = AdmitSpec(Changed("train {checkpoint_segments: 'layers.?'}"));
+  ASSERT_TRUE(admitted.ok()) << admitted.status();
+  EXPECT_THAT(admitted->train().checkpoint_segments(), ElementsAre("layers.?"));
+  v1::JobSpec many = SmallSpec();
+  for (int i = 0; i < 65; ++i) {
+    many.mutable_train()->add_checkpoint_segments("layers.?");
+  }
+  EXPECT_THAT(WrongFields(many), ElementsAre("train.checkpoint_segments"));
 }
 
 TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {

@@ -287,6 +287,8 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
   }
   plan.engine.seed = spec.train().seed();
   plan.engine.sample_every_steps = kSampleEverySteps;
+  plan.engine.checkpoint_segments = {spec.train().checkpoint_segments().begin(),
+                                     spec.train().checkpoint_segments().end()};
   plan.eval_every_steps = spec.eval().every_steps();
   plan.checkpoint_every_steps = spec.checkpoint().every_steps();
   plan.num_threads = NumThreads(start);

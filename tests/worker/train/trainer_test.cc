@@ -320,6 +320,25 @@ TEST_F(TrainerTest, ALenetOnFashionMnist_Learns) {
   }
 }
 
+TEST_F(TrainerTest, CheckpointSegments_ChangeNoBitOfTheOutcome) {
+  StartAttempt start = Mlp("bf16", 14);
+  const Outcome plain = Run(start);
+  ASSERT_EQ(plain.kind(), Outcome::FINISHED) << plain.ShortDebugString();
+  start = Mlp("bf16", 14, 2);
+  start.mutable_spec()->mutable_train()->add_checkpoint_segments("layers.[01]");
+  start.mutable_spec()->mutable_train()->add_checkpoint_segments("layers.2");
+  EXPECT_EQ(Run(start).final_metrics().state_hash(), plain.final_metrics().state_hash());
+}
+
+TEST_F(TrainerTest, ACheckpointSegmentThatTheModelLacks_IsASpecError) {
+  StartAttempt start = Mlp("fp32", 3);
+  start.mutable_spec()->mutable_train()->add_checkpoint_segments("transformer.h.*");
+  const Outcome outcome = Run(start);
+  EXPECT_EQ(outcome.kind(), Outcome::FAILED);
+  EXPECT_EQ(outcome.reason(), v1::SPEC_ERROR);
+  EXPECT_THAT(outcome.message(), HasSubstr("\"transformer.h.*\" matches no module"));
+}
+
 TEST_F(TrainerTest, AModelThatTheDataDoesNotFit_IsASpecError) {
   StartAttempt start = Mlp("fp32", 5);
   start.mutable_spec()->mutable_model()->mutable_mlp()->set_in_features(13);
