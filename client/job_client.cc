@@ -192,6 +192,12 @@ absl::StatusOr<v1::PolicyTable> JobClient::ResolvePolicy(const v1::ResolvePolicy
   return Call(*stubs_->jobs, &v1::JobService::Stub::ResolvePolicy, request, options_.call_deadline);
 }
 
+absl::StatusOr<v1::EstimateJobResponse> JobClient::EstimateJob(const v1::JobSpec& spec) {
+  v1::EstimateJobRequest request;
+  *request.mutable_spec() = spec;
+  return Call(*stubs_->jobs, &v1::JobService::Stub::EstimateJob, request, options_.call_deadline);
+}
+
 absl::StatusOr<v1::ListMetricPointsResponse> JobClient::ListMetricPoints(const std::string& id, int downsample_to) {
   auto request = ById<v1::ListMetricPointsRequest>(id);
   request.set_page_size(kPointsPageSize);

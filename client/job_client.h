@@ -52,6 +52,7 @@ class JobClient {
   absl::StatusOr<v1::Job> ResumeJob(const std::string& id);
   absl::Status DeleteJob(const std::string& id);
   absl::StatusOr<v1::ExplainJobResponse> ExplainJob(const std::string& id);
+  absl::StatusOr<v1::EstimateJobResponse> EstimateJob(const v1::JobSpec& spec);
   absl::StatusOr<v1::PolicyTable> ResolvePolicy(const v1::ResolvePolicyRequest& request);
   // All pages in one answer.
   absl::StatusOr<v1::ListMetricPointsResponse> ListMetricPoints(const std::string& id, int downsample_to);

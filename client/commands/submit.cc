@@ -12,6 +12,8 @@
 #include "client/commands/job_source.h"
 #include "client/commands/output.h"
 #include "client/job_file.h"
+#include "client/render/format.h"
+#include "client/render/table.h"
 
 namespace ampd::client {
 namespace {
@@ -36,6 +38,30 @@ void PrintPolicyAsComment(JobClient* client, const v1::JobSpec& spec) {
   }
   std::printf("# On a %s:\n", cpu ? kExampleCpu : kExampleGpu);
   PrintLines(table->text(), "# ");
+}
+
+// The memory of a step, likewise.
+void PrintMemoryAsComment(JobClient* client, const v1::JobSpec& spec) {
+  const auto estimate = client->EstimateJob(spec);
+  if (!estimate.ok()) {
+    return;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& candidate : estimate->candidates()) {
+    rows.push_back({absl::StrCat(Printable(candidate.precision()), candidate.emulated() ? " (emulated)" : ""),
+                    Printable(candidate.device_kind()), FormatBytes(candidate.total_bytes()),
+                    FormatBytes(candidate.weight_bytes() + candidate.working_copy_bytes()),
+                    FormatBytes(candidate.optimizer_bytes()), FormatBytes(candidate.gradient_bytes()),
+                    FormatBytes(candidate.activation_bytes()),
+                    FormatBytes(candidate.workspace_bytes() + candidate.input_bytes()),
+                    estimate->memory_bytes() > 0 ? absl::StrCat(candidate.largest_batch_size()) : "-"});
+  }
+  std::printf("# Memory of a step at its peak; the largest batch for %s:\n",
+              estimate->memory_bytes() > 0 ? FormatBytes(estimate->memory_bytes()).c_str() : "resources.memory_bytes");
+  PrintLines(RenderTable({"PRECISION", "DEVICE", "TOTAL", "WEIGHTS", "MOMENTS", "GRADIENTS", "ACTIVATIONS", "OTHER",
+                          "LARGEST BATCH"},
+                         rows, /*headings=*/true),
+             "# ");
 }
 
 // Takes Ctrl-C. REQUIRES: called before Session::Client().
@@ -97,6 +123,7 @@ int Submit(Session* session, const SubmitOptions& options) {
     if (!PrintStructured(*session, job->spec())) {
       std::fputs(ToYaml(job->spec()).c_str(), stdout);
       PrintPolicyAsComment(*client, job->spec());
+      PrintMemoryAsComment(*client, job->spec());
     }
     session->Note(absl::StrCat(source, " is right; nothing was submitted"));
     return kExitOk;

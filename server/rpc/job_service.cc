@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "server/log_session.h"
+#include "server/memory_query.h"
 #include "server/policy_query.h"
 #include "server/rpc/stream.h"
 #include "server/step_columns.h"
@@ -286,11 +287,13 @@ grpc::ServerUnaryReactor* JobService::ResolvePolicy(grpc::CallbackServerContext*
 }
 
 grpc::ServerUnaryReactor* JobService::EstimateJob(grpc::CallbackServerContext* context,
-                                                  const v1::EstimateJobRequest* request, v1::EstimateJobResponse*) {
-  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/EstimateJob", *request,
-                    [](const FinishCall& finish) {
-                      finish(UnsupportedField("JobService.EstimateJob", "this server estimates no memory"));
-                    });
+                                                  const v1::EstimateJobRequest* request,
+                                                  v1::EstimateJobResponse* response) {
+  return ServeBlocking(*options_.environment, context, "ampd.v1.JobService/EstimateJob", *request,
+                       [=]() -> absl::Status {
+                         AMPD_ASSIGN_OR_RETURN(*response, AnswerMemoryQuery(*request));
+                         return absl::OkStatus();
+                       });
 }
 
 grpc::ServerUnaryReactor* JobService::ListCheckpoints(grpc::CallbackServerContext* context,

@@ -15,6 +15,7 @@
 namespace ampd::client {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -364,6 +365,16 @@ TEST_F(Ampctl, ADryRunShowsThePolicyAsCommentsOfItsYaml) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("# On a GPU of compute capability 9.0:\n# preset bf16\n"));
   EXPECT_EQ(result.out.find("\nop "), std::string::npos);
+}
+
+TEST_F(Ampctl, ADryRunShowsTheMemoryOfAStepAsCommentsOfItsYaml) {
+  Write("job.yaml", "name: x\nprecision: {preset: bf16}\ndata:\n  batch_size: 4\nresources: {memory_bytes: 4096}\n");
+  Result result = Run("job submit -f job.yaml --dry-run");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("# Memory of a step at its peak; the largest batch for 4.0 KiB:\n# PRECISION"));
+  EXPECT_THAT(result.out, ContainsRegex("# bf16 +CPU +3.0 MiB .* 77\n"));
+  result = Run("job submit -f job.yaml --dry-run -o json");
+  EXPECT_EQ(result.out.find("# "), std::string::npos) << "JSON has no comments";
 }
 
 }  // namespace

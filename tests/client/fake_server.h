@@ -170,6 +170,16 @@ class FakeJobs final : public v1::JobService::Service {
     table->add_warnings("module_rules: \"x\" matches no module");
     return grpc::Status::OK;
   }
+  grpc::Status EstimateJob(grpc::ServerContext*, const v1::EstimateJobRequest* request,
+                           v1::EstimateJobResponse* estimate) override {
+    auto* candidate = estimate->add_candidates();
+    candidate->set_precision(request->spec().precision().preset());
+    candidate->set_device_kind("CPU");
+    candidate->set_total_bytes(int64_t{3} << 20);
+    candidate->set_largest_batch_size(77);
+    estimate->set_memory_bytes(request->spec().resources().memory_bytes());
+    return grpc::Status::OK;
+  }
   // Two steps and an evaluation of the first attempt.
   grpc::Status ListMetricPoints(grpc::ServerContext*, const v1::ListMetricPointsRequest* request,
                                 v1::ListMetricPointsResponse* page) override {

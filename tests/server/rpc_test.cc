@@ -423,13 +423,11 @@ TEST_F(RpcTest, TailLogs_FollowsToTheEndOfTheAttempt) {
 }
 
 TEST_F(RpcTest, WhatIsNotThereIsUnimplementedByName) {
-  v1::EstimateJobResponse estimate;
-  const grpc::Status status = server_.jobs().EstimateJob(Context().get(), {}, &estimate);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
-  EXPECT_THAT(status.error_message(), HasSubstr("EstimateJob"));
   auto artifacts = v1::ArtifactService::NewStub(server_.NewChannel());
   v1::ListArtifactsResponse listed;
-  EXPECT_THAT(artifacts->ListArtifacts(Context().get(), {}, &listed).error_message(), HasSubstr("ListArtifacts"));
+  const grpc::Status status = artifacts->ListArtifacts(Context().get(), {}, &listed);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("ListArtifacts"));
   v1::Artifact artifact;
   auto context = Context();
   auto upload = artifacts->UploadArtifact(context.get(), &artifact);
@@ -465,6 +463,18 @@ TEST(Guard, KnowsTheHostsOwnPeers) {
        {"ipv4:10.0.0.1:5000", "ipv6:[::2]:80", "", "ipv4:128.0.0.1:1", "ipv6:[::ffff:10.0.0.1]:1"}) {
     EXPECT_FALSE(IsLoopbackPeer(remote)) << remote;
   }
+}
+
+TEST_F(RpcTest, EstimateJob_TellsTheBytesOfAStepOrWhatIsWrong) {
+  v1::EstimateJobRequest request;
+  *request.mutable_spec() = GoodSpec();
+  v1::EstimateJobResponse estimate;
+  absl::Status status = FromGrpcStatus(server_.jobs().EstimateJob(Context().get(), request, &estimate));
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(estimate.candidates_size(), 2);
+  EXPECT_GT(estimate.candidates(0).total_bytes(), estimate.candidates(0).weight_bytes());
+  status = FromGrpcStatus(server_.jobs().EstimateJob(Context().get(), {}, &estimate));
+  EXPECT_EQ(ReasonOf(status), "INVALID_FIELDS") << status;
 }
 
 TEST_F(RpcTest, ResolvePolicy_TellsWhatEachParameterAndOpDoes) {

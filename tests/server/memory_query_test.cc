@@ -1,0 +1,111 @@
+#include "server/memory_query.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+
+namespace ampd::server {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr char kJob[] = R"(
+    name: 'job' model {mlp {in_features: 20 hidden: 30 num_classes: 5}}
+    data {train {synthetic {shape: 20 num_classes: 5 num_samples: 100}} batch_size: 8}
+    optimizer {adamw {learning_rate: 0.1}} train {steps: 10} )";
+
+// A job of 20 x 30 + 30 + 30 x 5 + 5 parameters, and what the text changes.
+v1::EstimateJobRequest Request(const std::string& text) {
+  v1::EstimateJobRequest request;
+  v1::JobSpec change;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(kJob, request.mutable_spec()));
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &change)) << text;
+  request.mutable_spec()->MergeFrom(change);
+  return request;
+}
+constexpr int64_t kParameters = 20 * 30 + 30 + 30 * 5 + 5;
+
+v1::EstimateJobResponse Answer(const v1::EstimateJobRequest& request) {
+  const auto answer = AnswerMemoryQuery(request);
+  EXPECT_TRUE(answer.ok()) << answer.status();
+  return answer.ok() ? *answer : v1::EstimateJobResponse();
+}
+
+// "bf16 on CPU", with " emulated".
+std::vector<std::string> Ways(const v1::EstimateJobResponse& answer) {
+  std::vector<std::string> ways;
+  for (const auto& candidate : answer.candidates()) {
+    ways.push_back(
+        absl::StrCat(candidate.precision(), " on ", candidate.device_kind(), candidate.emulated() ? " emulated" : ""));
+  }
+  return ways;
+}
+
+TEST(AnswerMemoryQuery, EveryPresetIsAskedOnEveryKindOfDeviceThatTheJobAllows) {
+  EXPECT_THAT(Ways(Answer(Request(""))), ElementsAre("fp32 on CPU", "fp32 on GPU"));
+  EXPECT_THAT(Ways(Answer(Request("precision {prefer: 'fp16' prefer: 'tf32'}"))),
+              ElementsAre("fp16 on CPU emulated", "fp16 on GPU", "tf32 on GPU"));
+  EXPECT_THAT(Ways(Answer(Request("precision {preset: 'bf16'} resources {kind: CPU}"))), ElementsAre("bf16 on CPU"));
+  EXPECT_THAT(Ways(Answer(Request("precision {preset: 'bf16'} resources {kind: GPU}"))), ElementsAre("bf16 on GPU"));
+}
+
+TEST(AnswerMemoryQuery, BytesFollowPolicyAndOptimizerAndAddUp) {
+  const auto bf16 = Answer(Request("precision {preset: 'bf16'} resources {kind: CPU}")).candidates(0);
+  EXPECT_EQ(bf16.weight_bytes(), 4 * kParameters);
+  EXPECT_EQ(bf16.working_copy_bytes(), 2 * kParameters);
+  EXPECT_EQ(bf16.optimizer_bytes(), 8 * kParameters);
+  EXPECT_EQ(bf16.input_bytes(), 8 * (4 * 20 + 8));
+  EXPECT_GT(bf16.activation_bytes() + bf16.workspace_bytes(), 0);
+  EXPECT_EQ(bf16.total_bytes(), bf16.weight_bytes() + bf16.working_copy_bytes() + bf16.optimizer_bytes() +
+                                    bf16.input_bytes() + bf16.gradient_bytes() + bf16.activation_bytes() +
+                                    bf16.workspace_bytes());
+  v1::EstimateJobRequest sgd = Request("");
+  sgd.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_learning_rate(1);
+  EXPECT_EQ(Answer(sgd).candidates(0).optimizer_bytes(), 0);
+  sgd.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_momentum(0.5);
+  EXPECT_EQ(Answer(sgd).candidates(0).optimizer_bytes(), 4 * kParameters);
+}
+
+TEST(AnswerMemoryQuery, TheLargestBatchIsForTheGivenBytesOrTheSpecs) {
+  v1::EstimateJobRequest request = Request("train {gradient_accumulation: 4} resources {memory_bytes: 50000}");
+  const auto of_spec = Answer(request);
+  EXPECT_EQ(of_spec.memory_bytes(), 50000);
+  const int64_t largest = of_spec.candidates(0).largest_batch_size();
+  EXPECT_GT(largest, 0);
+  EXPECT_EQ(largest % 4, 0) << "micro-batches are of one size";
+  request.mutable_spec()->mutable_data()->set_batch_size(static_cast<int32_t>(largest));
+  EXPECT_LE(Answer(request).candidates(0).total_bytes(), 50000);
+  request.mutable_spec()->mutable_data()->set_batch_size(static_cast<int32_t>(largest + 4));
+  EXPECT_GT(Answer(request).candidates(0).total_bytes(), 50000);
+  request.set_memory_bytes(100000);
+  EXPECT_EQ(Answer(request).memory_bytes(), 100000);
+  EXPECT_GT(Answer(request).candidates(0).largest_batch_size(), largest);
+  request.set_memory_bytes(1000);
+  EXPECT_EQ(Answer(request).candidates(0).largest_batch_size(), 0);
+}
+
+TEST(AnswerMemoryQuery, SegmentsOfTheSpecCount) {
+  const std::string deep = "model {mlp {hidden: 30 hidden: 30 hidden: 30}} data {batch_size: 1000} ";
+  const auto plain = Answer(Request(deep)).candidates(0);
+  const auto segmented = Answer(Request(deep + "train {checkpoint_segments: 'layers.?'}")).candidates(0);
+  EXPECT_NE(segmented.activation_bytes(), plain.activation_bytes());
+  EXPECT_EQ(segmented.weight_bytes(), plain.weight_bytes());
+}
+
+TEST(AnswerMemoryQuery, AWrongSpecOrSizeIsRefused) {
+  v1::EstimateJobRequest request = Request("name: 'Big'");
+  EXPECT_EQ(ViolationsOf(AnswerMemoryQuery(request).status())[0].field, "name");
+  request = Request("");
+  request.set_memory_bytes(-1);
+  EXPECT_EQ(ViolationsOf(AnswerMemoryQuery(request).status())[0].field, "memory_bytes");
+  EXPECT_THAT(AnswerMemoryQuery({}).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace ampd::server
