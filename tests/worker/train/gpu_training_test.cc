@@ -81,7 +81,7 @@ class GpuTrainingTest : public testing::Test {
     options.device = gpu ? *Gpu() : amp::ComputeDevice();
     const auto engine = *amp::Engine::Create(model, *resolved, options);
     Trained run;
-    run.emulated = resolved->emulated;
+    run.emulated = resolved->emulated();
     const absl::Time begin = absl::Now();
     for (const amp::Batch& batch : batches_) {
       const amp::StepResult result = engine->Step({batch});
