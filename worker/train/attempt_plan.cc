@@ -294,6 +294,9 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
   plan.num_threads = NumThreads(start);
   plan.on_divergence = spec.on_divergence();
   plan.replay_skipped = spec.train().replay_skipped();
+  if (plan.replay_skipped && plan.policy.loss_scale.kind != precision::LossScaleConfig::Kind::kDynamic) {
+    plan.policy.warnings.push_back("train.replay_skipped does nothing: no loss scale falls when a step is skipped");
+  }
   AMPD_ASSIGN_OR_RETURN(plan.initial_weights, ReadWeights(start));
   plan.spec_digest = Digest(start);
   return plan;

@@ -314,6 +314,20 @@ TEST_F(DivergenceTest, ABatchThatNoScaleHeals_IsReplayedEightTimesAndLetGo) {
   EXPECT_EQ(resumed->steps[10].loss, agent->steps[10].loss) << "the four replays before count";
 }
 
+TEST_F(DivergenceTest, AReplayThatNothingCanTrigger_IsAWarning) {
+  StartAttempt start = Mlp("fp32", 2);
+  start.mutable_spec()->mutable_train()->set_replay_skipped(true);
+  const auto agent = Told(start);
+  EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED);
+  const std::vector<Event> warnings = EventsOf(*agent, Event::WARNING);
+  ASSERT_THAT(warnings, SizeIs(1));
+  EXPECT_THAT(warnings[0].message(), HasSubstr("train.replay_skipped does nothing"));
+  start = Mlp("fp16", 2);
+  start.mutable_key()->set_job_id("j-scaled");
+  start.mutable_spec()->mutable_train()->set_replay_skipped(true);
+  EXPECT_THAT(EventsOf(*Told(start), Event::WARNING), IsEmpty());
+}
+
 TEST_F(DivergenceTest, ABatchWhoseLossIsNotFinite_IsNotReplayed) {
   StartAttempt start = Mlp("fp16", 12);
   UseIdx(start, 8 * 20, /*bright=*/8 * 5 + 3);
