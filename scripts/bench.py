@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Benchmarks of the running service.
 
-Usage: bench.py --bin FOLDER submit|first-step|step|optimizer-step [--json] [--seconds N] [--rounds N]
+Usage: bench.py --bin FOLDER submit|first-step|step|optimizer-step|train-step [--json] [--seconds N] [--rounds N]
 """
 import argparse
 import contextlib
@@ -18,6 +18,7 @@ import time
 import urllib.request
 
 from optimizer_step import bench_optimizer_step
+from train_step import bench_train_step
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 START_SECONDS = 60
@@ -199,7 +200,7 @@ def bench_step(options):
 
 
 BENCHES = {"submit": bench_submit, "first-step": bench_first_step, "step": bench_step,
-           "optimizer-step": bench_optimizer_step}
+           "optimizer-step": bench_optimizer_step, "train-step": bench_train_step}
 
 
 def main():
