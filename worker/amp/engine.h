@@ -31,7 +31,7 @@ struct EngineOptions {
   uint64_t seed = 0;                     // of the first weights
   // Modules that run again in the backward pass, as graph::WithCheckpointSegments takes them.
   std::vector<std::string> checkpoint_segments = {};
-  int64_t sample_every_steps = 0;        // how often fp16 gradients are sampled; 0: never
+  int64_t sample_every_steps = 0;  // how often fp16 gradients are sampled; 0: never
   ComputeDevice device;
 };
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 
 namespace ampd::device {
@@ -48,7 +49,8 @@ TEST(OpenCudaKernels, MissingPlugin_IsNamedWithItsPath) {
 
 TEST(OpenCudaKernels, PluginOfAnotherVersion_IsRefusedWithBothVersions) {
   ExpectRefusal({.driver = TestLibrary("fake_cuda_driver"), .plugin = TestLibrary("fake_cuda_plugin")},
-                "has version 2 and this program needs 1");
+                absl::StrCat("has version ", kernels::kCudaKernelsVersion + 1, " and this program needs ",
+                             kernels::kCudaKernelsVersion));
 }
 
 #ifdef AMPD_CUDA_PLUGIN
