@@ -120,24 +120,30 @@ TEST(Accumulation, InTheParametersFormatRoundsWhatFp32Keeps) {
   EXPECT_LT(largest, 0.05) << "the same training, but for rounding";
 }
 
-// The loss on unseen samples after 300 steps of at most 5e-5 a weight: half a unit in the last place of a fp16 weight
-// from 0.125 on is 6e-5.
-double LossAfterSmallSteps(const std::string& preset) {
-  auto engine = MakeEngine(PresetNamed(preset), 3, 5e-5);
-  for (uint64_t step = 0; engine->applied_steps() < 300; ++step) {
-    engine->Step({MakeBatch(step, 32)});
-  }
-  const EvalSums sums = engine->Evaluate(MakeBatch(1000, 256));
+double LossOf(Engine& engine) {
+  const EvalSums sums = engine.Evaluate(MakeBatch(1000, 256));
   return sums.loss / static_cast<double>(sums.num_samples);
 }
 
+// By how much the loss on unseen samples falls in 200 steps of about 1e-5 a weight. Half a unit in the last place of a
+// fp16 weight is that much from 0.016 on, so most of these updates round away without a master.
+double ProgressInSmallSteps(const std::string& preset) {
+  auto engine = MakeEngine(PresetNamed(preset), 3, 1e-5);
+  const double before = LossOf(*engine);
+  for (uint64_t step = 0; engine->applied_steps() < 200 && step < 250; ++step) {
+    engine->Step({MakeBatch(step, 16)});
+  }
+  return before - LossOf(*engine);
+}
+
 TEST(ApexO3, FallsBehindWhatKeepsMasters) {
-  const double fp32 = LossAfterSmallSteps("fp32");
-  const double with_masters = LossAfterSmallSteps("apex-o2");
-  const double without = LossAfterSmallSteps("apex-o3");
-  std::printf("loss after 300 small steps: fp32 %.4f, apex-o2 %.4f, apex-o3 %.4f\n", fp32, with_masters, without);
-  EXPECT_NEAR(with_masters, fp32, 0.01);
-  EXPECT_GT(without, with_masters + 0.05);
+  const double fp32 = ProgressInSmallSteps("fp32");
+  const double with_masters = ProgressInSmallSteps("apex-o2");
+  const double without = ProgressInSmallSteps("apex-o3");
+  std::printf("fall of the loss in 200 small steps: fp32 %.4f, apex-o2 %.4f, apex-o3 %.4f\n", fp32, with_masters,
+              without);
+  EXPECT_NEAR(with_masters, fp32, 0.1 * fp32);
+  EXPECT_LT(without, 0.5 * with_masters);
 }
 
 }  // namespace
