@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
+#include "graph/passes.h"
 #include "graph/rewriter.h"
 
 namespace ampd::precision {
@@ -174,7 +175,9 @@ class PrecisionPass {
 }  // namespace
 
 absl::StatusOr<graph::Graph> ApplyPrecision(const graph::Graph& graph, const ResolvedPolicy& policy) {
-  return PrecisionPass(graph, policy).Run();
+  // A cast in front of a written argument would send the write to a temporary.
+  AMPD_ASSIGN_OR_RETURN(const graph::Graph plain, graph::WithoutInPlaceOps(graph));
+  return PrecisionPass(plain, policy).Run();
 }
 
 }  // namespace ampd::precision

@@ -66,8 +66,8 @@ TEST_P(AutocastParity, EveryOpReturnsTheDtypeThatTorchAutocastReturns) {
     const precision::ResolvedPolicy policy = PolicyOf(preset, device);
     int num_compared = 0;
     for (const graph::OpRow& row : graph::AllOps()) {
-      if (row.op == "aten.to.dtype") {
-        continue;  // says its dtype itself
+      if (row.op == "aten.to.dtype" || !row.in_place_of.empty()) {
+        continue;  // says its dtype itself, or is gone before a policy is applied
       }
       const auto codes = oracle->find(std::string(row.op));
       ASSERT_NE(codes, oracle->end()) << row.op << " has no arguments in oracle_autocast.py";

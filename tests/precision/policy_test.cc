@@ -361,6 +361,23 @@ TEST(ApplyPrecision, EmulatesFp16OnACpuOnly) {
               Not(HasSubstr("ampd.")));
 }
 
+TEST(ApplyPrecision, CastsNeverStandInFrontOfAWrittenArgument) {
+  graph::Graph graph = Mixed();
+  std::vector<graph::Node> nodes = graph.nodes();
+  for (graph::Node& node : nodes) {
+    node.op = node.op == "aten.relu.default" ? "aten.relu_.default" : node.op;
+  }
+  graph.SetNodes(nodes);
+  v1::PrecisionPolicy policy = PresetNamed("bf16");
+  v1::OpRule& rule = *policy.add_op_rules();
+  rule.set_match("aten.relu*");
+  rule.set_policy(v1::OpRule::fp32);
+  const auto resolved = ResolvePolicy(policy, graph, Gpu(9, 0), OptimizerKind::kAdam);
+  const std::string text = graph::ToText(*ApplyPrecision(graph, *resolved));
+  EXPECT_THAT(text, HasSubstr("aten.relu.default(self=%batch_norm_float32)"));
+  EXPECT_THAT(text, Not(HasSubstr("relu_.default")));
+}
+
 TEST(ApplyPrecision, TheEvaluationProgramTakesTheSameTable) {
   const auto eval = graph::WithEvalHead(models::BuildLenet({}).value()).value();
   const auto graph = ApplyPrecision(eval, *Resolve(PresetNamed("bf16")));
