@@ -1,6 +1,7 @@
 #include "precision/memory.h"
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -30,6 +31,20 @@ int64_t Bytes(const graph::TensorType& type, int64_t batch_size = 0) {
   return Elements(type, batch_size) * graph::ItemSizeBytes(type.dtype);
 }
 
+// Bytes an element of what the optimizer updates, beside the leaf.
+int64_t MasterBytes(Dtype leaf, Masters masters) {
+  if (leaf == Dtype::kFloat32 || masters == Masters::kFloat32) {
+    return 4;
+  }
+  return masters == Masters::kRemainder16 ? 2 : 0;
+}
+
+Masters MastersOf(const ResolvedPolicy& policy, const std::string& parameter) {
+  const auto row = std::find_if(policy.parameters.begin(), policy.parameters.end(),
+                                [&](const ParameterRow& candidate) { return candidate.name == parameter; });
+  return row == policy.parameters.end() ? Masters::kNone : row->master;
+}
+
 bool IsWritten(const graph::Graph& program, graph::ValueId buffer) {
   return std::any_of(program.nodes().begin(), program.nodes().end(), [buffer](const graph::Node& node) {
     const graph::OpRow* row = graph::FindOp(node.op);
@@ -57,9 +72,11 @@ MemoryModel::MemoryModel(graph::Graph program, const ResolvedPolicy& policy, con
   for (const graph::State& parameter : program_.parameters()) {
     const graph::TensorType& leaf = program_.type(parameter.value);
     const int64_t elements = Elements(leaf, 0);
-    lasting_.weights += kWide * elements;
-    lasting_.working_copies += leaf.dtype == Dtype::kFloat32 ? 0 : Bytes(leaf);
-    lasting_.optimizer += kWide * elements * setup.num_moments;
+    const int64_t working = leaf.dtype == Dtype::kFloat32 ? 0 : Bytes(leaf);
+    lasting_.weights += MasterBytes(leaf.dtype, MastersOf(policy, parameter.name)) * elements;
+    lasting_.working_copies += working;
+    lasting_.optimizer += graph::ItemSizeBytes(policy.formats.optimizer_state) * elements * setup.num_moments;
+    lasting_.optimizer += setup.averages ? kWide * elements + working : 0;
     gradient_sums_ += accumulates && sums_in_fp32 ? kWide * elements : 0;
     kept_gradients_ += accumulates && !sums_in_fp32 ? Bytes(leaf) : 0;
   }

@@ -13,16 +13,17 @@ namespace ampd::precision {
 
 // What a training run needs besides its model and policy.
 struct TrainingSetup {
-  int num_moments = 0;        // fp32 tensors that the optimizer keeps a parameter: 2 of AdamW, 1 of SGD with momentum
+  int num_moments = 0;        // tensors that the optimizer keeps a parameter: 2 of AdamW, 1 of SGD with momentum
   int num_micro_batches = 1;  // a step; from two on, gradients are summed
+  bool averages = false;      // of the weights, for the evaluation
   std::vector<std::string> checkpoint_segments;  // as graph::WithCheckpointSegments takes them
 };
 
 // Bytes of tensors at the moment of a step when they are most. The first four are there all the time.
 struct MemoryEstimate {
-  int64_t weights = 0;         // fp32 masters, and buffers with the copies that a skipped step goes back to
+  int64_t weights = 0;         // masters as they are kept, and buffers with the copies that a skipped step goes back to
   int64_t working_copies = 0;  // parameters in the compute dtype beside their masters
-  int64_t optimizer = 0;       // moments
+  int64_t optimizer = 0;       // moments and averages
   int64_t inputs = 0;          // the step's batch
   int64_t gradients = 0;       // of parameters, with the sums over micro-batches
   int64_t activations = 0;     // what the backward pass will read

@@ -47,6 +47,7 @@ precision::TrainingSetup SetupOf(const v1::JobSpec& spec) {
                      : optimizer.has_sgd() ? 1
                                            : 2,
       .num_micro_batches = spec.train().gradient_accumulation(),
+      .averages = optimizer.has_ema_decay(),
       .checkpoint_segments = {spec.train().checkpoint_segments().begin(), spec.train().checkpoint_segments().end()}};
 }
 

@@ -14,19 +14,47 @@ namespace {
 
 constexpr int64_t kParameters = 3 * 8 * 8 + 24 + 64 + 8 + 2 * (4 * 64) + 32 + 8 + 3 * 16 + 5 * 8 + 4 * 8;
 
-MemoryModel ModelOf(const std::string& preset, const TrainingSetup& setup) {
+v1::PrecisionPolicy PresetNamed(const std::string& preset) {
+  v1::PrecisionPolicy policy;
+  policy.set_preset(preset);
+  return policy;
+}
+
+MemoryModel ModelOf(const v1::PrecisionPolicy& policy, const TrainingSetup& setup) {
   const graph::Graph gpt =
       models::BuildGpt({.num_layers = 1, .width = 8, .num_heads = 2, .vocabulary = 5, .sequence_length = 4}).value();
   v1::Device cpu;
   cpu.set_kind(v1::Device::CPU);
   cpu.add_instruction_sets("avx512_bf16");
-  v1::PrecisionPolicy policy;
-  policy.set_preset(preset);
   const auto resolved = ResolvePolicy(policy, *graph::WithLossHead(gpt), cpu, OptimizerKind::kAdam);
   EXPECT_TRUE(resolved.ok()) << resolved.status();
   auto memory = MemoryModel::Create(gpt, *resolved, setup);
   EXPECT_TRUE(memory.ok()) << memory.status();
   return *std::move(memory);
+}
+
+MemoryModel ModelOf(const std::string& preset, const TrainingSetup& setup) {
+  return ModelOf(PresetNamed(preset), setup);
+}
+
+TEST(MemoryModel, NarrowStateTakesTheBytesOfItsFormats) {
+  using P = v1::PrecisionPolicy;
+  const TrainingSetup setup = {.num_moments = 2};
+  const MemoryEstimate plain = ModelOf("megatron-bf16", setup).At(3);
+  EXPECT_EQ(plain.weights, 4 * kParameters);
+  EXPECT_EQ(plain.working_copies, 2 * kParameters);
+  P halves = PresetNamed("megatron-bf16");
+  halves.set_master(P::bf16_remainder16);
+  halves.set_optimizer_state(P::bf16);
+  EXPECT_EQ(ModelOf(halves, setup).At(3).weights, 2 * kParameters);
+  EXPECT_EQ(ModelOf(halves, setup).At(3).optimizer, 4 * kParameters);
+  P bare = PresetNamed("megatron-bf16");
+  bare.set_master(P::none);
+  bare.set_stochastic_rounding(true);
+  EXPECT_EQ(ModelOf(bare, setup).At(3).weights, 0);
+  EXPECT_EQ(ModelOf(bare, setup).At(3).working_copies, 2 * kParameters);
+  const MemoryEstimate averaged = ModelOf("megatron-bf16", {.num_moments = 2, .averages = true}).At(3);
+  EXPECT_EQ(averaged.optimizer, plain.optimizer + (4 + 2) * kParameters);
 }
 
 TEST(MemoryModel, LastingBytesFollowPolicyAndOptimizer) {

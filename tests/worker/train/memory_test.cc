@@ -79,13 +79,17 @@ amp::Batch BatchOf(const graph::Graph& model, int64_t batch_size) {
   return {at::rand(sizes), at::randint(0, 10, {batch_size}, at::kLong)};
 }
 
-precision::ResolvedPolicy Resolve(const graph::Graph& model, const std::string& preset) {
+precision::ResolvedPolicy Resolve(const graph::Graph& model, const v1::PrecisionPolicy& policy) {
   v1::Device cpu;
   cpu.set_kind(v1::Device::CPU);
   cpu.add_instruction_sets("avx512_bf16");
+  return precision::ResolvePolicy(policy, *graph::WithLossHead(model), cpu, precision::OptimizerKind::kAdam).value();
+}
+
+precision::ResolvedPolicy Resolve(const graph::Graph& model, const std::string& preset) {
   v1::PrecisionPolicy policy;
   policy.set_preset(preset);
-  return precision::ResolvePolicy(policy, *graph::WithLossHead(model), cpu, precision::OptimizerKind::kAdam).value();
+  return Resolve(model, policy);
 }
 
 // The most bytes that tensors of a second step take, everything that lasts included.
@@ -94,6 +98,7 @@ int64_t MeasuredPeak(const graph::Graph& model, const precision::ResolvedPolicy&
   const int64_t before = GetCpuMemory().allocated_bytes;
   amp::EngineOptions options;
   options.optimizer = {.kind = amp::OptimizerConfig::Kind::kAdamW, .learning_rate = 1e-3};
+  options.optimizer.ema_decay = setup.averages ? std::optional(0.9) : std::nullopt;
   options.checkpoint_segments = setup.checkpoint_segments;
   auto engine = amp::Engine::Create(model, policy, options).value();
   std::vector<amp::Batch> batches;
@@ -142,6 +147,24 @@ TEST(MemoryModel, PeakIsWithinATenthOfTheMeasured) {
         }
       }
     }
+  }
+}
+
+TEST(MemoryModel, NarrowStateAndAveragesAreMeasuredToo) {
+  using P = v1::PrecisionPolicy;
+  InstallCountingAllocator();
+  at::set_num_threads(1);
+  const graph::Graph model = Mlp();
+  for (const bool halves : {true, false}) {
+    P policy;
+    policy.set_preset("bf16");
+    policy.set_optimizer_state(P::bf16);
+    policy.set_master(halves ? P::bf16_remainder16 : P::none);
+    policy.set_stochastic_rounding(!halves);
+    const auto resolved = Resolve(model, policy);
+    const precision::TrainingSetup setup = {.num_moments = 2, .averages = halves, .checkpoint_segments = {}};
+    const auto predicted = static_cast<double>(precision::MemoryModel::Create(model, resolved, setup)->At(64).total());
+    EXPECT_NEAR(predicted / static_cast<double>(MeasuredPeak(model, resolved, 64, setup)), 1, 0.1) << halves;
   }
 }
 
