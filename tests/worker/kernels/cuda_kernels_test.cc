@@ -209,7 +209,7 @@ TEST_F(CudaKernelsTest, Round_WritesTheCpusBits) {
 TEST_F(CudaKernelsTest, Round_SplitsMastersIntoWeightsAndRemainder) {
   const std::vector<float> numbers = RandomNumbers(3, 1001);
   const DeviceBytes masters(BytesFrom(numbers));
-  const DeviceBytes weights(Bytes(1001 * 2)), remainder(Bytes(1001 * 2));
+  const DeviceBytes weights(Bytes(numbers.size() * 2)), remainder(Bytes(numbers.size() * 2));
   TensorRow row;
   row.parameter = masters.as<void>();
   row.working = weights.as<void>();
