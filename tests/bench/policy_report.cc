@@ -1,0 +1,185 @@
+// What a device makes of every policy: the losses of a small GPT, and the optimizer step over its memory's speed.
+//
+//   policy_report DEVICE [STEPS]   DEVICE: cpu or gpu<n>; prints one JSON object
+//
+// {"device": ..., "policies": [{"preset", "emulated", "losses": [...], "skipped_steps", "steps_per_second",
+//  "peak_bytes"}...], "optimizer_step": {"parameters", "seconds", "gigabytes_per_second", "copy_gigabytes_per_second"}}
+//
+// scripts/gpu-check runs it on a GPU; there is nothing in it that a CPU does not do.
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ATen/Context.h"
+#include "ATen/ops/empty.h"
+#include "ATen/ops/empty_like.h"
+#include "ATen/ops/randint.h"
+#include "ATen/ops/randn.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "ampd/v1/precision.pb.h"
+#include "ampd/v1/worker.pb.h"
+#include "graph/passes.h"
+#include "models/gpt.h"
+#include "precision/capability.h"
+#include "precision/policy.h"
+#include "worker/amp/engine.h"
+#include "worker/train/compute_device.h"
+#include "worker/train/counting_allocator.h"
+
+namespace ampd {
+namespace {
+
+constexpr int64_t kVocabulary = 512;
+constexpr int64_t kSequence = 128;
+constexpr int64_t kBatch = 8;
+constexpr const char* kPresets[] = {"fp32", "tf32", "bf16", "fp16", "fp8", "fp8-delayed", "fp8-block"};
+
+graph::Graph Gpt() {
+  return models::BuildGpt(
+             {.num_layers = 4, .width = 256, .num_heads = 4, .vocabulary = kVocabulary, .sequence_length = kSequence})
+      .value();
+}
+
+// What placement would know of the device.
+v1::Device Described(const amp::ComputeDevice& device) {
+  v1::Device described;
+  described.set_id(device.device.is_cuda() ? "gpu" : "cpu");
+  described.set_kind(device.device.is_cuda() ? v1::Device::GPU : v1::Device::CPU);
+  described.add_instruction_sets("avx512_bf16");
+  if (device.cuda_kernels != nullptr) {
+    kernels::CudaDevice properties;
+    (void)device.cuda_kernels->describe_device(0, &properties);
+    described.set_capability_major(properties.capability_major);
+    described.set_capability_minor(properties.capability_minor);
+  }
+  return described;
+}
+
+// The next token follows from the last one.
+std::vector<amp::Batch> Batches(int num_batches) {
+  at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
+  generator.set_current_seed(11);
+  std::vector<amp::Batch> batches;
+  for (int i = 0; i < num_batches; ++i) {
+    const at::Tensor tokens = at::randint(0, kVocabulary, {kBatch, kSequence}, at::kLong);
+    batches.push_back({tokens, tokens.mul(3).add(1).remainder(kVocabulary)});
+  }
+  return batches;
+}
+
+absl::StatusOr<std::string> Train(const std::string& preset, const amp::ComputeDevice& device,
+                                  const std::vector<amp::Batch>& batches) {
+  v1::PrecisionPolicy policy;
+  policy.set_preset(preset);
+  const graph::Graph model = Gpt();
+  const auto resolved =
+      precision::ResolvePolicy(policy, *graph::WithLossHead(model), Described(device), precision::OptimizerKind::kAdam);
+  if (!resolved.ok()) {
+    return resolved.status();
+  }
+  amp::EngineOptions options;
+  options.optimizer = {.kind = amp::OptimizerConfig::Kind::kAdamW, .learning_rate = 1e-3, .weight_decay = 0.1};
+  options.clip_grad_norm = 1.0;
+  options.seed = 7;
+  options.device = device;
+  auto engine = amp::Engine::Create(model, *resolved, options);
+  if (!engine.ok()) {
+    return engine.status();
+  }
+  (*engine)->Step({batches[0]});  // chooses algorithms and takes memory
+  train::ResetPeakMemory(device);
+  std::vector<float> losses;
+  const absl::Time begin = absl::Now();
+  for (const amp::Batch& batch : batches) {
+    losses.push_back((*engine)->Step({batch}).loss);
+  }
+  const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+  return absl::StrCat("{\"preset\": \"", preset, "\", \"emulated\": ", resolved->emulated() ? "true" : "false",
+                      ", \"losses\": [", absl::StrJoin(losses, ", "),
+                      "], \"skipped_steps\": ", (*engine)->skipped_steps(),
+                      ", \"steps_per_second\": ", static_cast<double>(batches.size()) / seconds,
+                      ", \"peak_bytes\": ", train::GetMemory(device).peak_bytes, "}");
+}
+
+double SecondsOf(const amp::ComputeDevice& device, const std::function<void()>& work) {
+  constexpr int kRepeats = 10;
+  const at::Tensor probe = at::empty({1}, at::TensorOptions(at::kFloat).device(device.device)).zero_();
+  const auto finish = [&] { (void)probe.item<float>(); };  // waits for the device's stream
+  work();
+  finish();
+  std::vector<double> seconds;
+  for (int i = 0; i < kRepeats; ++i) {
+    const absl::Time begin = absl::Now();
+    work();
+    finish();
+    seconds.push_back(absl::ToDoubleSeconds(absl::Now() - begin));
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
+// bf16 gradients and working copies, fp32 masters and moments: 28 bytes a parameter are read and written in an update.
+std::string OptimizerStep(const amp::ComputeDevice& device, int64_t num_parameters) {
+  constexpr double kBytes = 28;
+  const auto kernels = amp::StepKernels::Make(device);
+  const auto options = at::TensorOptions(at::kFloat).device(device.device);
+  const at::Tensor start = at::randn({num_parameters}, options);
+  const std::vector<amp::Parameter> parameters = {
+      {.name = "", .master = start, .leaf = start.to(at::kBFloat16), .remainder = {}}};
+  const std::vector<at::Tensor> gradients = {at::randn({num_parameters}, options).to(at::kBFloat16)};
+  amp::Optimizer optimizer({.kind = amp::OptimizerConfig::Kind::kAdamW, .learning_rate = 1e-4}, parameters, *kernels);
+  const double update = SecondsOf(device, [&] { optimizer.Step(gradients, 1); });
+  at::Tensor copy = at::empty_like(start);
+  const double copying = SecondsOf(device, [&] { copy.copy_(start); });
+  const auto rate = [&](double bytes, double seconds) {
+    return bytes * static_cast<double>(num_parameters) / seconds / 1e9;
+  };
+  return absl::StrCat("{\"parameters\": ", num_parameters, ", \"seconds\": ", update,
+                      ", \"gigabytes_per_second\": ", rate(kBytes, update),
+                      ", \"copy_gigabytes_per_second\": ", rate(2 * sizeof(float), copying), "}");
+}
+
+int Main(int argc, char** argv) {
+  if (argc < 2 || argc > 3) {
+    std::fprintf(stderr, "usage: policy_report DEVICE [STEPS]\n");
+    return 2;
+  }
+  const auto device = train::OpenComputeDevice(argv[1]);
+  if (!device.ok()) {
+    std::fprintf(stderr, "policy_report: %s\n", std::string(device.status().message()).c_str());
+    return 2;
+  }
+  if (!device->device.is_cuda()) {
+    train::InstallCountingAllocator();
+  }
+  const std::vector<amp::Batch> batches = Batches(argc == 3 ? std::max(1, std::atoi(argv[2])) : 50);
+  std::vector<std::string> policies;
+  for (const char* preset : kPresets) {
+    v1::PrecisionPolicy policy;
+    policy.set_preset(preset);
+    if (precision::FindCapabilityGap(policy, Described(*device)).has_value()) {
+      continue;
+    }
+    const auto trained = Train(preset, *device, batches);
+    if (!trained.ok()) {
+      std::fprintf(stderr, "policy_report: %s: %s\n", preset, std::string(trained.status().message()).c_str());
+      return 1;
+    }
+    policies.push_back(*trained);
+  }
+  const int64_t num_parameters = device->device.is_cuda() ? 256 << 20 : 4 << 20;
+  std::printf("{\"device\": \"%s\", \"policies\": [%s], \"optimizer_step\": %s}\n", train::NameOf(*device).c_str(),
+              absl::StrJoin(policies, ", ").c_str(), OptimizerStep(*device, num_parameters).c_str());
+  return 0;
+}
+
+}  // namespace
+}  // namespace ampd
+
+int main(int argc, char** argv) { return ampd::Main(argc, argv); }
