@@ -16,8 +16,15 @@
 namespace ampd::graph {
 namespace {
 
+// Keeps its weight as it is, and its input in FP8 where the weight gradient is a product in FP8.
+const OpRow kLinearFp8 = {
+    .op = "ampd.linear_fp8", .op_class = OpClass::kLower, .saves = {"weight", "result.input_fp8"}};
+
 // What an emulated op computes, by the op that it stands for.
 const OpRow* RowOf(const Node& node) {
+  if (node.op == kLinearFp8.op) {
+    return &kLinearFp8;
+  }
   static constexpr std::pair<std::string_view, std::string_view> kEmulated[] = {
       {"ampd.linear_fp16", "aten.linear.default"},
       {"ampd.conv2d_fp16", "aten.conv2d.default"},
@@ -142,11 +149,17 @@ class Run {
            shape[2].factor() * shape[3].factor() == 1 || shape[1].factor() == 1;
   }
 
-  // Pooling to one pixel is a mean, which saves nothing.
+  // Pooling to one pixel is a mean, which saves nothing. A linear layer in FP8 tells which of its products are.
   static std::vector<std::string_view> SavesOf(const Node& node, const OpRow& row) {
     const Operand* size = node.Find("output_size");
-    const bool is_mean = size != nullptr && *size == Operand(std::vector<int64_t>{1, 1});
-    return is_mean ? std::vector<std::string_view>() : row.saves;
+    if (size != nullptr && *size == Operand(std::vector<int64_t>{1, 1})) {
+      return {};
+    }
+    const Operand* in_fp8 = node.Find("weight_gradient");
+    if (in_fp8 != nullptr && *in_fp8 == Operand(false)) {
+      return {"weight", "input"};
+    }
+    return row.saves;
   }
 
   // Tensors that an op makes inside and saves.
@@ -157,6 +170,9 @@ class Run {
     }
     if (name == "result.indices") {
       return Elements(result) * static_cast<int64_t>(sizeof(int64_t));
+    }
+    if (name == "result.input_fp8") {
+      return Elements(*node.ValueOf("input")) * ItemSizeBytes(Dtype::kFloat8E4M3);
     }
     if (name == "result.log_softmax") {
       return Bytes(*node.ValueOf("self"));

@@ -7,6 +7,7 @@
 #include "ampd/v1/worker.pb.h"
 #include "base/error.h"
 #include "precision/formats.h"
+#include "precision/fp8.h"
 #include "precision/preset.h"
 
 namespace ampd::precision {
@@ -21,6 +22,9 @@ int NeededCapability(Dtype dtype) {
       return 80;
     case Dtype::kFloat16:
       return 70;
+    case Dtype::kFloat8E4M3:
+    case Dtype::kFloat8E5M2:
+      return 89;
     default:
       return 0;
   }
@@ -35,7 +39,7 @@ bool Has(const v1::Device& device, std::string_view instruction_set) {
 
 std::string Version(int capability) { return absl::StrCat(capability / 10, ".", capability % 10); }
 
-// The formats that products are computed in.
+// The formats that products are computed in, but for FP8 ones.
 std::vector<Dtype> ComputeDtypes(const v1::PrecisionPolicy& policy, const Preset& preset) {
   std::vector<Dtype> dtypes = {ComputeOf(policy, preset)};
   for (const v1::ModuleRule& rule : policy.module_rules()) {
@@ -83,6 +87,9 @@ std::optional<CapabilityGap> FindCapabilityGap(const v1::PrecisionPolicy& policy
   for (const Dtype dtype : ComputeDtypes(policy, *preset)) {
     needed = std::max(needed, NeededCapability(dtype));
   }
+  if (const auto recipe = ResolveFp8Recipe(policy, *preset); recipe.has_value()) {
+    needed = std::max(needed, NeededCapability(recipe->forward));
+  }
   const bool is_gpu = device.kind() == v1::Device::GPU;
   const int available = is_gpu ? device.capability_major() * 10 + device.capability_minor() : 0;
   if (is_gpu ? available >= needed : !tf32) {
@@ -112,10 +119,17 @@ bool IsEmulated(Dtype dtype, const v1::Device& device) {
   return dtype == Dtype::kFloat16;
 }
 
+bool IsEmulated(const Fp8Recipe& recipe, const v1::Device& device) {
+  return device.kind() != v1::Device::GPU || recipe.scaling == Fp8Recipe::Scaling::kBlock;
+}
+
 bool IsEmulated(const v1::PrecisionPolicy& policy, const v1::Device& device) {
   const Preset* preset = FindPreset(policy.preset());
   if (preset == nullptr) {
     return false;
+  }
+  if (const auto recipe = ResolveFp8Recipe(policy, *preset); recipe.has_value() && IsEmulated(*recipe, device)) {
+    return true;
   }
   const std::vector<Dtype> dtypes = ComputeDtypes(policy, *preset);
   return std::any_of(dtypes.begin(), dtypes.end(), [&](Dtype dtype) { return IsEmulated(dtype, device); });

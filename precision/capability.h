@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "graph/dtype.h"
+#include "precision/fp8_recipe.h"
 
 namespace ampd::v1 {
 class Device;
@@ -45,6 +46,10 @@ absl::Status CheckCapability(const v1::PrecisionPolicy& policy, const v1::Device
 
 // Whether the device's numerics of a format are emulated: true and slow.
 bool IsEmulated(graph::Dtype dtype, const v1::Device& device);
+
+// The same of FP8 products: native on a GPU but for scaling in blocks, where a GEMM in the compute format takes the
+// quantized numbers.
+bool IsEmulated(const Fp8Recipe& recipe, const v1::Device& device);
 
 // Whether any of the policy's formats is. REQUIRES: the policy names one preset.
 bool IsEmulated(const v1::PrecisionPolicy& policy, const v1::Device& device);

@@ -156,13 +156,10 @@ absl::Status CheckBuilt(const P& policy, const Preset& preset) {
       wire.value_or(preset.formats.reduction) != preset.formats.reduction) {
     return UnsupportedField("precision.reduction", "an attempt runs on one device");
   }
-  if (policy.has_fp8()) {
-    return UnsupportedField("precision.fp8", "FP8 is not supported");
-  }
   return absl::OkStatus();
 }
 
-// FP8 is known, and no format that tensors have yet.
+// FP8 is a format of products, not of what is kept between them.
 absl::Status CheckNotFp8(const P& policy) {
   const std::pair<const char*, P::Dtype> fields[] = {
       {"compute", policy.compute()},     {"parameter", policy.parameter()},
@@ -170,7 +167,9 @@ absl::Status CheckNotFp8(const P& policy) {
       {"reduction", policy.reduction()}, {"optimizer_state", policy.optimizer_state()}};
   for (const auto& [field, dtype] : fields) {
     if (dtype == P::fp8_e4m3 || dtype == P::fp8_e5m2) {
-      return UnsupportedField(absl::StrCat("precision.", field), "FP8 is not supported");
+      return UnsupportedField(absl::StrCat("precision.", field),
+                              "only products of linear layers are in FP8; ask for that with precision.fp8, a preset or "
+                              "a module rule");
     }
   }
   return absl::OkStatus();

@@ -72,7 +72,9 @@ class PrecisionPass {
         }
       }
     }
-    if (decision.emulated && decision.compute == Dtype::kFloat16) {
+    if (decision.fp8_layer.has_value()) {
+      ReplaceByFp8(node, *decision.fp8_layer);
+    } else if (decision.emulated && decision.compute == Dtype::kFloat16) {
       AMPD_RETURN_IF_ERROR(ReplaceByEmulated(node));
     }
     rewriter_.Keep(std::move(node));
@@ -139,11 +141,25 @@ class PrecisionPass {
     return result;
   }
 
+  static graph::Argument Take(const Node& node, const char* name, const Operand& missing = {}) {
+    const Operand* given = node.Find(name);
+    return {name, given == nullptr ? missing : *given};
+  }
+
+  void ReplaceByFp8(Node& node, size_t layer) const {
+    const Fp8Products& products = policy_.fp8_layers[layer].products;
+    node.arguments = {Take(node, "input"),
+                      Take(node, "weight"),
+                      Take(node, "bias"),
+                      {"layer", static_cast<int64_t>(layer)},
+                      {"forward", products.forward},
+                      {"input_gradient", products.input_gradient},
+                      {"weight_gradient", products.weight_gradient}};
+    node.op = "ampd.linear_fp8";
+  }
+
   static absl::Status ReplaceByEmulated(Node& node) {
-    const auto take = [&node](const char* name, const Operand& missing) {
-      const Operand* given = node.Find(name);
-      return graph::Argument{name, given == nullptr ? missing : *given};
-    };
+    const auto take = [&node](const char* name, const Operand& missing) { return Take(node, name, missing); };
     const std::vector<int64_t> ones = {1, 1};
     if (node.op == "aten.linear.default") {
       node.arguments = {take("input", {}), take("weight", {}), take("bias", {})};

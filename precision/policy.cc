@@ -9,6 +9,7 @@
 #include "base/glob.h"
 #include "base/status_macros.h"
 #include "precision/capability.h"
+#include "precision/fp8.h"
 
 namespace ampd::precision {
 namespace {
@@ -33,24 +34,21 @@ OpClass ClassOf(v1::OpRule::Class rule) {
 }
 
 absl::StatusOr<ModuleRule> TakeModuleRule(const v1::ModuleRule& rule, const std::string& path, Dtype compute) {
-  if (rule.exclude_forward() || rule.exclude_input_gradient() || rule.exclude_weight_gradient()) {
-    return UnsupportedField(path + "exclude_forward", "FP8 is not supported");
-  }
-  if (rule.compute() == PrecisionPolicy::DTYPE_UNSPECIFIED && rule.parameter() == PrecisionPolicy::DTYPE_UNSPECIFIED) {
-    return InvalidFields({{path + "compute", "must be set, or `parameter`"}});
-  }
+  const Fp8Products products = {!rule.exclude_forward(), !rule.exclude_input_gradient(),
+                                !rule.exclude_weight_gradient()};
   const bool names_compute = rule.compute() != PrecisionPolicy::DTYPE_UNSPECIFIED;
-  const std::optional<Dtype> wanted = StorageDtype(rule.compute());
-  if (names_compute && !wanted.has_value()) {
-    return UnsupportedField(path + "compute", "FP8 is not supported");
+  if (!names_compute && rule.parameter() == PrecisionPolicy::DTYPE_UNSPECIFIED && products == Fp8Products()) {
+    return InvalidFields({{path + "compute", "must be set, or `parameter`, or a product to exclude from FP8"}});
   }
+  const std::optional<Dtype> wanted = StorageDtype(rule.compute());
   const Dtype dtype = wanted.value_or(compute);
   if (const auto stored = StorageDtype(rule.parameter());
       stored.has_value() && *stored != Dtype::kFloat32 && *stored != dtype) {
     return InvalidFields({{path + "parameter", absl::StrCat("is ", PrecisionPolicy::Dtype_Name(rule.parameter()),
                                                             "; it must be fp32 or what the module computes in")}});
   }
-  return ModuleRule{rule.match(), dtype, StorageDtype(rule.parameter()) == Dtype::kFloat32};
+  const Fp8Rule fp8 = !names_compute ? Fp8Rule::kDefault : wanted.has_value() ? Fp8Rule::kOff : Fp8Rule::kOn;
+  return ModuleRule{rule.match(), dtype, StorageDtype(rule.parameter()) == Dtype::kFloat32, fp8, products};
 }
 
 absl::Status TakeRules(const PrecisionPolicy& policy, ResolvedPolicy& resolved) {
@@ -63,12 +61,6 @@ absl::Status TakeRules(const PrecisionPolicy& policy, ResolvedPolicy& resolved) 
     resolved.module_rules.push_back(std::move(rule));
   }
   return absl::OkStatus();
-}
-
-const ModuleRule* FindModuleRule(const ResolvedPolicy& policy, const graph::Node& node) {
-  const auto it = std::find_if(policy.module_rules.begin(), policy.module_rules.end(),
-                               [&](const ModuleRule& rule) { return GlobMatches(rule.match, node.module_path); });
-  return it == policy.module_rules.end() ? nullptr : &*it;
 }
 
 // One node that reads a parameter or buffer.
@@ -121,7 +113,7 @@ Masters MasterOf(const Formats& formats, Dtype stored) {
 void FillTable(const graph::Graph& graph, ResolvedPolicy& resolved) {
   std::map<graph::ValueId, std::vector<Reader>> readers;
   for (const graph::Node& node : graph.nodes()) {
-    const Reader reader = {DecideOp(resolved, node), FindModuleRule(resolved, node),
+    const Reader reader = {DecideOp(resolved, node), FindModuleRule(resolved, node.module_path),
                            node.op == "aten.batch_norm.default"};
     resolved.ops.push_back({node.op, node.module_path, reader.decision});
     for (graph::ValueId use : node.Uses()) {
@@ -139,6 +131,15 @@ void FillTable(const graph::Graph& graph, ResolvedPolicy& resolved) {
   }
 }
 
+std::optional<size_t> FindFp8Layer(const ResolvedPolicy& policy, const std::string& module_path) {
+  for (size_t i = 0; i < policy.fp8_layers.size(); ++i) {
+    if (policy.fp8_layers[i].module_path == module_path) {
+      return i;
+    }
+  }
+  return std::nullopt;
+}
+
 // What can be seen to be of no use, or of harm, though it runs.
 void Warn(const PrecisionPolicy& policy, const graph::Graph& graph, ResolvedPolicy& resolved) {
   const Formats& formats = resolved.formats;
@@ -148,6 +149,9 @@ void Warn(const PrecisionPolicy& policy, const graph::Graph& graph, ResolvedPoli
     resolved.warnings.push_back(
         absl::StrCat("precision.master is none: updates below half a unit in the last place of ",
                      std::string(graph::DtypeName(formats.parameter)), " are lost"));
+  }
+  if (std::string why = WhyNoFp8(resolved); !why.empty() && !graph.nodes().empty()) {
+    resolved.warnings.push_back(std::move(why));
   }
   if (formats.compute == Dtype::kFloat16 && resolved.loss_scale.kind == LossScaleConfig::Kind::kOff) {
     resolved.warnings.push_back("precision.loss_scale is off: gradients below 6e-8 become 0 in fp16");
@@ -183,6 +187,9 @@ std::vector<Dtype> EmulatedDtypes(const ResolvedPolicy& policy, const v1::Device
   for (const ModuleRule& rule : policy.module_rules) {
     take(rule.compute);
   }
+  if (!policy.fp8_layers.empty() && IsEmulated(*policy.fp8, device)) {
+    emulated.push_back(policy.fp8->forward);
+  }
   return emulated;
 }
 
@@ -209,10 +216,18 @@ absl::StatusOr<ResolvedPolicy> ResolvePolicy(const PrecisionPolicy& policy, cons
   AMPD_ASSIGN_OR_RETURN(resolved.formats, ResolveFormats(policy, preset, optimizer));
   resolved.loss_scale = ResolveLossScale(policy, preset);
   AMPD_RETURN_IF_ERROR(TakeRules(policy, resolved));
+  resolved.fp8 = ResolveFp8Recipe(policy, preset);
+  AMPD_RETURN_IF_ERROR(SelectFp8Layers(policy, graph, resolved));
   resolved.emulated_dtypes = EmulatedDtypes(resolved, device);
   FillTable(graph, resolved);
   Warn(policy, graph, resolved);
   return resolved;
+}
+
+const ModuleRule* FindModuleRule(const ResolvedPolicy& policy, const std::string& module_path) {
+  const auto it = std::find_if(policy.module_rules.begin(), policy.module_rules.end(),
+                               [&](const ModuleRule& rule) { return GlobMatches(rule.match, module_path); });
+  return it == policy.module_rules.end() ? nullptr : &*it;
 }
 
 OpDecision DecideOp(const ResolvedPolicy& policy, const graph::Node& node) {
@@ -225,13 +240,16 @@ OpDecision DecideOp(const ResolvedPolicy& policy, const graph::Node& node) {
       break;
     }
   }
-  if (const ModuleRule* rule = FindModuleRule(policy, node); rule != nullptr) {
+  if (const ModuleRule* rule = FindModuleRule(policy, node.module_path); rule != nullptr) {
     decision.compute = rule->compute;
   }
   const auto& emulated = policy.emulated_dtypes;
   const bool is_product = row != nullptr && row->op_class == OpClass::kLower;
-  decision.emulated = is_product && decision.op_class == OpClass::kLower &&
-                      std::find(emulated.begin(), emulated.end(), decision.compute) != emulated.end();
+  if (is_product && decision.op_class == OpClass::kLower) {
+    decision.fp8_layer = node.op == "aten.linear.default" ? FindFp8Layer(policy, node.module_path) : std::nullopt;
+    const Dtype dtype = decision.fp8_layer.has_value() ? policy.fp8->forward : decision.compute;
+    decision.emulated = std::find(emulated.begin(), emulated.end(), dtype) != emulated.end();
+  }
   return decision;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "graph/graph.h"
 #include "graph/op_table.h"
 #include "precision/formats.h"
+#include "precision/fp8_recipe.h"
 #include "precision/loss_scale.h"
 #include "precision/preset.h"
 
@@ -38,6 +40,7 @@ struct OpDecision {
   graph::OpClass op_class = graph::OpClass::kAsInput;
   graph::Dtype compute = graph::Dtype::kFloat32;  // of kLower ops
   bool emulated = false;
+  std::optional<size_t> fp8_layer = {};  // an index of ResolvedPolicy::fp8_layers
 };
 
 struct OpRow {
@@ -51,10 +54,15 @@ struct OpRule {
   graph::OpClass op_class = graph::OpClass::kFp32;
 };
 
+// Whether a rule's linear layers compute in FP8.
+enum class Fp8Rule { kDefault, kOn, kOff };
+
 struct ModuleRule {
   std::string match;  // glob on the module path
   graph::Dtype compute = graph::Dtype::kFloat32;
   bool fp32_parameters = false;
+  Fp8Rule fp8 = Fp8Rule::kDefault;
+  Fp8Products fp8_products = {};
 };
 
 // The flat table. Rules stay in it because the evaluation program has nodes that the training program lacks.
@@ -64,6 +72,8 @@ struct ResolvedPolicy {
   OpList op_list = OpList::kAmpd;
   std::vector<graph::Dtype> emulated_dtypes;  // of those that are used
   LossScaleConfig loss_scale;
+  std::optional<Fp8Recipe> fp8;
+  std::vector<Fp8Layer> fp8_layers;
   std::vector<OpRule> op_rules;
   std::vector<ModuleRule> module_rules;
   std::vector<ParameterRow> parameters;
@@ -74,7 +84,7 @@ struct ResolvedPolicy {
   bool emulated() const { return !emulated_dtypes.empty(); }
 };
 
-// Names of presets that run, "auto" included.
+// Names of all presets, "auto" included.
 std::vector<std::string> PresetNames();
 
 // Every value out of its range, with paths beginning with "precision."; empty when the message is well formed.
@@ -84,6 +94,9 @@ std::vector<FieldViolation> ValidatePolicy(const v1::PrecisionPolicy& policy);
 // not supported, FAILED_PRECONDITION as CheckCapability.
 absl::StatusOr<ResolvedPolicy> ResolvePolicy(const v1::PrecisionPolicy& policy, const graph::Graph& graph,
                                              const v1::Device& device, OptimizerKind optimizer);
+
+// The rule for a module, or null: the first that matches.
+const ModuleRule* FindModuleRule(const ResolvedPolicy& policy, const std::string& module_path);
 
 // What the policy does with one node.
 OpDecision DecideOp(const ResolvedPolicy& policy, const graph::Node& node);

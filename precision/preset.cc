@@ -27,6 +27,11 @@ Formats WholeModel(Dtype compute, Dtype accumulation, Dtype reduction) {
           .reduction = reduction};
 }
 
+// The upper halves of fp32 masters are what FP8 is made from, so that weights are stored once.
+Formats WithHalvedMasters() {
+  return {.compute = Dtype::kBFloat16, .parameter = Dtype::kBFloat16, .master = Masters::kRemainder16};
+}
+
 LossScaleConfig Torch() { return {.kind = Kind::kDynamic, .initial = 65536}; }
 LossScaleConfig Apex() { return {.kind = Kind::kDynamic, .initial = 65536, .cap = 0x1p24}; }
 LossScaleConfig Keras() { return {.kind = Kind::kDynamic, .initial = 32768, .cap = kNoCap}; }
@@ -50,6 +55,21 @@ std::vector<Preset> MakeOwn() {
       {"bf16", "bf16 products over fp32 masters, no loss scaling", WithMasters(Dtype::kBFloat16), OpList::kAmpd, {}},
       {"fp16", "fp16 products over fp32 masters, dynamic loss scaling", WithMasters(Dtype::kFloat16), OpList::kAmpd,
        Torch()},
+  };
+}
+
+std::vector<Preset> MakeFp8() {
+  const auto preset = [](std::string_view name, std::string_view summary, const Fp8Recipe& recipe) {
+    return Preset{name, summary, WithHalvedMasters(), OpList::kAmpd, {}, {}, recipe};
+  };
+  using Scaling = Fp8Recipe::Scaling;
+  return {
+      preset("fp8", "bf16, inner linear layers in FP8, each tensor scaled by its own maximum",
+             {.scaling = Scaling::kCurrent}),
+      preset("fp8-delayed", "bf16, inner linear layers in FP8, scaled by the maxima of past steps",
+             {.scaling = Scaling::kDelayed, .power_of_two_scales = false}),
+      preset("fp8-block", "bf16, inner linear layers in FP8 (E4M3), scaled in blocks of 128",
+             {.scaling = Scaling::kBlock, .gradient = Dtype::kFloat8E4M3}),
   };
 }
 
@@ -116,7 +136,7 @@ std::string_view MastersName(Masters masters) {
 const std::vector<Preset>& AllPresets() {
   static const auto* const presets = [] {
     auto* all = new std::vector<Preset>(MakeOwn());
-    for (const std::vector<Preset>& some : {MakeOfTorchApexKeras(), MakeOfDeepSpeedMegatron()}) {
+    for (const std::vector<Preset>& some : {MakeFp8(), MakeOfTorchApexKeras(), MakeOfDeepSpeedMegatron()}) {
       all->insert(all->end(), some.begin(), some.end());
     }
     return all;
@@ -130,11 +150,7 @@ const Preset* FindPreset(std::string_view name) {
   return it == all.end() ? nullptr : &*it;
 }
 
-bool IsPresetName(std::string_view name) {
-  static constexpr std::string_view kNotRun[] = {"fp8", "fp8-delayed", "fp8-block"};
-  return name == kAuto || FindPreset(name) != nullptr ||
-         std::find(std::begin(kNotRun), std::end(kNotRun), name) != std::end(kNotRun);
-}
+bool IsPresetName(std::string_view name) { return name == kAuto || FindPreset(name) != nullptr; }
 
 const std::vector<std::string_view>& AutoPresets() {
   static const auto* const presets = new std::vector<std::string_view>{"bf16", "fp16", "fp32"};

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "graph/dtype.h"
+#include "precision/fp8_recipe.h"
 #include "precision/loss_scale.h"
 #include "precision/op_list.h"
 
@@ -45,15 +47,16 @@ struct Preset {
   LossScaleConfig loss_scale;
   // Why it trains badly on purpose; empty for presets that one would train with.
   std::string_view caveat = {};
+  std::optional<Fp8Recipe> fp8 = {};  // of linear layers; nothing: none computes in FP8
 };
 
-// Presets that run, in the order in which people are shown them.
+// All presets, in the order in which people are shown them.
 const std::vector<Preset>& AllPresets();
 
-// Null for a name of no preset that runs.
+// Null for a name of no preset.
 const Preset* FindPreset(std::string_view name);
 
-// Whether the name is part of the contract, be it one that does not run.
+// Whether it names a preset or is "auto".
 bool IsPresetName(std::string_view name);
 
 // "auto": the first of these that the device computes natively.

@@ -1,4 +1,9 @@
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "precision/policy.h"
 
 namespace ampd::precision {
@@ -36,12 +41,42 @@ std::string LossScaleText(const LossScaleConfig& scale) {
                       scale.at_floor == LossScaleConfig::AtFloor::kFail ? " fails at the floor" : "", "\n");
 }
 
+std::string Fp8Text(const Fp8Recipe& recipe) {
+  const bool delayed = recipe.scaling == Fp8Recipe::Scaling::kDelayed;
+  return absl::StrCat("fp8 scaling=", std::string(ScalingName(recipe.scaling)), " forward=", Name(recipe.forward),
+                      " gradient=", Name(recipe.gradient),
+                      delayed ? absl::StrCat(" history=", recipe.amax_history_length, " margin=", recipe.margin) : "",
+                      recipe.power_of_two_scales ? " power_of_two_scales" : "", " amax_epsilon=", recipe.amax_epsilon,
+                      " canary=", recipe.canary_every_steps, " bound=", recipe.canary_bound, "\n");
+}
+
+// "float8_e4m3fn but for the input gradient".
+std::string Fp8OpText(const Fp8Recipe& recipe, const Fp8Products& products) {
+  std::vector<std::string> others;
+  for (const auto& [in_fp8, word] : {std::pair(products.forward, "forward"),
+                                     {products.input_gradient, "input gradient"},
+                                     {products.weight_gradient, "weight gradient"}}) {
+    if (!in_fp8) {
+      others.emplace_back(word);
+    }
+  }
+  return absl::StrCat(Name(recipe.forward), others.empty() ? "" : " but for ", absl::StrJoin(others, " and "));
+}
+
+std::string ComputeText(const ResolvedPolicy& policy, const OpDecision& decision) {
+  if (!decision.fp8_layer.has_value()) {
+    return Name(decision.compute);
+  }
+  return Fp8OpText(*policy.fp8, policy.fp8_layers[*decision.fp8_layer].products);
+}
+
 }  // namespace
 
 std::string ToText(const ResolvedPolicy& policy) {
   std::string text =
       absl::StrCat("preset ", policy.preset, policy.emulated() ? " (emulated)" : "", "\n", FormatsText(policy.formats),
-                   LossScaleText(policy.loss_scale), "ops as in ", std::string(OpListName(policy.op_list)), "\n");
+                   LossScaleText(policy.loss_scale), policy.fp8.has_value() ? Fp8Text(*policy.fp8) : "", "ops as in ",
+                   std::string(OpListName(policy.op_list)), "\n");
   for (const ParameterRow& row : policy.parameters) {
     absl::StrAppend(&text, "parameter ", row.name, " ", Name(row.dtype), row.master == Masters::kNone ? "" : " master=",
                     row.master == Masters::kNone ? "" : std::string(MastersName(row.master)), "\n");
@@ -52,7 +87,7 @@ std::string ToText(const ResolvedPolicy& policy) {
   for (const OpRow& row : policy.ops) {
     absl::StrAppend(&text, "op ", row.op, " ", std::string(graph::OpClassName(row.decision.op_class)));
     if (row.decision.op_class == graph::OpClass::kLower) {
-      absl::StrAppend(&text, " ", Name(row.decision.compute), row.decision.emulated ? " emulated" : "");
+      absl::StrAppend(&text, " ", ComputeText(policy, row.decision), row.decision.emulated ? " emulated" : "");
     }
     absl::StrAppend(&text, row.module_path.empty() ? "" : "  # ", row.module_path, "\n");
   }

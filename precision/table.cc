@@ -98,6 +98,21 @@ void SetLossScale(const LossScaleConfig& config, v1::LossScale* loss_scale) {
   }
 }
 
+void SetFp8(const Fp8Recipe& recipe, v1::Fp8Recipe* fp8) {
+  using Scaling = Fp8Recipe::Scaling;
+  fp8->set_scaling(recipe.scaling == Scaling::kDelayed ? v1::Fp8Recipe::DELAYED
+                   : recipe.scaling == Scaling::kBlock ? v1::Fp8Recipe::BLOCK
+                                                       : v1::Fp8Recipe::CURRENT);
+  if (recipe.scaling == Scaling::kDelayed) {
+    fp8->set_amax_history_length(recipe.amax_history_length);
+    fp8->set_margin(recipe.margin);
+  }
+  fp8->set_power_of_two_scales(recipe.power_of_two_scales);
+  fp8->set_amax_epsilon(recipe.amax_epsilon);
+  fp8->set_canary_every_steps(recipe.canary_every_steps);
+  fp8->set_canary_bound(recipe.canary_bound);
+}
+
 }  // namespace
 
 v1::PolicyTable ToMessage(const ResolvedPolicy& policy) {
@@ -107,6 +122,9 @@ v1::PolicyTable ToMessage(const ResolvedPolicy& policy) {
   table.mutable_policy()->set_preset(policy.preset);
   SetFormats(policy.formats, table.mutable_policy());
   SetLossScale(policy.loss_scale, table.mutable_policy()->mutable_loss_scale());
+  if (policy.fp8.has_value()) {
+    SetFp8(*policy.fp8, table.mutable_policy()->mutable_fp8());
+  }
   for (const ParameterRow& row : policy.parameters) {
     v1::PolicyTable::Parameter& parameter = *table.add_parameters();
     parameter.set_name(row.name);
@@ -123,7 +141,8 @@ v1::PolicyTable ToMessage(const ResolvedPolicy& policy) {
     op.set_op(row.op);
     op.set_module(row.module_path);
     op.set_policy(FieldOf(row.decision.op_class));
-    op.set_dtype(row.decision.op_class == OpClass::kLower ? Name(row.decision.compute) : "");
+    const Dtype dtype = row.decision.fp8_layer.has_value() ? policy.fp8->forward : row.decision.compute;
+    op.set_dtype(row.decision.op_class == OpClass::kLower ? Name(dtype) : "");
     op.set_emulated(row.decision.emulated);
   }
   *table.mutable_warnings() = {policy.warnings.begin(), policy.warnings.end()};

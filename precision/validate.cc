@@ -21,6 +21,9 @@ using v1::PrecisionPolicy;
 // Of a name that a user wrote, for a message.
 constexpr size_t kShownBytes = 80;
 
+constexpr int kMaxAmaxHistory = 65536;
+constexpr int kMaxMargin = 16;
+
 // Collects violations below one path.
 class Checker {
  public:
@@ -99,9 +102,29 @@ void CheckRules(const PrecisionPolicy& policy, Checker& check) {
       const bool fp8 = dtype == PrecisionPolicy::fp8_e4m3 || dtype == PrecisionPolicy::fp8_e5m2;
       if (dtype != PrecisionPolicy::DTYPE_UNSPECIFIED && !fp8 && !StorageDtype(dtype).has_value()) {
         check.Fail(path + field, "must be fp32, bf16 or fp16");
+      } else if (fp8 && (dtype == PrecisionPolicy::fp8_e5m2 || field == std::string_view("parameter"))) {
+        check.Fail(path + field,
+                   absl::StrCat("is ", PrecisionPolicy::Dtype_Name(dtype),
+                                "; FP8 is asked for with compute fp8_e4m3, and gradients have what the recipe says"));
       }
     }
   }
+}
+
+void CheckFp8(const v1::Fp8Recipe& fp8, Checker& check) {
+  const std::string path = "fp8.";
+  check.Require(v1::Fp8Recipe::Scaling_IsValid(fp8.scaling()), path + "scaling", fp8.scaling(), "a known one");
+  check.Require(!fp8.has_amax_history_length() ||
+                    (fp8.amax_history_length() >= 1 && fp8.amax_history_length() <= kMaxAmaxHistory),
+                path + "amax_history_length", fp8.amax_history_length(), absl::StrCat("1 to ", kMaxAmaxHistory));
+  check.Require(!fp8.has_margin() || (fp8.margin() >= 0 && fp8.margin() <= kMaxMargin), path + "margin", fp8.margin(),
+                absl::StrCat("0 to ", kMaxMargin));
+  check.Require(!fp8.has_amax_epsilon() || Positive(fp8.amax_epsilon()), path + "amax_epsilon", fp8.amax_epsilon(),
+                "above 0 and finite in fp32");
+  check.Require(!fp8.has_canary_every_steps() || fp8.canary_every_steps() >= 0, path + "canary_every_steps",
+                fp8.canary_every_steps(), "at least 0; 0 means never");
+  check.Require(!fp8.has_canary_bound() || Positive(fp8.canary_bound()), path + "canary_bound", fp8.canary_bound(),
+                "above 0 and finite");
 }
 
 void CheckPresets(const PrecisionPolicy& policy, Checker& check) {
@@ -166,6 +189,7 @@ std::vector<FieldViolation> ValidatePolicy(const PrecisionPolicy& policy) {
     check.Require(Positive(scale), "loss_scale.static.scale", scale, "above 0 and finite in fp32");
   }
   CheckRules(policy, check);
+  CheckFp8(policy.fp8(), check);
   return check.Take();
 }
 

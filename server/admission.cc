@@ -10,7 +10,9 @@
 #include "absl/strings/strip.h"
 #include "ampd/v1/worker.pb.h"
 #include "base/status_macros.h"
+#include "models/models.h"
 #include "precision/capability.h"
+#include "precision/fp8.h"
 #include "precision/policy.h"
 #include "server/admission_findings.h"
 
@@ -40,6 +42,27 @@ void Take(const absl::Status& status, Findings& findings) {
   }
 }
 
+// What the policy is resolved against: the model where it decides whether the policy makes sense, and otherwise, for
+// submitting is frequent, nothing.
+graph::Graph GraphFor(const v1::JobSpec& spec, const precision::Preset& preset) {
+  if (precision::UsesFp8(spec.precision(), preset)) {
+    if (const auto model = models::BuildModel(spec.model()); model.ok()) {
+      return *model;
+    }
+  }
+  return graph::Graph("policy");
+}
+
+// FP8 that no layer of the model can compute in, where nothing else is left to choose.
+void RefuseUselessFp8(const v1::JobSpec& spec, const precision::ResolvedPolicy& resolved, const graph::Graph& graph,
+                      Findings& findings) {
+  const v1::PrecisionPolicy& policy = spec.precision();
+  const std::string why = graph.nodes().empty() || policy.prefer_size() > 1 ? "" : precision::WhyNoFp8(resolved);
+  if (!why.empty() && !policy.allow_unsafe()) {
+    findings.Wrong(policy.has_fp8() ? "precision.fp8" : "precision.preset", why);
+  }
+}
+
 // Whether the trainer will take the policy in each preset that placement may choose, by asking what it asks.
 void AdmitPresets(const v1::JobSpec& spec, Findings& findings) {
   v1::Device device;
@@ -47,19 +70,14 @@ void AdmitPresets(const v1::JobSpec& spec, Findings& findings) {
   device.set_capability_major(99);
   const auto optimizer = spec.optimizer().has_sgd() ? precision::OptimizerKind::kSgd : precision::OptimizerKind::kAdam;
   const std::vector<std::string> candidates = precision::CandidatePresets(spec.precision());
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    if (precision::FindPreset(candidates[i]) == nullptr) {
-      const bool preferred = spec.precision().prefer_size() > 0;
-      findings.Unsupported(preferred ? absl::StrCat("precision.prefer[", i, "]") : "precision.preset",
-                           absl::StrCat("\"", candidates[i], "\" does not run on this server yet"));
-      continue;
-    }
-    const absl::Status resolved = precision::ResolvePolicy(precision::WithPreset(spec.precision(), candidates[i]),
-                                                           graph::Graph("policy"), device, optimizer)
-                                      .status();
+  for (const std::string& candidate : candidates) {
+    const graph::Graph graph = GraphFor(spec, *precision::FindPreset(candidate));
+    const auto resolved =
+        precision::ResolvePolicy(precision::WithPreset(spec.precision(), candidate), graph, device, optimizer);
     if (!resolved.ok()) {
-      return Take(resolved, findings);
+      return Take(resolved.status(), findings);
     }
+    RefuseUselessFp8(spec, *resolved, graph, findings);
   }
 }
 
@@ -69,9 +87,9 @@ void RefuseOnCpu(const v1::PrecisionPolicy& policy, Findings& findings) {
   cpu.set_id("resources.kind");
   precision::CapabilityGap gap;
   const std::vector<std::string> candidates = precision::CandidatePresets(policy);
-  const bool all_run = std::all_of(candidates.begin(), candidates.end(),
-                                   [](const std::string& name) { return precision::FindPreset(name) != nullptr; });
-  if (all_run && !precision::ChoosePreset(policy, cpu, &gap).has_value()) {
+  const bool all_known = std::all_of(candidates.begin(), candidates.end(),
+                                     [](const std::string& name) { return precision::FindPreset(name) != nullptr; });
+  if (all_known && !precision::ChoosePreset(policy, cpu, &gap).has_value()) {
     findings.Wrong("precision.preset", gap.message);
   }
 }

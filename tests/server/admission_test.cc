@@ -145,10 +145,7 @@ TEST(AdmitSpec, SegmentsOfModulesThatTheModelHas_AreAdmitted) {
 
 TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {
   const std::pair<const char*, const char*> cases[] = {
-      {"precision {preset: 'fp8'}", "precision.preset"},
-      {"precision {preset: 'fp8-block'}", "precision.preset"},
-      {"precision {prefer: 'bf16' prefer: 'fp8'}", "precision.prefer[1]"},
-      {"precision {module_rules {match: 'x' compute: fp8_e4m3}}", "precision.module_rules[0].compute"},
+      {"precision {parameter: fp8_e4m3}", "precision.parameter"},
       {"precision {compute: fp8_e4m3}", "precision.compute"},
       {"precision {preset: 'bf16' reduction: bf16}", "precision.reduction"},
       {"schedule {plateau {}}", "schedule.plateau"},
@@ -165,7 +162,7 @@ TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {
 
 TEST(AdmitSpec, SeveralUnsupported_AreAllListedAndTheFirstIsTheErrorInfos) {
   const absl::Status status = AdmitSpec(Changed("queue: 'fast' resources {devices: 2} schedule {plateau {}} "
-                                                "precision {module_rules {match: 'x' compute: fp8_e4m3}}"))
+                                                "precision {preset: 'bf16' reduction: bf16}"))
                                   .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(ReasonOf(status), "UNSUPPORTED_FIELD");
@@ -175,10 +172,22 @@ TEST(AdmitSpec, SeveralUnsupported_AreAllListedAndTheFirstIsTheErrorInfos) {
     EXPECT_THAT(violation.description, ::testing::StartsWith("is not supported: "));
     EXPECT_THAT(violation.description, ::testing::Not(::testing::HasSubstr("is not supported: is not")));
   }
-  EXPECT_THAT(fields, ::testing::UnorderedElementsAre("queue", "resources.devices", "schedule.plateau",
-                                                      "precision.module_rules[0].compute"));
+  EXPECT_THAT(fields,
+              ::testing::UnorderedElementsAre("queue", "resources.devices", "schedule.plateau", "precision.reduction"));
   EXPECT_EQ(MetadataOf(status).at("field"), fields[0]);
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr(" (and 3 more)"));
+}
+
+TEST(AdmitSpec, Fp8ThatNoLayerCanComputeIn_IsRefusedUnlessSomethingElseIsLeft) {
+  EXPECT_THAT(WrongFields(Changed("precision {preset: 'fp8'}")), ElementsAre("precision.preset"));
+  EXPECT_THAT(WrongFields(Changed("precision {preset: 'bf16' fp8 {scaling: CURRENT}}")), ElementsAre("precision.fp8"));
+  for (const char* change : {"model {mlp {hidden: 256 hidden: 256}} precision {preset: 'fp8'}",
+                             "precision {prefer: 'fp8' prefer: 'bf16'}", "precision {preset: 'fp8' allow_unsafe: true}",
+                             "model {mlp {hidden: 256 hidden: 256}} "
+                             "precision {preset: 'bf16' module_rules {match: 'layers.2' compute: fp8_e4m3}}"}) {
+    const auto admitted = AdmitSpec(Changed(change));
+    EXPECT_TRUE(admitted.ok()) << change << ": " << admitted.status();
+  }
 }
 
 TEST(AdmitSpec, WhatTheTrainersPolicySupports_IsAdmittedAsItIs) {

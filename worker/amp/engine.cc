@@ -21,6 +21,7 @@
 #include "worker/amp/cuda_math.h"
 #include "worker/amp/emulated_ops.h"
 #include "worker/amp/format.h"
+#include "worker/amp/fp8_linear.h"
 #include "worker/amp/program_facts.h"
 #include "worker/executor/dtype.h"
 #include "worker/executor/executor.h"
@@ -68,6 +69,7 @@ std::optional<Row> FindRow(const std::vector<Row>& rows, const std::string& name
 }  // namespace
 
 struct Engine::Programs {
+  c10::intrusive_ptr<Fp8Layers> fp8;  // null: no layer computes in FP8
   executor::OpRegistry registry;
   std::unique_ptr<Executor> train;
   std::unique_ptr<Executor> eval;
@@ -90,6 +92,10 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const graph::Graph& model
     UseCudaMath(policy);
   }
   RegisterEmulatedOps(engine->programs_->registry);
+  if (!policy.fp8_layers.empty()) {
+    engine->programs_->fp8 = c10::make_intrusive<Fp8Layers>(*policy.fp8, policy.fp8_layers, options.device.device);
+    RegisterFp8Linear(engine->programs_->registry, engine->programs_->fp8);
+  }
   AMPD_ASSIGN_OR_RETURN(const graph::Graph train, graph::WithLossHead(model));
   AMPD_ASSIGN_OR_RETURN(const graph::Graph eval, graph::WithEvalHead(graph::EvalProgram(model)));
   AMPD_ASSIGN_OR_RETURN(engine->programs_->train,
@@ -159,6 +165,9 @@ StepResult Engine::Step(const std::vector<Batch>& micro_batches, uint64_t random
   const double rate_factor = RateFactor(options_.schedule, applied_steps_);
   result.learning_rate = options_.optimizer.learning_rate * rate_factor;
   KeepBuffers();
+  if (programs_->fp8) {
+    programs_->fp8->BeginStep(applied_steps_ + skipped_steps_);
+  }
   const bool samples =
       options_.sample_every_steps > 0 && (applied_steps_ + skipped_steps_) % options_.sample_every_steps == 0;
   const auto num_micro_batches = static_cast<int>(micro_batches.size());
@@ -196,6 +205,9 @@ StepResult Engine::Step(const std::vector<Batch>& micro_batches, uint64_t random
     optimizer_->Step(gradients_, static_cast<float>(clip / result.loss_scale), rate_factor);
   } else {
     RollBackBuffers();
+  }
+  if (programs_->fp8) {
+    result.fp8 = programs_->fp8->EndStep(!result.skipped);
   }
   Tail(result.skipped, result);
   return result;
@@ -335,6 +347,9 @@ EngineState Engine::ExportState() const {
     state.model[name] = ContiguousCopy(widen ? buffer.to(at::kFloat) : buffer);
   }
   state.optimizer = optimizer_->ExportState();
+  if (programs_->fp8) {
+    state.fp8 = programs_->fp8->ExportState();
+  }
   state.scaler = scaler_.state();
   state.applied_steps = applied_steps_;
   state.skipped_steps = skipped_steps_;
@@ -361,6 +376,9 @@ absl::Status Engine::ImportState(const EngineState& state) {
     SetMaster(parameter, state.model.at(parameter.name), *kernels_);
   }
   AMPD_RETURN_IF_ERROR(optimizer_->ImportState(state.optimizer, state.applied_steps));
+  if (programs_->fp8) {
+    programs_->fp8->ImportState(state.fp8);
+  }
   averages_rounded_ = false;
   scaler_.Restore(state.scaler);
   applied_steps_ = state.applied_steps;

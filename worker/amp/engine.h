@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
 #include "precision/policy.h"
+#include "worker/amp/fp8_layers.h"
 #include "worker/amp/gradient_sample.h"
 #include "worker/amp/loss_scaler.h"
 #include "worker/amp/optimizer.h"
@@ -51,6 +52,7 @@ struct StepResult {
   int64_t overflow_count = 0;
   int64_t total_overflow_count = 0;
   int num_overflow_parameters = 0;
+  std::vector<Fp8Finding> fp8;          // of the layers that compute in FP8, on the steps of their canary
   std::vector<GradientSample> samples;  // of the fp16 gradients of the first micro-batch, when they were sampled
 };
 
@@ -65,6 +67,7 @@ struct EvalSums {
 struct EngineState {
   TensorMap model;      // masters and buffers
   TensorMap optimizer;  // moments and averages
+  TensorMap fp8;        // scales and histories of layers that compute in FP8, and who no longer does
   LossScalerState scaler;
   int64_t applied_steps = 0;
   int64_t skipped_steps = 0;

@@ -62,6 +62,7 @@ class TrainingLoop {
   absl::Status ReplayIfSkipped(const amp::StepResult& result, const data::Sampler::Cursor& place);
   absl::Status CheckNumbers(const amp::StepResult& result);
   absl::Status TellUnderflow(const amp::StepResult& result);
+  absl::Status TellDemotions(const amp::StepResult& result);
   absl::Status AtFloor();
   absl::Status CheckTrained();
   absl::Status OnDivergence(const Finding& finding, const std::string& module);

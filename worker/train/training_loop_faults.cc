@@ -69,6 +69,7 @@ absl::Status TrainingLoop::CheckNumbers(const amp::StepResult& result) {
     }
   }
   AMPD_RETURN_IF_ERROR(TellUnderflow(result));
+  AMPD_RETURN_IF_ERROR(TellDemotions(result));
   return at_floor ? AtFloor() : absl::OkStatus();
 }
 
@@ -101,6 +102,31 @@ absl::Status TrainingLoop::TellUnderflow(const amp::StepResult& result) {
                            {"scale", absl::StrCat(result.loss_scale)},
                            {"suggested_scale", scale},
                            {"exponents", amp::DescribeExponents(*worst)}});
+}
+
+absl::Status TrainingLoop::TellDemotions(const amp::StepResult& result) {
+  for (const amp::Fp8Finding& finding : result.fp8) {
+    if (!finding.demoted) {
+      continue;
+    }
+    const auto percent = [](double share) { return absl::StrFormat("%.1f%%", 100 * share); };
+    const std::string format(graph::DtypeName(plan_.policy.formats.compute));
+    AMPD_RETURN_IF_ERROR(
+        telemetry_.Event(Event::PRECISION_RAISED, step_,
+                         absl::StrCat(finding.module, " goes on in ", format, ": its FP8 products are off by ",
+                                      percent(finding.errors[0]), " (forward), ", percent(finding.errors[1]),
+                                      " (input gradient) and ", percent(finding.errors[2]),
+                                      " (weight gradient); the bound is ", percent(plan_.policy.fp8->canary_bound)),
+                         {{"module", finding.module},
+                          {"precision", format},
+                          {"forward_error", absl::StrFormat("%.4f", finding.errors[0])},
+                          {"input_gradient_error", absl::StrFormat("%.4f", finding.errors[1])},
+                          {"weight_gradient_error", absl::StrFormat("%.4f", finding.errors[2])},
+                          {"input_underflow", absl::StrFormat("%.4f", finding.underflow[0])},
+                          {"gradient_underflow", absl::StrFormat("%.4f", finding.underflow[2])},
+                          {"gradient_saturation", absl::StrFormat("%.4f", finding.saturation[2])}}));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status TrainingLoop::AtFloor() {
@@ -202,9 +228,11 @@ absl::Status TrainingLoop::GoBack() {
 }
 
 absl::Status TrainingLoop::TellRaise(const std::string& why) {
-  return telemetry_.Event(
-      Event::PRECISION_RAISED, step_, absl::StrCat("goes on ", Describe(recovery_.raise), ": ", why),
-      {{"precision", plan_.policy.preset}, {"fp32_modules", absl::StrJoin(recovery_.raise.fp32_modules, ",")}});
+  return telemetry_.Event(Event::PRECISION_RAISED, step_,
+                          absl::StrCat("goes on ", Describe(recovery_.raise), ": ", why),
+                          {{"precision", plan_.policy.preset},
+                           {"fp32_modules", absl::StrJoin(recovery_.raise.fp32_modules, ",")},
+                           {"bf16_modules", absl::StrJoin(recovery_.raise.bf16_modules, ",")}});
 }
 
 bool TrainingLoop::MayRollBack() const {

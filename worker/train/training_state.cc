@@ -18,6 +18,7 @@ namespace {
 
 constexpr char kModelFile[] = "model.safetensors";
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
+constexpr char kFp8File[] = "fp8.safetensors";  // of runs in FP8 only
 
 std::string Hexadecimal(double value) {
   char text[64];
@@ -125,6 +126,9 @@ absl::Status TakeRecovery(const LoadedCheckpoint& checkpoint, Recovery& recovery
   AMPD_RETURN_IF_ERROR(TakeText(checkpoint, "recovery.preset", recovery.raise.preset));
   AMPD_RETURN_IF_ERROR(TakeText(checkpoint, "recovery.fp32_modules", modules));
   recovery.raise.fp32_modules = Split(modules);
+  if (const auto found = checkpoint.state.find("recovery.bf16_modules"); found != checkpoint.state.end()) {
+    recovery.raise.bf16_modules = Split(found->second);
+  }
   return absl::OkStatus();
 }
 
@@ -159,6 +163,10 @@ std::map<std::string, std::string> ScalarsOf(const TrainingState& state) {
       {"recovery.preset", state.recovery.raise.preset},
       {"recovery.rollbacks", absl::StrCat(state.recovery.num_rollbacks)},
       {"train_loss", Hexadecimal(state.train_loss)}};
+  // Only of runs that left FP8, so that the state of all others is what it was before there was FP8.
+  if (!state.recovery.raise.bf16_modules.empty()) {
+    scalars["recovery.bf16_modules"] = absl::StrJoin(state.recovery.raise.bf16_modules, ",");
+  }
   AddMonitor(state.monitor, scalars);
   return scalars;
 }
@@ -170,6 +178,10 @@ absl::StatusOr<SavedCheckpoint> SaveState(const TrainingState& state, Checkpoint
   content.step = state.step;
   content.state = ScalarsOf(state);
   content.files = {{kModelFile, model.parts()}, {kOptimizerFile, optimizer.parts()}};
+  AMPD_ASSIGN_OR_RETURN(const TensorFile fp8, TensorFile::Of(state.engine.fp8));
+  if (!state.engine.fp8.empty()) {
+    content.files.push_back({kFp8File, fp8.parts()});
+  }
   return store.Save(content);
 }
 
@@ -192,6 +204,9 @@ absl::StatusOr<TrainingState> StateOf(const LoadedCheckpoint& checkpoint) {
   }
   AMPD_RETURN_IF_ERROR(TakeTensors(checkpoint, kModelFile, state.engine.model));
   AMPD_RETURN_IF_ERROR(TakeTensors(checkpoint, kOptimizerFile, state.engine.optimizer));
+  if (checkpoint.files.contains(kFp8File)) {
+    AMPD_RETURN_IF_ERROR(TakeTensors(checkpoint, kFp8File, state.engine.fp8));
+  }
   return state;
 }
 

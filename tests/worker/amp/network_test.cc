@@ -127,6 +127,50 @@ TEST(Networks, LearnInEveryPresetAndFollowFp32) {
   }
 }
 
+// Blocks of 128, and one that is neither the first nor the last.
+graph::Graph WiderGpt() {
+  return models::BuildGpt({.num_layers = 3,
+                           .width = 128,
+                           .num_heads = 4,
+                           .vocabulary = kVocabulary,
+                           .sequence_length = kSequence,
+                           .tied_head = false})
+      .value();
+}
+
+constexpr Network kWiderGpt = {"wider gpt", WiderGpt, Tokens, "transformer.h.*"};
+
+TEST(Networks, AGptInFp8FollowsItselfInBf16) {
+  at::set_num_threads(2);
+  const std::vector<double> bf16 = LossesOf(kWiderGpt, "bf16");
+  for (const char* preset : {"fp8", "fp8-delayed", "fp8-block"}) {
+    const std::vector<double> fp8 = LossesOf(kWiderGpt, preset);
+    EXPECT_NE(fp8, bf16) << preset << " rounds nothing";
+    for (size_t i = 0; i < bf16.size(); ++i) {
+      EXPECT_NEAR(fp8[i], bf16[i], 0.02 * bf16.front()) << preset << " step " << i;
+    }
+  }
+}
+
+TEST(Networks, CheckpointSegmentsChangeNoBitOfAGptInFp8) {
+  at::set_num_threads(1);
+  for (const char* preset : {"fp8", "fp8-delayed", "fp8-block"}) {
+    const auto plain = MakeEngine(kWiderGpt, preset, {});
+    const auto segmented = MakeEngine(kWiderGpt, preset, {kWiderGpt.blocks});
+    const Batch batch = SeededBatch(kWiderGpt);
+    for (int i = 0; i < 3; ++i) {
+      const StepResult expected = plain->Step({batch, batch});
+      const StepResult result = segmented->Step({batch, batch});
+      EXPECT_EQ(result.loss, expected.loss) << preset << " step " << i;
+      EXPECT_EQ(result.grad_norm, expected.grad_norm) << preset << " step " << i;
+    }
+    EXPECT_EQ(plain->ExportState().fp8.empty(), false);
+    for (const auto& [name, tensor] : plain->ExportState().fp8) {
+      EXPECT_TRUE(at::equal(tensor, segmented->ExportState().fp8.at(name))) << preset << " " << name;
+    }
+  }
+}
+
 TEST(Networks, CheckpointSegmentsChangeNoBitOfTheTraining) {
   at::set_num_threads(1);
   for (const Network& network : kNetworks) {

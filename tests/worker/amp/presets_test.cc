@@ -19,12 +19,13 @@ namespace {
 
 using graph::Dtype;
 
-graph::Graph MixedNetwork() {
+// `wide`: the linear layer in the middle has features that FP8 takes, in blocks too.
+graph::Graph MixedNetwork(bool wide) {
   graph::GraphBuilder b("mixed");
   graph::ValueId x = b.Input("images", {Dtype::kFloat32, {graph::Dim::Batch(), 1, kImageSize, kImageSize}});
-  x = b.Conv2d("conv", x, {.out_channels = 4, .kernel_size = 3, .padding = 1});
+  x = b.Conv2d("conv", x, {.out_channels = wide ? 8 : 4, .kernel_size = 3, .padding = 1});
   x = b.MaxPool2d("pool", b.Relu("act", b.BatchNorm2d("norm", x)), 2);
-  x = b.LayerNorm("ln", b.Linear("fc", b.Flatten("flat", x), 16));
+  x = b.LayerNorm("ln", b.Linear("fc", b.Flatten("flat", x), wide ? 128 : 16));
   x = b.Add("add", x, b.Softmax("gate", b.Gelu("gelu", x), 1));
   b.Output("logits", b.Linear("head", x, kClasses));
   return std::move(b).Build().value();
@@ -37,7 +38,7 @@ v1::PrecisionPolicy PresetNamed(const std::string& name) {
 }
 
 std::unique_ptr<Engine> MakeEngine(const v1::PrecisionPolicy& policy, uint64_t seed = 3, double learning_rate = 1e-2) {
-  const graph::Graph model = MixedNetwork();
+  const graph::Graph model = MixedNetwork(precision::FindPreset(policy.preset())->fp8.has_value());
   v1::Device cpu;
   cpu.set_id("cpu");
   cpu.set_kind(v1::Device::CPU);

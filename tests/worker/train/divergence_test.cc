@@ -98,6 +98,24 @@ TEST_F(DivergenceTest, AScaleAtItsFloor_FallsBackToAWiderPrecisionAndTrains) {
   EXPECT_FALSE(agent->steps[2].skipped);
 }
 
+TEST_F(DivergenceTest, AnFp8LayerBeyondTheCanarysBound_GoesOnInBf16AndIsTold) {
+  StartAttempt start = Mlp("fp8", 30);
+  start.mutable_spec()->mutable_model()->mutable_mlp()->add_hidden(16);
+  v1::Fp8Recipe& fp8 = *start.mutable_spec()->mutable_precision()->mutable_fp8();
+  fp8.set_canary_every_steps(10);
+  fp8.set_canary_bound(1e-6);
+  const auto agent = Told(start);
+  EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
+  EXPECT_TRUE(agent->outcome->final_metrics().emulated());
+  const std::vector<Event> raised = EventsOf(*agent, Event::PRECISION_RAISED);
+  ASSERT_THAT(raised, SizeIs(1)) << "it is out of FP8 when the canary looks again";
+  EXPECT_EQ(raised[0].attributes().at("module"), "layers.2");
+  EXPECT_THAT(raised[0].message(), HasSubstr("layers.2 goes on in bfloat16: its FP8 products are off by"));
+  fp8.set_canary_bound(0.5);
+  start.mutable_key()->set_job_id("j-within");
+  EXPECT_THAT(EventsOf(*Told(start), Event::PRECISION_RAISED), IsEmpty());
+}
+
 TEST_F(DivergenceTest, AScaleAtItsFloor_InTheWidestPrecisionEndsTheAttempt) {
   StartAttempt start = Mlp("fp16", 30);
   Dynamic(start).set_initial(3e38);

@@ -18,7 +18,8 @@ using v1::PrecisionPolicy;
 graph::Graph Program() {
   GraphBuilder b("mlp");
   graph::ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 8}});
-  x = b.Relu("relu", b.Linear("middle", x, 8));
+  x = b.Relu("relu", b.Linear("middle", x, 16));
+  x = b.Linear("wide", x, 16);
   b.Output("logits", b.Linear("head", x, 4));
   return *graph::WithLossHead(*std::move(b).Build());
 }
@@ -60,6 +61,20 @@ TEST(PrecisionRaise, GoesFromFp16OverBf16ToFp32AndEnds) {
   EXPECT_THAT(Way(Preset("fp16"), Gpu(8), ""), ElementsAre("in bf16", "in fp32"));
   EXPECT_THAT(Way(Preset("bf16"), Gpu(8), ""), ElementsAre("in fp32"));
   EXPECT_THAT(Way(Preset("fp32"), Gpu(8), ""), ElementsAre());
+}
+
+TEST(PrecisionRaise, GoesFromFp8OverBf16ToFp32) {
+  v1::Device gpu = Gpu(9);
+  const auto with_recipe = [](PrecisionPolicy policy) {
+    v1::ModuleRule& rule = *policy.add_module_rules();
+    rule.set_match("wide");
+    rule.set_compute(PrecisionPolicy::fp8_e4m3);
+    return policy;
+  };
+  EXPECT_THAT(Way(with_recipe(Preset("bf16")), gpu, "wide"),
+              ElementsAre("with wide in bf16", "with wide in fp32", "in fp32 with wide in fp32"));
+  EXPECT_THAT(Way(with_recipe(Preset("fp8")), gpu, ""), ElementsAre("in bf16", "in fp32"));
+  EXPECT_THAT(Way(with_recipe(Preset("fp32")), gpu, "wide"), ElementsAre("in fp32"));
 }
 
 TEST(PrecisionRaise, LeavesOutBf16WhereTheDeviceHasNone) {

@@ -130,12 +130,13 @@ TEST_F(TrainerTest, KilledAndResumed_EveryNumberIsThatOfTheRunNeverInterrupted) 
   SCOPED_TRACE(absl::StrCat("seed ", seed));
   std::mt19937_64 random(seed);
   constexpr int64_t kSteps = 60;
-  for (const char* precision : {"fp32", "bf16", "fp16"}) {
+  for (const char* precision : {"fp32", "bf16", "fp16", "fp8-delayed"}) {
     for (int round = 0; round < 3; ++round) {
       SCOPED_TRACE(absl::StrCat(precision, " round ", round));
       const std::string job = absl::StrCat("j-", precision, round);
       StartAttempt start = Mlp(precision, kSteps);
       start.mutable_spec()->mutable_train()->set_seed(random());
+      start.mutable_spec()->mutable_model()->mutable_mlp()->add_hidden(16);  // a layer between the outer ones, for FP8
       if (round == 2) {
         KeepMoreState(*start.mutable_spec());
       }

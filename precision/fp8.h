@@ -1,0 +1,38 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/error.h"
+#include "graph/graph.h"
+#include "precision/policy.h"
+
+namespace ampd::v1 {
+class PrecisionPolicy;
+}  // namespace ampd::v1
+
+// Which layers compute in FP8, and how they are scaled.
+namespace ampd::precision {
+
+// Whether any layer may compute in FP8: the preset, a recipe or a rule for modules asks for it.
+bool UsesFp8(const v1::PrecisionPolicy& policy, const Preset& preset);
+
+// The preset's recipe, or that of preset "fp8", with the policy's fields over it; nothing when no FP8 is asked for.
+std::optional<Fp8Recipe> ResolveFp8Recipe(const v1::PrecisionPolicy& policy, const Preset& preset);
+
+// What both features of a linear layer must be multiples of.
+int64_t Fp8Multiple(const Fp8Recipe& recipe);
+
+// Fills `fp8_layers` of a policy whose recipe and rules are there: the linear layers whose products are computed in
+// bf16 or fp32 and whose features fit, but for the graph's last one, the head, and for those of the first and the last
+// numbered block ("transformer.h.0"; a layer of an MLP is a block). A rule that names FP8 takes a layer in, one that
+// names another format leaves it out. INVALID_ARGUMENT for a rule whose layers do not fit; warnings for others that do
+// not.
+absl::Status SelectFp8Layers(const v1::PrecisionPolicy& policy, const graph::Graph& graph, ResolvedPolicy& resolved);
+
+// Why nothing computes in FP8 under a policy that asks for it; empty when something does or nothing shall.
+std::string WhyNoFp8(const ResolvedPolicy& resolved);
+
+}  // namespace ampd::precision

@@ -1,0 +1,256 @@
+#include "precision/fp8.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "ampd/v1/precision.pb.h"
+#include "ampd/v1/worker.pb.h"
+#include "graph/builder.h"
+#include "graph/passes.h"
+#include "graph/print.h"
+#include "models/gpt.h"
+#include "precision/capability.h"
+#include "precision/memory.h"
+#include "precision/pass.h"
+#include "precision/table.h"
+#include "tests/golden_file.h"
+
+namespace ampd::precision {
+namespace {
+
+using graph::Dim;
+using graph::Dtype;
+using ::testing::ElementsAre;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using v1::PrecisionPolicy;
+using Scaling = Fp8Recipe::Scaling;
+
+v1::Device Gpu(int major, int minor) {
+  v1::Device device;
+  device.set_id("gpu0");
+  device.set_kind(v1::Device::GPU);
+  device.set_capability_major(major);
+  device.set_capability_minor(minor);
+  return device;
+}
+
+v1::Device Cpu() {
+  v1::Device device;
+  device.set_id("cpu");
+  device.set_kind(v1::Device::CPU);
+  device.add_instruction_sets("avx512_bf16");
+  return device;
+}
+
+PrecisionPolicy Preset(const std::string& name) {
+  PrecisionPolicy policy;
+  policy.set_preset(name);
+  return policy;
+}
+
+PrecisionPolicy WithRule(PrecisionPolicy policy, const std::string& match, PrecisionPolicy::Dtype compute) {
+  v1::ModuleRule& rule = *policy.add_module_rules();
+  rule.set_match(match);
+  rule.set_compute(compute);
+  return policy;
+}
+
+graph::Graph Gpt(int64_t num_layers = 4) {
+  return graph::WithLossHead(
+             models::BuildGpt(
+                 {.num_layers = num_layers, .width = 128, .num_heads = 4, .vocabulary = 64, .sequence_length = 16})
+                 .value())
+      .value();
+}
+
+graph::Graph Mlp(const std::vector<int64_t>& widths) {
+  graph::GraphBuilder b("mlp");
+  graph::ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 64}});
+  for (size_t i = 0; i < widths.size(); ++i) {
+    x = b.Linear("layers." + std::to_string(i), x, widths[i]);
+  }
+  b.Output("logits", x);
+  return graph::WithLossHead(std::move(b).Build().value()).value();
+}
+
+absl::StatusOr<ResolvedPolicy> Resolve(const PrecisionPolicy& policy, const graph::Graph& graph,
+                                       const v1::Device& device = Gpu(9, 0)) {
+  return ResolvePolicy(policy, graph, device, OptimizerKind::kAdam);
+}
+
+std::vector<std::string> LayersOf(const absl::StatusOr<ResolvedPolicy>& policy) {
+  std::vector<std::string> modules;
+  if (!policy.ok()) {
+    ADD_FAILURE() << policy.status();
+    return modules;
+  }
+  for (const Fp8Layer& layer : policy->fp8_layers) {
+    modules.push_back(layer.module_path);
+  }
+  return modules;
+}
+
+TEST(Fp8Layers, AreTheLinearOnesOfTheInnerBlocks) {
+  const std::string h = "transformer.h.1.";
+  EXPECT_THAT(LayersOf(Resolve(Preset("fp8"), Gpt(3))),
+              ElementsAre(h + "attn.c_attn", h + "attn.c_proj", h + "mlp.c_fc", h + "mlp.c_proj"));
+  EXPECT_THAT(LayersOf(Resolve(Preset("fp8"), Mlp({128, 128, 128, 10}))), ElementsAre("layers.1", "layers.2"));
+}
+
+TEST(Fp8Layers, GoldenTableAndGraphOfAGpt) {
+  const auto policy = Resolve(Preset("fp8-delayed"), Gpt(3), Cpu());
+  ASSERT_TRUE(policy.ok()) << policy.status();
+  ExpectGolden("tests/precision/golden/gpt-fp8-delayed.txt", ToText(*policy));
+  const auto graph = ApplyPrecision(Gpt(3), *policy);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_TRUE(graph->Check().ok()) << graph->Check();
+  ExpectGolden("tests/precision/golden/gpt-graph-fp8-delayed.txt", graph::ToText(*graph));
+}
+
+TEST(Fp8Layers, RulesTakeLayersInAndOut) {
+  PrecisionPolicy policy = WithRule(Preset("fp8"), "*.mlp.*", PrecisionPolicy::bf16);
+  policy = WithRule(policy, "transformer.h.0.attn.c_proj", PrecisionPolicy::fp8_e4m3);
+  EXPECT_THAT(LayersOf(Resolve(policy, Gpt(3))),
+              ElementsAre("transformer.h.0.attn.c_proj", "transformer.h.1.attn.c_attn", "transformer.h.1.attn.c_proj"));
+}
+
+TEST(Fp8Layers, ARuleAloneBringsFp8ToItsModules) {
+  const auto policy =
+      Resolve(WithRule(Preset("bf16"), "layers.1", PrecisionPolicy::fp8_e4m3), Mlp({128, 128, 128, 10}));
+  EXPECT_THAT(LayersOf(policy), ElementsAre("layers.1"));
+  EXPECT_EQ(policy->fp8->scaling, Scaling::kCurrent);
+  EXPECT_THAT(LayersOf(Resolve(Preset("bf16"), Mlp({128, 128, 128, 10}))), IsEmpty());
+}
+
+TEST(Fp8Layers, ARecipeBringsFp8ToAnyPreset) {
+  PrecisionPolicy policy = Preset("megatron-bf16");
+  policy.mutable_fp8()->set_scaling(v1::Fp8Recipe::BLOCK);
+  const auto resolved = Resolve(policy, Mlp({128, 128, 128, 10}));
+  EXPECT_THAT(LayersOf(resolved), ElementsAre("layers.1", "layers.2"));
+  EXPECT_EQ(resolved->fp8->gradient, Dtype::kFloat8E4M3) << "as fp8-block has it";
+}
+
+TEST(Fp8Layers, ProductsMayStayInTheComputeFormat) {
+  PrecisionPolicy policy = Preset("fp8");
+  v1::ModuleRule& rule = *policy.add_module_rules();
+  rule.set_match("layers.1");
+  rule.set_exclude_weight_gradient(true);
+  const auto resolved = Resolve(policy, Mlp({128, 128, 10}));
+  ASSERT_TRUE(resolved.ok()) << resolved.status();
+  ASSERT_THAT(LayersOf(resolved), ElementsAre("layers.1"));
+  EXPECT_EQ(resolved->fp8_layers[0].products, (Fp8Products{true, true, false}));
+  EXPECT_THAT(ToText(*resolved), HasSubstr("float8_e4m3fn but for weight gradient  # layers.1"));
+}
+
+TEST(Fp8Layers, FeaturesThatDoNotFitAreLeftOutWithAWarning) {
+  const auto resolved = Resolve(Preset("fp8"), Mlp({128, 120, 128, 10}));
+  EXPECT_THAT(LayersOf(resolved), IsEmpty());
+  EXPECT_THAT(resolved->warnings, ElementsAre(HasSubstr("120 x 128 features of layers.1"), HasSubstr("layers.2"),
+                                              HasSubstr("no linear layer computes in FP8")));
+  EXPECT_THAT(LayersOf(Resolve(Preset("fp8-block"), Mlp({128, 144, 144, 10}))), IsEmpty()) << "16 x 9 is no block";
+}
+
+TEST(Fp8Layers, FeaturesThatDoNotFitAreRefusedWhereARuleAsksForThem) {
+  const auto status =
+      Resolve(WithRule(Preset("bf16"), "layers.1", PrecisionPolicy::fp8_e4m3), Mlp({128, 120, 10})).status();
+  EXPECT_THAT(ViolationsOf(status), ElementsAre(Field(&FieldViolation::field, "precision.module_rules")));
+}
+
+TEST(Fp8Layers, Fp16ProductsHaveNoFp8BesideThem) {
+  PrecisionPolicy policy = Preset("fp8");
+  policy.set_compute(PrecisionPolicy::fp16);
+  EXPECT_THAT(LayersOf(Resolve(policy, Mlp({128, 128, 10}))), IsEmpty());
+}
+
+TEST(Fp8Recipe, FieldsGoOverThePresetThatScalesTheSameWay) {
+  PrecisionPolicy policy = Preset("fp8");
+  policy.mutable_fp8()->set_scaling(v1::Fp8Recipe::DELAYED);
+  policy.mutable_fp8()->set_amax_history_length(16);
+  policy.mutable_fp8()->set_margin(1);
+  policy.mutable_fp8()->set_canary_every_steps(0);
+  const auto recipe = ResolveFp8Recipe(policy, *FindPreset("fp8"));
+  ASSERT_TRUE(recipe.has_value());
+  Fp8Recipe expected = *FindPreset("fp8-delayed")->fp8;
+  expected.amax_history_length = 16;
+  expected.margin = 1;
+  expected.canary_every_steps = 0;
+  EXPECT_EQ(*recipe, expected);
+  EXPECT_FALSE(recipe->power_of_two_scales);
+  policy.mutable_fp8()->set_power_of_two_scales(true);
+  EXPECT_TRUE(ResolveFp8Recipe(policy, *FindPreset("fp8"))->power_of_two_scales);
+}
+
+TEST(Fp8Recipe, EveryFieldHasItsLimits) {
+  PrecisionPolicy policy = Preset("fp8");
+  v1::Fp8Recipe& fp8 = *policy.mutable_fp8();
+  fp8.set_amax_history_length(0);
+  fp8.set_margin(-1);
+  fp8.set_amax_epsilon(0);
+  fp8.set_canary_every_steps(-1);
+  fp8.set_canary_bound(0);
+  v1::ModuleRule& rule = *policy.add_module_rules();
+  rule.set_match("*");
+  rule.set_compute(PrecisionPolicy::fp8_e5m2);
+  std::vector<std::string> fields;
+  for (const FieldViolation& violation : ValidatePolicy(policy)) {
+    fields.push_back(violation.field);
+  }
+  const std::string path = "precision.fp8.";
+  EXPECT_THAT(fields, ::testing::UnorderedElementsAre(path + "amax_history_length", path + "margin",
+                                                      path + "amax_epsilon", path + "canary_every_steps",
+                                                      path + "canary_bound", "precision.module_rules[0].compute"));
+}
+
+TEST(Fp8Capability, NeedsAGpuOf89OrIsEmulated) {
+  EXPECT_EQ(FindCapabilityGap(Preset("fp8"), Gpu(8, 6))->needed, 89);
+  EXPECT_FALSE(FindCapabilityGap(Preset("fp8"), Gpu(8, 9)).has_value());
+  EXPECT_EQ(FindCapabilityGap(WithRule(Preset("bf16"), "x", PrecisionPolicy::fp8_e4m3), Gpu(8, 0))->needed, 89);
+  EXPECT_FALSE(FindCapabilityGap(Preset("fp8"), Cpu()).has_value());
+  EXPECT_TRUE(IsEmulated(Preset("fp8"), Cpu()));
+  EXPECT_FALSE(IsEmulated(Preset("fp8"), Gpu(9, 0)));
+  EXPECT_TRUE(IsEmulated(Preset("fp8-block"), Gpu(9, 0))) << "no GEMM takes its blocks";
+}
+
+TEST(Fp8Table, TellsTheRecipeAndTheLayers) {
+  const auto resolved = Resolve(Preset("fp8"), Mlp({128, 128, 10}), Cpu());
+  ASSERT_TRUE(resolved.ok()) << resolved.status();
+  const v1::PolicyTable table = ToMessage(*resolved);
+  EXPECT_EQ(table.policy().fp8().scaling(), v1::Fp8Recipe::CURRENT);
+  EXPECT_TRUE(table.emulated());
+  std::vector<std::string> dtypes;
+  for (const auto& op : table.ops()) {
+    if (op.op() == "aten.linear.default") {
+      dtypes.push_back(op.dtype());
+    }
+  }
+  EXPECT_THAT(dtypes, ElementsAre("bfloat16", "float8_e4m3fn", "bfloat16"));
+}
+
+// The upper halves of the masters are what is quantized: four bytes a parameter, where bf16 beside fp32 masters takes
+// six. And the layers' inputs are kept in FP8.
+TEST(Fp8Memory, WeightsAreStoredOnceAndInputsKeptInOneByte) {
+  const graph::Graph model =
+      models::BuildGpt({.num_layers = 4, .width = 128, .num_heads = 4, .vocabulary = 64, .sequence_length = 16})
+          .value();
+  const auto estimate = [&](const char* preset) {
+    const auto policy = Resolve(Preset(preset), graph::WithLossHead(model).value());
+    return MemoryModel::Create(model, *policy, {.num_moments = 2}).value().At(32);
+  };
+  const MemoryEstimate bf16 = estimate("bf16");
+  const MemoryEstimate fp8 = estimate("fp8");
+  EXPECT_EQ(fp8.working_copies, bf16.working_copies) << "the layers' upper halves";
+  EXPECT_EQ(bf16.weights - fp8.weights, fp8.working_copies) << "a remainder of two bytes instead of a master of four";
+  // Two inner blocks: c_attn and c_fc keep a normed input of 128 features, the c_proj 128 and 512; one byte less each.
+  // The residual stream that c_attn's norm reads is kept by the norm.
+  const int64_t rows = 32 * 16;
+  EXPECT_LT(fp8.activations, bf16.activations);
+  EXPECT_GE(bf16.activations - fp8.activations, 2 * rows * (128 + 128));
+}
+
+}  // namespace
+}  // namespace ampd::precision

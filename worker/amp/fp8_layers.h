@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ATen/core/Tensor.h"
+#include "ATen/core/ivalue.h"
+#include "precision/fp8_recipe.h"
+#include "worker/amp/fp8_tensor.h"
+#include "worker/executor/executor.h"
+
+namespace ampd::amp {
+
+// What the FP8 products of a layer take in, and the products.
+enum class Fp8Operand { kInput, kWeight, kGradient };
+enum class Fp8Product { kForward, kInputGradient, kWeightGradient };
+inline constexpr int kFp8Operands = 3;
+inline constexpr int kFp8Products = 3;
+
+// Which side of an operand a product sums over; blocks of 128 lie along it.
+enum class Fp8SumOver { kRows, kColumns };
+
+// What the canary saw of a layer.
+struct Fp8Finding {
+  std::string module;
+  double errors[kFp8Products] = {};      // |FP8 - exact| / |exact|, by product; 0 of one that is not in FP8
+  double underflow[kFp8Operands] = {};   // of the numbers that are not zero: the share that FP8 makes zero
+  double saturation[kFp8Operands] = {};  // the share beyond the largest number: of delayed scaling only
+  bool demoted = false;                  // an error passed the bound: the layer is out of FP8 from now on
+};
+
+// The linear layers that compute in FP8: their scales, what the canary found, and which of them it put out of FP8.
+//
+//   BeginStep()   tells whether this step is the canary's
+//   Quantize()    by the op, in the forward and the backward pass
+//   Compare()     by the op, on the canary's steps
+//   EndStep()     takes the step's amaxes into the scales of the next ones, and judges
+//
+// Scales change between steps only, so that all micro-batches, checkpoint segments that run again and evaluations
+// quantize alike. A skipped step leaves them as they were. Delayed scaling takes the current amax as long as there is
+// no history. All numbers stay on the device; only the canary's steps read them. Single-threaded, but for the backward
+// pass, which runs on autograd's thread while the step waits for it.
+class Fp8Layers : public torch::CustomClassHolder {
+ public:
+  Fp8Layers(const precision::Fp8Recipe& recipe, const std::vector<precision::Fp8Layer>& layers, c10::Device device);
+
+  const precision::Fp8Recipe& recipe() const { return recipe_; }
+  bool demoted(size_t layer) const { return demoted_[layer]; }
+  // Whether products are to be compared in this step.
+  bool canary() const { return canary_; }
+
+  void BeginStep(int64_t step);
+
+  // An operand of a layer as its recipe says. `records`: it is part of a training step. REQUIRES: (R, C), fp32 or bf16.
+  Fp8Matrix Quantize(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8SumOver sum_over, bool records);
+
+  // Tells a product and what it would be in the compute format; the worst of a step counts.
+  void Compare(size_t layer, Fp8Product product, const at::Tensor& in_fp8, const at::Tensor& exact);
+
+  // The canary's findings, a layer each; empty on other steps and skipped ones.
+  std::vector<Fp8Finding> EndStep(bool applied);
+
+  // By "MODULE.scale" and the like, on the CPU. What is missing on import, as for a layer that computed in another
+  // format, begins anew.
+  executor::TensorMap ExportState() const;
+  void ImportState(const executor::TensorMap& state);
+
+ private:
+  at::ScalarType FormatOf(Fp8Operand operand) const;
+  Fp8Block BlockOf(Fp8Operand operand, const at::Tensor& matrix, Fp8SumOver sum_over) const;
+  void Sample(size_t layer, Fp8Operand operand, const at::Tensor& matrix, const Fp8Matrix& quantized);
+  void TakeAmaxes();
+
+  const precision::Fp8Recipe recipe_;
+  std::vector<std::string> modules_;
+  std::vector<bool> demoted_;
+  bool canary_ = false;
+  // L layers, three operands or products each, H steps of history; fp32 on the device.
+  at::Tensor scales_;      // (L, 3); 0: no amax was seen. Of delayed scaling, as the next two
+  at::Tensor amaxes_;      // (L, 3), of the step so far
+  at::Tensor history_;     // (L, 3, H), newest first
+  at::Tensor errors_;      // (L, 3), of the step so far, as the next two
+  at::Tensor underflow_;   // (L, 3)
+  at::Tensor saturation_;  // (L, 3)
+};
+
+}  // namespace ampd::amp
