@@ -22,6 +22,7 @@ std::vector<OpRow> MakeRows() {
        .op_class = kLower,
        .saves = {"query", "key", "value", "result", "result.logsumexp"}},
       // Losses, exponentials and long sums.
+      {.op = "aten.binary_cross_entropy_with_logits.default", .op_class = kFp32, .saves = {"self", "target"}},
       {.op = "aten.cross_entropy_loss.default", .op_class = kFp32, .saves = {"target", "result.log_softmax"}},
       {.op = "aten.log_softmax.int", .op_class = kFp32, .saves = {"result"}},
       {.op = "aten.mean.default", .op_class = kFp32},
@@ -55,12 +56,14 @@ std::vector<OpRow> MakeRows() {
       {.op = "aten.adaptive_avg_pool2d.default", .saves = {"self"}},
       {.op = "aten.argmax.default", .no_gradient = true},
       {.op = "aten.avg_pool2d.default", .saves = {"self"}},
+      {.op = "aten.detach.default", .no_gradient = true, .views = "self"},
       {.op = "aten.dropout.default", .saves = {"result.mask"}, .random = true, .training_argument = "train"},
       {.op = "aten.embedding.default", .saves = {"indices"}},
       {.op = "aten.eq.Tensor", .no_gradient = true},
       {.op = "aten.flatten.using_ints", .views = "self", .passes_gradient = true},
       {.op = "aten.gelu.default", .saves = {"self"}},
       {.op = "aten.max_pool2d.default", .saves = {"self", "result.indices"}},
+      {.op = "aten.ones_like.default", .no_gradient = true},
       {.op = "aten.permute.default", .views = "self", .passes_gradient = true},
       {.op = "aten.relu.default", .saves = {"result"}},
       {.op = "aten.relu_.default", .saves = {"self", "result"}, .views = "self", .in_place_of = "aten.relu.default"},
@@ -72,6 +75,7 @@ std::vector<OpRow> MakeRows() {
       {.op = "aten.to.dtype", .views = "self", .passes_gradient = true},
       {.op = "aten.transpose.int", .views = "self", .passes_gradient = true},
       {.op = "aten.view.default", .views = "self", .passes_gradient = true},
+      {.op = "aten.zeros_like.default", .no_gradient = true},
   };
 }
 

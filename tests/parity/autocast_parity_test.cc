@@ -37,12 +37,15 @@ precision::ResolvedPolicy PolicyOf(const std::string& preset, const std::string&
   return *precision::ResolvePolicy(policy, graph::Graph("none"), DeviceNamed(device), precision::OptimizerKind::kAdam);
 }
 
+// Indices and truth values; the other ops without a gradient give constants in their input's dtype.
+bool GivesFloats(const graph::OpRow& row) { return row.op != "aten.argmax.default" && row.op != "aten.eq.Tensor"; }
+
 // What the decision gives for a float32 input, or for one of the autocast dtype (the other arm of kPromote is float32).
 int64_t CodeFor(OpClass op_class, const graph::OpRow& row, bool low_input) {
   if (op_class == OpClass::kBanned) {
     return kRefused;
   }
-  if (row.no_gradient) {
+  if (!GivesFloats(row)) {
     return kNotFloating;
   }
   switch (op_class) {

@@ -70,15 +70,18 @@ ARGUMENTS = {
     "aten.mul.Tensor": lambda x: (x(square()), square()),
     "aten.sub.Tensor": lambda x: (x(square()), square()),
     "aten.binary_cross_entropy.default": lambda x: (x(square()), x(square())),
+    "aten.binary_cross_entropy_with_logits.default": lambda x: (x(square()), x(square())),
     "aten.adaptive_avg_pool2d.default": lambda x: (x(images()), [1, 1]),
     "aten.argmax.default": lambda x: (x(square()), 1),
     "aten.avg_pool2d.default": lambda x: (x(images()), [2, 2]),
+    "aten.detach.default": lambda x: (x(square()),),
     "aten.dropout.default": lambda x: (x(square()), 0.5, True),
     "aten.embedding.default": lambda x: (x(square()), labels()),
     "aten.eq.Tensor": lambda x: (x(square()), x(square())),
     "aten.flatten.using_ints": lambda x: (x(square()),),
     "aten.gelu.default": lambda x: (x(square()),),
     "aten.max_pool2d.default": lambda x: (x(images()), [2, 2]),
+    "aten.ones_like.default": lambda x: (x(square()),),
     "aten.permute.default": lambda x: (x(square()), [1, 0]),
     "aten.relu.default": lambda x: (x(square()),),
     "aten.reshape.default": lambda x: (x(square()), [SIZE * SIZE]),
@@ -91,6 +94,7 @@ ARGUMENTS = {
     "aten.tanh.default": lambda x: (x(square()),),
     "aten.transpose.int": lambda x: (x(square()), 0, 1),
     "aten.view.default": lambda x: (x(square()), [SIZE * SIZE]),
+    "aten.zeros_like.default": lambda x: (x(square()),),
 }
 
 

@@ -73,6 +73,7 @@ std::vector<OpCall> Calls() {
         {"eps", Operand(1e-5)},
         {"cudnn_enabled", Operand(false)}}},
       {"aten.binary_cross_entropy.default", {{"self", Trained({3}).sigmoid().add(0.0)}, {"target", at::rand({3})}}},
+      {"aten.binary_cross_entropy_with_logits.default", {{"self", Trained({3})}, {"target", at::rand({3})}}},
       {"aten.bmm.default", {{"self", Trained({2, 3, 4})}, {"mat2", Trained({2, 4, 5})}}},
       {"aten.cat.default", {{"first", Trained({3, 4})}, {"second", Trained({3, 4})}}, 2},
       {"aten.conv2d.default",
@@ -88,6 +89,7 @@ std::vector<OpCall> Calls() {
         {"output_padding", Ints({0, 0})},
         {"groups", Operand(int64_t{1})}}},
       {"aten.cross_entropy_loss.default", {{"self", Trained({3, 4})}, {"target", Labels()}}},
+      unary("aten.detach.default"),
       {"aten.dropout.default", {{"input", Trained({3, 4})}, {"p", Operand(0.5)}, {"train", Operand(true)}}},
       {"aten.embedding.default", {{"weight", Trained({5, 4})}, {"indices", Labels()}}},
       binary("aten.eq.Tensor"),
@@ -104,6 +106,7 @@ std::vector<OpCall> Calls() {
       {"aten.mm.default", {{"self", Trained({3, 4})}, {"mat2", Trained({4, 5})}}},
       binary("aten.mul.Tensor"),
       {"aten.nll_loss_nd.default", {{"self", Trained({3, 4})}, {"target", Labels()}}},
+      unary("aten.ones_like.default"),
       {"aten.permute.default", {{"self", Trained({3, 4})}, {"dims", Ints({1, 0})}}},
       unary("aten.relu.default"),
       unary("aten.relu_.default"),
@@ -121,6 +124,7 @@ std::vector<OpCall> Calls() {
       {"aten.to.dtype", {{"self", Trained({3, 4})}, {"dtype", Operand(Dtype::kBFloat16)}}},
       {"aten.transpose.int", {{"self", Trained({3, 4})}, {"dim0", Operand(int64_t{0})}, {"dim1", Operand(int64_t{1})}}},
       {"aten.view.default", {{"self", Trained({3, 4})}, {"size", Ints({12})}}},
+      unary("aten.zeros_like.default"),
   };
 }
 
