@@ -80,7 +80,20 @@ ValueId GraphBuilder::Binary(std::string_view path, std::string_view op, ValueId
   return Emit(path, op, {{"self", x}, {"other", y}}, shape(x));
 }
 
+std::optional<ValueId> GraphBuilder::Again(const std::vector<State>& states, std::string_view name,
+                                           const Shape& shape) {
+  const auto known = std::find_if(states.begin(), states.end(), [name](const State& one) { return one.name == name; });
+  if (known == states.end()) {
+    return std::nullopt;
+  }
+  Require(this->shape(known->value) == shape, name, "is there already, with another shape");
+  return known->value;
+}
+
 ValueId GraphBuilder::Parameter(std::string_view name, Shape shape, Initializer initializer) {
+  if (const auto known = Again(graph_.parameters(), name, shape); known.has_value()) {
+    return *known;
+  }
   return graph_.AddParameter(name, {Dtype::kFloat32, std::move(shape)}, initializer);
 }
 
@@ -90,7 +103,11 @@ Operand GraphBuilder::LayerParameter(std::string_view path, std::string_view nam
 }
 
 Operand GraphBuilder::Buffer(std::string_view path, std::string_view name, Shape shape, double value) {
-  return graph_.AddBuffer(Join(path, name), {Dtype::kFloat32, std::move(shape)}, Initializer::Constant(value));
+  const std::string full = Join(path, name);
+  if (const auto known = Again(graph_.buffers(), full, shape); known.has_value()) {
+    return *known;
+  }
+  return graph_.AddBuffer(full, {Dtype::kFloat32, std::move(shape)}, Initializer::Constant(value));
 }
 
 ValueId GraphBuilder::Input(std::string_view name, TensorType type) { return graph_.AddInput(name, std::move(type)); }
@@ -239,6 +256,18 @@ ValueId GraphBuilder::Relu(std::string_view path, ValueId x) { return Elementwis
 
 ValueId GraphBuilder::Gelu(std::string_view path, ValueId x) { return Elementwise(path, "aten.gelu.default", x); }
 
+ValueId GraphBuilder::Tanh(std::string_view path, ValueId x) { return Elementwise(path, "aten.tanh.default", x); }
+
+ValueId GraphBuilder::Detach(std::string_view path, ValueId x) { return Elementwise(path, "aten.detach.default", x); }
+
+ValueId GraphBuilder::OnesLike(std::string_view path, ValueId x) {
+  return Elementwise(path, "aten.ones_like.default", x);
+}
+
+ValueId GraphBuilder::ZerosLike(std::string_view path, ValueId x) {
+  return Elementwise(path, "aten.zeros_like.default", x);
+}
+
 ValueId GraphBuilder::Flatten(std::string_view path, ValueId x) {
   if (!Require(status_.ok() && shape(x).size() >= 2, path, "flattening needs (B, ...)")) {
     return x;
@@ -314,6 +343,14 @@ ValueId GraphBuilder::CrossEntropy(std::string_view path, ValueId logits, ValueI
     return logits;
   }
   return Emit(path, "aten.cross_entropy_loss.default", {{"self", logits}, {"target", labels}}, {});
+}
+
+ValueId GraphBuilder::BinaryCrossEntropy(std::string_view path, ValueId logits, ValueId targets) {
+  if (!Require(status_.ok() && shape(logits) == shape(targets), path,
+               "binary cross entropy needs logits and targets of one shape")) {
+    return logits;
+  }
+  return Emit(path, "aten.binary_cross_entropy_with_logits.default", {{"self", logits}, {"target", targets}}, {});
 }
 
 absl::StatusOr<Graph> GraphBuilder::Build() && {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -21,7 +22,8 @@ struct Conv2dOptions {
 };
 
 // Writes a graph as one would write a torch.nn.Module: each call is a layer, adds its parameters under "<path>.weight"
-// and so on, initialised as the PyTorch module of the same name, and infers the shape of its result.
+// and so on, initialised as the PyTorch module of the same name, and infers the shape of its result. A second call with
+// the path of an earlier one is the same module again, with the same parameters and buffers.
 //
 //   GraphBuilder b("tiny");
 //   ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 1, 8, 8}});
@@ -37,7 +39,8 @@ class GraphBuilder {
 
   ValueId Input(std::string_view name, TensorType type);
   void Output(std::string_view name, ValueId value);
-  // A trained tensor that several layers share, or that a layer below does not make itself.
+  // A trained tensor that several layers share, or that a layer below does not make itself; the one there is when the
+  // name is known.
   ValueId Parameter(std::string_view name, Shape shape, Initializer initializer);
 
   // (B, C, H, W) -> (B, out_channels, H', W')
@@ -59,6 +62,12 @@ class GraphBuilder {
   ValueId Relu(std::string_view path, ValueId x);
   // Exact (erf) form.
   ValueId Gelu(std::string_view path, ValueId x);
+  ValueId Tanh(std::string_view path, ValueId x);
+  // x as a constant: no gradient goes back through it.
+  ValueId Detach(std::string_view path, ValueId x);
+  // Constants of x's shape and format.
+  ValueId OnesLike(std::string_view path, ValueId x);
+  ValueId ZerosLike(std::string_view path, ValueId x);
   // The same elements in another shape. REQUIRES: x lies in memory in the order of its dimensions.
   ValueId View(std::string_view path, ValueId x, Shape shape);
   ValueId Transpose(std::string_view path, ValueId x, int64_t dim0, int64_t dim1);
@@ -78,6 +87,9 @@ class GraphBuilder {
   // (B, classes), int64 (B) -> scalar, the mean over the batch.
   ValueId CrossEntropy(std::string_view path, ValueId logits, ValueId labels);
 
+  // Logits and targets in [0, 1] of one shape -> scalar, the mean over all elements; the sigmoid is inside.
+  ValueId BinaryCrossEntropy(std::string_view path, ValueId logits, ValueId targets);
+
   // The checked graph, or INVALID_ARGUMENT (reason INVALID_MODEL) naming the layer whose sizes do not work.
   absl::StatusOr<Graph> Build() &&;
 
@@ -90,6 +102,8 @@ class GraphBuilder {
   ValueId Binary(std::string_view path, std::string_view op, ValueId x, ValueId y);
   Operand LayerParameter(std::string_view path, std::string_view name, Shape shape, Initializer initializer);
   Operand Buffer(std::string_view path, std::string_view name, Shape shape, double value);
+  // The state of an earlier call of the same module, whose shape must be this one.
+  std::optional<ValueId> Again(const std::vector<State>& states, std::string_view name, const Shape& shape);
 
   Graph graph_;
   absl::Status status_;

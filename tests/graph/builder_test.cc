@@ -105,6 +105,38 @@ TEST(Split, GivesEqualParts) {
   EXPECT_EQ(split(0), "test layer s: cannot be split into 0 equal parts");
 }
 
+TEST(GraphBuilder, AModuleThatIsCalledAgainHasOneSetOfParametersAndBuffers) {
+  GraphBuilder b("twice");
+  ValueId x = b.Input("images", Images(2, 4));
+  for (int i = 0; i < 2; ++i) {
+    x = b.BatchNorm2d("norm", b.Conv2d("conv", x, {.out_channels = 2, .kernel_size = 3, .padding = 1}));
+  }
+  b.Output("y", x);
+  const Graph graph = std::move(b).Build().value();
+  EXPECT_EQ(graph.nodes().size(), 4u);
+  EXPECT_EQ(graph.parameters().size(), 4u);
+  EXPECT_EQ(graph.buffers().size(), 2u);
+  for (const size_t first : {size_t{0}, size_t{1}}) {
+    EXPECT_EQ(graph.nodes()[first].ValueOf("weight"), graph.nodes()[first + 2].ValueOf("weight"));
+  }
+}
+
+TEST(GraphBuilder, AModuleOfAnotherShapeUnderAKnownPathIsRefused) {
+  EXPECT_EQ(ShapeAfter({Dtype::kFloat32, {Dim::Batch(), 4}},
+                       [](GraphBuilder& b, ValueId x) { return b.Linear("l", b.Linear("l", x, 5), 5); }),
+            "test layer l.weight: is there already, with another shape");
+}
+
+TEST(BinaryCrossEntropy, NeedsTargetsOfTheLogitsShape) {
+  const auto loss = [](int64_t outputs) {
+    return ShapeAfter({Dtype::kFloat32, {Dim::Batch(), 4}}, [&](GraphBuilder& b, ValueId x) {
+      return b.BinaryCrossEntropy("bce", b.Linear("l", x, outputs), b.OnesLike("ones", x));
+    });
+  };
+  EXPECT_EQ(loss(4), "float32[]");
+  EXPECT_EQ(loss(3), "test layer bce: binary cross entropy needs logits and targets of one shape");
+}
+
 TEST(GraphBuilder, TheFirstErrorStays) {
   EXPECT_THAT(
       ShapeAfter(Images(1, 4), [](GraphBuilder& b,
