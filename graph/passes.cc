@@ -93,14 +93,8 @@ ValueId AddLabels(Graph& graph, ValueId logits) {
   return graph.AddInput("labels", {Dtype::kInt64, {graph.type(logits).shape[0]}});
 }
 
-ValueId Call(Graph& graph, std::string op, std::vector<Argument> arguments, std::string_view name, TensorType type) {
-  return graph.AddNode({.op = std::move(op), .arguments = std::move(arguments), .outputs = {}, .module_path = {}}, name,
-                       std::move(type));
-}
-
-}  // namespace
-
-Graph WithoutDeadNodes(const Graph& graph) {
+// The nodes that lead to an output or to a node that `is_kept` anyway.
+Graph Needed(const Graph& graph, bool (*is_kept)(const Node&)) {
   std::vector<bool> used(static_cast<size_t>(graph.num_values()), false);
   for (const Output& output : graph.outputs()) {
     used[static_cast<size_t>(output.value.index)] = true;
@@ -109,7 +103,7 @@ Graph WithoutDeadNodes(const Graph& graph) {
   for (auto node = graph.nodes().rbegin(); node != graph.nodes().rend(); ++node) {
     const bool read = std::any_of(node->outputs.begin(), node->outputs.end(),
                                   [&](ValueId id) { return used[static_cast<size_t>(id.index)]; });
-    if (!read && !WritesBuffers(*node)) {
+    if (!read && !is_kept(*node)) {
       continue;
     }
     for (ValueId use : node->Uses()) {
@@ -122,6 +116,15 @@ Graph WithoutDeadNodes(const Graph& graph) {
   result.SetNodes(std::move(kept));
   return result;
 }
+
+ValueId Call(Graph& graph, std::string op, std::vector<Argument> arguments, std::string_view name, TensorType type) {
+  return graph.AddNode({.op = std::move(op), .arguments = std::move(arguments), .outputs = {}, .module_path = {}}, name,
+                       std::move(type));
+}
+
+}  // namespace
+
+Graph WithoutDeadNodes(const Graph& graph) { return Needed(graph, WritesBuffers); }
 
 absl::StatusOr<Graph> WithoutInPlaceOps(const Graph& graph) {
   const Aliases aliases(graph);
@@ -167,6 +170,17 @@ absl::StatusOr<Graph> WithLossHead(const Graph& model) {
                             {Dtype::kFloat32, {}});
   graph.SetOutputs({{"loss", loss}});
   return WithoutDeadNodes(graph);
+}
+
+absl::StatusOr<Graph> LossProgram(const Graph& model, std::string_view loss) {
+  AMPD_ASSIGN_OR_RETURN(Graph graph, WithoutInPlaceOps(model));
+  const auto output = graph.FindOutput(loss);
+  if (!output.has_value() || graph.type(*output) != TensorType{Dtype::kFloat32, {}}) {
+    return Error(absl::StatusCode::kInvalidArgument, "NO_LOSS",
+                 absl::StrCat("model ", graph.name(), " has no fp32 scalar \"", std::string(loss), "\" as an output"));
+  }
+  graph.SetOutputs({{std::string(loss), *output}});
+  return Needed(graph, [](const Node& /*node*/) { return false; });
 }
 
 absl::StatusOr<Graph> WithEvalHead(const Graph& model) {

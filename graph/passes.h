@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string_view>
+
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
 
@@ -20,6 +22,11 @@ Graph EvalProgram(const Graph& graph);
 // The training program: adds the input "labels" (int64, (B)) and has one output "loss", the mean cross entropy of
 // output "logits" (B, classes), a fp32 scalar. INVALID_ARGUMENT (reason NO_LOGITS) when the model has no such output.
 absl::StatusOr<Graph> WithLossHead(const Graph& model);
+
+// What leads to one of the model's outputs, a fp32 scalar, as the training program whose only output that is. Nothing
+// else is computed, and running statistics of norms that do not lead there are not written. Inputs, parameters and
+// buffers stay. INVALID_ARGUMENT (reason NO_LOSS) when the model has no such output; as WithoutInPlaceOps.
+absl::StatusOr<Graph> LossProgram(const Graph& model, std::string_view loss);
 
 // The evaluation program with "labels" added and two scalar outputs: "loss_sum", the sum of the samples' cross
 // entropies (fp32), and "num_correct" (int64), so that batches of any size add up. Errors as WithLossHead.

@@ -65,6 +65,41 @@ TEST(WithLossHead, AModelWithoutLogitsIsRefused) {
   EXPECT_EQ(ReasonOf(WithEvalHead(graph).status()), "NO_LOGITS");
 }
 
+// Two losses over shared layers, of which only the first one's way has a norm.
+Graph TwoLosses() {
+  GraphBuilder b("two");
+  const ValueId images = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 2, 4, 4}});
+  const ValueId x = b.Conv2d("shared", images, {.out_channels = 3, .kernel_size = 3});
+  const ValueId first = b.Linear("first", b.Flatten("flat", b.BatchNorm2d("norm", x)), 1);
+  const ValueId second = b.Linear("second", b.Flatten("flat", x), 1);
+  b.Output("first_loss", b.BinaryCrossEntropy("", first, b.OnesLike("", first)));
+  b.Output("second_loss", b.BinaryCrossEntropy("", second, b.ZerosLike("", second)));
+  return std::move(b).Build().value();
+}
+
+TEST(LossProgram, HasWhatLeadsToItsLossAndNoOtherLossesStatistics) {
+  const Graph model = TwoLosses();
+  const auto first = LossProgram(model, "first_loss");
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_TRUE(first->Check().ok()) << first->Check();
+  EXPECT_THAT(Ops(*first), ElementsAre("aten.conv2d.default", "aten.batch_norm.default", "aten.flatten.using_ints",
+                                       "aten.linear.default", "aten.ones_like.default",
+                                       "aten.binary_cross_entropy_with_logits.default"));
+  const auto second = LossProgram(model, "second_loss");
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_THAT(Ops(*second), ElementsAre("aten.conv2d.default", "aten.flatten.using_ints", "aten.linear.default",
+                                        "aten.zeros_like.default", "aten.binary_cross_entropy_with_logits.default"));
+  ASSERT_EQ(second->outputs().size(), 1u);
+  EXPECT_EQ(second->outputs()[0].name, "second_loss");
+  EXPECT_EQ(second->parameters().size(), model.parameters().size());
+  EXPECT_EQ(second->inputs().size(), model.inputs().size());
+}
+
+TEST(LossProgram, OfAnOutputThatIsNoScalarOrNotThereIsRefused) {
+  EXPECT_EQ(ReasonOf(LossProgram(TwoLosses(), "third_loss").status()), "NO_LOSS");
+  EXPECT_EQ(ReasonOf(LossProgram(Zoo(), "logits").status()), "NO_LOSS");
+}
+
 TEST(EvalProgram, NormsReadTheirRunningStatisticsAndDropoutIsGone) {
   const std::string text = ToText(EvalProgram(Zoo()));
   EXPECT_THAT(text, HasSubstr("training=False"));
