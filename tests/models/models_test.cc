@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "graph/print.h"
+#include "models/gan.h"
 #include "models/gpt.h"
 #include "models/resnet.h"
 #include "tests/golden_file.h"
@@ -79,6 +80,24 @@ TEST(Gpt, EveryWrongFieldIsNamedWithItsLimit) {
   EXPECT_THAT(lines, ElementsAre("model.gpt.num_layers: 0 is not within 1 to 256",
                                  "model.gpt.vocabulary: 1 is not within 2 to 1048576",
                                  "model.gpt.num_heads: 3 does not divide the width, 10"));
+}
+
+TEST(Gan, GraphOfOneChannelIsGolden) {
+  ExpectGolden(
+      "tests/models/golden/gan.txt",
+      graph::ToText(
+          BuildGan({.noise_features = 2, .generator_width = 3, .discriminator_width = 4, .image_size = 6}).value()));
+}
+
+TEST(Gan, EveryWrongFieldIsNamedWithItsLimit) {
+  std::vector<std::string> lines;
+  for (const FieldViolation& violation :
+       ampd::ViolationsOf(BuildGan({.noise_features = 0, .discriminator_width = 5000, .image_size = 1}).status())) {
+    lines.push_back(absl::StrCat(violation.field, ": ", violation.description));
+  }
+  EXPECT_THAT(lines, ElementsAre("model.gan.noise_features: 0 is not within 1 to 1048576",
+                                 "model.gan.discriminator_width: 5000 is not within 1 to 4096",
+                                 "model.gan.image_size: 1 is not within 2 to 4096"));
 }
 
 TEST(Resnet, GraphOfTwoStagesIsGolden) {
