@@ -199,6 +199,27 @@ LossScaleConfig DynamicOf(const Preset& preset) {
              : LossScaleConfig{.kind = LossScaleConfig::Kind::kDynamic, .initial = 65536};
 }
 
+LossScaleConfig ScalingOf(const P& policy, const Preset& preset) {
+  switch (policy.loss_scale().kind_case()) {
+    case v1::LossScale::kDynamic: {
+      LossScaleConfig config = DynamicOf(preset);
+      TakeDynamic(policy.loss_scale().dynamic(), config);
+      return config;
+    }
+    case v1::LossScale::kFixed:
+      return {.kind = LossScaleConfig::Kind::kStatic, .initial = policy.loss_scale().fixed().scale()};
+    case v1::LossScale::kOff:
+      return {};
+    case v1::LossScale::KIND_NOT_SET:
+      break;
+  }
+  const Dtype compute = ComputeOf(policy, preset);
+  if (compute == preset.formats.compute) {
+    return preset.loss_scale;
+  }
+  return compute == Dtype::kFloat16 ? DynamicOf(preset) : LossScaleConfig();
+}
+
 }  // namespace
 
 std::optional<Dtype> StorageDtype(P::Dtype dtype) {
@@ -234,24 +255,18 @@ absl::StatusOr<Formats> ResolveFormats(const P& policy, const Preset& preset, Op
 }
 
 LossScaleConfig ResolveLossScale(const P& policy, const Preset& preset) {
-  switch (policy.loss_scale().kind_case()) {
-    case v1::LossScale::kDynamic: {
-      LossScaleConfig config = DynamicOf(preset);
-      TakeDynamic(policy.loss_scale().dynamic(), config);
-      return config;
-    }
-    case v1::LossScale::kFixed:
-      return {.kind = LossScaleConfig::Kind::kStatic, .initial = policy.loss_scale().fixed().scale()};
-    case v1::LossScale::kOff:
-      return {};
-    case v1::LossScale::KIND_NOT_SET:
+  LossScaleConfig config = ScalingOf(policy, preset);
+  switch (policy.loss_scale().optimizer_skip()) {
+    case v1::LossScale::EACH_ALONE:
+      config.optimizer_skip = LossScaleConfig::OptimizerSkip::kEachAlone;
       break;
+    case v1::LossScale::ALL_TOGETHER:
+      config.optimizer_skip = LossScaleConfig::OptimizerSkip::kAllTogether;
+      break;
+    default:
+      config.optimizer_skip = preset.loss_scale.optimizer_skip;
   }
-  const Dtype compute = ComputeOf(policy, preset);
-  if (compute == preset.formats.compute) {
-    return preset.loss_scale;
-  }
-  return compute == Dtype::kFloat16 ? DynamicOf(preset) : LossScaleConfig();
+  return config;
 }
 
 }  // namespace ampd::precision

@@ -9,6 +9,8 @@ namespace ampd::precision {
 struct LossScaleConfig {
   enum class Kind { kOff, kStatic, kDynamic };
   enum class AtFloor { kClamp, kFail, kFallBack };
+  // What is skipped when the gradients of one of several losses are not finite: its optimizer, or all of them.
+  enum class OptimizerSkip { kEachAlone, kAllTogether };
   Kind kind = Kind::kOff;
   double initial = 1;
   double growth_factor = 2;
@@ -19,6 +21,7 @@ struct LossScaleConfig {
   int hysteresis = 1;
   bool refill_on_every_good_step = false;
   AtFloor at_floor = AtFloor::kClamp;
+  OptimizerSkip optimizer_skip = OptimizerSkip::kEachAlone;  // whatever the kind
   friend bool operator==(const LossScaleConfig&, const LossScaleConfig&) = default;
 };
 

@@ -8,6 +8,7 @@ namespace {
 
 using graph::Dtype;
 using Kind = LossScaleConfig::Kind;
+using OptimizerSkip = LossScaleConfig::OptimizerSkip;
 
 constexpr double kNoCap = std::numeric_limits<double>::infinity();  // not even that of fp32
 
@@ -33,7 +34,10 @@ Formats WithHalvedMasters() {
 }
 
 LossScaleConfig Torch() { return {.kind = Kind::kDynamic, .initial = 65536}; }
-LossScaleConfig Apex() { return {.kind = Kind::kDynamic, .initial = 65536, .cap = 0x1p24}; }
+LossScaleConfig Apex() {
+  return {.kind = Kind::kDynamic, .initial = 65536, .cap = 0x1p24, .optimizer_skip = OptimizerSkip::kAllTogether};
+}
+LossScaleConfig ApexWithoutScale() { return {.optimizer_skip = OptimizerSkip::kAllTogether}; }
 LossScaleConfig Keras() { return {.kind = Kind::kDynamic, .initial = 32768, .cap = kNoCap}; }
 LossScaleConfig DeepSpeed() {
   return {.kind = Kind::kDynamic,
@@ -82,15 +86,12 @@ std::vector<Preset> MakeOfTorchApexKeras() {
       {"torch-amp-fp16", "torch.autocast in fp16 with GradScaler", WithCasts(Dtype::kFloat16), OpList::kTorchCuda,
        Torch()},
       {"torch-amp-bf16", "torch.autocast in bf16", WithCasts(Dtype::kBFloat16), OpList::kTorchCuda, {}},
-      {"apex-o0", "Apex's fp32 baseline", {}, OpList::kAmpd, {}},
+      {"apex-o0", "Apex's fp32 baseline", {}, OpList::kAmpd, ApexWithoutScale()},
       {"apex-o1", "Apex's patched functions in fp16, fp32 parameters", WithCasts(Dtype::kFloat16), OpList::kApexO1,
        Apex()},
       {"apex-o2", "a fp16 model with fp32 batch norms and fp32 masters", apex_o2, OpList::kModelCast, Apex()},
-      {"apex-o3",
-       "everything in fp16 without masters, to see how fast it could be",
-       apex_o3,
-       OpList::kModelCast,
-       {},
+      {"apex-o3", "everything in fp16 without masters, to see how fast it could be", apex_o3, OpList::kModelCast,
+       ApexWithoutScale(),
        "apex-o3 updates fp16 weights without masters: updates below half a unit in the last place are lost"},
       {"keras-mixed-float16", "Keras's mixed_float16 with its LossScaleOptimizer", WithCasts(Dtype::kFloat16),
        OpList::kKeras, Keras()},

@@ -25,20 +25,25 @@ std::string FormatsText(const Formats& formats) {
   return text + "\n";
 }
 
-std::string LossScaleText(const LossScaleConfig& scale) {
+std::string ScalingText(const LossScaleConfig& scale) {
   switch (scale.kind) {
     case LossScaleConfig::Kind::kOff:
-      return "loss scale off\n";
+      return "off";
     case LossScaleConfig::Kind::kStatic:
-      return absl::StrCat("loss scale static ", scale.initial, "\n");
+      return absl::StrCat("static ", scale.initial);
     case LossScaleConfig::Kind::kDynamic:
       break;
   }
-  return absl::StrCat("loss scale dynamic initial=", scale.initial, " growth=", scale.growth_factor,
+  return absl::StrCat("dynamic initial=", scale.initial, " growth=", scale.growth_factor,
                       " backoff=", scale.backoff_factor, " interval=", scale.growth_interval, " floor=", scale.floor,
                       " cap=", scale.cap, " hysteresis=", scale.hysteresis,
                       scale.refill_on_every_good_step ? " refilled on every good step" : "",
-                      scale.at_floor == LossScaleConfig::AtFloor::kFail ? " fails at the floor" : "", "\n");
+                      scale.at_floor == LossScaleConfig::AtFloor::kFail ? " fails at the floor" : "");
+}
+
+std::string LossScaleText(const LossScaleConfig& scale) {
+  const bool together = scale.optimizer_skip == LossScaleConfig::OptimizerSkip::kAllTogether;
+  return absl::StrCat("loss scale ", ScalingText(scale), together ? ", optimizers skip together" : "", "\n");
 }
 
 std::string Fp8Text(const Fp8Recipe& recipe) {

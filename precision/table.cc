@@ -86,6 +86,8 @@ void SetFormats(const Formats& formats, P* policy) {
 }
 
 void SetLossScale(const LossScaleConfig& config, v1::LossScale* loss_scale) {
+  const bool together = config.optimizer_skip == LossScaleConfig::OptimizerSkip::kAllTogether;
+  loss_scale->set_optimizer_skip(together ? v1::LossScale::ALL_TOGETHER : v1::LossScale::EACH_ALONE);
   switch (config.kind) {
     case LossScaleConfig::Kind::kOff:
       loss_scale->mutable_off();

@@ -188,6 +188,8 @@ std::vector<FieldViolation> ValidatePolicy(const PrecisionPolicy& policy) {
     const double scale = policy.loss_scale().fixed().scale();
     check.Require(Positive(scale), "loss_scale.static.scale", scale, "above 0 and finite in fp32");
   }
+  check.Require(v1::LossScale::OptimizerSkip_IsValid(policy.loss_scale().optimizer_skip()), "loss_scale.optimizer_skip",
+                policy.loss_scale().optimizer_skip(), "a known one");
   CheckRules(policy, check);
   CheckFp8(policy.fp8(), check);
   return check.Take();

@@ -160,6 +160,27 @@ TEST(ResolvePolicy, Fp16ScalesDynamicallyAndTheOthersDoNot) {
   EXPECT_EQ(scale.growth_interval, 2000);
 }
 
+TEST(ResolvePolicy, OptimizersSkipTogetherInApexsPresetsOrWhereThePolicySaysSo) {
+  using Skip = LossScaleConfig::OptimizerSkip;
+  for (const Preset& preset : AllPresets()) {
+    const bool is_apex = preset.name.starts_with("apex-");
+    EXPECT_EQ(preset.loss_scale.optimizer_skip, is_apex ? Skip::kAllTogether : Skip::kEachAlone) << preset.name;
+  }
+  const auto skip_of = [](const std::string& name, v1::LossScale::OptimizerSkip rule, bool off = false) {
+    v1::PrecisionPolicy policy = PresetNamed(name);
+    policy.mutable_loss_scale()->set_optimizer_skip(rule);
+    if (off) {
+      policy.mutable_loss_scale()->mutable_off();
+    }
+    return ResolvePolicy(policy, Mixed(), Gpu(9, 0), OptimizerKind::kSgd)->loss_scale;
+  };
+  EXPECT_EQ(skip_of("fp16", v1::LossScale::ALL_TOGETHER).optimizer_skip, Skip::kAllTogether);
+  EXPECT_EQ(skip_of("fp16", v1::LossScale::ALL_TOGETHER).initial, 65536) << "the rest is the preset's";
+  EXPECT_EQ(skip_of("apex-o1", v1::LossScale::EACH_ALONE).optimizer_skip, Skip::kEachAlone);
+  EXPECT_EQ(skip_of("apex-o1", v1::LossScale::OPTIMIZER_SKIP_UNSPECIFIED, true).optimizer_skip, Skip::kAllTogether);
+  EXPECT_EQ(skip_of("bf16", v1::LossScale::ALL_TOGETHER, true).kind, LossScaleConfig::Kind::kOff);
+}
+
 TEST(Presets, OurFp16ScalesAsGradScalerAndApexsLevelsAlike) {
   EXPECT_EQ(FindPreset("fp16")->loss_scale, FindPreset("torch-amp-fp16")->loss_scale);
   EXPECT_EQ(FindPreset("apex-o1")->loss_scale, FindPreset("apex-o2")->loss_scale);
@@ -283,14 +304,15 @@ TEST(ValidatePolicy, NamesEveryViolation) {
   dynamic->set_backoff_factor(1);
   dynamic->set_growth_interval(0);
   dynamic->set_hysteresis(0);
+  policy.mutable_loss_scale()->set_optimizer_skip(static_cast<v1::LossScale::OptimizerSkip>(9));
   std::vector<std::string> fields;
   for (const FieldViolation& violation : ValidatePolicy(policy)) {
     fields.push_back(violation.field);
   }
   const std::string path = "precision.loss_scale.dynamic.";
-  EXPECT_THAT(fields,
-              UnorderedElementsAre("precision.preset", "precision.compute", path + "initial", path + "growth_factor",
-                                   path + "backoff_factor", path + "growth_interval", path + "hysteresis"));
+  EXPECT_THAT(fields, UnorderedElementsAre("precision.preset", "precision.compute", path + "initial",
+                                           path + "growth_factor", path + "backoff_factor", path + "growth_interval",
+                                           path + "hysteresis", "precision.loss_scale.optimizer_skip"));
 }
 
 TEST(ValidatePolicy, DefaultsAndPresetsAreValid) {
