@@ -115,7 +115,7 @@ class Run {
     }
   }
 
-  // Convolutions take channels-last weights (worker/amp/engine.cc) and give such images; what follows keeps the order.
+  // Convolutions take channels-last weights (worker/amp/format.cc) and give such images; what follows keeps the order.
   bool IsChannelsLast(const Node& node, ValueId output) const {
     if (graph_.type(output).shape.size() != 4 || node.op == "aten.transpose.int" || node.op == "aten.view.default") {
       return false;

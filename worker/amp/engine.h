@@ -11,19 +11,13 @@
 #include "graph/graph.h"
 #include "precision/policy.h"
 #include "worker/amp/fp8_layers.h"
-#include "worker/amp/gradient_sample.h"
 #include "worker/amp/loss_scaler.h"
 #include "worker/amp/optimizer.h"
+#include "worker/amp/phase.h"
 #include "worker/amp/schedule.h"
 #include "worker/amp/step_kernels.h"
 
 namespace ampd::amp {
-
-// Samples of one forward and backward pass, on the CPU; the engine takes them to its device.
-struct Batch {
-  at::Tensor images;  // (B, ...) float; of a language model, tokens: (B, T) int64
-  at::Tensor labels;  // (B) int64; (B, T) beside tokens
-};
 
 struct EngineOptions {
   OptimizerConfig optimizer;
@@ -37,23 +31,10 @@ struct EngineOptions {
 };
 
 // What one step did.
-struct StepResult {
-  float loss = 0;        // mean over the micro-batches, unscaled
-  float grad_norm = 0;   // after unscaling, before clipping; not finite on an overflow
+struct StepResult : PhaseResult {
   float loss_scale = 1;  // the one that multiplied this step's loss
-  double learning_rate = 0;
-  bool skipped = false;  // non-finite gradients: nothing was updated
   ScaleChange scale_change = ScaleChange::kNone;
-  // On an overflow: the parameter with non-finite gradients that the backward pass met first, the module that reads it,
-  // how many elements there, and how many elements and parameters in all. When the loss is finite, that is where the
-  // overflow began; otherwise it began in the forward pass or in the data.
-  std::string overflow_parameter;
-  std::string overflow_module;
-  int64_t overflow_count = 0;
-  int64_t total_overflow_count = 0;
-  int num_overflow_parameters = 0;
-  std::vector<Fp8Finding> fp8;          // of the layers that compute in FP8, on the steps of their canary
-  std::vector<GradientSample> samples;  // of the fp16 gradients of the first micro-batch, when they were sampled
+  std::vector<Fp8Finding> fp8;  // of the layers that compute in FP8, on the steps of their canary
 };
 
 struct EvalSums {
@@ -112,52 +93,20 @@ class Engine {
 
  private:
   struct Programs;
-  // What the pre-pass found over all gradients.
-  struct Found {
-    double norm = 0;  // of the gradients as they are, scaled
-    std::string parameter;
-    std::string module;
-    int64_t count = 0;
-    int64_t total_count = 0;
-    int num_parameters = 0;
-  };
 
   Engine(const EngineOptions& options, const precision::ResolvedPolicy& policy);
 
-  void MakeParameters(const TensorMap& initial, const precision::ResolvedPolicy& policy);
-  void FindBackwardOrder(const graph::Graph& program);
+  absl::Status MakePhase(const graph::Graph& model, const precision::ResolvedPolicy& policy);
+  std::vector<Parameter> MakeParameters(const graph::Graph& model, const precision::ResolvedPolicy& policy);
   absl::Status Bind();
-  void SeedRandomOps(uint64_t random_stream, int micro_batch) const;
-  float ForwardBackward(const Batch& batch, float scale, int num_micro_batches);
-  void GatherGradients(bool accumulate);
-  std::vector<GradientSample> SampleGradients() const;
-  Batch OnDevice(const Batch& batch) const;
-  Found Examine();
-  void KeepBuffers();
-  void RollBackBuffers();
-  void Tail(bool found_inf, StepResult& result);
-  void RoundAverages();
+  void Tail(StepResult& result);
 
   const EngineOptions options_;
-  const bool sums_in_fp32_;  // of gradients over micro-batches; otherwise in the leaves' format
   LossScaler scaler_;
   std::unique_ptr<Programs> programs_;
   std::unique_ptr<StepKernels> kernels_;
-  std::vector<Parameter> parameters_;
-  // A parameter by its index, in the order of the backward pass.
-  struct Reader {
-    size_t parameter = 0;
-    std::string module;
-  };
-
-  std::vector<Reader> backward_order_;
-  bool is_random_ = false;
   TensorMap buffers_;
-  TensorMap kept_buffers_;             // those that a run writes, as they were before the step
-  std::vector<at::Tensor> gradients_;  // beside parameters_
-  std::unique_ptr<Optimizer> optimizer_;
-  std::vector<at::Tensor> average_weights_;  // beside parameters_: what the evaluation reads; empty without averages
-  bool averages_rounded_ = false;
+  std::unique_ptr<Phase> phase_;
   int64_t applied_steps_ = 0;
   int64_t skipped_steps_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "worker/amp/format.h"
 
 #include "ATen/ops/empty.h"
+#include "ATen/ops/empty_like.h"
 
 namespace ampd::amp {
 
@@ -18,6 +19,19 @@ kernels::Format FormatOf(const at::Tensor& tensor) {
 }
 
 void BumpVersion(const at::Tensor& leaf) { leaf.unsafeGetTensorImpl()->bump_version(); }
+
+// The strides are set by a copy: contiguous() leaves the strides of a weight with one input channel as they are, for it
+// is both, and its convolution would run in the slow order.
+at::Tensor InTrainingLayout(const at::Tensor& tensor) {
+  if (tensor.dim() != 4) {
+    return tensor.contiguous();
+  }
+  if (tensor.suggest_memory_format() == at::MemoryFormat::ChannelsLast &&
+      tensor.is_contiguous(at::MemoryFormat::ChannelsLast)) {
+    return tensor;
+  }
+  return at::empty_like(tensor, tensor.options().memory_format(at::MemoryFormat::ChannelsLast)).copy_(tensor);
+}
 
 at::Tensor ContiguousCopy(const at::Tensor& tensor) {
   at::Tensor copy = at::empty(tensor.sizes(), tensor.options().device(at::kCPU).requires_grad(false));

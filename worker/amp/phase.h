@@ -1,0 +1,148 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ATen/core/Tensor.h"
+#include "absl/status/status.h"
+#include "c10/core/Device.h"
+#include "graph/graph.h"
+#include "worker/amp/gradient_sample.h"
+#include "worker/amp/optimizer.h"
+#include "worker/amp/parameter.h"
+#include "worker/amp/schedule.h"
+#include "worker/amp/step_kernels.h"
+#include "worker/executor/executor.h"
+
+namespace ampd::amp {
+
+// Samples of one forward and backward pass, on the CPU; the engine takes them to its device.
+struct Batch {
+  at::Tensor images;      // (B, ...) float; of a language model, tokens: (B, T) int64
+  at::Tensor labels;      // (B) int64; (B, T) beside tokens
+  at::Tensor noise = {};  // (B, Z) float; of a model with an input of that name
+};
+
+// What a program takes of a batch, in the order of its inputs: those named "labels" and "noise", and the images for any
+// other name.
+std::vector<at::Tensor> InputsOf(const graph::Graph& program, const Batch& batch, c10::Device device);
+
+// One loss of a model, the parameters that it trains and their optimizer.
+struct PhaseOptions {
+  std::string name;              // distinct from the others'
+  std::string loss;              // an output of the model; empty: the cross entropy of "logits"
+  std::string parameters = "*";  // glob on their names
+  OptimizerConfig optimizer;
+  ScheduleConfig schedule;
+  std::optional<double> clip_grad_norm;  // global L2 norm over the phase's parameters, after unscaling
+};
+
+// What one phase of a step did.
+struct PhaseResult {
+  std::string phase;
+  float loss = 0;       // mean over the micro-batches, unscaled
+  float grad_norm = 0;  // after unscaling, before clipping; not finite on an overflow
+  double learning_rate = 0;
+  bool skipped = false;  // nothing was updated
+  // On an overflow: the parameter with non-finite gradients that the backward pass met first, the module that reads it,
+  // how many elements there, and how many elements and parameters in all. When the loss is finite, that is where the
+  // overflow began; otherwise it began in the forward pass or in the data.
+  std::string overflow_parameter;
+  std::string overflow_module;
+  int64_t overflow_count = 0;
+  int64_t total_overflow_count = 0;
+  int num_overflow_parameters = 0;
+  std::vector<GradientSample> samples;  // of the fp16 gradients of the first micro-batch, when they were sampled
+};
+
+// A part of the engine's step: the program of one loss, and the parameters, gradients, optimizer and schedule that
+// belong to it. A phase has the gradients of its own parameters only: the others are constants of its program. What
+// it counts and schedules are the steps that it applied itself. Single-threaded: owner is the engine.
+class Phase {
+ public:
+  struct Setup {
+    PhaseOptions options;
+    uint64_t seed = 0;         // of dropout's random numbers
+    bool sums_in_fp32 = true;  // of gradients over micro-batches; otherwise in the leaves' format
+    c10::Device device = c10::Device(c10::DeviceType::CPU);
+  };
+  // What all phases of a step have in common.
+  struct StepConditions {
+    float loss_scale = 1;
+    uint64_t random_stream = 0;
+    bool samples = false;
+  };
+
+  // `source` is `program`'s graph before the precision pass, whose nodes still read the parameters themselves.
+  // REQUIRES: `kernels` outlive the phase; `parameters` are some of the program's.
+  Phase(Setup setup, const graph::Graph& source, std::unique_ptr<executor::Executor> program,
+        std::vector<Parameter> parameters, StepKernels& kernels);
+  Phase(const Phase&) = delete;
+  Phase& operator=(const Phase&) = delete;
+
+  // Takes buffers and the other phases' parameters from `state`, which must not require gradients. BAD_STATE as
+  // Executor::Bind.
+  absl::Status Bind(TensorMap state);
+
+  // Forward and scaled backward over the micro-batches, and the pre-pass: one read of the gradients for their norm and
+  // what is not finite in them. `skipped` in the result says that they must not be applied. Writes no parameter;
+  // buffers are written and kept aside as they were.
+  PhaseResult Compute(const std::vector<Batch>& micro_batches, const StepConditions& step);
+  // Ends what Compute began: updates the parameters, or, skipped, puts the buffers back as they were before it.
+  void Finish(bool skipped, const StepConditions& step);
+
+  const std::string& name() const { return setup_.options.name; }
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  int64_t applied_steps() const { return optimizer_.num_steps(); }
+
+  // By parameter, what an evaluation reads: its average where the optimizer keeps averages, otherwise its leaf. The
+  // same tensors every time.
+  TensorMap EvaluationWeights();
+  // Brings the averages in a leaf's format up to date, where a step has passed since the last call.
+  void RoundAverages();
+
+  TensorMap ExportOptimizer() const { return optimizer_.ExportState(); }
+  // Sets the masters from `model`, which has them all, and the optimizer's state. INVALID_ARGUMENT as
+  // Optimizer::ImportState.
+  absl::Status Import(const TensorMap& model, const TensorMap& optimizer, int64_t applied_steps);
+
+ private:
+  // A parameter by its index, in the order of the backward pass.
+  struct Reader {
+    size_t parameter = 0;
+    std::string module;
+  };
+  struct WrittenBuffer {
+    at::Tensor buffer;
+    at::Tensor kept;  // as it was before Compute
+  };
+
+  void FindBackwardOrder(const graph::Graph& source);
+  void SeedRandomOps(uint64_t random_stream, int micro_batch) const;
+  float ForwardBackward(const Batch& batch, float scale, int num_micro_batches);
+  void GatherGradients(bool accumulate);
+  std::vector<GradientSample> SampleGradients() const;
+  void Examine(float scale, PhaseResult& result);
+  void KeepBuffers();
+  void RollBackBuffers();
+
+  const Setup setup_;
+  const std::vector<std::string> written_names_;
+  const bool is_random_;
+  const std::unique_ptr<executor::Executor> program_;
+  const std::vector<Parameter> parameters_;
+  StepKernels& kernels_;
+  Optimizer optimizer_;
+  std::vector<Reader> backward_order_;
+  std::vector<WrittenBuffer> written_;
+  std::vector<at::Tensor> gradients_;        // beside parameters_
+  double norm_ = 0;                          // of the gradients, unscaled
+  std::vector<at::Tensor> average_weights_;  // beside parameters_: what the evaluation reads; empty without averages
+  bool averages_rounded_ = false;
+};
+
+}  // namespace ampd::amp
