@@ -2,10 +2,13 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/glob.h"
+#include "base/random.h"
 #include "base/status_macros.h"
 #include "graph/passes.h"
 #include "graph/segments.h"
@@ -43,16 +46,78 @@ std::optional<Row> FindRow(const std::vector<Row>& rows, const std::string& name
   return std::nullopt;
 }
 
+// What a step goes through.
+std::vector<PhaseOptions> PhasesOf(const EngineOptions& options) {
+  if (!options.phases.empty()) {
+    return options.phases;
+  }
+  PhaseOptions whole;
+  whole.optimizer = options.optimizer;
+  whole.schedule = options.schedule;
+  whole.clip_grad_norm = options.clip_grad_norm;
+  return {whole};
+}
+
+absl::Status BadPhases(const std::string& why) { return Error(absl::StatusCode::kInvalidArgument, "BAD_PHASES", why); }
+
+absl::StatusOr<size_t> PhaseOf(const std::string& parameter, const std::vector<PhaseOptions>& phases) {
+  std::optional<size_t> owner;
+  for (size_t i = 0; i < phases.size(); ++i) {
+    if (!GlobMatches(phases[i].parameters, parameter)) {
+      continue;
+    }
+    if (owner.has_value()) {
+      return BadPhases(absl::StrCat("parameter ", parameter, " belongs to the phases ", phases[*owner].name, " and ",
+                                    phases[i].name, "; it must have one optimizer"));
+    }
+    owner = i;
+  }
+  if (!owner.has_value()) {
+    return BadPhases(
+        absl::StrCat("parameter ", parameter, " belongs to no phase; give one whose `parameters` match it"));
+  }
+  return *owner;
+}
+
+// The phase of each of the model's parameters.
+absl::StatusOr<std::vector<size_t>> PhasesOfParameters(const graph::Graph& model,
+                                                       const std::vector<PhaseOptions>& phases) {
+  std::vector<size_t> phase_of;
+  for (const graph::State& parameter : model.parameters()) {
+    AMPD_ASSIGN_OR_RETURN(phase_of.emplace_back(), PhaseOf(parameter.name, phases));
+  }
+  for (size_t i = 0; i < phases.size(); ++i) {
+    if (std::count(phase_of.begin(), phase_of.end(), i) == 0) {
+      return BadPhases(absl::StrCat("phase ", phases[i].name, " trains nothing: no parameter matches \"",
+                                    phases[i].parameters, "\""));
+    }
+    for (size_t other = 0; other < i; ++other) {
+      if (phases[other].name == phases[i].name) {
+        return BadPhases(absl::StrCat("two phases have the name \"", phases[i].name, "\""));
+      }
+    }
+  }
+  return phase_of;
+}
+
+absl::StatusOr<graph::Graph> TrainingProgram(const graph::Graph& model, const std::string& loss) {
+  return loss.empty() ? graph::WithLossHead(model) : graph::LossProgram(model, loss);
+}
+
+// Every phase draws random numbers of its own; those of a single phase are the engine's.
+uint64_t SeedOfPhase(uint64_t seed, size_t phase) { return phase == 0 ? seed : SeededRandom(seed + phase).Next(); }
+
 }  // namespace
 
 struct Engine::Programs {
   c10::intrusive_ptr<Fp8Layers> fp8;  // null: no layer computes in FP8
   executor::OpRegistry registry;
-  std::unique_ptr<Executor> eval;
+  std::unique_ptr<Executor> eval;  // null without logits
 };
 
 Engine::Engine(const EngineOptions& options, const precision::ResolvedPolicy& policy)
     : options_(options),
+      skips_together_(policy.loss_scale.optimizer_skip == precision::LossScaleConfig::OptimizerSkip::kAllTogether),
       scaler_(policy.loss_scale),
       programs_(std::make_unique<Programs>()),
       kernels_(StepKernels::Make(options.device)) {}
@@ -71,41 +136,47 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const graph::Graph& model
     engine->programs_->fp8 = c10::make_intrusive<Fp8Layers>(*policy.fp8, policy.fp8_layers, options.device.device);
     RegisterFp8Linear(engine->programs_->registry, engine->programs_->fp8);
   }
-  AMPD_RETURN_IF_ERROR(engine->MakePhase(model, policy));
-  AMPD_ASSIGN_OR_RETURN(const graph::Graph eval, graph::WithEvalHead(graph::EvalProgram(model)));
-  AMPD_ASSIGN_OR_RETURN(engine->programs_->eval, Prepare(eval, policy, {}, engine->programs_->registry));
+  AMPD_RETURN_IF_ERROR(engine->MakePhases(model, policy));
+  if (model.FindOutput("logits").has_value()) {
+    AMPD_ASSIGN_OR_RETURN(const graph::Graph eval, graph::WithEvalHead(graph::EvalProgram(model)));
+    AMPD_ASSIGN_OR_RETURN(engine->programs_->eval, Prepare(eval, policy, {}, engine->programs_->registry));
+  }
   AMPD_RETURN_IF_ERROR(engine->Bind());
   return engine;
 }
 
-absl::Status Engine::MakePhase(const graph::Graph& model, const precision::ResolvedPolicy& policy) {
-  AMPD_ASSIGN_OR_RETURN(const graph::Graph source, graph::WithLossHead(model));
-  AMPD_ASSIGN_OR_RETURN(auto program, Prepare(source, policy, options_.checkpoint_segments, programs_->registry));
-  Phase::Setup setup{.options = {.optimizer = options_.optimizer,
-                                 .schedule = options_.schedule,
-                                 .clip_grad_norm = options_.clip_grad_norm},
-                     .seed = options_.seed,
-                     .sums_in_fp32 = policy.formats.accumulation == graph::Dtype::kFloat32,
-                     .device = options_.device.device};
-  setup.options.optimizer.moment_dtype = executor::ToScalarType(policy.formats.optimizer_state);
-  setup.options.optimizer.rounding_seed = setup.seed;
-  phase_ =
-      std::make_unique<Phase>(std::move(setup), source, std::move(program), MakeParameters(model, policy), *kernels_);
+absl::Status Engine::MakePhases(const graph::Graph& model, const precision::ResolvedPolicy& policy) {
+  const std::vector<PhaseOptions> phases = PhasesOf(options_);
+  AMPD_ASSIGN_OR_RETURN(const std::vector<size_t> phase_of, PhasesOfParameters(model, phases));
+  std::vector<std::vector<Parameter>> parameters(phases.size());
+  MakeParameters(model, policy, phase_of, parameters);
+  for (size_t i = 0; i < phases.size(); ++i) {
+    AMPD_ASSIGN_OR_RETURN(const graph::Graph source, TrainingProgram(model, phases[i].loss));
+    AMPD_ASSIGN_OR_RETURN(auto program, Prepare(source, policy, options_.checkpoint_segments, programs_->registry));
+    Phase::Setup setup{.options = phases[i],
+                       .seed = SeedOfPhase(options_.seed, i),
+                       .sums_in_fp32 = policy.formats.accumulation == graph::Dtype::kFloat32,
+                       .device = options_.device.device};
+    setup.options.optimizer.moment_dtype = executor::ToScalarType(policy.formats.optimizer_state);
+    setup.options.optimizer.rounding_seed = setup.seed;
+    phases_.push_back(
+        std::make_unique<Phase>(std::move(setup), source, std::move(program), std::move(parameters[i]), *kernels_));
+  }
   return absl::OkStatus();
 }
 
-// Fills the buffers, too.
-std::vector<Parameter> Engine::MakeParameters(const graph::Graph& model, const precision::ResolvedPolicy& policy) {
-  std::vector<Parameter> parameters;
+// Fills `parameters`, one list a phase, and the buffers.
+void Engine::MakeParameters(const graph::Graph& model, const precision::ResolvedPolicy& policy,
+                            const std::vector<size_t>& phase_of, std::vector<std::vector<Parameter>>& parameters) {
   const TensorMap initial = executor::InitialState(model, options_.seed);
-  for (const graph::State& state : model.parameters()) {
-    const std::string& name = state.name;
+  for (size_t i = 0; i < phase_of.size(); ++i) {
+    const std::string& name = model.parameters()[i].name;
     const at::Tensor value = InTrainingLayout(initial.at(name).to(options_.device.device));
     const precision::ParameterRow row = FindRow(policy.parameters, name).value_or(precision::ParameterRow());
     Parameter parameter = MakeParameter(name, value, executor::ToScalarType(row.dtype), row.master, *kernels_);
     parameter.stochastic = policy.formats.stochastic_rounding;
     parameter.leaf.requires_grad_(true);
-    parameters.push_back(std::move(parameter));
+    parameters[phase_of[i]].push_back(std::move(parameter));
   }
   for (const graph::State& state : model.buffers()) {
     const at::Tensor& buffer = initial.at(state.name);
@@ -113,13 +184,26 @@ std::vector<Parameter> Engine::MakeParameters(const graph::Graph& model, const p
     buffers_[state.name] =
         buffer.to(options_.device.device, row.has_value() ? executor::ToScalarType(row->dtype) : buffer.scalar_type());
   }
-  return parameters;
 }
 
 absl::Status Engine::Bind() {
-  AMPD_RETURN_IF_ERROR(phase_->Bind(buffers_));
-  TensorMap state = phase_->EvaluationWeights();
-  state.insert(buffers_.begin(), buffers_.end());
+  TensorMap state = buffers_;
+  for (const auto& phase : phases_) {
+    for (const Parameter& parameter : phase->parameters()) {
+      state[parameter.name] = parameter.leaf.detach();
+    }
+  }
+  for (const auto& phase : phases_) {
+    AMPD_RETURN_IF_ERROR(phase->Bind(state));
+  }
+  if (programs_->eval == nullptr) {
+    return absl::OkStatus();
+  }
+  for (const auto& phase : phases_) {
+    for (const auto& [name, weights] : phase->EvaluationWeights()) {
+      state[name] = weights;
+    }
+  }
   return programs_->eval->Bind(state);
 }
 
@@ -132,24 +216,48 @@ StepResult Engine::Step(const std::vector<Batch>& micro_batches, uint64_t random
   if (programs_->fp8) {
     programs_->fp8->BeginStep(applied_steps_ + skipped_steps_);
   }
-  static_cast<PhaseResult&>(result) = phase_->Compute(micro_batches, step);
-  phase_->Finish(result.skipped, step);
+  for (const auto& phase : phases_) {
+    result.phases.push_back(phase->Compute(micro_batches, step));
+    if (!skips_together_) {
+      phase->Finish(result.phases.back().skipped, step);
+    }
+  }
+  if (skips_together_) {
+    FinishTogether(result.phases, step);
+  }
+  Tail(result);
   if (programs_->fp8) {
     result.fp8 = programs_->fp8->EndStep(!result.skipped);
   }
-  Tail(result);
   return result;
 }
 
+// Backwards, so that buffers which several phases wrote end as the first of them found them.
+void Engine::FinishTogether(std::vector<PhaseResult>& results, const Phase::StepConditions& step) {
+  const bool skipped =
+      std::any_of(results.begin(), results.end(), [](const PhaseResult& result) { return result.skipped; });
+  for (size_t i = phases_.size(); i-- > 0;) {
+    results[i].skipped = skipped;
+    phases_[i]->Finish(skipped, step);
+  }
+}
+
 void Engine::Tail(StepResult& result) {
+  const std::vector<PhaseResult>& phases = result.phases;
+  const auto overflow = std::find_if(phases.begin(), phases.end(),
+                                     [](const PhaseResult& phase) { return phase.num_overflow_parameters > 0; });
+  static_cast<PhaseResult&>(result) = overflow == phases.end() ? phases.front() : *overflow;
   result.loss_scale = scaler_.scale();
   result.scale_change = scaler_.Update(result.skipped);
   (result.skipped ? skipped_steps_ : applied_steps_) += 1;
 }
 
 EvalSums Engine::Evaluate(const Batch& batch) {
+  TORCH_CHECK(programs_->eval != nullptr, "the model has no logits to evaluate");
   at::NoGradGuard no_grad;
-  phase_->RoundAverages();
+  for (const auto& phase : phases_) {
+    phase->RoundAverages();
+  }
   const std::vector<at::Tensor> sums =
       programs_->eval->Run(InputsOf(programs_->eval->graph(), batch, options_.device.device));
   return {.loss = sums[0].item<float>(), .num_correct = sums[1].item<int64_t>(), .num_samples = batch.labels.numel()};
@@ -157,10 +265,15 @@ EvalSums Engine::Evaluate(const Batch& batch) {
 
 EngineState Engine::ExportState() const {
   EngineState state;
-  for (const Parameter& parameter : phase_->parameters()) {
-    state.model[parameter.name] = MasterOf(parameter);
+  for (const auto& phase : phases_) {
+    for (const Parameter& parameter : phase->parameters()) {
+      state.model[parameter.name] = MasterOf(parameter);
+    }
+    state.optimizer.merge(phase->ExportOptimizer());
+    if (phases_.size() > 1) {
+      state.applied_by_phase[phase->name()] = phase->applied_steps();
+    }
   }
-  state.optimizer = phase_->ExportOptimizer();
   for (const auto& [name, buffer] : buffers_) {
     const bool widen = buffer.is_floating_point();
     state.model[name] = ContiguousCopy(widen ? buffer.to(at::kFloat) : buffer);
@@ -174,11 +287,16 @@ EngineState Engine::ExportState() const {
   return state;
 }
 
-absl::Status Engine::ImportState(const EngineState& state) {
-  at::NoGradGuard no_grad;
+absl::Status Engine::CheckState(const EngineState& state) const {
   std::vector<std::pair<std::string, at::Tensor>> targets(buffers_.begin(), buffers_.end());
-  for (const Parameter& parameter : phase_->parameters()) {
-    targets.emplace_back(parameter.name, parameter.leaf);
+  for (const auto& phase : phases_) {
+    for (const Parameter& parameter : phase->parameters()) {
+      targets.emplace_back(parameter.name, parameter.leaf);
+    }
+    if (phases_.size() > 1 && !state.applied_by_phase.contains(phase->name())) {
+      return Error(absl::StatusCode::kInvalidArgument, "BAD_STATE",
+                   absl::StrCat("the state has no count of the steps that phase ", phase->name(), " applied"));
+    }
   }
   for (const auto& [name, target] : targets) {
     const auto it = state.model.find(name);
@@ -187,10 +305,19 @@ absl::Status Engine::ImportState(const EngineState& state) {
                    absl::StrCat("the state has no tensor ", name, " of the model's shape"));
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status Engine::ImportState(const EngineState& state) {
+  at::NoGradGuard no_grad;
+  AMPD_RETURN_IF_ERROR(CheckState(state));
   for (const auto& [name, buffer] : buffers_) {
     buffer.copy_(state.model.at(name));
   }
-  AMPD_RETURN_IF_ERROR(phase_->Import(state.model, state.optimizer, state.applied_steps));
+  for (const auto& phase : phases_) {
+    const int64_t applied = phases_.size() > 1 ? state.applied_by_phase.at(phase->name()) : state.applied_steps;
+    AMPD_RETURN_IF_ERROR(phase->Import(state.model, state.optimizer, applied));
+  }
   if (programs_->fp8) {
     programs_->fp8->ImportState(state.fp8);
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,13 +29,19 @@ struct EngineOptions {
   std::vector<std::string> checkpoint_segments = {};
   int64_t sample_every_steps = 0;  // how often fp16 gradients are sampled; 0: never
   ComputeDevice device;
+  // For a model with several losses: what a step goes through, in this order. Each has an optimizer, schedule and clip
+  // of its own, instead of those above. Every parameter belongs to exactly one. Empty: one phase over all parameters,
+  // with the cross entropy of "logits".
+  std::vector<PhaseOptions> phases = {};
 };
 
-// What one step did.
+// What one step did. Of several phases: what the first with an overflow did, or else the first; `phases` has them all,
+// in their order.
 struct StepResult : PhaseResult {
-  float loss_scale = 1;  // the one that multiplied this step's loss
+  float loss_scale = 1;  // the one that multiplied this step's losses
   ScaleChange scale_change = ScaleChange::kNone;
   std::vector<Fp8Finding> fp8;  // of the layers that compute in FP8, on the steps of their canary
+  std::vector<PhaseResult> phases;
 };
 
 struct EvalSums {
@@ -50,8 +57,10 @@ struct EngineState {
   TensorMap optimizer;  // moments and averages
   TensorMap fp8;        // scales and histories of layers that compute in FP8, and who no longer does
   LossScalerState scaler;
-  int64_t applied_steps = 0;
-  int64_t skipped_steps = 0;
+  int64_t applied_steps = 0;  // by all phases
+  int64_t skipped_steps = 0;  // by one or more
+  // Of several phases, how many steps each has applied, by its name; empty for one.
+  std::map<std::string, int64_t> applied_by_phase;
 };
 
 // Trains one model under one precision policy on one device: the step of design 6.4, where the host still reads a loss
@@ -63,11 +72,25 @@ struct EngineState {
 //   tail: loss scale
 //
 // A skipped step changes nothing but the loss scale: not the weights, moments, running statistics, schedule or count of
-// applied steps. Errors of LibTorch leave it as c10::Error. On a GPU the policy sets LibTorch's fp32 products to ieee
-// or tf32, for the whole process. Single-threaded: owner is the trainer's step loop.
+// applied steps.
+//
+// A model with several losses (a GAN) takes a step in phases, one a loss and its optimizer, under one loss scale. It
+// does not change within a step: the scale that multiplied the first loss multiplies the others too, and one update
+// follows the last phase, which backs off when any was skipped. Of the policy's two rules
+//   EACH_ALONE     phases run and update one after the other, so that a later one sees what an earlier one updated: the
+//                  usual loop of a GAN under torch.amp.GradScaler. Only the phase with the overflow is skipped.
+//   ALL_TOGETHER   all phases run on the weights of before the step, and only then all update or none, as under Apex:
+//                  nothing can be taken back once it is updated.
+// A skipped phase leaves nothing behind either: what its run wrote into running statistics is undone, whichever
+// module's they are, for what made the gradients overflow may have gone into them. What other phases wrote stays.
+//
+// Errors of LibTorch leave it as c10::Error. On a GPU the policy sets LibTorch's fp32 products to ieee or tf32, for the
+// whole process. Single-threaded: owner is the trainer's step loop.
 class Engine {
  public:
-  // INVALID_ARGUMENT or UNIMPLEMENTED as the passes and the executor say. `model` has one output "logits" (B, classes).
+  // INVALID_ARGUMENT or UNIMPLEMENTED as the passes and the executor say; INVALID_ARGUMENT (reason BAD_PHASES) when a
+  // parameter belongs to no phase or to two, a phase has none, or two have one name. `model` has an output "logits"
+  // (B, classes), or the losses that the phases name.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const graph::Graph& model,
                                                         const precision::ResolvedPolicy& policy,
                                                         const EngineOptions& options);
@@ -79,7 +102,7 @@ class Engine {
   StepResult Step(const std::vector<Batch>& micro_batches, uint64_t random_stream = 0);
 
   // Runs the evaluation program under the same policy, on the parameters' averages where the optimizer keeps them.
-  // Changes nothing.
+  // Changes nothing. REQUIRES: the model has logits.
   EvalSums Evaluate(const Batch& batch);
 
   LossScaler& scaler() { return scaler_; }
@@ -96,17 +119,21 @@ class Engine {
 
   Engine(const EngineOptions& options, const precision::ResolvedPolicy& policy);
 
-  absl::Status MakePhase(const graph::Graph& model, const precision::ResolvedPolicy& policy);
-  std::vector<Parameter> MakeParameters(const graph::Graph& model, const precision::ResolvedPolicy& policy);
+  absl::Status MakePhases(const graph::Graph& model, const precision::ResolvedPolicy& policy);
+  void MakeParameters(const graph::Graph& model, const precision::ResolvedPolicy& policy,
+                      const std::vector<size_t>& phase_of, std::vector<std::vector<Parameter>>& parameters);
   absl::Status Bind();
+  void FinishTogether(std::vector<PhaseResult>& results, const Phase::StepConditions& step);
   void Tail(StepResult& result);
+  absl::Status CheckState(const EngineState& state) const;
 
   const EngineOptions options_;
+  const bool skips_together_;
   LossScaler scaler_;
   std::unique_ptr<Programs> programs_;
   std::unique_ptr<StepKernels> kernels_;
   TensorMap buffers_;
-  std::unique_ptr<Phase> phase_;
+  std::vector<std::unique_ptr<Phase>> phases_;
   int64_t applied_steps_ = 0;
   int64_t skipped_steps_ = 0;
 };

@@ -37,6 +37,9 @@ std::string DigestOf(const Engine& engine) {
   }
   sha.Update(std::to_string(state.scaler.scale) + " " + std::to_string(state.scaler.growth_tracker) + " " +
              std::to_string(state.applied_steps) + " " + std::to_string(state.skipped_steps));
+  for (const auto& [phase, applied] : state.applied_by_phase) {
+    sha.Update(phase + " " + std::to_string(applied));
+  }
   return sha.HexDigest();
 }
 
