@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "worker/train/tensor_file.h"
@@ -132,6 +133,20 @@ absl::Status TakeRecovery(const LoadedCheckpoint& checkpoint, Recovery& recovery
   return absl::OkStatus();
 }
 
+// Of several phases of a step, by their names: "phase.generator.applied_steps".
+constexpr char kPhasePrefix[] = "phase.";
+constexpr char kPhaseSuffix[] = ".applied_steps";
+
+absl::Status TakePhases(const LoadedCheckpoint& checkpoint, std::map<std::string, int64_t>& applied_by_phase) {
+  for (const auto& [name, text] : checkpoint.state) {
+    absl::string_view phase = name;
+    if (absl::ConsumePrefix(&phase, kPhasePrefix) && absl::ConsumeSuffix(&phase, kPhaseSuffix)) {
+      AMPD_RETURN_IF_ERROR(Take(checkpoint, name, applied_by_phase[std::string(phase)]));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status TakeTensors(const LoadedCheckpoint& checkpoint, const std::string& name, executor::TensorMap& out) {
   const auto found = checkpoint.files.find(name);
   if (found == checkpoint.files.end()) {
@@ -167,6 +182,9 @@ std::map<std::string, std::string> ScalarsOf(const TrainingState& state) {
   if (!state.recovery.raise.bf16_modules.empty()) {
     scalars["recovery.bf16_modules"] = absl::StrJoin(state.recovery.raise.bf16_modules, ",");
   }
+  for (const auto& [phase, applied] : state.engine.applied_by_phase) {
+    scalars[absl::StrCat(kPhasePrefix, phase, kPhaseSuffix)] = absl::StrCat(applied);
+  }
   AddMonitor(state.monitor, scalars);
   return scalars;
 }
@@ -197,6 +215,7 @@ absl::StatusOr<TrainingState> StateOf(const LoadedCheckpoint& checkpoint) {
   AMPD_RETURN_IF_ERROR(Take(checkpoint, "scaler.hysteresis_left", state.engine.scaler.hysteresis_left));
   AMPD_RETURN_IF_ERROR(TakeFloat(checkpoint, "scaler.scale", state.engine.scaler.scale));
   AMPD_RETURN_IF_ERROR(TakeFloat(checkpoint, "train_loss", state.train_loss));
+  AMPD_RETURN_IF_ERROR(TakePhases(checkpoint, state.engine.applied_by_phase));
   if (checkpoint.state.contains("num_replays")) {
     AMPD_RETURN_IF_ERROR(Take(checkpoint, "num_replays", state.num_replays));
     AMPD_RETURN_IF_ERROR(TakeMonitor(checkpoint, state.monitor));

@@ -62,6 +62,17 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
   }
 }
 
+TEST_F(TrainingStateTest, StepsThatPhasesAppliedComeBackByTheirNames) {
+  TrainingState state{.step = 7};
+  state.engine.applied_by_phase = {{"generator", 5}, {"the.critic", 123456789012}};
+  const auto back = StateOf(Saved(state));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->engine.applied_by_phase, state.engine.applied_by_phase);
+  LoadedCheckpoint broken = Saved(state);
+  broken.state["phase.generator.applied_steps"] = "many";
+  EXPECT_EQ(ReasonOf(StateOf(broken).status()), "CHECKPOINT_ERROR");
+}
+
 TEST_F(TrainingStateTest, OfBeforeThereWasAMonitor_BeginsWithAFreshOne) {
   TrainingState state{.step = 7};
   state.monitor.losses = {1, 2};
