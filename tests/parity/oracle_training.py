@@ -1,29 +1,49 @@
 #!/usr/bin/env python3
-"""Train the MNIST CNN in PyTorch, in fp32 or under CPU autocast in bf16, and write the losses.
+"""Train a model in PyTorch, in fp32 or under CPU autocast in bf16, and write what came out.
 
-Usage: oracle_training.py PRESET OPTIMIZER STEPS OUT     PRESET: fp32 or bf16; OPTIMIZER: adamw or sgd
+Usage: oracle_training.py MODEL PRESET OPTIMIZER STEPS FEATURE OUT
 
-OUT receives, in the format of tensor_file.py, "images" (batches, B, 1, 28, 28), "labels" (batches, B), and the loss of
-each step with 2 threads, "losses", and with 1 thread, "losses_one_thread". Batches are used in turn.
+MODEL: cnn (MNIST's), mlp or gpt; PRESET: fp32 or bf16; OPTIMIZER: adamw or sgd; FEATURE: none, clip (of the global
+norm), accumulation (over micro-batches), decay (of weights, strong) or ema (an average of the weights).
+
+OUT receives, in the format of tensor_file.py, "images" (batches, B, ...; of the gpt tokens), "labels" (batches, B, ...),
+and of a run with 1 thread in fp32 and 2 in bf16: the loss of each step, "losses", the global norm of its gradients
+before clipping, "grad_norms", each parameter as it ends, "after/<name>", and the mean loss of the first batch,
+"eval_loss", of the average where there is one. For bf16 "losses_one_thread" are those of a run with 1 thread. Batches
+are used in turn.
 """
 import sys
 
 import torch
 
 import tensor_file
-from oracle_models import Lenet
+from oracle_models import Gpt, Lenet, Mlp
 
 SEED = 20
 NUM_BATCHES = 20
 BATCH_SIZE = 64
-OPTIMIZERS = {
-    "adamw": lambda parameters: torch.optim.AdamW(parameters, lr=2**-13, weight_decay=2**-6),
-    "sgd": lambda parameters: torch.optim.SGD(parameters, lr=2**-8, momentum=0.875, weight_decay=2**-6),
+MAX_NORM = 2**-2
+MICRO_BATCHES = 4
+EMA_DECAY = 0.9375
+VOCABULARY, LENGTH, SEQUENCES = 17, 16, 8
+
+# Model, and the rates of AdamW and of SGD: low enough that rounding does not grow.
+MODELS = {
+    "cnn": (lambda: Lenet(1, 28, [32, 64], 128, 10), 2**-13, 2**-8),
+    "mlp": (lambda: Mlp(784, [256], 10), 2**-13, 2**-8),
+    "gpt": (lambda: Gpt(2, 32, 2, VOCABULARY, LENGTH, tied=True), 2**-11, 2**-6),
 }
 
 
-def make_batches():
-    """Class prototypes under noise as large: it can be learned, and the rates are low enough that rounding does not grow."""
+def make_optimizer(model_name, name, decays, parameters):
+    _, adamw_rate, sgd_rate = MODELS[model_name]
+    if name == "adamw":
+        return torch.optim.AdamW(parameters, lr=adamw_rate, weight_decay=2**4 if decays else 2**-6)
+    return torch.optim.SGD(parameters, lr=sgd_rate, momentum=0.875, weight_decay=2**-1 if decays else 2**-6)
+
+
+def make_images():
+    """Class prototypes under noise as large: it can be learned."""
     generator = torch.Generator().manual_seed(SEED)
     prototypes = torch.randn(10, 1, 28, 28, generator=generator)
     labels = torch.randint(0, 10, (NUM_BATCHES, BATCH_SIZE), generator=generator)
@@ -31,31 +51,66 @@ def make_batches():
     return images, labels
 
 
-def losses(preset, optimizer_name, steps, images, labels, threads):
+def make_tokens():
+    """A rule from token to token, and every fourth label drawn, so that the loss stays away from zero."""
+    generator = torch.Generator().manual_seed(SEED)
+    shape = (NUM_BATCHES, SEQUENCES, LENGTH)
+    tokens = torch.randint(0, VOCABULARY, shape, generator=generator)
+    drawn = torch.randint(0, VOCABULARY, shape, generator=generator)
+    labels = torch.where(torch.rand(shape, generator=generator) < 0.25, drawn, (3 * tokens + 1) % VOCABULARY)
+    return tokens, labels
+
+
+def loss_of(model, preset, images, labels):
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=preset == "bf16"):
+        return torch.nn.functional.cross_entropy(model(images), labels.flatten())
+
+
+def backward(model, preset, images, labels, num_parts):
+    """The mean loss; the gradients are those of the mean over all parts."""
+    total = 0.0
+    for part_images, part_labels in zip(images.chunk(num_parts), labels.chunk(num_parts)):
+        loss = loss_of(model, preset, part_images, part_labels) / num_parts
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+def train(name, preset, optimizer_name, steps, feature, batches, threads):
+    """The model, its losses and norms, and the averages of its parameters, None without ema."""
     torch.set_num_threads(threads)
     torch.manual_seed(SEED)
-    model = Lenet(1, 28, [32, 64], 128, 10)
-    optimizer = OPTIMIZERS[optimizer_name](model.parameters())
-    trace = []
+    model = MODELS[name][0]()
+    parameters = list(model.parameters())
+    optimizer = make_optimizer(name, optimizer_name, feature == "decay", parameters)
+    averages = [parameter.detach().clone() for parameter in parameters]
+    update_averages = torch.optim.swa_utils.get_ema_multi_avg_fn(EMA_DECAY)
+    losses, norms = [], []
     for step in range(steps):
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=preset == "bf16"):
-            loss = torch.nn.functional.cross_entropy(model(images[step % NUM_BATCHES]), labels[step % NUM_BATCHES])
-        loss.backward()
+        images, labels = (tensor[step % NUM_BATCHES] for tensor in batches)
+        losses.append(backward(model, preset, images, labels, MICRO_BATCHES if feature == "accumulation" else 1))
+        max_norm = MAX_NORM if feature == "clip" else float("inf")
+        norms.append(torch.nn.utils.clip_grad_norm_(parameters, max_norm).item())
         optimizer.step()
-        trace.append(loss.item())
-    return torch.tensor(trace)
+        update_averages(averages, [parameter.detach() for parameter in parameters], step)
+    return model, torch.tensor(losses), torch.tensor(norms), averages if feature == "ema" else None
 
 
 def main():
-    preset, optimizer, steps, out = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
-    images, labels = make_batches()
-    tensor_file.write(out, {
-        "images": images,
-        "labels": labels,
-        "losses": losses(preset, optimizer, steps, images, labels, 2),
-        "losses_one_thread": losses(preset, optimizer, steps, images, labels, 1),
-    })
+    name, preset, optimizer, steps, feature, out = sys.argv[1:]
+    batches = make_tokens() if name == "gpt" else make_images()
+    threads = 1 if preset == "fp32" else 2
+    model, losses, norms, averages = train(name, preset, optimizer, int(steps), feature, batches, threads)
+    tensors = {"images": batches[0], "labels": batches[1], "losses": losses, "grad_norms": norms}
+    if threads > 1:
+        tensors["losses_one_thread"] = train(name, preset, optimizer, int(steps), feature, batches, 1)[1]
+    tensors |= {f"after/{key}": parameter.detach().clone() for key, parameter in model.named_parameters()}
+    with torch.no_grad():
+        for parameter, average in zip(model.parameters(), averages or []):
+            parameter.copy_(average)
+        tensors["eval_loss"] = loss_of(model, preset, batches[0][0], batches[1][0])
+    tensor_file.write(out, tensors)
 
 
 main()
