@@ -65,7 +65,21 @@ void AdmitOptimizer(v1::OptimizerSpec* optimizer, Findings& findings) {
   findings.Real("optimizer.ema_decay", optimizer->ema_decay(), 0, 1, false, /*open_most=*/true);
 }
 
-void AdmitSchedule(v1::ScheduleSpec* schedule, Findings& findings) {
+void AdmitPlateau(const v1::EvalSpec& eval, v1::PlateauSchedule* plateau, Findings& findings) {
+  if (!plateau->has_factor()) plateau->set_factor(0.1);
+  if (!plateau->has_patience_evals()) plateau->set_patience_evals(10);
+  if (!plateau->has_threshold()) plateau->set_threshold(1e-4);
+  findings.Real("schedule.plateau.factor", plateau->factor(), 0, 1, /*open_least=*/true, /*open_most=*/true);
+  findings.Range("schedule.plateau.patience_evals", plateau->patience_evals(), 0, 1'000'000);
+  findings.Real("schedule.plateau.threshold", plateau->threshold(), 0, 1, false, /*open_most=*/true);
+  findings.Range("schedule.plateau.cooldown_evals", plateau->cooldown_evals(), 0, 1'000'000);
+  findings.Real("schedule.plateau.min_learning_rate", plateau->min_learning_rate(), 0, 1e6);
+  if (eval.every_steps() == 0) {
+    findings.Wrong("schedule.plateau", "needs data.eval and eval.every_steps: it goes by the loss of evaluations");
+  }
+}
+
+void AdmitSchedule(const v1::EvalSpec& eval, v1::ScheduleSpec* schedule, Findings& findings) {
   findings.Range("schedule.warmup_steps", schedule->warmup_steps(), 0, int64_t{1} << 40);
   switch (schedule->kind_case()) {
     case v1::ScheduleSpec::KIND_NOT_SET:
@@ -88,7 +102,7 @@ void AdmitSchedule(v1::ScheduleSpec* schedule, Findings& findings) {
       findings.Real("schedule.polynomial.final_ratio", schedule->polynomial().final_ratio(), 0, 1);
       break;
     case v1::ScheduleSpec::kPlateau:
-      findings.Unsupported("schedule.plateau", "this server has constant, cosine, step, linear and polynomial");
+      AdmitPlateau(eval, schedule->mutable_plateau(), findings);
       break;
   }
 }
@@ -153,7 +167,7 @@ void AdmitEvalAndCheckpoint(v1::JobSpec* spec, Findings& findings) {
 
 void AdmitTraining(v1::JobSpec* spec, Findings& findings) {
   AdmitOptimizer(spec->mutable_optimizer(), findings);
-  AdmitSchedule(spec->mutable_schedule(), findings);
+  AdmitSchedule(spec->eval(), spec->mutable_schedule(), findings);
   AdmitTrain(spec, findings);
   AdmitEvalAndCheckpoint(spec, findings);
 }

@@ -118,6 +118,8 @@ TEST(AdmitSpec, WrongValues_AreNamedByPath) {
       {"optimizer {groups {match: '*'}}", "optimizer.groups[0]"},
       {"schedule {linear {final_ratio: 2}}", "schedule.linear.final_ratio"},
       {"schedule {polynomial {power: 0}}", "schedule.polynomial.power"},
+      {"schedule {plateau {}}", "schedule.plateau"},
+      {"schedule {plateau {}} eval {every_steps: 5}", "eval.every_steps"},
   };
   for (const auto& [change, field] : cases) {
     EXPECT_THAT(WrongFields(Changed(change)), ElementsAre(field)) << change;
@@ -130,6 +132,25 @@ TEST(AdmitSpec, EveryWayToMeetWrongNumbers_IsAdmitted) {
                              "precision {preset: 'fp16' loss_scale {dynamic {floor: 1 at_floor: FALL_BACK}}}"}) {
     EXPECT_TRUE(AdmitSpec(Changed(change)).ok()) << change << " " << AdmitSpec(Changed(change)).status();
   }
+}
+
+TEST(AdmitSpec, APlateauSchedule_HasTorchsDefaultsAndItsLimits) {
+  v1::JobSpec spec = Changed("schedule {plateau {}} eval {every_steps: 5}");
+  *spec.mutable_data()->mutable_eval() = spec.data().train();
+  const auto admitted = AdmitSpec(spec);
+  ASSERT_TRUE(admitted.ok()) << admitted.status();
+  EXPECT_EQ(admitted->schedule().plateau().ShortDebugString(), "factor: 0.1 patience_evals: 10 threshold: 0.0001");
+  v1::PlateauSchedule& plateau = *spec.mutable_schedule()->mutable_plateau();
+  plateau.set_patience_evals(0);
+  EXPECT_EQ(AdmitSpec(spec)->schedule().plateau().patience_evals(), 0) << "0 is not what is left out";
+  plateau.set_factor(1);
+  plateau.set_patience_evals(-1);
+  plateau.set_threshold(1);
+  plateau.set_cooldown_evals(-1);
+  plateau.set_min_learning_rate(-1);
+  EXPECT_THAT(WrongFields(spec),
+              ElementsAre("schedule.plateau.factor", "schedule.plateau.patience_evals", "schedule.plateau.threshold",
+                          "schedule.plateau.cooldown_evals", "schedule.plateau.min_learning_rate"));
 }
 
 TEST(AdmitSpec, SegmentsOfModulesThatTheModelHas_AreAdmitted) {
@@ -148,7 +169,6 @@ TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {
       {"precision {parameter: fp8_e4m3}", "precision.parameter"},
       {"precision {compute: fp8_e4m3}", "precision.compute"},
       {"precision {preset: 'bf16' reduction: bf16}", "precision.reduction"},
-      {"schedule {plateau {}}", "schedule.plateau"},
       {"model {exported {artifact: 'x'}}", "model.exported"},
       {"resources {devices: 2}", "resources.devices"},
       {"queue: 'fast'", "queue"},
@@ -161,7 +181,7 @@ TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {
 }
 
 TEST(AdmitSpec, SeveralUnsupported_AreAllListedAndTheFirstIsTheErrorInfos) {
-  const absl::Status status = AdmitSpec(Changed("queue: 'fast' resources {devices: 2} schedule {plateau {}} "
+  const absl::Status status = AdmitSpec(Changed("queue: 'fast' resources {devices: 2} "
                                                 "precision {preset: 'bf16' reduction: bf16}"))
                                   .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
@@ -172,10 +192,9 @@ TEST(AdmitSpec, SeveralUnsupported_AreAllListedAndTheFirstIsTheErrorInfos) {
     EXPECT_THAT(violation.description, ::testing::StartsWith("is not supported: "));
     EXPECT_THAT(violation.description, ::testing::Not(::testing::HasSubstr("is not supported: is not")));
   }
-  EXPECT_THAT(fields,
-              ::testing::UnorderedElementsAre("queue", "resources.devices", "schedule.plateau", "precision.reduction"));
+  EXPECT_THAT(fields, ::testing::UnorderedElementsAre("queue", "resources.devices", "precision.reduction"));
   EXPECT_EQ(MetadataOf(status).at("field"), fields[0]);
-  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr(" (and 3 more)"));
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr(" (and 2 more)"));
 }
 
 TEST(AdmitSpec, Fp8ThatNoLayerCanComputeIn_IsRefusedUnlessSomethingElseIsLeft) {

@@ -209,6 +209,7 @@ absl::Status Engine::Bind() {
 
 StepResult Engine::Step(const std::vector<Batch>& micro_batches, uint64_t random_stream) {
   const Phase::StepConditions step{.loss_scale = scaler_.scale(),
+                                   .rate_factor = rate_factor_,
                                    .random_stream = random_stream,
                                    .samples = options_.sample_every_steps > 0 &&
                                               (applied_steps_ + skipped_steps_) % options_.sample_every_steps == 0};

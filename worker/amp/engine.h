@@ -106,6 +106,8 @@ class Engine {
   EvalSums Evaluate(const Batch& batch);
 
   LossScaler& scaler() { return scaler_; }
+  // What the schedule's rates are multiplied by besides, from the next step on; no part of the exported state.
+  void set_rate_factor(double factor) { rate_factor_ = factor; }
   int64_t applied_steps() const { return applied_steps_; }
   int64_t skipped_steps() const { return skipped_steps_; }
 
@@ -134,6 +136,7 @@ class Engine {
   std::unique_ptr<StepKernels> kernels_;
   TensorMap buffers_;
   std::vector<std::unique_ptr<Phase>> phases_;
+  double rate_factor_ = 1;
   int64_t applied_steps_ = 0;
   int64_t skipped_steps_ = 0;
 };

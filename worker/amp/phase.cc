@@ -62,10 +62,14 @@ absl::Status Phase::Bind(TensorMap state) {
   return program_->Bind(state);
 }
 
+double Phase::RateOf(const StepConditions& step) const {
+  return step.rate_factor * RateFactor(setup_.options.schedule, applied_steps());
+}
+
 PhaseResult Phase::Compute(const std::vector<Batch>& micro_batches, const StepConditions& step) {
   PhaseResult result;
   result.phase = name();
-  result.learning_rate = setup_.options.optimizer.learning_rate * RateFactor(setup_.options.schedule, applied_steps());
+  result.learning_rate = setup_.options.optimizer.learning_rate * RateOf(step);
   KeepBuffers();
   const auto num_micro_batches = static_cast<int>(micro_batches.size());
   for (int i = 0; i < num_micro_batches; ++i) {
@@ -97,8 +101,7 @@ void Phase::Finish(bool skipped, const StepConditions& step) {
     const std::optional<double>& max_norm = setup_.options.clip_grad_norm;
     const double clip = max_norm.has_value() ? std::min(1.0, *max_norm / (norm_ + 1e-6)) : 1.0;
     at::NoGradGuard no_grad;
-    optimizer_.Step(gradients_, static_cast<float>(clip / step.loss_scale),
-                    RateFactor(setup_.options.schedule, applied_steps()));
+    optimizer_.Step(gradients_, static_cast<float>(clip / step.loss_scale), RateOf(step));
   }
   for (at::Tensor& gradient : gradients_) {
     gradient = at::Tensor();

@@ -73,6 +73,7 @@ class Phase {
   // What all phases of a step have in common.
   struct StepConditions {
     float loss_scale = 1;
+    double rate_factor = 1;  // multiplies the rates of the phases' own schedules
     uint64_t random_stream = 0;
     bool samples = false;
   };
@@ -121,6 +122,7 @@ class Phase {
     at::Tensor kept;  // as it was before Compute
   };
 
+  double RateOf(const StepConditions& step) const;
   void FindBackwardOrder(const graph::Graph& source);
   void SeedRandomOps(uint64_t random_stream, int micro_batch) const;
   float ForwardBackward(const Batch& batch, float scale, int num_micro_batches);

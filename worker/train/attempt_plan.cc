@@ -116,9 +116,23 @@ absl::StatusOr<ScheduleConfig> Schedule(const v1::ScheduleSpec& spec, int64_t to
       config.final_ratio = spec.polynomial().final_ratio();
       return config;
     case v1::ScheduleSpec::kPlateau:
-      break;
+      return config;  // Plateau's, over evaluations
   }
-  return SpecError("schedule.plateau is not supported by this trainer");
+  return SpecError("the schedule is of a kind that this trainer does not know");
+}
+
+std::optional<amp::PlateauConfig> Plateau(const v1::ScheduleSpec& spec) {
+  if (!spec.has_plateau()) {
+    return std::nullopt;
+  }
+  const v1::PlateauSchedule& plateau = spec.plateau();
+  amp::PlateauConfig config;
+  config.factor = plateau.has_factor() ? plateau.factor() : config.factor;
+  config.patience_evals = plateau.has_patience_evals() ? plateau.patience_evals() : config.patience_evals;
+  config.threshold = plateau.has_threshold() ? plateau.threshold() : config.threshold;
+  config.cooldown_evals = plateau.cooldown_evals();
+  config.min_learning_rate = plateau.min_learning_rate();
+  return config;
 }
 
 // A path of a spec, the value of `field`, is "<data root's name>/<path beneath it>".
@@ -282,6 +296,7 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
   AMPD_RETURN_IF_ERROR(PlanLength(spec, plan));
   AMPD_ASSIGN_OR_RETURN(plan.engine.optimizer, Optimizer(spec.optimizer()));
   AMPD_ASSIGN_OR_RETURN(plan.engine.schedule, Schedule(spec.schedule(), plan.total_steps));
+  plan.plateau = Plateau(spec.schedule());
   if (spec.train().has_clip_grad_norm()) {
     plan.engine.clip_grad_norm = spec.train().clip_grad_norm();
   }

@@ -9,6 +9,7 @@
 #include "graph/graph.h"
 #include "precision/policy.h"
 #include "worker/amp/engine.h"
+#include "worker/amp/plateau.h"
 #include "worker/data/dataset.h"
 #include "worker/data/sampler.h"
 #include "worker/train/precision_raise.h"
@@ -21,6 +22,7 @@ struct AttemptPlan {
   graph::Graph model;
   precision::ResolvedPolicy policy;
   amp::EngineOptions engine;
+  std::optional<amp::PlateauConfig> plateau;
   data::Dataset train;
   std::optional<data::Dataset> eval;
   data::Sampler::Options sampler;

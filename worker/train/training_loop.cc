@@ -56,7 +56,11 @@ TrainingLoop::TrainingLoop(AttemptPlan plan, const Context& context)
     : plan_(std::move(plan)),
       context_(context),
       telemetry_(context.outbox, context.start.key().attempt()),
-      sampler_(plan_.sampler) {}
+      sampler_(plan_.sampler) {
+  if (plan_.plateau.has_value()) {
+    plateau_.emplace(*plan_.plateau, plan_.engine.optimizer.learning_rate);
+  }
+}
 
 absl::StatusOr<Outcome> TrainingLoop::Run() {
   AMPD_RETURN_IF_ERROR(Prepare());
@@ -72,6 +76,7 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
     }
     if (IsDue(step_, plan_.eval_every_steps)) {
       AMPD_RETURN_IF_ERROR(Evaluate());
+      AMPD_RETURN_IF_ERROR(FollowPlateau());
     }
     if (IsDue(step_, plan_.checkpoint_every_steps) && (monitor_.calm() || !MayRollBack())) {
       AMPD_RETURN_IF_ERROR(Checkpoint());
@@ -115,6 +120,7 @@ absl::Status TrainingLoop::MakeEngine() {
   auto engine = amp::Engine::Create(plan_.model, plan_.policy, plan_.engine);
   AMPD_RETURN_IF_ERROR(WithReason(engine.status(), "SPEC_ERROR"));
   engine_ = *std::move(engine);
+  engine_->set_rate_factor(plateau_.has_value() ? plateau_->state().rate_factor : 1);
   return absl::OkStatus();
 }
 
@@ -160,6 +166,10 @@ absl::Status TrainingLoop::Adopt(TrainingState state) {
   if (!sampler_.Seek(state.cursor)) {
     return Error(absl::StatusCode::kFailedPrecondition, "CHECKPOINT_ERROR",
                  "the checkpoint's place in the data does not fit the data");
+  }
+  if (plateau_.has_value()) {
+    plateau_->Restore(state.plateau);
+    engine_->set_rate_factor(state.plateau.rate_factor);
   }
   step_ = state.step;
   train_loss_ = state.train_loss;
@@ -241,6 +251,20 @@ absl::Status TrainingLoop::Evaluate() {
   return telemetry_.Eval(step_, sums);
 }
 
+// With the loss of the evaluation just made.
+absl::Status TrainingLoop::FollowPlateau() {
+  if (!plateau_.has_value() || !last_eval_.has_value() || !plateau_->Observe(last_eval_->loss())) {
+    return absl::OkStatus();
+  }
+  engine_->set_rate_factor(plateau_->state().rate_factor);
+  const std::string rate = absl::StrCat(plateau_->learning_rate());
+  const std::string best = absl::StrCat(plateau_->state().best_loss);
+  return telemetry_.Event(Event::LEARNING_RATE_FELL, step_,
+                          absl::StrCat("the learning rate fell to ", rate, ": for over ", plan_.plateau->patience_evals,
+                                       " evaluations the loss did not come below ", best),
+                          {{"learning_rate", rate}, {"best_loss", best}});
+}
+
 TrainingState TrainingLoop::State() const {
   return {.step = step_,
           .train_loss = train_loss_,
@@ -248,6 +272,7 @@ TrainingState TrainingLoop::State() const {
           .num_replays = num_replays_,
           .monitor = monitor_.state(),
           .recovery = recovery_,
+          .plateau = plateau_.has_value() ? plateau_->state() : amp::PlateauState(),
           .engine = engine_->ExportState()};
 }
 

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "ampd/internal/trainer.pb.h"
 #include "worker/amp/engine.h"
+#include "worker/amp/plateau.h"
 #include "worker/data/sampler.h"
 #include "worker/train/agent_link.h"
 #include "worker/train/attempt_plan.h"
@@ -71,6 +72,7 @@ class TrainingLoop {
   absl::Status TellRaise(const std::string& why);
   bool MayRollBack() const;
   absl::Status Evaluate();
+  absl::Status FollowPlateau();
   absl::Status Checkpoint();
   absl::StatusOr<v1::Outcome> Leave(const internal::LeaveAttempt& leave);
   void ReportState(v1::Attempt::State state);
@@ -86,6 +88,7 @@ class TrainingLoop {
   float train_loss_ = 0;
   int num_replays_ = 0;  // in a row, of the batch that comes next
   DivergenceMonitor monitor_;
+  std::optional<amp::Plateau> plateau_;
   Recovery recovery_;
   bool told_underflow_ = false;
   bool rolled_back_ = false;  // by the step just done

@@ -208,6 +208,9 @@ absl::Status TrainingLoop::RollBack(const Finding& finding, const std::string& m
 // To the newest checkpoint, or to the start, in the precision that the run has come to.
 absl::Status TrainingLoop::GoBack() {
   if (!last_checkpoint_.has_value() && !context_.start.has_start_from()) {
+    if (plateau_.has_value()) {
+      plateau_->Restore({});
+    }
     AMPD_RETURN_IF_ERROR(Begin());
     step_ = 0;
     train_loss_ = 0;

@@ -38,13 +38,15 @@ absl::Status Take(const LoadedCheckpoint& checkpoint, const std::string& name, I
   return found != checkpoint.state.end() && absl::SimpleAtoi(found->second, &out) ? absl::OkStatus() : Missing(name);
 }
 
-absl::Status TakeFloat(const LoadedCheckpoint& checkpoint, const std::string& name, float& out) {
+// What Hexadecimal wrote of a number of this type.
+template <typename Real>
+absl::Status TakeReal(const LoadedCheckpoint& checkpoint, const std::string& name, Real& out) {
   const auto found = checkpoint.state.find(name);
   if (found == checkpoint.state.end() || found->second.empty()) {
     return Missing(name);
   }
   char* end = nullptr;
-  out = std::strtof(found->second.c_str(), &end);
+  out = static_cast<Real>(std::strtod(found->second.c_str(), &end));
   return *end == '\0' ? absl::OkStatus() : Missing(name);
 }
 
@@ -100,7 +102,7 @@ absl::Status TakeMonitor(const LoadedCheckpoint& checkpoint, MonitorState& monit
   for (const auto& [name, counter] : Counters(monitor)) {
     AMPD_RETURN_IF_ERROR(Take(checkpoint, name, *counter));
   }
-  AMPD_RETURN_IF_ERROR(TakeFloat(checkpoint, "monitor.first_level", monitor.first_level));
+  AMPD_RETURN_IF_ERROR(TakeReal(checkpoint, "monitor.first_level", monitor.first_level));
   std::string losses;
   std::string skips;
   std::string told;
@@ -147,6 +149,13 @@ absl::Status TakePhases(const LoadedCheckpoint& checkpoint, std::map<std::string
   return absl::OkStatus();
 }
 
+absl::Status TakePlateau(const LoadedCheckpoint& checkpoint, amp::PlateauState& plateau) {
+  AMPD_RETURN_IF_ERROR(TakeReal(checkpoint, "plateau.best_loss", plateau.best_loss));
+  AMPD_RETURN_IF_ERROR(Take(checkpoint, "plateau.bad_evals", plateau.num_bad_evals));
+  AMPD_RETURN_IF_ERROR(Take(checkpoint, "plateau.cooldown_left", plateau.cooldown_left));
+  return TakeReal(checkpoint, "plateau.rate_factor", plateau.rate_factor);
+}
+
 absl::Status TakeTensors(const LoadedCheckpoint& checkpoint, const std::string& name, executor::TensorMap& out) {
   const auto found = checkpoint.files.find(name);
   if (found == checkpoint.files.end()) {
@@ -174,6 +183,10 @@ std::map<std::string, std::string> ScalarsOf(const TrainingState& state) {
       {"scaler.scale", Hexadecimal(scaler.scale)},
       {"skipped_steps", absl::StrCat(state.engine.skipped_steps)},
       {"num_replays", absl::StrCat(state.num_replays)},
+      {"plateau.bad_evals", absl::StrCat(state.plateau.num_bad_evals)},
+      {"plateau.best_loss", Hexadecimal(state.plateau.best_loss)},
+      {"plateau.cooldown_left", absl::StrCat(state.plateau.cooldown_left)},
+      {"plateau.rate_factor", Hexadecimal(state.plateau.rate_factor)},
       {"recovery.fp32_modules", absl::StrJoin(state.recovery.raise.fp32_modules, ",")},
       {"recovery.preset", state.recovery.raise.preset},
       {"recovery.rollbacks", absl::StrCat(state.recovery.num_rollbacks)},
@@ -213,13 +226,16 @@ absl::StatusOr<TrainingState> StateOf(const LoadedCheckpoint& checkpoint) {
   AMPD_RETURN_IF_ERROR(Take(checkpoint, "scaler.growth_interval", state.engine.scaler.growth_interval));
   AMPD_RETURN_IF_ERROR(Take(checkpoint, "scaler.growth_tracker", state.engine.scaler.growth_tracker));
   AMPD_RETURN_IF_ERROR(Take(checkpoint, "scaler.hysteresis_left", state.engine.scaler.hysteresis_left));
-  AMPD_RETURN_IF_ERROR(TakeFloat(checkpoint, "scaler.scale", state.engine.scaler.scale));
-  AMPD_RETURN_IF_ERROR(TakeFloat(checkpoint, "train_loss", state.train_loss));
+  AMPD_RETURN_IF_ERROR(TakeReal(checkpoint, "scaler.scale", state.engine.scaler.scale));
+  AMPD_RETURN_IF_ERROR(TakeReal(checkpoint, "train_loss", state.train_loss));
   AMPD_RETURN_IF_ERROR(TakePhases(checkpoint, state.engine.applied_by_phase));
   if (checkpoint.state.contains("num_replays")) {
     AMPD_RETURN_IF_ERROR(Take(checkpoint, "num_replays", state.num_replays));
     AMPD_RETURN_IF_ERROR(TakeMonitor(checkpoint, state.monitor));
     AMPD_RETURN_IF_ERROR(TakeRecovery(checkpoint, state.recovery));
+  }
+  if (checkpoint.state.contains("plateau.best_loss")) {
+    AMPD_RETURN_IF_ERROR(TakePlateau(checkpoint, state.plateau));
   }
   AMPD_RETURN_IF_ERROR(TakeTensors(checkpoint, kModelFile, state.engine.model));
   AMPD_RETURN_IF_ERROR(TakeTensors(checkpoint, kOptimizerFile, state.engine.optimizer));

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "worker/amp/engine.h"
+#include "worker/amp/plateau.h"
 #include "worker/data/sampler.h"
 #include "worker/train/checkpoint_store.h"
 #include "worker/train/divergence_monitor.h"
@@ -29,6 +30,7 @@ struct TrainingState {
   int num_replays = 0;  // in a row, of the batch that comes next
   MonitorState monitor;
   Recovery recovery;
+  amp::PlateauState plateau;
   amp::EngineState engine;
 };
 
@@ -40,7 +42,7 @@ absl::StatusOr<SavedCheckpoint> SaveState(const TrainingState& state, Checkpoint
                                           CheckpointStore& store);
 
 // The state of a verified checkpoint. CHECKPOINT_ERROR when something is missing in it. A checkpoint from before there
-// was a monitor begins with a fresh one.
+// was a monitor, or a plateau schedule, begins with a fresh one.
 absl::StatusOr<TrainingState> StateOf(const LoadedCheckpoint& checkpoint);
 
 }  // namespace ampd::train

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "worker/amp/plateau.h"
+
 namespace ampd::amp {
 namespace {
 
@@ -46,6 +48,54 @@ TEST(Schedule, LinearAndPolynomialEndAtTheirFinalRatio) {
   EXPECT_NEAR(RateFactor(linear, 100), 0.2, 1e-12);
   const ScheduleConfig square{.shape = Shape::kPolynomial, .total_steps = 100, .final_ratio = 0, .power = 2};
   EXPECT_NEAR(RateFactor(square, 50), 0.25, 1e-12);
+}
+
+// How many evaluations it takes, from here on and with this loss, until the rate falls.
+int EvalsUntilFall(Plateau& plateau, double loss) {
+  int count = 1;
+  while (!plateau.Observe(loss)) {
+    ++count;
+  }
+  return count;
+}
+
+TEST(Plateau, FallsWhenTheLossStandsStillForLongerThanItsPatience) {
+  Plateau plateau({.factor = 0.5, .patience_evals = 2, .threshold = 0.1, .cooldown_evals = 3}, 0.25);
+  EXPECT_FALSE(plateau.Observe(10));
+  EXPECT_FALSE(plateau.Observe(8)) << "an improvement";
+  EXPECT_EQ(EvalsUntilFall(plateau, 7.5), 3) << "less than a tenth is none";
+  EXPECT_EQ(plateau.learning_rate(), 0.125);
+  EXPECT_EQ(EvalsUntilFall(plateau, NAN), 6) << "three of the cooldown do not count";
+  EXPECT_EQ(plateau.state().rate_factor, 0.25);
+}
+
+TEST(Plateau, EndsAtTheLeastRate) {
+  Plateau plateau({.factor = 0.5, .patience_evals = 0, .min_learning_rate = 0.1}, 0.25);
+  EXPECT_FALSE(plateau.Observe(1));
+  EXPECT_TRUE(plateau.Observe(1));
+  EXPECT_TRUE(plateau.Observe(1));
+  EXPECT_DOUBLE_EQ(plateau.learning_rate(), 0.1);
+  EXPECT_FALSE(plateau.Observe(1));
+}
+
+TEST(Plateau, ARestoredOneGoesOnAsTheWholeOne) {
+  const PlateauConfig config{.factor = 0.5, .patience_evals = 1, .cooldown_evals = 2};
+  for (int cut = 0; cut < 12; ++cut) {
+    Plateau whole(config, 1);
+    Plateau resumed(config, 1);
+    for (int i = 0; i < 12; ++i) {
+      if (i == cut) {
+        resumed.Restore(whole.state());
+      }
+      const double loss = i < 3 ? 10 - i : 9;
+      whole.Observe(loss);
+      if (i >= cut) {
+        resumed.Observe(loss);
+      }
+    }
+    EXPECT_EQ(resumed.state(), whole.state()) << "cut at " << cut;
+    EXPECT_LT(whole.learning_rate(), 0.3);
+  }
 }
 
 }  // namespace

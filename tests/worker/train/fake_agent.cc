@@ -127,7 +127,8 @@ void FakeAgent::Take(const v1::TelemetryBatch& batch) {
   const v1::StepColumns& columns = batch.steps();
   for (int i = 0; i < columns.step_size(); ++i) {
     ++sequences[columns.sequence(i)];
-    steps[columns.step(i)] = {columns.loss(i), columns.grad_norm(i), columns.loss_scale(i), columns.skipped(i)};
+    steps[columns.step(i)] = {columns.loss(i), columns.grad_norm(i), columns.loss_scale(i), columns.skipped(i),
+                              columns.learning_rate(i)};
   }
   for (const v1::EvalPoint& eval : batch.evals()) {
     ++sequences[eval.sequence()];

@@ -43,6 +43,7 @@ class FakeAgent {
     float grad_norm = 0;
     double loss_scale = 0;
     bool skipped = false;
+    double learning_rate = 0;
     friend bool operator==(const Step&, const Step&) = default;
   };
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "ATen/ops/ones.h"
 #include "base/error.h"
 #include "base/random.h"
@@ -50,6 +52,10 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
     for (int i = round % 3; i > 0; --i) {
       state.recovery.raise.fp32_modules.push_back("layers." + std::to_string(i));
     }
+    state.plateau = {.best_loss = round == 0 ? std::numeric_limits<double>::infinity() : real() / 3.0,
+                     .num_bad_evals = count(),
+                     .cooldown_left = count(),
+                     .rate_factor = 0.1 * real()};
     state.engine.scaler.scale = real();
     const auto back = StateOf(Saved(state));
     ASSERT_TRUE(back.ok()) << back.status();
@@ -58,6 +64,7 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
     EXPECT_EQ(back->num_replays, state.num_replays);
     EXPECT_EQ(back->monitor, state.monitor);
     EXPECT_EQ(back->recovery, state.recovery);
+    EXPECT_EQ(back->plateau, state.plateau);
     EXPECT_EQ(back->engine.scaler, state.engine.scaler);
   }
 }
@@ -79,18 +86,19 @@ TEST_F(TrainingStateTest, OfBeforeThereWasAMonitor_BeginsWithAFreshOne) {
   LoadedCheckpoint checkpoint = Saved(state);
   std::erase_if(checkpoint.state, [](const auto& entry) {
     return entry.first == "num_replays" || entry.first.rfind("monitor.", 0) == 0 ||
-           entry.first.rfind("recovery.", 0) == 0;
+           entry.first.rfind("recovery.", 0) == 0 || entry.first.rfind("plateau.", 0) == 0;
   });
   const auto back = StateOf(checkpoint);
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->monitor, MonitorState());
   EXPECT_EQ(back->recovery, Recovery());
+  EXPECT_EQ(back->plateau, amp::PlateauState());
 }
 
 TEST_F(TrainingStateTest, WithAnyScalarMissing_IsACheckpointErrorThatNamesIt) {
   const LoadedCheckpoint whole = Saved({.step = 7});
   for (const auto& [name, text] : whole.state) {
-    if (name == "num_replays") {
+    if (name == "num_replays" || name == "plateau.best_loss") {
       continue;  // its absence marks an older checkpoint
     }
     LoadedCheckpoint checkpoint = whole;

@@ -1,0 +1,82 @@
+// The real ampd-trainer under a fake agent, with a learning rate that follows the evaluations.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "tests/worker/train/fake_agent.h"
+#include "tests/worker/train/trainer_fixture.h"
+
+namespace ampd::train {
+namespace {
+
+using ::testing::Gt;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using v1::Event;
+
+class PlateauTest : public TrainerTest {
+ protected:
+  std::unique_ptr<FakeAgent> Told(const StartAttempt& start) {
+    auto agent = std::make_unique<FakeAgent>(Folder());
+    agent->Connect();
+    agent->Start(start);
+    Finish(*agent);
+    return agent;
+  }
+
+  // An evaluation at every second step; only a loss below a tenth of the best is an improvement.
+  StartAttempt Demanding(int attempt) {
+    StartAttempt start = Mlp("fp32", 30, attempt);
+    start.mutable_spec()->mutable_eval()->set_every_steps(2);
+    start.mutable_spec()->mutable_checkpoint()->set_every_steps(1);
+    v1::PlateauSchedule& plateau = *start.mutable_spec()->mutable_schedule()->mutable_plateau();
+    plateau.set_factor(0.5);
+    plateau.set_patience_evals(1);
+    plateau.set_threshold(0.9);
+    plateau.set_cooldown_evals(1);
+    return start;
+  }
+};
+
+std::vector<Event> Falls(const FakeAgent& agent) {
+  std::vector<Event> falls;
+  for (const Event& event : agent.events) {
+    if (event.kind() == Event::LEARNING_RATE_FELL) {
+      falls.push_back(event);
+    }
+  }
+  return falls;
+}
+
+TEST_F(PlateauTest, ALossThatStandsStill_LowersTheRateOfTheNextStepsAndIsAnEvent) {
+  const auto agent = Told(Demanding(1));
+  ASSERT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
+  const std::vector<Event> falls = Falls(*agent);
+  ASSERT_THAT(falls, SizeIs(Gt(1u)));
+  EXPECT_EQ(falls[0].step(), 6) << "the evaluations at 4 and 6 were no improvement";
+  EXPECT_EQ(falls[1].step(), 12) << "the one at 8 does not count, those at 10 and 12 were none";
+  EXPECT_EQ(falls[0].attributes().at("learning_rate"), "0.005");
+  EXPECT_THAT(falls[0].message(), HasSubstr("the learning rate fell to 0.005: for over 1 evaluations"));
+  for (const auto& [step, numbers] : agent->steps) {
+    if (step <= 12) {
+      EXPECT_DOUBLE_EQ(numbers.learning_rate, step <= 6 ? 0.01 : 0.005) << "step " << step;
+    }
+  }
+  EXPECT_DOUBLE_EQ(agent->steps[13].learning_rate, 0.0025);
+}
+
+TEST_F(PlateauTest, ARunResumedAnywhere_EndsAsTheWholeOne) {
+  const auto whole = Told(Demanding(1));
+  for (const size_t step : {3, 6, 7, 12}) {
+    StartAttempt start = Demanding(static_cast<int>(step));
+    *start.mutable_start_from() = whole->checkpoints[step - 1];
+    const auto resumed = Told(start);
+    EXPECT_EQ(resumed->outcome->final_metrics().state_hash(), whole->outcome->final_metrics().state_hash())
+        << "from step " << step;
+    EXPECT_EQ(resumed->steps[static_cast<int64_t>(step) + 1], whole->steps[static_cast<int64_t>(step) + 1]);
+  }
+}
+
+}  // namespace
+}  // namespace ampd::train
