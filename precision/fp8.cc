@@ -6,9 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "ampd/v1/precision.pb.h"
-#include "base/glob.h"
+#include "graph/blocks.h"
 
 namespace ampd::precision {
 namespace {
@@ -23,22 +22,6 @@ constexpr std::string_view kLinear = "aten.linear.default";
 // Tensor cores take multiples of 16; a block is 128 wide.
 constexpr int64_t kMultiple = 16;
 constexpr int64_t kBlockMultiple = 128;
-
-bool IsNumber(std::string_view component) {
-  return !component.empty() && component.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
-// "transformer.h.3" of "transformer.h.3.mlp.c_fc"; empty for a path without a number.
-std::string BlockOf(const std::string& module_path) {
-  std::string block;
-  for (const std::string& component : std::vector<std::string>(absl::StrSplit(module_path, '.'))) {
-    absl::StrAppend(&block, block.empty() ? "" : ".", component);
-    if (IsNumber(component)) {
-      return block;
-    }
-  }
-  return "";
-}
 
 Scaling ScalingOf(v1::Fp8Recipe::Scaling scaling, Scaling otherwise) {
   switch (scaling) {
@@ -81,7 +64,8 @@ std::vector<Candidate> Candidates(const graph::Graph& graph, const ResolvedPolic
     }
     const graph::Shape& shape = graph.type(*weight).shape;
     const ModuleRule* rule = FindModuleRule(resolved, node.module_path);
-    candidates.push_back({node.module_path, BlockOf(node.module_path), shape[0].factor(), shape[1].factor(), rule});
+    candidates.push_back(
+        {node.module_path, graph::BlockOf(node.module_path), shape[0].factor(), shape[1].factor(), rule});
   }
   return candidates;
 }

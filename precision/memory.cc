@@ -1,11 +1,13 @@
 #include "precision/memory.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/status_macros.h"
+#include "graph/blocks.h"
 #include "graph/op_table.h"
 #include "graph/passes.h"
 #include "graph/segments.h"
@@ -108,6 +110,27 @@ int64_t MemoryModel::LargestBatch(int64_t available_bytes) const {
     (At(middle).total() <= available_bytes ? fits : too_many) = middle;
   }
   return fits;
+}
+
+absl::StatusOr<SegmentChoice> ChooseSegments(const graph::Graph& model, const ResolvedPolicy& policy,
+                                             TrainingSetup setup, int64_t batch_size, int64_t bytes) {
+  const std::vector<std::string> blocks = graph::BlocksOf(model);
+  setup.checkpoint_segments.clear();
+  std::optional<SegmentChoice> best;
+  for (size_t i = 0; i <= blocks.size(); ++i) {
+    AMPD_ASSIGN_OR_RETURN(const MemoryModel memory, MemoryModel::Create(model, policy, setup));
+    const MemoryEstimate estimate = memory.At(batch_size);
+    if (!best.has_value() || estimate.total() < best->estimate.total()) {
+      best = {setup.checkpoint_segments, estimate, estimate.total() <= bytes};
+    }
+    if (best->fits) {
+      break;
+    }
+    if (i < blocks.size()) {
+      setup.checkpoint_segments.push_back(blocks[i]);
+    }
+  }
+  return *std::move(best);
 }
 
 }  // namespace ampd::precision

@@ -56,4 +56,17 @@ class MemoryModel {
   int64_t kept_gradients_ = 0;  // the leaves' own, where those of one micro-batch are added to the last ones'
 };
 
+// Which of a model's blocks (graph/blocks.h) run again in the backward pass, so that a step fits into some memory.
+struct SegmentChoice {
+  std::vector<std::string> segments;  // as graph::WithCheckpointSegments takes them
+  MemoryEstimate estimate;            // of a step with them
+  bool fits = false;
+};
+
+// The fewest blocks, counted from the first one, whose values the backward pass waits for longest, that make a step
+// with so many samples a micro-batch fit into `bytes`; or those with which it needs least, where none do. The segments
+// of `setup` play no part. Takes milliseconds a block. Errors as MemoryModel::Create.
+absl::StatusOr<SegmentChoice> ChooseSegments(const graph::Graph& model, const ResolvedPolicy& policy,
+                                             TrainingSetup setup, int64_t batch_size, int64_t bytes);
+
 }  // namespace ampd::precision

@@ -70,9 +70,15 @@ absl::StatusOr<Candidate> Estimate(const v1::JobSpec& spec, const graph::Graph& 
   AMPD_ASSIGN_OR_RETURN(const graph::Graph program, graph::WithLossHead(model));
   AMPD_ASSIGN_OR_RETURN(const precision::ResolvedPolicy resolved,
                         precision::ResolvePolicy(policy, program, device, optimizer));
-  const precision::TrainingSetup setup = SetupOf(spec);
+  precision::TrainingSetup setup = SetupOf(spec);
+  const int64_t batch_size = spec.data().batch_size() / setup.num_micro_batches;
+  if (const int64_t budget = spec.train().memory_budget_bytes(); budget > 0) {
+    AMPD_ASSIGN_OR_RETURN(const precision::SegmentChoice choice,
+                          precision::ChooseSegments(model, resolved, setup, batch_size, budget));
+    setup.checkpoint_segments = choice.segments;
+  }
   AMPD_ASSIGN_OR_RETURN(const precision::MemoryModel memory, precision::MemoryModel::Create(model, resolved, setup));
-  Candidate candidate = CandidateOf(memory.At(spec.data().batch_size() / setup.num_micro_batches));
+  Candidate candidate = CandidateOf(memory.At(batch_size));
   candidate.set_precision(resolved.preset);
   candidate.set_device_kind(v1::Device::Kind_Name(device.kind()));
   candidate.set_emulated(resolved.emulated());

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
+#include <vector>
 
 #include "ampd/v1/precision.pb.h"
 #include "ampd/v1/worker.pb.h"
@@ -94,6 +96,36 @@ TEST(MemoryModel, LowPrecisionFitsMoreSamples) {
   constexpr int64_t kAvailable = 10'000'000;
   EXPECT_GT(ModelOf("bf16", {.num_moments = 2}).LargestBatch(kAvailable),
             ModelOf("fp32", {.num_moments = 2}).LargestBatch(kAvailable));
+}
+
+// A budget of what the first k blocks bring a step down to takes those k, and a byte less one more.
+TEST(ChooseSegments, TakesAsFewBlocksAsTheBudgetNeeds) {
+  const graph::Graph gpt =
+      models::BuildGpt({.num_layers = 4, .width = 32, .num_heads = 2, .vocabulary = 64, .sequence_length = 16}).value();
+  v1::Device cpu;
+  cpu.set_kind(v1::Device::CPU);
+  cpu.add_instruction_sets("avx512_bf16");
+  const auto policy = ResolvePolicy(PresetNamed("bf16"), *graph::WithLossHead(gpt), cpu, OptimizerKind::kAdam).value();
+  constexpr int64_t kBatch = 32;
+  const auto choose = [&](int64_t bytes) {
+    return ChooseSegments(gpt, policy, {.num_moments = 2}, kBatch, bytes).value();
+  };
+  std::vector<std::string> blocks;
+  int64_t last = std::numeric_limits<int64_t>::max();
+  for (int k = 0; k <= 4; ++k) {
+    const int64_t needed =
+        MemoryModel::Create(gpt, policy, {.num_moments = 2, .checkpoint_segments = blocks}).value().At(kBatch).total();
+    ASSERT_LT(needed, last) << k << " blocks";
+    const SegmentChoice choice = choose(needed);
+    EXPECT_EQ(choice.segments, blocks);
+    EXPECT_TRUE(choice.fits);
+    EXPECT_EQ(choice.estimate.total(), needed);
+    last = needed;
+    blocks.push_back("transformer.h." + std::to_string(k));
+  }
+  const SegmentChoice least = choose(last - 1);
+  EXPECT_FALSE(least.fits);
+  EXPECT_EQ(least.segments.size(), 4);
 }
 
 }  // namespace

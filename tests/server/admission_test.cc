@@ -162,6 +162,9 @@ TEST(AdmitSpec, SegmentsOfModulesThatTheModelHas_AreAdmitted) {
     many.mutable_train()->add_checkpoint_segments("layers.?");
   }
   EXPECT_THAT(WrongFields(many), ElementsAre("train.checkpoint_segments"));
+  EXPECT_THAT(WrongFields(Changed("train {checkpoint_segments: 'layers.?' memory_budget_bytes: 1000000}")),
+              ElementsAre("train.memory_budget_bytes"));
+  EXPECT_TRUE(AdmitSpec(Changed("train {memory_budget_bytes: 1000000}")).ok());
 }
 
 TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {

@@ -16,6 +16,7 @@
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "graph/passes.h"
 #include "models/models.h"
+#include "precision/memory.h"
 #include "worker/data/byte_stream.h"
 #include "worker/data/data_file.h"
 
@@ -255,6 +256,34 @@ absl::Status PlanLength(const v1::JobSpec& spec, AttemptPlan& plan) {
   return plan.total_steps > 0 ? absl::OkStatus() : SpecError("train.steps must be positive");
 }
 
+absl::Status PlanSegments(const v1::JobSpec& spec, AttemptPlan& plan) {
+  const int64_t budget = spec.train().memory_budget_bytes();
+  if (budget == 0) {
+    plan.engine.checkpoint_segments = {spec.train().checkpoint_segments().begin(),
+                                       spec.train().checkpoint_segments().end()};
+    return absl::OkStatus();
+  }
+  const OptimizerConfig& optimizer = plan.engine.optimizer;
+  const bool is_sgd = optimizer.kind == OptimizerConfig::Kind::kSgd;
+  const int of_sgd = optimizer.momentum == 0 ? 0 : 1;
+  const precision::TrainingSetup setup = {.num_moments = is_sgd ? of_sgd : 2,
+                                          .num_micro_batches = static_cast<int>(plan.num_micro_batches),
+                                          .averages = optimizer.ema_decay.has_value(),
+                                          .checkpoint_segments = {}};
+  const auto choice = precision::ChooseSegments(plan.model, plan.policy, setup,
+                                                plan.sampler.batch_size / plan.num_micro_batches, budget);
+  if (!choice.ok()) {
+    return AsSpecError(choice.status());
+  }
+  plan.engine.checkpoint_segments = choice->segments;
+  if (!choice->fits) {
+    plan.policy.warnings.push_back(
+        absl::StrCat("train.memory_budget_bytes is ", budget, "; a step needs ", choice->estimate.total(), " with ",
+                     choice->segments.size(), " blocks that run again in the backward pass, and no choice needs less"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<precision::ResolvedPolicy> ResolvePrecision(const internal::StartAttempt& start,
@@ -302,8 +331,7 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
   }
   plan.engine.seed = spec.train().seed();
   plan.engine.sample_every_steps = kSampleEverySteps;
-  plan.engine.checkpoint_segments = {spec.train().checkpoint_segments().begin(),
-                                     spec.train().checkpoint_segments().end()};
+  AMPD_RETURN_IF_ERROR(PlanSegments(spec, plan));
   plan.eval_every_steps = spec.eval().every_steps();
   plan.checkpoint_every_steps = spec.checkpoint().every_steps();
   plan.num_threads = NumThreads(start);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -74,6 +75,26 @@ TEST_F(TrainerTest, ALenet_TrainsInEveryPrecision) {
     EXPECT_EQ(outcome.final_metrics().emulated(), std::string(precision) == "fp16");
     EXPECT_GT(outcome.final_metrics().eval_accuracy(), 0.5) << precision;
   }
+}
+
+TEST_F(TrainerTest, AMemoryBudget_ChangesNoNumberAndSaysWhenItIsTooSmall) {
+  StartAttempt start = Mlp("fp32", 12);
+  FakeAgent plain(Folder());
+  plain.Connect();
+  plain.Start(start);
+  Finish(plain);
+  start.mutable_key()->set_job_id("j-budget");
+  start.mutable_spec()->mutable_train()->set_memory_budget_bytes(1);
+  FakeAgent agent(Folder());
+  agent.Connect();
+  agent.Start(start);
+  Finish(agent);
+  EXPECT_EQ(agent.outcome->kind(), Outcome::FINISHED) << agent.outcome->ShortDebugString();
+  EXPECT_EQ(agent.steps, plain.steps);
+  const auto told = std::find_if(agent.events.begin(), agent.events.end(), [](const v1::Event& event) {
+    return event.message().find("train.memory_budget_bytes is 1; a step needs ") != std::string::npos;
+  });
+  EXPECT_NE(told, agent.events.end());
 }
 
 TEST_F(TrainerTest, AnAttemptForAGpu_OnAHostWithoutADriver_IsADeviceError) {
