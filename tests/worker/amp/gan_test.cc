@@ -29,7 +29,7 @@ using Rule = v1::LossScale::OptimizerSkip;
 constexpr int64_t kNoise = 6;
 constexpr int64_t kBatch = 8;
 constexpr double kRate = 0x1p-7;
-constexpr int kWarmup = 1000;
+constexpr int64_t kWarmup = 1000;
 // Where the phases stand in a step.
 constexpr size_t kDiscriminator = 0;
 constexpr size_t kGenerator = 1;
@@ -191,7 +191,8 @@ TEST_P(PerRule, TraceWithForcedOverflowsIsThatOfTheRule) {
       const double base_rate = i == kGenerator ? 2 * kRate : kRate;
       EXPECT_EQ(phase.skipped, skipped[i]) << phase.phase << " step " << step;
       EXPECT_EQ(after.applied_by_phase.at(phase.phase), model.applied[i]) << phase.phase << " step " << step;
-      EXPECT_DOUBLE_EQ(phase.learning_rate, base_rate * static_cast<double>(applied_before[i] + 1) / kWarmup);
+      EXPECT_DOUBLE_EQ(phase.learning_rate,
+                       base_rate * static_cast<double>(applied_before[i] + 1) / static_cast<double>(kWarmup));
       EXPECT_EQ(BytesOf(before, phase.phase) == BytesOf(after, phase.phase), skipped[i]) << phase.phase << " " << step;
     }
   }
