@@ -113,6 +113,14 @@ void AdmitDivergence(v1::JobSpec* spec, Findings& findings) {
     findings.Wrong("on_divergence", absl::StrCat("is ", spec->on_divergence(),
                                                  "; must be WARN, FAIL, ROLL_BACK or ROLL_BACK_AND_RAISE_PRECISION"));
   }
+  findings.Range("lower_again_after_steps", spec->lower_again_after_steps(), 0, int64_t{1} << 40);
+  const bool may_raise = spec->on_divergence() == v1::JobSpec::ROLL_BACK_AND_RAISE_PRECISION ||
+                         spec->precision().loss_scale().dynamic().at_floor() == v1::DynamicLossScale::FALL_BACK;
+  if (spec->lower_again_after_steps() > 0 && !may_raise) {
+    findings.Wrong("lower_again_after_steps",
+                   "is set, but neither on_divergence ROLL_BACK_AND_RAISE_PRECISION nor "
+                   "precision.loss_scale.dynamic.at_floor FALL_BACK raises a precision");
+  }
 }
 
 void AdmitIdentity(v1::JobSpec* spec, Findings& findings) {

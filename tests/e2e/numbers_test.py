@@ -109,6 +109,21 @@ class Numbers(ServiceCase):
         overflow, = self.told(scaled, "OVERFLOW")
         self.assertEqual(overflow["attributes"]["loss_is_finite"], "false")
 
+    def test_a_raise_is_taken_back_once_the_poisoned_batch_is_behind(self):
+        pixels = [[int(pixel // 4 == sample % 3) for pixel in range(12)] for sample in range(8 * 20)]
+        pixels[8 * 5 + 3][0] = 255
+        poisoned = self.with_data(self.write_images(pixels, 1e-5)).replace(
+            "{preset: fp16}", "{preset: fp16, loss_scale: {off: {}}}").replace("steps: 60", "steps: 18")
+        poisoned = poisoned.replace("learning_rate: 1e-2", "learning_rate: 1e-3").replace("every_steps: 2", "every_steps: 4")
+        job = self.run_job(poisoned + "on_divergence: ROLL_BACK_AND_RAISE_PRECISION\nlower_again_after_steps: 5\n")
+        self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
+        raised, = self.told(job, "PRECISION_RAISED")
+        lowered, = self.told(job, "PRECISION_LOWERED")
+        self.assertEqual((raised["attributes"]["precision"], lowered["attributes"]["precision"]), ("bf16", "fp16"))
+        self.assertGreaterEqual(int(lowered["step"]) - int(raised["step"]), 5)
+        self.expect_clean_line(lowered["message"])
+        self.assertEqual([step for step, _ in self.service.curve(job["id"])], list(range(1, 19)))
+
     def test_overflow_in_one_layer_is_named_and_that_layer_raised(self):
         draw = random.Random(4)
         tensors = {}

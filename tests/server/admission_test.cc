@@ -118,6 +118,8 @@ TEST(AdmitSpec, WrongValues_AreNamedByPath) {
       {"optimizer {groups {match: '*'}}", "optimizer.groups[0]"},
       {"schedule {linear {final_ratio: 2}}", "schedule.linear.final_ratio"},
       {"schedule {polynomial {power: 0}}", "schedule.polynomial.power"},
+      {"lower_again_after_steps: 100", "lower_again_after_steps"},
+      {"on_divergence: ROLL_BACK_AND_RAISE_PRECISION lower_again_after_steps: -1", "lower_again_after_steps"},
       {"schedule {plateau {}}", "schedule.plateau"},
       {"schedule {plateau {}} eval {every_steps: 5}", "eval.every_steps"},
   };
@@ -129,6 +131,9 @@ TEST(AdmitSpec, WrongValues_AreNamedByPath) {
 TEST(AdmitSpec, EveryWayToMeetWrongNumbers_IsAdmitted) {
   for (const char* change : {"on_divergence: WARN", "on_divergence: FAIL", "on_divergence: ROLL_BACK",
                              "on_divergence: ROLL_BACK_AND_RAISE_PRECISION", "train {replay_skipped: true}",
+                             "on_divergence: ROLL_BACK_AND_RAISE_PRECISION lower_again_after_steps: 100",
+                             "precision {preset: 'fp16' loss_scale {dynamic {at_floor: FALL_BACK}}} "
+                             "lower_again_after_steps: 1",
                              "precision {preset: 'fp16' loss_scale {dynamic {floor: 1 at_floor: FALL_BACK}}}"}) {
     EXPECT_TRUE(AdmitSpec(Changed(change)).ok()) << change << " " << AdmitSpec(Changed(change)).status();
   }

@@ -317,7 +317,7 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
   const int64_t elements = ElementsOf(model->type(*images).shape);
   AMPD_ASSIGN_OR_RETURN(data::Dataset train, Open(start, spec.data().train(), num_classes, false));
   AMPD_RETURN_IF_ERROR(CheckSampleSize(train, elements));
-  AttemptPlan plan{.model = *std::move(model), .policy = *std::move(policy), .train = std::move(train)};
+  AttemptPlan plan{.model = *std::move(model), .policy = *std::move(policy), .raise = {}, .train = std::move(train)};
   if (spec.data().has_eval()) {
     AMPD_ASSIGN_OR_RETURN(plan.eval, Open(start, spec.data().eval(), num_classes, true));
     AMPD_RETURN_IF_ERROR(CheckSampleSize(*plan.eval, elements));
@@ -336,6 +336,7 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
   plan.checkpoint_every_steps = spec.checkpoint().every_steps();
   plan.num_threads = NumThreads(start);
   plan.on_divergence = spec.on_divergence();
+  plan.lower_again_after_steps = spec.lower_again_after_steps();
   plan.replay_skipped = spec.train().replay_skipped();
   if (plan.replay_skipped && plan.policy.loss_scale.kind != precision::LossScaleConfig::Kind::kDynamic) {
     plan.policy.warnings.push_back("train.replay_skipped does nothing: no loss scale falls when a step is skipped");

@@ -21,6 +21,7 @@ namespace ampd::train {
 struct AttemptPlan {
   graph::Graph model;
   precision::ResolvedPolicy policy;
+  PrecisionRaise raise;  // that the policy has
   amp::EngineOptions engine;
   std::optional<amp::PlateauConfig> plateau;
   data::Dataset train;
@@ -33,6 +34,7 @@ struct AttemptPlan {
   int64_t checkpoint_every_steps = 0;
   int num_threads = 1;
   v1::JobSpec::OnDivergence on_divergence = v1::JobSpec::FAIL;
+  int64_t lower_again_after_steps = 0;
   bool replay_skipped = false;
   std::string initial_weights;  // a file's content; empty: none
   std::string spec_digest;      // SHA-256 of what determines the numerics

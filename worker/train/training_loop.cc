@@ -69,6 +69,9 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
     if (const auto leave = context_.link.leave(); leave.has_value()) {
       return Leave(*leave);
     }
+    if (MayLower()) {
+      AMPD_RETURN_IF_ERROR(Lower());
+    }
     AMPD_RETURN_IF_ERROR(ApplyOrders());
     AMPD_RETURN_IF_ERROR(TrainStep());
     if (std::exchange(rolled_back_, false)) {
@@ -113,8 +116,9 @@ absl::Status TrainingLoop::Begin() {
 
 // An engine in the precision that the run has come to.
 absl::Status TrainingLoop::MakeEngine() {
-  if (recovery_.raise != PrecisionRaise()) {
+  if (recovery_.raise != plan_.raise) {
     AMPD_ASSIGN_OR_RETURN(plan_.policy, ResolvePrecision(context_.start, plan_.model, recovery_.raise));
+    plan_.raise = recovery_.raise;
   }
   engine_.reset();
   auto engine = amp::Engine::Create(plan_.model, plan_.policy, plan_.engine);

@@ -29,7 +29,8 @@ namespace ampd::train {
 // healing, on_divergence decides: to tell it and go on, to end the attempt, or to go back to the newest checkpoint (the
 // start when there is none) up to three times in a job. No checkpoint is made while the numbers look bad, so the newest
 // is always good. A plain roll-back goes on with the data behind the place where it went wrong; one that raises the
-// precision goes over the same data again. LibTorch's errors leave Run() as exceptions. Single-threaded: owner the
+// precision goes over the same data again, and the raise may be taken back after a quiet period. LibTorch's errors
+// leave Run() as exceptions. Single-threaded: owner the
 // trainer's main thread.
 class TrainingLoop {
  public:
@@ -70,6 +71,9 @@ class TrainingLoop {
   absl::Status RollBack(const Finding& finding, const std::string& module);
   absl::Status GoBack();
   absl::Status TellRaise(const std::string& why);
+  absl::Status ChangePrecision(PrecisionRaise raise);
+  bool MayLower() const;
+  absl::Status Lower();
   bool MayRollBack() const;
   absl::Status Evaluate();
   absl::Status FollowPlateau();

@@ -61,6 +61,8 @@ absl::Status TrainingLoop::CheckNumbers(const amp::StepResult& result) {
                                                           .scale_moved = moved,
                                                           .hysteresis = plan_.policy.loss_scale.hysteresis,
                                                           .at_floor = at_floor});
+  const bool raised = recovery_.raise != PrecisionRaise();
+  recovery_.num_quiet_steps = raised && findings.empty() ? recovery_.num_quiet_steps + 1 : 0;
   for (const Finding& finding : findings) {
     AMPD_RETURN_IF_ERROR(telemetry_.Event(finding.kind, step_, finding.message, finding.attributes));
     if (finding.reason != v1::REASON_UNSPECIFIED) {
@@ -140,13 +142,41 @@ absl::Status TrainingLoop::AtFloor() {
   if (action == LossScaleConfig::AtFloor::kFail || !wider.has_value()) {
     return Failed(v1::LOSS_SCALE_COLLAPSED, why);
   }
-  // The step was skipped, so the state is good; only the scale begins anew.
+  // The step was skipped, so the state is good.
+  AMPD_RETURN_IF_ERROR(ChangePrecision(*std::move(wider)));
+  return TellRaise(why);
+}
+
+// From where the run is; only the scale begins anew.
+absl::Status TrainingLoop::ChangePrecision(PrecisionRaise raise) {
   amp::EngineState state = engine_->ExportState();
-  recovery_.raise = *std::move(wider);
+  recovery_.raise = std::move(raise);
+  recovery_.num_quiet_steps = 0;
   AMPD_RETURN_IF_ERROR(MakeEngine());
   state.scaler = engine_->scaler().state();
-  AMPD_RETURN_IF_ERROR(engine_->ImportState(state));
-  return TellRaise(why);
+  return engine_->ImportState(state);
+}
+
+// Asked before a step, so that a run resumed from a checkpoint of this moment does the same. What goes wrong again
+// needs a roll-back that is still allowed, and raises that alternate with lowerings must end.
+bool TrainingLoop::MayLower() const {
+  return plan_.lower_again_after_steps > 0 && recovery_.raise != PrecisionRaise() &&
+         recovery_.num_quiet_steps >= plan_.lower_again_after_steps &&
+         recovery_.num_rollbacks + recovery_.num_lowerings < kMaxRollbacks;
+}
+
+absl::Status TrainingLoop::Lower() {
+  const std::string raised = Describe(recovery_.raise);
+  const std::string num_steps = absl::StrCat(recovery_.num_quiet_steps);
+  AMPD_RETURN_IF_ERROR(ChangePrecision({}));
+  ++recovery_.num_lowerings;
+  return telemetry_.Event(Event::PRECISION_LOWERED, step_,
+                          absl::StrCat("goes on in ", plan_.policy.preset, " again, as it was asked to: in ", num_steps,
+                                       " steps ", raised, " nothing was found wrong"),
+                          {{"precision", plan_.policy.preset},
+                           {"raise", raised},
+                           {"num_steps", num_steps},
+                           {"num_lowerings", absl::StrCat(recovery_.num_lowerings)}});
 }
 
 // A job that is through and never updated a parameter has not done what was asked.
@@ -179,6 +209,7 @@ absl::Status TrainingLoop::RollBack(const Finding& finding, const std::string& m
                                                " times before, which did not help"));
   }
   ++recovery_.num_rollbacks;
+  recovery_.num_quiet_steps = 0;
   const int64_t from_step = step_;
   const data::Sampler::Cursor here = sampler_.cursor();
   std::optional<PrecisionRaise> wider;

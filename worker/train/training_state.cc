@@ -132,7 +132,11 @@ absl::Status TakeRecovery(const LoadedCheckpoint& checkpoint, Recovery& recovery
   if (const auto found = checkpoint.state.find("recovery.bf16_modules"); found != checkpoint.state.end()) {
     recovery.raise.bf16_modules = Split(found->second);
   }
-  return absl::OkStatus();
+  if (!checkpoint.state.contains("recovery.lowerings")) {
+    return absl::OkStatus();  // of before a raise could be taken back
+  }
+  AMPD_RETURN_IF_ERROR(Take(checkpoint, "recovery.lowerings", recovery.num_lowerings));
+  return Take(checkpoint, "recovery.quiet_steps", recovery.num_quiet_steps);
 }
 
 // Of several phases of a step, by their names: "phase.generator.applied_steps".
@@ -188,7 +192,9 @@ std::map<std::string, std::string> ScalarsOf(const TrainingState& state) {
       {"plateau.cooldown_left", absl::StrCat(state.plateau.cooldown_left)},
       {"plateau.rate_factor", Hexadecimal(state.plateau.rate_factor)},
       {"recovery.fp32_modules", absl::StrJoin(state.recovery.raise.fp32_modules, ",")},
+      {"recovery.lowerings", absl::StrCat(state.recovery.num_lowerings)},
       {"recovery.preset", state.recovery.raise.preset},
+      {"recovery.quiet_steps", absl::StrCat(state.recovery.num_quiet_steps)},
       {"recovery.rollbacks", absl::StrCat(state.recovery.num_rollbacks)},
       {"train_loss", Hexadecimal(state.train_loss)}};
   // Only of runs that left FP8, so that the state of all others is what it was before there was FP8.

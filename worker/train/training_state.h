@@ -17,7 +17,9 @@ namespace ampd::train {
 // What a run did about numbers that went wrong, over all attempts of the job.
 struct Recovery {
   int num_rollbacks = 0;
+  int num_lowerings = 0;  // raises that were taken back
   PrecisionRaise raise;
+  int64_t num_quiet_steps = 0;  // in a row, since the raise or whatever was found wrong after it
   friend bool operator==(const Recovery&, const Recovery&) = default;
 };
 

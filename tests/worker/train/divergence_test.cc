@@ -15,6 +15,7 @@
 namespace ampd::train {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -29,6 +30,14 @@ std::vector<Event> EventsOf(const FakeAgent& agent, Event::Kind kind) {
     }
   }
   return found;
+}
+
+std::vector<int64_t> StepsOf(const std::vector<Event>& events) {
+  std::vector<int64_t> steps;
+  for (const Event& event : events) {
+    steps.push_back(event.step());
+  }
+  return steps;
 }
 
 class DivergenceTest : public TrainerTest {
@@ -184,6 +193,45 @@ TEST_F(DivergenceTest, ALearningRateThatDivergesInFp16_TrainsAfterTheFallBackToB
   EXPECT_EQ(resumed->state.precision(), "bf16") << "what it was raised to is part of the checkpoint";
   EXPECT_THAT(EventsOf(*resumed, Event::CHECKPOINT_LOADED)[0].message(),
               HasSubstr(", in bf16, to which it was raised"));
+}
+
+TEST_F(DivergenceTest, ARaise_IsTakenBackAfterAQuietPeriodAndThreeTimesAtMost) {
+  StartAttempt start = Mlp("fp16", 40);
+  Dynamic(start).set_initial(1e30);
+  Dynamic(start).set_floor(1e30);
+  Dynamic(start).set_at_floor(v1::DynamicLossScale::FALL_BACK);
+  start.mutable_spec()->set_lower_again_after_steps(5);
+  start.mutable_spec()->mutable_checkpoint()->set_every_steps(1);
+  const auto whole = Told(start);
+  EXPECT_EQ(whole->outcome->kind(), Outcome::FINISHED) << whole->outcome->ShortDebugString();
+  EXPECT_THAT(StepsOf(EventsOf(*whole, Event::PRECISION_RAISED)), ElementsAre(1, 7, 13, 19));
+  const std::vector<Event> lowered = EventsOf(*whole, Event::PRECISION_LOWERED);
+  EXPECT_THAT(StepsOf(lowered), ElementsAre(6, 12, 18));
+  EXPECT_EQ(lowered[0].attributes().at("precision"), "fp16");
+  EXPECT_EQ(lowered[2].attributes().at("num_lowerings"), "3");
+  EXPECT_EQ(lowered[0].message(),
+            "goes on in fp16 again, as it was asked to: in 5 steps in bf16 nothing was found wrong");
+  EXPECT_EQ(whole->state.precision(), "bf16") << "the fourth raise is for good";
+  EXPECT_EQ(whole->outcome->final_metrics().skipped_steps(), 4) << "what the lower precision cost";
+
+  for (const size_t step : {3, 6, 7, 20}) {
+    start.mutable_key()->set_attempt(static_cast<int>(step));
+    *start.mutable_start_from() = whole->checkpoints[step - 1];
+    EXPECT_EQ(Told(start)->outcome->final_metrics().state_hash(), whole->outcome->final_metrics().state_hash())
+        << "from step " << step;
+  }
+}
+
+TEST_F(DivergenceTest, ALowerPrecisionThatGoesWrongAgain_IsLeftForGood) {
+  StartAttempt start = TooFastForFp16(Mlp("fp16", 160));
+  start.mutable_spec()->set_lower_again_after_steps(20);
+  const auto agent = Told(start);
+  EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
+  EXPECT_THAT(EventsOf(*agent, Event::PRECISION_LOWERED), SizeIs(1));
+  EXPECT_THAT(EventsOf(*agent, Event::PRECISION_RAISED), SizeIs(2));
+  EXPECT_THAT(EventsOf(*agent, Event::ROLLED_BACK), SizeIs(2));
+  EXPECT_EQ(agent->state.precision(), "bf16");
+  EXPECT_GT(agent->outcome->final_metrics().eval_accuracy(), 0.8);
 }
 
 TEST_F(DivergenceTest, TheSameLearningRateWithoutAFallBack_EndsTheAttempt) {

@@ -48,7 +48,10 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
     }
     state.monitor.told_not_finite = round % 2 == 0;
     state.monitor.told_floor = round % 3 == 0;
-    state.recovery = {.num_rollbacks = count(), .raise = {.preset = round % 2 == 0 ? "bf16" : "", .fp32_modules = {}}};
+    state.recovery = {.num_rollbacks = count(),
+                      .num_lowerings = count(),
+                      .raise = {.preset = round % 2 == 0 ? "bf16" : "", .fp32_modules = {}},
+                      .num_quiet_steps = count()};
     for (int i = round % 3; i > 0; --i) {
       state.recovery.raise.fp32_modules.push_back("layers." + std::to_string(i));
     }
@@ -98,7 +101,7 @@ TEST_F(TrainingStateTest, OfBeforeThereWasAMonitor_BeginsWithAFreshOne) {
 TEST_F(TrainingStateTest, WithAnyScalarMissing_IsACheckpointErrorThatNamesIt) {
   const LoadedCheckpoint whole = Saved({.step = 7});
   for (const auto& [name, text] : whole.state) {
-    if (name == "num_replays" || name == "plateau.best_loss") {
+    if (name == "num_replays" || name == "plateau.best_loss" || name == "recovery.lowerings") {
       continue;  // its absence marks an older checkpoint
     }
     LoadedCheckpoint checkpoint = whole;
