@@ -183,6 +183,10 @@ absl::Status JobClient::DeleteJob(const std::string& id) {
       .status();
 }
 
+absl::StatusOr<v1::Job> JobClient::UpdateJob(const v1::UpdateJobRequest& request) {
+  return Call(*stubs_->jobs, &v1::JobService::Stub::UpdateJob, request, options_.call_deadline);
+}
+
 absl::StatusOr<v1::ExplainJobResponse> JobClient::ExplainJob(const std::string& id) {
   return Call(*stubs_->jobs, &v1::JobService::Stub::ExplainJob, ById<v1::ExplainJobRequest>(id),
               options_.call_deadline);

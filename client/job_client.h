@@ -51,6 +51,7 @@ class JobClient {
   absl::StatusOr<v1::Job> PauseJob(const std::string& id);
   absl::StatusOr<v1::Job> ResumeJob(const std::string& id);
   absl::Status DeleteJob(const std::string& id);
+  absl::StatusOr<v1::Job> UpdateJob(const v1::UpdateJobRequest& request);
   absl::StatusOr<v1::ExplainJobResponse> ExplainJob(const std::string& id);
   absl::StatusOr<v1::EstimateJobResponse> EstimateJob(const v1::JobSpec& spec);
   absl::StatusOr<v1::PolicyTable> ResolvePolicy(const v1::ResolvePolicyRequest& request);

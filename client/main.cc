@@ -34,10 +34,12 @@ struct CommandLine {
   int downsample_to = 0;
   std::string retry_for = "10s";
   std::string timeout = "inf";
+  std::string answer_timeout = "1m";
   std::string interval = "5s";
   ampd::client::SubmitOptions submit;
   ampd::client::ListOptions list;
   ampd::client::WatchOptions watch;
+  ampd::client::ScaleOptions scale;
   ampd::client::LogsOptions logs;
   ampd::client::DevOptions dev;
   ampd::client::PolicyOptions policy;
@@ -169,6 +171,29 @@ void AddStreams(CLI::App* job, CommandLine* line) {
       ->option_text("DURATION");
 }
 
+void AddLive(CLI::App* job, CommandLine* line) {
+  CLI::App* scale = AddCommand(
+      job, "scale", "Set its loss scale while it runs", line,
+      [line](Session* session) {
+        line->scale.id = line->id;
+        return SetScale(session, line->scale);
+      },
+      AllBut({OutputFormat::kWide}));
+  AddId(scale, line);
+  scale->add_option("--set-scale", line->scale.scale, "The scale from the next step on; it starts a new interval")
+      ->option_text("X");
+  scale->add_option("--growth-interval", line->scale.growth_interval, "Applied steps in a row until it grows")
+      ->option_text("N");
+  CLI::App* gradients = AddCommand(
+      job, "gradients", "How its gradients fill their range", line,
+      [line](Session* s) { return Gradients(s, line->id, DurationOf(line->answer_timeout)); },
+      AllBut({OutputFormat::kWide, OutputFormat::kName}));
+  AddId(gradients, line);
+  gradients->add_option("--timeout", line->answer_timeout, "Give up after, with exit code 7; 1m without")
+      ->check(CheckDuration)
+      ->option_text("DURATION");
+}
+
 void AddJobs(CLI::App* root, CommandLine* line) {
   CLI::App* job = root->add_subcommand("job", "Jobs")->require_subcommand(1)->fallthrough();
   AddSubmit(job, line);
@@ -199,6 +224,7 @@ void AddJobs(CLI::App* root, CommandLine* line) {
       ->check(CheckCount)
       ->option_text("N");
   AddStreams(job, line);
+  AddLive(job, line);
   AddJobChanges(job, line);
 }
 

@@ -43,6 +43,8 @@ const std::map<std::string, std::string>& ExamplesOf() {
       {"job wait", "  ampctl job wait ID1 ID2 --timeout 2h && ./deploy"},
       {"job show", "  ampctl job show ID\n  ampctl job show ID -o json | jq .attempts[-1].outcome.finalMetrics"},
       {"job points", "  ampctl job points ID --downsample-to 500\n  ampctl job points ID -o json"},
+      {"job scale", "  ampctl job scale ID --set-scale 4096\n  ampctl job scale ID --growth-interval 500"},
+      {"job gradients", "  ampctl job gradients ID\n  ampctl job gradients ID -o json | jq .gradients.suggestedScale"},
       {"job delete",
        "  ampctl job delete ID\n  ampctl job list -q --filter state=FAILED | xargs ampctl job delete --yes"},
       {"job retry", "  ampctl job retry ID --name second-try"},

@@ -64,7 +64,7 @@ absl::Status ToChange(const v1::UpdateJobRequest& request, internal::ChangeJob* 
   change->set_job(request.id());
   change->set_etag(request.etag());
   if (request.update_mask().paths().empty()) {
-    return InvalidFields({{"update_mask", "must name priority or loss_scale_order"}});
+    return InvalidFields({{"update_mask", "must name priority, loss_scale_order or sample_gradients"}});
   }
   for (const std::string& path : request.update_mask().paths()) {
     if (path == "priority") {
@@ -75,8 +75,11 @@ absl::Status ToChange(const v1::UpdateJobRequest& request, internal::ChangeJob* 
     } else if (path == "loss_scale_order") {
       AMPD_RETURN_IF_ERROR(CheckOrder(request.loss_scale_order()));
       *change->mutable_loss_scale_order() = request.loss_scale_order();
+    } else if (path == "sample_gradients") {
+      change->set_sample_gradients(request.sample_gradients());
     } else {
-      return InvalidFields({{"update_mask", absl::StrCat("has ", path, "; must be priority or loss_scale_order")}});
+      return InvalidFields(
+          {{"update_mask", absl::StrCat("has ", path, "; must be priority, loss_scale_order or sample_gradients")}});
     }
   }
   return absl::OkStatus();

@@ -88,6 +88,7 @@ v1::AttemptDirective ToDirective(const JobRecord& record) {
     *directive.mutable_loss_scale_order() = record.loss_scale_order();
     directive.set_loss_scale_order_number(record.loss_scale_order_number());
   }
+  directive.set_gradient_request_number(record.gradient_request_number());
   return directive;
 }
 

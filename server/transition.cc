@@ -224,6 +224,9 @@ absl::Status Transition::Do(const internal::ChangeJob& change) {
   if (IsTerminal(record->job().state())) {
     return WrongState(record->job(), "changed");
   }
+  if (change.sample_gradients() && record->job().state() != Job::STARTING && record->job().state() != Job::RUNNING) {
+    return WrongState(record->job(), "asked for its gradients");
+  }
   JobEdit edit = Edit(*record);
   if (change.has_priority()) {
     edit.job().mutable_spec()->set_priority(change.priority());
@@ -231,6 +234,9 @@ absl::Status Transition::Do(const internal::ChangeJob& change) {
   if (change.has_loss_scale_order()) {
     *edit.record().mutable_loss_scale_order() = change.loss_scale_order();
     edit.record().set_loss_scale_order_number(record->loss_scale_order_number() + 1);
+  }
+  if (change.sample_gradients()) {
+    edit.record().set_gradient_request_number(record->gradient_request_number() + 1);
   }
   edit.Finish(&applied_);
   return absl::OkStatus();

@@ -156,6 +156,7 @@ absl::Status Transition::Do(const internal::AssignAttempt& assign) {
   attempt.set_precision(assign.precision());
   attempt.set_precision_reason(assign.precision_reason());
   attempt.set_emulated(assign.emulated());
+  edit.record().clear_gradient_request_number();  // it was the last attempt's to answer
   edit.record().clear_start_from();
   if (assign.has_start_from()) {
     *edit.record().mutable_start_from() = assign.start_from();

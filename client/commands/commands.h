@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,17 @@ int ApplyVerb(Session* session, JobVerb verb, const std::vector<std::string>& id
 
 // A new job with the spec of another; `retry` goes on from its last checkpoint.
 int CloneJob(Session* session, const std::string& id, const std::string& name, bool retry, absl::Duration retry_for);
+
+struct ScaleOptions {
+  std::string id;
+  std::optional<double> scale;
+  std::optional<int> growth_interval;
+};
+// Orders a loss scale or a growth interval, in effect from the next step on.
+int SetScale(Session* session, const ScaleOptions& options);
+
+// Asks for the gradients of the next step, waits for the answer at most so long, and shows it.
+int Gradients(Session* session, const std::string& id, absl::Duration timeout);
 
 struct WatchOptions {
   std::string id;

@@ -133,6 +133,8 @@ const std::map<std::string, std::string>& ArgumentsOf() {
                                                                 {"job watch", "ID"},
                                                                 {"job logs", "ID"},
                                                                 {"job wait", "ID"},
+                                                                {"job scale", "--set-scale 1024 ID"},
+                                                                {"job gradients", "ID"},
                                                                 {"job cancel", "ID"},
                                                                 {"job pause", "ID"},
                                                                 {"job resume", "ID"},
@@ -173,6 +175,7 @@ TEST_F(AmpctlFormats, EveryCommandHasOrRefusesEveryFormatAndIgnoresNone) {
       if (command == "dev" && expected) {
         continue;
       }
+      fake_.jobs.script()->answers_gradients = command == "job gradients";
       const std::string arguments =
           absl::StrReplaceAll(ArgumentsOf().at(command), {{"ID", command == "job list" ? "" : JobId()}});
       const Result result = Run(absl::StrCat(command, " ", arguments, " -o ", name));

@@ -204,6 +204,36 @@ TEST_F(Ampctl, PauseAndResumeTakeSeveralJobsAndReportTheirStates) {
   EXPECT_THAT(result.out, HasSubstr(first + "  PAUSED")) << "the others are done all the same";
 }
 
+TEST_F(Ampctl, ScaleOrdersWhatItWasGivenAndNothingElse) {
+  const std::string id = fake_.jobs.Add("a", v1::Job::RUNNING).id();
+  EXPECT_EQ(Run("job scale --set-scale 4096 " + id).out, id + "  ordered, from the next step on\n");
+  EXPECT_EQ(Run("job scale --growth-interval 500 " + id).exit_code, 0);
+  const std::vector<v1::UpdateJobRequest> updates = fake_.jobs.script()->updates;
+  ASSERT_EQ(updates.size(), 2u);
+  EXPECT_EQ(updates[0].ShortDebugString(), absl::StrCat("id: \"", id,
+                                                        "\" update_mask { paths: \"loss_scale_order\" } "
+                                                        "loss_scale_order { scale: 4096 }"));
+  EXPECT_EQ(updates[1].loss_scale_order().ShortDebugString(), "growth_interval: 500");
+  const Result nothing = Run("job scale " + id);
+  EXPECT_EQ(nothing.exit_code, 2);
+  EXPECT_THAT(nothing.err, HasSubstr("nothing to set: give --set-scale, --growth-interval or both"));
+}
+
+TEST_F(Ampctl, GradientsAsksAndShowsAHistogramOfEachModule) {
+  const std::string id = fake_.jobs.Add("a", v1::Job::RUNNING).id();
+  fake_.jobs.script()->answers_gradients = true;
+  const Result shown = Run("job gradients --ascii " + id);
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_THAT(shown.out,
+              HasSubstr("MODULE    FORMAT   ELEMENTS  ZERO   LOST BITS  NOT FINITE  EXPONENTS     HISTOGRAM"));
+  EXPECT_THAT(shown.out, HasSubstr("layers.0  float16  200       25.0%  10.0%      -           2^-16..2^-14  "));
+  EXPECT_THAT(Run("job gradients -o json " + id).out, HasSubstr("\"suggestedScale\": 4096"));
+  fake_.jobs.script()->answers_gradients = false;
+  const Result ended = Run("job gradients " + id);
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_THAT(ended.err, HasSubstr(id + " ended before it answered"));
+}
+
 TEST_F(Ampctl, CancelOfAnEndedJobSaysThatNothingChanged) {
   const std::string id = fake_.jobs.Add("n", v1::Job::SUCCEEDED).id();
   const Result result = Run("job cancel " + id);

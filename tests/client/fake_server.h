@@ -35,6 +35,9 @@ class FakeJobs final : public v1::JobService::Service {
     std::vector<std::string> unsupported_fields;     // of every spec
     v1::Job::State created_state = v1::Job::QUEUED;  // of new jobs
     bool hold_watches = false;                       // after the snapshot, until `release`
+    bool answers_gradients = false;  // a watch waits after the snapshot until they are asked for, and tells them
+    bool gradients_asked = false;
+    std::vector<v1::UpdateJobRequest> updates;
     std::vector<v1::CloneJobRequest> clones;
     std::vector<v1::TailLogsRequest> log_requests;
     std::vector<v1::ResolvePolicyRequest> policy_requests;
@@ -131,6 +134,14 @@ class FakeJobs final : public v1::JobService::Service {
   }
   grpc::Status ResumeJob(grpc::ServerContext*, const v1::ResumeJobRequest* request, v1::Job* job) override {
     return Change(request->id(), v1::Job::QUEUED, job);
+  }
+  grpc::Status UpdateJob(grpc::ServerContext*, const v1::UpdateJobRequest* request, v1::Job* job) override {
+    {
+      absl::MutexLock lock(&mutex_);
+      script_.updates.push_back(*request);
+      script_.gradients_asked = request->sample_gradients();
+    }
+    return Find(request->id(), job);
   }
   grpc::Status CloneJob(grpc::ServerContext*, const v1::CloneJobRequest* request, v1::Job* job) override {
     absl::MutexLock lock(&mutex_);
@@ -234,6 +245,9 @@ class FakeJobs final : public v1::JobService::Service {
       release.WaitForNotification();
       return grpc::Status::OK;
     }
+    if (script()->answers_gradients) {
+      return AnswerGradients(job, writer);
+    }
     for (int sent = 0; sequence < 13; ++sent) {
       if (cut_after > 0 && sent == cut_after) {
         absl::MutexLock lock(&mutex_);
@@ -294,6 +308,32 @@ class FakeJobs final : public v1::JobService::Service {
       message.mutable_final()->set_message("after ten steps");
     }
     return message;
+  }
+
+  grpc::Status AnswerGradients(const v1::Job& job, grpc::ServerWriter<v1::WatchJobResponse>* writer) {
+    writer->Write(MessageAt(1, job));
+    {
+      absl::MutexLock lock(&mutex_);
+      mutex_.AwaitWithTimeout(absl::Condition(&script_.gradients_asked), absl::Seconds(60));
+      script_.gradients_asked = false;
+    }
+    v1::WatchJobResponse message = MessageAt(12, job);
+    message.mutable_event()->set_kind(v1::Event::GRADIENTS_SAMPLED);
+    v1::GradientSamples& gradients = *message.mutable_event()->mutable_gradients();
+    gradients.set_suggested_scale(4096);
+    v1::GradientSamples::Module& module = *gradients.add_modules();
+    module.set_module("layers.0");
+    module.set_dtype("float16");
+    module.set_num_elements(200);
+    module.set_num_zero(50);
+    module.set_num_subnormal(20);
+    module.set_least_exponent(-16);
+    for (const int64_t count : {20, 100, 30}) {
+      module.add_counts(count);
+    }
+    writer->Write(message);
+    writer->Write(MessageAt(13, job));
+    return grpc::Status::OK;
   }
 
   // A terminal state stays.

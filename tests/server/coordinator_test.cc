@@ -531,6 +531,36 @@ TEST_F(CoordinatorTest, LossScaleOrder_IsPassedOnWithItsNumber) {
   EXPECT_EQ(directive.attempts(0).loss_scale_order_number(), 1u);
 }
 
+TEST_F(CoordinatorTest, RequestForGradients_IsPassedOnWithItsNumberToTheAttemptThatRuns) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  v1::UpdateJobRequest request;
+  request.set_id(id);
+  request.mutable_update_mask()->add_paths("sample_gradients");
+  request.set_sample_gradients(true);
+  absl::StatusOr<JobPtr> result;
+  coordinator->UpdateJob(request, Into(&result));
+  Pump();
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kFailedPrecondition) << "nothing runs yet";
+  const v1::AttemptKey key = StartOn(worker, id);
+  EXPECT_EQ(coordinator->CurrentDirective("w1")->attempts(0).gradient_request_number(), 0u);
+  for (const uint64_t number : {1, 2}) {
+    coordinator->UpdateJob(request, Into(&result));
+    Pump();
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(coordinator->CurrentDirective("w1")->attempts(0).gradient_request_number(), number);
+  }
+  StartServer();
+  EXPECT_EQ(Exchange(worker).attempts(0).gradient_request_number(), 2u) << "it is durable";
+  v1::AttemptReport& ended = worker.Has(key, Attempt::ENDED);
+  *ended.add_checkpoints() = CheckpointAt(id, 1, 40);
+  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::TRAINER_CRASHED);
+  const v1::WorkerDirective next = Exchange(worker);
+  ASSERT_EQ(next.attempts_size(), 1);
+  EXPECT_EQ(next.attempts(0).key().attempt(), 2);
+  EXPECT_EQ(next.attempts(0).gradient_request_number(), 0u) << "the next attempt was not asked";
+}
+
 TEST_F(CoordinatorTest, TotalStepsThatTheTrainerCounted_AreKeptOnTheAttempt) {
   ScriptedWorker worker("w1");
   const std::string id = CreateId();

@@ -37,6 +37,7 @@ void Host::StartAgent() {
   for (Trainer& trainer : trainers_) {
     trainer.held.told = Job::RUN;
     trainer.held.told_loss_scale_order = 0;
+    trainer.held.told_gradient_request = 0;
     trainer.held.killed = false;
   }
   ReportRegularly(incarnation_);

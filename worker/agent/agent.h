@@ -88,6 +88,7 @@ class Agent {
   void Take(const v1::WorkerDirective& directive, bool again);
   Holdings CurrentHoldings() const;
   void Do(const Actions& actions, const v1::WorkerDirective& directive);
+  void PassOn(const Actions& actions);
   void StartAttempt(const StartAction& start, absl::Duration suspend_limit);
   void Leave(AttemptOnWorker& attempt, v1::Job::Desired desired, v1::Reason reason);
   void AcknowledgeCheckpoint(const v1::CheckpointKey& key);

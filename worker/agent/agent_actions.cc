@@ -102,6 +102,29 @@ void Agent::TellOfAttach() {
   options_.log("the server took this worker: " + absl::StrJoin(devices_, "; ", describe));
 }
 
+// What trainers are told while they run.
+void Agent::PassOn(const Actions& actions) {
+  for (const LossScaleAction& order : actions.loss_scale) {
+    AttemptOnWorker& attempt = *Find(order.key);
+    if (SpawnedTrainer* trainer = TrainerOf(attempt); trainer != nullptr && attempt.told_connection > 0) {
+      internal::TrainerCommand command;
+      command.mutable_loss_scale()->set_number(order.number);
+      *command.mutable_loss_scale()->mutable_order() = order.order;
+      trainer->SendToTrainer(command);
+      attempt.held.told_loss_scale_order = order.number;
+    }
+  }
+  for (const SampleGradientsAction& request : actions.sample_gradients) {
+    AttemptOnWorker& attempt = *Find(request.key);
+    if (SpawnedTrainer* trainer = TrainerOf(attempt); trainer != nullptr && attempt.told_connection > 0) {
+      internal::TrainerCommand command;
+      command.mutable_sample_gradients()->set_number(request.number);
+      trainer->SendToTrainer(command);
+      attempt.held.told_gradient_request = request.number;
+    }
+  }
+}
+
 void Agent::Do(const Actions& actions, const v1::WorkerDirective& directive) {
   const absl::Duration suspend_limit = FromProto(directive.suspend_limit());
   for (const v1::AttemptKey& key : actions.kill) {
@@ -127,16 +150,7 @@ void Agent::Do(const Actions& actions, const v1::WorkerDirective& directive) {
   for (const LeaveAction& leave : actions.leave) {
     Leave(*Find(leave.key), leave.desired, leave.reason);
   }
-  for (const LossScaleAction& order : actions.loss_scale) {
-    AttemptOnWorker& attempt = *Find(order.key);
-    if (SpawnedTrainer* trainer = TrainerOf(attempt); trainer != nullptr && attempt.told_connection > 0) {
-      internal::TrainerCommand command;
-      command.mutable_loss_scale()->set_number(order.number);
-      *command.mutable_loss_scale()->mutable_order() = order.order;
-      trainer->SendToTrainer(command);
-      attempt.held.told_loss_scale_order = order.number;
-    }
-  }
+  PassOn(actions);
   for (const RefuseAction& refuse : actions.refuse) {
     auto attempt = std::make_unique<AttemptOnWorker>();
     attempt->held.key = refuse.key;

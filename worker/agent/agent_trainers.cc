@@ -190,6 +190,7 @@ void Agent::Tell(AttemptOnWorker& attempt, SpawnedTrainer& trainer) {
     attempt.kill_at = kill_at;
   }
   attempt.held.told_loss_scale_order = 0;
+  attempt.held.told_gradient_request = 0;
   attempt.told_acknowledged = 0;
   reconcile_again_ = true;
 }

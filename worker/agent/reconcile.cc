@@ -116,6 +116,9 @@ class Comparison {
     if (wanted.has_loss_scale_order() && wanted.loss_scale_order_number() > held.told_loss_scale_order) {
       actions_.loss_scale.push_back({held.key, wanted.loss_scale_order_number(), wanted.loss_scale_order()});
     }
+    if (wanted.gradient_request_number() > held.told_gradient_request) {
+      actions_.sample_gradients.push_back({held.key, wanted.gradient_request_number()});
+    }
   }
 
   bool IsHeld(const v1::AttemptKey& key) const {

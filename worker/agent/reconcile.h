@@ -22,6 +22,7 @@ struct HeldAttempt {
   // What the trainer was told last; on a new connection to it the agent puts these back to RUN and 0.
   v1::Job::Desired told = v1::Job::RUN;
   uint64_t told_loss_scale_order = 0;
+  uint64_t told_gradient_request = 0;
   absl::Duration lease_deadline;  // since boot
   bool killed = false;            // a kill is under way
   bool occupies_device = true;    // false once the last process is gone
@@ -60,6 +61,11 @@ struct LossScaleAction {
   v1::LossScaleOrder order;
 };
 
+struct SampleGradientsAction {
+  v1::AttemptKey key;
+  uint64_t number = 0;
+};
+
 struct RenewAction {
   v1::AttemptKey key;
   absl::Duration lease_deadline;  // since boot
@@ -76,6 +82,7 @@ struct Actions {
   std::vector<RenewAction> renew;
   std::vector<LeaveAction> leave;  // checkpoint and leave, or cancel
   std::vector<LossScaleAction> loss_scale;
+  std::vector<SampleGradientsAction> sample_gradients;
   std::vector<RefuseAction> refuse;  // held as ENDED with this outcome from now on; no process starts
   std::vector<StartAction> start;
   std::vector<v1::AttemptKey> wait;  // its device is still occupied; reported as ASSIGNED until it starts

@@ -208,14 +208,17 @@ absl::Status Engine::Bind() {
 }
 
 StepResult Engine::Step(const std::vector<Batch>& micro_batches, uint64_t random_stream) {
+  const bool was_asked = std::exchange(samples_next_step_, false);
+  const int64_t num_steps = applied_steps_ + skipped_steps_;
+  const bool is_due = options_.sample_every_steps > 0 && num_steps % options_.sample_every_steps == 0;
   const Phase::StepConditions step{.loss_scale = scaler_.scale(),
                                    .rate_factor = rate_factor_,
                                    .random_stream = random_stream,
-                                   .samples = options_.sample_every_steps > 0 &&
-                                              (applied_steps_ + skipped_steps_) % options_.sample_every_steps == 0};
+                                   .samples = was_asked || is_due,
+                                   .samples_every_format = was_asked};
   StepResult result;
   if (programs_->fp8) {
-    programs_->fp8->BeginStep(applied_steps_ + skipped_steps_);
+    programs_->fp8->BeginStep(num_steps);
   }
   for (const auto& phase : phases_) {
     result.phases.push_back(phase->Compute(micro_batches, step));

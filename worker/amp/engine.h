@@ -27,7 +27,7 @@ struct EngineOptions {
   uint64_t seed = 0;                     // of the first weights
   // Modules that run again in the backward pass, as graph::WithCheckpointSegments takes them.
   std::vector<std::string> checkpoint_segments = {};
-  int64_t sample_every_steps = 0;  // how often fp16 gradients are sampled; 0: never
+  int64_t sample_every_steps = 0;  // how often fp16 gradients are sampled; 0: only on request
   ComputeDevice device;
   // For a model with several losses: what a step goes through, in this order. Each has an optimizer, schedule and clip
   // of its own, instead of those above. Every parameter belongs to exactly one. Empty: one phase over all parameters,
@@ -106,6 +106,8 @@ class Engine {
   EvalSums Evaluate(const Batch& batch);
 
   LossScaler& scaler() { return scaler_; }
+  // The next step samples its gradients in whatever format.
+  void SampleNextStep() { samples_next_step_ = true; }
   // What the schedule's rates are multiplied by besides, from the next step on; no part of the exported state.
   void set_rate_factor(double factor) { rate_factor_ = factor; }
   int64_t applied_steps() const { return applied_steps_; }
@@ -136,6 +138,7 @@ class Engine {
   std::unique_ptr<StepKernels> kernels_;
   TensorMap buffers_;
   std::vector<std::unique_ptr<Phase>> phases_;
+  bool samples_next_step_ = false;
   double rate_factor_ = 1;
   int64_t applied_steps_ = 0;
   int64_t skipped_steps_ = 0;

@@ -1,6 +1,7 @@
 #include "worker/amp/gradient_sample.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "ATen/ops/as_strided.h"
@@ -11,11 +12,27 @@ namespace ampd::amp {
 namespace {
 
 constexpr int64_t kMaxElements = 65'536;
-constexpr int kSmallestNormal = -14;
 constexpr int kWantedExponent = 12;
-constexpr uint16_t kNonFinite = 31;
+constexpr double kLargestScale = 0x1p127;  // as an fp32 number
+
+// A fp32 number's parts.
+constexpr uint32_t kMagnitude = 0x7fff'ffff;
+constexpr int kMantissaBits = 23;
+constexpr uint32_t kNonFinite = 255;
+constexpr int kBias = 127;
+
+// Its place in by_exponent. REQUIRES: the magnitude of a finite number that is not zero.
+size_t PlaceOf(uint32_t magnitude) {
+  const uint32_t exponent = magnitude >> kMantissaBits;
+  // A subnormal one is its mantissa times 2^-149.
+  const int from_least = exponent == 0 ? static_cast<int>(std::bit_width(magnitude)) - 1
+                                       : static_cast<int>(exponent) - kBias - GradientSample::kLeastExponent;
+  return static_cast<size_t>(from_least);
+}
 
 }  // namespace
+
+int GradientSample::SmallestNormalExponent() const { return dtype == at::kHalf ? -14 : -126; }
 
 double GradientSample::UnderflowShare() const {
   const int64_t num_nonzero = num_elements - num_zero;
@@ -24,39 +41,42 @@ double GradientSample::UnderflowShare() const {
 
 GradientSample SampleGradient(const at::Tensor& gradient) {
   GradientSample sample;
+  sample.dtype = gradient.scalar_type();
   const int64_t stride = std::max<int64_t>(1, (gradient.numel() + kMaxElements - 1) / kMaxElements);
   sample.num_elements = (gradient.numel() + stride - 1) / stride;
-  const at::Tensor here = at::as_strided(gradient, {sample.num_elements}, {stride}).cpu().contiguous();
-  const auto* bits = static_cast<const uint16_t*>(here.const_data_ptr());
+  // The widening is exact, and keeps apart what is zero, subnormal and not finite.
+  const at::Tensor here =
+      at::as_strided(gradient, {sample.num_elements}, {stride}).to(at::kCPU, at::kFloat).contiguous();
+  const auto* bits = static_cast<const uint32_t*>(here.const_data_ptr());
   for (int64_t i = 0; i < sample.num_elements; ++i) {
-    const uint16_t magnitude = bits[i] & 0x7fff;
-    const uint16_t exponent = magnitude >> 10;
+    const uint32_t magnitude = bits[i] & kMagnitude;
     if (magnitude == 0) {
       ++sample.num_zero;
-    } else if (exponent == 0) {
-      ++sample.num_subnormal;
-    } else if (exponent == kNonFinite) {
+    } else if (magnitude >> kMantissaBits == kNonFinite) {
       ++sample.num_non_finite;
     } else {
-      ++sample.num_normal[exponent - 1u];
+      ++sample.by_exponent[PlaceOf(magnitude)];
     }
+  }
+  for (int exponent = GradientSample::kLeastExponent; exponent < sample.SmallestNormalExponent(); ++exponent) {
+    sample.num_subnormal += sample.NumWithExponent(exponent);
   }
   return sample;
 }
 
 double SuggestScale(const std::vector<GradientSample>& samples, double scale) {
-  int largest = kSmallestNormal - 1;  // subnormal
-  bool any = false;
+  int largest = GradientSample::kLeastExponent - 1;
   for (const GradientSample& sample : samples) {
     if (sample.num_non_finite > 0) {
       return scale;
     }
-    any = any || sample.num_zero < sample.num_elements;
-    for (int i = 0; i < static_cast<int>(sample.num_normal.size()); ++i) {
-      largest = sample.num_normal[static_cast<size_t>(i)] > 0 ? std::max(largest, kSmallestNormal + i) : largest;
+    for (int exponent = largest + 1; exponent <= GradientSample::kGreatestExponent; ++exponent) {
+      largest = sample.NumWithExponent(exponent) > 0 ? exponent : largest;
     }
   }
-  return any ? std::ldexp(scale, kWantedExponent - largest) : scale;
+  return largest < GradientSample::kLeastExponent
+             ? scale
+             : std::min(std::ldexp(scale, kWantedExponent - largest), kLargestScale);
 }
 
 std::string DescribeExponents(const GradientSample& sample) {
@@ -67,10 +87,12 @@ std::string DescribeExponents(const GradientSample& sample) {
                             100.0 * static_cast<double>(count) / static_cast<double>(sample.num_elements));
     }
   };
+  const int normal = sample.SmallestNormalExponent();
+  const int least = sample.dtype == at::kHalf ? -24 : sample.dtype == at::kBFloat16 ? -133 : -149;
   add("0", sample.num_zero);
-  add("2^-24..-15", sample.num_subnormal);
-  for (int i = 0; i < static_cast<int>(sample.num_normal.size()); ++i) {
-    add(absl::StrCat("2^", kSmallestNormal + i), sample.num_normal[static_cast<size_t>(i)]);
+  add(absl::StrCat("2^", least, "..", normal - 1), sample.num_subnormal);
+  for (int exponent = normal; exponent <= GradientSample::kGreatestExponent; ++exponent) {
+    add(absl::StrCat("2^", exponent), sample.NumWithExponent(exponent));
   }
   add("not finite", sample.num_non_finite);
   return text;

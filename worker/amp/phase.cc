@@ -76,7 +76,7 @@ PhaseResult Phase::Compute(const std::vector<Batch>& micro_batches, const StepCo
     SeedRandomOps(step.random_stream, i);
     result.loss += ForwardBackward(micro_batches[static_cast<size_t>(i)], step.loss_scale, num_micro_batches);
     if (step.samples && i == 0) {
-      result.samples = SampleGradients();
+      result.samples = SampleGradients(step.samples_every_format);
     }
     if (setup_.sums_in_fp32) {
       GatherGradients(/*accumulate=*/num_micro_batches > 1);
@@ -141,12 +141,12 @@ float Phase::ForwardBackward(const Batch& batch, float scale, int num_micro_batc
   return loss.item<float>() / static_cast<float>(num_micro_batches);
 }
 
-std::vector<GradientSample> Phase::SampleGradients() const {
+std::vector<GradientSample> Phase::SampleGradients(bool of_every_format) const {
   std::vector<GradientSample> samples;
   for (const Reader& reader : backward_order_) {
     const Parameter& parameter = parameters_[reader.parameter];
     const at::Tensor& gradient = parameter.leaf.grad();
-    if (gradient.defined() && gradient.scalar_type() == at::kHalf) {
+    if (gradient.defined() && (of_every_format || gradient.scalar_type() == at::kHalf)) {
       samples.push_back(SampleGradient(gradient));
       samples.back().parameter = parameter.name;
       samples.back().module = reader.module;

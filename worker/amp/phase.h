@@ -56,7 +56,7 @@ struct PhaseResult {
   int64_t overflow_count = 0;
   int64_t total_overflow_count = 0;
   int num_overflow_parameters = 0;
-  std::vector<GradientSample> samples;  // of the fp16 gradients of the first micro-batch, when they were sampled
+  std::vector<GradientSample> samples;  // of gradients of the first micro-batch, when they were sampled
 };
 
 // A part of the engine's step: the program of one loss, and the parameters, gradients, optimizer and schedule that
@@ -75,7 +75,8 @@ class Phase {
     float loss_scale = 1;
     double rate_factor = 1;  // multiplies the rates of the phases' own schedules
     uint64_t random_stream = 0;
-    bool samples = false;
+    bool samples = false;               // of fp16 gradients
+    bool samples_every_format = false;  // then those of all formats
   };
 
   // `source` is `program`'s graph before the precision pass, whose nodes still read the parameters themselves.
@@ -127,7 +128,7 @@ class Phase {
   void SeedRandomOps(uint64_t random_stream, int micro_batch) const;
   float ForwardBackward(const Batch& batch, float scale, int num_micro_batches);
   void GatherGradients(bool accumulate);
-  std::vector<GradientSample> SampleGradients() const;
+  std::vector<GradientSample> SampleGradients(bool of_every_format) const;
   void Examine(float scale, PhaseResult& result);
   void KeepBuffers();
   void RollBackBuffers();

@@ -77,6 +77,11 @@ std::vector<v1::LossScaleOrder> AgentLink::TakeLossScaleOrders() {
   return std::exchange(orders_, {});
 }
 
+bool AgentLink::TakeGradientRequest() {
+  absl::MutexLock lock(&mutex_);
+  return std::exchange(wants_gradients_, false);
+}
+
 void AgentLink::ReportState(const internal::TrainerState& state) {
   {
     absl::MutexLock lock(&mutex_);
@@ -190,6 +195,12 @@ bool AgentLink::Obey(const TrainerCommand& command) {
       if (command.loss_scale().number() > last_order_) {
         last_order_ = command.loss_scale().number();
         orders_.push_back(command.loss_scale().order());
+      }
+      return true;
+    case TrainerCommand::kSampleGradients:
+      if (command.sample_gradients().number() > last_gradient_request_) {
+        last_gradient_request_ = command.sample_gradients().number();
+        wants_gradients_ = true;
       }
       return true;
     case TrainerCommand::kAcknowledge:

@@ -48,6 +48,8 @@ class AgentLink {
   std::optional<internal::LeaveAttempt> leave() const;
   // Orders that arrived since the last call, each number once.
   std::vector<v1::LossScaleOrder> TakeLossScaleOrders();
+  // Whether the gradients were asked for since the last call.
+  bool TakeGradientRequest();
 
   void ReportState(const internal::TrainerState& state);
   void ReportCheckpoint(const v1::Checkpoint& checkpoint);
@@ -91,11 +93,13 @@ class AgentLink {
   size_t told_checkpoints_ = 0;
   bool told_outcome_ = false;
   uint64_t last_order_ = 0;
+  uint64_t last_gradient_request_ = 0;
 
   mutable absl::Mutex mutex_;
   std::optional<internal::StartAttempt> start_ ABSL_GUARDED_BY(mutex_);
   std::optional<internal::LeaveAttempt> leave_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::LossScaleOrder> orders_ ABSL_GUARDED_BY(mutex_);
+  bool wants_gradients_ ABSL_GUARDED_BY(mutex_) = false;
   std::set<int64_t> acknowledged_checkpoints_ ABSL_GUARDED_BY(mutex_);
   internal::TrainerState state_ ABSL_GUARDED_BY(mutex_);
   uint64_t state_version_ ABSL_GUARDED_BY(mutex_) = 0;

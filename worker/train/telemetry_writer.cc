@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "worker/train/gradient_report.h"
 #include "worker/train/trainer_log.h"
 
 namespace ampd::train {
@@ -96,15 +97,29 @@ absl::Status TelemetryWriter::Eval(int64_t step, const amp::EvalSums& sums) {
 
 absl::Status TelemetryWriter::Event(v1::Event::Kind kind, int64_t step, const std::string& message,
                                     const std::map<std::string, std::string>& attributes) {
-  LogLine(absl::StrCat("step ", step, ": ", message));
-  v1::TelemetryBatch record;
-  v1::Event& event = *record.add_events();
+  v1::Event event;
   event.set_kind(kind);
-  event.set_attempt(attempt_);
   event.set_step(step);
   event.set_message(message);
-  event.set_time_unix_micros(UnixMicros());
   event.mutable_attributes()->insert(attributes.begin(), attributes.end());
+  return AddEvent(std::move(event));
+}
+
+absl::Status TelemetryWriter::Gradients(int64_t step, const amp::StepResult& result) {
+  v1::Event event;
+  event.set_kind(v1::Event::GRADIENTS_SAMPLED);
+  event.set_step(step);
+  *event.mutable_gradients() = ReportGradients(result.samples, result.loss_scale);
+  event.set_message(Describe(event.gradients()));
+  return AddEvent(std::move(event));
+}
+
+absl::Status TelemetryWriter::AddEvent(v1::Event event) {
+  LogLine(absl::StrCat("step ", event.step(), ": ", event.message()));
+  event.set_attempt(attempt_);
+  event.set_time_unix_micros(UnixMicros());
+  v1::TelemetryBatch record;
+  *record.add_events() = std::move(event);
   return Add(std::move(record));
 }
 

@@ -31,8 +31,11 @@ class TelemetryWriter {
   absl::Status Eval(int64_t step, const amp::EvalSums& sums);
   absl::Status Event(v1::Event::Kind kind, int64_t step, const std::string& message,
                      const std::map<std::string, std::string>& attributes = {});
+  // The step's samples, as GRADIENTS_SAMPLED.
+  absl::Status Gradients(int64_t step, const amp::StepResult& result);
 
  private:
+  absl::Status AddEvent(v1::Event event);
   absl::Status Add(v1::TelemetryBatch record);
   absl::Status ScaleEvents(int64_t step, const amp::StepResult& result, double next_scale);
 

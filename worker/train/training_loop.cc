@@ -178,6 +178,7 @@ absl::Status TrainingLoop::Adopt(TrainingState state) {
   step_ = state.step;
   train_loss_ = state.train_loss;
   num_replays_ = state.num_replays;
+  told_underflow_ = state.told_underflow;
   monitor_.Restore(std::move(state.monitor));
   return absl::OkStatus();
 }
@@ -205,6 +206,10 @@ absl::Status TrainingLoop::ApplyOrders() {
         {{"scale", absl::StrCat(engine_->scaler().scale())},
          {"growth_interval", absl::StrCat(engine_->scaler().state().growth_interval)}}));
   }
+  tells_gradients_ = context_.link.TakeGradientRequest();
+  if (tells_gradients_) {
+    engine_->SampleNextStep();
+  }
   return absl::OkStatus();
 }
 
@@ -229,6 +234,9 @@ absl::Status TrainingLoop::TrainStep() {
     steady_seconds_ += costs.seconds;
   }
   AMPD_RETURN_IF_ERROR(telemetry_.Step(step_, result, engine_->scaler().scale(), costs));
+  if (tells_gradients_) {
+    AMPD_RETURN_IF_ERROR(telemetry_.Gradients(step_, result));
+  }
   ReportState(v1::Attempt::RUNNING);
   AMPD_RETURN_IF_ERROR(ReplayIfSkipped(result, place));
   return CheckNumbers(result);
@@ -274,6 +282,7 @@ TrainingState TrainingLoop::State() const {
           .train_loss = train_loss_,
           .cursor = sampler_.cursor(),
           .num_replays = num_replays_,
+          .told_underflow = told_underflow_,
           .monitor = monitor_.state(),
           .recovery = recovery_,
           .plateau = plateau_.has_value() ? plateau_->state() : amp::PlateauState(),

@@ -30,8 +30,7 @@ namespace ampd::train {
 // start when there is none) up to three times in a job. No checkpoint is made while the numbers look bad, so the newest
 // is always good. A plain roll-back goes on with the data behind the place where it went wrong; one that raises the
 // precision goes over the same data again, and the raise may be taken back after a quiet period. LibTorch's errors
-// leave Run() as exceptions. Single-threaded: owner the
-// trainer's main thread.
+// leave Run() as exceptions. Single-threaded: owner the trainer's main thread.
 class TrainingLoop {
  public:
   // Everything outlives the loop.
@@ -94,8 +93,9 @@ class TrainingLoop {
   DivergenceMonitor monitor_;
   std::optional<amp::Plateau> plateau_;
   Recovery recovery_;
-  bool told_underflow_ = false;
-  bool rolled_back_ = false;  // by the step just done
+  bool told_underflow_ = false;   // since a sample in which no gradient underflowed
+  bool tells_gradients_ = false;  // of the next step
+  bool rolled_back_ = false;      // by the step just done
   bool has_begun_ = false;
   int64_t num_steady_steps_ = 0;  // without the attempt's first
   double steady_seconds_ = 0;

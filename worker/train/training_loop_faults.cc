@@ -75,7 +75,7 @@ absl::Status TrainingLoop::CheckNumbers(const amp::StepResult& result) {
   return at_floor ? AtFloor() : absl::OkStatus();
 }
 
-// Once, and again only after a sample in which no gradient underflowed; an attempt begins anew.
+// Once, and again only after a sample in which no gradient underflowed.
 absl::Status TrainingLoop::TellUnderflow(const amp::StepResult& result) {
   if (result.samples.empty() || result.skipped) {
     return absl::OkStatus();
@@ -246,6 +246,7 @@ absl::Status TrainingLoop::GoBack() {
     step_ = 0;
     train_loss_ = 0;
     num_replays_ = 0;
+    told_underflow_ = false;
     monitor_.Restore({});
     sampler_.Seek({});
     return absl::OkStatus();

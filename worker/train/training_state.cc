@@ -196,6 +196,7 @@ std::map<std::string, std::string> ScalarsOf(const TrainingState& state) {
       {"recovery.preset", state.recovery.raise.preset},
       {"recovery.quiet_steps", absl::StrCat(state.recovery.num_quiet_steps)},
       {"recovery.rollbacks", absl::StrCat(state.recovery.num_rollbacks)},
+      {"told_underflow", absl::StrCat(state.told_underflow ? 1 : 0)},
       {"train_loss", Hexadecimal(state.train_loss)}};
   // Only of runs that left FP8, so that the state of all others is what it was before there was FP8.
   if (!state.recovery.raise.bf16_modules.empty()) {
@@ -239,6 +240,11 @@ absl::StatusOr<TrainingState> StateOf(const LoadedCheckpoint& checkpoint) {
     AMPD_RETURN_IF_ERROR(Take(checkpoint, "num_replays", state.num_replays));
     AMPD_RETURN_IF_ERROR(TakeMonitor(checkpoint, state.monitor));
     AMPD_RETURN_IF_ERROR(TakeRecovery(checkpoint, state.recovery));
+  }
+  if (checkpoint.state.contains("told_underflow")) {
+    int told = 0;
+    AMPD_RETURN_IF_ERROR(Take(checkpoint, "told_underflow", told));
+    state.told_underflow = told != 0;
   }
   if (checkpoint.state.contains("plateau.best_loss")) {
     AMPD_RETURN_IF_ERROR(TakePlateau(checkpoint, state.plateau));

@@ -30,6 +30,7 @@ struct TrainingState {
   float train_loss = 0;  // of the last step
   data::Sampler::Cursor cursor;
   int num_replays = 0;  // in a row, of the batch that comes next
+  bool told_underflow = false;
   MonitorState monitor;
   Recovery recovery;
   amp::PlateauState plateau;

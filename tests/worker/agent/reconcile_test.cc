@@ -80,6 +80,7 @@ std::string Text(const Actions& actions) {
   add("renew", actions.renew);
   add("leave", actions.leave);
   add("scale", actions.loss_scale);
+  add("gradients", actions.sample_gradients);
   add("refuse", actions.refuse);
   for (const StartAction& start : actions.start) {
     absl::StrAppend(&text, "start ", Text({start.directive.key()}), "@", start.device, ";");
@@ -203,6 +204,20 @@ TEST(Reconcile, LossScaleOrder_IsAppliedOnce) {
   EXPECT_EQ(Text(Reconcile(holdings, directive)), "scale j1/1;");
   holdings.attempts[0].told_loss_scale_order = 3;
   EXPECT_EQ(Text(Reconcile(holdings, directive)), "");
+}
+
+TEST(Reconcile, RequestForGradients_IsToldOnceAndTheNextAgain) {
+  Holdings holdings = OneCpu();
+  holdings.attempts.push_back(Held(Key("j1"), Attempt::RUNNING));
+  v1::WorkerDirective directive = Directive(1);
+  v1::AttemptDirective& wanted = Want(directive, Key("j1"));
+  EXPECT_EQ(Text(Reconcile(holdings, directive)), "");
+  wanted.set_gradient_request_number(1);
+  EXPECT_EQ(Text(Reconcile(holdings, directive)), "gradients j1/1;");
+  holdings.attempts[0].told_gradient_request = 1;
+  EXPECT_EQ(Text(Reconcile(holdings, directive)), "");
+  wanted.set_gradient_request_number(2);
+  EXPECT_EQ(Text(Reconcile(holdings, directive)), "gradients j1/1;");
 }
 
 TEST(Reconcile, AcknowledgedOutcome_IsForgottenAndNotStartedAgain) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -26,9 +27,11 @@ TEST(GradientSample, CountsWhereEachElementLies) {
   EXPECT_EQ(sample.num_zero, 2);
   EXPECT_EQ(sample.num_subnormal, 2);
   EXPECT_EQ(sample.num_non_finite, 2);
-  EXPECT_EQ(sample.num_normal[0], 2) << "2^-14";
-  EXPECT_EQ(sample.num_normal[14], 1) << "2^0";
-  EXPECT_EQ(sample.num_normal[29], 1) << "2^15";
+  EXPECT_EQ(sample.NumWithExponent(-24), 1);
+  EXPECT_EQ(sample.NumWithExponent(-15), 1);
+  EXPECT_EQ(sample.NumWithExponent(-14), 2);
+  EXPECT_EQ(sample.NumWithExponent(0), 1);
+  EXPECT_EQ(sample.NumWithExponent(15), 1);
   EXPECT_DOUBLE_EQ(sample.UnderflowShare(), 2.0 / 8);
   EXPECT_EQ(DescribeExponents(sample),
             "0 20.0%, 2^-24..-15 20.0%, 2^-14 20.0%, 2^0 10.0%, 2^15 10.0%, not finite 20.0%");
@@ -41,7 +44,26 @@ TEST(GradientSample, OfALargeTensorIsSpreadOverAllOfItInWhateverOrder) {
   const GradientSample sample = SampleGradient(large);
   EXPECT_EQ(sample.num_elements, 60'000) << "every fifth";
   EXPECT_EQ(sample.num_zero, 40'000);
-  EXPECT_EQ(sample.num_normal[14], 20'000);
+  EXPECT_EQ(sample.NumWithExponent(0), 20'000);
+}
+
+TEST(GradientSample, OfTheWiderFormatsHasTheirRange) {
+  const at::Tensor fp32 = at::zeros({7}, at::TensorOptions(at::kFloat));
+  const std::vector<float> values = {0, 0x1p-149f, -0x1.8p-127f, 0x1p-126f, 0x1.fp-1f, 0x1.fp127f, INFINITY};
+  std::copy(values.begin(), values.end(), fp32.data_ptr<float>());
+  const GradientSample wide = SampleGradient(fp32);
+  EXPECT_EQ(wide.num_zero, 1);
+  EXPECT_EQ(wide.num_non_finite, 1);
+  EXPECT_EQ(wide.num_subnormal, 2);
+  for (const int exponent : {-149, -127, -126, -1, 127}) {
+    EXPECT_EQ(wide.NumWithExponent(exponent), 1) << exponent;
+  }
+  const GradientSample narrow = SampleGradient(fp32.to(at::kBFloat16));
+  EXPECT_EQ(narrow.dtype, at::kBFloat16);
+  EXPECT_EQ(narrow.num_zero, 2) << "2^-149 is beyond bf16";
+  EXPECT_EQ(narrow.num_subnormal, 1);
+  EXPECT_EQ(DescribeExponents(narrow),
+            "0 28.6%, 2^-133..-127 14.3%, 2^-126 14.3%, 2^-1 14.3%, 2^127 14.3%, not finite 14.3%");
 }
 
 TEST(GradientSample, SuggestsTheScaleThatPutsTheLargestAnEighthBelowOverflow) {
@@ -51,6 +73,8 @@ TEST(GradientSample, SuggestsTheScaleThatPutsTheLargestAnEighthBelowOverflow) {
   EXPECT_EQ(SuggestScale({small, larger}, 4), 4 * 0x1p18);
   EXPECT_EQ(SuggestScale({SampleGradient(Half({16384}))}, 4), 1);
   EXPECT_EQ(SuggestScale({SampleGradient(Half({0, 0}))}, 4), 4);
+  EXPECT_EQ(SuggestScale({SampleGradient(Half({0x1p-24, 0x1.8p-20}))}, 4), 4 * 0x1p32) << "of subnormal ones too";
+  EXPECT_EQ(SuggestScale({SampleGradient(Half({0x1p-24}).to(at::kFloat).mul(0x1p-125f))}, 4), 0x1p127) << "an fp32";
   EXPECT_EQ(SuggestScale({small, SampleGradient(Half({INFINITY}))}, 4), 4);
 }
 

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <numeric>
 #include <random>
 
 #include "absl/strings/str_cat.h"
@@ -299,6 +301,46 @@ TEST_F(TrainerTest, ALossScaleOrder_IsInEffectAtALaterStepAndAnEvent) {
     num_set += event.kind() == v1::Event::LOSS_SCALE_SET ? 1 : 0;
   }
   EXPECT_EQ(num_set, 1);
+}
+
+TEST_F(TrainerTest, ARequestForGradients_IsAnsweredOnceByTheNextStepInEveryFormat) {
+  for (const auto& [precision, dtype] : {std::pair("fp16", "float16"), {"bf16", "bfloat16"}, {"fp32", "float32"}}) {
+    FakeAgent agent(Folder());
+    agent.Connect();
+    agent.Start(Mlp(precision, 1 << 30));
+    std::vector<v1::Event> answers;
+    const auto answered = [&](size_t count) {
+      answers.clear();
+      std::copy_if(agent.events.begin(), agent.events.end(), std::back_inserter(answers),
+                   [](const v1::Event& event) { return event.kind() == v1::Event::GRADIENTS_SAMPLED; });
+      return answers.size() >= count;
+    };
+    for (const uint64_t number : {1, 2}) {
+      internal::TrainerCommand command;
+      command.mutable_sample_gradients()->set_number(number);
+      agent.Send(command);
+      agent.Send(command);
+      agent.ReadUntil([&] { return answered(number); });
+    }
+    agent.Leave(v1::Job::CANCEL, v1::USER_CANCELLED);
+    Finish(agent);
+    answered(0);
+    ASSERT_EQ(answers.size(), 2u) << precision << ": each request has one answer";
+    const v1::GradientSamples& gradients = answers[0].gradients();
+    EXPECT_EQ(gradients.loss_scale(), agent.steps[answers[0].step()].loss_scale);
+    ASSERT_EQ(gradients.modules_size(), 2);
+    EXPECT_EQ(gradients.modules(0).module(), "layers.2") << "the backward pass meets the last layer first";
+    EXPECT_EQ(gradients.modules(1).module(), "layers.0");
+    EXPECT_EQ(gradients.modules(0).num_elements(), 16 * 3 + 3);
+    EXPECT_EQ(gradients.modules(1).num_elements(), 12 * 16 + 16);
+    for (const auto& module : gradients.modules()) {
+      EXPECT_EQ(module.dtype(), dtype);
+      EXPECT_EQ(std::accumulate(module.counts().begin(), module.counts().end(), int64_t{0}),
+                module.num_elements() - module.num_zero() - module.num_non_finite());
+      EXPECT_LT(module.num_zero(), module.num_elements());
+    }
+    EXPECT_THAT(answers[0].message(), HasSubstr("in 2 modules"));
+  }
 }
 
 TEST_F(TrainerTest, MissingData_IsADataErrorThatNamesTheFile) {

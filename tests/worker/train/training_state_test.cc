@@ -36,6 +36,7 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
   for (int round = 0; round < 50; ++round) {
     TrainingState state{.step = 7, .train_loss = real(), .cursor = {.epoch = count(), .position = count()}};
     state.num_replays = count();
+    state.told_underflow = round % 2 == 1;
     for (int i = count(); i > 0; --i) {
       state.monitor.losses.push_back(real());
       state.monitor.skips.push_back(random.Next() % 2 == 0);
@@ -65,6 +66,7 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
     EXPECT_EQ(back->train_loss, state.train_loss);
     EXPECT_EQ(back->cursor, state.cursor);
     EXPECT_EQ(back->num_replays, state.num_replays);
+    EXPECT_EQ(back->told_underflow, state.told_underflow);
     EXPECT_EQ(back->monitor, state.monitor);
     EXPECT_EQ(back->recovery, state.recovery);
     EXPECT_EQ(back->plateau, state.plateau);
@@ -101,7 +103,8 @@ TEST_F(TrainingStateTest, OfBeforeThereWasAMonitor_BeginsWithAFreshOne) {
 TEST_F(TrainingStateTest, WithAnyScalarMissing_IsACheckpointErrorThatNamesIt) {
   const LoadedCheckpoint whole = Saved({.step = 7});
   for (const auto& [name, text] : whole.state) {
-    if (name == "num_replays" || name == "plateau.best_loss" || name == "recovery.lowerings") {
+    if (name == "num_replays" || name == "told_underflow" || name == "plateau.best_loss" ||
+        name == "recovery.lowerings") {
       continue;  // its absence marks an older checkpoint
     }
     LoadedCheckpoint checkpoint = whole;

@@ -1,0 +1,123 @@
+// What is asked of a job while it runs.
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "base/error.h"
+#include "client/commands/call.h"
+#include "client/commands/commands.h"
+#include "client/commands/output.h"
+#include "client/job_watch.h"
+#include "client/render/format.h"
+#include "client/render/plot.h"
+#include "client/render/table.h"
+#include "client/render/watch_screen.h"
+
+namespace ampd::client {
+namespace {
+
+constexpr int kHistogramWidth = 40;
+
+v1::UpdateJobRequest UpdateOf(const std::string& id, const char* field) {
+  v1::UpdateJobRequest request;
+  request.set_id(id);
+  request.mutable_update_mask()->add_paths(field);
+  return request;
+}
+
+std::string ShareOf(int64_t count, int64_t all) {
+  return count == 0 ? "-" : absl::StrFormat("%.1f%%", 100.0 * static_cast<double>(count) / static_cast<double>(all));
+}
+
+std::vector<std::string> RowOf(const v1::GradientSamples::Module& module, bool ascii) {
+  const std::vector<double> counts(module.counts().begin(), module.counts().end());
+  const int last = module.least_exponent() + module.counts_size() - 1;
+  const int width = std::min(module.counts_size(), kHistogramWidth);
+  return {Printable(module.module()),
+          Printable(module.dtype()),
+          absl::StrCat(module.num_elements()),
+          ShareOf(module.num_zero(), module.num_elements()),
+          ShareOf(module.num_subnormal(), module.num_elements()),
+          ShareOf(module.num_non_finite(), module.num_elements()),
+          counts.empty() ? "-" : absl::StrCat("2^", module.least_exponent(), "..2^", last),
+          Sparkline(counts, width, ascii)};
+}
+
+void ShowGradients(const Session& session, const v1::Event& event) {
+  if (PrintStructured(session, event)) {
+    return;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& module : event.gradients().modules()) {
+    rows.push_back(RowOf(module, session.ascii()));
+  }
+  const std::vector<std::string> headings = {"MODULE",    "FORMAT",     "ELEMENTS",  "ZERO",
+                                             "LOST BITS", "NOT FINITE", "EXPONENTS", "HISTOGRAM"};
+  std::fputs(RenderTable(headings, rows, !session.options().no_headers).c_str(), stdout);
+  std::printf("%s\n", RenderEvent(event).c_str());
+}
+
+// Asks once the watch shows the job, so that the answer can't be missed.
+absl::StatusOr<v1::Event> AskForGradients(JobClient* client, const std::string& id, absl::Time deadline,
+                                          Cancellation* interrupt) {
+  JobWatch watch(client, {.id = id}, interrupt);
+  bool asked = false;
+  while (true) {
+    v1::WatchJobResponse message;
+    switch (watch.Pull(deadline, &message)) {
+      case JobWatch::Next::kReconnecting:
+        break;
+      case JobWatch::Next::kCancelled:
+        return absl::CancelledError("interrupted; the answer will be among: ampctl job events " + id);
+      case JobWatch::Next::kTimeout:
+        return Error(absl::StatusCode::kDeadlineExceeded, kWaitTimedOut,
+                     absl::StrCat("no step of ", id, " has answered yet; it may come: ampctl job events ", id));
+      case JobWatch::Next::kEnded:
+        return watch.status().ok() ? absl::FailedPreconditionError(id + " ended before it answered") : watch.status();
+      case JobWatch::Next::kMessage:
+        if (!std::exchange(asked, true)) {
+          v1::UpdateJobRequest request = UpdateOf(id, "sample_gradients");
+          request.set_sample_gradients(true);
+          if (const auto job = client->UpdateJob(request); !job.ok()) {
+            return job.status();
+          }
+        }
+        if (message.event().kind() == v1::Event::GRADIENTS_SAMPLED) {
+          return message.event();
+        }
+    }
+  }
+}
+
+}  // namespace
+
+int SetScale(Session* session, const ScaleOptions& options) {
+  if (!options.scale.has_value() && !options.growth_interval.has_value()) {
+    return session->Fail(absl::InvalidArgumentError("nothing to set: give --set-scale, --growth-interval or both"));
+  }
+  v1::UpdateJobRequest request = UpdateOf(options.id, "loss_scale_order");
+  v1::LossScaleOrder& order = *request.mutable_loss_scale_order();
+  if (options.scale.has_value()) {
+    order.set_scale(*options.scale);
+  }
+  if (options.growth_interval.has_value()) {
+    order.set_growth_interval(*options.growth_interval);
+  }
+  return CallAndShow(
+      session, [&](JobClient* client) { return client->UpdateJob(request); },
+      [&](const v1::Job& job) { JobResults(session, 1).Add(job, "ordered, from the next step on"); });
+}
+
+int Gradients(Session* session, const std::string& id, absl::Duration timeout) {
+  Cancellation* const interrupt = session->CancelledByInterrupt();
+  return CallAndShow(
+      session, [&](JobClient* client) { return AskForGradients(client, id, absl::Now() + timeout, interrupt); },
+      [&](const v1::Event& event) { ShowGradients(*session, event); });
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,51 @@
+#include "worker/train/gradient_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ATen/ops/full.h"
+
+namespace ampd::train {
+namespace {
+
+using ::testing::ElementsAre;
+
+// Of `count` elements of this value in one parameter.
+amp::GradientSample Sample(const std::string& module, const std::string& parameter, int64_t count, double value,
+                           at::ScalarType dtype = at::kHalf) {
+  amp::GradientSample sample = amp::SampleGradient(at::full({count}, value, at::TensorOptions(dtype)));
+  sample.module = module;
+  sample.parameter = parameter;
+  return sample;
+}
+
+TEST(GradientReport, PutsTheParametersOfAModuleTogetherByFormat) {
+  const v1::GradientSamples report =
+      ReportGradients({Sample("head", "head.weight", 6, 0x1p-4), Sample("body", "body.weight", 5, 0),
+                       Sample("head", "head.bias", 2, 0x1p-6), Sample("head", "head.scale", 3, 1, at::kFloat)},
+                      1024);
+  ASSERT_EQ(report.modules_size(), 3);
+  EXPECT_EQ(report.modules(0).module(), "head");
+  EXPECT_EQ(report.modules(0).dtype(), "float16");
+  EXPECT_EQ(report.modules(0).num_elements(), 8);
+  EXPECT_EQ(report.modules(0).least_exponent(), -6);
+  EXPECT_THAT(report.modules(0).counts(), ElementsAre(2, 0, 6));
+  EXPECT_EQ(report.modules(1).num_zero(), 5);
+  EXPECT_THAT(report.modules(1).counts(), ElementsAre());
+  EXPECT_EQ(report.modules(2).dtype(), "float32");
+  EXPECT_EQ(report.modules(2).least_exponent(), 0);
+  EXPECT_EQ(report.loss_scale(), 1024);
+  EXPECT_EQ(report.suggested_scale(), 1024 * 0x1p12);
+}
+
+TEST(GradientReport, IsDescribedInOneLine) {
+  EXPECT_EQ(Describe(ReportGradients({Sample("a", "a.weight", 4, 0x1p-20), Sample("b", "b.weight", 2, 1)}, 8)),
+            "of 6 gradient elements in 2 modules 4 lost bits under a loss scale of 8; they suggest 32768");
+  EXPECT_EQ(Describe(ReportGradients({Sample("a", "a.weight", 4, INFINITY)}, 8)),
+            "of 4 gradient elements in 1 module 0 lost bits, 4 are not finite under a loss scale of 8; they suggest 8");
+}
+
+}  // namespace
+}  // namespace ampd::train

@@ -1,0 +1,96 @@
+#include "worker/train/gradient_report.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "c10/core/ScalarType.h"
+
+namespace ampd::train {
+namespace {
+
+using amp::GradientSample;
+using Module = v1::GradientSamples::Module;
+
+std::string NameOf(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kHalf:
+      return "float16";
+    case at::kBFloat16:
+      return "bfloat16";
+    case at::kFloat:
+      return "float32";
+    default:
+      return c10::toString(dtype);
+  }
+}
+
+void Add(const GradientSample& from, GradientSample& to) {
+  to.num_elements += from.num_elements;
+  to.num_zero += from.num_zero;
+  to.num_subnormal += from.num_subnormal;
+  to.num_non_finite += from.num_non_finite;
+  for (size_t i = 0; i < to.by_exponent.size(); ++i) {
+    to.by_exponent[i] += from.by_exponent[i];
+  }
+}
+
+Module ToProto(const GradientSample& sample) {
+  Module module;
+  module.set_module(sample.module);
+  module.set_dtype(NameOf(sample.dtype));
+  module.set_num_elements(sample.num_elements);
+  module.set_num_zero(sample.num_zero);
+  module.set_num_subnormal(sample.num_subnormal);
+  module.set_num_non_finite(sample.num_non_finite);
+  const auto occurs = [](int64_t count) { return count > 0; };
+  const auto& all = sample.by_exponent;
+  const auto first = std::find_if(all.begin(), all.end(), occurs);
+  if (first != all.end()) {
+    module.set_least_exponent(GradientSample::kLeastExponent + static_cast<int>(first - all.begin()));
+    module.mutable_counts()->Assign(first, std::find_if(all.rbegin(), all.rend(), occurs).base());
+  }
+  return module;
+}
+
+}  // namespace
+
+v1::GradientSamples ReportGradients(const std::vector<GradientSample>& samples, double loss_scale) {
+  std::vector<GradientSample> modules;
+  std::map<std::pair<std::string, at::ScalarType>, size_t> places;
+  for (const GradientSample& sample : samples) {
+    const auto [place, is_first] = places.emplace(std::pair(sample.module, sample.dtype), modules.size());
+    if (is_first) {
+      modules.push_back(sample);
+    } else {
+      Add(sample, modules[place->second]);
+    }
+  }
+  v1::GradientSamples report;
+  for (const GradientSample& module : modules) {
+    *report.add_modules() = ToProto(module);
+  }
+  report.set_loss_scale(loss_scale);
+  report.set_suggested_scale(amp::SuggestScale(samples, loss_scale));
+  return report;
+}
+
+std::string Describe(const v1::GradientSamples& gradients) {
+  int64_t num_elements = 0;
+  int64_t num_subnormal = 0;
+  int64_t num_non_finite = 0;
+  for (const Module& module : gradients.modules()) {
+    num_elements += module.num_elements();
+    num_subnormal += module.num_subnormal();
+    num_non_finite += module.num_non_finite();
+  }
+  const std::string bad = num_non_finite == 0 ? "" : absl::StrCat(", ", num_non_finite, " are not finite");
+  return absl::StrCat("of ", num_elements, " gradient elements in ", gradients.modules_size(),
+                      gradients.modules_size() == 1 ? " module " : " modules ", num_subnormal, " lost bits", bad,
+                      absl::StrFormat(" under a loss scale of %.10g; they suggest %.10g", gradients.loss_scale(),
+                                      gradients.suggested_scale()));
+}
+
+}  // namespace ampd::train
