@@ -12,7 +12,7 @@ import struct
 import tempfile
 import unittest
 
-from service import Service
+from service import Service, wait_for
 from service_case import BINARIES, ServiceCase, main
 
 MLP = """
@@ -51,7 +51,7 @@ class Numbers(ServiceCase):
         cls.service = Service(BINARIES)
         cls.addClassCleanup(shutil.rmtree, cls.root)
         cls.enterClassContext(cls.service)
-        cls.service.start_worker(flags=["--data-root", f"root={cls.root}"])
+        cls.worker = cls.service.start_worker(flags=["--data-root", f"root={cls.root}"])
 
     def run_job(self, text):
         return self.service.finished(self.service.submit(text))
@@ -145,6 +145,74 @@ class Numbers(ServiceCase):
         losses = [float(loss) for segment in self.service.read("job", "points", job["id"])["segments"]
                   for loss in segment["steps"]["loss"]]
         self.assertTrue(all(map(math.isfinite, losses)))
+
+    def test_gradients_are_shown_on_request_and_the_scale_that_they_suggest_is_taken(self):
+        job = self.service.submit(MLP.replace("steps: 60", "steps: 100000000").replace("every_steps: 2", "every_steps: 0"))
+        self.addCleanup(self.service.ampctl, "job", "cancel", job)
+        self.worker.await_step(job, 20)
+        event = self.service.read("job", "gradients", job)
+        self.assertEqual(event["kind"], "GRADIENTS_SAMPLED")
+        self.expect_clean_line(event["message"])
+        gradients = event["gradients"]
+        self.assertEqual([module["module"] for module in gradients["modules"]], ["layers.4", "layers.2", "layers.0"])
+        for module in gradients["modules"]:
+            self.assertEqual(module["dtype"], "float16")
+            counted = sum(map(int, module["counts"])) + int(module.get("numZero", 0)) + int(module.get("numNonFinite", 0))
+            self.assertEqual(counted, int(module["numElements"]))
+        self.assertEqual(math.log2(gradients["suggestedScale"]) % 1, 0)
+        code, _, err = self.service.ampctl("job", "scale", job, "--set-scale", str(gradients["suggestedScale"]))
+        self.assertEqual(code, 0, err)
+        ordered, = wait_for(lambda: self.told({"id": job}, "LOSS_SCALE_SET"), "the order's event")
+        self.assertTrue(math.isclose(float(ordered["attributes"]["scale"]), gradients["suggestedScale"], rel_tol=1e-5))
+        self.assertEqual(self.service.ampctl("job", "cancel", job)[0], 0)
+        self.assertEqual(self.service.finished(job)["state"], "CANCELLED")
+        self.assertEqual(len(self.told({"id": job}, "GRADIENTS_SAMPLED")), 1, "one request, one answer")
+        self.assertNotEqual(self.service.ampctl("job", "gradients", job)[0], 0, "nothing runs that could answer")
+
+    def test_gradients_that_underflow_train_nothing_without_a_scale_and_train_with_one(self):
+        # The frozen head's weights are so small that, at a batch of 4096, what reaches the layer before it is below
+        # fp16's smallest number.
+        draw = random.Random(4)
+        tensors = {}
+        for name, rows, columns, bound in (("layers.0", 32, 12, 1e-4), ("layers.2", 10, 32, 6e-5)):
+            tensors[f"{name}.weight"] = ([rows, columns], [draw.uniform(-bound, bound) for _ in range(rows * columns)])
+            tensors[f"{name}.bias"] = ([rows], [0.0] * rows)
+        (self.root / "small").write_bytes(safetensors(tensors))
+        source = "{synthetic: {shape: [12], num_classes: 10, num_samples: 4096, seed: 9, noise: 0.3}}"
+        model = "mlp: {in_features: 12, hidden: [32], num_classes: 10}, initial_weights: root/small"
+        text = self.with_data(f"data: {{train: {source}, eval: {source}, batch_size: 4096}}\n").replace(
+            "mlp: {in_features: 12, hidden: [64, 64], num_classes: 3}", model).replace(
+            "{adamw: {learning_rate: 1e-2}}", "{adamw: {learning_rate: 1e-2, epsilon: 1e-12, weight_decay: 0}, "
+            "groups: [{match: 'layers.2.*', learning_rate: 0}]}").replace("every_steps: 2", "every_steps: 0")
+        unscaled = self.run_job(text.replace("{preset: fp16}", "{preset: fp16, loss_scale: {off: {}}}"))
+        scaled = self.run_job(text)
+        for job in (unscaled, scaled):
+            self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
+        print(f"  accuracy without a scale {self.accuracy(unscaled):.3f}, with one {self.accuracy(scaled):.3f}", flush=True)
+        self.assertLess(self.accuracy(unscaled), 0.3, "ten classes: chance is 0.1")
+        self.assertGreater(self.accuracy(scaled), 0.7)
+        underflow, = self.told(unscaled, "UNDERFLOW")
+        self.expect_clean_line(underflow["message"])
+        self.assertGreater(float(underflow["attributes"]["suggested_scale"]), 1)
+        self.assertEqual(self.told(scaled, "UNDERFLOW"), [])
+
+    def fall_of_the_loss(self, preset):
+        """On new samples, over 200 steps of about 1e-5 a weight."""
+        job = self.run_job(MLP.replace("preset: fp16", f"preset: {preset}").replace("learning_rate: 1e-2", "learning_rate: 1e-5")
+                           .replace("steps: 60", "steps: 200").replace("every_steps: 2", "every_steps: 0")
+                           + "eval: {every_steps: 1}\n")
+        self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
+        segment, = self.service.read("job", "points", job["id"])["segments"]
+        return segment["evals"][0]["loss"] - segment["evals"][-1]["loss"], job
+
+    def test_apex_o3_falls_behind_what_keeps_masters(self):
+        fp32, _ = self.fall_of_the_loss("fp32")
+        with_masters, _ = self.fall_of_the_loss("apex-o2")
+        without, job = self.fall_of_the_loss("apex-o3")
+        print(f"  fall of the loss: fp32 {fp32:.4f}, apex-o2 {with_masters:.4f}, apex-o3 {without:.4f}", flush=True)
+        self.assertGreater(with_masters, 0.8 * fp32)
+        self.assertLess(without, 0.5 * with_masters)
+        self.assertTrue(self.told(job, "WARNING"), "it is told what such a preset does")
 
 
 if __name__ == "__main__":
