@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Benchmarks of the running service.
 
-Usage: bench.py --bin FOLDER submit|first-step|step|optimizer-step|train-step [--json] [--seconds N] [--rounds N]
+Usage: bench.py --bin FOLDER submit|first-step|step|optimizer-step|train-step|gradient-sample [--json] [--seconds N] [--rounds N]
 """
 import argparse
 import contextlib
@@ -17,6 +17,7 @@ import tempfile
 import time
 import urllib.request
 
+from gradient_sample import bench_gradient_sample
 from optimizer_step import bench_optimizer_step
 from train_step import bench_train_step
 
@@ -200,7 +201,8 @@ def bench_step(options):
 
 
 BENCHES = {"submit": bench_submit, "first-step": bench_first_step, "step": bench_step,
-           "optimizer-step": bench_optimizer_step, "train-step": bench_train_step}
+           "optimizer-step": bench_optimizer_step, "train-step": bench_train_step,
+           "gradient-sample": bench_gradient_sample}
 
 
 def main():

@@ -1,6 +1,7 @@
 // Whole training steps of one network under one preset: forward, backward, clip and AdamW.
 //
-//   train_step_bench NETWORK PRESET THREADS   NETWORK: mlp, cnn or gpt
+//   train_step_bench NETWORK PRESET THREADS [sampled]   NETWORK: mlp, cnn or gpt; sampled: every step looks at its
+//                                                       gradients
 //
 // For each line "N" of stdin takes N steps on one batch and prints the seconds that a step took and the last loss.
 // scripts/train_step.py does the same in PyTorch, from the same weights and samples.
@@ -73,9 +74,10 @@ std::unique_ptr<amp::Engine> MakeEngine(const graph::Graph& model, const std::st
 }
 
 int Main(int argc, char** argv) {
-  const std::string network = argc == 4 ? argv[1] : "";
+  const bool sampled = argc == 5 && std::string(argv[4]) == "sampled";
+  const std::string network = argc == 4 || sampled ? argv[1] : "";
   if (network != "mlp" && network != "cnn" && network != "gpt") {
-    std::fprintf(stderr, "usage: train_step_bench mlp|cnn|gpt PRESET THREADS\n");
+    std::fprintf(stderr, "usage: train_step_bench mlp|cnn|gpt PRESET THREADS [sampled]\n");
     return 2;
   }
   train::InstallCountingAllocator();
@@ -89,6 +91,9 @@ int Main(int argc, char** argv) {
     float loss = 0;
     const absl::Time begin = absl::Now();
     for (int i = 0; i < num_steps; ++i) {
+      if (sampled) {
+        engine->SampleNextStep();
+      }
       loss = engine->Step({task.batch}).loss;
     }
     std::printf("%.9f %.6f\n", absl::ToDoubleSeconds(absl::Now() - begin) / num_steps, loss);

@@ -1,0 +1,45 @@
+"""What it costs to look at the gradients: steps that sample all of them beside steps that do not."""
+import os
+import statistics
+import sys
+
+from optimizer_step import Contestant
+from train_step import STEPS_A_TURN, WARM_UP_TURNS
+
+SAMPLE_EVERY_STEPS = 100  # as in worker/train/attempt_plan.cc
+PRESET = "bf16"           # a sample of fp16 reads and counts as much, beside a step that is slower on a CPU
+
+
+def measure(options, network, threads):
+    """Medians over turns of the two in pairs."""
+    command = [options.bin / "train_step_bench", network, PRESET, threads]
+    plain, sampled = Contestant(command), Contestant([*command, "sampled"])
+    pairs = []
+    try:
+        for turn in range(WARM_UP_TURNS + options.rounds):
+            answers = [contestant.ask(str(STEPS_A_TURN[network])) for contestant in (plain, sampled)]
+            if any(len(answer) != 2 for answer in answers):
+                sys.exit(f"bench: train_step_bench of {network} did not answer")
+            if answers[0][1] != answers[1][1]:
+                sys.exit(f"bench: sampling changed the loss of {network}: {answers}")
+            if turn >= WARM_UP_TURNS:
+                pairs.append((answers[0][0], answers[1][0]))
+    finally:
+        plain.__exit__()
+        sampled.__exit__()
+    step = statistics.median(without for without, _ in pairs)
+    sample = statistics.median(with_samples - without for without, with_samples in pairs)
+    return {
+        "network": network,
+        "threads": threads,
+        "ms_a_step": round(step * 1e3, 2),
+        "ms_a_sample": round(sample * 1e3, 2),
+        f"percent_at_one_in_{SAMPLE_EVERY_STEPS}": round(100 * sample / step / SAMPLE_EVERY_STEPS, 3),
+        "turns": options.rounds,
+        "steps_a_turn": STEPS_A_TURN[network],
+    }
+
+
+def bench_gradient_sample(options):
+    threads = os.cpu_count() or 1
+    return {"gradient_sample": [measure(options, network, min(threads, 2)) for network in STEPS_A_TURN]}
