@@ -151,6 +151,10 @@ TEST_F(DivergenceTest, GradientsThatUnderflow_AreToldOnceWithTheScaleThatSuggest
   EXPECT_THAT(attributes.at("exponents"), HasSubstr("2^-24..-15 "));
   const double suggested = std::stod(attributes.at("suggested_scale"));
   EXPECT_GT(suggested, 64);
+  start.mutable_key()->set_attempt(2);
+  *start.mutable_start_from() = agent->checkpoints[0];
+  EXPECT_THAT(EventsOf(*Told(start), Event::UNDERFLOW), IsEmpty()) << "it was told before the checkpoint";
+  start.clear_start_from();
   start.mutable_spec()->mutable_precision()->mutable_loss_scale()->mutable_fixed()->set_scale(suggested);
   start.mutable_key()->set_job_id("j-suggested");
   const auto better = Told(start);
