@@ -11,9 +11,7 @@ endif()
 
 find_program(MOLD_PROGRAM mold)
 if(MOLD_PROGRAM)
-  # mold 1.10 begins the RELRO segment in the page before the data when thread-local bytes end a page: the loader cannot
-  # protect that page and refuses the program ("cannot apply additional memory protection after relocation").
-  add_link_options(-fuse-ld=mold -Wl,-z,norelro)
+  add_link_options(-fuse-ld=mold)
 endif()
 
 set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1")
