@@ -4,7 +4,7 @@
 
 namespace ampd::server {
 
-WorkPool::~WorkPool() {
+void WorkPool::Stop() {
   {
     absl::MutexLock lock(&mutex_);
     closed_ = true;
@@ -12,6 +12,7 @@ WorkPool::~WorkPool() {
   for (std::thread& thread : threads_) {
     thread.join();
   }
+  threads_.clear();
 }
 
 void WorkPool::Start() {

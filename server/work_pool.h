@@ -15,11 +15,13 @@ namespace ampd::server {
 class WorkPool {
  public:
   WorkPool(int num_threads, size_t capacity) : num_threads_(num_threads), capacity_(capacity) {}
-  // Runs what was posted, then ends.
-  ~WorkPool();
+  ~WorkPool() { Stop(); }
 
   void Start();
+  // False when too many tasks wait, and once it was stopped.
   bool TryPost(std::function<void()> task);
+  // Runs what was posted and returns when that is through. Idempotent; REQUIRES: not called by a task.
+  void Stop();
 
  private:
   void Work();

@@ -121,6 +121,8 @@ void GrpcServer::Drain(absl::Duration grace) {
   // Shutdown also waits for idle clients to close their connections, which some never do.
   parts_->server->Shutdown(absl::ToChronoTime(absl::Now() + std::min(grace, kLastWords)));
   parts_->ticker.Stop();
+  // A directive that came due may still be on its way to a stream that has ended.
+  parts_->pool.Stop();
 }
 
 }  // namespace ampd::server

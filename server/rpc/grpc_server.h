@@ -35,7 +35,8 @@ class GrpcServer {
   ~GrpcServer();
 
   int port() const;
-  // Health turns NOT_SERVING, streams end with UNAVAILABLE and calls under way have `grace` to finish. Idempotent.
+  // Health turns NOT_SERVING, streams end with UNAVAILABLE and calls under way have `grace` to finish. Nothing of it
+  // calls the coordinator or the store any more when it returns. Idempotent.
   void Drain(absl::Duration grace);
 
  private:

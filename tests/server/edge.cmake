@@ -5,6 +5,7 @@ ampd_test(NAME metric_store SRCS metric_store_test.cc
   DEPS server_faulty_vfs server_history_fixtures base_error base_random absl::strings)
 ampd_test(NAME watch_session SRCS watch_session_test.cc DEPS server_history_fixtures server_watch_session base_random)
 ampd_test(NAME metrics SRCS metrics_test.cc DEPS server_history_fixtures server_metrics base_random)
+ampd_test(NAME work_pool SRCS work_pool_test.cc DEPS server_work_pool)
 ampd_test(NAME server_config SRCS server_config_test.cc DEPS server_config)
 ampd_library(NAME server_fixtures HDRS server_fixtures.h SRCS server_fixtures.cc
   DEPS server_history_fixtures server_server proto_services GTest::gtest)

@@ -1,0 +1,43 @@
+#include "server/work_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "absl/synchronization/notification.h"
+
+namespace ampd::server {
+namespace {
+
+TEST(WorkPool, Stop_ReturnsAfterWhatWasPostedAndTakesNothingMore) {
+  WorkPool pool(/*num_threads=*/2, /*capacity=*/8);
+  absl::Notification stopping;
+  std::atomic<int> num_done = 0;
+  pool.Start();
+  for (int i = 0; i < 4; ++i) {
+    // Two run and two wait.
+    ASSERT_TRUE(pool.TryPost([&] {
+      stopping.WaitForNotification();
+      ++num_done;
+    }));
+  }
+  stopping.Notify();
+  pool.Stop();
+  EXPECT_EQ(num_done, 4);
+  EXPECT_FALSE(pool.TryPost([&] { ++num_done; }));
+  pool.Stop();
+  EXPECT_EQ(num_done, 4);
+}
+
+TEST(WorkPool, TryPost_RefusesWhatIsBeyondItsCapacity) {
+  WorkPool pool(/*num_threads=*/1, /*capacity=*/1);
+  int num_done = 0;
+  EXPECT_TRUE(pool.TryPost([&] { ++num_done; }));
+  EXPECT_FALSE(pool.TryPost([&] { ++num_done; })) << "nobody has taken the first yet";
+  pool.Start();
+  pool.Stop();
+  EXPECT_EQ(num_done, 1);
+}
+
+}  // namespace
+}  // namespace ampd::server
