@@ -51,12 +51,15 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
         EndWith(directive.status());
         return;
       }
+      if (is_first) {
+        // Only now: a report that was refused must not end the stream of the agent that has the name. And before the
+        // answer, so that a worker that has one has taken over.
+        worker_ = report.worker();
+        options_.streams->Attach(worker_, self());
+      }
       Send(*std::move(directive));
     }
     if (is_first) {
-      // Only now: a report that was refused must not end the stream of the agent that has the name.
-      worker_ = report.worker();
-      options_.streams->Attach(worker_, self());
       DirectiveDue();  // for what came due before
     }
     Read();
