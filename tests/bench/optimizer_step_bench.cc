@@ -78,17 +78,17 @@ class Ours {
         amp::OptimizerConfig{
             .kind = amp::OptimizerConfig::Kind::kAdamW, .learning_rate = kLearningRate, .weight_decay = kWeightDecay},
         parameters_, *kernels_);
+    step_.scaler.scale = kLossScale;
+    phase_.rule = optimizer_->rule();
+    phase_.rule.max_norm = kMaxNorm;
+    phase_.num_facts = static_cast<int64_t>(facts_.size());
   }
 
   void Step() {
-    double sum_squares = 0;
-    for (const kernels::GradientFacts& facts : kernels_->Examine(gradients_)) {
-      sum_squares += facts.sum_squares;
-    }
-    if (std::isfinite(sum_squares)) {
-      const double clip = std::min(1.0, kMaxNorm / (std::sqrt(sum_squares) / kLossScale + 1e-6));
-      optimizer_->Step(gradients_, static_cast<float>(clip / kLossScale));
-    }
+    kernels_->Examine(gradients_, facts_.data());
+    kernels_->Decide(control_, 0, 1);
+    optimizer_->Step(gradients_, &phase_.decision);
+    kernels_->EndStep(control_);
   }
 
   const std::vector<amp::Parameter>& parameters() const { return parameters_; }
@@ -98,6 +98,10 @@ class Ours {
   std::vector<amp::Parameter> parameters_;
   std::unique_ptr<amp::StepKernels> kernels_ = amp::StepKernels::Make({});
   std::unique_ptr<amp::Optimizer> optimizer_;
+  std::vector<kernels::GradientFacts> facts_ = std::vector<kernels::GradientFacts>(gradients_.size());
+  kernels::StepBlock step_;
+  kernels::PhaseBlock phase_;
+  const kernels::StepControl control_ = {.step = &step_, .phases = &phase_, .facts = facts_.data(), .num_phases = 1};
 };
 
 class LibTorch {

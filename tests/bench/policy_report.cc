@@ -134,7 +134,10 @@ std::string OptimizerStep(const amp::ComputeDevice& device, int64_t num_paramete
       {.name = "", .master = start, .leaf = start.to(at::kBFloat16), .remainder = {}}};
   const std::vector<at::Tensor> gradients = {at::randn({num_parameters}, options).to(at::kBFloat16)};
   amp::Optimizer optimizer({.kind = amp::OptimizerConfig::Kind::kAdamW, .learning_rate = 1e-4}, parameters, *kernels);
-  const double update = SecondsOf(device, [&] { optimizer.Step(gradients, 1); });
+  amp::StepScalars scalars(device.device, {}, {optimizer.rule()}, {gradients.size()});
+  scalars.Load({}, /*rate_factor=*/1, /*applied=*/{0});
+  kernels->Decide(scalars.control(), 0, 1);
+  const double update = SecondsOf(device, [&] { optimizer.Step(gradients, scalars.decision(0)); });
   at::Tensor copy = at::empty_like(start);
   const double copying = SecondsOf(device, [&] { copy.copy_(start); });
   const auto rate = [&](double bytes, double seconds) {

@@ -46,8 +46,12 @@ TEST(OptimizerParity, HundredStepsEndWhereTorchsEnd) {
           amp::MakeParameter(key, oracle->at(key).clone(), at::kFloat, precision::Masters::kNone, *kernels));
     }
     amp::Optimizer optimizer(ConfigOf(name), parameters, *kernels);
+    kernels::PhaseBlock phase;
+    phase.rule = optimizer.rule();
     for (int64_t step = 0; step < kSteps; ++step) {
-      optimizer.Step({oracle->at("weight_gradients").select(0, step), oracle->at("bias_gradients").select(0, step)}, 1);
+      kernels::Settle(/*step=*/{}, phase);
+      optimizer.Step({oracle->at("weight_gradients").select(0, step), oracle->at("bias_gradients").select(0, step)},
+                     &phase.decision);
     }
     for (size_t i = 0; i < parameters.size(); ++i) {
       const std::string& key = parameters[i].name;

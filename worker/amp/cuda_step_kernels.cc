@@ -1,8 +1,11 @@
 #include "worker/amp/cuda_step_kernels.h"
 
-#include <cstring>
+#include <algorithm>
+#include <cstddef>
+#include <span>
 
 #include "ATen/ops/empty.h"
+#include "ATen/ops/from_blob.h"
 #include "c10/util/Exception.h"
 #include "worker/amp/step_rows.h"
 
@@ -21,61 +24,64 @@ class CudaStepKernels final : public StepKernels {
  public:
   explicit CudaStepKernels(const ComputeDevice& device) : kernels_(*device.cuda_kernels), device_(device.device) {}
 
-  std::vector<GradientFacts> Examine(const std::vector<at::Tensor>& gradients) override {
-    const StepRows rows = RowsToExamine(gradients);
-    std::vector<GradientFacts> facts(gradients.size());
-    if (rows.rows.empty()) {
-      return facts;
-    }
-    const CudaTable table = Upload(rows);
+  void Examine(const std::vector<at::Tensor>& gradients, GradientFacts* facts) override {
+    at::from_blob(facts, {static_cast<int64_t>(gradients.size() * sizeof(GradientFacts))}, BytesHere()).zero_();
+    const CudaTable table = Upload(RowsToExamine(gradients), examined_);
     const at::Tensor of_chunks = Bytes(table.num_chunks * sizeof(GradientFacts));
-    const at::Tensor of_tensors = Bytes(rows.rows.size() * sizeof(GradientFacts));
-    Check(kernels_.examine(table, static_cast<GradientFacts*>(of_chunks.data_ptr()),
-                           static_cast<GradientFacts*>(of_tensors.data_ptr()), kDefaultStream));
-    const at::Tensor read = of_tensors.to(at::kCPU);
-    for (size_t k = 0; k < rows.places.size(); ++k) {
-      std::memcpy(&facts[rows.places[k]], read.const_data_ptr<uint8_t>() + k * sizeof(GradientFacts),
-                  sizeof(GradientFacts));
-    }
-    return facts;
+    Check(kernels_.examine(table, static_cast<GradientFacts*>(of_chunks.data_ptr()), facts, kDefaultStream));
   }
+
+  void Decide(const kernels::StepControl& control, int first_phase, int num_phases) override {
+    Check(kernels_.decide(control, first_phase, num_phases, kDefaultStream));
+  }
+
+  void EndStep(const kernels::StepControl& control) override { Check(kernels_.end_step(control, kDefaultStream)); }
 
   void Accumulate(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& sums) override {
-    Check(kernels_.accumulate(Upload(RowsToAccumulate(gradients, sums)), kDefaultStream));
+    Check(kernels_.accumulate(Upload(RowsToAccumulate(gradients, sums), accumulated_), kDefaultStream));
   }
 
-  void UpdateAdam(const kernels::AdamStep& step, const kernels::StepScalars& scalars,
+  void UpdateAdam(const kernels::AdamStep& step, const kernels::StepDecision* decision,
                   const std::vector<StepTensors>& tensors) override {
-    Check(kernels_.update_adam(Upload(RowsToUpdate(tensors)), &step, &scalars, kDefaultStream));
+    Check(kernels_.update_adam(Upload(RowsToUpdate(tensors), updated_), &step, decision, kDefaultStream));
   }
 
-  void UpdateSgd(const kernels::SgdStep& step, const kernels::StepScalars& scalars,
+  void UpdateSgd(const kernels::SgdStep& step, const kernels::StepDecision* decision,
                  const std::vector<StepTensors>& tensors) override {
-    Check(kernels_.update_sgd(Upload(RowsToUpdate(tensors)), &step, &scalars, kDefaultStream));
+    Check(kernels_.update_sgd(Upload(RowsToUpdate(tensors), updated_), &step, decision, kDefaultStream));
   }
 
   void Round(const std::vector<StepTensors>& tensors) override {
-    Check(kernels_.round(Upload(RowsToRound(tensors)), kDefaultStream));
+    Check(kernels_.round(Upload(RowsToRound(tensors), rounded_), kDefaultStream));
   }
 
  private:
-  at::Tensor Bytes(size_t count) const {
-    return at::empty({static_cast<int64_t>(count)}, at::TensorOptions().dtype(at::kByte).device(device_));
-  }
+  // The rows that a kind of pass was last given, here and on the device.
+  struct UploadedRows {
+    std::vector<std::byte> here;
+    at::Tensor there;
+  };
 
-  // Writes the rows to the device, where they stay until the next pass: passes and copies share one stream.
-  CudaTable Upload(const StepRows& rows) {
-    const size_t bytes = rows.rows.size() * sizeof(TensorRow);
-    const at::Tensor host = at::empty({static_cast<int64_t>(bytes)}, at::kByte);
-    if (bytes > 0) {
-      std::memcpy(host.data_ptr(), rows.rows.data(), bytes);
+  at::TensorOptions BytesHere() const { return at::TensorOptions().dtype(at::kByte).device(device_); }
+  at::Tensor Bytes(size_t count) const { return at::empty({static_cast<int64_t>(count)}, BytesHere()); }
+
+  // Writes the rows to the device, unless they are those of last time: the allocator mostly gives the gradients of a
+  // step the memory of the last one's. Passes and copies share one stream, so that a pass that has not run yet still
+  // reads the rows it was given.
+  CudaTable Upload(const StepRows& rows, UploadedRows& last) const {
+    const auto bytes = std::as_bytes(std::span(rows.rows));
+    if (!std::equal(bytes.begin(), bytes.end(), last.here.begin(), last.here.end())) {
+      last.here.assign(bytes.begin(), bytes.end());
+      const at::Tensor pinned = at::empty({static_cast<int64_t>(bytes.size())},
+                                          at::TensorOptions().dtype(at::kByte).pinned_memory(device_.is_cuda()));
+      std::copy(bytes.begin(), bytes.end(), static_cast<std::byte*>(pinned.data_ptr()));
+      if (!last.there.defined() || last.there.nbytes() < bytes.size()) {
+        last.there = Bytes(bytes.size());
+      }
+      last.there.narrow(0, 0, pinned.numel()).copy_(pinned, /*non_blocking=*/true);
     }
-    if (!rows_.defined() || rows_.nbytes() < bytes) {
-      rows_ = Bytes(bytes);
-    }
-    rows_.narrow(0, 0, host.numel()).copy_(host);
     CudaTable table;
-    table.tensors = static_cast<const TensorRow*>(rows_.const_data_ptr());
+    table.tensors = bytes.empty() ? nullptr : static_cast<const TensorRow*>(last.there.const_data_ptr());
     table.num_tensors = static_cast<int32_t>(rows.rows.size());
     table.num_chunks = rows.num_chunks;
     return table;
@@ -93,7 +99,7 @@ class CudaStepKernels final : public StepKernels {
 
   const kernels::CudaKernels& kernels_;
   const c10::Device device_;
-  at::Tensor rows_;  // bytes on the device
+  UploadedRows examined_, accumulated_, updated_, rounded_;
 };
 
 }  // namespace

@@ -137,6 +137,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const graph::Graph& model
     RegisterFp8Linear(engine->programs_->registry, engine->programs_->fp8);
   }
   AMPD_RETURN_IF_ERROR(engine->MakePhases(model, policy));
+  engine->MakeScalars();
   if (model.FindOutput("logits").has_value()) {
     AMPD_ASSIGN_OR_RETURN(const graph::Graph eval, graph::WithEvalHead(graph::EvalProgram(model)));
     AMPD_ASSIGN_OR_RETURN(engine->programs_->eval, Prepare(eval, policy, {}, engine->programs_->registry));
@@ -207,53 +208,91 @@ absl::Status Engine::Bind() {
   return programs_->eval->Bind(state);
 }
 
-StepResult Engine::Step(const std::vector<Batch>& micro_batches, uint64_t random_stream) {
+void Engine::MakeScalars() {
+  std::vector<kernels::PhaseRule> rules;
+  std::vector<size_t> num_gradients;
+  for (const auto& phase : phases_) {
+    rules.push_back(phase->rule());
+    num_gradients.push_back(phase->parameters().size());
+  }
+  scalars_ = std::make_unique<StepScalars>(options_.device.device, scaler_.rule(), rules, num_gradients);
+  for (size_t i = 0; i < phases_.size(); ++i) {
+    phases_[i]->Use(*scalars_, i);
+  }
+}
+
+// Brings the device up to what was set here since the last step.
+void Engine::LoadScalars() {
+  if (!pending_.empty() || (known_scaler_ == scaler_.state() && known_rate_factor_ == rate_factor_)) {
+    return;
+  }
+  std::vector<int64_t> applied;
+  for (const auto& phase : phases_) {
+    applied.push_back(phase->applied_steps());
+  }
+  scalars_->Load(scaler_.state(), rate_factor_, applied);
+  known_scaler_ = scaler_.state();
+  known_rate_factor_ = rate_factor_;
+}
+
+int Engine::max_pending() const { return programs_->fp8 ? 0 : 1; }
+
+void Engine::Enqueue(const std::vector<Batch>& micro_batches, uint64_t random_stream) {
+  TORCH_CHECK(num_pending() <= max_pending(), "a step was begun before what it depends on was taken");
+  LoadScalars();
   const bool was_asked = std::exchange(samples_next_step_, false);
-  const int64_t num_steps = applied_steps_ + skipped_steps_;
+  const int64_t num_steps = applied_steps_ + skipped_steps_ + num_pending();
   const bool is_due = options_.sample_every_steps > 0 && num_steps % options_.sample_every_steps == 0;
-  const Phase::StepConditions step{.loss_scale = scaler_.scale(),
-                                   .rate_factor = rate_factor_,
-                                   .random_stream = random_stream,
-                                   .samples = was_asked || is_due,
-                                   .samples_every_format = was_asked};
-  StepResult result;
+  const Phase::StepConditions step{
+      .random_stream = random_stream, .samples = was_asked || is_due, .samples_every_format = was_asked};
   if (programs_->fp8) {
     programs_->fp8->BeginStep(num_steps);
   }
-  for (const auto& phase : phases_) {
-    result.phases.push_back(phase->Compute(micro_batches, step));
+  std::vector<std::vector<GradientSample>> samples;
+  const kernels::StepControl& control = scalars_->control();
+  for (size_t i = 0; i < phases_.size(); ++i) {
+    samples.push_back(phases_[i]->Compute(micro_batches, step));
     if (!skips_together_) {
-      phase->Finish(result.phases.back().skipped, step);
+      kernels_->Decide(control, static_cast<int>(i), 1);
+      phases_[i]->Finish();
     }
   }
   if (skips_together_) {
-    FinishTogether(result.phases, step);
+    kernels_->Decide(control, 0, control.num_phases);
+    // Backwards, so that buffers which several phases wrote end as the first of them found them.
+    std::for_each(phases_.rbegin(), phases_.rend(), [](const auto& phase) { phase->Finish(); });
   }
-  Tail(result);
+  kernels_->EndStep(control);
+  scalars_->Send();
+  pending_.push_back(std::move(samples));
+}
+
+StepResult Engine::Take() {
+  TORCH_CHECK(!pending_.empty(), "no step was begun");
+  const StepRecord record = scalars_->Take();
+  StepResult result;
+  for (size_t i = 0; i < phases_.size(); ++i) {
+    result.phases.push_back(phases_[i]->Conclude(record));
+    result.phases.back().samples = std::move(pending_.front()[i]);
+  }
+  pending_.pop_front();
+  const auto overflow = std::find_if(result.phases.begin(), result.phases.end(),
+                                     [](const PhaseResult& phase) { return phase.num_overflow_parameters > 0; });
+  static_cast<PhaseResult&>(result) = overflow == result.phases.end() ? result.phases.front() : *overflow;
+  result.loss_scale = record.step.loss_scale;
+  result.scale_change = record.step.scale_change;
+  scaler_.Restore(record.step.scaler);
+  known_scaler_ = record.step.scaler;
+  (result.skipped ? skipped_steps_ : applied_steps_) += 1;
   if (programs_->fp8) {
     result.fp8 = programs_->fp8->EndStep(!result.skipped);
   }
   return result;
 }
 
-// Backwards, so that buffers which several phases wrote end as the first of them found them.
-void Engine::FinishTogether(std::vector<PhaseResult>& results, const Phase::StepConditions& step) {
-  const bool skipped =
-      std::any_of(results.begin(), results.end(), [](const PhaseResult& result) { return result.skipped; });
-  for (size_t i = phases_.size(); i-- > 0;) {
-    results[i].skipped = skipped;
-    phases_[i]->Finish(skipped, step);
-  }
-}
-
-void Engine::Tail(StepResult& result) {
-  const std::vector<PhaseResult>& phases = result.phases;
-  const auto overflow = std::find_if(phases.begin(), phases.end(),
-                                     [](const PhaseResult& phase) { return phase.num_overflow_parameters > 0; });
-  static_cast<PhaseResult&>(result) = overflow == phases.end() ? phases.front() : *overflow;
-  result.loss_scale = scaler_.scale();
-  result.scale_change = scaler_.Update(result.skipped);
-  (result.skipped ? skipped_steps_ : applied_steps_) += 1;
+StepResult Engine::Step(const std::vector<Batch>& micro_batches, uint64_t random_stream) {
+  Enqueue(micro_batches, random_stream);
+  return Take();
 }
 
 EvalSums Engine::Evaluate(const Batch& batch) {
@@ -268,6 +307,7 @@ EvalSums Engine::Evaluate(const Batch& batch) {
 }
 
 EngineState Engine::ExportState() const {
+  TORCH_CHECK(pending_.empty(), "a state is exported between steps");
   EngineState state;
   for (const auto& phase : phases_) {
     for (const Parameter& parameter : phase->parameters()) {
@@ -314,6 +354,7 @@ absl::Status Engine::CheckState(const EngineState& state) const {
 
 absl::Status Engine::ImportState(const EngineState& state) {
   at::NoGradGuard no_grad;
+  TORCH_CHECK(pending_.empty(), "a state is imported between steps");
   AMPD_RETURN_IF_ERROR(CheckState(state));
   for (const auto& [name, buffer] : buffers_) {
     buffer.copy_(state.model.at(name));
@@ -326,6 +367,7 @@ absl::Status Engine::ImportState(const EngineState& state) {
     programs_->fp8->ImportState(state.fp8);
   }
   scaler_.Restore(state.scaler);
+  known_scaler_.reset();
   applied_steps_ = state.applied_steps;
   skipped_steps_ = state.skipped_steps;
   return absl::OkStatus();

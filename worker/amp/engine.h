@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "worker/amp/phase.h"
 #include "worker/amp/schedule.h"
 #include "worker/amp/step_kernels.h"
+#include "worker/amp/step_scalars.h"
 
 namespace ampd::amp {
 
@@ -63,13 +65,17 @@ struct EngineState {
   std::map<std::string, int64_t> applied_by_phase;
 };
 
-// Trains one model under one precision policy on one device: the step of design 6.4, where the host still reads a loss
-// a micro-batch and the pre-pass's facts a step.
+// Trains one model under one precision policy on one device: the step of design 6.4, of which the host reads nothing
+// between its loss and its update, and the rest when it likes.
 //
 //   forward -> scaled loss -> backward            for each micro-batch, gradients summed in fp32
-//   pre-pass: norm and non-finite count            one read of the gradients
-//   update: unscale x clip x optimizer x cast      skipped when a gradient is not finite
-//   tail: loss scale
+//   pre-pass: norm and non-finite count           one read of the gradients
+//   decision: skip, unscale x clip, rate          on the device (kernels::StepControl)
+//   update: unscale x clip x optimizer x cast     skipped when a gradient is not finite
+//   tail: loss scale                              on the device
+//   record                                        sent to the host, read by Take
+//
+// On a GPU all this is work in one stream: Enqueue returns before it is done, and may be called again.
 //
 // A skipped step changes nothing but the loss scale: not the weights, moments, running statistics, schedule or count of
 // applied steps.
@@ -96,20 +102,30 @@ class Engine {
                                                         const EngineOptions& options);
   ~Engine();
 
-  // One optimizer step over the micro-batches. The random numbers of dropout depend on the seed, `random_stream` and
-  // the micro-batch's place alone, so that a batch can be run again as it was. REQUIRES: at least one, all of the same
-  // size.
+  // Begins one optimizer step over the micro-batches, behind those that were begun before. The random numbers of
+  // dropout depend on the seed, `random_stream` and the micro-batch's place alone, so that a batch can be run again as
+  // it was. REQUIRES: at least one, all of the same size; num_pending() is at most max_pending().
+  void Enqueue(const std::vector<Batch>& micro_batches, uint64_t random_stream = 0);
+  // What the first step did that was begun and not taken, once it is through. REQUIRES: there is one.
+  StepResult Take();
+  int num_pending() const { return static_cast<int>(pending_.size()); }
+  // Steps that may be begun before another: none where layers compute in FP8, whose scales follow what a step did.
+  int max_pending() const;
+  // Both. REQUIRES: nothing is pending.
   StepResult Step(const std::vector<Batch>& micro_batches, uint64_t random_stream = 0);
 
   // Runs the evaluation program under the same policy, on the parameters' averages where the optimizer keeps them.
   // Changes nothing. REQUIRES: the model has logits.
   EvalSums Evaluate(const Batch& batch);
 
+  // As of the last step that was taken. What is set takes effect with the next step. REQUIRES to set it, as to set the
+  // factor, export or import a state: nothing is pending.
   LossScaler& scaler() { return scaler_; }
   // The next step samples its gradients in whatever format.
   void SampleNextStep() { samples_next_step_ = true; }
   // What the schedule's rates are multiplied by besides, from the next step on; no part of the exported state.
   void set_rate_factor(double factor) { rate_factor_ = factor; }
+  // Of the steps that were taken.
   int64_t applied_steps() const { return applied_steps_; }
   int64_t skipped_steps() const { return skipped_steps_; }
 
@@ -127,8 +143,8 @@ class Engine {
   void MakeParameters(const graph::Graph& model, const precision::ResolvedPolicy& policy,
                       const std::vector<size_t>& phase_of, std::vector<std::vector<Parameter>>& parameters);
   absl::Status Bind();
-  void FinishTogether(std::vector<PhaseResult>& results, const Phase::StepConditions& step);
-  void Tail(StepResult& result);
+  void MakeScalars();
+  void LoadScalars();
   absl::Status CheckState(const EngineState& state) const;
 
   const EngineOptions options_;
@@ -138,6 +154,11 @@ class Engine {
   std::unique_ptr<StepKernels> kernels_;
   TensorMap buffers_;
   std::vector<std::unique_ptr<Phase>> phases_;
+  std::unique_ptr<StepScalars> scalars_;
+  // What `scalars_` were last known to hold; nothing: they must be loaded.
+  std::optional<LossScalerState> known_scaler_;
+  double known_rate_factor_ = 1;
+  std::deque<std::vector<std::vector<GradientSample>>> pending_;  // by step and phase
   bool samples_next_step_ = false;
   double rate_factor_ = 1;
   int64_t applied_steps_ = 0;

@@ -4,20 +4,12 @@
 #include <optional>
 
 #include "precision/policy.h"
+#include "worker/kernels/step_control.h"
 
 namespace ampd::amp {
 
-// What an update did to the scale.
-enum class ScaleChange { kNone, kGrown, kBackedOff, kAtFloor };
-
-// Everything that a checkpoint must hold of a scaler; its configuration comes from the policy and from orders.
-struct LossScalerState {
-  float scale = 1;
-  int growth_tracker = 0;   // applied steps since the last change
-  int hysteresis_left = 1;  // overflows that are still tolerated, the one that backs off included
-  int growth_interval = 0;  // as ordered last
-  friend bool operator==(const LossScalerState&, const LossScalerState&) = default;
-};
+using kernels::ScaleChange;
+using LossScalerState = kernels::ScalerState;
 
 // Multiplies the loss so that small gradients survive a narrow format. One rule covers torch.amp.GradScaler and Keras
 // (hysteresis 1), Apex (a cap), Megatron and DeepSpeed (hysteresis refilled when an interval ends) and Apex's kernel
@@ -34,30 +26,29 @@ struct LossScalerState {
 // where their test for equality would miss it until the next overflow; and a scale that an order put outside of floor
 // and cap is left there until it moves by itself.
 //
-// The scale is a fp32 number, as on a device. Read scale() before the backward pass and unscale with that same value;
-// Update() comes last. Thread-compatible.
+// The scale is a fp32 number. During training it moves on the device, by the same rule (kernels::UpdateScale); this is
+// what the host knows of it, and how orders reach it. Thread-compatible.
 class LossScaler {
  public:
   explicit LossScaler(const precision::LossScaleConfig& config);
 
-  bool enabled() const { return config_.kind != precision::LossScaleConfig::Kind::kOff; }
+  bool enabled() const { return enabled_; }
   float scale() const { return state_.scale; }
 
-  // REQUIRES: called once a step, after the gradients were unscaled with scale().
+  // One step, as the device takes it.
   ScaleChange Update(bool found_inf);
 
   // Live control: the new scale starts a new interval. Orders to a scaler that is off are ignored; a static one takes
   // the scale.
   void Set(std::optional<double> scale, std::optional<int> growth_interval);
 
+  const kernels::ScalerRule& rule() const { return rule_; }
   const LossScalerState& state() const { return state_; }
   void Restore(const LossScalerState& state) { state_ = state; }
 
  private:
-  ScaleChange OnOverflow();
-  ScaleChange OnGoodStep();
-
-  precision::LossScaleConfig config_;
+  const bool enabled_;
+  const kernels::ScalerRule rule_;
   LossScalerState state_;
 };
 

@@ -1,7 +1,5 @@
 #include "worker/amp/optimizer.h"
 
-#include <cmath>
-
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/glob.h"
@@ -60,33 +58,27 @@ StepTensors Optimizer::Place(size_t parameter) const {
           .weight_decay = *numbers_[parameter].weight_decay};
 }
 
-void Optimizer::Step(const std::vector<at::Tensor>& gradients, float gradient_scale, double rate_factor) {
-  ++num_steps_;
-  const kernels::StepScalars scalars{.gradient_scale = gradient_scale,
-                                     .rate_factor = rate_factor,
-                                     .average_decay = config_.ema_decay.value_or(0),
-                                     .rounding_seed = config_.rounding_seed,
-                                     .step = num_steps_};
+kernels::PhaseRule Optimizer::rule() const {
+  return {.schedule = {},
+          .average_decay = config_.ema_decay.value_or(0),
+          .rounding_seed = config_.rounding_seed,
+          .beta1 = config_.beta1,
+          .beta2 = config_.beta2};
+}
+
+void Optimizer::Step(const std::vector<at::Tensor>& gradients, const kernels::StepDecision* decision) {
   std::vector<StepTensors> tensors;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     tensors.push_back(Place(i));
     tensors.back().gradient = gradients[i];
   }
   if (config_.kind == Kind::kSgd) {
-    kernels_.UpdateSgd({.momentum = config_.momentum,
-                        .dampening = config_.dampening,
-                        .nesterov = config_.nesterov,
-                        .first = num_steps_ == 1},
-                       scalars, tensors);
+    kernels_.UpdateSgd({.momentum = config_.momentum, .dampening = config_.dampening, .nesterov = config_.nesterov},
+                       decision, tensors);
   } else {
-    const auto t = static_cast<double>(num_steps_);
-    kernels_.UpdateAdam({.beta1 = config_.beta1,
-                         .beta2 = config_.beta2,
-                         .epsilon = config_.epsilon,
-                         .l2 = config_.kind == Kind::kAdam,
-                         .correction1 = 1 - std::pow(config_.beta1, t),
-                         .sqrt_correction2 = std::sqrt(1 - std::pow(config_.beta2, t))},
-                        scalars, tensors);
+    kernels_.UpdateAdam(
+        {.beta1 = config_.beta1, .beta2 = config_.beta2, .epsilon = config_.epsilon, .l2 = config_.kind == Kind::kAdam},
+        decision, tensors);
   }
   for (const StepTensors& one : tensors) {
     if (one.gradient.defined()) {
@@ -136,7 +128,6 @@ absl::Status Optimizer::ImportState(const TensorMap& state, int64_t num_steps) {
   for (size_t i = 0; num_steps == 0 && i < averages_.size(); ++i) {
     averages_[i].copy_(MasterOf(parameters_[i]));
   }
-  num_steps_ = num_steps;
   return absl::OkStatus();
 }
 

@@ -42,18 +42,20 @@ struct OptimizerConfig {
 };
 
 // SGD, AdamW and Adam, numerically torch.optim's, over parameters however they are stored. An average begins as its
-// parameter and moves by average += (1 - ema_decay) * (parameter - average). A step that is skipped is simply not
-// taken: nothing here advances by itself. Single-threaded: owner is the trainer's step loop.
+// parameter and moves by average += (1 - ema_decay) * (parameter - average). Nothing here advances
+// by itself: the number of a step is the decision's. Single-threaded: owner is the trainer's step loop.
 class Optimizer {
  public:
   // Moments are made where the masters are. REQUIRES: `parameters` and `kernels` outlive the optimizer.
   Optimizer(const OptimizerConfig& config, const std::vector<Parameter>& parameters, StepKernels& kernels);
 
-  // Takes one step. `gradients` stand beside the parameters, in their order and with their strides, in any of the
-  // formats; `gradient_scale` unscales and clips them, `rate_factor` is the schedule's. Writes the parameters.
-  void Step(const std::vector<at::Tensor>& gradients, float gradient_scale, double rate_factor = 1);
+  // Takes one step, unless `decision` is to skip it. `gradients` stand beside the parameters, in their order and with
+  // their strides, in any of the formats. Writes the parameters. REQUIRES: `decision` is in the device's memory, and
+  // was settled by rule().
+  void Step(const std::vector<at::Tensor>& gradients, const kernels::StepDecision* decision);
 
-  int64_t num_steps() const { return num_steps_; }
+  // What this optimizer's steps are decided by; schedule and clip are not its own.
+  kernels::PhaseRule rule() const;
 
   // Beside the parameters, fp32, with their strides; empty without `ema_decay`.
   const std::vector<at::Tensor>& averages() const { return averages_; }
@@ -61,7 +63,7 @@ class Optimizer {
   // Moments and averages by "<parameter>.<moment>", fp32, contiguous, as copies.
   TensorMap ExportState() const;
   // INVALID_ARGUMENT (reason BAD_STATE) when one is missing or has another shape; nothing is changed then. At
-  // `num_steps` 0 the averages begin as the parameters, whatever the state says.
+  // `num_steps` 0, before the first one, the averages begin as the parameters, whatever the state says.
   absl::Status ImportState(const TensorMap& state, int64_t num_steps);
 
  private:
@@ -79,7 +81,6 @@ class Optimizer {
   std::vector<ParameterGroup> numbers_;  // beside the parameters, both numbers set
   std::vector<Moments> moments_;
   std::vector<at::Tensor> averages_;
-  int64_t num_steps_ = 0;
 };
 
 }  // namespace ampd::amp

@@ -2,27 +2,34 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
-#include <cmath>
 #include <map>
 #include <mutex>
 
 #include "ATen/Context.h"
 #include "ATen/core/Generator.h"
 #include "ATen/ops/empty_like.h"
-#include "ATen/ops/full.h"
+#include "ATen/ops/where.h"
 #include "base/random.h"
 #include "worker/amp/format.h"
 #include "worker/amp/program_facts.h"
 
 namespace ampd::amp {
 
+namespace {
+
+// A copy to a GPU goes through pinned memory, so that the host need not wait for it.
+at::Tensor OnDevice(const at::Tensor& given, c10::Device device) {
+  return device.is_cuda() && given.is_cpu() ? given.pin_memory().to(device, /*non_blocking=*/true) : given.to(device);
+}
+
+}  // namespace
+
 std::vector<at::Tensor> InputsOf(const graph::Graph& program, const Batch& batch, c10::Device device) {
   std::vector<at::Tensor> inputs;
   for (const graph::ValueId input : program.inputs()) {
     const std::string& name = program.value(input).name;
     const at::Tensor& given = name == "labels" ? batch.labels : name == "noise" ? batch.noise : batch.images;
-    inputs.push_back(given.to(device));
+    inputs.push_back(OnDevice(given, device));
   }
   return inputs;
 }
@@ -62,21 +69,28 @@ absl::Status Phase::Bind(TensorMap state) {
   return program_->Bind(state);
 }
 
-double Phase::RateOf(const StepConditions& step) const {
-  return step.rate_factor * RateFactor(setup_.options.schedule, applied_steps());
+void Phase::Use(const StepScalars& scalars, size_t number) {
+  scalars_ = &scalars;
+  number_ = number;
 }
 
-PhaseResult Phase::Compute(const std::vector<Batch>& micro_batches, const StepConditions& step) {
-  PhaseResult result;
-  result.phase = name();
-  result.learning_rate = setup_.options.optimizer.learning_rate * RateOf(step);
+kernels::PhaseRule Phase::rule() const {
+  kernels::PhaseRule rule = optimizer_.rule();
+  rule.schedule = setup_.options.schedule;
+  rule.max_norm = setup_.options.clip_grad_norm.value_or(0);
+  return rule;
+}
+
+std::vector<GradientSample> Phase::Compute(const std::vector<Batch>& micro_batches, const StepConditions& step) {
+  std::vector<GradientSample> samples;
   KeepBuffers();
+  scalars_->loss(number_).zero_();
   const auto num_micro_batches = static_cast<int>(micro_batches.size());
   for (int i = 0; i < num_micro_batches; ++i) {
     SeedRandomOps(step.random_stream, i);
-    result.loss += ForwardBackward(micro_batches[static_cast<size_t>(i)], step.loss_scale, num_micro_batches);
+    ForwardBackward(micro_batches[static_cast<size_t>(i)], num_micro_batches);
     if (step.samples && i == 0) {
-      result.samples = SampleGradients(step.samples_every_format);
+      samples = SampleGradients(step.samples_every_format);
     }
     if (setup_.sums_in_fp32) {
       GatherGradients(/*accumulate=*/num_micro_batches > 1);
@@ -85,28 +99,39 @@ PhaseResult Phase::Compute(const std::vector<Batch>& micro_batches, const StepCo
   if (!setup_.sums_in_fp32) {
     GatherGradients(/*accumulate=*/false);  // autograd has summed them on the leaves, in the leaves' format
   }
-  Examine(step.loss_scale, result);
-  // With no scaler there is nothing to back off: non-finite gradients are a divergence, and the caller's to judge. The
-  // step is skipped all the same, so that the weights stay what they were. So it is with a scale that fell so low that
-  // nothing can be divided by it.
-  result.skipped = result.num_overflow_parameters > 0 || !std::isfinite(1.0f / step.loss_scale);
-  return result;
+  kernels_.Examine(gradients_, scalars_->facts(number_));
+  return samples;
 }
 
-void Phase::Finish(bool skipped, const StepConditions& step) {
-  if (skipped) {
-    RollBackBuffers();
-  } else {
-    // torch.nn.utils.clip_grad_norm_: the coefficient is max_norm / (norm + 1e-6), at most 1.
-    const std::optional<double>& max_norm = setup_.options.clip_grad_norm;
-    const double clip = max_norm.has_value() ? std::min(1.0, *max_norm / (norm_ + 1e-6)) : 1.0;
-    at::NoGradGuard no_grad;
-    optimizer_.Step(gradients_, static_cast<float>(clip / step.loss_scale), RateOf(step));
-  }
+void Phase::Finish() {
+  at::NoGradGuard no_grad;
+  optimizer_.Step(gradients_, scalars_->decision(number_));
+  RollBackBuffers();
   for (at::Tensor& gradient : gradients_) {
     gradient = at::Tensor();
   }
   averages_rounded_ = false;
+}
+
+PhaseResult Phase::Conclude(const StepRecord& record) {
+  const kernels::PhaseBlock& block = record.phases[number_];
+  PhaseResult result;
+  result.phase = name();
+  result.loss = block.loss;
+  result.grad_norm = static_cast<float>(block.decision.norm);
+  result.learning_rate = setup_.options.optimizer.learning_rate * block.decision.scalars.rate_factor;
+  result.skipped = block.decision.skip;
+  for (const Reader& reader : backward_order_) {
+    const int64_t count = record.facts[static_cast<size_t>(block.first_fact) + reader.parameter].num_non_finite;
+    if (count > 0 && ++result.num_overflow_parameters == 1) {
+      result.overflow_parameter = parameters_[reader.parameter].name;
+      result.overflow_module = reader.module;
+      result.overflow_count = count;
+    }
+    result.total_overflow_count += count;
+  }
+  applied_steps_ = block.applied_steps;
+  return result;
 }
 
 // Once for all micro-batches: they are skipped as a whole.
@@ -118,9 +143,8 @@ void Phase::KeepBuffers() {
 }
 
 void Phase::RollBackBuffers() {
-  at::NoGradGuard no_grad;
   for (const WrittenBuffer& one : written_) {
-    one.buffer.copy_(one.kept);
+    one.buffer.copy_(at::where(scalars_->skip(number_), one.kept, one.buffer));
   }
 }
 
@@ -134,11 +158,12 @@ void Phase::SeedRandomOps(uint64_t random_stream, int micro_batch) const {
   generator.set_current_seed(SeededRandom(of_step + static_cast<uint64_t>(micro_batch)).Next());
 }
 
-float Phase::ForwardBackward(const Batch& batch, float scale, int num_micro_batches) {
+void Phase::ForwardBackward(const Batch& batch, int num_micro_batches) {
   const at::Tensor loss = program_->Run(InputsOf(program_->graph(), batch, setup_.device))[0];
   // The gradient of the scaled mean over all micro-batches, without a multiplication of the loss itself.
-  loss.backward(at::full({}, scale / static_cast<float>(num_micro_batches), loss.options().requires_grad(false)));
-  return loss.item<float>() / static_cast<float>(num_micro_batches);
+  loss.backward(scalars_->loss_scale().div(num_micro_batches).to(loss.scalar_type()));
+  at::NoGradGuard no_grad;
+  scalars_->loss(number_).add_(loss.detach().to(at::kFloat).div(num_micro_batches));
 }
 
 std::vector<GradientSample> Phase::SampleGradients(bool of_every_format) const {
@@ -176,25 +201,6 @@ void Phase::GatherGradients(bool accumulate) {
   }
 }
 
-void Phase::Examine(float scale, PhaseResult& result) {
-  const std::vector<kernels::GradientFacts> facts = kernels_.Examine(gradients_);
-  double sum_squares = 0;
-  for (const kernels::GradientFacts& fact : facts) {
-    sum_squares += fact.sum_squares;
-  }
-  norm_ = std::sqrt(sum_squares) / scale;
-  result.grad_norm = static_cast<float>(norm_);
-  for (const Reader& reader : backward_order_) {
-    const int64_t count = facts[reader.parameter].num_non_finite;
-    if (count > 0 && ++result.num_overflow_parameters == 1) {
-      result.overflow_parameter = parameters_[reader.parameter].name;
-      result.overflow_module = reader.module;
-      result.overflow_count = count;
-    }
-    result.total_overflow_count += count;
-  }
-}
-
 TensorMap Phase::EvaluationWeights() {
   const std::vector<at::Tensor>& averages = optimizer_.averages();
   TensorMap weights;
@@ -227,6 +233,7 @@ absl::Status Phase::Import(const TensorMap& model, const TensorMap& optimizer, i
     SetMaster(parameter, model.at(parameter.name), kernels_);
   }
   averages_rounded_ = false;
+  applied_steps_ = applied_steps;
   return optimizer_.ImportState(optimizer, applied_steps);
 }
 

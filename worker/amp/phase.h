@@ -16,6 +16,7 @@
 #include "worker/amp/parameter.h"
 #include "worker/amp/schedule.h"
 #include "worker/amp/step_kernels.h"
+#include "worker/amp/step_scalars.h"
 #include "worker/executor/executor.h"
 
 namespace ampd::amp {
@@ -72,8 +73,6 @@ class Phase {
   };
   // What all phases of a step have in common.
   struct StepConditions {
-    float loss_scale = 1;
-    double rate_factor = 1;  // multiplies the rates of the phases' own schedules
     uint64_t random_stream = 0;
     bool samples = false;               // of fp16 gradients
     bool samples_every_format = false;  // then those of all formats
@@ -90,16 +89,25 @@ class Phase {
   // Executor::Bind.
   absl::Status Bind(TensorMap state);
 
+  // From here on the phase is the one of this number in `scalars`, which outlive it.
+  void Use(const StepScalars& scalars, size_t number);
+  // What its steps are decided by.
+  kernels::PhaseRule rule() const;
+
   // Forward and scaled backward over the micro-batches, and the pre-pass: one read of the gradients for their norm and
-  // what is not finite in them. `skipped` in the result says that they must not be applied. Writes no parameter;
-  // buffers are written and kept aside as they were.
-  PhaseResult Compute(const std::vector<Batch>& micro_batches, const StepConditions& step);
-  // Ends what Compute began: updates the parameters, or, skipped, puts the buffers back as they were before it.
-  void Finish(bool skipped, const StepConditions& step);
+  // what is not finite in them, left on the device. Writes no parameter; buffers are written and kept aside as they
+  // were. Waits for the device only where gradients are sampled; gives the samples.
+  std::vector<GradientSample> Compute(const std::vector<Batch>& micro_batches, const StepConditions& step);
+  // Ends what Compute began, once it is decided: updates the parameters, or, skipped, puts the buffers back as they
+  // were before it. Waits for nothing.
+  void Finish();
+  // What the step of this record did, and counts it. Records come in the order of the steps.
+  PhaseResult Conclude(const StepRecord& record);
 
   const std::string& name() const { return setup_.options.name; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
-  int64_t applied_steps() const { return optimizer_.num_steps(); }
+  // As of the last step that was concluded.
+  int64_t applied_steps() const { return applied_steps_; }
 
   // By parameter, what an evaluation reads: its average where the optimizer keeps averages, otherwise its leaf. The
   // same tensors every time.
@@ -123,13 +131,11 @@ class Phase {
     at::Tensor kept;  // as it was before Compute
   };
 
-  double RateOf(const StepConditions& step) const;
   void FindBackwardOrder(const graph::Graph& source);
   void SeedRandomOps(uint64_t random_stream, int micro_batch) const;
-  float ForwardBackward(const Batch& batch, float scale, int num_micro_batches);
+  void ForwardBackward(const Batch& batch, int num_micro_batches);
   void GatherGradients(bool accumulate);
   std::vector<GradientSample> SampleGradients(bool of_every_format) const;
-  void Examine(float scale, PhaseResult& result);
   void KeepBuffers();
   void RollBackBuffers();
 
@@ -142,8 +148,10 @@ class Phase {
   Optimizer optimizer_;
   std::vector<Reader> backward_order_;
   std::vector<WrittenBuffer> written_;
+  const StepScalars* scalars_ = nullptr;
+  size_t number_ = 0;
+  int64_t applied_steps_ = 0;
   std::vector<at::Tensor> gradients_;        // beside parameters_
-  double norm_ = 0;                          // of the gradients, unscaled
   std::vector<at::Tensor> average_weights_;  // beside parameters_: what the evaluation reads; empty without averages
   bool averages_rounded_ = false;
 };

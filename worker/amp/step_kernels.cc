@@ -31,27 +31,42 @@ void ForEachChunk(const StepRows& table, const Body& body) {
   });
 }
 
+void Add(const GradientFacts& facts, GradientFacts& sum) {
+  sum.sum_squares += facts.sum_squares;
+  sum.num_non_finite += facts.num_non_finite;
+}
+
 class CpuStepKernels final : public StepKernels {
  public:
   explicit CpuStepKernels(const kernels::CpuKernels& loops) : loops_(loops) {}
 
-  std::vector<GradientFacts> Examine(const std::vector<at::Tensor>& gradients) override {
+  void Examine(const std::vector<at::Tensor>& gradients, GradientFacts* facts) override {
     const StepRows table = RowsToExamine(gradients);
     std::vector<GradientFacts> of_chunks(table.num_chunks);
     ForEachChunk(table, [&](const TensorRow& row, int64_t begin, int64_t end, int64_t chunk) {
       of_chunks[chunk] = loops_.examine(row, begin, end);
     });
-    std::vector<GradientFacts> facts(gradients.size());
-    for (size_t k = 0; k < table.rows.size(); ++k) {
-      GradientFacts& sum = facts[table.places[k]];
-      const int64_t first = table.rows[k].first_chunk;
-      for (int64_t chunk = first; chunk < first + kernels::NumChunks(table.rows[k].count); ++chunk) {
-        sum.sum_squares += of_chunks[chunk].sum_squares;
-        sum.num_non_finite += of_chunks[chunk].num_non_finite;
+    std::fill_n(facts, gradients.size(), GradientFacts());
+    for (const TensorRow& row : table.rows) {
+      for (int64_t chunk = row.first_chunk; chunk < row.first_chunk + kernels::NumChunks(row.count); ++chunk) {
+        Add(of_chunks[chunk], facts[row.number]);
       }
     }
-    return facts;
   }
+
+  void Decide(const kernels::StepControl& control, int first_phase, int num_phases) override {
+    for (int i = first_phase; i < first_phase + num_phases; ++i) {
+      kernels::PhaseBlock& phase = control.phases[i];
+      GradientFacts sum;
+      for (int64_t k = phase.first_fact; k < phase.first_fact + phase.num_facts; ++k) {
+        Add(control.facts[k], sum);
+      }
+      kernels::Judge(*control.step, sum, phase);
+    }
+    kernels::SettleTogether(control, first_phase, num_phases);
+  }
+
+  void EndStep(const kernels::StepControl& control) override { kernels::EndStep(control); }
 
   void Accumulate(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& sums) override {
     ForEachChunk(RowsToAccumulate(gradients, sums), [&](const TensorRow& row, int64_t begin, int64_t end, int64_t) {
@@ -59,17 +74,25 @@ class CpuStepKernels final : public StepKernels {
     });
   }
 
-  void UpdateAdam(const kernels::AdamStep& step, const kernels::StepScalars& scalars,
+  void UpdateAdam(const kernels::AdamStep& step, const kernels::StepDecision* decision,
                   const std::vector<StepTensors>& tensors) override {
+    if (decision->skip) {
+      return;
+    }
+    const kernels::AdamStep decided = kernels::Decided(step, *decision);
     ForEachChunk(RowsToUpdate(tensors), [&](const TensorRow& row, int64_t begin, int64_t end, int64_t) {
-      loops_.update_adam(step, scalars, row, begin, end);
+      loops_.update_adam(decided, decision->scalars, row, begin, end);
     });
   }
 
-  void UpdateSgd(const kernels::SgdStep& step, const kernels::StepScalars& scalars,
+  void UpdateSgd(const kernels::SgdStep& step, const kernels::StepDecision* decision,
                  const std::vector<StepTensors>& tensors) override {
+    if (decision->skip) {
+      return;
+    }
+    const kernels::SgdStep decided = kernels::Decided(step, *decision);
     ForEachChunk(RowsToUpdate(tensors), [&](const TensorRow& row, int64_t begin, int64_t end, int64_t) {
-      loops_.update_sgd(step, scalars, row, begin, end);
+      loops_.update_sgd(decided, decision->scalars, row, begin, end);
     });
   }
 

@@ -7,6 +7,7 @@
 #include "c10/core/Device.h"
 #include "worker/kernels/cpu/step_kernels.h"
 #include "worker/kernels/cuda/cuda_kernels.h"
+#include "worker/kernels/step_control.h"
 
 namespace ampd::amp {
 
@@ -33,24 +34,31 @@ struct StepTensors {
   double weight_decay = 0;
 };
 
-// The step's passes over all parameters, on one device. A CPU takes them chunk by chunk on LibTorch's threads, and
-// gives the same bits whatever their number; a GPU takes all in one launch on its default stream. Single-threaded:
-// owner is the engine. A GPU's errors leave as c10::OutOfMemoryError or c10::AcceleratorError.
+// The step's passes over all parameters, and what is decided between them, on one device. A CPU takes them chunk by
+// chunk on LibTorch's threads, and gives the same bits whatever their number; a GPU takes all in one launch on its
+// default stream, and nothing here waits for it. Single-threaded: owner is the engine. A GPU's errors leave as
+// c10::OutOfMemoryError or c10::AcceleratorError.
 class StepKernels {
  public:
   static std::unique_ptr<StepKernels> Make(const ComputeDevice& device);
   virtual ~StepKernels() = default;
 
-  // Facts beside their gradients; zero for an undefined one. The only pass that waits for the device.
-  virtual std::vector<kernels::GradientFacts> Examine(const std::vector<at::Tensor>& gradients) = 0;
+  // facts[i] of gradients[i], for an undefined one zero. `facts` is in the device's memory.
+  virtual void Examine(const std::vector<at::Tensor>& gradients, kernels::GradientFacts* facts) = 0;
+
+  // Judges `num_phases` phases from `first_phase` on by their facts, and settles whether all of them update or none.
+  virtual void Decide(const kernels::StepControl& control, int first_phase, int num_phases) = 0;
+  // The tail of a step, after its last update.
+  virtual void EndStep(const kernels::StepControl& control) = 0;
 
   // sums[i] += gradients[i], in fp32. REQUIRES: sums[i] is defined where gradients[i] is.
   virtual void Accumulate(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& sums) = 0;
 
-  // One optimizer step; writes masters, moments, averages and leaves, the latter behind autograd's back.
-  virtual void UpdateAdam(const kernels::AdamStep& step, const kernels::StepScalars& scalars,
+  // One optimizer step, unless `decision`, in the device's memory, is to skip it; of `step` what the decision says
+  // besides is not read. Writes masters, moments, averages and leaves, the latter behind autograd's back.
+  virtual void UpdateAdam(const kernels::AdamStep& step, const kernels::StepDecision* decision,
                           const std::vector<StepTensors>& tensors) = 0;
-  virtual void UpdateSgd(const kernels::SgdStep& step, const kernels::StepScalars& scalars,
+  virtual void UpdateSgd(const kernels::SgdStep& step, const kernels::StepDecision* decision,
                          const std::vector<StepTensors>& tensors) = 0;
 
   // Rounds masters into their leaves, and into remainders where they are defined. Nothing else plays a part.

@@ -9,10 +9,10 @@ using kernels::TensorRow;
 
 void Add(TensorRow row, size_t place, StepRows& table) {
   if (row.count > 0) {
+    row.number = static_cast<uint32_t>(place);
     row.first_chunk = table.num_chunks;
     table.num_chunks += kernels::NumChunks(row.count);
     table.rows.push_back(row);
-    table.places.push_back(place);
   }
 }
 
@@ -37,7 +37,7 @@ void TakeMaster(const StepTensors& tensors, TensorRow& row) {
   }
 }
 
-void TakeParameter(const StepTensors& tensors, uint32_t stream, TensorRow& row) {
+void TakeParameter(const StepTensors& tensors, TensorRow& row) {
   row.learning_rate = tensors.learning_rate;
   row.weight_decay = tensors.weight_decay;
   if (tensors.master.defined()) {
@@ -47,7 +47,6 @@ void TakeParameter(const StepTensors& tensors, uint32_t stream, TensorRow& row) 
   row.parameter = tensors.leaf.data_ptr();
   row.parameter_format = FormatOf(tensors.leaf);
   row.stochastic = tensors.stochastic;
-  row.stream = stream;
 }
 
 void TakeState(const StepTensors& tensors, TensorRow& row) {
@@ -70,8 +69,8 @@ StepRows RowsToExamine(const std::vector<at::Tensor>& gradients) {
 
 StepRows RowsToAccumulate(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& sums) {
   StepRows table = RowsToExamine(gradients);
-  for (size_t k = 0; k < table.rows.size(); ++k) {
-    table.rows[k].accumulated = sums[table.places[k]].data_ptr<float>();
+  for (TensorRow& row : table.rows) {
+    row.accumulated = sums[row.number].data_ptr<float>();
   }
   return table;
 }
@@ -81,7 +80,7 @@ StepRows RowsToUpdate(const std::vector<StepTensors>& tensors) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     TensorRow row = RowOf(tensors[i].gradient);
     if (row.count > 0) {
-      TakeParameter(tensors[i], static_cast<uint32_t>(i), row);
+      TakeParameter(tensors[i], row);
       TakeState(tensors[i], row);
       Add(row, i, table);
     }

@@ -7,10 +7,10 @@
 
 namespace ampd::amp {
 
-// The rows of one pass: tensors in, kernels' pointers out. Undefined and empty tensors have none.
+// The rows of one pass: tensors in, kernels' pointers out. Undefined and empty tensors have none; a row's number is its
+// tensor's place in what the pass was given.
 struct StepRows {
   std::vector<kernels::TensorRow> rows;
-  std::vector<size_t> places;  // beside `rows`: of the tensor in what the pass was given
   int64_t num_chunks = 0;
 };
 

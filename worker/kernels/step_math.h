@@ -21,7 +21,7 @@ struct StepScalars {
   float gradient_scale = 1;  // unscales and clips: every gradient is multiplied by it as it is read
   double rate_factor = 1;    // the schedule's: multiplies every row's learning rate
   double average_decay = 0;  // what a row's average keeps of itself
-  // Random bits are a function of (seed, step, row's stream, element): two numbers continue the stream.
+  // Random bits are a function of (seed, step, row's number, element): two numbers continue the stream.
   uint64_t rounding_seed = 0;
   int64_t step = 0;
 };

@@ -26,7 +26,7 @@ struct TensorRow {
   Format moment_format = Format::kFloat32;
   Format working_format = Format::kFloat32;
   bool stochastic = false;  // bf16 weights without a remainder: rounded up or down at random, right in the mean
-  uint32_t stream = 0;      // of the random bits: another for each tensor
+  uint32_t number = 0;      // among the tensors of its pass: of its facts, and of its stream of random bits
 };
 
 // A pass goes through its tensors in chunks of this many elements: one thread block's work, one call of a CPU's loop,

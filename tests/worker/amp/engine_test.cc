@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
+#include <limits>
 
 #include "ampd/v1/job_spec.pb.h"
 #include "ampd/v1/worker.pb.h"
@@ -158,6 +160,69 @@ TEST(Engine, SkippedStepsDoNotAdvanceTheSchedule) {
   }
   EXPECT_GT(engine->skipped_steps(), 0);
   EXPECT_GT(engine->applied_steps(), 0);
+}
+
+TEST_P(PerPreset, AStepBegunBeforeTheLastOneIsReadGivesTheSameBits) {
+  const v1::PrecisionPolicy policy = GetParam() == std::string("fp16") ? DynamicFp16(1 << 16, 3) : Preset(GetParam());
+  const auto one_by_one = MakeEngine(policy, AdamW());
+  const auto ahead = MakeEngine(policy, AdamW());
+  ASSERT_EQ(ahead->max_pending(), 1);
+  std::vector<StepResult> expected, results;
+  for (uint64_t step = 0; step < 12; ++step) {
+    Batch batch = MakeBatch(step, 16);
+    if (step == 4 || step == 5 || step == 11) {
+      batch.images.fill_(std::numeric_limits<float>::infinity());
+    }
+    expected.push_back(one_by_one->Step({batch}, step));
+    ahead->Enqueue({batch}, step);
+    if (ahead->num_pending() > 1) {
+      results.push_back(ahead->Take());
+      EXPECT_EQ(ahead->applied_steps() + ahead->skipped_steps(), static_cast<int64_t>(step)) << "counted as taken";
+    }
+  }
+  results.push_back(ahead->Take());
+  ASSERT_EQ(results.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(std::memcmp(&results[i].loss, &expected[i].loss, sizeof(float)), 0) << i;
+    EXPECT_EQ(results[i].skipped, expected[i].skipped) << i;
+    EXPECT_EQ(results[i].loss_scale, expected[i].loss_scale) << i;
+    EXPECT_EQ(results[i].scale_change, expected[i].scale_change) << i;
+    EXPECT_EQ(results[i].learning_rate, expected[i].learning_rate) << i;
+    EXPECT_EQ(results[i].overflow_parameter, expected[i].overflow_parameter) << i;
+  }
+  EXPECT_EQ(ahead->skipped_steps(), 3);
+  EXPECT_EQ(ahead->scaler().state(), one_by_one->scaler().state());
+  EXPECT_EQ(DigestOf(*ahead), DigestOf(*one_by_one));
+}
+
+TEST(Engine, ALayerInFp8LetsNoStepBeginBeforeTheLastOneIsTaken) {
+  v1::ModelSpec spec;
+  spec.mutable_mlp()->set_in_features(kImageSize * kImageSize);
+  for (int layer = 0; layer < 3; ++layer) {
+    spec.mutable_mlp()->add_hidden(16);
+  }
+  spec.mutable_mlp()->set_num_classes(kClasses);
+  const graph::Graph model = *models::BuildModel(spec);
+  const auto policy = precision::ResolvePolicy(Preset("fp8-delayed"), *graph::WithLossHead(model), Cpu(),
+                                               precision::OptimizerKind::kAdam);
+  ASSERT_TRUE(policy.ok()) << policy.status();
+  const auto engine = *Engine::Create(model, *policy, AdamW());
+  Batch batch = MakeBatch(1, 16);
+  batch.images = batch.images.reshape({16, kImageSize * kImageSize});
+  engine->Enqueue({batch});
+  EXPECT_THROW(engine->Enqueue({batch}), c10::Error);
+  engine->Take();
+  engine->Enqueue({batch});
+}
+
+TEST(Engine, AStateIsNeitherExportedNorImportedWhileAStepIsPending) {
+  const auto engine = MakeEngine(Preset("fp32"), AdamW());
+  const EngineState state = engine->ExportState();
+  engine->Enqueue({MakeBatch(1, 16)});
+  EXPECT_THROW(engine->ExportState(), c10::Error);
+  EXPECT_THROW(engine->ImportState(state).IgnoreError(), c10::Error);
+  engine->Take();
+  EXPECT_TRUE(engine->ImportState(state).ok());
 }
 
 TEST(Engine, AStaticScaleThatIsAPowerOfTwoChangesNoBitInFp32) {

@@ -259,8 +259,11 @@ TEST(OptimizerState, RandomBitsDifferFromStepToStepAndFromTensorToTensor) {
     parameters.back().stochastic = true;
   }
   Optimizer optimizer({.kind = OptimizerConfig::Kind::kSgd, .learning_rate = 0x1p-14}, parameters, *kernels);
+  kernels::PhaseBlock phase;
+  phase.rule = optimizer.rule();
   for (int step = 0; step < 64; ++step) {
-    optimizer.Step({at::ones({20'000}).neg(), at::ones({20'000}).neg()}, 1);
+    kernels::Settle(/*step=*/{}, phase);
+    optimizer.Step({at::ones({20'000}).neg(), at::ones({20'000}).neg()}, &phase.decision);
   }
   const at::Tensor first = MasterOf(parameters[0]);
   // 1 - (127/128)^64 is 0.395; with the same bits each step it would be 1/128.

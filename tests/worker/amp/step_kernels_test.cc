@@ -51,6 +51,12 @@ std::string BytesOf(const at::Tensor& tensor) {
   return {static_cast<const char*>(tensor.const_data_ptr()), static_cast<size_t>(tensor.nbytes())};
 }
 
+std::vector<kernels::GradientFacts> Examine(StepKernels& passes, const std::vector<at::Tensor>& gradients) {
+  std::vector<kernels::GradientFacts> facts(gradients.size(), {-1, -1});
+  passes.Examine(gradients, facts.data());
+  return facts;
+}
+
 // All bits that every pass leaves, in one string.
 std::string BitsAfterAllPasses(const kernels::CpuKernels* loops, int num_threads,
                                const std::vector<StepTensors>& start) {
@@ -63,12 +69,16 @@ std::string BitsAfterAllPasses(const kernels::CpuKernels* loops, int num_threads
     sums.push_back(at::zeros(one.master.sizes()));
   }
   std::string bits;
-  for (const kernels::GradientFacts& facts : passes->Examine(gradients)) {
+  for (const kernels::GradientFacts& facts : Examine(*passes, gradients)) {
     bits.append(reinterpret_cast<const char*>(&facts), sizeof(facts));
   }
   passes->Accumulate(gradients, sums);
-  passes->UpdateAdam({.correction1 = 0.1, .sqrt_correction2 = 0.03}, {.gradient_scale = 0.5f}, tensors);
-  passes->UpdateSgd({.momentum = 0.9}, {.gradient_scale = 0.5f}, tensors);
+  kernels::StepDecision decision;
+  decision.scalars.gradient_scale = 0.5f;
+  decision.correction1 = 0.1;
+  decision.sqrt_correction2 = 0.03;
+  passes->UpdateAdam({}, &decision, tensors);
+  passes->UpdateSgd({.momentum = 0.9}, &decision, tensors);
   passes->Round(tensors);
   for (size_t i = 0; i < tensors.size(); ++i) {
     const StepTensors& one = tensors[i];
@@ -99,13 +109,28 @@ TEST(StepKernels, ExamineFindsTheTensorWithNonFiniteElements) {
   gradients[2].data_ptr<float>()[kernels::kChunkElements + 1] = std::numeric_limits<float>::infinity();
   gradients[2].data_ptr<float>()[1] = std::numeric_limits<float>::quiet_NaN();
   at::set_num_threads(2);
-  const auto facts = StepKernels::Make({})->Examine(gradients);
+  const auto facts = Examine(*StepKernels::Make({}), gradients);
   ASSERT_EQ(facts.size(), 4u);
   EXPECT_EQ(facts[0].num_non_finite, 0);
   EXPECT_NEAR(facts[0].sum_squares, gradients[0].to(at::kDouble).square().sum().item<double>(), 1e-9 * 49152);
   EXPECT_EQ(facts[1].sum_squares, 0);
   EXPECT_EQ(facts[2].num_non_finite, 2);
   EXPECT_EQ(facts[3].num_non_finite, 0);
+}
+
+TEST(StepKernels, AnUpdateThatIsToBeSkippedWritesNothing) {
+  const auto passes = StepKernels::Make({});
+  const std::vector<StepTensors> start = SomeTensors(at::kBFloat16);
+  const std::vector<StepTensors> tensors = CopyOf(start);
+  kernels::StepDecision decision;
+  decision.skip = true;
+  passes->UpdateAdam({}, &decision, tensors);
+  passes->UpdateSgd({.momentum = 0.9}, &decision, tensors);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    EXPECT_EQ(BytesOf(tensors[i].master), BytesOf(start[i].master));
+    EXPECT_EQ(BytesOf(tensors[i].leaf), BytesOf(start[i].leaf));
+    EXPECT_EQ(BytesOf(tensors[i].first), BytesOf(start[i].first));
+  }
 }
 
 std::mutex seen_mutex;
@@ -122,7 +147,7 @@ TEST(StepKernels, PassesRunOnTheThreadsOfLibTorch) {
   for (const int num_threads : {1, 2, 3}) {
     at::set_num_threads(num_threads);
     seen_threads.clear();
-    passes->Examine({at::zeros({6 * kernels::kChunkElements})});
+    Examine(*passes, {at::zeros({6 * kernels::kChunkElements})});
     EXPECT_EQ(seen_threads.size(), static_cast<size_t>(num_threads));
   }
 }

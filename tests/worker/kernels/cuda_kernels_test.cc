@@ -106,13 +106,14 @@ class CudaKernelsTest : public testing::Test {
     tensors_.push_back(std::make_unique<Tensor>(seed, count, layout, misaligned_by));
   }
 
-  // `with_momentum` false leaves the moments out.
-  CudaTable Table(bool with_momentum = true) {
+  // `with_momentum` false leaves the moments out; `numbered` gives the rows their places as numbers.
+  CudaTable Table(bool with_momentum = true, bool numbered = false) {
     std::vector<TensorRow> rows;
     CudaTable table;
     for (const auto& tensor : tensors_) {
       TensorRow row = tensor->Row();
       row.first_chunk = table.num_chunks;
+      row.number = numbered ? static_cast<uint32_t>(rows.size()) : row.number;
       row.first_moment = with_momentum ? row.first_moment : nullptr;
       table.num_chunks += NumChunks(row.count);
       rows.push_back(row);
@@ -125,7 +126,7 @@ class CudaKernelsTest : public testing::Test {
   }
 
   std::vector<GradientFacts> Examined() {
-    const CudaTable table = Table();
+    const CudaTable table = Table(/*with_momentum=*/true, /*numbered=*/true);
     DeviceBytes chunks(BytesFrom(std::vector<GradientFacts>(static_cast<size_t>(table.num_chunks), {-1, -1})));
     DeviceBytes facts(BytesFrom(std::vector<GradientFacts>(tensors_.size(), {-1, -1})));
     EXPECT_EQ(kernels_->examine(table, chunks.as<GradientFacts>(), facts.as<GradientFacts>(), nullptr), 0);
@@ -226,12 +227,16 @@ TEST_F(CudaKernelsTest, Round_SplitsMastersIntoWeightsAndRemainder) {
   }
 }
 
-StepScalars Scalars(int64_t step) {
-  return {.gradient_scale = 0.37f,
-          .rate_factor = 0.9,
-          .average_decay = 0.9,
-          .rounding_seed = 0x123456789abcdefu,
-          .step = step};
+StepDecision Decision(int64_t step) {
+  StepDecision decision;
+  decision.scalars = {.gradient_scale = 0.37f,
+                      .rate_factor = 0.9,
+                      .average_decay = 0.9,
+                      .rounding_seed = 0x123456789abcdefu,
+                      .step = step};
+  decision.correction1 = 1 - std::pow(0.9, step);
+  decision.sqrt_correction2 = std::sqrt(1 - std::pow(0.999, step));
+  return decision;
 }
 
 TEST_F(CudaKernelsTest, UpdateAdam_GivesTheCpusBits) {
@@ -239,12 +244,13 @@ TEST_F(CudaKernelsTest, UpdateAdam_GivesTheCpusBits) {
     tensors_.clear();
     MakeTensors();
     for (int t = 1; t <= 2; ++t) {
-      const AdamStep step{
-          .l2 = l2, .correction1 = 1 - std::pow(0.9, t), .sqrt_correction2 = std::sqrt(1 - std::pow(0.999, t))};
-      const StepScalars scalars = Scalars(t);
-      ASSERT_EQ(kernels_->update_adam(Table(), &step, &scalars, nullptr), 0);
+      const AdamStep step{.l2 = l2};
+      StepDecision decision = Decision(t);
+      const DeviceBytes decided(BytesFrom(std::vector<StepDecision>{decision}));
+      ASSERT_EQ(kernels_->update_adam(Table(), &step, decided.as<StepDecision>(), nullptr), 0);
       for (const auto& tensor : tensors_) {
-        kPlainKernels.update_adam(step, scalars, tensor->host.Row(), 0, tensor->host.count());
+        kPlainKernels.update_adam(Decided(step, decision), decision.scalars, tensor->host.Row(), 0,
+                                  tensor->host.count());
       }
     }
     for (const auto& tensor : tensors_) {
@@ -258,14 +264,14 @@ TEST_F(CudaKernelsTest, UpdateSgd_GivesTheCpusBitsWithAndWithoutMomentum) {
     tensors_.clear();
     MakeTensors();
     for (const int t : {1, 2}) {
-      const SgdStep step{
-          .momentum = with_momentum ? 0.9 : 0, .dampening = nesterov ? 0 : 0.2, .nesterov = nesterov, .first = t == 1};
-      const StepScalars scalars = Scalars(t);
-      ASSERT_EQ(kernels_->update_sgd(Table(with_momentum), &step, &scalars, nullptr), 0);
+      const SgdStep step{.momentum = with_momentum ? 0.9 : 0, .dampening = nesterov ? 0 : 0.2, .nesterov = nesterov};
+      const StepDecision decision = Decision(t);
+      const DeviceBytes decided(BytesFrom(std::vector<StepDecision>{decision}));
+      ASSERT_EQ(kernels_->update_sgd(Table(with_momentum), &step, decided.as<StepDecision>(), nullptr), 0);
       for (const auto& tensor : tensors_) {
         TensorRow row = tensor->host.Row();
         row.first_moment = with_momentum ? row.first_moment : nullptr;
-        kPlainKernels.update_sgd(step, scalars, row, 0, tensor->host.count());
+        kPlainKernels.update_sgd(Decided(step, decision), decision.scalars, row, 0, tensor->host.count());
       }
     }
     for (const auto& tensor : tensors_) {
@@ -274,10 +280,116 @@ TEST_F(CudaKernelsTest, UpdateSgd_GivesTheCpusBitsWithAndWithoutMomentum) {
   }
 }
 
+TEST_F(CudaKernelsTest, ADecisionToSkip_LeavesEverythingAsItWas) {
+  MakeTensors();
+  StepDecision decision = Decision(1);
+  decision.skip = true;
+  const DeviceBytes decided(BytesFrom(std::vector<StepDecision>{decision}));
+  const AdamStep adam;
+  const SgdStep sgd;
+  ASSERT_EQ(kernels_->update_adam(Table(), &adam, decided.as<StepDecision>(), nullptr), 0);
+  ASSERT_EQ(kernels_->update_sgd(Table(), &sgd, decided.as<StepDecision>(), nullptr), 0);
+  for (const auto& tensor : tensors_) {
+    tensor->ExpectEqual();
+  }
+}
+
+// Two phases with more gradients than a block has threads; the second overflows in every other step.
+class Steps {
+ public:
+  static constexpr int64_t kFacts[] = {300, 5};
+
+  Steps() {
+    step.scaler_rule = {.dynamic = true, .hysteresis = 2, .floor = 1, .cap = 65536};
+    step.scaler = {.scale = 1024, .hysteresis_left = 2, .growth_interval = 2};
+    step.rate_factor = 0.5;
+    for (const int64_t count : kFacts) {
+      PhaseBlock& phase = phases.emplace_back();
+      phase.rule = {.schedule = {.shape = ScheduleConfig::Shape::kCosine, .warmup_steps = 2, .total_steps = 9},
+                    .max_norm = 0.5,
+                    .average_decay = 0.9,
+                    .rounding_seed = 7,
+                    .beta1 = 0.9,
+                    .beta2 = 0.999};
+      phase.first_fact = static_cast<int64_t>(facts.size());
+      phase.num_facts = count;
+      facts.resize(facts.size() + static_cast<size_t>(count));
+    }
+  }
+
+  void SetFacts(int number) {
+    for (size_t i = 0; i < facts.size(); ++i) {
+      facts[i] = {.sum_squares = 1e3 * static_cast<double>(i + 1) * number, .num_non_finite = 0};
+    }
+    facts.back().num_non_finite = number % 2;
+  }
+
+  StepBlock step;
+  std::vector<PhaseBlock> phases;
+  std::vector<GradientFacts> facts;
+};
+
+void ExpectSameDecision(const PhaseBlock& expected, const PhaseBlock& actual) {
+  EXPECT_EQ(actual.applied_steps, expected.applied_steps);
+  EXPECT_EQ(actual.decision.skip, expected.decision.skip);
+  EXPECT_NEAR(actual.decision.norm, expected.decision.norm, 1e-13 * expected.decision.norm);
+  EXPECT_FLOAT_EQ(actual.decision.scalars.gradient_scale, expected.decision.scalars.gradient_scale);
+  EXPECT_DOUBLE_EQ(actual.decision.scalars.rate_factor, expected.decision.scalars.rate_factor);
+  EXPECT_EQ(actual.decision.scalars.step, expected.decision.scalars.step);
+  EXPECT_EQ(actual.decision.scalars.rounding_seed, expected.decision.scalars.rounding_seed);
+  EXPECT_DOUBLE_EQ(actual.decision.correction1, expected.decision.correction1);
+  EXPECT_DOUBLE_EQ(actual.decision.sqrt_correction2, expected.decision.sqrt_correction2);
+}
+
+template <typename T>
+void CopyTo(const DeviceBytes& bytes, std::vector<T>& values) {
+  const Bytes read = bytes.Read();
+  std::memcpy(values.data(), read.data(), values.size() * sizeof(T));
+}
+
+// The host goes through the same functions; a phase alone or both together.
+TEST_F(CudaKernelsTest, DecideAndEndStep_GiveWhatTheHostDecides) {
+  for (const bool together : {false, true}) {
+    Steps host, device;
+    for (int number = 1; number <= 8; ++number) {
+      host.SetFacts(number);
+      device.SetFacts(number);
+      std::vector<StepBlock> blocks = {device.step};
+      const DeviceBytes step(BytesFrom(blocks)), phases(BytesFrom(device.phases)), facts(BytesFrom(device.facts));
+      const StepControl there = {step.as<StepBlock>(), phases.as<PhaseBlock>(), facts.as<GradientFacts>(), 2};
+      const StepControl here = {&host.step, host.phases.data(), host.facts.data(), 2};
+      for (PhaseBlock& phase : host.phases) {
+        GradientFacts sum;
+        for (int64_t k = phase.first_fact; k < phase.first_fact + phase.num_facts; ++k) {
+          sum.sum_squares += host.facts[static_cast<size_t>(k)].sum_squares;
+          sum.num_non_finite += host.facts[static_cast<size_t>(k)].num_non_finite;
+        }
+        Judge(host.step, sum, phase);
+      }
+      for (int first = 0; first < 2; first += together ? 2 : 1) {
+        SettleTogether(here, first, together ? 2 : 1);
+        ASSERT_EQ(kernels_->decide(there, first, together ? 2 : 1, nullptr), 0);
+      }
+      EndStep(here);
+      ASSERT_EQ(kernels_->end_step(there, nullptr), 0);
+      CopyTo(step, blocks);
+      device.step = blocks[0];
+      CopyTo(phases, device.phases);
+      EXPECT_EQ(device.step.scaler, host.step.scaler);
+      EXPECT_EQ(device.step.scale_change, host.step.scale_change);
+      EXPECT_EQ(device.step.loss_scale, host.step.loss_scale);
+      ExpectSameDecision(host.phases[0], device.phases[0]);
+      ExpectSameDecision(host.phases[1], device.phases[1]);
+    }
+    EXPECT_EQ(host.phases[0].applied_steps, together ? 4 : 8);
+    EXPECT_EQ(host.phases[1].applied_steps, 4);
+    EXPECT_LT(host.step.scaler.scale, 1024);
+  }
+}
+
 TEST_F(CudaKernelsTest, EmptyTable_LaunchesNothing) {
   const AdamStep step;
-  const StepScalars scalars;
-  EXPECT_EQ(kernels_->update_adam({}, &step, &scalars, nullptr), 0);
+  EXPECT_EQ(kernels_->update_adam({}, &step, nullptr, nullptr), 0);
   EXPECT_EQ(kernels_->examine({}, nullptr, nullptr, nullptr), 0);
 }
 

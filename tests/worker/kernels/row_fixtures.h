@@ -165,7 +165,7 @@ class HostTensor {
     row.moment_format = layout_.moments;
     row.working_format = layout_.working;
     row.stochastic = layout_.stochastic;
-    row.stream = static_cast<uint32_t>(count_);
+    row.number = static_cast<uint32_t>(count_);
     return row;
   }
 

@@ -174,7 +174,7 @@ TEST_P(EverySet, StochasticRoundingDependsOnSeedStepAndTensorAndOnNothingElse) {
   const auto run = [](uint64_t seed, int64_t step, uint32_t stream, int64_t cut) {
     HostTensor tensor(1, 1000, {.parameter = kBf16, .stochastic = true});
     TensorRow row = tensor.Row();
-    row.stream = stream;
+    row.number = stream;
     const StepScalars scalars{.rounding_seed = seed, .step = step};
     Kernels().update_sgd({.momentum = 0.9}, scalars, row, 0, cut);
     Kernels().update_sgd({.momentum = 0.9}, scalars, row, cut, 1000);

@@ -80,7 +80,7 @@ void StoreParameter(float value, const StepScalars& scalars, const TensorRow& ro
   if (row.remainder != nullptr) {
     StoreHalves(value, row.parameter, row.remainder, i);
   } else if (row.stochastic) {
-    const PhiloxBlock block = RandomBlock(scalars, row.stream, i / kRandomElements);
+    const PhiloxBlock block = RandomBlock(scalars, row.number, i / kRandomElements);
     static_cast<uint16_t*>(row.parameter)[i] =
         ToBFloat16Stochastic(value, RandomHalf(block, static_cast<int>(i % kRandomElements)));
   } else {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "worker/kernels/step_control.h"
 #include "worker/kernels/step_math.h"
 #include "worker/kernels/tensor_row.h"
 
@@ -9,12 +10,14 @@
 // library at run time (worker/device/cuda_plugin.h) and calls through the table that its one exported function returns.
 //
 // The step's passes over all tensors, each one launch: examine, accumulate, update, round. They equal the CPU's loops
-// (cpu/step_kernels.h) bit for bit, except for the order in which examine adds up the squares. Nothing here allocates,
+// (cpu/step_kernels.h) bit for bit, except for the order in which examine adds up the squares. Between examine and
+// update, decide reads what the one found and writes what the other does, on the device. Nothing here allocates,
 // synchronises or keeps state, and every pass is deterministic.
 namespace ampd::kernels {
 
-// Changes with every change of what follows, of step_math.h's structs, of TensorRow and of Format.
-inline constexpr uint32_t kCudaKernelsVersion = 3;
+// Changes with every change of what follows, of the structs of step_math.h and step_control.h, of
+// TensorRow and of Format.
+inline constexpr uint32_t kCudaKernelsVersion = 4;
 inline constexpr char kCudaKernelsSymbol[] = "ampd_cuda_kernels";
 
 // All tensors of a pass. All pointers are to device memory. REQUIRES: first_chunk grows by NumChunks(count) from 0 to
@@ -44,15 +47,23 @@ struct CudaKernels {
   const char* (*error_text)(int error);
   int (*describe_device)(int ordinal, CudaDevice* device);
 
-  // facts[i]: of tensors[i].gradient. `chunk_facts` is room for num_chunks; nobody needs to zero either.
+  // facts[tensors[i].number]: of tensors[i].gradient; others are left alone. `chunk_facts` is room for num_chunks;
+  // nobody needs to zero it.
   int (*examine)(CudaTable table, GradientFacts* chunk_facts, GradientFacts* facts, void* stream);
 
   // accumulated[i] += gradient[i]
   int (*accumulate)(CudaTable table, void* stream);
 
-  // Update parameter, moments and average, and write the parameter, rounded, to `working` where that is set.
-  int (*update_adam)(CudaTable table, const AdamStep* step, const StepScalars* scalars, void* stream);
-  int (*update_sgd)(CudaTable table, const SgdStep* step, const StepScalars* scalars, void* stream);
+  // Judges `num_phases` phases from `first_phase` on by their facts, and settles them together.
+  int (*decide)(StepControl control, int32_t first_phase, int32_t num_phases, void* stream);
+
+  // Unless `decision`, in device memory, is to skip: update parameter, moments and average, and write the parameter,
+  // rounded, to `working` where that is set. Of `step` what the decision says besides is not read.
+  int (*update_adam)(CudaTable table, const AdamStep* step, const StepDecision* decision, void* stream);
+  int (*update_sgd)(CudaTable table, const SgdStep* step, const StepDecision* decision, void* stream);
+
+  // The step's tail.
+  int (*end_step)(StepControl control, void* stream);
 
   // working[i] = parameter[i], rounded, and remainder[i] what that leaves, where it is set.
   int (*round)(CudaTable table, void* stream);

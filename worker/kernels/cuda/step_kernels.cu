@@ -3,125 +3,14 @@
 #include <cstring>
 
 #include "worker/kernels/cuda/cuda_kernels.h"
+#include "worker/kernels/cuda/packs.h"
 #include "worker/kernels/philox.h"
 
-// One launch a pass: block b finds the tensor that holds chunk b in the table, and its threads go through the chunk in
-// packs of 8 elements, which are two 16-byte accesses of fp32 or one of a 16-bit format. The last pack of a tensor, and
-// every pack of a tensor whose pointers are not aligned, goes element by element.
+// One launch a pass over tensors: block b finds the tensor that holds chunk b in the table, and its threads go through
+// the chunk in packs of 8 elements. The last pack of a tensor, and every pack of a tensor whose pointers are not
+// aligned, goes element by element.
 namespace ampd::kernels {
 namespace {
-
-constexpr int kThreads = 256;
-constexpr int kPack = 8;
-constexpr int kWarp = 32;
-
-struct Pack {
-  float values[kPack];
-};
-
-// A thread's part of a chunk.
-struct Range {
-  int64_t begin, end;
-  bool aligned;  // 16-byte accesses are allowed
-};
-
-// `num` elements from `data`; the others are 0. `wide`: all of them, aligned.
-__device__ Pack LoadFloats(const float* data, bool wide, int num) {
-  Pack pack;
-  if (wide) {
-    const float4 low = reinterpret_cast<const float4*>(data)[0];
-    const float4 high = reinterpret_cast<const float4*>(data)[1];
-    return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
-  }
-#pragma unroll
-  for (int k = 0; k < kPack; ++k) {
-    pack.values[k] = k < num ? data[k] : 0.0f;
-  }
-  return pack;
-}
-
-__device__ void StoreFloats(const Pack& pack, float* data, bool wide, int num) {
-  const float* v = pack.values;
-  if (wide) {
-    reinterpret_cast<float4*>(data)[0] = make_float4(v[0], v[1], v[2], v[3]);
-    reinterpret_cast<float4*>(data)[1] = make_float4(v[4], v[5], v[6], v[7]);
-    return;
-  }
-#pragma unroll
-  for (int k = 0; k < kPack; ++k) {
-    if (k < num) {
-      data[k] = v[k];
-    }
-  }
-}
-
-// 16-bit elements as they are stored; as LoadFloats and StoreFloats.
-struct HalfPack {
-  uint16_t values[kPack];
-};
-
-__device__ HalfPack LoadHalves(const uint16_t* data, bool wide, int num) {
-  HalfPack pack;
-  if (wide) {
-    const uint4 words = *reinterpret_cast<const uint4*>(data);
-    const uint32_t pairs[] = {words.x, words.y, words.z, words.w};
-#pragma unroll
-    for (int k = 0; k < kPack; ++k) {
-      pack.values[k] = static_cast<uint16_t>(pairs[k / 2] >> (k % 2 * 16));
-    }
-    return pack;
-  }
-#pragma unroll
-  for (int k = 0; k < kPack; ++k) {
-    pack.values[k] = k < num ? data[k] : 0;
-  }
-  return pack;
-}
-
-__device__ void StoreHalves(const HalfPack& pack, uint16_t* data, bool wide, int num) {
-  if (wide) {
-    uint32_t pairs[kPack / 2];
-#pragma unroll
-    for (int k = 0; k < kPack / 2; ++k) {
-      pairs[k] = pack.values[2 * k] | static_cast<uint32_t>(pack.values[2 * k + 1]) << 16;
-    }
-    *reinterpret_cast<uint4*>(data) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
-    return;
-  }
-#pragma unroll
-  for (int k = 0; k < kPack; ++k) {
-    if (k < num) {
-      data[k] = pack.values[k];
-    }
-  }
-}
-
-// The same for a tensor in any format, whose first element is `data`.
-__device__ Pack Load(Format format, const void* data, int64_t i, bool wide, int num) {
-  if (format == Format::kFloat32) {
-    return LoadFloats(static_cast<const float*>(data) + i, wide, num);
-  }
-  const HalfPack halves = LoadHalves(static_cast<const uint16_t*>(data) + i, wide, num);
-  Pack pack;
-#pragma unroll
-  for (int k = 0; k < kPack; ++k) {
-    pack.values[k] = format == Format::kBFloat16 ? FromBFloat16(halves.values[k]) : FromFloat16(halves.values[k]);
-  }
-  return pack;
-}
-
-__device__ void Store(const Pack& pack, Format format, void* data, int64_t i, bool wide, int num) {
-  if (format == Format::kFloat32) {
-    StoreFloats(pack, static_cast<float*>(data) + i, wide, num);
-    return;
-  }
-  HalfPack halves;
-#pragma unroll
-  for (int k = 0; k < kPack; ++k) {
-    halves.values[k] = format == Format::kBFloat16 ? ToBFloat16(pack.values[k]) : ToFloat16(pack.values[k]);
-  }
-  StoreHalves(halves, static_cast<uint16_t*>(data) + i, wide, num);
-}
 
 // The last tensor that begins at or before this block's chunk.
 __device__ const TensorRow& TensorOfBlock(const CudaTable& table) {
@@ -142,15 +31,6 @@ __device__ Range ChunkOfBlock(const TensorRow& tensor) {
                     reinterpret_cast<uintptr_t>(tensor.second_moment) | reinterpret_cast<uintptr_t>(tensor.working) |
                     reinterpret_cast<uintptr_t>(tensor.remainder) | reinterpret_cast<uintptr_t>(tensor.average);
   return {begin, min(begin + kChunkElements, tensor.count), bits % 16 == 0};
-}
-
-// Calls body(i, wide, num) for each of this thread's packs: `num` elements from i on.
-template <typename Body>
-__device__ void ForEachPack(const Range& range, Body body) {
-  for (int64_t i = range.begin + threadIdx.x * kPack; i < range.end; i += kThreads * kPack) {
-    const int64_t left = range.end - i;
-    body(i, range.aligned && left >= kPack, left < kPack ? static_cast<int>(left) : kPack);
-  }
 }
 
 // Adds up the threads' facts in a fixed tree; the result is thread 0's.
@@ -201,7 +81,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   facts = SumOverBlock(facts);
   if (threadIdx.x == 0) {
-    result[blockIdx.x] = facts;
+    result[tensor.number] = facts;
   }
 }
 
@@ -248,7 +128,7 @@ __device__ void StoreStochastically(const Pack& pack, const StepScalars& scalars
                                     bool wide, int num) {
   // Packs begin at multiples of kPack, so that each has one block of random bits.
   static_assert(kPack == kRandomElements);
-  const PhiloxBlock random = RandomBlock(scalars, tensor.stream, i / kPack);
+  const PhiloxBlock random = RandomBlock(scalars, tensor.number, i / kPack);
   HalfPack rounded;
 #pragma unroll
   for (int k = 0; k < kPack; ++k) {
@@ -280,7 +160,41 @@ __device__ void StoreParameter(const Pack& pack, const StepScalars& scalars, con
   }
 }
 
-__global__ void __launch_bounds__(kThreads) UpdateAdamChunks(CudaTable table, AdamStep step, StepScalars scalars) {
+// One block for all: there are few phases, and what they decide is one number after the other.
+__global__ void __launch_bounds__(kThreads) DecidePhases(StepControl control, int32_t first, int32_t num_phases) {
+  for (int32_t i = first; i < first + num_phases; ++i) {
+    PhaseBlock& phase = control.phases[i];
+    GradientFacts sum;
+    for (int64_t k = threadIdx.x; k < phase.num_facts; k += kThreads) {
+      const GradientFacts& fact = control.facts[phase.first_fact + k];
+      sum.sum_squares += fact.sum_squares;
+      sum.num_non_finite += fact.num_non_finite;
+    }
+    sum = SumOverBlock(sum);
+    if (threadIdx.x == 0) {
+      Judge(*control.step, sum, phase);
+    }
+    __syncthreads();  // the sums' room is the next phase's
+  }
+  if (threadIdx.x == 0) {
+    SettleTogether(control, first, num_phases);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) EndOneStep(StepControl control) {
+  if (threadIdx.x == 0) {
+    EndStep(control);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    UpdateAdamChunks(CudaTable table, AdamStep step, const StepDecision* decided) {
+  const StepDecision decision = *decided;
+  if (decision.skip) {
+    return;
+  }
+  const StepScalars& scalars = decision.scalars;
+  step = Decided(step, decision);
   const TensorRow tensor = TensorOfBlock(table);
   const AdamNumbers numbers(step, scalars, tensor);
   ForEachPack(ChunkOfBlock(tensor), [&](int64_t i, bool wide, int num) {
@@ -298,7 +212,14 @@ __global__ void __launch_bounds__(kThreads) UpdateAdamChunks(CudaTable table, Ad
   });
 }
 
-__global__ void __launch_bounds__(kThreads) UpdateSgdChunks(CudaTable table, SgdStep step, StepScalars scalars) {
+__global__ void __launch_bounds__(kThreads)
+    UpdateSgdChunks(CudaTable table, SgdStep step, const StepDecision* decided) {
+  const StepDecision decision = *decided;
+  if (decision.skip) {
+    return;
+  }
+  const StepScalars& scalars = decision.scalars;
+  step = Decided(step, decision);
   const TensorRow tensor = TensorOfBlock(table);
   const SgdNumbers numbers(step, scalars, tensor);
   ForEachPack(ChunkOfBlock(tensor), [&](int64_t i, bool wide, int num) {
@@ -333,18 +254,6 @@ __global__ void __launch_bounds__(kThreads) RoundChunks(CudaTable table) {
   });
 }
 
-template <typename... Parameters>
-int Launch(void (*kernel)(Parameters...), int64_t num_blocks, void* stream, Parameters... arguments) {
-  if (num_blocks == 0) {
-    return cudaSuccess;
-  }
-  cudaLaunchConfig_t config = {};
-  config.gridDim.x = static_cast<unsigned>(num_blocks);
-  config.blockDim.x = kThreads;
-  config.stream = static_cast<cudaStream_t>(stream);
-  return cudaLaunchKernelEx(&config, kernel, arguments...);
-}
-
 const char* ErrorText(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
 
 int DescribeDevice(int ordinal, CudaDevice* device) {
@@ -370,13 +279,19 @@ int Examine(CudaTable table, GradientFacts* chunk_facts, GradientFacts* facts, v
 
 int Accumulate(CudaTable table, void* stream) { return Launch(AccumulateChunks, table.num_chunks, stream, table); }
 
-int UpdateAdam(CudaTable table, const AdamStep* step, const StepScalars* scalars, void* stream) {
-  return Launch(UpdateAdamChunks, table.num_chunks, stream, table, *step, *scalars);
+int Decide(StepControl control, int32_t first_phase, int32_t num_phases, void* stream) {
+  return Launch(DecidePhases, 1, stream, control, first_phase, num_phases);
 }
 
-int UpdateSgd(CudaTable table, const SgdStep* step, const StepScalars* scalars, void* stream) {
-  return Launch(UpdateSgdChunks, table.num_chunks, stream, table, *step, *scalars);
+int UpdateAdam(CudaTable table, const AdamStep* step, const StepDecision* decision, void* stream) {
+  return Launch(UpdateAdamChunks, table.num_chunks, stream, table, *step, decision);
 }
+
+int UpdateSgd(CudaTable table, const SgdStep* step, const StepDecision* decision, void* stream) {
+  return Launch(UpdateSgdChunks, table.num_chunks, stream, table, *step, decision);
+}
+
+int EndOfStep(StepControl control, void* stream) { return Launch(EndOneStep, 1, stream, control); }
 
 int Round(CudaTable table, void* stream) { return Launch(RoundChunks, table.num_chunks, stream, table); }
 
@@ -387,8 +302,10 @@ constexpr CudaKernels kKernels = {
     .describe_device = DescribeDevice,
     .examine = Examine,
     .accumulate = Accumulate,
+    .decide = Decide,
     .update_adam = UpdateAdam,
     .update_sgd = UpdateSgd,
+    .end_step = EndOfStep,
     .round = Round,
 };
 
