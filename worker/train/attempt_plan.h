@@ -36,6 +36,7 @@ struct AttemptPlan {
   v1::JobSpec::OnDivergence on_divergence = v1::JobSpec::FAIL;
   int64_t lower_again_after_steps = 0;
   bool replay_skipped = false;
+  int steps_ahead = 0;          // that may be begun before the numbers of another are read
   std::string initial_weights;  // a file's content; empty: none
   std::string spec_digest;      // SHA-256 of what determines the numerics
 };

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include "absl/time/clock.h"
@@ -19,6 +20,7 @@ struct Flags {
   std::string device = "cpu";
   bool step_log = false;
   int outcome_wait_seconds = 3600;
+  std::optional<int> steps_ahead;
 };
 
 int Fail(const absl::Status& status) {
@@ -57,7 +59,8 @@ int Run(const Flags& flags) {
   if (!start.has_value()) {
     return 0;
   }
-  const ampd::v1::Outcome outcome = ampd::train::RunAttempt(*start, device, link, outbox, step_log);
+  const ampd::v1::Outcome outcome =
+      ampd::train::RunAttempt(*start, device, link, outbox, {.step_log = step_log, .steps_ahead = flags.steps_ahead});
   const absl::Duration wait = absl::Seconds(flags.outcome_wait_seconds);
   return link.ReportOutcome(outcome, absl::Now() + wait) ? 0 : 3;
 }
@@ -73,6 +76,9 @@ int main(int argc, char** argv) {
   app.add_option("--device", flags.device, "the device to compute on: cpu or gpu<n>");
   app.add_flag("--step-log", flags.step_log, "write steps.log into the spawn folder: a line for every step started");
   app.add_option("--outcome-wait-seconds", flags.outcome_wait_seconds, "how long the outcome waits for the agent");
+  app.add_option("--steps-ahead", flags.steps_ahead,
+                 "steps begun before the numbers of another are read; 1 on a GPU and 0 on a CPU unless given")
+      ->check(CLI::Range(0, 1));
   CLI11_PARSE(app, argc, argv);
   return Run(flags);
 }

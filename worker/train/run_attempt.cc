@@ -102,7 +102,7 @@ void LogEnd(const Outcome& outcome) {
 }
 
 Outcome Train(const TrainingLoop::Context& context, const absl::StatusOr<amp::ComputeDevice>& device,
-              std::unique_ptr<TrainingLoop>& loop) {
+              std::optional<int> steps_ahead, std::unique_ptr<TrainingLoop>& loop) {
   if (!device.ok()) {
     return Failed(device.status());
   }
@@ -116,6 +116,8 @@ Outcome Train(const TrainingLoop::Context& context, const absl::StatusOr<amp::Co
     return Failed(plan.status());
   }
   plan->engine.device = *device;
+  // A CPU computes a step while it is begun: there is nothing to get ahead of.
+  plan->steps_ahead = steps_ahead.value_or(device->device.is_cuda() ? 1 : 0);
   LogPlan(*plan, *device);
   loop = std::make_unique<TrainingLoop>(*std::move(plan), context);
   auto outcome = loop->Run();
@@ -155,14 +157,14 @@ v1::Reason ReasonFor(const absl::Status& status) {
 }
 
 Outcome RunAttempt(const internal::StartAttempt& start, const absl::StatusOr<amp::ComputeDevice>& device,
-                   AgentLink& link, TelemetryOutbox& outbox, StepLog& step_log) {
+                   AgentLink& link, TelemetryOutbox& outbox, const TrainerOptions& options) {
   CheckpointIo io;
   CheckpointStore checkpoints(start.checkpoint_root(), io);
-  const TrainingLoop::Context context = {start, link, outbox, checkpoints, step_log};
+  const TrainingLoop::Context context = {start, link, outbox, checkpoints, options.step_log};
   std::unique_ptr<TrainingLoop> loop;
   Outcome outcome;
   try {
-    outcome = Train(context, device, loop);
+    outcome = Train(context, device, options.steps_ahead, loop);
   } catch (const c10::Error& error) {
     outcome = Failed(error);
   } catch (const std::bad_alloc&) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -19,10 +20,18 @@ namespace ampd::train {
 // everything else here. When the device can't be used (OpenComputeDevice's errors), RunAttempt tells so.
 absl::StatusOr<amp::ComputeDevice> WarmUp(const std::string& device_id);
 
+// How a trainer runs, whatever the attempt.
+struct TrainerOptions {
+  StepLog& step_log;
+  // Steps that are begun before the numbers of another are read, where the engine allows it. Unset: 1 on a GPU, which
+  // need not wait for the host then, and 0 on a CPU.
+  std::optional<int> steps_ahead = {};
+};
+
 // Runs the attempt to its end on what WarmUp gave and says how it ended. The one place where exceptions of LibTorch and
 // of the standard library become typed reasons; none leaves it.
 v1::Outcome RunAttempt(const internal::StartAttempt& start, const absl::StatusOr<amp::ComputeDevice>& device,
-                       AgentLink& link, TelemetryOutbox& outbox, StepLog& step_log);
+                       AgentLink& link, TelemetryOutbox& outbox, const TrainerOptions& options);
 
 // OUT_OF_MEMORY, on whichever device; DEVICE_ERROR for a fault of a GPU or its libraries; INTERNAL for anything else.
 v1::Reason ReasonForException(const c10::Error& error);

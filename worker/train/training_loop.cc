@@ -21,6 +21,7 @@
 namespace ampd::train {
 namespace {
 
+using precision::LossScaleConfig;
 using v1::Event;
 using v1::Outcome;
 using Instant = std::chrono::steady_clock::time_point;
@@ -67,14 +68,18 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
   ReportState(v1::Attempt::RUNNING);
   while (step_ < plan_.total_steps) {
     if (const auto leave = context_.link.leave(); leave.has_value()) {
+      AMPD_RETURN_IF_ERROR(EndSteps());
       return Leave(*leave);
     }
     if (MayLower()) {
       AMPD_RETURN_IF_ERROR(Lower());
     }
     AMPD_RETURN_IF_ERROR(ApplyOrders());
-    AMPD_RETURN_IF_ERROR(TrainStep());
-    if (std::exchange(rolled_back_, false)) {
+    BeginStep();
+    while (under_way_.size() > StepsAhead()) {
+      AMPD_RETURN_IF_ERROR(EndStep());
+    }
+    if (std::exchange(rolled_back_, false) || !under_way_.empty()) {
       continue;
     }
     if (IsDue(step_, plan_.eval_every_steps)) {
@@ -198,7 +203,12 @@ absl::Status TrainingLoop::WarnIfElsewhere(const LoadedCheckpoint& checkpoint) {
 }
 
 absl::Status TrainingLoop::ApplyOrders() {
-  for (const v1::LossScaleOrder& order : context_.link.TakeLossScaleOrders()) {
+  const std::vector<v1::LossScaleOrder> orders = context_.link.TakeLossScaleOrders();
+  if (!orders.empty()) {
+    AMPD_RETURN_IF_ERROR(EndSteps());
+    rolled_back_ = false;  // the order goes to the engine that is there now
+  }
+  for (const v1::LossScaleOrder& order : orders) {
     engine_->scaler().Set(order.has_scale() ? std::optional<double>(order.scale()) : std::nullopt,
                           order.has_growth_interval() ? std::optional<int>(order.growth_interval()) : std::nullopt);
     AMPD_RETURN_IF_ERROR(telemetry_.Event(
@@ -213,17 +223,53 @@ absl::Status TrainingLoop::ApplyOrders() {
   return absl::OkStatus();
 }
 
-absl::Status TrainingLoop::TrainStep() {
-  const Instant begin = Now();
-  context_.step_log.Started(context_.start.key().job_id(), context_.start.key().attempt(), step_ + 1);
-  const data::Sampler::Cursor place = sampler_.cursor();
+void TrainingLoop::BeginStep() {
+  BegunStep begun;
+  begun.begin = Now();
+  const auto number = step_ + static_cast<int64_t>(under_way_.size()) + 1;
+  context_.step_log.Started(context_.start.key().job_id(), context_.start.key().attempt(), number);
+  begun.place = sampler_.cursor();
   const std::vector<amp::Batch> parts = Cut(plan_.train.Get(sampler_.Next()), plan_.num_micro_batches);
-  StepCosts costs;
-  costs.data_wait_seconds = SecondsSince(begin);
-  const amp::StepResult result = engine_->Step(parts, PlaceOf(place, plan_.sampler));
+  begun.data_wait_seconds = SecondsSince(begun.begin);
+  begun.tells_gradients = tells_gradients_;
+  engine_->Enqueue(parts, PlaceOf(begun.place, plan_.sampler));
+  under_way_.push_back(begun);
+}
+
+// How many steps may stay under way now. None where what comes next depends on the numbers of the last one: so it is at
+// a boundary, where a skipped batch comes again, and where one more overflow changes the precision.
+size_t TrainingLoop::StepsAhead() const {
+  const int64_t begun = step_ + static_cast<int64_t>(under_way_.size());
+  const bool is_boundary =
+      begun == plan_.total_steps || IsDue(begun, plan_.eval_every_steps) || IsDue(begun, plan_.checkpoint_every_steps);
+  const bool may_lower = plan_.lower_again_after_steps > 0 && recovery_.raise != PrecisionRaise();
+  const LossScaleConfig& scaling = plan_.policy.loss_scale;
+  const bool may_raise = scaling.at_floor == LossScaleConfig::AtFloor::kFallBack &&
+                         engine_->scaler().scale() <= static_cast<float>(scaling.floor);
+  return is_boundary || may_lower || may_raise || plan_.replay_skipped
+             ? 0
+             : static_cast<size_t>(std::min(plan_.steps_ahead, engine_->max_pending()));
+}
+
+// Reads every step under way; a roll-back takes those back that are not read yet.
+absl::Status TrainingLoop::EndSteps() {
+  while (!under_way_.empty()) {
+    AMPD_RETURN_IF_ERROR(EndStep());
+  }
+  return absl::OkStatus();
+}
+
+// Reads the oldest step under way and tells what it was.
+absl::StatusOr<amp::StepResult> TrainingLoop::Account() {
+  const BegunStep begun = under_way_.front();
+  under_way_.pop_front();
+  amp::StepResult result = engine_->Take();
   ++step_;
   train_loss_ = result.loss;
-  costs.seconds = SecondsSince(begin);
+  StepCosts costs;
+  costs.data_wait_seconds = begun.data_wait_seconds;
+  // A step that was begun before the last one ended had the device to itself from then on.
+  costs.seconds = SecondsSince(std::max(begun.begin, std::exchange(last_end_, Now())));
   costs.num_samples = plan_.sampler.batch_size;
   const DeviceMemory memory = GetMemory(plan_.engine.device);
   costs.memory_allocated_bytes = memory.allocated_bytes;
@@ -234,10 +280,16 @@ absl::Status TrainingLoop::TrainStep() {
     steady_seconds_ += costs.seconds;
   }
   AMPD_RETURN_IF_ERROR(telemetry_.Step(step_, result, engine_->scaler().scale(), costs));
-  if (tells_gradients_) {
+  if (begun.tells_gradients) {
     AMPD_RETURN_IF_ERROR(telemetry_.Gradients(step_, result));
   }
   ReportState(v1::Attempt::RUNNING);
+  return result;
+}
+
+absl::Status TrainingLoop::EndStep() {
+  const data::Sampler::Cursor place = under_way_.front().place;
+  AMPD_ASSIGN_OR_RETURN(const amp::StepResult result, Account());
   AMPD_RETURN_IF_ERROR(ReplayIfSkipped(result, place));
   return CheckNumbers(result);
 }

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +26,10 @@ namespace ampd::train {
 // Trains one attempt from its start or checkpoint to its end, or until it is told to leave:
 //
 //   restore -> [orders -> step -> telemetry -> evaluation if due -> checkpoint if due]* -> evaluation -> checkpoint
+//
+// On a GPU the next step is begun before the last one's numbers are read, so that the device never waits for the host;
+// what those numbers bring about then finds one more step under way. Before an order, an evaluation, a checkpoint and
+// the end every step that was begun is read.
 //
 // It leaves at a step boundary: with a checkpoint, or without one on a cancel. When the numbers go wrong beyond
 // healing, on_divergence decides: to tell it and go on, to end the attempt, or to go back to the newest checkpoint (the
@@ -59,7 +65,11 @@ class TrainingLoop {
   absl::Status Adopt(TrainingState state);
   absl::Status WarnIfElsewhere(const LoadedCheckpoint& checkpoint);
   absl::Status ApplyOrders();
-  absl::Status TrainStep();
+  void BeginStep();
+  size_t StepsAhead() const;
+  absl::Status EndSteps();
+  absl::StatusOr<amp::StepResult> Account();
+  absl::Status EndStep();
   absl::Status ReplayIfSkipped(const amp::StepResult& result, const data::Sampler::Cursor& place);
   absl::Status CheckNumbers(const amp::StepResult& result);
   absl::Status TellUnderflow(const amp::StepResult& result);
@@ -82,20 +92,30 @@ class TrainingLoop {
   TrainingState State() const;
   CheckpointContent Identity() const;
 
+  // A step that was begun.
+  struct BegunStep {
+    std::chrono::steady_clock::time_point begin;
+    data::Sampler::Cursor place;  // of its batch
+    double data_wait_seconds = 0;
+    bool tells_gradients = false;
+  };
+
   AttemptPlan plan_;
   const Context context_;
   TelemetryWriter telemetry_;
   data::Sampler sampler_;
   std::unique_ptr<amp::Engine> engine_;
-  int64_t step_ = 0;
+  std::deque<BegunStep> under_way_;  // begun, and their numbers not read yet
+  int64_t step_ = 0;                 // read
+  std::chrono::steady_clock::time_point last_end_;
   float train_loss_ = 0;
   int num_replays_ = 0;  // in a row, of the batch that comes next
   DivergenceMonitor monitor_;
   std::optional<amp::Plateau> plateau_;
   Recovery recovery_;
   bool told_underflow_ = false;   // since a sample in which no gradient underflowed
-  bool tells_gradients_ = false;  // of the next step
-  bool rolled_back_ = false;      // by the step just done
+  bool tells_gradients_ = false;  // of the next step to begin
+  bool rolled_back_ = false;      // by a step just read
   bool has_begun_ = false;
   int64_t num_steady_steps_ = 0;  // without the attempt's first
   double steady_seconds_ = 0;

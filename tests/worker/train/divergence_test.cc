@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 
 #include "ATen/ops/zeros.h"
@@ -271,6 +272,33 @@ TEST_F(DivergenceTest, RollBack_GoesOnBehindTheBatchThatWasAtFault) {
   EXPECT_THAT(EventsOf(*agent, Event::PRECISION_RAISED), IsEmpty());
   EXPECT_TRUE(std::isfinite(agent->steps[6].loss)) << "step 6 was taken again, with another batch";
   EXPECT_THAT(agent->checkpoints, SizeIs(3)) << "4, 8 and 12";
+}
+
+// A roll-back over a batch, between checkpoints.
+TEST_F(DivergenceTest, AStepBegunBeforeTheLastOneIsRead_ChangesNothingThatIsTold) {
+  const char* const given = std::getenv("AMPD_TRAINER_STEPS_AHEAD");
+  const std::string before = given == nullptr ? "0" : given;
+  std::vector<std::unique_ptr<FakeAgent>> runs;
+  for (const char* ahead : {"0", "1"}) {
+    StartAttempt start = Mlp("fp16", 26);
+    UseIdx(start, 8 * 20, /*bright=*/8 * 8 + 3);  // in the ninth batch
+    start.mutable_key()->set_job_id(absl::StrCat("j-ahead-", ahead));
+    start.mutable_spec()->mutable_precision()->mutable_loss_scale()->mutable_off();
+    start.mutable_spec()->mutable_optimizer()->mutable_adamw()->set_learning_rate(1e-3);
+    start.mutable_spec()->mutable_checkpoint()->set_every_steps(4);
+    start.mutable_spec()->set_on_divergence(v1::JobSpec::ROLL_BACK);
+    setenv("AMPD_TRAINER_STEPS_AHEAD", ahead, 1);
+    runs.push_back(Told(start));
+  }
+  setenv("AMPD_TRAINER_STEPS_AHEAD", before.c_str(), 1);
+  EXPECT_EQ(runs[0]->outcome->kind(), Outcome::FINISHED) << runs[0]->outcome->ShortDebugString();
+  EXPECT_THAT(EventsOf(*runs[0], Event::ROLLED_BACK), SizeIs(Ge(1u)));
+  EXPECT_EQ(runs[1]->steps, runs[0]->steps);
+  EXPECT_EQ(runs[1]->outcome->final_metrics().state_hash(), runs[0]->outcome->final_metrics().state_hash());
+  ASSERT_EQ(runs[1]->events.size(), runs[0]->events.size());
+  for (size_t i = 0; i < runs[0]->events.size(); ++i) {
+    EXPECT_EQ(runs[1]->events[i].message(), runs[0]->events[i].message());
+  }
 }
 
 TEST_F(DivergenceTest, RollBack_WithoutACheckpointGoesBackToTheStartAndGivesUpAfterThreeTimes) {

@@ -39,6 +39,9 @@ FakeAgent::FakeAgent(const std::string& folder, const std::string& device) : fol
   const char* programs = std::getenv("AMPD_PROGRAMS");  // where scripts/gpu-check carried them
   const std::string program = std::string(programs == nullptr ? AMPD_BIN_DIR : programs) + "/ampd-trainer";
   std::vector<std::string> arguments = {program, "--spawn-folder", folder, "--device", device, "--step-log"};
+  if (const char* ahead = std::getenv("AMPD_TRAINER_STEPS_AHEAD"); ahead != nullptr) {
+    arguments.insert(arguments.end(), {"--steps-ahead", ahead});
+  }
   std::vector<char*> pointers;
   for (std::string& argument : arguments) {
     pointers.push_back(argument.data());

@@ -17,7 +17,8 @@ namespace ampd::train {
 // Runs the real ampd-trainer and speaks with it as an agent does. Every wait fails the test after a minute.
 class FakeAgent {
  public:
-  // Starts a trainer with the spawn folder `folder`, which is created.
+  // Starts a trainer with the spawn folder `folder`, which is created, and with as many steps ahead as
+  // AMPD_TRAINER_STEPS_AHEAD says.
   explicit FakeAgent(const std::string& folder, const std::string& device = "cpu");
   // Kills the trainer if it lives.
   ~FakeAgent();
