@@ -247,7 +247,7 @@ TEST(Fp8Memory, WeightsAreStoredOnceAndInputsKeptInOneByte) {
   EXPECT_EQ(bf16.weights - fp8.weights, fp8.working_copies) << "a remainder of two bytes instead of a master of four";
   // Two inner blocks: c_attn and c_fc keep a normed input of 128 features, the c_proj 128 and 512; one byte less each.
   // The residual stream that c_attn's norm reads is kept by the norm.
-  const int64_t rows = 32 * 16;
+  const int64_t rows = int64_t{32} * 16;
   EXPECT_LT(fp8.activations, bf16.activations);
   EXPECT_GE(bf16.activations - fp8.activations, 2 * rows * (128 + 128));
 }
