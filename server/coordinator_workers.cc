@@ -9,6 +9,7 @@
 #include "google/protobuf/util/time_util.h"
 #include "server/attempt_tokens.h"
 #include "server/coordinator.h"
+#include "server/job_rules.h"
 #include "server/ledger.h"
 
 namespace ampd::server {
@@ -57,6 +58,16 @@ bool IsRecorded(const JobRecord& record, const v1::Checkpoint& checkpoint) {
   return checkpoint.attempt() < record.last_checkpoint_attempt() ||
          (checkpoint.attempt() == record.last_checkpoint_attempt() &&
           checkpoint.step() <= record.last_checkpoint_step());
+}
+
+internal::AdvanceAttempt ToAdvance(const v1::AttemptReport& report) {
+  internal::AdvanceAttempt advance;
+  *advance.mutable_key() = report.key();
+  advance.set_state(report.state());
+  advance.set_precision(report.precision());
+  advance.set_emulated(report.emulated());
+  advance.set_total_steps(report.total_steps());
+  return advance;
 }
 
 v1::Outcome OutcomeOf(const v1::AttemptReport& report) {
@@ -239,7 +250,7 @@ void Coordinator::NoteAttempt(const std::string& worker, const v1::AttemptReport
   if (!attempt.ok() || (*attempt)->state() == Attempt::ENDED || (*attempt)->worker() != worker) {
     return;
   }
-  // The order counts: a checkpoint is recorded before the outcome that follows it.
+  // The order counts: a checkpoint is recorded, and the last precision taken, before the outcome that follows them.
   for (const v1::Checkpoint& checkpoint : reported.checkpoints()) {
     if (!IsRecorded(*record, checkpoint)) {
       internal::RecordCheckpoint& change = *updates->emplace_back(NewUpdate()).mutable_record_checkpoint();
@@ -247,17 +258,14 @@ void Coordinator::NoteAttempt(const std::string& worker, const v1::AttemptReport
       *change.mutable_checkpoint() = checkpoint;
     }
   }
+  internal::AdvanceAttempt told = ToAdvance(reported);
+  if (IsNews(told, **attempt)) {
+    *updates->emplace_back(NewUpdate()).mutable_advance_attempt() = std::move(told);
+  }
   if (reported.state() == Attempt::ENDED) {
     internal::EndAttempt& change = *updates->emplace_back(NewUpdate()).mutable_end_attempt();
     *change.mutable_key() = reported.key();
     *change.mutable_outcome() = OutcomeOf(reported);
-  } else if (reported.state() != (*attempt)->state()) {
-    internal::AdvanceAttempt& change = *updates->emplace_back(NewUpdate()).mutable_advance_attempt();
-    *change.mutable_key() = reported.key();
-    change.set_state(reported.state());
-    change.set_precision(reported.precision());
-    change.set_emulated(reported.emulated());
-    change.set_total_steps(reported.total_steps());
   }
 }
 

@@ -4,7 +4,27 @@
 
 namespace ampd::server {
 
+using v1::Attempt;
 using v1::Job;
+
+namespace {
+
+int Rank(Attempt::State state) {
+  switch (state) {
+    case Attempt::ASSIGNED:
+      return 0;
+    case Attempt::STARTING:
+      return 1;
+    case Attempt::RUNNING:
+    case Attempt::STOPPING:
+    case Attempt::SUSPENDED:
+      return 2;
+    default:
+      return 3;
+  }
+}
+
+}  // namespace
 
 bool IsTerminal(Job::State state) { return state == Job::SUCCEEDED || state == Job::FAILED || state == Job::CANCELLED; }
 
@@ -33,6 +53,19 @@ bool IsLegalMove(Job::State from, Job::State to) {
     default:
       return false;
   }
+}
+
+bool IsProgress(Attempt::State from, Attempt::State to) {
+  return from != to && Rank(to) >= Rank(from) && Rank(to) <= Rank(Attempt::RUNNING);
+}
+
+bool HasBegun(Attempt::State state) { return Rank(state) == Rank(Attempt::RUNNING); }
+
+bool IsNews(const internal::AdvanceAttempt& told, const Attempt& known) {
+  const bool other_precision =
+      !told.precision().empty() && (told.precision() != known.precision() || told.emulated() != known.emulated());
+  const bool other_steps = told.total_steps() > 0 && told.total_steps() != known.total_steps();
+  return IsProgress(known.state(), told.state()) || other_precision || other_steps;
 }
 
 Blame BlameFor(v1::Reason reason) {

@@ -3,9 +3,10 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "ampd/internal/journal.pb.h"
 #include "ampd/v1/job.pb.h"
 
-// The rules of a job's life, as pure functions of enums.
+// The rules of a job's life, as pure functions.
 //
 //   QUEUED -> STARTING -> RUNNING -> SUCCEEDED
 //     ^  \        \          \-> FAILED, CANCELLED
@@ -18,6 +19,14 @@ bool IsTerminal(v1::Job::State state);
 bool IsActive(v1::Job::State state);
 // The table of legal moves. No state moves to itself.
 bool IsLegalMove(v1::Job::State from, v1::Job::State to);
+
+// Whether a live attempt may go on so. Not to ENDED, which an outcome comes with; RUNNING, STOPPING and SUSPENDED are
+// as far as one another, and may come and go.
+bool IsProgress(v1::Attempt::State from, v1::Attempt::State to);
+// Whether the attempt has come as far as RUNNING. REQUIRES: it is live.
+bool HasBegun(v1::Attempt::State state);
+// Whether a worker tells of a live attempt what is not known: a state further on, another precision, its steps.
+bool IsNews(const internal::AdvanceAttempt& told, const v1::Attempt& known);
 
 // What becomes of a job whose attempt ended for this reason.
 enum class Blame {

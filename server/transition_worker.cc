@@ -23,22 +23,6 @@ using internal::JobRecord;
 using v1::Attempt;
 using v1::Job;
 
-// How far an attempt is; SUSPENDED and STOPPING are as far as RUNNING, and may come and go.
-int Rank(Attempt::State state) {
-  switch (state) {
-    case Attempt::ASSIGNED:
-      return 0;
-    case Attempt::STARTING:
-      return 1;
-    case Attempt::RUNNING:
-    case Attempt::STOPPING:
-    case Attempt::SUSPENDED:
-      return 2;
-    default:
-      return 3;
-  }
-}
-
 absl::Status CheckCheckpoint(const v1::Checkpoint& checkpoint, const v1::AttemptKey& key) {
   const std::vector<std::string> parts = absl::StrSplit(checkpoint.path(), '/');
   const bool climbs = std::find(parts.begin(), parts.end(), "..") != parts.end();
@@ -64,6 +48,27 @@ v1::Outcome LostOutcome() {
   outcome.set_reason(v1::WORKER_LOST);
   outcome.set_message("the worker's lease ran out");
   return outcome;
+}
+
+absl::Status MoveAttempt(Attempt::State to, JobEdit& edit) {
+  Attempt& attempt = edit.newest_attempt();
+  const Attempt::State from = attempt.state();
+  attempt.set_state(to);
+  if (HasBegun(to) && !HasBegun(from)) {
+    *attempt.mutable_start_time() = TimeUtil::MicrosecondsToTimestamp(edit.time_unix_micros());
+    if (!edit.job().has_start_time()) {
+      *edit.job().mutable_start_time() = attempt.start_time();
+    }
+    if (edit.job().state() == Job::STARTING) {
+      AMPD_RETURN_IF_ERROR(edit.Move(Job::RUNNING, v1::REASON_UNSPECIFIED, ""));
+    }
+  }
+  if (to == Attempt::SUSPENDED) {
+    edit.AddEvent(v1::Event::SUSPENDED);
+  } else if (from == Attempt::SUSPENDED) {
+    edit.AddEvent(v1::Event::RESUMED_IN_PLACE);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -173,14 +178,11 @@ absl::Status Transition::Do(const internal::AssignAttempt& assign) {
 
 absl::Status Transition::Do(const internal::AdvanceAttempt& advance) {
   AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, RequireOwner(advance.key()));
-  const Attempt::State from = record->job().attempts().rbegin()->state();
-  const Attempt::State to = advance.state();
-  if (from == to || Rank(to) < Rank(from) || Rank(to) > 2) {
+  if (!IsNews(advance, *record->job().attempts().rbegin())) {
     return absl::OkStatus();
   }
   JobEdit edit = Edit(*record);
   Attempt& attempt = edit.newest_attempt();
-  attempt.set_state(to);
   if (!advance.precision().empty()) {
     attempt.set_precision(advance.precision());
     attempt.set_emulated(advance.emulated());
@@ -188,19 +190,8 @@ absl::Status Transition::Do(const internal::AdvanceAttempt& advance) {
   if (advance.total_steps() > 0) {
     attempt.set_total_steps(advance.total_steps());
   }
-  if (Rank(to) == 2 && Rank(from) < 2) {
-    *attempt.mutable_start_time() = TimeUtil::MicrosecondsToTimestamp(update_.time_unix_micros());
-    if (!edit.job().has_start_time()) {
-      *edit.job().mutable_start_time() = attempt.start_time();
-    }
-    if (edit.job().state() == Job::STARTING) {
-      AMPD_RETURN_IF_ERROR(edit.Move(Job::RUNNING, v1::REASON_UNSPECIFIED, ""));
-    }
-  }
-  if (to == Attempt::SUSPENDED) {
-    edit.AddEvent(v1::Event::SUSPENDED);
-  } else if (from == Attempt::SUSPENDED) {
-    edit.AddEvent(v1::Event::RESUMED_IN_PLACE);
+  if (IsProgress(attempt.state(), advance.state())) {
+    AMPD_RETURN_IF_ERROR(MoveAttempt(advance.state(), edit));
   }
   edit.Finish(&applied_);
   return absl::OkStatus();

@@ -86,6 +86,7 @@ class Numbers(ServiceCase):
         self.assertGreater(self.accuracy(job), 0.8)
         back, raised = self.told(job, "ROLLED_BACK"), self.told(job, "PRECISION_RAISED")
         self.assertEqual([event["attributes"]["precision"] for event in raised], ["bf16"])
+        self.assertEqual((job["attempts"][-1]["precision"], job["attempts"][-1].get("emulated", False)), ("bf16", False))
         self.assertEqual(len(back), 1)
         self.expect_clean_line(back[0]["message"])
         self.assertEqual([step for step, _ in self.service.curve(job["id"])], list(range(1, 61)),
@@ -120,6 +121,7 @@ class Numbers(ServiceCase):
         raised, = self.told(job, "PRECISION_RAISED")
         lowered, = self.told(job, "PRECISION_LOWERED")
         self.assertEqual((raised["attributes"]["precision"], lowered["attributes"]["precision"]), ("bf16", "fp16"))
+        self.assertEqual(job["attempts"][-1]["precision"], "fp16", "the attempt ended in what it was lowered to")
         self.assertGreaterEqual(int(lowered["step"]) - int(raised["step"]), 5)
         self.expect_clean_line(lowered["message"])
         self.assertEqual([step for step, _ in self.service.curve(job["id"])], list(range(1, 19)))

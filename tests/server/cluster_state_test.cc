@@ -204,6 +204,19 @@ TEST_F(ClusterStateTest, UserError_IsNotRetried) {
   EXPECT_EQ(Shown(), "j1:FAILED DATA_ERROR");
 }
 
+TEST_F(ClusterStateTest, WhatAWorkerTellsAgain_ChangesNothing) {
+  Apply(make.Assign("j1", 1, "w1"));
+  internal::Update running = make.Advance("j1", 1, Attempt::RUNNING);
+  running.mutable_advance_attempt()->set_precision("bf16");
+  running.mutable_advance_attempt()->set_total_steps(9);
+  Apply(running);
+  EXPECT_FALSE(state.Apply(running)->changed);
+  EXPECT_FALSE(state.Apply(make.Advance("j1", 1, Attempt::RUNNING))->changed) << "an agent that knows no more yet";
+  EXPECT_FALSE(state.Apply(make.Advance("j1", 1, Attempt::STARTING))->changed);
+  running.mutable_advance_attempt()->set_precision("fp32");
+  EXPECT_TRUE(state.Apply(running)->changed);
+}
+
 TEST_F(ClusterStateTest, StaleOwner_IsFenced) {
   StartRunning("j1", 1, "w1");
   Apply(make.Lose("w1"));

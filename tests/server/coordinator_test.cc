@@ -111,6 +111,10 @@ class CoordinatorTest : public testing::Test {
   std::string Shown(const std::string& job) {
     return ledger->Read([&](const ClusterState& state) { return Show(state, job).substr(job.size() + 1); });
   }
+  std::string PrecisionOf(const std::string& job) {
+    const Attempt attempt = *coordinator->GetJob(job).value()->attempts().rbegin();
+    return absl::StrCat(attempt.precision(), attempt.emulated() ? " emulated" : "");
+  }
   void Pass(absl::Duration duration) {
     clock.Advance(duration);
     coordinator->Tick();
@@ -575,6 +579,42 @@ TEST_F(CoordinatorTest, TotalStepsThatTheTrainerCounted_AreKeptOnTheAttempt) {
   Exchange(worker);
   StartServer();
   EXPECT_EQ(coordinator->GetJob(id).value()->attempts(0).total_steps(), 1875);
+}
+
+TEST_F(CoordinatorTest, PrecisionRaisedWhileRunning_IsTheAttemptsFromThenOnAndTheJobStaysAsItIs) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  const v1::AttemptKey key = Exchange(worker).attempts(0).key();
+  v1::AttemptReport& running = worker.Has(key, Attempt::RUNNING);
+  running.set_precision("fp16");
+  running.set_emulated(true);
+  Exchange(worker);
+  EXPECT_EQ(PrecisionOf(id), "fp16 emulated");
+  running.set_precision("bf16");
+  running.set_emulated(false);
+  const int told = num_events;
+  Exchange(worker);
+  EXPECT_EQ(PrecisionOf(id), "bf16");
+  EXPECT_EQ(Shown(id), "RUNNING@w1#1");
+  EXPECT_EQ(num_events, told) << "the trainer tells of it";
+  worker.Has(key, Attempt::SUSPENDED);  // told by an agent that has just found its trainer
+  Exchange(worker);
+  StartServer();
+  EXPECT_EQ(PrecisionOf(id), "bf16");
+}
+
+TEST_F(CoordinatorTest, PrecisionToldFirstWithTheOutcome_IsTheAttempts) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  const v1::AttemptKey key = StartOn(worker, id);
+  v1::AttemptReport& ended = worker.Has(key, Attempt::ENDED);
+  ended.set_precision("bf16");
+  ended.set_total_steps(10);
+  *ended.mutable_outcome() = OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+  Exchange(worker);
+  EXPECT_EQ(Shown(id), "SUCCEEDED SUCCEEDED_NORMALLY");
+  EXPECT_EQ(PrecisionOf(id), "bf16");
+  EXPECT_EQ(coordinator->GetJob(id).value()->attempts(0).total_steps(), 10);
 }
 
 TEST_F(CoordinatorTest, CheckpointsToDelete_AreToldUntilTheWorkerReflectsIt) {

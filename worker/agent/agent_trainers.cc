@@ -145,6 +145,9 @@ void Agent::TakeReport(SpawnedTrainer& trainer, const internal::TrainerReport& r
     case internal::TrainerReport::kState:
       attempt->trainer_state = report.state().state();
       attempt->step = std::max(attempt->step, report.state().step());
+      if (attempt->precision != report.state().precision()) {
+        Changed();
+      }
       attempt->precision = report.state().precision();
       attempt->emulated = report.state().emulated();
       attempt->total_steps = report.state().total_steps();
