@@ -4,6 +4,7 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <unordered_set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,13 +19,10 @@ namespace {
 // at::Reduction::Sum.
 constexpr int64_t kReductionSum = 2;
 
-bool WritesBuffers(const Node& node) {
+// The value whose memory a node writes and gives as its result; nothing when it has a result of its own.
+std::optional<ValueId> WrittenBy(const Node& node) {
   const OpRow* row = FindOp(node.op);
-  if (row == nullptr || row->writes.empty()) {
-    return false;
-  }
-  const Operand* training = node.Find(row->training_argument);
-  return training != nullptr && *training == Operand(true);
+  return row == nullptr || row->in_place_of.empty() ? std::nullopt : node.ValueOf("self");
 }
 
 // Copies a node into the evaluation program.
@@ -65,17 +63,35 @@ bool IsState(const Graph& graph, int value) {
          std::any_of(graph.buffers().begin(), graph.buffers().end(), is);
 }
 
-// A value other than the written one and the result that shows the same memory and that a later node reads.
+// Running statistics of norms, and parameters or buffers that are written in place.
+bool WritesState(const Graph& graph, const Aliases& aliases, const Node& node) {
+  if (const auto written = WrittenBy(node); written.has_value()) {
+    return IsState(graph, aliases.Of(*written));
+  }
+  const OpRow* row = FindOp(node.op);
+  if (row == nullptr || row->writes.empty()) {
+    return false;
+  }
+  const Operand* training = node.Find(row->training_argument);
+  return training != nullptr && *training == Operand(true);
+}
+
+// A value other than the written one and the result that shows the same memory and that a later node reads, or that is
+// an output of the graph.
 std::optional<ValueId> OtherReader(const Graph& graph, size_t index, const Aliases& aliases, ValueId written) {
-  const ValueId result = graph.nodes()[index].outputs[0];
-  std::set<ValueId> made_later;
+  std::set<ValueId> rewritten = {written, graph.nodes()[index].outputs[0]};  // and what is made later
+  const auto shows = [&](ValueId use) { return aliases.Of(use) == aliases.Of(written) && !rewritten.contains(use); };
   for (size_t i = index + 1; i < graph.nodes().size(); ++i) {
-    for (ValueId use : graph.nodes()[i].Uses()) {
-      if (aliases.Of(use) == aliases.Of(written) && use != written && use != result && !made_later.contains(use)) {
-        return use;
-      }
+    const std::vector<ValueId> uses = graph.nodes()[i].Uses();
+    if (const auto other = std::find_if(uses.begin(), uses.end(), shows); other != uses.end()) {
+      return *other;
     }
-    made_later.insert(graph.nodes()[i].outputs.begin(), graph.nodes()[i].outputs.end());
+    rewritten.insert(graph.nodes()[i].outputs.begin(), graph.nodes()[i].outputs.end());
+  }
+  for (const Output& output : graph.outputs()) {
+    if (shows(output.value)) {
+      return output.value;
+    }
   }
   return std::nullopt;
 }
@@ -93,21 +109,43 @@ ValueId AddLabels(Graph& graph, ValueId logits) {
   return graph.AddInput("labels", {Dtype::kInt64, {graph.type(logits).shape[0]}});
 }
 
-// The nodes that lead to an output or to a node that `is_kept` anyway.
-Graph Needed(const Graph& graph, bool (*is_kept)(const Node&)) {
-  std::vector<bool> used(static_cast<size_t>(graph.num_values()), false);
+// What the nodes behind a place in the graph read.
+class Reads {
+ public:
+  explicit Reads(const Aliases& aliases) : aliases_(aliases) {}
+
+  void Add(ValueId value) {
+    values_.insert(value.index);
+    memory_.insert(aliases_.Of(value));
+  }
+  // Whether something reads what the node computes: its results, or, by whatever name, the memory that it writes.
+  bool Any(const Node& node) const {
+    const auto written = WrittenBy(node);
+    return (written.has_value() && memory_.contains(aliases_.Of(*written))) ||
+           std::any_of(node.outputs.begin(), node.outputs.end(),
+                       [this](ValueId output) { return values_.contains(output.index); });
+  }
+
+ private:
+  const Aliases& aliases_;
+  std::unordered_set<int> values_;
+  std::unordered_set<int> memory_;
+};
+
+// The nodes that lead to an output or, where `keeps_state`, to a parameter or buffer that is written.
+Graph Needed(const Graph& graph, bool keeps_state) {
+  const Aliases aliases(graph);
+  Reads reads(aliases);
   for (const Output& output : graph.outputs()) {
-    used[static_cast<size_t>(output.value.index)] = true;
+    reads.Add(output.value);
   }
   std::vector<Node> kept;
   for (auto node = graph.nodes().rbegin(); node != graph.nodes().rend(); ++node) {
-    const bool read = std::any_of(node->outputs.begin(), node->outputs.end(),
-                                  [&](ValueId id) { return used[static_cast<size_t>(id.index)]; });
-    if (!read && !is_kept(*node)) {
+    if (!reads.Any(*node) && !(keeps_state && WritesState(graph, aliases, *node))) {
       continue;
     }
     for (ValueId use : node->Uses()) {
-      used[static_cast<size_t>(use.index)] = true;
+      reads.Add(use);
     }
     kept.push_back(*node);
   }
@@ -124,32 +162,32 @@ ValueId Call(Graph& graph, std::string op, std::vector<Argument> arguments, std:
 
 }  // namespace
 
-Graph WithoutDeadNodes(const Graph& graph) { return Needed(graph, WritesBuffers); }
+Graph WithoutDeadNodes(const Graph& graph) { return Needed(graph, /*keeps_state=*/true); }
 
 absl::StatusOr<Graph> WithoutInPlaceOps(const Graph& graph) {
   const Aliases aliases(graph);
   Rewriter rewriter(graph);
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     Node node = graph.nodes()[i];
-    const OpRow* row = FindOp(node.op);
-    if (row == nullptr || row->in_place_of.empty()) {
+    const auto written = WrittenBy(node);
+    if (!written.has_value()) {
       rewriter.Keep(std::move(node));
       continue;
     }
-    const ValueId written = *node.ValueOf("self");
-    if (const auto other = OtherReader(graph, i, aliases, written); other.has_value()) {
+    const std::string out_of_place(FindOp(node.op)->in_place_of);
+    if (const auto other = OtherReader(graph, i, aliases, *written); other.has_value()) {
       return Error(absl::StatusCode::kInvalidArgument, "ALIASED_WRITE",
                    absl::StrCat(node.op, " of ", node.module_path, " writes the memory of %", graph.value(*other).name,
-                                ", which is read afterwards; use ", std::string(row->in_place_of)));
+                                ", which is read afterwards; use ", out_of_place));
     }
-    if (IsState(graph, aliases.Of(written))) {
+    if (IsState(graph, aliases.Of(*written))) {
       return Error(absl::StatusCode::kInvalidArgument, "ALIASED_WRITE",
                    absl::StrCat(node.op, " of ", node.module_path, " writes a parameter or a buffer"));
     }
     const ValueId result = node.outputs[0];
-    node.op = std::string(row->in_place_of);
+    node.op = out_of_place;
     rewriter.Keep(std::move(node));
-    rewriter.ReplaceUses(written, result);
+    rewriter.ReplaceUses(*written, result);
   }
   return std::move(rewriter).Finish();
 }
@@ -180,7 +218,7 @@ absl::StatusOr<Graph> LossProgram(const Graph& model, std::string_view loss) {
                  absl::StrCat("model ", graph.name(), " has no fp32 scalar \"", std::string(loss), "\" as an output"));
   }
   graph.SetOutputs({{std::string(loss), *output}});
-  return Needed(graph, [](const Node& /*node*/) { return false; });
+  return Needed(graph, /*keeps_state=*/false);
 }
 
 absl::StatusOr<Graph> WithEvalHead(const Graph& model) {

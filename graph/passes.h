@@ -8,12 +8,13 @@
 // Pure functions from graph to graph. Precision passes are in precision/.
 namespace ampd::graph {
 
-// Removes nodes whose results nothing reads, unless they write buffers. Inputs, parameters and buffers stay.
+// Removes nodes whose results nothing reads, unless they write parameters or buffers, or memory that a later node or an
+// output reads by another name. Inputs, parameters and buffers stay.
 Graph WithoutDeadNodes(const Graph& graph);
 
 // Every op that writes its first argument becomes the form that does not, and what read the argument afterwards reads
 // the result. INVALID_ARGUMENT (reason ALIASED_WRITE) when that memory is a parameter's or a buffer's, or another
-// value that shows it is read afterwards.
+// value that shows it is read afterwards or an output.
 absl::StatusOr<Graph> WithoutInPlaceOps(const Graph& graph);
 
 // The evaluation program of a model that was built for training: dropout is gone, norms use their running statistics.

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "graph/builder.h"
@@ -16,6 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 // One of every layer that the builder has.
@@ -130,6 +132,66 @@ TEST(WithoutDeadNodes, KeepsANormThatWritesItsStatistics) {
   const Graph graph = std::move(b).Build().value();
   EXPECT_THAT(Ops(WithoutDeadNodes(graph)), ElementsAre("aten.batch_norm.default", "aten.relu.default"));
   EXPECT_THAT(Ops(EvalProgram(graph)), ElementsAre("aten.relu.default"));
+}
+
+// y = gelu(x); relu_ of y, whose result nothing reads; `output` of y, a view of it from before, and the relu_'s result.
+template <typename Output>
+Graph WrittenInPlace(Output output) {
+  Graph graph("written");
+  const ValueId x = graph.AddInput("x", {Dtype::kFloat32, {Dim::Batch(), 4}});
+  const auto call = [&graph](const std::string& op, std::vector<Argument> arguments) {
+    return graph.AddNode({.op = op, .arguments = std::move(arguments), .outputs = {}, .module_path = "m"}, "v",
+                         {Dtype::kFloat32, {Dim::Batch(), 4}});
+  };
+  const ValueId y = call("aten.gelu.default", {{"self", x}});
+  const ValueId view = call("aten.view.default", {{"self", y}, {"size", std::vector<int64_t>{-1, 4}}});
+  const ValueId written = call("aten.relu_.default", {{"self", y}});
+  const ValueId read = output(y, view, written);
+  graph.AddOutput("logits", call("aten.tanh.default", {{"self", read}}));
+  return graph;
+}
+
+TEST(WithoutDeadNodes, KeepsAWriteWhoseMemoryIsReadByAnotherName) {
+  const Graph itself = WrittenInPlace([](ValueId y, ValueId, ValueId) { return y; });
+  EXPECT_THAT(Ops(WithoutDeadNodes(itself)),
+              ElementsAre("aten.gelu.default", "aten.relu_.default", "aten.tanh.default"));
+  const Graph by_view = WrittenInPlace([](ValueId, ValueId view, ValueId) { return view; });
+  EXPECT_THAT(Ops(WithoutDeadNodes(by_view)),
+              ElementsAre("aten.gelu.default", "aten.view.default", "aten.relu_.default", "aten.tanh.default"));
+}
+
+TEST(WithoutDeadNodes, DropsAWriteThatNothingReadsAfterwards) {
+  Graph graph = WrittenInPlace([](ValueId, ValueId, ValueId written) { return written; });
+  graph.SetOutputs({{"x", graph.inputs()[0]}});
+  EXPECT_THAT(Ops(WithoutDeadNodes(graph)), IsEmpty());
+}
+
+TEST(WithoutDeadNodes, KeepsAWriteOfABuffer) {
+  Graph graph("counter");
+  const ValueId buffer = graph.AddBuffer("count", {Dtype::kFloat32, {1}}, Initializer::Constant(0));
+  graph.AddNode({.op = "aten.add_.Tensor",
+                 .arguments = {{"self", buffer}, {"other", int64_t{1}}},
+                 .outputs = {},
+                 .module_path = "m"},
+                "v", {Dtype::kFloat32, {1}});
+  EXPECT_THAT(Ops(WithoutDeadNodes(graph)), ElementsAre("aten.add_.Tensor"));
+}
+
+TEST(WithLossHead, OfAModelThatWritesInPlaceReadsWhatWasWritten) {
+  const auto program = WithLossHead(WrittenInPlace([](ValueId y, ValueId, ValueId) { return y; }));
+  ASSERT_TRUE(program.ok()) << program.status();
+  const auto plain = WithoutInPlaceOps(*program);
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  ASSERT_THAT(Ops(*plain), ElementsAre("aten.gelu.default", "aten.relu.default", "aten.tanh.default",
+                                       "aten.cross_entropy_loss.default"));
+  EXPECT_EQ(plain->nodes()[2].ValueOf("self"), plain->nodes()[1].outputs[0]);
+}
+
+TEST(WithoutInPlaceOps, AWriteThatAnOutputShowsIsRefused) {
+  Graph graph = WrittenInPlace([](ValueId, ValueId, ValueId written) { return written; });
+  ASSERT_TRUE(WithoutInPlaceOps(graph).ok()) << WithoutInPlaceOps(graph).status();
+  graph.AddOutput("features", graph.nodes()[1].outputs[0]);
+  EXPECT_EQ(ReasonOf(WithoutInPlaceOps(graph).status()), "ALIASED_WRITE");
 }
 
 }  // namespace

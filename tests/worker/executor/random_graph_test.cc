@@ -2,7 +2,7 @@
 // results.
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/equal.h>
+#include <ATen/ops/allclose.h>
 #include <ATen/ops/rand.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "graph/passes.h"
 #include "graph/print.h"
 #include "graph/rewriter.h"
@@ -28,14 +29,18 @@ using graph::ValueId;
 constexpr int kSeeds = 300;
 const graph::TensorType kType = {Dtype::kFloat32, {Dim::Batch(), 3}};
 
+// How many kinds of nodes a graph is made of.
+constexpr int kPlain = 3;
+constexpr int kWithViewsAndWrites = 5;
+
 // A graph of up to 30 nodes whose arguments are any values before them, and what it computes, evaluated as it is made.
 class RandomGraph {
  public:
-  explicit RandomGraph(uint32_t seed) : random_(seed), graph_("random") {
+  explicit RandomGraph(uint32_t seed, int kinds = kPlain) : random_(seed), kinds_(kinds), graph_("random") {
     for (int i = Below(2); i >= 0; --i) {
       inputs_.push_back(at::rand({2, 3}));
       values_.push_back(graph_.AddInput("x", kType));
-      results_.push_back(inputs_.back());
+      results_.push_back(inputs_.back().clone());
     }
     for (int i = Below(30); i >= 0; --i) {
       AddNode();
@@ -53,7 +58,11 @@ class RandomGraph {
   std::vector<at::Tensor> Run(const Graph& graph) const {
     auto executor = Executor::Create(graph, OpRegistry()).value();
     EXPECT_TRUE(executor->Bind({}).ok());
-    return executor->Run(inputs_);
+    std::vector<at::Tensor> inputs;
+    for (const at::Tensor& input : inputs_) {
+      inputs.push_back(input.clone());
+    }
+    return executor->Run(inputs);
   }
 
  private:
@@ -63,13 +72,18 @@ class RandomGraph {
   void AddNode() {
     const size_t a = Any();
     const size_t b = Any();
-    switch (Below(3)) {
+    switch (Below(kinds_)) {
       case 0:
         return Add("aten.add.Tensor", {{"self", values_[a]}, {"other", values_[b]}}, results_[a] + results_[b]);
       case 1:
         return Add("aten.mul.Tensor", {{"self", values_[a]}, {"other", values_[b]}}, results_[a] * results_[b]);
-      default:
+      case 2:
         return Add("aten.tanh.default", {{"self", values_[a]}}, results_[a].tanh());
+      case 3:
+        return Add("aten.view.default", {{"self", values_[a]}, {"size", std::vector<int64_t>{-1, 3}}},
+                   results_[a].view({-1, 3}));
+      default:
+        return Add("aten.add_.Tensor", {{"self", values_[a]}, {"other", values_[b]}}, results_[a].add_(results_[b]));
     }
   }
 
@@ -80,6 +94,7 @@ class RandomGraph {
   }
 
   std::mt19937 random_;
+  const int kinds_;
   Graph graph_;
   std::vector<ValueId> values_;
   std::vector<at::Tensor> results_;
@@ -98,7 +113,7 @@ Graph Copied(const Graph& graph) {
 bool Equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
   bool equal = a.size() == b.size();
   for (size_t i = 0; equal && i < a.size(); ++i) {
-    equal = at::equal(a[i], b[i]);
+    equal = at::allclose(a[i], b[i], /*rtol=*/0, /*atol=*/0, /*equal_nan=*/true);
   }
   return equal;
 }
@@ -122,6 +137,27 @@ TEST(RandomGraphs, KeepTheirResultsWithoutDeadNodes) {
     removed += random.graph().nodes().size() - living.nodes().size();
   }
   EXPECT_GT(removed, 0u);
+}
+
+TEST(RandomGraphs, ThatWriteInPlaceKeepTheirResultsWithoutDeadNodesAndOutOfPlaceOrAreRefused) {
+  int refused = 0;
+  int rewritten = 0;
+  for (uint32_t seed = 0; seed < kSeeds; ++seed) {
+    const RandomGraph random(seed, kWithViewsAndWrites);
+    ASSERT_TRUE(Equal(random.Run(random.graph()), random.expected())) << "seed " << seed;
+    const Graph living = graph::WithoutDeadNodes(random.graph());
+    ASSERT_TRUE(Equal(random.Run(living), random.expected())) << "seed " << seed << "\n" << graph::ToText(living);
+    const auto plain = graph::WithoutInPlaceOps(living);
+    if (!plain.ok()) {
+      ASSERT_EQ(ReasonOf(plain.status()), "ALIASED_WRITE") << "seed " << seed;
+      ++refused;
+      continue;
+    }
+    ASSERT_TRUE(Equal(random.Run(*plain), random.expected())) << "seed " << seed << "\n" << graph::ToText(living);
+    rewritten += graph::ToText(*plain) == graph::ToText(living) ? 0 : 1;
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_GT(rewritten, 0);
 }
 
 TEST(RandomGraphs, AreUnchangedByARewriterThatKeepsEverything) {
