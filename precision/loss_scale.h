@@ -1,6 +1,7 @@
 #pragma once
 
 #include <limits>
+#include <string>
 
 namespace ampd::precision {
 
@@ -24,5 +25,9 @@ struct LossScaleConfig {
   OptimizerSkip optimizer_skip = OptimizerSkip::kEachAlone;  // whatever the kind
   friend bool operator==(const LossScaleConfig&, const LossScaleConfig&) = default;
 };
+
+// The shortest text from which a reader gets the same fp32 number, which is what a scale is; a power of two up to 2^43
+// is whole: "65536", "4294967296", "1.7014118e+38", "0.1", "inf".
+std::string LossScaleText(double scale);
 
 }  // namespace ampd::precision

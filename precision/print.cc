@@ -30,18 +30,19 @@ std::string ScalingText(const LossScaleConfig& scale) {
     case LossScaleConfig::Kind::kOff:
       return "off";
     case LossScaleConfig::Kind::kStatic:
-      return absl::StrCat("static ", scale.initial);
+      return absl::StrCat("static ", LossScaleText(scale.initial));
     case LossScaleConfig::Kind::kDynamic:
       break;
   }
-  return absl::StrCat("dynamic initial=", scale.initial, " growth=", scale.growth_factor,
-                      " backoff=", scale.backoff_factor, " interval=", scale.growth_interval, " floor=", scale.floor,
-                      " cap=", scale.cap, " hysteresis=", scale.hysteresis,
+  return absl::StrCat("dynamic initial=", LossScaleText(scale.initial), " growth=", scale.growth_factor,
+                      " backoff=", scale.backoff_factor, " interval=", scale.growth_interval,
+                      " floor=", LossScaleText(scale.floor), " cap=", LossScaleText(scale.cap),
+                      " hysteresis=", scale.hysteresis,
                       scale.refill_on_every_good_step ? " refilled on every good step" : "",
                       scale.at_floor == LossScaleConfig::AtFloor::kFail ? " fails at the floor" : "");
 }
 
-std::string LossScaleText(const LossScaleConfig& scale) {
+std::string ScalingLine(const LossScaleConfig& scale) {
   const bool together = scale.optimizer_skip == LossScaleConfig::OptimizerSkip::kAllTogether;
   return absl::StrCat("loss scale ", ScalingText(scale), together ? ", optimizers skip together" : "", "\n");
 }
@@ -80,7 +81,7 @@ std::string ComputeText(const ResolvedPolicy& policy, const OpDecision& decision
 std::string ToText(const ResolvedPolicy& policy) {
   std::string text =
       absl::StrCat("preset ", policy.preset, policy.emulated() ? " (emulated)" : "", "\n", FormatsText(policy.formats),
-                   LossScaleText(policy.loss_scale), policy.fp8.has_value() ? Fp8Text(*policy.fp8) : "", "ops as in ",
+                   ScalingLine(policy.loss_scale), policy.fp8.has_value() ? Fp8Text(*policy.fp8) : "", "ops as in ",
                    std::string(OpListName(policy.op_list)), "\n");
   for (const ParameterRow& row : policy.parameters) {
     absl::StrAppend(&text, "parameter ", row.name, " ", Name(row.dtype), row.master == Masters::kNone ? "" : " master=",

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <string>
 
 #include "ampd/v1/job_spec.pb.h"
@@ -13,6 +15,7 @@
 #include "graph/print.h"
 #include "models/models.h"
 #include "precision/capability.h"
+#include "precision/loss_scale.h"
 #include "precision/pass.h"
 #include "tests/golden_file.h"
 
@@ -406,6 +409,17 @@ TEST(ApplyPrecision, TheEvaluationProgramTakesTheSameTable) {
   EXPECT_TRUE(graph->Check().ok()) << graph->Check();
   EXPECT_EQ(graph->type(*graph->FindOutput("loss_sum")).dtype, Dtype::kFloat32);
   EXPECT_EQ(graph->type(*graph->FindOutput("num_correct")).dtype, Dtype::kInt64);
+}
+
+TEST(LossScaleText, ReadsBackAsTheSameScaleAndPowersOfTwoAreWhole) {
+  EXPECT_EQ(LossScaleText(65536), "65536");
+  EXPECT_EQ(LossScaleText(0x1p24), "16777216");
+  EXPECT_EQ(LossScaleText(0x1p32), "4294967296");
+  EXPECT_EQ(LossScaleText(0.1f), "0.1");
+  EXPECT_EQ(LossScaleText(std::numeric_limits<double>::infinity()), "inf");
+  for (float scale = 0x1p-40f; std::isfinite(scale); scale *= 1.7f) {
+    EXPECT_EQ(std::stof(LossScaleText(scale)), scale);
+  }
 }
 
 }  // namespace

@@ -5,9 +5,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "precision/loss_scale.h"
 
 namespace ampd::train {
 namespace {
+
+using precision::LossScaleText;
 
 constexpr size_t kMaxLosses = 100;
 constexpr size_t kMaxSkips = 200;
@@ -58,7 +61,7 @@ Finding Diverged(const char* rule, v1::Reason reason, std::string message, const
           .attributes = {{"rule", rule},
                          {"loss", absl::StrCat(numbers.loss)},
                          {"grad_norm", absl::StrCat(numbers.grad_norm)},
-                         {"scale", absl::StrCat(numbers.loss_scale)}}};
+                         {"scale", LossScaleText(numbers.loss_scale)}}};
 }
 
 Finding Warning(v1::Event::Kind kind, std::string message, std::map<std::string, std::string> attributes) {
@@ -110,8 +113,8 @@ void DivergenceMonitor::CheckScale(const StepNumbers& numbers, std::vector<Findi
   state_.told_floor = state_.told_floor && !numbers.scale_moved;
   if (numbers.at_floor && !std::exchange(state_.told_floor, true)) {
     findings.push_back(Warning(v1::Event::LOSS_SCALE_AT_FLOOR,
-                               absl::StrCat("the loss scale is at its floor, ", numbers.loss_scale),
-                               {{"rule", "scale_floor"}, {"scale", absl::StrCat(numbers.loss_scale)}}));
+                               absl::StrCat("the loss scale is at its floor, ", LossScaleText(numbers.loss_scale)),
+                               {{"rule", "scale_floor"}, {"scale", LossScaleText(numbers.loss_scale)}}));
   }
   state_.num_stuck = numbers.skipped && !numbers.scale_moved ? state_.num_stuck + 1 : 0;
   // A loss that is not finite is the cause, and is told of as such.
@@ -119,10 +122,11 @@ void DivergenceMonitor::CheckScale(const StepNumbers& numbers, std::vector<Findi
     return;
   }
   const int num_skipped = std::exchange(state_.num_stuck, 0);
-  findings.push_back(Diverged("scale_stuck", v1::LOSS_SCALE_COLLAPSED,
-                              absl::StrCat("the last ", num_skipped, " steps were all skipped, with a loss scale of ",
-                                           numbers.loss_scale, " that does not change: lower it, or let it be dynamic"),
-                              numbers));
+  findings.push_back(
+      Diverged("scale_stuck", v1::LOSS_SCALE_COLLAPSED,
+               absl::StrCat("the last ", num_skipped, " steps were all skipped, with a loss scale of ",
+                            LossScaleText(numbers.loss_scale), " that does not change: lower it, or let it be dynamic"),
+               numbers));
 }
 
 void DivergenceMonitor::CheckSkips(const StepNumbers& numbers, std::vector<Finding>& findings) {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "c10/core/ScalarType.h"
+#include "precision/loss_scale.h"
 
 namespace ampd::train {
 namespace {
@@ -89,8 +89,8 @@ std::string Describe(const v1::GradientSamples& gradients) {
   const std::string bad = num_non_finite == 0 ? "" : absl::StrCat(", ", num_non_finite, " are not finite");
   return absl::StrCat("of ", num_elements, " gradient elements in ", gradients.modules_size(),
                       gradients.modules_size() == 1 ? " module " : " modules ", num_subnormal, " lost bits", bad,
-                      absl::StrFormat(" under a loss scale of %.10g; they suggest %.10g", gradients.loss_scale(),
-                                      gradients.suggested_scale()));
+                      " under a loss scale of ", precision::LossScaleText(gradients.loss_scale()), "; they suggest ",
+                      precision::LossScaleText(gradients.suggested_scale()));
 }
 
 }  // namespace ampd::train

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "c10/util/Exception.h"
+#include "precision/loss_scale.h"
 #include "torch/headeronly/version.h"
 #include "worker/train/attempt_plan.h"
 #include "worker/train/compute_device.h"
@@ -77,12 +78,12 @@ std::string Describe(const precision::LossScaleConfig& config) {
     case precision::LossScaleConfig::Kind::kOff:
       return "no loss scaling";
     case precision::LossScaleConfig::Kind::kStatic:
-      return absl::StrCat("a static loss scale of ", config.initial);
+      return absl::StrCat("a static loss scale of ", precision::LossScaleText(config.initial));
     case precision::LossScaleConfig::Kind::kDynamic:
       break;
   }
-  return absl::StrCat("a dynamic loss scale from ", config.initial, ", growing every ", config.growth_interval,
-                      " steps");
+  return absl::StrCat("a dynamic loss scale from ", precision::LossScaleText(config.initial), ", growing every ",
+                      config.growth_interval, " steps");
 }
 
 void LogPlan(const AttemptPlan& plan, const amp::ComputeDevice& device) {

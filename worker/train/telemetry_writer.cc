@@ -6,18 +6,22 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "precision/loss_scale.h"
 #include "worker/train/gradient_report.h"
 #include "worker/train/trainer_log.h"
 
 namespace ampd::train {
 namespace {
 
+using precision::LossScaleText;
+
 // How long training waits for a server that takes no telemetry, once all room is used up.
 constexpr absl::Duration kMaxWait = absl::Hours(1);
 
-std::string DescribeSkip(int64_t step, const amp::StepResult& result) {
+std::string DescribeSkip(const amp::StepResult& result) {
   if (result.num_overflow_parameters == 0) {
-    return absl::StrCat("step ", step, " was skipped: nothing can be divided by the loss scale, ", result.loss_scale);
+    return absl::StrCat("the step was skipped: nothing can be divided by the loss scale, ",
+                        LossScaleText(result.loss_scale));
   }
   const std::string rest =
       result.num_overflow_parameters == 1
@@ -25,7 +29,7 @@ std::string DescribeSkip(int64_t step, const amp::StepResult& result) {
           : absl::StrCat(", and ", result.total_overflow_count - result.overflow_count, " in ",
                          result.num_overflow_parameters - 1, " more parameters that the backward pass met after it");
   const std::string loss = std::isfinite(result.loss) ? "" : "; nor is the loss";
-  return absl::StrCat("step ", step, " was skipped: ", result.overflow_count, " gradient elements of ",
+  return absl::StrCat("the step was skipped: ", result.overflow_count, " gradient elements of ",
                       result.overflow_parameter, " are not finite", rest, loss);
 }
 
@@ -58,23 +62,25 @@ absl::Status TelemetryWriter::Step(int64_t step, const amp::StepResult& result, 
 
 absl::Status TelemetryWriter::ScaleEvents(int64_t step, const amp::StepResult& result, double next_scale) {
   if (result.skipped) {
-    AMPD_RETURN_IF_ERROR(Event(v1::Event::OVERFLOW, step, DescribeSkip(step, result),
+    AMPD_RETURN_IF_ERROR(Event(v1::Event::OVERFLOW, step, DescribeSkip(result),
                                {{"parameter", result.overflow_parameter},
                                 {"module", result.overflow_module},
                                 {"count", absl::StrCat(result.overflow_count)},
                                 {"total_count", absl::StrCat(result.total_overflow_count)},
                                 {"num_parameters", absl::StrCat(result.num_overflow_parameters)},
                                 {"loss_is_finite", std::isfinite(result.loss) ? "true" : "false"},
-                                {"scale", absl::StrCat(result.loss_scale)}}));
+                                {"scale", LossScaleText(result.loss_scale)}}));
   }
-  const std::map<std::string, std::string> scale = {{"scale", absl::StrCat(next_scale)}};
+  const std::string scale = LossScaleText(next_scale);
   switch (result.scale_change) {
     case amp::ScaleChange::kNone:
       return absl::OkStatus();
     case amp::ScaleChange::kGrown:
-      return Event(v1::Event::LOSS_SCALE_GROWN, step, absl::StrCat("the loss scale grew to ", next_scale), scale);
+      return Event(v1::Event::LOSS_SCALE_GROWN, step, absl::StrCat("the loss scale grew to ", scale),
+                   {{"scale", scale}});
     case amp::ScaleChange::kBackedOff:
-      return Event(v1::Event::LOSS_SCALE_BACKED_OFF, step, absl::StrCat("the loss scale fell to ", next_scale), scale);
+      return Event(v1::Event::LOSS_SCALE_BACKED_OFF, step, absl::StrCat("the loss scale fell to ", scale),
+                   {{"scale", scale}});
     case amp::ScaleChange::kAtFloor:  // the monitor's to tell, once
       return absl::OkStatus();
   }

@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "precision/loss_scale.h"
 #include "worker/data/data_file.h"
 #include "worker/train/compute_device.h"
 #include "worker/train/tensor_file.h"
@@ -211,10 +212,10 @@ absl::Status TrainingLoop::ApplyOrders() {
   for (const v1::LossScaleOrder& order : orders) {
     engine_->scaler().Set(order.has_scale() ? std::optional<double>(order.scale()) : std::nullopt,
                           order.has_growth_interval() ? std::optional<int>(order.growth_interval()) : std::nullopt);
+    const std::string scale = precision::LossScaleText(engine_->scaler().scale());
     AMPD_RETURN_IF_ERROR(telemetry_.Event(
-        Event::LOSS_SCALE_SET, step_, absl::StrCat("the loss scale was set to ", engine_->scaler().scale()),
-        {{"scale", absl::StrCat(engine_->scaler().scale())},
-         {"growth_interval", absl::StrCat(engine_->scaler().state().growth_interval)}}));
+        Event::LOSS_SCALE_SET, step_, absl::StrCat("the loss scale was set to ", scale),
+        {{"scale", scale}, {"growth_interval", absl::StrCat(engine_->scaler().state().growth_interval)}}));
   }
   tells_gradients_ = context_.link.TakeGradientRequest();
   if (tells_gradients_) {

@@ -8,12 +8,14 @@
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "precision/loss_scale.h"
 #include "worker/train/training_loop.h"
 
 namespace ampd::train {
 namespace {
 
 using precision::LossScaleConfig;
+using precision::LossScaleText;
 using v1::Event;
 
 // A job that went wrong as often will go wrong again.
@@ -41,7 +43,7 @@ absl::Status TrainingLoop::ReplayIfSkipped(const amp::StepResult& result, const 
   }
   ++num_replays_;
   sampler_.Seek(place);
-  const std::string scale = absl::StrCat(engine_->scaler().scale());
+  const std::string scale = LossScaleText(engine_->scaler().scale());
   return telemetry_.Event(
       Event::BATCH_REPLAYED, step_,
       absl::StrCat("the batch of step ", step_, " is run again as step ", step_ + 1, ", with a loss scale of ", scale),
@@ -92,7 +94,7 @@ absl::Status TrainingLoop::TellUnderflow(const amp::StepResult& result) {
     return absl::OkStatus();
   }
   const std::string share = absl::StrFormat("%.3f", worst->UnderflowShare());
-  const std::string scale = absl::StrCat(amp::SuggestScale(result.samples, result.loss_scale));
+  const std::string scale = LossScaleText(amp::SuggestScale(result.samples, result.loss_scale));
   return telemetry_.Event(Event::UNDERFLOW, step_,
                           absl::StrCat("gradients underflow in ", num_over, " of ", result.samples.size(),
                                        " parameters, most in ", worst->parameter, ": a share of ", share,
@@ -101,7 +103,7 @@ absl::Status TrainingLoop::TellUnderflow(const amp::StepResult& result) {
                            {"module", worst->module},
                            {"underflow_share", share},
                            {"num_parameters", absl::StrCat(num_over)},
-                           {"scale", absl::StrCat(result.loss_scale)},
+                           {"scale", LossScaleText(result.loss_scale)},
                            {"suggested_scale", scale},
                            {"exponents", amp::DescribeExponents(*worst)}});
 }
@@ -132,7 +134,7 @@ absl::Status TrainingLoop::TellDemotions(const amp::StepResult& result) {
 }
 
 absl::Status TrainingLoop::AtFloor() {
-  const float scale = engine_->scaler().scale();
+  const std::string scale = LossScaleText(engine_->scaler().scale());
   const std::string why = absl::StrCat("the loss scale fell to its floor, ", scale, ", at step ", step_);
   const LossScaleConfig::AtFloor action = plan_.policy.loss_scale.at_floor;
   if (action == LossScaleConfig::AtFloor::kClamp) {

@@ -21,6 +21,7 @@ using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 using v1::Event;
 
 std::vector<Event> EventsOf(const FakeAgent& agent, Event::Kind kind) {
@@ -152,6 +153,8 @@ TEST_F(DivergenceTest, GradientsThatUnderflow_AreToldOnceWithTheScaleThatSuggest
   EXPECT_THAT(attributes.at("exponents"), HasSubstr("2^-24..-15 "));
   const double suggested = std::stod(attributes.at("suggested_scale"));
   EXPECT_GT(suggested, 64);
+  EXPECT_EQ(std::exp2(std::round(std::log2(suggested))), suggested) << "a power of two, with all its digits";
+  EXPECT_THAT(underflows[0].message(), HasSubstr("a loss scale of " + attributes.at("suggested_scale") + " would"));
   start.mutable_key()->set_attempt(2);
   *start.mutable_start_from() = agent->checkpoints[0];
   EXPECT_THAT(EventsOf(*Told(start), Event::UNDERFLOW), IsEmpty()) << "it was told before the checkpoint";
@@ -353,6 +356,7 @@ TEST_F(DivergenceTest, OneLayerWhoseGradientOverflows_IsNamedAndRaisedAlone) {
   EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
   const std::vector<Event> overflows = EventsOf(*agent, Event::OVERFLOW);
   ASSERT_THAT(overflows, SizeIs(Ge(101u)));
+  EXPECT_THAT(overflows[0].message(), StartsWith("the step was skipped: "));
   EXPECT_EQ(overflows[0].attributes().at("parameter"), "layers.2.weight");
   EXPECT_EQ(overflows[0].attributes().at("module"), "layers.2");
   EXPECT_EQ(overflows[0].attributes().at("num_parameters"), "1");
