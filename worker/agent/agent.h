@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -89,10 +90,12 @@ class Agent {
   Holdings CurrentHoldings() const;
   void Do(const Actions& actions, const v1::WorkerDirective& directive);
   void PassOn(const Actions& actions);
+  // To the trainer that has been told to run the attempt; false when there is none.
+  bool SendTo(const AttemptOnWorker& attempt, const internal::TrainerCommand& command);
   void StartAttempt(const StartAction& start, absl::Duration suspend_limit);
   void Leave(AttemptOnWorker& attempt, v1::Job::Desired desired, v1::Reason reason);
   void AcknowledgeCheckpoint(const v1::CheckpointKey& key);
-  void DeleteCheckpoint(const v1::CheckpointKey& key);
+  void DeleteCheckpoints(const std::vector<v1::CheckpointKey>& keys);
   void End(AttemptOnWorker& attempt, v1::Outcome outcome);
 
   // agent_trainers.cc: shims, trainers, telemetry and logs
@@ -129,6 +132,7 @@ class Agent {
   absl::Duration next_log_look_;
   std::map<std::string, absl::Duration> warm_not_before_;  // by device, since boot
   std::map<std::string, std::string> device_errors_;       // by device, as its last warm trainer said; empty: none
+  std::set<std::string> undeletable_;                      // checkpoints of the newest directive
   uint64_t report_sequence_ = 0;
   bool attached_ = false;
   bool attach_told_ = false;  // that the server took this worker

@@ -55,6 +55,23 @@ void RemoveEmptyFolders(const std::filesystem::path& root, const std::filesystem
   }
 }
 
+absl::Status DeleteBelow(const std::filesystem::path& root, const std::string& checkpoint) {
+  const std::filesystem::path path = root / checkpoint;
+  std::error_code error;
+  if (checkpoint.empty() || std::filesystem::path(checkpoint).is_absolute() || !IsBelow(root, path)) {
+    return std::filesystem::exists(path, error)
+               ? absl::InvalidArgumentError(
+                     absl::StrCat("refused to delete a checkpoint that is not below the root: ", checkpoint))
+               : absl::OkStatus();
+  }
+  std::filesystem::remove_all(path, error);
+  if (error) {
+    return absl::InternalError(absl::StrCat("can't delete checkpoint ", checkpoint, ": ", error.message()));
+  }
+  RemoveEmptyFolders(root, checkpoint);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 Holdings Agent::CurrentHoldings() const {
@@ -102,24 +119,29 @@ void Agent::TellOfAttach() {
   options_.log("the server took this worker: " + absl::StrJoin(devices_, "; ", describe));
 }
 
+bool Agent::SendTo(const AttemptOnWorker& attempt, const internal::TrainerCommand& command) {
+  SpawnedTrainer* trainer = TrainerOf(attempt);
+  if (trainer == nullptr || attempt.told_connection == 0) {
+    return false;
+  }
+  trainer->SendToTrainer(command);
+  return true;
+}
+
 // What trainers are told while they run.
 void Agent::PassOn(const Actions& actions) {
   for (const LossScaleAction& order : actions.loss_scale) {
-    AttemptOnWorker& attempt = *Find(order.key);
-    if (SpawnedTrainer* trainer = TrainerOf(attempt); trainer != nullptr && attempt.told_connection > 0) {
-      internal::TrainerCommand command;
-      command.mutable_loss_scale()->set_number(order.number);
-      *command.mutable_loss_scale()->mutable_order() = order.order;
-      trainer->SendToTrainer(command);
+    internal::TrainerCommand command;
+    command.mutable_loss_scale()->set_number(order.number);
+    *command.mutable_loss_scale()->mutable_order() = order.order;
+    if (AttemptOnWorker& attempt = *Find(order.key); SendTo(attempt, command)) {
       attempt.held.told_loss_scale_order = order.number;
     }
   }
   for (const SampleGradientsAction& request : actions.sample_gradients) {
-    AttemptOnWorker& attempt = *Find(request.key);
-    if (SpawnedTrainer* trainer = TrainerOf(attempt); trainer != nullptr && attempt.told_connection > 0) {
-      internal::TrainerCommand command;
-      command.mutable_sample_gradients()->set_number(request.number);
-      trainer->SendToTrainer(command);
+    internal::TrainerCommand command;
+    command.mutable_sample_gradients()->set_number(request.number);
+    if (AttemptOnWorker& attempt = *Find(request.key); SendTo(attempt, command)) {
       attempt.held.told_gradient_request = request.number;
     }
   }
@@ -172,9 +194,7 @@ void Agent::Do(const Actions& actions, const v1::WorkerDirective& directive) {
   for (const v1::CheckpointKey& key : actions.acknowledge_checkpoints) {
     AcknowledgeCheckpoint(key);
   }
-  for (const v1::CheckpointKey& key : actions.delete_checkpoints) {
-    DeleteCheckpoint(key);
-  }
+  DeleteCheckpoints(actions.delete_checkpoints);
   // Only what is new is told at once: a directive answers each report, and what every directive brings again would keep
   // the two going for ever.
   if (!actions.refuse.empty() || !actions.forget.empty()) {
@@ -225,13 +245,10 @@ void Agent::Leave(AttemptOnWorker& attempt, Job::Desired desired, v1::Reason rea
     attempt.held.state = Attempt::STOPPING;
     Changed();
   }
-  SpawnedTrainer* trainer = TrainerOf(attempt);
-  if (trainer != nullptr && attempt.told_connection > 0) {
-    internal::TrainerCommand command;
-    command.mutable_leave()->set_desired(desired);
-    command.mutable_leave()->set_reason(reason);
-    trainer->SendToTrainer(command);
-  }
+  internal::TrainerCommand command;
+  command.mutable_leave()->set_desired(desired);
+  command.mutable_leave()->set_reason(reason);
+  SendTo(attempt, command);
 }
 
 void Agent::End(AttemptOnWorker& attempt, v1::Outcome outcome) {
@@ -257,22 +274,16 @@ void Agent::AcknowledgeCheckpoint(const v1::CheckpointKey& key) {
   }
 }
 
-void Agent::DeleteCheckpoint(const v1::CheckpointKey& key) {
-  const std::filesystem::path root = options_.checkpoint_root;
-  const std::filesystem::path path = root / key.path();
-  std::error_code error;
-  if (key.path().empty() || std::filesystem::path(key.path()).is_absolute() || !IsBelow(root, path)) {
-    if (std::filesystem::exists(path, error)) {
-      options_.log(absl::StrCat("refused to delete a checkpoint that is not below the root: ", key.path()));
+// What can't be deleted is named by directive after directive, and told once.
+void Agent::DeleteCheckpoints(const std::vector<v1::CheckpointKey>& keys) {
+  std::set<std::string> left;
+  for (const v1::CheckpointKey& key : keys) {
+    const absl::Status status = DeleteBelow(options_.checkpoint_root, key.path());
+    if (!status.ok() && left.insert(key.path()).second && !undeletable_.contains(key.path())) {
+      options_.log(std::string(status.message()));
     }
-    return;
   }
-  std::filesystem::remove_all(path, error);
-  if (error) {
-    options_.log(absl::StrCat("can't delete checkpoint ", key.path(), ": ", error.message()));
-  } else {
-    RemoveEmptyFolders(root, key.path());
-  }
+  undeletable_ = std::move(left);
 }
 
 }  // namespace ampd::agent

@@ -614,6 +614,12 @@ TEST_F(Worker, DeleteCheckpoint_StaysBelowTheRoot) {
   ASSERT_TRUE(server_.WaitFor([&](const FakeServer&) { return !fs::exists(root + "/j1/1/step-5"); }));
   EXPECT_TRUE(fs::exists(state_ + "/outside/kept"));
   EXPECT_TRUE(fs::exists(root));
+  ASSERT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_reports() >= 5; }));
+  Kill(SIGTERM);
+  while (ReadLog(/*timeout_millis=*/0)) {
+  }
+  EXPECT_EQ(TimesLogged("not below the root: ../outside\n"), 1) << log_;
+  EXPECT_EQ(TimesLogged("not below the root: link/kept\n"), 1) << log_;
 }
 
 TEST_F(Worker, DeletedCheckpoint_TakesItsEmptyFoldersAlong) {
