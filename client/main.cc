@@ -67,6 +67,8 @@ std::string CheckCount(const std::string& text) {
   return absl::SimpleAtoi(text, &count) && count >= 0 ? "" : absl::StrCat("'", text, "' is no whole number from 0 up");
 }
 
+std::string CheckNotEmpty(const std::string& text) { return text.empty() ? "must not be empty" : ""; }
+
 // A subcommand that runs `command` after the parse, and what -o may be for it.
 CLI::App* AddCommand(CLI::App* parent, const char* name, const char* help, CommandLine* line,
                      std::function<int(Session*)> command, FormatSet formats) {
@@ -81,7 +83,7 @@ CLI::App* AddCommand(CLI::App* parent, const char* name, const char* help, Comma
 }
 
 void AddId(CLI::App* app, CommandLine* line) {
-  app->add_option("id", line->id, "Job id")->required()->option_text("ID");
+  app->add_option("id", line->id, "Job id")->required()->check(CheckNotEmpty)->option_text("ID");
 }
 
 void AddJobChanges(CLI::App* job, CommandLine* line) {
@@ -96,7 +98,7 @@ void AddJobChanges(CLI::App* job, CommandLine* line) {
         job, name, help, line,
         [line, verb = verb](Session* session) { return ApplyVerb(session, verb, line->ids, line->yes); },
         AllBut({OutputFormat::kWide}));
-    app->add_option("ids", line->ids, "Job ids")->required()->option_text("ID...");
+    app->add_option("ids", line->ids, "Job ids")->required()->check(CheckNotEmpty)->option_text("ID...");
     if (verb == JobVerb::kDelete) {
       app->add_flag("-y,--yes", line->yes, "Do not ask");
     }
@@ -165,7 +167,7 @@ void AddStreams(CLI::App* job, CommandLine* line) {
   CLI::App* wait = AddCommand(
       job, "wait", "Wait for the end of jobs", line,
       [line](Session* session) { return Wait(session, line->ids, DurationOf(line->timeout)); }, All());
-  wait->add_option("ids", line->ids, "Job ids")->required()->option_text("ID...");
+  wait->add_option("ids", line->ids, "Job ids")->required()->check(CheckNotEmpty)->option_text("ID...");
   wait->add_option("--timeout", line->timeout, "Give up after, with exit code 7")
       ->check(CheckDuration)
       ->option_text("DURATION");
@@ -269,6 +271,7 @@ void AddWorkersAndContexts(CLI::App* root, CommandLine* line) {
         [line, drain](Session* s) { return SetDrained(s, line->name, drain); }, All())
         ->add_option("name", line->name, "Worker, as in ampctl worker list")
         ->required()
+        ->check(CheckNotEmpty)
         ->option_text("NAME");
   }
   CLI::App* context = root->add_subcommand("context", "Servers by name")->require_subcommand(1)->fallthrough();
