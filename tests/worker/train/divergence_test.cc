@@ -24,35 +24,8 @@ using ::testing::SizeIs;
 using ::testing::StartsWith;
 using v1::Event;
 
-std::vector<Event> EventsOf(const FakeAgent& agent, Event::Kind kind) {
-  std::vector<Event> found;
-  for (const Event& event : agent.events) {
-    if (event.kind() == kind) {
-      found.push_back(event);
-    }
-  }
-  return found;
-}
-
-std::vector<int64_t> StepsOf(const std::vector<Event>& events) {
-  std::vector<int64_t> steps;
-  for (const Event& event : events) {
-    steps.push_back(event.step());
-  }
-  return steps;
-}
-
 class DivergenceTest : public TrainerTest {
  protected:
-  // A run to its end, with everything it told.
-  std::unique_ptr<FakeAgent> Told(const StartAttempt& start) {
-    auto agent = std::make_unique<FakeAgent>(Folder());
-    agent->Connect();
-    agent->Start(start);
-    Finish(*agent);
-    return agent;
-  }
-
   static v1::DynamicLossScale& Dynamic(StartAttempt& start) {
     return *start.mutable_spec()->mutable_precision()->mutable_loss_scale()->mutable_dynamic();
   }

@@ -2,8 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <memory>
-
 #include "tests/worker/train/fake_agent.h"
 #include "tests/worker/train/trainer_fixture.h"
 
@@ -17,14 +15,6 @@ using v1::Event;
 
 class PlateauTest : public TrainerTest {
  protected:
-  std::unique_ptr<FakeAgent> Told(const StartAttempt& start) {
-    auto agent = std::make_unique<FakeAgent>(Folder());
-    agent->Connect();
-    agent->Start(start);
-    Finish(*agent);
-    return agent;
-  }
-
   // An evaluation at every second step; only a loss below a tenth of the best is an improvement.
   StartAttempt Demanding(int attempt) {
     StartAttempt start = Mlp("fp32", 30, attempt);
@@ -39,20 +29,10 @@ class PlateauTest : public TrainerTest {
   }
 };
 
-std::vector<Event> Falls(const FakeAgent& agent) {
-  std::vector<Event> falls;
-  for (const Event& event : agent.events) {
-    if (event.kind() == Event::LEARNING_RATE_FELL) {
-      falls.push_back(event);
-    }
-  }
-  return falls;
-}
-
 TEST_F(PlateauTest, ALossThatStandsStill_LowersTheRateOfTheNextStepsAndIsAnEvent) {
   const auto agent = Told(Demanding(1));
   ASSERT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
-  const std::vector<Event> falls = Falls(*agent);
+  const std::vector<Event> falls = EventsOf(*agent, Event::LEARNING_RATE_FELL);
   ASSERT_THAT(falls, SizeIs(Gt(1u)));
   EXPECT_EQ(falls[0].step(), 6) << "the evaluations at 4 and 6 were no improvement";
   EXPECT_EQ(falls[1].step(), 12) << "the one at 8 does not count, those at 10 and 12 were none";

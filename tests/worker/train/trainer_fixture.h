@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +16,20 @@ namespace ampd::train {
 
 using internal::StartAttempt;
 using v1::Outcome;
+
+inline std::vector<v1::Event> EventsOf(const FakeAgent& agent, v1::Event::Kind kind) {
+  std::vector<v1::Event> found;
+  std::copy_if(agent.events.begin(), agent.events.end(), std::back_inserter(found),
+               [kind](const v1::Event& event) { return event.kind() == kind; });
+  return found;
+}
+
+inline std::vector<int64_t> StepsOf(const std::vector<v1::Event>& events) {
+  std::vector<int64_t> steps;
+  std::transform(events.begin(), events.end(), std::back_inserter(steps),
+                 [](const v1::Event& event) { return event.step(); });
+  return steps;
+}
 
 // Folders of a test and small attempts to run in them under a FakeAgent.
 class TrainerTest : public testing::Test {
@@ -66,13 +83,16 @@ class TrainerTest : public testing::Test {
     EXPECT_EQ(agent.WaitForExit(), 0);
   }
 
-  Outcome Run(const StartAttempt& start) {
-    FakeAgent agent(Folder());
-    agent.Connect();
-    agent.Start(start);
-    Finish(agent);
-    return agent.outcome.value_or(Outcome());
+  // A run to its outcome, with everything it told.
+  std::unique_ptr<FakeAgent> Told(const StartAttempt& start) {
+    auto agent = std::make_unique<FakeAgent>(Folder());
+    agent->Connect();
+    agent->Start(start);
+    Finish(*agent);
+    return agent;
   }
+
+  Outcome Run(const StartAttempt& start) { return Told(start)->outcome.value_or(Outcome()); }
 
   std::filesystem::path root_;
   int num_folders_ = 0;

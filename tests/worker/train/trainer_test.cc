@@ -296,11 +296,7 @@ TEST_F(TrainerTest, ALossScaleOrder_IsInEffectAtALaterStepAndAnEvent) {
   agent.ReadUntil([&] { return agent.steps.rbegin()->second.loss_scale == 64; });
   agent.Leave(v1::Job::CANCEL, v1::USER_CANCELLED);
   Finish(agent);
-  int num_set = 0;
-  for (const v1::Event& event : agent.events) {
-    num_set += event.kind() == v1::Event::LOSS_SCALE_SET ? 1 : 0;
-  }
-  EXPECT_EQ(num_set, 1);
+  EXPECT_THAT(EventsOf(agent, v1::Event::LOSS_SCALE_SET), testing::SizeIs(1));
 }
 
 TEST_F(TrainerTest, ARequestForGradients_IsAnsweredOnceByTheNextStepInEveryFormat) {
@@ -310,9 +306,7 @@ TEST_F(TrainerTest, ARequestForGradients_IsAnsweredOnceByTheNextStepInEveryForma
     agent.Start(Mlp(precision, 1 << 30));
     std::vector<v1::Event> answers;
     const auto answered = [&](size_t count) {
-      answers.clear();
-      std::copy_if(agent.events.begin(), agent.events.end(), std::back_inserter(answers),
-                   [](const v1::Event& event) { return event.kind() == v1::Event::GRADIENTS_SAMPLED; });
+      answers = EventsOf(agent, v1::Event::GRADIENTS_SAMPLED);
       return answers.size() >= count;
     };
     for (const uint64_t number : {1, 2}) {
@@ -446,18 +440,9 @@ TEST_F(TrainerTest, AJobThatAppliedNoStep_HasNotSucceeded) {
 TEST_F(TrainerTest, OnlySkippingThatIsOnlyToWarn_IsAnEvent) {
   StartAttempt start = WithStaticScale(Mlp("fp16", 150), 1e30);
   start.mutable_spec()->set_on_divergence(v1::JobSpec::WARN);
-  FakeAgent agent(Folder());
-  agent.Connect();
-  agent.Start(start);
-  Finish(agent);
-  EXPECT_EQ(agent.outcome->kind(), Outcome::FINISHED);
-  std::vector<int64_t> warned;
-  for (const v1::Event& event : agent.events) {
-    if (event.kind() == v1::Event::DIVERGENCE) {
-      warned.push_back(event.step());
-    }
-  }
-  EXPECT_THAT(warned, testing::ElementsAre(101, 150));
+  const auto agent = Told(start);
+  EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED);
+  EXPECT_THAT(StepsOf(EventsOf(*agent, v1::Event::DIVERGENCE)), testing::ElementsAre(101, 150));
 }
 
 TEST_F(TrainerTest, ADamagedCheckpoint_IsACheckpointError) {
