@@ -24,7 +24,8 @@ namespace fs = std::filesystem;
 constexpr char kSystemDatasets[] = "/usr/share/datasets";
 constexpr absl::Duration kWorkerGrace = absl::Seconds(60);  // its trainers write a checkpoint first
 constexpr int64_t kMostLogRead = int64_t{64} << 20;
-// The worker's own line (worker/agent/agent_actions.cc).
+// The worker's own lines (worker/agent/main.cc and agent_actions.cc), in the order in which it writes them.
+constexpr char kWorkerMetrics[] = ", metrics at ";
 constexpr char kWorkerReady[] = "the server took this worker: ";
 constexpr absl::Duration kServerGrace = absl::Seconds(15);
 
@@ -62,6 +63,16 @@ std::string LastLine(const std::string& path) {
   return lines.empty() ? "it wrote nothing" : lines.back();
 }
 
+// What follows `words` in a log up to the end of their line; nothing while that is not written.
+std::optional<std::string> RestOfLine(const std::string& log, const std::string& words) {
+  const size_t at = log.find(words);
+  const size_t end = at == std::string::npos ? at : log.find('\n', at);
+  if (end == std::string::npos) {
+    return std::nullopt;
+  }
+  return Printable(log.substr(at + words.size(), end - at - words.size()));
+}
+
 // One `ampctl dev`: the state folder, locked, and the two programs. Single-threaded: the main thread.
 class DevRun {
  public:
@@ -91,7 +102,8 @@ class DevRun {
   std::optional<Child> worker_;
   std::string address_;
   std::string metrics_address_;
-  std::string devices_;  // as the worker tells
+  std::string devices_;         // as the worker tells
+  std::string worker_metrics_;  // address, as the worker tells
   std::unique_ptr<JobClient> client_;
 };
 
@@ -182,14 +194,9 @@ absl::Status DevRun::StartServer() {
 }
 
 absl::Status DevRun::StartWorker() {
-  std::vector<std::string> command = {OwnFolder() + "/ampd-worker",
-                                      "--server",
-                                      address_,
-                                      "--state-dir",
-                                      In("worker"),
-                                      "--checkpoint-root",
-                                      In("checkpoints"),
-                                      "--stop-trainers-on-exit"};
+  std::vector<std::string> command = {
+      OwnFolder() + "/ampd-worker", "--server",        address_,           "--state-dir", In("worker"),
+      "--checkpoint-root",          In("checkpoints"), "--metrics-listen", "127.0.0.1:0", "--stop-trainers-on-exit"};
   for (const std::string& root : DataRoots(options_.data_roots)) {
     command.insert(command.end(), {"--data-root", root});
   }
@@ -199,14 +206,11 @@ absl::Status DevRun::StartWorker() {
   }
   AMPD_ASSIGN_OR_RETURN(worker_, Child::Start(command, In("worker.log")));
   return AwaitReady("worker", &*worker_, [&] {
-    const auto log = ReadFile(In("worker.log"), kMostLogRead);
-    const size_t told = log.ok() ? log->find(kWorkerReady) : std::string::npos;
-    const size_t end = told == std::string::npos ? told : log->find('\n', told);
-    if (end == std::string::npos) {
-      return false;
-    }
-    devices_ = Printable(log->substr(told + sizeof(kWorkerReady) - 1, end - told - sizeof(kWorkerReady) + 1));
-    return true;
+    const std::string log = ReadFile(In("worker.log"), kMostLogRead).value_or("");
+    worker_metrics_ = RestOfLine(log, kWorkerMetrics).value_or("");
+    const auto devices = RestOfLine(log, kWorkerReady);
+    devices_ = devices.value_or("");
+    return devices.has_value();
   });
 }
 
@@ -238,12 +242,14 @@ void DevRun::Announce() const {
   }
   std::printf(
       "  server   %s   metrics http://%s/metrics\n"
-      "  worker   %s\n%s"
+      "  worker   %s\n"
+      "           metrics http://%s/metrics\n%s"
       "  state    %s   (forget it with: ampctl dev --clean)\n"
       "  try      ampctl job submit -f job.yaml --follow   in another terminal, in this folder\n"
       "           ampctl job list\n"
       "  Ctrl-C ends both; running jobs write a checkpoint and go on at the next start\n",
-      address_.c_str(), metrics_address_.c_str(), devices_.c_str(), roots.c_str(), folder_.c_str());
+      address_.c_str(), metrics_address_.c_str(), devices_.c_str(), worker_metrics_.c_str(), roots.c_str(),
+      folder_.c_str());
   std::fflush(stdout);
 }
 

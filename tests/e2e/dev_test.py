@@ -13,6 +13,7 @@ import signal
 import subprocess
 import tempfile
 import unittest
+import urllib.request
 
 from service_case import BINARIES, main
 
@@ -93,6 +94,11 @@ class DevTest(unittest.TestCase):
         self.assertEqual(self.ampctl("context", "show")[1], f"{address}  (from .ampd/context)\n")
         self.assertEqual(self.ampctl("health")[0], 0)
         self.assertRegex(greeting, r"worker +cpu, .+, \d+ MiB")
+        pages = [urllib.request.urlopen(url, timeout=SECONDS).read().decode()
+                 for url in re.findall(r"metrics (http://127\.0\.0\.1:\d+/metrics)", greeting)]
+        self.assertEqual(len(pages), 2)
+        self.assertIn("\nampd_build_info{", pages[0])
+        self.assertIn("\nampd_worker_build_info{", pages[1])
         self.assertIn("ampctl job submit -f job.yaml --follow", greeting)
         self.assertLessEqual(max(map(len, greeting.splitlines())), 100, greeting)
 

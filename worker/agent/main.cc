@@ -168,6 +168,7 @@ int Serve(const Flags& flags, ampd::agent::Agent::Options options, ampd::SignalT
   }
   signals.Start([agent](int) { agent->Stop(); });
   link.Start();
+  // `ampctl dev` shows the address at the end of this line (client/commands/dev.cc).
   Log(absl::StrCat("worker ", flags.name, " for server ", flags.server,
                    options.metrics_address.empty() ? "" : absl::StrCat(", metrics at ", options.metrics_address)));
   agent->Run();
