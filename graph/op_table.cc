@@ -7,7 +7,8 @@ namespace {
 
 using enum OpClass;
 
-std::vector<OpRow> MakeRows() {
+// What the policy gives a dtype.
+std::vector<OpRow> ComputingRows() {
   return {
       // Products of matrices and convolutions.
       {.op = "aten.addmm.default", .op_class = kLower, .saves = {"mat1", "mat2"}},
@@ -52,7 +53,12 @@ std::vector<OpRow> MakeRows() {
       {.op = "aten.sub.Tensor", .op_class = kPromote},
       // Banned below fp32: its gradient needs what fp16 cannot hold.
       {.op = "aten.binary_cross_entropy.default", .op_class = kBanned, .saves = {"self", "target"}},
-      // Whatever dtype comes in.
+  };
+}
+
+// What runs in whatever dtype comes in.
+std::vector<OpRow> AsInputRows() {
+  return {
       {.op = "aten.adaptive_avg_pool2d.default", .saves = {"self"}},
       {.op = "aten.argmax.default", .no_gradient = true},
       {.op = "aten.avg_pool2d.default", .saves = {"self"}},
@@ -80,7 +86,9 @@ std::vector<OpRow> MakeRows() {
 }
 
 std::vector<OpRow> SortedRows() {
-  std::vector<OpRow> rows = MakeRows();
+  std::vector<OpRow> rows = ComputingRows();
+  const std::vector<OpRow> as_input = AsInputRows();
+  rows.insert(rows.end(), as_input.begin(), as_input.end());
   std::sort(rows.begin(), rows.end(), [](const OpRow& a, const OpRow& b) { return a.op < b.op; });
   return rows;
 }

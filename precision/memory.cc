@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ampd/v1/job_spec.pb.h"
 #include "base/status_macros.h"
 #include "graph/blocks.h"
 #include "graph/op_table.h"
@@ -55,7 +56,23 @@ bool IsWritten(const graph::Graph& program, graph::ValueId buffer) {
   });
 }
 
+// Tensors that the optimizer keeps a parameter.
+int NumMoments(const v1::OptimizerSpec& optimizer) {
+  if (!optimizer.has_sgd()) {
+    return 2;
+  }
+  return optimizer.sgd().momentum() == 0 ? 0 : 1;
+}
+
 }  // namespace
+
+TrainingSetup TrainingSetup::Of(const v1::JobSpec& spec) {
+  const v1::TrainSpec& train = spec.train();
+  return {.num_moments = NumMoments(spec.optimizer()),
+          .num_micro_batches = std::max(train.gradient_accumulation(), 1),
+          .averages = spec.optimizer().has_ema_decay(),
+          .checkpoint_segments = {train.checkpoint_segments().begin(), train.checkpoint_segments().end()}};
+}
 
 absl::StatusOr<MemoryModel> MemoryModel::Create(const graph::Graph& model, const ResolvedPolicy& policy,
                                                 const TrainingSetup& setup) {

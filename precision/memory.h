@@ -9,10 +9,16 @@
 #include "graph/memory.h"
 #include "precision/policy.h"
 
+namespace ampd::v1 {
+class JobSpec;
+}  // namespace ampd::v1
+
 namespace ampd::precision {
 
 // What a training run needs besides its model and policy.
 struct TrainingSetup {
+  static TrainingSetup Of(const v1::JobSpec& spec);
+
   int num_moments = 0;        // tensors that the optimizer keeps a parameter: 2 of AdamW, 1 of SGD with momentum
   int num_micro_batches = 1;  // a step; from two on, gradients are summed
   bool averages = false;      // of the weights, for the evaluation

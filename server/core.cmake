@@ -11,10 +11,11 @@ ampd_library(NAME admission HDRS admission.h admission_findings.h
   SRCS admission.cc admission_model.cc admission_training.cc
   DEPS base_error base_status graph_segments models_models precision_policy proto_messages absl::statusor absl::strings)
 ampd_library(NAME memory_query HDRS memory_query.h SRCS memory_query.cc
-  DEPS server_admission graph_passes models_models precision_memory precision_policy base_error base_status
-       proto_messages absl::statusor)
+  DEPS server_admission graph_passes models_models precision_example_device precision_memory precision_policy base_error
+       base_status proto_messages absl::statusor)
 ampd_library(NAME policy_query HDRS policy_query.h SRCS policy_query.cc
-  DEPS server_admission graph_passes models_models precision_policy base_status proto_messages absl::statusor)
+  DEPS server_admission graph_passes models_models precision_example_device precision_policy base_status proto_messages
+       absl::statusor)
 ampd_library(NAME placement HDRS placement.h SRCS placement.cc
   DEPS precision_policy server_cluster_state proto_messages absl::strings absl::time)
 ampd_library(NAME coordinator HDRS coordinator.h

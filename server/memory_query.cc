@@ -10,6 +10,7 @@
 #include "graph/passes.h"
 #include "models/models.h"
 #include "precision/capability.h"
+#include "precision/example_device.h"
 #include "precision/memory.h"
 #include "precision/policy.h"
 #include "server/admission.h"
@@ -21,34 +22,16 @@ using Candidate = v1::EstimateJobResponse::Candidate;
 
 constexpr int64_t kMaxMemoryBytes = int64_t{1} << 50;
 
-// The kinds of devices that a job may run on, each with all that a device of its kind can do.
+// A device of each kind that the job may run on.
 std::vector<v1::Device> DevicesFor(const v1::ResourceSpec& resources) {
   std::vector<v1::Device> devices;
   if (resources.kind() != v1::ResourceSpec::GPU) {
-    v1::Device& cpu = devices.emplace_back();
-    cpu.set_id("a CPU");
-    cpu.set_kind(v1::Device::CPU);
-    cpu.add_instruction_sets("avx512_bf16");
+    devices.push_back(precision::ExampleCpu());
   }
   if (resources.kind() != v1::ResourceSpec::CPU) {
-    v1::Device& gpu = devices.emplace_back();
-    gpu.set_id("a GPU");
-    gpu.set_kind(v1::Device::GPU);
-    gpu.set_capability_major(9);
+    devices.push_back(precision::ExampleGpu());
   }
   return devices;
-}
-
-precision::TrainingSetup SetupOf(const v1::JobSpec& spec) {
-  const v1::OptimizerSpec& optimizer = spec.optimizer();
-  const bool plain_sgd = optimizer.has_sgd() && optimizer.sgd().momentum() == 0;
-  return {
-      .num_moments = plain_sgd             ? 0
-                     : optimizer.has_sgd() ? 1
-                                           : 2,
-      .num_micro_batches = spec.train().gradient_accumulation(),
-      .averages = optimizer.has_ema_decay(),
-      .checkpoint_segments = {spec.train().checkpoint_segments().begin(), spec.train().checkpoint_segments().end()}};
 }
 
 Candidate CandidateOf(const precision::MemoryEstimate& bytes) {
@@ -70,7 +53,7 @@ absl::StatusOr<Candidate> Estimate(const v1::JobSpec& spec, const graph::Graph& 
   AMPD_ASSIGN_OR_RETURN(const graph::Graph program, graph::WithLossHead(model));
   AMPD_ASSIGN_OR_RETURN(const precision::ResolvedPolicy resolved,
                         precision::ResolvePolicy(policy, program, device, optimizer));
-  precision::TrainingSetup setup = SetupOf(spec);
+  precision::TrainingSetup setup = precision::TrainingSetup::Of(spec);
   const int64_t batch_size = spec.data().batch_size() / setup.num_micro_batches;
   if (const int64_t budget = spec.train().memory_budget_bytes(); budget > 0) {
     AMPD_ASSIGN_OR_RETURN(const precision::SegmentChoice choice,

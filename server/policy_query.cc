@@ -3,6 +3,7 @@
 #include "base/status_macros.h"
 #include "graph/passes.h"
 #include "models/models.h"
+#include "precision/example_device.h"
 #include "precision/policy.h"
 #include "precision/table.h"
 #include "server/admission_findings.h"
@@ -11,11 +12,7 @@ namespace ampd::server {
 namespace {
 
 v1::Device DeviceOf(const v1::ResolvePolicyRequest& request) {
-  v1::Device device = request.device();
-  if (!request.has_device()) {
-    device.set_kind(v1::Device::GPU);
-    device.set_capability_major(9);
-  }
+  v1::Device device = request.has_device() ? request.device() : precision::ExampleGpu();
   if (device.id().empty()) {
     device.set_id("the device");
   }

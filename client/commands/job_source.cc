@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "client/commands/exit_codes.h"
 #include "client/render/format.h"
+#include "precision/example_device.h"
 
 namespace ampd::client {
 
@@ -47,14 +48,8 @@ v1::ResolvePolicyRequest PolicyRequestOf(const v1::JobSpec& spec, const std::str
   *request.mutable_precision() = spec.precision();
   *request.mutable_model() = spec.model();
   *request.mutable_optimizer() = spec.optimizer();
+  *request.mutable_device() = device == "cpu" ? precision::ExampleCpu() : precision::ExampleGpu();
   request.mutable_device()->set_id(device);
-  if (device == "cpu") {
-    request.mutable_device()->set_kind(v1::Device::CPU);
-    request.mutable_device()->add_instruction_sets("avx512_bf16");
-  } else {
-    request.mutable_device()->set_kind(v1::Device::GPU);
-    request.mutable_device()->set_capability_major(9);
-  }
   return request;
 }
 

@@ -263,14 +263,7 @@ absl::Status PlanSegments(const v1::JobSpec& spec, AttemptPlan& plan) {
                                        spec.train().checkpoint_segments().end()};
     return absl::OkStatus();
   }
-  const OptimizerConfig& optimizer = plan.engine.optimizer;
-  const bool is_sgd = optimizer.kind == OptimizerConfig::Kind::kSgd;
-  const int of_sgd = optimizer.momentum == 0 ? 0 : 1;
-  const precision::TrainingSetup setup = {.num_moments = is_sgd ? of_sgd : 2,
-                                          .num_micro_batches = static_cast<int>(plan.num_micro_batches),
-                                          .averages = optimizer.ema_decay.has_value(),
-                                          .checkpoint_segments = {}};
-  const auto choice = precision::ChooseSegments(plan.model, plan.policy, setup,
+  const auto choice = precision::ChooseSegments(plan.model, plan.policy, precision::TrainingSetup::Of(spec),
                                                 plan.sampler.batch_size / plan.num_micro_batches, budget);
   if (!choice.ok()) {
     return AsSpecError(choice.status());
