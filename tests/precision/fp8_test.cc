@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "ampd/v1/precision.pb.h"
-#include "ampd/v1/worker.pb.h"
 #include "graph/builder.h"
 #include "graph/passes.h"
 #include "graph/print.h"
@@ -17,6 +15,7 @@
 #include "precision/pass.h"
 #include "precision/table.h"
 #include "tests/golden_file.h"
+#include "tests/precision/devices.h"
 
 namespace ampd::precision {
 namespace {
@@ -29,29 +28,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using v1::PrecisionPolicy;
 using Scaling = Fp8Recipe::Scaling;
-
-v1::Device Gpu(int major, int minor) {
-  v1::Device device;
-  device.set_id("gpu0");
-  device.set_kind(v1::Device::GPU);
-  device.set_capability_major(major);
-  device.set_capability_minor(minor);
-  return device;
-}
-
-v1::Device Cpu() {
-  v1::Device device;
-  device.set_id("cpu");
-  device.set_kind(v1::Device::CPU);
-  device.add_instruction_sets("avx512_bf16");
-  return device;
-}
-
-PrecisionPolicy Preset(const std::string& name) {
-  PrecisionPolicy policy;
-  policy.set_preset(name);
-  return policy;
-}
 
 PrecisionPolicy WithRule(PrecisionPolicy policy, const std::string& match, PrecisionPolicy::Dtype compute) {
   v1::ModuleRule& rule = *policy.add_module_rules();
@@ -97,13 +73,13 @@ std::vector<std::string> LayersOf(const absl::StatusOr<ResolvedPolicy>& policy) 
 
 TEST(Fp8Layers, AreTheLinearOnesOfTheInnerBlocks) {
   const std::string h = "transformer.h.1.";
-  EXPECT_THAT(LayersOf(Resolve(Preset("fp8"), Gpt(3))),
+  EXPECT_THAT(LayersOf(Resolve(PresetNamed("fp8"), Gpt(3))),
               ElementsAre(h + "attn.c_attn", h + "attn.c_proj", h + "mlp.c_fc", h + "mlp.c_proj"));
-  EXPECT_THAT(LayersOf(Resolve(Preset("fp8"), Mlp({128, 128, 128, 10}))), ElementsAre("layers.1", "layers.2"));
+  EXPECT_THAT(LayersOf(Resolve(PresetNamed("fp8"), Mlp({128, 128, 128, 10}))), ElementsAre("layers.1", "layers.2"));
 }
 
 TEST(Fp8Layers, GoldenTableAndGraphOfAGpt) {
-  const auto policy = Resolve(Preset("fp8-delayed"), Gpt(3), Cpu());
+  const auto policy = Resolve(PresetNamed("fp8-delayed"), Gpt(3), Cpu());
   ASSERT_TRUE(policy.ok()) << policy.status();
   ExpectGolden("tests/precision/golden/gpt-fp8-delayed.txt", ToText(*policy));
   const auto graph = ApplyPrecision(Gpt(3), *policy);
@@ -113,7 +89,7 @@ TEST(Fp8Layers, GoldenTableAndGraphOfAGpt) {
 }
 
 TEST(Fp8Layers, RulesTakeLayersInAndOut) {
-  PrecisionPolicy policy = WithRule(Preset("fp8"), "*.mlp.*", PrecisionPolicy::bf16);
+  PrecisionPolicy policy = WithRule(PresetNamed("fp8"), "*.mlp.*", PrecisionPolicy::bf16);
   policy = WithRule(policy, "transformer.h.0.attn.c_proj", PrecisionPolicy::fp8_e4m3);
   EXPECT_THAT(LayersOf(Resolve(policy, Gpt(3))),
               ElementsAre("transformer.h.0.attn.c_proj", "transformer.h.1.attn.c_attn", "transformer.h.1.attn.c_proj"));
@@ -121,14 +97,14 @@ TEST(Fp8Layers, RulesTakeLayersInAndOut) {
 
 TEST(Fp8Layers, ARuleAloneBringsFp8ToItsModules) {
   const auto policy =
-      Resolve(WithRule(Preset("bf16"), "layers.1", PrecisionPolicy::fp8_e4m3), Mlp({128, 128, 128, 10}));
+      Resolve(WithRule(PresetNamed("bf16"), "layers.1", PrecisionPolicy::fp8_e4m3), Mlp({128, 128, 128, 10}));
   EXPECT_THAT(LayersOf(policy), ElementsAre("layers.1"));
   EXPECT_EQ(policy->fp8->scaling, Scaling::kCurrent);
-  EXPECT_THAT(LayersOf(Resolve(Preset("bf16"), Mlp({128, 128, 128, 10}))), IsEmpty());
+  EXPECT_THAT(LayersOf(Resolve(PresetNamed("bf16"), Mlp({128, 128, 128, 10}))), IsEmpty());
 }
 
 TEST(Fp8Layers, ARecipeBringsFp8ToAnyPreset) {
-  PrecisionPolicy policy = Preset("megatron-bf16");
+  PrecisionPolicy policy = PresetNamed("megatron-bf16");
   policy.mutable_fp8()->set_scaling(v1::Fp8Recipe::BLOCK);
   const auto resolved = Resolve(policy, Mlp({128, 128, 128, 10}));
   EXPECT_THAT(LayersOf(resolved), ElementsAre("layers.1", "layers.2"));
@@ -136,7 +112,7 @@ TEST(Fp8Layers, ARecipeBringsFp8ToAnyPreset) {
 }
 
 TEST(Fp8Layers, ProductsMayStayInTheComputeFormat) {
-  PrecisionPolicy policy = Preset("fp8");
+  PrecisionPolicy policy = PresetNamed("fp8");
   v1::ModuleRule& rule = *policy.add_module_rules();
   rule.set_match("layers.1");
   rule.set_exclude_weight_gradient(true);
@@ -148,27 +124,27 @@ TEST(Fp8Layers, ProductsMayStayInTheComputeFormat) {
 }
 
 TEST(Fp8Layers, FeaturesThatDoNotFitAreLeftOutWithAWarning) {
-  const auto resolved = Resolve(Preset("fp8"), Mlp({128, 120, 128, 10}));
+  const auto resolved = Resolve(PresetNamed("fp8"), Mlp({128, 120, 128, 10}));
   EXPECT_THAT(LayersOf(resolved), IsEmpty());
   EXPECT_THAT(resolved->warnings, ElementsAre(HasSubstr("120 x 128 features of layers.1"), HasSubstr("layers.2"),
                                               HasSubstr("no linear layer computes in FP8")));
-  EXPECT_THAT(LayersOf(Resolve(Preset("fp8-block"), Mlp({128, 144, 144, 10}))), IsEmpty()) << "16 x 9 is no block";
+  EXPECT_THAT(LayersOf(Resolve(PresetNamed("fp8-block"), Mlp({128, 144, 144, 10}))), IsEmpty()) << "16 x 9 is no block";
 }
 
 TEST(Fp8Layers, FeaturesThatDoNotFitAreRefusedWhereARuleAsksForThem) {
   const auto status =
-      Resolve(WithRule(Preset("bf16"), "layers.1", PrecisionPolicy::fp8_e4m3), Mlp({128, 120, 10})).status();
+      Resolve(WithRule(PresetNamed("bf16"), "layers.1", PrecisionPolicy::fp8_e4m3), Mlp({128, 120, 10})).status();
   EXPECT_THAT(ViolationsOf(status), ElementsAre(Field(&FieldViolation::field, "precision.module_rules")));
 }
 
 TEST(Fp8Layers, Fp16ProductsHaveNoFp8BesideThem) {
-  PrecisionPolicy policy = Preset("fp8");
+  PrecisionPolicy policy = PresetNamed("fp8");
   policy.set_compute(PrecisionPolicy::fp16);
   EXPECT_THAT(LayersOf(Resolve(policy, Mlp({128, 128, 10}))), IsEmpty());
 }
 
 TEST(Fp8Recipe, FieldsGoOverThePresetThatScalesTheSameWay) {
-  PrecisionPolicy policy = Preset("fp8");
+  PrecisionPolicy policy = PresetNamed("fp8");
   policy.mutable_fp8()->set_scaling(v1::Fp8Recipe::DELAYED);
   policy.mutable_fp8()->set_amax_history_length(16);
   policy.mutable_fp8()->set_margin(1);
@@ -186,7 +162,7 @@ TEST(Fp8Recipe, FieldsGoOverThePresetThatScalesTheSameWay) {
 }
 
 TEST(Fp8Recipe, EveryFieldHasItsLimits) {
-  PrecisionPolicy policy = Preset("fp8");
+  PrecisionPolicy policy = PresetNamed("fp8");
   v1::Fp8Recipe& fp8 = *policy.mutable_fp8();
   fp8.set_amax_history_length(0);
   fp8.set_margin(-1);
@@ -207,17 +183,17 @@ TEST(Fp8Recipe, EveryFieldHasItsLimits) {
 }
 
 TEST(Fp8Capability, NeedsAGpuOf89OrIsEmulated) {
-  EXPECT_EQ(FindCapabilityGap(Preset("fp8"), Gpu(8, 6))->needed, 89);
-  EXPECT_FALSE(FindCapabilityGap(Preset("fp8"), Gpu(8, 9)).has_value());
-  EXPECT_EQ(FindCapabilityGap(WithRule(Preset("bf16"), "x", PrecisionPolicy::fp8_e4m3), Gpu(8, 0))->needed, 89);
-  EXPECT_FALSE(FindCapabilityGap(Preset("fp8"), Cpu()).has_value());
-  EXPECT_TRUE(IsEmulated(Preset("fp8"), Cpu()));
-  EXPECT_FALSE(IsEmulated(Preset("fp8"), Gpu(9, 0)));
-  EXPECT_TRUE(IsEmulated(Preset("fp8-block"), Gpu(9, 0))) << "no GEMM takes its blocks";
+  EXPECT_EQ(FindCapabilityGap(PresetNamed("fp8"), Gpu(8, 6))->needed, 89);
+  EXPECT_FALSE(FindCapabilityGap(PresetNamed("fp8"), Gpu(8, 9)).has_value());
+  EXPECT_EQ(FindCapabilityGap(WithRule(PresetNamed("bf16"), "x", PrecisionPolicy::fp8_e4m3), Gpu(8, 0))->needed, 89);
+  EXPECT_FALSE(FindCapabilityGap(PresetNamed("fp8"), Cpu()).has_value());
+  EXPECT_TRUE(IsEmulated(PresetNamed("fp8"), Cpu()));
+  EXPECT_FALSE(IsEmulated(PresetNamed("fp8"), Gpu(9, 0)));
+  EXPECT_TRUE(IsEmulated(PresetNamed("fp8-block"), Gpu(9, 0))) << "no GEMM takes its blocks";
 }
 
 TEST(Fp8Table, TellsTheRecipeAndTheLayers) {
-  const auto resolved = Resolve(Preset("fp8"), Mlp({128, 128, 10}), Cpu());
+  const auto resolved = Resolve(PresetNamed("fp8"), Mlp({128, 128, 10}), Cpu());
   ASSERT_TRUE(resolved.ok()) << resolved.status();
   const v1::PolicyTable table = ToMessage(*resolved);
   EXPECT_EQ(table.policy().fp8().scaling(), v1::Fp8Recipe::CURRENT);
@@ -238,7 +214,7 @@ TEST(Fp8Memory, WeightsAreStoredOnceAndInputsKeptInOneByte) {
       models::BuildGpt({.num_layers = 4, .width = 128, .num_heads = 4, .vocabulary = 64, .sequence_length = 16})
           .value();
   const auto estimate = [&](const char* preset) {
-    const auto policy = Resolve(Preset(preset), graph::WithLossHead(model).value());
+    const auto policy = Resolve(PresetNamed(preset), graph::WithLossHead(model).value());
     return MemoryModel::Create(model, *policy, {.num_moments = 2}).value().At(32);
   };
   const MemoryEstimate bf16 = estimate("bf16");

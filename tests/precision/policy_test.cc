@@ -8,8 +8,6 @@
 #include <string>
 
 #include "ampd/v1/job_spec.pb.h"
-#include "ampd/v1/precision.pb.h"
-#include "ampd/v1/worker.pb.h"
 #include "graph/builder.h"
 #include "graph/passes.h"
 #include "graph/print.h"
@@ -18,6 +16,7 @@
 #include "precision/loss_scale.h"
 #include "precision/pass.h"
 #include "tests/golden_file.h"
+#include "tests/precision/devices.h"
 
 namespace ampd::precision {
 namespace {
@@ -29,32 +28,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::UnorderedElementsAre;
-
-v1::Device Cpu(bool native_bf16) {
-  v1::Device device;
-  device.set_id("cpu");
-  device.set_kind(v1::Device::CPU);
-  device.add_instruction_sets("avx2");
-  if (native_bf16) {
-    device.add_instruction_sets("avx512_bf16");
-  }
-  return device;
-}
-
-v1::Device Gpu(int major, int minor) {
-  v1::Device device;
-  device.set_id("gpu0");
-  device.set_kind(v1::Device::GPU);
-  device.set_capability_major(major);
-  device.set_capability_minor(minor);
-  return device;
-}
-
-v1::PrecisionPolicy PresetNamed(const std::string& name) {
-  v1::PrecisionPolicy policy;
-  policy.set_preset(name);
-  return policy;
-}
 
 graph::Graph Lenet() { return graph::WithLossHead(models::BuildLenet({}).value()).value(); }
 

@@ -8,22 +8,12 @@
 #include <limits>
 
 #include "ampd/v1/job_spec.pb.h"
-#include "ampd/v1/worker.pb.h"
-#include "graph/passes.h"
 #include "models/models.h"
-#include "precision/policy.h"
+#include "tests/worker/amp/cpu_engine.h"
 #include "tests/worker/amp/small_problem.h"
 
 namespace ampd::amp {
 namespace {
-
-v1::Device Cpu() {
-  v1::Device device;
-  device.set_id("cpu");
-  device.set_kind(v1::Device::CPU);
-  device.add_instruction_sets("avx512_bf16");
-  return device;
-}
 
 graph::Graph SmallLenet() {
   v1::ModelSpec spec;
@@ -51,23 +41,11 @@ EngineOptions Sgd(double learning_rate) {
 }
 
 std::unique_ptr<Engine> MakeEngine(const v1::PrecisionPolicy& policy, const EngineOptions& options) {
-  const graph::Graph model = SmallLenet();
-  const auto resolved =
-      precision::ResolvePolicy(policy, *graph::WithLossHead(model), Cpu(), precision::OptimizerKind::kAdam);
-  EXPECT_TRUE(resolved.ok()) << resolved.status();
-  auto engine = Engine::Create(model, *resolved, options);
-  EXPECT_TRUE(engine.ok()) << engine.status();
-  return *std::move(engine);
-}
-
-v1::PrecisionPolicy Preset(const std::string& name) {
-  v1::PrecisionPolicy policy;
-  policy.set_preset(name);
-  return policy;
+  return CpuEngine(SmallLenet(), policy, options);
 }
 
 v1::PrecisionPolicy DynamicFp16(double initial, int interval) {
-  v1::PrecisionPolicy policy = Preset("fp16");
+  v1::PrecisionPolicy policy = PresetNamed("fp16");
   policy.mutable_loss_scale()->mutable_dynamic()->set_initial(initial);
   policy.mutable_loss_scale()->mutable_dynamic()->set_growth_interval(interval);
   return policy;
@@ -77,7 +55,7 @@ class PerPreset : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Presets, PerPreset, testing::Values("fp32", "bf16", "fp16"));
 
 TEST_P(PerPreset, LearnsWhatCanBeLearned) {
-  auto engine = MakeEngine(Preset(GetParam()), AdamW());
+  auto engine = MakeEngine(PresetNamed(GetParam()), AdamW());
   const EvalSums before = engine->Evaluate(MakeBatch(1000, 256));
   for (uint64_t step = 0; step < 120; ++step) {
     engine->Step({MakeBatch(step, 32)});
@@ -89,7 +67,8 @@ TEST_P(PerPreset, LearnsWhatCanBeLearned) {
 }
 
 TEST_P(PerPreset, GoesOnBitForBitFromAnExportedState) {
-  const v1::PrecisionPolicy policy = GetParam() == std::string("fp16") ? DynamicFp16(1 << 26, 5) : Preset(GetParam());
+  const v1::PrecisionPolicy policy =
+      GetParam() == std::string("fp16") ? DynamicFp16(1 << 26, 5) : PresetNamed(GetParam());
   auto whole = MakeEngine(policy, AdamW());
   for (uint64_t step = 0; step < 15; ++step) {
     whole->Step({MakeBatch(step, 16)});
@@ -110,7 +89,7 @@ TEST_P(PerPreset, GoesOnBitForBitFromAnExportedState) {
 }
 
 TEST_P(PerPreset, EvaluationChangesNothing) {
-  auto engine = MakeEngine(Preset(GetParam()), AdamW());
+  auto engine = MakeEngine(PresetNamed(GetParam()), AdamW());
   engine->Step({MakeBatch(1, 16)});
   const std::string before = DigestOf(*engine);
   const EvalSums first = engine->Evaluate(MakeBatch(2, 32));
@@ -226,9 +205,9 @@ TEST(Engine, AStateIsNeitherExportedNorImportedWhileAStepIsPending) {
 }
 
 TEST(Engine, AStaticScaleThatIsAPowerOfTwoChangesNoBitInFp32) {
-  v1::PrecisionPolicy scaled = Preset("fp32");
+  v1::PrecisionPolicy scaled = PresetNamed("fp32");
   scaled.mutable_loss_scale()->mutable_fixed()->set_scale(1024);
-  auto plain = MakeEngine(Preset("fp32"), AdamW());
+  auto plain = MakeEngine(PresetNamed("fp32"), AdamW());
   auto with_scale = MakeEngine(scaled, AdamW());
   for (uint64_t step = 0; step < 10; ++step) {
     const StepResult a = plain->Step({MakeBatch(step, 16)});
@@ -253,8 +232,8 @@ double Distance(const TensorMap& a, const TensorMap& b) {
 }
 
 TEST(Engine, MicroBatchesAddUpToTheWholeBatch) {
-  auto whole = MakeEngine(Preset("fp32"), Sgd(0.1));
-  auto split = MakeEngine(Preset("fp32"), Sgd(0.1));
+  auto whole = MakeEngine(PresetNamed("fp32"), Sgd(0.1));
+  auto split = MakeEngine(PresetNamed("fp32"), Sgd(0.1));
   for (uint64_t step = 0; step < 5; ++step) {
     const Batch batch = MakeBatch(step, 32);
     const StepResult a = whole->Step({batch});
@@ -272,7 +251,7 @@ TEST(Engine, MicroBatchesAddUpToTheWholeBatch) {
 TEST(Engine, ClippingBoundsTheUpdateAndReportsTheNormBefore) {
   EngineOptions options = Sgd(1.0);
   options.clip_grad_norm = 1e-3;
-  auto engine = MakeEngine(Preset("fp32"), options);
+  auto engine = MakeEngine(PresetNamed("fp32"), options);
   const TensorMap before = engine->ExportState().model;
   const StepResult result = engine->Step({MakeBatch(1, 16)});
   EXPECT_GT(result.grad_norm, 0.01);
@@ -284,7 +263,7 @@ TEST(Engine, ClippingBoundsTheUpdateAndReportsTheNormBefore) {
 }
 
 TEST(Engine, AStateOfAnotherModelIsRefused) {
-  auto engine = MakeEngine(Preset("fp32"), AdamW());
+  auto engine = MakeEngine(PresetNamed("fp32"), AdamW());
   EngineState state = engine->ExportState();
   state.model.erase("features.0.weight");
   EXPECT_EQ(engine->ImportState(state).code(), absl::StatusCode::kInvalidArgument);

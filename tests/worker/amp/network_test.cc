@@ -11,13 +11,9 @@
 #include "ATen/ops/equal.h"
 #include "ATen/ops/rand.h"
 #include "ATen/ops/randint.h"
-#include "ampd/v1/precision.pb.h"
-#include "ampd/v1/worker.pb.h"
-#include "graph/passes.h"
 #include "models/gpt.h"
 #include "models/resnet.h"
-#include "precision/policy.h"
-#include "worker/amp/engine.h"
+#include "tests/worker/amp/cpu_engine.h"
 
 namespace ampd::amp {
 namespace {
@@ -69,23 +65,12 @@ constexpr Network kNetworks[] = {{"gpt", Gpt, Tokens, "transformer.h.*"}, {"resn
 
 std::unique_ptr<Engine> MakeEngine(const Network& network, const std::string& preset,
                                    const std::vector<std::string>& checkpoint_segments) {
-  v1::Device cpu;
-  cpu.set_kind(v1::Device::CPU);
-  cpu.add_instruction_sets("avx512_bf16");
-  v1::PrecisionPolicy policy;
-  policy.set_preset(preset);
-  const graph::Graph model = network.build();
-  const auto resolved =
-      precision::ResolvePolicy(policy, *graph::WithLossHead(model), cpu, precision::OptimizerKind::kAdam);
-  EXPECT_TRUE(resolved.ok()) << resolved.status();
   EngineOptions options;
   options.optimizer = {.kind = OptimizerConfig::Kind::kAdamW, .learning_rate = 3e-3};
   options.clip_grad_norm = 1.0;
   options.seed = 7;
   options.checkpoint_segments = checkpoint_segments;
-  auto engine = Engine::Create(model, *resolved, options);
-  EXPECT_TRUE(engine.ok()) << engine.status();
-  return *std::move(engine);
+  return CpuEngine(network.build(), PresetNamed(preset), options);
 }
 
 Batch SeededBatch(const Network& network) {

@@ -6,13 +6,10 @@
 #include <memory>
 #include <string>
 
-#include "ampd/v1/precision.pb.h"
-#include "ampd/v1/worker.pb.h"
 #include "graph/builder.h"
-#include "graph/passes.h"
 #include "precision/policy.h"
+#include "tests/worker/amp/cpu_engine.h"
 #include "tests/worker/amp/small_problem.h"
-#include "worker/amp/engine.h"
 
 namespace ampd::amp {
 namespace {
@@ -31,27 +28,12 @@ graph::Graph MixedNetwork(bool wide) {
   return std::move(b).Build().value();
 }
 
-v1::PrecisionPolicy PresetNamed(const std::string& name) {
-  v1::PrecisionPolicy policy;
-  policy.set_preset(name);
-  return policy;
-}
-
 std::unique_ptr<Engine> MakeEngine(const v1::PrecisionPolicy& policy, uint64_t seed = 3, double learning_rate = 1e-2) {
   const graph::Graph model = MixedNetwork(precision::FindPreset(policy.preset())->fp8.has_value());
-  v1::Device cpu;
-  cpu.set_id("cpu");
-  cpu.set_kind(v1::Device::CPU);
-  cpu.add_instruction_sets("avx512_bf16");
-  const auto resolved =
-      precision::ResolvePolicy(policy, *graph::WithLossHead(model), cpu, precision::OptimizerKind::kAdam);
-  EXPECT_TRUE(resolved.ok()) << resolved.status();
   EngineOptions options;
   options.optimizer = {.kind = OptimizerConfig::Kind::kAdamW, .learning_rate = learning_rate, .weight_decay = 0.01};
   options.seed = seed;
-  auto engine = Engine::Create(model, *resolved, options);
-  EXPECT_TRUE(engine.ok()) << engine.status();
-  return *std::move(engine);
+  return CpuEngine(model, policy, options);
 }
 
 std::vector<std::string> PresetsOfACpu() {

@@ -5,13 +5,9 @@
 #include <limits>
 
 #include "ATen/ops/empty.h"
-#include "ampd/v1/precision.pb.h"
-#include "ampd/v1/worker.pb.h"
 #include "base/random.h"
 #include "graph/builder.h"
-#include "graph/passes.h"
-#include "precision/policy.h"
-#include "worker/amp/engine.h"
+#include "tests/worker/amp/cpu_engine.h"
 
 namespace ampd::amp {
 namespace {
@@ -46,25 +42,15 @@ graph::Graph Mlp() {
 }
 
 std::unique_ptr<Engine> MakeEngine(const graph::Graph& model, const v1::PrecisionPolicy& policy) {
-  v1::Device cpu;
-  cpu.set_id("cpu");
-  cpu.set_kind(v1::Device::CPU);
-  cpu.add_instruction_sets("avx512_bf16");
-  const auto resolved =
-      precision::ResolvePolicy(policy, *graph::WithLossHead(model), cpu, precision::OptimizerKind::kAdam);
-  EXPECT_TRUE(resolved.ok()) << resolved.status();
   EngineOptions options;
   options.optimizer = {.kind = OptimizerConfig::Kind::kAdamW, .learning_rate = 1e-2, .weight_decay = 0.01};
   options.schedule = {.warmup_steps = 100, .total_steps = 200};
   options.seed = 3;
-  auto engine = Engine::Create(model, *resolved, options);
-  EXPECT_TRUE(engine.ok()) << engine.status();
-  return *std::move(engine);
+  return CpuEngine(model, policy, options);
 }
 
 v1::PrecisionPolicy Static(const std::string& preset, double scale) {
-  v1::PrecisionPolicy policy;
-  policy.set_preset(preset);
+  v1::PrecisionPolicy policy = PresetNamed(preset);
   policy.mutable_loss_scale()->mutable_fixed()->set_scale(scale);
   return policy;
 }

@@ -4,13 +4,9 @@
 #include <cstdio>
 
 #include "ATen/ops/empty.h"
-#include "ampd/v1/precision.pb.h"
-#include "ampd/v1/worker.pb.h"
 #include "base/random.h"
 #include "graph/builder.h"
-#include "graph/passes.h"
-#include "precision/policy.h"
-#include "worker/amp/engine.h"
+#include "tests/worker/amp/cpu_engine.h"
 
 namespace ampd::amp {
 namespace {
@@ -62,18 +58,11 @@ Batch MakeBatch(uint64_t seed) {
 
 // Accuracy on new samples after 60 steps.
 double Train(const v1::PrecisionPolicy& policy) {
-  v1::Device cpu;
-  cpu.set_id("cpu");
-  cpu.set_kind(v1::Device::CPU);
-  const graph::Graph model = Classifier();
-  const auto resolved =
-      precision::ResolvePolicy(policy, *graph::WithLossHead(model), cpu, precision::OptimizerKind::kAdam);
-  EXPECT_TRUE(resolved.ok()) << resolved.status();
   EngineOptions options;
   // A rate as large as the multiplier is small; AdamW's steps do not depend on the size of gradients that there are.
   options.optimizer = {.kind = OptimizerConfig::Kind::kAdamW, .learning_rate = 50, .epsilon = 1e-15};
   options.seed = 3;
-  const auto engine = Engine::Create(model, *resolved, options).value();
+  const auto engine = CpuEngine(Classifier(), policy, options);
   const Batch batch = MakeBatch(1);
   for (int step = 0; step < 60; ++step) {
     engine->Step({batch});

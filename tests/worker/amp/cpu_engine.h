@@ -1,0 +1,19 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "ampd/v1/precision.pb.h"
+#include "graph/graph.h"
+#include "worker/amp/engine.h"
+
+// Engines for tests, on a CPU with native bf16.
+namespace ampd::amp {
+
+v1::PrecisionPolicy PresetNamed(const std::string& name);
+
+// An engine that trains `model`, which has logits, by the policy. Throws where there can be none.
+std::unique_ptr<Engine> CpuEngine(const graph::Graph& model, const v1::PrecisionPolicy& policy,
+                                  const EngineOptions& options);
+
+}  // namespace ampd::amp
