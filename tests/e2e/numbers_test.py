@@ -195,7 +195,9 @@ class Numbers(ServiceCase):
         self.assertGreater(self.accuracy(scaled), 0.7)
         underflow, = self.told(unscaled, "UNDERFLOW")
         self.expect_clean_line(underflow["message"])
-        self.assertGreater(float(underflow["attributes"]["suggested_scale"]), 1)
+        suggested = float(underflow["attributes"]["suggested_scale"])
+        self.assertGreater(suggested, 1)
+        self.assertEqual(math.log2(suggested) % 1, 0, "a power of two, with all its digits")
         self.assertEqual(self.told(scaled, "UNDERFLOW"), [])
 
     def fall_of_the_loss(self, preset):

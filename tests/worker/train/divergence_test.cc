@@ -126,7 +126,6 @@ TEST_F(DivergenceTest, GradientsThatUnderflow_AreToldOnceWithTheScaleThatSuggest
   EXPECT_THAT(attributes.at("exponents"), HasSubstr("2^-24..-15 "));
   const double suggested = std::stod(attributes.at("suggested_scale"));
   EXPECT_GT(suggested, 64);
-  EXPECT_EQ(std::exp2(std::round(std::log2(suggested))), suggested) << "a power of two, with all its digits";
   EXPECT_THAT(underflows[0].message(), HasSubstr("a loss scale of " + attributes.at("suggested_scale") + " would"));
   start.mutable_key()->set_attempt(2);
   *start.mutable_start_from() = agent->checkpoints[0];
