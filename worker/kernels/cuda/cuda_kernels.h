@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "worker/kernels/cuda/fp8_kernels.h"
 #include "worker/kernels/step_control.h"
 #include "worker/kernels/step_math.h"
 #include "worker/kernels/tensor_row.h"
@@ -15,9 +16,9 @@
 // synchronises or keeps state, and every pass is deterministic.
 namespace ampd::kernels {
 
-// Changes with every change of what follows, of the structs of step_math.h and step_control.h, of
+// Changes with every change of what follows, of fp8_kernels.h, of the structs of step_math.h and step_control.h, of
 // TensorRow and of Format.
-inline constexpr uint32_t kCudaKernelsVersion = 4;
+inline constexpr uint32_t kCudaKernelsVersion = 5;
 inline constexpr char kCudaKernelsSymbol[] = "ampd_cuda_kernels";
 
 // All tensors of a pass. All pointers are to device memory. REQUIRES: first_chunk grows by NumChunks(count) from 0 to
@@ -67,6 +68,8 @@ struct CudaKernels {
 
   // working[i] = parameter[i], rounded, and remainder[i] what that leaves, where it is set.
   int (*round)(CudaTable table, void* stream);
+
+  const CudaFp8Kernels* fp8;
 };
 
 }  // namespace ampd::kernels

@@ -5,12 +5,12 @@
 #include <cstdint>
 
 #include "worker/kernels/cpu/formats.h"
+#include "worker/kernels/cuda/launch.h"
 
 // How the threads of a block go through the elements of a chunk: in packs of 8, which are two 16-byte accesses of fp32
 // or one of a 16-bit format. For the sources of libampd_cuda.so alone.
 namespace ampd::kernels {
 
-inline constexpr int kThreads = 256;
 inline constexpr int kPack = 8;
 inline constexpr int kWarp = 32;
 
@@ -129,18 +129,6 @@ __device__ void ForEachPack(const Range& range, Body body) {
     const int64_t left = range.end - i;
     body(i, range.aligned && left >= kPack, left < kPack ? static_cast<int>(left) : kPack);
   }
-}
-
-template <typename... Parameters>
-int Launch(void (*kernel)(Parameters...), int64_t num_blocks, void* stream, Parameters... arguments) {
-  if (num_blocks == 0) {
-    return cudaSuccess;
-  }
-  cudaLaunchConfig_t config = {};
-  config.gridDim.x = static_cast<unsigned>(num_blocks);
-  config.blockDim.x = kThreads;
-  config.stream = static_cast<cudaStream_t>(stream);
-  return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
 }  // namespace ampd::kernels

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "worker/kernels/cuda/cuda_kernels.h"
+#include "worker/kernels/cuda/launch.h"
 #include "worker/kernels/cuda/packs.h"
 #include "worker/kernels/philox.h"
 
@@ -307,6 +308,7 @@ constexpr CudaKernels kKernels = {
     .update_sgd = UpdateSgd,
     .end_step = EndOfStep,
     .round = Round,
+    .fp8 = &kFp8Kernels,
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <barrier>
 #include <cstdint>
 #include <cstdlib>
@@ -20,7 +21,7 @@
 #define __device__
 #define __host__
 #define __shared__ static
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 
 struct dim3 {
   unsigned x = 1, y = 1, z = 1;
@@ -34,6 +35,14 @@ struct alignas(16) uint4 {
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 inline int64_t min(int64_t a, int64_t b) { return std::min(a, b); }
+inline uint32_t max(uint32_t a, uint32_t b) { return std::max(a, b); }
+inline uint32_t atomicMax(uint32_t* cell, uint32_t value) {
+  const std::atomic_ref<uint32_t> atomic(*cell);
+  uint32_t old = atomic.load();
+  while (old < value && !atomic.compare_exchange_weak(old, value)) {
+  }
+  return old;
+}
 
 inline thread_local dim3 threadIdx;
 inline thread_local dim3 blockIdx;

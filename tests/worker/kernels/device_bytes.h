@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include "tests/worker/kernels/row_fixtures.h"
+
+namespace ampd::kernels {
+
+// Device memory with a host array's content, its guards among it. `misaligned_by` moves all of it off the alignment
+// that wide accesses need.
+class DeviceBytes {
+ public:
+  explicit DeviceBytes(const Bytes& content, size_t misaligned_by = 0) : size_(content.size()), begin_(misaligned_by) {
+    EXPECT_EQ(cudaMalloc(&data_, begin_ + size_), cudaSuccess);
+    EXPECT_EQ(cudaMemcpy(as<void>(), content.data(), size_, cudaMemcpyDefault), cudaSuccess);
+  }
+  ~DeviceBytes() { cudaFree(data_); }
+  DeviceBytes(const DeviceBytes&) = delete;
+
+  template <typename T>
+  T* as() const {
+    return reinterpret_cast<T*>(static_cast<std::byte*>(data_) + begin_);
+  }
+
+  Bytes Read() const {
+    Bytes content(size_);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    EXPECT_EQ(cudaMemcpy(content.data(), as<void>(), size_, cudaMemcpyDefault), cudaSuccess);
+    return content;
+  }
+
+ private:
+  void* data_ = nullptr;
+  size_t size_;
+  size_t begin_;
+};
+
+}  // namespace ampd::kernels
