@@ -6,7 +6,7 @@
 
 #include "ATen/ops/empty.h"
 #include "ATen/ops/from_blob.h"
-#include "c10/util/Exception.h"
+#include "worker/amp/cuda_error.h"
 #include "worker/amp/step_rows.h"
 
 namespace ampd::amp {
@@ -16,7 +16,6 @@ using kernels::CudaTable;
 using kernels::GradientFacts;
 using kernels::TensorRow;
 
-constexpr int kCudaErrorMemoryAllocation = 2;
 // LibTorch computes on the device's default stream unless told otherwise, and nobody tells it.
 constexpr void* kDefaultStream = nullptr;
 
@@ -87,15 +86,7 @@ class CudaStepKernels final : public StepKernels {
     return table;
   }
 
-  void Check(int error) const {
-    if (error == kCudaErrorMemoryAllocation) {
-      TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory in a step kernel");
-    }
-    if (error != 0) {
-      throw c10::AcceleratorError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, error,
-                                  std::string("a step kernel failed: ") + kernels_.error_text(error));
-    }
-  }
+  void Check(int error) const { CheckCuda(kernels_, error); }
 
   const kernels::CudaKernels& kernels_;
   const c10::Device device_;

@@ -133,7 +133,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const graph::Graph& model
   }
   RegisterEmulatedOps(engine->programs_->registry);
   if (!policy.fp8_layers.empty()) {
-    engine->programs_->fp8 = c10::make_intrusive<Fp8Layers>(*policy.fp8, policy.fp8_layers, options.device.device);
+    engine->programs_->fp8 = c10::make_intrusive<Fp8Layers>(*policy.fp8, policy.fp8_layers, options.device);
     RegisterFp8Linear(engine->programs_->registry, engine->programs_->fp8);
   }
   AMPD_RETURN_IF_ERROR(engine->MakePhases(model, policy));

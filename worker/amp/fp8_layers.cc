@@ -16,9 +16,6 @@ namespace {
 
 using Scaling = precision::Fp8Recipe::Scaling;
 
-// What a block is wide along the sum, and of weights both ways.
-constexpr int64_t kBlock = 128;
-
 int64_t Index(size_t index) { return static_cast<int64_t>(index); }
 template <typename Enum>
 int64_t Index(Enum one) {
@@ -37,12 +34,12 @@ at::Tensor OnCpu(const at::Tensor& tensor) { return tensor.to(at::kCPU, tensor.s
 }  // namespace
 
 Fp8Layers::Fp8Layers(const precision::Fp8Recipe& recipe, const std::vector<precision::Fp8Layer>& layers,
-                     c10::Device device)
-    : recipe_(recipe), demoted_(layers.size(), false) {
+                     const ComputeDevice& device)
+    : recipe_(recipe), quantizer_(Fp8Quantizer::Make(recipe, device)), demoted_(layers.size(), false) {
   for (const precision::Fp8Layer& layer : layers) {
     modules_.push_back(layer.module_path);
   }
-  const auto options = at::TensorOptions(at::kFloat).device(device);
+  const auto options = at::TensorOptions(at::kFloat).device(device.device);
   const int64_t num_layers = Index(layers.size());
   for (at::Tensor* table : {&scales_, &amaxes_, &errors_, &underflow_, &saturation_}) {
     *table = at::zeros({num_layers, kFp8Operands}, options);
@@ -63,46 +60,46 @@ at::ScalarType Fp8Layers::FormatOf(Fp8Operand operand) const {
   return executor::ToScalarType(operand == Fp8Operand::kGradient ? recipe_.gradient : recipe_.forward);
 }
 
-Fp8Block Fp8Layers::BlockOf(Fp8Operand operand, const at::Tensor& matrix, Fp8SumOver sum_over) const {
+Fp8Grain Fp8Layers::GrainOf(Fp8Operand operand) const {
   if (recipe_.scaling != Scaling::kBlock) {
-    return {matrix.size(0), matrix.size(1)};
+    return Fp8Grain::kTensor;
   }
-  if (operand == Fp8Operand::kWeight) {
-    return {kBlock, kBlock};
-  }
-  return sum_over == Fp8SumOver::kColumns ? Fp8Block{1, kBlock} : Fp8Block{kBlock, 1};
+  return operand == Fp8Operand::kWeight ? Fp8Grain::kSquares : Fp8Grain::kRows;
 }
 
-Fp8Matrix Fp8Layers::Quantize(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8SumOver sum_over,
-                              bool records) {
+Fp8Operands Fp8Layers::Quantize(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums,
+                                bool records) {
   const at::NoGradGuard no_grad;
-  const at::Tensor wide = matrix.to(at::kFloat);
-  const Fp8Block block = BlockOf(operand, matrix, sum_over);
-  const at::ScalarType format = FormatOf(operand);
-  const at::Tensor amax = AmaxOf(wide, block);
-  at::Tensor scale = ScaleFor(amax, format, recipe_);
+  Fp8Order order;
+  order.grain = GrainOf(operand);
+  order.format = FormatOf(operand);
+  order.plain = sums.over_columns;
+  order.transposed = sums.over_rows;
   if (recipe_.scaling == Scaling::kDelayed) {
-    const at::Tensor known = scales_[Index(layer)][Index(operand)].reshape({1, 1});
-    scale = at::where(known.gt(0), known, scale);
-    if (records) {
-      Raise(amaxes_[Index(layer)][Index(operand)], amax.reshape({}));
-    }
+    order.known_scale = scales_[Index(layer)][Index(operand)];
   }
-  const Fp8Matrix quantized = amp::Quantize(wide, scale, amax, block, format);
-  if (canary_ && records) {
-    Sample(layer, operand, wide, quantized);
+  Fp8Forms forms = quantizer_->Quantize(matrix, order);
+  if (recipe_.scaling == Scaling::kDelayed && records) {
+    Raise(amaxes_[Index(layer)][Index(operand)], forms.amax.reshape({}));
   }
-  return quantized;
+  if (canary_ && records && sums.over_columns) {
+    Sample(layer, operand, matrix, forms.plain);
+  }
+  if (canary_ && records && sums.over_rows) {
+    Sample(layer, operand, matrix.t(), forms.transposed);
+  }
+  return {std::move(forms.plain), std::move(forms.transposed)};
 }
 
 void Fp8Layers::Sample(size_t layer, Fp8Operand operand, const at::Tensor& matrix, const Fp8Matrix& quantized) {
   const at::Tensor back = quantized.Widened();
-  const at::Tensor not_zero = matrix.ne(0);
+  const at::Tensor wide = matrix.to(at::kFloat);
+  const at::Tensor not_zero = wide.ne(0);
   const at::Tensor lost = not_zero.logical_and(back.eq(0)).sum().div(not_zero.sum().clamp_min(1));
   Raise(underflow_[Index(layer)][Index(operand)], lost.to(at::kFloat));
   if (recipe_.scaling == Scaling::kDelayed) {
     const at::Tensor largest = quantized.inverse_scale.mul(LargestOf(quantized.data.scalar_type()));  // (1, 1)
-    Raise(saturation_[Index(layer)][Index(operand)], matrix.abs().gt(largest).to(at::kFloat).mean());
+    Raise(saturation_[Index(layer)][Index(operand)], wide.abs().gt(largest).to(at::kFloat).mean());
   }
 }
 

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "ATen/core/Tensor.h"
 #include "ATen/core/ivalue.h"
 #include "precision/fp8_recipe.h"
+#include "worker/amp/fp8_quantizer.h"
 #include "worker/amp/fp8_tensor.h"
 #include "worker/executor/executor.h"
 
@@ -18,8 +20,18 @@ enum class Fp8Product { kForward, kInputGradient, kWeightGradient };
 inline constexpr int kFp8Operands = 3;
 inline constexpr int kFp8Products = 3;
 
-// Which side of an operand a product sums over; blocks of 128 lie along it.
-enum class Fp8SumOver { kRows, kColumns };
+// Which sides of an operand (R, C) products sum over; blocks of 128 lie along it.
+struct Fp8Sums {
+  bool over_columns = false;
+  bool over_rows = false;
+  bool any() const { return over_columns || over_rows; }
+};
+
+// The operand as those products take it, which sum over the columns of what they are given.
+struct Fp8Operands {
+  Fp8Matrix over_columns;  // (R, C); without data where it was not asked for, as the next one
+  Fp8Matrix over_rows;     // (C, R)
+};
 
 // What the canary saw of a layer.
 struct Fp8Finding {
@@ -43,7 +55,8 @@ struct Fp8Finding {
 // pass, which runs on autograd's thread while the step waits for it.
 class Fp8Layers : public torch::CustomClassHolder {
  public:
-  Fp8Layers(const precision::Fp8Recipe& recipe, const std::vector<precision::Fp8Layer>& layers, c10::Device device);
+  Fp8Layers(const precision::Fp8Recipe& recipe, const std::vector<precision::Fp8Layer>& layers,
+            const ComputeDevice& device);
 
   const precision::Fp8Recipe& recipe() const { return recipe_; }
   bool demoted(size_t layer) const { return demoted_[layer]; }
@@ -53,7 +66,7 @@ class Fp8Layers : public torch::CustomClassHolder {
   void BeginStep(int64_t step);
 
   // An operand of a layer as its recipe says. `records`: it is part of a training step. REQUIRES: (R, C), fp32 or bf16.
-  Fp8Matrix Quantize(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8SumOver sum_over, bool records);
+  Fp8Operands Quantize(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums, bool records);
 
   // Tells a product and what it would be in the compute format; the worst of a step counts.
   void Compare(size_t layer, Fp8Product product, const at::Tensor& in_fp8, const at::Tensor& exact);
@@ -68,11 +81,12 @@ class Fp8Layers : public torch::CustomClassHolder {
 
  private:
   at::ScalarType FormatOf(Fp8Operand operand) const;
-  Fp8Block BlockOf(Fp8Operand operand, const at::Tensor& matrix, Fp8SumOver sum_over) const;
+  Fp8Grain GrainOf(Fp8Operand operand) const;
   void Sample(size_t layer, Fp8Operand operand, const at::Tensor& matrix, const Fp8Matrix& quantized);
   void TakeAmaxes();
 
   const precision::Fp8Recipe recipe_;
+  const std::unique_ptr<Fp8Quantizer> quantizer_;
   std::vector<std::string> modules_;
   std::vector<bool> demoted_;
   bool canary_ = false;

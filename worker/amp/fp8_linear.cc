@@ -30,44 +30,44 @@ struct Call {
 at::Tensor AsMatrix(const at::Tensor& tensor) { return tensor.reshape({-1, tensor.size(-1)}); }
 
 // `in_fp8`: the input (N, I) where the product is in FP8.
-at::Tensor ForwardProduct(const Call& call, const std::optional<Fp8Matrix>& in_fp8, const at::Tensor& input,
-                          const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
-  if (!in_fp8.has_value()) {
+at::Tensor ForwardProduct(const Call& call, const Fp8Matrix& in_fp8, const at::Tensor& input, const at::Tensor& weight,
+                          const std::optional<at::Tensor>& bias) {
+  if (!call.products.forward) {
     return at::linear(input, weight, bias);
   }
   Fp8Layers& layers = *call.layers;
-  const Fp8Matrix b = layers.Quantize(call.layer, Fp8Operand::kWeight, weight, Fp8SumOver::kColumns, call.records);
-  at::Tensor result = Product(*in_fp8, b, bias, input.scalar_type(), /*fast_accumulation=*/true);
+  const Fp8Operands b = layers.Quantize(call.layer, Fp8Operand::kWeight, weight, {.over_columns = true}, call.records);
+  at::Tensor result = Product(in_fp8, b.over_columns, bias, input.scalar_type(), /*fast_accumulation=*/true);
   if (layers.canary() && call.records) {
     layers.Compare(call.layer, Fp8Product::kForward, result, at::linear(input, weight, bias));
   }
   return result;
 }
 
-// gradient (N, O), weight (O, I) -> (N, I)
-at::Tensor InputGradient(const Call& call, const at::Tensor& gradient, const at::Tensor& weight) {
+// gradient (N, O), in FP8 or as it was, weight (O, I) -> (N, I)
+at::Tensor InputGradient(const Call& call, const Fp8Operands& in_fp8, const at::Tensor& gradient,
+                         const at::Tensor& weight) {
   if (!call.products.input_gradient) {
     return gradient.mm(weight);
   }
   Fp8Layers& layers = *call.layers;
-  const Fp8Matrix a = layers.Quantize(call.layer, Fp8Operand::kGradient, gradient, Fp8SumOver::kColumns, true);
-  const Fp8Matrix b = layers.Quantize(call.layer, Fp8Operand::kWeight, weight, Fp8SumOver::kRows, true);
-  at::Tensor result = Product(a, b.Transposed(), std::nullopt, gradient.scalar_type(), /*fast_accumulation=*/false);
+  const Fp8Operands b = layers.Quantize(call.layer, Fp8Operand::kWeight, weight, {.over_rows = true}, true);
+  at::Tensor result = Product(in_fp8.over_columns, b.over_rows, std::nullopt, gradient.scalar_type(),
+                              /*fast_accumulation=*/false);
   if (layers.canary()) {
     layers.Compare(call.layer, Fp8Product::kInputGradient, result, gradient.mm(weight));
   }
   return result;
 }
 
-// gradient (N, O), input (N, I), in FP8 or as it was -> (O, I)
-at::Tensor WeightGradient(const Call& call, const at::Tensor& gradient, const std::optional<Fp8Matrix>& in_fp8,
-                          const at::Tensor& input, at::ScalarType dtype) {
+// gradient (N, O), in FP8 or as it was, the input in FP8 (I, N) or as it was (N, I) -> (O, I)
+at::Tensor WeightGradient(const Call& call, const Fp8Operands& in_fp8, const at::Tensor& gradient,
+                          const Fp8Matrix& input_in_fp8, const at::Tensor& input, at::ScalarType dtype) {
   if (!call.products.weight_gradient) {
     return gradient.t().mm(input).to(dtype);
   }
   Fp8Layers& layers = *call.layers;
-  const Fp8Matrix a = layers.Quantize(call.layer, Fp8Operand::kGradient, gradient, Fp8SumOver::kRows, true);
-  at::Tensor result = Product(a.Transposed(), in_fp8->Transposed(), std::nullopt, dtype, /*fast_accumulation=*/false);
+  at::Tensor result = Product(in_fp8.over_rows, input_in_fp8, std::nullopt, dtype, /*fast_accumulation=*/false);
   if (layers.canary() && input.defined()) {
     layers.Compare(call.layer, Fp8Product::kWeightGradient, result, gradient.t().mm(input));
   }
@@ -79,13 +79,15 @@ struct LinearFp8 : Function<LinearFp8> {
                             const std::optional<at::Tensor>& bias, const Call* given) {
     const Call call = *given;
     const at::Tensor rows = AsMatrix(input);
-    std::optional<Fp8Matrix> in_fp8;
-    if (call.products.forward) {
-      in_fp8 = call.layers->Quantize(call.layer, Fp8Operand::kInput, rows, Fp8SumOver::kColumns, call.records);
+    const Fp8Sums sums = {.over_columns = call.products.forward,
+                          .over_rows = call.records && call.products.weight_gradient};
+    Fp8Operands in_fp8;
+    if (sums.any()) {
+      in_fp8 = call.layers->Quantize(call.layer, Fp8Operand::kInput, rows, sums, call.records);
     }
-    const at::Tensor result = ForwardProduct(call, in_fp8, rows, weight, bias);
+    const at::Tensor result = ForwardProduct(call, in_fp8.over_columns, rows, weight, bias);
     if (call.records) {
-      Keep(context, call, std::move(in_fp8), rows, weight);
+      Keep(context, call, in_fp8.over_rows, rows, weight);
     }
     context->saved_data["has_bias"] = bias.has_value();
     context->saved_data["sizes"] = input.sizes().vec();
@@ -103,14 +105,19 @@ struct LinearFp8 : Function<LinearFp8> {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor& weight = saved[0];
     const at::Tensor gradient = AsMatrix(gradients[0]);
+    const Fp8Sums sums = {.over_columns = call.products.input_gradient && context->needs_input_grad(0),
+                          .over_rows = call.products.weight_gradient && context->needs_input_grad(1)};
+    Fp8Operands in_fp8;
+    if (sums.any()) {
+      in_fp8 = call.layers->Quantize(call.layer, Fp8Operand::kGradient, gradient, sums, true);
+    }
     variable_list result(4);
     if (context->needs_input_grad(0)) {
-      result[0] = InputGradient(call, gradient, weight).view(data["sizes"].toIntVector());
+      result[0] = InputGradient(call, in_fp8, gradient, weight).view(data["sizes"].toIntVector());
     }
     if (context->needs_input_grad(1)) {
-      const auto in_fp8 =
-          saved[2].defined() ? std::optional(Fp8Matrix{saved[2], saved[3], BlockOfSaved(data)}) : std::nullopt;
-      result[1] = WeightGradient(call, gradient, in_fp8, saved[1], weight.scalar_type());
+      const Fp8Matrix input = sums.over_rows ? Fp8Matrix{saved[2], saved[3], BlockOfSaved(data)} : Fp8Matrix();
+      result[1] = WeightGradient(call, in_fp8, gradient, input, saved[1], weight.scalar_type());
     }
     if (data["has_bias"].toBool() && context->needs_input_grad(2)) {
       result[2] = gradient.sum(0, false, at::kFloat).to(gradient.scalar_type());
@@ -124,8 +131,8 @@ struct LinearFp8 : Function<LinearFp8> {
     return {block[0], block[1]};
   }
 
-  // The weight, the input where a product in its own format will want it, and the input in FP8.
-  static void Keep(AutogradContext* context, const Call& call, std::optional<Fp8Matrix> in_fp8, const at::Tensor& input,
+  // The weight, the input where a product in its own format will want it, and the input in FP8, transposed.
+  static void Keep(AutogradContext* context, const Call& call, const Fp8Matrix& in_fp8, const at::Tensor& input,
                    const at::Tensor& weight) {
     auto& data = context->saved_data;
     data["layers"] = c10::IValue::make_capsule(call.layers);
@@ -137,12 +144,9 @@ struct LinearFp8 : Function<LinearFp8> {
       saved[1] = input;
     }
     if (call.products.weight_gradient) {
-      if (!in_fp8.has_value() || call.layers->recipe().scaling == precision::Fp8Recipe::Scaling::kBlock) {
-        in_fp8 = call.layers->Quantize(call.layer, Fp8Operand::kInput, input, Fp8SumOver::kRows, true);
-      }
-      saved[2] = in_fp8->data;
-      saved[3] = in_fp8->inverse_scale;
-      data["block"] = std::vector<int64_t>{in_fp8->block.rows, in_fp8->block.columns};
+      saved[2] = in_fp8.data;
+      saved[3] = in_fp8.inverse_scale;
+      data["block"] = std::vector<int64_t>{in_fp8.block.rows, in_fp8.block.columns};
     }
     context->save_for_backward(std::move(saved));
   }

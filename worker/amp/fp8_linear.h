@@ -19,8 +19,8 @@ namespace ampd::amp {
 //
 // Results and gradients have the dtypes of input and weight, which are bf16 or fp32, rounded once from sums in fp32.
 // The bias and its gradient take no part in FP8. Kept for the backward pass are the weight itself, which is quantized
-// again there so that it is stored once, and the input in FP8, with blocks along N. A layer that the canary demoted is
-// a plain linear layer. Deterministic for a fixed number of threads.
+// again there so that it is stored once, and the input in FP8, transposed, with blocks along N. A layer that the canary
+// demoted is a plain linear layer. Deterministic for a fixed number of threads.
 void RegisterFp8Linear(executor::OpRegistry& registry, const c10::intrusive_ptr<Fp8Layers>& layers);
 
 }  // namespace ampd::amp

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "ATen/Context.h"
+#include "ATen/ops/equal.h"
 #include "ATen/ops/rand.h"
 #include "ATen/ops/randint.h"
 #include "ampd/v1/job_spec.pb.h"
@@ -31,13 +32,8 @@ precision::ResolvedPolicy Policy(const std::string& preset, const graph::Graph& 
   return *resolved;
 }
 
-std::unique_ptr<Engine> MakeEngine(const std::string& preset, const OptimizerConfig& optimizer, bool with_cuda) {
-  v1::ModelSpec spec;
-  spec.mutable_lenet()->set_image_size(8);
-  spec.mutable_lenet()->set_num_classes(4);
-  spec.mutable_lenet()->set_hidden(16);
-  spec.mutable_lenet()->add_widths(4);
-  const graph::Graph model = *models::BuildModel(spec);
+std::unique_ptr<Engine> MakeEngine(const graph::Graph& model, const std::string& preset,
+                                   const OptimizerConfig& optimizer, bool with_cuda) {
   EngineOptions options{.optimizer = optimizer, .seed = 3};
   if (with_cuda) {
     std::string why;
@@ -46,6 +42,15 @@ std::unique_ptr<Engine> MakeEngine(const std::string& preset, const OptimizerCon
   auto engine = Engine::Create(model, Policy(preset, model), options);
   EXPECT_TRUE(engine.ok()) << engine.status();
   return *std::move(engine);
+}
+
+std::unique_ptr<Engine> MakeEngine(const std::string& preset, const OptimizerConfig& optimizer, bool with_cuda) {
+  v1::ModelSpec spec;
+  spec.mutable_lenet()->set_image_size(8);
+  spec.mutable_lenet()->set_num_classes(4);
+  spec.mutable_lenet()->set_hidden(16);
+  spec.mutable_lenet()->add_widths(4);
+  return MakeEngine(*models::BuildModel(spec), preset, optimizer, with_cuda);
 }
 
 Batch RandomBatch() { return {at::rand({8, 1, 8, 8}), at::randint(0, 4, {8}, at::kLong)}; }
@@ -116,6 +121,32 @@ TEST_P(CudaEngineTest, GoesOnFromAnExportedState) {
   const Batch batch = RandomBatch();
   EXPECT_EQ(cuda->Step({batch}).loss, cpu->Step({batch}).loss);
   ExpectSameBits(*cpu, *cuda);
+}
+
+// Scales, histories and codes of FP8 come from the kernels there; products are fp32's here, without a GPU.
+TEST(CudaEngine, StepsInFp8GiveTheCpuEnginesBits) {
+  v1::ModelSpec spec;
+  spec.mutable_mlp()->set_in_features(64);
+  spec.mutable_mlp()->set_num_classes(4);
+  for (int layer = 0; layer < 2; ++layer) {
+    spec.mutable_mlp()->add_hidden(128);
+  }
+  const graph::Graph mlp = *models::BuildModel(spec);
+  const OptimizerConfig optimizer = {.kind = OptimizerConfig::Kind::kAdamW, .learning_rate = 1e-2};
+  for (const char* preset : {"fp8", "fp8-delayed", "fp8-block"}) {
+    const auto cpu = MakeEngine(mlp, preset, optimizer, false);
+    const auto cuda = MakeEngine(mlp, preset, optimizer, true);
+    for (int step = 0; step < 2; ++step) {
+      const Batch batch = RandomBatch();
+      EXPECT_EQ(cuda->Step({batch}).loss, cpu->Step({batch}).loss) << preset;
+    }
+    ExpectSameBits(*cpu, *cuda);
+    const auto fp8 = cpu->ExportState().fp8;
+    EXPECT_FALSE(fp8.empty());
+    for (const auto& [name, tensor] : cuda->ExportState().fp8) {
+      EXPECT_TRUE(at::equal(tensor, fp8.at(name))) << preset << " " << name;
+    }
+  }
 }
 
 TEST(UseCudaMath, Fp32ProductsAreIeeeUnlessThePolicySaysTf32) {

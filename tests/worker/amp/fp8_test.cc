@@ -207,7 +207,7 @@ Problem MakeProblem() {
 }
 
 c10::intrusive_ptr<Fp8Layers> OneLayer(const Fp8Recipe& recipe) {
-  return c10::make_intrusive<Fp8Layers>(recipe, std::vector<precision::Fp8Layer>{{"fc", {}}}, at::kCPU);
+  return c10::make_intrusive<Fp8Layers>(recipe, std::vector<precision::Fp8Layer>{{"fc", {}}}, ComputeDevice());
 }
 
 Computed RunLayer(const c10::intrusive_ptr<Fp8Layers>& layers, const Problem& problem,
@@ -309,7 +309,8 @@ TEST(Fp8Delayed, ScalesFollowTheAmaxesOfAppliedSteps) {
     const bool applied = Uniform(random) < 0.8;
     layers->BeginStep(step);
     const at::Tensor matrix = at::full({4, 16}, amax, at::kFloat);
-    const Fp8Matrix quantized = layers->Quantize(0, Fp8Operand::kInput, matrix, Fp8SumOver::kColumns, true);
+    const Fp8Matrix quantized =
+        layers->Quantize(0, Fp8Operand::kInput, matrix, {.over_columns = true}, true).over_columns;
     const double seen = history.empty() ? static_cast<float>(amax) : *std::max_element(history.begin(), history.end());
     EXPECT_NEAR(quantized.inverse_scale.item<float>() * 224 / seen, 1, 1e-6) << "step " << step;
     layers->EndStep(applied);
@@ -323,8 +324,8 @@ TEST(Fp8Delayed, ScalesFollowTheAmaxesOfAppliedSteps) {
 TEST(Fp8Delayed, AnEvaluationLeavesNoTrace) {
   const auto layers = OneLayer(RecipeOf(Scaling::kDelayed));
   layers->BeginStep(0);
-  layers->Quantize(0, Fp8Operand::kInput, at::full({4, 16}, 1.0F), Fp8SumOver::kColumns, true);
-  layers->Quantize(0, Fp8Operand::kInput, at::full({4, 16}, 9.0F), Fp8SumOver::kColumns, /*records=*/false);
+  layers->Quantize(0, Fp8Operand::kInput, at::full({4, 16}, 1.0F), {.over_columns = true}, true);
+  layers->Quantize(0, Fp8Operand::kInput, at::full({4, 16}, 9.0F), {.over_columns = true}, /*records=*/false);
   layers->EndStep(true);
   EXPECT_EQ(layers->ExportState().at("fc.amax_history")[0][0].item<float>(), 1.0F);
 }

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "worker/kernels/cuda/cuda_kernels.h"
+
+namespace ampd::amp {
+
+// Throws what LibTorch's own kernels would, c10::OutOfMemoryError or c10::AcceleratorError, unless `error`, which one
+// of the kernels returned, is 0.
+void CheckCuda(const kernels::CudaKernels& kernels, int error);
+
+}  // namespace ampd::amp
