@@ -120,7 +120,8 @@ bool IsEmulated(Dtype dtype, const v1::Device& device) {
 }
 
 bool IsEmulated(const Fp8Recipe& recipe, const v1::Device& device) {
-  return device.kind() != v1::Device::GPU || recipe.scaling == Fp8Recipe::Scaling::kBlock;
+  return device.kind() != v1::Device::GPU ||
+         (recipe.scaling == Fp8Recipe::Scaling::kBlock && device.capability_major() != kFp8BlockCapabilityMajor);
 }
 
 bool IsEmulated(const v1::PrecisionPolicy& policy, const v1::Device& device) {

@@ -47,8 +47,8 @@ absl::Status CheckCapability(const v1::PrecisionPolicy& policy, const v1::Device
 // Whether the device's numerics of a format are emulated: true and slow.
 bool IsEmulated(graph::Dtype dtype, const v1::Device& device);
 
-// The same of FP8 products: native on a GPU but for scaling in blocks, where a GEMM in the compute format takes the
-// quantized numbers.
+// The same of FP8 products: native on a GPU, those of blocks only on one of capability 9; elsewhere the quantized
+// numbers are multiplied in fp32.
 bool IsEmulated(const Fp8Recipe& recipe, const v1::Device& device);
 
 // Whether any of the policy's formats is. REQUIRES: the policy names one preset.

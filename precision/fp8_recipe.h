@@ -28,6 +28,10 @@ struct Fp8Recipe {
   friend bool operator==(const Fp8Recipe&, const Fp8Recipe&) = default;
 };
 
+// The one generation of GPUs, by its major compute capability, whose tensor cores multiply matrices with a scale a
+// block.
+inline constexpr int kFp8BlockCapabilityMajor = 9;
+
 std::string_view ScalingName(Fp8Recipe::Scaling scaling);
 
 // Which of a linear layer's products are computed in FP8.

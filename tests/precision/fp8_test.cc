@@ -189,7 +189,14 @@ TEST(Fp8Capability, NeedsAGpuOf89OrIsEmulated) {
   EXPECT_FALSE(FindCapabilityGap(PresetNamed("fp8"), Cpu()).has_value());
   EXPECT_TRUE(IsEmulated(PresetNamed("fp8"), Cpu()));
   EXPECT_FALSE(IsEmulated(PresetNamed("fp8"), Gpu(9, 0)));
-  EXPECT_TRUE(IsEmulated(PresetNamed("fp8-block"), Gpu(9, 0))) << "no GEMM takes its blocks";
+}
+
+// cuBLASLt has the product of blocks with fp32 scales for Hopper, and for no GPU before or after it.
+TEST(Fp8Capability, BlocksAreNativeOnHopperAlone) {
+  EXPECT_FALSE(IsEmulated(PresetNamed("fp8-block"), Gpu(9, 0)));
+  EXPECT_TRUE(IsEmulated(PresetNamed("fp8-block"), Gpu(8, 9)));
+  EXPECT_TRUE(IsEmulated(PresetNamed("fp8-block"), Gpu(10, 0)));
+  EXPECT_TRUE(IsEmulated(PresetNamed("fp8-block"), Cpu()));
 }
 
 TEST(Fp8Table, TellsTheRecipeAndTheLayers) {

@@ -35,7 +35,10 @@ at::Tensor OnCpu(const at::Tensor& tensor) { return tensor.to(at::kCPU, tensor.s
 
 Fp8Layers::Fp8Layers(const precision::Fp8Recipe& recipe, const std::vector<precision::Fp8Layer>& layers,
                      const ComputeDevice& device)
-    : recipe_(recipe), quantizer_(Fp8Quantizer::Make(recipe, device)), demoted_(layers.size(), false) {
+    : recipe_(recipe),
+      quantizer_(Fp8Quantizer::Make(recipe, device)),
+      native_(NativeFp8Of(device)),
+      demoted_(layers.size(), false) {
   for (const precision::Fp8Layer& layer : layers) {
     modules_.push_back(layer.module_path);
   }

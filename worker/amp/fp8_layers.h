@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,12 @@ class Fp8Layers : public torch::CustomClassHolder {
   // An operand of a layer as its recipe says. `records`: it is part of a training step. REQUIRES: (R, C), fp32 or bf16.
   Fp8Operands Quantize(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums, bool records);
 
+  // A product as the device computes it.
+  at::Tensor Multiply(const Fp8Matrix& a, const Fp8Matrix& b, const std::optional<at::Tensor>& bias,
+                      at::ScalarType dtype, bool fast_accumulation) const {
+    return Product(a, b, bias, dtype, fast_accumulation, native_);
+  }
+
   // Tells a product and what it would be in the compute format; the worst of a step counts.
   void Compare(size_t layer, Fp8Product product, const at::Tensor& in_fp8, const at::Tensor& exact);
 
@@ -87,6 +94,7 @@ class Fp8Layers : public torch::CustomClassHolder {
 
   const precision::Fp8Recipe recipe_;
   const std::unique_ptr<Fp8Quantizer> quantizer_;
+  const NativeFp8 native_;
   std::vector<std::string> modules_;
   std::vector<bool> demoted_;
   bool canary_ = false;

@@ -37,7 +37,7 @@ at::Tensor ForwardProduct(const Call& call, const Fp8Matrix& in_fp8, const at::T
   }
   Fp8Layers& layers = *call.layers;
   const Fp8Operands b = layers.Quantize(call.layer, Fp8Operand::kWeight, weight, {.over_columns = true}, call.records);
-  at::Tensor result = Product(in_fp8, b.over_columns, bias, input.scalar_type(), /*fast_accumulation=*/true);
+  at::Tensor result = layers.Multiply(in_fp8, b.over_columns, bias, input.scalar_type(), /*fast_accumulation=*/true);
   if (layers.canary() && call.records) {
     layers.Compare(call.layer, Fp8Product::kForward, result, at::linear(input, weight, bias));
   }
@@ -52,8 +52,8 @@ at::Tensor InputGradient(const Call& call, const Fp8Operands& in_fp8, const at::
   }
   Fp8Layers& layers = *call.layers;
   const Fp8Operands b = layers.Quantize(call.layer, Fp8Operand::kWeight, weight, {.over_rows = true}, true);
-  at::Tensor result = Product(in_fp8.over_columns, b.over_rows, std::nullopt, gradient.scalar_type(),
-                              /*fast_accumulation=*/false);
+  at::Tensor result = layers.Multiply(in_fp8.over_columns, b.over_rows, std::nullopt, gradient.scalar_type(),
+                                      /*fast_accumulation=*/false);
   if (layers.canary()) {
     layers.Compare(call.layer, Fp8Product::kInputGradient, result, gradient.mm(weight));
   }
@@ -67,7 +67,7 @@ at::Tensor WeightGradient(const Call& call, const Fp8Operands& in_fp8, const at:
     return gradient.t().mm(input).to(dtype);
   }
   Fp8Layers& layers = *call.layers;
-  at::Tensor result = Product(in_fp8.over_rows, input_in_fp8, std::nullopt, dtype, /*fast_accumulation=*/false);
+  at::Tensor result = layers.Multiply(in_fp8.over_rows, input_in_fp8, std::nullopt, dtype, /*fast_accumulation=*/false);
   if (layers.canary() && input.defined()) {
     layers.Compare(call.layer, Fp8Product::kWeightGradient, result, gradient.t().mm(input));
   }

@@ -5,6 +5,7 @@
 
 #include "ATen/core/Tensor.h"
 #include "precision/fp8_recipe.h"
+#include "worker/amp/step_kernels.h"
 
 // Matrices in FP8 and their products. Letters: R rows, C columns; K what a product sums over.
 namespace ampd::amp {
@@ -42,16 +43,33 @@ at::Tensor ScaleFor(const at::Tensor& amax, at::ScalarType format, const precisi
 Fp8Matrix Quantize(const at::Tensor& matrix, const at::Tensor& scale, const at::Tensor& amax, const Fp8Block& block,
                    at::ScalarType format);
 
-// a (R, K) times b (C, K) transposed, plus the bias (C), in `dtype`: (R, C). On a CPU, and for scales of blocks, the
-// widened matrices are multiplied in fp32; otherwise LibTorch's FP8 product is taken.
-at::Tensor Product(const Fp8Matrix& a, const Fp8Matrix& b, const std::optional<at::Tensor>& bias, at::ScalarType dtype,
-                   bool fast_accumulation);
+// Which products the tensor cores of a device take.
+struct NativeFp8 {
+  bool tensors = false;  // of matrices with one scale each
+  bool blocks = false;   // of one in blocks of 1x128 with one in blocks of 1x128 or 128x128
+};
 
-// The two ways of Product, which agree up to the order of the sum. REQUIRES of the second: one scale a matrix; C is a
-// multiple of 16; a and b are not both in E5M2.
+// None on a CPU; those in blocks on a GPU of the one generation that has them (precision/fp8_recipe.h).
+NativeFp8 NativeFp8Of(const ComputeDevice& device);
+
+// a (R, K) times b (C, K) transposed, plus the bias (C), in `dtype`: (R, C). LibTorch's product where the device has
+// one; elsewhere the widened matrices are multiplied in fp32. Fast accumulation is for one scale a matrix only.
+at::Tensor Product(const Fp8Matrix& a, const Fp8Matrix& b, const std::optional<at::Tensor>& bias, at::ScalarType dtype,
+                   bool fast_accumulation, const NativeFp8& native);
+
+// The three ways of Product, which agree up to the order of the sum. REQUIRES of the last two: C is a multiple of 16; a
+// and b are not both in E5M2. Of the second: one scale a matrix. Of the third: both in E4M3, in blocks of 1x128, or of
+// 128x128 for b.
 at::Tensor ProductInFp32(const Fp8Matrix& a, const Fp8Matrix& b, const std::optional<at::Tensor>& bias,
                          at::ScalarType dtype);
 at::Tensor ProductOfTensorCores(const Fp8Matrix& a, const Fp8Matrix& b, const std::optional<at::Tensor>& bias,
                                 at::ScalarType dtype, bool fast_accumulation);
+at::Tensor ProductOfBlocks(const Fp8Matrix& a, const Fp8Matrix& b, const std::optional<at::Tensor>& bias,
+                           at::ScalarType dtype);
+
+// The scales of an operand of ProductOfBlocks with so many rows, laid out as LibTorch demands them: of blocks of 1x128
+// (R, K / 128), of blocks of 128x128 the transposed, its first side padded with zeros to a multiple of 4; either way
+// column by column, and rows beyond the matrix's own have 0.
+at::Tensor ScalesForBlocks(const Fp8Matrix& matrix, int64_t rows);
 
 }  // namespace ampd::amp

@@ -1,5 +1,5 @@
 // The arithmetic of the CUDA kernels for FP8, and the kernels' source over an emulated CUDA, against LibTorch's CPU
-// ops: the same bits.
+// ops: the same bits. And what LibTorch's product of blocks demands of scales.
 #include "worker/amp/fp8_quantizer.h"
 
 #include <gtest/gtest.h>
@@ -172,6 +172,26 @@ TEST(Fp8Quantizer, ANumberThatIsNotFiniteLeavesNothingBesideIt) {
   const Fp8Order known = {.plain = true, .known_scale = at::full({1}, 0.5F)};
   for (const Fp8Quantizer* quantizer : {quantizers.cpu.get(), quantizers.cuda.get()}) {
     EXPECT_TRUE(quantizer->Quantize(matrix, known).plain.Widened().isnan().all().item<bool>());
+  }
+}
+
+// (R, K / 128) column by column of 1x128; (K / 128 padded to a multiple of 4, C / 128) column by column of 128x128:
+// what LibTorch 2.11 checks, and cuBLASLt reads.
+TEST(ScalesForBlocks, LieAsLibTorchDemands) {
+  const Quantizers quantizers({});
+  const at::Tensor matrix = AllSizes().narrow(0, 0, 150 * 640).clamp(-1e4, 1e4).reshape({150, 640});
+  for (const Fp8Quantizer* quantizer : {quantizers.cpu.get(), quantizers.cuda.get()}) {
+    const Fp8Matrix rows = quantizer->Quantize(matrix, {.grain = Fp8Grain::kRows, .plain = true}).plain;
+    const at::Tensor of_rows = ScalesForBlocks(rows, 160);
+    EXPECT_EQ(of_rows.sizes(), at::IntArrayRef({160, 5}));
+    EXPECT_EQ(of_rows.strides(), at::IntArrayRef({1, 160}));
+    EXPECT_TRUE(at::equal(of_rows.narrow(0, 0, 150), rows.inverse_scale));
+    const Fp8Matrix squares = quantizer->Quantize(matrix, {.grain = Fp8Grain::kSquares, .plain = true}).plain;
+    const at::Tensor of_squares = ScalesForBlocks(squares, 150);
+    EXPECT_EQ(of_squares.sizes(), at::IntArrayRef({8, 2}));
+    EXPECT_EQ(of_squares.strides(), at::IntArrayRef({1, 8}));
+    EXPECT_TRUE(at::equal(of_squares.narrow(0, 0, 5), squares.inverse_scale.t()));
+    EXPECT_TRUE(of_squares.narrow(0, 5, 3).eq(0).all().item<bool>());
   }
 }
 
