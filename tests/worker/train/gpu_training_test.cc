@@ -12,35 +12,19 @@
 #include "ATen/ops/randint.h"
 #include "absl/time/clock.h"
 #include "ampd/v1/job_spec.pb.h"
-#include "ampd/v1/worker.pb.h"
 #include "c10/util/Exception.h"
 #include "graph/passes.h"
 #include "models/models.h"
 #include "precision/policy.h"
 #include "tests/host_gpu.h"
+#include "tests/worker/train/gpu.h"
 #include "worker/amp/engine.h"
-#include "worker/train/compute_device.h"
-#include "worker/train/run_attempt.h"
 
 namespace ampd::train {
 namespace {
 
 constexpr int kSteps = 30;
 constexpr int64_t kBatchSize = 32;
-
-// Opened once: a process has one device for good.
-const absl::StatusOr<amp::ComputeDevice>& Gpu() {
-  static const auto* gpu = new absl::StatusOr<amp::ComputeDevice>(WarmUp("gpu0"));
-  return *gpu;
-}
-
-v1::Device Described(bool gpu) {
-  v1::Device device;
-  device.set_kind(gpu ? v1::Device::GPU : v1::Device::CPU);
-  device.add_instruction_sets("avx512_bf16");
-  device.set_capability_major(gpu ? 9 : 0);
-  return device;
-}
 
 struct Trained {
   std::vector<float> losses;
