@@ -2,19 +2,20 @@
 """Look for code that the linker would share between instruction sets: of two definitions of an inline function it keeps
 one for the whole program, and if that is the AVX-512 one, a machine without AVX-512 dies of it.
 
-Usage: instruction_sets_test.py OBJECTS     the objects of worker_kernels_step, separated by ';'
+Usage: instruction_sets_test.py OBJECTS     the objects of worker_kernels_step and _attention, separated by ';'
 """
 import re
 import subprocess
 import sys
 
-TABLE = re.compile(r"k(Portable|Avx2|Avx512)Kernels")
+OBJECT = re.compile(r"(step_loops|attention)_\w+\.cc\.o$")
+TABLE = re.compile(r"k(Portable|Avx2|Avx512)Kernels|kAvx512Bf16Attention")
 
 
 def main():
-    objects = [path for path in sys.argv[1].split(";") if "step_loops_" in path]
-    if len(objects) != 3:
-        sys.exit(f"expected the objects of three instruction sets, found {objects}")
+    objects = [path for path in sys.argv[1].split(";") if OBJECT.search(path)]
+    if len(objects) != 4:
+        sys.exit(f"expected the loops of three instruction sets and one of attention, found {objects}")
     findings = 0
     for path in objects:
         listing = subprocess.run(["nm", "-C", "--defined-only", "--extern-only", path], check=True, capture_output=True, text=True)

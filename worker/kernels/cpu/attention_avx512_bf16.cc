@@ -1,0 +1,428 @@
+// Attention with AVX512-BF16's vdpbf16ps, which multiplies pairs of bf16 and adds both products to an fp32 number.
+//
+// Left factors are read where they are, a pair at a time. Right factors are laid out in words of two bf16 that are
+// neighbours along the sum: (pairs, columns). A matrix becomes that in two ways:
+//   paired rows         (T, D) -> (T/2, D)   for sums over T: word (t, d) is rows 2t and 2t + 1 at d
+//   transposed pairs    (T, D) -> (D/2, T)   for sums over D: word (d, t) is row t at 2d and 2d + 1
+// The backward pass goes over blocks of keys with scores transposed, (keys, queries), so that gradients of keys and
+// values are complete at the end of a block and those of queries are added up in fp32.
+//
+// As in step_loops.inc everything but the table has internal linkage.
+#include <immintrin.h>
+
+#include "worker/kernels/cpu/instruction_sets.h"
+
+namespace ampd::kernels {
+namespace {
+
+constexpr int64_t kLanes = 16;  // fp32 numbers of a register
+constexpr int64_t kBlock = 64;  // queries or keys at a time
+constexpr int kTileRows = 4;
+constexpr int kTileRegisters = 4;  // of columns
+constexpr float kLog2E = 1.44269504f;
+
+int64_t Least(int64_t a, int64_t b) { return a < b ? a : b; }
+int64_t RoundUp(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+
+// A left factor: its pair p of row r is at data + r * row_stride + p * pair_stride.
+struct Left {
+  const uint16_t* data;
+  int64_t row_stride;
+  int64_t pair_stride = 2;
+};
+
+// A right factor, or part of one: (pairs, columns) words.
+struct Right {
+  const uint32_t* words;
+  int64_t stride;
+};
+
+struct Sums {
+  float* data;
+  int64_t stride;
+  bool adds = false;  // to what is there
+};
+
+__m512bh Pairs(__m512i words) { return reinterpret_cast<__m512bh>(words); }
+
+__m512bh BroadcastPair(const uint16_t* pair) {
+  int word;
+  __builtin_memcpy(&word, pair, sizeof(word));
+  return Pairs(_mm512_set1_epi32(word));
+}
+
+// All by value and unrolled, so that the sums stay in registers.
+template <int kRows, int kRegisters>
+void MultiplyTile(const Left left, const Right right, int64_t num_pairs, const Sums to) {
+  __m512 sums[kRows][kRegisters];
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int c = 0; c < kRegisters; ++c) {
+      sums[r][c] = to.adds ? _mm512_loadu_ps(to.data + r * to.stride + c * kLanes) : _mm512_setzero_ps();
+    }
+  }
+  for (int64_t p = 0; p < num_pairs; ++p) {
+    __m512bh words[kRegisters];
+#pragma GCC unroll 4
+    for (int c = 0; c < kRegisters; ++c) {
+      words[c] = Pairs(_mm512_loadu_si512(right.words + p * right.stride + c * kLanes));
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      const __m512bh pair = BroadcastPair(left.data + r * left.row_stride + p * left.pair_stride);
+#pragma GCC unroll 4
+      for (int c = 0; c < kRegisters; ++c) {
+        sums[r][c] = _mm512_dpbf16_ps(sums[r][c], pair, words[c]);
+      }
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int c = 0; c < kRegisters; ++c) {
+      _mm512_storeu_ps(to.data + r * to.stride + c * kLanes, sums[r][c]);
+    }
+  }
+}
+
+using TileFunction = void (*)(Left, Right, int64_t, Sums);
+constexpr TileFunction kTiles[kTileRows][kTileRegisters] = {
+    {MultiplyTile<1, 1>, MultiplyTile<1, 2>, MultiplyTile<1, 3>, MultiplyTile<1, 4>},
+    {MultiplyTile<2, 1>, MultiplyTile<2, 2>, MultiplyTile<2, 3>, MultiplyTile<2, 4>},
+    {MultiplyTile<3, 1>, MultiplyTile<3, 2>, MultiplyTile<3, 3>, MultiplyTile<3, 4>},
+    {MultiplyTile<4, 1>, MultiplyTile<4, 2>, MultiplyTile<4, 3>, MultiplyTile<4, 4>}};
+
+// (rows, columns) = left (rows, 2 * num_pairs) times right (2 * num_pairs, columns). REQUIRES: columns are a multiple
+// of 16.
+void Multiply(const Left& left, const Right& right, int64_t num_pairs, int64_t rows, int64_t columns, const Sums& to) {
+  for (int64_t column = 0; column < columns; column += kTileRegisters * kLanes) {
+    const int64_t registers = Least((columns - column) / kLanes, kTileRegisters);
+    for (int64_t row = 0; row < rows; row += kTileRows) {
+      kTiles[Least(rows - row, kTileRows) - 1][registers - 1](
+          {left.data + row * left.row_stride, left.row_stride, left.pair_stride}, {right.words + column, right.stride},
+          num_pairs, {to.data + row * to.stride + column, to.stride, to.adds});
+    }
+  }
+}
+
+__m512i Widen(const uint16_t* halves) {
+  return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves)));
+}
+
+__m512 Floats(const uint16_t* halves) { return _mm512_castsi512_ps(_mm512_slli_epi32(Widen(halves), 16)); }
+
+void StoreHalves(uint16_t* to, __m512 values) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(values)));
+}
+
+// Of a matrix (length, width) the words (length / 2, width), rounded up with zeros.
+void PairRows(const ConstHead& from, int64_t length, int64_t width, uint32_t* to) {
+  for (int64_t t = 0; t < length; t += 2) {
+    for (int64_t d = 0; d < width; d += kLanes) {
+      const uint16_t* const first = from.data + t * from.stride + d;
+      const __m512i upper = t + 1 < length ? _mm512_slli_epi32(Widen(first + from.stride), 16) : _mm512_setzero_si512();
+      _mm512_storeu_si512(to + t / 2 * width + d, _mm512_or_si512(Widen(first), upper));
+    }
+  }
+}
+
+// 16 by 16 words, in place.
+void Transpose(__m512i (&rows)[kLanes]) {
+  __m512i t[kLanes];
+  for (int i = 0; i < kLanes; i += 2) {
+    t[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
+  }
+  for (int i = 0; i < kLanes; i += 4) {
+    rows[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    rows[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    rows[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    rows[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  for (int i = 0; i < kLanes; i += 8) {
+    for (int k = i; k < i + 4; ++k) {
+      t[k] = _mm512_shuffle_i32x4(rows[k], rows[k + 4], 0x88);
+      t[k + 4] = _mm512_shuffle_i32x4(rows[k], rows[k + 4], 0xdd);
+    }
+  }
+  for (int i = 0; i < 8; ++i) {
+    rows[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
+    rows[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
+  }
+}
+
+// Of a matrix (length, width) the words (width / 2, stride), zeros from `length` on.
+void TransposePairs(const ConstHead& from, int64_t length, int64_t width, uint32_t* to, int64_t stride) {
+  for (int64_t t = 0; t < stride; t += kLanes) {
+    for (int64_t pair = 0; pair < width / 2; pair += kLanes) {
+      __m512i words[kLanes];
+      for (int64_t i = 0; i < kLanes; ++i) {
+        words[i] =
+            t + i < length ? _mm512_loadu_si512(from.data + (t + i) * from.stride + 2 * pair) : _mm512_setzero_si512();
+      }
+      Transpose(words);
+      for (int64_t i = 0; i < kLanes; ++i) {
+        _mm512_storeu_si512(to + (pair + i) * stride + t, words[i]);
+      }
+    }
+  }
+}
+
+// 2^x for x of at most about 0, to an ulp or two; NaN stays NaN.
+__m512 PowerOfTwo(__m512 x) {
+  const __m512 whole = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  const __m512 rest = _mm512_sub_ps(x, whole);
+  // Taylor's series of 2^rest, |rest| at most a half.
+  constexpr float kTerms[] = {1.33335581e-3f, 9.61812911e-3f, 5.55041087e-2f, 2.40226507e-1f, 6.93147181e-1f, 1.0f};
+  __m512 sum = _mm512_set1_ps(1.54035304e-4f);
+  for (const float term : kTerms) {
+    sum = _mm512_fmadd_ps(sum, rest, _mm512_set1_ps(term));
+  }
+  return _mm512_scalef_ps(sum, whole);
+}
+
+// The lanes of [begin, begin + 16) that are in [from, to).
+__mmask16 LanesIn(int64_t begin, int64_t from, int64_t to) {
+  const auto below = [begin](int64_t end) {
+    const int64_t lanes = end - begin;
+    return lanes <= 0 ? 0u : lanes >= kLanes ? 0xffffu : (1u << lanes) - 1;
+  };
+  return static_cast<__mmask16>(below(to) & ~below(from));
+}
+
+void StoreHead(const float* sums, int64_t sums_stride, const float* factors, int64_t rows, int64_t width, Head to) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const __m512 factor = _mm512_set1_ps(factors == nullptr ? 1.0f : factors[r]);
+    for (int64_t d = 0; d < width; d += kLanes) {
+      StoreHalves(to.data + r * to.stride + d, _mm512_mul_ps(_mm512_loadu_ps(sums + r * sums_stride + d), factor));
+    }
+  }
+}
+
+Head RowsFrom(const Head& head, int64_t row) { return {head.data + row * head.stride, head.stride}; }
+Left AsLeft(const ConstHead& head, int64_t row) { return {head.data + row * head.stride, head.stride}; }
+
+// Hands out parts of the scratch memory, or counts their bytes when there is none.
+class Scratch {
+ public:
+  explicit Scratch(void* memory) : memory_(static_cast<char*>(memory)) {}
+
+  template <typename T>
+  T* Take(int64_t count) {
+    char* const begin = memory_ == nullptr ? nullptr : memory_ + used_;
+    used_ += RoundUp(count * static_cast<int64_t>(sizeof(T)), 64);
+    return reinterpret_cast<T*>(begin);
+  }
+  size_t used() const { return static_cast<size_t>(used_); }
+
+ private:
+  char* memory_;
+  int64_t used_ = 0;
+};
+
+struct ForwardScratch {
+  ForwardScratch(const AttentionShape& shape, void* memory) : scratch(memory) {
+    stride = RoundUp(shape.length, kBlock);
+    keys = scratch.Take<uint32_t>(shape.width / 2 * stride);
+    values = scratch.Take<uint32_t>(stride / 2 * shape.width);
+    scores = scratch.Take<float>(kBlock * stride);
+    weights = scratch.Take<uint16_t>(kBlock * stride);
+    sums = scratch.Take<float>(kBlock * shape.width);
+  }
+
+  Scratch scratch;
+  int64_t stride;     // T, rounded up to whole blocks
+  uint32_t* keys;     // transposed pairs
+  uint32_t* values;   // paired rows
+  float* scores;      // (kBlock, stride)
+  uint16_t* weights;  // (kBlock, stride): exponentials
+  float* sums;        // (kBlock, D)
+};
+
+// Exponentials of one row of scores, of which `visible` count, beside the largest; zeros up to `columns`. Returns 1
+// over their sum, and its logarithm through `log_sum`.
+float Exponentials(const AttentionShape& shape, const float* scores, int64_t visible, int64_t columns,
+                   uint16_t* weights, float* log_sum) {
+  __m512 largest = _mm512_set1_ps(-__builtin_inff());
+  for (int64_t n = 0; n < visible; n += kLanes) {
+    const __mmask16 lanes = LanesIn(n, 0, visible);
+    largest = _mm512_mask_max_ps(largest, lanes, largest, _mm512_loadu_ps(scores + n));
+  }
+  const float top = _mm512_reduce_max_ps(largest);
+  const __m512 factor = _mm512_set1_ps(shape.scale * kLog2E);
+  const __m512 shift = _mm512_set1_ps(top * (shape.scale * kLog2E));
+  __m512 sums = _mm512_setzero_ps();
+  for (int64_t n = 0; n < columns; n += kLanes) {
+    const __m512 power = PowerOfTwo(_mm512_fmsub_ps(_mm512_loadu_ps(scores + n), factor, shift));
+    const __m512 weight = _mm512_maskz_mov_ps(LanesIn(n, 0, visible), power);
+    sums = _mm512_add_ps(sums, weight);
+    StoreHalves(weights + n, weight);
+  }
+  const float sum = _mm512_reduce_add_ps(sums);
+  *log_sum = top * shape.scale + __builtin_logf(sum);
+  return 1 / sum;
+}
+
+void Forward(const AttentionShape& shape, const AttentionInputs& inputs, Head result, float* log_sums, void* memory) {
+  const ForwardScratch scratch(shape, memory);
+  const int64_t width = shape.width;
+  TransposePairs(inputs.key, shape.length, width, scratch.keys, scratch.stride);
+  PairRows(inputs.value, shape.length, width, scratch.values);
+  for (int64_t first = 0; first < shape.length; first += kBlock) {
+    const int64_t rows = Least(kBlock, shape.length - first);
+    const int64_t num_keys = shape.is_causal ? first + rows : shape.length;
+    const int64_t columns = RoundUp(num_keys, kLanes);
+    Multiply(AsLeft(inputs.query, first), {scratch.keys, scratch.stride}, width / 2, rows, columns,
+             {scratch.scores, scratch.stride});
+    float factors[kBlock];
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t visible = shape.is_causal ? first + r + 1 : shape.length;
+      factors[r] = Exponentials(shape, scratch.scores + r * scratch.stride, visible, columns,
+                                scratch.weights + r * scratch.stride, log_sums + first + r);
+    }
+    Multiply({scratch.weights, scratch.stride}, {scratch.values, width}, (num_keys + 1) / 2, rows, width,
+             {scratch.sums, width});
+    StoreHead(scratch.sums, width, factors, rows, width, RowsFrom(result, first));
+  }
+}
+
+struct BackwardScratch {
+  BackwardScratch(const AttentionShape& shape, void* memory) : scratch(memory) {
+    stride = RoundUp(shape.length, kBlock);
+    const int64_t words = stride / 2 * shape.width;
+    queries = scratch.Take<uint32_t>(words);
+    gradients = scratch.Take<uint32_t>(words);
+    query_rows = scratch.Take<uint32_t>(words);
+    gradient_rows = scratch.Take<uint32_t>(words);
+    key_rows = scratch.Take<uint32_t>(words);
+    log_sums = scratch.Take<float>(stride);
+    deltas = scratch.Take<float>(stride);
+    scores = scratch.Take<float>(kBlock * kBlock);
+    weight_gradients = scratch.Take<float>(kBlock * kBlock);
+    weights = scratch.Take<uint16_t>(kBlock * stride);
+    score_gradients = scratch.Take<uint16_t>(kBlock * stride);
+    score_gradient_pairs = scratch.Take<uint32_t>(kBlock / 2 * stride);
+    sums = scratch.Take<float>(kBlock * shape.width);
+    query_sums = scratch.Take<float>(stride * shape.width);
+  }
+
+  Scratch scratch;
+  int64_t stride;                  // T, rounded up to whole blocks
+  uint32_t* queries;               // transposed pairs
+  uint32_t* gradients;             // of the result: transposed pairs
+  uint32_t* query_rows;            // paired rows
+  uint32_t* gradient_rows;         // of the result: paired rows
+  uint32_t* key_rows;              // paired rows
+  float* log_sums;                 // to base 2
+  float* deltas;                   // of a query: its gradient of the result times its result
+  float* scores;                   // (kBlock keys, kBlock queries)
+  float* weight_gradients;         // the same
+  uint16_t* weights;               // (kBlock keys, stride queries)
+  uint16_t* score_gradients;       // the same
+  uint32_t* score_gradient_pairs;  // (kBlock / 2, stride): its paired rows
+  float* sums;                     // (kBlock keys, D)
+  float* query_sums;               // (T, D)
+};
+
+void PrepareBackward(const AttentionShape& shape, const AttentionInputs& inputs, const AttentionResults& results,
+                     const BackwardScratch& scratch) {
+  TransposePairs(inputs.query, shape.length, shape.width, scratch.queries, scratch.stride);
+  TransposePairs(results.gradient, shape.length, shape.width, scratch.gradients, scratch.stride);
+  PairRows(inputs.query, shape.length, shape.width, scratch.query_rows);
+  PairRows(results.gradient, shape.length, shape.width, scratch.gradient_rows);
+  PairRows(inputs.key, shape.length, shape.width, scratch.key_rows);
+  for (int64_t t = 0; t < shape.length; ++t) {
+    __m512 sum = _mm512_setzero_ps();
+    for (int64_t d = 0; d < shape.width; d += kLanes) {
+      sum = _mm512_fmadd_ps(Floats(results.result.data + t * results.result.stride + d),
+                            Floats(results.gradient.data + t * results.gradient.stride + d), sum);
+    }
+    scratch.deltas[t] = _mm512_reduce_add_ps(sum);
+    scratch.log_sums[t] = results.log_sums[t] * kLog2E;
+  }
+  __builtin_memset(scratch.query_sums, 0, static_cast<size_t>(shape.length * shape.width) * sizeof(float));
+}
+
+// 16 weights and gradients of scores of one key, both of whose products are in the scratch at `place`.
+struct KeyLanes {
+  __m512 weights, score_gradients;
+};
+KeyLanes LanesOf(const AttentionShape& shape, const BackwardScratch& scratch, int64_t key, int64_t query,
+                 int64_t place) {
+  const __mmask16 seen = LanesIn(query, shape.is_causal ? key : 0, shape.length);
+  const __m512 exponent = _mm512_fmsub_ps(_mm512_loadu_ps(scratch.scores + place), _mm512_set1_ps(shape.scale * kLog2E),
+                                          _mm512_maskz_loadu_ps(seen, scratch.log_sums + query));
+  const __m512 weights = _mm512_maskz_mov_ps(seen, PowerOfTwo(exponent));
+  const __m512 gradients = _mm512_sub_ps(_mm512_loadu_ps(scratch.weight_gradients + place),
+                                         _mm512_maskz_loadu_ps(seen, scratch.deltas + query));
+  const __m512 scaled = _mm512_mul_ps(_mm512_mul_ps(weights, gradients), _mm512_set1_ps(shape.scale));
+  return {weights, _mm512_maskz_mov_ps(seen, scaled)};
+}
+
+// Weights and gradients of scores of `num_keys` keys from `key` on and the kBlock queries from `query` on.
+void WeighBlock(const AttentionShape& shape, const AttentionInputs& inputs, const BackwardScratch& scratch, int64_t key,
+                int64_t num_keys, int64_t query) {
+  Multiply(AsLeft(inputs.key, key), {scratch.queries + query, scratch.stride}, shape.width / 2, num_keys, kBlock,
+           {scratch.scores, kBlock});
+  Multiply(AsLeft(inputs.value, key), {scratch.gradients + query, scratch.stride}, shape.width / 2, num_keys, kBlock,
+           {scratch.weight_gradients, kBlock});
+  for (int64_t k = 0; k < num_keys; k += 2) {
+    for (int64_t q = 0; q < kBlock; q += kLanes) {
+      uint16_t* const gradients = scratch.score_gradients + k * scratch.stride + query + q;
+      uint16_t* const weights = scratch.weights + k * scratch.stride + query + q;
+      const KeyLanes first = LanesOf(shape, scratch, key + k, query + q, k * kBlock + q);
+      StoreHalves(weights, first.weights);
+      StoreHalves(gradients, first.score_gradients);
+      __m512i pairs = Widen(gradients);
+      if (k + 1 < num_keys) {
+        const KeyLanes second = LanesOf(shape, scratch, key + k + 1, query + q, (k + 1) * kBlock + q);
+        StoreHalves(weights + scratch.stride, second.weights);
+        StoreHalves(gradients + scratch.stride, second.score_gradients);
+        pairs = _mm512_or_si512(pairs, _mm512_slli_epi32(Widen(gradients + scratch.stride), 16));
+      }
+      _mm512_storeu_si512(scratch.score_gradient_pairs + k / 2 * scratch.stride + query + q, pairs);
+    }
+  }
+}
+
+void Backward(const AttentionShape& shape, const AttentionInputs& inputs, const AttentionResults& results,
+              const AttentionGradients& gradients, void* memory) {
+  const BackwardScratch scratch(shape, memory);
+  const int64_t width = shape.width;
+  PrepareBackward(shape, inputs, results, scratch);
+  for (int64_t key = 0; key < shape.length; key += kBlock) {
+    const int64_t num_keys = Least(kBlock, shape.length - key);
+    const int64_t first = shape.is_causal ? key : 0;  // no query before it sees these keys
+    const int64_t num_queries = shape.length - first;
+    for (int64_t query = first; query < shape.length; query += kBlock) {
+      WeighBlock(shape, inputs, scratch, key, num_keys, query);
+    }
+    Multiply({scratch.weights + first, scratch.stride}, {scratch.gradient_rows + first / 2 * width, width},
+             (num_queries + 1) / 2, num_keys, width, {scratch.sums, width});
+    StoreHead(scratch.sums, width, nullptr, num_keys, width, RowsFrom(gradients.value, key));
+    Multiply({scratch.score_gradients + first, scratch.stride}, {scratch.query_rows + first / 2 * width, width},
+             (num_queries + 1) / 2, num_keys, width, {scratch.sums, width});
+    StoreHead(scratch.sums, width, nullptr, num_keys, width, RowsFrom(gradients.key, key));
+    const auto* const pairs = reinterpret_cast<const uint16_t*>(scratch.score_gradient_pairs + first);
+    Multiply({pairs, /*row_stride=*/2, /*pair_stride=*/2 * scratch.stride}, {scratch.key_rows + key / 2 * width, width},
+             (num_keys + 1) / 2, num_queries, width, {scratch.query_sums + first * width, width, /*adds=*/true});
+  }
+  StoreHead(scratch.query_sums, width, nullptr, shape.length, width, gradients.query);
+}
+
+size_t ForwardScratchBytes(const AttentionShape& shape) { return ForwardScratch(shape, nullptr).scratch.used(); }
+size_t BackwardScratchBytes(const AttentionShape& shape) { return BackwardScratch(shape, nullptr).scratch.used(); }
+
+}  // namespace
+
+const AttentionKernels kAvx512Bf16Attention = {
+    .name = "avx512_bf16",
+    .width_multiple = 2 * kLanes,
+    .forward_scratch_bytes = ForwardScratchBytes,
+    .backward_scratch_bytes = BackwardScratchBytes,
+    .forward = Forward,
+    .backward = Backward,
+};
+
+}  // namespace ampd::kernels
