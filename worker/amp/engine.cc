@@ -13,6 +13,7 @@
 #include "graph/passes.h"
 #include "graph/segments.h"
 #include "precision/pass.h"
+#include "worker/amp/attention.h"
 #include "worker/amp/cuda_math.h"
 #include "worker/amp/emulated_ops.h"
 #include "worker/amp/format.h"
@@ -32,7 +33,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Prepare(const graph::Graph& graph, con
   AMPD_ASSIGN_OR_RETURN(const graph::Graph converted, precision::ApplyPrecision(graph, policy));
   AMPD_ASSIGN_OR_RETURN(const graph::Graph program,
                         graph::WithCheckpointSegments(graph::WithoutDeadNodes(converted), checkpoint_segments));
-  return Executor::Create(program, registry);
+  return Executor::Create(WithRegisteredAttention(program, registry), registry);
 }
 
 // What the policy says of a parameter or buffer; nothing when it does not name it.
@@ -130,6 +131,8 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const graph::Graph& model
   auto engine = std::unique_ptr<Engine>(new Engine(options, policy));
   if (options.device.device.is_cuda()) {
     UseCudaMath(policy);
+  } else {
+    RegisterAttention(engine->programs_->registry);
   }
   RegisterEmulatedOps(engine->programs_->registry);
   if (!policy.fp8_layers.empty()) {

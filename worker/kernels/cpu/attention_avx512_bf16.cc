@@ -26,27 +26,27 @@ int64_t RoundUp(int64_t n, int64_t multiple) { return (n + multiple - 1) / multi
 
 // A left factor: its pair p of row r is at data + r * row_stride + p * pair_stride.
 struct Left {
-  const uint16_t* data;
-  int64_t row_stride;
+  const uint16_t* data = nullptr;
+  int64_t row_stride = 0;
   int64_t pair_stride = 2;
 };
 
 // A right factor, or part of one: (pairs, columns) words.
 struct Right {
-  const uint32_t* words;
-  int64_t stride;
+  const uint32_t* words = nullptr;
+  int64_t stride = 0;
 };
 
 struct Sums {
-  float* data;
-  int64_t stride;
+  float* data = nullptr;
+  int64_t stride = 0;
   bool adds = false;  // to what is there
 };
 
 __m512bh Pairs(__m512i words) { return reinterpret_cast<__m512bh>(words); }
 
 __m512bh BroadcastPair(const uint16_t* pair) {
-  int word;
+  int word = 0;
   __builtin_memcpy(&word, pair, sizeof(word));
   return Pairs(_mm512_set1_epi32(word));
 }
