@@ -32,7 +32,7 @@ void Store(float value, Format format, void* data, int64_t i) {
 }
 
 GradientFacts Examine(const TensorRow& row, int64_t begin, int64_t end) {
-  constexpr int kLanes = 16;
+  constexpr int kLanes = 32;
   double lanes[kLanes] = {};
   GradientFacts facts;
   for (int64_t i = begin; i < end; ++i) {
@@ -40,8 +40,8 @@ GradientFacts Examine(const TensorRow& row, int64_t begin, int64_t end) {
     lanes[(i - begin) % kLanes] += static_cast<double>(value) * static_cast<double>(value);
     facts.num_non_finite += IsFinite(value) ? 0 : 1;
   }
-  for (const double lane : lanes) {
-    facts.sum_squares += lane;
+  for (int lane = 0; lane < kLanes / 2; ++lane) {
+    facts.sum_squares += lanes[lane] + lanes[lane + kLanes / 2];
   }
   return facts;
 }

@@ -13,7 +13,8 @@ namespace ampd::kernels {
 struct CpuKernels {
   const char* name;
 
-  // Of the gradient. Sums the squares in 16 lanes, element begin + i in lane i % 16, and then the lanes.
+  // Of the gradient. Sums the squares in 32 lanes, element begin + i in lane i % 32, and then the lanes, each with the
+  // one 16 further.
   GradientFacts (*examine)(const TensorRow& row, int64_t begin, int64_t end);
 
   // accumulated[i] += gradient[i]
