@@ -142,7 +142,8 @@ TEST(Engine, SkippedStepsDoNotAdvanceTheSchedule) {
 }
 
 TEST_P(PerPreset, AStepBegunBeforeTheLastOneIsReadGivesTheSameBits) {
-  const v1::PrecisionPolicy policy = GetParam() == std::string("fp16") ? DynamicFp16(1 << 16, 3) : Preset(GetParam());
+  const v1::PrecisionPolicy policy =
+      GetParam() == std::string("fp16") ? DynamicFp16(1 << 16, 3) : PresetNamed(GetParam());
   const auto one_by_one = MakeEngine(policy, AdamW());
   const auto ahead = MakeEngine(policy, AdamW());
   ASSERT_EQ(ahead->max_pending(), 1);
@@ -182,10 +183,7 @@ TEST(Engine, ALayerInFp8LetsNoStepBeginBeforeTheLastOneIsTaken) {
   }
   spec.mutable_mlp()->set_num_classes(kClasses);
   const graph::Graph model = *models::BuildModel(spec);
-  const auto policy = precision::ResolvePolicy(Preset("fp8-delayed"), *graph::WithLossHead(model), Cpu(),
-                                               precision::OptimizerKind::kAdam);
-  ASSERT_TRUE(policy.ok()) << policy.status();
-  const auto engine = *Engine::Create(model, *policy, AdamW());
+  const auto engine = CpuEngine(model, PresetNamed("fp8-delayed"), AdamW());
   Batch batch = MakeBatch(1, 16);
   batch.images = batch.images.reshape({16, kImageSize * kImageSize});
   engine->Enqueue({batch});
@@ -195,7 +193,7 @@ TEST(Engine, ALayerInFp8LetsNoStepBeginBeforeTheLastOneIsTaken) {
 }
 
 TEST(Engine, AStateIsNeitherExportedNorImportedWhileAStepIsPending) {
-  const auto engine = MakeEngine(Preset("fp32"), AdamW());
+  const auto engine = MakeEngine(PresetNamed("fp32"), AdamW());
   const EngineState state = engine->ExportState();
   engine->Enqueue({MakeBatch(1, 16)});
   EXPECT_THROW(engine->ExportState(), c10::Error);
