@@ -28,6 +28,7 @@
 #include "torch/nn/utils/clip_grad.h"
 #include "torch/optim/adamw.h"
 #include "worker/amp/optimizer.h"
+#include "worker/train/counting_allocator.h"
 
 namespace ampd {
 namespace {
@@ -171,6 +172,7 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "usage: optimizer_step_bench THREADS < CONTESTANTS\n");
     return 2;
   }
+  train::InstallCountingAllocator();  // as in the trainer
   at::set_num_threads(std::atoi(argv[1]));
   const Start start = MakeStart();
   Ours ours(start);

@@ -1,8 +1,11 @@
 #include "worker/train/counting_allocator.h"
 
 #include <malloc.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstring>
 
 #include "c10/core/Allocator.h"
@@ -11,6 +14,8 @@
 
 namespace ampd::train {
 namespace {
+
+constexpr size_t kLargePageBytes = 2 << 20;
 
 // In front of every block; as large as the alignment that LibTorch gives.
 constexpr size_t kHeaderBytes = 64;
@@ -36,6 +41,19 @@ void Free(void* data) {
   c10::free_cpu(block);
 }
 
+// Lets the kernel back a large block, up to the end of its last large page, with pages of 2 MB: a pass over it then
+// misses the TLB 512 times less. A hint: where it is refused, the block is what it was.
+void AskForLargePages(const char* block, size_t bytes) {
+  if (bytes < kLargePageBytes) {
+    return;
+  }
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<uintptr_t>(block);
+  const uintptr_t begin = address / page * page;
+  const uintptr_t end = (address + bytes + kLargePageBytes - 1) / kLargePageBytes * kLargePageBytes;
+  (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+}
+
 class CountingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
@@ -43,6 +61,7 @@ class CountingAllocator final : public c10::Allocator {
       return {nullptr, nullptr, &Free, c10::DeviceType::CPU};
     }
     char* block = static_cast<char*>(c10::alloc_cpu(bytes + kHeaderBytes));
+    AskForLargePages(block, bytes + kHeaderBytes);
     const auto counted = static_cast<int64_t>(bytes);
     std::memcpy(block, &counted, sizeof(counted));
     Add(counted);
@@ -57,6 +76,7 @@ void KeepFreedMemory() {
   constexpr int kNever = -1;
   mallopt(M_TRIM_THRESHOLD, kNever);
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TOP_PAD, 32 * kLargePageBytes);  // the heap grows in steps that hold whole large pages
 }
 
 }  // namespace

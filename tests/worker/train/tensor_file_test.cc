@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cinttypes>
+#include <cstdio>
+#include <fstream>
+#include <string>
+
 #include "ATen/ops/arange.h"
 #include "ATen/ops/empty.h"
 #include "ATen/ops/equal.h"
@@ -59,6 +64,34 @@ TEST(CountingAllocator, CountsTensorsToTheByte) {
   EXPECT_EQ(GetCpuMemory().peak_bytes - before, 4500);
   const at::Tensor aligned = at::empty({3}, at::kFloat);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(aligned.data_ptr()) % 64, 0u);
+}
+
+// The flags (proc_pid_smaps(5), VmFlags) of the mapping that holds an address.
+std::string FlagsOfMappingAt(uintptr_t address) {
+  std::ifstream smaps("/proc/self/smaps");
+  bool is_inside = false;
+  for (std::string line; std::getline(smaps, line);) {
+    uintptr_t begin = 0;
+    uintptr_t end = 0;
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " ", &begin, &end) == 2) {
+      is_inside = begin <= address && address < end;
+    } else if (is_inside && line.starts_with("VmFlags:")) {
+      return line;
+    }
+  }
+  return "";
+}
+
+TEST(CountingAllocator, AsksForLargePagesForLargeTensors) {
+  if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled").good()) {
+    GTEST_SKIP() << "this kernel has no transparent large pages";
+  }
+  InstallCountingAllocator();
+  const at::Tensor large = at::empty({9'000'000}, at::kFloat);
+  for (const int64_t at : {int64_t{0}, int64_t{4'500'000}, int64_t{8'999'999}}) {
+    const auto address = reinterpret_cast<uintptr_t>(large.data_ptr<float>() + at);
+    EXPECT_THAT(FlagsOfMappingAt(address), testing::HasSubstr(" hg")) << "element " << at;
+  }
 }
 
 }  // namespace
