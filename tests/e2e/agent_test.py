@@ -119,6 +119,8 @@ class AgentTest(unittest.TestCase):
             worker = service.start_worker()
             job = service.submit(JOB.format(steps=FOR_EVER, checkpoint=0))
             worker.await_step(job)
+            # A pause before the agent has heard that the trainer runs would still be part of the start.
+            wait_for(lambda: service.job(job)["state"] == "RUNNING", "the server knows that it runs")
             for _ in range(NUM_STOPS):
                 step, deadline = self.stop_beyond_lease(worker, job, lease)
                 pass_time(self.random.uniform(0, 0.5))
