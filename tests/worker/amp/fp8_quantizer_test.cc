@@ -104,7 +104,12 @@ void ExpectSame(const Fp8Matrix& cuda, const Fp8Matrix& cpu) {
 
 // (200, 136), with rows and columns of very different sizes.
 at::Tensor Uneven(at::ScalarType dtype) {
-  return AllSizes().narrow(0, 0, 200 * 136).nan_to_num(0, 1, -1).clamp(-1e4, 1e4).reshape({200, 136}).to(dtype);
+  return AllSizes()
+      .narrow(0, 0, int64_t{200} * 136)
+      .nan_to_num(0, 1, -1)
+      .clamp(-1e4, 1e4)
+      .reshape({200, 136})
+      .to(dtype);
 }
 
 TEST(Fp8Quantizer, TheKernelsGiveTheOpsBits) {
@@ -179,7 +184,7 @@ TEST(Fp8Quantizer, ANumberThatIsNotFiniteLeavesNothingBesideIt) {
 // what LibTorch 2.11 checks, and cuBLASLt reads.
 TEST(ScalesForBlocks, LieAsLibTorchDemands) {
   const Quantizers quantizers({});
-  const at::Tensor matrix = AllSizes().narrow(0, 0, 150 * 640).clamp(-1e4, 1e4).reshape({150, 640});
+  const at::Tensor matrix = AllSizes().narrow(0, 0, int64_t{150} * 640).clamp(-1e4, 1e4).reshape({150, 640});
   for (const Fp8Quantizer* quantizer : {quantizers.cpu.get(), quantizers.cuda.get()}) {
     const Fp8Matrix rows = quantizer->Quantize(matrix, {.grain = Fp8Grain::kRows, .plain = true}).plain;
     const at::Tensor of_rows = ScalesForBlocks(rows, 160);

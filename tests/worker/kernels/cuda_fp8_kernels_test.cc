@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -67,7 +68,9 @@ std::vector<float> Scales(const Matrix& matrix, int64_t block_rows, int64_t bloc
   return scales;
 }
 
-bool SameNumber(float a, float b) { return std::memcmp(&a, &b, sizeof(a)) == 0 || (std::isnan(a) && std::isnan(b)); }
+bool SameNumber(float a, float b) {
+  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) || (std::isnan(a) && std::isnan(b));
+}
 
 // One output: guards around what a kernel writes.
 struct Output {
@@ -241,7 +244,8 @@ TEST_F(CudaFp8KernelsTest, Zeros_AreZerosWithTheScaleOfTheSmallestAmax) {
 TEST_F(CudaFp8KernelsTest, Tensor_AmaxIsOfAllChunks) {
   Matrix matrix = RandomMatrix(8, 3, 16385, Format::kFloat32, Fp8Format::kE5M2);
   for (const size_t at : {size_t{0}, size_t{kChunkElements - 1}, size_t{kChunkElements}, matrix.numbers.size() - 1}) {
-    const float amax = 1024.0f + static_cast<float>(at / kChunkElements);
+    const size_t chunk = at / kChunkElements;
+    const float amax = 1024.0f + static_cast<float>(chunk);
     const float before = std::exchange(matrix.numbers[at], -amax);
     const Made made = Run(matrix, Grain::kTensor);
     EXPECT_EQ(made.amax, amax) << at;
