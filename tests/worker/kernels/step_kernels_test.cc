@@ -202,6 +202,27 @@ TEST(InstructionSets, UpdateSgdGivesThePlainLoopsBitsWithAndWithoutMomentum) {
   }
 }
 
+// Their working copy is written past the caches where it can be, in whole lines.
+TEST(InstructionSets, UpdatesOfLargeTensorsGiveThePlainLoopsBits) {
+  constexpr int64_t kLarge = (1 << 20) + 77;
+  constexpr int64_t kElementsPerLine = 32;
+  for (const Format working : {Format::kBFloat16, Format::kFloat16}) {
+    const HostTensor start(1, kLarge, {.gradient = working, .working = working, .has_working = true});
+    for (const int64_t off_line : {0, 1}) {
+      for (const InstructionSet set : kInstructionSets) {
+        HostTensor expected = start;
+        HostTensor actual = start;
+        const TensorRow row = actual.Row();
+        const auto address = reinterpret_cast<uintptr_t>(row.working) / sizeof(uint16_t);
+        const auto begin = static_cast<int64_t>(kElementsPerLine - address % kElementsPerLine) + off_line;
+        kPlainKernels.update_adam({}, Scalars(1), expected.Row(), begin, kLarge);
+        (KernelsFor(set) != nullptr ? *KernelsFor(set) : kPlainKernels).update_adam({}, Scalars(1), row, begin, kLarge);
+        EXPECT_TRUE(actual.arrays() == expected.arrays()) << NameOf(working) << ", " << begin;
+      }
+    }
+  }
+}
+
 // The plain loops themselves against definitions, in double.
 class PerFormat : public testing::TestWithParam<Format> {
  protected:
