@@ -99,6 +99,9 @@ v1::AttemptDirective ToDirective(const JobRecord& record) {
     *directive.mutable_loss_scale_order() = record.loss_scale_order();
     directive.set_loss_scale_order_number(record.loss_scale_order_number());
   }
+  if (record.has_earlier_loss_scale_order()) {
+    *directive.mutable_earlier_loss_scale_order() = record.earlier_loss_scale_order();
+  }
   directive.set_gradient_request_number(record.gradient_request_number());
   return directive;
 }

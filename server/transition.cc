@@ -31,6 +31,21 @@ absl::Status WrongState(const Job& job, std::string_view what) {
       absl::StrCat("job ", job.id(), " is ", Job::State_Name(job.state()), " and can't be ", std::string(what)));
 }
 
+// Gives the order its number, and keeps of those before what it leaves in force.
+void Take(const v1::LossScaleOrder& order, JobRecord& record) {
+  v1::LossScaleOrder before = record.loss_scale_order();
+  if (order.has_scale()) before.clear_scale();
+  if (order.has_growth_interval()) before.clear_growth_interval();
+  if (order.has_scale() && order.has_growth_interval()) {
+    record.clear_earlier_loss_scale_order();
+  } else if (before.has_scale() || before.has_growth_interval()) {
+    record.mutable_earlier_loss_scale_order()->set_number(record.loss_scale_order_number());
+    *record.mutable_earlier_loss_scale_order()->mutable_order() = before;
+  }
+  *record.mutable_loss_scale_order() = order;
+  record.set_loss_scale_order_number(record.loss_scale_order_number() + 1);
+}
+
 }  // namespace
 
 absl::StatusOr<Applied> Transition::Run() {
@@ -232,8 +247,7 @@ absl::Status Transition::Do(const internal::ChangeJob& change) {
     edit.job().mutable_spec()->set_priority(change.priority());
   }
   if (change.has_loss_scale_order()) {
-    *edit.record().mutable_loss_scale_order() = change.loss_scale_order();
-    edit.record().set_loss_scale_order_number(record->loss_scale_order_number() + 1);
+    Take(change.loss_scale_order(), edit.record());
   }
   if (change.sample_gradients()) {
     edit.record().set_gradient_request_number(record->gradient_request_number() + 1);

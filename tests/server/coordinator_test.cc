@@ -533,6 +533,37 @@ TEST_F(CoordinatorTest, LossScaleOrder_IsPassedOnWithItsNumber) {
   const v1::WorkerDirective directive = *coordinator->CurrentDirective("w1");
   EXPECT_EQ(directive.attempts(0).loss_scale_order().scale(), 1024);
   EXPECT_EQ(directive.attempts(0).loss_scale_order_number(), 1u);
+  EXPECT_FALSE(directive.attempts(0).has_earlier_loss_scale_order());
+}
+
+TEST_F(CoordinatorTest, LossScaleOrder_LeavesInForceWhatItDoesNotSet) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  StartOn(worker, id);
+  // "<number>: <fields>" of the earlier order, where there is one, and of the newest.
+  const auto after = [&](std::optional<double> scale, std::optional<int> growth_interval) {
+    v1::UpdateJobRequest request;
+    request.set_id(id);
+    request.mutable_update_mask()->add_paths("loss_scale_order");
+    if (scale.has_value()) request.mutable_loss_scale_order()->set_scale(*scale);
+    if (growth_interval.has_value()) request.mutable_loss_scale_order()->set_growth_interval(*growth_interval);
+    absl::StatusOr<JobPtr> result;
+    coordinator->UpdateJob(request, Into(&result));
+    Pump();
+    EXPECT_TRUE(result.ok());
+    const v1::AttemptDirective attempt = coordinator->CurrentDirective("w1")->attempts(0);
+    const v1::NumberedLossScaleOrder& earlier = attempt.earlier_loss_scale_order();
+    return absl::StrCat(attempt.has_earlier_loss_scale_order()
+                            ? absl::StrCat(earlier.number(), ": ", earlier.order().ShortDebugString(), ", ")
+                            : "",
+                        attempt.loss_scale_order_number(), ": ", attempt.loss_scale_order().ShortDebugString());
+  };
+  EXPECT_EQ(after(1024, std::nullopt), "1: scale: 1024");
+  EXPECT_EQ(after(std::nullopt, 500), "1: scale: 1024, 2: growth_interval: 500");
+  EXPECT_EQ(after(std::nullopt, 600), "1: scale: 1024, 3: growth_interval: 600");
+  EXPECT_EQ(after(64, std::nullopt), "3: growth_interval: 600, 4: scale: 64");
+  EXPECT_EQ(after(32, 700), "5: scale: 32 growth_interval: 700");
+  EXPECT_EQ(after(16, std::nullopt), "5: growth_interval: 700, 6: scale: 16");
 }
 
 TEST_F(CoordinatorTest, RequestForGradients_IsPassedOnWithItsNumberToTheAttemptThatRuns) {

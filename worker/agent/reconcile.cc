@@ -113,6 +113,10 @@ class Comparison {
     if (GoesFurther(wanted.desired(), held.told)) {
       actions_.leave.push_back({held.key, wanted.desired(), wanted.desired_reason()});
     }
+    if (const v1::NumberedLossScaleOrder& earlier = wanted.earlier_loss_scale_order();
+        earlier.number() > held.told_loss_scale_order) {
+      actions_.loss_scale.push_back({held.key, earlier.number(), earlier.order()});
+    }
     if (wanted.has_loss_scale_order() && wanted.loss_scale_order_number() > held.told_loss_scale_order) {
       actions_.loss_scale.push_back({held.key, wanted.loss_scale_order_number(), wanted.loss_scale_order()});
     }

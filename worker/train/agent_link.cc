@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -72,9 +73,12 @@ std::optional<internal::LeaveAttempt> AgentLink::leave() const {
   return leave_;
 }
 
-std::vector<v1::LossScaleOrder> AgentLink::TakeLossScaleOrders() {
+std::vector<internal::ApplyLossScale> AgentLink::LossScaleOrders(uint64_t after) const {
   absl::MutexLock lock(&mutex_);
-  return std::exchange(orders_, {});
+  std::vector<internal::ApplyLossScale> newer;
+  std::copy_if(orders_.begin(), orders_.end(), std::back_inserter(newer),
+               [after](const internal::ApplyLossScale& order) { return order.number() > after; });
+  return newer;
 }
 
 bool AgentLink::TakeGradientRequest() {
@@ -192,9 +196,13 @@ bool AgentLink::Obey(const TrainerCommand& command) {
       }
       return true;
     case TrainerCommand::kLossScale:
-      if (command.loss_scale().number() > last_order_) {
-        last_order_ = command.loss_scale().number();
-        orders_.push_back(command.loss_scale().order());
+      if (orders_.empty() || command.loss_scale().number() > orders_.back().number()) {
+        const v1::LossScaleOrder& order = command.loss_scale().order();
+        std::erase_if(orders_, [&order](const internal::ApplyLossScale& before) {
+          return (order.has_scale() || !before.order().has_scale()) &&
+                 (order.has_growth_interval() || !before.order().has_growth_interval());
+        });
+        orders_.push_back(command.loss_scale());
       }
       return true;
     case TrainerCommand::kSampleGradients:

@@ -46,8 +46,9 @@ class AgentLink {
   // What the agent asked for; nothing when `Stop` was called or the deadline came first.
   std::optional<internal::StartAttempt> WaitForStart(absl::Time deadline);
   std::optional<internal::LeaveAttempt> leave() const;
-  // Orders that arrived since the last call, each number once.
-  std::vector<v1::LossScaleOrder> TakeLossScaleOrders();
+  // Orders with a greater number, in their order; of those that set the same, the last one. Numbers grow over all
+  // attempts of a job.
+  std::vector<internal::ApplyLossScale> LossScaleOrders(uint64_t after) const;
   // Whether the gradients were asked for since the last call.
   bool TakeGradientRequest();
 
@@ -92,13 +93,12 @@ class AgentLink {
   uint64_t told_state_ = 0;
   size_t told_checkpoints_ = 0;
   bool told_outcome_ = false;
-  uint64_t last_order_ = 0;
   uint64_t last_gradient_request_ = 0;
 
   mutable absl::Mutex mutex_;
   std::optional<internal::StartAttempt> start_ ABSL_GUARDED_BY(mutex_);
   std::optional<internal::LeaveAttempt> leave_ ABSL_GUARDED_BY(mutex_);
-  std::vector<v1::LossScaleOrder> orders_ ABSL_GUARDED_BY(mutex_);
+  std::vector<internal::ApplyLossScale> orders_ ABSL_GUARDED_BY(mutex_);
   bool wants_gradients_ ABSL_GUARDED_BY(mutex_) = false;
   std::set<int64_t> acknowledged_checkpoints_ ABSL_GUARDED_BY(mutex_);
   internal::TrainerState state_ ABSL_GUARDED_BY(mutex_);

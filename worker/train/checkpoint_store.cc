@@ -86,14 +86,20 @@ std::string StateHash(const json& manifest) {
 }
 
 // The manifest's shape, so that reading its fields can't fail.
+bool TellsItsJob(const json& manifest) {
+  const auto identity = manifest.find("identity");
+  return identity != manifest.end() && identity->is_object() && identity->contains("job") &&
+         (*identity)["job"].is_string();
+}
+
 bool IsManifest(const json& manifest) {
   const auto strings = [&](const char* name) {
     return manifest.contains(name) && manifest[name].is_object() &&
            std::all_of(manifest[name].begin(), manifest[name].end(), [](const json& j) { return j.is_string(); });
   };
-  if (!manifest.is_object() || manifest.value("version", json()) != kVersion || !strings("state") ||
-      !strings("environment") || !manifest.contains("step") || !manifest["step"].is_number_integer() ||
-      !manifest.contains("files") || !manifest["files"].is_object()) {
+  if (!manifest.is_object() || manifest.value("version", json()) != kVersion || !TellsItsJob(manifest) ||
+      !strings("state") || !strings("environment") || !manifest.contains("step") ||
+      !manifest["step"].is_number_integer() || !manifest.contains("files") || !manifest["files"].is_object()) {
     return false;
   }
   return std::all_of(manifest["files"].begin(), manifest["files"].end(), [](const json& file) {
@@ -198,6 +204,7 @@ absl::StatusOr<LoadedCheckpoint> CheckpointStore::Load(const std::string& path,
     return CheckpointError(absl::StrCat(path, "/", kManifest, " is not a manifest of version ", kVersion));
   }
   LoadedCheckpoint loaded;
+  loaded.job_id = manifest["identity"]["job"].get<std::string>();
   loaded.step = manifest["step"].get<int64_t>();
   loaded.state = manifest["state"].get<std::map<std::string, std::string>>();
   loaded.environment = manifest["environment"].get<std::map<std::string, std::string>>();

@@ -34,6 +34,7 @@ struct SavedCheckpoint {
 };
 
 struct LoadedCheckpoint {
+  std::string job_id;  // of the run that saved it
   int64_t step = 0;
   std::map<std::string, std::string> state;
   std::map<std::string, std::string> environment;

@@ -159,6 +159,9 @@ absl::Status TrainingLoop::Restore(const v1::Checkpoint& checkpoint) {
   AMPD_ASSIGN_OR_RETURN(const LoadedCheckpoint loaded,
                         context_.checkpoints.Load(checkpoint.path(), checkpoint.manifest_sha256()));
   AMPD_ASSIGN_OR_RETURN(TrainingState state, StateOf(loaded));
+  if (loaded.job_id != context_.start.key().job_id()) {
+    state.applied_order = 0;  // orders are numbered within a job
+  }
   recovery_ = state.recovery;
   AMPD_RETURN_IF_ERROR(MakeEngine());
   AMPD_RETURN_IF_ERROR(Adopt(std::move(state)));
@@ -185,6 +188,7 @@ absl::Status TrainingLoop::Adopt(TrainingState state) {
   train_loss_ = state.train_loss;
   num_replays_ = state.num_replays;
   told_underflow_ = state.told_underflow;
+  applied_order_ = state.applied_order;
   monitor_.Restore(std::move(state.monitor));
   return absl::OkStatus();
 }
@@ -204,12 +208,14 @@ absl::Status TrainingLoop::WarnIfElsewhere(const LoadedCheckpoint& checkpoint) {
 }
 
 absl::Status TrainingLoop::ApplyOrders() {
-  const std::vector<v1::LossScaleOrder> orders = context_.link.TakeLossScaleOrders();
+  const std::vector<internal::ApplyLossScale> orders = context_.link.LossScaleOrders(applied_order_);
   if (!orders.empty()) {
     AMPD_RETURN_IF_ERROR(EndSteps());
     rolled_back_ = false;  // the order goes to the engine that is there now
   }
-  for (const v1::LossScaleOrder& order : orders) {
+  for (const internal::ApplyLossScale& one : orders) {
+    const v1::LossScaleOrder& order = one.order();
+    applied_order_ = one.number();
     engine_->scaler().Set(order.has_scale() ? std::optional<double>(order.scale()) : std::nullopt,
                           order.has_growth_interval() ? std::optional<int>(order.growth_interval()) : std::nullopt);
     const std::string scale = precision::LossScaleText(engine_->scaler().scale());
@@ -336,6 +342,7 @@ TrainingState TrainingLoop::State() const {
           .cursor = sampler_.cursor(),
           .num_replays = num_replays_,
           .told_underflow = told_underflow_,
+          .applied_order = applied_order_,
           .monitor = monitor_.state(),
           .recovery = recovery_,
           .plateau = plateau_.has_value() ? plateau_->state() : amp::PlateauState(),

@@ -113,6 +113,7 @@ class TrainingLoop {
   DivergenceMonitor monitor_;
   std::optional<amp::Plateau> plateau_;
   Recovery recovery_;
+  uint64_t applied_order_ = 0;    // number of the last live change of the loss scale
   bool told_underflow_ = false;   // since a sample in which no gradient underflowed
   bool tells_gradients_ = false;  // of the next step to begin
   bool rolled_back_ = false;      // by a step just read

@@ -262,6 +262,7 @@ absl::Status TrainingLoop::GoBack() {
   if (state.recovery.raise.preset != recovery_.raise.preset) {
     state.engine.scaler = engine_->scaler().state();  // a scale of another format means nothing here
   }
+  state.applied_order = applied_order_;  // what was ordered since goes back and is not done again
   return Adopt(std::move(state));
 }
 

@@ -202,6 +202,9 @@ std::map<std::string, std::string> ScalarsOf(const TrainingState& state) {
   if (!state.recovery.raise.bf16_modules.empty()) {
     scalars["recovery.bf16_modules"] = absl::StrJoin(state.recovery.raise.bf16_modules, ",");
   }
+  if (state.applied_order > 0) {
+    scalars["scaler.applied_order"] = absl::StrCat(state.applied_order);
+  }
   for (const auto& [phase, applied] : state.engine.applied_by_phase) {
     scalars[absl::StrCat(kPhasePrefix, phase, kPhaseSuffix)] = absl::StrCat(applied);
   }
@@ -245,6 +248,9 @@ absl::StatusOr<TrainingState> StateOf(const LoadedCheckpoint& checkpoint) {
     int told = 0;
     AMPD_RETURN_IF_ERROR(Take(checkpoint, "told_underflow", told));
     state.told_underflow = told != 0;
+  }
+  if (checkpoint.state.contains("scaler.applied_order")) {
+    AMPD_RETURN_IF_ERROR(Take(checkpoint, "scaler.applied_order", state.applied_order));
   }
   if (checkpoint.state.contains("plateau.best_loss")) {
     AMPD_RETURN_IF_ERROR(TakePlateau(checkpoint, state.plateau));

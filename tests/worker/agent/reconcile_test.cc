@@ -202,6 +202,11 @@ TEST(Reconcile, LossScaleOrder_IsAppliedOnce) {
   wanted.mutable_loss_scale_order();
   wanted.set_loss_scale_order_number(3);
   EXPECT_EQ(Text(Reconcile(holdings, directive)), "scale j1/1;");
+  wanted.mutable_earlier_loss_scale_order()->set_number(2);
+  holdings.attempts[0].told_loss_scale_order = 1;
+  EXPECT_EQ(Text(Reconcile(holdings, directive)), "scale j1/1 j1/1;");
+  holdings.attempts[0].told_loss_scale_order = 2;
+  EXPECT_EQ(Text(Reconcile(holdings, directive)), "scale j1/1;");
   holdings.attempts[0].told_loss_scale_order = 3;
   EXPECT_EQ(Text(Reconcile(holdings, directive)), "");
 }

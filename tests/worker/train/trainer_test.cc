@@ -283,20 +283,80 @@ TEST_F(TrainerTest, TerminatedWhileWarm_ItExits) {
   EXPECT_EQ(agent.WaitForExit(), 0);
 }
 
-TEST_F(TrainerTest, ALossScaleOrder_IsInEffectAtALaterStepAndAnEvent) {
+internal::TrainerCommand LossScaleOrder(uint64_t number, double scale, int growth_interval) {
+  internal::TrainerCommand command;
+  command.mutable_loss_scale()->set_number(number);
+  command.mutable_loss_scale()->mutable_order()->set_scale(scale);
+  command.mutable_loss_scale()->mutable_order()->set_growth_interval(growth_interval);
+  return command;
+}
+
+TEST_F(TrainerTest, ALossScaleOrder_IsInEffectAtTheNextStepAndOneEvent) {
   FakeAgent agent(Folder());
   agent.Connect();
   agent.Start(Mlp("fp16", 1 << 30));
   agent.ReadUntil([&] { return agent.steps.count(2) > 0; });
-  internal::TrainerCommand command;
-  command.mutable_loss_scale()->set_number(1);
-  command.mutable_loss_scale()->mutable_order()->set_scale(64);
-  agent.Send(command);
-  agent.Send(command);
-  agent.ReadUntil([&] { return agent.steps.rbegin()->second.loss_scale == 64; });
+  agent.Send(LossScaleOrder(1, 64, 3));
+  agent.Send(LossScaleOrder(1, 64, 3));
+  std::vector<v1::Event> set;
+  agent.ReadUntil([&] {
+    set = EventsOf(agent, v1::Event::LOSS_SCALE_SET);
+    return !set.empty() && agent.steps.count(set[0].step() + 4) > 0;
+  });
+  for (int64_t i = 1; i <= 4; ++i) {
+    EXPECT_EQ(agent.steps[set[0].step() + i].loss_scale, i == 4 ? 128 : 64) << i << " steps after the order";
+  }
   agent.Leave(v1::Job::CANCEL, v1::USER_CANCELLED);
   Finish(agent);
   EXPECT_THAT(EventsOf(agent, v1::Event::LOSS_SCALE_SET), testing::SizeIs(1));
+}
+
+TEST_F(TrainerTest, LossScaleOrdersOfOneStep_AreBothInEffect) {
+  internal::TrainerCommand interval = LossScaleOrder(2, 0, 1);
+  interval.mutable_loss_scale()->mutable_order()->clear_scale();
+  internal::TrainerCommand scale = LossScaleOrder(1, 64, 1);
+  scale.mutable_loss_scale()->mutable_order()->clear_growth_interval();
+  FakeAgent agent(Folder());
+  agent.Connect();
+  agent.Send(scale);
+  agent.Send(interval);
+  agent.Start(Mlp("fp16", 3));
+  Finish(agent);
+  EXPECT_EQ(agent.steps[1].loss_scale, 64);
+  EXPECT_EQ(agent.steps[2].loss_scale, 128);
+  EXPECT_EQ(agent.steps[3].loss_scale, 256);
+}
+
+// What the scale has become since would be lost otherwise, whenever a worker takes the job over.
+TEST_F(TrainerTest, ALossScaleOrder_IsAppliedOnceOverTheAttemptsOfAJob) {
+  FakeAgent agent(Folder());
+  agent.Connect();
+  StartAttempt start = Mlp("fp16", 1 << 30);
+  agent.Start(start);
+  agent.ReadUntil([&] { return agent.steps.count(2) > 0; });
+  agent.Send(LossScaleOrder(1, 64, 1));
+  int64_t ordered = 0;
+  agent.ReadUntil([&] {
+    const std::vector<v1::Event> set = EventsOf(agent, v1::Event::LOSS_SCALE_SET);
+    ordered = set.empty() ? 0 : set[0].step();
+    return ordered > 0 && !agent.checkpoints.empty() && agent.checkpoints.back().step() > ordered + 1;
+  });
+  agent.Kill(SIGKILL);
+  const v1::Checkpoint& checkpoint = agent.checkpoints.back();
+  start = Mlp("fp16", checkpoint.step() + 2, 2);
+  *start.mutable_start_from() = checkpoint;
+  for (const bool is_another_job : {false, true}) {
+    start.mutable_key()->set_job_id(is_another_job ? "j-clone" : "j-abc");
+    FakeAgent next(Folder());
+    next.Connect();
+    next.Send(LossScaleOrder(1, 64, 1));
+    next.Start(start);
+    Finish(next);
+    ASSERT_EQ(next.outcome->kind(), Outcome::FINISHED) << next.outcome->ShortDebugString();
+    const double first = next.steps[checkpoint.step() + 1].loss_scale;
+    EXPECT_EQ(first, is_another_job ? 64 : std::ldexp(64, static_cast<int>(checkpoint.step() - ordered)));
+    EXPECT_THAT(EventsOf(next, v1::Event::LOSS_SCALE_SET), testing::SizeIs(is_another_job ? 1 : 0));
+  }
 }
 
 TEST_F(TrainerTest, ARequestForGradients_IsAnsweredOnceByTheNextStepInEveryFormat) {
