@@ -16,15 +16,16 @@ struct AttentionShape {
   bool is_causal = false;
 };
 
-// One head's (T, D): rows of bf16, `stride` elements apart.
-struct ConstHead {
-  const uint16_t* data = nullptr;
+// Rows of numbers, `stride` numbers apart.
+template <typename Number>
+struct Rows {
+  Number* data = nullptr;
   int64_t stride = 0;
 };
-struct Head {
-  uint16_t* data = nullptr;
-  int64_t stride = 0;
-};
+
+// One head's (T, D) in bf16.
+using ConstHead = Rows<const uint16_t>;
+using Head = Rows<uint16_t>;
 
 struct AttentionInputs {
   ConstHead query, key, value;

@@ -1,173 +1,17 @@
-// Attention with AVX512-BF16's vdpbf16ps, which multiplies pairs of bf16 and adds both products to an fp32 number.
-//
-// Left factors are read where they are, a pair at a time. Right factors are laid out in words of two bf16 that are
-// neighbours along the sum: (pairs, columns). A matrix becomes that in two ways:
-//   paired rows         (T, D) -> (T/2, D)   for sums over T: word (t, d) is rows 2t and 2t + 1 at d
-//   transposed pairs    (T, D) -> (D/2, T)   for sums over D: word (d, t) is row t at 2d and 2d + 1
-// The backward pass goes over blocks of keys with scores transposed, (keys, queries), so that gradients of keys and
-// values are complete at the end of a block and those of queries are added up in fp32.
+// Attention with AVX512-BF16. The backward pass goes over blocks of keys with scores transposed, (keys, queries), so
+// that gradients of keys and values are complete at the end of a block and those of queries are added up in fp32.
 //
 // As in step_loops.inc everything but the table has internal linkage.
-#include <immintrin.h>
-
+#include "worker/kernels/cpu/bf16_products.inc"
 #include "worker/kernels/cpu/instruction_sets.h"
 
 namespace ampd::kernels {
 namespace {
 
-constexpr int64_t kLanes = 16;  // fp32 numbers of a register
 constexpr int64_t kBlock = 64;  // queries or keys at a time
-constexpr int kTileRows = 4;
-constexpr int kTileRegisters = 4;  // of columns
 constexpr float kLog2E = 1.44269504f;
 
-int64_t Least(int64_t a, int64_t b) { return a < b ? a : b; }
 int64_t RoundUp(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
-
-// A left factor: its pair p of row r is at data + r * row_stride + p * pair_stride.
-struct Left {
-  const uint16_t* data = nullptr;
-  int64_t row_stride = 0;
-  int64_t pair_stride = 2;
-};
-
-// A right factor, or part of one: (pairs, columns) words.
-struct Right {
-  const uint32_t* words = nullptr;
-  int64_t stride = 0;
-};
-
-struct Sums {
-  float* data = nullptr;
-  int64_t stride = 0;
-  bool adds = false;  // to what is there
-};
-
-__m512bh Pairs(__m512i words) { return reinterpret_cast<__m512bh>(words); }
-
-__m512bh BroadcastPair(const uint16_t* pair) {
-  int word = 0;
-  __builtin_memcpy(&word, pair, sizeof(word));
-  return Pairs(_mm512_set1_epi32(word));
-}
-
-// All by value and unrolled, so that the sums stay in registers.
-template <int kRows, int kRegisters>
-void MultiplyTile(const Left left, const Right right, int64_t num_pairs, const Sums to) {
-  __m512 sums[kRows][kRegisters];
-#pragma GCC unroll 4
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-    for (int c = 0; c < kRegisters; ++c) {
-      sums[r][c] = to.adds ? _mm512_loadu_ps(to.data + r * to.stride + c * kLanes) : _mm512_setzero_ps();
-    }
-  }
-  for (int64_t p = 0; p < num_pairs; ++p) {
-    __m512bh words[kRegisters];
-#pragma GCC unroll 4
-    for (int c = 0; c < kRegisters; ++c) {
-      words[c] = Pairs(_mm512_loadu_si512(right.words + p * right.stride + c * kLanes));
-    }
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) {
-      const __m512bh pair = BroadcastPair(left.data + r * left.row_stride + p * left.pair_stride);
-#pragma GCC unroll 4
-      for (int c = 0; c < kRegisters; ++c) {
-        sums[r][c] = _mm512_dpbf16_ps(sums[r][c], pair, words[c]);
-      }
-    }
-  }
-#pragma GCC unroll 4
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-    for (int c = 0; c < kRegisters; ++c) {
-      _mm512_storeu_ps(to.data + r * to.stride + c * kLanes, sums[r][c]);
-    }
-  }
-}
-
-using TileFunction = void (*)(Left, Right, int64_t, Sums);
-constexpr TileFunction kTiles[kTileRows][kTileRegisters] = {
-    {MultiplyTile<1, 1>, MultiplyTile<1, 2>, MultiplyTile<1, 3>, MultiplyTile<1, 4>},
-    {MultiplyTile<2, 1>, MultiplyTile<2, 2>, MultiplyTile<2, 3>, MultiplyTile<2, 4>},
-    {MultiplyTile<3, 1>, MultiplyTile<3, 2>, MultiplyTile<3, 3>, MultiplyTile<3, 4>},
-    {MultiplyTile<4, 1>, MultiplyTile<4, 2>, MultiplyTile<4, 3>, MultiplyTile<4, 4>}};
-
-// (rows, columns) = left (rows, 2 * num_pairs) times right (2 * num_pairs, columns). REQUIRES: columns are a multiple
-// of 16.
-void Multiply(const Left& left, const Right& right, int64_t num_pairs, int64_t rows, int64_t columns, const Sums& to) {
-  for (int64_t column = 0; column < columns; column += kTileRegisters * kLanes) {
-    const int64_t registers = Least((columns - column) / kLanes, kTileRegisters);
-    for (int64_t row = 0; row < rows; row += kTileRows) {
-      kTiles[Least(rows - row, kTileRows) - 1][registers - 1](
-          {left.data + row * left.row_stride, left.row_stride, left.pair_stride}, {right.words + column, right.stride},
-          num_pairs, {to.data + row * to.stride + column, to.stride, to.adds});
-    }
-  }
-}
-
-__m512i Widen(const uint16_t* halves) {
-  return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves)));
-}
-
-__m512 Floats(const uint16_t* halves) { return _mm512_castsi512_ps(_mm512_slli_epi32(Widen(halves), 16)); }
-
-void StoreHalves(uint16_t* to, __m512 values) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(values)));
-}
-
-// Of a matrix (length, width) the words (length / 2, width), rounded up with zeros.
-void PairRows(const ConstHead& from, int64_t length, int64_t width, uint32_t* to) {
-  for (int64_t t = 0; t < length; t += 2) {
-    for (int64_t d = 0; d < width; d += kLanes) {
-      const uint16_t* const first = from.data + t * from.stride + d;
-      const __m512i upper = t + 1 < length ? _mm512_slli_epi32(Widen(first + from.stride), 16) : _mm512_setzero_si512();
-      _mm512_storeu_si512(to + t / 2 * width + d, _mm512_or_si512(Widen(first), upper));
-    }
-  }
-}
-
-// 16 by 16 words, in place.
-void Transpose(__m512i (&rows)[kLanes]) {
-  __m512i t[kLanes];
-  for (int i = 0; i < kLanes; i += 2) {
-    t[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
-    t[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
-  }
-  for (int i = 0; i < kLanes; i += 4) {
-    rows[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-    rows[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-    rows[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-    rows[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-  }
-  for (int i = 0; i < kLanes; i += 8) {
-    for (int k = i; k < i + 4; ++k) {
-      t[k] = _mm512_shuffle_i32x4(rows[k], rows[k + 4], 0x88);
-      t[k + 4] = _mm512_shuffle_i32x4(rows[k], rows[k + 4], 0xdd);
-    }
-  }
-  for (int i = 0; i < 8; ++i) {
-    rows[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
-    rows[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
-  }
-}
-
-// Of a matrix (length, width) the words (width / 2, stride), zeros from `length` on.
-void TransposePairs(const ConstHead& from, int64_t length, int64_t width, uint32_t* to, int64_t stride) {
-  for (int64_t t = 0; t < stride; t += kLanes) {
-    for (int64_t pair = 0; pair < width / 2; pair += kLanes) {
-      __m512i words[kLanes];
-      for (int64_t i = 0; i < kLanes; ++i) {
-        words[i] =
-            t + i < length ? _mm512_loadu_si512(from.data + (t + i) * from.stride + 2 * pair) : _mm512_setzero_si512();
-      }
-      Transpose(words);
-      for (int64_t i = 0; i < kLanes; ++i) {
-        _mm512_storeu_si512(to + (pair + i) * stride + t, words[i]);
-      }
-    }
-  }
-}
 
 // 2^x for x of at most about 0, to an ulp or two; NaN stays NaN.
 __m512 PowerOfTwo(__m512 x) {
