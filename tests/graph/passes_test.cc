@@ -187,6 +187,33 @@ TEST(WithLossHead, OfAModelThatWritesInPlaceReadsWhatWasWritten) {
   EXPECT_EQ(plain->nodes()[2].ValueOf("self"), plain->nodes()[1].outputs[0]);
 }
 
+TEST(WithoutInPlaceOps, LaterReadersReadTheResult) {
+  for (const bool by_name : {false, true}) {
+    const auto graph =
+        WithoutInPlaceOps(WrittenInPlace([&](ValueId y, ValueId, ValueId written) { return by_name ? y : written; }));
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    const Node& relu = graph->nodes()[2];
+    EXPECT_EQ(relu.op, "aten.relu.default");
+    EXPECT_EQ(graph->nodes()[3].ValueOf("self"), relu.outputs[0]);
+  }
+}
+
+TEST(WithoutInPlaceOps, AWriteThatAViewShowsIsRefused) {
+  const auto graph = WithoutInPlaceOps(WrittenInPlace([](ValueId, ValueId view, ValueId) { return view; }));
+  EXPECT_EQ(ReasonOf(graph.status()), "ALIASED_WRITE");
+  EXPECT_THAT(std::string(graph.status().message()), HasSubstr("use aten.relu.default"));
+}
+
+TEST(WithoutInPlaceOps, AWriteOfABufferIsRefused) {
+  Graph graph("counter");
+  const ValueId buffer = graph.AddBuffer("count", {Dtype::kFloat32, {1}}, Initializer::Constant(0));
+  graph.AddOutput(
+      "y",
+      graph.AddNode({.op = "aten.relu_.default", .arguments = {{"self", buffer}}, .outputs = {}, .module_path = "m"},
+                    "y", {Dtype::kFloat32, {1}}));
+  EXPECT_EQ(ReasonOf(WithoutInPlaceOps(graph).status()), "ALIASED_WRITE");
+}
+
 TEST(WithoutInPlaceOps, AWriteThatAnOutputShowsIsRefused) {
   Graph graph = WrittenInPlace([](ValueId, ValueId, ValueId written) { return written; });
   ASSERT_TRUE(WithoutInPlaceOps(graph).ok()) << WithoutInPlaceOps(graph).status();

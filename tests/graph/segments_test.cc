@@ -19,7 +19,6 @@ namespace ampd::graph {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 // Two blocks of a norm and a linear layer with a residual addition, between a stem and a head.
 Graph Blocks() {
@@ -100,48 +99,6 @@ TEST(ForSecondRun, RunningStatisticsAreLeftAlone) {
   EXPECT_EQ(node.ValueOf("running_mean"), std::nullopt);
   EXPECT_EQ(node.ValueOf("running_var"), std::nullopt);
   EXPECT_EQ(node.ValueOf("weight"), graph.nodes()[0].ValueOf("weight"));
-}
-
-// x -> linear -> y; relu_(y); `use` reads what it likes of them.
-template <typename Use>
-absl::StatusOr<Graph> InPlace(Use use) {
-  Graph graph("in_place");
-  const ValueId x = graph.AddInput("x", {Dtype::kFloat32, {Dim::Batch(), 4}});
-  const auto call = [&graph](const std::string& op, std::vector<Argument> arguments) {
-    return graph.AddNode({.op = op, .arguments = std::move(arguments), .outputs = {}, .module_path = "m"}, "v",
-                         {Dtype::kFloat32, {Dim::Batch(), 4}});
-  };
-  const ValueId y = call("aten.gelu.default", {{"self", x}});
-  const ValueId view = call("aten.view.default", {{"self", y}, {"size", std::vector<int64_t>{-1, 4}}});
-  const ValueId written = call("aten.relu_.default", {{"self", y}});
-  graph.AddOutput("z", call("aten.mul.Tensor", {{"self", use(y, view, written)}, {"other", y}}));
-  return WithoutInPlaceOps(graph);
-}
-
-TEST(WithoutInPlaceOps, LaterReadersReadTheResult) {
-  const auto graph = InPlace([](ValueId, ValueId, ValueId written) { return written; });
-  ASSERT_TRUE(graph.ok()) << graph.status();
-  const Node& relu = graph->nodes()[2];
-  const Node& mul = graph->nodes()[3];
-  EXPECT_EQ(relu.op, "aten.relu.default");
-  EXPECT_EQ(mul.ValueOf("other"), relu.outputs[0]);
-  EXPECT_EQ(mul.ValueOf("self"), relu.outputs[0]);
-}
-
-TEST(WithoutInPlaceOps, AWriteThatAViewShowsIsRefused) {
-  const auto graph = InPlace([](ValueId, ValueId view, ValueId) { return view; });
-  EXPECT_EQ(ReasonOf(graph.status()), "ALIASED_WRITE");
-  EXPECT_THAT(std::string(graph.status().message()), HasSubstr("use aten.relu.default"));
-}
-
-TEST(WithoutInPlaceOps, AWriteOfABufferIsRefused) {
-  Graph graph("counter");
-  const ValueId buffer = graph.AddBuffer("count", {Dtype::kFloat32, {1}}, Initializer::Constant(0));
-  graph.AddOutput(
-      "y",
-      graph.AddNode({.op = "aten.relu_.default", .arguments = {{"self", buffer}}, .outputs = {}, .module_path = "m"},
-                    "y", {Dtype::kFloat32, {1}}));
-  EXPECT_EQ(ReasonOf(WithoutInPlaceOps(graph).status()), "ALIASED_WRITE");
 }
 
 TEST(EstimateRun, ASegmentKeepsItsInputsOnly) {
