@@ -134,39 +134,39 @@ __device__ uint32_t Amax(const Numbers& numbers) {
   return amax;
 }
 
-// code_of(r, c): of the thread's own row and column.
+// Of an output (rows, columns) the thread's codes from (row, column) on; nothing of an output that is not asked for.
+// code_of(r, c): that of row + r and column + c.
 template <typename CodeOf>
-__device__ void StorePlain(const CudaFp8Matrix& matrix, const Place& place, CodeOf code_of) {
-  const int64_t num = matrix.columns - place.column;
-  const bool wide = num >= kSide && matrix.columns % kSide == 0 && Aligned(matrix.plain.data, kSide);
+__device__ void StoreCodes(const CudaFp8Output& output, int64_t rows, int64_t columns, int64_t row, int64_t column,
+                           CodeOf code_of) {
+  if (output.data == nullptr) {
+    return;
+  }
+  const int64_t num = columns - column;
+  const bool wide = num >= kSide && columns % kSide == 0 && Aligned(output.data, kSide);
 #pragma unroll
   for (int r = 0; r < kSide; ++r) {
-    Side<uint8_t> row;
+    Side<uint8_t> codes;
 #pragma unroll
     for (int c = 0; c < kSide; ++c) {
-      row.values[c] = code_of(r, c);
+      codes.values[c] = code_of(r, c);
     }
-    if (place.row + r < matrix.rows) {
-      Store(row, matrix.plain.data + (place.row + r) * matrix.columns + place.column, wide, num);
+    if (row + r < rows) {
+      Store(codes, output.data + (row + r) * columns + column, wide, num);
     }
   }
 }
 
+// code_of(r, c): of the thread's own row and column.
+template <typename CodeOf>
+__device__ void StorePlain(const CudaFp8Matrix& matrix, const Place& place, CodeOf code_of) {
+  StoreCodes(matrix.plain, matrix.rows, matrix.columns, place.row, place.column, code_of);
+}
+
 template <typename CodeOf>
 __device__ void StoreTransposed(const CudaFp8Matrix& matrix, const Place& place, CodeOf code_of) {
-  const int64_t num = matrix.rows - place.row;
-  const bool wide = num >= kSide && matrix.rows % kSide == 0 && Aligned(matrix.transposed.data, kSide);
-#pragma unroll
-  for (int c = 0; c < kSide; ++c) {
-    Side<uint8_t> column;
-#pragma unroll
-    for (int r = 0; r < kSide; ++r) {
-      column.values[r] = code_of(r, c);
-    }
-    if (place.column + c < matrix.columns) {
-      Store(column, matrix.transposed.data + (place.column + c) * matrix.rows + place.row, wide, num);
-    }
-  }
+  StoreCodes(matrix.transposed, matrix.columns, matrix.rows, place.column, place.row,
+             [&](int c, int r) { return code_of(r, c); });
 }
 
 // With one scale for both outputs.
@@ -177,12 +177,8 @@ __device__ void StoreBoth(const Numbers& numbers, float scale, const CudaFp8Matr
     codes[i / kSide].values[i % kSide] = ToFp8(numbers.rows[i / kSide].values[i % kSide] * scale, matrix.format);
   }
   const auto code_of = [&](int r, int c) { return codes[r].values[c]; };
-  if (matrix.plain.data != nullptr) {
-    StorePlain(matrix, place, code_of);
-  }
-  if (matrix.transposed.data != nullptr) {
-    StoreTransposed(matrix, place, code_of);
-  }
+  StorePlain(matrix, place, code_of);
+  StoreTransposed(matrix, place, code_of);
 }
 
 // The largest of what the threads of the block have; for all of them.
@@ -307,16 +303,12 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce) QuantizeRowTiles(Cuda
   __syncthreads();
   TakeScale(matrix, place, tile);
   __syncthreads();
-  if (matrix.plain.data != nullptr) {
-    StorePlain(matrix, place, [&](int r, int c) {
-      return ToFp8(numbers.rows[r].values[c] * tile.scale[place.tile_row + r], matrix.format);
-    });
-  }
-  if (matrix.transposed.data != nullptr) {
-    StoreTransposed(matrix, place, [&](int r, int c) {
-      return ToFp8(numbers.rows[r].values[c] * tile.scale[kTile + place.tile_column + c], matrix.format);
-    });
-  }
+  StorePlain(matrix, place, [&](int r, int c) {
+    return ToFp8(numbers.rows[r].values[c] * tile.scale[place.tile_row + r], matrix.format);
+  });
+  StoreTransposed(matrix, place, [&](int r, int c) {
+    return ToFp8(numbers.rows[r].values[c] * tile.scale[kTile + place.tile_column + c], matrix.format);
+  });
 }
 
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce) QuantizeSquareTiles(CudaFp8Matrix matrix) {

@@ -188,57 +188,49 @@ __global__ void __launch_bounds__(kThreads) EndOneStep(StepControl control) {
   }
 }
 
-__global__ void __launch_bounds__(kThreads)
-    UpdateAdamChunks(CudaTable table, AdamStep step, const StepDecision* decided) {
-  const StepDecision decision = *decided;
-  if (decision.skip) {
-    return;
-  }
-  const StepScalars& scalars = decision.scalars;
-  step = Decided(step, decision);
-  const TensorRow tensor = TensorOfBlock(table);
-  const AdamNumbers numbers(step, scalars, tensor);
-  ForEachPack(ChunkOfBlock(tensor), [&](int64_t i, bool wide, int num) {
-    const Pack gradient = Load(tensor.gradient_format, tensor.gradient, i, wide, num);
-    Pack parameter = LoadParameter(tensor, i, wide, num);
-    Pack first = Load(tensor.moment_format, tensor.first_moment, i, wide, num);
-    Pack second = Load(tensor.moment_format, tensor.second_moment, i, wide, num);
+__device__ void UpdatePack(const AdamNumbers& numbers, const TensorRow& tensor, const Pack& gradient, Pack& parameter,
+                           int64_t i, bool wide, int num) {
+  Pack first = Load(tensor.moment_format, tensor.first_moment, i, wide, num);
+  Pack second = Load(tensor.moment_format, tensor.second_moment, i, wide, num);
 #pragma unroll
-    for (int k = 0; k < kPack; ++k) {
-      UpdateElement(numbers, gradient.values[k], parameter.values[k], first.values[k], second.values[k]);
-    }
-    StoreParameter(parameter, scalars, tensor, i, wide, num);
-    Store(first, tensor.moment_format, tensor.first_moment, i, wide, num);
-    Store(second, tensor.moment_format, tensor.second_moment, i, wide, num);
-  });
+  for (int k = 0; k < kPack; ++k) {
+    UpdateElement(numbers, gradient.values[k], parameter.values[k], first.values[k], second.values[k]);
+  }
+  Store(first, tensor.moment_format, tensor.first_moment, i, wide, num);
+  Store(second, tensor.moment_format, tensor.second_moment, i, wide, num);
 }
 
-__global__ void __launch_bounds__(kThreads)
-    UpdateSgdChunks(CudaTable table, SgdStep step, const StepDecision* decided) {
+__device__ void UpdatePack(const SgdNumbers& numbers, const TensorRow& tensor, const Pack& gradient, Pack& parameter,
+                           int64_t i, bool wide, int num) {
+  if (tensor.first_moment == nullptr) {
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) {
+      UpdateElement(numbers, gradient.values[k], parameter.values[k]);
+    }
+    return;
+  }
+  Pack momentum = Load(tensor.moment_format, tensor.first_moment, i, wide, num);
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    UpdateElement(numbers, gradient.values[k], parameter.values[k], momentum.values[k]);
+  }
+  Store(momentum, tensor.moment_format, tensor.first_moment, i, wide, num);
+}
+
+// Of an optimizer: AdamNumbers from an AdamStep, or SgdNumbers from an SgdStep.
+template <typename Numbers, typename Step>
+__global__ void __launch_bounds__(kThreads) UpdateChunks(CudaTable table, Step step, const StepDecision* decided) {
   const StepDecision decision = *decided;
   if (decision.skip) {
     return;
   }
   const StepScalars& scalars = decision.scalars;
-  step = Decided(step, decision);
   const TensorRow tensor = TensorOfBlock(table);
-  const SgdNumbers numbers(step, scalars, tensor);
+  const Numbers numbers(Decided(step, decision), scalars, tensor);
   ForEachPack(ChunkOfBlock(tensor), [&](int64_t i, bool wide, int num) {
     const Pack gradient = Load(tensor.gradient_format, tensor.gradient, i, wide, num);
     Pack parameter = LoadParameter(tensor, i, wide, num);
-    if (tensor.first_moment == nullptr) {
-#pragma unroll
-      for (int k = 0; k < kPack; ++k) {
-        UpdateElement(numbers, gradient.values[k], parameter.values[k]);
-      }
-    } else {
-      Pack momentum = Load(tensor.moment_format, tensor.first_moment, i, wide, num);
-#pragma unroll
-      for (int k = 0; k < kPack; ++k) {
-        UpdateElement(numbers, gradient.values[k], parameter.values[k], momentum.values[k]);
-      }
-      Store(momentum, tensor.moment_format, tensor.first_moment, i, wide, num);
-    }
+    UpdatePack(numbers, tensor, gradient, parameter, i, wide, num);
     StoreParameter(parameter, scalars, tensor, i, wide, num);
   });
 }
@@ -285,11 +277,11 @@ int Decide(StepControl control, int32_t first_phase, int32_t num_phases, void* s
 }
 
 int UpdateAdam(CudaTable table, const AdamStep* step, const StepDecision* decision, void* stream) {
-  return Launch(UpdateAdamChunks, table.num_chunks, stream, table, *step, decision);
+  return Launch(UpdateChunks<AdamNumbers, AdamStep>, table.num_chunks, stream, table, *step, decision);
 }
 
 int UpdateSgd(CudaTable table, const SgdStep* step, const StepDecision* decision, void* stream) {
-  return Launch(UpdateSgdChunks, table.num_chunks, stream, table, *step, decision);
+  return Launch(UpdateChunks<SgdNumbers, SgdStep>, table.num_chunks, stream, table, *step, decision);
 }
 
 int EndOfStep(StepControl control, void* stream) { return Launch(EndOneStep, 1, stream, control); }
