@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/worker/kernels/cuda_fixture.h"
 #include "tests/worker/kernels/device_bytes.h"
-#include "tests/worker/kernels/kernels_under_test.h"
 #include "worker/kernels/tensor_row.h"
 
 namespace ampd::kernels {
@@ -117,16 +117,8 @@ size_t ScaleAt(Grain grain, int64_t rows, int64_t columns, int64_t r, int64_t c)
   return 0;
 }
 
-class CudaFp8KernelsTest : public testing::Test {
+class CudaFp8KernelsTest : public CudaTest {
  protected:
-  void SetUp() override {
-    std::string why;
-    kernels_ = KernelsUnderTest(&why);
-    if (kernels_ == nullptr) {
-      GTEST_SKIP() << why;
-    }
-  }
-
   // What a kernel made of a matrix, both outputs.
   struct Made {
     std::vector<uint8_t> plain, transposed;
@@ -146,8 +138,8 @@ class CudaFp8KernelsTest : public testing::Test {
                                 .scaling = matrix.scaling,
                                 .plain = plain.Place(),
                                 .transposed = transposed.Place()};
-    const DeviceBytes amax(BytesFrom(std::vector<float>{0}));
-    const DeviceBytes known(BytesFrom(std::vector<float>{known_scale == nullptr ? 0 : *known_scale}));
+    const DeviceBytes amax = DeviceBytes::Of(0.0f);
+    const DeviceBytes known = DeviceBytes::Of(known_scale == nullptr ? 0.0f : *known_scale);
     if (grain == Grain::kTensor) {
       const float* scale = known_scale == nullptr ? nullptr : known.as<float>();
       EXPECT_EQ(kernels_->fp8->quantize_tensor(&pass, scale, amax.as<float>(), nullptr), 0);
@@ -155,10 +147,8 @@ class CudaFp8KernelsTest : public testing::Test {
       const auto quantize = grain == Grain::kRows ? kernels_->fp8->quantize_rows : kernels_->fp8->quantize_squares;
       EXPECT_EQ(quantize(&pass, nullptr), 0);
     }
-    Made made{Output::Inner<uint8_t>(plain.codes), Output::Inner<uint8_t>(transposed.codes),
-              Output::Inner<float>(plain.scales), Output::Inner<float>(transposed.scales)};
-    std::memcpy(&made.amax, amax.Read().data(), sizeof(made.amax));
-    return made;
+    return {Output::Inner<uint8_t>(plain.codes), Output::Inner<uint8_t>(transposed.codes),
+            Output::Inner<float>(plain.scales), Output::Inner<float>(transposed.scales), amax.ReadAs<float>()[0]};
   }
 
   static void ExpectForm(const Matrix& matrix, const std::vector<float>& scales, const Made& made, Grain grain,
@@ -219,8 +209,6 @@ class CudaFp8KernelsTest : public testing::Test {
       EXPECT_EQ(num_nan, grain == Grain::kTensor ? 150 * 144 : grain == Grain::kRows ? 128 : 22 * 128);
     }
   }
-
-  const CudaKernels* kernels_ = nullptr;
 };
 
 TEST_F(CudaFp8KernelsTest, Tensor_HasOneScale) { ExpectAllQuantized(Grain::kTensor); }

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/worker/kernels/cuda_fixture.h"
 #include "tests/worker/kernels/device_bytes.h"
-#include "tests/worker/kernels/kernels_under_test.h"
 #include "tests/worker/kernels/row_fixtures.h"
 #include "worker/kernels/cpu/plain_kernels.h"
 
@@ -55,16 +55,8 @@ struct Tensor {
   std::map<std::string, std::unique_ptr<DeviceBytes>> on_device;
 };
 
-class CudaKernelsTest : public testing::Test {
+class CudaKernelsTest : public CudaTest {
  protected:
-  void SetUp() override {
-    std::string why;
-    kernels_ = KernelsUnderTest(&why);
-    if (kernels_ == nullptr) {
-      GTEST_SKIP() << why;
-    }
-  }
-
   // Every way to store a tensor with every size that can go wrong, aligned and not, as one table.
   void MakeTensors() {
     for (const Layout& layout : Layouts()) {
@@ -100,15 +92,12 @@ class CudaKernelsTest : public testing::Test {
 
   std::vector<GradientFacts> Examined() {
     const CudaTable table = Table(/*with_momentum=*/true, /*numbered=*/true);
-    DeviceBytes chunks(BytesFrom(std::vector<GradientFacts>(static_cast<size_t>(table.num_chunks), {-1, -1})));
-    DeviceBytes facts(BytesFrom(std::vector<GradientFacts>(tensors_.size(), {-1, -1})));
+    const DeviceBytes chunks(BytesFrom(std::vector<GradientFacts>(static_cast<size_t>(table.num_chunks), {-1, -1})));
+    const DeviceBytes facts(BytesFrom(std::vector<GradientFacts>(tensors_.size(), {-1, -1})));
     EXPECT_EQ(kernels_->examine(table, chunks.as<GradientFacts>(), facts.as<GradientFacts>(), nullptr), 0);
-    std::vector<GradientFacts> result(tensors_.size());
-    std::memcpy(result.data(), facts.Read().data(), result.size() * sizeof(GradientFacts));
-    return result;
+    return facts.ReadAs<GradientFacts>();
   }
 
-  const CudaKernels* kernels_ = nullptr;
   std::vector<std::unique_ptr<Tensor>> tensors_;
   std::unique_ptr<DeviceBytes> rows_;
 };
@@ -190,13 +179,11 @@ TEST_F(CudaKernelsTest, Round_SplitsMastersIntoWeightsAndRemainder) {
   row.remainder = remainder.as<uint16_t>();
   row.working_format = Format::kBFloat16;
   row.count = 1001;
-  const DeviceBytes rows(BytesFrom(std::vector<TensorRow>{row}));
+  const DeviceBytes rows = DeviceBytes::Of(row);
   ASSERT_EQ(kernels_->round({rows.as<TensorRow>(), 1, 1}, nullptr), 0);
-  const Bytes upper = weights.Read(), lower = remainder.Read();
+  const std::vector<uint16_t> upper = weights.ReadAs<uint16_t>(), lower = remainder.ReadAs<uint16_t>();
   for (size_t i = 0; i < numbers.size(); ++i) {
-    ASSERT_EQ(
-        Join(reinterpret_cast<const uint16_t*>(upper.data())[i], reinterpret_cast<const uint16_t*>(lower.data())[i]),
-        numbers[i]);
+    ASSERT_EQ(Join(upper[i], lower[i]), numbers[i]);
   }
 }
 
@@ -219,7 +206,7 @@ TEST_F(CudaKernelsTest, UpdateAdam_GivesTheCpusBits) {
     for (int t = 1; t <= 2; ++t) {
       const AdamStep step{.l2 = l2};
       StepDecision decision = Decision(t);
-      const DeviceBytes decided(BytesFrom(std::vector<StepDecision>{decision}));
+      const DeviceBytes decided = DeviceBytes::Of(decision);
       ASSERT_EQ(kernels_->update_adam(Table(), &step, decided.as<StepDecision>(), nullptr), 0);
       for (const auto& tensor : tensors_) {
         kPlainKernels.update_adam(Decided(step, decision), decision.scalars, tensor->host.Row(), 0,
@@ -239,7 +226,7 @@ TEST_F(CudaKernelsTest, UpdateSgd_GivesTheCpusBitsWithAndWithoutMomentum) {
     for (const int t : {1, 2}) {
       const SgdStep step{.momentum = with_momentum ? 0.9 : 0, .dampening = nesterov ? 0 : 0.2, .nesterov = nesterov};
       const StepDecision decision = Decision(t);
-      const DeviceBytes decided(BytesFrom(std::vector<StepDecision>{decision}));
+      const DeviceBytes decided = DeviceBytes::Of(decision);
       ASSERT_EQ(kernels_->update_sgd(Table(with_momentum), &step, decided.as<StepDecision>(), nullptr), 0);
       for (const auto& tensor : tensors_) {
         TensorRow row = tensor->host.Row();
@@ -257,7 +244,7 @@ TEST_F(CudaKernelsTest, ADecisionToSkip_LeavesEverythingAsItWas) {
   MakeTensors();
   StepDecision decision = Decision(1);
   decision.skip = true;
-  const DeviceBytes decided(BytesFrom(std::vector<StepDecision>{decision}));
+  const DeviceBytes decided = DeviceBytes::Of(decision);
   const AdamStep adam;
   const SgdStep sgd;
   ASSERT_EQ(kernels_->update_adam(Table(), &adam, decided.as<StepDecision>(), nullptr), 0);
@@ -314,12 +301,6 @@ void ExpectSameDecision(const PhaseBlock& expected, const PhaseBlock& actual) {
   EXPECT_DOUBLE_EQ(actual.decision.sqrt_correction2, expected.decision.sqrt_correction2);
 }
 
-template <typename T>
-void CopyTo(const DeviceBytes& bytes, std::vector<T>& values) {
-  const Bytes read = bytes.Read();
-  std::memcpy(values.data(), read.data(), values.size() * sizeof(T));
-}
-
 // The host goes through the same functions; a phase alone or both together.
 TEST_F(CudaKernelsTest, DecideAndEndStep_GiveWhatTheHostDecides) {
   for (const bool together : {false, true}) {
@@ -327,8 +308,8 @@ TEST_F(CudaKernelsTest, DecideAndEndStep_GiveWhatTheHostDecides) {
     for (int number = 1; number <= 8; ++number) {
       host.SetFacts(number);
       device.SetFacts(number);
-      std::vector<StepBlock> blocks = {device.step};
-      const DeviceBytes step(BytesFrom(blocks)), phases(BytesFrom(device.phases)), facts(BytesFrom(device.facts));
+      const DeviceBytes step = DeviceBytes::Of(device.step);
+      const DeviceBytes phases(BytesFrom(device.phases)), facts(BytesFrom(device.facts));
       const StepControl there = {step.as<StepBlock>(), phases.as<PhaseBlock>(), facts.as<GradientFacts>(), 2};
       const StepControl here = {&host.step, host.phases.data(), host.facts.data(), 2};
       for (PhaseBlock& phase : host.phases) {
@@ -345,9 +326,8 @@ TEST_F(CudaKernelsTest, DecideAndEndStep_GiveWhatTheHostDecides) {
       }
       EndStep(here);
       ASSERT_EQ(kernels_->end_step(there, nullptr), 0);
-      CopyTo(step, blocks);
-      device.step = blocks[0];
-      CopyTo(phases, device.phases);
+      device.step = step.ReadAs<StepBlock>()[0];
+      device.phases = phases.ReadAs<PhaseBlock>();
       EXPECT_EQ(device.step.scaler, host.step.scaler);
       EXPECT_EQ(device.step.scale_change, host.step.scale_change);
       EXPECT_EQ(device.step.loss_scale, host.step.loss_scale);

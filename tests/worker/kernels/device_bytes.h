@@ -3,6 +3,9 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <vector>
+
 #include "tests/worker/kernels/row_fixtures.h"
 
 namespace ampd::kernels {
@@ -14,6 +17,11 @@ class DeviceBytes {
   explicit DeviceBytes(const Bytes& content, size_t misaligned_by = 0) : size_(content.size()), begin_(misaligned_by) {
     EXPECT_EQ(cudaMalloc(&data_, begin_ + size_), cudaSuccess);
     EXPECT_EQ(cudaMemcpy(as<void>(), content.data(), size_, cudaMemcpyDefault), cudaSuccess);
+  }
+  // Of one value alone.
+  template <typename T>
+  static DeviceBytes Of(const T& value) {
+    return DeviceBytes(BytesFrom(std::vector<T>{value}));
   }
   ~DeviceBytes() { cudaFree(data_); }
   DeviceBytes(const DeviceBytes&) = delete;
@@ -28,6 +36,14 @@ class DeviceBytes {
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
     EXPECT_EQ(cudaMemcpy(content.data(), as<void>(), size_, cudaMemcpyDefault), cudaSuccess);
     return content;
+  }
+
+  template <typename T>
+  std::vector<T> ReadAs() const {
+    const Bytes content = Read();
+    std::vector<T> values(content.size() / sizeof(T));
+    std::memcpy(values.data(), content.data(), values.size() * sizeof(T));
+    return values;
   }
 
  private:
