@@ -53,8 +53,8 @@ absl::Status TelemetryWriter::Step(int64_t step, const amp::StepResult& result, 
   row.add_learning_rate(result.learning_rate);
   row.add_samples_per_second(static_cast<float>(static_cast<double>(costs.num_samples) / costs.seconds));
   row.add_data_wait_seconds(static_cast<float>(costs.data_wait_seconds));
-  row.add_memory_allocated_bytes(costs.memory_allocated_bytes);
-  row.add_memory_peak_bytes(costs.memory_peak_bytes);
+  row.add_memory_allocated_bytes(costs.memory.allocated_bytes);
+  row.add_memory_peak_bytes(costs.memory.peak_bytes);
   row.add_time_unix_micros(UnixMicros());
   AMPD_RETURN_IF_ERROR(Add(std::move(record)));
   return ScaleEvents(step, result, next_scale);

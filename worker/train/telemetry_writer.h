@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "ampd/v1/job.pb.h"
 #include "worker/amp/engine.h"
+#include "worker/train/compute_device.h"
 #include "worker/train/telemetry_outbox.h"
 
 namespace ampd::train {
@@ -16,8 +17,7 @@ struct StepCosts {
   double seconds = 0;
   double data_wait_seconds = 0;
   int64_t num_samples = 0;
-  int64_t memory_allocated_bytes = 0;
-  int64_t memory_peak_bytes = 0;
+  DeviceMemory memory;
 };
 
 // Puts what happens in an attempt into its outbox, in the words of job.proto, and all but steps into the log.

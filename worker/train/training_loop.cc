@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "google/protobuf/util/time_util.h"
 #include "precision/loss_scale.h"
 #include "worker/data/data_file.h"
 #include "worker/train/compute_device.h"
@@ -25,10 +26,8 @@ namespace {
 using precision::LossScaleConfig;
 using v1::Event;
 using v1::Outcome;
-using Instant = std::chrono::steady_clock::time_point;
 
-Instant Now() { return std::chrono::steady_clock::now(); }
-double SecondsSince(Instant then) { return std::chrono::duration<double>(Now() - then).count(); }
+StepsUnderWay::Instant Now() { return std::chrono::steady_clock::now(); }
 
 // Equal parts of a batch. REQUIRES: it can be cut so.
 std::vector<amp::Batch> Cut(const data::Dataset::Samples& samples, int64_t num_parts) {
@@ -231,16 +230,14 @@ absl::Status TrainingLoop::ApplyOrders() {
 }
 
 void TrainingLoop::BeginStep() {
-  BegunStep begun;
-  begun.begin = Now();
+  const StepsUnderWay::Instant begin = Now();
   const auto number = step_ + static_cast<int64_t>(under_way_.size()) + 1;
   context_.step_log.Started(context_.start.key().job_id(), context_.start.key().attempt(), number);
-  begun.place = sampler_.cursor();
+  const data::Sampler::Cursor place = sampler_.cursor();
   const std::vector<amp::Batch> parts = Cut(plan_.train.Get(sampler_.Next()), plan_.num_micro_batches);
-  begun.data_wait_seconds = SecondsSince(begun.begin);
-  begun.tells_gradients = tells_gradients_;
-  engine_->Enqueue(parts, PlaceOf(begun.place, plan_.sampler));
-  under_way_.push_back(begun);
+  const double data_wait_seconds = std::chrono::duration<double>(Now() - begin).count();
+  engine_->Enqueue(parts, PlaceOf(place, plan_.sampler));
+  under_way_.Begin({begin, place, data_wait_seconds, tells_gradients_});
 }
 
 // How many steps may stay under way now. None where what comes next depends on the numbers of the last one: so it is at
@@ -266,38 +263,22 @@ absl::Status TrainingLoop::EndSteps() {
   return absl::OkStatus();
 }
 
-// Reads the oldest step under way and tells what it was.
-absl::StatusOr<amp::StepResult> TrainingLoop::Account() {
-  const BegunStep begun = under_way_.front();
-  under_way_.pop_front();
-  amp::StepResult result = engine_->Take();
+// Reads the oldest step under way, tells what it was and acts upon it.
+absl::Status TrainingLoop::EndStep() {
+  const amp::StepResult result = engine_->Take();
+  const StepsUnderWay::ReadStep step = under_way_.Read(Now());
   ++step_;
   train_loss_ = result.loss;
-  StepCosts costs;
-  costs.data_wait_seconds = begun.data_wait_seconds;
-  // A step that was begun before the last one ended had the device to itself from then on.
-  costs.seconds = SecondsSince(std::max(begun.begin, std::exchange(last_end_, Now())));
-  costs.num_samples = plan_.sampler.batch_size;
-  const DeviceMemory memory = GetMemory(plan_.engine.device);
-  costs.memory_allocated_bytes = memory.allocated_bytes;
-  costs.memory_peak_bytes = memory.peak_bytes;
-  // The first step pays for what LibTorch sets up.
-  if (std::exchange(has_begun_, true)) {
-    ++num_steady_steps_;
-    steady_seconds_ += costs.seconds;
-  }
-  AMPD_RETURN_IF_ERROR(telemetry_.Step(step_, result, engine_->scaler().scale(), costs));
-  if (begun.tells_gradients) {
+  AMPD_RETURN_IF_ERROR(telemetry_.Step(step_, result, engine_->scaler().scale(),
+                                       {.seconds = step.seconds,
+                                        .data_wait_seconds = step.data_wait_seconds,
+                                        .num_samples = plan_.sampler.batch_size,
+                                        .memory = GetMemory(plan_.engine.device)}));
+  if (step.tells_gradients) {
     AMPD_RETURN_IF_ERROR(telemetry_.Gradients(step_, result));
   }
   ReportState(v1::Attempt::RUNNING);
-  return result;
-}
-
-absl::Status TrainingLoop::EndStep() {
-  const data::Sampler::Cursor place = under_way_.front().place;
-  AMPD_ASSIGN_OR_RETURN(const amp::StepResult result, Account());
-  AMPD_RETURN_IF_ERROR(ReplayIfSkipped(result, place));
+  AMPD_RETURN_IF_ERROR(ReplayIfSkipped(result, step.place));
   return CheckNumbers(result);
 }
 
@@ -375,9 +356,7 @@ absl::Status TrainingLoop::Checkpoint() {
   checkpoint.set_size_bytes(saved.size_bytes);
   checkpoint.set_manifest_sha256(saved.manifest_sha256);
   checkpoint.set_state_hash(saved.state_hash);
-  const int64_t nanos = absl::ToUnixNanos(absl::Now());
-  checkpoint.mutable_time()->set_seconds(nanos / 1'000'000'000);
-  checkpoint.mutable_time()->set_nanos(static_cast<int32_t>(nanos % 1'000'000'000));
+  *checkpoint.mutable_time() = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(absl::Now()));
   LogLine(absl::StrFormat("step %d: checkpoint %s, %d bytes", step_, saved.path, saved.size_bytes));
   context_.link.ReportCheckpoint(checkpoint);
   return absl::OkStatus();
@@ -411,7 +390,7 @@ v1::FinalMetrics TrainingLoop::metrics() const {
     metrics.set_eval_loss(last_eval_->loss());
     metrics.set_eval_accuracy(last_eval_->accuracy());
   }
-  metrics.set_steps_per_second(steady_seconds_ > 0 ? static_cast<double>(num_steady_steps_) / steady_seconds_ : 0);
+  metrics.set_steps_per_second(under_way_.steps_per_second());
   metrics.set_peak_memory_bytes(GetMemory(plan_.engine.device).peak_bytes);
   if (engine_ != nullptr) {
     metrics.set_final_loss_scale(engine_->scaler().scale());

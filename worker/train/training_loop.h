@@ -1,8 +1,6 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +16,7 @@
 #include "worker/train/checkpoint_store.h"
 #include "worker/train/divergence_monitor.h"
 #include "worker/train/step_log.h"
+#include "worker/train/steps_under_way.h"
 #include "worker/train/telemetry_writer.h"
 #include "worker/train/training_state.h"
 
@@ -68,7 +67,6 @@ class TrainingLoop {
   void BeginStep();
   size_t StepsAhead() const;
   absl::Status EndSteps();
-  absl::StatusOr<amp::StepResult> Account();
   absl::Status EndStep();
   absl::Status ReplayIfSkipped(const amp::StepResult& result, const data::Sampler::Cursor& place);
   absl::Status CheckNumbers(const amp::StepResult& result);
@@ -92,22 +90,13 @@ class TrainingLoop {
   TrainingState State() const;
   CheckpointContent Identity() const;
 
-  // A step that was begun.
-  struct BegunStep {
-    std::chrono::steady_clock::time_point begin;
-    data::Sampler::Cursor place;  // of its batch
-    double data_wait_seconds = 0;
-    bool tells_gradients = false;
-  };
-
   AttemptPlan plan_;
   const Context context_;
   TelemetryWriter telemetry_;
   data::Sampler sampler_;
   std::unique_ptr<amp::Engine> engine_;
-  std::deque<BegunStep> under_way_;  // begun, and their numbers not read yet
-  int64_t step_ = 0;                 // read
-  std::chrono::steady_clock::time_point last_end_;
+  StepsUnderWay under_way_;
+  int64_t step_ = 0;  // read
   float train_loss_ = 0;
   int num_replays_ = 0;  // in a row, of the batch that comes next
   DivergenceMonitor monitor_;
@@ -117,9 +106,6 @@ class TrainingLoop {
   bool told_underflow_ = false;   // since a sample in which no gradient underflowed
   bool tells_gradients_ = false;  // of the next step to begin
   bool rolled_back_ = false;      // by a step just read
-  bool has_begun_ = false;
-  int64_t num_steady_steps_ = 0;  // without the attempt's first
-  double steady_seconds_ = 0;
   std::optional<v1::EvalPoint> last_eval_;
   std::optional<v1::Checkpoint> last_checkpoint_;
 };

@@ -213,7 +213,7 @@ absl::Status TrainingLoop::RollBack(const Finding& finding, const std::string& m
   ++recovery_.num_rollbacks;
   recovery_.num_quiet_steps = 0;
   const int64_t from_step = step_;
-  const data::Sampler::Cursor here = under_way_.empty() ? sampler_.cursor() : under_way_.front().place;
+  const data::Sampler::Cursor here = under_way_.UnreadFrom(sampler_.cursor());
   std::optional<PrecisionRaise> wider;
   if (plan_.on_divergence == v1::JobSpec::ROLL_BACK_AND_RAISE_PRECISION) {
     wider = Widen(recovery_.raise, plan_.policy, module, context_.start.device());
@@ -240,7 +240,7 @@ absl::Status TrainingLoop::RollBack(const Finding& finding, const std::string& m
 
 // To the newest checkpoint, or to the start, in the precision that the run has come to.
 absl::Status TrainingLoop::GoBack() {
-  under_way_.clear();  // the engine that has them goes
+  under_way_.Abandon();  // the engine that has them goes
   if (!last_checkpoint_.has_value() && !context_.start.has_start_from()) {
     if (plateau_.has_value()) {
       plateau_->Restore({});
