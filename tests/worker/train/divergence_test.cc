@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
 
 #include "ATen/ops/zeros.h"
@@ -251,10 +250,8 @@ TEST_F(DivergenceTest, RollBack_GoesOnBehindTheBatchThatWasAtFault) {
 
 // A roll-back over a batch, between checkpoints.
 TEST_F(DivergenceTest, AStepBegunBeforeTheLastOneIsRead_ChangesNothingThatIsTold) {
-  const char* const given = std::getenv("AMPD_TRAINER_STEPS_AHEAD");
-  const std::string before = given == nullptr ? "0" : given;
   std::vector<std::unique_ptr<FakeAgent>> runs;
-  for (const char* ahead : {"0", "1"}) {
+  for (const int ahead : {0, 1}) {
     StartAttempt start = Mlp("fp16", 26);
     UseIdx(start, 8 * 20, /*bright=*/8 * 8 + 3);  // in the ninth batch
     start.mutable_key()->set_job_id(absl::StrCat("j-ahead-", ahead));
@@ -262,10 +259,8 @@ TEST_F(DivergenceTest, AStepBegunBeforeTheLastOneIsRead_ChangesNothingThatIsTold
     start.mutable_spec()->mutable_optimizer()->mutable_adamw()->set_learning_rate(1e-3);
     start.mutable_spec()->mutable_checkpoint()->set_every_steps(4);
     start.mutable_spec()->set_on_divergence(v1::JobSpec::ROLL_BACK);
-    setenv("AMPD_TRAINER_STEPS_AHEAD", ahead, 1);
-    runs.push_back(Told(start));
+    runs.push_back(Told(start, ahead));
   }
-  setenv("AMPD_TRAINER_STEPS_AHEAD", before.c_str(), 1);
   EXPECT_EQ(runs[0]->outcome->kind(), Outcome::FINISHED) << runs[0]->outcome->ShortDebugString();
   EXPECT_THAT(EventsOf(*runs[0], Event::ROLLED_BACK), SizeIs(Ge(1u)));
   EXPECT_EQ(runs[1]->steps, runs[0]->steps);

@@ -34,13 +34,14 @@ void AwaitFile(const std::filesystem::path& path) {
 
 }  // namespace
 
-FakeAgent::FakeAgent(const std::string& folder, const std::string& device) : folder_(folder) {
+FakeAgent::FakeAgent(const std::string& folder, const std::string& device, std::optional<int> steps_ahead)
+    : folder_(folder) {
   std::filesystem::create_directories(folder);
   const char* programs = std::getenv("AMPD_PROGRAMS");  // where scripts/gpu-check carried them
   const std::string program = std::string(programs == nullptr ? AMPD_BIN_DIR : programs) + "/ampd-trainer";
   std::vector<std::string> arguments = {program, "--spawn-folder", folder, "--device", device, "--step-log"};
-  if (const char* ahead = std::getenv("AMPD_TRAINER_STEPS_AHEAD"); ahead != nullptr) {
-    arguments.insert(arguments.end(), {"--steps-ahead", ahead});
+  if (steps_ahead.has_value()) {
+    arguments.insert(arguments.end(), {"--steps-ahead", std::to_string(*steps_ahead)});
   }
   std::vector<char*> pointers;
   for (std::string& argument : arguments) {

@@ -17,9 +17,9 @@ namespace ampd::train {
 // Runs the real ampd-trainer and speaks with it as an agent does. Every wait fails the test after a minute.
 class FakeAgent {
  public:
-  // Starts a trainer with the spawn folder `folder`, which is created, and with as many steps ahead as
-  // AMPD_TRAINER_STEPS_AHEAD says.
-  explicit FakeAgent(const std::string& folder, const std::string& device = "cpu");
+  // Starts a trainer with the spawn folder `folder`, which is created. `steps_ahead`: as its --steps-ahead; nothing:
+  // what the trainer chooses for the device.
+  FakeAgent(const std::string& folder, const std::string& device, std::optional<int> steps_ahead);
   // Kills the trainer if it lives.
   ~FakeAgent();
 

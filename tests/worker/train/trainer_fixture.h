@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +42,15 @@ class TrainerTest : public testing::Test {
     std::filesystem::create_directories(root_ / "checkpoints");
   }
   void TearDown() override { std::filesystem::remove_all(root_); }
+
+  // What the ctest entries worker_train_*_ahead run the trainers with; nothing in the others.
+  static std::optional<int> StepsAhead() {
+    const char* const ahead = std::getenv("AMPD_TRAINER_STEPS_AHEAD");
+    return ahead == nullptr ? std::nullopt : std::optional(std::stoi(ahead));
+  }
+
+  // A new trainer with a folder of its own.
+  FakeAgent Spawn(const std::string& device = "cpu") { return FakeAgent(Folder(), device, StepsAhead()); }
 
   std::string Folder() { return (root_ / absl::StrCat("spawn", ++num_folders_)).string(); }
 
@@ -84,8 +95,8 @@ class TrainerTest : public testing::Test {
   }
 
   // A run to its outcome, with everything it told.
-  std::unique_ptr<FakeAgent> Told(const StartAttempt& start) {
-    auto agent = std::make_unique<FakeAgent>(Folder());
+  std::unique_ptr<FakeAgent> Told(const StartAttempt& start, std::optional<int> steps_ahead = StepsAhead()) {
+    auto agent = std::make_unique<FakeAgent>(Folder(), "cpu", steps_ahead);
     agent->Connect();
     agent->Start(start);
     Finish(*agent);

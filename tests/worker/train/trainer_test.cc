@@ -37,7 +37,7 @@ void KeepMoreState(v1::JobSpec& spec) {
 }
 
 TEST_F(TrainerTest, AnMlp_TrainsToItsEndAndLearns) {
-  FakeAgent agent(Folder());
+  FakeAgent agent = Spawn();
   const internal::Hello hello = agent.Connect();
   EXPECT_TRUE(hello.ready());
   EXPECT_FALSE(hello.has_key());
@@ -81,13 +81,13 @@ TEST_F(TrainerTest, ALenet_TrainsInEveryPrecision) {
 
 TEST_F(TrainerTest, AMemoryBudget_ChangesNoNumberAndSaysWhenItIsTooSmall) {
   StartAttempt start = Mlp("fp32", 12);
-  FakeAgent plain(Folder());
+  FakeAgent plain = Spawn();
   plain.Connect();
   plain.Start(start);
   Finish(plain);
   start.mutable_key()->set_job_id("j-budget");
   start.mutable_spec()->mutable_train()->set_memory_budget_bytes(1);
-  FakeAgent agent(Folder());
+  FakeAgent agent = Spawn();
   agent.Connect();
   agent.Start(start);
   Finish(agent);
@@ -107,7 +107,7 @@ TEST_F(TrainerTest, AnAttemptForAGpu_OnAHostWithoutADriver_IsADeviceError) {
   start.mutable_device()->set_id("gpu0");
   start.mutable_device()->set_kind(v1::Device::GPU);
   start.mutable_device()->set_capability_major(9);
-  FakeAgent agent(Folder(), "gpu0");
+  FakeAgent agent = Spawn("gpu0");
   EXPECT_THAT(agent.Connect().device_error(), HasSubstr("this host has no CUDA driver"));
   agent.Start(start);
   Finish(agent);
@@ -136,7 +136,7 @@ TEST_F(TrainerTest, AnAttemptForAGpu_TrainsThereInEveryPrecision) {
     start.mutable_device()->set_id("gpu0");
     start.mutable_device()->set_kind(v1::Device::GPU);
     start.mutable_device()->set_capability_major(9);
-    FakeAgent agent(Folder(), "gpu0");
+    FakeAgent agent = Spawn("gpu0");
     agent.Connect();
     agent.Start(start);
     Finish(agent);
@@ -164,13 +164,13 @@ TEST_F(TrainerTest, KilledAndResumed_EveryNumberIsThatOfTheRunNeverInterrupted) 
         KeepMoreState(*start.mutable_spec());
       }
       start.mutable_key()->set_job_id(job + "-whole");
-      FakeAgent whole(Folder());
+      FakeAgent whole = Spawn();
       whole.Connect();
       whole.Start(start);
       Finish(whole);
       ASSERT_EQ(whole.outcome->kind(), Outcome::FINISHED) << whole.outcome->ShortDebugString();
       start.mutable_key()->set_job_id(job);
-      FakeAgent killed(Folder());
+      FakeAgent killed = Spawn();
       killed.Connect();
       killed.Start(start);
       const int64_t at = 8 + static_cast<int64_t>(random() % 40);
@@ -180,7 +180,7 @@ TEST_F(TrainerTest, KilledAndResumed_EveryNumberIsThatOfTheRunNeverInterrupted) 
       start.mutable_key()->set_attempt(2);
       start.mutable_key()->set_token("second");
       *start.mutable_start_from() = killed.checkpoints.back();
-      FakeAgent resumed(Folder());
+      FakeAgent resumed = Spawn();
       resumed.Connect();
       resumed.Start(start);
       Finish(resumed);
@@ -199,7 +199,7 @@ TEST_F(TrainerTest, KilledAndResumed_EveryNumberIsThatOfTheRunNeverInterrupted) 
 }
 
 TEST_F(TrainerTest, ANewConnection_IsToldEverythingThatIsNotAcknowledged) {
-  FakeAgent agent(Folder());
+  FakeAgent agent = Spawn();
   agent.Connect();
   agent.Start(Mlp("fp32", 40));
   agent.ReadUntil([&] { return agent.steps.count(5) > 0; });
@@ -221,7 +221,7 @@ TEST_F(TrainerTest, ANewConnection_IsToldEverythingThatIsNotAcknowledged) {
 }
 
 TEST_F(TrainerTest, AnotherStart_IsRefusedAndTheSameIsIgnored) {
-  FakeAgent agent(Folder());
+  FakeAgent agent = Spawn();
   agent.Connect();
   StartAttempt start = Mlp("fp32", 1 << 30);
   agent.Start(start);
@@ -235,7 +235,7 @@ TEST_F(TrainerTest, AnotherStart_IsRefusedAndTheSameIsIgnored) {
 }
 
 TEST_F(TrainerTest, Pause_LeavesWithACheckpointThatGoesOn) {
-  FakeAgent agent(Folder());
+  FakeAgent agent = Spawn();
   agent.Connect();
   StartAttempt start = Mlp("bf16", 1 << 30);
   agent.Start(start);
@@ -252,7 +252,7 @@ TEST_F(TrainerTest, Pause_LeavesWithACheckpointThatGoesOn) {
 }
 
 TEST_F(TrainerTest, Cancel_LeavesWithoutACheckpoint) {
-  FakeAgent agent(Folder());
+  FakeAgent agent = Spawn();
   agent.Connect();
   StartAttempt start = Mlp("fp32", 1 << 30);
   start.mutable_spec()->clear_checkpoint();
@@ -265,7 +265,7 @@ TEST_F(TrainerTest, Cancel_LeavesWithoutACheckpoint) {
 }
 
 TEST_F(TrainerTest, Terminated_ItCheckpointsAndLeaves) {
-  FakeAgent agent(Folder());
+  FakeAgent agent = Spawn();
   agent.Connect();
   agent.Start(Mlp("fp32", 1 << 30));
   agent.ReadUntil([&] { return agent.steps.count(2) > 0; });
@@ -277,7 +277,7 @@ TEST_F(TrainerTest, Terminated_ItCheckpointsAndLeaves) {
 }
 
 TEST_F(TrainerTest, TerminatedWhileWarm_ItExits) {
-  FakeAgent agent(Folder());
+  FakeAgent agent = Spawn();
   agent.Connect();
   agent.Kill(SIGTERM);
   EXPECT_EQ(agent.WaitForExit(), 0);
@@ -292,7 +292,7 @@ internal::TrainerCommand LossScaleOrder(uint64_t number, double scale, int growt
 }
 
 TEST_F(TrainerTest, ALossScaleOrder_IsInEffectAtTheNextStepAndOneEvent) {
-  FakeAgent agent(Folder());
+  FakeAgent agent = Spawn();
   agent.Connect();
   agent.Start(Mlp("fp16", 1 << 30));
   agent.ReadUntil([&] { return agent.steps.count(2) > 0; });
@@ -316,7 +316,7 @@ TEST_F(TrainerTest, LossScaleOrdersOfOneStep_AreBothInEffect) {
   interval.mutable_loss_scale()->mutable_order()->clear_scale();
   internal::TrainerCommand scale = LossScaleOrder(1, 64, 1);
   scale.mutable_loss_scale()->mutable_order()->clear_growth_interval();
-  FakeAgent agent(Folder());
+  FakeAgent agent = Spawn();
   agent.Connect();
   agent.Send(scale);
   agent.Send(interval);
@@ -329,7 +329,7 @@ TEST_F(TrainerTest, LossScaleOrdersOfOneStep_AreBothInEffect) {
 
 // What the scale has become since would be lost otherwise, whenever a worker takes the job over.
 TEST_F(TrainerTest, ALossScaleOrder_IsAppliedOnceOverTheAttemptsOfAJob) {
-  FakeAgent agent(Folder());
+  FakeAgent agent = Spawn();
   agent.Connect();
   StartAttempt start = Mlp("fp16", 1 << 30);
   agent.Start(start);
@@ -347,7 +347,7 @@ TEST_F(TrainerTest, ALossScaleOrder_IsAppliedOnceOverTheAttemptsOfAJob) {
   *start.mutable_start_from() = checkpoint;
   for (const bool is_another_job : {false, true}) {
     start.mutable_key()->set_job_id(is_another_job ? "j-clone" : "j-abc");
-    FakeAgent next(Folder());
+    FakeAgent next = Spawn();
     next.Connect();
     next.Send(LossScaleOrder(1, 64, 1));
     next.Start(start);
@@ -361,7 +361,7 @@ TEST_F(TrainerTest, ALossScaleOrder_IsAppliedOnceOverTheAttemptsOfAJob) {
 
 TEST_F(TrainerTest, ARequestForGradients_IsAnsweredOnceByTheNextStepInEveryFormat) {
   for (const auto& [precision, dtype] : {std::pair("fp16", "float16"), {"bf16", "bfloat16"}, {"fp32", "float32"}}) {
-    FakeAgent agent(Folder());
+    FakeAgent agent = Spawn();
     agent.Connect();
     agent.Start(Mlp(precision, 1 << 30));
     std::vector<v1::Event> answers;
@@ -506,7 +506,7 @@ TEST_F(TrainerTest, OnlySkippingThatIsOnlyToWarn_IsAnEvent) {
 }
 
 TEST_F(TrainerTest, ADamagedCheckpoint_IsACheckpointError) {
-  FakeAgent agent(Folder());
+  FakeAgent agent = Spawn();
   agent.Connect();
   agent.Start(Mlp("fp32", 7));
   Finish(agent);
