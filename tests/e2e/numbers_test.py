@@ -5,15 +5,11 @@ Usage: numbers_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes 
 """
 import json
 import math
-import pathlib
 import random
-import shutil
 import struct
-import tempfile
-import unittest
 
-from service import Service, wait_for
-from service_case import BINARIES, ServiceCase, main
+from service import wait_for
+from service_case import DataRootCase, main
 
 MLP = """
 name: numbers
@@ -44,18 +40,7 @@ def safetensors(tensors):
     return struct.pack("<Q", len(text)) + text + body
 
 
-class Numbers(ServiceCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.root = pathlib.Path(tempfile.mkdtemp(prefix="ampd-numbers-root-"))
-        cls.service = Service(BINARIES)
-        cls.addClassCleanup(shutil.rmtree, cls.root)
-        cls.enterClassContext(cls.service)
-        cls.worker = cls.service.start_worker(flags=["--data-root", f"root={cls.root}"])
-
-    def run_job(self, text):
-        return self.service.finished(self.service.submit(text))
-
+class Numbers(DataRootCase):
     def told(self, job, kind):
         events = self.service.read("job", "events", job["id"])["events"]
         return [event for event in events if event["kind"] == kind]
@@ -76,6 +61,14 @@ class Numbers(ServiceCase):
         first = next(i for i, line in enumerate(lines) if line.startswith("data:"))
         return "".join(lines[:first] + [data] + lines[first + 4:])
 
+    def poisoned(self, steps):
+        """A job without a loss scale, and a number in the sixth batch that fp16 does not have."""
+        pixels = [[int(pixel // 4 == sample % 3) for pixel in range(12)] for sample in range(8 * 20)]
+        pixels[8 * 5 + 3][0] = 255  # mapped to 1e5; an idx file itself cannot hold a NaN
+        return (self.with_data(self.write_images(pixels, 1e-5))
+                .replace("{preset: fp16}", "{preset: fp16, loss_scale: {off: {}}}").replace("steps: 60", f"steps: {steps}")
+                .replace("learning_rate: 1e-2", "learning_rate: 1e-3").replace("every_steps: 2", "every_steps: 4"))
+
     def test_learning_rate_that_diverges_in_fp16_trains_after_the_fall_back(self):
         wild = MLP.replace("learning_rate: 1e-2", "learning_rate: 5")
         failed = self.run_job(wild)
@@ -93,11 +86,7 @@ class Numbers(ServiceCase):
                          "the rows beyond the roll-back are superseded")
 
     def test_poisoned_batch_is_left_behind(self):
-        pixels = [[int(pixel // 4 == sample % 3) for pixel in range(12)] for sample in range(8 * 20)]
-        pixels[8 * 5 + 3][0] = 255  # mapped to 1e5, which fp16 does not have; an idx file itself cannot hold a NaN
-        unscaled = self.with_data(self.write_images(pixels, 1e-5)).replace(
-            "{preset: fp16}", "{preset: fp16, loss_scale: {off: {}}}").replace("steps: 60", "steps: 12")
-        unscaled = unscaled.replace("learning_rate: 1e-2", "learning_rate: 1e-3").replace("every_steps: 2", "every_steps: 4")
+        unscaled = self.poisoned(steps=12)
         failed = self.run_job(unscaled)
         self.assertEqual((failed["state"], failed["reason"]), ("FAILED", "NONFINITE_LOSS"), failed.get("message"))
         job = self.run_job(unscaled + "on_divergence: ROLL_BACK\n")
@@ -111,12 +100,8 @@ class Numbers(ServiceCase):
         self.assertEqual(overflow["attributes"]["loss_is_finite"], "false")
 
     def test_a_raise_is_taken_back_once_the_poisoned_batch_is_behind(self):
-        pixels = [[int(pixel // 4 == sample % 3) for pixel in range(12)] for sample in range(8 * 20)]
-        pixels[8 * 5 + 3][0] = 255
-        poisoned = self.with_data(self.write_images(pixels, 1e-5)).replace(
-            "{preset: fp16}", "{preset: fp16, loss_scale: {off: {}}}").replace("steps: 60", "steps: 18")
-        poisoned = poisoned.replace("learning_rate: 1e-2", "learning_rate: 1e-3").replace("every_steps: 2", "every_steps: 4")
-        job = self.run_job(poisoned + "on_divergence: ROLL_BACK_AND_RAISE_PRECISION\nlower_again_after_steps: 5\n")
+        job = self.run_job(self.poisoned(steps=18) + "on_divergence: ROLL_BACK_AND_RAISE_PRECISION\n"
+                           "lower_again_after_steps: 5\n")
         self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
         raised, = self.told(job, "PRECISION_RAISED")
         lowered, = self.told(job, "PRECISION_LOWERED")
@@ -144,9 +129,7 @@ class Numbers(ServiceCase):
         self.assertEqual({event["attributes"]["num_parameters"] for event in overflows}, {"1"})
         raised, = self.told(job, "PRECISION_RAISED")
         self.assertEqual((raised["attributes"]["fp32_modules"], raised["attributes"]["precision"]), ("layers.2", "fp16"))
-        losses = [float(loss) for segment in self.service.read("job", "points", job["id"])["segments"]
-                  for loss in segment["steps"]["loss"]]
-        self.assertTrue(all(map(math.isfinite, losses)))
+        self.assertTrue(all(map(math.isfinite, self.losses(job))))
 
     def test_gradients_are_shown_on_request_and_the_scale_that_they_suggest_is_taken(self):
         job = self.service.submit(MLP.replace("steps: 60", "steps: 100000000").replace("every_steps: 2", "every_steps: 0"))

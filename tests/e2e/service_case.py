@@ -4,6 +4,8 @@ import sys
 import unittest
 import xml.etree.ElementTree as ElementTree
 
+from service import Service
+
 BINARIES = pathlib.Path(sys.argv[1]).resolve()
 
 JOB = """
@@ -44,6 +46,26 @@ class ServiceCase(unittest.TestCase):
     def expect_success(self, service):
         final = service.finished(service.submit(JOB))
         self.assertEqual(final["state"], "SUCCEEDED", final.get("message"))
+
+
+class DataRootCase(ServiceCase):
+    """A case with one service and one worker, whose data root `root` is a folder that the cases write."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.service = Service(BINARIES)
+        cls.enterClassContext(cls.service)
+        cls.root = cls.service.folder / "root"
+        cls.root.mkdir()
+        cls.worker = cls.service.start_worker(flags=["--data-root", f"root={cls.root}"])
+
+    def run_job(self, text=JOB):
+        return self.service.finished(self.service.submit(text))
+
+    def losses(self, job):
+        """Of every step, superseded ones too."""
+        return [float(loss) for segment in self.service.read("job", "points", job["id"])["segments"]
+                for loss in segment["steps"]["loss"]]
 
 
 class Result(unittest.TextTestResult):

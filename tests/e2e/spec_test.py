@@ -4,41 +4,20 @@
 Usage: spec_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
 """
 import math
-import pathlib
 import shutil
-import tempfile
-import unittest
 
-from service import Service
-from service_case import BINARIES, JOB, ServiceCase, main
+from service_case import JOB, DataRootCase, main
 
 
-class Spec(ServiceCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.root = pathlib.Path(tempfile.mkdtemp(prefix="ampd-spec-root-"))
-        cls.service = Service(BINARIES)
-        cls.addClassCleanup(shutil.rmtree, cls.root)
-        cls.enterClassContext(cls.service)
-        cls.service.start_worker(flags=["--data-root", f"root={cls.root}"])
-
-    def run_job(self, *changes):
-        flags = [word for change in changes for word in ("--set", change)]
-        return self.service.finished(self.service.submit(JOB, *flags))
-
-    def losses(self, job):
-        return [float(loss) for segment in self.service.read("job", "points", job["id"])["segments"]
-                for loss in segment["steps"]["loss"]]
-
+class Spec(DataRootCase):
     def test_job_of_epochs_tells_its_steps(self):
-        job = self.service.finished(self.service.submit(JOB.replace("steps: 5", "epochs: 3")))
+        job = self.run_job(JOB.replace("steps: 5", "epochs: 3"))
         self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
         self.assertEqual(int(job["progress"]["totalSteps"]), 3 * 256 // 32)
         self.assertEqual(int(job["progress"]["step"]), 3 * 256 // 32)
 
     def test_prefer_takes_the_first_that_is_native(self):
-        job = self.service.finished(self.service.submit(
-            JOB.replace("{preset: fp32}", "{prefer: [tf32, fp16, fp32]}")))
+        job = self.run_job(JOB.replace("{preset: fp32}", "{prefer: [tf32, fp16, fp32]}"))
         self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
         attempt = job["attempts"][-1]
         self.assertEqual(attempt["precision"], "fp32")
@@ -48,22 +27,22 @@ class Spec(ServiceCase):
     def test_module_rules_reach_the_engine(self):
         everything = "{preset: bf16, module_rules: [{match: '*', compute: fp32}]}"
         plain = self.run_job()
-        ruled = self.service.finished(self.service.submit(JOB.replace("{preset: fp32}", everything)))
-        bf16 = self.service.finished(self.service.submit(JOB.replace("{preset: fp32}", "{preset: bf16}")))
+        ruled = self.run_job(JOB.replace("{preset: fp32}", everything))
+        bf16 = self.run_job(JOB.replace("{preset: fp32}", "{preset: bf16}"))
         self.assertEqual(self.losses(ruled), self.losses(plain), "every module is ruled to be fp32")
         self.assertNotEqual(self.losses(bf16), self.losses(plain))
 
     def test_rule_that_matches_nothing_is_a_warning(self):
-        job = self.service.finished(self.service.submit(
-            JOB.replace("{preset: fp32}", "{preset: bf16, module_rules: [{match: 'no_such*', compute: fp32}]}")))
+        ruled = "{preset: bf16, module_rules: [{match: 'no_such*', compute: fp32}]}"
+        job = self.run_job(JOB.replace("{preset: fp32}", ruled))
         self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
         self.assertIn("WARNING", self.service.events(job["id"]))
 
     def test_warn_goes_on_where_fail_ends(self):
         wild = JOB.replace("learning_rate: 1e-3", "learning_rate: 1e+6").replace("steps: 5", "steps: 20")
-        failed = self.service.finished(self.service.submit(wild))
+        failed = self.run_job(wild)
         self.assertEqual((failed["state"], failed["reason"]), ("FAILED", "NONFINITE_LOSS"), failed.get("message"))
-        warned = self.service.finished(self.service.submit(wild + "on_divergence: WARN\n"))
+        warned = self.run_job(wild + "on_divergence: WARN\n")
         self.assertEqual(warned["state"], "SUCCEEDED", warned.get("message"))
         self.assertEqual(int(warned["progress"]["step"]), 20)
         self.assertFalse(math.isfinite(self.losses(warned)[-1]))
@@ -71,13 +50,13 @@ class Spec(ServiceCase):
 
     def test_initial_weights_are_what_training_begins_with(self):
         tuned = JOB.replace("learning_rate: 1e-3", "learning_rate: 0.1").replace("steps: 5", "steps: 160")
-        first = self.service.finished(self.service.submit(tuned))
+        first = self.run_job(tuned)
         self.assertEqual(first["state"], "SUCCEEDED", first.get("message"))
         saved = first["checkpoints"][-1]["path"]
         model = next(self.service.folder.rglob(f"{saved}/model.safetensors"))
         shutil.copy(model, self.root / "weights.safetensors")
         weights = "hidden: 16}, initial_weights: root/weights.safetensors}"
-        second = self.service.finished(self.service.submit(tuned.replace("hidden: 16}}", weights)))
+        second = self.run_job(tuned.replace("hidden: 16}}", weights))
         self.assertEqual(second["state"], "SUCCEEDED", second.get("message"))
         before, after = self.losses(first), self.losses(second)
         self.assertLess(after[0], 0.7 * before[0], "the first loss is that of fresh weights")
