@@ -18,9 +18,8 @@ using LossScalerState = kernels::ScalerState;
 //
 //   overflow:     tracker = 0; the hysteresis is used up by one; once it is used up, scale *= backoff, not below the
 //                 floor
-//   no overflow:  tracker += 1; once it is at the interval, tracker = 0, the hysteresis is refilled, and scale *=
-//   growth
-//                 up to the cap; a product that is not finite is not taken under a finite cap
+//   no overflow:  tracker += 1; once it is at the interval, tracker = 0, the hysteresis is refilled, and
+//                 scale *= growth up to the cap; a product that is not finite is not taken under a finite cap
 //
 // On purpose unlike the others: an interval that an order lowers below the tracker takes effect at the next good step,
 // where their test for equality would miss it until the next overflow; and a scale that an order put outside of floor
