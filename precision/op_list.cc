@@ -57,6 +57,11 @@ OpClass ClassInModelCast(const OpRow& row) {
   return row.op_class == OpClass::kFp32 ? OpClass::kAsInput : row.op_class;
 }
 
+OpClass ClassInMegatron(const OpRow& row) {
+  const bool softmax = IsOneOf(row.op, {"aten.softmax.int", "aten.log_softmax.int"});
+  return softmax ? OpClass::kFp32 : ClassInModelCast(row);
+}
+
 }  // namespace
 
 std::string_view OpListName(OpList list) {
@@ -73,6 +78,8 @@ std::string_view OpListName(OpList list) {
       return "keras";
     case OpList::kModelCast:
       return "model-cast";
+    case OpList::kMegatron:
+      return "megatron";
   }
   return "unknown";
 }
@@ -91,6 +98,8 @@ OpClass ClassIn(OpList list, const OpRow& row) {
       return ClassInKeras(row);
     case OpList::kModelCast:
       return ClassInModelCast(row);
+    case OpList::kMegatron:
+      return ClassInMegatron(row);
   }
   return OpClass::kFp32;
 }

@@ -14,6 +14,7 @@ enum class OpList {
   kApexO1,     // apex.amp's patched functions
   kKeras,      // every layer casts its inputs; losses and the inside of norms are fp32
   kModelCast,  // a model that was cast as a whole: everything runs in the format it is given, losses in fp32
+  kMegatron,   // the same with softmaxes in fp32
 };
 
 std::string_view OpListName(OpList list);

@@ -111,11 +111,11 @@ std::vector<Preset> MakeOfDeepSpeedMegatron() {
        OpList::kModelCast,
        {}},
       {"megatron-fp16", "Megatron's fp16: a fp16 model, fp32 masters, scale from 2^32", WholeModel(fp16, fp16, fp16),
-       OpList::kModelCast, Megatron()},
+       OpList::kMegatron, Megatron()},
       {"megatron-bf16",
        "Megatron's bf16: a bf16 model, fp32 masters, gradients summed and reduced in fp32",
        WholeModel(bf16, Dtype::kFloat32, Dtype::kFloat32),
-       OpList::kModelCast,
+       OpList::kMegatron,
        {}},
   };
 }
