@@ -14,6 +14,7 @@
 #include "models/gpt.h"
 #include "models/resnet.h"
 #include "tests/worker/amp/cpu_engine.h"
+#include "tests/worker/tolerances.h"
 
 namespace ampd::amp {
 namespace {
@@ -103,8 +104,7 @@ TEST(Networks, LearnInEveryPresetAndFollowFp32) {
     for (const char* preset : {"bf16", "fp16"}) {
       const std::vector<double> rounded = LossesOf(network, preset);
       EXPECT_NE(rounded, exact) << preset << " rounds nothing";
-      // bf16 has 8 bits, fp16 has 11; the losses differ by what the roundings of a few layers add up to.
-      const double tolerance = preset == std::string("bf16") ? 0.05 : 0.01;
+      const double tolerance = ToleranceOf(preset).wider;
       for (size_t i = 0; i < exact.size(); ++i) {
         EXPECT_NEAR(rounded[i], exact[i], tolerance * exact.front()) << network.name << " " << preset << " step " << i;
       }
@@ -132,7 +132,7 @@ TEST(Networks, AGptInFp8FollowsItselfInBf16) {
     const std::vector<double> fp8 = LossesOf(kWiderGpt, preset);
     EXPECT_NE(fp8, bf16) << preset << " rounds nothing";
     for (size_t i = 0; i < bf16.size(); ++i) {
-      EXPECT_NEAR(fp8[i], bf16[i], 0.02 * bf16.front()) << preset << " step " << i;
+      EXPECT_NEAR(fp8[i], bf16[i], ToleranceOf("fp8").wider * bf16.front()) << preset << " step " << i;
     }
   }
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/worker/kernels/row_fixtures.h"
+#include "tests/worker/tolerances.h"
 #include "worker/kernels/cpu/formats.h"
 
 namespace ampd::kernels {
@@ -208,11 +209,11 @@ TEST_F(Attention, EqualsItsDefinitionForEveryShapeThatBlocksAndTilesLeaveARestOf
         const Reference expected(shape, passes.query, passes.key, passes.value, passes.gradient);
         const std::string what =
             std::to_string(length) + "x" + std::to_string(width) + (is_causal ? ", causal" : ", full");
-        constexpr double kBf16 = 0x1p-8;  // half a unit in the last place of the rounded weights, and of the results
-        EXPECT_LT(ErrorOf(passes.result, expected.result), kBf16) << what;
-        EXPECT_LT(ErrorOf(passes.query_gradient, expected.query_gradient), 2 * kBf16) << what;
-        EXPECT_LT(ErrorOf(passes.key_gradient, expected.key_gradient), 2 * kBf16) << what;
-        EXPECT_LT(ErrorOf(passes.value_gradient, expected.value_gradient), 2 * kBf16) << what;
+        const double rounding = ToleranceOf("bf16").rounding;  // of the rounded weights, and of the results
+        EXPECT_LT(ErrorOf(passes.result, expected.result), rounding) << what;
+        EXPECT_LT(ErrorOf(passes.query_gradient, expected.query_gradient), 2 * rounding) << what;
+        EXPECT_LT(ErrorOf(passes.key_gradient, expected.key_gradient), 2 * rounding) << what;
+        EXPECT_LT(ErrorOf(passes.value_gradient, expected.value_gradient), 2 * rounding) << what;
         for (size_t t = 0; t < expected.log_sums.size(); ++t) {
           EXPECT_NEAR(passes.log_sums[t], expected.log_sums[t], 1e-5 * (1 + std::abs(expected.log_sums[t]))) << what;
         }

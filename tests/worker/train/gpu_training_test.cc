@@ -17,6 +17,7 @@
 #include "models/models.h"
 #include "precision/policy.h"
 #include "tests/host_gpu.h"
+#include "tests/worker/tolerances.h"
 #include "tests/worker/train/gpu.h"
 #include "worker/amp/engine.h"
 
@@ -77,15 +78,14 @@ class GpuTrainingTest : public testing::Test {
     return run;
   }
 
-  // `tolerance` is relative, of each loss.
-  void ExpectClose(const std::string& preset, double tolerance) {
+  void ExpectClose(const std::string& preset) {
     const Trained cpu = Train(preset == "tf32" ? "fp32" : preset, false);
     const Trained gpu = Train(preset, true);
     double worst = 0;
     for (int i = 0; i < kSteps; ++i) {
       worst = std::max<double>(worst, std::abs(gpu.losses[i] - cpu.losses[i]) / cpu.losses[i]);
     }
-    EXPECT_LT(worst, tolerance) << preset;
+    EXPECT_LT(worst, ToleranceOf(preset).device) << preset;
     EXPECT_FALSE(gpu.emulated);
     std::printf("%s: losses differ by at most %.2e; %.1f steps/s on the GPU, %.1f on the CPU\n", preset.c_str(), worst,
                 kSteps / gpu.seconds, kSteps / cpu.seconds);
@@ -94,10 +94,10 @@ class GpuTrainingTest : public testing::Test {
   std::vector<amp::Batch> batches_;
 };
 
-TEST_F(GpuTrainingTest, Fp32_LossesAreTheCpus) { ExpectClose("fp32", 1e-4); }
-TEST_F(GpuTrainingTest, Tf32_LossesAreNearTheCpusFp32) { ExpectClose("tf32", 1e-2); }
-TEST_F(GpuTrainingTest, Bf16_LossesAreNearTheCpus) { ExpectClose("bf16", 2e-2); }
-TEST_F(GpuTrainingTest, Fp16_NativeLossesAreNearTheEmulatedOnes) { ExpectClose("fp16", 2e-2); }
+TEST_F(GpuTrainingTest, Fp32_LossesAreTheCpus) { ExpectClose("fp32"); }
+TEST_F(GpuTrainingTest, Tf32_LossesAreNearTheCpusFp32) { ExpectClose("tf32"); }
+TEST_F(GpuTrainingTest, Bf16_LossesAreNearTheCpus) { ExpectClose("bf16"); }
+TEST_F(GpuTrainingTest, Fp16_NativeLossesAreNearTheEmulatedOnes) { ExpectClose("fp16"); }
 
 TEST_F(GpuTrainingTest, Fp16_OverflowsAreSkippedAsOnTheCpu) {
   const Trained cpu = Train("fp16", false, 0x1p30);
