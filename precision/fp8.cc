@@ -129,6 +129,14 @@ class LayerSelection {
   std::vector<FieldViolation> violations_;
 };
 
+// Of a layer's features.
+bool IsTooSmallToWin(Scaling scaling, int64_t outputs, int64_t inputs) {
+  if (scaling == Scaling::kBlock) {
+    return outputs <= 2048 || inputs <= 1024 || (outputs <= 4096 && inputs <= 2048);
+  }
+  return outputs <= 1024 && inputs <= 4096;
+}
+
 }  // namespace
 
 std::string_view ScalingName(Scaling scaling) {
@@ -188,6 +196,31 @@ std::string WhyNoFp8(const ResolvedPolicy& resolved) {
                       Fp8Multiple(*resolved.fp8),
                       "; the last layer and those of the first and the last numbered block take part only when "
                       "precision.module_rules name them");
+}
+
+std::string WhyFp8IsSlow(const ResolvedPolicy& resolved, const graph::Graph& graph) {
+  std::set<std::string> small;
+  std::string first;
+  for (const Node& node : graph.nodes()) {
+    const auto weight = node.ValueOf("weight");
+    if (!weight.has_value() || !DecideOp(resolved, node).fp8_layer.has_value()) {
+      continue;
+    }
+    const graph::Shape& shape = graph.type(*weight).shape;
+    const int64_t outputs = shape[0].factor();
+    const int64_t inputs = shape[1].factor();
+    if (IsTooSmallToWin(resolved.fp8->scaling, outputs, inputs) && small.insert(node.module_path).second &&
+        small.size() == 1) {
+      first = absl::StrCat(node.module_path, " with its ", outputs, " x ", inputs, " features");
+    }
+  }
+  if (small.empty()) {
+    return "";
+  }
+  return absl::StrCat("FP8 is likely slower than bf16 in ", small.size(), " of ", resolved.fp8_layers.size(),
+                      " layers, too small for their products to win back the casts: ", first,
+                      small.size() > 1 ? " and others" : "",
+                      "; precision.module_rules with compute bf16 leave them out");
 }
 
 }  // namespace ampd::precision

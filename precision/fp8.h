@@ -35,4 +35,10 @@ absl::Status SelectFp8Layers(const v1::PrecisionPolicy& policy, const graph::Gra
 // Why nothing computes in FP8 under a policy that asks for it; empty when something does or nothing shall.
 std::string WhyNoFp8(const ResolvedPolicy& resolved);
 
+// Which of the FP8 layers are so small that casting their operands is likely to cost more than the faster products win;
+// empty when none is. Goes by torchao's filters, which were tuned on an H100 (torchao.float8, "tensorwise" and for
+// blocks "rowwise"): a scale a tensor pays with more than 1024 outputs or 4096 inputs, finer scales with more than 2048
+// outputs and 1024 inputs, and one of them above 4096 or 2048.
+std::string WhyFp8IsSlow(const ResolvedPolicy& resolved, const graph::Graph& graph);
+
 }  // namespace ampd::precision

@@ -140,6 +140,20 @@ std::optional<size_t> FindFp8Layer(const ResolvedPolicy& policy, const std::stri
   return std::nullopt;
 }
 
+// What runs and is no faster, or slower, than a wider format on this device.
+void WarnOfSlowness(const graph::Graph& graph, const v1::Device& device, ResolvedPolicy& resolved) {
+  for (const Dtype dtype : resolved.emulated_dtypes) {
+    const bool blocks = device.kind() == v1::Device::GPU;  // a GPU emulates nothing else
+    const char* instead = blocks ? "preset fp8" : IsEmulated(Dtype::kBFloat16, device) ? "fp32" : "bf16";
+    resolved.warnings.push_back(absl::StrCat(
+        blocks ? "block-scaled " : "", std::string(graph::DtypeName(dtype)), " is emulated on ", device.id(),
+        ": its numerics are true, it is slower than ", blocks ? "bf16" : "fp32", " there; for speed use ", instead));
+  }
+  if (std::string why = WhyFp8IsSlow(resolved, graph); !resolved.emulated() && !why.empty()) {
+    resolved.warnings.push_back(std::move(why));
+  }
+}
+
 // What can be seen to be of no use, or of harm, though it runs.
 void Warn(const PrecisionPolicy& policy, const graph::Graph& graph, ResolvedPolicy& resolved) {
   const Formats& formats = resolved.formats;
@@ -221,6 +235,7 @@ absl::StatusOr<ResolvedPolicy> ResolvePolicy(const PrecisionPolicy& policy, cons
   resolved.emulated_dtypes = EmulatedDtypes(resolved, device);
   FillTable(graph, resolved);
   Warn(policy, graph, resolved);
+  WarnOfSlowness(graph, device, resolved);
   return resolved;
 }
 

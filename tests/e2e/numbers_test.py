@@ -199,7 +199,9 @@ class Numbers(DataRootCase):
         print(f"  fall of the loss: fp32 {fp32:.4f}, apex-o2 {with_masters:.4f}, apex-o3 {without:.4f}", flush=True)
         self.assertGreater(with_masters, 0.8 * fp32)
         self.assertLess(without, 0.5 * with_masters)
-        self.assertTrue(self.told(job, "WARNING"), "it is told what such a preset does")
+        warnings = [event["message"] for event in self.told(job, "WARNING")]
+        self.assertTrue([text for text in warnings if "apex-o3" in text], f"it is told what such a preset does: {warnings}")
+        self.assertTrue([text for text in warnings if "float16 is emulated" in text], warnings)
 
 
 if __name__ == "__main__":

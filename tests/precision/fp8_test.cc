@@ -131,6 +131,40 @@ TEST(Fp8Layers, FeaturesThatDoNotFitAreLeftOutWithAWarning) {
   EXPECT_THAT(LayersOf(Resolve(PresetNamed("fp8-block"), Mlp({128, 144, 144, 10}))), IsEmpty()) << "16 x 9 is no block";
 }
 
+// torchao's filters for a H100: 1024 outputs and 4096 inputs with a scale a tensor, more with finer ones.
+TEST(Fp8Layers, SmallOnesAreWarnedOfWhereFp8IsNative) {
+  const auto warnings = [](const char* preset, const std::vector<int64_t>& widths, const v1::Device& device) {
+    return Resolve(PresetNamed(preset), Mlp(widths), device)->warnings;
+  };
+  EXPECT_THAT(warnings("fp8", {4096, 1024, 10}, Gpu(9, 0)),
+              ElementsAre(HasSubstr("slower than bf16 in 1 of 1 layers, too small for their products to win back the "
+                                    "casts: layers.1 with its 1024 x 4096 features; ")));
+  EXPECT_THAT(warnings("fp8", {4096, 1040, 10}, Gpu(9, 0)), IsEmpty());
+  EXPECT_THAT(warnings("fp8-delayed", {4112, 1024, 10}, Gpu(9, 0)), IsEmpty());
+  EXPECT_THAT(warnings("fp8", {128, 128, 128, 2048, 10}, Gpu(9, 0)),
+              ElementsAre(HasSubstr("2 of 3 layers, too small for their products to win back the casts: layers.1 with "
+                                    "its 128 x 128 features and others")));
+  EXPECT_THAT(warnings("fp8-block", {4096, 2048, 10}, Gpu(9, 0)), ElementsAre(HasSubstr("1 of 1 layers")));
+  EXPECT_THAT(warnings("fp8-block", {2048, 4096, 10}, Gpu(9, 0)), ElementsAre(HasSubstr("1 of 1 layers")));
+  EXPECT_THAT(warnings("fp8-block", {2176, 2176, 10}, Gpu(9, 0)), IsEmpty());
+}
+
+TEST(Slowness, EmulatedFormatsAreWarnedOfWithWhatIsFaster) {
+  const auto warnings = [](const char* preset, const v1::Device& device) {
+    return Resolve(PresetNamed(preset), Mlp({128, 128, 10}), device)->warnings;
+  };
+  EXPECT_THAT(warnings("fp16", Cpu(true)),
+              ElementsAre("float16 is emulated on cpu: its numerics are true, it is slower than fp32 there; for speed "
+                          "use bf16"));
+  EXPECT_THAT(warnings("fp16", Cpu(false)), ElementsAre(HasSubstr("use fp32")));
+  EXPECT_THAT(warnings("bf16", Cpu(false)), ElementsAre(HasSubstr("bfloat16 is emulated on cpu")));
+  EXPECT_THAT(warnings("bf16", Cpu(true)), IsEmpty());
+  EXPECT_THAT(warnings("fp8", Cpu(true)), ElementsAre(HasSubstr("float8_e4m3fn is emulated on cpu")));
+  EXPECT_THAT(warnings("fp8-block", Gpu(8, 9)),
+              ElementsAre("block-scaled float8_e4m3fn is emulated on gpu0: its numerics are true, it is slower than "
+                          "bf16 there; for speed use preset fp8"));
+}
+
 TEST(Fp8Layers, FeaturesThatDoNotFitAreRefusedWhereARuleAsksForThem) {
   const auto status =
       Resolve(WithRule(PresetNamed("bf16"), "layers.1", PrecisionPolicy::fp8_e4m3), Mlp({128, 120, 10})).status();

@@ -309,9 +309,9 @@ TEST(ResolvePolicy, WarnsOfWhatIsLikelyNotMeant) {
   v1::OpRule& rule = *policy.add_op_rules();
   rule.set_match("aten.nothing");
   rule.set_policy(v1::OpRule::fp32);
-  EXPECT_THAT(Resolve(policy)->warnings,
+  EXPECT_THAT(Resolve(policy, Gpu(9, 0))->warnings,
               ElementsAre(HasSubstr("loss_scale is off"), HasSubstr("no_such_module*"), HasSubstr("aten.nothing")));
-  EXPECT_THAT(Resolve(PresetNamed("fp16"))->warnings, IsEmpty());
+  EXPECT_THAT(Resolve(PresetNamed("fp16"), Gpu(9, 0))->warnings, IsEmpty());
 }
 
 TEST(CheckCapability, NeedsWhatTheFormatNeeds) {
