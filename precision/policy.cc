@@ -68,7 +68,16 @@ struct Reader {
   OpDecision decision;
   const ModuleRule* rule = nullptr;
   bool batch_norm = false;
+  bool casts = false;  // to what the node computes in
 };
+
+// The weights of norms are read as they are, whatever the norm computes in.
+bool IsCast(const graph::Node& node, const OpDecision& decision, graph::ValueId value) {
+  const graph::OpRow* row = graph::FindOp(node.op);
+  return decision.op_class == OpClass::kLower &&
+         (row == nullptr || std::none_of(row->fp32_arguments.begin(), row->fp32_arguments.end(),
+                                         [&](std::string_view name) { return node.ValueOf(name) == value; }));
+}
 
 // What the module rules say a parameter is stored in, when they cover all who read it and agree.
 std::optional<Dtype> StoredByRules(const std::vector<Reader>& readers) {
@@ -103,6 +112,13 @@ Dtype StoredDtype(const Formats& formats, const std::vector<Reader>& readers) {
   return readers.empty() || any_fp32 ? Dtype::kFloat32 : readers[0].decision.compute;
 }
 
+Dtype GradientDtype(Dtype stored, const std::vector<Reader>& readers) {
+  const bool all_cast_alike = std::all_of(readers.begin(), readers.end(), [&](const Reader& reader) {
+    return reader.casts && reader.decision.compute == readers[0].decision.compute;
+  });
+  return stored != Dtype::kFloat32 || readers.empty() || !all_cast_alike ? stored : readers[0].decision.compute;
+}
+
 Masters MasterOf(const Formats& formats, Dtype stored) {
   if (stored == Dtype::kFloat32) {
     return Masters::kNone;
@@ -113,16 +129,18 @@ Masters MasterOf(const Formats& formats, Dtype stored) {
 void FillTable(const graph::Graph& graph, ResolvedPolicy& resolved) {
   std::map<graph::ValueId, std::vector<Reader>> readers;
   for (const graph::Node& node : graph.nodes()) {
-    const Reader reader = {DecideOp(resolved, node), FindModuleRule(resolved, node.module_path),
-                           node.op == "aten.batch_norm.default"};
+    Reader reader = {DecideOp(resolved, node), FindModuleRule(resolved, node.module_path),
+                     node.op == "aten.batch_norm.default"};
     resolved.ops.push_back({node.op, node.module_path, reader.decision});
     for (graph::ValueId use : node.Uses()) {
+      reader.casts = IsCast(node, reader.decision, use);
       readers[use].push_back(reader);
     }
   }
   for (const graph::State& parameter : graph.parameters()) {
     const Dtype stored = StoredDtype(resolved.formats, readers[parameter.value]);
-    resolved.parameters.push_back({parameter.name, stored, MasterOf(resolved.formats, stored)});
+    resolved.parameters.push_back(
+        {parameter.name, stored, MasterOf(resolved.formats, stored), GradientDtype(stored, readers[parameter.value])});
   }
   for (const graph::State& buffer : graph.buffers()) {
     const Dtype dtype = graph.type(buffer.value).dtype;

@@ -29,6 +29,9 @@ struct ParameterRow {
   std::string name;
   graph::Dtype dtype = graph::Dtype::kFloat32;
   Masters master = Masters::kNone;  // beside a leaf below fp32
+  // What the gradient's numbers were rounded to on their way to the leaf: its own format, or the narrower one that all
+  // who read it cast it to.
+  graph::Dtype gradient = graph::Dtype::kFloat32;
 };
 
 struct BufferRow {

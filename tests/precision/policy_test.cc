@@ -5,12 +5,16 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "ampd/v1/job_spec.pb.h"
 #include "graph/builder.h"
 #include "graph/passes.h"
 #include "graph/print.h"
+#include "models/gpt.h"
 #include "models/models.h"
 #include "precision/capability.h"
 #include "precision/loss_scale.h"
@@ -86,6 +90,56 @@ TEST(ResolvePolicy, CastsOfParametersStandInTheGraphOfPresetsThatKeepThemInFp32)
       Lenet(), *ResolvePolicy(PresetNamed("torch-amp-bf16"), Lenet(), Gpu(9, 0), OptimizerKind::kAdam)));
   EXPECT_THAT(text, HasSubstr("parameter %classifier.2.weight: float32[10, 128]"));
   EXPECT_THAT(text, HasSubstr("aten.to.dtype(self=%classifier.2.weight, dtype=bfloat16)"));
+}
+
+// What the gradient of a parameter comes through in a converted graph: the one format that all casts of it have, or its
+// own.
+Dtype GradientIn(const graph::Graph& graph, const graph::State& parameter) {
+  const Dtype own = graph.type(parameter.value).dtype;
+  std::optional<Dtype> format;
+  for (const graph::Node& node : graph.nodes()) {
+    for (const graph::ValueId use : node.Uses()) {
+      if (use == parameter.value) {
+        const Dtype read = node.op == "aten.to.dtype" ? std::get<Dtype>(*node.Find("dtype")) : own;
+        format = format.value_or(read) == read ? read : own;
+      }
+    }
+  }
+  return format.value_or(own);
+}
+
+TEST(ResolvePolicy, AGradientHasTheFormatOfTheCastsThatReadItsParameter) {
+  const graph::Graph tied = *graph::WithLossHead(
+      *models::BuildGpt({.num_layers = 3, .width = 128, .num_heads = 2, .vocabulary = 17, .sequence_length = 8}));
+  for (const graph::Graph& model : {Mixed(), tied}) {
+    for (const Preset& preset : AllPresets()) {
+      const auto resolved =
+          ResolvePolicy(PresetNamed(std::string(preset.name)), model, Gpu(9, 0), OptimizerKind::kAdam);
+      ASSERT_TRUE(resolved.ok()) << preset.name << resolved.status();
+      const graph::Graph graph = *ApplyPrecision(model, *resolved);
+      for (size_t i = 0; i < resolved->parameters.size(); ++i) {
+        const ParameterRow& row = resolved->parameters[i];
+        EXPECT_EQ(row.gradient, GradientIn(graph, graph.parameters()[i])) << preset.name << " " << row.name;
+      }
+    }
+  }
+}
+
+TEST(ResolvePolicy, BehindCastsTheGradientsOfProductsHaveTheirFormat) {
+  v1::PrecisionPolicy policy = PresetNamed("torch-amp-fp16");
+  v1::ModuleRule* wide = policy.add_module_rules();
+  wide->set_match("head");
+  wide->set_compute(v1::PrecisionPolicy::fp32);
+  const auto resolved = ResolvePolicy(policy, Mixed(), Gpu(9, 0), OptimizerKind::kAdam);
+  ASSERT_TRUE(resolved.ok()) << resolved.status();
+  std::vector<std::string> in_fp16;
+  for (const ParameterRow& row : resolved->parameters) {
+    EXPECT_EQ(row.dtype, Dtype::kFloat32) << row.name;
+    if (row.gradient == Dtype::kFloat16) {
+      in_fp16.push_back(row.name);
+    }
+  }
+  EXPECT_THAT(in_fp16, ElementsAre("conv.weight", "conv.bias", "fc.weight", "fc.bias"));
 }
 
 TEST(ResolvePolicy, FieldsOverrideThePreset) {

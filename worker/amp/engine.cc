@@ -179,6 +179,7 @@ void Engine::MakeParameters(const graph::Graph& model, const precision::Resolved
     const precision::ParameterRow row = FindRow(policy.parameters, name).value_or(precision::ParameterRow());
     Parameter parameter = MakeParameter(name, value, executor::ToScalarType(row.dtype), row.master, *kernels_);
     parameter.stochastic = policy.formats.stochastic_rounding;
+    parameter.gradient_format = executor::ToScalarType(row.gradient);
     parameter.leaf.requires_grad_(true);
     parameters[phase_of[i]].push_back(std::move(parameter));
   }

@@ -29,7 +29,8 @@ struct EngineOptions {
   uint64_t seed = 0;                     // of the first weights
   // Modules that run again in the backward pass, as graph::WithCheckpointSegments takes them.
   std::vector<std::string> checkpoint_segments = {};
-  int64_t sample_every_steps = 0;  // how often fp16 gradients are sampled; 0: only on request
+  // How often gradients that were rounded to fp16 are sampled; 0: only on request.
+  int64_t sample_every_steps = 0;
   ComputeDevice device;
   // For a model with several losses: what a step goes through, in this order. Each has an optimizer, schedule and clip
   // of its own, instead of those above. Every parameter belongs to exactly one. Empty: one phase over all parameters,

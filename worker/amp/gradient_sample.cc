@@ -39,9 +39,9 @@ double GradientSample::UnderflowShare() const {
   return num_nonzero == 0 ? 0 : static_cast<double>(num_subnormal) / static_cast<double>(num_nonzero);
 }
 
-GradientSample SampleGradient(const at::Tensor& gradient) {
+GradientSample SampleGradient(const at::Tensor& gradient, at::ScalarType format) {
   GradientSample sample;
-  sample.dtype = gradient.scalar_type();
+  sample.dtype = format;
   const int64_t stride = std::max<int64_t>(1, (gradient.numel() + kMaxElements - 1) / kMaxElements);
   sample.num_elements = (gradient.numel() + stride - 1) / stride;
   // The widening is exact, and keeps apart what is zero, subnormal and not finite.

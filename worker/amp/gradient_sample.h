@@ -9,7 +9,7 @@
 
 namespace ampd::amp {
 
-// How one parameter's gradient fills the range of its format, scaled as it is.
+// How one parameter's gradient fills the range of the format that its numbers were rounded to, scaled as it is.
 struct GradientSample {
   // Of the smallest fp32 number, and of the largest.
   static constexpr int kLeastExponent = -149;
@@ -36,9 +36,9 @@ struct GradientSample {
   double UnderflowShare() const;
 };
 
-// Looks at no more than 65,536 elements, evenly spread over the tensor, wherever it is. REQUIRES: fp16, bf16 or fp32;
-// dense.
-GradientSample SampleGradient(const at::Tensor& gradient);
+// Looks at no more than 65,536 elements, evenly spread over the tensor, wherever it is. `format`: what its numbers were
+// rounded to, which it may be a widened copy of. REQUIRES: fp16, bf16 or fp32; dense.
+GradientSample SampleGradient(const at::Tensor& gradient, at::ScalarType format);
 
 // The loss scale, a power of two times `scale`, under which the largest of the gradients would have the exponent 12: an
 // eighth of what overflows in fp16. `scale` itself when all are zero or one is not finite.

@@ -18,6 +18,8 @@ struct Parameter {
   at::Tensor leaf;
   at::Tensor remainder;     // int16
   bool stochastic = false;  // a leaf without a master is rounded stochastically
+  // What the numbers of its gradient were rounded to; narrower than the leaf behind a cast.
+  at::ScalarType gradient_format = at::kFloat;
 };
 
 // `initial` is fp32, where and with which strides the parameter shall be. REQUIRES: `dtype` is bf16 beside a remainder.

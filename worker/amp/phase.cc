@@ -171,8 +171,8 @@ std::vector<GradientSample> Phase::SampleGradients(bool of_every_format) const {
   for (const Reader& reader : backward_order_) {
     const Parameter& parameter = parameters_[reader.parameter];
     const at::Tensor& gradient = parameter.leaf.grad();
-    if (gradient.defined() && (of_every_format || gradient.scalar_type() == at::kHalf)) {
-      samples.push_back(SampleGradient(gradient));
+    if (gradient.defined() && (of_every_format || parameter.gradient_format == at::kHalf)) {
+      samples.push_back(SampleGradient(gradient, parameter.gradient_format));
       samples.back().parameter = parameter.name;
       samples.back().module = reader.module;
     }

@@ -74,7 +74,7 @@ class Phase {
   // What all phases of a step have in common.
   struct StepConditions {
     uint64_t random_stream = 0;
-    bool samples = false;               // of fp16 gradients
+    bool samples = false;               // of gradients that were rounded to fp16
     bool samples_every_format = false;  // then those of all formats
   };
 

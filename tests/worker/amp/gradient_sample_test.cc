@@ -20,9 +20,11 @@ at::Tensor Half(const std::vector<double>& values) {
   return tensor;
 }
 
+GradientSample SampleOf(const at::Tensor& gradient) { return SampleGradient(gradient, gradient.scalar_type()); }
+
 TEST(GradientSample, CountsWhereEachElementLies) {
   const GradientSample sample =
-      SampleGradient(Half({0, -0.0, 0x1p-24, -0x1p-15, 0x1p-14, -0x1.8p-14, 1, 65504, INFINITY, NAN}));
+      SampleOf(Half({0, -0.0, 0x1p-24, -0x1p-15, 0x1p-14, -0x1.8p-14, 1, 65504, INFINITY, NAN}));
   EXPECT_EQ(sample.num_elements, 10);
   EXPECT_EQ(sample.num_zero, 2);
   EXPECT_EQ(sample.num_subnormal, 2);
@@ -41,7 +43,7 @@ TEST(GradientSample, OfALargeTensorIsSpreadOverAllOfItInWhateverOrder) {
   at::Tensor large =
       at::zeros({3, 1000, 10, 10}, at::TensorOptions(at::kHalf)).contiguous(at::MemoryFormat::ChannelsLast);
   large.select(0, 2).fill_(1);
-  const GradientSample sample = SampleGradient(large);
+  const GradientSample sample = SampleOf(large);
   EXPECT_EQ(sample.num_elements, 60'000) << "every fifth";
   EXPECT_EQ(sample.num_zero, 40'000);
   EXPECT_EQ(sample.NumWithExponent(0), 20'000);
@@ -51,14 +53,14 @@ TEST(GradientSample, OfTheWiderFormatsHasTheirRange) {
   const at::Tensor fp32 = at::zeros({7}, at::TensorOptions(at::kFloat));
   const std::vector<float> values = {0, 0x1p-149f, -0x1.8p-127f, 0x1p-126f, 0x1.fp-1f, 0x1.fp127f, INFINITY};
   std::copy(values.begin(), values.end(), fp32.data_ptr<float>());
-  const GradientSample wide = SampleGradient(fp32);
+  const GradientSample wide = SampleOf(fp32);
   EXPECT_EQ(wide.num_zero, 1);
   EXPECT_EQ(wide.num_non_finite, 1);
   EXPECT_EQ(wide.num_subnormal, 2);
   for (const int exponent : {-149, -127, -126, -1, 127}) {
     EXPECT_EQ(wide.NumWithExponent(exponent), 1) << exponent;
   }
-  const GradientSample narrow = SampleGradient(fp32.to(at::kBFloat16));
+  const GradientSample narrow = SampleOf(fp32.to(at::kBFloat16));
   EXPECT_EQ(narrow.dtype, at::kBFloat16);
   EXPECT_EQ(narrow.num_zero, 2) << "2^-149 is beyond bf16";
   EXPECT_EQ(narrow.num_subnormal, 1);
@@ -66,19 +68,28 @@ TEST(GradientSample, OfTheWiderFormatsHasTheirRange) {
             "0 28.6%, 2^-133..-127 14.3%, 2^-126 14.3%, 2^-1 14.3%, 2^127 14.3%, not finite 14.3%");
 }
 
-TEST(GradientSample, SuggestsTheScaleThatPutsTheLargestAnEighthBelowOverflow) {
-  const GradientSample small = SampleGradient(Half({0, 0x1p-20, -0x1.8p-10}));
-  const GradientSample larger = SampleGradient(Half({0x1p-6}));
-  EXPECT_EQ(SuggestScale({small}, 4), 4 * 0x1p22);
-  EXPECT_EQ(SuggestScale({small, larger}, 4), 4 * 0x1p18);
-  EXPECT_EQ(SuggestScale({SampleGradient(Half({16384}))}, 4), 1);
-  EXPECT_EQ(SuggestScale({SampleGradient(Half({0, 0}))}, 4), 4);
-  EXPECT_EQ(SuggestScale({SampleGradient(Half({0x1p-24, 0x1.8p-20}))}, 4), 4 * 0x1p32) << "of subnormal ones too";
-  EXPECT_EQ(SuggestScale({SampleGradient(Half({0x1p-24}).to(at::kFloat).mul(0x1p-125f))}, 4), 0x1p127) << "an fp32";
-  EXPECT_EQ(SuggestScale({small, SampleGradient(Half({INFINITY}))}, 4), 4);
+TEST(GradientSample, OfAWidenedGradientIsThatOfTheFormatItsNumbersWereRoundedTo) {
+  const at::Tensor narrow = Half({0, 0x1p-24, -0x1p-15, 0x1p-14, 1, INFINITY});
+  const GradientSample widened = SampleGradient(narrow.to(at::kFloat), at::kHalf);
+  EXPECT_EQ(widened.dtype, at::kHalf);
+  EXPECT_EQ(widened.num_subnormal, 2);
+  EXPECT_EQ(DescribeExponents(widened), DescribeExponents(SampleOf(narrow)));
+  EXPECT_EQ(SampleOf(narrow.to(at::kFloat)).num_subnormal, 0) << "none of them is small in fp32";
 }
 
-TEST(GradientSample, OfNothingThatIsNotZeroHasNoShare) { EXPECT_EQ(SampleGradient(Half({0, 0})).UnderflowShare(), 0); }
+TEST(GradientSample, SuggestsTheScaleThatPutsTheLargestAnEighthBelowOverflow) {
+  const GradientSample small = SampleOf(Half({0, 0x1p-20, -0x1.8p-10}));
+  const GradientSample larger = SampleOf(Half({0x1p-6}));
+  EXPECT_EQ(SuggestScale({small}, 4), 4 * 0x1p22);
+  EXPECT_EQ(SuggestScale({small, larger}, 4), 4 * 0x1p18);
+  EXPECT_EQ(SuggestScale({SampleOf(Half({16384}))}, 4), 1);
+  EXPECT_EQ(SuggestScale({SampleOf(Half({0, 0}))}, 4), 4);
+  EXPECT_EQ(SuggestScale({SampleOf(Half({0x1p-24, 0x1.8p-20}))}, 4), 4 * 0x1p32) << "of subnormal ones too";
+  EXPECT_EQ(SuggestScale({SampleOf(Half({0x1p-24}).to(at::kFloat).mul(0x1p-125f))}, 4), 0x1p127) << "an fp32";
+  EXPECT_EQ(SuggestScale({small, SampleOf(Half({INFINITY}))}, 4), 4);
+}
+
+TEST(GradientSample, OfNothingThatIsNotZeroHasNoShare) { EXPECT_EQ(SampleOf(Half({0, 0})).UnderflowShare(), 0); }
 
 }  // namespace
 }  // namespace ampd::amp

@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <fstream>
+#include <map>
+#include <string>
 
 #include "ATen/ops/zeros.h"
 #include "absl/strings/str_cat.h"
@@ -135,6 +137,24 @@ TEST_F(DivergenceTest, GradientsThatUnderflow_AreToldOnceWithTheScaleThatSuggest
   const auto better = Told(start);
   EXPECT_THAT(EventsOf(*better, Event::UNDERFLOW), IsEmpty());
   EXPECT_FALSE(better->steps[1].skipped);
+}
+
+TEST_F(DivergenceTest, GradientsThatUnderflowBehindCasts_AreToldLikeThoseOfFp16Leaves) {
+  std::map<std::string, Event> told;
+  for (const std::string preset : {"fp16", "torch-amp-fp16", "torch-amp-bf16"}) {
+    StartAttempt start = Mlp(preset, 110);
+    start.mutable_key()->set_job_id("j-" + preset);
+    start.mutable_spec()->mutable_precision()->mutable_loss_scale()->mutable_fixed()->set_scale(0x1p-8);
+    const std::vector<Event> underflows = EventsOf(*Told(start), Event::UNDERFLOW);
+    ASSERT_THAT(underflows, SizeIs(preset == "torch-amp-bf16" ? 0 : 1)) << preset;
+    told[preset] = underflows.empty() ? Event() : underflows[0];
+  }
+  const auto& leaves = told["fp16"].attributes();
+  const auto& casts = told["torch-amp-fp16"].attributes();
+  EXPECT_EQ(told["torch-amp-fp16"].step(), 1);
+  for (const char* attribute : {"parameter", "module", "underflow_share", "exponents", "suggested_scale"}) {
+    EXPECT_EQ(casts.at(attribute), leaves.at(attribute)) << "the first step's gradients are the same fp16 numbers";
+  }
 }
 
 // A learning rate whose activations leave fp16 and stay within bf16.

@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 // Of `count` elements of this value in one parameter.
 amp::GradientSample Sample(const std::string& module, const std::string& parameter, int64_t count, double value,
                            at::ScalarType dtype = at::kHalf) {
-  amp::GradientSample sample = amp::SampleGradient(at::full({count}, value, at::TensorOptions(dtype)));
+  amp::GradientSample sample = amp::SampleGradient(at::full({count}, value, at::TensorOptions(dtype)), dtype);
   sample.module = module;
   sample.parameter = parameter;
   return sample;
