@@ -133,7 +133,7 @@ ValueId GraphBuilder::Conv2d(std::string_view path, ValueId x, const Conv2dOptio
   const int64_t fan_in = in_channels / o.groups * o.kernel_size * o.kernel_size;
   const Operand weight =
       LayerParameter(path, "weight", {o.out_channels, in_channels / o.groups, o.kernel_size, o.kernel_size},
-                     Initializer::KaimingUniform(fan_in));
+                     o.weight.value_or(Initializer::KaimingUniform(fan_in)));
   const Operand bias = o.bias ? LayerParameter(path, "bias", {o.out_channels}, Initializer::Bias(fan_in)) : Operand();
   return Emit(path, "aten.conv2d.default",
               {{"input", x},
@@ -146,20 +146,31 @@ ValueId GraphBuilder::Conv2d(std::string_view path, ValueId x, const Conv2dOptio
               {shape(x)[0], o.out_channels, height, width});
 }
 
-ValueId GraphBuilder::MaxPool2d(std::string_view path, ValueId x, int64_t kernel_size) {
-  if (!Require(kernel_size > 0, path, "pooling needs a positive kernel size") ||
+ValueId GraphBuilder::MaxPool2d(std::string_view path, ValueId x, const MaxPool2dOptions& options) {
+  const int64_t kernel = options.kernel_size;
+  const int64_t stride = options.stride == 0 ? kernel : options.stride;
+  const int64_t padding = options.padding;
+  if (!Require(kernel > 0 && stride > 0, path, "pooling needs a positive kernel size and stride") ||
+      !Require(padding >= 0 && padding <= kernel / 2, path, "pooling pads by at most half of its window") ||
       !Require(shape(x).size() == 4, path, "pooling needs an input of shape (B, C, H, W)")) {
     return x;
   }
   const Shape& in = shape(x);
-  if (!Require(in[2].factor() >= kernel_size && in[3].factor() >= kernel_size, path,
+  const int64_t height = in[2].factor() + 2 * padding - kernel;
+  const int64_t width = in[3].factor() + 2 * padding - kernel;
+  if (!Require(height >= 0 && width >= 0, path,
                absl::StrCat("an image of ", in[2].factor(), " x ", in[3].factor(),
-                            " pixels is too small for pooling by ", kernel_size))) {
+                            " pixels is too small for pooling by ", kernel))) {
     return x;
   }
-  const std::vector<int64_t> kernel = {kernel_size, kernel_size};
-  return Emit(path, "aten.max_pool2d.default", {{"self", x}, {"kernel_size", kernel}, {"stride", kernel}},
-              {in[0], in[1], in[2].factor() / kernel_size, in[3].factor() / kernel_size});
+  std::vector<Argument> arguments = {{"self", x},
+                                     {"kernel_size", std::vector<int64_t>{kernel, kernel}},
+                                     {"stride", std::vector<int64_t>{stride, stride}}};
+  if (padding > 0) {
+    arguments.push_back({"padding", std::vector<int64_t>{padding, padding}});
+  }
+  return Emit(path, "aten.max_pool2d.default", std::move(arguments),
+              {in[0], in[1], height / stride + 1, width / stride + 1});
 }
 
 ValueId GraphBuilder::GlobalAvgPool2d(std::string_view path, ValueId x) {

@@ -19,6 +19,14 @@ struct Conv2dOptions {
   int64_t padding = 0;
   int64_t groups = 1;
   bool bias = true;
+  std::optional<Initializer> weight = {};  // instead of the module's own
+};
+
+// As torch.nn.MaxPool2d with square windows.
+struct MaxPool2dOptions {
+  int64_t kernel_size = 1;
+  int64_t stride = 0;  // 0: the window's size
+  int64_t padding = 0;
 };
 
 // Writes a graph as one would write a torch.nn.Module: each call is a layer, adds its parameters under "<path>.weight"
@@ -45,8 +53,8 @@ class GraphBuilder {
 
   // (B, C, H, W) -> (B, out_channels, H', W')
   ValueId Conv2d(std::string_view path, ValueId x, const Conv2dOptions& options);
-  // (B, C, H, W) -> (B, C, H / kernel, W / kernel); the stride is the kernel's size, incomplete windows are dropped.
-  ValueId MaxPool2d(std::string_view path, ValueId x, int64_t kernel_size);
+  // (B, C, H, W) -> (B, C, H', W'); incomplete windows are dropped.
+  ValueId MaxPool2d(std::string_view path, ValueId x, const MaxPool2dOptions& options);
   // (B, C, H, W) -> (B, C, 1, 1), torch.nn.AdaptiveAvgPool2d(1)
   ValueId GlobalAvgPool2d(std::string_view path, ValueId x);
   // (..., in) -> (..., out_features)

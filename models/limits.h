@@ -15,9 +15,6 @@ inline constexpr int64_t kMaxWidth = 4096;
 inline constexpr int64_t kMaxFeatures = 1 << 20;
 inline constexpr int64_t kMaxImageSize = 4096;
 
-// proto3 cannot tell an unset number from 0, so 0 means the default.
-inline int64_t OrDefault(int64_t value, int64_t fallback) { return value == 0 ? fallback : value; }
-
 // Gathers what is wrong with a message's fields. Thread-compatible.
 class Limits {
  public:

@@ -5,20 +5,26 @@
 #include "graph/graph.h"
 
 // The model zoo: builders from a job's model spec to a graph with the input "images" (float32) and the output "logits"
-// (B, classes). Parameters have the names, order and initialisation of the torch.nn.Module shown at each builder.
+// (B, classes). Parameters have the names, order and initialisation of the torch.nn.Module shown at each builder, for
+// residual networks in resnet.h.
 namespace ampd::models {
 
-// Any of the zoo's models. INVALID_ARGUMENT with one violation a wrong field, paths beginning with "model."; for
-// `exported`, UNIMPLEMENTED.
+// Sets what is left to the model; proto3 cannot tell a number that was not set from 0, which means the default.
+void FillDefaults(v1::ModelSpec& spec);
+
+// Any of the zoo's models, with its defaults. INVALID_ARGUMENT with one violation a wrong field, paths beginning with
+// "model."; for `exported`, UNIMPLEMENTED.
 absl::StatusOr<graph::Graph> BuildModel(const v1::ModelSpec& spec);
 
 // features = Sequential(for each width: Conv2d(in, width, 3, padding=1), ReLU(), MaxPool2d(2))
 // classifier = Sequential(Linear(flattened, hidden), ReLU(), Linear(hidden, num_classes))
 // forward(images): classifier(flatten(features(images), 1)).   images: (B, in_channels, image_size, image_size)
+void FillDefaults(v1::LenetSpec& spec);
 absl::StatusOr<graph::Graph> BuildLenet(const v1::LenetSpec& spec);
 
 // layers = Sequential(for each hidden: Linear(in, hidden), ReLU(); Linear(in, num_classes))
 // forward(images): layers(flatten(images, 1)).   images: (B, in_features)
+void FillDefaults(v1::MlpSpec& spec);
 absl::StatusOr<graph::Graph> BuildMlp(const v1::MlpSpec& spec);
 
 }  // namespace ampd::models

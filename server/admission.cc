@@ -7,10 +7,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/strip.h"
 #include "ampd/v1/worker.pb.h"
 #include "base/status_macros.h"
-#include "models/models.h"
 #include "precision/capability.h"
 #include "precision/fp8.h"
 #include "precision/policy.h"
@@ -32,25 +30,10 @@ bool IsName(const std::string& name) {
 // At most the first bytes of what a user wrote, for a message.
 std::string Shown(const std::string& text) { return text.size() <= 80 ? text : text.substr(0, 80) + "..."; }
 
-void Take(const absl::Status& status, Findings& findings) {
-  for (const FieldViolation& violation : ViolationsOf(status)) {
-    if (absl::IsUnimplemented(status)) {
-      findings.Unsupported(violation.field, std::string(absl::StripPrefix(violation.description, kNotSupported)));
-    } else {
-      findings.Wrong(violation.field, violation.description);
-    }
-  }
-}
-
 // What the policy is resolved against: the model where it decides whether the policy makes sense, and otherwise, for
 // submitting is frequent, nothing.
-graph::Graph GraphFor(const v1::JobSpec& spec, const precision::Preset& preset) {
-  if (precision::UsesFp8(spec.precision(), preset)) {
-    if (const auto model = models::BuildModel(spec.model()); model.ok()) {
-      return *model;
-    }
-  }
-  return graph::Graph("policy");
+graph::Graph GraphFor(const v1::JobSpec& spec, const graph::Graph* model, const precision::Preset& preset) {
+  return model != nullptr && precision::UsesFp8(spec.precision(), preset) ? *model : graph::Graph("policy");
 }
 
 // FP8 that no layer of the model can compute in, where nothing else is left to choose.
@@ -64,18 +47,18 @@ void RefuseUselessFp8(const v1::JobSpec& spec, const precision::ResolvedPolicy& 
 }
 
 // Whether the trainer will take the policy in each preset that placement may choose, by asking what it asks.
-void AdmitPresets(const v1::JobSpec& spec, Findings& findings) {
+void AdmitPresets(const v1::JobSpec& spec, const graph::Graph* model, Findings& findings) {
   v1::Device device;
   device.set_kind(v1::Device::GPU);
   device.set_capability_major(99);
   const auto optimizer = spec.optimizer().has_sgd() ? precision::OptimizerKind::kSgd : precision::OptimizerKind::kAdam;
   const std::vector<std::string> candidates = precision::CandidatePresets(spec.precision());
   for (const std::string& candidate : candidates) {
-    const graph::Graph graph = GraphFor(spec, *precision::FindPreset(candidate));
+    const graph::Graph graph = GraphFor(spec, model, *precision::FindPreset(candidate));
     const auto resolved =
         precision::ResolvePolicy(precision::WithPreset(spec.precision(), candidate), graph, device, optimizer);
     if (!resolved.ok()) {
-      return Take(resolved.status(), findings);
+      return findings.Take(resolved.status());
     }
     RefuseUselessFp8(spec, *resolved, graph, findings);
   }
@@ -139,7 +122,7 @@ void AdmitIdentity(v1::JobSpec* spec, Findings& findings) {
 
 }  // namespace
 
-void AdmitPrecision(v1::JobSpec* spec, Findings& findings) {
+void AdmitPrecision(v1::JobSpec* spec, const graph::Graph* model, Findings& findings) {
   v1::PrecisionPolicy* policy = spec->mutable_precision();
   if (policy->preset().empty() && policy->prefer().empty()) {
     policy->set_preset("fp32");
@@ -153,7 +136,7 @@ void AdmitPrecision(v1::JobSpec* spec, Findings& findings) {
     findings.Wrong(violation.field, violation.description);
   }
   if (violations.empty()) {
-    AdmitPresets(*spec, findings);
+    AdmitPresets(*spec, model, findings);
   }
 }
 
@@ -184,10 +167,11 @@ absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec) {
   v1::JobSpec admitted = spec;
   Findings findings;
   AdmitIdentity(&admitted, findings);
-  AdmitModel(admitted.mutable_model(), findings);
-  AdmitData(&admitted, findings);
-  AdmitPrecision(&admitted, findings);
-  AdmitTraining(&admitted, findings);
+  const std::optional<graph::Graph> built = AdmitModel(admitted.mutable_model(), findings);
+  const graph::Graph* const model = built.has_value() ? &*built : nullptr;
+  AdmitData(&admitted, model, findings);
+  AdmitPrecision(&admitted, model, findings);
+  AdmitTraining(&admitted, model, findings);
   AdmitResources(&admitted, findings);
   AMPD_RETURN_IF_ERROR(findings.ToStatus());
   return admitted;

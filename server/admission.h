@@ -13,9 +13,6 @@ namespace ampd::server {
 //   UNIMPLEMENTED     nothing is wrong, but a field is set that this server does not support; names the first one
 absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec);
 
-// The number of trainable numbers of a lenet or mlp. REQUIRES: an admitted spec.
-int64_t CountParameters(const v1::ModelSpec& model);
-
 // Specs larger than this are refused before anything else is looked at.
 inline constexpr int64_t kMaxSpecBytes = 256 << 10;
 

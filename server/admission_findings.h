@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -9,8 +10,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "ampd/v1/job_spec.pb.h"
 #include "base/error.h"
+#include "graph/graph.h"
 
 // What the parts of admission share. Only admission*.cc include it.
 namespace ampd::server {
@@ -46,6 +49,17 @@ class Findings {
     }
   }
 
+  // What another room found, UNIMPLEMENTED or INVALID_ARGUMENT with the fields.
+  void Take(const absl::Status& status) {
+    for (const FieldViolation& violation : ViolationsOf(status)) {
+      if (absl::IsUnimplemented(status)) {
+        Unsupported(violation.field, std::string(absl::StripPrefix(violation.description, kNotSupported)));
+      } else {
+        Wrong(violation.field, violation.description);
+      }
+    }
+  }
+
   // All of what is wrong, else all of what is not supported.
   absl::Status ToStatus() const {
     if (!violations_.empty()) {
@@ -61,11 +75,12 @@ class Findings {
 
 inline constexpr double kMaxReal = 1e30;
 
-// Each checks one part of the spec and fills its defaults in.
-void AdmitModel(v1::ModelSpec* model, Findings& findings);
-void AdmitData(v1::JobSpec* spec, Findings& findings);
-void AdmitPrecision(v1::JobSpec* spec, Findings& findings);
-void AdmitTraining(v1::JobSpec* spec, Findings& findings);
+// Each checks one part of the spec and fills its defaults in. `model` is what AdmitModel returned: null where something
+// is wrong with it, so that what depends on it cannot be known.
+std::optional<graph::Graph> AdmitModel(v1::ModelSpec* model, Findings& findings);
+void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
+void AdmitPrecision(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
+void AdmitTraining(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
 void AdmitResources(v1::JobSpec* spec, Findings& findings);
 
 // "<root>/<path>": relative, without "..", empty parts or control characters, the first part naming a data root.

@@ -2,7 +2,6 @@
 #include <vector>
 
 #include "graph/segments.h"
-#include "models/models.h"
 #include "server/admission_findings.h"
 
 namespace ampd::server {
@@ -119,7 +118,7 @@ void AdmitLength(const v1::TrainSpec& train, Findings& findings) {
 }
 
 // Whether the trainer will take the globs, by asking what it asks.
-void AdmitSegments(const v1::JobSpec& spec, Findings& findings) {
+void AdmitSegments(const v1::JobSpec& spec, const graph::Graph* model, Findings& findings) {
   const std::vector<std::string> globs(spec.train().checkpoint_segments().begin(),
                                        spec.train().checkpoint_segments().end());
   const int64_t budget = spec.train().memory_budget_bytes();
@@ -131,16 +130,15 @@ void AdmitSegments(const v1::JobSpec& spec, Findings& findings) {
     return findings.Wrong("train.checkpoint_segments",
                           absl::StrCat("has ", globs.size(), " entries; at most ", kMaxSegmentGlobs));
   }
-  const auto model = models::BuildModel(spec.model());
-  if (globs.empty() || !model.ok()) {
-    return;  // what is wrong with the model is known already
+  if (globs.empty() || model == nullptr) {
+    return;
   }
   for (const FieldViolation& violation : ViolationsOf(graph::WithCheckpointSegments(*model, globs).status())) {
     findings.Wrong(violation.field, violation.description);
   }
 }
 
-void AdmitTrain(v1::JobSpec* spec, Findings& findings) {
+void AdmitTrain(v1::JobSpec* spec, const graph::Graph* model, Findings& findings) {
   v1::TrainSpec* train = spec->mutable_train();
   AdmitLength(*train, findings);
   if (train->gradient_accumulation() == 0) train->set_gradient_accumulation(1);
@@ -154,7 +152,7 @@ void AdmitTrain(v1::JobSpec* spec, Findings& findings) {
     findings.Real("train.clip_grad_norm", train->clip_grad_norm(), 0, kMaxReal, /*open_least=*/true);
   }
   findings.Range("train.num_threads", train->num_threads(), 0, 1024);
-  AdmitSegments(*spec, findings);
+  AdmitSegments(*spec, model, findings);
 }
 
 void AdmitEvalAndCheckpoint(v1::JobSpec* spec, Findings& findings) {
@@ -170,10 +168,10 @@ void AdmitEvalAndCheckpoint(v1::JobSpec* spec, Findings& findings) {
 
 }  // namespace
 
-void AdmitTraining(v1::JobSpec* spec, Findings& findings) {
+void AdmitTraining(v1::JobSpec* spec, const graph::Graph* model, Findings& findings) {
   AdmitOptimizer(spec->mutable_optimizer(), findings);
   AdmitSchedule(spec->eval(), spec->mutable_schedule(), findings);
-  AdmitTrain(spec, findings);
+  AdmitTrain(spec, model, findings);
   AdmitEvalAndCheckpoint(spec, findings);
 }
 

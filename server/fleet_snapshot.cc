@@ -166,6 +166,8 @@ std::string ModelOf(const v1::Job& job) {
       return "lenet";
     case v1::ModelSpec::kMlp:
       return "mlp";
+    case v1::ModelSpec::kResnet:
+      return "resnet";
     case v1::ModelSpec::kExported:
       return "exported";
     case v1::ModelSpec::KIND_NOT_SET:

@@ -2,7 +2,6 @@
 
 #include "base/status_macros.h"
 #include "graph/passes.h"
-#include "models/models.h"
 #include "precision/example_device.h"
 #include "precision/policy.h"
 #include "precision/table.h"
@@ -24,10 +23,9 @@ v1::Device DeviceOf(const v1::ResolvePolicyRequest& request) {
 absl::StatusOr<v1::PolicyTable> AnswerPolicyQuery(const v1::ResolvePolicyRequest& request) {
   v1::ModelSpec model = request.model();
   Findings findings;
-  AdmitModel(&model, findings);
+  const std::optional<graph::Graph> graph = AdmitModel(&model, findings);
   AMPD_RETURN_IF_ERROR(findings.ToStatus());
-  AMPD_ASSIGN_OR_RETURN(const graph::Graph graph, models::BuildModel(model));
-  AMPD_ASSIGN_OR_RETURN(const graph::Graph program, graph::WithLossHead(graph));
+  AMPD_ASSIGN_OR_RETURN(const graph::Graph program, graph::WithLossHead(*graph));
   const auto optimizer =
       request.optimizer().has_sgd() ? precision::OptimizerKind::kSgd : precision::OptimizerKind::kAdam;
   AMPD_ASSIGN_OR_RETURN(const precision::ResolvedPolicy policy,

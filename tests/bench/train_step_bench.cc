@@ -48,7 +48,8 @@ Task Mlp() {
 }
 
 Task Cnn() {
-  return {models::BuildResnet({}).value(), {at::rand({64, 3, 32, 32}), at::randint(0, 10, {64}, at::kLong)}};
+  return {models::BuildResnet(models::ResnetConfig()).value(),
+          {at::rand({64, 3, 32, 32}), at::randint(0, 10, {64}, at::kLong)}};
 }
 
 Task Gpt() {

@@ -3,8 +3,10 @@
 
 Usage: spec_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
 """
+import json
 import math
 import shutil
+import struct
 
 from service_case import JOB, DataRootCase, main
 
@@ -47,6 +49,21 @@ class Spec(DataRootCase):
         self.assertEqual(int(warned["progress"]["step"]), 20)
         self.assertFalse(math.isfinite(self.losses(warned)[-1]))
         self.assertIn("DIVERGENCE", self.service.events(warned["id"]))
+
+    def test_resnet_trains_and_its_weights_have_torchvisions_names(self):
+        resnet = JOB.replace("{lenet: {widths: [4, 8], hidden: 16}}",
+                             "{resnet: {stem: CIFAR, in_channels: 1, image_size: 8}}")
+        small = resnet.replace("[1, 28, 28]", "[1, 8, 8]").replace("{preset: fp32}", "{preset: bf16}")
+        job = self.run_job(small)
+        self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
+        saved = next(self.service.folder.rglob(f"{job['checkpoints'][-1]['path']}/model.safetensors")).read_bytes()
+        tensors = json.loads(saved[8:8 + struct.unpack("<Q", saved[:8])[0]])
+        tensors.pop("__metadata__", None)
+        self.assertEqual(tensors["conv1.weight"]["shape"], [64, 1, 3, 3])
+        self.assertEqual(tensors["layer2.0.downsample.0.weight"]["shape"], [128, 64, 1, 1])
+        self.assertEqual(tensors["layer4.1.bn2.running_var"]["shape"], [512])
+        self.assertEqual(tensors["fc.bias"]["shape"], [10])
+        self.assertEqual(len(tensors), 102)
 
     def test_initial_weights_are_what_training_begins_with(self):
         tuned = JOB.replace("learning_rate: 1e-3", "learning_rate: 0.1").replace("steps: 5", "steps: 160")

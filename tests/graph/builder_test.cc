@@ -44,12 +44,16 @@ TEST(Conv2d, ShapesFollowPaddingAndStride) {
   EXPECT_THAT(conv({.out_channels = 0}), HasSubstr("positive channels"));
 }
 
-TEST(MaxPool2d, IncompleteWindowsAreDropped) {
-  const auto pool = [](int64_t kernel) {
-    return ShapeAfter(Images(3, 7), [&](GraphBuilder& b, ValueId x) { return b.MaxPool2d("p", x, kernel); });
+TEST(MaxPool2d, TakesStrideAndPaddingAndDropsIncompleteWindows) {
+  const auto pool = [](MaxPool2dOptions options) {
+    return ShapeAfter(Images(3, 7), [&](GraphBuilder& b, ValueId x) { return b.MaxPool2d("p", x, options); });
   };
-  EXPECT_EQ(pool(2), "float32[B, 3, 3, 3]");
-  EXPECT_EQ(pool(8), "test layer p: an image of 7 x 7 pixels is too small for pooling by 8");
+  EXPECT_EQ(pool({.kernel_size = 2}), "float32[B, 3, 3, 3]");
+  EXPECT_EQ(pool({.kernel_size = 3, .stride = 2, .padding = 1}), "float32[B, 3, 4, 4]");
+  EXPECT_EQ(pool({.kernel_size = 8, .padding = 1}), "float32[B, 3, 1, 1]");
+  EXPECT_EQ(pool({.kernel_size = 8}), "test layer p: an image of 7 x 7 pixels is too small for pooling by 8");
+  EXPECT_EQ(pool({.kernel_size = 2, .padding = 2}), "test layer p: pooling pads by at most half of its window");
+  EXPECT_THAT(pool({.kernel_size = 0}), HasSubstr("positive kernel size"));
 }
 
 TEST(Flatten, MultipliesAllButTheBatch) {
@@ -69,7 +73,8 @@ TEST(Dropout, OfEverythingIsRefused) {
 
 TEST(Add, OfDifferentShapesIsRefused) {
   EXPECT_THAT(
-      ShapeAfter(Images(1, 4), [](GraphBuilder& b, ValueId x) { return b.Add("a", x, b.MaxPool2d("p", x, 2)); }),
+      ShapeAfter(Images(1, 4),
+                 [](GraphBuilder& b, ValueId x) { return b.Add("a", x, b.MaxPool2d("p", x, {.kernel_size = 2})); }),
       HasSubstr("different shapes"));
 }
 
@@ -138,10 +143,11 @@ TEST(BinaryCrossEntropy, NeedsTargetsOfTheLogitsShape) {
 }
 
 TEST(GraphBuilder, TheFirstErrorStays) {
-  EXPECT_THAT(
-      ShapeAfter(Images(1, 4), [](GraphBuilder& b,
-                                  ValueId x) { return b.Linear("second", b.Relu("", b.MaxPool2d("first", x, 9)), 0); }),
-      HasSubstr("layer first"));
+  EXPECT_THAT(ShapeAfter(Images(1, 4),
+                         [](GraphBuilder& b, ValueId x) {
+                           return b.Linear("second", b.Relu("", b.MaxPool2d("first", x, {.kernel_size = 9})), 0);
+                         }),
+              HasSubstr("layer first"));
 }
 
 TEST(OpTable, IsOrderedAndFindsEveryRow) {

@@ -26,7 +26,7 @@ Graph Zoo() {
   ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 2, 8, 8}});
   x = b.Conv2d("conv", x, {.out_channels = 4, .kernel_size = 3, .padding = 1, .bias = false});
   x = b.Relu("relu", b.BatchNorm2d("bn", x));
-  x = b.Flatten("flatten", b.MaxPool2d("pool", x, 2));
+  x = b.Flatten("flatten", b.MaxPool2d("pool", x, {.kernel_size = 2}));
   x = b.Gelu("gelu", b.LayerNorm("norm", b.Linear("fc", x, 6)));
   x = b.Dropout("drop", x, 0.25);
   x = b.Add("", x, b.Mul("", x, b.Softmax("softmax", x, -1)));

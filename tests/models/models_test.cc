@@ -102,18 +102,50 @@ TEST(Gan, EveryWrongFieldIsNamedWithItsLimit) {
 
 TEST(Resnet, GraphOfTwoStagesIsGolden) {
   ExpectGolden("tests/models/golden/resnet.txt",
-               graph::ToText(BuildResnet({.widths = {4, 6}, .blocks_per_stage = 1, .image_size = 8}).value()));
+               graph::ToText(BuildResnet({.widths = {4, 6}, .blocks = {1, 1}, .image_size = 8}).value()));
 }
 
 TEST(Resnet, EveryWrongFieldIsNamedWithItsLimit) {
   std::vector<std::string> lines;
   for (const FieldViolation& violation :
-       ampd::ViolationsOf(BuildResnet({.widths = {4, 0}, .blocks_per_stage = 0, .num_classes = 1}).status())) {
+       ampd::ViolationsOf(BuildResnet({.widths = {4, 0}, .blocks = {0, 1}, .num_classes = 1}).status())) {
     lines.push_back(absl::StrCat(violation.field, ": ", violation.description));
   }
-  EXPECT_THAT(lines, ElementsAre("model.resnet.widths[1]: 0 is not within 1 to 4096",
-                                 "model.resnet.blocks_per_stage: 0 is not within 1 to 64",
+  EXPECT_THAT(lines, ElementsAre("model.resnet.blocks[0]: 0 is not within 1 to 64",
+                                 "model.resnet.widths[1]: 0 is not within 1 to 4096",
                                  "model.resnet.num_classes: 1 is not within 2 to 65536"));
+}
+
+// One line a parameter, as torchvision's resnet50().named_parameters() has them.
+TEST(Resnet, NamesAndShapesOfTheFiftyLayersAreGolden) {
+  ExpectGolden("tests/models/golden/resnet50_parameters.txt", Parameters("resnet {depth: 50}"));
+}
+
+TEST(Resnet, HasTorchvisionsNumberOfParameters) {
+  const auto count = [](const std::string& text) {
+    const auto graph = BuildModel(Spec(text));
+    EXPECT_TRUE(graph.ok()) << graph.status();
+    int64_t sum = 0;
+    for (const graph::State& parameter : graph->parameters()) {
+      int64_t product = 1;
+      for (const graph::Dim& dim : graph->type(parameter.value).shape) {
+        product *= dim.factor();
+      }
+      sum += product;
+    }
+    return sum;
+  };
+  EXPECT_EQ(count("resnet {}"), 11'689'512);
+  EXPECT_EQ(count("resnet {depth: 34}"), 21'797'672);
+  EXPECT_EQ(count("resnet {depth: 50}"), 25'557'032);
+  EXPECT_EQ(count("resnet {stem: CIFAR in_channels: 1 image_size: 28}"), 11'172'810);
+}
+
+TEST(Resnet, EveryWrongFieldOfASpecIsNamed) {
+  EXPECT_THAT(ViolationsOf("resnet {depth: 101}"), ElementsAre("model.resnet.depth: 101 is not 18, 34 or 50"));
+  EXPECT_THAT(ViolationsOf("resnet {in_channels: -1 num_classes: 1}"),
+              ElementsAre("model.resnet.in_channels: -1 is not within 1 to 4096",
+                          "model.resnet.num_classes: 1 is not within 2 to 65536"));
 }
 
 TEST(Lenet, TheSmallestImageOfEachDepthWorks) {
@@ -146,7 +178,7 @@ TEST(Mlp, EveryWrongFieldIsNamedWithItsLimit) {
 }
 
 TEST(BuildModel, AnUnsetOrExportedModelIsRefused) {
-  EXPECT_THAT(ViolationsOf(""), ElementsAre("model: is not set; give lenet or mlp"));
+  EXPECT_THAT(ViolationsOf(""), ElementsAre("model: is not set; give lenet, mlp or resnet"));
   const auto exported = BuildModel(Spec("exported {artifact: 'm'}"));
   EXPECT_EQ(exported.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(ReasonOf(exported.status()), "UNSUPPORTED_FIELD");

@@ -70,7 +70,17 @@ Graph Zoo() {
 }
 
 Graph Resnet() {
-  return models::BuildResnet({.widths = {4, 6}, .blocks_per_stage = 2, .image_size = 8, .num_classes = 4}).value();
+  return models::BuildResnet({.widths = {4, 6}, .blocks = {2, 2}, .image_size = 8, .num_classes = 4}).value();
+}
+
+Graph LargeResnet() {
+  return models::BuildResnet({.widths = {4, 6},
+                              .blocks = {1, 2},
+                              .bottlenecks = true,
+                              .large_images = true,
+                              .image_size = 37,
+                              .num_classes = 4})
+      .value();
 }
 
 Graph Gpt() {
@@ -189,7 +199,8 @@ TEST_P(ModelParity, EvaluationOfTheTrainedModelAgrees) {
 INSTANTIATE_TEST_SUITE_P(Zoo, ModelParity,
                          testing::Values(Case{"lenet", Lenet}, Case{"lenet-odd", OddLenet}, Case{"mlp", Mlp},
                                          Case{"mlp-deep", DeepMlp}, Case{"zoo", Zoo}, Case{"resnet", Resnet},
-                                         Case{"gpt", Gpt}, Case{"gpt-tied", TiedGpt}),
+                                         Case{"resnet-bottlenecks", LargeResnet}, Case{"gpt", Gpt},
+                                         Case{"gpt-tied", TiedGpt}),
                          [](const auto& info) {
                            std::string name = info.param.name;
                            std::replace(name.begin(), name.end(), '-', '_');

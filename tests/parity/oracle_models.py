@@ -106,40 +106,59 @@ class Gpt(nn.Module):
         return self.lm_head(self.transformer["ln_f"](x)).flatten(0, 1)
 
 
-class BasicBlock(nn.Module):
-    def __init__(self, in_channels, width, stride):
+class Conv(nn.Conv2d):
+    """Without bias, and initialised as torchvision does it; as the module is made, so that a seed gives the weights."""
+
+    def __init__(self, in_channels, out_channels, size, stride=1):
+        super().__init__(in_channels, out_channels, size, stride=stride, padding=size // 2, bias=False)
+
+    def reset_parameters(self):
+        nn.init.kaiming_normal_(self.weight, mode="fan_out", nonlinearity="relu")
+
+
+class ResidualBlock(nn.Module):
+    """torchvision's BasicBlock, or its Bottleneck."""
+
+    def __init__(self, in_channels, width, stride, is_bottleneck):
         super().__init__()
-        self.conv1 = nn.Conv2d(in_channels, width, 3, stride=stride, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(width)
-        self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(width)
+        layers = [(width, 1, 1), (width, 3, stride), (4 * width, 1, 1)] if is_bottleneck else [
+            (width, 3, stride), (width, 3, 1)]
+        before = in_channels
+        for i, (out, size, layer_stride) in enumerate(layers, 1):
+            setattr(self, f"conv{i}", Conv(before, out, size, layer_stride))
+            setattr(self, f"bn{i}", nn.BatchNorm2d(out))
+            before = out
+        self.num_layers, self.out_channels = len(layers), before
         self.downsample = None
-        if stride != 1:
-            self.downsample = nn.Sequential(
-                nn.Conv2d(in_channels, width, 1, stride=stride, bias=False), nn.BatchNorm2d(width))
+        if stride != 1 or in_channels != before:
+            self.downsample = nn.Sequential(Conv(in_channels, before, 1, stride), nn.BatchNorm2d(before))
 
     def forward(self, x):
-        y = self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(x)))))
+        y = x
+        for i in range(1, self.num_layers + 1):
+            y = getattr(self, f"bn{i}")(getattr(self, f"conv{i}")(y))
+            y = torch.relu(y) if i < self.num_layers else y
         return torch.relu(y + (x if self.downsample is None else self.downsample(x)))
 
 
 class Resnet(nn.Module):
-    def __init__(self, widths, blocks_per_stage, in_channels, num_classes):
+    def __init__(self, widths, blocks, in_channels, num_classes, bottlenecks=False, large_images=False):
         super().__init__()
-        self.conv1 = nn.Conv2d(in_channels, widths[0], 3, padding=1, bias=False)
+        self.conv1 = Conv(in_channels, widths[0], 7, 2) if large_images else Conv(in_channels, widths[0], 3)
         self.bn1 = nn.BatchNorm2d(widths[0])
+        self.maxpool = nn.MaxPool2d(3, stride=2, padding=1) if large_images else nn.Identity()
         before = widths[0]
-        for stage, width in enumerate(widths):
-            blocks = []
-            for block in range(blocks_per_stage):
-                blocks.append(BasicBlock(before, width, 2 if stage > 0 and block == 0 else 1))
-                before = width
-            setattr(self, f"layer{stage + 1}", nn.Sequential(*blocks))
+        for stage, (width, count) in enumerate(zip(widths, blocks)):
+            layers = []
+            for block in range(count):
+                layers.append(ResidualBlock(before, width, 2 if stage > 0 and block == 0 else 1, bottlenecks))
+                before = layers[-1].out_channels
+            setattr(self, f"layer{stage + 1}", nn.Sequential(*layers))
         self.fc = nn.Linear(before, num_classes)
         self.num_stages = len(widths)
 
     def forward(self, images):
-        x = torch.relu(self.bn1(self.conv1(images)))
+        x = self.maxpool(torch.relu(self.bn1(self.conv1(images))))
         for stage in range(self.num_stages):
             x = getattr(self, f"layer{stage + 1}")(x)
         return self.fc(nn.functional.adaptive_avg_pool2d(x, 1).flatten(1))
@@ -152,7 +171,9 @@ CASES = {
     "mlp": (lambda: Mlp(784, [256], 10), (1, 28, 28), 10, 64, 2**-4),
     "mlp-deep": (lambda: Mlp(20, [16, 12, 8], 5), (20,), 5, 17, 2**-1),
     "zoo": (Zoo, (2, 8, 8), 3, 16, 2**-4),
-    "resnet": (lambda: Resnet([4, 6], 2, 3, 4), (3, 8, 8), 4, 16, 2**-5),
+    "resnet": (lambda: Resnet([4, 6], [2, 2], 3, 4), (3, 8, 8), 4, 16, 2**-5),
+    "resnet-bottlenecks": (lambda: Resnet([4, 6], [1, 2], 3, 4, bottlenecks=True, large_images=True), (3, 37, 37), 4,
+                           16, 2**-5),
     "gpt": (lambda: Gpt(2, 16, 2, 11, 8, tied=False), (8,), 11, 4, 2**-2),
     "gpt-tied": (lambda: Gpt(1, 12, 3, 7, 5, tied=True), (5,), 7, 3, 2**-4),
 }

@@ -68,6 +68,9 @@ TEST(AdmitSpec, WrongValues_AreNamedByPath) {
       {"priority: 1001", "priority"},
       {"max_retries: -1", "max_retries"},
       {"model {mlp {hidden: 0}}", "model.mlp.hidden[0]"},
+      {"model {mlp {num_classes: 70000}}", "model.mlp.num_classes"},
+      {"model {resnet {depth: 19}}", "model.resnet.depth"},
+      {"model {resnet {image_size: 28}}", "data.train.synthetic.shape"},
       {"model {mlp {in_features: 5}}", "data.train.synthetic.shape"},
       {"model {mlp {hidden: 65536 hidden: 65536}}", "model"},
       {"data {batch_size: -3}", "data.batch_size"},
@@ -255,20 +258,22 @@ TEST(AdmitSpec, HugeSpec_IsRefusedBeforeAnythingElse) {
   EXPECT_THAT(WrongFields(spec), ElementsAre("spec"));
 }
 
-TEST(CountParameters, CountsWeightsAndBiases) {
-  v1::ModelSpec mlp;
-  mlp.mutable_mlp()->set_in_features(784);
-  mlp.mutable_mlp()->add_hidden(256);
-  mlp.mutable_mlp()->set_num_classes(10);
-  EXPECT_EQ(CountParameters(mlp), 785 * 256 + 257 * 10);
-  v1::ModelSpec lenet;
-  lenet.mutable_lenet()->set_in_channels(1);
-  lenet.mutable_lenet()->add_widths(32);
-  lenet.mutable_lenet()->add_widths(64);
-  lenet.mutable_lenet()->set_image_size(28);
-  lenet.mutable_lenet()->set_hidden(128);
-  lenet.mutable_lenet()->set_num_classes(10);
-  EXPECT_EQ(CountParameters(lenet), 320 + 18496 + 3137 * 128 + 129 * 10);
+TEST(AdmitSpec, Resnet_HasTheDefaultsOfItsStem) {
+  v1::JobSpec spec = SmallSpec();
+  spec.mutable_model()->mutable_resnet()->set_stem(v1::ResnetSpec::CIFAR);
+  v1::SyntheticSource& data = *spec.mutable_data()->mutable_train()->mutable_synthetic();
+  data.clear_shape();
+  for (const int64_t extent : {3, 32, 32}) {
+    data.add_shape(extent);
+  }
+  data.set_num_classes(10);
+  spec.mutable_data()->clear_eval();
+  const auto admitted = AdmitSpec(spec);
+  ASSERT_TRUE(admitted.ok()) << admitted.status();
+  EXPECT_EQ(admitted->model().resnet().depth(), 18);
+  EXPECT_EQ(admitted->model().resnet().num_classes(), 10);
+  data.set_num_classes(11);
+  EXPECT_THAT(WrongFields(spec), ElementsAre("data.train.synthetic.num_classes"));
 }
 
 TEST(AdmitSpec, BytesOfAnyKind_NeverCrash) {

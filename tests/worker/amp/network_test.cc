@@ -49,7 +49,7 @@ Batch Tokens() {
 }
 
 graph::Graph Resnet() {
-  return models::BuildResnet({.widths = {8, 16}, .blocks_per_stage = 1, .image_size = kImageSize}).value();
+  return models::BuildResnet({.widths = {8, 16}, .blocks = {1, 1}, .image_size = kImageSize}).value();
 }
 
 // Class c is bright in row c.

@@ -21,7 +21,7 @@ graph::Graph MixedNetwork(bool wide) {
   graph::GraphBuilder b("mixed");
   graph::ValueId x = b.Input("images", {Dtype::kFloat32, {graph::Dim::Batch(), 1, kImageSize, kImageSize}});
   x = b.Conv2d("conv", x, {.out_channels = wide ? 8 : 4, .kernel_size = 3, .padding = 1});
-  x = b.MaxPool2d("pool", b.Relu("act", b.BatchNorm2d("norm", x)), 2);
+  x = b.MaxPool2d("pool", b.Relu("act", b.BatchNorm2d("norm", x)), {.kernel_size = 2});
   x = b.LayerNorm("ln", b.Linear("fc", b.Flatten("flat", x), wide ? 128 : 16));
   x = b.Add("add", x, b.Softmax("gate", b.Gelu("gelu", x), 1));
   b.Output("logits", b.Linear("head", x, kClasses));

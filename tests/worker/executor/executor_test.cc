@@ -47,7 +47,8 @@ const TensorType kVector = {Dtype::kFloat32, {Dim::Batch(), 4}};
 Graph Cnn() {
   GraphBuilder b("cnn");
   ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 2, 6, 6}});
-  x = b.MaxPool2d("pool", b.Relu("relu", b.Conv2d("conv", x, {.out_channels = 3, .kernel_size = 3, .padding = 1})), 2);
+  x = b.MaxPool2d("pool", b.Relu("relu", b.Conv2d("conv", x, {.out_channels = 3, .kernel_size = 3, .padding = 1})),
+                  {.kernel_size = 2});
   b.Output("logits", b.Linear("fc", b.Flatten("", x), 5));
   return graph::WithLossHead(std::move(b).Build().value()).value();
 }

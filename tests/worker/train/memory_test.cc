@@ -46,7 +46,7 @@ graph::Graph Mlp() {
 
 graph::Graph Lenet() { return models::BuildLenet(v1::LenetSpec()).value(); }
 
-graph::Graph Resnet() { return models::BuildResnet({.widths = {16, 32}, .image_size = 16}).value(); }
+graph::Graph Resnet() { return models::BuildResnet({.widths = {16, 32}, .blocks = {2, 2}, .image_size = 16}).value(); }
 
 graph::Graph Gpt() {
   return models::BuildGpt({.num_layers = 3, .width = 96, .num_heads = 4, .vocabulary = 512, .sequence_length = 64})
@@ -244,7 +244,10 @@ const std::vector<Layer>& Layers() {
       {"gelu of relu", {6, 8}, [](Builder& b, ValueId x) { return b.Gelu("g", b.Relu("r", x)); }},
       {"softmax", {6, 8}, [](Builder& b, ValueId x) { return b.Softmax("s", x, -1); }},
       {"dropout", {6, 8}, [](Builder& b, ValueId x) { return b.Dropout("d", x, 0.5); }},
-      {"max_pool2d", {2, 3, 4, 4}, [](Builder& b, ValueId x) { return b.MaxPool2d("p", x, 2); }},
+      {"max_pool2d", {2, 3, 4, 4}, [](Builder& b, ValueId x) { return b.MaxPool2d("p", x, {.kernel_size = 2}); }},
+      {"max_pool2d with padding",
+       {2, 3, 5, 5},
+       [](Builder& b, ValueId x) { return b.MaxPool2d("p", x, {.kernel_size = 3, .stride = 2, .padding = 1}); }},
       {"avg_pool2d", {2, 3, 4, 4}, [](Builder& b, ValueId x) { return b.GlobalAvgPool2d("p", x); }},
       {"mul of two reads", {6, 8}, [](Builder& b, ValueId x) { return b.Mul("", b.Relu("r", x), b.Gelu("g", x)); }},
       {"add of two reads", {6, 8}, [](Builder& b, ValueId x) { return b.Add("", b.Relu("r", x), b.Gelu("g", x)); }},
