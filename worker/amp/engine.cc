@@ -239,7 +239,8 @@ void Engine::LoadScalars() {
   known_rate_factor_ = rate_factor_;
 }
 
-int Engine::max_pending() const { return programs_->fp8 ? 0 : 1; }
+// The canary's step, while it is pending, is the one that was begun last.
+int Engine::max_pending() const { return !pending_.empty() && programs_->fp8 && programs_->fp8->canary() ? 0 : 1; }
 
 void Engine::Enqueue(const std::vector<Batch>& micro_batches, uint64_t random_stream) {
   TORCH_CHECK(num_pending() <= max_pending(), "a step was begun before what it depends on was taken");
@@ -267,6 +268,9 @@ void Engine::Enqueue(const std::vector<Batch>& micro_batches, uint64_t random_st
     std::for_each(phases_.rbegin(), phases_.rend(), [](const auto& phase) { phase->Finish(); });
   }
   kernels_->EndStep(control);
+  if (programs_->fp8) {
+    programs_->fp8->EndStep(scalars_->any_skip());
+  }
   scalars_->Send();
   pending_.push_back(std::move(samples));
 }
@@ -288,8 +292,8 @@ StepResult Engine::Take() {
   scaler_.Restore(record.step.scaler);
   known_scaler_ = record.step.scaler;
   (result.skipped ? skipped_steps_ : applied_steps_) += 1;
-  if (programs_->fp8) {
-    result.fp8 = programs_->fp8->EndStep(!result.skipped);
+  if (programs_->fp8 && pending_.empty()) {
+    result.fp8 = programs_->fp8->Judge(result.skipped);
   }
   return result;
 }

@@ -110,7 +110,7 @@ class Engine {
   // What the first step did that was begun and not taken, once it is through. REQUIRES: there is one.
   StepResult Take();
   int num_pending() const { return static_cast<int>(pending_.size()); }
-  // Steps that may be begun before another: none where layers compute in FP8, whose scales follow what a step did.
+  // How many pending steps another may be begun behind: none behind one of FP8's canary, which may demote layers.
   int max_pending() const;
   // Both. REQUIRES: nothing is pending.
   StepResult Step(const std::vector<Batch>& micro_batches, uint64_t random_stream = 0);

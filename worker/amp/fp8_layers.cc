@@ -23,7 +23,7 @@ int64_t Index(Enum one) {
 }
 
 // cell = max(cell, value); NaN stays.
-void Raise(at::Tensor cell, const at::Tensor& value) { cell.copy_(at::maximum(cell, value)); }
+void Raise(at::Tensor cell, const at::Tensor& value) { at::maximum_out(cell, cell, value); }
 
 std::string ScaleName(const std::string& module) { return module + ".scale"; }
 std::string HistoryName(const std::string& module) { return module + ".amax_history"; }
@@ -44,9 +44,12 @@ Fp8Layers::Fp8Layers(const precision::Fp8Recipe& recipe, const std::vector<preci
   }
   const auto options = at::TensorOptions(at::kFloat).device(device.device);
   const int64_t num_layers = Index(layers.size());
-  for (at::Tensor* table : {&scales_, &amaxes_, &errors_, &underflow_, &saturation_}) {
-    *table = at::zeros({num_layers, kFp8Operands}, options);
-  }
+  scales_ = at::zeros({num_layers, kFp8Operands}, options);
+  of_step_ = at::zeros({4, num_layers, kFp8Operands}, options);
+  amaxes_ = of_step_[0];
+  errors_ = of_step_[1];
+  underflow_ = of_step_[2];
+  saturation_ = of_step_[3];
   if (recipe.scaling == Scaling::kDelayed) {
     history_ = at::zeros({num_layers, kFp8Operands, recipe.amax_history_length}, options);
   }
@@ -54,9 +57,7 @@ Fp8Layers::Fp8Layers(const precision::Fp8Recipe& recipe, const std::vector<preci
 
 void Fp8Layers::BeginStep(int64_t step) {
   canary_ = recipe_.canary_every_steps > 0 && step % recipe_.canary_every_steps == 0;
-  for (at::Tensor* table : {&amaxes_, &errors_, &underflow_, &saturation_}) {
-    table->zero_();
-  }
+  of_step_.zero_();
 }
 
 at::ScalarType Fp8Layers::FormatOf(Fp8Operand operand) const {
@@ -114,27 +115,26 @@ void Fp8Layers::Compare(size_t layer, Fp8Product product, const at::Tensor& in_f
 }
 
 // History and scales of Transformer Engine's delayed scaling: the newest amax goes to the front, the scale follows the
-// largest of the history. Where none was seen the scale stays.
-void Fp8Layers::TakeAmaxes() {
+// largest of the history. Where none was seen the scale stays. Written in place, where a captured step finds it again.
+void Fp8Layers::EndStep(const at::Tensor& skipped) {
+  if (recipe_.scaling != Scaling::kDelayed) {
+    return;
+  }
+  const at::NoGradGuard no_grad;
   const at::Tensor kept = history_.narrow(2, 0, history_.size(2) - 1);
-  history_ = at::cat({amaxes_.unsqueeze(2), kept}, 2);
-  const at::Tensor amax = history_.amax(2);  // (L, 3)
+  const at::Tensor next = at::cat({amaxes_.unsqueeze(2), kept}, 2);
+  const at::Tensor amax = next.amax(2);  // (L, 3)
+  const at::Tensor moves = amax.gt(0).logical_and(skipped.logical_not());
   for (const Fp8Operand operand : {Fp8Operand::kInput, Fp8Operand::kWeight, Fp8Operand::kGradient}) {
     at::Tensor column = scales_.select(1, Index(operand));
-    const at::Tensor seen = amax.select(1, Index(operand));
-    column.copy_(at::where(seen.gt(0), ScaleFor(seen, FormatOf(operand), recipe_), column));
+    const at::Tensor scale = ScaleFor(amax.select(1, Index(operand)), FormatOf(operand), recipe_);
+    column.copy_(at::where(moves.select(1, Index(operand)), scale, column));
   }
+  history_.copy_(at::where(skipped, history_, next));
 }
 
-std::vector<Fp8Finding> Fp8Layers::EndStep(bool applied) {
-  const at::NoGradGuard no_grad;
-  if (!applied) {
-    return {};
-  }
-  if (recipe_.scaling == Scaling::kDelayed) {
-    TakeAmaxes();
-  }
-  if (!canary_) {
+std::vector<Fp8Finding> Fp8Layers::Judge(bool skipped) {
+  if (!canary_ || skipped) {
     return {};
   }
   const at::Tensor numbers = OnCpu(at::stack({errors_, underflow_, saturation_}));  // (3, L, 3)

@@ -45,14 +45,19 @@ struct Fp8Finding {
 
 // The linear layers that compute in FP8: their scales, what the canary found, and which of them it put out of FP8.
 //
-//   BeginStep()   tells whether this step is the canary's
+//   BeginStep()   says whether this step is the canary's
 //   Quantize()    by the op, in the forward and the backward pass
 //   Compare()     by the op, on the canary's steps
-//   EndStep()     takes the step's amaxes into the scales of the next ones, and judges
+//   EndStep()     takes the step's amaxes into the scales of the next ones, on the device
+//   Judge()       reads what the canary saw, and demotes: when the host knows that the step was applied
 //
 // Scales change between steps only, so that all micro-batches, checkpoint segments that run again and evaluations
-// quantize alike. A skipped step leaves them as they were. Delayed scaling takes the current amax as long as there is
-// no history. All numbers stay on the device; only the canary's steps read them. Single-threaded, but for the backward
+// quantize alike. A skipped step leaves them as they were, and judges nobody. Delayed scaling takes the current amax as
+// long as there is no history.
+//
+// All numbers stay on the device, in tensors that keep their place, and a step may begin before the host knows what the
+// last one did. Only the canary's step is judged before another begins: a demotion, by which the host gives the device
+// other work, holds from the next step on, whoever begins steps how far ahead. Single-threaded, but for the backward
 // pass, which runs on autograd's thread while the step waits for it.
 class Fp8Layers : public torch::CustomClassHolder {
  public:
@@ -78,8 +83,12 @@ class Fp8Layers : public torch::CustomClassHolder {
   // Tells a product and what it would be in the compute format; the worst of a step counts.
   void Compare(size_t layer, Fp8Product product, const at::Tensor& in_fp8, const at::Tensor& exact);
 
-  // The canary's findings, a layer each; empty on other steps and skipped ones.
-  std::vector<Fp8Finding> EndStep(bool applied);
+  // Ends the step that was begun last, as `skipped` says: bool, 0-dim, on the device. Waits for nothing.
+  void EndStep(const at::Tensor& skipped);
+
+  // The canary's findings of the step that was begun last, a layer each, once it ended; empty of other steps and
+  // skipped ones. Of the canary's own it waits for the device.
+  std::vector<Fp8Finding> Judge(bool skipped);
 
   // By "MODULE.scale" and the like, on the CPU. What is missing on import, as for a layer that computed in another
   // format, begins anew.
@@ -90,7 +99,6 @@ class Fp8Layers : public torch::CustomClassHolder {
   at::ScalarType FormatOf(Fp8Operand operand) const;
   Fp8Grain GrainOf(Fp8Operand operand) const;
   void Sample(size_t layer, Fp8Operand operand, const at::Tensor& matrix, const Fp8Matrix& quantized);
-  void TakeAmaxes();
 
   const precision::Fp8Recipe recipe_;
   const std::unique_ptr<Fp8Quantizer> quantizer_;
@@ -99,10 +107,11 @@ class Fp8Layers : public torch::CustomClassHolder {
   std::vector<bool> demoted_;
   bool canary_ = false;
   // L layers, three operands or products each, H steps of history; fp32 on the device.
-  at::Tensor scales_;      // (L, 3); 0: no amax was seen. Of delayed scaling, as the next two
-  at::Tensor amaxes_;      // (L, 3), of the step so far
+  at::Tensor scales_;      // (L, 3); 0: no amax was seen. Of delayed scaling, as the next one
   at::Tensor history_;     // (L, 3, H), newest first
-  at::Tensor errors_;      // (L, 3), of the step so far, as the next two
+  at::Tensor of_step_;     // (4, L, 3), of the step so far: what the next four are views of
+  at::Tensor amaxes_;      // (L, 3), of delayed scaling
+  at::Tensor errors_;      // (L, 3), of the canary's steps, as the next two
   at::Tensor underflow_;   // (L, 3)
   at::Tensor saturation_;  // (L, 3)
 };

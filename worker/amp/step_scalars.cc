@@ -61,6 +61,14 @@ at::Tensor StepScalars::View(size_t offset, at::ScalarType type) const {
   return bytes_.narrow(0, static_cast<int64_t>(offset), size).view(type).select(0, 0);
 }
 
+at::Tensor StepScalars::any_skip() const {
+  at::Tensor any = skip(0);
+  for (size_t i = 1; i < views_.size(); ++i) {
+    any = any.logical_or(skip(i));
+  }
+  return any;
+}
+
 void StepScalars::Load(const kernels::ScalerState& scaler, double rate_factor, const std::vector<int64_t>& applied) {
   start_.step.scaler = scaler;
   start_.step.rate_factor = rate_factor;

@@ -36,6 +36,7 @@ class StepScalars {
   const at::Tensor& loss_scale() const { return loss_scale_; }               // fp32, of the step to come
   const at::Tensor& loss(size_t phase) const { return views_[phase].loss; }  // fp32
   const at::Tensor& skip(size_t phase) const { return views_[phase].skip; }  // bool, once it is decided
+  at::Tensor any_skip() const;                                               // of all phases
 
   // Sets where the next step begins; waits for the device. `applied` stands beside the phases.
   void Load(const kernels::ScalerState& scaler, double rate_factor, const std::vector<int64_t>& applied);

@@ -175,23 +175,6 @@ TEST_P(PerPreset, AStepBegunBeforeTheLastOneIsReadGivesTheSameBits) {
   EXPECT_EQ(DigestOf(*ahead), DigestOf(*one_by_one));
 }
 
-TEST(Engine, ALayerInFp8LetsNoStepBeginBeforeTheLastOneIsTaken) {
-  v1::ModelSpec spec;
-  spec.mutable_mlp()->set_in_features(kImageSize * kImageSize);
-  for (int layer = 0; layer < 3; ++layer) {
-    spec.mutable_mlp()->add_hidden(16);
-  }
-  spec.mutable_mlp()->set_num_classes(kClasses);
-  const graph::Graph model = *models::BuildModel(spec);
-  const auto engine = CpuEngine(model, PresetNamed("fp8-delayed"), AdamW());
-  Batch batch = MakeBatch(1, 16);
-  batch.images = batch.images.flatten(1);
-  engine->Enqueue({batch});
-  EXPECT_THROW(engine->Enqueue({batch}), c10::Error);
-  engine->Take();
-  engine->Enqueue({batch});
-}
-
 TEST(Engine, AStateIsNeitherExportedNorImportedWhileAStepIsPending) {
   const auto engine = MakeEngine(PresetNamed("fp32"), AdamW());
   const EngineState state = engine->ExportState();

@@ -1,0 +1,259 @@
+// FP8 layers through whole steps of the engine: what they carry from one step to the next, and which steps may begin
+// before the last one's numbers are read.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ATen/ops/equal.h"
+#include "absl/strings/str_format.h"
+#include "ampd/v1/job_spec.pb.h"
+#include "ampd/v1/worker.pb.h"
+#include "graph/builder.h"
+#include "models/models.h"
+#include "precision/policy.h"
+#include "tests/worker/amp/cpu_engine.h"
+#include "tests/worker/amp/small_problem.h"
+
+namespace ampd::amp {
+namespace {
+
+using testing::ElementsAreArray;
+
+constexpr int kCanaryEverySteps = 4;
+constexpr int kHistory = 3;
+constexpr double kNoBound = 1e9;
+
+// Six linear layers. Those between the first and the last compute in FP8, under every preset.
+graph::Graph DeepMlp() {
+  v1::ModelSpec spec;
+  spec.mutable_mlp()->set_in_features(kImageSize * kImageSize);
+  for (int layer = 0; layer < 5; ++layer) {
+    spec.mutable_mlp()->add_hidden(128);
+  }
+  spec.mutable_mlp()->set_num_classes(kClasses);
+  return *models::BuildModel(spec);
+}
+
+std::unique_ptr<Engine> MakeEngine(const std::string& preset, double canary_bound) {
+  v1::PrecisionPolicy policy = PresetNamed(preset);
+  policy.mutable_fp8()->set_canary_every_steps(kCanaryEverySteps);
+  policy.mutable_fp8()->set_canary_bound(canary_bound);
+  policy.mutable_fp8()->set_amax_history_length(kHistory);
+  EngineOptions options;
+  options.optimizer = {.kind = OptimizerConfig::Kind::kAdamW, .learning_rate = 1e-2, .weight_decay = 0.01};
+  options.seed = 3;
+  return CpuEngine(DeepMlp(), policy, options);
+}
+
+// The first step is skipped, of the canary's ones too; so are two behind the canary's next, and the last.
+bool IsBad(int step) { return step == 0 || step == 5 || step == 6 || step == 11; }
+constexpr int kSteps = 12;
+
+Batch BatchOf(int step) {
+  Batch batch = MakeBatch(static_cast<uint64_t>(step), 16);
+  batch.images = batch.images.flatten(1);
+  if (IsBad(step)) {
+    batch.images.fill_(std::numeric_limits<float>::infinity());
+  }
+  return batch;
+}
+
+// Every bit of what a step did.
+std::string TextOf(const StepResult& result) {
+  std::string text = absl::StrFormat("loss=%a norm=%a rate=%a skipped=%d overflow=%s", result.loss, result.grad_norm,
+                                     result.learning_rate, static_cast<int>(result.skipped), result.overflow_parameter);
+  for (const Fp8Finding& finding : result.fp8) {
+    absl::StrAppendFormat(&text, "; %s demoted=%d", finding.module, static_cast<int>(finding.demoted));
+    for (int i = 0; i < kFp8Products; ++i) {
+      absl::StrAppendFormat(&text, " %a/%a/%a", finding.errors[i], finding.underflow[i], finding.saturation[i]);
+    }
+  }
+  return text;
+}
+
+std::map<std::string, std::string> BytesOf(const TensorMap& tensors) {
+  std::map<std::string, std::string> bytes;
+  for (const auto& [name, tensor] : tensors) {
+    bytes[name] = Bytes(tensor);
+  }
+  return bytes;
+}
+
+struct Trajectory {
+  std::vector<std::string> steps;
+  std::vector<std::vector<Fp8Finding>> findings;  // by step
+  int num_begun_ahead = 0;
+  std::string digest;
+  std::map<std::string, std::string> fp8;
+};
+
+// Takes every step at once, or as late as the engine lets it.
+Trajectory Train(const std::string& preset, double canary_bound, bool ahead) {
+  const auto engine = MakeEngine(preset, canary_bound);
+  Trajectory run;
+  const auto take_down_to = [&](int num_left) {
+    while (engine->num_pending() > num_left) {
+      const StepResult result = engine->Take();
+      run.steps.push_back(TextOf(result));
+      run.findings.push_back(result.fp8);
+    }
+  };
+  for (int step = 0; step < kSteps; ++step) {
+    engine->Enqueue({BatchOf(step)});
+    run.num_begun_ahead += engine->num_pending() > 1 ? 1 : 0;
+    take_down_to(ahead ? engine->max_pending() : 0);
+  }
+  take_down_to(0);
+  run.digest = DigestOf(*engine);
+  run.fp8 = BytesOf(engine->ExportState().fp8);
+  return run;
+}
+
+double LargestError(const Fp8Finding& finding) { return *std::max_element(finding.errors, finding.errors + 3); }
+
+// Between the errors of the layers, as the canary sees them first.
+double BoundThatDemotesSome(const std::string& preset) {
+  const std::vector<Fp8Finding> findings = Train(preset, kNoBound, false).findings[kCanaryEverySteps];
+  double least = kNoBound;
+  double most = 0;
+  for (const Fp8Finding& finding : findings) {
+    least = std::min(least, LargestError(finding));
+    most = std::max(most, LargestError(finding));
+  }
+  return (least + most) / 2;
+}
+
+class Fp8StepsTest : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Presets, Fp8StepsTest, testing::Values("fp8", "fp8-delayed", "fp8-block"));
+
+TEST_P(Fp8StepsTest, BegunBeforeTheLastOneIsReadGiveTheSameBits) {
+  const double bound = BoundThatDemotesSome(GetParam());
+  const Trajectory one_by_one = Train(GetParam(), bound, false);
+  const Trajectory ahead = Train(GetParam(), bound, true);
+  EXPECT_EQ(one_by_one.num_begun_ahead, 0);
+  EXPECT_EQ(ahead.num_begun_ahead, 8) << "all but the first and those behind the canary's: 1, 5, 9";
+  EXPECT_THAT(ahead.steps, ElementsAreArray(one_by_one.steps));
+  EXPECT_EQ(ahead.digest, one_by_one.digest);
+  EXPECT_EQ(ahead.fp8, one_by_one.fp8);
+  const std::vector<Fp8Finding>& first = one_by_one.findings[kCanaryEverySteps];
+  const auto num_demoted = static_cast<size_t>(
+      std::count_if(first.begin(), first.end(), [](const Fp8Finding& finding) { return finding.demoted; }));
+  EXPECT_GT(num_demoted, 0U) << "the steps behind it must compute in another way";
+  EXPECT_LT(num_demoted, first.size());
+  EXPECT_EQ(one_by_one.findings[2 * kCanaryEverySteps].size(), first.size() - num_demoted);
+  EXPECT_THAT(one_by_one.findings[0], testing::IsEmpty()) << "a skipped step judges nobody";
+}
+
+TEST_P(Fp8StepsTest, TheCanarysIsTakenBeforeAnotherBegins) {
+  const auto engine = MakeEngine(GetParam(), kNoBound);
+  EXPECT_EQ(engine->max_pending(), 1);
+  engine->Enqueue({BatchOf(1)});
+  EXPECT_EQ(engine->max_pending(), 0);
+  EXPECT_THROW(engine->Enqueue({BatchOf(2)}), c10::Error);
+  EXPECT_FALSE(engine->Take().fp8.empty());
+  EXPECT_EQ(engine->max_pending(), 1);
+  for (int step = 1; step < kCanaryEverySteps; ++step) {
+    engine->Enqueue({BatchOf(step)});
+    EXPECT_EQ(engine->max_pending(), 1) << step;
+    if (engine->num_pending() > 1) {
+      EXPECT_TRUE(engine->Take().fp8.empty()) << step;
+    }
+  }
+  engine->Enqueue({BatchOf(4)});
+  EXPECT_EQ(engine->max_pending(), 0);
+  EXPECT_TRUE(engine->Take().fp8.empty()) << "that of the step before the canary's";
+  EXPECT_EQ(engine->max_pending(), 0);
+  EXPECT_FALSE(engine->Take().fp8.empty());
+}
+
+// What multiplies numbers whose largest of the last steps is `amax`.
+float ScaleOf(float amax, float largest) { return 1.0F / amax * largest; }
+
+// Amaxes go into the history newest first, and scales follow it; a skipped step leaves both alone.
+TEST(Fp8Steps, HistoriesMoveWithAppliedStepsOnlyAndScalesFollowThem) {
+  const auto engine = MakeEngine("fp8-delayed", kNoBound);
+  constexpr float kLargest[] = {448, 448, 57344};
+  for (int step = 0; step < kSteps; ++step) {
+    const EngineState before = engine->ExportState();
+    ASSERT_EQ(engine->Step({BatchOf(step)}).skipped, IsBad(step)) << step;
+    const EngineState after = engine->ExportState();
+    if (IsBad(step)) {
+      EXPECT_EQ(BytesOf(after.fp8), BytesOf(before.fp8)) << step;
+      continue;
+    }
+    for (const char* module : {"layers.2", "layers.4", "layers.6", "layers.8"}) {
+      SCOPED_TRACE(absl::StrFormat("step %d, %s", step, module));
+      const at::Tensor history = after.fp8.at(absl::StrFormat("%s.amax_history", module));  // (3, H)
+      const at::Tensor scale = after.fp8.at(absl::StrFormat("%s.scale", module));           // (3)
+      const at::Tensor past = before.fp8.at(absl::StrFormat("%s.amax_history", module));
+      EXPECT_TRUE(at::equal(history.narrow(1, 1, kHistory - 1), past.narrow(1, 0, kHistory - 1)));
+      for (int64_t operand = 0; operand < kFp8Operands; ++operand) {
+        const auto amax = history[operand].max().item<float>();
+        EXPECT_GT(history[operand][0].item<float>(), 0);
+        EXPECT_EQ(scale[operand].item<float>(), ScaleOf(amax, kLargest[operand])) << operand;
+      }
+      const auto weight = before.model.at(absl::StrFormat("%s.weight", module)).abs().max().item<float>();
+      EXPECT_NEAR(history[1][0].item<float>() / weight, 1, 0x1p-7) << "of the weight in bf16";
+    }
+  }
+}
+
+// Two networks, one loss each, whose middle layers compute in FP8.
+graph::Graph TwoTowers() {
+  using graph::Dim;
+  graph::GraphBuilder b("two_towers");
+  const graph::ValueId labels = b.Input("labels", {graph::Dtype::kInt64, {Dim::Batch()}});
+  for (const auto& [tower, input] : {std::pair("first", "images"), std::pair("second", "noise")}) {
+    const auto path = [tower = tower](const char* part) { return absl::StrFormat("%s.%s", tower, part); };
+    graph::ValueId x = b.Input(input, {graph::Dtype::kFloat32, {Dim::Batch(), 64}});
+    x = b.Relu(path("relu0"), b.Linear(path("0"), x, 128));
+    x = b.Relu(path("relu1"), b.Linear(path("1"), x, 128));
+    b.Output(absl::StrFormat("%s_loss", tower), b.CrossEntropy("", b.Linear(path("2"), x, kClasses), labels));
+  }
+  return std::move(b).Build().value();
+}
+
+std::unique_ptr<Engine> TwoPhases() {
+  v1::Device cpu;
+  cpu.set_kind(v1::Device::CPU);
+  cpu.add_instruction_sets("avx512_bf16");
+  EngineOptions options;
+  for (const std::string tower : {"first", "second"}) {
+    PhaseOptions& phase = options.phases.emplace_back();
+    phase.name = tower;
+    phase.loss = tower + "_loss";
+    phase.parameters = tower + ".*";
+    phase.optimizer = {.kind = OptimizerConfig::Kind::kAdam, .learning_rate = 1e-3};
+  }
+  const graph::Graph model = TwoTowers();
+  return Engine::Create(
+             model,
+             precision::ResolvePolicy(PresetNamed("fp8-delayed"), model, cpu, precision::OptimizerKind::kAdam).value(),
+             options)
+      .value();
+}
+
+TEST(Fp8Steps, OneSkippedPhaseOfTwoLeavesScalesAndHistoriesAlone) {
+  const auto engine = TwoPhases();
+  Batch batch = BatchOf(1);
+  batch.noise = BatchOf(2).images;
+  EXPECT_FALSE(engine->Step({batch}).skipped);
+  const EngineState before = engine->ExportState();
+  ASSERT_THAT(before.fp8, testing::Contains(testing::Key("second.1.scale")));
+  batch.noise = BatchOf(0).images;
+  const StepResult result = engine->Step({batch});
+  EXPECT_FALSE(result.phases[0].skipped);
+  EXPECT_TRUE(result.phases[1].skipped);
+  const EngineState after = engine->ExportState();
+  EXPECT_NE(Bytes(after.model.at("first.1.weight")), Bytes(before.model.at("first.1.weight")));
+  EXPECT_EQ(BytesOf(after.fp8), BytesOf(before.fp8));
+}
+
+}  // namespace
+}  // namespace ampd::amp
