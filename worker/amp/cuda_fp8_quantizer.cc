@@ -6,6 +6,7 @@
 #include "ATen/ops/empty_strided.h"
 #include "ATen/ops/zeros.h"
 #include "worker/amp/cuda_error.h"
+#include "worker/amp/current_stream.h"
 #include "worker/amp/format.h"
 
 namespace ampd::amp {
@@ -14,9 +15,6 @@ namespace {
 using kernels::CudaFp8Matrix;
 using kernels::CudaFp8Output;
 using kernels::kFp8Block;
-
-// LibTorch computes on the device's default stream unless told otherwise, and nobody tells it.
-constexpr void* kDefaultStream = nullptr;
 
 int64_t NumBlocks(int64_t size) { return (size + kFp8Block - 1) / kFp8Block; }
 
@@ -66,11 +64,11 @@ class CudaFp8Quantizer final : public Fp8Quantizer {
     if (order.grain == Fp8Grain::kTensor) {
       forms.amax = at::zeros({1, 1}, at::TensorOptions(at::kFloat).device(device_));
       const float* known = order.known_scale.defined() ? order.known_scale.const_data_ptr<float>() : nullptr;
-      Check(kernels_.fp8->quantize_tensor(&pass, known, forms.amax.mutable_data_ptr<float>(), kDefaultStream));
+      Check(kernels_.fp8->quantize_tensor(&pass, known, forms.amax.mutable_data_ptr<float>(), CurrentStream(device_)));
     } else if (order.grain == Fp8Grain::kRows) {
-      Check(kernels_.fp8->quantize_rows(&pass, kDefaultStream));
+      Check(kernels_.fp8->quantize_rows(&pass, CurrentStream(device_)));
     } else {
-      Check(kernels_.fp8->quantize_squares(&pass, kDefaultStream));
+      Check(kernels_.fp8->quantize_squares(&pass, CurrentStream(device_)));
     }
     return forms;
   }

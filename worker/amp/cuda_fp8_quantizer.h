@@ -6,7 +6,7 @@
 
 namespace ampd::amp {
 
-// Through the kernels of libampd_cuda.so, on the device's default stream, without waiting for it. REQUIRES:
+// Through the kernels of libampd_cuda.so, on LibTorch's current stream, without waiting for it. REQUIRES:
 // `device.cuda_kernels` is set; every matrix is on `device.device`.
 std::unique_ptr<Fp8Quantizer> MakeCudaFp8Quantizer(const precision::Fp8Recipe& recipe, const ComputeDevice& device);
 

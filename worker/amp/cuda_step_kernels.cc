@@ -7,6 +7,7 @@
 #include "ATen/ops/empty.h"
 #include "ATen/ops/from_blob.h"
 #include "worker/amp/cuda_error.h"
+#include "worker/amp/current_stream.h"
 #include "worker/amp/step_rows.h"
 
 namespace ampd::amp {
@@ -16,9 +17,6 @@ using kernels::CudaTable;
 using kernels::GradientFacts;
 using kernels::TensorRow;
 
-// LibTorch computes on the device's default stream unless told otherwise, and nobody tells it.
-constexpr void* kDefaultStream = nullptr;
-
 class CudaStepKernels final : public StepKernels {
  public:
   explicit CudaStepKernels(const ComputeDevice& device) : kernels_(*device.cuda_kernels), device_(device.device) {}
@@ -27,31 +25,31 @@ class CudaStepKernels final : public StepKernels {
     at::from_blob(facts, {static_cast<int64_t>(gradients.size() * sizeof(GradientFacts))}, BytesHere()).zero_();
     const CudaTable table = Upload(RowsToExamine(gradients), examined_);
     const at::Tensor of_chunks = Bytes(table.num_chunks * sizeof(GradientFacts));
-    Check(kernels_.examine(table, static_cast<GradientFacts*>(of_chunks.data_ptr()), facts, kDefaultStream));
+    Check(kernels_.examine(table, static_cast<GradientFacts*>(of_chunks.data_ptr()), facts, Stream()));
   }
 
   void Decide(const kernels::StepControl& control, int first_phase, int num_phases) override {
-    Check(kernels_.decide(control, first_phase, num_phases, kDefaultStream));
+    Check(kernels_.decide(control, first_phase, num_phases, Stream()));
   }
 
-  void EndStep(const kernels::StepControl& control) override { Check(kernels_.end_step(control, kDefaultStream)); }
+  void EndStep(const kernels::StepControl& control) override { Check(kernels_.end_step(control, Stream())); }
 
   void Accumulate(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& sums) override {
-    Check(kernels_.accumulate(Upload(RowsToAccumulate(gradients, sums), accumulated_), kDefaultStream));
+    Check(kernels_.accumulate(Upload(RowsToAccumulate(gradients, sums), accumulated_), Stream()));
   }
 
   void UpdateAdam(const kernels::AdamStep& step, const kernels::StepDecision* decision,
                   const std::vector<StepTensors>& tensors) override {
-    Check(kernels_.update_adam(Upload(RowsToUpdate(tensors), updated_), &step, decision, kDefaultStream));
+    Check(kernels_.update_adam(Upload(RowsToUpdate(tensors), updated_), &step, decision, Stream()));
   }
 
   void UpdateSgd(const kernels::SgdStep& step, const kernels::StepDecision* decision,
                  const std::vector<StepTensors>& tensors) override {
-    Check(kernels_.update_sgd(Upload(RowsToUpdate(tensors), updated_), &step, decision, kDefaultStream));
+    Check(kernels_.update_sgd(Upload(RowsToUpdate(tensors), updated_), &step, decision, Stream()));
   }
 
   void Round(const std::vector<StepTensors>& tensors) override {
-    Check(kernels_.round(Upload(RowsToRound(tensors), rounded_), kDefaultStream));
+    Check(kernels_.round(Upload(RowsToRound(tensors), rounded_), Stream()));
   }
 
  private:
@@ -86,6 +84,7 @@ class CudaStepKernels final : public StepKernels {
     return table;
   }
 
+  void* Stream() const { return CurrentStream(device_); }
   void Check(int error) const { CheckCuda(kernels_, error); }
 
   const kernels::CudaKernels& kernels_;

@@ -35,9 +35,9 @@ struct StepTensors {
 };
 
 // The step's passes over all parameters, and what is decided between them, on one device. A CPU takes them chunk by
-// chunk on LibTorch's threads, and gives the same bits whatever their number; a GPU takes all in one launch on its
-// default stream, and nothing here waits for it. Single-threaded: owner is the engine. A GPU's errors leave as
-// c10::OutOfMemoryError or c10::AcceleratorError.
+// chunk on LibTorch's threads, and gives the same bits whatever their number; a GPU takes all in one launch on
+// LibTorch's current stream, and nothing here waits for it. Single-threaded: owner is the engine. A GPU's errors leave
+// as c10::OutOfMemoryError or c10::AcceleratorError.
 class StepKernels {
  public:
   static std::unique_ptr<StepKernels> Make(const ComputeDevice& device);

@@ -39,8 +39,8 @@ struct CudaDevice {
 };
 
 // Every function returns 0 or a cudaError_t, for which `error_text` has words that live for ever. `stream` is a
-// cudaStream_t; null is the default stream of the device that is current to the calling thread, which is LibTorch's
-// too. A pass that reads what another wrote comes after it on the same stream.
+// cudaStream_t; null is the default stream of the device that is current to the calling thread. A pass that reads what
+// another wrote comes after it on the same stream.
 struct CudaKernels {
   uint32_t version;         // kCudaKernelsVersion of the library
   int32_t runtime_version;  // of CUDA, as 1000 * major + 10 * minor; a driver of an earlier major can't run it
