@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "graph/graph.h"
+#include "worker/amp/phase.h"
+
+namespace ampd::amp {
+
+// The phase of each of the model's parameters. INVALID_ARGUMENT (reason BAD_PHASES) when a parameter belongs to no
+// phase or to two, a phase has none, or two have one name.
+absl::StatusOr<std::vector<size_t>> PhasesOfParameters(const graph::Graph& model,
+                                                       const std::vector<PhaseOptions>& phases);
+
+}  // namespace ampd::amp
