@@ -1,22 +1,26 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "ATen/core/Tensor.h"
 #include "c10/core/Device.h"
+#include "worker/amp/step_graph.h"
 #include "worker/kernels/cpu/step_kernels.h"
 #include "worker/kernels/cuda/cuda_kernels.h"
 #include "worker/kernels/step_control.h"
 
 namespace ampd::amp {
 
-// Where an engine computes, and with which kernels, which live for ever: `cuda_kernels` null means the CPU's loops, and
-// `cpu_kernels` null those of the widest instruction set here.
+// Where an engine computes, and with which kernels, which live for ever: `cuda_kernels` null means the CPU's loops,
+// `cpu_kernels` null those of the widest instruction set here, and `graphs` null that steps are not recorded.
 struct ComputeDevice {
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   const kernels::CudaKernels* cuda_kernels = nullptr;
   const kernels::CpuKernels* cpu_kernels = nullptr;
+  const StepGraphs* graphs = nullptr;
+  std::string why_no_graphs = {};  // of a GPU; for people
 };
 
 // What one parameter brings to an update. All have the same strides, so that loops over their memory meet the same

@@ -53,17 +53,17 @@ absl::StatusOr<int> StartDriver(const std::string& path) {
   return version(&driver_version) == 0 ? driver_version : 0;
 }
 
-std::string PluginBesideThisProgram() {
+}  // namespace
+
+std::string BesideThisProgram(const std::string& name) {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return (self.parent_path() / "libampd_cuda.so").string();
+  return (self.parent_path() / name).string();
 }
-
-}  // namespace
 
 absl::StatusOr<const kernels::CudaKernels*> OpenCudaKernels(const CudaLibraries& libraries) {
   AMPD_ASSIGN_OR_RETURN(const int driver_version, StartDriver(libraries.driver));
-  const std::string path = libraries.plugin.empty() ? PluginBesideThisProgram() : libraries.plugin;
+  const std::string path = libraries.plugin.empty() ? BesideThisProgram("libampd_cuda.so") : libraries.plugin;
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     return DeviceError(absl::StrCat("the CUDA kernels can't be loaded: ", LoaderError()));

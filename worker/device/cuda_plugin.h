@@ -19,4 +19,7 @@ struct CudaLibraries {
 // library, or one of them in a version that fits the others.
 absl::StatusOr<const kernels::CudaKernels*> OpenCudaKernels(const CudaLibraries& libraries = {});
 
+// The path of a file in the running program's folder.
+std::string BesideThisProgram(const std::string& name);
+
 }  // namespace ampd::device

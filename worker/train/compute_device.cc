@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "c10/core/CachingDeviceAllocator.h"
 #include "worker/train/counting_allocator.h"
+#include "worker/train/cuda_graphs.h"
 
 namespace ampd::train {
 namespace {
@@ -33,9 +34,10 @@ void ShowOnly(int number) {
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
 }
 
-// The trainer links LibTorch's CPU part alone, so that it runs on hosts that have nothing of CUDA.
+// The trainer links LibTorch's CPU part alone, so that it runs on hosts that have nothing of CUDA. The symbols are for
+// all because libampd_cuda_graph.so, which is opened later, takes LibTorch's CUDA part from here.
 absl::Status LoadLibTorchCuda() {
-  if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_LOCAL) == nullptr) {
+  if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
     const char* text = dlerror();
     return DeviceError(absl::StrCat("LibTorch's CUDA part can't be loaded: ", text == nullptr ? "?" : text,
                                     "; scripts/setup installs it on hosts with a driver"));
@@ -80,6 +82,9 @@ absl::StatusOr<amp::ComputeDevice> OpenComputeDevice(const std::string& id, cons
   opened.device = c10::Device(c10::DeviceType::CUDA, kOnlyGpu);
   AMPD_ASSIGN_OR_RETURN(opened.cuda_kernels, device::OpenCudaKernels(libraries));
   AMPD_RETURN_IF_ERROR(LoadLibTorchCuda());
+  const absl::StatusOr<const amp::StepGraphs*> graphs = OpenStepGraphs();
+  opened.graphs = graphs.ok() ? *graphs : nullptr;
+  opened.why_no_graphs = std::string(graphs.status().message());
   return opened;
 }
 

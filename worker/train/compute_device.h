@@ -11,9 +11,9 @@ namespace ampd::train {
 
 // Opens the device that --device named, for the whole life of the process: "cpu", or "gpu<n>" in NVML's numbering. For
 // a GPU the process is shown that one alone (as cuda:0), the driver is started, our kernels and LibTorch's CUDA part
-// are loaded, and deterministic cuBLAS and cuDNN are chosen. Call once, before any call of LibTorch: its first call
-// decides for good whether there is CUDA. FAILED_PRECONDITION (reason DEVICE_ERROR) with one line that says what is
-// missing.
+// are loaded, and deterministic cuBLAS and cuDNN are chosen. Step graphs are loaded where they can be. Call once,
+// before any call of LibTorch: its first call decides for good whether there is CUDA. FAILED_PRECONDITION (reason
+// DEVICE_ERROR) with one line that says what is missing.
 absl::StatusOr<amp::ComputeDevice> OpenComputeDevice(const std::string& id,
                                                      const device::CudaLibraries& libraries = {});
 

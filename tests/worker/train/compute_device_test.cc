@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "c10/core/CachingDeviceAllocator.h"
+#include "worker/train/cuda_graphs.h"
 
 namespace ampd::train {
 namespace {
@@ -41,10 +42,22 @@ TEST(CheckPlacedHere, ACpuAttemptIsNotForAGpu) {
   EXPECT_EQ(ReasonOf(CheckPlacedHere(placed, {})), "DEVICE_ERROR");
 }
 
+TEST(OpenStepGraphs, AMissingLibrary_IsNamed) {
+  const auto graphs = OpenStepGraphs("/nowhere/libampd_cuda_graph.so");
+  EXPECT_EQ(ReasonOf(graphs.status()), "DEVICE_ERROR");
+  EXPECT_THAT(std::string(graphs.status().message()), HasSubstr("/nowhere/libampd_cuda_graph.so"));
+}
+
 #ifdef AMPD_CUDA_PLUGIN
+TEST(OpenStepGraphs, AnotherLibrary_IsRefused) {
+  EXPECT_THAT(std::string(OpenStepGraphs(AMPD_CUDA_PLUGIN).status().message()), HasSubstr("lacks ampd_step_graphs"));
+}
+
 // A driver that says yes and has nothing behind it: everything is loaded that a GPU needs, and LibTorch then finds no
-// GPU. Must stay the last case: what is loaded here stays.
+// GPU. Step graphs can be opened from then on, and not before. Must stay the last case of its suite, which is the first
+// of all: what is loaded here stays.
 TEST(OpenComputeDevice, WithoutAGpuBehindTheDriver_LibTorchSaysSo) {
+  EXPECT_THAT(std::string(OpenStepGraphs(AMPD_CUDA_GRAPH_PLUGIN).status().message()), HasSubstr("undefined symbol"));
   const auto device = OpenComputeDevice("gpu99", {.driver = AMPD_FAKE_DRIVER, .plugin = AMPD_CUDA_PLUGIN});
   EXPECT_EQ(ReasonOf(device.status()), "DEVICE_ERROR");
   EXPECT_THAT(std::string(device.status().message()),
@@ -54,6 +67,9 @@ TEST(OpenComputeDevice, WithoutAGpuBehindTheDriver_LibTorchSaysSo) {
     GTEST_SKIP() << "this host has LibTorch without its CUDA part";
   }
   EXPECT_NE(dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(c10::DeviceType::CUDA)), nullptr);
+  const auto graphs = OpenStepGraphs(AMPD_CUDA_GRAPH_PLUGIN);
+  ASSERT_TRUE(graphs.ok()) << graphs.status();
+  EXPECT_NE((*graphs)->make, nullptr);
 }
 #endif
 
