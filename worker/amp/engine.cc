@@ -104,6 +104,10 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const graph::Graph& model
     AMPD_ASSIGN_OR_RETURN(engine->programs_->eval, Prepare(eval, policy, {}, engine->programs_->registry));
   }
   AMPD_RETURN_IF_ERROR(engine->Bind());
+  if (const ComputeDevice& device = options.device; device.graphs != nullptr && !engine->programs_->fp8) {
+    engine->captured_ =
+        std::make_unique<CapturedStep>(device.graphs->make(device.device), *engine->kernels_, device.device);
+  }
   return engine;
 }
 
@@ -211,6 +215,40 @@ void Engine::Enqueue(const std::vector<Batch>& micro_batches, uint64_t random_st
   if (programs_->fp8) {
     programs_->fp8->BeginStep(num_steps);
   }
+  for (const auto& phase : phases_) {
+    phase->BeginStep();
+  }
+  std::vector<std::vector<GradientSample>> samples(phases_.size());
+  if (captured_ != nullptr && !step.samples) {
+    const auto run = [&](const std::vector<Batch>& batches, StepGraph* recorder) {
+      Phase::StepConditions conditions = step;
+      conditions.recorder = recorder;
+      RunStep(batches, conditions);
+    };
+    captured_->Run(micro_batches, SeedsOf(random_stream, micro_batches.size()), run);
+  } else {
+    samples = RunStep(micro_batches, step);
+  }
+  scalars_->Send();
+  pending_.push_back(std::move(samples));
+}
+
+// One for each phase's micro-batches; empty when nothing is random.
+std::vector<uint64_t> Engine::SeedsOf(uint64_t random_stream, size_t num_micro_batches) const {
+  std::vector<uint64_t> seeds;
+  if (std::any_of(phases_.begin(), phases_.end(), [](const auto& phase) { return phase->is_random(); })) {
+    for (const auto& phase : phases_) {
+      for (size_t i = 0; i < num_micro_batches; ++i) {
+        seeds.push_back(phase->SeedOf(random_stream, i));
+      }
+    }
+  }
+  return seeds;
+}
+
+// What a step does on the device, all of it in its current stream.
+std::vector<std::vector<GradientSample>> Engine::RunStep(const std::vector<Batch>& micro_batches,
+                                                         const Phase::StepConditions& step) {
   std::vector<std::vector<GradientSample>> samples;
   const kernels::StepControl& control = scalars_->control();
   for (size_t i = 0; i < phases_.size(); ++i) {
@@ -229,8 +267,7 @@ void Engine::Enqueue(const std::vector<Batch>& micro_batches, uint64_t random_st
   if (programs_->fp8) {
     programs_->fp8->EndStep(scalars_->any_skip());
   }
-  scalars_->Send();
-  pending_.push_back(std::move(samples));
+  return samples;
 }
 
 StepResult Engine::Take() {

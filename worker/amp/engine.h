@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
 #include "precision/policy.h"
+#include "worker/amp/captured_step.h"
 #include "worker/amp/fp8_layers.h"
 #include "worker/amp/loss_scaler.h"
 #include "worker/amp/optimizer.h"
@@ -76,7 +77,9 @@ struct EngineState {
 //   tail: loss scale                              on the device
 //   record                                        sent to the host, read by Take
 //
-// On a GPU all this is work in one stream: Enqueue returns before it is done, and may be called again.
+// On a GPU all this is work in one stream: Enqueue returns before it is done, and may be called again. Where the device
+// has step graphs, it is recorded and replayed (captured_step.h), with the same bits; not the steps that sample their
+// gradients, and none where layers compute in FP8.
 //
 // A skipped step changes nothing but the loss scale: not the weights, moments, running statistics, schedule or count of
 // applied steps.
@@ -112,6 +115,10 @@ class Engine {
   int num_pending() const { return static_cast<int>(pending_.size()); }
   // How many pending steps another may be begun behind: none behind one of FP8's canary, which may demote layers.
   int max_pending() const;
+  // Whether a step was recorded, and why none can be although the device has step graphs; empty where nothing went
+  // wrong.
+  bool replays() const { return captured_ && captured_->captured(); }
+  std::string graph_failure() const { return captured_ ? captured_->failure() : ""; }
   // Both. REQUIRES: nothing is pending.
   StepResult Step(const std::vector<Batch>& micro_batches, uint64_t random_stream = 0);
 
@@ -146,6 +153,9 @@ class Engine {
   absl::Status Bind();
   void MakeScalars();
   void LoadScalars();
+  std::vector<uint64_t> SeedsOf(uint64_t random_stream, size_t num_micro_batches) const;
+  std::vector<std::vector<GradientSample>> RunStep(const std::vector<Batch>& micro_batches,
+                                                   const Phase::StepConditions& step);
   absl::Status CheckState(const EngineState& state) const;
 
   const EngineOptions options_;
@@ -156,6 +166,7 @@ class Engine {
   TensorMap buffers_;
   std::vector<std::unique_ptr<Phase>> phases_;
   std::unique_ptr<StepScalars> scalars_;
+  std::unique_ptr<CapturedStep> captured_;  // null where steps are not recorded
   // What `scalars_` were last known to hold; nothing: they must be loaded.
   std::optional<LossScalerState> known_scaler_;
   double known_rate_factor_ = 1;

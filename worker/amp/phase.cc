@@ -83,11 +83,12 @@ kernels::PhaseRule Phase::rule() const {
 
 std::vector<GradientSample> Phase::Compute(const std::vector<Batch>& micro_batches, const StepConditions& step) {
   std::vector<GradientSample> samples;
+  DropGradients();
   KeepBuffers();
   scalars_->loss(number_).zero_();
   const auto num_micro_batches = static_cast<int>(micro_batches.size());
   for (int i = 0; i < num_micro_batches; ++i) {
-    SeedRandomOps(step.random_stream, i);
+    SeedRandomOps(step, static_cast<size_t>(i), micro_batches.size());
     ForwardBackward(micro_batches[static_cast<size_t>(i)], num_micro_batches);
     if (step.samples && i == 0) {
       samples = SampleGradients(step.samples_every_format);
@@ -107,10 +108,14 @@ void Phase::Finish() {
   at::NoGradGuard no_grad;
   optimizer_.Step(gradients_, scalars_->decision(number_));
   RollBackBuffers();
-  for (at::Tensor& gradient : gradients_) {
-    gradient = at::Tensor();
+  DropGradients();
+}
+
+void Phase::DropGradients() {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    gradients_[i] = at::Tensor();
+    parameters_[i].leaf.mutable_grad() = at::Tensor();
   }
-  averages_rounded_ = false;
 }
 
 PhaseResult Phase::Conclude(const StepRecord& record) {
@@ -148,14 +153,21 @@ void Phase::RollBackBuffers() {
   }
 }
 
-void Phase::SeedRandomOps(uint64_t random_stream, int micro_batch) const {
+uint64_t Phase::SeedOf(uint64_t random_stream, size_t micro_batch) const {
+  const uint64_t of_step = SeededRandom(SeededRandom(setup_.seed).Next() + random_stream).Next();
+  return SeededRandom(of_step + micro_batch).Next();
+}
+
+void Phase::SeedRandomOps(const StepConditions& step, size_t micro_batch, size_t num_micro_batches) const {
   if (!is_random_) {
     return;
   }
-  const uint64_t of_step = SeededRandom(SeededRandom(setup_.seed).Next() + random_stream).Next();
+  if (step.recorder != nullptr) {
+    return step.recorder->UseSeed(number_ * num_micro_batches + micro_batch);
+  }
   at::Generator generator = at::globalContext().defaultGenerator(setup_.device);
   const std::lock_guard<std::mutex> lock(generator.mutex());
-  generator.set_current_seed(SeededRandom(of_step + static_cast<uint64_t>(micro_batch)).Next());
+  generator.set_current_seed(SeedOf(step.random_stream, micro_batch));
 }
 
 void Phase::ForwardBackward(const Batch& batch, int num_micro_batches) {

@@ -15,6 +15,7 @@
 #include "worker/amp/optimizer.h"
 #include "worker/amp/parameter.h"
 #include "worker/amp/schedule.h"
+#include "worker/amp/step_graph.h"
 #include "worker/amp/step_kernels.h"
 #include "worker/amp/step_scalars.h"
 #include "worker/executor/executor.h"
@@ -76,6 +77,8 @@ class Phase {
     uint64_t random_stream = 0;
     bool samples = false;               // of gradients that were rounded to fp16
     bool samples_every_format = false;  // then those of all formats
+    // Records the step, when it is set. Micro-batch i of n uses its seed i, behind the n of every phase before.
+    StepGraph* recorder = nullptr;
   };
 
   // `source` is `program`'s graph before the precision pass, whose nodes still read the parameters themselves.
@@ -94,9 +97,16 @@ class Phase {
   // What its steps are decided by.
   kernels::PhaseRule rule() const;
 
+  // What random ops follow from a micro-batch's beginning on, if the program has any.
+  bool is_random() const { return is_random_; }
+  uint64_t SeedOf(uint64_t random_stream, size_t micro_batch) const;
+
+  // What the host notes of every step, whoever computes it.
+  void BeginStep() { averages_rounded_ = false; }
   // Forward and scaled backward over the micro-batches, and the pre-pass: one read of the gradients for their norm and
   // what is not finite in them, left on the device. Writes no parameter; buffers are written and kept aside as they
-  // were. Waits for the device only where gradients are sampled; gives the samples.
+  // were. What a step that was broken off left behind is dropped. Waits for the device only where gradients are
+  // sampled; gives the samples.
   std::vector<GradientSample> Compute(const std::vector<Batch>& micro_batches, const StepConditions& step);
   // Ends what Compute began, once it is decided: updates the parameters, or, skipped, puts the buffers back as they
   // were before it. Waits for nothing.
@@ -132,7 +142,8 @@ class Phase {
   };
 
   void FindBackwardOrder(const graph::Graph& source);
-  void SeedRandomOps(uint64_t random_stream, int micro_batch) const;
+  void DropGradients();
+  void SeedRandomOps(const StepConditions& step, size_t micro_batch, size_t num_micro_batches) const;
   void ForwardBackward(const Batch& batch, int num_micro_batches);
   void GatherGradients(bool accumulate);
   std::vector<GradientSample> SampleGradients(bool of_every_format) const;

@@ -55,6 +55,11 @@ class StepKernels {
   // The tail of a step, after its last update.
   virtual void EndStep(const kernels::StepControl& control) = 0;
 
+  // Passes in between are recorded in a step graph, with no more rows than those of a step before. Whatever they read
+  // from the host is brought to the device once, by EndRecording.
+  virtual void BeginRecording() {}
+  virtual void EndRecording() {}
+
   // sums[i] += gradients[i], in fp32. REQUIRES: sums[i] is defined where gradients[i] is.
   virtual void Accumulate(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& sums) = 0;
 

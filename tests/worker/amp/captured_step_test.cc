@@ -1,0 +1,364 @@
+// An engine whose steps are recorded and replayed against one that runs them: the same bits, whatever happens between
+// the steps. Both compute on the CPU with the emulated CUDA kernels; recorded_graph.h says what a replay does there.
+#include "worker/amp/captured_step.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "ATen/Context.h"
+#include "ATen/core/Generator.h"
+#include "ATen/ops/rand.h"
+#include "ATen/ops/randint.h"
+#include "ATen/ops/sum.h"
+#include "ATen/ops/zeros.h"
+#include "absl/strings/str_cat.h"
+#include "ampd/v1/precision.pb.h"
+#include "ampd/v1/worker.pb.h"
+#include "graph/builder.h"
+#include "graph/passes.h"
+#include "models/gan.h"
+#include "precision/policy.h"
+#include "tests/worker/amp/recorded_graph.h"
+#include "tests/worker/amp/small_problem.h"
+
+namespace ampd::amp {
+namespace {
+
+using graph::Dim;
+using graph::Dtype;
+using graph::GraphBuilder;
+using graph::ValueId;
+using ::testing::HasSubstr;
+
+constexpr int64_t kBatchSize = 6;
+constexpr int kWarmUps = 3;
+
+// A convolution, batch norm and dropout: what a step may write or draw besides weights.
+graph::Graph NormAndDropout() {
+  GraphBuilder b("norm_and_dropout");
+  ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 1, kImageSize, kImageSize}});
+  x = b.Conv2d("conv", x, {.out_channels = 3, .kernel_size = 3, .padding = 1});
+  x = b.Relu("relu", b.BatchNorm2d("norm", x));
+  x = b.Dropout("dropout", b.Flatten("flatten", x), 0.3);
+  b.Output("logits", b.Linear("head", x, kClasses));
+  return *std::move(b).Build();
+}
+
+graph::Graph Gan() {
+  return models::BuildGan({.noise_features = 4, .generator_width = 8, .discriminator_width = 2}).value();
+}
+
+Batch RandomBatch(int64_t size = kBatchSize) {
+  return {at::rand({size, 1, kImageSize, kImageSize}), at::randint(0, kClasses, {size}, at::kLong)};
+}
+
+Batch Poisoned(Batch batch) {
+  batch.images.data_ptr<float>()[5] = std::numeric_limits<float>::quiet_NaN();
+  return batch;
+}
+
+v1::PrecisionPolicy Preset(const std::string& name) {
+  v1::PrecisionPolicy policy;
+  policy.set_preset(name);
+  return policy;
+}
+
+EngineOptions AdamW() {
+  EngineOptions options;
+  options.optimizer = {.kind = OptimizerConfig::Kind::kAdamW, .learning_rate = 1e-2, .weight_decay = 0.01};
+  options.schedule = {.warmup_steps = 4, .total_steps = 100};
+  options.clip_grad_norm = 1.0;
+  options.seed = 3;
+  return options;
+}
+
+// On a CPU with native bf16, by the emulated CUDA kernels.
+std::unique_ptr<Engine> MakeEngine(const graph::Graph& model, const v1::PrecisionPolicy& policy, EngineOptions options,
+                                   const StepGraphs* graphs) {
+  v1::Device cpu;
+  cpu.set_kind(v1::Device::CPU);
+  cpu.add_instruction_sets("avx512_bf16");
+  const graph::Graph source = options.phases.empty() ? graph::WithLossHead(model).value() : model;
+  const auto resolved = precision::ResolvePolicy(policy, source, cpu, precision::OptimizerKind::kAdam);
+  EXPECT_TRUE(resolved.ok()) << resolved.status();
+  options.device.cuda_kernels = RecordableKernels();
+  options.device.graphs = graphs;
+  return Engine::Create(model, *resolved, options).value();
+}
+
+// What an export holds, bit by bit.
+std::string BytesOf(const EngineState& state) {
+  std::string bytes;
+  for (const TensorMap* map : {&state.model, &state.optimizer}) {
+    for (const auto& [name, tensor] : *map) {
+      bytes += Bytes(tensor);
+    }
+  }
+  return bytes;
+}
+
+std::string TextOf(const StepResult& result) {
+  std::string text = std::to_string(result.loss_scale);
+  for (const PhaseResult& phase : result.phases) {
+    text += " " + phase.phase + " loss " + std::to_string(phase.loss) + " norm " + std::to_string(phase.grad_norm) +
+            " rate " + std::to_string(phase.learning_rate) + (phase.skipped ? " skipped by " : " ") +
+            phase.overflow_parameter + " samples " + std::to_string(phase.samples.size());
+  }
+  return text;
+}
+
+// Two engines of one model and policy, one of which records.
+class CapturedStepTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
+    generator.set_current_seed(5);
+    GraphCounts() = {};
+    FailingOp() = 0;
+  }
+  void TearDown() override { FailingOp() = 0; }
+
+  void Make(const graph::Graph& model, const v1::PrecisionPolicy& policy, const EngineOptions& options = AdamW()) {
+    eager_ = MakeEngine(model, policy, options, nullptr);
+    captured_ = MakeEngine(model, policy, options, RecordedGraphs());
+  }
+
+  // A step of both, and that they did the same.
+  void Step(const std::vector<Batch>& micro_batches) {
+    const uint64_t stream = 100 + static_cast<uint64_t>(num_steps_++);
+    const std::string expected = TextOf(eager_->Step(micro_batches, stream));
+    ASSERT_EQ(TextOf(captured_->Step(micro_batches, stream)), expected) << "step " << num_steps_;
+    ASSERT_EQ(captured_->graph_failure(), "");
+    ExpectSameState();
+  }
+
+  void ExpectSameState() {
+    const EngineState expected = eager_->ExportState();
+    const EngineState actual = captured_->ExportState();
+    ASSERT_EQ(BytesOf(actual), BytesOf(expected)) << "after " << num_steps_ << " steps";
+    EXPECT_EQ(actual.scaler, expected.scaler);
+    EXPECT_EQ(actual.applied_steps, expected.applied_steps);
+    EXPECT_EQ(actual.applied_by_phase, expected.applied_by_phase);
+  }
+
+  void WarmUpAndCapture() {
+    for (int i = 0; i <= kWarmUps; ++i) {
+      Step({RandomBatch()});
+    }
+    ASSERT_EQ(GraphCounts().replays, 1);
+  }
+
+  std::unique_ptr<Engine> eager_;
+  std::unique_ptr<Engine> captured_;
+  int num_steps_ = 0;
+};
+
+class CapturedPresetTest : public CapturedStepTest, public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Presets, CapturedPresetTest, testing::Values("fp32", "bf16", "fp16", "torch-amp-bf16"));
+
+TEST_P(CapturedPresetTest, ReplaysGiveTheBitsOfStepsThatRun) {
+  Make(NormAndDropout(), Preset(GetParam()));
+  for (int i = 0; i < kWarmUps + 4; ++i) {
+    Step({i == kWarmUps + 1 ? Poisoned(RandomBatch()) : RandomBatch()});
+  }
+  EXPECT_EQ(captured_->skipped_steps(), 1);
+  EXPECT_EQ(GraphCounts().warm_ups, kWarmUps);
+  EXPECT_EQ(GraphCounts().recordings, 1);
+  EXPECT_EQ(GraphCounts().replays, 4);
+}
+
+TEST_P(CapturedPresetTest, MicroBatchesAreSummedAndEachDrawsItsOwnNumbers) {
+  Make(NormAndDropout(), Preset(GetParam()));
+  for (int i = 0; i < kWarmUps + 3; ++i) {
+    Step({RandomBatch(), RandomBatch(), RandomBatch()});
+  }
+  EXPECT_EQ(GraphCounts().replays, 3);
+}
+
+TEST_F(CapturedStepTest, OverflowsBackTheScaleOffWithinReplays) {
+  v1::PrecisionPolicy policy = Preset("fp16");
+  policy.mutable_loss_scale()->mutable_dynamic()->set_initial(0x1p24);
+  policy.mutable_loss_scale()->mutable_dynamic()->set_growth_interval(2);
+  Make(NormAndDropout(), policy);
+  WarmUpAndCapture();
+  const EngineState before = captured_->ExportState();
+  for (int i = 0; i < 8; ++i) {
+    Step({RandomBatch()});
+  }
+  EXPECT_GT(captured_->skipped_steps(), before.skipped_steps) << "no replay was skipped";
+  EXPECT_GT(captured_->applied_steps(), before.applied_steps) << "no replay was applied";
+  EXPECT_EQ(GraphCounts().replays, 1 + 8);
+}
+
+TEST_F(CapturedStepTest, AStepOfAnotherShape_RunsAsItIsAndReplaysGoOn) {
+  Make(NormAndDropout(), Preset("bf16"));
+  WarmUpAndCapture();
+  Step({RandomBatch(kBatchSize - 2)});
+  Step({RandomBatch(), RandomBatch()});
+  EXPECT_EQ(GraphCounts().replays, 1);
+  Step({RandomBatch()});
+  EXPECT_EQ(GraphCounts().replays, 2);
+  EXPECT_EQ(GraphCounts().recordings, 1);
+}
+
+TEST_F(CapturedStepTest, AnotherShapeDuringWarmUp_BeginsItAnew) {
+  Make(NormAndDropout(), Preset("bf16"));
+  for (const int64_t size : {4, 4, 6, 6, 6, 6}) {
+    Step({RandomBatch(size)});
+  }
+  EXPECT_EQ(GraphCounts().warm_ups, 2 + kWarmUps);
+  EXPECT_EQ(GraphCounts().replays, 1);
+}
+
+TEST_F(CapturedStepTest, StepsThatSample_RunAsTheyAre) {
+  EngineOptions options = AdamW();
+  options.sample_every_steps = 3;
+  Make(NormAndDropout(), Preset("fp16"), options);
+  for (int i = 0; i < 9; ++i) {
+    Step({RandomBatch()});
+  }
+  EXPECT_EQ(GraphCounts().warm_ups, kWarmUps);
+  EXPECT_EQ(GraphCounts().replays, 9 - 3 - kWarmUps);
+  const int before = GraphCounts().replays;
+  eager_->SampleNextStep();
+  captured_->SampleNextStep();
+  Step({RandomBatch()});
+  EXPECT_EQ(GraphCounts().replays, before);
+}
+
+TEST_F(CapturedStepTest, EvaluationsSeeTheAveragesOfReplayedSteps) {
+  EngineOptions options = AdamW();
+  options.optimizer.ema_decay = 0.5;
+  Make(NormAndDropout(), Preset("bf16"), options);
+  const Batch batch = RandomBatch();
+  double last = 0;
+  for (int i = 0; i < kWarmUps + 3; ++i) {
+    Step({RandomBatch()});
+    const double loss = captured_->Evaluate(batch).loss;
+    EXPECT_EQ(loss, eager_->Evaluate(batch).loss) << "step " << i;
+    EXPECT_NE(loss, last) << "step " << i;
+    last = loss;
+  }
+}
+
+TEST_F(CapturedStepTest, WhatIsSetBetweenSteps_CountsInTheNextReplay) {
+  Make(NormAndDropout(), Preset("fp16"));
+  WarmUpAndCapture();
+  for (Engine* engine : {eager_.get(), captured_.get()}) {
+    engine->scaler().Set(128, 1);
+    engine->set_rate_factor(0.25);
+  }
+  Step({RandomBatch()});
+  EXPECT_EQ(captured_->scaler().scale(), 256);
+  EXPECT_EQ(GraphCounts().replays, 2);
+}
+
+TEST_F(CapturedStepTest, AnImportedState_IsReplayedFrom) {
+  Make(NormAndDropout(), Preset("bf16"));
+  WarmUpAndCapture();
+  const EngineState early = eager_->ExportState();
+  Step({RandomBatch()});
+  for (Engine* engine : {eager_.get(), captured_.get()}) {
+    ASSERT_TRUE(engine->ImportState(early).ok());
+  }
+  ExpectSameState();
+  Step({RandomBatch()});
+  EXPECT_EQ(captured_->applied_steps(), early.applied_steps + 1);
+  EXPECT_EQ(GraphCounts().replays, 3);
+}
+
+TEST_F(CapturedStepTest, AStepBegunBeforeTheLastIsTaken_HasItsOwnRecord) {
+  Make(NormAndDropout(), Preset("bf16"));
+  WarmUpAndCapture();
+  const std::vector<Batch> batches = {RandomBatch(), Poisoned(RandomBatch())};
+  std::vector<std::string> results[2];
+  for (Engine* engine : {eager_.get(), captured_.get()}) {
+    engine->Enqueue({batches[0]}, 1);
+    engine->Enqueue({batches[1]}, 2);
+    results[engine == captured_.get()] = {TextOf(engine->Take()), TextOf(engine->Take())};
+  }
+  EXPECT_EQ(results[1], results[0]);
+  ExpectSameState();
+}
+
+TEST_F(CapturedStepTest, PhasesOfAGan_AreReplayedUnderBothRules) {
+  PhaseOptions discriminator{.name = "discriminator", .loss = "discriminator_loss", .parameters = "discriminator.*"};
+  discriminator.optimizer = {.kind = OptimizerConfig::Kind::kSgd, .learning_rate = 0.01, .momentum = 0.5};
+  PhaseOptions generator{.name = "generator", .loss = "generator_loss", .parameters = "generator.*"};
+  generator.optimizer = {.kind = OptimizerConfig::Kind::kAdam, .learning_rate = 0.01, .beta1 = 0.5};
+  EngineOptions options;
+  options.seed = 3;
+  options.phases = {discriminator, generator};
+  for (const auto rule : {v1::LossScale::EACH_ALONE, v1::LossScale::ALL_TOGETHER}) {
+    GraphCounts() = {};
+    v1::PrecisionPolicy policy = Preset("bf16");
+    policy.mutable_loss_scale()->set_optimizer_skip(rule);
+    policy.mutable_loss_scale()->mutable_dynamic()->set_growth_interval(2);
+    Make(Gan(), policy, options);
+    for (int i = 0; i < kWarmUps + 3; ++i) {
+      Batch batch = RandomBatch();
+      batch.labels = at::Tensor();
+      batch.noise = at::rand({kBatchSize, 4});
+      Step({i == kWarmUps + 1 ? Poisoned(batch) : batch});
+    }
+    EXPECT_EQ(captured_->skipped_steps(), 1);
+    EXPECT_EQ(GraphCounts().replays, 3);
+  }
+}
+
+TEST_F(CapturedStepTest, WhatCannotBeRecorded_RunsAsItIsAndSaysWhy) {
+  for (const int failing : {1, 9, 30, 60}) {  // from the first op to the backward pass and the update
+    GraphCounts() = {};
+    FailingOp() = failing;
+    Make(NormAndDropout(), Preset("bf16"));
+    for (int i = 0; i < kWarmUps; ++i) {
+      Step({RandomBatch(), RandomBatch()});
+    }
+    for (uint64_t i = 0; i < 2; ++i) {
+      const std::vector<Batch> batches = {RandomBatch(), RandomBatch()};
+      const std::string expected = TextOf(eager_->Step(batches, i));
+      EXPECT_EQ(TextOf(captured_->Step(batches, i)), expected) << failing;
+      EXPECT_THAT(captured_->graph_failure(), HasSubstr("the recording was broken off at aten::")) << failing;
+      ExpectSameState();
+    }
+    EXPECT_EQ(GraphCounts().recordings, 1);
+    EXPECT_EQ(GraphCounts().replays, 0);
+  }
+}
+
+TEST_F(CapturedStepTest, LayersInFp8_AreNotRecorded) {
+  GraphBuilder b("wide");
+  ValueId x = b.Flatten("flatten", b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 1, kImageSize, kImageSize}}));
+  for (const char* layer : {"first", "second", "third"}) {
+    x = b.Relu(absl::StrCat(layer, "_act"), b.Linear(layer, x, 64));
+  }
+  b.Output("logits", b.Linear("head", x, kClasses));
+  Make(*std::move(b).Build(), Preset("fp8"));
+  Step({RandomBatch(16)});
+  EXPECT_FALSE(captured_->ExportState().fp8.empty());
+  EXPECT_EQ(GraphCounts().warm_ups, 0);
+}
+
+// The recorder itself.
+TEST(RecordedGraph, ComputesOnlyWhenItIsReplayed) {
+  const at::Tensor x = at::zeros({4});
+  const auto graph = RecordedGraphs()->make(c10::Device(c10::DeviceType::CPU));
+  EXPECT_EQ(graph->Capture(0, [&] { x.add_(x.add(1)); }), "");
+  EXPECT_EQ(x.sum().item<float>(), 0);
+  graph->Replay({});
+  graph->Replay({});
+  EXPECT_EQ(x.sum().item<float>(), 4 * 3);
+}
+
+TEST(RecordedGraph, ANumberReadBack_CannotBeRecorded) {
+  const at::Tensor x = at::zeros({4});
+  const auto graph = RecordedGraphs()->make(c10::Device(c10::DeviceType::CPU));
+  EXPECT_THAT(graph->Capture(0, [&] { x.add_(x.sum().item<float>()); }), HasSubstr("reads from the device"));
+}
+
+}  // namespace
+}  // namespace ampd::amp

@@ -1,0 +1,303 @@
+#include "tests/worker/amp/recorded_graph.h"
+
+#include <torch/library.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "ATen/Context.h"
+#include "ATen/core/Generator.h"
+#include "ATen/core/LegacyTypeDispatch.h"
+#include "ATen/core/Tensor.h"
+#include "ATen/core/dispatch/Dispatcher.h"
+#include "c10/core/CPUAllocator.h"
+#include "c10/core/impl/LocalDispatchKeySet.h"
+#include "c10/core/impl/alloc_cpu.h"
+#include "tests/worker/kernels/kernels_under_test.h"
+
+namespace ampd::amp {
+namespace {
+
+using c10::IValue;
+using torch::jit::Stack;
+
+// Lies below autograd and above every kernel, and LibTorch itself has no use for it.
+constexpr c10::DispatchKey kRecorded = c10::DispatchKey::Fake;
+constexpr const char* kReadsBack[] = {"aten::_local_scalar_dense", "aten::nonzero", "aten::equal"};
+
+struct Recording {
+  std::vector<std::function<void(const std::vector<uint64_t>& seeds)>> work;
+  std::map<void*, size_t> own;             // memory, with its bytes
+  std::map<void*, std::string> of_others;  // as it was before the first op that was given it
+  size_t num_seeds = 0;
+  int num_ops = 0;
+
+  void Keep(const at::Tensor& tensor) {
+    if (!tensor.defined() || !tensor.has_storage()) {
+      return;
+    }
+    const c10::Storage& storage = tensor.storage();
+    void* const data = storage.mutable_data();
+    if (const auto block = own.find(data); block != own.end()) {
+      // A number that became a tensor on the way travels with the launch on a GPU.
+      block->second = tensor.unsafeGetTensorImpl()->is_wrapped_number() ? 0 : block->second;
+    } else if (data != nullptr) {
+      of_others.try_emplace(data, static_cast<const char*>(data), storage.nbytes());
+    }
+  }
+
+  void PutBack() {
+    for (const auto& [data, bytes] : of_others) {
+      std::memcpy(data, bytes.data(), bytes.size());
+    }
+    of_others.clear();
+  }
+
+  void Spoil() {
+    for (const auto& [data, bytes] : own) {
+      std::memset(data, 0xFF, bytes);
+    }
+  }
+};
+
+Recording* under_way = nullptr;
+
+// Memory of recordings is never freed: somebody may still hold a tensor in it when its graph is gone.
+class PoolAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t bytes) override {
+    void* const data = bytes == 0 ? nullptr : c10::alloc_cpu(bytes);
+    if (under_way != nullptr && data != nullptr) {
+      under_way->own[data] = bytes;
+      const std::lock_guard<std::mutex> lock(mutex_);
+      pooled_.insert(data);
+    }
+    return {data, data, &Free, c10::Device(c10::DeviceType::CPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &Free; }
+  void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
+
+  static PoolAllocator& Get() {
+    static auto* const pool = new PoolAllocator;
+    return *pool;
+  }
+
+ private:
+  static void Free(void* data) {
+    PoolAllocator& pool = Get();
+    const std::lock_guard<std::mutex> lock(pool.mutex_);
+    if (!pool.pooled_.contains(data)) {
+      c10::free_cpu(data);
+    }
+  }
+
+  std::mutex mutex_;
+  std::set<void*> pooled_;
+};
+
+void InstallPool() {
+  constexpr uint8_t kAboveTheDefault = 100;
+  c10::SetCPUAllocator(&PoolAllocator::Get(), kAboveTheDefault);
+}
+
+// Calls `visit` on every tensor of a value and gives what it returned in their place.
+template <typename Visit>
+IValue MapTensors(const IValue& value, const Visit& visit) {
+  if (value.isTensor()) {
+    return visit(value.toTensor());
+  }
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& tensor : value.toTensorVector()) {
+      list.push_back(visit(tensor));
+    }
+    return list;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
+      list.push_back(tensor.has_value() ? std::optional(visit(*tensor)) : std::nullopt);
+    }
+    return list;
+  }
+  return value;
+}
+
+// The same memory without autograd's marks, which would keep its graph alive.
+at::Tensor Plain(const at::Tensor& tensor) { return tensor.defined() ? tensor.tensor_data() : tensor; }
+
+Stack LastOf(const Stack& stack, size_t count) {
+  Stack last;
+  for (auto it = stack.end() - static_cast<std::ptrdiff_t>(count); it != stack.end(); ++it) {
+    last.push_back(MapTensors(*it, Plain));
+  }
+  return last;
+}
+
+void Overwrite(const at::Tensor& recorded, const at::Tensor& result) {
+  if (recorded.defined() && recorded.const_data_ptr() != result.const_data_ptr()) {
+    recorded.copy_(result);
+  }
+}
+
+void Overwrite(const IValue& recorded, const IValue& result) {
+  if (recorded.isTensor()) {
+    Overwrite(recorded.toTensor(), result.toTensor());
+  } else if (recorded.isTensorList()) {
+    const std::vector<at::Tensor> results = result.toTensorVector();
+    for (size_t i = 0; i < results.size(); ++i) {
+      Overwrite(recorded.toTensorVector()[i], results[i]);
+    }
+  }
+}
+
+void RecordOp(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  const c10::impl::ExcludeDispatchKeyGuard inner_ops_run(kRecorded);
+  const std::string& name = op.schema().name();
+  TORCH_CHECK(std::find(std::begin(kReadsBack), std::end(kReadsBack), name) == std::end(kReadsBack), name,
+              " reads from the device");
+  TORCH_CHECK(++under_way->num_ops != FailingOp(), "the recording was broken off at ", name);
+  const Stack arguments = LastOf(*stack, op.schema().arguments().size());
+  for (const IValue& argument : arguments) {
+    MapTensors(argument, [](const at::Tensor& tensor) {
+      under_way->Keep(tensor);
+      return tensor;
+    });
+  }
+  op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRecorded), stack);
+  const Stack results = LastOf(*stack, op.schema().returns().size());
+  under_way->work.push_back([op, arguments, results](const std::vector<uint64_t>&) {
+    const at::AutoDispatchBelowADInplaceOrView without_autograd;
+    Stack again = arguments;
+    op.callBoxed(again);
+    for (size_t i = 0; i < results.size(); ++i) {
+      Overwrite(results[i], again[i]);
+    }
+  });
+}
+
+class RecordedGraph final : public StepGraph {
+ public:
+  void WarmUp(absl::FunctionRef<void()> step) override {
+    ++GraphCounts().warm_ups;
+    step();
+  }
+
+  std::string Capture(size_t num_seeds, absl::FunctionRef<void()> step) override {
+    ++GraphCounts().recordings;
+    recording_.num_seeds = num_seeds;
+    under_way = &recording_;
+    std::string why;
+    try {
+      const c10::impl::IncludeDispatchKeyGuard record(kRecorded);
+      step();
+    } catch (const c10::Error& error) {
+      why = error.what_without_backtrace();
+    }
+    under_way = nullptr;
+    recording_.PutBack();
+    return why;
+  }
+
+  void UseSeed(size_t number) override {
+    TORCH_CHECK(number < recording_.num_seeds, "there is no seed ", number);
+    recording_.work.emplace_back([number](const std::vector<uint64_t>& seeds) {
+      at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
+      generator.set_current_seed(seeds[number]);
+    });
+  }
+
+  void Replay(const std::vector<uint64_t>& seeds) override {
+    ++GraphCounts().replays;
+    TORCH_CHECK(seeds.size() == recording_.num_seeds, "a replay was given ", seeds.size(), " seeds");
+    recording_.Spoil();
+    for (const auto& work : recording_.work) {
+      work(seeds);
+    }
+  }
+
+ private:
+  Recording recording_;
+};
+
+// What a launch takes: numbers of a step lie on the host's stack and are copied when they are launched.
+template <typename T>
+T Taken(T argument) {
+  return argument;
+}
+template <typename T>
+T Given(T argument) {
+  return argument;
+}
+using kernels::AdamStep;
+using kernels::SgdStep;
+AdamStep Taken(const AdamStep* step) { return *step; }
+SgdStep Taken(const SgdStep* step) { return *step; }
+const AdamStep* Given(const AdamStep& step) { return &step; }
+const SgdStep* Given(const SgdStep& step) { return &step; }
+
+const kernels::CudaKernels& Emulated() {
+  std::string why;
+  return *kernels::KernelsUnderTest(&why);
+}
+
+template <auto kKernel>
+struct Recordable;
+template <typename... Arguments, int (*kernels::CudaKernels::*kKernel)(Arguments...)>
+struct Recordable<kKernel> {
+  static int Launch(Arguments... arguments) {
+    if (under_way == nullptr) {
+      return (Emulated().*kKernel)(arguments...);
+    }
+    under_way->work.emplace_back([... taken = Taken(arguments)](const std::vector<uint64_t>&) {
+      TORCH_CHECK((Emulated().*kKernel)(Given(taken)...) == 0, "a recorded launch failed");
+    });
+    return 0;
+  }
+};
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(_, Fake, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&RecordOp>()); }
+
+RecordedGraphCounts& GraphCounts() {
+  static RecordedGraphCounts counts;
+  return counts;
+}
+
+int& FailingOp() {
+  static int number = 0;
+  return number;
+}
+
+const StepGraphs* RecordedGraphs() {
+  InstallPool();
+  static constexpr StepGraphs kGraphs = {
+      .version = kStepGraphsVersion,
+      .make = [](c10::Device) -> std::unique_ptr<StepGraph> { return std::make_unique<RecordedGraph>(); },
+      .forbid_waits = [](bool) {}};
+  return &kGraphs;
+}
+
+const kernels::CudaKernels* RecordableKernels() {
+  using Kernels = kernels::CudaKernels;
+  static const Kernels recordable = [] {
+    Kernels made = Emulated();
+    made.examine = Recordable<&Kernels::examine>::Launch;
+    made.accumulate = Recordable<&Kernels::accumulate>::Launch;
+    made.decide = Recordable<&Kernels::decide>::Launch;
+    made.update_adam = Recordable<&Kernels::update_adam>::Launch;
+    made.update_sgd = Recordable<&Kernels::update_sgd>::Launch;
+    made.end_step = Recordable<&Kernels::end_step>::Launch;
+    made.round = Recordable<&Kernels::round>::Launch;
+    return made;
+  }();
+  return &recordable;
+}
+
+}  // namespace ampd::amp

@@ -1,0 +1,94 @@
+#include "worker/amp/captured_step.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ATen/ops/empty_like.h"
+
+namespace ampd::amp {
+namespace {
+
+// As many as LibTorch asks for before a recording.
+constexpr int kWarmUpSteps = 3;
+
+bool Fits(const at::Tensor& given, const at::Tensor& input) {
+  return given.defined() == input.defined() &&
+         (!given.defined() || (given.scalar_type() == input.scalar_type() && given.sizes() == input.sizes()));
+}
+
+at::Tensor InputFor(const at::Tensor& given, c10::Device device) {
+  return given.defined() ? at::empty_like(given, given.options().device(device).pinned_memory(false)) : at::Tensor();
+}
+
+void CopyIn(const at::Tensor& given, const at::Tensor& input) {
+  if (given.defined()) {
+    const bool leaves_host = given.is_cpu() && input.is_cuda();
+    input.copy_(leaves_host ? given.pin_memory() : given, /*non_blocking=*/true);
+  }
+}
+
+}  // namespace
+
+CapturedStep::CapturedStep(std::unique_ptr<StepGraph> graph, StepKernels& kernels, c10::Device device)
+    : graph_(std::move(graph)), kernels_(kernels), device_(device) {}
+
+void CapturedStep::Run(const std::vector<Batch>& micro_batches, const std::vector<uint64_t>& seeds, Step step) {
+  if (graph_ == nullptr || (captured_ && !Fits(micro_batches))) {
+    return step(micro_batches, nullptr);
+  }
+  if (!Fits(micro_batches)) {
+    MakeInputs(micro_batches);
+  }
+  CopyIn(micro_batches);
+  if (!captured_ && num_warm_ups_ < kWarmUpSteps) {
+    ++num_warm_ups_;
+    return graph_->WarmUp([&] { step(inputs_, nullptr); });
+  }
+  if (!captured_) {
+    Capture(seeds.size(), step);
+  }
+  if (captured_) {
+    graph_->Replay(seeds);
+  } else {
+    step(micro_batches, nullptr);
+  }
+}
+
+bool CapturedStep::Fits(const std::vector<Batch>& micro_batches) const {
+  return std::equal(micro_batches.begin(), micro_batches.end(), inputs_.begin(), inputs_.end(),
+                    [](const Batch& given, const Batch& input) {
+                      return amp::Fits(given.images, input.images) && amp::Fits(given.labels, input.labels) &&
+                             amp::Fits(given.noise, input.noise);
+                    });
+}
+
+void CapturedStep::MakeInputs(const std::vector<Batch>& micro_batches) {
+  inputs_.clear();
+  for (const Batch& given : micro_batches) {
+    inputs_.push_back({.images = InputFor(given.images, device_),
+                       .labels = InputFor(given.labels, device_),
+                       .noise = InputFor(given.noise, device_)});
+  }
+  num_warm_ups_ = 0;
+}
+
+void CapturedStep::CopyIn(const std::vector<Batch>& micro_batches) {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    amp::CopyIn(micro_batches[i].images, inputs_[i].images);
+    amp::CopyIn(micro_batches[i].labels, inputs_[i].labels);
+    amp::CopyIn(micro_batches[i].noise, inputs_[i].noise);
+  }
+}
+
+void CapturedStep::Capture(size_t num_seeds, Step step) {
+  kernels_.BeginRecording();
+  failure_ = graph_->Capture(num_seeds, [&] { step(inputs_, graph_.get()); });
+  kernels_.EndRecording();
+  captured_ = failure_.empty();
+  if (!captured_) {
+    graph_.reset();
+    inputs_.clear();
+  }
+}
+
+}  // namespace ampd::amp

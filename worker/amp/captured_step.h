@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "worker/amp/phase.h"
+#include "worker/amp/step_graph.h"
+#include "worker/amp/step_kernels.h"
+
+namespace ampd::amp {
+
+// Steps of one shape, recorded in a step graph once and replayed from then on.
+//
+// The first steps that have the same micro-batches, by number, shapes and formats, run as they are, for warm-up; the
+// next is recorded. From there on such steps are replayed and others run as they are. A step that is recorded or warms
+// up takes its micro-batches from tensors that stay, into which each step's are copied.
+//
+// What can't be recorded goes on running as it is, with the same results. Single-threaded: owner is the engine.
+class CapturedStep {
+ public:
+  // Runs a step on micro-batches, for the recorder where there is one.
+  using Step = absl::FunctionRef<void(const std::vector<Batch>& micro_batches, StepGraph* recorder)>;
+
+  // REQUIRES: `kernels`, with which steps run, outlive this.
+  CapturedStep(std::unique_ptr<StepGraph> graph, StepKernels& kernels, c10::Device device);
+
+  // Replays a step, or runs it. `seeds` are those that the recorder is told to use.
+  void Run(const std::vector<Batch>& micro_batches, const std::vector<uint64_t>& seeds, Step step);
+
+  bool captured() const { return captured_; }
+  // Why no step will be replayed; empty while one may be.
+  const std::string& failure() const { return failure_; }
+
+ private:
+  bool Fits(const std::vector<Batch>& micro_batches) const;
+  void MakeInputs(const std::vector<Batch>& micro_batches);
+  void CopyIn(const std::vector<Batch>& micro_batches);
+  void Capture(size_t num_seeds, Step step);
+
+  std::unique_ptr<StepGraph> graph_;  // null after a failure
+  StepKernels& kernels_;
+  const c10::Device device_;
+  std::vector<Batch> inputs_;
+  int num_warm_ups_ = 0;  // with these inputs
+  bool captured_ = false;
+  std::string failure_;
+};
+
+}  // namespace ampd::amp
