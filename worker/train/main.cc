@@ -21,6 +21,7 @@ struct Flags {
   bool step_log = false;
   int outcome_wait_seconds = 3600;
   std::optional<int> steps_ahead;
+  bool no_cuda_graph = false;
 };
 
 int Fail(const absl::Status& status) {
@@ -59,8 +60,9 @@ int Run(const Flags& flags) {
   if (!start.has_value()) {
     return 0;
   }
-  const ampd::v1::Outcome outcome =
-      ampd::train::RunAttempt(*start, device, link, outbox, {.step_log = step_log, .steps_ahead = flags.steps_ahead});
+  const ampd::v1::Outcome outcome = ampd::train::RunAttempt(
+      *start, device, link, outbox,
+      {.step_log = step_log, .steps_ahead = flags.steps_ahead, .cuda_graph = !flags.no_cuda_graph});
   const absl::Duration wait = absl::Seconds(flags.outcome_wait_seconds);
   return link.ReportOutcome(outcome, absl::Now() + wait) ? 0 : 3;
 }
@@ -79,6 +81,7 @@ int main(int argc, char** argv) {
   app.add_option("--steps-ahead", flags.steps_ahead,
                  "steps begun before the numbers of another are read; 1 on a GPU and 0 on a CPU unless given")
       ->check(CLI::Range(0, 1));
+  app.add_flag("--no-cuda-graph", flags.no_cuda_graph, "run every step on a GPU op by op");
   CLI11_PARSE(app, argc, argv);
   return Run(flags);
 }

@@ -94,6 +94,10 @@ void LogPlan(const AttemptPlan& plan, const amp::ComputeDevice& device) {
                        plan.eval.has_value() ? absl::StrCat(", ", plan.eval->size(), " for evaluation") : ""));
   LogLine(absl::StrCat(plan.total_steps, " steps of ", plan.sampler.batch_size, " samples in ", plan.num_micro_batches,
                        plan.num_micro_batches == 1 ? " micro-batch" : " micro-batches"));
+  if (device.device.is_cuda()) {
+    LogLine(device.graphs != nullptr ? "steps are replayed from a CUDA graph where they can be"
+                                     : absl::StrCat("steps are not recorded in a CUDA graph: ", device.why_no_graphs));
+  }
 }
 
 void LogEnd(const Outcome& outcome) {
@@ -103,7 +107,7 @@ void LogEnd(const Outcome& outcome) {
 }
 
 Outcome Train(const TrainingLoop::Context& context, const absl::StatusOr<amp::ComputeDevice>& device,
-              std::optional<int> steps_ahead, std::unique_ptr<TrainingLoop>& loop) {
+              const TrainerOptions& options, std::unique_ptr<TrainingLoop>& loop) {
   if (!device.ok()) {
     return Failed(device.status());
   }
@@ -117,9 +121,13 @@ Outcome Train(const TrainingLoop::Context& context, const absl::StatusOr<amp::Co
     return Failed(plan.status());
   }
   plan->engine.device = *device;
+  if (!options.cuda_graph) {
+    plan->engine.device.graphs = nullptr;
+    plan->engine.device.why_no_graphs = "--no-cuda-graph";
+  }
   // A CPU computes a step while it is begun: there is nothing to get ahead of.
-  plan->steps_ahead = steps_ahead.value_or(device->device.is_cuda() ? 1 : 0);
-  LogPlan(*plan, *device);
+  plan->steps_ahead = options.steps_ahead.value_or(device->device.is_cuda() ? 1 : 0);
+  LogPlan(*plan, plan->engine.device);
   loop = std::make_unique<TrainingLoop>(*std::move(plan), context);
   auto outcome = loop->Run();
   return outcome.ok() ? *outcome : Failed(outcome.status());
@@ -165,7 +173,7 @@ Outcome RunAttempt(const internal::StartAttempt& start, const absl::StatusOr<amp
   std::unique_ptr<TrainingLoop> loop;
   Outcome outcome;
   try {
-    outcome = Train(context, device, options.steps_ahead, loop);
+    outcome = Train(context, device, options, loop);
   } catch (const c10::Error& error) {
     outcome = Failed(error);
   } catch (const std::bad_alloc&) {

@@ -26,6 +26,8 @@ struct TrainerOptions {
   // Steps that are begun before the numbers of another are read, where the engine allows it. Unset: 1 on a GPU, which
   // need not wait for the host then, and 0 on a CPU.
   std::optional<int> steps_ahead = {};
+  // Whether steps on a GPU are recorded in a CUDA graph and replayed.
+  bool cuda_graph = true;
 };
 
 // Runs the attempt to its end on what WarmUp gave and says how it ended. The one place where exceptions of LibTorch and

@@ -237,6 +237,7 @@ void TrainingLoop::BeginStep() {
   const std::vector<amp::Batch> parts = Cut(plan_.train.Get(sampler_.Next()), plan_.num_micro_batches);
   const double data_wait_seconds = std::chrono::duration<double>(Now() - begin).count();
   engine_->Enqueue(parts, PlaceOf(place, plan_.sampler));
+  TellGraphFailure();
   under_way_.Begin({begin, place, data_wait_seconds, tells_gradients_});
 }
 

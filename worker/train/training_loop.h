@@ -72,6 +72,7 @@ class TrainingLoop {
   absl::Status CheckNumbers(const amp::StepResult& result);
   absl::Status TellUnderflow(const amp::StepResult& result);
   absl::Status TellDemotions(const amp::StepResult& result);
+  void TellGraphFailure();
   absl::Status AtFloor();
   absl::Status CheckTrained();
   absl::Status OnDivergence(const Finding& finding, const std::string& module);
@@ -95,6 +96,7 @@ class TrainingLoop {
   TelemetryWriter telemetry_;
   data::Sampler sampler_;
   std::unique_ptr<amp::Engine> engine_;
+  std::string told_graph_failure_;
   StepsUnderWay under_way_;
   int64_t step_ = 0;  // read
   float train_loss_ = 0;

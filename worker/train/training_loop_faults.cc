@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "precision/loss_scale.h"
+#include "worker/train/trainer_log.h"
 #include "worker/train/training_loop.h"
 
 namespace ampd::train {
@@ -75,6 +76,16 @@ absl::Status TrainingLoop::CheckNumbers(const amp::StepResult& result) {
   AMPD_RETURN_IF_ERROR(TellUnderflow(result));
   AMPD_RETURN_IF_ERROR(TellDemotions(result));
   return at_floor ? AtFloor() : absl::OkStatus();
+}
+
+// Training goes on with the same bits, only slower.
+void TrainingLoop::TellGraphFailure() {
+  if (const std::string failure = engine_->graph_failure(); failure != told_graph_failure_) {
+    told_graph_failure_ = failure;
+    if (!failure.empty()) {
+      LogLine(absl::StrCat("steps can't be recorded in a CUDA graph and run op by op: ", failure));
+    }
+  }
 }
 
 // Once, and again only after a sample in which no gradient underflowed.
