@@ -25,7 +25,7 @@ namespace {
 
 using testing::ElementsAreArray;
 
-constexpr int kCanaryEverySteps = 4;
+constexpr size_t kCanaryEverySteps = 4;
 constexpr int kHistory = 3;
 constexpr double kNoBound = 1e9;
 
@@ -42,7 +42,7 @@ graph::Graph DeepMlp() {
 
 std::unique_ptr<Engine> MakeEngine(const std::string& preset, double canary_bound) {
   v1::PrecisionPolicy policy = PresetNamed(preset);
-  policy.mutable_fp8()->set_canary_every_steps(kCanaryEverySteps);
+  policy.mutable_fp8()->set_canary_every_steps(static_cast<int>(kCanaryEverySteps));
   policy.mutable_fp8()->set_canary_bound(canary_bound);
   policy.mutable_fp8()->set_amax_history_length(kHistory);
   EngineOptions options;
@@ -158,7 +158,7 @@ TEST_P(Fp8StepsTest, TheCanarysIsTakenBeforeAnotherBegins) {
   EXPECT_THROW(engine->Enqueue({BatchOf(2)}), c10::Error);
   EXPECT_FALSE(engine->Take().fp8.empty());
   EXPECT_EQ(engine->max_pending(), 1);
-  for (int step = 1; step < kCanaryEverySteps; ++step) {
+  for (int step = 1; step < static_cast<int>(kCanaryEverySteps); ++step) {
     engine->Enqueue({BatchOf(step)});
     EXPECT_EQ(engine->max_pending(), 1) << step;
     if (engine->num_pending() > 1) {

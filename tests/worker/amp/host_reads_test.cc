@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kVocabulary = 64;
 constexpr int64_t kSequence = 16;
-constexpr int kCanaryEverySteps = 2;
+constexpr uint64_t kCanaryEverySteps = 2;
 
 // Counts ops, on every thread, whose result the host has to know before it can go on. It cannot see who reads a CPU
 // tensor's memory.
@@ -67,7 +67,7 @@ std::unique_ptr<Engine> MakeEngine(const std::string& preset) {
           .value();
   v1::PrecisionPolicy policy = PresetNamed(preset);
   if (preset.starts_with("fp8")) {
-    policy.mutable_fp8()->set_canary_every_steps(kCanaryEverySteps);
+    policy.mutable_fp8()->set_canary_every_steps(static_cast<int>(kCanaryEverySteps));
   }
   EngineOptions options;
   options.optimizer = {.kind = OptimizerConfig::Kind::kAdamW, .learning_rate = 1e-3};
