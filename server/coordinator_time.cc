@@ -152,7 +152,8 @@ void Coordinator::StartOverStranded(const ClusterState& state, Updates* updates)
       continue;
     }
     const WorkerRecordPtr holder = state.FindWorker(start->worker());
-    if (holder != nullptr && !holder->lost() && !holder->worker().drained()) {
+    const bool is_replaced = holder != nullptr && !Reaches(*holder, *start);
+    if (holder != nullptr && !holder->lost() && !holder->worker().drained() && !is_replaced) {
       continue;
     }
     const std::string& id = record->job().id();
@@ -163,7 +164,8 @@ void Coordinator::StartOverStranded(const ClusterState& state, Updates* updates)
       internal::StartOver& change = *updates->emplace_back(NewUpdate()).mutable_start_over();
       change.set_job(id);
       change.set_message(absl::StrCat("worker ", start->worker(), ", which holds the checkpoint at step ",
-                                      start->step(), ", did not come back"));
+                                      start->step(), ", did not come back",
+                                      is_replaced ? ": the name is another agent's now" : ""));
     }
   }
   stranded_since_ = std::move(stranded);

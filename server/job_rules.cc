@@ -92,6 +92,15 @@ Blame BlameFor(v1::Reason reason) {
   }
 }
 
+bool Reaches(const internal::WorkerRecord& worker, const v1::Checkpoint& checkpoint) {
+  if (!checkpoint.local()) {
+    return true;
+  }
+  const std::string& agent = worker.agent().id();
+  return checkpoint.worker() == worker.worker().name() &&
+         (checkpoint.agent() == agent || checkpoint.agent().empty() || agent.empty());
+}
+
 absl::Duration RetryDelay(int attempts_without_checkpoint) {
   if (attempts_without_checkpoint <= 1) {
     return absl::ZeroDuration();

@@ -37,6 +37,10 @@ enum class Blame {
 };
 Blame BlameFor(v1::Reason reason);
 
+// Whether the worker finds the checkpoint below its root: a local one is there under the agent that saved it alone, and
+// not under another that has the name since. An identity that is not known is anyone's.
+bool Reaches(const internal::WorkerRecord& worker, const v1::Checkpoint& checkpoint);
+
 // Attempts in a row that may end without a new checkpoint.
 inline constexpr int kMaxAttemptsWithoutCheckpoint = 3;
 

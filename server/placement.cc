@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
+#include "server/job_rules.h"
 
 namespace ampd::server {
 namespace {
@@ -109,11 +110,13 @@ bool HasMemory(int64_t needed, int64_t available, const char* what, DeviceVerdic
 }
 
 bool ReachesCheckpoint(const std::optional<v1::Checkpoint>& start, const Candidate& candidate, DeviceVerdict* verdict) {
-  if (!start.has_value() || !start->local() || start->worker() == candidate.worker->worker().name()) {
+  if (!start.has_value() || Reaches(*candidate.worker, *start)) {
     return true;
   }
+  const bool same_name = start->worker() == candidate.worker->worker().name();
   Say(verdict, v1::WAITING_FOR_CHECKPOINT_WORKER,
-      absl::StrCat("the job's checkpoint at step ", start->step(), " is on worker ", start->worker()));
+      absl::StrCat("the job's checkpoint at step ", start->step(), " is on worker ", start->worker(),
+                   same_name ? ", which was another agent then" : ""));
   return false;
 }
 

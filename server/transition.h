@@ -49,6 +49,8 @@ class Transition {
   // The record, when the key names the job's newest attempt and that is alive.
   absl::StatusOr<JobRecordPtr> RequireOwner(const v1::AttemptKey& key) const;
   JobEdit Edit(const internal::JobRecord& record) const { return {record, update_.time_unix_micros()}; }
+  // The id of the agent that has the worker's name; empty: not known.
+  std::string AgentOf(const std::string& worker) const;
   internal::WorkerRecord& EditWorker(const internal::WorkerRecord& record);
   // The files are to be deleted by a worker that can reach them.
   void DeleteFiles(const internal::JobRecord& record, const v1::Checkpoint& checkpoint);

@@ -211,6 +211,7 @@ absl::Status Transition::Do(const internal::RecordCheckpoint& record_checkpoint)
   v1::Checkpoint& added = *edit.job().add_checkpoints();
   added = checkpoint;
   added.set_worker(attempt->worker());
+  added.set_agent(checkpoint.local() ? AgentOf(attempt->worker()) : "");
   *added.mutable_time() = TimeUtil::MicrosecondsToTimestamp(update_.time_unix_micros());
   edit.record().set_attempts_without_checkpoint(0);
   edit.record().set_last_checkpoint_attempt(attempt->number());
@@ -276,6 +277,11 @@ absl::Status Transition::Do(const internal::DropCheckpoint& drop) {
   kept.erase(found);
   edit.Finish(&applied_);
   return absl::OkStatus();
+}
+
+std::string Transition::AgentOf(const std::string& worker) const {
+  const WorkerRecordPtr record = state_.FindWorker(worker);
+  return record == nullptr ? "" : record->agent().id();
 }
 
 void Transition::DeleteFiles(const JobRecord& record, const v1::Checkpoint& checkpoint) {

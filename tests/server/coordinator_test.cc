@@ -65,6 +65,9 @@ class CoordinatorTest : public testing::Test {
     options.on_job_deleted = [this](const std::string& job) { deleted.push_back(job); };
     options.on_events = [this](const std::string&, const std::vector<v1::Event>& events) {
       num_events += static_cast<int>(events.size());
+      for (const v1::Event& event : events) {
+        started_over += event.kind() == v1::Event::STARTED_OVER ? event.message() : "";
+      }
     };
     coordinator = std::make_unique<Coordinator>(std::move(options));
     ledger->PublishReplayed();
@@ -129,6 +132,7 @@ class CoordinatorTest : public testing::Test {
   std::vector<std::string> due;
   std::vector<std::string> deleted;
   int num_events = 0;
+  std::string started_over;  // why
 };
 
 TEST_F(CoordinatorTest, SubmittedJob_IsPlacedAtOnceAndTheStreamIsTold) {
@@ -439,6 +443,78 @@ TEST_F(CoordinatorTest, LocalCheckpointOutOfReach_StartsOverAfterTheWait) {
   EXPECT_EQ(Shown(id), "QUEUED WORKER_LOST ckpt=40");
   Pass(absl::Minutes(2));
   EXPECT_EQ(Shown(id), "QUEUED WORKER_LOST");
+  EXPECT_EQ(started_over, "worker w1, which holds the checkpoint at step 40, did not come back");
+}
+
+// The job's only checkpoint is on the disk of the agent "red", which is lost then; "blue" comes under its name.
+class TakenNameTest : public CoordinatorTest {
+ protected:
+  void SetUp() override {
+    CoordinatorTest::SetUp();
+    id = CreateId();
+    const v1::AttemptKey key = StartOn(red, id);
+    v1::Checkpoint local = CheckpointAt(id, 1, 40);
+    local.set_local(true);
+    *red.Has(key, Attempt::RUNNING).add_checkpoints() = local;
+    Exchange(red);
+    red.report.clear_attempts();
+    Pass(absl::Seconds(16));
+    Exchange(blue);
+  }
+
+  ScriptedWorker red{"w1", "red"};
+  ScriptedWorker blue{"w1", "blue"};
+  std::string id;
+};
+
+TEST_F(TakenNameTest, ALocalCheckpointIsNotGivenToTheNewAgentAndGoesOnUnderTheOldOne) {
+  EXPECT_EQ(Shown(id), "QUEUED WORKER_LOST ckpt=40");
+  v1::ExplainJobRequest why;
+  why.set_id(id);
+  const auto explained = coordinator->ExplainJob(why);
+  ASSERT_TRUE(explained.ok()) << explained.status();
+  EXPECT_EQ(explained->reason(), v1::WAITING_FOR_CHECKPOINT_WORKER);
+  EXPECT_THAT(explained->message(),
+              testing::HasSubstr("checkpoint at step 40 is on worker w1, which was another agent then"));
+  StartServer();
+  Exchange(blue);
+  EXPECT_EQ(Shown(id), "QUEUED WORKER_LOST ckpt=40") << "a restart of the server forgot whose it is";
+  Pass(absl::Seconds(16));
+  const v1::WorkerDirective directive = Exchange(red);
+  ASSERT_EQ(directive.attempts_size(), 1);
+  EXPECT_EQ(directive.attempts(0).start_from().step(), 40);
+}
+
+TEST_F(TakenNameTest, TheJobStartsOverUnderTheNewAgentAfterTheWait) {
+  for (int minute = 0; minute < 10; ++minute) {
+    for (int i = 0; i < 6; ++i) {
+      EXPECT_EQ(Exchange(blue).attempts_size(), 0) << "in minute " << minute;
+      Pass(absl::Seconds(10));
+    }
+  }
+  for (int i = 0; i < 2; ++i) {
+    Exchange(blue);
+    Pass(absl::Seconds(9));
+  }
+  const v1::WorkerDirective directive = Exchange(blue);
+  ASSERT_EQ(directive.attempts_size(), 1);
+  EXPECT_FALSE(directive.attempts(0).has_start_from());
+  EXPECT_EQ(Shown(id), "STARTING@w1#2");
+  EXPECT_EQ(started_over,
+            "worker w1, which holds the checkpoint at step 40, did not come back: the name is another agent's now");
+}
+
+TEST_F(CoordinatorTest, LocalCheckpointOfAnAgentWithoutIdentity_IsAnyonesOfTheName) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  const v1::AttemptKey key = StartOn(worker, id);
+  v1::Checkpoint local = CheckpointAt(id, 1, 40);
+  local.set_local(true);
+  *worker.Has(key, Attempt::RUNNING).add_checkpoints() = local;
+  Exchange(worker);
+  Pass(absl::Seconds(16));
+  ScriptedWorker newer("w1", "red");
+  EXPECT_EQ(Exchange(newer).attempts(0).start_from().step(), 40);
 }
 
 TEST_F(CoordinatorTest, EndedJobs_LeaveTheHotStateAndAreDeletedByAge) {
