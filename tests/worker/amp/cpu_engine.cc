@@ -2,7 +2,6 @@
 
 #include "ampd/v1/worker.pb.h"
 #include "graph/passes.h"
-#include "precision/policy.h"
 
 namespace ampd::amp {
 
@@ -12,15 +11,17 @@ v1::PrecisionPolicy PresetNamed(const std::string& name) {
   return policy;
 }
 
-std::unique_ptr<Engine> CpuEngine(const graph::Graph& model, const v1::PrecisionPolicy& policy,
-                                  const EngineOptions& options) {
+precision::ResolvedPolicy Resolved(const v1::PrecisionPolicy& policy, const graph::Graph& program) {
   v1::Device cpu;
   cpu.set_id("cpu");
   cpu.set_kind(v1::Device::CPU);
   cpu.add_instruction_sets("avx512_bf16");
-  const auto resolved =
-      precision::ResolvePolicy(policy, graph::WithLossHead(model).value(), cpu, precision::OptimizerKind::kAdam);
-  return Engine::Create(model, resolved.value(), options).value();
+  return precision::ResolvePolicy(policy, program, cpu, precision::OptimizerKind::kAdam).value();
+}
+
+std::unique_ptr<Engine> CpuEngine(const graph::Graph& model, const v1::PrecisionPolicy& policy,
+                                  const EngineOptions& options) {
+  return Engine::Create(model, Resolved(policy, graph::WithLossHead(model).value()), options).value();
 }
 
 }  // namespace ampd::amp

@@ -5,12 +5,16 @@
 
 #include "ampd/v1/precision.pb.h"
 #include "graph/graph.h"
+#include "precision/policy.h"
 #include "worker/amp/engine.h"
 
 // Engines for tests, on a CPU with native bf16.
 namespace ampd::amp {
 
 v1::PrecisionPolicy PresetNamed(const std::string& name);
+
+// The policy for `program`, which has its losses. Throws where it can't be resolved.
+precision::ResolvedPolicy Resolved(const v1::PrecisionPolicy& policy, const graph::Graph& program);
 
 // An engine that trains `model`, which has logits, by the policy. Throws where there can be none.
 std::unique_ptr<Engine> CpuEngine(const graph::Graph& model, const v1::PrecisionPolicy& policy,

@@ -9,28 +9,15 @@
 #include "ATen/ops/rand.h"
 #include "ATen/ops/randint.h"
 #include "ampd/v1/job_spec.pb.h"
-#include "ampd/v1/worker.pb.h"
-#include "graph/passes.h"
 #include "models/models.h"
-#include "precision/policy.h"
+#include "tests/worker/amp/cpu_engine.h"
+#include "tests/worker/amp/small_problem.h"
 #include "tests/worker/kernels/kernels_under_test.h"
 #include "worker/amp/cuda_math.h"
 #include "worker/amp/engine.h"
 
 namespace ampd::amp {
 namespace {
-
-precision::ResolvedPolicy Policy(const std::string& preset, const graph::Graph& model) {
-  v1::Device device;
-  device.set_kind(v1::Device::CPU);
-  device.add_instruction_sets("avx512_bf16");
-  v1::PrecisionPolicy policy;
-  policy.set_preset(preset);
-  const auto resolved =
-      precision::ResolvePolicy(policy, *graph::WithLossHead(model), device, precision::OptimizerKind::kAdam);
-  EXPECT_TRUE(resolved.ok()) << resolved.status();
-  return *resolved;
-}
 
 std::unique_ptr<Engine> MakeEngine(const graph::Graph& model, const std::string& preset,
                                    const OptimizerConfig& optimizer, bool with_cuda) {
@@ -39,18 +26,11 @@ std::unique_ptr<Engine> MakeEngine(const graph::Graph& model, const std::string&
     std::string why;
     options.device.cuda_kernels = kernels::KernelsUnderTest(&why);
   }
-  auto engine = Engine::Create(model, Policy(preset, model), options);
-  EXPECT_TRUE(engine.ok()) << engine.status();
-  return *std::move(engine);
+  return CpuEngine(model, PresetNamed(preset), options);
 }
 
 std::unique_ptr<Engine> MakeEngine(const std::string& preset, const OptimizerConfig& optimizer, bool with_cuda) {
-  v1::ModelSpec spec;
-  spec.mutable_lenet()->set_image_size(8);
-  spec.mutable_lenet()->set_num_classes(4);
-  spec.mutable_lenet()->set_hidden(16);
-  spec.mutable_lenet()->add_widths(4);
-  return MakeEngine(*models::BuildModel(spec), preset, optimizer, with_cuda);
+  return MakeEngine(SmallLenet({4}), preset, optimizer, with_cuda);
 }
 
 Batch RandomBatch() { return {at::rand({8, 1, 8, 8}), at::randint(0, 4, {8}, at::kLong)}; }

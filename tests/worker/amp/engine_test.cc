@@ -15,17 +15,6 @@
 namespace ampd::amp {
 namespace {
 
-graph::Graph SmallLenet() {
-  v1::ModelSpec spec;
-  spec.mutable_lenet()->set_image_size(kImageSize);
-  spec.mutable_lenet()->set_in_channels(1);
-  spec.mutable_lenet()->set_num_classes(kClasses);
-  spec.mutable_lenet()->set_hidden(16);
-  spec.mutable_lenet()->add_widths(4);
-  spec.mutable_lenet()->add_widths(8);
-  return *models::BuildModel(spec);
-}
-
 EngineOptions AdamW() {
   EngineOptions options;
   options.optimizer = {.kind = OptimizerConfig::Kind::kAdamW, .learning_rate = 1e-2, .weight_decay = 0.01};
@@ -41,7 +30,7 @@ EngineOptions Sgd(double learning_rate) {
 }
 
 std::unique_ptr<Engine> MakeEngine(const v1::PrecisionPolicy& policy, const EngineOptions& options) {
-  return CpuEngine(SmallLenet(), policy, options);
+  return CpuEngine(SmallLenet({4, 8}), policy, options);
 }
 
 v1::PrecisionPolicy DynamicFp16(double initial, int interval) {

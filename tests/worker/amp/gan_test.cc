@@ -13,10 +13,9 @@
 #include "ATen/ops/empty.h"
 #include "ATen/ops/isfinite.h"
 #include "ampd/v1/precision.pb.h"
-#include "ampd/v1/worker.pb.h"
 #include "base/error.h"
 #include "base/random.h"
-#include "precision/policy.h"
+#include "tests/worker/amp/cpu_engine.h"
 #include "tests/worker/amp/small_problem.h"
 #include "worker/amp/engine.h"
 
@@ -83,15 +82,10 @@ std::vector<PhaseOptions> Phases(double discriminator_rate = kRate) {
 
 absl::StatusOr<std::unique_ptr<Engine>> TryEngine(const v1::PrecisionPolicy& policy,
                                                   const std::vector<PhaseOptions>& phases, uint64_t seed = 3) {
-  v1::Device cpu;
-  cpu.set_kind(v1::Device::CPU);
-  cpu.add_instruction_sets("avx512_bf16");
-  const auto resolved = precision::ResolvePolicy(policy, Gan(), cpu, precision::OptimizerKind::kAdam);
-  EXPECT_TRUE(resolved.ok()) << resolved.status();
   EngineOptions options;
   options.seed = seed;
   options.phases = phases;
-  return Engine::Create(Gan(), *resolved, options);
+  return Engine::Create(Gan(), Resolved(policy, Gan()), options);
 }
 
 std::unique_ptr<Engine> MakeEngine(const v1::PrecisionPolicy& policy, uint64_t seed = 3,
@@ -106,8 +100,7 @@ std::unique_ptr<Engine> MakeEngine(const v1::PrecisionPolicy& policy, uint64_t s
 
 // Scales between 2^10 and 2^70 make the generator's fault overflow and nothing else.
 v1::PrecisionPolicy Dynamic(const std::string& preset, Rule rule, double initial = 0x1p40) {
-  v1::PrecisionPolicy policy;
-  policy.set_preset(preset);
+  v1::PrecisionPolicy policy = PresetNamed(preset);
   policy.mutable_loss_scale()->set_optimizer_skip(rule);
   policy.mutable_loss_scale()->mutable_dynamic()->set_initial(initial);
   policy.mutable_loss_scale()->mutable_dynamic()->set_growth_interval(3);
@@ -321,9 +314,7 @@ TEST(SkippedPhase, OfAllTogetherOrOfBothLeavesNoBitBehindButTheScale) {
 TEST(Gan, TrainsInEveryFormat) {
   for (const char* preset : {"fp32", "bf16", "fp16", "apex-o2", "torch-amp-bf16"}) {
     SCOPED_TRACE(preset);
-    v1::PrecisionPolicy policy;
-    policy.set_preset(preset);
-    auto engine = MakeEngine(policy);
+    auto engine = MakeEngine(PresetNamed(preset));
     const EngineState before = engine->ExportState();
     for (uint64_t step = 0; step < 60; ++step) {
       const StepResult result = engine->Step({MakeGanBatch(step)}, step);

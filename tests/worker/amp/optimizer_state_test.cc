@@ -10,11 +10,8 @@
 #include "ATen/ops/ones.h"
 #include "ATen/ops/rand.h"
 #include "ATen/ops/randint.h"
-#include "ampd/v1/job_spec.pb.h"
-#include "ampd/v1/worker.pb.h"
-#include "graph/passes.h"
-#include "models/models.h"
-#include "precision/policy.h"
+#include "tests/worker/amp/cpu_engine.h"
+#include "tests/worker/amp/small_problem.h"
 #include "tests/worker/kernels/kernels_under_test.h"
 #include "worker/amp/engine.h"
 
@@ -24,8 +21,7 @@ namespace {
 using P = v1::PrecisionPolicy;
 
 P Preset(const std::string& name) {
-  P policy;
-  policy.set_preset(name);
+  P policy = PresetNamed(name);
   policy.set_allow_unsafe(true);
   return policy;
 }
@@ -55,26 +51,12 @@ OptimizerConfig AdamW(double learning_rate = 1e-2) {
 }
 
 std::unique_ptr<Engine> MakeEngine(const P& policy, const OptimizerConfig& optimizer, bool with_cuda = false) {
-  v1::ModelSpec spec;
-  spec.mutable_lenet()->set_image_size(8);
-  spec.mutable_lenet()->set_num_classes(4);
-  spec.mutable_lenet()->set_hidden(16);
-  spec.mutable_lenet()->add_widths(4);
-  const graph::Graph model = *models::BuildModel(spec);
-  v1::Device device;
-  device.set_kind(v1::Device::CPU);
-  device.add_instruction_sets("avx512_bf16");
-  const auto resolved =
-      precision::ResolvePolicy(policy, *graph::WithLossHead(model), device, precision::OptimizerKind::kAdam);
-  EXPECT_TRUE(resolved.ok()) << resolved.status();
   EngineOptions options{.optimizer = optimizer, .seed = 3};
   if (with_cuda) {
     std::string why;
     options.device.cuda_kernels = kernels::KernelsUnderTest(&why);
   }
-  auto engine = Engine::Create(model, *resolved, options);
-  EXPECT_TRUE(engine.ok()) << engine.status();
-  return *std::move(engine);
+  return CpuEngine(SmallLenet({4}), policy, options);
 }
 
 // Learnable: a class is the brightest of the quarters.

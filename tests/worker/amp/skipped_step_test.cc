@@ -56,8 +56,7 @@ v1::PrecisionPolicy Static(const std::string& preset, double scale) {
 }
 
 v1::PrecisionPolicy DynamicFp16(double initial) {
-  v1::PrecisionPolicy policy;
-  policy.set_preset("fp16");
+  v1::PrecisionPolicy policy = PresetNamed("fp16");
   policy.mutable_loss_scale()->mutable_dynamic()->set_initial(initial);
   return policy;
 }

@@ -1,10 +1,21 @@
 #include "tests/worker/amp/small_problem.h"
 
 #include "ATen/ops/empty.h"
+#include "ampd/v1/job_spec.pb.h"
 #include "base/random.h"
 #include "base/sha256.h"
+#include "models/models.h"
 
 namespace ampd::amp {
+
+graph::Graph SmallLenet(const std::vector<int>& widths) {
+  v1::ModelSpec spec;
+  spec.mutable_lenet()->set_image_size(kImageSize);
+  spec.mutable_lenet()->set_num_classes(kClasses);
+  spec.mutable_lenet()->set_hidden(16);
+  spec.mutable_lenet()->mutable_widths()->Assign(widths.begin(), widths.end());
+  return models::BuildModel(spec).value();
+}
 
 Batch MakeBatch(uint64_t seed, int64_t size) {
   SeededRandom random(seed);

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "graph/graph.h"
 #include "worker/amp/engine.h"
 
 // A classification that a small network learns within a hundred steps, for tests of the engine.
@@ -10,6 +12,9 @@ namespace ampd::amp {
 
 inline constexpr int kImageSize = 8;
 inline constexpr int kClasses = 4;
+
+// A LeNet that learns it, with a convolution of each of the widths.
+graph::Graph SmallLenet(const std::vector<int>& widths);
 
 // Class c has a bright row c, plus noise. Images are (size, 1, kImageSize, kImageSize).
 Batch MakeBatch(uint64_t seed, int64_t size);

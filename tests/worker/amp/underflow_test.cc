@@ -72,10 +72,8 @@ double Train(const v1::PrecisionPolicy& policy) {
 }
 
 TEST(Underflow, WithoutAScaleTheModelStaysAtChanceAndWithOneItLearns) {
-  v1::PrecisionPolicy fp32;
-  fp32.set_preset("fp32");
-  v1::PrecisionPolicy scaled;
-  scaled.set_preset("fp16");
+  const v1::PrecisionPolicy fp32 = PresetNamed("fp32");
+  const v1::PrecisionPolicy scaled = PresetNamed("fp16");
   v1::PrecisionPolicy unscaled = scaled;
   unscaled.mutable_loss_scale()->mutable_off();
   const double of_fp32 = Train(fp32);
