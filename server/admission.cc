@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "precision/capability.h"
 #include "precision/fp8.h"
+#include "precision/optimizer_kind.h"
 #include "precision/policy.h"
 #include "server/admission_findings.h"
 
@@ -51,7 +52,7 @@ void AdmitPresets(const v1::JobSpec& spec, const graph::Graph* model, Findings& 
   v1::Device device;
   device.set_kind(v1::Device::GPU);
   device.set_capability_major(99);
-  const auto optimizer = spec.optimizer().has_sgd() ? precision::OptimizerKind::kSgd : precision::OptimizerKind::kAdam;
+  const precision::OptimizerKind optimizer = precision::KindOf(spec.optimizer());
   const std::vector<std::string> candidates = precision::CandidatePresets(spec.precision());
   for (const std::string& candidate : candidates) {
     const graph::Graph graph = GraphFor(spec, model, *precision::FindPreset(candidate));

@@ -12,6 +12,7 @@
 #include "precision/capability.h"
 #include "precision/example_device.h"
 #include "precision/memory.h"
+#include "precision/optimizer_kind.h"
 #include "precision/policy.h"
 #include "server/admission.h"
 
@@ -49,10 +50,9 @@ Candidate CandidateOf(const precision::MemoryEstimate& bytes) {
 
 absl::StatusOr<Candidate> Estimate(const v1::JobSpec& spec, const graph::Graph& model,
                                    const v1::PrecisionPolicy& policy, const v1::Device& device, int64_t memory_bytes) {
-  const auto optimizer = spec.optimizer().has_sgd() ? precision::OptimizerKind::kSgd : precision::OptimizerKind::kAdam;
   AMPD_ASSIGN_OR_RETURN(const graph::Graph program, graph::WithLossHead(model));
   AMPD_ASSIGN_OR_RETURN(const precision::ResolvedPolicy resolved,
-                        precision::ResolvePolicy(policy, program, device, optimizer));
+                        precision::ResolvePolicy(policy, program, device, precision::KindOf(spec.optimizer())));
   precision::TrainingSetup setup = precision::TrainingSetup::Of(spec);
   const int64_t batch_size = spec.data().batch_size() / setup.num_micro_batches;
   if (const int64_t budget = spec.train().memory_budget_bytes(); budget > 0) {

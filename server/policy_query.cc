@@ -3,6 +3,7 @@
 #include "base/status_macros.h"
 #include "graph/passes.h"
 #include "precision/example_device.h"
+#include "precision/optimizer_kind.h"
 #include "precision/policy.h"
 #include "precision/table.h"
 #include "server/admission_findings.h"
@@ -26,10 +27,9 @@ absl::StatusOr<v1::PolicyTable> AnswerPolicyQuery(const v1::ResolvePolicyRequest
   const std::optional<graph::Graph> graph = AdmitModel(&model, findings);
   AMPD_RETURN_IF_ERROR(findings.ToStatus());
   AMPD_ASSIGN_OR_RETURN(const graph::Graph program, graph::WithLossHead(*graph));
-  const auto optimizer =
-      request.optimizer().has_sgd() ? precision::OptimizerKind::kSgd : precision::OptimizerKind::kAdam;
   AMPD_ASSIGN_OR_RETURN(const precision::ResolvedPolicy policy,
-                        precision::ResolvePolicy(request.precision(), program, DeviceOf(request), optimizer));
+                        precision::ResolvePolicy(request.precision(), program, DeviceOf(request),
+                                                 precision::KindOf(request.optimizer())));
   return precision::ToMessage(policy);
 }
 

@@ -17,6 +17,7 @@
 #include "graph/passes.h"
 #include "models/models.h"
 #include "precision/memory.h"
+#include "precision/optimizer_kind.h"
 #include "worker/data/byte_stream.h"
 #include "worker/data/data_file.h"
 
@@ -287,8 +288,7 @@ absl::StatusOr<precision::ResolvedPolicy> ResolvePrecision(const internal::Start
     policy.set_preset(start.precision());
     policy.clear_prefer();
   }
-  const auto kind =
-      start.spec().optimizer().has_sgd() ? precision::OptimizerKind::kSgd : precision::OptimizerKind::kAdam;
+  const precision::OptimizerKind kind = precision::KindOf(start.spec().optimizer());
   auto resolved = precision::ResolvePolicy(Raised(std::move(policy), raise), program, start.device(), kind);
   return resolved.ok() ? std::move(resolved) : AsSpecError(resolved.status());
 }
