@@ -361,9 +361,11 @@ TEST_F(TrainerTest, ALossScaleOrder_IsAppliedOnceOverTheAttemptsOfAJob) {
 
 TEST_F(TrainerTest, ARequestForGradients_IsAnsweredOnceByTheNextStepInEveryFormat) {
   for (const auto& [precision, dtype] : {std::pair("fp16", "float16"), {"bf16", "bfloat16"}, {"fp32", "float32"}}) {
+    StartAttempt start = Mlp(precision, 1 << 30);
+    start.mutable_key()->set_job_id(absl::StrCat("j-", precision));  // its checkpoints are none of the others'
     FakeAgent agent = Spawn();
     agent.Connect();
-    agent.Start(Mlp(precision, 1 << 30));
+    agent.Start(start);
     std::vector<v1::Event> answers;
     const auto answered = [&](size_t count) {
       answers = EventsOf(agent, v1::Event::GRADIENTS_SAMPLED);
