@@ -34,6 +34,23 @@ std::string ShareOf(int64_t count, int64_t all) {
   return count == 0 ? "-" : absl::StrFormat("%.1f%%", 100.0 * static_cast<double>(count) / static_cast<double>(all));
 }
 
+std::string PercentOf(double share) { return share == 0 ? "-" : absl::StrFormat("%.1f%%", 100 * share); }
+
+// "0.1% / 12.0% / -".
+std::string Three(double a, double b, double c) {
+  return absl::StrCat(PercentOf(a), " / ", PercentOf(b), " / ", PercentOf(c));
+}
+
+std::vector<std::string> Fp8RowOf(const v1::GradientSamples::Module& module) {
+  const v1::GradientSamples::Fp8& fp8 = module.fp8();
+  return {Printable(module.module()),
+          absl::StrCat(fp8.step()),
+          Three(fp8.input_underflow(), fp8.weight_underflow(), fp8.gradient_underflow()),
+          Three(fp8.input_saturation(), fp8.weight_saturation(), fp8.gradient_saturation()),
+          Three(fp8.forward_error(), fp8.input_gradient_error(), fp8.weight_gradient_error()),
+          fp8.demoted() ? "out of FP8 since" : ""};
+}
+
 std::vector<std::string> RowOf(const v1::GradientSamples::Module& module, bool ascii) {
   const std::vector<double> counts(module.counts().begin(), module.counts().end());
   const int last = module.least_exponent() + module.counts_size() - 1;
@@ -48,6 +65,20 @@ std::vector<std::string> RowOf(const v1::GradientSamples::Module& module, bool a
           Sparkline(counts, width, ascii)};
 }
 
+// What FP8 did to its layers, where there are any.
+void ShowFp8(const Session& session, const v1::GradientSamples& gradients) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& module : gradients.modules()) {
+    if (module.has_fp8()) {
+      rows.push_back(Fp8RowOf(module));
+    }
+  }
+  const std::vector<std::string> headings = {"MODULE IN FP8", "AT STEP", "BECAME ZERO", "SATURATED", "ERROR", ""};
+  if (!rows.empty()) {
+    std::fputs(RenderTable(headings, rows, !session.options().no_headers).c_str(), stdout);
+  }
+}
+
 void ShowGradients(const Session& session, const v1::Event& event) {
   if (PrintStructured(session, event)) {
     return;
@@ -59,6 +90,7 @@ void ShowGradients(const Session& session, const v1::Event& event) {
   const std::vector<std::string> headings = {"MODULE",    "FORMAT",     "ELEMENTS",  "ZERO",
                                              "LOST BITS", "NOT FINITE", "EXPONENTS", "HISTOGRAM"};
   std::fputs(RenderTable(headings, rows, !session.options().no_headers).c_str(), stdout);
+  ShowFp8(session, event.gradients());
   std::printf("%s\n", RenderEvent(event).c_str());
 }
 

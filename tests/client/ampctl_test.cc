@@ -225,8 +225,10 @@ TEST_F(Ampctl, GradientsAsksAndShowsAHistogramOfEachModule) {
   const Result shown = Run("job gradients --ascii " + id);
   EXPECT_EQ(shown.exit_code, 0) << shown.err;
   EXPECT_THAT(shown.out,
-              HasSubstr("MODULE    FORMAT   ELEMENTS  ZERO   LOST BITS  NOT FINITE  EXPONENTS     HISTOGRAM"));
-  EXPECT_THAT(shown.out, HasSubstr("layers.0  float16  200       25.0%  10.0%      -           2^-16..2^-14  "));
+              HasSubstr("MODULE    FORMAT    ELEMENTS  ZERO   LOST BITS  NOT FINITE  EXPONENTS     HISTOGRAM"));
+  EXPECT_THAT(shown.out, HasSubstr("layers.0  float16   200       25.0%  10.0%      -           2^-16..2^-14  "));
+  EXPECT_THAT(shown.out, HasSubstr("MODULE IN FP8  AT STEP  BECAME ZERO    SATURATED     ERROR"));
+  EXPECT_THAT(shown.out, HasSubstr("layers.2       1001     - / 12.5% / -  - / - / 0.2%  3.7% / - / -"));
   EXPECT_THAT(Run("job gradients -o json " + id).out, HasSubstr("\"suggestedScale\": 4096"));
   fake_.jobs.script()->answers_gradients = false;
   const Result ended = Run("job gradients " + id);

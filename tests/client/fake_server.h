@@ -331,6 +331,13 @@ class FakeJobs final : public v1::JobService::Service {
     for (const int64_t count : {20, 100, 30}) {
       module.add_counts(count);
     }
+    v1::GradientSamples::Module& in_fp8 = *gradients.add_modules();
+    in_fp8.set_module("layers.2");
+    in_fp8.set_dtype("bfloat16");
+    in_fp8.mutable_fp8()->set_step(1001);
+    in_fp8.mutable_fp8()->set_weight_underflow(0.125);
+    in_fp8.mutable_fp8()->set_gradient_saturation(0.002);
+    in_fp8.mutable_fp8()->set_forward_error(0.037);
     writer->Write(message);
     writer->Write(MessageAt(13, job));
     return grpc::Status::OK;

@@ -55,9 +55,35 @@ Module ToProto(const GradientSample& sample) {
   return module;
 }
 
+v1::GradientSamples::Fp8 ToProto(const amp::Fp8Finding& finding, int64_t step) {
+  v1::GradientSamples::Fp8 fp8;
+  fp8.set_step(step);
+  fp8.set_input_underflow(finding.underflow[0]);
+  fp8.set_weight_underflow(finding.underflow[1]);
+  fp8.set_gradient_underflow(finding.underflow[2]);
+  fp8.set_input_saturation(finding.saturation[0]);
+  fp8.set_weight_saturation(finding.saturation[1]);
+  fp8.set_gradient_saturation(finding.saturation[2]);
+  fp8.set_forward_error(finding.errors[0]);
+  fp8.set_input_gradient_error(finding.errors[1]);
+  fp8.set_weight_gradient_error(finding.errors[2]);
+  fp8.set_demoted(finding.demoted);
+  return fp8;
+}
+
+// The module's first row; a row of its own where no parameter of it was sampled.
+Module& RowOf(const std::string& module, v1::GradientSamples& report) {
+  auto& rows = *report.mutable_modules();
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const Module& row) { return row.module() == module; });
+  Module& row = found == rows.end() ? *rows.Add() : *found;
+  row.set_module(module);
+  return row;
+}
+
 }  // namespace
 
-v1::GradientSamples ReportGradients(const std::vector<GradientSample>& samples, double loss_scale) {
+v1::GradientSamples ReportGradients(const std::vector<GradientSample>& samples, double loss_scale,
+                                    const CanaryReport& canary) {
   std::vector<GradientSample> modules;
   std::map<std::pair<std::string, at::ScalarType>, size_t> places;
   for (const GradientSample& sample : samples) {
@@ -71,6 +97,9 @@ v1::GradientSamples ReportGradients(const std::vector<GradientSample>& samples, 
   v1::GradientSamples report;
   for (const GradientSample& module : modules) {
     *report.add_modules() = ToProto(module);
+  }
+  for (const amp::Fp8Finding& layer : canary.layers) {
+    *RowOf(layer.module, report).mutable_fp8() = ToProto(layer, canary.step);
   }
   report.set_loss_scale(loss_scale);
   report.set_suggested_scale(amp::SuggestScale(samples, loss_scale));

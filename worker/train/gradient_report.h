@@ -1,16 +1,25 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "ampd/v1/job.pb.h"
+#include "worker/amp/fp8_layers.h"
 #include "worker/amp/gradient_sample.h"
 
 namespace ampd::train {
 
+// What FP8's canary saw when it last looked.
+struct CanaryReport {
+  int64_t step = 0;
+  std::vector<amp::Fp8Finding> layers;
+};
+
 // The samples of one step, put together by module and format, with the scale that they have and the one that they
-// suggest.
-v1::GradientSamples ReportGradients(const std::vector<amp::GradientSample>& samples, double loss_scale);
+// suggest, and beside them what the canary saw.
+v1::GradientSamples ReportGradients(const std::vector<amp::GradientSample>& samples, double loss_scale,
+                                    const CanaryReport& canary = {});
 
 // One line for people.
 std::string Describe(const v1::GradientSamples& gradients);

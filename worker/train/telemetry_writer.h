@@ -8,6 +8,7 @@
 #include "ampd/v1/job.pb.h"
 #include "worker/amp/engine.h"
 #include "worker/train/compute_device.h"
+#include "worker/train/gradient_report.h"
 #include "worker/train/telemetry_outbox.h"
 
 namespace ampd::train {
@@ -31,8 +32,8 @@ class TelemetryWriter {
   absl::Status Eval(int64_t step, const amp::EvalSums& sums);
   absl::Status Event(v1::Event::Kind kind, int64_t step, const std::string& message,
                      const std::map<std::string, std::string>& attributes = {});
-  // The step's samples, as GRADIENTS_SAMPLED.
-  absl::Status Gradients(int64_t step, const amp::StepResult& result);
+  // The step's samples and what FP8's canary last saw, as GRADIENTS_SAMPLED.
+  absl::Status Gradients(int64_t step, const amp::StepResult& result, const CanaryReport& canary);
 
  private:
   absl::Status AddEvent(v1::Event event);

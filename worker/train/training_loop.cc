@@ -129,6 +129,7 @@ absl::Status TrainingLoop::MakeEngine() {
   auto engine = amp::Engine::Create(plan_.model, plan_.policy, plan_.engine);
   AMPD_RETURN_IF_ERROR(WithReason(engine.status(), "SPEC_ERROR"));
   engine_ = *std::move(engine);
+  canary_ = {};
   engine_->set_rate_factor(plateau_.has_value() ? plateau_->state().rate_factor : 1);
   return absl::OkStatus();
 }
@@ -187,6 +188,7 @@ absl::Status TrainingLoop::Adopt(TrainingState state) {
   train_loss_ = state.train_loss;
   num_replays_ = state.num_replays;
   told_underflow_ = state.told_underflow;
+  told_fp8_underflow_ = state.told_fp8_underflow;
   applied_order_ = state.applied_order;
   monitor_.Restore(std::move(state.monitor));
   return absl::OkStatus();
@@ -275,8 +277,11 @@ absl::Status TrainingLoop::EndStep() {
                                         .data_wait_seconds = step.data_wait_seconds,
                                         .num_samples = plan_.sampler.batch_size,
                                         .memory = GetMemory(plan_.engine.device)}));
+  if (!result.fp8.empty()) {
+    canary_ = {step_, result.fp8};
+  }
   if (step.tells_gradients) {
-    AMPD_RETURN_IF_ERROR(telemetry_.Gradients(step_, result));
+    AMPD_RETURN_IF_ERROR(telemetry_.Gradients(step_, result, canary_));
   }
   ReportState(v1::Attempt::RUNNING);
   AMPD_RETURN_IF_ERROR(ReplayIfSkipped(result, step.place));
@@ -324,6 +329,7 @@ TrainingState TrainingLoop::State() const {
           .cursor = sampler_.cursor(),
           .num_replays = num_replays_,
           .told_underflow = told_underflow_,
+          .told_fp8_underflow = told_fp8_underflow_,
           .applied_order = applied_order_,
           .monitor = monitor_.state(),
           .recovery = recovery_,

@@ -15,6 +15,7 @@
 #include "worker/train/attempt_plan.h"
 #include "worker/train/checkpoint_store.h"
 #include "worker/train/divergence_monitor.h"
+#include "worker/train/gradient_report.h"
 #include "worker/train/step_log.h"
 #include "worker/train/steps_under_way.h"
 #include "worker/train/telemetry_writer.h"
@@ -71,6 +72,7 @@ class TrainingLoop {
   absl::Status ReplayIfSkipped(const amp::StepResult& result, const data::Sampler::Cursor& place);
   absl::Status CheckNumbers(const amp::StepResult& result);
   absl::Status TellUnderflow(const amp::StepResult& result);
+  absl::Status TellFp8Underflow(const amp::StepResult& result);
   absl::Status TellDemotions(const amp::StepResult& result);
   void TellGraphFailure();
   absl::Status AtFloor();
@@ -104,10 +106,12 @@ class TrainingLoop {
   DivergenceMonitor monitor_;
   std::optional<amp::Plateau> plateau_;
   Recovery recovery_;
-  uint64_t applied_order_ = 0;    // number of the last live change of the loss scale
-  bool told_underflow_ = false;   // since a sample in which no gradient underflowed
-  bool tells_gradients_ = false;  // of the next step to begin
-  bool rolled_back_ = false;      // by a step just read
+  uint64_t applied_order_ = 0;       // number of the last live change of the loss scale
+  CanaryReport canary_;              // of the engine that there is
+  bool told_underflow_ = false;      // since a sample in which no gradient underflowed
+  bool told_fp8_underflow_ = false;  // since a look of the canary that found none in FP8
+  bool tells_gradients_ = false;     // of the next step to begin
+  bool rolled_back_ = false;         // by a step just read
   std::optional<v1::EvalPoint> last_eval_;
   std::optional<v1::Checkpoint> last_checkpoint_;
 };

@@ -1,6 +1,7 @@
 // What the training loop does when the numbers of a step are wrong.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,6 +28,8 @@ constexpr int kMaxReplays = 8;
 
 // Micikevicius et al. (2018) saw about 5% of a healthy model's values lost without harm.
 constexpr double kMaxUnderflowShare = 0.1;
+
+constexpr const char* kFp8Operands[] = {"input", "weight", "gradient"};
 
 absl::Status Failed(v1::Reason reason, const std::string& message) {
   return Error(absl::StatusCode::kFailedPrecondition, v1::Reason_Name(reason), message);
@@ -74,6 +77,7 @@ absl::Status TrainingLoop::CheckNumbers(const amp::StepResult& result) {
     }
   }
   AMPD_RETURN_IF_ERROR(TellUnderflow(result));
+  AMPD_RETURN_IF_ERROR(TellFp8Underflow(result));
   AMPD_RETURN_IF_ERROR(TellDemotions(result));
   return at_floor ? AtFloor() : absl::OkStatus();
 }
@@ -117,6 +121,36 @@ absl::Status TrainingLoop::TellUnderflow(const amp::StepResult& result) {
                            {"scale", LossScaleText(result.loss_scale)},
                            {"suggested_scale", scale},
                            {"exponents", amp::DescribeExponents(*worst)}});
+}
+
+// As above, of what the canary saw go into the products of a layer.
+absl::Status TrainingLoop::TellFp8Underflow(const amp::StepResult& result) {
+  if (result.fp8.empty()) {
+    return absl::OkStatus();
+  }
+  const amp::Fp8Finding* worst = &result.fp8[0];
+  size_t operand = 0;
+  for (const amp::Fp8Finding& finding : result.fp8) {
+    for (size_t i = 0; i < std::size(kFp8Operands); ++i) {
+      if (finding.underflow[i] > worst->underflow[operand]) {
+        worst = &finding;
+        operand = i;
+      }
+    }
+  }
+  const bool underflows = worst->underflow[operand] > kMaxUnderflowShare;
+  if (!underflows || std::exchange(told_fp8_underflow_, true)) {
+    told_fp8_underflow_ = underflows;
+    return absl::OkStatus();
+  }
+  const std::string share = absl::StrFormat("%.3f", worst->underflow[operand]);
+  return telemetry_.Event(Event::UNDERFLOW, step_,
+                          absl::StrCat("numbers underflow in FP8, most in the ", kFp8Operands[operand], " of ",
+                                       worst->module, ": a share of ", share, " became zero"),
+                          {{"module", worst->module},
+                           {"operand", kFp8Operands[operand]},
+                           {"underflow_share", share},
+                           {"saturation_share", absl::StrFormat("%.3f", worst->saturation[operand])}});
 }
 
 absl::Status TrainingLoop::TellDemotions(const amp::StepResult& result) {
@@ -261,6 +295,7 @@ absl::Status TrainingLoop::GoBack() {
     train_loss_ = 0;
     num_replays_ = 0;
     told_underflow_ = false;
+    told_fp8_underflow_ = false;
     monitor_.Restore({});
     sampler_.Seek({});
     return absl::OkStatus();

@@ -202,6 +202,9 @@ std::map<std::string, std::string> ScalarsOf(const TrainingState& state) {
   if (!state.recovery.raise.bf16_modules.empty()) {
     scalars["recovery.bf16_modules"] = absl::StrJoin(state.recovery.raise.bf16_modules, ",");
   }
+  if (state.told_fp8_underflow) {
+    scalars["told_fp8_underflow"] = "1";
+  }
   if (state.applied_order > 0) {
     scalars["scaler.applied_order"] = absl::StrCat(state.applied_order);
   }
@@ -249,6 +252,7 @@ absl::StatusOr<TrainingState> StateOf(const LoadedCheckpoint& checkpoint) {
     AMPD_RETURN_IF_ERROR(Take(checkpoint, "told_underflow", told));
     state.told_underflow = told != 0;
   }
+  state.told_fp8_underflow = checkpoint.state.contains("told_fp8_underflow");
   if (checkpoint.state.contains("scaler.applied_order")) {
     AMPD_RETURN_IF_ERROR(Take(checkpoint, "scaler.applied_order", state.applied_order));
   }

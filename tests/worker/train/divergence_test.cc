@@ -7,6 +7,8 @@
 #include <map>
 #include <string>
 
+#include "ATen/ops/arange.h"
+#include "ATen/ops/full.h"
 #include "ATen/ops/zeros.h"
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
@@ -65,6 +67,16 @@ class DivergenceTest : public TrainerTest {
   }
 };
 
+void UseWeights(StartAttempt& start, const std::filesystem::path& root, const executor::TensorMap& weights) {
+  std::ofstream file(root / "weights", std::ios::binary);
+  const TensorFile content = *TensorFile::Of(weights);
+  for (const std::string_view part : content.parts()) {
+    file << part;
+  }
+  (*start.mutable_data_roots())["root"] = root.string();
+  start.mutable_spec()->mutable_model()->set_initial_weights("root/weights");
+}
+
 TEST_F(DivergenceTest, AScaleAtItsFloor_FallsBackToAWiderPrecisionAndTrains) {
   StartAttempt start = Mlp("fp16", 30);
   Dynamic(start).set_initial(1e30);
@@ -99,6 +111,35 @@ TEST_F(DivergenceTest, AnFp8LayerBeyondTheCanarysBound_GoesOnInBf16AndIsTold) {
   fp8.set_canary_bound(0.5);
   start.mutable_key()->set_job_id("j-within");
   EXPECT_THAT(EventsOf(*Told(start), Event::PRECISION_RAISED), IsEmpty());
+}
+
+TEST_F(DivergenceTest, WeightsThatUnderflowInFp8_AreToldOnceWithTheirShare) {
+  StartAttempt start = Mlp("fp8", 25);
+  start.mutable_spec()->mutable_model()->mutable_mlp()->add_hidden(16);
+  start.mutable_spec()->mutable_precision()->mutable_fp8()->set_canary_every_steps(10);
+  start.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_learning_rate(1e-12);  // the weights stay as they are
+  // Beside a diagonal of ones, which fills E4M3's range, a millionth is below half its smallest number.
+  at::Tensor weight = at::full({16, 16}, 1e-6);
+  weight.fill_diagonal_(1);
+  UseWeights(start, root_,
+             {{"layers.0.weight", at::full({16, 12}, 0.1)},
+              {"layers.0.bias", at::zeros({16})},
+              {"layers.2.weight", weight},
+              {"layers.2.bias", at::zeros({16})},
+              {"layers.4.weight", at::arange(48, at::kFloat).reshape({3, 16}).mul(0.01)},
+              {"layers.4.bias", at::zeros({3})}});
+  const auto agent = Told(start);
+  EXPECT_THAT(EventsOf(*agent, Event::PRECISION_RAISED), IsEmpty()) << "the products are none the worse";
+  const std::vector<Event> underflows = EventsOf(*agent, Event::UNDERFLOW);
+  ASSERT_THAT(underflows, SizeIs(1)) << "three looks, one and the same fault";
+  EXPECT_EQ(underflows[0].step(), 1);
+  EXPECT_EQ(underflows[0].message(),
+            "numbers underflow in FP8, most in the weight of layers.2: a share of 0.938 became zero");
+  EXPECT_EQ(underflows[0].attributes().at("operand"), "weight");
+  EXPECT_EQ(underflows[0].attributes().at("saturation_share"), "0.000");
+  start.mutable_key()->set_attempt(2);
+  *start.mutable_start_from() = agent->checkpoints[0];
+  EXPECT_THAT(EventsOf(*Told(start), Event::UNDERFLOW), IsEmpty()) << "it was told before the checkpoint";
 }
 
 TEST_F(DivergenceTest, AScaleAtItsFloor_InTheWidestPrecisionEndsTheAttempt) {
@@ -319,17 +360,13 @@ void OverflowInTheMiddle(StartAttempt& start, const std::filesystem::path& root)
     }
     return tensor;
   };
-  const executor::TensorMap weights = {
-      {"layers.0.weight", fill(at::zeros({16, 12}), 2000)}, {"layers.0.bias", at::zeros({16})},
-      {"layers.2.weight", fill(at::zeros({16, 16}), 5e-5)}, {"layers.2.bias", at::zeros({16})},
-      {"layers.4.weight", fill(at::zeros({3, 16}), 0.25)},  {"layers.4.bias", at::zeros({3})}};
-  std::ofstream file(root / "weights", std::ios::binary);
-  const TensorFile content = *TensorFile::Of(weights);
-  for (const std::string_view part : content.parts()) {
-    file << part;
-  }
-  (*start.mutable_data_roots())["root"] = root.string();
-  start.mutable_spec()->mutable_model()->set_initial_weights("root/weights");
+  UseWeights(start, root,
+             {{"layers.0.weight", fill(at::zeros({16, 12}), 2000)},
+              {"layers.0.bias", at::zeros({16})},
+              {"layers.2.weight", fill(at::zeros({16, 16}), 5e-5)},
+              {"layers.2.bias", at::zeros({16})},
+              {"layers.4.weight", fill(at::zeros({3, 16}), 0.25)},
+              {"layers.4.bias", at::zeros({3})}});
 }
 
 TEST_F(DivergenceTest, OneLayerWhoseGradientOverflows_IsNamedAndRaisedAlone) {

@@ -40,6 +40,30 @@ TEST(GradientReport, PutsTheParametersOfAModuleTogetherByFormat) {
   EXPECT_EQ(report.suggested_scale(), 1024 * 0x1p12);
 }
 
+TEST(GradientReport, ALayerInFp8HasWhatTheCanarySawInItsFirstRow) {
+  amp::Fp8Finding layer;
+  layer.module = "body";
+  for (int i = 0; i < 3; ++i) {
+    layer.underflow[i] = 0.01 * (i + 1);
+    layer.saturation[i] = 0.1 * (i + 1);
+    layer.errors[i] = 0.001 * (i + 1);
+  }
+  amp::Fp8Finding frozen = {.module = "frozen", .demoted = true};
+  const v1::GradientSamples report =
+      ReportGradients({Sample("head", "head.weight", 6, 1), Sample("body", "body.weight", 5, 1, at::kBFloat16),
+                       Sample("body", "body.bias", 5, 1, at::kFloat)},
+                      1, {.step = 2001, .layers = {layer, frozen}});
+  ASSERT_EQ(report.modules_size(), 4);
+  EXPECT_FALSE(report.modules(0).has_fp8());
+  EXPECT_FALSE(report.modules(2).has_fp8()) << "once a module";
+  EXPECT_EQ(report.modules(1).fp8().ShortDebugString(),
+            "step: 2001 input_underflow: 0.01 weight_underflow: 0.02 gradient_underflow: 0.03 input_saturation: 0.1 "
+            "weight_saturation: 0.2 gradient_saturation: 0.30000000000000004 forward_error: 0.001 "
+            "input_gradient_error: 0.002 weight_gradient_error: 0.003");
+  EXPECT_EQ(report.modules(3).module(), "frozen");
+  EXPECT_TRUE(report.modules(3).fp8().demoted());
+}
+
 TEST(GradientReport, IsDescribedInOneLine) {
   EXPECT_EQ(Describe(ReportGradients({Sample("a", "a.weight", 4, 0x1p-20), Sample("b", "b.weight", 2, 1)}, 8)),
             "of 6 gradient elements in 2 modules 4 lost bits under a loss scale of 8; they suggest 32768");

@@ -359,6 +359,38 @@ TEST_F(TrainerTest, ALossScaleOrder_IsAppliedOnceOverTheAttemptsOfAJob) {
   }
 }
 
+TEST_F(TrainerTest, ARequestForGradients_TellsWhatTheCanaryLastSawOfLayersInFp8) {
+  FakeAgent agent = Spawn();
+  agent.Connect();
+  internal::StartAttempt start = Mlp("fp8", 1 << 30);
+  start.mutable_spec()->mutable_model()->mutable_mlp()->add_hidden(16);
+  agent.Start(start);
+  agent.ReadUntil([&] { return !agent.steps.empty(); });
+  internal::TrainerCommand command;
+  command.mutable_sample_gradients()->set_number(1);
+  agent.Send(command);
+  agent.ReadUntil([&] {
+    agent.Acknowledge(agent.sequences.rbegin()->first);
+    return !EventsOf(agent, v1::Event::GRADIENTS_SAMPLED).empty();
+  });
+  agent.Leave(v1::Job::CANCEL, v1::USER_CANCELLED);
+  Finish(agent);
+  const v1::Event answer = EventsOf(agent, v1::Event::GRADIENTS_SAMPLED)[0];
+  ASSERT_EQ(answer.gradients().modules_size(), 3);
+  for (const auto& module : answer.gradients().modules()) {
+    EXPECT_EQ(module.has_fp8(), module.module() == "layers.2") << module.module();
+  }
+  const v1::GradientSamples::Fp8& fp8 = answer.gradients().modules(1).fp8();
+  EXPECT_EQ(fp8.step() % 1000, 1) << "of a step of the canary";
+  EXPECT_LE(fp8.step(), answer.step());
+  EXPECT_LT(answer.step() - fp8.step(), 1000) << "of the last one";
+  for (const double error : {fp8.forward_error(), fp8.input_gradient_error(), fp8.weight_gradient_error()}) {
+    EXPECT_GT(error, 1e-4);
+    EXPECT_LT(error, 0.25);
+  }
+  EXPECT_FALSE(fp8.demoted());
+}
+
 TEST_F(TrainerTest, ARequestForGradients_IsAnsweredOnceByTheNextStepInEveryFormat) {
   for (const auto& [precision, dtype] : {std::pair("fp16", "float16"), {"bf16", "bfloat16"}, {"fp32", "float32"}}) {
     StartAttempt start = Mlp(precision, 1 << 30);
