@@ -33,6 +33,8 @@ Formats WithHalvedMasters() {
   return {.compute = Dtype::kBFloat16, .parameter = Dtype::kBFloat16, .master = Masters::kRemainder16};
 }
 
+// Bounded on both sides, so that a model that fp16 cannot train is found out after 16 halvings and not 165.
+LossScaleConfig Own() { return {.kind = Kind::kDynamic, .initial = 65536, .floor = 1, .cap = 0x1p24}; }
 LossScaleConfig Torch() { return {.kind = Kind::kDynamic, .initial = 65536}; }
 LossScaleConfig Apex() {
   return {.kind = Kind::kDynamic, .initial = 65536, .cap = 0x1p24, .optimizer_skip = OptimizerSkip::kAllTogether};
@@ -58,7 +60,7 @@ std::vector<Preset> MakeOwn() {
       {"tf32", "fp32, products of matrices rounded to tf32 on a GPU", {.tf32_matmul = true}, OpList::kAmpd, {}},
       {"bf16", "bf16 products over fp32 masters, no loss scaling", WithMasters(Dtype::kBFloat16), OpList::kAmpd, {}},
       {"fp16", "fp16 products over fp32 masters, dynamic loss scaling", WithMasters(Dtype::kFloat16), OpList::kAmpd,
-       Torch()},
+       Own()},
   };
 }
 

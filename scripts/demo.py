@@ -20,6 +20,7 @@ JOBS = {
     "fp32": [],
     "bf16": [],
     "fp16": ["--set", "precision.loss_scale.dynamic.initial=67108864",
+             "--set", "precision.loss_scale.dynamic.cap=67108864",
              "--set", "precision.loss_scale.dynamic.growth_interval=200"],
 }
 

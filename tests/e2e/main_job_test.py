@@ -39,7 +39,7 @@ PRECISIONS = {
     "fp32": "{preset: fp32}",
     "bf16": "{preset: bf16}",
     # Overflows at first, and grows again: the scaler's state must survive too.
-    "fp16": "{preset: fp16, loss_scale: {dynamic: {initial: 1073741824, growth_interval: 25}}}",
+    "fp16": "{preset: fp16, loss_scale: {dynamic: {initial: 1073741824, cap: 1073741824, growth_interval: 25}}}",
 }
 
 

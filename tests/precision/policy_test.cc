@@ -211,8 +211,12 @@ TEST(ResolvePolicy, OptimizersSkipTogetherInApexsPresetsOrWhereThePolicySaysSo) 
   EXPECT_EQ(skip_of("bf16", v1::LossScale::ALL_TOGETHER, true).kind, LossScaleConfig::Kind::kOff);
 }
 
-TEST(Presets, OurFp16ScalesAsGradScalerAndApexsLevelsAlike) {
-  EXPECT_EQ(FindPreset("fp16")->loss_scale, FindPreset("torch-amp-fp16")->loss_scale);
+TEST(Presets, OurFp16ScalesAsGradScalerWithinBoundsAndApexsLevelsAlike) {
+  LossScaleConfig bounded = FindPreset("torch-amp-fp16")->loss_scale;
+  EXPECT_EQ(bounded.floor, 0) << "GradScaler has none";
+  bounded.floor = 1;
+  bounded.cap = 0x1p24;
+  EXPECT_EQ(FindPreset("fp16")->loss_scale, bounded);
   EXPECT_EQ(FindPreset("apex-o1")->loss_scale, FindPreset("apex-o2")->loss_scale);
 }
 

@@ -36,6 +36,7 @@ std::unique_ptr<Engine> MakeEngine(const v1::PrecisionPolicy& policy, const Engi
 v1::PrecisionPolicy DynamicFp16(double initial, int interval) {
   v1::PrecisionPolicy policy = PresetNamed("fp16");
   policy.mutable_loss_scale()->mutable_dynamic()->set_initial(initial);
+  policy.mutable_loss_scale()->mutable_dynamic()->set_cap(0x1p40);
   policy.mutable_loss_scale()->mutable_dynamic()->set_growth_interval(interval);
   return policy;
 }

@@ -2,6 +2,7 @@
 // ours: over 100,000 random overflow flags the scale after every step is the same fp32 number.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -59,6 +60,26 @@ class Torch final : public Rule {
   int interval_;
   float scale_ = 65536;
   int tracker_ = 0;
+};
+
+// Our own fp16: torch's rule between 1 and 2^24.
+class Bounded final : public Rule {
+ public:
+  bool Update(bool overflow) override {
+    if (overflow) {
+      exponent_ = std::max(exponent_ - 1, 0);
+      num_good_ = 0;
+    } else if (++num_good_ == 2000) {
+      exponent_ = std::min(exponent_ + 1, 24);
+      num_good_ = 0;
+    }
+    return true;
+  }
+  float scale() const override { return std::ldexp(1.0f, exponent_); }
+
+ private:
+  int exponent_ = 16;
+  int num_good_ = 0;
 };
 
 // apex/amp/scaler.py: LossScaler.update_scale.
@@ -226,6 +247,7 @@ std::vector<Trace> AllTraces() {
   LossScaleConfig consecutive = OfPreset("deepspeed-fp16");
   consecutive.refill_on_every_good_step = true;
   return {{"torch", OfPreset("torch-amp-fp16"), [] { return std::make_unique<Torch>(2000); }},
+          {"fp16", OfPreset("fp16"), [] { return std::make_unique<Bounded>(); }},
           {"apex", OfPreset("apex-o1"), [] { return std::make_unique<Apex>(); }},
           {"apex-hysteresis", apex_hysteresis, [] { return std::make_unique<ApexHysteresis>(); }},
           {"keras", OfPreset("keras-mixed-float16"), [] { return std::make_unique<Keras>(2000); }},

@@ -58,6 +58,8 @@ v1::PrecisionPolicy Static(const std::string& preset, double scale) {
 v1::PrecisionPolicy DynamicFp16(double initial) {
   v1::PrecisionPolicy policy = PresetNamed("fp16");
   policy.mutable_loss_scale()->mutable_dynamic()->set_initial(initial);
+  policy.mutable_loss_scale()->mutable_dynamic()->set_floor(0x1p-149);
+  policy.mutable_loss_scale()->mutable_dynamic()->set_cap(0x1p40);
   return policy;
 }
 

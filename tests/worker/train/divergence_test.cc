@@ -67,6 +67,14 @@ class DivergenceTest : public TrainerTest {
   }
 };
 
+at::Tensor Uniform(SeededRandom& random, at::IntArrayRef shape, double bound) {
+  at::Tensor tensor = at::zeros(shape);
+  for (int64_t i = 0; i < tensor.numel(); ++i) {
+    tensor.data_ptr<float>()[i] = static_cast<float>((static_cast<double>(random.Next() >> 11) * 0x1p-52 - 1) * bound);
+  }
+  return tensor;
+}
+
 void UseWeights(StartAttempt& start, const std::filesystem::path& root, const executor::TensorMap& weights) {
   std::ofstream file(root / "weights", std::ios::binary);
   const TensorFile content = *TensorFile::Of(weights);
@@ -80,6 +88,7 @@ void UseWeights(StartAttempt& start, const std::filesystem::path& root, const ex
 TEST_F(DivergenceTest, AScaleAtItsFloor_FallsBackToAWiderPrecisionAndTrains) {
   StartAttempt start = Mlp("fp16", 30);
   Dynamic(start).set_initial(1e30);
+  Dynamic(start).set_cap(1e30);
   Dynamic(start).set_floor(1e30);
   Dynamic(start).set_at_floor(v1::DynamicLossScale::FALL_BACK);
   const auto agent = Told(start);
@@ -145,6 +154,7 @@ TEST_F(DivergenceTest, WeightsThatUnderflowInFp8_AreToldOnceWithTheirShare) {
 TEST_F(DivergenceTest, AScaleAtItsFloor_InTheWidestPrecisionEndsTheAttempt) {
   StartAttempt start = Mlp("fp16", 30);
   Dynamic(start).set_initial(3e38);
+  Dynamic(start).set_cap(3e38);
   Dynamic(start).set_floor(3e38);
   Dynamic(start).set_at_floor(v1::DynamicLossScale::FALL_BACK);
   start.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_learning_rate(0.1);
@@ -154,6 +164,36 @@ TEST_F(DivergenceTest, AScaleAtItsFloor_InTheWidestPrecisionEndsTheAttempt) {
   EXPECT_EQ(agent->outcome->reason(), v1::LOSS_SCALE_COLLAPSED) << agent->outcome->ShortDebugString();
   EXPECT_THAT(EventsOf(*agent, Event::PRECISION_RAISED), SizeIs(2));
   EXPECT_THAT(EventsOf(*agent, Event::LOSS_SCALE_AT_FLOOR), SizeIs(1)) << "the same floor is told of once";
+}
+
+TEST_F(DivergenceTest, AModelThatFp16CannotTrain_StopsAtTheFloorOfOneAndGoesOnWider) {
+  StartAttempt start = Mlp("fp16", 250);
+  // The gradient of the first layer is the pixels, up to 392, times what the second one sends back, about 400: with any
+  // scale from 1 on beyond what fp16 has.
+  UseIdx(start, 48, -1);
+  UseWeights(start, root_,
+             {{"layers.0.weight", at::full({16, 12}, 1e-3)},
+              {"layers.0.bias", at::zeros({16})},
+              {"layers.2.weight", at::arange(48, at::kFloat).reshape({3, 16}).sub(24).mul(100)},
+              {"layers.2.bias", at::zeros({3})}});
+  start.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_learning_rate(1e-12);
+  start.mutable_spec()->clear_checkpoint();
+  const auto failed = Told(start);
+  EXPECT_EQ(failed->outcome->reason(), v1::LOSS_SCALE_COLLAPSED) << failed->outcome->ShortDebugString();
+  EXPECT_EQ(failed->outcome->last_step(), 16 + 101) << "down from 2^16, and as long as scale_stuck waits";
+  const std::vector<Event> floor = EventsOf(*failed, Event::LOSS_SCALE_AT_FLOOR);
+  ASSERT_THAT(floor, SizeIs(1));
+  EXPECT_EQ(floor[0].message(), "the loss scale is at its floor, 1");
+  EXPECT_EQ(EventsOf(*failed, Event::OVERFLOW).back().attributes().at("parameter"), "layers.0.weight");
+
+  start.mutable_key()->set_job_id("j-raised");
+  start.mutable_spec()->set_on_divergence(v1::JobSpec::ROLL_BACK_AND_RAISE_PRECISION);
+  const auto raised = Told(start);
+  EXPECT_EQ(raised->outcome->kind(), Outcome::FINISHED) << raised->outcome->ShortDebugString();
+  const std::vector<Event> raises = EventsOf(*raised, Event::PRECISION_RAISED);
+  ASSERT_THAT(raises, SizeIs(1));
+  EXPECT_EQ(raises[0].attributes().at("fp32_modules"), "layers.0");
+  EXPECT_LT(raised->outcome->final_metrics().skipped_steps(), 16) << "the scale settles above its floor";
 }
 
 TEST_F(DivergenceTest, GradientsThatUnderflow_AreToldOnceWithTheScaleThatSuggests) {
@@ -238,6 +278,7 @@ TEST_F(DivergenceTest, ALearningRateThatDivergesInFp16_TrainsAfterTheFallBackToB
 TEST_F(DivergenceTest, ARaise_IsTakenBackAfterAQuietPeriodAndThreeTimesAtMost) {
   StartAttempt start = Mlp("fp16", 40);
   Dynamic(start).set_initial(1e30);
+  Dynamic(start).set_cap(1e30);
   Dynamic(start).set_floor(1e30);
   Dynamic(start).set_at_floor(v1::DynamicLossScale::FALL_BACK);
   start.mutable_spec()->set_lower_again_after_steps(5);
@@ -353,19 +394,12 @@ void OverflowInTheMiddle(StartAttempt& start, const std::filesystem::path& root)
   v1::MlpSpec& mlp = *start.mutable_spec()->mutable_model()->mutable_mlp();
   mlp.add_hidden(16);
   SeededRandom random(4);
-  const auto fill = [&random](at::Tensor tensor, double bound) {
-    for (int64_t i = 0; i < tensor.numel(); ++i) {
-      tensor.data_ptr<float>()[i] =
-          static_cast<float>((static_cast<double>(random.Next() >> 11) * 0x1p-52 - 1) * bound);
-    }
-    return tensor;
-  };
   UseWeights(start, root,
-             {{"layers.0.weight", fill(at::zeros({16, 12}), 2000)},
+             {{"layers.0.weight", Uniform(random, {16, 12}, 2000)},
               {"layers.0.bias", at::zeros({16})},
-              {"layers.2.weight", fill(at::zeros({16, 16}), 5e-5)},
+              {"layers.2.weight", Uniform(random, {16, 16}, 5e-5)},
               {"layers.2.bias", at::zeros({16})},
-              {"layers.4.weight", fill(at::zeros({3, 16}), 0.25)},
+              {"layers.4.weight", Uniform(random, {3, 16}, 0.25)},
               {"layers.4.bias", at::zeros({3})}});
 }
 
@@ -426,6 +460,7 @@ TEST_F(DivergenceTest, ASkippedBatch_IsReplayedAtTheLowerScaleAndAResumedRunDoes
 TEST_F(DivergenceTest, ABatchThatNoScaleHeals_IsReplayedEightTimesAndLetGo) {
   StartAttempt start = Mlp("fp16", 10);
   Dynamic(start).set_initial(0x1p100);
+  Dynamic(start).set_cap(0x1p100);
   start.mutable_spec()->mutable_train()->set_replay_skipped(true);
   start.mutable_spec()->set_on_divergence(v1::JobSpec::WARN);
   start.mutable_spec()->mutable_checkpoint()->set_every_steps(1);
@@ -461,6 +496,7 @@ TEST_F(DivergenceTest, ABatchWhoseLossIsNotFinite_IsNotReplayed) {
   UseIdx(start, 8 * 20, /*bright=*/8 * 5 + 3);
   start.mutable_spec()->mutable_optimizer()->mutable_adamw()->set_learning_rate(1e-3);
   Dynamic(start).set_initial(1);
+  Dynamic(start).set_floor(0x1p-10);  // the scale could fall
   start.mutable_spec()->mutable_train()->set_replay_skipped(true);
   const auto agent = Told(start);
   EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();

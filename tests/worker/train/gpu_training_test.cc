@@ -55,6 +55,7 @@ class GpuTrainingTest : public testing::Test {
     policy.set_preset(preset);
     if (initial_scale > 0) {
       policy.mutable_loss_scale()->mutable_dynamic()->set_initial(initial_scale);
+      policy.mutable_loss_scale()->mutable_dynamic()->set_cap(initial_scale);
     }
     const auto resolved =
         precision::ResolvePolicy(policy, *graph::WithLossHead(model), Described(gpu), precision::OptimizerKind::kAdam);
