@@ -1,4 +1,5 @@
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,18 @@ std::string FormatsText(const Formats& formats) {
   return text + "\n";
 }
 
+std::string_view AtFloorText(LossScaleConfig::AtFloor action) {
+  switch (action) {
+    case LossScaleConfig::AtFloor::kClamp:
+      return "";
+    case LossScaleConfig::AtFloor::kFail:
+      return " fails at the floor";
+    case LossScaleConfig::AtFloor::kFallBack:
+      return " falls back at the floor";
+  }
+  return "";
+}
+
 std::string ScalingText(const LossScaleConfig& scale) {
   switch (scale.kind) {
     case LossScaleConfig::Kind::kOff:
@@ -34,12 +47,11 @@ std::string ScalingText(const LossScaleConfig& scale) {
     case LossScaleConfig::Kind::kDynamic:
       break;
   }
-  return absl::StrCat("dynamic initial=", LossScaleText(scale.initial), " growth=", scale.growth_factor,
-                      " backoff=", scale.backoff_factor, " interval=", scale.growth_interval,
-                      " floor=", LossScaleText(scale.floor), " cap=", LossScaleText(scale.cap),
-                      " hysteresis=", scale.hysteresis,
-                      scale.refill_on_every_good_step ? " refilled on every good step" : "",
-                      scale.at_floor == LossScaleConfig::AtFloor::kFail ? " fails at the floor" : "");
+  return absl::StrCat(
+      "dynamic initial=", LossScaleText(scale.initial), " growth=", scale.growth_factor,
+      " backoff=", scale.backoff_factor, " interval=", scale.growth_interval, " floor=", LossScaleText(scale.floor),
+      " cap=", LossScaleText(scale.cap), " hysteresis=", scale.hysteresis,
+      scale.refill_on_every_good_step ? " refilled on every good step" : "", std::string(AtFloorText(scale.at_floor)));
 }
 
 std::string ScalingLine(const LossScaleConfig& scale) {

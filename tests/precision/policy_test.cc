@@ -7,9 +7,11 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "ampd/v1/job_spec.pb.h"
 #include "graph/builder.h"
 #include "graph/passes.h"
@@ -77,6 +79,17 @@ TEST(ResolvePolicy, TablesOfEveryPresetAreTheGoldenOnes) {
     ASSERT_TRUE(graph.ok()) << name << graph.status();
     EXPECT_TRUE(graph->Check().ok()) << name << graph->Check();
     EXPECT_EQ(graph->type(*graph->FindOutput("loss")).dtype, Dtype::kFloat32) << name;
+  }
+}
+
+TEST(ResolvePolicy, TheTableSaysWhatHappensAtTheFloor) {
+  for (const auto& [action, name] : {std::pair(v1::DynamicLossScale::CLAMP, "clamps"),
+                                     {v1::DynamicLossScale::FAIL, "fails"},
+                                     {v1::DynamicLossScale::FALL_BACK, "falls-back"}}) {
+    v1::PrecisionPolicy policy = PresetNamed("fp16");
+    policy.mutable_loss_scale()->mutable_dynamic()->set_floor(128);
+    policy.mutable_loss_scale()->mutable_dynamic()->set_at_floor(action);
+    ExpectGolden(absl::StrCat("tests/precision/golden/lenet-fp16-", name, ".txt"), ToText(*Resolve(policy)));
   }
 }
 
