@@ -428,6 +428,51 @@ TEST_F(DivergenceTest, OneLayerWhoseGradientOverflows_IsNamedAndRaisedAlone) {
   EXPECT_LT(agent->steps[160].loss, 0.9 * agent->steps[1].loss) << "and it learns";
 }
 
+// With next to no epsilon the scale of an operand that is all zero is infinite, which Transformer Engine's users met as
+// NaN: so it is with the gradients that a head of zeros sends back in the first step.
+TEST_F(DivergenceTest, Fp8LayersWhoseGradientsAreNotFinite_GoBackAndAreRaisedToBf16OneAndThenAll) {
+  StartAttempt start = Mlp("fp8", 160);
+  for (int i = 0; i < 2; ++i) {
+    start.mutable_spec()->mutable_model()->mutable_mlp()->add_hidden(16);
+  }
+  SeededRandom random(4);
+  UseWeights(start, root_,
+             {{"layers.0.weight", Uniform(random, {16, 12}, 0.4)},
+              {"layers.0.bias", at::zeros({16})},
+              {"layers.2.weight", Uniform(random, {16, 16}, 0.4)},
+              {"layers.2.bias", at::zeros({16})},
+              {"layers.4.weight", Uniform(random, {16, 16}, 0.4)},
+              {"layers.4.bias", at::zeros({16})},
+              {"layers.6.weight", at::zeros({3, 16})},
+              {"layers.6.bias", at::zeros({3})}});
+  start.mutable_spec()->set_on_divergence(v1::JobSpec::ROLL_BACK_AND_RAISE_PRECISION);
+  start.mutable_spec()->mutable_checkpoint()->set_every_steps(50);
+  const auto sound = Told(start);
+  EXPECT_EQ(sound->outcome->kind(), Outcome::FINISHED) << sound->outcome->ShortDebugString();
+  EXPECT_EQ(sound->outcome->final_metrics().skipped_steps(), 0) << "the preset's epsilon is there for that";
+
+  start.mutable_key()->set_job_id("j-epsilon");
+  start.mutable_spec()->mutable_precision()->mutable_fp8()->set_amax_epsilon(1e-40);
+  const auto agent = Told(start);
+  EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
+  EXPECT_EQ(EventsOf(*agent, Event::OVERFLOW)[0].attributes().at("module"), "layers.4");
+  const std::vector<Event> raised = EventsOf(*agent, Event::PRECISION_RAISED);
+  ASSERT_THAT(raised, SizeIs(2));
+  EXPECT_EQ(raised[0].attributes().at("bf16_modules"), "layers.4");
+  EXPECT_EQ(raised[0].attributes().at("precision"), "fp8");
+  EXPECT_THAT(raised[0].message(), HasSubstr("goes on with layers.4 in bf16: the last 101 steps were all skipped"));
+  EXPECT_EQ(raised[1].attributes().at("precision"), "bf16");
+  EXPECT_EQ(raised[1].attributes().at("bf16_modules"), "");
+  EXPECT_THAT(EventsOf(*agent, Event::ROLLED_BACK), SizeIs(2));
+  EXPECT_EQ(agent->state.precision(), "bf16");
+  EXPECT_GT(agent->outcome->final_metrics().eval_accuracy(), 0.8);
+
+  start.mutable_key()->set_attempt(2);
+  *start.mutable_start_from() = agent->checkpoints.back();
+  start.mutable_spec()->mutable_train()->set_steps(165);
+  EXPECT_EQ(Told(start)->state.precision(), "bf16") << "what it was raised to is part of the checkpoint";
+}
+
 TEST_F(DivergenceTest, ASkippedBatch_IsReplayedAtTheLowerScaleAndAResumedRunDoesTheSame) {
   StartAttempt start = Mlp("fp16", 16);
   Dynamic(start).set_initial(0x1p22);
