@@ -64,7 +64,10 @@ class Numbers(DataRootCase):
     def poisoned(self, steps):
         """A job without a loss scale, and a number in the sixth batch that fp16 does not have."""
         pixels = [[int(pixel // 4 == sample % 3) for pixel in range(12)] for sample in range(8 * 20)]
-        pixels[8 * 5 + 3][0] = 255  # mapped to 1e5; an idx file itself cannot hold a NaN
+        # A job's data cannot hold a NaN itself: pixels are bytes, and no `mean` and `std` make NaN of one of them and of
+        # the others what a model can learn from. But 255 is mapped to 1e5 here, which is infinite in fp16, and where
+        # such numbers meet in a product's sum they make NaN.
+        pixels[8 * 5 + 3][0] = 255
         return (self.with_data(self.write_images(pixels, 1e-5))
                 .replace("{preset: fp16}", "{preset: fp16, loss_scale: {off: {}}}").replace("steps: 60", f"steps: {steps}")
                 .replace("learning_rate: 1e-2", "learning_rate: 1e-3").replace("every_steps: 2", "every_steps: 4"))
@@ -89,6 +92,10 @@ class Numbers(DataRootCase):
         unscaled = self.poisoned(steps=12)
         failed = self.run_job(unscaled)
         self.assertEqual((failed["state"], failed["reason"]), ("FAILED", "NONFINITE_LOSS"), failed.get("message"))
+        segment, = self.service.read("job", "points", failed["id"])["segments"]
+        losses = list(map(float, segment["steps"]["loss"]))
+        self.assertTrue(math.isnan(losses[5]), f"the sixth batch gives a NaN: {losses}")
+        self.assertTrue(all(map(math.isfinite, losses[:5])), losses)
         job = self.run_job(unscaled + "on_divergence: ROLL_BACK\n")
         self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
         back = self.told(job, "ROLLED_BACK")
