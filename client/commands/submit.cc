@@ -29,15 +29,26 @@ std::vector<FieldViolation> ViolationsIn(const absl::Status& status) {
   return {{field->second, std::string(absl::StripPrefix(status.message(), field->second + " "))}};
 }
 
-// What the precision policy comes to, behind the spec's YAML and still YAML. Nothing from a server that does not know.
-void PrintPolicyAsComment(JobClient* client, const v1::JobSpec& spec) {
-  const bool cpu = spec.resources().kind() == v1::ResourceSpec::CPU;
+// What the precision policy comes to on a kind of device, or only what speaks against it there.
+void PrintPolicyOn(JobClient* client, const v1::JobSpec& spec, bool cpu, bool warnings_only) {
   const auto table = client->ResolvePolicy(PolicyRequestOf(spec, cpu ? "cpu" : "gpu"));
-  if (!table.ok()) {
+  if (!table.ok() || (warnings_only && table->warnings().empty())) {
     return;
   }
   std::printf("# On a %s:\n", cpu ? kExampleCpu : kExampleGpu);
-  PrintLines(table->text(), "# ");
+  PrintLines(warnings_only ? "" : table->text(), "# ");
+  for (const std::string& warning : table->warnings()) {
+    PrintLines("warning: " + warning, "# ");
+  }
+}
+
+// Behind the spec's YAML and still YAML. Nothing from a server that does not know.
+void PrintPolicyAsComment(JobClient* client, const v1::JobSpec& spec) {
+  const v1::ResourceSpec::Kind kind = spec.resources().kind();
+  PrintPolicyOn(client, spec, /*cpu=*/kind == v1::ResourceSpec::CPU, /*warnings_only=*/false);
+  if (kind != v1::ResourceSpec::CPU && kind != v1::ResourceSpec::GPU) {
+    PrintPolicyOn(client, spec, /*cpu=*/true, /*warnings_only=*/true);
+  }
 }
 
 // The memory of a step, likewise.

@@ -400,7 +400,10 @@ TEST_F(Ampctl, ADryRunShowsThePolicyAsCommentsOfItsYaml) {
   Write("job.yaml", "name: x\nprecision: {preset: bf16}\ndata:\n  batch_size: 4\n");
   const Result result = Run("job submit -f job.yaml --dry-run");
   EXPECT_EQ(result.exit_code, 0) << result.err;
+  const std::string warning = "# warning: module_rules: \"x\" matches no module\n";
   EXPECT_THAT(result.out, HasSubstr("# On a GPU of compute capability 9.0:\n# preset bf16\n"));
+  EXPECT_THAT(result.out, HasSubstr("# op aten.linear.default lower\n" + warning));
+  EXPECT_THAT(result.out, HasSubstr("# On a CPU with avx512_bf16:\n" + warning)) << "it may run there too";
   EXPECT_EQ(result.out.find("\nop "), std::string::npos);
 }
 
