@@ -86,6 +86,8 @@ class Coordinator {
   absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request) const;
   absl::StatusOr<v1::ExplainJobResponse> ExplainJob(const v1::ExplainJobRequest& request) const;
   absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const v1::ListCheckpointsRequest& request) const;
+  // The workers and devices that a job of this spec could run on now, as server::MatchingWorkers tells them.
+  std::vector<v1::Worker> WorkersFor(const v1::JobSpec& spec) const;
 
   // ---- Operators.
   absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest& request) const;

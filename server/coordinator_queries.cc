@@ -203,6 +203,15 @@ absl::StatusOr<v1::ListWorkersResponse> Coordinator::ListWorkers(const v1::ListW
   });
 }
 
+std::vector<v1::Worker> Coordinator::WorkersFor(const v1::JobSpec& spec) const {
+  LiveWorkers live;
+  {
+    absl::MutexLock lock(&mutex_);
+    live = Live();
+  }
+  return options_.ledger->Read([&](const ClusterState& state) { return MatchingWorkers(state, live, spec); });
+}
+
 v1::Worker Coordinator::ViewOf(const ClusterState& state, const internal::WorkerRecord& record) const {
   v1::Worker view = record.worker();
   const std::vector<JobRecordPtr> jobs = state.JobsOn(view.name());

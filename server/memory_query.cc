@@ -1,10 +1,11 @@
 #include "server/memory_query.h"
 
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "ampd/v1/worker.pb.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "graph/passes.h"
@@ -48,30 +49,90 @@ Candidate CandidateOf(const precision::MemoryEstimate& bytes) {
   return candidate;
 }
 
-absl::StatusOr<Candidate> Estimate(const v1::JobSpec& spec, const graph::Graph& model,
-                                   const v1::PrecisionPolicy& policy, const v1::Device& device, int64_t memory_bytes) {
+// One way to train: a preset on a device.
+struct Way {
+  precision::ResolvedPolicy policy;
+  precision::MemoryModel memory;
+  int64_t num_micro_batches = 1;
+  int64_t micro_batch_size = 1;
+
+  precision::MemoryEstimate Step() const { return memory.At(micro_batch_size); }
+  int64_t LargestBatch(int64_t memory_bytes) const { return memory.LargestBatch(memory_bytes) * num_micro_batches; }
+};
+
+// REQUIRES: the policy names one preset.
+absl::StatusOr<Way> Plan(const v1::JobSpec& spec, const graph::Graph& model, const v1::PrecisionPolicy& policy,
+                         const v1::Device& device) {
   AMPD_ASSIGN_OR_RETURN(const graph::Graph program, graph::WithLossHead(model));
-  AMPD_ASSIGN_OR_RETURN(const precision::ResolvedPolicy resolved,
+  AMPD_ASSIGN_OR_RETURN(precision::ResolvedPolicy resolved,
                         precision::ResolvePolicy(policy, program, device, precision::KindOf(spec.optimizer())));
   precision::TrainingSetup setup = precision::TrainingSetup::Of(spec);
-  const int64_t batch_size = spec.data().batch_size() / setup.num_micro_batches;
+  const int64_t micro_batch_size = spec.data().batch_size() / setup.num_micro_batches;
   if (const int64_t budget = spec.train().memory_budget_bytes(); budget > 0) {
     AMPD_ASSIGN_OR_RETURN(const precision::SegmentChoice choice,
-                          precision::ChooseSegments(model, resolved, setup, batch_size, budget));
+                          precision::ChooseSegments(model, resolved, setup, micro_batch_size, budget));
     setup.checkpoint_segments = choice.segments;
   }
-  AMPD_ASSIGN_OR_RETURN(const precision::MemoryModel memory, precision::MemoryModel::Create(model, resolved, setup));
-  Candidate candidate = CandidateOf(memory.At(batch_size));
-  candidate.set_precision(resolved.preset);
+  AMPD_ASSIGN_OR_RETURN(precision::MemoryModel memory, precision::MemoryModel::Create(model, resolved, setup));
+  return Way{std::move(resolved), std::move(memory), setup.num_micro_batches, micro_batch_size};
+}
+
+absl::StatusOr<Candidate> Estimate(const v1::JobSpec& spec, const graph::Graph& model,
+                                   const v1::PrecisionPolicy& policy, const v1::Device& device, int64_t memory_bytes) {
+  AMPD_ASSIGN_OR_RETURN(const Way way, Plan(spec, model, policy, device));
+  Candidate candidate = CandidateOf(way.Step());
+  candidate.set_precision(way.policy.preset);
   candidate.set_device_kind(v1::Device::Kind_Name(device.kind()));
-  candidate.set_emulated(resolved.emulated());
-  candidate.set_largest_batch_size(memory.LargestBatch(memory_bytes) * setup.num_micro_batches);
+  candidate.set_emulated(way.policy.emulated());
+  candidate.set_largest_batch_size(way.LargestBatch(memory_bytes));
   return candidate;
+}
+
+// A device and whose it is.
+struct Place {
+  const v1::Worker* worker = nullptr;
+  const v1::Device* device = nullptr;
+};
+
+// Of the devices of this kind that can run the policy: the one with the least memory and, if it has more, that with the
+// most.
+std::vector<Place> Extremes(const std::vector<v1::Worker>& workers, v1::Device::Kind kind,
+                            const v1::PrecisionPolicy& policy) {
+  std::vector<Place> places;
+  for (const v1::Worker& worker : workers) {
+    for (const v1::Device& device : worker.devices()) {
+      if (device.kind() == kind && !precision::FindCapabilityGap(policy, device).has_value()) {
+        places.push_back({&worker, &device});
+      }
+    }
+  }
+  if (places.empty()) {
+    return places;
+  }
+  const auto has_less = [](const Place& a, const Place& b) {
+    return a.device->memory_total_bytes() < b.device->memory_total_bytes();
+  };
+  const auto [least, most] = std::minmax_element(places.begin(), places.end(), has_less);
+  return has_less(*least, *most) ? std::vector<Place>{*least, *most} : std::vector<Place>{*least};
+}
+
+absl::Status AddFits(const v1::JobSpec& spec, const graph::Graph& model, const v1::PrecisionPolicy& policy,
+                     const std::vector<Place>& places, Candidate* candidate) {
+  for (const Place& place : places) {
+    AMPD_ASSIGN_OR_RETURN(const Way way, Plan(spec, model, policy, *place.device));
+    v1::EstimateJobResponse::Fit& fit = *candidate->add_fits();
+    fit.set_worker(place.worker->name());
+    fit.set_device(place.device->id());
+    fit.set_memory_bytes(place.device->memory_total_bytes());
+    fit.set_largest_batch_size(way.LargestBatch(fit.memory_bytes()));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<v1::EstimateJobResponse> AnswerMemoryQuery(const v1::EstimateJobRequest& request) {
+absl::StatusOr<v1::EstimateJobResponse> AnswerMemoryQuery(const v1::EstimateJobRequest& request,
+                                                          const std::vector<v1::Worker>& workers) {
   if (request.memory_bytes() < 0 || request.memory_bytes() > kMaxMemoryBytes) {
     return InvalidFields(
         {{"memory_bytes", absl::StrCat("is ", request.memory_bytes(), "; must be 0 to ", kMaxMemoryBytes)}});
@@ -83,9 +144,13 @@ absl::StatusOr<v1::EstimateJobResponse> AnswerMemoryQuery(const v1::EstimateJobR
   for (const std::string& preset : precision::CandidatePresets(spec.precision())) {
     const v1::PrecisionPolicy policy = precision::WithPreset(spec.precision(), preset);
     for (const v1::Device& device : DevicesFor(spec.resources())) {
-      if (!precision::FindCapabilityGap(policy, device).has_value()) {
-        AMPD_ASSIGN_OR_RETURN(*response.add_candidates(),
-                              Estimate(spec, model, policy, device, response.memory_bytes()));
+      if (precision::FindCapabilityGap(policy, device).has_value()) {
+        continue;
+      }
+      Candidate& candidate = *response.add_candidates();
+      AMPD_ASSIGN_OR_RETURN(candidate, Estimate(spec, model, policy, device, response.memory_bytes()));
+      if (response.memory_bytes() == 0) {
+        AMPD_RETURN_IF_ERROR(AddFits(spec, model, policy, Extremes(workers, device.kind(), policy), &candidate));
       }
     }
   }

@@ -267,6 +267,23 @@ std::vector<Placement> PlaceJobs(const ClusterState& state, const LiveWorkers& l
   return placements;
 }
 
+std::vector<v1::Worker> MatchingWorkers(const ClusterState& state, const LiveWorkers& live, const v1::JobSpec& spec) {
+  std::vector<v1::Worker> workers;
+  for (const Candidate& candidate : AllDevices(state, live)) {
+    DeviceVerdict verdict;
+    if (!WorkerServes(candidate, &verdict) || !DeviceMatches(spec, candidate, &verdict)) {
+      continue;
+    }
+    const v1::Worker& worker = candidate.worker->worker();
+    if (workers.empty() || workers.back().name() != worker.name()) {
+      workers.push_back(worker);
+      workers.back().clear_devices();
+    }
+    *workers.back().add_devices() = *candidate.device;
+  }
+  return workers;
+}
+
 v1::ExplainJobResponse ExplainWaiting(const ClusterState& state, const LiveWorkers& live, const JobRecord& record,
                                       int64_t now_unix_micros) {
   v1::ExplainJobResponse response;

@@ -36,6 +36,10 @@ std::vector<Placement> PlaceJobs(const ClusterState& state, const LiveWorkers& l
 v1::ExplainJobResponse ExplainWaiting(const ClusterState& state, const LiveWorkers& live,
                                       const internal::JobRecord& record, int64_t now_unix_micros);
 
+// The workers that serve now, each with those of its devices that a job of this spec would look at: of the wanted kind,
+// healthy, with its data, held or not. What they compute and how much memory they have is not asked.
+std::vector<v1::Worker> MatchingWorkers(const ClusterState& state, const LiveWorkers& live, const v1::JobSpec& spec);
+
 // What the job's next attempt would go on from: its newest checkpoint, a clone's source, or nothing.
 std::optional<v1::Checkpoint> StartPoint(const internal::JobRecord& record);
 

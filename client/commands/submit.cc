@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/error.h"
@@ -51,6 +52,19 @@ void PrintPolicyAsComment(JobClient* client, const v1::JobSpec& spec) {
   }
 }
 
+// "4096 on w1/cpu (8.0 GiB)" for each of the devices that the server names, or the number for what the spec names.
+std::string LargestBatch(const v1::EstimateJobResponse& estimate, const v1::EstimateJobResponse::Candidate& candidate) {
+  if (estimate.memory_bytes() > 0) {
+    return absl::StrCat(candidate.largest_batch_size());
+  }
+  std::vector<std::string> fits;
+  for (const auto& fit : candidate.fits()) {
+    fits.push_back(absl::StrCat(fit.largest_batch_size(), " on ", Printable(fit.worker()), "/", Printable(fit.device()),
+                                " (", FormatBytes(fit.memory_bytes()), ")"));
+  }
+  return fits.empty() ? "-" : absl::StrJoin(fits, ", ");
+}
+
 // The memory of a step, likewise.
 void PrintMemoryAsComment(JobClient* client, const v1::JobSpec& spec) {
   const auto estimate = client->EstimateJob(spec);
@@ -65,10 +79,11 @@ void PrintMemoryAsComment(JobClient* client, const v1::JobSpec& spec) {
                     FormatBytes(candidate.optimizer_bytes()), FormatBytes(candidate.gradient_bytes()),
                     FormatBytes(candidate.activation_bytes()),
                     FormatBytes(candidate.workspace_bytes() + candidate.input_bytes()),
-                    estimate->memory_bytes() > 0 ? absl::StrCat(candidate.largest_batch_size()) : "-"});
+                    LargestBatch(*estimate, candidate)});
   }
   std::printf("# Memory of a step at its peak; the largest batch for %s:\n",
-              estimate->memory_bytes() > 0 ? FormatBytes(estimate->memory_bytes()).c_str() : "resources.memory_bytes");
+              estimate->memory_bytes() > 0 ? FormatBytes(estimate->memory_bytes()).c_str()
+                                           : "the smallest and the largest device that could run it");
   PrintLines(RenderTable({"PRECISION", "DEVICE", "TOTAL", "WEIGHTS", "MOMENTS", "GRADIENTS", "ACTIVATIONS", "OTHER",
                           "LARGEST BATCH"},
                          rows, /*headings=*/true),

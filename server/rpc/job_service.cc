@@ -290,8 +290,9 @@ grpc::ServerUnaryReactor* JobService::EstimateJob(grpc::CallbackServerContext* c
                                                   const v1::EstimateJobRequest* request,
                                                   v1::EstimateJobResponse* response) {
   return ServeBlocking(*options_.environment, context, "ampd.v1.JobService/EstimateJob", *request,
-                       [=]() -> absl::Status {
-                         AMPD_ASSIGN_OR_RETURN(*response, AnswerMemoryQuery(*request));
+                       [=, this]() -> absl::Status {
+                         const auto workers = options_.coordinator->WorkersFor(request->spec());
+                         AMPD_ASSIGN_OR_RETURN(*response, AnswerMemoryQuery(*request, workers));
                          return absl::OkStatus();
                        });
 }

@@ -415,6 +415,9 @@ TEST_F(Ampctl, ADryRunShowsTheMemoryOfAStepAsCommentsOfItsYaml) {
   EXPECT_THAT(result.out, ContainsRegex("# bf16 +CPU +3.0 MiB .* 77\n"));
   result = Run("job submit -f job.yaml --dry-run -o json");
   EXPECT_EQ(result.out.find("# "), std::string::npos) << "JSON has no comments";
+  result = Run("job submit -f job.yaml --set resources.memory_bytes=0 --dry-run");
+  EXPECT_THAT(result.out, HasSubstr("the largest batch for the smallest and the largest device that could run it:\n"));
+  EXPECT_THAT(result.out, ContainsRegex("# bf16 .* 400 on w1/cpu \\(4.0 GiB\\), 1600 on w2/cpu \\(16.0 GiB\\)\n"));
 }
 
 }  // namespace

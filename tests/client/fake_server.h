@@ -189,6 +189,15 @@ class FakeJobs final : public v1::JobService::Service {
     candidate->set_total_bytes(int64_t{3} << 20);
     candidate->set_largest_batch_size(77);
     estimate->set_memory_bytes(request->spec().resources().memory_bytes());
+    if (estimate->memory_bytes() == 0) {
+      for (const int gib : {4, 16}) {
+        auto* fit = candidate->add_fits();
+        fit->set_worker(gib == 4 ? "w1" : "w2");
+        fit->set_device("cpu");
+        fit->set_memory_bytes(int64_t{gib} << 30);
+        fit->set_largest_batch_size(100 * gib);
+      }
+    }
     return grpc::Status::OK;
   }
   // Two steps and an evaluation of the first attempt.

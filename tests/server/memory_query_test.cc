@@ -31,8 +31,8 @@ v1::EstimateJobRequest Request(const std::string& text) {
 }
 constexpr int64_t kParameters = 20 * 30 + 30 + 30 * 5 + 5;
 
-v1::EstimateJobResponse Answer(const v1::EstimateJobRequest& request) {
-  const auto answer = AnswerMemoryQuery(request);
+v1::EstimateJobResponse Answer(const v1::EstimateJobRequest& request, const std::vector<v1::Worker>& workers = {}) {
+  const auto answer = AnswerMemoryQuery(request, workers);
   EXPECT_TRUE(answer.ok()) << answer.status();
   return answer.ok() ? *answer : v1::EstimateJobResponse();
 }
@@ -90,6 +90,49 @@ TEST(AnswerMemoryQuery, TheLargestBatchIsForTheGivenBytesOrTheSpecs) {
   EXPECT_EQ(Answer(request).candidates(0).largest_batch_size(), 0);
 }
 
+// A worker with one device.
+v1::Worker WorkerWith(const std::string& name, v1::Device::Kind kind, int64_t memory_bytes, int capability_major = 0) {
+  v1::Worker worker;
+  worker.set_name(name);
+  v1::Device& device = *worker.add_devices();
+  device.set_id(kind == v1::Device::CPU ? "cpu" : "gpu0");
+  device.set_kind(kind);
+  device.set_capability_major(capability_major);
+  device.set_memory_total_bytes(memory_bytes);
+  return worker;
+}
+
+// "100 on w1/cpu", whose memory the batch fits into and one more sample does not.
+std::vector<std::string> Fits(const v1::EstimateJobRequest& request, const v1::EstimateJobResponse& answer) {
+  std::vector<std::string> fits;
+  for (int i = 0; i < answer.candidates_size(); ++i) {
+    for (const auto& fit : answer.candidates(i).fits()) {
+      v1::EstimateJobRequest given = request;
+      given.set_memory_bytes(fit.memory_bytes());
+      EXPECT_EQ(fit.largest_batch_size(), Answer(given).candidates(i).largest_batch_size());
+      EXPECT_GT(fit.largest_batch_size(), 0);
+      fits.push_back(absl::StrCat(answer.candidates(i).device_kind(), ": ", fit.worker(), "/", fit.device(), " of ",
+                                  fit.memory_bytes()));
+    }
+  }
+  return fits;
+}
+
+TEST(AnswerMemoryQuery, WithoutBytesTheLargestBatchIsForTheSmallestAndTheLargestDeviceOfTheWorkers) {
+  const std::vector<v1::Worker> workers = {
+      WorkerWith("w1", v1::Device::CPU, 200'000), WorkerWith("w2", v1::Device::CPU, 100'000),
+      WorkerWith("w3", v1::Device::CPU, 300'000), WorkerWith("w4", v1::Device::GPU, 500'000, 8),
+      WorkerWith("w5", v1::Device::GPU, 400'000, 7)};
+  const v1::EstimateJobRequest fp32 = Request("");
+  EXPECT_THAT(Fits(fp32, Answer(fp32, workers)), ElementsAre("CPU: w2/cpu of 100000", "CPU: w3/cpu of 300000",
+                                                             "GPU: w5/gpu0 of 400000", "GPU: w4/gpu0 of 500000"));
+  const v1::EstimateJobRequest bf16 = Request("precision {preset: 'bf16'} resources {kind: GPU}");
+  EXPECT_THAT(Fits(bf16, Answer(bf16, workers)), ElementsAre("GPU: w4/gpu0 of 500000")) << "bf16 needs 8.0";
+  EXPECT_THAT(Fits(fp32, Answer(fp32)), ElementsAre()) << "no worker";
+  const v1::EstimateJobRequest given = Request("resources {memory_bytes: 50000}");
+  EXPECT_THAT(Fits(given, Answer(given, workers)), ElementsAre()) << "the spec says which memory";
+}
+
 TEST(AnswerMemoryQuery, SegmentsOfTheSpecCount) {
   const std::string deep = "model {mlp {hidden: 30 hidden: 30 hidden: 30}} data {batch_size: 1000} ";
   const auto plain = Answer(Request(deep)).candidates(0);
@@ -100,11 +143,11 @@ TEST(AnswerMemoryQuery, SegmentsOfTheSpecCount) {
 
 TEST(AnswerMemoryQuery, AWrongSpecOrSizeIsRefused) {
   v1::EstimateJobRequest request = Request("name: 'Big'");
-  EXPECT_EQ(ViolationsOf(AnswerMemoryQuery(request).status())[0].field, "name");
+  EXPECT_EQ(ViolationsOf(AnswerMemoryQuery(request, {}).status())[0].field, "name");
   request = Request("");
   request.set_memory_bytes(-1);
-  EXPECT_EQ(ViolationsOf(AnswerMemoryQuery(request).status())[0].field, "memory_bytes");
-  EXPECT_THAT(AnswerMemoryQuery({}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ViolationsOf(AnswerMemoryQuery(request, {}).status())[0].field, "memory_bytes");
+  EXPECT_THAT(AnswerMemoryQuery({}, {}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -88,6 +88,36 @@ TEST_F(PlacementTest, Auto_PrefersAGpuThenNativePrecision) {
   EXPECT_THAT(Placed(), ElementsAre("j1@w3/gpu0 bf16", "j2@w2/cpu bf16", "j3@w1/cpu bf16 emulated"));
 }
 
+TEST_F(PlacementTest, MatchingWorkers_AreThoseThatServeWithTheDevicesOfTheWantedKind) {
+  AddWorker("w1", v1::Device::CPU);
+  AddWorker("w2", v1::Device::GPU, 90);
+  AddWorker("w3", v1::Device::CPU);
+  AddWorker("w4", v1::Device::CPU);
+  live.erase("w3");
+  Apply(make.Drain("w4"));
+  AddJob("j1");
+  Apply(make.Assign("j1", 1, "w1"));
+  const auto matching = [this](const std::function<void(v1::JobSpec*)>& change) {
+    v1::JobSpec spec = SmallSpec();
+    change(&spec);
+    std::vector<std::string> found;
+    for (const v1::Worker& worker : MatchingWorkers(state, live, spec)) {
+      for (const v1::Device& device : worker.devices()) {
+        found.push_back(absl::StrCat(worker.name(), "/", device.id(), " ", device.memory_total_bytes() >> 30));
+      }
+    }
+    return found;
+  };
+  EXPECT_THAT(matching([](v1::JobSpec*) {}), ElementsAre("w1/cpu 8", "w2/gpu0 8")) << "held or not";
+  EXPECT_THAT(matching([](v1::JobSpec* spec) { spec->mutable_resources()->set_kind(v1::ResourceSpec::GPU); }),
+              ElementsAre("w2/gpu0 8"));
+  EXPECT_THAT(matching([](v1::JobSpec* spec) { spec->mutable_resources()->set_worker("w1"); }),
+              ElementsAre("w1/cpu 8"));
+  EXPECT_THAT(matching([](v1::JobSpec* spec) { spec->mutable_model()->set_initial_weights("other/weights"); }),
+              ElementsAre())
+      << "no worker has that data root";
+}
+
 TEST_F(PlacementTest, CapabilityBelowThePolicy_IsExplainedWithNumbers) {
   AddWorker("w1", v1::Device::GPU, 75);
   AddJob("j1", [](v1::JobSpec* spec) { spec->mutable_precision()->set_preset("bf16"); });

@@ -473,6 +473,16 @@ TEST_F(RpcTest, EstimateJob_TellsTheBytesOfAStepOrWhatIsWrong) {
   ASSERT_TRUE(status.ok()) << status;
   ASSERT_EQ(estimate.candidates_size(), 2);
   EXPECT_GT(estimate.candidates(0).total_bytes(), estimate.candidates(0).weight_bytes());
+  EXPECT_EQ(estimate.candidates(0).fits_size(), 0) << "there is no worker";
+  ScriptedWorker worker(&server_, "w1");
+  worker.Adopt(server_.CreateJob().id());
+  status = FromGrpcStatus(server_.jobs().EstimateJob(Context().get(), request, &estimate));
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(estimate.candidates(0).fits_size(), 1);
+  EXPECT_EQ(estimate.candidates(0).fits(0).worker(), "w1");
+  EXPECT_EQ(estimate.candidates(0).fits(0).memory_bytes(), 8LL << 30);
+  EXPECT_GT(estimate.candidates(0).fits(0).largest_batch_size(), 32);
+  EXPECT_EQ(estimate.candidates(1).fits_size(), 0) << "it has no GPU";
   status = FromGrpcStatus(server_.jobs().EstimateJob(Context().get(), {}, &estimate));
   EXPECT_EQ(ReasonOf(status), "INVALID_FIELDS") << status;
 }
