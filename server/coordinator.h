@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -88,6 +89,8 @@ class Coordinator {
   absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const v1::ListCheckpointsRequest& request) const;
   // The workers and devices that a job of this spec could run on now, as server::MatchingWorkers tells them.
   std::vector<v1::Worker> WorkersFor(const v1::JobSpec& spec) const;
+  // As its worker registered it; nothing once that is forgotten.
+  std::optional<v1::Device> FindDevice(const std::string& worker, const std::string& device) const;
 
   // ---- Operators.
   absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest& request) const;

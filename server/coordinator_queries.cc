@@ -212,6 +212,18 @@ std::vector<v1::Worker> Coordinator::WorkersFor(const v1::JobSpec& spec) const {
   return options_.ledger->Read([&](const ClusterState& state) { return MatchingWorkers(state, live, spec); });
 }
 
+std::optional<v1::Device> Coordinator::FindDevice(const std::string& worker, const std::string& device) const {
+  const auto record = options_.ledger->Read([&](const ClusterState& state) { return state.FindWorker(worker); });
+  if (record != nullptr) {
+    for (const v1::Device& known : record->worker().devices()) {
+      if (known.id() == device) {
+        return known;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 v1::Worker Coordinator::ViewOf(const ClusterState& state, const internal::WorkerRecord& record) const {
   v1::Worker view = record.worker();
   const std::vector<JobRecordPtr> jobs = state.JobsOn(view.name());

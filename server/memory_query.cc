@@ -157,4 +157,10 @@ absl::StatusOr<v1::EstimateJobResponse> AnswerMemoryQuery(const v1::EstimateJobR
   return response;
 }
 
+absl::StatusOr<int64_t> PredictPeak(const v1::JobSpec& spec, const std::string& preset, const v1::Device& device) {
+  AMPD_ASSIGN_OR_RETURN(const graph::Graph model, models::BuildModel(spec.model()));
+  AMPD_ASSIGN_OR_RETURN(const Way way, Plan(spec, model, precision::WithPreset(spec.precision(), preset), device));
+  return way.Step().total();
+}
+
 }  // namespace ampd::server

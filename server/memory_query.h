@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -13,5 +15,9 @@ namespace ampd::server {
 // job could run on, with no other devices than those. Errors as the service says.
 absl::StatusOr<v1::EstimateJobResponse> AnswerMemoryQuery(const v1::EstimateJobRequest& request,
                                                           const std::vector<v1::Worker>& workers);
+
+// The bytes of tensors that an attempt of the job in one preset on one device has at its peak. REQUIRES: the spec was
+// admitted. Errors as precision::ResolvePolicy and precision::MemoryModel::Create.
+absl::StatusOr<int64_t> PredictPeak(const v1::JobSpec& spec, const std::string& preset, const v1::Device& device);
 
 }  // namespace ampd::server

@@ -68,7 +68,9 @@ std::string ProgressLines(const v1::Job& job) {
   }
   const std::string now =
       progress.memory_allocated_bytes() > 0 ? FormatBytes(progress.memory_allocated_bytes()) + ", " : "";
-  return text + Line("memory", absl::StrCat(now, "peak ", FormatBytes(progress.memory_peak_bytes())));
+  const std::string predicted =
+      progress.memory_predicted_bytes() > 0 ? ", predicted " + FormatBytes(progress.memory_predicted_bytes()) : "";
+  return text + Line("memory", absl::StrCat(now, "peak ", FormatBytes(progress.memory_peak_bytes()), predicted));
 }
 
 std::string AttemptLine(const v1::Attempt& attempt) {

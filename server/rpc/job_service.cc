@@ -84,6 +84,20 @@ absl::StatusOr<v1::Job> JobService::JobWithProgress(const std::string& id) const
   return copy;
 }
 
+void JobService::AddPrediction(v1::Job* job) const {
+  if (job->attempts().empty() || job->attempts().rbegin()->devices().empty()) {
+    return;
+  }
+  const v1::Attempt& attempt = *job->attempts().rbegin();
+  const auto device = options_.coordinator->FindDevice(attempt.worker(), attempt.devices(0));
+  if (!device.has_value()) {
+    return;
+  }
+  if (const auto peak = PredictPeak(job->spec(), attempt.precision(), *device); peak.ok()) {
+    job->mutable_progress()->set_memory_predicted_bytes(*peak);
+  }
+}
+
 grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* context,
                                                 const v1::CreateJobRequest* request, v1::Job* response) {
   return ServeUnary(*options_.environment, context, "ampd.v1.JobService/CreateJob", *request,
@@ -97,6 +111,7 @@ grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* contex
   return ServeBlocking(*options_.environment, context, "ampd.v1.JobService/GetJob", *request,
                        [=, this]() -> absl::Status {
                          AMPD_ASSIGN_OR_RETURN(*response, JobWithProgress(request->id()));
+                         AddPrediction(response);
                          return absl::OkStatus();
                        });
 }

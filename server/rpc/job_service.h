@@ -60,6 +60,8 @@ class JobService final : public v1::JobService::CallbackService {
  private:
   Coordinator::JobDone AnswerJob(v1::Job* response, FinishCall finish) const;
   absl::StatusOr<v1::Job> JobWithProgress(const std::string& id) const;
+  // What the newest attempt's peak was expected to be, beside the measured one; not for a job without attempts.
+  void AddPrediction(v1::Job* job) const;
   absl::Status ReadPoints(const v1::ListMetricPointsRequest& request, v1::ListMetricPointsResponse* response) const;
   absl::Status ReadEvents(const v1::ListEventsRequest& request, v1::ListEventsResponse* response) const;
 

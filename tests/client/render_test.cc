@@ -219,6 +219,7 @@ TEST(JobText, AFinishedJobShowsItsAttemptsTimesAndFinalMetrics) {
   job.mutable_progress()->set_loss_scale(65536);
   job.mutable_progress()->set_skipped_steps(3);
   job.mutable_progress()->set_memory_peak_bytes(64 << 20);
+  job.mutable_progress()->set_memory_predicted_bytes(61 << 20);
   for (int number = 1; number <= 2; ++number) {
     v1::Attempt* attempt = job.add_attempts();
     attempt->set_number(number);

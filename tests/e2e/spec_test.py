@@ -40,6 +40,17 @@ class Spec(DataRootCase):
         self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
         self.assertIn("WARNING", self.service.events(job["id"]))
 
+    def test_predicted_peak_stands_beside_the_measured_one(self):
+        for preset in ("fp32", "bf16"):
+            # The allocator counts the synthetic samples, too, which are no part of a step: one batch of them.
+            job = self.run_job(f"precision.preset={preset}", "data.batch_size=128", "model.lenet.hidden=512",
+                               "data.train.synthetic.num_samples=128")
+            self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
+            predicted = int(job["progress"]["memoryPredictedBytes"])
+            measured = int(job["progress"]["memoryPeakBytes"])
+            print(f"  {preset}: {predicted} bytes predicted, {measured} measured", flush=True)
+            self.assertLess(abs(predicted - measured), 0.1 * measured)
+
     def test_warn_goes_on_where_fail_ends(self):
         wild = JOB.replace("learning_rate: 1e-3", "learning_rate: 1e+6").replace("steps: 5", "steps: 20")
         failed = self.run_job(wild)

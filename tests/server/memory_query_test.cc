@@ -133,6 +133,20 @@ TEST(AnswerMemoryQuery, WithoutBytesTheLargestBatchIsForTheSmallestAndTheLargest
   EXPECT_THAT(Fits(given, Answer(given, workers)), ElementsAre()) << "the spec says which memory";
 }
 
+TEST(PredictPeak, IsTheEstimateOfThatPresetOnThatDevice) {
+  v1::EstimateJobRequest request = Request("precision {prefer: 'bf16' prefer: 'fp32'} resources {kind: CPU}");
+  const auto answer = Answer(request);
+  v1::Device cpu = WorkerWith("w", v1::Device::CPU, 1).devices(0);
+  cpu.add_instruction_sets("avx512_bf16");
+  const auto bf16 = PredictPeak(request.spec(), "bf16", cpu);
+  const auto fp32 = PredictPeak(request.spec(), "fp32", cpu);
+  ASSERT_TRUE(bf16.ok() && fp32.ok());
+  EXPECT_EQ(*bf16, answer.candidates(0).total_bytes());
+  EXPECT_EQ(*fp32, answer.candidates(1).total_bytes());
+  EXPECT_NE(*bf16, *fp32);
+  EXPECT_FALSE(PredictPeak(request.spec(), "no-preset", cpu).ok());
+}
+
 TEST(AnswerMemoryQuery, SegmentsOfTheSpecCount) {
   const std::string deep = "model {mlp {hidden: 30 hidden: 30 hidden: 30}} data {batch_size: 1000} ";
   const auto plain = Answer(Request(deep)).candidates(0);

@@ -161,6 +161,26 @@ TEST_F(RpcTest, AWholeJob_FromSubmitToTheFinalMessage) {
   EXPECT_EQ(server_.GetJob(job.id()).state(), v1::Job::SUCCEEDED);
 }
 
+TEST_F(RpcTest, GetJob_TellsThePredictedPeakBesideTheMeasuredOne) {
+  v1::JobSpec spec = GoodSpec();
+  spec.mutable_precision()->set_preset("bf16");
+  spec.mutable_resources()->set_kind(v1::ResourceSpec::CPU);
+  const v1::Job job = server_.CreateJob(spec);
+  EXPECT_EQ(server_.GetJob(job.id()).progress().memory_predicted_bytes(), 0) << "nobody knows yet on what it runs";
+  ScriptedWorker worker(&server_, "w1");
+  const v1::AttemptKey key = worker.Adopt(job.id());
+  worker.Upload(key, Steps(1, 2));
+  v1::EstimateJobRequest request;
+  *request.mutable_spec() = spec;
+  v1::EstimateJobResponse estimate;
+  ASSERT_TRUE(server_.jobs().EstimateJob(Context().get(), request, &estimate).ok());
+  const v1::Progress running = server_.GetJob(job.id()).progress();
+  EXPECT_GT(running.memory_peak_bytes(), 0);
+  EXPECT_EQ(running.memory_predicted_bytes(), estimate.candidates(0).total_bytes());
+  worker.Finish(key, 2);
+  EXPECT_EQ(server_.GetJob(job.id()).progress().memory_predicted_bytes(), running.memory_predicted_bytes());
+}
+
 TEST_F(RpcTest, WatchJob_TellsLiveWhatHappens) {
   const v1::Job job = server_.CreateJob();
   auto context = Context();
