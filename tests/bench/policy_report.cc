@@ -2,8 +2,10 @@
 //
 //   policy_report DEVICE [STEPS]   DEVICE: cpu or gpu<n>; prints one JSON object
 //
-// {"device": ..., "policies": [{"preset", "emulated", "losses": [...], "skipped_steps", "steps_per_second",
-//  "peak_bytes"}...], "optimizer_step": {"parameters", "seconds", "gigabytes_per_second", "copy_gigabytes_per_second"}}
+// {"device": ..., "policies": [{"preset", "emulated", "replayed", "same_losses_op_by_op", "host_waits", "losses":
+// [...],
+//  "skipped_steps", "steps_per_second", "op_by_op_steps_per_second", "peak_bytes"}...], "optimizer_step":
+//  {"parameters", "seconds", "gigabytes_per_second", "copy_gigabytes_per_second"}}
 //
 // scripts/gpu-check runs it on a GPU; there is nothing in it that a CPU does not do.
 
@@ -24,6 +26,8 @@
 #include "absl/time/clock.h"
 #include "ampd/v1/precision.pb.h"
 #include "ampd/v1/worker.pb.h"
+#include "base/status_macros.h"
+#include "c10/util/Exception.h"
 #include "graph/passes.h"
 #include "models/gpt.h"
 #include "precision/capability.h"
@@ -38,6 +42,7 @@ namespace {
 constexpr int64_t kVocabulary = 512;
 constexpr int64_t kSequence = 128;
 constexpr int64_t kBatch = 8;
+constexpr int kUntimedSteps = 5;  // choose algorithms, take memory, record
 constexpr const char* kPresets[] = {"fp32", "tf32", "bf16", "fp16", "fp8", "fp8-delayed", "fp8-block"};
 
 graph::Graph Gpt() {
@@ -73,38 +78,84 @@ std::vector<amp::Batch> Batches(int num_batches) {
   return batches;
 }
 
-absl::StatusOr<std::string> Train(const std::string& preset, const amp::ComputeDevice& device,
-                                  const std::vector<amp::Batch>& batches) {
-  v1::PrecisionPolicy policy;
-  policy.set_preset(preset);
-  const graph::Graph model = Gpt();
-  const auto resolved =
-      precision::ResolvePolicy(policy, *graph::WithLossHead(model), Described(device), precision::OptimizerKind::kAdam);
-  if (!resolved.ok()) {
-    return resolved.status();
+struct Run {
+  std::vector<float> losses;
+  double steps_per_second = 0;
+  int64_t skipped_steps = 0;
+  int64_t peak_bytes = 0;
+  bool replayed = false;
+  std::string host_waits = "null";  // from Enqueue to Take; null where nobody watches them
+};
+
+// Of one step. LibTorch's watch throws where the host would wait; what was begun then is of no more use.
+std::string HostWaits(amp::Engine& engine, const amp::StepGraphs& graphs, const amp::Batch& batch) {
+  graphs.forbid_waits(true);
+  bool waits = false;
+  try {
+    engine.Enqueue({batch});
+  } catch (const c10::Error&) {
+    waits = true;
   }
+  graphs.forbid_waits(false);
+  if (!waits) {
+    (void)engine.Take();
+  }
+  return waits ? "true" : "false";
+}
+
+absl::StatusOr<Run> Train(const precision::ResolvedPolicy& policy, const amp::ComputeDevice& device,
+                          const std::vector<amp::Batch>& batches) {
   amp::EngineOptions options;
   options.optimizer = {.kind = amp::OptimizerConfig::Kind::kAdamW, .learning_rate = 1e-3, .weight_decay = 0.1};
   options.clip_grad_norm = 1.0;
   options.seed = 7;
   options.device = device;
-  auto engine = amp::Engine::Create(model, *resolved, options);
+  auto engine = amp::Engine::Create(Gpt(), policy, options);
   if (!engine.ok()) {
     return engine.status();
   }
-  (*engine)->Step({batches[0]});  // chooses algorithms and takes memory
+  for (int i = 0; i < kUntimedSteps; ++i) {
+    (*engine)->Step({batches[0]});
+  }
   train::ResetPeakMemory(device);
-  std::vector<float> losses;
+  Run run;
   const absl::Time begin = absl::Now();
   for (const amp::Batch& batch : batches) {
-    losses.push_back((*engine)->Step({batch}).loss);
+    run.losses.push_back((*engine)->Step({batch}).loss);
   }
-  const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
-  return absl::StrCat("{\"preset\": \"", preset, "\", \"emulated\": ", resolved->emulated() ? "true" : "false",
-                      ", \"losses\": [", absl::StrJoin(losses, ", "),
-                      "], \"skipped_steps\": ", (*engine)->skipped_steps(),
-                      ", \"steps_per_second\": ", static_cast<double>(batches.size()) / seconds,
-                      ", \"peak_bytes\": ", train::GetMemory(device).peak_bytes, "}");
+  run.steps_per_second = static_cast<double>(batches.size()) / absl::ToDoubleSeconds(absl::Now() - begin);
+  run.skipped_steps = (*engine)->skipped_steps();
+  run.peak_bytes = train::GetMemory(device).peak_bytes;
+  run.replayed = (*engine)->replays();
+  if (device.graphs != nullptr) {
+    run.host_waits = HostWaits(**engine, *device.graphs, batches[0]);
+  }
+  return run;
+}
+
+const char* Text(bool yes) { return yes ? "true" : "false"; }
+
+// Both ways where there are two: replayed from a graph, and op by op.
+absl::StatusOr<std::string> Report(const std::string& preset, const amp::ComputeDevice& device,
+                                   const std::vector<amp::Batch>& batches) {
+  v1::PrecisionPolicy policy;
+  policy.set_preset(preset);
+  AMPD_ASSIGN_OR_RETURN(const precision::ResolvedPolicy resolved,
+                        precision::ResolvePolicy(policy, *graph::WithLossHead(Gpt()), Described(device),
+                                                 precision::OptimizerKind::kAdam));
+  AMPD_ASSIGN_OR_RETURN(const Run run, Train(resolved, device, batches));
+  std::string op_by_op;
+  if (device.graphs != nullptr) {
+    amp::ComputeDevice without_graphs = device;
+    without_graphs.graphs = nullptr;
+    AMPD_ASSIGN_OR_RETURN(const Run other, Train(resolved, without_graphs, batches));
+    op_by_op = absl::StrCat(", \"same_losses_op_by_op\": ", Text(other.losses == run.losses),
+                            ", \"op_by_op_steps_per_second\": ", other.steps_per_second);
+  }
+  return absl::StrCat("{\"preset\": \"", preset, "\", \"emulated\": ", Text(resolved.emulated()),
+                      ", \"replayed\": ", Text(run.replayed), op_by_op, ", \"host_waits\": ", run.host_waits,
+                      ", \"losses\": [", absl::StrJoin(run.losses, ", "), "], \"skipped_steps\": ", run.skipped_steps,
+                      ", \"steps_per_second\": ", run.steps_per_second, ", \"peak_bytes\": ", run.peak_bytes, "}");
 }
 
 double SecondsOf(const amp::ComputeDevice& device, const std::function<void()>& work) {
@@ -169,7 +220,7 @@ int Main(int argc, char** argv) {
     if (precision::FindCapabilityGap(policy, Described(*device)).has_value()) {
       continue;
     }
-    const auto trained = Train(preset, *device, batches);
+    const auto trained = Report(preset, *device, batches);
     if (!trained.ok()) {
       std::fprintf(stderr, "policy_report: %s: %s\n", preset, std::string(trained.status().message()).c_str());
       return 1;
