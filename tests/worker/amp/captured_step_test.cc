@@ -90,17 +90,6 @@ std::unique_ptr<Engine> MakeEngine(const graph::Graph& model, const v1::Precisio
   return Engine::Create(model, *resolved, options).value();
 }
 
-// What an export holds, bit by bit.
-std::string BytesOf(const EngineState& state) {
-  std::string bytes;
-  for (const TensorMap* map : {&state.model, &state.optimizer}) {
-    for (const auto& [name, tensor] : *map) {
-      bytes += Bytes(tensor);
-    }
-  }
-  return bytes;
-}
-
 std::string TextOf(const StepResult& result) {
   std::string text = std::to_string(result.loss_scale);
   for (const PhaseResult& phase : result.phases) {
@@ -139,7 +128,7 @@ class CapturedStepTest : public testing::Test {
   void ExpectSameState() {
     const EngineState expected = eager_->ExportState();
     const EngineState actual = captured_->ExportState();
-    ASSERT_EQ(BytesOf(actual), BytesOf(expected)) << "after " << num_steps_ << " steps";
+    ASSERT_EQ(DigestOf(*captured_), DigestOf(*eager_)) << "after " << num_steps_ << " steps";
     EXPECT_EQ(actual.scaler, expected.scaler);
     EXPECT_EQ(actual.applied_steps, expected.applied_steps);
     EXPECT_EQ(actual.applied_by_phase, expected.applied_by_phase);
@@ -235,13 +224,9 @@ TEST_F(CapturedStepTest, EvaluationsSeeTheAveragesOfReplayedSteps) {
   options.optimizer.ema_decay = 0.5;
   Make(NormAndDropout(), Preset("bf16"), options);
   const Batch batch = RandomBatch();
-  double last = 0;
   for (int i = 0; i < kWarmUps + 3; ++i) {
     Step({RandomBatch()});
-    const double loss = captured_->Evaluate(batch).loss;
-    EXPECT_EQ(loss, eager_->Evaluate(batch).loss) << "step " << i;
-    EXPECT_NE(loss, last) << "step " << i;
-    last = loss;
+    EXPECT_EQ(captured_->Evaluate(batch).loss, eager_->Evaluate(batch).loss) << "step " << i;
   }
 }
 
@@ -311,7 +296,7 @@ TEST_F(CapturedStepTest, PhasesOfAGan_AreReplayedUnderBothRules) {
 }
 
 TEST_F(CapturedStepTest, WhatCannotBeRecorded_RunsAsItIsAndSaysWhy) {
-  for (const int failing : {1, 9, 30, 60}) {  // from the first op to the backward pass and the update
+  for (const int failing : {1, 34, 54}) {  // the first, one of the backward pass and one of the second micro-batch
     GraphCounts() = {};
     FailingOp() = failing;
     Make(NormAndDropout(), Preset("bf16"));
