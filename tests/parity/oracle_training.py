@@ -3,21 +3,22 @@
 
 Usage: oracle_training.py MODEL PRESET OPTIMIZER STEPS FEATURE OUT
 
-MODEL: cnn (MNIST's), mlp or gpt; PRESET: fp32 or bf16; OPTIMIZER: adamw or sgd; FEATURE: none, clip (of the global
-norm), accumulation (over micro-batches), decay (of weights, strong) or ema (an average of the weights).
+MODEL: cnn (MNIST's), resnet (with batch norms), mlp or gpt; PRESET: fp32 or bf16; OPTIMIZER: adamw or sgd; FEATURE: none,
+clip (of the global norm), accumulation (over micro-batches), decay (of weights, strong) or ema (an average of the
+weights).
 
 OUT receives, in the format of tensor_file.py, "images" (batches, B, ...; of the gpt tokens), "labels" (batches, B, ...),
 and of a run with 1 thread in fp32 and 2 in bf16: the loss of each step, "losses", the global norm of its gradients
-before clipping, "grad_norms", each parameter as it ends, "after/<name>", and the mean loss of the first batch,
-"eval_loss", of the average where there is one. For bf16 "losses_one_thread" are those of a run with 1 thread. Batches
-are used in turn.
+before clipping, "grad_norms", each parameter and buffer as it ends, "after/<name>", and the mean loss of the first
+batch in evaluation mode, "eval_loss", of the average where there is one. For bf16 "losses_one_thread" and
+"after_one_thread/<name>" are those of a run with 1 thread. Batches are used in turn.
 """
 import sys
 
 import torch
 
 import tensor_file
-from oracle_models import Gpt, Lenet, Mlp
+from oracle_models import Gpt, Lenet, Mlp, Resnet
 
 SEED = 20
 NUM_BATCHES = 20
@@ -30,6 +31,7 @@ VOCABULARY, LENGTH, SEQUENCES = 17, 16, 8
 # Model, and the rates of AdamW and of SGD: low enough that rounding does not grow.
 MODELS = {
     "cnn": (lambda: Lenet(1, 28, [32, 64], 128, 10), 2**-13, 2**-8),
+    "resnet": (lambda: Resnet([8, 16], 1, 1, 10), 2**-10, 2**-8),
     "mlp": (lambda: Mlp(784, [256], 10), 2**-13, 2**-8),
     "gpt": (lambda: Gpt(2, 32, 2, VOCABULARY, LENGTH, tied=True), 2**-11, 2**-6),
 }
@@ -104,8 +106,10 @@ def main():
     model, losses, norms, averages = train(name, preset, optimizer, int(steps), feature, batches, threads)
     tensors = {"images": batches[0], "labels": batches[1], "losses": losses, "grad_norms": norms}
     if threads > 1:
-        tensors["losses_one_thread"] = train(name, preset, optimizer, int(steps), feature, batches, 1)[1]
-    tensors |= {f"after/{key}": parameter.detach().clone() for key, parameter in model.named_parameters()}
+        alone, tensors["losses_one_thread"], _, _ = train(name, preset, optimizer, int(steps), feature, batches, 1)
+        tensors |= {f"after_one_thread/{key}": tensor for key, tensor in alone.state_dict().items()}
+    tensors |= {f"after/{key}": tensor.clone() for key, tensor in model.state_dict().items()}
+    model.eval()
     with torch.no_grad():
         for parameter, average in zip(model.parameters(), averages or []):
             parameter.copy_(average)

@@ -17,6 +17,7 @@
 #include "graph/passes.h"
 #include "models/gpt.h"
 #include "models/models.h"
+#include "models/resnet.h"
 #include "precision/policy.h"
 #include "tests/parity/oracle.h"
 #include "worker/amp/engine.h"
@@ -55,11 +56,15 @@ graph::Graph Build(const std::string& model) {
   if (model == "gpt") {
     return *models::BuildGpt({.num_layers = 2, .width = 32, .num_heads = 2, .vocabulary = 17, .sequence_length = 16});
   }
+  if (model == "resnet") {
+    return *models::BuildResnet({.widths = {8, 16}, .blocks_per_stage = 1, .in_channels = 1, .image_size = 28});
+  }
   return model == "cnn" ? *models::BuildLenet(v1::LenetSpec()) : *models::BuildMlp(v1::MlpSpec());
 }
 
 OptimizerConfig ConfigOf(const Recipe& run) {
   const bool is_gpt = run.model == "gpt";
+  const double adamw_rate = is_gpt ? 0x1p-11 : run.model == "resnet" ? 0x1p-10 : 0x1p-13;
   const bool decays = run.feature == "decay";
   OptimizerConfig config;
   if (run.optimizer == "sgd") {
@@ -68,9 +73,8 @@ OptimizerConfig ConfigOf(const Recipe& run) {
               .weight_decay = decays ? 0x1p-1 : 0x1p-6,
               .momentum = 0.875};
   } else {
-    config = {.kind = OptimizerConfig::Kind::kAdamW,
-              .learning_rate = is_gpt ? 0x1p-11 : 0x1p-13,
-              .weight_decay = decays ? 0x1p4 : 0x1p-6};
+    config = {
+        .kind = OptimizerConfig::Kind::kAdamW, .learning_rate = adamw_rate, .weight_decay = decays ? 0x1p4 : 0x1p-6};
   }
   if (run.feature == "ema") {
     config.ema_decay = kEmaDecay;
@@ -189,19 +193,28 @@ TEST(TrainingParity, Fp32LossesFollowPyTorch) {
   }
 }
 
-// Follows autocast in bf16 to the larger of 2% and twice what PyTorch differs by from itself over the run.
+// What PyTorch's losses differ by from themselves with another number of threads.
+double OwnSpread(const Tensors& oracle) {
+  const at::Tensor& losses = oracle.at("losses");
+  const double spread = oracle.at("losses_one_thread").sub(losses).abs().div(losses).max().item<double>();
+  std::printf("PyTorch's own difference between 1 and 2 threads %.3g\n", spread);
+  return spread;
+}
+
+// The larger of 2% and twice that.
+double ToleranceBeside(double own_spread) { return std::max(0.02, 2 * own_spread); }
+
+// Follows autocast in bf16 that closely over the whole run.
 void ExpectFollowsAutocast(Recipe run, const std::vector<std::string>& presets) {
   run.preset = "bf16";
   const Tensors oracle = OracleOf(run);
   ASSERT_FALSE(oracle.empty());
-  const at::Tensor& losses = oracle.at("losses");
-  const double spread = oracle.at("losses_one_thread").sub(losses).abs().div(losses).max().item<double>();
-  std::printf("%s: PyTorch's own difference between 1 and 2 threads %.3g\n", run.model.c_str(), spread);
+  const double tolerance = ToleranceBeside(OwnSpread(oracle));
   for (const std::string& preset : presets) {
     run.preset = preset;
-    ExpectClose(run.model + " " + preset, Train(run, oracle).losses, losses, std::max(0.02, 2 * spread));
+    ExpectClose(run.model + " " + preset, Train(run, oracle).losses, oracle.at("losses"), tolerance);
   }
-  ExpectLearned(losses);
+  ExpectLearned(oracle.at("losses"));
 }
 
 TEST(TrainingParity, Bf16LossesOfTheCnnFollowAutocast) {
@@ -214,6 +227,41 @@ TEST(TrainingParity, Bf16LossesOfTheMlpFollowAutocast) {
 
 TEST(TrainingParity, Bf16LossesOfTheGptFollowAutocast) {
   ExpectFollowsAutocast({.model = "gpt", .num_steps = 100}, {"torch-amp-bf16"});
+}
+
+// How far running statistics are from PyTorch's, in what a batch norm divides by: standard deviations for means, which
+// may be near zero, and the variances themselves.
+double StatisticsApart(const std::string& name, const at::Tensor& statistics, const Tensors& oracle) {
+  const bool is_mean = name.ends_with("running_mean");
+  const std::string norm = name.substr(0, name.rfind('.'));
+  const at::Tensor& variance = oracle.at("after/" + norm + ".running_var");
+  const at::Tensor unit = is_mean ? variance.sqrt() : variance;
+  return statistics.sub(oracle.at("after/" + name)).norm().div(unit.norm()).item<double>();
+}
+
+TEST(TrainingParity, Bf16LossesAndRunningStatisticsOfTheResnetFollowAutocast) {
+  const Recipe run{.model = "resnet", .preset = "torch-amp-bf16", .num_steps = 100};
+  const Tensors oracle = OracleOf(run);
+  ASSERT_FALSE(oracle.empty());
+  const Trained trained = Train(run, oracle);
+  ExpectClose("resnet " + run.preset, trained.losses, oracle.at("losses"), ToleranceBeside(OwnSpread(oracle)));
+  ExpectLearned(oracle.at("losses"));
+  int num_statistics = 0;
+  double worst = 0;
+  for (const auto& [name, ours] : trained.engine->ExportState().model) {
+    if (name.find(".running_") == std::string::npos) {
+      continue;
+    }
+    ++num_statistics;
+    const double difference = StatisticsApart(name, ours, oracle);
+    const double own_spread = StatisticsApart(name, oracle.at("after_one_thread/" + name), oracle);
+    EXPECT_LE(difference, ToleranceBeside(own_spread)) << name;
+    worst = std::max(worst, difference);
+  }
+  EXPECT_EQ(num_statistics, 2 * 6) << "of every batch norm";
+  std::printf("resnet: running statistics: largest relative difference %.2g\n", worst);
+  const double expected = oracle.at("eval_loss").item<double>();
+  EXPECT_NEAR(EvalLoss(trained, oracle), expected, 0.02 * expected) << "of a model that normalises by them";
 }
 
 TEST(FeatureParity, ClippingByTheGlobalNormIsTorchs) {
