@@ -57,7 +57,7 @@ graph::Graph Build(const std::string& model) {
     return *models::BuildGpt({.num_layers = 2, .width = 32, .num_heads = 2, .vocabulary = 17, .sequence_length = 16});
   }
   if (model == "resnet") {
-    return *models::BuildResnet({.widths = {8, 16}, .blocks_per_stage = 1, .in_channels = 1, .image_size = 28});
+    return *models::BuildResnet({.widths = {8, 16}, .blocks = {1, 1}, .in_channels = 1, .image_size = 28});
   }
   return model == "cnn" ? *models::BuildLenet(v1::LenetSpec()) : *models::BuildMlp(v1::MlpSpec());
 }
