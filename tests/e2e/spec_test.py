@@ -43,8 +43,8 @@ class Spec(DataRootCase):
     def test_predicted_peak_stands_beside_the_measured_one(self):
         for preset in ("fp32", "bf16"):
             # The allocator counts the synthetic samples, too, which are no part of a step: one batch of them.
-            job = self.run_job(f"precision.preset={preset}", "data.batch_size=128", "model.lenet.hidden=512",
-                               "data.train.synthetic.num_samples=128")
+            job = self.run_job(JOB.replace("{preset: fp32}", f"{{preset: {preset}}}").replace("hidden: 16", "hidden: 512")
+                               .replace("batch_size: 32", "batch_size: 128").replace("num_samples: 256", "num_samples: 128"))
             self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
             predicted = int(job["progress"]["memoryPredictedBytes"])
             measured = int(job["progress"]["memoryPeakBytes"])
