@@ -31,7 +31,7 @@ VOCABULARY, LENGTH, SEQUENCES = 17, 16, 8
 # Model, and the rates of AdamW and of SGD: low enough that rounding does not grow.
 MODELS = {
     "cnn": (lambda: Lenet(1, 28, [32, 64], 128, 10), 2**-13, 2**-8),
-    "resnet": (lambda: Resnet([8, 16], [1, 1], 1, 10), 2**-10, 2**-8),
+    "resnet": (lambda: Resnet([8, 16], [1, 1], 1, 10), 1.5 * 2**-10, 2**-8),
     "mlp": (lambda: Mlp(784, [256], 10), 2**-13, 2**-8),
     "gpt": (lambda: Gpt(2, 32, 2, VOCABULARY, LENGTH, tied=True), 2**-11, 2**-6),
 }

@@ -64,7 +64,7 @@ graph::Graph Build(const std::string& model) {
 
 OptimizerConfig ConfigOf(const Recipe& run) {
   const bool is_gpt = run.model == "gpt";
-  const double adamw_rate = is_gpt ? 0x1p-11 : run.model == "resnet" ? 0x1p-10 : 0x1p-13;
+  const double adamw_rate = is_gpt ? 0x1p-11 : run.model == "resnet" ? 0x1.8p-10 : 0x1p-13;
   const bool decays = run.feature == "decay";
   OptimizerConfig config;
   if (run.optimizer == "sgd") {
