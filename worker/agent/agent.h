@@ -110,8 +110,6 @@ class Agent {
   void UploadLog(AttemptOnWorker& attempt, absl::Duration now);
   void TellOfAttach();
   void TakeAck(const v1::TelemetryAck& ack);
-  // Whether an attempt that is to start waits until nothing of this one runs any more.
-  bool IsAwaited(const HeldAttempt& held) const;
   void Release(absl::Duration now);
   void KeepWarm(absl::Duration now);
 

@@ -16,8 +16,6 @@ constexpr absl::Duration kLogInterval = absl::Milliseconds(300);
 constexpr int64_t kLogChunkBytes = 64 << 10;
 // After its outcome is durable, what is left of an attempt's telemetry and log has this long to leave.
 constexpr absl::Duration kDrainLimit = absl::Minutes(2);
-// Its process has only this long once the agent has all of that and another attempt waits for the device.
-constexpr absl::Duration kAwaitedDrainLimit = absl::Seconds(5);
 constexpr absl::Duration kLogDrainLimit = absl::Seconds(10);
 // A trainer whose outcome is acknowledged has this long to exit.
 constexpr absl::Duration kExitLimit = absl::Seconds(10);
@@ -289,29 +287,14 @@ void Agent::TakeAck(const v1::TelemetryAck& ack) {
   }
 }
 
-bool Agent::IsAwaited(const HeldAttempt& held) const {
-  return std::any_of(
-      directive_.attempts().begin(), directive_.attempts().end(), [&](const v1::AttemptDirective& wanted) {
-        const bool waits = std::any_of(waiting_.begin(), waiting_.end(),
-                                       [&](const v1::AttemptKey& key) { return SameAttempt(key, wanted.key()); });
-        const bool for_device = !wanted.devices().empty() && wanted.devices(0) == held.device;
-        return waits && (for_device || wanted.key().job_id() == held.key.job_id());
-      });
-}
-
-// Lets trainers go whose outcome is durable and whose telemetry is stored, and removes what is left of them. A trainer
-// in the way of another attempt goes when its telemetry is here, whence it goes on to the server: only an agent that
-// dies before that takes it along.
+// Lets trainers go whose outcome is durable and whose telemetry is stored, and removes what is left of them.
 void Agent::Release(absl::Duration now) {
   for (std::unique_ptr<AttemptOnWorker>& attempt : attempts_) {
     SpawnedTrainer* trainer = TrainerOf(*attempt);
     if (!attempt->held.forgotten || trainer == nullptr || trainer->exited()) {
       continue;
     }
-    const bool is_here =
-        attempt->outcome.has_value() && attempt->telemetry.received() >= attempt->outcome->last_sequence();
-    const absl::Duration limit = is_here && IsAwaited(attempt->held) ? kAwaitedDrainLimit : kDrainLimit;
-    const bool drained = attempt->telemetry.empty() || now > attempt->forgotten_at + limit;
+    const bool drained = attempt->telemetry.empty() || now > attempt->forgotten_at + kDrainLimit;
     if (drained && !attempt->kill_at.has_value() && !attempt->held.killed) {
       internal::TrainerCommand command;
       command.mutable_acknowledge()->set_sequence(attempt->telemetry.acknowledged());

@@ -278,17 +278,6 @@ TEST_F(Worker, EndedAttemptWhoseTelemetryIsNotStored_IsNotReportedMoreOftenThanT
   EXPECT_TRUE(server_.WaitFor([&](const FakeServer&) { return Survivors().size() == 1; }, absl::Seconds(5)));
 }
 
-TEST_F(Worker, EndedAttemptWhoseTelemetryIsNotStored_GivesItsDeviceToOneThatWaitsAndLosesNothing) {
-  server_.SetBusy(true);
-  StartWorker({"--no-warm"});
-  server_.Want("j1", "steps=20");
-  ASSERT_TRUE(WaitForOutcome("j1").has_value());
-  server_.Want("j2", "");
-  EXPECT_TRUE(RunsAt("j2", 1)) << "the device is kept for telemetry that nobody takes";
-  server_.SetBusy(false);
-  EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.stored("j1") == 20; }));
-}
-
 TEST_F(Worker, ServerThatIsBusy_GetsManyStepsInOneUpload) {
   server_.SetBusy(true);
   StartWorker({"--no-warm"});
