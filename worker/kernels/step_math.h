@@ -56,11 +56,11 @@ struct AdamNumbers {
         rest2(static_cast<float>(1 - step.beta2)),
         epsilon(static_cast<float>(step.epsilon)),
         step_size(static_cast<float>(row.learning_rate * scalars.rate_factor / step.correction1)),
-        per_sqrt_correction2(static_cast<float>(1 / step.sqrt_correction2)),
+        sqrt_correction2(static_cast<float>(step.sqrt_correction2)),
         keep(step.l2 ? 1.0f : static_cast<float>(1 - row.learning_rate * scalars.rate_factor * row.weight_decay)),
         decay(step.l2 ? static_cast<float>(row.weight_decay) : 0.0f) {}
 
-  float scale, beta1, beta2, rest1, rest2, epsilon, step_size, per_sqrt_correction2, keep, decay;
+  float scale, beta1, beta2, rest1, rest2, epsilon, step_size, sqrt_correction2, keep, decay;
 };
 
 struct SgdNumbers {
@@ -84,7 +84,7 @@ AMPD_HOST_DEVICE inline void UpdateElement(const AdamNumbers& step, float gradie
   first_moment = first_moment * step.beta1 + g * step.rest1;
   second_moment = second_moment * step.beta2 + g * g * step.rest2;
   parameter = parameter * step.keep -
-              step.step_size * first_moment / (std::sqrt(second_moment) * step.per_sqrt_correction2 + step.epsilon);
+              step.step_size * first_moment / (std::sqrt(second_moment) / step.sqrt_correction2 + step.epsilon);
 }
 
 AMPD_HOST_DEVICE inline void UpdateElement(const SgdNumbers& step, float gradient, float& parameter) {
