@@ -190,11 +190,11 @@ class FakeJobs final : public v1::JobService::Service {
     candidate->set_largest_batch_size(77);
     estimate->set_memory_bytes(request->spec().resources().memory_bytes());
     if (estimate->memory_bytes() == 0) {
-      for (const int gib : {4, 16}) {
+      for (const int64_t gib : {4, 16}) {
         auto* fit = candidate->add_fits();
         fit->set_worker(gib == 4 ? "w1" : "w2");
         fit->set_device("cpu");
-        fit->set_memory_bytes(int64_t{gib} << 30);
+        fit->set_memory_bytes(gib << 30);
         fit->set_largest_batch_size(100 * gib);
       }
     }

@@ -170,7 +170,7 @@ v1::WorkerReport Agent::BuildReport() {
   report.mutable_devices()->Assign(devices_.begin(), devices_.end());
   for (const std::unique_ptr<AttemptOnWorker>& attempt : attempts_) {
     if (!attempt->held.forgotten) {
-      *report.add_attempts() = ReportOf(*attempt);
+      *report.add_attempts() = ReportOf(*attempt, options_.clock->SinceBoot());
     }
   }
   for (const v1::AttemptKey& key : waiting_) {

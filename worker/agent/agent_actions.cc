@@ -263,8 +263,8 @@ void Agent::AcknowledgeCheckpoint(const v1::CheckpointKey& key) {
   if (attempt == nullptr) {
     return;
   }
-  const size_t num_removed =
-      std::erase_if(attempt->checkpoints, [&](const v1::Checkpoint& saved) { return saved.step() == key.step(); });
+  const size_t num_removed = std::erase_if(
+      attempt->checkpoints, [&](const SavedCheckpoint& saved) { return saved.checkpoint.step() == key.step(); });
   SpawnedTrainer* trainer = TrainerOf(*attempt);
   if (num_removed > 0 && trainer != nullptr) {
     internal::TrainerCommand command;

@@ -17,6 +17,8 @@ constexpr int64_t kLogChunkBytes = 64 << 10;
 // After its outcome is durable, what is left of an attempt's telemetry and log has this long to leave.
 constexpr absl::Duration kDrainLimit = absl::Minutes(2);
 constexpr absl::Duration kLogDrainLimit = absl::Seconds(10);
+// A checkpoint waits so long for the server to store the telemetry before it.
+constexpr absl::Duration kCheckpointWait = absl::Seconds(10);
 // A trainer whose outcome is acknowledged has this long to exit.
 constexpr absl::Duration kExitLimit = absl::Seconds(10);
 // Between two warm trainers of one device, when the first has died.
@@ -129,10 +131,12 @@ void Agent::TakeReport(SpawnedTrainer& trainer, const internal::TrainerReport& r
       attempt->telemetry.Add(report.telemetry());
       break;
     case internal::TrainerReport::kCheckpoint: {
-      std::erase_if(attempt->checkpoints,
-                    [&](const v1::Checkpoint& saved) { return saved.step() == report.checkpoint().step(); });
-      v1::Checkpoint& saved = attempt->checkpoints.emplace_back(report.checkpoint());
-      saved.set_local(!options_.checkpoint_root_shared);
+      std::erase_if(attempt->checkpoints, [&](const SavedCheckpoint& saved) {
+        return saved.checkpoint.step() == report.checkpoint().step();
+      });
+      SavedCheckpoint& saved = attempt->checkpoints.emplace_back();
+      saved = {report.checkpoint(), attempt->telemetry.received(), options_.clock->SinceBoot() + kCheckpointWait};
+      saved.checkpoint.set_local(!options_.checkpoint_root_shared);
       Changed();
       break;
     }
@@ -271,12 +275,18 @@ void Agent::TakeAck(const v1::TelemetryAck& ack) {
   if (attempt == nullptr) {
     return;
   }
+  const uint64_t stored_before = attempt->telemetry.acknowledged();
   if (ack.refused()) {
     attempt->telemetry.Refuse();
   } else {
     attempt->telemetry.Acknowledge(ack.stored_sequence());
     attempt->log_stored_bytes = std::max(attempt->log_stored_bytes, ack.stored_log_bytes());
     attempt->log_sent_bytes = std::max(attempt->log_sent_bytes, attempt->log_stored_bytes);
+  }
+  if (std::any_of(attempt->checkpoints.begin(), attempt->checkpoints.end(), [&](const SavedCheckpoint& saved) {
+        return saved.after_sequence > stored_before && saved.after_sequence <= attempt->telemetry.acknowledged();
+      })) {
+    Changed();
   }
   SpawnedTrainer* trainer = TrainerOf(*attempt);
   if (trainer != nullptr && attempt->telemetry.acknowledged() > attempt->told_acknowledged) {

@@ -11,7 +11,7 @@ using v1::Attempt;
 using v1::Job;
 using v1::Outcome;
 
-v1::AttemptReport ReportOf(const AttemptOnWorker& attempt) {
+v1::AttemptReport ReportOf(const AttemptOnWorker& attempt, absl::Duration now) {
   v1::AttemptReport report;
   *report.mutable_key() = attempt.held.key;
   report.set_state(attempt.held.state);
@@ -19,7 +19,11 @@ v1::AttemptReport ReportOf(const AttemptOnWorker& attempt) {
   if (attempt.held.state == Attempt::ENDED && attempt.outcome.has_value()) {
     *report.mutable_outcome() = *attempt.outcome;
   }
-  report.mutable_checkpoints()->Assign(attempt.checkpoints.begin(), attempt.checkpoints.end());
+  for (const SavedCheckpoint& saved : attempt.checkpoints) {
+    if (saved.after_sequence <= attempt.telemetry.acknowledged() || now >= saved.report_by || report.has_outcome()) {
+      *report.add_checkpoints() = saved.checkpoint;
+    }
+  }
   report.set_precision(attempt.precision);
   report.set_emulated(attempt.emulated);
   report.set_total_steps(attempt.total_steps);

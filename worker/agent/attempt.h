@@ -13,6 +13,14 @@
 
 namespace ampd::agent {
 
+// A checkpoint of which the server does not know. Its telemetry goes first: when the attempt is lost, and the job goes
+// on elsewhere from this checkpoint, nothing is missing in the curve up to it.
+struct SavedCheckpoint {
+  v1::Checkpoint checkpoint;
+  uint64_t after_sequence = 0;  // of the telemetry, the last before it
+  absl::Duration report_by;     // since boot; then it is told all the same: work is worth more than its curve
+};
+
 // One attempt as the agent knows it. Plain facts; the agent's loop keeps them true.
 struct AttemptOnWorker {
   HeldAttempt held;
@@ -27,8 +35,8 @@ struct AttemptOnWorker {
   v1::Reason leave_reason = v1::REASON_UNSPECIFIED;
   std::optional<absl::Duration> kill_at;  // since boot; it was told to leave and has until then
   std::optional<v1::Outcome> outcome;
-  std::vector<v1::Checkpoint> checkpoints;  // saved, not acknowledged
-  int told_connection = 0;                  // of the trainer's connections, the one on which it was told all
+  std::vector<SavedCheckpoint> checkpoints;
+  int told_connection = 0;  // of the trainer's connections, the one on which it was told all
   TelemetryRelay telemetry;
   uint64_t told_acknowledged = 0;
   int64_t log_sent_bytes = 0;
@@ -37,8 +45,9 @@ struct AttemptOnWorker {
   absl::Duration forgotten_at;  // since boot; counts once held.forgotten
 };
 
-// What the agent reports of it.
-v1::AttemptReport ReportOf(const AttemptOnWorker& attempt);
+// What the agent reports of it at `now`, since boot. With the outcome go all checkpoints: the server takes what is left
+// of the telemetry of an attempt that ended by itself.
+v1::AttemptReport ReportOf(const AttemptOnWorker& attempt, absl::Duration now);
 
 // The outcome of a trainer that ended without one. `exit` is nothing when its exit status was lost.
 v1::Outcome OutcomeFromExit(const AttemptOnWorker& attempt, const std::optional<internal::ShimStatus>& exit);

@@ -98,7 +98,7 @@ void AgentLink::ReportState(const internal::TrainerState& state) {
 void AgentLink::ReportCheckpoint(const v1::Checkpoint& checkpoint) {
   {
     absl::MutexLock lock(&mutex_);
-    checkpoints_.push_back(checkpoint);
+    checkpoints_.push_back({checkpoint, outbox_.last_sequence()});
   }
   Wake();
 }
@@ -237,7 +237,6 @@ void AgentLink::Tell() {
   }
   TellHello();
   TrainerReport state;
-  std::vector<v1::Checkpoint> checkpoints;
   std::optional<v1::Outcome> outcome;
   {
     absl::MutexLock lock(&mutex_);
@@ -245,22 +244,13 @@ void AgentLink::Tell() {
       told_state_ = state_version_;
       *state.mutable_state() = state_;
     }
-    for (; told_checkpoints_ < checkpoints_.size(); ++told_checkpoints_) {
-      if (acknowledged_checkpoints_.count(checkpoints_[told_checkpoints_].step()) == 0) {
-        checkpoints.push_back(checkpoints_[told_checkpoints_]);
-      }
-    }
     outcome = outcome_;
   }
   if (state.has_state()) {
     Send(state);
   }
-  for (const v1::Checkpoint& checkpoint : checkpoints) {
-    TrainerReport report;
-    *report.mutable_checkpoint() = checkpoint;
-    Send(report);
-  }
   TellTelemetry();
+  TellCheckpoints();
   // Last, so that an agent that has the outcome has everything.
   if (outcome.has_value() && !told_outcome_ && told_sequence_ == outbox_.last_sequence()) {
     TrainerReport report;
@@ -310,6 +300,21 @@ void AgentLink::TellTelemetry() {
     *report.mutable_telemetry() = *batch;
     Send(report);
     told_sequence_ = last;
+  }
+}
+
+void AgentLink::TellCheckpoints() {
+  absl::MutexLock lock(&mutex_);
+  for (; told_checkpoints_ < checkpoints_.size(); ++told_checkpoints_) {
+    const SavedCheckpoint& saved = checkpoints_[told_checkpoints_];
+    if (saved.after_sequence > told_sequence_) {
+      return;
+    }
+    if (acknowledged_checkpoints_.count(saved.checkpoint.step()) == 0) {
+      TrainerReport report;
+      *report.mutable_checkpoint() = saved.checkpoint;
+      Send(report);
+    }
   }
 }
 

@@ -23,7 +23,7 @@ namespace ampd::train {
 // on a thread of its own; a new connection takes the place of the old one and is told everything again.
 //
 //   1. agent   connects
-//   2. trainer Hello{ready}                       and, once bound, its state, checkpoints, telemetry, outcome: all that
+//   2. trainer Hello{ready}                       and, once bound, its state, telemetry, checkpoints, outcome: all that
 //                                                 is not acknowledged
 //   3. agent   StartAttempt                       the first one binds; the same again is ignored, another is refused by
 //                                                 closing the connection
@@ -53,6 +53,7 @@ class AgentLink {
   bool TakeGradientRequest();
 
   void ReportState(const internal::TrainerState& state);
+  // The agent gets it after all telemetry that was added before.
   void ReportCheckpoint(const v1::Checkpoint& checkpoint);
   // False when the agent did not acknowledge it until `deadline`.
   bool ReportOutcome(const v1::Outcome& outcome, absl::Time deadline);
@@ -61,6 +62,11 @@ class AgentLink {
   void Stop(const internal::LeaveAttempt& leave);
 
  private:
+  struct SavedCheckpoint {
+    v1::Checkpoint checkpoint;
+    uint64_t after_sequence = 0;  // of the telemetry, the last before it
+  };
+
   void Serve();
   void Accept();
   void Disconnect();
@@ -71,6 +77,8 @@ class AgentLink {
   void Tell();
   void TellHello();
   void TellTelemetry();
+  // Behind the telemetry of the steps that they hold.
+  void TellCheckpoints();
   void Send(const internal::TrainerReport& report);
   void Flush();
   void Wake();
@@ -103,7 +111,7 @@ class AgentLink {
   std::set<int64_t> acknowledged_checkpoints_ ABSL_GUARDED_BY(mutex_);
   internal::TrainerState state_ ABSL_GUARDED_BY(mutex_);
   uint64_t state_version_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<v1::Checkpoint> checkpoints_ ABSL_GUARDED_BY(mutex_);
+  std::vector<SavedCheckpoint> checkpoints_ ABSL_GUARDED_BY(mutex_);
   std::optional<v1::Outcome> outcome_ ABSL_GUARDED_BY(mutex_);
   bool outcome_taken_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;

@@ -147,6 +147,8 @@ v1::WorkerDirective FakeServer::TakeIn(const v1::WorkerReport& report) {
     }
     for (const v1::Checkpoint& checkpoint : attempt.checkpoints()) {
       ++num_checkpoints_;
+      const bool is_early = stored(attempt.key().job_id()) < static_cast<uint64_t>(checkpoint.step());
+      num_early_checkpoints_ += is_early && attempt.state() != v1::Attempt::ENDED ? 1 : 0;
       v1::CheckpointKey& key = *directive.add_acknowledged_checkpoints();
       *key.mutable_attempt() = attempt.key();
       key.set_step(checkpoint.step());

@@ -50,6 +50,8 @@ class FakeServer final : public v1::WorkerService::Service {
   std::string agent_id() const { return report_.agent().id(); }
   int num_ended_streams() const { return num_ended_streams_; }
   int num_checkpoints() const { return num_checkpoints_; }
+  // Told of an attempt that goes on, before the telemetry of their last step was stored.
+  int num_early_checkpoints() const { return num_early_checkpoints_; }
   int num_gaps() const { return num_gaps_; }
   int num_uploads() const { return num_uploads_; }  // with telemetry, not with log text alone
 
@@ -72,6 +74,7 @@ class FakeServer final : public v1::WorkerService::Service {
   int num_ended_streams_ = 0;
   int num_reports_ = 0;
   int num_checkpoints_ = 0;
+  int num_early_checkpoints_ = 0;
   int num_gaps_ = 0;
   int num_uploads_ = 0;
   uint64_t next_directive_ = 1;

@@ -253,6 +253,36 @@ TEST_F(Worker, RunsAnAttemptToItsEnd_AndStoresEveryPointAndTheLog) {
   EXPECT_TRUE(WaitForCleanup("j1", 1));
 }
 
+TEST_F(Worker, CheckpointIsToldWhenTheTelemetryBeforeItIsStored) {
+  constexpr int kReports = 5;
+  server_.SetBusy(true);
+  StartWorker({"--no-warm"});
+  server_.Want("j1", "checkpoint=20");
+  ASSERT_TRUE(RunsAt("j1", 30));
+  int after = 0;
+  server_.WaitFor([&](const FakeServer& server) {
+    after = after == 0 ? server.num_reports() + kReports : after;
+    return server.num_reports() >= after;
+  });
+  EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_checkpoints() == 0; }, {}));
+  server_.SetBusy(false);
+  EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_checkpoints() >= 1; }));
+  EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_early_checkpoints() == 0; }, {}));
+}
+
+// What is left of its telemetry follows: the server takes it from an attempt that ended by itself.
+TEST_F(Worker, OutcomeAndItsCheckpointDoNotWaitForTelemetry) {
+  server_.SetBusy(true);
+  StartWorker({"--no-warm"});
+  server_.Want("j1", "steps=20,checkpoint=20");
+  const std::optional<v1::Outcome> outcome = WaitForOutcome("j1");
+  ASSERT_TRUE(outcome.has_value());
+  EXPECT_EQ(outcome->kind(), v1::Outcome::FINISHED);
+  EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_checkpoints() >= 1; }, {}));
+  server_.SetBusy(false);
+  EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.stored("j1") == 20; }));
+}
+
 // A directive answers each report at once: one report that it brings about would keep the two going for ever.
 TEST_F(Worker, EndedAttemptWhoseTelemetryIsNotStored_IsNotReportedMoreOftenThanTheInterval) {
   server_.SetBusy(true);

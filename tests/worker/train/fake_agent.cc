@@ -113,6 +113,7 @@ bool FakeAgent::Read() {
     Take(report.telemetry());
   } else if (report.has_checkpoint()) {
     checkpoints.push_back(report.checkpoint());
+    num_early_checkpoints += steps.count(report.checkpoint().step()) == 0 ? 1 : 0;
   } else if (report.has_outcome()) {
     outcome = report.outcome();
   } else if (report.has_state()) {

@@ -53,6 +53,7 @@ class FakeAgent {
   std::vector<v1::Event> events;
   std::vector<v1::EvalPoint> evals;
   std::vector<v1::Checkpoint> checkpoints;
+  int num_early_checkpoints = 0;  // that came before the telemetry of their last step
   std::optional<v1::Outcome> outcome;
   internal::TrainerState state;
 

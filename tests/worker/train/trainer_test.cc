@@ -53,6 +53,7 @@ TEST_F(TrainerTest, AnMlp_TrainsToItsEndAndLearns) {
   EXPECT_EQ(agent.evals[0].num_samples(), 20);
   EXPECT_GT(agent.evals[0].accuracy(), 0.8);
   ASSERT_EQ(agent.checkpoints.size(), 5u);  // 7, 14, 21, 28 and the last
+  EXPECT_EQ(agent.num_early_checkpoints, 0);
   const v1::FinalMetrics& metrics = agent.outcome->final_metrics();
   EXPECT_EQ(metrics.state_hash(), agent.checkpoints.back().state_hash());
   EXPECT_EQ(metrics.state_hash().size(), 64u);
@@ -202,10 +203,12 @@ TEST_F(TrainerTest, ANewConnection_IsToldEverythingThatIsNotAcknowledged) {
   FakeAgent agent = Spawn();
   agent.Connect();
   agent.Start(Mlp("fp32", 40));
-  agent.ReadUntil([&] { return agent.steps.count(5) > 0; });
+  agent.ReadUntil([&] { return agent.steps.count(5) > 0 && !agent.checkpoints.empty(); });
   agent.Acknowledge(3);
   agent.Disconnect();
   agent.sequences.clear();
+  agent.steps.clear();
+  agent.checkpoints.clear();
   const internal::Hello hello = agent.Connect();
   EXPECT_EQ(hello.key().job_id(), "j-abc");
   agent.ReadUntil([&] { return agent.outcome.has_value(); });
@@ -213,6 +216,8 @@ TEST_F(TrainerTest, ANewConnection_IsToldEverythingThatIsNotAcknowledged) {
   EXPECT_LE(agent.sequences.begin()->first, 4u);
   EXPECT_EQ(agent.sequences.rbegin()->first, agent.outcome->last_sequence());
   EXPECT_EQ(agent.sequences.size(), agent.outcome->last_sequence() - agent.sequences.begin()->first + 1);
+  EXPECT_EQ(agent.checkpoints.size(), 6u);  // 7, 14, 21, 28, 35 and the last
+  EXPECT_EQ(agent.num_early_checkpoints, 0) << "the telemetry of its steps goes before a checkpoint";
   agent.Disconnect();
   agent.outcome.reset();
   agent.Connect();
