@@ -129,8 +129,9 @@ class GpuGraphTest : public testing::Test {
             << preset << " " << name;
       }
     }
+    constexpr int kTimedSteps = kSteps - kSteps / 2;
     std::printf("%s, %s: %.2f ms a step op by op, %.2f replayed\n", model.name().c_str(), preset.c_str(),
-                1e3 * run.seconds / (kSteps - kSteps / 2), 1e3 * replayed.seconds / (kSteps - kSteps / 2));
+                1e3 * run.seconds / kTimedSteps, 1e3 * replayed.seconds / kTimedSteps);
   }
 };
 

@@ -26,7 +26,7 @@ struct Range {
 
 // `num` elements from `data`; the others are 0. `wide`: all of them, aligned.
 __device__ inline Pack LoadFloats(const float* data, bool wide, int num) {
-  Pack pack;
+  Pack pack = {};
   if (wide) {
     const float4 low = reinterpret_cast<const float4*>(data)[0];
     const float4 high = reinterpret_cast<const float4*>(data)[1];
@@ -60,7 +60,7 @@ struct HalfPack {
 };
 
 __device__ inline HalfPack LoadHalves(const uint16_t* data, bool wide, int num) {
-  HalfPack pack;
+  HalfPack pack = {};
   if (wide) {
     const uint4 words = *reinterpret_cast<const uint4*>(data);
     const uint32_t pairs[] = {words.x, words.y, words.z, words.w};
@@ -81,7 +81,7 @@ __device__ inline void StoreHalves(const HalfPack& pack, uint16_t* data, bool wi
   if (wide) {
     uint32_t pairs[kPack / 2];
 #pragma unroll
-    for (int k = 0; k < kPack / 2; ++k) {
+    for (int64_t k = 0; k < kPack / 2; ++k) {
       pairs[k] = pack.values[2 * k] | static_cast<uint32_t>(pack.values[2 * k + 1]) << 16;
     }
     *reinterpret_cast<uint4*>(data) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
@@ -101,7 +101,7 @@ __device__ inline Pack Load(Format format, const void* data, int64_t i, bool wid
     return LoadFloats(static_cast<const float*>(data) + i, wide, num);
   }
   const HalfPack halves = LoadHalves(static_cast<const uint16_t*>(data) + i, wide, num);
-  Pack pack;
+  Pack pack = {};
 #pragma unroll
   for (int k = 0; k < kPack; ++k) {
     pack.values[k] = format == Format::kBFloat16 ? FromBFloat16(halves.values[k]) : FromFloat16(halves.values[k]);
@@ -114,7 +114,7 @@ __device__ inline void Store(const Pack& pack, Format format, void* data, int64_
     StoreFloats(pack, static_cast<float*>(data) + i, wide, num);
     return;
   }
-  HalfPack halves;
+  HalfPack halves = {};
 #pragma unroll
   for (int k = 0; k < kPack; ++k) {
     halves.values[k] = format == Format::kBFloat16 ? ToBFloat16(pack.values[k]) : ToFloat16(pack.values[k]);
@@ -125,7 +125,8 @@ __device__ inline void Store(const Pack& pack, Format format, void* data, int64_
 // Calls body(i, wide, num) for each of this thread's packs: `num` elements from i on.
 template <typename Body>
 __device__ void ForEachPack(const Range& range, Body body) {
-  for (int64_t i = range.begin + threadIdx.x * kPack; i < range.end; i += kThreads * kPack) {
+  constexpr int64_t kStride = int64_t{kThreads} * kPack;
+  for (int64_t i = range.begin + int64_t{threadIdx.x} * kPack; i < range.end; i += kStride) {
     const int64_t left = range.end - i;
     body(i, range.aligned && left >= kPack, left < kPack ? static_cast<int>(left) : kPack);
   }

@@ -17,11 +17,13 @@
 // races between warps, memory ordering, or what nvcc makes of it; those need a GPU (scripts/gpu-check).
 
 #define CUDART_VERSION 13000
+// NOLINTBEGIN(bugprone-reserved-identifier): these are CUDA's own names.
 #define __global__
 #define __device__
 #define __host__
 #define __shared__ static
 #define __launch_bounds__(...)
+// NOLINTEND(bugprone-reserved-identifier)
 
 struct dim3 {
   unsigned x = 1, y = 1, z = 1;
