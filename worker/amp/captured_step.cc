@@ -29,8 +29,16 @@ void CopyIn(const at::Tensor& given, const at::Tensor& input) {
 
 }  // namespace
 
-CapturedStep::CapturedStep(std::unique_ptr<StepGraph> graph, StepKernels& kernels, c10::Device device)
-    : graph_(std::move(graph)), kernels_(kernels), device_(device) {}
+CapturedStep::CapturedStep(const StepGraphs& graphs, StepKernels& kernels, c10::Device device)
+    : graphs_(graphs), kernels_(kernels), device_(device), graph_(graphs.make(device)) {}
+
+void CapturedStep::Forget() {
+  num_warm_ups_ = 0;
+  if (std::exchange(captured_, false)) {
+    graph_.reset();  // before another takes its memory
+    graph_ = graphs_.make(device_);
+  }
+}
 
 void CapturedStep::Run(const std::vector<Batch>& micro_batches, const std::vector<uint64_t>& seeds, Step step) {
   if (graph_ == nullptr || (captured_ && !Fits(micro_batches))) {

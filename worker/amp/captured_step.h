@@ -25,10 +25,14 @@ class CapturedStep {
   using Step = absl::FunctionRef<void(const std::vector<Batch>& micro_batches, StepGraph* recorder)>;
 
   // REQUIRES: `kernels`, with which steps run, outlive this.
-  CapturedStep(std::unique_ptr<StepGraph> graph, StepKernels& kernels, c10::Device device);
+  CapturedStep(const StepGraphs& graphs, StepKernels& kernels, c10::Device device);
 
   // Replays a step, or runs it. `seeds` are those that the recorder is told to use.
   void Run(const std::vector<Batch>& micro_batches, const std::vector<uint64_t>& seeds, Step step);
+
+  // Steps give the device other work from now on: what was recorded is dropped, and the next ones warm up anew.
+  // REQUIRES: no step is under way.
+  void Forget();
 
   bool captured() const { return captured_; }
   // Why no step will be replayed; empty while one may be.
@@ -40,9 +44,10 @@ class CapturedStep {
   void CopyIn(const std::vector<Batch>& micro_batches);
   void Capture(size_t num_seeds, Step step);
 
-  std::unique_ptr<StepGraph> graph_;  // null after a failure
+  const StepGraphs& graphs_;
   StepKernels& kernels_;
   const c10::Device device_;
+  std::unique_ptr<StepGraph> graph_;  // null after a failure
   std::vector<Batch> inputs_;
   int num_warm_ups_ = 0;  // with these inputs
   bool captured_ = false;

@@ -104,9 +104,8 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const graph::Graph& model
     AMPD_ASSIGN_OR_RETURN(engine->programs_->eval, Prepare(eval, policy, {}, engine->programs_->registry));
   }
   AMPD_RETURN_IF_ERROR(engine->Bind());
-  if (const ComputeDevice& device = options.device; device.graphs != nullptr && !engine->programs_->fp8) {
-    engine->captured_ =
-        std::make_unique<CapturedStep>(device.graphs->make(device.device), *engine->kernels_, device.device);
+  if (const ComputeDevice& device = options.device; device.graphs != nullptr) {
+    engine->captured_ = std::make_unique<CapturedStep>(*device.graphs, *engine->kernels_, device.device);
   }
   return engine;
 }
@@ -219,18 +218,33 @@ void Engine::Enqueue(const std::vector<Batch>& micro_batches, uint64_t random_st
     phase->BeginStep();
   }
   std::vector<std::vector<GradientSample>> samples(phases_.size());
-  if (captured_ != nullptr && !step.samples) {
+  if (CapturedStep* const captured = CaptureFor(step); captured != nullptr) {
     const auto run = [&](const std::vector<Batch>& batches, StepGraph* recorder) {
       Phase::StepConditions conditions = step;
       conditions.recorder = recorder;
       RunStep(batches, conditions);
     };
-    captured_->Run(micro_batches, SeedsOf(random_stream, micro_batches.size()), run);
+    captured->Run(micro_batches, SeedsOf(random_stream, micro_batches.size()), run);
   } else {
     samples = RunStep(micro_batches, step);
   }
   scalars_->Send();
   pending_.push_back(std::move(samples));
+}
+
+CapturedStep* Engine::CaptureFor(const Phase::StepConditions& step) {
+  if (captured_ == nullptr || step.samples) {
+    return nullptr;
+  }
+  if (const Fp8Layers* const fp8 = programs_->fp8.get(); fp8 != nullptr) {
+    if (fp8->canary()) {
+      return nullptr;
+    }
+    if (std::exchange(captured_fp8_changes_, fp8->num_changes()) != fp8->num_changes()) {
+      captured_->Forget();
+    }
+  }
+  return captured_.get();
 }
 
 // One for each phase's micro-batches; empty when nothing is random.

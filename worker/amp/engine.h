@@ -79,7 +79,7 @@ struct EngineState {
 //
 // On a GPU all this is work in one stream: Enqueue returns before it is done, and may be called again. Where the device
 // has step graphs, it is recorded and replayed (captured_step.h), with the same bits; not the steps that sample their
-// gradients, and none where layers compute in FP8.
+// gradients, nor those of FP8's canary. When the canary demotes a layer, steps are recorded anew.
 //
 // A skipped step changes nothing but the loss scale: not the weights, moments, running statistics, schedule or count of
 // applied steps.
@@ -153,6 +153,8 @@ class Engine {
   absl::Status Bind();
   void MakeScalars();
   void LoadScalars();
+  // Where a step that looks at nothing besides is recorded or replayed; null where it is not.
+  CapturedStep* CaptureFor(const Phase::StepConditions& step);
   std::vector<uint64_t> SeedsOf(uint64_t random_stream, size_t num_micro_batches) const;
   std::vector<std::vector<GradientSample>> RunStep(const std::vector<Batch>& micro_batches,
                                                    const Phase::StepConditions& step);
@@ -167,6 +169,7 @@ class Engine {
   std::vector<std::unique_ptr<Phase>> phases_;
   std::unique_ptr<StepScalars> scalars_;
   std::unique_ptr<CapturedStep> captured_;  // null where steps are not recorded
+  int64_t captured_fp8_changes_ = 0;        // those that it knows of
   // What `scalars_` were last known to hold; nothing: they must be loaded.
   std::optional<LossScalerState> known_scaler_;
   double known_rate_factor_ = 1;

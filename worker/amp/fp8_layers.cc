@@ -153,6 +153,7 @@ std::vector<Fp8Finding> Fp8Layers::Judge(bool skipped) {
       finding.demoted = finding.demoted || finding.errors[i] > recipe_.canary_bound;
     }
     demoted_[layer] = finding.demoted;
+    num_changes_ += finding.demoted ? 1 : 0;
   }
   return findings;
 }
@@ -174,7 +175,9 @@ void Fp8Layers::ImportState(const executor::TensorMap& state) {
   const at::NoGradGuard no_grad;
   for (size_t layer = 0; layer < modules_.size(); ++layer) {
     const auto demoted = state.find(DemotedName(modules_[layer]));
-    demoted_[layer] = demoted != state.end() && demoted->second.item<int64_t>() != 0;
+    const bool is_demoted = demoted != state.end() && demoted->second.item<int64_t>() != 0;
+    num_changes_ += is_demoted != demoted_[layer] ? 1 : 0;
+    demoted_[layer] = is_demoted;
     if (recipe_.scaling != Scaling::kDelayed) {
       continue;
     }

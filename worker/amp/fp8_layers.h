@@ -66,6 +66,8 @@ class Fp8Layers : public torch::CustomClassHolder {
 
   const precision::Fp8Recipe& recipe() const { return recipe_; }
   bool demoted(size_t layer) const { return demoted_[layer]; }
+  // Grows whenever other layers than before are demoted: steps give the device other work then.
+  int64_t num_changes() const { return num_changes_; }
   // Whether products are to be compared in this step.
   bool canary() const { return canary_; }
 
@@ -105,6 +107,7 @@ class Fp8Layers : public torch::CustomClassHolder {
   const NativeFp8 native_;
   std::vector<std::string> modules_;
   std::vector<bool> demoted_;
+  int64_t num_changes_ = 0;
   bool canary_ = false;
   // L layers, three operands or products each, H steps of history; fp32 on the device.
   at::Tensor scales_;      // (L, 3); 0: no amax was seen. Of delayed scaling, as the next one

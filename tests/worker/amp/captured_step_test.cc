@@ -97,6 +97,9 @@ std::string TextOf(const StepResult& result) {
             " rate " + std::to_string(phase.learning_rate) + (phase.skipped ? " skipped by " : " ") +
             phase.overflow_parameter + " samples " + std::to_string(phase.samples.size());
   }
+  for (const Fp8Finding& finding : result.fp8) {
+    text += " " + finding.module + (finding.demoted ? " demoted" : "") + " error " + std::to_string(finding.errors[0]);
+  }
   return text;
 }
 
@@ -315,17 +318,58 @@ TEST_F(CapturedStepTest, WhatCannotBeRecorded_RunsAsItIsAndSaysWhy) {
   }
 }
 
-TEST_F(CapturedStepTest, LayersInFp8_AreNotRecorded) {
-  GraphBuilder b("wide");
-  ValueId x = b.Flatten("flatten", b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 1, kImageSize, kImageSize}}));
-  for (const char* layer : {"first", "second", "third"}) {
-    x = b.Relu(absl::StrCat(layer, "_act"), b.Linear(layer, x, 64));
+class CapturedFp8Test : public CapturedStepTest {
+ protected:
+  // Linear layers, the second and the third in FP8. Step 0 is the canary's first.
+  void MakeWide(const char* preset, int canary_every_steps, double canary_bound) {
+    GraphBuilder b("wide");
+    ValueId x = b.Flatten("flatten", b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 1, kImageSize, kImageSize}}));
+    for (const char* layer : {"first", "second", "third"}) {
+      x = b.Relu(absl::StrCat(layer, "_act"), b.Linear(layer, x, 128));
+    }
+    b.Output("logits", b.Linear("head", x, kClasses));
+    v1::PrecisionPolicy policy = Preset(preset);
+    policy.mutable_fp8()->set_canary_every_steps(canary_every_steps);
+    policy.mutable_fp8()->set_canary_bound(canary_bound);
+    Make(*std::move(b).Build(), policy);
+    ASSERT_FALSE(captured_->ExportState().fp8.empty());
   }
-  b.Output("logits", b.Linear("head", x, kClasses));
-  Make(*std::move(b).Build(), Preset("fp8"));
-  Step({RandomBatch(16)});
-  EXPECT_FALSE(captured_->ExportState().fp8.empty());
-  EXPECT_EQ(GraphCounts().warm_ups, 0);
+  void Steps(int count) {
+    for (int i = 0; i < count; ++i) {
+      Step({RandomBatch()});
+    }
+  }
+};
+class CapturedFp8PresetTest : public CapturedFp8Test, public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Presets, CapturedFp8PresetTest, testing::Values("fp8", "fp8-delayed", "fp8-block"));
+
+TEST_P(CapturedFp8PresetTest, ReplaysGiveTheBitsOfStepsThatRun) {
+  MakeWide(GetParam(), 100, 1);
+  Steps(1 + kWarmUps + 1);
+  Step({Poisoned(RandomBatch())});
+  Steps(1);
+  EXPECT_EQ(captured_->skipped_steps(), 1);
+  EXPECT_EQ(GraphCounts().recordings, 1);
+  EXPECT_EQ(GraphCounts().replays, 3);
+}
+
+TEST_F(CapturedFp8Test, TheCanarysStepsRunAsTheyAre_AndWhenTheyDemoteStepsAreRecordedAnew) {
+  MakeWide("fp8-delayed", 6, 1e-9);
+  Step({Poisoned(RandomBatch())});  // it is skipped and judges nobody
+  Steps(kWarmUps + 2);
+  ASSERT_EQ(GraphCounts().replays, 2);
+  const EngineState in_fp8 = eager_->ExportState();
+  Steps(1);  // demotes all
+  EXPECT_EQ(GraphCounts().replays, 2);
+  Steps(kWarmUps + 1);
+  EXPECT_EQ(GraphCounts().recordings, 2);
+  EXPECT_EQ(GraphCounts().replays, 3);
+  for (Engine* engine : {eager_.get(), captured_.get()}) {
+    ASSERT_TRUE(engine->ImportState(in_fp8).ok());
+  }
+  Steps(2);  // the first of them is the canary's again
+  EXPECT_EQ(GraphCounts().replays, 3);
+  EXPECT_EQ(GraphCounts().warm_ups, 2 * kWarmUps + 1);
 }
 
 // The recorder itself.

@@ -235,31 +235,53 @@ T Given(T argument) {
   return argument;
 }
 using kernels::AdamStep;
+using kernels::CudaFp8Matrix;
 using kernels::SgdStep;
 AdamStep Taken(const AdamStep* step) { return *step; }
 SgdStep Taken(const SgdStep* step) { return *step; }
 const AdamStep* Given(const AdamStep& step) { return &step; }
 const SgdStep* Given(const SgdStep& step) { return &step; }
+CudaFp8Matrix Taken(const CudaFp8Matrix* matrix) { return *matrix; }
+const CudaFp8Matrix* Given(const CudaFp8Matrix& matrix) { return &matrix; }
 
 const kernels::CudaKernels& Emulated() {
   std::string why;
   return *kernels::KernelsUnderTest(&why);
 }
 
+template <typename Table>
+const Table& EmulatedTable();
+template <>
+const kernels::CudaKernels& EmulatedTable() {
+  return Emulated();
+}
+template <>
+const kernels::CudaFp8Kernels& EmulatedTable() {
+  return *Emulated().fp8;
+}
+
 template <auto kKernel>
 struct Recordable;
-template <typename... Arguments, int (*kernels::CudaKernels::*kKernel)(Arguments...)>
+template <typename Table, typename... Arguments, int (*Table::*kKernel)(Arguments...)>
 struct Recordable<kKernel> {
   static int Launch(Arguments... arguments) {
     if (under_way == nullptr) {
-      return (Emulated().*kKernel)(arguments...);
+      return (EmulatedTable<Table>().*kKernel)(arguments...);
     }
     under_way->work.emplace_back([... taken = Taken(arguments)](const std::vector<uint64_t>&) {
-      TORCH_CHECK((Emulated().*kKernel)(Given(taken)...) == 0, "a recorded launch failed");
+      TORCH_CHECK((EmulatedTable<Table>().*kKernel)(Given(taken)...) == 0, "a recorded launch failed");
     });
     return 0;
   }
 };
+
+const kernels::CudaFp8Kernels& RecordableFp8Kernels() {
+  using Kernels = kernels::CudaFp8Kernels;
+  static constexpr Kernels kRecordable = {.quantize_tensor = Recordable<&Kernels::quantize_tensor>::Launch,
+                                          .quantize_rows = Recordable<&Kernels::quantize_rows>::Launch,
+                                          .quantize_squares = Recordable<&Kernels::quantize_squares>::Launch};
+  return kRecordable;
+}
 
 }  // namespace
 
@@ -295,6 +317,7 @@ const kernels::CudaKernels* RecordableKernels() {
     made.update_sgd = Recordable<&Kernels::update_sgd>::Launch;
     made.end_step = Recordable<&Kernels::end_step>::Launch;
     made.round = Recordable<&Kernels::round>::Launch;
+    made.fp8 = &RecordableFp8Kernels();
     return made;
   }();
   return &recordable;

@@ -40,7 +40,7 @@ std::string Bytes(const at::Tensor& tensor) {
 std::string DigestOf(const Engine& engine) {
   const EngineState state = engine.ExportState();
   Sha256 sha;
-  for (const TensorMap* map : {&state.model, &state.optimizer}) {
+  for (const TensorMap* map : {&state.model, &state.optimizer, &state.fp8}) {
     for (const auto& [name, tensor] : *map) {
       sha.Update(name);
       sha.Update(Bytes(tensor));

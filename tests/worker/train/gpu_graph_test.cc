@@ -122,8 +122,9 @@ class GpuGraphTest : public testing::Test {
     EXPECT_FALSE(run.replays);
     EXPECT_TRUE(replayed.replays) << preset << ": " << replayed.failure;
     EXPECT_EQ(replayed.steps, run.steps) << preset;
-    for (const auto& [ours, theirs] :
-         {std::pair(&replayed.state.model, &run.state.model), {&replayed.state.optimizer, &run.state.optimizer}}) {
+    for (const auto& [ours, theirs] : {std::pair(&replayed.state.model, &run.state.model),
+                                       {&replayed.state.optimizer, &run.state.optimizer},
+                                       {&replayed.state.fp8, &run.state.fp8}}) {
       for (const auto& [name, tensor] : *ours) {
         EXPECT_EQ(std::memcmp(tensor.const_data_ptr(), theirs->at(name).const_data_ptr(), tensor.nbytes()), 0)
             << preset << " " << name;
@@ -153,7 +154,7 @@ TEST_F(GpuGraphTest, AGptIsReplayedWithAndWithoutCheckpointSegments) {
   for (auto& step : steps) {
     step = {Tokens()};
   }
-  for (const char* preset : {"fp32", "tf32", "bf16", "fp16"}) {
+  for (const char* preset : {"fp32", "tf32", "bf16", "fp16", "fp8", "fp8-delayed", "fp8-block"}) {
     ExpectSameBits(Gpt(), preset, steps);
   }
   ExpectSameBits(Gpt(), "bf16", steps, {"transformer.h.*"});
