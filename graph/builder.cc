@@ -196,6 +196,19 @@ ValueId GraphBuilder::Linear(std::string_view path, ValueId x, int64_t out_featu
   return Emit(path, "aten.linear.default", {{"input", x}, {"weight", weight}, {"bias", offset}}, std::move(result));
 }
 
+ValueId GraphBuilder::Conv1d(std::string_view path, ValueId x, int64_t out_features, Initializer weight) {
+  if (!Require(out_features > 0, path, "a linear layer needs at least one output") ||
+      !Require(shape(x).size() >= 2 && !shape(x).back().is_batch(), path, "a linear layer needs (B, ..., features)")) {
+    return x;
+  }
+  const ValueId stored = Parameter(Join(path, "weight"), {shape(x).back(), out_features}, weight);
+  const Operand bias = LayerParameter(path, "bias", {out_features}, Initializer::Constant(0));
+  Shape result = shape(x);
+  result.back() = out_features;
+  return Emit(path, "aten.linear.default", {{"input", x}, {"weight", Transpose(path, stored, 0, 1)}, {"bias", bias}},
+              std::move(result));
+}
+
 ValueId GraphBuilder::TiedLinear(std::string_view path, ValueId x, ValueId weight) {
   if (!Require(status_.ok() && shape(weight).size() == 2 && shape(x).back() == shape(weight)[1], path,
                "a tied weight needs the shape (out, in)")) {
@@ -244,6 +257,21 @@ ValueId GraphBuilder::Transpose(std::string_view path, ValueId x, int64_t dim0, 
   return Emit(path, "aten.transpose.int", {{"self", x}, {"dim0", dim0}, {"dim1", dim1}}, std::move(result));
 }
 
+ValueId GraphBuilder::Rows(std::string_view path, ValueId x, int64_t count) {
+  if (!Require(
+          status_.ok() && !shape(x).empty() && !shape(x)[0].is_batch() && 0 < count && count <= shape(x)[0].factor(),
+          path, absl::StrCat("there are no ", count, " rows"))) {
+    return x;
+  }
+  if (shape(x)[0] == count) {
+    return x;
+  }
+  Shape result = shape(x);
+  result[0] = count;
+  return Emit(path, "aten.slice.Tensor", {{"self", x}, {"dim", int64_t{0}}, {"start", int64_t{0}}, {"end", count}},
+              std::move(result));
+}
+
 std::vector<ValueId> GraphBuilder::Split(std::string_view path, ValueId x, int64_t parts) {
   if (!Require(status_.ok() && parts > 0 && !shape(x).back().is_batch() && shape(x).back().factor() % parts == 0, path,
                absl::StrCat("cannot be split into ", parts, " equal parts"))) {
@@ -266,6 +294,13 @@ std::vector<ValueId> GraphBuilder::Split(std::string_view path, ValueId x, int64
 ValueId GraphBuilder::Relu(std::string_view path, ValueId x) { return Elementwise(path, "aten.relu.default", x); }
 
 ValueId GraphBuilder::Gelu(std::string_view path, ValueId x) { return Elementwise(path, "aten.gelu.default", x); }
+
+ValueId GraphBuilder::GeluTanh(std::string_view path, ValueId x) {
+  if (!Require(true, path, "")) {
+    return x;
+  }
+  return Emit(path, "aten.gelu.default", {{"self", x}, {"approximate", std::string("tanh")}}, shape(x));
+}
 
 ValueId GraphBuilder::Tanh(std::string_view path, ValueId x) { return Elementwise(path, "aten.tanh.default", x); }
 

@@ -59,6 +59,8 @@ class GraphBuilder {
   ValueId GlobalAvgPool2d(std::string_view path, ValueId x);
   // (..., in) -> (..., out_features)
   ValueId Linear(std::string_view path, ValueId x, int64_t out_features, bool bias = true);
+  // As Linear, but with the weight (in, out_features), initialised as given, and a bias of zeros: transformers' Conv1D.
+  ValueId Conv1d(std::string_view path, ValueId x, int64_t out_features, Initializer weight);
   // (..., in), weight (out, in) -> (..., out), without bias: for a weight that is tied to another layer's.
   ValueId TiedLinear(std::string_view path, ValueId x, ValueId weight);
   // int64 (...), table (N, C) -> (..., C): the rows of the table.
@@ -70,6 +72,8 @@ class GraphBuilder {
   ValueId Relu(std::string_view path, ValueId x);
   // Exact (erf) form.
   ValueId Gelu(std::string_view path, ValueId x);
+  // Its approximation by tanh.
+  ValueId GeluTanh(std::string_view path, ValueId x);
   ValueId Tanh(std::string_view path, ValueId x);
   // x as a constant: no gradient goes back through it.
   ValueId Detach(std::string_view path, ValueId x);
@@ -79,6 +83,8 @@ class GraphBuilder {
   // The same elements in another shape. REQUIRES: x lies in memory in the order of its dimensions.
   ValueId View(std::string_view path, ValueId x, Shape shape);
   ValueId Transpose(std::string_view path, ValueId x, int64_t dim0, int64_t dim1);
+  // The first `count` of x's rows, a view; all of them: x itself.
+  ValueId Rows(std::string_view path, ValueId x, int64_t count);
   // (..., C) -> `parts` times (..., C / parts), views of x.
   std::vector<ValueId> Split(std::string_view path, ValueId x, int64_t parts);
   // (B, ...) -> (B, product)

@@ -76,6 +76,7 @@ std::vector<OpRow> AsInputRows() {
       {.op = "aten.reshape.default", .views = "self", .passes_gradient = true},
       {.op = "aten.sigmoid.default", .saves = {"result"}},
       {.op = "aten.silu.default", .saves = {"self"}},
+      {.op = "aten.slice.Tensor", .views = "self"},
       {.op = "aten.split.Tensor", .views = "self"},
       {.op = "aten.tanh.default", .saves = {"result"}},
       {.op = "aten.to.dtype", .views = "self", .passes_gradient = true},

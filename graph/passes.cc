@@ -98,15 +98,13 @@ std::optional<ValueId> OtherReader(const Graph& graph, size_t index, const Alias
 
 absl::StatusOr<ValueId> LogitsOf(const Graph& graph) {
   const auto logits = graph.FindOutput("logits");
-  if (!logits.has_value() || graph.type(*logits).shape.size() != 2) {
-    return Error(absl::StatusCode::kInvalidArgument, "NO_LOGITS",
-                 absl::StrCat("model ", graph.name(), " has no output \"logits\" of shape (B, classes)"));
+  const size_t rank = logits.has_value() ? graph.type(*logits).shape.size() : 0;
+  if (rank != 2 && rank != 3) {
+    return Error(
+        absl::StatusCode::kInvalidArgument, "NO_LOGITS",
+        absl::StrCat("model ", graph.name(), " has no output \"logits\" of shape (B, classes) or (B, T, classes)"));
   }
   return *logits;
-}
-
-ValueId AddLabels(Graph& graph, ValueId logits) {
-  return graph.AddInput("labels", {Dtype::kInt64, {graph.type(logits).shape[0]}});
 }
 
 // What the nodes behind a place in the graph read.
@@ -160,6 +158,21 @@ ValueId Call(Graph& graph, std::string op, std::vector<Argument> arguments, std:
                        std::move(type));
 }
 
+// (B, classes) of logits (B, classes) or (B, T, classes).
+ValueId Flat(Graph& graph, ValueId logits) {
+  const Shape shape = graph.type(logits).shape;
+  if (shape.size() == 2) {
+    return logits;
+  }
+  const std::vector<int64_t> sizes = {-1, shape[2].factor()};
+  return Call(graph, "aten.view.default", {{"self", logits}, {"size", sizes}}, "samples",
+              {graph.type(logits).dtype, {Dim::Batch(shape[0].factor() * shape[1].factor()), shape[2]}});
+}
+
+ValueId AddLabels(Graph& graph, ValueId samples) {
+  return graph.AddInput("labels", {Dtype::kInt64, {graph.type(samples).shape[0]}});
+}
+
 }  // namespace
 
 Graph WithoutDeadNodes(const Graph& graph) { return Needed(graph, /*keeps_state=*/true); }
@@ -203,8 +216,9 @@ Graph EvalProgram(const Graph& graph) {
 absl::StatusOr<Graph> WithLossHead(const Graph& model) {
   AMPD_ASSIGN_OR_RETURN(const ValueId logits, LogitsOf(model));
   Graph graph = model;
-  const ValueId labels = AddLabels(graph, logits);
-  const ValueId loss = Call(graph, "aten.cross_entropy_loss.default", {{"self", logits}, {"target", labels}}, "loss",
+  const ValueId samples = Flat(graph, logits);
+  const ValueId labels = AddLabels(graph, samples);
+  const ValueId loss = Call(graph, "aten.cross_entropy_loss.default", {{"self", samples}, {"target", labels}}, "loss",
                             {Dtype::kFloat32, {}});
   graph.SetOutputs({{"loss", loss}});
   return WithoutDeadNodes(graph);
@@ -222,11 +236,11 @@ absl::StatusOr<Graph> LossProgram(const Graph& model, std::string_view loss) {
 }
 
 absl::StatusOr<Graph> WithEvalHead(const Graph& model) {
-  AMPD_ASSIGN_OR_RETURN(const ValueId logits, LogitsOf(model));
+  AMPD_RETURN_IF_ERROR(LogitsOf(model).status());
   Graph graph = EvalProgram(model);
-  const ValueId scores = *graph.FindOutput("logits");
-  const ValueId labels = AddLabels(graph, logits);
-  const Shape samples = {graph.type(logits).shape[0]};
+  const ValueId scores = Flat(graph, *graph.FindOutput("logits"));
+  const ValueId labels = AddLabels(graph, scores);
+  const Shape samples = {graph.type(scores).shape[0]};
   const ValueId loss =
       Call(graph, "aten.cross_entropy_loss.default",
            {{"self", scores}, {"target", labels}, {"reduction", kReductionSum}}, "loss_sum", {Dtype::kFloat32, {}});

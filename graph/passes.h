@@ -21,7 +21,8 @@ absl::StatusOr<Graph> WithoutInPlaceOps(const Graph& graph);
 Graph EvalProgram(const Graph& graph);
 
 // The training program: adds the input "labels" (int64, (B)) and has one output "loss", the mean cross entropy of
-// output "logits" (B, classes), a fp32 scalar. INVALID_ARGUMENT (reason NO_LOGITS) when the model has no such output.
+// output "logits" (B, classes), a fp32 scalar. Logits (B, T, classes) are those of B * T samples, with as many labels.
+// INVALID_ARGUMENT (reason NO_LOGITS) when the model has no such output.
 absl::StatusOr<Graph> WithLossHead(const Graph& model);
 
 // What leads to one of the model's outputs, a fp32 scalar, as the training program whose only output that is. Nothing

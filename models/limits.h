@@ -14,6 +14,11 @@ inline constexpr int64_t kMaxClasses = 65536;
 inline constexpr int64_t kMaxWidth = 4096;
 inline constexpr int64_t kMaxFeatures = 1 << 20;
 inline constexpr int64_t kMaxImageSize = 4096;
+// Of decoders.
+inline constexpr int64_t kMaxLayers = 256;
+inline constexpr int64_t kMaxDecoderWidth = 1 << 16;
+inline constexpr int64_t kMaxVocabulary = 1 << 20;
+inline constexpr int64_t kMaxSequence = 1 << 20;
 
 // Gathers what is wrong with a message's fields. Thread-compatible.
 class Limits {

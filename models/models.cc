@@ -1,6 +1,7 @@
 #include "models/models.h"
 
 #include "base/error.h"
+#include "models/gpt2.h"
 #include "models/resnet.h"
 
 namespace ampd::models {
@@ -12,10 +13,16 @@ void FillDefaults(v1::ModelSpec& spec) {
     FillDefaults(*spec.mutable_mlp());
   } else if (spec.has_resnet()) {
     FillDefaults(*spec.mutable_resnet());
+  } else if (spec.has_gpt2()) {
+    FillDefaults(*spec.mutable_gpt2());
   }
 }
 
-absl::StatusOr<graph::Graph> BuildModel(const v1::ModelSpec& spec) {
+absl::StatusOr<graph::Graph> BuildModel(const v1::JobSpec& spec) {
+  return BuildModel(spec.model(), spec.data().train().tokens().sequence_length());
+}
+
+absl::StatusOr<graph::Graph> BuildModel(const v1::ModelSpec& spec, int64_t sequence_length) {
   switch (spec.kind_case()) {
     case v1::ModelSpec::kLenet:
       return BuildLenet(spec.lenet());
@@ -23,13 +30,15 @@ absl::StatusOr<graph::Graph> BuildModel(const v1::ModelSpec& spec) {
       return BuildMlp(spec.mlp());
     case v1::ModelSpec::kResnet:
       return BuildResnet(spec.resnet());
+    case v1::ModelSpec::kGpt2:
+      return BuildGpt2(spec.gpt2(), sequence_length);
     case v1::ModelSpec::kExported:
       return UnsupportedField("model.exported",
-                              "models exported from Python are not supported yet; use lenet, mlp or resnet");
+                              "models exported from Python are not supported yet; use lenet, mlp, resnet or gpt2");
     case v1::ModelSpec::KIND_NOT_SET:
       break;
   }
-  return InvalidFields({{"model", "is not set; give lenet, mlp or resnet"}});
+  return InvalidFields({{"model", "is not set; give lenet, mlp, resnet or gpt2"}});
 }
 
 }  // namespace ampd::models

@@ -5,16 +5,20 @@
 #include "graph/graph.h"
 
 // The model zoo: builders from a job's model spec to a graph with the input "images" (float32) and the output "logits"
-// (B, classes). Parameters have the names, order and initialisation of the torch.nn.Module shown at each builder, for
-// residual networks in resnet.h.
+// (B, classes); of a language model "input_ids" (B, T), int64, and (B, T, vocabulary). Parameters have the names, order
+// and initialisation of the torch.nn.Module shown at each builder, for residual networks in resnet.h, for GPT-2 in
+// gpt2.h.
 namespace ampd::models {
 
 // Sets what is left to the model; proto3 cannot tell a number that was not set from 0, which means the default.
 void FillDefaults(v1::ModelSpec& spec);
 
-// Any of the zoo's models, with its defaults. INVALID_ARGUMENT with one violation a wrong field, paths beginning with
-// "model."; for `exported`, UNIMPLEMENTED.
-absl::StatusOr<graph::Graph> BuildModel(const v1::ModelSpec& spec);
+// Any of the zoo's models, with its defaults; a language model over sequences of one length, 0: its longest.
+// INVALID_ARGUMENT with one violation a wrong field, paths beginning with "model.", or of a length that the model does
+// not take "data.train.tokens.sequence_length"; for `exported`, UNIMPLEMENTED.
+absl::StatusOr<graph::Graph> BuildModel(const v1::ModelSpec& spec, int64_t sequence_length = 0);
+// The model as the job trains it.
+absl::StatusOr<graph::Graph> BuildModel(const v1::JobSpec& spec);
 
 // features = Sequential(for each width: Conv2d(in, width, 3, padding=1), ReLU(), MaxPool2d(2))
 // classifier = Sequential(Linear(flattened, hidden), ReLU(), Linear(hidden, num_classes))

@@ -126,17 +126,44 @@ Masters MasterOf(const Formats& formats, Dtype stored) {
   return formats.master == Masters::kRemainder16 && stored != Dtype::kBFloat16 ? Masters::kFloat32 : formats.master;
 }
 
-void FillTable(const graph::Graph& graph, ResolvedPolicy& resolved) {
+// The value whose elements a node shows as they are, in another shape or order; nothing of a cast.
+std::optional<graph::ValueId> ShownBy(const graph::Node& node) {
+  const graph::OpRow* row = graph::FindOp(node.op);
+  return row == nullptr || !row->passes_gradient || node.op == "aten.to.dtype" ? std::nullopt
+                                                                               : node.ValueOf(row->views);
+}
+
+// Who reads each value. What reads a view of it, such as a transposed weight, reads the value.
+std::map<graph::ValueId, std::vector<Reader>> FindReaders(const graph::Graph& graph, const ResolvedPolicy& resolved) {
   std::map<graph::ValueId, std::vector<Reader>> readers;
-  for (const graph::Node& node : graph.nodes()) {
-    Reader reader = {DecideOp(resolved, node), FindModuleRule(resolved, node.module_path),
-                     node.op == "aten.batch_norm.default"};
-    resolved.ops.push_back({node.op, node.module_path, reader.decision});
-    for (graph::ValueId use : node.Uses()) {
-      reader.casts = IsCast(node, reader.decision, use);
-      readers[use].push_back(reader);
+  std::map<graph::ValueId, graph::ValueId> shown;  // by views of parameters and buffers
+  for (const auto* states : {&graph.parameters(), &graph.buffers()}) {
+    for (const graph::State& state : *states) {
+      shown[state.value] = state.value;
     }
   }
+  for (const graph::Node& node : graph.nodes()) {
+    if (const auto view = ShownBy(node); view.has_value() && shown.contains(*view)) {
+      shown[node.outputs[0]] = shown[*view];
+      continue;
+    }
+    Reader reader = {DecideOp(resolved, node), FindModuleRule(resolved, node.module_path),
+                     node.op == "aten.batch_norm.default"};
+    for (graph::ValueId use : node.Uses()) {
+      if (const auto state = shown.find(use); state != shown.end()) {
+        reader.casts = IsCast(node, reader.decision, use);
+        readers[state->second].push_back(reader);
+      }
+    }
+  }
+  return readers;
+}
+
+void FillTable(const graph::Graph& graph, ResolvedPolicy& resolved) {
+  for (const graph::Node& node : graph.nodes()) {
+    resolved.ops.push_back({node.op, node.module_path, DecideOp(resolved, node)});
+  }
+  std::map<graph::ValueId, std::vector<Reader>> readers = FindReaders(graph, resolved);
   for (const graph::State& parameter : graph.parameters()) {
     const Dtype stored = StoredDtype(resolved.formats, readers[parameter.value]);
     resolved.parameters.push_back(

@@ -168,6 +168,8 @@ std::string ModelOf(const v1::Job& job) {
       return "mlp";
     case v1::ModelSpec::kResnet:
       return "resnet";
+    case v1::ModelSpec::kGpt2:
+      return "gpt2";
     case v1::ModelSpec::kExported:
       return "exported";
     case v1::ModelSpec::KIND_NOT_SET:

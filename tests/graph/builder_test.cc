@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "graph/op_table.h"
 #include "graph/print.h"
@@ -64,6 +65,35 @@ TEST(Linear, NeedsOutputs) {
   EXPECT_EQ(
       ShapeAfter({Dtype::kFloat32, {Dim::Batch(), 4}}, [](GraphBuilder& b, ValueId x) { return b.Linear("l", x, 0); }),
       "test layer l: a linear layer needs at least one output");
+}
+
+TEST(Conv1d, KeepsItsWeightWithTheInputsFirst) {
+  GraphBuilder b("test");
+  b.Output("y", b.Conv1d("c", b.Input("x", {Dtype::kFloat32, {Dim::Batch(), 4, 6}}), 9, Initializer::Normal(0.02)));
+  const Graph graph = std::move(b).Build().value();
+  ASSERT_EQ(graph.parameters().size(), 2);
+  EXPECT_EQ(graph.parameters()[0].name, "c.weight");
+  EXPECT_EQ(ToText(graph.type(graph.parameters()[0].value)), "float32[6, 9]");
+  EXPECT_EQ(graph.parameters()[0].initializer.bound, 0.02);
+  EXPECT_EQ(graph.parameters()[1].initializer.kind, Initializer::Kind::kConstant);
+  EXPECT_EQ(ToText(graph.type(graph.outputs()[0].value)), "float32[B, 4, 9]");
+  const Node& linear = graph.nodes().back();
+  EXPECT_EQ(linear.op, "aten.linear.default");
+  EXPECT_EQ(ToText(graph.type(*linear.ValueOf("weight"))), "float32[9, 6]");
+}
+
+TEST(Rows, AreTheFirstOnesAndAllOfThemAreTheTensorItself) {
+  const auto rows = [](int64_t count) {
+    GraphBuilder b("test");
+    b.Output("y", b.Rows("r", b.Parameter("table", {5, 3}, Initializer::Constant(0)), count));
+    const auto graph = std::move(b).Build();
+    return graph.ok() ? absl::StrCat(ToText(graph->type(graph->outputs()[0].value)), " ", graph->nodes().size())
+                      : std::string(graph.status().message());
+  };
+  EXPECT_EQ(rows(2), "float32[2, 3] 1");
+  EXPECT_EQ(rows(5), "float32[5, 3] 0");
+  EXPECT_EQ(rows(6), "test layer r: there are no 6 rows");
+  EXPECT_EQ(rows(0), "test layer r: there are no 0 rows");
 }
 
 TEST(Dropout, OfEverythingIsRefused) {

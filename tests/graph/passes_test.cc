@@ -79,6 +79,28 @@ Graph TwoLosses() {
   return std::move(b).Build().value();
 }
 
+// Logits of every place of a sequence.
+Graph OfSequences() {
+  GraphBuilder b("sequences");
+  b.Output("logits", b.Linear("head", b.Input("x", {Dtype::kFloat32, {Dim::Batch(), 5, 4}}), 3));
+  return std::move(b).Build().value();
+}
+
+TEST(WithLossHead, EveryPlaceOfASequenceIsASample) {
+  const Graph graph = WithLossHead(OfSequences()).value();
+  EXPECT_TRUE(graph.Check().ok()) << graph.Check();
+  EXPECT_EQ(ToText(graph.type(*graph.FindInput("labels"))), "int64[5*B]");
+  EXPECT_THAT(Ops(graph), ElementsAre("aten.linear.default", "aten.view.default", "aten.cross_entropy_loss.default"));
+  EXPECT_EQ(ToText(graph.type(graph.nodes()[1].outputs[0])), "float32[5*B, 3]");
+}
+
+TEST(WithEvalHead, EveryPlaceOfASequenceIsASample) {
+  const Graph graph = WithEvalHead(OfSequences()).value();
+  EXPECT_TRUE(graph.Check().ok()) << graph.Check();
+  EXPECT_EQ(ToText(graph.type(*graph.FindInput("labels"))), "int64[5*B]");
+  EXPECT_EQ(ToText(graph.type(graph.outputs()[1].value)), "int64[]");
+}
+
 TEST(LossProgram, HasWhatLeadsToItsLossAndNoOtherLossesStatistics) {
   const Graph model = TwoLosses();
   const auto first = LossProgram(model, "first_loss");

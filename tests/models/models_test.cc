@@ -4,6 +4,7 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -44,6 +45,21 @@ std::string Parameters(const std::string& text) {
     absl::StrAppend(&lines, parameter.name, " ", graph::ToText(graph->type(parameter.value)), "\n");
   }
   return lines;
+}
+
+// Of all parameters.
+int64_t NumNumbers(const std::string& text) {
+  const auto graph = BuildModel(Spec(text));
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  int64_t sum = 0;
+  for (const graph::State& parameter : graph->parameters()) {
+    int64_t product = 1;
+    for (const graph::Dim& dim : graph->type(parameter.value).shape) {
+      product *= dim.factor();
+    }
+    sum += product;
+  }
+  return sum;
 }
 
 TEST(Lenet, GraphOfTheDefaultsIsGolden) {
@@ -122,23 +138,60 @@ TEST(Resnet, NamesAndShapesOfTheFiftyLayersAreGolden) {
 }
 
 TEST(Resnet, HasTorchvisionsNumberOfParameters) {
-  const auto count = [](const std::string& text) {
-    const auto graph = BuildModel(Spec(text));
-    EXPECT_TRUE(graph.ok()) << graph.status();
-    int64_t sum = 0;
-    for (const graph::State& parameter : graph->parameters()) {
-      int64_t product = 1;
-      for (const graph::Dim& dim : graph->type(parameter.value).shape) {
-        product *= dim.factor();
-      }
-      sum += product;
-    }
-    return sum;
+  EXPECT_EQ(NumNumbers("resnet {}"), 11'689'512);
+  EXPECT_EQ(NumNumbers("resnet {depth: 34}"), 21'797'672);
+  EXPECT_EQ(NumNumbers("resnet {depth: 50}"), 25'557'032);
+  EXPECT_EQ(NumNumbers("resnet {stem: CIFAR in_channels: 1 image_size: 28}"), 11'172'810);
+}
+
+constexpr char kTinyGpt2[] = "gpt2 {n_layer: 1 n_embd: 8 n_head: 2 n_positions: 6 vocab_size: 5}";
+
+TEST(Gpt2, GraphOfAShorterSequenceThanItsLongestIsGolden) {
+  ExpectGolden("tests/models/golden/gpt2.txt", graph::ToText(BuildModel(Spec(kTinyGpt2), 4).value()));
+}
+
+// One line a parameter, as GPT2LMHeadModel(GPT2Config()).named_parameters() has them.
+TEST(Gpt2, NamesAndShapesOfTheSmallOneAreGolden) {
+  ExpectGolden("tests/models/golden/gpt2_parameters.txt", Parameters("gpt2 {}"));
+}
+
+TEST(Gpt2, HasTransformersNumberOfParameters) {
+  EXPECT_EQ(NumNumbers("gpt2 {}"), 124'439'808);
+  EXPECT_EQ(NumNumbers("gpt2 {size: MEDIUM}"), 354'823'168);
+  EXPECT_EQ(NumNumbers("gpt2 {size: LARGE}"), 774'030'080);
+  EXPECT_EQ(NumNumbers("gpt2 {size: XL}"), 1'557'611'200);
+  EXPECT_EQ(NumNumbers("gpt2 {size: XL n_layer: 12 n_embd: 768 n_head: 12}"), 124'439'808);
+}
+
+TEST(Gpt2, WithoutDropoutThereIsNone) {
+  v1::ModelSpec spec = Spec(kTinyGpt2);
+  const auto num_dropouts = [&spec] {
+    const graph::Graph model = BuildModel(spec).value();
+    return std::count_if(model.nodes().begin(), model.nodes().end(),
+                         [](const graph::Node& node) { return node.op == "aten.dropout.default"; });
   };
-  EXPECT_EQ(count("resnet {}"), 11'689'512);
-  EXPECT_EQ(count("resnet {depth: 34}"), 21'797'672);
-  EXPECT_EQ(count("resnet {depth: 50}"), 25'557'032);
-  EXPECT_EQ(count("resnet {stem: CIFAR in_channels: 1 image_size: 28}"), 11'172'810);
+  EXPECT_EQ(num_dropouts(), 3);  // of the embeddings and of both branches
+  spec.mutable_gpt2()->set_dropout(0);
+  EXPECT_EQ(num_dropouts(), 0);
+}
+
+TEST(Gpt2, EveryWrongFieldIsNamedWithItsLimit) {
+  EXPECT_THAT(
+      ViolationsOf("gpt2 {n_layer: -1 n_embd: 10 n_head: 3 n_positions: -5 vocab_size: 1 dropout: 1}"),
+      ElementsAre("model.gpt2.n_layer: -1 is not within 1 to 256", "model.gpt2.n_head: 3 does not divide n_embd, 10",
+                  "model.gpt2.n_positions: -5 is not within 1 to 1048576",
+                  "model.gpt2.vocab_size: 1 is not within 2 to 1048576",
+                  "model.gpt2.dropout: 1 is not at least 0 and below 1"));
+  EXPECT_THAT(ViolationsOf("gpt2 {size: 9}"), ElementsAre("model.gpt2.size: 9 is not SMALL, MEDIUM, LARGE or XL"));
+}
+
+TEST(Gpt2, ALengthBeyondItsPositionsIsNamedAsTheData) {
+  for (const int64_t length : {-1, 7}) {
+    const auto violations = ampd::ViolationsOf(BuildModel(Spec(kTinyGpt2), length).status());
+    ASSERT_EQ(violations.size(), 1) << length;
+    EXPECT_EQ(violations[0].field, "data.train.tokens.sequence_length");
+    EXPECT_EQ(violations[0].description, absl::StrCat("is ", length, "; must be 1 to model.gpt2.n_positions, 6"));
+  }
 }
 
 TEST(Resnet, EveryWrongFieldOfASpecIsNamed) {
@@ -178,7 +231,7 @@ TEST(Mlp, EveryWrongFieldIsNamedWithItsLimit) {
 }
 
 TEST(BuildModel, AnUnsetOrExportedModelIsRefused) {
-  EXPECT_THAT(ViolationsOf(""), ElementsAre("model: is not set; give lenet, mlp or resnet"));
+  EXPECT_THAT(ViolationsOf(""), ElementsAre("model: is not set; give lenet, mlp, resnet or gpt2"));
   const auto exported = BuildModel(Spec("exported {artifact: 'm'}"));
   EXPECT_EQ(exported.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(ReasonOf(exported.status()), "UNSUPPORTED_FIELD");

@@ -10,6 +10,7 @@
 #include "graph/passes.h"
 #include "graph/print.h"
 #include "models/gpt.h"
+#include "models/gpt2.h"
 #include "precision/capability.h"
 #include "precision/memory.h"
 #include "precision/pass.h"
@@ -76,6 +77,24 @@ TEST(Fp8Layers, AreTheLinearOnesOfTheInnerBlocks) {
   EXPECT_THAT(LayersOf(Resolve(PresetNamed("fp8"), Gpt(3))),
               ElementsAre(h + "attn.c_attn", h + "attn.c_proj", h + "mlp.c_fc", h + "mlp.c_proj"));
   EXPECT_THAT(LayersOf(Resolve(PresetNamed("fp8"), Mlp({128, 128, 128, 10}))), ElementsAre("layers.1", "layers.2"));
+}
+
+TEST(Fp8Layers, AWeightThatIsReadTransposedTakesPart) {
+  v1::Gpt2Spec spec;
+  spec.set_n_layer(3);
+  spec.set_n_embd(128);
+  spec.set_n_head(4);
+  spec.set_n_positions(16);
+  spec.set_vocab_size(64);
+  const graph::Graph gpt2 = graph::WithLossHead(models::BuildGpt2(spec, 0).value()).value();
+  const auto policy = Resolve(PresetNamed("fp8"), gpt2);
+  const std::string h = "transformer.h.1.";
+  EXPECT_THAT(LayersOf(policy), ElementsAre(h + "attn.c_attn", h + "attn.c_proj", h + "mlp.c_fc", h + "mlp.c_proj"));
+  const graph::Graph graph = ApplyPrecision(gpt2, *policy).value();
+  const auto in_fp8 = std::find_if(graph.nodes().begin(), graph.nodes().end(),
+                                   [](const graph::Node& node) { return node.op == "ampd.linear_fp8"; });
+  ASSERT_NE(in_fp8, graph.nodes().end());
+  EXPECT_EQ(graph::ToText(graph.type(*in_fp8->ValueOf("weight"))), "bfloat16[384, 128]");
 }
 
 TEST(Fp8Layers, GoldenTableAndGraphOfAGpt) {

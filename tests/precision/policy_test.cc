@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -17,6 +18,7 @@
 #include "graph/passes.h"
 #include "graph/print.h"
 #include "models/gpt.h"
+#include "models/gpt2.h"
 #include "models/models.h"
 #include "precision/capability.h"
 #include "precision/loss_scale.h"
@@ -105,15 +107,17 @@ TEST(ResolvePolicy, CastsOfParametersStandInTheGraphOfPresetsThatKeepThemInFp32)
   EXPECT_THAT(text, HasSubstr("aten.to.dtype(self=%classifier.2.weight, dtype=bfloat16)"));
 }
 
-// What the gradient of a parameter comes through in a converted graph: the one format that all casts of it have, or its
-// own.
-Dtype GradientIn(const graph::Graph& graph, const graph::State& parameter) {
-  const Dtype own = graph.type(parameter.value).dtype;
+// What the gradient of a parameter comes through in a converted graph: the one format that all casts of it, or of it
+// transposed, have, or its own.
+Dtype GradientIn(const graph::Graph& graph, graph::ValueId value) {
+  const Dtype own = graph.type(value).dtype;
   std::optional<Dtype> format;
   for (const graph::Node& node : graph.nodes()) {
     for (const graph::ValueId use : node.Uses()) {
-      if (use == parameter.value) {
-        const Dtype read = node.op == "aten.to.dtype" ? std::get<Dtype>(*node.Find("dtype")) : own;
+      if (use == value) {
+        const Dtype read = node.op == "aten.to.dtype"        ? std::get<Dtype>(*node.Find("dtype"))
+                           : node.op == "aten.transpose.int" ? GradientIn(graph, node.outputs[0])
+                                                             : own;
         format = format.value_or(read) == read ? read : own;
       }
     }
@@ -121,10 +125,42 @@ Dtype GradientIn(const graph::Graph& graph, const graph::State& parameter) {
   return format.value_or(own);
 }
 
+graph::Graph Gpt2() {
+  v1::Gpt2Spec spec;
+  spec.set_n_layer(3);
+  spec.set_n_embd(128);
+  spec.set_n_head(2);
+  spec.set_n_positions(8);
+  spec.set_vocab_size(17);
+  return *graph::WithLossHead(*models::BuildGpt2(spec, 6));
+}
+
+TEST(ResolvePolicy, AWeightThatIsReadTransposedIsStoredAsTheProductWantsIt) {
+  const auto resolved = ResolvePolicy(PresetNamed("bf16"), Gpt2(), Gpu(9, 0), OptimizerKind::kAdam);
+  ASSERT_TRUE(resolved.ok()) << resolved.status();
+  for (const ParameterRow& row : resolved->parameters) {
+    const bool of_product =
+        row.name.find(".c_") != std::string::npos;  // c_attn, c_proj and c_fc, with weights and biases
+    EXPECT_EQ(row.dtype, of_product ? Dtype::kBFloat16 : Dtype::kFloat32) << row.name;
+    EXPECT_EQ(row.master, of_product ? Masters::kFloat32 : Masters::kNone) << row.name;
+  }
+  // No cast on the way.
+  const graph::Graph graph = *ApplyPrecision(Gpt2(), *resolved);
+  std::set<graph::ValueId> transposed;
+  for (const graph::Node& node : graph.nodes()) {
+    if (node.op == "aten.transpose.int") {
+      transposed.insert(node.outputs[0]);
+    }
+    if (node.op == "aten.linear.default" && node.module_path != "lm_head") {
+      EXPECT_TRUE(transposed.contains(*node.ValueOf("weight"))) << node.module_path;
+    }
+  }
+}
+
 TEST(ResolvePolicy, AGradientHasTheFormatOfTheCastsThatReadItsParameter) {
   const graph::Graph tied = *graph::WithLossHead(
       *models::BuildGpt({.num_layers = 3, .width = 128, .num_heads = 2, .vocabulary = 17, .sequence_length = 8}));
-  for (const graph::Graph& model : {Mixed(), tied}) {
+  for (const graph::Graph& model : {Mixed(), tied, Gpt2()}) {
     for (const Preset& preset : AllPresets()) {
       const auto resolved =
           ResolvePolicy(PresetNamed(std::string(preset.name)), model, Gpu(9, 0), OptimizerKind::kAdam);
@@ -132,7 +168,7 @@ TEST(ResolvePolicy, AGradientHasTheFormatOfTheCastsThatReadItsParameter) {
       const graph::Graph graph = *ApplyPrecision(model, *resolved);
       for (size_t i = 0; i < resolved->parameters.size(); ++i) {
         const ParameterRow& row = resolved->parameters[i];
-        EXPECT_EQ(row.gradient, GradientIn(graph, graph.parameters()[i])) << preset.name << " " << row.name;
+        EXPECT_EQ(row.gradient, GradientIn(graph, graph.parameters()[i].value)) << preset.name << " " << row.name;
       }
     }
   }

@@ -12,6 +12,7 @@
 #include "ATen/ops/rand.h"
 #include "ATen/ops/randint.h"
 #include "models/gpt.h"
+#include "models/gpt2.h"
 #include "models/resnet.h"
 #include "tests/worker/amp/cpu_engine.h"
 #include "tests/worker/tolerances.h"
@@ -62,7 +63,23 @@ Batch Images() {
   return {images, labels};
 }
 
-constexpr Network kNetworks[] = {{"gpt", Gpt, Tokens, "transformer.h.*"}, {"resnet", Resnet, Images, "layer?.?"}};
+// Tied, with transposed weights and more positions than the sequences have.
+graph::Graph Gpt2Of(int num_layers, int width) {
+  v1::Gpt2Spec spec;
+  spec.set_n_layer(num_layers);
+  spec.set_n_embd(width);
+  spec.set_n_head(4);
+  spec.set_n_positions(kSequence + 3);
+  spec.set_vocab_size(kVocabulary);
+  spec.set_dropout(0);
+  return models::BuildGpt2(spec, kSequence).value();
+}
+
+graph::Graph Gpt2() { return Gpt2Of(2, 32); }
+
+constexpr Network kNetworks[] = {{"gpt", Gpt, Tokens, "transformer.h.*"},
+                                 {"gpt2", Gpt2, Tokens, "transformer.h.*"},
+                                 {"resnet", Resnet, Images, "layer?.?"}};
 
 std::unique_ptr<Engine> MakeEngine(const Network& network, const std::string& preset,
                                    const std::vector<std::string>& checkpoint_segments) {
@@ -125,14 +142,21 @@ graph::Graph WiderGpt() {
 
 constexpr Network kWiderGpt = {"wider gpt", WiderGpt, Tokens, "transformer.h.*"};
 
+graph::Graph WiderGpt2() { return Gpt2Of(3, 128); }
+
+constexpr Network kWiderGpt2 = {"wider gpt2", WiderGpt2, Tokens, "transformer.h.*"};
+
 TEST(Networks, AGptInFp8FollowsItselfInBf16) {
   at::set_num_threads(2);
-  const std::vector<double> bf16 = LossesOf(kWiderGpt, "bf16");
-  for (const char* preset : {"fp8", "fp8-delayed", "fp8-block"}) {
-    const std::vector<double> fp8 = LossesOf(kWiderGpt, preset);
-    EXPECT_NE(fp8, bf16) << preset << " rounds nothing";
-    for (size_t i = 0; i < bf16.size(); ++i) {
-      EXPECT_NEAR(fp8[i], bf16[i], ToleranceOf("fp8").wider * bf16.front()) << preset << " step " << i;
+  for (const Network& network : {kWiderGpt, kWiderGpt2}) {
+    const std::vector<double> bf16 = LossesOf(network, "bf16");
+    for (const char* preset : {"fp8", "fp8-delayed", "fp8-block"}) {
+      const std::vector<double> fp8 = LossesOf(network, preset);
+      EXPECT_NE(fp8, bf16) << network.name << " " << preset << " rounds nothing";
+      for (size_t i = 0; i < bf16.size(); ++i) {
+        EXPECT_NEAR(fp8[i], bf16[i], ToleranceOf("fp8").wider * bf16.front())
+            << network.name << " " << preset << " step " << i;
+      }
     }
   }
 }

@@ -19,6 +19,7 @@
 #include "graph/memory.h"
 #include "graph/passes.h"
 #include "models/gpt.h"
+#include "models/gpt2.h"
 #include "models/models.h"
 #include "models/resnet.h"
 #include "worker/amp/engine.h"
@@ -63,9 +64,20 @@ graph::Graph UntiedGpt() {
       .value();
 }
 
-constexpr Network kNetworks[] = {{"mlp", Mlp, 256, "layers.1"},      {"mlp_small_batch", Mlp, 4, "layers.[12]"},
-                                 {"lenet", Lenet, 32, "features"},   {"resnet", Resnet, 16, "layer?.?"},
-                                 {"gpt", Gpt, 8, "transformer.h.*"}, {"gpt_untied", UntiedGpt, 16, "transformer.h.*"}};
+graph::Graph Gpt2() {
+  v1::Gpt2Spec spec;
+  spec.set_n_layer(3);
+  spec.set_n_embd(96);
+  spec.set_n_head(4);
+  spec.set_n_positions(128);
+  spec.set_vocab_size(512);
+  return models::BuildGpt2(spec, 64).value();
+}
+
+constexpr Network kNetworks[] = {{"mlp", Mlp, 256, "layers.1"},       {"mlp_small_batch", Mlp, 4, "layers.[12]"},
+                                 {"lenet", Lenet, 32, "features"},    {"resnet", Resnet, 16, "layer?.?"},
+                                 {"gpt", Gpt, 8, "transformer.h.*"},  {"gpt_untied", UntiedGpt, 16, "transformer.h.*"},
+                                 {"gpt2", Gpt2, 8, "transformer.h.*"}};
 
 amp::Batch BatchOf(const graph::Graph& model, int64_t batch_size) {
   const graph::TensorType& type = model.type(model.inputs()[0]);

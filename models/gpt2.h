@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "ampd/v1/job_spec.pb.h"
+#include "graph/graph.h"
+
+namespace ampd::models {
+
+// transformers' GPT2LMHeadModel, with its names and its initialisation: letters B batch, T sequence_length, C n_embd,
+// P n_positions, V vocab_size.
+//
+//   transformer = {wte: Embedding(V, C), wpe: Embedding(P, C), drop, h and ln_f of models/decoder.h}
+//   linear layers are Conv1D, with weights (in, out); the activation is gelu_new; each branch of a block ends in
+//   dropout forward(input_ids): lm_head(ln_f(h(drop(wte(input_ids) + wpe.weight[:T])))), lm_head.weight = wte.weight
+//   weights: normal, of deviation 0.02, of the c_proj 0.02 / sqrt(2 n_layer); biases 0
+//
+// Input "input_ids" (B, T), int64; output "logits" (B, T, V). As in the files of transformers, the tied weight of
+// lm_head has no name of its own.
+void FillDefaults(v1::Gpt2Spec& spec);
+
+// The model over sequences of one length; 0: n_positions. INVALID_ARGUMENT with one violation a wrong field, paths
+// beginning with "model.gpt2", and "data.train.tokens.sequence_length" of a length that the model does not take.
+absl::StatusOr<graph::Graph> BuildGpt2(const v1::Gpt2Spec& spec, int64_t sequence_length);
+
+}  // namespace ampd::models
