@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "worker/data/byte_source.h"
 #include "worker/data/byte_stream.h"
 
 namespace ampd::data {
@@ -12,7 +13,6 @@ namespace {
 
 constexpr uint32_t kImagesMagic = 0x00000803;
 constexpr uint32_t kLabelsMagic = 0x00000801;
-constexpr int64_t kChunkBytes = 1 << 20;
 
 absl::StatusOr<uint32_t> ReadU32(ByteStream& stream, const std::string& name) {
   std::array<uint8_t, 4> bytes = {};
@@ -41,27 +41,6 @@ absl::StatusOr<int64_t> ReadSize(ByteStream& stream, const std::string& name, co
   return int64_t{size};
 }
 
-absl::StatusOr<std::vector<uint8_t>> ReadExactly(ByteStream& stream, const std::string& name, int64_t size) {
-  std::vector<uint8_t> bytes;
-  while (static_cast<int64_t>(bytes.size()) < size) {
-    const int64_t begin = static_cast<int64_t>(bytes.size());
-    const int64_t wanted = std::min(kChunkBytes, size - begin);
-    bytes.resize(begin + wanted);
-    AMPD_ASSIGN_OR_RETURN(const size_t count, stream.Read(bytes.data() + begin, wanted));
-    if (static_cast<int64_t>(count) < wanted) {
-      return DataError(name, absl::StrCat("the file ends after ", begin + static_cast<int64_t>(count), " of ", size,
-                                          " bytes of samples"));
-    }
-  }
-  return bytes;
-}
-
-absl::Status ExpectEnd(ByteStream& stream, const std::string& name) {
-  uint8_t byte = 0;
-  AMPD_ASSIGN_OR_RETURN(const size_t count, stream.Read(&byte, 1));
-  return count == 0 ? absl::OkStatus() : DataError(name, "bytes follow the last sample");
-}
-
 }  // namespace
 
 absl::StatusOr<IdxImages> ReadIdxImages(const DataFile& file, int64_t limit) {
@@ -74,13 +53,14 @@ absl::StatusOr<IdxImages> ReadIdxImages(const DataFile& file, int64_t limit) {
   images.count = limit > 0 ? std::min(limit, count) : count;
   int64_t size = 0;
   if (__builtin_mul_overflow(images.rows, images.columns, &size) || __builtin_mul_overflow(size, images.count, &size) ||
-      size > kMaxIdxBytes) {
+      size > kMaxDatasetBytes) {
     return DataError(file.name, absl::StrCat(images.count, " images of ", images.rows, " x ", images.columns,
-                                             " are more than ", kMaxIdxBytes, " bytes"));
+                                             " are more than ", kMaxDatasetBytes, " bytes"));
   }
-  AMPD_ASSIGN_OR_RETURN(images.pixels, ReadExactly(stream, file.name, size));
+  const auto source = [&](uint8_t* out, size_t wanted) { return stream.Read(out, wanted); };
+  AMPD_ASSIGN_OR_RETURN(images.pixels, ReadExactly(source, file.name, size));
   if (images.count == count) {
-    AMPD_RETURN_IF_ERROR(ExpectEnd(stream, file.name));
+    AMPD_RETURN_IF_ERROR(ExpectEnd(source, file.name));
   }
   return images;
 }
@@ -90,9 +70,10 @@ absl::StatusOr<std::vector<uint8_t>> ReadIdxLabels(const DataFile& file, int64_t
   AMPD_RETURN_IF_ERROR(ExpectMagic(stream, file.name, kLabelsMagic));
   AMPD_ASSIGN_OR_RETURN(const int64_t count, ReadSize(stream, file.name, "the number of labels"));
   const int64_t wanted = limit > 0 ? std::min(limit, count) : count;
-  AMPD_ASSIGN_OR_RETURN(std::vector<uint8_t> labels, ReadExactly(stream, file.name, wanted));
+  const auto source = [&](uint8_t* out, size_t size) { return stream.Read(out, size); };
+  AMPD_ASSIGN_OR_RETURN(std::vector<uint8_t> labels, ReadExactly(source, file.name, wanted));
   if (wanted == count) {
-    AMPD_RETURN_IF_ERROR(ExpectEnd(stream, file.name));
+    AMPD_RETURN_IF_ERROR(ExpectEnd(source, file.name));
   }
   for (size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] >= num_classes) {

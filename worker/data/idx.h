@@ -18,8 +18,6 @@
 // its header claims. Errors have the reason DATA_ERROR and name the file and the value.
 namespace ampd::data {
 
-inline constexpr int64_t kMaxIdxBytes = int64_t{4} << 30;
-
 struct IdxImages {
   int64_t count = 0;
   int64_t rows = 0;

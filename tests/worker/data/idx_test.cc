@@ -3,13 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <zlib.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "tests/worker/data/data_folder.h"
 
 namespace ampd::data {
 namespace {
@@ -23,20 +22,6 @@ std::string U32(uint32_t value) {
           static_cast<char>(value)};
 }
 
-std::string Gzip(const std::string& content) {
-  z_stream stream = {};
-  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string out(content.size() + 128, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(content.data()));
-  stream.avail_in = static_cast<uInt>(content.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
-
 // 3 images of 2 x 2, pixels 0 to 11.
 std::string Images() {
   std::string content = absl::StrCat(U32(0x803), U32(3), U32(2), U32(2));
@@ -48,27 +33,12 @@ std::string Images() {
 
 std::string Labels() { return absl::StrCat(U32(0x801), U32(3), std::string("\x00\x02\x01", 3)); }
 
-class IdxTest : public testing::Test {
+class IdxTest : public DataFolderTest {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "/idx-XXXXXX";
-    root_ = mkdtemp(pattern.data());
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
-  void Write(const std::string& name, const std::string& content) {
-    std::ofstream(root_ / name, std::ios::binary) << content;
-  }
   absl::Status ImagesStatus(const std::string& content, int64_t limit = 0) {
     Write("f", content);
     return ReadIdxImages(At("f"), limit).status();
   }
-
-  DataFile At(const std::string& path, const std::string& below = ".") const {
-    return {.root = root_ / below, .path = path, .name = path};
-  }
-
-  std::filesystem::path root_;
 };
 
 TEST_F(IdxTest, PlainAndGzip_GiveTheSameImages) {

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/data/array.h"
+#include "worker/data/data_file.h"
+
+struct zip;  // libzip's
+
+namespace ampd::data {
+
+inline constexpr int64_t kMaxNpzEntries = 1000;
+
+// The arrays of an .npz file: a ZIP archive with an entry "<array>.npy" for each, stored or deflated, as numpy.savez
+// and numpy.savez_compressed write it; other entries are passed over. An entry is unpacked only as far as its array's
+// own header says, at most kMaxDatasetBytes, and must end there, its checksum verified. Errors have the reason
+// DATA_ERROR. Thread-compatible.
+class NpzFile {
+ public:
+  static absl::StatusOr<NpzFile> Open(const DataFile& file);
+  ~NpzFile();
+  NpzFile(NpzFile&&) noexcept;
+
+  // Names of the arrays, in the order of the archive, each once.
+  const std::vector<std::string>& names() const { return names_; }
+
+  // The array of that name. `limit`: only so many of its first dimension; 0: all.
+  absl::StatusOr<Array> Read(const std::string& name, int64_t limit) const;
+
+ private:
+  struct Closer {
+    void operator()(zip* archive) const;
+  };
+
+  NpzFile(std::string file, std::unique_ptr<zip, Closer> archive);
+  absl::Status List();
+
+  std::string file_;  // what messages call it
+  std::unique_ptr<zip, Closer> archive_;
+  std::vector<std::string> names_;
+  std::vector<int64_t> entries_;  // of each name, its place in the archive
+};
+
+}  // namespace ampd::data
