@@ -79,6 +79,8 @@ inline constexpr double kMaxReal = 1e30;
 // is wrong with it, so that what depends on it cannot be known.
 std::optional<graph::Graph> AdmitModel(v1::ModelSpec* model, Findings& findings);
 void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
+void AdmitCifar(const std::string& field, v1::CifarSource* source, const graph::Graph* model, Findings& findings);
+void AdmitNpz(const std::string& field, v1::NpzSource* source, Findings& findings);
 void AdmitPrecision(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
 void AdmitTraining(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
 void AdmitResources(v1::JobSpec* spec, Findings& findings);

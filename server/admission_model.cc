@@ -82,10 +82,16 @@ void AdmitSource(const std::string& field, v1::DataSource* source, const graph::
   switch (source->kind_case()) {
     case v1::DataSource::kIdx:
       return AdmitIdx(field + ".idx", source->mutable_idx(), findings);
+    case v1::DataSource::kCifar:
+      return AdmitCifar(field + ".cifar", source->mutable_cifar(), model, findings);
+    case v1::DataSource::kNpz:
+      return AdmitNpz(field + ".npz", source->mutable_npz(), findings);
+    case v1::DataSource::kSafetensors:
+      return findings.Unsupported(field + ".safetensors", "this server does not support it yet");
     case v1::DataSource::kSynthetic:
       return AdmitSynthetic(field + ".synthetic", source->mutable_synthetic(), model, findings);
     default:
-      findings.Wrong(field, "must have one of idx, synthetic");
+      findings.Wrong(field, "must have one of idx, cifar, npz, synthetic");
   }
 }
 

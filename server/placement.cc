@@ -49,6 +49,15 @@ std::set<std::string> DataRootsOf(const v1::JobSpec& spec) {
   for (const v1::DataSource* source : {&spec.data().train(), &spec.data().eval()}) {
     add(source->idx().images());
     add(source->idx().labels());
+    for (const std::string& file : source->cifar().files()) {
+      add(file);
+    }
+    const v1::NpzSource& npz = source->npz();
+    add(npz.file());
+    if (npz.file().empty()) {  // else they are names of arrays
+      add(npz.images());
+      add(npz.labels());
+    }
   }
   add(spec.model().initial_weights());
   return roots;

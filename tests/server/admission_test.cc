@@ -52,6 +52,18 @@ TEST(AdmitSpec, Defaults_AreFilledIn) {
   EXPECT_TRUE(admitted->schedule().has_constant());
 }
 
+TEST(AdmitSpec, DefaultsOfArrays_AreFilledIn) {
+  const auto cifar = AdmitSpec(Changed("model {mlp {in_features: 3072}} data {train {cifar {files: 'a/b'}}}"));
+  ASSERT_TRUE(cifar.ok()) << cifar.status();
+  EXPECT_EQ(cifar->data().train().cifar().variant(), v1::CifarSource::CIFAR10);
+  EXPECT_THAT(cifar->data().train().cifar().mean(), ElementsAre(0));
+  EXPECT_THAT(cifar->data().train().cifar().std(), ElementsAre(1));
+  const auto npz = AdmitSpec(Changed("data {train {npz {file: 'a/b' labels: 'y'}}}"));
+  ASSERT_TRUE(npz.ok()) << npz.status();
+  EXPECT_EQ(npz->data().train().npz().images(), "images");
+  EXPECT_EQ(npz->data().train().npz().labels(), "y");
+}
+
 TEST(AdmitSpec, AdmittedSpec_IsAdmittedUnchanged) {
   const auto once = AdmitSpec(SmallSpec());
   EXPECT_EQ(AdmitSpec(*once)->ShortDebugString(), once->ShortDebugString());
@@ -78,6 +90,25 @@ TEST(AdmitSpec, WrongValues_AreNamedByPath) {
       {"data {train {idx {images: '/etc/passwd' labels: 'a/b'}}}", "data.train.idx.images"},
       {"data {train {idx {images: 'a' labels: 'a/b'}}}", "data.train.idx.images"},
       {"data {train {idx {images: 'a/b' labels: 'a/b' std: 0}}}", "data.train.idx.std"},
+      {"model {mlp {in_features: 3072}} data {train {cifar {files: 'a'}}}", "data.train.cifar.files[0]"},
+      {"model {mlp {in_features: 3072}} data {train {cifar {files: 'a/b' files: 'a/../b'}}}",
+       "data.train.cifar.files[1]"},
+      {"model {mlp {in_features: 3072}} data {train {cifar {variant: CIFAR10}}}", "data.train.cifar.files"},
+      {"model {mlp {in_features: 3072}} data {train {cifar {files: 'a/b' mean: 0 mean: 1}}}", "data.train.cifar.mean"},
+      {"model {mlp {in_features: 3072}} data {train {cifar {files: 'a/b' std: 1 std: 1 std: 0}}}",
+       "data.train.cifar.std[2]"},
+      {"model {mlp {in_features: 3072}} data {train {cifar {files: 'a/b' variant: CIFAR100_FINE}}}",
+       "data.train.cifar.variant"},
+      {"model {mlp {in_features: 3072}} data {train {cifar {files: 'a/b' variant: CIFAR100_COARSE}}}",
+       "data.train.cifar.variant"},
+      {"model {mlp {in_features: 3072}} data {train {cifar {files: 'a/b' limit: -1}}}", "data.train.cifar.limit"},
+      {"data {train {cifar {files: 'a/b'}}}", "data.train.cifar"},
+      {"data {train {npz {file: 'a'}}}", "data.train.npz.file"},
+      {"data {train {npz {file: 'a/b' labels: 'a\\n'}}}", "data.train.npz.labels"},
+      {"data {train {npz {images: 'x_train' labels: 'a/b'}}}", "data.train.npz.images"},
+      {"data {train {npz {images: 'a/b'}}}", "data.train.npz.labels"},
+      {"data {train {npz {file: 'a/b' std: -1}}}", "data.train.npz.std[0]"},
+      {"data {train {npz {file: 'a/b' mean: nan}}}", "data.train.npz.mean[0]"},
       {"data {train {synthetic {shape: 0}}}", "data.train.synthetic.shape"},
       {"data {train {synthetic {num_classes: 99}}}", "data.train.synthetic.num_classes"},
       {"precision {preset: 'fp31'}", "precision.preset"},

@@ -1,6 +1,7 @@
 #include "server/placement.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
@@ -223,6 +224,34 @@ TEST_F(PlacementTest, MissingDataRoot_IsNamed) {
   });
   EXPECT_THAT(Placed(), ElementsAre());
   EXPECT_THAT(Explain("j1").message(), testing::HasSubstr("\"other\""));
+}
+
+TEST_F(PlacementTest, DataRootOfEveryKindOfSource_IsWanted) {
+  AddWorker("w1", v1::Device::CPU);
+  const std::pair<const char*, const char*> sources[] = {{"cifar {files: 'root/a' files: 'other/b'}", "\"other\""},
+                                                         {"npz {file: 'other/a' images: 'x' labels: 'y'}", "\"other\""},
+                                                         {"npz {images: 'root/a' labels: 'other/b'}", "\"other\""},
+                                                         {"npz {images: 'other/a' labels: 'root/b'}", "\"other\""}};
+  int count = 0;
+  for (const auto& [text, named] : sources) {
+    const std::string id = absl::StrCat("j", ++count);
+    AddJob(id, [text = text](v1::JobSpec* spec) {
+      ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, spec->mutable_data()->mutable_train()));
+    });
+    EXPECT_THAT(Placed(), ElementsAre()) << text;
+    EXPECT_THAT(Explain(id).message(), testing::HasSubstr(named)) << text;
+  }
+}
+
+TEST_F(PlacementTest, NamesOfArraysInAnArchive_AreNoDataRoots) {
+  AddWorker("w1", v1::Device::CPU);
+  AddJob("j1", [](v1::JobSpec* spec) {
+    v1::NpzSource& npz = *spec->mutable_data()->mutable_train()->mutable_npz();
+    npz.set_file("root/a.npz");
+    npz.set_images("images");
+    npz.set_labels("labels");
+  });
+  EXPECT_THAT(Placed(), ElementsAre("j1@w1/cpu fp32"));
 }
 
 TEST_F(PlacementTest, RetryDelay_HoldsTheJobBack) {

@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "ATen/ops/empty.h"
+#include "ATen/ops/full.h"
 #include "ATen/ops/index_select.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -63,8 +64,8 @@ absl::StatusOr<Dataset> Dataset::ReadIdx(const Idx& source) {
   std::memcpy(pixels.data_ptr<uint8_t>(), images.pixels.data(), images.pixels.size());
   at::Tensor classes = at::empty({images.count}, at::kLong);
   std::copy(labels.begin(), labels.end(), classes.data_ptr<int64_t>());
-  return Dataset(std::move(pixels), std::move(classes), static_cast<float>(source.mean),
-                 static_cast<float>(source.deviation));
+  return Dataset(std::move(pixels), std::move(classes), at::full({1}, source.mean, at::kFloat),
+                 at::full({1}, source.deviation, at::kFloat));
 }
 
 absl::StatusOr<Dataset> Dataset::MakeSynthetic(const Synthetic& source) {
@@ -88,7 +89,7 @@ absl::StatusOr<Dataset> Dataset::MakeSynthetic(const Synthetic& source) {
       out[at] = prototypes[static_cast<size_t>(label * elements + k)] + noise * Normal(source.seed, stream, at);
     }
   }
-  return Dataset(std::move(images), std::move(labels), 0, 1);
+  return Dataset(std::move(images), std::move(labels), {}, {});
 }
 
 Dataset::Samples Dataset::Get(const std::vector<int64_t>& indices) const {
@@ -96,7 +97,13 @@ Dataset::Samples Dataset::Get(const std::vector<int64_t>& indices) const {
   std::copy(indices.begin(), indices.end(), places.data_ptr<int64_t>());
   Samples samples = {at::index_select(images_, 0, places), at::index_select(labels_, 0, places)};
   if (images_.scalar_type() == at::kByte) {
-    samples.images = samples.images.to(at::kFloat).div_(255).sub_(mean_).div_(deviation_);
+    samples.images = samples.images.to(at::kFloat).div_(255);
+  }
+  if (mean_.defined()) {
+    samples.images.sub_(mean_);
+  }
+  if (deviation_.defined()) {
+    samples.images.div_(deviation_);
   }
   return samples;
 }

@@ -20,6 +20,7 @@
 #include "precision/optimizer_kind.h"
 #include "worker/data/byte_stream.h"
 #include "worker/data/data_file.h"
+#include "worker/train/array_source.h"
 
 namespace ampd::train {
 namespace {
@@ -161,6 +162,11 @@ absl::StatusOr<data::Dataset> Open(const internal::StartAttempt& start, const v1
                                    .deviation = source.idx().has_std() ? source.idx().std() : 1,
                                    .limit = source.idx().limit(),
                                    .num_classes = num_classes});
+  }
+  if (IsArraySource(source)) {
+    return OpenArraySource(
+        source, evaluation ? "data.eval" : "data.train", num_classes,
+        [&](const std::string& field, const std::string& path) { return Locate(start, field, path); });
   }
   if (!source.has_synthetic()) {
     return SpecError("a data source names no kind");

@@ -4,16 +4,22 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 
 #include "ATen/ops/equal.h"
 #include "base/error.h"
+#include "tests/worker/data/npy_bytes.h"
 
 namespace ampd::data {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::FloatNear;
+using ::testing::Pointwise;
+using ::testing::StartsWith;
 
 class DatasetTest : public testing::Test {
  protected:
@@ -51,6 +57,127 @@ TEST_F(DatasetTest, MoreLabelsThanImages_IsADataError) {
       {.images = {root_, "images", "the images"}, .labels = {root_, "three", "the labels"}, .num_classes = 2});
   EXPECT_EQ(ReasonOf(data.status()), "DATA_ERROR");
   EXPECT_EQ(data.status().message(), "the labels: 3 labels for 2 images in the images");
+}
+
+// (N, D) or more of uint8, counting from 0.
+Array Bytes(std::vector<int64_t> shape) {
+  Array array{.shape = std::move(shape)};
+  array.bytes.resize(ArrayBytes(array.type, array.shape, 1 << 20));
+  std::iota(array.bytes.begin(), array.bytes.end(), uint8_t{0});
+  return array;
+}
+
+template <typename T>
+Array Numbers(ElementType type, std::vector<int64_t> shape, const std::vector<T>& numbers) {
+  Array array{.type = type, .shape = std::move(shape)};
+  array.bytes.resize(numbers.size() * sizeof(T));
+  std::memcpy(array.bytes.data(), numbers.data(), array.bytes.size());
+  return array;
+}
+
+std::vector<float> FirstSample(const absl::StatusOr<Dataset>& data) {
+  const at::Tensor images = data->Get({0}).images.contiguous();
+  return {images.data_ptr<float>(), images.data_ptr<float>() + images.numel()};
+}
+
+Dataset::Arrays TwoSamples(Array images) {
+  return {.images = std::move(images), .labels = Bytes({2}), .images_name = "x", .labels_name = "y", .num_classes = 2};
+}
+
+TEST_F(DatasetTest, ChannelsOfArrays_ComeFirstAndHaveNumbersOfTheirOwn) {
+  Dataset::Arrays source = TwoSamples(Bytes({2, 1, 2, 3}));  // one row of two pixels of three channels
+  source.channels_last = true;
+  source.normalization = {.mean = {0, 1 / 255.0, 2 / 255.0}, .deviation = {1 / 255.0, 1 / 255.0, 3 / 255.0}};
+  const auto data = Dataset::FromArrays(source);
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_THAT(data->Get({0, 1}).images.sizes().vec(), ElementsAre(2, 3, 1, 2));
+  EXPECT_THAT(FirstSample(data), Pointwise(FloatNear(1e-5), {0.0f, 3.0f, 0.0f, 3.0f, 0.0f, 1.0f}));
+  source.channels_last = false;
+  source.normalization = {};
+  EXPECT_EQ(FirstSample(Dataset::FromArrays(source))[5], 5 / 255.0f);
+}
+
+TEST_F(DatasetTest, OneNormalization_HoldsForAllChannelsAndForFeatures) {
+  Dataset::Arrays source = TwoSamples(Bytes({2, 2}));
+  source.normalization = {.mean = {1 / 255.0}, .deviation = {2 / 255.0}};
+  EXPECT_THAT(FirstSample(Dataset::FromArrays(source)), Pointwise(FloatNear(1e-5), {-0.5f, 0.0f}));
+  source.images = Bytes({2, 2, 1, 1});
+  EXPECT_THAT(FirstSample(Dataset::FromArrays(source)), Pointwise(FloatNear(1e-5), {-0.5f, 0.0f}));
+}
+
+TEST_F(DatasetTest, GreyImages_HaveAChannel) {
+  EXPECT_THAT(Dataset::FromArrays(TwoSamples(Bytes({2, 3, 4})))->Get({0}).images.sizes().vec(),
+              ElementsAre(1, 1, 3, 4));
+}
+
+TEST_F(DatasetTest, ElementsThatAreNotBytes_AreTakenAsTheyAre) {
+  const auto first = [](Array images) { return FirstSample(Dataset::FromArrays(TwoSamples(std::move(images)))); };
+  const std::vector<int64_t> shape = {2, 2};
+  EXPECT_THAT(first(Numbers<int8_t>(ElementType::kInt8, shape, {-3, 7, 0, 0})), ElementsAre(-3, 7));
+  EXPECT_THAT(first(Numbers<int16_t>(ElementType::kInt16, shape, {-300, 700, 0, 0})), ElementsAre(-300, 700));
+  EXPECT_THAT(first(Numbers<int32_t>(ElementType::kInt32, shape, {-3, 70000, 0, 0})), ElementsAre(-3, 70000));
+  EXPECT_THAT(first(Numbers<int64_t>(ElementType::kInt64, shape, {-3, 1 << 30, 0, 0})), ElementsAre(-3, 1 << 30));
+  EXPECT_THAT(first(Numbers<uint16_t>(ElementType::kFloat16, shape, {0x3c00, 0xc500, 0, 0})), ElementsAre(1, -5));
+  EXPECT_THAT(first(Numbers<float>(ElementType::kFloat32, shape, {0.5, -2, 0, 0})), ElementsAre(0.5, -2));
+  EXPECT_THAT(first(Numbers<double>(ElementType::kFloat64, shape, {0.5, -2, 0, 0})), ElementsAre(0.5, -2));
+}
+
+TEST_F(DatasetTest, LabelsInAColumn_AreLabels) {
+  Dataset::Arrays source = TwoSamples(Bytes({2, 2}));
+  source.labels = Numbers<int64_t>(ElementType::kInt64, {2, 1}, {1, 0});
+  const at::Tensor labels = Dataset::FromArrays(source)->Get({0, 1}).labels;
+  EXPECT_THAT(labels.sizes().vec(), ElementsAre(2));
+  EXPECT_EQ(labels.data_ptr<int64_t>()[0], 1);
+}
+
+TEST_F(DatasetTest, ArraysThatAreNoImagesAndLabels_AreDataErrors) {
+  const auto error_of = [](Dataset::Arrays source) {
+    const absl::Status status = Dataset::FromArrays(std::move(source)).status();
+    EXPECT_EQ(ReasonOf(status), "DATA_ERROR") << status;
+    return std::string(status.message());
+  };
+  EXPECT_THAT(error_of(TwoSamples(Bytes({2}))), StartsWith("x: uint8 of (2); images are of 2 dimensions"));
+  EXPECT_THAT(error_of(TwoSamples(Bytes({2, 1, 1, 1, 1}))), StartsWith("x: uint8 of (2, 1, 1, 1, 1); images are"));
+  EXPECT_THAT(error_of(TwoSamples(Bytes({0, 2}))), StartsWith("x: uint8 of (0, 2); images are"));
+  EXPECT_EQ(error_of(TwoSamples(Bytes({3, 2}))), "y: labels of (2) for images of (3, 2) in x");
+  EXPECT_EQ(error_of(TwoSamples(Numbers<float>(ElementType::kFloat32, {2, 2}, {0, 0, 0, INFINITY}))),
+            "x: sample 1 has an element that is inf in float32");
+  EXPECT_EQ(error_of(TwoSamples(Numbers<double>(ElementType::kFloat64, {2, 2}, {0, 1e300, 0, 0}))),
+            "x: sample 0 has an element that is inf in float32");
+  Dataset::Arrays source = TwoSamples(Bytes({2, 3, 1, 1}));
+  source.normalization.mean = {0, 0};
+  EXPECT_EQ(error_of(source), "x: 2 numbers of mean for images of 3 channels");
+  source = TwoSamples(Bytes({2, 2}));
+  source.labels = Numbers<float>(ElementType::kFloat32, {2}, {0, 1});
+  EXPECT_EQ(error_of(source), "y: float32 of (2); labels are integers of (samples) or (samples, 1)");
+  source.labels = Bytes({2, 2});
+  EXPECT_EQ(error_of(source), "y: uint8 of (2, 2); labels are integers of (samples) or (samples, 1)");
+  source.labels = Numbers<int64_t>(ElementType::kInt64, {2}, {1, -1});
+  EXPECT_EQ(error_of(source), "y: label -1 of sample 1 is not 0 to 1");
+  source.labels = Numbers<int64_t>(ElementType::kInt64, {2}, {2, 3});
+  EXPECT_EQ(error_of(source), "y: label 2 of sample 0 is not 0 to 1");
+}
+
+TEST_F(DatasetTest, CifarFiles_AreImagesOfThreeChannels) {
+  Write("batch", std::string("\x01", 1) + std::string(1024, '\xff') + std::string(2048, '\0'));
+  const auto data = Dataset::ReadCifar({.files = {{root_, "batch", "the batch"}},
+                                        .normalization = {.mean = {0.5, 0, 0}, .deviation = {0.5, 1, 1}},
+                                        .num_classes = 10});
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_THAT(data->Get({0}).images.sizes().vec(), ElementsAre(1, 3, 32, 32));
+  EXPECT_EQ(FirstSample(data)[0], 1);
+  EXPECT_EQ(FirstSample(data)[1024], 0);
+  EXPECT_EQ(data->Get({0}).labels.item<int64_t>(), 1);
+}
+
+TEST_F(DatasetTest, NumpyFiles_AreTwoArrays) {
+  Write("x.npy", Npy("{'descr': '<i2', 'fortran_order': False, 'shape': (2, 1), }", std::string("\x05\0\x06\0", 4)));
+  Write("y.npy", Npy("{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }", std::string("\1\0", 2)));
+  const auto data = Dataset::ReadNumpy(
+      {.images = {root_, "x.npy", "x"}, .labels = {root_, "y.npy", "y"}, .limit = 1, .num_classes = 2});
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(data->size(), 1);
+  EXPECT_THAT(FirstSample(data), ElementsAre(5));
 }
 
 TEST_F(DatasetTest, SyntheticData_DependsOnTheSeedAndTheSplitAlone) {

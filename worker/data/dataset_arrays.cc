@@ -1,0 +1,164 @@
+// The datasets that are arrays of a file: CIFAR's images, NumPy's arrays.
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "ATen/ops/empty.h"
+#include "ATen/ops/from_blob.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "worker/data/array.h"
+#include "worker/data/cifar.h"
+#include "worker/data/dataset.h"
+#include "worker/data/npy.h"
+#include "worker/data/npz.h"
+
+namespace ampd::data {
+namespace {
+
+at::ScalarType ScalarTypeOf(ElementType type) {
+  switch (type) {
+    case ElementType::kUint8:
+      return at::kByte;
+    case ElementType::kInt8:
+      return at::kChar;
+    case ElementType::kInt16:
+      return at::kShort;
+    case ElementType::kInt32:
+      return at::kInt;
+    case ElementType::kInt64:
+      return at::kLong;
+    case ElementType::kFloat16:
+      return at::kHalf;
+    case ElementType::kFloat32:
+      return at::kFloat;
+    case ElementType::kFloat64:
+      return at::kDouble;
+  }
+  return at::kByte;
+}
+
+std::string ShapeText(const std::vector<int64_t>& shape) { return absl::StrCat("(", absl::StrJoin(shape, ", "), ")"); }
+
+// (N, D), (N, 1, H, W) or (N, C, H, W); uint8 or float. Owns its elements.
+at::Tensor ImagesOf(Array& array, bool channels_last) {
+  at::Tensor images = at::from_blob(array.bytes.data(), array.shape, ScalarTypeOf(array.type));
+  if (array.shape.size() == 3) {
+    images = images.unsqueeze(1);
+  } else if (array.shape.size() == 4 && channels_last) {
+    images = images.permute({0, 3, 1, 2});
+  }
+  const at::ScalarType type = array.type == ElementType::kUint8 ? at::kByte : at::kFloat;
+  return images.to(type, /*non_blocking=*/false, /*copy=*/true).contiguous();
+}
+
+absl::Status CheckFinite(const at::Tensor& images, const std::string& name) {
+  if (images.scalar_type() != at::kFloat) {
+    return absl::OkStatus();
+  }
+  const float* element = images.data_ptr<float>();
+  for (int64_t i = 0; i < images.numel(); ++i) {
+    if (!std::isfinite(element[i])) {
+      return DataError(name, absl::StrCat("sample ", i * images.size(0) / images.numel(), " has an element that is ",
+                                          element[i], " in float32"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<at::Tensor> LabelsOf(const Array& array, const std::string& name, int64_t num_classes) {
+  const bool is_list = array.shape.size() == 1 || (array.shape.size() == 2 && array.shape[1] == 1);
+  if (!is_list || !IsInteger(array.type)) {
+    return DataError(name, absl::StrCat(ElementName(array.type), " of ", ShapeText(array.shape),
+                                        "; labels are integers of (samples) or (samples, 1)"));
+  }
+  at::Tensor labels = at::empty({array.shape[0]}, at::kLong);
+  int64_t* out = labels.data_ptr<int64_t>();
+  int64_t count = 0;
+  int64_t wrong = -1;
+  ForEachElement(array, [&](auto value) {
+    const auto label = static_cast<int64_t>(value);
+    wrong = wrong < 0 && (label < 0 || label >= num_classes) ? count : wrong;
+    out[count++] = label;
+  });
+  if (wrong >= 0) {
+    return DataError(name, absl::StrCat("label ", out[wrong], " of sample ", wrong, " is not 0 to ", num_classes - 1));
+  }
+  return labels;
+}
+
+// Numbers for the channels of `images`, in a shape that is broadcast over a sample. Undefined: none are given.
+absl::StatusOr<at::Tensor> PerChannel(const std::vector<double>& numbers, const at::Tensor& images,
+                                      const std::string& name, const char* what) {
+  if (numbers.empty()) {
+    return at::Tensor();
+  }
+  const auto count = static_cast<int64_t>(numbers.size());
+  const int64_t channels = images.dim() == 4 ? images.size(1) : 1;
+  if (count != 1 && count != channels) {
+    return DataError(name, absl::StrCat(count, " numbers of ", what, " for images of ", channels, " channels"));
+  }
+  at::Tensor tensor = images.dim() == 4 ? at::empty({count, 1, 1}, at::kFloat) : at::empty({1}, at::kFloat);
+  for (int64_t i = 0; i < count; ++i) {
+    tensor.data_ptr<float>()[i] = static_cast<float>(numbers[i]);
+  }
+  return tensor;
+}
+
+}  // namespace
+
+absl::StatusOr<Dataset> Dataset::FromArrays(Arrays source) {
+  const std::vector<int64_t>& shape = source.images.shape;
+  if (shape.size() < 2 || shape.size() > 4 || source.images.bytes.empty()) {
+    return DataError(source.images_name,
+                     absl::StrCat(ElementName(source.images.type), " of ", ShapeText(shape),
+                                  "; images are of 2 dimensions (samples, features), 3 (samples, height, width) or 4, ",
+                                  "none of them 0"));
+  }
+  if (source.labels.shape.empty() || source.labels.shape[0] != shape[0]) {
+    return DataError(source.labels_name, absl::StrCat("labels of ", ShapeText(source.labels.shape), " for images of ",
+                                                      ShapeText(shape), " in ", source.images_name));
+  }
+  AMPD_ASSIGN_OR_RETURN(at::Tensor labels, LabelsOf(source.labels, source.labels_name, source.num_classes));
+  at::Tensor images = ImagesOf(source.images, source.channels_last);
+  AMPD_RETURN_IF_ERROR(CheckFinite(images, source.images_name));
+  AMPD_ASSIGN_OR_RETURN(at::Tensor mean, PerChannel(source.normalization.mean, images, source.images_name, "mean"));
+  AMPD_ASSIGN_OR_RETURN(at::Tensor deviation,
+                        PerChannel(source.normalization.deviation, images, source.images_name, "std"));
+  return Dataset(std::move(images), std::move(labels), std::move(mean), std::move(deviation));
+}
+
+absl::StatusOr<Dataset> Dataset::ReadCifar(const Cifar& source) {
+  AMPD_ASSIGN_OR_RETURN(CifarImages images,
+                        data::ReadCifar(source.files, source.kind, source.limit, source.num_classes));
+  const auto count = static_cast<int64_t>(images.labels.size());
+  Arrays arrays{
+      .images = {ElementType::kUint8, {count, kCifarChannels, kCifarSize, kCifarSize}, std::move(images.pixels)},
+      .labels = {ElementType::kUint8, {count}, std::move(images.labels)},
+      .images_name = source.files.empty() ? "CIFAR" : source.files.front().name,
+      .normalization = source.normalization,
+      .num_classes = source.num_classes};
+  arrays.labels_name = arrays.images_name;
+  return FromArrays(std::move(arrays));
+}
+
+absl::StatusOr<Dataset> Dataset::ReadNumpy(const Numpy& source) {
+  Arrays arrays{
+      .channels_last = source.channels_last, .normalization = source.normalization, .num_classes = source.num_classes};
+  if (source.archive.has_value()) {
+    AMPD_ASSIGN_OR_RETURN(const NpzFile archive, NpzFile::Open(*source.archive));
+    AMPD_ASSIGN_OR_RETURN(arrays.images, archive.Read(source.images_array, source.limit));
+    AMPD_ASSIGN_OR_RETURN(arrays.labels, archive.Read(source.labels_array, source.limit));
+    arrays.images_name = absl::StrCat(source.archive->name, ": array \"", source.images_array, "\"");
+    arrays.labels_name = absl::StrCat(source.archive->name, ": array \"", source.labels_array, "\"");
+  } else {
+    AMPD_ASSIGN_OR_RETURN(arrays.images, ReadNpy(source.images, source.limit));
+    AMPD_ASSIGN_OR_RETURN(arrays.labels, ReadNpy(source.labels, source.limit));
+    arrays.images_name = source.images.name;
+    arrays.labels_name = source.labels.name;
+  }
+  return FromArrays(std::move(arrays));
+}
+
+}  // namespace ampd::data

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "ampd/v1/job_spec.pb.h"
+#include "worker/data/data_file.h"
+#include "worker/data/dataset.h"
+
+namespace ampd::train {
+
+// Where on this worker the path in a field of the spec is; DATA_ERROR when it is in no data root.
+using Locator = absl::FunctionRef<absl::StatusOr<data::DataFile>(const std::string& field, const std::string& path)>;
+
+// Whether a source is one of OpenArraySource's.
+bool IsArraySource(const v1::DataSource& source);
+
+// The dataset of CIFAR's files or of NumPy's arrays. `field`: the path of `source` in the spec. Errors have the reason
+// DATA_ERROR. REQUIRES: IsArraySource(source).
+absl::StatusOr<data::Dataset> OpenArraySource(const v1::DataSource& source, const std::string& field,
+                                              int64_t num_classes, Locator locate);
+
+}  // namespace ampd::train
