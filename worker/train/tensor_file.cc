@@ -1,5 +1,6 @@
 #include "worker/train/tensor_file.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
@@ -7,19 +8,37 @@
 #include "ATen/ops/empty.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "worker/train/safetensors.h"
 
 namespace ampd::train {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, at::ScalarType>, 8> kDtypes = {{{"F32", at::kFloat},
-                                                                                 {"F64", at::kDouble},
-                                                                                 {"F16", at::kHalf},
-                                                                                 {"BF16", at::kBFloat16},
-                                                                                 {"I64", at::kLong},
-                                                                                 {"I32", at::kInt},
-                                                                                 {"U8", at::kByte},
-                                                                                 {"BOOL", at::kBool}}};
+// All of the format's: a dtype that ParseSafetensors knows can be loaded.
+constexpr std::array<std::pair<std::string_view, at::ScalarType>, 15> kDtypes = {{
+    {"BOOL", at::kBool},
+    {"U8", at::kByte},
+    {"I8", at::kChar},
+    {"F8_E4M3", at::kFloat8_e4m3fn},
+    {"F8_E5M2", at::kFloat8_e5m2},
+    {"I16", at::kShort},
+    {"U16", at::kUInt16},
+    {"F16", at::kHalf},
+    {"BF16", at::kBFloat16},
+    {"I32", at::kInt},
+    {"U32", at::kUInt32},
+    {"F32", at::kFloat},
+    {"I64", at::kLong},
+    {"U64", at::kUInt64},
+    {"F64", at::kDouble},
+}};
+
+absl::StatusOr<at::ScalarType> TypeOf(const TensorEntry& entry) {
+  const auto* found =
+      std::find_if(kDtypes.begin(), kDtypes.end(), [&](const auto& d) { return d.first == entry.dtype; });
+  if (found == kDtypes.end()) {
+    return absl::DataLossError(absl::StrCat("tensor ", entry.name, ": dtype ", entry.dtype, " can't be loaded"));
+  }
+  return found->second;
+}
 
 }  // namespace
 
@@ -52,22 +71,24 @@ std::vector<std::string_view> TensorFile::parts() const {
   return parts;
 }
 
+absl::StatusOr<at::Tensor> ReadTensor(const SafetensorsFile& file, const TensorEntry& entry) {
+  AMPD_ASSIGN_OR_RETURN(const at::ScalarType type, TypeOf(entry));
+  const std::string_view bytes = file.data.substr(entry.begin, entry.end - entry.begin);
+  if (type == at::kBool && !std::all_of(bytes.begin(), bytes.end(), [](char c) { return c == 0 || c == 1; })) {
+    return absl::DataLossError(absl::StrCat("tensor ", entry.name, ": a boolean that is neither 0 nor 1"));
+  }
+  at::Tensor tensor = at::empty(entry.shape, type);
+  if (!bytes.empty()) {
+    std::memcpy(tensor.data_ptr(), bytes.data(), bytes.size());
+  }
+  return tensor;
+}
+
 absl::StatusOr<executor::TensorMap> ReadTensors(std::string_view bytes) {
   AMPD_ASSIGN_OR_RETURN(const SafetensorsFile file, ParseSafetensors(bytes));
   executor::TensorMap tensors;
   for (const TensorEntry& entry : file.header.tensors) {
-    at::ScalarType type = at::ScalarType::Undefined;
-    for (const auto& [dtype, known] : kDtypes) {
-      type = dtype == entry.dtype ? known : type;
-    }
-    if (type == at::ScalarType::Undefined) {
-      return absl::DataLossError(absl::StrCat("tensor ", entry.name, ": dtype ", entry.dtype, " is not supported"));
-    }
-    at::Tensor tensor = at::empty(entry.shape, type);
-    if (entry.end > entry.begin) {
-      std::memcpy(tensor.data_ptr(), file.data.data() + entry.begin, entry.end - entry.begin);
-    }
-    tensors[entry.name] = std::move(tensor);
+    AMPD_ASSIGN_OR_RETURN(tensors[entry.name], ReadTensor(file, entry));
   }
   return tensors;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/safetensors.h"
 #include "worker/executor/executor.h"
 
 namespace ampd::train {
@@ -23,7 +24,10 @@ class TensorFile {
   std::vector<at::Tensor> tensors_;
 };
 
-// The tensors of a safetensors file, as copies. DATA_LOSS as ParseSafetensors, or for a dtype that LibTorch lacks.
+// The tensor of an entry of a parsed file, as a copy. DATA_LOSS for a boolean that is neither 0 nor 1.
+absl::StatusOr<at::Tensor> ReadTensor(const SafetensorsFile& file, const TensorEntry& entry);
+
+// The tensors of a safetensors file, as copies. DATA_LOSS as ParseSafetensors and ReadTensor.
 absl::StatusOr<executor::TensorMap> ReadTensors(std::string_view bytes);
 
 }  // namespace ampd::train

@@ -18,7 +18,7 @@
 //
 // Stricter than the format asks: bounded sizes, strict UTF-8, every key known and once, a closed list of dtypes, data
 // contiguous from 0 to the end of the file without gap, overlap or trailing bytes.
-namespace ampd::train {
+namespace ampd {
 
 struct TensorEntry {
   std::string name;
@@ -33,6 +33,7 @@ struct TensorEntry {
 struct SafetensorsHeader {
   std::vector<TensorEntry> tensors;  // by `begin`
   std::map<std::string, std::string> metadata;
+  uint64_t data_begin = 0;  // in the file; where tensors' offsets count from
 };
 
 struct SafetensorsFile {
@@ -46,13 +47,17 @@ inline constexpr size_t kMaxSafetensorsRank = 8;
 inline constexpr size_t kMaxSafetensorsNameBytes = 256;
 
 // Bytes of one element; 0 for a dtype that is not known.
-uint64_t ElementBytes(std::string_view dtype);
+uint64_t SafetensorsDtypeBytes(std::string_view dtype);
 
 // Takes a whole file apart. DATA_LOSS saying what is wrong with it.
 absl::StatusOr<SafetensorsFile> ParseSafetensors(std::string_view bytes);
+
+// The header alone of a file of `file_bytes` that begins with `prefix`, for files that are not read into memory. All of
+// the file or 8 + kMaxSafetensorsHeaderBytes bytes of it suffice. Checks the tensors' places like ParseSafetensors.
+absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view prefix, uint64_t file_bytes);
 
 // Length and header of a file; the tensors' bytes follow in the order of `header.tensors`, whose offsets are ignored
 // and given anew. INVALID_ARGUMENT for what ParseSafetensors would refuse.
 absl::StatusOr<std::string> EncodeSafetensorsHeader(const SafetensorsHeader& header);
 
-}  // namespace ampd::train
+}  // namespace ampd

@@ -1,14 +1,15 @@
-#include "worker/train/safetensors_json.h"
+#include "base/safetensors_json.h"
 
 #include <cctype>
 #include <limits>
 #include <optional>
 #include <set>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
-namespace ampd::train {
+namespace ampd {
 namespace {
 
 void AppendUtf8(uint32_t code, std::string* out) {
@@ -84,7 +85,7 @@ absl::Status Reader::ReadObject(ReadValue read_value) {
     SkipSpace();
     AMPD_ASSIGN_OR_RETURN(std::string key, ReadString());
     if (!keys.insert(key).second) {
-      return Wrong("a key occurs twice");
+      return Wrong(absl::StrCat("the key ", Quoted(key), " occurs twice"));
     }
     AMPD_RETURN_IF_ERROR(Expect(':'));
     AMPD_RETURN_IF_ERROR(read_value(std::move(key)));
@@ -191,7 +192,7 @@ absl::StatusOr<TensorEntry> Reader::ReadTensor(std::string name) {
       return absl::OkStatus();
     }
     if (key != "shape" && key != "data_offsets") {
-      return Wrong("an unknown key");
+      return Wrong(absl::StrCat("the unknown key ", Quoted(key)));
     }
     const size_t limit = key == "shape" ? kMaxSafetensorsRank : 2;
     size_t count = 0;
@@ -245,6 +246,25 @@ absl::StatusOr<SafetensorsHeader> Reader::ReadHeader() {
 
 }  // namespace
 
+bool HasControl(std::string_view text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const bool is_c1 = c == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    if (c < 0x20 || c == 0x7F || is_c1) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string Quoted(std::string_view text) {
+  constexpr size_t kMaxShownBytes = 80;
+  const std::string piece(text.substr(0, kMaxShownBytes));
+  const std::string shown =
+      IsUtf8(piece) && !HasControl(piece) ? absl::Utf8SafeCEscape(piece) : absl::CHexEscape(piece);
+  return absl::StrCat("\"", shown, text.size() > kMaxShownBytes ? "...\"" : "\"");
+}
+
 bool IsUtf8(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
     const auto lead = static_cast<unsigned char>(text[i++]);
@@ -278,4 +298,4 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsJson(std::string_view json) {
   return Reader(json).ReadHeader();
 }
 
-}  // namespace ampd::train
+}  // namespace ampd
