@@ -12,8 +12,10 @@ namespace ampd::models {
 // P n_positions, V vocab_size.
 //
 //   transformer = {wte: Embedding(V, C), wpe: Embedding(P, C), drop, h and ln_f of models/decoder.h}
-//   linear layers are Conv1D, with weights (in, out); the activation is gelu_new; each branch of a block ends in
-//   dropout forward(input_ids): lm_head(ln_f(h(drop(wte(input_ids) + wpe.weight[:T])))), lm_head.weight = wte.weight
+//   linear layers: Conv1D, with weights (in, out)
+//   activation: gelu_new
+//   each branch of a block ends in dropout
+//   forward(input_ids): lm_head(ln_f(h(drop(wte(input_ids) + wpe.weight[:T])))), lm_head.weight = wte.weight
 //   weights: normal, of deviation 0.02, of the c_proj 0.02 / sqrt(2 n_layer); biases 0
 //
 // Input "input_ids" (B, T), int64; output "logits" (B, T, V). As in the files of transformers, the tied weight of
