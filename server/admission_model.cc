@@ -95,6 +95,25 @@ void AdmitSource(const std::string& field, v1::DataSource* source, const graph::
   }
 }
 
+void AdmitInitializeAnew(const v1::ModelSpec& model, Findings& findings) {
+  constexpr int kMaxGlobs = 64;
+  constexpr size_t kMaxGlobBytes = 256;
+  const std::string field = "model.initialize_anew";
+  if (model.initialize_anew_size() > 0 && model.initial_weights().empty()) {
+    findings.Wrong(field, "is set, but there are no model.initial_weights to leave tensors of");
+  }
+  if (model.initialize_anew_size() > kMaxGlobs) {
+    return findings.Wrong(field, absl::StrCat("has ", model.initialize_anew_size(), " entries; at most ", kMaxGlobs));
+  }
+  for (int i = 0; i < model.initialize_anew_size(); ++i) {
+    const std::string& glob = model.initialize_anew(i);
+    if (glob.empty() || glob.size() > kMaxGlobBytes) {
+      findings.Wrong(absl::StrCat(field, "[", i, "]"),
+                     absl::StrCat("has ", glob.size(), " bytes; must have 1 to ", kMaxGlobBytes));
+    }
+  }
+}
+
 }  // namespace
 
 void AdmitPath(const std::string& field, const std::string& path, Findings& findings) {
@@ -120,6 +139,7 @@ std::optional<graph::Graph> AdmitModel(v1::ModelSpec* model, Findings& findings)
   if (!model->initial_weights().empty()) {
     AdmitPath("model.initial_weights", model->initial_weights(), findings);
   }
+  AdmitInitializeAnew(*model, findings);
   absl::StatusOr<graph::Graph> graph = models::BuildModel(*model);
   if (!graph.ok()) {
     findings.Take(graph.status());

@@ -41,10 +41,6 @@ def safetensors(tensors):
 
 
 class Numbers(DataRootCase):
-    def told(self, job, kind):
-        events = self.service.read("job", "events", job["id"])["events"]
-        return [event for event in events if event["kind"] == kind]
-
     def accuracy(self, job):
         return job["attempts"][-1]["outcome"]["finalMetrics"]["evalAccuracy"]
 

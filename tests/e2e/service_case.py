@@ -62,6 +62,10 @@ class DataRootCase(ServiceCase):
     def run_job(self, text=JOB):
         return self.service.finished(self.service.submit(text))
 
+    def told(self, job, kind):
+        events = self.service.read("job", "events", job["id"])["events"]
+        return [event for event in events if event["kind"] == kind]
+
     def losses(self, job):
         """Of every step, superseded ones too."""
         return [float(loss) for segment in self.service.read("job", "points", job["id"])["segments"]

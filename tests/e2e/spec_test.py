@@ -90,7 +90,27 @@ class Spec(DataRootCase):
         self.assertLess(after[0], 0.7 * before[0], "the first loss is that of fresh weights")
         wrong = self.service.submit(tuned.replace("hidden: 16}}", weights).replace("hidden: 16", "hidden: 8"))
         self.expect_failure(self.service, wrong, "DATA_ERROR",
-                            'model.initial_weights "root/weights.safetensors": it has no tensor')
+                            'model.initial_weights "root/weights.safetensors": the tensors are not the model\'s',
+                            "3 of another shape (", "[16, ")
+        loaded, = self.told(second, "WEIGHTS_LOADED")
+        self.assertEqual(loaded["attributes"]["num_tensors"], "8")
+
+    def test_new_head_on_loaded_weights_and_a_clone_that_needs_no_file(self):
+        first = self.run_job()
+        model = next(self.service.folder.rglob(f"{first['checkpoints'][-1]['path']}/model.safetensors"))
+        shutil.copy(model, self.root / "backbone.safetensors")
+        tuned = JOB.replace("hidden: 16}}", "hidden: 16, num_classes: 12}, initial_weights: root/backbone.safetensors, "
+                                            "initialize_anew: [classifier.2.*]}")
+        second = self.run_job(tuned)
+        self.assertEqual(second["state"], "SUCCEEDED", second.get("message"))
+        loaded, = self.told(second, "WEIGHTS_LOADED")
+        self.assertIn("2 begin anew: classifier.2.bias, classifier.2.weight", loaded["message"])
+        (self.root / "backbone.safetensors").unlink()
+        code, out, err = self.service.ampctl("job", "retry", second["id"], "-q")
+        self.assertEqual(code, 0, err)
+        again = self.service.finished(out.strip())
+        self.assertEqual(again["state"], "SUCCEEDED", again.get("message"))
+        self.assertEqual(self.told(again, "WEIGHTS_LOADED"), [])
 
 
 if __name__ == "__main__":

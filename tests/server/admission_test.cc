@@ -85,6 +85,8 @@ TEST(AdmitSpec, WrongValues_AreNamedByPath) {
       {"model {resnet {image_size: 28}}", "data.train.synthetic.shape"},
       {"model {mlp {in_features: 5}}", "data.train.synthetic.shape"},
       {"model {mlp {hidden: 65536 hidden: 65536}}", "model"},
+      {"model {initialize_anew: 'head.*'}", "model.initialize_anew"},
+      {"model {initial_weights: 'a/b' initialize_anew: 'head.*' initialize_anew: ''}", "model.initialize_anew[1]"},
       {"data {batch_size: -3}", "data.batch_size"},
       {"data {train {idx {images: '../x' labels: 'a/b'}}}", "data.train.idx.images"},
       {"data {train {idx {images: '/etc/passwd' labels: 'a/b'}}}", "data.train.idx.images"},

@@ -183,9 +183,10 @@ absl::StatusOr<data::Dataset> Open(const internal::StartAttempt& start, const v1
                                        .evaluation = evaluation});
 }
 
+// A run that goes on from a checkpoint has its weights from there, also after a roll-back.
 absl::StatusOr<std::string> ReadWeights(const internal::StartAttempt& start) {
   const std::string& path = start.spec().model().initial_weights();
-  if (path.empty()) {
+  if (path.empty() || start.has_start_from()) {
     return std::string();
   }
   AMPD_ASSIGN_OR_RETURN(const data::DataFile file, Locate(start, "model.initial_weights", path));

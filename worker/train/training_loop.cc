@@ -17,7 +17,7 @@
 #include "precision/loss_scale.h"
 #include "worker/data/data_file.h"
 #include "worker/train/compute_device.h"
-#include "worker/train/tensor_file.h"
+#include "worker/train/initial_weights.h"
 #include "worker/train/trainer_log.h"
 
 namespace ampd::train {
@@ -135,24 +135,21 @@ absl::Status TrainingLoop::MakeEngine() {
 }
 
 absl::Status TrainingLoop::ImportInitialWeights() {
-  const std::string name =
-      absl::StrCat("model.initial_weights \"", context_.start.spec().model().initial_weights(), "\"");
-  absl::StatusOr<executor::TensorMap> weights = ReadTensors(plan_.initial_weights);
-  if (!weights.ok()) {
-    return data::DataError(name, std::string(weights.status().message()));
+  const v1::ModelSpec& model = context_.start.spec().model();
+  amp::EngineState state = engine_->ExportState();
+  const auto loaded = LoadInitialWeights(plan_.initial_weights,
+                                         {model.initialize_anew().begin(), model.initialize_anew().end()}, state.model);
+  if (!loaded.ok()) {
+    return data::DataError(absl::StrCat("model.initial_weights \"", model.initial_weights(), "\""),
+                           std::string(loaded.status().message()));
   }
   if (!MayRollBack()) {
-    plan_.initial_weights.clear();
+    std::string().swap(plan_.initial_weights);  // as large as the model
   }
-  amp::EngineState state = engine_->ExportState();
-  for (auto& [parameter, tensor] : state.model) {
-    const auto found = weights->find(parameter);
-    if (found == weights->end() || found->second.sizes() != tensor.sizes()) {
-      return data::DataError(name, absl::StrCat("it has no tensor ", parameter, " of the model's shape"));
-    }
-    tensor = found->second.to(tensor.scalar_type());
-  }
-  return WithReason(engine_->ImportState(state), "DATA_ERROR");
+  AMPD_RETURN_IF_ERROR(WithReason(engine_->ImportState(state), "DATA_ERROR"));
+  return telemetry_.Event(
+      Event::WEIGHTS_LOADED, 0, Describe(*loaded),
+      {{"num_tensors", absl::StrCat(loaded->num_tensors)}, {"num_bytes", absl::StrCat(loaded->num_bytes)}});
 }
 
 absl::Status TrainingLoop::Restore(const v1::Checkpoint& checkpoint) {

@@ -1,0 +1,146 @@
+#include "worker/train/initial_weights.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/glob.h"
+#include "base/safetensors.h"
+#include "base/safetensors_json.h"
+#include "base/status_macros.h"
+#include "worker/train/tensor_file.h"
+#include "worker/train/trainer_log.h"
+
+namespace ampd::train {
+namespace {
+
+constexpr char kBatchCounters[] = "*num_batches_tracked";
+
+bool MatchesAny(const std::vector<std::string>& globs, const std::string& name) {
+  return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) { return GlobMatches(glob, name); });
+}
+
+bool IsKnownExtra(const std::string& name) {
+  return MatchesAny({kBatchCounters, "*.attn.bias", "*.attn.masked_bias", "*position_ids"}, name);
+}
+
+// "a, b, c and 7 more".
+std::string Names(const std::vector<std::string>& names) {
+  constexpr size_t kMaxNames = 3;
+  const size_t count = std::min(names.size(), kMaxNames);
+  const std::vector<std::string> first(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(count));
+  return absl::StrCat(absl::StrJoin(first, ", "),
+                      names.size() > count ? absl::StrCat(" and ", names.size() - count, " more") : "");
+}
+
+// What does not fit, by kind: every list is names, with what is wrong about each.
+struct Misfits {
+  std::vector<std::string> missing;
+  std::vector<std::string> shapes;
+  std::vector<std::string> dtypes;
+  std::vector<std::string> extra;
+  std::vector<std::string> globs;
+
+  // OK when there are none.
+  absl::Status ToStatus() const {
+    const std::vector<std::pair<std::string, const std::vector<std::string>*>> kinds = {
+        {"missing", &missing}, {"of another shape", &shapes}, {"of another dtype", &dtypes}, {"extra", &extra}};
+    constexpr size_t kMaxLogged = 100;
+    size_t num_logged = 0;
+    std::vector<std::string> parts;
+    for (const auto& [kind, names] : kinds) {
+      if (!names->empty()) {
+        parts.push_back(absl::StrCat(names->size(), " ", kind, " (", Names(*names), ")"));
+      }
+      for (size_t i = 0; i < names->size() && num_logged < kMaxLogged; ++i, ++num_logged) {
+        LogLine(absl::StrCat("initial weights, ", kind, ": ", (*names)[i]));
+      }
+    }
+    if (!parts.empty()) {
+      return absl::DataLossError(absl::StrCat("the tensors are not the model's: ", absl::StrJoin(parts, ", "),
+                                              "; model.initialize_anew may name what is to begin anew"));
+    }
+    return globs.empty() ? absl::OkStatus()
+                         : absl::DataLossError(absl::StrCat("model.initialize_anew matches no tensor: ", Names(globs)));
+  }
+};
+
+std::string ShapeText(at::IntArrayRef shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
+
+void FindUnusedGlobs(const SafetensorsHeader& header, const std::vector<std::string>& globs,
+                     const executor::TensorMap& model, Misfits& misfits) {
+  for (const std::string& glob : globs) {
+    const bool in_file = std::any_of(header.tensors.begin(), header.tensors.end(),
+                                     [&](const TensorEntry& entry) { return GlobMatches(glob, entry.name); });
+    const bool in_model =
+        std::any_of(model.begin(), model.end(), [&](const auto& named) { return GlobMatches(glob, named.first); });
+    if (!in_file && !in_model) {
+      misfits.globs.push_back(Quoted(glob));
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<LoadedWeights> LoadInitialWeights(std::string_view bytes,
+                                                 const std::vector<std::string>& initialize_anew,
+                                                 executor::TensorMap& model) {
+  AMPD_ASSIGN_OR_RETURN(const SafetensorsFile file, ParseSafetensors(bytes));
+  std::map<std::string_view, const TensorEntry*> entries;
+  LoadedWeights loaded;
+  Misfits misfits;
+  FindUnusedGlobs(file.header, initialize_anew, model, misfits);
+  for (const TensorEntry& entry : file.header.tensors) {
+    if (MatchesAny(initialize_anew, entry.name)) {
+      continue;
+    }
+    entries[entry.name] = &entry;
+    if (!model.contains(entry.name)) {
+      (IsKnownExtra(entry.name) ? loaded.ignored : misfits.extra).push_back(entry.name);
+    }
+  }
+  for (auto& [name, tensor] : model) {
+    if (MatchesAny(initialize_anew, name)) {
+      loaded.anew.push_back(name);
+      continue;
+    }
+    const auto found = entries.find(name);
+    if (found == entries.end()) {
+      if (!GlobMatches(kBatchCounters, name)) {
+        misfits.missing.push_back(name);
+      }
+      continue;
+    }
+    const TensorEntry& entry = *found->second;
+    if (tensor.sizes() != at::IntArrayRef(entry.shape)) {
+      misfits.shapes.push_back(
+          absl::StrCat(name, ": ", ShapeText(entry.shape), " instead of ", ShapeText(tensor.sizes())));
+      continue;
+    }
+    AMPD_ASSIGN_OR_RETURN(const at::Tensor read, ReadTensor(file, entry));
+    if (read.is_floating_point() != tensor.is_floating_point()) {
+      misfits.dtypes.push_back(absl::StrCat(name, ": ", entry.dtype));
+      continue;
+    }
+    tensor = read.to(tensor.scalar_type());
+    ++loaded.num_tensors;
+    loaded.num_bytes += static_cast<int64_t>(entry.end - entry.begin);
+  }
+  AMPD_RETURN_IF_ERROR(misfits.ToStatus());
+  return loaded;
+}
+
+std::string Describe(const LoadedWeights& loaded) {
+  std::string text =
+      absl::StrCat("begins with ", loaded.num_tensors, " tensors of a file, ", loaded.num_bytes, " bytes");
+  if (!loaded.anew.empty()) {
+    absl::StrAppend(&text, "; ", loaded.anew.size(), " begin anew: ", Names(loaded.anew));
+  }
+  if (!loaded.ignored.empty()) {
+    absl::StrAppend(&text, "; ", loaded.ignored.size(), " of the file are not needed: ", Names(loaded.ignored));
+  }
+  return text;
+}
+
+}  // namespace ampd::train
