@@ -43,6 +43,14 @@ Words Positionals(const ReadWords& read) {
     if (text == "ID..." || (text == "ID" && before.empty())) {
       return JobIdsFor(AddressIn(read));
     }
+    if (text == "ID|FOLDER" && before.empty()) {
+      Words ids = JobIdsFor(AddressIn(read));
+      ids.emplace_back(kFiles);
+      return ids;
+    }
+    if (text == "FOLDER") {
+      return {kFiles};
+    }
   }
   if (!before.empty()) {
     return {};

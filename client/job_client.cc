@@ -232,6 +232,20 @@ absl::StatusOr<v1::ListEventsResponse> JobClient::ListEvents(const std::string& 
   return all;
 }
 
+absl::StatusOr<std::vector<v1::Checkpoint>> JobClient::ListCheckpoints(const std::string& id) {
+  AMPD_ASSIGN_OR_RETURN(const v1::ListCheckpointsResponse response,
+                        Call(*stubs_->jobs, &v1::JobService::Stub::ListCheckpoints,
+                             ById<v1::ListCheckpointsRequest>(id), options_.call_deadline));
+  return std::vector<v1::Checkpoint>(response.checkpoints().begin(), response.checkpoints().end());
+}
+
+absl::Status JobClient::DeleteCheckpoint(const std::string& id, int attempt, int64_t step) {
+  auto request = ById<v1::DeleteCheckpointRequest>(id);
+  request.set_attempt(attempt);
+  request.set_step(step);
+  return Call(*stubs_->jobs, &v1::JobService::Stub::DeleteCheckpoint, request, options_.call_deadline).status();
+}
+
 absl::StatusOr<std::vector<v1::Worker>> JobClient::ListWorkers() {
   std::vector<v1::Worker> workers;
   v1::ListWorkersRequest request;

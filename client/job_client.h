@@ -58,6 +58,9 @@ class JobClient {
   // All pages in one answer.
   absl::StatusOr<v1::ListMetricPointsResponse> ListMetricPoints(const std::string& id, int downsample_to);
   absl::StatusOr<v1::ListEventsResponse> ListEvents(const std::string& id);
+  // Oldest first.
+  absl::StatusOr<std::vector<v1::Checkpoint>> ListCheckpoints(const std::string& id);
+  absl::Status DeleteCheckpoint(const std::string& id, int attempt, int64_t step);
 
   absl::StatusOr<std::vector<v1::Worker>> ListWorkers();
   absl::StatusOr<v1::Worker> DrainWorker(const std::string& name);

@@ -43,6 +43,7 @@ struct CommandLine {
   ampd::client::LogsOptions logs;
   ampd::client::DevOptions dev;
   ampd::client::PolicyOptions policy;
+  ampd::client::CheckpointOptions checkpoint;
 };
 
 FormatSet Text() { return {OutputFormat::kTable}; }
@@ -230,6 +231,50 @@ void AddJobs(CLI::App* root, CommandLine* line) {
   AddJobChanges(job, line);
 }
 
+void AddCheckpoints(CLI::App* root, CommandLine* line) {
+  CLI::App* group = root->add_subcommand("checkpoint", "Checkpoints of jobs")->require_subcommand(1)->fallthrough();
+  CLI::App* list = AddCommand(
+      group, "list", "Those a job keeps, oldest first", line,
+      [line](Session* s) { return ListCheckpoints(s, line->id); }, All());
+  list->alias("ls");
+  AddId(list, line);
+  CLI::App* show = AddCommand(
+      group, "show", "What a checkpoint is and, of a folder, its tensors", line,
+      [line](Session* s) { return ShowCheckpoint(s, line->checkpoint); }, AllBut({OutputFormat::kName}));
+  CLI::App* verify = AddCommand(
+      group, "verify", "Hold a folder's files against its manifest", line,
+      [line](Session* s) { return VerifyCheckpoint(s, line->checkpoint); },
+      AllBut({OutputFormat::kWide, OutputFormat::kName}));
+  verify->add_flag("--recorded", line->checkpoint.recorded, "And the manifest against what the server recorded");
+  CLI::App* exported = AddCommand(
+      group, "export", "Write a folder's model to a safetensors file", line,
+      [line](Session* s) { return ExportCheckpoint(s, line->checkpoint); },
+      AllBut({OutputFormat::kWide, OutputFormat::kName}));
+  CLI::App* remove = AddCommand(
+      group, "delete", "Remove a checkpoint for good", line,
+      [line](Session* s) { return DeleteCheckpoint(s, line->checkpoint, line->yes); }, AllBut({OutputFormat::kWide}));
+  const auto add_target = [line](CLI::App* app, const char* help, const char* text) {
+    app->add_option("target", line->checkpoint.target, help)->required()->check(CheckNotEmpty)->option_text(text);
+  };
+  add_target(show, "Job id, or a checkpoint's folder on this machine", "ID|FOLDER");
+  add_target(verify, "A checkpoint's folder on this machine", "FOLDER");
+  add_target(exported, "A checkpoint's folder on this machine", "FOLDER");
+  add_target(remove, "Job id", "ID");
+  exported->add_option("file", line->checkpoint.file, "To write")
+      ->required()
+      ->check(CheckNotEmpty)
+      ->option_text("FILE");
+  exported->add_flag("--averages", line->checkpoint.averages, "The averages that optimizer.ema_decay keeps");
+  exported->add_flag("--force", line->checkpoint.replace, "Replace a file that is there");
+  show->add_option("step", line->checkpoint.step, "Of the job's; the newest without")->option_text("[STEP]");
+  remove->add_option("step", line->checkpoint.step, "Of the checkpoint")->required()->option_text("STEP");
+  for (CLI::App* app : {show, remove}) {
+    app->add_option("--attempt", line->checkpoint.attempt, "Which attempt's; the newest one's without")
+        ->option_text("N");
+  }
+  remove->add_flag("-y,--yes", line->yes, "Do not ask");
+}
+
 // A check that names what may stand.
 std::function<std::string(const std::string&)> OneOf(std::vector<std::string> words) {
   return [words = std::move(words)](const std::string& text) {
@@ -377,6 +422,7 @@ int main(int argc, char** argv) {
   root.set_help_flag("-h,--help", "Print this help and exit");
   AddGlobal(&root, &line);
   AddJobs(&root, &line);
+  AddCheckpoints(&root, &line);
   AddPolicies(&root, &line);
   AddWorkersAndContexts(&root, &line);
   AddDev(&root, &line);

@@ -59,6 +59,24 @@ int SetScale(Session* session, const ScaleOptions& options);
 // Asks for the gradients of the next step, waits for the answer at most so long, and shows it.
 int Gradients(Session* session, const std::string& id, absl::Duration timeout);
 
+struct CheckpointOptions {
+  std::string target;           // job id, or a checkpoint's folder on this machine
+  std::optional<int64_t> step;  // of the job's; unset: the newest
+  int attempt = 0;              // 0: the newest with that step
+  std::string file;             // to export to
+  bool replace = false;
+  bool averages = false;
+  bool recorded = false;
+};
+int ListCheckpoints(Session* session, const std::string& id);
+// Of a job what the server knows; of a folder what is in it.
+int ShowCheckpoint(Session* session, const CheckpointOptions& options);
+// Every file of a folder against its manifest; `recorded`: and the manifest against the server's record.
+int VerifyCheckpoint(Session* session, const CheckpointOptions& options);
+// The model of a folder as a safetensors file.
+int ExportCheckpoint(Session* session, const CheckpointOptions& options);
+int DeleteCheckpoint(Session* session, const CheckpointOptions& options, bool confirmed);
+
 struct WatchOptions {
   std::string id;
   bool from_start = true;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/render/checkpoint_text.h"
 #include "client/render/job_text.h"
 #include "client/render/table.h"
 #include "client/render/worker_text.h"
@@ -77,23 +78,6 @@ std::string JsonOf(const PlainFields& fields, bool indented) {
                   : absl::StrCat("{", absl::StrJoin(members, ","), "}");
 }
 
-// One value, given as JSON over several lines and in one, by -o.
-bool PrintOne(const Session& session, const std::string& indented, const std::string& one_line) {
-  switch (session.options().output) {
-    case OutputFormat::kJson:
-      Print(indented);
-      return true;
-    case OutputFormat::kJsonLines:
-      Print(one_line + "\n");
-      return true;
-    case OutputFormat::kYaml:
-      Print(YamlOf(one_line));
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 std::string ToJson(const google::protobuf::Message& message, bool indented) {
@@ -155,6 +139,29 @@ void PrintWorkers(const Session& session, const std::vector<v1::Worker>& workers
   Print(RenderTable(WorkerHeadings(wide), rows, !options.no_headers));
 }
 
+void PrintCheckpoints(const Session& session, const std::vector<v1::Checkpoint>& checkpoints) {
+  const GlobalOptions& options = session.options();
+  if (options.quiet || options.output == OutputFormat::kName) {
+    for (const v1::Checkpoint& checkpoint : checkpoints) {
+      Print(Printable(checkpoint.path()) + "\n");
+    }
+    return;
+  }
+  if (PrintList(session, checkpoints)) {
+    return;
+  }
+  if (checkpoints.empty()) {
+    session.Note("no checkpoints are kept");
+    return;
+  }
+  const bool wide = options.output == OutputFormat::kWide;
+  std::vector<std::vector<std::string>> rows;
+  for (const v1::Checkpoint& checkpoint : checkpoints) {
+    rows.push_back(CheckpointRow(checkpoint, wide, TextOptions(session)));
+  }
+  Print(RenderTable(CheckpointHeadings(wide), rows, !options.no_headers));
+}
+
 void PrintJob(const Session& session, const v1::Job& job) {
   if (session.options().quiet || session.options().output == OutputFormat::kName) {
     Print(job.id() + "\n");
@@ -169,12 +176,28 @@ void PrintJob(const Session& session, const v1::Job& job) {
   }
 }
 
+bool PrintJson(const Session& session, const std::string& indented, const std::string& one_line) {
+  switch (session.options().output) {
+    case OutputFormat::kJson:
+      Print(indented);
+      return true;
+    case OutputFormat::kJsonLines:
+      Print(one_line + "\n");
+      return true;
+    case OutputFormat::kYaml:
+      Print(YamlOf(one_line));
+      return true;
+    default:
+      return false;
+  }
+}
+
 bool PrintStructured(const Session& session, const google::protobuf::Message& message) {
-  return PrintOne(session, ToJson(message, true), ToJson(message, false));
+  return PrintJson(session, ToJson(message, true), ToJson(message, false));
 }
 
 bool PrintStructured(const Session& session, const PlainFields& fields) {
-  return PrintOne(session, JsonOf(fields, true), JsonOf(fields, false));
+  return PrintJson(session, JsonOf(fields, true), JsonOf(fields, false));
 }
 
 bool PrintStructured(const Session& session, const std::vector<PlainFields>& list) {

@@ -20,6 +20,7 @@ std::string ToYaml(const google::protobuf::Message& message);
 // Prints by -o: a JSON array, a line or a YAML document each, ids, or a table.
 void PrintJobs(const Session& session, const std::vector<v1::Job>& jobs);
 void PrintWorkers(const Session& session, const std::vector<v1::Worker>& workers);
+void PrintCheckpoints(const Session& session, const std::vector<v1::Checkpoint>& checkpoints);
 
 // One job in full.
 void PrintJob(const Session& session, const v1::Job& job);
@@ -31,6 +32,9 @@ bool PrintStructured(const Session& session, const google::protobuf::Message& me
 using PlainFields = std::vector<std::pair<std::string, std::variant<std::string, bool>>>;
 bool PrintStructured(const Session& session, const PlainFields& fields);
 bool PrintStructured(const Session& session, const std::vector<PlainFields>& list);
+
+// The same of any value, given as JSON over several lines and in one.
+bool PrintJson(const Session& session, const std::string& indented, const std::string& one_line);
 
 // What a command says of each of the jobs that it was given: a line, or the job by -o, as they come. As JSON it is the
 // job itself when one was asked for; of several it is one array, printed at the end of this object's life.

@@ -87,6 +87,9 @@ TEST_F(AmpctlCompletion, JobIdsWhereAJobIsWanted) {
   EXPECT_THAT(Offers({"job", "wait", first, ""}), ElementsAre(first, second));
   EXPECT_THAT(Offers({"job", "logs", "--attempt", "1", ""}), ElementsAre(first, second));
   EXPECT_THAT(Offers({"job", "logs", "--attempt", ""}), IsEmpty());
+  EXPECT_THAT(Offers({"checkpoint", "list", ""}), ElementsAre(first, second));
+  EXPECT_THAT(Offers({"checkpoint", "delete", ""}), ElementsAre(first, second));
+  EXPECT_THAT(Offers({"checkpoint", "show", ""}), IsSupersetOf({first, second}));
 }
 
 TEST_F(AmpctlCompletion, TheServerIsTheOneOnTheLine) {

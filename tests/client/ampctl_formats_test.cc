@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "client/commands/formats.h"
 #include "tests/client/ampctl_fixture.h"
+#include "tests/client/checkpoint_fixture.h"
 
 namespace ampd::client {
 namespace {
@@ -141,6 +142,11 @@ const std::map<std::string, std::string>& ArgumentsOf() {
                                                                 {"job delete", "--yes ID"},
                                                                 {"job retry", "ID"},
                                                                 {"job clone", "ID"},
+                                                                {"checkpoint list", "ID"},
+                                                                {"checkpoint show", "ID"},
+                                                                {"checkpoint verify", "ck"},
+                                                                {"checkpoint export", "ck model.safetensors --force"},
+                                                                {"checkpoint delete", "--yes ID 20"},
                                                                 {"policy list", ""},
                                                                 {"policy show", "bf16"},
                                                                 {"worker list", ""},
@@ -161,6 +167,7 @@ TEST_F(AmpctlFormats, EveryCommandHasOrRefusesEveryFormatAndIgnoresNone) {
   Write("job.yaml", "name: x\ndata:\n  batch_size: 4\n");
   Run("context add lab 127.0.0.1:1");
   JobId();
+  WriteCheckpoint(folder_ + "/ck");
   const std::vector<std::string> commands = AllCommands();
   EXPECT_EQ(commands.size(), ArgumentsOf().size());
   for (const std::string& command : commands) {

@@ -7,7 +7,9 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -41,6 +43,8 @@ class FakeJobs final : public v1::JobService::Service {
     std::vector<v1::CloneJobRequest> clones;
     std::vector<v1::TailLogsRequest> log_requests;
     std::vector<v1::ResolvePolicyRequest> policy_requests;
+    std::string manifest_sha256 = "a5e1f";                                // of all checkpoints
+    std::set<std::tuple<std::string, int, int64_t>> deleted_checkpoints;  // job, attempt, step
   };
   absl::Notification watching;  // a watch is held
   absl::Notification release;
@@ -230,6 +234,34 @@ class FakeJobs final : public v1::JobService::Service {
     overflow->set_step(2);
     (*overflow->mutable_attributes())["scale"] = "65536";
     return found;
+  }
+  // Two of every job, the newer one of a second attempt on another worker, and at most one of them deleted.
+  grpc::Status ListCheckpoints(grpc::ServerContext*, const v1::ListCheckpointsRequest* request,
+                               v1::ListCheckpointsResponse* response) override {
+    v1::Job job;
+    const grpc::Status found = Find(request->id(), &job);
+    absl::MutexLock lock(&mutex_);
+    for (const int attempt : {1, 2}) {
+      if (script_.deleted_checkpoints.contains({request->id(), attempt, 20})) {
+        continue;
+      }
+      v1::Checkpoint* checkpoint = response->add_checkpoints();
+      checkpoint->set_attempt(attempt);
+      checkpoint->set_step(20);
+      checkpoint->set_path(absl::StrCat(request->id(), "/", attempt, "/step-20"));
+      checkpoint->set_worker(absl::StrCat("w", attempt));
+      checkpoint->set_local(attempt == 1);
+      checkpoint->set_size_bytes(4096);
+      checkpoint->set_state_hash("5ta7e");
+      checkpoint->set_manifest_sha256(script_.manifest_sha256);
+    }
+    return found;
+  }
+  grpc::Status DeleteCheckpoint(grpc::ServerContext*, const v1::DeleteCheckpointRequest* request,
+                                google::protobuf::Empty*) override {
+    absl::MutexLock lock(&mutex_);
+    script_.deleted_checkpoints.insert({request->id(), request->attempt(), request->step()});
+    return grpc::Status::OK;
   }
   // A snapshot, ten steps, one event, the final message: sequences 1 to 13, the token being the sequence.
   grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest* request,

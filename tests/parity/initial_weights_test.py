@@ -10,6 +10,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from service_case import DataRootCase, main
@@ -97,6 +98,15 @@ class InitialWeights(DataRootCase):
         again.load_state_dict(load_file(saved))
         for name, tensor in self.model.state_dict().items():
             self.assertTrue(torch.equal(tensor, again.state_dict()[name]), name)
+        exported = self.root / "exported.safetensors"
+        code, _, err = self.service.ampctl("checkpoint", "export", str(saved.parent), str(exported))
+        self.assertEqual(code, 0, err)
+        with safe_open(exported, "pt") as file:
+            self.assertEqual(file.metadata(), {"format": "pt"})
+            for name, tensor in self.model.state_dict().items():
+                self.assertTrue(torch.equal(tensor, file.get_tensor(name)), name)
+        code, verdicts, _ = self.service.ampctl("checkpoint", "verify", "--recorded", str(saved.parent))
+        self.assertEqual((code, verdicts.count(" ok\n")), (0, 3), verdicts)
 
     def test_names_of_another_model_are_listed(self):
         save_file({name.replace("layers.4", "head"): tensor for name, tensor in self.model.state_dict().items()},

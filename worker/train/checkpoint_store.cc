@@ -7,11 +7,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/checkpoint_manifest.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/sha256.h"
@@ -19,12 +19,6 @@
 
 namespace ampd::train {
 namespace {
-
-using nlohmann::json;
-
-constexpr char kManifest[] = "state.json";
-constexpr int64_t kMaxManifestBytes = 1 << 20;
-constexpr int kVersion = 1;
 
 absl::Status CheckpointError(const std::string& message) {
   return Error(absl::StatusCode::kFailedPrecondition, "CHECKPOINT_ERROR", message);
@@ -42,8 +36,6 @@ absl::Status NotSaved(const absl::Status& status, int64_t step) {
   }
   return CheckpointError(message + "; the worker must be able to write below its checkpoint root");
 }
-
-std::string Write(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 bool IsWord(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
@@ -66,46 +58,14 @@ absl::Status CheckPath(const std::string& path) {
   return absl::OkStatus();
 }
 
-json DescribeFiles(const std::vector<CheckpointContent::File>& files, int64_t* total) {
-  json described = json::object();
-  for (const CheckpointContent::File& file : files) {
-    Sha256 hash;
-    int64_t size = 0;
-    for (const std::string_view part : file.parts) {
-      hash.Update(part);
-      size += static_cast<int64_t>(part.size());
-    }
-    described[file.name] = {{"sha256", hash.HexDigest()}, {"size_bytes", size}};
-    *total += size;
+CheckpointManifest::File Describe(const CheckpointContent::File& file) {
+  Sha256 hash;
+  int64_t size = 0;
+  for (const std::string_view part : file.parts) {
+    hash.Update(part);
+    size += static_cast<int64_t>(part.size());
   }
-  return described;
-}
-
-std::string StateHash(const json& manifest) {
-  return Sha256Hex(Write({{"files", manifest["files"]}, {"state", manifest["state"]}, {"step", manifest["step"]}}));
-}
-
-// The manifest's shape, so that reading its fields can't fail.
-bool TellsItsJob(const json& manifest) {
-  const auto identity = manifest.find("identity");
-  return identity != manifest.end() && identity->is_object() && identity->contains("job") &&
-         (*identity)["job"].is_string();
-}
-
-bool IsManifest(const json& manifest) {
-  const auto strings = [&](const char* name) {
-    return manifest.contains(name) && manifest[name].is_object() &&
-           std::all_of(manifest[name].begin(), manifest[name].end(), [](const json& j) { return j.is_string(); });
-  };
-  if (!manifest.is_object() || manifest.value("version", json()) != kVersion || !TellsItsJob(manifest) ||
-      !strings("state") || !strings("environment") || !manifest.contains("step") ||
-      !manifest["step"].is_number_integer() || !manifest.contains("files") || !manifest["files"].is_object()) {
-    return false;
-  }
-  return std::all_of(manifest["files"].begin(), manifest["files"].end(), [](const json& file) {
-    return file.is_object() && file.contains("sha256") && file["sha256"].is_string() && file.contains("size_bytes") &&
-           file["size_bytes"].is_number_integer();
-  });
+  return {hash.HexDigest(), size};
 }
 
 }  // namespace
@@ -151,18 +111,22 @@ absl::StatusOr<SavedCheckpoint> CheckpointStore::Save(const CheckpointContent& c
   SavedCheckpoint saved;
   saved.path = absl::StrCat(folder, "/step-", content.step);
   AMPD_RETURN_IF_ERROR(CheckPath(saved.path));
-  json manifest = {{"version", kVersion},
-                   {"identity", {{"job", content.job_id}, {"attempt", content.attempt}, {"token", content.token}}},
-                   {"environment", content.environment},
-                   {"state", content.state},
-                   {"step", content.step}};
-  manifest["files"] = DescribeFiles(content.files, &saved.size_bytes);
-  const std::string text = Write(manifest);
+  CheckpointManifest manifest = {.job_id = content.job_id,
+                                 .attempt = content.attempt,
+                                 .token = content.token,
+                                 .step = content.step,
+                                 .state = content.state,
+                                 .environment = content.environment,
+                                 .files = {}};
+  for (const CheckpointContent::File& file : content.files) {
+    saved.size_bytes += (manifest.files[file.name] = Describe(file)).size_bytes;
+  }
+  const std::string text = WriteManifest(manifest);
   saved.size_bytes += static_cast<int64_t>(text.size());
   saved.manifest_sha256 = Sha256Hex(text);
   saved.state_hash = StateHash(manifest);
   const std::string final_path = absl::StrCat(root_, "/", saved.path);
-  if (const auto there = ReadFile(absl::StrCat(final_path, "/", kManifest), kMaxManifestBytes);
+  if (const auto there = ReadFile(absl::StrCat(final_path, "/", kManifestFile), kMaxManifestBytes);
       there.ok() && *there == text) {
     return saved;
   }
@@ -173,7 +137,7 @@ absl::StatusOr<SavedCheckpoint> CheckpointStore::Save(const CheckpointContent& c
     for (const CheckpointContent::File& file : content.files) {
       AMPD_RETURN_IF_ERROR(io_.WriteFile(absl::StrCat(temporary, "/", file.name), file.parts));
     }
-    AMPD_RETURN_IF_ERROR(io_.WriteFile(absl::StrCat(temporary, "/", kManifest), {text}));
+    AMPD_RETURN_IF_ERROR(io_.WriteFile(absl::StrCat(temporary, "/", kManifestFile), {text}));
     AMPD_RETURN_IF_ERROR(io_.SyncFolder(temporary));
     AMPD_RETURN_IF_ERROR(io_.Rename(temporary, final_path));
     // The rename, and the folders that may be new.
@@ -192,30 +156,30 @@ absl::StatusOr<LoadedCheckpoint> CheckpointStore::Load(const std::string& path,
                                                        const std::string& manifest_sha256) const {
   AMPD_RETURN_IF_ERROR(CheckPath(path));
   const std::string folder = absl::StrCat(root_, "/", path, "/");
-  const auto text = ReadFile(folder + kManifest, kMaxManifestBytes);
+  const auto text = ReadFile(folder + kManifestFile, kMaxManifestBytes);
   if (!text.ok()) {
-    return CheckpointError(absl::StrCat(path, "/", kManifest, ": ", text.status().message()));
+    return CheckpointError(absl::StrCat(path, "/", kManifestFile, ": ", text.status().message()));
   }
   if (Sha256Hex(*text) != manifest_sha256) {
-    return CheckpointError(absl::StrCat(path, "/", kManifest, " is not the one that was recorded"));
+    return CheckpointError(absl::StrCat(path, "/", kManifestFile, " is not the one that was recorded"));
   }
-  const json manifest = json::parse(*text, nullptr, false);
-  if (!IsManifest(manifest)) {
-    return CheckpointError(absl::StrCat(path, "/", kManifest, " is not a manifest of version ", kVersion));
+  auto manifest = ParseManifest(*text);
+  if (!manifest.ok()) {
+    return CheckpointError(absl::StrCat(path, "/", kManifestFile, " ", manifest.status().message()));
   }
   LoadedCheckpoint loaded;
-  loaded.job_id = manifest["identity"]["job"].get<std::string>();
-  loaded.step = manifest["step"].get<int64_t>();
-  loaded.state = manifest["state"].get<std::map<std::string, std::string>>();
-  loaded.environment = manifest["environment"].get<std::map<std::string, std::string>>();
-  loaded.state_hash = StateHash(manifest);
-  for (const auto& [name, file] : manifest["files"].items()) {
-    auto content = ReadFile(folder + name, file["size_bytes"].get<int64_t>());
-    if (!content.ok() || Sha256Hex(*content) != file["sha256"].get<std::string>()) {
+  loaded.job_id = manifest->job_id;
+  loaded.step = manifest->step;
+  loaded.state_hash = StateHash(*manifest);
+  for (const auto& [name, file] : manifest->files) {
+    auto content = ReadFile(folder + name, file.size_bytes);
+    if (!content.ok() || Sha256Hex(*content) != file.sha256) {
       return CheckpointError(absl::StrCat(path, "/", name, " is missing or not the one that was recorded"));
     }
     loaded.files[name] = *std::move(content);
   }
+  loaded.state = std::move(manifest->state);
+  loaded.environment = std::move(manifest->environment);
   return loaded;
 }
 

@@ -57,12 +57,8 @@ class CheckpointIo {
 //
 //   <root>/<job>/<attempt>/step-<n>/          whole: it was renamed into place after everything in it was synced
 //       model.safetensors  optimizer.safetensors
-//       state.json          the manifest, below
+//       state.json          the manifest (base/checkpoint_manifest.h)
 //   <root>/<job>/<attempt>/.step-<n>.tmp/     being written or left over; never loaded
-//
-//   manifest := {"version": 1, "identity": {"job", "attempt", "token"}, "environment": {...}, "step": n,
-//                "state": {...}, "files": {name: {"sha256", "size_bytes"}}}, keys sorted
-//   state hash := SHA-256 of {"files", "state", "step"} of the manifest, in the same writing
 //
 // The agent removes whole ones when the server says so. Errors have the reason DISK_FULL or CHECKPOINT_ERROR and no
 // path of the host. Thread-compatible.

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/checkpoint_manifest.h"
+#include "base/file.h"
+#include "base/safetensors.h"
+#include "base/sha256.h"
+
+namespace ampd::client {
+
+inline std::string SafetensorsOf(const std::vector<TensorEntry>& tensors, const std::string& data) {
+  return *EncodeSafetensorsHeader({.tensors = tensors, .metadata = {}, .data_begin = 0}) + data;
+}
+
+// A checkpoint of step 20, as a trainer writes it: two parameters, of one of which the optimizer keeps an average.
+inline CheckpointManifest WriteCheckpoint(const std::string& folder) {
+  std::filesystem::create_directories(folder);
+  CheckpointManifest manifest = {.job_id = "j-aaaaaaaaaaaaaaa0",
+                                 .attempt = 1,
+                                 .token = "token",
+                                 .step = 20,
+                                 .state = {{"applied_steps", "19"}},
+                                 .environment = {{"device", "cpu"}, {"num_threads", "2"}, {"precision", "bf16"}},
+                                 .files = {}};
+  const auto add = [&](const std::string& name, const std::string& content) {
+    EXPECT_TRUE(WriteFileAtomically(absl::StrCat(folder, "/", name), content).ok());
+    manifest.files[name] = {Sha256Hex(content), static_cast<int64_t>(content.size())};
+  };
+  add("model.safetensors", SafetensorsOf({{.name = "fc.bias", .dtype = "F32", .shape = {2}},
+                                          {.name = "fc.weight", .dtype = "F32", .shape = {2, 3}}},
+                                         std::string(8, 'b') + std::string(24, 'w')));
+  add("optimizer.safetensors",
+      SafetensorsOf({{.name = "fc.weight.average", .dtype = "F32", .shape = {2, 3}}}, std::string(24, 'a')));
+  EXPECT_TRUE(WriteFileAtomically(absl::StrCat(folder, "/", kManifestFile), WriteManifest(manifest)).ok());
+  return manifest;
+}
+
+}  // namespace ampd::client
