@@ -168,7 +168,8 @@ absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec) {
   v1::JobSpec admitted = spec;
   Findings findings;
   AdmitIdentity(&admitted, findings);
-  const std::optional<graph::Graph> built = AdmitModel(admitted.mutable_model(), findings);
+  const std::optional<graph::Graph> built =
+      AdmitModel(admitted.mutable_model(), admitted.data().train().tokens().sequence_length(), findings);
   const graph::Graph* const model = built.has_value() ? &*built : nullptr;
   AdmitData(&admitted, model, findings);
   AdmitPrecision(&admitted, model, findings);

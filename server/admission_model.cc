@@ -55,6 +55,9 @@ int64_t AdmitShape(const std::string& field, const v1::SyntheticSource& source, 
 
 void CheckShapeFits(const std::string& field, const v1::SyntheticSource& source, int64_t count,
                     const graph::Graph& model, Findings& findings) {
+  if (model.type(model.inputs().front()).dtype == graph::Dtype::kInt64) {
+    return;
+  }
   const int64_t needed = Numbers(model.type(model.inputs().front()).shape);
   const int64_t num_classes = model.type(*model.FindOutput("logits")).shape.back().factor();
   if (count != 0 && count != needed) {
@@ -78,7 +81,35 @@ void AdmitSynthetic(const std::string& field, v1::SyntheticSource* source, const
   }
 }
 
+// What is between the length and the model's positions is the model's to say.
+void AdmitTokens(const std::string& field, v1::TokensSource* tokens, Findings& findings) {
+  AdmitPath(field + ".path", tokens->path(), findings);
+  if (!v1::TokensSource::Format_IsValid(tokens->format())) {
+    findings.Wrong(field + ".format", absl::StrCat("is ", tokens->format(), "; must be AUTO, LLM_C, UINT16 or UINT32"));
+  }
+  if (tokens->sequence_length() == 0) {
+    findings.Missing(field + ".sequence_length");
+  }
+  findings.Range(field + ".limit", tokens->limit(), 0, int64_t{1} << 40);
+}
+
+// Every source but `tokens` has images.
+void CheckKindFits(const std::string& field, const v1::DataSource& source, const graph::Graph& model,
+                   Findings& findings) {
+  const bool takes_tokens = model.type(model.inputs().front()).dtype == graph::Dtype::kInt64;
+  if (takes_tokens != source.has_tokens()) {
+    const auto* const kind =
+        source.GetReflection()->GetOneofFieldDescriptor(source, source.GetDescriptor()->FindOneofByName("kind"));
+    findings.Wrong(absl::StrCat(field, ".", kind->name()),
+                   absl::StrCat("has ", takes_tokens ? "images; model." : "text; model.", model.name(),
+                                takes_tokens ? " takes tokens" : " takes images"));
+  }
+}
+
 void AdmitSource(const std::string& field, v1::DataSource* source, const graph::Graph* model, Findings& findings) {
+  if (model != nullptr && source->kind_case() != v1::DataSource::KIND_NOT_SET) {
+    CheckKindFits(field, *source, *model, findings);
+  }
   switch (source->kind_case()) {
     case v1::DataSource::kIdx:
       return AdmitIdx(field + ".idx", source->mutable_idx(), findings);
@@ -90,8 +121,10 @@ void AdmitSource(const std::string& field, v1::DataSource* source, const graph::
       return findings.Unsupported(field + ".safetensors", "this server does not support it yet");
     case v1::DataSource::kSynthetic:
       return AdmitSynthetic(field + ".synthetic", source->mutable_synthetic(), model, findings);
+    case v1::DataSource::kTokens:
+      return AdmitTokens(field + ".tokens", source->mutable_tokens(), findings);
     default:
-      findings.Wrong(field, "must have one of idx, cifar, npz, synthetic");
+      findings.Wrong(field, "must have one of idx, cifar, npz, synthetic, tokens");
   }
 }
 
@@ -111,6 +144,15 @@ void AdmitInitializeAnew(const v1::ModelSpec& model, Findings& findings) {
       findings.Wrong(absl::StrCat(field, "[", i, "]"),
                      absl::StrCat("has ", glob.size(), " bytes; must have 1 to ", kMaxGlobBytes));
     }
+  }
+}
+
+// Both programs are of one length.
+void AdmitEvalLength(const v1::TokensSource& train, v1::TokensSource* eval, Findings& findings) {
+  if (eval->sequence_length() == 0) eval->set_sequence_length(train.sequence_length());
+  if (eval->sequence_length() != train.sequence_length()) {
+    findings.Wrong("data.eval.tokens.sequence_length",
+                   absl::StrCat("is ", eval->sequence_length(), "; must be data.train's, ", train.sequence_length()));
   }
 }
 
@@ -134,13 +176,13 @@ void AdmitPath(const std::string& field, const std::string& path, Findings& find
   }
 }
 
-std::optional<graph::Graph> AdmitModel(v1::ModelSpec* model, Findings& findings) {
+std::optional<graph::Graph> AdmitModel(v1::ModelSpec* model, int64_t sequence_length, Findings& findings) {
   models::FillDefaults(*model);
   if (!model->initial_weights().empty()) {
     AdmitPath("model.initial_weights", model->initial_weights(), findings);
   }
   AdmitInitializeAnew(*model, findings);
-  absl::StatusOr<graph::Graph> graph = models::BuildModel(*model);
+  absl::StatusOr<graph::Graph> graph = models::BuildModel(*model, sequence_length);
   if (!graph.ok()) {
     findings.Take(graph.status());
     return std::nullopt;
@@ -160,6 +202,9 @@ void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings)
     AdmitSource("data.train", data->mutable_train(), model, findings);
   }
   if (data->has_eval()) {
+    if (data->train().has_tokens() && data->eval().has_tokens()) {
+      AdmitEvalLength(data->train().tokens(), data->mutable_eval()->mutable_tokens(), findings);
+    }
     AdmitSource("data.eval", data->mutable_eval(), model, findings);
   }
   findings.Range("data.batch_size", data->batch_size(), 1, 1 << 20);

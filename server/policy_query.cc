@@ -24,7 +24,7 @@ v1::Device DeviceOf(const v1::ResolvePolicyRequest& request) {
 absl::StatusOr<v1::PolicyTable> AnswerPolicyQuery(const v1::ResolvePolicyRequest& request) {
   v1::ModelSpec model = request.model();
   Findings findings;
-  const std::optional<graph::Graph> graph = AdmitModel(&model, findings);
+  const std::optional<graph::Graph> graph = AdmitModel(&model, /*sequence_length=*/0, findings);
   AMPD_RETURN_IF_ERROR(findings.ToStatus());
   AMPD_ASSIGN_OR_RETURN(const graph::Graph program, graph::WithLossHead(*graph));
   AMPD_ASSIGN_OR_RETURN(const precision::ResolvedPolicy policy,

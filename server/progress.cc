@@ -35,6 +35,9 @@ v1::Progress FromOutcome(const v1::Outcome& outcome) {
   if (metrics.has_eval_accuracy()) {
     progress.set_eval_accuracy(metrics.eval_accuracy());
   }
+  if (metrics.has_eval_perplexity()) {
+    progress.set_eval_perplexity(metrics.eval_perplexity());
+  }
   return progress;
 }
 
@@ -74,7 +77,11 @@ void ProgressBoard::AddItem(const HistoryItem& item, State* state) {
     AddSteps(*item.steps, state);
   } else {
     state->entry.progress.set_eval_loss(item.eval->loss());
-    state->entry.progress.set_eval_accuracy(item.eval->accuracy());
+    if (item.eval->has_perplexity()) {
+      state->entry.progress.set_eval_perplexity(item.eval->perplexity());
+    } else {
+      state->entry.progress.set_eval_accuracy(item.eval->accuracy());
+    }
   }
 }
 

@@ -16,14 +16,14 @@ namespace {
 
 using testing::ElementsAre;
 
-// SmallSpec, changed by a text-format message that is merged into it.
-v1::JobSpec Changed(const std::string& text) {
-  v1::JobSpec spec = SmallSpec();
+// A spec, changed by a text-format message that is merged into it.
+v1::JobSpec Changed(v1::JobSpec spec, const std::string& text) {
   v1::JobSpec change;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &change)) << text;
   spec.MergeFrom(change);
   return spec;
 }
+v1::JobSpec Changed(const std::string& text) { return Changed(SmallSpec(), text); }
 
 std::vector<std::string> WrongFields(const v1::JobSpec& spec) {
   std::vector<std::string> fields;
@@ -162,6 +162,51 @@ TEST(AdmitSpec, WrongValues_AreNamedByPath) {
   for (const auto& [change, field] : cases) {
     EXPECT_THAT(WrongFields(Changed(change)), ElementsAre(field)) << change;
   }
+}
+
+constexpr char kOnText[] =
+    "model {gpt2 {n_layer: 1 n_embd: 8 n_head: 2 n_positions: 16 vocab_size: 64}} "
+    "data {train {tokens {path: 'text/train.bin' sequence_length: 16}} eval {tokens {path: 'text/val.bin'}}} ";
+
+TEST(AdmitSpec, ALanguageModelOnText_HasItsDefaults) {
+  const auto admitted = AdmitSpec(Changed(kOnText));
+  ASSERT_TRUE(admitted.ok()) << admitted.status();
+  EXPECT_EQ(admitted->model().gpt2().dropout(), 0.1);
+  EXPECT_EQ(admitted->model().gpt2().size(), v1::Gpt2Spec::SMALL);
+  EXPECT_EQ(admitted->data().eval().tokens().sequence_length(), 16);
+  EXPECT_EQ(AdmitSpec(*admitted)->ShortDebugString(), admitted->ShortDebugString());
+}
+
+TEST(AdmitSpec, WrongValuesOfALanguageModel_AreNamedByPath) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"data {train {tokens {sequence_length: 17}}}", "data.train.tokens.sequence_length"},
+      {"data {train {tokens {sequence_length: -1}}}", "data.train.tokens.sequence_length"},
+      {"data {eval {tokens {sequence_length: 8}}}", "data.eval.tokens.sequence_length"},
+      {"data {train {tokens {path: '../x'}}}", "data.train.tokens.path"},
+      {"data {train {tokens {format: 9}}}", "data.train.tokens.format"},
+      {"data {eval {tokens {limit: -1}}}", "data.eval.tokens.limit"},
+      {"data {train {idx {images: 'a/b' labels: 'a/b'}} eval {tokens {sequence_length: 16}}}", "data.train.idx"},
+      {"data {eval {synthetic {shape: 16 num_classes: 2 num_samples: 9}}}", "data.eval.synthetic"},
+      {"model {gpt2 {n_head: 3}}", "model.gpt2.n_head"},
+      {"model {gpt2 {dropout: 1}}", "model.gpt2.dropout"},
+      {"model {gpt2 {n_embd: 65536 n_layer: 256}}", "model"},
+  };
+  for (const auto& [change, field] : cases) {
+    EXPECT_THAT(WrongFields(Changed(Changed(kOnText), change)), ElementsAre(field)) << change;
+  }
+}
+
+TEST(AdmitSpec, TextWithoutALength_IsMissingIt) {
+  v1::JobSpec spec = Changed(kOnText);
+  spec.mutable_data()->mutable_train()->mutable_tokens()->clear_sequence_length();
+  spec.mutable_data()->clear_eval();
+  EXPECT_THAT(WrongFields(spec), ElementsAre("data.train.tokens.sequence_length"));
+}
+
+TEST(AdmitSpec, AModelOfImagesOnText_IsRefused) {
+  v1::JobSpec spec = Changed(kOnText);
+  *spec.mutable_model() = SmallSpec().model();
+  EXPECT_THAT(WrongFields(spec), ElementsAre("data.train.tokens", "data.eval.tokens"));
 }
 
 TEST(AdmitSpec, EveryWayToMeetWrongNumbers_IsAdmitted) {

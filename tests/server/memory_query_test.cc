@@ -90,6 +90,23 @@ TEST(AnswerMemoryQuery, TheLargestBatchIsForTheGivenBytesOrTheSpecs) {
   EXPECT_EQ(Answer(request).candidates(0).largest_batch_size(), 0);
 }
 
+TEST(AnswerMemoryQuery, LongerSequencesTakeMore) {
+  const auto of_length = [](int length) {
+    return Answer(
+               Request(absl::StrCat("model {gpt2 {n_layer: 2 n_embd: 64 n_head: 2 n_positions: 256 vocab_size: 100}} "
+                                    "data {train {tokens {path: 'text/x' sequence_length: ",
+                                    length, "}}} resources {kind: CPU}")))
+        .candidates(0);
+  };
+  const auto half = of_length(128);
+  const auto whole = of_length(256);
+  EXPECT_EQ(half.input_bytes(), 8 * 8 * 2 * 128);
+  EXPECT_EQ(whole.input_bytes(), 8 * 8 * 2 * 256);
+  EXPECT_EQ(whole.weight_bytes(), half.weight_bytes());
+  EXPECT_NEAR(static_cast<double>(whole.activation_bytes()), 2.0 * static_cast<double>(half.activation_bytes()),
+              0.1 * static_cast<double>(whole.activation_bytes()));
+}
+
 // A worker with one device.
 v1::Worker WorkerWith(const std::string& name, v1::Device::Kind kind, int64_t memory_bytes, int capability_major = 0) {
   v1::Worker worker;

@@ -224,6 +224,11 @@ TEST_F(PlacementTest, MissingDataRoot_IsNamed) {
   });
   EXPECT_THAT(Placed(), ElementsAre());
   EXPECT_THAT(Explain("j1").message(), testing::HasSubstr("\"other\""));
+  AddJob("j2", [](v1::JobSpec* spec) {
+    spec->mutable_data()->mutable_eval()->mutable_tokens()->set_path("elsewhere/text.bin");
+  });
+  EXPECT_THAT(Placed(), ElementsAre());
+  EXPECT_THAT(Explain("j2").message(), testing::HasSubstr("\"elsewhere\""));
 }
 
 TEST_F(PlacementTest, DataRootOfEveryKindOfSource_IsWanted) {

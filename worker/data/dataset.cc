@@ -93,6 +93,9 @@ absl::StatusOr<Dataset> Dataset::MakeSynthetic(const Synthetic& source) {
 }
 
 Dataset::Samples Dataset::Get(const std::vector<int64_t>& indices) const {
+  if (is_text()) {
+    return Gather(*windows_, indices);
+  }
   at::Tensor places = at::empty({static_cast<int64_t>(indices.size())}, at::kLong);
   std::copy(indices.begin(), indices.end(), places.data_ptr<int64_t>());
   Samples samples = {at::index_select(images_, 0, places), at::index_select(labels_, 0, places)};

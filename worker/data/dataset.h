@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ATen/core/Tensor.h"
@@ -10,10 +12,12 @@
 #include "worker/data/array.h"
 #include "worker/data/cifar.h"
 #include "worker/data/data_file.h"
+#include "worker/data/tokens.h"
 
 namespace ampd::data {
 
-// Samples in memory on the CPU. N samples of D elements each, B in a batch. Thread-compatible; reading is thread-safe.
+// Samples in memory on the CPU: images with a class each, or windows of a text with the token behind each of theirs.
+// N samples of D elements each, B in a batch. Thread-compatible; reading is thread-safe.
 class Dataset {
  public:
   struct Idx {
@@ -69,9 +73,19 @@ class Dataset {
     bool evaluation = false;
   };
 
+  // Windows of T tokens lie end to end: window i holds the tokens from i T on, and its labels are those from i T + 1
+  // on, so that the last label of a window is the first token of the next one. What is left at the end is not used.
+  struct Text {
+    DataFile file;
+    TokenFormat format = TokenFormat::kAuto;
+    int64_t sequence_length = 0;  // T
+    int64_t limit = 0;            // of windows; 0: all
+    int64_t vocabulary = 0;
+  };
+
   struct Samples {
-    at::Tensor images;  // (B, ...) float
-    at::Tensor labels;  // (B) int64
+    at::Tensor images;  // (B, ...) float; of a text, tokens: (B, T) int64
+    at::Tensor labels;  // (B), or (B, T) of a text; int64
   };
 
   // Errors have the reason DATA_ERROR.
@@ -80,19 +94,34 @@ class Dataset {
   static absl::StatusOr<Dataset> ReadNumpy(const Numpy& source);
   static absl::StatusOr<Dataset> FromArrays(Arrays source);
   static absl::StatusOr<Dataset> MakeSynthetic(const Synthetic& source);
+  static absl::StatusOr<Dataset> ReadText(const Text& source);
 
-  int64_t size() const { return labels_.size(0); }
-  int64_t sample_elements() const { return images_.numel() / size(); }
+  bool is_text() const { return windows_.has_value(); }
+  // Of the model's input that the samples are for.
+  std::string_view input_name() const { return is_text() ? "input_ids" : "images"; }
+  int64_t size() const { return is_text() ? windows_->count : labels_.size(0); }
+  int64_t sample_elements() const { return is_text() ? windows_->length : images_.numel() / size(); }
 
-  // The samples at `indices`, normalised. REQUIRES: each is in [0, size).
+  // The samples at `indices`, images normalised. REQUIRES: each is in [0, size).
   Samples Get(const std::vector<int64_t>& indices) const;
 
  private:
+  struct Windows {
+    Tokens tokens;
+    int64_t length = 0;  // T
+    int64_t count = 0;   // N
+  };
+
+  explicit Dataset(Windows windows) : windows_(std::move(windows)) {}
+  static Samples Gather(const Windows& windows, const std::vector<int64_t>& indices);
+
   Dataset(at::Tensor images, at::Tensor labels, at::Tensor mean, at::Tensor deviation)
       : images_(std::move(images)),
         labels_(std::move(labels)),
         mean_(std::move(mean)),
         deviation_(std::move(deviation)) {}
+
+  std::optional<Windows> windows_;  // of a text, which has nothing else
 
   at::Tensor images_;     // (N, ...) uint8 or float
   at::Tensor labels_;     // (N) int64

@@ -150,8 +150,30 @@ absl::StatusOr<data::DataFile> Locate(const internal::StartAttempt& start, const
   return data::DataFile{root->second, path.substr(slash + 1), name};
 }
 
+data::TokenFormat FormatOf(v1::TokensSource::Format format) {
+  switch (format) {
+    case v1::TokensSource::LLM_C:
+      return data::TokenFormat::kLlmC;
+    case v1::TokensSource::UINT16:
+      return data::TokenFormat::kUint16;
+    case v1::TokensSource::UINT32:
+      return data::TokenFormat::kUint32;
+    default:
+      return data::TokenFormat::kAuto;
+  }
+}
+
 absl::StatusOr<data::Dataset> Open(const internal::StartAttempt& start, const v1::DataSource& source,
                                    int64_t num_classes, bool evaluation) {
+  if (source.has_tokens()) {
+    const std::string field = evaluation ? "data.eval.tokens.path" : "data.train.tokens.path";
+    AMPD_ASSIGN_OR_RETURN(data::DataFile file, Locate(start, field, source.tokens().path()));
+    return data::Dataset::ReadText({.file = std::move(file),
+                                    .format = FormatOf(source.tokens().format()),
+                                    .sequence_length = source.tokens().sequence_length(),
+                                    .limit = source.tokens().limit(),
+                                    .vocabulary = num_classes});
+  }
   if (source.has_idx()) {
     const std::string field = evaluation ? "data.eval.idx" : "data.train.idx";
     AMPD_ASSIGN_OR_RETURN(data::DataFile images, Locate(start, field + ".images", source.idx().images()));
@@ -213,11 +235,18 @@ int64_t ElementsOf(const graph::Shape& shape) {
   return elements;
 }
 
-absl::Status CheckSampleSize(const data::Dataset& data, int64_t wanted) {
-  if (data.sample_elements() == wanted) {
-    return absl::OkStatus();
+// Whether the data is what the model takes.
+absl::Status CheckSamples(const data::Dataset& data, const graph::Graph& model) {
+  const graph::ValueId input = model.inputs().front();
+  if (model.value(input).name != data.input_name()) {
+    return SpecError(absl::StrCat("the data has ", std::string(data.input_name()), " and the model takes ",
+                                  model.value(input).name));
   }
-  return SpecError(absl::StrCat("a sample has ", data.sample_elements(), " elements and the model takes ", wanted));
+  const int64_t wanted = ElementsOf(model.type(input).shape);
+  if (data.sample_elements() != wanted) {
+    return SpecError(absl::StrCat("a sample has ", data.sample_elements(), " elements and the model takes ", wanted));
+  }
+  return absl::OkStatus();
 }
 
 // What determines the numbers, and nothing that may differ between two attempts of one job.
@@ -302,25 +331,23 @@ absl::StatusOr<precision::ResolvedPolicy> ResolvePrecision(const internal::Start
 
 absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
   const v1::JobSpec& spec = start.spec();
-  auto model = models::BuildModel(spec.model());
+  auto model = models::BuildModel(spec);
   if (!model.ok()) {
     return AsSpecError(model.status());
   }
   auto policy = ResolvePrecision(start, *model, /*raise=*/{});
   AMPD_RETURN_IF_ERROR(policy.status());
-  const auto images = model->FindInput("images");
   const auto logits = model->FindOutput("logits");
-  if (!images.has_value() || !logits.has_value()) {
-    return SpecError("the model has no input \"images\" or no output \"logits\"");
+  if (model->inputs().size() != 1 || !logits.has_value()) {
+    return SpecError("the model has not one input, or no output \"logits\"");
   }
   const int64_t num_classes = model->type(*logits).shape.back().factor();
-  const int64_t elements = ElementsOf(model->type(*images).shape);
   AMPD_ASSIGN_OR_RETURN(data::Dataset train, Open(start, spec.data().train(), num_classes, false));
-  AMPD_RETURN_IF_ERROR(CheckSampleSize(train, elements));
+  AMPD_RETURN_IF_ERROR(CheckSamples(train, *model));
   AttemptPlan plan{.model = *std::move(model), .policy = *std::move(policy), .raise = {}, .train = std::move(train)};
   if (spec.data().has_eval()) {
     AMPD_ASSIGN_OR_RETURN(plan.eval, Open(start, spec.data().eval(), num_classes, true));
-    AMPD_RETURN_IF_ERROR(CheckSampleSize(*plan.eval, elements));
+    AMPD_RETURN_IF_ERROR(CheckSamples(*plan.eval, plan.model));
   }
   AMPD_RETURN_IF_ERROR(PlanLength(spec, plan));
   AMPD_ASSIGN_OR_RETURN(plan.engine.optimizer, Optimizer(spec.optimizer()));

@@ -1,6 +1,8 @@
 #include "worker/train/telemetry_writer.h"
 
 #include <cmath>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -87,17 +89,14 @@ absl::Status TelemetryWriter::ScaleEvents(int64_t step, const amp::StepResult& r
   return absl::OkStatus();
 }
 
-absl::Status TelemetryWriter::Eval(int64_t step, const amp::EvalSums& sums) {
-  const auto count = static_cast<double>(sums.num_samples);
-  v1::TelemetryBatch record;
-  v1::EvalPoint& point = *record.add_evals();
-  point.set_step(step);
-  point.set_loss(sums.loss / count);
-  point.set_accuracy(static_cast<double>(sums.num_correct) / count);
-  LogLine(absl::StrFormat("step %d: evaluation over %d samples: loss %.4f, accuracy %.4f", step, sums.num_samples,
-                          point.loss(), point.accuracy()));
-  point.set_num_samples(sums.num_samples);
+absl::Status TelemetryWriter::Eval(v1::EvalPoint point) {
+  const std::string quality = point.has_perplexity() ? absl::StrFormat("perplexity %.2f", point.perplexity())
+                                                     : absl::StrFormat("accuracy %.4f", point.accuracy());
+  LogLine(absl::StrFormat("step %d: evaluation over %d samples: loss %.4f, %s", point.step(), point.num_samples(),
+                          point.loss(), quality));
   point.set_time_unix_micros(UnixMicros());
+  v1::TelemetryBatch record;
+  *record.add_evals() = std::move(point);
   return Add(std::move(record));
 }
 

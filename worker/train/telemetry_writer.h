@@ -29,7 +29,8 @@ class TelemetryWriter {
 
   // The step's row, and an event for an overflow and for a change of the loss scale.
   absl::Status Step(int64_t step, const amp::StepResult& result, double next_scale, const StepCosts& costs);
-  absl::Status Eval(int64_t step, const amp::EvalSums& sums);
+  // Sets the point's time.
+  absl::Status Eval(v1::EvalPoint point);
   absl::Status Event(v1::Event::Kind kind, int64_t step, const std::string& message,
                      const std::map<std::string, std::string>& attributes = {});
   // The step's samples and what FP8's canary last saw, as GRADIENTS_SAMPLED.

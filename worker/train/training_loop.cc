@@ -299,11 +299,16 @@ absl::Status TrainingLoop::Evaluate() {
     sums.num_correct += part.num_correct;
     sums.num_samples += part.num_samples;
   }
+  const auto count = static_cast<double>(sums.num_samples);
   v1::EvalPoint& point = last_eval_.emplace();
   point.set_step(step_);
-  point.set_loss(sums.loss / static_cast<double>(sums.num_samples));
-  point.set_accuracy(static_cast<double>(sums.num_correct) / static_cast<double>(sums.num_samples));
-  return telemetry_.Eval(step_, sums);
+  point.set_loss(sums.loss / count);
+  point.set_accuracy(static_cast<double>(sums.num_correct) / count);
+  point.set_num_samples(sums.num_samples);
+  if (plan_.eval->is_text()) {
+    point.set_perplexity(std::exp(point.loss()));
+  }
+  return telemetry_.Eval(point);
 }
 
 // With the loss of the evaluation just made.
@@ -392,7 +397,11 @@ v1::FinalMetrics TrainingLoop::metrics() const {
   metrics.set_train_loss(train_loss_);
   if (last_eval_.has_value()) {
     metrics.set_eval_loss(last_eval_->loss());
-    metrics.set_eval_accuracy(last_eval_->accuracy());
+    if (last_eval_->has_perplexity()) {
+      metrics.set_eval_perplexity(last_eval_->perplexity());
+    } else {
+      metrics.set_eval_accuracy(last_eval_->accuracy());
+    }
   }
   metrics.set_steps_per_second(under_way_.steps_per_second());
   metrics.set_peak_memory_bytes(GetMemory(plan_.engine.device).peak_bytes);

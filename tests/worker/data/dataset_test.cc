@@ -52,6 +52,57 @@ TEST_F(DatasetTest, IdxPixels_AreNormalisedAndGatheredByIndex) {
               ElementsAre(0, 1, 0));
 }
 
+std::vector<int64_t> Numbers(const at::Tensor& tensor) {
+  return {tensor.data_ptr<int64_t>(), tensor.data_ptr<int64_t>() + tensor.numel()};
+}
+
+// 11 tokens, 20 to 30.
+std::string Text() {
+  std::string text;
+  for (char token = 20; token <= 30; ++token) {
+    text += {token, '\0'};
+  }
+  return text;
+}
+
+TEST_F(DatasetTest, WindowsOfAText_LieEndToEndAndAreLabelledByTheNextTokens) {
+  Write("text", Text());
+  const auto data = Dataset::ReadText({.file = {root_, "text", "the text"}, .sequence_length = 3, .vocabulary = 31});
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(data->input_name(), "input_ids");
+  EXPECT_EQ(data->size(), 3);  // 10 labels, of which one is left over
+  EXPECT_EQ(data->sample_elements(), 3);
+  const Dataset::Samples samples = data->Get({2, 0});
+  EXPECT_THAT(samples.images.sizes().vec(), ElementsAre(2, 3));
+  EXPECT_THAT(Numbers(samples.images), ElementsAre(26, 27, 28, 20, 21, 22));
+  EXPECT_THAT(samples.labels.sizes().vec(), ElementsAre(2, 3));
+  EXPECT_THAT(Numbers(samples.labels), ElementsAre(27, 28, 29, 21, 22, 23));
+}
+
+TEST_F(DatasetTest, ATextThatJustFillsItsWindows_IsUsedToItsLastToken) {
+  Write("text", Text());
+  const auto data = Dataset::ReadText({.file = {root_, "text", "the text"}, .sequence_length = 5, .vocabulary = 31});
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(data->size(), 2);
+  EXPECT_THAT(Numbers(data->Get({1}).labels), ElementsAre(26, 27, 28, 29, 30));
+}
+
+TEST_F(DatasetTest, ALimitOfAText_CountsWindows) {
+  Write("text", Text());
+  const auto data =
+      Dataset::ReadText({.file = {root_, "text", "the text"}, .sequence_length = 3, .limit = 2, .vocabulary = 27});
+  ASSERT_TRUE(data.ok()) << data.status();  // what follows would be beyond the vocabulary
+  EXPECT_EQ(data->size(), 2);
+  EXPECT_THAT(Numbers(data->Get({1}).labels), ElementsAre(24, 25, 26));
+}
+
+TEST_F(DatasetTest, ATextShorterThanAWindow_IsADataError) {
+  Write("text", Text());
+  const auto data = Dataset::ReadText({.file = {root_, "text", "the text"}, .sequence_length = 11, .vocabulary = 31});
+  EXPECT_EQ(ReasonOf(data.status()), "DATA_ERROR");
+  EXPECT_EQ(data.status().message(), "the text: it has 11 tokens; one window of 11 and the token behind it are 12");
+}
+
 TEST_F(DatasetTest, MoreLabelsThanImages_IsADataError) {
   const auto data = Dataset::ReadIdx(
       {.images = {root_, "images", "the images"}, .labels = {root_, "three", "the labels"}, .num_classes = 2});

@@ -1,0 +1,165 @@
+#include "worker/data/tokens.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+static_assert(std::endian::native == std::endian::little, "tokens are read as they lie in the file");
+
+namespace ampd::data {
+namespace {
+
+constexpr int64_t kHeaderBytes = 256 * 4;
+constexpr int64_t kChunkTokens = 1 << 19;
+
+// Of llm.c, one a width.
+struct Header {
+  int32_t magic;
+  int32_t version;
+  int64_t token_bytes;
+};
+constexpr Header kHeaders[] = {{20240520, 1, 2}, {20240801, 7, 4}};
+
+// Where the tokens are in a file, and how wide.
+struct Layout {
+  int64_t begin = 0;
+  int64_t token_bytes = 2;
+  int64_t count = 0;
+};
+
+const Header* FindHeader(int32_t magic) {
+  const auto* const found = std::find_if(std::begin(kHeaders), std::end(kHeaders),
+                                         [magic](const Header& header) { return header.magic == magic; });
+  return found == std::end(kHeaders) ? nullptr : found;
+}
+
+// Reads a file that may change under it: what is there no more is an error.
+class Reader {
+ public:
+  static absl::StatusOr<Reader> Open(const DataFile& file) {
+    AMPD_ASSIGN_OR_RETURN(UniqueFd opened, OpenDataFile(file));
+    struct stat status = {};
+    if (fstat(opened.get(), &status) != 0) {
+      return DataError(file.name, strerror(errno));
+    }
+    return Reader(file.name, std::move(opened), status.st_size);
+  }
+
+  const std::string& name() const { return name_; }
+  int64_t size() const { return size_; }
+
+  absl::Status Read(int64_t begin, int64_t size, void* out) const {
+    auto* bytes = static_cast<char*>(out);
+    while (size > 0) {
+      const ssize_t count = pread(file_.get(), bytes, static_cast<size_t>(size), begin);
+      if (count < 0 && errno == EINTR) {
+        continue;
+      }
+      if (count <= 0) {
+        return DataError(name_, count < 0 ? strerror(errno) : absl::StrCat("the file ends at byte ", begin));
+      }
+      bytes += count;
+      begin += count;
+      size -= count;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  Reader(std::string name, UniqueFd file, int64_t size) : name_(std::move(name)), file_(std::move(file)), size_(size) {}
+
+  std::string name_;
+  UniqueFd file_;
+  int64_t size_;
+};
+
+absl::StatusOr<Layout> LayoutOfLlmC(const Reader& reader) {
+  std::array<int32_t, 3> words = {};
+  if (reader.size() < kHeaderBytes) {
+    return DataError(reader.name(), absl::StrCat("has ", reader.size(), " bytes; llm.c's header has ", kHeaderBytes));
+  }
+  AMPD_RETURN_IF_ERROR(reader.Read(0, sizeof(words), words.data()));
+  const auto [magic, version, count] = words;
+  const Header* const header = FindHeader(magic);
+  if (header == nullptr) {
+    return DataError(reader.name(), absl::StrCat("magic ", magic, ", expected 20240520 or 20240801"));
+  }
+  if (version != header->version) {
+    return DataError(reader.name(),
+                     absl::StrCat("version ", version, ", expected ", header->version, " with magic ", magic));
+  }
+  const int64_t held = reader.size() - kHeaderBytes;
+  if (count < 0 || int64_t{count} * header->token_bytes != held) {
+    return DataError(reader.name(), absl::StrCat("the header tells of ", count, " tokens of ", header->token_bytes,
+                                                 " bytes; behind it are ", held, " bytes"));
+  }
+  return Layout{kHeaderBytes, header->token_bytes, count};
+}
+
+absl::StatusOr<Layout> LayoutOfPlain(const Reader& reader, int64_t token_bytes) {
+  if (reader.size() % token_bytes != 0) {
+    return DataError(reader.name(),
+                     absl::StrCat("has ", reader.size(), " bytes, no whole number of tokens of ", token_bytes));
+  }
+  return Layout{0, token_bytes, reader.size() / token_bytes};
+}
+
+absl::StatusOr<bool> BeginsAsLlmC(const Reader& reader) {
+  int32_t magic = 0;
+  if (reader.size() < static_cast<int64_t>(sizeof(magic))) {
+    return false;
+  }
+  AMPD_RETURN_IF_ERROR(reader.Read(0, sizeof(magic), &magic));
+  return FindHeader(magic) != nullptr;
+}
+
+absl::StatusOr<Layout> LayoutOf(const Reader& reader, TokenFormat format) {
+  if (format == TokenFormat::kAuto) {
+    AMPD_ASSIGN_OR_RETURN(const bool is_llm_c, BeginsAsLlmC(reader));
+    format = is_llm_c ? TokenFormat::kLlmC : TokenFormat::kUint16;
+  }
+  return format == TokenFormat::kLlmC ? LayoutOfLlmC(reader)
+                                      : LayoutOfPlain(reader, format == TokenFormat::kUint16 ? 2 : 4);
+}
+
+template <typename Token>
+absl::StatusOr<Tokens> ReadAll(const Reader& reader, const Layout& layout, int64_t vocabulary) {
+  std::vector<Token> tokens(static_cast<size_t>(layout.count));
+  for (int64_t begin = 0; begin < layout.count; begin += kChunkTokens) {
+    const int64_t count = std::min(kChunkTokens, layout.count - begin);
+    Token* const chunk = tokens.data() + begin;
+    AMPD_RETURN_IF_ERROR(reader.Read(layout.begin + begin * static_cast<int64_t>(sizeof(Token)),
+                                     count * static_cast<int64_t>(sizeof(Token)), chunk));
+    const Token* const wrong =
+        std::find_if(chunk, chunk + count, [vocabulary](Token token) { return int64_t{token} >= vocabulary; });
+    if (wrong != chunk + count) {
+      return DataError(reader.name(), absl::StrCat("token ", begin + (wrong - chunk), " is ", *wrong,
+                                                   "; the model's vocabulary has ", vocabulary));
+    }
+  }
+  return tokens;
+}
+
+}  // namespace
+
+absl::StatusOr<Tokens> ReadTokens(const DataFile& file, TokenFormat format, int64_t limit, int64_t vocabulary) {
+  AMPD_ASSIGN_OR_RETURN(const Reader reader, Reader::Open(file));
+  AMPD_ASSIGN_OR_RETURN(Layout layout, LayoutOf(reader, format));
+  layout.count = limit > 0 ? std::min(limit, layout.count) : layout.count;
+  if (layout.count * layout.token_bytes > kMaxTokenBytes) {
+    return DataError(file.name, absl::StrCat(layout.count, " tokens are more than ", kMaxTokenBytes, " bytes"));
+  }
+  return layout.token_bytes == 2 ? ReadAll<uint16_t>(reader, layout, vocabulary)
+                                 : ReadAll<uint32_t>(reader, layout, vocabulary);
+}
+
+}  // namespace ampd::data
