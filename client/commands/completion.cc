@@ -34,7 +34,7 @@ _ampctl() {
   while IFS= read -r line; do
     if [[ $line == :files ]]; then
       compopt -o filenames 2>/dev/null
-      mapfile -t COMPREPLY < <(compgen -f -- "$last")
+      mapfile -O ${#COMPREPLY[@]} -t COMPREPLY < <(compgen -f -- "$last")
       return
     fi
     [[ $line == *[=.] ]] && compopt -o nospace 2>/dev/null

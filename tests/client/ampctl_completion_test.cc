@@ -89,7 +89,9 @@ TEST_F(AmpctlCompletion, JobIdsWhereAJobIsWanted) {
   EXPECT_THAT(Offers({"job", "logs", "--attempt", ""}), IsEmpty());
   EXPECT_THAT(Offers({"checkpoint", "list", ""}), ElementsAre(first, second));
   EXPECT_THAT(Offers({"checkpoint", "delete", ""}), ElementsAre(first, second));
-  EXPECT_THAT(Offers({"checkpoint", "show", ""}), IsSupersetOf({first, second}));
+  EXPECT_THAT(Offers({"checkpoint", "show", ""}), IsSupersetOf({first, second, std::string("script")}));
+  EXPECT_THAT(Offers({"checkpoint", "show", "j-"}), ElementsAre(first, second));
+  EXPECT_THAT(Offers({"checkpoint", "verify", "scr"}), ElementsAre("script"));
 }
 
 TEST_F(AmpctlCompletion, TheServerIsTheOneOnTheLine) {
