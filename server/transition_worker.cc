@@ -1,5 +1,6 @@
 // The updates that come from workers, or are about them.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -35,6 +36,18 @@ absl::Status CheckCheckpoint(const v1::Checkpoint& checkpoint, const v1::Attempt
                               " can't be of attempt ", key.attempt()));
   }
   return absl::OkStatus();
+}
+
+// Of the least loss in an evaluation, the oldest of equals; -1 when none was evaluated.
+int IndexOfBest(const google::protobuf::RepeatedPtrField<v1::Checkpoint>& checkpoints) {
+  int best = -1;
+  for (int i = 0; i < checkpoints.size(); ++i) {
+    const bool evaluated = checkpoints[i].has_eval_loss() && std::isfinite(checkpoints[i].eval_loss());
+    if (evaluated && (best < 0 || checkpoints[i].eval_loss() < checkpoints[best].eval_loss())) {
+      best = i;
+    }
+  }
+  return best;
 }
 
 // Of the checkpoints that the attempt recorded; -1 when it recorded none.
@@ -218,10 +231,14 @@ absl::Status Transition::Do(const internal::RecordCheckpoint& record_checkpoint)
   edit.record().set_last_checkpoint_step(checkpoint.step());
   v1::Event& event = edit.AddEvent(v1::Event::CHECKPOINT_SAVED);
   event.set_step(checkpoint.step());
-  const int keep = std::max(1, record->job().spec().checkpoint().keep());
-  while (edit.job().checkpoints_size() > keep) {
-    DeleteFiles(*record, edit.job().checkpoints(0));
-    edit.job().mutable_checkpoints()->DeleteSubrange(0, 1);
+  auto& kept = *edit.job().mutable_checkpoints();
+  const v1::CheckpointSpec& spec = record->job().spec().checkpoint();
+  const int best = spec.keep_best() ? IndexOfBest(kept) : -1;
+  for (int i = kept.size() - std::max(1, spec.keep()) - 1; i >= 0; --i) {
+    if (i != best) {
+      DeleteFiles(*record, kept[i]);
+      kept.DeleteSubrange(i, 1);
+    }
   }
   edit.Finish(&applied_);
   return absl::OkStatus();

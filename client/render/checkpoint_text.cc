@@ -27,6 +27,10 @@ std::string SavedText(const v1::Checkpoint& checkpoint, const JobTextOptions& op
   return checkpoint.has_time() ? FormatSpan(options.now - TimeOf(checkpoint)) + " ago" : kNothing;
 }
 
+std::string LossText(const v1::Checkpoint& checkpoint) {
+  return checkpoint.has_eval_loss() ? FormatNumber(checkpoint.eval_loss()) : kNothing;
+}
+
 std::string WhereText(const v1::Checkpoint& checkpoint) {
   return checkpoint.local() ? OrNothing(checkpoint.worker()) : "shared";
 }
@@ -59,7 +63,7 @@ ordered_json TensorsJson(const std::map<std::string, SafetensorsHeader>& tables)
 }  // namespace
 
 std::vector<std::string> CheckpointHeadings(bool wide) {
-  std::vector<std::string> headings = {"STEP", "ATTEMPT", "SIZE", "SAVED", "WORKER"};
+  std::vector<std::string> headings = {"STEP", "ATTEMPT", "SIZE", "EVAL LOSS", "SAVED", "WORKER"};
   if (wide) {
     headings.insert(headings.end(), {"PATH", "STATE"});
   }
@@ -67,9 +71,9 @@ std::vector<std::string> CheckpointHeadings(bool wide) {
 }
 
 std::vector<std::string> CheckpointRow(const v1::Checkpoint& checkpoint, bool wide, const JobTextOptions& options) {
-  std::vector<std::string> row = {FormatCount(checkpoint.step()), absl::StrCat(checkpoint.attempt()),
-                                  FormatBytes(checkpoint.size_bytes()), SavedText(checkpoint, options),
-                                  WhereText(checkpoint)};
+  std::vector<std::string> row = {FormatCount(checkpoint.step()),       absl::StrCat(checkpoint.attempt()),
+                                  FormatBytes(checkpoint.size_bytes()), LossText(checkpoint),
+                                  SavedText(checkpoint, options),       WhereText(checkpoint)};
   if (wide) {
     row.insert(row.end(), {OrNothing(checkpoint.path()), OrNothing(checkpoint.state_hash())});
   }
@@ -81,8 +85,8 @@ std::string RenderCheckpoint(const v1::Checkpoint& checkpoint, const std::string
   std::string text = Line("step", FormatCount(checkpoint.step())) +
                      Line("attempt", absl::StrCat(checkpoint.attempt())) +
                      Line("size", FormatBytes(checkpoint.size_bytes())) + Line("precision", OrNothing(precision)) +
-                     Line("saved", SavedText(checkpoint, options)) + Line("worker", WhereText(checkpoint)) +
-                     Line("path", OrNothing(checkpoint.path()));
+                     Line("eval loss", LossText(checkpoint)) + Line("saved", SavedText(checkpoint, options)) +
+                     Line("worker", WhereText(checkpoint)) + Line("path", OrNothing(checkpoint.path()));
   if (options.wide) {
     text +=
         Line("state", OrNothing(checkpoint.state_hash())) + Line("manifest", OrNothing(checkpoint.manifest_sha256()));

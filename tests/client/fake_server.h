@@ -254,6 +254,9 @@ class FakeJobs final : public v1::JobService::Service {
       checkpoint->set_size_bytes(4096);
       checkpoint->set_state_hash("5ta7e");
       checkpoint->set_manifest_sha256(script_.manifest_sha256);
+      if (attempt == 2) {
+        checkpoint->set_eval_loss(0.25);
+      }
     }
     return found;
   }

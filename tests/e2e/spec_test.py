@@ -8,6 +8,7 @@ import math
 import shutil
 import struct
 
+from service import wait_for
 from service_case import JOB, DataRootCase, main
 
 
@@ -111,6 +112,23 @@ class Spec(DataRootCase):
         again = self.service.finished(out.strip())
         self.assertEqual(again["state"], "SUCCEEDED", again.get("message"))
         self.assertEqual(self.told(again, "WEIGHTS_LOADED"), [])
+
+    def test_best_checkpoint_stays_beside_the_newest(self):
+        restless = JOB.replace("{sgd: {learning_rate: 1e-3}}", "{adamw: {learning_rate: 0.3}}").replace("steps: 5", "steps: 12")
+        held_out = "  eval: {synthetic: {shape: [1, 28, 28], num_classes: 10, num_samples: 64, seed: 3}}\n  batch_size"
+        job = self.run_job(restless.replace("  batch_size", held_out)
+                           + "eval: {every_steps: 1}\ncheckpoint: {every_steps: 3, keep: 1, keep_best: true}\n")
+        self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
+        evals = [point for segment in self.service.read("job", "points", job["id"])["segments"] for point in segment["evals"]]
+        best = min(evals, key=lambda point: point["loss"])
+        self.assertNotEqual(best["step"], "12", "the newest is the best: this shows nothing")
+        kept = self.service.read("checkpoint", "list", job["id"])
+        print(f"  best at step {best['step']}: {best['loss']}", flush=True)
+        self.assertEqual([checkpoint["step"] for checkpoint in kept], sorted({best["step"], "12"}, key=int))
+        self.assertEqual(kept[0]["evalLoss"], best["loss"])
+        folder = self.worker.checkpoints / job["id"] / "1"
+        expected = {f"step-{checkpoint['step']}" for checkpoint in kept}
+        wait_for(lambda: {path.name for path in folder.iterdir()} == expected, "the others are removed")
 
 
 if __name__ == "__main__":

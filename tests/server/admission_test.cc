@@ -140,6 +140,7 @@ TEST(AdmitSpec, WrongValues_AreNamedByPath) {
       {"train {checkpoint_segments: 'layers.*' checkpoint_segments: 'h.*'}", "train.checkpoint_segments[1]"},
       {"eval {every_steps: 5}", "eval.every_steps"},
       {"checkpoint {keep: -1}", "checkpoint.keep"},
+      {"checkpoint {keep_best: true}", "checkpoint.keep_best"},
       {"resources {memory_bytes: -1}", "resources.memory_bytes"},
       {"precision {preset: 'tf32'} resources {kind: CPU}", "precision.preset"},
       {"labels {key: '' value: 'x'}", "labels."},

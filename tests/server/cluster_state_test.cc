@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <optional>
 #include <set>
+#include <vector>
 
 #include "base/error.h"
 #include "server/job_rules.h"
@@ -258,6 +261,40 @@ TEST_F(ClusterStateTest, OldCheckpoints_AreDeletedBeyondKeep) {
   ASSERT_EQ(worker->delete_checkpoints_size(), 1);
   EXPECT_EQ(worker->delete_checkpoints(0).path(), "j1/1/step-1");
   EXPECT_FALSE(state.Apply(make.Save("j1", 1, 1))->changed) << "a repeated report recorded it again";
+}
+
+TEST_F(ClusterStateTest, TheBestCheckpoint_StaysBesideTheNewest) {
+  internal::Update create = make.Create("j2");
+  create.mutable_create_job()->mutable_spec()->mutable_checkpoint()->set_keep_best(true);
+  Apply(create);
+  StartRunning("j2", 1, "w1");
+  const auto save = [&](int64_t step, std::optional<double> eval_loss) {
+    internal::Update update = make.Save("j2", 1, step);
+    if (eval_loss.has_value()) {
+      update.mutable_record_checkpoint()->mutable_checkpoint()->set_eval_loss(*eval_loss);
+    }
+    Apply(update);
+  };
+  const auto kept = [&] {
+    std::vector<int64_t> steps;
+    for (const v1::Checkpoint& checkpoint : state.FindJob("j2")->job().checkpoints()) {
+      steps.push_back(checkpoint.step());
+    }
+    return steps;
+  };
+  save(1, std::nan(""));
+  save(2, 0.5);
+  save(3, 0.5);
+  save(4, std::nullopt);
+  save(5, 0.7);
+  EXPECT_EQ(kept(), (std::vector<int64_t>{2, 4, 5})) << "the first of the two best, and the newest two";
+  save(6, 0.1);
+  EXPECT_EQ(kept(), (std::vector<int64_t>{5, 6})) << "the best is one of the newest";
+  save(7, 0.2);
+  save(8, 0.3);
+  EXPECT_EQ(kept(), (std::vector<int64_t>{6, 7, 8}));
+  const auto worker = state.FindWorker("w1");
+  EXPECT_EQ(worker->delete_checkpoints_size(), 5) << "the files of what was dropped";
 }
 
 TEST_F(ClusterStateTest, CheckpointOutsideTheRoot_IsRefused) {

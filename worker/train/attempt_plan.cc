@@ -361,6 +361,7 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
   AMPD_RETURN_IF_ERROR(PlanSegments(spec, plan));
   plan.eval_every_steps = spec.eval().every_steps();
   plan.checkpoint_every_steps = spec.checkpoint().every_steps();
+  plan.keep_best = spec.checkpoint().keep_best();
   plan.num_threads = NumThreads(start);
   plan.on_divergence = spec.on_divergence();
   plan.lower_again_after_steps = spec.lower_again_after_steps();

@@ -32,6 +32,7 @@ struct AttemptPlan {
   int64_t total_steps = 0;
   int64_t eval_every_steps = 0;
   int64_t checkpoint_every_steps = 0;
+  bool keep_best = false;  // a checkpoint follows every evaluation with the least loss so far
   int num_threads = 1;
   v1::JobSpec::OnDivergence on_divergence = v1::JobSpec::FAIL;
   int64_t lower_again_after_steps = 0;

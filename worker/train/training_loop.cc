@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -86,7 +87,7 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
       AMPD_RETURN_IF_ERROR(Evaluate());
       AMPD_RETURN_IF_ERROR(FollowPlateau());
     }
-    if (IsDue(step_, plan_.checkpoint_every_steps) && (monitor_.calm() || !MayRollBack())) {
+    if ((IsDue(step_, plan_.checkpoint_every_steps) || IsBest()) && (monitor_.calm() || !MayRollBack())) {
       AMPD_RETURN_IF_ERROR(Checkpoint());
     }
   }
@@ -157,7 +158,8 @@ absl::Status TrainingLoop::Restore(const v1::Checkpoint& checkpoint) {
                         context_.checkpoints.Load(checkpoint.path(), checkpoint.manifest_sha256()));
   AMPD_ASSIGN_OR_RETURN(TrainingState state, StateOf(loaded));
   if (loaded.job_id != context_.start.key().job_id()) {
-    state.applied_order = 0;  // orders are numbered within a job
+    state.applied_order = 0;       // orders are numbered within a job
+    state.best_eval_loss.reset();  // of checkpoints that this job does not keep
   }
   recovery_ = state.recovery;
   AMPD_RETURN_IF_ERROR(MakeEngine());
@@ -187,6 +189,7 @@ absl::Status TrainingLoop::Adopt(TrainingState state) {
   told_underflow_ = state.told_underflow;
   told_fp8_underflow_ = state.told_fp8_underflow;
   applied_order_ = state.applied_order;
+  best_eval_loss_ = state.best_eval_loss;
   monitor_.Restore(std::move(state.monitor));
   return absl::OkStatus();
 }
@@ -336,6 +339,7 @@ TrainingState TrainingLoop::State() const {
           .monitor = monitor_.state(),
           .recovery = recovery_,
           .plateau = plateau_.has_value() ? plateau_->state() : amp::PlateauState(),
+          .best_eval_loss = best_eval_loss_,
           .engine = engine_->ExportState()};
 }
 
@@ -353,9 +357,18 @@ CheckpointContent TrainingLoop::Identity() const {
   return content;
 }
 
+// Whether the evaluation of this very step has the least loss so far, and its checkpoint is to be kept for that.
+bool TrainingLoop::IsBest() const {
+  return plan_.keep_best && last_eval_.has_value() && last_eval_->step() == step_ &&
+         last_eval_->loss() < best_eval_loss_.value_or(std::numeric_limits<double>::infinity());
+}
+
 absl::Status TrainingLoop::Checkpoint() {
   if (last_checkpoint_.has_value() && last_checkpoint_->step() == step_) {
     return absl::OkStatus();
+  }
+  if (IsBest()) {
+    best_eval_loss_ = last_eval_->loss();
   }
   AMPD_ASSIGN_OR_RETURN(const SavedCheckpoint saved, SaveState(State(), Identity(), context_.checkpoints));
   v1::Checkpoint& checkpoint = last_checkpoint_.emplace();
@@ -365,6 +378,9 @@ absl::Status TrainingLoop::Checkpoint() {
   checkpoint.set_size_bytes(saved.size_bytes);
   checkpoint.set_manifest_sha256(saved.manifest_sha256);
   checkpoint.set_state_hash(saved.state_hash);
+  if (last_eval_.has_value() && last_eval_->step() == step_) {
+    checkpoint.set_eval_loss(last_eval_->loss());
+  }
   *checkpoint.mutable_time() = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(absl::Now()));
   LogLine(absl::StrFormat("step %d: checkpoint %s, %d bytes", step_, saved.path, saved.size_bytes));
   context_.link.ReportCheckpoint(checkpoint);

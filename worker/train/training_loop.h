@@ -88,6 +88,7 @@ class TrainingLoop {
   absl::Status Evaluate();
   absl::Status FollowPlateau();
   absl::Status Checkpoint();
+  bool IsBest() const;
   absl::StatusOr<v1::Outcome> Leave(const internal::LeaveAttempt& leave);
   void ReportState(v1::Attempt::State state);
   TrainingState State() const;
@@ -113,6 +114,7 @@ class TrainingLoop {
   bool tells_gradients_ = false;     // of the next step to begin
   bool rolled_back_ = false;         // by a step just read
   std::optional<v1::EvalPoint> last_eval_;
+  std::optional<double> best_eval_loss_;  // that has a checkpoint
   std::optional<v1::Checkpoint> last_checkpoint_;
 };
 

@@ -296,6 +296,7 @@ absl::Status TrainingLoop::GoBack() {
     num_replays_ = 0;
     told_underflow_ = false;
     told_fp8_underflow_ = false;
+    best_eval_loss_.reset();
     monitor_.Restore({});
     sampler_.Seek({});
     return absl::OkStatus();
@@ -309,6 +310,9 @@ absl::Status TrainingLoop::GoBack() {
     state.engine.scaler = engine_->scaler().state();  // a scale of another format means nothing here
   }
   state.applied_order = applied_order_;  // what was ordered since goes back and is not done again
+  if (loaded.job_id != context_.start.key().job_id()) {
+    state.best_eval_loss.reset();  // of checkpoints that this job does not keep
+  }
   return Adopt(std::move(state));
 }
 

@@ -205,6 +205,9 @@ std::map<std::string, std::string> ScalarsOf(const TrainingState& state) {
   if (state.told_fp8_underflow) {
     scalars["told_fp8_underflow"] = "1";
   }
+  if (state.best_eval_loss.has_value()) {
+    scalars["best_eval_loss"] = Hexadecimal(*state.best_eval_loss);
+  }
   if (state.applied_order > 0) {
     scalars["scaler.applied_order"] = absl::StrCat(state.applied_order);
   }
@@ -255,6 +258,9 @@ absl::StatusOr<TrainingState> StateOf(const LoadedCheckpoint& checkpoint) {
   state.told_fp8_underflow = checkpoint.state.contains("told_fp8_underflow");
   if (checkpoint.state.contains("scaler.applied_order")) {
     AMPD_RETURN_IF_ERROR(Take(checkpoint, "scaler.applied_order", state.applied_order));
+  }
+  if (checkpoint.state.contains("best_eval_loss")) {
+    AMPD_RETURN_IF_ERROR(TakeReal(checkpoint, "best_eval_loss", state.best_eval_loss.emplace()));
   }
   if (checkpoint.state.contains("plateau.best_loss")) {
     AMPD_RETURN_IF_ERROR(TakePlateau(checkpoint, state.plateau));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -36,6 +37,7 @@ struct TrainingState {
   MonitorState monitor;
   Recovery recovery;
   amp::PlateauState plateau;
+  std::optional<double> best_eval_loss;  // that has a checkpoint, where the best one is kept
   amp::EngineState engine;
 };
 

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -171,6 +173,51 @@ TEST_F(CheckpointStoreTest, WhicheverOperationFails_TheErrorIsTypedAndNothingHal
       EXPECT_TRUE(store.Load(again->path, again->manifest_sha256).ok());
     }
   }
+}
+
+TEST_F(CheckpointStoreTest, WhicheverOperationFails_TheCheckpointBeforeStays) {
+  CheckpointStore store(root_, io_);
+  const auto before = store.Save(Content(1, 10));
+  ASSERT_TRUE(before.ok());
+  const int num_operations = io_.num_operations;
+  for (const int error : {ENOSPC, EDQUOT, EIO, EROFS}) {
+    for (int fail_at = 1; fail_at <= num_operations; ++fail_at) {
+      io_.num_operations = 0;
+      io_.fail_at = fail_at;
+      io_.error = error;
+      const absl::Status status = store.Save(Content(1, 20)).status();
+      EXPECT_EQ(ReasonOf(status), error == ENOSPC || error == EDQUOT ? "DISK_FULL" : "CHECKPOINT_ERROR") << status;
+      EXPECT_GE(io_.num_operations, fail_at) << "the fault did not fire";
+      const auto loaded = store.Load(before->path, before->manifest_sha256);
+      ASSERT_TRUE(loaded.ok()) << loaded.status();
+      EXPECT_EQ(loaded->state_hash, before->state_hash);
+      std::filesystem::remove_all(root_ / "j-abc/1/step-20");
+    }
+  }
+}
+
+// With the file operations of the system: a disk on which nothing larger than a block may be written.
+TEST_F(CheckpointStoreTest, AFileThatMayNotGrow_IsAnErrorAndNothingIsLeftOfIt) {
+  CheckpointIo io;
+  CheckpointStore store(root_, io);
+  const auto before = store.Save(Content(1, 10));
+  ASSERT_TRUE(before.ok());
+  const std::string large(1 << 16, 'x');
+  CheckpointContent content = Content(1, 20);
+  content.files[0].parts = {large};
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit old_limit = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old_limit), 0);
+  const rlimit limit = {1 << 12, old_limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  const absl::Status status = store.Save(content).status();
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old_limit), 0);
+  std::signal(SIGXFSZ, SIG_DFL);
+  EXPECT_EQ(ReasonOf(status), "CHECKPOINT_ERROR") << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("File too large"));
+  EXPECT_FALSE(std::filesystem::exists(root_ / "j-abc/1/.step-20.tmp"));
+  EXPECT_TRUE(store.Load(before->path, before->manifest_sha256).ok());
+  EXPECT_TRUE(store.Save(content).ok());
 }
 
 TEST_F(CheckpointStoreTest, ATemporaryFolder_IsNeverLoadedAndDoesNotStandInTheWay) {

@@ -61,6 +61,9 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
                      .num_bad_evals = count(),
                      .cooldown_left = count(),
                      .rate_factor = 0.1 * real()};
+    if (round % 3 == 2) {
+      state.best_eval_loss = real() / 3.0;
+    }
     state.engine.scaler.scale = real();
     const auto back = StateOf(Saved(state));
     ASSERT_TRUE(back.ok()) << back.status();
@@ -72,6 +75,7 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
     EXPECT_EQ(back->monitor, state.monitor);
     EXPECT_EQ(back->recovery, state.recovery);
     EXPECT_EQ(back->plateau, state.plateau);
+    EXPECT_EQ(back->best_eval_loss, state.best_eval_loss);
     EXPECT_EQ(back->engine.scaler, state.engine.scaler);
   }
 }
