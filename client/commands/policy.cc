@@ -32,6 +32,8 @@ absl::StatusOr<v1::JobSpec> SpecOf(const PolicyOptions& options, std::vector<Pro
     spec.mutable_model()->mutable_mlp();
   } else if (options.model == "resnet") {
     spec.mutable_model()->mutable_resnet();
+  } else if (options.model == "gpt2") {
+    spec.mutable_model()->mutable_gpt2();
   } else if (options.model == "lenet" || options.file.empty()) {
     spec.mutable_model()->mutable_lenet();
   }

@@ -9,6 +9,15 @@
 namespace ampd::client {
 namespace {
 
+// "accuracy 0.9", or of a language model "perplexity 30"; empty without an evaluation. Of Progress or FinalMetrics.
+template <typename Numbers>
+std::string EvalQuality(const Numbers& numbers) {
+  if (numbers.has_eval_perplexity()) {
+    return absl::StrCat("perplexity ", FormatNumber(numbers.eval_perplexity()));
+  }
+  return numbers.has_eval_accuracy() ? absl::StrCat("accuracy ", FormatNumber(numbers.eval_accuracy())) : "";
+}
+
 constexpr char kNothing[] = "-";
 
 absl::Time TimeOf(const google::protobuf::Timestamp& time) {
@@ -62,9 +71,8 @@ std::string ProgressLines(const v1::Job& job) {
   std::string text = Line("progress", absl::StrCat(step, ", loss ", FormatNumber(progress.loss()), ", loss scale ",
                                                    FormatNumber(progress.loss_scale()), ", ",
                                                    FormatCount(progress.skipped_steps()), " steps skipped"));
-  if (progress.has_eval_accuracy()) {
-    text += Line("eval", absl::StrCat("accuracy ", FormatNumber(progress.eval_accuracy()), ", loss ",
-                                      FormatNumber(progress.eval_loss())));
+  if (const std::string quality = EvalQuality(progress); !quality.empty()) {
+    text += Line("eval", absl::StrCat(quality, ", loss ", FormatNumber(progress.eval_loss())));
   }
   const std::string now =
       progress.memory_allocated_bytes() > 0 ? FormatBytes(progress.memory_allocated_bytes()) + ", " : "";
@@ -143,9 +151,9 @@ std::string CheckpointLine(const v1::Checkpoint& checkpoint, const JobTextOption
 }
 
 std::string FinalLines(const v1::FinalMetrics& metrics) {
-  std::string text = metrics.has_eval_accuracy() ? absl::StrCat("accuracy ", FormatNumber(metrics.eval_accuracy()),
-                                                                ", eval loss ", FormatNumber(metrics.eval_loss()), ", ")
-                                                 : "";
+  const std::string quality = EvalQuality(metrics);
+  std::string text =
+      quality.empty() ? "" : absl::StrCat(quality, ", eval loss ", FormatNumber(metrics.eval_loss()), ", ");
   absl::StrAppend(&text, "train loss ", FormatNumber(metrics.train_loss()), ", loss scale ",
                   FormatNumber(metrics.final_loss_scale()), ", ", FormatCount(metrics.skipped_steps()),
                   " steps skipped");
@@ -243,8 +251,8 @@ std::string RenderEnd(const v1::Job& job) {
   if (HasFinalMetrics(job)) {
     const v1::Outcome& outcome = job.attempts().rbegin()->outcome();
     const v1::FinalMetrics& metrics = outcome.final_metrics();
-    if (metrics.has_eval_accuracy()) {
-      words.push_back(absl::StrCat("accuracy ", FormatNumber(metrics.eval_accuracy())));
+    if (const std::string quality = EvalQuality(metrics); !quality.empty()) {
+      words.push_back(quality);
       words.push_back(absl::StrCat("eval loss ", FormatNumber(metrics.eval_loss())));
     }
     words.push_back(absl::StrCat("train loss ", FormatNumber(metrics.train_loss())));

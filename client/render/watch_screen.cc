@@ -114,9 +114,11 @@ std::string NumberRows(const WatchedJob& watched, int width) {
   words = {absl::StrCat("memory ", FormatBytes(watched.memory_bytes()), ", peak ",
                         FormatBytes(watched.memory_peak_bytes()))};
   if (watched.eval().step() > 0) {
-    words.push_back(absl::StrCat("eval at step ", FormatCount(watched.eval().step()), ": accuracy ",
-                                 FormatNumber(watched.eval().accuracy()), ", loss ",
-                                 FormatNumber(watched.eval().loss())));
+    const v1::EvalPoint& eval = watched.eval();
+    const std::string quality = eval.has_perplexity() ? "perplexity " + FormatNumber(eval.perplexity())
+                                                      : "accuracy " + FormatNumber(eval.accuracy());
+    words.push_back(
+        absl::StrCat("eval at step ", FormatCount(eval.step()), ": ", quality, ", loss ", FormatNumber(eval.loss())));
   }
   if (watched.dropped_points() > 0) {
     words.push_back(absl::StrCat(FormatCount(watched.dropped_points()), " points not shown"));

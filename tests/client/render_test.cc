@@ -172,6 +172,9 @@ TEST(Render, WaitingPausedAndFinishedJobsSayWhy) {
   metrics->set_skipped_steps(3);
   job->mutable_attempts(0)->mutable_outcome()->set_last_step(50);
   absl::StrAppend(&all, RenderEnd(*job), "\n");
+  metrics->clear_eval_accuracy();
+  metrics->set_eval_perplexity(17.25);
+  absl::StrAppend(&all, RenderEnd(*job), "\n");
   ExpectGolden("tests/golden/client/watch_states.txt", all);
 }
 

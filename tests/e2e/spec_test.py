@@ -3,8 +3,10 @@
 
 Usage: spec_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
 """
+import collections
 import json
 import math
+import random
 import shutil
 import struct
 
@@ -12,7 +14,27 @@ from service import wait_for
 from service_case import JOB, DataRootCase, main
 
 
+TEXT_JOB = """
+name: text
+model: {{gpt2: {{n_layer: 2, n_embd: 32, n_head: 2, n_positions: 40, vocab_size: 16, dropout: 0}}}}
+data:
+  train: {{tokens: {{path: root/train.bin, sequence_length: 32}}}}
+  eval: {{tokens: {{path: root/val.bin}}}}
+  batch_size: 16
+precision: {{preset: {preset}}}
+optimizer: {{adamw: {{learning_rate: 3e-3}}}}
+train: {{steps: 200, clip_grad_norm: 1.0, seed: 5, num_threads: 1}}
+"""
+
+
 class Spec(DataRootCase):
+    def saved_tensors(self, job):
+        """What the newest checkpoint's model has, by name."""
+        saved = next(self.service.folder.rglob(f"{job['checkpoints'][-1]['path']}/model.safetensors")).read_bytes()
+        tensors = json.loads(saved[8:8 + struct.unpack("<Q", saved[:8])[0]])
+        tensors.pop("__metadata__", None)
+        return tensors
+
     def test_job_of_epochs_tells_its_steps(self):
         job = self.run_job(JOB.replace("steps: 5", "epochs: 3"))
         self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
@@ -68,14 +90,48 @@ class Spec(DataRootCase):
         small = resnet.replace("[1, 28, 28]", "[1, 8, 8]").replace("{preset: fp32}", "{preset: bf16}")
         job = self.run_job(small)
         self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
-        saved = next(self.service.folder.rglob(f"{job['checkpoints'][-1]['path']}/model.safetensors")).read_bytes()
-        tensors = json.loads(saved[8:8 + struct.unpack("<Q", saved[:8])[0]])
-        tensors.pop("__metadata__", None)
+        tensors = self.saved_tensors(job)
         self.assertEqual(tensors["conv1.weight"]["shape"], [64, 1, 3, 3])
         self.assertEqual(tensors["layer2.0.downsample.0.weight"]["shape"], [128, 64, 1, 1])
         self.assertEqual(tensors["layer4.1.bn2.running_var"]["shape"], [512])
         self.assertEqual(tensors["fc.bias"]["shape"], [10])
         self.assertEqual(len(tensors), 102)
+
+    def write_text(self, name, size, seed, header=b""):
+        """A text of 16 tokens: three in four follow from the last one. Returns the unigram entropy."""
+        draw = random.Random(seed)
+        tokens = [0]
+        while len(tokens) < size:
+            tokens.append((5 * tokens[-1] + 3) % 16 if draw.random() < 0.75 else draw.randrange(16))
+        (self.root / name).write_bytes(header + struct.pack(f"<{size}H", *tokens))
+        shares = [count / size for count in collections.Counter(tokens).values()]
+        return -sum(share * math.log(share) for share in shares)
+
+    def test_gpt2_learns_a_text_in_either_kind_of_file(self):
+        self.write_text("train.bin", 20001, seed=1)  # nanoGPT's
+        header = struct.pack("<3i", 20240520, 1, 2001).ljust(1024, b"\0")  # llm.c's
+        entropy = self.write_text("val.bin", 2001, seed=2, header=header)
+        for preset in ("fp32", "bf16"):
+            job = self.run_job(TEXT_JOB.format(preset=preset))
+            self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
+            final = job["attempts"][-1]["outcome"]["finalMetrics"]
+            print(f"  {preset}: {final['evalLoss']:.3f}, unigram entropy {entropy:.3f}", flush=True)
+            self.assertLess(final["evalLoss"], 0.75 * entropy)
+            self.assertAlmostEqual(final["evalPerplexity"], math.exp(final["evalLoss"]), places=6)
+            self.assertEqual(job["progress"]["evalPerplexity"], final["evalPerplexity"])
+            self.assertIn("perplexity", self.service.ampctl("job", "show", job["id"])[1])
+            saved = self.saved_tensors(job)
+            self.assertEqual(saved["transformer.h.1.attn.c_attn.weight"]["shape"], [32, 96])
+            self.assertEqual(saved["transformer.wpe.weight"]["shape"], [40, 32])
+            self.assertEqual(len(saved), 2 + 12 * 2 + 2)
+
+    def test_pairs_of_model_and_data_that_do_not_fit_are_refused_by_name(self):
+        for job, field in ((JOB.replace("{lenet: {widths: [4, 8], hidden: 16}}", "{gpt2: {}}"), "data.train.synthetic"),
+                           (TEXT_JOB.format(preset="fp32").replace("sequence_length: 32", "sequence_length: 41"),
+                            "data.train.tokens.sequence_length")):
+            code, _, errors = self.service.ampctl("job", "submit", "-f", "-", text=job)
+            self.assertNotEqual(code, 0)
+            self.assertIn(field, errors)
 
     def test_initial_weights_are_what_training_begins_with(self):
         tuned = JOB.replace("learning_rate: 1e-3", "learning_rate: 0.1").replace("steps: 5", "steps: 160")
