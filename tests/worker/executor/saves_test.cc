@@ -116,6 +116,7 @@ std::vector<OpCall> Calls() {
       along("aten.softmax.int"),
       {"aten.scaled_dot_product_attention.default",
        {{"query", Trained({1, 2, 3, 4})}, {"key", Trained({1, 2, 3, 4})}, {"value", Trained({1, 2, 3, 4})}}},
+      {"aten.slice.Tensor", {{"self", Trained({3, 4})}, {"end", Operand(int64_t{2})}}},
       {"aten.split.Tensor", {{"self", Trained({3, 4})}, {"split_size", Operand(int64_t{4})}}},
       binary("aten.sub.Tensor"),
       unary("aten.sum.default"),
