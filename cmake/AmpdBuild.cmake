@@ -24,6 +24,9 @@ add_library(ampd_warnings INTERFACE)
 # -Wno-maybe-uninitialized: at -O2 it does not see that absl::StatusOr's status guards its value.
 target_compile_options(ampd_warnings INTERFACE
   -Wall -Wextra -Werror -Wno-missing-field-initializers -Wno-restrict -Wno-maybe-uninitialized)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_compile_options(ampd_warnings INTERFACE -Wno-unknown-warning-option)
+endif()
 target_include_directories(ampd_warnings INTERFACE "${CMAKE_SOURCE_DIR}")
 
 if(AMPD_SANITIZER STREQUAL "asan")
@@ -45,4 +48,9 @@ elseif(AMPD_SANITIZER STREQUAL "tsan")
   target_link_libraries(ampd_tsan PUBLIC absl::synchronization absl::time gRPC::grpc++ ${CMAKE_DL_LIBS} PRIVATE ampd_warnings)
 elseif(AMPD_SANITIZER)
   message(FATAL_ERROR "AMPD_SANITIZER is '${AMPD_SANITIZER}'; it may be asan, tsan or empty")
+endif()
+
+if(AMPD_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link,address -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address)
 endif()

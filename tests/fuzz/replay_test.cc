@@ -1,0 +1,114 @@
+// Runs a fuzz target over its corpus and over mutations of it: the same ones every time, for builds without libFuzzer.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "tests/fuzz/target.h"
+
+namespace ampd::fuzz {
+namespace {
+
+constexpr int kMutationsOfAFile = 2000;
+
+using Random = std::mt19937_64;
+
+std::string Read(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Files of the corpora named in AMPD_FUZZ_CORPUS, in the order of their names.
+std::vector<std::filesystem::path> Corpus() {
+  std::vector<std::filesystem::path> files;
+  for (const std::string& name : std::vector<std::string>(absl::StrSplit(AMPD_FUZZ_CORPUS, ' '))) {
+    for (const auto& entry : std::filesystem::directory_iterator(AMPD_SOURCE_DIR "/tests/fuzz/corpus/" + name)) {
+      files.push_back(entry.path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+void Feed(const std::string& input) {
+  LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
+}
+
+size_t Below(Random& random, size_t bound) { return random() % std::max<size_t>(bound, 1); }
+
+// Most often near the beginning, where headers are.
+size_t Place(Random& random, const std::string& input) {
+  return Below(random, random() % 2 == 0 ? std::min<size_t>(input.size(), 128) : input.size());
+}
+
+void Mutate(Random& random, std::string& input) {
+  constexpr uint8_t kTelling[] = {0x00, 0x01, 0x7f, 0x80, 0xff, '(', '\'', '9'};
+  const size_t at = Place(random, input);
+  switch (random() % 5) {
+    case 0:
+      input.resize(at);
+      return;
+    case 1:
+      input.insert(at, input.substr(Place(random, input), Below(random, 32)));
+      return;
+    case 2:
+      input.erase(at, Below(random, 16));
+      return;
+    case 3:
+      for (size_t i = at; i < input.size() && i < at + 4; ++i) {
+        input[i] = static_cast<char>(kTelling[random() % std::size(kTelling)]);
+      }
+      return;
+    default:
+      if (at < input.size()) {
+        input[at] = static_cast<char>(input[at] ^ (1 << (random() % 8)));
+      }
+  }
+}
+
+TEST(Replay, SoundFilesAreTakenAndHostileOnesRefused) {
+  int num_sound = 0;
+  for (const std::filesystem::path& path : Corpus()) {
+    const Verdicts before = Seen();
+    Feed(Read(path));
+    const bool sound = path.filename().string().rfind("sound", 0) == 0;
+    EXPECT_EQ(Seen().num_taken - before.num_taken, sound ? 1 : 0) << path;
+    EXPECT_EQ(Seen().num_refused - before.num_refused, sound ? 0 : 1) << path;
+    num_sound += sound ? 1 : 0;
+  }
+  EXPECT_GT(num_sound, 0);
+}
+
+TEST(Replay, MutationsEndInContentOrInAnError) {
+  const char* given = std::getenv("AMPD_SEED");
+  uint64_t seed = 1;
+  ASSERT_TRUE(given == nullptr || absl::SimpleAtoi(given, &seed));
+  RecordProperty("seed", std::to_string(seed));
+  Random random(seed);
+  const Verdicts before = Seen();
+  for (const std::filesystem::path& path : Corpus()) {
+    SCOPED_TRACE(path);
+    const std::string whole = Read(path);
+    for (int i = 0; i < kMutationsOfAFile; ++i) {
+      std::string input = whole;
+      for (uint64_t left = 1 + random() % 3; left > 0; --left) {
+        Mutate(random, input);
+      }
+      Feed(input);
+    }
+  }
+  // A target that takes or refuses everything would look at nothing.
+  EXPECT_GT(Seen().num_taken, before.num_taken);
+  EXPECT_GT(Seen().num_refused, before.num_refused);
+}
+
+}  // namespace
+}  // namespace ampd::fuzz
