@@ -59,6 +59,7 @@ Words Positionals(const ReadWords& read) {
          : path == "context use"                            ? ContextNames()
          : path == "completion"                             ? Words{"bash"}
          : path == "help"                                   ? Words{"exit-codes"}
+         : path == "data inspect"                           ? Words{kFiles}
                                                             : Words();
 }
 

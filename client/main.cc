@@ -304,6 +304,17 @@ void AddPolicies(CLI::App* root, CommandLine* line) {
       ->option_text("KIND");
 }
 
+void AddData(CLI::App* root, CommandLine* line) {
+  CLI::App* data = root->add_subcommand("data", "Files of datasets")->require_subcommand(1)->fallthrough();
+  AddCommand(
+      data, "inspect", "What is in a file on this machine, and what is wrong with it", line,
+      [line](Session* s) { return InspectData(s, line->text); }, AllBut({OutputFormat::kWide, OutputFormat::kName}))
+      ->add_option("path", line->text, "File, of a format in docs/data.md")
+      ->required()
+      ->check(CheckNotEmpty)
+      ->option_text("FILE");
+}
+
 void AddWorkersAndContexts(CLI::App* root, CommandLine* line) {
   CLI::App* worker = root->add_subcommand("worker", "Workers and their devices")->require_subcommand(1)->fallthrough();
   AddCommand(
@@ -424,6 +435,7 @@ int main(int argc, char** argv) {
   AddJobs(&root, &line);
   AddCheckpoints(&root, &line);
   AddPolicies(&root, &line);
+  AddData(&root, &line);
   AddWorkersAndContexts(&root, &line);
   AddDev(&root, &line);
   AddRest(&root, &line);

@@ -95,6 +95,9 @@ int Logs(Session* session, const LogsOptions& options);
 // Waits for the end of all jobs; the exit code is that of the first one that did not succeed.
 int Wait(Session* session, const std::vector<std::string>& ids, absl::Duration timeout);
 
+// What is in a dataset's file on this machine, and what is wrong with it: exit code 1. Asks no server.
+int InspectData(Session* session, const std::string& path);
+
 int ListWorkers(Session* session);
 int SetDrained(Session* session, const std::string& worker, bool drained);
 int Health(Session* session);

@@ -117,6 +117,7 @@ TEST_F(AmpctlCompletion, ValuesOfOptions) {
   EXPECT_THAT(Offers({"--color", "a"}), ElementsAre("auto", "always"));
   Write("my job.yaml", "name: x\n");
   EXPECT_THAT(Offers({"job", "submit", "-f", "my"}), ElementsAre("my job.yaml"));
+  EXPECT_THAT(Offers({"data", "inspect", "my"}), ElementsAre("my job.yaml"));
 }
 
 TEST_F(AmpctlCompletion, PathsOfTheSpecBehindSet) {

@@ -149,6 +149,7 @@ const std::map<std::string, std::string>& ArgumentsOf() {
                                                                 {"checkpoint delete", "--yes ID 20"},
                                                                 {"policy list", ""},
                                                                 {"policy show", "bf16"},
+                                                                {"data inspect", "labels"},
                                                                 {"worker list", ""},
                                                                 {"worker drain", "w1"},
                                                                 {"worker undrain", "w1"},
@@ -165,6 +166,7 @@ const std::map<std::string, std::string>& ArgumentsOf() {
 
 TEST_F(AmpctlFormats, EveryCommandHasOrRefusesEveryFormatAndIgnoresNone) {
   Write("job.yaml", "name: x\ndata:\n  batch_size: 4\n");
+  Write("labels", std::string("\0\0\x08\x01\0\0\0\x01\x02", 9));  // IDX
   Run("context add lab 127.0.0.1:1");
   JobId();
   WriteCheckpoint(folder_ + "/ck");

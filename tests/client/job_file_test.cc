@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "tests/golden_file.h"
 
 namespace ampd::client {
@@ -48,6 +51,21 @@ TEST(JobFile, TakesListsMapsDurationsEnumsAndWholeNumbersInScientificNotation) {
   EXPECT_EQ(file.spec.resources().kind(), v1::ResourceSpec::CPU);
   EXPECT_EQ(file.spec.precision().compute(), v1::PrecisionPolicy::fp16);
   EXPECT_EQ(file.spec.precision().loss_scale().fixed().scale(), 1024);
+}
+
+TEST(JobFile, ReadsEverySourceInTheDocsOfData) {
+  const auto text = ReadFile(std::string(AMPD_SOURCE_DIR) + "/docs/data.md", 1 << 20);
+  ASSERT_TRUE(text.ok());
+  std::set<v1::DataSource::KindCase> kinds;
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(*text, '\n'))) {
+    if (line.rfind("train: ", 0) != 0) {
+      continue;
+    }
+    const JobFile file = ReadJobFile(absl::StrCat("data:\n  ", line, "\n"), "data.md", {});
+    EXPECT_TRUE(file.problems.empty()) << ProblemsText(file.problems, "data.md");
+    kinds.insert(file.spec.data().train().kind_case());
+  }
+  EXPECT_THAT(kinds, ::testing::IsSupersetOf({v1::DataSource::kIdx, v1::DataSource::kCifar, v1::DataSource::kNpz}));
 }
 
 TEST(JobFile, AnEmptyChoiceIsItsDefaults) {

@@ -14,6 +14,8 @@ class CheckStyle(unittest.TestCase):
         self.assertTrue(self.found("graph/graph.h", "#include <ATen/core/Tensor.h>\n"))
         self.assertTrue(self.found("worker/train/session.cc", "#include <grpcpp/grpcpp.h>\n"))
         self.assertTrue(self.found("client/commands/list.cc", '#include "server/ledger.h"\n'))
+        self.assertTrue(self.found("client/commands/list.cc", '#include "worker/data/dataset.h"\n'))
+        self.assertFalse(self.found("client/commands/list.cc", '#include "worker/data/file_report.h"\n'))
 
     def test_the_longest_room_decides(self):
         self.assertTrue(self.found("base/clock.cc", '#include "ampd/v1/job.pb.h"\n'))

@@ -18,6 +18,8 @@ class ByteStream {
   ~ByteStream();
   ByteStream(ByteStream&&) noexcept;
 
+  bool is_gzip() const { return inflater_ != nullptr; }
+
   // Up to `size` bytes; fewer only at the end of the content, whose gzip checksum has then been verified.
   absl::StatusOr<size_t> Read(uint8_t* out, size_t size);
 

@@ -1,0 +1,87 @@
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "ampd/v1/dataset_file.pb.h"
+#include "client/commands/commands.h"
+#include "client/commands/output.h"
+#include "client/render/format.h"
+#include "client/render/table.h"
+#include "worker/data/file_report.h"
+
+namespace ampd::client {
+namespace {
+
+// The reader opens a file beneath a folder and follows no links, which are for people to use on their own machine.
+absl::StatusOr<v1::DatasetFile> Inspect(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(path, error);
+  if (error) {
+    return absl::NotFoundError(absl::StrCat(path, ": ", error.message()));
+  }
+  auto report = data::InspectFile({.root = real.parent_path(), .path = real.filename(), .name = path});
+  if (report.ok()) {
+    report->set_path(path);
+  }
+  return report;
+}
+
+std::string NumbersText(const google::protobuf::RepeatedField<double>& numbers) {
+  return absl::StrJoin(numbers, ", ", [](std::string* out, double number) { out->append(FormatNumber(number)); });
+}
+
+// "10, of 974 to 1032 samples".
+std::string ClassesText(const v1::DatasetArray& array) {
+  if (array.class_counts().empty()) {
+    return "";
+  }
+  const auto [least, most] = std::minmax_element(array.class_counts().begin(), array.class_counts().end());
+  return absl::StrCat(array.class_counts_size(), ", of ", FormatCount(*least),
+                      *least == *most ? "" : absl::StrCat(" to ", FormatCount(*most)), " samples");
+}
+
+std::vector<std::string> Row(const v1::DatasetArray& array) {
+  return {Printable(array.name()),
+          array.dtype(),
+          absl::StrCat("(", absl::StrJoin(array.shape(), ", "), ")"),
+          array.has_min() ? absl::StrCat(FormatNumber(array.min()), " to ", FormatNumber(array.max())) : "",
+          NumbersText(array.mean()),
+          NumbersText(array.std()),
+          ClassesText(array)};
+}
+
+void PrintTable(const Session& session, const v1::DatasetFile& file) {
+  std::printf("%s: %s, %s%s\n", Printable(file.path()).c_str(), v1::DatasetFile::Format_Name(file.format()).c_str(),
+              FormatBytes(file.size_bytes()).c_str(), file.gzip() ? ", gzip" : "");
+  std::vector<std::vector<std::string>> rows;
+  for (const v1::DatasetArray& array : file.arrays()) {
+    rows.push_back(Row(array));
+  }
+  if (!rows.empty()) {
+    const std::vector<std::string> heading = {"NAME", "DTYPE", "SHAPE", "RANGE", "MEAN", "STD", "CLASSES"};
+    std::fputs(RenderTable(heading, rows, !session.options().no_headers).c_str(), stdout);
+  }
+  for (const std::string& problem : file.problems()) {
+    std::printf("%s %s\n", session.palette().Red("problem:").c_str(), Printable(problem).c_str());
+  }
+}
+
+}  // namespace
+
+int InspectData(Session* session, const std::string& path) {
+  const auto file = Inspect(path);
+  if (!file.ok()) {
+    return session->Fail(file.status());
+  }
+  if (!PrintStructured(*session, *file)) {
+    PrintTable(*session, *file);
+  }
+  return file->problems().empty() ? kExitOk : kExitFailure;
+}
+
+}  // namespace ampd::client

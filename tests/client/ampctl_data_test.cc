@@ -1,0 +1,97 @@
+#include <gmock/gmock.h>
+#include <google/protobuf/util/json_util.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "ampd/v1/dataset_file.pb.h"
+#include "tests/client/ampctl_fixture.h"
+#include "tests/worker/data/npy_bytes.h"
+
+namespace ampd::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr char kNoServer[] = "AMPD_ADDRESS=127.0.0.1:1";
+
+// Two images of one row of two pixels in three channels.
+std::string Images() {
+  return data::Npy("{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3, 1, 2), }",
+                   std::string("\x00\xff\x33\x33\x00\x00\xff\x00\x33\x33\x00\x00", 12));
+}
+
+std::string Labels() {
+  return data::Npy("{'descr': '<i2', 'fortran_order': False, 'shape': (4,), }", std::string("\1\0\0\0\1\0\2\0", 8));
+}
+
+class AmpctlData : public Ampctl {
+ protected:
+  v1::DatasetFile Inspected(const std::string& arguments) {
+    v1::DatasetFile file;
+    const Result result = Run(absl::StrCat("data inspect ", arguments, " -o json"), kNoServer);
+    EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(result.out, &file).ok()) << result.out << result.err;
+    return file;
+  }
+};
+
+TEST_F(AmpctlData, Inspect_SaysWhatIsInAFile_WithoutAServer) {
+  Write("x.npy", Images());
+  Write("y.npy", Labels());
+  const Result images = Run("data inspect x.npy", kNoServer);
+  EXPECT_EQ(images.exit_code, 0) << images.err;
+  EXPECT_EQ(images.out,
+            "x.npy: NPY, 140 B\n"
+            "NAME   DTYPE  SHAPE         RANGE     MEAN         STD        CLASSES\n"
+            "array  uint8  (2, 3, 1, 2)  0 to 255  0.5, 0.2, 0  0.5, 0, 0\n");
+  const Result labels = Run("data inspect --no-headers y.npy", kNoServer);
+  EXPECT_EQ(labels.out, "y.npy: NPY, 136 B\narray  int16  (4)  0 to 2      3, of 1 to 2 samples\n");
+  EXPECT_EQ(labels.err, "");
+}
+
+TEST_F(AmpctlData, Inspect_GivesProgramsAllOfIt) {
+  Write("y.npy", Labels());
+  const v1::DatasetFile file = Inspected("y.npy");
+  EXPECT_EQ(file.path(), "y.npy");
+  EXPECT_EQ(file.format(), v1::DatasetFile::NPY);
+  EXPECT_EQ(file.size_bytes(), static_cast<int64_t>(Labels().size()));
+  ASSERT_EQ(file.arrays_size(), 1);
+  EXPECT_THAT(file.arrays(0).shape(), ElementsAre(4));
+  EXPECT_THAT(file.arrays(0).class_counts(), ElementsAre(1, 2, 1));
+}
+
+TEST_F(AmpctlData, Inspect_FollowsLinks_WhichAJobDoesNot) {
+  std::filesystem::create_directory(folder_ + "/elsewhere");
+  Write("elsewhere/y.npy", Labels());
+  std::filesystem::create_symlink("elsewhere/y.npy", folder_ + "/link");
+  EXPECT_EQ(Inspected("link").format(), v1::DatasetFile::NPY);
+  EXPECT_EQ(Inspected(folder_ + "/link").path(), folder_ + "/link");
+}
+
+TEST_F(AmpctlData, ProblemsOfAFile_AreOnStdoutAndTheExitCodeIsOne) {
+  Write("cut.npy", Labels().substr(0, 131));
+  const Result result = Run("data inspect cut.npy", kNoServer);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.out, "cut.npy: NPY, 131 B\nproblem: cut.npy: the file ends after 3 of 8 bytes of samples\n");
+  EXPECT_EQ(Run("data inspect -o json cut.npy", kNoServer).exit_code, 1);
+  EXPECT_THAT(Inspected("cut.npy").problems(), ElementsAre("cut.npy: the file ends after 3 of 8 bytes of samples"));
+}
+
+TEST_F(AmpctlData, FilesOfNoKnownFormat_AndNone_AreErrors) {
+  Write("text", "hello\n");
+  const Result text = Run("data inspect text", kNoServer);
+  EXPECT_EQ(text.exit_code, 1);
+  EXPECT_EQ(text.out, "");
+  EXPECT_THAT(text.err, HasSubstr("text: of no format that is known by its content: it begins with \"hello\\n\""));
+  const Result missing = Run("data inspect nowhere", kNoServer);
+  EXPECT_EQ(missing.exit_code, 3);
+  EXPECT_THAT(missing.err, HasSubstr("nowhere: No such file or directory"));
+  EXPECT_EQ(Run("data inspect .", kNoServer).exit_code, 1);
+  EXPECT_EQ(Run("data inspect", kNoServer).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace ampd::client

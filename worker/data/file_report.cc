@@ -1,0 +1,174 @@
+#include "worker/data/file_report.h"
+
+#include <sys/stat.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "worker/data/array_report.h"
+#include "worker/data/byte_stream.h"
+#include "worker/data/cifar.h"
+#include "worker/data/idx.h"
+#include "worker/data/npy.h"
+#include "worker/data/npz.h"
+
+namespace ampd::data {
+namespace {
+
+using Format = v1::DatasetFile::Format;
+
+constexpr size_t kBeginBytes = 16;
+
+// What is known of a file before a reader has seen it.
+struct Glance {
+  std::string begin;          // of the content, decompressed
+  int64_t content_bytes = 0;  // decompressed
+  int64_t size_bytes = 0;     // on disk
+  bool gzip = false;
+  absl::Status damage;  // of the compression
+};
+
+absl::StatusOr<Glance> GlanceAt(const DataFile& file) {
+  Glance glance;
+  AMPD_ASSIGN_OR_RETURN(const UniqueFd opened, OpenDataFile(file));
+  struct stat status = {};
+  if (fstat(opened.get(), &status) != 0) {
+    return DataError(file.name, "its size can't be known");
+  }
+  glance.size_bytes = status.st_size;
+  AMPD_ASSIGN_OR_RETURN(ByteStream stream, ByteStream::Open(file));
+  glance.gzip = stream.is_gzip();
+  // Byte by byte, so that a damaged file of a few bytes has a beginning.
+  std::vector<uint8_t> chunk(1);
+  absl::StatusOr<size_t> count = 1;
+  while (count.ok() && *count > 0 && glance.begin.size() < kBeginBytes) {
+    count = stream.Read(chunk.data(), 1);
+    glance.begin.append(chunk.begin(), chunk.begin() + (count.ok() ? static_cast<int64_t>(*count) : 0));
+  }
+  glance.content_bytes = static_cast<int64_t>(glance.begin.size());
+  chunk.resize(1 << 20);
+  while (count.ok() && *count > 0 && glance.content_bytes <= kMaxDatasetBytes) {
+    count = stream.Read(chunk.data(), chunk.size());
+    glance.content_bytes += count.ok() ? static_cast<int64_t>(*count) : 0;
+  }
+  glance.damage = count.status();
+  return glance;
+}
+
+// IDX first: its magic has two zeros, and CIFAR, known by its size alone, could begin with them.
+Format FormatOf(const Glance& glance) {
+  const absl::string_view begin = glance.begin;
+  if (begin.size() >= 4 && begin[0] == 0 && begin[1] == 0 && begin[2] == 8 && (begin[3] == 1 || begin[3] == 3)) {
+    return v1::DatasetFile::IDX;
+  }
+  if (absl::StartsWith(begin, "\x93NUMPY")) {
+    return v1::DatasetFile::NPY;
+  }
+  if (absl::StartsWith(begin, "PK\x03\x04") || absl::StartsWith(begin, "PK\x05\x06")) {
+    return v1::DatasetFile::NPZ;
+  }
+  if (glance.content_bytes > 0 && glance.content_bytes % CifarRecordBytes(CifarLabels::kTen) == 0) {
+    return v1::DatasetFile::CIFAR10;
+  }
+  if (glance.content_bytes > 0 && glance.content_bytes % CifarRecordBytes(CifarLabels::kHundredFine) == 0) {
+    return v1::DatasetFile::CIFAR100;
+  }
+  return v1::DatasetFile::FORMAT_UNSPECIFIED;
+}
+
+Array Labels(std::vector<uint8_t> labels) {
+  const auto count = static_cast<int64_t>(labels.size());
+  return {ElementType::kUint8, {count}, std::move(labels)};
+}
+
+absl::Status AddIdx(const DataFile& file, const Glance& glance, v1::DatasetFile& report) {
+  if (glance.begin[3] == 1) {
+    AMPD_ASSIGN_OR_RETURN(std::vector<uint8_t> labels, ReadIdxLabels(file, 0, 256));
+    *report.add_arrays() = ReportArray("labels", Labels(std::move(labels)));
+    return absl::OkStatus();
+  }
+  AMPD_ASSIGN_OR_RETURN(IdxImages images, ReadIdxImages(file, 0));
+  *report.add_arrays() = ReportArray(
+      "images", {ElementType::kUint8, {images.count, images.rows, images.columns}, std::move(images.pixels)});
+  return absl::OkStatus();
+}
+
+absl::Status AddCifar(const DataFile& file, CifarLabels kind, v1::DatasetFile& report) {
+  AMPD_ASSIGN_OR_RETURN(CifarImages images, ReadCifar({file}, kind, 0, 256));
+  const auto count = static_cast<int64_t>(images.labels.size());
+  *report.add_arrays() = ReportArray(
+      "images", {ElementType::kUint8, {count, kCifarChannels, kCifarSize, kCifarSize}, std::move(images.pixels)});
+  *report.add_arrays() = ReportArray("labels", Labels(std::move(images.labels)));
+  if (kind == CifarLabels::kHundredFine) {
+    AMPD_ASSIGN_OR_RETURN(CifarImages coarse, ReadCifar({file}, CifarLabels::kHundredCoarse, 0, 256));
+    *report.add_arrays() = ReportArray("coarse labels", Labels(std::move(coarse.labels)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddNpz(const DataFile& file, v1::DatasetFile& report) {
+  AMPD_ASSIGN_OR_RETURN(const NpzFile archive, NpzFile::Open(file));
+  for (const std::string& name : archive.names()) {
+    const absl::StatusOr<Array> array = archive.Read(name, 0);
+    if (array.ok()) {
+      *report.add_arrays() = ReportArray(name, *array);
+    } else {
+      report.add_problems(std::string(array.status().message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddArrays(const DataFile& file, const Glance& glance, v1::DatasetFile& report) {
+  switch (report.format()) {
+    case v1::DatasetFile::IDX:
+      return AddIdx(file, glance, report);
+    case v1::DatasetFile::CIFAR10:
+      return AddCifar(file, CifarLabels::kTen, report);
+    case v1::DatasetFile::CIFAR100:
+      return AddCifar(file, CifarLabels::kHundredFine, report);
+    case v1::DatasetFile::NPZ:
+      return AddNpz(file, report);
+    case v1::DatasetFile::NPY: {
+      AMPD_ASSIGN_OR_RETURN(const Array array, ReadNpy(file, 0));
+      *report.add_arrays() = ReportArray("array", array);
+      return absl::OkStatus();
+    }
+    default:
+      AMPD_RETURN_IF_ERROR(glance.damage);
+      return DataError(file.name,
+                       absl::StrCat("of no format that is known by its content: it begins with \"",
+                                    absl::CHexEscape(glance.begin), "\" and has ", glance.content_bytes, " bytes"));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<v1::DatasetFile> InspectFile(const DataFile& file) {
+  AMPD_ASSIGN_OR_RETURN(const Glance glance, GlanceAt(file));
+  v1::DatasetFile report;
+  report.set_format(FormatOf(glance));
+  report.set_size_bytes(glance.size_bytes);
+  report.set_gzip(glance.gzip);
+  const absl::Status added = AddArrays(file, glance, report);
+  if (!added.ok() && report.format() == v1::DatasetFile::FORMAT_UNSPECIFIED) {
+    return added;
+  }
+  if (!added.ok()) {
+    report.add_problems(std::string(added.message()));
+  }
+  for (const v1::DatasetArray& array : report.arrays()) {
+    if (array.num_not_finite() > 0) {
+      report.add_problems(absl::StrCat(file.name, ": array \"", absl::CEscape(array.name()), "\" has ",
+                                       array.num_not_finite(), " elements that are not finite"));
+    }
+  }
+  return report;
+}
+
+}  // namespace ampd::data

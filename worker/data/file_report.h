@@ -1,0 +1,14 @@
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "ampd/v1/dataset_file.pb.h"
+#include "worker/data/data_file.h"
+
+namespace ampd::data {
+
+// Reads a whole file of a dataset, whose format is found from its content, and says what is in it and what is wrong
+// with it, in the words of the reader that a job would use. `path` is left to the caller. DATA_ERROR when the file
+// can't be opened or is of no known format: token files without a header can't be known.
+absl::StatusOr<v1::DatasetFile> InspectFile(const DataFile& file);
+
+}  // namespace ampd::data
