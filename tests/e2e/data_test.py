@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Datasets in the formats that people have, written by NumPy, train through the real programs and are inspected by ampctl.
+
+Usage: data_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
+"""
+import gzip
+import json
+
+import numpy
+
+from service_case import JOB, DataRootCase, main
+
+NUM_SAMPLES = 96
+MEAN, STD = [0.25, 0.5, 0.75], [0.5, 0.25, 0.125]
+SOURCE = "{synthetic: {shape: [1, 28, 28], num_classes: 10, num_samples: 256, seed: 3}}"
+MODEL = "{lenet: {widths: [4, 8], hidden: 16}}"
+
+
+class Data(DataRootCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        random = numpy.random.default_rng(7)
+        cls.labels = random.integers(0, 10, NUM_SAMPLES, dtype=numpy.uint8)
+        # A brightness for each class, so that a few steps teach something.
+        noise = random.integers(0, 60, (NUM_SAMPLES, 3, 32, 32))
+        cls.images = (noise + 19 * cls.labels[:, None, None, None]).astype(numpy.uint8)
+        cls.records = numpy.hstack([cls.labels[:, None], cls.images.reshape(NUM_SAMPLES, -1)])
+        cls.records[:40].tofile(cls.root / "batch_1.bin")
+        (cls.root / "batch_2.bin.gz").write_bytes(gzip.compress(cls.records[40:].tobytes()))
+
+    def colour_job(self, source, num_classes=10):
+        """In batches of 32, of which each has a third of the samples: every step, in every format, is the same."""
+        model = f"{{lenet: {{widths: [4], hidden: 16, in_channels: 3, image_size: 32, num_classes: {num_classes}}}}}"
+        text = JOB.replace(SOURCE, source).replace(MODEL, model).replace("steps: 5", "steps: 12")
+        return text.replace("learning_rate: 1e-3", "learning_rate: 0.02")
+
+    def train(self, source, **options):
+        job = self.run_job(self.colour_job(source, **options))
+        self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
+        return self.losses(job)
+
+    def inspect(self, name):
+        code, out, err = self.service.ampctl("data", "inspect", str(self.root / name), "-o", "json")
+        self.assertIn(code, (0, 1), err)
+        return code, json.loads(out)
+
+    def test_one_dataset_gives_the_same_losses_in_every_format(self):
+        normalized = f"mean: {MEAN}, std: {STD}"
+        cifar = self.train(f"{{cifar: {{files: [root/batch_1.bin, root/batch_2.bin.gz], {normalized}}}}}")
+        self.assertEqual(len(cifar), 12)
+        self.assertLess(min(cifar[-3:]), 0.95 * cifar[0])
+        numpy.savez(self.root / "stored.npz", images=self.images, labels=self.labels.astype(numpy.int64))
+        numpy.savez_compressed(self.root / "packed.npz", x_train=self.images.transpose(0, 2, 3, 1),
+                               y_train=self.labels[:, None])
+        numpy.save(self.root / "x.npy", self.images / numpy.float32(255))
+        numpy.save(self.root / "y.npy", self.labels.astype(numpy.int16))
+        for source in (f"{{file: root/stored.npz, {normalized}}}",
+                       f"{{file: root/packed.npz, images: x_train, labels: y_train, channels_last: true, {normalized}}}",
+                       f"{{images: root/x.npy, labels: root/y.npy, {normalized}}}"):
+            with self.subTest(source):
+                self.assertEqual(self.train(f"{{npz: {source}}}"), cifar)
+        self.assertNotEqual(self.train("{npz: {file: root/stored.npz}}"), cifar, "mean and std do nothing")
+        self.assertNotEqual(self.train(f"{{npz: {{file: root/stored.npz, limit: 32, {normalized}}}}}"), cifar)
+
+    def test_hundred_classes_are_trained_by_fine_or_coarse_labels(self):
+        coarse, fine = self.labels, self.labels + 90
+        numpy.hstack([coarse[:, None], fine[:, None], self.images.reshape(NUM_SAMPLES, -1)]).tofile(self.root / "hundred")
+        files = "files: [root/hundred]"
+        by_coarse = self.train(f"{{cifar: {{{files}, variant: CIFAR100_COARSE}}}}", num_classes=100)
+        self.assertEqual(by_coarse, self.train("{cifar: {files: [root/batch_1.bin, root/batch_2.bin.gz]}}", num_classes=100))
+        self.assertNotEqual(by_coarse, self.train(f"{{cifar: {{{files}, variant: CIFAR100_FINE}}}}", num_classes=100))
+
+    def test_files_that_are_not_sound_end_the_job_by_name(self):
+        (self.root / "cut.bin").write_bytes(self.records[:2].tobytes()[:-1])
+        numpy.save(self.root / "fortran.npy", numpy.asfortranarray(self.images))
+        numpy.savez(self.root / "nan.npz", images=numpy.where(self.images == 9, numpy.nan, self.images), labels=self.labels)
+        numpy.savez(self.root / "other.npz", x=self.images, y=self.labels)
+        for source, words in (
+                ("{cifar: {files: [root/cut.bin]}}", 'data.train.cifar.files "root/cut.bin": the file ends after 3072 of 3073'),
+                ("{cifar: {files: [root/hidden/../cut.bin]}}", ""),
+                ("{npz: {images: root/fortran.npy, labels: root/fortran.npy}}", "in Fortran order"),
+                ("{npz: {file: root/nan.npz}}", 'array "images": sample '),
+                ("{npz: {file: root/other.npz}}", 'it has no array "images"; it has x, y')):
+            with self.subTest(source):
+                if not words:
+                    code, _, err = self.service.ampctl("job", "submit", "-f", "-", text=self.colour_job(source))
+                    self.assertEqual(code, 2)
+                    self.assertIn("data.train.cifar.files[0]", err)
+                    continue
+                job = self.service.submit(self.colour_job(source))
+                self.expect_failure(self.service, job, "DATA_ERROR", words)
+
+    def test_inspection_finds_what_numpy_counts(self):
+        numpy.savez(self.root / "both.npz", images=self.images, labels=self.labels)
+        for name, kind in (("batch_1.bin", "CIFAR10"), ("batch_2.bin.gz", "CIFAR10"), ("both.npz", "NPZ")):
+            with self.subTest(name):
+                code, file = self.inspect(name)
+                self.assertEqual((code, file["format"]), (0, kind))
+                images, labels = file["arrays"]
+                part = {"batch_1.bin": slice(0, 40), "batch_2.bin.gz": slice(40, None)}.get(name, slice(None))
+                pixels = self.images[part] / 255.0
+                self.assertEqual([int(extent) for extent in images["shape"]], list(pixels.shape))
+                numpy.testing.assert_allclose(images["mean"], pixels.mean(axis=(0, 2, 3)), rtol=1e-9)
+                numpy.testing.assert_allclose(images["std"], pixels.std(axis=(0, 2, 3)), rtol=1e-9)
+                self.assertEqual((images["min"], images["max"]), (self.images[part].min(), self.images[part].max()))
+                counts = numpy.bincount(self.labels[part])
+                self.assertEqual([int(count) for count in labels["classCounts"]], counts.tolist())
+
+    def test_every_type_and_version_of_numpy_is_inspected(self):
+        for code in ("u1", "i1", "i2", "i4", "i8", "f2", "f4", "f8"):
+            for version in ((1, 0), (2, 0), (3, 0)):
+                with open(self.root / "typed.npy", "wb") as file:
+                    numpy.lib.format.write_array(file, numpy.array([[1, 2], [3, 5]], dtype=code), version=version)
+                with self.subTest(code=code, version=version):
+                    _, report = self.inspect("typed.npy")
+                    array = report["arrays"][0]
+                    self.assertEqual(array["dtype"], numpy.dtype(code).name)
+                    self.assertEqual((array["shape"], array["min"], array["max"]), (["2", "2"], 1, 5))
+        for refused in (numpy.array([1, 2], dtype=">i4"), numpy.array([True]), numpy.array(["a"]),
+                        numpy.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f4")]), numpy.array([{}], dtype=object)):
+            numpy.save(self.root / "odd.npy", refused, allow_pickle=True)
+            with self.subTest(refused=refused.dtype):
+                code, report = self.inspect("odd.npy")
+                self.assertEqual((code, len(report["problems"])), (1, 1))
+
+
+if __name__ == "__main__":
+    main()
