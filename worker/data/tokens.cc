@@ -18,7 +18,7 @@ static_assert(std::endian::native == std::endian::little, "tokens are read as th
 namespace ampd::data {
 namespace {
 
-constexpr int64_t kHeaderBytes = 256 * 4;
+constexpr int64_t kHeaderBytes = int64_t{256} * 4;
 constexpr int64_t kChunkTokens = 1 << 19;
 
 // Of llm.c, one a width.
