@@ -87,6 +87,13 @@ TEST_F(DatasetTest, ATextThatJustFillsItsWindows_IsUsedToItsLastToken) {
   EXPECT_THAT(Numbers(data->Get({1}).labels), ElementsAre(26, 27, 28, 29, 30));
 }
 
+TEST_F(DatasetTest, AWindowWhoseLastLabelIsMissing_IsNotUsed) {
+  Write("text", Text().substr(0, 20));
+  const auto data = Dataset::ReadText({.file = {root_, "text", "the text"}, .sequence_length = 5, .vocabulary = 31});
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(data->size(), 1);
+}
+
 TEST_F(DatasetTest, ALimitOfAText_CountsWindows) {
   Write("text", Text());
   const auto data =
