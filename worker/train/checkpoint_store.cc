@@ -58,6 +58,18 @@ absl::Status CheckPath(const std::string& path) {
   return absl::OkStatus();
 }
 
+// Of a folder that may not be there; as far as it can be read.
+std::vector<std::filesystem::path> EntriesOf(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> entries;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    entries.push_back(it->path());
+  }
+  return entries;
+}
+
+bool IsTemporary(const std::string& name) { return name.starts_with(".step-") && name.ends_with(".tmp"); }
+
 CheckpointManifest::File Describe(const CheckpointContent::File& file) {
   Sha256 hash;
   int64_t size = 0;
@@ -106,6 +118,18 @@ absl::Status CheckpointIo::RemoveAll(const std::string& path) {
   return error ? ErrnoError(error.value(), "remove") : absl::OkStatus();
 }
 
+// What attempts that were killed while they saved left behind. A job has one attempt at a time, so nobody writes there
+// any more.
+void CheckpointStore::RemoveLeftovers(const std::string& job_id) {
+  for (const std::filesystem::path& attempt : EntriesOf(std::filesystem::path(root_) / job_id)) {
+    for (const std::filesystem::path& entry : EntriesOf(attempt)) {
+      if (IsTemporary(entry.filename().string())) {
+        io_.RemoveAll(entry.string()).IgnoreError();
+      }
+    }
+  }
+}
+
 absl::StatusOr<SavedCheckpoint> CheckpointStore::Save(const CheckpointContent& content) {
   const std::string folder = absl::StrCat(content.job_id, "/", content.attempt);
   SavedCheckpoint saved;
@@ -131,6 +155,7 @@ absl::StatusOr<SavedCheckpoint> CheckpointStore::Save(const CheckpointContent& c
     return saved;
   }
   const std::string temporary = absl::StrCat(root_, "/", folder, "/.step-", content.step, ".tmp");
+  RemoveLeftovers(content.job_id);  // first, for the room that they take
   const auto write = [&]() -> absl::Status {
     AMPD_RETURN_IF_ERROR(io_.RemoveAll(temporary));
     AMPD_RETURN_IF_ERROR(io_.MakeFolders(temporary));

@@ -58,7 +58,7 @@ class CheckpointIo {
 //   <root>/<job>/<attempt>/step-<n>/          whole: it was renamed into place after everything in it was synced
 //       model.safetensors  optimizer.safetensors
 //       state.json          the manifest (base/checkpoint_manifest.h)
-//   <root>/<job>/<attempt>/.step-<n>.tmp/     being written or left over; never loaded
+//   <root>/<job>/<attempt>/.step-<n>.tmp/     being written or left over; never loaded, removed by the job's next save
 //
 // The agent removes whole ones when the server says so. Errors have the reason DISK_FULL or CHECKPOINT_ERROR and no
 // path of the host. Thread-compatible.
@@ -74,6 +74,8 @@ class CheckpointStore {
   absl::StatusOr<LoadedCheckpoint> Load(const std::string& path, const std::string& manifest_sha256) const;
 
  private:
+  void RemoveLeftovers(const std::string& job_id);
+
   const std::string root_;
   CheckpointIo& io_;
 };

@@ -229,6 +229,22 @@ TEST_F(CheckpointStoreTest, ATemporaryFolder_IsNeverLoadedAndDoesNotStandInTheWa
   EXPECT_TRUE(store.Save(Content()).ok());
 }
 
+TEST_F(CheckpointStoreTest, WhatKilledAttemptsLeft_IsRemovedByTheJobsNextSave) {
+  CheckpointStore store(root_, io_);
+  const auto before = store.Save(Content(1, 10));
+  ASSERT_TRUE(before.ok());
+  for (const char* leftover : {"j-abc/1/.step-20.tmp", "j-abc/2/.step-30.tmp", "j-other/1/.step-20.tmp"}) {
+    std::filesystem::create_directories(root_ / leftover);
+    Spill(root_ / leftover / "model.safetensors", "half");
+  }
+  Spill(root_ / "j-abc/notes", "a file where attempts are");
+  ASSERT_TRUE(store.Save(Content(3, 40)).ok());
+  EXPECT_FALSE(std::filesystem::exists(root_ / "j-abc/1/.step-20.tmp"));
+  EXPECT_FALSE(std::filesystem::exists(root_ / "j-abc/2/.step-30.tmp"));
+  EXPECT_TRUE(std::filesystem::exists(root_ / "j-other/1/.step-20.tmp")) << "another job may be saving";
+  EXPECT_TRUE(store.Load(before->path, before->manifest_sha256).ok());
+}
+
 TEST_F(CheckpointStoreTest, PathsOutOfTheRoot_AreRefused) {
   CheckpointStore store(root_, io_);
   const auto saved = store.Save(Content());
