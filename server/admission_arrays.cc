@@ -110,4 +110,12 @@ void AdmitNpz(const std::string& field, v1::NpzSource* source, Findings& finding
   findings.Range(field + ".limit", source->limit(), 0, kMaxLimit);
 }
 
+void AdmitSafetensors(const std::string& field, v1::SafetensorsSource* source, Findings& findings) {
+  AdmitPath(field + ".file", source->file(), findings);
+  AdmitArrayName(field + ".images", "images", source->mutable_images(), findings);
+  AdmitArrayName(field + ".labels", "labels", source->mutable_labels(), findings);
+  AdmitNormalization(field, 0, source->mutable_mean(), source->mutable_std(), findings);
+  findings.Range(field + ".limit", source->limit(), 0, kMaxLimit);
+}
+
 }  // namespace ampd::server

@@ -118,13 +118,13 @@ void AdmitSource(const std::string& field, v1::DataSource* source, const graph::
     case v1::DataSource::kNpz:
       return AdmitNpz(field + ".npz", source->mutable_npz(), findings);
     case v1::DataSource::kSafetensors:
-      return findings.Unsupported(field + ".safetensors", "this server does not support it yet");
+      return AdmitSafetensors(field + ".safetensors", source->mutable_safetensors(), findings);
     case v1::DataSource::kSynthetic:
       return AdmitSynthetic(field + ".synthetic", source->mutable_synthetic(), model, findings);
     case v1::DataSource::kTokens:
       return AdmitTokens(field + ".tokens", source->mutable_tokens(), findings);
     default:
-      findings.Wrong(field, "must have one of idx, cifar, npz, synthetic, tokens");
+      findings.Wrong(field, "must have one of idx, cifar, npz, safetensors, synthetic, tokens");
   }
 }
 

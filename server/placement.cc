@@ -53,6 +53,7 @@ std::set<std::string> DataRootsOf(const v1::JobSpec& spec) {
     for (const std::string& file : source->cifar().files()) {
       add(file);
     }
+    add(source->safetensors().file());
     const v1::NpzSource& npz = source->npz();
     add(npz.file());
     if (npz.file().empty()) {  // else they are names of arrays

@@ -65,7 +65,8 @@ TEST(JobFile, ReadsEverySourceInTheDocsOfData) {
     EXPECT_TRUE(file.problems.empty()) << ProblemsText(file.problems, "data.md");
     kinds.insert(file.spec.data().train().kind_case());
   }
-  EXPECT_THAT(kinds, ::testing::IsSupersetOf({v1::DataSource::kIdx, v1::DataSource::kCifar, v1::DataSource::kNpz}));
+  EXPECT_THAT(kinds, ::testing::IsSupersetOf({v1::DataSource::kIdx, v1::DataSource::kCifar, v1::DataSource::kNpz,
+                                              v1::DataSource::kSafetensors}));
 }
 
 TEST(JobFile, AnEmptyChoiceIsItsDefaults) {

@@ -7,6 +7,7 @@ import gzip
 import json
 
 import numpy
+from safetensors.numpy import save_file
 
 from service_case import JOB, DataRootCase, main
 
@@ -55,11 +56,14 @@ class Data(DataRootCase):
                                y_train=self.labels[:, None])
         numpy.save(self.root / "x.npy", self.images / numpy.float32(255))
         numpy.save(self.root / "y.npy", self.labels.astype(numpy.int16))
+        save_file({"x": self.images, "y": self.labels.astype(numpy.int32)}, self.root / "set.safetensors")
         for source in (f"{{file: root/stored.npz, {normalized}}}",
                        f"{{file: root/packed.npz, images: x_train, labels: y_train, channels_last: true, {normalized}}}",
                        f"{{images: root/x.npy, labels: root/y.npy, {normalized}}}"):
             with self.subTest(source):
                 self.assertEqual(self.train(f"{{npz: {source}}}"), cifar)
+        source = f"{{file: root/set.safetensors, images: x, labels: y, {normalized}}}"
+        self.assertEqual(self.train(f"{{safetensors: {source}}}"), cifar)
         self.assertNotEqual(self.train("{npz: {file: root/stored.npz}}"), cifar, "mean and std do nothing")
         self.assertNotEqual(self.train(f"{{npz: {{file: root/stored.npz, limit: 32, {normalized}}}}}"), cifar)
 
@@ -76,12 +80,15 @@ class Data(DataRootCase):
         numpy.save(self.root / "fortran.npy", numpy.asfortranarray(self.images))
         numpy.savez(self.root / "nan.npz", images=numpy.where(self.images == 9, numpy.nan, self.images), labels=self.labels)
         numpy.savez(self.root / "other.npz", x=self.images, y=self.labels)
+        save_file({"images": self.images}, self.root / "whole.safetensors")
+        (self.root / "cut.safetensors").write_bytes((self.root / "whole.safetensors").read_bytes()[:-1])
         for source, words in (
                 ("{cifar: {files: [root/cut.bin]}}", 'data.train.cifar.files "root/cut.bin": the file ends after 3072 of 3073'),
                 ("{cifar: {files: [root/hidden/../cut.bin]}}", ""),
                 ("{npz: {images: root/fortran.npy, labels: root/fortran.npy}}", "in Fortran order"),
                 ("{npz: {file: root/nan.npz}}", 'array "images": sample '),
-                ("{npz: {file: root/other.npz}}", 'it has no array "images"; it has x, y')):
+                ("{npz: {file: root/other.npz}}", 'it has no array "images"; it has x, y'),
+                ("{safetensors: {file: root/cut.safetensors}}", 'data.train.safetensors.file "root/cut.safetensors": ')):
             with self.subTest(source):
                 if not words:
                     code, _, err = self.service.ampctl("job", "submit", "-f", "-", text=self.colour_job(source))
@@ -93,7 +100,9 @@ class Data(DataRootCase):
 
     def test_inspection_finds_what_numpy_counts(self):
         numpy.savez(self.root / "both.npz", images=self.images, labels=self.labels)
-        for name, kind in (("batch_1.bin", "CIFAR10"), ("batch_2.bin.gz", "CIFAR10"), ("both.npz", "NPZ")):
+        save_file({"images": self.images, "labels": self.labels}, self.root / "both.safetensors")
+        for name, kind in (("batch_1.bin", "CIFAR10"), ("batch_2.bin.gz", "CIFAR10"), ("both.npz", "NPZ"),
+                           ("both.safetensors", "SAFETENSORS")):
             with self.subTest(name):
                 code, file = self.inspect(name)
                 self.assertEqual((code, file["format"]), (0, kind))

@@ -62,6 +62,10 @@ TEST(AdmitSpec, DefaultsOfArrays_AreFilledIn) {
   ASSERT_TRUE(npz.ok()) << npz.status();
   EXPECT_EQ(npz->data().train().npz().images(), "images");
   EXPECT_EQ(npz->data().train().npz().labels(), "y");
+  const auto tensors = AdmitSpec(Changed("data {train {safetensors {file: 'a/b' images: 'x'}}}"));
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  EXPECT_EQ(tensors->data().train().safetensors().images(), "x");
+  EXPECT_EQ(tensors->data().train().safetensors().labels(), "labels");
 }
 
 TEST(AdmitSpec, AdmittedSpec_IsAdmittedUnchanged) {
@@ -111,6 +115,9 @@ TEST(AdmitSpec, WrongValues_AreNamedByPath) {
       {"data {train {npz {images: 'a/b'}}}", "data.train.npz.labels"},
       {"data {train {npz {file: 'a/b' std: -1}}}", "data.train.npz.std[0]"},
       {"data {train {npz {file: 'a/b' mean: nan}}}", "data.train.npz.mean[0]"},
+      {"data {train {safetensors {images: 'x'}}}", "data.train.safetensors.file"},
+      {"data {train {safetensors {file: 'a/b' images: 'a\\n'}}}", "data.train.safetensors.images"},
+      {"data {train {safetensors {file: 'a/b' std: 0}}}", "data.train.safetensors.std[0]"},
       {"data {train {synthetic {shape: 0}}}", "data.train.synthetic.shape"},
       {"data {train {synthetic {num_classes: 99}}}", "data.train.synthetic.num_classes"},
       {"precision {preset: 'fp31'}", "precision.preset"},

@@ -233,10 +233,12 @@ TEST_F(PlacementTest, MissingDataRoot_IsNamed) {
 
 TEST_F(PlacementTest, DataRootOfEveryKindOfSource_IsWanted) {
   AddWorker("w1", v1::Device::CPU);
-  const std::pair<const char*, const char*> sources[] = {{"cifar {files: 'root/a' files: 'other/b'}", "\"other\""},
-                                                         {"npz {file: 'other/a' images: 'x' labels: 'y'}", "\"other\""},
-                                                         {"npz {images: 'root/a' labels: 'other/b'}", "\"other\""},
-                                                         {"npz {images: 'other/a' labels: 'root/b'}", "\"other\""}};
+  const std::pair<const char*, const char*> sources[] = {
+      {"cifar {files: 'root/a' files: 'other/b'}", "\"other\""},
+      {"npz {file: 'other/a' images: 'x' labels: 'y'}", "\"other\""},
+      {"safetensors {file: 'other/a' images: 'x' labels: 'y'}", "\"other\""},
+      {"npz {images: 'root/a' labels: 'other/b'}", "\"other\""},
+      {"npz {images: 'other/a' labels: 'root/b'}", "\"other\""}};
   int count = 0;
   for (const auto& [text, named] : sources) {
     const std::string id = absl::StrCat("j", ++count);

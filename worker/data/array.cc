@@ -1,7 +1,12 @@
 #include "worker/data/array.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace ampd::data {
 
@@ -56,6 +61,12 @@ int64_t ArrayBytes(ElementType type, const std::vector<int64_t>& shape, int64_t 
     fits = fits && extent >= 0 && !__builtin_mul_overflow(bytes, extent, &bytes);
   }
   return fits && bytes <= most ? bytes : -1;
+}
+
+std::string SomeNames(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 10;
+  const auto end = names.begin() + static_cast<int64_t>(std::min(kMost, names.size()));
+  return absl::StrCat(absl::CEscape(absl::StrJoin(names.begin(), end, ", ")), names.size() > kMost ? ", ..." : "");
 }
 
 float HalfToFloat(uint16_t bits) {

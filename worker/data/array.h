@@ -23,6 +23,9 @@ bool IsInteger(ElementType type);
 // Bytes of `shape`; -1 when they are more than `most`, or the shape has a negative extent.
 int64_t ArrayBytes(ElementType type, const std::vector<int64_t>& shape, int64_t most);
 
+// The first ten names of arrays that a file has, for a message.
+std::string SomeNames(const std::vector<std::string>& names);
+
 // The value of an IEEE half, exactly.
 float HalfToFloat(uint16_t bits);
 

@@ -62,6 +62,15 @@ class Dataset {
     int64_t limit = 0;
     int64_t num_classes = 0;
   };
+  struct Tensors {
+    DataFile file;  // safetensors
+    std::string images;
+    std::string labels;
+    bool channels_last = false;
+    Normalization normalization;
+    int64_t limit = 0;
+    int64_t num_classes = 0;
+  };
   // Class prototypes with standard normal elements plus normal noise. The prototypes depend on the seed alone; training
   // and evaluation data of one seed differ in their noise.
   struct Synthetic {
@@ -92,6 +101,7 @@ class Dataset {
   static absl::StatusOr<Dataset> ReadIdx(const Idx& source);
   static absl::StatusOr<Dataset> ReadCifar(const Cifar& source);
   static absl::StatusOr<Dataset> ReadNumpy(const Numpy& source);
+  static absl::StatusOr<Dataset> ReadSafetensors(const Tensors& source);
   static absl::StatusOr<Dataset> FromArrays(Arrays source);
   static absl::StatusOr<Dataset> MakeSynthetic(const Synthetic& source);
   static absl::StatusOr<Dataset> ReadText(const Text& source);

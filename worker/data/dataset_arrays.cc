@@ -1,4 +1,4 @@
-// The datasets that are arrays of a file: CIFAR's images, NumPy's arrays.
+// The datasets that are arrays of a file: CIFAR's images, NumPy's arrays, tensors of a safetensors file.
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -13,6 +13,7 @@
 #include "worker/data/dataset.h"
 #include "worker/data/npy.h"
 #include "worker/data/npz.h"
+#include "worker/data/tensor_arrays.h"
 
 namespace ampd::data {
 namespace {
@@ -158,6 +159,18 @@ absl::StatusOr<Dataset> Dataset::ReadNumpy(const Numpy& source) {
     arrays.images_name = source.images.name;
     arrays.labels_name = source.labels.name;
   }
+  return FromArrays(std::move(arrays));
+}
+
+absl::StatusOr<Dataset> Dataset::ReadSafetensors(const Tensors& source) {
+  AMPD_ASSIGN_OR_RETURN(const TensorArrays file, TensorArrays::Open(source.file));
+  Arrays arrays{.images_name = absl::StrCat(source.file.name, ": tensor \"", source.images, "\""),
+                .labels_name = absl::StrCat(source.file.name, ": tensor \"", source.labels, "\""),
+                .channels_last = source.channels_last,
+                .normalization = source.normalization,
+                .num_classes = source.num_classes};
+  AMPD_ASSIGN_OR_RETURN(arrays.images, file.Read(source.images, source.limit));
+  AMPD_ASSIGN_OR_RETURN(arrays.labels, file.Read(source.labels, source.limit));
   return FromArrays(std::move(arrays));
 }
 

@@ -16,6 +16,7 @@
 #include "worker/data/idx.h"
 #include "worker/data/npy.h"
 #include "worker/data/npz.h"
+#include "worker/data/tensor_arrays.h"
 
 namespace ampd::data {
 namespace {
@@ -60,6 +61,17 @@ absl::StatusOr<Glance> GlanceAt(const DataFile& file) {
   return glance;
 }
 
+// Eight bytes of length, which leave a file's content room, and an object of JSON.
+bool BeginsAsSafetensors(const Glance& glance) {
+  constexpr size_t kLengthBytes = 8;
+  uint64_t length = 0;
+  for (size_t i = 0; i < kLengthBytes && i < glance.begin.size(); ++i) {
+    length |= uint64_t{static_cast<uint8_t>(glance.begin[i])} << (8 * i);
+  }
+  return !glance.gzip && glance.begin.size() > kLengthBytes && glance.begin[kLengthBytes] == '{' &&
+         length <= static_cast<uint64_t>(glance.content_bytes) - kLengthBytes;
+}
+
 // IDX first: its magic has two zeros, and CIFAR, known by its size alone, could begin with them.
 Format FormatOf(const Glance& glance) {
   const absl::string_view begin = glance.begin;
@@ -71,6 +83,9 @@ Format FormatOf(const Glance& glance) {
   }
   if (absl::StartsWith(begin, "PK\x03\x04") || absl::StartsWith(begin, "PK\x05\x06")) {
     return v1::DatasetFile::NPZ;
+  }
+  if (BeginsAsSafetensors(glance)) {
+    return v1::DatasetFile::SAFETENSORS;
   }
   if (glance.content_bytes > 0 && glance.content_bytes % CifarRecordBytes(CifarLabels::kTen) == 0) {
     return v1::DatasetFile::CIFAR10;
@@ -111,10 +126,12 @@ absl::Status AddCifar(const DataFile& file, CifarLabels kind, v1::DatasetFile& r
   return absl::OkStatus();
 }
 
-absl::Status AddNpz(const DataFile& file, v1::DatasetFile& report) {
-  AMPD_ASSIGN_OR_RETURN(const NpzFile archive, NpzFile::Open(file));
-  for (const std::string& name : archive.names()) {
-    const absl::StatusOr<Array> array = archive.Read(name, 0);
+// All arrays of an NpzFile or of TensorArrays.
+template <typename Archive>
+absl::Status AddEach(const absl::StatusOr<Archive>& archive, v1::DatasetFile& report) {
+  AMPD_RETURN_IF_ERROR(archive.status());
+  for (const std::string& name : archive->names()) {
+    const absl::StatusOr<Array> array = archive->Read(name, 0);
     if (array.ok()) {
       *report.add_arrays() = ReportArray(name, *array);
     } else {
@@ -133,7 +150,9 @@ absl::Status AddArrays(const DataFile& file, const Glance& glance, v1::DatasetFi
     case v1::DatasetFile::CIFAR100:
       return AddCifar(file, CifarLabels::kHundredFine, report);
     case v1::DatasetFile::NPZ:
-      return AddNpz(file, report);
+      return AddEach(NpzFile::Open(file), report);
+    case v1::DatasetFile::SAFETENSORS:
+      return AddEach(TensorArrays::Open(file), report);
     case v1::DatasetFile::NPY: {
       AMPD_ASSIGN_OR_RETURN(const Array array, ReadNpy(file, 0));
       *report.add_arrays() = ReportArray("array", array);

@@ -7,7 +7,6 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/file.h"
 #include "base/status_macros.h"
 #include "worker/data/npy.h"
@@ -23,13 +22,6 @@ absl::Status ArchiveError(const std::string& file, int code) {
   const absl::Status status = DataError(file, absl::StrCat("not a sound ZIP archive: ", zip_error_strerror(&error)));
   zip_error_fini(&error);
   return status;
-}
-
-// The first of the names, for a message.
-std::string Some(const std::vector<std::string>& names) {
-  constexpr size_t kMost = 10;
-  const auto end = names.begin() + static_cast<int64_t>(std::min(kMost, names.size()));
-  return absl::StrCat(absl::CEscape(absl::StrJoin(names.begin(), end, ", ")), names.size() > kMost ? ", ..." : "");
 }
 
 }  // namespace
@@ -75,7 +67,7 @@ absl::Status NpzFile::List() {
 absl::StatusOr<Array> NpzFile::Read(const std::string& name, int64_t limit) const {
   const auto found = std::find(names_.begin(), names_.end(), name);
   if (found == names_.end()) {
-    return DataError(file_, absl::StrCat("it has no array \"", absl::CEscape(name), "\"; it has ", Some(names_)));
+    return DataError(file_, absl::StrCat("it has no array \"", absl::CEscape(name), "\"; it has ", SomeNames(names_)));
   }
   const std::string what = absl::StrCat(file_, ": array \"", absl::CEscape(name), "\"");
   const int64_t entry = entries_[found - names_.begin()];

@@ -55,14 +55,31 @@ absl::StatusOr<data::Dataset> OpenNpz(const v1::NpzSource& source, const std::st
   return data::Dataset::ReadNumpy(numpy);
 }
 
+absl::StatusOr<data::Dataset> OpenTensors(const v1::SafetensorsSource& source, const std::string& field,
+                                          int64_t num_classes, Locator locate) {
+  AMPD_ASSIGN_OR_RETURN(data::DataFile file, locate(field + ".file", source.file()));
+  return data::Dataset::ReadSafetensors({.file = std::move(file),
+                                         .images = source.images(),
+                                         .labels = source.labels(),
+                                         .channels_last = source.channels_last(),
+                                         .normalization = NormalizationOf(source),
+                                         .limit = source.limit(),
+                                         .num_classes = num_classes});
+}
+
 }  // namespace
 
-bool IsArraySource(const v1::DataSource& source) { return source.has_cifar() || source.has_npz(); }
+bool IsArraySource(const v1::DataSource& source) {
+  return source.has_cifar() || source.has_npz() || source.has_safetensors();
+}
 
 absl::StatusOr<data::Dataset> OpenArraySource(const v1::DataSource& source, const std::string& field,
                                               int64_t num_classes, Locator locate) {
-  return source.has_cifar() ? OpenCifar(source.cifar(), field + ".cifar", num_classes, locate)
-                            : OpenNpz(source.npz(), field + ".npz", num_classes, locate);
+  if (source.has_cifar()) {
+    return OpenCifar(source.cifar(), field + ".cifar", num_classes, locate);
+  }
+  return source.has_npz() ? OpenNpz(source.npz(), field + ".npz", num_classes, locate)
+                          : OpenTensors(source.safetensors(), field + ".safetensors", num_classes, locate);
 }
 
 }  // namespace ampd::train

@@ -16,8 +16,8 @@ using Locator = absl::FunctionRef<absl::StatusOr<data::DataFile>(const std::stri
 // Whether a source is one of OpenArraySource's.
 bool IsArraySource(const v1::DataSource& source);
 
-// The dataset of CIFAR's files or of NumPy's arrays. `field`: the path of `source` in the spec. Errors have the reason
-// DATA_ERROR. REQUIRES: IsArraySource(source).
+// The dataset of CIFAR's files, of NumPy's arrays or of a safetensors file. `field`: the path of `source` in the spec.
+// Errors have the reason DATA_ERROR. REQUIRES: IsArraySource(source).
 absl::StatusOr<data::Dataset> OpenArraySource(const v1::DataSource& source, const std::string& field,
                                               int64_t num_classes, Locator locate);
 

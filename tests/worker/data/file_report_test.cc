@@ -128,6 +128,18 @@ TEST_F(FileReportTest, EveryArrayOfAnArchive_IsReported) {
   EXPECT_THAT(report->problems(), ElementsAre(HasSubstr("array \"x\": not an array of NumPy")));
 }
 
+TEST_F(FileReportTest, EveryTensorOfASafetensorsFile_IsReported) {
+  const std::string header =
+      R"({"y":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"w":{"dtype":"BF16","shape":[1],"data_offsets":[2,4]}})";
+  const v1::DatasetFile report =
+      Inspect(absl::StrCat(std::string(1, static_cast<char>(header.size())), std::string(7, '\0'), header, "\1\1ab"));
+  EXPECT_EQ(report.format(), v1::DatasetFile::SAFETENSORS);
+  ASSERT_EQ(report.arrays_size(), 1);
+  EXPECT_EQ(report.arrays(0).name(), "y");
+  EXPECT_THAT(report.arrays(0).class_counts(), ElementsAre(0, 2));
+  EXPECT_THAT(report.problems(), ElementsAre(HasSubstr("f: tensor \"w\": of dtype BF16")));
+}
+
 TEST_F(FileReportTest, DamagedFileOfAKnownFormat_HasTheReadersWords) {
   EXPECT_THAT(Inspect(Idx(1, U32(4), "ab")).problems(), ElementsAre("f: the file ends after 2 of 4 bytes of samples"));
   EXPECT_THAT(Inspect(NpyOf("<f4", "(2,)", "abc")).problems(), ElementsAre(HasSubstr("ends after 3 of 8")));
