@@ -2,8 +2,11 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/escaping.h"
@@ -17,6 +20,7 @@
 #include "worker/data/npy.h"
 #include "worker/data/npz.h"
 #include "worker/data/tensor_arrays.h"
+#include "worker/data/tokens.h"
 
 namespace ampd::data {
 namespace {
@@ -24,6 +28,10 @@ namespace {
 using Format = v1::DatasetFile::Format;
 
 constexpr size_t kBeginBytes = 16;
+
+// 20240520 and 20240801, as in tokens.h.
+constexpr absl::string_view kGpt2Magic("\x88\xd8\x34\x01", 4);
+constexpr absl::string_view kLlama3Magic("\xa1\xd9\x34\x01", 4);
 
 // What is known of a file before a reader has seen it.
 struct Glance {
@@ -84,6 +92,11 @@ Format FormatOf(const Glance& glance) {
   if (absl::StartsWith(begin, "PK\x03\x04") || absl::StartsWith(begin, "PK\x05\x06")) {
     return v1::DatasetFile::NPZ;
   }
+  for (const absl::string_view magic : {kGpt2Magic, kLlama3Magic}) {
+    if (!glance.gzip && absl::StartsWith(begin, magic)) {
+      return v1::DatasetFile::LLM_C_TOKENS;
+    }
+  }
   if (BeginsAsSafetensors(glance)) {
     return v1::DatasetFile::SAFETENSORS;
   }
@@ -141,6 +154,25 @@ absl::Status AddEach(const absl::StatusOr<Archive>& archive, v1::DatasetFile& re
   return absl::OkStatus();
 }
 
+absl::Status AddTokens(const DataFile& file, v1::DatasetFile& report) {
+  AMPD_ASSIGN_OR_RETURN(const Tokens tokens,
+                        ReadTokens(file, TokenFormat::kLlmC, 0, std::numeric_limits<int64_t>::max()));
+  std::visit(
+      [&](const auto& all) {
+        v1::DatasetArray& array = *report.add_arrays();
+        array.set_name("tokens");
+        array.set_dtype(sizeof(all[0]) == 2 ? "uint16" : "uint32");
+        array.add_shape(static_cast<int64_t>(all.size()));
+        if (!all.empty()) {
+          const auto [least, most] = std::minmax_element(all.begin(), all.end());
+          array.set_min(*least);
+          array.set_max(*most);
+        }
+      },
+      tokens);
+  return absl::OkStatus();
+}
+
 absl::Status AddArrays(const DataFile& file, const Glance& glance, v1::DatasetFile& report) {
   switch (report.format()) {
     case v1::DatasetFile::IDX:
@@ -153,6 +185,8 @@ absl::Status AddArrays(const DataFile& file, const Glance& glance, v1::DatasetFi
       return AddEach(NpzFile::Open(file), report);
     case v1::DatasetFile::SAFETENSORS:
       return AddEach(TensorArrays::Open(file), report);
+    case v1::DatasetFile::LLM_C_TOKENS:
+      return AddTokens(file, report);
     case v1::DatasetFile::NPY: {
       AMPD_ASSIGN_OR_RETURN(const Array array, ReadNpy(file, 0));
       *report.add_arrays() = ReportArray("array", array);

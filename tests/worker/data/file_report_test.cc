@@ -140,6 +140,20 @@ TEST_F(FileReportTest, EveryTensorOfASafetensorsFile_IsReported) {
   EXPECT_THAT(report.problems(), ElementsAre(HasSubstr("f: tensor \"w\": of dtype BF16")));
 }
 
+TEST_F(FileReportTest, TokensUnderAHeaderOfLlmC_AreCounted) {
+  std::string header("\x88\xd8\x34\x01\x01\0\0\0\x03\0\0\0", 12);
+  header.resize(1024, '\0');
+  const v1::DatasetFile report = Inspect(header + std::string("\x05\x00\x01\x02\x07\x00", 6));
+  EXPECT_EQ(report.format(), v1::DatasetFile::LLM_C_TOKENS);
+  EXPECT_THAT(report.problems(), IsEmpty());
+  ASSERT_EQ(report.arrays_size(), 1);
+  EXPECT_EQ(report.arrays(0).dtype(), "uint16");
+  EXPECT_THAT(report.arrays(0).shape(), ElementsAre(3));
+  EXPECT_EQ(report.arrays(0).min(), 5);
+  EXPECT_EQ(report.arrays(0).max(), 0x201);
+  EXPECT_THAT(Inspect(header + "abcd").problems(), ElementsAre(HasSubstr("tells of 3 tokens")));
+}
+
 TEST_F(FileReportTest, DamagedFileOfAKnownFormat_HasTheReadersWords) {
   EXPECT_THAT(Inspect(Idx(1, U32(4), "ab")).problems(), ElementsAre("f: the file ends after 2 of 4 bytes of samples"));
   EXPECT_THAT(Inspect(NpyOf("<f4", "(2,)", "abc")).problems(), ElementsAre(HasSubstr("ends after 3 of 8")));

@@ -1,0 +1,26 @@
+#include <variant>
+
+#include "tests/fuzz/target.h"
+#include "worker/data/tokens.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using ampd::data::TokenFormat;
+  using ampd::fuzz::Require;
+  constexpr int64_t kVocabulary = 1000;
+  const ampd::data::DataFile file = ampd::fuzz::WriteInput(data, size);
+  const auto tokens = ampd::data::ReadTokens(file, TokenFormat::kLlmC, 0, kVocabulary);
+  ampd::fuzz::Judge(tokens.status());
+  if (tokens.ok()) {
+    std::visit(
+        [&](const auto& all) {
+          Require(all.size() * sizeof(all[0]) + 1024 == size, "every byte behind the header is of a token");
+          for (const int64_t token : all) {
+            Require(token < kVocabulary, "tokens are below the vocabulary's size");
+          }
+        },
+        *tokens);
+  }
+  const auto plain = ampd::data::ReadTokens(file, TokenFormat::kUint32, 0, int64_t{1} << 32);
+  Require(plain.ok() == (size % 4 == 0), "without a header any whole number of tokens is a file");
+  return 0;
+}
