@@ -1,0 +1,115 @@
+// ampctl checkpoint, policy, data, worker and context.
+#include "client/command_line.h"
+
+namespace ampd::client {
+
+void AddCheckpoints(CLI::App* root, CommandLine* line) {
+  CLI::App* group = root->add_subcommand("checkpoint", "Checkpoints of jobs")->require_subcommand(1)->fallthrough();
+  CLI::App* list = AddCommand(
+      group, "list", "Those a job keeps, oldest first", line,
+      [line](Session* s) { return ListCheckpoints(s, line->id); }, All());
+  list->alias("ls");
+  AddId(list, line);
+  CLI::App* show = AddCommand(
+      group, "show", "What a checkpoint is and, of a folder, its tensors", line,
+      [line](Session* s) { return ShowCheckpoint(s, line->checkpoint); }, AllBut({OutputFormat::kName}));
+  CLI::App* verify = AddCommand(
+      group, "verify", "Hold a folder's files against its manifest", line,
+      [line](Session* s) { return VerifyCheckpoint(s, line->checkpoint); },
+      AllBut({OutputFormat::kWide, OutputFormat::kName}));
+  verify->add_flag("--recorded", line->checkpoint.recorded, "And the manifest against what the server recorded");
+  CLI::App* exported = AddCommand(
+      group, "export", "Write a folder's model to a safetensors file", line,
+      [line](Session* s) { return ExportCheckpoint(s, line->checkpoint); },
+      AllBut({OutputFormat::kWide, OutputFormat::kName}));
+  CLI::App* remove = AddCommand(
+      group, "delete", "Remove a checkpoint for good", line,
+      [line](Session* s) { return DeleteCheckpoint(s, line->checkpoint, line->yes); }, AllBut({OutputFormat::kWide}));
+  const auto add_target = [line](CLI::App* app, const char* help, const char* text) {
+    app->add_option("target", line->checkpoint.target, help)->required()->check(CheckNotEmpty)->option_text(text);
+  };
+  add_target(show, "Job id, or a checkpoint's folder on this machine", "ID|FOLDER");
+  add_target(verify, "A checkpoint's folder on this machine", "FOLDER");
+  add_target(exported, "A checkpoint's folder on this machine", "FOLDER");
+  add_target(remove, "Job id", "ID");
+  exported->add_option("file", line->checkpoint.file, "To write")
+      ->required()
+      ->check(CheckNotEmpty)
+      ->option_text("FILE");
+  exported->add_flag("--averages", line->checkpoint.averages, "The averages that optimizer.ema_decay keeps");
+  exported->add_flag("--force", line->checkpoint.replace, "Replace a file that is there");
+  show->add_option("step", line->checkpoint.step, "Of the job's; the newest without")->option_text("[STEP]");
+  remove->add_option("step", line->checkpoint.step, "Of the checkpoint")->required()->option_text("STEP");
+  for (CLI::App* app : {show, remove}) {
+    app->add_option("--attempt", line->checkpoint.attempt, "Which attempt's; the newest one's without")
+        ->option_text("N");
+  }
+  remove->add_flag("-y,--yes", line->yes, "Do not ask");
+}
+
+void AddPolicies(CLI::App* root, CommandLine* line) {
+  CLI::App* policy = root->add_subcommand("policy", "Precision policies")->require_subcommand(1)->fallthrough();
+  AddCommand(
+      policy, "list", "The presets", line, [](Session* s) { return ListPolicies(s); }, AllBut({OutputFormat::kWide}))
+      ->alias("ls");
+  CLI::App* show = AddCommand(
+      policy, "show", "What a policy does to a model", line, [line](Session* s) { return ShowPolicy(s, line->policy); },
+      AllBut({OutputFormat::kWide, OutputFormat::kName}));
+  show->add_option("preset", line->policy.preset, "Preset, as in ampctl policy list; that of the job file without")
+      ->option_text("[PRESET]");
+  show->add_option("--model", line->policy.model, "lenet, mlp, resnet or gpt2; that of the job file, or lenet, without")
+      ->check(OneOf({"lenet", "mlp", "resnet", "gpt2"}))
+      ->option_text("MODEL");
+  show->add_option("-f,--file", line->policy.file, "Job file with model, rules and optimizer, - for standard input")
+      ->option_text("FILE");
+  show->add_option("--device", line->policy.device,
+                   "gpu (compute capability 9.0) or cpu (with avx512_bf16); gpu without")
+      ->check(OneOf({"gpu", "cpu"}))
+      ->option_text("KIND");
+}
+
+void AddData(CLI::App* root, CommandLine* line) {
+  CLI::App* data = root->add_subcommand("data", "Files of datasets")->require_subcommand(1)->fallthrough();
+  AddCommand(
+      data, "inspect", "What is in a file on this machine, and what is wrong with it", line,
+      [line](Session* s) { return InspectData(s, line->text); }, AllBut({OutputFormat::kWide, OutputFormat::kName}))
+      ->add_option("path", line->text, "File, of a format in docs/data.md")
+      ->required()
+      ->check(CheckNotEmpty)
+      ->option_text("FILE");
+}
+
+void AddWorkersAndContexts(CLI::App* root, CommandLine* line) {
+  CLI::App* worker = root->add_subcommand("worker", "Workers and their devices")->require_subcommand(1)->fallthrough();
+  AddCommand(
+      worker, "list", "All workers", line, [](Session* s) { return ListWorkers(s); }, All())
+      ->alias("ls");
+  for (const bool drain : {true, false}) {
+    AddCommand(
+        worker, drain ? "drain" : "undrain",
+        drain ? "Give it no new work; its jobs checkpoint and move" : "Take a drain back", line,
+        [line, drain](Session* s) { return SetDrained(s, line->name, drain); }, All())
+        ->add_option("name", line->name, "Worker, as in ampctl worker list")
+        ->required()
+        ->check(CheckNotEmpty)
+        ->option_text("NAME");
+  }
+  CLI::App* context = root->add_subcommand("context", "Servers by name")->require_subcommand(1)->fallthrough();
+  CLI::App* add = AddCommand(
+      context, "add", "Name a server", line, [line](Session* s) { return AddContext(s, line->name, line->text); },
+      Text());
+  add->add_option("name", line->name, "One word")->required()->option_text("NAME");
+  add->add_option("server", line->text, "Where it listens")->required()->option_text("HOST:PORT");
+  AddCommand(
+      context, "use", "Use it from now on", line, [line](Session* s) { return UseContext(s, line->name); }, Text())
+      ->add_option("name", line->name, "Name, as in ampctl context list")
+      ->required()
+      ->option_text("NAME");
+  AddCommand(
+      context, "list", "All names", line, [](Session* s) { return ListContexts(s); }, AllBut({OutputFormat::kWide}));
+  AddCommand(
+      context, "show", "The address that would be used, and why", line, [](Session* s) { return ShowContext(s); },
+      AllBut({OutputFormat::kWide, OutputFormat::kName}));
+}
+
+}  // namespace ampd::client

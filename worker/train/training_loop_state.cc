@@ -1,0 +1,182 @@
+// What the training state is made of, where it comes from, and where it goes.
+#include <limits>
+#include <utility>
+
+#include "ATen/Version.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "google/protobuf/util/time_util.h"
+#include "worker/data/data_file.h"
+#include "worker/train/compute_device.h"
+#include "worker/train/initial_weights.h"
+#include "worker/train/trainer_log.h"
+#include "worker/train/training_loop.h"
+
+namespace ampd::train {
+namespace {
+
+using v1::Event;
+
+absl::Status WithReason(const absl::Status& status, const char* reason) {
+  return status.ok() ? status : Error(absl::StatusCode::kFailedPrecondition, reason, std::string(status.message()));
+}
+
+}  // namespace
+
+// The state before the first step.
+absl::Status TrainingLoop::Begin() {
+  AMPD_RETURN_IF_ERROR(MakeEngine());
+  return plan_.initial_weights.empty() ? absl::OkStatus() : ImportInitialWeights();
+}
+
+// An engine in the precision that the run has come to.
+absl::Status TrainingLoop::MakeEngine() {
+  if (recovery_.raise != plan_.raise) {
+    AMPD_ASSIGN_OR_RETURN(plan_.policy, ResolvePrecision(context_.start, plan_.model, recovery_.raise));
+    plan_.raise = recovery_.raise;
+  }
+  engine_.reset();
+  auto engine = amp::Engine::Create(plan_.model, plan_.policy, plan_.engine);
+  AMPD_RETURN_IF_ERROR(WithReason(engine.status(), "SPEC_ERROR"));
+  engine_ = *std::move(engine);
+  canary_ = {};
+  engine_->set_rate_factor(plateau_.has_value() ? plateau_->state().rate_factor : 1);
+  return absl::OkStatus();
+}
+
+absl::Status TrainingLoop::ImportInitialWeights() {
+  const v1::ModelSpec& model = context_.start.spec().model();
+  amp::EngineState state = engine_->ExportState();
+  const auto loaded = LoadInitialWeights(plan_.initial_weights,
+                                         {model.initialize_anew().begin(), model.initialize_anew().end()}, state.model);
+  if (!loaded.ok()) {
+    return data::DataError(absl::StrCat("model.initial_weights \"", model.initial_weights(), "\""),
+                           std::string(loaded.status().message()));
+  }
+  if (!MayRollBack()) {
+    std::string().swap(plan_.initial_weights);  // as large as the model
+  }
+  AMPD_RETURN_IF_ERROR(WithReason(engine_->ImportState(state), "DATA_ERROR"));
+  return telemetry_.Event(
+      Event::WEIGHTS_LOADED, 0, Describe(*loaded),
+      {{"num_tensors", absl::StrCat(loaded->num_tensors)}, {"num_bytes", absl::StrCat(loaded->num_bytes)}});
+}
+
+absl::Status TrainingLoop::Restore(const v1::Checkpoint& checkpoint) {
+  AMPD_ASSIGN_OR_RETURN(const LoadedCheckpoint loaded,
+                        context_.checkpoints.Load(checkpoint.path(), checkpoint.manifest_sha256()));
+  AMPD_ASSIGN_OR_RETURN(TrainingState state, StateOf(loaded));
+  if (loaded.job_id != context_.start.key().job_id()) {
+    state.applied_order = 0;       // orders are numbered within a job
+    state.best_eval_loss.reset();  // of checkpoints that this job does not keep
+  }
+  recovery_ = state.recovery;
+  AMPD_RETURN_IF_ERROR(MakeEngine());
+  AMPD_RETURN_IF_ERROR(Adopt(std::move(state)));
+  const std::string raised = Describe(recovery_.raise);
+  AMPD_RETURN_IF_ERROR(
+      telemetry_.Event(Event::CHECKPOINT_LOADED, step_,
+                       absl::StrCat("goes on from the checkpoint of step ", step_,
+                                    raised.empty() ? "" : absl::StrCat(", ", raised, ", to which it was raised")),
+                       {{"state_hash", loaded.state_hash}}));
+  return WarnIfElsewhere(loaded);
+}
+
+absl::Status TrainingLoop::Adopt(TrainingState state) {
+  AMPD_RETURN_IF_ERROR(WithReason(engine_->ImportState(state.engine), "CHECKPOINT_ERROR"));
+  if (!sampler_.Seek(state.cursor)) {
+    return Error(absl::StatusCode::kFailedPrecondition, "CHECKPOINT_ERROR",
+                 "the checkpoint's place in the data does not fit the data");
+  }
+  if (plateau_.has_value()) {
+    plateau_->Restore(state.plateau);
+    engine_->set_rate_factor(state.plateau.rate_factor);
+  }
+  step_ = state.step;
+  train_loss_ = state.train_loss;
+  num_replays_ = state.num_replays;
+  told_underflow_ = state.told_underflow;
+  told_fp8_underflow_ = state.told_fp8_underflow;
+  applied_order_ = state.applied_order;
+  best_eval_loss_ = state.best_eval_loss;
+  monitor_.Restore(std::move(state.monitor));
+  return absl::OkStatus();
+}
+
+absl::Status TrainingLoop::WarnIfElsewhere(const LoadedCheckpoint& checkpoint) {
+  std::string differences;
+  for (const auto& [name, value] : Identity().environment) {
+    const auto then = checkpoint.environment.find(name);
+    const std::string before = then == checkpoint.environment.end() ? "?" : then->second;
+    if (before != value) {
+      absl::StrAppend(&differences, differences.empty() ? "" : ", ", name, " ", before, " -> ", value);
+    }
+  }
+  return differences.empty() ? absl::OkStatus()
+                             : telemetry_.Event(Event::NUMERICS_MAY_DIFFER, step_,
+                                                absl::StrCat("numerics may differ from before: ", differences));
+}
+
+TrainingState TrainingLoop::State() const {
+  return {.step = step_,
+          .train_loss = train_loss_,
+          .cursor = sampler_.cursor(),
+          .num_replays = num_replays_,
+          .told_underflow = told_underflow_,
+          .told_fp8_underflow = told_fp8_underflow_,
+          .applied_order = applied_order_,
+          .monitor = monitor_.state(),
+          .recovery = recovery_,
+          .plateau = plateau_.has_value() ? plateau_->state() : amp::PlateauState(),
+          .best_eval_loss = best_eval_loss_,
+          .engine = engine_->ExportState()};
+}
+
+CheckpointContent TrainingLoop::Identity() const {
+  const v1::AttemptKey& key = context_.start.key();
+  CheckpointContent content;
+  content.job_id = key.job_id();
+  content.attempt = key.attempt();
+  content.token = key.token();
+  content.environment = {{"cpu_level", at::get_cpu_capability()},
+                         {"device", NameOf(plan_.engine.device)},
+                         {"num_threads", absl::StrCat(plan_.num_threads)},
+                         {"precision", plan_.policy.preset},
+                         {"spec_digest", plan_.spec_digest}};
+  return content;
+}
+
+// Whether the evaluation of this very step has the least loss so far, and its checkpoint is to be kept for that.
+bool TrainingLoop::IsBest() const {
+  return plan_.keep_best && last_eval_.has_value() && last_eval_->step() == step_ &&
+         last_eval_->loss() < best_eval_loss_.value_or(std::numeric_limits<double>::infinity());
+}
+
+absl::Status TrainingLoop::Checkpoint() {
+  if (last_checkpoint_.has_value() && last_checkpoint_->step() == step_) {
+    return absl::OkStatus();
+  }
+  if (IsBest()) {
+    best_eval_loss_ = last_eval_->loss();
+  }
+  AMPD_ASSIGN_OR_RETURN(const SavedCheckpoint saved, SaveState(State(), Identity(), context_.checkpoints));
+  v1::Checkpoint& checkpoint = last_checkpoint_.emplace();
+  checkpoint.set_attempt(context_.start.key().attempt());
+  checkpoint.set_step(step_);
+  checkpoint.set_path(saved.path);
+  checkpoint.set_size_bytes(saved.size_bytes);
+  checkpoint.set_manifest_sha256(saved.manifest_sha256);
+  checkpoint.set_state_hash(saved.state_hash);
+  if (last_eval_.has_value() && last_eval_->step() == step_) {
+    checkpoint.set_eval_loss(last_eval_->loss());
+  }
+  *checkpoint.mutable_time() = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(absl::Now()));
+  LogLine(absl::StrFormat("step %d: checkpoint %s, %d bytes", step_, saved.path, saved.size_bytes));
+  context_.link.ReportCheckpoint(checkpoint);
+  return absl::OkStatus();
+}
+
+}  // namespace ampd::train
