@@ -27,6 +27,9 @@ Layout LayoutOf(const std::vector<int64_t>& shape) {
 
 // The finite elements' range and, for each channel, sums from which mean and deviation follow.
 void ReportElements(const Array& array, v1::DatasetArray& report) {
+  if (array.bytes.empty()) {
+    return;  // and the product of its other dimensions may be anything
+  }
   const Layout layout = LayoutOf(array.shape);
   std::vector<double> mean(layout.channels, 0);
   std::vector<double> squares(layout.channels, 0);  // of distances from the mean: Welford's method

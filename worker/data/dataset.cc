@@ -92,6 +92,10 @@ absl::StatusOr<Dataset> Dataset::MakeSynthetic(const Synthetic& source) {
   return Dataset(std::move(images), std::move(labels), {}, {});
 }
 
+std::vector<int64_t> Dataset::image_shape() const {
+  return images_.defined() && images_.dim() == 4 ? images_.sizes().slice(1).vec() : std::vector<int64_t>();
+}
+
 Dataset::Samples Dataset::Get(const std::vector<int64_t>& indices) const {
   if (is_text()) {
     return Gather(*windows_, indices);

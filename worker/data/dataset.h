@@ -109,6 +109,8 @@ class Dataset {
   bool is_text() const { return windows_.has_value(); }
   // Of the model's input that the samples are for.
   std::string_view input_name() const { return is_text() ? "input_ids" : "images"; }
+  // Of one image, (C, H, W); empty where the data does not say how its elements lie.
+  std::vector<int64_t> image_shape() const;
   int64_t size() const { return is_text() ? windows_->count : labels_.size(0); }
   int64_t sample_elements() const { return is_text() ? windows_->length : images_.numel() / size(); }
 

@@ -50,8 +50,19 @@ at::Tensor ImagesOf(Array& array, bool channels_last) {
   } else if (array.shape.size() == 4 && channels_last) {
     images = images.permute({0, 3, 1, 2});
   }
-  const at::ScalarType type = array.type == ElementType::kUint8 ? at::kByte : at::kFloat;
-  return images.to(type, /*non_blocking=*/false, /*copy=*/true).contiguous();
+  at::Tensor owned = at::empty(images.sizes(), array.type == ElementType::kUint8 ? at::kByte : at::kFloat);
+  owned.copy_(images);
+  return owned;
+}
+
+// What the samples take in memory, which may be many times what they took in a compressed file.
+int64_t SampleBytes(const Dataset::Arrays& source) {
+  int64_t elements = 1;
+  for (const int64_t size : source.images.shape) {
+    elements *= size;
+  }
+  const int64_t of_label = sizeof(int64_t);
+  return elements * (source.images.type == ElementType::kUint8 ? 1 : 4) + source.images.shape[0] * of_label;
 }
 
 absl::Status CheckFinite(const at::Tensor& images, const std::string& name) {
@@ -120,6 +131,10 @@ absl::StatusOr<Dataset> Dataset::FromArrays(Arrays source) {
   if (source.labels.shape.empty() || source.labels.shape[0] != shape[0]) {
     return DataError(source.labels_name, absl::StrCat("labels of ", ShapeText(source.labels.shape), " for images of ",
                                                       ShapeText(shape), " in ", source.images_name));
+  }
+  if (const int64_t num_bytes = SampleBytes(source); num_bytes > kMaxDatasetBytes) {
+    return DataError(source.images_name, absl::StrCat("its samples take ", num_bytes, " bytes in memory; at most ",
+                                                      kMaxDatasetBytes, "; limit says how many are used"));
   }
   AMPD_ASSIGN_OR_RETURN(at::Tensor labels, LabelsOf(source.labels, source.labels_name, source.num_classes));
   at::Tensor images = ImagesOf(source.images, source.channels_last);

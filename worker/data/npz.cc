@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
+#include "base/safetensors_json.h"
 #include "base/status_macros.h"
 #include "worker/data/npy.h"
 
@@ -56,6 +57,9 @@ absl::Status NpzFile::List() {
     std::string name = raw == nullptr ? "" : raw;
     if (!absl::EndsWith(name, kSuffix)) {
       continue;
+    }
+    if (!IsUtf8(name)) {
+      return DataError(file_, absl::StrCat("the name of an entry is not UTF-8: ", absl::CEscape(name)));
     }
     name.resize(name.size() - (sizeof(kSuffix) - 1));
     names_.push_back(std::move(name));

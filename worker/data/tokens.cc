@@ -122,9 +122,13 @@ absl::StatusOr<bool> BeginsAsLlmC(const Reader& reader) {
   return FindHeader(magic) != nullptr;
 }
 
-absl::StatusOr<Layout> LayoutOf(const Reader& reader, TokenFormat format) {
+absl::StatusOr<Layout> LayoutOf(const Reader& reader, TokenFormat format, int64_t vocabulary) {
   if (format == TokenFormat::kAuto) {
     AMPD_ASSIGN_OR_RETURN(const bool is_llm_c, BeginsAsLlmC(reader));
+    if (!is_llm_c && vocabulary > int64_t{1} << 16) {
+      return DataError(reader.name(), absl::StrCat("it has no header, and a vocabulary of ", vocabulary,
+                                                   " needs tokens of 32 bits: say which format it has"));
+    }
     format = is_llm_c ? TokenFormat::kLlmC : TokenFormat::kUint16;
   }
   return format == TokenFormat::kLlmC ? LayoutOfLlmC(reader)
@@ -153,7 +157,7 @@ absl::StatusOr<Tokens> ReadAll(const Reader& reader, const Layout& layout, int64
 
 absl::StatusOr<Tokens> ReadTokens(const DataFile& file, TokenFormat format, int64_t limit, int64_t vocabulary) {
   AMPD_ASSIGN_OR_RETURN(const Reader reader, Reader::Open(file));
-  AMPD_ASSIGN_OR_RETURN(Layout layout, LayoutOf(reader, format));
+  AMPD_ASSIGN_OR_RETURN(Layout layout, LayoutOf(reader, format, vocabulary));
   layout.count = limit > 0 ? std::min(limit, layout.count) : layout.count;
   if (layout.count * layout.token_bytes > kMaxTokenBytes) {
     return DataError(file.name, absl::StrCat(layout.count, " tokens are more than ", kMaxTokenBytes, " bytes"));

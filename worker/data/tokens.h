@@ -20,10 +20,10 @@
 // last wanted token is looked at. Errors have the reason DATA_ERROR and name the file and the value.
 namespace ampd::data {
 
-inline constexpr int64_t kMaxTokenBytes = int64_t{16} << 30;
+inline constexpr int64_t kMaxTokenBytes = int64_t{64} << 30;
 
 enum class TokenFormat {
-  kAuto,  // kLlmC when the file begins with one of its magics, kUint16 otherwise
+  kAuto,  // kLlmC when the file begins with one of its magics, otherwise kUint16, of vocabularies that fit into it
   kLlmC,
   kUint16,
   kUint32,

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "ampd/v1/precision.pb.h"
 #include "ampd/v1/worker.pb.h"
 #include "base/error.h"
@@ -235,6 +236,15 @@ int64_t ElementsOf(const graph::Shape& shape) {
   return elements;
 }
 
+// (C, H, W); empty of an input that is no image.
+std::vector<int64_t> ImageShapeOf(const graph::Shape& shape) {
+  std::vector<int64_t> image;
+  for (size_t i = 1; i < shape.size() && shape.size() == 4; ++i) {
+    image.push_back(shape[i].factor());
+  }
+  return image;
+}
+
 // Whether the data is what the model takes.
 absl::Status CheckSamples(const data::Dataset& data, const graph::Graph& model) {
   const graph::ValueId input = model.inputs().front();
@@ -245,6 +255,13 @@ absl::Status CheckSamples(const data::Dataset& data, const graph::Graph& model) 
   const int64_t wanted = ElementsOf(model.type(input).shape);
   if (data.sample_elements() != wanted) {
     return SpecError(absl::StrCat("a sample has ", data.sample_elements(), " elements and the model takes ", wanted));
+  }
+  const std::vector<int64_t> given = data.image_shape();
+  const std::vector<int64_t> taken = ImageShapeOf(model.type(input).shape);
+  if (!given.empty() && !taken.empty() && given != taken) {
+    return SpecError(absl::StrCat("an image is (", absl::StrJoin(given, ", "), ") and the model takes (",
+                                  absl::StrJoin(taken, ", "),
+                                  "), channels first; channels_last says how a file has them"));
   }
   return absl::OkStatus();
 }
@@ -286,7 +303,8 @@ absl::Status PlanLength(const v1::JobSpec& spec, AttemptPlan& plan) {
                   .batch_size = batch,
                   .seed = spec.train().seed(),
                   .keep_order = spec.data().keep_order()};
-  plan.eval_batch_size = spec.data().eval_batch_size() > 0 ? spec.data().eval_batch_size() : batch;
+  plan.eval_batch_size =
+      spec.data().eval_batch_size() > 0 ? spec.data().eval_batch_size() : batch / plan.num_micro_batches;
   plan.total_steps = spec.train().length_case() == v1::TrainSpec::kEpochs
                          ? spec.train().epochs() * (plan.train.size() / batch)
                          : spec.train().steps();

@@ -18,6 +18,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::FloatNear;
+using ::testing::HasSubstr;
 using ::testing::Pointwise;
 using ::testing::StartsWith;
 
@@ -178,6 +179,16 @@ TEST_F(DatasetTest, ElementsThatAreNotBytes_AreTakenAsTheyAre) {
   EXPECT_THAT(first(Numbers<uint16_t>(ElementType::kFloat16, shape, {0x3c00, 0xc500, 0, 0})), ElementsAre(1, -5));
   EXPECT_THAT(first(Numbers<float>(ElementType::kFloat32, shape, {0.5, -2, 0, 0})), ElementsAre(0.5, -2));
   EXPECT_THAT(first(Numbers<double>(ElementType::kFloat64, shape, {0.5, -2, 0, 0})), ElementsAre(0.5, -2));
+}
+
+TEST_F(DatasetTest, ArraysThatGrowBeyondTheLimitInMemory_AreDataErrors) {
+  constexpr int64_t kCount = int64_t{1} << 29;  // 0.5 GiB of labels in a file are 4 GiB here
+  Dataset::Arrays source = TwoSamples(Bytes({2, 2}));
+  source.images.shape = {kCount, 1};
+  source.labels.shape = {kCount};
+  const absl::Status status = Dataset::FromArrays(source).status();
+  EXPECT_EQ(ReasonOf(status), "DATA_ERROR");
+  EXPECT_THAT(std::string(status.message()), HasSubstr("take 4831838208 bytes in memory; at most 4294967296"));
 }
 
 TEST_F(DatasetTest, LabelsInAColumn_AreLabels) {

@@ -94,6 +94,12 @@ TEST_F(FileReportTest, ChannelsOfNumpysImages_AreTheDimensionOfAtMostFour) {
   EXPECT_THAT(Inspect(NpyOf("|u1", "(1, 5, 1, 2)", pixels)).arrays(0).mean(), ElementsAre(0, 1));
 }
 
+TEST_F(FileReportTest, AnArrayOfNothing_MayHaveAnyOtherSizes) {
+  const v1::DatasetFile report = Inspect(NpyOf("|u1", "(0, 1, 1099511627776, 1099511627776)", ""));
+  ASSERT_EQ(report.arrays_size(), 1);
+  EXPECT_FALSE(report.arrays(0).has_min());
+}
+
 TEST_F(FileReportTest, NumbersThatAreNotFinite_AreCountedAndAProblem) {
   const float numbers[] = {1, -3, std::numeric_limits<float>::infinity(), NAN};
   std::string bytes(sizeof(numbers), '\0');

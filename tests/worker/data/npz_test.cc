@@ -116,6 +116,16 @@ TEST_F(NpzTest, TooManyEntries_AreRefused) {
   EXPECT_EQ(ErrorOf("0"), "f: 1001 entries in the archive; at most 1000");
 }
 
+TEST_F(NpzTest, NameThatIsNotUtf8_IsRefused) {
+  WriteZip({{"a.npy", Npy(kDict, kElements)}});
+  std::string content = Content();
+  for (size_t at = content.find("a.npy"); at != std::string::npos; at = content.find("a.npy")) {
+    content[at] = '\xff';
+  }
+  Write("f", content);
+  EXPECT_EQ(ErrorOf("a"), "f: the name of an entry is not UTF-8: \\377.npy");
+}
+
 TEST_F(NpzTest, TwoArraysOfOneName_AreRefused) {
   WriteZip({{"a.npy", Npy(kDict, kElements)}, {"b.npy", Npy(kDict, kElements)}});
   std::string content = Content();

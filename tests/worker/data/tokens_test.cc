@@ -81,6 +81,15 @@ TEST_F(TokensTest, LlmCsFilesAreKnownByTheirMagicAndOthersAreNarrow) {
 }
 
 // gzip's magic is a token like others.
+TEST_F(TokensTest, WithoutAHeaderTheWidthOfALargeVocabularysTokensMustBeSaid) {
+  const std::string wide = Bytes<uint32_t>({1, 2});
+  EXPECT_TRUE(Read(wide, TokenFormat::kAuto, 0, 1 << 16).ok());
+  const absl::Status status = Read(wide, TokenFormat::kAuto, 0, (1 << 16) + 1).status();
+  EXPECT_EQ(ReasonOf(status), "DATA_ERROR");
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("say which format it has"));
+  EXPECT_TRUE(Read(wide, TokenFormat::kUint32, 0, (1 << 16) + 1).ok());
+}
+
 TEST_F(TokensTest, ATextThatBeginsLikeGzipIsReadAsItIs) {
   const auto tokens = Read(Bytes<uint16_t>({0x8b1f, 8, 8}), TokenFormat::kAuto, 0, 65536);
   ASSERT_TRUE(tokens.ok()) << tokens.status();

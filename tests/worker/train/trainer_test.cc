@@ -510,6 +510,23 @@ TEST_F(TrainerTest, AModelThatTheDataDoesNotFit_IsASpecError) {
   EXPECT_THAT(outcome.message(), HasSubstr("12 elements and the model takes 13"));
 }
 
+TEST_F(TrainerTest, ImagesWithTheirChannelsElsewhere_AreASpecError) {
+  StartAttempt start = Mlp("fp32", 5);
+  v1::JobSpec& spec = *start.mutable_spec();
+  v1::LenetSpec& lenet = *spec.mutable_model()->mutable_lenet();
+  lenet.set_in_channels(3);
+  lenet.set_image_size(8);
+  for (v1::DataSource* source : {spec.mutable_data()->mutable_train(), spec.mutable_data()->mutable_eval()}) {
+    source->mutable_synthetic()->clear_shape();
+    for (const int64_t size : {8, 8, 3}) {
+      source->mutable_synthetic()->add_shape(size);
+    }
+  }
+  const Outcome outcome = Run(start);
+  EXPECT_EQ(outcome.reason(), v1::SPEC_ERROR);
+  EXPECT_THAT(outcome.message(), HasSubstr("an image is (8, 8, 3) and the model takes (3, 8, 8)"));
+}
+
 TEST_F(TrainerTest, ALossThatIsNotFinite_EndsTheAttempt) {
   StartAttempt start = Mlp("fp32", 50);
   start.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_learning_rate(1e30);
