@@ -208,7 +208,10 @@ void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings)
     AdmitSource("data.eval", data->mutable_eval(), model, findings);
   }
   findings.Range("data.batch_size", data->batch_size(), 1, 1 << 20);
-  if (data->eval_batch_size() == 0) data->set_eval_batch_size(data->batch_size());
+  if (data->eval_batch_size() == 0) {
+    // What the memory of a step was estimated for.
+    data->set_eval_batch_size(std::max(1, data->batch_size() / std::max(1, spec->train().gradient_accumulation())));
+  }
   if (data->batch_size() >= 1) {
     findings.Range("data.eval_batch_size", data->eval_batch_size(), 1, 1 << 20);
   }

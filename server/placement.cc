@@ -39,7 +39,8 @@ std::vector<Candidate> AllDevices(const ClusterState& state, const LiveWorkers& 
   return candidates;
 }
 
-std::set<std::string> DataRootsOf(const v1::JobSpec& spec) {
+// `begins`: no checkpoint takes the place of the model's first weights.
+std::set<std::string> DataRootsOf(const v1::JobSpec& spec, bool begins) {
   std::set<std::string> roots;
   const auto add = [&](const std::string& path) {
     if (!path.empty()) {
@@ -61,7 +62,9 @@ std::set<std::string> DataRootsOf(const v1::JobSpec& spec) {
       add(npz.labels());
     }
   }
-  add(spec.model().initial_weights());
+  if (begins) {
+    add(spec.model().initial_weights());
+  }
   return roots;
 }
 
@@ -83,7 +86,7 @@ bool WorkerServes(const Candidate& candidate, DeviceVerdict* verdict) {
   return true;
 }
 
-bool DeviceMatches(const v1::JobSpec& spec, const Candidate& candidate, DeviceVerdict* verdict) {
+bool DeviceMatches(const v1::JobSpec& spec, bool begins, const Candidate& candidate, DeviceVerdict* verdict) {
   const v1::ResourceSpec& wanted = spec.resources();
   const v1::Worker& worker = candidate.worker->worker();
   if (!wanted.worker().empty() && wanted.worker() != worker.name()) {
@@ -100,7 +103,7 @@ bool DeviceMatches(const v1::JobSpec& spec, const Candidate& candidate, DeviceVe
     Say(verdict, v1::NO_MATCHING_DEVICE, absl::StrCat("the device is unhealthy", reason.empty() ? "" : ": ", reason));
     return false;
   }
-  for (const std::string& root : DataRootsOf(spec)) {
+  for (const std::string& root : DataRootsOf(spec, begins)) {
     const auto& roots = candidate.worker->data_roots();
     if (std::find(roots.begin(), roots.end(), root) == roots.end()) {
       Say(verdict, v1::NO_MATCHING_DEVICE, absl::StrCat("worker ", worker.name(), " has no data root \"", root, "\""));
@@ -138,7 +141,7 @@ bool Judge(const JobRecord& record, const std::optional<v1::Checkpoint>& start, 
   const int64_t declared = spec.resources().memory_bytes();
   verdict->set_worker(candidate.worker->worker().name());
   verdict->set_device(candidate.device->id());
-  if (!WorkerServes(candidate, verdict) || !DeviceMatches(spec, candidate, verdict)) {
+  if (!WorkerServes(candidate, verdict) || !DeviceMatches(spec, !start.has_value(), candidate, verdict)) {
     return false;
   }
   precision::CapabilityGap gap;
@@ -282,7 +285,7 @@ std::vector<v1::Worker> MatchingWorkers(const ClusterState& state, const LiveWor
   std::vector<v1::Worker> workers;
   for (const Candidate& candidate : AllDevices(state, live)) {
     DeviceVerdict verdict;
-    if (!WorkerServes(candidate, &verdict) || !DeviceMatches(spec, candidate, &verdict)) {
+    if (!WorkerServes(candidate, &verdict) || !DeviceMatches(spec, /*begins=*/true, candidate, &verdict)) {
       continue;
     }
     const v1::Worker& worker = candidate.worker->worker();

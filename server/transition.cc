@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -259,7 +260,9 @@ absl::Status Transition::Do(const internal::ChangeJob& change) {
 bool Transition::StartsAClone(const std::string& job) const {
   return std::any_of(state_.jobs().begin(), state_.jobs().end(), [&](const auto& entry) {
     const JobRecord& other = *entry.second;
-    return other.has_clone_start() && other.job().cloned_from() == job && !IsTerminal(other.job().state());
+    // A clone of a clone may begin where that one was to begin.
+    return other.has_clone_start() && absl::StartsWith(other.clone_start().path(), absl::StrCat(job, "/")) &&
+           !IsTerminal(other.job().state());
   });
 }
 

@@ -43,6 +43,7 @@ TEST(AdmitSpec, Defaults_AreFilledIn) {
   EXPECT_THAT(admitted->model().mlp().hidden(), ElementsAre(256));
   EXPECT_EQ(admitted->precision().preset(), "fp32");
   EXPECT_EQ(admitted->data().eval_batch_size(), 10);
+  EXPECT_EQ(AdmitSpec(Changed("train {gradient_accumulation: 5}"))->data().eval_batch_size(), 2) << "a micro-batch";
   EXPECT_EQ(admitted->train().gradient_accumulation(), 1);
   EXPECT_EQ(admitted->checkpoint().keep(), 2);
   EXPECT_EQ(admitted->max_retries(), 2);

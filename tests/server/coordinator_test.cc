@@ -592,6 +592,51 @@ TEST_F(CoordinatorTest, CloneOfAnEndedJob_GoesOnFromItsCheckpoint) {
   EXPECT_EQ(ReasonOf(removed), "CHECKPOINT_IN_USE");
 }
 
+TEST_F(CoordinatorTest, CloneOfACloneThatNeverBegan_KeepsTheCheckpointOfTheFirst) {
+  ScriptedWorker worker("w1");
+  const std::string first = CreateId();
+  v1::AttemptReport& ended = worker.Has(StartOn(worker, first), Attempt::ENDED);
+  *ended.add_checkpoints() = CheckpointAt(first, 1, 40);
+  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::NONFINITE_LOSS);
+  Exchange(worker);
+  v1::DrainWorkerRequest drain;
+  drain.set_name("w1");
+  coordinator->DrainWorker(drain, [](const absl::StatusOr<v1::Worker>&) {});
+  Pump();
+  const auto clone = [this](const std::string& id) {
+    v1::CloneJobRequest request;
+    request.set_id(id);
+    request.set_from_last_checkpoint(true);
+    absl::StatusOr<JobPtr> made;
+    coordinator->CloneJob(request, Into(&made));
+    Pump();
+    EXPECT_TRUE(made.ok()) << made.status();
+    return (*made)->id();
+  };
+  const auto remove = [this](const std::string& id) {
+    absl::Status removed;
+    v1::DeleteJobRequest request;
+    request.set_id(id);
+    coordinator->DeleteJob(request, [&](absl::Status status) { removed = status; });
+    Pump();
+    return removed;
+  };
+  const auto cancel = [this](const std::string& id) {
+    v1::CancelJobRequest request;
+    request.set_id(id);
+    absl::StatusOr<JobPtr> cancelled;
+    coordinator->CancelJob(request, Into(&cancelled));
+    Pump();
+    EXPECT_TRUE(cancelled.ok()) << cancelled.status();
+  };
+  const std::string second = clone(first);
+  cancel(second);
+  const std::string third = clone(second);
+  EXPECT_EQ(ReasonOf(remove(first)), "CHECKPOINT_IN_USE");
+  cancel(third);
+  EXPECT_TRUE(remove(first).ok());
+}
+
 TEST_F(CoordinatorTest, LossScaleOrder_IsPassedOnWithItsNumber) {
   ScriptedWorker worker("w1");
   const std::string id = CreateId();

@@ -89,6 +89,22 @@ TEST_F(PlacementTest, Auto_PrefersAGpuThenNativePrecision) {
   EXPECT_THAT(Placed(), ElementsAre("j1@w3/gpu0 bf16", "j2@w2/cpu bf16", "j3@w1/cpu bf16 emulated"));
 }
 
+TEST_F(PlacementTest, FirstWeights_AreNeededWhereAJobBegins) {
+  AddWorker("w1", v1::Device::CPU);
+  for (const bool is_clone : {false, true}) {
+    EXPECT_THAT(Placed(), testing::IsEmpty());
+    internal::Update update = make.Create(is_clone ? "j2" : "j1");
+    internal::CreateJob& create = *update.mutable_create_job();
+    create.mutable_spec()->mutable_precision()->set_preset("fp32");
+    create.mutable_spec()->mutable_model()->set_initial_weights("models/w.safetensors");
+    if (is_clone) {
+      create.mutable_clone_start()->set_path("j0/1/step-8");
+    }
+    Apply(update);
+  }
+  EXPECT_THAT(Placed(), ElementsAre("j2@w1/cpu fp32"));
+}
+
 TEST_F(PlacementTest, MatchingWorkers_AreThoseThatServeWithTheDevicesOfTheWantedKind) {
   AddWorker("w1", v1::Device::CPU);
   AddWorker("w2", v1::Device::GPU, 90);
