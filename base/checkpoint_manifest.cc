@@ -1,6 +1,7 @@
 #include "base/checkpoint_manifest.h"
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -29,6 +30,14 @@ bool IsFileName(const std::string& name) {
   });
 }
 
+template <typename Integer>
+bool Is(const json& number) {
+  constexpr Integer kMost = std::numeric_limits<Integer>::max();
+  return number.is_number_unsigned()
+             ? number.get<uint64_t>() <= static_cast<uint64_t>(kMost)
+             : number.is_number_integer() && number.get<int64_t>() >= std::numeric_limits<Integer>::min();
+}
+
 // The manifest's shape, so that reading its fields can't fail.
 bool TellsItsRun(const json& manifest) {
   const auto identity = manifest.find("identity");
@@ -37,18 +46,18 @@ bool TellsItsRun(const json& manifest) {
   };
   return identity != manifest.end() && identity->is_object() &&
          has("job", [](const json& j) { return j.is_string(); }) &&
-         has("attempt", [](const json& j) { return j.is_number_integer(); }) &&
+         has("attempt", [](const json& j) { return Is<int32_t>(j); }) &&
          has("token", [](const json& j) { return j.is_string(); });
 }
 
 bool AreFiles(const json& manifest) {
-  if (!manifest.contains("files") || !manifest["files"].is_object()) {
+  if (!manifest.contains("files") || !manifest["files"].is_object() || manifest["files"].empty()) {
     return false;
   }
   return std::all_of(manifest["files"].items().begin(), manifest["files"].items().end(), [](const auto& named) {
     const json& file = named.value();
     return IsFileName(named.key()) && file.is_object() && file.contains("sha256") && file["sha256"].is_string() &&
-           file.contains("size_bytes") && file["size_bytes"].is_number_integer() && file["size_bytes"] >= 0;
+           file.contains("size_bytes") && Is<int64_t>(file["size_bytes"]) && file["size_bytes"] >= 0;
   });
 }
 
@@ -58,8 +67,8 @@ bool IsManifest(const json& manifest) {
            std::all_of(manifest[name].begin(), manifest[name].end(), [](const json& j) { return j.is_string(); });
   };
   return manifest.is_object() && manifest.value("version", json()) == kVersion && TellsItsRun(manifest) &&
-         strings("state") && strings("environment") && manifest.contains("step") &&
-         manifest["step"].is_number_integer() && AreFiles(manifest);
+         strings("state") && strings("environment") && manifest.contains("step") && Is<int64_t>(manifest["step"]) &&
+         AreFiles(manifest);
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ absl::Status Copy(const Piece& piece, int to) {
 }
 
 absl::Status WritePieces(const std::string& header, const std::vector<Piece>& pieces, const std::string& path) {
-  const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (!file.ok()) {
     return ErrnoError(errno, "create");
   }

@@ -88,11 +88,11 @@ int ShowFolder(Session* session, const std::string& path) {
   return kExitOk;
 }
 
-// Whether the server has recorded the folder's manifest; the reason why not, or empty.
-std::string FindStranger(Session* session, const CheckpointFolder& folder) {
+// Whether the server has recorded the folder's manifest; the reason why not, or empty. An error: it could not be asked.
+absl::StatusOr<std::string> FindStranger(Session* session, const CheckpointFolder& folder) {
   const auto client = session->Client();
   if (!client.ok()) {
-    return std::string(client.status().message());
+    return client.status();
   }
   CheckpointOptions wanted;
   wanted.target = folder.manifest.job_id;
@@ -101,7 +101,8 @@ std::string FindStranger(Session* session, const CheckpointFolder& folder) {
   const auto checkpoints = (*client)->ListCheckpoints(wanted.target);
   const auto recorded = checkpoints.ok() ? Find(*checkpoints, wanted) : checkpoints.status();
   if (!recorded.ok()) {
-    return std::string(recorded.status().message());
+    return absl::IsNotFound(recorded.status()) ? absl::StatusOr<std::string>(recorded.status().message())
+                                               : recorded.status();
   }
   return recorded->manifest_sha256() == folder.manifest_sha256 ? "" : "not the one that the server has recorded";
 }
@@ -155,7 +156,11 @@ int VerifyCheckpoint(Session* session, const CheckpointOptions& options) {
     tell(name, FindDamage(*folder, name));
   }
   if (options.recorded) {
-    tell(kManifestFile, FindStranger(session, *folder));
+    const absl::StatusOr<std::string> stranger = FindStranger(session, *folder);
+    if (!stranger.ok()) {
+      return session->Fail(stranger.status());
+    }
+    tell(kManifestFile, *stranger);
   }
   if (!PrintStructured(*session, fields) && !session->options().quiet) {
     std::fputs(RenderTable({"FILE", "VERDICT"}, rows, !session->options().no_headers).c_str(), stdout);

@@ -47,6 +47,9 @@ std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
                           "; others: --address, AMPD_ADDRESS, ampctl context use)");
     case absl::StatusCode::kNotFound: {
       const std::string reason = ReasonOf(status);
+      if (reason.empty()) {
+        return "";  // a file, say
+      }
       if (reason == "CHECKPOINT_NOT_FOUND") {
         return "see what there is: ampctl checkpoint list ID";
       }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/safetensors.h"
 #include "base/sha256.h"
 #include "tests/client/ampctl_fixture.h"
@@ -91,6 +92,20 @@ TEST_F(AmpctlCheckpoint, AFileThatLeadsOutOfTheFolder_IsNoManifest) {
   manifest_.files["../secret"] = {std::string(64, '0'), 1};
   Write("ck/state.json", WriteManifest(manifest_));
   EXPECT_THAT(Run("checkpoint verify ck").err, HasSubstr("is not a manifest"));
+}
+
+TEST_F(AmpctlCheckpoint, AManifestWithNumbersOutOfRangeOrWithoutFiles_IsNone) {
+  const std::string whole = Slurp("ck/state.json");
+  CheckpointManifest empty = manifest_;
+  empty.files.clear();
+  const std::string attempt = absl::StrCat("\"attempt\":", manifest_.attempt);
+  ASSERT_THAT(whole, HasSubstr(attempt));
+  for (const std::string& text :
+       {WriteManifest(empty), absl::StrReplaceAll(whole, {{attempt, "\"attempt\":4294967297"}}),
+        absl::StrReplaceAll(whole, {{"\"step\":", "\"step\":9000000000000000000"}})}) {
+    Write("ck/state.json", text);
+    EXPECT_THAT(Run("checkpoint verify ck").err, HasSubstr("is not a manifest")) << text;
+  }
 }
 
 TEST_F(AmpctlCheckpoint, Recorded_HoldsTheManifestAgainstTheServers) {
