@@ -208,7 +208,9 @@ void Engine::Enqueue(const std::vector<Batch>& micro_batches, uint64_t random_st
   LoadScalars();
   const bool was_asked = std::exchange(samples_next_step_, false);
   const int64_t num_steps = applied_steps_ + skipped_steps_ + num_pending();
-  const bool is_due = options_.sample_every_steps > 0 && num_steps % options_.sample_every_steps == 0;
+  const bool is_due =
+      options_.sample_every_steps > 0 && num_steps % options_.sample_every_steps == 0 &&
+      std::any_of(phases_.begin(), phases_.end(), [](const auto& phase) { return phase->has_samples(); });
   const Phase::StepConditions step{
       .random_stream = random_stream, .samples = was_asked || is_due, .samples_every_format = was_asked};
   if (programs_->fp8) {

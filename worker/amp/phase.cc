@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -176,6 +177,11 @@ void Phase::ForwardBackward(const Batch& batch, int num_micro_batches) {
   loss.backward(scalars_->loss_scale().div(num_micro_batches).to(loss.scalar_type()));
   at::NoGradGuard no_grad;
   scalars_->loss(number_).add_(loss.detach().to(at::kFloat).div(num_micro_batches));
+}
+
+bool Phase::has_samples() const {
+  return std::any_of(parameters_.begin(), parameters_.end(),
+                     [](const Parameter& parameter) { return parameter.gradient_format == at::kHalf; });
 }
 
 std::vector<GradientSample> Phase::SampleGradients(bool of_every_format) const {

@@ -94,6 +94,8 @@ class Phase {
 
   // From here on the phase is the one of this number in `scalars`, which outlive it.
   void Use(const StepScalars& scalars, size_t number);
+  // Whether a step that samples finds gradients that were rounded to fp16.
+  bool has_samples() const;
   // What its steps are decided by.
   kernels::PhaseRule rule() const;
 

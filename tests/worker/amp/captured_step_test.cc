@@ -222,6 +222,16 @@ TEST_F(CapturedStepTest, StepsThatSample_RunAsTheyAre) {
   EXPECT_EQ(GraphCounts().replays, before);
 }
 
+TEST_F(CapturedStepTest, WhereNoGradientIsInFp16_NoStepSamplesUnasked) {
+  EngineOptions options = AdamW();
+  options.sample_every_steps = 3;
+  Make(NormAndDropout(), Preset("bf16"), options);
+  for (int i = 0; i < kWarmUps + 4; ++i) {
+    Step({RandomBatch()});
+  }
+  EXPECT_EQ(GraphCounts().replays, 4);
+}
+
 TEST_F(CapturedStepTest, EvaluationsSeeTheAveragesOfReplayedSteps) {
   EngineOptions options = AdamW();
   options.optimizer.ema_decay = 0.5;
