@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/glob.h"
@@ -20,6 +21,11 @@ constexpr char kBatchCounters[] = "*num_batches_tracked";
 bool MatchesAny(const std::vector<std::string>& globs, const std::string& name) {
   return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) { return GlobMatches(glob, name); });
 }
+
+// What the names of a transformers model begin with, unless it was saved without its head.
+constexpr char kBase[] = "transformer.";
+constexpr char kTiedHead[] = "lm_head.weight";
+constexpr char kEmbedding[] = "transformer.wte.weight";
 
 bool IsKnownExtra(const std::string& name) {
   return MatchesAny({kBatchCounters, "*.attn.bias", "*.attn.masked_bias", "*position_ids"}, name);
@@ -81,23 +87,48 @@ void FindUnusedGlobs(const SafetensorsHeader& header, const std::vector<std::str
   }
 }
 
+// By the model's names.
+std::map<std::string, const TensorEntry*> EntriesByName(const SafetensorsHeader& header,
+                                                        const executor::TensorMap& model) {
+  const auto has_base = [](const std::string& name) { return absl::StartsWith(name, kBase); };
+  const bool lacks_base =
+      std::all_of(model.begin(), model.end(), [&](const auto& named) { return has_base(named.first); }) &&
+      std::none_of(header.tensors.begin(), header.tensors.end(),
+                   [&](const TensorEntry& entry) { return has_base(entry.name); });
+  std::map<std::string, const TensorEntry*> entries;
+  for (const TensorEntry& entry : header.tensors) {
+    entries[absl::StrCat(lacks_base ? kBase : "", entry.name)] = &entry;
+  }
+  return entries;
+}
+
+// Whether an entry is the tied head: the embedding, bit for bit.
+bool IsTiedHead(const SafetensorsFile& file, const std::map<std::string, const TensorEntry*>& entries,
+                const std::string& name) {
+  const auto embedding = entries.find(kEmbedding);
+  if (name != kTiedHead || embedding == entries.end()) {
+    return false;
+  }
+  const auto content = [&](const TensorEntry& entry) { return file.data.substr(entry.begin, entry.end - entry.begin); };
+  const TensorEntry& head = *entries.at(name);
+  return head.dtype == embedding->second->dtype && head.shape == embedding->second->shape &&
+         content(head) == content(*embedding->second);
+}
+
 }  // namespace
 
 absl::StatusOr<LoadedWeights> LoadInitialWeights(std::string_view bytes,
                                                  const std::vector<std::string>& initialize_anew,
                                                  executor::TensorMap& model) {
   AMPD_ASSIGN_OR_RETURN(const SafetensorsFile file, ParseSafetensors(bytes));
-  std::map<std::string_view, const TensorEntry*> entries;
+  std::map<std::string, const TensorEntry*> entries = EntriesByName(file.header, model);
   LoadedWeights loaded;
   Misfits misfits;
   FindUnusedGlobs(file.header, initialize_anew, model, misfits);
-  for (const TensorEntry& entry : file.header.tensors) {
-    if (MatchesAny(initialize_anew, entry.name)) {
-      continue;
-    }
-    entries[entry.name] = &entry;
-    if (!model.contains(entry.name)) {
-      (IsKnownExtra(entry.name) ? loaded.ignored : misfits.extra).push_back(entry.name);
+  for (const auto& [name, entry] : entries) {
+    if (!model.contains(name) && !MatchesAny(initialize_anew, name)) {
+      const bool is_known = IsKnownExtra(name) || IsTiedHead(file, entries, name);
+      (is_known ? loaded.ignored : misfits.extra).push_back(entry->name);
     }
   }
   for (auto& [name, tensor] : model) {

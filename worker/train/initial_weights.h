@@ -24,7 +24,9 @@ struct LoadedWeights {
 // Names that match a glob of `initialize_anew` are left out on both sides: the model keeps what it has there. Beside
 // that the file must have everything that the model has and nothing else, but for counters of batches
 // ("num_batches_tracked"), which either side may lack, and buffers that transformers computes anew ("attn.bias",
-// "attn.masked_bias", "position_ids"), which the model may lack.
+// "attn.masked_bias", "position_ids"), which the model may lack. A file whose names all lack the "transformer." with
+// which all of the model's begin, as the published GPT-2's, is taken as if they had it; a "lm_head.weight" that is the
+// embedding once more is not needed where the head is tied to it.
 //
 // DATA_LOSS, in one line, when the bytes are no such file, or with the number and the first names of what is missing,
 // of another shape, of another kind of dtype, or extra, and for a glob that matches nothing on either side. What is

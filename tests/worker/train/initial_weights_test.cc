@@ -76,6 +76,41 @@ TEST(InitialWeights, EveryFloatingPointFormat_IsWidened) {
   }
 }
 
+executor::TensorMap Gpt2(double value) {
+  return {{"transformer.wte.weight", at::full({4, 2}, value)}, {"transformer.h.0.ln_1.bias", at::full({2}, value)}};
+}
+
+TEST(InitialWeights, AFileOfTheModelWithoutItsHead_LacksTheFirstPartOfEveryName) {
+  executor::TensorMap weights;
+  for (const auto& [name, tensor] : Gpt2(3)) {
+    weights[name.substr(name.find('.') + 1)] = tensor;
+  }
+  weights["h.0.attn.bias"] = at::zeros({1});
+  executor::TensorMap model = Gpt2(0);
+  const auto loaded = LoadInitialWeights(FileOf(weights), {}, model);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->num_tensors, 2);
+  EXPECT_THAT(loaded->ignored, ElementsAre("h.0.attn.bias"));
+  for (const auto& [name, tensor] : Gpt2(3)) {
+    EXPECT_TRUE(at::equal(model.at(name), tensor)) << name;
+  }
+  weights["transformer.wte.weight"] = at::zeros({4, 2});
+  EXPECT_THAT(std::string(LoadInitialWeights(FileOf(weights), {}, model).status().message()),
+              HasSubstr("1 missing (transformer.h.0.ln_1.bias), 2 extra (h.0.ln_1.bias, wte.weight)"));
+}
+
+TEST(InitialWeights, ATiedHeadThatIsTheEmbeddingOnceMore_IsNotNeeded) {
+  executor::TensorMap weights = Gpt2(3);
+  weights["lm_head.weight"] = weights.at("transformer.wte.weight").clone();
+  executor::TensorMap model = Gpt2(0);
+  const auto loaded = LoadInitialWeights(FileOf(weights), {}, model);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_THAT(loaded->ignored, ElementsAre("lm_head.weight"));
+  weights["lm_head.weight"].view({-1})[3] = 4;
+  EXPECT_THAT(std::string(LoadInitialWeights(FileOf(weights), {}, model).status().message()),
+              HasSubstr("1 extra (lm_head.weight)"));
+}
+
 TEST(InitialWeights, WhatDoesNotFit_IsListedByKind) {
   executor::TensorMap weights = Weights();
   weights.erase("conv.weight");
