@@ -30,7 +30,7 @@ elif network == "cnn":
 else:
     inputs, labels = torch.randint(0, 2048, (8, 256)), torch.randint(0, 2048, (8, 256)).flatten()
 torch.manual_seed(7)
-model = {"mlp": lambda: Mlp(784, [2048, 2048], 10), "cnn": lambda: Resnet([16, 32, 64], 2, 3, 10),
+model = {"mlp": lambda: Mlp(784, [2048, 2048], 10), "cnn": lambda: Resnet([16, 32, 64], [2, 2, 2], 3, 10),
          "gpt": lambda: Gpt(6, 384, 6, 2048, 256, tied=True)}[network]().train()
 if network == "cnn":
     model, inputs = model.to(memory_format=torch.channels_last), inputs.to(memory_format=torch.channels_last)
