@@ -1,10 +1,18 @@
 #include "models/models.h"
 
+#include <google/protobuf/descriptor.h>
+
 #include "base/error.h"
 #include "models/gpt2.h"
 #include "models/resnet.h"
 
 namespace ampd::models {
+
+std::string KindOf(const v1::ModelSpec& spec) {
+  const google::protobuf::FieldDescriptor* const kind =
+      spec.GetReflection()->GetOneofFieldDescriptor(spec, spec.GetDescriptor()->FindOneofByName("kind"));
+  return kind == nullptr ? "" : kind->name();
+}
 
 void FillDefaults(v1::ModelSpec& spec) {
   if (spec.has_lenet()) {
@@ -32,13 +40,11 @@ absl::StatusOr<graph::Graph> BuildModel(const v1::ModelSpec& spec, int64_t seque
       return BuildResnet(spec.resnet());
     case v1::ModelSpec::kGpt2:
       return BuildGpt2(spec.gpt2(), sequence_length);
-    case v1::ModelSpec::kExported:
-      return UnsupportedField("model.exported",
-                              "models exported from Python are not supported yet; use lenet, mlp, resnet or gpt2");
     case v1::ModelSpec::KIND_NOT_SET:
-      break;
+      return InvalidFields({{"model", "is not set; give lenet, mlp, resnet or gpt2"}});
+    default:
+      return UnsupportedField("model." + KindOf(spec), "this model is not there yet; use lenet, mlp, resnet or gpt2");
   }
-  return InvalidFields({{"model", "is not set; give lenet, mlp, resnet or gpt2"}});
 }
 
 }  // namespace ampd::models

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "ampd/v1/job_spec.pb.h"
 #include "graph/graph.h"
@@ -10,12 +12,15 @@
 // gpt2.h.
 namespace ampd::models {
 
+// The name of the model's field in ModelSpec, "lenet"; empty while none is set.
+std::string KindOf(const v1::ModelSpec& spec);
+
 // Sets what is left to the model; proto3 cannot tell a number that was not set from 0, which means the default.
 void FillDefaults(v1::ModelSpec& spec);
 
 // Any of the zoo's models, with its defaults; a language model over sequences of one length, 0: its longest.
 // INVALID_ARGUMENT with one violation a wrong field, paths beginning with "model.", or of a length that the model does
-// not take "data.train.tokens.sequence_length"; for `exported`, UNIMPLEMENTED.
+// not take "data.train.tokens.sequence_length"; for a kind that has no builder yet, UNIMPLEMENTED.
 absl::StatusOr<graph::Graph> BuildModel(const v1::ModelSpec& spec, int64_t sequence_length = 0);
 // The model as the job trains it.
 absl::StatusOr<graph::Graph> BuildModel(const v1::JobSpec& spec);

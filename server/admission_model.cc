@@ -123,6 +123,8 @@ void AdmitSource(const std::string& field, v1::DataSource* source, const graph::
       return AdmitSynthetic(field + ".synthetic", source->mutable_synthetic(), model, findings);
     case v1::DataSource::kTokens:
       return AdmitTokens(field + ".tokens", source->mutable_tokens(), findings);
+    case v1::DataSource::kJsonl:
+      return findings.Unsupported(field + ".jsonl", "no model that takes it is there yet");
     default:
       findings.Wrong(field, "must have one of idx, cifar, npz, safetensors, synthetic, tokens");
   }
@@ -181,6 +183,9 @@ std::optional<graph::Graph> AdmitModel(v1::ModelSpec* model, int64_t sequence_le
   if (!model->initial_weights().empty()) {
     AdmitPath("model.initial_weights", model->initial_weights(), findings);
   }
+  if (model->has_initial_checkpoint()) {
+    findings.Unsupported("model.initial_checkpoint", "export the checkpoint, give its file as model.initial_weights");
+  }
   AdmitInitializeAnew(*model, findings);
   absl::StatusOr<graph::Graph> graph = models::BuildModel(*model, sequence_length);
   if (!graph.ok()) {
@@ -206,6 +211,9 @@ void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings)
       AdmitEvalLength(data->train().tokens(), data->mutable_eval()->mutable_tokens(), findings);
     }
     AdmitSource("data.eval", data->mutable_eval(), model, findings);
+  }
+  if (data->has_augment()) {
+    findings.Unsupported("data.augment", "samples are taken as they are");
   }
   findings.Range("data.batch_size", data->batch_size(), 1, 1 << 20);
   if (data->eval_batch_size() == 0) {

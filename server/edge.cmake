@@ -19,7 +19,7 @@ add_subdirectory(rpc)
 ampd_library(NAME call_observer HDRS call_observer.h DEPS absl::status absl::time)
 ampd_library(NAME job_table HDRS job_table.h SRCS job_table.cc DEPS proto_messages server_cluster_state absl::synchronization absl::time)
 ampd_library(NAME fleet_snapshot HDRS fleet_snapshot.h SRCS fleet_snapshot.cc
-  DEPS server_job_table server_progress absl::strings prometheus-cpp::core)
+  DEPS models_models server_job_table server_progress absl::strings prometheus-cpp::core)
 ampd_library(NAME metrics
   HDRS metrics.h fleet_collector.h SRCS metrics.cc fleet_collector.cc
   DEPS base_file server_call_observer server_fleet_snapshot server_job_table absl::strings prometheus-cpp::core)

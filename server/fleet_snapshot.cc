@@ -1,10 +1,9 @@
 #include "server/fleet_snapshot.h"
 
-#include <google/protobuf/descriptor.h>
-
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "models/models.h"
 #include "server/job_rules.h"
 #include "server/job_table.h"
 
@@ -160,29 +159,11 @@ void AddWorkers(const FleetSnapshot& snapshot, Page* page) {
   }
 }
 
-std::string ModelOf(const v1::Job& job) {
-  switch (job.spec().model().kind_case()) {
-    case v1::ModelSpec::kLenet:
-      return "lenet";
-    case v1::ModelSpec::kMlp:
-      return "mlp";
-    case v1::ModelSpec::kResnet:
-      return "resnet";
-    case v1::ModelSpec::kGpt2:
-      return "gpt2";
-    case v1::ModelSpec::kExported:
-      return "exported";
-    case v1::ModelSpec::KIND_NOT_SET:
-      break;
-  }
-  return "";
-}
-
 void AddRecord(const v1::Job& job, Page* page) {
   const std::vector<ClientMetric::Label> id = {Label("job_id", job.id())};
   const bool has_attempt = !job.attempts().empty();
   page->Add("ampd_job_info",
-            {id[0], Label("name", job.spec().name()), Label("queue", QueueOf(job)), Label("model", ModelOf(job)),
+            {id[0], Label("name", job.spec().name()), Label("queue", QueueOf(job)), Label("model", models::KindOf(job.spec().model())),
              Label("precision", has_attempt ? job.attempts().rbegin()->precision() : ""),
              Label("worker", has_attempt ? job.attempts().rbegin()->worker() : "")},
             1);

@@ -274,6 +274,10 @@ TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {
       {"precision {compute: fp8_e4m3}", "precision.compute"},
       {"precision {preset: 'bf16' reduction: bf16}", "precision.reduction"},
       {"model {exported {artifact: 'x'}}", "model.exported"},
+      {"model {rnn {vocab_size: 10}}", "model.rnn"},
+      {"model {initial_checkpoint {job_id: 'j-aaaaaaaaaaaaaaaa'}}", "model.initial_checkpoint"},
+      {"data {train {jsonl {path: 'a/b'}}}", "data.train.jsonl"},
+      {"data {augment {flip: true}}", "data.augment"},
       {"resources {devices: 2}", "resources.devices"},
       {"queue: 'fast'", "queue"},
   };
