@@ -14,7 +14,6 @@ namespace {
 using google::protobuf::util::TimeUtil;
 using v1::Job;
 
-constexpr int kAttemptsKept = 16;
 constexpr int kDefaultMaxRetries = 2;
 
 // Where a job goes whose attempt is over and that is neither finished nor given up.

@@ -8,6 +8,9 @@
 
 namespace ampd::server {
 
+// Of a job's attempts the newest ones; older ones are forgotten.
+inline constexpr int kAttemptsKept = 16;
+
 // A job's next record, being made from its present one. Every change of state goes through Move, which holds it to the
 // table of legal moves and tells of it by an event. Single-threaded: owner is the transition that makes it.
 class JobEdit {
@@ -24,7 +27,7 @@ class JobEdit {
   absl::Status Move(v1::Job::State to, v1::Reason reason, std::string message);
   // A new event of the job, numbered and stamped.
   v1::Event& AddEvent(v1::Event::Kind kind);
-  // Begins an attempt; of the old ones the newest 16 are kept.
+  // Begins an attempt; of all, kAttemptsKept are kept.
   v1::Attempt& AddAttempt(const std::string& token);
   // The newest attempt is over; nothing else changes.
   void CloseAttempt(const v1::Outcome& outcome);

@@ -281,9 +281,7 @@ absl::Status Transition::Do(const internal::DeleteJob& remove) {
     return Error(StatusCode::kFailedPrecondition, "CHECKPOINT_IN_USE",
                  absl::StrCat("a job that goes on from the checkpoints of ", remove.job(), " has not ended"));
   }
-  for (const v1::Checkpoint& checkpoint : record->job().checkpoints()) {
-    DeleteFiles(*record, checkpoint);
-  }
+  DeleteFolders(*record);
   applied_.changed = true;
   applied_.deleted_jobs.push_back({remove.job(), record->request_id()});
   return absl::OkStatus();

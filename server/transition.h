@@ -54,6 +54,11 @@ class Transition {
   internal::WorkerRecord& EditWorker(const internal::WorkerRecord& record);
   // The files are to be deleted by a worker that can reach them.
   void DeleteFiles(const internal::JobRecord& record, const v1::Checkpoint& checkpoint);
+  // All that attempts of the job left below checkpoint roots, recorded or not: the path of its folder stands for it.
+  void DeleteFolders(const internal::JobRecord& record);
+  // What the job's oldest attempt left, if it will be forgotten with the next assignment.
+  void DeleteFolderOfForgotten(const internal::JobRecord& record);
+  void DeletePath(const std::string& worker, const v1::CheckpointKey& key);
   bool StartsAClone(const std::string& job) const;
 
   const ClusterState& state_;

@@ -167,6 +167,7 @@ absl::Status Transition::CheckAssignment(const internal::AssignAttempt& assign, 
 absl::Status Transition::Do(const internal::AssignAttempt& assign) {
   AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, RequireJob(assign.job()));
   AMPD_RETURN_IF_ERROR(CheckAssignment(assign, *record));
+  DeleteFolderOfForgotten(*record);
   JobEdit edit = Edit(*record);
   Attempt& attempt = edit.AddAttempt(assign.token());
   attempt.set_worker(assign.worker());
@@ -299,30 +300,6 @@ absl::Status Transition::Do(const internal::DropCheckpoint& drop) {
 std::string Transition::AgentOf(const std::string& worker) const {
   const WorkerRecordPtr record = state_.FindWorker(worker);
   return record == nullptr ? "" : record->agent().id();
-}
-
-void Transition::DeleteFiles(const JobRecord& record, const v1::Checkpoint& checkpoint) {
-  const WorkerRecordPtr worker = state_.FindWorker(checkpoint.worker());
-  if (worker == nullptr) {
-    return;
-  }
-  v1::CheckpointKey& key = *EditWorker(*worker).add_delete_checkpoints();
-  key.mutable_attempt()->set_job_id(record.job().id());
-  key.mutable_attempt()->set_attempt(checkpoint.attempt());
-  key.set_step(checkpoint.step());
-  key.set_path(checkpoint.path());
-}
-
-absl::Status Transition::Do(const internal::CheckpointsDeleted& deleted) {
-  AMPD_ASSIGN_OR_RETURN(const WorkerRecordPtr worker, RequireWorker(deleted.worker()));
-  internal::WorkerRecord& record = EditWorker(*worker);
-  for (const v1::CheckpointKey& key : deleted.keys()) {
-    auto& waiting = *record.mutable_delete_checkpoints();
-    waiting.erase(std::remove_if(waiting.begin(), waiting.end(),
-                                 [&](const v1::CheckpointKey& other) { return other.path() == key.path(); }),
-                  waiting.end());
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace ampd::server

@@ -101,6 +101,27 @@ class TrainerFaults(ServiceCase):
                 self.expect_failure(service, failed, "CHECKPOINT_ERROR", "checkpoint of step 5", "be able to write")
                 worker.kill()
 
+    def test_a_deleted_job_leaves_no_files_though_nobody_was_there(self):
+        with Service(BINARIES) as service:
+            worker = service.start_worker()
+            job = service.submit(JOB)
+            self.assertEqual(service.finished(job)["state"], "SUCCEEDED")
+            folder = worker.checkpoints / job
+            # As a trainer leaves them that is killed while it saves, and before it tells of what it saved.
+            for left in (".step-4.tmp", "step-3"):
+                (folder / "1" / left).mkdir()
+                (folder / "1" / left / "model.safetensors").write_text("left over")
+            worker.kill()
+            code, _, err = service.ampctl("job", "delete", "--yes", job)
+            self.assertEqual(code, 0, err)
+            service.server.kill()
+            service.start_server()
+            self.assertTrue((folder / "1" / ".step-4.tmp").exists())
+            worker.start()
+            wait_for(lambda: not folder.exists(), "the job's folder is gone")
+            self.assertEqual(list(worker.checkpoints.iterdir()), [])
+            self.expect_success(service)
+
     def test_a_loss_that_is_not_finite(self):
         with Service(BINARIES) as service:
             service.start_worker()

@@ -7,7 +7,11 @@
 #include <set>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/error.h"
+#include "server/job_edit.h"
 #include "server/job_rules.h"
 #include "tests/server/core_fixtures.h"
 
@@ -36,6 +40,11 @@ class ClusterStateTest : public testing::Test {
     Apply(make.Advance(job, attempt, Attempt::RUNNING));
   }
   std::string Shown() { return Show(state, "j1"); }
+  // The paths that the worker is to delete.
+  std::string Deletions(const std::string& worker) {
+    const auto path = [](std::string* out, const v1::CheckpointKey& key) { out->append(key.path()); };
+    return absl::StrJoin(state.FindWorker(worker)->delete_checkpoints(), " ", path);
+  }
 
   void SetUp() override {
     Apply(make.Register("w1"));
@@ -334,8 +343,59 @@ TEST_F(ClusterStateTest, DeletedJob_TakesItsRequestAndFilesWithIt) {
   Apply(make.End("j2", 1, Outcome::FINISHED, v1::SUCCEEDED_NORMALLY));
   Apply(remove);
   EXPECT_EQ(Show(state, "j2"), "j2:none");
-  EXPECT_EQ(state.FindWorker("w1")->delete_checkpoints_size(), 1);
+  EXPECT_EQ(Deletions("w1"), "j2");
   EXPECT_EQ(state.Apply(make.Create("j3", "r1", "other"))->job, "j3");
+}
+
+TEST_F(ClusterStateTest, DeletedJob_LeavesNoFolderWhereItRan) {
+  StartRunning("j1", 1, "w1");
+  for (int64_t step : {1, 2, 3}) {
+    Apply(make.Save("j1", 1, step));
+  }
+  EXPECT_EQ(Deletions("w1"), "j1/1/step-1");
+  Apply(make.Lose("w1"));
+  StartRunning("j1", 2, "w2");
+  Apply(make.End("j1", 2, Outcome::FINISHED, v1::SUCCEEDED_NORMALLY));
+  internal::Update remove = make.New();
+  remove.mutable_delete_job()->set_job("j1");
+  Apply(remove);
+  EXPECT_EQ(Deletions("w1"), "j1") << "and what waited below it goes with it";
+  EXPECT_EQ(Deletions("w2"), "j1") << "it recorded nothing, and may have left something";
+}
+
+TEST_F(ClusterStateTest, DeletedJobOnASharedRoot_IsDeletedByAWorkerThatIsThere) {
+  for (const char* name : {"w1", "w3"}) {
+    internal::Update shared = make.Register(name);
+    shared.mutable_register_worker()->mutable_worker()->set_checkpoint_root_shared(true);
+    Apply(shared);
+  }
+  StartRunning("j1", 1, "w1");
+  Apply(make.End("j1", 1, Outcome::FINISHED, v1::SUCCEEDED_NORMALLY));
+  Apply(make.Lose("w1"));
+  internal::Update remove = make.New();
+  remove.mutable_delete_job()->set_job("j1");
+  Apply(remove);
+  EXPECT_EQ(Deletions("w1"), "j1");
+  EXPECT_EQ(Deletions("w2"), "") << "its root is its own";
+  EXPECT_EQ(Deletions("w3"), "j1");
+}
+
+TEST_F(ClusterStateTest, AttemptThatIsForgotten_TakesItsFolderAlong) {
+  StartRunning("j1", 1, "w1");
+  Apply(make.End("j1", 1, Outcome::LEFT, v1::PREEMPTED));
+  const auto run = [&](int attempt) {
+    StartRunning("j1", attempt, "w2");
+    Apply(make.Save("j1", attempt, attempt));
+    Apply(make.End("j1", attempt, Outcome::LEFT, v1::PREEMPTED));
+  };
+  for (int attempt = 2; attempt <= kAttemptsKept; ++attempt) {
+    run(attempt);
+  }
+  EXPECT_EQ(Deletions("w1"), "");
+  run(kAttemptsKept + 1);
+  EXPECT_EQ(Deletions("w1"), "j1/1");
+  run(kAttemptsKept + 2);
+  EXPECT_FALSE(absl::StrContains(absl::StrCat(Deletions("w2"), " "), "j1/2 ")) << "goes with the job, as w2 is known";
 }
 
 TEST_F(ClusterStateTest, Snapshot_HoldsTheWholeState) {

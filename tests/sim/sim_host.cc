@@ -107,6 +107,7 @@ agent::Holdings Host::ToHoldings() const {
   holdings.reflected = reflected_;
   holdings.last_sent_boottime_nanos = last_sent_;
   holdings.lease_deadline = lease_deadline_;
+  holdings.removals = removals_;
   return holdings;
 }
 
@@ -170,9 +171,11 @@ void Host::Perform(const agent::Actions& actions, const v1::WorkerDirective& dir
       std::erase_if(trainer->unacknowledged, [&](const v1::Checkpoint& other) { return other.step() == key.step(); });
     }
   }
-  for (const v1::CheckpointKey& key : actions.delete_checkpoints) {
-    hooks_.on_delete(key.path());
+  for (const std::string& path : actions.remove) {
+    hooks_.on_delete(path);
+    job_folders_.erase(path);
   }
+  removals_ = actions.remove_later;
   ReportSoon();
 }
 
@@ -260,6 +263,7 @@ void Host::Save(Trainer& trainer) {
   checkpoint.set_step(trainer.step);
   checkpoint.set_path(absl::StrCat(key.job_id(), "/", key.attempt(), "/step-", trainer.step));
   trainer.unacknowledged.push_back(std::move(checkpoint));
+  job_folders_.insert(key.job_id());
 }
 
 void Host::End(Trainer& trainer, Outcome::Kind kind, v1::Reason reason) {

@@ -53,6 +53,8 @@ class Host {
   // Whether a trainer of the attempt, or of the job, computes now.
   bool Computes(const v1::AttemptKey& key) const;
   int NumComputing(const std::string& job) const;
+  // Jobs of which there are files below the checkpoint root.
+  const std::set<std::string>& job_folders() const { return job_folders_; }
 
  private:
   struct Trainer {
@@ -99,6 +101,8 @@ class Host {
   absl::Duration lease_deadline_;
   int64_t last_sent_ = 0;
   std::vector<v1::AttemptKey> waiting_;
+  std::set<std::string> job_folders_;  // with files of the job; on disk
+  std::vector<std::string> removals_;  // asked for, and not done yet; on disk
   std::vector<v1::WorkerDirective> arrived_while_paused_;
   bool report_is_due_ = false;
 };

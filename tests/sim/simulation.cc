@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/attempt_tokens.h"
 #include "server/job_rules.h"
@@ -37,7 +38,7 @@ Host::Hooks Simulation::HooksFor(size_t host) {
     ledger_->Read([&](const ClusterState& state) {
       for (const auto& [order, record] : state.jobs()) {
         for (const v1::Checkpoint& checkpoint : record->job().checkpoints()) {
-          if (checkpoint.path() == path) {
+          if (checkpoint.path() == path || absl::StartsWith(checkpoint.path(), path + "/")) {
             world_.Violate("a checkpoint that is still recorded was deleted: " + path);
           }
         }

@@ -33,6 +33,8 @@ struct Result {
 //   * what was acknowledged (jobs, outcomes, checkpoints) is in the durable state, each once;
 //   * a device holds one attempt, and an attempt that ended by itself does not compute;
 //   * what a trainer loads had been recorded, and what is deleted is not needed.
+//
+// At rest, no host has files of a deleted job.
 class Simulation {
  public:
   Simulation(uint64_t seed, Bug bug);

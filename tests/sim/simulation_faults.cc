@@ -1,4 +1,5 @@
 // What goes wrong, and what users do meanwhile.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -162,13 +163,17 @@ void Simulation::CalmDown() {
 }
 
 bool Simulation::AllAtRest() {
-  return coordinator_ != nullptr && ledger_->Read([](const server::ClusterState& state) {
+  return coordinator_ != nullptr && ledger_->Read([this](const server::ClusterState& state) {
     for (const auto& [order, record] : state.jobs()) {
       if (!server::IsTerminal(record->job().state())) {
         return false;
       }
     }
-    return true;
+    return std::all_of(hosts_.begin(), hosts_.end(), [&](const auto& host) {
+      return std::all_of(host->job_folders().begin(), host->job_folders().end(), [&](const std::string& job) {
+        return deleted_.count(job) == 0 || state.FindJob(job) != nullptr;
+      });
+    });
   });
 }
 

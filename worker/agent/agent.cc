@@ -23,12 +23,14 @@ constexpr absl::Duration kIdleWake = absl::Milliseconds(500);
 Agent::Agent(Options options)
     : options_(std::move(options)),
       incarnation_(RandomId(*options_.random, 16)),
+      remover_(options_.checkpoint_root, options_.state_folder + "/removals", options_.log),
       stop_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 Agent::~Agent() = default;
 
 absl::Status Agent::Start() {
   LookAtDevices();
+  remover_.Load();
   for (SpawnFolder& folder : SpawnFolder::List(options_.state_folder)) {
     const std::string id = folder.record().spawn_id();
     std::unique_ptr<SpawnedTrainer> trainer = SpawnedTrainer::Find(std::move(folder));

@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "worker/agent/attempt.h"
+#include "worker/agent/checkpoint_remover.h"
 #include "worker/agent/reconcile.h"
 #include "worker/agent/server_link.h"
 #include "worker/agent/spawned_trainer.h"
@@ -95,7 +95,6 @@ class Agent {
   void StartAttempt(const StartAction& start, absl::Duration suspend_limit);
   void Leave(AttemptOnWorker& attempt, v1::Job::Desired desired, v1::Reason reason);
   void AcknowledgeCheckpoint(const v1::CheckpointKey& key);
-  void DeleteCheckpoints(const std::vector<v1::CheckpointKey>& keys);
   void End(AttemptOnWorker& attempt, v1::Outcome outcome);
 
   // agent_trainers.cc: shims, trainers, telemetry and logs
@@ -132,7 +131,7 @@ class Agent {
   absl::Duration next_log_look_;
   std::map<std::string, absl::Duration> warm_not_before_;  // by device, since boot
   std::map<std::string, std::string> device_errors_;       // by device, as its last warm trainer said; empty: none
-  std::set<std::string> undeletable_;                      // checkpoints of the newest directive
+  CheckpointRemover remover_;
   uint64_t report_sequence_ = 0;
   bool attached_ = false;
   bool attach_told_ = false;  // that the server took this worker

@@ -1,11 +1,6 @@
 // What directives make the agent do.
-#include <unistd.h>
-
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "worker/agent/agent.h"
@@ -29,49 +24,6 @@ v1::Outcome CannotStart(const absl::Status& status, int64_t last_step) {
   return outcome;
 }
 
-// Whether `path` names something below `root`, without leaving it on the way, by name or by link.
-bool IsBelow(const std::filesystem::path& root, const std::filesystem::path& path) {
-  std::error_code error;
-  const std::filesystem::path real_root = std::filesystem::canonical(root, error);
-  const std::filesystem::path real = error ? path : std::filesystem::weakly_canonical(path, error);
-  if (error || real == real_root) {
-    return false;
-  }
-  const auto [end, unused] = std::mismatch(real_root.begin(), real_root.end(), real.begin(), real.end());
-  return end == real_root.end();
-}
-
-// Removes the folders that `path`, below `root`, was in, up to the first one that holds something. Not by way of a
-// link.
-void RemoveEmptyFolders(const std::filesystem::path& root, const std::filesystem::path& path) {
-  std::error_code error;
-  const std::filesystem::path real_root = std::filesystem::canonical(root, error);
-  for (std::filesystem::path folder = path.lexically_normal().parent_path(); !error && !folder.empty();
-       folder = folder.parent_path()) {
-    const std::filesystem::path real = std::filesystem::canonical(real_root / folder, error);
-    if (error || real != real_root / folder || rmdir(real.c_str()) != 0) {
-      return;
-    }
-  }
-}
-
-absl::Status DeleteBelow(const std::filesystem::path& root, const std::string& checkpoint) {
-  const std::filesystem::path path = root / checkpoint;
-  std::error_code error;
-  if (checkpoint.empty() || std::filesystem::path(checkpoint).is_absolute() || !IsBelow(root, path)) {
-    return std::filesystem::exists(path, error)
-               ? absl::InvalidArgumentError(
-                     absl::StrCat("refused to delete a checkpoint that is not below the root: ", checkpoint))
-               : absl::OkStatus();
-  }
-  std::filesystem::remove_all(path, error);
-  if (error) {
-    return absl::InternalError(absl::StrCat("can't delete checkpoint ", checkpoint, ": ", error.message()));
-  }
-  RemoveEmptyFolders(root, checkpoint);
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 Holdings Agent::CurrentHoldings() const {
@@ -83,6 +35,7 @@ Holdings Agent::CurrentHoldings() const {
   holdings.reflected = directive_.id();
   holdings.last_sent_boottime_nanos = last_sent_boottime_nanos_;
   holdings.lease_deadline = lease_deadline_;
+  holdings.removals = remover_.Due(options_.clock->SinceBoot());
   return holdings;
 }
 
@@ -194,7 +147,7 @@ void Agent::Do(const Actions& actions, const v1::WorkerDirective& directive) {
   for (const v1::CheckpointKey& key : actions.acknowledge_checkpoints) {
     AcknowledgeCheckpoint(key);
   }
-  DeleteCheckpoints(actions.delete_checkpoints);
+  remover_.Remove(actions.remove, actions.remove_later, options_.clock->SinceBoot());
   // Only what is new is told at once: a directive answers each report, and what every directive brings again would keep
   // the two going for ever.
   if (!actions.refuse.empty() || !actions.forget.empty()) {
@@ -272,18 +225,6 @@ void Agent::AcknowledgeCheckpoint(const v1::CheckpointKey& key) {
     command.mutable_acknowledge()->add_checkpoint_steps(key.step());
     trainer->SendToTrainer(command);
   }
-}
-
-// What can't be deleted is named by directive after directive, and told once.
-void Agent::DeleteCheckpoints(const std::vector<v1::CheckpointKey>& keys) {
-  std::set<std::string> left;
-  for (const v1::CheckpointKey& key : keys) {
-    const absl::Status status = DeleteBelow(options_.checkpoint_root, key.path());
-    if (!status.ok() && left.insert(key.path()).second && !undeletable_.contains(key.path())) {
-      options_.log(std::string(status.message()));
-    }
-  }
-  undeletable_ = std::move(left);
 }
 
 }  // namespace ampd::agent

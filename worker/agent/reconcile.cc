@@ -61,7 +61,7 @@ class Comparison {
     }
     actions_.acknowledge_checkpoints.assign(directive_.acknowledged_checkpoints().begin(),
                                             directive_.acknowledged_checkpoints().end());
-    actions_.delete_checkpoints.assign(directive_.delete_checkpoints().begin(), directive_.delete_checkpoints().end());
+    SortRemovals();
     return std::move(actions_);
   }
 
@@ -154,6 +154,24 @@ class Comparison {
     } else {
       occupied_.insert(device);
       actions_.start.push_back({wanted, device, lease_deadline_});
+    }
+  }
+
+  // Whether a process may still write to the folder: one that is killed ends a little later.
+  bool IsInUse(const std::string& folder) const {
+    return std::any_of(holdings_.attempts.begin(), holdings_.attempts.end(), [&](const HeldAttempt& held) {
+      const std::string& job = held.key.job_id();
+      return held.occupies_device && (folder == job || folder == absl::StrCat(job, "/", held.key.attempt()));
+    });
+  }
+
+  void SortRemovals() {
+    std::set<std::string> paths(holdings_.removals.begin(), holdings_.removals.end());
+    for (const v1::CheckpointKey& key : directive_.delete_checkpoints()) {
+      paths.insert(key.path());
+    }
+    for (const std::string& path : paths) {
+      (IsInUse(path) ? actions_.remove_later : actions_.remove).push_back(path);
     }
   }
 

@@ -36,6 +36,7 @@ struct Holdings {
   v1::DirectiveId reflected;             // the newest directive taken in before
   int64_t last_sent_boottime_nanos = 0;  // of the newest report sent; a renewal from a later one is not believed
   absl::Duration lease_deadline;         // the worker's, since boot; what it starts counts on it
+  std::vector<std::string> removals;     // paths below the checkpoint root, asked for before and still to be removed
 };
 
 struct StartAction {
@@ -87,7 +88,8 @@ struct Actions {
   std::vector<StartAction> start;
   std::vector<v1::AttemptKey> wait;  // its device is still occupied; reported as ASSIGNED until it starts
   std::vector<v1::CheckpointKey> acknowledge_checkpoints;
-  std::vector<v1::CheckpointKey> delete_checkpoints;
+  std::vector<std::string> remove;        // below the checkpoint root
+  std::vector<std::string> remove_later;  // a trainer may still write there: to be kept, over restarts, as removals
 };
 
 // Compares `holdings` with `directive`. Safe to repeat: after the actions were done, the same directive asks for
@@ -98,7 +100,8 @@ struct Actions {
 //   * an attempt that has told its outcome keeps its lease, named or not, until its process is gone;
 //   * an attempt named and not held is started on its device if that is free, waits if it is occupied, and is refused
 //     if the worker has no such device. One that should not run any more is ended without a start;
-//   * the same job and attempt number with another token is another attempt.
+//   * the same job and attempt number with another token is another attempt;
+//   * "<job>" and "<job>/<attempt>" are removed when no process is left of what writes there, a checkpoint at once.
 //
 // Deterministic: the result depends on the order of the inputs' fields only.
 Actions Reconcile(const Holdings& holdings, const v1::WorkerDirective& directive, bool again = false);

@@ -83,7 +83,7 @@ CheckpointManifest::File Describe(const CheckpointContent::File& file) {
 }  // namespace
 
 absl::Status CheckpointIo::MakeFolders(const std::string& path) {
-  // The agent removes folders that are empty (DeleteCheckpoint in agent_actions.cc), also one that was just made here.
+  // The agent removes folders that are empty (RemoveBelow in checkpoint_remover.cc), also one that was just made here.
   constexpr int kMaxTries = 8;
   std::error_code error;
   for (int i = 0; i < kMaxTries; ++i) {

@@ -60,8 +60,8 @@ class CheckpointIo {
 //       state.json          the manifest (base/checkpoint_manifest.h)
 //   <root>/<job>/<attempt>/.step-<n>.tmp/     being written or left over; never loaded, removed by the job's next save
 //
-// The agent removes whole ones when the server says so. Errors have the reason DISK_FULL or CHECKPOINT_ERROR and no
-// path of the host. Thread-compatible.
+// The agent removes whole ones, and all that there is of a deleted job, when the server says so. Errors have the reason
+// DISK_FULL or CHECKPOINT_ERROR and no path of the host. Thread-compatible.
 class CheckpointStore {
  public:
   // `io` outlives the store.

@@ -86,6 +86,8 @@ std::string Text(const Actions& actions) {
     absl::StrAppend(&text, "start ", Text({start.directive.key()}), "@", start.device, ";");
   }
   if (!actions.wait.empty()) absl::StrAppend(&text, "wait ", Text(actions.wait), ";");
+  if (!actions.remove.empty()) absl::StrAppend(&text, "remove ", absl::StrJoin(actions.remove, " "), ";");
+  if (!actions.remove_later.empty()) absl::StrAppend(&text, "later ", absl::StrJoin(actions.remove_later, " "), ";");
   return text;
 }
 
@@ -381,6 +383,24 @@ class RandomWorker {
   Holdings holdings_;
   uint64_t number_ = 0;
 };
+
+TEST(Reconcile, FolderOfWhatStillLives_IsRemovedOnceItsProcessIsGone) {
+  Holdings holdings = OneCpu();
+  holdings.attempts.push_back(Held(Key("j1", 2), Attempt::RUNNING));
+  v1::WorkerDirective directive = Directive(1);
+  for (const char* path : {"j1", "j1/1", "j1/2", "j1/2/step-5", "j11", "j2/2"}) {
+    directive.add_delete_checkpoints()->set_path(path);
+  }
+  EXPECT_EQ(Text(Reconcile(holdings, directive)), "kill j1/2;remove j1/1 j1/2/step-5 j11 j2/2;later j1 j1/2;");
+  // Its outcome is told, and the process is not gone.
+  holdings.attempts[0].state = Attempt::ENDED;
+  holdings.attempts[0].forgotten = true;
+  holdings.removals = {"j1", "j1/2"};
+  holdings.reflected = directive.id();
+  EXPECT_EQ(Text(Reconcile(holdings, Directive(2))), "later j1 j1/2;") << "though it is not named any more";
+  holdings.attempts[0].occupies_device = false;
+  EXPECT_EQ(Text(Reconcile(holdings, Directive(2))), "remove j1 j1/2;");
+}
 
 TEST(Reconcile, RandomDirectives_KeepOneAttemptADeviceAndAJob) {
   for (uint64_t seed = 0; seed < 300; ++seed) {

@@ -667,9 +667,9 @@ TEST_F(Worker, DeletedCheckpoint_TakesItsEmptyFoldersAlong) {
   ASSERT_TRUE(server_.WaitFor([&](const FakeServer&) { return !fs::exists(root + "/j2/1"); }));
   EXPECT_FALSE(fs::exists(root + "/j1"));
   EXPECT_TRUE(fs::exists(root + "/j2/2/step-9"));
-  // Empty by now, and reached by a link only.
-  EXPECT_TRUE(fs::is_empty(root + "/real/1"));
-  EXPECT_TRUE(fs::is_empty(root + "/real/2"));
+  // No link is followed, not even to another place below the root.
+  EXPECT_TRUE(fs::exists(root + "/real/1/step-5"));
+  EXPECT_TRUE(fs::exists(root + "/real/2/step-9"));
   EXPECT_TRUE(fs::is_symlink(root + "/link"));
 }
 
@@ -694,6 +694,24 @@ TEST_F(Worker, WrongUsage_IsOneLineWithTheProgramsName) {
   StartWorker({"--metrics-listen", "0.0.0.0:0"});
   EXPECT_EQ(WaitForExit(), 2);
   EXPECT_THAT(log_, testing::StartsWith("ampd-worker: --metrics-listen 0.0.0.0:0: only loopback addresses "));
+TEST_F(Worker, FolderOfADeletedJob_GoesWhenItsTrainerIsGone) {
+  const std::string root = state_ + "/checkpoints";
+  fs::create_directories(root + "/j1/1/.step-7.tmp");
+  std::ofstream(root + "/j1/1/.step-7.tmp/model.safetensors") << "cut off";
+  StartWorker({"--no-warm"});
+  server_.Want("j1", "deaf");
+  ASSERT_TRUE(RunsAt("j1", 5));
+  server_.Delete("j1");
+  int told = 0;
+  ASSERT_TRUE(server_.WaitFor([&](const FakeServer& server) {
+    told = told == 0 ? server.num_reports() : told;
+    return server.num_reports() >= told + 3;
+  }));
+  EXPECT_TRUE(fs::exists(root + "/j1/1/.step-7.tmp/model.safetensors")) << "its attempt lives";
+  server_.Drop("j1");
+  ASSERT_TRUE(server_.WaitFor([&](const FakeServer&) { return !fs::exists(root + "/j1"); }));
+}
+
   EXPECT_EQ(TimesLogged("\n"), 1) << log_;
   log_.clear();
   StartWorker({"--bad-flag"});

@@ -1,0 +1,189 @@
+#include "worker/agent/checkpoint_remover.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/file.h"
+
+namespace ampd::agent {
+namespace {
+
+constexpr absl::Duration kRetryInterval = absl::Minutes(1);
+constexpr int64_t kMaxFileBytes = 64 << 20;
+// "<job>/<attempt>/step-<n>/<file>" and as much again.
+constexpr int kMaxDepth = 8;
+
+// The folder `path` below `root`, itself for "". Not by way of a link, and not out of the root.
+UniqueFd OpenBelow(int root, const std::string& path) {
+  open_how how = {};
+  how.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  return UniqueFd(static_cast<int>(syscall(SYS_openat2, root, path.empty() ? "." : path.c_str(), &how, sizeof(how))));
+}
+
+struct CloseFolder {
+  void operator()(DIR* folder) const { closedir(folder); }
+};
+
+absl::Status ListNames(UniqueFd folder, std::vector<std::string>* names) {
+  const std::unique_ptr<DIR, CloseFolder> entries(fdopendir(folder.get()));
+  if (entries == nullptr) {
+    return ErrnoError(errno, "read a folder");
+  }
+  folder.Release();  // closed with `entries`
+  for (errno = 0; const dirent* entry = readdir(entries.get()); errno = 0) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") {
+      names->push_back(name);
+    }
+  }
+  return errno == 0 ? absl::OkStatus() : ErrnoError(errno, "read a folder");
+}
+
+// As much of it as can be removed; the first error.
+absl::Status RemoveEntry(int folder, const std::string& name, int depth) {
+  if (unlinkat(folder, name.c_str(), 0) == 0 || errno == ENOENT) {
+    return absl::OkStatus();
+  }
+  if (errno != EISDIR) {
+    return ErrnoError(errno, "unlink");
+  }
+  UniqueFd inner(openat(folder, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  UniqueFd listed(inner.ok() ? fcntl(inner.get(), F_DUPFD_CLOEXEC, 0) : -1);
+  if (!listed.ok()) {
+    return errno == ENOENT ? absl::OkStatus() : ErrnoError(errno, "open a folder");
+  }
+  if (depth == kMaxDepth) {
+    return absl::InternalError("folders are nested deeper than those of checkpoints");
+  }
+  std::vector<std::string> names;
+  absl::Status status = ListNames(std::move(listed), &names);
+  for (const std::string& inner_name : names) {
+    status.Update(RemoveEntry(inner.get(), inner_name, depth + 1));
+  }
+  if (status.ok() && unlinkat(folder, name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT) {
+    status = ErrnoError(errno, "remove a folder");
+  }
+  return status;
+}
+
+bool StaysBelow(const std::string& path) {
+  const std::vector<std::string> parts = absl::StrSplit(path, '/');
+  return std::none_of(parts.begin(), parts.end(), [](const std::string& part) {
+    return part.empty() || part == "." || part == ".." || part.find('\n') != part.npos;
+  });
+}
+
+absl::Status Refused(const std::string& path) {
+  return absl::InvalidArgumentError(absl::StrCat("refused to delete a checkpoint that is not below the root: ", path));
+}
+
+}  // namespace
+
+absl::Status RemoveBelow(const std::string& root, const std::string& path) {
+  if (!StaysBelow(path)) {
+    return Refused(path);
+  }
+  const UniqueFd base(open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!base.ok()) {
+    return ErrnoError(errno, "open the checkpoint root");
+  }
+  const std::filesystem::path whole = path;
+  const UniqueFd parent = OpenBelow(base.get(), whole.parent_path());
+  if (!parent.ok()) {
+    return errno == ENOENT || errno == ENOTDIR ? absl::OkStatus()
+           : errno == ELOOP || errno == EXDEV  ? Refused(path)
+                                               : ErrnoError(errno, "open a folder");
+  }
+  if (const absl::Status status = RemoveEntry(parent.get(), whole.filename(), 0); !status.ok()) {
+    return status;
+  }
+  for (std::filesystem::path folder = whole.parent_path(); !folder.empty(); folder = folder.parent_path()) {
+    const UniqueFd above = OpenBelow(base.get(), folder.parent_path());
+    if (!above.ok() || unlinkat(above.get(), folder.filename().c_str(), AT_REMOVEDIR) != 0) {
+      break;
+    }
+  }
+  return absl::OkStatus();
+}
+
+CheckpointRemover::CheckpointRemover(std::string root, std::string file, std::function<void(const std::string&)> log)
+    : root_(std::move(root)), file_(std::move(file)), log_(std::move(log)) {}
+
+void CheckpointRemover::Load() {
+  const absl::StatusOr<std::string> text = ReadFile(file_, kMaxFileBytes);
+  if (!text.ok() && !absl::IsNotFound(text.status())) {
+    log_(absl::StrCat("can't read which checkpoints are to be deleted, they stay: ", text.status().message()));
+  }
+  for (const absl::string_view path : absl::StrSplit(text.value_or(""), '\n', absl::SkipEmpty())) {
+    waiting_[std::string(path)] = absl::ZeroDuration();
+  }
+}
+
+std::vector<std::string> CheckpointRemover::Due(absl::Duration now) const {
+  std::vector<std::string> due;
+  for (const auto& [path, at] : waiting_) {
+    if (at <= now) {
+      due.push_back(path);
+    }
+  }
+  return due;
+}
+
+void CheckpointRemover::Remove(const std::vector<std::string>& paths, const std::vector<std::string>& later,
+                               absl::Duration now) {
+  Waiting waiting = waiting_;
+  for (const std::string& path : later) {
+    waiting[path] = absl::ZeroDuration();
+  }
+  std::set<std::string> refused;
+  for (const std::string& path : paths) {
+    const absl::Status status = RemoveBelow(root_, path);
+    const bool told = status.ok() || refused_.contains(path) || waiting_.contains(path);
+    if (absl::IsInvalidArgument(status)) {
+      refused.insert(path);
+    }
+    if (status.ok() || absl::IsInvalidArgument(status)) {
+      waiting.erase(path);
+    } else {
+      waiting[path] = now + kRetryInterval;
+    }
+    if (!told) {
+      log_(absl::IsInvalidArgument(status)
+               ? std::string(status.message())
+               : absl::StrCat("can't delete checkpoint ", path, ", and will try again: ", status.message()));
+    }
+  }
+  refused_ = std::move(refused);
+  Take(std::move(waiting));
+}
+
+void CheckpointRemover::Take(Waiting waiting) {
+  const bool is_same = std::equal(waiting.begin(), waiting.end(), waiting_.begin(), waiting_.end(),
+                                  [](const auto& a, const auto& b) { return a.first == b.first; });
+  waiting_ = std::move(waiting);
+  if (is_same && is_stored_) {
+    return;
+  }
+  const std::string text =
+      absl::StrJoin(waiting_, "", [](std::string* out, const auto& entry) { absl::StrAppend(out, entry.first, "\n"); });
+  const absl::Status stored = WriteFileAtomically(file_, text);
+  if (!stored.ok() && is_stored_) {
+    log_(absl::StrCat("can't write down which checkpoints are to be deleted: ", stored.message()));
+  }
+  is_stored_ = stored.ok();
+}
+
+}  // namespace ampd::agent
