@@ -101,6 +101,7 @@ class Agent {
   absl::StatusOr<SpawnedTrainer*> Spawn(const std::string& device, const v1::AttemptKey* key);
   void PollTrainers(absl::Duration now);
   void TakeReport(SpawnedTrainer& trainer, const internal::TrainerReport& report);
+  void TakeCheckpoint(AttemptOnWorker& attempt, const internal::TrainerReport& report);
   void TakeWarm(SpawnedTrainer& trainer, const internal::Hello& hello);
   void Tell(AttemptOnWorker& attempt, SpawnedTrainer& trainer);
   void TakeState(AttemptOnWorker& attempt, const SpawnedTrainer& trainer);

@@ -14,17 +14,21 @@ using v1::Job;
 
 constexpr absl::Duration kLogInterval = absl::Milliseconds(300);
 constexpr int64_t kLogChunkBytes = 64 << 10;
-// After its outcome is durable, what is left of an attempt's telemetry and log has this long to leave.
+// After its outcome is durable, what is left of an attempt's telemetry and log has this long to leave, from the last of
+// the telemetry that was stored.
 constexpr absl::Duration kDrainLimit = absl::Minutes(2);
 constexpr absl::Duration kLogDrainLimit = absl::Seconds(10);
-// A checkpoint waits so long for the server to store the telemetry before it.
-constexpr absl::Duration kCheckpointWait = absl::Seconds(10);
 // A trainer whose outcome is acknowledged has this long to exit.
 constexpr absl::Duration kExitLimit = absl::Seconds(10);
 // Between two warm trainers of one device, when the first has died.
 constexpr absl::Duration kWarmInterval = absl::Seconds(5);
 // Between two of them, when the first could not use the device.
 constexpr absl::Duration kBrokenDeviceInterval = absl::Minutes(1);
+
+// Since boot.
+absl::Duration DrainDeadline(const AttemptOnWorker& attempt) {
+  return std::max(attempt.forgotten_at, attempt.telemetry_stored_at) + kDrainLimit;
+}
 
 }  // namespace
 
@@ -130,19 +134,13 @@ void Agent::TakeReport(SpawnedTrainer& trainer, const internal::TrainerReport& r
     case internal::TrainerReport::kTelemetry:
       attempt->telemetry.Add(report.telemetry());
       break;
-    case internal::TrainerReport::kCheckpoint: {
-      std::erase_if(attempt->checkpoints, [&](const SavedCheckpoint& saved) {
-        return saved.checkpoint.step() == report.checkpoint().step();
-      });
-      SavedCheckpoint& saved = attempt->checkpoints.emplace_back();
-      saved = {report.checkpoint(), attempt->telemetry.received(), options_.clock->SinceBoot() + kCheckpointWait};
-      saved.checkpoint.set_local(!options_.checkpoint_root_shared);
-      Changed();
+    case internal::TrainerReport::kCheckpoint:
+      TakeCheckpoint(*attempt, report);
       break;
-    }
     case internal::TrainerReport::kOutcome:
       attempt->step = std::max(attempt->step, report.outcome().last_step());
       if (!attempt->outcome.has_value()) {
+        attempt->outcome_after_sequence = report.after_sequence();
         End(*attempt, report.outcome());
       }
       break;
@@ -159,6 +157,18 @@ void Agent::TakeReport(SpawnedTrainer& trainer, const internal::TrainerReport& r
     default:
       break;
   }
+}
+
+void Agent::TakeCheckpoint(AttemptOnWorker& attempt, const internal::TrainerReport& report) {
+  std::erase_if(attempt.checkpoints,
+                [&](const SavedCheckpoint& saved) { return saved.checkpoint.step() == report.checkpoint().step(); });
+  SavedCheckpoint& saved = attempt.checkpoints.emplace_back();
+  saved.checkpoint = report.checkpoint();
+  saved.checkpoint.set_local(!options_.checkpoint_root_shared);
+  // An older trainer names no sequence, and tells of a checkpoint after the telemetry before it.
+  saved.after_sequence = report.after_sequence() > 0 ? report.after_sequence() : attempt.telemetry.received();
+  saved.seen_at = options_.clock->SinceBoot();
+  Changed();
 }
 
 // All that the trainer should know, once on each of its connections, and only under a lease that its shim has
@@ -225,6 +235,10 @@ void Agent::TakeEnd(SpawnedTrainer& trainer) {
   if (!attempt.outcome.has_value()) {
     End(attempt, OutcomeFromExit(attempt, trainer.exit()));
   }
+  if (std::exchange(attempt.outcome_after_sequence, 0) > attempt.telemetry.received()) {
+    // The rest is gone with it, and nobody should wait for that.
+    attempt.outcome->set_last_sequence(attempt.telemetry.received());
+  }
   warm_not_before_.erase(attempt.held.device);
   reconcile_again_ = true;
 }
@@ -288,6 +302,9 @@ void Agent::TakeAck(const v1::TelemetryAck& ack) {
       })) {
     Changed();
   }
+  if (attempt->telemetry.acknowledged() > stored_before) {
+    attempt->telemetry_stored_at = options_.clock->SinceBoot();
+  }
   SpawnedTrainer* trainer = TrainerOf(*attempt);
   if (trainer != nullptr && attempt->telemetry.acknowledged() > attempt->told_acknowledged) {
     attempt->told_acknowledged = attempt->telemetry.acknowledged();
@@ -304,7 +321,7 @@ void Agent::Release(absl::Duration now) {
     if (!attempt->held.forgotten || trainer == nullptr || trainer->exited()) {
       continue;
     }
-    const bool drained = attempt->telemetry.empty() || now > attempt->forgotten_at + kDrainLimit;
+    const bool drained = TelemetryIsStored(*attempt) || now > DrainDeadline(*attempt);
     if (drained && !attempt->kill_at.has_value() && !attempt->held.killed) {
       internal::TrainerCommand command;
       command.mutable_acknowledge()->set_sequence(attempt->telemetry.acknowledged());
@@ -314,8 +331,7 @@ void Agent::Release(absl::Duration now) {
     }
   }
   std::erase_if(attempts_, [&](const std::unique_ptr<AttemptOnWorker>& attempt) {
-    const bool drained =
-        (attempt->telemetry.empty() && attempt->log_drained) || now > attempt->forgotten_at + kDrainLimit;
+    const bool drained = (TelemetryIsStored(*attempt) && attempt->log_drained) || now > DrainDeadline(*attempt);
     if (!attempt->held.forgotten || attempt->held.occupies_device || !(drained || attempt->spawn_id.empty())) {
       return false;
     }

@@ -1,5 +1,6 @@
 #include "worker/agent/attempt.h"
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -20,7 +21,9 @@ v1::AttemptReport ReportOf(const AttemptOnWorker& attempt, absl::Duration now) {
     *report.mutable_outcome() = *attempt.outcome;
   }
   for (const SavedCheckpoint& saved : attempt.checkpoints) {
-    if (saved.after_sequence <= attempt.telemetry.acknowledged() || now >= saved.report_by || report.has_outcome()) {
+    const bool is_stored = attempt.telemetry.refused() || saved.after_sequence <= attempt.telemetry.acknowledged();
+    const bool stands_still = now >= std::max(saved.seen_at, attempt.telemetry_stored_at) + kTelemetryStandstill;
+    if (is_stored || stands_still || report.has_outcome()) {
       *report.add_checkpoints() = saved.checkpoint;
     }
   }
@@ -28,6 +31,11 @@ v1::AttemptReport ReportOf(const AttemptOnWorker& attempt, absl::Duration now) {
   report.set_emulated(attempt.emulated);
   report.set_total_steps(attempt.total_steps);
   return report;
+}
+
+bool TelemetryIsStored(const AttemptOnWorker& attempt) {
+  const TelemetryRelay& telemetry = attempt.telemetry;
+  return telemetry.refused() || (telemetry.empty() && telemetry.acknowledged() >= attempt.outcome_after_sequence);
 }
 
 namespace {

@@ -235,28 +235,29 @@ void AgentLink::Tell() {
   if (!agent_.ok()) {
     return;
   }
+  const bool is_new = !told_hello_;
   TellHello();
+  TellState();
+  if (is_new) {
+    TellCheckpoints();
+    TellOutcome();
+  }
+  TellTelemetry();
+  TellCheckpoints();
+  TellOutcome();
+}
+
+void AgentLink::TellState() {
   TrainerReport state;
-  std::optional<v1::Outcome> outcome;
   {
     absl::MutexLock lock(&mutex_);
     if (state_version_ > told_state_) {
       told_state_ = state_version_;
       *state.mutable_state() = state_;
     }
-    outcome = outcome_;
   }
   if (state.has_state()) {
     Send(state);
-  }
-  TellTelemetry();
-  TellCheckpoints();
-  // Last, so that an agent that has the outcome has everything.
-  if (outcome.has_value() && !told_outcome_ && told_sequence_ == outbox_.last_sequence()) {
-    TrainerReport report;
-    *report.mutable_outcome() = *outcome;
-    Send(report);
-    told_outcome_ = true;
   }
 }
 
@@ -307,16 +308,28 @@ void AgentLink::TellCheckpoints() {
   absl::MutexLock lock(&mutex_);
   for (; told_checkpoints_ < checkpoints_.size(); ++told_checkpoints_) {
     const SavedCheckpoint& saved = checkpoints_[told_checkpoints_];
-    if (saved.after_sequence > told_sequence_) {
-      return;
-    }
     if (acknowledged_checkpoints_.count(saved.checkpoint.step()) == 0) {
       TrainerReport report;
       *report.mutable_checkpoint() = saved.checkpoint;
+      report.set_after_sequence(Awaited(saved.after_sequence));
       Send(report);
     }
   }
 }
+
+void AgentLink::TellOutcome() {
+  absl::MutexLock lock(&mutex_);
+  if (!outcome_.has_value() || told_outcome_) {
+    return;
+  }
+  TrainerReport report;
+  *report.mutable_outcome() = *outcome_;
+  report.set_after_sequence(Awaited(outbox_.last_sequence()));
+  Send(report);
+  told_outcome_ = true;
+}
+
+uint64_t AgentLink::Awaited(uint64_t sequence) const { return sequence > outbox_.acknowledged() ? sequence : 0; }
 
 void AgentLink::Send(const TrainerReport& report) { EncodeFrame(report, &outgoing_); }
 

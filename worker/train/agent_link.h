@@ -23,12 +23,15 @@ namespace ampd::train {
 // on a thread of its own; a new connection takes the place of the old one and is told everything again.
 //
 //   1. agent   connects
-//   2. trainer Hello{ready}                       and, once bound, its state, telemetry, checkpoints, outcome: all that
+//   2. trainer Hello{ready}                       and, once bound, its state, checkpoints, outcome, telemetry: all that
 //                                                 is not acknowledged
 //   3. agent   StartAttempt                       the first one binds; the same again is ignored, another is refused by
 //                                                 closing the connection
 //   4. trainer TrainerState, TelemetryBatch, ...  as they come
 //   5. agent   AcknowledgeTelemetry{outcome}      WaitForOutcomeTaken() returns
+//
+// Checkpoints and the outcome do not wait behind a long backlog of telemetry: they name the last telemetry that was
+// made before them, which the agent sees stored first.
 //
 // Thread-safe.
 class AgentLink {
@@ -53,9 +56,9 @@ class AgentLink {
   bool TakeGradientRequest();
 
   void ReportState(const internal::TrainerState& state);
-  // The agent gets it after all telemetry that was added before.
+  // It comes after all telemetry that was added before.
   void ReportCheckpoint(const v1::Checkpoint& checkpoint);
-  // False when the agent did not acknowledge it until `deadline`.
+  // The last report; no telemetry is added any more. False when the agent did not acknowledge it until `deadline`.
   bool ReportOutcome(const v1::Outcome& outcome, absl::Time deadline);
 
   // As if the agent had told to leave; a leave that it did tell stays. Also ends WaitForStart.
@@ -76,9 +79,12 @@ class AgentLink {
   // Queues what the connection has not been told yet.
   void Tell();
   void TellHello();
+  void TellState();
   void TellTelemetry();
-  // Behind the telemetry of the steps that they hold.
   void TellCheckpoints();
+  void TellOutcome();
+  // For `after_sequence`: 0 when nothing up to `sequence` has to be waited for.
+  uint64_t Awaited(uint64_t sequence) const;
   void Send(const internal::TrainerReport& report);
   void Flush();
   void Wake();

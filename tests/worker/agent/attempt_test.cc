@@ -1,5 +1,7 @@
 #include "worker/agent/attempt.h"
 
+#include <utility>
+
 #include "gtest/gtest.h"
 
 namespace ampd::agent {
@@ -18,7 +20,7 @@ AttemptOnWorker WithCheckpoint() {
   attempt.telemetry.Add(std::move(batch));
   attempt.checkpoints.emplace_back().checkpoint.set_step(20);
   attempt.checkpoints.back().after_sequence = 25;
-  attempt.checkpoints.back().report_by = kNow + absl::Seconds(1);
+  attempt.checkpoints.back().seen_at = kNow;
   return attempt;
 }
 
@@ -31,10 +33,25 @@ TEST(ReportOf, TellsOfACheckpointWhenTheTelemetryBeforeItIsStored) {
   EXPECT_EQ(ReportOf(attempt, kNow).checkpoints(0).step(), 20);
 }
 
-TEST(ReportOf, TellsOfACheckpointWhenItsTimeIsUp) {
-  const AttemptOnWorker attempt = WithCheckpoint();
-  EXPECT_EQ(ReportOf(attempt, kNow + absl::Milliseconds(999)).checkpoints_size(), 0);
-  EXPECT_EQ(ReportOf(attempt, kNow + absl::Seconds(1)).checkpoints_size(), 1);
+TEST(ReportOf, TellsOfACheckpointBehindTelemetryThatStandsStill) {
+  AttemptOnWorker attempt = WithCheckpoint();
+  const absl::Duration almost = kTelemetryStandstill - absl::Milliseconds(1);
+  EXPECT_EQ(ReportOf(attempt, kNow + almost).checkpoints_size(), 0);
+  EXPECT_EQ(ReportOf(attempt, kNow + kTelemetryStandstill).checkpoints_size(), 1);
+  // What gets on is waited for, however long it takes.
+  for (uint64_t sequence = 1; sequence <= 24; ++sequence) {
+    attempt.telemetry.Acknowledge(sequence);
+    attempt.telemetry_stored_at = kNow + static_cast<double>(sequence) * almost;
+    EXPECT_EQ(ReportOf(attempt, attempt.telemetry_stored_at + almost).checkpoints_size(), 0) << sequence;
+  }
+  EXPECT_EQ(ReportOf(attempt, attempt.telemetry_stored_at + kTelemetryStandstill).checkpoints_size(), 1);
+}
+
+TEST(ReportOf, TellsOfACheckpointBeforeAllTheTelemetryThatIsThereIsStored) {
+  AttemptOnWorker attempt = WithCheckpoint();
+  attempt.checkpoints.back().after_sequence = 20;
+  attempt.telemetry.Acknowledge(20);
+  EXPECT_EQ(ReportOf(attempt, kNow).checkpoints_size(), 1);
 }
 
 TEST(ReportOf, TellsOfEveryCheckpointWithTheOutcome) {
@@ -49,6 +66,21 @@ TEST(ReportOf, TellsOfACheckpointWhoseTelemetryTheServerDoesNotWant) {
   AttemptOnWorker attempt = WithCheckpoint();
   attempt.telemetry.Refuse();
   EXPECT_EQ(ReportOf(attempt, kNow).checkpoints_size(), 1);
+}
+
+TEST(TelemetryIsStored, WaitsForWhatTheTrainerHasNotHandedOver) {
+  AttemptOnWorker attempt;
+  EXPECT_TRUE(TelemetryIsStored(attempt));
+  attempt.outcome_after_sequence = 25;  // told before the telemetry
+  EXPECT_FALSE(TelemetryIsStored(attempt));
+  attempt.telemetry = std::move(WithCheckpoint().telemetry);
+  EXPECT_FALSE(TelemetryIsStored(attempt));
+  attempt.telemetry.Acknowledge(25);
+  EXPECT_TRUE(TelemetryIsStored(attempt));
+  attempt.outcome_after_sequence = 26;
+  EXPECT_FALSE(TelemetryIsStored(attempt)) << "the relay is empty, and the trainer is not";
+  attempt.telemetry.Refuse();
+  EXPECT_TRUE(TelemetryIsStored(attempt));
 }
 
 }  // namespace

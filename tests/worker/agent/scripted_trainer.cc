@@ -1,14 +1,15 @@
 // A trainer without training, for tests of the shim and the agent: speaks trainer.proto and does what the job's name
 // says, words separated by commas:
 //
-//   steps=N      that many steps, each with its telemetry, then the outcome FINISHED       (default: until told to
-//   leave) pause_us=N   between two steps, as a computation would take                            (default 1000)
+//   steps=N      that many steps, each with its telemetry, then the outcome FINISHED (default: until told to leave)
+//   pause_us=N   between two steps, as a computation would take                      (default 1000)
 //   crash=N      abort() at step N
 //   exit=N       exit with code N at once after the start
 //   deaf         ignores SIGTERM and LeaveAttempt
 //   orphans      starts a child, a grandchild whose parent ends, and one in a session of its own; all sleep
 //   chatter=N    writes N lines to stdout
 //   checkpoint=N reports a checkpoint at step N
+//   old          names no sequence with a checkpoint and the outcome, and tells them after all telemetry
 //
 // The content of FOLDER/../../device_error, if it is there, is what its Hello says of the device.
 //
@@ -20,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -28,6 +30,7 @@
 #include <map>
 #include <string>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -77,14 +80,14 @@ class ScriptedTrainer {
 
   int Run() {
     while (!may_exit_) {
-      Exchange(computing() ? 0 : -1);
+      Exchange(computing() ? std::max<int64_t>(next_step_nanos_ - BootNanos(), 0) : -1);
       if (exit_code_ >= 0) {
         return exit_code_;
       }
       if (terminated && !Has("deaf")) {
         leave_ = true;
       }
-      if (computing()) {
+      if (computing() && BootNanos() >= next_step_nanos_) {
         Step();
       }
     }
@@ -101,11 +104,14 @@ class ScriptedTrainer {
     }
     return number;
   }
+  int64_t StepNanos() const { return 1000 * Number("pause_us", 1000); }
   bool computing() const { return key_.has_value() && !outcome_.has_value(); }
 
-  void Exchange(int timeout_ms) {
+  // Takes in one thing that comes within the time; negative: whenever it comes.
+  void Exchange(int64_t timeout_nanos) {
     pollfd waits[2] = {{listener_.get(), POLLIN, 0}, {agent_.get(), POLLIN, 0}};
-    if (poll(waits, agent_.ok() ? 2 : 1, timeout_ms) <= 0) {
+    const timespec timeout = {timeout_nanos / 1'000'000'000, timeout_nanos % 1'000'000'000};
+    if (ppoll(waits, agent_.ok() ? 2 : 1, timeout_nanos < 0 ? nullptr : &timeout, nullptr) <= 0) {
       return;
     }
     if (waits[0].revents != 0) {
@@ -131,6 +137,10 @@ class ScriptedTrainer {
       while (!kept_.empty() && kept_.front().steps().sequence(0) <= command.acknowledge().sequence()) {
         kept_.pop_front();
       }
+      if (saved_.has_value() &&
+          absl::c_linear_search(command.acknowledge().checkpoint_steps(), saved_->checkpoint().step())) {
+        saved_.reset();
+      }
       may_exit_ = command.acknowledge().outcome();
     }
   }
@@ -150,6 +160,7 @@ class ScriptedTrainer {
       std::printf("line %ld of the scripted trainer\n", static_cast<long>(i));
     }
     std::fflush(stdout);
+    next_step_nanos_ = BootNanos() + StepNanos();
     SendState();
   }
 
@@ -158,8 +169,7 @@ class ScriptedTrainer {
       End(leave_ ? Outcome::LEFT : Outcome::FINISHED);
       return;
     }
-    const timespec pause = {0, 1000L * Number("pause_us", 1000)};
-    nanosleep(&pause, nullptr);
+    next_step_nanos_ = BootNanos() + StepNanos();
     ++step_;
     if (step_ == Number("crash", -1)) {
       std::abort();
@@ -179,6 +189,8 @@ class ScriptedTrainer {
       saved.mutable_checkpoint()->set_attempt(key_->attempt());
       saved.mutable_checkpoint()->set_step(step_);
       saved.mutable_checkpoint()->set_path(absl::StrCat(key_->job_id(), "/", key_->attempt(), "/step-", step_));
+      saved.set_after_sequence(Has("old") ? 0 : sequence_);
+      saved_ = saved;
       Send(saved);
     }
     SendState();
@@ -209,10 +221,22 @@ class ScriptedTrainer {
       return;
     }
     SendState();
+    if (!Has("old")) {
+      SendEnds();
+    }
     for (const auto& batch : kept_) {
       TrainerReport telemetry;
       *telemetry.mutable_telemetry() = batch;
       Send(telemetry);
+    }
+    if (Has("old")) {
+      SendEnds();
+    }
+  }
+
+  void SendEnds() {
+    if (saved_.has_value()) {
+      Send(*saved_);
     }
     SendOutcome();
   }
@@ -229,6 +253,7 @@ class ScriptedTrainer {
     if (outcome_.has_value()) {
       TrainerReport report;
       *report.mutable_outcome() = *outcome_;
+      report.set_after_sequence(Has("old") ? 0 : sequence_);
       Send(report);
     }
   }
@@ -250,8 +275,10 @@ class ScriptedTrainer {
   std::map<std::string, std::string> script_;
   std::optional<ampd::v1::AttemptKey> key_;
   std::optional<Outcome> outcome_;
+  std::optional<TrainerReport> saved_;
   std::deque<ampd::v1::TelemetryBatch> kept_;
   int64_t step_ = 0;
+  int64_t next_step_nanos_ = 0;
   uint64_t sequence_ = 0;
   int exit_code_ = -1;
   bool leave_ = false;

@@ -253,11 +253,32 @@ TEST_F(Worker, RunsAnAttemptToItsEnd_AndStoresEveryPointAndTheLog) {
   EXPECT_TRUE(WaitForCleanup("j1", 1));
 }
 
-TEST_F(Worker, CheckpointIsToldWhenTheTelemetryBeforeItIsStored) {
+class WorkerWithATrainer : public Worker, public testing::WithParamInterface<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(OfThisVersionAndOlder, WorkerWithATrainer, testing::Values("", "old,"),
+                         [](const auto& info) { return *info.param == '\0' ? "ThisVersion" : "Older"; });
+
+// A new agent is told of the checkpoint, and of the outcome, before the telemetry that waits at the trainer.
+TEST_P(WorkerWithATrainer, AgentThatComesBack_TakesCheckpointOutcomeAndAllTelemetry) {
+  server_.SetBusy(true);
+  StartWorker({"--no-warm"});
+  const std::string script = absl::StrCat(GetParam(), "steps=3000,pause_us=10,checkpoint=20");
+  server_.Want("j1", script);
+  ASSERT_TRUE(WaitForOutcome("j1").has_value());
+  Kill(SIGKILL);
+  server_.Want("j1", script);  // or it might be killed before it has told its outcome again
+  server_.SetBusy(false);
+  StartWorker({"--no-warm"});
+  EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.stored("j1") == 3000; }));
+  EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_gaps() == 0; }, {}));
+  EXPECT_TRUE(WaitForCleanup("j1", 0));
+}
+
+TEST_P(WorkerWithATrainer, CheckpointIsToldWhenTheTelemetryBeforeItIsStored) {
   constexpr int kReports = 5;
   server_.SetBusy(true);
   StartWorker({"--no-warm"});
-  server_.Want("j1", "checkpoint=20");
+  server_.Want("j1", absl::StrCat(GetParam(), "checkpoint=20"));
   ASSERT_TRUE(RunsAt("j1", 30));
   int after = 0;
   server_.WaitFor([&](const FakeServer& server) {
@@ -673,6 +694,24 @@ TEST_F(Worker, DeletedCheckpoint_TakesItsEmptyFoldersAlong) {
   EXPECT_TRUE(fs::is_symlink(root + "/link"));
 }
 
+TEST_F(Worker, FolderOfADeletedJob_GoesWhenItsTrainerIsGone) {
+  const std::string root = state_ + "/checkpoints";
+  fs::create_directories(root + "/j1/1/.step-7.tmp");
+  std::ofstream(root + "/j1/1/.step-7.tmp/model.safetensors") << "cut off";
+  StartWorker({"--no-warm"});
+  server_.Want("j1", "deaf");
+  ASSERT_TRUE(RunsAt("j1", 5));
+  server_.Delete("j1");
+  int told = 0;
+  ASSERT_TRUE(server_.WaitFor([&](const FakeServer& server) {
+    told = told == 0 ? server.num_reports() : told;
+    return server.num_reports() >= told + 3;
+  }));
+  EXPECT_TRUE(fs::exists(root + "/j1/1/.step-7.tmp/model.safetensors")) << "its attempt lives";
+  server_.Drop("j1");
+  ASSERT_TRUE(server_.WaitFor([&](const FakeServer&) { return !fs::exists(root + "/j1"); }));
+}
+
 TEST_F(Worker, DeletedLastCheckpoint_LeavesTheRoot) {
   const std::string root = state_ + "/checkpoints";
   fs::create_directories(root + "/j1/1/step-5");
@@ -694,24 +733,6 @@ TEST_F(Worker, WrongUsage_IsOneLineWithTheProgramsName) {
   StartWorker({"--metrics-listen", "0.0.0.0:0"});
   EXPECT_EQ(WaitForExit(), 2);
   EXPECT_THAT(log_, testing::StartsWith("ampd-worker: --metrics-listen 0.0.0.0:0: only loopback addresses "));
-TEST_F(Worker, FolderOfADeletedJob_GoesWhenItsTrainerIsGone) {
-  const std::string root = state_ + "/checkpoints";
-  fs::create_directories(root + "/j1/1/.step-7.tmp");
-  std::ofstream(root + "/j1/1/.step-7.tmp/model.safetensors") << "cut off";
-  StartWorker({"--no-warm"});
-  server_.Want("j1", "deaf");
-  ASSERT_TRUE(RunsAt("j1", 5));
-  server_.Delete("j1");
-  int told = 0;
-  ASSERT_TRUE(server_.WaitFor([&](const FakeServer& server) {
-    told = told == 0 ? server.num_reports() : told;
-    return server.num_reports() >= told + 3;
-  }));
-  EXPECT_TRUE(fs::exists(root + "/j1/1/.step-7.tmp/model.safetensors")) << "its attempt lives";
-  server_.Drop("j1");
-  ASSERT_TRUE(server_.WaitFor([&](const FakeServer&) { return !fs::exists(root + "/j1"); }));
-}
-
   EXPECT_EQ(TimesLogged("\n"), 1) << log_;
   log_.clear();
   StartWorker({"--bad-flag"});

@@ -67,6 +67,7 @@ internal::Hello FakeAgent::Connect() {
   }
   EXPECT_TRUE(socket.ok()) << socket.status();
   socket_ = *std::move(socket);
+  order.clear();
   const auto payload = ReadFrame(socket_.get());
   internal::TrainerReport report;
   EXPECT_TRUE(payload.ok() && payload->has_value() && report.ParseFromString(**payload));
@@ -109,13 +110,18 @@ bool FakeAgent::Read() {
   if (!payload.ok() || !payload->has_value() || !report.ParseFromString(**payload)) {
     return false;
   }
+  const char kind = report.has_telemetry() ? 't' : report.has_checkpoint() ? 'c' : report.has_outcome() ? 'o' : 0;
+  if (kind != 0 && !order.ends_with(kind)) {
+    order += kind;
+  }
   if (report.has_telemetry()) {
     Take(report.telemetry());
   } else if (report.has_checkpoint()) {
     checkpoints.push_back(report.checkpoint());
-    num_early_checkpoints += steps.count(report.checkpoint().step()) == 0 ? 1 : 0;
+    checkpoint_after[report.checkpoint().step()] = report.after_sequence();
   } else if (report.has_outcome()) {
     outcome = report.outcome();
+    outcome_after = report.after_sequence();
   } else if (report.has_state()) {
     state = report.state();
   }
@@ -132,6 +138,7 @@ void FakeAgent::Take(const v1::TelemetryBatch& batch) {
   const v1::StepColumns& columns = batch.steps();
   for (int i = 0; i < columns.step_size(); ++i) {
     ++sequences[columns.sequence(i)];
+    sequence_of[columns.step(i)] = columns.sequence(i);
     steps[columns.step(i)] = {columns.loss(i), columns.grad_norm(i), columns.loss_scale(i), columns.skipped(i),
                               columns.learning_rate(i)};
   }

@@ -53,7 +53,10 @@ class FakeAgent {
   std::vector<v1::Event> events;
   std::vector<v1::EvalPoint> evals;
   std::vector<v1::Checkpoint> checkpoints;
-  int num_early_checkpoints = 0;  // that came before the telemetry of their last step
+  std::map<int64_t, uint64_t> sequence_of;       // by step
+  std::map<int64_t, uint64_t> checkpoint_after;  // the telemetry that is to be stored before, by step
+  uint64_t outcome_after = 0;
+  std::string order;  // what came on this connection, repetitions left out: t(elemetry), c(heckpoint), o(utcome)
   std::optional<v1::Outcome> outcome;
   internal::TrainerState state;
 

@@ -53,7 +53,11 @@ TEST_F(TrainerTest, AnMlp_TrainsToItsEndAndLearns) {
   EXPECT_EQ(agent.evals[0].num_samples(), 20);
   EXPECT_GT(agent.evals[0].accuracy(), 0.8);
   ASSERT_EQ(agent.checkpoints.size(), 5u);  // 7, 14, 21, 28 and the last
-  EXPECT_EQ(agent.num_early_checkpoints, 0);
+  for (const auto& [step, after] : agent.checkpoint_after) {
+    EXPECT_GE(after, agent.sequence_of[step]) << "the telemetry of its steps goes before the checkpoint of " << step;
+    EXPECT_TRUE(step == 30 || after < agent.sequence_of[step + 1]) << "and no other: " << step;
+  }
+  EXPECT_EQ(agent.outcome_after, agent.outcome->last_sequence());
   const v1::FinalMetrics& metrics = agent.outcome->final_metrics();
   EXPECT_EQ(metrics.state_hash(), agent.checkpoints.back().state_hash());
   EXPECT_EQ(metrics.state_hash().size(), 64u);
@@ -211,16 +215,20 @@ TEST_F(TrainerTest, ANewConnection_IsToldEverythingThatIsNotAcknowledged) {
   agent.checkpoints.clear();
   const internal::Hello hello = agent.Connect();
   EXPECT_EQ(hello.key().job_id(), "j-abc");
-  agent.ReadUntil([&] { return agent.outcome.has_value(); });
+  agent.ReadUntil(
+      [&] { return agent.outcome.has_value() && agent.sequences.contains(agent.outcome->last_sequence()); });
   // From 4 on without a gap; 1 to 3 come again only if the connection broke before the acknowledgement was read.
   EXPECT_LE(agent.sequences.begin()->first, 4u);
   EXPECT_EQ(agent.sequences.rbegin()->first, agent.outcome->last_sequence());
   EXPECT_EQ(agent.sequences.size(), agent.outcome->last_sequence() - agent.sequences.begin()->first + 1);
   EXPECT_EQ(agent.checkpoints.size(), 6u);  // 7, 14, 21, 28, 35 and the last
-  EXPECT_EQ(agent.num_early_checkpoints, 0) << "the telemetry of its steps goes before a checkpoint";
+  EXPECT_EQ(agent.order.front(), 'c') << agent.order << ": a checkpoint does not wait for a backlog";
   agent.Disconnect();
   agent.outcome.reset();
   agent.Connect();
+  agent.ReadUntil([&] { return agent.order.ends_with('t'); });
+  EXPECT_EQ(agent.order, "cot") << "nor does the outcome";
+  EXPECT_EQ(agent.outcome_after, agent.outcome->last_sequence());
   Finish(agent);
   EXPECT_EQ(agent.outcome->kind(), Outcome::FINISHED);
 }
