@@ -40,7 +40,7 @@ absl::StatusOr<ByteStream> ByteStream::Open(const DataFile& file) {
   if (stream.input_.compare(0, 2, "\x1f\x8b") == 0) {
     stream.inflater_ = std::make_unique<Inflater>();
     if (!stream.inflater_->valid) {
-      return DataError(file.name, "no memory to decompress");
+      return FileError(file.name, ENOMEM);
     }
   }
   return stream;
@@ -53,8 +53,9 @@ absl::Status ByteStream::Fill() {
   do {
     count = read(file_.get(), input_.data(), input_.size());
   } while (count < 0 && errno == EINTR);
+  const int error = count < 0 ? errno : 0;
   input_.resize(count > 0 ? static_cast<size_t>(count) : 0);
-  return count < 0 ? DataError(name_, strerror(errno)) : absl::OkStatus();
+  return error != 0 ? FileError(name_, error) : absl::OkStatus();
 }
 
 absl::StatusOr<size_t> ByteStream::Read(uint8_t* out, size_t size) {

@@ -13,7 +13,7 @@
 //   pixel* := 3 channels (red, green, blue) of 32 rows of 32, each a byte; labels are bytes below 10; 20 and 100
 //
 // Read strictly: no record is cut off, no label is beyond its number of classes. With a limit what follows the last
-// wanted sample is not looked at. Errors have the reason DATA_ERROR and name the file and the value.
+// wanted sample is not looked at. Errors name the file and the value; reasons as in data_file.h.
 namespace ampd::data {
 
 inline constexpr int64_t kCifarChannels = 3;

@@ -29,6 +29,54 @@ const char* Why(int error) {
 
 }  // namespace
 
+bool IsTroubleOfTheHost(int error) {
+  switch (error) {
+    // Disks and what is mounted.
+    case EIO:
+    case EREMOTEIO:
+    case ENXIO:
+    case ENODEV:
+    case ENOMEDIUM:
+    case EUCLEAN:
+    case EBADMSG:
+    case ESTALE:
+    case EBUSY:
+    case ENOLCK:
+    case EKEYEXPIRED:
+    // What processes share.
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+    case EAGAIN:
+    // The way to a file server.
+    case ETIMEDOUT:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case ENETRESET:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case ECONNABORTED:
+    case ENOTCONN:
+    case ESHUTDOWN:
+    case ENOLINK:
+    case ECOMM:
+    case EPIPE:
+    case ENOBUFS:
+      return true;
+    default:
+      return false;
+  }
+}
+
+absl::Status FileError(const std::string& name, int error) {
+  return IsTroubleOfTheHost(error)
+             ? Error(absl::StatusCode::kUnavailable, "DEVICE_ERROR",
+                     absl::StrCat(name, ": the worker's host can't read it now: ", strerror(error)))
+             : DataError(name, Why(error));
+}
+
 absl::Status DataError(const std::string& name, const std::string& what) {
   return Error(absl::StatusCode::kFailedPrecondition, "DATA_ERROR", absl::StrCat(name, ": ", what));
 }
@@ -36,7 +84,7 @@ absl::Status DataError(const std::string& name, const std::string& what) {
 absl::StatusOr<UniqueFd> OpenDataFile(const DataFile& file) {
   const UniqueFd folder(open(file.root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!folder.ok()) {
-    return DataError(file.name, absl::StrCat("the data root can't be opened: ", strerror(errno)));
+    return FileError(file.name + ": the data root can't be opened", errno);
   }
   // O_NONBLOCK: opening a FIFO must not wait for its writer.
   open_how how = {};
@@ -44,10 +92,13 @@ absl::StatusOr<UniqueFd> OpenDataFile(const DataFile& file) {
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
   UniqueFd opened(static_cast<int>(syscall(SYS_openat2, folder.get(), file.path.c_str(), &how, sizeof(how))));
   if (!opened.ok()) {
-    return DataError(file.name, Why(errno));
+    return FileError(file.name, errno);
   }
   struct stat status = {};
-  if (fstat(opened.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+  if (fstat(opened.get(), &status) != 0) {
+    return FileError(file.name, errno);
+  }
+  if (!S_ISREG(status.st_mode)) {
     return DataError(file.name, "not a regular file");
   }
   return opened;

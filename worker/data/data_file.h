@@ -15,10 +15,18 @@ struct DataFile {
 
 // Opens `file` for reading. The kernel refuses to leave the folder and to follow symbolic links (openat2 with
 // RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS); anything but a regular file is refused too. Errors
-// have the reason DATA_ERROR.
+// are those of FileError and DataError.
 absl::StatusOr<UniqueFd> OpenDataFile(const DataFile& file);
 
-// An error with the reason DATA_ERROR: "<name>: <what>".
+// An error with the reason DATA_ERROR, the user's to mend: "<name>: <what>".
 absl::Status DataError(const std::string& name, const std::string& what);
+
+// Whether `error`, an errno value met while reading data, tells of a disk, a network or a host that fails: the data
+// can't help it, and it may be otherwise later or on another host.
+bool IsTroubleOfTheHost(int error);
+
+// The error of a call on a data file that failed with `error`. Trouble of the host has the reason DEVICE_ERROR, with
+// which the attempt is tried again at no cost to the job, anything else DATA_ERROR.
+absl::Status FileError(const std::string& name, int error);
 
 }  // namespace ampd::data

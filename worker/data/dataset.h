@@ -97,7 +97,7 @@ class Dataset {
     at::Tensor labels;  // (B), or (B, T) of a text; int64
   };
 
-  // Errors have the reason DATA_ERROR.
+  // Reasons of errors as in data_file.h.
   static absl::StatusOr<Dataset> ReadIdx(const Idx& source);
   static absl::StatusOr<Dataset> ReadCifar(const Cifar& source);
   static absl::StatusOr<Dataset> ReadNumpy(const Numpy& source);

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <limits>
 #include <string>
 #include <utility>
@@ -47,7 +48,7 @@ absl::StatusOr<Glance> GlanceAt(const DataFile& file) {
   AMPD_ASSIGN_OR_RETURN(const UniqueFd opened, OpenDataFile(file));
   struct stat status = {};
   if (fstat(opened.get(), &status) != 0) {
-    return DataError(file.name, "its size can't be known");
+    return FileError(file.name, errno);
   }
   glance.size_bytes = status.st_size;
   AMPD_ASSIGN_OR_RETURN(ByteStream stream, ByteStream::Open(file));

@@ -15,7 +15,7 @@
 //
 // Read strictly: the content must hold as many bytes as its header says, no fewer and no more. With a limit below
 // `count` what follows the last wanted sample is not looked at. Memory grows with what the file holds, not with what
-// its header claims. Errors have the reason DATA_ERROR and name the file and the value.
+// its header claims. Errors name the file and the value; reasons as in data_file.h.
 namespace ampd::data {
 
 struct IdxImages {

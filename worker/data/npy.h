@@ -16,8 +16,8 @@
 //
 // Taken are row-major arrays of uint8, int8, int16, int32, int64, float16, float32 and float64, little-endian, of at
 // most 8 dimensions; others are refused by name. Read strictly: the content holds as many elements as the shape says,
-// no fewer and no more. Memory grows with what the content holds. Errors have the reason DATA_ERROR and name the file
-// and the value.
+// no fewer and no more. Memory grows with what the content holds. Errors name the file and the value; reasons as in
+// data_file.h.
 namespace ampd::data {
 
 inline constexpr size_t kMaxArrayRank = 8;

@@ -16,8 +16,8 @@ inline constexpr int64_t kMaxNpzEntries = 1000;
 
 // The arrays of an .npz file: a ZIP archive with an entry "<array>.npy" for each, stored or deflated, as numpy.savez
 // and numpy.savez_compressed write it; other entries are passed over. An entry is unpacked only as far as its array's
-// own header says, at most kMaxDatasetBytes, and must end there, its checksum verified. Errors have the reason
-// DATA_ERROR. Thread-compatible.
+// own header says, at most kMaxDatasetBytes, and must end there, its checksum verified. Reasons of errors as
+// in data_file.h. Thread-compatible.
 class NpzFile {
  public:
   static absl::StatusOr<NpzFile> Open(const DataFile& file);

@@ -28,7 +28,7 @@ absl::StatusOr<size_t> ReadAt(const UniqueFd& file, const std::string& name, uin
   while (done < size) {
     const ssize_t count = pread(file.get(), out + done, size - done, static_cast<off_t>(offset + done));
     if (count < 0 && errno != EINTR) {
-      return DataError(name, strerror(errno));
+      return FileError(name, errno);
     }
     if (count == 0) {
       break;
@@ -62,7 +62,7 @@ absl::StatusOr<TensorArrays> TensorArrays::Open(const DataFile& file) {
   AMPD_ASSIGN_OR_RETURN(UniqueFd opened, OpenDataFile(file));
   struct stat status = {};
   if (fstat(opened.get(), &status) != 0) {
-    return DataError(file.name, strerror(errno));
+    return FileError(file.name, errno);
   }
   const auto size = static_cast<uint64_t>(status.st_size);
   std::string prefix(std::min(size, kLengthBytes + kMaxSafetensorsHeaderBytes), '\0');

@@ -49,7 +49,7 @@ class Reader {
     AMPD_ASSIGN_OR_RETURN(UniqueFd opened, OpenDataFile(file));
     struct stat status = {};
     if (fstat(opened.get(), &status) != 0) {
-      return DataError(file.name, strerror(errno));
+      return FileError(file.name, errno);
     }
     return Reader(file.name, std::move(opened), status.st_size);
   }
@@ -64,8 +64,11 @@ class Reader {
       if (count < 0 && errno == EINTR) {
         continue;
       }
-      if (count <= 0) {
-        return DataError(name_, count < 0 ? strerror(errno) : absl::StrCat("the file ends at byte ", begin));
+      if (count < 0) {
+        return FileError(name_, errno);
+      }
+      if (count == 0) {
+        return DataError(name_, absl::StrCat("the file ends at byte ", begin));
       }
       bytes += count;
       begin += count;

@@ -17,7 +17,7 @@
 //
 // Read strictly: an llm.c file must hold as many tokens as its header says, no fewer and no more, the others a whole
 // number of them; every token is below the vocabulary's size. With a limit below what the file holds nothing behind the
-// last wanted token is looked at. Errors have the reason DATA_ERROR and name the file and the value.
+// last wanted token is looked at. Errors name the file and the value; reasons as in data_file.h.
 namespace ampd::data {
 
 inline constexpr int64_t kMaxTokenBytes = int64_t{64} << 30;

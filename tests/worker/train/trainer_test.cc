@@ -463,6 +463,20 @@ TEST_F(TrainerTest, MissingData_IsADataErrorThatNamesTheFile) {
   EXPECT_THAT(outcome.message(), testing::Not(HasSubstr(root_.string())));
 }
 
+// The kernel's own file that opens and cannot be read.
+TEST_F(TrainerTest, DiskThatFails_IsTheHostsAndNotTheDatas) {
+  StartAttempt start = Mlp("fp32", 5);
+  (*start.mutable_data_roots())["mnist"] = "/proc/self";
+  v1::IdxSource& idx = *start.mutable_spec()->mutable_data()->mutable_train()->mutable_idx();
+  idx.set_images("mnist/mem");
+  idx.set_labels("mnist/mem");
+  const Outcome outcome = Run(start);
+  EXPECT_EQ(outcome.kind(), Outcome::FAILED);
+  EXPECT_EQ(outcome.reason(), v1::DEVICE_ERROR);
+  EXPECT_THAT(outcome.message(), HasSubstr("data.train.idx.images \"mnist/mem\": the worker's host can't read it now: "
+                                           "Input/output error"));
+}
+
 TEST_F(TrainerTest, ALenetOnFashionMnist_Learns) {
   if (!std::filesystem::exists("/usr/share/datasets/fashion-mnist")) {
     GTEST_SKIP() << "Debian's dataset-fashion-mnist is not installed";
