@@ -3,6 +3,7 @@
 #include <zip.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
@@ -17,10 +18,19 @@ namespace {
 
 constexpr char kSuffix[] = ".npy";
 
-absl::Status ArchiveError(const std::string& file, int code) {
+// What libzip met: a call that failed, or what does not please it in the archive; `what` goes before that.
+absl::Status ZipError(const std::string& name, const std::string& what, zip_error_t* error) {
+  const int code = zip_error_code_zip(error) == ZIP_ER_MEMORY   ? ENOMEM
+                   : zip_error_system_type(error) == ZIP_ET_SYS ? zip_error_code_system(error)
+                                                                : 0;
+  return IsTroubleOfTheHost(code) ? FileError(name, code) : DataError(name, what + zip_error_strerror(error));
+}
+
+// At once after a call that told `code`: a part of the error is in errno.
+absl::Status ArchiveError(const std::string& name, int code) {
   zip_error_t error;
   zip_error_init_with_code(&error, code);
-  const absl::Status status = DataError(file, absl::StrCat("not a sound ZIP archive: ", zip_error_strerror(&error)));
+  const absl::Status status = ZipError(name, "not a sound ZIP archive: ", &error);
   zip_error_fini(&error);
   return status;
 }
@@ -77,7 +87,7 @@ absl::StatusOr<Array> NpzFile::Read(const std::string& name, int64_t limit) cons
   const int64_t entry = entries_[found - names_.begin()];
   zip_stat_t stat;
   if (zip_stat_index(archive_.get(), entry, 0, &stat) != 0) {
-    return DataError(what, zip_strerror(archive_.get()));
+    return ZipError(what, "", zip_get_error(archive_.get()));
   }
   if (stat.encryption_method != ZIP_EM_NONE ||
       (stat.comp_method != ZIP_CM_STORE && stat.comp_method != ZIP_CM_DEFLATE)) {
@@ -86,14 +96,14 @@ absl::StatusOr<Array> NpzFile::Read(const std::string& name, int64_t limit) cons
   const std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> content(zip_fopen_index(archive_.get(), entry, 0),
                                                                   zip_fclose);
   if (content == nullptr) {
-    return DataError(what, zip_strerror(archive_.get()));
+    return ZipError(what, "", zip_get_error(archive_.get()));
   }
   const auto source = [&](uint8_t* out, size_t size) -> absl::StatusOr<size_t> {
     size_t done = 0;
     while (done < size) {
       const int64_t count = zip_fread(content.get(), out + done, size - done);
       if (count < 0) {
-        return DataError(what, zip_file_strerror(content.get()));
+        return ZipError(what, "", zip_file_get_error(content.get()));
       }
       if (count == 0) {
         break;
