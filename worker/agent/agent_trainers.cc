@@ -233,7 +233,7 @@ void Agent::TakeEnd(SpawnedTrainer& trainer) {
     return;
   }
   if (!attempt.outcome.has_value()) {
-    End(attempt, OutcomeFromExit(attempt, trainer.exit()));
+    End(attempt, OutcomeFromExit(attempt, trainer.exit(), trainer.folder().OomIsAGuess()));
   }
   if (std::exchange(attempt.outcome_after_sequence, 0) > attempt.telemetry.received()) {
     // The rest is gone with it, and nobody should wait for that.

@@ -40,7 +40,7 @@ bool TelemetryIsStored(const AttemptOnWorker& attempt) {
 
 namespace {
 
-void Explain(const AttemptOnWorker& attempt, const internal::ShimStatus& exit, Outcome* outcome) {
+void Explain(const AttemptOnWorker& attempt, const internal::ShimStatus& exit, bool oom_is_a_guess, Outcome* outcome) {
   outcome->set_exit_code(exit.exit_code());
   outcome->set_signal(exit.signal());
   if (attempt.held.told == Job::CANCEL) {
@@ -52,9 +52,9 @@ void Explain(const AttemptOnWorker& attempt, const internal::ShimStatus& exit, O
     outcome->set_message("the trainer was ended by its worker: no lease, or not left in time");
   } else if (exit.out_of_memory()) {
     outcome->set_reason(v1::OUT_OF_MEMORY);
-    outcome->set_message(
-        "the kernel ended the trainer for want of memory: lower data.batch_size, the model or the data, or raise "
-        "train.gradient_accumulation");
+    outcome->set_message(absl::StrCat(oom_is_a_guess ? "probably " : "",
+                                      "the kernel ended the trainer for want of memory: lower data.batch_size, the "
+                                      "model or the data, or raise train.gradient_accumulation"));
   } else if (exit.signal() != 0) {
     outcome->set_message(absl::StrCat("the trainer was ended by signal ", exit.signal(), " (",
                                       sigabbrev_np(exit.signal()) ? sigabbrev_np(exit.signal()) : "?", ")"));
@@ -65,14 +65,15 @@ void Explain(const AttemptOnWorker& attempt, const internal::ShimStatus& exit, O
 
 }  // namespace
 
-v1::Outcome OutcomeFromExit(const AttemptOnWorker& attempt, const std::optional<internal::ShimStatus>& exit) {
+v1::Outcome OutcomeFromExit(const AttemptOnWorker& attempt, const std::optional<internal::ShimStatus>& exit,
+                            bool oom_is_a_guess) {
   Outcome outcome;
   outcome.set_kind(Outcome::FAILED);
   outcome.set_reason(v1::TRAINER_CRASHED);
   outcome.set_last_step(attempt.step);
   outcome.set_last_sequence(attempt.telemetry.received());
   if (exit.has_value()) {
-    Explain(attempt, *exit, &outcome);
+    Explain(attempt, *exit, oom_is_a_guess, &outcome);
   } else {
     outcome.set_kind(Outcome::GONE);
     outcome.set_reason(v1::WORKER_LOST);

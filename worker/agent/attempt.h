@@ -59,7 +59,9 @@ v1::AttemptReport ReportOf(const AttemptOnWorker& attempt, absl::Duration now);
 // Whether the server has all the telemetry that there is, or does not want it.
 bool TelemetryIsStored(const AttemptOnWorker& attempt);
 
-// The outcome of a trainer that ended without one. `exit` is nothing when its exit status was lost.
-v1::Outcome OutcomeFromExit(const AttemptOnWorker& attempt, const std::optional<internal::ShimStatus>& exit);
+// The outcome of a trainer that ended without one. `exit` is nothing when its exit status was lost; `oom_is_a_guess` as
+// SpawnFolder says.
+v1::Outcome OutcomeFromExit(const AttemptOnWorker& attempt, const std::optional<internal::ShimStatus>& exit,
+                            bool oom_is_a_guess);
 
 }  // namespace ampd::agent

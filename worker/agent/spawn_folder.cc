@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "base/status_macros.h"
+#include "worker/shim/oom_kills.h"
 
 namespace ampd::agent {
 namespace {
@@ -59,6 +60,11 @@ std::optional<internal::ShimStatus> SpawnFolder::ReadExit() const {
     return std::nullopt;
   }
   return status;
+}
+
+bool SpawnFolder::OomIsAGuess() const {
+  std::error_code error;
+  return std::filesystem::exists(absl::StrCat(path_, "/", shim::kOomGuessFile), error);
 }
 
 void SpawnFolder::Remove() {

@@ -14,6 +14,7 @@ namespace ampd::agent {
 //
 //   record         internal.SpawnRecord, written before the shim starts and replaced atomically
 //   exit           internal.ShimStatus, written by the shim at its end
+//   oom-guess      beside `exit` (worker/shim/oom_kills.h)
 //   shim.sock      the shim listens
 //   trainer.sock   the trainer listens
 //   shim.log       what the shim had to say
@@ -34,6 +35,8 @@ class SpawnFolder {
 
   // Nothing while the shim has not written it.
   std::optional<internal::ShimStatus> ReadExit() const;
+  // Whether the shim only guesses that the kernel ended the trainer for want of memory.
+  bool OomIsAGuess() const;
   void Remove();
 
   const std::string& path() const { return path_; }

@@ -17,9 +17,7 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/unix_socket.h"
@@ -37,19 +35,6 @@ constexpr absl::Duration kRetry = absl::Milliseconds(200);
 constexpr size_t kReserveBytes = 4096;
 // Under load a timer wakes the shim some milliseconds late. The shortest lease, 100 ms, is renewed every 20 ms.
 constexpr absl::Duration kStopAhead = absl::Milliseconds(25);
-
-// Of the whole machine: what the kernel counts without control groups.
-int64_t NumOomKills() {
-  const absl::StatusOr<std::string> text = ReadFile("/proc/vmstat", 1 << 20);
-  for (absl::string_view line : absl::StrSplit(text.ok() ? *text : "", '\n')) {
-    const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
-    int64_t count = 0;
-    if (words.size() == 2 && words[0] == "oom_kill" && absl::SimpleAtoi(words[1], &count)) {
-      return count;
-    }
-  }
-  return 0;
-}
 
 // In the child, between fork and exec.
 [[noreturn]] void BecomeTrainer(const std::vector<std::string>& command, int output) {
@@ -112,7 +97,6 @@ absl::Status Shim::Start() {
   }
   AMPD_ASSIGN_OR_RETURN(listener_, ListenUnix(absl::StrCat(options_.folder, "/shim.sock")));
   lease_.Attend(options_.clock->SinceBoot());
-  oom_kills_before_ = NumOomKills();
   // Room for the exit file, so that a disk which fills up meanwhile does not keep the device.
   const UniqueFd reserve(open(Reserve().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   WriteAll(reserve.get(), std::string(kReserveBytes, '.')).IgnoreError();  // the exit file may find room all the same
@@ -134,6 +118,7 @@ absl::Status Shim::StartTrainer() {
   if (trainer_ == 0) {
     BecomeTrainer(options_.trainer, write_end.get());
   }
+  oom_kills_.Look(trainer_, options_.clock->SinceBoot());
   return absl::OkStatus();
 }
 
@@ -152,6 +137,9 @@ void Shim::Turn() {
   }
   ReadOutput();
   OnSignals();
+  if (!end_.exited()) {
+    oom_kills_.Look(trainer_, options_.clock->SinceBoot());
+  }
   if (waits[2].revents != 0) {
     OnClient();
   }
@@ -202,7 +190,14 @@ void Shim::OnTrainerEnd(int wait_status, int64_t max_rss_kib) {
   }
   end_.set_max_rss_bytes(max_rss_kib * 1024);
   end_.set_killed(killed_);
-  end_.set_out_of_memory(!killed_ && end_.signal() == SIGKILL && NumOomKills() > oom_kills_before_);
+  if (killed_ || end_.signal() != SIGKILL) {
+    return;
+  }
+  const OomKills::Verdict verdict = oom_kills_.At(options_.clock->SinceBoot());
+  end_.set_out_of_memory(verdict != OomKills::Verdict::kNone);
+  if (verdict == OomKills::Verdict::kOfTheMachine) {
+    WriteFileAtomically(absl::StrCat(options_.folder, "/", kOomGuessFile), "").IgnoreError();
+  }
 }
 
 void Shim::OnClient() {

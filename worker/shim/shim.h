@@ -15,6 +15,7 @@
 #include "base/frames.h"
 #include "worker/shim/attempt_log.h"
 #include "worker/shim/lease_timer.h"
+#include "worker/shim/oom_kills.h"
 
 namespace ampd::shim {
 
@@ -80,7 +81,7 @@ class Shim {
   bool suspended_ = false;
   bool killed_ = false;
   bool finished_ = false;
-  int64_t oom_kills_before_ = 0;
+  OomKills oom_kills_;
   internal::ShimStatus end_;  // set once the trainer has ended
 };
 

@@ -1,0 +1,179 @@
+#include "worker/shim/oom_kills.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace ampd::shim {
+namespace {
+
+namespace fs = std::filesystem;
+using Verdict = OomKills::Verdict;
+
+constexpr pid_t kPid = 77;
+
+// A procfs and hierarchies of control groups, as files.
+class OomKillsTest : public testing::Test {
+ protected:
+  OomKillsTest() {
+    Mounts(
+        absl::StrCat("31 23 0:28 / ", folder_, "/tmp rw - tmpfs tmpfs rw\n", Mount("/", "/unified", "cgroup2", "rw")));
+    Machine(5);
+  }
+  ~OomKillsTest() override { fs::remove_all(folder_); }
+
+  void Write(const std::string& path, const std::string& text) {
+    fs::create_directories(fs::path(folder_ + path).parent_path());
+    std::ofstream(folder_ + path) << text;
+  }
+  std::string Mount(const std::string& root, const std::string& point, const std::string& type,
+                    const std::string& options) {
+    return absl::StrCat("38 31 0:35 ", root, " ", folder_, point, " rw,relatime shared:9 - ", type, " ", type, " ",
+                        options, "\n");
+  }
+  void Mounts(const std::string& text) { Write("/proc/self/mountinfo", text); }
+  void Machine(int kills) { Write("/proc/vmstat", absl::StrCat("oom_kill_x 9\noom_kill ", kills, "\nnr_dirty 3\n")); }
+  void Groups(const std::string& text) { Write(absl::StrCat("/proc/", kPid, "/cgroup"), text); }
+  void Events(const std::string& group, const std::string& file, int kills) {
+    Write(absl::StrCat("/unified", group, "/", file),
+          absl::StrCat("low 0\nhigh 0\nmax 7\noom ", kills + 1, "\noom_kill ", kills, "\noom_group_kill 0\n"));
+  }
+  // Looks, and moves time on to the next look.
+  void Look() { kills_.Look(kPid, now_ += absl::Seconds(1)); }
+  Verdict At() { return kills_.At(now_); }
+
+  static std::string MakeFolder() {
+    std::string name = testing::TempDir() + "/ampd-oom-XXXXXX";
+    return mkdtemp(name.data());
+  }
+
+  const std::string folder_ = MakeFolder();
+  absl::Duration now_ = absl::Hours(1);
+  OomKills kills_{folder_ + "/proc"};
+};
+
+TEST_F(OomKillsTest, EndInTheGroup_IsTheGroups) {
+  Groups("0::/a/b\n");
+  Events("/a/b", "memory.events.local", 3);
+  Look();
+  EXPECT_EQ(At(), Verdict::kNone);
+  Machine(6);
+  EXPECT_EQ(At(), Verdict::kNone) << "another job's";
+  Events("/a/b", "memory.events.local", 4);
+  EXPECT_EQ(At(), Verdict::kOfTheGroup);
+}
+
+TEST_F(OomKillsTest, EndsBelowAndBeside_AreNotTheGroups) {
+  Groups("0::/a\n");
+  for (const char* group : {"/a", "/a/child", "/b"}) {
+    Events(group, "memory.events.local", 0);
+    Events(group, "memory.events", 0);
+  }
+  Look();
+  Machine(8);
+  for (const char* group : {"/a/child", "/b"}) {
+    Events(group, "memory.events.local", 1);
+    Events(group, "memory.events", 1);
+  }
+  Events("/a", "memory.events", 1);  // counts the child's as well
+  EXPECT_EQ(At(), Verdict::kNone);
+}
+
+TEST_F(OomKillsTest, GroupWithoutTheController_IsCountedInTheOneAboveIt) {
+  Groups("0::/a/b/c\n");
+  Events("/a", "memory.events.local", 0);
+  fs::create_directories(folder_ + "/unified/a/b/c");
+  Look();
+  Events("/a", "memory.events.local", 1);
+  EXPECT_EQ(At(), Verdict::kOfTheGroup);
+}
+
+TEST_F(OomKillsTest, OlderKernel_CountsInTheGroupItself) {
+  Groups("0::/a\n");
+  Events("/a", "memory.events", 0);
+  Look();
+  Events("/a", "memory.events", 1);
+  EXPECT_EQ(At(), Verdict::kOfTheGroup);
+}
+
+TEST_F(OomKillsTest, ProcessThatIsMoved_IsLookedForWhereItIs) {
+  Groups("0::/a\n");
+  Events("/a", "memory.events.local", 0);
+  Events("/b", "memory.events.local", 2);
+  Look();
+  Groups("0::/b\n");
+  Look();
+  Events("/a", "memory.events.local", 1);
+  EXPECT_EQ(At(), Verdict::kNone);
+  Events("/b", "memory.events.local", 3);
+  EXPECT_EQ(At(), Verdict::kOfTheGroup);
+}
+
+// A process that has ended has no groups any more: the last ones that it was in count.
+TEST_F(OomKillsTest, ProcessThatIsGone_WasWhereItWasLast) {
+  Groups("0::/a\n");
+  Events("/a", "memory.events.local", 0);
+  Look();
+  fs::remove_all(folder_ + "/proc/" + std::to_string(kPid));
+  Look();
+  Events("/a", "memory.events.local", 1);
+  EXPECT_EQ(At(), Verdict::kOfTheGroup);
+}
+
+TEST_F(OomKillsTest, OldEnds_AreOfOthers) {
+  Groups("0::/a\n");
+  Events("/a", "memory.events.local", 0);
+  Look();
+  Events("/a", "memory.events.local", 1);
+  for (int second = 0; second < 20; ++second) {
+    Look();
+  }
+  EXPECT_EQ(At(), Verdict::kOfTheGroup) << "a large process dies slowly";
+  for (int second = 0; second < 20; ++second) {
+    Look();
+  }
+  EXPECT_EQ(At(), Verdict::kNone);
+  Events("/a", "memory.events.local", 2);
+  EXPECT_EQ(At(), Verdict::kOfTheGroup);
+}
+
+TEST_F(OomKillsTest, Version1_CountsInItsOwnFile) {
+  Mounts(absl::StrCat(Mount("/", "/unified", "cgroup2", "rw"), Mount("/", "/cpu", "cgroup", "rw,cpu"),
+                      Mount("/", "/memory", "cgroup", "rw,memory")));
+  Groups("9:name=systemd:/\n5:cpu,cpuacct:/x\n4:memory:/jobs/a\n0::/\n");
+  Write("/memory/jobs/a/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
+  Look();
+  Machine(6);
+  EXPECT_EQ(At(), Verdict::kNone);
+  Write("/memory/jobs/a/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
+  EXPECT_EQ(At(), Verdict::kOfTheGroup);
+}
+
+TEST_F(OomKillsTest, MountOfAPartOfTheHierarchy_IsUnderstood) {
+  Mounts(Mount("/pod", "/unified", "cgroup2", "rw"));
+  Groups("0::/pod/a\n");
+  Events("/a", "memory.events.local", 0);
+  Look();
+  Events("/a", "memory.events.local", 1);
+  EXPECT_EQ(At(), Verdict::kOfTheGroup);
+}
+
+TEST_F(OomKillsTest, WithoutAGroupThatCounts_TheMachineIsAGuess) {
+  for (const char* groups : {"0::/\n", "0::/../elsewhere\n", "", "9:name=systemd:/\n"}) {
+    Groups(groups);
+    OomKills kills(folder_ + "/proc");
+    Machine(5);
+    kills.Look(kPid, now_);
+    EXPECT_EQ(kills.At(now_), Verdict::kNone) << groups;
+    Machine(6);
+    EXPECT_EQ(kills.At(now_), Verdict::kOfTheMachine) << groups;
+  }
+}
+
+}  // namespace
+}  // namespace ampd::shim

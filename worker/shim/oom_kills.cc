@@ -1,0 +1,174 @@
+#include "worker/shim/oom_kills.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace ampd::shim {
+namespace {
+
+constexpr int64_t kMaxFileBytes = 1 << 20;
+constexpr absl::Duration kLookInterval = absl::Milliseconds(20);
+constexpr absl::Duration kCountInterval = absl::Seconds(1);
+// A large process takes its time to die: between the kernel's count and the end that is seen.
+constexpr absl::Duration kDeathTime = absl::Seconds(30);
+
+// The value of the line "<key> <value>".
+std::optional<int64_t> ValueOf(absl::string_view key, absl::string_view text) {
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
+    int64_t value = 0;
+    if (words.size() == 2 && words[0] == key && absl::SimpleAtoi(words[1], &value)) {
+      return value;
+    }
+  }
+  return std::nullopt;
+}
+
+// Whether `word` is one of a list with commas.
+bool Lists(absl::string_view list, absl::string_view word) {
+  const std::vector<absl::string_view> words = absl::StrSplit(list, ',');
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+// Where a process is in the hierarchy that has the memory controller.
+struct Place {
+  bool is_version_1 = false;
+  std::string group;  // its path in the hierarchy, "/" for the root
+};
+
+// Of "4:memory:/a/b" or, without such a line, "0::/a/b".
+std::optional<Place> PlaceOf(absl::string_view groups) {
+  std::optional<Place> place;
+  for (const absl::string_view line : absl::StrSplit(groups, '\n')) {
+    const std::vector<absl::string_view> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (fields.size() == 3 && Lists(fields[1], "memory")) {
+      return Place{true, std::string(fields[2])};
+    }
+    if (fields.size() == 3 && fields[0] == "0" && fields[1].empty()) {
+      place = Place{false, std::string(fields[2])};
+    }
+  }
+  return place;
+}
+
+// A line of mountinfo: id, parent, device, root, mount point, ..., "-", type, source, options of the file system.
+struct Mount {
+  std::string root;
+  std::string point;
+};
+
+std::optional<Mount> MountOf(const Place& place, absl::string_view mounts) {
+  for (const absl::string_view line : absl::StrSplit(mounts, '\n')) {
+    const std::vector<absl::string_view> fields = absl::StrSplit(line, ' ');
+    const auto dash = std::find(fields.begin(), fields.end(), "-");
+    if (fields.size() < 5 || fields.end() - dash < 4) {
+      continue;
+    }
+    const bool is_it = place.is_version_1 ? dash[1] == "cgroup" && Lists(dash[3], "memory") : dash[1] == "cgroup2";
+    if (is_it) {
+      return Mount{std::string(fields[3]), std::string(fields[4])};
+    }
+  }
+  return std::nullopt;
+}
+
+// The group's folder, below the mount point; nothing when it is out of reach of this mount.
+std::optional<std::string> FolderOf(const Place& place, const Mount& mount) {
+  absl::string_view below = place.group;
+  if (mount.root != "/" && (!absl::ConsumePrefix(&below, mount.root) || !(below.empty() || below[0] == '/'))) {
+    return std::nullopt;
+  }
+  if (absl::StartsWith(below, "/..")) {
+    return std::nullopt;
+  }
+  return absl::StrCat(mount.point, absl::StripSuffix(below, "/"));
+}
+
+// Where the ends of the group's processes are counted: of version 2 in the nearest group on the way up that has the
+// memory controller.
+UniqueFd OpenCounter(const Place& place, const Mount& mount, std::string folder) {
+  const auto open_in = [](const std::string& in, const char* file) {
+    return UniqueFd(open(absl::StrCat(in, "/", file).c_str(), O_RDONLY | O_CLOEXEC));
+  };
+  if (place.is_version_1) {
+    return open_in(folder, "memory.oom_control");
+  }
+  // Kernels before 5.2 have the other one alone; a group with processes has no groups with the controller below it, so
+  // that it counts the same.
+  UniqueFd counter = open_in(folder, "memory.events.local");
+  counter = counter.ok() ? std::move(counter) : open_in(folder, "memory.events");
+  while (!counter.ok() && folder.size() > mount.point.size()) {
+    folder.resize(folder.rfind('/'));
+    counter = open_in(folder, "memory.events.local");
+  }
+  return counter;
+}
+
+std::string ReadAll(const std::string& path) { return ReadFile(path, kMaxFileBytes).value_or(""); }
+
+}  // namespace
+
+void OomKills::Open(const std::string& groups) {
+  groups_ = groups;
+  counts_.clear();
+  counter_.Reset();
+  const std::optional<Place> place = PlaceOf(groups);
+  const std::optional<Mount> mount = place ? MountOf(*place, ReadAll(proc_ + "/self/mountinfo")) : std::nullopt;
+  const std::optional<std::string> folder = mount ? FolderOf(*place, *mount) : std::nullopt;
+  if (folder) {
+    counter_ = OpenCounter(*place, *mount, *folder);
+  }
+}
+
+OomKills::Count OomKills::Read(absl::Duration now) const {
+  Count count;
+  count.time = now;
+  char text[4096];
+  const ssize_t size = counter_.ok() ? pread(counter_.get(), text, sizeof(text), 0) : -1;
+  if (size > 0) {
+    count.of_the_group = ValueOf("oom_kill", absl::string_view(text, static_cast<size_t>(size)));
+  }
+  count.of_the_machine = ValueOf("oom_kill", ReadAll(proc_ + "/vmstat")).value_or(0);
+  return count;
+}
+
+void OomKills::Look(pid_t process, absl::Duration now) {
+  if (now < looked_at_ + kLookInterval) {
+    return;
+  }
+  looked_at_ = now;
+  const std::string groups = ReadAll(absl::StrCat(proc_, "/", process, "/cgroup"));
+  if (!groups.empty() && groups != groups_) {
+    Open(groups);
+  }
+  if (counts_.empty() || now >= counts_.back().time + kCountInterval) {
+    counts_.push_back(Read(now));
+  }
+  // The oldest one left is from before any end that is still to be seen.
+  while (counts_.size() > 1 && counts_[1].time <= now - kDeathTime) {
+    counts_.pop_front();
+  }
+}
+
+OomKills::Verdict OomKills::At(absl::Duration now) const {
+  if (counts_.empty()) {
+    return Verdict::kNone;
+  }
+  const Count& before = counts_.front();
+  const Count after = Read(now);
+  if (before.of_the_group.has_value() && after.of_the_group.has_value()) {
+    return *after.of_the_group > *before.of_the_group ? Verdict::kOfTheGroup : Verdict::kNone;
+  }
+  return after.of_the_machine > before.of_the_machine ? Verdict::kOfTheMachine : Verdict::kNone;
+}
+
+}  // namespace ampd::shim
