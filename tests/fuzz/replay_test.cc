@@ -1,8 +1,11 @@
 // Runs a fuzz target over its corpus and over mutations of it: the same ones every time, for builds without libFuzzer.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -11,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "tests/fuzz/target.h"
 
@@ -38,8 +42,43 @@ std::vector<std::filesystem::path> Corpus() {
   return files;
 }
 
-void Feed(const std::string& input) {
+// What is being fed, for the end of the process: a broken promise aborts, and a reader may do worse.
+char feeding[512];
+
+void TellInput() { [[maybe_unused]] const ssize_t size = write(STDERR_FILENO, feeding, std::strlen(feeding)); }
+
+extern "C" void OnEnd(int signal) {
+  TellInput();
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+// Sanitizers end the process their own way, and tell of it here.
+extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)());
+
+class Replay : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    std::signal(SIGABRT, OnEnd);
+    if (__sanitizer_set_death_callback != nullptr) {
+      __sanitizer_set_death_callback(TellInput);
+      return;
+    }
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {
+      std::signal(signal, OnEnd);
+    }
+  }
+};
+
+// `what`: which input it is, in the words that find it again.
+void Feed(const std::string& input, const std::string& what) {
+  absl::SNPrintF(feeding, sizeof(feeding), "while the reader had %s\n", what);
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
+}
+
+// "npz/sound_savez.bin".
+std::string NameOf(const std::filesystem::path& path) {
+  return (path.parent_path().filename() / path.filename()).string();
 }
 
 size_t Below(Random& random, size_t bound) { return random() % std::max<size_t>(bound, 1); }
@@ -74,11 +113,11 @@ void Mutate(Random& random, std::string& input) {
   }
 }
 
-TEST(Replay, SoundFilesAreTakenAndHostileOnesRefused) {
+TEST_F(Replay, SoundFilesAreTakenAndHostileOnesRefused) {
   int num_sound = 0;
   for (const std::filesystem::path& path : Corpus()) {
     const Verdicts before = Seen();
-    Feed(Read(path));
+    Feed(Read(path), NameOf(path));
     const bool sound = path.filename().string().rfind("sound", 0) == 0;
     EXPECT_EQ(Seen().num_taken - before.num_taken, sound ? 1 : 0) << path;
     EXPECT_EQ(Seen().num_refused - before.num_refused, sound ? 0 : 1) << path;
@@ -87,7 +126,7 @@ TEST(Replay, SoundFilesAreTakenAndHostileOnesRefused) {
   EXPECT_GT(num_sound, 0);
 }
 
-TEST(Replay, MutationsEndInContentOrInAnError) {
+TEST_F(Replay, MutationsEndInContentOrInAnError) {
   const char* given = std::getenv("AMPD_SEED");
   uint64_t seed = 1;
   ASSERT_TRUE(given == nullptr || absl::SimpleAtoi(given, &seed));
@@ -102,7 +141,7 @@ TEST(Replay, MutationsEndInContentOrInAnError) {
       for (uint64_t left = 1 + random() % 3; left > 0; --left) {
         Mutate(random, input);
       }
-      Feed(input);
+      Feed(input, absl::StrFormat("mutation %d of %s, repeat with AMPD_SEED=%d", i, NameOf(path), seed));
     }
   }
   // A target that takes or refuses everything would look at nothing.

@@ -54,8 +54,12 @@ void Judge(const absl::Status& status) {
     return;
   }
   ++Seen().num_refused;
-  Require(ReasonOf(status) == "DATA_ERROR", "an error is a DATA_ERROR");
-  const std::string message(status.message());
+  RequireTypedError(status);
+}
+
+void RequireTypedError(const absl::Status& error) {
+  Require(ReasonOf(error) == "DATA_ERROR", "an error is a DATA_ERROR");
+  const std::string message(error.message());
   Require(message.rfind("input: ", 0) == 0, "a message names the file");
   for (const char c : message) {
     Require(static_cast<unsigned char>(c) >= 0x20 && c != 0x7f, "a message is one line of plain text");

@@ -26,7 +26,10 @@ data::DataFile WriteInput(const uint8_t* data, size_t size);
 // Ends the process, for the fuzzer to keep the input, when a promise is broken.
 void Require(bool holds, const char* what);
 
-// Counts the verdict; an error must be a DATA_ERROR of one line that names the file.
+// An error must be a DATA_ERROR of one line that names the file.
+void RequireTypedError(const absl::Status& error);
+
+// Counts the verdict; an error must be a typed one.
 void Judge(const absl::Status& status);
 
 }  // namespace ampd::fuzz

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tests/fuzz/target.h"
+#include "worker/data/array.h"
+#include "worker/data/byte_source.h"
+
+namespace ampd::fuzz {
+
+// What holds of every array that a reader has taken.
+inline void RequireWhole(const data::Array& array) {
+  const auto bytes = static_cast<int64_t>(array.bytes.size());
+  Require(bytes == data::ArrayBytes(array.type, array.shape, data::kMaxDatasetBytes),
+          "there are as many bytes as the shape says");
+}
+
+// Takes a file of named arrays as one: it is sound when all of them are.
+template <typename File>
+void JudgeArrays(const absl::StatusOr<File>& file) {
+  absl::Status status = file.status();
+  if (file.ok()) {
+    for (const std::string& name : file->names()) {
+      const absl::StatusOr<data::Array> array = file->Read(name, 0);
+      if (!array.ok()) {
+        status = array.status();
+        break;
+      }
+      RequireWhole(*array);
+    }
+  }
+  Judge(status);
+}
+
+}  // namespace ampd::fuzz
