@@ -6,8 +6,6 @@
 #include <numbers>
 
 #include "ATen/ops/empty.h"
-#include "ATen/ops/full.h"
-#include "ATen/ops/index_select.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "worker/data/data_file.h"
@@ -64,8 +62,7 @@ absl::StatusOr<Dataset> Dataset::ReadIdx(const Idx& source) {
   std::memcpy(pixels.data_ptr<uint8_t>(), images.pixels.data(), images.pixels.size());
   at::Tensor classes = at::empty({images.count}, at::kLong);
   std::copy(labels.begin(), labels.end(), classes.data_ptr<int64_t>());
-  return Dataset(std::move(pixels), std::move(classes), at::full({1}, source.mean, at::kFloat),
-                 at::full({1}, source.deviation, at::kFloat));
+  return Dataset(std::move(pixels), std::move(classes), {.mean = {source.mean}, .deviation = {source.deviation}});
 }
 
 absl::StatusOr<Dataset> Dataset::MakeSynthetic(const Synthetic& source) {
@@ -89,30 +86,11 @@ absl::StatusOr<Dataset> Dataset::MakeSynthetic(const Synthetic& source) {
       out[at] = prototypes[static_cast<size_t>(label * elements + k)] + noise * Normal(source.seed, stream, at);
     }
   }
-  return Dataset(std::move(images), std::move(labels), {}, {});
+  return Dataset(std::move(images), std::move(labels), Normalization());
 }
 
 std::vector<int64_t> Dataset::image_shape() const {
   return images_.defined() && images_.dim() == 4 ? images_.sizes().slice(1).vec() : std::vector<int64_t>();
-}
-
-Dataset::Samples Dataset::Get(const std::vector<int64_t>& indices) const {
-  if (is_text()) {
-    return Gather(*windows_, indices);
-  }
-  at::Tensor places = at::empty({static_cast<int64_t>(indices.size())}, at::kLong);
-  std::copy(indices.begin(), indices.end(), places.data_ptr<int64_t>());
-  Samples samples = {at::index_select(images_, 0, places), at::index_select(labels_, 0, places)};
-  if (images_.scalar_type() == at::kByte) {
-    samples.images = samples.images.to(at::kFloat).div_(255);
-  }
-  if (mean_.defined()) {
-    samples.images.sub_(mean_);
-  }
-  if (deviation_.defined()) {
-    samples.images.div_(deviation_);
-  }
-  return samples;
 }
 
 }  // namespace ampd::data

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include "ATen/core/Tensor.h"
 #include "absl/status/statusor.h"
 #include "worker/data/array.h"
+#include "worker/data/augmentation.h"
 #include "worker/data/cifar.h"
 #include "worker/data/data_file.h"
 #include "worker/data/tokens.h"
@@ -114,8 +116,11 @@ class Dataset {
   int64_t size() const { return is_text() ? windows_->count : labels_.size(0); }
   int64_t sample_elements() const { return is_text() ? windows_->length : images_.numel() / size(); }
 
-  // The samples at `indices`, images normalised. REQUIRES: each is in [0, size).
+  // The samples at `indices`, images normalised. Runs on the calling thread alone. REQUIRES: each is in [0, size).
   Samples Get(const std::vector<int64_t>& indices) const;
+  // As above, as `augmentation` changes images in an epoch. What it pads with is what a zero of the file is mapped to.
+  // REQUIRES: image_shape() is not empty, or the augmentation does nothing.
+  Samples Get(const std::vector<int64_t>& indices, const Augmentation& augmentation, int64_t epoch) const;
 
  private:
   struct Windows {
@@ -127,18 +132,24 @@ class Dataset {
   explicit Dataset(Windows windows) : windows_(std::move(windows)) {}
   static Samples Gather(const Windows& windows, const std::vector<int64_t>& indices);
 
-  Dataset(at::Tensor images, at::Tensor labels, at::Tensor mean, at::Tensor deviation)
-      : images_(std::move(images)),
-        labels_(std::move(labels)),
-        mean_(std::move(mean)),
-        deviation_(std::move(deviation)) {}
+  // How the elements of the file become those of a sample, in a channel.
+  struct Channel {
+    float mean = 0;
+    float deviation = 1;
+    std::array<float, 256> of_byte = {};  // what each uint8 becomes
+  };
+  template <typename Element>
+  void GatherImages(const std::vector<int64_t>& indices, const Augmentation& augmentation, int64_t epoch,
+                    float* out) const;
+
+  // Images are (N, ...), uint8 or float; labels (N) int64. `normalization` has one number or one for each channel.
+  Dataset(at::Tensor images, at::Tensor labels, const Normalization& normalization);
 
   std::optional<Windows> windows_;  // of a text, which has nothing else
 
-  at::Tensor images_;     // (N, ...) uint8 or float
-  at::Tensor labels_;     // (N) int64
-  at::Tensor mean_;       // float, broadcast over a sample; undefined: 0
-  at::Tensor deviation_;  // likewise; undefined: 1
+  at::Tensor images_;  // contiguous
+  at::Tensor labels_;
+  std::vector<Channel> channels_;  // one for each, or one for all
 };
 
 }  // namespace ampd::data

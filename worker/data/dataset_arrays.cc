@@ -100,22 +100,14 @@ absl::StatusOr<at::Tensor> LabelsOf(const Array& array, const std::string& name,
   return labels;
 }
 
-// Numbers for the channels of `images`, in a shape that is broadcast over a sample. Undefined: none are given.
-absl::StatusOr<at::Tensor> PerChannel(const std::vector<double>& numbers, const at::Tensor& images,
-                                      const std::string& name, const char* what) {
-  if (numbers.empty()) {
-    return at::Tensor();
-  }
-  const auto count = static_cast<int64_t>(numbers.size());
-  const int64_t channels = images.dim() == 4 ? images.size(1) : 1;
-  if (count != 1 && count != channels) {
-    return DataError(name, absl::StrCat(count, " numbers of ", what, " for images of ", channels, " channels"));
-  }
-  at::Tensor tensor = images.dim() == 4 ? at::empty({count, 1, 1}, at::kFloat) : at::empty({1}, at::kFloat);
-  for (int64_t i = 0; i < count; ++i) {
-    tensor.data_ptr<float>()[i] = static_cast<float>(numbers[i]);
-  }
-  return tensor;
+// One number for all channels of `images`, one for each, or none.
+absl::Status CheckPerChannel(const std::vector<double>& numbers, const at::Tensor& images, const std::string& name,
+                             const char* what) {
+  const size_t channels = images.dim() == 4 ? images.size(1) : 1;
+  return numbers.size() <= 1 || numbers.size() == channels
+             ? absl::OkStatus()
+             : DataError(name,
+                         absl::StrCat(numbers.size(), " numbers of ", what, " for images of ", channels, " channels"));
 }
 
 }  // namespace
@@ -139,10 +131,9 @@ absl::StatusOr<Dataset> Dataset::FromArrays(Arrays source) {
   AMPD_ASSIGN_OR_RETURN(at::Tensor labels, LabelsOf(source.labels, source.labels_name, source.num_classes));
   at::Tensor images = ImagesOf(source.images, source.channels_last);
   AMPD_RETURN_IF_ERROR(CheckFinite(images, source.images_name));
-  AMPD_ASSIGN_OR_RETURN(at::Tensor mean, PerChannel(source.normalization.mean, images, source.images_name, "mean"));
-  AMPD_ASSIGN_OR_RETURN(at::Tensor deviation,
-                        PerChannel(source.normalization.deviation, images, source.images_name, "std"));
-  return Dataset(std::move(images), std::move(labels), std::move(mean), std::move(deviation));
+  AMPD_RETURN_IF_ERROR(CheckPerChannel(source.normalization.mean, images, source.images_name, "mean"));
+  AMPD_RETURN_IF_ERROR(CheckPerChannel(source.normalization.deviation, images, source.images_name, "std"));
+  return Dataset(std::move(images), std::move(labels), source.normalization);
 }
 
 absl::StatusOr<Dataset> Dataset::ReadCifar(const Cifar& source) {

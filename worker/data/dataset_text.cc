@@ -3,7 +3,6 @@
 #include <utility>
 #include <variant>
 
-#include "ATen/ops/empty.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "worker/data/dataset.h"
@@ -23,24 +22,6 @@ absl::StatusOr<Dataset> Dataset::ReadText(const Text& source) {
                                                     " and the token behind it are ", length + 1));
   }
   return Dataset(Windows{std::move(tokens), length, (held - 1) / length});
-}
-
-Dataset::Samples Dataset::Gather(const Windows& windows, const std::vector<int64_t>& indices) {
-  const int64_t length = windows.length;
-  const std::vector<int64_t> shape = {static_cast<int64_t>(indices.size()), length};
-  Samples samples = {at::empty(shape, at::kLong), at::empty(shape, at::kLong)};
-  int64_t* input = samples.images.data_ptr<int64_t>();
-  int64_t* label = samples.labels.data_ptr<int64_t>();
-  std::visit(
-      [&](const auto& tokens) {
-        for (const int64_t index : indices) {
-          const auto begin = tokens.begin() + index * length;
-          input = std::copy(begin, begin + length, input);
-          label = std::copy(begin + 1, begin + length + 1, label);
-        }
-      },
-      windows.tokens);
-  return samples;
 }
 
 }  // namespace ampd::data

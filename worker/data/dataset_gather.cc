@@ -1,0 +1,145 @@
+// How batches are taken out of a dataset. Plain loops: LibTorch's own would start a second team of threads where a
+// batch is gathered beside the step, and read a batch of bytes four times.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "ATen/ops/empty.h"
+#include "worker/data/dataset.h"
+
+namespace ampd::data {
+namespace {
+
+float NumberOf(const std::vector<double>& numbers, size_t channel, float otherwise) {
+  return numbers.empty() ? otherwise : static_cast<float>(numbers[numbers.size() == 1 ? 0 : channel]);
+}
+
+// `count` elements as `channel` maps them. Each equals (x - mean) / deviation in float32, rounded after each operation.
+template <typename Element, typename Channel>
+void Map(const Element* in, int64_t count, const Channel& channel, float* out) {
+  if constexpr (std::is_same_v<Element, uint8_t>) {
+    const float* const of_byte = channel.of_byte.data();
+    for (int64_t i = 0; i < count; ++i) {
+      out[i] = of_byte[in[i]];
+    }
+  } else if (channel.mean == 0 && channel.deviation == 1) {
+    std::memcpy(out, in, static_cast<size_t>(count) * sizeof(float));
+  } else {
+    const float mean = channel.mean;
+    const float deviation = channel.deviation;
+    for (int64_t i = 0; i < count; ++i) {
+      out[i] = (in[i] - mean) / deviation;
+    }
+  }
+}
+
+struct Plane {
+  int64_t rows;
+  int64_t columns;
+};
+
+// One channel of one image, (H, W), changed.
+template <typename Element, typename Channel>
+void MapChanged(const Element* in, const Plane& plane, const ImageChange& change, int64_t padding,
+                const Channel& channel, float* out) {
+  const Element zero = 0;
+  float padded = 0;
+  Map(&zero, 1, channel, &padded);
+  const int64_t shift = change.left - padding;  // of the crop against the image, to the right
+  const int64_t begin = std::clamp<int64_t>(-shift, 0, plane.columns);
+  const int64_t end = std::clamp<int64_t>(plane.columns - shift, begin, plane.columns);
+  for (int64_t row = 0; row < plane.rows; ++row, out += plane.columns) {
+    const int64_t from = row + change.top - padding;
+    if (from < 0 || from >= plane.rows || begin == end) {
+      std::fill_n(out, plane.columns, padded);
+      continue;
+    }
+    std::fill_n(out, begin, padded);
+    Map(in + from * plane.columns + begin + shift, end - begin, channel, out + begin);
+    std::fill(out + end, out + plane.columns, padded);
+    if (change.mirrored) {
+      std::reverse(out, out + plane.columns);
+    }
+  }
+}
+
+}  // namespace
+
+Dataset::Dataset(at::Tensor images, at::Tensor labels, const Normalization& normalization)
+    : images_(std::move(images)), labels_(std::move(labels)) {
+  channels_.resize(std::max({normalization.mean.size(), normalization.deviation.size(), size_t{1}}));
+  for (size_t i = 0; i < channels_.size(); ++i) {
+    Channel& channel = channels_[i];
+    channel.mean = NumberOf(normalization.mean, i, 0);
+    channel.deviation = NumberOf(normalization.deviation, i, 1);
+    for (size_t byte = 0; byte < channel.of_byte.size(); ++byte) {
+      channel.of_byte[byte] = (static_cast<float>(byte) / 255 - channel.mean) / channel.deviation;
+    }
+  }
+}
+
+template <typename Element>
+void Dataset::GatherImages(const std::vector<int64_t>& indices, const Augmentation& augmentation, int64_t epoch,
+                           float* out) const {
+  const Element* const all = images_.const_data_ptr<Element>();
+  const int64_t elements = sample_elements();
+  const auto num_planes =
+      augmentation.enabled() ? images_.size(1) : static_cast<int64_t>(channels_.size());  // an equal part each
+  const int64_t of_plane = elements / num_planes;
+  for (const int64_t index : indices) {
+    const Element* in = all + index * elements;
+    const ImageChange change = augmentation.enabled() ? ChangeOf(augmentation, epoch, index) : ImageChange();
+    for (int64_t i = 0; i < num_planes; ++i, in += of_plane, out += of_plane) {
+      const Channel& channel = channels_[channels_.size() == 1 ? 0 : static_cast<size_t>(i)];
+      if (augmentation.enabled()) {
+        MapChanged(in, {images_.size(2), images_.size(3)}, change, augmentation.crop_padding, channel, out);
+      } else {
+        Map(in, of_plane, channel, out);
+      }
+    }
+  }
+}
+
+Dataset::Samples Dataset::Get(const std::vector<int64_t>& indices) const { return Get(indices, Augmentation(), 0); }
+
+Dataset::Samples Dataset::Get(const std::vector<int64_t>& indices, const Augmentation& augmentation,
+                              int64_t epoch) const {
+  if (is_text()) {
+    return Gather(*windows_, indices);
+  }
+  std::vector<int64_t> shape = images_.sizes().vec();
+  shape[0] = static_cast<int64_t>(indices.size());
+  Samples samples = {at::empty(shape, at::kFloat), at::empty({shape[0]}, at::kLong)};
+  if (images_.scalar_type() == at::kByte) {
+    GatherImages<uint8_t>(indices, augmentation, epoch, samples.images.data_ptr<float>());
+  } else {
+    GatherImages<float>(indices, augmentation, epoch, samples.images.data_ptr<float>());
+  }
+  const int64_t* const labels = labels_.const_data_ptr<int64_t>();
+  std::transform(indices.begin(), indices.end(), samples.labels.data_ptr<int64_t>(),
+                 [labels](int64_t index) { return labels[index]; });
+  return samples;
+}
+
+Dataset::Samples Dataset::Gather(const Windows& windows, const std::vector<int64_t>& indices) {
+  const int64_t length = windows.length;
+  const std::vector<int64_t> shape = {static_cast<int64_t>(indices.size()), length};
+  Samples samples = {at::empty(shape, at::kLong), at::empty(shape, at::kLong)};
+  int64_t* input = samples.images.data_ptr<int64_t>();
+  int64_t* label = samples.labels.data_ptr<int64_t>();
+  std::visit(
+      [&](const auto& tokens) {
+        for (const int64_t index : indices) {
+          const auto begin = tokens.begin() + index * length;
+          input = std::copy(begin, begin + length, input);
+          label = std::copy(begin + 1, begin + length + 1, label);
+        }
+      },
+      windows.tokens);
+  return samples;
+}
+
+}  // namespace ampd::data
