@@ -43,9 +43,13 @@ std::vector<int64_t> Sampler::Next() {
   return {begin, begin + options_.batch_size};
 }
 
+bool Sampler::CanBeAt(const Options& options, const Cursor& cursor) {
+  return cursor.epoch >= 0 && cursor.position >= 0 && cursor.position <= options.num_samples &&
+         cursor.position % std::min(options.batch_size, options.num_samples) == 0;
+}
+
 bool Sampler::Seek(const Cursor& cursor) {
-  if (cursor.epoch < 0 || cursor.position < 0 || cursor.position > options_.num_samples ||
-      cursor.position % options_.batch_size != 0) {
+  if (!CanBeAt(options_, cursor)) {
     return false;
   }
   cursor_ = cursor;

@@ -32,7 +32,10 @@ class Sampler {
 
   const Cursor& cursor() const { return cursor_; }
 
-  // Goes on at `cursor`. False, changing nothing, when no run with these options can be there.
+  // Whether a run with these options can come to `cursor`.
+  static bool CanBeAt(const Options& options, const Cursor& cursor);
+
+  // Goes on at `cursor`. False, changing nothing, when it can't be there.
   bool Seek(const Cursor& cursor);
 
  private:

@@ -1,0 +1,152 @@
+#include "worker/data/batcher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <stdexcept>
+#include <string>
+
+#include "ATen/ops/empty.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+
+namespace ampd::data {
+namespace {
+
+using ::testing::ElementsAre;
+
+// A batch that tells what it was gathered of: its labels are the indices, its image the epoch.
+Dataset::Samples Telling(const std::vector<int64_t>& indices, int64_t epoch) {
+  Dataset::Samples samples = {at::empty({1}, at::kLong), at::empty({static_cast<int64_t>(indices.size())}, at::kLong)};
+  *samples.images.data_ptr<int64_t>() = epoch;
+  std::copy(indices.begin(), indices.end(), samples.labels.data_ptr<int64_t>());
+  return samples;
+}
+
+std::vector<int64_t> IndicesOf(const Batcher::Batch& batch) {
+  const int64_t* const labels = batch.samples.labels.const_data_ptr<int64_t>();
+  return {labels, labels + batch.samples.labels.numel()};
+}
+
+TEST(Batcher, Batches_AreTheSamplersWithTheirPlacesAndEpochs) {
+  const Sampler::Options options = {.num_samples = 11, .batch_size = 3, .seed = 42};
+  Sampler sampler(options);
+  Batcher batcher(options, Telling, 3);
+  batcher.Start();
+  for (int step = 0; step < 20; ++step) {
+    EXPECT_EQ(batcher.cursor(), sampler.cursor());
+    const Batcher::Batch batch = batcher.Next();
+    EXPECT_EQ(batch.place, sampler.cursor());
+    EXPECT_EQ(IndicesOf(batch), sampler.Next());
+    EXPECT_EQ(batch.samples.images.item<int64_t>(), sampler.cursor().epoch);
+  }
+}
+
+TEST(Batcher, FromAnyCursor_GoesOnAsTheOneThatWasNeverInterruptedHoweverFarAheadEachIs) {
+  const Sampler::Options options = {.num_samples = 10, .batch_size = 4, .seed = 1};
+  Batcher reference(options, Telling, 1);
+  reference.Start();
+  std::vector<Sampler::Cursor> cursors;
+  std::vector<std::vector<int64_t>> batches;
+  for (int step = 0; step < 12; ++step) {
+    cursors.push_back(reference.cursor());
+    batches.push_back(IndicesOf(reference.Next()));
+  }
+  for (size_t step = 0; step < cursors.size(); ++step) {
+    Batcher resumed(options, Telling, 1 + step % 4);
+    ASSERT_TRUE(resumed.Seek(cursors[step]));
+    resumed.Start();
+    for (size_t at = step; at < batches.size(); ++at) {
+      ASSERT_EQ(IndicesOf(resumed.Next()), batches[at]) << "from step " << step;
+    }
+  }
+}
+
+TEST(Batcher, BeforeAnythingIsAskedFor_GathersAheadAndNoMoreThanItMay) {
+  constexpr size_t kMaxAhead = 2;
+  absl::Mutex mutex;
+  size_t num_gathered = 0;
+  std::atomic<size_t> num_asked = 0;
+  std::atomic<bool> too_far = false;
+  const auto gather = [&](const std::vector<int64_t>& indices, int64_t epoch) {
+    const absl::MutexLock lock(&mutex);
+    too_far = too_far || ++num_gathered > num_asked + kMaxAhead;
+    return Telling(indices, epoch);
+  };
+  Batcher batcher({.num_samples = 100, .batch_size = 1}, gather, kMaxAhead);
+  batcher.Start();
+  const auto is_ahead = [&] { return num_gathered == kMaxAhead; };
+  mutex.LockWhen(absl::Condition(&is_ahead));
+  mutex.Unlock();
+  for (int step = 0; step < 500; ++step) {
+    ++num_asked;
+    batcher.Next();
+  }
+  EXPECT_FALSE(too_far);
+}
+
+TEST(Batcher, ASeekWhileABatchIsGathered_ForgetsThatBatch) {
+  absl::Notification gathering;
+  absl::Notification sought;
+  const auto gather = [&](const std::vector<int64_t>& indices, int64_t epoch) {
+    if (!gathering.HasBeenNotified()) {
+      gathering.Notify();
+      sought.WaitForNotification();
+    }
+    return Telling(indices, epoch);
+  };
+  Batcher batcher({.num_samples = 10, .batch_size = 2, .keep_order = true}, gather, 4);
+  batcher.Start();
+  gathering.WaitForNotification();
+  ASSERT_TRUE(batcher.Seek({.epoch = 3, .position = 6}));
+  EXPECT_EQ(batcher.cursor(), (Sampler::Cursor{3, 6}));
+  sought.Notify();
+  EXPECT_THAT(IndicesOf(batcher.Next()), ElementsAre(6, 7));
+  EXPECT_THAT(IndicesOf(batcher.Next()), ElementsAre(8, 9));
+  EXPECT_EQ(batcher.Next().samples.images.item<int64_t>(), 4);
+}
+
+TEST(Batcher, ASeekBack_GivesTheSameBatchAgain) {
+  Batcher batcher({.num_samples = 30, .batch_size = 4, .seed = 3}, Telling, 2);
+  batcher.Start();
+  batcher.Next();
+  const Batcher::Batch batch = batcher.Next();
+  batcher.Next();
+  ASSERT_TRUE(batcher.Seek(batch.place));
+  EXPECT_EQ(IndicesOf(batcher.Next()), IndicesOf(batch));
+}
+
+TEST(Batcher, ACursorThatNoRunReaches_IsRefusedAndChangesNothing) {
+  Batcher batcher({.num_samples = 11, .batch_size = 3, .keep_order = true}, Telling, 2);
+  batcher.Start();
+  batcher.Next();
+  EXPECT_FALSE(batcher.Seek({0, 1}));
+  EXPECT_FALSE(batcher.Seek({-1, 0}));
+  EXPECT_THAT(IndicesOf(batcher.Next()), ElementsAre(3, 4, 5));
+}
+
+TEST(Batcher, WhatTheReaderThrows_ReachesWhoeverAsksForItsBatchAndNobodyEarlier) {
+  const auto gather = [](const std::vector<int64_t>& indices, int64_t epoch) {
+    if (indices.front() == 4) {
+      throw std::runtime_error("no memory for sample 4");
+    }
+    return Telling(indices, epoch);
+  };
+  Batcher batcher({.num_samples = 10, .batch_size = 2, .keep_order = true}, gather, 5);
+  batcher.Start();
+  EXPECT_THAT(IndicesOf(batcher.Next()), ElementsAre(0, 1));
+  EXPECT_THAT(IndicesOf(batcher.Next()), ElementsAre(2, 3));
+  EXPECT_THROW(batcher.Next(), std::runtime_error);
+  EXPECT_EQ(batcher.cursor(), (Sampler::Cursor{0, 4}));
+}
+
+TEST(Batcher, OneThatIsNotStartedOrNotRead_EndsAtOnce) {
+  const Batcher idle({.num_samples = 10, .batch_size = 2}, Telling, 2);
+  Batcher unread({.num_samples = 10, .batch_size = 2}, Telling, 2);
+  unread.Start();
+}
+
+}  // namespace
+}  // namespace ampd::data
