@@ -20,31 +20,11 @@ std::string_view ShortName(std::string_view op) {
   return op.substr(0, op.find('.'));
 }
 
-bool EndsWith(const Shape& shape, const Shape& end) {
-  return shape.size() >= end.size() && std::equal(end.rbegin(), end.rend(), shape.rbegin());
-}
-
-// The elements of a shape, a multiple of the batch size or not; nothing when it has two batch dimensions.
-std::optional<Dim> ElementsOf(const Shape& shape) {
-  int64_t factor = 1;
-  int num_batches = 0;
-  for (const Dim& dim : shape) {
-    factor *= dim.factor();
-    num_batches += dim.is_batch() ? 1 : 0;
-  }
-  if (num_batches > 1) {
-    return std::nullopt;
-  }
-  return num_batches == 1 ? Dim::Batch(factor) : Dim(factor);
-}
-
-// The argument of view: -1 stands for the dimension that only the batch size tells.
-std::vector<int64_t> ViewSizes(const Shape& shape) {
-  std::vector<int64_t> sizes;
-  for (const Dim& dim : shape) {
-    sizes.push_back(dim.is_batch() ? -1 : dim.factor());
-  }
-  return sizes;
+// Whether a tensor of shape `small` is repeated to `shape`.
+bool IsBroadcastTo(const Shape& small, const Shape& shape) {
+  return shape.size() >= small.size() &&
+         std::equal(small.rbegin(), small.rend(), shape.rbegin(),
+                    [](const Dim& one, const Dim& whole) { return one == whole || one == Dim(1); });
 }
 
 }  // namespace
@@ -74,7 +54,8 @@ ValueId GraphBuilder::Elementwise(std::string_view path, std::string_view op, Va
 }
 
 ValueId GraphBuilder::Binary(std::string_view path, std::string_view op, ValueId x, ValueId y) {
-  if (!Require(status_.ok() && EndsWith(shape(x), shape(y)), path, "adds or multiplies tensors of different shapes")) {
+  if (!Require(status_.ok() && IsBroadcastTo(shape(y), shape(x)), path,
+               "adds or multiplies tensors of different shapes")) {
     return x;
   }
   return Emit(path, op, {{"self", x}, {"other", y}}, shape(x));
@@ -134,7 +115,8 @@ ValueId GraphBuilder::Conv2d(std::string_view path, ValueId x, const Conv2dOptio
   const Operand weight =
       LayerParameter(path, "weight", {o.out_channels, in_channels / o.groups, o.kernel_size, o.kernel_size},
                      o.weight.value_or(Initializer::KaimingUniform(fan_in)));
-  const Operand bias = o.bias ? LayerParameter(path, "bias", {o.out_channels}, Initializer::Bias(fan_in)) : Operand();
+  const Initializer offset = o.weight.has_value() ? Initializer::Constant(0) : Initializer::Bias(fan_in);
+  const Operand bias = o.bias ? LayerParameter(path, "bias", {o.out_channels}, offset) : Operand();
   return Emit(path, "aten.conv2d.default",
               {{"input", x},
                {"weight", weight},
@@ -182,18 +164,27 @@ ValueId GraphBuilder::GlobalAvgPool2d(std::string_view path, ValueId x) {
 }
 
 ValueId GraphBuilder::Linear(std::string_view path, ValueId x, int64_t out_features, bool bias) {
+  return LinearOf(path, x, out_features, /*weight=*/std::nullopt, bias);
+}
+
+ValueId GraphBuilder::Linear(std::string_view path, ValueId x, int64_t out_features, Initializer weight) {
+  return LinearOf(path, x, out_features, weight, /*bias=*/true);
+}
+
+ValueId GraphBuilder::LinearOf(std::string_view path, ValueId x, int64_t out_features,
+                               const std::optional<Initializer>& weight, bool bias) {
   if (!Require(out_features > 0, path, "a linear layer needs at least one output") ||
       !Require(shape(x).size() >= 2 && !shape(x).back().is_batch(), path, "a linear layer needs (B, ..., features)")) {
     return x;
   }
   const int64_t in_features = shape(x).back().factor();
-  const Operand weight =
-      LayerParameter(path, "weight", {out_features, in_features}, Initializer::KaimingUniform(in_features));
-  const Operand offset =
-      bias ? LayerParameter(path, "bias", {out_features}, Initializer::Bias(in_features)) : Operand();
+  const Operand matrix = LayerParameter(path, "weight", {out_features, in_features},
+                                        weight.value_or(Initializer::KaimingUniform(in_features)));
+  const Initializer start = weight.has_value() ? Initializer::Constant(0) : Initializer::Bias(in_features);
+  const Operand offset = bias ? LayerParameter(path, "bias", {out_features}, start) : Operand();
   Shape result = shape(x);
   result.back() = out_features;
-  return Emit(path, "aten.linear.default", {{"input", x}, {"weight", weight}, {"bias", offset}}, std::move(result));
+  return Emit(path, "aten.linear.default", {{"input", x}, {"weight", matrix}, {"bias", offset}}, std::move(result));
 }
 
 ValueId GraphBuilder::Conv1d(std::string_view path, ValueId x, int64_t out_features, Initializer weight) {
@@ -238,59 +229,6 @@ ValueId GraphBuilder::Attention(std::string_view path, ValueId query, ValueId ke
               {{"query", query}, {"key", key}, {"value", value}, {"is_causal", is_causal}}, shape(query));
 }
 
-ValueId GraphBuilder::View(std::string_view path, ValueId x, Shape shape) {
-  if (!Require(status_.ok() && ElementsOf(shape).has_value() && ElementsOf(shape) == ElementsOf(this->shape(x)), path,
-               "a view has as many elements as what it shows")) {
-    return x;
-  }
-  const std::vector<int64_t> sizes = ViewSizes(shape);
-  return Emit(path, "aten.view.default", {{"self", x}, {"size", sizes}}, std::move(shape));
-}
-
-ValueId GraphBuilder::Transpose(std::string_view path, ValueId x, int64_t dim0, int64_t dim1) {
-  const auto rank = status_.ok() ? static_cast<int64_t>(shape(x).size()) : 0;
-  if (!Require(0 <= dim0 && dim0 < rank && 0 <= dim1 && dim1 < rank, path, "there is no such dimension")) {
-    return x;
-  }
-  Shape result = shape(x);
-  std::swap(result[static_cast<size_t>(dim0)], result[static_cast<size_t>(dim1)]);
-  return Emit(path, "aten.transpose.int", {{"self", x}, {"dim0", dim0}, {"dim1", dim1}}, std::move(result));
-}
-
-ValueId GraphBuilder::Rows(std::string_view path, ValueId x, int64_t count) {
-  if (!Require(
-          status_.ok() && !shape(x).empty() && !shape(x)[0].is_batch() && 0 < count && count <= shape(x)[0].factor(),
-          path, absl::StrCat("there are no ", count, " rows"))) {
-    return x;
-  }
-  if (shape(x)[0] == count) {
-    return x;
-  }
-  Shape result = shape(x);
-  result[0] = count;
-  return Emit(path, "aten.slice.Tensor", {{"self", x}, {"dim", int64_t{0}}, {"start", int64_t{0}}, {"end", count}},
-              std::move(result));
-}
-
-std::vector<ValueId> GraphBuilder::Split(std::string_view path, ValueId x, int64_t parts) {
-  if (!Require(status_.ok() && parts > 0 && !shape(x).back().is_batch() && shape(x).back().factor() % parts == 0, path,
-               absl::StrCat("cannot be split into ", parts, " equal parts"))) {
-    return std::vector<ValueId>(static_cast<size_t>(std::max<int64_t>(parts, 1)), x);
-  }
-  TensorType part = graph_.type(x);
-  part.shape.back() = part.shape.back().factor() / parts;
-  Node node{.op = "aten.split.Tensor",
-            .arguments = {{"self", x}, {"split_size", part.shape.back().factor()}, {"dim", int64_t{-1}}},
-            .outputs = {},
-            .module_path = std::string(path)};
-  for (int64_t i = 0; i < parts; ++i) {
-    node.outputs.push_back(graph_.AddValue("split", part));
-  }
-  std::vector<ValueId> results = node.outputs;
-  graph_.AddNode(std::move(node));
-  return results;
-}
-
 ValueId GraphBuilder::Relu(std::string_view path, ValueId x) { return Elementwise(path, "aten.relu.default", x); }
 
 ValueId GraphBuilder::Gelu(std::string_view path, ValueId x) { return Elementwise(path, "aten.gelu.default", x); }
@@ -302,6 +240,10 @@ ValueId GraphBuilder::GeluTanh(std::string_view path, ValueId x) {
   return Emit(path, "aten.gelu.default", {{"self", x}, {"approximate", std::string("tanh")}}, shape(x));
 }
 
+ValueId GraphBuilder::Sigmoid(std::string_view path, ValueId x) { return Elementwise(path, "aten.sigmoid.default", x); }
+
+ValueId GraphBuilder::Silu(std::string_view path, ValueId x) { return Elementwise(path, "aten.silu.default", x); }
+
 ValueId GraphBuilder::Tanh(std::string_view path, ValueId x) { return Elementwise(path, "aten.tanh.default", x); }
 
 ValueId GraphBuilder::Detach(std::string_view path, ValueId x) { return Elementwise(path, "aten.detach.default", x); }
@@ -312,18 +254,6 @@ ValueId GraphBuilder::OnesLike(std::string_view path, ValueId x) {
 
 ValueId GraphBuilder::ZerosLike(std::string_view path, ValueId x) {
   return Elementwise(path, "aten.zeros_like.default", x);
-}
-
-ValueId GraphBuilder::Flatten(std::string_view path, ValueId x) {
-  if (!Require(status_.ok() && shape(x).size() >= 2, path, "flattening needs (B, ...)")) {
-    return x;
-  }
-  int64_t features = 1;
-  for (size_t i = 1; i < shape(x).size(); ++i) {
-    features *= shape(x)[i].factor();
-  }
-  return Emit(path, "aten.flatten.using_ints", {{"self", x}, {"start_dim", int64_t{1}}, {"end_dim", int64_t{-1}}},
-              {shape(x)[0], features});
 }
 
 ValueId GraphBuilder::LayerNorm(std::string_view path, ValueId x, double epsilon) {
@@ -370,6 +300,17 @@ ValueId GraphBuilder::Dropout(std::string_view path, ValueId x, double probabili
     return x;
   }
   return Emit(path, "aten.dropout.default", {{"input", x}, {"p", probability}, {"train", true}}, shape(x));
+}
+
+ValueId GraphBuilder::StochasticDepth(std::string_view path, ValueId x, double probability) {
+  if (!Require(probability >= 0 && probability < 1, path,
+               absl::StrCat("stochastic depth of ", probability, " is not in [0, 1)"))) {
+    return x;
+  }
+  // feature_dropout zeroes whole entries of the first two dimensions: one of samples, one of a single channel.
+  x = Unsqueeze(path, x, 1);
+  x = Emit(path, "aten.feature_dropout.default", {{"input", x}, {"p", probability}, {"train", true}}, shape(x));
+  return Squeeze(path, x, 1);
 }
 
 ValueId GraphBuilder::Softmax(std::string_view path, ValueId x, int64_t dim) {

@@ -19,7 +19,7 @@ struct Conv2dOptions {
   int64_t padding = 0;
   int64_t groups = 1;
   bool bias = true;
-  std::optional<Initializer> weight = {};  // instead of the module's own
+  std::optional<Initializer> weight = {};  // instead of the module's own, and with it a bias of zeros
 };
 
 // As torch.nn.MaxPool2d with square windows.
@@ -59,6 +59,8 @@ class GraphBuilder {
   ValueId GlobalAvgPool2d(std::string_view path, ValueId x);
   // (..., in) -> (..., out_features)
   ValueId Linear(std::string_view path, ValueId x, int64_t out_features, bool bias = true);
+  // The same with the weight initialised as given, and a bias of zeros.
+  ValueId Linear(std::string_view path, ValueId x, int64_t out_features, Initializer weight);
   // As Linear, but with the weight (in, out_features), initialised as given, and a bias of zeros: transformers' Conv1D.
   ValueId Conv1d(std::string_view path, ValueId x, int64_t out_features, Initializer weight);
   // (..., in), weight (out, in) -> (..., out), without bias: for a weight that is tied to another layer's.
@@ -74,6 +76,8 @@ class GraphBuilder {
   ValueId Gelu(std::string_view path, ValueId x);
   // Its approximation by tanh.
   ValueId GeluTanh(std::string_view path, ValueId x);
+  ValueId Sigmoid(std::string_view path, ValueId x);
+  ValueId Silu(std::string_view path, ValueId x);
   ValueId Tanh(std::string_view path, ValueId x);
   // x as a constant: no gradient goes back through it.
   ValueId Detach(std::string_view path, ValueId x);
@@ -87,6 +91,9 @@ class GraphBuilder {
   ValueId Rows(std::string_view path, ValueId x, int64_t count);
   // (..., C) -> `parts` times (..., C / parts), views of x.
   std::vector<ValueId> Split(std::string_view path, ValueId x, int64_t parts);
+  // With a dimension of size 1 inserted, or left out, at `dim`; views of x.
+  ValueId Unsqueeze(std::string_view path, ValueId x, int64_t dim);
+  ValueId Squeeze(std::string_view path, ValueId x, int64_t dim);
   // (B, ...) -> (B, product)
   ValueId Flatten(std::string_view path, ValueId x);
   // Normalises over the last dimension.
@@ -94,8 +101,11 @@ class GraphBuilder {
   // (B, C, ...), training mode: writes the buffers "<path>.running_mean" and "<path>.running_var".
   ValueId BatchNorm2d(std::string_view path, ValueId x, double momentum = 0.1, double epsilon = 1e-5);
   ValueId Dropout(std::string_view path, ValueId x, double probability);
+  // (B, ...): zeroes whole samples and multiplies the others by 1 / (1 - probability), as torchvision's
+  // StochasticDepth(probability, "row").
+  ValueId StochasticDepth(std::string_view path, ValueId x, double probability);
   ValueId Softmax(std::string_view path, ValueId x, int64_t dim);
-  // The shape of y must be that of x, or the end of it.
+  // The shape of y must be that of x, or the end of it, and y is repeated where it has a 1 instead.
   ValueId Add(std::string_view path, ValueId x, ValueId y);
   ValueId Mul(std::string_view path, ValueId x, ValueId y);
   // (B, classes), int64 (B) -> scalar, the mean over the batch.
@@ -114,6 +124,8 @@ class GraphBuilder {
   ValueId Emit(std::string_view path, std::string_view op, std::vector<Argument> arguments, Shape shape);
   ValueId Elementwise(std::string_view path, std::string_view op, ValueId x);
   ValueId Binary(std::string_view path, std::string_view op, ValueId x, ValueId y);
+  ValueId LinearOf(std::string_view path, ValueId x, int64_t out_features, const std::optional<Initializer>& weight,
+                   bool bias);
   Operand LayerParameter(std::string_view path, std::string_view name, Shape shape, Initializer initializer);
   Operand Buffer(std::string_view path, std::string_view name, Shape shape, double value);
   // The state of an earlier call of the same module, whose shape must be this one.

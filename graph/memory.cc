@@ -117,7 +117,7 @@ class Run {
 
   // Convolutions take channels-last weights (worker/amp/format.cc) and give such images; what follows keeps the order.
   bool IsChannelsLast(const Node& node, ValueId output) const {
-    if (graph_.type(output).shape.size() != 4 || node.op == "aten.transpose.int" || node.op == "aten.view.default") {
+    if (graph_.type(output).shape.size() < 4 || node.op == "aten.transpose.int" || node.op == "aten.view.default") {
       return false;
     }
     const std::vector<ValueId> uses = node.Uses();
@@ -168,6 +168,10 @@ class Run {
     if (name == "result.mask") {
       return Bytes(result);
     }
+    if (name == "result.feature_mask") {
+      const Shape& shape = graph_.type(result).shape;
+      return shape[0].At(batch_size_) * shape[1].At(batch_size_) * ItemSizeBytes(graph_.type(result).dtype);
+    }
     if (name == "result.indices") {
       return Elements(result) * static_cast<int64_t>(sizeof(int64_t));
     }
@@ -217,10 +221,33 @@ class Run {
     return Bytes(*node.ValueOf("self")) + InnerBytes(node, "result.indices");
   }
 
+  // The gradient of an argument that was repeated, before it is summed.
+  int64_t UnsummedGradient(const Node& node) const {
+    const auto other = node.ValueOf("other");
+    const bool is_repeated = node.op == "aten.mul.Tensor" && other.has_value() && values_[Index(*other)].trained &&
+                             Elements(*other) < Elements(node.outputs[0]);
+    return is_repeated ? Bytes(node.outputs[0]) : 0;
+  }
+
+  // On a CPU oneDNN sums the weights' gradient of a depthwise convolution in fp32 blocks of 16 x 16 channels, one a
+  // channel, and rounds them as they are.
+  int64_t BlockedWeights(const Node& node) const {
+    constexpr int64_t kBlockElements = int64_t{16} * 16;
+    const Operand* const groups = node.Find("groups");
+    if (groups == nullptr || *groups == Operand(int64_t{1})) {
+      return 0;
+    }
+    const ValueId weight = *node.ValueOf("weight");
+    const bool is_depthwise = *groups == Operand(graph_.type(weight).shape[0].factor());
+    const int64_t rounded_bytes = graph_.type(weight).dtype == Dtype::kFloat32 ? 0 : Bytes(weight);
+    return is_depthwise ? kBlockElements * (WideBytes(weight) + rounded_bytes) : 0;
+  }
+
   int64_t BackwardWorkspace(const Node& node) const {
     // Between the gradients of nll_loss and of log_softmax.
     const int64_t between = node.op == "aten.cross_entropy_loss.default" ? Bytes(*node.ValueOf("self")) : 0;
-    return between + ImageCopy(node) + PoolingCopies(node) + (IsEmulated(node) ? 2 * WideCopies(node) : 0);
+    return between + ImageCopy(node) + PoolingCopies(node) + UnsummedGradient(node) + BlockedWeights(node) +
+           (IsEmulated(node) ? 2 * WideCopies(node) : 0);
   }
 
   // Forward, then backward.

@@ -66,6 +66,11 @@ std::vector<OpRow> AsInputRows() {
       {.op = "aten.dropout.default", .saves = {"result.mask"}, .random = true, .training_argument = "train"},
       {.op = "aten.embedding.default", .saves = {"indices"}},
       {.op = "aten.eq.Tensor", .no_gradient = true},
+      // Numbers for the first two dimensions, which are broadcast.
+      {.op = "aten.feature_dropout.default",
+       .saves = {"result.feature_mask"},
+       .random = true,
+       .training_argument = "train"},
       {.op = "aten.flatten.using_ints", .views = "self", .passes_gradient = true},
       {.op = "aten.gelu.default", .saves = {"self"}},
       {.op = "aten.max_pool2d.default", .saves = {"self", "result.indices"}},
@@ -78,9 +83,11 @@ std::vector<OpRow> AsInputRows() {
       {.op = "aten.silu.default", .saves = {"self"}},
       {.op = "aten.slice.Tensor", .views = "self"},
       {.op = "aten.split.Tensor", .views = "self"},
+      {.op = "aten.squeeze.dim", .views = "self", .passes_gradient = true},
       {.op = "aten.tanh.default", .saves = {"result"}},
       {.op = "aten.to.dtype", .views = "self", .passes_gradient = true},
       {.op = "aten.transpose.int", .views = "self", .passes_gradient = true},
+      {.op = "aten.unsqueeze.default", .views = "self", .passes_gradient = true},
       {.op = "aten.view.default", .views = "self", .passes_gradient = true},
       {.op = "aten.zeros_like.default", .no_gradient = true},
   };

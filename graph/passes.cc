@@ -27,7 +27,7 @@ std::optional<ValueId> WrittenBy(const Node& node) {
 
 // Copies a node into the evaluation program.
 void KeepForEvaluation(Node node, Rewriter& rewriter) {
-  if (node.op == "aten.dropout.default") {
+  if (node.op == "aten.dropout.default" || node.op == "aten.feature_dropout.default") {
     rewriter.ReplaceUses(node.outputs[0], *node.ValueOf("input"));
     return;
   }

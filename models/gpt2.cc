@@ -54,9 +54,7 @@ std::vector<FieldViolation> Violations(const v1::Gpt2Spec& gpt2, int64_t sequenc
   }
   const bool has_positions = limits.Within("n_positions", gpt2.n_positions(), 1, kMaxSequence);
   limits.Within("vocab_size", gpt2.vocab_size(), 2, kMaxVocabulary);
-  if (!(gpt2.dropout() >= 0 && gpt2.dropout() < 1)) {
-    limits.Add("dropout", absl::StrCat(gpt2.dropout(), " is not at least 0 and below 1"));
-  }
+  limits.Probability("dropout", gpt2.dropout());
   std::vector<FieldViolation> violations = std::move(limits).violations();
   if (has_positions && (sequence_length < 1 || sequence_length > gpt2.n_positions())) {
     violations.push_back(

@@ -28,6 +28,8 @@ class Limits {
 
   // Adds a violation unless low <= value <= high; returns whether it held. `unit` follows the numbers.
   bool Within(std::string_view field, int64_t value, int64_t low, int64_t high, std::string_view unit = "");
+  // Adds a violation unless 0 <= value < 1, as of dropout.
+  void Probability(std::string_view field, double value);
   void Add(std::string_view field, std::string_view description);
 
   std::vector<FieldViolation> violations() && { return std::move(violations_); }

@@ -3,6 +3,7 @@
 #include <google/protobuf/descriptor.h>
 
 #include "base/error.h"
+#include "models/efficientnet.h"
 #include "models/gpt2.h"
 #include "models/resnet.h"
 
@@ -23,6 +24,8 @@ void FillDefaults(v1::ModelSpec& spec) {
     FillDefaults(*spec.mutable_resnet());
   } else if (spec.has_gpt2()) {
     FillDefaults(*spec.mutable_gpt2());
+  } else if (spec.has_efficientnet_b0()) {
+    FillDefaults(*spec.mutable_efficientnet_b0());
   }
 }
 
@@ -40,10 +43,13 @@ absl::StatusOr<graph::Graph> BuildModel(const v1::ModelSpec& spec, int64_t seque
       return BuildResnet(spec.resnet());
     case v1::ModelSpec::kGpt2:
       return BuildGpt2(spec.gpt2(), sequence_length);
+    case v1::ModelSpec::kEfficientnetB0:
+      return BuildEfficientNet(spec.efficientnet_b0());
     case v1::ModelSpec::KIND_NOT_SET:
-      return InvalidFields({{"model", "is not set; give lenet, mlp, resnet or gpt2"}});
+      return InvalidFields({{"model", "is not set; give lenet, mlp, resnet, efficientnet_b0 or gpt2"}});
     default:
-      return UnsupportedField("model." + KindOf(spec), "this model is not there yet; use lenet, mlp, resnet or gpt2");
+      return UnsupportedField("model." + KindOf(spec),
+                              "this model is not there yet; use lenet, mlp, resnet, efficientnet_b0 or gpt2");
   }
 }
 

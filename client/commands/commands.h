@@ -35,7 +35,7 @@ int ListPolicies(Session* session);
 
 struct PolicyOptions {
   std::string preset;  // empty: that of `file`
-  std::string model;   // lenet, mlp, resnet or gpt2; empty: that of `file`
+  std::string model;   // its field in ModelSpec, "lenet"; empty: that of `file`
   std::string file;    // job file; empty: none
   std::string device = "gpu";
 };

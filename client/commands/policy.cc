@@ -1,3 +1,5 @@
+#include <google/protobuf/descriptor.h>
+
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -28,14 +30,9 @@ absl::StatusOr<v1::JobSpec> SpecOf(const PolicyOptions& options, std::vector<Pro
     *problems = file.problems;
     spec = file.spec;
   }
-  if (options.model == "mlp") {
-    spec.mutable_model()->mutable_mlp();
-  } else if (options.model == "resnet") {
-    spec.mutable_model()->mutable_resnet();
-  } else if (options.model == "gpt2") {
-    spec.mutable_model()->mutable_gpt2();
-  } else if (options.model == "lenet" || options.file.empty()) {
-    spec.mutable_model()->mutable_lenet();
+  const std::string model = options.model.empty() && options.file.empty() ? "lenet" : options.model;
+  if (const auto* const field = v1::ModelSpec::descriptor()->FindFieldByName(model); field != nullptr) {
+    spec.mutable_model()->GetReflection()->MutableMessage(spec.mutable_model(), field);
   }
   if (!options.preset.empty()) {
     spec.mutable_precision()->clear_prefer();

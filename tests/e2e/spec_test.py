@@ -97,6 +97,18 @@ class Spec(DataRootCase):
         self.assertEqual(tensors["fc.bias"]["shape"], [10])
         self.assertEqual(len(tensors), 102)
 
+    def test_efficientnet_trains_and_its_weights_have_torchvisions_names(self):
+        net = JOB.replace("{lenet: {widths: [4, 8], hidden: 16}}",
+                          "{efficientnet_b0: {in_channels: 1, image_size: 32, num_classes: 10}}")
+        job = self.run_job(net.replace("[1, 28, 28]", "[1, 32, 32]").replace("{preset: fp32}", "{preset: bf16}"))
+        self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
+        tensors = self.saved_tensors(job)
+        self.assertEqual(tensors["features.0.0.weight"]["shape"], [32, 1, 3, 3])
+        self.assertEqual(tensors["features.1.0.block.1.fc1.bias"]["shape"], [8])
+        self.assertEqual(tensors["features.8.1.running_var"]["shape"], [1280])
+        self.assertEqual(tensors["classifier.1.weight"]["shape"], [10, 1280])
+        self.assertEqual(len(tensors), 311)
+
     def write_text(self, name, size, seed, header=b""):
         """A text of 16 tokens: three in four follow from the last one. Returns the unigram entropy."""
         draw = random.Random(seed)

@@ -172,6 +172,39 @@ TEST(BinaryCrossEntropy, NeedsTargetsOfTheLogitsShape) {
   EXPECT_EQ(loss(3), "test layer bce: binary cross entropy needs logits and targets of one shape");
 }
 
+TEST(Mul, RepeatsWhatHasOnes) {
+  const auto scaled = [](Shape by) {
+    return ShapeAfter(Images(3, 4), [&](GraphBuilder& b, ValueId x) {
+      return b.Mul("m", x, b.Parameter("by", by, Initializer::Constant(1)));
+    });
+  };
+  EXPECT_EQ(scaled({3, 1, 1}), "float32[B, 3, 4, 4]");
+  EXPECT_EQ(scaled({4}), "float32[B, 3, 4, 4]");
+  EXPECT_EQ(scaled({3, 1}), "test layer m: adds or multiplies tensors of different shapes");
+}
+
+TEST(Squeeze, UndoesUnsqueeze) {
+  const auto shape = [](auto layer) { return ShapeAfter(Images(3, 4), layer); };
+  EXPECT_EQ(shape([](GraphBuilder& b, ValueId x) { return b.Unsqueeze("u", x, 1); }), "float32[B, 1, 3, 4, 4]");
+  EXPECT_EQ(shape([](GraphBuilder& b, ValueId x) { return b.Unsqueeze("u", x, 4); }), "float32[B, 3, 4, 4, 1]");
+  EXPECT_EQ(shape([](GraphBuilder& b, ValueId x) { return b.Unsqueeze("u", x, 5); }),
+            "test layer u: there is no such dimension");
+  EXPECT_EQ(shape([](GraphBuilder& b, ValueId x) { return b.Squeeze("s", b.Unsqueeze("u", x, 2), 2); }),
+            "float32[B, 3, 4, 4]");
+  EXPECT_EQ(shape([](GraphBuilder& b, ValueId x) { return b.Squeeze("s", x, 1); }),
+            "test layer s: a dimension that is left out is of size 1");
+}
+
+TEST(Linear, InitialisedAsGivenHasABiasOfZeros) {
+  GraphBuilder b("test");
+  b.Output("y", b.Linear("l", b.Input("x", {Dtype::kFloat32, {Dim::Batch(), 6}}), 9, Initializer::Normal(0.02)));
+  const Graph graph = std::move(b).Build().value();
+  ASSERT_EQ(graph.parameters().size(), 2);
+  EXPECT_EQ(graph.parameters()[0].initializer.bound, 0.02);
+  EXPECT_EQ(graph.parameters()[1].initializer.kind, Initializer::Kind::kConstant);
+  EXPECT_EQ(graph.parameters()[1].initializer.value, 0);
+}
+
 TEST(GraphBuilder, TheFirstErrorStays) {
   EXPECT_THAT(ShapeAfter(Images(1, 4),
                          [](GraphBuilder& b, ValueId x) {

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "graph/print.h"
 #include "models/gan.h"
@@ -144,6 +146,59 @@ TEST(Resnet, HasTorchvisionsNumberOfParameters) {
   EXPECT_EQ(NumNumbers("resnet {stem: CIFAR in_channels: 1 image_size: 28}"), 11'172'810);
 }
 
+// One line a parameter, as torchvision's efficientnet_b0().named_parameters() has them.
+TEST(EfficientNet, NamesAndShapesAreGolden) {
+  ExpectGolden("tests/models/golden/efficientnet_b0_parameters.txt", Parameters("efficientnet_b0 {}"));
+}
+
+// The nodes of the first block that adds its input, and drops what it adds.
+TEST(EfficientNet, GraphOfABlockIsGolden) {
+  const std::string text = graph::ToText(BuildModel(Spec("efficientnet_b0 {image_size: 32}")).value());
+  std::string block;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (absl::StrContains(line, "  # features.2.1")) {
+      absl::StrAppend(&block, line, "\n");
+    }
+  }
+  ExpectGolden("tests/models/golden/efficientnet_b0_block.txt", block);
+}
+
+TEST(EfficientNet, HasTorchvisionsNumberOfParameters) {
+  EXPECT_EQ(NumNumbers("efficientnet_b0 {}"), 5'288'548);
+  EXPECT_EQ(NumNumbers("efficientnet_b0 {num_classes: 10 in_channels: 1}"), 4'019'782);
+}
+
+TEST(EfficientNet, StochasticDepthRisesByTheBlock) {
+  std::vector<double> probabilities;
+  const auto collect = [&probabilities](const std::string& text, const std::string& op) {
+    probabilities.clear();
+    const graph::Graph model = BuildModel(Spec(text)).value();
+    for (const graph::Node& node : model.nodes()) {
+      if (node.op == op) {
+        probabilities.push_back(std::get<double>(*node.Find("p")));
+      }
+    }
+    return probabilities;
+  };
+  EXPECT_THAT(collect("efficientnet_b0 {stochastic_depth_prob: 0.5}", "aten.feature_dropout.default"),
+              ElementsAre(0.5 * 2 / 16, 0.5 * 4 / 16, 0.5 * 6 / 16, 0.5 * 7 / 16, 0.5 * 9 / 16, 0.5 * 10 / 16,
+                          0.5 * 12 / 16, 0.5 * 13 / 16, 0.5 * 14 / 16));
+  EXPECT_THAT(collect("efficientnet_b0 {}", "aten.dropout.default"), ElementsAre(0.2));
+  EXPECT_THAT(collect("efficientnet_b0 {stochastic_depth_prob: 0}", "aten.feature_dropout.default"), IsEmpty());
+  EXPECT_THAT(collect("efficientnet_b0 {dropout: 0}", "aten.dropout.default"), IsEmpty());
+}
+
+TEST(EfficientNet, EveryWrongFieldIsNamedWithItsLimit) {
+  EXPECT_THAT(ViolationsOf("efficientnet_b0 {num_classes: 1 in_channels: -1 image_size: 5000 dropout: 1 "
+                           "stochastic_depth_prob: -0.5}"),
+              ElementsAre("model.efficientnet_b0.num_classes: 1 is not within 2 to 65536",
+                          "model.efficientnet_b0.in_channels: -1 is not within 1 to 4096",
+                          "model.efficientnet_b0.image_size: 5000 is not within 1 to 4096",
+                          "model.efficientnet_b0.dropout: 1 is not at least 0 and below 1",
+                          "model.efficientnet_b0.stochastic_depth_prob: -0.5 is not at least 0 and below 1"));
+  EXPECT_THAT(ViolationsOf("efficientnet_b0 {image_size: 1}"), IsEmpty());
+}
+
 constexpr char kTinyGpt2[] = "gpt2 {n_layer: 1 n_embd: 8 n_head: 2 n_positions: 6 vocab_size: 5}";
 
 TEST(Gpt2, GraphOfAShorterSequenceThanItsLongestIsGolden) {
@@ -231,7 +286,7 @@ TEST(Mlp, EveryWrongFieldIsNamedWithItsLimit) {
 }
 
 TEST(BuildModel, AnUnsetOrExportedModelIsRefused) {
-  EXPECT_THAT(ViolationsOf(""), ElementsAre("model: is not set; give lenet, mlp, resnet or gpt2"));
+  EXPECT_THAT(ViolationsOf(""), ElementsAre("model: is not set; give lenet, mlp, resnet, efficientnet_b0 or gpt2"));
   const auto exported = BuildModel(Spec("exported {artifact: 'm'}"));
   EXPECT_EQ(exported.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(ReasonOf(exported.status()), "UNSUPPORTED_FIELD");

@@ -88,6 +88,8 @@ TEST(AdmitSpec, WrongValues_AreNamedByPath) {
       {"model {mlp {num_classes: 70000}}", "model.mlp.num_classes"},
       {"model {resnet {depth: 19}}", "model.resnet.depth"},
       {"model {resnet {image_size: 28}}", "data.train.synthetic.shape"},
+      {"model {efficientnet_b0 {dropout: 1}}", "model.efficientnet_b0.dropout"},
+      {"model {efficientnet_b0 {image_size: 28}}", "data.train.synthetic.shape"},
       {"model {mlp {in_features: 5}}", "data.train.synthetic.shape"},
       {"model {mlp {hidden: 65536 hidden: 65536}}", "model"},
       {"model {initialize_anew: 'head.*'}", "model.initialize_anew"},

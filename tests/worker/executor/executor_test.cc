@@ -186,6 +186,24 @@ TEST(Run, ANormWritesItsStatisticsInTrainingOnly) {
   EXPECT_TRUE(at::allclose(state.at("bn.running_mean"), expected));
 }
 
+TEST(StochasticDepth, LeavesOutWholeSamplesAsOftenAsItSays) {
+  constexpr double kProbability = 0.3;
+  constexpr int64_t kSamples = 20000;
+  GraphBuilder b("depth");
+  const ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 2, 3, 1}});
+  b.Output("y", b.StochasticDepth("d", x, kProbability));
+  const Graph graph = std::move(b).Build().value();
+  at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
+  generator.set_current_seed(5);
+  const at::Tensor images = at::rand({kSamples, 2, 3, 1}).add(0.5);
+  const at::Tensor factors = Bound(graph, {})->Run({images})[0].div(images).flatten(1);  // (B, 6)
+  const at::Tensor kept = factors.select(1, 0).gt(0.5);
+  EXPECT_TRUE(at::allclose(factors, kept.unsqueeze(1).div(1 - kProbability).expand({kSamples, 6})));
+  const double share = kept.sum().item<double>() / kSamples;
+  EXPECT_NEAR(share, 1 - kProbability, 5 * std::sqrt(kProbability * (1 - kProbability) / kSamples));
+  EXPECT_TRUE(at::equal(Bound(graph::EvalProgram(graph), {})->Run({images})[0], images));
+}
+
 TEST(EvalHead, SumsTheLossAndCountsWhatIsCorrect) {
   Graph model("identity");
   model.AddOutput("logits", model.AddInput("images", kVector));

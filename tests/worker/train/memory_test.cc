@@ -18,6 +18,7 @@
 #include "graph/builder.h"
 #include "graph/memory.h"
 #include "graph/passes.h"
+#include "models/efficientnet.h"
 #include "models/gpt.h"
 #include "models/gpt2.h"
 #include "models/models.h"
@@ -181,6 +182,22 @@ TEST(MemoryModel, NarrowStateAndAveragesAreMeasuredToo) {
   }
 }
 
+graph::Graph EfficientNet() {
+  v1::EfficientNetSpec spec;
+  spec.set_num_classes(10);
+  spec.set_image_size(64);
+  return models::BuildEfficientNet(spec).value();
+}
+
+TEST(MemoryModel, DepthwiseConvolutionsAndSqueezeExcitationAreWithinATenth) {
+  InstallCountingAllocator();
+  at::set_num_threads(1);
+  for (const char* preset : {"fp32", "bf16"}) {
+    const precision::TrainingSetup setup = {.num_moments = 2, .num_micro_batches = 1, .checkpoint_segments = {}};
+    EXPECT_NEAR(PredictedOverMeasured({"efficientnet_b0", EfficientNet, 8, ""}, preset, setup), 1, 0.1) << preset;
+  }
+}
+
 // Twelve bytes a parameter between two steps under AdamW, where bf16 beside fp32 masters takes fourteen: what is in FP8
 // is made from the upper halves of the masters and not kept. Beside them are the tables of scales.
 TEST(MemoryModel, WeightsOfFp8LayersAreStoredOnce) {
@@ -256,6 +273,9 @@ const std::vector<Layer>& Layers() {
       {"gelu of relu", {6, 8}, [](Builder& b, ValueId x) { return b.Gelu("g", b.Relu("r", x)); }},
       {"softmax", {6, 8}, [](Builder& b, ValueId x) { return b.Softmax("s", x, -1); }},
       {"dropout", {6, 8}, [](Builder& b, ValueId x) { return b.Dropout("d", x, 0.5); }},
+      {"stochastic depth", {6, 8}, [](Builder& b, ValueId x) { return b.StochasticDepth("d", x, 0.5); }},
+      {"sigmoid", {6, 8}, [](Builder& b, ValueId x) { return b.Sigmoid("s", x); }},
+      {"silu", {6, 8}, [](Builder& b, ValueId x) { return b.Silu("s", x); }},
       {"max_pool2d", {2, 3, 4, 4}, [](Builder& b, ValueId x) { return b.MaxPool2d("p", x, {.kernel_size = 2}); }},
       {"max_pool2d with padding",
        {2, 3, 5, 5},

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Train a model of transformers or torchvision and write what came out.
+
+Usage: oracle_published.py MODEL OUT
+
+MODEL is one of CASES. OUT receives, in the format of tensor_file.py, of a model without dropout: the tensors of its
+checkpoint as it is saved, "state/<name>", those that training starts from, "start/<name>", the batches "input/<name>"
+(steps, B, ...) and "labels" (steps, B, ...), the logits of the first batch, "logits", the first gradients, "grad/<name>",
+AdamW's "learning_rate" and "epsilon", the loss of each of its steps, "losses", the tensors after them, "after/<name>", and with those the logits of the first
+batch in evaluation mode, "eval/logits". "num_batches_tracked", which is only counted, is left out.
+"""
+import pathlib
+import sys
+import tempfile
+
+import torch
+import torchvision
+from safetensors.torch import load_file
+from torch import nn
+from transformers import GPT2Config, GPT2LMHeadModel
+
+import tensor_file
+
+SEED = 20
+STEPS = 20
+
+
+class Gpt2:
+    """As SmallGpt2 of the test; more positions than the sequences use."""
+
+    LEARNING_RATE = 2**-9
+    # The keys' biases have no gradient but rounding, for a softmax does not feel them; epsilon keeps that from mattering.
+    EPSILON = 2**-17
+
+    def __init__(self):
+        self.model = GPT2LMHeadModel(GPT2Config(vocab_size=61, n_positions=16, n_embd=48, n_layer=3, n_head=4,
+                                                resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0))
+
+    # Away from the first values: with those, no activation is large enough to tell one form of GELU from another.
+    def perturbed(self):
+        return self.model.parameters()
+
+    def saved_tensors(self):
+        return saved_by_transformers(self.model)
+
+    def batches(self):
+        tokens = torch.randint(0, 61, (STEPS, 4, 11))
+        return {"input_ids": tokens[:, :, :-1]}, tokens[:, :, 1:]
+
+    def logits(self, inputs):
+        return self.model(**inputs).logits
+
+
+class EfficientNet:
+    # What is only rounding grows by the step: the labels follow from nothing, and a bias in front of a norm has a
+    # gradient of rounding alone.
+    LEARNING_RATE = 2**-11
+    EPSILON = 2**-9
+
+    def __init__(self):
+        # The layout that the engine gives weights of convolutions: the sums of another one are rounded otherwise.
+        self.model = torchvision.models.efficientnet_b0(num_classes=7, dropout=0.0, stochastic_depth_prob=0.0).to(
+            memory_format=torch.channels_last)
+
+    # Biases and the weights of norms begin alike, so that some of them could be taken for others.
+    def perturbed(self):
+        return (parameter for parameter in self.model.parameters() if parameter.dim() == 1)
+
+    def saved_tensors(self):
+        return {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
+
+    def batches(self):
+        return {"images": torch.randn(STEPS, 8, 3, 64, 64)}, torch.randint(0, 7, (STEPS, 8))
+
+    def logits(self, inputs):
+        return self.model(inputs["images"])
+
+
+CASES = {"gpt2": Gpt2, "efficientnet_b0": EfficientNet}
+
+
+def saved_by_transformers(model):
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        return load_file(pathlib.Path(folder) / "model.safetensors")
+
+
+def prefixed(prefix, tensors, names):
+    return {prefix + name: tensors[name].detach().clone() for name in names}
+
+
+def train(case, inputs, labels, tensors):
+    optimizer = torch.optim.AdamW(case.model.parameters(), lr=case.LEARNING_RATE, weight_decay=2**-6, eps=case.EPSILON)
+    losses = []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        logits = case.logits({name: batches[step] for name, batches in inputs.items()})
+        loss = nn.functional.cross_entropy(logits.flatten(0, -2), labels[step].flatten())
+        loss.backward()
+        if step == 0:
+            tensors["logits"] = logits.detach()
+            tensors |= {f"grad/{name}": parameter.grad.clone() for name, parameter in case.model.named_parameters()}
+        losses.append(loss.detach())
+        optimizer.step()
+    tensors["losses"] = torch.stack(losses)
+
+
+def main():
+    torch.set_num_threads(1)
+    torch.manual_seed(SEED)
+    case = CASES[sys.argv[1]]()
+    case.model.train()
+    saved = case.saved_tensors()
+    names = [name for name in saved if not name.endswith("num_batches_tracked")]
+    tensors = prefixed("state/", saved, names)
+    with torch.no_grad():
+        for parameter in case.perturbed():
+            parameter.add_(torch.randn_like(parameter), alpha=0.15)
+    tensors |= prefixed("start/", case.model.state_dict(), names)
+    inputs, labels = case.batches()
+    tensors |= {f"input/{name}": batches for name, batches in inputs.items()}
+    tensors |= {"labels": labels, "learning_rate": torch.tensor(case.LEARNING_RATE), "epsilon": torch.tensor(case.EPSILON)}
+    train(case, inputs, labels, tensors)
+    tensors |= prefixed("after/", case.model.state_dict(), names)
+    with torch.no_grad():
+        case.model.eval()
+        tensors["eval/logits"] = case.logits({name: batches[0] for name, batches in inputs.items()})
+    tensor_file.write(sys.argv[2], tensors)
+
+
+if __name__ == "__main__":
+    main()
