@@ -10,6 +10,7 @@
 #include "ampd/v1/worker.pb.h"
 #include "base/status_macros.h"
 #include "precision/capability.h"
+#include "precision/formats.h"
 #include "precision/fp8.h"
 #include "precision/optimizer_kind.h"
 #include "precision/policy.h"
@@ -177,6 +178,14 @@ absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec) {
   AdmitResources(&admitted, findings);
   AMPD_RETURN_IF_ERROR(findings.ToStatus());
   return admitted;
+}
+
+bool ScalesLoss(const v1::Job& job) {
+  const v1::PrecisionPolicy& policy = job.spec().precision();
+  const std::string& given = job.attempts().empty() ? policy.preset() : job.attempts().rbegin()->precision();
+  const precision::Preset* preset = precision::FindPreset(given);
+  return preset == nullptr ||
+         precision::ResolveLossScale(policy, *preset).kind != precision::LossScaleConfig::Kind::kOff;
 }
 
 }  // namespace ampd::server

@@ -2,6 +2,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "ampd/v1/job.pb.h"
 #include "ampd/v1/job_spec.pb.h"
 
 namespace ampd::server {
@@ -12,6 +13,10 @@ namespace ampd::server {
 //   INVALID_ARGUMENT  all violations at once, each with path, value and limit
 //   UNIMPLEMENTED     nothing is wrong, but a field is set that this server does not support; names the first one
 absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec);
+
+// Whether a job scales its loss, so that an order of another scale does something: by the precision that its newest
+// attempt was given, before the first one by what it asks for. True where only a device will decide.
+bool ScalesLoss(const v1::Job& job);
 
 // Specs larger than this are refused before anything else is looked at.
 inline constexpr int64_t kMaxSpecBytes = 256 << 10;

@@ -59,6 +59,14 @@ absl::Status CheckOrder(const v1::LossScaleOrder& order) {
   return violations.empty() ? absl::OkStatus() : InvalidFields(violations);
 }
 
+absl::Status ScalesNoLoss(const Job& job) {
+  const std::string precision =
+      job.attempts().empty() ? job.spec().precision().preset() : job.attempts().rbegin()->precision();
+  return Error(absl::StatusCode::kFailedPrecondition, "LOSS_SCALE_OFF",
+               absl::StrCat("job ", job.id(), " scales no loss in ", precision,
+                            "; fp16 does, and precision.loss_scale turns it on"));
+}
+
 // Fills the update in from the request, or tells what is wrong with it.
 absl::Status ToChange(const v1::UpdateJobRequest& request, internal::ChangeJob* change) {
   change->set_job(request.id());
@@ -294,6 +302,13 @@ void Coordinator::UpdateJob(const v1::UpdateJobRequest& request, JobDone done) {
   internal::Update update = NewUpdate();
   if (const absl::Status status = ToChange(request, update.mutable_change_job()); !status.ok()) {
     return done(status);
+  }
+  if (update.change_job().has_loss_scale_order()) {
+    // An unknown job and one that has ended are told by the commit.
+    const absl::StatusOr<JobRecordPtr> record = FindRecord(request.id());
+    if (record.ok() && !IsTerminal((*record)->job().state()) && !ScalesLoss((*record)->job())) {
+      return done(ScalesNoLoss((*record)->job()));
+    }
   }
   CommitForJob(std::move(update), request.id(), std::move(done));
 }

@@ -90,6 +90,15 @@ class CoordinatorTest : public testing::Test {
     return result;
   }
   std::string CreateId() { return (*Create())->id(); }
+  std::string CreateIdOf(const std::string& preset) {
+    v1::CreateJobRequest request;
+    *request.mutable_spec() = SmallSpec();
+    request.mutable_spec()->mutable_precision()->set_preset(preset);
+    absl::StatusOr<JobPtr> result = absl::UnknownError("never answered");
+    coordinator->CreateJob(request, Into(&result));
+    Pump();
+    return (*result)->id();
+  }
   // One report and all that follows from it; then, as a stream would, the directive that is due.
   v1::WorkerDirective Exchange(ScriptedWorker& worker) {
     worker.report.set_sequence(worker.report.sequence() + 1);
@@ -639,7 +648,7 @@ TEST_F(CoordinatorTest, CloneOfACloneThatNeverBegan_KeepsTheCheckpointOfTheFirst
 
 TEST_F(CoordinatorTest, LossScaleOrder_IsPassedOnWithItsNumber) {
   ScriptedWorker worker("w1");
-  const std::string id = CreateId();
+  const std::string id = CreateIdOf("fp16");
   StartOn(worker, id);
   v1::UpdateJobRequest request;
   request.set_id(id);
@@ -659,7 +668,7 @@ TEST_F(CoordinatorTest, LossScaleOrder_IsPassedOnWithItsNumber) {
 
 TEST_F(CoordinatorTest, LossScaleOrder_LeavesInForceWhatItDoesNotSet) {
   ScriptedWorker worker("w1");
-  const std::string id = CreateId();
+  const std::string id = CreateIdOf("fp16");
   StartOn(worker, id);
   // "<number>: <fields>" of the earlier order, where there is one, and of the newest.
   const auto after = [&](std::optional<double> scale, std::optional<int> growth_interval) {
@@ -691,6 +700,46 @@ TEST_F(CoordinatorTest, RequestForGradients_IsPassedOnWithItsNumberToTheAttemptT
   ScriptedWorker worker("w1");
   const std::string id = CreateId();
   v1::UpdateJobRequest request;
+TEST_F(CoordinatorTest, LossScaleOrder_IsRefusedWhereNoLossIsScaled) {
+  const auto order = [this](const std::string& id) {
+    v1::UpdateJobRequest request;
+    request.set_id(id);
+    request.mutable_update_mask()->add_paths("loss_scale_order");
+    request.mutable_loss_scale_order()->set_scale(1024);
+    absl::StatusOr<JobPtr> result;
+    coordinator->UpdateJob(request, Into(&result));
+    Pump();
+    return result.ok() ? "OK" : ReasonOf(result.status());
+  };
+  EXPECT_EQ(order(CreateIdOf("bf16")), "LOSS_SCALE_OFF");
+  EXPECT_EQ(order(CreateIdOf("fp16")), "OK");
+  EXPECT_EQ(order("j-none"), "JOB_NOT_FOUND");
+  const std::string ended = CreateIdOf("bf16");
+  v1::CancelJobRequest cancel;
+  cancel.set_id(ended);
+  absl::StatusOr<JobPtr> cancelled;
+  coordinator->CancelJob(cancel, Into(&cancelled));
+  Pump();
+  EXPECT_EQ(order(ended), "WRONG_STATE") << "that it has ended says more";
+}
+
+TEST_F(CoordinatorTest, LossScaleOrder_OfAPrecisionThatADeviceChoosesIsRefusedOnceItChose) {
+  v1::UpdateJobRequest request;
+  request.set_id(CreateIdOf("auto"));
+  request.mutable_update_mask()->add_paths("loss_scale_order");
+  request.mutable_loss_scale_order()->set_scale(1024);
+  absl::StatusOr<JobPtr> result;
+  coordinator->UpdateJob(request, Into(&result));
+  Pump();
+  EXPECT_TRUE(result.ok()) << result.status();
+  ScriptedWorker worker("w1");
+  StartOn(worker, request.id());
+  EXPECT_EQ(PrecisionOf(request.id()), "fp32");
+  coordinator->UpdateJob(request, Into(&result));
+  Pump();
+  EXPECT_EQ(ReasonOf(result.status()), "LOSS_SCALE_OFF");
+}
+
   request.set_id(id);
   request.mutable_update_mask()->add_paths("sample_gradients");
   request.set_sample_gradients(true);
