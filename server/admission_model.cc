@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "models/models.h"
 #include "server/admission.h"
@@ -46,8 +47,12 @@ int64_t AdmitShape(const std::string& field, const v1::SyntheticSource& source, 
     count = extent < 1 || extent > kMaxSampleNumbers ? 0 : std::min(count * extent, kMaxSampleNumbers + 1);
   }
   if (count == 0 || count > kMaxSampleNumbers) {
-    findings.Wrong(field + ".shape",
-                   absl::StrCat("must have 1 to 8 positive extents with a product of at most ", kMaxSampleNumbers));
+    const std::string given = source.shape_size() > 8 ? absl::StrCat("has ", source.shape_size(), " extents")
+                                                      : absl::StrCat("is [", absl::StrJoin(source.shape(), ", "), "]");
+    findings.Wrong(field + ".shape", absl::StrCat(given,
+                                                  "; must have 1 to 8 positive extents, as [1, 28, 28], with a product "
+                                                  "of at most ",
+                                                  kMaxSampleNumbers));
     return 0;
   }
   return count;

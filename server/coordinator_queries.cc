@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/error.h"
@@ -31,6 +32,14 @@ struct Term {
   std::string value;
 };
 
+std::vector<std::string> StateNames() {
+  std::vector<std::string> names;
+  for (int state = Job::STATE_UNSPECIFIED + 1; state <= Job::State_MAX; ++state) {
+    names.push_back(Job::State_Name(state));
+  }
+  return names;
+}
+
 absl::StatusOr<std::vector<Term>> ParseFilter(const std::string& filter) {
   std::vector<Term> terms;
   if (filter.empty()) {
@@ -50,7 +59,8 @@ absl::StatusOr<std::vector<Term>> ParseFilter(const std::string& filter) {
     }
     Job::State state = Job::STATE_UNSPECIFIED;
     if (key == "state" && !Job::State_Parse(parts[1], &state)) {
-      return InvalidFields({{"filter", absl::StrCat("has the unknown state ", parts[1].substr(0, 80))}});
+      return InvalidFields({{"filter", absl::StrCat("has the state \"", parts[1].substr(0, 80), "\"; states are ",
+                                                    absl::StrJoin(StateNames(), ", "))}});
     }
     terms.push_back({key, parts[1]});
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "server/job_rules.h"
@@ -80,10 +81,20 @@ bool WorkerServes(const Candidate& candidate, DeviceVerdict* verdict) {
     return false;
   }
   if (worker.drained()) {
-    Say(verdict, v1::WORKER_UNAVAILABLE, absl::StrCat("worker ", worker.name(), " is drained"));
+    Say(verdict, v1::WORKER_UNAVAILABLE,
+        absl::StrCat("worker ", worker.name(), " is drained; ampctl worker undrain ", worker.name(), " ends that"));
     return false;
   }
   return true;
+}
+
+std::string NoDataRoot(const WorkerRecord& worker, const std::string& root) {
+  constexpr int kMostNamed = 8;
+  const auto& roots = worker.data_roots();
+  const std::string some = absl::StrJoin(roots.begin(), roots.begin() + std::min(roots.size(), kMostNamed), ", ");
+  return absl::StrCat("worker ", worker.worker().name(), " has no data root \"", root, "\"; it has ",
+                      some.empty() ? "none" : some, roots.size() > kMostNamed ? ", ..." : "",
+                      " (ampd-worker --data-root NAME=FOLDER)");
 }
 
 bool DeviceMatches(const v1::JobSpec& spec, bool begins, const Candidate& candidate, DeviceVerdict* verdict) {
@@ -106,7 +117,7 @@ bool DeviceMatches(const v1::JobSpec& spec, bool begins, const Candidate& candid
   for (const std::string& root : DataRootsOf(spec, begins)) {
     const auto& roots = candidate.worker->data_roots();
     if (std::find(roots.begin(), roots.end(), root) == roots.end()) {
-      Say(verdict, v1::NO_MATCHING_DEVICE, absl::StrCat("worker ", worker.name(), " has no data root \"", root, "\""));
+      Say(verdict, v1::NO_MATCHING_DEVICE, NoDataRoot(*candidate.worker, root));
       return false;
     }
   }

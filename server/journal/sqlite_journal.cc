@@ -57,7 +57,8 @@ absl::Status SqliteJournal::Lock() {
   }
   if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     return Error(absl::StatusCode::kFailedPrecondition, "DATA_DIRECTORY_LOCKED",
-                 "the data directory is in use by another server");
+                 absl::StrCat("the data directory ", options_.data_dir,
+                              " is in use by another server; stop that one, or choose another --data-dir"));
   }
   return absl::OkStatus();
 }

@@ -345,6 +345,18 @@ TEST(AdmitSpec, LenetTooDeepForItsImage_IsRefused) {
   EXPECT_THAT(WrongFields(spec), testing::Contains("model.lenet.image_size"));
 }
 
+TEST(AdmitSpec, ShapeThatIsNone_IsShownBesideOneThatIs) {
+  const auto told = [](const std::vector<int64_t>& shape) {
+    v1::JobSpec spec = SmallSpec();
+    *spec.mutable_data()->mutable_train()->mutable_synthetic()->mutable_shape() = {shape.begin(), shape.end()};
+    const auto violations = ViolationsOf(AdmitSpec(spec).status());
+    return violations.empty() ? "" : violations[0].description;
+  };
+  EXPECT_THAT(told({}), testing::StartsWith("is []; must have 1 to 8 positive extents, as [1, 28, 28], "));
+  EXPECT_THAT(told({1, -28}), testing::StartsWith("is [1, -28]; "));
+  EXPECT_THAT(told(std::vector<int64_t>(1000, 1)), testing::StartsWith("has 1000 extents; "));
+}
+
 TEST(AdmitSpec, HugeSpec_IsRefusedBeforeAnythingElse) {
   v1::JobSpec spec = SmallSpec();
   spec.set_name(std::string(kMaxSpecBytes, 'a'));

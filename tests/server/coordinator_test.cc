@@ -570,6 +570,10 @@ TEST_F(CoordinatorTest, ListJobs_FiltersAndPagesOverBothTables) {
   EXPECT_EQ(coordinator->ListJobs(filtered)->jobs_size(), 3);
   filtered.set_filter("colour=red");
   EXPECT_EQ(coordinator->ListJobs(filtered).status().code(), absl::StatusCode::kInvalidArgument);
+  filtered.set_filter("state=RUNING");
+  EXPECT_THAT(std::string(coordinator->ListJobs(filtered).status().message()),
+              testing::EndsWith("has the state \"RUNING\"; states are QUEUED, STARTING, RUNNING, PAUSING, PAUSED, "
+                                "CANCELLING, SUCCEEDED, FAILED, CANCELLED"));
 }
 
 TEST_F(CoordinatorTest, CloneOfAnEndedJob_GoesOnFromItsCheckpoint) {
@@ -696,10 +700,6 @@ TEST_F(CoordinatorTest, LossScaleOrder_LeavesInForceWhatItDoesNotSet) {
   EXPECT_EQ(after(16, std::nullopt), "5: growth_interval: 700, 6: scale: 16");
 }
 
-TEST_F(CoordinatorTest, RequestForGradients_IsPassedOnWithItsNumberToTheAttemptThatRuns) {
-  ScriptedWorker worker("w1");
-  const std::string id = CreateId();
-  v1::UpdateJobRequest request;
 TEST_F(CoordinatorTest, LossScaleOrder_IsRefusedWhereNoLossIsScaled) {
   const auto order = [this](const std::string& id) {
     v1::UpdateJobRequest request;
@@ -740,6 +740,10 @@ TEST_F(CoordinatorTest, LossScaleOrder_OfAPrecisionThatADeviceChoosesIsRefusedOn
   EXPECT_EQ(ReasonOf(result.status()), "LOSS_SCALE_OFF");
 }
 
+TEST_F(CoordinatorTest, RequestForGradients_IsPassedOnWithItsNumberToTheAttemptThatRuns) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  v1::UpdateJobRequest request;
   request.set_id(id);
   request.mutable_update_mask()->add_paths("sample_gradients");
   request.set_sample_gradients(true);

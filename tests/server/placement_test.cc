@@ -212,6 +212,7 @@ TEST_F(PlacementTest, SilentDrainedAndWrongWorkers_GetNothing) {
   AddJob("j1", [](v1::JobSpec* spec) { spec->mutable_resources()->set_worker("w2"); });
   EXPECT_THAT(Placed(), ElementsAre());
   EXPECT_EQ(Explain("j1").reason(), v1::WORKER_UNAVAILABLE);
+  EXPECT_THAT(Explain("j1").message(), testing::HasSubstr("w2 is drained; ampctl worker undrain w2 ends that"));
 }
 
 TEST_F(PlacementTest, LocalCheckpoint_WaitsForItsWorker) {
@@ -239,7 +240,8 @@ TEST_F(PlacementTest, MissingDataRoot_IsNamed) {
     spec->mutable_data()->mutable_train()->mutable_idx()->set_labels("root/y");
   });
   EXPECT_THAT(Placed(), ElementsAre());
-  EXPECT_THAT(Explain("j1").message(), testing::HasSubstr("\"other\""));
+  EXPECT_THAT(Explain("j1").message(), testing::HasSubstr("worker w1 has no data root \"other\"; it has root "
+                                                          "(ampd-worker --data-root NAME=FOLDER)"));
   AddJob("j2", [](v1::JobSpec* spec) {
     spec->mutable_data()->mutable_eval()->mutable_tokens()->set_path("elsewhere/text.bin");
   });

@@ -194,7 +194,8 @@ TEST_F(ServerBinaryTest, APortInUseIsOneLineAnd69) {
 TEST_F(ServerBinaryTest, ALockedDataDirectoryIsOneLineAnd73) {
   Start();
   EXPECT_EQ(Refused({"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--data-dir", folder_.Path("data")},
-                    "in use by another server"),
+                    absl::StrCat("the data directory ", folder_.Path("data"),
+                                 " is in use by another server; stop that one, or choose another --data-dir")),
             kExitDataLocked);
   CreateJob();
 }
