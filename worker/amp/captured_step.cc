@@ -27,6 +27,9 @@ void CopyIn(const at::Tensor& given, const at::Tensor& input) {
   }
 }
 
+// Of one micro-batch.
+int64_t NumSamples(const std::vector<Batch>& micro_batches) { return micro_batches.at(0).images.size(0); }
+
 }  // namespace
 
 CapturedStep::CapturedStep(const StepGraphs& graphs, StepKernels& kernels, c10::Device device)
@@ -34,14 +37,31 @@ CapturedStep::CapturedStep(const StepGraphs& graphs, StepKernels& kernels, c10::
 
 void CapturedStep::Forget() {
   num_warm_ups_ = 0;
-  if (std::exchange(captured_, false)) {
-    graph_.reset();  // before another takes its memory
-    graph_ = graphs_.make(device_);
+  GiveWay();
+}
+
+void CapturedStep::MakeRoomFor(const std::vector<Batch>& micro_batches) {
+  if (!captured_) {
+    return;
   }
+  const StepGraph::Memory memory = graph_->memory();
+  if (NumSamples(micro_batches) > NumSamples(inputs_) || memory.free_bytes < memory.own_bytes + memory.own_bytes / 4) {
+    GiveWay();
+  }
+}
+
+bool CapturedStep::GiveWay() {
+  if (!std::exchange(captured_, false)) {
+    return false;
+  }
+  graph_.reset();  // before another takes its memory
+  graph_ = graphs_.make(device_);
+  return true;
 }
 
 void CapturedStep::Run(const std::vector<Batch>& micro_batches, const std::vector<uint64_t>& seeds, Step step) {
   if (graph_ == nullptr || (captured_ && !Fits(micro_batches))) {
+    MakeRoomFor(micro_batches);
     return step(micro_batches, nullptr);
   }
   if (!Fits(micro_batches)) {

@@ -9,7 +9,9 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <algorithm>
 #include <exception>
+#include <map>
 #include <mutex>
 
 #include "ATen/core/Generator.h"
@@ -28,11 +30,34 @@ void PutBehind(const cuda::CUDAStream& later, const cuda::CUDAStream& earlier) {
   event.block(later.unwrap());
 }
 
+// The stream on which a device's steps warm up and are recorded, for nothing is recorded on a default stream. One for
+// the whole process: libraries keep workspaces for every stream that they ever saw (precision/memory.cc counts
+// cuBLAS's).
+cuda::CUDAStream RecordingStream(c10::DeviceIndex device) {
+  static std::mutex mutex;
+  static std::map<c10::DeviceIndex, cuda::CUDAStream> streams;
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto found = streams.find(device);
+  return found != streams.end()
+             ? found->second
+             : streams.emplace(device, cuda::getStreamFromPool(/*isHighPriority=*/false, device)).first->second;
+}
+
+// Bytes that LibTorch's allocator has taken of the device, and of those the ones that tensors have.
+struct Taken {
+  int64_t all = 0;
+  int64_t by_tensors = 0;
+};
+
+Taken TakenOf(c10::Device device) {
+  constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  const auto stats = cuda::CUDACachingAllocator::getDeviceStats(device.index());
+  return {stats.reserved_bytes[kAll].current, stats.allocated_bytes[kAll].current};
+}
+
 class CudaStepGraph final : public StepGraph {
  public:
-  // Nothing is recorded on a default stream.
-  explicit CudaStepGraph(c10::Device device)
-      : device_(device), stream_(cuda::getStreamFromPool(/*isHighPriority=*/false, device.index())) {}
+  explicit CudaStepGraph(c10::Device device) : device_(device), stream_(RecordingStream(device.index())) {}
 
   void WarmUp(absl::FunctionRef<void()> step) override {
     const cuda::CUDAStream current = cuda::getCurrentCUDAStream(device_.index());
@@ -67,6 +92,13 @@ class CudaStepGraph final : public StepGraph {
     graph_->replay();
   }
 
+  // The allocator keeps what tensors gave back, for others; but not for others what is the graph's.
+  Memory memory() const override {
+    const Taken taken = TakenOf(device_);
+    const auto free = static_cast<int64_t>(cuda::CUDACachingAllocator::get()->getMemoryInfo(device_.index()).first);
+    return {own_bytes_, free + std::max<int64_t>(0, taken.all - taken.by_tensors - own_bytes_)};
+  }
+
  private:
   at::Generator Default() const { return at::cuda::detail::getDefaultCUDAGenerator(device_.index()); }
 
@@ -85,11 +117,13 @@ class CudaStepGraph final : public StepGraph {
     }
     pool_ = at::cuda::graph_pool_handle();
     cuda::CUDACachingAllocator::emptyCache();  // the graph's own memory takes the place of what the warm-up took
+    const int64_t taken_before = TakenOf(device_).all;
     const cuda::CUDAStream current = cuda::getCurrentCUDAStream(device_.index());
     {
       const cuda::CUDAStreamGuard guard(stream_);
       RecordHere(step);
     }
+    own_bytes_ = TakenOf(device_).all - taken_before;
     PutBehind(current, stream_);  // on which the seeds were written for the first time
   }
 
@@ -130,6 +164,7 @@ class CudaStepGraph final : public StepGraph {
   const cuda::CUDAStream stream_;
   std::vector<at::Generator> seeds_;
   c10::MempoolId_t pool_ = {0, 0};
+  int64_t own_bytes_ = 0;
   std::unique_ptr<at::cuda::CUDAGraph> graph_;
 };
 

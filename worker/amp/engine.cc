@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "c10/util/Exception.h"
 #include "graph/passes.h"
 #include "graph/segments.h"
 #include "precision/pass.h"
@@ -228,6 +229,9 @@ void Engine::Enqueue(const std::vector<Batch>& micro_batches, uint64_t random_st
     };
     captured->Run(micro_batches, SeedsOf(random_stream, micro_batches.size()), run);
   } else {
+    if (captured_ != nullptr) {
+      captured_->MakeRoomFor(micro_batches);
+    }
     samples = RunStep(micro_batches, step);
   }
   scalars_->Send();
@@ -316,6 +320,17 @@ StepResult Engine::Step(const std::vector<Batch>& micro_batches, uint64_t random
 
 EvalSums Engine::Evaluate(const Batch& batch) {
   TORCH_CHECK(programs_->eval != nullptr, "the model has no logits to evaluate");
+  try {
+    return RunEvaluation(batch);
+  } catch (const c10::OutOfMemoryError&) {
+    if (captured_ == nullptr || !captured_->GiveWay()) {
+      throw;
+    }
+  }
+  return RunEvaluation(batch);
+}
+
+EvalSums Engine::RunEvaluation(const Batch& batch) {
   at::NoGradGuard no_grad;
   for (const auto& phase : phases_) {
     phase->RoundAverages();

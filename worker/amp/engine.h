@@ -123,7 +123,7 @@ class Engine {
   StepResult Step(const std::vector<Batch>& micro_batches, uint64_t random_stream = 0);
 
   // Runs the evaluation program under the same policy, on the parameters' averages where the optimizer keeps them.
-  // Changes nothing. REQUIRES: the model has logits.
+  // Changes nothing; a recorded step gives way where there is no memory beside it. REQUIRES: the model has logits.
   EvalSums Evaluate(const Batch& batch);
 
   // As of the last step that was taken. What is set takes effect with the next step. REQUIRES to set it, as to set the
@@ -155,6 +155,7 @@ class Engine {
   void LoadScalars();
   // Where a step that looks at nothing besides is recorded or replayed; null where it is not.
   CapturedStep* CaptureFor(const Phase::StepConditions& step);
+  EvalSums RunEvaluation(const Batch& batch);
   std::vector<uint64_t> SeedsOf(uint64_t random_stream, size_t num_micro_batches) const;
   std::vector<std::vector<GradientSample>> RunStep(const std::vector<Batch>& micro_batches,
                                                    const Phase::StepConditions& step);

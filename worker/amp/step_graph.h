@@ -21,7 +21,8 @@ namespace ampd::amp {
 // 3. Replay() it as often as wanted.
 //
 // Random ops follow seeds that every replay gives anew: UseSeed() says, within the step, from where on which one
-// counts. Single-threaded: owner is the engine. LibTorch's errors leave WarmUp and Replay as c10::Error.
+// counts. A graph may be destroyed while a replay is under way, which goes on. Single-threaded: owner is the engine.
+// LibTorch's errors leave WarmUp and Replay as c10::Error.
 class StepGraph {
  public:
   virtual ~StepGraph() = default;
@@ -38,10 +39,17 @@ class StepGraph {
 
   // Gives LibTorch's current stream the recorded step. REQUIRES: Capture recorded one with as many seeds.
   virtual void Replay(const std::vector<uint64_t>& seeds) = 0;
+
+  struct Memory {
+    int64_t own_bytes = 0;   // kept for the recorded step, also between its replays
+    int64_t free_bytes = 0;  // what everything else may still take of the device beside that
+  };
+  // As it is now; waits for nothing. REQUIRES: Capture recorded a step.
+  virtual Memory memory() const = 0;
 };
 
 // Changes with every change of StepGraph and of what follows.
-inline constexpr uint32_t kStepGraphsVersion = 1;
+inline constexpr uint32_t kStepGraphsVersion = 2;
 inline constexpr char kStepGraphsSymbol[] = "ampd_step_graphs";
 
 // What libampd_cuda_graph.so exports, from the same build as the program that opens it.

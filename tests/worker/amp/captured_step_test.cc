@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "ampd/v1/precision.pb.h"
 #include "ampd/v1/worker.pb.h"
+#include "c10/util/Exception.h"
 #include "graph/builder.h"
 #include "graph/passes.h"
 #include "models/gan.h"
@@ -137,6 +138,8 @@ class CapturedStepTest : public testing::Test {
     EXPECT_EQ(actual.applied_by_phase, expected.applied_by_phase);
   }
 
+  void TightStep(const std::vector<Batch>& micro_batches);
+
   void WarmUpAndCapture() {
     for (int i = 0; i <= kWarmUps; ++i) {
       Step({RandomBatch()});
@@ -230,6 +233,93 @@ TEST_F(CapturedStepTest, WhereNoGradientIsInFp16_NoStepSamplesUnasked) {
     Step({RandomBatch()});
   }
   EXPECT_EQ(GraphCounts().replays, 4);
+}
+
+// While it lives, nothing but a recording finds memory for more than a step's record.
+class TightMemory {
+ public:
+  TightMemory() { FreeBytes() = 2000; }
+  TightMemory(const TightMemory&) = delete;
+  TightMemory& operator=(const TightMemory&) = delete;
+  ~TightMemory() { FreeBytes() = std::numeric_limits<int64_t>::max(); }
+};
+
+// Of the engine that records, in tight memory; the other's is computed before.
+void CapturedStepTest::TightStep(const std::vector<Batch>& micro_batches) {
+  const uint64_t stream = 100 + static_cast<uint64_t>(num_steps_++);
+  const std::string expected = TextOf(eager_->Step(micro_batches, stream));
+  StepResult result;
+  {
+    const TightMemory tight;
+    ASSERT_NO_THROW(result = captured_->Step(micro_batches, stream)) << "step " << num_steps_;
+  }
+  ASSERT_EQ(TextOf(result), expected) << "step " << num_steps_;
+  ExpectSameState();
+}
+
+TEST_F(CapturedStepTest, AStepThatRunsAsItIsInTightMemory_TakesTheRecordingsPlaceOnce) {
+  EngineOptions options = AdamW();
+  options.sample_every_steps = 6;
+  Make(NormAndDropout(), Preset("fp16"), options);
+  for (int i = 0; i < 6; ++i) {
+    Step({RandomBatch()});  // the first samples
+  }
+  ASSERT_EQ(GraphCounts().replays, 2);
+  TightStep({RandomBatch()});  // samples
+  EXPECT_FALSE(captured_->replays());
+  for (int i = 0; i < 3; ++i) {
+    TightStep({RandomBatch()});
+  }
+  EXPECT_EQ(GraphCounts().warm_ups, kWarmUps) << "the same work was warmed up anew";
+  EXPECT_EQ(GraphCounts().recordings, 2);
+  EXPECT_EQ(GraphCounts().replays, 2 + 3);
+  EXPECT_EQ(captured_->graph_failure(), "");
+}
+
+TEST_F(CapturedStepTest, AStepOfAnotherShapeInTightMemory_TakesTheRecordingsPlaceToo) {
+  Make(NormAndDropout(), Preset("bf16"));
+  WarmUpAndCapture();
+  TightStep({RandomBatch(), RandomBatch()});
+  EXPECT_FALSE(captured_->replays());
+  TightStep({RandomBatch()});
+  EXPECT_EQ(GraphCounts().recordings, 2);
+  EXPECT_EQ(GraphCounts().replays, 2);
+}
+
+TEST_F(CapturedStepTest, AStepOfMoreSamples_TakesTheRecordingsPlaceWhereverItIs) {
+  Make(NormAndDropout(), Preset("bf16"));
+  WarmUpAndCapture();
+  Step({RandomBatch(kBatchSize - 1)});
+  EXPECT_TRUE(captured_->replays());
+  Step({RandomBatch(kBatchSize + 1)});
+  EXPECT_FALSE(captured_->replays());
+}
+
+TEST_F(CapturedStepTest, AnEvaluationWithoutMemory_RunsAgainInTheRecordingsPlace) {
+  Make(NormAndDropout(), Preset("bf16"));
+  WarmUpAndCapture();
+  const Batch batch = RandomBatch();
+  const EvalSums expected = eager_->Evaluate(batch);
+  EXPECT_EQ(captured_->Evaluate(batch).loss, expected.loss);
+  EXPECT_TRUE(captured_->replays()) << "there was room beside it";
+  {
+    const TightMemory tight;
+    const EvalSums sums = captured_->Evaluate(batch);
+    EXPECT_EQ(sums.loss, expected.loss);
+    EXPECT_EQ(sums.num_correct, expected.num_correct);
+  }
+  EXPECT_FALSE(captured_->replays());
+  TightStep({RandomBatch()});
+  EXPECT_EQ(GraphCounts().warm_ups, kWarmUps);
+  EXPECT_EQ(GraphCounts().replays, 2);
+}
+
+TEST_F(CapturedStepTest, AnEvaluationWithoutMemoryAndWithoutARecording_Fails) {
+  Make(NormAndDropout(), Preset("bf16"));
+  WarmUpAndCapture();
+  const Batch batch = RandomBatch();
+  const TightMemory tight;
+  EXPECT_THROW(eager_->Evaluate(batch), c10::OutOfMemoryError) << "the other engine's recording is not its to drop";
 }
 
 TEST_F(CapturedStepTest, EvaluationsSeeTheAveragesOfReplayedSteps) {
@@ -391,6 +481,19 @@ TEST(RecordedGraph, ComputesOnlyWhenItIsReplayed) {
   graph->Replay({});
   graph->Replay({});
   EXPECT_EQ(x.sum().item<float>(), 4 * 3);
+}
+
+TEST(RecordedGraph, WhileThereIsOne_OthersFindNoMoreMemoryThanIsFree) {
+  auto graph = RecordedGraphs()->make(c10::Device(c10::DeviceType::CPU));
+  const TightMemory tight;
+  EXPECT_NO_THROW(at::zeros({1000}));
+  EXPECT_EQ(graph->Capture(0, [] { at::zeros({1000}); }), "");
+  EXPECT_EQ(graph->memory().own_bytes, 4000);
+  EXPECT_NO_THROW(at::zeros({10}));
+  EXPECT_THROW(at::zeros({1000}), c10::OutOfMemoryError);
+  EXPECT_NO_THROW(graph->Replay({}));
+  graph.reset();
+  EXPECT_NO_THROW(at::zeros({1000}));
 }
 
 TEST(RecordedGraph, ANumberReadBack_CannotBeRecorded) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <set>
@@ -18,6 +19,7 @@
 #include "c10/core/CPUAllocator.h"
 #include "c10/core/impl/LocalDispatchKeySet.h"
 #include "c10/core/impl/alloc_cpu.h"
+#include "c10/util/Exception.h"
 #include "tests/worker/kernels/kernels_under_test.h"
 
 namespace ampd::amp {
@@ -66,11 +68,16 @@ struct Recording {
 };
 
 Recording* under_way = nullptr;
+int num_recorded = 0;  // recordings that there are
+bool replays = false;
 
 // Memory of recordings is never freed: somebody may still hold a tensor in it when its graph is gone.
 class PoolAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
+    if (under_way == nullptr && num_recorded > 0 && !replays && static_cast<int64_t>(bytes) > FreeBytes()) {
+      throw c10::OutOfMemoryError({__func__, __FILE__, __LINE__}, "the recording has all memory");
+    }
     void* const data = bytes == 0 ? nullptr : c10::alloc_cpu(bytes);
     if (under_way != nullptr && data != nullptr) {
       under_way->own[data] = bytes;
@@ -183,6 +190,8 @@ void RecordOp(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
 
 class RecordedGraph final : public StepGraph {
  public:
+  ~RecordedGraph() override { num_recorded -= recorded_ ? 1 : 0; }
+
   void WarmUp(absl::FunctionRef<void()> step) override {
     ++GraphCounts().warm_ups;
     step();
@@ -201,6 +210,8 @@ class RecordedGraph final : public StepGraph {
     }
     under_way = nullptr;
     recording_.PutBack();
+    recorded_ = why.empty();
+    num_recorded += recorded_ ? 1 : 0;
     return why;
   }
 
@@ -216,13 +227,25 @@ class RecordedGraph final : public StepGraph {
     ++GraphCounts().replays;
     TORCH_CHECK(seeds.size() == recording_.num_seeds, "a replay was given ", seeds.size(), " seeds");
     recording_.Spoil();
+    replays = true;
     for (const auto& work : recording_.work) {
       work(seeds);
     }
+    replays = false;
+  }
+
+  Memory memory() const override {
+    TORCH_CHECK(recorded_, "nothing was recorded");
+    Memory memory{.free_bytes = FreeBytes()};
+    for (const auto& [data, bytes] : recording_.own) {
+      memory.own_bytes += static_cast<int64_t>(bytes);
+    }
+    return memory;
   }
 
  private:
   Recording recording_;
+  bool recorded_ = false;
 };
 
 // What a launch takes: numbers of a step lie on the host's stack and are copied when they are launched.
@@ -295,6 +318,11 @@ RecordedGraphCounts& GraphCounts() {
 int& FailingOp() {
   static int number = 0;
   return number;
+}
+
+int64_t& FreeBytes() {
+  static int64_t bytes = std::numeric_limits<int64_t>::max();
+  return bytes;
 }
 
 const StepGraphs* RecordedGraphs() {

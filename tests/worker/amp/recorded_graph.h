@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "worker/amp/step_graph.h"
@@ -11,7 +12,8 @@
 // the engine. So that it shows mistakes:
 //   * what ops wrote into others' memory while the step was recorded is taken back afterwards;
 //   * what was allocated meanwhile belongs to the graph, and before every replay it is filled with NaNs;
-//   * an op that reads a number back to the host can't be recorded.
+//   * an op that reads a number back to the host can't be recorded;
+//   * while a step is recorded, what else allocates finds no more memory than FreeBytes().
 // What it does not show: streams, and copies from memory of the host that is gone by the time of a replay.
 // Single-threaded: one step is recorded at a time.
 namespace ampd::amp {
@@ -27,6 +29,10 @@ RecordedGraphCounts& GraphCounts();
 
 // The op, counted from 1, that can't be recorded; 0: all can.
 int& FailingOp();
+
+// For tensors of more bytes there is no memory outside of recordings, as long as there is one; without one there is
+// enough.
+int64_t& FreeBytes();
 
 const StepGraphs* RecordedGraphs();
 
