@@ -171,22 +171,37 @@ TEST_F(GpuGraphTest, AStepOfAnotherShapeInBetween_ChangesNothingElse) {
   ExpectSameBits(NormAndDropout(), "bf16", steps);
 }
 
+// Steps of two such micro-batches, watched.
+void ExpectNoWaits(amp::Engine& engine, amp::Batch (*batch)(), const char* preset) {
+  const amp::StepGraphs& graphs = *Gpu()->graphs;
+  for (uint64_t i = 0; i < kSteps; ++i) {
+    const std::vector<amp::Batch> batches = {batch(), batch()};
+    graphs.forbid_waits(i > 0);  // the first step brings the scalars to the device, and is the canary's of FP8
+    EXPECT_NO_THROW(engine.Enqueue(batches, 100 + i)) << preset << " step " << i;
+    graphs.forbid_waits(false);
+    engine.Take();
+  }
+}
+
 // By LibTorch's own watch over its waits; and a recording is refused where anything waits, whosever it is.
 TEST_F(GpuGraphTest, NothingMakesTheHostWaitFromEnqueueToTake) {
-  const amp::StepGraphs& graphs = *Gpu()->graphs;
   for (const bool replayed : {false, true}) {
     for (const char* preset : {"fp32", "bf16", "fp16"}) {
       const auto engine = Make(NormAndDropout(), preset, replayed);
-      for (int i = 0; i < kSteps; ++i) {
-        const std::vector<amp::Batch> batches = {Images(), Images()};
-        graphs.forbid_waits(i > 0);  // the first step brings the scalars to the device
-        EXPECT_NO_THROW(engine->Enqueue(batches, 100 + i)) << preset << " step " << i;
-        graphs.forbid_waits(false);
-        engine->Take();
-      }
+      ExpectNoWaits(*engine, Images, preset);
       EXPECT_EQ(engine->replays(), replayed);
     }
+    for (const char* preset : {"fp8", "fp8-delayed", "fp8-block"}) {
+      const auto engine = Make(Gpt(), preset, replayed);
+      ASSERT_FALSE(engine->ExportState().fp8.empty()) << preset << " has no layer in FP8";
+      ExpectNoWaits(*engine, Tokens, preset);
+      EXPECT_EQ(engine->replays(), replayed) << preset;
+    }
   }
+}
+
+TEST_F(GpuGraphTest, TheWatchSeesAWait) {
+  const amp::StepGraphs& graphs = *Gpu()->graphs;
   const at::Tensor one = at::ones({1}, at::TensorOptions().device(Gpu()->device));
   graphs.forbid_waits(true);
   EXPECT_THROW((void)one.item<float>(), c10::Error) << "the watch sees nothing";
