@@ -59,6 +59,8 @@ class Transition {
   // What the job's oldest attempt left, if it will be forgotten with the next assignment.
   void DeleteFolderOfForgotten(const internal::JobRecord& record);
   void DeletePath(const std::string& worker, const v1::CheckpointKey& key);
+  // But the newest, as many as the spec says, and the best where it is to be kept.
+  void DropOldCheckpoints(const internal::JobRecord& record, JobEdit& edit);
   bool StartsAClone(const std::string& job) const;
 
   const ClusterState& state_;

@@ -50,6 +50,19 @@ int IndexOfBest(const google::protobuf::RepeatedPtrField<v1::Checkpoint>& checkp
   return best;
 }
 
+// The last checkpoint of a run is recorded before its last evaluation, whose loss comes with the outcome.
+void TakeFinalEvaluation(const v1::Outcome& outcome, const Attempt& attempt, Job* job) {
+  if (outcome.kind() != v1::Outcome::FINISHED || !outcome.final_metrics().has_eval_loss()) {
+    return;
+  }
+  for (v1::Checkpoint& checkpoint : *job->mutable_checkpoints()) {
+    if (checkpoint.attempt() == attempt.number() && checkpoint.step() == outcome.last_step() &&
+        !checkpoint.has_eval_loss()) {
+      checkpoint.set_eval_loss(outcome.final_metrics().eval_loss());
+    }
+  }
+}
+
 // Of the checkpoints that the attempt recorded; -1 when it recorded none.
 int64_t LastRecordedStep(const JobRecord& record, int attempt) {
   return record.last_checkpoint_attempt() == attempt ? record.last_checkpoint_step() : -1;
@@ -232,17 +245,21 @@ absl::Status Transition::Do(const internal::RecordCheckpoint& record_checkpoint)
   edit.record().set_last_checkpoint_step(checkpoint.step());
   v1::Event& event = edit.AddEvent(v1::Event::CHECKPOINT_SAVED);
   event.set_step(checkpoint.step());
+  DropOldCheckpoints(*record, edit);
+  edit.Finish(&applied_);
+  return absl::OkStatus();
+}
+
+void Transition::DropOldCheckpoints(const JobRecord& record, JobEdit& edit) {
   auto& kept = *edit.job().mutable_checkpoints();
-  const v1::CheckpointSpec& spec = record->job().spec().checkpoint();
+  const v1::CheckpointSpec& spec = record.job().spec().checkpoint();
   const int best = spec.keep_best() ? IndexOfBest(kept) : -1;
   for (int i = kept.size() - std::max(1, spec.keep()) - 1; i >= 0; --i) {
     if (i != best) {
-      DeleteFiles(*record, kept[i]);
+      DeleteFiles(record, kept[i]);
       kept.DeleteSubrange(i, 1);
     }
   }
-  edit.Finish(&applied_);
-  return absl::OkStatus();
 }
 
 absl::Status Transition::Do(const internal::EndAttempt& end) {
@@ -253,6 +270,8 @@ absl::Status Transition::Do(const internal::EndAttempt& end) {
   }
   AMPD_RETURN_IF_ERROR(RequireOwner(end.key()).status());
   JobEdit edit = Edit(*record);
+  TakeFinalEvaluation(end.outcome(), *attempt, &edit.job());
+  DropOldCheckpoints(*record, edit);
   AMPD_RETURN_IF_ERROR(EndNewestAttempt(end.outcome(), edit));
   edit.Finish(&applied_);
   return absl::OkStatus();

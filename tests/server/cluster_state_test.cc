@@ -306,6 +306,43 @@ TEST_F(ClusterStateTest, TheBestCheckpoint_StaysBesideTheNewest) {
   EXPECT_EQ(worker->delete_checkpoints_size(), 5) << "the files of what was dropped";
 }
 
+// A trainer saves before its last evaluation, whose loss comes with the outcome.
+TEST_F(ClusterStateTest, TheLastCheckpoint_HasTheLossOfTheFinalEvaluation) {
+  for (const double final_loss : {0.1, 0.4}) {
+    const std::string job = final_loss < 0.3 ? "best" : "worse";
+    internal::Update create = make.Create(job);
+    create.mutable_create_job()->mutable_spec()->mutable_checkpoint()->set_keep_best(true);
+    create.mutable_create_job()->mutable_spec()->mutable_checkpoint()->set_keep(1);
+    Apply(create);
+    StartRunning(job, 1, "w1");
+    internal::Update save = make.Save(job, 1, 4);
+    save.mutable_record_checkpoint()->mutable_checkpoint()->set_eval_loss(0.3);
+    Apply(save);
+    Apply(make.Save(job, 1, 6));
+    EXPECT_EQ(state.FindJob(job)->job().checkpoints_size(), 2) << "which one is the best is not known yet";
+    internal::Update end = make.End(job, 1, v1::Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+    end.mutable_end_attempt()->mutable_outcome()->set_last_step(6);
+    end.mutable_end_attempt()->mutable_outcome()->mutable_final_metrics()->set_eval_loss(final_loss);
+    Apply(end);
+    const auto& kept = state.FindJob(job)->job().checkpoints();
+    ASSERT_EQ(kept.size(), final_loss < 0.3 ? 1 : 2);
+    EXPECT_EQ(kept[0].step(), final_loss < 0.3 ? 6 : 4);
+    EXPECT_EQ(kept[kept.size() - 1].eval_loss(), final_loss);
+  }
+}
+
+TEST_F(ClusterStateTest, AnAttemptThatFails_TellsNothingOfItsLastCheckpoint) {
+  Apply(make.Create("j2"));
+  StartRunning("j2", 1, "w1");
+  Apply(make.Save("j2", 1, 6));
+  internal::Update end = make.End("j2", 1, v1::Outcome::FAILED, v1::OUT_OF_MEMORY);
+  end.mutable_end_attempt()->mutable_outcome()->set_last_step(6);
+  end.mutable_end_attempt()->mutable_outcome()->mutable_final_metrics()->set_eval_loss(0.5);  // of an earlier step
+  Apply(end);
+  ASSERT_EQ(state.FindJob("j2")->job().checkpoints_size(), 1);
+  EXPECT_FALSE(state.FindJob("j2")->job().checkpoints(0).has_eval_loss());
+}
+
 TEST_F(ClusterStateTest, CheckpointOutsideTheRoot_IsRefused) {
   StartRunning("j1", 1, "w1");
   for (const char* path : {"", "/etc/passwd", "j1/../../x"}) {

@@ -62,29 +62,44 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
     if (MayLower()) {
       AMPD_RETURN_IF_ERROR(Lower());
     }
+    if (std::exchange(owes_evaluation_, false)) {
+      AMPD_RETURN_IF_ERROR(DoWhatIsDue());
+    }
     AMPD_RETURN_IF_ERROR(ApplyOrders());
     BeginStep();
     while (under_way_.size() > StepsAhead()) {
       AMPD_RETURN_IF_ERROR(EndStep());
     }
-    if (std::exchange(rolled_back_, false) || !under_way_.empty()) {
-      continue;
-    }
-    if (IsDue(step_, plan_.eval_every_steps)) {
-      AMPD_RETURN_IF_ERROR(Evaluate());
-      AMPD_RETURN_IF_ERROR(FollowPlateau());
-    }
-    if ((IsDue(step_, plan_.checkpoint_every_steps) || IsBest()) && (monitor_.calm() || !MayRollBack())) {
-      AMPD_RETURN_IF_ERROR(Checkpoint());
+    if (!std::exchange(rolled_back_, false) && under_way_.empty() && step_ < plan_.total_steps) {
+      AMPD_RETURN_IF_ERROR(DoWhatIsDue());
     }
   }
   AMPD_RETURN_IF_ERROR(CheckTrained());
+  AMPD_RETURN_IF_ERROR(Checkpoint());  // first: an evaluation that fails takes nothing with it
   AMPD_RETURN_IF_ERROR(Evaluate());
-  AMPD_RETURN_IF_ERROR(Checkpoint());
   Outcome outcome;
   outcome.set_kind(Outcome::FINISHED);
   outcome.set_reason(v1::SUCCEEDED_NORMALLY);
   return outcome;
+}
+
+// Between two steps.
+absl::Status TrainingLoop::DoWhatIsDue() {
+  if (IsDue(step_, plan_.eval_every_steps)) {
+    AMPD_RETURN_IF_ERROR(Evaluate());
+    AMPD_RETURN_IF_ERROR(FollowPlateau());
+  }
+  if ((IsDue(step_, plan_.checkpoint_every_steps) || IsBest()) && (monitor_.calm() || !MayRollBack())) {
+    AMPD_RETURN_IF_ERROR(Checkpoint());
+  }
+  return absl::OkStatus();
+}
+
+// Whether a plateau schedule would have seen an evaluation by now that follows the last checkpoint: a longer run from
+// there makes it first.
+bool TrainingLoop::OwesEvaluation() const {
+  return plateau_.has_value() && plan_.eval.has_value() && step_ == plan_.total_steps &&
+         IsDue(step_, plan_.eval_every_steps);
 }
 
 absl::Status TrainingLoop::Prepare() {

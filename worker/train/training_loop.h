@@ -25,7 +25,10 @@ namespace ampd::train {
 
 // Trains one attempt from its start or checkpoint to its end, or until it is told to leave:
 //
-//   restore -> [orders -> step -> telemetry -> evaluation if due -> checkpoint if due]* -> evaluation -> checkpoint
+//   restore -> [orders -> step -> telemetry -> evaluation if due -> checkpoint if due]* -> checkpoint -> evaluation
+//
+// The last evaluation comes behind the last checkpoint, so that none of its failures, and no kill, takes trained state
+// with it: an attempt that goes on from there has it left to do. Its loss is in the outcome, not in the checkpoint.
 //
 // On a GPU the next step is begun before the last one's numbers are read, so that the device never waits for the host;
 // what those numbers bring about then finds one more step under way. Before an order, an evaluation, a checkpoint and
@@ -64,6 +67,8 @@ class TrainingLoop {
   absl::Status Restore(const v1::Checkpoint& checkpoint);
   absl::Status Adopt(TrainingState state);
   absl::Status WarnIfElsewhere(const LoadedCheckpoint& checkpoint);
+  absl::Status DoWhatIsDue();
+  bool OwesEvaluation() const;
   absl::Status ApplyOrders();
   void BeginStep();
   size_t StepsAhead() const;
@@ -113,6 +118,7 @@ class TrainingLoop {
   bool told_fp8_underflow_ = false;  // since a look of the canary that found none in FP8
   bool tells_gradients_ = false;     // of the next step to begin
   bool rolled_back_ = false;         // by a step just read
+  bool owes_evaluation_ = false;     // of the step that a checkpoint was taken at, before the next one
   std::optional<v1::EvalPoint> last_eval_;
   std::optional<double> best_eval_loss_;  // that has a checkpoint
   std::optional<v1::Checkpoint> last_checkpoint_;

@@ -102,6 +102,7 @@ absl::Status TrainingLoop::Adopt(TrainingState state) {
   told_fp8_underflow_ = state.told_fp8_underflow;
   applied_order_ = state.applied_order;
   best_eval_loss_ = state.best_eval_loss;
+  owes_evaluation_ = state.owes_evaluation;
   monitor_.Restore(std::move(state.monitor));
   return absl::OkStatus();
 }
@@ -132,6 +133,7 @@ TrainingState TrainingLoop::State() const {
           .recovery = recovery_,
           .plateau = plateau_.has_value() ? plateau_->state() : amp::PlateauState(),
           .best_eval_loss = best_eval_loss_,
+          .owes_evaluation = owes_evaluation_ || OwesEvaluation(),
           .engine = engine_->ExportState()};
 }
 

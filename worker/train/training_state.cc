@@ -208,6 +208,9 @@ std::map<std::string, std::string> ScalarsOf(const TrainingState& state) {
   if (state.best_eval_loss.has_value()) {
     scalars["best_eval_loss"] = Hexadecimal(*state.best_eval_loss);
   }
+  if (state.owes_evaluation) {
+    scalars["owes_evaluation"] = "1";
+  }
   if (state.applied_order > 0) {
     scalars["scaler.applied_order"] = absl::StrCat(state.applied_order);
   }
@@ -262,6 +265,7 @@ absl::StatusOr<TrainingState> StateOf(const LoadedCheckpoint& checkpoint) {
   if (checkpoint.state.contains("best_eval_loss")) {
     AMPD_RETURN_IF_ERROR(TakeReal(checkpoint, "best_eval_loss", state.best_eval_loss.emplace()));
   }
+  state.owes_evaluation = checkpoint.state.contains("owes_evaluation");
   if (checkpoint.state.contains("plateau.best_loss")) {
     AMPD_RETURN_IF_ERROR(TakePlateau(checkpoint, state.plateau));
   }

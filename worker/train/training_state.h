@@ -38,6 +38,7 @@ struct TrainingState {
   Recovery recovery;
   amp::PlateauState plateau;
   std::optional<double> best_eval_loss;  // that has a checkpoint, where the best one is kept
+  bool owes_evaluation = false;          // of its step: the plateau schedule has not seen it
   amp::EngineState engine;
 };
 

@@ -57,9 +57,13 @@ TEST_F(BestCheckpointTest, EveryEvaluationWithTheLeastLossSoFar_IsFollowedByAChe
     expected.push_back(30);  // the last of every run
   }
   EXPECT_EQ(StepsOf(agent->checkpoints), expected);
+  const v1::Checkpoint last = agent->checkpoints.back();
+  agent->checkpoints.pop_back();
   for (const v1::Checkpoint& checkpoint : agent->checkpoints) {
     EXPECT_EQ(checkpoint.eval_loss(), agent->evals[checkpoint.step() - 1].loss()) << checkpoint.step();
   }
+  EXPECT_FALSE(last.has_eval_loss()) << "it is saved before the last evaluation";
+  EXPECT_EQ(agent->outcome->final_metrics().eval_loss(), agent->evals[29].loss());
 }
 
 TEST_F(BestCheckpointTest, WithoutTheField_EvaluationsMakeNone) {

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "tests/worker/train/fake_agent.h"
 #include "tests/worker/train/trainer_fixture.h"
 
@@ -55,6 +57,30 @@ TEST_F(PlateauTest, ARunResumedAnywhere_EndsAsTheWholeOne) {
     EXPECT_EQ(resumed->outcome->final_metrics().state_hash(), whole->outcome->final_metrics().state_hash())
         << "from step " << step;
     EXPECT_EQ(resumed->steps[static_cast<int64_t>(step) + 1], whole->steps[static_cast<int64_t>(step) + 1]);
+  }
+}
+
+// The checkpoint at the end is saved before the evaluation there, which a longer run has seen.
+TEST_F(PlateauTest, ALongerRunFromTheEndOfAShorterOne_EndsAsTheWholeOne) {
+  StartAttempt longer = Demanding(1);
+  longer.mutable_spec()->mutable_train()->set_steps(40);
+  for (const int64_t steps : {28, 30}) {
+    StartAttempt start = Demanding(2);
+    start.mutable_key()->set_job_id("j-" + std::to_string(steps));
+    start.mutable_spec()->mutable_train()->set_steps(steps);
+    const auto shorter = Told(start);
+    ASSERT_EQ(shorter->outcome->kind(), Outcome::FINISHED) << shorter->outcome->ShortDebugString();
+    ASSERT_EQ(shorter->checkpoints.back().step(), steps);
+    start = longer;
+    start.mutable_key()->set_attempt(static_cast<int>(steps));
+    *start.mutable_start_from() = shorter->checkpoints.back();
+    const auto resumed = Told(start);
+    start = longer;
+    start.mutable_key()->set_attempt(static_cast<int>(100 + steps));
+    const auto whole = Told(start);
+    EXPECT_EQ(resumed->outcome->final_metrics().state_hash(), whole->outcome->final_metrics().state_hash());
+    ASSERT_EQ(resumed->evals[0].step(), steps);
+    EXPECT_EQ(resumed->evals[0].loss(), whole->evals[static_cast<size_t>(steps) / 2 - 1].loss());
   }
 }
 

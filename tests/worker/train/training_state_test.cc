@@ -64,6 +64,7 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
     if (round % 3 == 2) {
       state.best_eval_loss = real() / 3.0;
     }
+    state.owes_evaluation = round % 4 == 1;
     state.engine.scaler.scale = real();
     const auto back = StateOf(Saved(state));
     ASSERT_TRUE(back.ok()) << back.status();
@@ -76,6 +77,7 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
     EXPECT_EQ(back->recovery, state.recovery);
     EXPECT_EQ(back->plateau, state.plateau);
     EXPECT_EQ(back->best_eval_loss, state.best_eval_loss);
+    EXPECT_EQ(back->owes_evaluation, state.owes_evaluation);
     EXPECT_EQ(back->engine.scaler, state.engine.scaler);
   }
 }
