@@ -100,7 +100,7 @@ void Follow(const std::string& rule, int64_t steps, Skips* skips) {
   for (int64_t step = 0; step < steps; ++step) {
     amp::Batch batch;
     batch.images = oracle->at("images")[step];
-    batch.noise = oracle->at("noise")[step];
+    batch.others["noise"] = oracle->at("noise")[step];
     const amp::StepResult result = engine->Step({batch});
     EXPECT_EQ(result.loss_scale, oracle->at("scales")[step].item<float>()) << rule << " step " << step;
     for (const amp::PhaseResult& phase : result.phases) {

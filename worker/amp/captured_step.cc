@@ -20,6 +20,12 @@ at::Tensor InputFor(const at::Tensor& given, c10::Device device) {
   return given.defined() ? at::empty_like(given, given.options().device(device).pinned_memory(false)) : at::Tensor();
 }
 
+bool Fits(const TensorMap& given, const TensorMap& input) {
+  return std::equal(given.begin(), given.end(), input.begin(), input.end(), [](const auto& one, const auto& other) {
+    return one.first == other.first && Fits(one.second, other.second);
+  });
+}
+
 void CopyIn(const at::Tensor& given, const at::Tensor& input) {
   if (given.defined()) {
     const bool leaves_host = given.is_cpu() && input.is_cuda();
@@ -86,16 +92,19 @@ bool CapturedStep::Fits(const std::vector<Batch>& micro_batches) const {
   return std::equal(micro_batches.begin(), micro_batches.end(), inputs_.begin(), inputs_.end(),
                     [](const Batch& given, const Batch& input) {
                       return amp::Fits(given.images, input.images) && amp::Fits(given.labels, input.labels) &&
-                             amp::Fits(given.noise, input.noise);
+                             amp::Fits(given.others, input.others);
                     });
 }
 
 void CapturedStep::MakeInputs(const std::vector<Batch>& micro_batches) {
   inputs_.clear();
   for (const Batch& given : micro_batches) {
-    inputs_.push_back({.images = InputFor(given.images, device_),
-                       .labels = InputFor(given.labels, device_),
-                       .noise = InputFor(given.noise, device_)});
+    Batch& input = inputs_.emplace_back();
+    input.images = InputFor(given.images, device_);
+    input.labels = InputFor(given.labels, device_);
+    for (const auto& [name, tensor] : given.others) {
+      input.others[name] = InputFor(tensor, device_);
+    }
   }
   num_warm_ups_ = 0;
 }
@@ -104,7 +113,9 @@ void CapturedStep::CopyIn(const std::vector<Batch>& micro_batches) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     amp::CopyIn(micro_batches[i].images, inputs_[i].images);
     amp::CopyIn(micro_batches[i].labels, inputs_[i].labels);
-    amp::CopyIn(micro_batches[i].noise, inputs_[i].noise);
+    for (const auto& [name, tensor] : micro_batches[i].others) {
+      amp::CopyIn(tensor, inputs_[i].others.at(name));
+    }
   }
 }
 

@@ -23,14 +23,22 @@ at::Tensor OnDevice(const at::Tensor& given, c10::Device device) {
   return device.is_cuda() && given.is_cpu() ? given.pin_memory().to(device, /*non_blocking=*/true) : given.to(device);
 }
 
+const at::Tensor& FieldOf(const graph::Graph& program, const Batch& batch, graph::ValueId input) {
+  const std::string& name = program.value(input).name;
+  if (name == "labels") {
+    return batch.labels;
+  }
+  const auto other = batch.others.find(name);
+  TORCH_CHECK(other != batch.others.end() || input == program.inputs().front(), "the batch has no ", name);
+  return other != batch.others.end() ? other->second : batch.images;
+}
+
 }  // namespace
 
 std::vector<at::Tensor> InputsOf(const graph::Graph& program, const Batch& batch, c10::Device device) {
   std::vector<at::Tensor> inputs;
   for (const graph::ValueId input : program.inputs()) {
-    const std::string& name = program.value(input).name;
-    const at::Tensor& given = name == "labels" ? batch.labels : name == "noise" ? batch.noise : batch.images;
-    inputs.push_back(OnDevice(given, device));
+    inputs.push_back(OnDevice(FieldOf(program, batch, input), device));
   }
   return inputs;
 }

@@ -24,13 +24,12 @@ namespace ampd::amp {
 
 // Samples of one forward and backward pass, on the CPU; the engine takes them to its device.
 struct Batch {
-  at::Tensor images;      // (B, ...) float; of a language model, tokens: (B, T) int64
-  at::Tensor labels;      // (B) int64; (B, T) beside tokens
-  at::Tensor noise = {};  // (B, Z) float; of a model with an input of that name
+  at::Tensor images;      // for the model's first input: (B, ...) float; of a text, tokens: (B, T) int64
+  at::Tensor labels;      // (B) int64; (B, T) of a language model
+  TensorMap others = {};  // (B, ...); for the inputs beside the first one, by name
 };
 
-// What a program takes of a batch, in the order of its inputs: those named "labels" and "noise", and the images for any
-// other name.
+// What a program takes of a batch, in the order of its inputs. Throws c10::Error for an input that the batch has not.
 std::vector<at::Tensor> InputsOf(const graph::Graph& program, const Batch& batch, c10::Device device);
 
 // One loss of a model, the parameters that it trains and their optimizer.

@@ -390,7 +390,7 @@ TEST_F(CapturedStepTest, PhasesOfAGan_AreReplayedUnderBothRules) {
     for (int i = 0; i < kWarmUps + 3; ++i) {
       Batch batch = RandomBatch();
       batch.labels = at::Tensor();
-      batch.noise = at::rand({kBatchSize, 4});
+      batch.others["noise"] = at::rand({kBatchSize, 4});
       Step({i == kWarmUps + 1 ? Poisoned(batch) : batch});
     }
     EXPECT_EQ(captured_->skipped_steps(), 1);

@@ -242,11 +242,11 @@ std::unique_ptr<Engine> TwoPhases() {
 TEST(Fp8Steps, OneSkippedPhaseOfTwoLeavesScalesAndHistoriesAlone) {
   const auto engine = TwoPhases();
   Batch batch = BatchOf(1);
-  batch.noise = BatchOf(2).images;
+  batch.others["noise"] = BatchOf(2).images;
   EXPECT_FALSE(engine->Step({batch}).skipped);
   const EngineState before = engine->ExportState();
   ASSERT_THAT(before.fp8, testing::Contains(testing::Key("second.1.scale")));
-  batch.noise = BatchOf(0).images;
+  batch.others["noise"] = BatchOf(0).images;
   const StepResult result = engine->Step({batch});
   EXPECT_FALSE(result.phases[0].skipped);
   EXPECT_TRUE(result.phases[1].skipped);

@@ -51,13 +51,13 @@ Batch MakeGanBatch(uint64_t seed, const Fault& fault = {}) {
   SeededRandom random(seed);
   Batch batch;
   batch.images = at::empty({kBatch, 1, kImageSize, kImageSize}, at::kFloat);
-  batch.noise = at::empty({kBatch, kNoise}, at::kFloat);
+  batch.others["noise"] = at::empty({kBatch, kNoise}, at::kFloat);
   auto* pixels = batch.images.data_ptr<float>();
   for (int64_t i = 0; i < batch.images.numel(); ++i) {
     pixels[i] = static_cast<float>(0.3 * Uniform(random) + static_cast<double>(i % kImageSize) / kImageSize);
   }
-  auto* noise = batch.noise.data_ptr<float>();
-  for (int64_t i = 0; i < batch.noise.numel(); ++i) {
+  auto* noise = batch.others["noise"].data_ptr<float>();
+  for (int64_t i = 0; i < batch.others["noise"].numel(); ++i) {
     noise[i] = i % kNoise == 0 ? 0 : static_cast<float>(1.7 * Uniform(random));
   }
   if (fault.discriminator) {
@@ -282,8 +282,8 @@ TEST(SkippedPhase, LeavesNoTraceOfWhatItsRunSaw) {
   const Batch good = MakeGanBatch(2);
   Batch bad_elsewhere = MakeGanBatch(3, {.discriminator = true});
   Batch good_elsewhere = MakeGanBatch(4);
-  good_elsewhere.noise = bad.noise;
-  bad_elsewhere.noise = good.noise;
+  good_elsewhere.others["noise"] = bad.others["noise"];
+  bad_elsewhere.others["noise"] = good.others["noise"];
   EXPECT_TRUE(one->Step({bad, good}).phases[kDiscriminator].skipped);
   EXPECT_TRUE(other->Step({good_elsewhere, bad_elsewhere}).phases[kDiscriminator].skipped);
   const EngineState after = one->ExportState();
