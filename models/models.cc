@@ -29,8 +29,12 @@ void FillDefaults(v1::ModelSpec& spec) {
   }
 }
 
+int64_t SequenceLengthOf(const v1::DataSource& source) {
+  return source.has_jsonl() ? source.jsonl().sequence_length() : source.tokens().sequence_length();
+}
+
 absl::StatusOr<graph::Graph> BuildModel(const v1::JobSpec& spec) {
-  return BuildModel(spec.model(), spec.data().train().tokens().sequence_length());
+  return BuildModel(spec.model(), SequenceLengthOf(spec.data().train()));
 }
 
 absl::StatusOr<graph::Graph> BuildModel(const v1::ModelSpec& spec, int64_t sequence_length) {
@@ -46,10 +50,12 @@ absl::StatusOr<graph::Graph> BuildModel(const v1::ModelSpec& spec, int64_t seque
     case v1::ModelSpec::kEfficientnetB0:
       return BuildEfficientNet(spec.efficientnet_b0());
     case v1::ModelSpec::KIND_NOT_SET:
-      return InvalidFields({{"model", "is not set; give lenet, mlp, resnet, efficientnet_b0 or gpt2"}});
+      return InvalidFields(
+          {{"model", "is not set; give lenet, mlp, resnet, efficientnet_b0 or gpt2"}});
     default:
-      return UnsupportedField("model." + KindOf(spec),
-                              "this model is not there yet; use lenet, mlp, resnet, efficientnet_b0 or gpt2");
+      return UnsupportedField(
+          "model." + KindOf(spec),
+          "this model is not there yet; use lenet, mlp, resnet, efficientnet_b0 or gpt2");
   }
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "ampd/v1/worker.pb.h"
 #include "base/status_macros.h"
+#include "models/models.h"
 #include "precision/capability.h"
 #include "precision/formats.h"
 #include "precision/fp8.h"
@@ -170,7 +171,7 @@ absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec) {
   Findings findings;
   AdmitIdentity(&admitted, findings);
   const std::optional<graph::Graph> built =
-      AdmitModel(admitted.mutable_model(), admitted.data().train().tokens().sequence_length(), findings);
+      AdmitModel(admitted.mutable_model(), models::SequenceLengthOf(admitted.data().train()), findings);
   const graph::Graph* const model = built.has_value() ? &*built : nullptr;
   AdmitData(&admitted, model, findings);
   AdmitPrecision(&admitted, model, findings);

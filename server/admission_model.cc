@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "graph/vocabulary.h"
 #include "models/models.h"
 #include "server/admission.h"
 #include "server/admission_findings.h"
@@ -98,16 +100,39 @@ void AdmitTokens(const std::string& field, v1::TokensSource* tokens, Findings& f
   findings.Range(field + ".limit", tokens->limit(), 0, int64_t{1} << 40);
 }
 
-// Every source but `tokens` has images.
+// What is between the length and the model's positions is the model's to say.
+void AdmitJsonl(const std::string& field, const v1::JsonlSource& jsonl, const graph::Graph* model, Findings& findings) {
+  AdmitPath(field + ".path", jsonl.path(), findings);
+  if (jsonl.sequence_length() == 0) {
+    findings.Missing(field + ".sequence_length");
+  }
+  const auto vocabulary = model == nullptr ? std::nullopt : graph::VocabularyOf(*model, "input_ids");
+  findings.Range(field + ".pad_token", jsonl.pad_token(), 0,
+                 vocabulary.value_or(std::numeric_limits<int32_t>::max()) - 1);
+  findings.Range(field + ".limit", jsonl.limit(), 0, int64_t{1} << 40);
+}
+
+const char* WhatItHas(const v1::DataSource& source) {
+  return source.has_tokens() ? "text" : source.has_jsonl() ? "texts of a class each" : "images";
+}
+
+const char* WhatItTakes(const graph::Graph& model) {
+  if (model.type(model.inputs().front()).dtype != graph::Dtype::kInt64) {
+    return "images";
+  }
+  const bool is_language_model = model.type(*model.FindOutput("logits")).shape.size() == 3;
+  return is_language_model ? "text" : "texts of a class each";
+}
+
 void CheckKindFits(const std::string& field, const v1::DataSource& source, const graph::Graph& model,
                    Findings& findings) {
-  const bool takes_tokens = model.type(model.inputs().front()).dtype == graph::Dtype::kInt64;
-  if (takes_tokens != source.has_tokens()) {
+  const std::string has = WhatItHas(source);
+  const std::string takes = WhatItTakes(model);
+  if (has != takes) {
     const auto* const kind =
         source.GetReflection()->GetOneofFieldDescriptor(source, source.GetDescriptor()->FindOneofByName("kind"));
     findings.Wrong(absl::StrCat(field, ".", kind->name()),
-                   absl::StrCat("has ", takes_tokens ? "images; model." : "text; model.", model.name(),
-                                takes_tokens ? " takes tokens" : " takes images"));
+                   absl::StrCat("has ", has, "; model.", model.name(), " takes ", takes));
   }
 }
 
@@ -129,9 +154,9 @@ void AdmitSource(const std::string& field, v1::DataSource* source, const graph::
     case v1::DataSource::kTokens:
       return AdmitTokens(field + ".tokens", source->mutable_tokens(), findings);
     case v1::DataSource::kJsonl:
-      return findings.Unsupported(field + ".jsonl", "no model that takes it is there yet");
+      return AdmitJsonl(field + ".jsonl", source->jsonl(), model, findings);
     default:
-      findings.Wrong(field, "must have one of idx, cifar, npz, safetensors, synthetic, tokens");
+      findings.Wrong(field, "must have one of idx, cifar, npz, safetensors, synthetic, tokens, jsonl");
   }
 }
 
@@ -154,11 +179,12 @@ void AdmitInitializeAnew(const v1::ModelSpec& model, Findings& findings) {
   }
 }
 
-// Both programs are of one length.
-void AdmitEvalLength(const v1::TokensSource& train, v1::TokensSource* eval, Findings& findings) {
+// Both programs are of one length. `Source`: TokensSource or JsonlSource, the field `name` of a source.
+template <typename Source>
+void AdmitEvalLength(const char* name, const Source& train, Source* eval, Findings& findings) {
   if (eval->sequence_length() == 0) eval->set_sequence_length(train.sequence_length());
   if (eval->sequence_length() != train.sequence_length()) {
-    findings.Wrong("data.eval.tokens.sequence_length",
+    findings.Wrong(absl::StrCat("data.eval.", name, ".sequence_length"),
                    absl::StrCat("is ", eval->sequence_length(), "; must be data.train's, ", train.sequence_length()));
   }
 }
@@ -213,7 +239,10 @@ void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings)
   }
   if (data->has_eval()) {
     if (data->train().has_tokens() && data->eval().has_tokens()) {
-      AdmitEvalLength(data->train().tokens(), data->mutable_eval()->mutable_tokens(), findings);
+      AdmitEvalLength("tokens", data->train().tokens(), data->mutable_eval()->mutable_tokens(), findings);
+    }
+    if (data->train().has_jsonl() && data->eval().has_jsonl()) {
+      AdmitEvalLength("jsonl", data->train().jsonl(), data->mutable_eval()->mutable_jsonl(), findings);
     }
     AdmitSource("data.eval", data->mutable_eval(), model, findings);
   }

@@ -50,6 +50,7 @@ std::set<std::string> DataRootsOf(const v1::JobSpec& spec, bool begins) {
   };
   for (const v1::DataSource* source : {&spec.data().train(), &spec.data().eval()}) {
     add(source->tokens().path());
+    add(source->jsonl().path());
     add(source->idx().images());
     add(source->idx().labels());
     for (const std::string& file : source->cifar().files()) {

@@ -256,7 +256,8 @@ TEST_F(PlacementTest, DataRootOfEveryKindOfSource_IsWanted) {
       {"npz {file: 'other/a' images: 'x' labels: 'y'}", "\"other\""},
       {"safetensors {file: 'other/a' images: 'x' labels: 'y'}", "\"other\""},
       {"npz {images: 'root/a' labels: 'other/b'}", "\"other\""},
-      {"npz {images: 'other/a' labels: 'root/b'}", "\"other\""}};
+      {"npz {images: 'other/a' labels: 'root/b'}", "\"other\""},
+      {"jsonl {path: 'other/a'}", "\"other\""}};
   int count = 0;
   for (const auto& [text, named] : sources) {
     const std::string id = absl::StrCat("j", ++count);

@@ -93,4 +93,25 @@ std::vector<int64_t> Dataset::image_shape() const {
   return images_.defined() && images_.dim() == 4 ? images_.sizes().slice(1).vec() : std::vector<int64_t>();
 }
 
+std::vector<std::string_view> Dataset::input_names() const {
+  if (padded_.has_value()) {
+    return {"input_ids", "attention_mask", "token_type_ids"};
+  }
+  return {is_text() ? "input_ids" : "images"};
+}
+
+int64_t Dataset::size() const {
+  if (padded_.has_value()) {
+    return static_cast<int64_t>(padded_->texts.labels.size());
+  }
+  return is_text() ? windows_->count : labels_.size(0);
+}
+
+int64_t Dataset::sample_elements() const {
+  if (padded_.has_value()) {
+    return padded_->length;
+  }
+  return is_text() ? windows_->length : images_.numel() / size();
+}
+
 }  // namespace ampd::data

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,12 +15,13 @@
 #include "worker/data/augmentation.h"
 #include "worker/data/cifar.h"
 #include "worker/data/data_file.h"
+#include "worker/data/jsonl.h"
 #include "worker/data/tokens.h"
 
 namespace ampd::data {
 
-// Samples in memory on the CPU: images with a class each, or windows of a text with the token behind each of theirs.
-// N samples of D elements each, B in a batch. Thread-compatible; reading is thread-safe.
+// Samples in memory on the CPU: images with a class each, windows of a text with the token behind each of theirs, or
+// texts with a class each. N samples of D elements each, B in a batch. Thread-compatible; reading is thread-safe.
 class Dataset {
  public:
   struct Idx {
@@ -94,9 +96,23 @@ class Dataset {
     int64_t vocabulary = 0;
   };
 
+  // Texts with a class each, all T tokens long: longer ones are cut, shorter ones filled up.
+  struct LabelledTexts {
+    DataFile file;                // JSON lines
+    int64_t sequence_length = 0;  // T
+    int64_t pad_token = 0;
+    int64_t limit = 0;  // of lines; 0: all
+    int64_t vocabulary = 0;
+    int64_t num_types = 1;
+    int64_t num_classes = 0;
+  };
+
   struct Samples {
-    at::Tensor images;  // (B, ...) float; of a text, tokens: (B, T) int64
-    at::Tensor labels;  // (B), or (B, T) of a text; int64
+    at::Tensor images;  // (B, ...) float; of texts, tokens: (B, T) int64
+    at::Tensor labels;  // (B), or (B, T) of windows of a text; int64
+    // What else is known of the samples, by name. Of texts with a class "attention_mask", (B, T) bool, true where a
+    // text's own tokens are, and "token_type_ids", (B, T) int64.
+    std::map<std::string, at::Tensor> others = {};
   };
 
   // Reasons of errors as in data_file.h.
@@ -107,14 +123,18 @@ class Dataset {
   static absl::StatusOr<Dataset> FromArrays(Arrays source);
   static absl::StatusOr<Dataset> MakeSynthetic(const Synthetic& source);
   static absl::StatusOr<Dataset> ReadText(const Text& source);
+  static absl::StatusOr<Dataset> ReadLabelledTexts(const LabelledTexts& source);
 
+  // Whether the samples are windows of a text, with a label a position.
   bool is_text() const { return windows_.has_value(); }
-  // Of the model's input that the samples are for.
-  std::string_view input_name() const { return is_text() ? "input_ids" : "images"; }
+  // Of the model's inputs that the samples are for: of the first one, and then of `others`.
+  std::vector<std::string_view> input_names() const;
   // Of one image, (C, H, W); empty where the data does not say how its elements lie.
   std::vector<int64_t> image_shape() const;
-  int64_t size() const { return is_text() ? windows_->count : labels_.size(0); }
-  int64_t sample_elements() const { return is_text() ? windows_->length : images_.numel() / size(); }
+  int64_t size() const;
+  int64_t sample_elements() const;
+  // Of texts with a class: how many of them were cut.
+  int64_t num_cut() const { return padded_.has_value() ? padded_->texts.num_cut : 0; }
 
   // The samples at `indices`, images normalised. Runs on the calling thread alone. REQUIRES: each is in [0, size).
   Samples Get(const std::vector<int64_t>& indices) const;
@@ -129,8 +149,16 @@ class Dataset {
     int64_t count = 0;   // N
   };
 
+  struct Padded {
+    Texts texts;
+    int64_t length = 0;  // T
+    int64_t pad_token = 0;
+  };
+
   explicit Dataset(Windows windows) : windows_(std::move(windows)) {}
+  explicit Dataset(Padded padded) : padded_(std::move(padded)) {}
   static Samples Gather(const Windows& windows, const std::vector<int64_t>& indices);
+  static Samples Gather(const Padded& padded, const std::vector<int64_t>& indices);
 
   // How the elements of the file become those of a sample, in a channel.
   struct Channel {
@@ -146,6 +174,7 @@ class Dataset {
   Dataset(at::Tensor images, at::Tensor labels, const Normalization& normalization);
 
   std::optional<Windows> windows_;  // of a text, which has nothing else
+  std::optional<Padded> padded_;    // of texts with a class, which have nothing else
 
   at::Tensor images_;  // contiguous
   at::Tensor labels_;

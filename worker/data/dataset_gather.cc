@@ -110,6 +110,9 @@ Dataset::Samples Dataset::Get(const std::vector<int64_t>& indices, const Augment
   if (is_text()) {
     return Gather(*windows_, indices);
   }
+  if (padded_.has_value()) {
+    return Gather(*padded_, indices);
+  }
   std::vector<int64_t> shape = images_.sizes().vec();
   shape[0] = static_cast<int64_t>(indices.size());
   Samples samples = {at::empty(shape, at::kFloat), at::empty({shape[0]}, at::kLong)};

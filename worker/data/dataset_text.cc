@@ -3,9 +3,11 @@
 #include <utility>
 #include <variant>
 
+#include "ATen/ops/empty.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "worker/data/dataset.h"
+#include "worker/data/jsonl.h"
 
 namespace ampd::data {
 
@@ -22,6 +24,42 @@ absl::StatusOr<Dataset> Dataset::ReadText(const Text& source) {
                                                     " and the token behind it are ", length + 1));
   }
   return Dataset(Windows{std::move(tokens), length, (held - 1) / length});
+}
+
+absl::StatusOr<Dataset> Dataset::ReadLabelledTexts(const LabelledTexts& source) {
+  if (source.sequence_length < 1 || source.limit < 0) {
+    return DataError(source.file.name, absl::StrCat(source.limit, " texts of ", source.sequence_length, " tokens"));
+  }
+  AMPD_ASSIGN_OR_RETURN(Texts texts, ReadJsonl(source.file, {.limit = source.limit,
+                                                             .max_tokens = source.sequence_length,
+                                                             .vocabulary = source.vocabulary,
+                                                             .num_types = source.num_types,
+                                                             .num_classes = source.num_classes}));
+  return Dataset(Padded{std::move(texts), source.sequence_length, source.pad_token});
+}
+
+Dataset::Samples Dataset::Gather(const Padded& padded, const std::vector<int64_t>& indices) {
+  const Texts& texts = padded.texts;
+  const auto count = static_cast<int64_t>(indices.size());
+  const std::vector<int64_t> shape = {count, padded.length};
+  at::Tensor tokens = at::empty(shape, at::kLong);
+  at::Tensor mask = at::empty(shape, at::kBool);
+  at::Tensor types = at::empty(shape, at::kLong);
+  at::Tensor labels = at::empty({count}, at::kLong);
+  std::fill_n(tokens.data_ptr<int64_t>(), tokens.numel(), padded.pad_token);
+  std::fill_n(mask.data_ptr<bool>(), mask.numel(), false);
+  std::fill_n(types.data_ptr<int64_t>(), types.numel(), 0);
+  for (int64_t i = 0; i < count; ++i) {
+    const auto text = static_cast<size_t>(indices[static_cast<size_t>(i)]);
+    const int64_t begin = text == 0 ? 0 : texts.ends[text - 1];
+    const int64_t end = texts.ends[text];
+    const int64_t row = i * padded.length;
+    std::copy(texts.tokens.begin() + begin, texts.tokens.begin() + end, tokens.data_ptr<int64_t>() + row);
+    std::copy(texts.types.begin() + begin, texts.types.begin() + end, types.data_ptr<int64_t>() + row);
+    std::fill_n(mask.data_ptr<bool>() + row, end - begin, true);
+    labels.data_ptr<int64_t>()[i] = texts.labels[text];
+  }
+  return {std::move(tokens), std::move(labels), {{"attention_mask", mask}, {"token_type_ids", types}}};
 }
 
 }  // namespace ampd::data

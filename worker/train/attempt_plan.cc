@@ -22,6 +22,7 @@
 #include "worker/data/byte_stream.h"
 #include "worker/data/data_file.h"
 #include "worker/train/array_source.h"
+#include "worker/train/text_source.h"
 
 namespace ampd::train {
 namespace {
@@ -151,29 +152,14 @@ absl::StatusOr<data::DataFile> Locate(const internal::StartAttempt& start, const
   return data::DataFile{root->second, path.substr(slash + 1), name};
 }
 
-data::TokenFormat FormatOf(v1::TokensSource::Format format) {
-  switch (format) {
-    case v1::TokensSource::LLM_C:
-      return data::TokenFormat::kLlmC;
-    case v1::TokensSource::UINT16:
-      return data::TokenFormat::kUint16;
-    case v1::TokensSource::UINT32:
-      return data::TokenFormat::kUint32;
-    default:
-      return data::TokenFormat::kAuto;
-  }
-}
-
 absl::StatusOr<data::Dataset> Open(const internal::StartAttempt& start, const v1::DataSource& source,
-                                   int64_t num_classes, bool evaluation) {
-  if (source.has_tokens()) {
-    const std::string field = evaluation ? "data.eval.tokens.path" : "data.train.tokens.path";
-    AMPD_ASSIGN_OR_RETURN(data::DataFile file, Locate(start, field, source.tokens().path()));
-    return data::Dataset::ReadText({.file = std::move(file),
-                                    .format = FormatOf(source.tokens().format()),
-                                    .sequence_length = source.tokens().sequence_length(),
-                                    .limit = source.tokens().limit(),
-                                    .vocabulary = num_classes});
+                                   const graph::Graph& model, bool evaluation) {
+  const auto locate = [&start](const std::string& field, const std::string& path) {
+    return Locate(start, field, path);
+  };
+  const int64_t num_classes = model.type(*model.FindOutput("logits")).shape.back().factor();
+  if (IsTextSource(source)) {
+    return OpenTextSource(source, evaluation ? "data.eval" : "data.train", model, locate);
   }
   if (source.has_idx()) {
     const std::string field = evaluation ? "data.eval.idx" : "data.train.idx";
@@ -187,9 +173,7 @@ absl::StatusOr<data::Dataset> Open(const internal::StartAttempt& start, const v1
                                    .num_classes = num_classes});
   }
   if (IsArraySource(source)) {
-    return OpenArraySource(
-        source, evaluation ? "data.eval" : "data.train", num_classes,
-        [&](const std::string& field, const std::string& path) { return Locate(start, field, path); });
+    return OpenArraySource(source, evaluation ? "data.eval" : "data.train", num_classes, locate);
   }
   if (!source.has_synthetic()) {
     return SpecError("a data source names no kind");
@@ -245,13 +229,30 @@ std::vector<int64_t> ImageShapeOf(const graph::Shape& shape) {
   return image;
 }
 
+// Whether the data has every input of the model, the first one as its samples, and as many labels a sample.
+absl::Status CheckFields(const data::Dataset& data, const graph::Graph& model) {
+  const std::vector<std::string_view> names = data.input_names();
+  const std::string& first = model.value(model.inputs().front()).name;
+  if (first != names.front()) {
+    return SpecError(absl::StrCat("the data has ", std::string(names.front()), " and the model takes ", first));
+  }
+  for (const graph::ValueId input : model.inputs()) {
+    if (std::find(names.begin(), names.end(), model.value(input).name) == names.end()) {
+      return SpecError(absl::StrCat("the model takes ", model.value(input).name, ", which the data has not"));
+    }
+  }
+  const bool is_language_model = model.type(*model.FindOutput("logits")).shape.size() == 3;
+  if (is_language_model != data.is_text()) {
+    return SpecError(data.is_text() ? "the data has a label a position and the model tells one a sample"
+                                    : "the data has a label a sample and the model tells one a position");
+  }
+  return absl::OkStatus();
+}
+
 // Whether the data is what the model takes.
 absl::Status CheckSamples(const data::Dataset& data, const graph::Graph& model) {
+  AMPD_RETURN_IF_ERROR(CheckFields(data, model));
   const graph::ValueId input = model.inputs().front();
-  if (model.value(input).name != data.input_name()) {
-    return SpecError(absl::StrCat("the data has ", std::string(data.input_name()), " and the model takes ",
-                                  model.value(input).name));
-  }
   const int64_t wanted = ElementsOf(model.type(input).shape);
   if (data.sample_elements() != wanted) {
     return SpecError(absl::StrCat("a sample has ", data.sample_elements(), " elements and the model takes ", wanted));
@@ -355,17 +356,19 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
   }
   auto policy = ResolvePrecision(start, *model, /*raise=*/{});
   AMPD_RETURN_IF_ERROR(policy.status());
-  const auto logits = model->FindOutput("logits");
-  if (model->inputs().size() != 1 || !logits.has_value()) {
-    return SpecError("the model has not one input, or no output \"logits\"");
+  if (model->inputs().empty() || !model->FindOutput("logits").has_value()) {
+    return SpecError("the model has no input, or no output \"logits\"");
   }
-  const int64_t num_classes = model->type(*logits).shape.back().factor();
-  AMPD_ASSIGN_OR_RETURN(data::Dataset train, Open(start, spec.data().train(), num_classes, false));
+  AMPD_ASSIGN_OR_RETURN(data::Dataset train, Open(start, spec.data().train(), *model, false));
   AMPD_RETURN_IF_ERROR(CheckSamples(train, *model));
   AttemptPlan plan{.model = *std::move(model), .policy = *std::move(policy), .raise = {}, .train = std::move(train)};
   if (spec.data().has_eval()) {
-    AMPD_ASSIGN_OR_RETURN(plan.eval, Open(start, spec.data().eval(), num_classes, true));
+    AMPD_ASSIGN_OR_RETURN(plan.eval, Open(start, spec.data().eval(), plan.model, true));
     AMPD_RETURN_IF_ERROR(CheckSamples(*plan.eval, plan.model));
+  }
+  if (const int64_t num_cut = plan.train.num_cut(); num_cut > 0) {
+    plan.policy.warnings.push_back(absl::StrCat("data.train.jsonl: ", num_cut, " of ", plan.train.size(),
+                                                " texts are longer than sequence_length and were cut"));
   }
   AMPD_RETURN_IF_ERROR(PlanLength(spec, plan));
   AMPD_ASSIGN_OR_RETURN(plan.engine.optimizer, Optimizer(spec.optimizer()));

@@ -26,7 +26,11 @@ std::vector<amp::Batch> Cut(const data::Dataset::Samples& samples, int64_t num_p
   const int64_t size = samples.labels.size(0) / num_parts;
   std::vector<amp::Batch> parts;
   for (int64_t i = 0; i < num_parts; ++i) {
-    parts.push_back({samples.images.narrow(0, i * size, size), samples.labels.narrow(0, i * size, size)});
+    const auto part = [i, size](const at::Tensor& whole) { return whole.narrow(0, i * size, size); };
+    amp::Batch& batch = parts.emplace_back(amp::Batch{part(samples.images), part(samples.labels)});
+    for (const auto& [name, tensor] : samples.others) {
+      batch.others[name] = part(tensor);
+    }
   }
   return parts;
 }
@@ -204,8 +208,7 @@ absl::Status TrainingLoop::Evaluate() {
   for (int64_t begin = 0; begin < plan_.eval->size(); begin += plan_.eval_batch_size) {
     std::vector<int64_t> indices(static_cast<size_t>(std::min(plan_.eval_batch_size, plan_.eval->size() - begin)));
     std::iota(indices.begin(), indices.end(), begin);
-    const data::Dataset::Samples samples = plan_.eval->Get(indices);
-    const amp::EvalSums part = engine_->Evaluate({samples.images, samples.labels});
+    const amp::EvalSums part = engine_->Evaluate(Cut(plan_.eval->Get(indices), 1).front());
     sums.loss += part.loss;
     sums.num_correct += part.num_correct;
     sums.num_samples += part.num_samples;

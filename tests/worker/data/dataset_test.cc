@@ -282,6 +282,36 @@ TEST_F(DatasetTest, SyntheticNoise_IsStandardNormal) {
   EXPECT_NEAR(noise.pow(4).mean().item<double>(), 3, 0.15);
 }
 
+TEST_F(DatasetTest, TextsOfAClass_AreFilledUpAndMasked) {
+  Write("texts",
+        "{\"input_ids\": [5, 6, 7, 8, 9], \"token_type_ids\": [0, 0, 1, 1, 1], \"label\": 1}\n"
+        "{\"input_ids\": [4], \"label\": 0}\n");
+  const auto data = Dataset::ReadLabelledTexts({.file = {root_, "texts", "the texts"},
+                                                .sequence_length = 3,
+                                                .pad_token = 2,
+                                                .vocabulary = 10,
+                                                .num_types = 2,
+                                                .num_classes = 2});
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_FALSE(data->is_text());
+  EXPECT_THAT(data->input_names(), ElementsAre("input_ids", "attention_mask", "token_type_ids"));
+  EXPECT_EQ(data->size(), 2);
+  EXPECT_EQ(data->sample_elements(), 3);
+  EXPECT_EQ(data->num_cut(), 1);
+  const Dataset::Samples samples = data->Get({1, 0, 1});
+  const auto rows = [](const at::Tensor& tensor) {
+    EXPECT_THAT(tensor.sizes().vec(), ElementsAre(3, 3));
+    const at::Tensor numbers = tensor.to(at::kLong);
+    return std::vector<int64_t>(numbers.data_ptr<int64_t>(), numbers.data_ptr<int64_t>() + numbers.numel());
+  };
+  EXPECT_THAT(rows(samples.images), ElementsAre(4, 2, 2, 5, 6, 7, 4, 2, 2));
+  EXPECT_EQ(samples.others.at("attention_mask").scalar_type(), at::kBool);
+  EXPECT_THAT(rows(samples.others.at("attention_mask")), ElementsAre(1, 0, 0, 1, 1, 1, 1, 0, 0));
+  EXPECT_THAT(rows(samples.others.at("token_type_ids")), ElementsAre(0, 0, 0, 0, 0, 1, 0, 0, 0));
+  EXPECT_THAT(std::vector<int64_t>(samples.labels.data_ptr<int64_t>(), samples.labels.data_ptr<int64_t>() + 3),
+              ElementsAre(0, 1, 0));
+}
+
 TEST_F(DatasetTest, ImpossibleSyntheticSources_AreDataErrors) {
   for (const Dataset::Synthetic& source :
        {Dataset::Synthetic{.shape = {0}, .num_classes = 1, .num_samples = 1},

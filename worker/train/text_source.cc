@@ -1,0 +1,54 @@
+#include "worker/train/text_source.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+#include "graph/vocabulary.h"
+
+namespace ampd::train {
+namespace {
+
+// What a line may say of tokens that the model has no types for: it is not read.
+constexpr int64_t kAnyType = 256;
+
+data::TokenFormat FormatOf(v1::TokensSource::Format format) {
+  switch (format) {
+    case v1::TokensSource::LLM_C:
+      return data::TokenFormat::kLlmC;
+    case v1::TokensSource::UINT16:
+      return data::TokenFormat::kUint16;
+    case v1::TokensSource::UINT32:
+      return data::TokenFormat::kUint32;
+    default:
+      return data::TokenFormat::kAuto;
+  }
+}
+
+}  // namespace
+
+bool IsTextSource(const v1::DataSource& source) { return source.has_tokens() || source.has_jsonl(); }
+
+absl::StatusOr<data::Dataset> OpenTextSource(const v1::DataSource& source, const std::string& field,
+                                             const graph::Graph& model, Locator locate) {
+  const int64_t num_classes = model.type(*model.FindOutput("logits")).shape.back().factor();
+  if (source.has_tokens()) {
+    const v1::TokensSource& tokens = source.tokens();
+    AMPD_ASSIGN_OR_RETURN(data::DataFile file, locate(field + ".tokens.path", tokens.path()));
+    return data::Dataset::ReadText({.file = std::move(file),
+                                    .format = FormatOf(tokens.format()),
+                                    .sequence_length = tokens.sequence_length(),
+                                    .limit = tokens.limit(),
+                                    .vocabulary = num_classes});
+  }
+  const v1::JsonlSource& jsonl = source.jsonl();
+  AMPD_ASSIGN_OR_RETURN(data::DataFile file, locate(field + ".jsonl.path", jsonl.path()));
+  return data::Dataset::ReadLabelledTexts({.file = std::move(file),
+                                           .sequence_length = jsonl.sequence_length(),
+                                           .pad_token = jsonl.pad_token(),
+                                           .limit = jsonl.limit(),
+                                           .vocabulary = graph::VocabularyOf(model, "input_ids").value_or(0),
+                                           .num_types = graph::VocabularyOf(model, "token_type_ids").value_or(kAnyType),
+                                           .num_classes = num_classes});
+}
+
+}  // namespace ampd::train
