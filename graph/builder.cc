@@ -40,10 +40,11 @@ bool GraphBuilder::Require(bool ok, std::string_view path, std::string_view what
   return ok;
 }
 
-ValueId GraphBuilder::Emit(std::string_view path, std::string_view op, std::vector<Argument> arguments, Shape shape) {
+ValueId GraphBuilder::Emit(std::string_view path, std::string_view op, std::vector<Argument> arguments, Shape shape,
+                           Dtype dtype) {
   return graph_.AddNode(
       {.op = std::string(op), .arguments = std::move(arguments), .outputs = {}, .module_path = std::string(path)},
-      ShortName(op), {Dtype::kFloat32, std::move(shape)});
+      ShortName(op), {dtype, std::move(shape)});
 }
 
 ValueId GraphBuilder::Elementwise(std::string_view path, std::string_view op, ValueId x) {
@@ -210,23 +211,37 @@ ValueId GraphBuilder::TiedLinear(std::string_view path, ValueId x, ValueId weigh
   return Emit(path, "aten.linear.default", {{"input", x}, {"weight", weight}}, std::move(result));
 }
 
-ValueId GraphBuilder::Embedding(std::string_view path, ValueId indices, ValueId table) {
+ValueId GraphBuilder::Embedding(std::string_view path, ValueId indices, ValueId table,
+                                std::optional<int64_t> padding_index) {
   if (!Require(status_.ok() && graph_.type(indices).dtype == Dtype::kInt64 && shape(table).size() == 2, path,
                "an embedding needs int64 indices and a table (N, C)")) {
     return indices;
   }
   Shape result = shape(indices);
   result.push_back(shape(table)[1]);
-  return Emit(path, "aten.embedding.default", {{"weight", table}, {"indices", indices}}, std::move(result));
+  std::vector<Argument> arguments = {{"weight", table}, {"indices", indices}};
+  if (padding_index.has_value()) {
+    arguments.push_back({"padding_idx", *padding_index});
+  }
+  return Emit(path, "aten.embedding.default", std::move(arguments), std::move(result));
 }
 
-ValueId GraphBuilder::Attention(std::string_view path, ValueId query, ValueId key, ValueId value, bool is_causal) {
+ValueId GraphBuilder::Attention(std::string_view path, ValueId query, ValueId key, ValueId value, bool is_causal,
+                                std::optional<ValueId> mask) {
   if (!Require(status_.ok() && shape(query).size() == 4 && shape(query) == shape(key) && shape(key) == shape(value),
                path, "attention needs query, key and value of one shape (B, heads, T, D)")) {
     return query;
   }
-  return Emit(path, "aten.scaled_dot_product_attention.default",
-              {{"query", query}, {"key", key}, {"value", value}, {"is_causal", is_causal}}, shape(query));
+  std::vector<Argument> arguments = {{"query", query}, {"key", key}, {"value", value}, {"is_causal", is_causal}};
+  if (mask.has_value()) {
+    const Shape scores = {shape(query)[0], shape(query)[1], shape(query)[2], shape(key)[2]};
+    if (!Require(!is_causal && graph_.type(*mask).dtype == Dtype::kBool && IsBroadcastTo(shape(*mask), scores), path,
+                 "a mask of attention that is not causal is bool and repeated to (B, heads, T, T)")) {
+      return query;
+    }
+    arguments.push_back({"attn_mask", *mask});
+  }
+  return Emit(path, "aten.scaled_dot_product_attention.default", std::move(arguments), shape(query));
 }
 
 ValueId GraphBuilder::Relu(std::string_view path, ValueId x) { return Elementwise(path, "aten.relu.default", x); }

@@ -65,12 +65,15 @@ class GraphBuilder {
   ValueId Conv1d(std::string_view path, ValueId x, int64_t out_features, Initializer weight);
   // (..., in), weight (out, in) -> (..., out), without bias: for a weight that is tied to another layer's.
   ValueId TiedLinear(std::string_view path, ValueId x, ValueId weight);
-  // int64 (...), table (N, C) -> (..., C): the rows of the table.
-  ValueId Embedding(std::string_view path, ValueId indices, ValueId table);
+  // int64 (...), table (N, C) -> (..., C): the rows of the table. The row at `padding_index`, if one is given, has no
+  // gradient.
+  ValueId Embedding(std::string_view path, ValueId indices, ValueId table, std::optional<int64_t> padding_index = {});
   // Attention over heads, (B, heads, T, D) each -> (B, heads, T, D). The result lies in memory in the query's order, so
   // that heads which were cut out of (B, T, C) by View and Transpose(1, 2) are joined again without a copy. Without
-  // mask or dropout, so that LibTorch takes its flash kernel on every device.
-  ValueId Attention(std::string_view path, ValueId query, ValueId key, ValueId value, bool is_causal);
+  // dropout, and best without a mask, so that LibTorch takes its flash kernel on every device. `mask`: bool, repeated
+  // to (B, heads, T, T), true where a query sees a key.
+  ValueId Attention(std::string_view path, ValueId query, ValueId key, ValueId value, bool is_causal,
+                    std::optional<ValueId> mask = {});
   ValueId Relu(std::string_view path, ValueId x);
   // Exact (erf) form.
   ValueId Gelu(std::string_view path, ValueId x);
@@ -89,6 +92,8 @@ class GraphBuilder {
   ValueId Transpose(std::string_view path, ValueId x, int64_t dim0, int64_t dim1);
   // The first `count` of x's rows, a view; all of them: x itself.
   ValueId Rows(std::string_view path, ValueId x, int64_t count);
+  // x without dimension `dim`, of which it is entry `index`; a view.
+  ValueId Select(std::string_view path, ValueId x, int64_t dim, int64_t index);
   // (..., C) -> `parts` times (..., C / parts), views of x.
   std::vector<ValueId> Split(std::string_view path, ValueId x, int64_t parts);
   // With a dimension of size 1 inserted, or left out, at `dim`; views of x.
@@ -121,7 +126,10 @@ class GraphBuilder {
   const Shape& shape(ValueId x) const { return graph_.type(x).shape; }
   // Remembers the first failure; returns whether `ok` and everything before it held.
   bool Require(bool ok, std::string_view path, std::string_view what);
-  ValueId Emit(std::string_view path, std::string_view op, std::vector<Argument> arguments, Shape shape);
+  ValueId Emit(std::string_view path, std::string_view op, std::vector<Argument> arguments, Shape shape,
+               Dtype dtype = Dtype::kFloat32);
+  // Emits what shows x in another shape.
+  ValueId EmitView(std::string_view path, std::string_view op, ValueId x, std::vector<Argument> arguments, Shape shape);
   ValueId Elementwise(std::string_view path, std::string_view op, ValueId x);
   ValueId Binary(std::string_view path, std::string_view op, ValueId x, ValueId y);
   ValueId LinearOf(std::string_view path, ValueId x, int64_t out_features, const std::optional<Initializer>& weight,

@@ -33,13 +33,19 @@ std::vector<int64_t> ViewSizes(const Shape& shape) {
 
 }  // namespace
 
+ValueId GraphBuilder::EmitView(std::string_view path, std::string_view op, ValueId x, std::vector<Argument> arguments,
+                               Shape shape) {
+  arguments.insert(arguments.begin(), {"self", x});
+  return Emit(path, op, std::move(arguments), std::move(shape), graph_.type(x).dtype);
+}
+
 ValueId GraphBuilder::View(std::string_view path, ValueId x, Shape shape) {
   if (!Require(status_.ok() && ElementsOf(shape).has_value() && ElementsOf(shape) == ElementsOf(this->shape(x)), path,
                "a view has as many elements as what it shows")) {
     return x;
   }
   const std::vector<int64_t> sizes = ViewSizes(shape);
-  return Emit(path, "aten.view.default", {{"self", x}, {"size", sizes}}, std::move(shape));
+  return EmitView(path, "aten.view.default", x, {{"size", sizes}}, std::move(shape));
 }
 
 ValueId GraphBuilder::Transpose(std::string_view path, ValueId x, int64_t dim0, int64_t dim1) {
@@ -49,7 +55,7 @@ ValueId GraphBuilder::Transpose(std::string_view path, ValueId x, int64_t dim0, 
   }
   Shape result = shape(x);
   std::swap(result[static_cast<size_t>(dim0)], result[static_cast<size_t>(dim1)]);
-  return Emit(path, "aten.transpose.int", {{"self", x}, {"dim0", dim0}, {"dim1", dim1}}, std::move(result));
+  return EmitView(path, "aten.transpose.int", x, {{"dim0", dim0}, {"dim1", dim1}}, std::move(result));
 }
 
 ValueId GraphBuilder::Rows(std::string_view path, ValueId x, int64_t count) {
@@ -63,8 +69,20 @@ ValueId GraphBuilder::Rows(std::string_view path, ValueId x, int64_t count) {
   }
   Shape result = shape(x);
   result[0] = count;
-  return Emit(path, "aten.slice.Tensor", {{"self", x}, {"dim", int64_t{0}}, {"start", int64_t{0}}, {"end", count}},
-              std::move(result));
+  return EmitView(path, "aten.slice.Tensor", x, {{"dim", int64_t{0}}, {"start", int64_t{0}}, {"end", count}},
+                  std::move(result));
+}
+
+ValueId GraphBuilder::Select(std::string_view path, ValueId x, int64_t dim, int64_t index) {
+  const auto rank = status_.ok() ? static_cast<int64_t>(shape(x).size()) : 0;
+  const Dim extent = 0 <= dim && dim < rank ? shape(x)[static_cast<size_t>(dim)] : Dim(0);
+  if (!Require(!extent.is_batch() && 0 <= index && index < extent.factor(), path,
+               absl::StrCat("there is no entry ", index, " in dimension ", dim))) {
+    return x;
+  }
+  Shape result = shape(x);
+  result.erase(result.begin() + dim);
+  return EmitView(path, "aten.select.int", x, {{"dim", dim}, {"index", index}}, std::move(result));
 }
 
 std::vector<ValueId> GraphBuilder::Split(std::string_view path, ValueId x, int64_t parts) {
@@ -94,8 +112,8 @@ ValueId GraphBuilder::Flatten(std::string_view path, ValueId x) {
   for (size_t i = 1; i < shape(x).size(); ++i) {
     features *= shape(x)[i].factor();
   }
-  return Emit(path, "aten.flatten.using_ints", {{"self", x}, {"start_dim", int64_t{1}}, {"end_dim", int64_t{-1}}},
-              {shape(x)[0], features});
+  return EmitView(path, "aten.flatten.using_ints", x, {{"start_dim", int64_t{1}}, {"end_dim", int64_t{-1}}},
+                  {shape(x)[0], features});
 }
 
 ValueId GraphBuilder::Unsqueeze(std::string_view path, ValueId x, int64_t dim) {
@@ -105,7 +123,7 @@ ValueId GraphBuilder::Unsqueeze(std::string_view path, ValueId x, int64_t dim) {
   }
   Shape result = shape(x);
   result.insert(result.begin() + dim, 1);
-  return Emit(path, "aten.unsqueeze.default", {{"self", x}, {"dim", dim}}, std::move(result));
+  return EmitView(path, "aten.unsqueeze.default", x, {{"dim", dim}}, std::move(result));
 }
 
 ValueId GraphBuilder::Squeeze(std::string_view path, ValueId x, int64_t dim) {
@@ -116,7 +134,7 @@ ValueId GraphBuilder::Squeeze(std::string_view path, ValueId x, int64_t dim) {
   }
   Shape result = shape(x);
   result.erase(result.begin() + dim);
-  return Emit(path, "aten.squeeze.dim", {{"self", x}, {"dim", dim}}, std::move(result));
+  return EmitView(path, "aten.squeeze.dim", x, {{"dim", dim}}, std::move(result));
 }
 
 }  // namespace ampd::graph

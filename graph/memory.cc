@@ -172,6 +172,10 @@ class Run {
       const Shape& shape = graph_.type(result).shape;
       return shape[0].At(batch_size_) * shape[1].At(batch_size_) * ItemSizeBytes(graph_.type(result).dtype);
     }
+    if (name == "result.added_mask") {
+      const auto mask = node.ValueOf("attn_mask");
+      return mask.has_value() ? Elements(*mask) * ItemSizeBytes(graph_.type(result).dtype) : 0;
+    }
     if (name == "result.indices") {
       return Elements(result) * static_cast<int64_t>(sizeof(int64_t));
     }

@@ -18,10 +18,11 @@ std::vector<OpRow> ComputingRows() {
       {.op = "aten.linear.default", .op_class = kLower, .saves = {"input", "weight"}},
       {.op = "aten.matmul.default", .op_class = kLower, .saves = {"self", "other"}},
       {.op = "aten.mm.default", .op_class = kLower, .saves = {"self", "mat2"}},
-      // LibTorch's flash kernel, which it takes without a mask and dropout. Rows of the softmax are not kept.
+      // LibTorch's flash kernel, which it takes without dropout, on a GPU without a mask. Rows of the softmax are not
+      // kept; of a mask of truth values the numbers that are added instead.
       {.op = "aten.scaled_dot_product_attention.default",
        .op_class = kLower,
-       .saves = {"query", "key", "value", "result", "result.logsumexp"}},
+       .saves = {"query", "key", "value", "result", "result.logsumexp", "result.added_mask"}},
       // Losses, exponentials and long sums.
       {.op = "aten.binary_cross_entropy_with_logits.default", .op_class = kFp32, .saves = {"self", "target"}},
       {.op = "aten.cross_entropy_loss.default", .op_class = kFp32, .saves = {"target", "result.log_softmax"}},
@@ -79,6 +80,7 @@ std::vector<OpRow> AsInputRows() {
       {.op = "aten.relu.default", .saves = {"result"}},
       {.op = "aten.relu_.default", .saves = {"self", "result"}, .views = "self", .in_place_of = "aten.relu.default"},
       {.op = "aten.reshape.default", .views = "self", .passes_gradient = true},
+      {.op = "aten.select.int", .views = "self"},
       {.op = "aten.sigmoid.default", .saves = {"result"}},
       {.op = "aten.silu.default", .saves = {"self"}},
       {.op = "aten.slice.Tensor", .views = "self"},

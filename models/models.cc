@@ -3,6 +3,7 @@
 #include <google/protobuf/descriptor.h>
 
 #include "base/error.h"
+#include "models/bert.h"
 #include "models/efficientnet.h"
 #include "models/gpt2.h"
 #include "models/resnet.h"
@@ -26,6 +27,8 @@ void FillDefaults(v1::ModelSpec& spec) {
     FillDefaults(*spec.mutable_gpt2());
   } else if (spec.has_efficientnet_b0()) {
     FillDefaults(*spec.mutable_efficientnet_b0());
+  } else if (spec.has_bert_classifier()) {
+    FillDefaults(*spec.mutable_bert_classifier());
   }
 }
 
@@ -49,13 +52,15 @@ absl::StatusOr<graph::Graph> BuildModel(const v1::ModelSpec& spec, int64_t seque
       return BuildGpt2(spec.gpt2(), sequence_length);
     case v1::ModelSpec::kEfficientnetB0:
       return BuildEfficientNet(spec.efficientnet_b0());
+    case v1::ModelSpec::kBertClassifier:
+      return BuildBertClassifier(spec.bert_classifier(), sequence_length);
     case v1::ModelSpec::KIND_NOT_SET:
       return InvalidFields(
-          {{"model", "is not set; give lenet, mlp, resnet, efficientnet_b0 or gpt2"}});
+          {{"model", "is not set; give lenet, mlp, resnet, efficientnet_b0, gpt2 or bert_classifier"}});
     default:
       return UnsupportedField(
           "model." + KindOf(spec),
-          "this model is not there yet; use lenet, mlp, resnet, efficientnet_b0 or gpt2");
+          "this model is not there yet; use one of lenet, mlp, resnet, efficientnet_b0, gpt2, bert_classifier");
   }
 }
 

@@ -21,7 +21,7 @@ using graph::Operand;
 using graph::ValueId;
 
 // The arguments of attention that its emulated form takes too.
-constexpr std::string_view kPlainAttention[] = {"query", "key", "value", "is_causal"};
+constexpr std::string_view kPlainAttention[] = {"query", "key", "value", "is_causal", "attn_mask"};
 
 bool HasOtherThan(const Node& node, absl::Span<const std::string_view> known) {
   return std::any_of(node.arguments.begin(), node.arguments.end(), [&](const graph::Argument& argument) {
@@ -174,7 +174,8 @@ class PrecisionPass {
                         take("groups", int64_t{1})};
       node.op = "ampd.conv2d_fp16";
     } else if (node.op == "aten.scaled_dot_product_attention.default" && !HasOtherThan(node, kPlainAttention)) {
-      node.arguments = {take("query", {}), take("key", {}), take("value", {}), take("is_causal", false)};
+      node.arguments = {take("query", {}), take("key", {}), take("value", {}), take("is_causal", false),
+                        take("attn_mask", {})};
       node.op = "ampd.attention_fp16";
     } else {
       return UnsupportedField("precision.preset", absl::StrCat(node.op, " has no fp16 form on a CPU"));

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "graph/op_table.h"
 #include "graph/print.h"
+#include "graph/vocabulary.h"
 
 namespace ampd::graph {
 namespace {
@@ -193,6 +194,43 @@ TEST(Squeeze, UndoesUnsqueeze) {
             "float32[B, 3, 4, 4]");
   EXPECT_EQ(shape([](GraphBuilder& b, ValueId x) { return b.Squeeze("s", x, 1); }),
             "test layer s: a dimension that is left out is of size 1");
+}
+
+TEST(Select, TakesADimensionAway) {
+  const auto entry = [](int64_t dim, int64_t index) {
+    return ShapeAfter(Images(3, 4), [&](GraphBuilder& b, ValueId x) { return b.Select("s", x, dim, index); });
+  };
+  EXPECT_EQ(entry(1, 2), "float32[B, 4, 4]");
+  EXPECT_EQ(entry(1, 3), "test layer s: there is no entry 3 in dimension 1");
+  EXPECT_EQ(entry(0, 0), "test layer s: there is no entry 0 in dimension 0");
+  EXPECT_EQ(entry(4, 0), "test layer s: there is no entry 0 in dimension 4");
+}
+
+TEST(Attention, TakesAMaskThatIsRepeated) {
+  const auto masked = [](Dtype dtype, Shape mask, bool is_causal) {
+    return ShapeAfter({Dtype::kFloat32, {Dim::Batch(), 2, 5, 4}}, [&](GraphBuilder& b, ValueId x) {
+      return b.Attention("a", x, x, x, is_causal, b.Input("mask", {dtype, mask}));
+    });
+  };
+  EXPECT_EQ(masked(Dtype::kBool, {Dim::Batch(), 1, 1, 5}, false), "float32[B, 2, 5, 4]");
+  const char* const refused =
+      "test layer a: a mask of attention that is not causal is bool and repeated to (B, heads, T, T)";
+  EXPECT_EQ(masked(Dtype::kBool, {Dim::Batch(), 1, 1, 4}, false), refused);
+  EXPECT_EQ(masked(Dtype::kFloat32, {Dim::Batch(), 1, 1, 5}, false), refused);
+  EXPECT_EQ(masked(Dtype::kBool, {Dim::Batch(), 1, 1, 5}, true), refused);
+}
+
+TEST(Vocabulary, IsTheSmallestTableThatAnInputChoosesFrom) {
+  GraphBuilder b("test");
+  const ValueId tokens = b.Input("tokens", {Dtype::kInt64, {Dim::Batch(), 5}});
+  b.Input("unread", {Dtype::kInt64, {Dim::Batch(), 5}});
+  const ValueId wide = b.Embedding("wide", tokens, b.Parameter("wide", {9, 4}, Initializer::Normal(1)));
+  const ValueId narrow = b.Embedding("narrow", tokens, b.Parameter("narrow", {7, 4}, Initializer::Normal(1)));
+  b.Output("y", b.Add("sum", wide, narrow));
+  const Graph graph = std::move(b).Build().value();
+  EXPECT_EQ(VocabularyOf(graph, "tokens"), 7);
+  EXPECT_EQ(VocabularyOf(graph, "unread"), std::nullopt);
+  EXPECT_EQ(VocabularyOf(graph, "absent"), std::nullopt);
 }
 
 TEST(Linear, InitialisedAsGivenHasABiasOfZeros) {

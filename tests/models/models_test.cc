@@ -249,6 +249,64 @@ TEST(Gpt2, ALengthBeyondItsPositionsIsNamedAsTheData) {
   }
 }
 
+constexpr char kTinyBert[] =
+    "bert_classifier {num_hidden_layers: 1 hidden_size: 8 num_attention_heads: 2 max_position_embeddings: 6 "
+    "vocab_size: 5 num_labels: 3}";
+
+TEST(Bert, GraphOfAShorterSequenceThanItsLongestIsGolden) {
+  ExpectGolden("tests/models/golden/bert_classifier.txt", graph::ToText(BuildModel(Spec(kTinyBert), 4).value()));
+}
+
+// One line a parameter, as BertForSequenceClassification(BertConfig()).named_parameters() has them.
+TEST(Bert, NamesAndShapesOfTheDefaultsAreGolden) {
+  ExpectGolden("tests/models/golden/bert_classifier_parameters.txt", Parameters("bert_classifier {}"));
+}
+
+TEST(Bert, HasTransformersNumberOfParameters) {
+  EXPECT_EQ(NumNumbers("bert_classifier {}"), 109'483'778);
+  EXPECT_EQ(NumNumbers("bert_classifier {num_hidden_layers: 24 hidden_size: 1024 num_attention_heads: 16}"),
+            335'143'938);
+}
+
+TEST(Bert, WithoutDropoutThereIsNone) {
+  v1::ModelSpec spec = Spec(kTinyBert);
+  const auto num_dropouts = [&spec] {
+    const graph::Graph model = BuildModel(spec).value();
+    return std::count_if(model.nodes().begin(), model.nodes().end(),
+                         [](const graph::Node& node) { return node.op == "aten.dropout.default"; });
+  };
+  EXPECT_EQ(num_dropouts(), 4);  // of the embeddings, of both branches and before the classifier
+  spec.mutable_bert_classifier()->set_dropout(0);
+  EXPECT_EQ(num_dropouts(), 0);
+}
+
+TEST(Bert, EveryWrongFieldIsNamedWithItsLimit) {
+  EXPECT_THAT(ViolationsOf("bert_classifier {num_hidden_layers: -1 hidden_size: 10 num_attention_heads: 3 "
+                           "intermediate_size: -1 max_position_embeddings: -5 vocab_size: 1 type_vocab_size: 257 "
+                           "num_labels: 1 dropout: 1}"),
+              ElementsAre("model.bert_classifier.num_hidden_layers: -1 is not within 1 to 256",
+                          "model.bert_classifier.num_attention_heads: 3 does not divide hidden_size, 10",
+                          "model.bert_classifier.intermediate_size: -1 is not within 1 to 1048576",
+                          "model.bert_classifier.max_position_embeddings: -5 is not within 1 to 1048576",
+                          "model.bert_classifier.vocab_size: 1 is not within 2 to 1048576",
+                          "model.bert_classifier.type_vocab_size: 257 is not within 1 to 256",
+                          "model.bert_classifier.num_labels: 1 is not within 2 to 65536",
+                          "model.bert_classifier.dropout: 1 is not at least 0 and below 1"));
+  EXPECT_THAT(ViolationsOf("bert_classifier {hidden_size: -8}"),
+              ElementsAre("model.bert_classifier.hidden_size: -8 is not within 1 to 65536",
+                          "model.bert_classifier.num_attention_heads: 12 does not divide hidden_size, -8"));
+}
+
+TEST(Bert, ALengthBeyondItsPositionsIsNamedAsTheData) {
+  for (const int64_t length : {-1, 7}) {
+    const auto violations = ampd::ViolationsOf(BuildModel(Spec(kTinyBert), length).status());
+    ASSERT_EQ(violations.size(), 1) << length;
+    EXPECT_EQ(violations[0].field, "data.train.jsonl.sequence_length");
+    EXPECT_EQ(violations[0].description,
+              absl::StrCat("is ", length, "; must be 1 to model.bert_classifier.max_position_embeddings, 6"));
+  }
+}
+
 TEST(Resnet, EveryWrongFieldOfASpecIsNamed) {
   EXPECT_THAT(ViolationsOf("resnet {depth: 101}"), ElementsAre("model.resnet.depth: 101 is not 18, 34 or 50"));
   EXPECT_THAT(ViolationsOf("resnet {in_channels: -1 num_classes: 1}"),
@@ -286,7 +344,8 @@ TEST(Mlp, EveryWrongFieldIsNamedWithItsLimit) {
 }
 
 TEST(BuildModel, AnUnsetOrExportedModelIsRefused) {
-  EXPECT_THAT(ViolationsOf(""), ElementsAre("model: is not set; give lenet, mlp, resnet, efficientnet_b0 or gpt2"));
+  EXPECT_THAT(ViolationsOf(""),
+              ElementsAre("model: is not set; give lenet, mlp, resnet, efficientnet_b0, gpt2 or bert_classifier"));
   const auto exported = BuildModel(Spec("exported {artifact: 'm'}"));
   EXPECT_EQ(exported.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(ReasonOf(exported.status()), "UNSUPPORTED_FIELD");

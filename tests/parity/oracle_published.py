@@ -17,7 +17,7 @@ import torch
 import torchvision
 from safetensors.torch import load_file
 from torch import nn
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
 
 import tensor_file
 
@@ -76,7 +76,38 @@ class EfficientNet:
         return self.model(inputs["images"])
 
 
-CASES = {"gpt2": Gpt2, "efficientnet_b0": EfficientNet}
+class Bert:
+    """As SmallBert of the test; more positions than the sequences use, texts of all lengths and of two parts."""
+
+    LEARNING_RATE = 2**-9
+    EPSILON = 2**-17
+
+    def __init__(self):
+        self.model = BertForSequenceClassification(
+            BertConfig(vocab_size=61, max_position_embeddings=16, hidden_size=48, num_hidden_layers=3,
+                       num_attention_heads=4, intermediate_size=96, num_labels=5, hidden_dropout_prob=0.0,
+                       attention_probs_dropout_prob=0.0))
+
+    def perturbed(self):
+        return self.model.parameters()
+
+    def saved_tensors(self):
+        return saved_by_transformers(self.model)
+
+    # The padding token is in the texts too: its embedding is not trained there.
+    def batches(self):
+        lengths = torch.randint(1, 11, (STEPS, 4, 1))
+        mask = (torch.arange(10) < lengths).to(torch.int64)
+        types = (torch.arange(10) >= lengths // 2).to(torch.int64) * mask
+        inputs = {"input_ids": torch.randint(0, 61, (STEPS, 4, 10)), "attention_mask": mask, "token_type_ids": types}
+        inputs["input_ids"][:, :, 0] = 0
+        return inputs, torch.randint(0, 5, (STEPS, 4))
+
+    def logits(self, inputs):
+        return self.model(**inputs).logits
+
+
+CASES = {"gpt2": Gpt2, "efficientnet_b0": EfficientNet, "bert_classifier": Bert}
 
 
 def saved_by_transformers(model):

@@ -17,6 +17,7 @@
 #include "ampd/v1/precision.pb.h"
 #include "ampd/v1/worker.pb.h"
 #include "graph/passes.h"
+#include "models/bert.h"
 #include "models/efficientnet.h"
 #include "models/gpt2.h"
 #include "models/resnet.h"
@@ -56,6 +57,19 @@ graph::Graph EfficientNet() {
   spec.set_dropout(0);
   spec.set_stochastic_depth_prob(0);
   return models::BuildEfficientNet(spec).value();
+}
+
+graph::Graph SmallBert() {
+  v1::BertClassifierSpec spec;
+  spec.set_num_hidden_layers(3);
+  spec.set_hidden_size(48);
+  spec.set_num_attention_heads(4);
+  spec.set_intermediate_size(96);
+  spec.set_max_position_embeddings(16);
+  spec.set_vocab_size(61);
+  spec.set_num_labels(5);
+  spec.set_dropout(0);
+  return models::BuildBertClassifier(spec, /*sequence_length=*/10).value();
 }
 
 double RelativeError(const at::Tensor& ours, const at::Tensor& theirs) {
@@ -106,9 +120,22 @@ class PublishedModelParity : public testing::TestWithParam<Case> {
     oracle_ = *oracle;
   }
 
+  // As the model's input has it: a mask comes as numbers.
+  at::Tensor InputOf(graph::ValueId input, int64_t step) const {
+    const at::Tensor given = oracle_.at("input/" + model_.value(input).name)[step].contiguous();
+    return model_.type(input).dtype == graph::Dtype::kBool ? given.to(at::kBool) : given;
+  }
+
   amp::Batch BatchOf(int64_t step) const {
-    return {oracle_.at("input/" + model_.value(model_.inputs().front()).name)[step].contiguous(),
-            oracle_.at("labels")[step].contiguous()};
+    amp::Batch batch = {InputOf(model_.inputs().front(), step), oracle_.at("labels")[step].contiguous()};
+    for (const graph::ValueId input : model_.inputs()) {
+      batch.others[model_.value(input).name] = InputOf(input, step);
+    }
+    return batch;
+  }
+
+  std::vector<at::Tensor> InputsOf(const graph::Graph& program) const {
+    return amp::InputsOf(program, BatchOf(0), at::Device(at::kCPU));
   }
 
   std::unique_ptr<executor::Executor> Bound(const graph::Graph& graph, const TensorMap& state) const {
@@ -119,7 +146,7 @@ class PublishedModelParity : public testing::TestWithParam<Case> {
 
   at::Tensor Logits(const graph::Graph& graph, const TensorMap& state) const {
     const at::NoGradGuard no_grad;
-    return Bound(graph, state)->Run({BatchOf(0).images})[0];
+    return Bound(graph, state)->Run(InputsOf(graph))[0];
   }
 
   // Python's tensors as the engine keeps them. Copies: a run writes running statistics.
@@ -177,8 +204,8 @@ TEST_P(PublishedModelParity, LogitsAndGradientsAgree) {
   EXPECT_EQ(logits.sizes(), oracle_.at("logits").sizes());
   EXPECT_LE(RelativeError(logits, oracle_.at("logits")), kForwardTolerance);
   const TensorMap state = Start();
-  const amp::Batch batch = BatchOf(0);
-  Bound(graph::WithLossHead(model_).value(), state)->Run({batch.images, batch.labels})[0].backward();
+  const graph::Graph program = graph::WithLossHead(model_).value();
+  Bound(program, state)->Run(InputsOf(program))[0].backward();
   for (const graph::State& parameter : model_.parameters()) {
     const at::Tensor& theirs = oracle_.at("grad/" + parameter.name);
     EXPECT_LE(RelativeError(state.at(parameter.name).grad(), theirs), kGradientTolerance) << parameter.name;
@@ -218,7 +245,8 @@ TEST_P(PublishedModelParity, EvaluationOfTheTrainedModelAgrees) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Zoo, PublishedModelParity,
-                         testing::Values(Case{"gpt2", SmallGpt2}, Case{"efficientnet_b0", EfficientNet}),
+                         testing::Values(Case{"gpt2", SmallGpt2}, Case{"efficientnet_b0", EfficientNet},
+                                         Case{"bert_classifier", SmallBert}),
                          [](const auto& info) { return info.param.name; });
 
 // "num_batches_tracked" is only counted: torchvision's modules load a file without it, as the oracle tries.

@@ -207,6 +207,52 @@ TEST(AdmitSpec, WrongValuesOfALanguageModel_AreNamedByPath) {
   }
 }
 
+constexpr char kOnTexts[] =
+    "model {bert_classifier {num_hidden_layers: 1 hidden_size: 8 num_attention_heads: 2 max_position_embeddings: 16 "
+    "vocab_size: 64}} "
+    "data {train {jsonl {path: 'text/train.jsonl' sequence_length: 16}} eval {jsonl {path: 'text/val.jsonl'}}} ";
+
+TEST(AdmitSpec, AClassifierOfTexts_HasItsDefaults) {
+  const auto admitted = AdmitSpec(Changed(kOnTexts));
+  ASSERT_TRUE(admitted.ok()) << admitted.status();
+  EXPECT_EQ(admitted->model().bert_classifier().intermediate_size(), 32);
+  EXPECT_EQ(admitted->model().bert_classifier().num_labels(), 2);
+  EXPECT_EQ(admitted->model().bert_classifier().dropout(), 0.1);
+  EXPECT_EQ(admitted->data().eval().jsonl().sequence_length(), 16);
+  EXPECT_EQ(AdmitSpec(*admitted)->ShortDebugString(), admitted->ShortDebugString());
+}
+
+TEST(AdmitSpec, WrongValuesOfAClassifierOfTexts_AreNamedByPath) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"data {train {jsonl {sequence_length: 17}}}", "data.train.jsonl.sequence_length"},
+      {"data {train {jsonl {sequence_length: -1}}}", "data.train.jsonl.sequence_length"},
+      {"data {eval {jsonl {sequence_length: 8}}}", "data.eval.jsonl.sequence_length"},
+      {"data {train {jsonl {path: '../x'}}}", "data.train.jsonl.path"},
+      {"data {train {jsonl {pad_token: 64}}}", "data.train.jsonl.pad_token"},
+      {"data {eval {jsonl {pad_token: -1}}}", "data.eval.jsonl.pad_token"},
+      {"data {eval {jsonl {limit: -1}}}", "data.eval.jsonl.limit"},
+      {"data {eval {tokens {path: 'a/b' sequence_length: 16}}}", "data.eval.tokens"},
+      {"data {eval {synthetic {shape: 16 num_classes: 2 num_samples: 9}}}", "data.eval.synthetic"},
+      {"model {bert_classifier {num_attention_heads: 3}}", "model.bert_classifier.num_attention_heads"},
+  };
+  for (const auto& [change, field] : cases) {
+    EXPECT_THAT(WrongFields(Changed(Changed(kOnTexts), change)), ElementsAre(field)) << change;
+  }
+}
+
+TEST(AdmitSpec, TextsWithoutALength_AreMissingIt) {
+  v1::JobSpec spec = Changed(kOnTexts);
+  spec.mutable_data()->mutable_train()->mutable_jsonl()->clear_sequence_length();
+  spec.mutable_data()->clear_eval();
+  EXPECT_THAT(WrongFields(spec), ElementsAre("data.train.jsonl.sequence_length"));
+}
+
+TEST(AdmitSpec, AModelOfTextOnTextsOfAClass_IsRefused) {
+  v1::JobSpec spec = Changed(kOnTexts);
+  *spec.mutable_model() = Changed(kOnText).model();
+  EXPECT_THAT(WrongFields(spec), ElementsAre("data.train.jsonl", "data.eval.jsonl"));
+}
+
 TEST(AdmitSpec, TextWithoutALength_IsMissingIt) {
   v1::JobSpec spec = Changed(kOnText);
   spec.mutable_data()->mutable_train()->mutable_tokens()->clear_sequence_length();

@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <array>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "ATen/ops/conv2d.h"
 #include "ATen/ops/convolution_backward.h"
 #include "ATen/ops/linear.h"
+#include "ATen/ops/zeros.h"
 
 namespace ampd::amp {
 namespace {
@@ -90,14 +92,24 @@ struct Conv2dFp16 : Function<Conv2dFp16> {
   }
 };
 
+// What is added to the scores for a mask of truth values.
+std::optional<at::Tensor> AddedMask(const std::optional<at::Tensor>& mask) {
+  if (!mask.has_value()) {
+    return std::nullopt;
+  }
+  return at::zeros(mask->sizes(), at::kFloat)
+      .masked_fill_(mask->logical_not(), -std::numeric_limits<float>::infinity());
+}
+
 // Saves what a device's flash kernel saves.
 struct AttentionFp16 : Function<AttentionFp16> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& query, const at::Tensor& key,
-                            const at::Tensor& value, bool is_causal) {
+                            const at::Tensor& value, bool is_causal, const std::optional<at::Tensor>& mask) {
+    const std::optional<at::Tensor> added = AddedMask(mask);
     const auto [wide, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(Wide(query), Wide(key), Wide(value),
-                                                                                   /*dropout_p=*/0.0, is_causal);
+                                                                                   /*dropout_p=*/0.0, is_causal, added);
     at::Tensor result = Narrow(wide);
-    context->save_for_backward({query, key, value, result, logsumexp});
+    context->save_for_backward({query, key, value, result, logsumexp, added.value_or(at::Tensor())});
     context->saved_data["is_causal"] = is_causal;
     return result;
   }
@@ -106,9 +118,10 @@ struct AttentionFp16 : Function<AttentionFp16> {
     const variable_list saved = context->get_saved_variables();
     const auto [query, key, value] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
         Wide(gradients[0]), Wide(saved[0]), Wide(saved[1]), Wide(saved[2]), Wide(saved[3]), saved[4],
-        /*dropout_p=*/0.0, context->saved_data["is_causal"].toBool());
+        /*dropout_p=*/0.0, context->saved_data["is_causal"].toBool(),
+        saved[5].defined() ? std::optional(saved[5]) : std::nullopt);
     return {NarrowIf(context->needs_input_grad(0), query), NarrowIf(context->needs_input_grad(1), key),
-            NarrowIf(context->needs_input_grad(2), value), at::Tensor()};
+            NarrowIf(context->needs_input_grad(2), value), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -135,8 +148,8 @@ void RegisterEmulatedOps(executor::OpRegistry& registry) {
     stack = {result};
   });
   registry.Register("ampd.attention_fp16", [](std::vector<c10::IValue>& stack) {
-    const at::Tensor result =
-        AttentionFp16::apply(stack[0].toTensor(), stack[1].toTensor(), stack[2].toTensor(), stack[3].toBool());
+    const at::Tensor result = AttentionFp16::apply(stack[0].toTensor(), stack[1].toTensor(), stack[2].toTensor(),
+                                                   stack[3].toBool(), TensorOrNone(stack[4]));
     stack = {result};
   });
 }

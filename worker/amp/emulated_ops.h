@@ -9,7 +9,9 @@ namespace ampd::amp {
 //   ampd.linear_fp16(input (*, I), weight (O, I), bias (O) or None) -> (*, O)
 //   ampd.conv2d_fp16(input (B, C, H, W), weight (O, C/groups, kH, kW), bias (O) or None, stride, padding, dilation,
 //                    groups) -> (B, O, H', W')
-//   ampd.attention_fp16(query, key, value, is_causal) -> as the query, all (B, heads, T, D)
+//   ampd.attention_fp16(query, key, value, is_causal, mask) -> as the query, all (B, heads, T, D); the mask bool,
+//   repeated
+//                       to (B, heads, T, T), or None
 //
 // Inputs, results, gradients and what is saved for the backward pass are fp16 (the sums of attention's exponentials:
 // fp32), each rounded once; inside, products are

@@ -1,4 +1,5 @@
-// The engine over networks that are more than a chain of layers: a GPT, and residual blocks with BatchNorm.
+// The engine over networks that are more than a chain of layers: GPTs, a BERT with masked texts, and residual blocks
+// with BatchNorm.
 
 #include <gtest/gtest.h>
 
@@ -11,6 +12,8 @@
 #include "ATen/ops/equal.h"
 #include "ATen/ops/rand.h"
 #include "ATen/ops/randint.h"
+#include "ATen/ops/zeros_like.h"
+#include "models/bert.h"
 #include "models/gpt.h"
 #include "models/gpt2.h"
 #include "models/resnet.h"
@@ -77,9 +80,34 @@ graph::Graph Gpt2Of(int num_layers, int width) {
 
 graph::Graph Gpt2() { return Gpt2Of(2, 32); }
 
+graph::Graph Bert() {
+  v1::BertClassifierSpec spec;
+  spec.set_num_hidden_layers(2);
+  spec.set_hidden_size(32);
+  spec.set_num_attention_heads(4);
+  spec.set_max_position_embeddings(kSequence + 3);
+  spec.set_vocab_size(kVocabulary);
+  spec.set_num_labels(kClasses);
+  spec.set_dropout(0);
+  return models::BuildBertClassifier(spec, kSequence).value();
+}
+
+// The class is the second token's, and what follows the text is of another class's.
+Batch Texts() {
+  constexpr int64_t kTexts = 16;
+  const at::Tensor labels = at::arange(kTexts, at::kLong).remainder(kClasses);
+  const at::Tensor lengths = at::randint(3, kSequence + 1, {kTexts, 1}, at::kLong);
+  const at::Tensor mask = at::arange(kSequence, at::kLong).unsqueeze(0).lt(lengths);
+  at::Tensor tokens = at::randint(2 * kClasses, kVocabulary, {kTexts, kSequence}, at::kLong);
+  tokens.copy_(tokens.where(mask, at::randint(1, kClasses, {kTexts, kSequence}, at::kLong)));
+  tokens.select(1, 1).copy_(labels);
+  return {tokens, labels, {{"attention_mask", mask}, {"token_type_ids", at::zeros_like(tokens)}}};
+}
+
 constexpr Network kNetworks[] = {{"gpt", Gpt, Tokens, "transformer.h.*"},
                                  {"gpt2", Gpt2, Tokens, "transformer.h.*"},
-                                 {"resnet", Resnet, Images, "layer?.?"}};
+                                 {"resnet", Resnet, Images, "layer?.?"},
+                                 {"bert", Bert, Texts, "bert.encoder.layer.*"}};
 
 std::unique_ptr<Engine> MakeEngine(const Network& network, const std::string& preset,
                                    const std::vector<std::string>& checkpoint_segments) {

@@ -117,6 +117,7 @@ std::vector<OpCall> Calls() {
       along("aten.softmax.int"),
       {"aten.scaled_dot_product_attention.default",
        {{"query", Trained({1, 2, 3, 4})}, {"key", Trained({1, 2, 3, 4})}, {"value", Trained({1, 2, 3, 4})}}},
+      {"aten.select.int", {{"self", Trained({3, 4})}, {"dim", Operand(int64_t{1})}, {"index", Operand(int64_t{0})}}},
       {"aten.slice.Tensor", {{"self", Trained({3, 4})}, {"end", Operand(int64_t{2})}}},
       {"aten.split.Tensor", {{"self", Trained({3, 4})}, {"split_size", Operand(int64_t{4})}}},
       {"aten.squeeze.dim", {{"self", Trained({3, 1})}, {"dim", Operand(int64_t{1})}}},

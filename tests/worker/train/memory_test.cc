@@ -10,14 +10,17 @@
 #include <vector>
 
 #include "ATen/Parallel.h"
+#include "ATen/ops/ones.h"
 #include "ATen/ops/rand.h"
 #include "ATen/ops/randint.h"
+#include "ATen/ops/zeros.h"
 #include "ampd/v1/job_spec.pb.h"
 #include "ampd/v1/precision.pb.h"
 #include "ampd/v1/worker.pb.h"
 #include "graph/builder.h"
 #include "graph/memory.h"
 #include "graph/passes.h"
+#include "models/bert.h"
 #include "models/efficientnet.h"
 #include "models/gpt.h"
 #include "models/gpt2.h"
@@ -75,16 +78,32 @@ graph::Graph Gpt2() {
   return models::BuildGpt2(spec, 64).value();
 }
 
-constexpr Network kNetworks[] = {{"mlp", Mlp, 256, "layers.1"},       {"mlp_small_batch", Mlp, 4, "layers.[12]"},
-                                 {"lenet", Lenet, 32, "features"},    {"resnet", Resnet, 16, "layer?.?"},
-                                 {"gpt", Gpt, 8, "transformer.h.*"},  {"gpt_untied", UntiedGpt, 16, "transformer.h.*"},
-                                 {"gpt2", Gpt2, 8, "transformer.h.*"}};
+graph::Graph Bert() {
+  v1::BertClassifierSpec spec;
+  spec.set_num_hidden_layers(3);
+  spec.set_hidden_size(96);
+  spec.set_num_attention_heads(4);
+  spec.set_max_position_embeddings(128);
+  spec.set_vocab_size(512);
+  spec.set_num_labels(10);
+  return models::BuildBertClassifier(spec, 64).value();
+}
+
+constexpr Network kNetworks[] = {{"mlp", Mlp, 256, "layers.1"},        {"mlp_small_batch", Mlp, 4, "layers.[12]"},
+                                 {"lenet", Lenet, 32, "features"},     {"resnet", Resnet, 16, "layer?.?"},
+                                 {"gpt", Gpt, 8, "transformer.h.*"},   {"gpt_untied", UntiedGpt, 16, "transformer.h.*"},
+                                 {"gpt2", Gpt2, 8, "transformer.h.*"}, {"bert", Bert, 8, "bert.encoder.layer.*"}};
 
 amp::Batch BatchOf(const graph::Graph& model, int64_t batch_size) {
   const graph::TensorType& type = model.type(model.inputs()[0]);
   std::vector<int64_t> sizes;
   for (const graph::Dim& dim : type.shape) {
     sizes.push_back(dim.At(batch_size));
+  }
+  if (model.FindInput("attention_mask").has_value()) {
+    return {at::randint(0, 100, sizes, at::kLong),
+            at::randint(0, 10, {batch_size}, at::kLong),
+            {{"attention_mask", at::ones(sizes, at::kBool)}, {"token_type_ids", at::zeros(sizes, at::kLong)}}};
   }
   if (type.dtype == graph::Dtype::kInt64) {
     return {at::randint(0, 100, sizes, at::kLong), at::randint(0, 100, sizes, at::kLong)};
@@ -272,6 +291,13 @@ const std::vector<Layer>& Layers() {
       {"gelu", {6, 8}, [](Builder& b, ValueId x) { return b.Gelu("g", x); }},
       {"gelu of relu", {6, 8}, [](Builder& b, ValueId x) { return b.Gelu("g", b.Relu("r", x)); }},
       {"softmax", {6, 8}, [](Builder& b, ValueId x) { return b.Softmax("s", x, -1); }},
+      {"masked attention",
+       {2, 3, 4, 8},
+       [](Builder& b, ValueId x) {
+         const ValueId ones = b.View("m", b.Input("mask", {graph::Dtype::kBool, {2, 4}}), {2, 1, 1, 4});
+         return b.Attention("a", x, x, x, /*is_causal=*/false, ones);
+       }},
+      {"select", {3, 4, 8}, [](Builder& b, ValueId x) { return b.Select("s", b.Gelu("g", x), 1, 0); }},
       {"dropout", {6, 8}, [](Builder& b, ValueId x) { return b.Dropout("d", x, 0.5); }},
       {"stochastic depth", {6, 8}, [](Builder& b, ValueId x) { return b.StochasticDepth("d", x, 0.5); }},
       {"sigmoid", {6, 8}, [](Builder& b, ValueId x) { return b.Sigmoid("s", x); }},
@@ -305,8 +331,12 @@ int64_t MeasuredKept(const graph::Graph& graph) {
   }
   auto program = executor::Executor::Create(graph, executor::OpRegistry()).value();
   EXPECT_TRUE(program->Bind(state).ok());
+  std::vector<at::Tensor> inputs;
+  for (const graph::ValueId input : graph.inputs()) {
+    inputs.push_back(at::ones({graph.type(input).shape[0].factor(), graph.type(input).shape[1].factor()}, at::kBool));
+  }
   const int64_t before = GetCpuMemory().allocated_bytes;
-  const std::vector<at::Tensor> results = program->Run({});
+  const std::vector<at::Tensor> results = program->Run(inputs);
   return GetCpuMemory().allocated_bytes - before;
 }
 

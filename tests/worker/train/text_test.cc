@@ -109,6 +109,106 @@ TEST_F(TextTest, ATokenBeyondTheVocabulary_IsADataErrorThatNamesItsPlace) {
               HasSubstr("data.eval.tokens.path \"text/val.bin\": token 321 is 17; the model's vocabulary has 17"));
 }
 
+// Texts of 3 to 16 tokens, whose class is the kind of token that they have more of; every second line tells types too.
+class TextsTest : public TextTest {
+ protected:
+  void WriteTexts(const std::string& name, int count, unsigned seed) {
+    std::mt19937 random(seed);
+    std::ofstream file(root_ / name);
+    for (int i = 0; i < count; ++i) {
+      const unsigned label = random() % 2;
+      std::vector<unsigned> tokens = {1};
+      for (unsigned left = 2 + random() % 14; left > 0; --left) {
+        const unsigned kind = random() % 10 == 0 ? 1 - label : label;
+        tokens.push_back(2 + 2 * (random() % 7) + kind);
+      }
+      const std::string types =
+          i % 2 == 0 ? "" : ", \"token_type_ids\": [" + Joined(std::vector<unsigned>(tokens.size())) + "]";
+      file << "{\"input_ids\": [" << Joined(tokens) << "]" << types << ", \"label\": " << label << "}\n";
+    }
+  }
+
+  static std::string Joined(const std::vector<unsigned>& numbers) {
+    std::string text;
+    for (const unsigned number : numbers) {
+      text += (text.empty() ? "" : ", ") + std::to_string(number);
+    }
+    return text;
+  }
+
+  StartAttempt Bert(const std::string& precision, int64_t steps) {
+    StartAttempt start = Gpt2(precision, steps);
+    v1::JobSpec& spec = *start.mutable_spec();
+    v1::BertClassifierSpec& bert = *spec.mutable_model()->mutable_bert_classifier();
+    bert.set_num_hidden_layers(3);
+    bert.set_hidden_size(32);
+    bert.set_num_attention_heads(2);
+    bert.set_max_position_embeddings(20);
+    bert.set_vocab_size(kVocabulary);
+    v1::JsonlSource& train = *spec.mutable_data()->mutable_train()->mutable_jsonl();
+    train.set_path("text/train.jsonl");
+    train.set_sequence_length(16);
+    v1::JsonlSource& eval = *spec.mutable_data()->mutable_eval()->mutable_jsonl();
+    eval = train;
+    eval.set_path("text/val.jsonl");
+    WriteTexts("train.jsonl", 400, 1);
+    WriteTexts("val.jsonl", 100, 2);
+    return start;
+  }
+};
+
+TEST_F(TextsTest, ABert_LearnsInEveryPrecisionAndTellsItsAccuracy) {
+  for (const char* precision : {"fp32", "bf16", "fp16", "fp8"}) {
+    SCOPED_TRACE(precision);
+    const auto agent = Told(Bert(precision, 60));
+    ASSERT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
+    const v1::FinalMetrics& metrics = agent->outcome->final_metrics();
+    EXPECT_NEAR(agent->steps[1].loss, std::log(2), 0.2) << "nothing is known at first";
+    EXPECT_GT(metrics.eval_accuracy(), 0.9);
+    EXPECT_FALSE(metrics.has_eval_perplexity());
+    ASSERT_EQ(agent->evals.size(), 1u);
+    EXPECT_EQ(agent->evals[0].num_samples(), 100);
+  }
+}
+
+TEST_F(TextsTest, ABertThatGoesOnFromACheckpoint_ComesOutAsIfItHadNeverStopped) {
+  for (const char* precision : {"fp32", "bf16", "fp16", "fp8-delayed"}) {
+    SCOPED_TRACE(precision);
+    StartAttempt start = Bert(precision, 40);
+    start.mutable_spec()->mutable_train()->set_gradient_accumulation(2);
+    const auto whole = Told(start);
+    ASSERT_EQ(whole->outcome->kind(), Outcome::FINISHED) << whole->outcome->ShortDebugString();
+    ASSERT_EQ(whole->checkpoints[2].step(), 21);
+    start.mutable_key()->set_attempt(2);
+    start.mutable_key()->set_token("second");
+    *start.mutable_start_from() = whole->checkpoints[2];
+    const auto resumed = Told(start);
+    ASSERT_EQ(resumed->outcome->kind(), Outcome::FINISHED) << resumed->outcome->ShortDebugString();
+    EXPECT_EQ(resumed->steps.size(), 19u);
+    for (const auto& [step, numbers] : resumed->steps) {
+      EXPECT_EQ(numbers, whole->steps[step]) << "step " << step;
+    }
+    EXPECT_EQ(resumed->outcome->final_metrics().state_hash(), whole->outcome->final_metrics().state_hash());
+  }
+}
+
+TEST_F(TextsTest, AWrongLine_IsADataErrorThatNamesItsPlace) {
+  const StartAttempt start = Bert("fp32", 5);
+  std::ofstream(root_ / "val.jsonl") << "{\"input_ids\": [1, 17], \"label\": 0}\n";
+  const Outcome outcome = Run(start);
+  EXPECT_EQ(outcome.reason(), v1::DATA_ERROR);
+  EXPECT_THAT(outcome.message(), HasSubstr("data.eval.jsonl.path \"text/val.jsonl\": line 1: input_ids[1] is 17; the "
+                                           "model has 17 tokens in its vocabulary"));
+}
+
+TEST_F(TextsTest, TextWithALabelAPosition_IsASpecError) {
+  StartAttempt start = Bert("fp32", 5);
+  *start.mutable_spec()->mutable_data()->mutable_eval() = Gpt2("fp32", 5).spec().data().eval();
+  const Outcome outcome = Run(start);
+  EXPECT_EQ(outcome.reason(), v1::SPEC_ERROR);
+  EXPECT_THAT(outcome.message(), HasSubstr("the model takes attention_mask, which the data has not"));
+}
+
 TEST_F(TextTest, DataOfAnotherKindThanTheModels_IsASpecError) {
   StartAttempt start = Gpt2("fp32", 5);
   Synthesise(*start.mutable_spec()->mutable_data()->mutable_eval()->mutable_synthetic(), {16}, 20);
