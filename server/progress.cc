@@ -17,12 +17,12 @@ void SetTime(int64_t unix_micros, google::protobuf::Timestamp* time) {
   time->set_nanos(static_cast<int32_t>(unix_micros % 1'000'000) * 1000);
 }
 
-// What is left of the progress of a job that ended long ago.
+// What is left of the progress of a job that ended long ago. A trainer that was stopped told no metrics.
 v1::Progress FromOutcome(const v1::Outcome& outcome) {
   v1::Progress progress;
   const v1::FinalMetrics& metrics = outcome.final_metrics();
   progress.set_step(outcome.last_step());
-  if (outcome.last_step() > 0) {
+  if (outcome.last_step() > 0 && outcome.has_final_metrics()) {
     progress.set_loss(metrics.train_loss());
   }
   progress.set_loss_scale(metrics.final_loss_scale());

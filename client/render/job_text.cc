@@ -68,6 +68,9 @@ std::string ProgressLines(const v1::Job& job) {
   if (progress.step() == 0) {
     return Line("progress", "no step yet" + (total > 0 ? " of " + FormatCount(total) : std::string()));
   }
+  if (!progress.has_loss()) {
+    return Line("progress", step);  // nothing but the step is known of a job that was stopped long ago
+  }
   std::string text = Line("progress", absl::StrCat(step, ", loss ", FormatNumber(progress.loss()), ", loss scale ",
                                                    FormatNumber(progress.loss_scale()), ", ",
                                                    FormatCount(progress.skipped_steps()), " steps skipped"));
@@ -195,16 +198,16 @@ std::vector<std::string> JobHeadings(bool wide) {
 
 std::vector<std::string> JobRow(const v1::Job& job, bool wide, const JobTextOptions& options) {
   const v1::Progress& progress = job.progress();
-  const bool stepped = progress.step() > 0;
   const int64_t total = TotalSteps(job);
   std::vector<std::string> row = {job.id(),
                                   Printable(job.spec().name()),
                                   StateText(job.state(), options.palette),
                                   absl::StrCat(progress.step(), total > 0 ? absl::StrCat("/", total) : ""),
-                                  stepped ? FormatNumber(progress.loss()) : kNothing,
+                                  progress.has_loss() ? FormatNumber(progress.loss()) : kNothing,
                                   LatestPrecision(job),
                                   FormatSpan(options.now - TimeOf(job.create_time()))};
   if (wide) {
+    const bool stepped = progress.step() > 0 && progress.has_loss();
     row.push_back(ReasonText(job.reason()));
     row.push_back(job.attempts_size() > 0 ? Printable(job.attempts().rbegin()->worker()) : kNothing);
     row.push_back(stepped ? FormatNumber(progress.loss_scale()) : kNothing);

@@ -249,6 +249,17 @@ TEST(JobText, AFinishedJobShowsItsAttemptsTimesAndFinalMetrics) {
                RenderJob(job, {absl::FromUnixSeconds(1'003'600), absl::UTCTimeZone()}));
 }
 
+TEST(JobText, WhatIsNotKnownOfAJobThatWasStoppedLongAgoIsNoNumber) {
+  v1::Job job;
+  job.set_id("j-a");
+  job.set_state(v1::Job::CANCELLED);
+  job.mutable_progress()->set_step(5032);
+  const JobTextOptions options = {absl::FromUnixSeconds(60), absl::UTCTimeZone()};
+  EXPECT_THAT(RenderJob(job, options), testing::HasSubstr("progress    step 5,032\n"));
+  EXPECT_EQ(JobRow(job, true, options)[4], "-") << "the loss";
+  EXPECT_EQ(JobRow(job, true, options)[9], "-") << "the loss scale";
+}
+
 TEST(JobText, ARunningJobSaysHowLongAgoItsFirstStepWas) {
   v1::Job job;
   job.set_state(v1::Job::RUNNING);

@@ -249,6 +249,10 @@ TEST(ProgressBoard, SaysNothingOfTheLossBeforeTheFirstStep) {
   job.add_attempts()->mutable_outcome()->set_reason(v1::DATA_ERROR);
   board.AddTo(&job);
   EXPECT_FALSE(job.progress().has_loss()) << "it ended before its first step";
+  job.mutable_attempts(0)->mutable_outcome()->set_last_step(40);
+  board.AddTo(&job);
+  EXPECT_EQ(job.progress().step(), 40);
+  EXPECT_FALSE(job.progress().has_loss()) << "its trainer told none";
   StoreOnDisk store;
   store.on_stored = [&](const StoredHistory& stored) { board.Update(stored); };
   ASSERT_TRUE(store.Append(1, Steps(1, 1)).ok());
