@@ -156,8 +156,9 @@ absl::StatusOr<CheckpointFolder> OpenCheckpointFolder(const std::string& path) {
   const std::string manifest = PathOf(folder, kManifestFile);
   const auto text = ReadFile(manifest, kMaxManifestBytes);
   if (!text.ok()) {
-    return At(manifest, absl::FailedPreconditionError(absl::StrCat(
-                            text.status().message(), "; a checkpoint's folder is <root>/<job>/<attempt>/step-<n>")));
+    const std::string message = absl::StrCat(manifest, ": ", text.status().message(),
+                                             "; a checkpoint's folder is <root>/<job>/<attempt>/step-<n>");
+    return absl::IsNotFound(text.status()) ? absl::NotFoundError(message) : absl::FailedPreconditionError(message);
   }
   auto parsed = ParseManifest(*text);
   if (!parsed.ok()) {

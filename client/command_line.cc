@@ -1,6 +1,7 @@
 #include "client/command_line.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -28,6 +29,18 @@ std::string CheckDuration(const std::string& text) {
 std::string CheckCount(const std::string& text) {
   int64_t count = 0;
   return absl::SimpleAtoi(text, &count) && count >= 0 ? "" : absl::StrCat("'", text, "' is no whole number from 0 up");
+}
+
+std::string CheckPositiveCount(const std::string& text) {
+  int count = 0;
+  return absl::SimpleAtoi(text, &count) && count >= 1 ? "" : absl::StrCat("'", text, "' is no whole number from 1 up");
+}
+
+std::string CheckPositive(const std::string& text) {
+  double number = 0;
+  return absl::SimpleAtod(text, &number) && std::isfinite(number) && number > 0
+             ? ""
+             : absl::StrCat("'", text, "' is no number above 0");
 }
 
 std::string CheckNotEmpty(const std::string& text) { return text.empty() ? "must not be empty" : ""; }

@@ -50,6 +50,8 @@ absl::Duration DurationOf(const std::string& text);
 // Checks of arguments: empty, or what is wrong.
 std::string CheckDuration(const std::string& text);
 std::string CheckCount(const std::string& text);
+std::string CheckPositiveCount(const std::string& text);
+std::string CheckPositive(const std::string& text);
 std::string CheckNotEmpty(const std::string& text);
 // One that names what may stand.
 std::function<std::string(const std::string&)> OneOf(std::vector<std::string> words);

@@ -79,7 +79,9 @@ void AddStreams(CLI::App* job, CommandLine* line) {
       Text());
   AddId(logs, line);
   logs->add_flag("-f,--follow", line->logs.follow, "Go on with what comes");
-  logs->add_option("--attempt", line->logs.attempt, "Which attempt; the newest one without")->option_text("N");
+  logs->add_option("--attempt", line->logs.attempt, "Which attempt; the newest one without")
+      ->check(CheckPositiveCount)
+      ->option_text("N");
   logs->add_option("--tail-bytes", line->logs.tail_bytes, "Only so many bytes before the end")
       ->check(CheckCount)
       ->option_text("N");
@@ -102,8 +104,10 @@ void AddLive(CLI::App* job, CommandLine* line) {
       AllBut({OutputFormat::kWide}));
   AddId(scale, line);
   scale->add_option("--set-scale", line->scale.scale, "The scale from the next step on; it starts a new interval")
+      ->check(CheckPositive)
       ->option_text("X");
   scale->add_option("--growth-interval", line->scale.growth_interval, "Applied steps in a row until it grows")
+      ->check(CheckPositiveCount)
       ->option_text("N");
   CLI::App* gradients = AddCommand(
       job, "gradients", "How its gradients fill their range", line,

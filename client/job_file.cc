@@ -104,9 +104,10 @@ class SpecFiller {
     constexpr size_t kMostPaths = 3;
     const std::vector<std::string> elsewhere = PathsTo(*v1::JobSpec::descriptor(), entry.key, kMostPaths);
     if (Nearest(entry.key, FieldNames(type)).empty() && !elsewhere.empty()) {
-      const std::string here = path.shown.empty() ? "at the top" : "of " + path.shown;
-      Report(entry.mark, entry.key, absl::StrCat(entry.key, " is not a field ", here, ", but there is one further in"),
-             elsewhere[0], elsewhere.size() > 1 ? elsewhere : std::vector<std::string>());
+      const std::string here = path.shown.empty() ? "at the top, but there is one further in"
+                                                  : absl::StrCat("of ", path.shown, ", but there is one elsewhere");
+      Report(entry.mark, entry.key, absl::StrCat(entry.key, " is not a field ", here), elsewhere[0],
+             elsewhere.size() > 1 ? elsewhere : std::vector<std::string>());
       return;
     }
     const std::string shown = (path.shown.empty() ? "" : path.shown + ".") + entry.key;

@@ -17,8 +17,11 @@ namespace {
 void AddDev(CLI::App* root, CommandLine* line) {
   CLI::App* dev = AddCommand(
       root, "dev", "Server and worker on this machine", line, [line](Session* s) { return Dev(s, line->dev); }, Text());
-  dev->add_option("--port", line->dev.port, "Of the API, 7070 without; 0 takes a free one")->option_text("N");
+  dev->add_option("--port", line->dev.port, "Of the API, 7070 without; 0 takes a free one")
+      ->check(CheckCount)
+      ->option_text("N");
   dev->add_option("--metrics-port", line->dev.metrics_port, "Of /metrics, 7071 without; 0 takes a free one")
+      ->check(CheckCount)
       ->option_text("N");
   dev->add_option("--data-root", line->dev.data_roots,
                   "Folder that job files may read by that name; those in /usr/share/datasets are known")

@@ -38,10 +38,16 @@ void AddCheckpoints(CLI::App* root, CommandLine* line) {
       ->option_text("FILE");
   exported->add_flag("--averages", line->checkpoint.averages, "The averages that optimizer.ema_decay keeps");
   exported->add_flag("--force", line->checkpoint.replace, "Replace a file that is there");
-  show->add_option("step", line->checkpoint.step, "Of the job's; the newest without")->option_text("[STEP]");
-  remove->add_option("step", line->checkpoint.step, "Of the checkpoint")->required()->option_text("STEP");
+  show->add_option("step", line->checkpoint.step, "Of the job's; the newest without")
+      ->check(CheckCount)
+      ->option_text("[STEP]");
+  remove->add_option("step", line->checkpoint.step, "Of the checkpoint")
+      ->required()
+      ->check(CheckCount)
+      ->option_text("STEP");
   for (CLI::App* app : {show, remove}) {
     app->add_option("--attempt", line->checkpoint.attempt, "Which attempt's; the newest one's without")
+        ->check(CheckPositiveCount)
         ->option_text("N");
   }
   remove->add_flag("-y,--yes", line->yes, "Do not ask");

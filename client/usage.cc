@@ -76,13 +76,12 @@ void AddFootersBelow(CLI::App* app, const CommandFormats& formats) {
   }
 }
 
-// The option of the command that is nearest to a word which it does not have.
-std::string NearestOption(const CLI::App& command, const std::vector<std::string>& words) {
-  const std::vector<std::string> names = OptionNames(command);
+// The first word that is an option which the command does not have; empty when it has them all.
+std::string UnknownOption(const std::vector<std::string>& names, const std::vector<std::string>& words) {
   for (const std::string& given : words) {
     const std::string word = given.substr(0, given.find('='));
     if (word.starts_with("--") && std::find(names.begin(), names.end(), word) == names.end()) {
-      return Nearest(word, names);
+      return word;
     }
   }
   return "";
@@ -109,7 +108,11 @@ int FailUsage(const CLI::App& root, const CLI::ParseError& error, int argc, char
   } else if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !commands.empty()) {
     text = absl::StrCat("error: ", full, " needs one of: ", absl::StrJoin(commands, ", "), "\n");
   } else if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    nearest = NearestOption(*read.command, words);
+    const std::vector<std::string> names = OptionNames(*read.command);
+    if (const std::string option = UnknownOption(names, words); !option.empty()) {
+      text = absl::StrCat("error: ", full, " has no option '", option, "'\n");
+      nearest = Nearest(option, names);
+    }
   }
   if (!nearest.empty()) {
     absl::StrAppend(&text, "  did you mean '", nearest, "'?\n");

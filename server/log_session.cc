@@ -18,8 +18,8 @@ constexpr int64_t kPageBytes = 64 << 10;
 absl::Status LogSession::FindAttempt(const v1::Job& job) {
   attempt_ = options_.request.attempt() == 0 ? job.num_attempts() : options_.request.attempt();
   if (attempt_ < 0 || attempt_ > job.num_attempts()) {
-    return Error(absl::StatusCode::kNotFound, "ATTEMPT_NOT_FOUND",
-                 absl::StrCat("job ", job.id(), " has no attempt ", attempt_));
+    return ErrorWithMetadata(absl::StatusCode::kNotFound, "ATTEMPT_NOT_FOUND",
+                             absl::StrCat("job ", job.id(), " has no attempt ", attempt_), {{"job", job.id()}});
   }
   return absl::OkStatus();
 }

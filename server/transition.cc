@@ -27,9 +27,10 @@ absl::Status CheckEtag(const std::string& etag, const Job& job) {
 }
 
 absl::Status WrongState(const Job& job, std::string_view what) {
-  return Error(
-      StatusCode::kFailedPrecondition, "WRONG_STATE",
-      absl::StrCat("job ", job.id(), " is ", Job::State_Name(job.state()), " and can't be ", std::string(what)));
+  const std::string& state = Job::State_Name(job.state());
+  return ErrorWithMetadata(StatusCode::kFailedPrecondition, "WRONG_STATE",
+                           absl::StrCat("job ", job.id(), " is ", state, " and can't be ", std::string(what)),
+                           {{"job", job.id()}, {"state", state}});
 }
 
 // Gives the order its number, and keeps of those before what it leaves in force.

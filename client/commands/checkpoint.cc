@@ -37,10 +37,11 @@ absl::StatusOr<v1::Checkpoint> Find(const std::vector<v1::Checkpoint>& checkpoin
            (options.attempt == 0 || checkpoint.attempt() == options.attempt);
   });
   if (found == checkpoints.rend()) {
-    return Error(absl::StatusCode::kNotFound, "CHECKPOINT_NOT_FOUND",
-                 absl::StrCat("job ", options.target, " keeps no checkpoint",
-                              options.step.has_value() ? absl::StrCat(" of step ", *options.step) : "",
-                              options.attempt > 0 ? absl::StrCat(" of attempt ", options.attempt) : ""));
+    return ErrorWithMetadata(absl::StatusCode::kNotFound, "CHECKPOINT_NOT_FOUND",
+                             absl::StrCat("job ", options.target, " keeps no checkpoint",
+                                          options.step.has_value() ? absl::StrCat(" of step ", *options.step) : "",
+                                          options.attempt > 0 ? absl::StrCat(" of attempt ", options.attempt) : ""),
+                             {{"job", options.target}});
   }
   return *found;
 }

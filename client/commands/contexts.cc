@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
@@ -20,7 +21,25 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// The address that a text names, or what it must be.
+absl::StatusOr<ResolvedAddress> Named(const Contexts& contexts, const std::string& text, const std::string& origin) {
+  const auto found = contexts.addresses.find(text);
+  const std::string& address = found == contexts.addresses.end() ? text : found->second;
+  if (!IsHostAndPort(address)) {
+    return absl::InvalidArgumentError(absl::StrCat("the address '", address, "' from ", origin,
+                                                   " is neither HOST:PORT nor a context, as in: ampctl context list"));
+  }
+  return ResolvedAddress{address, origin};
+}
+
 }  // namespace
+
+bool IsHostAndPort(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  int port = 0;
+  return colon != std::string::npos && colon > 0 && text.find_first_of(" \t\n/") == std::string::npos &&
+         absl::SimpleAtoi(text.substr(colon + 1), &port) && port >= 1 && port <= 65535;
+}
 
 std::string ContextsPath() {
   const std::string config = Environment("XDG_CONFIG_HOME");
@@ -68,21 +87,17 @@ absl::Status WriteContexts(const std::string& path, const Contexts& contexts) {
 
 absl::StatusOr<ResolvedAddress> ResolveAddress(const std::string& flag) {
   AMPD_ASSIGN_OR_RETURN(const Contexts contexts, ReadContexts(ContextsPath()));
-  const auto named = [&contexts](const std::string& text) {
-    const auto found = contexts.addresses.find(text);
-    return found == contexts.addresses.end() ? text : found->second;
-  };
   if (!flag.empty()) {
-    return ResolvedAddress{named(flag), "--address"};
+    return Named(contexts, flag, "--address");
   }
   if (const std::string variable = Environment("AMPD_ADDRESS"); !variable.empty()) {
-    return ResolvedAddress{named(variable), "AMPD_ADDRESS"};
+    return Named(contexts, variable, "AMPD_ADDRESS");
   }
   if (const auto project = ReadFile(kProjectContext, kMaxFileBytes); project.ok()) {
-    return ResolvedAddress{named(std::string(absl::StripAsciiWhitespace(*project))), kProjectContext};
+    return Named(contexts, std::string(absl::StripAsciiWhitespace(*project)), kProjectContext);
   }
   if (!contexts.current.empty()) {
-    return ResolvedAddress{named(contexts.current), absl::StrCat("context ", contexts.current)};
+    return Named(contexts, contexts.current, absl::StrCat("context ", contexts.current));
   }
   return ResolvedAddress{kDefaultAddress, "the default"};
 }

@@ -28,8 +28,12 @@ struct ResolvedAddress {
   std::string origin;
 };
 
+// Whether a text is a host, a colon and a port of 1 to 65535.
+bool IsHostAndPort(const std::string& text);
+
 // The flag, else AMPD_ADDRESS, else ./.ampd/context, which `ampctl dev` writes, else the context in use, else the
-// default. A name of a context stands for its address in all of them.
+// default. A name of a context stands for its address in all of them. INVALID_ARGUMENT
+// for what is neither that nor a host and a port.
 absl::StatusOr<ResolvedAddress> ResolveAddress(const std::string& flag);
 
 }  // namespace ampd::client

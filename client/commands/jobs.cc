@@ -44,7 +44,7 @@ bool AskToDelete(size_t count) {
 int ListJobs(Session* session, const ListOptions& options) {
   return CallAndShow(
       session, [&](JobClient* client) { return client->ListJobs(options.filter, options.limit); },
-      [&](const std::vector<v1::Job>& jobs) { PrintJobs(*session, jobs); });
+      [&](const std::vector<v1::Job>& jobs) { PrintJobs(*session, jobs, options.filter); });
 }
 
 int ShowJob(Session* session, const std::string& id) {

@@ -92,7 +92,7 @@ std::string ToJson(const google::protobuf::Message& message, bool indented) {
 
 std::string ToYaml(const google::protobuf::Message& message) { return YamlOf(ToJson(message, false)); }
 
-void PrintJobs(const Session& session, const std::vector<v1::Job>& jobs) {
+void PrintJobs(const Session& session, const std::vector<v1::Job>& jobs, const std::string& filter) {
   const GlobalOptions& options = session.options();
   if (options.quiet || options.output == OutputFormat::kName) {
     for (const v1::Job& job : jobs) {
@@ -109,7 +109,8 @@ void PrintJobs(const Session& session, const std::vector<v1::Job>& jobs) {
     rows.push_back(JobRow(job, wide, TextOptions(session)));
   }
   if (rows.empty()) {
-    session.Note("no jobs; submit one with: ampctl job submit -f job.yaml");
+    session.Note(filter.empty() ? "no jobs; submit one with: ampctl job submit -f job.yaml"
+                                : "no job matches --filter '" + Printable(filter) + "'; all of them: ampctl job list");
     return;
   }
   Print(RenderTable(JobHeadings(wide), rows, !options.no_headers));

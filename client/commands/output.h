@@ -18,7 +18,8 @@ std::string ToJson(const google::protobuf::Message& message, bool indented);
 std::string ToYaml(const google::protobuf::Message& message);
 
 // Prints by -o: a JSON array, a line or a YAML document each, ids, or a table.
-void PrintJobs(const Session& session, const std::vector<v1::Job>& jobs);
+// `filter` is what they were asked for by; empty: all there are.
+void PrintJobs(const Session& session, const std::vector<v1::Job>& jobs, const std::string& filter);
 void PrintWorkers(const Session& session, const std::vector<v1::Worker>& workers);
 void PrintCheckpoints(const Session& session, const std::vector<v1::Checkpoint>& checkpoints);
 

@@ -2,7 +2,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "client/commands/commands.h"
@@ -30,11 +29,7 @@ int AddContext(Session* session, const std::string& name, const std::string& add
   if (!contexts.ok()) {
     return session->Fail(contexts.status());
   }
-  const size_t colon = address.rfind(':');
-  int port = 0;
-  if (name == "current" || name.find_first_of(" \t\n:") != std::string::npos || colon == 0 ||
-      colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 1 || port > 65535 ||
-      address.find_first_of(" \t\n") != std::string::npos) {
+  if (name == "current" || name.find_first_of(" \t\n:") != std::string::npos || !IsHostAndPort(address)) {
     return session->Fail(absl::InvalidArgumentError(absl::StrCat(
         "a context is one word other than 'current', and HOST:PORT, not '", name, "' and '", address, "'")));
   }

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "client/render/job_text.h"
 
 namespace ampd::client {
 namespace {
@@ -39,6 +40,24 @@ int TerminalSize(bool rows, int otherwise) {
   return known ? (rows ? size.ws_row : size.ws_col) : otherwise;
 }
 
+// What may be done with a job whose state forbids what was asked.
+std::string AdviceInState(const ErrorMetadata& metadata) {
+  const auto job = metadata.find("job");
+  const auto state = metadata.find("state");
+  v1::Job::State at = v1::Job::STATE_UNSPECIFIED;
+  if (job == metadata.end() || state == metadata.end() || !v1::Job::State_Parse(state->second, &at)) {
+    return "";
+  }
+  const std::string id = Printable(job->second);
+  if (at == v1::Job::SUCCEEDED) {
+    return "run it anew: ampctl job clone " + id;
+  }
+  return IsTerminal(at)
+             ? absl::StrCat("go on from its last checkpoint: ampctl job retry ", id,
+                            "   (from the start: ampctl job clone ", id, ")")
+             : absl::StrCat("see how it stands: ampctl job show ", id, "   (end it: ampctl job cancel ", id, ")");
+}
+
 // What to do about an error, in one line; empty when the message says it all.
 std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
   switch (status.code()) {
@@ -49,6 +68,11 @@ std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
       const std::string reason = ReasonOf(status);
       if (reason.empty()) {
         return "";  // a file, say
+      }
+      if (const ErrorMetadata metadata = MetadataOf(status); metadata.contains("job")) {
+        return absl::StrCat("see what there is: ampctl ",
+                            reason == "CHECKPOINT_NOT_FOUND" ? "checkpoint list " : "job show ",
+                            Printable(metadata.at("job")));
       }
       if (reason == "CHECKPOINT_NOT_FOUND") {
         return "see what there is: ampctl checkpoint list ID";
@@ -62,7 +86,12 @@ std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
     case absl::StatusCode::kDeadlineExceeded:
       return ReasonOf(status) == kWaitTimedOut ? "" : "the server is slow or out of reach: ampctl health";
     case absl::StatusCode::kUnimplemented:
-      return "this server does not support it; take the field or the command out";
+      // Every refusal of ampd's has a reason; gRPC alone answers for a method that is not there.
+      return ReasonOf(status).empty()
+                 ? absl::StrCat("is that an ampd-server, and as new as ampctl?   (address from ", address.origin, ")")
+                 : "this server does not support it; take the field or the command out";
+    case absl::StatusCode::kFailedPrecondition:
+      return ReasonOf(status) == "WRONG_STATE" ? AdviceInState(MetadataOf(status)) : "";
     case absl::StatusCode::kResourceExhausted:
       return "wait a while, then repeat the same command";
     default:

@@ -19,10 +19,6 @@ namespace {
 
 constexpr absl::Duration kRedrawInterval = absl::Milliseconds(200);
 
-bool IsTerminal(v1::Job::State state) {
-  return state == v1::Job::SUCCEEDED || state == v1::Job::FAILED || state == v1::Job::CANCELLED;
-}
-
 constexpr int kRowsBehind = 5;  // the end in words, and the prompt
 constexpr char kDetachHint[] = "Ctrl-C detaches; the job goes on";
 constexpr char kLostNotice[] = "connection lost; trying again";
@@ -205,6 +201,18 @@ int Watch(Session* session, const WatchOptions& options) {
   }
 }
 
+namespace {
+
+// The state that the job has by a message, or still has.
+v1::Job::State StateIn(const v1::WatchJobResponse& message, v1::Job::State before) {
+  if (message.has_snapshot()) {
+    return message.snapshot().state();
+  }
+  return message.event().kind() == v1::Event::STATE_CHANGED ? message.event().to_state() : before;
+}
+
+}  // namespace
+
 int Wait(Session* session, const std::vector<std::string>& ids, absl::Duration timeout) {
   Cancellation* const interrupt = session->CancelledByInterrupt();
   const auto client = session->Client();
@@ -219,17 +227,23 @@ int Wait(Session* session, const std::vector<std::string>& ids, absl::Duration t
     v1::Job job;
     job.set_id(id);
     v1::WatchJobResponse message;
+    v1::Job::State state = v1::Job::STATE_UNSPECIFIED;
     JobWatch::Next next = JobWatch::Next::kMessage;
     while (next != JobWatch::Next::kEnded) {
       next = watch.Pull(deadline, &message);
       if (next == JobWatch::Next::kMessage && message.has_final()) {
         job = message.final();
+      } else if (next == JobWatch::Next::kMessage) {
+        state = StateIn(message, state);
       } else if (next == JobWatch::Next::kCancelled) {
         return DetachBehindEcho(session, id, "wait");
       } else if (next == JobWatch::Next::kTimeout) {
+        const bool pauses = state == v1::Job::PAUSED || state == v1::Job::PAUSING;
         return session->Fail(Error(absl::StatusCode::kDeadlineExceeded, kWaitTimedOut,
-                                   absl::StrCat(id, " did not end within ", absl::FormatDuration(timeout),
-                                                "; it goes on. See how far it is: ampctl job show ", id)));
+                                   absl::StrCat(id, " did not end within ", absl::FormatDuration(timeout), "; it ",
+                                                pauses ? "is paused. To go on: ampctl job resume "
+                                                       : "goes on. See how far it is: ampctl job show ",
+                                                id)));
       }
     }
     if (!watch.status().ok()) {

@@ -170,6 +170,10 @@ bool HasFinalMetrics(const v1::Job& job) {
 
 }  // namespace
 
+bool IsTerminal(v1::Job::State state) {
+  return state == v1::Job::SUCCEEDED || state == v1::Job::FAILED || state == v1::Job::CANCELLED;
+}
+
 std::string StateText(v1::Job::State state, const Palette& palette) {
   const std::string name = v1::Job::State_Name(state);
   switch (state) {

@@ -17,6 +17,9 @@ struct JobTextOptions {
   bool wide = false;  // RenderJob: also what only some look for
 };
 
+// Whether a job has ended, whatever the end.
+bool IsTerminal(v1::Job::State state);
+
 // The state in its colour: green for good ends, red for bad ones.
 std::string StateText(v1::Job::State state, const Palette& palette);
 

@@ -51,7 +51,10 @@ TEST_F(AmpctlCheckpoint, OfAStepTheNewestAttemptsIsMeant_OrTheOneGiven) {
   EXPECT_THAT(Run("checkpoint show " + job_ + " 20 --attempt 1").out, HasSubstr(job_ + "/1/step-20"));
   const Result missing = Run("checkpoint show " + job_ + " 21");
   EXPECT_EQ(missing.exit_code, 3);
-  EXPECT_THAT(missing.err, HasSubstr("keeps no checkpoint of step 21  [CHECKPOINT_NOT_FOUND]"));
+  EXPECT_THAT(missing.err,
+              HasSubstr("keeps no checkpoint of step 21  [CHECKPOINT_NOT_FOUND]\n  try: see what there is: "
+                        "ampctl checkpoint list " +
+                        job_ + "\n"));
   EXPECT_EQ(Run("checkpoint list j-none").exit_code, 3);
 }
 

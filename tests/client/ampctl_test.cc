@@ -133,6 +133,15 @@ TEST_F(Ampctl, EveryExitCodeOfTheDocumentation) {
       {"job logs j-nowhere", 3, ""},
       {"worker undrain w2", 3, ""},
       {"context use lab", 3, ""},
+      {"job list --address foo", 2, ""},
+      {"job list --address http://127.0.0.1:7070", 2, ""},
+      {"job list --address 127.0.0.1:65536", 2, ""},
+      {"job list", 2, "AMPD_ADDRESS=127.0.0.1"},
+      {"job scale --set-scale 0 " + cancelled, 2, ""},
+      {"job scale --growth-interval 0 " + cancelled, 2, ""},
+      {"job logs --attempt first " + cancelled, 2, ""},
+      {"checkpoint show " + cancelled + " newest", 2, ""},
+      {"checkpoint verify nowhere", 3, ""},
       {"job list", 5, nowhere},
       {"job watch x", 5, nowhere},
       {"job submit -f job.yaml --retry-for 0s", 5, nowhere},
@@ -309,6 +318,8 @@ TEST_F(Ampctl, AUsageErrorTakesNoValueOfAnOptionForACommand) {
   EXPECT_EQ(format.exit_code, 2);
   EXPECT_THAT(format.err, HasSubstr("there is no format 'xml'"));
   EXPECT_THAT(Run("job --colour never list").err, HasSubstr("did you mean '--color'?"));
+  EXPECT_THAT(Run("job list --limt 3").err,
+              HasSubstr("error: ampctl job list has no option '--limt'\n  did you mean '--limit'?"));
   EXPECT_THAT(Run("--address 127.0.0.1:1").err, HasSubstr("error: ampctl needs one of: job, "));
 }
 

@@ -159,7 +159,15 @@ class FakeJobs final : public v1::JobService::Service {
   }
   grpc::Status DeleteJob(grpc::ServerContext*, const v1::DeleteJobRequest* request, google::protobuf::Empty*) override {
     absl::MutexLock lock(&mutex_);
-    return jobs_.erase(request->id()) == 1 ? grpc::Status::OK : NotFound(request->id());
+    const auto found = jobs_.find(request->id());
+    if (found == jobs_.end()) {
+      return NotFound(request->id());
+    }
+    if (found->second.state() < v1::Job::SUCCEEDED) {
+      return WrongState(found->second, "deleted");
+    }
+    jobs_.erase(found);
+    return grpc::Status::OK;
   }
   grpc::Status ExplainJob(grpc::ServerContext*, const v1::ExplainJobRequest* request,
                           v1::ExplainJobResponse* response) override {
@@ -331,13 +339,20 @@ class FakeJobs final : public v1::JobService::Service {
     return ToGrpcStatus(Error(absl::StatusCode::kNotFound, "JOB_NOT_FOUND", absl::StrCat("there is no job ", id)));
   }
 
+  static grpc::Status WrongState(const v1::Job& job, const std::string& what) {
+    const std::string& state = v1::Job::State_Name(job.state());
+    return ToGrpcStatus(ErrorWithMetadata(absl::StatusCode::kFailedPrecondition, "WRONG_STATE",
+                                          absl::StrCat("job ", job.id(), " is ", state, " and can't be ", what),
+                                          {{"job", job.id()}, {"state", state}}));
+  }
+
   static v1::WatchJobResponse MessageAt(uint64_t sequence, const v1::Job& job) {
     v1::WatchJobResponse message;
     message.set_sequence(sequence);
     message.set_resume_token(absl::StrCat(sequence));
     if (sequence == 1) {
       *message.mutable_snapshot() = job;
-      message.mutable_snapshot()->set_state(v1::Job::RUNNING);
+      message.mutable_snapshot()->set_state(job.state() == v1::Job::PAUSED ? job.state() : v1::Job::RUNNING);
     } else if (sequence <= 11) {
       v1::StepColumns* steps = message.mutable_steps();
       steps->add_step(static_cast<int64_t>(sequence) - 1);

@@ -1,0 +1,59 @@
+// What ampctl says when something is not as it should be: in words, and with what to do next.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/client/ampctl_fixture.h"
+
+namespace ampd::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST_F(Ampctl, WrongAddressesAndNumbersAreToldInWords) {
+  EXPECT_THAT(Run("job list --address foo").err,
+              HasSubstr("the address 'foo' from --address is neither HOST:PORT nor a context"));
+  EXPECT_THAT(Run("job scale --set-scale abc x").err, HasSubstr("--set-scale: 'abc' is no number above 0"));
+  EXPECT_THAT(Run("job scale --growth-interval 1.5 x").err,
+              HasSubstr("--growth-interval: '1.5' is no whole number from 1 up"));
+  EXPECT_THAT(Run("checkpoint show x newest").err, HasSubstr("'newest' is no whole number from 0 up"));
+}
+
+TEST_F(Ampctl, AListWithoutMatchesNamesTheFilter) {
+  EXPECT_THAT(Run("job list").err, HasSubstr("no jobs; submit one with"));
+  const Result result = Run("job list --filter name=other");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr("no job matches --filter 'name=other'; all of them: ampctl job list"));
+}
+
+TEST_F(Ampctl, ARefusalForTheJobsStateSaysWhatCanBeDone) {
+  const std::string id = fake_.jobs.Add("n", v1::Job::PAUSED).id();
+  const Result result = Run("job delete --yes " + id);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("is PAUSED and can't be deleted  [WRONG_STATE]\n  try: see how it stands: ampctl "
+                                    "job show " +
+                                    id + "   (end it: ampctl job cancel " + id + ")\n"));
+  EXPECT_EQ(fake_.jobs.size(), 1);
+}
+
+TEST_F(Ampctl, WhatNoAmpdServerSaysIsNotTakenForAFieldThatItLacks) {
+  const std::string id = fake_.jobs.Add("n", v1::Job::RUNNING).id();
+  fake_.jobs.script()->refuse_gets = grpc::StatusCode::UNIMPLEMENTED;
+  const Result result = Run("job show " + id);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err,
+              HasSubstr("try: is that an ampd-server, and as new as ampctl?   (address from AMPD_ADDRESS)"));
+}
+
+TEST_F(Ampctl, AWaitForAPausedJobThatTimesOutSaysSo) {
+  const std::string id = fake_.jobs.Add("n", v1::Job::PAUSED).id();
+  fake_.jobs.script()->hold_watches = true;
+  const Result result = Run("job wait --timeout 100ms " + id);
+  fake_.jobs.release.Notify();
+  EXPECT_EQ(result.exit_code, 7);
+  EXPECT_THAT(result.err, HasSubstr("did not end within 100ms; it is paused. To go on: ampctl job resume " + id));
+}
+
+}  // namespace
+}  // namespace ampd::client
