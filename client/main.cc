@@ -1,5 +1,10 @@
+#include <poll.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,6 +13,7 @@
 #include "client/command_line.h"
 #include "client/commands/commands.h"
 #include "client/commands/completion.h"
+#include "client/commands/exit_codes.h"
 #include "client/completer.h"
 #include "client/usage.h"
 
@@ -92,6 +98,18 @@ int PrintCandidates(const CLI::App& root, const CommandLine& line, const std::ve
   return 0;
 }
 
+// What could not be written, as to a full disk, is a failure. A reader that has seen enough, as head has, is none.
+int CloseOutput(int exit_code) {
+  const bool is_flushed = std::fflush(stdout) == 0;
+  const std::string why = is_flushed ? "a write failed" : std::strerror(errno);
+  pollfd reader = {STDOUT_FILENO, POLLOUT, 0};
+  if ((is_flushed && std::ferror(stdout) == 0) || (poll(&reader, 1, 0) == 1 && (reader.revents & POLLERR) != 0)) {
+    return exit_code;
+  }
+  std::fprintf(stderr, "error: cannot write to standard output: %s\n", why.c_str());
+  return exit_code == kExitOk ? kExitFailure : exit_code;
+}
+
 int Main(int argc, char** argv) {
   CLI::App root("ampctl: train with mixed precision, and watch it", "ampctl");
   CommandLine line;
@@ -119,7 +137,7 @@ int Main(int argc, char** argv) {
     return FailFormat(*line.app, line.global.output, formats);
   }
   Session session(line.global);
-  return line.command(&session);
+  return CloseOutput(line.command(&session));
 }
 
 }  // namespace

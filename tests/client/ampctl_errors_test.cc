@@ -4,12 +4,19 @@
 
 #include <string>
 
+#include "base/file.h"
 #include "tests/client/ampctl_fixture.h"
 
 namespace ampd::client {
 namespace {
 
 using ::testing::HasSubstr;
+
+TEST_F(Ampctl, OutputThatCannotBeWrittenIsAFailure) {
+  fake_.jobs.Add("n", v1::Job::QUEUED);
+  EXPECT_EQ(Run("job list > /dev/full 2> told; echo $?").out, "1\n");
+  EXPECT_EQ(*ReadFile(folder_ + "/told", 4096), "error: cannot write to standard output: No space left on device\n");
+}
 
 TEST_F(Ampctl, WrongAddressesAndNumbersAreToldInWords) {
   EXPECT_THAT(Run("job list --address foo").err,
