@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -66,7 +67,7 @@ std::string LargestBatch(const v1::EstimateJobResponse& estimate, const v1::Esti
 }
 
 // The memory of a step, likewise.
-void PrintMemoryAsComment(JobClient* client, const v1::JobSpec& spec) {
+void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec& spec) {
   const auto estimate = client->EstimateJob(spec);
   if (!estimate.ok()) {
     return;
@@ -80,6 +81,10 @@ void PrintMemoryAsComment(JobClient* client, const v1::JobSpec& spec) {
                     FormatBytes(candidate.activation_bytes()),
                     FormatBytes(candidate.workspace_bytes() + candidate.input_bytes()),
                     LargestBatch(*estimate, candidate)});
+  }
+  if (estimate->memory_bytes() == 0 && std::all_of(estimate->candidates().begin(), estimate->candidates().end(),
+                                                   [](const auto& candidate) { return candidate.fits().empty(); })) {
+    session->Note("no worker that serves now could run it; see: ampctl worker list -o wide");
   }
   std::printf("# Memory of a step at its peak; the largest batch for %s:\n",
               estimate->memory_bytes() > 0 ? FormatBytes(estimate->memory_bytes()).c_str()
@@ -149,7 +154,7 @@ int Submit(Session* session, const SubmitOptions& options) {
     if (!PrintStructured(*session, job->spec())) {
       std::fputs(ToYaml(job->spec()).c_str(), stdout);
       PrintPolicyAsComment(*client, job->spec());
-      PrintMemoryAsComment(*client, job->spec());
+      PrintMemoryAsComment(session, *client, job->spec());
     }
     session->Note(absl::StrCat(source, " is right; nothing was submitted"));
     return kExitOk;

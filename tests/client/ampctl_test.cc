@@ -429,6 +429,11 @@ TEST_F(Ampctl, ADryRunShowsTheMemoryOfAStepAsCommentsOfItsYaml) {
   result = Run("job submit -f job.yaml --set resources.memory_bytes=0 --dry-run");
   EXPECT_THAT(result.out, HasSubstr("the largest batch for the smallest and the largest device that could run it:\n"));
   EXPECT_THAT(result.out, ContainsRegex("# bf16 .* 400 on w1/cpu \\(4.0 GiB\\), 1600 on w2/cpu \\(16.0 GiB\\)\n"));
+  EXPECT_THAT(result.err, Not(HasSubstr("no worker that serves now")));
+  fake_.jobs.script()->no_worker_fits = true;
+  result = Run("job submit -f job.yaml --set resources.memory_bytes=0 --dry-run");
+  EXPECT_EQ(result.exit_code, 0) << "a worker may come";
+  EXPECT_THAT(result.err, HasSubstr("no worker that serves now could run it; see: ampctl worker list -o wide\n"));
 }
 
 }  // namespace

@@ -39,6 +39,7 @@ class FakeJobs final : public v1::JobService::Service {
     bool hold_watches = false;                       // after the snapshot, until `release`
     bool answers_gradients = false;  // a watch waits after the snapshot until they are asked for, and tells them
     bool gradients_asked = false;
+    bool no_worker_fits = false;  // none of the workers could run any job
     std::vector<v1::UpdateJobRequest> updates;
     std::vector<v1::CloneJobRequest> clones;
     std::vector<v1::TailLogsRequest> log_requests;
@@ -201,7 +202,7 @@ class FakeJobs final : public v1::JobService::Service {
     candidate->set_total_bytes(int64_t{3} << 20);
     candidate->set_largest_batch_size(77);
     estimate->set_memory_bytes(request->spec().resources().memory_bytes());
-    if (estimate->memory_bytes() == 0) {
+    if (estimate->memory_bytes() == 0 && !script()->no_worker_fits) {
       for (const int64_t gib : {4, 16}) {
         auto* fit = candidate->add_fits();
         fit->set_worker(gib == 4 ? "w1" : "w2");
