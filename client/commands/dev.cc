@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
@@ -262,9 +263,10 @@ absl::Status DevRun::Run() {
     for (auto* child : {&server_, &worker_}) {
       const std::string name = child == &server_ ? "server" : "worker";
       if (const auto& exit = (*child)->PollExit(); exit.has_value()) {
+        // Who was killed has not said why.
+        const std::string why = absl::StartsWith(*exit, "signal") ? "" : ": " + LastLine(In(name + ".log"));
         return Error(absl::StatusCode::kInternal, "ENDED",
-                     absl::StrCat("ampd-", name, " ended, ", *exit, ": ", LastLine(In(name + ".log")),
-                                  "; all of it: ", In(name + ".log")));
+                     absl::StrCat("ampd-", name, " ended, ", *exit, why, "; its log: ", In(name + ".log")));
       }
     }
     news_.WaitPast(seen, absl::InfiniteFuture());
@@ -312,8 +314,10 @@ int Dev(Session* session, const DevOptions& options) {
   if (result.ok()) {
     result = run.Run();
   }
+  // Why, before the wait for trainers that write a checkpoint.
+  const int exit_code = result.ok() || run.stopped() ? kExitOk : session->Fail(result);
   run.Stop();
-  return result.ok() || run.stopped() ? kExitOk : session->Fail(result);
+  return exit_code;
 }
 
 }  // namespace ampd::client

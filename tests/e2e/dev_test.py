@@ -154,7 +154,8 @@ class DevTest(unittest.TestCase):
         dev.process.stdout.close()
         dev.process.stderr.close()
         self.assertEqual(code, 1)
-        self.assertIn("ampd-worker ended, signal 9", err)
+        self.assertIn("ampd-worker ended, signal 9; its log: ", err)
+        self.assertLess(err.index("ampd-worker ended"), err.index("ending worker and server"), "why comes before the wait")
 
     def test_data_roots_must_be_name_and_path(self):
         code, _, err = self.ampctl("dev", "--data-root", "mnist")
