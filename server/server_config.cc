@@ -1,6 +1,7 @@
 #include "server/server_config.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -33,8 +34,7 @@ void AddSize(CLI::App* app, const char* name, const char* help, int64_t* value) 
   app->add_option(name, *value, help)
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 60))
-      ->type_name("BYTES")
-      ->capture_default_str();
+      ->option_text(absl::StrCat("BYTES=", *value));
 }
 
 struct Addresses {
@@ -69,18 +69,25 @@ void AddOptions(CLI::App* app, Addresses* addresses, ServerConfig* config) {
               &config->drain_grace);
   app->add_option("--metrics-max-jobs", config->metrics_max_jobs, "Most jobs with series of their own in /metrics")
       ->check(CLI::Range(0, 100'000))
-      ->capture_default_str();
+      ->option_text(absl::StrCat("N=", config->metrics_max_jobs));
   AddSize(app, "--min-free-space", "New jobs are refused while the data directory's disk has less room than this",
           &config->min_free_bytes);
   AddSize(app, "--reserve-space", "Room kept in the data directory for cancels and ends on a full disk",
           &config->reserve_bytes);
-  app->add_option("--log-level", config->log_level, "What goes to stderr")
+  app->add_option("--log-level", config->log_level, "What goes to stderr: debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
-      ->capture_default_str();
+      ->option_text("LEVEL=" + config->log_level);
   app->set_version_flag("--version", kVersion);
 }
 
 std::string FirstLine(std::string text) { return text.substr(0, text.find('\n')); }
+
+// A flag that is misspelt is the reason why the one that was meant is missing.
+std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> extra = app.remaining();
+  const auto flag = std::find_if(extra.begin(), extra.end(), [](const auto& word) { return word.starts_with("--"); });
+  return flag == extra.end() ? FirstLine(error.what()) : "there is no flag " + flag->substr(0, flag->find('='));
+}
 
 absl::Status ResolveAddresses(const Addresses& addresses, ServerConfig* config) {
   AMPD_ASSIGN_OR_RETURN(config->listen, ParseListenAddress("--listen", addresses.listen));
@@ -105,7 +112,7 @@ ParsedConfig ParseServerConfig(int argc, const char* const* argv) {
     return parsed;
   } catch (const CLI::ParseError& error) {
     parsed.exit_code = kExitUsage;
-    parsed.output = absl::StrCat("ampd-server: ", FirstLine(error.what()), "; see ampd-server --help");
+    parsed.output = absl::StrCat("ampd-server: ", WhatIsWrong(app, error), "; see ampd-server --help");
     return parsed;
   }
   if (absl::Status resolved = ResolveAddresses(addresses, &parsed.config); !resolved.ok()) {

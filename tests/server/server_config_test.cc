@@ -83,7 +83,16 @@ TEST(ServerConfig, BadFlagsAreOneLineAndUsage) {
   }
 }
 
+TEST(ServerConfig, AMisspeltFlagIsNamedAndNotTheOneThatIsMissingForIt) {
+  EXPECT_EQ(Parse({"--dta-dir", "d"}).output, "ampd-server: there is no flag --dta-dir; see ampd-server --help");
+  EXPECT_EQ(Parse({"--lease", "1s"}).output, "ampd-server: --data-dir is required; see ampd-server --help");
+}
+
 TEST(ServerConfig, HelpAndVersionAreNoFailure) {
+  const std::string help = Parse({"--help"}).output;
+  EXPECT_THAT(help, HasSubstr("--min-free-space BYTES=268435456\n"));
+  EXPECT_THAT(help, HasSubstr("--metrics-max-jobs N=200"));
+  EXPECT_THAT(help, Not(HasSubstr("INT"))) << "checks are no help";
   EXPECT_EQ(Parse({"--help"}).exit_code, kExitOk);
   EXPECT_THAT(Parse({"--help"}).output, HasSubstr("--listen"));
   EXPECT_THAT(Parse({"--version"}).output, HasSubstr("ampd-server"));
