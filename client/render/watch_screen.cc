@@ -194,7 +194,16 @@ std::string RenderEvent(const v1::Event& event) {
   if (event.step() > 0 && !absl::StrContains(event.message(), step)) {
     absl::StrAppend(&text, " at ", step);
   }
-  return event.message().empty() ? text : absl::StrCat(text, ": ", Printable(event.message()));
+  if (!event.message().empty()) {
+    absl::StrAppend(&text, ": ", Printable(event.message()));
+  }
+  // The message names the worst one.
+  const auto modules = event.attributes().find("modules");
+  if (event.kind() == v1::Event::UNDERFLOW && modules != event.attributes().end() &&
+      absl::StrContains(modules->second, ", ")) {
+    absl::StrAppend(&text, "; shares by module: ", Printable(modules->second));
+  }
+  return text;
 }
 
 std::string RenderWatchLine(const WatchedJob& watched) {

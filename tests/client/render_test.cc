@@ -143,6 +143,21 @@ TEST(WatchedJob, ThePaceIsThatOfTheLastHalfMinuteWithoutPauses) {
   EXPECT_EQ(watched.TimeLeft(), absl::Milliseconds(88'900)) << "ten steps a second since";
 }
 
+TEST(Render, AnUnderflowNamesTheWorstModulesWithTheirShares) {
+  v1::Event event;
+  event.set_kind(v1::Event::UNDERFLOW);
+  event.set_step(100);
+  event.set_message("gradients underflow in 3 parameters, most in a.weight");
+  const std::string text = "underflow at step 100: gradients underflow in 3 parameters, most in a.weight";
+  EXPECT_EQ(RenderEvent(event), text);
+  (*event.mutable_attributes())["modules"] = "a 0.900";
+  EXPECT_EQ(RenderEvent(event), text) << "the message has named it";
+  (*event.mutable_attributes())["modules"] = "a 0.900, b\033[31m 0.200";
+  EXPECT_EQ(RenderEvent(event), text + "; shares by module: a 0.900, b?[31m 0.200");
+  event.set_kind(v1::Event::WARNING);
+  EXPECT_EQ(RenderEvent(event), "warning at step 100: gradients underflow in 3 parameters, most in a.weight");
+}
+
 TEST(Render, WaitingPausedAndFinishedJobsSayWhy) {
   WatchedJob watched;
   v1::WatchJobResponse message;

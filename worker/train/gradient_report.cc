@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "c10/core/ScalarType.h"
 #include "precision/loss_scale.h"
 
@@ -120,6 +123,21 @@ std::string Describe(const v1::GradientSamples& gradients) {
                       gradients.modules_size() == 1 ? " module " : " modules ", num_subnormal, " lost bits", bad,
                       " under a loss scale of ", precision::LossScaleText(gradients.loss_scale()), "; they suggest ",
                       precision::LossScaleText(gradients.suggested_scale()));
+}
+
+std::string WorstModules(const std::vector<ModuleLoss>& losses, double bound) {
+  constexpr size_t kMostModules = 8;
+  std::vector<ModuleLoss> worst = losses;
+  std::stable_sort(worst.begin(), worst.end(),
+                   [](const ModuleLoss& a, const ModuleLoss& b) { return a.share > b.share; });
+  std::vector<std::string> texts;
+  std::set<std::string> told;
+  for (const ModuleLoss& loss : worst) {
+    if (loss.share > bound && texts.size() < kMostModules && told.insert(loss.module).second) {
+      texts.push_back(absl::StrFormat("%s %.3f", loss.module, loss.share));
+    }
+  }
+  return absl::StrJoin(texts, ", ");
 }
 
 }  // namespace ampd::train

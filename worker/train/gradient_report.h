@@ -24,4 +24,14 @@ v1::GradientSamples ReportGradients(const std::vector<amp::GradientSample>& samp
 // One line for people.
 std::string Describe(const v1::GradientSamples& gradients);
 
+// What a format lost of a module's numbers, a part of them or all.
+struct ModuleLoss {
+  std::string module;
+  double share = 0;
+};
+
+// "layers.0 0.812, layers.2 0.333": of each module the largest share, the worst first, those above `bound` and at most
+// eight.
+std::string WorstModules(const std::vector<ModuleLoss>& losses, double bound);
+
 }  // namespace ampd::train

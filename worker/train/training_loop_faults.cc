@@ -108,6 +108,11 @@ absl::Status TrainingLoop::TellUnderflow(const amp::StepResult& result) {
     told_underflow_ = num_over > 0;
     return absl::OkStatus();
   }
+  std::vector<ModuleLoss> losses;
+  std::transform(result.samples.begin(), result.samples.end(), std::back_inserter(losses),
+                 [](const amp::GradientSample& sample) {
+                   return ModuleLoss{sample.module, sample.UnderflowShare()};
+                 });
   const std::string share = absl::StrFormat("%.3f", worst->UnderflowShare());
   const std::string scale = LossScaleText(amp::SuggestScale(result.samples, result.loss_scale));
   return telemetry_.Event(Event::UNDERFLOW, step_,
@@ -116,6 +121,7 @@ absl::Status TrainingLoop::TellUnderflow(const amp::StepResult& result) {
                                        " lost bits; a loss scale of ", scale, " would use fp16's range"),
                           {{"parameter", worst->parameter},
                            {"module", worst->module},
+                           {"modules", WorstModules(losses, kMaxUnderflowShare)},
                            {"underflow_share", share},
                            {"num_parameters", absl::StrCat(num_over)},
                            {"scale", LossScaleText(result.loss_scale)},
@@ -130,8 +136,10 @@ absl::Status TrainingLoop::TellFp8Underflow(const amp::StepResult& result) {
   }
   const amp::Fp8Finding* worst = &result.fp8[0];
   size_t operand = 0;
+  std::vector<ModuleLoss> losses;
   for (const amp::Fp8Finding& finding : result.fp8) {
     for (size_t i = 0; i < std::size(kFp8Operands); ++i) {
+      losses.push_back({finding.module, finding.underflow[i]});
       if (finding.underflow[i] > worst->underflow[operand]) {
         worst = &finding;
         operand = i;
@@ -148,6 +156,7 @@ absl::Status TrainingLoop::TellFp8Underflow(const amp::StepResult& result) {
                           absl::StrCat("numbers underflow in FP8, most in the ", kFp8Operands[operand], " of ",
                                        worst->module, ": a share of ", share, " became zero"),
                           {{"module", worst->module},
+                           {"modules", WorstModules(losses, kMaxUnderflowShare)},
                            {"operand", kFp8Operands[operand]},
                            {"underflow_share", share},
                            {"saturation_share", absl::StrFormat("%.3f", worst->saturation[operand])}});

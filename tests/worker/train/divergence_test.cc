@@ -145,6 +145,7 @@ TEST_F(DivergenceTest, WeightsThatUnderflowInFp8_AreToldOnceWithTheirShare) {
   EXPECT_EQ(underflows[0].message(),
             "numbers underflow in FP8, most in the weight of layers.2: a share of 0.938 became zero");
   EXPECT_EQ(underflows[0].attributes().at("operand"), "weight");
+  EXPECT_EQ(underflows[0].attributes().at("modules"), "layers.2 0.938");
   EXPECT_EQ(underflows[0].attributes().at("saturation_share"), "0.000");
   start.mutable_key()->set_attempt(2);
   *start.mutable_start_from() = agent->checkpoints[0];
@@ -205,6 +206,7 @@ TEST_F(DivergenceTest, GradientsThatUnderflow_AreToldOnceWithTheScaleThatSuggest
   EXPECT_EQ(underflows[0].step(), 1);
   const auto& attributes = underflows[0].attributes();
   EXPECT_GT(std::stod(attributes.at("underflow_share")), 0.1);
+  EXPECT_THAT(attributes.at("modules"), StartsWith(attributes.at("module") + " " + attributes.at("underflow_share")));
   EXPECT_THAT(attributes.at("exponents"), HasSubstr("2^-24..-15 "));
   const double suggested = std::stod(attributes.at("suggested_scale"));
   EXPECT_GT(suggested, 64);
@@ -233,7 +235,7 @@ TEST_F(DivergenceTest, GradientsThatUnderflowBehindCasts_AreToldLikeThoseOfFp16L
   const auto& leaves = told["fp16"].attributes();
   const auto& casts = told["torch-amp-fp16"].attributes();
   EXPECT_EQ(told["torch-amp-fp16"].step(), 1);
-  for (const char* attribute : {"parameter", "module", "underflow_share", "exponents", "suggested_scale"}) {
+  for (const char* attribute : {"parameter", "module", "modules", "underflow_share", "exponents", "suggested_scale"}) {
     EXPECT_EQ(casts.at(attribute), leaves.at(attribute)) << "the first step's gradients are the same fp16 numbers";
   }
 }

@@ -71,5 +71,20 @@ TEST(GradientReport, IsDescribedInOneLine) {
             "of 4 gradient elements in 1 module 0 lost bits, 4 are not finite under a loss scale of 8; they suggest 8");
 }
 
+TEST(WorstModules, OfEachTheLargestShareAndTheWorstFirst) {
+  EXPECT_EQ(WorstModules({{"a", 0.2}, {"b", 0.05}, {"c", 0.5}, {"a", 0.7}, {"c", 0.1}}, 0.1), "a 0.700, c 0.500");
+  EXPECT_EQ(WorstModules({{"a", 0.1}}, 0.1), "");
+  EXPECT_EQ(WorstModules({{"later", 0.3}, {"earlier", 0.3}}, 0.1), "later 0.300, earlier 0.300");
+}
+
+TEST(WorstModules, NoMoreThanEight) {
+  std::vector<ModuleLoss> losses;
+  for (int i = 0; i < 20; ++i) {
+    losses.push_back({"h." + std::to_string(i), 0.5 + 0.01 * i});
+  }
+  EXPECT_EQ(WorstModules(losses, 0.1),
+            "h.19 0.690, h.18 0.680, h.17 0.670, h.16 0.660, h.15 0.650, h.14 0.640, h.13 0.630, h.12 0.620");
+}
+
 }  // namespace
 }  // namespace ampd::train
