@@ -160,6 +160,18 @@ void AdmitSource(const std::string& field, v1::DataSource* source, const graph::
   }
 }
 
+// What a file's samples are is known to the worker alone.
+void AdmitAugmentation(const v1::DataSpec& data, Findings& findings) {
+  constexpr int kMaxPadding = 64;
+  findings.Range("data.augment.crop_padding", data.augment().crop_padding(), 0, kMaxPadding);
+  const bool has_numbers = data.train().has_synthetic() && data.train().synthetic().shape_size() != 3;
+  if (data.train().has_tokens() || data.train().has_jsonl() || has_numbers) {
+    findings.Wrong("data.augment",
+                   absl::StrCat("changes images; data.train has ",
+                                has_numbers ? "samples that are not of channels, height and width" : "text"));
+  }
+}
+
 void AdmitInitializeAnew(const v1::ModelSpec& model, Findings& findings) {
   constexpr int kMaxGlobs = 64;
   constexpr size_t kMaxGlobBytes = 256;
@@ -247,7 +259,7 @@ void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings)
     AdmitSource("data.eval", data->mutable_eval(), model, findings);
   }
   if (data->has_augment()) {
-    findings.Unsupported("data.augment", "samples are taken as they are");
+    AdmitAugmentation(*data, findings);
   }
   findings.Range("data.batch_size", data->batch_size(), 1, 1 << 20);
   if (data->eval_batch_size() == 0) {

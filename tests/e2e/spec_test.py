@@ -65,8 +65,9 @@ class Spec(DataRootCase):
 
     def test_predicted_peak_stands_beside_the_measured_one(self):
         for preset in ("fp32", "bf16"):
-            # The allocator counts the synthetic samples, too, which are no part of a step: one batch of them.
-            job = self.run_job(JOB.replace("{preset: fp32}", f"{{preset: {preset}}}").replace("hidden: 16", "hidden: 512")
+            # The allocator counts the synthetic samples and the batch that is gathered ahead, too, which are no part of
+            # a step: two batches.
+            job = self.run_job(JOB.replace("{preset: fp32}", f"{{preset: {preset}}}").replace("hidden: 16", "hidden: 2048")
                                .replace("batch_size: 32", "batch_size: 128").replace("num_samples: 256", "num_samples: 128"))
             self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
             predicted = int(job["progress"]["memoryPredictedBytes"])

@@ -69,6 +69,12 @@ TEST(AdmitSpec, DefaultsOfArrays_AreFilledIn) {
   EXPECT_EQ(tensors->data().train().safetensors().labels(), "labels");
 }
 
+TEST(AdmitSpec, AugmentationOfImages_IsAdmitted) {
+  EXPECT_TRUE(AdmitSpec(Changed("model {mlp {in_features: 3072}} data {train {cifar {files: 'a/b'}} "
+                                "augment {crop_padding: 64 flip: true}}"))
+                  .ok());
+}
+
 TEST(AdmitSpec, AdmittedSpec_IsAdmittedUnchanged) {
   const auto once = AdmitSpec(SmallSpec());
   EXPECT_EQ(AdmitSpec(*once)->ShortDebugString(), once->ShortDebugString());
@@ -95,6 +101,11 @@ TEST(AdmitSpec, WrongValues_AreNamedByPath) {
       {"model {initialize_anew: 'head.*'}", "model.initialize_anew"},
       {"model {initial_weights: 'a/b' initialize_anew: 'head.*' initialize_anew: ''}", "model.initialize_anew[1]"},
       {"data {batch_size: -3}", "data.batch_size"},
+      {"model {mlp {in_features: 3072}} data {train {cifar {files: 'a/b'}} augment {crop_padding: -1}}",
+       "data.augment.crop_padding"},
+      {"model {mlp {in_features: 3072}} data {train {cifar {files: 'a/b'}} augment {crop_padding: 65}}",
+       "data.augment.crop_padding"},
+      {"data {augment {flip: true}}", "data.augment"},
       {"data {train {idx {images: '../x' labels: 'a/b'}}}", "data.train.idx.images"},
       {"data {train {idx {images: '/etc/passwd' labels: 'a/b'}}}", "data.train.idx.images"},
       {"data {train {idx {images: 'a' labels: 'a/b'}}}", "data.train.idx.images"},
@@ -196,6 +207,7 @@ TEST(AdmitSpec, WrongValuesOfALanguageModel_AreNamedByPath) {
       {"data {train {tokens {path: '../x'}}}", "data.train.tokens.path"},
       {"data {train {tokens {format: 9}}}", "data.train.tokens.format"},
       {"data {eval {tokens {limit: -1}}}", "data.eval.tokens.limit"},
+      {"data {augment {flip: true}}", "data.augment"},
       {"data {train {idx {images: 'a/b' labels: 'a/b'}} eval {tokens {sequence_length: 16}}}", "data.train.idx"},
       {"data {eval {synthetic {shape: 16 num_classes: 2 num_samples: 9}}}", "data.eval.synthetic"},
       {"model {gpt2 {n_head: 3}}", "model.gpt2.n_head"},
@@ -325,7 +337,6 @@ TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {
       {"model {rnn {vocab_size: 10}}", "model.rnn"},
       {"model {initial_checkpoint {job_id: 'j-aaaaaaaaaaaaaaaa'}}", "model.initial_checkpoint"},
       {"data {train {jsonl {path: 'a/b'}}}", "data.train.jsonl"},
-      {"data {augment {flip: true}}", "data.augment"},
       {"resources {devices: 2}", "resources.devices"},
       {"queue: 'fast'", "queue"},
   };

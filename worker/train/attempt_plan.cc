@@ -312,6 +312,16 @@ absl::Status PlanLength(const v1::JobSpec& spec, AttemptPlan& plan) {
   return plan.total_steps > 0 ? absl::OkStatus() : SpecError("train.steps must be positive");
 }
 
+absl::Status PlanAugmentation(const v1::JobSpec& spec, AttemptPlan& plan) {
+  const v1::Augmentation& augment = spec.data().augment();
+  plan.augmentation = {.crop_padding = augment.crop_padding(), .flip = augment.flip(), .seed = spec.train().seed()};
+  if (plan.augmentation.enabled() && plan.train.image_shape().empty()) {
+    return SpecError(absl::StrCat("data.augment changes images; a sample of data.train is ",
+                                  plan.train.is_text() ? "text" : "a list of numbers without height and width"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status PlanSegments(const v1::JobSpec& spec, AttemptPlan& plan) {
   const int64_t budget = spec.train().memory_budget_bytes();
   if (budget == 0) {
@@ -371,6 +381,7 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
                                                 " texts are longer than sequence_length and were cut"));
   }
   AMPD_RETURN_IF_ERROR(PlanLength(spec, plan));
+  AMPD_RETURN_IF_ERROR(PlanAugmentation(spec, plan));
   AMPD_ASSIGN_OR_RETURN(plan.engine.optimizer, Optimizer(spec.optimizer()));
   AMPD_ASSIGN_OR_RETURN(plan.engine.schedule, Schedule(spec.schedule(), plan.total_steps));
   plan.plateau = Plateau(spec.schedule());

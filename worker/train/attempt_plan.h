@@ -10,6 +10,7 @@
 #include "precision/policy.h"
 #include "worker/amp/engine.h"
 #include "worker/amp/plateau.h"
+#include "worker/data/augmentation.h"
 #include "worker/data/dataset.h"
 #include "worker/data/sampler.h"
 #include "worker/train/precision_raise.h"
@@ -27,6 +28,7 @@ struct AttemptPlan {
   data::Dataset train;
   std::optional<data::Dataset> eval;
   data::Sampler::Options sampler;
+  data::Augmentation augmentation;  // of training samples
   int64_t eval_batch_size = 0;
   int64_t num_micro_batches = 1;
   int64_t total_steps = 0;

@@ -41,6 +41,9 @@ uint64_t PlaceOf(const data::Sampler::Cursor& cursor, const data::Sampler::Optio
          static_cast<uint64_t>(cursor.position);
 }
 
+// A batch is gathered in less than a step, so one suffices; each holds its memory.
+constexpr size_t kBatchesAhead = 1;
+
 bool IsDue(int64_t step, int64_t every_steps) { return every_steps > 0 && step % every_steps == 0; }
 
 }  // namespace
@@ -49,7 +52,12 @@ TrainingLoop::TrainingLoop(AttemptPlan plan, const Context& context)
     : plan_(std::move(plan)),
       context_(context),
       telemetry_(context.outbox, context.start.key().attempt()),
-      sampler_(plan_.sampler) {
+      batcher_(
+          plan_.sampler,
+          [this](const std::vector<int64_t>& indices, int64_t epoch) {
+            return plan_.train.Get(indices, plan_.augmentation, epoch);
+          },
+          kBatchesAhead) {
   if (plan_.plateau.has_value()) {
     plateau_.emplace(*plan_.plateau, plan_.engine.optimizer.learning_rate);
   }
@@ -116,6 +124,7 @@ absl::Status TrainingLoop::Prepare() {
   for (const std::string& warning : plan_.policy.warnings) {
     AMPD_RETURN_IF_ERROR(telemetry_.Event(Event::WARNING, step_, warning));
   }
+  batcher_.Start();
   ResetPeakMemory(plan_.engine.device);
   return absl::OkStatus();
 }
@@ -147,12 +156,11 @@ void TrainingLoop::BeginStep() {
   const StepsUnderWay::Instant begin = Now();
   const auto number = step_ + static_cast<int64_t>(under_way_.size()) + 1;
   context_.step_log.Started(context_.start.key().job_id(), context_.start.key().attempt(), number);
-  const data::Sampler::Cursor place = sampler_.cursor();
-  const std::vector<amp::Batch> parts = Cut(plan_.train.Get(sampler_.Next()), plan_.num_micro_batches);
+  const data::Batcher::Batch batch = batcher_.Next();
   const double data_wait_seconds = std::chrono::duration<double>(Now() - begin).count();
-  engine_->Enqueue(parts, PlaceOf(place, plan_.sampler));
+  engine_->Enqueue(Cut(batch.samples, plan_.num_micro_batches), PlaceOf(batch.place, plan_.sampler));
   TellGraphFailure();
-  under_way_.Begin({begin, place, data_wait_seconds, tells_gradients_});
+  under_way_.Begin({begin, batch.place, data_wait_seconds, tells_gradients_});
 }
 
 // How many steps may stay under way now. None where what comes next depends on the numbers of the last one: so it is at

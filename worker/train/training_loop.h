@@ -10,6 +10,7 @@
 #include "ampd/internal/trainer.pb.h"
 #include "worker/amp/engine.h"
 #include "worker/amp/plateau.h"
+#include "worker/data/batcher.h"
 #include "worker/data/sampler.h"
 #include "worker/train/agent_link.h"
 #include "worker/train/attempt_plan.h"
@@ -102,7 +103,7 @@ class TrainingLoop {
   AttemptPlan plan_;
   const Context context_;
   TelemetryWriter telemetry_;
-  data::Sampler sampler_;
+  data::Batcher batcher_;
   std::unique_ptr<amp::Engine> engine_;
   std::string told_graph_failure_;
   StepsUnderWay under_way_;

@@ -46,7 +46,7 @@ absl::Status TrainingLoop::ReplayIfSkipped(const amp::StepResult& result, const 
     return absl::OkStatus();
   }
   ++num_replays_;
-  sampler_.Seek(place);
+  batcher_.Seek(place);
   const std::string scale = LossScaleText(engine_->scaler().scale());
   return telemetry_.Event(
       Event::BATCH_REPLAYED, step_,
@@ -267,7 +267,7 @@ absl::Status TrainingLoop::RollBack(const Finding& finding, const std::string& m
   ++recovery_.num_rollbacks;
   recovery_.num_quiet_steps = 0;
   const int64_t from_step = step_;
-  const data::Sampler::Cursor here = under_way_.UnreadFrom(sampler_.cursor());
+  const data::Sampler::Cursor here = under_way_.UnreadFrom(batcher_.cursor());
   std::optional<PrecisionRaise> wider;
   if (plan_.on_divergence == v1::JobSpec::ROLL_BACK_AND_RAISE_PRECISION) {
     wider = Widen(recovery_.raise, plan_.policy, module, context_.start.device());
@@ -277,7 +277,7 @@ absl::Status TrainingLoop::RollBack(const Finding& finding, const std::string& m
   // The same data in the same precision would end the same way. Skipping it is what the authors of PaLM did (Chowdhery
   // et al. 2022, section 5.1).
   if (!wider.has_value()) {
-    sampler_.Seek(here);
+    batcher_.Seek(here);
   }
   rolled_back_ = true;
   last_eval_.reset();
@@ -307,7 +307,7 @@ absl::Status TrainingLoop::GoBack() {
     told_fp8_underflow_ = false;
     best_eval_loss_.reset();
     monitor_.Restore({});
-    sampler_.Seek({});
+    batcher_.Seek({});
     return absl::OkStatus();
   }
   const v1::Checkpoint& checkpoint = last_checkpoint_.has_value() ? *last_checkpoint_ : context_.start.start_from();

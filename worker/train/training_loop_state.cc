@@ -87,7 +87,7 @@ absl::Status TrainingLoop::Restore(const v1::Checkpoint& checkpoint) {
 
 absl::Status TrainingLoop::Adopt(TrainingState state) {
   AMPD_RETURN_IF_ERROR(WithReason(engine_->ImportState(state.engine), "CHECKPOINT_ERROR"));
-  if (!sampler_.Seek(state.cursor)) {
+  if (!batcher_.Seek(state.cursor)) {
     return Error(absl::StatusCode::kFailedPrecondition, "CHECKPOINT_ERROR",
                  "the checkpoint's place in the data does not fit the data");
   }
@@ -124,7 +124,7 @@ absl::Status TrainingLoop::WarnIfElsewhere(const LoadedCheckpoint& checkpoint) {
 TrainingState TrainingLoop::State() const {
   return {.step = step_,
           .train_loss = train_loss_,
-          .cursor = sampler_.cursor(),
+          .cursor = batcher_.cursor(),
           .num_replays = num_replays_,
           .told_underflow = told_underflow_,
           .told_fp8_underflow = told_fp8_underflow_,
