@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/file.h"
+
+struct zip;       // libzip's
+struct zip_file;  // libzip's
+
+namespace ampd {
+
+// The content of one entry, unpacked as it is read, its checksum verified at the end. Not beyond the archive's life.
+class ZipEntry {
+ public:
+  // Up to `size` bytes; fewer only at the end of the content. DATA_LOSS when the content is not sound.
+  absl::StatusOr<size_t> Read(uint8_t* out, size_t size);
+
+ private:
+  friend class ZipArchive;
+  struct Closer {
+    void operator()(zip_file* content) const;
+  };
+  explicit ZipEntry(zip_file* content) : content_(content) {}
+
+  std::unique_ptr<zip_file, Closer> content_;
+};
+
+// A ZIP archive from outside, whose directory was checked against its entries: stored or deflated content, nothing
+// encrypted, no two entries of one name. How much is unpacked is up to the reader, for what the directory says of an
+// entry's size is only a claim. Errors are DATA_LOSS, saying what is wrong. Thread-compatible.
+class ZipArchive {
+ public:
+  static absl::StatusOr<ZipArchive> Open(UniqueFd file, int64_t max_entries);
+
+  // In the order of the archive, as the bytes that it has.
+  const std::vector<std::string>& names() const { return names_; }
+  std::optional<size_t> Find(std::string_view name) const;
+
+  // REQUIRES: an index into names().
+  absl::StatusOr<ZipEntry> OpenEntry(size_t index) const;
+  // All of an entry, which must not have more than `max_bytes`.
+  absl::StatusOr<std::string> ReadEntry(size_t index, int64_t max_bytes) const;
+
+ private:
+  struct Closer {
+    void operator()(zip* archive) const;
+  };
+  explicit ZipArchive(zip* archive) : archive_(archive) {}
+
+  std::unique_ptr<zip, Closer> archive_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace ampd

@@ -1,0 +1,115 @@
+#include "base/zip_archive.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zip.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ampd {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct Entry {
+  std::string name;
+  std::string content;
+  int method = ZIP_CM_DEFLATE;
+};
+
+class ZipArchiveTest : public testing::Test {
+ protected:
+  ZipArchiveTest() : path_(std::filesystem::path(testing::TempDir()) / "zip_archive_test.zip") {}
+  ~ZipArchiveTest() override { std::filesystem::remove(path_); }
+
+  void Write(const std::vector<Entry>& entries, const char* password = nullptr) {
+    zip_t* const archive = zip_open(path_.c_str(), ZIP_CREATE | ZIP_TRUNCATE, nullptr);
+    for (const Entry& entry : entries) {
+      zip_source_t* const content = zip_source_buffer(archive, entry.content.data(), entry.content.size(), 0);
+      const int64_t index = zip_file_add(archive, entry.name.c_str(), content, 0);
+      ASSERT_GE(index, 0);
+      ASSERT_EQ(zip_set_file_compression(archive, index, entry.method, 0), 0);
+      if (password != nullptr) {
+        ASSERT_EQ(zip_file_set_encryption(archive, index, ZIP_EM_AES_256, password), 0);
+      }
+    }
+    ASSERT_EQ(zip_close(archive), 0);
+  }
+  std::string Bytes() {
+    std::ifstream file(path_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  void WriteBytes(const std::string& bytes) { std::ofstream(path_, std::ios::binary) << bytes; }
+
+  absl::StatusOr<ZipArchive> Open(int64_t max_entries = 10) {
+    return ZipArchive::Open(UniqueFd(open(path_.c_str(), O_RDONLY | O_CLOEXEC)), max_entries);
+  }
+  // The content of the entry, or what is wrong.
+  std::string Read(const std::string& name, int64_t max_bytes = 1 << 20) {
+    const auto archive = Open();
+    if (!archive.ok()) {
+      return std::string(archive.status().message());
+    }
+    const auto content = archive->ReadEntry(archive->Find(name).value(), max_bytes);
+    return content.ok() ? *content : std::string(content.status().message());
+  }
+
+ private:
+  const std::filesystem::path path_;
+};
+
+TEST_F(ZipArchiveTest, EntriesAreReadByTheirNames) {
+  const std::string large(200'000, 'x');
+  Write({{"a/b", "one"}, {"c", large, ZIP_CM_STORE}, {"empty", ""}});
+  EXPECT_THAT(Open()->names(), ElementsAre("a/b", "c", "empty"));
+  EXPECT_EQ(Open()->Find("b"), std::nullopt);
+  EXPECT_EQ(Read("a/b"), "one");
+  EXPECT_EQ(Read("c"), large);
+  EXPECT_EQ(Read("empty"), "");
+}
+
+TEST_F(ZipArchiveTest, WhatIsUnpackedIsBounded) {
+  Write({{"bomb", std::string(10'000'000, '\0')}});
+  EXPECT_LT(Bytes().size(), 100'000u);
+  EXPECT_EQ(Read("bomb"), "more than 1048576 bytes");
+  EXPECT_EQ(Read("bomb", 10'000'000).size(), 10'000'000u);
+}
+
+TEST_F(ZipArchiveTest, ManyEntriesAreRefused) {
+  Write({{"a", "1"}, {"b", "2"}, {"c", "3"}});
+  EXPECT_EQ(Open(2).status().message(), "3 entries in the archive; at most 2");
+}
+
+TEST_F(ZipArchiveTest, EncryptedAndOddlyCompressedEntriesAreRefused) {
+  Write({{"a", "1"}}, "secret");
+  EXPECT_EQ(Read("a"), "encrypted, or compressed by another method than deflate");
+  Write({{"a", std::string(1000, 'a'), ZIP_CM_BZIP2}});
+  EXPECT_EQ(Read("a"), "encrypted, or compressed by another method than deflate");
+}
+
+TEST_F(ZipArchiveTest, ChangedContentIsFoundByItsChecksum) {
+  Write({{"a", "content", ZIP_CM_STORE}});
+  std::string bytes = Bytes();
+  bytes[bytes.find("content")] = 'C';
+  WriteBytes(bytes);
+  EXPECT_THAT(Read("a"), HasSubstr("CRC"));
+}
+
+TEST_F(ZipArchiveTest, AFileCutAnywhereIsRefused) {
+  Write({{"a", "content", ZIP_CM_STORE}, {"b", "more"}});
+  const std::string bytes = Bytes();
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    WriteBytes(bytes.substr(0, size));
+    EXPECT_FALSE(Open().ok() && Read("a") == "content" && Read("b") == "more") << size;
+  }
+}
+
+}  // namespace
+}  // namespace ampd
