@@ -1,0 +1,249 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "base/error.h"
+#include "base/safetensors_json.h"
+#include "base/status_macros.h"
+#include "graph/exported_json.h"
+#include "graph/exported_program.h"
+#include "graph/json_cursor.h"
+
+namespace ampd::graph {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kFormat[] = "ampd.exported_model";
+constexpr int64_t kVersion = 1;
+constexpr size_t kMaxPrograms = 16;
+constexpr int kMaxDepth = 64;
+constexpr char kTrain[] = "train";
+constexpr char kEval[] = "eval";
+
+// Deeper than torch.export nests is refused before a parser sees it.
+bool IsTooDeep(std::string_view text) {
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      i += c == '\\' ? 1 : 0;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '{' || c == '[') {
+      if (++depth > kMaxDepth) {
+        return true;
+      }
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+absl::StatusOr<json> Parse(std::string_view text) {
+  json parsed =
+      IsTooDeep(text) ? json(json::value_t::discarded) : json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (parsed.is_discarded()) {
+    return BadExport("the JSON is not sound");
+  }
+  return parsed;
+}
+
+// The files of one program, below the archive's own folder.
+struct ProgramFiles {
+  std::string program, weights, constants;
+
+  explicit ProgramFiles(const std::string& name)
+      : program(absl::StrCat("models/", name, ".json")),
+        weights(absl::StrCat("data/weights/", name, "_weights_config.json")),
+        constants(absl::StrCat("data/constants/", name, "_constants_config.json")) {}
+};
+
+// Every entry lies in one folder, whose name is as good as any.
+absl::StatusOr<std::string> FolderOf(const ZipArchive& archive) {
+  constexpr absl::string_view kMark = "archive_format";
+  for (const std::string& name : archive.names()) {
+    absl::string_view folder = name;
+    if (absl::ConsumeSuffix(&folder, kMark) && std::count(folder.begin(), folder.end(), '/') <= 1 &&
+        (folder.empty() || folder.back() == '/')) {
+      return std::string(folder);
+    }
+  }
+  return BadExport("the archive is none of torch.export.save: it has no archive_format");
+}
+
+absl::StatusOr<std::string> ReadText(const ZipArchive& archive, const std::string& folder, const std::string& name) {
+  const auto index = archive.Find(folder + name);
+  if (!index.has_value()) {
+    return BadExport(absl::StrCat("the archive has no ", name));
+  }
+  auto content = archive.ReadEntry(*index, kMaxExportedJsonBytes);
+  return content.ok() ? content : BadExport(absl::StrCat(name, ": ", content.status().message()));
+}
+
+absl::Status CheckFormat(const ZipArchive& archive, const std::string& folder) {
+  for (const auto& [name, wanted] :
+       {std::pair("archive_format", "pt2"), {"archive_version", "0"}, {"byteorder", "little"}}) {
+    AMPD_ASSIGN_OR_RETURN(const std::string content, ReadText(archive, folder, name));
+    if (content != wanted) {
+      return BadExport(absl::StrCat(name, " is \"", content.substr(0, 20), "\"; this build reads \"", wanted, "\""));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Names of the programs in an archive.
+std::vector<std::string> ProgramsOf(const ZipArchive& archive, const std::string& folder) {
+  std::vector<std::string> programs;
+  for (absl::string_view name : archive.names()) {
+    if (absl::ConsumePrefix(&name, folder) && absl::ConsumePrefix(&name, "models/") &&
+        absl::ConsumeSuffix(&name, ".json")) {
+      programs.emplace_back(name);
+    }
+  }
+  return programs;
+}
+
+// The training program's name: the only one's, or "train".
+absl::StatusOr<std::string> TrainingProgram(const std::vector<std::string>& programs) {
+  if (programs.empty()) {
+    return BadExport("the archive has no program, no models/*.json");
+  }
+  if (programs.size() == 1) {
+    return programs[0];
+  }
+  if (programs.size() > kMaxPrograms || std::find(programs.begin(), programs.end(), kTrain) == programs.end()) {
+    return BadExport(absl::StrCat("the archive has ", programs.size(),
+                                  " programs; of several, that for training is called \"train\""));
+  }
+  return std::string(kTrain);
+}
+
+bool HasShape(const StoredTensor& stored, const ExportedTensor& tensor) {
+  return stored.dtype == tensor.dtype && std::equal(stored.sizes.begin(), stored.sizes.end(), tensor.sizes.begin(),
+                                                    tensor.sizes.end(), [](int64_t size, const ExportedSize& other) {
+                                                      return other == ExportedSize{size, "", ""};
+                                                    });
+}
+
+// Whether a program's inputs are there, and its state is that of the file.
+absl::Status CheckInputs(const ExportedProgram& program, const std::map<std::string, StoredTensor>& state) {
+  std::set<std::string> tensors;
+  for (const ExportedInput& input : program.inputs) {
+    const auto tensor = program.graph.tensors.find(input.tensor);
+    if (tensor == program.graph.tensors.end() || !tensors.insert(input.tensor).second) {
+      return BadExport(absl::StrCat("the input ", input.tensor, " has no type, or is there twice"));
+    }
+    if (input.kind == ExportedInput::Kind::kUser) {
+      continue;
+    }
+    const auto stored = state.find(input.name);
+    if (stored == state.end() || !HasShape(stored->second, tensor->second)) {
+      return BadExport(
+          absl::StrCat("the tensor ", input.name, " is ",
+                       stored == state.end() ? "missing" : "of another shape or dtype than its program says"));
+    }
+  }
+  const std::set<std::string> given(program.graph.inputs.begin(), program.graph.inputs.end());
+  return given == tensors ? absl::OkStatus() : BadExport("the inputs of the program are not those of its signature");
+}
+
+}  // namespace
+
+absl::Status BadExport(const std::string& message) {
+  constexpr size_t kMaxBytes = 400;
+  const std::string piece = message.substr(0, kMaxBytes);
+  return Error(absl::StatusCode::kInvalidArgument, "BAD_EXPORT",
+               IsUtf8(piece) && !HasControl(piece) ? piece : absl::CHexEscape(piece));
+}
+
+int64_t ReachOf(const StoredTensor& tensor) {
+  int64_t last = tensor.offset;
+  for (size_t i = 0; i < tensor.sizes.size(); ++i) {
+    if (tensor.sizes[i] == 0) {
+      return 0;
+    }
+    last += (tensor.sizes[i] - 1) * tensor.strides[i];
+  }
+  return last + 1;
+}
+
+absl::StatusOr<ExportedModel> ParseExportedModel(std::string text) {
+  AMPD_ASSIGN_OR_RETURN(const json parsed, Parse(text));
+  absl::Status status;
+  const JsonCursor root(parsed, status);
+  ExportedModel model;
+  if (root["format"].Text() != kFormat || root["version"].Integer() != kVersion) {
+    root["format"].Fail(absl::StrCat("is not ", kFormat, ", version ", kVersion));
+  }
+  ReadStoredTensors(root["weights"], "data/weights/", model.state);
+  ReadStoredTensors(root["constants"], "data/constants/", model.state);
+  const JsonCursor programs = root["programs"];
+  model.train = ReadProgram(programs[kTrain]);
+  if (programs.Has(kEval)) {
+    model.eval = ReadProgram(programs[kEval]);
+  }
+  if (!status.ok()) {
+    return BadExport(std::string(status.message()));
+  }
+  AMPD_RETURN_IF_ERROR(CheckInputs(model.train, model.state));
+  if (model.eval.has_value()) {
+    AMPD_RETURN_IF_ERROR(CheckInputs(*model.eval, model.state));
+  }
+  model.json = std::move(text);
+  return model;
+}
+
+absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive) {
+  AMPD_ASSIGN_OR_RETURN(const std::string folder, FolderOf(archive));
+  AMPD_RETURN_IF_ERROR(CheckFormat(archive, folder));
+  const std::vector<std::string> programs = ProgramsOf(archive, folder);
+  AMPD_ASSIGN_OR_RETURN(const std::string train, TrainingProgram(programs));
+  const ProgramFiles files(train);
+  std::vector<std::pair<std::string, std::string>> parts = {
+      {"weights", files.weights}, {"constants", files.constants}, {kTrain, files.program}};
+  if (programs.size() > 1 && std::find(programs.begin(), programs.end(), kEval) != programs.end()) {
+    parts.emplace_back(kEval, ProgramFiles(kEval).program);
+  }
+  std::map<std::string, std::string> texts;
+  for (const auto& [part, file] : parts) {
+    AMPD_ASSIGN_OR_RETURN(texts[part], ReadText(archive, folder, file));
+    // Each alone, so that none can end its place in the whole.
+    const auto parsed = Parse(texts[part]);
+    if (!parsed.ok()) {
+      return BadExport(absl::StrCat(file, ": ", parsed.status().message()));
+    }
+  }
+  std::string eval = texts.contains(kEval) ? absl::StrCat(", \"eval\": ", texts[kEval]) : "";
+  return ParseExportedModel(absl::StrCat("{\"format\": \"", kFormat, "\", \"version\": ", kVersion,
+                                         ", \"weights\": ", texts["weights"], ", \"constants\": ", texts["constants"],
+                                         ", \"programs\": {\"train\": ", texts[kTrain], eval, "}}"));
+}
+
+absl::StatusOr<std::string> ReadStored(const ZipArchive& archive, const StoredTensor& tensor) {
+  AMPD_ASSIGN_OR_RETURN(const std::string folder, FolderOf(archive));
+  const auto index = archive.Find(folder + tensor.entry);
+  const int64_t needed = ReachOf(tensor) * ItemSizeBytes(tensor.dtype);
+  if (!index.has_value()) {
+    return needed == 0 ? absl::StatusOr<std::string>("") : BadExport(absl::StrCat("the archive has no ", tensor.entry));
+  }
+  auto content = archive.ReadEntry(*index, kMaxStoredTensorBytes);
+  if (!content.ok()) {
+    return BadExport(absl::StrCat(tensor.entry, ": ", content.status().message()));
+  }
+  if (static_cast<int64_t>(content->size()) < needed) {
+    return BadExport(absl::StrCat(tensor.entry, " has ", content->size(), " bytes; its tensor reaches to ", needed));
+  }
+  return content;
+}
+
+}  // namespace ampd::graph

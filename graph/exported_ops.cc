@@ -1,0 +1,113 @@
+#include "graph/exported_ops.h"
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+namespace ampd::graph {
+namespace {
+
+constexpr absl::string_view kOpPrefix = "torch.ops.";
+
+// How often each tensor is read.
+std::map<std::string, int> CountReaders(const ExportedGraph& graph) {
+  std::map<std::string, int> count;
+  for (const ExportedNode& node : graph.nodes) {
+    for (const auto& [name, argument] : node.arguments) {
+      if (const auto* one = std::get_if<TensorName>(&argument)) {
+        ++count[one->name];
+      } else if (const auto* list = std::get_if<std::vector<std::optional<TensorName>>>(&argument)) {
+        for (const auto& entry : *list) {
+          count[entry.has_value() ? entry->name : ""] += 1;
+        }
+      }
+    }
+  }
+  for (const auto& output : graph.outputs) {
+    count[output.value_or("")] += 1;
+  }
+  return count;
+}
+
+}  // namespace
+
+std::string OpOf(const ExportedNode& node) {
+  static const auto* const same = new std::map<std::string, std::string>{
+      {"aten.detach_.default", "aten.detach.default"},
+      {"aten.to.dtype_layout", "aten.to.dtype"},
+  };
+  std::string op(absl::StripPrefix(node.target, kOpPrefix));
+  const auto found = same->find(op);
+  return found == same->end() ? op : found->second;
+}
+
+std::string Where(const ExportedNode& node) {
+  return absl::StrCat(OpOf(node), node.module_path.empty() ? "" : " of ", node.module_path,
+                      node.source.empty() ? "" : absl::StrCat(" (", node.source, ")"));
+}
+
+bool IsAboutSizes(const ExportedNode& node) {
+  static const auto* const ops = new std::set<std::string>{"_operator.add",
+                                                           "_operator.eq",
+                                                           "_operator.floordiv",
+                                                           "_operator.ge",
+                                                           "_operator.gt",
+                                                           "_operator.le",
+                                                           "_operator.lt",
+                                                           "_operator.mul",
+                                                           "_operator.ne",
+                                                           "_operator.sub",
+                                                           "aten._assert_scalar.default",
+                                                           "aten._assert_tensor_metadata.default",
+                                                           "aten.sym_constrain_range.default",
+                                                           "aten.sym_constrain_range_for_size.default",
+                                                           "aten.sym_numel.default",
+                                                           "aten.sym_size.int"};
+  return node.tensors.empty() && ops->contains(OpOf(node));
+}
+
+bool IsIdentity(const ExportedNode& node) {
+  const std::string op = OpOf(node);
+  return op == "aten.alias.default" || op == "aten.lift_fresh_copy.default" || op == "aten.to.device";
+}
+
+const ExportedArgument* FindArgument(const ExportedNode& node, std::string_view name) {
+  for (const auto& [key, argument] : node.arguments) {
+    if (key == name) {
+      return &argument;
+    }
+  }
+  return nullptr;
+}
+
+std::string TensorOf(const ExportedNode& node, std::string_view name) {
+  const ExportedArgument* const argument = FindArgument(node, name);
+  const auto* const tensor = argument == nullptr ? nullptr : std::get_if<TensorName>(argument);
+  return tensor == nullptr ? "" : tensor->name;
+}
+
+std::set<std::string> CountersOf(const ExportedProgram& program) {
+  std::set<std::string> buffers;
+  for (const ExportedInput& input : program.inputs) {
+    const auto tensor = program.graph.tensors.find(input.tensor);
+    if (input.kind == ExportedInput::Kind::kBuffer && tensor != program.graph.tensors.end() &&
+        !IsFloatingPoint(tensor->second.dtype)) {
+      buffers.insert(input.tensor);
+    }
+  }
+  const std::map<std::string, int> readers = CountReaders(program.graph);
+  std::set<std::string> counters;
+  for (const ExportedNode& node : program.graph.nodes) {
+    const std::string written = TensorOf(node, "self");
+    if (OpOf(node) == "aten.add_.Tensor" && buffers.contains(written) && readers.at(written) == 1 &&
+        node.tensors.size() == 1 && !readers.contains(node.tensors[0])) {
+      counters.insert({written, node.tensors[0]});
+    }
+  }
+  return counters;
+}
+
+}  // namespace ampd::graph

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "graph/exported_program.h"
+
+// What the import asks of a program's nodes, before there is a graph.
+namespace ampd::graph {
+
+// The op by the table's name, "aten.linear.default". Ops that differ only in what a run has no use for have one name.
+std::string OpOf(const ExportedNode& node);
+
+// For messages: "aten.sort.default of model.pool (net.py:31)".
+std::string Where(const ExportedNode& node);
+
+// Whether it computes nothing but sizes, or only checks what the export took for granted.
+bool IsAboutSizes(const ExportedNode& node);
+
+// Whether its result is its first argument, as far as a run on one device can tell.
+bool IsIdentity(const ExportedNode& node);
+
+// The argument of that name; null when it is not given.
+const ExportedArgument* FindArgument(const ExportedNode& node, std::string_view name);
+// Its tensor; empty when it is something else.
+std::string TensorOf(const ExportedNode& node, std::string_view name);
+
+// Buffers of whole numbers whose only reader adds to them, and what that gives: tensors of the graph.
+std::set<std::string> CountersOf(const ExportedProgram& program);
+
+}  // namespace ampd::graph

@@ -1,0 +1,133 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/zip_archive.h"
+#include "graph/dtype.h"
+
+// What torch.export.save writes, taken from its file as it is and checked on the way: data, which nothing here runs.
+// The import (graph/import.h) makes a graph of it.
+namespace ampd::graph {
+
+// One size of a tensor: `factor`, times a symbol that the run gives a value where there is one.
+struct ExportedSize {
+  int64_t factor = 1;
+  std::string symbol;
+  std::string unknown;  // the expression, where it is none of these two forms
+  friend bool operator==(const ExportedSize&, const ExportedSize&) = default;
+};
+
+struct ExportedTensor {
+  Dtype dtype = Dtype::kFloat32;
+  bool requires_grad = false;
+  std::vector<ExportedSize> sizes;
+};
+
+struct TensorName {
+  std::string name;
+};
+
+// A whole number, or the name of one that the program computes from sizes.
+struct SizeName {
+  std::string name;
+  int64_t number = 0;
+};
+
+// at::MemoryFormat's number.
+struct MemoryFormat {
+  int64_t number = 0;
+};
+
+// A device or layout, which is the trainer's to choose.
+struct Placement {};
+
+struct ExportedGraph;
+
+using ExportedArgument =
+    std::variant<std::monostate, TensorName, std::vector<std::optional<TensorName>>, int64_t, std::vector<int64_t>,
+                 double, std::vector<double>, bool, std::string, Dtype, SizeName, std::vector<SizeName>, MemoryFormat,
+                 Placement, std::shared_ptr<const ExportedGraph>>;
+
+struct ExportedNode {
+  std::string target;  // "torch.ops.aten.linear.default"
+  std::vector<std::pair<std::string, ExportedArgument>> arguments;
+  std::vector<std::string> tensors;  // that it computes; of a list, its elements
+  bool gives_numbers = false;        // it computes sizes or truths of sizes, and no tensor
+  std::string module_path;           // "layer1.0"
+  std::string source;                // "model.py:31", the line of the user's own that led here; empty: not known
+};
+
+struct ExportedGraph {
+  std::vector<std::string> inputs;                  // tensors
+  std::vector<std::optional<std::string>> outputs;  // tensors; nothing for an output that is none
+  std::vector<ExportedNode> nodes;
+  std::map<std::string, ExportedTensor> tensors;
+  std::map<std::string, ExportedSize> numbers;
+};
+
+// What one of the program's inputs is.
+struct ExportedInput {
+  enum class Kind { kUser, kParameter, kBuffer, kConstant };
+  Kind kind = Kind::kUser;
+  std::string tensor;  // of the graph
+  std::string name;    // of a parameter, buffer or constant: Python's
+};
+
+struct ExportedProgram {
+  ExportedGraph graph;
+  std::vector<ExportedInput> inputs;
+};
+
+// Where a parameter, buffer or constant lies: a strided view of the numbers in one entry of the archive. Two with one
+// place are tied.
+struct StoredTensor {
+  std::string entry;  // below the archive's folder, "data/weights/weight_0"
+  Dtype dtype = Dtype::kFloat32;
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;
+  int64_t offset = 0;
+  friend bool operator==(const StoredTensor&, const StoredTensor&) = default;
+};
+
+// Numbers of the entry that the view reaches, from 0. REQUIRES: as ReadExportedModel gives it.
+int64_t ReachOf(const StoredTensor& tensor);
+
+// A model as one file holds it.
+struct ExportedModel {
+  ExportedProgram train;
+  std::optional<ExportedProgram> eval;  // nothing: the file has one program only
+  std::map<std::string, StoredTensor> state;
+  // All of the above once more, as ParseExportedModel takes it: what a checkpoint keeps.
+  //
+  //   json := {"format": "ampd.exported_model", "version": 1, "weights": W, "constants": C, "programs": {name: P}}
+  //   W, C, P: the archive's files data/weights/*_weights_config.json, data/constants/*_constants_config.json of the
+  //   training program, and models/*.json, as torch.export writes them.
+  std::string json;
+};
+
+inline constexpr int64_t kMaxExportedJsonBytes = int64_t{64} << 20;
+inline constexpr int64_t kMaxStoredTensorBytes = int64_t{8} << 30;
+
+// The programs of a .pt2 file: of several, those with the names "train" and "eval". The tensors' content is not read.
+// INVALID_ARGUMENT (reason BAD_EXPORT) with where it is and what is wrong with it.
+absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive);
+
+// The same from its JSON alone. Errors as ReadExportedModel.
+absl::StatusOr<ExportedModel> ParseExportedModel(std::string json);
+
+// The content of a tensor's entry, at least as many bytes as it reaches. Errors as ReadExportedModel.
+absl::StatusOr<std::string> ReadStored(const ZipArchive& archive, const StoredTensor& tensor);
+
+// INVALID_ARGUMENT with the reason BAD_EXPORT.
+absl::Status BadExport(const std::string& message);
+
+}  // namespace ampd::graph

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "graph/exported_program.h"
+#include "graph/graph.h"
+
+namespace ampd::graph {
+
+// The graph of an exported program, without ops that write in place. What it trains are its parameters, and everything
+// else that the file holds are its buffers, by Python's names. Inputs and outputs have the zoo's names: the only input
+// is "images", or "input_ids" where it is of whole numbers (of several, each keeps the name that it has there), and the
+// output with the given number, of the program's, is "logits"; there is no other.
+//
+// * A parameter without requires_grad, or that the logits of the training program do not depend on, is a buffer:
+//   training leaves it as it is.
+// * Of tied parameters, which lie in one place, the first gives the name to all.
+// * A count of batches that nothing reads (BatchNorm's num_batches_tracked) is left out.
+// * The symbol of the first input's first size is the batch size; there is no other.
+// * Every tensor lies on the device of the run: devices, layouts and what asserts them are left out.
+//
+// INVALID_ARGUMENT (reason BAD_EXPORT; UNKNOWN_OP for an op that models may not use) naming the op, its module and the
+// line of the model's source.
+absl::StatusOr<Graph> ImportProgram(const ExportedModel& model, const ExportedProgram& program, int output);
+
+// The program for evaluation: the file's own, or the training program with its dropout gone and its norms on their
+// running statistics. INVALID_ARGUMENT (reason BAD_EXPORT) where that is not enough, because the training program is
+// random by other means and the file has no program of its own.
+absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, int output);
+
+// Ops of a program that models may not use, each once, with what ImportProgram says of it: for people who look at a
+// file, and want all at once.
+std::vector<std::string> RefusedOps(const ExportedProgram& program);
+
+// Whether the program was exported in evaluation mode: it has norms or dropout, and none of them trains.
+bool IsEvalMode(const Graph& graph);
+
+}  // namespace ampd::graph

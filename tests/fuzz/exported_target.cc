@@ -1,0 +1,62 @@
+#include <string>
+
+#include "base/zip_archive.h"
+#include "graph/exported_program.h"
+#include "graph/import.h"
+#include "tests/fuzz/target.h"
+
+namespace ampd::graph {
+namespace {
+
+constexpr int64_t kMaxEntries = 100;
+
+// A program that is taken becomes a graph that holds together, or is refused.
+absl::Status Import(const ExportedModel& model) {
+  const auto train = ImportProgram(model, model.train, 0);
+  fuzz::Require(!train.ok() || train->Check().ok(), "a graph holds together");
+  const auto eval = ImportEvalProgram(model, 0);
+  fuzz::Require(!eval.ok() || eval->Check().ok(), "a graph holds together");
+  for (const std::string& refused : RefusedOps(model.train)) {
+    fuzz::Require(!refused.empty(), "an op has a name");
+  }
+  return train.ok() ? eval.status() : train.status();
+}
+
+absl::Status ReadArchive(const data::DataFile& file) {
+  auto opened = data::OpenDataFile(file);
+  fuzz::Require(opened.ok(), "the input can be opened");
+  const auto archive = ZipArchive::Open(*std::move(opened), kMaxEntries);
+  if (!archive.ok()) {
+    return archive.status();
+  }
+  const auto model = ReadExportedModel(*archive);
+  if (!model.ok()) {
+    return model.status();
+  }
+  for (const auto& [name, tensor] : model->state) {
+    const auto content = ReadStored(*archive, tensor);
+    if (!content.ok()) {
+      return content.status();
+    }
+    fuzz::Require(static_cast<int64_t>(content->size()) >= ReachOf(tensor) * ItemSizeBytes(tensor.dtype),
+                  "a tensor's content reaches as far as its sizes and strides");
+  }
+  return Import(*model);
+}
+
+absl::Status ReadJson(std::string text) {
+  const auto model = ParseExportedModel(std::move(text));
+  return model.ok() ? Import(*model) : model.status();
+}
+
+}  // namespace
+}  // namespace ampd::graph
+
+// An archive, or the JSON that a checkpoint keeps of one.
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  const absl::Status status = text.starts_with('{') ? ampd::graph::ReadJson(text)
+                                                    : ampd::graph::ReadArchive(ampd::fuzz::WriteInput(data, size));
+  ampd::fuzz::Judge(status.ok() ? status : ampd::data::DataError("input", std::string(status.message())));
+  return 0;
+}

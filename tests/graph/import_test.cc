@@ -1,0 +1,326 @@
+#include "graph/import.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "graph/exported_program.h"
+#include "graph/print.h"
+
+namespace ampd::graph {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr int kFloat = 7;
+constexpr int kLong = 5;
+constexpr char kBatch[] = "Symbol('s77', positive=True, integer=True)";
+
+// A size: a number, or the text of an expression.
+json Size(const json& size) {
+  return size.is_string() ? json{{"as_expr", {{"expr_str", size}, {"hint", nullptr}}}} : json{{"as_int", size}};
+}
+
+json Tensor(const std::vector<json>& sizes, bool trained = false, int dtype = kFloat) {
+  json list = json::array();
+  json strides = json::array();
+  int64_t stride = 1;
+  for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) {
+    list.insert(list.begin(), Size(*size));
+    strides.insert(strides.begin(), Size(stride));
+    stride *= size->is_number() ? size->get<int64_t>() : 1;
+  }
+  return {{"dtype", dtype},    {"sizes", list},      {"requires_grad", trained},
+          {"device", nullptr}, {"strides", strides}, {"storage_offset", Size(0)},
+          {"layout", 7}};
+}
+
+json Named(const std::string& tensor) { return {{"as_tensor", {{"name", tensor}}}}; }
+
+json Call(const std::string& target, const std::vector<std::pair<std::string, json>>& arguments,
+          const std::string& result, const std::string& module = "") {
+  json inputs = json::array();
+  for (const auto& [name, argument] : arguments) {
+    inputs.push_back({{"name", name}, {"arg", argument}, {"kind", 1}});
+  }
+  return {{"target", "torch.ops.aten." + target},
+          {"inputs", inputs},
+          {"outputs", json::array({Named(result)})},
+          {"metadata",
+           {{"nn_module_stack", "L__self__,,net.Net;L__self__m," + module + ",torch.nn.Module"},
+            {"stack_trace",
+             "File \"/home/a/net.py\", line 10, in forward\n    y = f(x)\n  File "
+             "\"/lib/site-packages/torch/nn/f.py\", line 7, in f"}}}};
+}
+
+json Input(const std::string& tensor) { return {{"user_input", {{"arg", Named(tensor)}}}}; }
+json Parameter(const std::string& tensor, const std::string& name) {
+  return {{"parameter", {{"arg", {{"name", tensor}}}, {"parameter_name", name}}}};
+}
+json Buffer(const std::string& tensor, const std::string& name) {
+  return {{"buffer", {{"arg", {{"name", tensor}}}, {"buffer_name", name}, {"persistent", true}}}};
+}
+
+json Stored(const std::string& entry, const std::vector<json>& sizes, int dtype = kFloat) {
+  return {{"path_name", entry}, {"is_param", true}, {"use_pickle", false}, {"tensor_meta", Tensor(sizes, true, dtype)}};
+}
+
+// relu(x W^T + b), x: (B, 4), W: (3, 4).
+json Linear() {
+  const json graph = {
+      {"inputs", json::array({Named("p_w"), Named("p_b"), Named("x")})},
+      {"outputs", json::array({Named("relu")})},
+      {"nodes",
+       json::array({Call("linear.default", {{"input", Named("x")}, {"weight", Named("p_w")}, {"bias", Named("p_b")}},
+                         "linear", "fc"),
+                    Call("relu.default", {{"self", Named("linear")}}, "relu", "act")})},
+      {"tensor_values",
+       {{"p_w", Tensor({3, 4}, true)},
+        {"p_b", Tensor({3}, true)},
+        {"x", Tensor({kBatch, 4})},
+        {"linear", Tensor({kBatch, 3})},
+        {"relu", Tensor({kBatch, 3})}}},
+      {"sym_int_values", json::object()}};
+  const json program = {
+      {"schema_version", {{"major", 8}, {"minor", 17}}},
+      {"graph_module",
+       {{"graph", graph},
+        {"signature",
+         {{"input_specs", json::array({Parameter("p_w", "fc.weight"), Parameter("p_b", "fc.bias"), Input("x")})},
+          {"output_specs", json::array({{{"user_output", {{"arg", Named("relu")}}}}})}}}}}};
+  return {{"format", "ampd.exported_model"},
+          {"version", 1},
+          {"weights", {{"config", {{"fc.weight", Stored("weight_0", {3, 4})}, {"fc.bias", Stored("weight_1", {3})}}}}},
+          {"constants", {{"config", json::object()}}},
+          {"programs", {{"train", program}}}};
+}
+
+json& GraphOf(json& model, const char* program = "train") {
+  return model["programs"][program]["graph_module"]["graph"];
+}
+json& InputsOf(json& model) { return model["programs"]["train"]["graph_module"]["signature"]["input_specs"]; }
+
+// Another tensor that the model has.
+void AddState(json& model, const json& input, const std::string& tensor, const std::string& name, const json& type,
+              const json& stored) {
+  GraphOf(model)["inputs"].push_back(Named(tensor));
+  GraphOf(model)["tensor_values"][tensor] = type;
+  InputsOf(model).push_back(input);
+  model["weights"]["config"][name] = stored;
+}
+
+absl::StatusOr<Graph> Import(const json& model) {
+  auto exported = ParseExportedModel(model.dump());
+  return exported.ok() ? ImportProgram(*exported, exported->train, 0) : exported.status();
+}
+
+std::string Text(const json& model) {
+  const auto graph = Import(model);
+  return graph.ok() ? ToText(*graph) : std::string(graph.status().message());
+}
+
+// The message for the model with a change.
+std::string Refused(const std::function<void(json&)>& change) {
+  json model = Linear();
+  change(model);
+  const auto graph = Import(model);
+  EXPECT_EQ(ReasonOf(graph.status()), "BAD_EXPORT") << graph.status();
+  return std::string(graph.status().message());
+}
+
+TEST(ImportProgram, AProgramIsAGraphByPythonsNames) {
+  EXPECT_EQ(Text(Linear()),
+            "graph exported\n"
+            "input %images: float32[B, 4]\n"
+            "parameter %fc.weight: float32[3, 4] constant(0)\n"
+            "parameter %fc.bias: float32[3] constant(0)\n"
+            "%linear: float32[B, 3] = aten.linear.default(input=%images, weight=%fc.weight, bias=%fc.bias)  # fc\n"
+            "%relu: float32[B, 3] = aten.relu.default(self=%linear)  # act\n"
+            "output logits = %relu\n");
+}
+
+TEST(ImportProgram, ShapesLeaveTheBatchToTheOp) {
+  json model = Linear();
+  json& graph = GraphOf(model);
+  graph["sym_int_values"]["n"] = Size(kBatch);
+  graph["tensor_values"]["relu"] = Tensor({std::string("Mul(Integer(3), ") + kBatch + ")"});
+  graph["nodes"][1] = Call(
+      "view.default",
+      {{"self", Named("linear")}, {"size", {{"as_sym_ints", json::array({{{"as_name", "n"}}, {{"as_int", -1}}})}}}},
+      "relu");
+  EXPECT_THAT(Text(model), HasSubstr("%relu: float32[3*B] = aten.reshape.default(self=%linear, shape=[-1])\n"));
+}
+
+TEST(ImportProgram, WhatIsFrozenOrNotReadIsABuffer) {
+  json model = Linear();
+  GraphOf(model)["tensor_values"]["p_b"]["requires_grad"] = false;
+  AddState(model, Parameter("p_u", "unused"), "p_u", "unused", Tensor({2}, true), Stored("weight_2", {2}));
+  const auto graph = Import(model);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->parameters().size(), 1u);
+  ASSERT_EQ(graph->buffers().size(), 2u);
+  EXPECT_EQ(graph->buffers()[0].name, "fc.bias");
+  EXPECT_EQ(graph->buffers()[1].name, "unused");
+}
+
+TEST(ImportProgram, WhatTheLogitsDoNotDependOnIsABuffer) {
+  json model = Linear();
+  GraphOf(model)["outputs"].insert(GraphOf(model)["outputs"].begin(), Named("x"));
+  const auto exported = ParseExportedModel(model.dump());
+  EXPECT_EQ(ImportProgram(*exported, exported->train, 1)->parameters().size(), 2u);
+  EXPECT_TRUE(ImportProgram(*exported, exported->train, 0)->parameters().empty());
+}
+
+TEST(ImportProgram, TiedParametersAreOne) {
+  json model = Linear();
+  AddState(model, Parameter("p_t", "tied.weight"), "p_t", "tied.weight", Tensor({3, 4}, true),
+           Stored("weight_0", {3, 4}));
+  GraphOf(model)["nodes"][0]["inputs"][1]["arg"] = Named("p_t");
+  EXPECT_THAT(Text(model), HasSubstr("weight=%fc.weight"));
+  ASSERT_EQ(Import(model)->parameters().size(), 2u);
+  EXPECT_EQ(Import(model)->parameters()[0].name, "fc.weight") << "which is read by its other name alone";
+}
+
+TEST(ImportProgram, CountsOfBatchesThatNothingReadsAreLeftOut) {
+  json model = Linear();
+  AddState(model, Buffer("b_n", "bn.num_batches_tracked"), "b_n", "bn.num_batches_tracked", Tensor({}, false, kLong),
+           Stored("weight_2", {}, kLong));
+  json& graph = GraphOf(model);
+  graph["tensor_values"]["add_"] = Tensor({}, false, kLong);
+  graph["nodes"].push_back(Call("add_.Tensor", {{"self", Named("b_n")}, {"other", {{"as_int", 1}}}}, "add_"));
+  ASSERT_TRUE(Import(model).ok()) << Import(model).status();
+  EXPECT_TRUE(Import(model)->buffers().empty());
+  EXPECT_EQ(Import(model)->nodes().size(), 2u);
+  graph["outputs"].push_back(Named("add_"));
+  EXPECT_THAT(std::string(Import(model).status().message()), HasSubstr("writes a parameter or a buffer"));
+}
+
+TEST(ImportProgram, OpsThatWriteInPlaceBecomeThoseThatDoNot) {
+  json model = Linear();
+  GraphOf(model)["nodes"][1]["target"] = "torch.ops.aten.relu_.default";
+  EXPECT_THAT(Text(model), HasSubstr("aten.relu.default(self=%linear)"));
+}
+
+TEST(ImportProgram, AnUnknownOpIsNamedWithItsModuleAndTheUsersLine) {
+  json model = Linear();
+  GraphOf(model)["nodes"][1]["target"] = "torch.ops.aten.sort.default";
+  const auto graph = Import(model);
+  EXPECT_EQ(ReasonOf(graph.status()), "UNKNOWN_OP");
+  EXPECT_EQ(graph.status().message(), "aten.sort.default of act (net.py:10) is not an op that models may use");
+  EXPECT_THAT(RefusedOps(ParseExportedModel(model.dump())->train), ElementsAre("aten.sort.default of act (net.py:10)"));
+}
+
+TEST(ImportProgram, WhatDoesNotHoldTogetherIsNamed) {
+  EXPECT_THAT(Refused([](json& m) { GraphOf(m)["nodes"][1]["inputs"][0]["arg"] = Named("late"); }),
+              HasSubstr("the tensor late is read before anything gives it"));
+  EXPECT_THAT(Refused([](json& m) { std::swap(GraphOf(m)["nodes"][0], GraphOf(m)["nodes"][1]); }),
+              HasSubstr("the tensor linear is read before"));
+  EXPECT_THAT(Refused([](json& m) { GraphOf(m)["nodes"].push_back(GraphOf(m)["nodes"][1]); }),
+              HasSubstr("the tensor relu is computed twice"));
+  EXPECT_THAT(Refused([](json& m) { GraphOf(m)["tensor_values"].erase("relu"); }),
+              HasSubstr("the tensor relu has no type"));
+  EXPECT_THAT(Refused([](json& m) {
+                GraphOf(m)["tensor_values"]["x"] = Tensor({8, 4});
+              }),
+              HasSubstr("export the model with a dynamic batch size"));
+  EXPECT_THAT(Refused([](json& m) {
+                GraphOf(m)["tensor_values"]["linear"] = Tensor({kBatch, "Symbol('s1')"});
+              }),
+              HasSubstr("linear has a size s1, which is no number and no multiple of the batch size"));
+  EXPECT_THAT(Refused([](json& m) {
+                GraphOf(m)["tensor_values"]["linear"] = Tensor({kBatch, "Add(1, 2)"});
+              }),
+              HasSubstr("a size Add(1, 2)"));
+  EXPECT_THAT(Refused([](json& m) { GraphOf(m)["outputs"] = json::array(); }), HasSubstr("no tensor as its output 0"));
+}
+
+TEST(ParseExportedModel, WhatIsNotTorchExportsIsNamedWithItsPlace) {
+  EXPECT_EQ(Refused([](json& m) { m["programs"]["train"]["schema_version"]["major"] = 9; }),
+            "programs.train.schema_version: is 9; this build reads 8, that of torch 2.11");
+  EXPECT_THAT(Refused([](json& m) { m["version"] = 2; }), HasSubstr("format: is not ampd.exported_model, version 1"));
+  EXPECT_THAT(Refused([](json& m) {
+                GraphOf(m)["nodes"][0]["inputs"][0]["arg"] = {{"as_custom_obj", 1}};
+              }),
+              HasSubstr("nodes[0].inputs[0].arg.as_custom_obj: is an argument of the kind \"as_custom_obj\""));
+  EXPECT_THAT(Refused([](json& m) { GraphOf(m)["nodes"][0]["inputs"][0]["arg"] = json::object(); }),
+              HasSubstr("has not one member"));
+  EXPECT_THAT(Refused([](json& m) { GraphOf(m)["tensor_values"]["x"]["dtype"] = 9; }),
+              HasSubstr("tensor_values.x.dtype: is dtype 9 of torch.export"));
+  EXPECT_THAT(Refused([](json& m) { GraphOf(m)["tensor_values"]["p_w"]["sizes"][0]["as_int"] = -1; }),
+              HasSubstr("is no size"));
+  EXPECT_THAT(Refused([](json& m) { GraphOf(m).erase("nodes"); }), HasSubstr("graph: has no \"nodes\""));
+  EXPECT_THAT(Refused([](json& m) {
+                InputsOf(m)[2] = {{"token", {{"arg", {{"name", "x"}}}}}};
+              }),
+              HasSubstr("an input of the kind \"token\""));
+  EXPECT_EQ(Refused([](json& m) { InputsOf(m).erase(2); }), "the inputs of the program are not those of its signature");
+}
+
+TEST(ParseExportedModel, StoredTensorsAreDataWithinBounds) {
+  const auto with = [](const std::function<void(json&)>& change) {
+    return Refused([&](json& m) { change(m["weights"]["config"]["fc.weight"]); });
+  };
+  EXPECT_THAT(with([](json& s) { s["use_pickle"] = true; }), HasSubstr("is pickled"));
+  EXPECT_THAT(with([](json& s) { s["path_name"] = "../weight_0"; }), HasSubstr("leads out of its folder"));
+  EXPECT_THAT(with([](json& s) { s["tensor_meta"]["sizes"][0] = Size(5); }), HasSubstr("of another shape or dtype"));
+  EXPECT_THAT(with([](json& s) { s["tensor_meta"]["strides"][0] = Size(int64_t{1} << 39); }), HasSubstr("too large"));
+  EXPECT_THAT(with([](json& s) { s["tensor_meta"]["strides"][0] = Size(0); }), HasSubstr("too large"))
+      << "12 numbers of 4";
+  EXPECT_THAT(with([](json& s) { s["tensor_meta"]["strides"] = json::array(); }), HasSubstr("do not fit together"));
+  EXPECT_THAT(with([](json& s) { s["tensor_meta"]["storage_offset"] = Size(int64_t{1} << 39); }),
+              HasSubstr("too large"));
+  EXPECT_EQ(Refused([](json& m) { m["weights"]["config"].erase("fc.bias"); }), "the tensor fc.bias is missing");
+}
+
+TEST(ParseExportedModel, WhatIsNoJsonIsRefused) {
+  for (const std::string& text : {std::string(), std::string("{"), std::string(100, '['), Linear().dump() + "}",
+                                  std::string("{\"a\": \"\xff\"}")}) {
+    EXPECT_EQ(ParseExportedModel(text).status().message(), "the JSON is not sound") << text;
+  }
+}
+
+TEST(ParseExportedModel, KeepsItsJson) {
+  const std::string text = Linear().dump();
+  EXPECT_EQ(ParseExportedModel(text)->json, text);
+}
+
+// A dropout in front of the output.
+json WithDropout(bool train) {
+  json model = Linear();
+  json& graph = GraphOf(model);
+  graph["tensor_values"]["dropout"] = Tensor({kBatch, 3});
+  graph["outputs"][0] = Named("dropout");
+  graph["nodes"].push_back(Call("dropout.default",
+                                {{"input", Named("relu")}, {"p", {{"as_float", 0.5}}}, {"train", {{"as_bool", train}}}},
+                                "dropout"));
+  return model;
+}
+
+TEST(ImportEvalProgram, ALoneProgramIsTurnedOverAndAnOwnOneIsTaken) {
+  json model = WithDropout(true);
+  auto exported = ParseExportedModel(model.dump());
+  EXPECT_THAT(ToText(*ImportProgram(*exported, exported->train, 0)), HasSubstr("aten.dropout.default"));
+  const Graph turned = ImportEvalProgram(*exported, 0).value();
+  EXPECT_THAT(ToText(turned), HasSubstr("output logits = %relu"));
+  EXPECT_THAT(ToText(turned), testing::Not(HasSubstr("dropout")));
+  model["programs"]["eval"] = model["programs"]["train"];
+  GraphOf(model, "eval")["outputs"][0] = Named("linear");
+  exported = ParseExportedModel(model.dump());
+  EXPECT_THAT(ToText(*ImportEvalProgram(*exported, 0)), HasSubstr("output logits = %linear"));
+}
+
+TEST(IsEvalMode, IsToldByDropoutAndNorms) {
+  EXPECT_FALSE(IsEvalMode(*Import(Linear())));
+  EXPECT_FALSE(IsEvalMode(*Import(WithDropout(true))));
+  EXPECT_TRUE(IsEvalMode(*Import(WithDropout(false))));
+}
+
+}  // namespace
+}  // namespace ampd::graph
