@@ -3,11 +3,35 @@
 #include <zip.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "base/host_trouble.h"
 #include "base/status_macros.h"
 
 namespace ampd {
+namespace {
+
+// What libzip met: a call that failed, or what does not please it in the archive; `what` goes before that.
+absl::Status ZipError(zip_error_t* error, const std::string& what = "") {
+  const int code = zip_error_code_zip(error) == ZIP_ER_MEMORY   ? ENOMEM
+                   : zip_error_system_type(error) == ZIP_ET_SYS ? zip_error_code_system(error)
+                                                                : 0;
+  return IsTroubleOfTheHost(code) ? absl::UnavailableError(strerror(code))
+                                  : absl::DataLossError(absl::StrCat(what, zip_error_strerror(error)));
+}
+
+// At once after a call that told `code`: a part of the error is in errno.
+absl::Status OpenError(int code) {
+  zip_error_t error;
+  zip_error_init_with_code(&error, code);
+  const absl::Status status = ZipError(&error, "not a sound ZIP archive: ");
+  zip_error_fini(&error);
+  return status;
+}
+
+}  // namespace
 
 void ZipEntry::Closer::operator()(zip_file* content) const { zip_fclose(content); }
 void ZipArchive::Closer::operator()(zip* archive) const { zip_discard(archive); }
@@ -17,7 +41,7 @@ absl::StatusOr<size_t> ZipEntry::Read(uint8_t* out, size_t size) {
   while (done < size) {
     const int64_t count = zip_fread(content_.get(), out + done, size - done);
     if (count < 0) {
-      return absl::DataLossError(zip_file_strerror(content_.get()));
+      return ZipError(zip_file_get_error(content_.get()));
     }
     if (count == 0) {
       break;
@@ -31,12 +55,7 @@ absl::StatusOr<ZipArchive> ZipArchive::Open(UniqueFd file, int64_t max_entries) 
   int code = 0;
   zip* const opened = zip_fdopen(file.get(), ZIP_CHECKCONS, &code);
   if (opened == nullptr) {
-    zip_error_t error;
-    zip_error_init_with_code(&error, code);
-    const absl::Status status =
-        absl::DataLossError(absl::StrCat("not a sound ZIP archive: ", zip_error_strerror(&error)));
-    zip_error_fini(&error);
-    return status;
+    return OpenError(code);
   }
   file.Release();  // zip_fdopen has closed it
   ZipArchive archive(opened);
@@ -59,7 +78,7 @@ std::optional<size_t> ZipArchive::Find(std::string_view name) const {
 absl::StatusOr<ZipEntry> ZipArchive::OpenEntry(size_t index) const {
   zip_stat_t stat;
   if (zip_stat_index(archive_.get(), index, 0, &stat) != 0) {
-    return absl::DataLossError(zip_strerror(archive_.get()));
+    return ZipError(zip_get_error(archive_.get()));
   }
   if (stat.encryption_method != ZIP_EM_NONE ||
       (stat.comp_method != ZIP_CM_STORE && stat.comp_method != ZIP_CM_DEFLATE)) {
@@ -67,7 +86,7 @@ absl::StatusOr<ZipEntry> ZipArchive::OpenEntry(size_t index) const {
   }
   zip_file* const content = zip_fopen_index(archive_.get(), index, 0);
   if (content == nullptr) {
-    return absl::DataLossError(zip_strerror(archive_.get()));
+    return ZipError(zip_get_error(archive_.get()));
   }
   return ZipEntry(content);
 }

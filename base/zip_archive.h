@@ -18,7 +18,7 @@ namespace ampd {
 // The content of one entry, unpacked as it is read, its checksum verified at the end. Not beyond the archive's life.
 class ZipEntry {
  public:
-  // Up to `size` bytes; fewer only at the end of the content. DATA_LOSS when the content is not sound.
+  // Up to `size` bytes; fewer only at the end of the content. Errors as the archive's.
   absl::StatusOr<size_t> Read(uint8_t* out, size_t size);
 
  private:
@@ -33,7 +33,8 @@ class ZipEntry {
 
 // A ZIP archive from outside, whose directory was checked against its entries: stored or deflated content, nothing
 // encrypted, no two entries of one name. How much is unpacked is up to the reader, for what the directory says of an
-// entry's size is only a claim. Errors are DATA_LOSS, saying what is wrong. Thread-compatible.
+// entry's size is only a claim. Errors say what is wrong: DATA_LOSS where the archive is, UNAVAILABLE where the host can't
+// read it (IsTroubleOfTheHost). Thread-compatible.
 class ZipArchive {
  public:
   static absl::StatusOr<ZipArchive> Open(UniqueFd file, int64_t max_entries);

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/host_trouble.h"
 
 namespace ampd::data {
 namespace {
@@ -29,52 +30,13 @@ const char* Why(int error) {
 
 }  // namespace
 
-bool IsTroubleOfTheHost(int error) {
-  switch (error) {
-    // Disks and what is mounted.
-    case EIO:
-    case EREMOTEIO:
-    case ENXIO:
-    case ENODEV:
-    case ENOMEDIUM:
-    case EUCLEAN:
-    case EBADMSG:
-    case ESTALE:
-    case EBUSY:
-    case ENOLCK:
-    case EKEYEXPIRED:
-    // What processes share.
-    case EMFILE:
-    case ENFILE:
-    case ENOMEM:
-    case EAGAIN:
-    // The way to a file server.
-    case ETIMEDOUT:
-    case ENETDOWN:
-    case ENETUNREACH:
-    case ENETRESET:
-    case EHOSTDOWN:
-    case EHOSTUNREACH:
-    case ECONNREFUSED:
-    case ECONNRESET:
-    case ECONNABORTED:
-    case ENOTCONN:
-    case ESHUTDOWN:
-    case ENOLINK:
-    case ECOMM:
-    case EPIPE:
-    case ENOBUFS:
-      return true;
-    default:
-      return false;
-  }
+absl::Status HostError(const std::string& name, const std::string& what) {
+  return Error(absl::StatusCode::kUnavailable, "DEVICE_ERROR",
+               absl::StrCat(name, ": the worker's host can't read it now: ", what));
 }
 
 absl::Status FileError(const std::string& name, int error) {
-  return IsTroubleOfTheHost(error)
-             ? Error(absl::StatusCode::kUnavailable, "DEVICE_ERROR",
-                     absl::StrCat(name, ": the worker's host can't read it now: ", strerror(error)))
-             : DataError(name, Why(error));
+  return IsTroubleOfTheHost(error) ? HostError(name, strerror(error)) : DataError(name, Why(error));
 }
 
 absl::Status DataError(const std::string& name, const std::string& what) {

@@ -21,12 +21,12 @@ absl::StatusOr<UniqueFd> OpenDataFile(const DataFile& file);
 // An error with the reason DATA_ERROR, the user's to mend: "<name>: <what>".
 absl::Status DataError(const std::string& name, const std::string& what);
 
-// Whether `error`, an errno value met while reading data, tells of a disk, a network or a host that fails: the data
-// can't help it, and it may be otherwise later or on another host.
-bool IsTroubleOfTheHost(int error);
+// An error with the reason DEVICE_ERROR, with which the attempt is tried again at no cost to the job: a disk, a network
+// or the host failed, and the data can't help it.
+absl::Status HostError(const std::string& name, const std::string& what);
 
-// The error of a call on a data file that failed with `error`. Trouble of the host has the reason DEVICE_ERROR, with
-// which the attempt is tried again at no cost to the job, anything else DATA_ERROR.
+// The error of a call on a data file that failed with `error`, an errno value: HostError where IsTroubleOfTheHost,
+// DataError otherwise.
 absl::Status FileError(const std::string& name, int error);
 
 }  // namespace ampd::data

@@ -1,14 +1,13 @@
 #pragma once
 
-#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/zip_archive.h"
 #include "worker/data/array.h"
 #include "worker/data/data_file.h"
-
-struct zip;  // libzip's
 
 namespace ampd::data {
 
@@ -21,8 +20,6 @@ inline constexpr int64_t kMaxNpzEntries = 1000;
 class NpzFile {
  public:
   static absl::StatusOr<NpzFile> Open(const DataFile& file);
-  ~NpzFile();
-  NpzFile(NpzFile&&) noexcept;
 
   // Names of the arrays, in the order of the archive, each once.
   const std::vector<std::string>& names() const { return names_; }
@@ -31,17 +28,13 @@ class NpzFile {
   absl::StatusOr<Array> Read(const std::string& name, int64_t limit) const;
 
  private:
-  struct Closer {
-    void operator()(zip* archive) const;
-  };
-
-  NpzFile(std::string file, std::unique_ptr<zip, Closer> archive);
+  NpzFile(std::string file, ZipArchive archive) : file_(std::move(file)), archive_(std::move(archive)) {}
   absl::Status List();
 
   std::string file_;  // what messages call it
-  std::unique_ptr<zip, Closer> archive_;
+  ZipArchive archive_;
   std::vector<std::string> names_;
-  std::vector<int64_t> entries_;  // of each name, its place in the archive
+  std::vector<size_t> entries_;  // of each name, its place in the archive
 };
 
 }  // namespace ampd::data
