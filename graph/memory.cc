@@ -72,6 +72,14 @@ class Run {
     return result;
   }
 
+  HeldBytes EstimateEvaluation() && {
+    for (size_t i = 0; i < graph_.nodes().size(); ++i) {
+      Forward(i, /*recorded=*/false);
+      DropValues(i, /*first_own=*/0);
+    }
+    return blocks_.peak();
+  }
+
  private:
   struct ValueState {
     int block = HeldBlocks::kOutside;
@@ -415,5 +423,9 @@ class Run {
 }  // namespace
 
 RunMemory EstimateRun(const Graph& program, int64_t batch_size) { return Run(program, batch_size).Estimate(); }
+
+HeldBytes EstimateEvaluation(const Graph& program, int64_t batch_size) {
+  return Run(program, batch_size).EstimateEvaluation();
+}
 
 }  // namespace ampd::graph

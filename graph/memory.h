@@ -29,4 +29,8 @@ struct RunMemory {
 // one output, a scalar loss.
 RunMemory EstimateRun(const Graph& program, int64_t batch_size);
 
+// The moment of the largest total of a forward pass without autograd: each value lives until its last reader has run.
+// Counts and takes as much as the above. REQUIRES: every op is in the op table or emulated.
+HeldBytes EstimateEvaluation(const Graph& program, int64_t batch_size);
+
 }  // namespace ampd::graph

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ampd/v1/job_spec.pb.h"
+#include "ampd/v1/worker.pb.h"
 #include "base/status_macros.h"
 #include "graph/blocks.h"
 #include "graph/op_table.h"
@@ -21,6 +22,10 @@ using graph::Dtype;
 
 // A batch that no machine holds; keeps the search for the largest one finite.
 constexpr int64_t kMostSamples = int64_t{1} << 32;
+
+// What LibTorch keeps for cuBLAS on a GPU: as much as worker/train/compute_device.cc says for each of two threads, the
+// step loop's and autograd's, on each of two streams, LibTorch's own and that of recorded steps.
+constexpr int64_t kCublasWorkspaces = 2 * 2 * (int64_t{32} << 20);
 
 int64_t Elements(const graph::TensorType& type, int64_t batch_size) {
   int64_t elements = 1;
@@ -66,12 +71,15 @@ int NumMoments(const v1::OptimizerSpec& optimizer) {
 
 }  // namespace
 
-TrainingSetup TrainingSetup::Of(const v1::JobSpec& spec) {
+TrainingSetup TrainingSetup::Of(const v1::JobSpec& spec, const v1::Device& device) {
   const v1::TrainSpec& train = spec.train();
   return {.num_moments = NumMoments(spec.optimizer()),
           .num_micro_batches = std::max(train.gradient_accumulation(), 1),
           .averages = spec.optimizer().has_ema_decay(),
-          .checkpoint_segments = {train.checkpoint_segments().begin(), train.checkpoint_segments().end()}};
+          .checkpoint_segments = {train.checkpoint_segments().begin(), train.checkpoint_segments().end()},
+          .evaluates = spec.data().has_eval(),
+          .eval_batch_size = spec.data().eval_batch_size(),
+          .on_gpu = device.kind() == v1::Device::GPU};
 }
 
 absl::StatusOr<MemoryModel> MemoryModel::Create(const graph::Graph& model, const ResolvedPolicy& policy,
@@ -80,11 +88,18 @@ absl::StatusOr<MemoryModel> MemoryModel::Create(const graph::Graph& model, const
   AMPD_ASSIGN_OR_RETURN(const graph::Graph converted, ApplyPrecision(train, policy));
   AMPD_ASSIGN_OR_RETURN(graph::Graph program,
                         graph::WithCheckpointSegments(graph::WithoutDeadNodes(converted), setup.checkpoint_segments));
-  return MemoryModel(std::move(program), policy, setup);
+  std::optional<graph::Graph> evaluation;
+  if (setup.evaluates) {
+    AMPD_ASSIGN_OR_RETURN(const graph::Graph eval, graph::WithEvalHead(model));
+    AMPD_ASSIGN_OR_RETURN(const graph::Graph converted_eval, ApplyPrecision(eval, policy));
+    evaluation = graph::WithoutDeadNodes(converted_eval);
+  }
+  return MemoryModel(std::move(program), std::move(evaluation), policy, setup);
 }
 
-MemoryModel::MemoryModel(graph::Graph program, const ResolvedPolicy& policy, const TrainingSetup& setup)
-    : program_(std::move(program)), setup_(setup) {
+MemoryModel::MemoryModel(graph::Graph program, std::optional<graph::Graph> evaluation, const ResolvedPolicy& policy,
+                         const TrainingSetup& setup)
+    : program_(std::move(program)), evaluation_(std::move(evaluation)), setup_(setup) {
   constexpr auto kWide = static_cast<int64_t>(sizeof(float));
   const bool accumulates = setup.num_micro_batches > 1;
   const bool sums_in_fp32 = policy.formats.accumulation == Dtype::kFloat32;
@@ -102,17 +117,49 @@ MemoryModel::MemoryModel(graph::Graph program, const ResolvedPolicy& policy, con
   for (const graph::State& buffer : program_.buffers()) {
     lasting_.weights += (IsWritten(program_, buffer.value) ? 2 : 1) * Bytes(program_.type(buffer.value));
   }
+  lasting_.workspace = setup.on_gpu ? kCublasWorkspaces : 0;
 }
 
 MemoryEstimate MemoryModel::At(int64_t batch_size) const {
-  MemoryEstimate estimate = lasting_;
+  const MemoryEstimate step = StepAt(batch_size);
+  if (!evaluation_.has_value()) {
+    return step;
+  }
+  const MemoryEstimate evaluation = EvaluationAt(batch_size);
+  return evaluation.total() > step.total() ? evaluation : step;
+}
+
+int64_t MemoryModel::InputBytes(int64_t batch_size) const {
+  int64_t bytes = 0;
   for (graph::ValueId input : program_.inputs()) {
-    estimate.inputs += setup_.num_micro_batches * Bytes(program_.type(input), batch_size);
+    bytes += Bytes(program_.type(input), batch_size);
+  }
+  return bytes;
+}
+
+MemoryEstimate MemoryModel::StepAt(int64_t batch_size) const {
+  MemoryEstimate estimate = lasting_;
+  estimate.inputs = setup_.num_micro_batches * InputBytes(batch_size);
+  if (setup_.on_gpu) {
+    estimate.inputs += InputBytes(batch_size);  // of a step beside the recorded one, a micro-batch at a time
   }
   const graph::RunMemory run = graph::EstimateRun(program_, batch_size);
   estimate.gradients = gradient_sums_ + std::max(kept_gradients_, run.peak.gradients);
   estimate.activations = run.peak.activations;
-  estimate.workspace = run.peak.workspace;
+  estimate.workspace += run.peak.workspace;
+  return estimate;
+}
+
+MemoryEstimate MemoryModel::EvaluationAt(int64_t batch_size) const {
+  const int64_t num_samples = setup_.eval_batch_size > 0 ? setup_.eval_batch_size : batch_size;
+  MemoryEstimate estimate = lasting_;
+  estimate.inputs = InputBytes(num_samples);
+  if (setup_.on_gpu) {
+    estimate.inputs += setup_.num_micro_batches * InputBytes(batch_size);  // a recorded step's
+  }
+  const graph::HeldBytes peak = graph::EstimateEvaluation(*evaluation_, num_samples);
+  estimate.activations = peak.activations;
+  estimate.workspace += peak.workspace;
   return estimate;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "precision/policy.h"
 
 namespace ampd::v1 {
+class Device;
 class JobSpec;
 }  // namespace ampd::v1
 
@@ -17,20 +19,23 @@ namespace ampd::precision {
 
 // What a training run needs besides its model and policy.
 struct TrainingSetup {
-  static TrainingSetup Of(const v1::JobSpec& spec);
+  static TrainingSetup Of(const v1::JobSpec& spec, const v1::Device& device);
 
   int num_moments = 0;        // tensors that the optimizer keeps a parameter: 2 of AdamW, 1 of SGD with momentum
   int num_micro_batches = 1;  // a step; from two on, gradients are summed
   bool averages = false;      // of the weights, for the evaluation
   std::vector<std::string> checkpoint_segments;  // as graph::WithCheckpointSegments takes them
+  bool evaluates = false;
+  int64_t eval_batch_size = 0;  // samples; 0: as many as a micro-batch has
+  bool on_gpu = false;          // where steps are recorded, and LibTorch's libraries keep workspaces
 };
 
-// Bytes of tensors at the moment of a step when they are most. The first four are there all the time.
+// Bytes of tensors at the moment of a step or an evaluation when they are most. The first three are there all the time.
 struct MemoryEstimate {
   int64_t weights = 0;         // masters as they are kept, and buffers with the copies that a skipped step goes back to
   int64_t working_copies = 0;  // parameters in the compute dtype beside their masters
   int64_t optimizer = 0;       // moments and averages
-  int64_t inputs = 0;          // the step's batch
+  int64_t inputs = 0;          // the step's batch, or the evaluation's
   int64_t gradients = 0;       // of parameters, with the sums over micro-batches
   int64_t activations = 0;     // what the backward pass will read
   int64_t workspace = 0;       // gradients of values, and what ops need only while they run
@@ -39,33 +44,41 @@ struct MemoryEstimate {
 
 // The memory of training one model under one policy, as a function of the batch size: made once, asked in milliseconds.
 // It is that of a CPU, exact but for what single ops need while they run, and within 10% of what the trainer measures
-// there; a GPU's allocator rounds, and its libraries want workspaces of their own. Thread-compatible.
+// there. On a GPU there come the workspaces of cuBLAS and the recorded step's inputs, which stay; not what it works in,
+// which takes room that is left and gives way where none is (worker/amp/captured_step.h); nor what the allocator rounds
+// up, cuDNN's workspaces and CUDA itself. Thread-compatible.
 class MemoryModel {
  public:
   // `model` as the engine takes it. INVALID_ARGUMENT or UNIMPLEMENTED as the passes say.
   static absl::StatusOr<MemoryModel> Create(const graph::Graph& model, const ResolvedPolicy& policy,
                                             const TrainingSetup& setup);
 
-  // REQUIRES: batch_size, the samples of one micro-batch, is at least 1.
+  // The larger of a step's and an evaluation's. REQUIRES: batch_size, the samples of one micro-batch, is at least 1.
   MemoryEstimate At(int64_t batch_size) const;
 
   // The most samples a micro-batch that fit into so many bytes; 0 when not even one does.
   int64_t LargestBatch(int64_t available_bytes) const;
 
  private:
-  MemoryModel(graph::Graph program, const ResolvedPolicy& policy, const TrainingSetup& setup);
+  MemoryModel(graph::Graph program, std::optional<graph::Graph> evaluation, const ResolvedPolicy& policy,
+              const TrainingSetup& setup);
+
+  int64_t InputBytes(int64_t batch_size) const;
+  MemoryEstimate StepAt(int64_t batch_size) const;
+  MemoryEstimate EvaluationAt(int64_t batch_size) const;
 
   graph::Graph program_;
+  std::optional<graph::Graph> evaluation_;  // nothing: there is none
   TrainingSetup setup_;
   MemoryEstimate lasting_;      // what does not follow the batch size
   int64_t gradient_sums_ = 0;   // in fp32 over micro-batches, beside the gradients of one
   int64_t kept_gradients_ = 0;  // the leaves' own, where those of one micro-batch are added to the last ones'
 };
 
-// Which of a model's blocks (graph/blocks.h) run again in the backward pass, so that a step fits into some memory.
+// Which of a model's blocks (graph/blocks.h) run again in the backward pass, so that training fits into some memory.
 struct SegmentChoice {
   std::vector<std::string> segments;  // as graph::WithCheckpointSegments takes them
-  MemoryEstimate estimate;            // of a step with them
+  MemoryEstimate estimate;            // with them
   bool fits = false;
 };
 

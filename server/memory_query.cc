@@ -56,7 +56,7 @@ struct Way {
   int64_t num_micro_batches = 1;
   int64_t micro_batch_size = 1;
 
-  precision::MemoryEstimate Step() const { return memory.At(micro_batch_size); }
+  precision::MemoryEstimate Peak() const { return memory.At(micro_batch_size); }
   int64_t LargestBatch(int64_t memory_bytes) const { return memory.LargestBatch(memory_bytes) * num_micro_batches; }
 };
 
@@ -66,7 +66,7 @@ absl::StatusOr<Way> Plan(const v1::JobSpec& spec, const graph::Graph& model, con
   AMPD_ASSIGN_OR_RETURN(const graph::Graph program, graph::WithLossHead(model));
   AMPD_ASSIGN_OR_RETURN(precision::ResolvedPolicy resolved,
                         precision::ResolvePolicy(policy, program, device, precision::KindOf(spec.optimizer())));
-  precision::TrainingSetup setup = precision::TrainingSetup::Of(spec);
+  precision::TrainingSetup setup = precision::TrainingSetup::Of(spec, device);
   const int64_t micro_batch_size = spec.data().batch_size() / setup.num_micro_batches;
   if (const int64_t budget = spec.train().memory_budget_bytes(); budget > 0) {
     AMPD_ASSIGN_OR_RETURN(const precision::SegmentChoice choice,
@@ -80,7 +80,7 @@ absl::StatusOr<Way> Plan(const v1::JobSpec& spec, const graph::Graph& model, con
 absl::StatusOr<Candidate> Estimate(const v1::JobSpec& spec, const graph::Graph& model,
                                    const v1::PrecisionPolicy& policy, const v1::Device& device, int64_t memory_bytes) {
   AMPD_ASSIGN_OR_RETURN(const Way way, Plan(spec, model, policy, device));
-  Candidate candidate = CandidateOf(way.Step());
+  Candidate candidate = CandidateOf(way.Peak());
   candidate.set_precision(way.policy.preset);
   candidate.set_device_kind(v1::Device::Kind_Name(device.kind()));
   candidate.set_emulated(way.policy.emulated());
@@ -160,7 +160,7 @@ absl::StatusOr<v1::EstimateJobResponse> AnswerMemoryQuery(const v1::EstimateJobR
 absl::StatusOr<int64_t> PredictPeak(const v1::JobSpec& spec, const std::string& preset, const v1::Device& device) {
   AMPD_ASSIGN_OR_RETURN(const graph::Graph model, models::BuildModel(spec));
   AMPD_ASSIGN_OR_RETURN(const Way way, Plan(spec, model, precision::WithPreset(spec.precision(), preset), device));
-  return way.Step().total();
+  return way.Peak().total();
 }
 
 }  // namespace ampd::server

@@ -8,11 +8,11 @@
 #include "ampd/v1/job_service.pb.h"
 #include "ampd/v1/worker.pb.h"
 
-// Memory of training steps, told from the model's graph. Pure; milliseconds.
+// Memory of training, told from the model's graph. Pure; milliseconds.
 namespace ampd::server {
 
-// JobService.EstimateJob: the memory of a job's training step, for each way it may run. `workers` are those that the
-// job could run on, with no other devices than those. Errors as the service says.
+// JobService.EstimateJob: the memory of a job's steps and evaluations, for each way it may run. `workers` are those
+// that the job could run on, with no other devices than those. Errors as the service says.
 absl::StatusOr<v1::EstimateJobResponse> AnswerMemoryQuery(const v1::EstimateJobRequest& request,
                                                           const std::vector<v1::Worker>& workers);
 

@@ -98,6 +98,37 @@ TEST(MemoryModel, LowPrecisionFitsMoreSamples) {
             ModelOf("fp32", {.num_moments = 2}).LargestBatch(kAvailable));
 }
 
+TEST(MemoryModel, ThePeakIsAnEvaluationsWhereThatTakesMore) {
+  const MemoryEstimate step = ModelOf("bf16", {.num_moments = 2}).At(3);
+  const MemoryEstimate same = ModelOf("bf16", {.num_moments = 2, .evaluates = true}).At(3);
+  EXPECT_EQ(same.total(), step.total()) << "with as many samples it needs less: no gradients, no saved values";
+  EXPECT_EQ(same.gradients, step.gradients);
+  const MemoryModel memory = ModelOf("bf16", {.num_moments = 2, .evaluates = true, .eval_batch_size = 500});
+  const MemoryEstimate large = memory.At(3);
+  EXPECT_GT(large.total(), step.total());
+  EXPECT_EQ(large.gradients, 0);
+  EXPECT_EQ(large.inputs, 500 * (4 + 4) * 8);
+  EXPECT_EQ(large.weights, step.weights);
+  EXPECT_EQ(large.optimizer, step.optimizer);
+  EXPECT_EQ(memory.At(5000).total(), ModelOf("bf16", {.num_moments = 2}).At(5000).total());
+  EXPECT_EQ(memory.LargestBatch(large.total() - 1), 0) << "no batch makes the evaluation fit";
+  EXPECT_GT(memory.LargestBatch(large.total()), 3);
+}
+
+TEST(MemoryModel, OnAGpuWorkspacesAndARecordedStepsInputsStay) {
+  constexpr int64_t kWorkspaces = int64_t{128} << 20;
+  const TrainingSetup cpu = {
+      .num_moments = 2, .num_micro_batches = 4, .checkpoint_segments = {}, .evaluates = true, .eval_batch_size = 500};
+  TrainingSetup gpu = cpu;
+  gpu.on_gpu = true;
+  const MemoryEstimate evaluation = ModelOf("bf16", gpu).At(3);
+  EXPECT_EQ(evaluation.workspace, ModelOf("bf16", cpu).At(3).workspace + kWorkspaces);
+  EXPECT_EQ(evaluation.inputs, (500 + 4 * 3) * (4 + 4) * 8);
+  EXPECT_EQ(ModelOf("bf16", gpu).At(1000).total(),
+            ModelOf("bf16", cpu).At(1000).total() + kWorkspaces + 1000 * (4 + 4) * 8)
+      << "what a recorded step works in is counted once, and its inputs beside those of a step that runs as it is";
+}
+
 // A budget of what the first k blocks bring a step down to takes those k, and a byte less one more.
 TEST(ChooseSegments, TakesAsFewBlocksAsTheBudgetNeeds) {
   const graph::Graph gpt =

@@ -138,13 +138,13 @@ std::vector<std::string> Fits(const v1::EstimateJobRequest& request, const v1::E
 TEST(AnswerMemoryQuery, WithoutBytesTheLargestBatchIsForTheSmallestAndTheLargestDeviceOfTheWorkers) {
   const std::vector<v1::Worker> workers = {
       WorkerWith("w1", v1::Device::CPU, 200'000), WorkerWith("w2", v1::Device::CPU, 100'000),
-      WorkerWith("w3", v1::Device::CPU, 300'000), WorkerWith("w4", v1::Device::GPU, 500'000, 8),
-      WorkerWith("w5", v1::Device::GPU, 400'000, 7)};
+      WorkerWith("w3", v1::Device::CPU, 300'000), WorkerWith("w4", v1::Device::GPU, 500'000'000, 8),
+      WorkerWith("w5", v1::Device::GPU, 400'000'000, 7)};
   const v1::EstimateJobRequest fp32 = Request("");
   EXPECT_THAT(Fits(fp32, Answer(fp32, workers)), ElementsAre("CPU: w2/cpu of 100000", "CPU: w3/cpu of 300000",
-                                                             "GPU: w5/gpu0 of 400000", "GPU: w4/gpu0 of 500000"));
+                                                             "GPU: w5/gpu0 of 400000000", "GPU: w4/gpu0 of 500000000"));
   const v1::EstimateJobRequest bf16 = Request("precision {preset: 'bf16'} resources {kind: GPU}");
-  EXPECT_THAT(Fits(bf16, Answer(bf16, workers)), ElementsAre("GPU: w4/gpu0 of 500000")) << "bf16 needs 8.0";
+  EXPECT_THAT(Fits(bf16, Answer(bf16, workers)), ElementsAre("GPU: w4/gpu0 of 500000000")) << "bf16 needs 8.0";
   EXPECT_THAT(Fits(fp32, Answer(fp32)), ElementsAre()) << "no worker";
   const v1::EstimateJobRequest given = Request("resources {memory_bytes: 50000}");
   EXPECT_THAT(Fits(given, Answer(given, workers)), ElementsAre()) << "the spec says which memory";
@@ -170,6 +170,17 @@ TEST(AnswerMemoryQuery, SegmentsOfTheSpecCount) {
   const auto segmented = Answer(Request(deep + "train {checkpoint_segments: 'layers.?'}")).candidates(0);
   EXPECT_NE(segmented.activation_bytes(), plain.activation_bytes());
   EXPECT_EQ(segmented.weight_bytes(), plain.weight_bytes());
+}
+
+TEST(AnswerMemoryQuery, AnEvaluationOfManySamplesCounts) {
+  const std::string data = "resources {kind: CPU} data {eval {synthetic {shape: 20 num_classes: 5 num_samples: 5000}}";
+  const auto none = Answer(Request("resources {kind: CPU}")).candidates(0);
+  const auto of_micro_batches = Answer(Request(data + "}")).candidates(0);
+  EXPECT_EQ(of_micro_batches.total_bytes(), none.total_bytes());
+  const auto large = Answer(Request(data + " eval_batch_size: 5000}")).candidates(0);
+  EXPECT_EQ(large.gradient_bytes(), 0);
+  EXPECT_EQ(large.input_bytes(), 5000 * (4 * 20 + 8));
+  EXPECT_GT(large.total_bytes(), none.total_bytes() + 5000 * 4 * 30);
 }
 
 TEST(AnswerMemoryQuery, AWrongSpecOrSizeIsRefused) {

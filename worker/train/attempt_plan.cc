@@ -322,14 +322,14 @@ absl::Status PlanAugmentation(const v1::JobSpec& spec, AttemptPlan& plan) {
   return absl::OkStatus();
 }
 
-absl::Status PlanSegments(const v1::JobSpec& spec, AttemptPlan& plan) {
+absl::Status PlanSegments(const v1::JobSpec& spec, const v1::Device& device, AttemptPlan& plan) {
   const int64_t budget = spec.train().memory_budget_bytes();
   if (budget == 0) {
     plan.engine.checkpoint_segments = {spec.train().checkpoint_segments().begin(),
                                        spec.train().checkpoint_segments().end()};
     return absl::OkStatus();
   }
-  const auto choice = precision::ChooseSegments(plan.model, plan.policy, precision::TrainingSetup::Of(spec),
+  const auto choice = precision::ChooseSegments(plan.model, plan.policy, precision::TrainingSetup::Of(spec, device),
                                                 plan.sampler.batch_size / plan.num_micro_batches, budget);
   if (!choice.ok()) {
     return AsSpecError(choice.status());
@@ -337,7 +337,7 @@ absl::Status PlanSegments(const v1::JobSpec& spec, AttemptPlan& plan) {
   plan.engine.checkpoint_segments = choice->segments;
   if (!choice->fits) {
     plan.policy.warnings.push_back(
-        absl::StrCat("train.memory_budget_bytes is ", budget, "; a step needs ", choice->estimate.total(), " with ",
+        absl::StrCat("train.memory_budget_bytes is ", budget, "; training needs ", choice->estimate.total(), " with ",
                      choice->segments.size(), " blocks that run again in the backward pass, and no choice needs less"));
   }
   return absl::OkStatus();
@@ -390,7 +390,7 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
   }
   plan.engine.seed = spec.train().seed();
   plan.engine.sample_every_steps = kSampleEverySteps;
-  AMPD_RETURN_IF_ERROR(PlanSegments(spec, plan));
+  AMPD_RETURN_IF_ERROR(PlanSegments(spec, start.device(), plan));
   plan.eval_every_steps = spec.eval().every_steps();
   plan.checkpoint_every_steps = spec.checkpoint().every_steps();
   plan.keep_best = spec.checkpoint().keep_best();

@@ -183,6 +183,43 @@ TEST(MemoryModel, PeakIsWithinATenthOfTheMeasured) {
   }
 }
 
+// The most bytes that tensors of an evaluation behind a step take, everything that lasts included.
+int64_t MeasuredEvaluationPeak(const graph::Graph& model, const precision::ResolvedPolicy& policy, int64_t step_size,
+                               int64_t evaluation_size) {
+  const int64_t before = GetCpuMemory().allocated_bytes;
+  amp::EngineOptions options;
+  options.optimizer = {.kind = amp::OptimizerConfig::Kind::kAdamW, .learning_rate = 1e-3};
+  auto engine = amp::Engine::Create(model, policy, options).value();
+  engine->Step({BatchOf(model, step_size)});
+  const amp::Batch batch = BatchOf(model, evaluation_size);
+  engine->Evaluate(batch);
+  ResetPeakCpuMemory();
+  engine->Evaluate(batch);
+  return GetCpuMemory().peak_bytes - before;
+}
+
+TEST(MemoryModel, AnEvaluationOfManySamplesIsWithinATenthOfTheMeasured) {
+  InstallCountingAllocator();
+  at::set_num_threads(1);
+  for (const Network& network : kNetworks) {
+    const graph::Graph model = network.build();
+    for (const char* preset : {"fp32", "bf16", "torch-amp-bf16", "megatron-bf16"}) {
+      const auto policy = Resolve(model, preset);
+      const int64_t evaluation_size = network.batch_size < 8 ? 2048 : 16 * network.batch_size;
+      const precision::TrainingSetup setup = {
+          .num_moments = 2, .checkpoint_segments = {}, .evaluates = true, .eval_batch_size = evaluation_size};
+      const auto estimate = precision::MemoryModel::Create(model, policy, setup)->At(network.batch_size);
+      ASSERT_EQ(estimate.gradients, 0) << network.name << " " << preset << ": the step needs more than the evaluation";
+      const auto measured =
+          static_cast<double>(MeasuredEvaluationPeak(model, policy, network.batch_size, evaluation_size));
+      const double ratio = static_cast<double>(estimate.total()) / measured;
+      std::cout << network.name << " " << preset << " evaluation: predicted " << estimate.total() << ", " << ratio
+                << " of the measured\n";
+      EXPECT_NEAR(ratio, 1, 0.1) << network.name << " " << preset;
+    }
+  }
+}
+
 TEST(MemoryModel, NarrowStateAndAveragesAreMeasuredToo) {
   using P = v1::PrecisionPolicy;
   InstallCountingAllocator();

@@ -99,7 +99,7 @@ TEST_F(TrainerTest, AMemoryBudget_ChangesNoNumberAndSaysWhenItIsTooSmall) {
   EXPECT_EQ(agent.outcome->kind(), Outcome::FINISHED) << agent.outcome->ShortDebugString();
   EXPECT_EQ(agent.steps, plain.steps);
   const auto told = std::find_if(agent.events.begin(), agent.events.end(), [](const v1::Event& event) {
-    return event.message().find("train.memory_budget_bytes is 1; a step needs ") != std::string::npos;
+    return event.message().find("train.memory_budget_bytes is 1; training needs ") != std::string::npos;
   });
   EXPECT_NE(told, agent.events.end());
 }
