@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Benchmarks of the running service.
 
-Usage: bench.py --bin FOLDER submit|first-step|step|optimizer-step|train-step|gradient-sample [--json] [--seconds N] [--rounds N]
+Usage: bench.py --bin FOLDER submit|first-step|step|optimizer-step|train-step|gradient-sample|estimate
+                [--json] [--seconds N] [--rounds N] [--smoke]
 """
 import argparse
 import contextlib
@@ -80,6 +81,7 @@ print(steps / (time.perf_counter() - start))
 """
 STEP_PRESETS = ("fp32", "bf16", "fp16")
 STEP_BATCH_SIZE = 128
+SMOKE_BATCH_SIZE = 8
 STEPS_A_ROUND = 20
 
 
@@ -127,7 +129,8 @@ def bench_submit(options):
             wait_for(lambda: ports.exists() and ports.read_text().count("\n") >= 2, "ampd-server", process)
             grpc_port, metrics_port = ports.read_text().split()[:2]
             for outstanding in OUTSTANDING:
-                flushes.append(json_line(options.bin / "submit_bench", "--flushes", folder, 2)["flushes_per_second"])
+                flushes.append(json_line(options.bin / "submit_bench", "--flushes", folder,
+                                         min(2, options.seconds))["flushes_per_second"])
                 before = counter(f"127.0.0.1:{metrics_port}", "ampd_journal_flushes_total")
                 row = json_line(options.bin / "submit_bench", f"127.0.0.1:{grpc_port}", outstanding, options.seconds)
                 taken = counter(f"127.0.0.1:{metrics_port}", "ampd_journal_flushes_total") - before
@@ -179,30 +182,37 @@ def bench_first_step(options):
     }
 
 
-def eager_rate(preset):
+def eager_rate(preset, batch_size):
     return float(subprocess.run(
-        [ROOT / ".deps/venv/bin/python", "-c", EAGER_STEPS, preset, str(STEP_BATCH_SIZE), str(STEPS_A_ROUND)],
+        [ROOT / ".deps/venv/bin/python", "-c", EAGER_STEPS, preset, str(batch_size), str(STEPS_A_ROUND)],
         check=True, capture_output=True, text=True).stdout)
 
 
 def bench_step(options):
     """Medians over interleaved rounds. Eager mode has no fp16 products on a CPU to compare with."""
     os.environ["GOMP_SPINCOUNT"] = "1000"  # what an agent gives its trainers; eager mode gets it too
+    batch_size = SMOKE_BATCH_SIZE if options.smoke else STEP_BATCH_SIZE
     ours = {preset: [] for preset in STEP_PRESETS}
     eager = {preset: [] for preset in STEP_PRESETS if preset != "fp16"}
     for _ in range(options.rounds):
         for preset, rates in ours.items():
-            rates.append(json_line(options.bin / "step_bench", STEP_BATCH_SIZE, 1, preset)["steps_per_second"])
+            rates.append(json_line(options.bin / "step_bench", batch_size, 1, preset)["steps_per_second"])
             if preset in eager:
-                eager[preset].append(eager_rate(preset))
+                eager[preset].append(eager_rate(preset, batch_size))
     return {"ampd_steps_per_second": {preset: round(statistics.median(rates), 1) for preset, rates in ours.items()},
             "eager_steps_per_second": {preset: round(statistics.median(rates), 1) for preset, rates in eager.items()},
             "rounds": options.rounds, "steps_a_round": STEPS_A_ROUND}
 
 
+def bench_estimate(options):
+    return {"estimate": [json_line(options.bin / "estimate_bench", network, options.rounds)
+                         for network in ("lenet", "resnet50", "gpt2", "gpt2-xl")],
+            "rounds": options.rounds}
+
+
 BENCHES = {"submit": bench_submit, "first-step": bench_first_step, "step": bench_step,
            "optimizer-step": bench_optimizer_step, "train-step": bench_train_step,
-           "gradient-sample": bench_gradient_sample}
+           "gradient-sample": bench_gradient_sample, "estimate": bench_estimate}
 
 
 def main():
@@ -212,8 +222,12 @@ def main():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rounds", type=int, help="default 15; of optimizer-step 30")
+    parser.add_argument("--smoke", action="store_true",
+                        help="one round of everything without warm-up, some of it smaller: shows that it runs")
     options = parser.parse_args()
     options.rounds = options.rounds or (30 if options.what == "optimizer-step" else 15)
+    if options.smoke:
+        options.rounds, options.seconds = 1, 0.2
     result = BENCHES[options.what](options)
     print(json.dumps(result, indent=None if options.json else 2))
 

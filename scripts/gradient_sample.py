@@ -4,7 +4,7 @@ import statistics
 import sys
 
 from optimizer_step import Contestant
-from train_step import STEPS_A_TURN, WARM_UP_TURNS
+from train_step import STEPS_A_TURN, num_steps, num_warm_ups
 
 SAMPLE_EVERY_STEPS = 100  # as in worker/train/attempt_plan.cc
 PRESET = "bf16"           # a sample of fp16 reads and counts as much, beside a step that is slower on a CPU
@@ -14,15 +14,16 @@ def measure(options, network, threads):
     """Medians over turns of the two in pairs."""
     command = [options.bin / "train_step_bench", network, PRESET, threads]
     plain, sampled = Contestant(command), Contestant([*command, "sampled"])
+    steps, warm_ups = num_steps(options, network), num_warm_ups(options)
     pairs = []
     try:
-        for turn in range(WARM_UP_TURNS + options.rounds):
-            answers = [contestant.ask(str(STEPS_A_TURN[network])) for contestant in (plain, sampled)]
+        for turn in range(warm_ups + options.rounds):
+            answers = [contestant.ask(str(steps)) for contestant in (plain, sampled)]
             if any(len(answer) != 2 for answer in answers):
                 sys.exit(f"bench: train_step_bench of {network} did not answer")
             if answers[0][1] != answers[1][1]:
                 sys.exit(f"bench: sampling changed the loss of {network}: {answers}")
-            if turn >= WARM_UP_TURNS:
+            if turn >= warm_ups:
                 pairs.append((answers[0][0], answers[1][0]))
     finally:
         plain.__exit__()
@@ -36,7 +37,7 @@ def measure(options, network, threads):
         "ms_a_sample": round(sample * 1e3, 2),
         f"percent_at_one_in_{SAMPLE_EVERY_STEPS}": round(100 * sample / step / SAMPLE_EVERY_STEPS, 3),
         "turns": options.rounds,
-        "steps_a_turn": STEPS_A_TURN[network],
+        "steps_a_turn": steps,
     }
 
 

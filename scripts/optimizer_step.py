@@ -6,7 +6,8 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PARAMETERS = 124_439_808
+LAYERS, VOCABULARY = 12, 50257
+SMOKE_LAYERS, SMOKE_VOCABULARY = 1, 1000
 BYTES_A_PARAMETER = 30  # bf16 gradient read twice; master and both moments read and written; bf16 copy written
 BANDWIDTH_BYTES = {"copy": 8, "read": 4, "triad": 12}
 WARM_UP = 3
@@ -21,8 +22,8 @@ import torch
 torch.set_num_threads(int(sys.argv[1]))
 torch.manual_seed(0)
 WIDTH = 768
-shapes = [(50257, WIDTH), (1024, WIDTH)]
-for _ in range(12):
+shapes = [(int(sys.argv[3]), WIDTH), (1024, WIDTH)]
+for _ in range(int(sys.argv[2])):
     for a, b in ((WIDTH, 3 * WIDTH), (WIDTH, WIDTH), (WIDTH, 4 * WIDTH), (4 * WIDTH, WIDTH)):
         shapes += [(a, b), (b,)]
     shapes += [(WIDTH,)] * 4
@@ -52,8 +53,9 @@ for line in sys.stdin:
 class Contestant:
     """A process that takes one step for each line it reads, and answers with the seconds."""
 
-    def __init__(self, arguments):
-        environment = {**os.environ, "GOMP_SPINCOUNT": "1000"}  # or the one that waits would take the other's cores
+    def __init__(self, arguments, environment=()):
+        # Without the first, the one that waits would take the other's cores.
+        environment = {**os.environ, "GOMP_SPINCOUNT": "1000", **dict(environment)}
         self._process = subprocess.Popen([str(part) for part in arguments], stdin=subprocess.PIPE,
                                          stdout=subprocess.PIPE, text=True, env=environment)
 
@@ -77,13 +79,23 @@ def check_equal_work(ours, peer):
         sys.exit(f"bench: the contestants did different work: {sums}")
 
 
+def sizes(options):
+    return (SMOKE_LAYERS, SMOKE_VOCABULARY) if options.smoke else (LAYERS, VOCABULARY)
+
+
+def num_parameters(layers, vocabulary, width=768):
+    return (vocabulary + 1024 + 2) * width + layers * (12 * width * width + 13 * width)
+
+
 def measure(options, threads):
     seconds = {name: [] for name in ("ours", "torch", "libtorch", *BANDWIDTH_BYTES)}
-    with Contestant([options.bin / "optimizer_step_bench", threads]) as ours, \
-         Contestant([ROOT / ".deps/venv/bin/python", "-c", TORCH_PEER, threads]) as peer:
-        for turn in range(WARM_UP + options.rounds):
+    parameters = num_parameters(*sizes(options))
+    with Contestant([options.bin / "optimizer_step_bench", threads, *sizes(options)]) as ours, \
+         Contestant([ROOT / ".deps/venv/bin/python", "-c", TORCH_PEER, threads, *sizes(options)]) as peer:
+        warm_ups = 0 if options.smoke else WARM_UP
+        for turn in range(warm_ups + options.rounds):
             taken = {name: (peer if name == "torch" else ours).ask(name)[0] for name in seconds}
-            if turn >= WARM_UP:
+            if turn >= warm_ups:
                 for name, value in taken.items():
                     seconds[name].append(value)
         check_equal_work(ours, peer)
@@ -94,12 +106,12 @@ def measure(options, threads):
         "times_torch": round(median["torch"] / median["ours"], 3),
         "times_libtorch": round(median["libtorch"] / median["ours"], 3),
         "gb_per_second": {
-            "ours": round(BYTES_A_PARAMETER * PARAMETERS / median["ours"] / 1e9, 1),
-            **{name: round(size * PARAMETERS / median[name] / 1e9, 1) for name, size in BANDWIDTH_BYTES.items()},
+            "ours": round(BYTES_A_PARAMETER * parameters / median["ours"] / 1e9, 1),
+            **{name: round(size * parameters / median[name] / 1e9, 1) for name, size in BANDWIDTH_BYTES.items()},
         },
     }
 
 
 def bench_optimizer_step(options):
-    return {"parameters": PARAMETERS, "pairs": options.rounds,
+    return {"parameters": num_parameters(*sizes(options)), "pairs": options.rounds,
             "optimizer_step": [measure(options, threads) for threads in (1, 2)]}

@@ -2,9 +2,9 @@
 // (pre-pass, then one pass that unscales, clips, updates and rounds) and LibTorch's C++ optimizer with the same steps,
 // and what a copy, a read and a triad of the same buffers take.
 //
-//   optimizer_step_bench THREADS    reads contestants from stdin, one a line, takes one step of each and prints the
-//                                   seconds: ours, libtorch, copy, read, triad. "check" prints the sum of all absolute
-//                                   masters of ours and of LibTorch.
+//   optimizer_step_bench THREADS LAYERS VOCABULARY   (12 and 50257 of GPT-2 124M) reads contestants from stdin, one a
+//                                   line, takes one step of each and prints the seconds: ours, libtorch, copy, read,
+//                                   triad. "check" prints the sum of all absolute masters of ours and of LibTorch.
 //
 // scripts/bench runs it beside PyTorch, turn by turn.
 
@@ -39,9 +39,9 @@ constexpr double kLearningRate = 6e-4;
 constexpr double kWeightDecay = 0.1;
 constexpr int64_t kWidth = 768;
 
-std::vector<std::vector<int64_t>> Gpt2Shapes() {
-  std::vector<std::vector<int64_t>> shapes = {{50257, kWidth}, {1024, kWidth}};
-  for (int layer = 0; layer < 12; ++layer) {
+std::vector<std::vector<int64_t>> Gpt2Shapes(int num_layers, int64_t vocabulary) {
+  std::vector<std::vector<int64_t>> shapes = {{vocabulary, kWidth}, {1024, kWidth}};
+  for (int layer = 0; layer < num_layers; ++layer) {
     for (const auto& [in, out] :
          {std::pair(kWidth, 3 * kWidth), {kWidth, kWidth}, {kWidth, 4 * kWidth}, {4 * kWidth, kWidth}}) {
       shapes.push_back({in, out});
@@ -59,10 +59,10 @@ struct Start {
   std::vector<at::Tensor> gradients;  // bf16, scaled
 };
 
-Start MakeStart() {
+Start MakeStart(int num_layers, int64_t vocabulary) {
   torch::manual_seed(0);
   Start start;
-  for (const auto& shape : Gpt2Shapes()) {
+  for (const auto& shape : Gpt2Shapes(num_layers, vocabulary)) {
     start.masters.push_back(at::randn(shape).mul_(0.02));
     start.gradients.push_back(at::randn(shape).mul_(1e-3 * kLossScale).to(at::kBFloat16));
   }
@@ -168,13 +168,13 @@ struct Buffers {
 double SumOfMagnitudes(const at::Tensor& tensor) { return tensor.detach().abs().sum(at::kDouble).item<double>(); }
 
 int Main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: optimizer_step_bench THREADS < CONTESTANTS\n");
+  if (argc != 4) {
+    std::fprintf(stderr, "usage: optimizer_step_bench THREADS LAYERS VOCABULARY < CONTESTANTS\n");
     return 2;
   }
   train::InstallCountingAllocator();  // as in the trainer
   at::set_num_threads(std::atoi(argv[1]));
-  const Start start = MakeStart();
+  const Start start = MakeStart(std::atoi(argv[2]), std::atoi(argv[3]));
   Ours ours(start);
   LibTorch libtorch(start);
   Buffers buffers;
