@@ -61,6 +61,21 @@ bool IsWritten(const graph::Graph& program, graph::ValueId buffer) {
   });
 }
 
+struct Sized {
+  int64_t batch_size = 0;
+  int64_t bytes = 0;
+};
+
+// The batch whose bytes are on the line through two others; many where that does not rise.
+int64_t OnLine(const Sized& a, const Sized& b, int64_t bytes) {
+  const auto growth = static_cast<double>(b.bytes - a.bytes) / static_cast<double>(b.batch_size - a.batch_size);
+  if (growth <= 0) {
+    return kMostSamples;
+  }
+  const double batch_size = static_cast<double>(b.batch_size) + static_cast<double>(bytes - b.bytes) / growth;
+  return static_cast<int64_t>(std::clamp(batch_size, 0.0, static_cast<double>(kMostSamples)));
+}
+
 // Tensors that the optimizer keeps a parameter.
 int NumMoments(const v1::OptimizerSpec& optimizer) {
   if (!optimizer.has_sgd()) {
@@ -163,17 +178,29 @@ MemoryEstimate MemoryModel::EvaluationAt(int64_t batch_size) const {
   return estimate;
 }
 
+// Bytes grow nearly in proportion to the batch: the line through the last two that were asked leads close to the
+// largest one, where halving would ask some dozens. Halves now and then, for a batch may be small beside an
+// evaluation's.
 int64_t MemoryModel::LargestBatch(int64_t available_bytes) const {
-  int64_t fits = 0;
-  int64_t too_many = 1;
-  while (too_many < kMostSamples && At(too_many).total() <= available_bytes) {
-    fits = std::exchange(too_many, 2 * too_many);
+  constexpr int64_t kMostGrowth = 1024;  // so that bytes can be counted in 64 bits
+  const auto asked = [this](int64_t batch_size) { return Sized{batch_size, At(batch_size).total()}; };
+  Sized before = asked(1);
+  if (before.bytes > available_bytes) {
+    return 0;
   }
-  while (too_many - fits > 1) {
-    const int64_t middle = fits + (too_many - fits) / 2;
-    (At(middle).total() <= available_bytes ? fits : too_many) = middle;
+  int64_t fits = 1;
+  int64_t too_many = kMostSamples;
+  Sized last = asked(2);
+  for (int round = 1;; ++round) {
+    (last.bytes <= available_bytes ? fits : too_many) = last.batch_size;
+    if (too_many - fits <= 1) {
+      return fits;
+    }
+    const bool halves = round % 4 == 0 && too_many < kMostSamples;
+    const int64_t guess = halves ? fits + (too_many - fits) / 2 : OnLine(before, last, available_bytes);
+    before = last;
+    last = asked(std::clamp(guess, fits + 1, std::min(too_many - 1, kMostGrowth * fits)));
   }
-  return fits;
 }
 
 absl::StatusOr<SegmentChoice> ChooseSegments(const graph::Graph& model, const ResolvedPolicy& policy,

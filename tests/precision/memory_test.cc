@@ -88,8 +88,22 @@ TEST(MemoryModel, TheLargestBatchFitsAndTheNextDoesNot) {
     EXPECT_LE(memory.At(largest).total(), available);
     EXPECT_GT(memory.At(largest + 1).total(), available);
   }
+  EXPECT_EQ(memory.LargestBatch(memory.At(2).total() - 1), 1);
+  EXPECT_EQ(memory.LargestBatch(memory.At(2).total()), 2);
   EXPECT_EQ(memory.LargestBatch(memory.At(1).total()), 1);
   EXPECT_EQ(memory.LargestBatch(memory.At(1).total() - 1), 0);
+}
+
+// Where an evaluation is the peak of small batches, and on any other way to the limit.
+TEST(MemoryModel, TheLargestBatchIsExactForAnyNumberOfBytes) {
+  const MemoryModel memory = ModelOf("bf16", {.num_moments = 2, .evaluates = true, .eval_batch_size = 300});
+  const int64_t least = memory.At(1).total();
+  for (int64_t available = least; available < (int64_t{1} << 40); available += available / 3 + 7) {
+    const int64_t largest = memory.LargestBatch(available);
+    ASSERT_GT(largest, 0);
+    ASSERT_LE(memory.At(largest).total(), available);
+    ASSERT_GT(memory.At(largest + 1).total(), available);
+  }
 }
 
 TEST(MemoryModel, LowPrecisionFitsMoreSamples) {
