@@ -1,0 +1,101 @@
+#include "text/labelled_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "base/file.h"
+#include "text/word_piece_tokenizer.h"
+
+namespace ampd::text {
+namespace {
+
+using ::testing::EndsWith;
+
+class LabelledTextTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "/labelled-XXXXXX";
+    root_ = mkdtemp(pattern.data());
+    tokenizer_ = *WordPieceTokenizer::Make("[UNK]\n[CLS]\n[SEP]\na\nb\n", false);
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  LabelledTextOptions With(const std::string& content, bool is_json = false) {
+    std::ofstream(root_ / "in", std::ios::binary) << content;
+    return {.text = root_ / "in",
+            .is_json = is_json,
+            .classes = {},
+            .destination = root_ / "out",
+            .replace = true,
+            .prefix = {1},
+            .suffix = {2}};
+  }
+  std::string Written() { return ReadFile(root_ / "out", 1 << 20).value_or("nothing"); }
+  std::string ErrorOf(const LabelledTextOptions& options) {
+    const absl::Status status = WriteLabelledText(options, *tokenizer_).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+    EXPECT_FALSE(std::filesystem::exists(root_ / "out"));
+    return std::string(status.message());
+  }
+
+  std::filesystem::path root_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+};
+
+TEST_F(LabelledTextTest, Columns_AreFoundByTheNamesOfTheFirstLine) {
+  const auto written = WriteLabelledText(With("label\tid\ttext\r\n1\tx\ta b\r\n\n0\ty\tB"), *tokenizer_);
+  ASSERT_TRUE(written.ok()) << written.status();
+  EXPECT_EQ(Written(), "{\"input_ids\": [1, 3, 4, 2], \"label\": 1}\n{\"input_ids\": [1, 4, 2], \"label\": 0}\n");
+  EXPECT_EQ(written->num_texts, 2);
+  EXPECT_EQ(written->num_tokens, 7);
+  EXPECT_EQ(written->num_classes, 2);
+  EXPECT_EQ(written->longest, 4);
+}
+
+TEST_F(LabelledTextTest, JsonLines_HaveFieldsByName) {
+  LabelledTextOptions options = With("{\"s\": \"a\\u0062 b\", \"y\": \"no\"}\n{\"y\": \"yes\", \"s\": \"\"}\n", true);
+  options.text_field = "s";
+  options.label_field = "y";
+  options.classes = {"no", "yes"};
+  ASSERT_TRUE(WriteLabelledText(options, *tokenizer_).ok());
+  EXPECT_EQ(Written(), "{\"input_ids\": [1, 0, 4, 2], \"label\": 0}\n{\"input_ids\": [1, 2], \"label\": 1}\n");
+  ASSERT_TRUE(WriteLabelledText(With("{\"text\": \"a\", \"label\": 7}\n", true), *tokenizer_).ok());
+  EXPECT_EQ(Written(), "{\"input_ids\": [1, 3, 2], \"label\": 7}\n");
+}
+
+TEST_F(LabelledTextTest, ATextThatIsTooLong_IsCutBeforeItsEnd) {
+  LabelledTextOptions options = With("text\tlabel\na b a b\t0\na b\t0\n");
+  options.max_length = 4;
+  const auto written = WriteLabelledText(options, *tokenizer_);
+  EXPECT_EQ(Written(), "{\"input_ids\": [1, 3, 4, 2], \"label\": 0}\n{\"input_ids\": [1, 3, 4, 2], \"label\": 0}\n");
+  EXPECT_EQ(written->num_cut, 1);
+  options.max_length = 2;
+  EXPECT_EQ(WriteLabelledText(options, *tokenizer_).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(LabelledTextTest, LinesThatAreNotAsTheyMustBe_AreNamed) {
+  EXPECT_THAT(ErrorOf(With("text\tclass\na\t1\n")),
+              EndsWith("in:1: no column is named \"label\"; the first line is \"text\tclass\""));
+  EXPECT_THAT(ErrorOf(With("text\tlabel\na\t1\nb\n")), EndsWith("in:3: has 1 columns; the first line has 2"));
+  EXPECT_THAT(ErrorOf(With("text\tlabel\na\tgood\n")),
+              EndsWith("in:2: label \"good\" is no number from 0 to 1048575; --classes gives the names of labels that "
+                       "are words"));
+  EXPECT_THAT(ErrorOf(With("text\tlabel\na\t-1\n")), testing::HasSubstr("label \"-1\" is no number"));
+  LabelledTextOptions named = With("text\tlabel\na\tgood\n");
+  named.classes = {"bad", "worse"};
+  EXPECT_THAT(ErrorOf(named), EndsWith("in:2: label \"good\" is none of bad, worse"));
+  for (const char* line : {"{\"text\": \"a\"}", "[1]", "{\"text\": 1, \"label\": 1}",
+                           "{\"text\": \"a\", \"label\": 0.5}", "{\"text\": \"a\", \"label\": 1"}) {
+    EXPECT_THAT(ErrorOf(With(line, true)),
+                EndsWith("in:1: is no JSON object with a string \"text\" and a label \"label\""));
+  }
+  EXPECT_THAT(ErrorOf(With("text\tlabel\n")), EndsWith("in: has no text"));
+}
+
+}  // namespace
+}  // namespace ampd::text

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace ampd::text {
+
+// For absl, whose own views may be a type apart from the standard library's: they are in Debian's build.
+inline absl::string_view ForAbsl(std::string_view text) { return {text.data(), text.size()}; }
+
+// The parts between `separator`; one that is empty where there is nothing.
+inline std::vector<std::string_view> Split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) {
+      return parts;
+    }
+    text.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace ampd::text
