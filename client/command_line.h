@@ -37,6 +37,7 @@ struct CommandLine {
   DevOptions dev;
   PolicyOptions policy;
   CheckpointOptions checkpoint;
+  TokenizeOptions tokenize;
 };
 
 // What -o may be for a command.

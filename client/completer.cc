@@ -29,10 +29,11 @@ Words ValuesOf(const std::string& option, const ReadWords& read, const CommandFo
   if (option == "set") {
     return SpecPathsFor(*v1::JobSpec::descriptor(), typed);
   }
-  return option == "color"     ? Words{"auto", "always", "never"}
-         : option == "address" ? ContextNames()
-         : option == "file"    ? Words{kFiles}
-                               : Words();
+  return option == "color"                                             ? Words{"auto", "always", "never"}
+         : option == "address"                                         ? ContextNames()
+         : option == "format"                                          ? Words{"llm_c", "uint16", "uint32"}
+         : option == "file" || option == "vocab" || option == "merges" ? Words{kFiles}
+                                                                       : Words();
 }
 
 Words Positionals(const ReadWords& read) {
@@ -52,6 +53,9 @@ Words Positionals(const ReadWords& read) {
       return {kFiles};
     }
   }
+  if (path.starts_with("data ")) {
+    return {kFiles};
+  }
   if (!before.empty()) {
     return {};
   }
@@ -59,7 +63,6 @@ Words Positionals(const ReadWords& read) {
          : path == "context use"                            ? ContextNames()
          : path == "completion"                             ? Words{"bash"}
          : path == "help"                                   ? Words{"exit-codes"}
-         : path == "data inspect"                           ? Words{kFiles}
                                                             : Words();
 }
 

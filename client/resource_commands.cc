@@ -74,6 +74,35 @@ void AddPolicies(CLI::App* root, CommandLine* line) {
       ->option_text("KIND");
 }
 
+namespace {
+
+void AddTokenize(CLI::App* data, CommandLine* line) {
+  CLI::App* tokenize = AddCommand(
+      data, "tokenize", "Write a text as the numbers of its tokens", line,
+      [line](Session* s) { return Tokenize(s, line->tokenize); }, AllBut({OutputFormat::kWide, OutputFormat::kName}));
+  TokenizeOptions& options = line->tokenize;
+  const auto add = [tokenize](const char* name, std::string& value, const char* help, const char* text) {
+    return tokenize->add_option(name, value, help)->check(CheckNotEmpty)->option_text(text);
+  };
+  add("text", options.text, "UTF-8 text to read; bytes without --vocab", "TEXT")->required();
+  add("file", options.file, "To write", "FILE")->required();
+  add("--vocab", options.vocabulary, "GPT-2's vocab.json, with --merges, or BERT's vocab.txt", "FILE");
+  add("--merges", options.merges, "GPT-2's merges.txt", "FILE");
+  tokenize->add_flag("--cased", options.cased, "BERT: keep capitals and accents");
+  add("--format", options.format, "llm_c (with a header), uint16 or uint32; llm_c without", "FORMAT")
+      ->check(OneOf({"llm_c", "uint16", "uint32"}));
+  tokenize->add_flag("--jsonl", options.labelled, "A text and a label a line: write JSON lines of tokens and label");
+  add("--text-field", options.text_field, "Column or JSON field of the text; text without", "NAME");
+  add("--label-field", options.label_field, "Column or JSON field of the label; label without", "NAME");
+  add("--classes", options.classes, "Names of the labels from 0 on, by commas; numbers without", "A,B");
+  tokenize->add_option("--max-length", options.max_length, "Cut longer texts to so many tokens")
+      ->check(CheckCount)
+      ->option_text("N");
+  tokenize->add_flag("--force", options.replace, "Replace a file that is there");
+}
+
+}  // namespace
+
 void AddData(CLI::App* root, CommandLine* line) {
   CLI::App* data = root->add_subcommand("data", "Files of datasets")->require_subcommand(1)->fallthrough();
   AddCommand(
@@ -83,6 +112,7 @@ void AddData(CLI::App* root, CommandLine* line) {
       ->required()
       ->check(CheckNotEmpty)
       ->option_text("FILE");
+  AddTokenize(data, line);
 }
 
 void AddWorkersAndContexts(CLI::App* root, CommandLine* line) {

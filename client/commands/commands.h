@@ -98,6 +98,23 @@ int Wait(Session* session, const std::vector<std::string>& ids, absl::Duration t
 // What is in a dataset's file on this machine, and what is wrong with it: exit code 1. Asks no server.
 int InspectData(Session* session, const std::string& path);
 
+struct TokenizeOptions {
+  std::string text;        // to read
+  std::string file;        // to write
+  std::string vocabulary;  // vocab.json beside `merges`, BERT's vocab.txt without; empty: bytes
+  std::string merges;
+  bool cased = false;
+  bool replace = false;
+  std::string format = "llm_c";
+  bool labelled = false;  // texts with a label each
+  std::string text_field = "text";
+  std::string label_field = "label";
+  std::string classes;
+  int64_t max_length = 0;
+};
+// A text as the file of its tokens. Asks no server.
+int Tokenize(Session* session, const TokenizeOptions& options);
+
 int ListWorkers(Session* session);
 int SetDrained(Session* session, const std::string& worker, bool drained);
 int Health(Session* session);

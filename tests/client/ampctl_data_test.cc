@@ -93,5 +93,40 @@ TEST_F(AmpctlData, FilesOfNoKnownFormat_AndNone_AreErrors) {
   EXPECT_EQ(Run("data inspect", kNoServer).exit_code, 2);
 }
 
+TEST_F(AmpctlData, Tokenize_WritesBytesWithoutAVocabulary) {
+  Write("text", "hi\n");
+  const Result result = Run("data tokenize text out.bin", kNoServer);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, "out.bin: 3 tokens of 2 bytes, of 3 B of text; bytes, vocab_size 256\n");
+  EXPECT_EQ(result.err, "") << "no bar where there is no terminal";
+  const v1::DatasetFile file = Inspected("out.bin");
+  EXPECT_EQ(file.format(), v1::DatasetFile::LLM_C_TOKENS);
+  EXPECT_THAT(file.arrays(0).shape(), ElementsAre(3));
+  const Result again = Run("data tokenize text out.bin", kNoServer);
+  EXPECT_EQ(again.exit_code, 1);
+  EXPECT_THAT(again.err, HasSubstr("out.bin: it is there already"));
+  EXPECT_EQ(Run("data tokenize text out.bin --force --format uint32 -q", kNoServer).exit_code, 0);
+  EXPECT_EQ(std::filesystem::file_size(folder_ + "/out.bin"), 12u);
+}
+
+TEST_F(AmpctlData, Tokenize_TakesTheFilesOfAVocabulary) {
+  Write("vocab.txt", "[UNK]\n[CLS]\n[SEP]\nhi\n");
+  Write("text", "Hi hi oh\n");
+  const Result pieces = Run("data tokenize text out.bin --vocab vocab.txt", kNoServer);
+  EXPECT_THAT(pieces.out, HasSubstr("3 tokens of 2 bytes, of 9 B of text; BERT's word pieces, vocab_size 4"));
+  Write("reviews.tsv", "label\ttext\nno\thi\nyes\toh hi\n");
+  const Result labelled =
+      Run("data tokenize reviews.tsv out.jsonl --jsonl --vocab vocab.txt --classes no,yes -o json", kNoServer);
+  EXPECT_EQ(labelled.exit_code, 0) << labelled.err;
+  EXPECT_THAT(labelled.out, HasSubstr("\"numTexts\": \"2\""));
+  EXPECT_EQ(Run("data tokenize text out --merges vocab.txt", kNoServer).exit_code, 2);
+  EXPECT_EQ(Run("data tokenize text out --cased", kNoServer).exit_code, 2);
+  const Result missing = Run("data tokenize text out --vocab nowhere", kNoServer);
+  EXPECT_EQ(missing.exit_code, 3);
+  EXPECT_THAT(missing.err, HasSubstr("nowhere"));
+  EXPECT_EQ(Run("data tokenize text out --format uint8", kNoServer).exit_code, 2);
+  EXPECT_EQ(Run("data tokenize text", kNoServer).exit_code, 2);
+}
+
 }  // namespace
 }  // namespace ampd::client

@@ -150,6 +150,7 @@ const std::map<std::string, std::string>& ArgumentsOf() {
                                                                 {"policy list", ""},
                                                                 {"policy show", "bf16"},
                                                                 {"data inspect", "labels"},
+                                                                {"data tokenize", "labels tokens.bin --force"},
                                                                 {"worker list", ""},
                                                                 {"worker drain", "w1"},
                                                                 {"worker undrain", "w1"},

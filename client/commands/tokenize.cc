@@ -1,0 +1,175 @@
+// ampctl data tokenize.
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/file.h"
+#include "base/status_macros.h"
+#include "client/commands/commands.h"
+#include "client/commands/output.h"
+#include "client/commands/progress_line.h"
+#include "client/render/format.h"
+#include "text/byte_pair_tokenizer.h"
+#include "text/labelled_text.h"
+#include "text/token_file.h"
+#include "text/word_piece_tokenizer.h"
+
+namespace ampd::client {
+namespace {
+
+constexpr int64_t kMaxVocabularyBytes = int64_t{64} << 20;
+
+absl::Status Named(const std::string& path, const absl::Status& status) {
+  return status.ok() ? status : absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+}
+
+absl::StatusOr<std::string> ReadNamed(const std::string& path) {
+  auto content = ReadFile(path, kMaxVocabularyBytes);
+  return content.ok() ? std::move(content) : Named(path, content.status());
+}
+
+// A tokenizer and what stands around each of labelled texts.
+struct Prepared {
+  std::unique_ptr<text::Tokenizer> tokenizer;
+  std::string name;
+  text::Tokens prefix;
+  text::Tokens suffix;
+};
+
+absl::StatusOr<Prepared> PrepareBytePairs(const TokenizeOptions& options) {
+  if (options.vocabulary.empty()) {
+    return absl::InvalidArgumentError("--merges needs --vocab, the vocab.json that belongs to it");
+  }
+  AMPD_ASSIGN_OR_RETURN(const std::string vocabulary, ReadNamed(options.vocabulary));
+  AMPD_ASSIGN_OR_RETURN(const std::string merges, ReadNamed(options.merges));
+  auto tokenizer = text::BytePairTokenizer::Make(vocabulary, merges);
+  AMPD_RETURN_IF_ERROR(Named(options.vocabulary, tokenizer.status()));
+  return Prepared{.tokenizer = *std::move(tokenizer), .name = "GPT-2's byte pairs", .prefix = {}, .suffix = {}};
+}
+
+absl::StatusOr<Prepared> PrepareWordPieces(const TokenizeOptions& options) {
+  AMPD_ASSIGN_OR_RETURN(const std::string vocabulary, ReadNamed(options.vocabulary));
+  auto tokenizer = text::WordPieceTokenizer::Make(vocabulary, options.cased);
+  AMPD_RETURN_IF_ERROR(Named(options.vocabulary, tokenizer.status()));
+  const auto begin = (*tokenizer)->Find("[CLS]");
+  const auto end = (*tokenizer)->Find("[SEP]");
+  if (options.labelled && !(begin.has_value() && end.has_value())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.vocabulary, ": has no [CLS] and [SEP], which stand around each text"));
+  }
+  Prepared prepared{.name = "BERT's word pieces", .prefix = {}, .suffix = {}};
+  if (options.labelled) {
+    prepared.prefix = {*begin};
+    prepared.suffix = {*end};
+  }
+  prepared.tokenizer = *std::move(tokenizer);
+  return prepared;
+}
+
+absl::StatusOr<Prepared> Prepare(const TokenizeOptions& options) {
+  if (options.cased && (options.vocabulary.empty() || !options.merges.empty())) {
+    return absl::InvalidArgumentError("--cased is for BERT's vocabularies: --vocab without --merges");
+  }
+  if (!options.merges.empty()) {
+    return PrepareBytePairs(options);
+  }
+  if (!options.vocabulary.empty()) {
+    return PrepareWordPieces(options);
+  }
+  return Prepared{.tokenizer = text::MakeByteTokenizer(), .name = "bytes", .prefix = {}, .suffix = {}};
+}
+
+text::TokenFileFormat FormatOf(const std::string& name) {
+  return name == "uint16"   ? text::TokenFileFormat::kUint16
+         : name == "uint32" ? text::TokenFileFormat::kUint32
+                            : text::TokenFileFormat::kLlmC;
+}
+
+int WriteTokens(Session* session, const TokenizeOptions& options, const Prepared& prepared,
+                const std::function<bool(int64_t, int64_t)>& progress) {
+  const auto written = text::WriteTokenFile({.text = options.text,
+                                             .destination = options.file,
+                                             .replace = options.replace,
+                                             .format = FormatOf(options.format),
+                                             .progress = progress},
+                                            *prepared.tokenizer);
+  if (!written.ok()) {
+    return session->Fail(written.status());
+  }
+  const PlainFields fields = {{"file", options.file},
+                              {"numTokens", absl::StrCat(written->num_tokens)},
+                              {"tokenBytes", absl::StrCat(written->token_bytes)},
+                              {"textBytes", absl::StrCat(written->num_text_bytes)},
+                              {"vocabulary", absl::StrCat(prepared.tokenizer->vocabulary())}};
+  if (!PrintStructured(*session, fields) && !session->options().quiet) {
+    std::printf("%s: %s tokens of %lld bytes, of %s of text; %s, vocab_size %lld\n", Printable(options.file).c_str(),
+                FormatCount(written->num_tokens).c_str(), static_cast<long long>(written->token_bytes),
+                FormatBytes(written->num_text_bytes).c_str(), prepared.name.c_str(),
+                static_cast<long long>(prepared.tokenizer->vocabulary()));
+  }
+  return kExitOk;
+}
+
+int WriteLabelled(Session* session, const TokenizeOptions& options, const Prepared& prepared,
+                  const std::function<bool(int64_t, int64_t)>& progress) {
+  text::LabelledTextOptions labelled{.text = options.text,
+                                     .is_json = options.text.ends_with(".jsonl") || options.text.ends_with(".json"),
+                                     .text_field = options.text_field,
+                                     .label_field = options.label_field,
+                                     .classes = {},
+                                     .destination = options.file,
+                                     .replace = options.replace,
+                                     .prefix = prepared.prefix,
+                                     .suffix = prepared.suffix,
+                                     .max_length = options.max_length,
+                                     .progress = progress};
+  if (!options.classes.empty()) {
+    labelled.classes = absl::StrSplit(options.classes, ',');
+  }
+  const auto written = text::WriteLabelledText(labelled, *prepared.tokenizer);
+  if (!written.ok()) {
+    return session->Fail(written.status());
+  }
+  const PlainFields fields = {{"file", options.file},
+                              {"numTexts", absl::StrCat(written->num_texts)},
+                              {"numTokens", absl::StrCat(written->num_tokens)},
+                              {"numClasses", absl::StrCat(written->num_classes)},
+                              {"longest", absl::StrCat(written->longest)},
+                              {"numCut", absl::StrCat(written->num_cut)},
+                              {"vocabulary", absl::StrCat(prepared.tokenizer->vocabulary())}};
+  if (!PrintStructured(*session, fields) && !session->options().quiet) {
+    std::printf("%s: %s texts of %s tokens in %lld classes, the longest of %lld, %s cut; %s, vocab_size %lld\n",
+                Printable(options.file).c_str(), FormatCount(written->num_texts).c_str(),
+                FormatCount(written->num_tokens).c_str(), static_cast<long long>(written->num_classes),
+                static_cast<long long>(written->longest), FormatCount(written->num_cut).c_str(), prepared.name.c_str(),
+                static_cast<long long>(prepared.tokenizer->vocabulary()));
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+int Tokenize(Session* session, const TokenizeOptions& options) {
+  const Cancellation* const cancellation = session->CancelledByInterrupt();
+  const auto prepared = Prepare(options);
+  if (!prepared.ok()) {
+    return session->Fail(prepared.status());
+  }
+  ProgressLine line(*session);
+  const auto progress = [&](int64_t num_read, int64_t num_bytes) {
+    line.Show(num_bytes > 0 ? static_cast<double>(num_read) / static_cast<double>(num_bytes) : 1);
+    if (num_read == num_bytes) {
+      line.Clear();
+    }
+    return !cancellation->cancelled();
+  };
+  return options.labelled ? WriteLabelled(session, options, *prepared, progress)
+                          : WriteTokens(session, options, *prepared, progress);
+}
+
+}  // namespace ampd::client
