@@ -95,10 +95,70 @@ std::vector<OpRow> AsInputRows() {
   };
 }
 
+// What only imported models have. Of an op that writes in place, what it keeps of its argument is a copy.
+std::vector<OpRow> ImportedRows() {
+  return {
+      {.op = "aten.clone.default", .passes_gradient = true},
+      {.op = "aten.contiguous.default", .views = "self", .passes_gradient = true},
+      {.op = "aten.cumsum.default", .op_class = kFp32},
+      {.op = "aten.diff.default"},
+      {.op = "aten.div.Tensor", .op_class = kPromote, .saves = {"self", "other"}},
+      {.op = "aten.div_.Tensor",
+       .op_class = kPromote,
+       .saves = {"other", "result.self"},
+       .views = "self",
+       .in_place_of = "aten.div.Tensor"},
+      {.op = "aten.dropout_.default",
+       .saves = {"result.mask"},
+       .random = true,
+       .training_argument = "train",
+       .views = "self",
+       .in_place_of = "aten.dropout.default"},
+      {.op = "aten.elu.default", .saves = {"self"}},
+      {.op = "aten.expand.default", .views = "self"},
+      {.op = "aten.group_norm.default",
+       .fp32_arguments = {"weight", "bias"},
+       .saves = {"input", "weight", "result.mean", "result.rstd"}},
+      {.op = "aten.hardsigmoid.default", .saves = {"self"}},
+      {.op = "aten.hardswish.default", .saves = {"self"}},
+      {.op = "aten.hardswish_.default",
+       .saves = {"result.self"},
+       .views = "self",
+       .in_place_of = "aten.hardswish.default"},
+      {.op = "aten.hardtanh.default", .saves = {"self"}},
+      {.op = "aten.hardtanh_.default",
+       .saves = {"result.self"},
+       .views = "self",
+       .in_place_of = "aten.hardtanh.default"},
+      {.op = "aten.le.Tensor", .no_gradient = true},
+      {.op = "aten.leaky_relu.default", .saves = {"self"}},
+      {.op = "aten.leaky_relu_.default",
+       .saves = {"self", "result"},
+       .views = "self",
+       .in_place_of = "aten.leaky_relu.default"},
+      {.op = "aten.masked_fill.Scalar", .saves = {"mask"}},
+      {.op = "aten.mul_.Tensor",
+       .op_class = kPromote,
+       .saves = {"other", "result.self"},
+       .views = "self",
+       .in_place_of = "aten.mul.Tensor"},
+      {.op = "aten.ne.Scalar", .no_gradient = true},
+      {.op = "aten.neg.default"},
+      {.op = "aten.pow.Tensor_Scalar", .op_class = kFp32, .saves = {"self"}},
+      {.op = "aten.rsqrt.default", .op_class = kFp32, .saves = {"result"}},
+      {.op = "aten.select.int", .views = "self"},
+      {.op = "aten.silu_.default", .saves = {"result.self"}, .views = "self", .in_place_of = "aten.silu.default"},
+      {.op = "aten.squeeze.dim", .views = "self", .passes_gradient = true},
+      {.op = "aten.unflatten.int", .views = "self", .passes_gradient = true},
+      {.op = "aten.unsqueeze.default", .views = "self", .passes_gradient = true},
+  };
+}
+
 std::vector<OpRow> SortedRows() {
   std::vector<OpRow> rows = ComputingRows();
-  const std::vector<OpRow> as_input = AsInputRows();
-  rows.insert(rows.end(), as_input.begin(), as_input.end());
+  for (const std::vector<OpRow>& more : {AsInputRows(), ImportedRows()}) {
+    rows.insert(rows.end(), more.begin(), more.end());
+  }
   std::sort(rows.begin(), rows.end(), [](const OpRow& a, const OpRow& b) { return a.op < b.op; });
   return rows;
 }

@@ -199,6 +199,9 @@ absl::StatusOr<Graph> WithoutInPlaceOps(const Graph& graph) {
     }
     const ValueId result = node.outputs[0];
     node.op = out_of_place;
+    if (node.op == "aten.dropout.default") {
+      node.arguments[0].name = "input";  // the only one of them that calls it so
+    }
     rewriter.Keep(std::move(node));
     rewriter.ReplaceUses(*written, result);
   }

@@ -24,7 +24,7 @@ OpClass ClassInTorchCuda(const OpRow& row) {
   if (IsMean(row.op)) {
     return OpClass::kAsInput;
   }
-  return row.op == "aten.layer_norm.default" ? OpClass::kFp32 : row.op_class;
+  return IsOneOf(row.op, {"aten.layer_norm.default", "aten.group_norm.default"}) ? OpClass::kFp32 : row.op_class;
 }
 
 OpClass ClassInTorchCpu(const OpRow& row) {
@@ -39,7 +39,8 @@ OpClass ClassInApexO1(const OpRow& row) {
   if (IsMean(row.op)) {
     return OpClass::kAsInput;
   }
-  const bool fp32 = IsOneOf(row.op, {"aten.layer_norm.default", "aten.batch_norm.default", "aten.gelu.default"});
+  const bool fp32 = IsOneOf(
+      row.op, {"aten.layer_norm.default", "aten.group_norm.default", "aten.batch_norm.default", "aten.gelu.default"});
   return fp32 ? OpClass::kFp32 : row.op_class;
 }
 

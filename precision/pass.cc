@@ -20,6 +20,7 @@ using graph::OpClass;
 using graph::Operand;
 using graph::ValueId;
 
+constexpr char kCast[] = "aten.to.dtype";
 // The arguments of attention that its emulated form takes too.
 constexpr std::string_view kPlainAttention[] = {"query", "key", "value", "is_causal", "attn_mask"};
 
@@ -67,7 +68,7 @@ class PrecisionPass {
         CastArguments(node, *dtype);
       }
       for (ValueId output : node.outputs) {
-        if (graph::IsFloatingPoint(source_.type(output).dtype)) {
+        if (graph::IsFloatingPoint(source_.type(output).dtype) && node.op != kCast) {  // which says its dtype itself
           rewriter_.SetType(output, {*dtype, source_.type(output).shape});
         }
       }
@@ -134,8 +135,7 @@ class PrecisionPass {
     }
     const std::string name = absl::StrCat(source.name, "_", std::string(graph::DtypeName(dtype)));
     const graph::TensorType type = {dtype, source.type.shape};
-    Node cast{
-        .op = "aten.to.dtype", .arguments = {{"self", value}, {"dtype", dtype}}, .outputs = {}, .module_path = {}};
+    Node cast{.op = kCast, .arguments = {{"self", value}, {"dtype", dtype}}, .outputs = {}, .module_path = {}};
     const ValueId result = rewriter_.Emit(std::move(cast), name, type);
     casts_.emplace(key, result);
     return result;

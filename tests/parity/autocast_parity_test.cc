@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string>
+#include <string_view>
 
 #include "ampd/v1/precision.pb.h"
 #include "ampd/v1/worker.pb.h"
@@ -38,7 +41,10 @@ precision::ResolvedPolicy PolicyOf(const std::string& preset, const std::string&
 }
 
 // Indices and truth values; the other ops without a gradient give constants in their input's dtype.
-bool GivesFloats(const graph::OpRow& row) { return row.op != "aten.argmax.default" && row.op != "aten.eq.Tensor"; }
+bool GivesFloats(const graph::OpRow& row) {
+  constexpr std::string_view kOthers[] = {"aten.argmax.default", "aten.eq.Tensor", "aten.le.Tensor", "aten.ne.Scalar"};
+  return std::find(std::begin(kOthers), std::end(kOthers), row.op) == std::end(kOthers);
+}
 
 // What the decision gives for a float32 input, or for one of the autocast dtype (the other arm of kPromote is float32).
 int64_t CodeFor(OpClass op_class, const graph::OpRow& row, bool low_input) {

@@ -98,6 +98,28 @@ ARGUMENTS = {
     "aten.unsqueeze.default": lambda x: (x(square()), 1),
     "aten.view.default": lambda x: (x(square()), [SIZE * SIZE]),
     "aten.zeros_like.default": lambda x: (x(square()),),
+    # What only imported models have.
+    "aten.clone.default": lambda x: (x(square()),),
+    "aten.contiguous.default": lambda x: (x(square()),),
+    "aten.cumsum.default": lambda x: (x(square()), 1),
+    "aten.diff.default": lambda x: (x(square()),),
+    "aten.div.Tensor": lambda x: (x(square()), square()),
+    "aten.elu.default": lambda x: (x(square()),),
+    "aten.expand.default": lambda x: (x(square()), [2, SIZE, SIZE]),
+    "aten.group_norm.default": lambda x: (x(images()), 2, ones(), ones()),
+    "aten.hardsigmoid.default": lambda x: (x(square()),),
+    "aten.hardswish.default": lambda x: (x(square()),),
+    "aten.hardtanh.default": lambda x: (x(square()),),
+    "aten.le.Tensor": lambda x: (x(square()), x(square())),
+    "aten.leaky_relu.default": lambda x: (x(square()),),
+    "aten.masked_fill.Scalar": lambda x: (x(square()), square() > 0.5, 0.0),
+    "aten.ne.Scalar": lambda x: (x(square()), 0),
+    "aten.neg.default": lambda x: (x(square()),),
+    "aten.pow.Tensor_Scalar": lambda x: (x(square()), 3.0),
+    "aten.rsqrt.default": lambda x: (x(square()),),
+    "aten.squeeze.dim": lambda x: (x(real(SIZE, 1)), 1),
+    "aten.unflatten.int": lambda x: (x(square()), 1, [2, SIZE // 2]),
+    "aten.unsqueeze.default": lambda x: (x(square()), 1),
 }
 
 

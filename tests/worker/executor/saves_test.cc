@@ -130,10 +130,49 @@ std::vector<OpCall> Calls() {
       {"aten.unsqueeze.default", {{"self", Trained({3, 4})}, {"dim", Operand(int64_t{1})}}},
       {"aten.view.default", {{"self", Trained({3, 4})}, {"size", Ints({12})}}},
       unary("aten.zeros_like.default"),
+      // What only imported models have.
+      unary("aten.clone.default"),
+      unary("aten.contiguous.default"),
+      along("aten.cumsum.default"),
+      unary("aten.diff.default"),
+      binary("aten.div.Tensor"),
+      binary("aten.div_.Tensor"),
+      {"aten.dropout_.default", {{"self", Trained({3, 4})}, {"p", Operand(0.5)}, {"train", Operand(true)}}},
+      unary("aten.elu.default"),
+      {"aten.expand.default", {{"self", Trained({3, 4})}, {"size", Ints({2, 3, 4})}}},
+      {"aten.group_norm.default",
+       {{"input", Trained({3, 4, 2})},
+        {"num_groups", Operand(int64_t{2})},
+        {"weight", Trained({4})},
+        {"bias", Trained({4})}}},
+      unary("aten.hardsigmoid.default"),
+      unary("aten.hardswish.default"),
+      unary("aten.hardswish_.default"),
+      unary("aten.hardtanh.default"),
+      unary("aten.hardtanh_.default"),
+      binary("aten.le.Tensor"),
+      unary("aten.leaky_relu.default"),
+      unary("aten.leaky_relu_.default"),
+      {"aten.masked_fill.Scalar",
+       {{"self", Trained({3, 4})}, {"mask", at::ones({3, 4}, at::kBool)}, {"value", Operand(0.0)}}},
+      binary("aten.mul_.Tensor"),
+      {"aten.ne.Scalar", {{"self", Trained({3, 4})}, {"other", Operand(int64_t{0})}}},
+      unary("aten.neg.default"),
+      {"aten.pow.Tensor_Scalar", {{"self", Trained({3, 4})}, {"exponent", Operand(3.0)}}},
+      unary("aten.rsqrt.default"),
+      {"aten.select.int", {{"self", Trained({3, 4})}, {"dim", Operand(int64_t{0})}, {"index", Operand(int64_t{1})}}},
+      unary("aten.silu_.default"),
+      {"aten.squeeze.dim", {{"self", Trained({3, 1})}, {"dim", Operand(int64_t{1})}}},
+      {"aten.unflatten.int", {{"self", Trained({3, 4})}, {"dim", Operand(int64_t{1})}, {"sizes", Ints({2, 2})}}},
+      {"aten.unsqueeze.default", {{"self", Trained({3, 4})}, {"dim", Operand(int64_t{1})}}},
   };
 }
 
-Dtype DtypeOf(const at::Tensor& tensor) { return tensor.scalar_type() == at::kLong ? Dtype::kInt64 : Dtype::kFloat32; }
+Dtype DtypeOf(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kLong   ? Dtype::kInt64
+         : tensor.scalar_type() == at::kBool ? Dtype::kBool
+                                             : Dtype::kFloat32;
+}
 
 // A graph of the one node, with an input for each tensor; moves the tensors out of the call.
 Graph GraphOf(OpCall& call, std::vector<at::Tensor>& inputs) {
