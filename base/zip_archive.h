@@ -33,8 +33,8 @@ class ZipEntry {
 
 // A ZIP archive from outside, whose directory was checked against its entries: stored or deflated content, nothing
 // encrypted, no two entries of one name. How much is unpacked is up to the reader, for what the directory says of an
-// entry's size is only a claim. Errors say what is wrong: DATA_LOSS where the archive is, UNAVAILABLE where the host can't
-// read it (IsTroubleOfTheHost). Thread-compatible.
+// entry's size is only a claim. Errors say what is wrong: DATA_LOSS where the archive is, UNAVAILABLE where the host
+// can't read it (IsTroubleOfTheHost). Thread-compatible.
 class ZipArchive {
  public:
   static absl::StatusOr<ZipArchive> Open(UniqueFd file, int64_t max_entries);

@@ -163,7 +163,8 @@ void AddRecord(const v1::Job& job, Page* page) {
   const std::vector<ClientMetric::Label> id = {Label("job_id", job.id())};
   const bool has_attempt = !job.attempts().empty();
   page->Add("ampd_job_info",
-            {id[0], Label("name", job.spec().name()), Label("queue", QueueOf(job)), Label("model", models::KindOf(job.spec().model())),
+            {id[0], Label("name", job.spec().name()), Label("queue", QueueOf(job)),
+             Label("model", models::KindOf(job.spec().model())),
              Label("precision", has_attempt ? job.attempts().rbegin()->precision() : ""),
              Label("worker", has_attempt ? job.attempts().rbegin()->worker() : "")},
             1);
