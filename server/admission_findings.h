@@ -76,7 +76,8 @@ class Findings {
 inline constexpr double kMaxReal = 1e30;
 
 // Each checks one part of the spec and fills its defaults in. `model` is what AdmitModel returned: null where something
-// is wrong with it, so that what depends on it cannot be known. `sequence_length`: of the data; 0: the longest.
+// is wrong with it, or where only the worker has its file, so that what depends on it cannot be known.
+// `sequence_length`: of the data; 0: the longest.
 std::optional<graph::Graph> AdmitModel(v1::ModelSpec* model, int64_t sequence_length, Findings& findings);
 void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
 void AdmitCifar(const std::string& field, v1::CifarSource* source, const graph::Graph* model, Findings& findings);

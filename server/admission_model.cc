@@ -191,6 +191,23 @@ void AdmitInitializeAnew(const v1::ModelSpec& model, Findings& findings) {
   }
 }
 
+// What is in the file is for the worker to find, which has it.
+void AdmitExported(const v1::ExportedModelSpec& exported, Findings& findings) {
+  const std::string field = "model.exported";
+  if (!exported.artifact().empty()) {
+    findings.Unsupported(field + ".artifact", "this server keeps no artifacts; give model.exported.path");
+  } else {
+    AdmitPath(field + ".path", exported.path(), findings);
+  }
+  if (!v1::ExportedModelSpec::Head_IsValid(exported.head())) {
+    findings.Wrong(field + ".head", absl::StrCat("is ", exported.head(), "; must be CLASSIFICATION or LANGUAGE_MODEL"));
+  } else if (exported.head() > v1::ExportedModelSpec::LANGUAGE_MODEL) {
+    findings.Unsupported(field + ".head", "use CLASSIFICATION or LANGUAGE_MODEL");
+  }
+  findings.Range(field + ".output", exported.output(), 0, 255);
+  findings.UnsupportedIf(!exported.inputs().empty(), field + ".inputs", "a model takes one input, the samples");
+}
+
 // Both programs are of one length. `Source`: TokensSource or JsonlSource, the field `name` of a source.
 template <typename Source>
 void AdmitEvalLength(const char* name, const Source& train, Source* eval, Findings& findings) {
@@ -230,6 +247,10 @@ std::optional<graph::Graph> AdmitModel(v1::ModelSpec* model, int64_t sequence_le
     findings.Unsupported("model.initial_checkpoint", "export the checkpoint, give its file as model.initial_weights");
   }
   AdmitInitializeAnew(*model, findings);
+  if (model->has_exported()) {
+    AdmitExported(model->exported(), findings);
+    return std::nullopt;
+  }
   absl::StatusOr<graph::Graph> graph = models::BuildModel(*model, sequence_length);
   if (!graph.ok()) {
     findings.Take(graph.status());

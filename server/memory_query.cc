@@ -129,6 +129,13 @@ absl::Status AddFits(const v1::JobSpec& spec, const graph::Graph& model, const v
   return absl::OkStatus();
 }
 
+absl::StatusOr<graph::Graph> KnownModel(const v1::JobSpec& spec) {
+  if (spec.model().has_exported()) {
+    return UnsupportedField("model.exported", "its memory is unknown until a worker reads the file");
+  }
+  return models::BuildModel(spec);
+}
+
 }  // namespace
 
 absl::StatusOr<v1::EstimateJobResponse> AnswerMemoryQuery(const v1::EstimateJobRequest& request,
@@ -138,7 +145,7 @@ absl::StatusOr<v1::EstimateJobResponse> AnswerMemoryQuery(const v1::EstimateJobR
         {{"memory_bytes", absl::StrCat("is ", request.memory_bytes(), "; must be 0 to ", kMaxMemoryBytes)}});
   }
   AMPD_ASSIGN_OR_RETURN(const v1::JobSpec spec, AdmitSpec(request.spec()));
-  AMPD_ASSIGN_OR_RETURN(const graph::Graph model, models::BuildModel(spec));
+  AMPD_ASSIGN_OR_RETURN(const graph::Graph model, KnownModel(spec));
   v1::EstimateJobResponse response;
   response.set_memory_bytes(request.memory_bytes() > 0 ? request.memory_bytes() : spec.resources().memory_bytes());
   for (const std::string& preset : precision::CandidatePresets(spec.precision())) {
@@ -158,7 +165,7 @@ absl::StatusOr<v1::EstimateJobResponse> AnswerMemoryQuery(const v1::EstimateJobR
 }
 
 absl::StatusOr<int64_t> PredictPeak(const v1::JobSpec& spec, const std::string& preset, const v1::Device& device) {
-  AMPD_ASSIGN_OR_RETURN(const graph::Graph model, models::BuildModel(spec));
+  AMPD_ASSIGN_OR_RETURN(const graph::Graph model, KnownModel(spec));
   AMPD_ASSIGN_OR_RETURN(const Way way, Plan(spec, model, precision::WithPreset(spec.precision(), preset), device));
   return way.Peak().total();
 }

@@ -25,6 +25,7 @@ absl::StatusOr<v1::PolicyTable> AnswerPolicyQuery(const v1::ResolvePolicyRequest
   v1::ModelSpec model = request.model();
   Findings findings;
   const std::optional<graph::Graph> graph = AdmitModel(&model, /*sequence_length=*/0, findings);
+  findings.UnsupportedIf(model.has_exported(), "model.exported", "only the worker that has the file knows its layers");
   AMPD_RETURN_IF_ERROR(findings.ToStatus());
   AMPD_ASSIGN_OR_RETURN(const graph::Graph program, graph::WithLossHead(*graph));
   AMPD_ASSIGN_OR_RETURN(const precision::ResolvedPolicy policy,

@@ -70,6 +70,9 @@ std::string LargestBatch(const v1::EstimateJobResponse& estimate, const v1::Esti
 void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec& spec) {
   const auto estimate = client->EstimateJob(spec);
   if (!estimate.ok()) {
+    if (spec.model().has_exported()) {
+      std::printf("# Memory of a step: unknown until a worker reads the model's file\n");
+    }
     return;
   }
   std::vector<std::vector<std::string>> rows;

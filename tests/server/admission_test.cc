@@ -328,12 +328,25 @@ TEST(AdmitSpec, SegmentsOfModulesThatTheModelHas_AreAdmitted) {
   EXPECT_TRUE(AdmitSpec(Changed("train {memory_budget_bytes: 1000000}")).ok());
 }
 
+TEST(AdmitSpec, AnExportedModelIsTakenUnseen) {
+  EXPECT_TRUE(AdmitSpec(Changed("model {exported {path: 'root/my.pt2'}}")).ok());
+  EXPECT_TRUE(AdmitSpec(Changed("model {exported {path: 'root/my.pt2'}} precision {preset: 'fp8'}")).ok())
+      << "whether a layer can compute in FP8 is for the worker to find";
+  EXPECT_TRUE(AdmitSpec(Changed("model {exported {path: 'root/my.pt2'}} train {checkpoint_segments: 'a.*'}")).ok());
+  EXPECT_THAT(WrongFields(Changed("model {exported {}}")), ElementsAre("model.exported.path"));
+  EXPECT_THAT(WrongFields(Changed("model {exported {path: 'root/../my.pt2'}}")), ElementsAre("model.exported.path"));
+  EXPECT_THAT(WrongFields(Changed("model {exported {path: 'root/my.pt2' output: -1}}")),
+              ElementsAre("model.exported.output"));
+}
+
 TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {
   const std::pair<const char*, const char*> cases[] = {
       {"precision {parameter: fp8_e4m3}", "precision.parameter"},
       {"precision {compute: fp8_e4m3}", "precision.compute"},
       {"precision {preset: 'bf16' reduction: bf16}", "precision.reduction"},
-      {"model {exported {artifact: 'x'}}", "model.exported"},
+      {"model {exported {artifact: 'x'}}", "model.exported.artifact"},
+      {"model {exported {path: 'a/b' head: REGRESSION}}", "model.exported.head"},
+      {"model {exported {path: 'a/b' inputs {key: 'x' value: 'images'}}}", "model.exported.inputs"},
       {"model {rnn {vocab_size: 10}}", "model.rnn"},
       {"model {initial_checkpoint {job_id: 'j-aaaaaaaaaaaaaaaa'}}", "model.initial_checkpoint"},
       {"data {train {jsonl {path: 'a/b'}}}", "data.train.jsonl"},
