@@ -26,12 +26,19 @@ absl::Status UnknownOp(const ExportedNode& node) {
 
 class Importer {
  public:
-  // `trained`: the parameters, by name; null: all that require gradients.
-  Importer(const ExportedModel& model, const ExportedProgram& program, int output, const std::set<std::string>* trained)
+  // By name.
+  struct State {
+    std::set<std::string> names;  // of tied parameters, the first
+    std::set<std::string> trained;
+  };
+
+  // `state`: of the graph, what the training program has; null: this is the training program, and all parameters that
+  // require gradients are trained.
+  Importer(const ExportedModel& model, const ExportedProgram& program, int output, const State* state)
       : model_(model),
         program_(program),
         output_(output),
-        trained_(trained),
+        state_(state),
         counters_(CountersOf(program)),
         graph_("exported") {}
 
@@ -121,7 +128,8 @@ class Importer {
       const std::string name = InputName(input, type);
       return Define(input.tensor, graph_.AddInput(name, std::move(type)));
     }
-    if (counters_.contains(input.tensor)) {
+    const bool elsewhere = state_ != nullptr && input.kind != Kind::kParameter && !state_->names.contains(input.name);
+    if (counters_.contains(input.tensor) || elsewhere) {
       return absl::OkStatus();
     }
     const StoredTensor& stored = model_.state.at(input.name);
@@ -133,8 +141,8 @@ class Importer {
     // Their content is the file's.
     const Initializer none = Initializer::Constant(0);
     const bool trained =
-        input.kind == Kind::kParameter &&
-        (trained_ == nullptr ? program_.graph.tensors.at(input.tensor).requires_grad : trained_->contains(input.name));
+        input.kind == Kind::kParameter && (state_ == nullptr ? program_.graph.tensors.at(input.tensor).requires_grad
+                                                             : state_->trained.contains(input.name));
     if (trained && type.dtype != Dtype::kFloat32) {
       return BadExport(absl::StrCat("the parameter ", input.name, " is ", std::string(DtypeName(type.dtype)),
                                     "; export the model in float32, the job's precision says the rest"));
@@ -326,7 +334,7 @@ class Importer {
   const ExportedModel& model_;
   const ExportedProgram& program_;
   const int output_;
-  const std::set<std::string>* const trained_;
+  const State* const state_;
   const std::set<std::string> counters_;
   Graph graph_;
   std::string batch_;
@@ -334,20 +342,24 @@ class Importer {
   std::vector<std::pair<StoredTensor, ValueId>> placed_;  // parameters
 };
 
-// Those that something reads, by name.
-std::set<std::string> ReadParameters(const Graph& graph) {
+// Of a training program's graph. What nothing reads is not trained.
+Importer::State StateOf(const Graph& train) {
   std::set<ValueId> read;
-  for (const Node& node : graph.nodes()) {
+  for (const Node& node : train.nodes()) {
     const std::vector<ValueId> uses = node.Uses();
     read.insert(uses.begin(), uses.end());
   }
-  std::set<std::string> names;
-  for (const State& parameter : graph.parameters()) {
+  Importer::State state;
+  for (const graph::State& parameter : train.parameters()) {
+    state.names.insert(parameter.name);
     if (read.contains(parameter.value)) {
-      names.insert(parameter.name);
+      state.trained.insert(parameter.name);
     }
   }
-  return names;
+  for (const graph::State& buffer : train.buffers()) {
+    state.names.insert(buffer.name);
+  }
+  return state;
 }
 
 // An op that draws random numbers in training and evaluation alike.
@@ -364,9 +376,9 @@ const Node* FindAlwaysRandom(const Graph& graph) {
 }  // namespace
 
 absl::StatusOr<Graph> ImportProgram(const ExportedModel& model, const ExportedProgram& program, int output) {
-  AMPD_ASSIGN_OR_RETURN(const Graph train, Importer(model, model.train, output, /*trained=*/nullptr).Run());
-  const std::set<std::string> trained = ReadParameters(train);
-  return Importer(model, program, output, &trained).Run();
+  AMPD_ASSIGN_OR_RETURN(const Graph train, Importer(model, model.train, output, /*state=*/nullptr).Run());
+  const Importer::State state = StateOf(train);
+  return Importer(model, program, output, &state).Run();
 }
 
 absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, int output) {

@@ -17,7 +17,8 @@ namespace ampd::graph {
 // * A parameter without requires_grad, or that the logits of the training program do not depend on, is a buffer:
 //   training leaves it as it is.
 // * Of tied parameters, which lie in one place, the first gives the name to all.
-// * A count of batches that nothing reads (BatchNorm's num_batches_tracked) is left out.
+// * A count of batches that nothing reads (BatchNorm's num_batches_tracked) is left out, and so is a buffer that the
+//   training program does not have.
 // * The symbol of the first input's first size is the batch size; there is no other.
 // * Every tensor lies on the device of the run: devices, layouts and what asserts them are left out.
 //

@@ -316,6 +316,20 @@ TEST(ImportEvalProgram, ALoneProgramIsTurnedOverAndAnOwnOneIsTaken) {
   EXPECT_THAT(ToText(*ImportEvalProgram(*exported, 0)), HasSubstr("output logits = %linear"));
 }
 
+TEST(ImportEvalProgram, HasTheStateOfTheTrainingProgram) {
+  json model = Linear();
+  AddState(model, Buffer("b_n", "bn.num_batches_tracked"), "b_n", "bn.num_batches_tracked", Tensor({}, false, kLong),
+           Stored("weight_2", {}, kLong));
+  model["programs"]["eval"] = model["programs"]["train"];  // which reads the count no more than it writes it
+  json& graph = GraphOf(model);
+  graph["tensor_values"]["add_"] = Tensor({}, false, kLong);
+  graph["nodes"].push_back(Call("add_.Tensor", {{"self", Named("b_n")}, {"other", {{"as_int", 1}}}}, "add_"));
+  const auto exported = ParseExportedModel(model.dump());
+  const Graph eval = ImportEvalProgram(*exported, 0).value();
+  EXPECT_TRUE(eval.buffers().empty());
+  EXPECT_EQ(eval.parameters().size(), 2u);
+}
+
 TEST(IsEvalMode, IsToldByDropoutAndNorms) {
   EXPECT_FALSE(IsEvalMode(*Import(Linear())));
   EXPECT_FALSE(IsEvalMode(*Import(WithDropout(true))));
