@@ -101,7 +101,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const graph::Graph& model
   AMPD_RETURN_IF_ERROR(engine->MakePhases(model, policy));
   engine->MakeScalars();
   if (model.FindOutput("logits").has_value()) {
-    AMPD_ASSIGN_OR_RETURN(const graph::Graph eval, graph::WithEvalHead(model));
+    AMPD_ASSIGN_OR_RETURN(const graph::Graph eval, graph::WithEvalHead(options.eval_model.value_or(model)));
     AMPD_ASSIGN_OR_RETURN(engine->programs_->eval, Prepare(eval, policy, {}, engine->programs_->registry));
   }
   AMPD_RETURN_IF_ERROR(engine->Bind());

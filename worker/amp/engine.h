@@ -37,6 +37,8 @@ struct EngineOptions {
   // of its own, instead of those above. Every parameter belongs to exactly one. Empty: one phase over all parameters,
   // with the cross entropy of "logits".
   std::vector<PhaseOptions> phases = {};
+  // The model for evaluation, with the same state and logits, where graph::EvalProgram would not do: an imported one.
+  std::optional<graph::Graph> eval_model = {};
 };
 
 // What one step did. Of several phases: what the first with an overflow did, or else the first; `phases` has them all,

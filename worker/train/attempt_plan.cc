@@ -22,6 +22,7 @@
 #include "worker/data/byte_stream.h"
 #include "worker/data/data_file.h"
 #include "worker/train/array_source.h"
+#include "worker/train/model_source.h"
 #include "worker/train/text_source.h"
 
 namespace ampd::train {
@@ -360,7 +361,9 @@ absl::StatusOr<precision::ResolvedPolicy> ResolvePrecision(const internal::Start
 
 absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
   const v1::JobSpec& spec = start.spec();
-  auto model = models::BuildModel(spec);
+  const auto locate = [&](const std::string& field, const std::string& path) { return Locate(start, field, path); };
+  AMPD_ASSIGN_OR_RETURN(std::optional<ImportedModel> imported, FindImportedModel(start, locate));
+  auto model = imported.has_value() ? imported->train : models::BuildModel(spec);
   if (!model.ok()) {
     return AsSpecError(model.status());
   }
@@ -371,7 +374,16 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
   }
   AMPD_ASSIGN_OR_RETURN(data::Dataset train, Open(start, spec.data().train(), *model, false));
   AMPD_RETURN_IF_ERROR(CheckSamples(train, *model));
-  AttemptPlan plan{.model = *std::move(model), .policy = *std::move(policy), .raise = {}, .train = std::move(train)};
+  AttemptPlan plan{.model = *std::move(model),
+                   .imported = std::move(imported),
+                   .policy = *std::move(policy),
+                   .raise = {},
+                   .train = std::move(train)};
+  if (plan.imported.has_value()) {
+    plan.engine.eval_model = plan.imported->eval;
+    plan.policy.warnings.insert(plan.policy.warnings.end(), plan.imported->warnings.begin(),
+                                plan.imported->warnings.end());
+  }
   if (spec.data().has_eval()) {
     AMPD_ASSIGN_OR_RETURN(plan.eval, Open(start, spec.data().eval(), plan.model, true));
     AMPD_RETURN_IF_ERROR(CheckSamples(*plan.eval, plan.model));

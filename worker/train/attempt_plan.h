@@ -13,6 +13,7 @@
 #include "worker/data/augmentation.h"
 #include "worker/data/dataset.h"
 #include "worker/data/sampler.h"
+#include "worker/train/imported_model.h"
 #include "worker/train/precision_raise.h"
 
 namespace ampd::train {
@@ -21,6 +22,7 @@ namespace ampd::train {
 // but the data is read.
 struct AttemptPlan {
   graph::Graph model;
+  std::optional<ImportedModel> imported;  // nothing: the model is of the zoo
   precision::ResolvedPolicy policy;
   PrecisionRaise raise;  // that the policy has
   amp::EngineOptions engine;
@@ -44,8 +46,8 @@ struct AttemptPlan {
   std::string spec_digest;      // SHA-256 of what determines the numerics
 };
 
-// Errors have the reason SPEC_ERROR (the spec can't be run, by its own fault) or DATA_ERROR. REQUIRES: LibTorch's
-// number of threads does not matter yet.
+// Errors have the reason SPEC_ERROR (the spec can't be run, by its own fault), DATA_ERROR, or CHECKPOINT_ERROR where
+// the model is a checkpoint's. REQUIRES: LibTorch's number of threads does not matter yet.
 absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start);
 
 // The policy of `plan.model` as the spec, the placement and a raise have it. SPEC_ERROR when it can't be run.

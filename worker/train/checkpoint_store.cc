@@ -177,11 +177,10 @@ absl::StatusOr<SavedCheckpoint> CheckpointStore::Save(const CheckpointContent& c
   return saved;
 }
 
-absl::StatusOr<LoadedCheckpoint> CheckpointStore::Load(const std::string& path,
-                                                       const std::string& manifest_sha256) const {
+absl::StatusOr<CheckpointManifest> CheckpointStore::LoadManifest(const std::string& path,
+                                                                 const std::string& manifest_sha256) const {
   AMPD_RETURN_IF_ERROR(CheckPath(path));
-  const std::string folder = absl::StrCat(root_, "/", path, "/");
-  const auto text = ReadFile(folder + kManifestFile, kMaxManifestBytes);
+  const auto text = ReadFile(absl::StrCat(root_, "/", path, "/", kManifestFile), kMaxManifestBytes);
   if (!text.ok()) {
     return CheckpointError(absl::StrCat(path, "/", kManifestFile, ": ", text.status().message()));
   }
@@ -189,23 +188,40 @@ absl::StatusOr<LoadedCheckpoint> CheckpointStore::Load(const std::string& path,
     return CheckpointError(absl::StrCat(path, "/", kManifestFile, " is not the one that was recorded"));
   }
   auto manifest = ParseManifest(*text);
-  if (!manifest.ok()) {
-    return CheckpointError(absl::StrCat(path, "/", kManifestFile, " ", manifest.status().message()));
+  return manifest.ok() ? std::move(manifest)
+                       : CheckpointError(absl::StrCat(path, "/", kManifestFile, " ", manifest.status().message()));
+}
+
+absl::StatusOr<std::string> CheckpointStore::LoadFile(const std::string& path, const std::string& name,
+                                                      const CheckpointManifest::File& file) const {
+  auto content = ReadFile(absl::StrCat(root_, "/", path, "/", name), file.size_bytes);
+  if (!content.ok() || Sha256Hex(*content) != file.sha256) {
+    return CheckpointError(absl::StrCat(path, "/", name, " is missing or not the one that was recorded"));
   }
+  return content;
+}
+
+absl::StatusOr<LoadedCheckpoint> CheckpointStore::Load(const std::string& path,
+                                                       const std::string& manifest_sha256) const {
+  AMPD_ASSIGN_OR_RETURN(CheckpointManifest manifest, LoadManifest(path, manifest_sha256));
   LoadedCheckpoint loaded;
-  loaded.job_id = manifest->job_id;
-  loaded.step = manifest->step;
-  loaded.state_hash = StateHash(*manifest);
-  for (const auto& [name, file] : manifest->files) {
-    auto content = ReadFile(folder + name, file.size_bytes);
-    if (!content.ok() || Sha256Hex(*content) != file.sha256) {
-      return CheckpointError(absl::StrCat(path, "/", name, " is missing or not the one that was recorded"));
-    }
-    loaded.files[name] = *std::move(content);
+  loaded.job_id = manifest.job_id;
+  loaded.step = manifest.step;
+  loaded.state_hash = StateHash(manifest);
+  for (const auto& [name, file] : manifest.files) {
+    AMPD_ASSIGN_OR_RETURN(loaded.files[name], LoadFile(path, name, file));
   }
-  loaded.state = std::move(manifest->state);
-  loaded.environment = std::move(manifest->environment);
+  loaded.state = std::move(manifest.state);
+  loaded.environment = std::move(manifest.environment);
   return loaded;
+}
+
+absl::StatusOr<std::string> CheckpointStore::LoadFile(const std::string& path, const std::string& manifest_sha256,
+                                                      const std::string& name) const {
+  AMPD_ASSIGN_OR_RETURN(const CheckpointManifest manifest, LoadManifest(path, manifest_sha256));
+  const auto file = manifest.files.find(name);
+  return file == manifest.files.end() ? CheckpointError(absl::StrCat(path, " has no ", name))
+                                      : LoadFile(path, name, file->second);
 }
 
 }  // namespace ampd::train

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/checkpoint_manifest.h"
 
 namespace ampd::train {
 
@@ -57,6 +58,7 @@ class CheckpointIo {
 //
 //   <root>/<job>/<attempt>/step-<n>/          whole: it was renamed into place after everything in it was synced
 //       model.safetensors  optimizer.safetensors
+//       graph.json          of an imported model (graph/exported_program.h)
 //       state.json          the manifest (base/checkpoint_manifest.h)
 //   <root>/<job>/<attempt>/.step-<n>.tmp/     being written or left over; never loaded, removed by the job's next save
 //
@@ -72,9 +74,15 @@ class CheckpointStore {
 
   // Reads and verifies every byte against `manifest_sha256`, that of the recorded checkpoint.
   absl::StatusOr<LoadedCheckpoint> Load(const std::string& path, const std::string& manifest_sha256) const;
+  // One of its files alone, verified as all of them.
+  absl::StatusOr<std::string> LoadFile(const std::string& path, const std::string& manifest_sha256,
+                                       const std::string& name) const;
 
  private:
   void RemoveLeftovers(const std::string& job_id);
+  absl::StatusOr<CheckpointManifest> LoadManifest(const std::string& path, const std::string& manifest_sha256) const;
+  absl::StatusOr<std::string> LoadFile(const std::string& path, const std::string& name,
+                                       const CheckpointManifest::File& file) const;
 
   const std::string root_;
   CheckpointIo& io_;

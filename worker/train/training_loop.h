@@ -64,6 +64,7 @@ class TrainingLoop {
   absl::Status Prepare();
   absl::Status Begin();
   absl::Status MakeEngine();
+  absl::Status ImportExportedState();
   absl::Status ImportInitialWeights();
   absl::Status Restore(const v1::Checkpoint& checkpoint);
   absl::Status Adopt(TrainingState state);

@@ -29,7 +29,28 @@ absl::Status WithReason(const absl::Status& status, const char* reason) {
 // The state before the first step.
 absl::Status TrainingLoop::Begin() {
   AMPD_RETURN_IF_ERROR(MakeEngine());
+  if (plan_.imported.has_value()) {
+    AMPD_RETURN_IF_ERROR(ImportExportedState());
+  }
   return plan_.initial_weights.empty() ? absl::OkStatus() : ImportInitialWeights();
+}
+
+// What the model's file has for its parameters and buffers.
+absl::Status TrainingLoop::ImportExportedState() {
+  amp::EngineState state = engine_->ExportState();
+  int64_t num_bytes = 0;
+  for (const auto& [name, tensor] : plan_.imported->state) {
+    state.model.insert_or_assign(name, tensor);
+    num_bytes += static_cast<int64_t>(tensor.nbytes());
+  }
+  const size_t num_tensors = plan_.imported->state.size();
+  if (!MayRollBack()) {
+    plan_.imported->state.clear();  // as large as the model
+  }
+  AMPD_RETURN_IF_ERROR(WithReason(engine_->ImportState(state), "DATA_ERROR"));
+  return telemetry_.Event(Event::WEIGHTS_LOADED, 0,
+                          absl::StrCat("took ", num_tensors, " tensors from the exported model"),
+                          {{"num_tensors", absl::StrCat(num_tensors)}, {"num_bytes", absl::StrCat(num_bytes)}});
 }
 
 // An engine in the precision that the run has come to.
@@ -148,6 +169,9 @@ CheckpointContent TrainingLoop::Identity() const {
                          {"num_threads", absl::StrCat(plan_.num_threads)},
                          {"precision", plan_.policy.preset},
                          {"spec_digest", plan_.spec_digest}};
+  if (plan_.imported.has_value()) {
+    content.files.push_back({kGraphFile, {plan_.imported->json}});
+  }
   return content;
 }
 

@@ -227,7 +227,8 @@ absl::StatusOr<SavedCheckpoint> SaveState(const TrainingState& state, Checkpoint
   AMPD_ASSIGN_OR_RETURN(const TensorFile optimizer, TensorFile::Of(state.engine.optimizer));
   content.step = state.step;
   content.state = ScalarsOf(state);
-  content.files = {{kModelFile, model.parts()}, {kOptimizerFile, optimizer.parts()}};
+  content.files.push_back({kModelFile, model.parts()});
+  content.files.push_back({kOptimizerFile, optimizer.parts()});
   AMPD_ASSIGN_OR_RETURN(const TensorFile fp8, TensorFile::Of(state.engine.fp8));
   if (!state.engine.fp8.empty()) {
     content.files.push_back({kFp8File, fp8.parts()});

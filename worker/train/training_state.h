@@ -45,7 +45,7 @@ struct TrainingState {
 // The state's scalars in a manifest's writing; floating-point numbers in hexadecimal, so that no bit is lost.
 std::map<std::string, std::string> ScalarsOf(const TrainingState& state);
 
-// Saves it. `content` brings identity and environment; the rest of it is filled in here.
+// Saves it. `content` brings identity, environment and files that are no tensors; the rest of it is filled in here.
 absl::StatusOr<SavedCheckpoint> SaveState(const TrainingState& state, CheckpointContent content,
                                           CheckpointStore& store);
 

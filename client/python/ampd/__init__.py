@@ -1,0 +1,122 @@
+"""Take PyTorch models to ampd, which trains them without Python.
+
+    import ampd
+    ampd.export(model, (torch.zeros(4, 3, 32, 32),), "model.pt2")
+
+and in a job file:  model: {exported: {path: <data root>/model.pt2}}
+"""
+import contextlib
+import os
+import tempfile
+import warnings
+
+import torch
+from torch.export import Dim
+from torch.export.pt2_archive._package import load_pt2, package_pt2
+
+__all__ = ["ExportError", "export"]
+
+
+class ExportError(Exception):
+    """The model can't be taken to ampd; the text says why."""
+
+
+def export(model, example_inputs, path):
+    """Write a model to `path` (ending in .pt2) as ampd runs it: its training and its evaluation program in one archive.
+
+    `model`: a torch.nn.Module in float32 on the CPU, whose forward takes tensors and gives the logits. `example_inputs`: a
+    tuple of what it takes, with a batch of at least 2 as the first size of each; the batch size is left open, every other
+    size is fixed. What the model computes from them is compared with what the file computes, to the last bit, before the
+    file appears at `path`. The model's parameters, buffers and mode are afterwards what they were.
+
+    Raises ExportError, or what torch.export raises for a model that it can't trace.
+    """
+    example_inputs = tuple(example_inputs)
+    for tensor in example_inputs:
+        if not isinstance(tensor, torch.Tensor) or tensor.dim() == 0 or tensor.shape[0] < 2:
+            raise ExportError("each example input must be a tensor whose first size is a batch of at least 2")
+    for name, parameter in model.named_parameters():
+        if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
+            raise ExportError(f"{name} is {parameter.dtype} on {parameter.device}; export a float32 model on the CPU, "
+                              "the job's precision says the rest")
+    with _unchanged(model), _masks_without_vmap(model):
+        programs = {"train": _trace(model.train(), example_inputs), "eval": _trace(model.eval(), example_inputs)}
+        folder = os.path.dirname(os.path.abspath(path))
+        with tempfile.NamedTemporaryFile(dir=folder, suffix=".pt2", delete=False) as file:
+            temporary = file.name
+        try:
+            package_pt2(temporary, exported_programs=programs)
+            _check(temporary, model, example_inputs)
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, path)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+
+
+def _umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@contextlib.contextmanager
+def _unchanged(model):
+    """Modes of all modules, and buffers, which tracing and checking write."""
+    modes = {module: module.training for module in model.modules()}
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    try:
+        yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+        with torch.no_grad():
+            for name, buffer in model.named_buffers():
+                buffer.copy_(buffers[name])
+
+
+@contextlib.contextmanager
+def _masks_without_vmap(model):
+    """transformers makes its masks by vmap, whose traces can't be saved, unless it is told the other way that it has."""
+    configs = [(module, module.config, module.config._attn_implementation) for module in model.modules()
+               if getattr(getattr(module, "config", None), "_attn_implementation", None) == "sdpa"]
+    if configs:
+        from transformers.integrations.executorch import sdpa_mask_without_vmap
+        from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+        from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+        ALL_MASK_ATTENTION_FUNCTIONS.register("sdpa_without_vmap", sdpa_mask_without_vmap)
+        ALL_ATTENTION_FUNCTIONS.register("sdpa_without_vmap", ALL_ATTENTION_FUNCTIONS["sdpa"])
+    try:
+        for _, config, _ in configs:
+            config._attn_implementation = "sdpa_without_vmap"
+        yield
+    finally:
+        for _, config, implementation in configs:
+            config._attn_implementation = implementation
+
+
+def _trace(model, example_inputs):
+    batch = Dim("batch", min=1)
+    program = torch.export.export(model, example_inputs, dynamic_shapes=tuple({0: batch} for _ in example_inputs))
+    graph = program.graph
+    for node in reversed(list(graph.nodes)):  # what only prepares a vmap, and can't be saved
+        if node.op == "call_function" and "predispatch" in getattr(node.target, "__module__", "") and not node.users:
+            graph.erase_node(node)
+    return program
+
+
+def _outputs(result):
+    return [tensor for tensor in torch.utils._pytree.tree_leaves(result) if isinstance(tensor, torch.Tensor)]
+
+
+def _check(path, model, example_inputs):
+    """The evaluation program of the file gives what the model gives. Training programs may be random."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the reader's own, about memory that nothing here writes
+        programs = load_pt2(path).exported_programs
+    with torch.no_grad():
+        expected = _outputs(model.eval()(*example_inputs))
+        given = _outputs(programs["eval"].module()(*example_inputs))
+    if len(expected) != len(given) or not all(map(torch.equal, expected, given)):
+        raise ExportError("the exported program does not compute what the model computes; does the model's forward "
+                          "depend on something besides its inputs?")

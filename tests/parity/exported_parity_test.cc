@@ -1,0 +1,175 @@
+// Models that were exported by the test environment's torch, in the trainer's own engine, against PyTorch running the
+// same modules: fp32, one thread.
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/equal.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ampd/v1/job_spec.pb.h"
+#include "ampd/v1/worker.pb.h"
+#include "graph/passes.h"
+#include "precision/policy.h"
+#include "tests/parity/oracle.h"
+#include "worker/amp/engine.h"
+#include "worker/executor/executor.h"
+#include "worker/train/imported_model.h"
+
+namespace ampd::parity {
+namespace {
+
+using Tensors = std::map<std::string, at::Tensor>;
+
+constexpr double kTolerance = 1e-5;  // after 20 steps, relative to the largest element
+
+// A model as Python exported it, and what Python made of it. Exported once for all tests.
+struct Case {
+  train::ImportedModel model;
+  Tensors oracle;
+
+  amp::Batch BatchAt(int64_t step) const {
+    const int64_t index = step % oracle.at("labels").size(0);
+    return {oracle.at("images").select(0, index), oracle.at("labels").select(0, index)};
+  }
+};
+
+absl::StatusOr<Case> Export(const std::string& name) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / ("exported-" + name);
+  std::filesystem::create_directories(folder);
+  auto oracle = RunOracle("oracle_exported.py", {name, (folder / "model.pt2").string()});
+  auto model = oracle.ok() ? train::OpenImportedModel({}, {folder.string(), "model.pt2", "model"}) : oracle.status();
+  std::filesystem::remove_all(folder);
+  if (!model.ok()) {
+    return model.status();
+  }
+  return Case{*std::move(model), *std::move(oracle)};
+}
+
+class ExportedParity : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    at::set_num_threads(1);
+    static auto* const cases = new std::map<std::string, absl::StatusOr<Case>>;
+    auto [found, is_new] = cases->try_emplace(GetParam(), absl::UnknownError(""));
+    if (is_new) {
+      found->second = Export(GetParam());
+    }
+    ASSERT_TRUE(found->second.ok()) << found->second.status();
+    case_ = &*found->second;
+  }
+
+  const Case* case_ = nullptr;
+};
+
+INSTANTIATE_TEST_SUITE_P(Models, ExportedParity,
+                         testing::Values("mlp", "cnn", "resnet18", "mobilenet_v3_small", "squeezenet1_1",
+                                         "densenet121"),
+                         [](const auto& parameter) { return std::string(parameter.param); });
+
+// The parameters as leaves with gradients, beside copies of the buffers.
+executor::TensorMap Leaves(const train::ImportedModel& model) {
+  executor::TensorMap state = model.state;
+  for (auto& [name, tensor] : state) {
+    tensor = tensor.clone();
+  }
+  for (const graph::State& parameter : model.train.parameters()) {
+    state[parameter.name].requires_grad_(true);
+  }
+  return state;
+}
+
+TEST_P(ExportedParity, ForwardAndAllGradientsAreEagersToTheBit) {
+  const graph::Graph program = graph::WithLossHead(case_->model.train).value();
+  graph::Graph both = program;
+  const graph::ValueId logits = *case_->model.train.FindOutput("logits");
+  both.SetOutputs({{"logits", logits}, {"loss", *program.FindOutput("loss")}});
+  auto run = executor::Executor::Create(both, executor::OpRegistry());
+  ASSERT_TRUE(run.ok()) << run.status();
+  const executor::TensorMap state = Leaves(case_->model);
+  ASSERT_TRUE((*run)->Bind(state).ok());
+  const amp::Batch batch = case_->BatchAt(0);
+  const std::vector<at::Tensor> outputs = (*run)->Run({batch.images, batch.labels});
+  EXPECT_TRUE(at::equal(outputs[0], case_->oracle.at("logits")));
+  torch::autograd::backward({outputs[1]}, {});
+  int num_compared = 0;
+  for (const graph::State& parameter : case_->model.train.parameters()) {
+    const auto expected = case_->oracle.find("gradient." + parameter.name);
+    ASSERT_NE(expected, case_->oracle.end()) << parameter.name << " has no gradient in PyTorch";
+    ASSERT_TRUE(state.at(parameter.name).grad().defined()) << parameter.name;
+    EXPECT_TRUE(at::equal(state.at(parameter.name).grad(), expected->second)) << parameter.name;
+    ++num_compared;
+  }
+  int num_expected = 0;
+  for (const auto& [name, tensor] : case_->oracle) {
+    num_expected += name.starts_with("gradient.") ? 1 : 0;
+  }
+  EXPECT_EQ(num_compared, num_expected);
+  EXPECT_GT(num_compared, 0);
+}
+
+// The largest difference, relative to the largest element.
+double Distance(const at::Tensor& ours, const at::Tensor& theirs) {
+  const double largest = theirs.abs().max().item<double>();
+  return ours.sub(theirs).abs().max().item<double>() / std::max(largest, 1e-3);
+}
+
+std::unique_ptr<amp::Engine> EngineOf(const train::ImportedModel& model) {
+  v1::PrecisionPolicy policy;
+  policy.set_preset("fp32");
+  v1::Device cpu;
+  cpu.set_kind(v1::Device::CPU);
+  const auto resolved =
+      precision::ResolvePolicy(policy, *graph::WithLossHead(model.train), cpu, precision::OptimizerKind::kAdam);
+  amp::EngineOptions options;
+  options.optimizer = {.kind = amp::OptimizerConfig::Kind::kAdamW, .learning_rate = 0x1p-10, .weight_decay = 0x1p-6};
+  options.eval_model = model.eval;
+  auto engine = amp::Engine::Create(model.train, *resolved, options).value();
+  amp::EngineState state = engine->ExportState();
+  for (const auto& [name, tensor] : model.state) {
+    state.model.insert_or_assign(name, tensor);
+  }
+  EXPECT_TRUE(engine->ImportState(state).ok());
+  return engine;
+}
+
+TEST_P(ExportedParity, TwentyStepsOfAdamWFollowPyTorchs) {
+  const std::unique_ptr<amp::Engine> engine = EngineOf(case_->model);
+  const at::Tensor& losses = case_->oracle.at("losses");
+  double worst_loss = 0;
+  for (int64_t step = 0; step < losses.size(0); ++step) {
+    const double theirs = losses[step].item<double>();
+    worst_loss = std::max(worst_loss, std::abs(engine->Step({case_->BatchAt(step)}).loss - theirs) / theirs);
+  }
+  EXPECT_LE(worst_loss, kTolerance);
+  double worst = 0;
+  std::string where;
+  for (const auto& [name, ours] : engine->ExportState().model) {
+    const auto theirs = case_->oracle.find("state." + name);
+    if (theirs == case_->oracle.end()) {
+      EXPECT_FALSE(ours.is_floating_point()) << name << " is not in PyTorch's model";
+      continue;
+    }
+    if (const double distance = Distance(ours, theirs->second); distance > worst) {
+      worst = distance;
+      where = name;
+    }
+  }
+  EXPECT_LE(worst, kTolerance) << where;
+  const amp::EvalSums sums = engine->Evaluate(case_->BatchAt(0));
+  const auto theirs = case_->oracle.at("eval_loss").item<double>();
+  EXPECT_LE(std::abs(sums.loss - theirs) / theirs, kTolerance);
+  std::printf("  %s: losses within %.1e, state within %.1e, evaluation within %.1e of PyTorch's\n", GetParam(),
+              worst_loss, worst, std::abs(sums.loss - theirs) / theirs);
+}
+
+}  // namespace
+}  // namespace ampd::parity

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""A model of a user's own Python file, exported by ampd.export and trained by the service.
+
+Usage: exported_service_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
+"""
+import pathlib
+import struct
+import sys
+import zipfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE.parents[1] / "client" / "python")]
+
+import torch
+from safetensors.torch import load_file
+
+import ampd
+from service import wait_for
+from service_case import DataRootCase, main
+
+CLASSES, SAMPLES, STEPS = 6, 96, 24
+JOB = f"""
+name: mine
+model: {{exported: {{path: root/mine.pt2}}}}
+data:
+  train: {{idx: {{images: root/images, labels: root/labels}}}}
+  eval: {{idx: {{images: root/images, labels: root/labels}}}}
+  batch_size: 32
+precision: {{preset: fp32}}
+optimizer: {{adamw: {{learning_rate: 0.005}}}}
+train: {{steps: {STEPS}, num_threads: 1, seed: 2}}
+eval: {{every_steps: 8}}
+checkpoint: {{every_steps: 4, keep: 2}}
+"""
+
+
+class Mine(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.features = torch.nn.Sequential(
+            torch.nn.Conv2d(1, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(inplace=True),
+            torch.nn.MaxPool2d(2))
+        self.drop = torch.nn.Dropout(0.2)
+        self.head = torch.nn.Linear(8 * 8 * 8, CLASSES)
+
+    def forward(self, x):
+        return self.head(self.drop(self.features(x).view(x.size(0), -1)))
+
+
+class ExportedModels(DataRootCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        torch.manual_seed(5)
+        prototypes = torch.rand(CLASSES, 16, 16) * 150
+        cls.labels = torch.randint(0, CLASSES, (SAMPLES,), dtype=torch.uint8)
+        cls.pixels = (prototypes[cls.labels.long()] + torch.rand(SAMPLES, 16, 16) * 100).to(torch.uint8)
+        (cls.root / "images").write_bytes(struct.pack(">IIII", 2051, SAMPLES, 16, 16) + cls.pixels.numpy().tobytes())
+        (cls.root / "labels").write_bytes(struct.pack(">II", 2049, SAMPLES) + cls.labels.numpy().tobytes())
+        cls.model = Mine()
+        ampd.export(cls.model, (torch.zeros(4, 1, 16, 16),), cls.root / "mine.pt2")
+
+    def evals(self, job):
+        return [point for segment in self.service.read("job", "points", job["id"])["segments"]
+                for point in segment["evals"]]
+
+    def checkpoint(self, job):
+        return next(self.service.folder.rglob(f"{job['checkpoints'][-1]['path']}/model.safetensors")).parent
+
+    def test_it_learns_under_every_policy_and_python_gets_it_back(self):
+        for preset in ("fp32", "bf16", "fp16", "torch-amp-bf16", "fp8"):
+            with self.subTest(preset):
+                job = self.run_job(JOB.replace("preset: fp32", f"preset: {preset}"))
+                self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
+                evals = self.evals(job)
+                print(f"  {preset}: loss {evals[0]['loss']:.3f} to {evals[-1]['loss']:.3f}", flush=True)
+                self.assertLess(evals[-1]["loss"], 0.5 * evals[0]["loss"])
+        job = self.run_job(JOB)
+        again = Mine()
+        again.load_state_dict(load_file(self.checkpoint(job) / "model.safetensors"))
+        with torch.no_grad():
+            logits = again.eval()((self.pixels.float() / 255).unsqueeze(1))
+        loss = torch.nn.functional.cross_entropy(logits, self.labels.long()).item()
+        self.assertLess(abs(self.evals(job)[-1]["loss"] / loss - 1), 1e-5)
+
+    def test_it_goes_on_from_a_checkpoint_without_its_file_to_the_same_bits(self):
+        whole = self.run_job(JOB)
+        (self.root / "gone.pt2").write_bytes((self.root / "mine.pt2").read_bytes())
+        text = JOB.replace("mine.pt2", "gone.pt2").replace(f"steps: {STEPS}", "steps: 100000")
+        job = self.service.submit(text)
+        wait_for(lambda: self.service.job(job).get("checkpoints"), "a first checkpoint")
+        self.service.ampctl("job", "pause", job)
+        wait_for(lambda: self.service.job(job)["state"] == "PAUSED", "the job is paused")
+        step = int(self.service.job(job)["checkpoints"][-1]["step"])
+        (self.root / "gone.pt2").unlink()
+        self.service.ampctl("job", "resume", job)
+        wait_for(lambda: int(self.service.job(job)["checkpoints"][-1]["step"]) >= max(STEPS, step + 8), "it goes on")
+        self.service.ampctl("job", "cancel", job)
+        final = self.service.finished(job)
+        self.assertEqual((final["state"], int(final["numAttempts"])), ("CANCELLED", 2), final.get("message"))
+        self.assertEqual(self.losses(final)[:STEPS], self.losses(whole), "the resumed run computed something else")
+
+    def failure(self, name, *words):
+        final = self.service.finished(self.service.submit(JOB.replace("mine.pt2", name)))
+        self.assertEqual((final["state"], final["reason"]), ("FAILED", "DATA_ERROR"), final.get("message"))
+        for word in (f'model.exported.path "root/{name}": ', *words):
+            self.assertIn(word, final["message"])
+        self.expect_clean_line(final["message"])
+
+    def test_what_is_wrong_with_a_file_is_told_in_a_line(self):
+        whole = (self.root / "mine.pt2").read_bytes()
+        (self.root / "cut.pt2").write_bytes(whole[:len(whole) // 2])
+        (self.root / "text.pt2").write_text("import torch\n")
+        with zipfile.ZipFile(self.root / "other.pt2", "w") as archive:
+            archive.writestr("a/data.pkl", b"program")
+
+        class Sorting(Mine):
+            def forward(self, x):
+                return super().forward(torch.sort(x)[0])
+
+        ampd.export(Sorting(), (torch.zeros(4, 1, 16, 16),), self.root / "sorting.pt2")
+        self.failure("absent.pt2", "No such file")
+        self.failure("cut.pt2", "not a sound ZIP archive")
+        self.failure("text.pt2", "not a sound ZIP archive")
+        self.failure("other.pt2", "no archive_format")
+        self.failure("sorting.pt2", "aten.sort", "exported_service_test.py:", "is not an op that models may use")
+
+
+if __name__ == "__main__":
+    main()
