@@ -38,6 +38,7 @@ struct CommandLine {
   PolicyOptions policy;
   CheckpointOptions checkpoint;
   TokenizeOptions tokenize;
+  PackImagesOptions pack;
 };
 
 // What -o may be for a command.

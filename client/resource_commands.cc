@@ -101,6 +101,24 @@ void AddTokenize(CLI::App* data, CommandLine* line) {
   tokenize->add_flag("--force", options.replace, "Replace a file that is there");
 }
 
+void AddPack(CLI::App* data, CommandLine* line) {
+  CLI::App* pack = AddCommand(
+      data, "pack", "Put class folders of PNG and JPEG files into one safetensors file", line,
+      [line](Session* s) { return PackImages(s, line->pack); }, AllBut({OutputFormat::kWide, OutputFormat::kName}));
+  pack->add_option("folder", line->pack.folder, "With a folder for each class")
+      ->required()
+      ->check(CheckNotEmpty)
+      ->option_text("FOLDER");
+  pack->add_option("file", line->pack.file, "To write")->required()->check(CheckNotEmpty)->option_text("FILE");
+  pack->add_option("--size", line->pack.size, "Pixels of every image, as 32 or 64x48 (width first)")
+      ->required()
+      ->check(CheckNotEmpty)
+      ->option_text("N|WxH");
+  pack->add_flag("--grey", line->pack.grey, "One channel instead of three");
+  pack->add_flag("--stretch", line->pack.stretch, "The whole picture, distorted, instead of its middle");
+  pack->add_flag("--force", line->pack.replace, "Replace a file that is there");
+}
+
 }  // namespace
 
 void AddData(CLI::App* root, CommandLine* line) {
@@ -113,6 +131,7 @@ void AddData(CLI::App* root, CommandLine* line) {
       ->check(CheckNotEmpty)
       ->option_text("FILE");
   AddTokenize(data, line);
+  AddPack(data, line);
 }
 
 void AddWorkersAndContexts(CLI::App* root, CommandLine* line) {

@@ -115,6 +115,17 @@ struct TokenizeOptions {
 // A text as the file of its tokens. Asks no server.
 int Tokenize(Session* session, const TokenizeOptions& options);
 
+struct PackImagesOptions {
+  std::string folder;  // of one for each class
+  std::string file;    // to write
+  std::string size;    // "32" or "64x48"
+  bool grey = false;
+  bool stretch = false;
+  bool replace = false;
+};
+// Class folders of PNG and JPEG files as one file of tensors. Asks no server.
+int PackImages(Session* session, const PackImagesOptions& options);
+
 int ListWorkers(Session* session);
 int SetDrained(Session* session, const std::string& worker, bool drained);
 int Health(Session* session);

@@ -5,6 +5,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -123,6 +124,13 @@ class AmpctlFormats : public Ampctl {
   std::string JobId() { return fake_.jobs.Add("n", v1::Job::SUCCEEDED).id(); }
 };
 
+// One grey pixel, 90.
+const std::string kOnePixelPng(
+    "\x89\x50\x4e\x47\x0d\x0a\x1a\x0a\x00\x00\x00\x0d\x49\x48\x44\x52\x00\x00\x00\x01\x00\x00\x00\x01"
+    "\x08\x00\x00\x00\x00\x3a\x7e\x9b\x55\x00\x00\x00\x0a\x49\x44\x41\x54\x78\x9c\x63\x88\x02\x00\x00"
+    "\x5c\x00\x5b\xd8\xb4\x56\x5a\x00\x00\x00\x00\x49\x45\x4e\x44\xae\x42\x60\x82",
+    67);
+
 // What stands behind each command, ID being a job of its own each time. "dev" is not run: it has the text only.
 const std::map<std::string, std::string>& ArgumentsOf() {
   static const std::map<std::string, std::string> kArguments = {{"job submit", "-f job.yaml"},
@@ -151,6 +159,7 @@ const std::map<std::string, std::string>& ArgumentsOf() {
                                                                 {"policy show", "bf16"},
                                                                 {"data inspect", "labels"},
                                                                 {"data tokenize", "labels tokens.bin --force"},
+                                                                {"data pack", "pictures packed --size 1 --force"},
                                                                 {"worker list", ""},
                                                                 {"worker drain", "w1"},
                                                                 {"worker undrain", "w1"},
@@ -168,6 +177,8 @@ const std::map<std::string, std::string>& ArgumentsOf() {
 TEST_F(AmpctlFormats, EveryCommandHasOrRefusesEveryFormatAndIgnoresNone) {
   Write("job.yaml", "name: x\ndata:\n  batch_size: 4\n");
   Write("labels", std::string("\0\0\x08\x01\0\0\0\x01\x02", 9));  // IDX
+  std::filesystem::create_directories(folder_ + "/pictures/cat");
+  Write("pictures/cat/one.png", kOnePixelPng);
   Run("context add lab 127.0.0.1:1");
   JobId();
   WriteCheckpoint(folder_ + "/ck");

@@ -17,6 +17,7 @@ FORBIDDEN = {
     "base": r"server/|worker/|client/|graph/|precision/|models/|ampd/|" + TORCH,
     "base/grpc_status": r"server/|worker/|client/|" + TORCH,
     "text": r"server/|worker/|client/|graph/|precision/|models/|<thread>|" + GRPC + "|" + TORCH,
+    "images": r"server/|worker/|client/|graph/|precision/|models/|text/|<thread>|" + GRPC + "|" + TORCH,
     "graph": r"server/|worker/|client/|precision/|models/|<thread>|" + GRPC + "|" + TORCH,
     "precision": r"server/|worker/|client/|models/|<thread>|" + GRPC + "|" + TORCH,
     "models": r"server/|worker/|client/|precision/|" + GRPC + "|" + TORCH,

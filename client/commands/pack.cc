@@ -1,0 +1,75 @@
+// ampctl data pack.
+#include <cstdio>
+#include <numeric>
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "client/commands/commands.h"
+#include "client/commands/output.h"
+#include "client/commands/progress_line.h"
+#include "client/render/format.h"
+#include "images/image_folder.h"
+#include "images/picture.h"
+
+namespace ampd::client {
+namespace {
+
+// "32" or "64x48", width first.
+absl::StatusOr<std::pair<int64_t, int64_t>> ParseSize(const std::string& text) {
+  const std::vector<std::string> parts = absl::StrSplit(text, 'x');
+  int64_t width = 0;
+  int64_t height = 0;
+  if (parts.size() > 2 || !absl::SimpleAtoi(parts.front(), &width) || !absl::SimpleAtoi(parts.back(), &height) ||
+      width < 1 || height < 1 || width > images::kMaxSide || height > images::kMaxSide) {
+    return absl::InvalidArgumentError(absl::StrCat("--size '", text, "' is no size such as 32 or 64x48, of 1 to ",
+                                                   images::kMaxSide, " pixels a side"));
+  }
+  return std::pair(width, height);
+}
+
+}  // namespace
+
+int PackImages(Session* session, const PackImagesOptions& options) {
+  const Cancellation* const cancellation = session->CancelledByInterrupt();
+  const auto size = ParseSize(options.size);
+  if (!size.ok()) {
+    return session->Fail(size.status());
+  }
+  ProgressLine line(*session);
+  const auto packed = images::PackFolder({.folder = options.folder,
+                                          .destination = options.file,
+                                          .replace = options.replace,
+                                          .width = size->first,
+                                          .height = size->second,
+                                          .grey = options.grey,
+                                          .stretch = options.stretch,
+                                          .progress = [&](int64_t num_done, int64_t num_all) {
+                                            line.Show(static_cast<double>(num_done) / static_cast<double>(num_all));
+                                            return !cancellation->cancelled();
+                                          }});
+  line.Clear();
+  if (!packed.ok()) {
+    return session->Fail(packed.status());
+  }
+  const int64_t num_images = std::accumulate(packed->num_images.begin(), packed->num_images.end(), int64_t{0});
+  const PlainFields fields = {{"file", options.file},
+                              {"numImages", absl::StrCat(num_images)},
+                              {"numClasses", absl::StrCat(packed->classes.size())},
+                              {"classes", absl::StrJoin(packed->classes, ",")},
+                              {"numSkipped", absl::StrCat(packed->num_skipped)}};
+  if (!PrintStructured(*session, fields) && !session->options().quiet) {
+    std::printf("%s: %s images of (%d, %lld, %lld) in %s classes: %s\n", Printable(options.file).c_str(),
+                FormatCount(num_images).c_str(), options.grey ? 1 : 3, static_cast<long long>(size->second),
+                static_cast<long long>(size->first), FormatCount(static_cast<int64_t>(packed->classes.size())).c_str(),
+                Printable(absl::StrJoin(packed->classes, ", ")).c_str());
+  }
+  if (packed->num_skipped > 0) {
+    session->Note(absl::StrCat(packed->num_skipped, " entries are no PNG or JPEG files and were passed over"));
+  }
+  return kExitOk;
+}
+
+}  // namespace ampd::client
