@@ -59,7 +59,8 @@ class PublishedWeights(DataRootCase):
         folder = self.root / "again"
         folder.mkdir(exist_ok=True)
         shutil.copy(self.root / "saved" / "config.json", folder)
-        code, _, err = self.service.ampctl("checkpoint", "export", str(saved.parent), str(folder / "model.safetensors"))
+        code, _, err = self.service.ampctl("checkpoint", "export", "--force", str(saved.parent),
+                                           str(folder / "model.safetensors"))
         self.assertEqual(code, 0, err)
         again, told = kind.from_pretrained(folder, output_loading_info=True)
         self.assertEqual([list(told[keys]) for keys in ("missing_keys", "unexpected_keys", "mismatched_keys")], [[], [], []])
