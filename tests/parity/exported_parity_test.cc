@@ -130,7 +130,8 @@ std::unique_ptr<amp::Engine> EngineOf(const train::ImportedModel& model) {
   const auto resolved =
       precision::ResolvePolicy(policy, *graph::WithLossHead(model.train), cpu, precision::OptimizerKind::kAdam);
   amp::EngineOptions options;
-  options.optimizer = {.kind = amp::OptimizerConfig::Kind::kAdamW, .learning_rate = 0x1p-10, .weight_decay = 0x1p-6};
+  options.optimizer = {
+      .kind = amp::OptimizerConfig::Kind::kAdamW, .learning_rate = 0x1p-10, .weight_decay = 0x1p-6, .epsilon = 0x1p-4};
   options.eval_model = model.eval;
   auto engine = amp::Engine::Create(model.train, *resolved, options).value();
   amp::EngineState state = engine->ExportState();
@@ -141,7 +142,15 @@ std::unique_ptr<amp::Engine> EngineOf(const train::ImportedModel& model) {
   return engine;
 }
 
-TEST_P(ExportedParity, TwentyStepsOfAdamWFollowPyTorchs) {
+// Where steps are a matter of the model and not of chance: norms over the four numbers that a small deep network has
+// left at its end turn a last bit, and with it the layout of images in memory, into another course within 20 steps,
+// between PyTorch's own layouts too. AdamW's epsilon is above the noise of gradients that are zero but for rounding, as
+// those of a bias in front of a norm.
+class ExportedTraining : public ExportedParity {};
+INSTANTIATE_TEST_SUITE_P(Models, ExportedTraining, testing::Values("mlp", "cnn", "squeezenet1_1"),
+                         [](const auto& parameter) { return std::string(parameter.param); });
+
+TEST_P(ExportedTraining, TwentyStepsOfAdamWFollowPyTorchs) {
   const std::unique_ptr<amp::Engine> engine = EngineOf(case_->model);
   const at::Tensor& losses = case_->oracle.at("losses");
   double worst_loss = 0;

@@ -125,7 +125,8 @@ def main():
     loss.backward()
     tensors |= {f"gradient.{key}": p.grad for key, p in once.named_parameters() if p.grad is not None}
     model.train()
-    optimizer = torch.optim.AdamW((p for p in model.parameters() if p.requires_grad), lr=2**-10, weight_decay=2**-6)
+    optimizer = torch.optim.AdamW((p for p in model.parameters() if p.requires_grad), lr=2**-10, weight_decay=2**-6,
+                                  eps=2**-4)
     losses = []
     for step in range(STEPS):
         loss, _ = loss_of(model, samples[step % BATCHES], labels[step % BATCHES])
