@@ -146,11 +146,8 @@ std::vector<OpRow> ImportedRows() {
       {.op = "aten.neg.default"},
       {.op = "aten.pow.Tensor_Scalar", .op_class = kFp32, .saves = {"self"}},
       {.op = "aten.rsqrt.default", .op_class = kFp32, .saves = {"result"}},
-      {.op = "aten.select.int", .views = "self"},
       {.op = "aten.silu_.default", .saves = {"result.self"}, .views = "self", .in_place_of = "aten.silu.default"},
-      {.op = "aten.squeeze.dim", .views = "self", .passes_gradient = true},
       {.op = "aten.unflatten.int", .views = "self", .passes_gradient = true},
-      {.op = "aten.unsqueeze.default", .views = "self", .passes_gradient = true},
   };
 }
 

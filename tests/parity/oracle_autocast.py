@@ -117,9 +117,7 @@ ARGUMENTS = {
     "aten.neg.default": lambda x: (x(square()),),
     "aten.pow.Tensor_Scalar": lambda x: (x(square()), 3.0),
     "aten.rsqrt.default": lambda x: (x(square()),),
-    "aten.squeeze.dim": lambda x: (x(real(SIZE, 1)), 1),
     "aten.unflatten.int": lambda x: (x(square()), 1, [2, SIZE // 2]),
-    "aten.unsqueeze.default": lambda x: (x(square()), 1),
 }
 
 

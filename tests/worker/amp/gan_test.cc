@@ -282,8 +282,8 @@ TEST(SkippedPhase, LeavesNoTraceOfWhatItsRunSaw) {
   const Batch good = MakeGanBatch(2);
   Batch bad_elsewhere = MakeGanBatch(3, {.discriminator = true});
   Batch good_elsewhere = MakeGanBatch(4);
-  good_elsewhere.others["noise"] = bad.others["noise"];
-  bad_elsewhere.others["noise"] = good.others["noise"];
+  good_elsewhere.others["noise"] = bad.others.at("noise");
+  bad_elsewhere.others["noise"] = good.others.at("noise");
   EXPECT_TRUE(one->Step({bad, good}).phases[kDiscriminator].skipped);
   EXPECT_TRUE(other->Step({good_elsewhere, bad_elsewhere}).phases[kDiscriminator].skipped);
   const EngineState after = one->ExportState();

@@ -70,7 +70,7 @@ TEST_F(DatasetTest, WindowsOfAText_LieEndToEndAndAreLabelledByTheNextTokens) {
   Write("text", Text());
   const auto data = Dataset::ReadText({.file = {root_, "text", "the text"}, .sequence_length = 3, .vocabulary = 31});
   ASSERT_TRUE(data.ok()) << data.status();
-  EXPECT_EQ(data->input_name(), "input_ids");
+  EXPECT_THAT(data->input_names(), ElementsAre("input_ids"));
   EXPECT_EQ(data->size(), 3);  // 10 labels, of which one is left over
   EXPECT_EQ(data->sample_elements(), 3);
   const Dataset::Samples samples = data->Get({2, 0});

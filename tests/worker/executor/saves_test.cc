@@ -160,11 +160,8 @@ std::vector<OpCall> Calls() {
       unary("aten.neg.default"),
       {"aten.pow.Tensor_Scalar", {{"self", Trained({3, 4})}, {"exponent", Operand(3.0)}}},
       unary("aten.rsqrt.default"),
-      {"aten.select.int", {{"self", Trained({3, 4})}, {"dim", Operand(int64_t{0})}, {"index", Operand(int64_t{1})}}},
       unary("aten.silu_.default"),
-      {"aten.squeeze.dim", {{"self", Trained({3, 1})}, {"dim", Operand(int64_t{1})}}},
       {"aten.unflatten.int", {{"self", Trained({3, 4})}, {"dim", Operand(int64_t{1})}, {"sizes", Ints({2, 2})}}},
-      {"aten.unsqueeze.default", {{"self", Trained({3, 4})}, {"dim", Operand(int64_t{1})}}},
   };
 }
 
