@@ -75,8 +75,14 @@ void Say(DeviceVerdict* verdict, v1::PendingReason reason, std::string message) 
   verdict->set_message(std::move(message));
 }
 
-bool WorkerServes(const Candidate& candidate, DeviceVerdict* verdict) {
+// Whether the job may run on the worker, and that is there for it.
+bool WorkerServes(const v1::JobSpec& spec, const Candidate& candidate, DeviceVerdict* verdict) {
   const v1::Worker& worker = candidate.worker->worker();
+  const std::string& wanted = spec.resources().worker();
+  if (!wanted.empty() && wanted != worker.name()) {
+    Say(verdict, v1::NO_MATCHING_DEVICE, absl::StrCat("the job wants worker ", wanted));
+    return false;
+  }
   if (candidate.worker->lost() || candidate.facts == nullptr) {
     Say(verdict, v1::WORKER_UNAVAILABLE, absl::StrCat("worker ", worker.name(), " does not report"));
     return false;
@@ -100,11 +106,6 @@ std::string NoDataRoot(const WorkerRecord& worker, const std::string& root) {
 
 bool DeviceMatches(const v1::JobSpec& spec, bool begins, const Candidate& candidate, DeviceVerdict* verdict) {
   const v1::ResourceSpec& wanted = spec.resources();
-  const v1::Worker& worker = candidate.worker->worker();
-  if (!wanted.worker().empty() && wanted.worker() != worker.name()) {
-    Say(verdict, v1::NO_MATCHING_DEVICE, absl::StrCat("the job wants worker ", wanted.worker()));
-    return false;
-  }
   const bool is_gpu = candidate.device->kind() == Device::GPU;
   if ((wanted.kind() == v1::ResourceSpec::GPU && !is_gpu) || (wanted.kind() == v1::ResourceSpec::CPU && is_gpu)) {
     Say(verdict, v1::NO_MATCHING_DEVICE, absl::StrCat("the job wants a ", v1::ResourceSpec::Kind_Name(wanted.kind())));
@@ -153,7 +154,7 @@ bool Judge(const JobRecord& record, const std::optional<v1::Checkpoint>& start, 
   const int64_t declared = spec.resources().memory_bytes();
   verdict->set_worker(candidate.worker->worker().name());
   verdict->set_device(candidate.device->id());
-  if (!WorkerServes(candidate, verdict) || !DeviceMatches(spec, !start.has_value(), candidate, verdict)) {
+  if (!WorkerServes(spec, candidate, verdict) || !DeviceMatches(spec, !start.has_value(), candidate, verdict)) {
     return false;
   }
   precision::CapabilityGap gap;
@@ -297,7 +298,7 @@ std::vector<v1::Worker> MatchingWorkers(const ClusterState& state, const LiveWor
   std::vector<v1::Worker> workers;
   for (const Candidate& candidate : AllDevices(state, live)) {
     DeviceVerdict verdict;
-    if (!WorkerServes(candidate, &verdict) || !DeviceMatches(spec, /*begins=*/true, candidate, &verdict)) {
+    if (!WorkerServes(spec, candidate, &verdict) || !DeviceMatches(spec, /*begins=*/true, candidate, &verdict)) {
       continue;
     }
     const v1::Worker& worker = candidate.worker->worker();
