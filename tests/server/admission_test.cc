@@ -349,7 +349,6 @@ TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {
       {"model {exported {path: 'a/b' inputs {key: 'x' value: 'images'}}}", "model.exported.inputs"},
       {"model {rnn {vocab_size: 10}}", "model.rnn"},
       {"model {initial_checkpoint {job_id: 'j-aaaaaaaaaaaaaaaa'}}", "model.initial_checkpoint"},
-      {"data {train {jsonl {path: 'a/b'}}}", "data.train.jsonl"},
       {"resources {devices: 2}", "resources.devices"},
       {"queue: 'fast'", "queue"},
   };
