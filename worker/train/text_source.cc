@@ -30,15 +30,19 @@ bool IsTextSource(const v1::DataSource& source) { return source.has_tokens() || 
 
 absl::StatusOr<data::Dataset> OpenTextSource(const v1::DataSource& source, const std::string& field,
                                              const graph::Graph& model, Locator locate) {
-  const int64_t num_classes = model.type(*model.FindOutput("logits")).shape.back().factor();
+  const graph::Shape& logits = model.type(*model.FindOutput("logits")).shape;
+  const int64_t num_classes = logits.back().factor();
   if (source.has_tokens()) {
     const v1::TokensSource& tokens = source.tokens();
+    const bool is_language_model = logits.size() == 3;  // else the text is read and then refused
     AMPD_ASSIGN_OR_RETURN(data::DataFile file, locate(field + ".tokens.path", tokens.path()));
     return data::Dataset::ReadText({.file = std::move(file),
                                     .format = FormatOf(tokens.format()),
                                     .sequence_length = tokens.sequence_length(),
                                     .limit = tokens.limit(),
-                                    .vocabulary = num_classes});
+                                    .vocabulary = is_language_model
+                                                      ? num_classes
+                                                      : graph::VocabularyOf(model, "input_ids").value_or(num_classes)});
   }
   const v1::JsonlSource& jsonl = source.jsonl();
   AMPD_ASSIGN_OR_RETURN(data::DataFile file, locate(field + ".jsonl.path", jsonl.path()));
