@@ -44,6 +44,7 @@ class Simulation {
   struct Link {
     bool up_is_cut = false;
     bool down_is_cut = false;
+    absl::Duration down_is_held_until;  // what is sent down before arrives then
   };
   struct Submission {
     std::string request_id;
@@ -58,7 +59,7 @@ class Simulation {
   void DirectiveDue(const std::string& worker);
   void SendUp(size_t host, const v1::WorkerReport& report);
   void SendDown(size_t host, const v1::WorkerDirective& sent, const v1::WorkerReport* answered);
-  void Deliver(bool is_cut, std::function<void()> arrive);
+  void Deliver(bool is_cut, absl::Duration held, std::function<void()> arrive);
   std::optional<v1::AttemptKey> CurrentKey(const std::string& job) const;
 
   // simulation_faults.cc

@@ -48,7 +48,11 @@ void Simulation::CutLink() {
   const int64_t which = world_.Between(0, 2);
   link.up_is_cut = which != 0;
   link.down_is_cut = which != 1;
-  world_.After(world_.Millis(500, 35'000), [&link] { link = Link(); });
+  const absl::Duration length = world_.Millis(500, 35'000);
+  if (!link.down_is_cut && world_.Chance(500)) {
+    link.down_is_held_until = world_.now() + length;
+  }
+  world_.After(length, [&link] { link = Link(); });
 }
 
 void Simulation::UserLater() {

@@ -1,4 +1,5 @@
 // The server of the simulation, and the network to it.
+#include <algorithm>
 #include <utility>
 
 #include "server/attempt_tokens.h"
@@ -125,8 +126,8 @@ void Simulation::DirectiveDue(const std::string& worker) {
   });
 }
 
-// Loses, doubles, holds back.
-void Simulation::Deliver(bool is_cut, std::function<void()> arrive) {
+// Loses, doubles, holds back: for `held` and more.
+void Simulation::Deliver(bool is_cut, absl::Duration held, std::function<void()> arrive) {
   if (is_cut) {
     return;
   }
@@ -137,13 +138,13 @@ void Simulation::Deliver(bool is_cut, std::function<void()> arrive) {
   }
   for (int i = 0; i < copies; ++i) {
     const bool slow = world_.faults && world_.Chance(40);
-    world_.After(slow ? world_.Millis(200, 25'000) : world_.Millis(1, 30), arrive);
+    world_.After(held + (slow ? world_.Millis(200, 25'000) : world_.Millis(1, 30)), arrive);
   }
 }
 
 void Simulation::SendUp(size_t host, const v1::WorkerReport& report) {
   // A stream ends with either of its ends; what was on its way is gone.
-  Deliver(links_[host].up_is_cut, [this, host, report, life = life_] {
+  Deliver(links_[host].up_is_cut, absl::ZeroDuration(), [this, host, report, life = life_] {
     if (coordinator_ == nullptr || life != life_ || report.incarnation() != hosts_[host]->incarnation()) {
       return;
     }
@@ -164,7 +165,9 @@ void Simulation::SendDown(size_t host, const v1::WorkerDirective& sent, const v1
       }
     }
   }
-  Deliver(links_[host].down_is_cut, [this, host, directive, incarnation = hosts_[host]->incarnation()] {
+  const Link& link = links_[host];
+  const absl::Duration held = std::max(absl::ZeroDuration(), link.down_is_held_until - world_.now());
+  Deliver(link.down_is_cut, held, [this, host, directive, incarnation = hosts_[host]->incarnation()] {
     if (hosts_[host]->incarnation() == incarnation) {
       hosts_[host]->Receive(directive);
     }
