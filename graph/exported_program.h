@@ -122,7 +122,7 @@ inline constexpr int64_t kMaxStoredTensorBytes = int64_t{8} << 30;
 absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive);
 
 // The same from its JSON alone. Errors as ReadExportedModel.
-absl::StatusOr<ExportedModel> ParseExportedModel(std::string json);
+absl::StatusOr<ExportedModel> ParseExportedModel(std::string text);
 
 // The content of a tensor's entry, at least as many bytes as it reaches. Errors as ReadExportedModel.
 absl::StatusOr<std::string> ReadStored(const ZipArchive& archive, const StoredTensor& tensor);
