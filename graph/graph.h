@@ -56,9 +56,10 @@ struct Value {
   TensorType type;
 };
 
-// What an argument may be: none (Python's None), a value, a list of values with holes, or a constant.
+// What an argument may be: none (Python's None), a value, a list of values with holes, or a constant. A Shape is a list
+// of whole numbers of which some are multiples of the batch size.
 using Operand = std::variant<std::monostate, ValueId, std::vector<std::optional<ValueId>>, int64_t, double, bool,
-                             std::vector<int64_t>, std::vector<double>, Dtype, std::string>;
+                             std::vector<int64_t>, std::vector<double>, Dtype, std::string, Shape>;
 
 // An argument by the name that it has in the op's schema. Arguments that are missing take the schema's default.
 struct Argument {
@@ -76,6 +77,8 @@ struct Node {
   std::string module_path;  // of the module it comes from, for example "features.0"; empty: none
   // Neighbouring nodes with the same one run again in the backward pass (graph/segments.h); empty: none.
   std::string segment = {};
+  // The model itself asks for fp32 here, by torch.autocast(enabled=False): a policy does not lower it.
+  bool keeps_fp32 = false;
 
   // The operand of an argument, or null when the node does not give it.
   const Operand* Find(std::string_view argument) const;

@@ -44,6 +44,7 @@ struct OperandText {
   std::string operator()(const std::string& text) const { return absl::StrCat("\"", text, "\""); }
   std::string operator()(const std::vector<int64_t>& list) const { return ListText(list, *this); }
   std::string operator()(const std::vector<double>& list) const { return ListText(list, *this); }
+  std::string operator()(const Shape& sizes) const { return ListText(sizes, DimText); }
   std::string operator()(const std::vector<std::optional<ValueId>>& list) const {
     return ListText(list, [this](const auto& id) { return id.has_value() ? Reference(graph, *id) : "None"; });
   }
@@ -76,6 +77,9 @@ std::string NodeText(const Graph& graph, const Node& node) {
   std::string path = node.module_path.empty() ? "" : absl::StrCat("  # ", node.module_path);
   if (!node.segment.empty()) {
     absl::StrAppend(&path, path.empty() ? "  #" : "", " (segment ", node.segment, ")");
+  }
+  if (node.keeps_fp32) {
+    absl::StrAppend(&path, path.empty() ? "  #" : "", " (fp32)");
   }
   return absl::StrCat(outputs, outputs.empty() ? "" : " = ", node.op, "(", arguments, ")", path);
 }

@@ -85,6 +85,7 @@ class Converter {
 
   std::optional<IValue> operator()(graph::ValueId) const { return std::nullopt; }
   std::optional<IValue> operator()(const std::vector<std::optional<graph::ValueId>>&) const { return std::nullopt; }
+  std::optional<IValue> operator()(const graph::Shape&) const { return std::nullopt; }
 
  private:
   bool Is(TypeKind kind) const { return type_->kind() == kind; }
@@ -108,7 +109,8 @@ c10::IValue ToIValue(const graph::Operand& operand) {
         if constexpr (std::is_same_v<T, graph::Dtype>) {
           return static_cast<int64_t>(ToScalarType(constant));
         } else if constexpr (std::is_same_v<T, std::monostate> || std::is_same_v<T, graph::ValueId> ||
-                             std::is_same_v<T, std::vector<std::optional<graph::ValueId>>>) {
+                             std::is_same_v<T, std::vector<std::optional<graph::ValueId>>> ||
+                             std::is_same_v<T, graph::Shape>) {
           return IValue();
         } else {
           return IValue(constant);

@@ -25,14 +25,6 @@ absl::Status BadState(std::string_view name, std::string_view why) {
   return Error(absl::StatusCode::kInvalidArgument, "BAD_STATE", absl::StrCat(std::string(name), " ", std::string(why)));
 }
 
-std::vector<int64_t> SizesAt(const graph::Shape& shape, int64_t batch_size) {
-  std::vector<int64_t> sizes;
-  for (const graph::Dim& dim : shape) {
-    sizes.push_back(dim.At(batch_size));
-  }
-  return sizes;
-}
-
 std::string Describe(const at::Tensor& tensor) {
   return absl::StrCat(c10::toString(tensor.scalar_type()), "[", absl::StrJoin(tensor.sizes(), ", "), "]");
 }
@@ -94,8 +86,8 @@ class DispatcherExecutor final : public Executor {
 
   std::vector<at::Tensor> Run(std::vector<at::Tensor> inputs) override {
     std::vector<at::Tensor> values = state_;
-    PlaceInputs(std::move(inputs), values);
-    Interpret(program_, values);
+    const RunConditions conditions = PlaceInputs(std::move(inputs), values);
+    Interpret(program_, conditions, values);
     std::vector<at::Tensor> outputs;
     for (const graph::Output& output : graph_.outputs()) {
       outputs.push_back(values[Index(output.value)]);
@@ -104,14 +96,18 @@ class DispatcherExecutor final : public Executor {
   }
 
  private:
-  void PlaceInputs(std::vector<at::Tensor> inputs, std::vector<at::Tensor>& values) const {
+  RunConditions PlaceInputs(std::vector<at::Tensor> inputs, std::vector<at::Tensor>& values) const {
     TORCH_CHECK(inputs.size() == graph_.inputs().size(), "graph ", graph_.name(), " takes ", graph_.inputs().size(),
                 " inputs and got ", inputs.size());
     std::optional<int64_t> batch_size;
+    RunConditions conditions;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const ValueId id = graph_.inputs()[i];
       values[Index(id)] = AsDeclared(std::move(inputs[i]), graph_.value(id), batch_size);
+      conditions.device = values[Index(id)].device();
     }
+    conditions.batch_size = batch_size.value_or(0);
+    return conditions;
   }
 
   const Graph graph_;

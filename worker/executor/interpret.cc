@@ -32,8 +32,14 @@ c10::IValue ListOf(const ListUse& use, const std::vector<at::Tensor>& values) {
   return list;
 }
 
-void Call(const Instruction& instruction, std::vector<at::Tensor>& values) {
+void Call(const Instruction& instruction, const RunConditions& conditions, std::vector<at::Tensor>& values) {
   Stack stack = instruction.stack;
+  for (const SizesUse& use : instruction.sizes) {
+    stack[use.argument] = SizesAt(use.sizes, conditions.batch_size);
+  }
+  if (instruction.device.has_value()) {
+    stack[*instruction.device] = conditions.device;
+  }
   for (const ListUse& use : instruction.lists) {
     stack[use.argument] = ListOf(use, values);
   }
@@ -107,20 +113,19 @@ class RandomStateGuard {
   std::optional<at::Tensor> before_;
 };
 
-c10::Device DeviceOf(at::TensorList tensors) {
-  return tensors.empty() ? c10::Device(c10::DeviceType::CPU) : tensors[0].device();
-}
-
 struct SegmentFunction : Function<SegmentFunction> {
   static variable_list forward(AutogradContext* context, const c10::intrusive_ptr<CompiledSegment>& segment,
-                               std::vector<at::Tensor>* values, at::TensorList inputs) {
+                               const RunConditions& conditions, std::vector<at::Tensor>* values,
+                               at::TensorList inputs) {
     context->saved_data["segment"] = c10::IValue::make_capsule(segment);
+    context->saved_data["batch_size"] = conditions.batch_size;
+    context->saved_data["device"] = conditions.device;
     if (segment->random) {
-      context->saved_data["random_state"] = RandomState(DeviceOf(inputs)).Get();
+      context->saved_data["random_state"] = RandomState(conditions.device).Get();
     }
     context->set_materialize_grads(false);
     context->save_for_backward(inputs.vec());
-    Interpret(segment->first, *values);
+    Interpret(segment->first, conditions, *values);
     return Gather(segment->outputs, *values);
   }
 
@@ -135,7 +140,9 @@ struct SegmentFunction : Function<SegmentFunction> {
         trained.push_back(input);
       }
     }
-    variable_list outputs = SecondRun(*segment, inputs, RandomStateOf(*context));
+    const RunConditions conditions = {context->saved_data["batch_size"].toInt(),
+                                      context->saved_data["device"].toDevice()};
+    variable_list outputs = SecondRun(*segment, inputs, conditions, RandomStateOf(*context));
     KeepWithGradient(outputs, gradients);
     variable_list found(trained.size());
     if (!outputs.empty()) {
@@ -147,7 +154,7 @@ struct SegmentFunction : Function<SegmentFunction> {
 
  private:
   // The arguments of forward() in front of the inputs.
-  static constexpr size_t kOtherArguments = 2;
+  static constexpr size_t kOtherArguments = 3;
 
   static std::optional<at::Tensor> RandomStateOf(AutogradContext& context) {
     const auto it = context.saved_data.find("random_state");
@@ -155,14 +162,14 @@ struct SegmentFunction : Function<SegmentFunction> {
   }
 
   static variable_list SecondRun(const CompiledSegment& segment, const variable_list& inputs,
-                                 const std::optional<at::Tensor>& random_state) {
+                                 const RunConditions& conditions, const std::optional<at::Tensor>& random_state) {
     std::vector<at::Tensor> values(segment.num_values);
     for (size_t i = 0; i < inputs.size(); ++i) {
       values[segment.inputs[i]] = inputs[i];
     }
-    const RandomStateGuard random(DeviceOf(inputs), random_state);
+    const RandomStateGuard random(conditions.device, random_state);
     const at::AutoGradMode record(true);
-    Interpret(segment.second, values);
+    Interpret(segment.second, conditions, values);
     return Gather(segment.outputs, values);
   }
 
@@ -192,13 +199,14 @@ struct SegmentFunction : Function<SegmentFunction> {
   }
 };
 
-void RunSegment(const c10::intrusive_ptr<CompiledSegment>& segment, std::vector<at::Tensor>& values) {
+void RunSegment(const c10::intrusive_ptr<CompiledSegment>& segment, const RunConditions& conditions,
+                std::vector<at::Tensor>& values) {
   if (!at::GradMode::is_enabled()) {
-    return Interpret(segment->first, values);
+    return Interpret(segment->first, conditions, values);
   }
   // A list is only taken apart into autograd's inputs when it is given as a TensorList.
   const variable_list inputs = Gather(segment->inputs, values);
-  variable_list outputs = SegmentFunction::apply(segment, &values, at::TensorList(inputs));
+  variable_list outputs = SegmentFunction::apply(segment, conditions, &values, at::TensorList(inputs));
   for (size_t i = 0; i < outputs.size(); ++i) {
     values[segment->outputs[i]] = std::move(outputs[i]);
   }
@@ -206,12 +214,21 @@ void RunSegment(const c10::intrusive_ptr<CompiledSegment>& segment, std::vector<
 
 }  // namespace
 
-void Interpret(const std::vector<Instruction>& program, std::vector<at::Tensor>& values) {
+std::vector<int64_t> SizesAt(const graph::Shape& shape, int64_t batch_size) {
+  std::vector<int64_t> sizes;
+  for (const graph::Dim& dim : shape) {
+    sizes.push_back(dim.At(batch_size));
+  }
+  return sizes;
+}
+
+void Interpret(const std::vector<Instruction>& program, const RunConditions& conditions,
+               std::vector<at::Tensor>& values) {
   for (const Instruction& instruction : program) {
     if (instruction.segment) {
-      RunSegment(instruction.segment, values);
+      RunSegment(instruction.segment, conditions, values);
     } else {
-      Call(instruction, values);
+      Call(instruction, conditions, values);
     }
   }
 }

@@ -7,6 +7,15 @@
 
 namespace ampd::executor {
 
+// What a run is given besides its tensors.
+struct RunConditions {
+  int64_t batch_size = 0;
+  c10::Device device = c10::DeviceType::CPU;
+};
+
+// The sizes of a shape in a run.
+std::vector<int64_t> SizesAt(const graph::Shape& shape, int64_t batch_size);
+
 // Runs instructions in order over `values`, which are indexed by value and hold what the instructions read. A value is
 // moved to its last reader. Recorded by autograd when the caller's grad mode says so; then a segment (program.h) keeps
 // only its inputs and runs again in the backward pass:
@@ -17,6 +26,7 @@ namespace ampd::executor {
 // * an input that was changed in between is an error of autograd's.
 //
 // Throws c10::Error. Single-threaded; the backward pass is the caller's.
-void Interpret(const std::vector<Instruction>& program, std::vector<at::Tensor>& values);
+void Interpret(const std::vector<Instruction>& program, const RunConditions& conditions,
+               std::vector<at::Tensor>& values);
 
 }  // namespace ampd::executor

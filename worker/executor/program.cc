@@ -19,6 +19,8 @@ using graph::Operand;
 using graph::ValueId;
 using ValueList = std::vector<std::optional<ValueId>>;
 
+constexpr char kDevice[] = "device";
+
 std::string Where(const Node& node) {
   return node.module_path.empty() ? node.op : absl::StrCat(node.op, " of ", node.module_path);
 }
@@ -64,6 +66,12 @@ bool IsTensor(const c10::TypePtr& type) {
   return (optional ? optional->getElementType() : type)->kind() == c10::TypeKind::TensorType;
 }
 
+bool TakesIntegers(const c10::Argument& argument) {
+  const auto optional = argument.type()->cast<c10::OptionalType>();
+  const auto list = (optional ? optional->getElementType() : argument.type())->cast<c10::ListType>();
+  return list && list->getElementType()->kind() == c10::TypeKind::IntType;
+}
+
 absl::Status PlaceOperand(const Node& node, const c10::Argument& argument, const Operand& operand, size_t position,
                           Instruction& instruction) {
   if (const auto* value = std::get_if<ValueId>(&operand)) {
@@ -80,6 +88,13 @@ absl::Status PlaceOperand(const Node& node, const c10::Argument& argument, const
     }
     const bool optionals = type->getElementType()->kind() == c10::TypeKind::OptionalType;
     instruction.lists.push_back({position, Indices(*list), optionals});
+    return absl::OkStatus();
+  }
+  if (const auto* sizes = std::get_if<graph::Shape>(&operand)) {
+    if (!TakesIntegers(argument)) {
+      return BadArgument(node, argument.name(), "does not take a list of sizes");
+    }
+    instruction.sizes.push_back({position, *sizes});
     return absl::OkStatus();
   }
   auto constant = ToIValue(operand, argument);
@@ -123,6 +138,10 @@ absl::Status CompileAten(const Node& node, Instruction& instruction) {
     } else {
       return BadArgument(node, argument.name(), "is missing");
     }
+  }
+  if (instruction.values.empty() && instruction.lists.empty() && node.Find(kDevice) == nullptr) {
+    const auto device = schema.argumentIndexWithName(kDevice);
+    instruction.device = device.has_value() ? std::optional(static_cast<size_t>(*device)) : std::nullopt;
   }
   return absl::OkStatus();
 }

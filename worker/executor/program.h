@@ -26,9 +26,16 @@ struct ListUse {
   bool of_optionals = false;  // Tensor?[] and not Tensor[]
 };
 
+// Where a list of sizes goes on the stack, of which some are multiples of the run's batch size.
+struct SizesUse {
+  size_t argument = 0;
+  graph::Shape sizes;
+};
+
 struct CompiledSegment;
 
-// One call, or a segment. `stack` holds constants and default arguments, with holes where `values` and `lists` go.
+// One call, or a segment. `stack` holds constants and default arguments, with holes where `values`, `lists` and `sizes`
+// go.
 struct Instruction {
   std::optional<c10::OperatorHandle> handle;  // an ATen op; otherwise `custom` or `segment` is set
   BoxedOp custom;
@@ -36,6 +43,8 @@ struct Instruction {
   std::vector<c10::IValue> stack;
   std::vector<ValueUse> values;
   std::vector<ListUse> lists;
+  std::vector<SizesUse> sizes;
+  std::optional<size_t> device;  // the argument that takes the run's device: of an op that makes a tensor from nothing
   std::vector<size_t> results;
   bool returns_list = false;  // one Tensor[], whose elements are the results
   std::vector<size_t> drop;   // values that nothing reads after this call

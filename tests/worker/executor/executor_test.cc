@@ -251,6 +251,30 @@ TEST(Constants, DtypesAndStringsReachTheOp) {
                 RunOne(MakeNode("aten.gelu.default", {{"self", ValueId{0}}}), x)));
 }
 
+TEST(Sizes, OfWhichSomeDependOnTheBatchAreThoseOfTheRun) {
+  for (const std::string segment : {"", "again"}) {
+    Graph graph("ones");
+    const ValueId x = graph.AddInput("x", kVector);
+    Node make = MakeNode("aten.ones.default", {{"size", graph::Shape{Dim::Batch(2), 4}}});
+    make.segment = segment;
+    const TensorType twice = {Dtype::kFloat32, {Dim::Batch(2), 4}};
+    const ValueId ones = graph.AddNode(std::move(make), "ones", twice);
+    Node cat = MakeNode("aten.cat.default", {{"tensors", std::vector<std::optional<ValueId>>{x, ones}}});
+    cat.segment = segment;
+    const ValueId all = graph.AddNode(std::move(cat), "all", {Dtype::kFloat32, {Dim::Batch(3), 4}});
+    graph.AddOutput("all", all);
+    const auto executor = Bound(graph, {});
+    for (const int64_t batch : {3, 5}) {
+      const at::Tensor input = at::zeros({batch, 4}).requires_grad_(true);
+      const at::Tensor result = executor->Run({input})[0];
+      EXPECT_THAT(result.sizes(), ElementsAre(3 * batch, 4));
+      EXPECT_EQ(result.sum().item<double>(), 2.0 * static_cast<double>(batch) * 4);
+      result.sum().backward();
+      EXPECT_EQ(input.grad().sum().item<double>(), static_cast<double>(batch) * 4);
+    }
+  }
+}
+
 TEST(Lists, OfTensorsReachTheOp) {
   const at::Tensor x = at::rand({2, 4});
   const std::vector<std::optional<ValueId>> twice = {ValueId{0}, ValueId{0}};
@@ -264,6 +288,12 @@ TEST(Create, UnknownOpsAreNamed) {
   EXPECT_THAT(std::string(unlisted.message()), HasSubstr("aten.from_file.default is not an op that models may use"));
   EXPECT_THAT(std::string(CreateError(MakeNode("relu", {})).message()), HasSubstr("namespace.name.overload"));
   EXPECT_THAT(std::string(CreateError(MakeNode("ampd.absent", {})).message()), HasSubstr("is not registered"));
+}
+
+TEST(Create, AShapeIsNoArgumentOfAnotherType) {
+  const auto executor =
+      Executor::Create(OneNode(MakeNode("aten.relu.default", {{"self", graph::Shape{Dim::Batch(), 4}}})), OpRegistry());
+  EXPECT_THAT(std::string(executor.status().message()), HasSubstr("argument self does not take a list of sizes"));
 }
 
 TEST(Create, ArgumentsThatDoNotFitAreNamed) {
