@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/safetensors_json.h"
 #include "base/status_macros.h"
+#include "graph/exported_inline.h"
 #include "graph/exported_json.h"
 #include "graph/exported_program.h"
 #include "graph/json_cursor.h"
@@ -157,6 +158,13 @@ absl::Status CheckInputs(const ExportedProgram& program, const std::map<std::str
   return given == tensors ? absl::OkStatus() : BadExport("the inputs of the program are not those of its signature");
 }
 
+// Checks a program against the file's state and takes the graphs out of its graph.
+absl::Status Finish(ExportedProgram& program, const std::map<std::string, StoredTensor>& state) {
+  AMPD_RETURN_IF_ERROR(CheckInputs(program, state));
+  AMPD_ASSIGN_OR_RETURN(program.graph, WithoutNestedGraphs(program.graph));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status BadExport(const std::string& message) {
@@ -195,9 +203,9 @@ absl::StatusOr<ExportedModel> ParseExportedModel(std::string text) {
   if (!status.ok()) {
     return BadExport(std::string(status.message()));
   }
-  AMPD_RETURN_IF_ERROR(CheckInputs(model.train, model.state));
+  AMPD_RETURN_IF_ERROR(Finish(model.train, model.state));
   if (model.eval.has_value()) {
-    AMPD_RETURN_IF_ERROR(CheckInputs(*model.eval, model.state));
+    AMPD_RETURN_IF_ERROR(Finish(*model.eval, model.state));
   }
   model.json = std::move(text);
   return model;

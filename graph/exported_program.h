@@ -14,8 +14,8 @@
 #include "base/zip_archive.h"
 #include "graph/dtype.h"
 
-// What torch.export.save writes, taken from its file as it is and checked on the way: data, which nothing here runs.
-// The import (graph/import.h) makes a graph of it.
+// What torch.export.save writes, taken from its file and checked on the way: data, which nothing here runs. Graphs
+// within a graph are gone (graph/exported_inline.h). The import (graph/import.h) makes a graph of it.
 namespace ampd::graph {
 
 // One size of a tensor: `factor`, times a symbol that the run gives a value where there is one.
@@ -62,8 +62,9 @@ struct ExportedNode {
   std::vector<std::pair<std::string, ExportedArgument>> arguments;
   std::vector<std::string> tensors;  // that it computes; of a list, its elements
   bool gives_numbers = false;        // it computes sizes or truths of sizes, and no tensor
-  std::string module_path;           // "layer1.0"
-  std::string source;                // "model.py:31", the line of the user's own that led here; empty: not known
+  std::string module_path = {};      // "layer1.0"
+  std::string source = {};           // "model.py:31", the line of the user's own that led here; empty: not known
+  bool keeps_fp32 = false;           // under torch.autocast(enabled=False)
 };
 
 struct ExportedGraph {

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "graph/exported_ops.h"
+#include "graph/exported_types.h"
 #include "graph/op_table.h"
 #include "graph/passes.h"
 
@@ -17,7 +18,10 @@ namespace {
 
 using Kind = ExportedInput::Kind;
 
-constexpr int64_t kMaxElements = int64_t{1} << 36;
+// Becomes a cast to the dtype that the export saw.
+constexpr char kTypeAs[] = "aten.type_as.default";
+
+bool IsAllowed(const std::string& op) { return FindOp(op) != nullptr || op == kTypeAs; }
 
 absl::Status UnknownOp(const ExportedNode& node) {
   return Error(absl::StatusCode::kInvalidArgument, "UNKNOWN_OP",
@@ -34,16 +38,17 @@ class Importer {
 
   // `state`: of the graph, what the training program has; null: this is the training program, and all parameters that
   // require gradients are trained.
-  Importer(const ExportedModel& model, const ExportedProgram& program, int output, const State* state)
+  Importer(const ExportedModel& model, const ExportedProgram& program, const ExportedTypes& types, int output,
+           const State* state)
       : model_(model),
         program_(program),
+        types_(types),
         output_(output),
         state_(state),
         counters_(CountersOf(program)),
         graph_("exported") {}
 
   absl::StatusOr<Graph> Run() && {
-    AMPD_RETURN_IF_ERROR(FindBatch());
     for (const ExportedInput& input : program_.inputs) {
       AMPD_RETURN_IF_ERROR(AddInput(input));
     }
@@ -57,51 +62,6 @@ class Importer {
   }
 
  private:
-  absl::Status FindBatch() {
-    for (const ExportedInput& input : program_.inputs) {
-      if (input.kind != Kind::kUser) {
-        continue;
-      }
-      const std::vector<ExportedSize>& sizes = program_.graph.tensors.at(input.tensor).sizes;
-      if (sizes.empty() || sizes[0].symbol.empty() || sizes[0].factor != 1) {
-        return BadExport(absl::StrCat("the first size of the input ", input.tensor,
-                                      " is a number; export the model with a dynamic batch size"));
-      }
-      batch_ = sizes[0].symbol;
-      return absl::OkStatus();
-    }
-    return BadExport("the program has no input");
-  }
-
-  absl::StatusOr<Dim> DimOf(const ExportedSize& size, const std::string& what) const {
-    if (size.unknown.empty() && size.symbol.empty()) {
-      return Dim(size.factor);
-    }
-    if (size.symbol != batch_) {
-      return BadExport(absl::StrCat(what, " has a size ", size.symbol, size.unknown,
-                                    ", which is no number and no multiple of the batch size; export the model with no "
-                                    "other dynamic size"));
-    }
-    return Dim::Batch(size.factor);
-  }
-
-  absl::StatusOr<TensorType> TypeOf(const std::string& tensor) const {
-    const auto found = program_.graph.tensors.find(tensor);
-    if (found == program_.graph.tensors.end()) {
-      return BadExport(absl::StrCat("the tensor ", tensor, " has no type"));
-    }
-    TensorType type{found->second.dtype, {}};
-    int64_t elements = 1;  // of one sample
-    for (const ExportedSize& size : found->second.sizes) {
-      AMPD_ASSIGN_OR_RETURN(const Dim dim, DimOf(size, tensor));
-      if (__builtin_mul_overflow(elements, dim.factor(), &elements) || elements > kMaxElements) {
-        return BadExport(absl::StrCat("the tensor ", tensor, " has more than ", kMaxElements, " numbers"));
-      }
-      type.shape.push_back(dim);
-    }
-    return type;
-  }
-
   absl::StatusOr<ValueId> Find(const std::string& tensor) const {
     const auto found = values_.find(tensor);
     return found == values_.end() ? absl::StatusOr<ValueId>(BadExport(
@@ -123,7 +83,7 @@ class Importer {
   }
 
   absl::Status AddInput(const ExportedInput& input) {
-    AMPD_ASSIGN_OR_RETURN(TensorType type, TypeOf(input.tensor));
+    AMPD_ASSIGN_OR_RETURN(TensorType type, types_.TypeOf(input.tensor));
     if (input.kind == Kind::kUser) {
       const std::string name = InputName(input, type);
       return Define(input.tensor, graph_.AddInput(name, std::move(type)));
@@ -163,16 +123,17 @@ class Importer {
     if (node.tensors.size() == 1 && (IsIdentity(node) || ChangesNothing(node))) {
       return AddIdentity(node);
     }
-    if (FindOp(op) == nullptr || node.gives_numbers) {
+    if (!IsAllowed(op) || node.gives_numbers || node.tensors.empty()) {
       return UnknownOp(node);
     }
-    Node added{.op = op, .arguments = {}, .outputs = {}, .module_path = node.module_path};
+    Node added{
+        .op = op, .arguments = {}, .outputs = {}, .module_path = node.module_path, .keeps_fp32 = node.keeps_fp32};
     for (const auto& [name, argument] : node.arguments) {
       AMPD_RETURN_IF_ERROR(AddArgument(node, name, argument, added));
     }
-    Adapt(added);
+    AMPD_RETURN_IF_ERROR(Adapt(node, added));
     for (const std::string& tensor : node.tensors) {
-      AMPD_ASSIGN_OR_RETURN(TensorType type, TypeOf(tensor));
+      AMPD_ASSIGN_OR_RETURN(TensorType type, types_.TypeOf(tensor));
       added.outputs.push_back(graph_.AddValue(tensor, std::move(type)));
       AMPD_RETURN_IF_ERROR(Define(tensor, added.outputs.back()));
     }
@@ -188,7 +149,7 @@ class Importer {
       const auto* const real = p == nullptr ? nullptr : std::get_if<double>(p);
       return real != nullptr && *real == 0;
     }
-    if (!absl::StartsWith(op, "aten.to.dtype") && op != "aten._to_copy.default" && op != "aten.type_as.default") {
+    if (!absl::StartsWith(op, "aten.to.dtype") && op != "aten._to_copy.default" && op != kTypeAs) {
       return false;
     }
     const auto& tensors = program_.graph.tensors;
@@ -219,39 +180,24 @@ class Importer {
     return values;
   }
 
-  absl::StatusOr<Dim> DimOf(const SizeName& size, const std::string& what) const {
-    if (size.name.empty()) {
-      return Dim(size.number);
-    }
-    const auto found = program_.graph.numbers.find(size.name);
-    if (found == program_.graph.numbers.end()) {
-      return BadExport(absl::StrCat(what, ": the number ", size.name, " is not known"));
-    }
-    return DimOf(found->second, what);
-  }
-
-  // Sizes of which the one that depends on the batch is left to the op, as -1.
+  // Of a view, the size that depends on the batch is left to the op, as -1.
   absl::Status AddSizes(const ExportedNode& node, const std::string& name, const std::vector<SizeName>& sizes,
                         Node& added) const {
-    Shape shape;
-    for (const SizeName& size : sizes) {
-      AMPD_ASSIGN_OR_RETURN(const Dim dim, DimOf(size, Where(node)));
-      shape.push_back(dim);
-    }
+    AMPD_ASSIGN_OR_RETURN(Shape shape, types_.ShapeOf(sizes, Where(node)));
     const auto is_batch = [](const Dim& dim) { return dim.is_batch(); };
-    if (std::any_of(shape.begin(), shape.end(), is_batch)) {
-      if ((added.op != "aten.view.default" && added.op != "aten.reshape.default") || node.tensors.size() != 1) {
-        return BadArgument(node, name, "depends on the batch size");
-      }
-      AMPD_ASSIGN_OR_RETURN(const TensorType type, TypeOf(node.tensors[0]));
+    const bool depends = std::any_of(shape.begin(), shape.end(), is_batch);
+    const bool is_view = added.op == "aten.view.default" || added.op == "aten.reshape.default";
+    if (depends && is_view && node.tensors.size() == 1) {
+      AMPD_ASSIGN_OR_RETURN(const TensorType type, types_.TypeOf(node.tensors[0]));
       shape = type.shape;
+    }
+    if (depends && (!is_view || std::count_if(shape.begin(), shape.end(), is_batch) > 1)) {
+      added.Set(name, std::move(shape));
+      return absl::OkStatus();
     }
     std::vector<int64_t> numbers;
     for (const Dim& dim : shape) {
       numbers.push_back(dim.is_batch() ? -1 : dim.factor());
-    }
-    if (std::count_if(shape.begin(), shape.end(), is_batch) > 1) {
-      return BadArgument(node, name, "depends on the batch size in two places");
     }
     added.Set(name, std::move(numbers));
     return absl::OkStatus();
@@ -273,7 +219,7 @@ class Importer {
       return absl::OkStatus();
     }
     if (const auto* size = std::get_if<SizeName>(&argument)) {
-      AMPD_ASSIGN_OR_RETURN(const Dim dim, DimOf(*size, Where(node)));
+      AMPD_ASSIGN_OR_RETURN(const Dim dim, types_.DimOf(*size, Where(node)));
       if (dim.is_batch()) {
         return BadArgument(node, name, "depends on the batch size");
       }
@@ -308,15 +254,20 @@ class Importer {
 
   // What was fixed by the machine of the export, or by its layouts: images may lie channels-last here, where a view in
   // another shape has to be a copy.
-  static void Adapt(Node& node) {
-    if (node.op == "aten.batch_norm.default") {
-      node.Set("cudnn_enabled", true);
-    } else if (node.op == "aten.view.default") {
-      node.op = "aten.reshape.default";
-      for (Argument& argument : node.arguments) {
+  absl::Status Adapt(const ExportedNode& node, Node& added) const {
+    if (added.op == "aten.batch_norm.default") {
+      added.Set("cudnn_enabled", true);
+    } else if (added.op == "aten.view.default") {
+      added.op = "aten.reshape.default";
+      for (Argument& argument : added.arguments) {
         argument.name = argument.name == "size" ? "shape" : argument.name;
       }
+    } else if (added.op == kTypeAs && added.ValueOf("self").has_value()) {
+      AMPD_ASSIGN_OR_RETURN(const TensorType type, types_.TypeOf(node.tensors[0]));
+      added.op = "aten.to.dtype";
+      added.arguments = {{"self", *added.ValueOf("self")}, {"dtype", type.dtype}};
     }
+    return absl::OkStatus();
   }
 
   absl::Status AddOutput() {
@@ -333,11 +284,11 @@ class Importer {
 
   const ExportedModel& model_;
   const ExportedProgram& program_;
+  const ExportedTypes& types_;
   const int output_;
   const State* const state_;
   const std::set<std::string> counters_;
   Graph graph_;
-  std::string batch_;
   std::map<std::string, ValueId> values_;
   std::vector<std::pair<StoredTensor, ValueId>> placed_;  // parameters
 };
@@ -376,9 +327,11 @@ const Node* FindAlwaysRandom(const Graph& graph) {
 }  // namespace
 
 absl::StatusOr<Graph> ImportProgram(const ExportedModel& model, const ExportedProgram& program, int output) {
-  AMPD_ASSIGN_OR_RETURN(const Graph train, Importer(model, model.train, output, /*state=*/nullptr).Run());
+  AMPD_ASSIGN_OR_RETURN(const ExportedTypes train_types, ExportedTypes::Of(model.train));
+  AMPD_ASSIGN_OR_RETURN(const Graph train, Importer(model, model.train, train_types, output, /*state=*/nullptr).Run());
   const Importer::State state = StateOf(train);
-  return Importer(model, program, output, &state).Run();
+  AMPD_ASSIGN_OR_RETURN(const ExportedTypes types, ExportedTypes::Of(program));
+  return Importer(model, program, types, output, &state).Run();
 }
 
 absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, int output) {
@@ -400,7 +353,7 @@ std::vector<std::string> RefusedOps(const ExportedProgram& program) {
   std::vector<std::string> refused;
   for (const ExportedNode& node : program.graph.nodes) {
     const std::string op = OpOf(node);
-    if (!IsAboutSizes(node) && !IsIdentity(node) && FindOp(op) == nullptr && ops.insert(op).second) {
+    if (!IsAboutSizes(node) && !IsIdentity(node) && !IsAllowed(op) && ops.insert(op).second) {
       refused.push_back(Where(node));
     }
   }

@@ -151,9 +151,37 @@ std::vector<OpRow> ImportedRows() {
   };
 }
 
+// What imported models make masks, positions and noise of.
+std::vector<OpRow> ImportedConstantRows() {
+  return {
+      {.op = "aten.abs.default", .saves = {"self"}},
+      {.op = "aten.arange.default", .no_gradient = true},
+      {.op = "aten.arange.start", .no_gradient = true},
+      {.op = "aten.bernoulli.p", .random = true, .no_gradient = true},
+      {.op = "aten.bernoulli_.float",
+       .random = true,
+       .no_gradient = true,
+       .views = "self",
+       .in_place_of = "aten.bernoulli.p"},
+      {.op = "aten.chunk.default", .views = "self"},
+      {.op = "aten.cos.default", .saves = {"self"}},
+      {.op = "aten.empty.memory_format", .no_gradient = true},
+      {.op = "aten.eq.Scalar", .no_gradient = true},
+      {.op = "aten.full_like.default", .no_gradient = true},
+      {.op = "aten.gt.Scalar", .no_gradient = true},
+      {.op = "aten.log.default", .op_class = kFp32, .saves = {"self"}},
+      {.op = "aten.lt.Scalar", .no_gradient = true},
+      {.op = "aten.min.other", .op_class = kPromote, .saves = {"self", "other"}},
+      {.op = "aten.ones.default", .no_gradient = true},
+      {.op = "aten.sin.default", .saves = {"self"}},
+      {.op = "aten.where.self", .op_class = kPromote, .saves = {"condition"}},
+      {.op = "aten.zeros.default", .no_gradient = true},
+  };
+}
+
 std::vector<OpRow> SortedRows() {
   std::vector<OpRow> rows = ComputingRows();
-  for (const std::vector<OpRow>& more : {AsInputRows(), ImportedRows()}) {
+  for (const std::vector<OpRow>& more : {AsInputRows(), ImportedRows(), ImportedConstantRows()}) {
     rows.insert(rows.end(), more.begin(), more.end());
   }
   std::sort(rows.begin(), rows.end(), [](const OpRow& a, const OpRow& b) { return a.op < b.op; });

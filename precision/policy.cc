@@ -292,7 +292,7 @@ const ModuleRule* FindModuleRule(const ResolvedPolicy& policy, const std::string
 
 OpDecision DecideOp(const ResolvedPolicy& policy, const graph::Node& node) {
   const graph::OpRow* row = graph::FindOp(node.op);
-  OpDecision decision{.op_class = row == nullptr ? OpClass::kFp32 : ClassIn(policy.op_list, *row),
+  OpDecision decision{.op_class = row == nullptr || node.keeps_fp32 ? OpClass::kFp32 : ClassIn(policy.op_list, *row),
                       .compute = policy.formats.compute};
   for (const OpRule& rule : policy.op_rules) {
     if (GlobMatches(rule.match, node.op)) {

@@ -158,6 +158,80 @@ TEST(ImportProgram, ShapesLeaveTheBatchToTheOp) {
   EXPECT_THAT(Text(model), HasSubstr("%relu: float32[3*B] = aten.reshape.default(self=%linear, shape=[-1])\n"));
 }
 
+TEST(ImportProgram, OtherOpsAreGivenSizesThatDependOnTheBatch) {
+  json model = Linear();
+  json& graph = GraphOf(model);
+  graph["sym_int_values"]["n"] = Size(std::string("Mul(Integer(2), ") + kBatch + ")");
+  graph["tensor_values"]["ones"] = Tensor({std::string("Mul(Integer(2), ") + kBatch + ")", 3});
+  graph["nodes"].push_back(Call("ones.default",
+                                {{"size", {{"as_sym_ints", json::array({{{"as_name", "n"}}, {{"as_int", 3}}})}}},
+                                 {"device", {{"as_device", {{"type", "cpu"}}}}}},
+                                "ones"));
+  graph["outputs"][0] = Named("ones");
+  EXPECT_THAT(Text(model), HasSubstr("%ones: float32[2*B, 3] = aten.ones.default(size=[2*B, 3])\n"));
+}
+
+TEST(ImportProgram, ACastToAnothersDtypeIsACast) {
+  json model = Linear();
+  GraphOf(model)["tensor_values"]["relu"] = Tensor({kBatch, 3}, false, kLong);
+  GraphOf(model)["nodes"][1] = Call("type_as.default", {{"self", Named("linear")}, {"other", Named("linear")}}, "relu");
+  EXPECT_THAT(Text(model), HasSubstr("%relu: int64[B, 3] = aten.to.dtype(self=%linear, dtype=int64)\n"));
+}
+
+// The relu in a graph of its own, whose names are those of the outer one too. `front`: arguments in front of the graph.
+json Nested(const std::string& op, const std::vector<json>& front) {
+  json model = Linear();
+  json& graph = GraphOf(model);
+  const json inner = {{"inputs", json::array({Named("a")})},
+                      {"outputs", json::array({Named("relu")})},
+                      {"nodes", json::array({Call("relu.default", {{"self", Named("a")}}, "relu", "act")})},
+                      {"tensor_values", {{"a", Tensor({kBatch, 3})}, {"relu", Tensor({kBatch, 3})}}},
+                      {"sym_int_values", json::object()}};
+  std::vector<std::pair<std::string, json>> arguments;
+  for (const json& one : front) {
+    arguments.emplace_back("", one);
+  }
+  arguments.emplace_back("", json{{"as_graph", {{"name", "submod_1"}, {"graph", inner}}}});
+  arguments.emplace_back("", Named("linear"));
+  graph["nodes"][1] = Call("", arguments, "relu", "act");
+  graph["nodes"][1]["target"] = "torch.ops.higher_order." + op;
+  return model;
+}
+
+const json kOff = {{"as_bool", false}};
+const json kOn = {{"as_bool", true}};
+
+TEST(ImportProgram, WhatRanWithoutGradientsHasNoneBehindIt) {
+  EXPECT_THAT(Text(Nested("wrap_with_set_grad_enabled", {kOff})),
+              HasSubstr("%graph_1.relu: float32[B, 3] = aten.relu.default(self=%linear)  # act\n"
+                        "%relu: float32[B, 3] = aten.detach.default(self=%graph_1.relu)  # act\n"));
+  EXPECT_THAT(Text(Nested("wrap_with_set_grad_enabled", {kOn})), HasSubstr("output logits = %graph_1.relu\n"));
+}
+
+TEST(ImportProgram, WhatRanWithoutAutocastKeepsFp32) {
+  const json cpu = {{"as_string", "cpu"}};
+  const json bf16 = {{"as_scalar_type", 13}};
+  EXPECT_THAT(Text(Nested("wrap_with_autocast", {cpu, bf16, kOff, kOff})),
+              HasSubstr("aten.relu.default(self=%linear)  # act (fp32)\n"));
+  EXPECT_THAT(Text(Nested("wrap_with_autocast", {cpu, bf16, kOn, kOff})),
+              HasSubstr("aten.relu.default(self=%linear)  # act\n"));
+}
+
+TEST(ImportProgram, GraphsWithinAGraphAreCalledAsTheyAre) {
+  const auto message = [](const json& model) { return std::string(Import(model).status().message()); };
+  EXPECT_EQ(message(Nested("while_loop", {})),
+            "higher_order.while_loop of act (net.py:10) is not an op that models may use");
+  EXPECT_EQ(message(Nested("wrap_with_set_grad_enabled", {})),
+            "higher_order.wrap_with_set_grad_enabled of act (net.py:10): its arguments are not those of torch 2.11");
+  json more = Nested("wrap_with_set_grad_enabled", {kOff});
+  json& inputs = GraphOf(more)["nodes"][1]["inputs"];
+  inputs.push_back(inputs.back());
+  EXPECT_THAT(message(more), HasSubstr("has other inputs or outputs than it is called with"));
+  inputs.erase(2);
+  inputs[2]["arg"] = {{"as_int", 1}};
+  EXPECT_THAT(message(more), HasSubstr("is given something that is no tensor"));
+}
+
 TEST(ImportProgram, WhatIsFrozenOrNotReadIsABuffer) {
   json model = Linear();
   GraphOf(model)["tensor_values"]["p_b"]["requires_grad"] = false;

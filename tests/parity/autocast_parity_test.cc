@@ -40,10 +40,23 @@ precision::ResolvedPolicy PolicyOf(const std::string& preset, const std::string&
   return *precision::ResolvePolicy(policy, graph::Graph("none"), DeviceNamed(device), precision::OptimizerKind::kAdam);
 }
 
+template <size_t kSize>
+bool IsOneOf(const graph::OpRow& row, const std::string_view (&ops)[kSize]) {
+  return std::find(std::begin(ops), std::end(ops), row.op) != std::end(ops);
+}
+
 // Indices and truth values; the other ops without a gradient give constants in their input's dtype.
 bool GivesFloats(const graph::OpRow& row) {
-  constexpr std::string_view kOthers[] = {"aten.argmax.default", "aten.eq.Tensor", "aten.le.Tensor", "aten.ne.Scalar"};
-  return std::find(std::begin(kOthers), std::end(kOthers), row.op) == std::end(kOthers);
+  constexpr std::string_view kOthers[] = {"aten.argmax.default", "aten.arange.default", "aten.arange.start",
+                                          "aten.eq.Scalar",      "aten.eq.Tensor",      "aten.gt.Scalar",
+                                          "aten.le.Tensor",      "aten.lt.Scalar",      "aten.ne.Scalar"};
+  return !IsOneOf(row, kOthers);
+}
+
+// What has no input, and the dtype that it is told.
+bool MakesFromNothing(const graph::OpRow& row) {
+  constexpr std::string_view kOps[] = {"aten.empty.memory_format", "aten.ones.default", "aten.zeros.default"};
+  return IsOneOf(row, kOps);
 }
 
 // What the decision gives for a float32 input, or for one of the autocast dtype (the other arm of kPromote is float32).
@@ -53,6 +66,9 @@ int64_t CodeFor(OpClass op_class, const graph::OpRow& row, bool low_input) {
   }
   if (!GivesFloats(row)) {
     return kNotFloating;
+  }
+  if (MakesFromNothing(row)) {
+    return kFloat32;
   }
   switch (op_class) {
     case OpClass::kLower:

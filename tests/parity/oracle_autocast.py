@@ -118,6 +118,23 @@ ARGUMENTS = {
     "aten.pow.Tensor_Scalar": lambda x: (x(square()), 3.0),
     "aten.rsqrt.default": lambda x: (x(square()),),
     "aten.unflatten.int": lambda x: (x(square()), 1, [2, SIZE // 2]),
+    "aten.abs.default": lambda x: (x(square()),),
+    "aten.arange.default": lambda x: (SIZE,),
+    "aten.arange.start": lambda x: (1, SIZE),
+    "aten.bernoulli.p": lambda x: (x(square()), 0.5),
+    "aten.chunk.default": lambda x: (x(square()), 2),
+    "aten.cos.default": lambda x: (x(square()),),
+    "aten.empty.memory_format": lambda x: ([SIZE],),
+    "aten.eq.Scalar": lambda x: (x(square()), 0),
+    "aten.full_like.default": lambda x: (x(square()), 2.0),
+    "aten.gt.Scalar": lambda x: (x(square()), 0),
+    "aten.log.default": lambda x: (x(square()),),
+    "aten.lt.Scalar": lambda x: (x(square()), 0),
+    "aten.min.other": lambda x: (x(square()), square()),
+    "aten.ones.default": lambda x: ([SIZE],),
+    "aten.sin.default": lambda x: (x(square()),),
+    "aten.where.self": lambda x: (square() > 0.5, x(square()), square()),
+    "aten.zeros.default": lambda x: ([SIZE],),
 }
 
 

@@ -3,10 +3,13 @@
 
 Usage: oracle_exported.py MODEL ARCHIVE OUTPUT. ARCHIVE: the .pt2 file to write. Tensors in OUTPUT (tensor_file.py):
   images, labels                (batches, samples, ...)
-  logits, gradient.<parameter>  of the first batch, in training mode, from the exported weights
+  logits, gradient.<parameter>  of the first batch, in training mode, from the exported weights, with the generator
+                                seeded to SEED
+  file_gradient.<parameter>     what PyTorch's own run of the file gives, where that is not what the module gives
   losses                        of 20 steps of AdamW over the batches
   state.<name>                  parameters and buffers after those
   eval_loss                     of the first batch then, in evaluation mode, summed over its labels
+  losses_bf16, losses_bf16_two  losses of the same 20 steps under CPU autocast, with one thread and with two
 """
 import copy
 import pathlib
@@ -17,12 +20,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client" / 
 import torch
 import torchvision
 from torch import nn
+from torch.export.pt2_archive._package import load_pt2
 from torch.nn import functional
 
 import ampd
 import tensor_file
 
 STEPS, BATCHES, CLASSES, VOCABULARY, LENGTH = 20, 4, 10, 64, 16
+SEED = 11
 
 
 class Mlp(nn.Module):
@@ -87,12 +92,62 @@ def text_classes():
     return torch.randint(0, VOCABULARY, (BATCHES, 4, LENGTH)), torch.randint(0, 3, (BATCHES, 4))
 
 
-def gpt2():
-    import transformers  # takes seconds
+def small_text(**other):
+    """What the configurations of BERT and its kin have in common."""
+    return dict(vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
+                max_position_embeddings=LENGTH + 2, hidden_dropout_prob=0, attention_probs_dropout_prob=0, num_labels=3,
+                **other)
 
-    config = transformers.GPT2Config(vocab_size=VOCABULARY, n_positions=LENGTH, n_embd=32, n_layer=2, n_head=2,
-                                     resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, use_cache=False)
-    return Logits(transformers.GPT2LMHeadModel(config))
+
+def gpt2(hf):
+    return Logits(hf.GPT2LMHeadModel(hf.GPT2Config(
+        vocab_size=VOCABULARY, n_positions=LENGTH, n_embd=32, n_layer=2, n_head=2, resid_pdrop=0, embd_pdrop=0,
+        attn_pdrop=0, use_cache=False)))
+
+
+def distilbert(hf):
+    return Logits(hf.DistilBertForSequenceClassification(hf.DistilBertConfig(
+        vocab_size=VOCABULARY, dim=32, n_layers=2, n_heads=2, hidden_dim=64, max_position_embeddings=LENGTH, dropout=0,
+        attention_dropout=0, seq_classif_dropout=0, num_labels=3)))
+
+
+def llama(hf):
+    return Logits(hf.LlamaForCausalLM(hf.LlamaConfig(
+        vocab_size=VOCABULARY, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, max_position_embeddings=LENGTH, use_cache=False)))
+
+
+class T5Classifier(nn.Module):
+    """The mean over an encoder's positions, and a layer."""
+
+    def __init__(self, hf):
+        super().__init__()
+        self.encoder = hf.T5EncoderModel(hf.T5Config(vocab_size=VOCABULARY, d_model=32, d_kv=16, d_ff=64, num_layers=2,
+                                                     num_heads=2, dropout_rate=0))
+        self.head = nn.Linear(32, 3)
+
+    def forward(self, input_ids):
+        return self.head(self.encoder(input_ids=input_ids).last_hidden_state.mean(1))
+
+
+def from_transformers(make):
+    def made():
+        import transformers  # takes seconds
+
+        return make(transformers)
+
+    return made
+
+
+def convnext():
+    block = torchvision.models.convnext.CNBlockConfig
+    return torchvision.models.ConvNeXt([block(16, 32, 2), block(32, None, 2)], stochastic_depth_prob=0,
+                                       num_classes=CLASSES)
+
+
+def vit():
+    return torchvision.models.VisionTransformer(image_size=32, patch_size=8, num_layers=2, num_heads=2, hidden_dim=32,
+                                                mlp_dim=64, num_classes=CLASSES)
 
 
 # Of each model, how it is made and what it is fed.
@@ -100,15 +155,52 @@ MODELS = {
     "mlp": (Mlp, lambda: images(8)),
     "cnn": (Cnn, lambda: images(8)),
     "resnet18": (lambda: torchvision.models.resnet18(num_classes=CLASSES), lambda: images(32)),
+    "resnet50": (lambda: torchvision.models.resnet50(num_classes=CLASSES), lambda: images(32)),
     "mobilenet_v3_small": (lambda: torchvision.models.mobilenet_v3_small(num_classes=CLASSES, dropout=0), lambda: images(64)),
     "squeezenet1_1": (lambda: torchvision.models.squeezenet1_1(num_classes=CLASSES, dropout=0), lambda: images(32)),
+    "shufflenet_v2_x0_5": (lambda: torchvision.models.shufflenet_v2_x0_5(num_classes=CLASSES), lambda: images(64)),
     "densenet121": (lambda: torchvision.models.densenet121(num_classes=CLASSES), lambda: images(32)),
+    # With stochastic depth.
+    "efficientnet_b0": (lambda: torchvision.models.efficientnet_b0(num_classes=CLASSES, dropout=0), lambda: images(64)),
+    "convnext": (convnext, lambda: images(32)),
+    "vit": (vit, lambda: images(32)),
+    "gpt2": (from_transformers(gpt2), tokens),
+    "llama": (from_transformers(llama), tokens),
+    "bert": (from_transformers(lambda hf: Logits(hf.BertForSequenceClassification(hf.BertConfig(**small_text())))),
+             text_classes),
+    "roberta": (from_transformers(lambda hf: Logits(hf.RobertaForSequenceClassification(
+        hf.RobertaConfig(**small_text())))), text_classes),
+    "distilbert": (from_transformers(distilbert), text_classes),
+    "t5": (from_transformers(T5Classifier), text_classes),
 }
 
 
 def loss_of(model, samples, labels, reduction="mean"):
     logits = model(samples)
     return functional.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction=reduction), logits
+
+
+def gradients_of(model, samples, labels):
+    torch.manual_seed(SEED)
+    loss, logits = loss_of(model, samples, labels)
+    loss.backward()
+    return logits, {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+
+
+def train(model, samples, labels, low):
+    """Losses of 20 steps; the model is then what they made of it. `low`: under autocast."""
+    model.train()
+    optimizer = torch.optim.AdamW((p for p in model.parameters() if p.requires_grad), lr=2**-10, weight_decay=2**-6,
+                                  eps=2**-4)
+    losses = []
+    for step in range(STEPS):
+        with torch.autocast("cpu", torch.bfloat16, enabled=low):
+            loss, _ = loss_of(model, samples[step % BATCHES], labels[step % BATCHES])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return torch.tensor(losses)
 
 
 def main():
@@ -120,21 +212,16 @@ def main():
     samples, labels = feed()
     ampd.export(model, (samples[0],), archive)
     tensors = {"images": samples, "labels": labels}
-    once = copy.deepcopy(model).train()
-    loss, tensors["logits"] = loss_of(once, samples[0], labels[0])
-    loss.backward()
-    tensors |= {f"gradient.{key}": p.grad for key, p in once.named_parameters() if p.grad is not None}
-    model.train()
-    optimizer = torch.optim.AdamW((p for p in model.parameters() if p.requires_grad), lr=2**-10, weight_decay=2**-6,
-                                  eps=2**-4)
-    losses = []
-    for step in range(STEPS):
-        loss, _ = loss_of(model, samples[step % BATCHES], labels[step % BATCHES])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    tensors["losses"] = torch.tensor(losses)
+    tensors["logits"], gradients = gradients_of(copy.deepcopy(model).train(), samples[0], labels[0])
+    tensors |= {f"gradient.{key}": gradient for key, gradient in gradients.items()}
+    _, of_file = gradients_of(load_pt2(archive).exported_programs["train"].module(), samples[0], labels[0])
+    tensors |= {f"file_gradient.{key}": gradient for key, gradient in of_file.items()
+                if key in gradients and not torch.equal(gradient, gradients[key])}  # of tied parameters, one has it
+    tensors["losses_bf16"] = train(copy.deepcopy(model), samples, labels, low=True)
+    torch.set_num_threads(2)
+    tensors["losses_bf16_two"] = train(copy.deepcopy(model), samples, labels, low=True)
+    torch.set_num_threads(1)
+    tensors["losses"] = train(model, samples, labels, low=False)
     tensors |= {f"state.{key}": tensor for key, tensor in [*model.named_parameters(), *model.named_buffers()]
                 if tensor.dtype == torch.float32}
     with torch.no_grad():

@@ -358,6 +358,30 @@ TEST(ResolvePolicy, AModuleRuleKeepsItsModuleInFp32) {
   }
 }
 
+TEST(ResolvePolicy, WhatTheModelItselfKeepsInFp32StaysThere) {
+  graph::Graph model = Lenet();
+  std::vector<graph::Node> nodes = model.nodes();
+  for (graph::Node& node : nodes) {
+    node.keeps_fp32 = node.module_path == "classifier.2";
+  }
+  model.SetNodes(nodes);
+  for (const char* preset : {"bf16", "torch-amp-bf16", "fp8", "keras-mixed-bfloat16"}) {
+    const auto resolved = ResolvePolicy(PresetNamed(preset), model, Cpu(true), OptimizerKind::kSgd);
+    ASSERT_TRUE(resolved.ok()) << resolved.status();
+    const graph::Graph applied = ApplyPrecision(model, *resolved).value();
+    int kept = 0;
+    for (const graph::Node& node : applied.nodes()) {
+      if (node.keeps_fp32) {
+        EXPECT_EQ(applied.type(*node.ValueOf("input")).dtype, Dtype::kFloat32) << preset;
+        EXPECT_EQ(applied.type(*node.ValueOf("weight")).dtype, Dtype::kFloat32) << preset;
+        EXPECT_EQ(applied.type(node.outputs[0]).dtype, Dtype::kFloat32) << preset;
+        ++kept;
+      }
+    }
+    EXPECT_EQ(kept, 1) << preset;
+  }
+}
+
 TEST(ResolvePolicy, AModuleRuleMayNameAnotherFormatOrKeepOnlyTheParameters) {
   v1::PrecisionPolicy policy = PresetNamed("fp16");
   v1::ModuleRule* wider = policy.add_module_rules();

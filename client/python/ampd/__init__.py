@@ -7,6 +7,7 @@ and in a job file:  model: {exported: {path: <data root>/model.pt2}}
 """
 import contextlib
 import os
+import sys
 import tempfile
 import warnings
 
@@ -75,11 +76,18 @@ def _unchanged(model):
                 buffer.copy_(buffers[name])
 
 
+def _uses_masking_utils(module):
+    """Other models of transformers make their masks by themselves, and compare their configuration with "sdpa"."""
+    source = sys.modules[type(module).__module__]
+    return any(getattr(value, "__module__", None) == "transformers.masking_utils" for value in vars(source).values())
+
+
 @contextlib.contextmanager
 def _masks_without_vmap(model):
     """transformers makes its masks by vmap, whose traces can't be saved, unless it is told the other way that it has."""
     configs = [(module, module.config, module.config._attn_implementation) for module in model.modules()
-               if getattr(getattr(module, "config", None), "_attn_implementation", None) == "sdpa"]
+               if getattr(getattr(module, "config", None), "_attn_implementation", None) == "sdpa"
+               and _uses_masking_utils(module)]
     if configs:
         from transformers.integrations.executorch import sdpa_mask_without_vmap
         from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS

@@ -162,6 +162,26 @@ std::vector<OpCall> Calls() {
       unary("aten.rsqrt.default"),
       unary("aten.silu_.default"),
       {"aten.unflatten.int", {{"self", Trained({3, 4})}, {"dim", Operand(int64_t{1})}, {"sizes", Ints({2, 2})}}},
+      // What they make masks, positions and noise of.
+      unary("aten.abs.default"),
+      {"aten.arange.default", {{"end", Operand(int64_t{3})}}},
+      {"aten.arange.start", {{"start", Operand(int64_t{1})}, {"end", Operand(int64_t{3})}}},
+      {"aten.bernoulli.p", {{"self", at::zeros({3, 4})}, {"p", Operand(0.5)}}},
+      {"aten.bernoulli_.float", {{"self", at::zeros({3, 4})}, {"p", Operand(0.5)}}},
+      {"aten.chunk.default", {{"self", Trained({3, 4})}, {"chunks", Operand(int64_t{1})}}},
+      unary("aten.cos.default"),
+      {"aten.empty.memory_format", {{"size", Ints({3, 4})}}},
+      {"aten.eq.Scalar", {{"self", Trained({3, 4})}, {"other", Operand(int64_t{0})}}},
+      {"aten.full_like.default", {{"self", Trained({3, 4})}, {"fill_value", Operand(2.0)}}},
+      {"aten.gt.Scalar", {{"self", Trained({3, 4})}, {"other", Operand(int64_t{0})}}},
+      unary("aten.log.default"),
+      {"aten.lt.Scalar", {{"self", Trained({3, 4})}, {"other", Operand(int64_t{0})}}},
+      binary("aten.min.other"),
+      {"aten.ones.default", {{"size", Ints({3, 4})}}},
+      unary("aten.sin.default"),
+      {"aten.where.self",
+       {{"condition", at::ones({3, 4}, at::kBool)}, {"self", Trained({3, 4})}, {"other", Trained({3, 4})}}},
+      {"aten.zeros.default", {{"size", Ints({3, 4})}}},
   };
 }
 
