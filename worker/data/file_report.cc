@@ -61,7 +61,7 @@ absl::StatusOr<Glance> GlanceAt(const DataFile& file) {
     glance.begin.append(chunk.begin(), chunk.begin() + (count.ok() ? static_cast<int64_t>(*count) : 0));
   }
   glance.content_bytes = static_cast<int64_t>(glance.begin.size());
-  chunk.resize(1 << 20);
+  chunk.resize(1 << 16);
   while (count.ok() && *count > 0 && glance.content_bytes <= kMaxDatasetBytes) {
     count = stream.Read(chunk.data(), chunk.size());
     glance.content_bytes += count.ok() ? static_cast<int64_t>(*count) : 0;
