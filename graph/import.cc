@@ -18,6 +18,8 @@ namespace {
 
 using Kind = ExportedInput::Kind;
 
+constexpr char kImages[] = "images";
+constexpr char kTokens[] = "input_ids";
 // Becomes a cast to the dtype that the export saw.
 constexpr char kTypeAs[] = "aten.type_as.default";
 
@@ -39,19 +41,18 @@ class Importer {
   // `state`: of the graph, what the training program has; null: this is the training program, and all parameters that
   // require gradients are trained.
   Importer(const ExportedModel& model, const ExportedProgram& program, const ExportedTypes& types, int output,
-           const State* state)
+           const InputNames& inputs, const State* state)
       : model_(model),
         program_(program),
         types_(types),
         output_(output),
+        inputs_(inputs),
         state_(state),
         counters_(CountersOf(program)),
         graph_("exported") {}
 
   absl::StatusOr<Graph> Run() && {
-    for (const ExportedInput& input : program_.inputs) {
-      AMPD_RETURN_IF_ERROR(AddInput(input));
-    }
+    AMPD_RETURN_IF_ERROR(AddInputs());
     for (const ExportedNode& node : program_.graph.nodes) {
       AMPD_RETURN_IF_ERROR(AddNode(node));
     }
@@ -74,18 +75,46 @@ class Importer {
                                                  : BadExport(absl::StrCat("the tensor ", tensor, " is computed twice"));
   }
 
-  std::string InputName(const ExportedInput& input, const TensorType& type) const {
+  absl::Status AddInputs() {
+    std::vector<const ExportedInput*> first, others;
+    std::set<std::string> given;
+    for (const ExportedInput& input : program_.inputs) {
+      const bool is_user = input.kind == Kind::kUser;
+      (is_user && IsSamples(NameOf(input)) ? first : others).push_back(&input);
+      given.insert(is_user ? input.tensor : "");
+    }
+    for (const auto& [name, unused] : inputs_) {
+      if (!given.contains(name)) {
+        return BadExport(absl::StrCat("the program has no input ", name));
+      }
+    }
+    first.insert(first.end(), others.begin(), others.end());
+    for (const ExportedInput* const input : first) {
+      AMPD_RETURN_IF_ERROR(AddInput(*input));
+    }
+    return absl::OkStatus();
+  }
+
+  static bool IsSamples(std::string_view name) { return name == kImages || name == kTokens; }
+
+  std::string NameOf(const ExportedInput& input) const {
+    if (const auto called = inputs_.find(input.tensor); called != inputs_.end()) {
+      return called->second;
+    }
     const auto is_user = [](const ExportedInput& one) { return one.kind == Kind::kUser; };
     if (std::count_if(program_.inputs.begin(), program_.inputs.end(), is_user) > 1) {
       return input.tensor;
     }
-    return type.dtype == Dtype::kInt64 ? "input_ids" : "images";
+    return program_.graph.tensors.at(input.tensor).dtype == Dtype::kInt64 ? kTokens : kImages;
   }
 
   absl::Status AddInput(const ExportedInput& input) {
     AMPD_ASSIGN_OR_RETURN(TensorType type, types_.TypeOf(input.tensor));
     if (input.kind == Kind::kUser) {
-      const std::string name = InputName(input, type);
+      const std::string name = NameOf(input);
+      if (graph_.FindInput(name).has_value()) {
+        return BadExport(absl::StrCat("two inputs of the program are called ", name));
+      }
       return Define(input.tensor, graph_.AddInput(name, std::move(type)));
     }
     const bool elsewhere = state_ != nullptr && input.kind != Kind::kParameter && !state_->names.contains(input.name);
@@ -286,6 +315,7 @@ class Importer {
   const ExportedProgram& program_;
   const ExportedTypes& types_;
   const int output_;
+  const InputNames& inputs_;
   const State* const state_;
   const std::set<std::string> counters_;
   Graph graph_;
@@ -326,19 +356,21 @@ const Node* FindAlwaysRandom(const Graph& graph) {
 
 }  // namespace
 
-absl::StatusOr<Graph> ImportProgram(const ExportedModel& model, const ExportedProgram& program, int output) {
+absl::StatusOr<Graph> ImportProgram(const ExportedModel& model, const ExportedProgram& program, int output,
+                                    const InputNames& inputs) {
   AMPD_ASSIGN_OR_RETURN(const ExportedTypes train_types, ExportedTypes::Of(model.train));
-  AMPD_ASSIGN_OR_RETURN(const Graph train, Importer(model, model.train, train_types, output, /*state=*/nullptr).Run());
+  AMPD_ASSIGN_OR_RETURN(const Graph train,
+                        Importer(model, model.train, train_types, output, inputs, /*state=*/nullptr).Run());
   const Importer::State state = StateOf(train);
   AMPD_ASSIGN_OR_RETURN(const ExportedTypes types, ExportedTypes::Of(program));
-  return Importer(model, program, types, output, &state).Run();
+  return Importer(model, program, types, output, inputs, &state).Run();
 }
 
-absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, int output) {
+absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, int output, const InputNames& inputs) {
   if (model.eval.has_value()) {
-    return ImportProgram(model, *model.eval, output);
+    return ImportProgram(model, *model.eval, output, inputs);
   }
-  AMPD_ASSIGN_OR_RETURN(const Graph train, ImportProgram(model, model.train, output));
+  AMPD_ASSIGN_OR_RETURN(const Graph train, ImportProgram(model, model.train, output, inputs));
   Graph eval = EvalProgram(train);
   if (const Node* const node = FindAlwaysRandom(eval); node != nullptr) {
     return BadExport(absl::StrCat(node->op, " of ", node->module_path,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -9,11 +10,15 @@
 
 namespace ampd::graph {
 
+// Names of a program's inputs, and what the graph calls them instead.
+using InputNames = std::map<std::string, std::string>;
+
 // The graph of an exported program, without ops that write in place. What it trains are its parameters, and everything
 // else that the file holds are its buffers, by Python's names. Inputs and outputs have the zoo's names: the only input
-// is "images", or "input_ids" where it is of whole numbers (of several, each keeps the name that it has there), and the
-// output with the given number, of the program's, is "logits"; there is no other.
+// is "images", or "input_ids" where it is of whole numbers (of several, each keeps the name that it has there), unless
+// `inputs` calls it otherwise; the output with the given number, of the program's, is "logits"; there is no other.
 //
+// * Of several inputs, that with a name of the zoo's is the graph's first.
 // * A parameter without requires_grad, or that the logits of the training program do not depend on, is a buffer:
 //   training leaves it as it is.
 // * Of tied parameters, which lie in one place, the first gives the name to all.
@@ -24,12 +29,13 @@ namespace ampd::graph {
 //
 // INVALID_ARGUMENT (reason BAD_EXPORT; UNKNOWN_OP for an op that models may not use) naming the op, its module and the
 // line of the model's source.
-absl::StatusOr<Graph> ImportProgram(const ExportedModel& model, const ExportedProgram& program, int output);
+absl::StatusOr<Graph> ImportProgram(const ExportedModel& model, const ExportedProgram& program, int output,
+                                    const InputNames& inputs = {});
 
 // The program for evaluation: the file's own, or the training program with its dropout gone and its norms on their
 // running statistics. INVALID_ARGUMENT (reason BAD_EXPORT) where that is not enough, because the training program is
 // random by other means and the file has no program of its own.
-absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, int output);
+absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, int output, const InputNames& inputs = {});
 
 // Ops of a program that models may not use, each once, with what ImportProgram says of it: for people who look at a
 // file, and want all at once.

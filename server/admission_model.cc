@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kMaxParameters = int64_t{1} << 31;
 constexpr int64_t kMaxSampleNumbers = 1 << 28;
+constexpr int kMaxInputs = 64;  // of an exported model that are renamed
 
 // Of one sample, where there is a batch.
 int64_t Numbers(const graph::Shape& shape) {
@@ -205,7 +206,14 @@ void AdmitExported(const v1::ExportedModelSpec& exported, Findings& findings) {
     findings.Unsupported(field + ".head", "use CLASSIFICATION or LANGUAGE_MODEL");
   }
   findings.Range(field + ".output", exported.output(), 0, 255);
-  findings.UnsupportedIf(!exported.inputs().empty(), field + ".inputs", "a model takes one input, the samples");
+  if (exported.inputs_size() > kMaxInputs) {
+    findings.Wrong(field + ".inputs", absl::StrCat("has ", exported.inputs_size(), " entries; at most ", kMaxInputs));
+  }
+  for (const auto& [input, name] : exported.inputs()) {
+    if (input.empty() || name.empty()) {
+      findings.Wrong(field + ".inputs", "has an empty name");
+    }
+  }
 }
 
 // Both programs are of one length. `Source`: TokensSource or JsonlSource, the field `name` of a source.

@@ -232,6 +232,33 @@ TEST(ImportProgram, GraphsWithinAGraphAreCalledAsTheyAre) {
   EXPECT_THAT(message(more), HasSubstr("is given something that is no tensor"));
 }
 
+// A second input, which is added to the output.
+json WithMask() {
+  json model = Linear();
+  json& graph = GraphOf(model);
+  graph["inputs"].push_back(Named("mask"));
+  graph["tensor_values"]["mask"] = Tensor({kBatch, 3});
+  graph["tensor_values"]["add"] = Tensor({kBatch, 3});
+  InputsOf(model).push_back(Input("mask"));
+  graph["nodes"].push_back(Call("add.Tensor", {{"self", Named("relu")}, {"other", Named("mask")}}, "add"));
+  graph["outputs"][0] = Named("add");
+  return model;
+}
+
+TEST(ImportProgram, InputsAreCalledByTheirFields) {
+  const auto exported = ParseExportedModel(WithMask().dump());
+  const auto text = [&](const InputNames& inputs) {
+    const auto graph = ImportProgram(*exported, exported->train, 0, inputs);
+    return graph.ok() ? ToText(*graph) : std::string(graph.status().message());
+  };
+  EXPECT_THAT(text({}), HasSubstr("input %x: float32[B, 4]\ninput %mask: float32[B, 3]\n"));
+  EXPECT_THAT(text({{"mask", "images"}}), HasSubstr("input %images: float32[B, 3]\n"));
+  EXPECT_THAT(text({{"mask", "images"}}), testing::StartsWith("graph exported\ninput %images"));
+  EXPECT_EQ(text({{"y", "images"}}), "the program has no input y");
+  EXPECT_EQ(text({{"mask", "x"}}), "two inputs of the program are called x");
+  EXPECT_THAT(ToText(*ImportEvalProgram(*exported, 0, {{"x", "images"}})), HasSubstr("input %images: float32[B, 4]\n"));
+}
+
 TEST(ImportProgram, WhatIsFrozenOrNotReadIsABuffer) {
   json model = Linear();
   GraphOf(model)["tensor_values"]["p_b"]["requires_grad"] = false;

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,7 @@ using Tensors = std::map<std::string, at::Tensor>;
 
 constexpr double kTolerance = 1e-5;  // after 20 steps, relative to the largest element
 constexpr uint64_t kSeed = 11;       // as in oracle_exported.py
+constexpr std::string_view kOther = "other.";
 
 // A model as Python exported it, and what Python made of it. Exported once for all tests.
 struct Case {
@@ -40,7 +42,13 @@ struct Case {
 
   amp::Batch BatchAt(int64_t step) const {
     const int64_t index = step % oracle.at("labels").size(0);
-    return {oracle.at("images").select(0, index), oracle.at("labels").select(0, index)};
+    amp::Batch batch{oracle.at("images").select(0, index), oracle.at("labels").select(0, index)};
+    for (const auto& [name, tensor] : oracle) {
+      if (name.starts_with(kOther)) {  // a mask, which datasets have as truths
+        batch.others[name.substr(kOther.size())] = tensor.select(0, index).to(at::kBool);
+      }
+    }
+    return batch;
   }
 };
 
@@ -75,7 +83,7 @@ class ExportedParity : public testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(Models, ExportedParity,
                          testing::Values("mlp", "cnn", "resnet18", "resnet50", "mobilenet_v3_small", "squeezenet1_1",
                                          "shufflenet_v2_x0_5", "densenet121", "efficientnet_b0", "convnext", "vit",
-                                         "gpt2", "llama", "bert", "roberta", "distilbert", "t5"),
+                                         "gpt2", "llama", "bert", "bert_masked", "roberta", "distilbert", "t5"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
 // The parameters as leaves with gradients, beside copies of the buffers.
@@ -109,7 +117,7 @@ TEST_P(ExportedParity, ForwardAndAllGradientsAreEagersToTheBit) {
   ASSERT_TRUE((*run)->Bind(state).ok());
   const amp::Batch batch = case_->BatchAt(0);
   at::manual_seed(kSeed);
-  const std::vector<at::Tensor> outputs = (*run)->Run({batch.images, batch.labels});
+  const std::vector<at::Tensor> outputs = (*run)->Run(amp::InputsOf(program, batch, at::kCPU));
   EXPECT_TRUE(at::equal(outputs[0], case_->oracle.at("logits")));
   torch::autograd::backward({outputs[1]}, {});
   int num_compared = 0;
@@ -158,7 +166,7 @@ std::unique_ptr<amp::Engine> EngineOf(const train::ImportedModel& model, const c
 class ExportedTraining : public ExportedParity {};
 INSTANTIATE_TEST_SUITE_P(Models, ExportedTraining,
                          testing::Values("mlp", "cnn", "squeezenet1_1", "convnext", "vit", "gpt2", "llama", "bert",
-                                         "roberta", "distilbert", "t5"),
+                                         "bert_masked", "roberta", "distilbert", "t5"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
 TEST_P(ExportedTraining, TwentyStepsOfAdamWFollowPyTorchs) {
@@ -197,7 +205,16 @@ double LossDistance(const at::Tensor& ours, const at::Tensor& theirs) {
   return ours.sub(theirs).abs().div(theirs.abs()).max().item<double>();
 }
 
-TEST_P(ExportedParity, TwentyStepsInBf16FollowAutocasts) {
+// Without those whose course a draw decides (the stochastic depth of efficientnet_b0) or, as above, a last bit does
+// while PyTorch gives the same bits with one thread and two (shufflenet_v2_x0_5).
+class ExportedBf16 : public ExportedParity {};
+INSTANTIATE_TEST_SUITE_P(Models, ExportedBf16,
+                         testing::Values("mlp", "cnn", "resnet18", "resnet50", "mobilenet_v3_small", "squeezenet1_1",
+                                         "densenet121", "convnext", "vit", "gpt2", "llama", "bert", "bert_masked",
+                                         "roberta", "distilbert", "t5"),
+                         [](const auto& parameter) { return std::string(parameter.param); });
+
+TEST_P(ExportedBf16, TwentyStepsFollowAutocasts) {
   constexpr double kLeast = 0.02;
   const at::Tensor& theirs = case_->oracle.at("losses_bf16");
   const double bound = std::max(kLeast, 2 * LossDistance(case_->oracle.at("losses_bf16_two"), theirs));

@@ -3,6 +3,7 @@
 
 Usage: exported_service_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
 """
+import json
 import pathlib
 import struct
 import sys
@@ -18,7 +19,7 @@ import ampd
 from service import wait_for
 from service_case import DataRootCase, main
 
-CLASSES, SAMPLES, STEPS = 6, 96, 24
+CLASSES, SAMPLES, STEPS, WORDS, LENGTH = 6, 96, 24, 32, 8
 JOB = f"""
 name: mine
 model: {{exported: {{path: root/mine.pt2}}}}
@@ -83,6 +84,43 @@ class ExportedModels(DataRootCase):
         loss = torch.nn.functional.cross_entropy(logits, self.labels.long()).item()
         self.assertLess(abs(self.evals(job)[-1]["loss"] / loss - 1), 1e-5)
 
+    def test_a_model_of_several_inputs_takes_each_from_its_field(self):
+        from transformers import BertConfig, BertForSequenceClassification  # takes seconds
+
+        class Padded(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.model = BertForSequenceClassification(BertConfig(
+                    vocab_size=WORDS, max_position_embeddings=LENGTH, hidden_size=32, num_hidden_layers=2,
+                    num_attention_heads=2, intermediate_size=64, hidden_dropout_prob=0, attention_probs_dropout_prob=0,
+                    num_labels=CLASSES))
+
+            def forward(self, mask, words):
+                return self.model(input_ids=words, attention_mask=mask).logits
+
+        torch.manual_seed(6)
+        lengths = torch.randint(2, LENGTH + 1, (SAMPLES, 1))
+        mask = (torch.arange(LENGTH) < lengths).long()
+        words = torch.randint(CLASSES, WORDS, (SAMPLES, LENGTH))
+        words[:, 1] = self.labels  # what is to be learned
+        with open(self.root / "texts.jsonl", "w") as file:
+            for row, length in enumerate(lengths.flatten().tolist()):
+                file.write(json.dumps({"input_ids": words[row, :length].tolist(), "label": self.labels[row].item()}) + "\n")
+        ampd.export(Padded(), (mask[:4], words[:4]), self.root / "padded.pt2")
+        source = f"{{jsonl: {{path: root/texts.jsonl, sequence_length: {LENGTH}}}}}"
+        idx = "{idx: {images: root/images, labels: root/labels}}"
+        job = self.run_job(JOB.replace(idx, source).replace("learning_rate: 0.005", "learning_rate: 0.01").replace(
+            "path: root/mine.pt2", "path: root/padded.pt2, inputs: {words: input_ids, mask: attention_mask}"))
+        self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
+        evals = self.evals(job)
+        self.assertLess(evals[-1]["loss"], 0.5 * evals[0]["loss"])
+        again = Padded()
+        again.load_state_dict(load_file(self.checkpoint(job) / "model.safetensors"), strict=False)
+        with torch.no_grad():
+            loss = torch.nn.functional.cross_entropy(again.eval()(mask, words * mask), self.labels.long()).item()
+        self.assertLess(abs(evals[-1]["loss"] / loss - 1), 1e-5)
+        self.failure("padded.pt2", "the data has images and the model takes mask", reason="SPEC_ERROR")
+
     def test_it_goes_on_from_a_checkpoint_without_its_file_to_the_same_bits(self):
         whole = self.run_job(JOB)
         (self.root / "gone.pt2").write_bytes((self.root / "mine.pt2").read_bytes())
@@ -100,10 +138,11 @@ class ExportedModels(DataRootCase):
         self.assertEqual((final["state"], int(final["numAttempts"])), ("CANCELLED", 2), final.get("message"))
         self.assertEqual(self.losses(final)[:STEPS], self.losses(whole), "the resumed run computed something else")
 
-    def failure(self, name, *words):
+    def failure(self, name, *words, reason="DATA_ERROR"):
         final = self.service.finished(self.service.submit(JOB.replace("mine.pt2", name)))
-        self.assertEqual((final["state"], final["reason"]), ("FAILED", "DATA_ERROR"), final.get("message"))
-        for word in (f'model.exported.path "root/{name}": ', *words):
+        self.assertEqual((final["state"], final["reason"]), ("FAILED", reason), final.get("message"))
+        file = [f'model.exported.path "root/{name}": '] if reason == "DATA_ERROR" else []
+        for word in (*file, *words):
             self.assertIn(word, final["message"])
         self.expect_clean_line(final["message"])
 

@@ -3,6 +3,7 @@
 
 Usage: oracle_exported.py MODEL ARCHIVE OUTPUT. ARCHIVE: the .pt2 file to write. Tensors in OUTPUT (tensor_file.py):
   images, labels                (batches, samples, ...)
+  other.<name>                  what the model takes beside those, by its input's name
   logits, gradient.<parameter>  of the first batch, in training mode, from the exported weights, with the generator
                                 seeded to SEED
   file_gradient.<parameter>     what PyTorch's own run of the file gives, where that is not what the module gives
@@ -99,6 +100,16 @@ def small_text(**other):
                 **other)
 
 
+class MaskedLogits(Logits):
+    def forward(self, input_ids, attention_mask):
+        return self.model(input_ids=input_ids, attention_mask=attention_mask).logits
+
+
+def padded_text_classes():
+    lengths = torch.randint(LENGTH // 2, LENGTH + 1, (BATCHES, 4, 1))
+    return *text_classes(), {"attention_mask": (torch.arange(LENGTH) < lengths).long()}
+
+
 def gpt2(hf):
     return Logits(hf.GPT2LMHeadModel(hf.GPT2Config(
         vocab_size=VOCABULARY, n_positions=LENGTH, n_embd=32, n_layer=2, n_head=2, resid_pdrop=0, embd_pdrop=0,
@@ -154,7 +165,7 @@ def vit():
 MODELS = {
     "mlp": (Mlp, lambda: images(8)),
     "cnn": (Cnn, lambda: images(8)),
-    "resnet18": (lambda: torchvision.models.resnet18(num_classes=CLASSES), lambda: images(32)),
+    "resnet18": (lambda: torchvision.models.resnet18(num_classes=CLASSES), lambda: images(64, 16)),
     "resnet50": (lambda: torchvision.models.resnet50(num_classes=CLASSES), lambda: images(32)),
     "mobilenet_v3_small": (lambda: torchvision.models.mobilenet_v3_small(num_classes=CLASSES, dropout=0), lambda: images(64)),
     "squeezenet1_1": (lambda: torchvision.models.squeezenet1_1(num_classes=CLASSES, dropout=0), lambda: images(32)),
@@ -168,6 +179,8 @@ MODELS = {
     "llama": (from_transformers(llama), tokens),
     "bert": (from_transformers(lambda hf: Logits(hf.BertForSequenceClassification(hf.BertConfig(**small_text())))),
              text_classes),
+    "bert_masked": (from_transformers(lambda hf: MaskedLogits(hf.BertForSequenceClassification(
+        hf.BertConfig(**small_text())))), padded_text_classes),
     "roberta": (from_transformers(lambda hf: Logits(hf.RobertaForSequenceClassification(
         hf.RobertaConfig(**small_text())))), text_classes),
     "distilbert": (from_transformers(distilbert), text_classes),
@@ -175,19 +188,20 @@ MODELS = {
 }
 
 
-def loss_of(model, samples, labels, reduction="mean"):
-    logits = model(samples)
+def loss_of(model, batch, reduction="mean"):
+    samples, labels, *others = batch
+    logits = model(samples, *others)
     return functional.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction=reduction), logits
 
 
-def gradients_of(model, samples, labels):
+def gradients_of(model, batch):
     torch.manual_seed(SEED)
-    loss, logits = loss_of(model, samples, labels)
+    loss, logits = loss_of(model, batch)
     loss.backward()
     return logits, {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
 
 
-def train(model, samples, labels, low):
+def train(model, batches, low):
     """Losses of 20 steps; the model is then what they made of it. `low`: under autocast."""
     model.train()
     optimizer = torch.optim.AdamW((p for p in model.parameters() if p.requires_grad), lr=2**-10, weight_decay=2**-6,
@@ -195,7 +209,7 @@ def train(model, samples, labels, low):
     losses = []
     for step in range(STEPS):
         with torch.autocast("cpu", torch.bfloat16, enabled=low):
-            loss, _ = loss_of(model, samples[step % BATCHES], labels[step % BATCHES])
+            loss, _ = loss_of(model, batches[step % BATCHES])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -209,23 +223,25 @@ def main():
     torch.manual_seed(7)
     make, feed = MODELS[name]
     model = make()
-    samples, labels = feed()
-    ampd.export(model, (samples[0],), archive)
-    tensors = {"images": samples, "labels": labels}
-    tensors["logits"], gradients = gradients_of(copy.deepcopy(model).train(), samples[0], labels[0])
+    samples, labels, *rest = feed()
+    others = rest[0] if rest else {}
+    batches = list(zip(samples, labels, *others.values()))
+    ampd.export(model, (samples[0], *(other[0] for other in others.values())), archive)
+    tensors = {"images": samples, "labels": labels} | {f"other.{key}": other for key, other in others.items()}
+    tensors["logits"], gradients = gradients_of(copy.deepcopy(model).train(), batches[0])
     tensors |= {f"gradient.{key}": gradient for key, gradient in gradients.items()}
-    _, of_file = gradients_of(load_pt2(archive).exported_programs["train"].module(), samples[0], labels[0])
+    _, of_file = gradients_of(load_pt2(archive).exported_programs["train"].module(), batches[0])
     tensors |= {f"file_gradient.{key}": gradient for key, gradient in of_file.items()
                 if key in gradients and not torch.equal(gradient, gradients[key])}  # of tied parameters, one has it
-    tensors["losses_bf16"] = train(copy.deepcopy(model), samples, labels, low=True)
+    tensors["losses_bf16"] = train(copy.deepcopy(model), batches, low=True)
     torch.set_num_threads(2)
-    tensors["losses_bf16_two"] = train(copy.deepcopy(model), samples, labels, low=True)
+    tensors["losses_bf16_two"] = train(copy.deepcopy(model), batches, low=True)
     torch.set_num_threads(1)
-    tensors["losses"] = train(model, samples, labels, low=False)
+    tensors["losses"] = train(model, batches, low=False)
     tensors |= {f"state.{key}": tensor for key, tensor in [*model.named_parameters(), *model.named_buffers()]
                 if tensor.dtype == torch.float32}
     with torch.no_grad():
-        tensors["eval_loss"] = loss_of(model.eval(), samples[0], labels[0], "sum")[0]
+        tensors["eval_loss"] = loss_of(model.eval(), batches[0], "sum")[0]
     tensor_file.write(output, tensors)
 
 

@@ -333,6 +333,9 @@ TEST(AdmitSpec, AnExportedModelIsTakenUnseen) {
   EXPECT_TRUE(AdmitSpec(Changed("model {exported {path: 'root/my.pt2'}} precision {preset: 'fp8'}")).ok())
       << "whether a layer can compute in FP8 is for the worker to find";
   EXPECT_TRUE(AdmitSpec(Changed("model {exported {path: 'root/my.pt2'}} train {checkpoint_segments: 'a.*'}")).ok());
+  EXPECT_TRUE(AdmitSpec(Changed("model {exported {path: 'a/b' inputs {key: 'mask' value: 'attention_mask'}}}")).ok());
+  EXPECT_THAT(WrongFields(Changed("model {exported {path: 'a/b' inputs {key: '' value: 'images'}}}")),
+              ElementsAre("model.exported.inputs"));
   EXPECT_THAT(WrongFields(Changed("model {exported {}}")), ElementsAre("model.exported.path"));
   EXPECT_THAT(WrongFields(Changed("model {exported {path: 'root/../my.pt2'}}")), ElementsAre("model.exported.path"));
   EXPECT_THAT(WrongFields(Changed("model {exported {path: 'root/my.pt2' output: -1}}")),
@@ -346,7 +349,6 @@ TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {
       {"precision {preset: 'bf16' reduction: bf16}", "precision.reduction"},
       {"model {exported {artifact: 'x'}}", "model.exported.artifact"},
       {"model {exported {path: 'a/b' head: REGRESSION}}", "model.exported.head"},
-      {"model {exported {path: 'a/b' inputs {key: 'x' value: 'images'}}}", "model.exported.inputs"},
       {"model {rnn {vocab_size: 10}}", "model.rnn"},
       {"model {initial_checkpoint {job_id: 'j-aaaaaaaaaaaaaaaa'}}", "model.initial_checkpoint"},
       {"resources {devices: 2}", "resources.devices"},

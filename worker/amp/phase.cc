@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "worker/amp/format.h"
 #include "worker/amp/program_facts.h"
+#include "worker/executor/dtype.h"
 
 namespace ampd::amp {
 
@@ -43,6 +44,9 @@ std::vector<at::Tensor> InputsOf(const graph::Graph& program, const Batch& batch
   std::vector<at::Tensor> inputs;
   for (const graph::ValueId input : program.inputs()) {
     inputs.push_back(OnDevice(FieldOf(program, batch, input), device));
+    if (inputs.back().scalar_type() == at::kBool) {  // a mask, which programs also take as numbers
+      inputs.back() = inputs.back().to(executor::ToScalarType(program.type(input).dtype));
+    }
   }
   return inputs;
 }

@@ -29,7 +29,8 @@ struct Batch {
   TensorMap others = {};  // (B, ...); for the inputs beside the first one, by name
 };
 
-// What a program takes of a batch, in the order of its inputs. Throws c10::Error for an input that the batch has not.
+// What a program takes of a batch, in the order of its inputs; a mask of truths as numbers where it takes those. Throws
+// c10::Error for an input that the batch has not.
 std::vector<at::Tensor> InputsOf(const graph::Graph& program, const Batch& batch, c10::Device device);
 
 // One loss of a model, the parameters that it trains and their optimizer.

@@ -27,7 +27,7 @@ absl::Status SpecError(const std::string& message) {
   return Error(absl::StatusCode::kInvalidArgument, "SPEC_ERROR", message);
 }
 
-// Whether the head that the spec names takes the model's output, and the model one input.
+// Whether the head that the spec names takes the model's output.
 absl::Status CheckHead(const ExportedModelSpec& spec, const graph::Graph& model) {
   const graph::TensorType& logits = model.type(*model.FindOutput("logits"));
   const size_t rank = logits.shape.size();
@@ -40,14 +40,13 @@ absl::Status CheckHead(const ExportedModelSpec& spec, const graph::Graph& model)
     return SpecError(absl::StrCat("model.exported.output ", spec.output(), " is ", graph::ToText(logits),
                                   "; a head takes float32[B, classes] or float32[B, positions, vocabulary]"));
   }
-  return model.inputs().size() == 1
-             ? absl::OkStatus()
-             : SpecError(absl::StrCat("the exported model takes ", model.inputs().size(), " inputs; a job gives one"));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ImportedModel> Import(const ExportedModelSpec& spec, graph::ExportedModel exported) {
-  AMPD_ASSIGN_OR_RETURN(graph::Graph train, graph::ImportProgram(exported, exported.train, spec.output()));
-  AMPD_ASSIGN_OR_RETURN(graph::Graph eval, graph::ImportEvalProgram(exported, spec.output()));
+  const graph::InputNames inputs(spec.inputs().begin(), spec.inputs().end());
+  AMPD_ASSIGN_OR_RETURN(graph::Graph train, graph::ImportProgram(exported, exported.train, spec.output(), inputs));
+  AMPD_ASSIGN_OR_RETURN(graph::Graph eval, graph::ImportEvalProgram(exported, spec.output(), inputs));
   AMPD_RETURN_IF_ERROR(CheckHead(spec, train));
   AMPD_RETURN_IF_ERROR(CheckHead(spec, eval));
   if (train.parameters().empty()) {
