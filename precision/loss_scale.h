@@ -26,6 +26,19 @@ struct LossScaleConfig {
   friend bool operator==(const LossScaleConfig&, const LossScaleConfig&) = default;
 };
 
+// The scales that an order may set and a sample of gradients may suggest, both ends included: between floor and cap,
+// and such that gradients can be divided by them in fp32. Of an infinite cap the largest fp32 number is in it, of no
+// floor the smallest normal one.
+struct ScaleRange {
+  double least = std::numeric_limits<float>::min();
+  double greatest = std::numeric_limits<float>::max();
+
+  bool Has(double scale) const { return scale >= least && scale <= greatest; }
+  // The nearest that is in it.
+  double Hold(double scale) const;
+};
+ScaleRange RangeOf(const LossScaleConfig& config);
+
 // The shortest text from which a reader gets the same fp32 number, which is what a scale is; a power of two up to 2^43
 // is whole: "65536", "4294967296", "1.7014118e+38", "0.1", "inf".
 std::string LossScaleText(double scale);

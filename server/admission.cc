@@ -7,18 +7,23 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "ampd/v1/worker.pb.h"
+#include "base/error.h"
 #include "base/status_macros.h"
 #include "models/models.h"
 #include "precision/capability.h"
 #include "precision/formats.h"
 #include "precision/fp8.h"
+#include "precision/loss_scale.h"
 #include "precision/optimizer_kind.h"
 #include "precision/policy.h"
 #include "server/admission_findings.h"
 
 namespace ampd::server {
 namespace {
+
+using precision::LossScaleText;
 
 constexpr int kMaxPreferred = 8;
 constexpr int kMaxLabels = 32;
@@ -181,12 +186,27 @@ absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec) {
   return admitted;
 }
 
-bool ScalesLoss(const v1::Job& job) {
+absl::Status AdmitOrder(const v1::LossScaleOrder& order, const v1::Job& job) {
   const v1::PrecisionPolicy& policy = job.spec().precision();
   const std::string& given = job.attempts().empty() ? policy.preset() : job.attempts().rbegin()->precision();
   const precision::Preset* preset = precision::FindPreset(given);
-  return preset == nullptr ||
-         precision::ResolveLossScale(policy, *preset).kind != precision::LossScaleConfig::Kind::kOff;
+  if (preset == nullptr) {
+    return absl::OkStatus();
+  }
+  const precision::LossScaleConfig config = precision::ResolveLossScale(policy, *preset);
+  if (config.kind == precision::LossScaleConfig::Kind::kOff) {
+    return Error(absl::StatusCode::kFailedPrecondition, "LOSS_SCALE_OFF",
+                 absl::StrCat("job ", job.id(), " scales no loss in ", given,
+                              "; fp16 does, and precision.loss_scale turns it on"));
+  }
+  const precision::ScaleRange range = precision::RangeOf(config);
+  if (order.has_scale() && !range.Has(order.scale())) {
+    return InvalidFields(
+        {{"loss_scale_order.scale",
+          absl::StrCat("is ", LossScaleText(order.scale()), "; must be from ", LossScaleText(range.least),
+                       ", the floor, to ", LossScaleText(range.greatest), ", the cap of ", given)}});
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace ampd::server

@@ -3,6 +3,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "ampd/v1/job.pb.h"
+#include "ampd/v1/job_service.pb.h"
 #include "ampd/v1/job_spec.pb.h"
 
 namespace ampd::server {
@@ -14,9 +15,13 @@ namespace ampd::server {
 //   UNIMPLEMENTED     nothing is wrong, but a field is set that this server does not support; names the first one
 absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec);
 
-// Whether a job scales its loss, so that an order of another scale does something: by the precision that its newest
-// attempt was given, before the first one by what it asks for. True where only a device will decide.
-bool ScalesLoss(const v1::Job& job);
+// Whether a job can take an order to its loss scaler: by the precision that its newest attempt was given, before the
+// first one by what it asks for; OK where only a device will decide. What a later precision can't take, the trainer
+// holds within its bounds and says so.
+//
+//   FAILED_PRECONDITION  (reason LOSS_SCALE_OFF) no loss is scaled
+//   INVALID_ARGUMENT     the scale is beyond floor or cap
+absl::Status AdmitOrder(const v1::LossScaleOrder& order, const v1::Job& job);
 
 // Specs larger than this are refused before anything else is looked at.
 inline constexpr int64_t kMaxSpecBytes = 256 << 10;

@@ -59,14 +59,6 @@ absl::Status CheckOrder(const v1::LossScaleOrder& order) {
   return violations.empty() ? absl::OkStatus() : InvalidFields(violations);
 }
 
-absl::Status ScalesNoLoss(const Job& job) {
-  const std::string precision =
-      job.attempts().empty() ? job.spec().precision().preset() : job.attempts().rbegin()->precision();
-  return Error(absl::StatusCode::kFailedPrecondition, "LOSS_SCALE_OFF",
-               absl::StrCat("job ", job.id(), " scales no loss in ", precision,
-                            "; fp16 does, and precision.loss_scale turns it on"));
-}
-
 // Fills the update in from the request, or tells what is wrong with it.
 absl::Status ToChange(const v1::UpdateJobRequest& request, internal::ChangeJob* change) {
   change->set_job(request.id());
@@ -306,8 +298,11 @@ void Coordinator::UpdateJob(const v1::UpdateJobRequest& request, JobDone done) {
   if (update.change_job().has_loss_scale_order()) {
     // An unknown job and one that has ended are told by the commit.
     const absl::StatusOr<JobRecordPtr> record = FindRecord(request.id());
-    if (record.ok() && !IsTerminal((*record)->job().state()) && !ScalesLoss((*record)->job())) {
-      return done(ScalesNoLoss((*record)->job()));
+    if (record.ok() && !IsTerminal((*record)->job().state())) {
+      const absl::Status status = AdmitOrder(update.change_job().loss_scale_order(), (*record)->job());
+      if (!status.ok()) {
+        return done(status);
+      }
     }
   }
   CommitForJob(std::move(update), request.id(), std::move(done));

@@ -723,6 +723,28 @@ TEST_F(CoordinatorTest, LossScaleOrder_IsRefusedWhereNoLossIsScaled) {
   EXPECT_EQ(order(ended), "WRONG_STATE") << "that it has ended says more";
 }
 
+TEST_F(CoordinatorTest, LossScaleOrder_BeyondFloorOrCapIsRefusedAndBothAreNamed) {
+  const auto order = [this](const std::string& id, double scale) {
+    v1::UpdateJobRequest request;
+    request.set_id(id);
+    request.mutable_update_mask()->add_paths("loss_scale_order");
+    request.mutable_loss_scale_order()->set_scale(scale);
+    absl::StatusOr<JobPtr> result;
+    coordinator->UpdateJob(request, Into(&result));
+    Pump();
+    return result.ok() ? "OK" : std::string(result.status().message());
+  };
+  const std::string id = CreateIdOf("fp16");
+  EXPECT_EQ(order(id, 0x1p24), "OK");
+  EXPECT_EQ(order(id, 1), "OK");
+  EXPECT_THAT(order(id, 1e30),
+              testing::HasSubstr("loss_scale_order.scale: is 1e+30; must be from 1, the floor, to 16777216, the "
+                                 "cap of fp16"));
+  EXPECT_THAT(order(id, 0.5), testing::HasSubstr("is 0.5; must be from 1, the floor"));
+  EXPECT_EQ(order(CreateIdOf("torch-amp-fp16"), 1e30), "OK") << "its cap is what fp32 can hold";
+  EXPECT_EQ(order(CreateIdOf("auto"), 1e30), "OK") << "what the device's choice allows, the trainer knows";
+}
+
 TEST_F(CoordinatorTest, LossScaleOrder_OfAPrecisionThatADeviceChoosesIsRefusedOnceItChose) {
   v1::UpdateJobRequest request;
   request.set_id(CreateIdOf("auto"));

@@ -64,19 +64,20 @@ GradientSample SampleGradient(const at::Tensor& gradient, at::ScalarType format)
   return sample;
 }
 
-double SuggestScale(const std::vector<GradientSample>& samples, double scale) {
+double SuggestScale(const std::vector<GradientSample>& samples, double scale, const precision::ScaleRange& range) {
   int largest = GradientSample::kLeastExponent - 1;
   for (const GradientSample& sample : samples) {
     if (sample.num_non_finite > 0) {
-      return scale;
+      return range.Hold(scale);
     }
     for (int exponent = largest + 1; exponent <= GradientSample::kGreatestExponent; ++exponent) {
       largest = sample.NumWithExponent(exponent) > 0 ? exponent : largest;
     }
   }
-  return largest < GradientSample::kLeastExponent
-             ? scale
-             : std::min(std::ldexp(scale, kWantedExponent - largest), kLargestScale);
+  const double suggested = largest < GradientSample::kLeastExponent
+                               ? scale
+                               : std::min(std::ldexp(scale, kWantedExponent - largest), kLargestScale);
+  return range.Hold(suggested);
 }
 
 std::string DescribeExponents(const GradientSample& sample) {

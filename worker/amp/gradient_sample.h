@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ATen/core/Tensor.h"
+#include "precision/loss_scale.h"
 
 namespace ampd::amp {
 
@@ -41,8 +42,8 @@ struct GradientSample {
 GradientSample SampleGradient(const at::Tensor& gradient, at::ScalarType format);
 
 // The loss scale, a power of two times `scale`, under which the largest of the gradients would have the exponent 12: an
-// eighth of what overflows in fp16. `scale` itself when all are zero or one is not finite.
-double SuggestScale(const std::vector<GradientSample>& samples, double scale);
+// eighth of what overflows in fp16; `scale` itself when all are zero or one is not finite. Held within `range`.
+double SuggestScale(const std::vector<GradientSample>& samples, double scale, const precision::ScaleRange& range);
 
 // "2^-24..-15 1.2%, 2^-14 3.4%, ...": the share of each exponent that occurs.
 std::string DescribeExponents(const GradientSample& sample);

@@ -6,6 +6,7 @@ using Kind = precision::LossScaleConfig::Kind;
 
 LossScaler::LossScaler(const precision::LossScaleConfig& config)
     : enabled_(config.kind != Kind::kOff),
+      range_(precision::RangeOf(config)),
       rule_({.dynamic = config.kind == Kind::kDynamic,
              .refill_on_every_good_step = config.refill_on_every_good_step,
              .hysteresis = config.hysteresis,
@@ -25,7 +26,7 @@ void LossScaler::Set(std::optional<double> scale, std::optional<int> growth_inte
     return;
   }
   if (scale.has_value()) {
-    state_.scale = static_cast<float>(*scale);
+    state_.scale = static_cast<float>(range_.Hold(*scale));
     state_.growth_tracker = 0;
   }
   state_.growth_interval = growth_interval.value_or(state_.growth_interval);

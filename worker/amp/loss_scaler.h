@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "precision/policy.h"
+#include "precision/loss_scale.h"
 #include "worker/kernels/step_control.h"
 
 namespace ampd::amp {
@@ -22,8 +22,8 @@ using LossScalerState = kernels::ScalerState;
 //                 scale *= growth up to the cap; a product that is not finite is not taken under a finite cap
 //
 // On purpose unlike the others: an interval that an order lowers below the tracker takes effect at the next good step,
-// where their test for equality would miss it until the next overflow; and a scale that an order put outside of floor
-// and cap is left there until it moves by itself.
+// where their test for equality would miss it until the next overflow; and an ordered scale is held within floor and
+// cap.
 //
 // The scale is a fp32 number. During training it moves on the device, by the same rule (kernels::UpdateScale); this is
 // what the host knows of it, and how orders reach it. Thread-compatible.
@@ -37,8 +37,8 @@ class LossScaler {
   // One step, as the device takes it.
   ScaleChange Update(bool found_inf);
 
-  // Live control: the new scale starts a new interval. Orders to a scaler that is off are ignored; a static one takes
-  // the scale.
+  // Live control: the new scale, or what its range has nearest to it, starts a new interval. Orders to a scaler that is
+  // off are ignored; a static one takes the scale.
   void Set(std::optional<double> scale, std::optional<int> growth_interval);
 
   const kernels::ScalerRule& rule() const { return rule_; }
@@ -47,6 +47,7 @@ class LossScaler {
 
  private:
   const bool enabled_;
+  const precision::ScaleRange range_;
   const kernels::ScalerRule rule_;
   LossScalerState state_;
 };

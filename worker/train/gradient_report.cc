@@ -15,6 +15,7 @@ namespace ampd::train {
 namespace {
 
 using amp::GradientSample;
+using precision::LossScaleText;
 using Module = v1::GradientSamples::Module;
 
 std::string NameOf(at::ScalarType dtype) {
@@ -83,10 +84,17 @@ Module& RowOf(const std::string& module, v1::GradientSamples& report) {
   return row;
 }
 
+// What is wider than fp16 needs no scale.
+bool MayBeScaled(const std::vector<GradientSample>& samples, const precision::LossScaleConfig& scaling) {
+  return scaling.kind != precision::LossScaleConfig::Kind::kOff ||
+         std::any_of(samples.begin(), samples.end(),
+                     [](const GradientSample& sample) { return sample.dtype == at::kHalf; });
+}
+
 }  // namespace
 
 v1::GradientSamples ReportGradients(const std::vector<GradientSample>& samples, double loss_scale,
-                                    const CanaryReport& canary) {
+                                    const precision::LossScaleConfig& scaling, const CanaryReport& canary) {
   std::vector<GradientSample> modules;
   std::map<std::pair<std::string, at::ScalarType>, size_t> places;
   for (const GradientSample& sample : samples) {
@@ -105,7 +113,9 @@ v1::GradientSamples ReportGradients(const std::vector<GradientSample>& samples, 
     *RowOf(layer.module, report).mutable_fp8() = ToProto(layer, canary.step);
   }
   report.set_loss_scale(loss_scale);
-  report.set_suggested_scale(amp::SuggestScale(samples, loss_scale));
+  if (MayBeScaled(samples, scaling)) {
+    report.set_suggested_scale(amp::SuggestScale(samples, loss_scale, precision::RangeOf(scaling)));
+  }
   return report;
 }
 
@@ -119,10 +129,13 @@ std::string Describe(const v1::GradientSamples& gradients) {
     num_non_finite += module.num_non_finite();
   }
   const std::string bad = num_non_finite == 0 ? "" : absl::StrCat(", ", num_non_finite, " are not finite");
+  const std::string scale = gradients.suggested_scale() == 0
+                                ? "; no loss is scaled"
+                                : absl::StrCat(" under a loss scale of ", LossScaleText(gradients.loss_scale()),
+                                               "; they suggest ", LossScaleText(gradients.suggested_scale()));
   return absl::StrCat("of ", num_elements, " gradient elements in ", gradients.modules_size(),
                       gradients.modules_size() == 1 ? " module " : " modules ", num_subnormal, " lost bits", bad,
-                      " under a loss scale of ", precision::LossScaleText(gradients.loss_scale()), "; they suggest ",
-                      precision::LossScaleText(gradients.suggested_scale()));
+                      scale);
 }
 
 std::string WorstModules(const std::vector<ModuleLoss>& losses, double bound) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ampd/v1/job.pb.h"
+#include "precision/loss_scale.h"
 #include "worker/amp/fp8_layers.h"
 #include "worker/amp/gradient_sample.h"
 
@@ -16,10 +17,10 @@ struct CanaryReport {
   std::vector<amp::Fp8Finding> layers;
 };
 
-// The samples of one step, put together by module and format, with the scale that they have and the one that they
-// suggest, and beside them what the canary saw.
+// The samples of one step, put together by module and format, with the scale that they have and beside them what the
+// canary saw. Where `scaling` is on, or could be for fp16, also the scale that they suggest, one that may be ordered.
 v1::GradientSamples ReportGradients(const std::vector<amp::GradientSample>& samples, double loss_scale,
-                                    const CanaryReport& canary = {});
+                                    const precision::LossScaleConfig& scaling, const CanaryReport& canary = {});
 
 // One line for people.
 std::string Describe(const v1::GradientSamples& gradients);

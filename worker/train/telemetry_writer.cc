@@ -110,11 +110,12 @@ absl::Status TelemetryWriter::Event(v1::Event::Kind kind, int64_t step, const st
   return AddEvent(std::move(event));
 }
 
-absl::Status TelemetryWriter::Gradients(int64_t step, const amp::StepResult& result, const CanaryReport& canary) {
+absl::Status TelemetryWriter::Gradients(int64_t step, const amp::StepResult& result,
+                                        const precision::LossScaleConfig& scaling, const CanaryReport& canary) {
   v1::Event event;
   event.set_kind(v1::Event::GRADIENTS_SAMPLED);
   event.set_step(step);
-  *event.mutable_gradients() = ReportGradients(result.samples, result.loss_scale, canary);
+  *event.mutable_gradients() = ReportGradients(result.samples, result.loss_scale, scaling, canary);
   event.set_message(Describe(event.gradients()));
   return AddEvent(std::move(event));
 }

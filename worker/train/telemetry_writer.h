@@ -33,8 +33,9 @@ class TelemetryWriter {
   absl::Status Eval(v1::EvalPoint point);
   absl::Status Event(v1::Event::Kind kind, int64_t step, const std::string& message,
                      const std::map<std::string, std::string>& attributes = {});
-  // The step's samples and what FP8's canary last saw, as GRADIENTS_SAMPLED.
-  absl::Status Gradients(int64_t step, const amp::StepResult& result, const CanaryReport& canary);
+  // The step's samples, under the policy's scaling, and what FP8's canary last saw, as GRADIENTS_SAMPLED.
+  absl::Status Gradients(int64_t step, const amp::StepResult& result, const precision::LossScaleConfig& scaling,
+                         const CanaryReport& canary);
 
  private:
   absl::Status AddEvent(v1::Event event);

@@ -140,10 +140,7 @@ absl::Status TrainingLoop::ApplyOrders() {
     applied_order_ = one.number();
     engine_->scaler().Set(order.has_scale() ? std::optional<double>(order.scale()) : std::nullopt,
                           order.has_growth_interval() ? std::optional<int>(order.growth_interval()) : std::nullopt);
-    const std::string scale = precision::LossScaleText(engine_->scaler().scale());
-    AMPD_RETURN_IF_ERROR(telemetry_.Event(
-        Event::LOSS_SCALE_SET, step_, absl::StrCat("the loss scale was set to ", scale),
-        {{"scale", scale}, {"growth_interval", absl::StrCat(engine_->scaler().state().growth_interval)}}));
+    AMPD_RETURN_IF_ERROR(TellOrder(order));
   }
   tells_gradients_ = context_.link.TakeGradientRequest();
   if (tells_gradients_) {
@@ -201,7 +198,7 @@ absl::Status TrainingLoop::EndStep() {
     canary_ = {step_, result.fp8};
   }
   if (step.tells_gradients) {
-    AMPD_RETURN_IF_ERROR(telemetry_.Gradients(step_, result, canary_));
+    AMPD_RETURN_IF_ERROR(telemetry_.Gradients(step_, result, plan_.policy.loss_scale, canary_));
   }
   ReportState(v1::Attempt::RUNNING);
   AMPD_RETURN_IF_ERROR(ReplayIfSkipped(result, step.place));

@@ -76,6 +76,7 @@ class TrainingLoop {
   size_t StepsAhead() const;
   absl::Status EndSteps();
   absl::Status EndStep();
+  absl::Status TellOrder(const v1::LossScaleOrder& order);
   absl::Status ReplayIfSkipped(const amp::StepResult& result, const data::Sampler::Cursor& place);
   absl::Status CheckNumbers(const amp::StepResult& result);
   absl::Status TellUnderflow(const amp::StepResult& result);

@@ -37,6 +37,34 @@ absl::Status Failed(v1::Reason reason, const std::string& message) {
 
 }  // namespace
 
+// With what is in force now, which the policy may keep from being what was ordered.
+absl::Status TrainingLoop::TellOrder(const v1::LossScaleOrder& order) {
+  const amp::LossScaler& scaler = engine_->scaler();
+  const std::string scale = LossScaleText(scaler.scale());
+  std::map<std::string, std::string> attributes = {{"scale", scale},
+                                                   {"growth_interval", absl::StrCat(scaler.state().growth_interval)}};
+  if (!scaler.enabled()) {
+    return telemetry_.Event(
+        Event::LOSS_SCALE_SET, step_,
+        absl::StrCat("the loss scale stays off: ", plan_.policy.preset, " scales no loss, so the order does nothing"),
+        attributes);
+  }
+  std::vector<std::string> texts;
+  if (order.has_scale()) {
+    texts.push_back(absl::StrCat("the loss scale was set to ", scale));
+    if (static_cast<float>(order.scale()) != scaler.scale()) {
+      const std::string ordered = LossScaleText(order.scale());
+      attributes.emplace("ordered_scale", ordered);
+      absl::StrAppend(&texts.back(), ", the policy's ", order.scale() > scaler.scale() ? "cap" : "floor", ", where ",
+                      ordered, " was ordered");
+    }
+  }
+  if (order.has_growth_interval()) {
+    texts.push_back(absl::StrCat("the growth interval was set to ", order.growth_interval(), " steps"));
+  }
+  return telemetry_.Event(Event::LOSS_SCALE_SET, step_, absl::StrJoin(texts, "; "), attributes);
+}
+
 // Only a batch that a lower scale can heal: with a finite loss, and with a scale that fell.
 absl::Status TrainingLoop::ReplayIfSkipped(const amp::StepResult& result, const data::Sampler::Cursor& place) {
   const bool may_heal =
@@ -114,7 +142,8 @@ absl::Status TrainingLoop::TellUnderflow(const amp::StepResult& result) {
                    return ModuleLoss{sample.module, sample.UnderflowShare()};
                  });
   const std::string share = absl::StrFormat("%.3f", worst->UnderflowShare());
-  const std::string scale = LossScaleText(amp::SuggestScale(result.samples, result.loss_scale));
+  const std::string scale =
+      LossScaleText(amp::SuggestScale(result.samples, result.loss_scale, precision::RangeOf(plan_.policy.loss_scale)));
   return telemetry_.Event(Event::UNDERFLOW, step_,
                           absl::StrCat("gradients underflow in ", num_over, " of ", result.samples.size(),
                                        " parameters, most in ", worst->parameter, ": a share of ", share,

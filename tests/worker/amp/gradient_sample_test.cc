@@ -80,13 +80,21 @@ TEST(GradientSample, OfAWidenedGradientIsThatOfTheFormatItsNumbersWereRoundedTo)
 TEST(GradientSample, SuggestsTheScaleThatPutsTheLargestAnEighthBelowOverflow) {
   const GradientSample small = SampleOf(Half({0, 0x1p-20, -0x1.8p-10}));
   const GradientSample larger = SampleOf(Half({0x1p-6}));
-  EXPECT_EQ(SuggestScale({small}, 4), 4 * 0x1p22);
-  EXPECT_EQ(SuggestScale({small, larger}, 4), 4 * 0x1p18);
-  EXPECT_EQ(SuggestScale({SampleOf(Half({16384}))}, 4), 1);
-  EXPECT_EQ(SuggestScale({SampleOf(Half({0, 0}))}, 4), 4);
-  EXPECT_EQ(SuggestScale({SampleOf(Half({0x1p-24, 0x1.8p-20}))}, 4), 4 * 0x1p32) << "of subnormal ones too";
-  EXPECT_EQ(SuggestScale({SampleOf(Half({0x1p-24}).to(at::kFloat).mul(0x1p-125f))}, 4), 0x1p127) << "an fp32";
-  EXPECT_EQ(SuggestScale({small, SampleOf(Half({INFINITY}))}, 4), 4);
+  const precision::ScaleRange all;
+  EXPECT_EQ(SuggestScale({small}, 4, all), 4 * 0x1p22);
+  EXPECT_EQ(SuggestScale({small, larger}, 4, all), 4 * 0x1p18);
+  EXPECT_EQ(SuggestScale({SampleOf(Half({16384}))}, 4, all), 1);
+  EXPECT_EQ(SuggestScale({SampleOf(Half({0, 0}))}, 4, all), 4);
+  EXPECT_EQ(SuggestScale({SampleOf(Half({0x1p-24, 0x1.8p-20}))}, 4, all), 4 * 0x1p32) << "of subnormal ones too";
+  EXPECT_EQ(SuggestScale({SampleOf(Half({0x1p-24}).to(at::kFloat).mul(0x1p-125f))}, 4, all), 0x1p127) << "an fp32";
+  EXPECT_EQ(SuggestScale({small, SampleOf(Half({INFINITY}))}, 4, all), 4);
+}
+
+TEST(GradientSample, SuggestsNoScaleBeyondFloorAndCap) {
+  const precision::ScaleRange range = {.least = 4, .greatest = 0x1p20};
+  EXPECT_EQ(SuggestScale({SampleOf(Half({0x1p-20}))}, 8, range), 0x1p20);
+  EXPECT_EQ(SuggestScale({SampleOf(Half({0x1p12}))}, 8, range), 8);
+  EXPECT_EQ(SuggestScale({SampleOf(Half({0x1p14}))}, 8, range), 4);
 }
 
 TEST(GradientSample, OfNothingThatIsNotZeroHasNoShare) { EXPECT_EQ(SampleOf(Half({0, 0})).UnderflowShare(), 0); }

@@ -123,6 +123,25 @@ TEST(LossScaler, AnOrderedScaleStartsANewInterval) {
   EXPECT_EQ(Trace(scaler, "..."), "64 64 128 ");
 }
 
+TEST(LossScaler, AnOrderedScaleIsHeldWithinFloorAndCap) {
+  const auto ordered = [](LossScaleConfig config, double scale) {
+    LossScaler scaler(config);
+    scaler.Set(scale, std::nullopt);
+    return scaler.scale();
+  };
+  LossScaleConfig config = Dynamic(1024, 3);
+  config.floor = 2;
+  config.cap = 0x1p24;
+  EXPECT_EQ(ordered(config, 1e30), 0x1p24f);
+  EXPECT_EQ(ordered(config, 0x1p24), 0x1p24f);
+  EXPECT_EQ(ordered(config, 1e-30), 2);
+  config.floor = 0;
+  config.cap = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(ordered(config, 1e300), std::numeric_limits<float>::max()) << "without a cap";
+  EXPECT_EQ(ordered(config, 1e-300), std::numeric_limits<float>::min()) << "without a floor, but to be divided by";
+  EXPECT_EQ(ordered({.kind = LossScaleConfig::Kind::kStatic, .initial = 8}, 1e30), 1e30f) << "a static one has none";
+}
+
 TEST(LossScaler, OffAndStaticNeverMove) {
   LossScaler off{LossScaleConfig()};
   EXPECT_EQ(Trace(off, "x.x."), "1 1 1 1 ");

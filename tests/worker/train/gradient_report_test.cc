@@ -12,6 +12,9 @@ namespace {
 
 using ::testing::ElementsAre;
 
+constexpr precision::LossScaleConfig kOff = {};
+constexpr precision::LossScaleConfig kScaled = {.kind = precision::LossScaleConfig::Kind::kDynamic, .cap = 0x1p24};
+
 // Of `count` elements of this value in one parameter.
 amp::GradientSample Sample(const std::string& module, const std::string& parameter, int64_t count, double value,
                            at::ScalarType dtype = at::kHalf) {
@@ -25,7 +28,7 @@ TEST(GradientReport, PutsTheParametersOfAModuleTogetherByFormat) {
   const v1::GradientSamples report =
       ReportGradients({Sample("head", "head.weight", 6, 0x1p-4), Sample("body", "body.weight", 5, 0),
                        Sample("head", "head.bias", 2, 0x1p-6), Sample("head", "head.scale", 3, 1, at::kFloat)},
-                      1024);
+                      1024, kScaled);
   ASSERT_EQ(report.modules_size(), 3);
   EXPECT_EQ(report.modules(0).module(), "head");
   EXPECT_EQ(report.modules(0).dtype(), "float16");
@@ -52,7 +55,7 @@ TEST(GradientReport, ALayerInFp8HasWhatTheCanarySawInItsFirstRow) {
   const v1::GradientSamples report =
       ReportGradients({Sample("head", "head.weight", 6, 1), Sample("body", "body.weight", 5, 1, at::kBFloat16),
                        Sample("body", "body.bias", 5, 1, at::kFloat)},
-                      1, {.step = 2001, .layers = {layer, frozen}});
+                      1, kOff, {.step = 2001, .layers = {layer, frozen}});
   ASSERT_EQ(report.modules_size(), 4);
   EXPECT_FALSE(report.modules(0).has_fp8());
   EXPECT_FALSE(report.modules(2).has_fp8()) << "once a module";
@@ -65,10 +68,22 @@ TEST(GradientReport, ALayerInFp8HasWhatTheCanarySawInItsFirstRow) {
 }
 
 TEST(GradientReport, IsDescribedInOneLine) {
-  EXPECT_EQ(Describe(ReportGradients({Sample("a", "a.weight", 4, 0x1p-20), Sample("b", "b.weight", 2, 1)}, 8)),
+  EXPECT_EQ(Describe(ReportGradients({Sample("a", "a.weight", 4, 0x1p-20), Sample("b", "b.weight", 2, 1)}, 8, kScaled)),
             "of 6 gradient elements in 2 modules 4 lost bits under a loss scale of 8; they suggest 32768");
-  EXPECT_EQ(Describe(ReportGradients({Sample("a", "a.weight", 4, INFINITY)}, 8)),
+  EXPECT_EQ(Describe(ReportGradients({Sample("a", "a.weight", 4, INFINITY)}, 8, kScaled)),
             "of 4 gradient elements in 1 module 0 lost bits, 4 are not finite under a loss scale of 8; they suggest 8");
+  EXPECT_EQ(Describe(ReportGradients({Sample("a", "a.weight", 4, 1, at::kBFloat16)}, 1, kOff)),
+            "of 4 gradient elements in 1 module 0 lost bits; no loss is scaled");
+}
+
+TEST(GradientReport, SuggestsAScaleOnlyWhereOneMayHelpAndNoneBeyondTheCap) {
+  const auto suggested = [](at::ScalarType dtype, const precision::LossScaleConfig& scaling) {
+    return ReportGradients({Sample("a", "a.weight", 4, 0x1p-14, dtype)}, 1, scaling).suggested_scale();
+  };
+  EXPECT_EQ(suggested(at::kBFloat16, kOff), 0);
+  EXPECT_EQ(suggested(at::kHalf, kOff), 0x1p26) << "what the policy would have to turn on";
+  EXPECT_EQ(suggested(at::kBFloat16, kScaled), 0x1p24);
+  EXPECT_EQ(suggested(at::kHalf, kScaled), 0x1p24);
 }
 
 TEST(WorstModules, OfEachTheLargestShareAndTheWorstFirst) {

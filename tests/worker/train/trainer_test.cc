@@ -324,6 +324,35 @@ TEST_F(TrainerTest, ALossScaleOrder_IsInEffectAtTheNextStepAndOneEvent) {
   EXPECT_THAT(EventsOf(agent, v1::Event::LOSS_SCALE_SET), testing::SizeIs(1));
 }
 
+TEST_F(TrainerTest, ALossScaleOrderBeyondTheCap_IsHeldToItAndSaysSo) {
+  FakeAgent agent = Spawn();
+  agent.Connect();
+  agent.Send(LossScaleOrder(1, 1e30, 2000));
+  agent.Start(Mlp("fp16", 1));
+  Finish(agent);
+  EXPECT_EQ(agent.steps[1].loss_scale, 0x1p24);
+  const std::vector<v1::Event> set = EventsOf(agent, v1::Event::LOSS_SCALE_SET);
+  ASSERT_EQ(set.size(), 1u);
+  EXPECT_EQ(
+      set[0].message(),
+      "the loss scale was set to 16777216, the policy's cap, where 1e+30 was ordered; the growth interval was set "
+      "to 2000 steps");
+  EXPECT_EQ(set[0].attributes().at("scale"), "16777216");
+  EXPECT_EQ(set[0].attributes().at("ordered_scale"), "1e+30");
+}
+
+TEST_F(TrainerTest, ALossScaleOrderWhereNoLossIsScaled_SaysThatItDoesNothing) {
+  FakeAgent agent = Spawn();
+  agent.Connect();
+  agent.Send(LossScaleOrder(1, 64, 3));
+  agent.Start(Mlp("bf16", 1));
+  Finish(agent);
+  EXPECT_EQ(agent.steps[1].loss_scale, 1);
+  const std::vector<v1::Event> set = EventsOf(agent, v1::Event::LOSS_SCALE_SET);
+  ASSERT_EQ(set.size(), 1u);
+  EXPECT_EQ(set[0].message(), "the loss scale stays off: bf16 scales no loss, so the order does nothing");
+}
+
 TEST_F(TrainerTest, LossScaleOrdersOfOneStep_AreBothInEffect) {
   internal::TrainerCommand interval = LossScaleOrder(2, 0, 1);
   interval.mutable_loss_scale()->mutable_order()->clear_scale();
