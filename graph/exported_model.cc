@@ -82,13 +82,18 @@ absl::StatusOr<std::string> FolderOf(const ZipArchive& archive) {
   return BadExport("the archive is none of torch.export.save: it has no archive_format");
 }
 
+// Of an error of the archive in one entry. What the host can't read is no fault of the file.
+absl::Status EntryError(const std::string& name, const absl::Status& error) {
+  return absl::IsUnavailable(error) ? error : BadExport(absl::StrCat(name, ": ", error.message()));
+}
+
 absl::StatusOr<std::string> ReadText(const ZipArchive& archive, const std::string& folder, const std::string& name) {
   const auto index = archive.Find(folder + name);
   if (!index.has_value()) {
     return BadExport(absl::StrCat("the archive has no ", name));
   }
   auto content = archive.ReadEntry(*index, kMaxExportedJsonBytes);
-  return content.ok() ? content : BadExport(absl::StrCat(name, ": ", content.status().message()));
+  return content.ok() ? content : EntryError(name, content.status());
 }
 
 absl::Status CheckFormat(const ZipArchive& archive, const std::string& folder) {
@@ -246,7 +251,7 @@ absl::StatusOr<std::string> ReadStored(const ZipArchive& archive, const StoredTe
   }
   auto content = archive.ReadEntry(*index, kMaxStoredTensorBytes);
   if (!content.ok()) {
-    return BadExport(absl::StrCat(tensor.entry, ": ", content.status().message()));
+    return EntryError(tensor.entry, content.status());
   }
   if (static_cast<int64_t>(content->size()) < needed) {
     return BadExport(absl::StrCat(tensor.entry, " has ", content->size(), " bytes; its tensor reaches to ", needed));

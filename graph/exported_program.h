@@ -119,10 +119,11 @@ inline constexpr int64_t kMaxExportedJsonBytes = int64_t{64} << 20;
 inline constexpr int64_t kMaxStoredTensorBytes = int64_t{8} << 30;
 
 // The programs of a .pt2 file: of several, those with the names "train" and "eval". The tensors' content is not read.
-// INVALID_ARGUMENT (reason BAD_EXPORT) with where it is and what is wrong with it.
+// INVALID_ARGUMENT (reason BAD_EXPORT) with where it is and what is wrong with it; UNAVAILABLE where the host can't
+// read the file.
 absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive);
 
-// The same from its JSON alone. Errors as ReadExportedModel.
+// The same from its JSON alone. INVALID_ARGUMENT as ReadExportedModel.
 absl::StatusOr<ExportedModel> ParseExportedModel(std::string text);
 
 // The content of a tensor's entry, at least as many bytes as it reaches. Errors as ReadExportedModel.

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/base/failing_reads.h"
+
 namespace ampd {
 namespace {
 
@@ -61,7 +63,6 @@ class ZipArchiveTest : public testing::Test {
     return content.ok() ? *content : std::string(content.status().message());
   }
 
- private:
   const std::filesystem::path path_;
 };
 
@@ -73,6 +74,15 @@ TEST_F(ZipArchiveTest, EntriesAreReadByTheirNames) {
   EXPECT_EQ(Read("a/b"), "one");
   EXPECT_EQ(Read("c"), large);
   EXPECT_EQ(Read("empty"), "");
+}
+
+TEST_F(ZipArchiveTest, AHostThatCantReadIt_IsNotTheArchivesFault) {
+  Write({{"stored", std::string(200'000, 'x'), ZIP_CM_STORE}, {"last", "one"}});
+  const auto archive = Open();
+  ASSERT_TRUE(archive.ok()) << archive.status();
+  ASSERT_EQ(BreakReads(path_), 1);
+  const auto content = archive->ReadEntry(0, 1 << 20);
+  EXPECT_EQ(content.status(), absl::UnavailableError("Input/output error"));
 }
 
 TEST_F(ZipArchiveTest, WhatIsUnpackedIsBounded) {

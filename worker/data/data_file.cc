@@ -39,6 +39,11 @@ absl::Status FileError(const std::string& name, int error) {
   return IsTroubleOfTheHost(error) ? HostError(name, strerror(error)) : DataError(name, Why(error));
 }
 
+absl::Status ArchiveError(const std::string& name, const absl::Status& error) {
+  const std::string what(error.message());
+  return absl::IsUnavailable(error) ? HostError(name, what) : DataError(name, what);
+}
+
 absl::Status DataError(const std::string& name, const std::string& what) {
   return Error(absl::StatusCode::kFailedPrecondition, "DATA_ERROR", absl::StrCat(name, ": ", what));
 }

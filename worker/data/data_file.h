@@ -29,4 +29,7 @@ absl::Status HostError(const std::string& name, const std::string& what);
 // DataError otherwise.
 absl::Status FileError(const std::string& name, int error);
 
+// The same of an error that a ZipArchive told: HostError where it is UNAVAILABLE, DataError otherwise.
+absl::Status ArchiveError(const std::string& name, const absl::Status& error);
+
 }  // namespace ampd::data

@@ -16,12 +16,6 @@ namespace {
 
 constexpr char kSuffix[] = ".npy";
 
-// Of an error of the archive.
-absl::Status ArchiveError(const std::string& name, const absl::Status& error) {
-  const std::string what(error.message());
-  return absl::IsUnavailable(error) ? HostError(name, what) : DataError(name, what);
-}
-
 }  // namespace
 
 absl::StatusOr<NpzFile> NpzFile::Open(const DataFile& file) {

@@ -102,10 +102,8 @@ absl::StatusOr<ImportedModel> ReadArchive(const ExportedModelSpec& spec, UniqueF
 absl::StatusOr<ImportedModel> OpenImportedModel(const ExportedModelSpec& spec, const data::DataFile& file) {
   AMPD_ASSIGN_OR_RETURN(UniqueFd opened, data::OpenDataFile(file));
   auto model = ReadArchive(spec, std::move(opened));
-  if (!model.ok() && ReasonOf(model.status()) != "SPEC_ERROR") {
-    return data::DataError(file.name, std::string(model.status().message()));
-  }
-  return model;
+  return model.ok() || ReasonOf(model.status()) == "SPEC_ERROR" ? std::move(model)
+                                                                : data::ArchiveError(file.name, model.status());
 }
 
 absl::StatusOr<ImportedModel> RestoreImportedModel(const ExportedModelSpec& spec, const CheckpointStore& store,

@@ -24,8 +24,8 @@ struct ImportedModel {
 // The file of a checkpoint that holds ImportedModel::json.
 inline constexpr char kGraphFile[] = "graph.json";
 
-// From a .pt2 file. DATA_ERROR naming the file for what is wrong with it, SPEC_ERROR for a model that the spec's head
-// does not fit.
+// From a .pt2 file. DATA_ERROR naming the file for what is wrong with it, DEVICE_ERROR where the host can't read it
+// now, SPEC_ERROR for a model that the spec's head does not fit.
 absl::StatusOr<ImportedModel> OpenImportedModel(const v1::ExportedModelSpec& spec, const data::DataFile& file);
 
 // From the checkpoint that the attempt goes on from: the file is not needed any more. CHECKPOINT_ERROR.

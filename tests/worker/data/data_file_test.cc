@@ -44,6 +44,12 @@ TEST(FileError, DiskThatFails_IsNotTheDatasFault) {
   EXPECT_THAT(std::string(stream.status().message()), Not(HasSubstr("/proc")));
 }
 
+TEST(ArchiveError, ReasonIsTheHostsOnlyWhereTheArchiveIsUnavailable) {
+  EXPECT_EQ(ReasonOf(ArchiveError("model", absl::UnavailableError("Input/output error"))), "DEVICE_ERROR");
+  EXPECT_EQ(ReasonOf(ArchiveError("model", absl::DataLossError("not a sound ZIP archive"))), "DATA_ERROR");
+  EXPECT_EQ(ReasonOf(ArchiveError("model", absl::InvalidArgumentError("an op that is not allowed"))), "DATA_ERROR");
+}
+
 using DataFileTest = DataFolderTest;
 
 TEST_F(DataFileTest, ProcessWithTooManyFiles_IsNotTheDatasFault) {

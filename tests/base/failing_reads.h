@@ -1,0 +1,35 @@
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+
+namespace ampd {
+
+// From now on reading what this process has open of the file fails with EIO, as on a disk that breaks: its descriptors
+// become those of the kernel's own file that opens and cannot be read (nothing is mapped at address 0). What was read
+// ahead stays. Returns how many descriptors there were.
+inline int BreakReads(const std::filesystem::path& path) {
+  const std::filesystem::path broken = std::filesystem::canonical(path);
+  std::vector<int> descriptors;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code error;
+    if (std::filesystem::read_symlink(entry.path(), error) == broken) {
+      const std::string number = entry.path().filename();
+      std::from_chars(number.data(), number.data() + number.size(), descriptors.emplace_back());
+    }
+  }
+  const UniqueFd unreadable(open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
+  for (const int descriptor : descriptors) {
+    dup2(unreadable.get(), descriptor);
+  }
+  return static_cast<int>(descriptors.size());
+}
+
+}  // namespace ampd

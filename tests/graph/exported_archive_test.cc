@@ -1,0 +1,42 @@
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "base/zip_archive.h"
+#include "graph/exported_program.h"
+#include "tests/base/failing_reads.h"
+
+namespace ampd::graph {
+namespace {
+
+// What torch.export wrote; its entries are larger together than what libzip reads ahead.
+const std::filesystem::path kSound =
+    std::filesystem::path(AMPD_SOURCE_DIR) / "tests/fuzz/corpus/exported/sound_stored.pt2";
+
+absl::StatusOr<ZipArchive> OpenSound() {
+  return ZipArchive::Open(UniqueFd(open(kSound.c_str(), O_RDONLY | O_CLOEXEC)), 100);
+}
+
+TEST(ReadExportedModel, OfAFileThatTheHostCantReadIsUnavailable) {
+  const auto archive = OpenSound();
+  ASSERT_TRUE(archive.ok()) << archive.status();
+  EXPECT_TRUE(ReadExportedModel(*archive).ok());
+  ASSERT_EQ(BreakReads(kSound), 1);
+  EXPECT_EQ(ReadExportedModel(*archive).status(), absl::UnavailableError("Input/output error"));
+}
+
+TEST(ReadStored, OfAFileThatTheHostCantReadIsUnavailable) {
+  const auto archive = OpenSound();
+  ASSERT_TRUE(archive.ok()) << archive.status();
+  const auto model = ReadExportedModel(*archive);
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_EQ(BreakReads(kSound), 1);
+  for (const auto& [name, tensor] : model->state) {
+    EXPECT_EQ(ReadStored(*archive, tensor).status(), absl::UnavailableError("Input/output error")) << name;
+  }
+}
+
+}  // namespace
+}  // namespace ampd::graph
