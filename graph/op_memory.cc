@@ -1,0 +1,215 @@
+#include "graph/op_memory.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ampd::graph {
+namespace {
+
+// Keeps its weight as it is, and its input in FP8 where the weight gradient is a product in FP8.
+const OpRow kLinearFp8 = {
+    .op = "ampd.linear_fp8", .op_class = OpClass::kLower, .saves = {"weight", "result.input_fp8"}};
+
+// What an emulated op computes, by the op that it stands for.
+const OpRow* RowOf(const Node& node) {
+  if (node.op == kLinearFp8.op) {
+    return &kLinearFp8;
+  }
+  static constexpr std::pair<std::string_view, std::string_view> kEmulated[] = {
+      {"ampd.linear_fp16", "aten.linear.default"},
+      {"ampd.conv2d_fp16", "aten.conv2d.default"},
+      {"ampd.attention_fp16", "aten.scaled_dot_product_attention.default"}};
+  for (const auto& [emulated, op] : kEmulated) {
+    if (node.op == emulated) {
+      return FindOp(op);
+    }
+  }
+  return FindOp(node.op);
+}
+
+bool IsEmulated(const Node& node) { return node.op.starts_with("ampd."); }
+
+// Pooling to one pixel is a mean, which saves nothing. A linear layer in FP8 tells which of its products are.
+std::vector<std::string_view> SavesOf(const Node& node, const OpRow& row) {
+  const Operand* size = node.Find("output_size");
+  if (size != nullptr && *size == Operand(std::vector<int64_t>{1, 1})) {
+    return {};
+  }
+  const Operand* in_fp8 = node.Find("weight_gradient");
+  if (in_fp8 != nullptr && *in_fp8 == Operand(false)) {
+    return {"weight", "input"};
+  }
+  return row.saves;
+}
+
+}  // namespace
+
+OpMemory::OpMemory(const Graph& program, int64_t batch_size)
+    : graph_(program), batch_size_(batch_size), states_(static_cast<size_t>(program.num_values())) {
+  for (const graph::State& parameter : program.parameters()) {
+    states_[Index(parameter.value)].trained = true;
+  }
+  for (const Node& node : program.nodes()) {
+    Mark(node);
+  }
+}
+
+void OpMemory::Mark(const Node& node) {
+  const std::vector<ValueId> uses = node.Uses();
+  const bool trained = !RowOf(node)->no_gradient &&
+                       std::any_of(uses.begin(), uses.end(), [this](ValueId use) { return IsTrained(use); });
+  for (ValueId output : node.outputs) {
+    states_[Index(output)].trained = trained && IsFloatingPoint(graph_.type(output).dtype);
+    states_[Index(output)].channels_last = IsChannelsLast(node, output);
+    if (node.op == "aten.flatten.using_ints" && !ShownBy(node, output).has_value()) {
+      states_[Index(uses[0])].flattened_by_copy = true;
+    }
+  }
+}
+
+// Convolutions take channels-last weights (worker/amp/format.cc) and give such images; what follows keeps the order.
+bool OpMemory::IsChannelsLast(const Node& node, ValueId output) const {
+  if (graph_.type(output).shape.size() < 4 || node.op == "aten.transpose.int" || node.op == "aten.view.default") {
+    return false;
+  }
+  const std::vector<ValueId> uses = node.Uses();
+  return RowOf(node)->op == "aten.conv2d.default" ||
+         std::any_of(uses.begin(), uses.end(), [this](ValueId use) { return states_[Index(use)].channels_last; });
+}
+
+int64_t OpMemory::Elements(ValueId value) const {
+  int64_t elements = 1;
+  for (const Dim& dim : graph_.type(value).shape) {
+    elements *= dim.At(batch_size_);
+  }
+  return elements;
+}
+
+int64_t OpMemory::Bytes(ValueId value) const { return Elements(value) * ItemSizeBytes(graph_.type(value).dtype); }
+
+int64_t OpMemory::WideBytes(ValueId value) const { return Elements(value) * static_cast<int64_t>(sizeof(float)); }
+
+std::optional<ValueId> OpMemory::ShownBy(const Node& node, ValueId output) const {
+  const auto shown = node.ValueOf(RowOf(node)->views);
+  if (!shown.has_value() || graph_.type(*shown).dtype != graph_.type(output).dtype) {
+    return std::nullopt;
+  }
+  // Flattening goes through the channels in order, which a channels-last image does not have.
+  const Shape& shape = graph_.type(*shown).shape;
+  const bool has_own = node.op == "aten.flatten.using_ints" && states_[Index(*shown)].channels_last &&
+                       shape[2].factor() * shape[3].factor() != 1 && shape[1].factor() != 1;
+  return has_own ? std::nullopt : shown;
+}
+
+std::vector<OpMemory::Kept> OpMemory::Keeps(const Node& node) const {
+  std::vector<Kept> kept;
+  for (std::string_view name : SavesOf(node, *RowOf(node))) {
+    if (name.starts_with("result.")) {
+      kept.push_back({std::nullopt, InnerBytes(node, name)});
+    } else if (name == "result") {
+      kept.push_back({node.outputs[0]});
+    } else if (const auto value = node.ValueOf(name); value.has_value()) {
+      kept.push_back({value});
+    }
+  }
+  return kept;
+}
+
+// Tensors that an op makes inside and saves.
+int64_t OpMemory::InnerBytes(const Node& node, std::string_view name) const {
+  const ValueId result = node.outputs[0];
+  if (name == "result.mask") {
+    return Bytes(result);
+  }
+  if (name == "result.feature_mask") {
+    const Shape& shape = graph_.type(result).shape;
+    return shape[0].At(batch_size_) * shape[1].At(batch_size_) * ItemSizeBytes(graph_.type(result).dtype);
+  }
+  if (name == "result.added_mask") {
+    const auto mask = node.ValueOf("attn_mask");
+    return mask.has_value() ? Elements(*mask) * ItemSizeBytes(graph_.type(result).dtype) : 0;
+  }
+  if (name == "result.indices") {
+    return Elements(result) * static_cast<int64_t>(sizeof(int64_t));
+  }
+  if (name == "result.input_fp8") {
+    return Elements(*node.ValueOf("input")) * ItemSizeBytes(Dtype::kFloat8E4M3);
+  }
+  if (name == "result.log_softmax") {
+    return Bytes(*node.ValueOf("self"));
+  }
+  // A number of fp32 a channel, or a row.
+  const Shape& shape = graph_.type(result).shape;
+  const int64_t rows = name.starts_with("result.save_") ? shape[1].factor() : Elements(result) / shape.back().factor();
+  return rows * static_cast<int64_t>(sizeof(float));
+}
+
+// Convolutions bring an image of several channels into channels-last order first, in every pass that reads it.
+int64_t OpMemory::ImageCopy(const Node& node) const {
+  if (RowOf(node)->op != "aten.conv2d.default") {
+    return 0;
+  }
+  const ValueId input = *node.ValueOf("input");
+  return states_[Index(input)].channels_last || graph_.type(input).shape[1].factor() == 1 ? 0 : Bytes(input);
+}
+
+// fp32 copies that an emulated op computes with.
+int64_t OpMemory::WideCopies(const Node& node) const {
+  int64_t bytes = 0;
+  for (const auto& list : {node.Uses(), node.outputs}) {
+    for (ValueId id : list) {
+      bytes += WideBytes(id);
+    }
+  }
+  return bytes;
+}
+
+int64_t OpMemory::ForwardWorkspace(const Node& node) const {
+  return ImageCopy(node) + (IsEmulated(node) ? WideCopies(node) : 0);
+}
+
+// Flattening hands a gradient back in the order of the channels, and pooling of channels-last images then computes in
+// copies of its own.
+int64_t OpMemory::PoolingCopies(const Node& node) const {
+  if (node.op != "aten.max_pool2d.default" || !states_[Index(node.outputs[0])].flattened_by_copy) {
+    return 0;
+  }
+  return Bytes(*node.ValueOf("self")) + InnerBytes(node, "result.indices");
+}
+
+// The gradient of an argument that was repeated, before it is summed.
+int64_t OpMemory::UnsummedGradient(const Node& node) const {
+  const auto other = node.ValueOf("other");
+  const bool is_repeated = node.op == "aten.mul.Tensor" && other.has_value() && IsTrained(*other) &&
+                           Elements(*other) < Elements(node.outputs[0]);
+  return is_repeated ? Bytes(node.outputs[0]) : 0;
+}
+
+// On a CPU oneDNN sums the weights' gradient of a depthwise convolution in fp32 blocks of 16 x 16 channels, one a
+// channel, and rounds them as they are.
+int64_t OpMemory::BlockedWeights(const Node& node) const {
+  constexpr int64_t kBlockElements = int64_t{16} * 16;
+  const Operand* const groups = node.Find("groups");
+  if (groups == nullptr || *groups == Operand(int64_t{1})) {
+    return 0;
+  }
+  const ValueId weight = *node.ValueOf("weight");
+  const bool is_depthwise = *groups == Operand(graph_.type(weight).shape[0].factor());
+  const int64_t rounded_bytes = graph_.type(weight).dtype == Dtype::kFloat32 ? 0 : Bytes(weight);
+  return is_depthwise ? kBlockElements * (WideBytes(weight) + rounded_bytes) : 0;
+}
+
+int64_t OpMemory::BackwardWorkspace(const Node& node) const {
+  // Between the gradients of nll_loss and of log_softmax.
+  const int64_t between = node.op == "aten.cross_entropy_loss.default" ? Bytes(*node.ValueOf("self")) : 0;
+  return between + ImageCopy(node) + PoolingCopies(node) + UnsummedGradient(node) + BlockedWeights(node) +
+         (IsEmulated(node) ? 2 * WideCopies(node) : 0);
+}
+
+bool OpMemory::PassesGradient(const Node& node, ValueId argument) const {
+  const ValueId result = node.outputs[0];
+  return RowOf(node)->passes_gradient && graph_.type(argument).dtype == graph_.type(result).dtype &&
+         Elements(argument) == Elements(result);
+}
+
+}  // namespace ampd::graph
