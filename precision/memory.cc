@@ -92,21 +92,27 @@ TrainingSetup TrainingSetup::Of(const v1::JobSpec& spec, const v1::Device& devic
           .num_micro_batches = std::max(train.gradient_accumulation(), 1),
           .averages = spec.optimizer().has_ema_decay(),
           .checkpoint_segments = {train.checkpoint_segments().begin(), train.checkpoint_segments().end()},
-          .evaluates = spec.data().has_eval(),
           .eval_batch_size = spec.data().eval_batch_size(),
           .on_gpu = device.kind() == v1::Device::GPU};
 }
 
-absl::StatusOr<MemoryModel> MemoryModel::Create(const graph::Graph& model, const ResolvedPolicy& policy,
+absl::StatusOr<TrainedPrograms> TrainedPrograms::Of(const graph::Graph& model, bool evaluates) {
+  AMPD_ASSIGN_OR_RETURN(graph::Graph train, graph::WithLossHead(model));
+  std::optional<graph::Graph> evaluation;
+  if (evaluates) {
+    AMPD_ASSIGN_OR_RETURN(evaluation, graph::WithEvalHead(model));
+  }
+  return TrainedPrograms{std::move(train), std::move(evaluation)};
+}
+
+absl::StatusOr<MemoryModel> MemoryModel::Create(const TrainedPrograms& programs, const ResolvedPolicy& policy,
                                                 const TrainingSetup& setup) {
-  AMPD_ASSIGN_OR_RETURN(const graph::Graph train, graph::WithLossHead(model));
-  AMPD_ASSIGN_OR_RETURN(const graph::Graph converted, ApplyPrecision(train, policy));
+  AMPD_ASSIGN_OR_RETURN(const graph::Graph converted, ApplyPrecision(programs.train, policy));
   AMPD_ASSIGN_OR_RETURN(graph::Graph program,
                         graph::WithCheckpointSegments(graph::WithoutDeadNodes(converted), setup.checkpoint_segments));
   std::optional<graph::Graph> evaluation;
-  if (setup.evaluates) {
-    AMPD_ASSIGN_OR_RETURN(const graph::Graph eval, graph::WithEvalHead(model));
-    AMPD_ASSIGN_OR_RETURN(const graph::Graph converted_eval, ApplyPrecision(eval, policy));
+  if (programs.evaluation.has_value()) {
+    AMPD_ASSIGN_OR_RETURN(const graph::Graph converted_eval, ApplyPrecision(*programs.evaluation, policy));
     evaluation = graph::WithoutDeadNodes(converted_eval);
   }
   return MemoryModel(std::move(program), std::move(evaluation), policy, setup);
@@ -203,13 +209,13 @@ int64_t MemoryModel::LargestBatch(int64_t available_bytes) const {
   }
 }
 
-absl::StatusOr<SegmentChoice> ChooseSegments(const graph::Graph& model, const ResolvedPolicy& policy,
+absl::StatusOr<SegmentChoice> ChooseSegments(const TrainedPrograms& programs, const ResolvedPolicy& policy,
                                              TrainingSetup setup, int64_t batch_size, int64_t bytes) {
-  const std::vector<std::string> blocks = graph::BlocksOf(model);
+  const std::vector<std::string> blocks = graph::BlocksOf(programs.train);
   setup.checkpoint_segments.clear();
   std::optional<SegmentChoice> best;
   for (size_t i = 0; i <= blocks.size(); ++i) {
-    AMPD_ASSIGN_OR_RETURN(const MemoryModel memory, MemoryModel::Create(model, policy, setup));
+    AMPD_ASSIGN_OR_RETURN(const MemoryModel memory, MemoryModel::Create(programs, policy, setup));
     const MemoryEstimate estimate = memory.At(batch_size);
     if (!best.has_value() || estimate.total() < best->estimate.total()) {
       best = {setup.checkpoint_segments, estimate, estimate.total() <= bytes};

@@ -25,9 +25,17 @@ struct TrainingSetup {
   int num_micro_batches = 1;  // a step; from two on, gradients are summed
   bool averages = false;      // of the weights, for the evaluation
   std::vector<std::string> checkpoint_segments;  // as graph::WithCheckpointSegments takes them
-  bool evaluates = false;
-  int64_t eval_batch_size = 0;  // samples; 0: as many as a micro-batch has
-  bool on_gpu = false;          // where steps are recorded, and LibTorch's libraries keep workspaces
+  int64_t eval_batch_size = 0;                   // samples; 0: as many as a micro-batch has
+  bool on_gpu = false;                           // where steps are recorded, and LibTorch's libraries keep workspaces
+};
+
+// What a run computes whatever its policy: made once, for any number of policies.
+struct TrainedPrograms {
+  // Of `model` as the engine takes it. INVALID_ARGUMENT as graph::WithLossHead says.
+  static absl::StatusOr<TrainedPrograms> Of(const graph::Graph& model, bool evaluates);
+
+  graph::Graph train;                      // to the loss
+  std::optional<graph::Graph> evaluation;  // to its sums; nothing: there is none
 };
 
 // Bytes of tensors at the moment of a step or an evaluation when they are most. The first three are there all the time.
@@ -49,8 +57,8 @@ struct MemoryEstimate {
 // up, cuDNN's workspaces and CUDA itself. Thread-compatible.
 class MemoryModel {
  public:
-  // `model` as the engine takes it. INVALID_ARGUMENT or UNIMPLEMENTED as the passes say.
-  static absl::StatusOr<MemoryModel> Create(const graph::Graph& model, const ResolvedPolicy& policy,
+  // INVALID_ARGUMENT or UNIMPLEMENTED as the passes say.
+  static absl::StatusOr<MemoryModel> Create(const TrainedPrograms& programs, const ResolvedPolicy& policy,
                                             const TrainingSetup& setup);
 
   // The larger of a step's and an evaluation's. REQUIRES: batch_size, the samples of one micro-batch, is at least 1.
@@ -85,7 +93,7 @@ struct SegmentChoice {
 // The fewest blocks, counted from the first one, whose values the backward pass waits for longest, that make a step
 // with so many samples a micro-batch fit into `bytes`; or those with which it needs least, where none do. The segments
 // of `setup` play no part. Takes milliseconds a block. Errors as MemoryModel::Create.
-absl::StatusOr<SegmentChoice> ChooseSegments(const graph::Graph& model, const ResolvedPolicy& policy,
+absl::StatusOr<SegmentChoice> ChooseSegments(const TrainedPrograms& programs, const ResolvedPolicy& policy,
                                              TrainingSetup setup, int64_t batch_size, int64_t bytes);
 
 }  // namespace ampd::precision

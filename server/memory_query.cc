@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "graph/passes.h"
 #include "models/models.h"
 #include "precision/capability.h"
 #include "precision/example_device.h"
@@ -20,6 +19,7 @@
 namespace ampd::server {
 namespace {
 
+using precision::TrainedPrograms;
 using Candidate = v1::EstimateJobResponse::Candidate;
 
 constexpr int64_t kMaxMemoryBytes = int64_t{1} << 50;
@@ -61,25 +61,24 @@ struct Way {
 };
 
 // REQUIRES: the policy names one preset.
-absl::StatusOr<Way> Plan(const v1::JobSpec& spec, const graph::Graph& model, const v1::PrecisionPolicy& policy,
+absl::StatusOr<Way> Plan(const v1::JobSpec& spec, const TrainedPrograms& programs, const v1::PrecisionPolicy& policy,
                          const v1::Device& device) {
-  AMPD_ASSIGN_OR_RETURN(const graph::Graph program, graph::WithLossHead(model));
   AMPD_ASSIGN_OR_RETURN(precision::ResolvedPolicy resolved,
-                        precision::ResolvePolicy(policy, program, device, precision::KindOf(spec.optimizer())));
+                        precision::ResolvePolicy(policy, programs.train, device, precision::KindOf(spec.optimizer())));
   precision::TrainingSetup setup = precision::TrainingSetup::Of(spec, device);
   const int64_t micro_batch_size = spec.data().batch_size() / setup.num_micro_batches;
   if (const int64_t budget = spec.train().memory_budget_bytes(); budget > 0) {
     AMPD_ASSIGN_OR_RETURN(const precision::SegmentChoice choice,
-                          precision::ChooseSegments(model, resolved, setup, micro_batch_size, budget));
+                          precision::ChooseSegments(programs, resolved, setup, micro_batch_size, budget));
     setup.checkpoint_segments = choice.segments;
   }
-  AMPD_ASSIGN_OR_RETURN(precision::MemoryModel memory, precision::MemoryModel::Create(model, resolved, setup));
+  AMPD_ASSIGN_OR_RETURN(precision::MemoryModel memory, precision::MemoryModel::Create(programs, resolved, setup));
   return Way{std::move(resolved), std::move(memory), setup.num_micro_batches, micro_batch_size};
 }
 
-absl::StatusOr<Candidate> Estimate(const v1::JobSpec& spec, const graph::Graph& model,
+absl::StatusOr<Candidate> Estimate(const v1::JobSpec& spec, const TrainedPrograms& programs,
                                    const v1::PrecisionPolicy& policy, const v1::Device& device, int64_t memory_bytes) {
-  AMPD_ASSIGN_OR_RETURN(const Way way, Plan(spec, model, policy, device));
+  AMPD_ASSIGN_OR_RETURN(const Way way, Plan(spec, programs, policy, device));
   Candidate candidate = CandidateOf(way.Peak());
   candidate.set_precision(way.policy.preset);
   candidate.set_device_kind(v1::Device::Kind_Name(device.kind()));
@@ -116,10 +115,10 @@ std::vector<Place> Extremes(const std::vector<v1::Worker>& workers, v1::Device::
   return has_less(*least, *most) ? std::vector<Place>{*least, *most} : std::vector<Place>{*least};
 }
 
-absl::Status AddFits(const v1::JobSpec& spec, const graph::Graph& model, const v1::PrecisionPolicy& policy,
+absl::Status AddFits(const v1::JobSpec& spec, const TrainedPrograms& programs, const v1::PrecisionPolicy& policy,
                      const std::vector<Place>& places, Candidate* candidate) {
   for (const Place& place : places) {
-    AMPD_ASSIGN_OR_RETURN(const Way way, Plan(spec, model, policy, *place.device));
+    AMPD_ASSIGN_OR_RETURN(const Way way, Plan(spec, programs, policy, *place.device));
     v1::EstimateJobResponse::Fit& fit = *candidate->add_fits();
     fit.set_worker(place.worker->name());
     fit.set_device(place.device->id());
@@ -129,11 +128,12 @@ absl::Status AddFits(const v1::JobSpec& spec, const graph::Graph& model, const v
   return absl::OkStatus();
 }
 
-absl::StatusOr<graph::Graph> KnownModel(const v1::JobSpec& spec) {
+absl::StatusOr<TrainedPrograms> KnownPrograms(const v1::JobSpec& spec) {
   if (spec.model().has_exported()) {
     return UnsupportedField("model.exported", "its memory is unknown until a worker reads the file");
   }
-  return models::BuildModel(spec);
+  AMPD_ASSIGN_OR_RETURN(const graph::Graph model, models::BuildModel(spec));
+  return TrainedPrograms::Of(model, spec.data().has_eval());
 }
 
 }  // namespace
@@ -145,7 +145,7 @@ absl::StatusOr<v1::EstimateJobResponse> AnswerMemoryQuery(const v1::EstimateJobR
         {{"memory_bytes", absl::StrCat("is ", request.memory_bytes(), "; must be 0 to ", kMaxMemoryBytes)}});
   }
   AMPD_ASSIGN_OR_RETURN(const v1::JobSpec spec, AdmitSpec(request.spec()));
-  AMPD_ASSIGN_OR_RETURN(const graph::Graph model, KnownModel(spec));
+  AMPD_ASSIGN_OR_RETURN(const TrainedPrograms programs, KnownPrograms(spec));
   v1::EstimateJobResponse response;
   response.set_memory_bytes(request.memory_bytes() > 0 ? request.memory_bytes() : spec.resources().memory_bytes());
   for (const std::string& preset : precision::CandidatePresets(spec.precision())) {
@@ -155,9 +155,9 @@ absl::StatusOr<v1::EstimateJobResponse> AnswerMemoryQuery(const v1::EstimateJobR
         continue;
       }
       Candidate& candidate = *response.add_candidates();
-      AMPD_ASSIGN_OR_RETURN(candidate, Estimate(spec, model, policy, device, response.memory_bytes()));
+      AMPD_ASSIGN_OR_RETURN(candidate, Estimate(spec, programs, policy, device, response.memory_bytes()));
       if (response.memory_bytes() == 0) {
-        AMPD_RETURN_IF_ERROR(AddFits(spec, model, policy, Extremes(workers, device.kind(), policy), &candidate));
+        AMPD_RETURN_IF_ERROR(AddFits(spec, programs, policy, Extremes(workers, device.kind(), policy), &candidate));
       }
     }
   }
@@ -165,8 +165,8 @@ absl::StatusOr<v1::EstimateJobResponse> AnswerMemoryQuery(const v1::EstimateJobR
 }
 
 absl::StatusOr<int64_t> PredictPeak(const v1::JobSpec& spec, const std::string& preset, const v1::Device& device) {
-  AMPD_ASSIGN_OR_RETURN(const graph::Graph model, KnownModel(spec));
-  AMPD_ASSIGN_OR_RETURN(const Way way, Plan(spec, model, precision::WithPreset(spec.precision(), preset), device));
+  AMPD_ASSIGN_OR_RETURN(const TrainedPrograms programs, KnownPrograms(spec));
+  AMPD_ASSIGN_OR_RETURN(const Way way, Plan(spec, programs, precision::WithPreset(spec.precision(), preset), device));
   return way.Peak().total();
 }
 

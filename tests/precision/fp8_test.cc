@@ -274,8 +274,9 @@ TEST(Fp8Memory, WeightsAreStoredOnceAndInputsKeptInOneByte) {
       models::BuildGpt({.num_layers = 4, .width = 128, .num_heads = 4, .vocabulary = 64, .sequence_length = 16})
           .value();
   const auto estimate = [&](const char* preset) {
-    const auto policy = Resolve(PresetNamed(preset), graph::WithLossHead(model).value());
-    return MemoryModel::Create(model, *policy, {.num_moments = 2}).value().At(32);
+    const TrainedPrograms programs = TrainedPrograms::Of(model, /*evaluates=*/false).value();
+    const auto policy = Resolve(PresetNamed(preset), programs.train);
+    return MemoryModel::Create(programs, *policy, {.num_moments = 2}).value().At(32);
   };
   const MemoryEstimate bf16 = estimate("bf16");
   const MemoryEstimate fp8 = estimate("fp8");

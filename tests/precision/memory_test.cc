@@ -8,7 +8,6 @@
 
 #include "ampd/v1/precision.pb.h"
 #include "ampd/v1/worker.pb.h"
-#include "graph/passes.h"
 #include "models/gpt.h"
 
 namespace ampd::precision {
@@ -22,21 +21,22 @@ v1::PrecisionPolicy PresetNamed(const std::string& preset) {
   return policy;
 }
 
-MemoryModel ModelOf(const v1::PrecisionPolicy& policy, const TrainingSetup& setup) {
+MemoryModel ModelOf(const v1::PrecisionPolicy& policy, const TrainingSetup& setup, bool evaluates = false) {
   const graph::Graph gpt =
       models::BuildGpt({.num_layers = 1, .width = 8, .num_heads = 2, .vocabulary = 5, .sequence_length = 4}).value();
   v1::Device cpu;
   cpu.set_kind(v1::Device::CPU);
   cpu.add_instruction_sets("avx512_bf16");
-  const auto resolved = ResolvePolicy(policy, *graph::WithLossHead(gpt), cpu, OptimizerKind::kAdam);
+  const TrainedPrograms programs = TrainedPrograms::Of(gpt, evaluates).value();
+  const auto resolved = ResolvePolicy(policy, programs.train, cpu, OptimizerKind::kAdam);
   EXPECT_TRUE(resolved.ok()) << resolved.status();
-  auto memory = MemoryModel::Create(gpt, *resolved, setup);
+  auto memory = MemoryModel::Create(programs, *resolved, setup);
   EXPECT_TRUE(memory.ok()) << memory.status();
   return *std::move(memory);
 }
 
-MemoryModel ModelOf(const std::string& preset, const TrainingSetup& setup) {
-  return ModelOf(PresetNamed(preset), setup);
+MemoryModel ModelOf(const std::string& preset, const TrainingSetup& setup, bool evaluates = false) {
+  return ModelOf(PresetNamed(preset), setup, evaluates);
 }
 
 TEST(MemoryModel, NarrowStateTakesTheBytesOfItsFormats) {
@@ -96,7 +96,7 @@ TEST(MemoryModel, TheLargestBatchFitsAndTheNextDoesNot) {
 
 // Where an evaluation is the peak of small batches, and on any other way to the limit.
 TEST(MemoryModel, TheLargestBatchIsExactForAnyNumberOfBytes) {
-  const MemoryModel memory = ModelOf("bf16", {.num_moments = 2, .evaluates = true, .eval_batch_size = 300});
+  const MemoryModel memory = ModelOf("bf16", {.num_moments = 2, .eval_batch_size = 300}, true);
   const int64_t least = memory.At(1).total();
   for (int64_t available = least; available < (int64_t{1} << 40); available += available / 3 + 7) {
     const int64_t largest = memory.LargestBatch(available);
@@ -114,10 +114,10 @@ TEST(MemoryModel, LowPrecisionFitsMoreSamples) {
 
 TEST(MemoryModel, ThePeakIsAnEvaluationsWhereThatTakesMore) {
   const MemoryEstimate step = ModelOf("bf16", {.num_moments = 2}).At(3);
-  const MemoryEstimate same = ModelOf("bf16", {.num_moments = 2, .evaluates = true}).At(3);
+  const MemoryEstimate same = ModelOf("bf16", {.num_moments = 2}, true).At(3);
   EXPECT_EQ(same.total(), step.total()) << "with as many samples it needs less: no gradients, no saved values";
   EXPECT_EQ(same.gradients, step.gradients);
-  const MemoryModel memory = ModelOf("bf16", {.num_moments = 2, .evaluates = true, .eval_batch_size = 500});
+  const MemoryModel memory = ModelOf("bf16", {.num_moments = 2, .eval_batch_size = 500}, true);
   const MemoryEstimate large = memory.At(3);
   EXPECT_GT(large.total(), step.total());
   EXPECT_EQ(large.gradients, 0);
@@ -132,14 +132,14 @@ TEST(MemoryModel, ThePeakIsAnEvaluationsWhereThatTakesMore) {
 TEST(MemoryModel, OnAGpuWorkspacesAndARecordedStepsInputsStay) {
   constexpr int64_t kWorkspaces = int64_t{128} << 20;
   const TrainingSetup cpu = {
-      .num_moments = 2, .num_micro_batches = 4, .checkpoint_segments = {}, .evaluates = true, .eval_batch_size = 500};
+      .num_moments = 2, .num_micro_batches = 4, .checkpoint_segments = {}, .eval_batch_size = 500};
   TrainingSetup gpu = cpu;
   gpu.on_gpu = true;
-  const MemoryEstimate evaluation = ModelOf("bf16", gpu).At(3);
-  EXPECT_EQ(evaluation.workspace, ModelOf("bf16", cpu).At(3).workspace + kWorkspaces);
+  const MemoryEstimate evaluation = ModelOf("bf16", gpu, true).At(3);
+  EXPECT_EQ(evaluation.workspace, ModelOf("bf16", cpu, true).At(3).workspace + kWorkspaces);
   EXPECT_EQ(evaluation.inputs, (500 + 4 * 3) * (4 + 4) * 8);
-  EXPECT_EQ(ModelOf("bf16", gpu).At(1000).total(),
-            ModelOf("bf16", cpu).At(1000).total() + kWorkspaces + 1000 * (4 + 4) * 8)
+  EXPECT_EQ(ModelOf("bf16", gpu, true).At(1000).total(),
+            ModelOf("bf16", cpu, true).At(1000).total() + kWorkspaces + 1000 * (4 + 4) * 8)
       << "what a recorded step works in is counted once, and its inputs beside those of a step that runs as it is";
 }
 
@@ -150,16 +150,17 @@ TEST(ChooseSegments, TakesAsFewBlocksAsTheBudgetNeeds) {
   v1::Device cpu;
   cpu.set_kind(v1::Device::CPU);
   cpu.add_instruction_sets("avx512_bf16");
-  const auto policy = ResolvePolicy(PresetNamed("bf16"), *graph::WithLossHead(gpt), cpu, OptimizerKind::kAdam).value();
+  const TrainedPrograms programs = TrainedPrograms::Of(gpt, /*evaluates=*/false).value();
+  const auto policy = ResolvePolicy(PresetNamed("bf16"), programs.train, cpu, OptimizerKind::kAdam).value();
   constexpr int64_t kBatch = 32;
   const auto choose = [&](int64_t bytes) {
-    return ChooseSegments(gpt, policy, {.num_moments = 2}, kBatch, bytes).value();
+    return ChooseSegments(programs, policy, {.num_moments = 2}, kBatch, bytes).value();
   };
   std::vector<std::string> blocks;
   int64_t last = std::numeric_limits<int64_t>::max();
   for (int k = 0; k <= 4; ++k) {
-    const int64_t needed =
-        MemoryModel::Create(gpt, policy, {.num_moments = 2, .checkpoint_segments = blocks}).value().At(kBatch).total();
+    const TrainingSetup setup = {.num_moments = 2, .checkpoint_segments = blocks};
+    const int64_t needed = MemoryModel::Create(programs, policy, setup).value().At(kBatch).total();
     ASSERT_LT(needed, last) << k << " blocks";
     const SegmentChoice choice = choose(needed);
     EXPECT_EQ(choice.segments, blocks);

@@ -330,7 +330,8 @@ absl::Status PlanSegments(const v1::JobSpec& spec, const v1::Device& device, Att
                                        spec.train().checkpoint_segments().end()};
     return absl::OkStatus();
   }
-  const auto choice = precision::ChooseSegments(plan.model, plan.policy, precision::TrainingSetup::Of(spec, device),
+  AMPD_ASSIGN_OR_RETURN(const auto programs, precision::TrainedPrograms::Of(plan.model, spec.data().has_eval()));
+  const auto choice = precision::ChooseSegments(programs, plan.policy, precision::TrainingSetup::Of(spec, device),
                                                 plan.sampler.batch_size / plan.num_micro_batches, budget);
   if (!choice.ok()) {
     return AsSpecError(choice.status());

@@ -124,6 +124,12 @@ precision::ResolvedPolicy Resolve(const graph::Graph& model, const std::string& 
   return Resolve(model, policy);
 }
 
+precision::MemoryModel MemoryOf(const graph::Graph& model, const precision::ResolvedPolicy& policy,
+                                const precision::TrainingSetup& setup, bool evaluates = false) {
+  const auto programs = precision::TrainedPrograms::Of(model, evaluates).value();
+  return precision::MemoryModel::Create(programs, policy, setup).value();
+}
+
 // The most bytes that tensors of a second step take, everything that lasts included.
 int64_t MeasuredPeak(const graph::Graph& model, const precision::ResolvedPolicy& policy, int64_t batch_size,
                      const precision::TrainingSetup& setup) {
@@ -147,9 +153,7 @@ int64_t MeasuredPeak(const graph::Graph& model, const precision::ResolvedPolicy&
 double PredictedOverMeasured(const Network& network, const std::string& preset, const precision::TrainingSetup& setup) {
   const graph::Graph model = network.build();
   const auto policy = Resolve(model, preset);
-  const auto memory = precision::MemoryModel::Create(model, policy, setup);
-  EXPECT_TRUE(memory.ok()) << memory.status();
-  const precision::MemoryEstimate estimate = memory->At(network.batch_size);
+  const precision::MemoryEstimate estimate = MemoryOf(model, policy, setup).At(network.batch_size);
   const auto measured = static_cast<double>(MeasuredPeak(model, policy, network.batch_size, setup));
   const double ratio = static_cast<double>(estimate.total()) / measured;
   std::cout << network.name << " " << preset << " x" << setup.num_micro_batches
@@ -207,8 +211,8 @@ TEST(MemoryModel, AnEvaluationOfManySamplesIsWithinATenthOfTheMeasured) {
       const auto policy = Resolve(model, preset);
       const int64_t evaluation_size = network.batch_size < 8 ? 2048 : 16 * network.batch_size;
       const precision::TrainingSetup setup = {
-          .num_moments = 2, .checkpoint_segments = {}, .evaluates = true, .eval_batch_size = evaluation_size};
-      const auto estimate = precision::MemoryModel::Create(model, policy, setup)->At(network.batch_size);
+          .num_moments = 2, .checkpoint_segments = {}, .eval_batch_size = evaluation_size};
+      const auto estimate = MemoryOf(model, policy, setup, /*evaluates=*/true).At(network.batch_size);
       ASSERT_EQ(estimate.gradients, 0) << network.name << " " << preset << ": the step needs more than the evaluation";
       const auto measured =
           static_cast<double>(MeasuredEvaluationPeak(model, policy, network.batch_size, evaluation_size));
@@ -233,7 +237,7 @@ TEST(MemoryModel, NarrowStateAndAveragesAreMeasuredToo) {
     policy.set_stochastic_rounding(!halves);
     const auto resolved = Resolve(model, policy);
     const precision::TrainingSetup setup = {.num_moments = 2, .averages = halves, .checkpoint_segments = {}};
-    const auto predicted = static_cast<double>(precision::MemoryModel::Create(model, resolved, setup)->At(64).total());
+    const auto predicted = static_cast<double>(MemoryOf(model, resolved, setup).At(64).total());
     EXPECT_NEAR(predicted / static_cast<double>(MeasuredPeak(model, resolved, 64, setup)), 1, 0.1) << halves;
   }
 }
@@ -284,8 +288,7 @@ int64_t ActivationPeak(const graph::Graph& model, const std::string& preset, con
   constexpr int64_t kBatch = 4;
   const auto policy = Resolve(model, preset);
   const precision::TrainingSetup setup = {.num_moments = 2, .num_micro_batches = 1, .checkpoint_segments = segments};
-  const auto memory = precision::MemoryModel::Create(model, policy, setup).value();
-  const precision::MemoryEstimate lasting = memory.At(kBatch);
+  const precision::MemoryEstimate lasting = MemoryOf(model, policy, setup).At(kBatch);
   return MeasuredPeak(model, policy, kBatch, setup) - lasting.weights - lasting.working_copies - lasting.optimizer -
          lasting.inputs;
 }
