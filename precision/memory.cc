@@ -93,6 +93,7 @@ TrainingSetup TrainingSetup::Of(const v1::JobSpec& spec, const v1::Device& devic
           .averages = spec.optimizer().has_ema_decay(),
           .checkpoint_segments = {train.checkpoint_segments().begin(), train.checkpoint_segments().end()},
           .eval_batch_size = spec.data().eval_batch_size(),
+          .num_batches_ahead = device.kind() == v1::Device::GPU ? 0 : kBatchesAhead,
           .on_gpu = device.kind() == v1::Device::GPU};
 }
 
@@ -158,9 +159,13 @@ int64_t MemoryModel::InputBytes(int64_t batch_size) const {
   return bytes;
 }
 
+int64_t MemoryModel::BytesAhead(int64_t batch_size) const {
+  return setup_.num_batches_ahead * (setup_.num_micro_batches * InputBytes(batch_size));
+}
+
 MemoryEstimate MemoryModel::StepAt(int64_t batch_size) const {
   MemoryEstimate estimate = lasting_;
-  estimate.inputs = setup_.num_micro_batches * InputBytes(batch_size);
+  estimate.inputs = setup_.num_micro_batches * InputBytes(batch_size) + BytesAhead(batch_size);
   if (setup_.on_gpu) {
     estimate.inputs += InputBytes(batch_size);  // of a step beside the recorded one, a micro-batch at a time
   }
@@ -174,7 +179,7 @@ MemoryEstimate MemoryModel::StepAt(int64_t batch_size) const {
 MemoryEstimate MemoryModel::EvaluationAt(int64_t batch_size) const {
   const int64_t num_samples = setup_.eval_batch_size > 0 ? setup_.eval_batch_size : batch_size;
   MemoryEstimate estimate = lasting_;
-  estimate.inputs = InputBytes(num_samples);
+  estimate.inputs = InputBytes(num_samples) + BytesAhead(batch_size);
   if (setup_.on_gpu) {
     estimate.inputs += setup_.num_micro_batches * InputBytes(batch_size);  // a recorded step's
   }

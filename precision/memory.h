@@ -26,8 +26,13 @@ struct TrainingSetup {
   bool averages = false;      // of the weights, for the evaluation
   std::vector<std::string> checkpoint_segments;  // as graph::WithCheckpointSegments takes them
   int64_t eval_batch_size = 0;                   // samples; 0: as many as a micro-batch has
+  int num_batches_ahead = 0;                     // gathered for later steps, where they take of the same memory
   bool on_gpu = false;                           // where steps are recorded, and LibTorch's libraries keep workspaces
 };
+
+// How many batches a trainer gathers ahead, in the host's memory. A batch is gathered in less than a step, so one
+// suffices.
+inline constexpr int kBatchesAhead = 1;
 
 // What a run computes whatever its policy: made once, for any number of policies.
 struct TrainedPrograms {
@@ -43,7 +48,7 @@ struct MemoryEstimate {
   int64_t weights = 0;         // masters as they are kept, and buffers with the copies that a skipped step goes back to
   int64_t working_copies = 0;  // parameters in the compute dtype beside their masters
   int64_t optimizer = 0;       // moments and averages
-  int64_t inputs = 0;          // the step's batch, or the evaluation's
+  int64_t inputs = 0;          // the step's batch, or the evaluation's, and those that are gathered ahead
   int64_t gradients = 0;       // of parameters, with the sums over micro-batches
   int64_t activations = 0;     // what the backward pass will read
   int64_t workspace = 0;       // gradients of values, and what ops need only while they run
@@ -72,6 +77,7 @@ class MemoryModel {
               const TrainingSetup& setup);
 
   int64_t InputBytes(int64_t batch_size) const;
+  int64_t BytesAhead(int64_t batch_size) const;
   MemoryEstimate StepAt(int64_t batch_size) const;
   MemoryEstimate EvaluationAt(int64_t batch_size) const;
 

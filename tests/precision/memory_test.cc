@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ampd/v1/job_spec.pb.h"
 #include "ampd/v1/precision.pb.h"
 #include "ampd/v1/worker.pb.h"
 #include "models/gpt.h"
@@ -80,6 +81,26 @@ TEST(MemoryModel, MicroBatchesAddFp32SumsAndTheirInputs) {
   EXPECT_EQ(four.activations, one.activations);
 }
 
+TEST(MemoryModel, BatchesThatAreGatheredAheadAreHeldByStepAndEvaluation) {
+  TrainingSetup setup = {.num_moments = 2, .num_micro_batches = 4, .checkpoint_segments = {}, .eval_batch_size = 500};
+  const MemoryEstimate step = ModelOf("bf16", setup).At(3);
+  const MemoryEstimate evaluation = ModelOf("bf16", setup, true).At(3);
+  setup.num_batches_ahead = 1;
+  EXPECT_EQ(ModelOf("bf16", setup).At(3).inputs, 2 * step.inputs);
+  EXPECT_EQ(ModelOf("bf16", setup).At(3).total(), step.total() + step.inputs);
+  EXPECT_EQ(ModelOf("bf16", setup, true).At(3).total(), evaluation.total() + step.inputs);
+}
+
+TEST(MemoryModel, TheBatchThatATrainerGathersAheadIsInTheMemoryOfACpuAlone) {
+  const auto num_ahead = [](v1::Device::Kind kind) {
+    v1::Device device;
+    device.set_kind(kind);
+    return TrainingSetup::Of(v1::JobSpec(), device).num_batches_ahead;
+  };
+  EXPECT_EQ(num_ahead(v1::Device::CPU), kBatchesAhead);
+  EXPECT_EQ(num_ahead(v1::Device::GPU), 0);
+}
+
 TEST(MemoryModel, TheLargestBatchFitsAndTheNextDoesNot) {
   const MemoryModel memory = ModelOf("bf16", {.num_moments = 2});
   for (int64_t available : {int64_t{40'000}, int64_t{1'000'000}, int64_t{123'456'789}}) {
@@ -139,7 +160,7 @@ TEST(MemoryModel, OnAGpuWorkspacesAndARecordedStepsInputsStay) {
   EXPECT_EQ(evaluation.workspace, ModelOf("bf16", cpu, true).At(3).workspace + kWorkspaces);
   EXPECT_EQ(evaluation.inputs, (500 + 4 * 3) * (4 + 4) * 8);
   EXPECT_EQ(ModelOf("bf16", gpu, true).At(1000).total(),
-            ModelOf("bf16", cpu, true).At(1000).total() + kWorkspaces + 1000 * (4 + 4) * 8)
+            ModelOf("bf16", cpu, true).At(1000).total() + kWorkspaces + int64_t{1000} * (4 + 4) * 8)
       << "what a recorded step works in is counted once, and its inputs beside those of a step that runs as it is";
 }
 

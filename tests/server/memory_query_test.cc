@@ -60,7 +60,7 @@ TEST(AnswerMemoryQuery, BytesFollowPolicyAndOptimizerAndAddUp) {
   EXPECT_EQ(bf16.weight_bytes(), 4 * kParameters);
   EXPECT_EQ(bf16.working_copy_bytes(), 2 * kParameters);
   EXPECT_EQ(bf16.optimizer_bytes(), 8 * kParameters);
-  EXPECT_EQ(bf16.input_bytes(), 8 * (4 * 20 + 8));
+  EXPECT_EQ(bf16.input_bytes(), 2 * 8 * (4 * 20 + 8)) << "the step's batch, and the one that is gathered ahead";
   EXPECT_GT(bf16.activation_bytes() + bf16.workspace_bytes(), 0);
   EXPECT_EQ(bf16.total_bytes(), bf16.weight_bytes() + bf16.working_copy_bytes() + bf16.optimizer_bytes() +
                                     bf16.input_bytes() + bf16.gradient_bytes() + bf16.activation_bytes() +
@@ -100,8 +100,8 @@ TEST(AnswerMemoryQuery, LongerSequencesTakeMore) {
   };
   const auto half = of_length(128);
   const auto whole = of_length(256);
-  EXPECT_EQ(half.input_bytes(), 8 * 8 * 2 * 128);
-  EXPECT_EQ(whole.input_bytes(), 8 * 8 * 2 * 256);
+  EXPECT_EQ(half.input_bytes(), 2 * 8 * 8 * 2 * 128);
+  EXPECT_EQ(whole.input_bytes(), 2 * 8 * 8 * 2 * 256);
   EXPECT_EQ(whole.weight_bytes(), half.weight_bytes());
   EXPECT_NEAR(static_cast<double>(whole.activation_bytes()), 2.0 * static_cast<double>(half.activation_bytes()),
               0.1 * static_cast<double>(whole.activation_bytes()));
@@ -179,7 +179,7 @@ TEST(AnswerMemoryQuery, AnEvaluationOfManySamplesCounts) {
   EXPECT_EQ(of_micro_batches.total_bytes(), none.total_bytes());
   const auto large = Answer(Request(data + " eval_batch_size: 5000}")).candidates(0);
   EXPECT_EQ(large.gradient_bytes(), 0);
-  EXPECT_EQ(large.input_bytes(), 5000 * (4 * 20 + 8));
+  EXPECT_EQ(large.input_bytes(), (5000 + 8) * (4 * 20 + 8)) << "beside it the next step's batch";
   EXPECT_GT(large.total_bytes(), none.total_bytes() + 5000 * 4 * 30);
 }
 

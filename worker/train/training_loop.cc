@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "precision/loss_scale.h"
+#include "precision/memory.h"
 #include "worker/train/compute_device.h"
 
 namespace ampd::train {
@@ -41,9 +42,6 @@ uint64_t PlaceOf(const data::Sampler::Cursor& cursor, const data::Sampler::Optio
          static_cast<uint64_t>(cursor.position);
 }
 
-// A batch is gathered in less than a step, so one suffices; each holds its memory.
-constexpr size_t kBatchesAhead = 1;
-
 bool IsDue(int64_t step, int64_t every_steps) { return every_steps > 0 && step % every_steps == 0; }
 
 }  // namespace
@@ -57,7 +55,7 @@ TrainingLoop::TrainingLoop(AttemptPlan plan, const Context& context)
           [this](const std::vector<int64_t>& indices, int64_t epoch) {
             return plan_.train.Get(indices, plan_.augmentation, epoch);
           },
-          kBatchesAhead) {
+          precision::kBatchesAhead) {
   if (plan_.plateau.has_value()) {
     plateau_.emplace(*plan_.plateau, plan_.engine.optimizer.learning_rate);
   }
