@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "client/nearest.h"
+#include "client/render/format.h"
 #include "client/spec_fields.h"
 #include "client/spec_override.h"
 #include "client/spec_scalar.h"
@@ -207,9 +208,10 @@ std::string MessageBehind(const std::string& place, const Problem& problem) {
   return problem.message;
 }
 
+// What comes from the file may hold what steers a terminal.
 std::string ProblemText(const Problem& problem) {
   const std::string place = problem.mark.ToString();
-  std::string text = absl::StrCat("error: ", place, ": ", MessageBehind(place, problem), "\n");
+  std::string text = absl::StrCat("error: ", Printable(place), ": ", Printable(MessageBehind(place, problem)), "\n");
   const std::string allowed = problem.allowed.empty() ? "" : AllowedText(problem.allowed);
   if (!problem.nearest.empty()) {
     absl::StrAppend(&text, "  did you mean '", problem.nearest, "'?", allowed.empty() ? "" : "   ", allowed, "\n");
@@ -271,7 +273,7 @@ std::string ProblemsText(const std::vector<Problem>& problems, const std::string
     absl::StrAppend(&text, "error: and ", problems.size() - shown, " more problems\n");
   }
   absl::StrAppend(&text, "  try: correct ", problems.size() == 1 ? "it" : "them", ", then ampctl job submit -f ",
-                  source, " --dry-run\n");
+                  Printable(source), " --dry-run\n");
   return text;
 }
 

@@ -98,6 +98,18 @@ checkpoint: {keep: }
 )"));
 }
 
+TEST(JobFile, WhatSteersATerminalIsNotPrinted) {
+  const std::string red = "\x1b[31m";
+  for (const std::string& text : {std::string("\"\\e[31mname\": x\n"), std::string("data: {batch_size: \"\\e[31m\"}\n"),
+                                  "name: x\nname" + red + ": y\n"}) {
+    const JobFile file = ReadJobFile(text, "job" + red + ".yaml", {"--" + red + "=1"});
+    ASSERT_FALSE(file.problems.empty()) << text;
+    const std::string problems = ProblemsText(file.problems, "job" + red + ".yaml");
+    EXPECT_THAT(problems, ::testing::Not(HasSubstr("\x1b"))) << text;
+    EXPECT_THAT(problems, HasSubstr("?[31m")) << text;
+  }
+}
+
 TEST(JobFile, RefusesWhatIsNotATree) {
   std::string deep;
   for (int i = 0; i < 200; ++i) {
