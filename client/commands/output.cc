@@ -63,8 +63,17 @@ bool PrintList(const Session& session, const std::vector<Message>& messages) {
   return PrintItems(session, items);
 }
 
+std::string JsonOf(const JsonMembers& members, bool indented) {
+  std::vector<std::string> texts;
+  for (const auto& [name, value] : members) {
+    texts.push_back(absl::StrCat("\"", name, indented ? "\": " : "\":", value));
+  }
+  return indented ? absl::StrCat("{\n ", absl::StrJoin(texts, ",\n "), "\n}\n")
+                  : absl::StrCat("{", absl::StrJoin(texts, ","), "}");
+}
+
 std::string JsonOf(const PlainFields& fields, bool indented) {
-  std::vector<std::string> members;
+  JsonMembers members;
   for (const auto& [name, value] : fields) {
     google::protobuf::Value json;
     if (const bool* flag = std::get_if<bool>(&value)) {
@@ -72,10 +81,9 @@ std::string JsonOf(const PlainFields& fields, bool indented) {
     } else {
       json.set_string_value(std::get<std::string>(value));
     }
-    members.push_back(absl::StrCat("\"", name, indented ? "\": " : "\":", ToJson(json, false)));
+    members.emplace_back(name, ToJson(json, false));
   }
-  return indented ? absl::StrCat("{\n ", absl::StrJoin(members, ",\n "), "\n}\n")
-                  : absl::StrCat("{", absl::StrJoin(members, ","), "}");
+  return JsonOf(members, indented);
 }
 
 }  // namespace
@@ -199,6 +207,10 @@ bool PrintStructured(const Session& session, const google::protobuf::Message& me
 
 bool PrintStructured(const Session& session, const PlainFields& fields) {
   return PrintJson(session, JsonOf(fields, true), JsonOf(fields, false));
+}
+
+bool PrintStructured(const Session& session, const JsonMembers& members) {
+  return PrintJson(session, JsonOf(members, true), JsonOf(members, false));
 }
 
 bool PrintStructured(const Session& session, const std::vector<PlainFields>& list) {

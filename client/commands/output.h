@@ -37,6 +37,10 @@ bool PrintStructured(const Session& session, const std::vector<PlainFields>& lis
 // The same of any value, given as JSON over several lines and in one.
 bool PrintJson(const Session& session, const std::string& indented, const std::string& one_line);
 
+// The same of several values in one object: names, and JSON of one line, in their order.
+using JsonMembers = std::vector<std::pair<std::string, std::string>>;
+bool PrintStructured(const Session& session, const JsonMembers& members);
+
 // What a command says of each of the jobs that it was given: a line, or the job by -o, as they come. As JSON it is the
 // job itself when one was asked for; of several it is one array, printed at the end of this object's life.
 // Single-threaded.

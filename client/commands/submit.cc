@@ -98,6 +98,39 @@ void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec
              "# ");
 }
 
+// By -o: {"spec", "policies": [{"device", "table"}], "memory"}, of each kind of device that the job may run on. What
+// the server does not know is left out.
+void PrintStructuredDryRun(Session* session, JobClient* client, const v1::JobSpec& spec) {
+  const v1::ResourceSpec::Kind kind = spec.resources().kind();
+  std::vector<std::string> policies;
+  for (const bool cpu : {true, false}) {
+    if (kind == (cpu ? v1::ResourceSpec::GPU : v1::ResourceSpec::CPU)) {
+      continue;
+    }
+    if (const auto table = client->ResolvePolicy(PolicyRequestOf(spec, cpu ? "cpu" : "gpu")); table.ok()) {
+      policies.push_back(
+          absl::StrCat(R"({"device":")", cpu ? kExampleCpu : kExampleGpu, R"(","table":)", ToJson(*table, false), "}"));
+    }
+  }
+  JsonMembers members = {{"spec", ToJson(spec, false)}};
+  if (!policies.empty()) {
+    members.emplace_back("policies", absl::StrCat("[", absl::StrJoin(policies, ","), "]"));
+  }
+  if (const auto estimate = client->EstimateJob(spec); estimate.ok()) {
+    members.emplace_back("memory", ToJson(*estimate, false));
+  }
+  PrintStructured(*session, members);
+}
+
+void PrintDryRun(Session* session, JobClient* client, const v1::JobSpec& spec) {
+  if (session->options().output != OutputFormat::kTable) {
+    return PrintStructuredDryRun(session, client, spec);
+  }
+  std::fputs(ToYaml(spec).c_str(), stdout);
+  PrintPolicyAsComment(client, spec);
+  PrintMemoryAsComment(session, client, spec);
+}
+
 // Takes Ctrl-C. REQUIRES: called before Session::Client().
 JobClient::Retry RetryOf(Session* session, absl::Duration retry_for) {
   return {retry_for, session->CancelledByInterrupt(), [session, retry_for](const absl::Status&) {
@@ -154,11 +187,7 @@ int Submit(Session* session, const SubmitOptions& options) {
                               : FailWithProblems(PlaceViolations(violations, file, source), options.file);
   }
   if (options.dry_run) {
-    if (!PrintStructured(*session, job->spec())) {
-      std::fputs(ToYaml(job->spec()).c_str(), stdout);
-      PrintPolicyAsComment(*client, job->spec());
-      PrintMemoryAsComment(session, *client, job->spec());
-    }
+    PrintDryRun(session, *client, job->spec());
     session->Note(absl::StrCat(source, " is right; nothing was submitted"));
     return kExitOk;
   }

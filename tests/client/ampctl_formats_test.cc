@@ -259,6 +259,25 @@ TEST_F(AmpctlFormats, SeveralJobsAreOneArrayAndYamlDocuments) {
   EXPECT_EQ(Run("job wait -o name " + first).out, first + "\n");
 }
 
+TEST_F(AmpctlFormats, ADryRunIsOneObjectOfSpecPoliciesAndMemory) {
+  Write("job.yaml", "name: x\nprecision: {preset: bf16}\ndata:\n  batch_size: 4\n");
+  const std::string command = "job submit -f job.yaml --dry-run -o ";
+  const std::string json = Run(command + "json").out;
+  ASSERT_TRUE(IsJson(json)) << json;
+  EXPECT_EQ(Lines(Run(command + "jsonl").out).size(), 1u);
+  for (const std::string& text : {json, Run(command + "yaml").out}) {
+    const YAML::Node all = YAML::Load(text);
+    EXPECT_EQ(all["spec"]["data"]["batchSize"].as<int>(), 4);
+    ASSERT_EQ(all["policies"].size(), 2u);
+    EXPECT_EQ(all["policies"][0]["device"].as<std::string>(), "CPU with avx512_bf16");
+    EXPECT_EQ(all["policies"][1]["device"].as<std::string>(), "GPU of compute capability 9.0");
+    EXPECT_EQ(all["policies"][1]["table"]["preset"].as<std::string>(), "bf16");
+    EXPECT_EQ(all["memory"]["candidates"][0]["largestBatchSize"].as<int>(), 77);
+  }
+  const std::string on_cpu = Run("job submit -f job.yaml --set resources.kind=CPU --dry-run -o json").out;
+  EXPECT_EQ(YAML::Load(on_cpu)["policies"].size(), 1u);
+}
+
 TEST_F(AmpctlFormats, AFollowedSubmitHasTheFormatsOfAWatch) {
   Write("job.yaml", "name: x\ndata:\n  batch_size: 4\n");
   for (const char* flag : {"--follow", "--dry-run"}) {
