@@ -76,23 +76,26 @@ std::string Beside(const std::string& program) {
 
 void Declare(CLI::App& app, Flags& flags) {
   app.add_option("--server", flags.server, "host:port of ampd-server")->capture_default_str();
-  app.add_option("--name", flags.name, "the worker's name; the host's if not given");
+  app.add_option("--name", flags.name, "the worker's name (default: the host's)");
   app.add_option("--state-dir", flags.state_folder, "folder of this agent's state")->required();
-  app.add_option("--checkpoint-root", flags.checkpoint_root, "folder of the checkpoints; <state-dir>/checkpoints");
+  app.add_option("--checkpoint-root", flags.checkpoint_root,
+                 "folder of the checkpoints (default: checkpoints in --state-dir)");
   app.add_flag("--checkpoint-root-shared", flags.checkpoint_root_shared,
                "every worker of the server has this folder as its checkpoint root: jobs move with their checkpoints");
   app.add_option("--data-root", flags.data_roots, "name=path of a folder that jobs may read data from; repeatable");
-  app.add_option("--shim", flags.shim, "the ampd-shim program; beside this one");
-  app.add_option("--trainer", flags.trainer, "the ampd-trainer program; beside this one");
-  app.add_option("--device", flags.devices, "offer only this device (cpu, gpu0, ...); repeatable");
-  app.add_option("--threads", flags.num_threads, "threads of the CPU device; all cores if 0")
+  app.add_option("--shim", flags.shim, "the ampd-shim program (default: beside ampd-worker)");
+  app.add_option("--trainer", flags.trainer, "the ampd-trainer program (default: beside ampd-worker)");
+  app.add_option("--device", flags.devices,
+                 "offer only this device: cpu, gpu0, ...; repeatable (default: all of the host)");
+  app.add_option("--threads", flags.num_threads, "threads of the CPU device (0: one a core)")
       ->check(CLI::Range(0, 4096));
-  app.add_option("--metrics-listen", flags.metrics_listen, "loopback host:port of /metrics; none if not given");
+  app.add_option("--metrics-listen", flags.metrics_listen, "loopback host:port of /metrics (default: not served)");
   app.add_flag("--no-warm", flags.no_warm, "keep no trainer ready ahead of a job");
   app.add_flag("--stop-trainers-on-exit", flags.stop_trainers_on_exit,
                "at the end let the trainers checkpoint and leave, then kill what is left");
   app.set_version_flag("--version", kVersion);
-  app.add_option("--exit-grace", flags.exit_grace_seconds, "seconds for that")->capture_default_str();
+  app.add_option("--exit-grace", flags.exit_grace_seconds, "seconds that --stop-trainers-on-exit gives them")
+      ->capture_default_str();
 }
 
 void FillDefaults(Flags& flags) {
