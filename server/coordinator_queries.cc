@@ -25,6 +25,7 @@ using v1::Job;
 
 constexpr int kDefaultPage = 50;
 constexpr int kMaxPage = 500;
+constexpr char kTermForms[] = "terms are state=, name=, queue=, id= or labels.KEY=, joined by AND";
 
 // One term of a filter, KEY=VALUE.
 struct Term {
@@ -48,14 +49,19 @@ absl::StatusOr<std::vector<Term>> ParseFilter(const std::string& filter) {
   if (filter.size() > 4096) {
     return InvalidFields({{"filter", "is longer than 4096 bytes"}});
   }
-  for (const absl::string_view text : absl::StrSplit(filter, " AND ")) {
-    const std::vector<std::string> parts = absl::StrSplit(absl::StripAsciiWhitespace(text), absl::MaxSplits('=', 1));
+  // With the spaces, so that an AND at either end joins a term that is not there.
+  const std::string padded = absl::StrCat(" ", filter, " ");
+  for (const absl::string_view piece : absl::StrSplit(padded, " AND ")) {
+    const absl::string_view text = absl::StripAsciiWhitespace(piece);
+    if (text.empty()) {
+      return InvalidFields({{"filter", absl::StrCat("has no term where one is wanted; ", kTermForms)}});
+    }
+    const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));
     const std::string& key = parts[0];
     const bool known = key == "state" || key == "name" || key == "queue" || key == "id" ||
                        (absl::StartsWith(key, "labels.") && key.size() > 7);
     if (parts.size() != 2 || !known) {
-      return InvalidFields({{"filter", absl::StrCat("has \"", std::string(text.substr(0, 80)),
-                                                    "\"; terms are state=, name=, queue=, id= or labels.KEY=")}});
+      return InvalidFields({{"filter", absl::StrCat("has \"", std::string(text.substr(0, 80)), "\"; ", kTermForms)}});
     }
     Job::State state = Job::STATE_UNSPECIFIED;
     if (key == "state" && !Job::State_Parse(parts[1], &state)) {

@@ -570,6 +570,14 @@ TEST_F(CoordinatorTest, ListJobs_FiltersAndPagesOverBothTables) {
   EXPECT_EQ(coordinator->ListJobs(filtered)->jobs_size(), 3);
   filtered.set_filter("colour=red");
   EXPECT_EQ(coordinator->ListJobs(filtered).status().code(), absl::StatusCode::kInvalidArgument);
+  for (const char* open : {"state=QUEUED AND", "AND state=QUEUED", "name=even AND  AND state=QUEUED", "AND", " "}) {
+    filtered.set_filter(open);
+    EXPECT_THAT(std::string(coordinator->ListJobs(filtered).status().message()),
+                testing::HasSubstr("filter: has no term where one is wanted; terms are state=, name="))
+        << open;
+  }
+  filtered.set_filter(" name=even  AND state=QUEUED ");
+  EXPECT_EQ(coordinator->ListJobs(filtered)->jobs_size(), 3);
   filtered.set_filter("state=RUNING");
   EXPECT_THAT(std::string(coordinator->ListJobs(filtered).status().message()),
               testing::EndsWith("has the state \"RUNING\"; states are QUEUED, STARTING, RUNNING, PAUSING, PAUSED, "
