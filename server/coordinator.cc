@@ -59,6 +59,20 @@ absl::Status CheckOrder(const v1::LossScaleOrder& order) {
   return violations.empty() ? absl::OkStatus() : InvalidFields(violations);
 }
 
+// Whether a job has ended before its last step, so that another can go on from its checkpoint.
+absl::Status CheckUnfinished(const Job& job) {
+  if (IsTerminal(job.state()) && job.state() != Job::SUCCEEDED) {
+    return absl::OkStatus();
+  }
+  const std::string& state = Job::State_Name(job.state());
+  return ErrorWithMetadata(
+      StatusCode::kFailedPrecondition, "WRONG_STATE",
+      absl::StrCat("job ", job.id(), " is ", state,
+                   job.state() == Job::SUCCEEDED ? "; its checkpoint is the end, nothing is left to go on with"
+                                                 : "; only an ended one can be gone on from"),
+      {{"job", job.id()}, {"state", state}});
+}
+
 // Fills the update in from the request, or tells what is wrong with it.
 absl::Status ToChange(const v1::UpdateJobRequest& request, internal::ChangeJob* change) {
   change->set_job(request.id());
@@ -246,10 +260,10 @@ void Coordinator::CloneJob(const v1::CloneJobRequest& request, JobDone done) {
     return done(source.status());
   }
   const Job& job = (*source)->job();
-  if (request.from_last_checkpoint() && !IsTerminal(job.state())) {
-    return done(Error(StatusCode::kFailedPrecondition, "WRONG_STATE",
-                      absl::StrCat("job ", job.id(), " is ", Job::State_Name(job.state()),
-                                   "; only an ended one can be gone on from")));
+  if (request.from_last_checkpoint()) {
+    if (const absl::Status status = CheckUnfinished(job); !status.ok()) {
+      return done(status);
+    }
   }
   v1::JobSpec spec = job.spec();
   if (!request.name().empty()) {

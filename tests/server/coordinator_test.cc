@@ -613,6 +613,27 @@ TEST_F(CoordinatorTest, CloneOfAnEndedJob_GoesOnFromItsCheckpoint) {
   EXPECT_EQ(ReasonOf(removed), "CHECKPOINT_IN_USE");
 }
 
+TEST_F(CoordinatorTest, CloneOfASucceededJob_BeginsAnewAndDoesNotGoOn) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  v1::AttemptReport& ended = worker.Has(StartOn(worker, id), Attempt::ENDED);
+  *ended.add_checkpoints() = CheckpointAt(id, 1, 40);
+  *ended.mutable_outcome() = OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+  Exchange(worker);
+  v1::CloneJobRequest request;
+  request.set_id(id);
+  request.set_from_last_checkpoint(true);
+  absl::StatusOr<JobPtr> clone;
+  coordinator->CloneJob(request, Into(&clone));
+  EXPECT_EQ(ReasonOf(clone.status()), "WRONG_STATE");
+  EXPECT_EQ(MetadataOf(clone.status()).at("state"), "SUCCEEDED");
+  EXPECT_THAT(std::string(clone.status().message()), testing::HasSubstr("nothing is left to go on with"));
+  request.set_from_last_checkpoint(false);
+  coordinator->CloneJob(request, Into(&clone));
+  Pump();
+  EXPECT_TRUE(clone.ok()) << clone.status();
+}
+
 TEST_F(CoordinatorTest, CloneOfACloneThatNeverBegan_KeepsTheCheckpointOfTheFirst) {
   ScriptedWorker worker("w1");
   const std::string first = CreateId();
