@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Benchmarks of the running service.
 
-Usage: bench.py --bin FOLDER submit|first-step|step|optimizer-step|train-step|gradient-sample|estimate
+Usage: bench.py --bin FOLDER submit|first-step|step|optimizer-step|train-step|gradient-sample|data|estimate
                 [--json] [--seconds N] [--rounds N] [--smoke]
 """
 import argparse
@@ -18,6 +18,7 @@ import tempfile
 import time
 import urllib.request
 
+from data_loading import bench_data
 from gradient_sample import bench_gradient_sample
 from optimizer_step import bench_optimizer_step
 from train_step import bench_train_step
@@ -212,7 +213,7 @@ def bench_estimate(options):
 
 BENCHES = {"submit": bench_submit, "first-step": bench_first_step, "step": bench_step,
            "optimizer-step": bench_optimizer_step, "train-step": bench_train_step,
-           "gradient-sample": bench_gradient_sample, "estimate": bench_estimate}
+           "gradient-sample": bench_gradient_sample, "data": bench_data, "estimate": bench_estimate}
 
 
 def main():
@@ -221,11 +222,11 @@ def main():
     parser.add_argument("--bin", required=True, type=lambda text: pathlib.Path(text).resolve())
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--rounds", type=int, help="default 15; of optimizer-step 30")
+    parser.add_argument("--rounds", type=int, help="default 15; of optimizer-step 30, of data 7")
     parser.add_argument("--smoke", action="store_true",
                         help="one round of everything without warm-up, some of it smaller: shows that it runs")
     options = parser.parse_args()
-    options.rounds = options.rounds or (30 if options.what == "optimizer-step" else 15)
+    options.rounds = options.rounds or {"optimizer-step": 30, "data": 7}.get(options.what, 15)
     if options.smoke:
         options.rounds, options.seconds = 1, 0.2
     result = BENCHES[options.what](options)

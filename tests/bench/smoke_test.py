@@ -89,6 +89,15 @@ class SmokeTest(unittest.TestCase):
         self.assertEqual(keys_of(answer), {"gradient_sample": 3 * [row]})
         self.assertEqual([row["network"] for row in answer["gradient_sample"]], NETWORKS)
 
+    def test_data(self):
+        answer = self.run_bench("data")
+        rates = fields("ampd", "libtorch_0", "libtorch_2", "pytorch_0", "pytorch_2")
+        source = fields("source", "samples", "batch_size", "turns", "times_libtorch", "times_pytorch", samples_per_second=rates)
+        step = fields("precision", "steps", "ms_a_step", "ms_waited_a_step", "wait_percent")
+        self.assertEqual(keys_of(answer), {"data": 2 * [source], "lenet_step": 2 * [step]})
+        self.assertEqual([row["source"] for row in answer["data"]], ["idx", "tokens"])
+        self.assertGreater(min(numbers_of(answer["data"])), 0)
+
     def test_estimate(self):
         answer = self.run_bench("estimate")
         row = fields("network", "nodes", "candidates", "one_ms", "all_ms")
