@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -164,7 +163,6 @@ class Dataset {
   struct Channel {
     float mean = 0;
     float deviation = 1;
-    std::array<float, 256> of_byte = {};  // what each uint8 becomes
   };
   template <typename Element>
   void GatherImages(const std::vector<int64_t>& indices, const Augmentation& augmentation, int64_t epoch,

@@ -9,6 +9,7 @@
 
 #include "ATen/ops/empty.h"
 #include "worker/data/dataset.h"
+#include "worker/kernels/cpu/pixels.h"
 
 namespace ampd::data {
 namespace {
@@ -21,10 +22,8 @@ float NumberOf(const std::vector<double>& numbers, size_t channel, float otherwi
 template <typename Element, typename Channel>
 void Map(const Element* in, int64_t count, const Channel& channel, float* out) {
   if constexpr (std::is_same_v<Element, uint8_t>) {
-    const float* const of_byte = channel.of_byte.data();
-    for (int64_t i = 0; i < count; ++i) {
-      out[i] = of_byte[in[i]];
-    }
+    static const kernels::MapPixels map_pixels = kernels::BestPixels();
+    map_pixels(in, count, channel.mean, channel.deviation, out);
   } else if (channel.mean == 0 && channel.deviation == 1) {
     std::memcpy(out, in, static_cast<size_t>(count) * sizeof(float));
   } else {
@@ -72,12 +71,8 @@ Dataset::Dataset(at::Tensor images, at::Tensor labels, const Normalization& norm
     : images_(std::move(images)), labels_(std::move(labels)) {
   channels_.resize(std::max({normalization.mean.size(), normalization.deviation.size(), size_t{1}}));
   for (size_t i = 0; i < channels_.size(); ++i) {
-    Channel& channel = channels_[i];
-    channel.mean = NumberOf(normalization.mean, i, 0);
-    channel.deviation = NumberOf(normalization.deviation, i, 1);
-    for (size_t byte = 0; byte < channel.of_byte.size(); ++byte) {
-      channel.of_byte[byte] = (static_cast<float>(byte) / 255 - channel.mean) / channel.deviation;
-    }
+    channels_[i].mean = NumberOf(normalization.mean, i, 0);
+    channels_[i].deviation = NumberOf(normalization.deviation, i, 1);
   }
 }
 
