@@ -177,8 +177,9 @@ void AdmitInitializeAnew(const v1::ModelSpec& model, Findings& findings) {
   constexpr int kMaxGlobs = 64;
   constexpr size_t kMaxGlobBytes = 256;
   const std::string field = "model.initialize_anew";
-  if (model.initialize_anew_size() > 0 && model.initial_weights().empty()) {
-    findings.Wrong(field, "is set, but there are no model.initial_weights to leave tensors of");
+  if (model.initialize_anew_size() > 0 && model.initial_weights().empty() && !model.has_initial_checkpoint()) {
+    findings.Wrong(
+        field, "is set, but there are no model.initial_weights and no model.initial_checkpoint to leave tensors of");
   }
   if (model.initialize_anew_size() > kMaxGlobs) {
     return findings.Wrong(field, absl::StrCat("has ", model.initialize_anew_size(), " entries; at most ", kMaxGlobs));
@@ -190,6 +191,18 @@ void AdmitInitializeAnew(const v1::ModelSpec& model, Findings& findings) {
                      absl::StrCat("has ", glob.size(), " bytes; must have 1 to ", kMaxGlobBytes));
     }
   }
+}
+
+// Whether there is such a checkpoint is for those to find who know the jobs.
+void AdmitInitialCheckpoint(const v1::ModelSpec& model, Findings& findings) {
+  const std::string field = "model.initial_checkpoint";
+  if (!model.initial_weights().empty()) {
+    findings.Wrong(field, "is set beside model.initial_weights; a model begins with one of them");
+  }
+  if (model.initial_checkpoint().job_id().empty()) {
+    findings.Missing(field + ".job_id");
+  }
+  findings.Range(field + ".step", model.initial_checkpoint().step(), 0, int64_t{1} << 40);
 }
 
 // What is in the file is for the worker to find, which has it.
@@ -252,7 +265,7 @@ std::optional<graph::Graph> AdmitModel(v1::ModelSpec* model, int64_t sequence_le
     AdmitPath("model.initial_weights", model->initial_weights(), findings);
   }
   if (model->has_initial_checkpoint()) {
-    findings.Unsupported("model.initial_checkpoint", "export the checkpoint, give its file as model.initial_weights");
+    AdmitInitialCheckpoint(*model, findings);
   }
   AdmitInitializeAnew(*model, findings);
   if (model->has_exported()) {

@@ -13,6 +13,7 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "server/admission.h"
+#include "server/initial_checkpoint.h"
 #include "server/job_rules.h"
 #include "server/ledger.h"
 
@@ -232,6 +233,25 @@ void Coordinator::CommitNewJob(internal::CreateJob create, JobDone done) {
   CommitForJob(std::move(update), id, std::move(done));
 }
 
+absl::Status Coordinator::FindStart(internal::CreateJob* create) const {
+  const v1::CheckpointReference& reference = create->spec().model().initial_checkpoint();
+  const bool is_repeat = !create->request_id().empty() && options_.ledger->Read([&](const ClusterState& state) {
+    return state.requests().contains(create->request_id());
+  });
+  if (!create->spec().model().has_initial_checkpoint() || is_repeat) {
+    return absl::OkStatus();  // a repeat is answered with what the first request made, whatever became of the other job
+  }
+  const absl::StatusOr<JobRecordPtr> source = FindRecord(reference.job_id());
+  if (absl::IsNotFound(source.status())) {
+    return Error(StatusCode::kNotFound, ReasonOf(source.status()),
+                 absl::StrCat("model.initial_checkpoint.job_id: ", source.status().message()));
+  }
+  AMPD_RETURN_IF_ERROR(source.status());
+  AMPD_ASSIGN_OR_RETURN(*create->mutable_clone_start(),
+                        ResolveInitialCheckpoint((*source)->job(), create->mutable_spec()));
+  return absl::OkStatus();
+}
+
 void Coordinator::CreateJob(const v1::CreateJobRequest& request, JobDone done) {
   absl::StatusOr<v1::JobSpec> admitted = AdmitSpec(request.spec());
   if (admitted.ok()) {
@@ -242,15 +262,18 @@ void Coordinator::CreateJob(const v1::CreateJobRequest& request, JobDone done) {
   if (!admitted.ok()) {
     return done(admitted.status());
   }
-  if (request.validate_only()) {
-    auto job = std::make_shared<Job>();
-    *job->mutable_spec() = *std::move(admitted);
-    return done(JobPtr(std::move(job)));
-  }
   internal::CreateJob create;
   *create.mutable_spec() = *std::move(admitted);
   create.set_request_id(request.request_id());
   create.set_request_digest(DigestOf(request.spec()));
+  if (const absl::Status found = FindStart(&create); !found.ok()) {
+    return done(found);
+  }
+  if (request.validate_only()) {
+    auto job = std::make_shared<Job>();
+    *job->mutable_spec() = std::move(*create.mutable_spec());
+    return done(JobPtr(std::move(job)));
+  }
   CommitNewJob(std::move(create), std::move(done));
 }
 
@@ -280,6 +303,8 @@ void Coordinator::CloneJob(const v1::CloneJobRequest& request, JobDone done) {
   create.set_cloned_from(job.id());
   if (const auto start = StartPoint(**source); request.from_last_checkpoint() && start.has_value()) {
     *create.mutable_clone_start() = *start;
+  } else if (const absl::Status found = FindStart(&create); !found.ok()) {
+    return done(found);
   }
   CommitNewJob(std::move(create), std::move(done));
 }

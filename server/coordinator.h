@@ -155,6 +155,9 @@ class Coordinator {
   void CommitDrained(const std::string& worker, bool drained, WorkerDone done);
   void CommitNewJob(internal::CreateJob create, JobDone done);
   absl::Status CheckRoom() const;
+  // Where the spec has the job begin with the weights of another, finds them. NOT_FOUND when there is no such job, and
+  // as ResolveInitialCheckpoint.
+  absl::Status FindStart(internal::CreateJob* create) const;
   absl::StatusOr<JobRecordPtr> FindRecord(const std::string& id) const;
   std::string NewJobId();
 

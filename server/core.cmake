@@ -10,6 +10,9 @@ ampd_library(NAME ledger HDRS ledger.h SRCS ledger.cc
 ampd_library(NAME admission HDRS admission.h admission_findings.h
   SRCS admission.cc admission_arrays.cc admission_model.cc admission_training.cc
   DEPS base_error base_status graph_segments graph_vocabulary models_models precision_policy proto_messages absl::statusor absl::strings)
+ampd_library(NAME initial_checkpoint HDRS initial_checkpoint.h SRCS initial_checkpoint.cc
+  DEPS base_error base_glob base_status base_tensor_misfits graph_graph models_models server_cluster_state proto_messages
+       absl::statusor absl::strings)
 ampd_library(NAME memory_query HDRS memory_query.h SRCS memory_query.cc
   DEPS server_admission graph_passes models_models precision_example_device precision_memory precision_policy base_error
        base_status proto_messages absl::statusor)
@@ -20,7 +23,7 @@ ampd_library(NAME placement HDRS placement.h SRCS placement.cc
   DEPS precision_policy server_cluster_state proto_messages absl::strings absl::time)
 ampd_library(NAME coordinator HDRS coordinator.h
   SRCS coordinator.cc coordinator_queries.cc coordinator_workers.cc coordinator_time.cc
-  DEPS base_clock base_error base_random base_sha256 base_status server_admission server_ledger server_liveness
+  DEPS base_clock base_error base_random base_sha256 base_status server_admission server_initial_checkpoint server_ledger server_liveness
        server_placement proto_messages absl::strings absl::synchronization)
 
 # The simulation runs these millions of times.

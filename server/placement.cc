@@ -136,14 +136,17 @@ bool HasMemory(int64_t needed, int64_t available, const char* what, DeviceVerdic
   return false;
 }
 
-bool ReachesCheckpoint(const std::optional<v1::Checkpoint>& start, const Candidate& candidate, DeviceVerdict* verdict) {
+bool ReachesCheckpoint(const v1::Job& job, const std::optional<v1::Checkpoint>& start, const Candidate& candidate,
+                       DeviceVerdict* verdict) {
   if (!start.has_value() || Reaches(*candidate.worker, *start)) {
     return true;
   }
+  const std::string which = job.checkpoints().empty()
+                                ? absl::StrCat("the checkpoint ", start->path(), ", with which the job begins,")
+                                : absl::StrCat("the job's checkpoint at step ", start->step());
   const bool same_name = start->worker() == candidate.worker->worker().name();
   Say(verdict, v1::WAITING_FOR_CHECKPOINT_WORKER,
-      absl::StrCat("the job's checkpoint at step ", start->step(), " is on worker ", start->worker(),
-                   same_name ? ", which was another agent then" : ""));
+      absl::StrCat(which, " is on worker ", start->worker(), same_name ? ", which was another agent then" : ""));
   return false;
 }
 
@@ -167,7 +170,7 @@ bool Judge(const JobRecord& record, const std::optional<v1::Checkpoint>& start, 
   }
   *choice = *chosen;
   if (!HasMemory(declared, candidate.device->memory_total_bytes(), "the device has", verdict) ||
-      !ReachesCheckpoint(start, candidate, verdict)) {
+      !ReachesCheckpoint(record.job(), start, candidate, verdict)) {
     return false;
   }
   if (candidate.held) {

@@ -40,7 +40,8 @@ v1::ExplainJobResponse ExplainWaiting(const ClusterState& state, const LiveWorke
 // healthy, with its data, held or not. What they compute and how much memory they have is not asked.
 std::vector<v1::Worker> MatchingWorkers(const ClusterState& state, const LiveWorkers& live, const v1::JobSpec& spec);
 
-// What the job's next attempt would go on from: its newest checkpoint, a clone's source, or nothing.
+// What the job's next attempt would go on from: its newest checkpoint, that of another job with which it begins, or
+// nothing.
 std::optional<v1::Checkpoint> StartPoint(const internal::JobRecord& record);
 
 }  // namespace ampd::server

@@ -258,12 +258,12 @@ absl::Status Transition::Do(const internal::ChangeJob& change) {
   return absl::OkStatus();
 }
 
-bool Transition::StartsAClone(const std::string& job) const {
+bool Transition::StartsAnother(const std::string& path) const {
   return std::any_of(state_.jobs().begin(), state_.jobs().end(), [&](const auto& entry) {
     const JobRecord& other = *entry.second;
+    const std::string& start = other.clone_start().path();
     // A clone of a clone may begin where that one was to begin.
-    return other.has_clone_start() && absl::StartsWith(other.clone_start().path(), absl::StrCat(job, "/")) &&
-           !IsTerminal(other.job().state());
+    return (start == path || absl::StartsWith(start, absl::StrCat(path, "/"))) && !IsTerminal(other.job().state());
   });
 }
 
@@ -278,7 +278,7 @@ absl::Status Transition::Do(const internal::DeleteJob& remove) {
   if (!IsTerminal(record->job().state())) {
     return WrongState(record->job(), "deleted");
   }
-  if (StartsAClone(remove.job())) {
+  if (StartsAnother(remove.job())) {
     return Error(StatusCode::kFailedPrecondition, "CHECKPOINT_IN_USE",
                  absl::StrCat("a job that goes on from the checkpoints of ", remove.job(), " has not ended"));
   }

@@ -61,7 +61,8 @@ class Transition {
   void DeletePath(const std::string& worker, const v1::CheckpointKey& key);
   // But the newest, as many as the spec says, and the best where it is to be kept.
   void DropOldCheckpoints(const internal::JobRecord& record, JobEdit& edit);
-  bool StartsAClone(const std::string& job) const;
+  // Whether a job that has not ended was to begin with this checkpoint, or with one below this job's folder.
+  bool StartsAnother(const std::string& path) const;
 
   const ClusterState& state_;
   const internal::Update& update_;

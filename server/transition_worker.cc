@@ -287,7 +287,9 @@ absl::Status Transition::Do(const internal::StartOver& start_over) {
     DeleteFiles(*record, checkpoint);
   }
   edit.job().clear_checkpoints();
-  edit.record().clear_clone_start();
+  if (!record->job().spec().model().has_initial_checkpoint()) {
+    edit.record().clear_clone_start();  // it was never to begin from nothing
+  }
   edit.AddEvent(v1::Event::STARTED_OVER).set_message(start_over.message());
   edit.Finish(&applied_);
   return absl::OkStatus();
@@ -306,9 +308,10 @@ absl::Status Transition::Do(const internal::DropCheckpoint& drop) {
         absl::StrCat("job ", drop.job(), " has no checkpoint of attempt ", drop.attempt(), " at step ", drop.step()));
   }
   const bool is_last = found + 1 == kept.end();
-  if (is_last && (!IsTerminal(record->job().state()) || StartsAClone(drop.job()))) {
-    return Error(StatusCode::kFailedPrecondition, "CHECKPOINT_IN_USE",
-                 absl::StrCat("job ", drop.job(), ", or a clone of it, would go on from this checkpoint"));
+  if ((is_last && !IsTerminal(record->job().state())) || StartsAnother(found->path())) {
+    return Error(
+        StatusCode::kFailedPrecondition, "CHECKPOINT_IN_USE",
+        absl::StrCat("job ", drop.job(), ", or another that begins with it, would go on from this checkpoint"));
   }
   DeleteFiles(*record, *found);
   kept.erase(found);

@@ -192,6 +192,29 @@ class Spec(DataRootCase):
         self.assertIn("nothing is left to go on with", err)
         self.assertIn(f"run it anew: ampctl job clone {first['id']}", err)
 
+    def test_job_begins_with_the_checkpoint_of_another(self):
+        tuned = JOB.replace("learning_rate: 1e-3", "learning_rate: 0.1").replace("steps: 5", "steps: 160")
+        first = self.run_job(tuned)
+        begins = tuned.replace("hidden: 16}}", f"hidden: 16}}, initial_checkpoint: {{job_id: {first['id']}}}}}")
+        second = self.run_job(begins)
+        self.assertEqual(second["state"], "SUCCEEDED", second.get("message"))
+        self.assertEqual(second["spec"]["model"]["initialCheckpoint"], {"jobId": first["id"], "step": "160"})
+        self.assertEqual(int(second["progress"]["step"]), 160)
+        self.assertLess(self.losses(second)[0], 0.7 * self.losses(first)[0], "the first loss is that of fresh weights")
+        loaded, = self.told(second, "WEIGHTS_LOADED")
+        self.assertEqual(loaded["attributes"]["num_tensors"], "8")
+        tens = begins.replace("hidden: 16}", "hidden: 16, num_classes: 12}")
+        code, _, errors = self.service.ampctl("job", "submit", "-f", "-", text=tens)
+        self.assertNotEqual(code, 0)
+        self.assertIn("2 of another shape (classifier.2.bias: [10] instead of [12], ", errors)
+        headed = self.run_job(tens.replace("}}\ndata", "}, initialize_anew: [classifier.2.*]}\ndata"))
+        self.assertEqual(headed["state"], "SUCCEEDED", headed.get("message"))
+        self.assertIn("2 begin anew", self.told(headed, "WEIGHTS_LOADED")[0]["message"])
+        for wrong, words in ((first["id"][:-1] + "!", "there is no job"), (f"{first['id']}, step: 7", "keeps no checkpoint")):
+            code, _, errors = self.service.ampctl("job", "submit", "-f", "-", text=begins.replace(first["id"], wrong))
+            self.assertNotEqual(code, 0)
+            self.assertIn(words, errors)
+
     def test_best_checkpoint_stays_beside_the_newest(self):
         restless = JOB.replace("{sgd: {learning_rate: 1e-3}}", "{adamw: {learning_rate: 0.3}}").replace("steps: 5", "steps: 12")
         held_out = "  eval: {synthetic: {shape: [1, 28, 28], num_classes: 10, num_samples: 64, seed: 3}}\n  batch_size"

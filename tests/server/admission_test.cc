@@ -100,6 +100,9 @@ TEST(AdmitSpec, WrongValues_AreNamedByPath) {
       {"model {mlp {hidden: 65536 hidden: 65536}}", "model"},
       {"model {initialize_anew: 'head.*'}", "model.initialize_anew"},
       {"model {initial_weights: 'a/b' initialize_anew: 'head.*' initialize_anew: ''}", "model.initialize_anew[1]"},
+      {"model {initial_checkpoint {step: 3}}", "model.initial_checkpoint.job_id"},
+      {"model {initial_checkpoint {job_id: 'j-a' step: -1}}", "model.initial_checkpoint.step"},
+      {"model {initial_weights: 'a/b' initial_checkpoint {job_id: 'j-a'}}", "model.initial_checkpoint"},
       {"data {batch_size: -3}", "data.batch_size"},
       {"model {mlp {in_features: 3072}} data {train {cifar {files: 'a/b'}} augment {crop_padding: -1}}",
        "data.augment.crop_padding"},
@@ -350,7 +353,6 @@ TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {
       {"model {exported {artifact: 'x'}}", "model.exported.artifact"},
       {"model {exported {path: 'a/b' head: REGRESSION}}", "model.exported.head"},
       {"model {rnn {vocab_size: 10}}", "model.rnn"},
-      {"model {initial_checkpoint {job_id: 'j-aaaaaaaaaaaaaaaa'}}", "model.initial_checkpoint"},
       {"resources {devices: 2}", "resources.devices"},
       {"queue: 'fast'", "queue"},
   };

@@ -679,6 +679,105 @@ TEST_F(CoordinatorTest, CloneOfACloneThatNeverBegan_KeepsTheCheckpointOfTheFirst
   EXPECT_TRUE(remove(first).ok());
 }
 
+// The job `first` of w1 ended with a local checkpoint at step 40; others begin with it.
+class InitialCheckpointTest : public CoordinatorTest {
+ protected:
+  void SetUp() override {
+    CoordinatorTest::SetUp();
+    first = CreateId();
+    v1::AttemptReport& ended = w1.Has(StartOn(w1, first), Attempt::ENDED);
+    v1::Checkpoint local = CheckpointAt(first, 1, 40);
+    local.set_local(true);
+    *ended.add_checkpoints() = local;
+    *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::NONFINITE_LOSS);
+    Exchange(w1);
+    w1.report.clear_attempts();
+    Exchange(w1);
+  }
+  absl::StatusOr<JobPtr> Begin(const std::string& source, const std::string& request_id = "") {
+    v1::CreateJobRequest request;
+    *request.mutable_spec() = SmallSpec();
+    request.mutable_spec()->mutable_model()->mutable_initial_checkpoint()->set_job_id(source);
+    request.set_request_id(request_id);
+    absl::StatusOr<JobPtr> result = absl::UnknownError("never answered");
+    coordinator->CreateJob(request, Into(&result));
+    Pump();
+    return result;
+  }
+  std::string Remove(const std::string& id) {
+    absl::Status removed = absl::UnknownError("never answered");
+    v1::DeleteJobRequest request;
+    request.set_id(id);
+    coordinator->DeleteJob(request, [&](absl::Status status) { removed = status; });
+    Pump();
+    return ReasonOf(removed);
+  }
+
+  ScriptedWorker w1{"w1"};
+  std::string first;
+};
+
+TEST_F(InitialCheckpointTest, IsWhatTheJobBeginsWith_AtItsOwnStepNought) {
+  const auto job = Begin(first);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ((*job)->spec().model().initial_checkpoint().step(), 40);
+  EXPECT_EQ((*job)->cloned_from(), "");
+  const v1::WorkerDirective directive = *coordinator->CurrentDirective("w1");
+  ASSERT_EQ(directive.attempts_size(), 1);
+  EXPECT_EQ(directive.attempts(0).start_from().path(), absl::StrCat(first, "/1/step-40"));
+  EXPECT_EQ(directive.attempts(0).start_from().step(), 0);
+  EXPECT_EQ(Remove(first), "CHECKPOINT_IN_USE");
+  v1::DeleteCheckpointRequest request;
+  request.set_id(first);
+  request.set_attempt(1);
+  request.set_step(40);
+  absl::Status dropped;
+  coordinator->DeleteCheckpoint(request, [&](absl::Status status) { dropped = status; });
+  Pump();
+  EXPECT_EQ(ReasonOf(dropped), "CHECKPOINT_IN_USE");
+}
+
+TEST_F(InitialCheckpointTest, OfNoJob_IsNotFound) {
+  const absl::Status status = Begin("j-nowhere").status();
+  EXPECT_EQ(ReasonOf(status), "JOB_NOT_FOUND");
+  EXPECT_EQ(status.message(), "model.initial_checkpoint.job_id: there is no job j-nowhere");
+}
+
+TEST_F(InitialCheckpointTest, ARepeatedRequest_IsAnsweredThoughTheOtherJobIsGone) {
+  const std::string id = (*Begin(first, "r1"))->id();
+  v1::CancelJobRequest cancel;
+  cancel.set_id(id);
+  absl::StatusOr<JobPtr> cancelled;
+  coordinator->CancelJob(cancel, Into(&cancelled));
+  Pump();
+  w1.report.clear_attempts();
+  Exchange(w1);
+  *w1.Has(coordinator->CurrentDirective("w1")->attempts(0).key(), Attempt::ENDED).mutable_outcome() =
+      OutcomeOf(Outcome::LEFT, v1::USER_CANCELLED);
+  Exchange(w1);
+  EXPECT_EQ(Remove(first), "");
+  EXPECT_EQ((*Begin(first, "r1"))->id(), id);
+  EXPECT_EQ(ReasonOf(Begin(first, "r2").status()), "JOB_NOT_FOUND");
+}
+
+TEST_F(InitialCheckpointTest, OnALostWorker_IsWaitedForAndNeverGivenUp) {
+  Pass(absl::Seconds(16));
+  const std::string id = (*Begin(first))->id();
+  ScriptedWorker other("w2");
+  for (int minute = 0; minute < 20; ++minute) {
+    Exchange(other);
+    Pass(absl::Minutes(1));
+  }
+  Exchange(other);
+  EXPECT_EQ(Shown(id), "QUEUED");
+  EXPECT_EQ(started_over, "");
+  v1::ExplainJobRequest why;
+  why.set_id(id);
+  EXPECT_EQ(coordinator->ExplainJob(why)->message(),
+            absl::StrCat("job ", id, ": the checkpoint ", first,
+                         "/1/step-40, with which the job begins, is on worker w1 (w2/cpu)"));
+}
+
 TEST_F(CoordinatorTest, LossScaleOrder_IsPassedOnWithItsNumber) {
   ScriptedWorker worker("w1");
   const std::string id = CreateIdOf("fp16");

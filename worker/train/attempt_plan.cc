@@ -19,7 +19,6 @@
 #include "models/models.h"
 #include "precision/memory.h"
 #include "precision/optimizer_kind.h"
-#include "worker/data/byte_stream.h"
 #include "worker/data/data_file.h"
 #include "worker/train/array_source.h"
 #include "worker/train/model_source.h"
@@ -30,8 +29,6 @@ namespace {
 
 using amp::OptimizerConfig;
 using amp::ScheduleConfig;
-
-constexpr int64_t kMaxWeightsBytes = int64_t{8} << 30;
 
 // At most 65,536 elements a parameter are looked at, so even one sample costs little beside a step.
 constexpr int64_t kSampleEverySteps = 100;
@@ -189,28 +186,6 @@ absl::StatusOr<data::Dataset> Open(const internal::StartAttempt& start, const v1
                                        .seed = synthetic.seed(),
                                        .noise = synthetic.has_noise() ? synthetic.noise() : 1,
                                        .evaluation = evaluation});
-}
-
-// A run that goes on from a checkpoint has its weights from there, also after a roll-back.
-absl::StatusOr<std::string> ReadWeights(const internal::StartAttempt& start) {
-  const std::string& path = start.spec().model().initial_weights();
-  if (path.empty() || start.has_start_from()) {
-    return std::string();
-  }
-  AMPD_ASSIGN_OR_RETURN(const data::DataFile file, Locate(start, "model.initial_weights", path));
-  AMPD_ASSIGN_OR_RETURN(data::ByteStream stream, data::ByteStream::Open(file));
-  std::string content;
-  std::string chunk(1 << 20, '\0');
-  for (;;) {
-    AMPD_ASSIGN_OR_RETURN(const size_t count, stream.Read(reinterpret_cast<uint8_t*>(chunk.data()), chunk.size()));
-    content.append(chunk, 0, count);
-    if (static_cast<int64_t>(content.size()) > kMaxWeightsBytes) {
-      return data::DataError(file.name, absl::StrCat("more than ", kMaxWeightsBytes, " bytes"));
-    }
-    if (count < chunk.size()) {
-      return content;
-    }
-  }
 }
 
 int64_t ElementsOf(const graph::Shape& shape) {
@@ -414,7 +389,7 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
   if (plan.replay_skipped && plan.policy.loss_scale.kind != precision::LossScaleConfig::Kind::kDynamic) {
     plan.policy.warnings.push_back("train.replay_skipped does nothing: no loss scale falls when a step is skipped");
   }
-  AMPD_ASSIGN_OR_RETURN(plan.initial_weights, ReadWeights(start));
+  AMPD_ASSIGN_OR_RETURN(plan.initial_weights, ReadInitialWeights(start, locate));
   plan.spec_digest = Digest(start);
   return plan;
 }

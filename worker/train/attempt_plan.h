@@ -42,7 +42,7 @@ struct AttemptPlan {
   int64_t lower_again_after_steps = 0;
   bool replay_skipped = false;
   int steps_ahead = 0;          // that may be begun before the numbers of another are read
-  std::string initial_weights;  // a file's content; empty: none
+  std::string initial_weights;  // a file's content, also a checkpoint's; empty: none
   std::string spec_digest;      // SHA-256 of what determines the numerics
 };
 

@@ -12,6 +12,9 @@
 
 namespace ampd::train {
 
+// The file of a checkpoint that holds the model's parameters and buffers.
+inline constexpr char kModelFile[] = "model.safetensors";
+
 // What a checkpoint is made of. `state` and the files are the training state; `environment` says where it was made.
 struct CheckpointContent {
   struct File {

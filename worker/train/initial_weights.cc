@@ -5,11 +5,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/glob.h"
 #include "base/safetensors.h"
 #include "base/safetensors_json.h"
 #include "base/status_macros.h"
+#include "base/tensor_misfits.h"
 #include "worker/train/tensor_file.h"
 #include "worker/train/trainer_log.h"
 
@@ -31,60 +31,44 @@ bool IsKnownExtra(const std::string& name) {
   return MatchesAny({kBatchCounters, "*.attn.bias", "*.attn.masked_bias", "*position_ids"}, name);
 }
 
-// "a, b, c and 7 more".
-std::string Names(const std::vector<std::string>& names) {
-  constexpr size_t kMaxNames = 3;
-  const size_t count = std::min(names.size(), kMaxNames);
-  const std::vector<std::string> first(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(count));
-  return absl::StrCat(absl::StrJoin(first, ", "),
-                      names.size() > count ? absl::StrCat(" and ", names.size() - count, " more") : "");
+// Whole, for the log: the error has the first names alone.
+void LogMisfits(const TensorMisfits& misfits) {
+  constexpr size_t kMaxLogged = 100;
+  const std::pair<const char*, const std::vector<std::string>*> kinds[] = {{"missing", &misfits.missing},
+                                                                           {"of another shape", &misfits.shapes},
+                                                                           {"of another dtype", &misfits.dtypes},
+                                                                           {"extra", &misfits.extra}};
+  size_t num_logged = 0;
+  for (const auto& [kind, names] : kinds) {
+    for (size_t i = 0; i < names->size() && num_logged < kMaxLogged; ++i, ++num_logged) {
+      LogLine(absl::StrCat("initial weights, ", kind, ": ", (*names)[i]));
+    }
+  }
 }
 
-// What does not fit, by kind: every list is names, with what is wrong about each.
-struct Misfits {
-  std::vector<std::string> missing;
-  std::vector<std::string> shapes;
-  std::vector<std::string> dtypes;
-  std::vector<std::string> extra;
-  std::vector<std::string> globs;
-
-  // OK when there are none.
-  absl::Status ToStatus() const {
-    const std::vector<std::pair<std::string, const std::vector<std::string>*>> kinds = {
-        {"missing", &missing}, {"of another shape", &shapes}, {"of another dtype", &dtypes}, {"extra", &extra}};
-    constexpr size_t kMaxLogged = 100;
-    size_t num_logged = 0;
-    std::vector<std::string> parts;
-    for (const auto& [kind, names] : kinds) {
-      if (!names->empty()) {
-        parts.push_back(absl::StrCat(names->size(), " ", kind, " (", Names(*names), ")"));
-      }
-      for (size_t i = 0; i < names->size() && num_logged < kMaxLogged; ++i, ++num_logged) {
-        LogLine(absl::StrCat("initial weights, ", kind, ": ", (*names)[i]));
-      }
-    }
-    if (!parts.empty()) {
-      return absl::DataLossError(absl::StrCat("the tensors are not the model's: ", absl::StrJoin(parts, ", "),
-                                              "; model.initialize_anew may name what is to begin anew"));
-    }
-    return globs.empty() ? absl::OkStatus()
-                         : absl::DataLossError(absl::StrCat("model.initialize_anew matches no tensor: ", Names(globs)));
+absl::Status ToStatus(const TensorMisfits& misfits, const std::vector<std::string>& unused_globs) {
+  if (!misfits.empty()) {
+    LogMisfits(misfits);
+    return absl::DataLossError(misfits.Describe());
   }
-};
+  return unused_globs.empty()
+             ? absl::OkStatus()
+             : absl::DataLossError(absl::StrCat("model.initialize_anew matches no tensor: ", FirstNames(unused_globs)));
+}
 
-std::string ShapeText(at::IntArrayRef shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
-
-void FindUnusedGlobs(const SafetensorsHeader& header, const std::vector<std::string>& globs,
-                     const executor::TensorMap& model, Misfits& misfits) {
+std::vector<std::string> UnusedGlobs(const SafetensorsHeader& header, const std::vector<std::string>& globs,
+                                     const executor::TensorMap& model) {
+  std::vector<std::string> unused;
   for (const std::string& glob : globs) {
     const bool in_file = std::any_of(header.tensors.begin(), header.tensors.end(),
                                      [&](const TensorEntry& entry) { return GlobMatches(glob, entry.name); });
     const bool in_model =
         std::any_of(model.begin(), model.end(), [&](const auto& named) { return GlobMatches(glob, named.first); });
     if (!in_file && !in_model) {
-      misfits.globs.push_back(Quoted(glob));
+      unused.push_back(absl::StrCat("\"", glob, "\""));
     }
   }
+  return unused;
 }
 
 // By the model's names.
@@ -123,8 +107,7 @@ absl::StatusOr<LoadedWeights> LoadInitialWeights(std::string_view bytes,
   AMPD_ASSIGN_OR_RETURN(const SafetensorsFile file, ParseSafetensors(bytes));
   std::map<std::string, const TensorEntry*> entries = EntriesByName(file.header, model);
   LoadedWeights loaded;
-  Misfits misfits;
-  FindUnusedGlobs(file.header, initialize_anew, model, misfits);
+  TensorMisfits misfits;
   for (const auto& [name, entry] : entries) {
     if (!model.contains(name) && !MatchesAny(initialize_anew, name)) {
       const bool is_known = IsKnownExtra(name) || IsTiedHead(file, entries, name);
@@ -145,8 +128,7 @@ absl::StatusOr<LoadedWeights> LoadInitialWeights(std::string_view bytes,
     }
     const TensorEntry& entry = *found->second;
     if (tensor.sizes() != at::IntArrayRef(entry.shape)) {
-      misfits.shapes.push_back(
-          absl::StrCat(name, ": ", ShapeText(entry.shape), " instead of ", ShapeText(tensor.sizes())));
+      misfits.AddShape(name, entry.shape, tensor.sizes().vec());
       continue;
     }
     AMPD_ASSIGN_OR_RETURN(const at::Tensor read, ReadTensor(file, entry));
@@ -158,18 +140,18 @@ absl::StatusOr<LoadedWeights> LoadInitialWeights(std::string_view bytes,
     ++loaded.num_tensors;
     loaded.num_bytes += static_cast<int64_t>(entry.end - entry.begin);
   }
-  AMPD_RETURN_IF_ERROR(misfits.ToStatus());
+  AMPD_RETURN_IF_ERROR(ToStatus(misfits, UnusedGlobs(file.header, initialize_anew, model)));
   return loaded;
 }
 
-std::string Describe(const LoadedWeights& loaded) {
+std::string Describe(const LoadedWeights& loaded, const std::string& source) {
   std::string text =
-      absl::StrCat("begins with ", loaded.num_tensors, " tensors of a file, ", loaded.num_bytes, " bytes");
+      absl::StrCat("begins with ", loaded.num_tensors, " tensors of ", source, ", ", loaded.num_bytes, " bytes");
   if (!loaded.anew.empty()) {
-    absl::StrAppend(&text, "; ", loaded.anew.size(), " begin anew: ", Names(loaded.anew));
+    absl::StrAppend(&text, "; ", loaded.anew.size(), " begin anew: ", FirstNames(loaded.anew));
   }
   if (!loaded.ignored.empty()) {
-    absl::StrAppend(&text, "; ", loaded.ignored.size(), " of the file are not needed: ", Names(loaded.ignored));
+    absl::StrAppend(&text, "; ", loaded.ignored.size(), " more are not needed: ", FirstNames(loaded.ignored));
   }
   return text;
 }

@@ -35,7 +35,7 @@ absl::StatusOr<LoadedWeights> LoadInitialWeights(std::string_view bytes,
                                                  const std::vector<std::string>& initialize_anew,
                                                  executor::TensorMap& model);
 
-// One line for people.
-std::string Describe(const LoadedWeights& loaded);
+// One line for people. `source`: what they are of.
+std::string Describe(const LoadedWeights& loaded, const std::string& source);
 
 }  // namespace ampd::train

@@ -12,6 +12,7 @@
 #include "precision/loss_scale.h"
 #include "precision/memory.h"
 #include "worker/train/compute_device.h"
+#include "worker/train/model_source.h"
 
 namespace ampd::train {
 namespace {
@@ -114,7 +115,7 @@ bool TrainingLoop::OwesEvaluation() const {
 
 absl::Status TrainingLoop::Prepare() {
   at::set_num_threads(plan_.num_threads);
-  if (context_.start.has_start_from()) {
+  if (GoesOn(context_.start)) {
     AMPD_RETURN_IF_ERROR(Restore(context_.start.start_from()));
   } else {
     AMPD_RETURN_IF_ERROR(Begin());

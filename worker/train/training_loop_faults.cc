@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "precision/loss_scale.h"
+#include "worker/train/model_source.h"
 #include "worker/train/trainer_log.h"
 #include "worker/train/training_loop.h"
 
@@ -324,7 +325,7 @@ absl::Status TrainingLoop::RollBack(const Finding& finding, const std::string& m
 // To the newest checkpoint, or to the start, in the precision that the run has come to.
 absl::Status TrainingLoop::GoBack() {
   under_way_.Abandon();  // the engine that has them goes
-  if (!last_checkpoint_.has_value() && !context_.start.has_start_from()) {
+  if (!last_checkpoint_.has_value() && !GoesOn(context_.start)) {
     if (plateau_.has_value()) {
       plateau_->Restore({});
     }

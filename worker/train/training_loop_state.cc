@@ -12,6 +12,7 @@
 #include "worker/data/data_file.h"
 #include "worker/train/compute_device.h"
 #include "worker/train/initial_weights.h"
+#include "worker/train/model_source.h"
 #include "worker/train/trainer_log.h"
 #include "worker/train/training_loop.h"
 
@@ -74,15 +75,15 @@ absl::Status TrainingLoop::ImportInitialWeights() {
   const auto loaded = LoadInitialWeights(plan_.initial_weights,
                                          {model.initialize_anew().begin(), model.initialize_anew().end()}, state.model);
   if (!loaded.ok()) {
-    return data::DataError(absl::StrCat("model.initial_weights \"", model.initial_weights(), "\""),
-                           std::string(loaded.status().message()));
+    return data::DataError(NameOfInitialWeights(model), std::string(loaded.status().message()));
   }
   if (!MayRollBack()) {
     std::string().swap(plan_.initial_weights);  // as large as the model
   }
   AMPD_RETURN_IF_ERROR(WithReason(engine_->ImportState(state), "DATA_ERROR"));
   return telemetry_.Event(
-      Event::WEIGHTS_LOADED, 0, Describe(*loaded),
+      Event::WEIGHTS_LOADED, 0,
+      Describe(*loaded, model.has_initial_checkpoint() ? NameOfInitialWeights(model) : "a file"),
       {{"num_tensors", absl::StrCat(loaded->num_tensors)}, {"num_bytes", absl::StrCat(loaded->num_bytes)}});
 }
 

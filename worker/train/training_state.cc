@@ -17,7 +17,6 @@
 namespace ampd::train {
 namespace {
 
-constexpr char kModelFile[] = "model.safetensors";
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
 constexpr char kFp8File[] = "fp8.safetensors";  // of runs in FP8 only
 

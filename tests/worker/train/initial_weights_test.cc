@@ -57,7 +57,7 @@ TEST(InitialWeights, EveryTensorOfTheFile_IsTheModels) {
   }
   EXPECT_EQ(loaded->num_tensors, 5);
   EXPECT_EQ(loaded->num_bytes, (6 + 2 + 8 + 4) * 4 + 8);
-  EXPECT_EQ(Describe(*loaded), "begins with 5 tensors of a file, 88 bytes");
+  EXPECT_EQ(Describe(*loaded, "a file"), "begins with 5 tensors of a file, 88 bytes");
 }
 
 TEST(InitialWeights, EveryFloatingPointFormat_IsWidened) {
@@ -148,7 +148,7 @@ TEST(InitialWeights, ANewHead_KeepsWhatTheModelHas) {
   EXPECT_TRUE(at::equal(model.at("conv.weight"), Weights().at("conv.weight")));
   EXPECT_THAT(loaded->anew, ElementsAre("head.bias", "head.weight"));
   EXPECT_EQ(loaded->num_tensors, 3);
-  EXPECT_THAT(Describe(*loaded), HasSubstr("; 2 begin anew: head.bias, head.weight"));
+  EXPECT_THAT(Describe(*loaded, "a file"), HasSubstr("; 2 begin anew: head.bias, head.weight"));
 }
 
 TEST(InitialWeights, WhatIsToBeginAnew_DoesSoThoughTheFileHasIt) {
@@ -171,7 +171,7 @@ TEST(InitialWeights, CountersOfBatches_MayBeMissingOnEitherSide) {
   const auto loaded = LoadInitialWeights(FileOf(Weights()), {}, model);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_THAT(loaded->ignored, ElementsAre("bn.num_batches_tracked"));
-  EXPECT_THAT(Describe(*loaded), HasSubstr("; 1 of the file are not needed: bn.num_batches_tracked"));
+  EXPECT_THAT(Describe(*loaded, "a file"), HasSubstr("; 1 more are not needed: bn.num_batches_tracked"));
 }
 
 TEST(InitialWeights, BuffersThatTransformersComputes_AreNotNeeded) {
