@@ -29,6 +29,9 @@ struct MaxPool2dOptions {
   int64_t padding = 0;
 };
 
+// torch.nn.LSTM or torch.nn.GRU.
+enum class RecurrentCell { kLstm, kGru };
+
 // Writes a graph as one would write a torch.nn.Module: each call is a layer, adds its parameters under "<path>.weight"
 // and so on, initialised as the PyTorch module of the same name, and infers the shape of its result. A second call with
 // the path of an earlier one is the same module again, with the same parameters and buffers.
@@ -109,6 +112,18 @@ class GraphBuilder {
   // (B, ...): zeroes whole samples and multiplies the others by 1 / (1 - probability), as torchvision's
   // StochasticDepth(probability, "row").
   ValueId StochasticDepth(std::string_view path, ValueId x, double probability);
+  // Of rows of several lengths, `mask` (B, T), bool, true at a row's own positions, which come first: its own positions
+  // from the last to the first, then zeros; int64 (B, T).
+  ValueId ReversedPositions(std::string_view path, ValueId mask);
+  // (B, T, C), int64 (B, S) -> (B, S, C): of each row what it has at those positions.
+  ValueId TakePositions(std::string_view path, ValueId x, ValueId positions);
+  // (B, T, C) -> zeros (1, B, hidden_size) of x's format: the state before the first position.
+  ValueId RecurrentStart(std::string_view path, ValueId x, int64_t hidden_size);
+  // One direction of one layer, (B, T, C), state (1, B, H) -> (B, T, H); of an LSTM both states begin with `start`. Its
+  // parameters are "<path>.weight_ih_<suffix>" and so on, the suffix "l0" or "l0_reverse".
+  ValueId Recurrent(std::string_view path, ValueId x, ValueId start, RecurrentCell cell, std::string_view suffix);
+  // One behind the other along `dim`; in all others they are of one size. REQUIRES: there is one.
+  ValueId Concat(std::string_view path, const std::vector<ValueId>& parts, int64_t dim);
   ValueId Softmax(std::string_view path, ValueId x, int64_t dim);
   // The shape of y must be that of x, or the end of it, and y is repeated where it has a 1 instead.
   ValueId Add(std::string_view path, ValueId x, ValueId y);

@@ -18,6 +18,8 @@ const OpRow* RowOf(const Node& node) {
   static constexpr std::pair<std::string_view, std::string_view> kEmulated[] = {
       {"ampd.linear_fp16", "aten.linear.default"},
       {"ampd.conv2d_fp16", "aten.conv2d.default"},
+      {"ampd.gru_fp16", "aten.gru.input"},
+      {"ampd.lstm_fp16", "aten.lstm.input"},
       {"ampd.attention_fp16", "aten.scaled_dot_product_attention.default"}};
   for (const auto& [emulated, op] : kEmulated) {
     if (node.op == emulated) {
@@ -28,6 +30,23 @@ const OpRow* RowOf(const Node& node) {
 }
 
 bool IsEmulated(const Node& node) { return node.op.starts_with("ampd."); }
+
+// A value, or those of a list.
+std::vector<ValueId> ValuesOf(const Node& node, std::string_view argument) {
+  std::vector<ValueId> values;
+  const Operand* const operand = node.Find(argument);
+  if (operand == nullptr) {
+    return values;
+  }
+  if (const auto* const list = std::get_if<std::vector<std::optional<ValueId>>>(operand)) {
+    for (const std::optional<ValueId>& value : *list) {
+      values.insert(values.end(), value.has_value() ? 1 : 0, value.value_or(ValueId()));
+    }
+  } else if (const auto value = node.ValueOf(argument); value.has_value()) {
+    values.push_back(*value);
+  }
+  return values;
+}
 
 // Pooling to one pixel is a mean, which saves nothing. A linear layer in FP8 tells which of its products are.
 std::vector<std::string_view> SavesOf(const Node& node, const OpRow& row) {
@@ -108,11 +127,47 @@ std::vector<OpMemory::Kept> OpMemory::Keeps(const Node& node) const {
       kept.push_back({std::nullopt, InnerBytes(node, name)});
     } else if (name == "result") {
       kept.push_back({node.outputs[0]});
-    } else if (const auto value = node.ValueOf(name); value.has_value()) {
+    }
+    for (const ValueId value : ValuesOf(node, name)) {
       kept.push_back({value});
     }
   }
   return kept;
+}
+
+// An emulated one computes in fp32. REQUIRES: a recurrent layer, or several in one node.
+RecurrentSizes OpMemory::RecurrentSizesOf(const Node& node) const {
+  const auto is = [&node](std::string_view argument) {
+    const Operand* const operand = node.Find(argument);
+    return operand != nullptr && *operand == Operand(true);
+  };
+  const Operand* const layers = node.Find("num_layers");
+  const int64_t* const num_layers = layers == nullptr ? nullptr : std::get_if<int64_t>(layers);
+  const Shape& input = graph_.type(*node.ValueOf("input")).shape;
+  const TensorType& result = graph_.type(node.outputs[0]);
+  const int64_t num_directions = is("bidirectional") ? 2 : 1;
+  const size_t batch = is("batch_first") ? 0 : 1;
+  return {.is_lstm = RowOf(node)->op == "aten.lstm.input",
+          .batch = input[batch].At(batch_size_),
+          .length = input[1 - batch].At(batch_size_),
+          .in_features = input[2].factor(),
+          .hidden = result.shape[2].factor() / num_directions,
+          .num_layers = num_layers == nullptr ? 1 : *num_layers,
+          .num_directions = num_directions,
+          .item_bytes = ItemSizeBytes(IsEmulated(node) ? Dtype::kFloat32 : result.dtype)};
+}
+
+// Of a recurrent layer; an emulated one keeps its parameters in fp32 besides.
+int64_t OpMemory::PositionBytes(const Node& node) const {
+  const Operand* const train = node.Find("train");
+  if (train != nullptr && *train == Operand(false)) {
+    return 0;
+  }
+  int64_t wide_parameters = 0;
+  for (const ValueId parameter : ValuesOf(node, "params")) {
+    wide_parameters += IsEmulated(node) ? WideBytes(parameter) : 0;
+  }
+  return wide_parameters + RecurrentSavedBytes(RecurrentSizesOf(node));
 }
 
 // Tensors that an op makes inside and saves.
@@ -134,6 +189,9 @@ int64_t OpMemory::InnerBytes(const Node& node, std::string_view name) const {
   }
   if (name == "result.input_fp8") {
     return Elements(*node.ValueOf("input")) * ItemSizeBytes(Dtype::kFloat8E4M3);
+  }
+  if (name == "result.positions") {
+    return PositionBytes(node);
   }
   if (name == "result.log_softmax") {
     return Bytes(*node.ValueOf("self"));
@@ -202,7 +260,8 @@ int64_t OpMemory::BlockedWeights(const Node& node) const {
 int64_t OpMemory::BackwardWorkspace(const Node& node) const {
   // Between the gradients of nll_loss and of log_softmax.
   const int64_t between = node.op == "aten.cross_entropy_loss.default" ? Bytes(*node.ValueOf("self")) : 0;
-  return between + ImageCopy(node) + PoolingCopies(node) + UnsummedGradient(node) + BlockedWeights(node) +
+  const int64_t gates = node.Find("hx") == nullptr ? 0 : RecurrentBackwardBytes(RecurrentSizesOf(node));
+  return gates + between + ImageCopy(node) + PoolingCopies(node) + UnsummedGradient(node) + BlockedWeights(node) +
          (IsEmulated(node) ? 2 * WideCopies(node) : 0);
 }
 

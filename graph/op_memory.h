@@ -8,6 +8,7 @@
 
 #include "graph/graph.h"
 #include "graph/op_table.h"
+#include "graph/recurrent_memory.h"
 
 namespace ampd::graph {
 
@@ -54,6 +55,8 @@ class OpMemory {
   bool IsChannelsLast(const Node& node, ValueId output) const;
   int64_t Elements(ValueId value) const;
   int64_t WideBytes(ValueId value) const;
+  RecurrentSizes RecurrentSizesOf(const Node& node) const;
+  int64_t PositionBytes(const Node& node) const;
   int64_t InnerBytes(const Node& node, std::string_view name) const;
   int64_t ImageCopy(const Node& node) const;
   int64_t WideCopies(const Node& node) const;

@@ -179,9 +179,26 @@ std::vector<OpRow> ImportedConstantRows() {
   };
 }
 
+// Sequences of several lengths. What a recurrent layer keeps of each position is in graph/recurrent_memory.h.
+std::vector<OpRow> SequenceRows() {
+  return {
+      {.op = "aten.gather.default", .saves = {"self", "index"}},
+      {.op = "aten.gru.input",
+       .op_class = kLower,
+       .saves = {"hx", "params", "result.positions"},
+       .random = true,
+       .training_argument = "train"},
+      {.op = "aten.lstm.input",
+       .op_class = kLower,
+       .saves = {"hx", "params", "result", "result.positions"},
+       .random = true,
+       .training_argument = "train"},
+  };
+}
+
 std::vector<OpRow> SortedRows() {
   std::vector<OpRow> rows = ComputingRows();
-  for (const std::vector<OpRow>& more : {AsInputRows(), ImportedRows(), ImportedConstantRows()}) {
+  for (const std::vector<OpRow>& more : {AsInputRows(), ImportedRows(), ImportedConstantRows(), SequenceRows()}) {
     rows.insert(rows.end(), more.begin(), more.end());
   }
   std::sort(rows.begin(), rows.end(), [](const OpRow& a, const OpRow& b) { return a.op < b.op; });

@@ -7,6 +7,7 @@
 #include "models/efficientnet.h"
 #include "models/gpt2.h"
 #include "models/resnet.h"
+#include "models/rnn.h"
 
 namespace ampd::models {
 
@@ -29,6 +30,8 @@ void FillDefaults(v1::ModelSpec& spec) {
     FillDefaults(*spec.mutable_efficientnet_b0());
   } else if (spec.has_bert_classifier()) {
     FillDefaults(*spec.mutable_bert_classifier());
+  } else if (spec.has_rnn()) {
+    FillDefaults(*spec.mutable_rnn());
   }
 }
 
@@ -54,13 +57,15 @@ absl::StatusOr<graph::Graph> BuildModel(const v1::ModelSpec& spec, int64_t seque
       return BuildEfficientNet(spec.efficientnet_b0());
     case v1::ModelSpec::kBertClassifier:
       return BuildBertClassifier(spec.bert_classifier(), sequence_length);
+    case v1::ModelSpec::kRnn:
+      return BuildRnn(spec.rnn(), sequence_length);
     case v1::ModelSpec::KIND_NOT_SET:
       return InvalidFields(
-          {{"model", "is not set; give lenet, mlp, resnet, efficientnet_b0, gpt2 or bert_classifier"}});
+          {{"model", "is not set; give lenet, mlp, resnet, efficientnet_b0, gpt2, bert_classifier or rnn"}});
     default:
       return UnsupportedField(
           "model." + KindOf(spec),
-          "this model is not there yet; use one of lenet, mlp, resnet, efficientnet_b0, gpt2, bert_classifier");
+          "this model is not there yet; use one of lenet, mlp, resnet, efficientnet_b0, gpt2, bert_classifier, rnn");
   }
 }
 

@@ -31,7 +31,10 @@ OpClass ClassInTorchCpu(const OpRow& row) {
   if (IsLoss(row.op)) {
     return OpClass::kFp32;
   }
-  const bool unlisted = row.op == "aten.convolution.default" || row.op_class == OpClass::kFp32;
+  // Products inside a GRU are in the lower format, what it gives is in its input's; an LSTM is oneDNN's, which is
+  // listed.
+  const bool unlisted =
+      IsOneOf(row.op, {"aten.convolution.default", "aten.gru.input"}) || row.op_class == OpClass::kFp32;
   return unlisted ? OpClass::kAsInput : row.op_class;
 }
 

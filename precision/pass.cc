@@ -177,6 +177,11 @@ class PrecisionPass {
       node.arguments = {take("query", {}), take("key", {}), take("value", {}), take("is_causal", false),
                         take("attn_mask", {})};
       node.op = "ampd.attention_fp16";
+    } else if (node.op == "aten.lstm.input" || node.op == "aten.gru.input") {
+      node.arguments = {take("input", {}),      take("hx", {}),      take("params", {}), take("has_biases", {}),
+                        take("num_layers", {}), take("dropout", {}), take("train", {}),  take("bidirectional", {}),
+                        take("batch_first", {})};
+      node.op = node.op == "aten.lstm.input" ? "ampd.lstm_fp16" : "ampd.gru_fp16";
     } else {
       return UnsupportedField("precision.preset", absl::StrCat(node.op, " has no fp16 form on a CPU"));
     }

@@ -196,6 +196,50 @@ TEST(Squeeze, UndoesUnsqueeze) {
             "test layer s: a dimension that is left out is of size 1");
 }
 
+TEST(Recurrent, GivesAStateAPositionAndHasPythonsParameters) {
+  GraphBuilder b("test");
+  const ValueId x = b.Input("x", {Dtype::kFloat32, {Dim::Batch(), 6, 3}});
+  const ValueId start = b.RecurrentStart("rnn", x, 4);
+  b.Output("lstm", b.Recurrent("rnn", x, start, RecurrentCell::kLstm, "l0"));
+  b.Output("gru", b.Recurrent("rnn", x, start, RecurrentCell::kGru, "l0_reverse"));
+  const Graph graph = std::move(b).Build().value();
+  EXPECT_EQ(ToText(graph.type(start)), "float32[1, B, 4]");
+  EXPECT_EQ(ToText(graph.type(*graph.FindOutput("lstm"))), "float32[B, 6, 4]");
+  std::string parameters;
+  for (const State& parameter : graph.parameters()) {
+    absl::StrAppend(&parameters, parameter.name, " ", ToText(graph.type(parameter.value)), "\n");
+    EXPECT_EQ(parameter.initializer.UniformBound(), 0.5) << parameter.name;
+  }
+  EXPECT_EQ(parameters,
+            "rnn.weight_ih_l0 float32[16, 3]\nrnn.weight_hh_l0 float32[16, 4]\nrnn.bias_ih_l0 float32[16]\n"
+            "rnn.bias_hh_l0 float32[16]\nrnn.weight_ih_l0_reverse float32[12, 3]\n"
+            "rnn.weight_hh_l0_reverse float32[12, 4]\nrnn.bias_ih_l0_reverse float32[12]\n"
+            "rnn.bias_hh_l0_reverse float32[12]\n");
+}
+
+TEST(Positions, AreTakenOfRowsOfSeveralLengths) {
+  const TensorType rows = {Dtype::kFloat32, {Dim::Batch(), 6, 3}};
+  const auto take = [&](TensorType mask) {
+    return ShapeAfter(rows, [&](GraphBuilder& b, ValueId x) {
+      return b.TakePositions("p", x, b.ReversedPositions("p", b.Input("mask", mask)));
+    });
+  };
+  EXPECT_EQ(take({Dtype::kBool, {Dim::Batch(), 6}}), "float32[B, 6, 3]");
+  EXPECT_EQ(take({Dtype::kInt64, {Dim::Batch(), 6}}), "test layer p: positions are reversed by a mask (B, T), bool");
+}
+
+TEST(Concat, JoinsAlongOneDimension) {
+  const auto join = [](int64_t dim, int64_t rows) {
+    return ShapeAfter(Images(3, 4), [&](GraphBuilder& b, ValueId x) {
+      return b.Concat("c", {x, b.Input("y", {Dtype::kFloat32, {Dim::Batch(), 5, rows, 4}})}, dim);
+    });
+  };
+  EXPECT_EQ(join(1, 4), "float32[B, 8, 4, 4]");
+  EXPECT_EQ(join(1, 3), "test layer c: what is joined is of one size in all other dimensions");
+  EXPECT_EQ(join(2, 4), "test layer c: what is joined is of one size in all other dimensions");
+  EXPECT_EQ(join(0, 4), "test layer c: there is no such dimension to join");
+}
+
 TEST(Select, TakesADimensionAway) {
   const auto entry = [](int64_t dim, int64_t index) {
     return ShapeAfter(Images(3, 4), [&](GraphBuilder& b, ValueId x) { return b.Select("s", x, dim, index); });

@@ -307,6 +307,35 @@ TEST(Bert, ALengthBeyondItsPositionsIsNamedAsTheData) {
   }
 }
 
+constexpr char kTinyRnn[] =
+    "rnn {vocab_size: 5 embedding_size: 3 hidden_size: 4 num_layers: 2 bidirectional: true dropout: 0.5}";
+
+TEST(Rnn, GraphOfTwoLayersInBothDirectionsIsGolden) {
+  ExpectGolden("tests/models/golden/rnn.txt", graph::ToText(BuildModel(Spec(kTinyRnn), 6).value()));
+}
+
+TEST(Rnn, GraphOfAGruIsGolden) {
+  ExpectGolden(
+      "tests/models/golden/rnn_gru.txt",
+      graph::ToText(BuildModel(Spec("rnn {cell: GRU vocab_size: 5 embedding_size: 3 hidden_size: 4}"), 6).value()));
+}
+
+TEST(Rnn, HasTorchsNumberOfParameters) {
+  EXPECT_EQ(NumNumbers("rnn {vocab_size: 1000}"), 523'778);
+  EXPECT_EQ(NumNumbers("rnn {vocab_size: 1000 cell: GRU bidirectional: true num_layers: 2}"), 1'904'642);
+}
+
+TEST(Rnn, EveryWrongFieldIsNamedWithItsLimit) {
+  EXPECT_THAT(
+      ViolationsOf("rnn {cell: 7 embedding_size: -1 hidden_size: 70000 num_layers: 65 num_classes: 1 "
+                   "dropout: 1}"),
+      ElementsAre("model.rnn.cell: 7 is not LSTM or GRU", "model.rnn.vocab_size: 0 is not within 2 to 1048576",
+                  "model.rnn.embedding_size: -1 is not within 1 to 65536",
+                  "model.rnn.hidden_size: 70000 is not within 1 to 65536",
+                  "model.rnn.num_layers: 65 is not within 1 to 64", "model.rnn.num_classes: 1 is not within 2 to 65536",
+                  "model.rnn.dropout: 1 is not at least 0 and below 1"));
+}
+
 TEST(Resnet, EveryWrongFieldOfASpecIsNamed) {
   EXPECT_THAT(ViolationsOf("resnet {depth: 101}"), ElementsAre("model.resnet.depth: 101 is not 18, 34 or 50"));
   EXPECT_THAT(ViolationsOf("resnet {in_channels: -1 num_classes: 1}"),
@@ -345,7 +374,7 @@ TEST(Mlp, EveryWrongFieldIsNamedWithItsLimit) {
 
 TEST(BuildModel, AnUnsetOrExportedModelIsRefused) {
   EXPECT_THAT(ViolationsOf(""),
-              ElementsAre("model: is not set; give lenet, mlp, resnet, efficientnet_b0, gpt2 or bert_classifier"));
+              ElementsAre("model: is not set; give lenet, mlp, resnet, efficientnet_b0, gpt2, bert_classifier or rnn"));
   const auto exported = BuildModel(Spec("exported {artifact: 'm'}"));
   EXPECT_EQ(exported.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(ReasonOf(exported.status()), "UNSUPPORTED_FIELD");

@@ -5,7 +5,7 @@ Usage: oracle_autocast.py cpu|cuda bfloat16|float16 OUT
 
 OUT receives, in the format of tensor_file.py, for each op by its name ("aten.mm.default") two numbers (int64): what a
 float32 input and what an input of the autocast dtype give. 0: float32, 1: the autocast dtype, 2: no floating-point
-result, -1: autocast refuses the op. Without a GPU, "cuda" runs on fake tensors: no kernel runs, and the dispatcher
+result, -1: autocast refuses the op, -2: it can't be tried here. Without a GPU, "cuda" runs on fake tensors: no kernel runs, and the dispatcher
 takes the very same path through the autocast lists.
 """
 import contextlib
@@ -42,6 +42,14 @@ def square():
 
 def stack():
     return real(BATCH, SIZE, SIZE)
+
+
+def recurrent(x, num_states, num_gates):
+    """The arguments of one layer over sequences of SIZE positions."""
+    states = [x(real(1, BATCH, SIZE)) for _ in range(num_states)]
+    rows = num_gates * SIZE
+    parameters = [x(real(rows, SIZE)), x(real(rows, SIZE)), x(real(rows)), x(real(rows))]
+    return (x(stack()), states if num_states > 1 else states[0], parameters, True, 1, 0.0, True, False, True)
 
 
 # By op: the arguments, with `x` for what gives floating-point inputs their dtype. Two-armed ops get one float32 arm.
@@ -135,7 +143,16 @@ ARGUMENTS = {
     "aten.sin.default": lambda x: (x(square()),),
     "aten.where.self": lambda x: (square() > 0.5, x(square()), square()),
     "aten.zeros.default": lambda x: ([SIZE],),
+    # Sequences.
+    "aten.gather.default": lambda x: (x(square()), 1, torch.zeros(SIZE, 1, dtype=torch.int64)),
+    "aten.gru.input": lambda x: recurrent(x, 1, 3),
+    "aten.lstm.input": lambda x: recurrent(x, 2, 4),
 }
+
+
+# On a GPU these call cuDNN before the dispatcher tells a dtype, and oneDNN has no LSTM in float16 on every CPU.
+NEEDS_ITS_DEVICE = {"aten.gru.input": ("CUDA error", "no NVIDIA driver"),
+                    "aten.lstm.input": ("CUDA error", "no NVIDIA driver", "could not create a primitive")}
 
 
 def code_of(result, low):
@@ -159,6 +176,8 @@ def run(name, device, low, dtype):
     try:
         return code_of(overload(name)(*arguments), low)
     except RuntimeError as error:
+        if any(words in str(error) for words in NEEDS_ITS_DEVICE.get(name, ())):
+            return -2
         if "unsafe to autocast" not in str(error):
             raise
         return -1

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Train a model of transformers or torchvision and write what came out.
+"""Train a model of transformers, torchvision or torch.nn and write what came out.
 
 Usage: oracle_published.py MODEL OUT
 
@@ -107,7 +107,49 @@ class Bert:
         return self.model(**inputs).logits
 
 
-CASES = {"gpt2": Gpt2, "efficientnet_b0": EfficientNet, "bert_classifier": Bert}
+class RnnClassifier(nn.Module):
+    def __init__(self, cell, bidirectional):
+        super().__init__()
+        self.embedding = nn.Embedding(61, 32)
+        self.rnn = cell(32, 24, num_layers=2, batch_first=True, bidirectional=bidirectional)
+        self.classifier = nn.Linear(48 if bidirectional else 24, 80)
+        self.num_directions = 2 if bidirectional else 1
+
+    def forward(self, input_ids, attention_mask):
+        packed = nn.utils.rnn.pack_padded_sequence(self.embedding(input_ids), attention_mask.sum(1), batch_first=True,
+                                                   enforce_sorted=False)
+        states = self.rnn(packed)[1]
+        states = states[0] if isinstance(states, tuple) else states
+        return self.classifier(torch.cat(list(states[-self.num_directions:]), dim=1))
+
+
+class Rnn:
+    """As SmallRnn of the test; texts of all lengths, filled up with tokens that another text has."""
+
+    LEARNING_RATE = 2**-9
+    EPSILON = 2**-17
+
+    def __init__(self, cell, bidirectional):
+        self.model = RnnClassifier(cell, bidirectional)
+
+    def perturbed(self):
+        return self.model.parameters()
+
+    def saved_tensors(self):
+        return {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
+
+    def batches(self):
+        lengths = torch.randint(1, 11, (STEPS, 4, 1))
+        mask = (torch.arange(10) < lengths).to(torch.int64)
+        return {"input_ids": torch.randint(0, 61, (STEPS, 4, 10)), "attention_mask": mask}, torch.randint(0, 80, (STEPS, 4))
+
+    def logits(self, inputs):
+        return self.model(**inputs)
+
+
+CASES = {"gpt2": Gpt2, "efficientnet_b0": EfficientNet, "bert_classifier": Bert,
+         "lstm": lambda: Rnn(nn.LSTM, False), "bidirectional_lstm": lambda: Rnn(nn.LSTM, True),
+         "gru": lambda: Rnn(nn.GRU, False), "bidirectional_gru": lambda: Rnn(nn.GRU, True)}
 
 
 def saved_by_transformers(model):

@@ -1,5 +1,5 @@
-// The zoo's models against those of transformers and torchvision: names and shapes of what a checkpoint holds, first
-// weights, logits, gradients and training, evaluation.
+// The zoo's models against those of transformers, torchvision and torch.nn: names and shapes of what a checkpoint
+// holds, first weights, logits, gradients and training, evaluation.
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
@@ -21,6 +21,7 @@
 #include "models/efficientnet.h"
 #include "models/gpt2.h"
 #include "models/resnet.h"
+#include "models/rnn.h"
 #include "precision/policy.h"
 #include "tests/parity/oracle.h"
 #include "worker/amp/engine.h"
@@ -71,6 +72,23 @@ graph::Graph SmallBert() {
   spec.set_dropout(0);
   return models::BuildBertClassifier(spec, /*sequence_length=*/10).value();
 }
+
+graph::Graph SmallRnn(v1::RnnSpec::Cell cell, bool bidirectional) {
+  v1::RnnSpec spec;
+  spec.set_cell(cell);
+  spec.set_vocab_size(61);
+  spec.set_embedding_size(32);
+  spec.set_hidden_size(24);
+  spec.set_num_layers(2);
+  spec.set_bidirectional(bidirectional);
+  spec.set_num_classes(80);
+  return models::BuildRnn(spec, /*sequence_length=*/10).value();
+}
+
+graph::Graph Lstm() { return SmallRnn(v1::RnnSpec::LSTM, /*bidirectional=*/false); }
+graph::Graph BidirectionalLstm() { return SmallRnn(v1::RnnSpec::LSTM, /*bidirectional=*/true); }
+graph::Graph Gru() { return SmallRnn(v1::RnnSpec::GRU, /*bidirectional=*/false); }
+graph::Graph BidirectionalGru() { return SmallRnn(v1::RnnSpec::GRU, /*bidirectional=*/true); }
 
 double RelativeError(const at::Tensor& ours, const at::Tensor& theirs) {
   return ours.sub(theirs).norm().item<double>() / theirs.norm().item<double>();
@@ -246,7 +264,9 @@ TEST_P(PublishedModelParity, EvaluationOfTheTrainedModelAgrees) {
 
 INSTANTIATE_TEST_SUITE_P(Zoo, PublishedModelParity,
                          testing::Values(Case{"gpt2", SmallGpt2}, Case{"efficientnet_b0", EfficientNet},
-                                         Case{"bert_classifier", SmallBert}),
+                                         Case{"bert_classifier", SmallBert}, Case{"lstm", Lstm},
+                                         Case{"bidirectional_lstm", BidirectionalLstm}, Case{"gru", Gru},
+                                         Case{"bidirectional_gru", BidirectionalGru}),
                          [](const auto& info) { return info.param.name; });
 
 // "num_batches_tracked" is only counted: torchvision's modules load a file without it, as the oracle tries.

@@ -255,6 +255,19 @@ TEST(AdmitSpec, WrongValuesOfAClassifierOfTexts_AreNamedByPath) {
   }
 }
 
+TEST(AdmitSpec, ARecurrentClassifierOfTexts_HasItsDefaults) {
+  v1::JobSpec spec = Changed(kOnTexts);
+  spec.mutable_model()->mutable_rnn()->set_vocab_size(64);
+  const auto admitted = AdmitSpec(spec);
+  ASSERT_TRUE(admitted.ok()) << admitted.status();
+  EXPECT_EQ(admitted->model().rnn().cell(), v1::RnnSpec::LSTM);
+  EXPECT_EQ(admitted->model().rnn().embedding_size(), 128);
+  EXPECT_EQ(admitted->model().rnn().hidden_size(), 256);
+  EXPECT_EQ(AdmitSpec(*admitted)->ShortDebugString(), admitted->ShortDebugString());
+  spec.mutable_model()->mutable_rnn()->set_vocab_size(0);
+  EXPECT_THAT(WrongFields(spec), ElementsAre("model.rnn.vocab_size"));
+}
+
 TEST(AdmitSpec, TextsWithoutALength_AreMissingIt) {
   v1::JobSpec spec = Changed(kOnTexts);
   spec.mutable_data()->mutable_train()->mutable_jsonl()->clear_sequence_length();
@@ -352,7 +365,7 @@ TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {
       {"precision {preset: 'bf16' reduction: bf16}", "precision.reduction"},
       {"model {exported {artifact: 'x'}}", "model.exported.artifact"},
       {"model {exported {path: 'a/b' head: REGRESSION}}", "model.exported.head"},
-      {"model {rnn {vocab_size: 10}}", "model.rnn"},
+      {"model {dcgan {}}", "model.dcgan"},
       {"resources {devices: 2}", "resources.devices"},
       {"queue: 'fast'", "queue"},
   };

@@ -12,7 +12,9 @@
 #include "ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h"
 #include "ATen/ops/conv2d.h"
 #include "ATen/ops/convolution_backward.h"
+#include "ATen/ops/gru.h"
 #include "ATen/ops/linear.h"
+#include "ATen/ops/lstm.h"
 #include "ATen/ops/zeros.h"
 
 namespace ampd::amp {
@@ -125,6 +127,32 @@ struct AttentionFp16 : Function<AttentionFp16> {
   }
 };
 
+// Of a list without holes.
+std::vector<at::Tensor> WideList(const c10::IValue& list) {
+  std::vector<at::Tensor> wide;
+  for (const std::optional<at::Tensor>& tensor : list.toOptionalTensorVector()) {
+    wide.push_back(Wide(*tensor));
+  }
+  return wide;
+}
+
+// Recorded by autograd op by op: the casts round the gradients.
+void LstmFp16(std::vector<c10::IValue>& stack) {
+  const auto [result, hidden, cell] =
+      at::lstm(Wide(stack[0].toTensor()), WideList(stack[1]), WideList(stack[2]), /*has_biases=*/stack[3].toBool(),
+               /*num_layers=*/stack[4].toInt(), /*dropout=*/stack[5].toScalar().toDouble(),
+               /*train=*/stack[6].toBool(), /*bidirectional=*/stack[7].toBool(), /*batch_first=*/stack[8].toBool());
+  stack = {Narrow(result), Narrow(hidden), Narrow(cell)};
+}
+
+void GruFp16(std::vector<c10::IValue>& stack) {
+  const auto [result, hidden] = at::gru(Wide(stack[0].toTensor()), Wide(stack[1].toTensor()), WideList(stack[2]),
+                                        /*has_biases=*/stack[3].toBool(), /*num_layers=*/stack[4].toInt(),
+                                        /*dropout=*/stack[5].toScalar().toDouble(), /*train=*/stack[6].toBool(),
+                                        /*bidirectional=*/stack[7].toBool(), /*batch_first=*/stack[8].toBool());
+  stack = {Narrow(result), Narrow(hidden)};
+}
+
 // None stays None: autograd refuses an undefined tensor as an input.
 std::optional<at::Tensor> TensorOrNone(const c10::IValue& value) { return value.toOptional<at::Tensor>(); }
 
@@ -152,6 +180,8 @@ void RegisterEmulatedOps(executor::OpRegistry& registry) {
                                                    stack[3].toBool(), TensorOrNone(stack[4]));
     stack = {result};
   });
+  registry.Register("ampd.lstm_fp16", LstmFp16);
+  registry.Register("ampd.gru_fp16", GruFp16);
 }
 
 }  // namespace ampd::amp

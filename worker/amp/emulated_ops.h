@@ -12,6 +12,12 @@ namespace ampd::amp {
 //   ampd.attention_fp16(query, key, value, is_causal, mask) -> as the query, all (B, heads, T, D); the mask bool,
 //   repeated
 //                       to (B, heads, T, T), or None
+//   ampd.lstm_fp16(input, [h, c], [w_ih, w_hh, b_ih, b_hh of each layer and direction], has_biases, num_layers,
+//                  dropout, train, bidirectional, batch_first) -> output, h, c: as aten.lstm.input
+//   ampd.gru_fp16(input, h, [...], the same) -> output, h: as aten.gru.input
+//
+// Of the recurrent ones, fp16 are arguments, results and gradients; the state goes from position to position in fp32,
+// and so is what is saved.
 //
 // Inputs, results, gradients and what is saved for the backward pass are fp16 (the sums of attention's exponentials:
 // fp32), each rounded once; inside, products are

@@ -19,6 +19,12 @@ bool IsTraining(const graph::OpRow& row, const graph::Node& node) {
   return training != nullptr && *training;
 }
 
+// Recurrent layers draw only where they drop something between them.
+bool MayDraw(const graph::Node& node) {
+  const graph::Operand* const dropout = node.Find("dropout");
+  return dropout == nullptr || (*dropout != graph::Operand(0.0) && *dropout != graph::Operand(int64_t{0}));
+}
+
 std::string ParentPath(const std::string& parameter) {
   const size_t dot = parameter.rfind('.');
   return dot == std::string::npos ? std::string() : parameter.substr(0, dot);
@@ -45,7 +51,7 @@ std::vector<std::string> WrittenBuffers(const graph::Graph& program) {
 bool IsRandom(const graph::Graph& program) {
   return std::any_of(program.nodes().begin(), program.nodes().end(), [](const graph::Node& node) {
     const graph::OpRow* row = graph::FindOp(node.op);
-    return row != nullptr && row->random && IsTraining(*row, node);
+    return row != nullptr && row->random && IsTraining(*row, node) && MayDraw(node);
   });
 }
 

@@ -36,8 +36,7 @@ struct Given {
 
 struct OpCall {
   std::string op;
-  std::vector<Given> arguments;
-  int num_lists = 0;  // the first argument is a list of this many tensors
+  std::vector<Given> arguments;  // those of one name are a list
 };
 
 // A tensor that is no leaf, so that autograd's own node for leaves does not keep it.
@@ -46,6 +45,30 @@ at::Tensor Trained(at::IntArrayRef sizes) { return at::rand(sizes).requires_grad
 at::Tensor Labels() { return at::zeros({3}, at::kLong); }
 
 Operand Ints(std::vector<int64_t> list) { return list; }
+
+// One layer of five hidden features over two sequences of three positions.
+OpCall Recurrent(const std::string& op, int num_states, int64_t num_gates) {
+  constexpr int64_t kHidden = 5;
+  OpCall call{op, {{"input", Trained({2, 3, 4})}}};
+  for (int i = 0; i < num_states; ++i) {
+    call.arguments.push_back({"hx", Trained({1, 2, kHidden})});
+  }
+  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{num_gates * kHidden, 4},
+                                            {num_gates * kHidden, kHidden},
+                                            {num_gates * kHidden},
+                                            {num_gates * kHidden}}) {
+    call.arguments.push_back({"params", Trained(sizes)});
+  }
+  for (const auto& [name, value] : std::vector<std::pair<const char*, Operand>>{{"has_biases", true},
+                                                                                {"num_layers", int64_t{1}},
+                                                                                {"dropout", 0.0},
+                                                                                {"train", true},
+                                                                                {"bidirectional", false},
+                                                                                {"batch_first", true}}) {
+    call.arguments.push_back({name, value});
+  }
+  return call;
+}
 
 std::vector<OpCall> Calls() {
   const auto unary = [](std::string op) { return OpCall{std::move(op), {{"self", Trained({3, 4})}}}; };
@@ -75,7 +98,7 @@ std::vector<OpCall> Calls() {
       {"aten.binary_cross_entropy.default", {{"self", Trained({3}).sigmoid().add(0.0)}, {"target", at::rand({3})}}},
       {"aten.binary_cross_entropy_with_logits.default", {{"self", Trained({3})}, {"target", at::rand({3})}}},
       {"aten.bmm.default", {{"self", Trained({2, 3, 4})}, {"mat2", Trained({2, 4, 5})}}},
-      {"aten.cat.default", {{"first", Trained({3, 4})}, {"second", Trained({3, 4})}}, 2},
+      {"aten.cat.default", {{"tensors", Trained({3, 4})}, {"tensors", Trained({3, 4})}}},
       {"aten.conv2d.default",
        {{"input", Trained({2, 3, 6, 6})}, {"weight", Trained({4, 3, 3, 3})}, {"bias", Trained({4})}}},
       {"aten.convolution.default",
@@ -182,6 +205,10 @@ std::vector<OpCall> Calls() {
       {"aten.where.self",
        {{"condition", at::ones({3, 4}, at::kBool)}, {"self", Trained({3, 4})}, {"other", Trained({3, 4})}}},
       {"aten.zeros.default", {{"size", Ints({3, 4})}}},
+      {"aten.gather.default",
+       {{"self", Trained({3, 4})}, {"dim", Operand(int64_t{1})}, {"index", at::zeros({3, 2}, at::kLong)}}},
+      Recurrent("aten.gru.input", /*num_states=*/1, /*num_gates=*/3),
+      Recurrent("aten.lstm.input", /*num_states=*/2, /*num_gates=*/4),
   };
 }
 
@@ -191,11 +218,18 @@ Dtype DtypeOf(const at::Tensor& tensor) {
                                              : Dtype::kFloat32;
 }
 
+int NumResults(const std::string& op) { return op == "aten.lstm.input" ? 3 : op == "aten.gru.input" ? 2 : 1; }
+
+// Whether an argument of this name is a list.
+bool IsList(const OpCall& call, const std::string& name) {
+  return name == "tensors" || name == "params" || (name == "hx" && call.op == "aten.lstm.input");
+}
+
 // A graph of the one node, with an input for each tensor; moves the tensors out of the call.
 Graph GraphOf(OpCall& call, std::vector<at::Tensor>& inputs) {
   Graph graph("one");
   Node node = {.op = call.op, .arguments = {}, .outputs = {}, .module_path = {}};
-  std::vector<std::optional<ValueId>> list;
+  std::map<std::string, std::vector<std::optional<ValueId>>> lists;
   for (Given& given : call.arguments) {
     if (const auto* constant = std::get_if<Operand>(&given.value)) {
       node.Set(given.name, *constant);
@@ -205,26 +239,34 @@ Graph GraphOf(OpCall& call, std::vector<at::Tensor>& inputs) {
     const graph::Shape shape(tensor.sizes().begin(), tensor.sizes().end());
     const ValueId input = graph.AddInput(given.name, {DtypeOf(tensor), shape});
     inputs.push_back(std::move(tensor));
-    if (call.num_lists > 0) {
-      list.push_back(input);
+    if (IsList(call, given.name)) {
+      lists[given.name].push_back(input);
+      node.Set(given.name, lists[given.name]);
     } else {
       node.Set(given.name, input);
     }
   }
-  if (call.num_lists > 0) {
-    node.Set("tensors", list);
+  for (int i = 0; i < NumResults(call.op); ++i) {
+    node.outputs.push_back(graph.AddValue("y", {Dtype::kFloat32, {}}));
   }
-  graph.AddOutput("y", graph.AddNode(std::move(node), "y", {Dtype::kFloat32, {}}));
+  graph.AddOutput("y", node.outputs.front());
+  graph.AddNode(std::move(node));
   return graph;
 }
 
-// Names of the arguments, and "result", whose memory the backward pass of the op keeps alive.
+// Names of the arguments, and "result", whose memory the backward pass of the op keeps alive; of a list any of it.
 std::set<std::string> Saved(OpCall& call, bool& has_gradient) {
+  std::vector<std::string> names;
+  for (const Given& given : call.arguments) {
+    if (std::holds_alternative<at::Tensor>(given.value)) {
+      names.push_back(given.name);
+    }
+  }
   std::vector<at::Tensor> inputs;
   const Graph graph = GraphOf(call, inputs);
-  std::map<std::string, WeakStorage> storages;
+  std::vector<std::pair<std::string, WeakStorage>> storages;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    storages.emplace(graph.value(graph.inputs()[i]).name, inputs[i].storage().getWeakStorageImpl());
+    storages.emplace_back(names[i], inputs[i].storage().getWeakStorageImpl());
   }
   auto executor = Executor::Create(graph, OpRegistry());
   EXPECT_TRUE(executor.ok()) << executor.status();
@@ -232,7 +274,7 @@ std::set<std::string> Saved(OpCall& call, bool& has_gradient) {
   at::Tensor result = (*executor)->Run(std::move(inputs))[0];
   has_gradient = result.requires_grad();
   const auto backward = has_gradient ? result.grad_fn() : nullptr;
-  storages.emplace("result", result.storage().getWeakStorageImpl());
+  storages.emplace_back("result", result.storage().getWeakStorageImpl());
   result.reset();
   std::set<std::string> saved;
   for (const auto& [name, storage] : storages) {

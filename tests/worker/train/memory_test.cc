@@ -26,6 +26,7 @@
 #include "models/gpt2.h"
 #include "models/models.h"
 #include "models/resnet.h"
+#include "models/rnn.h"
 #include "worker/amp/engine.h"
 #include "worker/executor/executor.h"
 #include "worker/executor/initialize.h"
@@ -255,6 +256,29 @@ TEST(MemoryModel, DepthwiseConvolutionsAndSqueezeExcitationAreWithinATenth) {
   for (const char* preset : {"fp32", "bf16"}) {
     const precision::TrainingSetup setup = {.num_moments = 2, .num_micro_batches = 1, .checkpoint_segments = {}};
     EXPECT_NEAR(PredictedOverMeasured({"efficientnet_b0", EfficientNet, 8, ""}, preset, setup), 1, 0.1) << preset;
+  }
+}
+
+template <v1::RnnSpec::Cell cell>
+graph::Graph Rnn() {
+  v1::RnnSpec spec;
+  spec.set_cell(cell);
+  spec.set_vocab_size(128);
+  spec.set_embedding_size(96);
+  spec.set_hidden_size(64);
+  spec.set_num_layers(2);
+  spec.set_bidirectional(true);
+  spec.set_num_classes(10);
+  return models::BuildRnn(spec, 48).value();
+}
+
+TEST(MemoryModel, RecurrentLayersAreWithinATenth) {
+  InstallCountingAllocator();
+  at::set_num_threads(1);
+  for (const char* preset : {"fp32", "bf16"}) {
+    const precision::TrainingSetup setup = {.num_moments = 2, .num_micro_batches = 1, .checkpoint_segments = {}};
+    EXPECT_NEAR(PredictedOverMeasured({"gru", Rnn<v1::RnnSpec::GRU>, 16, ""}, preset, setup), 1, 0.1) << preset;
+    EXPECT_NEAR(PredictedOverMeasured({"lstm", Rnn<v1::RnnSpec::LSTM>, 16, ""}, preset, setup), 1, 0.1) << preset;
   }
 }
 

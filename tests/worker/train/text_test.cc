@@ -195,6 +195,55 @@ TEST_F(TextsTest, ABertThatGoesOnFromACheckpoint_ComesOutAsIfItHadNeverStopped) 
   }
 }
 
+StartAttempt WithRnn(StartAttempt start, v1::RnnSpec::Cell cell) {
+  start.mutable_key()->set_job_id(start.key().job_id() + (cell == v1::RnnSpec::LSTM ? "-lstm" : "-gru"));
+  v1::RnnSpec& rnn = *start.mutable_spec()->mutable_model()->mutable_rnn();
+  rnn.set_cell(cell);
+  rnn.set_vocab_size(kVocabulary);
+  rnn.set_embedding_size(24);
+  rnn.set_hidden_size(16);
+  rnn.set_num_layers(2);
+  rnn.set_bidirectional(true);
+  rnn.set_dropout(0.1);
+  start.mutable_spec()->mutable_optimizer()->mutable_adamw()->set_learning_rate(0.01);
+  return start;
+}
+
+TEST_F(TextsTest, ARecurrentNetwork_LearnsInEveryPrecision) {
+  for (const v1::RnnSpec::Cell cell : {v1::RnnSpec::LSTM, v1::RnnSpec::GRU}) {
+    for (const char* precision : {"fp32", "bf16", "fp16", "torch-amp-bf16"}) {
+      SCOPED_TRACE(absl::StrCat(v1::RnnSpec::Cell_Name(cell), " ", precision));
+      const auto agent = Told(WithRnn(Bert(precision, 60), cell));
+      ASSERT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
+      EXPECT_NEAR(agent->steps[1].loss, std::log(2), 0.2) << "nothing is known at first";
+      EXPECT_GT(agent->outcome->final_metrics().eval_accuracy(), 0.9);
+    }
+  }
+}
+
+// With dropout between the layers.
+TEST_F(TextsTest, ARecurrentNetworkThatGoesOnFromACheckpoint_ComesOutAsIfItHadNeverStopped) {
+  for (const v1::RnnSpec::Cell cell : {v1::RnnSpec::LSTM, v1::RnnSpec::GRU}) {
+    for (const char* precision : {"fp32", "bf16", "fp16"}) {
+      SCOPED_TRACE(absl::StrCat(v1::RnnSpec::Cell_Name(cell), " ", precision));
+      StartAttempt start = WithRnn(Bert(precision, 20), cell);
+      start.mutable_spec()->mutable_train()->set_gradient_accumulation(2);
+      const auto whole = Told(start);
+      ASSERT_EQ(whole->outcome->kind(), Outcome::FINISHED) << whole->outcome->ShortDebugString();
+      ASSERT_EQ(whole->checkpoints[0].step(), 7);
+      start.mutable_key()->set_attempt(2);
+      start.mutable_key()->set_token("second");
+      *start.mutable_start_from() = whole->checkpoints[0];
+      const auto resumed = Told(start);
+      EXPECT_EQ(resumed->steps.size(), 13u);
+      for (const auto& [step, numbers] : resumed->steps) {
+        EXPECT_EQ(numbers, whole->steps[step]) << "step " << step;
+      }
+      EXPECT_EQ(resumed->outcome->final_metrics().state_hash(), whole->outcome->final_metrics().state_hash());
+    }
+  }
+}
+
 TEST_F(TextsTest, AWrongLine_IsADataErrorThatNamesItsPlace) {
   const StartAttempt start = Bert("fp32", 5);
   std::ofstream(root_ / "val.jsonl") << "{\"input_ids\": [1, 17], \"label\": 0}\n";

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "ampd/v1/job_spec.pb.h"
+#include "graph/graph.h"
+
+namespace ampd::models {
+
+// A classifier of texts of several lengths by torch.nn.LSTM or torch.nn.GRU, with the modules' names and
+// initialisation: letters B batch, T sequence_length, E embedding_size, H hidden_size, L num_classes, D 2 where it is
+// bidirectional and 1 elsewhere.
+//
+//   embedding = Embedding(vocab_size, E)
+//   rnn = LSTM(E, H, num_layers, batch_first=True, bidirectional=..., dropout=...), or GRU
+//   classifier = Linear(D * H, L)
+//   forward(input_ids, attention_mask):
+//     packed = pack_padded_sequence(embedding(input_ids), attention_mask.sum(1), batch_first=True,
+//                                   enforce_sorted=False)
+//     states = the last layer's h_n, (D, B, H), of rnn(packed)
+//     classifier(cat(states, 1))
+//
+// So a text's own positions alone count, and how far it was filled up changes nothing. Nothing is packed here: the
+// other direction of a layer goes over each text's own positions from the last to the first.
+//
+// Inputs "input_ids" (B, T), int64, and "attention_mask" (B, T), bool, true at the text's positions, which come first;
+// output "logits" (B, L).
+void FillDefaults(v1::RnnSpec& spec);
+
+// The model over sequences of one length; 0: 256. INVALID_ARGUMENT with one violation a wrong field, paths beginning
+// with "model.rnn", and "data.train.jsonl.sequence_length".
+absl::StatusOr<graph::Graph> BuildRnn(const v1::RnnSpec& spec, int64_t sequence_length);
+
+}  // namespace ampd::models
