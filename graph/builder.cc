@@ -129,6 +129,34 @@ ValueId GraphBuilder::Conv2d(std::string_view path, ValueId x, const Conv2dOptio
               {shape(x)[0], o.out_channels, height, width});
 }
 
+ValueId GraphBuilder::ConvTranspose2d(std::string_view path, ValueId x, const Conv2dOptions& options) {
+  const Conv2dOptions& o = options;
+  if (!Require(o.out_channels > 0 && o.kernel_size > 0 && o.stride > 0 && o.padding >= 0 && o.groups == 1, path,
+               "a transposed convolution needs positive channels, kernel size and stride, and one group") ||
+      !Require(shape(x).size() == 4, path, "a transposed convolution needs an input of shape (B, C, H, W)")) {
+    return x;
+  }
+  const int64_t in_channels = shape(x)[1].factor();
+  const int64_t height = (shape(x)[2].factor() - 1) * o.stride - 2 * o.padding + o.kernel_size;
+  const int64_t width = (shape(x)[3].factor() - 1) * o.stride - 2 * o.padding + o.kernel_size;
+  if (!Require(height > 0 && width > 0, path, "the padding takes all of the image")) {
+    return x;
+  }
+  // PyTorch takes the second dimension for the one that is read, here too.
+  const int64_t fan_in = o.out_channels * o.kernel_size * o.kernel_size;
+  const Operand weight = LayerParameter(path, "weight", {in_channels, o.out_channels, o.kernel_size, o.kernel_size},
+                                        o.weight.value_or(Initializer::KaimingUniform(fan_in)));
+  const Initializer offset = o.weight.has_value() ? Initializer::Constant(0) : Initializer::Bias(fan_in);
+  const Operand bias = o.bias ? LayerParameter(path, "bias", {o.out_channels}, offset) : Operand();
+  return Emit(path, "aten.conv_transpose2d.input",
+              {{"input", x},
+               {"weight", weight},
+               {"bias", bias},
+               {"stride", std::vector<int64_t>{o.stride, o.stride}},
+               {"padding", std::vector<int64_t>{o.padding, o.padding}}},
+              {shape(x)[0], o.out_channels, height, width});
+}
+
 ValueId GraphBuilder::MaxPool2d(std::string_view path, ValueId x, const MaxPool2dOptions& options) {
   const int64_t kernel = options.kernel_size;
   const int64_t stride = options.stride == 0 ? kernel : options.stride;
@@ -246,6 +274,13 @@ ValueId GraphBuilder::Attention(std::string_view path, ValueId query, ValueId ke
 
 ValueId GraphBuilder::Relu(std::string_view path, ValueId x) { return Elementwise(path, "aten.relu.default", x); }
 
+ValueId GraphBuilder::LeakyRelu(std::string_view path, ValueId x, double slope) {
+  if (!Require(true, path, "")) {
+    return x;
+  }
+  return Emit(path, "aten.leaky_relu.default", {{"self", x}, {"negative_slope", slope}}, shape(x));
+}
+
 ValueId GraphBuilder::Gelu(std::string_view path, ValueId x) { return Elementwise(path, "aten.gelu.default", x); }
 
 ValueId GraphBuilder::GeluTanh(std::string_view path, ValueId x) {
@@ -287,12 +322,13 @@ ValueId GraphBuilder::LayerNorm(std::string_view path, ValueId x, double epsilon
               shape(x));
 }
 
-ValueId GraphBuilder::BatchNorm2d(std::string_view path, ValueId x, double momentum, double epsilon) {
+ValueId GraphBuilder::BatchNorm2d(std::string_view path, ValueId x, double momentum, double epsilon,
+                                  Initializer weight_start) {
   if (!Require(status_.ok() && shape(x).size() == 4, path, "a batch norm needs (B, C, H, W)")) {
     return x;
   }
   const Dim channels = shape(x)[1];
-  const Operand weight = LayerParameter(path, "weight", {channels}, Initializer::Constant(1));
+  const Operand weight = LayerParameter(path, "weight", {channels}, weight_start);
   const Operand bias = LayerParameter(path, "bias", {channels}, Initializer::Constant(0));
   const Operand mean = Buffer(path, "running_mean", {channels}, 0);
   const Operand variance = Buffer(path, "running_var", {channels}, 1);

@@ -56,6 +56,9 @@ class GraphBuilder {
 
   // (B, C, H, W) -> (B, out_channels, H', W')
   ValueId Conv2d(std::string_view path, ValueId x, const Conv2dOptions& options);
+  // (B, C, H, W) -> (B, out_channels, H', W'), torch.nn.ConvTranspose2d: (H - 1) stride - 2 padding + kernel_size high.
+  // REQUIRES of the options: one group.
+  ValueId ConvTranspose2d(std::string_view path, ValueId x, const Conv2dOptions& options);
   // (B, C, H, W) -> (B, C, H', W'); incomplete windows are dropped.
   ValueId MaxPool2d(std::string_view path, ValueId x, const MaxPool2dOptions& options);
   // (B, C, H, W) -> (B, C, 1, 1), torch.nn.AdaptiveAvgPool2d(1)
@@ -78,6 +81,8 @@ class GraphBuilder {
   ValueId Attention(std::string_view path, ValueId query, ValueId key, ValueId value, bool is_causal,
                     std::optional<ValueId> mask = {});
   ValueId Relu(std::string_view path, ValueId x);
+  // Negative numbers times `slope`.
+  ValueId LeakyRelu(std::string_view path, ValueId x, double slope);
   // Exact (erf) form.
   ValueId Gelu(std::string_view path, ValueId x);
   // Its approximation by tanh.
@@ -107,7 +112,8 @@ class GraphBuilder {
   // Normalises over the last dimension.
   ValueId LayerNorm(std::string_view path, ValueId x, double epsilon = 1e-5);
   // (B, C, ...), training mode: writes the buffers "<path>.running_mean" and "<path>.running_var".
-  ValueId BatchNorm2d(std::string_view path, ValueId x, double momentum = 0.1, double epsilon = 1e-5);
+  ValueId BatchNorm2d(std::string_view path, ValueId x, double momentum = 0.1, double epsilon = 1e-5,
+                      Initializer weight = Initializer::Constant(1));
   ValueId Dropout(std::string_view path, ValueId x, double probability);
   // (B, ...): zeroes whole samples and multiplies the others by 1 / (1 - probability), as torchvision's
   // StochasticDepth(probability, "row").

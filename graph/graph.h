@@ -95,7 +95,7 @@ struct Initializer {
   enum class Kind {
     kConstant,        // `value`
     kUniform,         // over [-bound, bound]
-    kNormal,          // mean 0, deviation `bound`
+    kNormal,          // mean `value`, deviation `bound`
     kKaimingUniform,  // torch.nn.init.kaiming_uniform_(a=sqrt(5)) for `fan_in`, as nn.Linear and nn.Conv2d do
   };
   Kind kind = Kind::kConstant;

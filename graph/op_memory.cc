@@ -18,6 +18,7 @@ const OpRow* RowOf(const Node& node) {
   static constexpr std::pair<std::string_view, std::string_view> kEmulated[] = {
       {"ampd.linear_fp16", "aten.linear.default"},
       {"ampd.conv2d_fp16", "aten.conv2d.default"},
+      {"ampd.conv_transpose2d_fp16", "aten.conv_transpose2d.input"},
       {"ampd.gru_fp16", "aten.gru.input"},
       {"ampd.lstm_fp16", "aten.lstm.input"},
       {"ampd.attention_fp16", "aten.scaled_dot_product_attention.default"}};
@@ -46,6 +47,11 @@ std::vector<ValueId> ValuesOf(const Node& node, std::string_view argument) {
     values.push_back(*value);
   }
   return values;
+}
+
+bool IsConvolution(const Node& node) {
+  const std::string_view op = RowOf(node)->op;
+  return op == "aten.conv2d.default" || op == "aten.conv_transpose2d.input";
 }
 
 // Pooling to one pixel is a mean, which saves nothing. A linear layer in FP8 tells which of its products are.
@@ -92,7 +98,7 @@ bool OpMemory::IsChannelsLast(const Node& node, ValueId output) const {
     return false;
   }
   const std::vector<ValueId> uses = node.Uses();
-  return RowOf(node)->op == "aten.conv2d.default" ||
+  return IsConvolution(node) ||
          std::any_of(uses.begin(), uses.end(), [this](ValueId use) { return states_[Index(use)].channels_last; });
 }
 
@@ -204,7 +210,7 @@ int64_t OpMemory::InnerBytes(const Node& node, std::string_view name) const {
 
 // Convolutions bring an image of several channels into channels-last order first, in every pass that reads it.
 int64_t OpMemory::ImageCopy(const Node& node) const {
-  if (RowOf(node)->op != "aten.conv2d.default") {
+  if (!IsConvolution(node)) {
     return 0;
   }
   const ValueId input = *node.ValueOf("input");

@@ -179,6 +179,13 @@ std::vector<OpRow> ImportedConstantRows() {
   };
 }
 
+// What the generator of a DCGAN has.
+std::vector<OpRow> GrowingRows() {
+  return {
+      {.op = "aten.conv_transpose2d.input", .op_class = kLower, .saves = {"input", "weight"}},
+  };
+}
+
 // Sequences of several lengths. What a recurrent layer keeps of each position is in graph/recurrent_memory.h.
 std::vector<OpRow> SequenceRows() {
   return {
@@ -198,7 +205,8 @@ std::vector<OpRow> SequenceRows() {
 
 std::vector<OpRow> SortedRows() {
   std::vector<OpRow> rows = ComputingRows();
-  for (const std::vector<OpRow>& more : {AsInputRows(), ImportedRows(), ImportedConstantRows(), SequenceRows()}) {
+  for (const std::vector<OpRow>& more :
+       {AsInputRows(), ImportedRows(), ImportedConstantRows(), GrowingRows(), SequenceRows()}) {
     rows.insert(rows.end(), more.begin(), more.end());
   }
   std::sort(rows.begin(), rows.end(), [](const OpRow& a, const OpRow& b) { return a.op < b.op; });

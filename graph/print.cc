@@ -57,7 +57,8 @@ std::string InitializerText(const Initializer& initializer) {
     case Initializer::Kind::kUniform:
       return absl::StrCat("uniform(", initializer.bound, ")");
     case Initializer::Kind::kNormal:
-      return absl::StrCat("normal(", initializer.bound, ")");
+      return absl::StrCat("normal(", initializer.bound,
+                          initializer.value == 0 ? "" : absl::StrCat(", mean=", initializer.value), ")");
     case Initializer::Kind::kKaimingUniform:
       return absl::StrCat("kaiming_uniform(fan_in=", initializer.fan_in, ")");
   }

@@ -173,6 +173,16 @@ class PrecisionPass {
                         take("dilation", ones),
                         take("groups", int64_t{1})};
       node.op = "ampd.conv2d_fp16";
+    } else if (node.op == "aten.conv_transpose2d.input") {
+      node.arguments = {take("input", {}),
+                        take("weight", {}),
+                        take("bias", {}),
+                        take("stride", ones),
+                        take("padding", std::vector<int64_t>{0, 0}),
+                        take("dilation", ones),
+                        take("groups", int64_t{1}),
+                        take("output_padding", std::vector<int64_t>{0, 0})};
+      node.op = "ampd.conv_transpose2d_fp16";
     } else if (node.op == "aten.scaled_dot_product_attention.default" && !HasOtherThan(node, kPlainAttention)) {
       node.arguments = {take("query", {}), take("key", {}), take("value", {}), take("is_causal", false),
                         take("attn_mask", {})};

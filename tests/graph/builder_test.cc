@@ -46,6 +46,17 @@ TEST(Conv2d, ShapesFollowPaddingAndStride) {
   EXPECT_THAT(conv({.out_channels = 0}), HasSubstr("positive channels"));
 }
 
+TEST(ConvTranspose2d, UndoesTheShapesOfAConvolution) {
+  const auto conv = [](Conv2dOptions options) {
+    return ShapeAfter(Images(3, 7), [&](GraphBuilder& b, ValueId x) { return b.ConvTranspose2d("c", x, options); });
+  };
+  EXPECT_EQ(conv({.out_channels = 6, .kernel_size = 4, .stride = 2, .padding = 1}), "float32[B, 6, 14, 14]");
+  EXPECT_EQ(conv({.out_channels = 6, .kernel_size = 7}), "float32[B, 6, 13, 13]");
+  EXPECT_EQ(conv({.out_channels = 6, .kernel_size = 1, .padding = 4}),
+            "test layer c: the padding takes all of the image");
+  EXPECT_THAT(conv({.out_channels = 6, .kernel_size = 3, .groups = 3}), HasSubstr("one group"));
+}
+
 TEST(MaxPool2d, TakesStrideAndPaddingAndDropsIncompleteWindows) {
   const auto pool = [](MaxPool2dOptions options) {
     return ShapeAfter(Images(3, 7), [&](GraphBuilder& b, ValueId x) { return b.MaxPool2d("p", x, options); });

@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "graph/print.h"
+#include "models/dcgan.h"
 #include "models/gan.h"
 #include "models/gpt.h"
 #include "models/resnet.h"
@@ -116,6 +117,45 @@ TEST(Gan, EveryWrongFieldIsNamedWithItsLimit) {
   EXPECT_THAT(lines, ElementsAre("model.gan.noise_features: 0 is not within 1 to 1048576",
                                  "model.gan.discriminator_width: 5000 is not within 1 to 4096",
                                  "model.gan.image_size: 1 is not within 2 to 4096"));
+}
+
+graph::Graph Dcgan(const std::string& text) {
+  v1::DcganSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec)) << text;
+  return BuildDcgan(spec).value();
+}
+
+TEST(Dcgan, GraphOfTheSmallestIsGolden) {
+  ExpectGolden("tests/models/golden/dcgan.txt",
+               graph::ToText(Dcgan("latent_size: 3 generator_features: 2 discriminator_features: 2")));
+}
+
+// One line a parameter, as the networks of the tutorial have them, "main" of each under its own name.
+TEST(Dcgan, NamesAndShapesOfTheTutorialsSizesAreGolden) {
+  std::string lines;
+  const graph::Graph model = Dcgan("image_size: 64 channels: 3");
+  for (const graph::State& parameter : model.parameters()) {
+    absl::StrAppend(&lines, parameter.name, " ", graph::ToText(model.type(parameter.value)), "\n");
+  }
+  ExpectGolden("tests/models/golden/dcgan_parameters.txt", lines);
+}
+
+TEST(Dcgan, EveryWrongFieldIsNamedWithItsLimit) {
+  v1::DcganSpec spec;
+  spec.set_image_size(30);
+  spec.set_channels(-1);
+  spec.set_latent_size(-1);
+  spec.set_generator_features(5000);
+  spec.set_discriminator_features(-3);
+  std::vector<std::string> lines;
+  for (const FieldViolation& violation : ampd::ViolationsOf(BuildDcgan(spec).status())) {
+    lines.push_back(absl::StrCat(violation.field, ": ", violation.description));
+  }
+  EXPECT_THAT(lines, ElementsAre("model.dcgan.image_size: 30 is not 28, 32 or 64",
+                                 "model.dcgan.channels: -1 is not within 1 to 4096",
+                                 "model.dcgan.latent_size: -1 is not within 1 to 1048576",
+                                 "model.dcgan.generator_features: 5000 is not within 1 to 4096",
+                                 "model.dcgan.discriminator_features: -3 is not within 1 to 4096"));
 }
 
 TEST(Resnet, GraphOfTwoStagesIsGolden) {

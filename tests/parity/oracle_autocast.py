@@ -143,6 +143,7 @@ ARGUMENTS = {
     "aten.sin.default": lambda x: (x(square()),),
     "aten.where.self": lambda x: (square() > 0.5, x(square()), square()),
     "aten.zeros.default": lambda x: ([SIZE],),
+    "aten.conv_transpose2d.input": lambda x: (x(images()), x(real(CHANNELS, CHANNELS, 3, 3))),
     # Sequences.
     "aten.gather.default": lambda x: (x(square()), 1, torch.zeros(SIZE, 1, dtype=torch.int64)),
     "aten.gru.input": lambda x: recurrent(x, 1, 3),

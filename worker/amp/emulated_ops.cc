@@ -10,7 +10,7 @@
 #include "ATen/core/ivalue.h"
 #include "ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h"
 #include "ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h"
-#include "ATen/ops/conv2d.h"
+#include "ATen/ops/convolution.h"
 #include "ATen/ops/convolution_backward.h"
 #include "ATen/ops/gru.h"
 #include "ATen/ops/linear.h"
@@ -60,17 +60,29 @@ struct LinearFp16 : Function<LinearFp16> {
   }
 };
 
-struct Conv2dFp16 : Function<Conv2dFp16> {
+// What a convolution is told beside its tensors.
+struct ConvolutionOptions {
+  std::vector<int64_t> stride;
+  std::vector<int64_t> padding;
+  std::vector<int64_t> dilation;
+  std::vector<int64_t> output_padding;
+  bool transposed = false;
+  int64_t groups = 1;
+};
+
+struct ConvolutionFp16 : Function<ConvolutionFp16> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
-                            const std::optional<at::Tensor>& bias, const std::vector<int64_t>& stride,
-                            const std::vector<int64_t>& padding, const std::vector<int64_t>& dilation, int64_t groups) {
+                            const std::optional<at::Tensor>& bias, const ConvolutionOptions& options) {
     context->save_for_backward({input, weight});
     context->saved_data["has_bias"] = bias.has_value();
-    context->saved_data["stride"] = stride;
-    context->saved_data["padding"] = padding;
-    context->saved_data["dilation"] = dilation;
-    context->saved_data["groups"] = groups;
-    return Narrow(at::conv2d(Wide(input), Wide(weight), Wide(bias), stride, padding, dilation, groups));
+    context->saved_data["stride"] = options.stride;
+    context->saved_data["padding"] = options.padding;
+    context->saved_data["dilation"] = options.dilation;
+    context->saved_data["output_padding"] = options.output_padding;
+    context->saved_data["transposed"] = options.transposed;
+    context->saved_data["groups"] = options.groups;
+    return Narrow(at::convolution(Wide(input), Wide(weight), Wide(bias), options.stride, options.padding,
+                                  options.dilation, options.transposed, options.output_padding, options.groups));
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -79,14 +91,13 @@ struct Conv2dFp16 : Function<Conv2dFp16> {
     const bool has_bias = data["has_bias"].toBool();
     const std::array<bool, 3> needed = {context->needs_input_grad(0), context->needs_input_grad(1),
                                         has_bias && context->needs_input_grad(2)};
-    const std::vector<int64_t> bias_sizes = {saved[1].size(0)};
-    const std::vector<int64_t> no_output_padding = {0, 0};
+    const std::vector<int64_t> bias_sizes = {gradients[0].size(1)};
     const auto [input, weight, bias] = at::convolution_backward(
         Wide(gradients[0]), Wide(saved[0]), Wide(saved[1]),
         has_bias ? at::OptionalIntArrayRef(bias_sizes) : at::OptionalIntArrayRef(), data["stride"].toIntVector(),
-        data["padding"].toIntVector(), data["dilation"].toIntVector(), /*transposed=*/false, no_output_padding,
-        data["groups"].toInt(), needed);
-    variable_list result(7);
+        data["padding"].toIntVector(), data["dilation"].toIntVector(), data["transposed"].toBool(),
+        data["output_padding"].toIntVector(), data["groups"].toInt(), needed);
+    variable_list result(4);
     result[0] = NarrowIf(needed[0], input);
     result[1] = NarrowIf(needed[1], weight);
     result[2] = NarrowIf(needed[2], bias);
@@ -171,8 +182,24 @@ void RegisterEmulatedOps(executor::OpRegistry& registry) {
     stack = {result};
   });
   registry.Register("ampd.conv2d_fp16", [](std::vector<c10::IValue>& stack) {
-    const at::Tensor result = Conv2dFp16::apply(stack[0].toTensor(), stack[1].toTensor(), TensorOrNone(stack[2]),
-                                                Pair(stack[3]), Pair(stack[4]), Pair(stack[5]), stack[6].toInt());
+    const ConvolutionOptions options = {.stride = Pair(stack[3]),
+                                        .padding = Pair(stack[4]),
+                                        .dilation = Pair(stack[5]),
+                                        .output_padding = {0, 0},
+                                        .groups = stack[6].toInt()};
+    const at::Tensor result =
+        ConvolutionFp16::apply(stack[0].toTensor(), stack[1].toTensor(), TensorOrNone(stack[2]), options);
+    stack = {result};
+  });
+  registry.Register("ampd.conv_transpose2d_fp16", [](std::vector<c10::IValue>& stack) {
+    const ConvolutionOptions options = {.stride = Pair(stack[3]),
+                                        .padding = Pair(stack[4]),
+                                        .dilation = Pair(stack[5]),
+                                        .output_padding = Pair(stack[7]),
+                                        .transposed = true,
+                                        .groups = stack[6].toInt()};
+    const at::Tensor result =
+        ConvolutionFp16::apply(stack[0].toTensor(), stack[1].toTensor(), TensorOrNone(stack[2]), options);
     stack = {result};
   });
   registry.Register("ampd.attention_fp16", [](std::vector<c10::IValue>& stack) {

@@ -9,6 +9,8 @@ namespace ampd::amp {
 //   ampd.linear_fp16(input (*, I), weight (O, I), bias (O) or None) -> (*, O)
 //   ampd.conv2d_fp16(input (B, C, H, W), weight (O, C/groups, kH, kW), bias (O) or None, stride, padding, dilation,
 //                    groups) -> (B, O, H', W')
+//   ampd.conv_transpose2d_fp16(input (B, C, H, W), weight (C, O/groups, kH, kW), bias (O) or None, stride, padding,
+//                              dilation, groups, output_padding) -> (B, O, H', W')
 //   ampd.attention_fp16(query, key, value, is_causal, mask) -> as the query, all (B, heads, T, D); the mask bool,
 //   repeated
 //                       to (B, heads, T, T), or None

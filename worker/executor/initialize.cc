@@ -22,7 +22,7 @@ void Fill(at::Tensor& tensor, const Initializer& initializer, const at::Generato
       tensor.uniform_(-initializer.UniformBound(), initializer.UniformBound(), generator);
       return;
     case Initializer::Kind::kNormal:
-      tensor.normal_(0, initializer.bound, generator);
+      tensor.normal_(initializer.value, initializer.bound, generator);
       return;
   }
 }

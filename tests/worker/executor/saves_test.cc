@@ -205,6 +205,8 @@ std::vector<OpCall> Calls() {
       {"aten.where.self",
        {{"condition", at::ones({3, 4}, at::kBool)}, {"self", Trained({3, 4})}, {"other", Trained({3, 4})}}},
       {"aten.zeros.default", {{"size", Ints({3, 4})}}},
+      {"aten.conv_transpose2d.input",
+       {{"input", Trained({2, 3, 6, 6})}, {"weight", Trained({3, 4, 3, 3})}, {"bias", Trained({4})}}},
       {"aten.gather.default",
        {{"self", Trained({3, 4})}, {"dim", Operand(int64_t{1})}, {"index", at::zeros({3, 2}, at::kLong)}}},
       Recurrent("aten.gru.input", /*num_states=*/1, /*num_gates=*/3),

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "ampd/v1/job_spec.pb.h"
+#include "graph/graph.h"
+
+namespace ampd::models {
+
+// The networks of PyTorch's DCGAN tutorial (Radford and others, 2016), with its names and its initialisation; letters B
+// batch, Z latent_size, C channels, S image_size, G generator_features, D discriminator_features.
+//
+//   generator.main = Sequential(ConvTranspose2d(Z, n G, first), BatchNorm2d, ReLU,
+//                               [ConvTranspose2d(., half of them, 4, stride=2, padding=1), BatchNorm2d, ReLU]...,
+//                               ConvTranspose2d(G, C, 4, stride=2, padding=1), Tanh)
+//   discriminator.main = Sequential(Conv2d(C, D, 4, stride=2, padding=1), LeakyReLU(0.2),
+//                               [Conv2d(., twice of them, 4, stride=2, padding=1), BatchNorm2d, LeakyReLU(0.2)]...,
+//                               Conv2d(n D, 1, first))
+//   first = 4 of images of 32 or 64 pixels, 7 of 28; all without bias; n as many doublings as halvings lie between
+//   weights: normal of deviation 0.02, of BatchNorm2d around 1; the sigmoid behind the discriminator is in the loss
+//
+//   fake = generator(noise)
+//   discriminator_loss = bce(discriminator(images), 1) + bce(discriminator(fake.detach()), 0)
+//   generator_loss = bce(discriminator(fake), 1), with bce = binary_cross_entropy_with_logits
+//
+// Inputs "images" (B, C, S, S) and "noise" (B, Z); the two losses, fp32 scalars, are the outputs.
+void FillDefaults(v1::DcganSpec& spec);
+
+// INVALID_ARGUMENT with one violation a wrong field, paths beginning with "model.dcgan".
+absl::StatusOr<graph::Graph> BuildDcgan(const v1::DcganSpec& spec);
+
+}  // namespace ampd::models

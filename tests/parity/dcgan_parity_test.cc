@@ -1,0 +1,207 @@
+// The networks of PyTorch's DCGAN tutorial: names, first weights, losses, gradients and training against PyTorch's.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ATen/Parallel.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "ampd/v1/precision.pb.h"
+#include "ampd/v1/worker.pb.h"
+#include "graph/passes.h"
+#include "models/dcgan.h"
+#include "precision/policy.h"
+#include "tests/parity/oracle.h"
+#include "worker/amp/engine.h"
+#include "worker/amp/format.h"
+#include "worker/executor/executor.h"
+#include "worker/executor/initialize.h"
+
+namespace ampd::parity {
+namespace {
+
+using executor::TensorMap;
+
+constexpr double kForwardTolerance = 1e-5;
+constexpr double kGradientTolerance = 1e-4;
+constexpr double kTrainingTolerance = 1e-4;
+constexpr const char* kPlayers[] = {"discriminator", "generator"};
+
+// As in oracle_dcgan.py.
+graph::Graph Dcgan(int image_size) {
+  v1::DcganSpec spec;
+  spec.set_image_size(image_size);
+  spec.set_channels(2);
+  spec.set_latent_size(6);
+  spec.set_generator_features(8);
+  spec.set_discriminator_features(8);
+  return models::BuildDcgan(spec).value();
+}
+
+double RelativeError(const at::Tensor& ours, const at::Tensor& theirs) {
+  return ours.sub(theirs).norm().item<double>() / theirs.norm().item<double>();
+}
+
+// What Python computed for a size; asked for once.
+const absl::StatusOr<TensorMap>& OracleOf(int image_size) {
+  static auto* const known = new std::map<int, absl::StatusOr<TensorMap>>();
+  const auto it = known->find(image_size);
+  return it != known->end()
+             ? it->second
+             : known->emplace(image_size, RunOracle("oracle_dcgan.py", {absl::StrCat(image_size)})).first->second;
+}
+
+class DcganParity : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    at::set_num_threads(1);
+    const auto& oracle = OracleOf(GetParam());
+    ASSERT_TRUE(oracle.ok()) << oracle.status();
+    oracle_ = *oracle;
+  }
+
+  // Without the prefix.
+  TensorMap Named(const std::string& prefix) const {
+    TensorMap found;
+    for (const auto& [name, tensor] : oracle_) {
+      if (absl::StartsWith(name, prefix)) {
+        found[name.substr(prefix.size())] = tensor;
+      }
+    }
+    return found;
+  }
+
+  amp::Batch BatchOf(int64_t step) const {
+    return {oracle_.at("images")[step].contiguous(), {}, {{"noise", oracle_.at("noise")[step].contiguous()}}};
+  }
+
+  amp::PhaseOptions PhaseOf(const std::string& player) const {
+    amp::PhaseOptions phase{.name = player, .loss = player + "_loss", .parameters = player + ".*"};
+    phase.optimizer = {.kind = amp::OptimizerConfig::Kind::kAdamW,
+                       .learning_rate = oracle_.at("learning_rate").item<double>(),
+                       .weight_decay = 0x1p-6,
+                       .beta1 = 0.5,
+                       .epsilon = oracle_.at("epsilon").item<double>()};
+    return phase;
+  }
+
+  const graph::Graph model_ = Dcgan(GetParam());
+  TensorMap oracle_;
+};
+
+TEST_P(DcganParity, FirstWeightsAreTheTutorialsAndDrawnAlike) {
+  const TensorMap ours = executor::InitialState(model_, /*seed=*/3);
+  const TensorMap theirs = Named("state/");
+  EXPECT_EQ(ours.size(), theirs.size());
+  for (const auto& [name, tensor] : theirs) {
+    ASSERT_TRUE(ours.contains(name)) << name;
+    const at::Tensor& own = ours.at(name);
+    ASSERT_EQ(own.sizes(), tensor.sizes()) << name;
+    const double deviation = tensor.std().item<double>();
+    if (deviation == 0) {
+      EXPECT_TRUE(own.equal(tensor)) << name;
+      continue;
+    }
+    const double error = deviation / std::sqrt(tensor.numel());
+    EXPECT_NEAR(own.mean().item<double>(), tensor.mean().item<double>(), 6 * error) << name;
+    if (tensor.numel() > 200) {
+      EXPECT_NEAR(own.std().item<double>() / deviation, 1, 6 / std::sqrt(tensor.numel())) << name;
+    }
+  }
+}
+
+TEST_P(DcganParity, LossesAndGradientsAgree) {
+  for (const std::string player : kPlayers) {
+    const std::string loss = player + "_loss";
+    TensorMap state = Named("start/");
+    for (auto& [name, tensor] : state) {
+      tensor = amp::InTrainingLayout(tensor.clone());
+    }
+    for (const graph::State& parameter : model_.parameters()) {
+      state.at(parameter.name).requires_grad_(absl::StartsWith(parameter.name, player + "."));
+    }
+    const graph::Graph program = graph::LossProgram(model_, loss).value();
+    const auto executor = executor::Executor::Create(program, executor::OpRegistry()).value();
+    ASSERT_TRUE(executor->Bind(state).ok());
+    const at::Tensor value = executor->Run(amp::InputsOf(program, BatchOf(0), at::Device(at::kCPU)))[0];
+    EXPECT_LE(RelativeError(value, oracle_.at(loss + "/start")), kForwardTolerance) << loss;
+    value.backward();
+    int num_compared = 0;
+    for (const auto& [name, gradient] : Named("grad/" + player + ".")) {
+      EXPECT_LE(RelativeError(state.at(absl::StrCat(player, ".", name)).grad(), gradient), kGradientTolerance) << name;
+      ++num_compared;
+    }
+    EXPECT_GT(num_compared, 3) << player;
+  }
+}
+
+TEST_P(DcganParity, TrainingWithTwoOptimizersFollows) {
+  v1::Device cpu;
+  cpu.set_kind(v1::Device::CPU);
+  v1::PrecisionPolicy policy;
+  policy.set_preset("fp32");
+  const auto resolved = precision::ResolvePolicy(policy, model_, cpu, precision::OptimizerKind::kAdam);
+  amp::EngineOptions options;
+  options.phases = {PhaseOf("discriminator"), PhaseOf("generator")};
+  const auto engine = amp::Engine::Create(model_, *resolved, options).value();
+  amp::EngineState state = engine->ExportState();
+  state.model = Named("start/");
+  ASSERT_TRUE(engine->ImportState(state).ok());
+  for (int64_t step = 0; step < oracle_.at("generator_loss").size(0); ++step) {
+    for (const amp::PhaseResult& phase : engine->Step({BatchOf(step)}).phases) {
+      const double expected = oracle_.at(phase.phase + "_loss")[step].item<double>();
+      EXPECT_NEAR(phase.loss, expected, kTrainingTolerance * expected) << phase.phase << " step " << step;
+    }
+  }
+  for (const auto& [name, tensor] : engine->ExportState().model) {
+    EXPECT_LE(RelativeError(tensor, oracle_.at("after/" + name)), kTrainingTolerance) << name;
+    EXPECT_GT(RelativeError(tensor, oracle_.at("start/" + name)), kTrainingTolerance) << name << " was not trained";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, DcganParity, testing::Values(28, 32, 64));
+
+// In what every policy makes of them, both networks go on without a number that is not finite.
+TEST(Dcgan, TrainsUnderEveryPolicy) {
+  const graph::Graph model = Dcgan(28);
+  v1::Device cpu;
+  cpu.set_kind(v1::Device::CPU);
+  cpu.add_instruction_sets("avx512_bf16");
+  for (const char* preset : {"fp32", "bf16", "fp16", "torch-amp-bf16"}) {
+    v1::PrecisionPolicy policy;
+    policy.set_preset(preset);
+    const auto resolved = precision::ResolvePolicy(policy, model, cpu, precision::OptimizerKind::kAdam);
+    ASSERT_TRUE(resolved.ok()) << resolved.status();
+    amp::EngineOptions options;
+    // So that the discriminator, with a generator that hardly moves, learns its images by heart.
+    for (const auto& [player, rate] : {std::pair("discriminator", 2e-3), {"generator", 1e-6}}) {
+      options.phases.push_back(
+          {.name = player, .loss = absl::StrCat(player, "_loss"), .parameters = absl::StrCat(player, ".*")});
+      options.phases.back().optimizer = {
+          .kind = amp::OptimizerConfig::Kind::kAdam, .learning_rate = rate, .beta1 = 0.5};
+    }
+    const auto engine = amp::Engine::Create(model, *resolved, options).value();
+    const auto& oracle = OracleOf(28);
+    ASSERT_TRUE(oracle.ok()) << oracle.status();
+    float first = 0;
+    float last = 0;
+    int num_skipped = 0;
+    for (int step = 0; step < 20; ++step) {
+      const amp::StepResult result =
+          engine->Step({{oracle->at("images")[0].contiguous(), {}, {{"noise", oracle->at("noise")[0].contiguous()}}}});
+      num_skipped += result.skipped ? 1 : 0;
+      (step == 0 ? first : last) = result.phases[0].loss;
+    }
+    EXPECT_LE(num_skipped, preset == std::string("fp16") ? 5 : 0) << preset << ": while it looks for its loss scale";
+    EXPECT_LT(last, 0.7 * first) << preset << ": the discriminator learns to tell the same images apart";
+  }
+}
+
+}  // namespace
+}  // namespace ampd::parity

@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Train the networks of PyTorch's DCGAN tutorial on noise and write what came out.
+
+Usage: oracle_dcgan.py IMAGE_SIZE OUT     IMAGE_SIZE: 28, 32 or 64
+
+OUT receives, in the format of tensor_file.py: the first weights, drawn as the tutorial draws them, "state/<name>"; those
+that training starts from, "start/<name>"; "images" (steps, B, C, S, S) and "noise" (steps, B, Z); with the weights of the
+start the losses "discriminator_loss/start" and "generator_loss/start" of the first batch, and the gradients of each in
+the parameters of its own network, "grad/<name>"; AdamW's "learning_rate" and "epsilon"; the losses of its steps,
+"discriminator_loss" and "generator_loss", where the discriminator has stepped when the generator's is computed; and the
+tensors after them, "after/<name>". "num_batches_tracked", which is only counted, is left out.
+"""
+import sys
+
+import torch
+from torch import nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+import tensor_file
+
+SEED = 20
+STEPS = 20
+BATCH_SIZE = 8
+LATENT, CHANNELS, GENERATOR, DISCRIMINATOR = 6, 2, 8, 8
+# Two players multiply what is only rounding: it must not steer, and steps are short.
+LEARNING_RATE = 2**-15
+EPSILON = 2**-9
+
+
+def generator(image_size):
+    first, halvings = {28: (7, 2), 32: (4, 3), 64: (4, 4)}[image_size]
+    features = GENERATOR * 2**(halvings - 1)
+    layers = [nn.ConvTranspose2d(LATENT, features, first, 1, 0, bias=False), nn.BatchNorm2d(features), nn.ReLU(True)]
+    for _ in range(halvings - 1):
+        layers += [nn.ConvTranspose2d(features, features // 2, 4, 2, 1, bias=False), nn.BatchNorm2d(features // 2),
+                   nn.ReLU(True)]
+        features //= 2
+    return nn.Sequential(*layers, nn.ConvTranspose2d(features, CHANNELS, 4, 2, 1, bias=False), nn.Tanh())
+
+
+def discriminator(image_size):
+    first, halvings = {28: (7, 2), 32: (4, 3), 64: (4, 4)}[image_size]
+    features = DISCRIMINATOR
+    layers = [nn.Conv2d(CHANNELS, features, 4, 2, 1, bias=False), nn.LeakyReLU(0.2, inplace=True)]
+    for _ in range(halvings - 1):
+        layers += [nn.Conv2d(features, 2 * features, 4, 2, 1, bias=False), nn.BatchNorm2d(2 * features),
+                   nn.LeakyReLU(0.2, inplace=True)]
+        features *= 2
+    return nn.Sequential(*layers, nn.Conv2d(features, 1, first, 1, 0, bias=False))
+
+
+class Network(nn.Module):
+    def __init__(self, main):
+        super().__init__()
+        self.main = main
+
+
+class Dcgan(nn.Module):
+    def __init__(self, image_size):
+        super().__init__()
+        self.generator = Network(generator(image_size))
+        self.discriminator = Network(discriminator(image_size))
+
+    def fake(self, noise):
+        return self.generator.main(noise.view(BATCH_SIZE, LATENT, 1, 1))
+
+    def discriminator_loss(self, images, noise):
+        real = self.discriminator.main(images)
+        fake = self.discriminator.main(self.fake(noise).detach())
+        return (binary_cross_entropy_with_logits(real, torch.ones_like(real)) +
+                binary_cross_entropy_with_logits(fake, torch.zeros_like(fake)))
+
+    def generator_loss(self, images, noise):
+        fake = self.discriminator.main(self.fake(noise))
+        return binary_cross_entropy_with_logits(fake, torch.ones_like(fake))
+
+
+def initialise(module):
+    """The tutorial's weights_init."""
+    name = type(module).__name__
+    if "Conv" in name:
+        nn.init.normal_(module.weight, 0.0, 0.02)
+    elif "BatchNorm" in name:
+        nn.init.normal_(module.weight, 1.0, 0.02)
+        nn.init.constant_(module.bias, 0)
+
+
+def named(prefix, model):
+    return {f"{prefix}/{name}": tensor.detach().clone() for name, tensor in model.state_dict().items()
+            if not name.endswith("num_batches_tracked")}
+
+
+def main():
+    image_size = int(sys.argv[1])
+    torch.set_num_threads(1)
+    torch.manual_seed(SEED)
+    # The layout that the engine gives weights of convolutions: the sums of another one are rounded otherwise.
+    model = Dcgan(image_size).apply(initialise).to(memory_format=torch.channels_last)
+    tensors = named("state", model)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.05)
+    tensors |= named("start", model)
+    images = torch.rand(STEPS, BATCH_SIZE, CHANNELS, image_size, image_size)
+    noise = torch.randn(STEPS, BATCH_SIZE, LATENT)
+    tensors |= {"images": images, "noise": noise, "learning_rate": torch.tensor(LEARNING_RATE), "epsilon": torch.tensor(EPSILON)}
+    players = {"discriminator": (model.discriminator, model.discriminator_loss),
+               "generator": (model.generator, model.generator_loss)}
+    start = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    for player, (network, loss_of) in players.items():
+        loss = loss_of(images[0], noise[0])
+        tensors[f"{player}_loss/start"] = loss.detach()
+        parameters = dict(network.named_parameters())
+        for name, gradient in zip(parameters, torch.autograd.grad(loss, list(parameters.values()))):
+            tensors[f"grad/{player}.{name}"] = gradient
+        model.load_state_dict(start)
+    losses = {player: [] for player in players}
+    optimizers = {player: torch.optim.AdamW(network.parameters(), lr=LEARNING_RATE, betas=(0.5, 0.999),
+                                            weight_decay=2**-6, eps=EPSILON)
+                  for player, (network, _) in players.items()}
+    for step in range(STEPS):
+        for player, (_, loss_of) in players.items():
+            optimizers[player].zero_grad(set_to_none=True)
+            loss = loss_of(images[step], noise[step])
+            loss.backward(inputs=optimizers[player].param_groups[0]["params"])
+            losses[player].append(loss.detach())
+            optimizers[player].step()
+    tensors |= {f"{player}_loss": torch.stack(values) for player, values in losses.items()}
+    tensors |= named("after", model)
+    tensor_file.write(sys.argv[2], tensors)
+
+
+main()
