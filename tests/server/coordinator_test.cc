@@ -778,6 +778,24 @@ TEST_F(InitialCheckpointTest, OnALostWorker_IsWaitedForAndNeverGivenUp) {
                          "/1/step-40, with which the job begins, is on worker w1 (w2/cpu)"));
 }
 
+TEST_F(InitialCheckpointTest, AJobThatStartsOver_BeginsWithItAgain) {
+  const std::string id = (*Begin(first))->id();
+  v1::Checkpoint own = CheckpointAt(id, 1, 8);
+  own.set_local(true);
+  *w1.Has(StartOn(w1, id), Attempt::RUNNING).add_checkpoints() = own;
+  Exchange(w1);
+  w1.report.clear_attempts();
+  Pass(absl::Seconds(16));
+  EXPECT_EQ(Shown(id), "QUEUED WORKER_LOST ckpt=8");
+  Pass(absl::Seconds(1));  // the wait begins
+  Pass(absl::Minutes(9));
+  Pass(absl::Minutes(2));
+  EXPECT_EQ(started_over, "worker w1, which holds the checkpoint at step 8, did not come back");
+  const v1::WorkerDirective directive = Exchange(w1);
+  ASSERT_EQ(directive.attempts_size(), 1);
+  EXPECT_EQ(directive.attempts(0).start_from().path(), absl::StrCat(first, "/1/step-40"));
+}
+
 TEST_F(CoordinatorTest, LossScaleOrder_IsPassedOnWithItsNumber) {
   ScriptedWorker worker("w1");
   const std::string id = CreateIdOf("fp16");

@@ -86,6 +86,19 @@ TEST_F(InitialCheckpointTest, OfAnotherShape_IsADataErrorThatListsTheNames) {
   EXPECT_EQ(Run(start).kind(), Outcome::FINISHED);
 }
 
+TEST_F(InitialCheckpointTest, ARunThatGoesBackToItsStart_BeginsWithItAgain) {
+  StartAttempt start = Beginning(Source());
+  start.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_learning_rate(1e30);
+  start.mutable_spec()->mutable_checkpoint()->set_every_steps(0);
+  start.mutable_spec()->set_on_divergence(v1::JobSpec::ROLL_BACK);
+  const auto agent = Told(start);
+  EXPECT_EQ(agent->outcome->reason(), v1::NONFINITE_LOSS);
+  const std::vector<v1::Event> rolled_back = EventsOf(*agent, v1::Event::ROLLED_BACK);
+  ASSERT_THAT(rolled_back, SizeIs(3));
+  EXPECT_EQ(rolled_back[0].attributes().at("to_step"), "0");
+  EXPECT_THAT(EventsOf(*agent, v1::Event::WEIGHTS_LOADED), SizeIs(4));
+}
+
 TEST_F(InitialCheckpointTest, ThatIsNotGivenOrNotThere_IsACheckpointError) {
   StartAttempt start = Beginning(Source());
   start.mutable_start_from()->set_path("j-abc/1/step-99");
