@@ -1,17 +1,16 @@
 #include "worker/train/checkpoint_store.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <future>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/checkpoint_manifest.h"
+#include "base/direct_file.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/sha256.h"
@@ -70,14 +69,30 @@ std::vector<std::filesystem::path> EntriesOf(const std::filesystem::path& folder
 
 bool IsTemporary(const std::string& name) { return name.starts_with(".step-") && name.ends_with(".tmp"); }
 
-CheckpointManifest::File Describe(const CheckpointContent::File& file) {
-  Sha256 hash;
-  int64_t size = 0;
-  for (const std::string_view part : file.parts) {
-    hash.Update(part);
-    size += static_cast<int64_t>(part.size());
+std::map<std::string, CheckpointManifest::File> Describe(const std::vector<CheckpointContent::File>& files) {
+  std::map<std::string, CheckpointManifest::File> described;
+  for (const CheckpointContent::File& file : files) {
+    Sha256 hash;
+    int64_t size = 0;
+    for (const std::string_view part : file.parts) {
+      hash.Update(part);
+      size += static_cast<int64_t>(part.size());
+    }
+    described[file.name] = {hash.HexDigest(), size};
   }
-  return {hash.HexDigest(), size};
+  return described;
+}
+
+SavedCheckpoint Summarise(const CheckpointManifest& manifest, const std::string& path) {
+  const std::string text = WriteManifest(manifest);
+  SavedCheckpoint saved = {.path = path,
+                           .size_bytes = static_cast<int64_t>(text.size()),
+                           .manifest_sha256 = Sha256Hex(text),
+                           .state_hash = StateHash(manifest)};
+  for (const auto& [name, file] : manifest.files) {
+    saved.size_bytes += file.size_bytes;
+  }
+  return saved;
 }
 
 }  // namespace
@@ -96,14 +111,15 @@ absl::Status CheckpointIo::MakeFolders(const std::string& path) {
 }
 
 absl::Status CheckpointIo::WriteFile(const std::string& path, const std::vector<std::string_view>& parts) {
-  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!fd.ok()) {
-    return ErrnoError(errno, "create");
-  }
+  int64_t size = 0;
   for (const std::string_view part : parts) {
-    AMPD_RETURN_IF_ERROR(WriteAll(fd.get(), part));
+    size += static_cast<int64_t>(part.size());
   }
-  return fsync(fd.get()) == 0 ? absl::OkStatus() : ErrnoError(errno, "fsync");
+  AMPD_ASSIGN_OR_RETURN(DirectFile file, DirectFile::Create(path, size));
+  for (const std::string_view part : parts) {
+    AMPD_RETURN_IF_ERROR(file.Append(part));
+  }
+  return file.Sync();
 }
 
 absl::Status CheckpointIo::SyncFolder(const std::string& path) { return ampd::SyncFolder(path); }
@@ -130,11 +146,27 @@ void CheckpointStore::RemoveLeftovers(const std::string& job_id) {
   }
 }
 
+absl::Status CheckpointStore::MakeDurable(const CheckpointContent& content, const std::string& temporary,
+                                          const std::function<std::string()>& manifest) {
+  const std::string job = absl::StrCat(root_, "/", content.job_id);
+  const std::string attempt = absl::StrCat(job, "/", content.attempt);
+  AMPD_RETURN_IF_ERROR(io_.RemoveAll(temporary));
+  AMPD_RETURN_IF_ERROR(io_.MakeFolders(temporary));
+  for (const CheckpointContent::File& file : content.files) {
+    AMPD_RETURN_IF_ERROR(io_.WriteFile(absl::StrCat(temporary, "/", file.name), file.parts));
+  }
+  AMPD_RETURN_IF_ERROR(io_.WriteFile(absl::StrCat(temporary, "/", kManifestFile), {manifest()}));
+  AMPD_RETURN_IF_ERROR(io_.SyncFolder(temporary));
+  AMPD_RETURN_IF_ERROR(io_.Rename(temporary, absl::StrCat(attempt, "/step-", content.step)));
+  // The rename, and the folders that may be new.
+  AMPD_RETURN_IF_ERROR(io_.SyncFolder(attempt));
+  AMPD_RETURN_IF_ERROR(io_.SyncFolder(job));
+  return io_.SyncFolder(root_);
+}
+
 absl::StatusOr<SavedCheckpoint> CheckpointStore::Save(const CheckpointContent& content) {
-  const std::string folder = absl::StrCat(content.job_id, "/", content.attempt);
-  SavedCheckpoint saved;
-  saved.path = absl::StrCat(folder, "/step-", content.step);
-  AMPD_RETURN_IF_ERROR(CheckPath(saved.path));
+  const std::string path = absl::StrCat(content.job_id, "/", content.attempt, "/step-", content.step);
+  AMPD_RETURN_IF_ERROR(CheckPath(path));
   CheckpointManifest manifest = {.job_id = content.job_id,
                                  .attempt = content.attempt,
                                  .token = content.token,
@@ -142,39 +174,24 @@ absl::StatusOr<SavedCheckpoint> CheckpointStore::Save(const CheckpointContent& c
                                  .state = content.state,
                                  .environment = content.environment,
                                  .files = {}};
-  for (const CheckpointContent::File& file : content.files) {
-    saved.size_bytes += (manifest.files[file.name] = Describe(file)).size_bytes;
-  }
-  const std::string text = WriteManifest(manifest);
-  saved.size_bytes += static_cast<int64_t>(text.size());
-  saved.manifest_sha256 = Sha256Hex(text);
-  saved.state_hash = StateHash(manifest);
-  const std::string final_path = absl::StrCat(root_, "/", saved.path);
-  if (const auto there = ReadFile(absl::StrCat(final_path, "/", kManifestFile), kMaxManifestBytes);
-      there.ok() && *there == text) {
-    return saved;
-  }
-  const std::string temporary = absl::StrCat(root_, "/", folder, "/.step-", content.step, ".tmp");
-  RemoveLeftovers(content.job_id);  // first, for the room that they take
-  const auto write = [&]() -> absl::Status {
-    AMPD_RETURN_IF_ERROR(io_.RemoveAll(temporary));
-    AMPD_RETURN_IF_ERROR(io_.MakeFolders(temporary));
-    for (const CheckpointContent::File& file : content.files) {
-      AMPD_RETURN_IF_ERROR(io_.WriteFile(absl::StrCat(temporary, "/", file.name), file.parts));
-    }
-    AMPD_RETURN_IF_ERROR(io_.WriteFile(absl::StrCat(temporary, "/", kManifestFile), {text}));
-    AMPD_RETURN_IF_ERROR(io_.SyncFolder(temporary));
-    AMPD_RETURN_IF_ERROR(io_.Rename(temporary, final_path));
-    // The rename, and the folders that may be new.
-    AMPD_RETURN_IF_ERROR(io_.SyncFolder(absl::StrCat(root_, "/", folder)));
-    AMPD_RETURN_IF_ERROR(io_.SyncFolder(absl::StrCat(root_, "/", content.job_id)));
-    return io_.SyncFolder(root_);
+  // Beside the writing: each takes about as long.
+  const auto described = std::async(std::launch::async, [&content] { return Describe(content.files); }).share();
+  const auto text = [&manifest, &described] {
+    manifest.files = described.get();
+    return WriteManifest(manifest);
   };
-  if (const absl::Status status = write(); !status.ok()) {
+  if (const auto there = ReadFile(absl::StrCat(root_, "/", path, "/", kManifestFile), kMaxManifestBytes);
+      there.ok() && *there == text()) {
+    return Summarise(manifest, path);
+  }
+  const std::string temporary =
+      absl::StrCat(root_, "/", content.job_id, "/", content.attempt, "/.step-", content.step, ".tmp");
+  RemoveLeftovers(content.job_id);  // first, for the room that they take
+  if (const absl::Status status = MakeDurable(content, temporary, text); !status.ok()) {
     io_.RemoveAll(temporary).IgnoreError();
     return NotSaved(status, content.step);
   }
-  return saved;
+  return Summarise(manifest, path);
 }
 
 absl::StatusOr<CheckpointManifest> CheckpointStore::LoadManifest(const std::string& path,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -72,7 +73,8 @@ class CheckpointStore {
   // `io` outlives the store.
   CheckpointStore(std::string root, CheckpointIo& io) : root_(std::move(root)), io_(io) {}
 
-  // Durable when it returns. Saving the same step of the same attempt again changes nothing if the content is the same.
+  // Durable when it returns. What the files hash to is found on a second thread while they are written. Saving the same
+  // step of the same attempt again changes nothing if the content is the same.
   absl::StatusOr<SavedCheckpoint> Save(const CheckpointContent& content);
 
   // Reads and verifies every byte against `manifest_sha256`, that of the recorded checkpoint.
@@ -83,6 +85,8 @@ class CheckpointStore {
 
  private:
   void RemoveLeftovers(const std::string& job_id);
+  absl::Status MakeDurable(const CheckpointContent& content, const std::string& temporary,
+                           const std::function<std::string()>& manifest);
   absl::StatusOr<CheckpointManifest> LoadManifest(const std::string& path, const std::string& manifest_sha256) const;
   absl::StatusOr<std::string> LoadFile(const std::string& path, const std::string& name,
                                        const CheckpointManifest::File& file) const;
