@@ -340,21 +340,21 @@ EvalSums Engine::RunEvaluation(const Batch& batch) {
   return {.loss = sums[0].item<float>(), .num_correct = sums[1].item<int64_t>(), .num_samples = batch.labels.numel()};
 }
 
-EngineState Engine::ExportState() const {
+EngineState Engine::ExportState(EngineState room) const {
   TORCH_CHECK(pending_.empty(), "a state is exported between steps");
   EngineState state;
   for (const auto& phase : phases_) {
     for (const Parameter& parameter : phase->parameters()) {
-      state.model[parameter.name] = MasterOf(parameter);
+      state.model[parameter.name] = MasterOf(parameter, std::move(room.model[parameter.name]));
     }
-    state.optimizer.merge(phase->ExportOptimizer());
+    state.optimizer.merge(phase->ExportOptimizer(room.optimizer));
     if (phases_.size() > 1) {
       state.applied_by_phase[phase->name()] = phase->applied_steps();
     }
   }
   for (const auto& [name, buffer] : buffers_) {
-    const bool widen = buffer.is_floating_point();
-    state.model[name] = ContiguousCopy(widen ? buffer.to(at::kFloat) : buffer);
+    const at::ScalarType dtype = buffer.is_floating_point() ? at::kFloat : buffer.scalar_type();
+    state.model[name] = CopyInto(std::move(room.model[name]), buffer, dtype);
   }
   if (programs_->fp8) {
     state.fp8 = programs_->fp8->ExportState();

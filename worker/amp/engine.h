@@ -139,8 +139,9 @@ class Engine {
   int64_t applied_steps() const { return applied_steps_; }
   int64_t skipped_steps() const { return skipped_steps_; }
 
-  // Copies; what a later step does leaves them alone.
-  EngineState ExportState() const;
+  // Copies; what a later step does leaves them alone. They lie in the memory of an earlier state, `room`, as far as
+  // that has such tensors.
+  EngineState ExportState(EngineState room = {}) const;
   // INVALID_ARGUMENT (reason BAD_STATE) when the state is of another model or optimizer; the engine is unusable then.
   absl::Status ImportState(const EngineState& state);
 

@@ -39,4 +39,13 @@ at::Tensor ContiguousCopy(const at::Tensor& tensor) {
   return copy;
 }
 
+at::Tensor CopyInto(at::Tensor room, const at::Tensor& tensor, at::ScalarType dtype) {
+  if (!room.defined() || room.sizes() != tensor.sizes() || room.scalar_type() != dtype) {
+    room = at::empty(tensor.sizes(), at::TensorOptions().dtype(dtype).pinned_memory(tensor.is_cuda()));
+  }
+  // The cast is the host's: on a GPU it would take memory there that training may need.
+  const bool casts_on_gpu = tensor.is_cuda() && tensor.scalar_type() != dtype;
+  return room.copy_(casts_on_gpu ? ContiguousCopy(tensor) : tensor.detach());
+}
+
 }  // namespace ampd::amp

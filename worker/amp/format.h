@@ -20,4 +20,9 @@ at::Tensor InTrainingLayout(const at::Tensor& tensor);
 // A copy on the CPU that shares nothing with `tensor`, without gradients, its elements in row-major order.
 at::Tensor ContiguousCopy(const at::Tensor& tensor);
 
+// The same in `dtype`, in the memory of `room` where that is of this shape and dtype: to write to fresh pages takes
+// longer than the copy. What comes from a GPU goes to pinned memory, which it fills at the bus's rate. `room` may be
+// undefined; nothing else may use it.
+at::Tensor CopyInto(at::Tensor room, const at::Tensor& tensor, at::ScalarType dtype);
+
 }  // namespace ampd::amp

@@ -60,8 +60,9 @@ class Optimizer {
   // Beside the parameters, fp32, with their strides; empty without `ema_decay`.
   const std::vector<at::Tensor>& averages() const { return averages_; }
 
-  // Moments and averages by "<parameter>.<moment>", fp32, contiguous, as copies.
-  TensorMap ExportState() const;
+  // Moments and averages by "<parameter>.<moment>", fp32, contiguous, as copies, in tensors taken out of `room` where
+  // it has such (CopyInto).
+  TensorMap ExportState(TensorMap& room) const;
   // INVALID_ARGUMENT (reason BAD_STATE) when one is missing or has another shape; nothing is changed then. At
   // `num_steps` 0, before the first one, the averages begin as the parameters, whatever the state says.
   absl::Status ImportState(const TensorMap& state, int64_t num_steps);

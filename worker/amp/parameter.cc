@@ -1,5 +1,7 @@
 #include "worker/amp/parameter.h"
 
+#include <utility>
+
 #include "ATen/ops/empty.h"
 #include "ATen/ops/empty_like.h"
 #include "worker/amp/format.h"
@@ -20,16 +22,17 @@ Parameter MakeParameter(const std::string& name, const at::Tensor& initial, at::
   return parameter;
 }
 
-at::Tensor MasterOf(const Parameter& parameter) {
+at::Tensor MasterOf(const Parameter& parameter, at::Tensor room) {
   if (parameter.master.defined()) {
-    return ContiguousCopy(parameter.master);
+    return CopyInto(std::move(room), parameter.master, at::kFloat);
+  }
+  if (!parameter.remainder.defined()) {
+    return CopyInto(std::move(room), parameter.leaf, at::kFloat);
   }
   const at::Tensor leaf = ContiguousCopy(parameter.leaf);
-  if (!parameter.remainder.defined()) {
-    return leaf.to(at::kFloat);
-  }
   const at::Tensor remainder = ContiguousCopy(parameter.remainder);
-  at::Tensor joined = at::empty(leaf.sizes(), at::kFloat);
+  const bool fits = room.defined() && room.sizes() == leaf.sizes();
+  at::Tensor joined = fits ? std::move(room) : at::empty(leaf.sizes(), at::kFloat);
   const auto* upper = static_cast<const uint16_t*>(leaf.const_data_ptr());
   const auto* lower = static_cast<const uint16_t*>(remainder.const_data_ptr());
   auto* masters = joined.data_ptr<float>();

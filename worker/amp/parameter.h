@@ -26,8 +26,8 @@ struct Parameter {
 Parameter MakeParameter(const std::string& name, const at::Tensor& initial, at::ScalarType dtype,
                         precision::Masters masters, StepKernels& kernels);
 
-// The fp32 masters, or the widened leaf where there are none: a contiguous copy on the CPU.
-at::Tensor MasterOf(const Parameter& parameter);
+// The fp32 masters, or the widened leaf where there are none: a contiguous copy on the CPU, in `room` as CopyInto.
+at::Tensor MasterOf(const Parameter& parameter, at::Tensor room = {});
 
 // Sets the masters, and the leaf to what they are rounded to, behind autograd's back. `value` has the parameter's
 // shape.

@@ -127,7 +127,8 @@ class Phase {
   // Brings the averages in a leaf's format up to date, where a step has passed since the last call.
   void RoundAverages();
 
-  TensorMap ExportOptimizer() const { return optimizer_.ExportState(); }
+  // Optimizer::ExportState.
+  TensorMap ExportOptimizer(TensorMap& room) const { return optimizer_.ExportState(room); }
   // Sets the masters from `model`, which has them all, and the optimizer's state. INVALID_ARGUMENT as
   // Optimizer::ImportState.
   absl::Status Import(const TensorMap& model, const TensorMap& optimizer, int64_t applied_steps);

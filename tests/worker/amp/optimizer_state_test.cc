@@ -5,6 +5,9 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
+#include <string>
+#include <utility>
 
 #include "ATen/ops/allclose.h"
 #include "ATen/ops/ones.h"
@@ -120,6 +123,36 @@ TEST(OptimizerState, TrainingGoesOnBitForBitFromAnExportedState) {
       EXPECT_EQ(whole->Evaluate(batch).loss, resumed->Evaluate(batch).loss);
     }
     ExpectSameState(*whole, *resumed);
+  }
+}
+
+// As checkpoints are copied, one after the other.
+TEST(OptimizerState, ExportedIntoAnEarlierState_ItIsThatOfNowInTheSameMemory) {
+  for (const Case& one : Cases()) {
+    SCOPED_TRACE(one.name);
+    const auto engine = MakeEngine(one.policy, one.optimizer);
+    engine->Step({MakeBatch()});
+    EngineState early = engine->ExportState();
+    early.model["classifier.0.weight"] = at::ones({2, 3});  // fits nothing
+    early.model["of another model"] = at::ones({2, 3});
+    std::map<std::string, const void*> places;
+    for (const TensorMap* map : {&early.model, &early.optimizer}) {
+      for (const auto& [name, tensor] : *map) {
+        places[name] = tensor.const_data_ptr();
+      }
+    }
+    engine->Step({MakeBatch()});
+    const EngineState fresh = engine->ExportState();
+    const EngineState again = engine->ExportState(std::move(early));
+    EXPECT_EQ(again.applied_steps, 2);
+    for (const auto& [expected, actual] :
+         {std::pair(&fresh.model, &again.model), {&fresh.optimizer, &again.optimizer}}) {
+      ASSERT_EQ(actual->size(), expected->size());
+      for (const auto& [name, tensor] : *expected) {
+        EXPECT_TRUE(SameBits(tensor, actual->at(name))) << name;
+        EXPECT_EQ(actual->at(name).const_data_ptr() == places.at(name), name != "classifier.0.weight") << name;
+      }
+    }
   }
 }
 
