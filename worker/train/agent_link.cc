@@ -95,10 +95,10 @@ void AgentLink::ReportState(const internal::TrainerState& state) {
   Wake();
 }
 
-void AgentLink::ReportCheckpoint(const v1::Checkpoint& checkpoint) {
+void AgentLink::ReportCheckpoint(const v1::Checkpoint& checkpoint, uint64_t after_sequence) {
   {
     absl::MutexLock lock(&mutex_);
-    checkpoints_.push_back({checkpoint, outbox_.last_sequence()});
+    checkpoints_.push_back({checkpoint, after_sequence});
   }
   Wake();
 }

@@ -56,8 +56,8 @@ class AgentLink {
   bool TakeGradientRequest();
 
   void ReportState(const internal::TrainerState& state);
-  // It comes after all telemetry that was added before.
-  void ReportCheckpoint(const v1::Checkpoint& checkpoint);
+  // It comes after all telemetry up to `after_sequence`.
+  void ReportCheckpoint(const v1::Checkpoint& checkpoint, uint64_t after_sequence);
   // The last report; no telemetry is added any more. False when the agent did not acknowledge it until `deadline`.
   bool ReportOutcome(const v1::Outcome& outcome, absl::Time deadline);
 
@@ -67,7 +67,7 @@ class AgentLink {
  private:
   struct SavedCheckpoint {
     v1::Checkpoint checkpoint;
-    uint64_t after_sequence = 0;  // of the telemetry, the last before it
+    uint64_t after_sequence = 0;
   };
 
   void Serve();

@@ -182,6 +182,7 @@ Outcome RunAttempt(const internal::StartAttempt& start, const absl::StatusOr<amp
     outcome = Failed(v1::INTERNAL, error.what());
   }
   if (loop != nullptr) {
+    loop->AwaitCheckpoint();
     outcome.set_last_step(loop->step());
     *outcome.mutable_final_metrics() = loop->metrics();
   } else {

@@ -56,7 +56,10 @@ TrainingLoop::TrainingLoop(AttemptPlan plan, const Context& context)
           [this](const std::vector<int64_t>& indices, int64_t epoch) {
             return plan_.train.Get(indices, plan_.augmentation, epoch);
           },
-          precision::kBatchesAhead) {
+          precision::kBatchesAhead),
+      checkpoint_writer_([this](const v1::Checkpoint& checkpoint, uint64_t after_sequence) {
+        context_.link.ReportCheckpoint(checkpoint, after_sequence);
+      }) {
   if (plan_.plateau.has_value()) {
     plateau_.emplace(*plan_.plateau, plan_.engine.optimizer.learning_rate);
   }
@@ -66,6 +69,7 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
   AMPD_RETURN_IF_ERROR(Prepare());
   ReportState(v1::Attempt::RUNNING);
   while (step_ < plan_.total_steps) {
+    AMPD_RETURN_IF_ERROR(checkpoint_writer_.Check());
     if (const auto leave = context_.link.leave(); leave.has_value()) {
       AMPD_RETURN_IF_ERROR(EndSteps());
       return Leave(*leave);
@@ -86,7 +90,8 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
     }
   }
   AMPD_RETURN_IF_ERROR(CheckTrained());
-  AMPD_RETURN_IF_ERROR(Checkpoint());  // first: an evaluation that fails takes nothing with it
+  AMPD_RETURN_IF_ERROR(Checkpoint());
+  AMPD_RETURN_IF_ERROR(checkpoint_writer_.Wait());  // first: an evaluation that fails takes nothing with it
   AMPD_RETURN_IF_ERROR(Evaluate());
   Outcome outcome;
   outcome.set_kind(Outcome::FINISHED);
@@ -247,6 +252,7 @@ absl::StatusOr<Outcome> TrainingLoop::Leave(const internal::LeaveAttempt& leave)
   ReportState(v1::Attempt::STOPPING);
   if (leave.desired() != v1::Job::CANCEL) {
     AMPD_RETURN_IF_ERROR(Checkpoint());
+    AMPD_RETURN_IF_ERROR(checkpoint_writer_.Wait());
   }
   Outcome outcome;
   outcome.set_kind(Outcome::LEFT);
@@ -282,8 +288,8 @@ v1::FinalMetrics TrainingLoop::metrics() const {
     metrics.set_skipped_steps(engine_->skipped_steps());
   }
   metrics.set_emulated(plan_.policy.emulated());
-  if (last_checkpoint_.has_value() && last_checkpoint_->step() == step_) {
-    metrics.set_state_hash(last_checkpoint_->state_hash());
+  if (const auto newest = checkpoint_writer_.newest(); newest.has_value() && newest->step() == step_) {
+    metrics.set_state_hash(newest->state_hash());
   }
   metrics.set_num_threads(plan_.num_threads);
   return metrics;

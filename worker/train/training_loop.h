@@ -15,6 +15,7 @@
 #include "worker/train/agent_link.h"
 #include "worker/train/attempt_plan.h"
 #include "worker/train/checkpoint_store.h"
+#include "worker/train/checkpoint_writer.h"
 #include "worker/train/divergence_monitor.h"
 #include "worker/train/gradient_report.h"
 #include "worker/train/step_log.h"
@@ -34,6 +35,10 @@ namespace ampd::train {
 // On a GPU the next step is begun before the last one's numbers are read, so that the device never waits for the host;
 // what those numbers bring about then finds one more step under way. Before an order, an evaluation, a checkpoint and
 // the end every step that was begun is read.
+//
+// A checkpoint costs the loop a copy of the state in memory; it is written while training goes on, and reported when it
+// is durable. The next one waits until it is, and so do a roll-back, leaving and the end. An error ends the attempt at
+// the next step boundary.
 //
 // It leaves at a step boundary: with a checkpoint, or without one on a cancel. When the numbers go wrong beyond
 // healing, on_divergence decides: to tell it and go on, to end the attempt, or to go back to the newest checkpoint (the
@@ -56,6 +61,9 @@ class TrainingLoop {
 
   // How it ended, without last_sequence. Errors carry the reason of a v1.Reason.
   absl::StatusOr<v1::Outcome> Run();
+
+  // Waits for a checkpoint that is being written, which counts however the run ended; REQUIRES: Run() is left.
+  void AwaitCheckpoint() { checkpoint_writer_.Join(); }
 
   int64_t step() const { return step_; }
   v1::FinalMetrics metrics() const;
@@ -96,10 +104,11 @@ class TrainingLoop {
   absl::Status Evaluate();
   absl::Status FollowPlateau();
   absl::Status Checkpoint();
+  absl::StatusOr<v1::Checkpoint> WriteSnapshot(v1::Checkpoint checkpoint, CheckpointContent identity);
   bool IsBest() const;
   absl::StatusOr<v1::Outcome> Leave(const internal::LeaveAttempt& leave);
   void ReportState(v1::Attempt::State state);
-  TrainingState State() const;
+  TrainingState State(amp::EngineState room) const;
   CheckpointContent Identity() const;
 
   AttemptPlan plan_;
@@ -124,7 +133,10 @@ class TrainingLoop {
   bool owes_evaluation_ = false;     // of the step that a checkpoint was taken at, before the next one
   std::optional<v1::EvalPoint> last_eval_;
   std::optional<double> best_eval_loss_;  // that has a checkpoint
-  std::optional<v1::Checkpoint> last_checkpoint_;
+  std::optional<int64_t> snapshot_step_;  // of the last checkpoint, which may not be written yet
+  // The copy that it is written from. Kept, so that the next one need not touch fresh pages.
+  TrainingState snapshot_;
+  CheckpointWriter checkpoint_writer_;  // last: it reads what is above
 };
 
 }  // namespace ampd::train

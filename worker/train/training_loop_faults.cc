@@ -325,7 +325,10 @@ absl::Status TrainingLoop::RollBack(const Finding& finding, const std::string& m
 // To the newest checkpoint, or to the start, in the precision that the run has come to.
 absl::Status TrainingLoop::GoBack() {
   under_way_.Abandon();  // the engine that has them goes
-  if (!last_checkpoint_.has_value() && !GoesOn(context_.start)) {
+  AMPD_RETURN_IF_ERROR(checkpoint_writer_.Wait());
+  snapshot_ = {};  // for the room that what is loaded takes
+  const std::optional<v1::Checkpoint> newest = checkpoint_writer_.newest();
+  if (!newest.has_value() && !GoesOn(context_.start)) {
     if (plateau_.has_value()) {
       plateau_->Restore({});
     }
@@ -340,7 +343,7 @@ absl::Status TrainingLoop::GoBack() {
     batcher_.Seek({});
     return absl::OkStatus();
   }
-  const v1::Checkpoint& checkpoint = last_checkpoint_.has_value() ? *last_checkpoint_ : context_.start.start_from();
+  const v1::Checkpoint& checkpoint = newest.has_value() ? *newest : context_.start.start_from();
   AMPD_ASSIGN_OR_RETURN(const LoadedCheckpoint loaded,
                         context_.checkpoints.Load(checkpoint.path(), checkpoint.manifest_sha256()));
   AMPD_ASSIGN_OR_RETURN(TrainingState state, StateOf(loaded));

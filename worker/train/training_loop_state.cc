@@ -143,7 +143,8 @@ absl::Status TrainingLoop::WarnIfElsewhere(const LoadedCheckpoint& checkpoint) {
                                                 absl::StrCat("numerics may differ from before: ", differences));
 }
 
-TrainingState TrainingLoop::State() const {
+// Its tensors lie in `room` as far as they can (amp::Engine::ExportState).
+TrainingState TrainingLoop::State(amp::EngineState room) const {
   return {.step = step_,
           .train_loss = train_loss_,
           .cursor = batcher_.cursor(),
@@ -156,7 +157,7 @@ TrainingState TrainingLoop::State() const {
           .plateau = plateau_.has_value() ? plateau_->state() : amp::PlateauState(),
           .best_eval_loss = best_eval_loss_,
           .owes_evaluation = owes_evaluation_ || OwesEvaluation(),
-          .engine = engine_->ExportState()};
+          .engine = engine_->ExportState(std::move(room))};
 }
 
 CheckpointContent TrainingLoop::Identity() const {
@@ -182,28 +183,38 @@ bool TrainingLoop::IsBest() const {
          last_eval_->loss() < best_eval_loss_.value_or(std::numeric_limits<double>::infinity());
 }
 
+// Only the copy is made here; the rest is the writer's.
 absl::Status TrainingLoop::Checkpoint() {
-  if (last_checkpoint_.has_value() && last_checkpoint_->step() == step_) {
+  if (snapshot_step_ == step_) {
     return absl::OkStatus();
   }
   if (IsBest()) {
     best_eval_loss_ = last_eval_->loss();
   }
-  AMPD_ASSIGN_OR_RETURN(const SavedCheckpoint saved, SaveState(State(), Identity(), context_.checkpoints));
-  v1::Checkpoint& checkpoint = last_checkpoint_.emplace();
+  AMPD_RETURN_IF_ERROR(checkpoint_writer_.Wait());  // it reads the snapshot
+  snapshot_ = State(std::move(snapshot_.engine));
+  snapshot_step_ = step_;
+  v1::Checkpoint checkpoint;
   checkpoint.set_attempt(context_.start.key().attempt());
   checkpoint.set_step(step_);
+  if (last_eval_.has_value() && last_eval_->step() == step_) {
+    checkpoint.set_eval_loss(last_eval_->loss());
+  }
+  return checkpoint_writer_.Begin(context_.outbox.last_sequence(), [this, checkpoint, identity = Identity()] {
+    return WriteSnapshot(checkpoint, identity);
+  });
+}
+
+// On the writer's thread: besides the snapshot it reads nothing that training writes.
+absl::StatusOr<v1::Checkpoint> TrainingLoop::WriteSnapshot(v1::Checkpoint checkpoint, CheckpointContent identity) {
+  AMPD_ASSIGN_OR_RETURN(const SavedCheckpoint saved, SaveState(snapshot_, std::move(identity), context_.checkpoints));
   checkpoint.set_path(saved.path);
   checkpoint.set_size_bytes(saved.size_bytes);
   checkpoint.set_manifest_sha256(saved.manifest_sha256);
   checkpoint.set_state_hash(saved.state_hash);
-  if (last_eval_.has_value() && last_eval_->step() == step_) {
-    checkpoint.set_eval_loss(last_eval_->loss());
-  }
   *checkpoint.mutable_time() = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(absl::Now()));
-  LogLine(absl::StrFormat("step %d: checkpoint %s, %d bytes", step_, saved.path, saved.size_bytes));
-  context_.link.ReportCheckpoint(checkpoint);
-  return absl::OkStatus();
+  LogLine(absl::StrFormat("step %d: checkpoint %s, %d bytes", checkpoint.step(), saved.path, saved.size_bytes));
+  return checkpoint;
 }
 
 }  // namespace ampd::train

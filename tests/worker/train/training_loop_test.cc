@@ -1,0 +1,159 @@
+// The training loop in this process, over a disk that waits and fails when it is told to.
+#include "worker/train/training_loop.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <thread>
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+#include "base/checkpoint_manifest.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "tests/worker/train/trainer_fixture.h"
+
+namespace ampd::train {
+namespace {
+
+// The first file of step 7 is written when Release is called; that of step `fails_at` never, for want of room.
+class ScriptedIo final : public CheckpointIo {
+ public:
+  bool holds = false;
+  int64_t fails_at = 0;
+
+  absl::Status WriteFile(const std::string& path, const std::vector<std::string_view>& parts) override {
+    if (holds && path.find("/.step-7.tmp/model.safetensors") != path.npos) {
+      begun_.Notify();
+      released_.WaitForNotification();
+    }
+    return fails_at > 0 && path.find(absl::StrCat("/.step-", fails_at, ".tmp/")) != path.npos
+               ? ErrnoError(ENOSPC, "write")
+               : CheckpointIo::WriteFile(path, parts);
+  }
+  void AwaitBegin() { begun_.WaitForNotification(); }
+  void Release() { released_.Notify(); }
+
+ private:
+  absl::Notification begun_;
+  absl::Notification released_;
+};
+
+class TrainingLoopTest : public TrainerTest {
+ protected:
+  // A loop over `start` with its own outbox and an agent that never comes.
+  struct Attempt {
+    Attempt(const StartAttempt& to_start, const std::string& folder, CheckpointIo& io)
+        : start(to_start),
+          outbox({.spill_path = folder + "-telemetry"}),
+          link(folder, outbox),
+          store(start.checkpoint_root(), io) {
+      outbox.SetListener([this] {
+        absl::MutexLock lock(&mutex);
+        num_records = outbox.last_sequence();
+      });
+      loop = std::make_unique<TrainingLoop>(PlanAttempt(start).value(),
+                                            TrainingLoop::Context{start, link, outbox, store, step_log});
+    }
+    // Of a run of which every record is a step.
+    void AwaitStep(uint64_t step) {
+      absl::MutexLock lock(&mutex);
+      const auto is_there = [this, step]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return num_records >= step; };
+      EXPECT_TRUE(mutex.AwaitWithTimeout(absl::Condition(&is_there), absl::Minutes(1))) << num_records;
+    }
+
+    const StartAttempt start;
+    TelemetryOutbox outbox;
+    AgentLink link;
+    CheckpointStore store;
+    StepLog step_log;
+    absl::Mutex mutex;
+    uint64_t num_records ABSL_GUARDED_BY(mutex) = 0;
+    std::unique_ptr<TrainingLoop> loop;
+  };
+
+  // The names of all checkpoints and of what was left of some.
+  std::vector<std::string> Folders() const {
+    std::vector<std::string> names;
+    const std::filesystem::path attempt = root_ / "checkpoints/j-abc/1";
+    for (const auto& entry : std::filesystem::directory_iterator(attempt)) {
+      names.push_back(entry.path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  ScriptedIo io_;
+};
+
+TEST_F(TrainingLoopTest, TrainingGoesOnWhileACheckpointIsWrittenUpToTheNextOne) {
+  StartAttempt start = Mlp("bf16", 30);
+  start.mutable_key()->set_attempt(2);
+  Attempt undisturbed(start, Folder(), io_);
+  ASSERT_TRUE(undisturbed.loop->Run().ok());
+  start.mutable_key()->set_attempt(1);
+  io_.holds = true;
+  Attempt held(start, Folder(), io_);
+  absl::StatusOr<Outcome> outcome;
+  std::thread training([&] { outcome = held.loop->Run(); });
+  io_.AwaitBegin();
+  held.AwaitStep(14);
+  EXPECT_EQ(Folders(), std::vector<std::string>({".step-7.tmp"}));
+  EXPECT_EQ(held.outbox.last_sequence(), 14u) << "the second checkpoint did not wait for the first";
+  io_.Release();
+  training.join();
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(Folders(), std::vector<std::string>({"step-14", "step-21", "step-28", "step-30", "step-7"}));
+  // What was trained meanwhile did not get into it.
+  const auto hash_of = [&](int attempt) {
+    const auto text =
+        ReadFile(absl::StrCat(start.checkpoint_root(), "/j-abc/", attempt, "/step-7/state.json"), 1 << 20);
+    return StateHash(ParseManifest(text.value()).value());
+  };
+  EXPECT_EQ(hash_of(1), hash_of(2));
+  EXPECT_EQ(held.loop->metrics().state_hash(), undisturbed.loop->metrics().state_hash());
+  EXPECT_EQ(held.loop->metrics().state_hash().size(), 64u);
+}
+
+TEST_F(TrainingLoopTest, AWriteThatFails_EndsTheRunAtOneOfTheNextStepsAndTheOneBeforeStays) {
+  io_.fails_at = 14;
+  Attempt attempt(Mlp("fp32", 1000), Folder(), io_);
+  const auto outcome = attempt.loop->Run();
+  EXPECT_EQ(ReasonOf(outcome.status()), "DISK_FULL") << outcome.status();
+  EXPECT_EQ(outcome.status().message().substr(0, 50), "the checkpoint of step 14 can't be written: No spa");
+  EXPECT_GE(attempt.loop->step(), 14);
+  EXPECT_LE(attempt.loop->step(), 21) << "it went on behind the next checkpoint";
+  EXPECT_EQ(Folders(), std::vector<std::string>({"step-7"}));
+}
+
+TEST_F(TrainingLoopTest, TheLastWrite_FailsTheRun) {
+  io_.fails_at = 30;
+  Attempt attempt(Mlp("fp32", 30), Folder(), io_);
+  EXPECT_EQ(ReasonOf(attempt.loop->Run().status()), "DISK_FULL");
+  EXPECT_EQ(attempt.loop->metrics().state_hash(), "") << "of a checkpoint that there is not";
+}
+
+TEST_F(TrainingLoopTest, ARunThatIsCancelled_LeavesTheCheckpointThatItWasWriting) {
+  io_.holds = true;
+  Attempt attempt(Mlp("fp32", 1 << 30), Folder(), io_);
+  absl::StatusOr<Outcome> outcome;
+  std::thread training([&] { outcome = attempt.loop->Run(); });
+  io_.AwaitBegin();
+  internal::LeaveAttempt leave;
+  leave.set_desired(v1::Job::CANCEL);
+  leave.set_reason(v1::USER_CANCELLED);
+  attempt.link.Stop(leave);
+  std::thread waiting([&] {
+    training.join();
+    attempt.loop->AwaitCheckpoint();
+  });
+  io_.Release();
+  waiting.join();
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->kind(), Outcome::LEFT);
+  EXPECT_EQ(Folders().back(), "step-7");
+}
+
+}  // namespace
+}  // namespace ampd::train
