@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Benchmarks of the running service.
 
-Usage: bench.py --bin FOLDER submit|first-step|step|optimizer-step|train-step|gradient-sample|data|estimate
+Usage: bench.py --bin FOLDER submit|first-step|step|optimizer-step|train-step|gradient-sample|data|estimate|
+                checkpoint
                 [--json] [--seconds N] [--rounds N] [--smoke]
 """
 import argparse
@@ -18,6 +19,7 @@ import tempfile
 import time
 import urllib.request
 
+from checkpoint import bench_checkpoint
 from data_loading import bench_data
 from gradient_sample import bench_gradient_sample
 from optimizer_step import bench_optimizer_step
@@ -213,7 +215,8 @@ def bench_estimate(options):
 
 BENCHES = {"submit": bench_submit, "first-step": bench_first_step, "step": bench_step,
            "optimizer-step": bench_optimizer_step, "train-step": bench_train_step,
-           "gradient-sample": bench_gradient_sample, "data": bench_data, "estimate": bench_estimate}
+           "gradient-sample": bench_gradient_sample, "data": bench_data, "estimate": bench_estimate,
+           "checkpoint": bench_checkpoint}
 
 
 def main():

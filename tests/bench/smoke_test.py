@@ -104,6 +104,14 @@ class SmokeTest(unittest.TestCase):
         self.assertEqual(keys_of(answer), fields("rounds", estimate=4 * [row]))
         self.assertGreater(min(numbers_of(answer)), 0)
 
+    def test_checkpoint(self):
+        answer = self.run_bench("checkpoint")
+        durable = ("ours_fsync", "torch_save_fsync", "safetensors_fsync")
+        self.assertEqual(keys_of(answer), {"checkpoint": fields(
+            "bytes", "rounds", "torch_save_over_stall", "torch_save_over_ours", "safetensors_over_ours",
+            ms=fields("first_stall", "stall", "torch_save", *durable), mb_per_second=fields(*durable))})
+        self.assertGreater(min(numbers_of(answer)), 0)
+
     def test_every_subcommand_is_tried_here(self):
         from bench import BENCHES
         tried = {name.removeprefix("test_").replace("_", "-") for name in dir(self) if name.startswith("test_")}

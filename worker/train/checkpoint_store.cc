@@ -69,18 +69,14 @@ std::vector<std::filesystem::path> EntriesOf(const std::filesystem::path& folder
 
 bool IsTemporary(const std::string& name) { return name.starts_with(".step-") && name.ends_with(".tmp"); }
 
-std::map<std::string, CheckpointManifest::File> Describe(const std::vector<CheckpointContent::File>& files) {
-  std::map<std::string, CheckpointManifest::File> described;
-  for (const CheckpointContent::File& file : files) {
-    Sha256 hash;
-    int64_t size = 0;
-    for (const std::string_view part : file.parts) {
-      hash.Update(part);
-      size += static_cast<int64_t>(part.size());
-    }
-    described[file.name] = {hash.HexDigest(), size};
+CheckpointManifest::File Describe(const CheckpointContent::File& file) {
+  Sha256 hash;
+  int64_t size = 0;
+  for (const std::string_view part : file.parts) {
+    hash.Update(part);
+    size += static_cast<int64_t>(part.size());
   }
-  return described;
+  return {hash.HexDigest(), size};
 }
 
 SavedCheckpoint Summarise(const CheckpointManifest& manifest, const std::string& path) {
@@ -174,10 +170,15 @@ absl::StatusOr<SavedCheckpoint> CheckpointStore::Save(const CheckpointContent& c
                                  .state = content.state,
                                  .environment = content.environment,
                                  .files = {}};
-  // Beside the writing: each takes about as long.
-  const auto described = std::async(std::launch::async, [&content] { return Describe(content.files); }).share();
+  // Beside the writing, which takes about as long.
+  std::map<std::string, std::shared_future<CheckpointManifest::File>> described;
+  for (const CheckpointContent::File& file : content.files) {
+    described[file.name] = std::async(std::launch::async, [&file] { return Describe(file); });
+  }
   const auto text = [&manifest, &described] {
-    manifest.files = described.get();
+    for (const auto& [name, file] : described) {
+      manifest.files[name] = file.get();
+    }
     return WriteManifest(manifest);
   };
   if (const auto there = ReadFile(absl::StrCat(root_, "/", path, "/", kManifestFile), kMaxManifestBytes);

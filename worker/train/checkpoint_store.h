@@ -73,7 +73,8 @@ class CheckpointStore {
   // `io` outlives the store.
   CheckpointStore(std::string root, CheckpointIo& io) : root_(std::move(root)), io_(io) {}
 
-  // Durable when it returns. What the files hash to is found on a second thread while they are written. Saving the same
+  // Durable when it returns. What each file hashes to is found on a thread of its own while they
+  // are written. Saving the same
   // step of the same attempt again changes nothing if the content is the same.
   absl::StatusOr<SavedCheckpoint> Save(const CheckpointContent& content);
 
