@@ -128,6 +128,19 @@ def llama(hf):
         num_key_value_heads=1, max_position_embeddings=LENGTH, use_cache=False)))
 
 
+class Recurrent(nn.Module):
+    """A user's own: a recurrent layer over embeddings, and a layer on its last position."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.embedding = nn.Embedding(VOCABULARY, 16)
+        self.layer = layer(16, 16, num_layers=2, batch_first=True, bidirectional=True)
+        self.head = nn.Linear(32, 3)
+
+    def forward(self, x):
+        return self.head(self.layer(self.embedding(x))[0][:, -1])
+
+
 class T5Classifier(nn.Module):
     """The mean over an encoder's positions, and a layer."""
 
@@ -175,6 +188,8 @@ MODELS = {
     "efficientnet_b0": (lambda: torchvision.models.efficientnet_b0(num_classes=CLASSES, dropout=0), lambda: images(64)),
     "convnext": (convnext, lambda: images(32)),
     "vit": (vit, lambda: images(32)),
+    "lstm": (lambda: Recurrent(nn.LSTM), text_classes),
+    "gru": (lambda: Recurrent(nn.GRU), text_classes),
     "gpt2": (from_transformers(gpt2), tokens),
     "llama": (from_transformers(llama), tokens),
     "bert": (from_transformers(lambda hf: Logits(hf.BertForSequenceClassification(hf.BertConfig(**small_text())))),
