@@ -54,6 +54,7 @@ extern "C" void OnEnd(int signal) {
 }
 
 // Sanitizers end the process their own way, and tell of it here.
+// NOLINTNEXTLINE(bugprone-reserved-identifier): the name that their runtime has.
 extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)());
 
 class Replay : public testing::Test {

@@ -51,8 +51,9 @@ TEST(Resize, TwiceTheSize_IsBilinear) {
 }
 
 TEST(Resize, OneColour_StaysItself) {
+  const std::vector<uint8_t> white(size_t{90} * 41, 255);
   for (const auto& [width, height] : {std::pair(1, 1), {7, 3}, {200, 90}, {33, 1}}) {
-    EXPECT_THAT(Resized(Grey(90, 41, std::vector<uint8_t>(90 * 41, 255)), {0, 0, 90, 41}, width, height), Each(255));
+    EXPECT_THAT(Resized(Grey(90, 41, white), {0, 0, 90, 41}, width, height), Each(255));
   }
 }
 
