@@ -180,7 +180,7 @@ TEST(AnswerMemoryQuery, AnEvaluationOfManySamplesCounts) {
   const auto large = Answer(Request(data + " eval_batch_size: 5000}")).candidates(0);
   EXPECT_EQ(large.gradient_bytes(), 0);
   EXPECT_EQ(large.input_bytes(), (5000 + 8) * (4 * 20 + 8)) << "beside it the next step's batch";
-  EXPECT_GT(large.total_bytes(), none.total_bytes() + 5000 * 4 * 30);
+  EXPECT_GT(large.total_bytes(), none.total_bytes() + int64_t{5000} * 4 * 30);
 }
 
 TEST(AnswerMemoryQuery, AWrongSpecOrSizeIsRefused) {

@@ -114,9 +114,9 @@ TEST(Augmentation, PlacesAndMirrorImages_AreDrawnFairly) {
   }
   EXPECT_EQ(places.size(), 9u);
   for (const auto& [place, count] : places) {
-    EXPECT_NEAR(count, kDraws / 9, 5 * 94) << place.first << " " << place.second;
+    EXPECT_NEAR(count, kDraws / 9.0, 5 * 94) << place.first << " " << place.second;
   }
-  EXPECT_NEAR(num_mirrored, kDraws / 2, 5 * 150);
+  EXPECT_NEAR(num_mirrored, kDraws / 2.0, 5 * 150);
 }
 
 TEST(Augmentation, WhatIsNotAskedFor_DoesNotHappen) {
