@@ -10,27 +10,28 @@ namespace {
 const OpRow kLinearFp8 = {
     .op = "ampd.linear_fp8", .op_class = OpClass::kLower, .saves = {"weight", "result.input_fp8"}};
 
-// What an emulated op computes, by the op that it stands for.
+// What a product through fp32 computes, by the op that it stands for.
 const OpRow* RowOf(const Node& node) {
   if (node.op == kLinearFp8.op) {
     return &kLinearFp8;
   }
-  static constexpr std::pair<std::string_view, std::string_view> kEmulated[] = {
-      {"ampd.linear_fp16", "aten.linear.default"},
-      {"ampd.conv2d_fp16", "aten.conv2d.default"},
-      {"ampd.conv_transpose2d_fp16", "aten.conv_transpose2d.input"},
-      {"ampd.gru_fp16", "aten.gru.input"},
-      {"ampd.lstm_fp16", "aten.lstm.input"},
-      {"ampd.attention_fp16", "aten.scaled_dot_product_attention.default"}};
-  for (const auto& [emulated, op] : kEmulated) {
-    if (node.op == emulated) {
+  static constexpr std::pair<std::string_view, std::string_view> kWide[] = {
+      {"ampd.linear_wide", "aten.linear.default"},
+      {"ampd.conv2d_wide", "aten.conv2d.default"},
+      {"ampd.conv_transpose2d_wide", "aten.conv_transpose2d.input"},
+      {"ampd.gru_wide", "aten.gru.input"},
+      {"ampd.lstm_wide", "aten.lstm.input"},
+      {"ampd.attention_wide", "aten.scaled_dot_product_attention.default"}};
+  for (const auto& [wide, op] : kWide) {
+    if (node.op == wide) {
       return FindOp(op);
     }
   }
   return FindOp(node.op);
 }
 
-bool IsEmulated(const Node& node) { return node.op.starts_with("ampd."); }
+// In fp32 copies of what it is given: products of 16 bits, and those of FP8 that no device computes.
+bool IsWide(const Node& node) { return node.op.starts_with("ampd."); }
 
 // A value, or those of a list.
 std::vector<ValueId> ValuesOf(const Node& node, std::string_view argument) {
@@ -141,7 +142,7 @@ std::vector<OpMemory::Kept> OpMemory::Keeps(const Node& node) const {
   return kept;
 }
 
-// An emulated one computes in fp32. REQUIRES: a recurrent layer, or several in one node.
+// One of 16 bits may compute in fp32. REQUIRES: a recurrent layer, or several in one node.
 RecurrentSizes OpMemory::RecurrentSizesOf(const Node& node) const {
   const auto is = [&node](std::string_view argument) {
     const Operand* const operand = node.Find(argument);
@@ -160,10 +161,10 @@ RecurrentSizes OpMemory::RecurrentSizesOf(const Node& node) const {
           .hidden = result.shape[2].factor() / num_directions,
           .num_layers = num_layers == nullptr ? 1 : *num_layers,
           .num_directions = num_directions,
-          .item_bytes = ItemSizeBytes(IsEmulated(node) ? Dtype::kFloat32 : result.dtype)};
+          .item_bytes = ItemSizeBytes(IsWide(node) ? Dtype::kFloat32 : result.dtype)};
 }
 
-// Of a recurrent layer; an emulated one keeps its parameters in fp32 besides.
+// Of a recurrent layer; one that computes so keeps its parameters in fp32 besides.
 int64_t OpMemory::PositionBytes(const Node& node) const {
   const Operand* const train = node.Find("train");
   if (train != nullptr && *train == Operand(false)) {
@@ -171,7 +172,7 @@ int64_t OpMemory::PositionBytes(const Node& node) const {
   }
   int64_t wide_parameters = 0;
   for (const ValueId parameter : ValuesOf(node, "params")) {
-    wide_parameters += IsEmulated(node) ? WideBytes(parameter) : 0;
+    wide_parameters += IsWide(node) ? WideBytes(parameter) : 0;
   }
   return wide_parameters + RecurrentSavedBytes(RecurrentSizesOf(node));
 }
@@ -217,7 +218,7 @@ int64_t OpMemory::ImageCopy(const Node& node) const {
   return states_[Index(input)].channels_last || graph_.type(input).shape[1].factor() == 1 ? 0 : Bytes(input);
 }
 
-// fp32 copies that an emulated op computes with.
+// The fp32 copies that such an op computes with.
 int64_t OpMemory::WideCopies(const Node& node) const {
   int64_t bytes = 0;
   for (const auto& list : {node.Uses(), node.outputs}) {
@@ -229,7 +230,7 @@ int64_t OpMemory::WideCopies(const Node& node) const {
 }
 
 int64_t OpMemory::ForwardWorkspace(const Node& node) const {
-  return ImageCopy(node) + (IsEmulated(node) ? WideCopies(node) : 0);
+  return ImageCopy(node) + (IsWide(node) ? WideCopies(node) : 0);
 }
 
 // Flattening hands a gradient back in the order of the channels, and pooling of channels-last images then computes in
@@ -268,7 +269,7 @@ int64_t OpMemory::BackwardWorkspace(const Node& node) const {
   const int64_t between = node.op == "aten.cross_entropy_loss.default" ? Bytes(*node.ValueOf("self")) : 0;
   const int64_t gates = node.Find("hx") == nullptr ? 0 : RecurrentBackwardBytes(RecurrentSizesOf(node));
   return gates + between + ImageCopy(node) + PoolingCopies(node) + UnsummedGradient(node) + BlockedWeights(node) +
-         (IsEmulated(node) ? 2 * WideCopies(node) : 0);
+         (IsWide(node) ? 2 * WideCopies(node) : 0);
 }
 
 bool OpMemory::PassesGradient(const Node& node, ValueId argument) const {

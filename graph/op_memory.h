@@ -15,7 +15,7 @@ namespace ampd::graph {
 // What the nodes of a program take in memory, each for itself, as LibTorch's CPU ops run them: which results have
 // memory of their own, what the backward pass will read, and what is needed only while an op runs. From the op table,
 // and from which values are trained and which lie channels-last, which it finds out in the order of the nodes.
-// Thread-compatible. REQUIRES: the program outlives it; every op is in the op table or emulated.
+// Thread-compatible. REQUIRES: the program outlives it; every op is in the op table or one that ApplyPrecision puts in.
 class OpMemory {
  public:
   OpMemory(const Graph& program, int64_t batch_size);

@@ -54,6 +54,10 @@ bool IsEmulated(const Fp8Recipe& recipe, const v1::Device& device);
 // Whether any of the policy's formats is. REQUIRES: the policy names one preset.
 bool IsEmulated(const v1::PrecisionPolicy& policy, const v1::Device& device);
 
+// Whether the device computes products of a 16-bit format in fp32, of operands that it widens: a CPU does so with
+// formats that it emulates, and with bf16 where its own products of it are slower than those of fp32.
+bool WidensProducts(graph::Dtype dtype, const v1::Device& device);
+
 // How the device would run the policy: of the candidates the first that it computes natively, or else the first that it
 // runs at all. Nothing when it runs none; `gap` then tells what it lacks for the first.
 std::optional<PresetChoice> ChoosePreset(const v1::PrecisionPolicy& policy, const v1::Device& device,

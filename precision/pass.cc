@@ -21,7 +21,7 @@ using graph::Operand;
 using graph::ValueId;
 
 constexpr char kCast[] = "aten.to.dtype";
-// The arguments of attention that its emulated form takes too.
+// The arguments of attention that its form in fp32 takes too.
 constexpr std::string_view kPlainAttention[] = {"query", "key", "value", "is_causal", "attn_mask"};
 
 bool HasOtherThan(const Node& node, absl::Span<const std::string_view> known) {
@@ -75,8 +75,8 @@ class PrecisionPass {
     }
     if (decision.fp8_layer.has_value()) {
       ReplaceByFp8(node, *decision.fp8_layer);
-    } else if (decision.emulated && decision.compute == Dtype::kFloat16) {
-      AMPD_RETURN_IF_ERROR(ReplaceByEmulated(node));
+    } else if (decision.widened && !ReplaceByWide(node) && decision.compute == Dtype::kFloat16) {
+      return UnsupportedField("precision.preset", absl::StrCat(node.op, " has no fp16 form on a CPU"));
     }
     rewriter_.Keep(std::move(node));
     return absl::OkStatus();
@@ -158,12 +158,13 @@ class PrecisionPass {
     node.op = "ampd.linear_fp8";
   }
 
-  static absl::Status ReplaceByEmulated(Node& node) {
+  // False when the op has no such form.
+  static bool ReplaceByWide(Node& node) {
     const auto take = [&node](const char* name, const Operand& missing) { return Take(node, name, missing); };
     const std::vector<int64_t> ones = {1, 1};
     if (node.op == "aten.linear.default") {
       node.arguments = {take("input", {}), take("weight", {}), take("bias", {})};
-      node.op = "ampd.linear_fp16";
+      node.op = "ampd.linear_wide";
     } else if (node.op == "aten.conv2d.default") {
       node.arguments = {take("input", {}),
                         take("weight", {}),
@@ -172,7 +173,7 @@ class PrecisionPass {
                         take("padding", std::vector<int64_t>{0, 0}),
                         take("dilation", ones),
                         take("groups", int64_t{1})};
-      node.op = "ampd.conv2d_fp16";
+      node.op = "ampd.conv2d_wide";
     } else if (node.op == "aten.conv_transpose2d.input") {
       node.arguments = {take("input", {}),
                         take("weight", {}),
@@ -182,20 +183,20 @@ class PrecisionPass {
                         take("dilation", ones),
                         take("groups", int64_t{1}),
                         take("output_padding", std::vector<int64_t>{0, 0})};
-      node.op = "ampd.conv_transpose2d_fp16";
+      node.op = "ampd.conv_transpose2d_wide";
     } else if (node.op == "aten.scaled_dot_product_attention.default" && !HasOtherThan(node, kPlainAttention)) {
       node.arguments = {take("query", {}), take("key", {}), take("value", {}), take("is_causal", false),
                         take("attn_mask", {})};
-      node.op = "ampd.attention_fp16";
+      node.op = "ampd.attention_wide";
     } else if (node.op == "aten.lstm.input" || node.op == "aten.gru.input") {
       node.arguments = {take("input", {}),      take("hx", {}),      take("params", {}), take("has_biases", {}),
                         take("num_layers", {}), take("dropout", {}), take("train", {}),  take("bidirectional", {}),
                         take("batch_first", {})};
-      node.op = node.op == "aten.lstm.input" ? "ampd.lstm_fp16" : "ampd.gru_fp16";
+      node.op = node.op == "aten.lstm.input" ? "ampd.lstm_wide" : "ampd.gru_wide";
     } else {
-      return UnsupportedField("precision.preset", absl::StrCat(node.op, " has no fp16 form on a CPU"));
+      return false;
     }
-    return absl::OkStatus();
+    return true;
   }
 
   const graph::Graph& source_;

@@ -1,6 +1,7 @@
 #include "precision/policy.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,10 @@ namespace {
 using graph::Dtype;
 using graph::OpClass;
 using v1::PrecisionPolicy;
+
+bool Contains(const std::vector<Dtype>& dtypes, Dtype dtype) {
+  return std::find(dtypes.begin(), dtypes.end(), dtype) != dtypes.end();
+}
 
 OpClass ClassOf(v1::OpRule::Class rule) {
   switch (rule) {
@@ -194,6 +199,13 @@ void WarnOfSlowness(const graph::Graph& graph, const v1::Device& device, Resolve
         blocks ? "block-scaled " : "", std::string(graph::DtypeName(dtype)), " is emulated on ", device.id(),
         ": its numerics are true, it is slower than ", blocks ? "bf16" : "fp32", " there; for speed use ", instead));
   }
+  for (const Dtype dtype : resolved.widened_dtypes) {
+    if (!IsEmulated(dtype, device)) {
+      resolved.warnings.push_back(absl::StrCat(
+          std::string(graph::DtypeName(dtype)), " saves memory and no time on ", device.id(),
+          ", whose own products of it are slower than those of fp32: they are computed in fp32 and rounded"));
+    }
+  }
   if (std::string why = WhyFp8IsSlow(resolved, graph); !resolved.emulated() && !why.empty()) {
     resolved.warnings.push_back(std::move(why));
   }
@@ -235,17 +247,23 @@ void Warn(const PrecisionPolicy& policy, const graph::Graph& graph, ResolvedPoli
   }
 }
 
-std::vector<Dtype> EmulatedDtypes(const ResolvedPolicy& policy, const v1::Device& device) {
-  std::vector<Dtype> emulated;
+// Of the formats that products are computed in, but for FP8, those that `is` holds for; each once.
+std::vector<Dtype> ProductDtypes(const ResolvedPolicy& policy, const std::function<bool(Dtype)>& is) {
+  std::vector<Dtype> dtypes;
   const auto take = [&](Dtype dtype) {
-    if (IsEmulated(dtype, device) && std::find(emulated.begin(), emulated.end(), dtype) == emulated.end()) {
-      emulated.push_back(dtype);
+    if (is(dtype) && !Contains(dtypes, dtype)) {
+      dtypes.push_back(dtype);
     }
   };
   take(policy.formats.compute);
   for (const ModuleRule& rule : policy.module_rules) {
     take(rule.compute);
   }
+  return dtypes;
+}
+
+std::vector<Dtype> EmulatedDtypes(const ResolvedPolicy& policy, const v1::Device& device) {
+  std::vector<Dtype> emulated = ProductDtypes(policy, [&](Dtype dtype) { return IsEmulated(dtype, device); });
   if (!policy.fp8_layers.empty() && IsEmulated(*policy.fp8, device)) {
     emulated.push_back(policy.fp8->forward);
   }
@@ -278,6 +296,7 @@ absl::StatusOr<ResolvedPolicy> ResolvePolicy(const PrecisionPolicy& policy, cons
   resolved.fp8 = ResolveFp8Recipe(policy, preset);
   AMPD_RETURN_IF_ERROR(SelectFp8Layers(policy, graph, resolved));
   resolved.emulated_dtypes = EmulatedDtypes(resolved, device);
+  resolved.widened_dtypes = ProductDtypes(resolved, [&](Dtype dtype) { return WidensProducts(dtype, device); });
   FillTable(graph, resolved);
   Warn(policy, graph, resolved);
   WarnOfSlowness(graph, device, resolved);
@@ -303,12 +322,12 @@ OpDecision DecideOp(const ResolvedPolicy& policy, const graph::Node& node) {
   if (const ModuleRule* rule = FindModuleRule(policy, node.module_path); rule != nullptr) {
     decision.compute = rule->compute;
   }
-  const auto& emulated = policy.emulated_dtypes;
   const bool is_product = row != nullptr && row->op_class == OpClass::kLower;
   if (is_product && decision.op_class == OpClass::kLower) {
     decision.fp8_layer = node.op == "aten.linear.default" ? FindFp8Layer(policy, node.module_path) : std::nullopt;
     const Dtype dtype = decision.fp8_layer.has_value() ? policy.fp8->forward : decision.compute;
-    decision.emulated = std::find(emulated.begin(), emulated.end(), dtype) != emulated.end();
+    decision.emulated = Contains(policy.emulated_dtypes, dtype);
+    decision.widened = Contains(policy.widened_dtypes, dtype);
   }
   return decision;
 }

@@ -43,6 +43,7 @@ struct OpDecision {
   graph::OpClass op_class = graph::OpClass::kAsInput;
   graph::Dtype compute = graph::Dtype::kFloat32;  // of kLower ops
   bool emulated = false;
+  bool widened = false;                  // its product is computed in fp32
   std::optional<size_t> fp8_layer = {};  // an index of ResolvedPolicy::fp8_layers
 };
 
@@ -74,6 +75,7 @@ struct ResolvedPolicy {
   Formats formats;
   OpList op_list = OpList::kAmpd;
   std::vector<graph::Dtype> emulated_dtypes;  // of those that are used
+  std::vector<graph::Dtype> widened_dtypes;   // of those, whose products the device computes in fp32
   LossScaleConfig loss_scale;
   std::optional<Fp8Recipe> fp8;
   std::vector<Fp8Layer> fp8_layers;

@@ -26,6 +26,7 @@
 #include "graph/passes.h"
 #include "models/models.h"
 #include "precision/policy.h"
+#include "tests/bench/this_cpu.h"
 #include "worker/amp/engine.h"
 #include "worker/data/batcher.h"
 #include "worker/data/dataset.h"
@@ -102,15 +103,12 @@ std::unique_ptr<amp::Engine> MakeEngine(const std::string& preset) {
   spec.mutable_lenet();
   v1::PrecisionPolicy policy;
   policy.set_preset(preset);
-  v1::Device device;
-  device.set_kind(v1::Device::CPU);
-  device.add_instruction_sets("avx512_bf16");
   const graph::Graph model = models::BuildModel(spec).value();
   amp::EngineOptions options;
   options.optimizer = {.kind = amp::OptimizerConfig::Kind::kAdamW, .learning_rate = 1e-3};
   options.clip_grad_norm = 1.0;
   const auto resolved =
-      precision::ResolvePolicy(policy, graph::WithLossHead(model).value(), device, precision::OptimizerKind::kAdam);
+      precision::ResolvePolicy(policy, graph::WithLossHead(model).value(), ThisCpu(), precision::OptimizerKind::kAdam);
   return amp::Engine::Create(model, resolved.value(), options).value();
 }
 

@@ -24,6 +24,7 @@
 #include "models/models.h"
 #include "models/resnet.h"
 #include "precision/policy.h"
+#include "tests/bench/this_cpu.h"
 #include "worker/amp/engine.h"
 #include "worker/train/counting_allocator.h"
 
@@ -60,9 +61,6 @@ Task Gpt() {
 }
 
 std::unique_ptr<amp::Engine> MakeEngine(const graph::Graph& model, const std::string& preset) {
-  v1::Device cpu;
-  cpu.set_kind(v1::Device::CPU);
-  cpu.add_instruction_sets("avx512_bf16");
   v1::PrecisionPolicy policy;
   policy.set_preset(preset);
   amp::EngineOptions options;
@@ -70,7 +68,7 @@ std::unique_ptr<amp::Engine> MakeEngine(const graph::Graph& model, const std::st
   options.clip_grad_norm = 1.0;
   options.seed = kWeightSeed;
   const auto resolved =
-      precision::ResolvePolicy(policy, *graph::WithLossHead(model), cpu, precision::OptimizerKind::kAdam);
+      precision::ResolvePolicy(policy, *graph::WithLossHead(model), ThisCpu(), precision::OptimizerKind::kAdam);
   return amp::Engine::Create(model, resolved.value(), options).value();
 }
 

@@ -19,6 +19,14 @@ inline v1::Device Cpu(bool native_bf16 = true) {
   return device;
 }
 
+// Has bf16 products that are slower than fp32's.
+inline v1::Device CpuWithHiddenAmx() {
+  v1::Device device = Cpu();
+  device.set_name("Intel(R) Xeon(R) Processor");
+  device.add_instruction_sets("avx512_fp16");
+  return device;
+}
+
 inline v1::Device Gpu(int major, int minor) {
   v1::Device device;
   device.set_id("gpu0");

@@ -30,6 +30,7 @@ namespace ampd::precision {
 namespace {
 
 using graph::Dtype;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
@@ -484,9 +485,29 @@ TEST(ApplyPrecision, Fp32LeavesTheGraphAsItIs) {
 }
 
 TEST(ApplyPrecision, EmulatesFp16OnACpuOnly) {
-  EXPECT_THAT(graph::ToText(*ApplyPrecision(Lenet(), *Resolve(PresetNamed("fp16")))), HasSubstr("ampd.conv2d_fp16"));
+  EXPECT_THAT(graph::ToText(*ApplyPrecision(Lenet(), *Resolve(PresetNamed("fp16")))), HasSubstr("ampd.conv2d_wide"));
   EXPECT_THAT(graph::ToText(*ApplyPrecision(Lenet(), *Resolve(PresetNamed("fp16"), Gpu(9, 0)))),
               Not(HasSubstr("ampd.")));
+}
+
+TEST(ApplyPrecision, MultipliesBf16InFp32WhereTheCpuIsSlowerOrHasNoProductsOfIt) {
+  const auto on = [](const v1::Device& device) {
+    return graph::ToText(*ApplyPrecision(Lenet(), *Resolve(PresetNamed("bf16"), device)));
+  };
+  EXPECT_THAT(on(Cpu()), Not(HasSubstr("ampd.")));
+  EXPECT_THAT(on(Cpu(/*native_bf16=*/false)), HasSubstr("bfloat16[B, 10] = ampd.linear_wide"));
+  EXPECT_THAT(on(CpuWithHiddenAmx()), HasSubstr("bfloat16[B, 10] = ampd.linear_wide"));
+  v1::Device with_amx = CpuWithHiddenAmx();
+  with_amx.add_instruction_sets("amx_bf16");
+  EXPECT_THAT(on(with_amx), Not(HasSubstr("ampd.")));
+}
+
+TEST(ResolvePolicy, SaysWhereBf16SavesNoTime) {
+  const auto on_slow = Resolve(PresetNamed("bf16"), CpuWithHiddenAmx());
+  EXPECT_FALSE(on_slow->emulated());
+  EXPECT_THAT(on_slow->warnings, Contains(HasSubstr("bfloat16 saves memory and no time on cpu")));
+  EXPECT_THAT(ToText(*on_slow), HasSubstr("op aten.linear.default lower bfloat16 in fp32"));
+  EXPECT_THAT(Resolve(PresetNamed("bf16"))->warnings, Not(Contains(HasSubstr("saves memory"))));
 }
 
 TEST(ApplyPrecision, CastsNeverStandInFrontOfAWrittenArgument) {

@@ -15,10 +15,10 @@
 #include "precision/pass.h"
 #include "worker/amp/attention.h"
 #include "worker/amp/cuda_math.h"
-#include "worker/amp/emulated_ops.h"
 #include "worker/amp/format.h"
 #include "worker/amp/fp8_linear.h"
 #include "worker/amp/phase_ownership.h"
+#include "worker/amp/wide_products.h"
 #include "worker/executor/dtype.h"
 #include "worker/executor/executor.h"
 #include "worker/executor/initialize.h"
@@ -93,7 +93,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const graph::Graph& model
   } else {
     RegisterAttention(engine->programs_->registry);
   }
-  RegisterEmulatedOps(engine->programs_->registry);
+  RegisterWideProducts(engine->programs_->registry);
   if (!policy.fp8_layers.empty()) {
     engine->programs_->fp8 = c10::make_intrusive<Fp8Layers>(*policy.fp8, policy.fp8_layers, options.device);
     RegisterFp8Linear(engine->programs_->registry, engine->programs_->fp8);

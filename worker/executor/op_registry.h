@@ -17,7 +17,7 @@ namespace ampd::executor {
 // results. An op that trains records itself with autograd (torch::autograd::Function).
 using BoxedOp = std::function<void(std::vector<c10::IValue>& stack)>;
 
-// The ops whose names begin with "ampd.", by name ("ampd.linear_fp16"). Filled by the rooms that own the ops, once,
+// The ops whose names begin with "ampd.", by name ("ampd.linear_wide"). Filled by the rooms that own the ops, once,
 // before executors are made. Thread-compatible.
 class OpRegistry {
  public:

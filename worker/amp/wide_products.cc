@@ -1,4 +1,4 @@
-#include "worker/amp/emulated_ops.h"
+#include "worker/amp/wide_products.h"
 
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -25,20 +25,22 @@ using torch::autograd::Function;
 using torch::autograd::variable_list;
 
 at::Tensor Wide(const at::Tensor& tensor) { return tensor.to(at::kFloat); }
-at::Tensor Narrow(const at::Tensor& tensor) { return tensor.to(at::kHalf); }
+at::Tensor Narrow(const at::Tensor& tensor, at::ScalarType type) { return tensor.to(type); }
 std::optional<at::Tensor> Wide(const std::optional<at::Tensor>& bias) {
   return bias.has_value() ? std::optional(Wide(*bias)) : std::nullopt;
 }
 
-// A gradient as fp16, or an undefined tensor when nobody asked for it.
-at::Tensor NarrowIf(bool needed, const at::Tensor& gradient) { return needed ? Narrow(gradient) : at::Tensor(); }
+// A gradient in 16 bits, or an undefined tensor when nobody asked for it.
+at::Tensor NarrowIf(bool needed, const at::Tensor& gradient, at::ScalarType type) {
+  return needed ? Narrow(gradient, type) : at::Tensor();
+}
 
-struct LinearFp16 : Function<LinearFp16> {
+struct LinearWide : Function<LinearWide> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias) {
     context->save_for_backward({input, weight});
     context->saved_data["has_bias"] = bias.has_value();
-    return Narrow(at::linear(Wide(input), Wide(weight), Wide(bias)));
+    return Narrow(at::linear(Wide(input), Wide(weight), Wide(bias)), input.scalar_type());
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -46,15 +48,16 @@ struct LinearFp16 : Function<LinearFp16> {
     const at::Tensor gradient = Wide(gradients[0]);                             // (*, O)
     const at::Tensor rows = gradient.reshape({-1, gradient.size(-1)});          // (N, O)
     const at::Tensor inputs = Wide(saved[0]).reshape({-1, saved[0].size(-1)});  // (N, I)
+    const at::ScalarType type = gradients[0].scalar_type();
     variable_list result(3);
     if (context->needs_input_grad(0)) {
-      result[0] = Narrow(gradient.matmul(Wide(saved[1])));
+      result[0] = Narrow(gradient.matmul(Wide(saved[1])), type);
     }
     if (context->needs_input_grad(1)) {
-      result[1] = Narrow(rows.t().mm(inputs));
+      result[1] = Narrow(rows.t().mm(inputs), type);
     }
     if (context->saved_data["has_bias"].toBool()) {
-      result[2] = NarrowIf(context->needs_input_grad(2), rows.sum(0));
+      result[2] = NarrowIf(context->needs_input_grad(2), rows.sum(0), type);
     }
     return result;
   }
@@ -70,7 +73,7 @@ struct ConvolutionOptions {
   int64_t groups = 1;
 };
 
-struct ConvolutionFp16 : Function<ConvolutionFp16> {
+struct ConvolutionWide : Function<ConvolutionWide> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias, const ConvolutionOptions& options) {
     context->save_for_backward({input, weight});
@@ -82,7 +85,8 @@ struct ConvolutionFp16 : Function<ConvolutionFp16> {
     context->saved_data["transposed"] = options.transposed;
     context->saved_data["groups"] = options.groups;
     return Narrow(at::convolution(Wide(input), Wide(weight), Wide(bias), options.stride, options.padding,
-                                  options.dilation, options.transposed, options.output_padding, options.groups));
+                                  options.dilation, options.transposed, options.output_padding, options.groups),
+                  input.scalar_type());
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -97,10 +101,11 @@ struct ConvolutionFp16 : Function<ConvolutionFp16> {
         has_bias ? at::OptionalIntArrayRef(bias_sizes) : at::OptionalIntArrayRef(), data["stride"].toIntVector(),
         data["padding"].toIntVector(), data["dilation"].toIntVector(), data["transposed"].toBool(),
         data["output_padding"].toIntVector(), data["groups"].toInt(), needed);
+    const at::ScalarType type = gradients[0].scalar_type();
     variable_list result(4);
-    result[0] = NarrowIf(needed[0], input);
-    result[1] = NarrowIf(needed[1], weight);
-    result[2] = NarrowIf(needed[2], bias);
+    result[0] = NarrowIf(needed[0], input, type);
+    result[1] = NarrowIf(needed[1], weight, type);
+    result[2] = NarrowIf(needed[2], bias, type);
     return result;
   }
 };
@@ -115,13 +120,13 @@ std::optional<at::Tensor> AddedMask(const std::optional<at::Tensor>& mask) {
 }
 
 // Saves what a device's flash kernel saves.
-struct AttentionFp16 : Function<AttentionFp16> {
+struct AttentionWide : Function<AttentionWide> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& query, const at::Tensor& key,
                             const at::Tensor& value, bool is_causal, const std::optional<at::Tensor>& mask) {
     const std::optional<at::Tensor> added = AddedMask(mask);
     const auto [wide, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(Wide(query), Wide(key), Wide(value),
                                                                                    /*dropout_p=*/0.0, is_causal, added);
-    at::Tensor result = Narrow(wide);
+    at::Tensor result = Narrow(wide, query.scalar_type());
     context->save_for_backward({query, key, value, result, logsumexp, added.value_or(at::Tensor())});
     context->saved_data["is_causal"] = is_causal;
     return result;
@@ -133,8 +138,9 @@ struct AttentionFp16 : Function<AttentionFp16> {
         Wide(gradients[0]), Wide(saved[0]), Wide(saved[1]), Wide(saved[2]), Wide(saved[3]), saved[4],
         /*dropout_p=*/0.0, context->saved_data["is_causal"].toBool(),
         saved[5].defined() ? std::optional(saved[5]) : std::nullopt);
-    return {NarrowIf(context->needs_input_grad(0), query), NarrowIf(context->needs_input_grad(1), key),
-            NarrowIf(context->needs_input_grad(2), value), at::Tensor(), at::Tensor()};
+    const at::ScalarType type = gradients[0].scalar_type();
+    return {NarrowIf(context->needs_input_grad(0), query, type), NarrowIf(context->needs_input_grad(1), key, type),
+            NarrowIf(context->needs_input_grad(2), value, type), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -148,20 +154,22 @@ std::vector<at::Tensor> WideList(const c10::IValue& list) {
 }
 
 // Recorded by autograd op by op: the casts round the gradients.
-void LstmFp16(std::vector<c10::IValue>& stack) {
+void LstmWide(std::vector<c10::IValue>& stack) {
+  const at::ScalarType type = stack[0].toTensor().scalar_type();
   const auto [result, hidden, cell] =
       at::lstm(Wide(stack[0].toTensor()), WideList(stack[1]), WideList(stack[2]), /*has_biases=*/stack[3].toBool(),
                /*num_layers=*/stack[4].toInt(), /*dropout=*/stack[5].toScalar().toDouble(),
                /*train=*/stack[6].toBool(), /*bidirectional=*/stack[7].toBool(), /*batch_first=*/stack[8].toBool());
-  stack = {Narrow(result), Narrow(hidden), Narrow(cell)};
+  stack = {Narrow(result, type), Narrow(hidden, type), Narrow(cell, type)};
 }
 
-void GruFp16(std::vector<c10::IValue>& stack) {
+void GruWide(std::vector<c10::IValue>& stack) {
+  const at::ScalarType type = stack[0].toTensor().scalar_type();
   const auto [result, hidden] = at::gru(Wide(stack[0].toTensor()), Wide(stack[1].toTensor()), WideList(stack[2]),
                                         /*has_biases=*/stack[3].toBool(), /*num_layers=*/stack[4].toInt(),
                                         /*dropout=*/stack[5].toScalar().toDouble(), /*train=*/stack[6].toBool(),
                                         /*bidirectional=*/stack[7].toBool(), /*batch_first=*/stack[8].toBool());
-  stack = {Narrow(result), Narrow(hidden)};
+  stack = {Narrow(result, type), Narrow(hidden, type)};
 }
 
 // None stays None: autograd refuses an undefined tensor as an input.
@@ -176,22 +184,22 @@ std::vector<int64_t> Pair(const c10::IValue& value) {
 
 }  // namespace
 
-void RegisterEmulatedOps(executor::OpRegistry& registry) {
-  registry.Register("ampd.linear_fp16", [](std::vector<c10::IValue>& stack) {
-    const at::Tensor result = LinearFp16::apply(stack[0].toTensor(), stack[1].toTensor(), TensorOrNone(stack[2]));
+void RegisterWideProducts(executor::OpRegistry& registry) {
+  registry.Register("ampd.linear_wide", [](std::vector<c10::IValue>& stack) {
+    const at::Tensor result = LinearWide::apply(stack[0].toTensor(), stack[1].toTensor(), TensorOrNone(stack[2]));
     stack = {result};
   });
-  registry.Register("ampd.conv2d_fp16", [](std::vector<c10::IValue>& stack) {
+  registry.Register("ampd.conv2d_wide", [](std::vector<c10::IValue>& stack) {
     const ConvolutionOptions options = {.stride = Pair(stack[3]),
                                         .padding = Pair(stack[4]),
                                         .dilation = Pair(stack[5]),
                                         .output_padding = {0, 0},
                                         .groups = stack[6].toInt()};
     const at::Tensor result =
-        ConvolutionFp16::apply(stack[0].toTensor(), stack[1].toTensor(), TensorOrNone(stack[2]), options);
+        ConvolutionWide::apply(stack[0].toTensor(), stack[1].toTensor(), TensorOrNone(stack[2]), options);
     stack = {result};
   });
-  registry.Register("ampd.conv_transpose2d_fp16", [](std::vector<c10::IValue>& stack) {
+  registry.Register("ampd.conv_transpose2d_wide", [](std::vector<c10::IValue>& stack) {
     const ConvolutionOptions options = {.stride = Pair(stack[3]),
                                         .padding = Pair(stack[4]),
                                         .dilation = Pair(stack[5]),
@@ -199,16 +207,16 @@ void RegisterEmulatedOps(executor::OpRegistry& registry) {
                                         .transposed = true,
                                         .groups = stack[6].toInt()};
     const at::Tensor result =
-        ConvolutionFp16::apply(stack[0].toTensor(), stack[1].toTensor(), TensorOrNone(stack[2]), options);
+        ConvolutionWide::apply(stack[0].toTensor(), stack[1].toTensor(), TensorOrNone(stack[2]), options);
     stack = {result};
   });
-  registry.Register("ampd.attention_fp16", [](std::vector<c10::IValue>& stack) {
-    const at::Tensor result = AttentionFp16::apply(stack[0].toTensor(), stack[1].toTensor(), stack[2].toTensor(),
+  registry.Register("ampd.attention_wide", [](std::vector<c10::IValue>& stack) {
+    const at::Tensor result = AttentionWide::apply(stack[0].toTensor(), stack[1].toTensor(), stack[2].toTensor(),
                                                    stack[3].toBool(), TensorOrNone(stack[4]));
     stack = {result};
   });
-  registry.Register("ampd.lstm_fp16", LstmFp16);
-  registry.Register("ampd.gru_fp16", GruFp16);
+  registry.Register("ampd.lstm_wide", LstmWide);
+  registry.Register("ampd.gru_wide", GruWide);
 }
 
 }  // namespace ampd::amp

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "worker/executor/op_registry.h"
+
+namespace ampd::amp {
+
+// Registers the products that policies in 16 bits use on a CPU that multiplies such numbers slower than fp32, or not at
+// all:
+//
+//   ampd.linear_wide(input (*, I), weight (O, I), bias (O) or None) -> (*, O)
+//   ampd.conv2d_wide(input (B, C, H, W), weight (O, C/groups, kH, kW), bias (O) or None, stride, padding, dilation,
+//                    groups) -> (B, O, H', W')
+//   ampd.conv_transpose2d_wide(input (B, C, H, W), weight (C, O/groups, kH, kW), bias (O) or None, stride, padding,
+//                              dilation, groups, output_padding) -> (B, O, H', W')
+//   ampd.attention_wide(query, key, value, is_causal, mask) -> as the query, all (B, heads, T, D); the mask bool,
+//                       repeated to (B, heads, T, T), or None
+//   ampd.lstm_wide(input, [h, c], [w_ih, w_hh, b_ih, b_hh of each layer and direction], has_biases, num_layers,
+//                  dropout, train, bidirectional, batch_first) -> output, h, c: as aten.lstm.input
+//   ampd.gru_wide(input, h, [...], the same) -> output, h: as aten.gru.input
+//
+// Inputs, results, gradients and what is saved for the backward pass are float16 or bfloat16, all of the first
+// argument's type (the sums of attention's exponentials: fp32), each rounded once; inside, they are widened, and
+// products are summed in fp32, as tensor cores do. So overflow, underflow and rounding are those of a device with
+// products of that format; the speed is fp32's. Of the recurrent ones, arguments, results and gradients have 16 bits;
+// the state goes from position to position in fp32, and so is what is saved. Deterministic for a fixed number of
+// threads.
+void RegisterWideProducts(executor::OpRegistry& registry);
+
+}  // namespace ampd::amp
