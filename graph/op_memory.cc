@@ -229,6 +229,18 @@ int64_t OpMemory::WideCopies(const Node& node) const {
   return bytes;
 }
 
+// In fp32: the gradient and what was saved, then the gradients of the arguments. A linear layer has them one by one.
+int64_t OpMemory::WideBackward(const Node& node) const {
+  if (!IsConvolution(node) && node.op != "ampd.linear_wide") {
+    return 2 * WideCopies(node);
+  }
+  int64_t bytes = WideBytes(node.outputs[0]);
+  for (const ValueId use : node.Uses()) {
+    bytes += WideBytes(use) * (IsTrained(use) ? 2 : 1);
+  }
+  return IsConvolution(node) ? bytes : bytes - WideBytes(*node.ValueOf("weight"));
+}
+
 int64_t OpMemory::ForwardWorkspace(const Node& node) const {
   return ImageCopy(node) + (IsWide(node) ? WideCopies(node) : 0);
 }
@@ -269,7 +281,7 @@ int64_t OpMemory::BackwardWorkspace(const Node& node) const {
   const int64_t between = node.op == "aten.cross_entropy_loss.default" ? Bytes(*node.ValueOf("self")) : 0;
   const int64_t gates = node.Find("hx") == nullptr ? 0 : RecurrentBackwardBytes(RecurrentSizesOf(node));
   return gates + between + ImageCopy(node) + PoolingCopies(node) + UnsummedGradient(node) + BlockedWeights(node) +
-         (IsWide(node) ? 2 * WideCopies(node) : 0);
+         (IsWide(node) ? WideBackward(node) : 0);
 }
 
 bool OpMemory::PassesGradient(const Node& node, ValueId argument) const {

@@ -60,6 +60,7 @@ class OpMemory {
   int64_t InnerBytes(const Node& node, std::string_view name) const;
   int64_t ImageCopy(const Node& node) const;
   int64_t WideCopies(const Node& node) const;
+  int64_t WideBackward(const Node& node) const;
   int64_t PoolingCopies(const Node& node) const;
   int64_t UnsummedGradient(const Node& node) const;
   int64_t BlockedWeights(const Node& node) const;

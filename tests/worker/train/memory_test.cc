@@ -112,17 +112,30 @@ amp::Batch BatchOf(const graph::Graph& model, int64_t batch_size) {
   return {at::rand(sizes), at::randint(0, 10, {batch_size}, at::kLong)};
 }
 
-precision::ResolvedPolicy Resolve(const graph::Graph& model, const v1::PrecisionPolicy& policy) {
+v1::Device Cpu() {
   v1::Device cpu;
   cpu.set_kind(v1::Device::CPU);
   cpu.add_instruction_sets("avx512_bf16");
+  return cpu;
+}
+
+// Multiplies bf16 in fp32.
+v1::Device SlowBf16Cpu() {
+  v1::Device cpu = Cpu();
+  cpu.set_name("Intel(R) Xeon(R) Processor");
+  cpu.add_instruction_sets("avx512_fp16");
+  return cpu;
+}
+
+precision::ResolvedPolicy Resolve(const graph::Graph& model, const v1::PrecisionPolicy& policy,
+                                  const v1::Device& cpu = Cpu()) {
   return precision::ResolvePolicy(policy, *graph::WithLossHead(model), cpu, precision::OptimizerKind::kAdam).value();
 }
 
-precision::ResolvedPolicy Resolve(const graph::Graph& model, const std::string& preset) {
+precision::ResolvedPolicy Resolve(const graph::Graph& model, const std::string& preset, const v1::Device& cpu = Cpu()) {
   v1::PrecisionPolicy policy;
   policy.set_preset(preset);
-  return Resolve(model, policy);
+  return Resolve(model, policy, cpu);
 }
 
 precision::MemoryModel MemoryOf(const graph::Graph& model, const precision::ResolvedPolicy& policy,
@@ -151,9 +164,10 @@ int64_t MeasuredPeak(const graph::Graph& model, const precision::ResolvedPolicy&
 }
 
 // Predicts, measures, and prints both.
-double PredictedOverMeasured(const Network& network, const std::string& preset, const precision::TrainingSetup& setup) {
+double PredictedOverMeasured(const Network& network, const std::string& preset, const precision::TrainingSetup& setup,
+                             const v1::Device& cpu = Cpu()) {
   const graph::Graph model = network.build();
-  const auto policy = Resolve(model, preset);
+  const auto policy = Resolve(model, preset, cpu);
   const precision::MemoryEstimate estimate = MemoryOf(model, policy, setup).At(network.batch_size);
   const auto measured = static_cast<double>(MeasuredPeak(model, policy, network.batch_size, setup));
   const double ratio = static_cast<double>(estimate.total()) / measured;
@@ -184,6 +198,20 @@ TEST(MemoryModel, PeakIsWithinATenthOfTheMeasured) {
           }
         }
       }
+    }
+  }
+}
+
+TEST(MemoryModel, CountsTheWideCopiesOfProductsOfBf16) {
+  InstallCountingAllocator();
+  at::set_num_threads(1);
+  for (const Network& network : kNetworks) {
+    for (const bool segments : {false, true}) {
+      precision::TrainingSetup setup = {.num_moments = 2, .num_micro_batches = 1, .checkpoint_segments = {}};
+      if (segments) {
+        setup.checkpoint_segments = {network.blocks};
+      }
+      EXPECT_NEAR(PredictedOverMeasured(network, "bf16", setup, SlowBf16Cpu()), 1, 0.1) << network.name << segments;
     }
   }
 }
