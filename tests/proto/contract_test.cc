@@ -15,6 +15,7 @@
 #include "ampd/v1/artifact_service.pb.h"
 #include "ampd/v1/dataset_file.pb.h"
 #include "ampd/v1/job_service.pb.h"
+#include "ampd/v1/model_file.pb.h"
 #include "ampd/v1/worker_admin_service.pb.h"
 #include "ampd/v1/worker_service.pb.h"
 #include "base/file.h"
@@ -87,6 +88,7 @@ std::set<std::string> CurrentContract() {
   Collect(*v1::ListWorkersRequest::descriptor()->file(), files);
   Collect(*v1::Artifact::descriptor()->file(), files);
   Collect(*v1::DatasetFile::descriptor()->file(), files);
+  Collect(*v1::ModelFile::descriptor()->file(), files);
   std::set<std::string> lines;
   for (const FileDescriptor* file : files) {
     for (int i = 0; i < file->message_type_count(); ++i) {
