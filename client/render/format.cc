@@ -118,9 +118,15 @@ std::string ClipTo(std::string_view text, int width) {
 
 std::string Printable(std::string_view text) {
   std::string clean;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    clean += byte < 0x20 || byte == 0x7F ? '?' : c;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    if (byte == 0xC2 && next >= 0x80 && next < 0xA0) {  // U+0080 to U+009F, of which one begins an escape sequence
+      clean += '?';
+      ++i;
+    } else {
+      clean += byte < 0x20 || byte == 0x7F ? '?' : text[i];
+    }
   }
   return clean;
 }
