@@ -73,6 +73,7 @@ class Inliner {
     result_.outputs = graph.outputs;
     result_.tensors = graph.tensors;
     result_.numbers = graph.numbers;
+    result_.module_types = graph.module_types;
   }
 
   absl::StatusOr<ExportedGraph> Run(const ExportedGraph& graph) && {
@@ -123,6 +124,7 @@ class Inliner {
     for (const auto& [name, number] : call.graph->numbers) {
       result_.numbers.emplace(scope.prefix + name, number);
     }
+    result_.module_types.insert(call.graph->module_types.begin(), call.graph->module_types.end());
     AMPD_RETURN_IF_ERROR(AddNodes(*call.graph, scope));
     for (size_t i = 0; i < node.tensors.size(); ++i) {
       const std::optional<std::string>& output = call.graph->outputs[i];

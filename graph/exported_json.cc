@@ -137,11 +137,19 @@ ExportedArgument ReadArgument(const JsonCursor& json, int depth) {
   return std::monostate();
 }
 
-// "L__self__,,Net;L__self__layer1,layer1,Sequential": keys, paths and types. A second call of a module has "@1".
-std::string InnermostModule(const std::string& stack) {
-  const std::vector<std::string> modules = absl::StrSplit(stack, absl::MaxSplits(';', kMaxModules));
-  const std::vector<std::string> parts = absl::StrSplit(modules.back(), ',');
-  return parts.size() < 3 ? "" : parts[1].substr(0, parts[1].find('@'));
+// "L__self__,,Net;L__self__layer1,layer1,Sequential": keys, paths and types, the outermost module first. A second call
+// of a module has "@1". Returns the path of the innermost one, and adds all of them to `types`.
+std::string ReadModules(const std::string& stack, std::map<std::string, std::string>& types) {
+  std::string innermost;
+  for (const absl::string_view module : absl::StrSplit(stack, absl::MaxSplits(';', kMaxModules))) {
+    const std::vector<std::string> parts = absl::StrSplit(module, ',');
+    const bool is_whole = parts.size() >= 3;
+    innermost = is_whole ? parts[1].substr(0, parts[1].find('@')) : "";
+    if (is_whole) {
+      types.emplace(innermost, parts[2]);
+    }
+  }
+  return innermost;
 }
 
 // Of the frames `File "<path>", line <n>, in <function>` the last that is not LibTorch's own: "<name>:<n>".
@@ -180,7 +188,7 @@ void ReadResults(const JsonCursor& json, ExportedNode& node) {
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): bounded by kMaxGraphs.
-ExportedNode ReadNode(const JsonCursor& json, int depth) {
+ExportedNode ReadNode(const JsonCursor& json, int depth, std::map<std::string, std::string>& module_types) {
   ExportedNode node;
   node.target = json["target"].Text();
   for (const JsonCursor& one : json["inputs"].List(kMaxArguments)) {
@@ -189,7 +197,7 @@ ExportedNode ReadNode(const JsonCursor& json, int depth) {
   ReadResults(json["outputs"], node);
   const JsonCursor metadata = json["metadata"];
   if (metadata.Has("nn_module_stack")) {
-    node.module_path = InnermostModule(metadata["nn_module_stack"].Text());
+    node.module_path = ReadModules(metadata["nn_module_stack"].Text(), module_types);
   }
   if (metadata.Has("stack_trace")) {
     node.source = UserLine(metadata["stack_trace"].Text());
@@ -218,7 +226,7 @@ ExportedGraph ReadGraph(const JsonCursor& json, int depth) {
     graph.outputs.push_back(kind == "as_tensor" ? std::optional(ReadName(value).name) : std::nullopt);
   }
   for (const JsonCursor& node : json["nodes"].List(kMaxNodes)) {
-    graph.nodes.push_back(ReadNode(node, depth));
+    graph.nodes.push_back(ReadNode(node, depth, graph.module_types));
   }
   return graph;
 }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
@@ -72,6 +73,21 @@ bool IsAboutSizes(const ExportedNode& node) {
 bool IsIdentity(const ExportedNode& node) {
   const std::string op = OpOf(node);
   return op == "aten.alias.default" || op == "aten.lift_fresh_copy.default" || op == "aten.to.device";
+}
+
+bool ChangesNothing(const ExportedGraph& graph, const ExportedNode& node) {
+  const std::string op = OpOf(node);
+  if (op == "aten.dropout.default" || op == "aten.dropout_.default") {
+    const ExportedArgument* const p = FindArgument(node, "p");
+    const auto* const real = p == nullptr ? nullptr : std::get_if<double>(p);
+    return real != nullptr && *real == 0;
+  }
+  if (!absl::StartsWith(op, "aten.to.dtype") && op != "aten._to_copy.default" && op != kTypeAs) {
+    return false;
+  }
+  const auto before = graph.tensors.find(TensorOf(node, "self"));
+  const auto after = node.tensors.empty() ? graph.tensors.end() : graph.tensors.find(node.tensors[0]);
+  return before != graph.tensors.end() && after != graph.tensors.end() && before->second.dtype == after->second.dtype;
 }
 
 const ExportedArgument* FindArgument(const ExportedNode& node, std::string_view name) {

@@ -9,6 +9,9 @@
 // What the import asks of a program's nodes, before there is a graph.
 namespace ampd::graph {
 
+// Becomes a cast to the dtype that the export saw.
+inline constexpr char kTypeAs[] = "aten.type_as.default";
+
 // The op by the table's name, "aten.linear.default". Ops that differ only in what a run has no use for have one name.
 std::string OpOf(const ExportedNode& node);
 
@@ -20,6 +23,10 @@ bool IsAboutSizes(const ExportedNode& node);
 
 // Whether its result is its first argument, as far as a run on one device can tell.
 bool IsIdentity(const ExportedNode& node);
+
+// Whether its result is its first argument where that could be another: a cast to the dtype that is there, and dropout
+// of nothing.
+bool ChangesNothing(const ExportedGraph& graph, const ExportedNode& node);
 
 // The argument of that name; null when it is not given.
 const ExportedArgument* FindArgument(const ExportedNode& node, std::string_view name);

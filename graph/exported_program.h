@@ -73,6 +73,7 @@ struct ExportedGraph {
   std::vector<ExportedNode> nodes;
   std::map<std::string, ExportedTensor> tensors;
   std::map<std::string, ExportedSize> numbers;
+  std::map<std::string, std::string> module_types;  // by path: "layer1.0" is a "torchvision.models.resnet.BasicBlock"
 };
 
 // What one of the program's inputs is.
@@ -115,6 +116,8 @@ struct ExportedModel {
   std::string json;
 };
 
+// Entries of an archive, for ZipArchive::Open.
+inline constexpr int64_t kMaxExportedEntries = 100'000;
 inline constexpr int64_t kMaxExportedJsonBytes = int64_t{64} << 20;
 inline constexpr int64_t kMaxStoredTensorBytes = int64_t{8} << 30;
 

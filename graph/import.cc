@@ -4,10 +4,10 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "graph/call_rules.h"
 #include "graph/exported_ops.h"
 #include "graph/exported_types.h"
 #include "graph/op_table.h"
@@ -20,15 +20,8 @@ using Kind = ExportedInput::Kind;
 
 constexpr char kImages[] = "images";
 constexpr char kTokens[] = "input_ids";
-// Becomes a cast to the dtype that the export saw.
-constexpr char kTypeAs[] = "aten.type_as.default";
 
-bool IsAllowed(const std::string& op) { return FindOp(op) != nullptr || op == kTypeAs; }
-
-absl::Status UnknownOp(const ExportedNode& node) {
-  return Error(absl::StatusCode::kInvalidArgument, "UNKNOWN_OP",
-               absl::StrCat(Where(node), " is not an op that models may use"));
-}
+std::string Refusal(const ExportedNode& node) { return absl::StrCat(Where(node), " is not an op that models may use"); }
 
 class Importer {
  public:
@@ -97,16 +90,7 @@ class Importer {
 
   static bool IsSamples(std::string_view name) { return name == kImages || name == kTokens; }
 
-  std::string NameOf(const ExportedInput& input) const {
-    if (const auto called = inputs_.find(input.tensor); called != inputs_.end()) {
-      return called->second;
-    }
-    const auto is_user = [](const ExportedInput& one) { return one.kind == Kind::kUser; };
-    if (std::count_if(program_.inputs.begin(), program_.inputs.end(), is_user) > 1) {
-      return input.tensor;
-    }
-    return program_.graph.tensors.at(input.tensor).dtype == Dtype::kInt64 ? kTokens : kImages;
-  }
+  std::string NameOf(const ExportedInput& input) const { return InputNameOf(program_, input, inputs_); }
 
   absl::Status AddInput(const ExportedInput& input) {
     AMPD_ASSIGN_OR_RETURN(TensorType type, types_.TypeOf(input.tensor));
@@ -145,18 +129,21 @@ class Importer {
   }
 
   absl::Status AddNode(const ExportedNode& node) {
-    if (IsAboutSizes(node) || (node.tensors.size() == 1 && counters_.contains(node.tensors[0]))) {
-      return absl::OkStatus();
+    switch (FateOf(program_, counters_, node)) {
+      case NodeFate::kSkipped:
+        return absl::OkStatus();
+      case NodeFate::kPassed:
+        return AddIdentity(node);
+      case NodeFate::kRefused:
+        return Error(absl::StatusCode::kInvalidArgument, "UNKNOWN_OP", Refusal(node));
+      case NodeFate::kRuns:
+        break;
     }
-    const std::string op = OpOf(node);
-    if (node.tensors.size() == 1 && (IsIdentity(node) || ChangesNothing(node))) {
-      return AddIdentity(node);
-    }
-    if (!IsAllowed(op) || node.gives_numbers || node.tensors.empty()) {
-      return UnknownOp(node);
-    }
-    Node added{
-        .op = op, .arguments = {}, .outputs = {}, .module_path = node.module_path, .keeps_fp32 = node.keeps_fp32};
+    Node added{.op = OpOf(node),
+               .arguments = {},
+               .outputs = {},
+               .module_path = node.module_path,
+               .keeps_fp32 = node.keeps_fp32};
     for (const auto& [name, argument] : node.arguments) {
       AMPD_RETURN_IF_ERROR(AddArgument(node, name, argument, added));
     }
@@ -166,25 +153,11 @@ class Importer {
       added.outputs.push_back(graph_.AddValue(tensor, std::move(type)));
       AMPD_RETURN_IF_ERROR(Define(tensor, added.outputs.back()));
     }
+    if (const std::string fault = FaultOf(graph_, added); !fault.empty()) {
+      return BadExport(absl::StrCat(Where(node), ": ", fault));
+    }
     graph_.AddNode(std::move(added));
     return absl::OkStatus();
-  }
-
-  // A cast to the dtype that is there, and dropout of nothing.
-  bool ChangesNothing(const ExportedNode& node) const {
-    const std::string op = OpOf(node);
-    if (op == "aten.dropout.default" || op == "aten.dropout_.default") {
-      const ExportedArgument* const p = FindArgument(node, "p");
-      const auto* const real = p == nullptr ? nullptr : std::get_if<double>(p);
-      return real != nullptr && *real == 0;
-    }
-    if (!absl::StartsWith(op, "aten.to.dtype") && op != "aten._to_copy.default" && op != kTypeAs) {
-      return false;
-    }
-    const auto& tensors = program_.graph.tensors;
-    const auto before = tensors.find(TensorOf(node, "self"));
-    const auto after = tensors.find(node.tensors[0]);
-    return before != tensors.end() && after != tensors.end() && before->second.dtype == after->second.dtype;
   }
 
   absl::Status AddIdentity(const ExportedNode& node) {
@@ -343,17 +316,6 @@ Importer::State StateOf(const Graph& train) {
   return state;
 }
 
-// An op that draws random numbers in training and evaluation alike.
-const Node* FindAlwaysRandom(const Graph& graph) {
-  for (const Node& node : graph.nodes()) {
-    const OpRow* const row = FindOp(node.op);
-    if (row != nullptr && row->random && row->training_argument.empty()) {
-      return &node;
-    }
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 absl::StatusOr<Graph> ImportProgram(const ExportedModel& model, const ExportedProgram& program, int output,
@@ -366,44 +328,40 @@ absl::StatusOr<Graph> ImportProgram(const ExportedModel& model, const ExportedPr
   return Importer(model, program, types, output, inputs, &state).Run();
 }
 
-absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, int output, const InputNames& inputs) {
-  if (model.eval.has_value()) {
-    return ImportProgram(model, *model.eval, output, inputs);
+NodeFate FateOf(const ExportedProgram& program, const std::set<std::string>& counters, const ExportedNode& node) {
+  const bool is_one = node.tensors.size() == 1;
+  if (IsAboutSizes(node) || (is_one && counters.contains(node.tensors[0]))) {
+    return NodeFate::kSkipped;
   }
-  AMPD_ASSIGN_OR_RETURN(const Graph train, ImportProgram(model, model.train, output, inputs));
-  Graph eval = EvalProgram(train);
-  if (const Node* const node = FindAlwaysRandom(eval); node != nullptr) {
-    return BadExport(absl::StrCat(node->op, " of ", node->module_path,
-                                  " is random in evaluation too, and the file has no evaluation program; write the "
-                                  "file with ampd.export, which adds one"));
+  if (is_one && (IsIdentity(node) || ChangesNothing(program.graph, node))) {
+    return NodeFate::kPassed;
   }
-  return eval;
+  const std::string op = OpOf(node);
+  const bool is_allowed = FindOp(op) != nullptr || op == kTypeAs;
+  return !is_allowed || node.gives_numbers || node.tensors.empty() ? NodeFate::kRefused : NodeFate::kRuns;
+}
+
+std::string InputNameOf(const ExportedProgram& program, const ExportedInput& input, const InputNames& inputs) {
+  if (const auto called = inputs.find(input.tensor); called != inputs.end()) {
+    return called->second;
+  }
+  const auto is_user = [](const ExportedInput& one) { return one.kind == Kind::kUser; };
+  if (std::count_if(program.inputs.begin(), program.inputs.end(), is_user) > 1) {
+    return input.tensor;
+  }
+  return program.graph.tensors.at(input.tensor).dtype == Dtype::kInt64 ? kTokens : kImages;
 }
 
 std::vector<std::string> RefusedOps(const ExportedProgram& program) {
+  const std::set<std::string> counters = CountersOf(program);
   std::set<std::string> ops;
   std::vector<std::string> refused;
   for (const ExportedNode& node : program.graph.nodes) {
-    const std::string op = OpOf(node);
-    if (!IsAboutSizes(node) && !IsIdentity(node) && !IsAllowed(op) && ops.insert(op).second) {
-      refused.push_back(Where(node));
+    if (FateOf(program, counters, node) == NodeFate::kRefused && ops.insert(OpOf(node)).second) {
+      refused.push_back(Refusal(node));
     }
   }
   return refused;
-}
-
-bool IsEvalMode(const Graph& graph) {
-  bool has_modes = false;
-  for (const Node& node : graph.nodes()) {
-    const OpRow* const row = FindOp(node.op);
-    const Operand* const training =
-        row == nullptr || row->training_argument.empty() ? nullptr : node.Find(row->training_argument);
-    if (training != nullptr && *training == Operand(true)) {
-      return false;
-    }
-    has_modes = has_modes || training != nullptr;
-  }
-  return has_modes;
 }
 
 }  // namespace ampd::graph

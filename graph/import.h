@@ -1,6 +1,8 @@
 #pragma once
 
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,11 +39,52 @@ absl::StatusOr<Graph> ImportProgram(const ExportedModel& model, const ExportedPr
 // random by other means and the file has no program of its own.
 absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, int output, const InputNames& inputs = {});
 
-// Ops of a program that models may not use, each once, with what ImportProgram says of it: for people who look at a
-// file, and want all at once.
+// What the import makes of a node.
+enum class NodeFate {
+  kRuns,
+  kSkipped,  // it computes or asserts sizes, or counts batches for nobody
+  kPassed,   // its result is its first argument
+  kRefused,  // models may not use it
+};
+
+// `counters`: CountersOf(program) (graph/exported_ops.h).
+NodeFate FateOf(const ExportedProgram& program, const std::set<std::string>& counters, const ExportedNode& node);
+
+// What the graph calls one of a program's own inputs. REQUIRES: it is of the kind kUser.
+std::string InputNameOf(const ExportedProgram& program, const ExportedInput& input, const InputNames& inputs);
+
+// What ImportProgram says of ops that models may not use, of all of a program's and of each once: for people who look
+// at a file.
 std::vector<std::string> RefusedOps(const ExportedProgram& program);
 
 // Whether the program was exported in evaluation mode: it has norms or dropout, and none of them trains.
 bool IsEvalMode(const Graph& graph);
+
+// What makes a loss of a model's output.
+enum class Head {
+  kClassification,  // of logits (B, classes)
+  kLanguageModel,   // of logits (B, positions, vocabulary)
+};
+
+// The head that takes an output of this type; nothing when none does.
+std::optional<Head> HeadOf(const TensorType& output);
+
+// What a job says of a model that was exported.
+struct ImportOptions {
+  int output = 0;
+  std::optional<Head> head;  // nothing: told by the output's type
+  InputNames inputs;
+};
+
+// A model as a job trains and evaluates it.
+struct ImportedPrograms {
+  Graph train;
+  Graph eval;                         // with the same state
+  std::vector<std::string> warnings;  // of what may not be meant
+};
+
+// Both programs. INVALID_ARGUMENT as ImportProgram and ImportEvalProgram, or with the reason SPEC_ERROR for an output
+// that the head does not take, and for a model in which there is nothing to train.
+absl::StatusOr<ImportedPrograms> ImportPrograms(const ExportedModel& model, const ImportOptions& options);
 
 }  // namespace ampd::graph

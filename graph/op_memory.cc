@@ -205,7 +205,9 @@ int64_t OpMemory::InnerBytes(const Node& node, std::string_view name) const {
   }
   // A number of fp32 a channel, or a row.
   const Shape& shape = graph_.type(result).shape;
-  const int64_t rows = name.starts_with("result.save_") ? shape[1].factor() : Elements(result) / shape.back().factor();
+  const int64_t rows = name.starts_with("result.save_")
+                           ? shape[1].factor()
+                           : Elements(result) / std::max<int64_t>(shape.back().factor(), 1);
   return rows * static_cast<int64_t>(sizeof(float));
 }
 

@@ -199,8 +199,10 @@ absl::StatusOr<Graph> WithoutInPlaceOps(const Graph& graph) {
     }
     const ValueId result = node.outputs[0];
     node.op = out_of_place;
-    if (node.op == "aten.dropout.default") {
-      node.arguments[0].name = "input";  // the only one of them that calls it so
+    if (node.op == "aten.dropout.default") {  // the only one of them that calls it so
+      for (Argument& argument : node.arguments) {
+        argument.name = argument.name == "self" ? "input" : argument.name;
+      }
     }
     rewriter.Keep(std::move(node));
     rewriter.ReplaceUses(*written, result);

@@ -11,66 +11,13 @@
 #include "base/error.h"
 #include "graph/exported_program.h"
 #include "graph/print.h"
+#include "tests/graph/exported_text.h"
 
 namespace ampd::graph {
 namespace {
 
-using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-constexpr int kFloat = 7;
-constexpr int kLong = 5;
-constexpr char kBatch[] = "Symbol('s77', positive=True, integer=True)";
-
-// A size: a number, or the text of an expression.
-json Size(const json& size) {
-  return size.is_string() ? json{{"as_expr", {{"expr_str", size}, {"hint", nullptr}}}} : json{{"as_int", size}};
-}
-
-json Tensor(const std::vector<json>& sizes, bool trained = false, int dtype = kFloat) {
-  json list = json::array();
-  json strides = json::array();
-  int64_t stride = 1;
-  for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) {
-    list.insert(list.begin(), Size(*size));
-    strides.insert(strides.begin(), Size(stride));
-    stride *= size->is_number() ? size->get<int64_t>() : 1;
-  }
-  return {{"dtype", dtype},    {"sizes", list},      {"requires_grad", trained},
-          {"device", nullptr}, {"strides", strides}, {"storage_offset", Size(0)},
-          {"layout", 7}};
-}
-
-json Named(const std::string& tensor) { return {{"as_tensor", {{"name", tensor}}}}; }
-
-json Call(const std::string& target, const std::vector<std::pair<std::string, json>>& arguments,
-          const std::string& result, const std::string& module = "") {
-  json inputs = json::array();
-  for (const auto& [name, argument] : arguments) {
-    inputs.push_back({{"name", name}, {"arg", argument}, {"kind", 1}});
-  }
-  return {{"target", "torch.ops.aten." + target},
-          {"inputs", inputs},
-          {"outputs", json::array({Named(result)})},
-          {"metadata",
-           {{"nn_module_stack", "L__self__,,net.Net;L__self__m," + module + ",torch.nn.Module"},
-            {"stack_trace",
-             "File \"/home/a/net.py\", line 10, in forward\n    y = f(x)\n  File "
-             "\"/lib/site-packages/torch/nn/f.py\", line 7, in f"}}}};
-}
-
-json Input(const std::string& tensor) { return {{"user_input", {{"arg", Named(tensor)}}}}; }
-json Parameter(const std::string& tensor, const std::string& name) {
-  return {{"parameter", {{"arg", {{"name", tensor}}}, {"parameter_name", name}}}};
-}
-json Buffer(const std::string& tensor, const std::string& name) {
-  return {{"buffer", {{"arg", {{"name", tensor}}}, {"buffer_name", name}, {"persistent", true}}}};
-}
-
-json Stored(const std::string& entry, const std::vector<json>& sizes, int dtype = kFloat) {
-  return {{"path_name", entry}, {"is_param", true}, {"use_pickle", false}, {"tensor_meta", Tensor(sizes, true, dtype)}};
-}
 
 // relu(x W^T + b), x: (B, 4), W: (3, 4).
 json Linear() {
@@ -100,20 +47,6 @@ json Linear() {
           {"weights", {{"config", {{"fc.weight", Stored("weight_0", {3, 4})}, {"fc.bias", Stored("weight_1", {3})}}}}},
           {"constants", {{"config", json::object()}}},
           {"programs", {{"train", program}}}};
-}
-
-json& GraphOf(json& model, const char* program = "train") {
-  return model["programs"][program]["graph_module"]["graph"];
-}
-json& InputsOf(json& model) { return model["programs"]["train"]["graph_module"]["signature"]["input_specs"]; }
-
-// Another tensor that the model has.
-void AddState(json& model, const json& input, const std::string& tensor, const std::string& name, const json& type,
-              const json& stored) {
-  GraphOf(model)["inputs"].push_back(Named(tensor));
-  GraphOf(model)["tensor_values"][tensor] = type;
-  InputsOf(model).push_back(input);
-  model["weights"]["config"][name] = stored;
 }
 
 absl::StatusOr<Graph> Import(const json& model) {
@@ -315,7 +248,13 @@ TEST(ImportProgram, AnUnknownOpIsNamedWithItsModuleAndTheUsersLine) {
   const auto graph = Import(model);
   EXPECT_EQ(ReasonOf(graph.status()), "UNKNOWN_OP");
   EXPECT_EQ(graph.status().message(), "aten.sort.default of act (net.py:10) is not an op that models may use");
-  EXPECT_THAT(RefusedOps(ParseExportedModel(model.dump())->train), ElementsAre("aten.sort.default of act (net.py:10)"));
+  GraphOf(model)["nodes"].push_back(GraphOf(model)["nodes"][1]);  // named once
+  GraphOf(model)["nodes"].push_back(Call("sym_size.int", {}, ""));
+  GraphOf(model)["nodes"].back()["outputs"] = {{{"as_sym_int", {{"as_name", "n"}}}}};
+  GraphOf(model)["nodes"].push_back(Call("topk.default", {}, "topk", "fc"));
+  EXPECT_THAT(RefusedOps(ParseExportedModel(model.dump())->train),
+              ElementsAre("aten.sort.default of act (net.py:10) is not an op that models may use",
+                          "aten.topk.default of fc (net.py:10) is not an op that models may use"));
 }
 
 TEST(ImportProgram, WhatDoesNotHoldTogetherIsNamed) {
@@ -340,6 +279,68 @@ TEST(ImportProgram, WhatDoesNotHoldTogetherIsNamed) {
               }),
               HasSubstr("a size Add(1, 2)"));
   EXPECT_THAT(Refused([](json& m) { GraphOf(m)["outputs"] = json::array(); }), HasSubstr("no tensor as its output 0"));
+}
+
+// What the engine takes for granted of a call (graph/call_rules.h).
+TEST(ImportProgram, ACallThatItsOpCantTakeIsNamed) {
+  EXPECT_EQ(Refused([](json& m) { GraphOf(m)["nodes"][0]["inputs"].erase(1); }),
+            "aten.linear.default of fc (net.py:10): it has no tensor as its weight");
+  EXPECT_EQ(Refused([](json& m) { GraphOf(m)["nodes"][0]["inputs"][1]["arg"] = Named("p_b"); }),
+            "aten.linear.default of fc (net.py:10): its weight has 1 dimensions; it takes 2");
+  EXPECT_EQ(Refused([](json& m) {
+              GraphOf(m)["nodes"][1] = Call("max_pool2d.default", {{"self", Named("linear")}}, "relu", "act");
+            }),
+            "aten.max_pool2d.default of act (net.py:10): its self has 2 dimensions; it takes 3 to 4");
+  EXPECT_EQ(Refused([](json& m) {
+              GraphOf(m)["tensor_values"]["relu"] = Tensor({kBatch});
+              GraphOf(m)["nodes"][1] = Call("batch_norm.default", {{"input", Named("linear")}}, "relu", "act");
+            }),
+            "aten.batch_norm.default of act (net.py:10): its result has 1 dimensions; it takes at least 2");
+  EXPECT_EQ(Refused([](json& m) {
+              GraphOf(m)["tensor_values"]["linear"] = GraphOf(m)["tensor_values"]["relu"] = Tensor({kBatch, 3, 3});
+              GraphOf(m)["nodes"][1] = Call(
+                  "gru.input", {{"input", Named("linear")}, {"num_layers", {{"as_int", int64_t{1} << 40}}}}, "relu");
+            }),
+            "aten.gru.input (net.py:10): its num_layers is 1099511627776; it takes 1 to 4096");
+}
+
+// Its arguments in another order than the schema's.
+TEST(ImportProgram, DropoutInPlaceKeepsItsInput) {
+  json model = Linear();
+  GraphOf(model)["nodes"][1] =
+      Call("dropout_.default", {{"p", {{"as_float", 0.5}}}, {"train", {{"as_bool", true}}}, {"self", Named("linear")}},
+           "relu", "act");
+  EXPECT_THAT(Text(model), HasSubstr("aten.dropout.default(p=0.5, train=True, input=%linear)  # act"));
+}
+
+TEST(ImportPrograms, BothHaveAHeadAndSomethingToTrain) {
+  const auto imported = [](const json& model, const ImportOptions& options) {
+    return ImportPrograms(*ParseExportedModel(model.dump()), options);
+  };
+  ASSERT_TRUE(imported(Linear(), {}).ok()) << imported(Linear(), {}).status();
+  EXPECT_TRUE(imported(Linear(), {.head = Head::kClassification}).ok());
+  const absl::Status other = imported(Linear(), {.head = Head::kLanguageModel}).status();
+  EXPECT_EQ(ReasonOf(other), "SPEC_ERROR");
+  EXPECT_EQ(other.message(),
+            "model.exported.output 0 is float32[B, 3]; a head takes float32[B, classes] or float32[B, positions, "
+            "vocabulary]");
+  json frozen = Linear();
+  for (const char* tensor : {"p_w", "p_b"}) {
+    GraphOf(frozen)["tensor_values"][tensor]["requires_grad"] = false;
+  }
+  EXPECT_EQ(imported(frozen, {}).status().message(), "the exported model has no parameter that requires a gradient");
+}
+
+TEST(HeadOf, IsToldByTheShapeAndTheDtype) {
+  EXPECT_EQ(HeadOf({Dtype::kFloat32, {Dim::Batch(), 10}}), Head::kClassification);
+  EXPECT_EQ(HeadOf({Dtype::kFloat32, {Dim::Batch(), 16, 50}}), Head::kLanguageModel);
+  for (const TensorType& type :
+       {TensorType{Dtype::kFloat32, {}}, TensorType{Dtype::kFloat32, {Dim::Batch()}},
+        TensorType{Dtype::kBFloat16, {Dim::Batch(), 10}}, TensorType{Dtype::kFloat32, {4, 10}},
+        TensorType{Dtype::kFloat32, {Dim::Batch(2), 10}}, TensorType{Dtype::kFloat32, {Dim::Batch(), Dim::Batch()}},
+        TensorType{Dtype::kFloat32, {Dim::Batch(), 3, 8, 8}}}) {
+    EXPECT_EQ(HeadOf(type), std::nullopt) << ToText(type);
+  }
 }
 
 TEST(ParseExportedModel, WhatIsNotTorchExportsIsNamedWithItsPlace) {
@@ -385,6 +386,17 @@ TEST(ParseExportedModel, WhatIsNoJsonIsRefused) {
                                   std::string("{\"a\": \"\xff\"}")}) {
     EXPECT_EQ(ParseExportedModel(text).status().message(), "the JSON is not sound") << text;
   }
+}
+
+TEST(ParseExportedModel, TellsTheTypesOfModules_OfGraphsWithinToo) {
+  json model = Nested("wrap_with_set_grad_enabled", {kOff});
+  json& graph = GraphOf(model);
+  graph["nodes"][0]["metadata"]["nn_module_stack"] = "k,,net.Net;k,blocks.0@1,net.Block;k,blocks.0.fc,net.Layer";
+  const auto exported = ParseExportedModel(model.dump());
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  EXPECT_THAT(exported->train.graph.module_types,
+              ElementsAre(testing::Pair("", "net.Net"), testing::Pair("act", "torch.nn.Module"),
+                          testing::Pair("blocks.0", "net.Block"), testing::Pair("blocks.0.fc", "net.Layer")));
 }
 
 TEST(ParseExportedModel, KeepsItsJson) {

@@ -13,7 +13,6 @@
 #include "base/zip_archive.h"
 #include "graph/exported_program.h"
 #include "graph/import.h"
-#include "graph/print.h"
 #include "worker/executor/dtype.h"
 
 namespace ampd::train {
@@ -21,44 +20,20 @@ namespace {
 
 using v1::ExportedModelSpec;
 
-constexpr int64_t kMaxEntries = 100'000;
-
-absl::Status SpecError(const std::string& message) {
-  return Error(absl::StatusCode::kInvalidArgument, "SPEC_ERROR", message);
-}
-
-// Whether the head that the spec names takes the model's output.
-absl::Status CheckHead(const ExportedModelSpec& spec, const graph::Graph& model) {
-  const graph::TensorType& logits = model.type(*model.FindOutput("logits"));
-  const size_t rank = logits.shape.size();
-  const size_t least = spec.head() == ExportedModelSpec::LANGUAGE_MODEL ? 3 : 2;
-  const size_t most = spec.head() == ExportedModelSpec::CLASSIFICATION ? 2 : 3;
-  const bool is_batch = rank > 0 && logits.shape[0] == graph::Dim::Batch();
-  const bool is_known = std::none_of(logits.shape.begin() + (rank > 0 ? 1 : 0), logits.shape.end(),
-                                     [](const graph::Dim& dim) { return dim.is_batch(); });
-  if (rank < least || rank > most || !is_batch || !is_known || logits.dtype != graph::Dtype::kFloat32) {
-    return SpecError(absl::StrCat("model.exported.output ", spec.output(), " is ", graph::ToText(logits),
-                                  "; a head takes float32[B, classes] or float32[B, positions, vocabulary]"));
+graph::ImportOptions OptionsOf(const ExportedModelSpec& spec) {
+  graph::ImportOptions options{spec.output(), std::nullopt, {spec.inputs().begin(), spec.inputs().end()}};
+  if (spec.head() == ExportedModelSpec::CLASSIFICATION) {
+    options.head = graph::Head::kClassification;
+  } else if (spec.head() == ExportedModelSpec::LANGUAGE_MODEL) {
+    options.head = graph::Head::kLanguageModel;
   }
-  return absl::OkStatus();
+  return options;
 }
 
 absl::StatusOr<ImportedModel> Import(const ExportedModelSpec& spec, graph::ExportedModel exported) {
-  const graph::InputNames inputs(spec.inputs().begin(), spec.inputs().end());
-  AMPD_ASSIGN_OR_RETURN(graph::Graph train, graph::ImportProgram(exported, exported.train, spec.output(), inputs));
-  AMPD_ASSIGN_OR_RETURN(graph::Graph eval, graph::ImportEvalProgram(exported, spec.output(), inputs));
-  AMPD_RETURN_IF_ERROR(CheckHead(spec, train));
-  AMPD_RETURN_IF_ERROR(CheckHead(spec, eval));
-  if (train.parameters().empty()) {
-    return SpecError("the exported model has no parameter that requires a gradient");
-  }
-  ImportedModel model{std::move(train), std::move(eval), std::move(exported.json), {}, {}};
-  if (graph::IsEvalMode(model.train)) {
-    model.warnings.emplace_back(
-        "the model was exported in evaluation mode: its norms keep their running statistics and its dropout does "
-        "nothing; export it after model.train()");
-  }
-  return model;
+  AMPD_ASSIGN_OR_RETURN(graph::ImportedPrograms programs, graph::ImportPrograms(exported, OptionsOf(spec)));
+  return ImportedModel{
+      std::move(programs.train), std::move(programs.eval), std::move(exported.json), {}, std::move(programs.warnings)};
 }
 
 bool HasOddTruths(const at::Tensor& tensor) {
@@ -85,7 +60,7 @@ absl::StatusOr<at::Tensor> ReadTensor(const ZipArchive& archive, const std::stri
 }
 
 absl::StatusOr<ImportedModel> ReadArchive(const ExportedModelSpec& spec, UniqueFd file) {
-  AMPD_ASSIGN_OR_RETURN(const ZipArchive archive, ZipArchive::Open(std::move(file), kMaxEntries));
+  AMPD_ASSIGN_OR_RETURN(const ZipArchive archive, ZipArchive::Open(std::move(file), graph::kMaxExportedEntries));
   AMPD_ASSIGN_OR_RETURN(graph::ExportedModel exported, graph::ReadExportedModel(archive));
   const std::map<std::string, graph::StoredTensor> stored = exported.state;
   AMPD_ASSIGN_OR_RETURN(ImportedModel model, Import(spec, std::move(exported)));

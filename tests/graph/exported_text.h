@@ -1,0 +1,80 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+// What torch.export writes, as tests put it together: the JSON of ParseExportedModel.
+namespace ampd::graph {
+
+using nlohmann::json;
+
+inline constexpr int kFloat = 7;
+inline constexpr int kLong = 5;
+inline constexpr char kBatch[] = "Symbol('s77', positive=True, integer=True)";
+
+// A size: a number, or the text of an expression.
+inline json Size(const json& size) {
+  return size.is_string() ? json{{"as_expr", {{"expr_str", size}, {"hint", nullptr}}}} : json{{"as_int", size}};
+}
+
+inline json Tensor(const std::vector<json>& sizes, bool trained = false, int dtype = kFloat) {
+  json list = json::array();
+  json strides = json::array();
+  int64_t stride = 1;
+  for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) {
+    list.insert(list.begin(), Size(*size));
+    strides.insert(strides.begin(), Size(stride));
+    stride *= size->is_number() ? size->get<int64_t>() : 1;
+  }
+  return {{"dtype", dtype},    {"sizes", list},      {"requires_grad", trained},
+          {"device", nullptr}, {"strides", strides}, {"storage_offset", Size(0)},
+          {"layout", 7}};
+}
+
+inline json Named(const std::string& tensor) { return {{"as_tensor", {{"name", tensor}}}}; }
+
+inline json Call(const std::string& target, const std::vector<std::pair<std::string, json>>& arguments,
+                 const std::string& result, const std::string& module = "") {
+  json inputs = json::array();
+  for (const auto& [name, argument] : arguments) {
+    inputs.push_back({{"name", name}, {"arg", argument}, {"kind", 1}});
+  }
+  return {{"target", "torch.ops.aten." + target},
+          {"inputs", inputs},
+          {"outputs", json::array({Named(result)})},
+          {"metadata",
+           {{"nn_module_stack", "L__self__,,net.Net;L__self__m," + module + ",torch.nn.Module"},
+            {"stack_trace",
+             "File \"/home/a/net.py\", line 10, in forward\n    y = f(x)\n  File "
+             "\"/lib/site-packages/torch/nn/f.py\", line 7, in f"}}}};
+}
+
+inline json Input(const std::string& tensor) { return {{"user_input", {{"arg", Named(tensor)}}}}; }
+inline json Parameter(const std::string& tensor, const std::string& name) {
+  return {{"parameter", {{"arg", {{"name", tensor}}}, {"parameter_name", name}}}};
+}
+inline json Buffer(const std::string& tensor, const std::string& name) {
+  return {{"buffer", {{"arg", {{"name", tensor}}}, {"buffer_name", name}, {"persistent", true}}}};
+}
+
+inline json Stored(const std::string& entry, const std::vector<json>& sizes, int dtype = kFloat) {
+  return {{"path_name", entry}, {"is_param", true}, {"use_pickle", false}, {"tensor_meta", Tensor(sizes, true, dtype)}};
+}
+
+inline json& GraphOf(json& model, const char* program = "train") {
+  return model["programs"][program]["graph_module"]["graph"];
+}
+inline json& InputsOf(json& model) { return model["programs"]["train"]["graph_module"]["signature"]["input_specs"]; }
+
+// Another tensor that the model has.
+inline void AddState(json& model, const json& input, const std::string& tensor, const std::string& name,
+                     const json& type, const json& stored) {
+  GraphOf(model)["inputs"].push_back(Named(tensor));
+  GraphOf(model)["tensor_values"][tensor] = type;
+  InputsOf(model).push_back(input);
+  model["weights"]["config"][name] = stored;
+}
+
+}  // namespace ampd::graph
