@@ -24,22 +24,6 @@ P::Dtype FieldOf(Dtype dtype) {
   }
 }
 
-v1::OpRule::Class FieldOf(OpClass op_class) {
-  switch (op_class) {
-    case OpClass::kLower:
-      return v1::OpRule::lower;
-    case OpClass::kFp32:
-      return v1::OpRule::fp32;
-    case OpClass::kPromote:
-      return v1::OpRule::promote;
-    case OpClass::kBanned:
-      return v1::OpRule::banned;
-    case OpClass::kAsInput:
-      break;
-  }
-  return v1::OpRule::as_input;
-}
-
 P::Dtype FieldOf(Masters masters) {
   switch (masters) {
     case Masters::kFloat32:
@@ -117,6 +101,22 @@ void SetFp8(const Fp8Recipe& recipe, v1::Fp8Recipe* fp8) {
 
 }  // namespace
 
+v1::OpRule::Class ToMessage(OpClass op_class) {
+  switch (op_class) {
+    case OpClass::kLower:
+      return v1::OpRule::lower;
+    case OpClass::kFp32:
+      return v1::OpRule::fp32;
+    case OpClass::kPromote:
+      return v1::OpRule::promote;
+    case OpClass::kBanned:
+      return v1::OpRule::banned;
+    case OpClass::kAsInput:
+      break;
+  }
+  return v1::OpRule::as_input;
+}
+
 v1::PolicyTable ToMessage(const ResolvedPolicy& policy) {
   v1::PolicyTable table;
   table.set_preset(policy.preset);
@@ -142,7 +142,7 @@ v1::PolicyTable ToMessage(const ResolvedPolicy& policy) {
     v1::PolicyTable::Op& op = *table.add_ops();
     op.set_op(row.op);
     op.set_module(row.module_path);
-    op.set_policy(FieldOf(row.decision.op_class));
+    op.set_policy(ToMessage(row.decision.op_class));
     const Dtype dtype = row.decision.fp8_layer.has_value() ? policy.fp8->forward : row.decision.compute;
     op.set_dtype(row.decision.op_class == OpClass::kLower ? Name(dtype) : "");
     op.set_emulated(row.decision.emulated);

@@ -8,4 +8,6 @@ namespace ampd::precision {
 // The table as a message for clients.
 v1::PolicyTable ToMessage(const ResolvedPolicy& policy);
 
+v1::OpRule::Class ToMessage(graph::OpClass op_class);
+
 }  // namespace ampd::precision

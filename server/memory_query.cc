@@ -12,6 +12,7 @@
 #include "precision/capability.h"
 #include "precision/example_device.h"
 #include "precision/memory.h"
+#include "precision/memory_message.h"
 #include "precision/optimizer_kind.h"
 #include "precision/policy.h"
 #include "server/admission.h"
@@ -34,19 +35,6 @@ std::vector<v1::Device> DevicesFor(const v1::ResourceSpec& resources) {
     devices.push_back(precision::ExampleGpu());
   }
   return devices;
-}
-
-Candidate CandidateOf(const precision::MemoryEstimate& bytes) {
-  Candidate candidate;
-  candidate.set_weight_bytes(bytes.weights);
-  candidate.set_working_copy_bytes(bytes.working_copies);
-  candidate.set_gradient_bytes(bytes.gradients);
-  candidate.set_optimizer_bytes(bytes.optimizer);
-  candidate.set_activation_bytes(bytes.activations);
-  candidate.set_workspace_bytes(bytes.workspace);
-  candidate.set_input_bytes(bytes.inputs);
-  candidate.set_total_bytes(bytes.total());
-  return candidate;
 }
 
 // One way to train: a preset on a device.
@@ -79,7 +67,7 @@ absl::StatusOr<Way> Plan(const v1::JobSpec& spec, const TrainedPrograms& program
 absl::StatusOr<Candidate> Estimate(const v1::JobSpec& spec, const TrainedPrograms& programs,
                                    const v1::PrecisionPolicy& policy, const v1::Device& device, int64_t memory_bytes) {
   AMPD_ASSIGN_OR_RETURN(const Way way, Plan(spec, programs, policy, device));
-  Candidate candidate = CandidateOf(way.Peak());
+  Candidate candidate = precision::ToMessage(way.Peak());
   candidate.set_precision(way.policy.preset);
   candidate.set_device_kind(v1::Device::Kind_Name(device.kind()));
   candidate.set_emulated(way.policy.emulated());

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "ampd/v1/job_service.pb.h"
+#include "precision/memory.h"
+
+namespace ampd::precision {
+
+// The bytes of an estimate as clients get them; the other fields are unset.
+v1::EstimateJobResponse::Candidate ToMessage(const MemoryEstimate& bytes);
+
+}  // namespace ampd::precision
