@@ -39,6 +39,7 @@ struct CommandLine {
   CheckpointOptions checkpoint;
   TokenizeOptions tokenize;
   PackImagesOptions pack;
+  InspectModelOptions model;
 };
 
 // What -o may be for a command.
@@ -65,9 +66,10 @@ void AddId(CLI::App* app, CommandLine* line);
 
 // Groups of commands, below `root`.
 void AddJobs(CLI::App* root, CommandLine* line);         // job_commands.cc
-void AddCheckpoints(CLI::App* root, CommandLine* line);  // resource_commands.cc, as the next three
+void AddCheckpoints(CLI::App* root, CommandLine* line);  // resource_commands.cc, as the next four
 void AddPolicies(CLI::App* root, CommandLine* line);
 void AddData(CLI::App* root, CommandLine* line);
+void AddModels(CLI::App* root, CommandLine* line);
 void AddWorkersAndContexts(CLI::App* root, CommandLine* line);
 
 }  // namespace ampd::client

@@ -3,6 +3,7 @@
 #include "ampd/v1/job_spec.pb.h"
 #include "client/command_words.h"
 #include "client/commands/completion.h"
+#include "precision/policy.h"
 
 namespace ampd::client {
 namespace {
@@ -29,6 +30,12 @@ Words ValuesOf(const std::string& option, const ReadWords& read, const CommandFo
   if (option == "set") {
     return SpecPathsFor(*v1::JobSpec::descriptor(), typed);
   }
+  if (option == "preset") {
+    return precision::PresetNames();
+  }
+  if (option == "device") {
+    return {"gpu", "cpu"};
+  }
   return option == "color"                                             ? Words{"auto", "always", "never"}
          : option == "address"                                         ? ContextNames()
          : option == "format"                                          ? Words{"llm_c", "uint16", "uint32"}
@@ -53,13 +60,14 @@ Words Positionals(const ReadWords& read) {
       return {kFiles};
     }
   }
-  if (path.starts_with("data ")) {
+  if (path.starts_with("data ") || (path == "model inspect" && before.empty())) {
     return {kFiles};
   }
   if (!before.empty()) {
     return {};
   }
   return path == "worker drain" || path == "worker undrain" ? WorkerNamesFor(AddressIn(read))
+         : path == "policy show"                            ? precision::PresetNames()
          : path == "context use"                            ? ContextNames()
          : path == "completion"                             ? Words{"bash"}
          : path == "help"                                   ? Words{"exit-codes"}

@@ -121,6 +121,7 @@ int Main(int argc, char** argv) {
   AddCheckpoints(&root, &line);
   AddPolicies(&root, &line);
   AddData(&root, &line);
+  AddModels(&root, &line);
   AddWorkersAndContexts(&root, &line);
   AddDev(&root, &line);
   AddRest(&root, &line);

@@ -1,5 +1,6 @@
-// ampctl checkpoint, policy, data, worker and context.
+// ampctl checkpoint, policy, data, model, worker and context.
 #include "client/command_line.h"
+#include "precision/policy.h"
 
 namespace ampd::client {
 
@@ -132,6 +133,31 @@ void AddData(CLI::App* root, CommandLine* line) {
       ->option_text("FILE");
   AddTokenize(data, line);
   AddPack(data, line);
+}
+
+void AddModels(CLI::App* root, CommandLine* line) {
+  CLI::App* model = root->add_subcommand("model", "Models of your own")->require_subcommand(1)->fallthrough();
+  CLI::App* inspect = AddCommand(
+      model, "inspect", "What is in a file of torch.export, and what policies would do to it", line,
+      [line](Session* s) { return InspectModel(s, line->model); }, AllBut({OutputFormat::kName}));
+  InspectModelOptions& options = line->model;
+  inspect->add_option("path", options.path, "A .pt2 file on this machine")
+      ->required()
+      ->check(CheckNotEmpty)
+      ->option_text("FILE");
+  inspect->add_option("--preset", options.presets, "Preset, as in ampctl policy list; again for others")
+      ->check(OneOf(precision::PresetNames()))
+      ->allow_extra_args(false)
+      ->option_text("PRESET");
+  inspect->add_option("--device", options.device, "gpu (compute capability 9.0) or cpu (with avx512_bf16); gpu without")
+      ->check(OneOf({"gpu", "cpu"}))
+      ->option_text("KIND");
+  inspect->add_option("--logits", options.output, "Which of its outputs they are, from 0; 0 without")
+      ->check(CheckCount)
+      ->option_text("N");
+  inspect->add_option("--batch", options.batch_size, "Tell the memory of a step with so many samples")
+      ->check(CheckPositiveCount)
+      ->option_text("N");
 }
 
 void AddWorkersAndContexts(CLI::App* root, CommandLine* line) {

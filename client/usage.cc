@@ -52,6 +52,10 @@ const std::map<std::string, std::string>& ExamplesOf() {
        "  ampctl policy show bf16\n"
        "  ampctl policy show torch-amp-fp16 --model mlp --device cpu\n"
        "  ampctl policy show -f job.yaml -o json | jq .parameters"},
+      {"model inspect",
+       "  ampctl model inspect net.pt2\n"
+       "  ampctl model inspect net.pt2 --preset bf16 --preset fp8-block --batch 64 -o wide\n"
+       "  ampctl model inspect net.pt2 -o json | jq -r .problems[]"},
       {"worker drain", "  ampctl worker drain NAME\n  ampctl worker list"},
       {"context add", "  ampctl context add lab 127.0.0.1:7070\n  ampctl context use lab"},
       {"dev",

@@ -126,6 +126,17 @@ struct PackImagesOptions {
 // Class folders of PNG and JPEG files as one file of tensors. Asks no server.
 int PackImages(Session* session, const PackImagesOptions& options);
 
+struct InspectModelOptions {
+  std::string path;
+  int output = 0;                    // of the program's outputs
+  std::vector<std::string> presets;  // empty: those that people compare first
+  std::string device = "gpu";
+  int64_t batch_size = 0;  // 0: no memory is told
+};
+// What is in a file of torch.export on this machine, what policies would do to it, and why a job would refuse it: exit
+// code 1. Asks no server.
+int InspectModel(Session* session, const InspectModelOptions& options);
+
 int ListWorkers(Session* session);
 int SetDrained(Session* session, const std::string& worker, bool drained);
 int Health(Session* session);

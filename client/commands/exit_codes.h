@@ -26,7 +26,7 @@ inline constexpr char kExitCodesText[] =
     "  0  done; of watch, wait and --follow: the job succeeded\n"
     "  1  the job failed, the server answered with an error, or the output could not be written\n"
     "  2  the command line or the job file is wrong, or the job file cannot be read\n"
-    "  3  there is no such job, worker, checkpoint or data file\n"
+    "  3  there is no such job, worker, checkpoint, data or model file\n"
     "  4  not allowed\n"
     "  5  the server cannot be reached\n"
     "  6  the job was cancelled\n"

@@ -120,6 +120,15 @@ TEST_F(AmpctlCompletion, ValuesOfOptions) {
   EXPECT_THAT(Offers({"data", "inspect", "my"}), ElementsAre("my job.yaml"));
 }
 
+TEST_F(AmpctlCompletion, PresetsAndFilesOfModels) {
+  EXPECT_THAT(Offers({"model", "inspect", "--preset", "fp8-b"}), ElementsAre("fp8-block"));
+  EXPECT_THAT(Offers({"model", "inspect", "--device", ""}), ElementsAre("gpu", "cpu"));
+  EXPECT_THAT(Offers({"policy", "show", "apex-o1"}), ElementsAre("apex-o1"));
+  Write("net.pt2", "");
+  EXPECT_THAT(Offers({"model", "inspect", "net"}), ElementsAre("net.pt2"));
+  EXPECT_THAT(Offers({"model", "inspect", "net.pt2", "--batch", "4", ""}), Not(Contains("net.pt2")));
+}
+
 TEST_F(AmpctlCompletion, PathsOfTheSpecBehindSet) {
   EXPECT_THAT(Offers({"job", "submit", "--set", "tr"}), ElementsAre("train."));
   EXPECT_THAT(Offers({"job", "submit", "--set", "train.s"}), ElementsAre("train.steps=", "train.seed="));

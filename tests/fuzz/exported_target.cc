@@ -1,8 +1,11 @@
 #include <string>
 
 #include "base/zip_archive.h"
+#include "client/inspect/model_file.h"
+#include "client/render/model_text.h"
 #include "graph/exported_program.h"
 #include "graph/import.h"
+#include "precision/example_device.h"
 #include "tests/fuzz/target.h"
 
 namespace ampd::graph {
@@ -19,6 +22,10 @@ absl::Status Import(const ExportedModel& model) {
   for (const std::string& refused : RefusedOps(model.train)) {
     fuzz::Require(!refused.empty(), "an op has a name");
   }
+  const v1::ModelFile described = client::DescribeModel(
+      model, {.presets = {"bf16", "fp16", "fp8"}, .device = precision::ExampleCpu(), .batch_size = 8});
+  fuzz::Require(described.problems().empty() == ImportPrograms(model, {}).ok(), "what a job refuses is a problem");
+  fuzz::Require(!client::RenderModelFile(described, {}).empty(), "there is something to say");
   return train.ok() ? eval.status() : train.status();
 }
 

@@ -1,0 +1,264 @@
+#include "client/inspect/model_file.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/status_macros.h"
+#include "base/zip_archive.h"
+#include "client/inspect/module_tree.h"
+#include "client/inspect/policy_effect.h"
+#include "graph/exported_ops.h"
+#include "graph/exported_types.h"
+#include "graph/import.h"
+
+namespace ampd::client {
+namespace {
+
+using graph::ExportedInput;
+using graph::ExportedModel;
+using graph::ExportedProgram;
+using graph::ExportedSize;
+using v1::ModelTensor;
+using Kind = ExportedInput::Kind;
+using Programs = absl::StatusOr<graph::ImportedPrograms>;
+
+// What datasets have for a model.
+constexpr std::string_view kFields[] = {"images", "input_ids", "attention_mask", "token_type_ids"};
+
+// The symbol of the batch size: that of the first input's first size.
+std::string BatchOf(const ExportedProgram& program) {
+  for (const ExportedInput& input : program.inputs) {
+    if (input.kind == Kind::kUser) {
+      const std::vector<ExportedSize>& sizes = program.graph.tensors.at(input.tensor).sizes;
+      return sizes.empty() ? "" : sizes[0].symbol;
+    }
+  }
+  return "";
+}
+
+// "B", "4*B", "28"; of a size that the import would refuse, what the file has.
+std::string SizeText(const ExportedSize& size, const std::string& batch) {
+  if (size.symbol.empty()) {
+    return size.unknown.empty() ? absl::StrCat(size.factor) : size.unknown;
+  }
+  const std::string symbol = size.symbol == batch ? "B" : size.symbol;
+  return size.factor == 1 ? symbol : absl::StrCat(size.factor, "*", symbol);
+}
+
+template <typename Message>
+void SetType(const ExportedProgram& program, const std::string& tensor, Message* message) {
+  const auto type = program.graph.tensors.find(tensor);
+  if (type == program.graph.tensors.end()) {
+    return;
+  }
+  message->set_dtype(std::string(graph::DtypeName(type->second.dtype)));
+  const std::string batch = BatchOf(program);
+  for (const ExportedSize& size : type->second.sizes) {
+    message->add_shape(SizeText(size, batch));
+  }
+}
+
+void AddPrograms(const ExportedModel& model, const Programs& programs, v1::ModelFile* file) {
+  v1::ModelProgram& train = *file->add_programs();
+  train.set_name("train");
+  train.set_num_nodes(static_cast<int>(model.train.graph.nodes.size()));
+  v1::ModelProgram& eval = *file->add_programs();
+  eval.set_name("eval");
+  eval.set_derived(!model.eval.has_value());
+  eval.set_num_nodes(model.eval.has_value() ? static_cast<int>(model.eval->graph.nodes.size()) : 0);
+  if (programs.ok()) {
+    train.set_num_ops(static_cast<int>(programs->train.nodes().size()));
+    eval.set_num_ops(static_cast<int>(programs->eval.nodes().size()));
+  }
+}
+
+void AddInputs(const ExportedProgram& program, v1::ModelFile* file) {
+  for (const ExportedInput& input : program.inputs) {
+    if (input.kind != Kind::kUser) {
+      continue;
+    }
+    v1::ModelInput& told = *file->add_inputs();
+    told.set_name(input.tensor);
+    SetType(program, input.tensor, &told);
+    const std::string field = graph::InputNameOf(program, input, {});
+    if (std::find(std::begin(kFields), std::end(kFields), field) != std::end(kFields)) {
+      told.set_field(field);
+    } else {
+      file->add_warnings(absl::StrCat("no dataset has a field ", input.tensor,
+                                      ": model.exported.inputs has to say which one the input takes"));
+    }
+  }
+}
+
+v1::ExportedModelSpec::Head HeadOf(const absl::StatusOr<graph::ExportedTypes>& types, const std::string& tensor) {
+  const auto type = types.ok() ? types->TypeOf(tensor) : types.status();
+  const auto head = type.ok() ? graph::HeadOf(*type) : std::nullopt;
+  if (!head.has_value()) {
+    return v1::ExportedModelSpec::HEAD_UNSPECIFIED;
+  }
+  return *head == graph::Head::kClassification ? v1::ExportedModelSpec::CLASSIFICATION
+                                               : v1::ExportedModelSpec::LANGUAGE_MODEL;
+}
+
+void AddOutputs(const ExportedProgram& program, int taken, v1::ModelFile* file) {
+  const absl::StatusOr<graph::ExportedTypes> types = graph::ExportedTypes::Of(program);
+  for (size_t i = 0; i < program.graph.outputs.size(); ++i) {
+    v1::ModelOutput& told = *file->add_outputs();
+    told.set_index(static_cast<int>(i));
+    if (const auto& tensor = program.graph.outputs[i]; tensor.has_value()) {
+      SetType(program, *tensor, &told);
+      told.set_head(HeadOf(types, *tensor));
+      told.set_taken(told.index() == taken);
+    }
+  }
+}
+
+ModelTensor::Kind KindOf(Kind kind) {
+  return kind == Kind::kParameter ? ModelTensor::PARAMETER
+         : kind == Kind::kBuffer  ? ModelTensor::BUFFER
+                                  : ModelTensor::CONSTANT;
+}
+
+// Tells what training does with each of the state's tensors.
+class Roles {
+ public:
+  Roles(const ExportedModel& model, const Programs& programs)
+      : model_(model), counters_(graph::CountersOf(model.train)), is_imported_(programs.ok()) {
+    if (is_imported_) {
+      for (const graph::State& parameter : programs->train.parameters()) {
+        trained_.insert(parameter.name);
+      }
+    }
+  }
+
+  // In the order of the program.
+  void Set(const ExportedInput& input, ModelTensor* tensor) {
+    if (input.kind != Kind::kParameter) {
+      tensor->set_role(counters_.contains(input.tensor) ? ModelTensor::LEFT_OUT : ModelTensor::KEPT);
+      return;
+    }
+    const graph::StoredTensor& stored = model_.state.at(input.name);
+    const auto tied = std::find_if(placed_.begin(), placed_.end(), [&](const auto& o) { return *o.first == stored; });
+    if (tied != placed_.end()) {
+      tensor->set_role(ModelTensor::TIED);
+      tensor->set_tied_to(tied->second);
+      return;
+    }
+    if (!stored.sizes.empty()) {
+      placed_.emplace_back(&stored, input.name);
+    }
+    const bool requires_grad = model_.train.graph.tensors.at(input.tensor).requires_grad;
+    const bool is_unused = is_imported_ && !trained_.contains(input.name);
+    tensor->set_role(!requires_grad ? ModelTensor::FROZEN : is_unused ? ModelTensor::UNUSED : ModelTensor::TRAINED);
+  }
+
+ private:
+  const ExportedModel& model_;
+  const std::set<std::string> counters_;
+  const bool is_imported_;
+  std::set<std::string> trained_;
+  std::vector<std::pair<const graph::StoredTensor*, std::string>> placed_;  // parameters
+};
+
+void AddTensors(const ExportedModel& model, const Programs& programs, v1::ModelFile* file) {
+  Roles roles(model, programs);
+  for (const ExportedInput& input : model.train.inputs) {
+    if (input.kind == Kind::kUser) {
+      continue;
+    }
+    const graph::StoredTensor& stored = model.state.at(input.name);
+    ModelTensor& told = *file->add_tensors();
+    told.set_name(input.name);
+    told.set_kind(KindOf(input.kind));
+    told.set_dtype(std::string(graph::DtypeName(stored.dtype)));
+    int64_t size_bytes = ItemSizeBytes(stored.dtype);
+    for (const int64_t size : stored.sizes) {
+      told.add_shape(size);
+      size_bytes *= size;
+    }
+    told.set_size_bytes(size_bytes);
+    roles.Set(input, &told);
+  }
+}
+
+// Why a job would refuse the file. Of ops that models may not use all, where the trainer names the first.
+void AddProblems(const ExportedModel& model, const absl::Status& status, v1::ModelFile* file) {
+  std::set<std::string> told;
+  const auto tell = [&](const std::string& problem) {
+    if (told.insert(problem).second) {
+      file->add_problems(problem);
+    }
+  };
+  tell(std::string(status.message()));
+  if (ReasonOf(status) != "UNKNOWN_OP") {
+    return;
+  }
+  for (const ExportedProgram* const program : {&model.train, model.eval.has_value() ? &*model.eval : nullptr}) {
+    for (const std::string& refusal : program == nullptr ? std::vector<std::string>() : graph::RefusedOps(*program)) {
+      tell(refusal);
+    }
+  }
+}
+
+absl::StatusOr<UniqueFd> OpenFile(const std::string& path) {
+  UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  return file.ok() ? absl::StatusOr<UniqueFd>(std::move(file)) : ErrnoError(errno, path);
+}
+
+absl::StatusOr<ExportedModel> ReadModel(UniqueFd file) {
+  AMPD_ASSIGN_OR_RETURN(const ZipArchive archive, ZipArchive::Open(std::move(file), graph::kMaxExportedEntries));
+  return graph::ReadExportedModel(archive);
+}
+
+// A server that can't be reached is UNAVAILABLE too.
+absl::Status FileError(const std::string& path, const absl::Status& error) {
+  const std::string message = absl::StrCat(path, ": ", error.message());
+  return absl::IsUnavailable(error) ? absl::InternalError(message) : absl::DataLossError(message);
+}
+
+}  // namespace
+
+v1::ModelFile DescribeModel(const ExportedModel& model, const ModelQuestion& question) {
+  const Programs programs = graph::ImportPrograms(model, {question.output, std::nullopt, {}});
+  v1::ModelFile file;
+  AddPrograms(model, programs, &file);
+  AddInputs(model.train, &file);
+  AddOutputs(model.train, question.output, &file);
+  AddTensors(model, programs, &file);
+  AddModules(model, &file);
+  AddOps(model, &file);
+  if (!programs.ok()) {
+    AddProblems(model, programs.status(), &file);
+    return file;
+  }
+  file.mutable_warnings()->Add(programs->warnings.begin(), programs->warnings.end());
+  AddPolicies(*programs, question, &file);
+  return file;
+}
+
+absl::StatusOr<v1::ModelFile> InspectModelFile(const std::string& path, const ModelQuestion& question) {
+  AMPD_ASSIGN_OR_RETURN(UniqueFd opened, OpenFile(path));
+  const auto model = ReadModel(std::move(opened));
+  if (!model.ok()) {
+    return FileError(path, model.status());
+  }
+  v1::ModelFile file = DescribeModel(*model, question);
+  file.set_path(path);
+  std::error_code error;
+  const uintmax_t size = std::filesystem::file_size(path, error);
+  file.set_size_bytes(error ? 0 : static_cast<int64_t>(size));
+  return file;
+}
+
+}  // namespace ampd::client

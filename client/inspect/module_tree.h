@@ -1,0 +1,15 @@
+#pragma once
+
+#include "ampd/v1/model_file.pb.h"
+#include "graph/exported_program.h"
+
+namespace ampd::client {
+
+// Fills `modules`: those that the parameters and nodes of the training program are in, and all that contain them, in
+// the order in which the model names them. REQUIRES: the file's `tensors` are filled.
+void AddModules(const graph::ExportedModel& model, v1::ModelFile* file);
+
+// Fills `ops`.
+void AddOps(const graph::ExportedModel& model, v1::ModelFile* file);
+
+}  // namespace ampd::client
