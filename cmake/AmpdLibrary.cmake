@@ -3,6 +3,8 @@
 # ampd_library(NAME HDRS SRCS DEPS [TORCH])   a static library, or an interface library without SRCS
 # ampd_binary(NAME SRCS DEPS [TORCH])         a program, named NAME as given
 # ampd_test(NAME SRCS DEPS [TORCH] [DATA])    a GoogleTest program, in tests/<room>; its cases are run one by one by CTest
+# ampd_long_test(NAME COMMAND ENVIRONMENT TIMEOUT)  a CTest entry <NAME>_long, which only `scripts/test --long` (ctest -C
+#                                             long) runs: a test with more rounds, as its environment says
 
 function(_ampd_room OUT)
   file(RELATIVE_PATH _room "${CMAKE_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
@@ -85,4 +87,10 @@ function(ampd_test)
     # As an agent starts its trainers: two of these tests at once must not spin for each other's cores.
     set_tests_properties(${_target} PROPERTIES ENVIRONMENT GOMP_SPINCOUNT=1000)
   endif()
+endfunction()
+
+function(ampd_long_test)
+  cmake_parse_arguments(T "" "NAME;TIMEOUT" "COMMAND;ENVIRONMENT" ${ARGN})
+  add_test(NAME ${T_NAME}_long CONFIGURATIONS long COMMAND ${T_COMMAND})
+  set_tests_properties(${T_NAME}_long PROPERTIES TIMEOUT ${T_TIMEOUT} ENVIRONMENT "${T_ENVIRONMENT}")
 endfunction()

@@ -87,6 +87,7 @@ class ShimView:
             status = varints(self._exactly(shim, length))
         self.trainer_pid = status.get(2, 0)
         self.suspended = bool(status.get(3, 0))
+        self.exited = bool(status.get(4, 0))
         self.lease_deadline = status.get(7, 0) * 1e-9  # on boottime()
 
     @staticmethod
@@ -133,8 +134,8 @@ class Program:
 class Worker:
     """One agent and what is below it. Its folder outlives it, so that start() goes on where a kill left it."""
 
-    def __init__(self, service, name, flags=(), limits=""):
-        self.service, self.name, self.flags = service, name, tuple(flags)
+    def __init__(self, service, name, flags=(), limits="", threads=1):
+        self.service, self.name, self.flags, self.threads = service, name, tuple(flags), threads
         self.state = service.folder / name
         self.checkpoints = self.state / "checkpoints"
         self.steps_folder = service.folder / f"{name}-steps"
@@ -151,7 +152,7 @@ class Worker:
 
     def start(self):
         command = [self.service.binaries / "ampd-worker", "--server", self.service.address, "--name", self.name,
-                   "--state-dir", self.state, "--trainer", self.trainer, "--threads", "1", *self.flags]
+                   "--state-dir", self.state, "--trainer", self.trainer, "--threads", str(self.threads), *self.flags]
         self.agent = Program(command, self.service.folder / f"{self.name}.log")
         return self
 
@@ -192,6 +193,19 @@ class Worker:
         """The shim of the trainer that began the step."""
         return ShimView(self.state / "spawn" / step.spawn)
 
+    def kill_trainer(self, job, number):
+        """Ends the job's trainer with SIGKILL once it began the step `number`, and tells the step that was the last to
+        begin; None when the job came to its end first."""
+        step = self.await_step(job, number)
+        try:
+            shim = self.shim(step)
+            if shim.exited:
+                return None
+            os.kill(shim.trainer_pid, signal.SIGKILL)
+        except OSError:  # the shim or the trainer is gone
+            return None
+        return self.last_step(job).number
+
 
 class Client:
     """ampctl in a folder, which finds the server by the address or, without one, by itself."""
@@ -227,6 +241,20 @@ class Client:
         """(step, attempt) of every stored point, in their order; segments that are superseded are no part of it."""
         return [(int(step), segment["attempt"]) for segment in self.read("job", "points", job)["segments"]
                 if not segment.get("superseded") for step in segment["steps"]["step"]]
+
+    def numbers(self, job):
+        """Of every step and evaluation that is not superseded, the numbers that a rerun must repeat to the bit:
+        {step: (loss, norm, scale, skipped, rate)} and {step: (loss, accuracy)}."""
+        steps, evals = {}, {}
+        for segment in self.read("job", "points", job)["segments"]:
+            if segment.get("superseded"):
+                continue
+            columns = [segment["steps"][name] for name in ("loss", "gradNorm", "lossScale", "skipped", "learningRate")]
+            for i, step in enumerate(segment["steps"]["step"]):
+                steps[int(step)] = tuple(column[i] for column in columns)
+            for point in segment.get("evals", []):
+                evals[int(point["step"])] = (point["loss"], point.get("accuracy"))
+        return steps, evals
 
     def events(self, job):
         return [event["kind"] for event in self.read("job", "events", job)["events"]]
@@ -280,7 +308,7 @@ class Service(Client):
         assert self.server.running(), self.server.log()
         self.address, self.metrics = (f"127.0.0.1:{port}" for port in ports.read_text().split())
 
-    def start_worker(self, name="w1", flags=(), limits=""):
-        worker = Worker(self, name, flags, limits)
+    def start_worker(self, name="w1", flags=(), limits="", threads=1):
+        worker = Worker(self, name, flags, limits, threads)
         self.workers.append(worker)
         return worker.start()

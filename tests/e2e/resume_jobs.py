@@ -1,0 +1,126 @@
+"""The jobs of resume_test.py: each model of the zoo, small, with what it alone brings to a checkpoint, and one that
+torch.export wrote; under each kind of policy. dcgan joins MODELS when a job may name it."""
+import dataclasses
+import json
+import pathlib
+import random
+import struct
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client" / "python"))
+
+VOCABULARY, LENGTH, CLASSES = 48, 24, 16
+
+JOB = """
+name: resume
+model: {model}
+data: {data}
+precision: {precision}
+optimizer: {optimizer}
+schedule: {schedule}
+train: {{steps: {steps}, clip_grad_norm: 1.0, seed: 11, num_threads: 1}}
+eval: {{every_steps: {evals}}}
+checkpoint: {{every_steps: {checkpoints}, keep: 2}}
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """What a job file says of it. `fp8`: the layer that FP8 would leave out by itself in a model so small."""
+    model: str
+    data: str
+    steps: int
+    fp8: str = ""
+    optimizer: str = "{adamw: {learning_rate: 2e-3}}"
+    schedule: str = "{warmup_steps: 5, cosine: {final_ratio: 0.1}}"
+
+    def job(self, policy):
+        rules = f", module_rules: [{{match: {self.fp8}, compute: fp8_e4m3}}]" if self.fp8 else ""
+        return JOB.format(model=self.model, data=self.data, precision=POLICIES[policy].replace(", RULES", rules),
+                          optimizer=self.optimizer, schedule=self.schedule, steps=self.steps,
+                          evals=self.steps // 4, checkpoints=self.steps // 8)
+
+
+def pictures(channels, size, samples, augment=""):
+    shape = f"shape: [{channels}, {size}, {size}], num_classes: {CLASSES}, seed: 3"
+    return (f"{{train: {{synthetic: {{{shape}, num_samples: {samples}}}}}, "
+            f"eval: {{synthetic: {{{shape}, num_samples: 64}}}}, batch_size: 16{augment}}}")
+
+
+TEXTS = (f"{{train: {{jsonl: {{path: root/texts.jsonl, sequence_length: {LENGTH}}}}}, "
+         "eval: {jsonl: {path: root/texts.jsonl, limit: 64}}, batch_size: 16}")
+
+# No number of steps divides an epoch: kills come in every place of one.
+MODELS = {
+    "lenet": Model(
+        f"{{lenet: {{widths: [8, 16], hidden: 32, num_classes: {CLASSES}}}}}",
+        pictures(1, 28, 200, ", augment: {crop_padding: 2, flip: true}"), steps=240, fp8="classifier.0",
+        optimizer="{adamw: {learning_rate: 2e-3}, ema_decay: 0.98}"),
+    "resnet18": Model(
+        f"{{resnet: {{depth: 18, stem: CIFAR, image_size: 8, num_classes: {CLASSES}}}}}",
+        pictures(3, 8, 200, ", augment: {flip: true}"), steps=40, fp8="fc",
+        optimizer="{sgd: {learning_rate: 0.02, momentum: 0.9, nesterov: true, weight_decay: 1e-4}}"),
+    "gpt2": Model(
+        f"{{gpt2: {{n_layer: 3, n_embd: 32, n_head: 2, n_positions: {LENGTH}, vocab_size: {VOCABULARY}}}}}",
+        f"{{train: {{tokens: {{path: root/text.bin, sequence_length: {LENGTH}}}}}, "
+        "eval: {tokens: {path: root/text.bin, limit: 32}}, batch_size: 16}", steps=120),
+    "bert_classifier": Model(
+        f"{{bert_classifier: {{num_hidden_layers: 3, hidden_size: 32, num_attention_heads: 2, num_labels: {CLASSES}, "
+        f"max_position_embeddings: {LENGTH}, vocab_size: {VOCABULARY}}}}}", TEXTS, steps=120,
+        schedule="{plateau: {factor: 0.5, patience_evals: 0, threshold: 0.5}}"),
+    "rnn": Model(
+        f"{{rnn: {{vocab_size: {VOCABULARY}, embedding_size: 16, hidden_size: 32, num_layers: 2, bidirectional: true, "
+        f"num_classes: {CLASSES}, dropout: 0.2}}}}", TEXTS, steps=120, fp8="classifier",
+        schedule="{warmup_steps: 5, linear: {final_ratio: 0}}"),
+    "exported": Model("{exported: {path: root/model.pt2}}", pictures(1, 16, 200), steps=160, fp8="hidden"),
+}
+
+# The scale of fp16 begins where gradients overflow, and comes back there every few steps.
+POLICIES = {
+    "fp32": "{preset: fp32}",
+    "bf16": "{preset: bf16}",
+    "fp16": "{preset: fp16, loss_scale: {dynamic: {initial: 1073741824, cap: 1073741824, growth_interval: 4}}}",
+    "fp8": "{preset: fp8-delayed, fp8: {amax_history_length: 12, canary_every_steps: 16}, RULES}",
+}
+
+# Of a short run: every model twice, every policy three times.
+CHOSEN = {
+    "lenet": ("fp32", "fp16"), "resnet18": ("bf16", "fp16"), "gpt2": ("bf16", "fp8"), "bert_classifier": ("fp16", "fp8"),
+    "rnn": ("fp32", "bf16"), "exported": ("fp32", "fp8"),
+}
+
+
+def write_files(root):
+    """What the jobs read: a text, labelled texts, and a model of torch.export."""
+    draw = random.Random(17)
+    tokens = [0]
+    while len(tokens) < 400 * LENGTH:
+        # Most often the successor, so that there is something to learn.
+        tokens.append((tokens[-1] + 1) % VOCABULARY if draw.random() < 0.8 else draw.randrange(VOCABULARY))
+    (root / "text.bin").write_bytes(struct.pack(f"<{len(tokens)}H", *tokens))
+    with open(root / "texts.jsonl", "w", encoding="utf-8") as file:
+        for _ in range(200):
+            label = draw.randrange(CLASSES)
+            words = [draw.choice((label + 1, draw.randrange(1, VOCABULARY))) for _ in range(draw.randrange(2, LENGTH + 1))]
+            file.write(json.dumps({"input_ids": words, "label": label}) + "\n")
+    _export_model(root / "model.pt2")
+
+
+def _export_model(path):
+    import ampd
+    import torch  # takes seconds
+
+    class Network(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.features = torch.nn.Sequential(
+                torch.nn.Conv2d(1, 8, 3, stride=2, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU())
+            self.hidden = torch.nn.Linear(8 * 8 * 8, 64)
+            self.drop = torch.nn.Dropout(0.2)
+            self.head = torch.nn.Linear(64, CLASSES)
+
+        def forward(self, x):
+            return self.head(self.drop(torch.relu(self.hidden(self.features(x).flatten(1)))))
+
+    torch.manual_seed(19)
+    ampd.export(Network(), (torch.zeros(4, 1, 16, 16),), path)
