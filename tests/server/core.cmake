@@ -8,6 +8,8 @@ ampd_test(NAME journal SRCS journal_test.cc
 ampd_test(NAME ledger SRCS ledger_test.cc TIMEOUT 300
   DEPS server_core_fixtures server_ledger server_journal_memory server_journal_sqlite base_error base_file base_random
        absl::strings)
+ampd_long_test(NAME server_ledger ENVIRONMENT AMPD_KILLS=2000 TIMEOUT 3600
+  COMMAND server_ledger_test --gtest_output=xml:${CMAKE_BINARY_DIR}/reports/server_ledger_long.xml)
 ampd_library(NAME faulty_vfs HDRS faulty_vfs.h SRCS faulty_vfs.cc
   DEPS base_random absl::strings absl::synchronization SQLite::SQLite3)
 ampd_test(NAME journal_faults SRCS journal_faults_test.cc TIMEOUT 600
