@@ -18,9 +18,9 @@ size_t Index(ValueId id) { return static_cast<size_t>(id.index); }
 
 class Run {
  public:
-  Run(const Graph& program, int64_t batch_size)
+  Run(const Graph& program, int64_t batch_size, const std::string& trained)
       : graph_(program),
-        ops_(program, batch_size),
+        ops_(program, batch_size, trained),
         segments_(SegmentsOf(program)),
         values_(static_cast<size_t>(program.num_values())),
         saved_(program.nodes().size()) {
@@ -227,10 +227,12 @@ class Run {
 
 }  // namespace
 
-RunMemory EstimateRun(const Graph& program, int64_t batch_size) { return Run(program, batch_size).Estimate(); }
+RunMemory EstimateRun(const Graph& program, int64_t batch_size, const std::string& trained) {
+  return Run(program, batch_size, trained).Estimate();
+}
 
 HeldBytes EstimateEvaluation(const Graph& program, int64_t batch_size) {
-  return Run(program, batch_size).EstimateEvaluation();
+  return Run(program, batch_size, "*").EstimateEvaluation();
 }
 
 }  // namespace ampd::graph

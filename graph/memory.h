@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "graph/graph.h"
 
@@ -24,10 +25,10 @@ struct RunMemory {
 // One forward and backward pass of a training program, as the executor and autograd run it on a CPU: each value lives
 // until its last reader has run, and longer when the op table says that an op saves it; gradients are handed back in
 // reverse order, summed in place where nobody else holds them; nodes of one checkpoint segment keep only what the
-// segment reads, and run again when the backward pass reaches it. Parameters, buffers and inputs are not counted; all
-// parameters are trained. Takes microseconds a node. REQUIRES: every op is in the op table or emulated; the program has
-// one output, a scalar loss.
-RunMemory EstimateRun(const Graph& program, int64_t batch_size);
+// segment reads, and run again when the backward pass reaches it. Parameters, buffers and inputs are not counted;
+// trained are the parameters whose names match the glob. Takes microseconds a node. REQUIRES: every op is in the op
+// table or emulated; the program has one output, a scalar loss.
+RunMemory EstimateRun(const Graph& program, int64_t batch_size, const std::string& trained = "*");
 
 // The moment of the largest total of a forward pass without autograd: each value lives until its last reader has run.
 // Counts and takes as much as the above. REQUIRES: every op is in the op table or emulated.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/glob.h"
+
 namespace ampd::graph {
 namespace {
 
@@ -70,10 +72,10 @@ std::vector<std::string_view> SavesOf(const Node& node, const OpRow& row) {
 
 }  // namespace
 
-OpMemory::OpMemory(const Graph& program, int64_t batch_size)
+OpMemory::OpMemory(const Graph& program, int64_t batch_size, const std::string& trained)
     : graph_(program), batch_size_(batch_size), states_(static_cast<size_t>(program.num_values())) {
   for (const graph::State& parameter : program.parameters()) {
-    states_[Index(parameter.value)].trained = true;
+    states_[Index(parameter.value)].trained = GlobMatches(trained, parameter.name);
   }
   for (const Node& node : program.nodes()) {
     Mark(node);

@@ -18,9 +18,10 @@ namespace ampd::graph {
 // Thread-compatible. REQUIRES: the program outlives it; every op is in the op table or one that ApplyPrecision puts in.
 class OpMemory {
  public:
-  OpMemory(const Graph& program, int64_t batch_size);
+  // `trained`: glob on the names of the parameters that are.
+  OpMemory(const Graph& program, int64_t batch_size, const std::string& trained);
 
-  // Whether a value has a gradient, or the results of a node. All parameters are trained.
+  // Whether a value has a gradient, or the results of a node.
   bool IsTrained(ValueId value) const { return states_[Index(value)].trained; }
   bool IsTrained(const Node& node) const { return !node.outputs.empty() && IsTrained(node.outputs[0]); }
 

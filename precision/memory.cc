@@ -8,6 +8,7 @@
 
 #include "ampd/v1/job_spec.pb.h"
 #include "ampd/v1/worker.pb.h"
+#include "base/glob.h"
 #include "base/status_macros.h"
 #include "graph/blocks.h"
 #include "graph/op_table.h"
@@ -98,48 +99,88 @@ TrainingSetup TrainingSetup::Of(const v1::JobSpec& spec, const v1::Device& devic
 }
 
 absl::StatusOr<TrainedPrograms> TrainedPrograms::Of(const graph::Graph& model, bool evaluates) {
-  AMPD_ASSIGN_OR_RETURN(graph::Graph train, graph::WithLossHead(model));
+  AMPD_ASSIGN_OR_RETURN(graph::Graph train, graph::TrainedGraph(model));
   std::optional<graph::Graph> evaluation;
   if (evaluates) {
     AMPD_ASSIGN_OR_RETURN(evaluation, graph::WithEvalHead(model));
   }
-  return TrainedPrograms{std::move(train), std::move(evaluation)};
+  return TrainedPrograms{std::move(train), graph::LossesOf(model), std::move(evaluation)};
 }
 
 absl::StatusOr<MemoryModel> MemoryModel::Create(const TrainedPrograms& programs, const ResolvedPolicy& policy,
                                                 const TrainingSetup& setup) {
-  AMPD_ASSIGN_OR_RETURN(const graph::Graph converted, ApplyPrecision(programs.train, policy));
-  AMPD_ASSIGN_OR_RETURN(graph::Graph program,
-                        graph::WithCheckpointSegments(graph::WithoutDeadNodes(converted), setup.checkpoint_segments));
+  std::vector<Phase> phases;
+  const auto add = [&](const graph::Graph& train, const std::string& trained) -> absl::Status {
+    AMPD_ASSIGN_OR_RETURN(const graph::Graph converted, ApplyPrecision(train, policy));
+    AMPD_ASSIGN_OR_RETURN(graph::Graph program,
+                          graph::WithCheckpointSegments(graph::WithoutDeadNodes(converted), setup.checkpoint_segments));
+    phases.push_back({.program = std::move(program), .trained = trained});
+    return absl::OkStatus();
+  };
+  for (const graph::Loss& loss : programs.losses) {
+    AMPD_ASSIGN_OR_RETURN(const graph::Graph train, graph::LossProgram(programs.train, loss.output));
+    AMPD_RETURN_IF_ERROR(add(train, loss.parameters));
+  }
+  if (programs.losses.empty()) {
+    AMPD_RETURN_IF_ERROR(add(programs.train, "*"));
+  }
   std::optional<graph::Graph> evaluation;
   if (programs.evaluation.has_value()) {
     AMPD_ASSIGN_OR_RETURN(const graph::Graph converted_eval, ApplyPrecision(*programs.evaluation, policy));
     evaluation = graph::WithoutDeadNodes(converted_eval);
   }
-  return MemoryModel(std::move(program), std::move(evaluation), policy, setup);
+  return MemoryModel(std::move(phases), std::move(evaluation), policy, setup);
 }
 
-MemoryModel::MemoryModel(graph::Graph program, std::optional<graph::Graph> evaluation, const ResolvedPolicy& policy,
-                         const TrainingSetup& setup)
-    : program_(std::move(program)), evaluation_(std::move(evaluation)), setup_(setup) {
+MemoryModel::MemoryModel(std::vector<Phase> phases, std::optional<graph::Graph> evaluation,
+                         const ResolvedPolicy& policy, const TrainingSetup& setup)
+    : phases_(std::move(phases)), evaluation_(std::move(evaluation)), setup_(setup) {
+  for (Phase& phase : phases_) {
+    CountParameters(phase, policy);
+  }
+  CountBuffers();
+  lasting_.workspace = setup.on_gpu ? kCublasWorkspaces : 0;
+  if (policy.loss_scale.optimizer_skip != LossScaleConfig::OptimizerSkip::kAllTogether) {
+    return;
+  }
+  for (size_t i = 1; i < phases_.size(); ++i) {
+    const Phase& before = phases_[i - 1];
+    const int64_t gradients = before.gradient_sums > 0
+                                  ? before.gradient_sums
+                                  : graph::EstimateRun(before.program, 1, before.trained).after_backward.gradients;
+    phases_[i].other_gradients = before.other_gradients + gradients;
+  }
+}
+
+// Those that the phase trains.
+void MemoryModel::CountParameters(Phase& phase, const ResolvedPolicy& policy) {
   constexpr auto kWide = static_cast<int64_t>(sizeof(float));
-  const bool accumulates = setup.num_micro_batches > 1;
+  const bool accumulates = setup_.num_micro_batches > 1;
   const bool sums_in_fp32 = policy.formats.accumulation == Dtype::kFloat32;
-  for (const graph::State& parameter : program_.parameters()) {
-    const graph::TensorType& leaf = program_.type(parameter.value);
+  for (const graph::State& parameter : phase.program.parameters()) {
+    if (!GlobMatches(phase.trained, parameter.name)) {
+      continue;
+    }
+    const graph::TensorType& leaf = phase.program.type(parameter.value);
     const int64_t elements = Elements(leaf, 0);
     const int64_t working = leaf.dtype == Dtype::kFloat32 ? 0 : Bytes(leaf);
     lasting_.weights += MasterBytes(leaf.dtype, MastersOf(policy, parameter.name)) * elements;
     lasting_.working_copies += working;
-    lasting_.optimizer += graph::ItemSizeBytes(policy.formats.optimizer_state) * elements * setup.num_moments;
-    lasting_.optimizer += setup.averages ? kWide * elements + working : 0;
-    gradient_sums_ += accumulates && sums_in_fp32 ? kWide * elements : 0;
-    kept_gradients_ += accumulates && !sums_in_fp32 ? Bytes(leaf) : 0;
+    lasting_.optimizer += graph::ItemSizeBytes(policy.formats.optimizer_state) * elements * setup_.num_moments;
+    lasting_.optimizer += setup_.averages ? kWide * elements + working : 0;
+    phase.gradient_sums += accumulates && sums_in_fp32 ? kWide * elements : 0;
+    phase.kept_gradients += accumulates && !sums_in_fp32 ? Bytes(leaf) : 0;
   }
-  for (const graph::State& buffer : program_.buffers()) {
-    lasting_.weights += (IsWritten(program_, buffer.value) ? 2 : 1) * Bytes(program_.type(buffer.value));
+}
+
+// Once, and for every phase that writes one a copy that a skipped step goes back to.
+void MemoryModel::CountBuffers() {
+  for (size_t i = 0; i < phases_.front().program.buffers().size(); ++i) {
+    const auto writes = [i](const Phase& phase) { return IsWritten(phase.program, phase.program.buffers()[i].value); };
+    const auto num_writers = std::count_if(phases_.begin(), phases_.end(), writes);
+    const graph::Graph& program = phases_.front().program;
+    lasting_.weights += (1 + num_writers) * Bytes(program.type(program.buffers()[i].value));
   }
-  lasting_.workspace = setup.on_gpu ? kCublasWorkspaces : 0;
 }
 
 MemoryEstimate MemoryModel::At(int64_t batch_size) const {
@@ -153,8 +194,9 @@ MemoryEstimate MemoryModel::At(int64_t batch_size) const {
 
 int64_t MemoryModel::InputBytes(int64_t batch_size) const {
   int64_t bytes = 0;
-  for (graph::ValueId input : program_.inputs()) {
-    bytes += Bytes(program_.type(input), batch_size);
+  const graph::Graph& program = phases_.front().program;
+  for (graph::ValueId input : program.inputs()) {
+    bytes += Bytes(program.type(input), batch_size);
   }
   return bytes;
 }
@@ -164,13 +206,22 @@ int64_t MemoryModel::BytesAhead(int64_t batch_size) const {
 }
 
 MemoryEstimate MemoryModel::StepAt(int64_t batch_size) const {
+  MemoryEstimate most;
+  for (const Phase& phase : phases_) {
+    const MemoryEstimate estimate = PhaseAt(phase, batch_size);
+    most = estimate.total() > most.total() ? estimate : most;
+  }
+  return most;
+}
+
+MemoryEstimate MemoryModel::PhaseAt(const Phase& phase, int64_t batch_size) const {
   MemoryEstimate estimate = lasting_;
   estimate.inputs = setup_.num_micro_batches * InputBytes(batch_size) + BytesAhead(batch_size);
   if (setup_.on_gpu) {
     estimate.inputs += InputBytes(batch_size);  // of a step beside the recorded one, a micro-batch at a time
   }
-  const graph::RunMemory run = graph::EstimateRun(program_, batch_size);
-  estimate.gradients = gradient_sums_ + std::max(kept_gradients_, run.peak.gradients);
+  const graph::RunMemory run = graph::EstimateRun(phase.program, batch_size, phase.trained);
+  estimate.gradients = phase.other_gradients + phase.gradient_sums + std::max(phase.kept_gradients, run.peak.gradients);
   estimate.activations = run.peak.activations;
   estimate.workspace += run.peak.workspace;
   return estimate;

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
+#include "graph/losses.h"
 #include "graph/memory.h"
 #include "precision/policy.h"
 
@@ -36,10 +37,12 @@ inline constexpr int kBatchesAhead = 1;
 
 // What a run computes whatever its policy: made once, for any number of policies.
 struct TrainedPrograms {
-  // Of `model` as the engine takes it. INVALID_ARGUMENT as graph::WithLossHead says.
+  // Of `model` as the engine takes it. INVALID_ARGUMENT as graph::WithLossHead says, and when a model with losses of
+  // its own is to be evaluated.
   static absl::StatusOr<TrainedPrograms> Of(const graph::Graph& model, bool evaluates);
 
-  graph::Graph train;                      // to the loss
+  graph::Graph train;                      // to the loss, or to all of `losses`
+  std::vector<graph::Loss> losses;         // each with a program of its own; empty: there is the one
   std::optional<graph::Graph> evaluation;  // to its sums; nothing: there is none
 };
 
@@ -57,9 +60,10 @@ struct MemoryEstimate {
 
 // The memory of training one model under one policy, as a function of the batch size: made once, asked in milliseconds.
 // It is that of a CPU, exact but for what single ops need while they run, and within 10% of what the trainer measures
-// there. On a GPU there come the workspaces of cuBLAS and the recorded step's inputs, which stay; not what it works in,
-// which takes room that is left and gives way where none is (worker/amp/captured_step.h); nor what the allocator rounds
-// up, cuDNN's workspaces and CUDA itself. Thread-compatible.
+// there. A step of several losses needs what the one needs that needs most. On a GPU there come the workspaces of
+// cuBLAS and the recorded step's inputs, which stay; not what it works in, which takes room that is left and gives way
+// where none is (worker/amp/captured_step.h); nor what the allocator rounds up, cuDNN's workspaces and CUDA itself.
+// Thread-compatible.
 class MemoryModel {
  public:
   // INVALID_ARGUMENT or UNIMPLEMENTED as the passes say.
@@ -73,20 +77,30 @@ class MemoryModel {
   int64_t LargestBatch(int64_t available_bytes) const;
 
  private:
-  MemoryModel(graph::Graph program, std::optional<graph::Graph> evaluation, const ResolvedPolicy& policy,
+  // The program of one loss.
+  struct Phase {
+    graph::Graph program;
+    std::string trained = "*";    // glob on its parameters
+    int64_t gradient_sums = 0;    // in fp32 over micro-batches, beside the gradients of one
+    int64_t kept_gradients = 0;   // the leaves' own, where those of one micro-batch are added to the last ones'
+    int64_t other_gradients = 0;  // of the phases before, which wait for this one
+  };
+
+  MemoryModel(std::vector<Phase> phases, std::optional<graph::Graph> evaluation, const ResolvedPolicy& policy,
               const TrainingSetup& setup);
 
+  void CountParameters(Phase& phase, const ResolvedPolicy& policy);
+  void CountBuffers();
   int64_t InputBytes(int64_t batch_size) const;
   int64_t BytesAhead(int64_t batch_size) const;
   MemoryEstimate StepAt(int64_t batch_size) const;
+  MemoryEstimate PhaseAt(const Phase& phase, int64_t batch_size) const;
   MemoryEstimate EvaluationAt(int64_t batch_size) const;
 
-  graph::Graph program_;
+  std::vector<Phase> phases_;               // at least one; all have the same inputs, parameters and buffers
   std::optional<graph::Graph> evaluation_;  // nothing: there is none
   TrainingSetup setup_;
-  MemoryEstimate lasting_;      // what does not follow the batch size
-  int64_t gradient_sums_ = 0;   // in fp32 over micro-batches, beside the gradients of one
-  int64_t kept_gradients_ = 0;  // the leaves' own, where those of one micro-batch are added to the last ones'
+  MemoryEstimate lasting_;  // what does not follow the batch size
 };
 
 // Which of a model's blocks (graph/blocks.h) run again in the backward pass, so that training fits into some memory.
