@@ -25,8 +25,8 @@ using Candidate = v1::EstimateJobResponse::Candidate;
 
 constexpr int64_t kMaxMemoryBytes = int64_t{1} << 50;
 
-// A device of each kind that the job may run on.
-std::vector<v1::Device> DevicesFor(const v1::ResourceSpec& resources) {
+// An example of each kind of device that the job may run on.
+std::vector<v1::Device> ExamplesFor(const v1::ResourceSpec& resources) {
   std::vector<v1::Device> devices;
   if (resources.kind() != v1::ResourceSpec::GPU) {
     devices.push_back(precision::ExampleCpu());
@@ -138,14 +138,16 @@ absl::StatusOr<v1::EstimateJobResponse> AnswerMemoryQuery(const v1::EstimateJobR
   response.set_memory_bytes(request.memory_bytes() > 0 ? request.memory_bytes() : spec.resources().memory_bytes());
   for (const std::string& preset : precision::CandidatePresets(spec.precision())) {
     const v1::PrecisionPolicy policy = precision::WithPreset(spec.precision(), preset);
-    for (const v1::Device& device : DevicesFor(spec.resources())) {
-      if (precision::FindCapabilityGap(policy, device).has_value()) {
+    for (const v1::Device& example : ExamplesFor(spec.resources())) {
+      if (precision::FindCapabilityGap(policy, example).has_value()) {
         continue;
       }
+      const std::vector<Place> places = Extremes(workers, example.kind(), policy);
+      const v1::Device& device = places.empty() ? example : *places.front().device;
       Candidate& candidate = *response.add_candidates();
       AMPD_ASSIGN_OR_RETURN(candidate, Estimate(spec, programs, policy, device, response.memory_bytes()));
       if (response.memory_bytes() == 0) {
-        AMPD_RETURN_IF_ERROR(AddFits(spec, programs, policy, Extremes(workers, device.kind(), policy), &candidate));
+        AMPD_RETURN_IF_ERROR(AddFits(spec, programs, policy, places, &candidate));
       }
     }
   }
