@@ -1,9 +1,7 @@
 #include "worker/data/dataset.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <numbers>
 
 #include "ATen/ops/empty.h"
 #include "absl/strings/str_cat.h"
@@ -21,14 +19,6 @@ constexpr int64_t kMaxSyntheticElements = int64_t{1} << 30;
 constexpr uint64_t kPrototypes = 0;
 constexpr uint64_t kTrainingNoise = 1;
 constexpr uint64_t kEvaluationNoise = 2;
-
-// A standard normal number by Box and Muller's transform of the bits at `index`.
-float Normal(uint64_t seed, uint64_t stream, uint64_t index) {
-  const uint64_t bits = PhiloxBits(seed, stream, index);
-  const double radius = (static_cast<double>(bits >> 32) + 1) * 0x1p-32;  // (0, 1]
-  const double angle = static_cast<double>(bits & 0xffffffff) * 0x1p-32;
-  return static_cast<float>(std::sqrt(-2 * std::log(radius)) * std::cos(2 * std::numbers::pi * angle));
-}
 
 absl::StatusOr<int64_t> Elements(const Dataset::Synthetic& source) {
   int64_t elements = 1;
@@ -52,8 +42,10 @@ absl::StatusOr<int64_t> Elements(const Dataset::Synthetic& source) {
 
 absl::StatusOr<Dataset> Dataset::ReadIdx(const Idx& source) {
   AMPD_ASSIGN_OR_RETURN(const IdxImages images, ReadIdxImages(source.images, source.limit));
-  AMPD_ASSIGN_OR_RETURN(const std::vector<uint8_t> labels,
-                        ReadIdxLabels(source.labels, source.limit, source.num_classes));
+  std::vector<uint8_t> labels(static_cast<size_t>(images.count));
+  if (source.num_classes > 0) {
+    AMPD_ASSIGN_OR_RETURN(labels, ReadIdxLabels(source.labels, source.limit, source.num_classes));
+  }
   if (static_cast<int64_t>(labels.size()) != images.count) {
     return DataError(source.labels.name,
                      absl::StrCat(labels.size(), " labels for ", images.count, " images in ", source.images.name));
@@ -69,7 +61,7 @@ absl::StatusOr<Dataset> Dataset::MakeSynthetic(const Synthetic& source) {
   AMPD_ASSIGN_OR_RETURN(const int64_t elements, Elements(source));
   std::vector<float> prototypes(static_cast<size_t>(source.num_classes * elements));
   for (size_t i = 0; i < prototypes.size(); ++i) {
-    prototypes[i] = Normal(source.seed, kPrototypes, i);
+    prototypes[i] = PhiloxNormal(source.seed, kPrototypes, i);
   }
   std::vector<int64_t> shape = {source.num_samples};
   shape.insert(shape.end(), source.shape.begin(), source.shape.end());
@@ -83,7 +75,7 @@ absl::StatusOr<Dataset> Dataset::MakeSynthetic(const Synthetic& source) {
     labels.data_ptr<int64_t>()[i] = label;
     for (int64_t k = 0; k < elements; ++k) {
       const int64_t at = i * elements + k;
-      out[at] = prototypes[static_cast<size_t>(label * elements + k)] + noise * Normal(source.seed, stream, at);
+      out[at] = prototypes[static_cast<size_t>(label * elements + k)] + noise * PhiloxNormal(source.seed, stream, at);
     }
   }
   return Dataset(std::move(images), std::move(labels), Normalization());

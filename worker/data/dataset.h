@@ -20,7 +20,8 @@
 namespace ampd::data {
 
 // Samples in memory on the CPU: images with a class each, windows of a text with the token behind each of theirs, or
-// texts with a class each. N samples of D elements each, B in a batch. Thread-compatible; reading is thread-safe.
+// texts with a class each. N samples of D elements each, B in a batch. Of images for a model without classes,
+// `num_classes` 0, no labels are read: each is 0. Thread-compatible; reading is thread-safe.
 class Dataset {
  public:
   struct Idx {

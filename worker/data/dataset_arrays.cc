@@ -1,10 +1,12 @@
 // The datasets that are arrays of a file: CIFAR's images, NumPy's arrays, tensors of a safetensors file.
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "ATen/ops/empty.h"
 #include "ATen/ops/from_blob.h"
+#include "ATen/ops/zeros.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
@@ -79,7 +81,12 @@ absl::Status CheckFinite(const at::Tensor& images, const std::string& name) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<at::Tensor> LabelsOf(const Array& array, const std::string& name, int64_t num_classes) {
+// (N) for N images.
+absl::StatusOr<at::Tensor> LabelsOf(const Array& array, const std::string& name, int64_t num_classes,
+                                    int64_t num_images) {
+  if (num_classes == 0) {
+    return at::zeros({num_images}, at::kLong);
+  }
   const bool is_list = array.shape.size() == 1 || (array.shape.size() == 2 && array.shape[1] == 1);
   if (!is_list || !IsInteger(array.type)) {
     return DataError(name, absl::StrCat(ElementName(array.type), " of ", ShapeText(array.shape),
@@ -120,7 +127,7 @@ absl::StatusOr<Dataset> Dataset::FromArrays(Arrays source) {
                                   "; images are of 2 dimensions (samples, features), 3 (samples, height, width) or 4, ",
                                   "none of them 0"));
   }
-  if (source.labels.shape.empty() || source.labels.shape[0] != shape[0]) {
+  if (source.num_classes > 0 && (source.labels.shape.empty() || source.labels.shape[0] != shape[0])) {
     return DataError(source.labels_name, absl::StrCat("labels of ", ShapeText(source.labels.shape), " for images of ",
                                                       ShapeText(shape), " in ", source.images_name));
   }
@@ -128,7 +135,7 @@ absl::StatusOr<Dataset> Dataset::FromArrays(Arrays source) {
     return DataError(source.images_name, absl::StrCat("its samples take ", num_bytes, " bytes in memory; at most ",
                                                       kMaxDatasetBytes, "; limit says how many are used"));
   }
-  AMPD_ASSIGN_OR_RETURN(at::Tensor labels, LabelsOf(source.labels, source.labels_name, source.num_classes));
+  AMPD_ASSIGN_OR_RETURN(at::Tensor labels, LabelsOf(source.labels, source.labels_name, source.num_classes, shape[0]));
   at::Tensor images = ImagesOf(source.images, source.channels_last);
   AMPD_RETURN_IF_ERROR(CheckFinite(images, source.images_name));
   AMPD_RETURN_IF_ERROR(CheckPerChannel(source.normalization.mean, images, source.images_name, "mean"));
@@ -137,8 +144,8 @@ absl::StatusOr<Dataset> Dataset::FromArrays(Arrays source) {
 }
 
 absl::StatusOr<Dataset> Dataset::ReadCifar(const Cifar& source) {
-  AMPD_ASSIGN_OR_RETURN(CifarImages images,
-                        data::ReadCifar(source.files, source.kind, source.limit, source.num_classes));
+  const int64_t num_classes = source.num_classes > 0 ? source.num_classes : std::numeric_limits<int64_t>::max();
+  AMPD_ASSIGN_OR_RETURN(CifarImages images, data::ReadCifar(source.files, source.kind, source.limit, num_classes));
   const auto count = static_cast<int64_t>(images.labels.size());
   Arrays arrays{
       .images = {ElementType::kUint8, {count, kCifarChannels, kCifarSize, kCifarSize}, std::move(images.pixels)},
@@ -156,12 +163,16 @@ absl::StatusOr<Dataset> Dataset::ReadNumpy(const Numpy& source) {
   if (source.archive.has_value()) {
     AMPD_ASSIGN_OR_RETURN(const NpzFile archive, NpzFile::Open(*source.archive));
     AMPD_ASSIGN_OR_RETURN(arrays.images, archive.Read(source.images_array, source.limit));
-    AMPD_ASSIGN_OR_RETURN(arrays.labels, archive.Read(source.labels_array, source.limit));
+    if (source.num_classes > 0) {
+      AMPD_ASSIGN_OR_RETURN(arrays.labels, archive.Read(source.labels_array, source.limit));
+    }
     arrays.images_name = absl::StrCat(source.archive->name, ": array \"", source.images_array, "\"");
     arrays.labels_name = absl::StrCat(source.archive->name, ": array \"", source.labels_array, "\"");
   } else {
     AMPD_ASSIGN_OR_RETURN(arrays.images, ReadNpy(source.images, source.limit));
-    AMPD_ASSIGN_OR_RETURN(arrays.labels, ReadNpy(source.labels, source.limit));
+    if (source.num_classes > 0) {
+      AMPD_ASSIGN_OR_RETURN(arrays.labels, ReadNpy(source.labels, source.limit));
+    }
     arrays.images_name = source.images.name;
     arrays.labels_name = source.labels.name;
   }
@@ -176,7 +187,9 @@ absl::StatusOr<Dataset> Dataset::ReadSafetensors(const Tensors& source) {
                 .normalization = source.normalization,
                 .num_classes = source.num_classes};
   AMPD_ASSIGN_OR_RETURN(arrays.images, file.Read(source.images, source.limit));
-  AMPD_ASSIGN_OR_RETURN(arrays.labels, file.Read(source.labels, source.limit));
+  if (source.num_classes > 0) {
+    AMPD_ASSIGN_OR_RETURN(arrays.labels, file.Read(source.labels, source.limit));
+  }
   return FromArrays(std::move(arrays));
 }
 

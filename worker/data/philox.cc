@@ -1,5 +1,8 @@
 #include "worker/data/philox.h"
 
+#include <cmath>
+#include <numbers>
+
 namespace ampd::data {
 
 std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
@@ -19,6 +22,13 @@ uint64_t PhiloxBits(uint64_t seed, uint64_t stream, uint64_t index) {
                             static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)},
                            {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
   return uint64_t{bits[1]} << 32 | bits[0];
+}
+
+float PhiloxNormal(uint64_t seed, uint64_t stream, uint64_t index) {
+  const uint64_t bits = PhiloxBits(seed, stream, index);
+  const double radius = (static_cast<double>(bits >> 32) + 1) * 0x1p-32;  // (0, 1]
+  const double angle = static_cast<double>(bits & 0xffffffff) * 0x1p-32;
+  return static_cast<float>(std::sqrt(-2 * std::log(radius)) * std::cos(2 * std::numbers::pi * angle));
 }
 
 }  // namespace ampd::data

@@ -12,4 +12,7 @@ std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter, std::array<uint3
 // 64 bits of the stream (seed, stream) at `index`.
 uint64_t PhiloxBits(uint64_t seed, uint64_t stream, uint64_t index);
 
+// A standard normal number by Box and Muller's transform of those bits.
+float PhiloxNormal(uint64_t seed, uint64_t stream, uint64_t index);
+
 }  // namespace ampd::data

@@ -53,6 +53,14 @@ TEST_F(DatasetTest, IdxPixels_AreNormalisedAndGatheredByIndex) {
               ElementsAre(0, 1, 0));
 }
 
+TEST_F(DatasetTest, IdxPixelsOfAModelWithoutClasses_NeedNoLabels) {
+  const auto data = Dataset::ReadIdx({.images = {root_, "images", "the images"}, .labels = {}});
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(data->size(), 2);
+  EXPECT_FLOAT_EQ(data->Get({1}).images.data_ptr<float>()[0], 51 / 255.0f);
+  EXPECT_EQ(data->Get({1}).labels.item<int64_t>(), 0);
+}
+
 std::vector<int64_t> Numbers(const at::Tensor& tensor) {
   return {tensor.data_ptr<int64_t>(), tensor.data_ptr<int64_t>() + tensor.numel()};
 }
@@ -321,6 +329,14 @@ TEST_F(DatasetTest, ImpossibleSyntheticSources_AreDataErrors) {
         Dataset::Synthetic{.shape = {1 << 20}, .num_classes = 1, .num_samples = 1 << 20}}) {
     EXPECT_EQ(ReasonOf(Dataset::MakeSynthetic(source).status()), "DATA_ERROR");
   }
+}
+
+TEST(Dataset, ArraysOfAModelWithoutClasses_NeedNoLabels) {
+  const auto data = Dataset::FromArrays(
+      {.images = {.type = ElementType::kUint8, .shape = {3, 2}, .bytes = {0, 51, 102, 153, 204, 255}}, .labels = {}});
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_FLOAT_EQ(data->Get({2}).images.data_ptr<float>()[1], 1);
+  EXPECT_THAT(Numbers(data->Get({2, 0}).labels), ElementsAre(0, 0));
 }
 
 }  // namespace

@@ -1,0 +1,26 @@
+#include "worker/data/noise.h"
+
+#include "ATen/ops/empty.h"
+#include "worker/data/philox.h"
+
+namespace ampd::data {
+namespace {
+
+// The sampler shuffles with the streams that are numbered as the epochs, and augmentation has those from 2^63 on.
+constexpr uint64_t kNoise = uint64_t{1} << 62;
+
+}  // namespace
+
+at::Tensor NoiseOf(uint64_t seed, int64_t epoch, const std::vector<int64_t>& samples, int64_t num_numbers) {
+  at::Tensor noise = at::empty({static_cast<int64_t>(samples.size()), num_numbers}, at::kFloat);
+  float* out = noise.data_ptr<float>();
+  for (const int64_t sample : samples) {
+    const auto begin = static_cast<uint64_t>(sample) * static_cast<uint64_t>(num_numbers);
+    for (uint64_t i = 0; i < static_cast<uint64_t>(num_numbers); ++i) {
+      *out++ = PhiloxNormal(seed, kNoise | static_cast<uint64_t>(epoch), begin + i);
+    }
+  }
+  return noise;
+}
+
+}  // namespace ampd::data
