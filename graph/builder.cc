@@ -323,7 +323,7 @@ ValueId GraphBuilder::LayerNorm(std::string_view path, ValueId x, double epsilon
 }
 
 ValueId GraphBuilder::BatchNorm2d(std::string_view path, ValueId x, double momentum, double epsilon,
-                                  Initializer weight_start) {
+                                  Initializer weight_start, bool counts) {
   if (!Require(status_.ok() && shape(x).size() == 4, path, "a batch norm needs (B, C, H, W)")) {
     return x;
   }
@@ -336,8 +336,8 @@ ValueId GraphBuilder::BatchNorm2d(std::string_view path, ValueId x, double momen
               {{"input", x},
                {"weight", weight},
                {"bias", bias},
-               {"running_mean", mean},
-               {"running_var", variance},
+               {"running_mean", counts ? mean : Operand()},
+               {"running_var", counts ? variance : Operand()},
                {"training", true},
                {"momentum", momentum},
                {"eps", epsilon},

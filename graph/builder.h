@@ -111,9 +111,10 @@ class GraphBuilder {
   ValueId Flatten(std::string_view path, ValueId x);
   // Normalises over the last dimension.
   ValueId LayerNorm(std::string_view path, ValueId x, double epsilon = 1e-5);
-  // (B, C, ...), training mode: writes the buffers "<path>.running_mean" and "<path>.running_var".
+  // (B, C, ...), training mode: writes the buffers "<path>.running_mean" and "<path>.running_var", unless it is a run
+  // that does not count.
   ValueId BatchNorm2d(std::string_view path, ValueId x, double momentum = 0.1, double epsilon = 1e-5,
-                      Initializer weight = Initializer::Constant(1));
+                      Initializer weight = Initializer::Constant(1), bool counts = true);
   ValueId Dropout(std::string_view path, ValueId x, double probability);
   // (B, ...): zeroes whole samples and multiplies the others by 1 / (1 - probability), as torchvision's
   // StochasticDepth(probability, "row").

@@ -22,7 +22,9 @@ namespace ampd::models {
 //   discriminator_loss = bce(discriminator(images), 1) + bce(discriminator(fake.detach()), 0)
 //   generator_loss = bce(discriminator(fake), 1), with bce = binary_cross_entropy_with_logits
 //
-// Inputs "images" (B, C, S, S) and "noise" (B, Z); the two losses, fp32 scalars, are the outputs.
+// The fake images count once in the generator's running statistics, as in the tutorial, which makes them once; the
+// program of each loss makes them anew. Inputs "images" (B, C, S, S) and "noise" (B, Z); the two losses, fp32 scalars,
+// are the outputs.
 void FillDefaults(v1::DcganSpec& spec);
 
 // INVALID_ARGUMENT with one violation a wrong field, paths beginning with "model.dcgan".

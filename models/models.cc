@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "models/bert.h"
+#include "models/dcgan.h"
 #include "models/efficientnet.h"
 #include "models/gpt2.h"
 #include "models/resnet.h"
@@ -32,6 +33,8 @@ void FillDefaults(v1::ModelSpec& spec) {
     FillDefaults(*spec.mutable_bert_classifier());
   } else if (spec.has_rnn()) {
     FillDefaults(*spec.mutable_rnn());
+  } else if (spec.has_dcgan()) {
+    FillDefaults(*spec.mutable_dcgan());
   }
 }
 
@@ -59,13 +62,13 @@ absl::StatusOr<graph::Graph> BuildModel(const v1::ModelSpec& spec, int64_t seque
       return BuildBertClassifier(spec.bert_classifier(), sequence_length);
     case v1::ModelSpec::kRnn:
       return BuildRnn(spec.rnn(), sequence_length);
+    case v1::ModelSpec::kDcgan:
+      return BuildDcgan(spec.dcgan());
     case v1::ModelSpec::KIND_NOT_SET:
       return InvalidFields(
-          {{"model", "is not set; give lenet, mlp, resnet, efficientnet_b0, gpt2, bert_classifier or rnn"}});
+          {{"model", "is not set; give lenet, mlp, resnet, efficientnet_b0, gpt2, bert_classifier, rnn or dcgan"}});
     default:
-      return UnsupportedField(
-          "model." + KindOf(spec),
-          "this model is not there yet; use one of lenet, mlp, resnet, efficientnet_b0, gpt2, bert_classifier, rnn");
+      return UnsupportedField("model." + KindOf(spec), "only the worker that has the file can build it");
   }
 }
 

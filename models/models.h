@@ -8,8 +8,9 @@
 
 // The model zoo: builders from a job's model spec to a graph with the input "images" (float32) and the output "logits"
 // (B, classes); of a language model "input_ids" (B, T), int64, and (B, T, vocabulary); of a classifier of texts
-// "input_ids" and what its header says beside, and (B, classes). Parameters have the names, order and initialisation of
-// the torch.nn.Module shown at each builder, here or in a header of its own.
+// "input_ids" and what its header says beside, and (B, classes); of a GAN "images" and "noise", and a loss for each of
+// its networks (graph/losses.h). Parameters have the names, order and initialisation of the torch.nn.Module shown at
+// each builder, here or in a header of its own.
 namespace ampd::models {
 
 // The name of the model's field in ModelSpec, "lenet"; empty while none is set.
@@ -23,7 +24,7 @@ int64_t SequenceLengthOf(const v1::DataSource& source);
 
 // Any of the zoo's models, with its defaults; one that takes texts over sequences of one length, 0: its longest.
 // INVALID_ARGUMENT with one violation a wrong field, paths beginning with "model.", or of a length that the model does
-// not take "data.train.tokens.sequence_length", or that of jsonl; for a kind that has no builder yet, UNIMPLEMENTED.
+// not take "data.train.tokens.sequence_length", or that of jsonl; for an exported model, UNIMPLEMENTED.
 absl::StatusOr<graph::Graph> BuildModel(const v1::ModelSpec& spec, int64_t sequence_length = 0);
 // The model as the job trains it.
 absl::StatusOr<graph::Graph> BuildModel(const v1::JobSpec& spec);

@@ -192,6 +192,10 @@ std::string WhyNoFp8(const ResolvedPolicy& resolved) {
   if (!resolved.fp8.has_value() || !resolved.fp8_layers.empty()) {
     return "";
   }
+  const auto& ops = resolved.ops;
+  if (std::none_of(ops.begin(), ops.end(), [](const OpRow& row) { return row.op == kLinear; })) {
+    return "the model has no linear layer, and others do not compute in FP8";
+  }
   return absl::StrCat("no linear layer computes in FP8: products must be in bf16 or fp32 and features multiples of ",
                       Fp8Multiple(*resolved.fp8),
                       "; the last layer and those of the first and the last numbered block take part only when "

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "graph/losses.h"
 #include "server/admission_findings.h"
 
 namespace ampd::server {
@@ -50,18 +51,19 @@ void CheckCifarFits(const std::string& field, const v1::CifarSource& source, con
                     Findings& findings) {
   const auto images = model.FindInput("images");
   const auto logits = model.FindOutput("logits");
-  if (!images.has_value() || !logits.has_value()) {
+  if (!images.has_value() || (!logits.has_value() && graph::LossesOf(model).empty())) {
     return findings.Wrong(field, "has images and their classes; the model takes something else");
   }
   int64_t needed = 1;
   for (const graph::Dim& dim : model.type(*images).shape) {
     needed *= dim.factor();
   }
-  const int64_t model_classes = model.type(*logits).shape.back().factor();
   if (needed != kCifarNumbers) {
     findings.Wrong(field, absl::StrCat("has ", kCifarNumbers, " numbers a sample; the model takes ", needed));
   }
-  if (const int64_t classes = NumClasses(source.variant()); classes > model_classes) {
+  const int64_t classes = NumClasses(source.variant());
+  const int64_t model_classes = logits.has_value() ? model.type(*logits).shape.back().factor() : classes;
+  if (classes > model_classes) {
     findings.Wrong(field + ".variant", absl::StrCat("has ", classes, " classes; the model has ", model_classes));
   }
 }
@@ -97,10 +99,10 @@ void AdmitCifar(const std::string& field, v1::CifarSource* source, const graph::
   }
 }
 
-void AdmitNpz(const std::string& field, v1::NpzSource* source, Findings& findings) {
+void AdmitNpz(const std::string& field, v1::NpzSource* source, const graph::Graph* model, Findings& findings) {
   if (source->file().empty()) {
     AdmitPath(field + ".images", source->images(), findings);
-    AdmitPath(field + ".labels", source->labels(), findings);
+    AdmitLabelsPath(field + ".labels", source->labels(), model, findings);
   } else {
     AdmitPath(field + ".file", source->file(), findings);
     AdmitArrayName(field + ".images", "images", source->mutable_images(), findings);

@@ -81,7 +81,7 @@ inline constexpr double kMaxReal = 1e30;
 std::optional<graph::Graph> AdmitModel(v1::ModelSpec* model, int64_t sequence_length, Findings& findings);
 void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
 void AdmitCifar(const std::string& field, v1::CifarSource* source, const graph::Graph* model, Findings& findings);
-void AdmitNpz(const std::string& field, v1::NpzSource* source, Findings& findings);
+void AdmitNpz(const std::string& field, v1::NpzSource* source, const graph::Graph* model, Findings& findings);
 void AdmitSafetensors(const std::string& field, v1::SafetensorsSource* source, Findings& findings);
 void AdmitPrecision(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
 void AdmitTraining(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
@@ -89,5 +89,7 @@ void AdmitResources(v1::JobSpec* spec, Findings& findings);
 
 // "<root>/<path>": relative, without "..", empty parts or control characters, the first part naming a data root.
 void AdmitPath(const std::string& field, const std::string& path, Findings& findings);
+// The same of a file with labels, which may be left out for a model that does not read them.
+void AdmitLabelsPath(const std::string& field, const std::string& path, const graph::Graph* model, Findings& findings);
 
 }  // namespace ampd::server

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "graph/losses.h"
 #include "graph/vocabulary.h"
 #include "models/models.h"
 #include "server/admission.h"
@@ -33,9 +34,9 @@ bool IsTooLarge(const graph::Graph& model) {
   return count > kMaxParameters;
 }
 
-void AdmitIdx(const std::string& field, v1::IdxSource* idx, Findings& findings) {
+void AdmitIdx(const std::string& field, v1::IdxSource* idx, const graph::Graph* model, Findings& findings) {
   AdmitPath(field + ".images", idx->images(), findings);
-  AdmitPath(field + ".labels", idx->labels(), findings);
+  AdmitLabelsPath(field + ".labels", idx->labels(), model, findings);
   if (!idx->has_mean()) idx->set_mean(0);
   if (!idx->has_std()) idx->set_std(1);
   findings.Real(field + ".mean", idx->mean(), -kMaxReal, kMaxReal);
@@ -67,10 +68,11 @@ void CheckShapeFits(const std::string& field, const v1::SyntheticSource& source,
     return;
   }
   const int64_t needed = Numbers(model.type(model.inputs().front()).shape);
-  const int64_t num_classes = model.type(*model.FindOutput("logits")).shape.back().factor();
   if (count != 0 && count != needed) {
     findings.Wrong(field + ".shape", absl::StrCat("has ", count, " numbers a sample; the model takes ", needed));
   }
+  const auto logits = model.FindOutput("logits");
+  const int64_t num_classes = logits.has_value() ? model.type(*logits).shape.back().factor() : source.num_classes();
   if (source.num_classes() > num_classes) {
     findings.Wrong(field + ".num_classes",
                    absl::StrCat("is ", source.num_classes(), "; the model has ", num_classes, " classes"));
@@ -143,11 +145,11 @@ void AdmitSource(const std::string& field, v1::DataSource* source, const graph::
   }
   switch (source->kind_case()) {
     case v1::DataSource::kIdx:
-      return AdmitIdx(field + ".idx", source->mutable_idx(), findings);
+      return AdmitIdx(field + ".idx", source->mutable_idx(), model, findings);
     case v1::DataSource::kCifar:
       return AdmitCifar(field + ".cifar", source->mutable_cifar(), model, findings);
     case v1::DataSource::kNpz:
-      return AdmitNpz(field + ".npz", source->mutable_npz(), findings);
+      return AdmitNpz(field + ".npz", source->mutable_npz(), model, findings);
     case v1::DataSource::kSafetensors:
       return AdmitSafetensors(field + ".safetensors", source->mutable_safetensors(), findings);
     case v1::DataSource::kSynthetic:
@@ -259,6 +261,13 @@ void AdmitPath(const std::string& field, const std::string& path, Findings& find
   }
 }
 
+void AdmitLabelsPath(const std::string& field, const std::string& path, const graph::Graph* model, Findings& findings) {
+  const bool are_read = model == nullptr || graph::LossesOf(*model).empty();
+  if (are_read || !path.empty()) {
+    AdmitPath(field, path, findings);
+  }
+}
+
 std::optional<graph::Graph> AdmitModel(v1::ModelSpec* model, int64_t sequence_length, Findings& findings) {
   models::FillDefaults(*model);
   if (!model->initial_weights().empty()) {
@@ -291,7 +300,11 @@ void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings)
   } else {
     AdmitSource("data.train", data->mutable_train(), model, findings);
   }
-  if (data->has_eval()) {
+  if (data->has_eval() && model != nullptr && !graph::LossesOf(*model).empty()) {
+    findings.Wrong("data.eval", absl::StrCat("is set; model.", model->name(),
+                                             " is not evaluated: its losses are those of two networks against each "
+                                             "other, and neither says how good the images are"));
+  } else if (data->has_eval()) {
     if (data->train().has_tokens() && data->eval().has_tokens()) {
       AdmitEvalLength("tokens", data->train().tokens(), data->mutable_eval()->mutable_tokens(), findings);
     }

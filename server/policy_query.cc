@@ -1,7 +1,7 @@
 #include "server/policy_query.h"
 
 #include "base/status_macros.h"
-#include "graph/passes.h"
+#include "graph/losses.h"
 #include "precision/example_device.h"
 #include "precision/optimizer_kind.h"
 #include "precision/policy.h"
@@ -27,7 +27,7 @@ absl::StatusOr<v1::PolicyTable> AnswerPolicyQuery(const v1::ResolvePolicyRequest
   const std::optional<graph::Graph> graph = AdmitModel(&model, /*sequence_length=*/0, findings);
   findings.UnsupportedIf(model.has_exported(), "model.exported", "only the worker that has the file knows its layers");
   AMPD_RETURN_IF_ERROR(findings.ToStatus());
-  AMPD_ASSIGN_OR_RETURN(const graph::Graph program, graph::WithLossHead(*graph));
+  AMPD_ASSIGN_OR_RETURN(const graph::Graph program, graph::TrainedGraph(*graph));
   AMPD_ASSIGN_OR_RETURN(const precision::ResolvedPolicy policy,
                         precision::ResolvePolicy(request.precision(), program, DeviceOf(request),
                                                  precision::KindOf(request.optimizer())));

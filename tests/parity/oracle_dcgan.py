@@ -6,9 +6,9 @@ Usage: oracle_dcgan.py IMAGE_SIZE OUT     IMAGE_SIZE: 28, 32 or 64
 OUT receives, in the format of tensor_file.py: the first weights, drawn as the tutorial draws them, "state/<name>"; those
 that training starts from, "start/<name>"; "images" (steps, B, C, S, S) and "noise" (steps, B, Z); with the weights of the
 start the losses "discriminator_loss/start" and "generator_loss/start" of the first batch, and the gradients of each in
-the parameters of its own network, "grad/<name>"; AdamW's "learning_rate" and "epsilon"; the losses of its steps,
-"discriminator_loss" and "generator_loss", where the discriminator has stepped when the generator's is computed; and the
-tensors after them, "after/<name>". "num_batches_tracked", which is only counted, is left out.
+the parameters of its own network, "grad/<name>"; Adam's "learning_rate" and "epsilon"; the losses of the tutorial's
+training loop, "discriminator_loss" and "generator_loss"; and the tensors after it, "after/<name>".
+"num_batches_tracked", which is only counted, is left out.
 """
 import sys
 
@@ -85,6 +85,30 @@ def initialise(module):
         nn.init.constant_(module.bias, 0)
 
 
+def train(model, images, noise):
+    """The tutorial's training loop, with Adam as there. The losses of each step, by player."""
+    discriminator, generator = model.discriminator.main, model.generator.main
+    optimizer_of_d = torch.optim.Adam(discriminator.parameters(), lr=LEARNING_RATE, betas=(0.5, 0.999), eps=EPSILON)
+    optimizer_of_g = torch.optim.Adam(generator.parameters(), lr=LEARNING_RATE, betas=(0.5, 0.999), eps=EPSILON)
+    losses = {"discriminator": [], "generator": []}
+    real, fake = torch.ones(BATCH_SIZE), torch.zeros(BATCH_SIZE)
+    for step in range(STEPS):
+        optimizer_of_d.zero_grad()
+        loss_of_real = binary_cross_entropy_with_logits(discriminator(images[step]).view(-1), real)
+        loss_of_real.backward()
+        made = generator(noise[step].view(BATCH_SIZE, LATENT, 1, 1))
+        loss_of_fake = binary_cross_entropy_with_logits(discriminator(made.detach()).view(-1), fake)
+        loss_of_fake.backward()
+        losses["discriminator"].append((loss_of_real + loss_of_fake).detach())
+        optimizer_of_d.step()
+        optimizer_of_g.zero_grad()
+        loss = binary_cross_entropy_with_logits(discriminator(made).view(-1), real)
+        loss.backward()
+        losses["generator"].append(loss.detach())
+        optimizer_of_g.step()
+    return losses
+
+
 def named(prefix, model):
     return {f"{prefix}/{name}": tensor.detach().clone() for name, tensor in model.state_dict().items()
             if not name.endswith("num_batches_tracked")}
@@ -114,17 +138,7 @@ def main():
         for name, gradient in zip(parameters, torch.autograd.grad(loss, list(parameters.values()))):
             tensors[f"grad/{player}.{name}"] = gradient
         model.load_state_dict(start)
-    losses = {player: [] for player in players}
-    optimizers = {player: torch.optim.AdamW(network.parameters(), lr=LEARNING_RATE, betas=(0.5, 0.999),
-                                            weight_decay=2**-6, eps=EPSILON)
-                  for player, (network, _) in players.items()}
-    for step in range(STEPS):
-        for player, (_, loss_of) in players.items():
-            optimizers[player].zero_grad(set_to_none=True)
-            loss = loss_of(images[step], noise[step])
-            loss.backward(inputs=optimizers[player].param_groups[0]["params"])
-            losses[player].append(loss.detach())
-            optimizers[player].step()
+    losses = train(model, images, noise)
     tensors |= {f"{player}_loss": torch.stack(values) for player, values in losses.items()}
     tensors |= named("after", model)
     tensor_file.write(sys.argv[2], tensors)

@@ -344,6 +344,55 @@ TEST(AdmitSpec, SegmentsOfModulesThatTheModelHas_AreAdmitted) {
   EXPECT_TRUE(AdmitSpec(Changed("train {memory_budget_bytes: 1000000}")).ok());
 }
 
+// A GAN on images without labels.
+v1::JobSpec Gan(const std::string& text = "") {
+  v1::JobSpec spec = Changed("model {dcgan {}} data {train {idx {images: 'a/b'}}} optimizer {adam {learning_rate: 1}}");
+  return Changed(std::move(spec), text);
+}
+
+TEST(AdmitSpec, AGanNeedsNoLabelsWhereverItsImagesLie) {
+  const auto admitted = AdmitSpec(Gan());
+  ASSERT_TRUE(admitted.ok()) << admitted.status();
+  EXPECT_EQ(admitted->model().dcgan().image_size(), 28);
+  EXPECT_EQ(admitted->model().dcgan().latent_size(), 100);
+  const auto admits = [](const std::string& text) {
+    const auto result = AdmitSpec(Gan(text));
+    EXPECT_TRUE(result.ok()) << text << ": " << result.status();
+  };
+  admits("data {train {idx {labels: 'a/c'}}}");
+  admits("data {train {npz {images: 'a/b.npy'}}}");
+  admits("model {dcgan {image_size: 32 channels: 3}} data {train {cifar {files: 'a/b' variant: CIFAR100_FINE}}}");
+  admits("data {train {synthetic {shape: 784 num_classes: 2000 num_samples: 9}}}");
+  admits("data {augment {flip: true}}");
+  admits("train {gradient_accumulation: 2 clip_grad_norm: 1 checkpoint_segments: 'generator.main.*'}");
+  admits("optimizer {ema_decay: 0.9 groups {match: 'discriminator.*' learning_rate: 0.5}}");
+  admits("precision {preset: 'fp16' loss_scale {optimizer_skip: ALL_TOGETHER}}");
+  EXPECT_THAT(WrongFields(Gan("data {train {idx {labels: 'a'}}}")), ElementsAre("data.train.idx.labels"));
+  EXPECT_THAT(WrongFields(Changed("data {train {idx {images: 'a/b'}}}")), ElementsAre("data.train.idx.labels"));
+}
+
+TEST(AdmitSpec, WhatAGanHasNotIsRefused) {
+  const auto wrong = [](const std::string& text) { return WrongFields(Gan(text)); };
+  const std::string eval = "data {eval {idx {images: 'a/b' labels: 'a/c'}}}";
+  EXPECT_THAT(wrong(eval), ElementsAre("data.eval"));
+  EXPECT_THAT(wrong(eval + " eval {every_steps: 3} checkpoint {keep_best: true} schedule {plateau {}}"),
+              ElementsAre("data.eval"));
+  EXPECT_THAT(wrong("eval {every_steps: 3}"), ElementsAre("eval.every_steps"));
+  EXPECT_THAT(wrong("checkpoint {keep_best: true}"), ElementsAre("checkpoint.keep_best"));
+  EXPECT_THAT(wrong("schedule {plateau {}}"), ElementsAre("schedule.plateau"));
+  EXPECT_THAT(wrong("train {replay_skipped: true}"), ElementsAre("train.replay_skipped"));
+  EXPECT_THAT(wrong("train {checkpoint_segments: 'encoder'}"), ElementsAre("train.checkpoint_segments[0]"));
+  EXPECT_THAT(wrong("data {train {tokens {path: 'a/b' sequence_length: 8}}}"), ElementsAre("data.train.tokens"));
+  EXPECT_THAT(wrong("data {train {cifar {files: 'a/b'}}}"), ElementsAre("data.train.cifar"));
+  EXPECT_THAT(wrong("data {train {synthetic {shape: 783 num_classes: 2 num_samples: 9}}}"),
+              ElementsAre("data.train.synthetic.shape"));
+  EXPECT_THAT(wrong("model {dcgan {image_size: 30 latent_size: -1}} data {train {idx {labels: 'a/c'}}}"),
+              ElementsAre("model.dcgan.image_size", "model.dcgan.latent_size"));
+  EXPECT_THAT(wrong("precision {preset: 'fp8'}"), ElementsAre("precision.preset"))
+      << "it has no linear layer, and FP8 is for those";
+  EXPECT_TRUE(AdmitSpec(Gan("precision {prefer: 'fp8' prefer: 'bf16'}")).ok());
+}
+
 TEST(AdmitSpec, AnExportedModelIsTakenUnseen) {
   EXPECT_TRUE(AdmitSpec(Changed("model {exported {path: 'root/my.pt2'}}")).ok());
   EXPECT_TRUE(AdmitSpec(Changed("model {exported {path: 'root/my.pt2'}} precision {preset: 'fp8'}")).ok())
@@ -365,7 +414,6 @@ TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {
       {"precision {preset: 'bf16' reduction: bf16}", "precision.reduction"},
       {"model {exported {artifact: 'x'}}", "model.exported.artifact"},
       {"model {exported {path: 'a/b' head: REGRESSION}}", "model.exported.head"},
-      {"model {dcgan {}}", "model.dcgan"},
       {"resources {devices: 2}", "resources.devices"},
       {"queue: 'fast'", "queue"},
   };

@@ -192,5 +192,33 @@ TEST(AnswerMemoryQuery, AWrongSpecOrSizeIsRefused) {
   EXPECT_THAT(AnswerMemoryQuery({}, {}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+// 1 x 28 x 28 images of 8 numbers: both networks have weights, moments and gradients, the step the images and the
+// noise.
+TEST(AnswerMemoryQuery, BothNetworksOfAGanCount) {
+  v1::EstimateJobRequest request;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(R"(
+      spec {name: 'gan' model {dcgan {latent_size: 8 generator_features: 4 discriminator_features: 4}}
+            data {train {idx {images: 'a/b'}} batch_size: 16} optimizer {adam {learning_rate: 0.1}} train {steps: 10}
+            resources {kind: CPU}})",
+                                                            &request));
+  constexpr int64_t kGenerator = 8 * 8 * 7 * 7 + 2 * 8 + 8 * 4 * 16 + 2 * 4 + 4 * 16;
+  constexpr int64_t kDiscriminator = 4 * 16 + 4 * 8 * 16 + 2 * 8 + 8 * 7 * 7;
+  // Running statistics: the generator's are written by one loss, the discriminator's by both.
+  constexpr int64_t kStatistics = 2 * (2 * 8 + 2 * 4) + 3 * 2 * 8;
+  const auto fp32 = Answer(request).candidates(0);
+  EXPECT_EQ(fp32.optimizer_bytes(), 8 * (kGenerator + kDiscriminator));
+  EXPECT_EQ(fp32.weight_bytes(), 4 * (kGenerator + kDiscriminator + kStatistics));
+  EXPECT_EQ(fp32.input_bytes(), 2 * 16 * 4 * (28 * 28 + 8)) << "the step's batch, and the one that is gathered ahead";
+  EXPECT_GT(fp32.largest_batch_size() + fp32.activation_bytes(), 0);
+  // So large a generator that its loss is when there is most.
+  request.mutable_spec()->mutable_model()->mutable_dcgan()->set_generator_features(64);
+  request.mutable_spec()->mutable_precision()->set_preset("fp16");
+  request.mutable_spec()->mutable_precision()->mutable_loss_scale()->set_optimizer_skip(v1::LossScale::EACH_ALONE);
+  const auto alone = Answer(request).candidates(0);
+  request.mutable_spec()->mutable_precision()->mutable_loss_scale()->set_optimizer_skip(v1::LossScale::ALL_TOGETHER);
+  EXPECT_GT(Answer(request).candidates(0).total_bytes(), alone.total_bytes())
+      << "the discriminator's gradients wait for the generator's";
+}
+
 }  // namespace
 }  // namespace ampd::server

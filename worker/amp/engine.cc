@@ -302,6 +302,10 @@ StepResult Engine::Take() {
   const auto overflow = std::find_if(result.phases.begin(), result.phases.end(),
                                      [](const PhaseResult& phase) { return phase.num_overflow_parameters > 0; });
   static_cast<PhaseResult&>(result) = overflow == result.phases.end() ? result.phases.front() : *overflow;
+  result.samples.clear();
+  for (const PhaseResult& phase : result.phases) {
+    result.samples.insert(result.samples.end(), phase.samples.begin(), phase.samples.end());
+  }
   result.loss_scale = record.step.loss_scale;
   result.scale_change = record.step.scale_change;
   scaler_.Restore(record.step.scaler);

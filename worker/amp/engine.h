@@ -41,8 +41,8 @@ struct EngineOptions {
   std::optional<graph::Graph> eval_model = {};
 };
 
-// What one step did. Of several phases: what the first with an overflow did, or else the first; `phases` has them all,
-// in their order.
+// What one step did. Of several phases: what the first with an overflow did, or else the first, with the samples of
+// all; `phases` has them all, in their order.
 struct StepResult : PhaseResult {
   float loss_scale = 1;  // the one that multiplied this step's losses
   ScaleChange scale_change = ScaleChange::kNone;

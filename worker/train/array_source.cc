@@ -50,7 +50,9 @@ absl::StatusOr<data::Dataset> OpenNpz(const v1::NpzSource& source, const std::st
     AMPD_ASSIGN_OR_RETURN(numpy.archive, locate(field + ".file", source.file()));
   } else {
     AMPD_ASSIGN_OR_RETURN(numpy.images, locate(field + ".images", source.images()));
-    AMPD_ASSIGN_OR_RETURN(numpy.labels, locate(field + ".labels", source.labels()));
+    if (num_classes > 0) {
+      AMPD_ASSIGN_OR_RETURN(numpy.labels, locate(field + ".labels", source.labels()));
+    }
   }
   return data::Dataset::ReadNumpy(numpy);
 }

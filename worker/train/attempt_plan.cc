@@ -15,128 +15,24 @@
 #include "base/status_macros.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
-#include "graph/passes.h"
+#include "graph/losses.h"
 #include "models/models.h"
 #include "precision/memory.h"
 #include "precision/optimizer_kind.h"
 #include "worker/data/data_file.h"
 #include "worker/train/array_source.h"
+#include "worker/train/engine_options.h"
 #include "worker/train/model_source.h"
 #include "worker/train/text_source.h"
 
 namespace ampd::train {
 namespace {
 
-using amp::OptimizerConfig;
-using amp::ScheduleConfig;
-
-// At most 65,536 elements a parameter are looked at, so even one sample costs little beside a step.
-constexpr int64_t kSampleEverySteps = 100;
-
 absl::Status SpecError(const std::string& message) {
   return Error(absl::StatusCode::kInvalidArgument, "SPEC_ERROR", message);
 }
 
 absl::Status AsSpecError(const absl::Status& status) { return SpecError(std::string(status.message())); }
-
-OptimizerConfig Sgd(const v1::SgdSpec& spec) {
-  return {.kind = OptimizerConfig::Kind::kSgd,
-          .learning_rate = spec.learning_rate(),
-          .weight_decay = spec.weight_decay(),
-          .momentum = spec.momentum(),
-          .dampening = spec.dampening(),
-          .nesterov = spec.nesterov()};
-}
-
-template <typename Spec>
-OptimizerConfig Adam(OptimizerConfig::Kind kind, const Spec& spec, double default_decay) {
-  OptimizerConfig config;
-  config.kind = kind;
-  config.learning_rate = spec.learning_rate();
-  config.weight_decay = spec.has_weight_decay() ? spec.weight_decay() : default_decay;
-  config.beta1 = spec.has_beta1() ? spec.beta1() : config.beta1;
-  config.beta2 = spec.has_beta2() ? spec.beta2() : config.beta2;
-  config.epsilon = spec.has_epsilon() ? spec.epsilon() : config.epsilon;
-  return config;
-}
-
-absl::StatusOr<OptimizerConfig> OptimizerKindOf(const v1::OptimizerSpec& spec) {
-  switch (spec.kind_case()) {
-    case v1::OptimizerSpec::kSgd:
-      return Sgd(spec.sgd());
-    case v1::OptimizerSpec::kAdamw:
-      return Adam(OptimizerConfig::Kind::kAdamW, spec.adamw(), 0.01);
-    case v1::OptimizerSpec::kAdam:
-      return Adam(OptimizerConfig::Kind::kAdam, spec.adam(), 0);
-    case v1::OptimizerSpec::KIND_NOT_SET:
-      break;
-  }
-  return SpecError("the spec names no optimizer");
-}
-
-absl::StatusOr<OptimizerConfig> Optimizer(const v1::OptimizerSpec& spec) {
-  AMPD_ASSIGN_OR_RETURN(OptimizerConfig config, OptimizerKindOf(spec));
-  for (const v1::ParameterGroup& group : spec.groups()) {
-    amp::ParameterGroup& own = config.groups.emplace_back();
-    own.match = group.match();
-    if (group.has_learning_rate()) {
-      own.learning_rate = group.learning_rate();
-    }
-    if (group.has_weight_decay()) {
-      own.weight_decay = group.weight_decay();
-    }
-  }
-  if (spec.has_ema_decay()) {
-    config.ema_decay = spec.ema_decay();
-  }
-  return config;
-}
-
-absl::StatusOr<ScheduleConfig> Schedule(const v1::ScheduleSpec& spec, int64_t total_steps) {
-  ScheduleConfig config;
-  config.warmup_steps = spec.warmup_steps();
-  config.total_steps = total_steps;
-  switch (spec.kind_case()) {
-    case v1::ScheduleSpec::kConstant:
-    case v1::ScheduleSpec::KIND_NOT_SET:
-      return config;
-    case v1::ScheduleSpec::kCosine:
-      config.shape = ScheduleConfig::Shape::kCosine;
-      config.final_ratio = spec.cosine().final_ratio();
-      return config;
-    case v1::ScheduleSpec::kStep:
-      config.shape = ScheduleConfig::Shape::kStep;
-      config.every_steps = std::max<int64_t>(spec.step().every_steps(), 1);
-      config.factor = spec.step().factor();
-      return config;
-    case v1::ScheduleSpec::kLinear:
-      config.shape = ScheduleConfig::Shape::kLinear;
-      config.final_ratio = spec.linear().final_ratio();
-      return config;
-    case v1::ScheduleSpec::kPolynomial:
-      config.shape = ScheduleConfig::Shape::kPolynomial;
-      config.power = spec.polynomial().power();
-      config.final_ratio = spec.polynomial().final_ratio();
-      return config;
-    case v1::ScheduleSpec::kPlateau:
-      return config;  // Plateau's, over evaluations
-  }
-  return SpecError("the schedule is of a kind that this trainer does not know");
-}
-
-std::optional<amp::PlateauConfig> Plateau(const v1::ScheduleSpec& spec) {
-  if (!spec.has_plateau()) {
-    return std::nullopt;
-  }
-  const v1::PlateauSchedule& plateau = spec.plateau();
-  amp::PlateauConfig config;
-  config.factor = plateau.has_factor() ? plateau.factor() : config.factor;
-  config.patience_evals = plateau.has_patience_evals() ? plateau.patience_evals() : config.patience_evals;
-  config.threshold = plateau.has_threshold() ? plateau.threshold() : config.threshold;
-  config.cooldown_evals = plateau.cooldown_evals();
-  config.min_learning_rate = plateau.min_learning_rate();
-  return config;
-}
 
 // A path of a spec, the value of `field`, is "<data root's name>/<path beneath it>".
 absl::StatusOr<data::DataFile> Locate(const internal::StartAttempt& start, const std::string& field,
@@ -150,25 +46,37 @@ absl::StatusOr<data::DataFile> Locate(const internal::StartAttempt& start, const
   return data::DataFile{root->second, path.substr(slash + 1), name};
 }
 
+// 0: the model reads no labels.
+int64_t NumClasses(const graph::Graph& model) {
+  const auto logits = model.FindOutput("logits");
+  return logits.has_value() ? model.type(*logits).shape.back().factor() : 0;
+}
+
+absl::StatusOr<data::Dataset> OpenIdx(const internal::StartAttempt& start, const v1::IdxSource& idx,
+                                      const std::string& field, int64_t num_classes) {
+  data::Dataset::Idx source;
+  source.mean = idx.mean();
+  source.deviation = idx.has_std() ? idx.std() : 1;
+  source.limit = idx.limit();
+  source.num_classes = num_classes;
+  AMPD_ASSIGN_OR_RETURN(source.images, Locate(start, field + ".images", idx.images()));
+  if (num_classes > 0) {
+    AMPD_ASSIGN_OR_RETURN(source.labels, Locate(start, field + ".labels", idx.labels()));
+  }
+  return data::Dataset::ReadIdx(source);
+}
+
 absl::StatusOr<data::Dataset> Open(const internal::StartAttempt& start, const v1::DataSource& source,
                                    const graph::Graph& model, bool evaluation) {
   const auto locate = [&start](const std::string& field, const std::string& path) {
     return Locate(start, field, path);
   };
-  const int64_t num_classes = model.type(*model.FindOutput("logits")).shape.back().factor();
+  const int64_t num_classes = NumClasses(model);
   if (IsTextSource(source)) {
     return OpenTextSource(source, evaluation ? "data.eval" : "data.train", model, locate);
   }
   if (source.has_idx()) {
-    const std::string field = evaluation ? "data.eval.idx" : "data.train.idx";
-    AMPD_ASSIGN_OR_RETURN(data::DataFile images, Locate(start, field + ".images", source.idx().images()));
-    AMPD_ASSIGN_OR_RETURN(data::DataFile labels, Locate(start, field + ".labels", source.idx().labels()));
-    return data::Dataset::ReadIdx({.images = std::move(images),
-                                   .labels = std::move(labels),
-                                   .mean = source.idx().mean(),
-                                   .deviation = source.idx().has_std() ? source.idx().std() : 1,
-                                   .limit = source.idx().limit(),
-                                   .num_classes = num_classes});
+    return OpenIdx(start, source.idx(), evaluation ? "data.eval.idx" : "data.train.idx", num_classes);
   }
   if (IsArraySource(source)) {
     return OpenArraySource(source, evaluation ? "data.eval" : "data.train", num_classes, locate);
@@ -177,7 +85,7 @@ absl::StatusOr<data::Dataset> Open(const internal::StartAttempt& start, const v1
     return SpecError("a data source names no kind");
   }
   const v1::SyntheticSource& synthetic = source.synthetic();
-  if (synthetic.num_classes() > num_classes) {
+  if (num_classes > 0 && synthetic.num_classes() > num_classes) {
     return SpecError(absl::StrCat("the data has ", synthetic.num_classes(), " classes and the model ", num_classes));
   }
   return data::Dataset::MakeSynthetic({.shape = {synthetic.shape().begin(), synthetic.shape().end()},
@@ -205,7 +113,17 @@ std::vector<int64_t> ImageShapeOf(const graph::Shape& shape) {
   return image;
 }
 
-// Whether the data has every input of the model, the first one as its samples, and as many labels a sample.
+// Whether the trainer draws the input, for a model that makes its samples of it.
+bool IsNoise(const graph::Graph& model, graph::ValueId input) {
+  return model.value(input).name == "noise" && !graph::LossesOf(model).empty();
+}
+
+int64_t NoiseNumbers(const graph::Graph& model) {
+  const auto noise = model.FindInput("noise");
+  return noise.has_value() && IsNoise(model, *noise) ? ElementsOf(model.type(*noise).shape) : 0;
+}
+
+// Whether the data has every input of the model but noise, the first one as its samples, and as many labels a sample.
 absl::Status CheckFields(const data::Dataset& data, const graph::Graph& model) {
   const std::vector<std::string_view> names = data.input_names();
   const std::string& first = model.value(model.inputs().front()).name;
@@ -213,11 +131,13 @@ absl::Status CheckFields(const data::Dataset& data, const graph::Graph& model) {
     return SpecError(absl::StrCat("the data has ", std::string(names.front()), " and the model takes ", first));
   }
   for (const graph::ValueId input : model.inputs()) {
-    if (std::find(names.begin(), names.end(), model.value(input).name) == names.end()) {
+    const bool is_known = std::find(names.begin(), names.end(), model.value(input).name) != names.end();
+    if (!is_known && !IsNoise(model, input)) {
       return SpecError(absl::StrCat("the model takes ", model.value(input).name, ", which the data has not"));
     }
   }
-  const bool is_language_model = model.type(*model.FindOutput("logits")).shape.size() == 3;
+  const auto logits = model.FindOutput("logits");
+  const bool is_language_model = logits.has_value() && model.type(*logits).shape.size() == 3;
   if (is_language_model != data.is_text()) {
     return SpecError(data.is_text() ? "the data has a label a position and the model tells one a sample"
                                     : "the data has a label a sample and the model tells one a position");
@@ -324,7 +244,7 @@ absl::Status PlanSegments(const v1::JobSpec& spec, const v1::Device& device, Att
 
 absl::StatusOr<precision::ResolvedPolicy> ResolvePrecision(const internal::StartAttempt& start,
                                                            const graph::Graph& model, const PrecisionRaise& raise) {
-  AMPD_ASSIGN_OR_RETURN(const graph::Graph program, graph::WithLossHead(model));
+  AMPD_ASSIGN_OR_RETURN(const graph::Graph program, graph::TrainedGraph(model));
   v1::PrecisionPolicy policy = start.spec().precision();
   if (!start.precision().empty()) {
     policy.set_preset(start.precision());
@@ -345,8 +265,8 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
   }
   auto policy = ResolvePrecision(start, *model, /*raise=*/{});
   AMPD_RETURN_IF_ERROR(policy.status());
-  if (model->inputs().empty() || !model->FindOutput("logits").has_value()) {
-    return SpecError("the model has no input, or no output \"logits\"");
+  if (model->inputs().empty() || (!model->FindOutput("logits").has_value() && graph::LossesOf(*model).empty())) {
+    return SpecError("the model has no input, or neither an output \"logits\" nor a loss");
   }
   AMPD_ASSIGN_OR_RETURN(data::Dataset train, Open(start, spec.data().train(), *model, false));
   AMPD_RETURN_IF_ERROR(CheckSamples(train, *model));
@@ -356,11 +276,13 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
                    .raise = {},
                    .train = std::move(train)};
   if (plan.imported.has_value()) {
-    plan.engine.eval_model = plan.imported->eval;
     plan.policy.warnings.insert(plan.policy.warnings.end(), plan.imported->warnings.begin(),
                                 plan.imported->warnings.end());
   }
   if (spec.data().has_eval()) {
+    if (!graph::LossesOf(plan.model).empty()) {
+      return SpecError("data.eval is set, and a model with losses of its own is not evaluated");
+    }
     AMPD_ASSIGN_OR_RETURN(plan.eval, Open(start, spec.data().eval(), plan.model, true));
     AMPD_RETURN_IF_ERROR(CheckSamples(*plan.eval, plan.model));
   }
@@ -370,14 +292,12 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
   }
   AMPD_RETURN_IF_ERROR(PlanLength(spec, plan));
   AMPD_RETURN_IF_ERROR(PlanAugmentation(spec, plan));
-  AMPD_ASSIGN_OR_RETURN(plan.engine.optimizer, Optimizer(spec.optimizer()));
-  AMPD_ASSIGN_OR_RETURN(plan.engine.schedule, Schedule(spec.schedule(), plan.total_steps));
-  plan.plateau = Plateau(spec.schedule());
-  if (spec.train().has_clip_grad_norm()) {
-    plan.engine.clip_grad_norm = spec.train().clip_grad_norm();
+  AMPD_ASSIGN_OR_RETURN(plan.engine, EngineOptionsOf(spec, plan.model, plan.total_steps));
+  if (plan.imported.has_value()) {
+    plan.engine.eval_model = plan.imported->eval;
   }
-  plan.engine.seed = spec.train().seed();
-  plan.engine.sample_every_steps = kSampleEverySteps;
+  plan.noise = {.num_numbers = NoiseNumbers(plan.model), .seed = spec.train().seed()};
+  plan.plateau = PlateauOf(spec.schedule());
   AMPD_RETURN_IF_ERROR(PlanSegments(spec, start.device(), plan));
   plan.eval_every_steps = spec.eval().every_steps();
   plan.checkpoint_every_steps = spec.checkpoint().every_steps();

@@ -18,6 +18,12 @@
 
 namespace ampd::train {
 
+// What a GAN's generator makes its images of, a row for each sample of a batch.
+struct NoiseOptions {
+  int64_t num_numbers = 0;  // in a row; 0: the model takes none
+  uint64_t seed = 0;
+};
+
 // Everything that an attempt will do, taken from the spec with its defaults filled in. Nothing has been computed yet,
 // but the data is read.
 struct AttemptPlan {
@@ -31,6 +37,7 @@ struct AttemptPlan {
   std::optional<data::Dataset> eval;
   data::Sampler::Options sampler;
   data::Augmentation augmentation;  // of training samples
+  NoiseOptions noise;
   int64_t eval_batch_size = 0;
   int64_t num_micro_batches = 1;
   int64_t total_steps = 0;

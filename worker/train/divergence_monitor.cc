@@ -78,7 +78,7 @@ std::vector<Finding> DivergenceMonitor::Observe(const StepNumbers& numbers) {
   CheckFinite(numbers, findings);
   CheckScale(numbers, findings);
   CheckSkips(numbers, findings);
-  if (std::isfinite(numbers.loss) && !numbers.skipped) {
+  if (std::isfinite(numbers.loss) && !numbers.skipped && !numbers.adversarial) {
     CheckSpike(numbers, findings);
     CheckRange(numbers, findings);
   }

@@ -16,6 +16,8 @@ struct StepNumbers {
   float grad_norm = 0;
   float loss_scale = 1;  // the one that multiplied this step's loss
   bool scaled = false;   // loss scaling is on: a skipped step is what it is there for
+  // The loss is that of one of two networks against each other: it rises when the other one gets better.
+  bool adversarial = false;
   bool skipped = false;  // non-finite gradients
   bool scale_moved = false;
   int hysteresis = 1;     // overflows that the scaler tolerates without moving
@@ -64,6 +66,8 @@ struct MonitorState {
 //     rule of the scaler will end it
 //   LOSS_SCALE_AT_FLOOR scale_floor: the scale should fall and cannot; again only once it moved
 //   WARNING skipped_share: over a quarter of the last 200 steps skipped; a healthy scaler skips under 1%
+//
+// How high an adversarial loss is tells nothing of the run: the first three rules leave it out.
 //
 // Losses below 1% of the first ones count as that 1%: tenfold noise down there says nothing. Pure: no clock, no I/O;
 // thread-compatible.

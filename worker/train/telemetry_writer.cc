@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "precision/loss_scale.h"
+#include "worker/train/gan_step.h"
 #include "worker/train/gradient_report.h"
 #include "worker/train/trainer_log.h"
 
@@ -19,6 +20,15 @@ using precision::LossScaleText;
 
 // How long training waits for a server that takes no telemetry, once all room is used up.
 constexpr absl::Duration kMaxWait = absl::Hours(1);
+
+// "the step", or of a GAN's step the one half.
+std::string WhatWasSkipped(const amp::StepResult& result) {
+  const auto gan = GanStepOf(result);
+  if (!gan.has_value() || gan->discriminator.skipped == gan->generator.skipped) {
+    return "the step";
+  }
+  return absl::StrCat("the step of the ", gan->generator.skipped ? "generator" : "discriminator");
+}
 
 std::string DescribeSkip(const amp::StepResult& result) {
   if (result.num_overflow_parameters == 0) {
@@ -31,8 +41,19 @@ std::string DescribeSkip(const amp::StepResult& result) {
           : absl::StrCat(", and ", result.total_overflow_count - result.overflow_count, " in ",
                          result.num_overflow_parameters - 1, " more parameters that the backward pass met after it");
   const std::string loss = std::isfinite(result.loss) ? "" : "; nor is the loss";
-  return absl::StrCat("the step was skipped: ", result.overflow_count, " gradient elements of ",
+  return absl::StrCat(WhatWasSkipped(result), " was skipped: ", result.overflow_count, " gradient elements of ",
                       result.overflow_parameter, " are not finite", rest, loss);
+}
+
+// A GAN's rows are its discriminator's, with what is the generator's beside.
+void AddGan(const GanStep& step, v1::StepColumns& row) {
+  row.set_loss(0, step.discriminator.loss);
+  row.set_grad_norm(0, step.discriminator.grad_norm);
+  row.set_learning_rate(0, step.discriminator.learning_rate);
+  row.add_generator_loss(step.generator.loss);
+  row.add_generator_grad_norm(step.generator.grad_norm);
+  row.add_generator_skipped(step.generator.skipped);
+  row.add_discriminator_skipped(step.discriminator.skipped);
 }
 
 int64_t UnixMicros() { return absl::ToUnixMicros(absl::Now()); }
@@ -58,6 +79,9 @@ absl::Status TelemetryWriter::Step(int64_t step, const amp::StepResult& result, 
   row.add_memory_allocated_bytes(costs.memory.allocated_bytes);
   row.add_memory_peak_bytes(costs.memory.peak_bytes);
   row.add_time_unix_micros(UnixMicros());
+  if (const auto gan = GanStepOf(result); gan.has_value()) {
+    AddGan(*gan, row);
+  }
   AMPD_RETURN_IF_ERROR(Add(std::move(record)));
   return ScaleEvents(step, result, next_scale);
 }

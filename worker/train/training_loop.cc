@@ -11,7 +11,9 @@
 #include "base/status_macros.h"
 #include "precision/loss_scale.h"
 #include "precision/memory.h"
+#include "worker/data/noise.h"
 #include "worker/train/compute_device.h"
+#include "worker/train/gan_step.h"
 #include "worker/train/model_source.h"
 
 namespace ampd::train {
@@ -52,10 +54,7 @@ TrainingLoop::TrainingLoop(AttemptPlan plan, const Context& context)
       context_(context),
       telemetry_(context.outbox, context.start.key().attempt()),
       batcher_(
-          plan_.sampler,
-          [this](const std::vector<int64_t>& indices, int64_t epoch) {
-            return plan_.train.Get(indices, plan_.augmentation, epoch);
-          },
+          plan_.sampler, [this](const std::vector<int64_t>& indices, int64_t epoch) { return Gather(indices, epoch); },
           precision::kBatchesAhead),
       checkpoint_writer_([this](const v1::Checkpoint& checkpoint, uint64_t after_sequence) {
         context_.link.ReportCheckpoint(checkpoint, after_sequence);
@@ -63,6 +62,15 @@ TrainingLoop::TrainingLoop(AttemptPlan plan, const Context& context)
   if (plan_.plateau.has_value()) {
     plateau_.emplace(*plan_.plateau, plan_.engine.optimizer.learning_rate);
   }
+}
+
+// On the batcher's thread: it reads nothing that training writes.
+data::Dataset::Samples TrainingLoop::Gather(const std::vector<int64_t>& indices, int64_t epoch) const {
+  data::Dataset::Samples samples = plan_.train.Get(indices, plan_.augmentation, epoch);
+  if (plan_.noise.num_numbers > 0) {
+    samples.others["noise"] = data::NoiseOf(plan_.noise.seed, epoch, indices, plan_.noise.num_numbers);
+  }
+  return samples;
 }
 
 absl::StatusOr<Outcome> TrainingLoop::Run() {
@@ -192,7 +200,9 @@ absl::Status TrainingLoop::EndStep() {
   const amp::StepResult result = engine_->Take();
   const StepsUnderWay::ReadStep step = under_way_.Read(Now());
   ++step_;
-  train_loss_ = result.loss;
+  const auto gan = GanStepOf(result);
+  train_loss_ = gan.has_value() ? gan->discriminator.loss : result.loss;
+  generator_loss_ = gan.has_value() ? std::optional(gan->generator.loss) : std::nullopt;
   AMPD_RETURN_IF_ERROR(telemetry_.Step(step_, result, engine_->scaler().scale(),
                                        {.seconds = step.seconds,
                                         .data_wait_seconds = step.data_wait_seconds,
@@ -273,6 +283,9 @@ void TrainingLoop::ReportState(v1::Attempt::State state) {
 v1::FinalMetrics TrainingLoop::metrics() const {
   v1::FinalMetrics metrics;
   metrics.set_train_loss(train_loss_);
+  if (generator_loss_.has_value()) {
+    metrics.set_generator_loss(*generator_loss_);
+  }
   if (last_eval_.has_value()) {
     metrics.set_eval_loss(last_eval_->loss());
     if (last_eval_->has_perplexity()) {

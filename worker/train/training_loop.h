@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -11,6 +12,7 @@
 #include "worker/amp/engine.h"
 #include "worker/amp/plateau.h"
 #include "worker/data/batcher.h"
+#include "worker/data/dataset.h"
 #include "worker/data/sampler.h"
 #include "worker/train/agent_link.h"
 #include "worker/train/attempt_plan.h"
@@ -69,6 +71,7 @@ class TrainingLoop {
   v1::FinalMetrics metrics() const;
 
  private:
+  data::Dataset::Samples Gather(const std::vector<int64_t>& indices, int64_t epoch) const;
   absl::Status Prepare();
   absl::Status Begin();
   absl::Status MakeEngine();
@@ -120,7 +123,8 @@ class TrainingLoop {
   StepsUnderWay under_way_;
   int64_t step_ = 0;  // read
   float train_loss_ = 0;
-  int num_replays_ = 0;  // in a row, of the batch that comes next
+  std::optional<float> generator_loss_;  // of a GAN, whose train_loss_ is its discriminator's
+  int num_replays_ = 0;                  // in a row, of the batch that comes next
   DivergenceMonitor monitor_;
   std::optional<amp::Plateau> plateau_;
   Recovery recovery_;

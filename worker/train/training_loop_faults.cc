@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "precision/loss_scale.h"
+#include "worker/train/gan_step.h"
 #include "worker/train/model_source.h"
 #include "worker/train/trainer_log.h"
 #include "worker/train/training_loop.h"
@@ -92,6 +93,7 @@ absl::Status TrainingLoop::CheckNumbers(const amp::StepResult& result) {
                                                           .grad_norm = result.grad_norm,
                                                           .loss_scale = result.loss_scale,
                                                           .scaled = engine_->scaler().enabled(),
+                                                          .adversarial = GanStepOf(result).has_value(),
                                                           .skipped = result.skipped,
                                                           .scale_moved = moved,
                                                           .hysteresis = plan_.policy.loss_scale.hysteresis,

@@ -119,6 +119,7 @@ absl::Status TrainingLoop::Adopt(TrainingState state) {
   }
   step_ = state.step;
   train_loss_ = state.train_loss;
+  generator_loss_ = state.generator_loss;
   num_replays_ = state.num_replays;
   told_underflow_ = state.told_underflow;
   told_fp8_underflow_ = state.told_fp8_underflow;
@@ -147,6 +148,7 @@ absl::Status TrainingLoop::WarnIfElsewhere(const LoadedCheckpoint& checkpoint) {
 TrainingState TrainingLoop::State(amp::EngineState room) const {
   return {.step = step_,
           .train_loss = train_loss_,
+          .generator_loss = generator_loss_,
           .cursor = batcher_.cursor(),
           .num_replays = num_replays_,
           .told_underflow = told_underflow_,

@@ -207,6 +207,9 @@ std::map<std::string, std::string> ScalarsOf(const TrainingState& state) {
   if (state.best_eval_loss.has_value()) {
     scalars["best_eval_loss"] = Hexadecimal(*state.best_eval_loss);
   }
+  if (state.generator_loss.has_value()) {
+    scalars["generator_loss"] = Hexadecimal(*state.generator_loss);
+  }
   if (state.owes_evaluation) {
     scalars["owes_evaluation"] = "1";
   }
@@ -264,6 +267,9 @@ absl::StatusOr<TrainingState> StateOf(const LoadedCheckpoint& checkpoint) {
   }
   if (checkpoint.state.contains("best_eval_loss")) {
     AMPD_RETURN_IF_ERROR(TakeReal(checkpoint, "best_eval_loss", state.best_eval_loss.emplace()));
+  }
+  if (checkpoint.state.contains("generator_loss")) {
+    AMPD_RETURN_IF_ERROR(TakeReal(checkpoint, "generator_loss", state.generator_loss.emplace()));
   }
   state.owes_evaluation = checkpoint.state.contains("owes_evaluation");
   if (checkpoint.state.contains("plateau.best_loss")) {

@@ -28,7 +28,8 @@ struct Recovery {
 // monitor remembers.
 struct TrainingState {
   int64_t step = 0;
-  float train_loss = 0;  // of the last step
+  float train_loss = 0;                 // of the last step
+  std::optional<float> generator_loss;  // of a GAN, whose train_loss is its discriminator's
   data::Sampler::Cursor cursor;
   int num_replays = 0;  // in a row, of the batch that comes next
   bool told_underflow = false;

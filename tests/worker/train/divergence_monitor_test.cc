@@ -24,6 +24,7 @@ class WatchedRun {
   explicit WatchedRun(int hysteresis = 1) : hysteresis_(hysteresis) {}
 
   void Apply(float loss) { Observe({.loss = loss, .grad_norm = 1}); }
+  void ApplyAdversarial(float loss) { Observe({.loss = loss, .grad_norm = 1, .adversarial = true}); }
   void Skip(float loss, bool scale_moved, bool at_floor = false) {
     Observe({.loss = loss,
              .grad_norm = kNan,
@@ -68,6 +69,22 @@ TEST(DivergenceMonitor, AHealthyRunIsSilentAndCalm) {
     EXPECT_TRUE(run.monitor.calm());
   }
   EXPECT_THAT(run.found, IsEmpty());
+}
+
+// That of a discriminator falls to nothing and comes back when the generator finds out how.
+TEST(DivergenceMonitor, HowHighAnAdversarialLossIsSaysNothing) {
+  const auto losses_of = [](int step) { return step % 200 < 100 ? 0.01f : 9.0f; };
+  WatchedRun gan;
+  WatchedRun other;
+  for (int step = 0; step < 1000; ++step) {
+    gan.ApplyAdversarial(losses_of(step));
+    other.Apply(losses_of(step));
+  }
+  EXPECT_THAT(gan.found, IsEmpty());
+  EXPECT_TRUE(gan.monitor.calm());
+  EXPECT_FALSE(other.found.empty());
+  gan.ApplyAdversarial(kNan);
+  EXPECT_THAT(gan.found, ElementsAre("1001:loss_not_finite"));
 }
 
 TEST(DivergenceMonitor, ALossThatFallsByOrdersOfMagnitudeIsNoWarning) {

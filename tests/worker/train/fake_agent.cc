@@ -141,6 +141,13 @@ void FakeAgent::Take(const v1::TelemetryBatch& batch) {
     sequence_of[columns.step(i)] = columns.sequence(i);
     steps[columns.step(i)] = {columns.loss(i), columns.grad_norm(i), columns.loss_scale(i), columns.skipped(i),
                               columns.learning_rate(i)};
+    if (columns.generator_loss_size() > 0) {
+      Step& step = steps[columns.step(i)];
+      step.generator_loss = columns.generator_loss(i);
+      step.generator_grad_norm = columns.generator_grad_norm(i);
+      step.generator_skipped = columns.generator_skipped(i);
+      step.discriminator_skipped = columns.discriminator_skipped(i);
+    }
   }
   for (const v1::EvalPoint& eval : batch.evals()) {
     ++sequences[eval.sequence()];

@@ -45,6 +45,11 @@ class FakeAgent {
     double loss_scale = 0;
     bool skipped = false;
     double learning_rate = 0;
+    // Of a GAN alone.
+    std::optional<float> generator_loss = {};
+    float generator_grad_norm = 0;
+    bool generator_skipped = false;
+    bool discriminator_skipped = false;
     friend bool operator==(const Step&, const Step&) = default;
   };
 

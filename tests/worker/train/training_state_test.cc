@@ -65,6 +65,9 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
       state.best_eval_loss = real() / 3.0;
     }
     state.owes_evaluation = round % 4 == 1;
+    if (round % 3 == 1) {
+      state.generator_loss = real();
+    }
     state.engine.scaler.scale = real();
     const auto back = StateOf(Saved(state));
     ASSERT_TRUE(back.ok()) << back.status();
@@ -78,6 +81,7 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
     EXPECT_EQ(back->plateau, state.plateau);
     EXPECT_EQ(back->best_eval_loss, state.best_eval_loss);
     EXPECT_EQ(back->owes_evaluation, state.owes_evaluation);
+    EXPECT_EQ(back->generator_loss, state.generator_loss);
     EXPECT_EQ(back->engine.scaler, state.engine.scaler);
   }
 }
