@@ -25,6 +25,9 @@ v1::Progress FromOutcome(const v1::Outcome& outcome) {
   if (outcome.last_step() > 0 && outcome.has_final_metrics()) {
     progress.set_loss(metrics.train_loss());
   }
+  if (metrics.has_generator_loss()) {
+    progress.mutable_generator()->set_loss(metrics.generator_loss());
+  }
   progress.set_loss_scale(metrics.final_loss_scale());
   progress.set_skipped_steps(metrics.skipped_steps());
   progress.set_memory_peak_bytes(metrics.peak_memory_bytes());
@@ -70,7 +73,7 @@ void ProgressBoard::AddItem(const HistoryItem& item, State* state) {
     State fresh;
     fresh.entry.attempt = item.attempt;
     fresh.skipped_steps = std::move(state->skipped_steps);
-    fresh.entry.progress.set_skipped_steps(static_cast<int64_t>(fresh.skipped_steps.size()));
+    CountSkips(&fresh);
     *state = std::move(fresh);
   }
   if (item.steps != nullptr) {
@@ -82,6 +85,29 @@ void ProgressBoard::AddItem(const HistoryItem& item, State* state) {
     } else {
       state->entry.progress.set_eval_accuracy(item.eval->accuracy());
     }
+  }
+}
+
+void ProgressBoard::CountSkips(State* state) {
+  v1::Progress& progress = state->entry.progress;
+  const auto& skipped = state->skipped_steps;
+  progress.set_skipped_steps(static_cast<int64_t>(skipped.size()));
+  if (progress.has_generator()) {
+    const auto count = [&skipped](bool SkippedStep::*of) {
+      return std::count_if(skipped.begin(), skipped.end(), [of](const SkippedStep& step) { return step.*of; });
+    };
+    progress.mutable_generator()->set_skipped_steps(count(&SkippedStep::generator));
+    progress.mutable_generator()->set_discriminator_skipped_steps(count(&SkippedStep::discriminator));
+  }
+}
+
+// The last row's, of a GAN.
+void ProgressBoard::AddGenerator(const v1::StepColumns& steps, State* state) {
+  if (!steps.generator_loss().empty()) {
+    v1::GeneratorProgress& generator = *state->entry.progress.mutable_generator();
+    generator.set_loss(static_cast<double>(*steps.generator_loss().rbegin()));
+    generator.set_grad_norm(
+        steps.generator_grad_norm().empty() ? 0 : static_cast<double>(*steps.generator_grad_norm().rbegin()));
   }
 }
 
@@ -98,16 +124,19 @@ void ProgressBoard::AddSteps(const v1::StepColumns& steps, State* state) {
     entry.num_scale_downs += scale < state->last_loss_scale ? 1 : 0;
     state->last_loss_scale = scale;
     // A step that comes again, after a roll-back or in a later attempt, supersedes what was at and beyond it.
-    while (!state->skipped_steps.empty() && state->skipped_steps.back() >= steps.step(i)) {
+    while (!state->skipped_steps.empty() && state->skipped_steps.back().step >= steps.step(i)) {
       state->skipped_steps.pop_back();
     }
     if (steps.skipped(i)) {
-      state->skipped_steps.push_back(steps.step(i));
+      const auto holds = [i](const auto& column) { return !column.empty() && column.Get(i); };
+      state->skipped_steps.push_back(
+          {steps.step(i), holds(steps.generator_skipped()), holds(steps.discriminator_skipped())});
       entry.last_overflow_unix_micros = steps.time_unix_micros(i);
     }
     progress.set_data_wait_seconds(progress.data_wait_seconds() + static_cast<double>(steps.data_wait_seconds(i)));
   }
-  progress.set_skipped_steps(static_cast<int64_t>(state->skipped_steps.size()));
+  AddGenerator(steps, state);
+  CountSkips(state);
   const int last = NumSteps(steps) - 1;
   progress.set_step(steps.step(last));
   progress.set_loss(static_cast<double>(steps.loss(last)));

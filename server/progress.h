@@ -40,13 +40,21 @@ class ProgressBoard {
   void AddTo(v1::Job* job) const;
 
  private:
+  // A step of which an update was skipped: one of a GAN's two, or the one.
+  struct SkippedStep {
+    int64_t step = 0;
+    bool generator = false;
+    bool discriminator = false;
+  };
   struct State {
     Entry entry;
     double last_loss_scale = 0;
     int64_t first_time_unix_micros = 0;
     int64_t num_steps = 0;
-    std::vector<int64_t> skipped_steps;  // of the curve, ascending
+    std::vector<SkippedStep> skipped_steps;  // of the curve, ascending
   };
+  static void CountSkips(State* state);
+  static void AddGenerator(const v1::StepColumns& steps, State* state);
   void AddSteps(const v1::StepColumns& steps, State* state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddItem(const HistoryItem& item, State* state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -20,12 +20,33 @@ void FillIfEmpty(int length, Column* column) {
   }
 }
 
+// A column that only some jobs have. Rows that came without it have zeros.
+template <typename Column>
+void AppendOptional(const Column& from, int begin, int end, int length_before, Column* to) {
+  if (from.empty() && to->empty()) {
+    return;
+  }
+  to->Resize(length_before, {});
+  if (from.empty()) {
+    to->Resize(length_before + end - begin, {});
+  } else {
+    AppendRange(from, begin, end, to);
+  }
+}
+
+// Those of a GAN are empty elsewhere.
+bool GanColumnsHaveLength(const v1::StepColumns& steps, int length) {
+  const auto fits = [length](int size) { return size == 0 || size == length; };
+  return fits(steps.generator_loss_size()) && fits(steps.generator_grad_norm_size()) &&
+         fits(steps.generator_skipped_size()) && fits(steps.discriminator_skipped_size());
+}
+
 bool ColumnsHaveLength(const v1::StepColumns& steps, int length) {
   return steps.step_size() == length && steps.loss_size() == length && steps.grad_norm_size() == length &&
          steps.loss_scale_size() == length && steps.skipped_size() == length && steps.learning_rate_size() == length &&
          steps.samples_per_second_size() == length && steps.data_wait_seconds_size() == length &&
          steps.memory_allocated_bytes_size() == length && steps.memory_peak_bytes_size() == length &&
-         steps.time_unix_micros_size() == length;
+         steps.time_unix_micros_size() == length && GanColumnsHaveLength(steps, length);
 }
 
 }  // namespace
@@ -60,6 +81,7 @@ absl::Status CheckSteps(const v1::StepColumns& steps) {
 }
 
 void AppendSteps(const v1::StepColumns& from, int begin, int end, v1::StepColumns* to) {
+  const int length_before = NumSteps(*to);
   AppendRange(from.sequence(), begin, end, to->mutable_sequence());
   AppendRange(from.step(), begin, end, to->mutable_step());
   AppendRange(from.loss(), begin, end, to->mutable_loss());
@@ -72,6 +94,10 @@ void AppendSteps(const v1::StepColumns& from, int begin, int end, v1::StepColumn
   AppendRange(from.memory_allocated_bytes(), begin, end, to->mutable_memory_allocated_bytes());
   AppendRange(from.memory_peak_bytes(), begin, end, to->mutable_memory_peak_bytes());
   AppendRange(from.time_unix_micros(), begin, end, to->mutable_time_unix_micros());
+  AppendOptional(from.generator_loss(), begin, end, length_before, to->mutable_generator_loss());
+  AppendOptional(from.generator_grad_norm(), begin, end, length_before, to->mutable_generator_grad_norm());
+  AppendOptional(from.generator_skipped(), begin, end, length_before, to->mutable_generator_skipped());
+  AppendOptional(from.discriminator_skipped(), begin, end, length_before, to->mutable_discriminator_skipped());
 }
 
 int FirstStepAfter(const v1::StepColumns& steps, uint64_t sequence) {

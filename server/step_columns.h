@@ -12,7 +12,7 @@ namespace ampd::server {
 
 inline int NumSteps(const v1::StepColumns& steps) { return steps.sequence_size(); }
 
-// Fills columns that are empty with zeros: an older trainer does not know a newer column.
+// Fills columns that are empty with zeros: an older trainer does not know a newer column. Those of a GAN stay empty.
 void FillMissingColumns(v1::StepColumns* steps);
 
 // INVALID_ARGUMENT when the columns differ in length or a sequence is 0 or does not grow.

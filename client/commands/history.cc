@@ -111,13 +111,40 @@ void PrintPointLines(const v1::ListMetricPointsResponse::Segment& segment) {
   }
 }
 
-std::vector<std::string> PointRow(int attempt, const v1::StepColumns& one, bool wide) {
-  std::vector<std::string> row = {absl::StrCat(attempt),           absl::StrCat(one.step(0)),
-                                  FormatNumber(one.loss(0)),       FormatNumber(one.grad_norm(0)),
-                                  FormatNumber(one.loss_scale(0)), one.skipped(0) ? "skipped" : ""};
+// Of a GAN's step, the network alone that was skipped.
+std::string SkippedText(const v1::StepColumns& one) {
+  const bool generator = !one.generator_skipped().empty() && one.generator_skipped(0);
+  const bool discriminator = !one.discriminator_skipped().empty() && one.discriminator_skipped(0);
+  return !one.skipped(0) ? "" : generator == discriminator ? "skipped" : generator ? "generator" : "discriminator";
+}
+
+struct PointStyle {
+  bool wide = false;
+  bool gan = false;  // the points of its two networks stand beside each other
+};
+
+std::vector<std::string> PointHeadings(const PointStyle& style) {
+  std::vector<std::string> headings = {"ATTEMPT", "STEP", "LOSS", "GRAD NORM"};
+  if (style.gan) {
+    headings.insert(headings.end(), {"GENERATOR LOSS", "GENERATOR NORM"});
+  }
+  headings.insert(headings.end(), {"SCALE", "SKIPPED"});
+  if (style.wide) {
+    headings.insert(headings.end(), {"LEARNING RATE", "SAMPLES/S", "DATA WAIT", "MEMORY", "PEAK MEMORY", "TIME"});
+  }
+  return headings;
+}
+
+std::vector<std::string> PointRow(int attempt, const v1::StepColumns& one, const PointStyle& style) {
   const auto number = [](const auto& column) { return column.empty() ? "-" : FormatNumber(column.Get(0)); };
+  std::vector<std::string> row = {absl::StrCat(attempt), absl::StrCat(one.step(0)), FormatNumber(one.loss(0)),
+                                  FormatNumber(one.grad_norm(0))};
+  if (style.gan) {
+    row.insert(row.end(), {number(one.generator_loss()), number(one.generator_grad_norm())});
+  }
+  row.insert(row.end(), {FormatNumber(one.loss_scale(0)), SkippedText(one)});
   const auto bytes = [](const auto& column) { return column.empty() ? "-" : FormatBytes(column.Get(0)); };
-  if (wide) {
+  if (style.wide) {
     row.insert(row.end(), {number(one.learning_rate()), number(one.samples_per_second()),
                            one.data_wait_seconds().empty() ? "-" : FormatNumber(one.data_wait_seconds(0)) + "s",
                            bytes(one.memory_allocated_bytes()), bytes(one.memory_peak_bytes()),
@@ -134,20 +161,19 @@ void ShowPoints(const Session& session, const v1::ListMetricPointsResponse& answ
   if (PrintStructured(session, answer)) {
     return;
   }
+  const bool gan = std::any_of(answer.segments().begin(), answer.segments().end(),
+                               [](const auto& segment) { return segment.steps().generator_loss_size() > 0; });
+  const PointStyle style = {.wide = IsWide(session), .gan = gan};
   Rows rows;
   for (const auto& segment : answer.segments()) {
     const v1::StepColumns& steps = segment.steps();
     const int size = std::min(
         {steps.step_size(), steps.loss_size(), steps.loss_scale_size(), steps.skipped_size(), steps.grad_norm_size()});
     for (int i = 0; i < size; ++i) {
-      rows.push_back(PointRow(segment.attempt(), StepAt(steps, i), IsWide(session)));
+      rows.push_back(PointRow(segment.attempt(), StepAt(steps, i), style));
     }
   }
-  std::vector<std::string> headings = {"ATTEMPT", "STEP", "LOSS", "GRAD NORM", "SCALE", "SKIPPED"};
-  if (IsWide(session)) {
-    headings.insert(headings.end(), {"LEARNING RATE", "SAMPLES/S", "DATA WAIT", "MEMORY", "PEAK MEMORY", "TIME"});
-  }
-  PrintTable(session, headings, rows);
+  PrintTable(session, PointHeadings(style), rows);
 }
 
 void ShowEvents(const Session& session, const v1::ListEventsResponse& answer) {

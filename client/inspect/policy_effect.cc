@@ -47,7 +47,7 @@ double BytesOf(const graph::Graph& program, int64_t batch_size) {
 absl::StatusOr<precision::TrainedPrograms> TrainedPrograms(const graph::ImportedPrograms& imported) {
   AMPD_ASSIGN_OR_RETURN(graph::Graph train, graph::WithLossHead(imported.train));
   AMPD_ASSIGN_OR_RETURN(graph::Graph eval, graph::WithEvalHead(imported.eval));
-  return precision::TrainedPrograms{std::move(train), std::move(eval)};
+  return precision::TrainedPrograms{.train = std::move(train), .losses = {}, .evaluation = std::move(eval)};
 }
 
 void AddShares(const v1::PolicyTable& table, v1::ModelPolicy* policy) {

@@ -71,8 +71,10 @@ std::string ProgressLines(const v1::Job& job) {
   if (!progress.has_loss()) {
     return Line("progress", step);  // nothing but the step is known of a job that was stopped long ago
   }
-  std::string text = Line("progress", absl::StrCat(step, ", loss ", FormatNumber(progress.loss()), ", loss scale ",
-                                                   FormatNumber(progress.loss_scale()), ", ",
+  const std::string generator =
+      progress.has_generator() ? ", generator loss " + FormatNumber(progress.generator().loss()) : "";
+  std::string text = Line("progress", absl::StrCat(step, ", loss ", FormatNumber(progress.loss()), generator,
+                                                   ", loss scale ", FormatNumber(progress.loss_scale()), ", ",
                                                    FormatCount(progress.skipped_steps()), " steps skipped"));
   if (const std::string quality = EvalQuality(progress); !quality.empty()) {
     text += Line("eval", absl::StrCat(quality, ", loss ", FormatNumber(progress.eval_loss())));
@@ -157,7 +159,9 @@ std::string FinalLines(const v1::FinalMetrics& metrics) {
   const std::string quality = EvalQuality(metrics);
   std::string text =
       quality.empty() ? "" : absl::StrCat(quality, ", eval loss ", FormatNumber(metrics.eval_loss()), ", ");
-  absl::StrAppend(&text, "train loss ", FormatNumber(metrics.train_loss()), ", loss scale ",
+  const std::string generator =
+      metrics.has_generator_loss() ? ", generator loss " + FormatNumber(metrics.generator_loss()) : "";
+  absl::StrAppend(&text, "train loss ", FormatNumber(metrics.train_loss()), generator, ", loss scale ",
                   FormatNumber(metrics.final_loss_scale()), ", ", FormatCount(metrics.skipped_steps()),
                   " steps skipped");
   return Line("final", text) + Line("", absl::StrCat(FormatNumber(metrics.steps_per_second()), " steps/s, peak memory ",
@@ -263,6 +267,9 @@ std::string RenderEnd(const v1::Job& job) {
       words.push_back(absl::StrCat("eval loss ", FormatNumber(metrics.eval_loss())));
     }
     words.push_back(absl::StrCat("train loss ", FormatNumber(metrics.train_loss())));
+    if (metrics.has_generator_loss()) {
+      words.push_back(absl::StrCat("generator loss ", FormatNumber(metrics.generator_loss())));
+    }
     words.push_back(absl::StrCat(FormatNumber(metrics.steps_per_second()), " steps/s"));
     words.push_back(
         absl::StrCat(FormatCount(metrics.skipped_steps()), " of ", FormatCount(outcome.last_step()), " steps skipped"));

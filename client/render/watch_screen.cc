@@ -102,12 +102,18 @@ std::string ProgressRow(const WatchedJob& watched, const ScreenOptions& options)
                            : ProgressBar(fraction, width, options.ascii) + tail + "\n";
 }
 
+// "loss 0.31", of a GAN "loss 0.31, generator 2.4".
+std::string LossText(const WatchedJob& watched) {
+  const auto generator = watched.generator_loss();
+  return absl::StrCat("loss ", FormatNumber(watched.loss()),
+                      generator.has_value() ? ", generator " + FormatNumber(*generator) : "");
+}
+
 std::string NumberRows(const WatchedJob& watched, int width) {
   if (watched.step() == 0) {
     return "";
   }
-  std::vector<std::string> words = {absl::StrCat("loss ", FormatNumber(watched.loss())),
-                                    absl::StrCat("grad norm ", FormatNumber(watched.grad_norm())),
+  std::vector<std::string> words = {LossText(watched), absl::StrCat("grad norm ", FormatNumber(watched.grad_norm())),
                                     absl::StrCat("learning rate ", FormatNumber(watched.learning_rate())),
                                     absl::StrCat(FormatRate(watched.samples_per_second()), " samples/s")};
   std::string text = Flow(words, width);
@@ -210,9 +216,8 @@ std::string RenderWatchLine(const WatchedJob& watched) {
   const std::string why = WhyItStands(watched);
   std::string line = absl::StrCat(v1::Job::State_Name(watched.job().state()), why.empty() ? "" : ": " + why);
   if (watched.step() > 0) {
-    line = Words({line, StepText(watched), "loss " + FormatNumber(watched.loss()),
-                  "loss scale " + FormatNumber(watched.loss_scale()), absl::StrCat("skipped ", watched.skipped()),
-                  FormatRate(watched.samples_per_second()) + " samples/s",
+    line = Words({line, StepText(watched), LossText(watched), "loss scale " + FormatNumber(watched.loss_scale()),
+                  absl::StrCat("skipped ", watched.skipped()), FormatRate(watched.samples_per_second()) + " samples/s",
                   "memory " + FormatBytes(watched.memory_bytes()), TimeText(watched)});
   }
   return line;

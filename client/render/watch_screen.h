@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +35,8 @@ class WatchedJob {
   double learning_rate() const { return learning_rate_; }
   double grad_norm() const { return grad_norm_; }
   double loss() const { return losses_.empty() ? job_.progress().loss() : losses_.back().value; }
+  // Of a GAN, whose loss() is its discriminator's.
+  std::optional<double> generator_loss() const { return generator_loss_; }
   double loss_scale() const { return scales_.empty() ? job_.progress().loss_scale() : scales_.back().value; }
   int64_t memory_bytes() const { return memory_bytes_; }
   int64_t memory_peak_bytes() const { return memory_peak_bytes_; }
@@ -70,6 +73,7 @@ class WatchedJob {
   double samples_per_second_ = 0;
   double learning_rate_ = 0;
   double grad_norm_ = 0;
+  std::optional<double> generator_loss_;
   int64_t memory_bytes_ = 0;
   int64_t memory_peak_bytes_ = 0;
   std::deque<Pace> pace_;

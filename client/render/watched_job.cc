@@ -65,6 +65,9 @@ void WatchedJob::AddJob(const v1::Job& job) {
   samples_per_second_ = progress.samples_per_second();
   learning_rate_ = progress.learning_rate();
   grad_norm_ = progress.grad_norm();
+  if (progress.has_generator()) {
+    generator_loss_ = progress.generator().loss();
+  }
   memory_bytes_ = progress.memory_allocated_bytes();
   memory_peak_bytes_ = std::max(memory_peak_bytes_, progress.memory_peak_bytes());
 }
@@ -92,6 +95,9 @@ void WatchedJob::AddSteps(const v1::StepColumns& steps) {
   samples_per_second_ = LastOf(steps.samples_per_second(), static_cast<float>(samples_per_second_));
   learning_rate_ = LastOf(steps.learning_rate(), learning_rate_);
   grad_norm_ = LastOf(steps.grad_norm(), static_cast<float>(grad_norm_));
+  if (!steps.generator_loss().empty()) {
+    generator_loss_ = *steps.generator_loss().rbegin();
+  }
   memory_bytes_ = LastOf(steps.memory_allocated_bytes(), memory_bytes_);
   memory_peak_bytes_ = std::max(memory_peak_bytes_, LastOf(steps.memory_peak_bytes(), memory_peak_bytes_));
   if (steps.time_unix_micros_size() > 0) {

@@ -24,6 +24,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::vector<std::string> Lines(const std::string& text) { return absl::StrSplit(text, '\n', absl::SkipEmpty()); }
 
@@ -233,6 +234,17 @@ TEST_F(AmpctlFormats, EventsAndPointsAreOneALineForPrograms) {
                           "{\"attempt\":1,\"step\":\"2\",\"loss\":0.25,\"gradNorm\":\"Infinity\",\"lossScale\":65536,"
                           "\"skipped\":true,\"learningRate\":0.125}",
                           "{\"attempt\":1,\"eval\":{\"accuracy\":0.75}}"));
+}
+
+TEST_F(AmpctlFormats, PointsOfAGanHaveBothNetworks) {
+  const std::string id = JobId();
+  EXPECT_THAT(Run("job points " + id).out, Not(HasSubstr("GENERATOR")));
+  fake_.jobs.script()->trains_gans = true;
+  EXPECT_THAT(Lines(Run("job points " + id).out),
+              ElementsAre("ATTEMPT  STEP  LOSS  GRAD NORM  GENERATOR LOSS  GENERATOR NORM  SCALE  SKIPPED",
+                          "1        1     0.5   inf        3.5             0.75            65536",
+                          "1        2     0.25  inf        3.5             0.75            65536  generator"));
+  EXPECT_THAT(Lines(Run("job points -o jsonl " + id).out)[1], HasSubstr("\"generatorSkipped\":true"));
 }
 
 TEST_F(AmpctlFormats, WideHasWhatTheTableLeavesOut) {

@@ -40,6 +40,7 @@ class FakeJobs final : public v1::JobService::Service {
     bool answers_gradients = false;  // a watch waits after the snapshot until they are asked for, and tells them
     bool gradients_asked = false;
     bool no_worker_fits = false;  // none of the workers could run any job
+    bool trains_gans = false;     // steps have a generator's columns
     std::vector<v1::UpdateJobRequest> updates;
     std::vector<v1::CloneJobRequest> clones;
     std::vector<v1::TailLogsRequest> log_requests;
@@ -228,6 +229,12 @@ class FakeJobs final : public v1::JobService::Service {
       steps->add_loss_scale(65536);
       steps->add_skipped(step == 2);
       steps->add_learning_rate(0.125);
+      if (script()->trains_gans) {
+        steps->add_generator_loss(3.5F);
+        steps->add_generator_grad_norm(0.75F);
+        steps->add_generator_skipped(step == 2);
+        steps->add_discriminator_skipped(false);
+      }
     }
     segment->add_evals()->set_accuracy(0.75);
     return found;

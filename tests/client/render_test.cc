@@ -93,6 +93,21 @@ v1::WatchJobResponse Steps(int first, int last, int skipped) {
   return message;
 }
 
+TEST(Render, AGansLossesStandBesideEachOther) {
+  WatchedJob watched = HalfDone();
+  EXPECT_THAT(RenderWatchLine(watched), testing::Not(testing::HasSubstr("generator")));
+  v1::WatchJobResponse message = Steps(61, 61, 0);
+  message.mutable_steps()->add_generator_loss(2.5F);
+  watched.Add(message);
+  EXPECT_THAT(RenderWatchLine(watched), testing::HasSubstr("loss 1, generator 2.5"));
+  EXPECT_THAT(RenderWatchScreen(watched, {78, 28, true, Palette(false)}), testing::HasSubstr("loss 1, generator 2.5"));
+  v1::Job job;
+  job.mutable_progress()->set_step(3);
+  job.mutable_progress()->set_loss(0.5);
+  job.mutable_progress()->mutable_generator()->set_loss(2.5);
+  EXPECT_THAT(RenderJob(job, JobTextOptions()), testing::HasSubstr("loss 0.5, generator loss 2.5"));
+}
+
 v1::WatchJobResponse Snapshot(int64_t step, int64_t skipped) {
   v1::WatchJobResponse message;
   v1::Job* job = message.mutable_snapshot();

@@ -127,6 +127,36 @@ TEST(Metrics, FleetShowsWhatJobsAndWorkersAre) {
   }
 }
 
+TEST(Metrics, AGansNetworksAreToldApartAndOthersHaveNone) {
+  FleetSnapshot snapshot = FullSnapshot();
+  EXPECT_THAT(Text(RenderFleet(snapshot)), Not(HasSubstr("ampd_job_generator_loss")));
+  EXPECT_THAT(Text(RenderFleet(snapshot)), Not(HasSubstr("ampd_job_network")));
+  ProgressBoard board;
+  PointSegment segment;
+  segment.attempt = 1;
+  segment.batch = Steps(1, 21);
+  for (int step = 1; step <= 21; ++step) {  // those of 7, 14 and 21 are skipped
+    segment.batch.mutable_steps()->add_generator_loss(static_cast<float>(step));
+    segment.batch.mutable_steps()->add_generator_grad_norm(2);
+    segment.batch.mutable_steps()->add_generator_skipped(step == 7);
+    segment.batch.mutable_steps()->add_discriminator_skipped(step % 7 == 0);
+  }
+  board.Update({"j-1", 1, {}, MergeHistory({segment}, {}, false, false)});
+  snapshot.jobs[0].progress = board.Find("j-1");
+  const std::string page = Text(RenderFleet(snapshot));
+  EXPECT_THAT(page, HasSubstr("ampd_job_generator_loss{job_id=\"j-1\"} 21"));
+  EXPECT_THAT(page, HasSubstr("ampd_job_skipped_steps_total{job_id=\"j-1\"} 3"));
+  EXPECT_THAT(page, HasSubstr(R"(ampd_job_network_skipped_steps_total{job_id="j-1",network="generator"} 1)"));
+  EXPECT_THAT(page, HasSubstr(R"(ampd_job_network_skipped_steps_total{job_id="j-1",network="discriminator"} 3)"));
+  EXPECT_EQ(Promtool(page), "");
+  // A roll-back to step 10 takes back what was counted beyond it.
+  PointSegment again;
+  again.attempt = 2;
+  again.batch = Steps(1, 1, 10);
+  board.Update({"j-1", 2, {}, MergeHistory({again}, {}, false, false)});
+  EXPECT_EQ(board.Find("j-1")->progress.skipped_steps(), 1);
+}
+
 TEST(Metrics, CountsWhatBecomesOfJobs) {
   ServerMetrics metrics;
   v1::Job queued;

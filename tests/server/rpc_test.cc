@@ -523,6 +523,20 @@ TEST_F(RpcTest, ResolvePolicy_TellsWhatEachParameterAndOpDoes) {
   EXPECT_EQ(table.ops(table.ops_size() - 1).policy(), v1::OpRule::fp32) << "the loss";
 }
 
+TEST_F(RpcTest, ResolvePolicy_TellsOfBothNetworksOfAGan) {
+  v1::ResolvePolicyRequest request;
+  request.mutable_model()->mutable_dcgan();
+  request.mutable_precision()->set_preset("bf16");
+  v1::PolicyTable table;
+  const absl::Status status = FromGrpcStatus(server_.jobs().ResolvePolicy(Context().get(), request, &table));
+  ASSERT_TRUE(status.ok()) << status;
+  for (const char* name : {"generator.main.0.weight", "discriminator.main.0.weight"}) {
+    EXPECT_TRUE(std::any_of(table.parameters().begin(), table.parameters().end(), [name](const auto& row) {
+      return row.name() == name;
+    })) << name;
+  }
+}
+
 TEST_F(RpcTest, ResolvePolicy_RefusesWhatTheDeviceLacksAndWhatIsWrong) {
   v1::ResolvePolicyRequest request;
   request.mutable_precision()->set_preset("bf16");
