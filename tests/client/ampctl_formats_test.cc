@@ -18,6 +18,7 @@
 #include "client/commands/formats.h"
 #include "tests/client/ampctl_fixture.h"
 #include "tests/client/checkpoint_fixture.h"
+#include "tests/client/exported_net.h"
 
 namespace ampd::client {
 namespace {
@@ -161,6 +162,7 @@ const std::map<std::string, std::string>& ArgumentsOf() {
                                                                 {"data inspect", "labels"},
                                                                 {"data tokenize", "labels tokens.bin --force"},
                                                                 {"data pack", "pictures packed --size 1 --force"},
+                                                                {"model inspect", "net.pt2"},
                                                                 {"worker list", ""},
                                                                 {"worker drain", "w1"},
                                                                 {"worker undrain", "w1"},
@@ -180,6 +182,7 @@ TEST_F(AmpctlFormats, EveryCommandHasOrRefusesEveryFormatAndIgnoresNone) {
   Write("labels", std::string("\0\0\x08\x01\0\0\0\x01\x02", 9));  // IDX
   std::filesystem::create_directories(folder_ + "/pictures/cat");
   Write("pictures/cat/one.png", kOnePixelPng);
+  WriteArchive(folder_ + "/net.pt2", Net());
   Run("context add lab 127.0.0.1:1");
   JobId();
   WriteCheckpoint(folder_ + "/ck");
