@@ -280,12 +280,22 @@ int64_t OpMemory::BlockedWeights(const Node& node) const {
   return is_depthwise ? kBlockElements * (WideBytes(weight) + rounded_bytes) : 0;
 }
 
+// On a CPU oneDNN reads the weights of a transposed convolution in the order of a plain one, and gives their gradient
+// so.
+int64_t OpMemory::TurnedWeights(const Node& node) const {
+  if (RowOf(node)->op != "aten.conv_transpose2d.input") {
+    return 0;
+  }
+  const ValueId weight = *node.ValueOf("weight");
+  return 2 * (IsWide(node) ? WideBytes(weight) : Bytes(weight));
+}
+
 int64_t OpMemory::BackwardWorkspace(const Node& node) const {
   // Between the gradients of nll_loss and of log_softmax.
   const int64_t between = node.op == "aten.cross_entropy_loss.default" ? Bytes(*node.ValueOf("self")) : 0;
   const int64_t gates = node.Find("hx") == nullptr ? 0 : RecurrentBackwardBytes(RecurrentSizesOf(node));
   return gates + between + ImageCopy(node) + PoolingCopies(node) + UnsummedGradient(node) + BlockedWeights(node) +
-         (IsWide(node) ? WideBackward(node) : 0);
+         TurnedWeights(node) + (IsWide(node) ? WideBackward(node) : 0);
 }
 
 bool OpMemory::PassesGradient(const Node& node, ValueId argument) const {

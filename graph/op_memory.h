@@ -65,6 +65,7 @@ class OpMemory {
   int64_t PoolingCopies(const Node& node) const;
   int64_t UnsummedGradient(const Node& node) const;
   int64_t BlockedWeights(const Node& node) const;
+  int64_t TurnedWeights(const Node& node) const;
 
   const Graph& graph_;
   const int64_t batch_size_;
