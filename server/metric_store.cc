@@ -30,6 +30,13 @@ absl::Status CheckBatch(const v1::TelemetryBatch& batch) {
     }
     last = event.attempt_sequence();
   }
+  last = 0;
+  for (const v1::Sample& sample : batch.samples()) {
+    if (sample.attempt_sequence() <= last) {
+      return Error(absl::StatusCode::kInvalidArgument, "MALFORMED_TELEMETRY", "sample sequences do not grow");
+    }
+    last = sample.attempt_sequence();
+  }
   return absl::OkStatus();
 }
 

@@ -61,7 +61,8 @@ class MetricStore {
 
   void Start();
 
-  // `done` is called on the store's thread, exactly once, if and only if the call returns OK.
+  // `done` is called on the store's thread, exactly once, if and only if the call returns OK. Of samples the sequences
+  // count, and nothing is kept: their content is the artifact store's.
   absl::Status AppendTelemetry(TelemetryAppend append, ExtentDone done);
   // `sequence` of each event is the server's own for the job; the stored ones get their place in the job's history.
   // Blocks while the queue is full and the disk works.

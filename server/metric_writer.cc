@@ -38,52 +38,74 @@ CREATE UNIQUE INDEX log_chunks_by_start ON log_chunks(job, attempt, start);
 PRAGMA user_version=1;
 )sql";
 
-uint64_t NextSequence(const v1::TelemetryBatch& batch, int step, int eval, int event) {
+// A place in each of a batch's lists.
+struct BatchPlace {
+  int step = 0;
+  int eval = 0;
+  int event = 0;
+  int sample = 0;
+};
+
+uint64_t NextSequence(const v1::TelemetryBatch& batch, const BatchPlace& place) {
   uint64_t next = std::numeric_limits<uint64_t>::max();
-  if (step < NumSteps(batch.steps())) {
-    next = batch.steps().sequence(step);
+  if (place.step < NumSteps(batch.steps())) {
+    next = batch.steps().sequence(place.step);
   }
-  if (eval < batch.evals_size()) {
-    next = std::min<uint64_t>(next, batch.evals(eval).sequence());
+  if (place.eval < batch.evals_size()) {
+    next = std::min<uint64_t>(next, batch.evals(place.eval).sequence());
   }
-  if (event < batch.events_size()) {
-    next = std::min<uint64_t>(next, batch.events(event).attempt_sequence());
+  if (place.event < batch.events_size()) {
+    next = std::min<uint64_t>(next, batch.events(place.event).attempt_sequence());
+  }
+  if (place.sample < batch.samples_size()) {
+    next = std::min<uint64_t>(next, batch.samples(place.sample).attempt_sequence());
   }
   return next;
 }
 
-// The part of `batch` that follows `stored` without a gap; its events still without positions. `last` becomes the
-// sequence it ends with.
+// The first place whose items all come after `sequence`.
+BatchPlace PlaceAfter(const v1::TelemetryBatch& batch, uint64_t sequence) {
+  BatchPlace place;
+  place.step = FirstStepAfter(batch.steps(), sequence);
+  while (place.eval < batch.evals_size() && batch.evals(place.eval).sequence() <= sequence) {
+    ++place.eval;
+  }
+  while (place.event < batch.events_size() && batch.events(place.event).attempt_sequence() <= sequence) {
+    ++place.event;
+  }
+  while (place.sample < batch.samples_size() && batch.samples(place.sample).attempt_sequence() <= sequence) {
+    ++place.sample;
+  }
+  return place;
+}
+
+// The part of `batch` that follows `stored` without a gap, without samples; its events still without positions. `last`
+// becomes the sequence it ends with.
 v1::TelemetryBatch ContiguousPart(const v1::TelemetryBatch& batch, uint64_t stored, uint64_t* last) {
-  int step = FirstStepAfter(batch.steps(), stored);
-  int eval = 0;
-  int event = 0;
-  while (eval < batch.evals_size() && batch.evals(eval).sequence() <= stored) {
-    ++eval;
-  }
-  while (event < batch.events_size() && batch.events(event).attempt_sequence() <= stored) {
-    ++event;
-  }
+  BatchPlace place = PlaceAfter(batch, stored);
   v1::TelemetryBatch part;
-  const int first_step = step;
+  const int first_step = place.step;
   *last = stored;
-  while (NextSequence(batch, step, eval, event) == *last + 1) {
+  while (NextSequence(batch, place) == *last + 1) {
     ++*last;
-    if (step < NumSteps(batch.steps()) && batch.steps().sequence(step) == *last) {
-      ++step;
-    } else if (eval < batch.evals_size() && batch.evals(eval).sequence() == *last) {
-      *part.add_evals() = batch.evals(eval++);
+    if (place.step < NumSteps(batch.steps()) && batch.steps().sequence(place.step) == *last) {
+      ++place.step;
+    } else if (place.eval < batch.evals_size() && batch.evals(place.eval).sequence() == *last) {
+      *part.add_evals() = batch.evals(place.eval++);
+    } else if (place.event < batch.events_size() && batch.events(place.event).attempt_sequence() == *last) {
+      *part.add_events() = batch.events(place.event++);
     } else {
-      *part.add_events() = batch.events(event++);
+      ++place.sample;
     }
   }
-  if (step > first_step) {
-    AppendSteps(batch.steps(), first_step, step, part.mutable_steps());
+  if (place.step > first_step) {
+    AppendSteps(batch.steps(), first_step, place.step, part.mutable_steps());
   }
   return part;
 }
 
-uint64_t FirstPoint(const v1::TelemetryBatch& points) { return NextSequence(points, 0, 0, points.events_size()); }
+// REQUIRES: there is neither an event nor a sample.
+uint64_t FirstPoint(const v1::TelemetryBatch& points) { return NextSequence(points, BatchPlace()); }
 
 // Smallest and largest step of the points. REQUIRES: there is a point.
 std::pair<int64_t, int64_t> StepRange(const v1::TelemetryBatch& points) {

@@ -118,6 +118,9 @@ std::pair<uint64_t, uint64_t> SequenceRange(const v1::TelemetryBatch& batch) {
   for (const v1::Event& event : batch.events()) {
     add(event.attempt_sequence());
   }
+  for (const v1::Sample& sample : batch.samples()) {
+    add(sample.attempt_sequence());
+  }
   return range;
 }
 

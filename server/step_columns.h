@@ -27,7 +27,7 @@ int FirstStepAfter(const v1::StepColumns& steps, uint64_t sequence);
 // How many metric points, steps and evaluations, a batch holds.
 inline int NumPoints(const v1::TelemetryBatch& batch) { return NumSteps(batch.steps()) + batch.evals_size(); }
 
-// Smallest and largest sequence of steps, evaluations and events; 0 and 0 for an empty batch.
+// Smallest and largest sequence of steps, evaluations, events and samples; 0 and 0 for an empty batch.
 std::pair<uint64_t, uint64_t> SequenceRange(const v1::TelemetryBatch& batch);
 
 // The greatest sequence of the batch's points; 0 when there is none.
