@@ -7,6 +7,15 @@ ampd_library(NAME metric_store
   SRCS metric_store.cc metric_writer.cc metric_reader.cc metric_chunk.cc
   DEPS base_clock base_error base_status server_history server_sqlite server_step_columns absl::synchronization
        ${ZSTD_LIBRARY})
+ampd_library(NAME artifact_store
+  HDRS artifact_store.h artifact_index.h
+  SRCS artifact_store.cc artifact_upload.cc artifact_sample.cc artifact_sweep.cc artifact_index.cc
+  DEPS base_clock base_error base_file base_pending_file base_sha256 base_status proto_messages server_sqlite
+       absl::statusor absl::strings absl::synchronization absl::time)
+ampd_library(NAME artifact_download HDRS artifact_download.h SRCS artifact_download.cc
+  DEPS base_error base_status server_artifact_store)
+ampd_library(NAME telemetry_samples HDRS telemetry_samples.h SRCS telemetry_samples.cc
+  DEPS base_error base_status proto_messages server_artifact_store)
 ampd_library(NAME metrics_hub HDRS metrics_hub.h SRCS metrics_hub.cc
   DEPS server_history absl::synchronization)
 ampd_library(NAME watch_session HDRS watch_session.h SRCS watch_session.cc

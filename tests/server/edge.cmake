@@ -3,6 +3,11 @@ ampd_library(NAME history_fixtures HDRS history_fixtures.h SRCS history_fixtures
 ampd_test(NAME history SRCS history_test.cc DEPS server_history)
 ampd_test(NAME metric_store SRCS metric_store_test.cc
   DEPS server_faulty_vfs server_history_fixtures base_error base_random absl::strings)
+ampd_test(NAME artifact_store SRCS artifact_store_test.cc
+  DEPS server_artifact_download server_artifact_store server_faulty_vfs server_history_fixtures base_error base_file
+       base_sha256 base_simulated_clock)
+ampd_test(NAME telemetry_samples SRCS telemetry_samples_test.cc
+  DEPS server_history_fixtures server_telemetry_samples base_error base_sha256 base_simulated_clock)
 ampd_test(NAME watch_session SRCS watch_session_test.cc DEPS server_history_fixtures server_watch_session base_random)
 ampd_test(NAME metrics SRCS metrics_test.cc DEPS server_history_fixtures server_metrics base_random)
 ampd_test(NAME work_pool SRCS work_pool_test.cc DEPS server_work_pool)
