@@ -207,11 +207,27 @@ void AdmitInitialCheckpoint(const v1::ModelSpec& model, Findings& findings) {
   findings.Range(field + ".step", model.initial_checkpoint().step(), 0, int64_t{1} << 40);
 }
 
+// Whether it is uploaded is for those to find who know the artifacts.
+void AdmitArtifact(const std::string& field, const std::string& artifact, Findings& findings) {
+  constexpr size_t kNumDigits = 64;
+  const bool is_digest = artifact.size() == kNumDigits && std::all_of(artifact.begin(), artifact.end(), [](char c) {
+                           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+                         });
+  if (!is_digest) {
+    findings.Wrong(field, absl::StrCat("is \"", artifact.substr(0, kNumDigits),
+                                       "\"; must be the name of an uploaded file: the SHA-256 of its content in 64 "
+                                       "hexadecimal digits, 0-9 and a-f"));
+  }
+}
+
 // What is in the file is for the worker to find, which has it.
 void AdmitExported(const v1::ExportedModelSpec& exported, Findings& findings) {
   const std::string field = "model.exported";
   if (!exported.artifact().empty()) {
-    findings.Unsupported(field + ".artifact", "this server keeps no artifacts; give model.exported.path");
+    AdmitArtifact(field + ".artifact", exported.artifact(), findings);
+    if (!exported.path().empty()) {
+      findings.Wrong(field + ".path", "is set beside model.exported.artifact; a model comes from one of them");
+    }
   } else {
     AdmitPath(field + ".path", exported.path(), findings);
   }

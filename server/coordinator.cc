@@ -222,7 +222,7 @@ absl::Status Coordinator::CheckRoom() const {
   return absl::OkStatus();
 }
 
-void Coordinator::CommitNewJob(internal::CreateJob create, JobDone done) {
+void Coordinator::CommitNewJob(internal::CreateJob create, std::shared_ptr<void> artifact, JobDone done) {
   if (const absl::Status room = CheckRoom(); !room.ok()) {
     return done(room);
   }
@@ -230,16 +230,39 @@ void Coordinator::CommitNewJob(internal::CreateJob create, JobDone done) {
   const std::string id = create.id();
   internal::Update update = NewUpdate();
   *update.mutable_create_job() = std::move(create);
-  CommitForJob(std::move(update), id, std::move(done));
+  CommitForJob(
+      std::move(update), id,
+      [artifact = std::move(artifact), done = std::move(done)](const absl::StatusOr<JobPtr>& job) { done(job); });
+}
+
+bool Coordinator::IsRepeat(const internal::CreateJob& create) const {
+  return !create.request_id().empty() && options_.ledger->Read([&](const ClusterState& state) {
+    return state.requests().contains(create.request_id());
+  });
+}
+
+absl::StatusOr<std::shared_ptr<void>> Coordinator::HoldArtifact(const internal::CreateJob& create) const {
+  const std::string& artifact = create.spec().model().exported().artifact();
+  if (artifact.empty() || IsRepeat(create)) {
+    return std::shared_ptr<void>();
+  }
+  absl::StatusOr<std::shared_ptr<void>> hold = absl::NotFoundError("");
+  if (options_.hold_artifact) {
+    hold = options_.hold_artifact(artifact);
+  }
+  if (absl::IsNotFound(hold.status())) {
+    return ErrorWithMetadata(StatusCode::kNotFound, "ARTIFACT_NOT_FOUND",
+                             absl::StrCat("model.exported.artifact: the server has no file ", artifact,
+                                          "; ampctl artifact upload FILE sends it"),
+                             {{"artifact", artifact}});
+  }
+  return hold;
 }
 
 absl::Status Coordinator::FindStart(internal::CreateJob* create) const {
   const v1::CheckpointReference& reference = create->spec().model().initial_checkpoint();
-  const bool is_repeat = !create->request_id().empty() && options_.ledger->Read([&](const ClusterState& state) {
-    return state.requests().contains(create->request_id());
-  });
-  if (!create->spec().model().has_initial_checkpoint() || is_repeat) {
-    return absl::OkStatus();  // a repeat is answered with what the first request made, whatever became of the other job
+  if (!create->spec().model().has_initial_checkpoint() || IsRepeat(*create)) {
+    return absl::OkStatus();
   }
   const absl::StatusOr<JobRecordPtr> source = FindRecord(reference.job_id());
   if (absl::IsNotFound(source.status())) {
@@ -269,12 +292,16 @@ void Coordinator::CreateJob(const v1::CreateJobRequest& request, JobDone done) {
   if (const absl::Status found = FindStart(&create); !found.ok()) {
     return done(found);
   }
+  absl::StatusOr<std::shared_ptr<void>> artifact = HoldArtifact(create);
+  if (!artifact.ok()) {
+    return done(artifact.status());
+  }
   if (request.validate_only()) {
     auto job = std::make_shared<Job>();
     *job->mutable_spec() = std::move(*create.mutable_spec());
     return done(JobPtr(std::move(job)));
   }
-  CommitNewJob(std::move(create), std::move(done));
+  CommitNewJob(std::move(create), *std::move(artifact), std::move(done));
 }
 
 void Coordinator::CloneJob(const v1::CloneJobRequest& request, JobDone done) {
@@ -303,10 +330,16 @@ void Coordinator::CloneJob(const v1::CloneJobRequest& request, JobDone done) {
   create.set_cloned_from(job.id());
   if (const auto start = StartPoint(**source); request.from_last_checkpoint() && start.has_value()) {
     *create.mutable_clone_start() = *start;
-  } else if (const absl::Status found = FindStart(&create); !found.ok()) {
+    return CommitNewJob(std::move(create), nullptr, std::move(done));  // the checkpoint has the model
+  }
+  if (const absl::Status found = FindStart(&create); !found.ok()) {
     return done(found);
   }
-  CommitNewJob(std::move(create), std::move(done));
+  absl::StatusOr<std::shared_ptr<void>> artifact = HoldArtifact(create);
+  if (!artifact.ok()) {
+    return done(artifact.status());
+  }
+  CommitNewJob(std::move(create), *std::move(artifact), std::move(done));
 }
 
 void Coordinator::CommitDesired(const std::string& id, Job::Desired desired, const std::string& etag, JobDone done) {

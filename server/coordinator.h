@@ -53,6 +53,9 @@ class Coordinator {
     absl::Duration archive_after = absl::Hours(1);    // after its end a job leaves the hot state
     absl::Duration retention = absl::Hours(24 * 30);  // after its end a job is deleted
     size_t max_jobs_in_hot_state = 200'000;           // beyond it, submits are refused
+    // Keeps an uploaded artifact from being deleted while what it returns lives; NOT_FOUND when there is none of the
+    // name. Quick. May be null: then no artifact is there.
+    std::function<absl::StatusOr<std::shared_ptr<void>>(const std::string& artifact)> hold_artifact;
     // Called on the ledger's thread, quick, in commit order, after what they tell is on disk. May be null. After a
     // restart on_events may tell again what it told before: (job, sequence) tells.
     std::function<void(const JobPtr&)> on_job;
@@ -89,6 +92,8 @@ class Coordinator {
   absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const v1::ListCheckpointsRequest& request) const;
   // The workers and devices that a job of this spec could run on now, as server::MatchingWorkers tells them.
   std::vector<v1::Worker> WorkersFor(const v1::JobSpec& spec) const;
+  // The uploads that jobs which have not ended name, each with one such job.
+  std::map<std::string, std::string> LiveArtifacts() const;
   // As its worker registered it; nothing once that is forgotten.
   std::optional<v1::Device> FindDevice(const std::string& worker, const std::string& device) const;
 
@@ -153,11 +158,16 @@ class Coordinator {
   void CommitForJob(internal::Update update, std::string id, JobDone done);
   void CommitDesired(const std::string& id, v1::Job::Desired desired, const std::string& etag, JobDone done);
   void CommitDrained(const std::string& worker, bool drained, WorkerDone done);
-  void CommitNewJob(internal::CreateJob create, JobDone done);
+  // `artifact` is given up when the job is committed, and names it from then on.
+  void CommitNewJob(internal::CreateJob create, std::shared_ptr<void> artifact, JobDone done);
   absl::Status CheckRoom() const;
   // Where the spec has the job begin with the weights of another, finds them. NOT_FOUND when there is no such job, and
   // as ResolveInitialCheckpoint.
   absl::Status FindStart(internal::CreateJob* create) const;
+  // Whether an earlier request made a job already: it is the answer, whatever became of what the job names.
+  bool IsRepeat(const internal::CreateJob& create) const;
+  // Of the artifact that the job's model comes from, if it is one. NOT_FOUND (reason ARTIFACT_NOT_FOUND).
+  absl::StatusOr<std::shared_ptr<void>> HoldArtifact(const internal::CreateJob& create) const;
   absl::StatusOr<JobRecordPtr> FindRecord(const std::string& id) const;
   std::string NewJobId();
 

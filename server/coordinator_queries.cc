@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "server/attempt_tokens.h"
 #include "server/coordinator.h"
+#include "server/job_rules.h"
 #include "server/ledger.h"
 
 namespace ampd::server {
@@ -238,6 +239,19 @@ std::optional<v1::Device> Coordinator::FindDevice(const std::string& worker, con
     }
   }
   return std::nullopt;
+}
+
+std::map<std::string, std::string> Coordinator::LiveArtifacts() const {
+  return options_.ledger->Read([](const ClusterState& state) {
+    std::map<std::string, std::string> live;
+    for (const auto& [order, record] : state.jobs()) {
+      const std::string& artifact = record->job().spec().model().exported().artifact();
+      if (!artifact.empty() && !IsTerminal(record->job().state())) {
+        live.emplace(artifact, record->job().id());
+      }
+    }
+    return live;
+  });
 }
 
 v1::Worker Coordinator::ViewOf(const ClusterState& state, const internal::WorkerRecord& record) const {

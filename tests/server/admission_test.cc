@@ -407,12 +407,24 @@ TEST(AdmitSpec, AnExportedModelIsTakenUnseen) {
               ElementsAre("model.exported.output"));
 }
 
+TEST(AdmitSpec, AnExportedModelIsOfAnUploadedFileOrOfAPath) {
+  const std::string digest = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+  EXPECT_TRUE(AdmitSpec(Changed("model {exported {artifact: '" + digest + "'}}")).ok());
+  EXPECT_THAT(WrongFields(Changed("model {exported {artifact: '" + digest + "' path: 'a/b'}}")),
+              ElementsAre("model.exported.path"));
+  for (const std::string& name : {std::string("x"), digest.substr(1), digest + "0", "G" + digest.substr(1),
+                                  "A" + digest.substr(1), "/" + digest.substr(1)}) {
+    EXPECT_THAT(WrongFields(Changed("model {exported {artifact: '" + name + "'}}")),
+                ElementsAre("model.exported.artifact"))
+        << name;
+  }
+}
+
 TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {
   const std::pair<const char*, const char*> cases[] = {
       {"precision {parameter: fp8_e4m3}", "precision.parameter"},
       {"precision {compute: fp8_e4m3}", "precision.compute"},
       {"precision {preset: 'bf16' reduction: bf16}", "precision.reduction"},
-      {"model {exported {artifact: 'x'}}", "model.exported.artifact"},
       {"model {exported {path: 'a/b' head: REGRESSION}}", "model.exported.head"},
       {"resources {devices: 2}", "resources.devices"},
       {"queue: 'fast'", "queue"},

@@ -61,6 +61,13 @@ class CoordinatorTest : public testing::Test {
     options.lease_margin = absl::Seconds(5);
     options.archive_after = absl::Hours(1);
     options.retention = absl::Hours(24);
+    options.hold_artifact = [this](const std::string& artifact) -> absl::StatusOr<std::shared_ptr<void>> {
+      if (artifact != uploaded) {
+        return absl::NotFoundError("not there");
+      }
+      ++num_held;
+      return std::shared_ptr<void>(nullptr, [this](void*) { --num_held; });
+    };
     options.on_directive_due = [this](const std::string& worker) { due.push_back(worker); };
     options.on_job_deleted = [this](const std::string& job) { deleted.push_back(job); };
     options.on_events = [this](const std::string&, const std::vector<v1::Event>& events) {
@@ -141,6 +148,8 @@ class CoordinatorTest : public testing::Test {
   std::vector<std::string> due;
   std::vector<std::string> deleted;
   int num_events = 0;
+  std::string uploaded;  // the one artifact that is there
+  int num_held = 0;
   std::string started_over;  // why
 };
 
@@ -680,6 +689,72 @@ TEST_F(CoordinatorTest, CloneOfACloneThatNeverBegan_KeepsTheCheckpointOfTheFirst
 }
 
 // The job `first` of w1 ended with a local checkpoint at step 40; others begin with it.
+class ArtifactTest : public CoordinatorTest {
+ protected:
+  absl::StatusOr<JobPtr> Begin(const std::string& artifact, const std::string& request_id = "", bool validate = false) {
+    v1::CreateJobRequest request;
+    *request.mutable_spec() = SmallSpec();
+    request.mutable_spec()->mutable_model()->mutable_exported()->set_artifact(artifact);
+    request.set_request_id(request_id);
+    request.set_validate_only(validate);
+    absl::StatusOr<JobPtr> result = absl::UnknownError("never answered");
+    coordinator->CreateJob(request, Into(&result));
+    held_meanwhile = num_held;
+    Pump();
+    return result;
+  }
+  std::string Cancel(const std::string& id) {
+    v1::CancelJobRequest request;
+    request.set_id(id);
+    absl::StatusOr<JobPtr> cancelled;
+    coordinator->CancelJob(request, Into(&cancelled));
+    Pump();
+    return Job::State_Name((*cancelled)->state());
+  }
+
+  const std::string digest = std::string(64, 'a');
+  int held_meanwhile = 0;
+};
+
+TEST_F(ArtifactTest, ThatIsNotUploaded_IsNotFoundAndTheMessageSaysWhatToType) {
+  const absl::Status status = Begin(digest).status();
+  EXPECT_EQ(ReasonOf(status), "ARTIFACT_NOT_FOUND");
+  EXPECT_THAT(status.message(), testing::HasSubstr("ampctl artifact upload"));
+  EXPECT_EQ(ReasonOf(Begin(digest, "", /*validate=*/true).status()), "ARTIFACT_NOT_FOUND");
+}
+
+TEST_F(ArtifactTest, IsHeldUntilTheJobThatNamesItIsCommitted) {
+  uploaded = digest;
+  const auto job = Begin(digest);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(held_meanwhile, 1);
+  EXPECT_EQ(num_held, 0);
+  EXPECT_EQ(coordinator->LiveArtifacts(), (std::map<std::string, std::string>{{digest, (*job)->id()}}));
+  EXPECT_TRUE(Begin(digest, "", /*validate=*/true).ok());
+  EXPECT_EQ(num_held, 0);
+  EXPECT_EQ(Cancel((*job)->id()), "CANCELLED");
+  EXPECT_THAT(coordinator->LiveArtifacts(), IsEmpty());
+}
+
+TEST_F(ArtifactTest, ARepeatedRequest_IsAnsweredThoughItIsGone) {
+  uploaded = digest;
+  const std::string id = (*Begin(digest, "r1"))->id();
+  uploaded.clear();
+  EXPECT_EQ((*Begin(digest, "r1"))->id(), id);
+  EXPECT_EQ(ReasonOf(Begin(digest, "r2").status()), "ARTIFACT_NOT_FOUND");
+}
+
+TEST_F(ArtifactTest, ACloneNeedsItAgain) {
+  uploaded = digest;
+  v1::CloneJobRequest request;
+  request.set_id((*Begin(digest))->id());
+  uploaded.clear();
+  absl::StatusOr<JobPtr> cloned = absl::UnknownError("never answered");
+  coordinator->CloneJob(request, Into(&cloned));
+  Pump();
+  EXPECT_EQ(ReasonOf(cloned.status()), "ARTIFACT_NOT_FOUND");
+}
+
 class InitialCheckpointTest : public CoordinatorTest {
  protected:
   void SetUp() override {
