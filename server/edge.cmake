@@ -36,7 +36,7 @@ ampd_library(NAME config HDRS server_config.h SRCS server_config.cc DEPS base_st
 ampd_library(NAME fleet_watch HDRS fleet_watch.h SRCS fleet_watch.cc
   DEPS server_coordinator server_fleet_snapshot server_job_table server_progress proto_journal)
 ampd_library(NAME server HDRS server.h SRCS server.cc
-  DEPS base_clock base_error base_file base_random base_status server_config server_coordinator server_fleet_watch
+  DEPS base_clock base_error base_file base_random base_status server_artifact_store server_config server_coordinator server_fleet_watch
        server_journal_sqlite server_ledger server_metric_store server_metrics server_metrics_hub server_progress
        server_rpc_grpc_server prometheus-cpp::pull spdlog::spdlog)
 ampd_binary(NAME ampd-server SRCS main.cc DEPS base_signals server_server server_config spdlog::spdlog)

@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "server/artifact_store.h"
 #include "server/coordinator.h"
 #include "server/fleet_collector.h"
 #include "server/fleet_watch.h"
@@ -57,6 +58,7 @@ struct Server::Parts {
       : config(with), table(with.metrics_linger), collector(std::make_shared<FleetCollector>(&metrics)) {}
 
   absl::Status Open();
+  absl::Status OpenArtifacts();
   absl::Status Restore();
   absl::Status Listen();
   absl::Status ListenMetrics();
@@ -75,6 +77,7 @@ struct Server::Parts {
   MetricsHub hub;
   WorkerStreams streams;
   std::unique_ptr<MetricStore> store;
+  std::unique_ptr<ArtifactStore> artifacts;
   std::unique_ptr<Ledger> ledger;
   std::unique_ptr<Coordinator> coordinator;
   std::unique_ptr<FleetWatch> fleet;
@@ -113,10 +116,31 @@ absl::Status Server::Parts::Open() {
                  skip.job, skip.attempt, skip.why);
   };
   AMPD_ASSIGN_OR_RETURN(store, MetricStore::Open(std::move(metric_store)));
+  AMPD_RETURN_IF_ERROR(OpenArtifacts());
   Ledger::Options ledger_options;
   ledger_options.journal = std::move(opened);
   ledger_options.flush_events = [this] { return store->Flush(); };
   AMPD_ASSIGN_OR_RETURN(ledger, Ledger::Open(std::move(ledger_options)));
+  return absl::OkStatus();
+}
+
+// Its callbacks are called from Start on, when the coordinator is there.
+absl::Status Server::Parts::OpenArtifacts() {
+  ArtifactStore::Options options;
+  options.folder = config.data_dir + "/artifacts";
+  options.index_path = config.data_dir + "/artifacts.db";
+  options.clock = &SystemClock();
+  options.quota_bytes = config.artifact_quota_bytes;
+  options.min_free_bytes = config.min_free_bytes;
+  options.retention = config.artifact_retention;
+  options.live_uploads = [this] { return coordinator->LiveArtifacts(); };
+  options.job_exists = [this](const std::string& job) {
+    return coordinator->GetJob(job).status().code() != absl::StatusCode::kNotFound;
+  };
+  options.on_sweep_failed = [](const absl::Status& status) {
+    spdlog::warn("the sweep of the artifacts failed: {}", std::string(status.message()));
+  };
+  AMPD_ASSIGN_OR_RETURN(artifacts, ArtifactStore::Open(std::move(options)));
   return absl::OkStatus();
 }
 
@@ -146,6 +170,7 @@ absl::Status Server::Parts::Restore() {
   options.local_checkpoint_wait = config.local_checkpoint_wait;
   options.archive_after = config.archive_after;
   options.retention = config.retention;
+  options.hold_artifact = [this](const std::string& artifact) { return artifacts->Hold(artifact); };
   options.on_job = [this](const JobPtr& job) { OnJob(job); };
   options.on_events = [this](const std::string& job, const std::vector<v1::Event>& events) { OnEvents(job, events); };
   options.on_job_deleted = [this](const std::string& job) { OnJobDeleted(job); };
@@ -153,7 +178,9 @@ absl::Status Server::Parts::Restore() {
   coordinator = std::make_unique<Coordinator>(std::move(options));
   ledger->Start();
   fleet = std::make_unique<FleetWatch>(coordinator.get(), &table, &progress, config.metrics_max_jobs);
-  return coordinator->Start();
+  AMPD_RETURN_IF_ERROR(coordinator->Start());
+  artifacts->Start();
+  return absl::OkStatus();
 }
 
 void Server::Parts::OnJob(const JobPtr& job) {
@@ -191,6 +218,7 @@ void Server::Parts::OnStoreWrite(absl::Duration time, bool ok) {
 void Server::Parts::OnJobDeleted(const std::string& job) {
   table.Remove(job);
   progress.Forget(job);
+  artifacts->DeleteJob(job);
   const absl::Status queued = store->DeleteJob(job, [](const absl::Status&) {});
   if (!queued.ok()) {
     spdlog::warn("history of job {} stays until the next sweep: {}", job, std::string(queued.message()));
@@ -218,6 +246,7 @@ absl::Status Server::Parts::Listen() {
   options.listen = config.listen.ToString();
   options.coordinator = coordinator.get();
   options.store = store.get();
+  options.artifacts = artifacts.get();
   options.hub = &hub;
   options.progress = &progress;
   options.streams = &streams;
@@ -284,10 +313,14 @@ void Server::Parts::Stop() {
     ticker.join();
   }
   closing.join();
+  if (artifacts != nullptr) {
+    artifacts->Stop();  // its thread asks the coordinator
+  }
   // Commits what is queued and tells the coordinator, which therefore goes later.
   ledger.reset();
   grpc.reset();
   coordinator.reset();
+  artifacts.reset();
   store.reset();
 }
 

@@ -74,6 +74,10 @@ void AddOptions(CLI::App* app, Addresses* addresses, ServerConfig* config) {
           &config->min_free_bytes);
   AddSize(app, "--reserve-space", "Room kept in the data directory for cancels and ends on a full disk",
           &config->reserve_bytes);
+  AddSize(app, "--artifact-quota-bytes", "Most that uploaded files and the samples of jobs may take on disk",
+          &config->artifact_quota_bytes);
+  AddDuration(app, "--artifact-retention", "When an uploaded file that no live job names is deleted, unless asked for",
+              absl::Seconds(0), &config->artifact_retention);
   app->add_option("--log-level", config->log_level, "What goes to stderr: debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->option_text("LEVEL=" + config->log_level);

@@ -25,6 +25,8 @@ struct ServerConfig {
   int metrics_max_jobs = 200;
   int64_t min_free_bytes = 256 << 20;  // of the data directory's disk; below it no job is accepted
   int64_t reserve_bytes = 16 << 20;    // kept for what must still be written when the disk is full
+  int64_t artifact_quota_bytes = int64_t{50} << 30;
+  absl::Duration artifact_retention = absl::Hours(24 * 30);  // of an upload that no live job names
   std::string log_level = "info";
 };
 

@@ -1,54 +1,172 @@
 #include "server/rpc/artifact_service.h"
 
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "absl/time/time.h"
+#include "base/status_macros.h"
+#include "server/artifact_download.h"
+#include "server/rpc/page_size.h"
+#include "server/rpc/stream.h"
 
 namespace ampd::server {
 namespace {
 
-// A stream that ends before its first message.
-template <typename Reactor>
-class EndedReactor final : public Reactor {
+constexpr std::string_view kUploadArtifact = "ampd.v1.ArtifactService/UploadArtifact";
+constexpr std::string_view kDownloadArtifact = "ampd.v1.ArtifactService/DownloadArtifact";
+constexpr int kDefaultArtifacts = 100;
+constexpr int kMaxArtifacts = 1000;
+
+absl::Status CheckName(const std::string& name) {
+  return name.empty() ? InvalidFields({{"name", "must be set"}}) : absl::OkStatus();
+}
+
+// What the first message says, no other may.
+absl::Status CheckLaterMessage(const v1::UploadArtifactRequest& request) {
+  std::vector<FieldViolation> violations;
+  const auto check = [&violations](const char* field, bool is_set) {
+    if (is_set) {
+      violations.push_back({field, "is set in a later message than the first"});
+    }
+  };
+  check("sha256", !request.sha256().empty());
+  check("file_name", !request.file_name().empty());
+  check("size_bytes", request.size_bytes() != 0);
+  check("offset_bytes", request.offset_bytes() != 0);
+  return violations.empty() ? absl::OkStatus() : InvalidFields(violations);
+}
+
+// Takes one upload, one message at a time, each on the pool: at any time either a read is in flight or a task is at
+// work, and who finishes the call touches nothing afterwards. Owns itself until OnDone.
+class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactRequest> {
  public:
-  explicit EndedReactor(const absl::Status& status) { this->Finish(ToGrpcStatus(status)); }
-  void OnDone() override { delete this; }
+  UploadReactor(const ArtifactService::Options& options, v1::Artifact* response)
+      : environment_(*options.environment), store_(options.store), response_(response) {
+    environment_.observer->StreamOpened(kUploadArtifact);
+    environment_.open_streams->Add();
+  }
+
+  void Run(const absl::Status& allowed) { allowed.ok() ? StartRead(&request_) : End(allowed); }
+
+  void OnReadDone(bool ok) override {
+    if (!environment_.pool->TryPost([this, ok] { ok ? Take() : TakeEnd(); })) {
+      End(WithRetryDelay(
+          Error(absl::StatusCode::kResourceExhausted, "SERVER_BUSY", "too many calls wait already; call again later"),
+          absl::Seconds(1)));
+    }
+  }
+
+  void OnDone() override {
+    environment_.open_streams->Remove();
+    delete this;
+  }
+
+ private:
+  void Take() {
+    absl::Status taken = environment_.open_streams->closing()
+                             ? Error(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "the server is shutting down")
+                             : TakeMessage();
+    const bool is_whole = taken.ok() && upload_ == nullptr;
+    if (!taken.ok() || is_whole) {
+      return End(taken);
+    }
+    StartRead(&request_);
+  }
+
+  // Without an upload afterwards, the server has the content already.
+  absl::Status TakeMessage() {
+    if (upload_ == nullptr) {
+      AMPD_ASSIGN_OR_RETURN(ArtifactStore::Begun begun, store_->BeginUpload(request_));
+      if (begun.artifact.has_value()) {
+        *response_ = *std::move(begun.artifact);
+        return absl::OkStatus();
+      }
+      upload_ = std::move(begun.upload);
+    } else {
+      AMPD_RETURN_IF_ERROR(CheckLaterMessage(request_));
+    }
+    return upload_->Append(request_.content());
+  }
+
+  // The client sends no more, or has left: what came is kept then, because it is not all.
+  void TakeEnd() {
+    if (upload_ == nullptr) {
+      return End(InvalidFields({{"sha256", "must be set: the upload has no message"}}));
+    }
+    absl::StatusOr<v1::Artifact> artifact = upload_->Finish();
+    if (!artifact.ok()) {
+      return End(artifact.status());
+    }
+    *response_ = *std::move(artifact);
+    End(absl::OkStatus());
+  }
+
+  void End(const absl::Status& status) {
+    upload_ = nullptr;
+    environment_.observer->Finished(kUploadArtifact, status.code(), absl::ZeroDuration(), /*is_stream=*/true);
+    Finish(ToGrpcStatus(status));
+  }
+
+  const CallEnvironment& environment_;
+  ArtifactStore* const store_;
+  v1::Artifact* const response_;
+  v1::UploadArtifactRequest request_;
+  std::unique_ptr<ArtifactUpload> upload_;
 };
 
 }  // namespace
 
-absl::Status ArtifactService::Refuse(grpc::CallbackServerContext* context, std::string_view method) const {
-  const std::string full_method = "ampd.v1.ArtifactService/" + std::string(method);
-  absl::Status status = environment_->guard->Check(*context, full_method);
-  if (status.ok()) {
-    status = UnsupportedField("ArtifactService." + std::string(method), "this server keeps no artifacts");
-  }
-  environment_->observer->Finished(full_method, status.code(), absl::ZeroDuration(), /*is_stream=*/false);
-  return status;
+grpc::ServerUnaryReactor* ArtifactService::GetUpload(grpc::CallbackServerContext* context,
+                                                     const v1::GetUploadRequest* request, v1::Upload* response) {
+  return ServeBlocking(*options_.environment, context, "ampd.v1.ArtifactService/GetUpload", *request,
+                       [=, this]() -> absl::Status {
+                         AMPD_ASSIGN_OR_RETURN(*response, options_.store->GetUpload(request->sha256()));
+                         return absl::OkStatus();
+                       });
 }
 
 grpc::ServerReadReactor<v1::UploadArtifactRequest>* ArtifactService::UploadArtifact(
-    grpc::CallbackServerContext* context, v1::Artifact*) {
-  return new EndedReactor<grpc::ServerReadReactor<v1::UploadArtifactRequest>>(Refuse(context, "UploadArtifact"));
+    grpc::CallbackServerContext* context, v1::Artifact* response) {
+  auto* const reactor = new UploadReactor(options_, response);
+  reactor->Run(options_.environment->guard->Check(*context, kUploadArtifact));
+  return reactor;
 }
 
 grpc::ServerWriteReactor<v1::DownloadArtifactResponse>* ArtifactService::DownloadArtifact(
-    grpc::CallbackServerContext* context, const v1::DownloadArtifactRequest*) {
-  return new EndedReactor<grpc::ServerWriteReactor<v1::DownloadArtifactResponse>>(Refuse(context, "DownloadArtifact"));
+    grpc::CallbackServerContext* context, const v1::DownloadArtifactRequest* request) {
+  using Reactor = StreamReactor<v1::DownloadArtifactResponse, ArtifactDownload>;
+  auto reactor = std::make_shared<Reactor>(*options_.environment, context, kDownloadArtifact);
+  absl::Status allowed = options_.environment->guard->Check(*context, kDownloadArtifact);
+  allowed.Update(CheckName(request->name()));
+  if (allowed.ok()) {
+    const auto is_closing = [streams = options_.environment->open_streams] { return streams->closing(); };
+    Reactor::Run(reactor, std::make_unique<ArtifactDownload>(options_.store, *request, is_closing), options_.ticker);
+  } else {
+    Reactor::Refuse(reactor, allowed);
+  }
+  return reactor.get();
 }
 
 grpc::ServerUnaryReactor* ArtifactService::ListArtifacts(grpc::CallbackServerContext* context,
-                                                         const v1::ListArtifactsRequest*, v1::ListArtifactsResponse*) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(ToGrpcStatus(Refuse(context, "ListArtifacts")));
-  return reactor;
+                                                         const v1::ListArtifactsRequest* request,
+                                                         v1::ListArtifactsResponse* response) {
+  return ServeBlocking(
+      *options_.environment, context, "ampd.v1.ArtifactService/ListArtifacts", *request, [=, this]() -> absl::Status {
+        AMPD_ASSIGN_OR_RETURN(const int page_size, PageSize(request->page_size(), kDefaultArtifacts, kMaxArtifacts));
+        AMPD_ASSIGN_OR_RETURN(*response, options_.store->List(*request, page_size));
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* ArtifactService::DeleteArtifact(grpc::CallbackServerContext* context,
-                                                          const v1::DeleteArtifactRequest*, google::protobuf::Empty*) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(ToGrpcStatus(Refuse(context, "DeleteArtifact")));
-  return reactor;
+                                                          const v1::DeleteArtifactRequest* request,
+                                                          google::protobuf::Empty*) {
+  return ServeBlocking(*options_.environment, context, "ampd.v1.ArtifactService/DeleteArtifact", *request,
+                       [=, this]() -> absl::Status {
+                         AMPD_RETURN_IF_ERROR(CheckName(request->name()));
+                         return options_.store->Delete(request->name());
+                       });
 }
 
 }  // namespace ampd::server

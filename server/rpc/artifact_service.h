@@ -1,16 +1,24 @@
 #pragma once
 
 #include "ampd/v1/artifact_service.grpc.pb.h"
+#include "server/artifact_store.h"
 #include "server/rpc/call.h"
+#include "server/rpc/ticker.h"
 
 namespace ampd::server {
 
-// ampd.v1.ArtifactService. This server keeps no artifacts: every method is refused with UNIMPLEMENTED, by its name.
-// Thread-safe.
+// ampd.v1.ArtifactService over the artifact store. Thread-safe.
 class ArtifactService final : public v1::ArtifactService::CallbackService {
  public:
-  explicit ArtifactService(const CallEnvironment* environment) : environment_(environment) {}
+  struct Options {
+    const CallEnvironment* environment = nullptr;
+    ArtifactStore* store = nullptr;
+    Ticker* ticker = nullptr;
+  };
+  explicit ArtifactService(const Options& options) : options_(options) {}
 
+  grpc::ServerUnaryReactor* GetUpload(grpc::CallbackServerContext* context, const v1::GetUploadRequest* request,
+                                      v1::Upload* response) override;
   grpc::ServerReadReactor<v1::UploadArtifactRequest>* UploadArtifact(grpc::CallbackServerContext* context,
                                                                      v1::Artifact* response) override;
   grpc::ServerWriteReactor<v1::DownloadArtifactResponse>* DownloadArtifact(
@@ -22,10 +30,7 @@ class ArtifactService final : public v1::ArtifactService::CallbackService {
                                            google::protobuf::Empty* response) override;
 
  private:
-  // What the guard says, or that `method` is not there.
-  absl::Status Refuse(grpc::CallbackServerContext* context, std::string_view method) const;
-
-  const CallEnvironment* const environment_;
+  const Options options_;
 };
 
 }  // namespace ampd::server

@@ -28,6 +28,10 @@ inline constexpr int kMaxWorkerMessageBytes = 16 << 20;
 // How many streams are open: a drain waits for them. Thread-safe.
 class OpenStreams {
  public:
+  // Streams that are not ended from outside, as transfers of files, end at their next message.
+  void BeginClosing() { closing_ = true; }
+  bool closing() const { return closing_; }
+
   void Add() {
     absl::MutexLock lock(&mutex_);
     ++count_;
@@ -47,6 +51,7 @@ class OpenStreams {
 
   mutable absl::Mutex mutex_;
   int count_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::atomic<bool> closing_ = false;
 };
 
 // INVALID_ARGUMENT when the request names what it is about by an id, and has none.

@@ -59,9 +59,9 @@ struct GrpcServer::Parts {
         pool(kNumPoolThreads, kMaxPoolTasks),
         environment{&guard, options.observer, &pool, &open_streams},
         jobs({&environment, options.coordinator, options.store, options.hub, options.progress, options.clock, &ticker}),
-        workers({&environment, options.coordinator, options.store, options.streams}),
+        workers({&environment, options.coordinator, options.store, options.artifacts, options.streams, options.clock}),
         admin(&environment, options.coordinator),
-        artifacts(&environment) {}
+        artifacts({&environment, options.artifacts, &ticker}) {}
 
   MetricsHub* hub;
   WorkerStreams* streams;
@@ -101,7 +101,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
     parts->drained = true;
     return Error(absl::StatusCode::kUnavailable, "ADDRESS_IN_USE", "cannot listen on " + options.listen);
   }
-  for (const char* service : {"ampd.v1.JobService", "ampd.v1.WorkerService", "ampd.v1.WorkerAdminService"}) {
+  for (const char* service :
+       {"ampd.v1.JobService", "ampd.v1.WorkerService", "ampd.v1.WorkerAdminService", "ampd.v1.ArtifactService"}) {
     parts->server->GetHealthCheckService()->SetServingStatus(service, true);
   }
   return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(parts)));
@@ -117,6 +118,7 @@ void GrpcServer::Drain(absl::Duration grace) {
   // Streams end before the listener goes, so that their last words still arrive.
   parts_->hub->Close();
   parts_->streams->Close();
+  parts_->open_streams.BeginClosing();
   parts_->open_streams.AwaitNone(grace);
   // Shutdown also waits for idle clients to close their connections, which some never do.
   parts_->server->Shutdown(absl::ToChronoTime(absl::Now() + std::min(grace, kLastWords)));

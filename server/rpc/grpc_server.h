@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/artifact_store.h"
 #include "server/coordinator.h"
 #include "server/metric_store.h"
 #include "server/metrics_hub.h"
@@ -23,6 +24,7 @@ class GrpcServer {
     std::string listen;  // host:port; port 0 lets the system choose
     Coordinator* coordinator = nullptr;
     MetricStore* store = nullptr;
+    ArtifactStore* artifacts = nullptr;
     MetricsHub* hub = nullptr;
     const ProgressBoard* progress = nullptr;
     WorkerStreams* streams = nullptr;

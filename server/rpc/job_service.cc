@@ -11,6 +11,7 @@
 #include "server/log_session.h"
 #include "server/memory_query.h"
 #include "server/policy_query.h"
+#include "server/rpc/page_size.h"
 #include "server/rpc/stream.h"
 #include "server/step_columns.h"
 #include "server/watch_session.h"
@@ -22,13 +23,6 @@ constexpr int kDefaultPoints = 1000;
 constexpr int kMaxPoints = 10'000;
 constexpr int kDefaultEvents = 100;
 constexpr int kMaxEvents = 1000;
-
-absl::StatusOr<int> PageSize(int asked, int by_default, int at_most) {
-  if (asked < 0) {
-    return InvalidFields({{"page_size", absl::StrCat("is ", asked, ", must be 0 (the default) or more")}});
-  }
-  return asked == 0 ? by_default : std::min(asked, at_most);
-}
 
 // A page token is as many unsigned numbers as the listing needs, joined by dots; empty means zeros.
 absl::StatusOr<std::vector<uint64_t>> PageToken(const std::string& token, size_t num_parts) {

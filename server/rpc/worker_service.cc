@@ -7,6 +7,7 @@
 
 #include "server/rpc/bidi.h"
 #include "server/step_columns.h"
+#include "server/telemetry_samples.h"
 
 namespace ampd::server {
 namespace {
@@ -105,8 +106,35 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
       absl::MutexLock lock(&uploads_mutex_);
       ++num_uploads_;
     }
+    if (upload.batch().samples().empty()) {
+      StoreAndRead(std::move(upload), place->from_step);
+      return;
+    }
+    // Samples are written before the batch is queued, on a thread that may wait for the disk. The next upload is read
+    // afterwards, so that the order stays.
+    auto shared = std::make_shared<v1::TelemetryUpload>(std::move(upload));
+    if (!options_.environment->pool->TryPost([this, shared, from_step = place->from_step, keep = self()] {
+          TakeSamples(std::move(*shared), from_step);
+        })) {
+      EndWith(WithRetryDelay(Error(absl::StatusCode::kResourceExhausted, "SERVER_BUSY",
+                                   "too many calls wait already; send it again later"),
+                             absl::Seconds(1)));
+    }
+  }
+
+  void TakeSamples(v1::TelemetryUpload upload, int64_t from_step) {
+    const absl::Status stored =
+        StoreSamples(upload.key(), options_.clock->Now(), options_.artifacts, upload.mutable_batch());
+    if (stored.ok()) {
+      StoreAndRead(std::move(upload), from_step);
+    } else {
+      EndWith(stored);
+    }
+  }
+
+  void StoreAndRead(v1::TelemetryUpload upload, int64_t from_step) {
     const v1::AttemptKey key = upload.key();
-    if (absl::Status stored = Store(std::move(upload), place->from_step); !stored.ok()) {
+    if (absl::Status stored = Store(std::move(upload), from_step); !stored.ok()) {
       Acknowledge(key, stored);
       if (!absl::IsInvalidArgument(stored)) {
         return;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ampd/v1/worker_service.grpc.pb.h"
+#include "server/artifact_store.h"
 #include "server/coordinator.h"
 #include "server/metric_store.h"
 #include "server/rpc/call.h"
@@ -15,7 +16,9 @@ class WorkerService final : public v1::WorkerService::CallbackService {
     const CallEnvironment* environment = nullptr;
     Coordinator* coordinator = nullptr;
     MetricStore* store = nullptr;
+    ArtifactStore* artifacts = nullptr;
     WorkerStreams* streams = nullptr;
+    const Clock* clock = nullptr;
   };
   explicit WorkerService(const Options& options) : options_(options) {}
 

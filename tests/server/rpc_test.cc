@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
-#include "ampd/v1/artifact_service.grpc.pb.h"
 #include "base/error.h"
 #include "base/grpc_status.h"
 #include "base/random.h"
@@ -21,7 +20,6 @@ namespace ampd::server {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 // All that a watch says, in the words of watch_session_test.cc.
 struct Watched {
@@ -440,19 +438,6 @@ TEST_F(RpcTest, TailLogs_FollowsToTheEndOfTheAttempt) {
   worker.Finish(key, 0);
   EXPECT_FALSE(reader->Read(&message));
   EXPECT_TRUE(reader->Finish().ok());
-}
-
-TEST_F(RpcTest, WhatIsNotThereIsUnimplementedByName) {
-  auto artifacts = v1::ArtifactService::NewStub(server_.NewChannel());
-  v1::ListArtifactsResponse listed;
-  const grpc::Status status = artifacts->ListArtifacts(Context().get(), {}, &listed);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
-  EXPECT_THAT(status.error_message(), HasSubstr("ListArtifacts"));
-  v1::Artifact artifact;
-  auto context = Context();
-  auto upload = artifacts->UploadArtifact(context.get(), &artifact);
-  upload->WritesDone();
-  EXPECT_EQ(upload->Finish().error_code(), grpc::StatusCode::UNIMPLEMENTED);
 }
 
 TEST_F(RpcTest, BadPagesAreInvalid) {

@@ -37,6 +37,10 @@ TEST(ServerConfig, TakesEveryFlag) {
                                "2GiB",
                                "--reserve-space",
                                "4096",
+                               "--artifact-quota-bytes",
+                               "2GiB",
+                               "--artifact-retention",
+                               "48h",
                                "--port-file",
                                "p"});
   ASSERT_TRUE(parsed.run) << parsed.output;
@@ -50,6 +54,8 @@ TEST(ServerConfig, TakesEveryFlag) {
   EXPECT_EQ(parsed.config.retention, absl::Hours(24));
   EXPECT_EQ(parsed.config.min_free_bytes, int64_t{2} << 30);
   EXPECT_EQ(parsed.config.reserve_bytes, 4096);
+  EXPECT_EQ(parsed.config.artifact_quota_bytes, int64_t{2} << 30);
+  EXPECT_EQ(parsed.config.artifact_retention, absl::Hours(48));
 }
 
 TEST(ServerConfig, RefusesAddressesBeyondLoopbackAndSaysWhy) {

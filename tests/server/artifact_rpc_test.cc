@@ -1,0 +1,204 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "ampd/v1/artifact_service.grpc.pb.h"
+#include "base/error.h"
+#include "base/grpc_status.h"
+#include "base/sha256.h"
+#include "tests/server/server_fixtures.h"
+
+namespace ampd::server {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+v1::UploadArtifactRequest First(const std::string& content, size_t offset = 0) {
+  v1::UploadArtifactRequest request;
+  request.set_file_name("model.pt2");
+  request.set_sha256(Sha256Hex(content));
+  request.set_size_bytes(static_cast<int64_t>(content.size()));
+  request.set_offset_bytes(static_cast<int64_t>(offset));
+  return request;
+}
+
+class ArtifactRpcTest : public testing::Test {
+ protected:
+  ArtifactRpcTest() { Connect(); }
+  void Connect() { stub_ = v1::ArtifactService::NewStub(server_.NewChannel()); }
+
+  // Sends `messages` and returns how the server ended the call.
+  absl::StatusOr<v1::Artifact> Send(const std::vector<v1::UploadArtifactRequest>& messages) {
+    auto context = Context();
+    v1::Artifact artifact;
+    auto upload = stub_->UploadArtifact(context.get(), &artifact);
+    for (const v1::UploadArtifactRequest& message : messages) {
+      if (!upload->Write(message)) {
+        break;
+      }
+    }
+    upload->WritesDone();
+    const absl::Status status = FromGrpcStatus(upload->Finish());
+    return status.ok() ? absl::StatusOr<v1::Artifact>(artifact) : status;
+  }
+  // From `offset` on, in pieces of `piece` bytes; the first message has none where `piece` is the rest.
+  absl::StatusOr<v1::Artifact> Upload(const std::string& content, size_t offset = 0, size_t piece = 1000) {
+    std::vector<v1::UploadArtifactRequest> messages = {First(content, offset)};
+    for (; offset < content.size(); offset += piece) {
+      messages.emplace_back().set_content(content.substr(offset, piece));
+    }
+    return Send(messages);
+  }
+  v1::Upload GetUpload(const std::string& content) {
+    v1::GetUploadRequest request;
+    request.set_sha256(Sha256Hex(content));
+    v1::Upload upload;
+    EXPECT_TRUE(stub_->GetUpload(Context().get(), request, &upload).ok());
+    return upload;
+  }
+  absl::StatusOr<std::string> Download(const std::string& name, int64_t offset = 0) {
+    auto context = Context();
+    v1::DownloadArtifactRequest request;
+    request.set_name(name);
+    request.set_offset_bytes(offset);
+    auto download = stub_->DownloadArtifact(context.get(), request);
+    std::string content;
+    v1::DownloadArtifactResponse piece;
+    while (download->Read(&piece)) {
+      content += piece.content();
+    }
+    const absl::Status status = FromGrpcStatus(download->Finish());
+    return status.ok() ? absl::StatusOr<std::string>(content) : status;
+  }
+  absl::StatusOr<std::vector<std::string>> List(const v1::ListArtifactsRequest& request) {
+    v1::ListArtifactsResponse listed;
+    const absl::Status status = FromGrpcStatus(stub_->ListArtifacts(Context().get(), request, &listed));
+    std::vector<std::string> names;
+    for (const v1::Artifact& artifact : listed.artifacts()) {
+      names.push_back(artifact.name());
+    }
+    return status.ok() ? absl::StatusOr<std::vector<std::string>>(names) : status;
+  }
+  absl::Status Delete(const std::string& name) {
+    v1::DeleteArtifactRequest request;
+    request.set_name(name);
+    google::protobuf::Empty nothing;
+    return FromGrpcStatus(stub_->DeleteArtifact(Context().get(), request, &nothing));
+  }
+
+  TestServer server_;
+  std::unique_ptr<v1::ArtifactService::Stub> stub_;
+};
+
+TEST_F(ArtifactRpcTest, WhatIsUploadedIsListedDownloadedAndDeleted) {
+  std::string content;
+  for (int i = 0; content.size() < 3'000'000; ++i) {
+    absl::StrAppend(&content, i, " ");
+  }
+  const auto artifact = Upload(content, 0, 1 << 20);
+  ASSERT_TRUE(artifact.ok()) << artifact.status();
+  EXPECT_EQ(artifact->name(), Sha256Hex(content));
+  server_.Restart();
+  Connect();
+  EXPECT_TRUE(GetUpload(content).has_artifact());
+  EXPECT_THAT(*List({}), ElementsAre(Sha256Hex(content)));
+  EXPECT_EQ(*Download(artifact->name()), content);
+  EXPECT_EQ(*Download(artifact->name(), 2'000'000), content.substr(2'000'000));
+  EXPECT_EQ(Delete(artifact->name()), absl::OkStatus());
+  EXPECT_EQ(ReasonOf(Delete(artifact->name())), "ARTIFACT_NOT_FOUND");
+  EXPECT_EQ(ReasonOf(Download(artifact->name()).status()), "ARTIFACT_NOT_FOUND");
+}
+
+TEST_F(ArtifactRpcTest, AnUploadThatBrokeOffIsGoneOnWith) {
+  const std::string content(10'000, 'x');
+  {
+    auto context = Context();
+    v1::Artifact artifact;
+    auto upload = stub_->UploadArtifact(context.get(), &artifact);
+    v1::UploadArtifactRequest first = First(content);
+    first.set_content(content.substr(0, 4000));
+    ASSERT_TRUE(upload->Write(first));
+    while (GetUpload(content).received_bytes() < 4000) {
+    }
+    context->TryCancel();
+    EXPECT_FALSE(upload->Finish().ok());
+  }
+  EXPECT_EQ(ReasonOf(Upload(content, 3000).status()), "OFFSET_MISMATCH");
+  const auto artifact = Upload(content, 4000);
+  ASSERT_TRUE(artifact.ok()) << artifact.status();
+  EXPECT_EQ(*Download(artifact->name()), content);
+  // The server says so at once, and takes no content.
+  EXPECT_EQ(Send({First(content)})->name(), artifact->name());
+}
+
+TEST_F(ArtifactRpcTest, EachMistakeIsOneClearError) {
+  v1::UploadArtifactRequest big = First("content");
+  big.set_content(std::string((1 << 20) + 1, 'x'));
+  big.set_size_bytes(2 << 20);
+  EXPECT_EQ(ViolationsOf(Send({big}).status()).at(0).field, "content");
+  EXPECT_EQ(ViolationsOf(Send({}).status()).at(0).field, "sha256");
+  EXPECT_EQ(ViolationsOf(Send({v1::UploadArtifactRequest()}).status()).at(0).field, "sha256");
+  EXPECT_EQ(ViolationsOf(Send({First("content"), First("content")}).status()).size(), 3u);
+  EXPECT_EQ(ReasonOf(Send({First("content")}).status()), "INCOMPLETE_UPLOAD");
+  EXPECT_EQ(ViolationsOf(Delete("")).at(0).field, "name");
+  EXPECT_EQ(ViolationsOf(Download("").status()).at(0).field, "name");
+  v1::ListArtifactsRequest request;
+  request.set_page_size(-1);
+  EXPECT_EQ(ViolationsOf(List(request).status()).at(0).field, "page_size");
+  v1::GetUploadRequest digest;
+  digest.set_sha256("abc");
+  v1::Upload upload;
+  const absl::Status status = FromGrpcStatus(stub_->GetUpload(Context().get(), digest, &upload));
+  EXPECT_THAT(status.message(), HasSubstr("64 hexadecimal digits"));
+}
+
+TEST_F(ArtifactRpcTest, AnIdleUploadDoesNotHoldUpTheEndOfTheServer) {
+  auto context = Context();
+  v1::Artifact artifact;
+  auto upload = stub_->UploadArtifact(context.get(), &artifact);
+  ASSERT_TRUE(upload->Write(First("content")));
+  server_.Stop();
+  EXPECT_FALSE(upload->Finish().ok());
+}
+
+TEST_F(ArtifactRpcTest, SamplesOfTelemetryAreArtifactsOfTheJobOnceTheyAreAcknowledged) {
+  ScriptedWorker worker(&server_, "w1");
+  const v1::Job job = server_.CreateJob();
+  const v1::AttemptKey key = worker.Adopt(job.id());
+  v1::TelemetryBatch batch = Steps(1, 2);
+  v1::Sample* sample = batch.add_samples();
+  sample->set_attempt_sequence(3);
+  sample->set_step(2);
+  sample->set_file_name("text.txt");
+  sample->set_media_type("text/plain");
+  sample->set_content("In the beginning");
+  EXPECT_EQ(worker.Upload(key, batch).stored_sequence(), 3u);
+  EXPECT_EQ(worker.Upload(key, batch).stored_sequence(), 3u) << "sent again";
+  v1::ListArtifactsRequest request;
+  request.set_job_id(job.id());
+  const std::string name = job.id() + "/step-2/text.txt";
+  EXPECT_THAT(*List(request), ElementsAre(name));
+  EXPECT_EQ(*Download(name), "In the beginning");
+  sample->set_file_name("NOT A NAME");
+  sample->set_attempt_sequence(4);
+  batch.clear_steps();
+  EXPECT_EQ(worker.Upload(key, batch).stored_sequence(), 4u);
+  v1::ListEventsRequest about;
+  about.set_id(job.id());
+  v1::ListEventsResponse events;
+  ASSERT_TRUE(server_.jobs().ListEvents(Context().get(), about, &events).ok());
+  EXPECT_EQ(events.events().rbegin()->kind(), v1::Event::TELEMETRY_REFUSED);
+
+  worker.Finish(key, 4);
+  v1::DeleteJobRequest deletion;
+  deletion.set_id(job.id());
+  google::protobuf::Empty nothing;
+  ASSERT_TRUE(server_.jobs().DeleteJob(Context().get(), deletion, &nothing).ok());
+  server_.Restart();
+  Connect();
+  EXPECT_THAT(*List(request), ElementsAre());
+}
+
+}  // namespace
+}  // namespace ampd::server
