@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "text/unicode.h"
+#include "text/utf8.h"
 #include "text/views.h"
 
 namespace ampd::text {

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "text/unicode.h"
+#include "text/utf8.h"
 
 namespace ampd::text {
 namespace {

@@ -4,7 +4,6 @@
 #include <unicode/normalizer2.h>
 #include <unicode/stringpiece.h>
 #include <unicode/uchar.h>
-#include <unicode/utf8.h>
 
 #include <cstdlib>
 
@@ -16,36 +15,6 @@ bool IsIn(char32_t value, uint32_t categories) {
 }
 
 }  // namespace
-
-CodePoint CodePointAt(std::string_view text, size_t at) {
-  const auto first = static_cast<unsigned char>(text[at]);
-  if (first < 0x80) {
-    return {first, 1};
-  }
-  const std::string_view rest = text.substr(at, 4);
-  int32_t end = 0;
-  UChar32 value = 0;
-  U8_NEXT(rest.data(), end, static_cast<int32_t>(rest.size()), value);
-  return value < 0 ? CodePoint() : CodePoint{static_cast<char32_t>(value), static_cast<size_t>(end)};
-}
-
-size_t FindInvalidUtf8(std::string_view text) {
-  for (size_t at = 0; at < text.size();) {
-    const size_t num_bytes = CodePointAt(text, at).num_bytes;
-    if (num_bytes == 0) {
-      return at;
-    }
-    at += num_bytes;
-  }
-  return std::string_view::npos;
-}
-
-void AppendUtf8(char32_t value, std::string* out) {
-  char bytes[U8_MAX_LENGTH];
-  int32_t size = 0;
-  U8_APPEND_UNSAFE(bytes, size, static_cast<UChar32>(value));
-  out->append(bytes, static_cast<size_t>(size));
-}
 
 bool IsSpace(char32_t value) { return u_isUWhiteSpace(static_cast<UChar32>(value)) != 0; }
 bool IsLetter(char32_t value) { return IsIn(value, U_GC_L_MASK); }

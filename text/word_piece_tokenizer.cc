@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "text/unicode.h"
+#include "text/utf8.h"
 #include "text/views.h"
 
 namespace ampd::text {

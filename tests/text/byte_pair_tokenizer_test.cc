@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "text/unicode.h"
+#include "text/utf8.h"
 
 namespace ampd::text {
 namespace {

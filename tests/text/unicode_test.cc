@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "text/utf8.h"
+
 namespace ampd::text {
 namespace {
 
@@ -11,30 +13,6 @@ std::string Utf8(char32_t value) {
   std::string text;
   AppendUtf8(value, &text);
   return text;
-}
-
-TEST(Unicode, EveryCodePoint_IsReadAsItWasWritten) {
-  for (char32_t value = 0; value < 0x110000; ++value) {
-    if (value >= 0xD800 && value < 0xE000) {
-      continue;
-    }
-    const std::string bytes = Utf8(value);
-    const CodePoint read = CodePointAt(bytes + "x", 0);
-    ASSERT_TRUE(read.value == value) << bytes;
-    ASSERT_EQ(read.num_bytes, bytes.size());
-    if (bytes.size() > 1) {
-      ASSERT_EQ(FindInvalidUtf8(bytes.substr(0, bytes.size() - 1)), 0u) << bytes << " cut off";
-    }
-  }
-}
-
-TEST(Unicode, BytesThatAreNotUtf8_AreFoundWhereTheyBegin) {
-  EXPECT_EQ(FindInvalidUtf8("plain \xc3\xa9"), std::string_view::npos);
-  EXPECT_EQ(FindInvalidUtf8("ab\xff"), 2u);
-  EXPECT_EQ(FindInvalidUtf8("a\xc0\xaf"), 1u) << "longer than it need be";
-  EXPECT_EQ(FindInvalidUtf8("\xed\xa0\x80"), 0u) << "a surrogate";
-  EXPECT_EQ(FindInvalidUtf8("\xf4\x90\x80\x80"), 0u) << "beyond the last code point";
-  EXPECT_EQ(FindInvalidUtf8("\xc3\xa9\xa9"), 2u) << "goes on with nothing before";
 }
 
 TEST(Unicode, Classes_AreThoseOfTheStandard) {
