@@ -8,6 +8,8 @@ find_package(spdlog REQUIRED)
 find_package(fmt REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(ICU REQUIRED COMPONENTS uc)
+# libpng becomes part of the programs: the trainer, which writes PNG files, needs no more of the host than without it.
+find_library(PNG_LIBRARY libpng.a REQUIRED)
 find_package(PNG REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(OpenSSL REQUIRED)

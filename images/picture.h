@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "images/picture_size.h"
 
 // PNG and JPEG files as pixels.
 namespace ampd::images {
@@ -15,10 +16,6 @@ struct Picture {
   std::vector<uint8_t> pixels;  // (height, width, 3), red, green and blue
 };
 
-// Of either side. What a file may make a reader allocate is bounded by it and by kMaxPixels.
-inline constexpr int64_t kMaxSide = 16384;
-inline constexpr int64_t kMaxPixels = int64_t{1} << 26;
-
 // The picture in the content of a file, which its first bytes tell to be PNG or JPEG. Colours are taken as they are
 // stored, as Pillow's convert("RGB") does: grey becomes three equal channels, transparency is dropped, 16 bits become
 // 8; colour profiles, gamma and the orientation that cameras note are not applied. DATA_LOSS saying what is wrong: a
@@ -28,8 +25,5 @@ absl::StatusOr<Picture> DecodePicture(std::string_view content);
 // The two decoders. REQUIRES: the content begins as their files do.
 absl::StatusOr<Picture> DecodePng(std::string_view content);
 absl::StatusOr<Picture> DecodeJpeg(std::string_view content);
-
-// DATA_LOSS when a picture of this size is beyond the limits.
-absl::Status CheckSize(int64_t width, int64_t height);
 
 }  // namespace ampd::images
