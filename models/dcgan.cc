@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/status_macros.h"
 #include "graph/builder.h"
 #include "models/limits.h"
 
@@ -107,6 +108,18 @@ class Dcgan {
   const Stages stages_;
 };
 
+absl::StatusOr<v1::DcganSpec> Checked(v1::DcganSpec spec) {
+  FillDefaults(spec);
+  if (const auto violations = Violations(spec); !violations.empty()) {
+    return InvalidFields(violations);
+  }
+  return spec;
+}
+
+ValueId Noise(GraphBuilder& b, const v1::DcganSpec& dcgan) {
+  return b.Input("noise", {Dtype::kFloat32, {Dim::Batch(), dcgan.latent_size()}});
+}
+
 }  // namespace
 
 void FillDefaults(v1::DcganSpec& spec) {
@@ -118,16 +131,12 @@ void FillDefaults(v1::DcganSpec& spec) {
 }
 
 absl::StatusOr<graph::Graph> BuildDcgan(const v1::DcganSpec& spec) {
-  v1::DcganSpec dcgan = spec;
-  FillDefaults(dcgan);
-  if (const auto violations = Violations(dcgan); !violations.empty()) {
-    return InvalidFields(violations);
-  }
+  AMPD_ASSIGN_OR_RETURN(const v1::DcganSpec dcgan, Checked(spec));
   GraphBuilder b("dcgan");
   Dcgan networks(b, dcgan);
   const int64_t size = dcgan.image_size();
   const ValueId images = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), dcgan.channels(), size, size}});
-  const ValueId noise = b.Input("noise", {Dtype::kFloat32, {Dim::Batch(), dcgan.latent_size()}});
+  const ValueId noise = Noise(b, dcgan);
   const ValueId fake = networks.Generate(noise, /*counts=*/true);
   const ValueId of_real = networks.Score(images);
   // Each loss is a program of its own. One generator makes the same images in both, and has seen the noise once.
@@ -137,6 +146,14 @@ absl::StatusOr<graph::Graph> BuildDcgan(const v1::DcganSpec& spec) {
   const ValueId loss_of_fake = b.BinaryCrossEntropy("", of_constant_fake, b.ZerosLike("", of_constant_fake));
   b.Output("discriminator_loss", b.Add("", loss_of_real, loss_of_fake));
   b.Output("generator_loss", b.BinaryCrossEntropy("", of_fake, b.OnesLike("", of_fake)));
+  return std::move(b).Build();
+}
+
+absl::StatusOr<graph::Graph> BuildDcganGenerator(const v1::DcganSpec& spec) {
+  AMPD_ASSIGN_OR_RETURN(const v1::DcganSpec dcgan, Checked(spec));
+  GraphBuilder b("dcgan_generator");
+  Dcgan networks(b, dcgan);
+  b.Output("images", networks.Generate(Noise(b, dcgan), /*counts=*/true));
   return std::move(b).Build();
 }
 

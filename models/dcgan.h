@@ -30,4 +30,8 @@ void FillDefaults(v1::DcganSpec& spec);
 // INVALID_ARGUMENT with one violation a wrong field, paths beginning with "model.dcgan".
 absl::StatusOr<graph::Graph> BuildDcgan(const v1::DcganSpec& spec);
 
+// The generator alone: "noise" (B, Z) to "images" (B, C, S, S), with parameters and buffers of the same names. Errors
+// as BuildDcgan.
+absl::StatusOr<graph::Graph> BuildDcganGenerator(const v1::DcganSpec& spec);
+
 }  // namespace ampd::models

@@ -181,6 +181,7 @@ absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec) {
   AdmitData(&admitted, model, findings);
   AdmitPrecision(&admitted, model, findings);
   AdmitTraining(&admitted, model, findings);
+  AdmitSample(&admitted, model, findings);
   AdmitResources(&admitted, findings);
   AMPD_RETURN_IF_ERROR(findings.ToStatus());
   return admitted;

@@ -86,6 +86,8 @@ void AdmitSafetensors(const std::string& field, v1::SafetensorsSource* source, F
 void AdmitPrecision(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
 void AdmitTraining(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
 void AdmitResources(v1::JobSpec* spec, Findings& findings);
+// REQUIRES: the model's defaults are filled in.
+void AdmitSample(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
 
 // "<root>/<path>": relative, without "..", empty parts or control characters, the first part naming a data root.
 void AdmitPath(const std::string& field, const std::string& path, Findings& findings);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -16,6 +17,7 @@
 #include "models/gan.h"
 #include "models/gpt.h"
 #include "models/resnet.h"
+#include "models/samples.h"
 #include "tests/golden_file.h"
 
 namespace ampd::models {
@@ -131,6 +133,60 @@ TEST(Dcgan, GraphOfTheSmallestIsGolden) {
 }
 
 // One line a parameter, as the networks of the tutorial have them, "main" of each under its own name.
+TEST(Dcgan, TheGeneratorAlone_HasThePartOfTheModelThatMakesImages) {
+  for (const char* text : {"latent_size: 3", "image_size: 64 channels: 3"}) {
+    const graph::Graph model = Dcgan(text);
+    v1::JobSpec spec;
+    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, spec.mutable_model()->mutable_dcgan()));
+    const auto generator = BuildGenerator(spec);
+    ASSERT_TRUE(generator.ok()) << generator.status();
+    std::map<std::string, graph::TensorType> of_model;
+    for (const auto* states : {&model.parameters(), &model.buffers()}) {
+      for (const graph::State& state : *states) {
+        of_model[state.name] = model.type(state.value);
+      }
+    }
+    size_t num_found = 0;
+    for (const auto* states : {&generator->parameters(), &generator->buffers()}) {
+      for (const graph::State& state : *states) {
+        ASSERT_TRUE(of_model.contains(state.name)) << state.name;
+        EXPECT_EQ(of_model[state.name], generator->type(state.value)) << state.name;
+        ++num_found;
+      }
+    }
+    const auto is_of_it = [](const auto& one) { return one.first.starts_with("generator."); };
+    EXPECT_EQ(num_found, static_cast<size_t>(std::count_if(of_model.begin(), of_model.end(), is_of_it)));
+    ASSERT_EQ(generator->inputs().size(), 1u);
+    EXPECT_EQ(generator->type(generator->inputs()[0]), model.type(*model.FindInput("noise")));
+    EXPECT_EQ(generator->type(*generator->FindOutput("images")), model.type(*model.FindInput("images")));
+  }
+}
+
+TEST(BuildGenerator, OfALanguageModel_IsTheModelOverTheJobsLength) {
+  v1::JobSpec spec;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "model {gpt2 {n_layer: 1 n_embd: 8 n_head: 2 n_positions: 16 vocab_size: 64}} "
+      "data {train {tokens {sequence_length: 12}}}",
+      &spec));
+  EXPECT_EQ(graph::ToText(BuildGenerator(spec).value()), graph::ToText(BuildModel(spec).value()));
+}
+
+TEST(BuildGenerator, OfAModelThatMakesNothing_IsRefused) {
+  v1::JobSpec spec;
+  spec.mutable_model()->mutable_lenet();
+  const auto violations = ampd::ViolationsOf(BuildGenerator(spec).status());
+  ASSERT_EQ(violations.size(), 1u);
+  EXPECT_EQ(violations[0].field, "sample");
+  EXPECT_EQ(violations[0].description, "model.lenet draws no samples; model.gpt2 and model.dcgan do");
+}
+
+TEST(MaxSampleRows, IsWhatOneMebibyteHoldsOfNoise) {
+  EXPECT_EQ(MaxSampleRows(28, 1), 16);
+  EXPECT_EQ(MaxSampleRows(32, 3), 16);
+  EXPECT_EQ(MaxSampleRows(64, 1), 15);
+  EXPECT_EQ(MaxSampleRows(64, 3), 8);
+}
+
 TEST(Dcgan, NamesAndShapesOfTheTutorialsSizesAreGolden) {
   std::string lines;
   const graph::Graph model = Dcgan("image_size: 64 channels: 3");

@@ -393,6 +393,73 @@ TEST(AdmitSpec, WhatAGanHasNotIsRefused) {
   EXPECT_TRUE(AdmitSpec(Gan("precision {prefer: 'fp8' prefer: 'bf16'}")).ok());
 }
 
+v1::JobSpec GptWithSample(const std::string& sample) { return Changed(Changed(kOnText), "sample {" + sample + "}"); }
+
+TEST(AdmitSpec, ASampleOfText_HasItsDefaults) {
+  const auto admitted = AdmitSpec(GptWithSample("every_steps: 10 text {}"));
+  ASSERT_TRUE(admitted.ok()) << admitted.status();
+  EXPECT_EQ(admitted->sample().every_steps(), 10);
+  EXPECT_EQ(admitted->sample().text().prompt(), "\n");
+  EXPECT_EQ(admitted->sample().text().tokens(), 200);
+  EXPECT_EQ(admitted->sample().text().temperature(), 1);
+  EXPECT_EQ(admitted->sample().text().top_k(), 0);
+  EXPECT_EQ(AdmitSpec(*admitted)->ShortDebugString(), admitted->ShortDebugString());
+  const auto likeliest = AdmitSpec(GptWithSample("text {prompt: '  ' tokens: 4096 temperature: 0 top_k: 64}"));
+  ASSERT_TRUE(likeliest.ok()) << likeliest.status();
+  EXPECT_EQ(likeliest->sample().text().temperature(), 0);
+  EXPECT_FALSE(AdmitSpec(Changed(kOnText))->has_sample()) << "none is drawn where none is asked for";
+}
+
+TEST(AdmitSpec, ASampleOfImages_HasItsDefaultsAndFitsItsFile) {
+  const auto admitted = AdmitSpec(Gan("sample {images {}}"));
+  ASSERT_TRUE(admitted.ok()) << admitted.status();
+  EXPECT_EQ(admitted->sample().images().rows(), 8);
+  EXPECT_EQ(AdmitSpec(*admitted)->ShortDebugString(), admitted->ShortDebugString());
+  EXPECT_TRUE(AdmitSpec(Gan("sample {images {rows: 16}}")).ok());
+  EXPECT_TRUE(AdmitSpec(Gan("model {dcgan {image_size: 64 channels: 3}} sample {images {rows: 8}}")).ok());
+  EXPECT_THAT(WrongFields(Gan("model {dcgan {image_size: 64 channels: 3}} sample {images {rows: 9}}")),
+              ElementsAre("sample.images.rows"))
+      << "of noise the file could have more than 1 MiB";
+}
+
+TEST(AdmitSpec, WrongValuesOfASample_AreNamedByPath) {
+  const std::pair<const char*, const char*> of_gpt[] = {
+      {"every_steps: -1 text {}", "sample.every_steps"},
+      {"every_steps: 3", "sample"},
+      {"images {}", "sample.images"},
+      {"text {tokens: -1}", "sample.text.tokens"},
+      {"text {tokens: 4097}", "sample.text.tokens"},
+      {"text {temperature: -0.1}", "sample.text.temperature"},
+      {"text {temperature: nan}", "sample.text.temperature"},
+      {"text {top_k: -1}", "sample.text.top_k"},
+      {"text {top_k: 65}", "sample.text.top_k"},
+      {"text {prompt: 'In'}", "sample.text.prompt"},
+  };
+  for (const auto& [sample, field] : of_gpt) {
+    EXPECT_THAT(WrongFields(GptWithSample(sample)), ElementsAre(field)) << sample;
+  }
+  EXPECT_THAT(WrongFields(GptWithSample("text {prompt: '" + std::string(4097, '!') + "'}")),
+              ElementsAre("sample.text.prompt"));
+  EXPECT_THAT(WrongFields(Changed(GptWithSample("text {}"), "model {gpt2 {vocab_size: 10}}")),
+              ElementsAre("sample.text.prompt"))
+      << "the line break that it would begin with";
+  EXPECT_THAT(WrongFields(Changed(GptWithSample("text {}"), "model {gpt2 {vocab_size: 257}}")),
+              ElementsAre("sample.text"));
+  EXPECT_THAT(WrongFields(Changed(GptWithSample("text {}"), "model {gpt2 {n_head: 3}}")),
+              ElementsAre("model.gpt2.n_head"));
+  EXPECT_THAT(WrongFields(Gan("sample {text {}}")), ElementsAre("sample.text"));
+  EXPECT_THAT(WrongFields(Gan("sample {images {rows: 17}}")), ElementsAre("sample.images.rows"));
+  EXPECT_THAT(WrongFields(Gan("sample {images {rows: -1}}")), ElementsAre("sample.images.rows"));
+  EXPECT_THAT(WrongFields(Gan("model {dcgan {channels: 2}} sample {images {}}")), ElementsAre("sample.images"));
+  EXPECT_THAT(WrongFields(Gan("model {dcgan {image_size: 2147483647}} data {train {idx {labels: 'a/c'}}} "
+                              "sample {images {}}")),
+              ElementsAre("model.dcgan.image_size"));
+  for (const char* kind : {"text {}", "images {}"}) {
+    EXPECT_EQ(WrongFields(Changed(std::string("sample {") + kind + "}")).size(), 1u) << "an mlp makes nothing";
+    EXPECT_EQ(WrongFields(Changed(std::string("model {exported {path: 'a/b'}} sample {") + kind + "}")).size(), 1u);
+  }
+}
+
 TEST(AdmitSpec, AnExportedModelIsTakenUnseen) {
   EXPECT_TRUE(AdmitSpec(Changed("model {exported {path: 'root/my.pt2'}}")).ok());
   EXPECT_TRUE(AdmitSpec(Changed("model {exported {path: 'root/my.pt2'}} precision {preset: 'fp8'}")).ok())
@@ -426,6 +493,8 @@ TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {
       {"precision {compute: fp8_e4m3}", "precision.compute"},
       {"precision {preset: 'bf16' reduction: bf16}", "precision.reduction"},
       {"model {exported {path: 'a/b' head: REGRESSION}}", "model.exported.head"},
+      {"model {gpt2 {}} data {train {tokens {path: 'a/b' sequence_length: 16}}} sample {text {merges: 'a/merges.txt'}}",
+       "sample.text.merges"},
       {"resources {devices: 2}", "resources.devices"},
       {"queue: 'fast'", "queue"},
   };

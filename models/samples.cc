@@ -1,0 +1,44 @@
+#include "models/samples.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "models/dcgan.h"
+#include "models/models.h"
+
+namespace ampd::models {
+namespace {
+
+// Of deflate's blocks and PNG's chunks around pixels that don't become smaller: 5 bytes in 16 KiB and 12 in 8 KiB.
+constexpr int64_t kFramingShare = 400;
+// Signature, header and end, with much to spare.
+constexpr int64_t kFramingBytes = 1024;
+
+// A byte before each row says how it is filtered.
+bool Fits(int64_t rows, int64_t image_size, int64_t channels) {
+  const int64_t side = SampleSide(rows, image_size);
+  const int64_t bytes = side * (side * channels + 1);
+  return bytes + bytes / kFramingShare + kFramingBytes <= kMaxSampleBytes;
+}
+
+}  // namespace
+
+int32_t MaxSampleRows(int64_t image_size, int64_t channels) {
+  int32_t rows = 1;
+  while (rows < kMaxSampleRows && Fits(rows + 1, image_size, channels)) {
+    ++rows;
+  }
+  return rows;
+}
+
+absl::StatusOr<graph::Graph> BuildGenerator(const v1::JobSpec& spec) {
+  if (spec.model().has_gpt2()) {
+    return BuildModel(spec);
+  }
+  if (spec.model().has_dcgan()) {
+    return BuildDcganGenerator(spec.model().dcgan());
+  }
+  return InvalidFields(
+      {{"sample", absl::StrCat("model.", KindOf(spec.model()), " draws no samples; model.gpt2 and model.dcgan do")}});
+}
+
+}  // namespace ampd::models
