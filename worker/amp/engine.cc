@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "base/error.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "c10/util/Exception.h"
@@ -15,6 +13,7 @@
 #include "precision/pass.h"
 #include "worker/amp/attention.h"
 #include "worker/amp/cuda_math.h"
+#include "worker/amp/engine_programs.h"
 #include "worker/amp/format.h"
 #include "worker/amp/fp8_linear.h"
 #include "worker/amp/phase_ownership.h"
@@ -69,12 +68,6 @@ uint64_t SeedOfPhase(uint64_t seed, size_t phase) { return phase == 0 ? seed : S
 
 }  // namespace
 
-struct Engine::Programs {
-  c10::intrusive_ptr<Fp8Layers> fp8;  // null: no layer computes in FP8
-  executor::OpRegistry registry;
-  std::unique_ptr<Executor> eval;  // null without logits
-};
-
 Engine::Engine(const EngineOptions& options, const precision::ResolvedPolicy& policy)
     : options_(options),
       skips_together_(policy.loss_scale.optimizer_skip == precision::LossScaleConfig::OptimizerSkip::kAllTogether),
@@ -100,15 +93,25 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const graph::Graph& model
   }
   AMPD_RETURN_IF_ERROR(engine->MakePhases(model, policy));
   engine->MakeScalars();
-  if (model.FindOutput("logits").has_value()) {
-    AMPD_ASSIGN_OR_RETURN(const graph::Graph eval, graph::WithEvalHead(options.eval_model.value_or(model)));
-    AMPD_ASSIGN_OR_RETURN(engine->programs_->eval, Prepare(eval, policy, {}, engine->programs_->registry));
-  }
+  AMPD_RETURN_IF_ERROR(engine->MakePrograms(model, policy));
   AMPD_RETURN_IF_ERROR(engine->Bind());
   if (const ComputeDevice& device = options.device; device.graphs != nullptr) {
     engine->captured_ = std::make_unique<CapturedStep>(*device.graphs, *engine->kernels_, device.device);
   }
   return engine;
+}
+
+// Those that train nothing.
+absl::Status Engine::MakePrograms(const graph::Graph& model, const precision::ResolvedPolicy& policy) {
+  if (model.FindOutput("logits").has_value()) {
+    AMPD_ASSIGN_OR_RETURN(const graph::Graph eval, graph::WithEvalHead(options_.eval_model.value_or(model)));
+    AMPD_ASSIGN_OR_RETURN(programs_->eval, Prepare(eval, policy, {}, programs_->registry));
+  }
+  if (options_.generator.has_value()) {
+    const graph::Graph generator = graph::EvalProgram(*options_.generator);
+    AMPD_ASSIGN_OR_RETURN(programs_->generator, Prepare(generator, policy, {}, programs_->registry));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Engine::MakePhases(const graph::Graph& model, const precision::ResolvedPolicy& policy) {
@@ -163,7 +166,7 @@ absl::Status Engine::Bind() {
   for (const auto& phase : phases_) {
     AMPD_RETURN_IF_ERROR(phase->Bind(state));
   }
-  if (programs_->eval == nullptr) {
+  if (programs_->eval == nullptr && programs_->generator == nullptr) {
     return absl::OkStatus();
   }
   for (const auto& phase : phases_) {
@@ -171,7 +174,10 @@ absl::Status Engine::Bind() {
       state[name] = weights;
     }
   }
-  return programs_->eval->Bind(state);
+  if (programs_->eval != nullptr) {
+    AMPD_RETURN_IF_ERROR(programs_->eval->Bind(state));
+  }
+  return programs_->generator == nullptr ? absl::OkStatus() : programs_->generator->Bind(state);
 }
 
 void Engine::MakeScalars() {
@@ -324,91 +330,29 @@ StepResult Engine::Step(const std::vector<Batch>& micro_batches, uint64_t random
 
 EvalSums Engine::Evaluate(const Batch& batch) {
   TORCH_CHECK(programs_->eval != nullptr, "the model has no logits to evaluate");
+  const std::vector<at::Tensor> sums = RunBeside(*programs_->eval, batch);
+  return {.loss = sums[0].item<float>(), .num_correct = sums[1].item<int64_t>(), .num_samples = batch.labels.numel()};
+}
+
+at::Tensor Engine::Generate(const at::Tensor& input) {
+  TORCH_CHECK(programs_->generator != nullptr, "the engine has no generator");
+  return RunBeside(*programs_->generator, {.images = input, .labels = {}})[0].to(at::kCPU, at::kFloat);
+}
+
+std::vector<at::Tensor> Engine::RunBeside(Executor& program, const Batch& batch) {
+  at::NoGradGuard no_grad;
+  const auto run = [&] { return program.Run(InputsOf(program.graph(), batch, options_.device.device)); };
+  for (const auto& phase : phases_) {
+    phase->RoundAverages();
+  }
   try {
-    return RunEvaluation(batch);
+    return run();
   } catch (const c10::OutOfMemoryError&) {
     if (captured_ == nullptr || !captured_->GiveWay()) {
       throw;
     }
   }
-  return RunEvaluation(batch);
-}
-
-EvalSums Engine::RunEvaluation(const Batch& batch) {
-  at::NoGradGuard no_grad;
-  for (const auto& phase : phases_) {
-    phase->RoundAverages();
-  }
-  const std::vector<at::Tensor> sums =
-      programs_->eval->Run(InputsOf(programs_->eval->graph(), batch, options_.device.device));
-  return {.loss = sums[0].item<float>(), .num_correct = sums[1].item<int64_t>(), .num_samples = batch.labels.numel()};
-}
-
-EngineState Engine::ExportState(EngineState room) const {
-  TORCH_CHECK(pending_.empty(), "a state is exported between steps");
-  EngineState state;
-  for (const auto& phase : phases_) {
-    for (const Parameter& parameter : phase->parameters()) {
-      state.model[parameter.name] = MasterOf(parameter, std::move(room.model[parameter.name]));
-    }
-    state.optimizer.merge(phase->ExportOptimizer(room.optimizer));
-    if (phases_.size() > 1) {
-      state.applied_by_phase[phase->name()] = phase->applied_steps();
-    }
-  }
-  for (const auto& [name, buffer] : buffers_) {
-    const at::ScalarType dtype = buffer.is_floating_point() ? at::kFloat : buffer.scalar_type();
-    state.model[name] = CopyInto(std::move(room.model[name]), buffer, dtype);
-  }
-  if (programs_->fp8) {
-    state.fp8 = programs_->fp8->ExportState();
-  }
-  state.scaler = scaler_.state();
-  state.applied_steps = applied_steps_;
-  state.skipped_steps = skipped_steps_;
-  return state;
-}
-
-absl::Status Engine::CheckState(const EngineState& state) const {
-  std::vector<std::pair<std::string, at::Tensor>> targets(buffers_.begin(), buffers_.end());
-  for (const auto& phase : phases_) {
-    for (const Parameter& parameter : phase->parameters()) {
-      targets.emplace_back(parameter.name, parameter.leaf);
-    }
-    if (phases_.size() > 1 && !state.applied_by_phase.contains(phase->name())) {
-      return Error(absl::StatusCode::kInvalidArgument, "BAD_STATE",
-                   absl::StrCat("the state has no count of the steps that phase ", phase->name(), " applied"));
-    }
-  }
-  for (const auto& [name, target] : targets) {
-    const auto it = state.model.find(name);
-    if (it == state.model.end() || it->second.sizes() != target.sizes()) {
-      return Error(absl::StatusCode::kInvalidArgument, "BAD_STATE",
-                   absl::StrCat("the state has no tensor ", name, " of the model's shape"));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Engine::ImportState(const EngineState& state) {
-  at::NoGradGuard no_grad;
-  TORCH_CHECK(pending_.empty(), "a state is imported between steps");
-  AMPD_RETURN_IF_ERROR(CheckState(state));
-  for (const auto& [name, buffer] : buffers_) {
-    buffer.copy_(state.model.at(name));
-  }
-  for (const auto& phase : phases_) {
-    const int64_t applied = phases_.size() > 1 ? state.applied_by_phase.at(phase->name()) : state.applied_steps;
-    AMPD_RETURN_IF_ERROR(phase->Import(state.model, state.optimizer, applied));
-  }
-  if (programs_->fp8) {
-    programs_->fp8->ImportState(state.fp8);
-  }
-  scaler_.Restore(state.scaler);
-  known_scaler_.reset();
-  applied_steps_ = state.applied_steps;
-  skipped_steps_ = state.skipped_steps;
-  return absl::OkStatus();
+  return run();
 }
 
 }  // namespace ampd::amp

@@ -39,6 +39,8 @@ struct EngineOptions {
   std::vector<PhaseOptions> phases = {};
   // The model for evaluation, with the same state and logits, where graph::EvalProgram would not do: an imported one.
   std::optional<graph::Graph> eval_model = {};
+  // The part of the model that Generate runs: one input, one output, parameters and buffers of the model's.
+  std::optional<graph::Graph> generator = {};
 };
 
 // What one step did. Of several phases: what the first with an overflow did, or else the first, with the samples of
@@ -127,6 +129,9 @@ class Engine {
   // Runs the evaluation program under the same policy, on the parameters' averages where the optimizer keeps them.
   // Changes nothing; a recorded step gives way where there is no memory beside it. REQUIRES: the model has logits.
   EvalSums Evaluate(const Batch& batch);
+  // The generator's output for `input`, in fp32 on the CPU: its evaluation program, run as Evaluate runs its own. Draws
+  // no random numbers. REQUIRES: the options have a generator.
+  at::Tensor Generate(const at::Tensor& input);
 
   // As of the last step that was taken. What is set takes effect with the next step. REQUIRES to set it, as to set the
   // factor, export or import a state: nothing is pending.
@@ -158,7 +163,9 @@ class Engine {
   void LoadScalars();
   // Where a step that looks at nothing besides is recorded or replayed; null where it is not.
   CapturedStep* CaptureFor(const Phase::StepConditions& step);
-  EvalSums RunEvaluation(const Batch& batch);
+  absl::Status MakePrograms(const graph::Graph& model, const precision::ResolvedPolicy& policy);
+  // A program that trains nothing. A recorded step gives way where there is no memory beside it.
+  std::vector<at::Tensor> RunBeside(executor::Executor& program, const Batch& batch);
   std::vector<uint64_t> SeedsOf(uint64_t random_stream, size_t num_micro_batches) const;
   std::vector<std::vector<GradientSample>> RunStep(const std::vector<Batch>& micro_batches,
                                                    const Phase::StepConditions& step);

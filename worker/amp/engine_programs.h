@@ -1,0 +1,21 @@
+#pragma once
+
+#include <memory>
+
+#include "c10/util/intrusive_ptr.h"
+#include "worker/amp/engine.h"
+#include "worker/amp/fp8_layers.h"
+#include "worker/executor/executor.h"
+#include "worker/executor/op_registry.h"
+
+// Only engine*.cc include it.
+namespace ampd::amp {
+
+struct Engine::Programs {
+  c10::intrusive_ptr<Fp8Layers> fp8;  // null: no layer computes in FP8
+  executor::OpRegistry registry;
+  std::unique_ptr<executor::Executor> eval;       // null without logits
+  std::unique_ptr<executor::Executor> generator;  // null where nothing is generated
+};
+
+}  // namespace ampd::amp

@@ -1,0 +1,83 @@
+// What of an engine is in a checkpoint.
+#include <ATen/core/grad_mode.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "c10/util/Exception.h"
+#include "worker/amp/engine.h"
+#include "worker/amp/engine_programs.h"
+#include "worker/amp/format.h"
+
+namespace ampd::amp {
+
+EngineState Engine::ExportState(EngineState room) const {
+  TORCH_CHECK(pending_.empty(), "a state is exported between steps");
+  EngineState state;
+  for (const auto& phase : phases_) {
+    for (const Parameter& parameter : phase->parameters()) {
+      state.model[parameter.name] = MasterOf(parameter, std::move(room.model[parameter.name]));
+    }
+    state.optimizer.merge(phase->ExportOptimizer(room.optimizer));
+    if (phases_.size() > 1) {
+      state.applied_by_phase[phase->name()] = phase->applied_steps();
+    }
+  }
+  for (const auto& [name, buffer] : buffers_) {
+    const at::ScalarType dtype = buffer.is_floating_point() ? at::kFloat : buffer.scalar_type();
+    state.model[name] = CopyInto(std::move(room.model[name]), buffer, dtype);
+  }
+  if (programs_->fp8) {
+    state.fp8 = programs_->fp8->ExportState();
+  }
+  state.scaler = scaler_.state();
+  state.applied_steps = applied_steps_;
+  state.skipped_steps = skipped_steps_;
+  return state;
+}
+
+absl::Status Engine::CheckState(const EngineState& state) const {
+  std::vector<std::pair<std::string, at::Tensor>> targets(buffers_.begin(), buffers_.end());
+  for (const auto& phase : phases_) {
+    for (const Parameter& parameter : phase->parameters()) {
+      targets.emplace_back(parameter.name, parameter.leaf);
+    }
+    if (phases_.size() > 1 && !state.applied_by_phase.contains(phase->name())) {
+      return Error(absl::StatusCode::kInvalidArgument, "BAD_STATE",
+                   absl::StrCat("the state has no count of the steps that phase ", phase->name(), " applied"));
+    }
+  }
+  for (const auto& [name, target] : targets) {
+    const auto it = state.model.find(name);
+    if (it == state.model.end() || it->second.sizes() != target.sizes()) {
+      return Error(absl::StatusCode::kInvalidArgument, "BAD_STATE",
+                   absl::StrCat("the state has no tensor ", name, " of the model's shape"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Engine::ImportState(const EngineState& state) {
+  at::NoGradGuard no_grad;
+  TORCH_CHECK(pending_.empty(), "a state is imported between steps");
+  AMPD_RETURN_IF_ERROR(CheckState(state));
+  for (const auto& [name, buffer] : buffers_) {
+    buffer.copy_(state.model.at(name));
+  }
+  for (const auto& phase : phases_) {
+    const int64_t applied = phases_.size() > 1 ? state.applied_by_phase.at(phase->name()) : state.applied_steps;
+    AMPD_RETURN_IF_ERROR(phase->Import(state.model, state.optimizer, applied));
+  }
+  if (programs_->fp8) {
+    programs_->fp8->ImportState(state.fp8);
+  }
+  scaler_.Restore(state.scaler);
+  known_scaler_.reset();
+  applied_steps_ = state.applied_steps;
+  skipped_steps_ = state.skipped_steps;
+  return absl::OkStatus();
+}
+
+}  // namespace ampd::amp
