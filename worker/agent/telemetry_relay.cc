@@ -9,11 +9,12 @@ namespace {
 
 using v1::EvalPoint;
 using v1::Event;
+using v1::Sample;
 using v1::StepColumns;
 using v1::TelemetryBatch;
 
 int NumPoints(const TelemetryBatch& batch) {
-  return batch.steps().sequence_size() + batch.evals_size() + batch.events_size();
+  return batch.steps().sequence_size() + batch.evals_size() + batch.events_size() + batch.samples_size();
 }
 
 // Smallest and largest sequence; 0 and 0 for an empty batch.
@@ -29,6 +30,9 @@ std::pair<uint64_t, uint64_t> SequenceRange(const TelemetryBatch& batch) {
   }
   for (const Event& event : batch.events()) {
     add(event.attempt_sequence());
+  }
+  for (const Sample& sample : batch.samples()) {
+    add(sample.attempt_sequence());
   }
   return range;
 }
@@ -58,7 +62,8 @@ bool IsWellFormed(const TelemetryBatch& batch) {
                      [&](int length) { return length == batch.steps().sequence_size() || length == 0; }) &&
          Grows(batch.steps().sequence(), [](uint64_t sequence) { return sequence; }) &&
          Grows(batch.evals(), [](const EvalPoint& eval) { return eval.sequence(); }) &&
-         Grows(batch.events(), [](const Event& event) { return event.attempt_sequence(); });
+         Grows(batch.events(), [](const Event& event) { return event.attempt_sequence(); }) &&
+         Grows(batch.samples(), [](const Sample& sample) { return sample.attempt_sequence(); });
 }
 
 // Whether the rows of one can follow those of the other: a column that only one of them has would get too short.

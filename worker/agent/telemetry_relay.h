@@ -21,7 +21,8 @@ namespace ampd::agent {
 // Merged batches hold what they held apart, in the order of their sequences. Single-threaded: owner the agent's loop.
 class TelemetryRelay {
  public:
-  // Batches are merged up to these.
+  // Batches are merged up to these. One that is larger as it comes goes alone: a trainer's has at most 256 KiB and then
+  // one more record, a sample of 1 MiB being the largest, which is far below gRPC's 4 MiB.
   static constexpr int kMaxMergedPoints = 1024;
   static constexpr size_t kMaxMergedBytes = 256 << 10;
   // Uploads that are not acknowledged. More of them than one lets the next wait at the server when the disk is ready.

@@ -297,6 +297,9 @@ void AgentLink::TellTelemetry() {
     for (const v1::Event& event : batch->events()) {
       last = std::max(last, event.attempt_sequence());
     }
+    for (const v1::Sample& sample : batch->samples()) {
+      last = std::max(last, sample.attempt_sequence());
+    }
     TrainerReport report;
     *report.mutable_telemetry() = *batch;
     Send(report);

@@ -24,6 +24,9 @@ void SetSequence(v1::TelemetryBatch& record, uint64_t sequence) {
   for (v1::Event& event : *record.mutable_events()) {
     event.set_attempt_sequence(sequence);
   }
+  for (v1::Sample& sample : *record.mutable_samples()) {
+    sample.set_attempt_sequence(sequence);
+  }
 }
 
 absl::StatusOr<std::string> ReadAt(int fd, int64_t offset, int64_t size) {

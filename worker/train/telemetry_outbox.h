@@ -15,9 +15,9 @@
 
 namespace ampd::train {
 
-// Telemetry of one attempt until the server has it. Every step, evaluation and event gets the next sequence, from 1,
-// and stays until it is acknowledged. What does not fit into memory goes to a file; when that is full too, adding
-// waits.
+// Telemetry of one attempt until the server has it. Every step, evaluation, event and sample gets the next sequence,
+// from 1, and stays until it is acknowledged. What does not fit into memory goes to a file; when that is full too,
+// adding waits.
 //
 //   training thread --Add--> [memory | spill file] --Read--> link thread --frames--> agent
 //                                    ^-----------Acknowledge-----------'
@@ -37,8 +37,8 @@ class TelemetryOutbox {
   // Calls `listener` after every Add, without a lock. REQUIRES: before the first Add.
   void SetListener(std::function<void()> listener) { listener_ = std::move(listener); }
 
-  // Takes `record`, which holds one step, one evaluation or one event, and gives it its sequence. Waits for room until
-  // `deadline`, then RESOURCE_EXHAUSTED (reason TELEMETRY_FULL) and nothing was taken.
+  // Takes `record`, which holds one step, one evaluation, one event or one sample, and gives it its sequence. Waits for
+  // room until `deadline`, then RESOURCE_EXHAUSTED (reason TELEMETRY_FULL) and nothing was taken.
   absl::Status Add(v1::TelemetryBatch record, absl::Time deadline);
 
   // Records after the sequence `after`, merged, until there are `max_bytes` of them; empty when there are none.

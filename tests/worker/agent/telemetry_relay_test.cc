@@ -25,6 +25,9 @@ void AddRecord(TelemetryBatch& batch, uint64_t sequence) {
   } else if (sequence % 7 == 5) {
     batch.add_events()->set_attempt_sequence(sequence);
     batch.mutable_events()->rbegin()->set_message(absl::StrCat("event ", sequence));
+  } else if (sequence % 7 == 6) {
+    batch.add_samples()->set_attempt_sequence(sequence);
+    batch.mutable_samples()->rbegin()->set_content(absl::StrCat("sample ", sequence));
   } else {
     batch.mutable_steps()->add_sequence(sequence);
     batch.mutable_steps()->add_step(static_cast<int64_t>(sequence));
@@ -63,6 +66,9 @@ std::map<uint64_t, std::string> Content(const TelemetryBatch& batch) {
   }
   for (const v1::Event& event : batch.events()) {
     add(event.attempt_sequence(), event.message());
+  }
+  for (const v1::Sample& sample : batch.samples()) {
+    add(sample.attempt_sequence(), sample.content());
   }
   return content;
 }
@@ -137,6 +143,32 @@ TEST(TelemetryRelay, MergedBatch_KeepsItsBounds) {
   EXPECT_EQ(num_batches, 3 + 4);  // as few as the bounds allow
 }
 
+TelemetryBatch LargeSample(uint64_t sequence) {
+  TelemetryBatch batch;
+  batch.add_samples()->set_attempt_sequence(sequence);
+  batch.mutable_samples(0)->set_content(std::string(1 << 20, 'x'));
+  return batch;
+}
+
+TEST(TelemetryRelay, SampleThatIsLargerThanAMergedBatch_GoesAloneAndCounts) {
+  TelemetryRelay relay;
+  FillUploads(relay);
+  relay.Add(Steps(5, 6));
+  relay.Add(LargeSample(7));
+  relay.Add(Steps(8, 8));
+  EXPECT_FALSE(relay.full());
+  relay.Acknowledge(4);
+  EXPECT_THAT(SendAll(relay), ElementsAre("5 6", "7", "8"));
+  for (uint64_t sequence = 9; sequence <= 11; ++sequence) {
+    relay.Add(LargeSample(sequence));
+  }
+  EXPECT_TRUE(relay.full()) << "the trainer is not read until some are stored";
+  relay.Acknowledge(9);
+  EXPECT_FALSE(relay.full());
+  EXPECT_EQ(relay.received(), 11u);
+  EXPECT_THAT(SendAll(relay), ElementsAre("10", "11"));
+}
+
 TEST(TelemetryRelay, BatchesWhoseColumnsDiffer_GoApart) {
   TelemetryRelay relay;
   FillUploads(relay);
@@ -156,7 +188,10 @@ TEST(TelemetryRelay, BatchThatTheServerWouldDrop_TakesNoOtherAlong) {
   TelemetryBatch unordered = Steps(8, 8);
   unordered.mutable_steps()->add_sequence(7);
   unordered.mutable_steps()->add_loss(1);
-  for (const TelemetryBatch& malformed : {short_column, unordered}) {
+  TelemetryBatch unordered_samples;
+  unordered_samples.add_samples()->set_attempt_sequence(8);
+  unordered_samples.add_samples()->set_attempt_sequence(7);
+  for (const TelemetryBatch& malformed : {short_column, unordered, unordered_samples}) {
     TelemetryRelay relay;
     FillUploads(relay);
     relay.Add(Steps(5, 6));

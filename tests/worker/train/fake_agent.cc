@@ -157,6 +157,10 @@ void FakeAgent::Take(const v1::TelemetryBatch& batch) {
     ++sequences[event.attempt_sequence()];
     events.push_back(event);
   }
+  for (const v1::Sample& sample : batch.samples()) {
+    ++sequences[sample.attempt_sequence()];
+    samples.push_back(sample);
+  }
 }
 
 int FakeAgent::WaitForExit() {

@@ -57,6 +57,7 @@ class FakeAgent {
   std::map<uint64_t, int> sequences;  // how often each was received
   std::vector<v1::Event> events;
   std::vector<v1::EvalPoint> evals;
+  std::vector<v1::Sample> samples;
   std::vector<v1::Checkpoint> checkpoints;
   std::map<int64_t, uint64_t> sequence_of;       // by step
   std::map<int64_t, uint64_t> checkpoint_after;  // the telemetry that is to be stored before, by step

@@ -32,6 +32,12 @@ v1::TelemetryBatch Event(const std::string& message) {
   return record;
 }
 
+v1::TelemetryBatch Sample(const std::string& content) {
+  v1::TelemetryBatch record;
+  record.add_samples()->set_content(content);
+  return record;
+}
+
 class TelemetryOutboxTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -54,12 +60,15 @@ TEST_F(TelemetryOutboxTest, EveryRecord_GetsTheNextSequence) {
   ASSERT_TRUE(outbox.Add(Step(1), absl::InfinitePast()).ok());
   ASSERT_TRUE(outbox.Add(Event("x"), absl::InfinitePast()).ok());
   ASSERT_TRUE(outbox.Add(Step(2), absl::InfinitePast()).ok());
+  ASSERT_TRUE(outbox.Add(Sample("y"), absl::InfinitePast()).ok());
   const auto batch = outbox.Read(0, kAll);
   ASSERT_TRUE(batch.ok());
+  EXPECT_EQ(batch->samples(0).attempt_sequence(), 4u);
+  EXPECT_EQ(batch->samples(0).content(), "y");
   EXPECT_THAT(batch->steps().sequence(), ElementsAre(1, 3));
   EXPECT_THAT(batch->steps().step(), ElementsAre(1, 2));
   EXPECT_EQ(batch->events(0).attempt_sequence(), 2u);
-  EXPECT_EQ(num_woken, 3);
+  EXPECT_EQ(num_woken, 4);
 }
 
 TEST_F(TelemetryOutboxTest, WhatIsAcknowledged_IsForgotten) {
