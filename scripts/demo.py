@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Train Fashion-MNIST in fp32, bf16 and fp16 through ampctl, and compare.
 
-Usage: demo.py --bin FOLDER [--json]. Starts `ampctl dev` with its state in a temporary folder and ends it again.
+Usage: demo.py --bin FOLDER [--json] [--all]. Starts `ampctl dev` with its state in a temporary folder and ends it again.
 """
 import argparse
 import contextlib
@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import learning_runs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 START_SECONDS = 60
@@ -28,12 +30,13 @@ JOBS = {
 class Ampd:
     """One `ampctl dev` and the calls to it."""
 
-    def __init__(self, binaries, folder):
+    def __init__(self, binaries, folder, data_roots=()):
         self.ampctl = str(binaries / "ampctl")
         self.folder = folder
         self.log = open(folder / "dev.log", "w+", encoding="utf-8")
         self.process = subprocess.Popen(
-            [self.ampctl, "dev", "--port", "0", "--metrics-port", "0"],
+            [self.ampctl, "dev", "--port", "0", "--metrics-port", "0",
+             *(word for root in data_roots for word in ("--data-root", root))],
             cwd=folder, stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True)
 
     def call(self, *arguments, **options):
@@ -52,10 +55,8 @@ class Ampd:
             self.process.send_signal(signal.SIGINT)
             self.process.wait(timeout=60)
 
-    def submit(self, precision, extra):
-        result = self.call(
-            "job", "submit", "-q", "-f", str(ROOT / "examples" / "fashion.yaml"), "--name", f"fashion-{precision}",
-            "--set", f"precision.preset={precision}", *extra, capture_output=True)
+    def submit(self, job_file, *flags):
+        result = self.call("job", "submit", "-q", "-f", str(job_file), *flags, capture_output=True)
         if result.returncode != 0:
             sys.exit("demo: " + result.stderr)
         return result.stdout.strip()
@@ -65,10 +66,13 @@ class Ampd:
         return json.loads(self.call("job", "show", job, "-o", "json", capture_output=True, check=True).stdout)
 
 
+def final_metrics(job):
+    return (job.get("attempts") or [{}])[-1].get("outcome", {}).get("finalMetrics", {})
+
+
 def row(precision, job):
     """The facts of one finished job."""
-    outcome = (job.get("attempts") or [{}])[-1].get("outcome", {})
-    final = outcome.get("finalMetrics", {})
+    final = final_metrics(job)
     return {
         "precision": precision,
         "state": job["state"],
@@ -89,28 +93,62 @@ def print_table(rows):
               + ("  emulated: true numerics, not true speed" if entry["emulated"] else ""))
 
 
+def learn(ampd, texts, live):
+    """The longer runs, one after the other: the facts of each, and whether it came to what is asked of it."""
+    rows = []
+    for run in learning_runs.RUNS:
+        bound = run.bound(texts)
+        for precision in learning_runs.PRECISIONS:
+            start = time.monotonic()
+            job = ampd.finish(ampd.submit(run.job_file(), *run.flags(precision)), live)
+            final = final_metrics(job)
+            value = final.get(run.metric)
+            rows.append({
+                "run": run.name, "precision": precision, "state": job["state"],
+                "steps": int(job.get("progress", {}).get("step", 0)), "seconds": round(time.monotonic() - start, 1),
+                "metric": run.metric, "value": value, "bound": round(bound, 4),
+                "reached": value is not None and run.reached(value, bound)})
+    return rows
+
+
+def print_learned(rows):
+    print(f"\n{'run':15} {'precision':10} {'state':10} {'steps':>6} {'seconds':>8}  result")
+    for entry in rows:
+        value = "none" if entry["value"] is None else f"{entry['value']:.4f}"
+        print(f"{entry['run']:15} {entry['precision']:10} {entry['state']:10} {entry['steps']:6d} {entry['seconds']:8.1f}  "
+              f"{entry['metric']} {value}, {'as' if entry['reached'] else 'not as'} asked: {entry['bound']}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--bin", required=True, type=lambda text: pathlib.Path(text).resolve())
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--all", action="store_true")
     options = parser.parse_args()
     # Ends like Ctrl-C, so that the service goes with its demo.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("demo: ended by SIGTERM"))
     live = sys.stdout.isatty() and not options.json
     with tempfile.TemporaryDirectory(prefix="ampd-demo-") as name, contextlib.ExitStack() as stack:
-        ampd = Ampd(options.bin, pathlib.Path(name))
+        texts = pathlib.Path(name) / "texts"
+        with contextlib.redirect_stdout(sys.stderr):
+            roots = learning_runs.prepare(texts, options.bin / "ampctl") if options.all else []
+        ampd = Ampd(options.bin, pathlib.Path(name), roots)
         stack.callback(ampd.stop)
         ampd.wait_until_ready()
-        jobs = {precision: ampd.submit(precision, extra) for precision, extra in JOBS.items()}
+        jobs = {precision: ampd.submit(ROOT / "examples" / "fashion.yaml", "--name", f"fashion-{precision}", "--set",
+                                       f"precision.preset={precision}", *extra) for precision, extra in JOBS.items()}
         rows = [row(precision, ampd.finish(job, live)) for precision, job in jobs.items()]
+        learned = learn(ampd, texts, live) if options.all else []
     speeds = {entry["precision"]: entry["steps_per_second"] for entry in rows}
     speedup = round(speeds["bf16"] / speeds["fp32"], 3) if speeds["fp32"] else 0.0
     if options.json:
-        print(json.dumps({"jobs": rows, "bf16_speedup": speedup}))
+        print(json.dumps({"jobs": rows, "bf16_speedup": speedup} | ({"learned": learned} if learned else {})))
     else:
         print_table(rows)
         print(f"\nbf16 takes {speedup:.2f} times the steps of fp32 in the same time, on this machine.")
-    return 0 if all(entry["state"] == "SUCCEEDED" for entry in rows) else 1
+        if learned:
+            print_learned(learned)
+    return 0 if all(entry["state"] == "SUCCEEDED" for entry in rows) and all(entry["reached"] for entry in learned) else 1
 
 
 if __name__ == "__main__":

@@ -1,0 +1,65 @@
+"""Runs that learn from real data: job files of examples/, what they read, and what they must come to.
+
+Used by tests/e2e/learning_test.py and by scripts/demo --all; docs/learning-runs.md has the results.
+"""
+import dataclasses
+import pathlib
+import typing
+
+import bible_texts
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FASHION = pathlib.Path("/usr/share/datasets/fashion-mnist")
+PRECISIONS = ("bf16", "fp32")
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One job file. Bounds are functions of the folder that prepare() wrote; those of short runs are beyond what chance
+    and models that see less than they should can reach."""
+    name: str
+    metric: str  # of the final metrics; an accuracy must reach its bound, a loss stay below
+    bound: typing.Callable
+    short_bound: typing.Callable
+    short: tuple  # --set of the short run
+
+    def job_file(self):
+        return ROOT / "examples" / f"{self.name}.yaml"
+
+    def flags(self, precision, is_short=False):
+        """For `ampctl job submit -f` with the job file."""
+        changes = (f"precision.preset={precision}", *(self.short if is_short else ()))
+        return ["--name", f"{self.name}-{precision}", *(word for change in changes for word in ("--set", change))]
+
+    def reached(self, value, bound):
+        return value >= bound if self.metric.endswith("Accuracy") else value <= bound
+
+
+def above_the_majority(share):
+    """Leaves out so large a share of the errors that always answering with the larger class makes."""
+    return lambda folder: 1 - (1 - share) * (1 - bible_texts.majority(folder / "test.tsv"))
+
+
+def below_the_unigrams(share):
+    return lambda folder: (1 - share) * bible_texts.unigram_entropy(folder / "val.txt")
+
+
+FASHION_RESNET = Run(
+    "fashion-resnet", "evalAccuracy", bound=lambda _: 0.91, short_bound=lambda _: 0.3,
+    short=("data.batch_size=32", "train.steps=40", "schedule.warmup_steps=5", "data.eval.idx.limit=500",
+           "eval.every_steps=0", "checkpoint.every_steps=0"))
+GPT2_TEXT = Run(
+    "gpt2-text", "evalLoss", bound=below_the_unigrams(0.25), short_bound=below_the_unigrams(0.05),
+    short=("model.gpt2.n_layer=2", "model.gpt2.n_embd=128", "data.train.tokens.sequence_length=64", "train.steps=250",
+           "eval.every_steps=0", "checkpoint.every_steps=0"))
+BERT_TEXTS = Run(
+    "bert-texts", "evalAccuracy", bound=above_the_majority(0.5), short_bound=above_the_majority(0.2),
+    short=("train.steps=300", "schedule.warmup_steps=20", "eval.every_steps=0", "checkpoint.every_steps=0",
+           "checkpoint.keep_best=false"))
+RUNS = (BERT_TEXTS, GPT2_TEXT, FASHION_RESNET)
+
+
+def prepare(folder, ampctl):
+    """Writes the texts, and returns the data roots that workers need, as name=path."""
+    bible_texts.write(folder, ampctl)
+    return [f"fashion-mnist={FASHION}", f"text={folder}"]
