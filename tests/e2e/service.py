@@ -244,12 +244,14 @@ class Client:
 
     def numbers(self, job):
         """Of every step and evaluation that is not superseded, the numbers that a rerun must repeat to the bit:
-        {step: (loss, norm, scale, skipped, rate)} and {step: (loss, accuracy)}."""
+        {step: (loss, norm, scale, skipped, rate, and a GAN's own)} and {step: (loss, accuracy)}."""
         steps, evals = {}, {}
         for segment in self.read("job", "points", job)["segments"]:
             if segment.get("superseded"):
                 continue
             columns = [segment["steps"][name] for name in ("loss", "gradNorm", "lossScale", "skipped", "learningRate")]
+            columns += [segment["steps"][name] for name in ("generatorLoss", "generatorGradNorm", "generatorSkipped")
+                        if segment["steps"].get(name)]
             for i, step in enumerate(segment["steps"]["step"]):
                 steps[int(step)] = tuple(column[i] for column in columns)
             for point in segment.get("evals", []):
