@@ -69,7 +69,9 @@ void Agent::Turn() {
   uint64_t ignored = 0;
   (void)!read(options_.link->wake_fd(), &ignored, sizeof(ignored));
   (void)!read(stop_fd_.get(), &ignored, sizeof(ignored));
+  (void)!read(options_.artifacts->wake_fd(), &ignored, sizeof(ignored));
   TakeArrivals();
+  WantArtifacts();
   const absl::Duration now = options_.clock->SinceBoot();
   PollTrainers(now);
   if (std::exchange(reconcile_again_, false) && directive_.has_id()) {
@@ -95,7 +97,8 @@ absl::Duration Agent::NextWake(absl::Duration now) const {
 }
 
 std::vector<pollfd> Agent::Descriptors() const {
-  std::vector<pollfd> descriptors = {{options_.link->wake_fd(), POLLIN, 0}, {stop_fd_.get(), POLLIN, 0}};
+  std::vector<pollfd> descriptors = {
+      {options_.link->wake_fd(), POLLIN, 0}, {stop_fd_.get(), POLLIN, 0}, {options_.artifacts->wake_fd(), POLLIN, 0}};
   for (const auto& [id, trainer] : trainers_) {
     const auto attempt = std::find_if(attempts_.begin(), attempts_.end(),
                                       [&, spawn = id](const auto& item) { return item->spawn_id == spawn; });

@@ -14,6 +14,7 @@
 #include "ampd/v1/worker.pb.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include "worker/agent/artifact_cache.h"
 #include "worker/agent/attempt.h"
 #include "worker/agent/checkpoint_remover.h"
 #include "worker/agent/reconcile.h"
@@ -58,6 +59,7 @@ class Agent {
     const Clock* clock = nullptr;
     RandomSource* random = nullptr;
     ServerLink* link = nullptr;
+    ArtifactCache* artifacts = nullptr;
     AgentCounters* counters = nullptr;
   };
   explicit Agent(Options options);
@@ -104,6 +106,7 @@ class Agent {
   void TakeCheckpoint(AttemptOnWorker& attempt, const internal::TrainerReport& report);
   void TakeWarm(SpawnedTrainer& trainer, const internal::Hello& hello);
   void Tell(AttemptOnWorker& attempt, SpawnedTrainer& trainer);
+  internal::TrainerCommand StartCommand(const AttemptOnWorker& attempt) const;
   void TakeState(AttemptOnWorker& attempt, const SpawnedTrainer& trainer);
   void TakeEnd(SpawnedTrainer& trainer);
   void Upload(AttemptOnWorker& attempt);
@@ -112,6 +115,12 @@ class Agent {
   void TakeAck(const v1::TelemetryAck& ack);
   void Release(absl::Duration now);
   void KeepWarm(absl::Duration now);
+
+  // agent_artifacts.cc: what attempts need besides a trainer
+  void WantArtifacts();
+  // Whether the artifact that the attempt names, if it names one, is here. An attempt that can't have it, or is to
+  // leave before it has come, ends.
+  bool HasArtifact(AttemptOnWorker& attempt, SpawnedTrainer& trainer);
 
   AttemptOnWorker* Find(const v1::AttemptKey& key);
   AttemptOnWorker* AttemptOf(const SpawnedTrainer& trainer);

@@ -171,17 +171,7 @@ void Agent::TakeCheckpoint(AttemptOnWorker& attempt, const internal::TrainerRepo
   Changed();
 }
 
-// All that the trainer should know, once on each of its connections, and only under a lease that its shim has
-// confirmed.
-void Agent::Tell(AttemptOnWorker& attempt, SpawnedTrainer& trainer) {
-  if (attempt.held.state == Attempt::ENDED && attempt.held.forgotten) {
-    return;
-  }
-  if (!trainer.trainer_connected() || attempt.told_connection == trainer.num_trainer_connections() ||
-      !attempt.wanted.has_value() || !trainer.HasLease(attempt.held.lease_deadline)) {
-    return;
-  }
-  attempt.told_connection = trainer.num_trainer_connections();
+internal::TrainerCommand Agent::StartCommand(const AttemptOnWorker& attempt) const {
   internal::TrainerCommand command;
   internal::StartAttempt& start = *command.mutable_start();
   *start.mutable_key() = attempt.held.key;
@@ -200,7 +190,25 @@ void Agent::Tell(AttemptOnWorker& attempt, SpawnedTrainer& trainer) {
   }
   start.set_checkpoint_root(options_.checkpoint_root);
   start.set_epoch(directive_.id().epoch());
-  trainer.SendToTrainer(command);
+  start.set_artifact_folder(options_.artifacts->folder());
+  return command;
+}
+
+// All that the trainer should know, once on each of its connections, and only under a lease that its shim has
+// confirmed.
+void Agent::Tell(AttemptOnWorker& attempt, SpawnedTrainer& trainer) {
+  if (attempt.held.state == Attempt::ENDED && attempt.held.forgotten) {
+    return;
+  }
+  if (!trainer.trainer_connected() || attempt.told_connection == trainer.num_trainer_connections() ||
+      !attempt.wanted.has_value() || !trainer.HasLease(attempt.held.lease_deadline)) {
+    return;
+  }
+  if (!HasArtifact(attempt, trainer)) {
+    return;
+  }
+  attempt.told_connection = trainer.num_trainer_connections();
+  trainer.SendToTrainer(StartCommand(attempt));
   if (attempt.held.told != Job::RUN) {
     const std::optional<absl::Duration> kill_at = attempt.kill_at;
     Leave(attempt, attempt.held.told, attempt.leave_reason);

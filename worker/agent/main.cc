@@ -21,6 +21,8 @@
 #include "base/random.h"
 #include "base/signals.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/artifact_cache.h"
+#include "worker/agent/artifact_client.h"
 #include "worker/agent/attach_client.h"
 #include "worker/agent/metrics.h"
 #include "worker/agent/state_folder.h"
@@ -50,6 +52,7 @@ struct Flags {
   bool no_warm = false;
   bool stop_trainers_on_exit = false;
   double exit_grace_seconds = 20;
+  int64_t artifact_cache_bytes = int64_t{20} << 30;
 };
 
 void Log(const std::string& line) {
@@ -90,6 +93,11 @@ void Declare(CLI::App& app, Flags& flags) {
   app.add_option("--threads", flags.num_threads, "threads of the CPU device (0: one a core)")
       ->check(CLI::Range(0, 4096));
   app.add_option("--metrics-listen", flags.metrics_listen, "loopback host:port of /metrics (default: not served)");
+  app.add_option("--artifact-cache-bytes", flags.artifact_cache_bytes,
+                 "most that fetched artifacts may take in --state-dir; those that attempts use stay all the same")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 60))
+      ->option_text(absl::StrCat("BYTES=", flags.artifact_cache_bytes));
   app.add_flag("--no-warm", flags.no_warm, "keep no trainer ready ahead of a job");
   app.add_flag("--stop-trainers-on-exit", flags.stop_trainers_on_exit,
                "at the end let the trainers checkpoint and leave, then kill what is left");
@@ -164,6 +172,14 @@ ampd::agent::Agent::Options OptionsOf(const Flags& flags, const std::string& age
 int Serve(const Flags& flags, ampd::agent::Agent::Options options, ampd::SignalThread& signals) {
   ampd::agent::AttachClient link({flags.server, Log});
   options.link = &link;
+  ampd::agent::ArtifactClient source(flags.server);
+  ampd::agent::ArtifactCache::Options cache;
+  cache.folder = flags.state_folder + "/artifacts";
+  cache.max_bytes = flags.artifact_cache_bytes;
+  cache.source = &source;
+  cache.log = Log;
+  ampd::agent::ArtifactCache artifacts(std::move(cache));
+  options.artifacts = &artifacts;
   // Shared with the signal thread, which may call Stop after Run has returned.
   const auto agent = std::make_shared<ampd::agent::Agent>(options);
   if (absl::Status started = agent->Start(); !started.ok()) {
@@ -171,6 +187,7 @@ int Serve(const Flags& flags, ampd::agent::Agent::Options options, ampd::SignalT
   }
   signals.Start([agent](int) { agent->Stop(); });
   link.Start();
+  artifacts.Start();
   // `ampctl dev` shows the address at the end of this line (client/commands/dev.cc).
   Log(absl::StrCat("worker ", flags.name, " for server ", flags.server,
                    options.metrics_address.empty() ? "" : absl::StrCat(", metrics at ", options.metrics_address)));

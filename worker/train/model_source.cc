@@ -51,6 +51,10 @@ absl::StatusOr<std::optional<ImportedModel>> FindImportedModel(const internal::S
     return RestoreImportedModel(spec, CheckpointStore(start.checkpoint_root(), io), start.start_from().path(),
                                 start.start_from().manifest_sha256());
   }
+  if (!spec.artifact().empty()) {
+    return OpenImportedModel(spec, {start.artifact_folder(), spec.artifact(),
+                                    absl::StrCat("model.exported.artifact \"", spec.artifact(), "\"")});
+  }
   AMPD_ASSIGN_OR_RETURN(const data::DataFile file, locate("model.exported.path", spec.path()));
   return OpenImportedModel(spec, file);
 }

@@ -1,0 +1,258 @@
+#include "worker/agent/artifact_cache.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/sha256.h"
+
+namespace ampd::agent {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+// A server of artifacts that does what it is told, call by call. Thread-safe.
+class ScriptedSource final : public ArtifactSource {
+ public:
+  // What one call does: passes on so many bytes, then ends with the status.
+  struct Call {
+    size_t num_bytes = 1 << 20;
+    absl::Status status;
+  };
+
+  absl::Status Download(const std::string& name, int64_t offset, const Take& take) override {
+    Call call;
+    std::string content;
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto may_answer = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !blocked_ || cancelled_; };
+      mutex_.Await(absl::Condition(&may_answer));
+      if (cancelled_) {
+        return absl::CancelledError("cancelled");
+      }
+      offsets_.push_back(offset);
+      const auto found = contents_.find(name);
+      if (found == contents_.end()) {
+        return Error(absl::StatusCode::kNotFound, "ARTIFACT_NOT_FOUND", "there is no such artifact");
+      }
+      content = found->second;
+      if (!calls_.empty()) {
+        call = calls_.front();
+        calls_.pop_front();
+      }
+    }
+    if (offset > static_cast<int64_t>(content.size())) {
+      return InvalidFields({{"offset_bytes", "is beyond the content"}});
+    }
+    if (const absl::Status taken = take(content.substr(offset, call.num_bytes)); !taken.ok()) {
+      return taken;
+    }
+    return call.status;
+  }
+  void Cancel() override {
+    absl::MutexLock lock(&mutex_);
+    cancelled_ = true;
+  }
+
+  // Returns the digest, under which it may have other content than that.
+  std::string Add(const std::string& content, const std::string& served = "") {
+    absl::MutexLock lock(&mutex_);
+    contents_[Sha256Hex(content)] = served.empty() ? content : served;
+    return Sha256Hex(content);
+  }
+  void Script(std::deque<Call> calls) {
+    absl::MutexLock lock(&mutex_);
+    calls_ = std::move(calls);
+  }
+  void Block() {
+    absl::MutexLock lock(&mutex_);
+    blocked_ = true;
+  }
+  // Where the calls began since the last time.
+  std::vector<int64_t> TakeOffsets() {
+    absl::MutexLock lock(&mutex_);
+    return std::exchange(offsets_, {});
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::map<std::string, std::string> contents_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Call> calls_ ABSL_GUARDED_BY(mutex_);
+  std::vector<int64_t> offsets_ ABSL_GUARDED_BY(mutex_);
+  bool blocked_ ABSL_GUARDED_BY(mutex_) = false;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+class ArtifactCacheTest : public testing::Test {
+ protected:
+  ArtifactCacheTest() : folder_(testing::TempDir() + "artifacts-" + std::to_string(getpid())) {
+    fs::remove_all(folder_);
+    Start();
+  }
+  ~ArtifactCacheTest() override {
+    cache_.reset();
+    fs::remove_all(folder_);
+  }
+
+  void Start(int64_t max_bytes = 1 << 20) {
+    cache_.reset();
+    source_ = std::make_unique<ScriptedSource>();
+    ArtifactCache::Options options;
+    options.folder = folder_;
+    options.max_bytes = max_bytes;
+    options.source = source_.get();
+    options.first_pause = absl::Milliseconds(1);
+    options.last_pause = absl::Milliseconds(4);
+    options.log = [](const std::string&) {};
+    cache_ = std::make_unique<ArtifactCache>(std::move(options));
+    cache_->Start();
+  }
+  // "READY", or the code of the error.
+  std::string Await(const std::string& sha256) {
+    for (;;) {
+      const ArtifactCache::Look look = cache_->Find(sha256);
+      if (look.state != ArtifactCache::Look::PENDING) {
+        return look.state == ArtifactCache::Look::READY ? "READY" : absl::StatusCodeToString(look.error.code());
+      }
+      pollfd wake = {cache_->wake_fd(), POLLIN, 0};
+      if (poll(&wake, 1, 20'000) != 1) {
+        return "nothing happened";
+      }
+      uint64_t ignored = 0;
+      (void)!read(cache_->wake_fd(), &ignored, sizeof(ignored));
+    }
+  }
+  std::string Get(const std::string& sha256) {
+    cache_->SetWanted({sha256});
+    return Await(sha256);
+  }
+  std::string Content(const std::string& sha256) { return ReadFile(folder_ + "/" + sha256, 1 << 20).value_or("none"); }
+  std::vector<std::string> Files() {
+    std::vector<std::string> files;
+    for (const auto& entry : fs::directory_iterator(folder_)) {
+      files.push_back(entry.path().filename().string());
+    }
+    return files;
+  }
+  void WritePartial(const std::string& sha256, const std::string& bytes) {
+    fs::create_directories(folder_);
+    ASSERT_TRUE(WriteFileAtomically(folder_ + "/" + sha256 + ".partial", bytes).ok());
+  }
+
+  const std::string folder_;
+  std::unique_ptr<ScriptedSource> source_;
+  std::unique_ptr<ArtifactCache> cache_;
+};
+
+TEST_F(ArtifactCacheTest, FetchesOnceAndKeepsItOverARestart) {
+  const std::string sha256 = source_->Add("content");
+  EXPECT_EQ(Get(sha256), "READY");
+  EXPECT_EQ(Content(sha256), "content");
+  cache_->SetWanted({});
+  EXPECT_EQ(Get(sha256), "READY");
+  EXPECT_THAT(source_->TakeOffsets(), ElementsAre(0));
+  Start();
+  EXPECT_EQ(Get(sha256), "READY");
+  EXPECT_THAT(source_->TakeOffsets(), IsEmpty());
+}
+
+TEST_F(ArtifactCacheTest, AServerOutOfReachIsAskedAgainAndWhatCameIsGoneOnWith) {
+  const std::string sha256 = source_->Add("0123456789");
+  source_->Script({{3, absl::UnavailableError("gone")},
+                   {0, absl::DeadlineExceededError("slow")},
+                   {4, absl::UnavailableError("gone")}});
+  EXPECT_EQ(Get(sha256), "READY");
+  EXPECT_THAT(source_->TakeOffsets(), ElementsAre(0, 3, 3, 7));
+  EXPECT_EQ(Content(sha256), "0123456789");
+}
+
+TEST_F(ArtifactCacheTest, APartialFileOfAnEarlierAgentIsGoneOnWith) {
+  const std::string sha256 = source_->Add("0123456789");
+  WritePartial(sha256, "01234");
+  EXPECT_EQ(Get(sha256), "READY");
+  EXPECT_THAT(source_->TakeOffsets(), ElementsAre(5));
+  EXPECT_EQ(Content(sha256), "0123456789");
+}
+
+TEST_F(ArtifactCacheTest, ATornPartialFileIsFetchedAnew) {
+  for (const char* torn : {"XX234", "0123456789 and more"}) {
+    const std::string content = absl::StrCat("0123456789", std::string(1, torn[0]));
+    const std::string sha256 = source_->Add(content);
+    WritePartial(sha256, torn);
+    EXPECT_EQ(Get(sha256), "READY") << torn;
+    EXPECT_THAT(source_->TakeOffsets(), ElementsAre(static_cast<int64_t>(std::string(torn).size()), 0));
+    EXPECT_EQ(Content(sha256), content);
+  }
+}
+
+TEST_F(ArtifactCacheTest, WhatIsNotThereOrIsSomethingElseFailsAndLeavesNothing) {
+  EXPECT_EQ(Get(std::string(64, '0')), "NOT_FOUND");
+  EXPECT_EQ(Get(source_->Add("content", "something else")), "DATA_LOSS");
+  EXPECT_THAT(Files(), IsEmpty());
+}
+
+TEST_F(ArtifactCacheTest, AFailureIsForgottenWithTheOneWhoWantedIt) {
+  EXPECT_EQ(Get(Sha256Hex("late")), "NOT_FOUND");
+  source_->Add("late");
+  EXPECT_EQ(Get(Sha256Hex("late")), "NOT_FOUND") << "still of the same one";
+  cache_->SetWanted({});
+  EXPECT_EQ(Get(Sha256Hex("late")), "READY");
+}
+
+TEST_F(ArtifactCacheTest, ThoseUsedLongestAgoGoAndNoneThatIsWanted) {
+  Start(/*max_bytes=*/8);
+  const std::string a = source_->Add("aaaa");
+  const std::string b = source_->Add("bbbb");
+  const std::string c = source_->Add("cccc");
+  const std::string d = source_->Add("dddd");
+  EXPECT_EQ(Get(a), "READY");
+  EXPECT_EQ(Get(b), "READY");
+  EXPECT_EQ(Get(a), "READY");
+  // The clock of the files is coarse.
+  const timespec old[2] = {{1000, 0}, {1000, 0}};
+  ASSERT_EQ(utimensat(AT_FDCWD, (folder_ + "/" + b).c_str(), old, 0), 0);
+  EXPECT_EQ(Get(c), "READY");
+  cache_->SetWanted({});
+  EXPECT_EQ(Get(c), "READY") << "nothing of it went";
+  EXPECT_THAT(Files(), UnorderedElementsAre(a, c));
+  cache_->SetWanted({a, c, d});
+  EXPECT_EQ(Await(d), "READY");
+  cache_->SetWanted({a, c, d});
+  EXPECT_EQ(Await(a), "READY");
+  EXPECT_THAT(Files(), UnorderedElementsAre(a, c, d));
+}
+
+TEST_F(ArtifactCacheTest, OneThatIsNotWantedAnyMoreMakesRoomForTheNext) {
+  const std::string slow = source_->Add("0123456789");
+  source_->Script(std::deque<ScriptedSource::Call>(1000, {0, absl::UnavailableError("gone")}));
+  cache_->SetWanted({slow});
+  EXPECT_EQ(cache_->Find(slow).state, ArtifactCache::Look::PENDING);
+  const std::string other = Sha256Hex("not there");
+  EXPECT_EQ(Get(other), "NOT_FOUND");
+}
+
+TEST_F(ArtifactCacheTest, TheEndDoesNotWaitForAServerThatNeverAnswers) {
+  source_->Block();
+  cache_->SetWanted({source_->Add("content")});
+  cache_.reset();
+}
+
+}  // namespace
+}  // namespace ampd::agent

@@ -1,0 +1,81 @@
+// What attempts need besides a trainer.
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "worker/agent/agent.h"
+
+namespace ampd::agent {
+namespace {
+
+using v1::Attempt;
+using v1::Job;
+
+// The artifact that the attempt's trainer reads; empty: none. One that goes on has its model in the checkpoint, as
+// train::GoesOn tells (worker/train/model_source.cc).
+std::string ArtifactOf(const v1::AttemptDirective& wanted) {
+  const v1::ModelSpec& model = wanted.spec().model();
+  const bool has_weights_alone =
+      model.has_initial_checkpoint() &&
+      absl::StartsWith(wanted.start_from().path(), absl::StrCat(model.initial_checkpoint().job_id(), "/"));
+  return wanted.has_start_from() && !has_weights_alone ? std::string() : model.exported().artifact();
+}
+
+v1::Outcome CannotHave(const std::string& artifact, const absl::Status& why, int64_t last_step) {
+  v1::Outcome outcome;
+  outcome.set_kind(v1::Outcome::FAILED);
+  outcome.set_reason(ReasonOf(why) == "DISK_FULL" ? v1::DISK_FULL : v1::DATA_ERROR);
+  outcome.set_message(
+      absl::StrCat("model.exported.artifact: the worker can't fetch ", artifact, ": ", std::string(why.message())));
+  outcome.set_last_step(last_step);
+  return outcome;
+}
+
+v1::Outcome LeftBeforeItStarted(v1::Reason reason, int64_t last_step) {
+  v1::Outcome outcome;
+  outcome.set_kind(v1::Outcome::LEFT);
+  outcome.set_reason(reason);
+  outcome.set_message("told to leave before it started");
+  outcome.set_last_step(last_step);
+  return outcome;
+}
+
+}  // namespace
+
+// An attempt that ended without its artifact asks for it no more: the next one is a new try.
+void Agent::WantArtifacts() {
+  std::set<std::string> artifacts;
+  for (const std::unique_ptr<AttemptOnWorker>& attempt : attempts_) {
+    const bool needs_it = attempt->held.state != Attempt::ENDED || attempt->told_connection != 0;
+    const std::string artifact = needs_it && attempt->wanted.has_value() ? ArtifactOf(*attempt->wanted) : std::string();
+    if (!artifact.empty()) {
+      artifacts.insert(artifact);
+    }
+  }
+  options_.artifacts->SetWanted(std::move(artifacts));
+}
+
+bool Agent::HasArtifact(AttemptOnWorker& attempt, SpawnedTrainer& trainer) {
+  const std::string artifact = ArtifactOf(*attempt.wanted);
+  if (artifact.empty()) {
+    return true;
+  }
+  const ArtifactCache::Look look = options_.artifacts->Find(artifact);
+  if (look.state == ArtifactCache::Look::READY) {
+    return true;
+  }
+  const bool is_failed = look.state == ArtifactCache::Look::FAILED;
+  if (attempt.held.state == Attempt::ENDED || (!is_failed && attempt.held.told == Job::RUN)) {
+    return false;
+  }
+  const int64_t last_step = attempt.wanted->start_from().step();
+  End(attempt,
+      is_failed ? CannotHave(artifact, look.error, last_step) : LeftBeforeItStarted(attempt.leave_reason, last_step));
+  attempt.held.killed = true;
+  trainer.Kill();
+  return false;
+}
+
+}  // namespace ampd::agent

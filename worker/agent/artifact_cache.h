@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "base/file.h"
+#include "worker/agent/artifact_source.h"
+
+namespace ampd::agent {
+
+// The artifacts that this worker has, each a file "<folder>/<sha256>", and a thread that gets those that are wanted,
+// one after the other. What has come of one is in "<sha256>.partial" and is gone on with, also after a restart of the
+// agent. A file has its name once its content was compared with it.
+//
+// When there are more than `max_bytes`, those used longest ago go; one that is wanted never does. Thread-safe.
+class ArtifactCache {
+ public:
+  struct Options {
+    std::string folder;  // made when something is wanted
+    int64_t max_bytes = int64_t{20} << 30;
+    ArtifactSource* source = nullptr;
+    absl::Duration first_pause = absl::Milliseconds(100);  // before a server that is out of reach is asked again
+    absl::Duration last_pause = absl::Seconds(5);
+    std::function<void(const std::string&)> log;  // one line; from any thread
+  };
+  explicit ArtifactCache(Options options);
+  void Start();
+  // Ends what is under way; it is gone on with by the next agent.
+  ~ArtifactCache();
+
+  struct Look {
+    enum State { PENDING, READY, FAILED } state = PENDING;
+    absl::Status error;  // of FAILED: NOT_FOUND, DATA_LOSS (another content than was asked for), RESOURCE_EXHAUSTED ...
+  };
+  // All that attempts of this worker name now; what came of others is forgotten, and their files may go. Quick.
+  void SetWanted(std::set<std::string> sha256s);
+  // PENDING until it is there or can't be got. REQUIRES: it is wanted. Quick.
+  Look Find(const std::string& sha256) const;
+  const std::string& folder() const { return options_.folder; }
+  // Readable when something has become READY or FAILED. The caller reads eight bytes from it.
+  int wake_fd() const { return wake_.get(); }
+
+ private:
+  void Work();
+  // The wanted one that nothing is known of yet; empty: none.
+  std::string NextLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasWorkOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ || !NextLocked().empty(); }
+  bool IsWanted(const std::string& sha256) const;
+  // Until it is there, can't be got, or is not wanted any more (CANCELLED).
+  absl::Status Get(const std::string& sha256);
+  absl::Status GetOnce(const std::string& sha256);
+  absl::Status Append(const std::string& sha256);
+  absl::Status Verify(const std::string& sha256);
+  void Pause(const std::string& sha256, absl::Duration pause);
+  void Evict();
+  std::string PathOf(const std::string& sha256) const { return options_.folder + "/" + sha256; }
+
+  const Options options_;
+  const UniqueFd wake_;
+  std::thread thread_;
+
+  mutable absl::Mutex mutex_;
+  std::set<std::string> wanted_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, absl::Status> known_ ABSL_GUARDED_BY(mutex_);  // of those wanted
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace ampd::agent

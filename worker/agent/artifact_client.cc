@@ -1,0 +1,76 @@
+#include "worker/agent/artifact_client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <set>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "ampd/v1/artifact_service.grpc.pb.h"
+#include "base/grpc_status.h"
+
+namespace ampd::agent {
+namespace {
+
+constexpr int kKeepaliveMillis = 20'000;
+constexpr int kKeepaliveTimeoutMillis = 10'000;
+
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& server) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMillis);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMillis);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
+  return grpc::CreateCustomChannel(server, grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace
+
+struct ArtifactClient::State {
+  std::unique_ptr<v1::ArtifactService::Stub> stub;
+  absl::Mutex mutex;
+  std::set<grpc::ClientContext*> calls ABSL_GUARDED_BY(mutex);
+  bool cancelled ABSL_GUARDED_BY(mutex) = false;
+};
+
+ArtifactClient::ArtifactClient(const std::string& server) : state_(std::make_unique<State>()) {
+  state_->stub = v1::ArtifactService::NewStub(MakeChannel(server));
+}
+
+ArtifactClient::~ArtifactClient() = default;
+
+absl::Status ArtifactClient::Download(const std::string& name, int64_t offset, const Take& take) {
+  grpc::ClientContext context;
+  {
+    absl::MutexLock lock(&state_->mutex);
+    if (state_->cancelled) {
+      return absl::CancelledError("the agent ends");
+    }
+    state_->calls.insert(&context);
+  }
+  v1::DownloadArtifactRequest request;
+  request.set_name(name);
+  request.set_offset_bytes(offset);
+  const auto reader = state_->stub->DownloadArtifact(&context, request);
+  v1::DownloadArtifactResponse piece;
+  absl::Status taken;
+  while (taken.ok() && reader->Read(&piece)) {
+    taken = take(piece.content());
+  }
+  if (!taken.ok()) {
+    context.TryCancel();
+  }
+  const grpc::Status status = reader->Finish();
+  absl::MutexLock lock(&state_->mutex);
+  state_->calls.erase(&context);
+  return taken.ok() ? FromGrpcStatus(status) : taken;
+}
+
+void ArtifactClient::Cancel() {
+  absl::MutexLock lock(&state_->mutex);
+  state_->cancelled = true;
+  for (grpc::ClientContext* call : state_->calls) {
+    call->TryCancel();
+  }
+}
+
+}  // namespace ampd::agent
