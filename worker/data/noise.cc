@@ -8,6 +8,7 @@ namespace {
 
 // The sampler shuffles with the streams that are numbered as the epochs, and augmentation has those from 2^63 on.
 constexpr uint64_t kNoise = uint64_t{1} << 62;
+constexpr uint64_t kFixedNoise = uint64_t{1} << 61;
 
 }  // namespace
 
@@ -19,6 +20,15 @@ at::Tensor NoiseOf(uint64_t seed, int64_t epoch, const std::vector<int64_t>& sam
     for (uint64_t i = 0; i < static_cast<uint64_t>(num_numbers); ++i) {
       *out++ = PhiloxNormal(seed, kNoise | static_cast<uint64_t>(epoch), begin + i);
     }
+  }
+  return noise;
+}
+
+at::Tensor FixedNoiseOf(uint64_t seed, int64_t num_rows, int64_t num_numbers) {
+  at::Tensor noise = at::empty({num_rows, num_numbers}, at::kFloat);
+  float* const out = noise.data_ptr<float>();
+  for (int64_t i = 0; i < noise.numel(); ++i) {
+    out[i] = PhiloxNormal(seed, kFixedNoise, static_cast<uint64_t>(i));
   }
   return noise;
 }

@@ -12,4 +12,7 @@ namespace ampd::data {
 // does, so that a run that goes on at the same place in the data draws the same. `num_numbers`: Z.
 at::Tensor NoiseOf(uint64_t seed, int64_t epoch, const std::vector<int64_t>& samples, int64_t num_numbers);
 
+// Such rows that are the same in every epoch, of a stream that no sample has: what a generator is looked at with.
+at::Tensor FixedNoiseOf(uint64_t seed, int64_t num_rows, int64_t num_numbers);
+
 }  // namespace ampd::data

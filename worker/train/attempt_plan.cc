@@ -17,12 +17,14 @@
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "graph/losses.h"
 #include "models/models.h"
+#include "models/samples.h"
 #include "precision/memory.h"
 #include "precision/optimizer_kind.h"
 #include "worker/data/data_file.h"
 #include "worker/train/array_source.h"
 #include "worker/train/engine_options.h"
 #include "worker/train/model_source.h"
+#include "worker/train/sample_drawing.h"
 #include "worker/train/text_source.h"
 
 namespace ampd::train {
@@ -170,6 +172,7 @@ std::string Digest(const internal::StartAttempt& start) {
   spec.clear_labels();
   spec.clear_priority();
   spec.clear_queue();
+  spec.clear_sample();
   std::string bytes;
   google::protobuf::io::StringOutputStream stream(&bytes);
   google::protobuf::io::CodedOutputStream coded(&stream);
@@ -215,6 +218,22 @@ absl::Status PlanAugmentation(const v1::JobSpec& spec, AttemptPlan& plan) {
     return SpecError(absl::StrCat("data.augment changes images; a sample of data.train is ",
                                   plan.train.is_text() ? "text" : "a list of numbers without height and width"));
   }
+  return absl::OkStatus();
+}
+
+absl::Status PlanSample(const v1::JobSpec& spec, AttemptPlan& plan) {
+  if (!spec.has_sample()) {
+    return absl::OkStatus();
+  }
+  auto generator = models::BuildGenerator(spec);
+  if (!generator.ok()) {
+    return AsSpecError(generator.status());
+  }
+  if (const absl::Status found = CheckSample(spec.sample(), *generator); !found.ok()) {
+    return AsSpecError(found);
+  }
+  plan.sample = spec.sample();
+  plan.engine.generator = *std::move(generator);
   return absl::OkStatus();
 }
 
@@ -297,6 +316,7 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
     plan.engine.eval_model = plan.imported->eval;
   }
   plan.noise = {.num_numbers = NoiseNumbers(plan.model), .seed = spec.train().seed()};
+  AMPD_RETURN_IF_ERROR(PlanSample(spec, plan));
   plan.plateau = PlateauOf(spec.schedule());
   AMPD_RETURN_IF_ERROR(PlanSegments(spec, start.device(), plan));
   plan.eval_every_steps = spec.eval().every_steps();

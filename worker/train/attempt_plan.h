@@ -38,6 +38,7 @@ struct AttemptPlan {
   data::Sampler::Options sampler;
   data::Augmentation augmentation;  // of training samples
   NoiseOptions noise;
+  std::optional<v1::SampleSpec> sample;  // drawn by `engine.generator`
   int64_t eval_batch_size = 0;
   int64_t num_micro_batches = 1;
   int64_t total_steps = 0;
@@ -51,6 +52,9 @@ struct AttemptPlan {
   int steps_ahead = 0;          // that may be begun before the numbers of another are read
   std::string initial_weights;  // a file's content, also a checkpoint's; empty: none
   std::string spec_digest;      // SHA-256 of what determines the numerics
+
+  // 0: only at the end, or never.
+  int64_t sample_every_steps() const { return sample.has_value() ? sample->every_steps() : 0; }
 };
 
 // Errors have the reason SPEC_ERROR (the spec can't be run, by its own fault), DATA_ERROR, or CHECKPOINT_ERROR where

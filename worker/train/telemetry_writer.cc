@@ -124,6 +124,14 @@ absl::Status TelemetryWriter::Eval(v1::EvalPoint point) {
   return Add(std::move(record));
 }
 
+absl::Status TelemetryWriter::Sample(v1::Sample sample, double seconds) {
+  LogLine(absl::StrFormat("step %d: drew %s, %d bytes, in %.2f s", sample.step(), sample.file_name(),
+                          sample.content().size(), seconds));
+  v1::TelemetryBatch record;
+  *record.add_samples() = std::move(sample);
+  return Add(std::move(record));
+}
+
 absl::Status TelemetryWriter::Event(v1::Event::Kind kind, int64_t step, const std::string& message,
                                     const std::map<std::string, std::string>& attributes) {
   v1::Event event;

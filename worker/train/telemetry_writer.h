@@ -31,6 +31,8 @@ class TelemetryWriter {
   absl::Status Step(int64_t step, const amp::StepResult& result, double next_scale, const StepCosts& costs);
   // Sets the point's time.
   absl::Status Eval(v1::EvalPoint point);
+  // `seconds`: what it took.
+  absl::Status Sample(v1::Sample sample, double seconds);
   absl::Status Event(v1::Event::Kind kind, int64_t step, const std::string& message,
                      const std::map<std::string, std::string>& attributes = {});
   // The step's samples, under the policy's scaling, and what FP8's canary last saw, as GRADIENTS_SAMPLED.

@@ -15,6 +15,7 @@
 #include "worker/train/compute_device.h"
 #include "worker/train/gan_step.h"
 #include "worker/train/model_source.h"
+#include "worker/train/sample_drawing.h"
 
 namespace ampd::train {
 namespace {
@@ -101,6 +102,7 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
   AMPD_RETURN_IF_ERROR(Checkpoint());
   AMPD_RETURN_IF_ERROR(checkpoint_writer_.Wait());  // first: an evaluation that fails takes nothing with it
   AMPD_RETURN_IF_ERROR(Evaluate());
+  AMPD_RETURN_IF_ERROR(TellSample());
   Outcome outcome;
   outcome.set_kind(Outcome::FINISHED);
   outcome.set_reason(v1::SUCCEEDED_NORMALLY);
@@ -112,6 +114,9 @@ absl::Status TrainingLoop::DoWhatIsDue() {
   if (IsDue(step_, plan_.eval_every_steps)) {
     AMPD_RETURN_IF_ERROR(Evaluate());
     AMPD_RETURN_IF_ERROR(FollowPlateau());
+  }
+  if (IsDue(step_, plan_.sample_every_steps())) {
+    AMPD_RETURN_IF_ERROR(TellSample());
   }
   if ((IsDue(step_, plan_.checkpoint_every_steps) || IsBest()) && (monitor_.calm() || !MayRollBack())) {
     AMPD_RETURN_IF_ERROR(Checkpoint());
@@ -176,8 +181,8 @@ void TrainingLoop::BeginStep() {
 // a boundary, where a skipped batch comes again, and where one more overflow changes the precision.
 size_t TrainingLoop::StepsAhead() const {
   const int64_t begun = step_ + static_cast<int64_t>(under_way_.size());
-  const bool is_boundary =
-      begun == plan_.total_steps || IsDue(begun, plan_.eval_every_steps) || IsDue(begun, plan_.checkpoint_every_steps);
+  const bool is_boundary = begun == plan_.total_steps || IsDue(begun, plan_.eval_every_steps) ||
+                           IsDue(begun, plan_.checkpoint_every_steps) || IsDue(begun, plan_.sample_every_steps());
   const bool may_lower = plan_.lower_again_after_steps > 0 && recovery_.raise != PrecisionRaise();
   const LossScaleConfig& scaling = plan_.policy.loss_scale;
   const bool may_raise = scaling.at_floor == LossScaleConfig::AtFloor::kFallBack &&
@@ -256,6 +261,17 @@ absl::Status TrainingLoop::FollowPlateau() {
                           absl::StrCat("the learning rate fell to ", rate, ": for over ", plan_.plateau->patience_evals,
                                        " evaluations the loss did not come below ", best),
                           {{"learning_rate", rate}, {"best_loss", best}});
+}
+
+// Draws none where none is asked for.
+absl::Status TrainingLoop::TellSample() {
+  if (!plan_.sample.has_value()) {
+    return absl::OkStatus();
+  }
+  const StepsUnderWay::Instant begin = Now();
+  AMPD_ASSIGN_OR_RETURN(v1::Sample sample,
+                        DrawSample(*plan_.sample, *plan_.engine.generator, plan_.engine.seed, step_, *engine_));
+  return telemetry_.Sample(std::move(sample), std::chrono::duration<double>(Now() - begin).count());
 }
 
 absl::StatusOr<Outcome> TrainingLoop::Leave(const internal::LeaveAttempt& leave) {

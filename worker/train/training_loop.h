@@ -29,14 +29,17 @@ namespace ampd::train {
 
 // Trains one attempt from its start or checkpoint to its end, or until it is told to leave:
 //
-//   restore -> [orders -> step -> telemetry -> evaluation if due -> checkpoint if due]* -> checkpoint -> evaluation
+//   restore -> [orders -> step -> telemetry -> evaluation, sample and checkpoint if due]*
+//           -> checkpoint -> evaluation -> sample
 //
-// The last evaluation comes behind the last checkpoint, so that none of its failures, and no kill, takes trained state
-// with it: an attempt that goes on from there has it left to do. Its loss is in the outcome, not in the checkpoint.
+// The last evaluation and the last sample come behind the last checkpoint, so that none of their failures, and no kill,
+// takes trained state with it: an attempt that goes on from there has them left to do. The last loss is in the outcome,
+// not in the checkpoint. An earlier checkpoint comes behind the sample of its step, which an attempt that goes on from
+// there need not draw again.
 //
 // On a GPU the next step is begun before the last one's numbers are read, so that the device never waits for the host;
-// what those numbers bring about then finds one more step under way. Before an order, an evaluation, a checkpoint and
-// the end every step that was begun is read.
+// what those numbers bring about then finds one more step under way. Before an order, an evaluation, a sample, a
+// checkpoint and the end every step that was begun is read.
 //
 // A checkpoint costs the loop a copy of the state in memory; it is written while training goes on, and reported when it
 // is durable. The next one waits until it is, and so do a roll-back, leaving and the end. An error ends the attempt at
@@ -106,6 +109,7 @@ class TrainingLoop {
   bool MayRollBack() const;
   absl::Status Evaluate();
   absl::Status FollowPlateau();
+  absl::Status TellSample();
   absl::Status Checkpoint();
   absl::StatusOr<v1::Checkpoint> WriteSnapshot(v1::Checkpoint checkpoint, CheckpointContent identity);
   bool IsBest() const;

@@ -51,5 +51,16 @@ TEST(NoiseOf, IsOfAStreamOfItsOwn) {
   }
 }
 
+TEST(FixedNoiseOf, ARowIsTheSameHoweverManyThereAreAndNoSamples) {
+  const at::Tensor noise = FixedNoiseOf(kSeed, 64, kNumbers);
+  ASSERT_EQ(noise.sizes(), (std::vector<int64_t>{64, kNumbers}));
+  EXPECT_TRUE(noise.narrow(0, 0, 4).equal(FixedNoiseOf(kSeed, 4, kNumbers)));
+  EXPECT_FALSE(noise.equal(FixedNoiseOf(kSeed + 1, 64, kNumbers))) << "another seed";
+  EXPECT_FALSE(noise[0].equal(noise[1]));
+  EXPECT_FALSE(noise[0].equal(NoiseOf(kSeed, 0, {0}, kNumbers)[0])) << "training draws that";
+  EXPECT_NEAR(noise.mean().item<double>(), 0, 0.07);
+  EXPECT_NEAR(noise.std().item<double>(), 1, 0.07);
+}
+
 }  // namespace
 }  // namespace ampd::data
