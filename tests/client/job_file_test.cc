@@ -35,6 +35,32 @@ TEST(JobFile, ReadsTheExampleOfTheReadme) {
   EXPECT_TRUE(file.spec.schedule().has_cosine());
 }
 
+TEST(JobFile, ReadsEverySampleInTheDocs) {
+  const auto text = ReadFile(std::string(AMPD_SOURCE_DIR) + "/docs/samples.md", 1 << 20);
+  ASSERT_TRUE(text.ok());
+  std::vector<v1::SampleSpec> samples;
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(*text, '\n'))) {
+    if (line.rfind("sample: ", 0) == 0) {
+      const JobFile file = ReadJobFile(line, "samples.md", {});
+      EXPECT_TRUE(file.problems.empty()) << ProblemsText(file.problems, "samples.md");
+      samples.push_back(file.spec.sample());
+    }
+  }
+  ASSERT_EQ(samples.size(), 2u);
+  EXPECT_EQ(samples[0].every_steps(), 200);
+  EXPECT_EQ(samples[0].text().prompt(), "In the beginning");
+  EXPECT_EQ(samples[0].text().tokens(), 400);
+  EXPECT_DOUBLE_EQ(samples[0].text().temperature(), 0.8);
+  EXPECT_EQ(samples[0].text().top_k(), 40);
+  EXPECT_EQ(samples[1].images().rows(), 8);
+}
+
+TEST(JobFile, RefusesASampleOfTwoKinds) {
+  EXPECT_THAT(TextOf("sample: {text: {}, images: {}}\n"), HasSubstr("job.yaml:1"));
+  EXPECT_THAT(TextOf("sample: {text: {token: 3}}\n"), HasSubstr("tokens")) << "the nearest name";
+  EXPECT_EQ(TextOf("sample: {text: }\n"), "");
+}
+
 TEST(JobFile, TakesListsMapsDurationsEnumsAndWholeNumbersInScientificNotation) {
   const JobFile file = ReadJobFile(
       "name: x\nmodel: {lenet: {widths: [8, 16]}}\nlabels: {team: a, size: 3}\ndeadline: 1h30m0.5s\n"
