@@ -155,6 +155,11 @@ void AddModels(CLI::App* root, CommandLine* line) {
   inspect->add_option("--logits", options.output, "Which of its outputs they are, from 0; 0 without")
       ->check(CheckCount)
       ->option_text("N");
+  inspect
+      ->add_option("--head", options.head,
+                   "What makes a loss of it, as model.exported.head; told by the output without")
+      ->check(OneOf({"CLASSIFICATION", "LANGUAGE_MODEL", "REGRESSION", "MULTI_LABEL", "OWN_LOSS"}))
+      ->option_text("HEAD");
   inspect->add_option("--batch", options.batch_size, "Tell the memory of a step with so many samples")
       ->check(CheckPositiveCount)
       ->option_text("N");

@@ -43,6 +43,7 @@ const std::vector<Rule>& Rules() {
       {"aten.group_norm.default", kResult, 2},
       {"aten.gru.input", "input", 3, 3},
       {"aten.gru.input", kResult, 3, 3},
+      {"aten.huber_loss.default", "self"},
       {"aten.layer_norm.default", "input", 1},
       {"aten.layer_norm.default", kResult, 1},
       {"aten.linear.default", "input", 1},
@@ -50,10 +51,12 @@ const std::vector<Rule>& Rules() {
       {"aten.lstm.input", "input", 3, 3},
       {"aten.lstm.input", kResult, 3, 3},
       {"aten.max_pool2d.default", "self", 3, 4},
+      {"aten.mse_loss.default", "self"},
       {"aten.scaled_dot_product_attention.default", "query", 2},
       {"aten.scaled_dot_product_attention.default", "key", 2},
       {"aten.scaled_dot_product_attention.default", "value", 2},
       {"aten.scaled_dot_product_attention.default", kResult, 2},
+      {"aten.smooth_l1_loss.default", "self"},
   };
   return *rules;
 }

@@ -90,6 +90,21 @@ bool ChangesNothing(const ExportedGraph& graph, const ExportedNode& node) {
   return before != graph.tensors.end() && after != graph.tensors.end() && before->second.dtype == after->second.dtype;
 }
 
+bool BroadcastsNothing(const ExportedGraph& graph, const ExportedNode& node) {
+  const ExportedArgument* const given = FindArgument(node, "tensors");
+  const auto* const list = given == nullptr ? nullptr : std::get_if<std::vector<std::optional<TensorName>>>(given);
+  if (OpOf(node) != "aten.broadcast_tensors.default" || list == nullptr) {
+    return false;
+  }
+  return std::equal(list->begin(), list->end(), node.tensors.begin(), node.tensors.end(),
+                    [&graph](const std::optional<TensorName>& before, const std::string& after) {
+                      const auto from = graph.tensors.find(before.has_value() ? before->name : "");
+                      const auto to = graph.tensors.find(after);
+                      return from != graph.tensors.end() && to != graph.tensors.end() &&
+                             from->second.sizes == to->second.sizes;
+                    });
+}
+
 const ExportedArgument* FindArgument(const ExportedNode& node, std::string_view name) {
   for (const auto& [key, argument] : node.arguments) {
     if (key == name) {

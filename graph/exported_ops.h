@@ -28,6 +28,10 @@ bool IsIdentity(const ExportedNode& node);
 // of nothing.
 bool ChangesNothing(const ExportedGraph& graph, const ExportedNode& node);
 
+// Whether it broadcasts tensors to the shapes that they have, as PyTorch's losses do of elements: its results are those
+// of its first argument, a list.
+bool BroadcastsNothing(const ExportedGraph& graph, const ExportedNode& node);
+
 // The argument of that name; null when it is not given.
 const ExportedArgument* FindArgument(const ExportedNode& node, std::string_view name);
 // Its tensor; empty when it is something else.

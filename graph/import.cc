@@ -161,6 +161,14 @@ class Importer {
   }
 
   absl::Status AddIdentity(const ExportedNode& node) {
+    if (BroadcastsNothing(program_.graph, node)) {
+      const auto& list = std::get<std::vector<std::optional<TensorName>>>(node.arguments[0].second);
+      for (size_t i = 0; i < list.size(); ++i) {
+        AMPD_ASSIGN_OR_RETURN(const ValueId value, Find(list[i]->name));
+        AMPD_RETURN_IF_ERROR(Define(node.tensors[i], value));
+      }
+      return absl::OkStatus();
+    }
     const auto* const source = node.arguments.empty() ? nullptr : std::get_if<TensorName>(&node.arguments[0].second);
     AMPD_ASSIGN_OR_RETURN(const ValueId value, Find(source == nullptr ? "" : source->name));
     return Define(node.tensors[0], value);
@@ -334,6 +342,9 @@ NodeFate FateOf(const ExportedProgram& program, const std::set<std::string>& cou
     return NodeFate::kSkipped;
   }
   if (is_one && (IsIdentity(node) || ChangesNothing(program.graph, node))) {
+    return NodeFate::kPassed;
+  }
+  if (BroadcastsNothing(program.graph, node)) {
     return NodeFate::kPassed;
   }
   const std::string op = OpOf(node);

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "graph/exported_program.h"
 #include "graph/graph.h"
+#include "graph/heads.h"
 
 namespace ampd::graph {
 
@@ -18,7 +19,8 @@ using InputNames = std::map<std::string, std::string>;
 // The graph of an exported program, without ops that write in place. What it trains are its parameters, and everything
 // else that the file holds are its buffers, by Python's names. Inputs and outputs have the zoo's names: the only input
 // is "images", or "input_ids" where it is of whole numbers (of several, each keeps the name that it has there), unless
-// `inputs` calls it otherwise; the output with the given number, of the program's, is "logits"; there is no other.
+// `inputs` calls it otherwise; the output with the given number, of the program's, is "logits" (ImportPrograms calls it
+// what its head takes); there is no other.
 //
 // * Of several inputs, that with a name of the zoo's is the graph's first.
 // * A parameter without requires_grad, or that the logits of the training program do not depend on, is a buffer:
@@ -43,7 +45,7 @@ absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, int output, 
 enum class NodeFate {
   kRuns,
   kSkipped,  // it computes or asserts sizes, or counts batches for nobody
-  kPassed,   // its result is its first argument
+  kPassed,   // its result is its first argument, or its results are those of that list
   kRefused,  // models may not use it
 };
 
@@ -60,15 +62,6 @@ std::vector<std::string> RefusedOps(const ExportedProgram& program);
 // Whether the program was exported in evaluation mode: it has norms or dropout, and none of them trains.
 bool IsEvalMode(const Graph& graph);
 
-// What makes a loss of a model's output.
-enum class Head {
-  kClassification,  // of logits (B, classes)
-  kLanguageModel,   // of logits (B, positions, vocabulary)
-};
-
-// The head that takes an output of this type; nothing when none does.
-std::optional<Head> HeadOf(const TensorType& output);
-
 // What a job says of a model that was exported.
 struct ImportOptions {
   int output = 0;
@@ -84,7 +77,8 @@ struct ImportedPrograms {
 };
 
 // Both programs. INVALID_ARGUMENT as ImportProgram and ImportEvalProgram, or with the reason SPEC_ERROR for an output
-// that the head does not take, and for a model in which there is nothing to train.
+// that the head does not take, for an input "labels" with another head than kOwnLoss, and for a model in which there is
+// nothing to train. Their output has the name that the head takes, and no other.
 absl::StatusOr<ImportedPrograms> ImportPrograms(const ExportedModel& model, const ImportOptions& options);
 
 }  // namespace ampd::graph

@@ -1,10 +1,10 @@
 // The programs of a file as a job takes them.
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "graph/heads.h"
 #include "graph/import.h"
 #include "graph/op_table.h"
 #include "graph/passes.h"
@@ -28,15 +28,37 @@ const Node* FindAlwaysRandom(const Graph& graph) {
   return nullptr;
 }
 
-// Whether the head that the options name takes the model's output.
-absl::Status CheckHead(const ImportOptions& options, const Graph& model) {
-  const TensorType& logits = model.type(*model.FindOutput("logits"));
-  const std::optional<Head> head = HeadOf(logits);
-  if (!head.has_value() || options.head.value_or(*head) != *head) {
-    return SpecError(absl::StrCat("model.exported.output ", options.output, " is ", ToText(logits),
-                                  "; a head takes float32[B, classes] or float32[B, positions, vocabulary]"));
+// What the output of that type needs a head for that nobody named; empty where no head takes it.
+std::string Advice(const TensorType& output) {
+  for (const Head head : {Head::kOwnLoss, Head::kRegression}) {
+    if (Takes(head, output)) {
+      return absl::StrCat("; model.exported.head ", std::string(HeadName(head)), " takes ", std::string(TakenBy(head)));
+    }
   }
-  return absl::OkStatus();
+  return "";
+}
+
+// The model, its output called as the head takes it that the options name or the output tells.
+absl::StatusOr<Graph> WithNamedHead(const ImportOptions& options, Graph model) {
+  const ValueId value = model.outputs().front().value;
+  const TensorType& output = model.type(value);
+  const std::optional<Head> head = options.head.has_value() ? options.head : HeadOf(output);
+  if (!head.has_value()) {
+    return SpecError(absl::StrCat("model.exported.output ", options.output, " is ", ToText(output),
+                                  "; without model.exported.head it is ", std::string(TakenBy(Head::kClassification)),
+                                  " or ", std::string(TakenBy(Head::kLanguageModel)), Advice(output)));
+  }
+  if (!Takes(*head, output)) {
+    return SpecError(absl::StrCat("model.exported.output ", options.output, " is ", ToText(output), "; the head ",
+                                  std::string(HeadName(*head)), " takes ", std::string(TakenBy(*head))));
+  }
+  if (*head != Head::kOwnLoss && model.FindInput("labels").has_value()) {
+    return SpecError(absl::StrCat("the model takes labels, which the head ", std::string(HeadName(*head)),
+                                  " compares with its output; set model.exported.head to OWN_LOSS and "
+                                  "model.exported.output to its loss, or export it without them"));
+  }
+  model.SetOutputs({{std::string(OutputNameOf(*head)), value}});
+  return model;
 }
 
 }  // namespace
@@ -69,21 +91,11 @@ bool IsEvalMode(const Graph& graph) {
   return has_modes;
 }
 
-std::optional<Head> HeadOf(const TensorType& output) {
-  const Shape& shape = output.shape;
-  const size_t rank = shape.size();
-  if ((rank != 2 && rank != 3) || shape[0] != Dim::Batch() || output.dtype != Dtype::kFloat32 ||
-      std::any_of(shape.begin() + 1, shape.end(), [](const Dim& dim) { return dim.is_batch(); })) {
-    return std::nullopt;
-  }
-  return rank == 2 ? Head::kClassification : Head::kLanguageModel;
-}
-
 absl::StatusOr<ImportedPrograms> ImportPrograms(const ExportedModel& model, const ImportOptions& options) {
   AMPD_ASSIGN_OR_RETURN(Graph train, ImportProgram(model, model.train, options.output, options.inputs));
   AMPD_ASSIGN_OR_RETURN(Graph eval, ImportEvalProgram(model, options.output, options.inputs));
-  AMPD_RETURN_IF_ERROR(CheckHead(options, train));
-  AMPD_RETURN_IF_ERROR(CheckHead(options, eval));
+  AMPD_ASSIGN_OR_RETURN(train, WithNamedHead(options, std::move(train)));
+  AMPD_ASSIGN_OR_RETURN(eval, WithNamedHead(options, std::move(eval)));
   if (train.parameters().empty()) {
     return SpecError("the exported model has no parameter that requires a gradient");
   }

@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
 
-// Models that are trained on losses of their own instead of the cross entropy of their logits.
+// Models that are trained on several losses of their own instead of the one of their head (graph/heads.h).
 namespace ampd::graph {
 
 // One of a model's losses, and what is trained by it.
@@ -17,11 +17,11 @@ struct Loss {
 };
 
 // Of a model whose outputs are called "<network>_loss", in the order in which a step goes through them; empty for a
-// model with "logits".
+// model with a head.
 std::vector<Loss> LossesOf(const Graph& model);
 
-// All that a step computes, what a policy is resolved for: WithLossHead of a model with "logits"; a model with losses
-// of its own as it is. Errors as WithLossHead.
+// All that a step computes, what a policy is resolved for: WithLossHead of a model with a head; a model with losses of
+// its own as it is. Errors as WithLossHead.
 absl::StatusOr<Graph> TrainedGraph(const Graph& model);
 
 }  // namespace ampd::graph

@@ -245,8 +245,15 @@ int64_t OpMemory::WideBackward(const Node& node) const {
   return IsConvolution(node) ? bytes : bytes - WideBytes(*node.ValueOf("weight"));
 }
 
+// What a loss is of each element, before it is summed up.
+int64_t OpMemory::UnsummedLoss(const Node& node) const {
+  const bool is_by_element = node.op == "aten.mse_loss.default" || node.op == "aten.smooth_l1_loss.default" ||
+                             node.op == "aten.huber_loss.default";
+  return is_by_element ? Bytes(*node.ValueOf("self")) : 0;
+}
+
 int64_t OpMemory::ForwardWorkspace(const Node& node) const {
-  return ImageCopy(node) + (IsWide(node) ? WideCopies(node) : 0);
+  return ImageCopy(node) + UnsummedLoss(node) + (IsWide(node) ? WideCopies(node) : 0);
 }
 
 // Flattening hands a gradient back in the order of the channels, and pooling of channels-last images then computes in

@@ -64,6 +64,7 @@ class OpMemory {
   int64_t WideBackward(const Node& node) const;
   int64_t PoolingCopies(const Node& node) const;
   int64_t UnsummedGradient(const Node& node) const;
+  int64_t UnsummedLoss(const Node& node) const;
   int64_t BlockedWeights(const Node& node) const;
   int64_t TurnedWeights(const Node& node) const;
 

@@ -26,10 +26,13 @@ std::vector<OpRow> ComputingRows() {
       // Losses, exponentials and long sums.
       {.op = "aten.binary_cross_entropy_with_logits.default", .op_class = kFp32, .saves = {"self", "target"}},
       {.op = "aten.cross_entropy_loss.default", .op_class = kFp32, .saves = {"target", "result.log_softmax"}},
+      {.op = "aten.huber_loss.default", .op_class = kFp32, .saves = {"self", "target"}},
       {.op = "aten.log_softmax.int", .op_class = kFp32, .saves = {"result"}},
       {.op = "aten.mean.default", .op_class = kFp32},
       {.op = "aten.mean.dim", .op_class = kFp32},
+      {.op = "aten.mse_loss.default", .op_class = kFp32, .saves = {"self", "target"}},
       {.op = "aten.nll_loss_nd.default", .op_class = kFp32, .saves = {"self", "target"}},
+      {.op = "aten.smooth_l1_loss.default", .op_class = kFp32, .saves = {"self", "target"}},
       {.op = "aten.softmax.int", .op_class = kFp32, .saves = {"result"}},
       {.op = "aten.sum.default", .op_class = kFp32},
       {.op = "aten.sum.dim_IntList", .op_class = kFp32},

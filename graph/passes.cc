@@ -16,9 +16,6 @@
 namespace ampd::graph {
 namespace {
 
-// at::Reduction::Sum.
-constexpr int64_t kReductionSum = 2;
-
 // The value whose memory a node writes and gives as its result; nothing when it has a result of its own.
 std::optional<ValueId> WrittenBy(const Node& node) {
   const OpRow* row = FindOp(node.op);
@@ -96,17 +93,6 @@ std::optional<ValueId> OtherReader(const Graph& graph, size_t index, const Alias
   return std::nullopt;
 }
 
-absl::StatusOr<ValueId> LogitsOf(const Graph& graph) {
-  const auto logits = graph.FindOutput("logits");
-  const size_t rank = logits.has_value() ? graph.type(*logits).shape.size() : 0;
-  if (rank != 2 && rank != 3) {
-    return Error(
-        absl::StatusCode::kInvalidArgument, "NO_LOGITS",
-        absl::StrCat("model ", graph.name(), " has no output \"logits\" of shape (B, classes) or (B, T, classes)"));
-  }
-  return *logits;
-}
-
 // What the nodes behind a place in the graph read.
 class Reads {
  public:
@@ -151,26 +137,6 @@ Graph Needed(const Graph& graph, bool keeps_state) {
   Graph result = graph;
   result.SetNodes(std::move(kept));
   return result;
-}
-
-ValueId Call(Graph& graph, std::string op, std::vector<Argument> arguments, std::string_view name, TensorType type) {
-  return graph.AddNode({.op = std::move(op), .arguments = std::move(arguments), .outputs = {}, .module_path = {}}, name,
-                       std::move(type));
-}
-
-// (B, classes) of logits (B, classes) or (B, T, classes).
-ValueId Flat(Graph& graph, ValueId logits) {
-  const Shape shape = graph.type(logits).shape;
-  if (shape.size() == 2) {
-    return logits;
-  }
-  const std::vector<int64_t> sizes = {-1, shape[2].factor()};
-  return Call(graph, "aten.view.default", {{"self", logits}, {"size", sizes}}, "samples",
-              {graph.type(logits).dtype, {Dim::Batch(shape[0].factor() * shape[1].factor()), shape[2]}});
-}
-
-ValueId AddLabels(Graph& graph, ValueId samples) {
-  return graph.AddInput("labels", {Dtype::kInt64, {graph.type(samples).shape[0]}});
 }
 
 }  // namespace
@@ -218,17 +184,6 @@ Graph EvalProgram(const Graph& graph) {
   return WithoutDeadNodes(std::move(rewriter).Finish());
 }
 
-absl::StatusOr<Graph> WithLossHead(const Graph& model) {
-  AMPD_ASSIGN_OR_RETURN(const ValueId logits, LogitsOf(model));
-  Graph graph = model;
-  const ValueId samples = Flat(graph, logits);
-  const ValueId labels = AddLabels(graph, samples);
-  const ValueId loss = Call(graph, "aten.cross_entropy_loss.default", {{"self", samples}, {"target", labels}}, "loss",
-                            {Dtype::kFloat32, {}});
-  graph.SetOutputs({{"loss", loss}});
-  return WithoutDeadNodes(graph);
-}
-
 absl::StatusOr<Graph> LossProgram(const Graph& model, std::string_view loss) {
   AMPD_ASSIGN_OR_RETURN(Graph graph, WithoutInPlaceOps(model));
   const auto output = graph.FindOutput(loss);
@@ -238,24 +193,6 @@ absl::StatusOr<Graph> LossProgram(const Graph& model, std::string_view loss) {
   }
   graph.SetOutputs({{std::string(loss), *output}});
   return Needed(graph, /*keeps_state=*/false);
-}
-
-absl::StatusOr<Graph> WithEvalHead(const Graph& model) {
-  AMPD_RETURN_IF_ERROR(LogitsOf(model).status());
-  Graph graph = EvalProgram(model);
-  const ValueId scores = Flat(graph, *graph.FindOutput("logits"));
-  const ValueId labels = AddLabels(graph, scores);
-  const Shape samples = {graph.type(scores).shape[0]};
-  const ValueId loss =
-      Call(graph, "aten.cross_entropy_loss.default",
-           {{"self", scores}, {"target", labels}, {"reduction", kReductionSum}}, "loss_sum", {Dtype::kFloat32, {}});
-  const ValueId predicted = Call(graph, "aten.argmax.default", {{"self", scores}, {"dim", int64_t{1}}}, "predicted",
-                                 {Dtype::kInt64, samples});
-  const ValueId correct =
-      Call(graph, "aten.eq.Tensor", {{"self", predicted}, {"other", labels}}, "correct", {Dtype::kBool, samples});
-  const ValueId count = Call(graph, "aten.sum.default", {{"self", correct}}, "num_correct", {Dtype::kInt64, {}});
-  graph.SetOutputs({{"loss_sum", loss}, {"num_correct", count}});
-  return WithoutDeadNodes(graph);
 }
 
 }  // namespace ampd::graph

@@ -20,9 +20,15 @@ absl::StatusOr<Graph> WithoutInPlaceOps(const Graph& graph);
 // The evaluation program of a model that was built for training: dropout is gone, norms use their running statistics.
 Graph EvalProgram(const Graph& graph);
 
-// The training program: adds the input "labels" (int64, (B)) and has one output "loss", the mean cross entropy of
-// output "logits" (B, classes), a fp32 scalar. Logits (B, T, classes) are those of B * T samples, with as many labels.
-// INVALID_ARGUMENT (reason NO_LOGITS) when the model has no such output.
+// The training program, by the model's head (graph/heads.h): adds the input "labels" and has one output "loss", a fp32
+// scalar, the mean over all labels.
+//   logits        (B, classes): cross entropy; labels int64, (B). Logits (B, T, classes) are those of B * T samples,
+//   with
+//                 as many labels.
+//   predictions   (B, ...): squared error; labels fp32, of the same shape
+//   label_logits  (B, classes): binary cross entropy; labels fp32, of the same shape, each 0 or 1
+//   loss          as it is; labels are the model's own input, where it has one
+// INVALID_ARGUMENT (reason NO_HEAD) when the model has none of these outputs.
 absl::StatusOr<Graph> WithLossHead(const Graph& model);
 
 // What leads to one of the model's outputs, a fp32 scalar, as the training program whose only output that is. Nothing
@@ -30,8 +36,14 @@ absl::StatusOr<Graph> WithLossHead(const Graph& model);
 // buffers stay. INVALID_ARGUMENT (reason NO_LOSS) when the model has no such output; as WithoutInPlaceOps.
 absl::StatusOr<Graph> LossProgram(const Graph& model, std::string_view loss);
 
-// The evaluation program with "labels" added and two scalar outputs: "loss_sum", the sum of the samples' cross
-// entropies (fp32), and "num_correct" (int64), so that batches of any size add up. Errors as WithLossHead.
+// The evaluation program with "labels" added. Its outputs are, of what a model with the head has:
+//   "loss_sum"     the sum over all labels of what the loss is the mean of, a fp32 scalar, so that batches of any size
+//                  add up; instead of it
+//   "loss"         the mean over the batch, of a model that makes its loss itself
+//   "num_correct"  how many labels were predicted, an int64 scalar: where the head has an accuracy
+//   "predicted"    the class of each sample, int64 (B); of label_logits whether a logit is above 0, bool (B, classes):
+//                  where the head predicts classes
+// Errors as WithLossHead.
 absl::StatusOr<Graph> WithEvalHead(const Graph& model);
 
 }  // namespace ampd::graph

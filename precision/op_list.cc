@@ -15,7 +15,8 @@ bool IsOneOf(std::string_view op, std::initializer_list<std::string_view> ops) {
 
 bool IsLoss(std::string_view op) {
   return IsOneOf(op, {"aten.cross_entropy_loss.default", "aten.nll_loss_nd.default",
-                      "aten.binary_cross_entropy.default", "aten.binary_cross_entropy_with_logits.default"});
+                      "aten.binary_cross_entropy.default", "aten.binary_cross_entropy_with_logits.default",
+                      "aten.huber_loss.default", "aten.mse_loss.default", "aten.smooth_l1_loss.default"});
 }
 
 bool IsMean(std::string_view op) { return IsOneOf(op, {"aten.mean.default", "aten.mean.dim"}); }

@@ -129,6 +129,7 @@ int PackImages(Session* session, const PackImagesOptions& options);
 struct InspectModelOptions {
   std::string path;
   int output = 0;                    // of the program's outputs
+  std::string head;                  // as HeadName; empty: told by the output
   std::vector<std::string> presets;  // empty: those that people compare first
   std::string device = "gpu";
   int64_t batch_size = 0;  // 0: no memory is told

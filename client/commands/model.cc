@@ -45,6 +45,7 @@ int InspectModel(Session* session, const InspectModelOptions& options) {
   }
   ModelQuestion question;
   question.output = options.output;
+  question.head = graph::HeadNamed(options.head);
   question.presets = options.presets;
   if (question.presets.empty()) {
     question.presets.assign(std::begin(kUsualPresets), std::end(kUsualPresets));

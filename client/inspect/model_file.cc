@@ -83,7 +83,12 @@ void AddPrograms(const ExportedModel& model, const Programs& programs, v1::Model
   }
 }
 
-void AddInputs(const ExportedProgram& program, v1::ModelFile* file) {
+bool IsField(const std::string& name, const ModelQuestion& question) {
+  return std::find(std::begin(kFields), std::end(kFields), name) != std::end(kFields) ||
+         (name == "labels" && question.head == graph::Head::kOwnLoss);
+}
+
+void AddInputs(const ExportedProgram& program, const ModelQuestion& question, v1::ModelFile* file) {
   for (const ExportedInput& input : program.inputs) {
     if (input.kind != Kind::kUser) {
       continue;
@@ -92,7 +97,7 @@ void AddInputs(const ExportedProgram& program, v1::ModelFile* file) {
     told.set_name(input.tensor);
     SetType(program, input.tensor, &told);
     const std::string field = graph::InputNameOf(program, input, {});
-    if (std::find(std::begin(kFields), std::end(kFields), field) != std::end(kFields)) {
+    if (IsField(field, question)) {
       told.set_field(field);
     } else {
       file->add_warnings(absl::StrCat("no dataset has a field ", input.tensor,
@@ -101,25 +106,27 @@ void AddInputs(const ExportedProgram& program, v1::ModelFile* file) {
   }
 }
 
-v1::ExportedModelSpec::Head HeadOf(const absl::StatusOr<graph::ExportedTypes>& types, const std::string& tensor) {
-  const auto type = types.ok() ? types->TypeOf(tensor) : types.status();
-  const auto head = type.ok() ? graph::HeadOf(*type) : std::nullopt;
-  if (!head.has_value()) {
-    return v1::ExportedModelSpec::HEAD_UNSPECIFIED;
+// The head that takes the output: `wanted` where it does, or else the one that its type tells.
+v1::ExportedModelSpec::Head HeadOf(const absl::StatusOr<graph::ExportedTypes>& types, const std::string& tensor,
+                                   std::optional<graph::Head> wanted) {
+  auto head = v1::ExportedModelSpec::HEAD_UNSPECIFIED;
+  if (const auto type = types.ok() ? types->TypeOf(tensor) : types.status(); type.ok()) {
+    const bool takes = wanted.has_value() && graph::Takes(*wanted, *type);
+    const auto told = takes ? wanted : graph::HeadOf(*type);
+    v1::ExportedModelSpec::Head_Parse(told.has_value() ? std::string(graph::HeadName(*told)) : "", &head);
   }
-  return *head == graph::Head::kClassification ? v1::ExportedModelSpec::CLASSIFICATION
-                                               : v1::ExportedModelSpec::LANGUAGE_MODEL;
+  return head;
 }
 
-void AddOutputs(const ExportedProgram& program, int taken, v1::ModelFile* file) {
+void AddOutputs(const ExportedProgram& program, const ModelQuestion& question, v1::ModelFile* file) {
   const absl::StatusOr<graph::ExportedTypes> types = graph::ExportedTypes::Of(program);
   for (size_t i = 0; i < program.graph.outputs.size(); ++i) {
     v1::ModelOutput& told = *file->add_outputs();
     told.set_index(static_cast<int>(i));
     if (const auto& tensor = program.graph.outputs[i]; tensor.has_value()) {
       SetType(program, *tensor, &told);
-      told.set_head(HeadOf(types, *tensor));
-      told.set_taken(told.index() == taken);
+      told.set_head(HeadOf(types, *tensor, told.index() == question.output ? question.head : std::nullopt));
+      told.set_taken(told.index() == question.output);
     }
   }
 }
@@ -230,11 +237,11 @@ absl::Status FileError(const std::string& path, const absl::Status& error) {
 }  // namespace
 
 v1::ModelFile DescribeModel(const ExportedModel& model, const ModelQuestion& question) {
-  const Programs programs = graph::ImportPrograms(model, {question.output, std::nullopt, {}});
+  const Programs programs = graph::ImportPrograms(model, {question.output, question.head, {}});
   v1::ModelFile file;
   AddPrograms(model, programs, &file);
-  AddInputs(model.train, &file);
-  AddOutputs(model.train, question.output, &file);
+  AddInputs(model.train, question, &file);
+  AddOutputs(model.train, question, &file);
   AddTensors(model, programs, &file);
   AddModules(model, &file);
   AddOps(model, &file);

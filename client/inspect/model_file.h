@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -7,12 +8,14 @@
 #include "ampd/v1/model_file.pb.h"
 #include "ampd/v1/worker.pb.h"
 #include "graph/exported_program.h"
+#include "graph/heads.h"
 
 namespace ampd::client {
 
 // What is asked of a model that torch.export wrote.
 struct ModelQuestion {
   int output = 0;                    // model.exported.output
+  std::optional<graph::Head> head;   // model.exported.head; nothing: told by the output
   std::vector<std::string> presets;  // names of presets, to say of each what it would do
   v1::Device device;                 // that it would do it on
   int64_t batch_size = 0;            // samples, to say what memory a step would take; 0: not asked

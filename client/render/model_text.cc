@@ -62,17 +62,31 @@ std::string HeadText(const v1::ModelOutput& output) {
       return "classification";
     case v1::ExportedModelSpec::LANGUAGE_MODEL:
       return "language_model";
+    case v1::ExportedModelSpec::REGRESSION:
+      return "regression";
+    case v1::ExportedModelSpec::MULTI_LABEL:
+      return "multi_label";
+    case v1::ExportedModelSpec::OWN_LOSS:
+      return "own_loss";
     default:
       return "none";
   }
+}
+
+std::string TakenText(const v1::ModelOutput& output) {
+  if (!output.taken()) {
+    return "";
+  }
+  const bool is_loss = output.head() == v1::ExportedModelSpec::OWN_LOSS;
+  const bool are_numbers = output.head() == v1::ExportedModelSpec::REGRESSION;
+  return is_loss ? "taken as the loss" : are_numbers ? "taken as the predictions" : "taken as the logits";
 }
 
 std::string OutputsText(const v1::ModelFile& file, const ModelTextOptions& options) {
   Rows rows;
   for (const v1::ModelOutput& output : file.outputs()) {
     rows.push_back({absl::StrCat(output.index()), output.dtype(),
-                    output.dtype().empty() ? "" : ShapeText(output.shape()), HeadText(output),
-                    output.taken() ? "taken as the logits" : ""});
+                    output.dtype().empty() ? "" : ShapeText(output.shape()), HeadText(output), TakenText(output)});
   }
   return Table({"OUTPUT", "DTYPE", "SHAPE", "HEAD", ""}, rows, options);
 }

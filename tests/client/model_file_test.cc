@@ -183,8 +183,23 @@ TEST(DescribeModel, AnOutputThatNoHeadTakesIsAProblem) {
   const v1::ModelFile file = Described(model);
   EXPECT_EQ(file.outputs(0).head(), v1::ExportedModelSpec::HEAD_UNSPECIFIED);
   EXPECT_THAT(file.problems(),
-              ElementsAre("model.exported.output 0 is float32[B, 8, 8, 8]; a head takes float32[B, classes] or "
-                          "float32[B, positions, vocabulary]"));
+              ElementsAre("model.exported.output 0 is float32[B, 8, 8, 8]; without model.exported.head it is "
+                          "float32[B, classes] or float32[B, positions, vocabulary]; model.exported.head REGRESSION "
+                          "takes float32[B, ...]"));
+}
+
+TEST(DescribeModel, AHeadThatIsNamedTakesItsOutput) {
+  json model = Net();
+  graph::GraphOf(model)["outputs"] = json::array({graph::Named("relu")});
+  ModelQuestion question = Question({"bf16"});
+  question.head = graph::Head::kRegression;
+  const v1::ModelFile file = Described(model, question);
+  EXPECT_THAT(file.problems(), IsEmpty());
+  EXPECT_EQ(file.outputs(0).head(), v1::ExportedModelSpec::REGRESSION);
+  ASSERT_EQ(file.policies_size(), 1);
+  const auto& kept = file.policies(0).kept();
+  EXPECT_TRUE(
+      std::any_of(kept.begin(), kept.end(), [](const auto& one) { return one.op() == "aten.mse_loss.default"; }));
 }
 
 TEST(DescribeModel, PoliciesAreResolvedAsTheTrainerDoes) {

@@ -322,13 +322,67 @@ TEST(ImportPrograms, BothHaveAHeadAndSomethingToTrain) {
   const absl::Status other = imported(Linear(), {.head = Head::kLanguageModel}).status();
   EXPECT_EQ(ReasonOf(other), "SPEC_ERROR");
   EXPECT_EQ(other.message(),
-            "model.exported.output 0 is float32[B, 3]; a head takes float32[B, classes] or float32[B, positions, "
+            "model.exported.output 0 is float32[B, 3]; the head LANGUAGE_MODEL takes float32[B, positions, "
             "vocabulary]");
+  EXPECT_EQ(imported(Linear(), {.head = Head::kOwnLoss}).status().message(),
+            "model.exported.output 0 is float32[B, 3]; the head OWN_LOSS takes a scalar, float32[]");
+  for (const auto& [head, name] : {std::pair(Head::kRegression, "predictions"), {Head::kMultiLabel, "label_logits"}}) {
+    const auto programs = imported(Linear(), {.head = head});
+    ASSERT_TRUE(programs.ok()) << programs.status();
+    EXPECT_TRUE(programs->train.FindOutput(name).has_value());
+    EXPECT_EQ(HeadOf(programs->eval), head);
+  }
   json frozen = Linear();
   for (const char* tensor : {"p_w", "p_b"}) {
     GraphOf(frozen)["tensor_values"][tensor]["requires_grad"] = false;
   }
   EXPECT_EQ(imported(frozen, {}).status().message(), "the exported model has no parameter that requires a gradient");
+}
+
+// The layer with its own loss against labels.
+json WithOwnLoss() {
+  json model = Linear();
+  json& graph = GraphOf(model);
+  graph["inputs"].push_back(Named("labels"));
+  InputsOf(model).push_back(Input("labels"));
+  graph["tensor_values"]["labels"] = Tensor({kBatch, 3});
+  json broadcast = Call("broadcast_tensors.default",
+                        {{"tensors", {{"as_tensors", json::array({{{"name", "relu"}}, {{"name", "labels"}}})}}}}, "");
+  broadcast["outputs"] = json::array({{{"as_tensors", json::array({{{"name", "one"}}, {{"name", "other"}}})}}});
+  graph["nodes"].push_back(broadcast);
+  graph["tensor_values"]["one"] = graph["tensor_values"]["other"] = Tensor({kBatch, 3});
+  graph["nodes"].push_back(Call("mse_loss.default", {{"self", Named("one")}, {"target", Named("other")}}, "mse"));
+  graph["tensor_values"]["mse"] = Tensor({});
+  graph["outputs"] = json::array({Named("mse"), Named("relu")});
+  model["programs"]["train"]["graph_module"]["signature"]["output_specs"] =
+      json::array({{{"user_output", {{"arg", Named("mse")}}}}, {{"user_output", {{"arg", Named("relu")}}}}});
+  return model;
+}
+
+TEST(ImportProgram, ABroadcastThatChangesAShapeIsRefused) {
+  json model = WithOwnLoss();
+  GraphOf(model)["tensor_values"]["labels"] = Tensor({kBatch, 1});
+  EXPECT_EQ(Text(model), "aten.broadcast_tensors.default (net.py:10) is not an op that models may use");
+}
+
+TEST(ImportPrograms, AScalarIsTheModelsOwnLossWhereItIsCalledSo) {
+  const InputNames names = {{"x", "images"}};
+  const auto imported = [](const ImportOptions& options) {
+    return ImportPrograms(*ParseExportedModel(WithOwnLoss().dump()), options);
+  };
+  const auto programs = imported({.head = Head::kOwnLoss, .inputs = names});
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  EXPECT_EQ(HeadOf(programs->train), Head::kOwnLoss);
+  EXPECT_EQ(programs->train.value(programs->train.inputs()[1]).name, "labels");
+  EXPECT_THAT(ToText(programs->train), HasSubstr("aten.mse_loss.default(self=%relu, target=%labels)"));
+  EXPECT_EQ(imported({.inputs = names}).status().message(),
+            "model.exported.output 0 is float32[]; without model.exported.head it is float32[B, classes] or "
+            "float32[B, positions, vocabulary]; model.exported.head OWN_LOSS takes a scalar, float32[]");
+  const absl::Status other = imported({.output = 1, .inputs = names}).status();
+  EXPECT_EQ(ReasonOf(other), "SPEC_ERROR");
+  EXPECT_THAT(std::string(other.message()),
+              HasSubstr("the model takes labels, which the head CLASSIFICATION compares with its output; set "
+                        "model.exported.head to OWN_LOSS"));
 }
 
 TEST(HeadOf, IsToldByTheShapeAndTheDtype) {

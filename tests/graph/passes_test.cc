@@ -60,11 +60,11 @@ TEST(WithEvalHead, OfEveryLayerIsGolden) {
   ExpectGolden("tests/graph/golden/zoo_eval_head.txt", ToText(*graph));
 }
 
-TEST(WithLossHead, AModelWithoutLogitsIsRefused) {
+TEST(WithLossHead, AModelWithoutAHeadIsRefused) {
   Graph graph("blind");
   graph.AddOutput("features", graph.AddInput("images", {Dtype::kFloat32, {Dim::Batch(), 2}}));
-  EXPECT_EQ(ReasonOf(WithLossHead(graph).status()), "NO_LOGITS");
-  EXPECT_EQ(ReasonOf(WithEvalHead(graph).status()), "NO_LOGITS");
+  EXPECT_EQ(ReasonOf(WithLossHead(graph).status()), "NO_HEAD");
+  EXPECT_EQ(ReasonOf(WithEvalHead(graph).status()), "NO_HEAD");
 }
 
 // Two losses over shared layers, of which only the first one's way has a norm.

@@ -1,0 +1,121 @@
+#include "graph/heads.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace ampd::graph {
+namespace {
+
+constexpr Head kHeads[] = {Head::kClassification, Head::kLanguageModel, Head::kRegression, Head::kMultiLabel,
+                           Head::kOwnLoss};
+
+// (B, ...), with B nowhere else.
+bool IsOfSamples(const Shape& shape) {
+  return !shape.empty() && shape[0] == Dim::Batch() &&
+         std::none_of(shape.begin() + 1, shape.end(), [](const Dim& dim) { return dim.is_batch(); });
+}
+
+// How many dimensions the head takes; nothing where any number of them, from one on.
+std::optional<size_t> RankOf(Head head) {
+  switch (head) {
+    case Head::kClassification:
+    case Head::kMultiLabel:
+      return 2;
+    case Head::kLanguageModel:
+      return 3;
+    case Head::kOwnLoss:
+      return 0;
+    case Head::kRegression:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+bool HasRank(Head head, const TensorType& output) {
+  const std::optional<size_t> rank = RankOf(head);
+  return !rank.has_value() || *rank == output.shape.size();
+}
+
+}  // namespace
+
+std::string_view HeadName(Head head) {
+  switch (head) {
+    case Head::kClassification:
+      return "CLASSIFICATION";
+    case Head::kLanguageModel:
+      return "LANGUAGE_MODEL";
+    case Head::kRegression:
+      return "REGRESSION";
+    case Head::kMultiLabel:
+      return "MULTI_LABEL";
+    case Head::kOwnLoss:
+      return "OWN_LOSS";
+  }
+  return "";
+}
+
+std::optional<Head> HeadNamed(std::string_view name) {
+  const auto* const head =
+      std::find_if(std::begin(kHeads), std::end(kHeads), [name](Head one) { return HeadName(one) == name; });
+  return head == std::end(kHeads) ? std::nullopt : std::optional(*head);
+}
+
+std::string_view OutputNameOf(Head head) {
+  switch (head) {
+    case Head::kClassification:
+    case Head::kLanguageModel:
+      return "logits";
+    case Head::kRegression:
+      return "predictions";
+    case Head::kMultiLabel:
+      return "label_logits";
+    case Head::kOwnLoss:
+      return "loss";
+  }
+  return "";
+}
+
+std::string_view TakenBy(Head head) {
+  switch (head) {
+    case Head::kClassification:
+    case Head::kMultiLabel:
+      return "float32[B, classes]";
+    case Head::kLanguageModel:
+      return "float32[B, positions, vocabulary]";
+    case Head::kRegression:
+      return "float32[B, ...]";
+    case Head::kOwnLoss:
+      return "a scalar, float32[]";
+  }
+  return "";
+}
+
+bool Takes(Head head, const TensorType& output) {
+  return output.dtype == Dtype::kFloat32 && HasRank(head, output) &&
+         (head == Head::kOwnLoss || IsOfSamples(output.shape));
+}
+
+std::optional<Head> HeadOf(const TensorType& output) {
+  for (const Head head : {Head::kClassification, Head::kLanguageModel}) {
+    if (Takes(head, output)) {
+      return head;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Head> HeadOf(const Graph& model) {
+  for (const Head head : kHeads) {
+    const auto output = model.FindOutput(OutputNameOf(head));
+    if (output.has_value() && HasRank(head, model.type(*output))) {
+      return head;
+    }
+  }
+  return std::nullopt;
+}
+
+bool HasAccuracy(Head head) { return head != Head::kRegression && head != Head::kOwnLoss; }
+
+bool PredictsClasses(Head head) { return head == Head::kClassification || head == Head::kMultiLabel; }
+
+}  // namespace ampd::graph

@@ -1,0 +1,122 @@
+// The programs of a model with its head: WithLossHead and WithEvalHead of passes.h.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "graph/heads.h"
+#include "graph/passes.h"
+
+namespace ampd::graph {
+namespace {
+
+// at::Reduction::Sum; the ops' own default is the mean.
+constexpr int64_t kReductionSum = 2;
+
+absl::StatusOr<Head> NeededHeadOf(const Graph& model) {
+  const std::optional<Head> head = HeadOf(model);
+  return head.has_value()
+             ? absl::StatusOr<Head>(*head)
+             : Error(absl::StatusCode::kInvalidArgument, "NO_HEAD",
+                     absl::StrCat("model ", model.name(),
+                                  " has none of the outputs \"logits\" of shape (B, classes) or (B, T, classes), "
+                                  "\"predictions\" (B, ...), \"label_logits\" (B, classes) and \"loss\""));
+}
+
+ValueId Call(Graph& graph, std::string op, std::vector<Argument> arguments, std::string_view name, TensorType type) {
+  return graph.AddNode({.op = std::move(op), .arguments = std::move(arguments), .outputs = {}, .module_path = {}}, name,
+                       std::move(type));
+}
+
+// (B, classes) of logits (B, classes) or (B, T, classes).
+ValueId Flat(Graph& graph, ValueId logits) {
+  const Shape shape = graph.type(logits).shape;
+  if (shape.size() == 2) {
+    return logits;
+  }
+  const std::vector<int64_t> sizes = {-1, shape[2].factor()};
+  return Call(graph, "aten.view.default", {{"self", logits}, {"size", sizes}}, "samples",
+              {graph.type(logits).dtype, {Dim::Batch(shape[0].factor() * shape[1].factor()), shape[2]}});
+}
+
+// What a head compares.
+struct Compared {
+  ValueId predicted;
+  ValueId labels;
+};
+
+// Adds the input "labels". REQUIRES: `head` takes the model's output, and is not kOwnLoss.
+Compared AddLabels(Graph& graph, Head head) {
+  ValueId predicted = *graph.FindOutput(OutputNameOf(head));
+  if (head == Head::kRegression || head == Head::kMultiLabel) {
+    return {predicted, graph.AddInput("labels", {Dtype::kFloat32, graph.type(predicted).shape})};
+  }
+  predicted = Flat(graph, predicted);
+  return {predicted, graph.AddInput("labels", {Dtype::kInt64, {graph.type(predicted).shape[0]}})};
+}
+
+std::string LossOpOf(Head head) {
+  switch (head) {
+    case Head::kRegression:
+      return "aten.mse_loss.default";
+    case Head::kMultiLabel:
+      return "aten.binary_cross_entropy_with_logits.default";
+    default:
+      return "aten.cross_entropy_loss.default";
+  }
+}
+
+// What was predicted of each label: a class, or whether it is one.
+ValueId AddPredicted(Graph& graph, Head head, const Compared& compared) {
+  const Shape shape = graph.type(compared.labels).shape;
+  return head == Head::kMultiLabel
+             ? Call(graph, "aten.gt.Scalar", {{"self", compared.predicted}, {"other", int64_t{0}}}, "predicted",
+                    {Dtype::kBool, shape})
+             : Call(graph, "aten.argmax.default", {{"self", compared.predicted}, {"dim", int64_t{1}}}, "predicted",
+                    {Dtype::kInt64, shape});
+}
+
+ValueId AddNumCorrect(Graph& graph, ValueId predicted, ValueId labels) {
+  const ValueId correct = Call(graph, "aten.eq.Tensor", {{"self", predicted}, {"other", labels}}, "correct",
+                               {Dtype::kBool, graph.type(labels).shape});
+  return Call(graph, "aten.sum.default", {{"self", correct}}, "num_correct", {Dtype::kInt64, {}});
+}
+
+}  // namespace
+
+absl::StatusOr<Graph> WithLossHead(const Graph& model) {
+  AMPD_ASSIGN_OR_RETURN(const Head head, NeededHeadOf(model));
+  Graph graph = model;
+  if (head == Head::kOwnLoss) {
+    return WithoutDeadNodes(graph);
+  }
+  const auto [predicted, labels] = AddLabels(graph, head);
+  const ValueId loss =
+      Call(graph, LossOpOf(head), {{"self", predicted}, {"target", labels}}, "loss", {Dtype::kFloat32, {}});
+  graph.SetOutputs({{"loss", loss}});
+  return WithoutDeadNodes(graph);
+}
+
+absl::StatusOr<Graph> WithEvalHead(const Graph& model) {
+  AMPD_ASSIGN_OR_RETURN(const Head head, NeededHeadOf(model));
+  Graph graph = EvalProgram(model);
+  if (head == Head::kOwnLoss) {
+    return graph;
+  }
+  const Compared compared = AddLabels(graph, head);
+  const ValueId loss = Call(graph, LossOpOf(head),
+                            {{"self", compared.predicted}, {"target", compared.labels}, {"reduction", kReductionSum}},
+                            "loss_sum", {Dtype::kFloat32, {}});
+  std::vector<Output> outputs = {{"loss_sum", loss}};
+  if (HasAccuracy(head)) {
+    const ValueId predicted = AddPredicted(graph, head, compared);
+    outputs.push_back({"num_correct", AddNumCorrect(graph, predicted, compared.labels)});
+    if (PredictsClasses(head)) {
+      outputs.push_back({"predicted", predicted});
+    }
+  }
+  graph.SetOutputs(std::move(outputs));
+  return WithoutDeadNodes(graph);
+}
+
+}  // namespace ampd::graph
