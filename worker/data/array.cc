@@ -7,11 +7,13 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "worker/data/data_file.h"
 
 namespace ampd::data {
 
 int64_t ElementBytes(ElementType type) {
   switch (type) {
+    case ElementType::kBool:
     case ElementType::kUint8:
     case ElementType::kInt8:
       return 1;
@@ -30,6 +32,8 @@ int64_t ElementBytes(ElementType type) {
 
 std::string ElementName(ElementType type) {
   switch (type) {
+    case ElementType::kBool:
+      return "bool";
     case ElementType::kUint8:
       return "uint8";
     case ElementType::kInt8:
@@ -52,6 +56,16 @@ std::string ElementName(ElementType type) {
 
 bool IsInteger(ElementType type) {
   return type != ElementType::kFloat16 && type != ElementType::kFloat32 && type != ElementType::kFloat64;
+}
+
+absl::Status CheckBooleans(const Array& array, const std::string& name) {
+  if (array.type != ElementType::kBool) {
+    return absl::OkStatus();
+  }
+  const auto odd = std::find_if(array.bytes.begin(), array.bytes.end(), [](uint8_t byte) { return byte > 1; });
+  return odd == array.bytes.end() ? absl::OkStatus()
+                                  : DataError(name, absl::StrCat("element ", odd - array.bytes.begin(), " is the byte ",
+                                                                 *odd, "; a boolean is 0 or 1"));
 }
 
 int64_t ArrayBytes(ElementType type, const std::vector<int64_t>& shape, int64_t most) {

@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+
 namespace ampd::data {
 
-enum class ElementType { kUint8, kInt8, kInt16, kInt32, kInt64, kFloat16, kFloat32, kFloat64 };
+enum class ElementType { kBool, kUint8, kInt8, kInt16, kInt32, kInt64, kFloat16, kFloat32, kFloat64 };
 
 // An array as a file holds it: row-major, little-endian, its bytes no more and no fewer than its shape says.
 struct Array {
@@ -18,7 +20,10 @@ struct Array {
 
 int64_t ElementBytes(ElementType type);
 std::string ElementName(ElementType type);  // NumPy's: "uint8", "float32"
-bool IsInteger(ElementType type);
+bool IsInteger(ElementType type);           // of a boolean too, which is 0 or 1
+
+// DATA_ERROR naming the array and the element where one of its booleans is a byte that is neither 0 nor 1.
+absl::Status CheckBooleans(const Array& array, const std::string& name);
 
 // Bytes of `shape`; -1 when they are more than `most`, or the shape has a negative extent.
 int64_t ArrayBytes(ElementType type, const std::vector<int64_t>& shape, int64_t most);
@@ -42,6 +47,7 @@ void ForEachElement(const Array& array, F f) {
   const auto integer = [](auto value) { return static_cast<int64_t>(value); };
   const auto real = [](auto value) { return static_cast<double>(value); };
   switch (array.type) {
+    case ElementType::kBool:
     case ElementType::kUint8:
       return each(uint8_t{}, integer);
     case ElementType::kInt8:

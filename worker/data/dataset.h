@@ -20,8 +20,8 @@
 namespace ampd::data {
 
 // Samples in memory on the CPU: images with a class each, windows of a text with the token behind each of theirs, or
-// texts with a class each. N samples of D elements each, B in a batch. Of images for a model without classes,
-// `num_classes` 0, no labels are read: each is 0. Thread-compatible; reading is thread-safe.
+// texts with a class each; images also with numbers each. N samples of D elements each, B in a batch. Of images for a
+// model without classes, `num_classes` 0, no labels are read: each is 0. Thread-compatible; reading is thread-safe.
 class Dataset {
  public:
   struct Idx {
@@ -44,8 +44,19 @@ class Dataset {
     int64_t limit = 0;
     int64_t num_classes = 0;
   };
+  // Labels of arrays that are not a class a sample: (N, ...), with as many extents above 1, in the order of `shape`.
+  struct Targets {
+    enum class Kind {
+      kNumbers,    // of any type, finite in float32: float
+      kDecisions,  // 0 or 1, of any type: float
+      kIntegers,   // of any integer type: int64
+    };
+    Kind kind = Kind::kNumbers;
+    std::vector<int64_t> shape;  // of one sample's
+  };
+
   // Arrays as they were read. Images are (N, D), (N, H, W) or (N, C, H, W), or (N, H, W, C) where the channels are
-  // last; uint8 is mapped to [0, 1], every other type is taken as float. Labels are (N) or (N, 1), integers.
+  // last; uint8 is mapped to [0, 1], any other type taken as float. Labels are (N) or (N, 1), integers, or `targets`.
   struct Arrays {
     Array images;
     Array labels;
@@ -54,6 +65,7 @@ class Dataset {
     bool channels_last = false;
     Normalization normalization;
     int64_t num_classes = 0;
+    std::optional<Targets> targets;  // instead of classes
   };
   struct Numpy {
     std::optional<DataFile> archive;  // an .npz file with both arrays; unset: two .npy files
@@ -65,6 +77,7 @@ class Dataset {
     Normalization normalization;
     int64_t limit = 0;
     int64_t num_classes = 0;
+    std::optional<Targets> targets;  // instead of classes
   };
   struct Tensors {
     DataFile file;  // safetensors
@@ -74,6 +87,7 @@ class Dataset {
     Normalization normalization;
     int64_t limit = 0;
     int64_t num_classes = 0;
+    std::optional<Targets> targets;  // instead of classes
   };
   // Class prototypes with standard normal elements plus normal noise. The prototypes depend on the seed alone; training
   // and evaluation data of one seed differ in their noise.
@@ -109,7 +123,7 @@ class Dataset {
 
   struct Samples {
     at::Tensor images;  // (B, ...) float; of texts, tokens: (B, T) int64
-    at::Tensor labels;  // (B), or (B, T) of windows of a text; int64
+    at::Tensor labels;  // (B), or (B, T) of windows of a text; int64. Of targets (B, ...), as they are
     // What else is known of the samples, by name. Of texts with a class "attention_mask", (B, T) bool, true where a
     // text's own tokens are, and "token_type_ids", (B, T) int64.
     std::map<std::string, at::Tensor> others = {};
@@ -168,8 +182,10 @@ class Dataset {
   template <typename Element>
   void GatherImages(const std::vector<int64_t>& indices, const Augmentation& augmentation, int64_t epoch,
                     float* out) const;
+  at::Tensor GatherLabels(const std::vector<int64_t>& indices) const;
 
-  // Images are (N, ...), uint8 or float; labels (N) int64. `normalization` has one number or one for each channel.
+  // Images are (N, ...), uint8 or float; labels (N, ...), contiguous. `normalization` has one number or one for each
+  // channel.
   Dataset(at::Tensor images, at::Tensor labels, const Normalization& normalization);
 
   std::optional<Windows> windows_;  // of a text, which has nothing else

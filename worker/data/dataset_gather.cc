@@ -110,16 +110,30 @@ Dataset::Samples Dataset::Get(const std::vector<int64_t>& indices, const Augment
   }
   std::vector<int64_t> shape = images_.sizes().vec();
   shape[0] = static_cast<int64_t>(indices.size());
-  Samples samples = {at::empty(shape, at::kFloat), at::empty({shape[0]}, at::kLong)};
+  Samples samples = {at::empty(shape, at::kFloat), GatherLabels(indices)};
   if (images_.scalar_type() == at::kByte) {
     GatherImages<uint8_t>(indices, augmentation, epoch, samples.images.data_ptr<float>());
   } else {
     GatherImages<float>(indices, augmentation, epoch, samples.images.data_ptr<float>());
   }
-  const int64_t* const labels = labels_.const_data_ptr<int64_t>();
-  std::transform(indices.begin(), indices.end(), samples.labels.data_ptr<int64_t>(),
-                 [labels](int64_t index) { return labels[index]; });
   return samples;
+}
+
+at::Tensor Dataset::GatherLabels(const std::vector<int64_t>& indices) const {
+  std::vector<int64_t> shape = labels_.sizes().vec();
+  shape[0] = static_cast<int64_t>(indices.size());
+  at::Tensor labels = at::empty(shape, labels_.scalar_type());
+  if (indices.empty()) {
+    return labels;
+  }
+  const size_t bytes = labels.nbytes() / indices.size();  // of one sample's
+  const auto* const all = static_cast<const uint8_t*>(labels_.const_data_ptr());
+  auto* out = static_cast<uint8_t*>(labels.mutable_data_ptr());
+  for (const int64_t index : indices) {
+    std::memcpy(out, all + static_cast<size_t>(index) * bytes, bytes);
+    out += bytes;
+  }
+  return labels;
 }
 
 Dataset::Samples Dataset::Gather(const Windows& windows, const std::vector<int64_t>& indices) {

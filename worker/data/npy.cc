@@ -148,7 +148,8 @@ class DictParser {
 };
 
 absl::StatusOr<ElementType> TypeOf(const std::string& descr, const std::string& name) {
-  constexpr std::array<std::pair<std::string_view, ElementType>, 8> kTypes = {{{"u1", ElementType::kUint8},
+  constexpr std::array<std::pair<std::string_view, ElementType>, 9> kTypes = {{{"b1", ElementType::kBool},
+                                                                               {"u1", ElementType::kUint8},
                                                                                {"i1", ElementType::kInt8},
                                                                                {"i2", ElementType::kInt16},
                                                                                {"i4", ElementType::kInt32},
@@ -164,7 +165,7 @@ absl::StatusOr<ElementType> TypeOf(const std::string& descr, const std::string& 
   }
   return DataError(name, absl::StrCat("elements of dtype '", absl::CEscape(descr.substr(0, 20)),
                                       descr.substr(0, 1) == ">" ? "', which is big-endian" : "'",
-                                      "; it may be u1, i1, i2, i4, i8, f2, f4 or f8, little-endian"));
+                                      "; it may be b1, u1, i1, i2, i4, i8, f2, f4 or f8, little-endian"));
 }
 
 absl::StatusOr<std::vector<uint8_t>> ReadField(ByteSource source, const std::string& name, size_t size) {
@@ -222,6 +223,7 @@ absl::StatusOr<Array> ReadNpy(ByteSource source, const std::string& name, int64_
                                         ") are more than ", kMaxDatasetBytes, " bytes"));
   }
   AMPD_ASSIGN_OR_RETURN(array.bytes, ReadExactly(source, name, size));
+  AMPD_RETURN_IF_ERROR(CheckBooleans(array, name));
   if (!cut) {
     AMPD_RETURN_IF_ERROR(ExpectEnd(source, name));
   }

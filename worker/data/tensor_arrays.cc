@@ -39,7 +39,8 @@ absl::StatusOr<size_t> ReadAt(const UniqueFd& file, const std::string& name, uin
 }
 
 absl::StatusOr<ElementType> TypeOf(const std::string& dtype, const std::string& name) {
-  constexpr std::array<std::pair<std::string_view, ElementType>, 8> kTypes = {{{"U8", ElementType::kUint8},
+  constexpr std::array<std::pair<std::string_view, ElementType>, 9> kTypes = {{{"BOOL", ElementType::kBool},
+                                                                               {"U8", ElementType::kUint8},
                                                                                {"I8", ElementType::kInt8},
                                                                                {"I16", ElementType::kInt16},
                                                                                {"I32", ElementType::kInt32},
@@ -52,8 +53,8 @@ absl::StatusOr<ElementType> TypeOf(const std::string& dtype, const std::string& 
       return type;
     }
   }
-  return DataError(
-      name, absl::StrCat("of dtype ", absl::CEscape(dtype), "; data may be U8, I8, I16, I32, I64, F16, F32 or F64"));
+  return DataError(name, absl::StrCat("of dtype ", absl::CEscape(dtype),
+                                      "; data may be BOOL, U8, I8, I16, I32, I64, F16, F32 or F64"));
 }
 
 }  // namespace
@@ -109,6 +110,7 @@ absl::StatusOr<Array> TensorArrays::Read(const std::string& name, int64_t limit)
     return count;
   };
   AMPD_ASSIGN_OR_RETURN(array.bytes, ReadExactly(source, what, size));
+  AMPD_RETURN_IF_ERROR(CheckBooleans(array, what));
   return array;
 }
 

@@ -13,8 +13,8 @@
 namespace ampd::data {
 
 // The tensors of a safetensors file (base/safetensors.h has its grammar and its rules), one read at a time: its header
-// is checked against the file's size before anything else is read. Taken are U8, I8, I16, I32, I64, F16, F32 and F64 of
-// at most kMaxDatasetBytes; others are refused by name. Reasons of errors as in data_file.h. Thread-compatible.
+// is checked against the file's size before anything else is read. Taken are BOOL, U8, I8, I16, I32, I64, F16, F32 and
+// F64 of at most kMaxDatasetBytes; others are refused by name. Reasons of errors as in data_file.h. Thread-compatible.
 class TensorArrays {
  public:
   static absl::StatusOr<TensorArrays> Open(const DataFile& file);

@@ -207,6 +207,71 @@ TEST_F(DatasetTest, LabelsInAColumn_AreLabels) {
   EXPECT_EQ(labels.data_ptr<int64_t>()[0], 1);
 }
 
+using Kind = Dataset::Targets::Kind;
+
+// Of two samples.
+absl::StatusOr<Dataset> Targeted(Kind kind, std::vector<int64_t> shape, Array labels) {
+  Dataset::Arrays source = TwoSamples(Bytes({2, 2}));
+  source.labels = std::move(labels);
+  source.targets = {kind, std::move(shape)};
+  return Dataset::FromArrays(std::move(source));
+}
+
+TEST_F(DatasetTest, NumbersOfAnyType_AreLabelsInTheModelsShape) {
+  const auto data =
+      Targeted(Kind::kNumbers, {3}, Numbers<double>(ElementType::kFloat64, {2, 3}, {0.5, -1, 2, 3, 4, 1e-3}));
+  ASSERT_TRUE(data.ok()) << data.status();
+  const at::Tensor labels = data->Get({1, 0, 1}).labels;
+  EXPECT_EQ(labels.scalar_type(), at::kFloat);
+  EXPECT_THAT(labels.sizes().vec(), ElementsAre(3, 3));
+  EXPECT_THAT(std::vector<float>(labels.data_ptr<float>(), labels.data_ptr<float>() + 6),
+              ElementsAre(3, 4, 1e-3f, 0.5, -1, 2));
+  const auto column = Targeted(Kind::kNumbers, {1}, Numbers<int64_t>(ElementType::kInt64, {2}, {7, -8}));
+  ASSERT_TRUE(column.ok()) << column.status();
+  EXPECT_THAT(column->Get({1}).labels.sizes().vec(), ElementsAre(1, 1)) << "as the model has it";
+  EXPECT_EQ(column->Get({1}).labels.item<float>(), -8);
+}
+
+TEST_F(DatasetTest, DecisionsAndIntegersOfAnyType_AreLabels) {
+  const auto decisions = Targeted(Kind::kDecisions, {2}, Numbers<uint8_t>(ElementType::kBool, {2, 2}, {1, 0, 0, 1}));
+  ASSERT_TRUE(decisions.ok()) << decisions.status();
+  EXPECT_EQ(decisions->Get({1}).labels.data_ptr<float>()[1], 1);
+  EXPECT_TRUE(Targeted(Kind::kDecisions, {2}, Numbers<float>(ElementType::kFloat32, {2, 2}, {1, 0, 0, 1})).ok());
+  EXPECT_TRUE(Targeted(Kind::kDecisions, {2}, Numbers<int64_t>(ElementType::kInt64, {2, 2}, {1, 0, 0, 1})).ok());
+  const auto integers = Targeted(Kind::kIntegers, {}, Numbers<int16_t>(ElementType::kInt16, {2, 1}, {-100, 5}));
+  ASSERT_TRUE(integers.ok()) << integers.status();
+  EXPECT_EQ(integers->Get({0}).labels.item<int64_t>(), -100);
+  EXPECT_THAT(integers->Get({0, 1}).labels.sizes().vec(), ElementsAre(2));
+}
+
+TEST_F(DatasetTest, LabelsThatTheModelDoesNotTake_AreDataErrorsThatNameTheSample) {
+  const auto error_of = [](Kind kind, std::vector<int64_t> shape, Array labels) {
+    const absl::Status status = Targeted(kind, std::move(shape), std::move(labels)).status();
+    EXPECT_EQ(ReasonOf(status), "DATA_ERROR") << status;
+    return std::string(status.message());
+  };
+  EXPECT_EQ(error_of(Kind::kNumbers, {2}, Numbers<float>(ElementType::kFloat32, {2, 2}, {0, 1, 2, NAN})),
+            "y: sample 1 has a label that is nan in float32");
+  EXPECT_EQ(error_of(Kind::kNumbers, {2}, Numbers<double>(ElementType::kFloat64, {2, 2}, {0, 1e300, 0, 0})),
+            "y: sample 0 has a label that is inf in float32");
+  EXPECT_EQ(error_of(Kind::kDecisions, {2}, Numbers<int32_t>(ElementType::kInt32, {2, 2}, {0, 1, 2, 0})),
+            "y: sample 1 has a label that is 2; it must be 0 or 1");
+  EXPECT_EQ(error_of(Kind::kDecisions, {2}, Numbers<float>(ElementType::kFloat32, {2, 2}, {0, 0.5, 1, 0})),
+            "y: sample 0 has a label that is 0.5; it must be 0 or 1");
+  EXPECT_EQ(error_of(Kind::kNumbers, {3}, Numbers<float>(ElementType::kFloat32, {2, 2}, {0, 1, 2, 3})),
+            "y: float32 of (2, 2); the model takes labels that are numbers of (2, 3)");
+  EXPECT_EQ(error_of(Kind::kIntegers, {}, Numbers<float>(ElementType::kFloat32, {2}, {0, 1})),
+            "y: float32 of (2); the model takes labels that are integers of (2)");
+}
+
+TEST_F(DatasetTest, BooleansThatAreNeither_AreDataErrors) {
+  Write("x.npy", Npy("{'descr': '|b1', 'fortran_order': False, 'shape': (2, 1), }", std::string("\0\2", 2)));
+  Write("y.npy", Npy("{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }", std::string("\1\0", 2)));
+  const auto data =
+      Dataset::ReadNumpy({.images = {root_, "x.npy", "x"}, .labels = {root_, "y.npy", "y"}, .num_classes = 2});
+  EXPECT_EQ(data.status().message(), "x: element 1 is the byte 2; a boolean is 0 or 1");
+}
+
 TEST_F(DatasetTest, ArraysThatAreNoImagesAndLabels_AreDataErrors) {
   const auto error_of = [](Dataset::Arrays source) {
     const absl::Status status = Dataset::FromArrays(std::move(source)).status();
@@ -226,9 +291,11 @@ TEST_F(DatasetTest, ArraysThatAreNoImagesAndLabels_AreDataErrors) {
   EXPECT_EQ(error_of(source), "x: 2 numbers of mean for images of 3 channels");
   source = TwoSamples(Bytes({2, 2}));
   source.labels = Numbers<float>(ElementType::kFloat32, {2}, {0, 1});
-  EXPECT_EQ(error_of(source), "y: float32 of (2); labels are integers of (samples) or (samples, 1)");
+  EXPECT_EQ(error_of(source),
+            "y: float32 of (2); labels are integers of (samples) or (samples, 1). An exported model takes numbers by "
+            "the head REGRESSION, and 0 or 1 for each class by MULTI_LABEL");
   source.labels = Bytes({2, 2});
-  EXPECT_EQ(error_of(source), "y: uint8 of (2, 2); labels are integers of (samples) or (samples, 1)");
+  EXPECT_THAT(error_of(source), StartsWith("y: uint8 of (2, 2); labels are integers of (samples) or (samples, 1)"));
   source.labels = Numbers<int64_t>(ElementType::kInt64, {2}, {1, -1});
   EXPECT_EQ(error_of(source), "y: label -1 of sample 1 is not 0 to 1");
   source.labels = Numbers<int64_t>(ElementType::kInt64, {2}, {2, 3});

@@ -49,10 +49,11 @@ TEST_F(NpyTest, EveryVersion_PlainOrGzip_GivesShapeAndElements) {
 }
 
 TEST_F(NpyTest, EveryElementType_IsKnownByItsCode) {
-  const std::pair<const char*, ElementType> types[] = {
-      {"|u1", ElementType::kUint8},   {"<u1", ElementType::kUint8},   {"|i1", ElementType::kInt8},
-      {"<i2", ElementType::kInt16},   {"<i4", ElementType::kInt32},   {"<i8", ElementType::kInt64},
-      {"<f2", ElementType::kFloat16}, {"<f4", ElementType::kFloat32}, {"<f8", ElementType::kFloat64}};
+  const std::pair<const char*, ElementType> types[] = {{"|b1", ElementType::kBool},    {"|u1", ElementType::kUint8},
+                                                       {"<u1", ElementType::kUint8},   {"|i1", ElementType::kInt8},
+                                                       {"<i2", ElementType::kInt16},   {"<i4", ElementType::kInt32},
+                                                       {"<i8", ElementType::kInt64},   {"<f2", ElementType::kFloat16},
+                                                       {"<f4", ElementType::kFloat32}, {"<f8", ElementType::kFloat64}};
   for (const auto& [code, type] : types) {
     const std::string dict = absl::StrCat("{'descr': '", code, "', 'fortran_order': False, 'shape': (1,), }");
     const auto array = Read(Npy(dict, std::string(ElementBytes(type), '\0')));
@@ -119,8 +120,8 @@ TEST_F(NpyTest, ElementsThatAreNoPlainNumbers_AreRefusedByName) {
     return ErrorOfDict(absl::StrCat("{'descr': ", descr, ", 'fortran_order': False, 'shape': (6,), }"));
   };
   EXPECT_THAT(with("'>f4'"), HasSubstr("dtype '>f4', which is big-endian"));
-  for (const char* descr : {"'|O'", "'<U5'", "'|b1'", "'<c8'", "'<f16'", "'=i4'", "'<M8[ns]'", "''"}) {
-    EXPECT_THAT(with(descr), HasSubstr("it may be u1, i1, i2")) << descr;
+  for (const char* descr : {"'|O'", "'<U5'", "'|b2'", "'<c8'", "'<f16'", "'=i4'", "'<M8[ns]'", "''"}) {
+    EXPECT_THAT(with(descr), HasSubstr("it may be b1, u1, i1, i2")) << descr;
   }
   EXPECT_THAT(with("[('a', '<f4')]"), HasSubstr("a structured array"));
 }
