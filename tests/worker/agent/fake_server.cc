@@ -1,6 +1,7 @@
 #include "tests/worker/agent/fake_server.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 
@@ -101,6 +102,11 @@ uint64_t FakeServer::stored(const std::string& job) const {
   return found == stored_.end() ? 0 : found->second;
 }
 
+std::vector<v1::Sample> FakeServer::samples(const std::string& job) const {
+  const auto found = samples_.find(job);
+  return found == samples_.end() ? std::vector<v1::Sample>() : found->second;
+}
+
 std::string FakeServer::log(const std::string& job) const {
   const auto found = logs_.find(job);
   return found == logs_.end() ? "" : found->second;
@@ -183,7 +189,15 @@ grpc::Status FakeServer::ReportTelemetry(grpc::ServerContext*,
 v1::TelemetryAck FakeServer::Store(const v1::TelemetryUpload& upload) {
   const std::string& job = upload.key().job_id();
   num_uploads_ += upload.has_batch() ? 1 : 0;
-  for (uint64_t sequence : upload.batch().steps().sequence()) {
+  std::set<uint64_t> sequences(upload.batch().steps().sequence().begin(), upload.batch().steps().sequence().end());
+  for (const v1::Sample& sample : upload.batch().samples()) {
+    sequences.insert(sample.attempt_sequence());
+    if (sample.attempt_sequence() > stored_[job]) {
+      samples_[job].push_back(sample);
+    }
+  }
+  largest_upload_ = std::max(largest_upload_, upload.ByteSizeLong());
+  for (uint64_t sequence : sequences) {
     num_gaps_ += sequence > stored_[job] + 1 ? 1 : 0;
     stored_[job] = std::max(stored_[job], sequence);
   }

@@ -53,7 +53,9 @@ class FakeServer final : public v1::WorkerService::Service {
   // Told of an attempt that goes on, before the telemetry of their last step was stored.
   int num_early_checkpoints() const { return num_early_checkpoints_; }
   int num_gaps() const { return num_gaps_; }
-  int num_uploads() const { return num_uploads_; }  // with telemetry, not with log text alone
+  std::vector<v1::Sample> samples(const std::string& job) const;  // that were not stored before
+  size_t largest_upload() const { return largest_upload_; }       // bytes
+  int num_uploads() const { return num_uploads_; }                // with telemetry, not with log text alone
 
   grpc::Status Attach(grpc::ServerContext* context,
                       grpc::ServerReaderWriter<v1::WorkerDirective, v1::WorkerReport>* stream) override;
@@ -76,12 +78,14 @@ class FakeServer final : public v1::WorkerService::Service {
   int num_checkpoints_ = 0;
   int num_early_checkpoints_ = 0;
   int num_gaps_ = 0;
+  size_t largest_upload_ = 0;
   int num_uploads_ = 0;
   uint64_t next_directive_ = 1;
   v1::WorkerReport report_;
   std::map<std::string, v1::AttemptDirective> wanted_;
   std::map<std::string, v1::Outcome> outcomes_;
   std::map<std::string, uint64_t> stored_;
+  std::map<std::string, std::vector<v1::Sample>> samples_;
   std::map<std::string, std::string> logs_;
   std::vector<std::string> deletions_;
 };

@@ -9,6 +9,7 @@
 //   orphans      starts a child, a grandchild whose parent ends, and one in a session of its own; all sleep
 //   chatter=N    writes N lines to stdout
 //   checkpoint=N reports a checkpoint at step N
+//   sample=N     tells a sample of 1 MiB after every step that N divides
 //   old          names no sequence with a checkpoint and the outcome, and tells them after all telemetry
 //
 // The content of FOLDER/../../device_error, if it is there, is what its Hello says of the device.
@@ -26,7 +27,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <string>
 
@@ -134,9 +134,7 @@ class ScriptedTrainer {
     } else if (command.has_leave() && !Has("deaf")) {
       leave_ = true;
     } else if (command.has_acknowledge()) {
-      while (!kept_.empty() && kept_.front().steps().sequence(0) <= command.acknowledge().sequence()) {
-        kept_.pop_front();
-      }
+      kept_.erase(kept_.begin(), kept_.upper_bound(command.acknowledge().sequence()));
       if (saved_.has_value() &&
           absl::c_linear_search(command.acknowledge().checkpoint_steps(), saved_->checkpoint().step())) {
         saved_.reset();
@@ -180,10 +178,10 @@ class ScriptedTrainer {
     batch.mutable_steps()->add_sequence(++sequence_);
     batch.mutable_steps()->add_step(step_);
     batch.mutable_steps()->add_loss(1.0f / static_cast<float>(step_));
-    kept_.push_back(batch);
-    TrainerReport report;
-    *report.mutable_telemetry() = batch;
-    Send(report);
+    Tell(batch);
+    if (const int64_t every = Number("sample", 0); every > 0 && step_ % every == 0) {
+      TellSample();
+    }
     if (step_ == Number("checkpoint", -1)) {
       TrainerReport saved;
       saved.mutable_checkpoint()->set_attempt(key_->attempt());
@@ -194,6 +192,23 @@ class ScriptedTrainer {
       Send(saved);
     }
     SendState();
+  }
+
+  void TellSample() {
+    ampd::v1::TelemetryBatch batch;
+    ampd::v1::Sample& sample = *batch.add_samples();
+    sample.set_attempt_sequence(++sequence_);
+    sample.set_step(step_);
+    sample.set_content(std::string(1 << 20, static_cast<char>('a' + step_ % 26)));
+    Tell(batch);
+  }
+
+  // REQUIRES: the batch has the last sequence.
+  void Tell(const ampd::v1::TelemetryBatch& batch) {
+    kept_[sequence_] = batch;
+    TrainerReport report;
+    *report.mutable_telemetry() = batch;
+    Send(report);
   }
 
   void End(Outcome::Kind kind) {
@@ -224,7 +239,7 @@ class ScriptedTrainer {
     if (!Has("old")) {
       SendEnds();
     }
-    for (const auto& batch : kept_) {
+    for (const auto& [sequence, batch] : kept_) {
       TrainerReport telemetry;
       *telemetry.mutable_telemetry() = batch;
       Send(telemetry);
@@ -276,7 +291,7 @@ class ScriptedTrainer {
   std::optional<ampd::v1::AttemptKey> key_;
   std::optional<Outcome> outcome_;
   std::optional<TrainerReport> saved_;
-  std::deque<ampd::v1::TelemetryBatch> kept_;
+  std::map<uint64_t, ampd::v1::TelemetryBatch> kept_;  // by sequence
   int64_t step_ = 0;
   int64_t next_step_nanos_ = 0;
   uint64_t sequence_ = 0;

@@ -344,6 +344,29 @@ TEST_F(Worker, ServerThatIsBusy_GetsManyStepsInOneUpload) {
   EXPECT_TRUE(WaitForCleanup("j1", 0));
 }
 
+// More of them than the agent holds while the server is busy, so that the trainer waits to be read.
+TEST_F(Worker, Samples_ReachTheServerWholeAndOnce) {
+  constexpr size_t kMostOfGrpc = 4 << 20;
+  StartWorker();
+  server_.SetBusy(true);
+  server_.Want("j1", "steps=24,pause_us=100,sample=2");
+  ASSERT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.StepOf("j1") >= 6; }));
+  server_.SetBusy(false);
+  ASSERT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.stored("j1") == 24 + 12; }));
+  EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) {
+    EXPECT_EQ(server.num_gaps(), 0);
+    EXPECT_LT(server.largest_upload(), kMostOfGrpc / 2);
+    const std::vector<v1::Sample> samples = server.samples("j1");
+    EXPECT_EQ(samples.size(), 12u);
+    for (size_t i = 0; i < samples.size(); ++i) {
+      const auto step = static_cast<int64_t>(2 * (i + 1));
+      EXPECT_EQ(samples[i].step(), step);
+      EXPECT_EQ(samples[i].content(), std::string(1 << 20, static_cast<char>('a' + step % 26))) << step;
+    }
+    return true;
+  }));
+}
+
 TEST_F(Worker, TwoJobsOnOneDevice_RunOneAfterTheOther) {
   StartWorker();
   server_.Want("j1", "steps=20");
