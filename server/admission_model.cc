@@ -232,9 +232,9 @@ void AdmitExported(const v1::ExportedModelSpec& exported, Findings& findings) {
     AdmitPath(field + ".path", exported.path(), findings);
   }
   if (!v1::ExportedModelSpec::Head_IsValid(exported.head())) {
-    findings.Wrong(field + ".head", absl::StrCat("is ", exported.head(), "; must be CLASSIFICATION or LANGUAGE_MODEL"));
-  } else if (exported.head() > v1::ExportedModelSpec::LANGUAGE_MODEL) {
-    findings.Unsupported(field + ".head", "use CLASSIFICATION or LANGUAGE_MODEL");
+    findings.Wrong(field + ".head", absl::StrCat("is ", exported.head(),
+                                                 "; must be CLASSIFICATION, LANGUAGE_MODEL, REGRESSION, MULTI_LABEL or "
+                                                 "OWN_LOSS"));
   }
   findings.Range(field + ".output", exported.output(), 0, 255);
   if (exported.inputs_size() > kMaxInputs) {
@@ -244,6 +244,18 @@ void AdmitExported(const v1::ExportedModelSpec& exported, Findings& findings) {
     if (input.empty() || name.empty()) {
       findings.Wrong(field + ".inputs", "has an empty name");
     }
+  }
+}
+
+// Whether a source may have labels that are no classes. What they are is known to the worker alone.
+void CheckHeadFits(const std::string& field, const v1::DataSource& source, v1::ExportedModelSpec::Head head,
+                   Findings& findings) {
+  const bool is_given = source.kind_case() != v1::DataSource::KIND_NOT_SET;
+  const bool takes_classes = head != v1::ExportedModelSpec::REGRESSION && head != v1::ExportedModelSpec::MULTI_LABEL;
+  if (is_given && !takes_classes && !source.has_npz() && !source.has_safetensors()) {
+    findings.Wrong(field,
+                   absl::StrCat("has classes for labels; model.exported.head ", v1::ExportedModelSpec::Head_Name(head),
+                                " takes numbers, which data of npz and safetensors may have"));
   }
 }
 
@@ -329,6 +341,8 @@ void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings)
     }
     AdmitSource("data.eval", data->mutable_eval(), model, findings);
   }
+  CheckHeadFits("data.train", data->train(), spec->model().exported().head(), findings);
+  CheckHeadFits("data.eval", data->eval(), spec->model().exported().head(), findings);
   if (data->has_augment()) {
     AdmitAugmentation(*data, findings);
   }

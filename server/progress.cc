@@ -41,7 +41,22 @@ v1::Progress FromOutcome(const v1::Outcome& outcome) {
   if (metrics.has_eval_perplexity()) {
     progress.set_eval_perplexity(metrics.eval_perplexity());
   }
+  if (metrics.has_eval_f1()) {
+    progress.set_eval_f1(metrics.eval_f1());
+  }
   return progress;
+}
+
+void AddEval(const v1::EvalPoint& eval, v1::Progress* progress) {
+  progress->set_eval_loss(eval.loss());
+  if (eval.has_perplexity()) {
+    progress->set_eval_perplexity(eval.perplexity());
+  } else if (eval.has_accuracy()) {
+    progress->set_eval_accuracy(eval.accuracy());
+  }
+  if (eval.has_f1()) {
+    progress->set_eval_f1(eval.f1());
+  }
 }
 
 // What the spec says, or what a trainer counted: later attempts of the job have the same data.
@@ -79,12 +94,7 @@ void ProgressBoard::AddItem(const HistoryItem& item, State* state) {
   if (item.steps != nullptr) {
     AddSteps(*item.steps, state);
   } else {
-    state->entry.progress.set_eval_loss(item.eval->loss());
-    if (item.eval->has_perplexity()) {
-      state->entry.progress.set_eval_perplexity(item.eval->perplexity());
-    } else {
-      state->entry.progress.set_eval_accuracy(item.eval->accuracy());
-    }
+    AddEval(*item.eval, &state->entry.progress);
   }
 }
 

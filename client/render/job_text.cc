@@ -9,13 +9,15 @@
 namespace ampd::client {
 namespace {
 
-// "accuracy 0.9", or of a language model "perplexity 30"; empty without an evaluation. Of Progress or FinalMetrics.
+// "accuracy 0.9, F1 0.89, ", or of a language model "perplexity 30, "; empty where there is nothing beside the loss. Of
+// Progress or FinalMetrics.
 template <typename Numbers>
 std::string EvalQuality(const Numbers& numbers) {
   if (numbers.has_eval_perplexity()) {
-    return absl::StrCat("perplexity ", FormatNumber(numbers.eval_perplexity()));
+    return absl::StrCat("perplexity ", FormatNumber(numbers.eval_perplexity()), ", ");
   }
-  return numbers.has_eval_accuracy() ? absl::StrCat("accuracy ", FormatNumber(numbers.eval_accuracy())) : "";
+  const std::string f1 = numbers.has_eval_f1() ? absl::StrCat("F1 ", FormatNumber(numbers.eval_f1()), ", ") : "";
+  return numbers.has_eval_accuracy() ? absl::StrCat("accuracy ", FormatNumber(numbers.eval_accuracy()), ", ", f1) : f1;
 }
 
 constexpr char kNothing[] = "-";
@@ -76,8 +78,8 @@ std::string ProgressLines(const v1::Job& job) {
   std::string text = Line("progress", absl::StrCat(step, ", loss ", FormatNumber(progress.loss()), generator,
                                                    ", loss scale ", FormatNumber(progress.loss_scale()), ", ",
                                                    FormatCount(progress.skipped_steps()), " steps skipped"));
-  if (const std::string quality = EvalQuality(progress); !quality.empty()) {
-    text += Line("eval", absl::StrCat(quality, ", loss ", FormatNumber(progress.eval_loss())));
+  if (progress.has_eval_loss()) {
+    text += Line("eval", absl::StrCat(EvalQuality(progress), "loss ", FormatNumber(progress.eval_loss())));
   }
   const std::string now =
       progress.memory_allocated_bytes() > 0 ? FormatBytes(progress.memory_allocated_bytes()) + ", " : "";
@@ -156,9 +158,9 @@ std::string CheckpointLine(const v1::Checkpoint& checkpoint, const JobTextOption
 }
 
 std::string FinalLines(const v1::FinalMetrics& metrics) {
-  const std::string quality = EvalQuality(metrics);
-  std::string text =
-      quality.empty() ? "" : absl::StrCat(quality, ", eval loss ", FormatNumber(metrics.eval_loss()), ", ");
+  std::string text = metrics.has_eval_loss()
+                         ? absl::StrCat(EvalQuality(metrics), "eval loss ", FormatNumber(metrics.eval_loss()), ", ")
+                         : "";
   const std::string generator =
       metrics.has_generator_loss() ? ", generator loss " + FormatNumber(metrics.generator_loss()) : "";
   absl::StrAppend(&text, "train loss ", FormatNumber(metrics.train_loss()), generator, ", loss scale ",
@@ -262,9 +264,8 @@ std::string RenderEnd(const v1::Job& job) {
   if (HasFinalMetrics(job)) {
     const v1::Outcome& outcome = job.attempts().rbegin()->outcome();
     const v1::FinalMetrics& metrics = outcome.final_metrics();
-    if (const std::string quality = EvalQuality(metrics); !quality.empty()) {
-      words.push_back(quality);
-      words.push_back(absl::StrCat("eval loss ", FormatNumber(metrics.eval_loss())));
+    if (metrics.has_eval_loss()) {
+      words.push_back(absl::StrCat(EvalQuality(metrics), "eval loss ", FormatNumber(metrics.eval_loss())));
     }
     words.push_back(absl::StrCat("train loss ", FormatNumber(metrics.train_loss())));
     if (metrics.has_generator_loss()) {

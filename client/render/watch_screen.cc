@@ -109,6 +109,15 @@ std::string LossText(const WatchedJob& watched) {
                       generator.has_value() ? ", generator " + FormatNumber(*generator) : "");
 }
 
+// "accuracy 0.9, F1 0.89, ", or of a language model "perplexity 30, ": what there is beside the loss.
+std::string EvalQuality(const v1::EvalPoint& eval) {
+  if (eval.has_perplexity()) {
+    return absl::StrCat("perplexity ", FormatNumber(eval.perplexity()), ", ");
+  }
+  const std::string f1 = eval.has_f1() ? absl::StrCat("F1 ", FormatNumber(eval.f1()), ", ") : "";
+  return eval.has_accuracy() ? absl::StrCat("accuracy ", FormatNumber(eval.accuracy()), ", ", f1) : f1;
+}
+
 std::string NumberRows(const WatchedJob& watched, int width) {
   if (watched.step() == 0) {
     return "";
@@ -121,10 +130,8 @@ std::string NumberRows(const WatchedJob& watched, int width) {
                         FormatBytes(watched.memory_peak_bytes()))};
   if (watched.eval().step() > 0) {
     const v1::EvalPoint& eval = watched.eval();
-    const std::string quality = eval.has_perplexity() ? "perplexity " + FormatNumber(eval.perplexity())
-                                                      : "accuracy " + FormatNumber(eval.accuracy());
-    words.push_back(
-        absl::StrCat("eval at step ", FormatCount(eval.step()), ": ", quality, ", loss ", FormatNumber(eval.loss())));
+    words.push_back(absl::StrCat("eval at step ", FormatCount(eval.step()), ": ", EvalQuality(eval), "loss ",
+                                 FormatNumber(eval.loss())));
   }
   if (watched.dropped_points() > 0) {
     words.push_back(absl::StrCat(FormatCount(watched.dropped_points()), " points not shown"));

@@ -205,6 +205,8 @@ TEST(Render, WaitingPausedAndFinishedJobsSayWhy) {
   metrics->clear_eval_accuracy();
   metrics->set_eval_perplexity(17.25);
   absl::StrAppend(&all, RenderEnd(*job), "\n");
+  metrics->clear_eval_perplexity();  // of a regression
+  absl::StrAppend(&all, RenderEnd(*job), "\n");
   ExpectGolden("tests/golden/client/watch_states.txt", all);
 }
 
@@ -270,6 +272,7 @@ TEST(JobText, AFinishedJobShowsItsAttemptsTimesAndFinalMetrics) {
   metrics->set_train_loss(0.25);
   metrics->set_eval_loss(0.28);
   metrics->set_eval_accuracy(0.9);
+  metrics->set_eval_f1(0.875);
   metrics->set_steps_per_second(12.5);
   metrics->set_final_loss_scale(65536);
   metrics->set_skipped_steps(3);

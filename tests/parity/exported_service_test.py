@@ -82,7 +82,13 @@ class ExportedModels(DataRootCase):
         with torch.no_grad():
             logits = again.eval()((self.pixels.float() / 255).unsqueeze(1))
         loss = torch.nn.functional.cross_entropy(logits, self.labels.long()).item()
-        self.assertLess(abs(self.evals(job)[-1]["loss"] / loss - 1), 1e-5)
+        point = self.evals(job)[-1]
+        self.assertLess(abs(point["loss"] / loss - 1), 1e-5)
+        predicted = logits.argmax(1)
+        self.assertEqual(point["accuracy"], (predicted == self.labels).double().mean().item())
+        hits = [2 * ((predicted == one) & (self.labels == one)).sum().item() for one in range(CLASSES)]
+        told = [((predicted == one).sum() + (self.labels == one).sum()).item() for one in range(CLASSES)]
+        self.assertAlmostEqual(point["f1"], sum(hit / max(1, all) for hit, all in zip(hits, told)) / CLASSES, places=12)
 
     def test_a_model_of_several_inputs_takes_each_from_its_field(self):
         from transformers import BertConfig, BertForSequenceClassification  # takes seconds

@@ -4,12 +4,13 @@
 Usage: oracle_exported.py MODEL ARCHIVE OUTPUT. ARCHIVE: the .pt2 file to write. Tensors in OUTPUT (tensor_file.py):
   images, labels                (batches, samples, ...)
   other.<name>                  what the model takes beside those, by its input's name
-  logits, gradient.<parameter>  of the first batch, in training mode, from the exported weights, with the generator
+  output, gradient.<parameter>  of the first batch, in training mode, from the exported weights, with the generator
                                 seeded to SEED
   file_gradient.<parameter>     what PyTorch's own run of the file gives, where that is not what the module gives
   losses                        of 20 steps of AdamW over the batches
   state.<name>                  parameters and buffers after those
-  eval_loss                     of the first batch then, in evaluation mode, summed over its labels
+  eval_loss                     of the first batch then, in evaluation mode, summed over its labels; of a model that makes
+                                its loss itself over its samples
   losses_bf16, losses_bf16_two  losses of the same 20 steps under CPU autocast, with one thread and with two
 """
 import copy
@@ -27,7 +28,7 @@ from torch.nn import functional
 import ampd
 import tensor_file
 
-STEPS, BATCHES, CLASSES, VOCABULARY, LENGTH = 20, 4, 10, 64, 16
+STEPS, BATCHES, CLASSES, VOCABULARY, LENGTH, NUMBERS = 20, 4, 10, 64, 16, 3
 SEED = 11
 
 
@@ -93,6 +94,15 @@ def text_classes():
     return torch.randint(0, VOCABULARY, (BATCHES, 4, LENGTH)), torch.randint(0, 3, (BATCHES, 4))
 
 
+def numbers():
+    return torch.randn(BATCHES, 8, 3, 8, 8), torch.randn(BATCHES, 8, NUMBERS)
+
+
+def decisions():
+    samples, labels = numbers()
+    return samples, (labels > 0.5).float()
+
+
 def small_text(**other):
     """What the configurations of BERT and its kin have in common."""
     return dict(vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
@@ -139,6 +149,39 @@ class Recurrent(nn.Module):
 
     def forward(self, x):
         return self.head(self.layer(self.embedding(x))[0][:, -1])
+
+
+class Convolutions(nn.Module):
+    """A user's own: three numbers or logits an image, behind convolutions and a norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Sequential(nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.GELU(),
+                                      nn.Conv2d(8, 8, 3, stride=2, padding=1), nn.GELU())
+        self.head = nn.Linear(8 * 4, NUMBERS)
+
+    def forward(self, images):
+        return self.head(self.features(images).flatten(1))
+
+
+class OwnLoss(Convolutions):
+    """A user's own loss, of numbers: two of them robustly, one by its square."""
+
+    def forward(self, images, labels):
+        numbers = super().forward(images)
+        return (functional.smooth_l1_loss(numbers[:, :2], labels[:, :2])
+                + 0.5 * functional.mse_loss(numbers[:, 2], labels[:, 2]))
+
+
+class LossOf(nn.Module):
+    """Of a model of transformers, which compares its logits with labels that it is given."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids, labels):
+        return self.model(input_ids=input_ids, labels=labels).loss
 
 
 class T5Classifier(nn.Module):
@@ -200,20 +243,43 @@ MODELS = {
         hf.RobertaConfig(**small_text())))), text_classes),
     "distilbert": (from_transformers(distilbert), text_classes),
     "t5": (from_transformers(T5Classifier), text_classes),
+    "regressor": (Convolutions, numbers),
+    "multi_label": (Convolutions, decisions),
+    "own_loss": (OwnLoss, numbers),
+    "bert_own_loss": (from_transformers(lambda hf: LossOf(hf.BertForSequenceClassification(
+        hf.BertConfig(**small_text())))), text_classes),
+}
+
+
+def cross_entropy(logits, labels, reduction):
+    return functional.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction=reduction)
+
+
+# Of models without a cross entropy, what makes the loss of their output; None: it is the loss.
+LOSSES = {
+    "regressor": lambda output, labels, reduction: functional.mse_loss(output, labels, reduction=reduction),
+    "multi_label": lambda output, labels, reduction: functional.binary_cross_entropy_with_logits(
+        output, labels, reduction=reduction),
+    "own_loss": None,
+    "bert_own_loss": None,
 }
 
 
 def loss_of(model, batch, reduction="mean"):
     samples, labels, *others = batch
-    logits = model(samples, *others)
-    return functional.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction=reduction), logits
+    loss = LOSSES.get(sys.argv[1], cross_entropy)
+    if loss is None:
+        mean = model(samples, labels)
+        return mean * len(samples) if reduction == "sum" else mean, mean
+    output = model(samples, *others)
+    return loss(output, labels, reduction), output
 
 
 def gradients_of(model, batch):
     torch.manual_seed(SEED)
-    loss, logits = loss_of(model, batch)
+    loss, output = loss_of(model, batch)
     loss.backward()
-    return logits, {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    return output, {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
 
 
 def train(model, batches, low):
@@ -241,9 +307,10 @@ def main():
     samples, labels, *rest = feed()
     others = rest[0] if rest else {}
     batches = list(zip(samples, labels, *others.values()))
-    ampd.export(model, (samples[0], *(other[0] for other in others.values())), archive)
+    fed = [labels[0]] if LOSSES.get(name, cross_entropy) is None else [other[0] for other in others.values()]
+    ampd.export(model, (samples[0], *fed), archive)
     tensors = {"images": samples, "labels": labels} | {f"other.{key}": other for key, other in others.items()}
-    tensors["logits"], gradients = gradients_of(copy.deepcopy(model).train(), batches[0])
+    tensors["output"], gradients = gradients_of(copy.deepcopy(model).train(), batches[0])
     tensors |= {f"gradient.{key}": gradient for key, gradient in gradients.items()}
     _, of_file = gradients_of(load_pt2(archive).exported_programs["train"].module(), batches[0])
     tensors |= {f"file_gradient.{key}": gradient for key, gradient in of_file.items()

@@ -487,12 +487,29 @@ TEST(AdmitSpec, AnExportedModelIsOfAnUploadedFileOrOfAPath) {
   }
 }
 
+TEST(AdmitSpec, HeadsThatTakeNumbers_TakeDataThatMayHaveThem) {
+  const std::string arrays = " data {train {npz {file: 'a/b'}} eval {safetensors {file: 'a/c'}}}";
+  for (const char* head : {"REGRESSION", "MULTI_LABEL", "OWN_LOSS", "CLASSIFICATION"}) {
+    const std::string model = absl::StrCat("model {exported {path: 'a/b' head: ", head, "}}");
+    EXPECT_TRUE(AdmitSpec(Changed(model + arrays)).ok()) << head;
+    const bool takes_classes = std::string_view(head) == "OWN_LOSS" || std::string_view(head) == "CLASSIFICATION";
+    EXPECT_EQ(AdmitSpec(Changed(model)).ok(), takes_classes) << head << " of synthetic data";
+  }
+  EXPECT_THAT(WrongFields(Changed("model {exported {path: 'a/b' head: REGRESSION}}")), ElementsAre("data.train"));
+  EXPECT_THAT(WrongFields(Changed("model {exported {path: 'a/b' head: MULTI_LABEL}} data {train {npz {file: 'a/b'}} "
+                                  "eval {cifar {files: 'a/c'}}}")),
+              ElementsAre("data.eval"));
+  v1::JobSpec spec = SmallSpec();
+  spec.mutable_model()->mutable_exported()->set_path("a/b");
+  spec.mutable_model()->mutable_exported()->set_head(static_cast<v1::ExportedModelSpec::Head>(6));
+  EXPECT_THAT(WrongFields(spec), ElementsAre("model.exported.head"));
+}
+
 TEST(AdmitSpec, KnownButUnsupported_IsUnimplementedAndNamed) {
   const std::pair<const char*, const char*> cases[] = {
       {"precision {parameter: fp8_e4m3}", "precision.parameter"},
       {"precision {compute: fp8_e4m3}", "precision.compute"},
       {"precision {preset: 'bf16' reduction: bf16}", "precision.reduction"},
-      {"model {exported {path: 'a/b' head: REGRESSION}}", "model.exported.head"},
       {"model {gpt2 {}} data {train {tokens {path: 'a/b' sequence_length: 16}}} sample {text {merges: 'a/merges.txt'}}",
        "sample.text.merges"},
       {"resources {devices: 2}", "resources.devices"},

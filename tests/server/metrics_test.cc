@@ -157,6 +157,29 @@ TEST(Metrics, AGansNetworksAreToldApartAndOthersHaveNone) {
   EXPECT_EQ(board.Find("j-1")->progress.skipped_steps(), 1);
 }
 
+TEST(ProgressBoard, TellsOfAnEvaluationWhatItHas) {
+  const auto progress_of = [](const v1::EvalPoint& point) {
+    ProgressBoard board;
+    PointSegment segment;
+    segment.attempt = 1;
+    *segment.batch.add_evals() = point;
+    board.Update({"j-1", 1, {}, MergeHistory({segment}, {}, false, false)});
+    return board.Find("j-1")->progress;
+  };
+  v1::EvalPoint point;
+  point.set_sequence(1);
+  point.set_loss(0.5);
+  EXPECT_EQ(progress_of(point).eval_loss(), 0.5);
+  EXPECT_FALSE(progress_of(point).has_eval_accuracy()) << "of a regression";
+  EXPECT_FALSE(progress_of(point).has_eval_f1());
+  point.set_accuracy(0);
+  point.set_f1(0.25);
+  EXPECT_TRUE(progress_of(point).has_eval_accuracy());
+  EXPECT_EQ(progress_of(point).eval_f1(), 0.25);
+  point.set_perplexity(2);
+  EXPECT_FALSE(progress_of(point).has_eval_accuracy()) << "of a language model";
+}
+
 TEST(Metrics, CountsWhatBecomesOfJobs) {
   ServerMetrics metrics;
   v1::Job queued;

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "c10/util/Exception.h"
+#include "graph/heads.h"
 #include "graph/passes.h"
 #include "graph/segments.h"
 #include "precision/pass.h"
@@ -103,7 +104,10 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const graph::Graph& model
 
 // Those that train nothing.
 absl::Status Engine::MakePrograms(const graph::Graph& model, const precision::ResolvedPolicy& policy) {
-  if (model.FindOutput("logits").has_value()) {
+  if (const auto head = graph::HeadOf(model); head.has_value()) {
+    const graph::Shape& shape = model.type(*model.FindOutput(graph::OutputNameOf(*head))).shape;
+    programs_->head = *head;
+    programs_->num_classes = shape.empty() ? 0 : shape.back().factor();
     AMPD_ASSIGN_OR_RETURN(const graph::Graph eval, graph::WithEvalHead(options_.eval_model.value_or(model)));
     AMPD_ASSIGN_OR_RETURN(programs_->eval, Prepare(eval, policy, {}, programs_->registry));
   }
@@ -329,9 +333,9 @@ StepResult Engine::Step(const std::vector<Batch>& micro_batches, uint64_t random
 }
 
 EvalSums Engine::Evaluate(const Batch& batch) {
-  TORCH_CHECK(programs_->eval != nullptr, "the model has no logits to evaluate");
-  const std::vector<at::Tensor> sums = RunBeside(*programs_->eval, batch);
-  return {.loss = sums[0].item<float>(), .num_correct = sums[1].item<int64_t>(), .num_samples = batch.labels.numel()};
+  TORCH_CHECK(programs_->eval != nullptr, "the model has no head to evaluate it by");
+  const std::vector<at::Tensor> outputs = RunBeside(*programs_->eval, batch);
+  return SumsOf(programs_->head, programs_->num_classes, programs_->eval->graph(), outputs, batch.labels);
 }
 
 at::Tensor Engine::Generate(const at::Tensor& input) {

@@ -13,6 +13,7 @@
 #include "graph/graph.h"
 #include "precision/policy.h"
 #include "worker/amp/captured_step.h"
+#include "worker/amp/eval_sums.h"
 #include "worker/amp/fp8_layers.h"
 #include "worker/amp/loss_scaler.h"
 #include "worker/amp/optimizer.h"
@@ -35,9 +36,9 @@ struct EngineOptions {
   ComputeDevice device;
   // For a model with several losses: what a step goes through, in this order. Each has an optimizer, schedule and clip
   // of its own, instead of those above. Every parameter belongs to exactly one. Empty: one phase over all parameters,
-  // with the cross entropy of "logits".
+  // with the loss of the model's head.
   std::vector<PhaseOptions> phases = {};
-  // The model for evaluation, with the same state and logits, where graph::EvalProgram would not do: an imported one.
+  // The model for evaluation, with the same state and head, where graph::EvalProgram would not do: an imported one.
   std::optional<graph::Graph> eval_model = {};
   // The part of the model that Generate runs: one input, one output, parameters and buffers of the model's.
   std::optional<graph::Graph> generator = {};
@@ -50,12 +51,6 @@ struct StepResult : PhaseResult {
   ScaleChange scale_change = ScaleChange::kNone;
   std::vector<Fp8Finding> fp8;  // of the layers that compute in FP8, on the steps of their canary
   std::vector<PhaseResult> phases;
-};
-
-struct EvalSums {
-  double loss = 0;  // summed over the samples
-  int64_t num_correct = 0;
-  int64_t num_samples = 0;  // labels: tokens of a language model
 };
 
 // Every bit that the next steps depend on, apart from the data: fp32 tensors on the CPU by their Python names, and
@@ -103,8 +98,8 @@ struct EngineState {
 class Engine {
  public:
   // INVALID_ARGUMENT or UNIMPLEMENTED as the passes and the executor say; INVALID_ARGUMENT (reason BAD_PHASES) when a
-  // parameter belongs to no phase or to two, a phase has none, or two have one name. `model` has an output "logits"
-  // (B, classes), or the losses that the phases name.
+  // parameter belongs to no phase or to two, a phase has none, or two have one name. `model` has a head
+  // (graph/heads.h), or the losses that the phases name.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const graph::Graph& model,
                                                         const precision::ResolvedPolicy& policy,
                                                         const EngineOptions& options);
@@ -127,7 +122,7 @@ class Engine {
   StepResult Step(const std::vector<Batch>& micro_batches, uint64_t random_stream = 0);
 
   // Runs the evaluation program under the same policy, on the parameters' averages where the optimizer keeps them.
-  // Changes nothing; a recorded step gives way where there is no memory beside it. REQUIRES: the model has logits.
+  // Changes nothing; a recorded step gives way where there is no memory beside it. REQUIRES: the model has a head.
   EvalSums Evaluate(const Batch& batch);
   // The generator's output for `input`, in fp32 on the CPU: its evaluation program, run as Evaluate runs its own. Draws
   // no random numbers. REQUIRES: the options have a generator.

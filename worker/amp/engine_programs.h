@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "c10/util/intrusive_ptr.h"
+#include "graph/heads.h"
 #include "worker/amp/engine.h"
 #include "worker/amp/fp8_layers.h"
 #include "worker/executor/executor.h"
@@ -14,8 +16,10 @@ namespace ampd::amp {
 struct Engine::Programs {
   c10::intrusive_ptr<Fp8Layers> fp8;  // null: no layer computes in FP8
   executor::OpRegistry registry;
-  std::unique_ptr<executor::Executor> eval;       // null without logits
+  std::unique_ptr<executor::Executor> eval;       // null without a head
   std::unique_ptr<executor::Executor> generator;  // null where nothing is generated
+  graph::Head head = {};                          // of the model that is evaluated
+  int64_t num_classes = 0;                        // that it predicts, where it does
 };
 
 }  // namespace ampd::amp

@@ -25,7 +25,7 @@ namespace ampd::amp {
 // Samples of one forward and backward pass, on the CPU; the engine takes them to its device.
 struct Batch {
   at::Tensor images;      // for the model's first input: (B, ...) float; of a text, tokens: (B, T) int64
-  at::Tensor labels;      // (B) int64; (B, T) of a language model
+  at::Tensor labels;      // (B) int64; (B, T) of a language model; as the model's head takes them
   TensorMap others = {};  // (B, ...); for the inputs beside the first one, by name
 };
 
@@ -36,7 +36,7 @@ std::vector<at::Tensor> InputsOf(const graph::Graph& program, const Batch& batch
 // One loss of a model, the parameters that it trains and their optimizer.
 struct PhaseOptions {
   std::string name;              // distinct from the others'
-  std::string loss;              // an output of the model; empty: the cross entropy of "logits"
+  std::string loss;              // an output of the model; empty: that of its head
   std::string parameters = "*";  // glob on their names
   OptimizerConfig optimizer;
   ScheduleConfig schedule;

@@ -38,19 +38,20 @@ absl::StatusOr<data::Dataset> OpenCifar(const v1::CifarSource& source, const std
   return data::Dataset::ReadCifar(cifar);
 }
 
-absl::StatusOr<data::Dataset> OpenNpz(const v1::NpzSource& source, const std::string& field, int64_t num_classes,
+absl::StatusOr<data::Dataset> OpenNpz(const v1::NpzSource& source, const std::string& field, const Labels& labels,
                                       Locator locate) {
   data::Dataset::Numpy numpy{.images_array = source.images(),
                              .labels_array = source.labels(),
                              .channels_last = source.channels_last(),
                              .normalization = NormalizationOf(source),
                              .limit = source.limit(),
-                             .num_classes = num_classes};
+                             .num_classes = labels.num_classes,
+                             .targets = labels.targets};
   if (!source.file().empty()) {
     AMPD_ASSIGN_OR_RETURN(numpy.archive, locate(field + ".file", source.file()));
   } else {
     AMPD_ASSIGN_OR_RETURN(numpy.images, locate(field + ".images", source.images()));
-    if (num_classes > 0) {
+    if (labels.num_classes > 0 || labels.targets.has_value()) {
       AMPD_ASSIGN_OR_RETURN(numpy.labels, locate(field + ".labels", source.labels()));
     }
   }
@@ -58,7 +59,7 @@ absl::StatusOr<data::Dataset> OpenNpz(const v1::NpzSource& source, const std::st
 }
 
 absl::StatusOr<data::Dataset> OpenTensors(const v1::SafetensorsSource& source, const std::string& field,
-                                          int64_t num_classes, Locator locate) {
+                                          const Labels& labels, Locator locate) {
   AMPD_ASSIGN_OR_RETURN(data::DataFile file, locate(field + ".file", source.file()));
   return data::Dataset::ReadSafetensors({.file = std::move(file),
                                          .images = source.images(),
@@ -66,7 +67,8 @@ absl::StatusOr<data::Dataset> OpenTensors(const v1::SafetensorsSource& source, c
                                          .channels_last = source.channels_last(),
                                          .normalization = NormalizationOf(source),
                                          .limit = source.limit(),
-                                         .num_classes = num_classes});
+                                         .num_classes = labels.num_classes,
+                                         .targets = labels.targets});
 }
 
 }  // namespace
@@ -76,12 +78,12 @@ bool IsArraySource(const v1::DataSource& source) {
 }
 
 absl::StatusOr<data::Dataset> OpenArraySource(const v1::DataSource& source, const std::string& field,
-                                              int64_t num_classes, Locator locate) {
+                                              const Labels& labels, Locator locate) {
   if (source.has_cifar()) {
-    return OpenCifar(source.cifar(), field + ".cifar", num_classes, locate);
+    return OpenCifar(source.cifar(), field + ".cifar", labels.num_classes, locate);
   }
-  return source.has_npz() ? OpenNpz(source.npz(), field + ".npz", num_classes, locate)
-                          : OpenTensors(source.safetensors(), field + ".safetensors", num_classes, locate);
+  return source.has_npz() ? OpenNpz(source.npz(), field + ".npz", labels, locate)
+                          : OpenTensors(source.safetensors(), field + ".safetensors", labels, locate);
 }
 
 }  // namespace ampd::train

@@ -7,6 +7,7 @@
 #include "ampd/v1/job_spec.pb.h"
 #include "worker/data/data_file.h"
 #include "worker/data/dataset.h"
+#include "worker/train/labels.h"
 
 namespace ampd::train {
 
@@ -16,9 +17,10 @@ using Locator = absl::FunctionRef<absl::StatusOr<data::DataFile>(const std::stri
 // Whether a source is one of OpenArraySource's.
 bool IsArraySource(const v1::DataSource& source);
 
-// The dataset of CIFAR's files, of NumPy's arrays or of a safetensors file. `field`: the path of `source` in the spec.
-// Errors have the reason DATA_ERROR. REQUIRES: IsArraySource(source).
+// The dataset of CIFAR's files, of NumPy's arrays or of a safetensors file, with the labels that a model takes; CIFAR's
+// are classes. `field`: the path of `source` in the spec. Errors have the reason DATA_ERROR. REQUIRES:
+// IsArraySource(source).
 absl::StatusOr<data::Dataset> OpenArraySource(const v1::DataSource& source, const std::string& field,
-                                              int64_t num_classes, Locator locate);
+                                              const Labels& labels, Locator locate);
 
 }  // namespace ampd::train

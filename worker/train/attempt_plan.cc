@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "graph/heads.h"
 #include "graph/losses.h"
 #include "models/models.h"
 #include "models/samples.h"
@@ -23,6 +24,7 @@
 #include "worker/data/data_file.h"
 #include "worker/train/array_source.h"
 #include "worker/train/engine_options.h"
+#include "worker/train/labels.h"
 #include "worker/train/model_source.h"
 #include "worker/train/sample_drawing.h"
 #include "worker/train/text_source.h"
@@ -48,12 +50,6 @@ absl::StatusOr<data::DataFile> Locate(const internal::StartAttempt& start, const
   return data::DataFile{root->second, path.substr(slash + 1), name};
 }
 
-// 0: the model reads no labels.
-int64_t NumClasses(const graph::Graph& model) {
-  const auto logits = model.FindOutput("logits");
-  return logits.has_value() ? model.type(*logits).shape.back().factor() : 0;
-}
-
 absl::StatusOr<data::Dataset> OpenIdx(const internal::StartAttempt& start, const v1::IdxSource& idx,
                                       const std::string& field, int64_t num_classes) {
   data::Dataset::Idx source;
@@ -73,7 +69,8 @@ absl::StatusOr<data::Dataset> Open(const internal::StartAttempt& start, const v1
   const auto locate = [&start](const std::string& field, const std::string& path) {
     return Locate(start, field, path);
   };
-  const int64_t num_classes = NumClasses(model);
+  AMPD_ASSIGN_OR_RETURN(const Labels labels, LabelsTakenBy(model));
+  const int64_t num_classes = labels.num_classes;
   if (IsTextSource(source)) {
     return OpenTextSource(source, evaluation ? "data.eval" : "data.train", model, locate);
   }
@@ -81,7 +78,7 @@ absl::StatusOr<data::Dataset> Open(const internal::StartAttempt& start, const v1
     return OpenIdx(start, source.idx(), evaluation ? "data.eval.idx" : "data.train.idx", num_classes);
   }
   if (IsArraySource(source)) {
-    return OpenArraySource(source, evaluation ? "data.eval" : "data.train", num_classes, locate);
+    return OpenArraySource(source, evaluation ? "data.eval" : "data.train", labels, locate);
   }
   if (!source.has_synthetic()) {
     return SpecError("a data source names no kind");
@@ -132,15 +129,17 @@ absl::Status CheckFields(const data::Dataset& data, const graph::Graph& model) {
   if (first != names.front()) {
     return SpecError(absl::StrCat("the data has ", std::string(names.front()), " and the model takes ", first));
   }
+  const bool takes_labels = graph::HeadOf(model) == graph::Head::kOwnLoss;
   for (const graph::ValueId input : model.inputs()) {
-    const bool is_known = std::find(names.begin(), names.end(), model.value(input).name) != names.end();
+    const std::string& name = model.value(input).name;
+    const bool is_known =
+        std::find(names.begin(), names.end(), name) != names.end() || (name == "labels" && takes_labels);
     if (!is_known && !IsNoise(model, input)) {
-      return SpecError(absl::StrCat("the model takes ", model.value(input).name, ", which the data has not"));
+      return SpecError(absl::StrCat("the model takes ", name, ", which the data has not"));
     }
   }
-  const auto logits = model.FindOutput("logits");
-  const bool is_language_model = logits.has_value() && model.type(*logits).shape.size() == 3;
-  if (is_language_model != data.is_text()) {
+  const bool is_language_model = graph::HeadOf(model) == graph::Head::kLanguageModel;
+  if (model.FindOutput("logits").has_value() && is_language_model != data.is_text()) {
     return SpecError(data.is_text() ? "the data has a label a position and the model tells one a sample"
                                     : "the data has a label a sample and the model tells one a position");
   }
@@ -162,7 +161,7 @@ absl::Status CheckSamples(const data::Dataset& data, const graph::Graph& model) 
                                   absl::StrJoin(taken, ", "),
                                   "), channels first; channels_last says how a file has them"));
   }
-  return absl::OkStatus();
+  return CheckLabels(data, model);
 }
 
 // What determines the numbers, and nothing that may differ between two attempts of one job.
@@ -284,8 +283,8 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
   }
   auto policy = ResolvePrecision(start, *model, /*raise=*/{});
   AMPD_RETURN_IF_ERROR(policy.status());
-  if (model->inputs().empty() || (!model->FindOutput("logits").has_value() && graph::LossesOf(*model).empty())) {
-    return SpecError("the model has no input, or neither an output \"logits\" nor a loss");
+  if (model->inputs().empty() || (!graph::HeadOf(*model).has_value() && graph::LossesOf(*model).empty())) {
+    return SpecError("the model has no input, or no output that is a loss or that a head takes");
   }
   AMPD_ASSIGN_OR_RETURN(data::Dataset train, Open(start, spec.data().train(), *model, false));
   AMPD_RETURN_IF_ERROR(CheckSamples(train, *model));

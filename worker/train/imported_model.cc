@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "base/zip_archive.h"
 #include "graph/exported_program.h"
+#include "graph/heads.h"
 #include "graph/import.h"
 #include "worker/executor/dtype.h"
 
@@ -20,18 +21,15 @@ namespace {
 
 using v1::ExportedModelSpec;
 
-graph::ImportOptions OptionsOf(const ExportedModelSpec& spec) {
-  graph::ImportOptions options{spec.output(), std::nullopt, {spec.inputs().begin(), spec.inputs().end()}};
-  if (spec.head() == ExportedModelSpec::CLASSIFICATION) {
-    options.head = graph::Head::kClassification;
-  } else if (spec.head() == ExportedModelSpec::LANGUAGE_MODEL) {
-    options.head = graph::Head::kLanguageModel;
-  }
-  return options;
+graph::ImportOptions OptionsOf(const ExportedModelSpec& spec, int64_t sequence_length) {
+  return {.output = spec.output(),
+          .head = graph::HeadNamed(ExportedModelSpec::Head_Name(spec.head())),
+          .inputs = {spec.inputs().begin(), spec.inputs().end()},
+          .sequence_length = sequence_length};
 }
 
-absl::StatusOr<ImportedModel> Import(const ExportedModelSpec& spec, graph::ExportedModel exported) {
-  AMPD_ASSIGN_OR_RETURN(graph::ImportedPrograms programs, graph::ImportPrograms(exported, OptionsOf(spec)));
+absl::StatusOr<ImportedModel> Import(const graph::ImportOptions& options, graph::ExportedModel exported) {
+  AMPD_ASSIGN_OR_RETURN(graph::ImportedPrograms programs, graph::ImportPrograms(exported, options));
   return ImportedModel{
       std::move(programs.train), std::move(programs.eval), std::move(exported.json), {}, std::move(programs.warnings)};
 }
@@ -59,11 +57,11 @@ absl::StatusOr<at::Tensor> ReadTensor(const ZipArchive& archive, const std::stri
              : numbers.as_strided(stored.sizes, stored.strides, stored.offset).clone(at::MemoryFormat::Contiguous);
 }
 
-absl::StatusOr<ImportedModel> ReadArchive(const ExportedModelSpec& spec, UniqueFd file) {
+absl::StatusOr<ImportedModel> ReadArchive(const graph::ImportOptions& options, UniqueFd file) {
   AMPD_ASSIGN_OR_RETURN(const ZipArchive archive, ZipArchive::Open(std::move(file), graph::kMaxExportedEntries));
   AMPD_ASSIGN_OR_RETURN(graph::ExportedModel exported, graph::ReadExportedModel(archive));
   const std::map<std::string, graph::StoredTensor> stored = exported.state;
-  AMPD_ASSIGN_OR_RETURN(ImportedModel model, Import(spec, std::move(exported)));
+  AMPD_ASSIGN_OR_RETURN(ImportedModel model, Import(options, std::move(exported)));
   for (const auto* states : {&model.train.parameters(), &model.train.buffers()}) {
     for (const graph::State& state : *states) {
       AMPD_ASSIGN_OR_RETURN(model.state[state.name], ReadTensor(archive, state.name, stored.at(state.name)));
@@ -74,15 +72,17 @@ absl::StatusOr<ImportedModel> ReadArchive(const ExportedModelSpec& spec, UniqueF
 
 }  // namespace
 
-absl::StatusOr<ImportedModel> OpenImportedModel(const ExportedModelSpec& spec, const data::DataFile& file) {
+absl::StatusOr<ImportedModel> OpenImportedModel(const ExportedModelSpec& spec, const data::DataFile& file,
+                                                int64_t sequence_length) {
   AMPD_ASSIGN_OR_RETURN(UniqueFd opened, data::OpenDataFile(file));
-  auto model = ReadArchive(spec, std::move(opened));
+  auto model = ReadArchive(OptionsOf(spec, sequence_length), std::move(opened));
   return model.ok() || ReasonOf(model.status()) == "SPEC_ERROR" ? std::move(model)
                                                                 : data::ArchiveError(file.name, model.status());
 }
 
 absl::StatusOr<ImportedModel> RestoreImportedModel(const ExportedModelSpec& spec, const CheckpointStore& store,
-                                                   const std::string& path, const std::string& manifest_sha256) {
+                                                   const std::string& path, const std::string& manifest_sha256,
+                                                   int64_t sequence_length) {
   AMPD_ASSIGN_OR_RETURN(std::string json, store.LoadFile(path, manifest_sha256, kGraphFile));
   const auto broken = [](const absl::Status& status) {
     return Error(absl::StatusCode::kFailedPrecondition, "CHECKPOINT_ERROR",
@@ -92,7 +92,7 @@ absl::StatusOr<ImportedModel> RestoreImportedModel(const ExportedModelSpec& spec
   if (!exported.ok()) {
     return broken(exported.status());
   }
-  auto model = Import(spec, *std::move(exported));
+  auto model = Import(OptionsOf(spec, sequence_length), *std::move(exported));
   return model.ok() ? std::move(model) : broken(model.status());
 }
 

@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "precision/loss_scale.h"
+#include "worker/train/eval_point.h"
 #include "worker/train/gan_step.h"
 #include "worker/train/gradient_report.h"
 #include "worker/train/trainer_log.h"
@@ -114,10 +115,8 @@ absl::Status TelemetryWriter::ScaleEvents(int64_t step, const amp::StepResult& r
 }
 
 absl::Status TelemetryWriter::Eval(v1::EvalPoint point) {
-  const std::string quality = point.has_perplexity() ? absl::StrFormat("perplexity %.2f", point.perplexity())
-                                                     : absl::StrFormat("accuracy %.4f", point.accuracy());
-  LogLine(absl::StrFormat("step %d: evaluation over %d samples: loss %.4f, %s", point.step(), point.num_samples(),
-                          point.loss(), quality));
+  LogLine(absl::StrFormat("step %d: evaluation over %d samples: loss %.4f%s", point.step(), point.num_samples(),
+                          point.loss(), QualityText(point)));
   point.set_time_unix_micros(UnixMicros());
   v1::TelemetryBatch record;
   *record.add_evals() = std::move(point);

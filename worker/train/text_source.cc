@@ -1,8 +1,10 @@
 #include "worker/train/text_source.h"
 
+#include <limits>
 #include <utility>
 
 #include "base/status_macros.h"
+#include "graph/heads.h"
 #include "graph/vocabulary.h"
 
 namespace ampd::train {
@@ -10,6 +12,9 @@ namespace {
 
 // What a line may say of tokens that the model has no types for: it is not read.
 constexpr int64_t kAnyType = 256;
+
+// Of a model that does not tell classes, or makes its own loss of them.
+constexpr int64_t kAnyClass = std::numeric_limits<int32_t>::max();
 
 data::TokenFormat FormatOf(v1::TokensSource::Format format) {
   switch (format) {
@@ -30,11 +35,12 @@ bool IsTextSource(const v1::DataSource& source) { return source.has_tokens() || 
 
 absl::StatusOr<data::Dataset> OpenTextSource(const v1::DataSource& source, const std::string& field,
                                              const graph::Graph& model, Locator locate) {
-  const graph::Shape& logits = model.type(*model.FindOutput("logits")).shape;
-  const int64_t num_classes = logits.back().factor();
+  const auto logits = model.FindOutput("logits");
+  const int64_t num_classes = logits.has_value() ? model.type(*logits).shape.back().factor() : kAnyClass;
   if (source.has_tokens()) {
     const v1::TokensSource& tokens = source.tokens();
-    const bool is_language_model = logits.size() == 3;  // else the text is read and then refused
+    const bool is_language_model =
+        graph::HeadOf(model) == graph::Head::kLanguageModel;  // else the text is read and then refused
     AMPD_ASSIGN_OR_RETURN(data::DataFile file, locate(field + ".tokens.path", tokens.path()));
     return data::Dataset::ReadText({.file = std::move(file),
                                     .format = FormatOf(tokens.format()),

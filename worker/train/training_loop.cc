@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "precision/memory.h"
 #include "worker/data/noise.h"
 #include "worker/train/compute_device.h"
+#include "worker/train/eval_point.h"
 #include "worker/train/gan_step.h"
 #include "worker/train/model_source.h"
 #include "worker/train/sample_drawing.h"
@@ -232,21 +232,11 @@ absl::Status TrainingLoop::Evaluate() {
   for (int64_t begin = 0; begin < plan_.eval->size(); begin += plan_.eval_batch_size) {
     std::vector<int64_t> indices(static_cast<size_t>(std::min(plan_.eval_batch_size, plan_.eval->size() - begin)));
     std::iota(indices.begin(), indices.end(), begin);
-    const amp::EvalSums part = engine_->Evaluate(Cut(plan_.eval->Get(indices), 1).front());
-    sums.loss += part.loss;
-    sums.num_correct += part.num_correct;
-    sums.num_samples += part.num_samples;
+    sums.Add(engine_->Evaluate(Cut(plan_.eval->Get(indices), 1).front()));
   }
-  const auto count = static_cast<double>(sums.num_samples);
-  v1::EvalPoint& point = last_eval_.emplace();
-  point.set_step(step_);
-  point.set_loss(sums.loss / count);
-  point.set_accuracy(static_cast<double>(sums.num_correct) / count);
-  point.set_num_samples(sums.num_samples);
-  if (plan_.eval->is_text()) {
-    point.set_perplexity(std::exp(point.loss()));
-  }
-  return telemetry_.Eval(point);
+  last_eval_ = EvalPointOf(graph::HeadOf(plan_.model).value(), sums);
+  last_eval_->set_step(step_);
+  return telemetry_.Eval(*last_eval_);
 }
 
 // With the loss of the evaluation just made.
@@ -303,12 +293,7 @@ v1::FinalMetrics TrainingLoop::metrics() const {
     metrics.set_generator_loss(*generator_loss_);
   }
   if (last_eval_.has_value()) {
-    metrics.set_eval_loss(last_eval_->loss());
-    if (last_eval_->has_perplexity()) {
-      metrics.set_eval_perplexity(last_eval_->perplexity());
-    } else {
-      metrics.set_eval_accuracy(last_eval_->accuracy());
-    }
+    AddEvalPoint(*last_eval_, &metrics);
   }
   metrics.set_steps_per_second(under_way_.steps_per_second());
   metrics.set_peak_memory_bytes(GetMemory(plan_.engine.device).peak_bytes);

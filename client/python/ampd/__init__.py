@@ -25,7 +25,8 @@ class ExportError(Exception):
 def export(model, example_inputs, path):
     """Write a model to `path` (ending in .pt2) as ampd runs it: its training and its evaluation program in one archive.
 
-    `model`: a torch.nn.Module in float32 on the CPU, whose forward takes tensors and gives the logits. `example_inputs`: a
+    `model`: a torch.nn.Module in float32 on the CPU, whose forward takes tensors and gives what a head of the job takes:
+    logits, numbers, or with the labels among its inputs the loss itself, as their mean over the batch. `example_inputs`: a
     tuple of what it takes, with a batch of at least 2 as the first size of each; the batch size is left open, every other
     size is fixed. What the model computes from them is compared with what the file computes, to the last bit, before the
     file appears at `path`. The model's parameters, buffers and mode are afterwards what they were.

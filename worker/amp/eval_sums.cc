@@ -1,0 +1,92 @@
+#include "worker/amp/eval_sums.h"
+
+#include <algorithm>
+
+#include "c10/util/Exception.h"
+
+namespace ampd::amp {
+namespace {
+
+const at::Tensor& OutputOf(const graph::Graph& program, const std::vector<at::Tensor>& outputs, std::string_view name) {
+  const auto found = std::find_if(program.outputs().begin(), program.outputs().end(),
+                                  [name](const graph::Output& output) { return output.name == name; });
+  TORCH_CHECK(found != program.outputs().end(), "the evaluation program has no output ", name);
+  return outputs[static_cast<size_t>(found - program.outputs().begin())];
+}
+
+// `predicted`, `labels`: (B) int64, classes.
+void CountClasses(const at::Tensor& predicted, const at::Tensor& labels, std::vector<ClassCounts>& classes) {
+  const auto* const given = predicted.const_data_ptr<int64_t>();
+  const auto* const wanted = labels.const_data_ptr<int64_t>();
+  for (int64_t i = 0; i < labels.numel(); ++i) {
+    if (given[i] == wanted[i]) {
+      ++classes.at(static_cast<size_t>(given[i])).true_positives;
+    } else {
+      ++classes.at(static_cast<size_t>(given[i])).false_positives;
+      ++classes.at(static_cast<size_t>(wanted[i])).false_negatives;
+    }
+  }
+}
+
+// `predicted`: (B, classes) bool; `labels`: (B, classes) float, 0 or 1.
+void CountDecisions(const at::Tensor& predicted, const at::Tensor& labels, std::vector<ClassCounts>& classes) {
+  const auto* const given = predicted.const_data_ptr<bool>();
+  const auto* const wanted = labels.const_data_ptr<float>();
+  for (int64_t i = 0; i < labels.numel(); ++i) {
+    ClassCounts& counts = classes[static_cast<size_t>(i) % classes.size()];
+    const bool has = wanted[i] != 0;
+    counts.true_positives += given[i] && has ? 1 : 0;
+    counts.false_positives += given[i] && !has ? 1 : 0;
+    counts.false_negatives += !given[i] && has ? 1 : 0;
+  }
+}
+
+}  // namespace
+
+void EvalSums::Add(const EvalSums& other) {
+  loss += other.loss;
+  num_correct += other.num_correct;
+  num_labels += other.num_labels;
+  num_samples += other.num_samples;
+  classes.resize(std::max(classes.size(), other.classes.size()));
+  for (size_t i = 0; i < other.classes.size(); ++i) {
+    classes[i].true_positives += other.classes[i].true_positives;
+    classes[i].false_positives += other.classes[i].false_positives;
+    classes[i].false_negatives += other.classes[i].false_negatives;
+  }
+}
+
+EvalSums SumsOf(graph::Head head, int64_t num_classes, const graph::Graph& program,
+                const std::vector<at::Tensor>& outputs, const at::Tensor& labels) {
+  EvalSums sums;
+  sums.num_samples = head == graph::Head::kLanguageModel ? labels.numel() : labels.size(0);
+  if (head == graph::Head::kOwnLoss) {
+    sums.num_labels = sums.num_samples;
+    sums.loss = OutputOf(program, outputs, "loss").item<double>() * static_cast<double>(sums.num_labels);
+    return sums;
+  }
+  sums.num_labels = labels.numel();
+  sums.loss = OutputOf(program, outputs, "loss_sum").item<double>();
+  if (graph::HasAccuracy(head)) {
+    sums.num_correct = OutputOf(program, outputs, "num_correct").item<int64_t>();
+  }
+  if (graph::PredictsClasses(head)) {
+    sums.classes.resize(static_cast<size_t>(num_classes));
+    const at::Tensor predicted = OutputOf(program, outputs, "predicted").cpu().contiguous();
+    const bool is_one = head == graph::Head::kClassification;
+    (is_one ? CountClasses : CountDecisions)(predicted, labels.contiguous(), sums.classes);
+  }
+  return sums;
+}
+
+double MacroF1(const std::vector<ClassCounts>& classes) {
+  double sum = 0;
+  for (const ClassCounts& counts : classes) {
+    const int64_t hits = 2 * counts.true_positives;
+    const int64_t all = hits + counts.false_positives + counts.false_negatives;
+    sum += all == 0 ? 0 : static_cast<double>(hits) / static_cast<double>(all);
+  }
+  return sum / static_cast<double>(classes.size());
+}
+
+}  // namespace ampd::amp

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "graph/graph.h"
+#include "worker/data/dataset.h"
+
+// What a model takes for labels, and so what a dataset reads.
+namespace ampd::train {
+
+struct Labels {
+  int64_t num_classes = 0;                        // classes are 0 to below it; 0: none are read
+  std::optional<data::Dataset::Targets> targets;  // of arrays, instead of classes
+};
+
+// By the model's head; of one that makes its own loss by its input "labels", whose classes are any where they are
+// whole numbers. SPEC_ERROR for such an input of a type that no dataset has.
+absl::StatusOr<Labels> LabelsTakenBy(const graph::Graph& model);
+
+// Whether the data's labels are what the model takes, or one of the two has none. SPEC_ERROR naming both otherwise.
+absl::Status CheckLabels(const data::Dataset& data, const graph::Graph& model);
+
+}  // namespace ampd::train
