@@ -37,6 +37,7 @@ struct CommandLine {
   DevOptions dev;
   PolicyOptions policy;
   CheckpointOptions checkpoint;
+  ArtifactOptions artifact;
   TokenizeOptions tokenize;
   PackImagesOptions pack;
   InspectModelOptions model;
@@ -66,7 +67,8 @@ void AddId(CLI::App* app, CommandLine* line);
 
 // Groups of commands, below `root`.
 void AddJobs(CLI::App* root, CommandLine* line);         // job_commands.cc
-void AddCheckpoints(CLI::App* root, CommandLine* line);  // resource_commands.cc, as the next four
+void AddCheckpoints(CLI::App* root, CommandLine* line);  // resource_commands.cc, as the next five
+void AddArtifacts(CLI::App* root, CommandLine* line);
 void AddPolicies(CLI::App* root, CommandLine* line);
 void AddData(CLI::App* root, CommandLine* line);
 void AddModels(CLI::App* root, CommandLine* line);

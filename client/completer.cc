@@ -36,6 +36,9 @@ Words ValuesOf(const std::string& option, const ReadWords& read, const CommandFo
   if (option == "device") {
     return {"gpu", "cpu"};
   }
+  if (option == "job") {
+    return JobIdsFor(AddressIn(read));
+  }
   return option == "color"                                             ? Words{"auto", "always", "never"}
          : option == "address"                                         ? ContextNames()
          : option == "format"                                          ? Words{"llm_c", "uint16", "uint32"}
@@ -60,11 +63,17 @@ Words Positionals(const ReadWords& read) {
       return {kFiles};
     }
   }
+  if (path == "artifact upload" || (path == "artifact download" && before.size() == 1)) {
+    return {kFiles};
+  }
   if (path.starts_with("data ") || (path == "model inspect" && before.empty())) {
     return {kFiles};
   }
   if (!before.empty()) {
     return {};
+  }
+  if (path == "artifact download" || path == "artifact delete") {
+    return ArtifactNamesFor(AddressIn(read));
   }
   return path == "worker drain" || path == "worker undrain" ? WorkerNamesFor(AddressIn(read))
          : path == "policy show"                            ? precision::PresetNames()

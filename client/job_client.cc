@@ -134,6 +134,7 @@ JobClient::JobClient(const Options& options) : options_(options), stubs_(std::ma
   stubs_->channel = MakeChannel(options_.address);
   stubs_->jobs = v1::JobService::NewStub(stubs_->channel);
   stubs_->workers = v1::WorkerAdminService::NewStub(stubs_->channel);
+  stubs_->artifacts = v1::ArtifactService::NewStub(stubs_->channel);
 }
 
 JobClient::~JobClient() = default;
@@ -244,6 +245,27 @@ absl::Status JobClient::DeleteCheckpoint(const std::string& id, int attempt, int
   request.set_attempt(attempt);
   request.set_step(step);
   return Call(*stubs_->jobs, &v1::JobService::Stub::DeleteCheckpoint, request, options_.call_deadline).status();
+}
+
+absl::StatusOr<std::vector<v1::Artifact>> JobClient::ListArtifacts(const std::string& job) {
+  std::vector<v1::Artifact> artifacts;
+  v1::ListArtifactsRequest request;
+  request.set_page_size(kPageSize);
+  request.set_job_id(job);
+  do {
+    AMPD_ASSIGN_OR_RETURN(
+        v1::ListArtifactsResponse page,
+        Call(*stubs_->artifacts, &v1::ArtifactService::Stub::ListArtifacts, request, options_.call_deadline));
+    std::move(page.mutable_artifacts()->begin(), page.mutable_artifacts()->end(), std::back_inserter(artifacts));
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  return artifacts;
+}
+
+absl::Status JobClient::DeleteArtifact(const std::string& name) {
+  v1::DeleteArtifactRequest request;
+  request.set_name(name);
+  return Call(*stubs_->artifacts, &v1::ArtifactService::Stub::DeleteArtifact, request, options_.call_deadline).status();
 }
 
 absl::StatusOr<std::vector<v1::Worker>> JobClient::ListWorkers() {

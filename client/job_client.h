@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "ampd/v1/artifact_service.pb.h"
 #include "ampd/v1/job_service.pb.h"
 #include "ampd/v1/worker_admin_service.pb.h"
 #include "client/cancellation.h"
@@ -61,6 +62,10 @@ class JobClient {
   // Oldest first.
   absl::StatusOr<std::vector<v1::Checkpoint>> ListCheckpoints(const std::string& id);
   absl::Status DeleteCheckpoint(const std::string& id, int attempt, int64_t step);
+
+  // Newest first; of one job, or of all and of uploads where `job` is empty. client/artifact_transfer.h has the rest.
+  absl::StatusOr<std::vector<v1::Artifact>> ListArtifacts(const std::string& job);
+  absl::Status DeleteArtifact(const std::string& name);
 
   absl::StatusOr<std::vector<v1::Worker>> ListWorkers();
   absl::StatusOr<v1::Worker> DrainWorker(const std::string& name);

@@ -119,6 +119,7 @@ int Main(int argc, char** argv) {
   AddGlobal(&root, &line);
   AddJobs(&root, &line);
   AddCheckpoints(&root, &line);
+  AddArtifacts(&root, &line);
   AddPolicies(&root, &line);
   AddData(&root, &line);
   AddModels(&root, &line);

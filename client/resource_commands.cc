@@ -1,4 +1,4 @@
-// ampctl checkpoint, policy, data, model, worker and context.
+// ampctl checkpoint, artifact, policy, data, model, worker and context.
 #include "client/command_line.h"
 #include "precision/policy.h"
 
@@ -51,6 +51,41 @@ void AddCheckpoints(CLI::App* root, CommandLine* line) {
         ->check(CheckPositiveCount)
         ->option_text("N");
   }
+  remove->add_flag("-y,--yes", line->yes, "Do not ask");
+}
+
+void AddArtifacts(CLI::App* root, CommandLine* line) {
+  CLI::App* group =
+      root->add_subcommand("artifact", "Uploaded files, and samples of jobs")->require_subcommand(1)->fallthrough();
+  CLI::App* list = AddCommand(
+      group, "list", "All there are, newest first", line, [line](Session* s) { return ListArtifacts(s, line->id); },
+      All());
+  list->alias("ls");
+  list->add_option("--job", line->id, "Only those of this job")->check(CheckNotEmpty)->option_text("JOB");
+  AddCommand(
+      group, "upload", "Send a file, for jobs to name", line,
+      [line](Session* s) { return UploadArtifact(s, line->artifact.file); }, AllBut({OutputFormat::kWide}))
+      ->add_option("file", line->artifact.file, "To send; nothing is sent of what the server has")
+      ->required()
+      ->check(CheckNotEmpty)
+      ->option_text("FILE");
+  CLI::App* download = AddCommand(
+      group, "download", "Write one to a file", line,
+      [line](Session* s) { return DownloadArtifact(s, line->artifact); },
+      AllBut({OutputFormat::kWide, OutputFormat::kName}));
+  CLI::App* remove = AddCommand(
+      group, "delete", "Remove one for good", line,
+      [line](Session* s) { return DeleteArtifact(s, line->artifact.name, line->yes); }, AllBut({OutputFormat::kWide}));
+  for (CLI::App* app : {download, remove}) {
+    app->add_option("name", line->artifact.name, "As in ampctl artifact list")
+        ->required()
+        ->check(CheckNotEmpty)
+        ->option_text("NAME");
+  }
+  download->add_option("file", line->artifact.file, "To write; what it was called without")
+      ->check(CheckNotEmpty)
+      ->option_text("[FILE]");
+  download->add_flag("--force", line->artifact.replace, "Replace a file that is there");
   remove->add_flag("-y,--yes", line->yes, "Do not ask");
 }
 

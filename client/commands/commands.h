@@ -138,6 +138,17 @@ struct InspectModelOptions {
 // code 1. Asks no server.
 int InspectModel(Session* session, const InspectModelOptions& options);
 
+struct ArtifactOptions {
+  std::string name;
+  std::string file;  // to write; empty: what it was called
+  bool replace = false;
+};
+// Of one job, or all there are where `job` is empty.
+int ListArtifacts(Session* session, const std::string& job);
+int UploadArtifact(Session* session, const std::string& path);
+int DownloadArtifact(Session* session, const ArtifactOptions& options);
+int DeleteArtifact(Session* session, const std::string& name, bool confirmed);
+
 int ListWorkers(Session* session);
 int SetDrained(Session* session, const std::string& worker, bool drained);
 int Health(Session* session);

@@ -105,6 +105,17 @@ std::vector<std::string> WorkerNamesFor(const std::string& address_flag) {
   return names;
 }
 
+std::vector<std::string> ArtifactNamesFor(const std::string& address_flag) {
+  std::vector<std::string> names;
+  const auto client = QuickClient(address_flag);
+  const auto artifacts = client == nullptr ? absl::StatusOr<std::vector<v1::Artifact>>(std::vector<v1::Artifact>())
+                                           : client->ListArtifacts(/*job=*/"");
+  for (const v1::Artifact& artifact : artifacts.ok() ? *artifacts : std::vector<v1::Artifact>()) {
+    names.push_back(artifact.name());
+  }
+  return names;
+}
+
 std::vector<std::string> ContextNames() {
   std::vector<std::string> names;
   const auto contexts = ReadContexts(ContextsPath());

@@ -16,6 +16,7 @@ std::string BashCompletion();
 // second.
 std::vector<std::string> JobIdsFor(const std::string& address_flag);  // the newest 100
 std::vector<std::string> WorkerNamesFor(const std::string& address_flag);
+std::vector<std::string> ArtifactNamesFor(const std::string& address_flag);
 
 std::vector<std::string> ContextNames();
 

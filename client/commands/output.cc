@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/render/artifact_text.h"
 #include "client/render/checkpoint_text.h"
 #include "client/render/job_text.h"
 #include "client/render/table.h"
@@ -169,6 +170,29 @@ void PrintCheckpoints(const Session& session, const std::vector<v1::Checkpoint>&
     rows.push_back(CheckpointRow(checkpoint, wide, TextOptions(session)));
   }
   Print(RenderTable(CheckpointHeadings(wide), rows, !options.no_headers));
+}
+
+void PrintArtifacts(const Session& session, const std::vector<v1::Artifact>& artifacts) {
+  const GlobalOptions& options = session.options();
+  if (options.quiet || options.output == OutputFormat::kName) {
+    for (const v1::Artifact& artifact : artifacts) {
+      Print(Printable(artifact.name()) + "\n");
+    }
+    return;
+  }
+  if (PrintList(session, artifacts)) {
+    return;
+  }
+  if (artifacts.empty()) {
+    session.Note("no artifacts; ampctl artifact upload FILE makes one");
+    return;
+  }
+  const bool wide = options.output == OutputFormat::kWide;
+  std::vector<std::vector<std::string>> rows;
+  for (const v1::Artifact& artifact : artifacts) {
+    rows.push_back(ArtifactRow(artifact, wide, absl::Now()));
+  }
+  Print(RenderTable(ArtifactHeadings(wide), rows, !options.no_headers));
 }
 
 void PrintJob(const Session& session, const v1::Job& job) {

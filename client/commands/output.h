@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "ampd/v1/artifact_service.pb.h"
 #include "ampd/v1/job_service.pb.h"
 #include "ampd/v1/worker.pb.h"
 #include "client/commands/session.h"
@@ -22,6 +23,8 @@ std::string ToYaml(const google::protobuf::Message& message);
 void PrintJobs(const Session& session, const std::vector<v1::Job>& jobs, const std::string& filter);
 void PrintWorkers(const Session& session, const std::vector<v1::Worker>& workers);
 void PrintCheckpoints(const Session& session, const std::vector<v1::Checkpoint>& checkpoints);
+
+void PrintArtifacts(const Session& session, const std::vector<v1::Artifact>& artifacts);
 
 // One job in full.
 void PrintJob(const Session& session, const v1::Job& job);

@@ -74,6 +74,9 @@ std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
                             reason == "CHECKPOINT_NOT_FOUND" ? "checkpoint list " : "job show ",
                             Printable(metadata.at("job")));
       }
+      if (reason == "ARTIFACT_NOT_FOUND") {
+        return "see what there is: ampctl artifact list";
+      }
       if (reason == "CHECKPOINT_NOT_FOUND") {
         return "see what there is: ampctl checkpoint list ID";
       }
@@ -93,6 +96,9 @@ std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
     case absl::StatusCode::kFailedPrecondition:
       return ReasonOf(status) == "WRONG_STATE" ? AdviceInState(MetadataOf(status)) : "";
     case absl::StatusCode::kResourceExhausted:
+      if (ReasonOf(status) == "ARTIFACT_QUOTA") {
+        return "make room: ampctl artifact list, ampctl artifact delete NAME";
+      }
       return "wait a while, then repeat the same command";
     default:
       return "";

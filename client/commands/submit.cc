@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "client/commands/commands.h"
 #include "client/commands/job_source.h"
+#include "client/commands/local_model.h"
 #include "client/commands/output.h"
 #include "client/job_file.h"
 #include "client/render/format.h"
@@ -178,6 +179,11 @@ int Submit(Session* session, const SubmitOptions& options) {
   }
   v1::CreateJobRequest request;
   *request.mutable_spec() = file.spec;
+  const auto model =
+      UploadLocalModel(session, options.file, options.dry_run, options.retry_for, request.mutable_spec());
+  if (!model.ok()) {
+    return session->Fail(model.status());
+  }
   request.set_validate_only(options.dry_run);
   request.set_request_id(NewRequestId());
   const auto job = (*client)->CreateJob(request, retry);
@@ -187,7 +193,9 @@ int Submit(Session* session, const SubmitOptions& options) {
                               : FailWithProblems(PlaceViolations(violations, file, source), options.file);
   }
   if (options.dry_run) {
-    PrintDryRun(session, *client, job->spec());
+    v1::JobSpec spec = job->spec();
+    ShowAsUploaded(*model, &spec);
+    PrintDryRun(session, *client, spec);
     session->Note(absl::StrCat(source, " is right; nothing was submitted"));
     return kExitOk;
   }

@@ -103,6 +103,17 @@ TEST_F(AmpctlCompletion, TheServerIsTheOneOnTheLine) {
   EXPECT_THAT(Offers({"--address", "=", "127.0.0.1", ":", port, "job", "show", ""}, nowhere), ElementsAre(id));
 }
 
+TEST_F(AmpctlCompletion, Artifacts) {
+  const std::string job = fake_.jobs.Add("n", v1::Job::RUNNING).id();
+  const std::string name = fake_.artifacts.Add("content");
+  EXPECT_THAT(Offers({"artifact", "download", ""}), ElementsAre(name));
+  EXPECT_THAT(Offers({"artifact", "delete", name.substr(0, 4)}), ElementsAre(name));
+  EXPECT_THAT(Offers({"artifact", "download", name, "scr"}), ElementsAre("script"));
+  EXPECT_THAT(Offers({"artifact", "upload", "scr"}), ElementsAre("script"));
+  EXPECT_THAT(Offers({"artifact", "list", "--job", ""}), ElementsAre(job));
+  EXPECT_THAT(Offers({"artifact", "list", ""}), IsEmpty());
+}
+
 TEST_F(AmpctlCompletion, WorkersAndContexts) {
   EXPECT_EQ(Run("context add lab 127.0.0.1:1").exit_code, 0);
   EXPECT_THAT(Offers({"worker", "drain", ""}), ElementsAre("w1"));

@@ -133,7 +133,8 @@ const std::string kOnePixelPng(
     "\x5c\x00\x5b\xd8\xb4\x56\x5a\x00\x00\x00\x00\x49\x45\x4e\x44\xae\x42\x60\x82",
     67);
 
-// What stands behind each command, ID being a job of its own each time. "dev" is not run: it has the text only.
+// What stands behind each command, ID being a job of its own each time, DIGEST an artifact that is there. "dev" is not
+// run: it has the text only.
 const std::map<std::string, std::string>& ArgumentsOf() {
   static const std::map<std::string, std::string> kArguments = {{"job submit", "-f job.yaml"},
                                                                 {"job list", ""},
@@ -157,6 +158,10 @@ const std::map<std::string, std::string>& ArgumentsOf() {
                                                                 {"checkpoint verify", "ck"},
                                                                 {"checkpoint export", "ck model.safetensors --force"},
                                                                 {"checkpoint delete", "--yes ID 20"},
+                                                                {"artifact list", ""},
+                                                                {"artifact upload", "labels"},
+                                                                {"artifact download", "DIGEST back --force"},
+                                                                {"artifact delete", "--yes DIGEST"},
                                                                 {"policy list", ""},
                                                                 {"policy show", "bf16"},
                                                                 {"data inspect", "labels"},
@@ -201,8 +206,9 @@ TEST_F(AmpctlFormats, EveryCommandHasOrRefusesEveryFormatAndIgnoresNone) {
         continue;
       }
       fake_.jobs.script()->answers_gradients = command == "job gradients";
-      const std::string arguments =
-          absl::StrReplaceAll(ArgumentsOf().at(command), {{"ID", command == "job list" ? "" : JobId()}});
+      const std::string arguments = absl::StrReplaceAll(
+          ArgumentsOf().at(command),
+          {{"DIGEST", fake_.artifacts.Add("content")}, {"ID", command == "job list" ? "" : JobId()}});
       const Result result = Run(absl::StrCat(command, " ", arguments, " -o ", name));
       if (!expected) {
         EXPECT_EQ(result.exit_code, 2) << name;

@@ -20,6 +20,7 @@
 #include "ampd/v1/worker_admin_service.grpc.pb.h"
 #include "base/error.h"
 #include "base/grpc_status.h"
+#include "tests/client/fake_artifacts.h"
 
 namespace ampd::client {
 
@@ -489,7 +490,7 @@ class FakeWorkers final : public v1::WorkerAdminService::Service {
   v1::Worker worker_;
 };
 
-// Both on a loopback port of the system's choice.
+// All on a loopback port of the system's choice.
 struct FakeServer {
   FakeServer() {
     grpc::EnableDefaultHealthCheckService(true);
@@ -497,6 +498,7 @@ struct FakeServer {
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
     builder.RegisterService(&jobs);
     builder.RegisterService(&workers);
+    builder.RegisterService(&artifacts);
     server = builder.BuildAndStart();
   }
   std::string address() const { return absl::StrCat("127.0.0.1:", port); }
@@ -504,6 +506,7 @@ struct FakeServer {
   int port = 0;
   FakeJobs jobs;
   FakeWorkers workers;
+  FakeArtifacts artifacts;
   std::unique_ptr<grpc::Server> server;
 };
 

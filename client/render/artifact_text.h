@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "ampd/v1/artifact_service.pb.h"
+
+// Artifacts as rows of a table.
+namespace ampd::client {
+
+// `wide` has the media type and the digest, too.
+std::vector<std::string> ArtifactHeadings(bool wide);
+std::vector<std::string> ArtifactRow(const v1::Artifact& artifact, bool wide, absl::Time now);
+
+}  // namespace ampd::client

@@ -1,0 +1,133 @@
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "tests/client/ampctl_fixture.h"
+
+namespace ampd::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class AmpctlArtifact : public Ampctl {
+ protected:
+  // Random enough that no part of it is another one.
+  static std::string Content() {
+    std::string content;
+    for (int i = 0; content.size() < 2'500'000; ++i) {
+      absl::StrAppend(&content, i, " ");
+    }
+    return content;
+  }
+  std::string Read(const std::string& name) { return ReadFile(folder_ + "/" + name, 1 << 24).value_or("none"); }
+  bool IsThere(const std::string& name) { return std::filesystem::exists(folder_ + "/" + name); }
+
+  const std::string content_ = Content();
+  const std::string digest_ = Sha256Hex(content_);
+};
+
+TEST_F(AmpctlArtifact, AnUploadGoesOnWhereTheServerLostIt) {
+  Write("model.pt2", content_);
+  fake_.artifacts.SetScript({.cut_uploads = 2, .cut_after = 1'100'000});
+  const Result result = Run("artifact upload model.pt2");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, digest_ + "  uploaded, 2.4 MiB\n");
+  EXPECT_EQ(fake_.artifacts.Content(digest_), content_);
+  EXPECT_THAT(fake_.artifacts.TakeScript().upload_offsets, ElementsAre(0, 1'100'000, 2'200'000));
+}
+
+TEST_F(AmpctlArtifact, WhatTheServerHasIsNotSent) {
+  Write("model.pt2", content_);
+  fake_.artifacts.Add(content_);
+  EXPECT_EQ(Run("artifact upload model.pt2 -o name").out, digest_ + "\n");
+  EXPECT_THAT(fake_.artifacts.TakeScript().upload_offsets, ElementsAre());
+}
+
+TEST_F(AmpctlArtifact, WhatTheServerHasOfSomethingElseIsSentAnew) {
+  Write("model.pt2", content_);
+  fake_.artifacts.AddPartial(digest_, "something else");
+  const Result result = Run("artifact upload model.pt2");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(fake_.artifacts.Content(digest_), content_);
+  EXPECT_THAT(fake_.artifacts.TakeScript().upload_offsets, ElementsAre(14, 0));
+}
+
+TEST_F(AmpctlArtifact, ADownloadGoesOnWhereTheServerLostIt) {
+  fake_.artifacts.Add(content_);
+  fake_.artifacts.SetScript({.cut_downloads = 2, .cut_after = 1'000'000});
+  const Result result = Run("artifact download " + digest_ + " back");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(Read("back"), content_);
+  EXPECT_THAT(fake_.artifacts.TakeScript().download_offsets, ElementsAre(0, 1'000'000, 2'000'000));
+}
+
+TEST_F(AmpctlArtifact, ADownloadThatWasGivenUpIsGoneOnWith) {
+  fake_.artifacts.Add(content_);
+  const std::string partial = "back." + digest_.substr(0, 12) + ".partial";
+  Write(partial, content_.substr(0, 1000));
+  EXPECT_EQ(Run("artifact download " + digest_ + " back").exit_code, 0);
+  EXPECT_THAT(fake_.artifacts.TakeScript().download_offsets, ElementsAre(1000));
+  EXPECT_EQ(Read("back"), content_);
+  EXPECT_FALSE(IsThere(partial));
+  Write(partial, "something else");
+  EXPECT_EQ(Run("artifact download --force " + digest_ + " back").exit_code, 0);
+  EXPECT_EQ(Read("back"), content_);
+  EXPECT_THAT(fake_.artifacts.TakeScript().download_offsets, ElementsAre(1000, 14, 0));
+}
+
+TEST_F(AmpctlArtifact, AFileThatIsThereStays) {
+  fake_.artifacts.Add(content_);
+  Write("back", "mine");
+  const Result result = Run("artifact download " + digest_ + " back");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("back: is there already; --force replaces it"));
+  EXPECT_EQ(Read("back"), "mine");
+}
+
+TEST_F(AmpctlArtifact, WhatIsWrongIsToldInOneLine) {
+  Write("empty", "");
+  EXPECT_THAT(Run("artifact upload empty").err, HasSubstr("empty: is empty"));
+  EXPECT_THAT(Run("artifact upload .").err, HasSubstr("is no file"));
+  EXPECT_EQ(Run("artifact upload nowhere").exit_code, 3);
+  for (const std::string& command :
+       {"download " + digest_, "delete --yes " + digest_, std::string("download j-1/step-1/text.txt")}) {
+    const Result result = Run("artifact " + command);
+    EXPECT_EQ(result.exit_code, 3) << command << result.err;
+    EXPECT_THAT(result.err, HasSubstr("ampctl artifact list"));
+  }
+  fake_.artifacts.Add(content_);
+  EXPECT_THAT(Run("artifact delete " + digest_ + " </dev/null").err, HasSubstr("ampctl artifact delete --yes"));
+  EXPECT_EQ(Run("artifact delete --yes " + digest_).out, digest_ + "  deleted\n");
+}
+
+TEST_F(AmpctlArtifact, AModelOfThisMachineIsUploadedByASubmit) {
+  std::filesystem::create_directories(folder_ + "/jobs");
+  Write("model.pt2", content_);
+  Write("jobs/job.yaml", "name: x\nmodel: {exported: {path: ../model.pt2}}\ndata: {batch_size: 4}\n");
+  const Result dry = Run("job submit -f jobs/job.yaml --dry-run");
+  EXPECT_EQ(dry.exit_code, 0) << dry.err;
+  EXPECT_THAT(dry.out, HasSubstr("artifact: " + digest_));
+  EXPECT_THAT(dry.err, HasSubstr("model.pt2, 2.4 MiB, is not on the server: without --dry-run it is uploaded"));
+  EXPECT_EQ(fake_.artifacts.Content(digest_), "none");
+  const Result submitted = Run("job submit -q -f jobs/job.yaml");
+  EXPECT_EQ(submitted.exit_code, 0) << submitted.err;
+  const std::string job = Run("job show -o json " + submitted.out.substr(0, submitted.out.find('\n'))).out;
+  EXPECT_THAT(job, HasSubstr("\"artifact\": \"" + digest_ + "\""));
+  EXPECT_EQ(job.find("model.pt2"), std::string::npos);
+  EXPECT_EQ(fake_.artifacts.Content(digest_), content_);
+  Write("jobs/job.yaml", "name: x\nmodel: {exported: {path: ./nowhere.pt2}}\ndata: {batch_size: 4}\n");
+  const Result missing = Run("job submit -f jobs/job.yaml");
+  EXPECT_EQ(missing.exit_code, 3);
+  EXPECT_THAT(missing.err, HasSubstr("jobs/nowhere.pt2"));
+}
+
+TEST_F(AmpctlArtifact, APathOfADataRootIsTheWorkers) {
+  Write("job.yaml", "name: x\nmodel: {exported: {path: root/model.pt2}}\ndata: {batch_size: 4}\n");
+  const std::string id = Run("job submit -q -f job.yaml").out;
+  EXPECT_THAT(Run("job show -o json " + id.substr(0, id.find('\n'))).out, HasSubstr("\"path\": \"root/model.pt2\""));
+}
+
+}  // namespace
+}  // namespace ampd::client

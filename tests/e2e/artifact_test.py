@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Files that clients upload: a model from the client's machine, trained by the service, and the commands on artifacts.
+
+Usage: artifact_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
+"""
+import hashlib
+import json
+import pathlib
+import random
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "client" / "python")]
+
+import torch
+
+import ampd
+from service import Service
+from service_case import BINARIES, ServiceCase, main
+
+JOB = """
+name: mine
+model: {exported: {path: ./mine.pt2}}
+data: {train: {synthetic: {shape: [1, 8, 8], num_classes: 4, num_samples: 256, seed: 3}}, batch_size: 16}
+precision: {preset: fp32}
+optimizer: {sgd: {learning_rate: 1e-3}}
+train: {steps: STEPS, num_threads: 1, seed: 2}
+"""
+
+
+def digest_of(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+class Artifacts(ServiceCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.service = Service(BINARIES)
+        cls.enterClassContext(cls.service)
+        cls.worker = cls.service.start_worker()
+        cls.jobs = cls.service.folder / "client"
+        cls.jobs.mkdir()
+
+    def export(self, seed):
+        """A model of its own for each case, so that none finds what another has uploaded."""
+        torch.manual_seed(seed)
+        model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+        file = self.jobs / "mine.pt2"
+        ampd.export(model, (torch.zeros(4, 1, 8, 8),), file)
+        return file
+
+    def submit(self, steps, *flags):
+        job_file = self.jobs / "job.yaml"
+        job_file.write_text(JOB.replace("STEPS", str(steps)))
+        return self.service.ampctl("job", "submit", "-q", "-f", "client/job.yaml", *flags)
+
+    def names(self):
+        return [artifact["name"] for artifact in self.service.read("artifact", "list")]
+
+    def test_a_model_of_the_clients_machine_is_trained_and_tried_again_without_its_file(self):
+        file = self.export(1)
+        digest = digest_of(file)
+        code, out, err = self.submit(3000)
+        self.assertEqual(code, 0, err)
+        job = out.strip()
+        file.unlink()
+        self.assertEqual(self.service.job(job)["spec"]["model"]["exported"], {"artifact": digest})
+        self.assertIsNotNone(self.worker.kill_trainer(job, 20))
+        code, _, err = self.service.ampctl("artifact", "delete", "--yes", digest)
+        self.assertEqual(code, 1, err)
+        self.assertIn("ARTIFACT_IN_USE", err)
+        final = self.service.finished(job)
+        self.assertEqual(final["state"], "SUCCEEDED", final.get("message"))
+        self.assertEqual(len(final["attempts"]), 2)
+        self.assertEqual([path.name for path in (self.worker.state / "artifacts").iterdir()], [digest])
+        self.assertEqual(self.service.ampctl("artifact", "delete", "--yes", digest)[0], 0)
+        code, _, err = self.service.ampctl("job", "clone", job)
+        self.assertEqual(code, 3, err)
+        self.assertIn("ampctl artifact upload", err)
+
+    def test_a_dry_run_uploads_nothing_and_says_so(self):
+        digest = digest_of(self.export(2))
+        (self.jobs / "job.yaml").write_text(JOB.replace("STEPS", "5"))
+        code, out, err = self.service.ampctl("job", "submit", "-f", "client/job.yaml", "--dry-run")
+        self.assertEqual(code, 0, err)
+        self.assertIn(digest, out)
+        self.assertIn("is not on the server", err)
+        self.assertNotIn(digest, self.names())
+
+    def test_a_file_that_is_not_there_is_told_by_its_name(self):
+        self.export(4).unlink()
+        code, _, err = self.submit(5)
+        self.assertEqual(code, 3, err)
+        self.assertIn("client/mine.pt2", err)
+
+    def test_files_go_up_and_come_back(self):
+        content = random.Random(7).randbytes(3_500_000)
+        file = self.service.folder / "file.bin"
+        file.write_bytes(content)
+        code, out, err = self.service.ampctl("artifact", "upload", "file.bin", "-o", "json")
+        self.assertEqual(code, 0, err)
+        artifact = json.loads(out)
+        self.assertEqual(artifact["name"], hashlib.sha256(content).hexdigest())
+        self.assertEqual((artifact["fileName"], artifact["sizeBytes"]), ("file.bin", str(len(content))))
+        self.assertIn(artifact["name"], self.names())
+        code, _, err = self.service.ampctl("artifact", "download", artifact["name"])
+        self.assertEqual(code, 1, err)
+        self.assertIn("--force", err)
+        # What came of an earlier download is gone on with, and anew where it is of another file.
+        for before in (content[:1_000_000], b"something else"):
+            partial = self.service.folder / f"back.bin.{artifact['name'][:12]}.partial"
+            partial.write_bytes(before)
+            code, _, err = self.service.ampctl("artifact", "download", artifact["name"], "back.bin", "--force")
+            self.assertEqual(code, 0, err)
+            self.assertEqual((self.service.folder / "back.bin").read_bytes(), content)
+            self.assertFalse(partial.exists())
+        self.assertEqual(self.service.ampctl("artifact", "delete", "--yes", artifact["name"])[0], 0)
+        code, _, err = self.service.ampctl("artifact", "download", artifact["name"], "again.bin")
+        self.assertEqual(code, 3, err)
+
+    def test_a_content_that_the_server_has_spoilt_ends_the_job_with_its_reason(self):
+        digest = digest_of(self.export(5))
+        self.assertEqual(self.service.ampctl("artifact", "upload", "client/mine.pt2")[0], 0)
+        kept = self.service.folder / "data" / "artifacts" / digest
+        kept.write_bytes(kept.read_bytes()[:-1] + b"?")
+        code, out, err = self.submit(5)
+        self.assertEqual(code, 0, err)
+        self.expect_failure(self.service, out.strip(), "DATA_ERROR", "model.exported.artifact", "SHA-256")
+
+
+if __name__ == "__main__":
+    main()
