@@ -198,6 +198,11 @@ void AddModels(CLI::App* root, CommandLine* line) {
   inspect->add_option("--batch", options.batch_size, "Tell the memory of a step with so many samples")
       ->check(CheckPositiveCount)
       ->option_text("N");
+  inspect
+      ->add_option("--sequence-length", options.sequence_length,
+                   "Positions of a text's sample, where the model leaves them open")
+      ->check(CheckPositiveCount)
+      ->option_text("N");
 }
 
 void AddWorkersAndContexts(CLI::App* root, CommandLine* line) {

@@ -112,6 +112,19 @@ MemoryFormat ReadMemoryFormat(const JsonCursor& json) {
 
 ExportedGraph ReadGraph(const JsonCursor& json, int depth);
 
+// A truth about sizes, which is no size: what asserts it is left out, and for any other op it is a number that is not
+// known.
+ExportedArgument ReadTruthName(const JsonCursor& json) {
+  const auto [kind, value] = json.Choice();
+  if (kind == "as_bool") {
+    return value.Truth();
+  }
+  if (kind != "as_name") {
+    value.Fail("is no truth");
+  }
+  return SizeName{value.Text(), 0};
+}
+
 // NOLINTNEXTLINE(misc-no-recursion): bounded by kMaxGraphs.
 ExportedArgument ReadArgument(const JsonCursor& json, int depth) {
   const auto [kind, value] = json.Choice();
@@ -126,6 +139,7 @@ ExportedArgument ReadArgument(const JsonCursor& json, int depth) {
   if (kind == "as_bool") return value.Truth();
   if (kind == "as_string") return value.Text();
   if (kind == "as_sym_int") return ReadSizeName(value);
+  if (kind == "as_sym_bool") return ReadTruthName(value);
   if (kind == "as_sym_ints") return ReadList<SizeName>(value, ReadSizeName);
   if (kind == "as_scalar_type") return ReadDtype(value);
   if (kind == "as_memory_format") return ReadMemoryFormat(value);
@@ -298,6 +312,15 @@ StoredTensor ReadStored(const JsonCursor& json, const std::string& folder) {
 
 }  // namespace
 
+// An end that is not there, or beyond what sizes can be, bounds nothing.
+SymbolRange ReadRange(const JsonCursor& json) {
+  const auto end = [&json](std::string_view key, int64_t otherwise) {
+    const JsonCursor value = json[key];
+    return value.IsNull() ? otherwise : value.Integer();
+  };
+  return {end("min_val", 0), end("max_val", kMaxSize)};
+}
+
 ExportedProgram ReadProgram(const JsonCursor& json) {
   const JsonCursor version = json["schema_version"];
   if (const int64_t major = version["major"].Integer(); major != kSchemaMajor) {
@@ -315,6 +338,11 @@ ExportedProgram ReadProgram(const JsonCursor& json) {
     if (kind != "user_output") {
       value.Fail(absl::StrCat("is an output of the kind \"", kind,
                               "\"; save what torch.export.export returns, without run_decompositions"));
+    }
+  }
+  if (json.Has("range_constraints")) {
+    for (const auto& [symbol, range] : json["range_constraints"].Members(kMaxTensors)) {
+      program.ranges.emplace(symbol, ReadRange(range));
     }
   }
   return program;

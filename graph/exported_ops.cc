@@ -60,13 +60,17 @@ bool IsAboutSizes(const ExportedNode& node) {
                                                            "_operator.lt",
                                                            "_operator.mul",
                                                            "_operator.ne",
+                                                           "_operator.neg",
                                                            "_operator.sub",
                                                            "aten._assert_scalar.default",
                                                            "aten._assert_tensor_metadata.default",
                                                            "aten.sym_constrain_range.default",
                                                            "aten.sym_constrain_range_for_size.default",
                                                            "aten.sym_numel.default",
-                                                           "aten.sym_size.int"};
+                                                           "aten.sym_size.int",
+                                                           "torch.sym_max",
+                                                           "torch.sym_min",
+                                                           "torch.sym_not"};
   return node.tensors.empty() && ops->contains(OpOf(node));
 }
 

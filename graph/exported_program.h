@@ -18,7 +18,8 @@
 // within a graph are gone (graph/exported_inline.h). The import (graph/import.h) makes a graph of it.
 namespace ampd::graph {
 
-// One size of a tensor: `factor`, times a symbol that the run gives a value where there is one.
+// One size of a tensor: `factor`, times a symbol that the run gives a value where there is one. Of a number that is no
+// size it may be negative.
 struct ExportedSize {
   int64_t factor = 1;
   std::string symbol;
@@ -84,9 +85,16 @@ struct ExportedInput {
   std::string name;    // of a parameter, buffer or constant: Python's
 };
 
+// Of a symbol, both ends included.
+struct SymbolRange {
+  int64_t least = 0;
+  int64_t most = 0;
+};
+
 struct ExportedProgram {
   ExportedGraph graph;
   std::vector<ExportedInput> inputs;
+  std::map<std::string, SymbolRange> ranges;  // what its symbols may be
 };
 
 // Where a parameter, buffer or constant lies: a strided view of the numbers in one entry of the archive. Two with one

@@ -1,6 +1,7 @@
 #include "graph/exported_types.h"
 
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "base/status_macros.h"
 
 namespace ampd::graph {
@@ -8,33 +9,59 @@ namespace {
 
 constexpr int64_t kMaxElements = int64_t{1} << 36;
 
+bool IsSymbol(const ExportedSize& size) { return !size.symbol.empty() && size.factor == 1; }
+
 }  // namespace
 
-absl::StatusOr<ExportedTypes> ExportedTypes::Of(const ExportedProgram& program) {
+absl::StatusOr<ExportedTypes> ExportedTypes::Of(const ExportedProgram& program, int64_t sequence_length) {
   for (const ExportedInput& input : program.inputs) {
     if (input.kind != ExportedInput::Kind::kUser) {
       continue;
     }
     const std::vector<ExportedSize>& sizes = program.graph.tensors.at(input.tensor).sizes;
-    if (sizes.empty() || sizes[0].symbol.empty() || sizes[0].factor != 1) {
+    if (sizes.empty() || !IsSymbol(sizes[0])) {
       return BadExport(absl::StrCat("the first size of the input ", input.tensor,
                                     " is a number; export the model with a dynamic batch size"));
     }
-    return ExportedTypes(program, sizes[0].symbol);
+    ExportedTypes types(program, sizes[0].symbol);
+    if (sequence_length > 0) {
+      AMPD_RETURN_IF_ERROR(types.Bind(sequence_length));
+    }
+    return types;
   }
   return BadExport("the program has no input");
 }
 
+absl::Status ExportedTypes::Bind(int64_t sequence_length) {
+  for (const ExportedInput& input : program_.inputs) {
+    const std::vector<ExportedSize>& sizes = program_.graph.tensors.at(input.tensor).sizes;
+    if (input.kind != ExportedInput::Kind::kUser || sizes.size() != 2 || !IsSymbol(sizes[1]) ||
+        sizes[1].symbol == batch_) {
+      continue;
+    }
+    const auto range = program_.ranges.find(sizes[1].symbol);
+    if (range != program_.ranges.end() &&
+        (sequence_length < range->second.least || range->second.most < sequence_length)) {
+      return Error(absl::StatusCode::kInvalidArgument, "SPEC_ERROR",
+                   absl::StrCat("the job's sequence length is ", sequence_length, "; the input ", input.tensor,
+                                " of the model was exported for ", range->second.least, " to ", range->second.most));
+    }
+    values_[sizes[1].symbol] = sequence_length;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Dim> ExportedTypes::DimOf(const ExportedSize& size, const std::string& what) const {
-  if (size.unknown.empty() && size.symbol.empty()) {
-    return Dim(size.factor);
+  const ExportedSize known = size.unknown.empty() ? size : ParseSizeExpression(size.unknown, values_);
+  const auto value = values_.find(known.symbol);
+  int64_t factor = known.factor;
+  if (!known.unknown.empty() || (value == values_.end() && !known.symbol.empty() && known.symbol != batch_) ||
+      (value != values_.end() && __builtin_mul_overflow(factor, value->second, &factor))) {
+    return BadExport(absl::StrCat(what, " has a size ", known.symbol, known.unknown,
+                                  ", which is no number and no multiple of the batch size; but for the length of a "
+                                  "text's samples, export the model with no other dynamic size"));
   }
-  if (size.symbol != batch_) {
-    return BadExport(absl::StrCat(what, " has a size ", size.symbol, size.unknown,
-                                  ", which is no number and no multiple of the batch size; export the model with no "
-                                  "other dynamic size"));
-  }
-  return Dim::Batch(size.factor);
+  return known.symbol == batch_ ? Dim::Batch(factor) : Dim(factor);
 }
 
 absl::StatusOr<Dim> ExportedTypes::DimOf(const SizeName& size, const std::string& what) const {
@@ -66,6 +93,9 @@ absl::StatusOr<TensorType> ExportedTypes::TypeOf(const std::string& tensor) cons
   int64_t elements = 1;  // of one sample
   for (const ExportedSize& size : found->second.sizes) {
     AMPD_ASSIGN_OR_RETURN(const Dim dim, DimOf(size, tensor));
+    if (dim.factor() < 0) {
+      return BadExport(absl::StrCat("the tensor ", tensor, " has the size ", dim.factor()));
+    }
     if (__builtin_mul_overflow(elements, dim.factor(), &elements) || elements > kMaxElements) {
       return BadExport(absl::StrCat("the tensor ", tensor, " has more than ", kMaxElements, " numbers"));
     }

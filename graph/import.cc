@@ -327,12 +327,12 @@ Importer::State StateOf(const Graph& train) {
 }  // namespace
 
 absl::StatusOr<Graph> ImportProgram(const ExportedModel& model, const ExportedProgram& program, int output,
-                                    const InputNames& inputs) {
-  AMPD_ASSIGN_OR_RETURN(const ExportedTypes train_types, ExportedTypes::Of(model.train));
+                                    const InputNames& inputs, int64_t sequence_length) {
+  AMPD_ASSIGN_OR_RETURN(const ExportedTypes train_types, ExportedTypes::Of(model.train, sequence_length));
   AMPD_ASSIGN_OR_RETURN(const Graph train,
                         Importer(model, model.train, train_types, output, inputs, /*state=*/nullptr).Run());
   const Importer::State state = StateOf(train);
-  AMPD_ASSIGN_OR_RETURN(const ExportedTypes types, ExportedTypes::Of(program));
+  AMPD_ASSIGN_OR_RETURN(const ExportedTypes types, ExportedTypes::Of(program, sequence_length));
   return Importer(model, program, types, output, inputs, &state).Run();
 }
 

@@ -28,18 +28,20 @@ using InputNames = std::map<std::string, std::string>;
 // * Of tied parameters, which lie in one place, the first gives the name to all.
 // * A count of batches that nothing reads (BatchNorm's num_batches_tracked) is left out, and so is a buffer that the
 //   training program does not have.
-// * The symbol of the first input's first size is the batch size; there is no other.
+// * The symbol of the first input's first size is the batch size; there is no other but the length of inputs (B,
+//   positions), which is `sequence_length` (0: the job has none).
 // * Every tensor lies on the device of the run: devices, layouts and what asserts them are left out.
 //
 // INVALID_ARGUMENT (reason BAD_EXPORT; UNKNOWN_OP for an op that models may not use) naming the op, its module and the
 // line of the model's source.
 absl::StatusOr<Graph> ImportProgram(const ExportedModel& model, const ExportedProgram& program, int output,
-                                    const InputNames& inputs = {});
+                                    const InputNames& inputs = {}, int64_t sequence_length = 0);
 
 // The program for evaluation: the file's own, or the training program with its dropout gone and its norms on their
 // running statistics. INVALID_ARGUMENT (reason BAD_EXPORT) where that is not enough, because the training program is
 // random by other means and the file has no program of its own.
-absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, int output, const InputNames& inputs = {});
+absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, int output, const InputNames& inputs = {},
+                                        int64_t sequence_length = 0);
 
 // What the import makes of a node.
 enum class NodeFate {
@@ -67,6 +69,7 @@ struct ImportOptions {
   int output = 0;
   std::optional<Head> head;  // nothing: told by the output's type
   InputNames inputs;
+  int64_t sequence_length = 0;  // of the texts that it trains on; 0: they are none
 };
 
 // A model as a job trains and evaluates it.

@@ -63,11 +63,12 @@ absl::StatusOr<Graph> WithNamedHead(const ImportOptions& options, Graph model) {
 
 }  // namespace
 
-absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, int output, const InputNames& inputs) {
+absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, int output, const InputNames& inputs,
+                                        int64_t sequence_length) {
   if (model.eval.has_value()) {
-    return ImportProgram(model, *model.eval, output, inputs);
+    return ImportProgram(model, *model.eval, output, inputs, sequence_length);
   }
-  AMPD_ASSIGN_OR_RETURN(const Graph train, ImportProgram(model, model.train, output, inputs));
+  AMPD_ASSIGN_OR_RETURN(const Graph train, ImportProgram(model, model.train, output, inputs, sequence_length));
   Graph eval = EvalProgram(train);
   if (const Node* const node = FindAlwaysRandom(eval); node != nullptr) {
     return BadExport(absl::StrCat(node->op, " of ", node->module_path,
@@ -92,8 +93,9 @@ bool IsEvalMode(const Graph& graph) {
 }
 
 absl::StatusOr<ImportedPrograms> ImportPrograms(const ExportedModel& model, const ImportOptions& options) {
-  AMPD_ASSIGN_OR_RETURN(Graph train, ImportProgram(model, model.train, options.output, options.inputs));
-  AMPD_ASSIGN_OR_RETURN(Graph eval, ImportEvalProgram(model, options.output, options.inputs));
+  AMPD_ASSIGN_OR_RETURN(Graph train,
+                        ImportProgram(model, model.train, options.output, options.inputs, options.sequence_length));
+  AMPD_ASSIGN_OR_RETURN(Graph eval, ImportEvalProgram(model, options.output, options.inputs, options.sequence_length));
   AMPD_ASSIGN_OR_RETURN(train, WithNamedHead(options, std::move(train)));
   AMPD_ASSIGN_OR_RETURN(eval, WithNamedHead(options, std::move(eval)));
   if (train.parameters().empty()) {

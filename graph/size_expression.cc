@@ -1,6 +1,8 @@
 #include "graph/size_expression.h"
 
+#include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
@@ -11,13 +13,77 @@ namespace {
 
 constexpr int kMaxDepth = 8;
 constexpr int64_t kMaxFactor = int64_t{1} << 40;
+constexpr int64_t kMaxPower = 4;
+
+using Size = std::optional<ExportedSize>;  // nothing: of another form
+using Sizes = std::vector<ExportedSize>;
+
+Size Bounded(int64_t factor, std::string symbol = "") {
+  return -kMaxFactor <= factor && factor <= kMaxFactor ? Size({factor, std::move(symbol), ""}) : std::nullopt;
+}
+
+bool AreNumbers(const Sizes& sizes) {
+  return std::all_of(sizes.begin(), sizes.end(), [](const ExportedSize& size) { return size.symbol.empty(); });
+}
+
+Size Product(const Sizes& factors) {
+  ExportedSize product;
+  for (const ExportedSize& factor : factors) {
+    if ((!factor.symbol.empty() && !product.symbol.empty()) ||
+        __builtin_mul_overflow(product.factor, factor.factor, &product.factor)) {
+      return std::nullopt;
+    }
+    product.symbol += factor.symbol;
+  }
+  return Bounded(product.factor, product.symbol);
+}
+
+// Of numbers, or of multiples of one symbol.
+Size Sum(const Sizes& terms) {
+  int64_t sum = 0;
+  for (const ExportedSize& term : terms) {
+    if (term.symbol != terms[0].symbol || __builtin_add_overflow(sum, term.factor, &sum)) {
+      return std::nullopt;
+    }
+  }
+  return Bounded(sum, terms[0].symbol);
+}
+
+Size Power(const Sizes& sizes) {
+  const bool is_whole = sizes.size() == 2 && AreNumbers(sizes) && 0 <= sizes[1].factor && sizes[1].factor <= kMaxPower;
+  return is_whole ? Product(Sizes(static_cast<size_t>(sizes[1].factor), sizes[0])) : std::nullopt;
+}
+
+Size FloorQuotient(const Sizes& sizes) {
+  const bool is_whole = sizes.size() == 2 && AreNumbers(sizes) && sizes[0].factor >= 0 && sizes[1].factor > 0;
+  return is_whole ? Bounded(sizes[0].factor / sizes[1].factor) : std::nullopt;
+}
+
+Size Extreme(const Sizes& sizes, bool largest) {
+  if (!AreNumbers(sizes)) {
+    return std::nullopt;
+  }
+  const auto less = [](const ExportedSize& a, const ExportedSize& b) { return a.factor < b.factor; };
+  return largest ? *std::max_element(sizes.begin(), sizes.end(), less)
+                 : *std::min_element(sizes.begin(), sizes.end(), less);
+}
+
+// REQUIRES: there are sizes.
+Size Apply(std::string_view function, const Sizes& sizes) {
+  if (function == "Mul") return Product(sizes);
+  if (function == "Add") return Sum(sizes);
+  if (function == "Pow") return Power(sizes);
+  if (function == "FloorDiv") return FloorQuotient(sizes);
+  if (function == "Min" || function == "Max") return Extreme(sizes, function == "Max");
+  return std::nullopt;
+}
 
 class Parser {
  public:
-  explicit Parser(std::string_view text) : rest_(text.data(), text.size()) {}
+  Parser(std::string_view text, const SymbolValues& values) : rest_(text.data(), text.size()), values_(values) {}
 
-  std::optional<ExportedSize> Parse() {
-    std::optional<ExportedSize> size = Expression(0);
+  Size Parse() {
+    const Size size = Expression(0);
     return rest_.empty() ? size : std::nullopt;
   }
 
@@ -34,45 +100,49 @@ class Parser {
   }
 
   // NOLINTNEXTLINE(misc-no-recursion): bounded by kMaxDepth.
-  std::optional<ExportedSize> Expression(int depth) {
-    if (absl::ConsumePrefix(&rest_, "Symbol('")) {
-      const auto name = Until('\'');
-      return name.has_value() && !name->empty() && Until(')').has_value()
-                 ? std::optional(ExportedSize{1, std::string(*name), ""})
-                 : std::nullopt;
+  Size Expression(int depth) {
+    const auto function = Until('(');
+    if (!function.has_value() || depth == kMaxDepth) {
+      return std::nullopt;
     }
-    if (absl::ConsumePrefix(&rest_, "Integer(")) {
+    if (*function == "Symbol") {
+      return Symbol();
+    }
+    if (*function == "Integer") {
       const auto digits = Until(')');
-      ExportedSize size;
-      const bool ok = digits.has_value() && absl::SimpleAtoi(*digits, &size.factor);
-      return ok && size.factor >= 0 && size.factor <= kMaxFactor ? std::optional(size) : std::nullopt;
+      int64_t number = 0;
+      return digits.has_value() && absl::SimpleAtoi(*digits, &number) ? Bounded(number) : std::nullopt;
     }
-    return depth < kMaxDepth && absl::ConsumePrefix(&rest_, "Mul(") ? Product(depth) : std::nullopt;
-  }
-
-  // NOLINTNEXTLINE(misc-no-recursion): bounded by kMaxDepth.
-  std::optional<ExportedSize> Product(int depth) {
-    ExportedSize product;
+    Sizes sizes;
     do {
-      const std::optional<ExportedSize> factor = Expression(depth + 1);
-      if (!factor.has_value() || (!factor->symbol.empty() && !product.symbol.empty()) ||
-          __builtin_mul_overflow(product.factor, factor->factor, &product.factor) || product.factor > kMaxFactor) {
+      const Size size = Expression(depth + 1);
+      if (!size.has_value()) {
         return std::nullopt;
       }
-      product.symbol += factor->symbol;
+      sizes.push_back(*size);
     } while (absl::ConsumePrefix(&rest_, ", "));
-    return absl::ConsumePrefix(&rest_, ")") ? std::optional(product) : std::nullopt;
+    return absl::ConsumePrefix(&rest_, ")") ? Apply({function->data(), function->size()}, sizes) : std::nullopt;
+  }
+
+  Size Symbol() {
+    const auto name = absl::ConsumePrefix(&rest_, "'") ? Until('\'') : std::nullopt;
+    if (!name.has_value() || name->empty() || !Until(')').has_value()) {
+      return std::nullopt;
+    }
+    const auto found = values_.find(std::string(*name));
+    return found == values_.end() ? Bounded(1, std::string(*name)) : Bounded(found->second);
   }
 
   absl::string_view rest_;
+  const SymbolValues& values_;
 };
 
 }  // namespace
 
-ExportedSize ParseSizeExpression(std::string_view text) {
+ExportedSize ParseSizeExpression(std::string_view text, const SymbolValues& values) {
   ExportedSize unknown;
   unknown.unknown = text;
-  return Parser(text).Parse().value_or(unknown);
+  return Parser(text, values).Parse().value_or(unknown);
 }
 
 }  // namespace ampd::graph

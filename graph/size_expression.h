@@ -1,17 +1,25 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <string>
 #include <string_view>
 
 #include "graph/exported_program.h"
 
 namespace ampd::graph {
 
+// What sizes that the export left open are in a run, by their symbols.
+using SymbolValues = std::map<std::string, int64_t>;
+
 // A size as torch.export spells it, which is how SymPy prints an expression for a machine to read:
 //
-//   expression := symbol | "Integer(" number ")" | "Mul(" expression {", " expression} ")"
+//   expression := symbol | "Integer(" number ")" | function "(" expression {", " expression} ")"
+//   function   := "Add" | "Mul" | "Pow" | "Min" | "Max" | "FloorDiv"
 //   symbol     := "Symbol('" name "'" {", " property} ")"
 //
-// A product of numbers and at most one symbol; anything else comes back as `unknown`.
-ExportedSize ParseSizeExpression(std::string_view text);
+// A whole number, or one times one symbol of unknown value; anything else comes back as `unknown`. What it is without
+// `values`, it may be a number with them.
+ExportedSize ParseSizeExpression(std::string_view text, const SymbolValues& values = {});
 
 }  // namespace ampd::graph

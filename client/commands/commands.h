@@ -133,6 +133,7 @@ struct InspectModelOptions {
   std::vector<std::string> presets;  // empty: those that people compare first
   std::string device = "gpu";
   int64_t batch_size = 0;  // 0: no memory is told
+  int64_t sequence_length = 0;
 };
 // What is in a file of torch.export on this machine, what policies would do to it, and why a job would refuse it: exit
 // code 1. Asks no server.

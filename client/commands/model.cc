@@ -52,6 +52,7 @@ int InspectModel(Session* session, const InspectModelOptions& options) {
   }
   question.device = options.device == "cpu" ? precision::ExampleCpu() : precision::ExampleGpu();
   question.batch_size = options.batch_size;
+  question.sequence_length = options.sequence_length;
   const auto file = InspectModelFile(options.path, question);
   if (!file.ok()) {
     return session->Fail(file.status());

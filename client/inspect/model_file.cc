@@ -119,7 +119,7 @@ v1::ExportedModelSpec::Head HeadOf(const absl::StatusOr<graph::ExportedTypes>& t
 }
 
 void AddOutputs(const ExportedProgram& program, const ModelQuestion& question, v1::ModelFile* file) {
-  const absl::StatusOr<graph::ExportedTypes> types = graph::ExportedTypes::Of(program);
+  const absl::StatusOr<graph::ExportedTypes> types = graph::ExportedTypes::Of(program, question.sequence_length);
   for (size_t i = 0; i < program.graph.outputs.size(); ++i) {
     v1::ModelOutput& told = *file->add_outputs();
     told.set_index(static_cast<int>(i));
@@ -237,7 +237,9 @@ absl::Status FileError(const std::string& path, const absl::Status& error) {
 }  // namespace
 
 v1::ModelFile DescribeModel(const ExportedModel& model, const ModelQuestion& question) {
-  const Programs programs = graph::ImportPrograms(model, {question.output, question.head, {}});
+  const Programs programs = graph::ImportPrograms(
+      model,
+      {.output = question.output, .head = question.head, .inputs = {}, .sequence_length = question.sequence_length});
   v1::ModelFile file;
   AddPrograms(model, programs, &file);
   AddInputs(model.train, question, &file);

@@ -19,6 +19,7 @@ struct ModelQuestion {
   std::vector<std::string> presets;  // names of presets, to say of each what it would do
   v1::Device device;                 // that it would do it on
   int64_t batch_size = 0;            // samples, to say what memory a step would take; 0: not asked
+  int64_t sequence_length = 0;       // of the job's texts, for a model that leaves it open; 0: none is told
 };
 
 // All there is to say of a model: what it takes and gives, holds and computes, whether a job would take it, and what

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Exported models with each loss head, trained and evaluated by the service, against PyTorch on the weights they end with.
+"""Exported models with each loss head, and one that leaves the length of texts open, trained and evaluated by the service, against PyTorch on the weights they end with.
 
 Usage: exported_heads_service_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their
 ids.
@@ -60,6 +60,24 @@ class TextLoss(torch.nn.Module):
         return functional.cross_entropy(logits, target, label_smoothing=0.1)
 
 
+class TextClasses(torch.nn.Module):
+    """Of a text of any length, with a vector for each of its first twelve positions."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(WORDS, 16)
+        self.places = torch.nn.Embedding(12, 16)
+        self.inner = torch.nn.Linear(16, 48)
+        self.head = torch.nn.Linear(16, CLASSES)
+
+    def forward(self, input_ids):
+        length = input_ids.shape[1]
+        words = self.table(input_ids) + self.places(torch.arange(length))
+        query, key, value = (part.view(-1, length, 2, 8).transpose(1, 2) for part in self.inner(words).chunk(3, -1))
+        mixed = functional.scaled_dot_product_attention(query, key, value).transpose(1, 2).reshape(-1, length, 16)
+        return self.head((words + mixed).mean(1))
+
+
 class OwnLoss(Net):
     def forward(self, images, labels):
         return functional.mse_loss(self.body(images), labels)
@@ -93,6 +111,9 @@ class Heads(DataRootCase):
         ampd.export(Net(), (torch.zeros(4, FEATURES),), cls.root / "net.pt2")
         ampd.export(OwnLoss(), (torch.zeros(4, FEATURES), torch.zeros(4, NUMBERS)), cls.root / "own.pt2")
         ampd.export(TextLoss(), (cls.words[:4], cls.classes[:4]), cls.root / "text.pt2")
+        for most, name in ((12, "open"), (6, "short")):
+            length = torch.export.Dim("length", min=2, max=most)
+            ampd.export(TextClasses(), (cls.words[:4, :5],), cls.root / f"{name}.pt2", dynamic=({1: length},))
 
     def trained(self, module, **job):
         """The evaluations and the module with the weights that training ended with."""
@@ -142,6 +163,13 @@ class Heads(DataRootCase):
         self.assert_close(point["loss"], net(self.words, self.classes).item())
         self.assertNotIn("accuracy", point)
         self.assertNotIn("perplexity", point)
+
+    @torch.no_grad()
+    def test_the_length_of_texts_is_the_jobs_where_the_model_leaves_it_open(self):
+        _, point, net = self.trained(TextClasses(), model="open.pt2", more="", data=JSONL)
+        self.assert_close(point["loss"], functional.cross_entropy(net(self.words), self.classes).item())
+        self.refused("SPEC_ERROR", f"sequence length is {LENGTH}", "was exported for 2 to 6", model="short.pt2", more="",
+                     data=JSONL)
 
     def refused(self, reason, *words, **job):
         final = self.service.finished(self.service.submit(JOB.format(preset="fp32", **job)))

@@ -24,12 +24,14 @@ struct ImportedModel {
 // The file of a checkpoint that holds ImportedModel::json.
 inline constexpr char kGraphFile[] = "graph.json";
 
-// From a .pt2 file. DATA_ERROR naming the file for what is wrong with it, DEVICE_ERROR where the host can't read it
-// now, SPEC_ERROR for a model that the spec's head does not fit.
-absl::StatusOr<ImportedModel> OpenImportedModel(const v1::ExportedModelSpec& spec, const data::DataFile& file);
+// From a .pt2 file, for texts of `sequence_length` (0: the job has none). DATA_ERROR naming the file for what is wrong
+// with it, DEVICE_ERROR where the host can't read it now, SPEC_ERROR for a model that the spec's head does not fit.
+absl::StatusOr<ImportedModel> OpenImportedModel(const v1::ExportedModelSpec& spec, const data::DataFile& file,
+                                                int64_t sequence_length = 0);
 
 // From the checkpoint that the attempt goes on from: the file is not needed any more. CHECKPOINT_ERROR.
 absl::StatusOr<ImportedModel> RestoreImportedModel(const v1::ExportedModelSpec& spec, const CheckpointStore& store,
-                                                   const std::string& path, const std::string& manifest_sha256);
+                                                   const std::string& path, const std::string& manifest_sha256,
+                                                   int64_t sequence_length = 0);
 
 }  // namespace ampd::train

@@ -30,6 +30,11 @@ absl::StatusOr<std::string> ReadWeightsFile(const data::DataFile& file) {
   }
 }
 
+// Of its texts; 0 for what is no text.
+int64_t SequenceLengthOf(const v1::DataSource& source) {
+  return source.has_tokens() ? source.tokens().sequence_length() : source.jsonl().sequence_length();
+}
+
 }  // namespace
 
 bool GoesOn(const internal::StartAttempt& start) {
@@ -46,17 +51,20 @@ absl::StatusOr<std::optional<ImportedModel>> FindImportedModel(const internal::S
     return std::nullopt;
   }
   const v1::ExportedModelSpec& spec = start.spec().model().exported();
+  const int64_t sequence_length = SequenceLengthOf(start.spec().data().train());
   if (GoesOn(start)) {
     CheckpointIo io;
     return RestoreImportedModel(spec, CheckpointStore(start.checkpoint_root(), io), start.start_from().path(),
-                                start.start_from().manifest_sha256());
+                                start.start_from().manifest_sha256(), sequence_length);
   }
   if (!spec.artifact().empty()) {
-    return OpenImportedModel(spec, {start.artifact_folder(), spec.artifact(),
-                                    absl::StrCat("model.exported.artifact \"", spec.artifact(), "\"")});
+    return OpenImportedModel(
+        spec,
+        {start.artifact_folder(), spec.artifact(), absl::StrCat("model.exported.artifact \"", spec.artifact(), "\"")},
+        sequence_length);
   }
   AMPD_ASSIGN_OR_RETURN(const data::DataFile file, locate("model.exported.path", spec.path()));
-  return OpenImportedModel(spec, file);
+  return OpenImportedModel(spec, file, sequence_length);
 }
 
 absl::StatusOr<std::string> ReadInitialWeights(const internal::StartAttempt& start, Locator locate) {

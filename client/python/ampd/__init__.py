@@ -22,13 +22,15 @@ class ExportError(Exception):
     """The model can't be taken to ampd; the text says why."""
 
 
-def export(model, example_inputs, path):
+def export(model, example_inputs, path, dynamic=None):
     """Write a model to `path` (ending in .pt2) as ampd runs it: its training and its evaluation program in one archive.
 
     `model`: a torch.nn.Module in float32 on the CPU, whose forward takes tensors and gives what a head of the job takes:
     logits, numbers, or with the labels among its inputs the loss itself, as their mean over the batch. `example_inputs`: a
     tuple of what it takes, with a batch of at least 2 as the first size of each; the batch size is left open, every other
-    size is fixed. What the model computes from them is compared with what the file computes, to the last bit, before the
+    size is fixed, but for those that `dynamic` names: of each input its {dimension: name}, or a torch.export.Dim with bounds
+    in the name's place; sizes of one name are equal. ampd takes the length of a text's samples so, `dynamic=({1: "length"},
+    {1: "length"})` for tokens and their mask, and trains with the sequence_length of the job's data. What the model computes from them is compared with what the file computes, to the last bit, before the
     file appears at `path`. The model's parameters, buffers and mode are afterwards what they were.
 
     Raises ExportError, or what torch.export raises for a model that it can't trace.
@@ -37,12 +39,14 @@ def export(model, example_inputs, path):
     for tensor in example_inputs:
         if not isinstance(tensor, torch.Tensor) or tensor.dim() == 0 or tensor.shape[0] < 2:
             raise ExportError("each example input must be a tensor whose first size is a batch of at least 2")
+    open_sizes = _open_sizes(example_inputs, dynamic)
     for name, parameter in model.named_parameters():
         if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
             raise ExportError(f"{name} is {parameter.dtype} on {parameter.device}; export a float32 model on the CPU, "
                               "the job's precision says the rest")
     with _unchanged(model), _masks_without_vmap(model):
-        programs = {"train": _trace(model.train(), example_inputs), "eval": _trace(model.eval(), example_inputs)}
+        programs = {"train": _trace(model.train(), example_inputs, open_sizes),
+                    "eval": _trace(model.eval(), example_inputs, open_sizes)}
         folder = os.path.dirname(os.path.abspath(path))
         with tempfile.NamedTemporaryFile(dir=folder, suffix=".pt2", delete=False) as file:
             temporary = file.name
@@ -104,9 +108,28 @@ def _masks_without_vmap(model):
             config._attn_implementation = implementation
 
 
-def _trace(model, example_inputs):
+def _open_sizes(example_inputs, dynamic):
+    """What torch.export calls dynamic_shapes."""
+    dynamic = ({},) * len(example_inputs) if dynamic is None else tuple(dynamic)
+    if len(dynamic) != len(example_inputs):
+        raise ExportError(f"dynamic has {len(dynamic)} entries for {len(example_inputs)} inputs; give a dict, which may be "
+                          "empty, for each")
     batch = Dim("batch", min=1)
-    program = torch.export.export(model, example_inputs, dynamic_shapes=tuple({0: batch} for _ in example_inputs))
+    dims = {size: Dim(size, min=2) if isinstance(size, str) else size for sizes in dynamic for size in sizes.values()}
+    if "batch" in dims:
+        raise ExportError('dynamic names a size "batch"; the batch size is left open without it')
+    for tensor, sizes in zip(example_inputs, dynamic):
+        for dimension in sizes:
+            if not 0 < dimension < tensor.dim():
+                raise ExportError(f"dynamic names dimension {dimension} of an input of {tensor.dim()}; it must be from 1 to "
+                                  f"{tensor.dim() - 1}")
+    return tuple({0: batch} | {dimension: dims[size] for dimension, size in sizes.items()} for sizes in dynamic)
+
+
+def _trace(model, example_inputs, open_sizes):
+    # What a model asks of a size that only a run knows is asked there, and need not be proven for every size.
+    program = torch.export.export(model, example_inputs, dynamic_shapes=open_sizes,
+                                  prefer_deferred_runtime_asserts_over_guards=any(len(sizes) > 1 for sizes in open_sizes))
     graph = program.graph
     for node in reversed(list(graph.nodes)):  # what only prepares a vmap, and can't be saved
         if node.op == "call_function" and "predispatch" in getattr(node.target, "__module__", "") and not node.users:
