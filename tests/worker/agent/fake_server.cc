@@ -4,6 +4,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "base/sha256.h"
 
 namespace ampd::agent {
 
@@ -11,6 +12,7 @@ FakeServer::FakeServer(absl::Duration lease, int port) : lease_(lease) {
   grpc::ServerBuilder builder;
   builder.AddListeningPort(absl::StrCat("127.0.0.1:", port), grpc::InsecureServerCredentials(), &port_);
   builder.RegisterService(this);
+  builder.RegisterService(&artifact_service_);
   server_ = builder.BuildAndStart();
 }
 
@@ -21,13 +23,47 @@ FakeServer::~FakeServer() {
 
 std::string FakeServer::address() const { return absl::StrCat("127.0.0.1:", port_); }
 
-v1::AttemptKey FakeServer::Want(const std::string& job, const std::string& script, v1::Job::Desired desired) {
+std::string FakeServer::AddArtifact(const std::string& content) {
+  absl::MutexLock lock(&mutex_);
+  artifacts_[Sha256Hex(content)] = content;
+  return Sha256Hex(content);
+}
+
+void FakeServer::HideArtifacts(bool hidden) {
+  absl::MutexLock lock(&mutex_);
+  artifacts_hidden_ = hidden;
+}
+
+grpc::Status FakeServer::Artifacts::DownloadArtifact(grpc::ServerContext*, const v1::DownloadArtifactRequest* request,
+                                                     grpc::ServerWriter<v1::DownloadArtifactResponse>* writer) {
+  v1::DownloadArtifactResponse piece;
+  {
+    absl::MutexLock lock(&server_->mutex_);
+    ++server_->num_downloads_;
+    if (server_->artifacts_hidden_) {
+      return grpc::Status(grpc::StatusCode::UNAVAILABLE, "hidden");
+    }
+    const auto found = server_->artifacts_.find(request->name());
+    if (found == server_->artifacts_.end()) {
+      return grpc::Status(grpc::StatusCode::NOT_FOUND, "there is no artifact");
+    }
+    piece.set_content(found->second.substr(static_cast<size_t>(request->offset_bytes())));
+  }
+  writer->Write(piece);
+  return grpc::Status::OK;
+}
+
+v1::AttemptKey FakeServer::Want(const std::string& job, const std::string& script, v1::Job::Desired desired,
+                                const std::string& artifact) {
   absl::MutexLock lock(&mutex_);
   v1::AttemptDirective& wanted = wanted_[job];
   wanted.mutable_key()->set_job_id(job);
   wanted.mutable_key()->set_attempt(1);
   wanted.mutable_key()->set_token("token-" + job);
   wanted.mutable_spec()->set_name(script);
+  if (!artifact.empty()) {
+    wanted.mutable_spec()->mutable_model()->mutable_exported()->set_artifact(artifact);
+  }
   wanted.set_desired(desired);
   wanted.set_desired_reason(desired == v1::Job::CANCEL ? v1::USER_CANCELLED : v1::USER_PAUSED);
   wanted.clear_devices();

@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "ampd/v1/artifact_service.grpc.pb.h"
 #include "ampd/v1/worker_service.grpc.pb.h"
 
 namespace ampd::agent {
@@ -25,13 +26,18 @@ class FakeServer final : public v1::WorkerService::Service {
   std::string address() const;
 
   // From the next directive on the worker should have the attempt, until Drop, or until its outcome arrived.
-  v1::AttemptKey Want(const std::string& job, const std::string& script, v1::Job::Desired desired = v1::Job::RUN);
+  // `artifact`: of its model, if it is not empty.
+  v1::AttemptKey Want(const std::string& job, const std::string& script, v1::Job::Desired desired = v1::Job::RUN,
+                      const std::string& artifact = "");
   void Drop(const std::string& job);
   void Delete(const std::string& path);
   // While silent it answers no report, which lets the lease run out.
   void SetSilent(bool silent);
   // While busy it stores and acknowledges no telemetry; what arrives waits.
   void SetBusy(bool busy);
+  // Serves it under its digest, which it returns; while there are none to be had, every call is UNAVAILABLE.
+  std::string AddArtifact(const std::string& content);
+  void HideArtifacts(bool hidden);
   // Every Attach stream ends so at its next report; OK: no more.
   void EndStreamsWith(const grpc::Status& status);
 
@@ -55,7 +61,8 @@ class FakeServer final : public v1::WorkerService::Service {
   int num_gaps() const { return num_gaps_; }
   std::vector<v1::Sample> samples(const std::string& job) const;  // that were not stored before
   size_t largest_upload() const { return largest_upload_; }       // bytes
-  int num_uploads() const { return num_uploads_; }                // with telemetry, not with log text alone
+  int num_downloads() const { return num_downloads_; }
+  int num_uploads() const { return num_uploads_; }  // with telemetry, not with log text alone
 
   grpc::Status Attach(grpc::ServerContext* context,
                       grpc::ServerReaderWriter<v1::WorkerDirective, v1::WorkerReport>* stream) override;
@@ -63,13 +70,27 @@ class FakeServer final : public v1::WorkerService::Service {
                                grpc::ServerReaderWriter<v1::TelemetryAck, v1::TelemetryUpload>* stream) override;
 
  private:
+  class Artifacts final : public v1::ArtifactService::Service {
+   public:
+    explicit Artifacts(FakeServer* server) : server_(server) {}
+    grpc::Status DownloadArtifact(grpc::ServerContext* context, const v1::DownloadArtifactRequest* request,
+                                  grpc::ServerWriter<v1::DownloadArtifactResponse>* writer) override;
+
+   private:
+    FakeServer* const server_;
+  };
+
   v1::WorkerDirective TakeIn(const v1::WorkerReport& report) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   v1::TelemetryAck Store(const v1::TelemetryUpload& upload) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const absl::Duration lease_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
+  Artifacts artifact_service_{this};
   absl::Mutex mutex_;
+  std::map<std::string, std::string> artifacts_;
+  bool artifacts_hidden_ = false;
+  int num_downloads_ = 0;
   bool silent_ = false;
   bool busy_ = false;
   grpc::Status end_with_;

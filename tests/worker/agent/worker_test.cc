@@ -457,6 +457,46 @@ TEST_F(Worker, PausedAttempt_Leaves) {
   EXPECT_EQ(outcome->kind(), v1::Outcome::LEFT);
 }
 
+TEST_F(Worker, AttemptThatNamesAnArtifact_StartsWhenThatHasCome) {
+  const std::string artifact = server_.AddArtifact("a model");
+  server_.HideArtifacts(true);
+  StartWorker();
+  server_.Want("j1", "steps=5", v1::Job::RUN, artifact);
+  ASSERT_TRUE(server_.WaitFor(
+      [](const FakeServer& server) { return server.num_downloads() > 2 && server.StateOf("j1") == "STARTING"; }));
+  EXPECT_TRUE(Steps().empty());
+  server_.HideArtifacts(false);
+  const std::optional<v1::Outcome> outcome = WaitForOutcome("j1");
+  ASSERT_TRUE(outcome.has_value());
+  EXPECT_EQ(outcome->kind(), v1::Outcome::FINISHED);
+  EXPECT_EQ(ReadFile(absl::StrCat(state_, "/artifacts/", artifact), 100).value_or("none"), "a model");
+}
+
+TEST_F(Worker, AttemptWhoseArtifactTheServerHasNot_EndsAndTheNextOneRuns) {
+  StartWorker();
+  server_.Want("j1", "steps=5", v1::Job::RUN, std::string(64, 'a'));
+  const std::optional<v1::Outcome> outcome = WaitForOutcome("j1");
+  ASSERT_TRUE(outcome.has_value());
+  EXPECT_EQ(outcome->reason(), v1::DATA_ERROR);
+  EXPECT_THAT(outcome->message(), HasSubstr("model.exported.artifact: the worker can't fetch aaaa"));
+  server_.Want("j2", "steps=5");
+  ASSERT_TRUE(WaitForOutcome("j2").has_value());
+}
+
+TEST_F(Worker, AttemptPausedWhileItsArtifactIsFetched_LeavesAtOnce) {
+  const std::string artifact = server_.AddArtifact("a model");
+  server_.HideArtifacts(true);
+  StartWorker();
+  server_.Want("j1", "", v1::Job::RUN, artifact);
+  ASSERT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_downloads() > 0; }));
+  server_.Want("j1", "", v1::Job::PAUSE, artifact);
+  const std::optional<v1::Outcome> outcome = WaitForOutcome("j1");
+  ASSERT_TRUE(outcome.has_value());
+  EXPECT_EQ(outcome->kind(), v1::Outcome::LEFT);
+  EXPECT_EQ(outcome->reason(), v1::USER_PAUSED);
+  EXPECT_TRUE(Steps().empty());
+}
+
 TEST_F(Worker, AttemptThatIsNotNamedAnyMore_IsKilledThoughItIgnoresSignals) {
   StartWorker({"--no-warm"});
   server_.Want("j1", "deaf,orphans");
