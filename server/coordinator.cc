@@ -241,24 +241,6 @@ bool Coordinator::IsRepeat(const internal::CreateJob& create) const {
   });
 }
 
-absl::StatusOr<std::shared_ptr<void>> Coordinator::HoldArtifact(const internal::CreateJob& create) const {
-  const std::string& artifact = create.spec().model().exported().artifact();
-  if (artifact.empty() || IsRepeat(create)) {
-    return std::shared_ptr<void>();
-  }
-  absl::StatusOr<std::shared_ptr<void>> hold = absl::NotFoundError("");
-  if (options_.hold_artifact) {
-    hold = options_.hold_artifact(artifact);
-  }
-  if (absl::IsNotFound(hold.status())) {
-    return ErrorWithMetadata(StatusCode::kNotFound, "ARTIFACT_NOT_FOUND",
-                             absl::StrCat("model.exported.artifact: the server has no file ", artifact,
-                                          "; ampctl artifact upload FILE sends it"),
-                             {{"artifact", artifact}});
-  }
-  return hold;
-}
-
 absl::Status Coordinator::FindStart(internal::CreateJob* create) const {
   const v1::CheckpointReference& reference = create->spec().model().initial_checkpoint();
   if (!create->spec().model().has_initial_checkpoint() || IsRepeat(*create)) {

@@ -254,6 +254,24 @@ std::map<std::string, std::string> Coordinator::LiveArtifacts() const {
   });
 }
 
+absl::StatusOr<std::shared_ptr<void>> Coordinator::HoldArtifact(const internal::CreateJob& create) const {
+  const std::string& artifact = create.spec().model().exported().artifact();
+  if (artifact.empty() || IsRepeat(create)) {
+    return std::shared_ptr<void>();
+  }
+  absl::StatusOr<std::shared_ptr<void>> hold = absl::NotFoundError("");
+  if (options_.hold_artifact) {
+    hold = options_.hold_artifact(artifact);
+  }
+  if (absl::IsNotFound(hold.status())) {
+    return ErrorWithMetadata(StatusCode::kNotFound, "ARTIFACT_NOT_FOUND",
+                             absl::StrCat("model.exported.artifact: the server has no file ", artifact,
+                                          "; ampctl artifact upload FILE sends it"),
+                             {{"artifact", artifact}});
+  }
+  return hold;
+}
+
 v1::Worker Coordinator::ViewOf(const ClusterState& state, const internal::WorkerRecord& record) const {
   v1::Worker view = record.worker();
   const std::vector<JobRecordPtr> jobs = state.JobsOn(view.name());

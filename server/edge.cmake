@@ -8,7 +8,7 @@ ampd_library(NAME metric_store
   DEPS base_clock base_error base_status server_history server_sqlite server_step_columns absl::synchronization
        ${ZSTD_LIBRARY})
 ampd_library(NAME artifact_store
-  HDRS artifact_store.h artifact_index.h
+  HDRS artifact_store.h artifact_upload.h artifact_index.h
   SRCS artifact_store.cc artifact_upload.cc artifact_sample.cc artifact_sweep.cc artifact_index.cc
   DEPS base_clock base_error base_file base_pending_file base_sha256 base_status proto_messages server_sqlite
        absl::statusor absl::strings absl::synchronization absl::time)

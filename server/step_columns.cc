@@ -1,6 +1,7 @@
 #include "server/step_columns.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 
@@ -47,6 +48,47 @@ bool ColumnsHaveLength(const v1::StepColumns& steps, int length) {
          steps.samples_per_second_size() == length && steps.data_wait_seconds_size() == length &&
          steps.memory_allocated_bytes_size() == length && steps.memory_peak_bytes_size() == length &&
          steps.time_unix_micros_size() == length && GanColumnsHaveLength(steps, length);
+}
+
+// A place in each of a batch's lists.
+struct BatchPlace {
+  int step = 0;
+  int eval = 0;
+  int event = 0;
+  int sample = 0;
+};
+
+uint64_t NextSequence(const v1::TelemetryBatch& batch, const BatchPlace& place) {
+  uint64_t next = std::numeric_limits<uint64_t>::max();
+  if (place.step < NumSteps(batch.steps())) {
+    next = batch.steps().sequence(place.step);
+  }
+  if (place.eval < batch.evals_size()) {
+    next = std::min<uint64_t>(next, batch.evals(place.eval).sequence());
+  }
+  if (place.event < batch.events_size()) {
+    next = std::min<uint64_t>(next, batch.events(place.event).attempt_sequence());
+  }
+  if (place.sample < batch.samples_size()) {
+    next = std::min<uint64_t>(next, batch.samples(place.sample).attempt_sequence());
+  }
+  return next;
+}
+
+// The first place whose items all come after `sequence`.
+BatchPlace PlaceAfter(const v1::TelemetryBatch& batch, uint64_t sequence) {
+  BatchPlace place;
+  place.step = FirstStepAfter(batch.steps(), sequence);
+  while (place.eval < batch.evals_size() && batch.evals(place.eval).sequence() <= sequence) {
+    ++place.eval;
+  }
+  while (place.event < batch.events_size() && batch.events(place.event).attempt_sequence() <= sequence) {
+    ++place.event;
+  }
+  while (place.sample < batch.samples_size() && batch.samples(place.sample).attempt_sequence() <= sequence) {
+    ++place.sample;
+  }
+  return place;
 }
 
 }  // namespace
@@ -128,5 +170,30 @@ uint64_t LastPoint(const v1::TelemetryBatch& batch) {
   const uint64_t last = NumSteps(batch.steps()) == 0 ? 0 : *batch.steps().sequence().rbegin();
   return batch.evals_size() == 0 ? last : std::max<uint64_t>(last, batch.evals().rbegin()->sequence());
 }
+
+v1::TelemetryBatch ContiguousPart(const v1::TelemetryBatch& batch, uint64_t stored, uint64_t* last) {
+  BatchPlace place = PlaceAfter(batch, stored);
+  v1::TelemetryBatch part;
+  const int first_step = place.step;
+  *last = stored;
+  while (NextSequence(batch, place) == *last + 1) {
+    ++*last;
+    if (place.step < NumSteps(batch.steps()) && batch.steps().sequence(place.step) == *last) {
+      ++place.step;
+    } else if (place.eval < batch.evals_size() && batch.evals(place.eval).sequence() == *last) {
+      *part.add_evals() = batch.evals(place.eval++);
+    } else if (place.event < batch.events_size() && batch.events(place.event).attempt_sequence() == *last) {
+      *part.add_events() = batch.events(place.event++);
+    } else {
+      ++place.sample;
+    }
+  }
+  if (place.step > first_step) {
+    AppendSteps(batch.steps(), first_step, place.step, part.mutable_steps());
+  }
+  return part;
+}
+
+uint64_t FirstPoint(const v1::TelemetryBatch& points) { return NextSequence(points, BatchPlace()); }
 
 }  // namespace ampd::server

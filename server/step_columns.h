@@ -30,6 +30,13 @@ inline int NumPoints(const v1::TelemetryBatch& batch) { return NumSteps(batch.st
 // Smallest and largest sequence of steps, evaluations, events and samples; 0 and 0 for an empty batch.
 std::pair<uint64_t, uint64_t> SequenceRange(const v1::TelemetryBatch& batch);
 
+// The part of `batch` that follows `stored` without a gap, without samples; its events still without positions. `last`
+// becomes the sequence it ends with.
+v1::TelemetryBatch ContiguousPart(const v1::TelemetryBatch& batch, uint64_t stored, uint64_t* last);
+
+// The least sequence of the batch's points. REQUIRES: there is one, and neither an event nor a sample.
+uint64_t FirstPoint(const v1::TelemetryBatch& points);
+
 // The greatest sequence of the batch's points; 0 when there is none.
 uint64_t LastPoint(const v1::TelemetryBatch& batch);
 

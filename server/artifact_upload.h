@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ampd/v1/artifact_service.pb.h"
+#include "base/file.h"
+
+namespace ampd::server {
+
+class ArtifactStore;
+
+// Takes the content of one upload, piece by piece. Single-threaded: owner is whoever calls it, one at a time. The store
+// must outlive it; given up half-way, what came stays for the next.
+class ArtifactUpload {
+ public:
+  static constexpr size_t kMaxPieceBytes = size_t{1} << 20;
+
+  // INVALID_ARGUMENT for a piece that is too long or goes beyond the announced size; ABORTED when another upload has
+  // taken over; RESOURCE_EXHAUSTED as BeginUpload.
+  absl::Status Append(std::string_view piece);
+  // Once, last. INVALID_ARGUMENT when less came than was announced (reason INCOMPLETE_UPLOAD: what came is kept), or
+  // something else than was announced (reason DIGEST_MISMATCH: nothing is kept).
+  absl::StatusOr<v1::Artifact> Finish();
+
+ private:
+  friend class ArtifactStore;
+  ArtifactUpload(ArtifactStore* store, const v1::UploadArtifactRequest& request, uint64_t owner, UniqueFd file);
+
+  ArtifactStore* const store_;
+  const std::string sha256_;
+  const std::string file_name_;
+  const int64_t size_bytes_;
+  const uint64_t owner_;
+  UniqueFd file_;
+  int64_t received_bytes_;
+};
+
+}  // namespace ampd::server
