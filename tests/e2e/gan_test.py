@@ -112,6 +112,25 @@ class Gan(DataRootCase):
         self.assertNotEqual((self.root / "plain.safetensors").read_bytes(),
                             (self.root / "averages.safetensors").read_bytes())
 
+    def test_pictures_are_among_the_jobs_artifacts(self):
+        job = self.service.submit(JOB.replace("PRECISION", "{preset: fp32}")
+                                  + "sample: {every_steps: 25, images: {rows: 2}}\n")
+        self.metrics_of(self.service.finished(job))
+        told = self.service.read("artifact", "list", "--job", job)
+        self.assertEqual([artifact["name"] for artifact in told],
+                         [f"{job}/step-{step}/sample.png" for step in (60, 50, 25)])
+        contents = set()
+        for artifact in told:
+            file = self.root / "sample.png"
+            code, _, err = self.service.ampctl("artifact", "download", artifact["name"], str(file), "--force")
+            self.assertEqual(code, 0, err)
+            content = file.read_bytes()
+            self.assertEqual(len(content), int(artifact["sizeBytes"]))
+            self.assertEqual(content[:8], b"\x89PNG\r\n\x1a\n")
+            self.assertEqual(struct.unpack(">2I", content[16:24]), (2 * 28 + 2, 2 * 28 + 2))
+            contents.add(content)
+        self.assertEqual(len(contents), 3, "two steps drew the same picture")
+
     def test_what_a_gan_has_not_is_refused_at_once(self):
         for wrong, why in ((JOB.replace("  batch_size", "  eval: {idx: {images: root/images}}\n  batch_size"),
                             "neither says how good the images are"),
