@@ -59,7 +59,8 @@ void EvalSums::Add(const EvalSums& other) {
 EvalSums SumsOf(graph::Head head, int64_t num_classes, const graph::Graph& program,
                 const std::vector<at::Tensor>& outputs, const at::Tensor& labels) {
   EvalSums sums;
-  sums.num_samples = head == graph::Head::kLanguageModel ? labels.numel() : labels.size(0);
+  const bool has_one_each = head == graph::Head::kClassification || head == graph::Head::kLanguageModel;
+  sums.num_samples = has_one_each ? labels.numel() : labels.size(0);
   if (head == graph::Head::kOwnLoss) {
     sums.num_labels = sums.num_samples;
     sums.loss = OutputOf(program, outputs, "loss").item<double>() * static_cast<double>(sums.num_labels);

@@ -25,7 +25,7 @@ struct EvalSums {
   // Of what is compared: classes of samples, tokens of a language model, numbers of a regression, decisions. A model
   // that makes its own loss counts one a sample.
   int64_t num_labels = 0;
-  int64_t num_samples = 0;           // of a language model, tokens
+  int64_t num_samples = 0;           // of a language model, tokens; of classes, labels
   std::vector<ClassCounts> classes;  // where the head predicts classes
 };
 
