@@ -115,6 +115,18 @@ UniqueFd OpenCounter(const Place& place, const Mount& mount, std::string folder)
 
 std::string ReadAll(const std::string& path) { return ReadFile(path, kMaxFileBytes).value_or(""); }
 
+// Whether a process has begun to end, of the line in /proc/PID/stat: PF_EXITING of its flags, the ninth field. The
+// command may hold spaces and parentheses; the last parenthesis ends it.
+bool IsEnding(absl::string_view stat) {
+  constexpr size_t kFlags = 6;  // behind the command
+  constexpr uint32_t kExiting = 0x4;
+  const size_t end = stat.rfind(") ");
+  const std::vector<absl::string_view> fields =
+      absl::StrSplit(stat.substr(end == absl::string_view::npos ? stat.size() : end + 2), ' ');
+  uint32_t flags = 0;
+  return fields.size() > kFlags && absl::SimpleAtoi(fields[kFlags], &flags) && (flags & kExiting) != 0;
+}
+
 }  // namespace
 
 void OomKills::Open(const std::string& groups) {
@@ -146,8 +158,11 @@ void OomKills::Look(pid_t process, absl::Duration now) {
     return;
   }
   looked_at_ = now;
-  const std::string groups = ReadAll(absl::StrCat(proc_, "/", process, "/cgroup"));
-  if (!groups.empty() && groups != groups_) {
+  // From the moment when it begins to end, and a large process takes its time for that, the kernel calls the groups of
+  // version 1 that it is in "/". What was read before that moment is true.
+  const std::string process_folder = absl::StrCat(proc_, "/", process);
+  const std::string groups = ReadAll(process_folder + "/cgroup");
+  if (!groups.empty() && groups != groups_ && !IsEnding(ReadAll(process_folder + "/stat"))) {
     Open(groups);
   }
   if (counts_.empty() || now >= counts_.back().time + kCountInterval) {

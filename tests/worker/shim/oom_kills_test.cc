@@ -39,6 +39,7 @@ class OomKillsTest : public testing::Test {
   void Mounts(const std::string& text) { Write("/proc/self/mountinfo", text); }
   void Machine(int kills) { Write("/proc/vmstat", absl::StrCat("oom_kill_x 9\noom_kill ", kills, "\nnr_dirty 3\n")); }
   void Groups(const std::string& text) { Write(absl::StrCat("/proc/", kPid, "/cgroup"), text); }
+  void Stat(const std::string& text) { Write(absl::StrCat("/proc/", kPid, "/stat"), text); }
   void Events(const std::string& group, const std::string& file, int kills) {
     Write(absl::StrCat("/unified", group, "/", file),
           absl::StrCat("low 0\nhigh 0\nmax 7\noom ", kills + 1, "\noom_kill ", kills, "\noom_group_kill 0\n"));
@@ -122,6 +123,22 @@ TEST_F(OomKillsTest, ProcessThatIsGone_WasWhereItWasLast) {
   fs::remove_all(folder_ + "/proc/" + std::to_string(kPid));
   Look();
   Events("/a", "memory.events.local", 1);
+  EXPECT_EQ(At(), Verdict::kOfTheGroup);
+}
+
+// The kernel tells "/" of the groups of version 1 of a process from the moment when it begins to end.
+TEST_F(OomKillsTest, ProcessThatEndsSlowly_IsInTheGroupWhereItWas) {
+  Mounts(Mount("/", "/memory", "cgroup", "rw,memory"));
+  Groups("4:memory:/jobs/a\n");
+  Stat("77 (a b) c) S 1 77 77 0 -1 4194560 20");
+  for (const char* group : {"", "/jobs/a"}) {
+    Write(absl::StrCat("/memory", group, "/memory.oom_control"), "oom_kill 2\n");
+  }
+  Look();
+  Write("/memory/jobs/a/memory.oom_control", "oom_kill 3\n");
+  Groups("4:memory:/\n");
+  Stat("77 (a b) c) R 1 77 77 0 -1 4194564 20");
+  Look();
   EXPECT_EQ(At(), Verdict::kOfTheGroup);
 }
 
