@@ -126,7 +126,10 @@ class Data(DataRootCase):
                     array = report["arrays"][0]
                     self.assertEqual(array["dtype"], numpy.dtype(code).name)
                     self.assertEqual((array["shape"], array["min"], array["max"]), (["2", "2"], 1, 5))
-        for refused in (numpy.array([1, 2], dtype=">i4"), numpy.array([True]), numpy.array(["a"]),
+        numpy.save(self.root / "truths.npy", numpy.array([[True, False], [True, True]]))
+        array = self.inspect("truths.npy")[1]["arrays"][0]
+        self.assertEqual((array["dtype"], array["shape"], array.get("min", 0), array["max"]), ("bool", ["2", "2"], 0, 1))
+        for refused in (numpy.array([1, 2], dtype=">i4"), numpy.array(["a"]),
                         numpy.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f4")]), numpy.array([{}], dtype=object)):
             numpy.save(self.root / "odd.npy", refused, allow_pickle=True)
             with self.subTest(refused=refused.dtype):
