@@ -91,11 +91,11 @@ void ArtifactCache::Work() {
       }
       sha256 = NextLocked();
     }
-    const absl::Status got = Get(sha256);
+    absl::Status got = Get(sha256);
     {
       absl::MutexLock lock(&mutex_);
       if (wanted_.contains(sha256) && !closed_) {
-        known_[sha256] = got;
+        known_[sha256] = std::move(got);
       }
     }
     Evict();
