@@ -16,6 +16,7 @@
 #include "worker/data/data_file.h"
 #include "worker/data/jsonl.h"
 #include "worker/data/tokens.h"
+#include "worker/kernels/cpu/pixels.h"
 
 namespace ampd::data {
 
@@ -174,11 +175,6 @@ class Dataset {
   static Samples Gather(const Windows& windows, const std::vector<int64_t>& indices);
   static Samples Gather(const Padded& padded, const std::vector<int64_t>& indices);
 
-  // How the elements of the file become those of a sample, in a channel.
-  struct Channel {
-    float mean = 0;
-    float deviation = 1;
-  };
   template <typename Element>
   void GatherImages(const std::vector<int64_t>& indices, const Augmentation& augmentation, int64_t epoch,
                     float* out) const;
@@ -193,7 +189,9 @@ class Dataset {
 
   at::Tensor images_;  // contiguous
   at::Tensor labels_;
-  std::vector<Channel> channels_;  // one for each, or one for all
+  // How the elements of the file become those of a sample: for each channel, or one for all. Numbers that are no bytes
+  // are not divided by 255.
+  std::vector<kernels::PixelScale> channels_;
 };
 
 }  // namespace ampd::data

@@ -9,7 +9,6 @@
 
 #include "ATen/ops/empty.h"
 #include "worker/data/dataset.h"
-#include "worker/kernels/cpu/pixels.h"
 
 namespace ampd::data {
 namespace {
@@ -19,11 +18,11 @@ float NumberOf(const std::vector<double>& numbers, size_t channel, float otherwi
 }
 
 // `count` elements as `channel` maps them. Each equals (x - mean) / deviation in float32, rounded after each operation.
-template <typename Element, typename Channel>
-void Map(const Element* in, int64_t count, const Channel& channel, float* out) {
+template <typename Element>
+void Map(const Element* in, int64_t count, const kernels::PixelScale& channel, float* out) {
   if constexpr (std::is_same_v<Element, uint8_t>) {
     static const kernels::MapPixels map_pixels = kernels::BestPixels();
-    map_pixels(in, count, channel.mean, channel.deviation, out);
+    map_pixels(in, count, channel, out);
   } else if (channel.mean == 0 && channel.deviation == 1) {
     std::memcpy(out, in, static_cast<size_t>(count) * sizeof(float));
   } else {
@@ -41,9 +40,9 @@ struct Plane {
 };
 
 // One channel of one image, (H, W), changed.
-template <typename Element, typename Channel>
+template <typename Element>
 void MapChanged(const Element* in, const Plane& plane, const ImageChange& change, int64_t padding,
-                const Channel& channel, float* out) {
+                const kernels::PixelScale& channel, float* out) {
   const Element zero = 0;
   float padded = 0;
   Map(&zero, 1, channel, &padded);
@@ -71,8 +70,7 @@ Dataset::Dataset(at::Tensor images, at::Tensor labels, const Normalization& norm
     : images_(std::move(images)), labels_(std::move(labels)) {
   channels_.resize(std::max({normalization.mean.size(), normalization.deviation.size(), size_t{1}}));
   for (size_t i = 0; i < channels_.size(); ++i) {
-    channels_[i].mean = NumberOf(normalization.mean, i, 0);
-    channels_[i].deviation = NumberOf(normalization.deviation, i, 1);
+    channels_[i] = kernels::PixelScale::Of(NumberOf(normalization.mean, i, 0), NumberOf(normalization.deviation, i, 1));
   }
 }
 
@@ -88,7 +86,7 @@ void Dataset::GatherImages(const std::vector<int64_t>& indices, const Augmentati
     const Element* in = all + index * elements;
     const ImageChange change = augmentation.enabled() ? ChangeOf(augmentation, epoch, index) : ImageChange();
     for (int64_t i = 0; i < num_planes; ++i, in += of_plane, out += of_plane) {
-      const Channel& channel = channels_[channels_.size() == 1 ? 0 : static_cast<size_t>(i)];
+      const kernels::PixelScale& channel = channels_[channels_.size() == 1 ? 0 : static_cast<size_t>(i)];
       if (augmentation.enabled()) {
         MapChanged(in, {images_.size(2), images_.size(3)}, change, augmentation.crop_padding, channel, out);
       } else {

@@ -9,6 +9,10 @@
 namespace ampd::kernels {
 namespace {
 
+// Means and deviations; the reciprocal of the last is infinite.
+constexpr std::pair<float, float> kScales[] = {
+    {0, 1}, {0.286F, 0.353F}, {0.4914F, 0.247F}, {-3, 1e-3F}, {0.5F, 1e-40F}};
+
 // Every byte, at every place in a register, so that heads and tails of the loops are met too.
 TEST(MapPixels, EveryInstructionSetRoundsAfterEachOperation) {
   constexpr int64_t kMost = 300;
@@ -18,14 +22,15 @@ TEST(MapPixels, EveryInstructionSetRoundsAfterEachOperation) {
       std::printf("not run here: %s\n", set == InstructionSet::kAvx2 ? "avx2" : "avx512");
       continue;
     }
-    for (const auto& [mean, deviation] : {std::pair(0.0F, 1.0F), {0.286F, 0.353F}, {-3.0F, 1e-3F}}) {
+    for (const auto& [mean, deviation] : kScales) {
+      const PixelScale scale = PixelScale::Of(mean, deviation);
       for (int64_t count = 0; count <= kMost; ++count) {
         std::vector<uint8_t> bytes(count);
         for (int64_t i = 0; i < count; ++i) {
           bytes[i] = static_cast<uint8_t>(count + i);
         }
         std::vector<float> numbers(count + 1, -1);
-        map_pixels(bytes.data(), count, mean, deviation, numbers.data());
+        map_pixels(bytes.data(), count, scale, numbers.data());
         for (int64_t i = 0; i < count; ++i) {
           volatile float share = static_cast<float>(bytes[i]) / 255.0F;  // no operation is joined with the next
           volatile float centred = share - mean;
@@ -35,6 +40,13 @@ TEST(MapPixels, EveryInstructionSetRoundsAfterEachOperation) {
       }
     }
   }
+}
+
+TEST(PixelScale, DividesOnlyWhereProductsRoundDifferently) {
+  for (const auto& [mean, deviation] : kScales) {
+    EXPECT_EQ(PixelScale::Of(mean, deviation).divides, deviation == 1e-40F) << mean << ", " << deviation;
+  }
+  EXPECT_TRUE(PixelScale::Of(0, 0).divides);
 }
 
 TEST(MapPixels, TheBestIsOneThatRuns) { EXPECT_NE(BestPixels(), nullptr); }

@@ -4,6 +4,18 @@
 
 namespace ampd::kernels {
 
+PixelScale PixelScale::Of(float mean, float deviation) {
+  PixelScale scale{.mean = mean, .deviation = deviation, .divides = false};
+  for (int byte = 0; byte < 256; ++byte) {
+    const auto number = static_cast<float>(byte);
+    const float share = number / 255.0F;
+    const bool is_same = Quotient(number, 255.0F, 1.0F / 255.0F) == share &&
+                         Quotient(share - mean, deviation, 1.0F / deviation) == (share - mean) / deviation;
+    scale.divides = scale.divides || !is_same;
+  }
+  return scale;
+}
+
 MapPixels PixelsFor(InstructionSet set) {
   if (KernelsFor(set) == nullptr) {
     return nullptr;
@@ -12,7 +24,7 @@ MapPixels PixelsFor(InstructionSet set) {
     case InstructionSet::kPortable:
       return MapPixelsPortable;
     case InstructionSet::kAvx2:
-      return MapPixelsAvx2;
+      return __builtin_cpu_supports("fma") ? MapPixelsAvx2 : nullptr;
     case InstructionSet::kAvx512:
       return MapPixelsAvx512;
   }

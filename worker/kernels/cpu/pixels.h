@@ -6,10 +6,21 @@
 
 namespace ampd::kernels {
 
-// Bytes of an image as numbers: out[i] = (in[i] / 255 - mean) / deviation in fp32, rounded after each operation, so
-// that every instruction set gives the same bits. `in` and `out` have `count` elements and do not overlap. Runs on the
-// calling thread.
-using MapPixels = void (*)(const uint8_t* in, int64_t count, float mean, float deviation, float* out);
+// How bytes of an image become numbers: (byte / 255 - mean) / deviation in fp32, rounded after each operation.
+struct PixelScale {
+  float mean = 0;
+  float deviation = 1;
+  // Whether it takes divisions to round so. For most scales multiplication by the reciprocals and one correction of the
+  // remainder (Markstein, 1990) gives the same bits for each of the 256 bytes.
+  bool divides = true;
+
+  // Tries all bytes.
+  static PixelScale Of(float mean, float deviation);
+};
+
+// out[i] = in[i] as `scale` says, in the same bits under every instruction set. `in` and `out` have `count` elements
+// and do not overlap. Runs on the calling thread.
+using MapPixels = void (*)(const uint8_t* in, int64_t count, const PixelScale& scale, float* out);
 
 // The loop for an instruction set; null where the machine does not run it.
 MapPixels PixelsFor(InstructionSet set);
