@@ -31,9 +31,10 @@ struct TrainingSetup {
   bool on_gpu = false;                           // where steps are recorded, and LibTorch's libraries keep workspaces
 };
 
-// How many batches a trainer gathers ahead, in the host's memory. A batch is gathered in less than a step, so one
-// suffices.
-inline constexpr int kBatchesAhead = 1;
+// How many batches a trainer gathers ahead, in the host's memory: one is there while each of kGatherThreads gathers
+// one.
+inline constexpr int kGatherThreads = 2;
+inline constexpr int kBatchesAhead = 1 + kGatherThreads;
 
 // What a run computes whatever its policy: made once, for any number of policies.
 struct TrainedPrograms {

@@ -42,7 +42,7 @@ constexpr int64_t kWindowTokens = 256;
 constexpr int64_t kVocabulary = 8192;
 constexpr double kMean = 0.286;
 constexpr double kDeviation = 0.353;
-constexpr size_t kBatchesAhead = 1;  // as in the training loop
+constexpr data::Batcher::Ahead kAhead = {.batches = 3, .threads = 2};  // as in the training loop
 
 data::DataFile File(const std::string& folder, const std::string& name) { return {folder, name, name}; }
 
@@ -69,7 +69,7 @@ struct Source {
       : dataset(std::move(samples)),
         batcher(
             {.num_samples = dataset.size(), .batch_size = batch_size, .seed = 1},
-            [this](const std::vector<int64_t>& indices, int64_t) { return dataset.Get(indices); }, kBatchesAhead),
+            [this](const std::vector<int64_t>& indices, int64_t) { return dataset.Get(indices); }, kAhead),
         batches_an_epoch(dataset.size() / batch_size) {
     batcher.Start();
   }

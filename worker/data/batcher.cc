@@ -4,36 +4,38 @@
 
 namespace ampd::data {
 
-Batcher::Batcher(const Sampler::Options& options, Gather gather, size_t max_ahead)
-    : options_(options), gather_(std::move(gather)), max_ahead_(max_ahead) {}
+Batcher::Batcher(const Sampler::Options& options, Gather gather, const Ahead& ahead)
+    : options_(options), gather_(std::move(gather)), ahead_(ahead) {}
 
 Batcher::~Batcher() {
   {
     const absl::MutexLock lock(&mutex_);
     stopping_ = true;
   }
-  if (thread_.joinable()) {
-    thread_.join();
+  for (std::thread& thread : threads_) {
+    thread.join();
   }
 }
 
 void Batcher::Start() {
-  thread_ = std::thread([this] { Run(); });
+  for (size_t i = 0; i < ahead_.threads; ++i) {
+    threads_.emplace_back([this] { Run(); });
+  }
 }
 
 Batcher::Batch Batcher::Next() {
-  Gathered gathered;
+  std::shared_ptr<Order> order;
   {
     const absl::MutexLock lock(&mutex_);
     mutex_.Await(absl::Condition(this, &Batcher::IsReady));
-    gathered = std::move(ready_.front());
-    ready_.pop_front();
+    order = std::move(orders_.front());
+    orders_.pop_front();
   }
-  if (gathered.error != nullptr) {
-    std::rethrow_exception(gathered.error);
+  if (order->error != nullptr) {
+    std::rethrow_exception(order->error);
   }
-  cursor_ = gathered.next;
-  return {std::move(gathered.samples), gathered.place};
+  cursor_ = order->next;
+  return {std::move(order->samples), order->place};
 }
 
 bool Batcher::Seek(const Sampler::Cursor& cursor) {
@@ -41,45 +43,44 @@ bool Batcher::Seek(const Sampler::Cursor& cursor) {
     return false;
   }
   cursor_ = cursor;
-  std::deque<Gathered> forgotten;  // its memory is given back without the lock
+  std::deque<std::shared_ptr<Order>> dropped;  // its memory is given back without the lock
   const absl::MutexLock lock(&mutex_);
   seek_ = cursor;
-  ++generation_;
-  forgotten.swap(ready_);
+  dropped.swap(orders_);
   return true;
 }
 
 void Batcher::Run() {
-  Sampler sampler(options_);
-  while (const std::optional<Order> order = AwaitOrder()) {
-    if (order->seek.has_value()) {
-      sampler.Seek(*order->seek);
-    }
-    Gathered gathered;
-    gathered.place = sampler.cursor();
-    const std::vector<int64_t> indices = sampler.Next();
-    gathered.next = sampler.cursor();
+  while (const std::shared_ptr<Order> order = TakeOrder()) {
     try {
-      gathered.samples = gather_(indices, gathered.next.epoch);
+      order->samples = gather_(order->indices, order->next.epoch);
     } catch (...) {
-      gathered.error = std::current_exception();
+      order->error = std::current_exception();
     }
-    Deliver(std::move(gathered), order->generation);
+    const absl::MutexLock lock(&mutex_);
+    order->is_gathered = true;
   }
 }
 
-// None: it is to stop.
-std::optional<Batcher::Order> Batcher::AwaitOrder() {
+// Null: the thread is to stop.
+std::shared_ptr<Batcher::Order> Batcher::TakeOrder() {
   const absl::MutexLock lock(&mutex_);
   mutex_.Await(absl::Condition(this, &Batcher::MayGather));
-  return stopping_ ? std::nullopt : std::optional(Order{std::exchange(seek_, std::nullopt), generation_});
-}
-
-void Batcher::Deliver(Gathered gathered, uint64_t generation) {
-  const absl::MutexLock lock(&mutex_);
-  if (generation == generation_) {
-    ready_.push_back(std::move(gathered));
+  if (stopping_) {
+    return nullptr;
   }
+  if (!sampler_.has_value()) {
+    sampler_.emplace(options_);
+  }
+  if (seek_.has_value()) {
+    sampler_->Seek(*std::exchange(seek_, std::nullopt));
+  }
+  auto order = std::make_shared<Order>();
+  order->place = sampler_->cursor();
+  order->indices = sampler_->Next();
+  order->next = sampler_->cursor();
+  orders_.push_back(order);
+  return order;
 }
 
 }  // namespace ampd::data

@@ -5,6 +5,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -16,24 +17,29 @@
 
 namespace ampd::data {
 
-// The batches of a training run in the sampler's order, gathered ahead of their use on a thread of their own. How far
-// it is ahead shows nowhere: the cursor is that of what was given out, and a batch depends on its place alone. Single-
-// threaded: owner the training loop.
+// The batches of a training run in the sampler's order, gathered ahead of their use on threads of their own. How far
+// and by how many shows nowhere: the cursor is that of what was given out, and a batch depends on its place alone.
+// Single- threaded: owner the training loop.
 //
-//   Start -> [Next | Seek]* -> the destructor, which ends the thread
+//   Start -> [Next | Seek]* -> the destructor, which ends the threads
 class Batcher {
  public:
-  // The samples at `indices` in `epoch`. Called on the batcher's thread, one call at a time. What it throws is thrown
-  // by the Next() that would have had the batch.
+  // The samples at `indices` in `epoch`. Called on the batcher's threads, by several at a time. What it throws is
+  // thrown by the Next() that would have had the batch.
   using Gather = std::function<Dataset::Samples(const std::vector<int64_t>& indices, int64_t epoch)>;
+
+  // Both are positive.
+  struct Ahead {
+    size_t batches = 1;  // so many at most are gathered or held that were not asked for
+    size_t threads = 1;
+  };
 
   struct Batch {
     Dataset::Samples samples;
     Sampler::Cursor place;  // where Seek finds it again
   };
 
-  // At most `max_ahead` batches are gathered or held that were not asked for. REQUIRES: it is positive.
-  Batcher(const Sampler::Options& options, Gather gather, size_t max_ahead);
+  Batcher(const Sampler::Options& options, Gather gather, const Ahead& ahead);
   ~Batcher();
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
@@ -52,36 +58,35 @@ class Batcher {
   bool Seek(const Sampler::Cursor& cursor);
 
  private:
-  struct Gathered {
-    Dataset::Samples samples;
-    std::exception_ptr error;  // instead of samples
+  // A batch that a thread has taken on.
+  struct Order {
+    std::vector<int64_t> indices;
     Sampler::Cursor place;
     Sampler::Cursor next;
-  };
-  // What the thread does next: one batch, behind the last or at another place.
-  struct Order {
-    std::optional<Sampler::Cursor> seek;
-    uint64_t generation = 0;
+    Dataset::Samples samples;
+    std::exception_ptr error;  // instead of samples
+    bool is_gathered = false;  // guarded by mutex_; what is above is its thread's until then
   };
 
   void Run();
-  std::optional<Order> AwaitOrder();
-  void Deliver(Gathered gathered, uint64_t generation);
-  bool MayGather() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || ready_.size() < max_ahead_; }
-  bool IsReady() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !ready_.empty(); }
+  std::shared_ptr<Order> TakeOrder();
+  bool MayGather() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || orders_.size() < ahead_.batches; }
+  bool IsReady() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !orders_.empty() && orders_.front()->is_gathered;
+  }
 
   const Sampler::Options options_;
   const Gather gather_;
-  const size_t max_ahead_;
+  const Ahead ahead_;
   Sampler::Cursor cursor_;
 
   absl::Mutex mutex_;
-  std::deque<Gathered> ready_ ABSL_GUARDED_BY(mutex_);
-  std::optional<Sampler::Cursor> seek_ ABSL_GUARDED_BY(mutex_);  // that the thread has not seen
-  uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;              // of seeks; what is gathered in an older one is void
+  std::optional<Sampler> sampler_ ABSL_GUARDED_BY(mutex_);             // made by the first thread: it shuffles
+  std::optional<Sampler::Cursor> seek_ ABSL_GUARDED_BY(mutex_);        // that the sampler has not followed
+  std::deque<std::shared_ptr<Order>> orders_ ABSL_GUARDED_BY(mutex_);  // from cursor_ on; one that Seek dropped is void
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace ampd::data

@@ -54,9 +54,9 @@ TrainingLoop::TrainingLoop(AttemptPlan plan, const Context& context)
     : plan_(std::move(plan)),
       context_(context),
       telemetry_(context.outbox, context.start.key().attempt()),
-      batcher_(
-          plan_.sampler, [this](const std::vector<int64_t>& indices, int64_t epoch) { return Gather(indices, epoch); },
-          precision::kBatchesAhead),
+      batcher_(plan_.sampler,
+               [this](const std::vector<int64_t>& indices, int64_t epoch) { return Gather(indices, epoch); },
+               {.batches = precision::kBatchesAhead, .threads = precision::kGatherThreads}),
       checkpoint_writer_([this](const v1::Checkpoint& checkpoint, uint64_t after_sequence) {
         context_.link.ReportCheckpoint(checkpoint, after_sequence);
       }) {
@@ -65,7 +65,7 @@ TrainingLoop::TrainingLoop(AttemptPlan plan, const Context& context)
   }
 }
 
-// On the batcher's thread: it reads nothing that training writes.
+// On the batcher's threads: it reads nothing that training writes.
 data::Dataset::Samples TrainingLoop::Gather(const std::vector<int64_t>& indices, int64_t epoch) const {
   data::Dataset::Samples samples = plan_.train.Get(indices, plan_.augmentation, epoch);
   if (plan_.noise.num_numbers > 0) {

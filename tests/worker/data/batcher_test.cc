@@ -33,7 +33,7 @@ std::vector<int64_t> IndicesOf(const Batcher::Batch& batch) {
 TEST(Batcher, Batches_AreTheSamplersWithTheirPlacesAndEpochs) {
   const Sampler::Options options = {.num_samples = 11, .batch_size = 3, .seed = 42};
   Sampler sampler(options);
-  Batcher batcher(options, Telling, 3);
+  Batcher batcher(options, Telling, {.batches = 3, .threads = 2});
   batcher.Start();
   for (int step = 0; step < 20; ++step) {
     EXPECT_EQ(batcher.cursor(), sampler.cursor());
@@ -44,9 +44,9 @@ TEST(Batcher, Batches_AreTheSamplersWithTheirPlacesAndEpochs) {
   }
 }
 
-TEST(Batcher, FromAnyCursor_GoesOnAsTheOneThatWasNeverInterruptedHoweverFarAheadEachIs) {
+TEST(Batcher, FromAnyCursor_GoesOnAsTheOneThatWasNeverInterruptedHoweverFarAheadAndByHowMany) {
   const Sampler::Options options = {.num_samples = 10, .batch_size = 4, .seed = 1};
-  Batcher reference(options, Telling, 1);
+  Batcher reference(options, Telling, {.batches = 1});
   reference.Start();
   std::vector<Sampler::Cursor> cursors;
   std::vector<std::vector<int64_t>> batches;
@@ -55,7 +55,7 @@ TEST(Batcher, FromAnyCursor_GoesOnAsTheOneThatWasNeverInterruptedHoweverFarAhead
     batches.push_back(IndicesOf(reference.Next()));
   }
   for (size_t step = 0; step < cursors.size(); ++step) {
-    Batcher resumed(options, Telling, 1 + step % 4);
+    Batcher resumed(options, Telling, {.batches = 1 + step % 4, .threads = 1 + step % 3});
     ASSERT_TRUE(resumed.Seek(cursors[step]));
     resumed.Start();
     for (size_t at = step; at < batches.size(); ++at) {
@@ -75,7 +75,7 @@ TEST(Batcher, BeforeAnythingIsAskedFor_GathersAheadAndNoMoreThanItMay) {
     too_far = too_far || ++num_gathered > num_asked + kMaxAhead;
     return Telling(indices, epoch);
   };
-  Batcher batcher({.num_samples = 100, .batch_size = 1}, gather, kMaxAhead);
+  Batcher batcher({.num_samples = 100, .batch_size = 1}, gather, {.batches = kMaxAhead, .threads = 3});
   batcher.Start();
   const auto is_ahead = [&] { return num_gathered == kMaxAhead; };
   mutex.LockWhen(absl::Condition(&is_ahead));
@@ -97,7 +97,7 @@ TEST(Batcher, ASeekWhileABatchIsGathered_ForgetsThatBatch) {
     }
     return Telling(indices, epoch);
   };
-  Batcher batcher({.num_samples = 10, .batch_size = 2, .keep_order = true}, gather, 4);
+  Batcher batcher({.num_samples = 10, .batch_size = 2, .keep_order = true}, gather, {.batches = 4});
   batcher.Start();
   gathering.WaitForNotification();
   ASSERT_TRUE(batcher.Seek({.epoch = 3, .position = 6}));
@@ -108,8 +108,25 @@ TEST(Batcher, ASeekWhileABatchIsGathered_ForgetsThatBatch) {
   EXPECT_EQ(batcher.Next().samples.images.item<int64_t>(), 4);
 }
 
+TEST(Batcher, ABatchThatIsGatheredSooner_IsGivenInItsTurn) {
+  absl::Notification second_is_gathered;
+  const auto gather = [&](const std::vector<int64_t>& indices, int64_t epoch) {
+    if (indices.front() == 0) {
+      second_is_gathered.WaitForNotification();
+    } else if (!second_is_gathered.HasBeenNotified()) {
+      second_is_gathered.Notify();
+    }
+    return Telling(indices, epoch);
+  };
+  Batcher batcher({.num_samples = 6, .batch_size = 2, .keep_order = true}, gather, {.batches = 2, .threads = 2});
+  batcher.Start();
+  EXPECT_THAT(IndicesOf(batcher.Next()), ElementsAre(0, 1));
+  EXPECT_THAT(IndicesOf(batcher.Next()), ElementsAre(2, 3));
+  EXPECT_THAT(IndicesOf(batcher.Next()), ElementsAre(4, 5));
+}
+
 TEST(Batcher, ASeekBack_GivesTheSameBatchAgain) {
-  Batcher batcher({.num_samples = 30, .batch_size = 4, .seed = 3}, Telling, 2);
+  Batcher batcher({.num_samples = 30, .batch_size = 4, .seed = 3}, Telling, {.batches = 2});
   batcher.Start();
   batcher.Next();
   const Batcher::Batch batch = batcher.Next();
@@ -119,7 +136,7 @@ TEST(Batcher, ASeekBack_GivesTheSameBatchAgain) {
 }
 
 TEST(Batcher, ACursorThatNoRunReaches_IsRefusedAndChangesNothing) {
-  Batcher batcher({.num_samples = 11, .batch_size = 3, .keep_order = true}, Telling, 2);
+  Batcher batcher({.num_samples = 11, .batch_size = 3, .keep_order = true}, Telling, {.batches = 2});
   batcher.Start();
   batcher.Next();
   EXPECT_FALSE(batcher.Seek({0, 1}));
@@ -134,7 +151,7 @@ TEST(Batcher, WhatTheReaderThrows_ReachesWhoeverAsksForItsBatchAndNobodyEarlier)
     }
     return Telling(indices, epoch);
   };
-  Batcher batcher({.num_samples = 10, .batch_size = 2, .keep_order = true}, gather, 5);
+  Batcher batcher({.num_samples = 10, .batch_size = 2, .keep_order = true}, gather, {.batches = 5});
   batcher.Start();
   EXPECT_THAT(IndicesOf(batcher.Next()), ElementsAre(0, 1));
   EXPECT_THAT(IndicesOf(batcher.Next()), ElementsAre(2, 3));
@@ -143,8 +160,8 @@ TEST(Batcher, WhatTheReaderThrows_ReachesWhoeverAsksForItsBatchAndNobodyEarlier)
 }
 
 TEST(Batcher, OneThatIsNotStartedOrNotRead_EndsAtOnce) {
-  const Batcher idle({.num_samples = 10, .batch_size = 2}, Telling, 2);
-  Batcher unread({.num_samples = 10, .batch_size = 2}, Telling, 2);
+  const Batcher idle({.num_samples = 10, .batch_size = 2}, Telling, {.batches = 2});
+  Batcher unread({.num_samples = 10, .batch_size = 2}, Telling, {.batches = 2});
   unread.Start();
 }
 
