@@ -128,9 +128,9 @@ absl::StatusOr<v1::Upload> GetUpload(JobClient* client, const std::string& sha25
   return status.ok() ? absl::StatusOr<v1::Upload>(upload) : status;
 }
 
-// One stream, from the end of the file on.
-absl::Status Receive(JobClient* client, const v1::Artifact& artifact, int descriptor, const TransferOptions& options,
-                     int64_t* num_done) {
+// One stream, from `num_done` on, which moves along.
+absl::Status Receive(JobClient* client, const v1::Artifact& artifact, const WritePiece& write,
+                     const TransferOptions& options, int64_t* num_done) {
   grpc::ClientContext context;
   const CancelsCall cancels(options.cancellation, &context);
   v1::DownloadArtifactRequest request;
@@ -140,7 +140,7 @@ absl::Status Receive(JobClient* client, const v1::Artifact& artifact, int descri
   v1::DownloadArtifactResponse piece;
   absl::Status written;
   while (written.ok() && stream->Read(&piece)) {
-    written = WriteAll(descriptor, piece.content());
+    written = write(piece.content());
     *num_done += static_cast<int64_t>(piece.content().size());
     Tell(options, *num_done, artifact.size_bytes());
   }
@@ -149,6 +149,12 @@ absl::Status Receive(JobClient* client, const v1::Artifact& artifact, int descri
   }
   const grpc::Status status = stream->Finish();
   return written.ok() ? FromGrpcStatus(status) : written;
+}
+
+absl::Status CheckDigest(const v1::Artifact& artifact, const std::string& sha256) {
+  return sha256 == artifact.sha256()
+             ? absl::OkStatus()
+             : absl::DataLossError(absl::StrCat("what came has the SHA-256 ", sha256, ", not ", artifact.sha256()));
 }
 
 // Fetches into `path` what is missing there.
@@ -160,12 +166,11 @@ absl::Status Fill(JobClient* client, const v1::Artifact& artifact, const std::st
     return ErrnoError(errno, "open");
   }
   int64_t num_done = found.st_size;
+  const auto append = [&file](const std::string& piece) { return WriteAll(file.get(), piece); };
   AMPD_RETURN_IF_ERROR(
-      Repeat(options, num_done, [&] { return Receive(client, artifact, file.get(), options, &num_done); }));
+      Repeat(options, num_done, [&] { return Receive(client, artifact, append, options, &num_done); }));
   AMPD_ASSIGN_OR_RETURN(const std::string sha256, Sha256OfFile(path));
-  return sha256 == artifact.sha256()
-             ? absl::OkStatus()
-             : absl::DataLossError(absl::StrCat("what came has the SHA-256 ", sha256, ", not ", artifact.sha256()));
+  return CheckDigest(artifact, sha256);
 }
 
 }  // namespace
@@ -247,6 +252,19 @@ absl::Status DownloadFile(JobClient* client, const v1::Artifact& artifact, const
     return errno == EEXIST ? taken : Named(path, ErrnoError(errno, "rename"));
   }
   return absl::OkStatus();
+}
+
+absl::Status StreamFile(JobClient* client, const v1::Artifact& artifact, const WritePiece& write,
+                        const TransferOptions& options) {
+  Sha256 sha256;
+  const auto write_and_count = [&](const std::string& piece) {
+    sha256.Update(piece);
+    return write(piece);
+  };
+  int64_t num_done = 0;
+  AMPD_RETURN_IF_ERROR(
+      Repeat(options, num_done, [&] { return Receive(client, artifact, write_and_count, options, &num_done); }));
+  return CheckDigest(artifact, sha256.HexDigest());
 }
 
 }  // namespace ampd::client

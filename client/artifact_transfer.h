@@ -40,4 +40,11 @@ absl::StatusOr<v1::Artifact> UploadFile(JobClient* client, const LocalFile& file
 absl::Status DownloadFile(JobClient* client, const v1::Artifact& artifact, const std::string& path, bool replace,
                           const TransferOptions& options);
 
+// Takes a piece of the content; its error ends the transfer.
+using WritePiece = std::function<absl::Status(const std::string& piece)>;
+
+// Gives `write` all of the content in order. DATA_LOSS, behind the last piece, for another content than the artifact's.
+absl::Status StreamFile(JobClient* client, const v1::Artifact& artifact, const WritePiece& write,
+                        const TransferOptions& options);
+
 }  // namespace ampd::client

@@ -82,7 +82,7 @@ void AddArtifacts(CLI::App* root, CommandLine* line) {
         ->check(CheckNotEmpty)
         ->option_text("NAME");
   }
-  download->add_option("file", line->artifact.file, "To write; what it was called without")
+  download->add_option("file", line->artifact.file, "To write, - for stdout; what it was called without")
       ->check(CheckNotEmpty)
       ->option_text("[FILE]");
   download->add_flag("--force", line->artifact.replace, "Replace a file that is there");

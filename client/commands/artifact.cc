@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/status_macros.h"
 #include "client/artifact_transfer.h"
 #include "client/commands/call.h"
@@ -57,6 +58,16 @@ void Report(const Session& session, const v1::Artifact& artifact, const std::str
   }
 }
 
+// Nothing else may go where the content goes.
+int PrintContent(Session* session, JobClient* client, const v1::Artifact& artifact, Cancellation* cancellation) {
+  ProgressLine line(*session);
+  const absl::Status done = StreamFile(
+      client, artifact, [](const std::string& piece) { return WriteAll(STDOUT_FILENO, piece); },
+      OptionsWithBar(&line, absl::Seconds(10), cancellation));
+  line.Clear();
+  return done.ok() ? kExitOk : session->Fail(done);
+}
+
 }  // namespace
 
 int ListArtifacts(Session* session, const std::string& job) {
@@ -86,6 +97,9 @@ int DownloadArtifact(Session* session, const ArtifactOptions& options) {
   const auto artifact = client.ok() ? FindArtifact(*client, options.name) : client.status();
   if (!artifact.ok()) {
     return session->Fail(artifact.status());
+  }
+  if (options.file == "-") {
+    return PrintContent(session, *client, *artifact, cancellation);
   }
   const std::string path = options.file.empty() ? LocalNameOf(*artifact) : options.file;
   ProgressLine line(*session);

@@ -77,6 +77,16 @@ TEST_F(AmpctlArtifact, ADownloadThatWasGivenUpIsGoneOnWith) {
   EXPECT_THAT(fake_.artifacts.TakeScript().download_offsets, ElementsAre(1000, 14, 0));
 }
 
+TEST_F(AmpctlArtifact, ADownloadToStdoutIsTheContentAndGoesOnWhereTheServerLostIt) {
+  fake_.artifacts.Add(content_);
+  fake_.artifacts.SetScript({.cut_downloads = 1, .cut_after = 1'000'000});
+  const Result result = Run("artifact download " + digest_ + " -");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(Sha256Hex(result.out), digest_);
+  EXPECT_THAT(fake_.artifacts.TakeScript().download_offsets, ElementsAre(0, 1'000'000));
+  EXPECT_FALSE(IsThere("-"));
+}
+
 TEST_F(AmpctlArtifact, AFileThatIsThereStays) {
   fake_.artifacts.Add(content_);
   Write("back", "mine");
