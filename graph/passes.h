@@ -13,8 +13,9 @@ namespace ampd::graph {
 Graph WithoutDeadNodes(const Graph& graph);
 
 // Every op that writes its first argument becomes the form that does not, and what read the argument afterwards reads
-// the result. INVALID_ARGUMENT (reason ALIASED_WRITE) when that memory is a parameter's or a buffer's, or another
-// value that shows it is read afterwards or an output.
+// the result. A write to a slice or a selected row becomes one whose result is put into the whole (aten.slice_scatter,
+// aten.select_scatter), for what reads that afterwards. INVALID_ARGUMENT (reason ALIASED_WRITE) when that memory is a
+// parameter's or a buffer's, or yet another value that shows it is read afterwards or an output.
 absl::StatusOr<Graph> WithoutInPlaceOps(const Graph& graph);
 
 // The evaluation program of a model that was built for training: dropout is gone, norms use their running statistics.

@@ -226,6 +226,84 @@ TEST(WithoutInPlaceOps, AWriteThatAViewShowsIsRefused) {
   EXPECT_THAT(std::string(graph.status().message()), HasSubstr("use aten.relu.default"));
 }
 
+// whole = gelu(x); part = a row of some columns of it, which relu_ writes; `output` of whole, the columns, the row from
+// before, and the relu_'s result.
+template <typename Output>
+Graph WrittenInPart(Output output) {
+  Graph graph("written");
+  const ValueId x = graph.AddInput("x", {Dtype::kFloat32, {Dim::Batch(), 4}});
+  const auto call = [&graph](const std::string& op, std::vector<Argument> arguments, Shape shape) {
+    return graph.AddNode({.op = op, .arguments = std::move(arguments), .outputs = {}, .module_path = "m"}, "v",
+                         {Dtype::kFloat32, std::move(shape)});
+  };
+  const ValueId whole = call("aten.gelu.default", {{"self", x}}, {Dim::Batch(), 4});
+  const ValueId columns =
+      call("aten.slice.Tensor", {{"self", whole}, {"dim", int64_t{1}}, {"start", int64_t{1}}, {"end", int64_t{3}}},
+           {Dim::Batch(), 2});
+  const ValueId row = call("aten.select.int", {{"self", columns}, {"dim", int64_t{0}}, {"index", int64_t{0}}}, {2});
+  const ValueId written = call("aten.relu_.default", {{"self", row}}, {2});
+  graph.AddOutput("logits", output(whole, columns, row, written));
+  return graph;
+}
+
+TEST(WithoutInPlaceOps, AWriteToAPartIsPutBackIntoWhatIsReadAfterwards) {
+  const Graph graph = WrittenInPart([](ValueId whole, ValueId, ValueId, ValueId) { return whole; });
+  const auto plain = WithoutInPlaceOps(graph);
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  ASSERT_TRUE(plain->Check().ok()) << plain->Check();
+  EXPECT_EQ(ToText(*plain),
+            "graph written\n"
+            "input %x: float32[B, 4]\n"
+            "%v: float32[B, 4] = aten.gelu.default(self=%x)  # m\n"
+            "%v_1: float32[B, 2] = aten.slice.Tensor(self=%v, dim=1, start=1, end=3)  # m\n"
+            "%v_2: float32[2] = aten.select.int(self=%v_1, dim=0, index=0)  # m\n"
+            "%v_3: float32[2] = aten.relu.default(self=%v_2)  # m\n"
+            "%v_1_written: float32[B, 2] = aten.select_scatter.default(self=%v_1, src=%v_3, dim=0, index=0)  # m\n"
+            "%v_written: float32[B, 4] = aten.slice_scatter.default(self=%v, src=%v_1_written, dim=1, start=1, "
+            "end=3)  # m\n"
+            "output logits = %v_written\n");
+}
+
+TEST(WithoutInPlaceOps, APartIsPutBackNoFurtherThanIsRead) {
+  const auto ops = [](auto output) { return Ops(WithoutInPlaceOps(WrittenInPart(output)).value()); };
+  EXPECT_THAT(ops([](ValueId, ValueId, ValueId, ValueId written) { return written; }),
+              ElementsAre("aten.gelu.default", "aten.slice.Tensor", "aten.select.int", "aten.relu.default"));
+  EXPECT_THAT(ops([](ValueId, ValueId columns, ValueId, ValueId) { return columns; }),
+              ElementsAre("aten.gelu.default", "aten.slice.Tensor", "aten.select.int", "aten.relu.default",
+                          "aten.select_scatter.default"));
+}
+
+// Two views of one tensor: what the one writes the other shows.
+TEST(WithoutInPlaceOps, AWriteToAPartThatAnotherPartShowsIsRefused) {
+  Graph graph = WrittenInPart([](ValueId whole, ValueId, ValueId, ValueId) { return whole; });
+  std::vector<Node> nodes = graph.nodes();
+  const ValueId other = graph.AddValue("other", {Dtype::kFloat32, {Dim::Batch()}});
+  nodes.insert(nodes.begin() + 1, Node{.op = "aten.select.int",
+                                       .arguments = {{"self", nodes[0].outputs[0]}, {"dim", int64_t{1}}},
+                                       .outputs = {other},
+                                       .module_path = "m"});
+  graph.SetNodes(std::move(nodes));
+  ASSERT_TRUE(WithoutInPlaceOps(graph).ok()) << "before it is read";
+  graph.AddOutput("other", other);
+  EXPECT_EQ(ReasonOf(WithoutInPlaceOps(graph).status()), "ALIASED_WRITE");
+}
+
+TEST(WithoutInPlaceOps, AWriteToAPartOfABufferIsRefused) {
+  Graph graph("counter");
+  const ValueId buffer = graph.AddBuffer("count", {Dtype::kFloat32, {2}}, Initializer::Constant(0));
+  const ValueId part = graph.AddNode({.op = "aten.select.int",
+                                      .arguments = {{"self", buffer}, {"dim", int64_t{0}}, {"index", int64_t{0}}},
+                                      .outputs = {},
+                                      .module_path = "m"},
+                                     "part", {Dtype::kFloat32, {}});
+  graph.AddNode({.op = "aten.relu_.default", .arguments = {{"self", part}}, .outputs = {}, .module_path = "m"}, "v",
+                {Dtype::kFloat32, {}});
+  graph.AddOutput("count", buffer);
+  const absl::Status status = WithoutInPlaceOps(graph).status();
+  EXPECT_EQ(ReasonOf(status), "ALIASED_WRITE");
+  EXPECT_THAT(std::string(status.message()), HasSubstr("writes a parameter or a buffer"));
+}
+
 TEST(WithoutInPlaceOps, AWriteOfABufferIsRefused) {
   Graph graph("counter");
   const ValueId buffer = graph.AddBuffer("count", {Dtype::kFloat32, {1}}, Initializer::Constant(0));

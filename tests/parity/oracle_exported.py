@@ -217,6 +217,12 @@ def vit():
                                                 mlp_dim=64, num_classes=CLASSES)
 
 
+def swin():
+    """Of two stages: windows that are shifted and masked in the first, and need no shift in the second."""
+    return torchvision.models.SwinTransformer(patch_size=[4, 4], embed_dim=16, depths=[2, 2], num_heads=[2, 2],
+                                              window_size=[4, 4], stochastic_depth_prob=0, num_classes=CLASSES)
+
+
 # Of each model, how it is made and what it is fed.
 MODELS = {
     "mlp": (Mlp, lambda: images(8)),
@@ -231,6 +237,7 @@ MODELS = {
     "efficientnet_b0": (lambda: torchvision.models.efficientnet_b0(num_classes=CLASSES, dropout=0), lambda: images(64)),
     "convnext": (convnext, lambda: images(32)),
     "vit": (vit, lambda: images(32)),
+    "swin": (swin, lambda: images(32)),
     "lstm": (lambda: Recurrent(nn.LSTM), text_classes),
     "gru": (lambda: Recurrent(nn.GRU), text_classes),
     "gpt2": (from_transformers(gpt2), tokens),

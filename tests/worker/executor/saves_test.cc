@@ -198,13 +198,29 @@ std::vector<OpCall> Calls() {
       unary("aten.cos.default"),
       {"aten.empty.memory_format", {{"size", Ints({3, 4})}}},
       {"aten.eq.Scalar", {{"self", Trained({3, 4})}, {"other", Operand(int64_t{0})}}},
+      {"aten.fill.Tensor", {{"self", Trained({3, 4})}, {"value", at::ones({})}}},
+      {"aten.fill_.Tensor", {{"self", Trained({3, 4})}, {"value", at::ones({})}}},
       {"aten.full_like.default", {{"self", Trained({3, 4})}, {"fill_value", Operand(2.0)}}},
       {"aten.gt.Scalar", {{"self", Trained({3, 4})}, {"other", Operand(int64_t{0})}}},
       unary("aten.log.default"),
       {"aten.lt.Scalar", {{"self", Trained({3, 4})}, {"other", Operand(int64_t{0})}}},
+      {"aten.index.Tensor", {{"self", Trained({3, 4})}, {"indices", Labels()}}},
       binary("aten.min.other"),
+      {"aten.new_zeros.default", {{"self", Trained({3, 4})}, {"size", Ints({3, 4})}}},
       {"aten.ones.default", {{"size", Ints({3, 4})}}},
+      {"aten.pad.default", {{"self", Trained({3, 4})}, {"pad", Ints({0, 1})}}},
+      {"aten.roll.default", {{"self", Trained({3, 4})}, {"shifts", Ints({1})}, {"dims", Ints({1})}}},
+      {"aten.select_scatter.default",
+       {{"self", Trained({3, 4})},
+        {"src", Trained({4})},
+        {"dim", Operand(int64_t{0})},
+        {"index", Operand(int64_t{1})}}},
       unary("aten.sin.default"),
+      {"aten.slice_scatter.default",
+       {{"self", Trained({3, 4})},
+        {"src", Trained({1, 4})},
+        {"dim", Operand(int64_t{0})},
+        {"start", Operand(int64_t{2})}}},
       {"aten.where.self",
        {{"condition", at::ones({3, 4}, at::kBool)}, {"self", Trained({3, 4})}, {"other", Trained({3, 4})}}},
       {"aten.zeros.default", {{"size", Ints({3, 4})}}},
@@ -227,7 +243,8 @@ int NumResults(const std::string& op) { return op == "aten.lstm.input" ? 3 : op 
 
 // Whether an argument of this name is a list.
 bool IsList(const OpCall& call, const std::string& name) {
-  return name == "tensors" || name == "params" || (name == "hx" && call.op == "aten.lstm.input");
+  return name == "tensors" || name == "params" || (name == "indices" && call.op == "aten.index.Tensor") ||
+         (name == "hx" && call.op == "aten.lstm.input");
 }
 
 // A graph of the one node, with an input for each tensor; moves the tensors out of the call.
