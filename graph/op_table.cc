@@ -190,6 +190,35 @@ std::vector<OpRow> ImportedConstantRows() {
   };
 }
 
+// What models of transformers make masks, biases and positions of, and the attention of Swin v2 and MaxViT.
+std::vector<OpRow> MaskAndBiasRows() {
+  return {
+      {.op = "aten.baddbmm.default", .op_class = kLower, .saves = {"batch1", "batch2"}},
+      {.op = "aten.bitwise_not.default", .no_gradient = true},
+      {.op = "aten.clamp.default", .saves = {"self"}},
+      {.op = "aten.clamp_min.default", .saves = {"self"}},
+      {.op = "aten.copy.default"},
+      {.op = "aten.copy_.default", .views = "self", .in_place_of = "aten.copy.default"},
+      {.op = "aten.einsum.default", .op_class = kLower, .saves = {"tensors"}},
+      {.op = "aten.exp.default", .op_class = kFp32, .saves = {"result"}},
+      {.op = "aten.expand_as.default", .views = "self"},
+      {.op = "aten.full.default", .no_gradient = true},
+      {.op = "aten.gt.Tensor", .no_gradient = true},
+      {.op = "aten.le.Scalar", .no_gradient = true},
+      {.op = "aten.linalg_vector_norm.default", .op_class = kFp32, .saves = {"self", "result"}},
+      {.op = "aten.logical_not.default", .no_gradient = true},
+      {.op = "aten.numpy_T.default", .views = "self"},
+      {.op = "aten.pow.Tensor_Tensor", .op_class = kFp32, .saves = {"self", "exponent", "result"}},
+      {.op = "aten.rsub.Scalar"},
+      {.op = "aten.sqrt.default", .saves = {"result"}},
+      {.op = "aten.swapaxes.default", .views = "self"},
+      {.op = "aten.triu.default"},
+      {.op = "aten.unbind.int", .views = "self"},
+      {.op = "aten.zero.default"},
+      {.op = "aten.zero_.default", .views = "self", .in_place_of = "aten.zero.default"},
+  };
+}
+
 // What the generator of a DCGAN has.
 std::vector<OpRow> GrowingRows() {
   return {
@@ -217,7 +246,7 @@ std::vector<OpRow> SequenceRows() {
 std::vector<OpRow> SortedRows() {
   std::vector<OpRow> rows = ComputingRows();
   for (const std::vector<OpRow>& more :
-       {AsInputRows(), ImportedRows(), ImportedConstantRows(), GrowingRows(), SequenceRows()}) {
+       {AsInputRows(), ImportedRows(), ImportedConstantRows(), MaskAndBiasRows(), GrowingRows(), SequenceRows()}) {
     rows.insert(rows.end(), more.begin(), more.end());
   }
   std::sort(rows.begin(), rows.end(), [](const OpRow& a, const OpRow& b) { return a.op < b.op; });

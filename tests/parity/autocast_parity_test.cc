@@ -48,15 +48,18 @@ bool IsOneOf(const graph::OpRow& row, const std::string_view (&ops)[kSize]) {
 
 // Indices and truth values; the other ops without a gradient give constants in their input's dtype.
 bool GivesFloats(const graph::OpRow& row) {
-  constexpr std::string_view kOthers[] = {"aten.argmax.default", "aten.arange.default", "aten.arange.start",
-                                          "aten.eq.Scalar",      "aten.eq.Tensor",      "aten.gt.Scalar",
-                                          "aten.le.Tensor",      "aten.lt.Scalar",      "aten.ne.Scalar"};
+  constexpr std::string_view kOthers[] = {
+      "aten.argmax.default", "aten.arange.default", "aten.arange.start",        "aten.bitwise_not.default",
+      "aten.eq.Scalar",      "aten.eq.Tensor",      "aten.gt.Scalar",           "aten.gt.Tensor",
+      "aten.le.Scalar",      "aten.le.Tensor",      "aten.logical_not.default", "aten.lt.Scalar",
+      "aten.ne.Scalar"};
   return !IsOneOf(row, kOthers);
 }
 
 // What has no input, and the dtype that it is told.
 bool MakesFromNothing(const graph::OpRow& row) {
-  constexpr std::string_view kOps[] = {"aten.empty.memory_format", "aten.ones.default", "aten.zeros.default"};
+  constexpr std::string_view kOps[] = {"aten.empty.memory_format", "aten.full.default", "aten.ones.default",
+                                       "aten.zeros.default"};
   return IsOneOf(row, kOps);
 }
 
