@@ -209,6 +209,7 @@ std::vector<OpRow> MaskAndBiasRows() {
       {.op = "aten.logical_not.default", .no_gradient = true},
       {.op = "aten.numpy_T.default", .views = "self"},
       {.op = "aten.pow.Tensor_Tensor", .op_class = kFp32, .saves = {"self", "exponent", "result"}},
+      {.op = "aten.repeat.default"},
       {.op = "aten.rsub.Scalar"},
       {.op = "aten.sqrt.default", .saves = {"result"}},
       {.op = "aten.swapaxes.default", .views = "self"},

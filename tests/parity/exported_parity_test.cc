@@ -98,8 +98,10 @@ class ExportedParity : public testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(Models, ExportedParity,
                          testing::Values("mlp", "cnn", "resnet18", "resnet50", "mobilenet_v3_small", "squeezenet1_1",
                                          "shufflenet_v2_x0_5", "densenet121", "efficientnet_b0", "convnext", "vit",
-                                         "swin", "lstm", "gru", "gpt2", "llama", "bert", "bert_masked", "roberta",
-                                         "distilbert", "t5", "regressor", "multi_label", "own_loss", "bert_own_loss"),
+                                         "swin", "swin_v2", "lstm", "gru", "gpt2", "llama", "bert", "bert_masked",
+                                         "roberta", "distilbert", "electra", "deberta", "modernbert", "mistral",
+                                         "gpt_neo", "falcon", "t5", "regressor", "multi_label", "own_loss",
+                                         "bert_own_loss"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
 // The parameters as leaves with gradients, beside copies of the buffers.
@@ -181,9 +183,10 @@ std::unique_ptr<amp::Engine> EngineOf(const train::ImportedModel& model, const c
 // those of a bias in front of a norm.
 class ExportedTraining : public ExportedParity {};
 INSTANTIATE_TEST_SUITE_P(Models, ExportedTraining,
-                         testing::Values("mlp", "cnn", "squeezenet1_1", "convnext", "vit", "swin", "lstm", "gru",
-                                         "gpt2", "llama", "bert", "bert_masked", "roberta", "distilbert", "t5",
-                                         "regressor", "multi_label", "own_loss", "bert_own_loss"),
+                         testing::Values("mlp", "cnn", "squeezenet1_1", "convnext", "vit", "swin", "swin_v2", "lstm",
+                                         "gru", "gpt2", "llama", "bert", "bert_masked", "roberta", "distilbert",
+                                         "electra", "deberta", "modernbert", "mistral", "gpt_neo", "bloom", "falcon",
+                                         "t5", "regressor", "multi_label", "own_loss", "bert_own_loss"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
 TEST_P(ExportedTraining, TwentyStepsOfAdamWFollowPyTorchs) {
@@ -228,8 +231,9 @@ double LossDistance(const at::Tensor& ours, const at::Tensor& theirs) {
 class ExportedBf16 : public ExportedParity {};
 INSTANTIATE_TEST_SUITE_P(Models, ExportedBf16,
                          testing::Values("mlp", "cnn", "resnet18", "resnet50", "mobilenet_v3_small", "squeezenet1_1",
-                                         "convnext", "vit", "swin", "lstm", "gru", "gpt2", "llama", "bert",
-                                         "bert_masked", "roberta", "distilbert", "t5", "regressor", "multi_label",
+                                         "convnext", "vit", "swin", "swin_v2", "lstm", "gru", "gpt2", "llama", "bert",
+                                         "bert_masked", "roberta", "distilbert", "electra", "deberta", "modernbert",
+                                         "mistral", "gpt_neo", "bloom", "falcon", "t5", "regressor", "multi_label",
                                          "own_loss", "bert_own_loss"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 

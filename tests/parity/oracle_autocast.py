@@ -168,6 +168,7 @@ ARGUMENTS = {
     "aten.logical_not.default": lambda x: (x(square()),),
     "aten.numpy_T.default": lambda x: (x(square()),),
     "aten.pow.Tensor_Tensor": lambda x: (x(square()), x(square())),
+    "aten.repeat.default": lambda x: (x(square()), [2, 1]),
     "aten.rsub.Scalar": lambda x: (x(square()), 1.0),
     "aten.sqrt.default": lambda x: (x(square()),),
     "aten.swapaxes.default": lambda x: (x(square()), 0, 1),

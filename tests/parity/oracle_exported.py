@@ -138,6 +138,36 @@ def llama(hf):
         num_key_value_heads=1, max_position_embeddings=LENGTH, use_cache=False)))
 
 
+def bloom(hf):
+    return Logits(hf.BloomForCausalLM(hf.BloomConfig(
+        vocab_size=VOCABULARY, hidden_size=32, n_layer=2, n_head=2, hidden_dropout=0, attention_dropout=0, use_cache=False)))
+
+
+def falcon(hf):
+    return Logits(hf.FalconForCausalLM(hf.FalconConfig(
+        vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, use_cache=False)))
+
+
+def gpt_neo(hf):
+    return Logits(hf.GPTNeoForCausalLM(hf.GPTNeoConfig(
+        vocab_size=VOCABULARY, hidden_size=32, num_layers=2, num_heads=2, attention_types=[[["global", "local"], 1]],
+        window_size=4, max_position_embeddings=LENGTH, resid_dropout=0, embed_dropout=0, attention_dropout=0,
+        use_cache=False)))
+
+
+def mistral(hf):
+    return Logits(hf.MistralForCausalLM(hf.MistralConfig(
+        vocab_size=VOCABULARY, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, sliding_window=4, use_cache=False)))
+
+
+def modernbert(hf):
+    return Logits(hf.ModernBertForSequenceClassification(hf.ModernBertConfig(
+        vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, num_labels=3,
+        global_attn_every_n_layers=2, local_attention=8, pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1,
+        sep_token_id=2)))
+
+
 class Recurrent(nn.Module):
     """A user's own: a recurrent layer over embeddings, and a layer on its last position."""
 
@@ -217,10 +247,15 @@ def vit():
                                                 mlp_dim=64, num_classes=CLASSES)
 
 
-def swin():
+def swin(**version):
     """Of two stages: windows that are shifted and masked in the first, and need no shift in the second."""
     return torchvision.models.SwinTransformer(patch_size=[4, 4], embed_dim=16, depths=[2, 2], num_heads=[2, 2],
-                                              window_size=[4, 4], stochastic_depth_prob=0, num_classes=CLASSES)
+                                              window_size=[4, 4], stochastic_depth_prob=0, num_classes=CLASSES, **version)
+
+
+def swin_v2():
+    parts = torchvision.models.swin_transformer
+    return swin(block=parts.SwinTransformerBlockV2, downsample_layer=parts.PatchMergingV2)
 
 
 # Of each model, how it is made and what it is fed.
@@ -238,6 +273,7 @@ MODELS = {
     "convnext": (convnext, lambda: images(32)),
     "vit": (vit, lambda: images(32)),
     "swin": (swin, lambda: images(32)),
+    "swin_v2": (swin_v2, lambda: images(32)),
     "lstm": (lambda: Recurrent(nn.LSTM), text_classes),
     "gru": (lambda: Recurrent(nn.GRU), text_classes),
     "gpt2": (from_transformers(gpt2), tokens),
@@ -249,6 +285,15 @@ MODELS = {
     "roberta": (from_transformers(lambda hf: Logits(hf.RobertaForSequenceClassification(
         hf.RobertaConfig(**small_text())))), text_classes),
     "distilbert": (from_transformers(distilbert), text_classes),
+    "electra": (from_transformers(lambda hf: Logits(hf.ElectraForSequenceClassification(
+        hf.ElectraConfig(embedding_size=32, **small_text())))), text_classes),
+    "deberta": (from_transformers(lambda hf: Logits(hf.DebertaV2ForSequenceClassification(
+        hf.DebertaV2Config(relative_attention=True, pos_att_type=["p2c", "c2p"], **small_text())))), text_classes),
+    "modernbert": (from_transformers(modernbert), text_classes),
+    "mistral": (from_transformers(mistral), tokens),
+    "gpt_neo": (from_transformers(gpt_neo), tokens),
+    "bloom": (from_transformers(bloom), tokens),
+    "falcon": (from_transformers(falcon), tokens),
     "t5": (from_transformers(T5Classifier), text_classes),
     "regressor": (Convolutions, numbers),
     "multi_label": (Convolutions, decisions),

@@ -242,6 +242,7 @@ std::vector<OpCall> Calls() {
       unary("aten.logical_not.default"),
       unary("aten.numpy_T.default"),
       {"aten.pow.Tensor_Tensor", {{"self", Trained({3, 4})}, {"exponent", Trained({3, 4})}}},
+      {"aten.repeat.default", {{"self", Trained({3, 4})}, {"repeats", Ints({2, 1})}}},
       {"aten.rsub.Scalar", {{"self", Trained({3, 4})}, {"other", Operand(1.0)}}},
       unary("aten.sqrt.default"),
       {"aten.swapaxes.default",
