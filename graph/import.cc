@@ -162,7 +162,7 @@ class Importer {
 
   absl::Status AddIdentity(const ExportedNode& node) {
     if (BroadcastsNothing(program_.graph, node)) {
-      const auto& list = std::get<std::vector<std::optional<TensorName>>>(node.arguments[0].second);
+      const auto& list = std::get<std::vector<std::optional<TensorName>>>(*FindArgument(node, "tensors"));
       for (size_t i = 0; i < list.size(); ++i) {
         AMPD_ASSIGN_OR_RETURN(const ValueId value, Find(list[i]->name));
         AMPD_RETURN_IF_ERROR(Define(node.tensors[i], value));
