@@ -73,6 +73,7 @@ class Inliner {
     result_.outputs = graph.outputs;
     result_.tensors = graph.tensors;
     result_.numbers = graph.numbers;
+    result_.relations = graph.relations;
     result_.module_types = graph.module_types;
   }
 
@@ -123,6 +124,9 @@ class Inliner {
     }
     for (const auto& [name, number] : call.graph->numbers) {
       result_.numbers.emplace(scope.prefix + name, number);
+    }
+    for (const auto& [name, relation] : call.graph->relations) {
+      result_.relations.emplace(scope.prefix + name, relation);
     }
     result_.module_types.insert(call.graph->module_types.begin(), call.graph->module_types.end());
     AMPD_RETURN_IF_ERROR(AddNodes(*call.graph, scope));

@@ -228,6 +228,14 @@ ExportedGraph ReadGraph(const JsonCursor& json, int depth) {
   for (const auto& [name, number] : json["sym_int_values"].Members(kMaxTensors)) {
     graph.numbers.emplace(name, ReadSize(number));
   }
+  if (json.Has("sym_bool_values")) {
+    for (const auto& [name, relation] : json["sym_bool_values"].Members(kMaxTensors)) {
+      const auto [kind, value] = relation.Choice();
+      if (kind == "as_expr") {
+        graph.relations.emplace(name, value["expr_str"].Text());
+      }
+    }
+  }
   for (const JsonCursor& input : json["inputs"].List(kMaxTensors)) {
     const auto [kind, value] = input.Choice();
     if (kind != "as_tensor") {

@@ -58,6 +58,7 @@ bool IsAboutSizes(const ExportedNode& node) {
                                                            "_operator.gt",
                                                            "_operator.le",
                                                            "_operator.lt",
+                                                           "_operator.mod",
                                                            "_operator.mul",
                                                            "_operator.ne",
                                                            "_operator.neg",

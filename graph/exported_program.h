@@ -74,6 +74,7 @@ struct ExportedGraph {
   std::vector<ExportedNode> nodes;
   std::map<std::string, ExportedTensor> tensors;
   std::map<std::string, ExportedSize> numbers;
+  std::map<std::string, std::string> relations;     // of sizes, as ParseSizeRelation reads them
   std::map<std::string, std::string> module_types;  // by path: "layer1.0" is a "torchvision.models.resnet.BasicBlock"
 };
 

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "graph/exported_ops.h"
 
 namespace ampd::graph {
 namespace {
@@ -47,6 +48,26 @@ absl::Status ExportedTypes::Bind(int64_t sequence_length) {
                                 " of the model was exported for ", range->second.least, " to ", range->second.most));
     }
     values_[sizes[1].symbol] = sequence_length;
+  }
+  return values_.empty() ? absl::OkStatus() : CheckAsserts(program_.graph);
+}
+
+// A model that asks its length which way to go was exported one way, and asserts what it found.
+absl::Status ExportedTypes::CheckAsserts(const ExportedGraph& graph) const {
+  for (const ExportedNode& node : graph.nodes) {
+    const ExportedArgument* const asserted =
+        OpOf(node) == "aten._assert_scalar.default" ? FindArgument(node, "self") : nullptr;
+    const auto* const name = asserted == nullptr ? nullptr : std::get_if<SizeName>(asserted);
+    const auto relation = name == nullptr ? graph.relations.end() : graph.relations.find(name->name);
+    if (relation == graph.relations.end() || ParseSizeRelation(relation->second, values_).value_or(true)) {
+      continue;
+    }
+    const ExportedArgument* const told = FindArgument(node, "assert_msg");
+    const auto* const message = told == nullptr ? nullptr : std::get_if<std::string>(told);
+    return Error(
+        absl::StatusCode::kInvalidArgument, "SPEC_ERROR",
+        absl::StrCat("the job's sequence length is ", values_.begin()->second,
+                     ", which the model was not exported for: ", message == nullptr ? relation->second : *message));
   }
   return absl::OkStatus();
 }

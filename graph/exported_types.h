@@ -18,7 +18,7 @@ class ExportedTypes {
  public:
   // The batch size is the symbol of the first input's first size. Of inputs (B, positions) that leave their length
   // open, it is `sequence_length`; 0: not known. The reason is SPEC_ERROR for a length that the program was not
-  // exported for.
+  // exported for, by the range that it tells or by what it asserts of its sizes.
   static absl::StatusOr<ExportedTypes> Of(const ExportedProgram& program, int64_t sequence_length = 0);
 
   absl::StatusOr<TensorType> TypeOf(const std::string& tensor) const;
@@ -29,6 +29,7 @@ class ExportedTypes {
  private:
   ExportedTypes(const ExportedProgram& program, std::string batch) : program_(program), batch_(std::move(batch)) {}
   absl::Status Bind(int64_t sequence_length);
+  absl::Status CheckAsserts(const ExportedGraph& graph) const;
   absl::StatusOr<Dim> DimOf(const ExportedSize& size, const std::string& what) const;
 
   const ExportedProgram& program_;

@@ -59,6 +59,11 @@ Size FloorQuotient(const Sizes& sizes) {
   return is_whole ? Bounded(sizes[0].factor / sizes[1].factor) : std::nullopt;
 }
 
+Size Remainder(const Sizes& sizes) {
+  const bool is_whole = sizes.size() == 2 && AreNumbers(sizes) && sizes[0].factor >= 0 && sizes[1].factor > 0;
+  return is_whole ? Bounded(sizes[0].factor % sizes[1].factor) : std::nullopt;
+}
+
 Size Extreme(const Sizes& sizes, bool largest) {
   if (!AreNumbers(sizes)) {
     return std::nullopt;
@@ -74,7 +79,18 @@ Size Apply(std::string_view function, const Sizes& sizes) {
   if (function == "Add") return Sum(sizes);
   if (function == "Pow") return Power(sizes);
   if (function == "FloorDiv") return FloorQuotient(sizes);
+  if (function == "Mod") return Remainder(sizes);
   if (function == "Min" || function == "Max") return Extreme(sizes, function == "Max");
+  return std::nullopt;
+}
+
+std::optional<bool> Compare(std::string_view relation, int64_t left, int64_t right) {
+  if (relation == "Equality") return left == right;
+  if (relation == "Unequality") return left != right;
+  if (relation == "StrictLessThan") return left < right;
+  if (relation == "LessThan") return left <= right;
+  if (relation == "StrictGreaterThan") return left > right;
+  if (relation == "GreaterThan") return left >= right;
   return std::nullopt;
 }
 
@@ -85,6 +101,15 @@ class Parser {
   Size Parse() {
     const Size size = Expression(0);
     return rest_.empty() ? size : std::nullopt;
+  }
+
+  std::optional<bool> ParseRelation() {
+    const auto relation = Until('(');
+    const Size left = relation.has_value() ? Expression(0) : std::nullopt;
+    const Size right = left.has_value() && absl::ConsumePrefix(&rest_, ", ") ? Expression(0) : std::nullopt;
+    return right.has_value() && rest_ == ")" && AreNumbers({*left, *right})
+               ? Compare({relation->data(), relation->size()}, left->factor, right->factor)
+               : std::nullopt;
   }
 
  private:
@@ -143,6 +168,10 @@ ExportedSize ParseSizeExpression(std::string_view text, const SymbolValues& valu
   ExportedSize unknown;
   unknown.unknown = text;
   return Parser(text, values).Parse().value_or(unknown);
+}
+
+std::optional<bool> ParseSizeRelation(std::string_view text, const SymbolValues& values) {
+  return Parser(text, values).ParseRelation();
 }
 
 }  // namespace ampd::graph

@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <optional>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -40,7 +43,8 @@ TEST(SizeExpression, IsANumberOrAMultipleOfASymbol) {
            {Of("Mul", {three, square}), {147, "", ""}},
            {Of("Min", {"Integer(32)", Of("Mul", {three, kLength})}), {21, "", ""}},
            {Of("Max", {three, kLength}), {7, "", ""}},
-           {Of("FloorDiv", {kLength, "Integer(2)"}), {3, "", ""}}}) {
+           {Of("FloorDiv", {kLength, "Integer(2)"}), {3, "", ""}},
+           {Of("Mod", {kLength, "Integer(4)"}), {3, "", ""}}}) {
     EXPECT_EQ(ParseSizeExpression(text, values), expected) << text;
   }
 }
@@ -60,6 +64,29 @@ TEST(SizeExpression, WhatItDoesNotKnowItGivesBack) {
         Of("Mul", {"Integer(1099511627776)", "Integer(1099511627776)"}), deep}) {
     const ExportedSize size = ParseSizeExpression(text, {{"l", 7}});
     EXPECT_EQ(size, (ExportedSize{1, "", text}));
+  }
+}
+
+TEST(SizeRelation, ComparesNumbers) {
+  for (const auto& [relation, less, equal, more] :
+       std::vector<std::tuple<std::string, bool, bool, bool>>{{"Equality", false, true, false},
+                                                              {"Unequality", true, false, true},
+                                                              {"StrictLessThan", true, false, false},
+                                                              {"LessThan", true, true, false},
+                                                              {"StrictGreaterThan", false, false, true},
+                                                              {"GreaterThan", false, true, true}}) {
+    for (const auto& [length, holds] : {std::pair(6, less), {7, equal}, {8, more}}) {
+      EXPECT_EQ(ParseSizeRelation(Of(relation, {kLength, "Integer(7)"}), {{"l", length}}), holds) << relation << length;
+    }
+  }
+}
+
+TEST(SizeRelation, WhatItDoesNotKnowIsNeitherTrueNorFalse) {
+  for (const std::string& text :
+       {std::string(), std::string("Equality("), Of("Equality", {kLength}), Of("Equality", {kBatch, kLength}),
+        Of("Equality", {kLength, kLength, kLength}), Of("Equality", {kLength, kLength}) + ")",
+        Of("Mod", {kLength, kLength}), Of("And", {Of("Equality", {kLength, kLength}), kLength})}) {
+    EXPECT_EQ(ParseSizeRelation(text, {{"l", 7}}), std::nullopt) << text;
   }
 }
 
@@ -117,6 +144,20 @@ TEST(ExportedTypes, ALengthThatTheProgramWasNotExportedForIsTheSpecs) {
     EXPECT_THAT(std::string(status.message()), HasSubstr("the input ids of the model was exported for 2 to 64"));
   }
   EXPECT_TRUE(ExportedTypes::Of(program, 64).ok());
+}
+
+TEST(ExportedTypes, ALengthThatTheModelWouldGoAnotherWayWithIsTheSpecs) {
+  ExportedProgram program = Program();
+  program.graph.relations["sym_not"] =
+      Of("Unequality", {Of("Mul", {"Integer(2)", Of("FloorDiv", {kLength, "Integer(2)"})}), kLength});
+  program.graph.nodes.push_back({.target = "torch.ops.aten._assert_scalar.default",
+                                 .arguments = {{"self", SizeName{"sym_not"}}, {"assert_msg", std::string("is odd")}},
+                                 .tensors = {}});
+  EXPECT_TRUE(ExportedTypes::Of(program).ok()) << "of no length yet";
+  EXPECT_TRUE(ExportedTypes::Of(program, 5).ok());
+  const absl::Status status = ExportedTypes::Of(program, 6).status();
+  EXPECT_EQ(ReasonOf(status), "SPEC_ERROR");
+  EXPECT_THAT(std::string(status.message()), HasSubstr("length is 6, which the model was not exported for: is odd"));
 }
 
 }  // namespace

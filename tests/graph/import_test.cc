@@ -359,10 +359,37 @@ json WithOwnLoss() {
   return model;
 }
 
+TEST(ImportProgram, ALengthThatTheModelAssertsNotToHaveIsTheSpecs) {
+  json model = Linear();
+  json& graph = GraphOf(model);
+  const std::string length = "Symbol('l', positive=True, integer=True)";
+  graph["tensor_values"]["x"] = Tensor({kBatch, length});
+  graph["sym_bool_values"]["ne"] = {{"as_expr", {{"expr_str", "Unequality(" + length + ", Integer(6))"}}}};
+  json asserts = Call("_assert_scalar.default", {{"self", {{"as_sym_bool", {{"as_name", "ne"}}}}}}, "");
+  asserts["outputs"] = json::array();
+  graph["nodes"].push_back(asserts);
+  const auto exported = ParseExportedModel(model.dump());
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  const auto reason = [&](int64_t sequence_length) {
+    return ReasonOf(ImportProgram(*exported, exported->train, 0, {}, sequence_length).status());
+  };
+  EXPECT_EQ(reason(6), "SPEC_ERROR");
+  EXPECT_NE(reason(4), "SPEC_ERROR");
+}
+
 TEST(ImportProgram, ABroadcastThatChangesAShapeIsRefused) {
   json model = WithOwnLoss();
   GraphOf(model)["tensor_values"]["labels"] = Tensor({kBatch, 1});
   EXPECT_EQ(Text(model), "aten.broadcast_tensors.default (net.py:10) is not an op that models may use");
+}
+
+TEST(ImportProgram, ABroadcastsTensorsAreItsArgumentOfThatName) {
+  json model = WithOwnLoss();
+  json& broadcast = GraphOf(model)["nodes"][2];
+  ASSERT_EQ(broadcast["target"], "torch.ops.aten.broadcast_tensors.default");
+  const json other = {{"name", "other"}, {"arg", {{"as_int", 1}}}, {"kind", 1}};
+  broadcast["inputs"].insert(broadcast["inputs"].begin(), other);
+  EXPECT_EQ(Text(model), Text(WithOwnLoss()));
 }
 
 TEST(ImportPrograms, AScalarIsTheModelsOwnLossWhereItIsCalledSo) {

@@ -127,7 +127,7 @@ def _open_sizes(example_inputs, dynamic):
 
 
 def _trace(model, example_inputs, open_sizes):
-    # What a model asks of a size that only a run knows is asked there, and need not be proven for every size.
+    # What a model asks of a size that only a run knows becomes an assertion, which the import checks for the job's length.
     program = torch.export.export(model, example_inputs, dynamic_shapes=open_sizes,
                                   prefer_deferred_runtime_asserts_over_guards=any(len(sizes) > 1 for sizes in open_sizes))
     graph = program.graph
