@@ -118,8 +118,8 @@ class Agent {
 
   // agent_artifacts.cc: what attempts need besides a trainer
   void WantArtifacts();
-  // Whether the artifact that the attempt names, if it names one, is here. An attempt that can't have it, or is to
-  // leave before it has come, ends.
+  // Whether the artifact that the attempt names, if it names one, is here, or was when its trainer was told to start.
+  // An attempt that can't have it, or is to leave before it has come, ends.
   bool HasArtifact(AttemptOnWorker& attempt, SpawnedTrainer& trainer);
 
   AttemptOnWorker* Find(const v1::AttemptKey& key);

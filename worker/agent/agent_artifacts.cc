@@ -44,11 +44,11 @@ v1::Outcome LeftBeforeItStarted(v1::Reason reason, int64_t last_step) {
 
 }  // namespace
 
-// An attempt that ended without its artifact asks for it no more: the next one is a new try.
+// An attempt that runs has read its model and asks for it no more, nor does one that has ended.
 void Agent::WantArtifacts() {
   std::set<std::string> artifacts;
   for (const std::unique_ptr<AttemptOnWorker>& attempt : attempts_) {
-    const bool needs_it = attempt->held.state != Attempt::ENDED || attempt->told_connection != 0;
+    const bool needs_it = attempt->held.state != Attempt::ENDED && attempt->trainer_state == Attempt::STARTING;
     const std::string artifact = needs_it && attempt->wanted.has_value() ? ArtifactOf(*attempt->wanted) : std::string();
     if (!artifact.empty()) {
       artifacts.insert(artifact);
@@ -62,12 +62,22 @@ bool Agent::HasArtifact(AttemptOnWorker& attempt, SpawnedTrainer& trainer) {
   if (artifact.empty()) {
     return true;
   }
+  // One that an earlier agent told to start had its artifact then, and may have done much since. Only it can tell.
+  if (!trainer.hello().has_value()) {
+    return false;
+  }
+  if (SameAttempt(trainer.hello()->key(), attempt.held.key)) {
+    return true;
+  }
+  if (attempt.held.state == Attempt::ENDED) {
+    return false;  // its artifact is not wanted any more
+  }
   const ArtifactCache::Look look = options_.artifacts->Find(artifact);
   if (look.state == ArtifactCache::Look::READY) {
     return true;
   }
   const bool is_failed = look.state == ArtifactCache::Look::FAILED;
-  if (attempt.held.state == Attempt::ENDED || (!is_failed && attempt.held.told == Job::RUN)) {
+  if (!is_failed && attempt.held.told == Job::RUN) {
     return false;
   }
   const int64_t last_step = attempt.wanted->start_from().step();

@@ -160,7 +160,10 @@ std::vector<internal::TrainerReport> SpawnedTrainer::Poll(absl::Duration now, bo
     return reports;
   }
   // The trainer first: what it said last is in its socket when the shim tells of its end.
-  num_trainer_connections_ += trainer_.MaybeConnect(now) ? 1 : 0;
+  if (trainer_.MaybeConnect(now)) {
+    ++num_trainer_connections_;
+    hello_.reset();
+  }
   bool more = trainer_.connected() && read_trainer;
   while (more) {
     std::vector<std::string> payloads;
@@ -168,6 +171,9 @@ std::vector<internal::TrainerReport> SpawnedTrainer::Poll(absl::Duration now, bo
     for (const std::string& payload : payloads) {
       internal::TrainerReport report;
       if (report.ParseFromString(payload)) {
+        if (report.has_hello()) {
+          hello_ = report.hello();
+        }
         reports.push_back(std::move(report));
       }
     }

@@ -56,6 +56,8 @@ class SpawnedTrainer {
   bool HasLease(absl::Duration deadline) const;
   // Counts the connections to the trainer: a growing number means that it must be told again.
   int num_trainer_connections() const { return num_trainer_connections_; }
+  // What the trainer said of itself on its newest connection; nothing until it has.
+  const std::optional<internal::Hello>& hello() const { return hello_; }
   bool exited() const { return exited_; }
   // Nothing when the shim ended without writing it.
   const std::optional<internal::ShimStatus>& exit() const { return exit_; }
@@ -77,6 +79,7 @@ class SpawnedTrainer {
   bool was_suspended_ = false;
   internal::ShimCommand command_;  // what the shim should know; sent again on every connection
   int num_trainer_connections_ = 0;
+  std::optional<internal::Hello> hello_;
   absl::Duration next_look_;
   bool exited_ = false;
   std::optional<internal::ShimStatus> exit_;

@@ -589,6 +589,25 @@ TEST_F(Worker, AgentKilledAndRestarted_FindsItsTrainerAndLosesNoPoint) {
   EXPECT_EQ(pids.size(), 1u) << "the trainer was started again";
 }
 
+// A server that lost the artifact, and a cache that lost the file, are nothing to a trainer that has read it.
+TEST_F(Worker, AgentKilledAndRestarted_NeedsNoArtifactThatItsTrainerHasRead) {
+  const std::string artifact = server_.AddArtifact("a model");
+  StartWorker();
+  server_.Want("j1", "pause_us=500", v1::Job::RUN, artifact);
+  ASSERT_TRUE(RunsAt("j1", 20));
+  Kill(SIGKILL);
+  server_.HideArtifacts(true);
+  ASSERT_TRUE(fs::remove(absl::StrCat(state_, "/artifacts/", artifact)));
+  server_.Want("j1", "pause_us=500", v1::Job::PAUSE, artifact);
+  StartWorker();
+  const std::optional<v1::Outcome> outcome = WaitForOutcome("j1");
+  ASSERT_TRUE(outcome.has_value());
+  EXPECT_EQ(outcome->kind(), v1::Outcome::LEFT);
+  EXPECT_EQ(outcome->message(), "") << "it is not the trainer's";
+  EXPECT_EQ(outcome->last_step(), static_cast<int64_t>(Steps().size()));
+  EXPECT_EQ(outcome->last_sequence(), Steps().size());
+}
+
 // For a trainer that gets somewhere while no agent renews its lease, on a slow host too. Reports are further apart.
 class WorkerWithALongLease : public Worker {
  protected:
