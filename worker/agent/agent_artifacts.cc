@@ -4,7 +4,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/error.h"
 #include "worker/agent/agent.h"
 
 namespace ampd::agent {
@@ -23,10 +22,15 @@ std::string ArtifactOf(const v1::AttemptDirective& wanted) {
   return wanted.has_start_from() && !has_weights_alone ? std::string() : model.exported().artifact();
 }
 
+// The artifact is the user's, the disk and its files are the worker's: on another one, or later, it may work.
+v1::Reason ReasonFor(const absl::Status& error) {
+  return absl::IsResourceExhausted(error) ? v1::DISK_FULL : absl::IsInternal(error) ? v1::DEVICE_ERROR : v1::DATA_ERROR;
+}
+
 v1::Outcome CannotHave(const std::string& artifact, const absl::Status& why, int64_t last_step) {
   v1::Outcome outcome;
   outcome.set_kind(v1::Outcome::FAILED);
-  outcome.set_reason(ReasonOf(why) == "DISK_FULL" ? v1::DISK_FULL : v1::DATA_ERROR);
+  outcome.set_reason(ReasonFor(why));
   outcome.set_message(
       absl::StrCat("model.exported.artifact: the worker can't fetch ", artifact, ": ", std::string(why.message())));
   outcome.set_last_step(last_step);

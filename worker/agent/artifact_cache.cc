@@ -21,10 +21,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether it is worth asking again: what the server will say of the artifact is not known.
-bool IsOutOfReach(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status) ||
-         absl::IsUnknown(status) || ReasonOf(status) == "SERVER_BUSY";
+// What the server said: that it has no such artifact, or UNAVAILABLE: it is worth asking again, whatever else went
+// wrong on the way.
+absl::Status OfServer(const absl::Status& said) {
+  const bool is_final = absl::IsNotFound(said) || absl::IsInvalidArgument(said) || absl::IsDataLoss(said);
+  return said.ok() || is_final ? said : absl::UnavailableError(said.message());
+}
+
+// What went wrong with the files here, whatever the system calls it: nothing of the artifact is wrong.
+absl::Status OfThisHost(const absl::Status& failed) {
+  return failed.ok() || ReasonOf(failed) == "DISK_FULL"
+             ? failed
+             : Error(absl::StatusCode::kInternal, "DEVICE_ERROR", std::string(failed.message()));
 }
 
 absl::Status MakeFolder(const std::string& folder) {
@@ -105,14 +113,14 @@ void ArtifactCache::Work() {
 }
 
 absl::Status ArtifactCache::Get(const std::string& sha256) {
-  AMPD_RETURN_IF_ERROR(MakeFolder(options_.folder));
+  AMPD_RETURN_IF_ERROR(OfThisHost(MakeFolder(options_.folder)));
   // Its time of change is when it was used last.
   if (utimensat(AT_FDCWD, PathOf(sha256).c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0) {
     return absl::OkStatus();
   }
   absl::Duration pause = options_.first_pause;
   absl::Status got = GetOnce(sha256);
-  while (IsOutOfReach(got) && IsWanted(sha256)) {
+  while ((absl::IsUnavailable(got) || absl::IsCancelled(got)) && IsWanted(sha256)) {
     if (pause == options_.first_pause) {
       options_.log(absl::StrCat("can't fetch artifact ", sha256, " now: ", std::string(got.message())));
     }
@@ -147,25 +155,31 @@ absl::Status ArtifactCache::Append(const std::string& sha256) {
       open((PathOf(sha256) + ".partial").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   struct stat status = {};
   if (!file.ok() || fstat(file.get(), &status) != 0) {
-    return ErrnoError(errno, "open an artifact's file");
+    return OfThisHost(ErrnoError(errno, "open an artifact's file"));
   }
-  AMPD_RETURN_IF_ERROR(options_.source->Download(sha256, status.st_size, [&](std::string_view piece) {
-    return IsWanted(sha256) ? WriteAll(file.get(), piece) : absl::CancelledError("it is not wanted any more");
-  }));
-  return fsync(file.get()) == 0 ? absl::OkStatus() : ErrnoError(errno, "sync an artifact's file");
+  absl::Status written;
+  const absl::Status said = options_.source->Download(sha256, status.st_size, [&](std::string_view piece) {
+    written = IsWanted(sha256) ? OfThisHost(options_.write(file.get(), piece))
+                               : absl::CancelledError("it is not wanted any more");
+    return written;
+  });
+  AMPD_RETURN_IF_ERROR(written);
+  AMPD_RETURN_IF_ERROR(OfServer(said));
+  return fsync(file.get()) == 0 ? absl::OkStatus() : OfThisHost(ErrnoError(errno, "sync an artifact's file"));
 }
 
 absl::Status ArtifactCache::Verify(const std::string& sha256) {
   const std::string partial = PathOf(sha256) + ".partial";
-  AMPD_ASSIGN_OR_RETURN(const std::string found, Sha256OfFile(partial));
-  if (found != sha256) {
+  const absl::StatusOr<std::string> found = Sha256OfFile(partial);
+  AMPD_RETURN_IF_ERROR(OfThisHost(found.status()));
+  if (*found != sha256) {
     return Error(absl::StatusCode::kDataLoss, "DIGEST_MISMATCH",
-                 absl::StrCat("the content that came has the SHA-256 ", found));
+                 absl::StrCat("the content that came has the SHA-256 ", *found));
   }
   if (rename(partial.c_str(), PathOf(sha256).c_str()) != 0) {
-    return ErrnoError(errno, "rename an artifact's file");
+    return OfThisHost(ErrnoError(errno, "rename an artifact's file"));
   }
-  return SyncFolder(options_.folder);
+  return OfThisHost(SyncFolder(options_.folder));
 }
 
 void ArtifactCache::Pause(const std::string& sha256, absl::Duration pause) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -30,7 +31,8 @@ class ArtifactCache {
     ArtifactSource* source = nullptr;
     absl::Duration first_pause = absl::Milliseconds(100);  // before a server that is out of reach is asked again
     absl::Duration last_pause = absl::Seconds(5);
-    std::function<void(const std::string&)> log;  // one line; from any thread
+    std::function<void(const std::string&)> log;                                   // one line; from any thread
+    std::function<absl::Status(int fd, std::string_view bytes)> write = WriteAll;  // into a file of the folder
   };
   explicit ArtifactCache(Options options);
   void Start();
@@ -39,7 +41,9 @@ class ArtifactCache {
 
   struct Look {
     enum State { PENDING, READY, FAILED } state = PENDING;
-    absl::Status error;  // of FAILED: NOT_FOUND, DATA_LOSS (another content than was asked for), RESOURCE_EXHAUSTED ...
+    // Of FAILED. The server has no such artifact: NOT_FOUND, INVALID_ARGUMENT, or DATA_LOSS (another content than was
+    // asked for). This host can't keep it: RESOURCE_EXHAUSTED where its disk is full, INTERNAL.
+    absl::Status error;
   };
   // All that attempts of this worker name now; what came of others is forgotten, and their files may go. Quick.
   void SetWanted(std::set<std::string> sha256s);

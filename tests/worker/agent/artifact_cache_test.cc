@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <utility>
@@ -111,11 +113,12 @@ class ArtifactCacheTest : public testing::Test {
     fs::remove_all(folder_);
   }
 
-  void Start(int64_t max_bytes = 1 << 20) {
+  void Start(int64_t max_bytes = 1 << 20, const std::string& folder = "") {
     cache_.reset();
     source_ = std::make_unique<ScriptedSource>();
     ArtifactCache::Options options;
-    options.folder = folder_;
+    options.folder = folder.empty() ? folder_ : folder;
+    options.write = write_;
     options.max_bytes = max_bytes;
     options.source = source_.get();
     options.first_pause = absl::Milliseconds(1);
@@ -157,6 +160,7 @@ class ArtifactCacheTest : public testing::Test {
   }
 
   const std::string folder_;
+  std::function<absl::Status(int, std::string_view)> write_ = WriteAll;
   std::unique_ptr<ScriptedSource> source_;
   std::unique_ptr<ArtifactCache> cache_;
 };
@@ -177,9 +181,11 @@ TEST_F(ArtifactCacheTest, AServerOutOfReachIsAskedAgainAndWhatCameIsGoneOnWith) 
   const std::string sha256 = source_->Add("0123456789");
   source_->Script({{3, absl::UnavailableError("gone")},
                    {0, absl::DeadlineExceededError("slow")},
+                   {0, absl::InternalError("RST_STREAM")},
+                   {0, Error(absl::StatusCode::kResourceExhausted, "DISK_FULL", "of the server")},
                    {4, absl::UnavailableError("gone")}});
   EXPECT_EQ(Get(sha256), "READY");
-  EXPECT_THAT(source_->TakeOffsets(), ElementsAre(0, 3, 3, 7));
+  EXPECT_THAT(source_->TakeOffsets(), ElementsAre(0, 3, 3, 3, 3, 7));
   EXPECT_EQ(Content(sha256), "0123456789");
 }
 
@@ -206,6 +212,18 @@ TEST_F(ArtifactCacheTest, WhatIsNotThereOrIsSomethingElseFailsAndLeavesNothing) 
   EXPECT_EQ(Get(std::string(64, '0')), "NOT_FOUND");
   EXPECT_EQ(Get(source_->Add("content", "something else")), "DATA_LOSS");
   EXPECT_THAT(Files(), IsEmpty());
+}
+
+TEST_F(ArtifactCacheTest, WhatThisHostCannotKeepIsNoFaultOfTheArtifact) {
+  const std::string sha256 = source_->Add("content");
+  write_ = [](int, std::string_view) { return ErrnoError(EIO, "write"); };
+  Start();
+  source_->Add("content");
+  EXPECT_EQ(Get(sha256), "INTERNAL");
+  write_ = WriteAll;
+  Start(/*max_bytes=*/1 << 20, folder_ + "/none/below");
+  source_->Add("content");
+  EXPECT_EQ(Get(sha256), "INTERNAL") << "no NOT_FOUND, which would be the artifact's";
 }
 
 TEST_F(ArtifactCacheTest, AFailureIsForgottenWithTheOneWhoWantedIt) {

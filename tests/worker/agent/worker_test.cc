@@ -483,6 +483,15 @@ TEST_F(Worker, AttemptWhoseArtifactTheServerHasNot_EndsAndTheNextOneRuns) {
   ASSERT_TRUE(WaitForOutcome("j2").has_value());
 }
 
+TEST_F(Worker, AttemptWhoseArtifactTheWorkerCannotKeep_EndsAsAFaultOfTheWorker) {
+  ASSERT_TRUE(WriteFileAtomically(state_ + "/artifacts", "no folder").ok());
+  StartWorker();
+  server_.Want("j1", "steps=5", v1::Job::RUN, server_.AddArtifact("a model"));
+  const std::optional<v1::Outcome> outcome = WaitForOutcome("j1");
+  ASSERT_TRUE(outcome.has_value());
+  EXPECT_EQ(outcome->reason(), v1::DEVICE_ERROR) << outcome->message();
+}
+
 TEST_F(Worker, AttemptPausedWhileItsArtifactIsFetched_LeavesAtOnce) {
   const std::string artifact = server_.AddArtifact("a model");
   server_.HideArtifacts(true);
