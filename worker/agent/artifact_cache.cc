@@ -62,25 +62,16 @@ ArtifactCache::~ArtifactCache() {
 
 void ArtifactCache::SetWanted(std::set<std::string> sha256s) {
   absl::MutexLock lock(&mutex_);
-  wanted_ = std::move(sha256s);
-  std::erase_if(known_, [this](const auto& entry)
-                            ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !wanted_.contains(entry.first); });
+  std::erase_if(wanted_, [&](const auto& entry) { return !sha256s.contains(entry.first); });
+  for (const std::string& sha256 : sha256s) {
+    wanted_.try_emplace(sha256);
+  }
 }
 
 ArtifactCache::Look ArtifactCache::Find(const std::string& sha256) const {
   absl::MutexLock lock(&mutex_);
-  const auto found = known_.find(sha256);
-  if (found == known_.end()) {
-    return Look();
-  }
-  return found->second.ok() ? Look{Look::READY, absl::OkStatus()} : Look{Look::FAILED, found->second};
-}
-
-std::string ArtifactCache::NextLocked() const {
-  const auto next = std::find_if(wanted_.begin(), wanted_.end(),
-                                 [this](const std::string& sha256)
-                                     ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !known_.contains(sha256); });
-  return next == wanted_.end() ? std::string() : *next;
+  const auto found = wanted_.find(sha256);
+  return found == wanted_.end() ? Look() : found->second.look;
 }
 
 bool ArtifactCache::IsWanted(const std::string& sha256) const {
@@ -88,47 +79,100 @@ bool ArtifactCache::IsWanted(const std::string& sha256) const {
   return !closed_ && wanted_.contains(sha256);
 }
 
+bool ArtifactCache::HasNewsOrClosed() const {
+  return closed_ ||
+         std::any_of(wanted_.begin(), wanted_.end(), [](const auto& entry) { return !entry.second.is_looked_for; });
+}
+
 void ArtifactCache::Work() {
-  for (;;) {
-    std::string sha256;
-    {
-      absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(this, &ArtifactCache::HasWorkOrClosed));
-      if (closed_) {
-        return;
-      }
-      sha256 = NextLocked();
-    }
-    absl::Status got = Get(sha256);
-    {
-      absl::MutexLock lock(&mutex_);
-      if (wanted_.contains(sha256) && !closed_) {
-        known_[sha256] = std::move(got);
+  while (AwaitWork()) {
+    LookForFiles();
+    if (const std::string sha256 = NextToGet(); !sha256.empty()) {
+      const absl::Status got = Get(sha256);
+      Evict();
+      if (absl::IsUnavailable(got) || absl::IsCancelled(got)) {
+        AskLater(sha256, got);
+      } else {
+        Know(sha256, got);
       }
     }
-    Evict();
-    const uint64_t one = 1;
-    (void)!write(wake_.get(), &one, sizeof(one));
+  }
+}
+
+bool ArtifactCache::AwaitWork() {
+  absl::MutexLock lock(&mutex_);
+  absl::Duration ask_at = absl::InfiniteDuration();
+  for (const auto& [sha256, wanted] : wanted_) {
+    ask_at = wanted.look.state == Look::PENDING ? std::min(ask_at, wanted.ask_at) : ask_at;
+  }
+  mutex_.AwaitWithTimeout(absl::Condition(this, &ArtifactCache::HasNewsOrClosed), ask_at - options_.clock->SinceBoot());
+  return !closed_;
+}
+
+std::string ArtifactCache::NextToLookFor() {
+  absl::MutexLock lock(&mutex_);
+  for (auto& [sha256, wanted] : wanted_) {
+    if (!std::exchange(wanted.is_looked_for, true)) {
+      return sha256;
+    }
+  }
+  return "";
+}
+
+void ArtifactCache::LookForFiles() {
+  for (std::string sha256 = NextToLookFor(); !sha256.empty(); sha256 = NextToLookFor()) {
+    // Its time of change is when it was used last.
+    if (utimensat(AT_FDCWD, PathOf(sha256).c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0) {
+      Know(sha256, absl::OkStatus());
+    }
+  }
+}
+
+std::string ArtifactCache::NextToGet() {
+  absl::MutexLock lock(&mutex_);
+  const absl::Duration now = options_.clock->SinceBoot();
+  const Wanted* next = nullptr;
+  std::string name;
+  for (const auto& [sha256, wanted] : wanted_) {
+    const bool is_to_get = wanted.look.state == Look::PENDING && wanted.is_looked_for && wanted.ask_at <= now;
+    if (is_to_get && (next == nullptr || wanted.ask_at < next->ask_at)) {
+      next = &wanted;
+      name = sha256;
+    }
+  }
+  return name;
+}
+
+void ArtifactCache::Know(const std::string& sha256, const absl::Status& got) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (const auto found = wanted_.find(sha256); found != wanted_.end()) {
+      found->second.look = {got.ok() ? Look::READY : Look::FAILED, got};
+    }
+  }
+  const uint64_t one = 1;
+  (void)!write(wake_.get(), &one, sizeof(one));
+}
+
+void ArtifactCache::AskLater(const std::string& sha256, const absl::Status& got) {
+  bool is_first_try = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (const auto found = wanted_.find(sha256); found != wanted_.end()) {
+      Wanted& wanted = found->second;
+      is_first_try = wanted.pause == absl::ZeroDuration();
+      wanted.pause = is_first_try ? options_.first_pause : std::min(wanted.pause * 2, options_.last_pause);
+      wanted.ask_at = options_.clock->SinceBoot() + wanted.pause;
+    }
+  }
+  if (is_first_try) {
+    options_.log(absl::StrCat("can't fetch artifact ", sha256, " now: ", std::string(got.message())));
   }
 }
 
 absl::Status ArtifactCache::Get(const std::string& sha256) {
   AMPD_RETURN_IF_ERROR(OfThisHost(MakeFolder(options_.folder)));
-  // Its time of change is when it was used last.
-  if (utimensat(AT_FDCWD, PathOf(sha256).c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0) {
-    return absl::OkStatus();
-  }
-  absl::Duration pause = options_.first_pause;
-  absl::Status got = GetOnce(sha256);
-  while ((absl::IsUnavailable(got) || absl::IsCancelled(got)) && IsWanted(sha256)) {
-    if (pause == options_.first_pause) {
-      options_.log(absl::StrCat("can't fetch artifact ", sha256, " now: ", std::string(got.message())));
-    }
-    Pause(sha256, pause);
-    pause = std::min(pause * 2, options_.last_pause);
-    got = GetOnce(sha256);
-  }
-  return got;
+  return GetOnce(sha256);
 }
 
 // What was there before may be of a torn write: then all of it is got anew.
@@ -159,6 +203,7 @@ absl::Status ArtifactCache::Append(const std::string& sha256) {
   }
   absl::Status written;
   const absl::Status said = options_.source->Download(sha256, status.st_size, [&](std::string_view piece) {
+    LookForFiles();
     written = IsWanted(sha256) ? OfThisHost(options_.write(file.get(), piece))
                                : absl::CancelledError("it is not wanted any more");
     return written;
@@ -180,13 +225,6 @@ absl::Status ArtifactCache::Verify(const std::string& sha256) {
     return OfThisHost(ErrnoError(errno, "rename an artifact's file"));
   }
   return OfThisHost(SyncFolder(options_.folder));
-}
-
-void ArtifactCache::Pause(const std::string& sha256, absl::Duration pause) {
-  const auto is_over = [this, &sha256]()
-                           ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ || !wanted_.contains(sha256); };
-  absl::MutexLock lock(&mutex_);
-  mutex_.AwaitWithTimeout(absl::Condition(&is_over), pause);
 }
 
 // Partial files count and go as others do.

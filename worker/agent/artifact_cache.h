@@ -13,14 +13,17 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "worker/agent/artifact_source.h"
 
 namespace ampd::agent {
 
-// The artifacts that this worker has, each a file "<folder>/<sha256>", and a thread that gets those that are wanted,
-// one after the other. What has come of one is in "<sha256>.partial" and is gone on with, also after a restart of the
-// agent. A file has its name once its content was compared with it.
+// The artifacts that this worker has, each a file "<folder>/<sha256>", and a thread that gets those that are wanted and
+// not here, one after the other. One that is here is READY at once, or when the next piece of another has come; one
+// that the server does not give now is asked for again later and holds no other up. What has come of one is in
+// "<sha256>.partial" and is gone on with, also after a restart of the agent. A file has its name once its content was
+// compared with it.
 //
 // When there are more than `max_bytes`, those used longest ago go; one that is wanted never does. Thread-safe.
 class ArtifactCache {
@@ -29,6 +32,7 @@ class ArtifactCache {
     std::string folder;  // made when something is wanted
     int64_t max_bytes = int64_t{20} << 30;
     ArtifactSource* source = nullptr;
+    const Clock* clock = nullptr;
     absl::Duration first_pause = absl::Milliseconds(100);  // before a server that is out of reach is asked again
     absl::Duration last_pause = absl::Seconds(5);
     std::function<void(const std::string&)> log;                                   // one line; from any thread
@@ -54,17 +58,30 @@ class ArtifactCache {
   int wake_fd() const { return wake_.get(); }
 
  private:
+  struct Wanted {
+    Look look;
+    bool is_looked_for = false;  // its file, here
+    absl::Duration ask_at;       // the server, while PENDING; since boot
+    absl::Duration pause;        // before it is asked once more; 0: it was not yet
+  };
+
   void Work();
-  // The wanted one that nothing is known of yet; empty: none.
-  std::string NextLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool HasWorkOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ || !NextLocked().empty(); }
+  // Until there is something to do; false once it is closed.
+  bool AwaitWork();
+  // Makes those READY whose files are here, of those that were not looked for yet.
+  void LookForFiles();
+  std::string NextToLookFor();
+  // The PENDING one that is not here and that the server is to be asked for first, if it is time to; empty: none.
+  std::string NextToGet();
+  void Know(const std::string& sha256, const absl::Status& got);
+  void AskLater(const std::string& sha256, const absl::Status& got);
+  bool HasNewsOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsWanted(const std::string& sha256) const;
-  // Until it is there, can't be got, or is not wanted any more (CANCELLED).
+  // UNAVAILABLE when it is worth asking again, CANCELLED when it was not wanted any more.
   absl::Status Get(const std::string& sha256);
   absl::Status GetOnce(const std::string& sha256);
   absl::Status Append(const std::string& sha256);
   absl::Status Verify(const std::string& sha256);
-  void Pause(const std::string& sha256, absl::Duration pause);
   void Evict();
   std::string PathOf(const std::string& sha256) const { return options_.folder + "/" + sha256; }
 
@@ -73,8 +90,7 @@ class ArtifactCache {
   std::thread thread_;
 
   mutable absl::Mutex mutex_;
-  std::set<std::string> wanted_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, absl::Status> known_ ABSL_GUARDED_BY(mutex_);  // of those wanted
+  std::map<std::string, Wanted> wanted_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -177,6 +177,7 @@ int Serve(const Flags& flags, ampd::agent::Agent::Options options, ampd::SignalT
   cache.folder = flags.state_folder + "/artifacts";
   cache.max_bytes = flags.artifact_cache_bytes;
   cache.source = &source;
+  cache.clock = &ampd::SystemClock();
   cache.log = Log;
   ampd::agent::ArtifactCache artifacts(std::move(cache));
   options.artifacts = &artifacts;

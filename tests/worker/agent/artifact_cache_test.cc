@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/sha256.h"
@@ -42,6 +43,7 @@ class ScriptedSource final : public ArtifactSource {
   absl::Status Download(const std::string& name, int64_t offset, const Take& take) override {
     Call call;
     std::string content;
+    std::function<void(const Take&)> during;
     {
       absl::MutexLock lock(&mutex_);
       const auto may_answer = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !blocked_ || cancelled_; };
@@ -50,6 +52,10 @@ class ScriptedSource final : public ArtifactSource {
         return absl::CancelledError("cancelled");
       }
       offsets_.push_back(offset);
+      if (name == refused_) {
+        return absl::UnavailableError("not now");
+      }
+      during = std::exchange(during_, nullptr);
       const auto found = contents_.find(name);
       if (found == contents_.end()) {
         return Error(absl::StatusCode::kNotFound, "ARTIFACT_NOT_FOUND", "there is no such artifact");
@@ -59,6 +65,9 @@ class ScriptedSource final : public ArtifactSource {
         call = calls_.front();
         calls_.pop_front();
       }
+    }
+    if (during) {
+      during(take);
     }
     if (offset > static_cast<int64_t>(content.size())) {
       return InvalidFields({{"offset_bytes", "is beyond the content"}});
@@ -87,6 +96,16 @@ class ScriptedSource final : public ArtifactSource {
     absl::MutexLock lock(&mutex_);
     blocked_ = true;
   }
+  // Every call for it ends as if the server were out of reach.
+  void Refuse(const std::string& name) {
+    absl::MutexLock lock(&mutex_);
+    refused_ = name;
+  }
+  // Done in the next call, before its first piece.
+  void DoInTheNextCall(std::function<void(const Take&)> during) {
+    absl::MutexLock lock(&mutex_);
+    during_ = std::move(during);
+  }
   // Where the calls began since the last time.
   std::vector<int64_t> TakeOffsets() {
     absl::MutexLock lock(&mutex_);
@@ -98,6 +117,8 @@ class ScriptedSource final : public ArtifactSource {
   std::map<std::string, std::string> contents_ ABSL_GUARDED_BY(mutex_);
   std::deque<Call> calls_ ABSL_GUARDED_BY(mutex_);
   std::vector<int64_t> offsets_ ABSL_GUARDED_BY(mutex_);
+  std::string refused_ ABSL_GUARDED_BY(mutex_);
+  std::function<void(const Take&)> during_ ABSL_GUARDED_BY(mutex_);
   bool blocked_ ABSL_GUARDED_BY(mutex_) = false;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
 };
@@ -121,6 +142,7 @@ class ArtifactCacheTest : public testing::Test {
     options.write = write_;
     options.max_bytes = max_bytes;
     options.source = source_.get();
+    options.clock = &SystemClock();
     options.first_pause = absl::Milliseconds(1);
     options.last_pause = absl::Milliseconds(4);
     options.log = [](const std::string&) {};
@@ -264,6 +286,41 @@ TEST_F(ArtifactCacheTest, OneThatIsNotWantedAnyMoreMakesRoomForTheNext) {
   EXPECT_EQ(cache_->Find(slow).state, ArtifactCache::Look::PENDING);
   const std::string other = Sha256Hex("not there");
   EXPECT_EQ(Get(other), "NOT_FOUND");
+}
+
+TEST_F(ArtifactCacheTest, OneThatTheServerDoesNotGiveHoldsNoOtherUp) {
+  const std::string first = source_->Add("1");  // 6b.., before "2", d4..: asked for first
+  const std::string second = source_->Add("2");
+  ASSERT_LT(first, second);
+  source_->Refuse(first);
+  cache_->SetWanted({first, second});
+  EXPECT_EQ(Await(second), "READY");
+  EXPECT_EQ(cache_->Find(first).state, ArtifactCache::Look::PENDING);
+}
+
+TEST_F(ArtifactCacheTest, OneThatIsHereDoesNotWaitForAnothersDownload) {
+  const std::string first = source_->Add("1");
+  const std::string second = source_->Add("2");
+  EXPECT_EQ(Get(second), "READY");
+  cache_->SetWanted({});
+  source_->Block();
+  cache_->SetWanted({first, second});
+  EXPECT_EQ(Await(second), "READY");
+  EXPECT_EQ(cache_->Find(first).state, ArtifactCache::Look::PENDING);
+}
+
+TEST_F(ArtifactCacheTest, OneThatIsHereAndWantedDuringADownloadIsReadyBeforeItsEnd) {
+  const std::string here = source_->Add("2");
+  EXPECT_EQ(Get(here), "READY");
+  const std::string coming = source_->Add("1");
+  ArtifactCache::Look::State seen = ArtifactCache::Look::FAILED;
+  source_->DoInTheNextCall([&](const ArtifactSource::Take& take) {
+    cache_->SetWanted({coming, here});
+    EXPECT_TRUE(take("").ok());
+    seen = cache_->Find(here).state;
+  });
+  EXPECT_EQ(Get(coming), "READY");
+  EXPECT_EQ(seen, ArtifactCache::Look::READY);
 }
 
 TEST_F(ArtifactCacheTest, TheEndDoesNotWaitForAServerThatNeverAnswers) {
