@@ -89,7 +89,7 @@ void ArtifactCache::Work() {
     LookForFiles();
     if (const std::string sha256 = NextToGet(); !sha256.empty()) {
       const absl::Status got = Get(sha256);
-      Evict();
+      Evict(options_.max_bytes);
       if (absl::IsUnavailable(got) || absl::IsCancelled(got)) {
         AskLater(sha256, got);
       } else {
@@ -172,7 +172,15 @@ void ArtifactCache::AskLater(const std::string& sha256, const absl::Status& got)
 
 absl::Status ArtifactCache::Get(const std::string& sha256) {
   AMPD_RETURN_IF_ERROR(OfThisHost(MakeFolder(options_.folder)));
-  return GetOnce(sha256);
+  absl::Status got = GetOnce(sha256);
+  if (absl::IsResourceExhausted(got)) {
+    Evict(/*max_bytes=*/0);
+    got = GetOnce(sha256);
+  }
+  if (absl::IsResourceExhausted(got)) {
+    (void)unlink((PathOf(sha256) + ".partial").c_str());
+  }
+  return got;
 }
 
 // What was there before may be of a torn write: then all of it is got anew.
@@ -228,7 +236,7 @@ absl::Status ArtifactCache::Verify(const std::string& sha256) {
 }
 
 // Partial files count and go as others do.
-void ArtifactCache::Evict() {
+void ArtifactCache::Evict(int64_t max_bytes) {
   struct File {
     fs::file_time_type used;
     std::string path;
@@ -238,15 +246,20 @@ void ArtifactCache::Evict() {
   std::vector<File> files;
   int64_t num_bytes = 0;
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(options_.folder, error)) {
-    const auto size = static_cast<int64_t>(entry.file_size(error));
-    files.push_back({entry.last_write_time(error), entry.path().string(), entry.path().stem().string(), size});
-    num_bytes += size;
+  fs::directory_iterator entry(options_.folder, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    std::error_code unknown;  // it may have gone, or be no file
+    const uintmax_t size = entry->file_size(unknown);
+    const fs::file_time_type used = unknown ? fs::file_time_type() : entry->last_write_time(unknown);
+    if (!unknown) {
+      files.push_back({used, entry->path().string(), entry->path().stem().string(), static_cast<int64_t>(size)});
+      num_bytes += files.back().num_bytes;
+    }
   }
   std::sort(files.begin(), files.end(), [](const File& a, const File& b) { return a.used < b.used; });
   for (const File& file : files) {
     // Asked anew for each: what became wanted meanwhile stays.
-    if (num_bytes > options_.max_bytes && !IsWanted(file.sha256) && unlink(file.path.c_str()) == 0) {
+    if (num_bytes > max_bytes && !IsWanted(file.sha256) && unlink(file.path.c_str()) == 0) {
       num_bytes -= file.num_bytes;
     }
   }

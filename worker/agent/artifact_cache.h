@@ -25,7 +25,8 @@ namespace ampd::agent {
 // "<sha256>.partial" and is gone on with, also after a restart of the agent. A file has its name once its content was
 // compared with it.
 //
-// When there are more than `max_bytes`, those used longest ago go; one that is wanted never does. Thread-safe.
+// When there are more than `max_bytes`, those used longest ago go, and all of them when the disk is full; one that is
+// wanted never does. Thread-safe.
 class ArtifactCache {
  public:
   struct Options {
@@ -82,7 +83,8 @@ class ArtifactCache {
   absl::Status GetOnce(const std::string& sha256);
   absl::Status Append(const std::string& sha256);
   absl::Status Verify(const std::string& sha256);
-  void Evict();
+  // Until no more are left, of those that are not wanted.
+  void Evict(int64_t max_bytes);
   std::string PathOf(const std::string& sha256) const { return options_.folder + "/" + sha256; }
 
   const Options options_;

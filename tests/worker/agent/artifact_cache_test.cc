@@ -279,6 +279,39 @@ TEST_F(ArtifactCacheTest, ThoseUsedLongestAgoGoAndNoneThatIsWanted) {
   EXPECT_THAT(Files(), UnorderedElementsAre(a, c, d));
 }
 
+TEST_F(ArtifactCacheTest, AFullDiskTakesWhatIsNotWantedAndLeavesNoPart) {
+  // A disk with room for eight bytes of its files.
+  write_ = [this](int fd, std::string_view bytes) {
+    size_t num_bytes = 0;
+    for (const std::string& file : Files()) {
+      num_bytes += fs::file_size(folder_ + "/" + file);
+    }
+    const size_t num_taken = std::min(bytes.size(), 8 - num_bytes);
+    const absl::Status taken = WriteAll(fd, bytes.substr(0, num_taken));
+    return num_taken < bytes.size() ? ErrnoError(ENOSPC, "write") : taken;
+  };
+  Start();
+  const std::string a = source_->Add("aaaa");
+  const std::string b = source_->Add("bbbbbb");
+  const std::string c = source_->Add("ccc");
+  EXPECT_EQ(Get(a), "READY");
+  EXPECT_EQ(Get(b), "READY") << "in the place of a";
+  EXPECT_THAT(Files(), ElementsAre(b));
+  cache_->SetWanted({b, c});
+  EXPECT_EQ(Await(c), "RESOURCE_EXHAUSTED");
+  EXPECT_THAT(Files(), ElementsAre(b));
+}
+
+TEST_F(ArtifactCacheTest, AFolderAmongThemCountsNothing) {
+  Start(/*max_bytes=*/7);
+  fs::create_directories(folder_ + "/a folder");
+  const std::string a = source_->Add("aaaa");
+  const std::string b = source_->Add("bbbb");
+  EXPECT_EQ(Get(a), "READY");
+  EXPECT_EQ(Get(b), "READY");
+  EXPECT_THAT(Files(), UnorderedElementsAre("a folder", b));
+}
+
 TEST_F(ArtifactCacheTest, OneThatIsNotWantedAnyMoreMakesRoomForTheNext) {
   const std::string slow = source_->Add("0123456789");
   source_->Script(std::deque<ScriptedSource::Call>(1000, {0, absl::UnavailableError("gone")}));
