@@ -1,5 +1,6 @@
 #include "worker/agent/artifact_client.h"
 
+#include <grpc/support/time.h>
 #include <grpcpp/grpcpp.h>
 
 #include <set>
@@ -8,38 +9,28 @@
 #include "absl/synchronization/mutex.h"
 #include "ampd/v1/artifact_service.grpc.pb.h"
 #include "base/grpc_status.h"
+#include "worker/agent/server_channel.h"
 
 namespace ampd::agent {
-namespace {
-
-constexpr int kKeepaliveMillis = 20'000;
-constexpr int kKeepaliveTimeoutMillis = 10'000;
-
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& server) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMillis);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMillis);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
-  return grpc::CreateCustomChannel(server, grpc::InsecureChannelCredentials(), arguments);
-}
-
-}  // namespace
 
 struct ArtifactClient::State {
+  absl::Duration deadline;
   std::unique_ptr<v1::ArtifactService::Stub> stub;
   absl::Mutex mutex;
   std::set<grpc::ClientContext*> calls ABSL_GUARDED_BY(mutex);
   bool cancelled ABSL_GUARDED_BY(mutex) = false;
 };
 
-ArtifactClient::ArtifactClient(const std::string& server) : state_(std::make_unique<State>()) {
-  state_->stub = v1::ArtifactService::NewStub(MakeChannel(server));
+ArtifactClient::ArtifactClient(const std::string& server, absl::Duration deadline) : state_(std::make_unique<State>()) {
+  state_->deadline = deadline;
+  state_->stub = v1::ArtifactService::NewStub(MakeServerChannel(server));
 }
 
 ArtifactClient::~ArtifactClient() = default;
 
 absl::Status ArtifactClient::Download(const std::string& name, int64_t offset, const Take& take) {
   grpc::ClientContext context;
+  context.set_deadline(gpr_time_from_millis(absl::ToInt64Milliseconds(state_->deadline), GPR_TIMESPAN));
   {
     absl::MutexLock lock(&state_->mutex);
     if (state_->cancelled) {

@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "base/grpc_status.h"
 #include "base/random.h"
+#include "worker/agent/server_channel.h"
 
 namespace ampd::agent {
 namespace {
@@ -28,9 +29,6 @@ constexpr absl::Duration kLastBackoff = absl::Seconds(3);
 constexpr absl::Duration kWriterTimeout = absl::Seconds(1);
 constexpr size_t kMaxTelemetryQueue = 32;
 constexpr size_t kMaxReportQueue = 1;
-constexpr int kKeepaliveMillis = 10'000;
-constexpr int kKeepaliveTimeoutMillis = 5'000;
-constexpr int kMaxMessageBytes = 64 << 20;
 
 // One bidirectional stream that is made again for ever. Out goes up, In comes down. Thread-safe.
 template <typename Out, typename In>
@@ -217,19 +215,6 @@ class Stream {
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& server) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMillis);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMillis);
-  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  // Not a pause, in spite of its name: how long one attempt to connect may take, handshake included.
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 3'000);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
-  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  return grpc::CreateCustomChannel(server, grpc::InsecureChannelCredentials(), arguments);
-}
-
 }  // namespace
 
 struct AttachClient::State {
@@ -274,7 +259,7 @@ struct AttachClient::State {
 AttachClient::AttachClient(Options options) : state_(std::make_unique<State>()) {
   State* state = state_.get();
   state->options = std::move(options);
-  std::shared_ptr<grpc::Channel> channel = MakeChannel(state->options.server);
+  std::shared_ptr<grpc::Channel> channel = MakeServerChannel(state->options.server);
   state->stub = v1::WorkerService::NewStub(channel);
   const auto on_end = [state](const grpc::Status& status, bool connected) { state->Ended(status, connected); };
   const auto on_room = [state] { state->Wake(); };

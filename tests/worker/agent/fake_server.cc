@@ -34,9 +34,16 @@ void FakeServer::HideArtifacts(bool hidden) {
   artifacts_hidden_ = hidden;
 }
 
-grpc::Status FakeServer::Artifacts::DownloadArtifact(grpc::ServerContext*, const v1::DownloadArtifactRequest* request,
+void FakeServer::StallArtifacts() {
+  absl::MutexLock lock(&mutex_);
+  artifacts_stalled_ = true;
+}
+
+grpc::Status FakeServer::Artifacts::DownloadArtifact(grpc::ServerContext* context,
+                                                     const v1::DownloadArtifactRequest* request,
                                                      grpc::ServerWriter<v1::DownloadArtifactResponse>* writer) {
   v1::DownloadArtifactResponse piece;
+  bool is_stalled = false;
   {
     absl::MutexLock lock(&server_->mutex_);
     ++server_->num_downloads_;
@@ -47,9 +54,13 @@ grpc::Status FakeServer::Artifacts::DownloadArtifact(grpc::ServerContext*, const
     if (found == server_->artifacts_.end()) {
       return grpc::Status(grpc::StatusCode::NOT_FOUND, "there is no artifact");
     }
+    is_stalled = server_->artifacts_stalled_;
     piece.set_content(found->second.substr(static_cast<size_t>(request->offset_bytes())));
   }
   writer->Write(piece);
+  // An empty piece after the other, into a window that never fills: there is no event for the end of a call here.
+  while (is_stalled && !context->IsCancelled() && writer->Write(v1::DownloadArtifactResponse())) {
+  }
   return grpc::Status::OK;
 }
 

@@ -38,6 +38,8 @@ class FakeServer final : public v1::WorkerService::Service {
   // Serves it under its digest, which it returns; while there are none to be had, every call is UNAVAILABLE.
   std::string AddArtifact(const std::string& content);
   void HideArtifacts(bool hidden);
+  // Calls for them send their content and then nothing, until the client ends them.
+  void StallArtifacts();
   // Every Attach stream ends so at its next report; OK: no more.
   void EndStreamsWith(const grpc::Status& status);
 
@@ -90,6 +92,7 @@ class FakeServer final : public v1::WorkerService::Service {
   absl::Mutex mutex_;
   std::map<std::string, std::string> artifacts_;
   bool artifacts_hidden_ = false;
+  bool artifacts_stalled_ = false;
   int num_downloads_ = 0;
   bool silent_ = false;
   bool busy_ = false;

@@ -1,0 +1,27 @@
+#include "worker/agent/server_channel.h"
+
+namespace ampd::agent {
+namespace {
+
+constexpr int kKeepaliveMillis = 10'000;
+constexpr int kKeepaliveTimeoutMillis = 5'000;
+constexpr int kMaxMessageBytes = 64 << 20;
+
+}  // namespace
+
+std::shared_ptr<grpc::Channel> MakeServerChannel(const std::string& server) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMillis);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMillis);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  // Not a pause, in spite of its name: how long one attempt to connect may take, handshake included.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 3'000);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
+  // Channels with the same arguments would share one: a long download must not stand before a report.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  return grpc::CreateCustomChannel(server, grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace ampd::agent
