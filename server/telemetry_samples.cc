@@ -9,9 +9,10 @@
 namespace ampd::server {
 namespace {
 
-// Sent again it would be refused again.
+// Sent again it would be refused again, or, on a full disk, for as long as that is full: the stream carries the
+// telemetry of all attempts of its worker, and those are not to wait for one's pictures.
 bool IsRefused(const absl::Status& status) {
-  return absl::IsInvalidArgument(status) || ReasonOf(status) == "ARTIFACT_QUOTA";
+  return absl::IsInvalidArgument(status) || ReasonOf(status) == "ARTIFACT_QUOTA" || ReasonOf(status) == "DISK_FULL";
 }
 
 v1::Event Refusal(const v1::Sample& sample, const absl::Status& why, absl::Time now) {

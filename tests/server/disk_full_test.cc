@@ -119,6 +119,28 @@ TEST_F(DiskFullTest, BelowTheWatermark_SubmitsAreRefusedAndTheRestGoesOn) {
   EXPECT_EQ(Submit(), "OK");
 }
 
+TEST_F(DiskFullTest, BelowTheWatermark_ASampleIsDroppedAndTheTelemetryGoesOn) {
+  ScriptedWorker worker(this, "w1");
+  const std::string running = CreateJob().id();
+  const v1::AttemptKey key = worker.Adopt(running);
+  FillUntil(kMinFreeBytes - 4096);
+  v1::TelemetryBatch batch = Steps(1, 2);
+  v1::Sample* const sample = batch.add_samples();
+  sample->set_attempt_sequence(3);
+  sample->set_step(2);
+  sample->set_file_name("sample.png");
+  sample->set_content("pixels");
+  EXPECT_EQ(worker.Upload(key, batch).stored_sequence(), 3u);
+  EXPECT_EQ(worker.Upload(key, Steps(4, 5)).stored_sequence(), 5u);
+  v1::ListEventsRequest request;
+  request.set_id(running);
+  v1::ListEventsResponse events;
+  ASSERT_TRUE(jobs().ListEvents(Context().get(), request, &events).ok());
+  ASSERT_GT(events.events_size(), 0);
+  EXPECT_EQ(events.events().rbegin()->kind(), v1::Event::TELEMETRY_REFUSED);
+  EXPECT_EQ(events.events().rbegin()->message(), "a sample of step 2 was dropped: the server's disk is nearly full");
+}
+
 TEST_F(DiskFullTest, WithoutAFreeByte_CancelsAndEndsAreKeptAndRoomBringsSubmitsBack) {
   ScriptedWorker worker(this, "w1");
   worker.Report();

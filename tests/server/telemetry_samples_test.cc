@@ -31,11 +31,16 @@ class TelemetrySamplesTest : public testing::Test {
   TelemetrySamplesTest() {
     key_.set_job_id("j");
     key_.set_attempt(1);
+    Open(/*min_free_bytes=*/0);
+  }
+  void Open(int64_t min_free_bytes) {
+    artifacts_.reset();
     ArtifactStore::Options options;
     options.folder = folder_.Path("artifacts");
     options.index_path = folder_.Path("artifacts.db");
     options.clock = &clock_;
     options.quota_bytes = 100;
+    options.min_free_bytes = min_free_bytes;
     options.live_uploads = [] { return std::map<std::string, std::string>(); };
     options.job_exists = [](const std::string&) { return true; };
     artifacts_ = *ArtifactStore::Open(std::move(options));
@@ -78,6 +83,18 @@ TEST_F(TelemetrySamplesTest, OneThatCanNotBeKeptBecomesAnEventInItsPlace) {
   EXPECT_THAT(batch.events(3).message(), HasSubstr("quota"));
   EXPECT_EQ(batch.samples_size(), 1);
   EXPECT_THAT(SequenceRange(batch), Pair(1, 5));
+}
+
+TEST_F(TelemetrySamplesTest, OnAFullDiskASampleBecomesAnEventAndTheRestGoesOn) {
+  Open(/*min_free_bytes=*/int64_t{1} << 60);
+  v1::TelemetryBatch batch = Steps(1, 2);
+  AddSample(3, "a.txt", &batch);
+  ASSERT_EQ(Store(&batch), absl::OkStatus());
+  EXPECT_EQ(batch.samples_size(), 0);
+  ASSERT_EQ(batch.events_size(), 1);
+  EXPECT_EQ(batch.events(0).kind(), v1::Event::TELEMETRY_REFUSED);
+  EXPECT_THAT(batch.events(0).message(), HasSubstr("disk is nearly full"));
+  EXPECT_THAT(SequenceRange(batch), Pair(1, 3));
 }
 
 // What the store then makes of it.
