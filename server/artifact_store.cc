@@ -78,12 +78,17 @@ absl::StatusOr<std::unique_ptr<ArtifactStore>> ArtifactStore::Open(Options optio
 
 // After a crash there can be contents without a name, never (unless somebody took a file away) a name without content.
 absl::Status ArtifactStore::Recover() {
-  AMPD_ASSIGN_OR_RETURN(const auto contents, index_.Contents());
-  AMPD_RETURN_IF_ERROR(DropNamesWithoutContent(contents));
+  AMPD_ASSIGN_OR_RETURN(auto contents, index_.Contents());
+  AMPD_RETURN_IF_ERROR(DropNamesWithoutContent(&contents));
   std::error_code error;
   std::vector<std::string> file_names;
   for (const auto& entry : std::filesystem::directory_iterator(options_.folder, error)) {
-    file_names.push_back(entry.path().filename().string());
+    // Whatever else is there, "lost+found" of a disk of its own, say, is not the store's. What an entry is that went
+    // meanwhile does not matter.
+    std::error_code gone;
+    if (entry.is_regular_file(gone)) {
+      file_names.push_back(entry.path().filename().string());
+    }
   }
   if (error) {
     return ErrnoError(error.value(), "read the folder of artifacts");
@@ -118,16 +123,24 @@ absl::Status ArtifactStore::RecoverFile(const std::string& file_name, const std:
     return ErrnoError(errno, "stat");
   }
   absl::MutexLock lock(&mutex_);
-  partials_[sha256] = {status.st_size, 0, false, absl::FromTimeT(status.st_mtime)};
-  num_bytes_ += status.st_size;
+  Partial& partial = partials_[sha256];
+  num_bytes_ += status.st_size - partial.received_bytes;  // where both files were there they are one now
+  partial = {status.st_size, 0, false, absl::FromTimeT(status.st_mtime)};
   return absl::OkStatus();
 }
 
-absl::Status ArtifactStore::DropNamesWithoutContent(const std::map<std::string, int64_t>& contents) {
-  for (const auto& [sha256, size] : contents) {
-    if (access(PathOf(sha256).c_str(), F_OK) != 0) {
-      AMPD_RETURN_IF_ERROR(index_.RemoveContent(sha256));
+absl::Status ArtifactStore::DropNamesWithoutContent(std::map<std::string, int64_t>* contents) {
+  for (auto content = contents->begin(); content != contents->end();) {
+    if (access(PathOf(content->first).c_str(), F_OK) == 0) {
+      ++content;
+      continue;
     }
+    // A disk that fails says nothing about the file, and a name that is dropped does not come back.
+    if (errno != ENOENT) {
+      return ErrnoError(errno, absl::StrCat("look for the file of artifact ", content->first));
+    }
+    AMPD_RETURN_IF_ERROR(index_.RemoveContent(content->first));
+    content = contents->erase(content);
   }
   return absl::OkStatus();
 }

@@ -139,7 +139,8 @@ class ArtifactStore {
   std::string PartialPathOf(const std::string& sha256) const { return PathOf(sha256) + ".partial"; }
   absl::Status Recover();
   absl::Status RecoverFile(const std::string& file_name, const std::map<std::string, int64_t>& contents);
-  absl::Status DropNamesWithoutContent(const std::map<std::string, int64_t>& contents);
+  // Takes them out of `contents`, too.
+  absl::Status DropNamesWithoutContent(std::map<std::string, int64_t>* contents);
   absl::Status CheckRoom(int64_t wanted_bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::StatusOr<ArtifactRow> FindRow(const IndexLease& index, const std::string& name);

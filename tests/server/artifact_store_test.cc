@@ -435,6 +435,45 @@ TEST_F(ArtifactStoreTest, OpenBringsFilesAndNamesIntoLine) {
   EXPECT_EQ(*Content(Sha256Hex("nameless")), "nameless");
 }
 
+TEST_F(ArtifactStoreTest, OpenCountsAContentOnceThatIsThereWholeAndInPart) {
+  UploadPart("nameless", 0, 4);
+  store_.reset();
+  ASSERT_TRUE(WriteFileAtomically(FileOf("nameless"), "nameless").ok());
+  Reopen();
+  EXPECT_EQ(Received("nameless"), "8");
+  EXPECT_EQ(store_->num_bytes(), 8);
+  EXPECT_THAT(Files(), ElementsAre(Sha256Hex("nameless") + ".partial"));
+}
+
+TEST_F(ArtifactStoreTest, OpenKeepsWhatCameOfAContentWhoseFileWasTakenAway) {
+  ASSERT_TRUE(Upload("taken away").ok());
+  store_.reset();
+  ASSERT_EQ(rename(FileOf("taken away").c_str(), (FileOf("taken away") + ".partial").c_str()), 0);
+  Reopen();
+  EXPECT_THAT(Names(), IsEmpty());
+  EXPECT_EQ(Received("taken away"), "10");
+}
+
+TEST_F(ArtifactStoreTest, OpenLeavesAloneWhatIsNoFile) {
+  store_.reset();
+  std::filesystem::create_directories(folder_.Path("artifacts/lost+found/1"));
+  Reopen();
+  EXPECT_THAT(Files(), ElementsAre("lost+found"));
+}
+
+// A link to itself can be looked for no more than a file on a disk that fails.
+TEST_F(ArtifactStoreTest, OpenDropsNoNameWhoseFileItCanNotLookFor) {
+  ASSERT_TRUE(Upload("content").ok());
+  store_.reset();
+  const std::string aside = folder_.Path("aside");
+  ASSERT_EQ(rename(FileOf("content").c_str(), aside.c_str()), 0);
+  ASSERT_EQ(symlink(FileOf("content").c_str(), FileOf("content").c_str()), 0);
+  EXPECT_THAT(TryReopen().message(), HasSubstr(Sha256Hex("content")));
+  ASSERT_EQ(rename(aside.c_str(), FileOf("content").c_str()), 0);
+  Reopen();
+  EXPECT_EQ(*Content(Sha256Hex("content")), "content");
+}
+
 // Whatever call of SQLite fails, an upload is whole or can be gone on with, and a name has its content.
 TEST_F(ArtifactStoreTest, AFailureOfTheIndexLosesNothing) {
   store_.reset();
