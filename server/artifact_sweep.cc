@@ -129,7 +129,7 @@ absl::Status ArtifactStore::StoreUseTimes() {
   {
     absl::MutexLock lock(&mutex_);
     for (auto& [name, upload] : uploads_) {
-      if (upload.use_time != std::exchange(upload.stored_use_time, upload.use_time)) {
+      if (upload.use_time != upload.stored_use_time) {
         changed[name] = upload.use_time;
       }
     }
@@ -137,6 +137,10 @@ absl::Status ArtifactStore::StoreUseTimes() {
   const IndexLease index(this);
   for (const auto& [name, time] : changed) {
     AMPD_RETURN_IF_ERROR(index->SetUseTime(name, time));
+    absl::MutexLock lock(&mutex_);
+    if (const auto found = uploads_.find(name); found != uploads_.end()) {
+      found->second.stored_use_time = time;
+    }
   }
   return absl::OkStatus();
 }

@@ -175,17 +175,18 @@ absl::StatusOr<v1::Artifact> ArtifactStore::Record(const std::string& sha256, in
 
   const IndexLease index(this);
   AMPD_ASSIGN_OR_RETURN(const bool has_content, index->HasContent(sha256));
-  if (!has_content) {
-    if (rename(partial.c_str(), PathOf(sha256).c_str()) != 0) {
-      return ErrnoError(errno, "rename an upload's file");
-    }
-    AMPD_RETURN_IF_ERROR(SyncFolder(options_.folder));
+  if (!has_content && rename(partial.c_str(), PathOf(sha256).c_str()) != 0) {
+    return ErrnoError(errno, "rename an upload's file");
   }
-  if (absl::Status put = index->Put(row); !put.ok()) {
+  absl::Status recorded = has_content ? absl::OkStatus() : SyncFolder(options_.folder);
+  if (recorded.ok()) {
+    recorded = index->Put(row);
+  }
+  if (!recorded.ok()) {
     if (!has_content) {
       (void)rename(PathOf(sha256).c_str(), partial.c_str());
     }
-    return put;
+    return recorded;
   }
   if (has_content) {
     (void)unlink(partial.c_str());

@@ -512,6 +512,25 @@ TEST_F(ArtifactStoreTest, AFailureOfTheIndexLosesNothing) {
   store_.reset();  // before the disk that it is on
 }
 
+TEST_F(ArtifactStoreTest, ASweepThatFailedToStoreATimeStoresItTheNextTime) {
+  store_.reset();
+  FaultyVfs disk;
+  Reopen();
+  ASSERT_TRUE(Upload("asked for").ok());
+  clock_.Advance(absl::Hours(24 * 20));
+  ASSERT_EQ(Received("asked for"), "whole");
+  disk.Arm(1, /*sticky=*/false);
+  EXPECT_FALSE(store_->Sweep().ok());
+  EXPECT_TRUE(disk.fired());
+  disk.Disarm();
+  EXPECT_EQ(store_->Sweep(), absl::OkStatus());
+  Reopen();
+  clock_.Advance(absl::Hours(24 * 20));
+  EXPECT_EQ(store_->Sweep(), absl::OkStatus());
+  EXPECT_THAT(Names(), ElementsAre(Sha256Hex("asked for")));
+  store_.reset();  // before the disk that it is on
+}
+
 TEST_F(ArtifactStoreTest, AnIndexOfANewerServerIsLeftAlone) {
   store_.reset();
   {
