@@ -63,6 +63,10 @@ absl::Status Repeat(const TransferOptions& options, const int64_t& num_done, Tra
       give_up = absl::Now() + options.retry_for;
       pause = absl::Milliseconds(100);
     }
+    if (ReasonOf(status) == "UPLOAD_BUSY") {
+      // It reads back what came before the connection broke, which takes minutes for a large file.
+      give_up = absl::Now() + options.retry_for;
+    }
     if (status.ok() || !is_passing || absl::Now() + pause > give_up) {
       return status;
     }

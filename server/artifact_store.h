@@ -73,8 +73,10 @@ class ArtifactStore {
     std::optional<v1::Artifact> artifact;
     std::unique_ptr<ArtifactUpload> upload;
   };
-  // `content` of the request is not looked at. A newer upload of a content takes over from an older one.
+  // `content` of the request is not looked at. A newer upload of a content takes over from an older one that waits for
+  // its client.
   //   INVALID_ARGUMENT    a field
+  //   UNAVAILABLE         an older upload is just written or read back (UPLOAD_BUSY)
   //   ABORTED             the content does not begin where the last upload broke off (OFFSET_MISMATCH)
   //   RESOURCE_EXHAUSTED  it is more than the quota (ARTIFACT_QUOTA) or the disk (DISK_FULL) leaves
   absl::StatusOr<Begun> BeginUpload(const v1::UploadArtifactRequest& request);
@@ -161,7 +163,6 @@ class ArtifactStore {
   // `is_over`: nothing of the partial content is left.
   void EndFinish(const std::string& sha256, bool is_over);
   absl::StatusOr<v1::Artifact> Record(const std::string& sha256, int64_t size_bytes, const std::string& file_name);
-  void AwaitIdle(const std::string& sha256) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   void Work();
   void Tell(const absl::Status& status) const;

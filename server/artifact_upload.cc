@@ -39,6 +39,13 @@ absl::Status CheckRequest(const v1::UploadArtifactRequest& request) {
   return violations.empty() ? absl::OkStatus() : InvalidFields(violations);
 }
 
+// Not waited for: to read a large content back takes minutes, and the client can wait better than a thread.
+absl::Status Busy() {
+  return WithRetryDelay(Error(StatusCode::kUnavailable, "UPLOAD_BUSY",
+                              "another upload of this content is written or read back; call again"),
+                        absl::Seconds(1));
+}
+
 absl::Status TakenOver() {
   return Error(StatusCode::kAborted, "UPLOAD_TAKEN_OVER", "another upload of this content has taken over");
 }
@@ -73,22 +80,16 @@ absl::StatusOr<v1::Upload> ArtifactStore::GetUpload(const std::string& sha256) {
   return upload;
 }
 
-void ArtifactStore::AwaitIdle(const std::string& sha256) {
-  const auto is_idle = [this, &sha256]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    const auto found = partials_.find(sha256);
-    return found == partials_.end() || !found->second.is_busy;
-  };
-  mutex_.Await(absl::Condition(&is_idle));
-}
-
 // The number of the upload that may write from now on; 0 when the content is whole already.
 absl::StatusOr<uint64_t> ArtifactStore::ClaimPartial(const v1::UploadArtifactRequest& request) {
   absl::MutexLock lock(&mutex_);
-  AwaitIdle(request.sha256());
+  const auto found = partials_.find(request.sha256());
+  if (found != partials_.end() && found->second.is_busy) {
+    return Busy();
+  }
   if (uploads_.contains(request.sha256())) {
     return 0;
   }
-  const auto found = partials_.find(request.sha256());
   const int64_t received = found == partials_.end() ? 0 : found->second.received_bytes;
   if (request.size_bytes() < received) {
     return InvalidFields(

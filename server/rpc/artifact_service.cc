@@ -37,41 +37,73 @@ absl::Status CheckLaterMessage(const v1::UploadArtifactRequest& request) {
   return violations.empty() ? absl::OkStatus() : InvalidFields(violations);
 }
 
-// Takes one upload, one message at a time, each on the pool: at any time either a read is in flight or a task is at
-// work, and who finishes the call touches nothing afterwards. Owns itself until OnDone.
-class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactRequest> {
+// Takes one upload, one message at a time, each on the pool of uploads: at any time either a read is in flight or a
+// task is at work, and whoever of them finishes the call touches nothing afterwards. Owns itself until OnDone, which
+// comes behind the last of both.
+class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactRequest>, public IdleStream {
  public:
   UploadReactor(const ArtifactService::Options& options, v1::Artifact* response)
-      : environment_(*options.environment), store_(options.store), response_(response) {
+      : environment_(*options.environment), store_(options.store), pool_(options.uploads), response_(response) {
     environment_.observer->StreamOpened(kUploadArtifact);
-    environment_.open_streams->Add();
+    environment_.open_streams->Add(this);
   }
 
-  void Run(const absl::Status& allowed) { allowed.ok() ? StartRead(&request_) : End(allowed); }
+  void Run(const absl::Status& allowed) { allowed.ok() ? ReadNext() : End(allowed); }
 
   void OnReadDone(bool ok) override {
-    if (!environment_.pool->TryPost([this, ok] { ok ? Take() : TakeEnd(); })) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (state_ == State::ENDED) {
+        return;
+      }
+      state_ = State::WORKING;
+    }
+    if (!pool_->TryPost([this, ok] { ok ? Take() : TakeEnd(); })) {
       End(WithRetryDelay(
           Error(absl::StatusCode::kResourceExhausted, "SERVER_BUSY", "too many calls wait already; call again later"),
           absl::Seconds(1)));
     }
   }
 
+  void OnClosing() override {
+    absl::MutexLock lock(&mutex_);
+    if (state_ == State::READING) {
+      EndLocked(ShuttingDown());
+    }
+  }
+
   void OnDone() override {
-    environment_.open_streams->Remove();
+    environment_.open_streams->Remove(this);
+    // Whoever finished the call may still hold it.
+    mutex_.Lock();
+    mutex_.Unlock();
     delete this;
   }
 
  private:
+  enum class State { WORKING, READING, ENDED };
+
+  static absl::Status ShuttingDown() {
+    return Error(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "the server is shutting down");
+  }
+
+  // A server that closes meanwhile is seen here, or tells OnClosing of it afterwards.
+  void ReadNext() {
+    absl::MutexLock lock(&mutex_);
+    if (environment_.open_streams->closing()) {
+      return EndLocked(ShuttingDown());
+    }
+    state_ = State::READING;
+    StartRead(&request_);
+  }
+
   void Take() {
-    absl::Status taken = environment_.open_streams->closing()
-                             ? Error(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "the server is shutting down")
-                             : TakeMessage();
+    absl::Status taken = environment_.open_streams->closing() ? ShuttingDown() : TakeMessage();
     const bool is_whole = taken.ok() && upload_ == nullptr;
     if (!taken.ok() || is_whole) {
       return End(taken);
     }
-    StartRead(&request_);
+    ReadNext();
   }
 
   // Without an upload afterwards, the server has the content already.
@@ -103,6 +135,13 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
   }
 
   void End(const absl::Status& status) {
+    absl::MutexLock lock(&mutex_);
+    EndLocked(status);
+  }
+
+  // gRPC calls OnDone on a thread of its own, never from within Finish.
+  void EndLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    state_ = State::ENDED;
     upload_ = nullptr;
     environment_.observer->Finished(kUploadArtifact, status.code(), absl::ZeroDuration(), /*is_stream=*/true);
     Finish(ToGrpcStatus(status));
@@ -110,9 +149,14 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
 
   const CallEnvironment& environment_;
   ArtifactStore* const store_;
+  WorkPool* const pool_;
   v1::Artifact* const response_;
+  // Of the read or the task.
   v1::UploadArtifactRequest request_;
   std::unique_ptr<ArtifactUpload> upload_;
+
+  absl::Mutex mutex_;
+  State state_ ABSL_GUARDED_BY(mutex_) = State::WORKING;
 };
 
 }  // namespace

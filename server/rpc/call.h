@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -25,20 +26,41 @@ namespace ampd::server {
 inline constexpr size_t kMaxClientMessageBytes = 4 << 20;
 inline constexpr int kMaxWorkerMessageBytes = 16 << 20;
 
+// A stream that may wait for its client for as long as that likes.
+class IdleStream {
+ public:
+  virtual ~IdleStream() = default;
+  // The server shuts down: the stream ends now if it waits, or else before it would wait again. Must neither block nor
+  // call OpenStreams, but for closing().
+  virtual void OnClosing() = 0;
+};
+
 // How many streams are open: a drain waits for them. Thread-safe.
 class OpenStreams {
  public:
-  // Streams that are not ended from outside, as transfers of files, end at their next message.
-  void BeginClosing() { closing_ = true; }
+  // Tells the idle streams. Downloads look at closing() before every message; other streams are ended by their owners.
+  void BeginClosing() {
+    absl::MutexLock lock(&mutex_);
+    closing_ = true;
+    for (IdleStream* stream : idle_) {
+      stream->OnClosing();
+    }
+  }
   bool closing() const { return closing_; }
 
-  void Add() {
+  // `idle`: the stream itself, if it is one.
+  void Add(IdleStream* idle = nullptr) {
     absl::MutexLock lock(&mutex_);
     ++count_;
+    if (idle != nullptr) {
+      idle_.insert(idle);
+    }
   }
-  void Remove() {
+  // `idle` as at Add; it is not told any more afterwards.
+  void Remove(IdleStream* idle = nullptr) {
     absl::MutexLock lock(&mutex_);
     --count_;
+    idle_.erase(idle);
   }
   // Returns when none is open, or after `timeout`.
   void AwaitNone(absl::Duration timeout) const {
@@ -51,6 +73,7 @@ class OpenStreams {
 
   mutable absl::Mutex mutex_;
   int count_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::set<IdleStream*> idle_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> closing_ = false;
 };
 

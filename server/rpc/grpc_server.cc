@@ -20,6 +20,8 @@ namespace ampd::server {
 namespace {
 
 constexpr int kNumPoolThreads = 4;
+// The end of an upload syncs and reads back the whole file: two at a time are what a disk is good for.
+constexpr int kNumUploadThreads = 2;
 constexpr size_t kMaxPoolTasks = 4096;
 constexpr size_t kMemoryQuotaBytes = 512 << 20;
 constexpr int kMaxGrpcThreads = 64;
@@ -57,16 +59,18 @@ struct GrpcServer::Parts {
       : hub(options.hub),
         streams(options.streams),
         pool(kNumPoolThreads, kMaxPoolTasks),
+        uploads(kNumUploadThreads, kMaxPoolTasks),
         environment{&guard, options.observer, &pool, &open_streams},
         jobs({&environment, options.coordinator, options.store, options.hub, options.progress, options.clock, &ticker}),
         workers({&environment, options.coordinator, options.store, options.artifacts, options.streams, options.clock}),
         admin(&environment, options.coordinator),
-        artifacts({&environment, options.artifacts, &ticker}) {}
+        artifacts({&environment, options.artifacts, &uploads, &ticker}) {}
 
   MetricsHub* hub;
   WorkerStreams* streams;
   Guard guard;
   WorkPool pool;
+  WorkPool uploads;
   OpenStreams open_streams;
   CallEnvironment environment;
   Ticker ticker;
@@ -95,6 +99,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
   builder.RegisterService(&parts->admin);
   builder.RegisterService(&parts->artifacts);
   parts->pool.Start();
+  parts->uploads.Start();
   parts->ticker.Start();
   parts->server = builder.BuildAndStart();
   if (parts->server == nullptr || parts->port == 0) {
@@ -125,6 +130,7 @@ void GrpcServer::Drain(absl::Duration grace) {
   parts_->ticker.Stop();
   // A directive that came due may still be on its way to a stream that has ended.
   parts_->pool.Stop();
+  parts_->uploads.Stop();
 }
 
 }  // namespace ampd::server

@@ -1,9 +1,18 @@
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/notification.h"
 #include "ampd/v1/artifact_service.grpc.pb.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/grpc_status.h"
 #include "base/sha256.h"
 #include "tests/server/server_fixtures.h"
@@ -157,9 +166,70 @@ TEST_F(ArtifactRpcTest, AnIdleUploadDoesNotHoldUpTheEndOfTheServer) {
   auto context = Context();
   v1::Artifact artifact;
   auto upload = stub_->UploadArtifact(context.get(), &artifact);
-  ASSERT_TRUE(upload->Write(First("content")));
-  server_.Stop();
-  EXPECT_FALSE(upload->Finish().ok());
+  v1::UploadArtifactRequest first = First("content");
+  first.set_content("con");
+  ASSERT_TRUE(upload->Write(first));
+  while (GetUpload("content").received_bytes() < 3) {
+  }
+  // The upload alone: the whole server takes up to two seconds for other reasons.
+  const absl::Time begin = absl::Now();
+  std::thread stopping([this] { server_.Stop(); });
+  const absl::Status ended = FromGrpcStatus(upload->Finish());
+  EXPECT_LT(absl::Now() - begin, kDrainGrace / 2);
+  EXPECT_EQ(ReasonOf(ended), "SHUTTING_DOWN") << ended;
+  stopping.join();
+}
+
+// A pipe in place of each file holds the reading back up until it is filled.
+TEST_F(ArtifactRpcTest, UploadsThatAreReadBackHoldUpNobodyElse) {
+  constexpr int kNumUploads = 8;  // more than threads of any pool
+  struct Waiting {
+    std::string content;
+    std::string path;
+    std::unique_ptr<grpc::ClientContext> context = Context();
+    v1::Artifact artifact;
+    std::unique_ptr<grpc::ClientWriter<v1::UploadArtifactRequest>> call;
+  };
+  std::vector<Waiting> uploads(kNumUploads);
+  for (int i = 0; i < kNumUploads; ++i) {
+    Waiting& upload = uploads[static_cast<size_t>(i)];
+    upload.content = absl::StrCat("content ", i);
+    upload.path = absl::StrCat(server_.data_dir(), "/artifacts/", Sha256Hex(upload.content), ".partial");
+    upload.call = stub_->UploadArtifact(upload.context.get(), &upload.artifact);
+    v1::UploadArtifactRequest first = First(upload.content);
+    first.set_content(upload.content);
+    ASSERT_TRUE(upload.call->Write(first));
+    while (GetUpload(upload.content).received_bytes() < first.size_bytes()) {
+    }
+    ASSERT_EQ(unlink(upload.path.c_str()), 0);
+    ASSERT_EQ(mkfifo(upload.path.c_str(), 0600), 0);
+  }
+  absl::BlockingCounter two_are_read(2);
+  absl::Notification go_on;
+  std::atomic<int> num_read = 0;
+  std::vector<std::thread> threads;
+  for (Waiting& upload : uploads) {
+    ASSERT_TRUE(upload.call->WritesDone());
+    threads.emplace_back([&] {
+      const UniqueFd pipe(open(upload.path.c_str(), O_WRONLY | O_CLOEXEC));
+      if (num_read++ < 2) {
+        two_are_read.DecrementCount();
+      }
+      go_on.WaitForNotification();
+      EXPECT_TRUE(WriteAll(pipe.get(), upload.content).ok());
+    });
+  }
+  two_are_read.Wait();
+  for (int i = 0; i < 100; ++i) {
+    GetUpload("another");
+  }
+  go_on.Notify();
+  for (Waiting& upload : uploads) {
+    EXPECT_TRUE(upload.call->Finish().ok());
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
 }
 
 TEST_F(ArtifactRpcTest, SamplesOfTelemetryAreArtifactsOfTheJobOnceTheyAreAcknowledged) {

@@ -1,13 +1,16 @@
 #include "server/artifact_store.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -234,6 +237,24 @@ TEST_F(ArtifactStoreTest, ANewerUploadOfAContentTakesOver) {
   ASSERT_TRUE(newer->upload->Append("tent").ok());
   EXPECT_TRUE(newer->upload->Finish().ok());
   EXPECT_EQ(Told(older->upload->Finish().status()), "INVALID_ARGUMENT INCOMPLETE_UPLOAD");
+}
+
+// A pipe in place of the file holds the reading back up until it is filled.
+TEST_F(ArtifactStoreTest, WhileAContentIsReadBackAnotherUploadOfItIsToldToComeAgain) {
+  auto begun = Begin(First("content"));
+  ASSERT_TRUE(begun->upload->Append("content").ok());
+  const std::string partial = FileOf("content") + ".partial";
+  ASSERT_EQ(unlink(partial.c_str()), 0);
+  ASSERT_EQ(mkfifo(partial.c_str(), 0600), 0);
+  std::thread finishing([&] { EXPECT_EQ(Told(begun->upload->Finish().status()), "OK"); });
+  UniqueFd pipe(open(partial.c_str(), O_WRONLY | O_CLOEXEC));
+  const absl::Status busy = Begin(First("content", 7)).status();
+  EXPECT_EQ(Told(busy), "UNAVAILABLE UPLOAD_BUSY");
+  EXPECT_TRUE(RetryDelayOf(busy).has_value());
+  EXPECT_TRUE(WriteAll(pipe.get(), "content").ok());
+  pipe.Reset();
+  finishing.join();
+  EXPECT_EQ(Begin(First("content"))->artifact->name(), Sha256Hex("content"));
 }
 
 TEST_F(ArtifactStoreTest, WhatIsMoreThanTheQuotaLeavesIsRefusedBeforeItComes) {

@@ -35,7 +35,7 @@ void TestServer::Restart() {
   config.listen = {"127.0.0.1", 0};
   config.metrics_listen = {"127.0.0.1", 0};
   config.data_dir = folder_.Path("data");
-  config.drain_grace = absl::Seconds(1);
+  config.drain_grace = kDrainGrace;
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config);
   if (!server.ok()) {
     ADD_FAILURE() << server.status();

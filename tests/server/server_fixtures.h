@@ -40,6 +40,9 @@ class ServerAccess {
   std::unique_ptr<v1::WorkerAdminService::Stub> admin_;
 };
 
+// What calls under way get of a TestServer that stops.
+inline constexpr absl::Duration kDrainGrace = absl::Seconds(1);
+
 // A whole server in this process, on loopback, on ports of the system's choice.
 class TestServer : public ServerAccess {
  public:
@@ -48,6 +51,7 @@ class TestServer : public ServerAccess {
   void Restart();
   void Stop() { server_->Stop(); }
   int metrics_port() const { return server_->metrics_port(); }
+  std::string data_dir() const { return folder_.Path("data"); }
 
  private:
   TemporaryFolder folder_;
