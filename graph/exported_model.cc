@@ -14,6 +14,7 @@
 #include "graph/exported_inline.h"
 #include "graph/exported_json.h"
 #include "graph/exported_program.h"
+#include "graph/exported_twin.h"
 #include "graph/json_cursor.h"
 
 namespace ampd::graph {
@@ -27,6 +28,7 @@ constexpr size_t kMaxPrograms = 16;
 constexpr int kMaxDepth = 64;
 constexpr char kTrain[] = "train";
 constexpr char kEval[] = "eval";
+constexpr char kTwin[] = "twin";
 
 // Deeper than torch.export nests is refused before a parser sees it.
 bool IsTooDeep(std::string_view text) {
@@ -163,11 +165,12 @@ absl::Status CheckInputs(const ExportedProgram& program, const std::map<std::str
   return given == tensors ? absl::OkStatus() : BadExport("the inputs of the program are not those of its signature");
 }
 
-// Checks a program against the file's state and takes the graphs out of its graph.
-absl::Status Finish(ExportedProgram& program, const std::map<std::string, StoredTensor>& state) {
+// Checks a program against the file's state, takes the graphs out of its graph and marks what the twin tells of it.
+absl::Status Finish(ExportedProgram& program, const std::map<std::string, StoredTensor>& state,
+                    const TwinTensors& twin) {
   AMPD_RETURN_IF_ERROR(CheckInputs(program, state));
   AMPD_ASSIGN_OR_RETURN(program.graph, WithoutNestedGraphs(program.graph));
-  return absl::OkStatus();
+  return MarkNamedDtypes(twin, program.graph);
 }
 
 }  // namespace
@@ -205,12 +208,17 @@ absl::StatusOr<ExportedModel> ParseExportedModel(std::string text) {
   if (programs.Has(kEval)) {
     model.eval = ReadProgram(programs[kEval]);
   }
+  TwinTensors train_twin, eval_twin;
+  if (root.Has(kTwin)) {
+    train_twin = ReadTwin(root[kTwin], kTrain);
+    eval_twin = model.eval.has_value() ? ReadTwin(root[kTwin], kEval) : eval_twin;
+  }
   if (!status.ok()) {
     return BadExport(std::string(status.message()));
   }
-  AMPD_RETURN_IF_ERROR(Finish(model.train, model.state));
+  AMPD_RETURN_IF_ERROR(Finish(model.train, model.state, train_twin));
   if (model.eval.has_value()) {
-    AMPD_RETURN_IF_ERROR(Finish(*model.eval, model.state));
+    AMPD_RETURN_IF_ERROR(Finish(*model.eval, model.state, eval_twin));
   }
   model.json = std::move(text);
   return model;
@@ -227,6 +235,9 @@ absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive) {
   if (programs.size() > 1 && std::find(programs.begin(), programs.end(), kEval) != programs.end()) {
     parts.emplace_back(kEval, ProgramFiles(kEval).program);
   }
+  if (archive.Find(folder + kTwinFile).has_value()) {
+    parts.emplace_back(kTwin, kTwinFile);
+  }
   std::map<std::string, std::string> texts;
   for (const auto& [part, file] : parts) {
     AMPD_ASSIGN_OR_RETURN(texts[part], ReadText(archive, folder, file));
@@ -236,10 +247,12 @@ absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive) {
       return BadExport(absl::StrCat(file, ": ", parsed.status().message()));
     }
   }
-  std::string eval = texts.contains(kEval) ? absl::StrCat(", \"eval\": ", texts[kEval]) : "";
-  return ParseExportedModel(absl::StrCat("{\"format\": \"", kFormat, "\", \"version\": ", kVersion,
-                                         ", \"weights\": ", texts["weights"], ", \"constants\": ", texts["constants"],
-                                         ", \"programs\": {\"train\": ", texts[kTrain], eval, "}}"));
+  const auto member = [&texts](const char* part) {
+    return texts.contains(part) ? absl::StrCat(", \"", part, "\": ", texts[part]) : "";
+  };
+  return ParseExportedModel(absl::StrCat("{\"format\": \"", kFormat, "\", \"version\": ", kVersion, member("weights"),
+                                         member("constants"), ", \"programs\": {\"train\": ", texts[kTrain],
+                                         member(kEval), "}", member(kTwin), "}"));
 }
 
 absl::StatusOr<std::string> ReadStored(const ZipArchive& archive, const StoredTensor& tensor) {

@@ -4,7 +4,6 @@
 #include <optional>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
@@ -37,7 +36,9 @@ std::map<std::string, int> CountReaders(const ExportedGraph& graph) {
 
 std::string OpOf(const ExportedNode& node) {
   static const auto* const same = new std::map<std::string, std::string>{
+      {"aten._to_copy.default", "aten.to.dtype"},
       {"aten.detach_.default", "aten.detach.default"},
+      {"aten.to.device", "aten.to.dtype"},
       {"aten.to.dtype_layout", "aten.to.dtype"},
   };
   std::string op(absl::StripPrefix(node.target, kOpPrefix));
@@ -77,7 +78,7 @@ bool IsAboutSizes(const ExportedNode& node) {
 
 bool IsIdentity(const ExportedNode& node) {
   const std::string op = OpOf(node);
-  return op == "aten.alias.default" || op == "aten.lift_fresh_copy.default" || op == "aten.to.device";
+  return op == "aten.alias.default" || op == "aten.lift_fresh_copy.default";
 }
 
 bool ChangesNothing(const ExportedGraph& graph, const ExportedNode& node) {
@@ -87,7 +88,7 @@ bool ChangesNothing(const ExportedGraph& graph, const ExportedNode& node) {
     const auto* const real = p == nullptr ? nullptr : std::get_if<double>(p);
     return real != nullptr && *real == 0;
   }
-  if (!absl::StartsWith(op, "aten.to.dtype") && op != "aten._to_copy.default" && op != kTypeAs) {
+  if ((op != kCast && op != kTypeAs) || node.named_dtype != NamedDtype::kUnknown) {
     return false;
   }
   const auto before = graph.tensors.find(TensorOf(node, "self"));

@@ -9,6 +9,7 @@
 // What the import asks of a program's nodes, before there is a graph.
 namespace ampd::graph {
 
+inline constexpr char kCast[] = "aten.to.dtype";
 // Becomes a cast to the dtype that the export saw.
 inline constexpr char kTypeAs[] = "aten.type_as.default";
 
@@ -24,8 +25,8 @@ bool IsAboutSizes(const ExportedNode& node);
 // Whether its result is its first argument, as far as a run on one device can tell.
 bool IsIdentity(const ExportedNode& node);
 
-// Whether its result is its first argument where that could be another: a cast to the dtype that is there, and dropout
-// of nothing.
+// Whether its result is its first argument where that could be another: a cast to the dtype that is there and of which
+// the bfloat16 twin tells nothing, and dropout of nothing.
 bool ChangesNothing(const ExportedGraph& graph, const ExportedNode& node);
 
 // Whether it broadcasts tensors to the shapes that they have, as PyTorch's losses do of elements: its results are those

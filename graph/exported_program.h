@@ -51,6 +51,13 @@ struct MemoryFormat {
 // A device or layout, which is the trainer's to choose.
 struct Placement {};
 
+// What the model's bfloat16 twin tells of the float32 that a node gives (graph/exported_twin.h).
+enum class NamedDtype {
+  kUnknown,  // nothing
+  kMeant,    // the model asks for it
+  kFollows,  // it is the dtype that the model was exported in
+};
+
 struct ExportedGraph;
 
 using ExportedArgument =
@@ -66,6 +73,7 @@ struct ExportedNode {
   std::string module_path = {};      // "layer1.0"
   std::string source = {};           // "model.py:31", the line of the user's own that led here; empty: not known
   bool keeps_fp32 = false;           // under torch.autocast(enabled=False)
+  NamedDtype named_dtype = NamedDtype::kUnknown;
 };
 
 struct ExportedGraph {
@@ -119,9 +127,11 @@ struct ExportedModel {
   std::map<std::string, StoredTensor> state;
   // All of the above once more, as ParseExportedModel takes it: what a checkpoint keeps.
   //
-  //   json := {"format": "ampd.exported_model", "version": 1, "weights": W, "constants": C, "programs": {name: P}}
+  //   json := {"format": "ampd.exported_model", "version": 1, "weights": W, "constants": C, "programs": {name: P},
+  //            "twin": T}
   //   W, C, P: the archive's files data/weights/*_weights_config.json, data/constants/*_constants_config.json of the
-  //   training program, and models/*.json, as torch.export writes them.
+  //   training program, and models/*.json, as torch.export writes them. T: as graph/exported_twin.h says; may be
+  //   missing.
   std::string json;
 };
 

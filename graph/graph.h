@@ -77,8 +77,11 @@ struct Node {
   std::string module_path;  // of the module it comes from, for example "features.0"; empty: none
   // Neighbouring nodes with the same one run again in the backward pass (graph/segments.h); empty: none.
   std::string segment = {};
-  // The model itself asks for fp32 here, by torch.autocast(enabled=False): a policy does not lower it.
+  // The model itself asks for fp32 here, by torch.autocast(enabled=False) or by a dtype that it names: a policy does
+  // not lower it.
   bool keeps_fp32 = false;
+  // The dtype that the node names is that of the export: a policy that lowers what it follows lowers it too.
+  bool follows_dtype = false;
 
   // The operand of an argument, or null when the node does not give it.
   const Operand* Find(std::string_view argument) const;

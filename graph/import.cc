@@ -143,7 +143,8 @@ class Importer {
                .arguments = {},
                .outputs = {},
                .module_path = node.module_path,
-               .keeps_fp32 = node.keeps_fp32};
+               .keeps_fp32 = node.keeps_fp32 || node.named_dtype == NamedDtype::kMeant,
+               .follows_dtype = node.named_dtype == NamedDtype::kFollows};
     for (const auto& [name, argument] : node.arguments) {
       AMPD_RETURN_IF_ERROR(AddArgument(node, name, argument, added));
     }
@@ -274,7 +275,7 @@ class Importer {
       }
     } else if (added.op == kTypeAs && added.ValueOf("self").has_value()) {
       AMPD_ASSIGN_OR_RETURN(const TensorType type, types_.TypeOf(node.tensors[0]));
-      added.op = "aten.to.dtype";
+      added.op = kCast;
       added.arguments = {{"self", *added.ValueOf("self")}, {"dtype", type.dtype}};
     }
     return absl::OkStatus();

@@ -30,6 +30,9 @@ using InputNames = std::map<std::string, std::string>;
 //   training program does not have.
 // * The symbol of the first input's first size is the batch size; there is no other but the length of inputs (B,
 //   positions), which is `sequence_length` (0: the job has none).
+// * A cast to the dtype that is there is left out, unless the model's bfloat16 twin tells that it is another's: one
+// that
+//   is meant keeps fp32, and what follows says so (Node::follows_dtype).
 // * Every tensor lies on the device of the run: devices, layouts and what asserts them are left out.
 //
 // INVALID_ARGUMENT (reason BAD_EXPORT; UNKNOWN_OP for an op that models may not use) naming the op, its module and the

@@ -82,6 +82,9 @@ std::string NodeText(const Graph& graph, const Node& node) {
   if (node.keeps_fp32) {
     absl::StrAppend(&path, path.empty() ? "  #" : "", " (fp32)");
   }
+  if (node.follows_dtype) {
+    absl::StrAppend(&path, path.empty() ? "  #" : "", " (follows)");
+  }
   return absl::StrCat(outputs, outputs.empty() ? "" : " = ", node.op, "(", arguments, ")", path);
 }
 
