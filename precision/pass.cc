@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "graph/passes.h"
 #include "graph/rewriter.h"
+#include "precision/followed_dtypes.h"
 
 namespace ampd::precision {
 namespace {
@@ -33,7 +34,7 @@ bool HasOtherThan(const Node& node, absl::Span<const std::string_view> known) {
 class PrecisionPass {
  public:
   PrecisionPass(const graph::Graph& source, const ResolvedPolicy& policy)
-      : source_(source), policy_(policy), rewriter_(source) {}
+      : source_(source), policy_(policy), rewriter_(source), followed_(rewriter_.target()) {}
 
   absl::StatusOr<graph::Graph> Run() && {
     SetTypes(source_.parameters(), policy_.parameters);
@@ -56,7 +57,8 @@ class PrecisionPass {
     }
   }
 
-  absl::Status Convert(Node node) {
+  absl::Status Convert(const Node& source) {
+    Node node = source;
     const OpDecision decision = DecideOp(policy_, node);
     const std::optional<Dtype> dtype = DtypeFor(node, decision);
     if (decision.op_class == OpClass::kBanned && policy_.formats.compute != Dtype::kFloat32) {
@@ -64,15 +66,13 @@ class PrecisionPass {
                    absl::StrCat(node.op, " is not allowed below fp32; use its form that takes logits"));
     }
     if (dtype.has_value()) {
-      if (decision.op_class != OpClass::kAsInput) {
+      const bool is_asked_cast = IsCast(node) && (node.keeps_fp32 || node.follows_dtype);
+      if (decision.op_class != OpClass::kAsInput && !is_asked_cast) {
         CastArguments(node, *dtype);
       }
-      for (ValueId output : node.outputs) {
-        if (graph::IsFloatingPoint(source_.type(output).dtype) && node.op != kCast) {  // which says its dtype itself
-          rewriter_.SetType(output, {*dtype, source_.type(output).shape});
-        }
-      }
+      SetResultTypes(node, IsCast(source) ? followed_.FollowedBy(source).value_or(Dtype::kFloat32) : *dtype);
     }
+    followed_.Add(source, decision.op_class);
     if (decision.fp8_layer.has_value()) {
       ReplaceByFp8(node, *decision.fp8_layer);
     } else if (decision.widened && !ReplaceByWide(node) && decision.compute == Dtype::kFloat16) {
@@ -84,23 +84,41 @@ class PrecisionPass {
 
   Dtype TypeOf(ValueId value) const { return rewriter_.target().type(rewriter_.Resolve(value)).dtype; }
 
+  // A node that names the dtype of its results gives that, unless it is what follows.
+  void SetResultTypes(Node& node, Dtype dtype) {
+    const Operand* const given = node.Find("dtype");
+    const Dtype* const named = given == nullptr ? nullptr : std::get_if<Dtype>(given);
+    if ((named != nullptr || IsCast(node)) && !node.follows_dtype) {
+      return;
+    }
+    for (ValueId output : node.outputs) {
+      if (graph::IsFloatingPoint(source_.type(output).dtype)) {
+        rewriter_.SetType(output, {dtype, source_.type(output).shape});
+      }
+    }
+    if (named != nullptr) {
+      node.Set("dtype", dtype);
+    }
+  }
+
   // What a node computes in; nothing when it reads no floating-point value.
   std::optional<Dtype> DtypeFor(const Node& node, const OpDecision& decision) const {
-    std::optional<Dtype> first;
-    Dtype widest = Dtype::kFloat16;
+    std::optional<Dtype> first, widest;
     for (ValueId use : node.Uses()) {
       const Dtype dtype = TypeOf(use);
       if (!graph::IsFloatingPoint(dtype)) {
         continue;
       }
-      widest = !first.has_value() || widest == dtype ? dtype : Dtype::kFloat32;
+      if (!followed_.Yields(use)) {
+        widest = widest.value_or(dtype) == dtype ? dtype : Dtype::kFloat32;
+      }
       first = first.value_or(dtype);
     }
     if (!first.has_value() || decision.op_class == OpClass::kAsInput) {
       return first;
     }
     if (decision.op_class == OpClass::kPromote) {
-      return widest;
+      return widest.has_value() ? widest : first;
     }
     return decision.op_class == OpClass::kLower ? decision.compute : Dtype::kFloat32;
   }
@@ -202,6 +220,7 @@ class PrecisionPass {
   const graph::Graph& source_;
   const ResolvedPolicy& policy_;
   graph::Rewriter rewriter_;
+  FollowedDtypes followed_;
   std::map<std::pair<ValueId, Dtype>, ValueId> casts_;
 };
 

@@ -7,7 +7,8 @@
 namespace ampd::precision {
 
 // The graph in the policy's dtypes: casts stand where the table says, one a value and dtype. Parameters that the table
-// stores below fp32 change their type and are read without a cast. Products that the
+// stores below fp32 change their type and are read without a cast. What the model means to be fp32 is, and what follows
+// (Node::follows_dtype) has the dtype of what it follows (precision/followed_dtypes.h). Products that the
 // device widens become "ampd.linear_wide"(input, weight, bias), "ampd.conv2d_wide"(input, weight, bias, stride,
 // padding, dilation, groups), "ampd.attention_wide"(query, key, value, is_causal, attn_mask) and so on; linear layers
 // in FP8 become "ampd.linear_fp8"(input, weight, bias, layer, forward, input_gradient, weight_gradient), the layer an

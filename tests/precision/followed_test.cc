@@ -1,0 +1,221 @@
+// Dtypes that a model means, and dtypes that only follow.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/passes.h"
+#include "graph/print.h"
+#include "precision/memory.h"
+#include "precision/pass.h"
+#include "precision/policy.h"
+#include "tests/golden_file.h"
+#include "tests/precision/devices.h"
+
+namespace ampd::precision {
+namespace {
+
+using graph::Dim;
+using graph::Dtype;
+using graph::Graph;
+using graph::Initializer;
+using graph::Node;
+using graph::ValueId;
+using testing::HasSubstr;
+using testing::Not;
+
+// A network as an import leaves it, of layers and what is between them: (B, 64) everywhere.
+class Network {
+ public:
+  Network() : graph_("followed") { x_ = graph_.AddInput("images", Wide()); }
+
+  static graph::TensorType Wide() { return {Dtype::kFloat32, {Dim::Batch(), 64}}; }
+
+  ValueId x() const { return x_; }
+  ValueId Parameter(const std::string& name, graph::Shape shape) {
+    return graph_.AddParameter(name, {Dtype::kFloat32, std::move(shape)}, Initializer::Uniform(1));
+  }
+  ValueId Linear(const std::string& path, ValueId input, int64_t out = 64) {
+    const ValueId weight = Parameter(path + ".weight", {out, 64});
+    return graph_.AddNode({.op = "aten.linear.default",
+                           .arguments = {{"input", input}, {"weight", weight}},
+                           .outputs = {},
+                           .module_path = path},
+                          path, {Dtype::kFloat32, {Dim::Batch(), out}});
+  }
+  ValueId Call(const std::string& op, std::vector<graph::Argument> arguments, const std::string& name) {
+    return graph_.AddNode({.op = op, .arguments = std::move(arguments), .outputs = {}, .module_path = ""}, name,
+                          Wide());
+  }
+  ValueId Multiply(ValueId a, ValueId b, const std::string& name) {
+    return Call("aten.mul.Tensor", {{"self", a}, {"other", b}}, name);
+  }
+  ValueId Add(ValueId a, ValueId b, const std::string& name) {
+    return Call("aten.add.Tensor", {{"self", a}, {"other", b}}, name);
+  }
+  ValueId Meant(ValueId input, const std::string& name) {
+    return graph_.AddNode({.op = "aten.to.dtype",
+                           .arguments = {{"self", input}, {"dtype", Dtype::kFloat32}},
+                           .outputs = {},
+                           .module_path = "norm",
+                           .keeps_fp32 = true},
+                          name, Wide());
+  }
+  ValueId Following(ValueId input, const std::string& name) {
+    return graph_.AddNode({.op = "aten.to.dtype",
+                           .arguments = {{"self", input}, {"dtype", Dtype::kFloat32}},
+                           .outputs = {},
+                           .module_path = "norm",
+                           .follows_dtype = true},
+                          name, Wide());
+  }
+  // (B, 1), as torchvision's stochastic depth draws it, or meant to be fp32.
+  ValueId Noise(bool follows) {
+    Node empty{.op = "aten.empty.memory_format",
+               .arguments = {{"size", graph::Shape{Dim::Batch(), 1}}, {"dtype", Dtype::kFloat32}},
+               .outputs = {},
+               .module_path = "depth",
+               .keeps_fp32 = !follows,
+               .follows_dtype = follows};
+    const graph::TensorType type = {Dtype::kFloat32, {Dim::Batch(), 1}};
+    const ValueId made = graph_.AddNode(std::move(empty), "empty", type);
+    const ValueId drawn = graph_.AddNode(
+        {.op = "aten.bernoulli.p", .arguments = {{"self", made}, {"p", 0.5}}, .outputs = {}, .module_path = "depth"},
+        "bernoulli", type);
+    return graph_.AddNode({.op = "aten.div.Tensor",
+                           .arguments = {{"self", drawn}, {"other", 0.5}},
+                           .outputs = {},
+                           .module_path = "depth"},
+                          "noise", type);
+  }
+  // weight * (x32 * rsqrt(mean(x32 ** 2))).to(x.dtype), where x32 = x.float()
+  ValueId Norm(ValueId x) {
+    const ValueId x32 = Meant(x, "x32");
+    const ValueId squares = Call("aten.pow.Tensor_Scalar", {{"self", x32}, {"exponent", int64_t{2}}}, "squares");
+    const graph::TensorType row = {Dtype::kFloat32, {Dim::Batch(), 1}};
+    const ValueId mean =
+        graph_.AddNode({.op = "aten.mean.dim",
+                        .arguments = {{"self", squares}, {"dim", std::vector<int64_t>{-1}}, {"keepdim", true}},
+                        .outputs = {},
+                        .module_path = "norm"},
+                       "mean", row);
+    const ValueId rsqrt = graph_.AddNode(
+        {.op = "aten.rsqrt.default", .arguments = {{"self", mean}}, .outputs = {}, .module_path = "norm"}, "rsqrt",
+        row);
+    const ValueId scaled = Multiply(x32, rsqrt, "scaled");
+    return Multiply(Parameter("norm.weight", {64}), Following(scaled, "back"), "norm");
+  }
+  Graph Build(ValueId result) && {
+    graph_.AddOutput("logits", Linear("head", result, 10));
+    return graph::WithLossHead(graph_).value();
+  }
+
+ private:
+  Graph graph_;
+  ValueId x_;
+};
+
+// A layer, what is left of it, a norm of that, and a layer.
+Graph NormAndNoise(bool noise_follows = true) {
+  Network network;
+  const ValueId x = network.Linear("stem", network.x());
+  const ValueId kept = network.Multiply(x, network.Noise(noise_follows), "kept");
+  return std::move(network).Build(network.Norm(kept));
+}
+
+std::string Applied(const Graph& graph, const char* preset) {
+  const auto policy = ResolvePolicy(PresetNamed(preset), graph, Gpu(9, 0), OptimizerKind::kAdam);
+  EXPECT_TRUE(policy.ok()) << policy.status();
+  const auto applied = ApplyPrecision(graph, *policy);
+  EXPECT_TRUE(applied.ok()) << applied.status();
+  EXPECT_TRUE(applied->Check().ok()) << applied->Check();
+  return graph::ToText(*applied);
+}
+
+TEST(FollowedDtypes, GraphsOfANormAndNoiseAreTheGoldenOnes) {
+  for (const char* preset : {"bf16", "fp16", "torch-amp-bf16", "megatron-bf16", "apex-o3"}) {
+    ExpectGolden(std::string("tests/precision/golden/followed-graph-") + preset + ".txt",
+                 Applied(NormAndNoise(), preset));
+  }
+}
+
+TEST(FollowedDtypes, Fp32LeavesTheGraphAsItIs) {
+  EXPECT_EQ(Applied(NormAndNoise(), "fp32"), graph::ToText(NormAndNoise()));
+}
+
+TEST(FollowedDtypes, NoiseThatFollowsDoesNotWidenWhatItMeets) {
+  EXPECT_THAT(Applied(NormAndNoise(), "bf16"), HasSubstr("%kept: bfloat16[B, 64]"));
+  EXPECT_THAT(Applied(NormAndNoise(/*noise_follows=*/false), "bf16"), HasSubstr("%kept: float32[B, 64]"));
+}
+
+TEST(FollowedDtypes, NoiseThatFollowsTakesMemoryOfWhatItMeets) {
+  const auto activations = [](bool follows) {
+    const Graph graph = NormAndNoise(follows);
+    const auto policy = ResolvePolicy(PresetNamed("megatron-bf16"), graph, Gpu(9, 0), OptimizerKind::kAdam).value();
+    return MemoryModel::Create({.train = graph, .losses = {}, .evaluation = {}}, policy, {})->At(1024).activations;
+  };
+  EXPECT_LT(activations(true), activations(false));
+}
+
+TEST(FollowedDtypes, NoiseThatFollowsMeetsFp32AsItIs) {
+  Network network;
+  const ValueId kept = network.Multiply(network.x(), network.Noise(true), "kept");
+  const std::string text = Applied(std::move(network).Build(kept), "bf16");
+  EXPECT_THAT(text, HasSubstr("%kept: float32[B, 64] = aten.mul.Tensor(self=%images, other=%noise)\n"));
+}
+
+TEST(FollowedDtypes, ANormGoesBackToTheDtypeThatCame) {
+  EXPECT_THAT(Applied(NormAndNoise(), "megatron-bf16"),
+              HasSubstr("%back: bfloat16[B, 64] = aten.to.dtype(self=%scaled, dtype=bfloat16)  # norm (follows)\n"));
+  Network network;
+  const ValueId norm = network.Norm(network.x());
+  EXPECT_THAT(Applied(std::move(network).Build(norm), "bf16"), HasSubstr("%back: float32[B, 64]")) << "fp32 came";
+}
+
+TEST(FollowedDtypes, AScaleInFp32DoesNotHideWhatCame) {
+  Network network;
+  const ValueId x = network.Linear("stem", network.x());
+  const ValueId scale = network.Meant(network.Parameter("norm.weight", {64}), "scale");
+  const ValueId scaled = network.Multiply(network.Meant(x, "x32"), scale, "scaled");
+  const std::string text = Applied(std::move(network).Build(network.Following(scaled, "back")), "bf16");
+  EXPECT_THAT(text, HasSubstr("parameter %norm.weight: float32[64]"));
+  EXPECT_THAT(text, HasSubstr("%scaled: float32[B, 64]"));
+  EXPECT_THAT(text, HasSubstr("%back: bfloat16[B, 64]"));
+}
+
+TEST(FollowedDtypes, WhatIsMadeOfConstantsYieldsWhereItGoesBack) {
+  Network network;
+  const ValueId x = network.Linear("stem", network.x());
+  const ValueId positions = network.Following(network.Noise(false), "positions");
+  const std::string text = Applied(std::move(network).Build(network.Add(x, positions, "sum")), "bf16");
+  EXPECT_THAT(text, HasSubstr("%positions: float32[B, 64] = aten.to.dtype"));
+  EXPECT_THAT(text, HasSubstr("%sum: bfloat16[B, 64] = aten.add.Tensor(self=%stem, other=%positions_bfloat16)\n"));
+}
+
+TEST(FollowedDtypes, AnOpThatNamesItsDtypeGivesItUnlessItFollows) {
+  const auto text = [](bool keeps_fp32, bool follows) {
+    Network network;
+    const ValueId x = network.Linear("stem", network.x());
+    const ValueId softmax =
+        network.Call("aten.softmax.int", {{"self", x}, {"dim", int64_t{1}}, {"dtype", Dtype::kFloat32}}, "softmax");
+    Graph graph = std::move(network).Build(softmax);
+    std::vector<Node> nodes = graph.nodes();
+    for (Node& node : nodes) {
+      node.keeps_fp32 = keeps_fp32 && node.op == "aten.softmax.int";
+      node.follows_dtype = follows && node.op == "aten.softmax.int";
+    }
+    graph.SetNodes(std::move(nodes));
+    return Applied(graph, "apex-o3");
+  };
+  EXPECT_THAT(text(false, true),
+              HasSubstr("%softmax: float16[B, 64] = aten.softmax.int(self=%stem, dim=1, dtype=float16)"));
+  EXPECT_THAT(text(true, false),
+              HasSubstr("%softmax: float32[B, 64] = aten.softmax.int(self=%stem_float32, dim=1, dtype=float32)"));
+  EXPECT_THAT(text(false, false), HasSubstr("%softmax: float32[B, 64] = aten.softmax.int(self=%stem, dim=1"));
+}
+
+}  // namespace
+}  // namespace ampd::precision
