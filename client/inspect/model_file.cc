@@ -69,14 +69,28 @@ void SetType(const ExportedProgram& program, const std::string& tensor, Message*
   }
 }
 
+// Numbers of a program that the file has.
+void CountNodes(const ExportedProgram& program, v1::ModelProgram* told) {
+  const auto count = [&program](graph::NamedDtype dtype) {
+    return static_cast<int>(
+        std::count_if(program.graph.nodes.begin(), program.graph.nodes.end(),
+                      [dtype](const graph::ExportedNode& node) { return node.named_dtype == dtype; }));
+  };
+  told->set_num_nodes(static_cast<int>(program.graph.nodes.size()));
+  told->set_num_meant(count(graph::NamedDtype::kMeant));
+  told->set_num_following(count(graph::NamedDtype::kFollows));
+}
+
 void AddPrograms(const ExportedModel& model, const Programs& programs, v1::ModelFile* file) {
   v1::ModelProgram& train = *file->add_programs();
   train.set_name("train");
-  train.set_num_nodes(static_cast<int>(model.train.graph.nodes.size()));
+  CountNodes(model.train, &train);
   v1::ModelProgram& eval = *file->add_programs();
   eval.set_name("eval");
   eval.set_derived(!model.eval.has_value());
-  eval.set_num_nodes(model.eval.has_value() ? static_cast<int>(model.eval->graph.nodes.size()) : 0);
+  if (model.eval.has_value()) {
+    CountNodes(*model.eval, &eval);
+  }
   if (programs.ok()) {
     train.set_num_ops(static_cast<int>(programs->train.nodes().size()));
     eval.set_num_ops(static_cast<int>(programs->eval.nodes().size()));

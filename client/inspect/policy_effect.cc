@@ -72,7 +72,7 @@ bool Lowers(const ResolvedPolicy& resolved) {
 
 std::string WhyFp32(const ResolvedPolicy& resolved, const graph::Node& node) {
   if (node.keeps_fp32) {
-    return "the model asks for it, by torch.autocast(enabled=False)";
+    return "the model asks for it, by a dtype that it names or by torch.autocast(enabled=False)";
   }
   return resolved.op_list == precision::OpList::kAmpd
              ? "sums, exponentials and losses lose too much in fewer bits"

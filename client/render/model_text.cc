@@ -36,14 +36,23 @@ std::string NamesText(const std::vector<std::string>& names, bool all) {
   return Printable(shown == names.size() ? text : absl::StrCat(text, " and ", names.size() - shown, " more"));
 }
 
+// What there is to say of a program beside its numbers.
+std::string RemarkOn(const v1::ModelProgram& program) {
+  if (program.derived()) {
+    return "not in the file: the training program without its dropout, and with its norms on their running statistics";
+  }
+  return program.num_meant() + program.num_following() == 0
+             ? ""
+             : absl::StrCat("float32 is meant in ", FormatCount(program.num_meant()),
+                            ", and follows the model's dtype in ", FormatCount(program.num_following()),
+                            ", as its bfloat16 twin tells");
+}
+
 std::string ProgramsText(const v1::ModelFile& file, const ModelTextOptions& options) {
   Rows rows;
   for (const v1::ModelProgram& program : file.programs()) {
     rows.push_back({program.name(), program.derived() ? "" : FormatCount(program.num_nodes()),
-                    program.num_ops() == 0 ? "" : FormatCount(program.num_ops()),
-                    program.derived() ? "not in the file: the training program without its dropout, and with its norms "
-                                        "on their running statistics"
-                                      : ""});
+                    program.num_ops() == 0 ? "" : FormatCount(program.num_ops()), RemarkOn(program)});
   }
   return Table({"PROGRAM", "NODES", "OPS", ""}, rows, options);
 }

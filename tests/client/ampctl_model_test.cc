@@ -36,15 +36,31 @@ json WithoutDropout(json model) {
   return model;
 }
 
+// Its logits through a cast that is meant, and multiplied with ones that follow.
+json WithTwin(json model) {
+  const json float32 = {{"as_scalar_type", graph::kFloat}};
+  AddCall(model, "to.dtype", {{"self", graph::Named("head")}, {"dtype", float32}}, "to", "", "", {graph::kBatch, 10});
+  AddCall(model, "ones.default", {{"size", {{"as_ints", {10}}}}, {"dtype", float32}}, "ones", "", "", {10});
+  AddCall(model, "mul.Tensor", {{"self", graph::Named("to")}, {"other", graph::Named("ones")}}, "mul", "", "",
+          {graph::kBatch, 10});
+  graph::GraphOf(model)["outputs"][0] = graph::Named("mul");
+  model["twin"] = {{"format", "ampd.bf16_twin"},
+                   {"version", 1},
+                   {"programs", {{"train", {{"meant", {"to"}}, {"follows", {"ones"}}}}}}};
+  return model;
+}
+
 TEST_F(AmpctlModel, WhatPeopleSee_IsAsReviewed) {
   WriteModel("net.pt2", Net());
   json both = Net();
   both["programs"]["eval"] = WithoutDropout(Net())["programs"]["train"];
   WriteModel("both.pt2", both);
   WriteModel("eval_mode.pt2", WithoutDropout(Net()));
+  WriteModel("twin.pt2", WithTwin(Net()));
   std::string all;
   for (const char* command : {"model inspect net.pt2", "model inspect both.pt2 --preset bf16 --batch 64 -o wide",
-                              "model inspect eval_mode.pt2 --preset fp16 --preset fp8 --device cpu --no-headers"}) {
+                              "model inspect eval_mode.pt2 --preset fp16 --preset fp8 --device cpu --no-headers",
+                              "model inspect twin.pt2 --preset bf16 --preset megatron-bf16"}) {
     const Result result = Run(command, kNoServer);
     EXPECT_EQ(result.exit_code, 0) << command << "\n" << result.err;
     absl::StrAppend(&all, "$ ampctl ", command, "\n", result.out, result.err);

@@ -135,6 +135,9 @@ inline void WriteArchive(const std::string& path, const json& model) {
     entries.emplace_back("data/weights/" + name + "_weights_config.json", model["weights"].dump());
     entries.emplace_back("data/constants/" + name + "_constants_config.json", model["constants"].dump());
   }
+  if (model.contains("twin")) {
+    entries.emplace_back("extra/ampd.bf16_twin.json", model["twin"].dump());
+  }
   zip_t* const archive = zip_open(path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, nullptr);
   ASSERT_NE(archive, nullptr);
   for (const auto& [name, content] : entries) {
