@@ -179,7 +179,7 @@ TEST(FollowedDtypes, AScaleInFp32DoesNotHideWhatCame) {
   Network network;
   const ValueId x = network.Linear("stem", network.x());
   const ValueId scale = network.Meant(network.Parameter("norm.weight", {64}), "scale");
-  const ValueId scaled = network.Multiply(network.Meant(x, "x32"), scale, "scaled");
+  const ValueId scaled = network.Multiply(scale, network.Meant(x, "x32"), "scaled");
   const std::string text = Applied(std::move(network).Build(network.Following(scaled, "back")), "bf16");
   EXPECT_THAT(text, HasSubstr("parameter %norm.weight: float32[64]"));
   EXPECT_THAT(text, HasSubstr("%scaled: float32[B, 64]"));
