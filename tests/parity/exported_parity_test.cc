@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "ampd/v1/job_spec.pb.h"
 #include "ampd/v1/worker.pb.h"
 #include "graph/passes.h"
+#include "precision/pass.h"
 #include "precision/policy.h"
 #include "tests/parity/oracle.h"
 #include "worker/amp/engine.h"
@@ -96,11 +98,11 @@ class ExportedParity : public testing::TestWithParam<const char*> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Models, ExportedParity,
-                         testing::Values("mlp", "cnn", "resnet18", "resnet50", "mobilenet_v3_small", "squeezenet1_1",
-                                         "shufflenet_v2_x0_5", "densenet121", "efficientnet_b0", "convnext", "vit",
-                                         "swin", "swin_v2", "lstm", "gru", "gpt2", "llama", "bert", "bert_masked",
-                                         "roberta", "distilbert", "electra", "deberta", "modernbert", "mistral",
-                                         "gpt_neo", "falcon", "t5", "regressor", "multi_label", "own_loss",
+                         testing::Values("mlp", "cnn", "dtypes", "resnet18", "resnet50", "mobilenet_v3_small",
+                                         "squeezenet1_1", "shufflenet_v2_x0_5", "densenet121", "efficientnet_b0",
+                                         "convnext", "vit", "swin", "swin_v2", "lstm", "gru", "gpt2", "llama", "bert",
+                                         "bert_masked", "roberta", "distilbert", "electra", "deberta", "modernbert",
+                                         "mistral", "gpt_neo", "falcon", "t5", "regressor", "multi_label", "own_loss",
                                          "bert_own_loss"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
@@ -183,8 +185,8 @@ std::unique_ptr<amp::Engine> EngineOf(const train::ImportedModel& model, const c
 // those of a bias in front of a norm.
 class ExportedTraining : public ExportedParity {};
 INSTANTIATE_TEST_SUITE_P(Models, ExportedTraining,
-                         testing::Values("mlp", "cnn", "squeezenet1_1", "convnext", "vit", "swin", "swin_v2", "lstm",
-                                         "gru", "gpt2", "llama", "bert", "bert_masked", "roberta", "distilbert",
+                         testing::Values("mlp", "cnn", "dtypes", "squeezenet1_1", "convnext", "vit", "swin", "swin_v2",
+                                         "lstm", "gru", "gpt2", "llama", "bert", "bert_masked", "roberta", "distilbert",
                                          "electra", "deberta", "modernbert", "mistral", "gpt_neo", "bloom", "falcon",
                                          "t5", "regressor", "multi_label", "own_loss", "bert_own_loss"),
                          [](const auto& parameter) { return std::string(parameter.param); });
@@ -220,6 +222,46 @@ TEST_P(ExportedTraining, TwentyStepsOfAdamWFollowPyTorchs) {
               worst_loss, worst, std::abs(sums.loss - theirs) / theirs);
 }
 
+// Of the graph under a preset, the dtypes of what the nodes of an op give.
+std::multiset<graph::Dtype> DtypesOf(const graph::Graph& model, const char* preset, std::string_view op) {
+  v1::PrecisionPolicy policy;
+  policy.set_preset(preset);
+  v1::Device cpu;
+  cpu.set_kind(v1::Device::CPU);
+  const graph::Graph program = graph::WithLossHead(model).value();
+  const auto resolved = precision::ResolvePolicy(policy, program, cpu, precision::OptimizerKind::kAdam);
+  const graph::Graph applied = precision::ApplyPrecision(program, *resolved).value();
+  std::multiset<graph::Dtype> dtypes;
+  for (const graph::Node& node : applied.nodes()) {
+    if (node.op == op) {
+      dtypes.insert(applied.type(node.outputs[0]).dtype);
+    }
+  }
+  return dtypes;
+}
+
+// The same graph as a file without the bfloat16 twin gives it.
+graph::Graph WithoutTwin(graph::Graph model) {
+  std::vector<graph::Node> nodes = model.nodes();
+  for (graph::Node& node : nodes) {
+    node.follows_dtype = false;
+  }
+  model.SetNodes(std::move(nodes));
+  return model;
+}
+
+class ExportedTwin : public ExportedParity {};
+INSTANTIATE_TEST_SUITE_P(Models, ExportedTwin, testing::Values("efficientnet_b0"),
+                         [](const auto& parameter) { return std::string(parameter.param); });
+
+// Products of a block's output with noise, and of squeezed channels with their scale: all in bf16.
+TEST_P(ExportedTwin, NoiseOfStochasticDepthTakesTheDtypeOfItsBlock) {
+  const std::multiset<graph::Dtype> dtypes = DtypesOf(case_->model.train, "bf16", "aten.mul.Tensor");
+  const std::multiset<graph::Dtype> without = DtypesOf(WithoutTwin(case_->model.train), "bf16", "aten.mul.Tensor");
+  ASSERT_EQ(dtypes.size(), without.size());
+  EXPECT_EQ(dtypes.count(graph::Dtype::kFloat32) + 9, without.count(graph::Dtype::kFloat32)) << "one a residual block";
+}
+
 // The largest distance of losses, relative to those of `theirs`.
 double LossDistance(const at::Tensor& ours, const at::Tensor& theirs) {
   return ours.sub(theirs).abs().div(theirs.abs()).max().item<double>();
@@ -230,11 +272,11 @@ double LossDistance(const at::Tensor& ours, const at::Tensor& theirs) {
 // bound on an AMD EPYC and 27% off on an Intel Xeon whose PyTorch had no spread to go by.
 class ExportedBf16 : public ExportedParity {};
 INSTANTIATE_TEST_SUITE_P(Models, ExportedBf16,
-                         testing::Values("mlp", "cnn", "resnet18", "resnet50", "mobilenet_v3_small", "squeezenet1_1",
-                                         "convnext", "vit", "swin", "swin_v2", "lstm", "gru", "gpt2", "llama", "bert",
-                                         "bert_masked", "roberta", "distilbert", "electra", "deberta", "modernbert",
-                                         "mistral", "gpt_neo", "bloom", "falcon", "t5", "regressor", "multi_label",
-                                         "own_loss", "bert_own_loss"),
+                         testing::Values("mlp", "cnn", "dtypes", "resnet18", "resnet50", "mobilenet_v3_small",
+                                         "squeezenet1_1", "convnext", "vit", "swin", "swin_v2", "lstm", "gru", "gpt2",
+                                         "llama", "bert", "bert_masked", "roberta", "distilbert", "electra", "deberta",
+                                         "modernbert", "mistral", "gpt_neo", "bloom", "falcon", "t5", "regressor",
+                                         "multi_label", "own_loss", "bert_own_loss"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
 TEST_P(ExportedBf16, TwentyStepsFollowAutocasts) {

@@ -71,6 +71,27 @@ class Cnn(nn.Module):
         return self.head(self.drop(torch.flatten(x, 1)))
 
 
+class Dtypes(nn.Module):
+    """A user's own: a norm in float32 of whatever comes, with the way back, and constants in the dtype that is there."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(3 * 64, 32)
+        self.weight = nn.Parameter(torch.ones(32))
+        self.middle = nn.Linear(32, 32)
+        self.head = nn.Linear(32, CLASSES)
+
+    def norm(self, x):
+        wide = x.to(torch.float32)
+        return self.weight * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-5)).to(x.dtype)
+
+    def forward(self, x):
+        x = self.inner(x.flatten(1))
+        x = x * (torch.arange(32, dtype=x.dtype) / 32 + 0.5)
+        x = x + functional.gelu(self.middle(self.norm(x)))
+        return self.head(self.norm(x))
+
+
 class Logits(nn.Module):
     """Of a model of transformers, which gives more than one tensor."""
 
@@ -262,6 +283,7 @@ def swin_v2():
 MODELS = {
     "mlp": (Mlp, lambda: images(8)),
     "cnn": (Cnn, lambda: images(8)),
+    "dtypes": (Dtypes, lambda: images(8)),
     "resnet18": (lambda: torchvision.models.resnet18(num_classes=CLASSES), lambda: images(64, 16)),
     "resnet50": (lambda: torchvision.models.resnet50(num_classes=CLASSES), lambda: images(32)),
     "mobilenet_v3_small": (lambda: torchvision.models.mobilenet_v3_small(num_classes=CLASSES, dropout=0), lambda: images(64)),

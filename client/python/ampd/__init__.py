@@ -15,6 +15,8 @@ import torch
 from torch.export import Dim
 from torch.export.pt2_archive._package import load_pt2, package_pt2
 
+from . import bf16_twin
+
 __all__ = ["ExportError", "export"]
 
 
@@ -33,6 +35,10 @@ def export(model, example_inputs, path, dynamic=None):
     {1: "length"})` for tokens and their mask, and trains with the sequence_length of the job's data. What the model computes from them is compared with what the file computes, to the last bit, before the
     file appears at `path`. The model's parameters, buffers and mode are afterwards what they were.
 
+    The file tells too which of the model's dtypes are meant, as a norm's that computes in float32, and which follow the
+    dtype of what the model is given, as noise's: a copy of the model in bfloat16 is traced, and compared. Where that can't
+    be, a warning says why, and the file goes without.
+
     Raises ExportError, or what torch.export raises for a model that it can't trace.
     """
     example_inputs = tuple(example_inputs)
@@ -47,11 +53,13 @@ def export(model, example_inputs, path, dynamic=None):
     with _unchanged(model), _masks_without_vmap(model):
         programs = {"train": _trace(model.train(), example_inputs, open_sizes),
                     "eval": _trace(model.eval(), example_inputs, open_sizes)}
+        twin = bf16_twin.content_of(programs, model, example_inputs,
+                                    lambda other, inputs: _trace(other, inputs, open_sizes))
         folder = os.path.dirname(os.path.abspath(path))
         with tempfile.NamedTemporaryFile(dir=folder, suffix=".pt2", delete=False) as file:
             temporary = file.name
         try:
-            package_pt2(temporary, exported_programs=programs)
+            package_pt2(temporary, exported_programs=programs, extra_files=twin and {bf16_twin.FILE: twin})
             _check(temporary, model, example_inputs)
             os.chmod(temporary, 0o666 & ~_umask())
             os.replace(temporary, path)

@@ -1,0 +1,144 @@
+"""Which of an exported model's dtypes are meant, and which only follow the dtype that the model was exported in.
+
+A program in float32 does not tell `x.to(torch.float32)`, which a norm means, from `x.to(y.dtype)`, nor noise in float32
+from noise in the dtype of what it is multiplied with. The same model in bfloat16 does, its twin: what is float32 there too
+is meant, what became bfloat16 follows. And a cast to the dtype that is there gives its argument back, after which the trace
+of a float32 model can't tell the two apart: what reads which is taken from the twin.
+"""
+import copy
+import itertools
+import json
+import warnings
+
+import torch
+
+__all__ = ["FILE", "content_of"]
+
+FILE = "ampd.bf16_twin.json"  # in the archive's folder "extra"; graph/exported_twin.h says what is in it
+FORMAT, VERSION = "ampd.bf16_twin", 1
+# Their graphs are taken apart by ampd (graph/exported_inline.cc).
+NESTING = (torch.ops.higher_order.wrap_with_autocast, torch.ops.higher_order.wrap_with_set_grad_enabled)
+aten = torch.ops.aten
+CASTS = (aten.to.dtype, aten.to.dtype_layout, aten.to.device, aten.type_as.default)
+
+
+class _Differs(Exception):
+    """The twin has other nodes; the text says where."""
+
+
+def content_of(programs, model, example_inputs, trace):
+    """The file's content for the programs of a float32 model, or None after a warning: of a model that can't be traced in
+    bfloat16, or whose forward takes another way there. `programs`: by the names "train" and "eval"; `trace(model, inputs)`
+    is how they were made. Nodes of theirs that read a cast where the twin reads what is cast, or the other way round, read
+    the same as the twin's afterwards, which is the same tensor.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # told of the float32 model already
+            twin = copy.deepcopy(model).to(torch.bfloat16)
+            inputs = tuple(tensor.to(torch.bfloat16) if tensor.is_floating_point() else tensor
+                           for tensor in example_inputs)
+            compared = {name: _Comparison(program.graph_module, trace(twin.train(name == "train"), inputs).graph_module)
+                        for name, program in programs.items()}
+    except Exception as error:  # whatever the model's own forward raises in a dtype that it was not written for
+        why = str(error).strip().split("\n")[0] or type(error).__name__
+        warnings.warn("the model was exported without its bfloat16 twin, which tells the dtypes that it means from those "
+                      f"that follow its own: {why}; under policies below float32, its casts to float32 are left out and its "
+                      "constants stay float32", stacklevel=3)
+        return None
+    for one in compared.values():
+        one.rewire()
+    return json.dumps({"format": FORMAT, "version": VERSION,
+                       "programs": {name: one.found for name, one in compared.items()}})
+
+
+class _Comparison:
+    """Of a program with its twin, as graph modules. `found`: names of nodes by what the twin tells of them."""
+
+    def __init__(self, module, twin):
+        self.found = {"meant": [], "follows": []}
+        self._ours = {}  # node of the twin: node of the program
+        self._reads = []  # (node, what its arguments are in the twin)
+        for ours, theirs in itertools.zip_longest(_nodes(module), _nodes(twin)):
+            self._compare(*(ours or (None, None)), *(theirs or (None, None)))
+
+    def _compare(self, name, node, twin_name, twin):
+        if node is None or twin is None or (node.op, node.target) != (twin.op, twin.target) or not self._match(node, twin):
+            raise _Differs(f"in bfloat16 its forward {_words(twin_name, twin)} where it {_words(name, node)} in float32")
+        self._ours[twin] = node
+        verdict = _verdict(node, twin)
+        if verdict is not None:
+            self.found[verdict].append(name)
+
+    def _match(self, node, twin):
+        """Whether the two read the same, but for casts that change nothing in the program."""
+        reads = [leaf for leaf in _leaves(node) if isinstance(leaf, torch.fx.Node)]
+        wanted = [self._ours[leaf] for leaf in _leaves(twin) if isinstance(leaf, torch.fx.Node)]
+        if [_uncast(one) for one in reads] != [_uncast(one) for one in wanted]:
+            return False
+        if reads != wanted and node.op != "output":  # whose names are in the program's signature
+            self._reads.append((node, wanted))
+        return True
+
+    def rewire(self):
+        for node, wanted in self._reads:
+            following = iter(wanted)
+            node.args, node.kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda _: next(following))
+        for module in {node.graph.owning_module for node, _ in self._reads}:
+            module.recompile()
+
+
+def _leaves(node):
+    leaves = []
+    torch.fx.node.map_aggregate((node.args, node.kwargs), leaves.append)
+    return leaves
+
+
+def _uncast(node):
+    """What a chain of casts that change nothing begins with."""
+    while node.target in CASTS and _dtype(node.args[0]) == _dtype(node):
+        node = node.args[0]
+    return node
+
+
+def _words(name, node):
+    return "ends" if node is None else f"calls {node.target} ({name})" if node.op == "call_function" else f"has {name}"
+
+
+def _nodes(module, prefix="", calls=None):
+    """(name, node) of all nodes, in the order of a run. Those of the graphs within have the names that they get when
+    these are taken apart: "graph_2.add" in the second graph that is called.
+    """
+    calls = calls or itertools.count(1)
+    for node in module.graph.nodes:
+        if node.op == "call_function" and node.target in NESTING:
+            graphs = [one for one in node.args if isinstance(one, torch.fx.Node) and one.op == "get_attr"]
+            yield from _nodes(getattr(module, graphs[0].target), f"{prefix}graph_{next(calls)}.", calls)
+        yield prefix + node.name, node
+
+
+def _dtype(node):
+    value = node.meta.get("val")
+    return value.dtype if isinstance(value, torch.Tensor) else None
+
+
+def _constants(node):
+    return [leaf for leaf in _leaves(node) if not isinstance(leaf, (torch.fx.Node, torch.dtype))]
+
+
+def _names_dtype(node):
+    """Whether a node says itself what it gives, and not by the tensors of numbers that it reads."""
+    reads = [_dtype(one) for one in node.all_input_nodes]
+    return (node.target == aten.type_as.default or any(isinstance(leaf, torch.dtype) for leaf in _leaves(node))
+            or not any(dtype is not None and dtype.is_floating_point for dtype in reads))
+
+
+def _verdict(node, twin):
+    """ "meant", "follows", or None where there is nothing to tell: the dtype comes from what the node reads."""
+    if not isinstance(node.target, torch._ops.OpOverload) or _dtype(node) != torch.float32:
+        return None
+    if repr(_constants(node)) != repr(_constants(twin)):
+        return "meant"  # its numbers are those of float32, such as torch.finfo(x.dtype).min
+    if not _names_dtype(node) or (twin.target in CASTS and _dtype(twin.args[0]) == _dtype(twin)):
+        return None
+    return {torch.float32: "meant", torch.bfloat16: "follows"}.get(_dtype(twin))
