@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "models/models.h"
 #include "worker/data/byte_stream.h"
 #include "worker/train/checkpoint_store.h"
 
@@ -30,11 +31,6 @@ absl::StatusOr<std::string> ReadWeightsFile(const data::DataFile& file) {
   }
 }
 
-// Of its texts; 0 for what is no text.
-int64_t SequenceLengthOf(const v1::DataSource& source) {
-  return source.has_tokens() ? source.tokens().sequence_length() : source.jsonl().sequence_length();
-}
-
 }  // namespace
 
 bool GoesOn(const internal::StartAttempt& start) {
@@ -51,7 +47,7 @@ absl::StatusOr<std::optional<ImportedModel>> FindImportedModel(const internal::S
     return std::nullopt;
   }
   const v1::ExportedModelSpec& spec = start.spec().model().exported();
-  const int64_t sequence_length = SequenceLengthOf(start.spec().data().train());
+  const int64_t sequence_length = models::SequenceLengthOf(start.spec().data().train());
   if (GoesOn(start)) {
     CheckpointIo io;
     return RestoreImportedModel(spec, CheckpointStore(start.checkpoint_root(), io), start.start_from().path(),
