@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ATen/ops/zeros.h"
@@ -63,29 +64,39 @@ at::Tensor ContextOf(std::string_view text, int64_t length) {
   return tokens;
 }
 
-std::string TextBy(const v1::TextSampleSpec& spec, const graph::Graph& generator, uint64_t seed, int64_t step,
-                   amp::Engine& engine) {
+std::optional<std::string> TextBy(const v1::TextSampleSpec& spec, const graph::Graph& generator, uint64_t seed,
+                                  int64_t step, amp::Engine& engine, absl::FunctionRef<bool()> is_told_to_stop) {
   const int64_t length = Extent(generator, generator.inputs().front(), 1);
-  return DrawText(spec, seed, step, [&](std::string_view text) {
+  bool is_cut = false;
+  std::string drawn = DrawText(spec, seed, step, [&](std::string_view text) {
+    is_cut = is_told_to_stop();
+    if (is_cut) {
+      return std::vector<float>();
+    }
     const std::string_view context = text.substr(text.size() - std::min(text.size(), static_cast<size_t>(length)));
     const at::Tensor logits = engine.Generate(ContextOf(context, length)).contiguous();  // (1, T, V)
     const int64_t vocabulary = logits.size(2);
     const float* const last = logits.const_data_ptr<float>() + (static_cast<int64_t>(context.size()) - 1) * vocabulary;
     return std::vector<float>(last, last + vocabulary);
   });
+  return is_cut ? std::nullopt : std::optional(std::move(drawn));
 }
 
-absl::StatusOr<std::string> PicturesBy(int64_t rows, const graph::Graph& generator, uint64_t seed,
-                                       amp::Engine& engine) {
+absl::StatusOr<std::optional<std::string>> PicturesBy(int64_t rows, const graph::Graph& generator, uint64_t seed,
+                                                      amp::Engine& engine, absl::FunctionRef<bool()> is_told_to_stop) {
   const graph::ValueId images = *generator.FindOutput("images");
   const int64_t num_numbers = Extent(generator, generator.inputs().front(), 1);
   const at::Tensor noise = data::FixedNoiseOf(seed, rows * rows, num_numbers);  // (rows * rows, Z)
   PictureSquare square(rows, Extent(generator, images, 1), Extent(generator, images, 2));
   for (int64_t row = 0; row < rows; ++row) {
+    if (is_told_to_stop()) {
+      return std::nullopt;
+    }
     const at::Tensor pictures = engine.Generate(noise.narrow(0, row * rows, rows)).contiguous();  // (rows, C, S, S)
     square.SetRow(row, {pictures.const_data_ptr<float>(), static_cast<size_t>(pictures.numel())});
   }
-  return images::EncodePng(square.raster(), models::kMaxSampleBytes);
+  AMPD_ASSIGN_OR_RETURN(std::string png, images::EncodePng(square.raster(), models::kMaxSampleBytes));
+  return png;
 }
 
 }  // namespace
@@ -102,19 +113,25 @@ absl::Status CheckSample(const v1::SampleSpec& spec, const graph::Graph& generat
   return absl::InvalidArgumentError("sample is of a kind that this trainer does not know");
 }
 
-absl::StatusOr<v1::Sample> DrawSample(const v1::SampleSpec& spec, const graph::Graph& generator, uint64_t seed,
-                                      int64_t step, amp::Engine& engine) {
+absl::StatusOr<std::optional<v1::Sample>> DrawSample(const v1::SampleSpec& spec, const graph::Graph& generator,
+                                                     uint64_t seed, int64_t step, amp::Engine& engine,
+                                                     absl::FunctionRef<bool()> is_told_to_stop) {
   v1::Sample sample;
   sample.set_step(step);
+  std::optional<std::string> content;
   if (spec.has_text()) {
     sample.set_file_name("sample.txt");
     sample.set_media_type("text/plain");
-    sample.set_content(TextBy(spec.text(), generator, seed, step, engine));
+    content = TextBy(spec.text(), generator, seed, step, engine, is_told_to_stop);
   } else {
     sample.set_file_name("sample.png");
     sample.set_media_type("image/png");
-    AMPD_ASSIGN_OR_RETURN(*sample.mutable_content(), PicturesBy(spec.images().rows(), generator, seed, engine));
+    AMPD_ASSIGN_OR_RETURN(content, PicturesBy(spec.images().rows(), generator, seed, engine, is_told_to_stop));
   }
+  if (!content.has_value()) {
+    return std::nullopt;
+  }
+  sample.set_content(*std::move(content));
   return sample;
 }
 

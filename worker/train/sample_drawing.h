@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "ampd/v1/job_spec.pb.h"
@@ -17,8 +19,10 @@ absl::Status CheckSample(const v1::SampleSpec& spec, const graph::Graph& generat
 
 // The sample of a step: sample.txt or sample.png, without a sequence. A text is drawn byte by byte, each by a run of
 // the whole context, the last T bytes; pictures row by row, of the same noise at every step. The random numbers are of
-// (seed, step) alone. REQUIRES: CheckSample found nothing, and the engine has the generator.
-absl::StatusOr<v1::Sample> DrawSample(const v1::SampleSpec& spec, const graph::Graph& generator, uint64_t seed,
-                                      int64_t step, amp::Engine& engine);
+// (seed, step) alone. `is_told_to_stop` is asked before each byte and row: once it says so, there is no sample.
+// REQUIRES: CheckSample found nothing, and the engine has the generator.
+absl::StatusOr<std::optional<v1::Sample>> DrawSample(const v1::SampleSpec& spec, const graph::Graph& generator,
+                                                     uint64_t seed, int64_t step, amp::Engine& engine,
+                                                     absl::FunctionRef<bool()> is_told_to_stop);
 
 }  // namespace ampd::train

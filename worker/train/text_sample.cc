@@ -62,6 +62,9 @@ std::string DrawText(const v1::TextSampleSpec& spec, uint64_t seed, int64_t step
   std::string bytes = spec.prompt();
   for (int64_t place = 0; place < spec.tokens(); ++place) {
     const std::vector<float> logits = logits_after(bytes);
+    if (logits.empty()) {
+      break;
+    }
     bytes.push_back(static_cast<char>(DrawToken(logits, draw, Uniform(seed, step, place))));
   }
   return text::WithReplacements(bytes);

@@ -24,8 +24,8 @@ struct TokenDraw {
 int64_t DrawToken(absl::Span<const float> logits, const TokenDraw& draw, double uniform);
 
 // The prompt and `spec.tokens` bytes drawn after it, one after another, as UTF-8 with U+FFFD in the place of bytes that
-// are none. `logits_after` gives the logits of the byte that follows a text. The random numbers depend on (seed, step)
-// and the place of the byte alone, and are of a stream that nothing else draws from.
+// are none. `logits_after` gives the logits of the byte that follows a text; none ends it there. The random numbers
+// depend on (seed, step) and the place of the byte alone, and are of a stream that nothing else draws from.
 std::string DrawText(const v1::TextSampleSpec& spec, uint64_t seed, int64_t step,
                      absl::FunctionRef<std::vector<float>(std::string_view)> logits_after);
 

@@ -88,6 +88,11 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
     }
     if (std::exchange(owes_evaluation_, false)) {
       AMPD_RETURN_IF_ERROR(DoWhatIsDue());
+    } else if (owes_sample_) {
+      AMPD_RETURN_IF_ERROR(TellSample());
+    }
+    if (owes_sample_) {
+      continue;  // told to leave
     }
     AMPD_RETURN_IF_ERROR(ApplyOrders());
     BeginStep();
@@ -103,6 +108,9 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
   AMPD_RETURN_IF_ERROR(checkpoint_writer_.Wait());  // first: an evaluation that fails takes nothing with it
   AMPD_RETURN_IF_ERROR(Evaluate());
   AMPD_RETURN_IF_ERROR(TellSample());
+  if (owes_sample_) {
+    return Leave(*context_.link.leave());
+  }
   Outcome outcome;
   outcome.set_kind(Outcome::FINISHED);
   outcome.set_reason(v1::SUCCEEDED_NORMALLY);
@@ -117,6 +125,9 @@ absl::Status TrainingLoop::DoWhatIsDue() {
   }
   if (IsDue(step_, plan_.sample_every_steps())) {
     AMPD_RETURN_IF_ERROR(TellSample());
+    if (owes_sample_) {
+      return absl::OkStatus();  // leaving makes the checkpoint
+    }
   }
   if ((IsDue(step_, plan_.checkpoint_every_steps) || IsBest()) && (monitor_.calm() || !MayRollBack())) {
     AMPD_RETURN_IF_ERROR(Checkpoint());
@@ -253,15 +264,22 @@ absl::Status TrainingLoop::FollowPlateau() {
                           {{"learning_rate", rate}, {"best_loss", best}});
 }
 
-// Draws none where none is asked for.
+// Draws none where none is asked for. One that is cut short by an order to leave is owed.
 absl::Status TrainingLoop::TellSample() {
+  owes_sample_ = false;
   if (!plan_.sample.has_value()) {
     return absl::OkStatus();
   }
   const StepsUnderWay::Instant begin = Now();
-  AMPD_ASSIGN_OR_RETURN(v1::Sample sample,
-                        DrawSample(*plan_.sample, *plan_.engine.generator, plan_.engine.seed, step_, *engine_));
-  return telemetry_.Sample(std::move(sample), std::chrono::duration<double>(Now() - begin).count());
+  const auto is_told_to_leave = [this] { return context_.link.leave().has_value(); };
+  AMPD_ASSIGN_OR_RETURN(
+      std::optional<v1::Sample> sample,
+      DrawSample(*plan_.sample, *plan_.engine.generator, plan_.engine.seed, step_, *engine_, is_told_to_leave));
+  owes_sample_ = !sample.has_value();
+  if (owes_sample_) {
+    return absl::OkStatus();
+  }
+  return telemetry_.Sample(*std::move(sample), std::chrono::duration<double>(Now() - begin).count());
 }
 
 absl::StatusOr<Outcome> TrainingLoop::Leave(const internal::LeaveAttempt& leave) {

@@ -37,6 +37,9 @@ namespace ampd::train {
 // not in the checkpoint. An earlier checkpoint comes behind the sample of its step, which an attempt that goes on from
 // there need not draw again.
 //
+// Told to leave while it draws a sample, it stops drawing. One of a step before the last is owed with the checkpoint
+// that it leaves with, and the attempt that goes on from there draws it before its first step.
+//
 // On a GPU the next step is begun before the last one's numbers are read, so that the device never waits for the host;
 // what those numbers bring about then finds one more step under way. Before an order, an evaluation, a sample, a
 // checkpoint and the end every step that was begun is read.
@@ -139,6 +142,7 @@ class TrainingLoop {
   bool tells_gradients_ = false;     // of the next step to begin
   bool rolled_back_ = false;         // by a step just read
   bool owes_evaluation_ = false;     // of the step that a checkpoint was taken at, before the next one
+  bool owes_sample_ = false;         // of step_: it was told to leave while it drew
   std::optional<v1::EvalPoint> last_eval_;
   std::optional<double> best_eval_loss_;  // that has a checkpoint
   std::optional<int64_t> snapshot_step_;  // of the last checkpoint, which may not be written yet

@@ -354,6 +354,7 @@ absl::Status TrainingLoop::GoBack() {
     state.engine.scaler = engine_->scaler().state();  // a scale of another format means nothing here
   }
   state.applied_order = applied_order_;  // what was ordered since goes back and is not done again
+  state.owes_sample = false;             // it was drawn before the first step
   if (loaded.job_id != context_.start.key().job_id()) {
     state.best_eval_loss.reset();  // of checkpoints that this job does not keep
   }

@@ -94,6 +94,7 @@ absl::Status TrainingLoop::Restore(const v1::Checkpoint& checkpoint) {
   if (loaded.job_id != context_.start.key().job_id()) {
     state.applied_order = 0;       // orders are numbered within a job
     state.best_eval_loss.reset();  // of checkpoints that this job does not keep
+    state.owes_sample = false;
   }
   recovery_ = state.recovery;
   AMPD_RETURN_IF_ERROR(MakeEngine());
@@ -126,6 +127,7 @@ absl::Status TrainingLoop::Adopt(TrainingState state) {
   applied_order_ = state.applied_order;
   best_eval_loss_ = state.best_eval_loss;
   owes_evaluation_ = state.owes_evaluation;
+  owes_sample_ = state.owes_sample;
   monitor_.Restore(std::move(state.monitor));
   return absl::OkStatus();
 }
@@ -159,6 +161,7 @@ TrainingState TrainingLoop::State(amp::EngineState room) const {
           .plateau = plateau_.has_value() ? plateau_->state() : amp::PlateauState(),
           .best_eval_loss = best_eval_loss_,
           .owes_evaluation = owes_evaluation_ || OwesEvaluation(),
+          .owes_sample = owes_sample_,
           .engine = engine_->ExportState(std::move(room))};
 }
 

@@ -213,6 +213,9 @@ std::map<std::string, std::string> ScalarsOf(const TrainingState& state) {
   if (state.owes_evaluation) {
     scalars["owes_evaluation"] = "1";
   }
+  if (state.owes_sample) {
+    scalars["owes_sample"] = "1";
+  }
   if (state.applied_order > 0) {
     scalars["scaler.applied_order"] = absl::StrCat(state.applied_order);
   }
@@ -272,6 +275,7 @@ absl::StatusOr<TrainingState> StateOf(const LoadedCheckpoint& checkpoint) {
     AMPD_RETURN_IF_ERROR(TakeReal(checkpoint, "generator_loss", state.generator_loss.emplace()));
   }
   state.owes_evaluation = checkpoint.state.contains("owes_evaluation");
+  state.owes_sample = checkpoint.state.contains("owes_sample");
   if (checkpoint.state.contains("plateau.best_loss")) {
     AMPD_RETURN_IF_ERROR(TakePlateau(checkpoint, state.plateau));
   }

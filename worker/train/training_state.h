@@ -40,6 +40,7 @@ struct TrainingState {
   amp::PlateauState plateau;
   std::optional<double> best_eval_loss;  // that has a checkpoint, where the best one is kept
   bool owes_evaluation = false;          // of its step: the plateau schedule has not seen it
+  bool owes_sample = false;              // of its step: the attempt left while it drew
   amp::EngineState engine;
 };
 

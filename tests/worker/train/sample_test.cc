@@ -253,6 +253,37 @@ TEST_F(SampleTest, FromACheckpoint_NoSampleIsLeftOut) {
   EXPECT_EQ(again->samples[0].content(), whole->samples[1].content());
 }
 
+// Of a step between, and of the last one, whose checkpoint comes before it.
+TEST_F(SampleTest, ToldToLeaveWhileItDraws_ItLeavesThatSampleToTheNextAttempt) {
+  StartAttempt start = Gpt2("fp32", 10);
+  AskForText(start, 5);
+  start.mutable_spec()->mutable_sample()->mutable_text()->set_tokens(models::kMaxSampleTokens);
+  start.mutable_spec()->mutable_model()->mutable_gpt2()->set_n_layer(6);  // which takes seconds
+  start.mutable_key()->set_job_id("j-whole");
+  const auto whole = Told(start);
+  ASSERT_THAT(StepsOf(whole->samples), ElementsAre(5, 10));
+  start.mutable_key()->set_job_id("j");
+  std::map<int64_t, std::string> drawn;
+  for (const int step : {5, 10}) {
+    FakeAgent agent = Spawn();
+    agent.Connect();
+    agent.Start(start);
+    agent.ReadUntil([&] { return agent.steps.contains(step); });
+    agent.Leave(v1::Job::PAUSE, v1::USER_PAUSED);
+    Finish(agent);
+    ASSERT_EQ(agent.outcome->kind(), Outcome::LEFT) << agent.outcome->ShortDebugString();
+    EXPECT_EQ(agent.outcome->last_step(), step);
+    drawn.merge(ContentsOf(agent));
+    EXPECT_FALSE(drawn.contains(step));
+    ASSERT_FALSE(agent.checkpoints.empty());
+    start.mutable_key()->set_attempt(start.key().attempt() + 1);
+    *start.mutable_start_from() = agent.checkpoints.back();
+    EXPECT_EQ(start.start_from().step(), step);
+  }
+  drawn.merge(ContentsOf(*Told(start)));
+  EXPECT_EQ(drawn, ContentsOf(*whole));
+}
+
 TEST_F(SampleTest, SamplesThatItCantDraw_AreRefused) {
   const auto message_of = [&](const StartAttempt& start) {
     const Outcome outcome = Run(start);

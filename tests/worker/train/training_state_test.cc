@@ -65,6 +65,7 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
       state.best_eval_loss = real() / 3.0;
     }
     state.owes_evaluation = round % 4 == 1;
+    state.owes_sample = round % 4 == 2;
     if (round % 3 == 1) {
       state.generator_loss = real();
     }
@@ -81,6 +82,7 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
     EXPECT_EQ(back->plateau, state.plateau);
     EXPECT_EQ(back->best_eval_loss, state.best_eval_loss);
     EXPECT_EQ(back->owes_evaluation, state.owes_evaluation);
+    EXPECT_EQ(back->owes_sample, state.owes_sample);
     EXPECT_EQ(back->generator_loss, state.generator_loss);
     EXPECT_EQ(back->engine.scaler, state.engine.scaler);
   }
