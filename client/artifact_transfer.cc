@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/file.h"
@@ -25,8 +26,15 @@ namespace {
 constexpr size_t kPieceBytes = size_t{1} << 20;
 constexpr size_t kDigitsOfPartial = 12;  // of the digest, in the name of a file that is not whole
 
+// With the details of the server's, where there are some.
 absl::Status Named(const std::string& path, const absl::Status& status) {
-  return status.ok() ? status : absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+  if (status.ok()) {
+    return status;
+  }
+  absl::Status named(status.code(), absl::StrCat(path, ": ", status.message()));
+  status.ForEachPayload(
+      [&named](absl::string_view type, const absl::Cord& payload) { named.SetPayload(type, payload); });
+  return named;
 }
 
 absl::Status Interrupted() { return absl::CancelledError("interrupted; the same command goes on where it was"); }
@@ -228,6 +236,9 @@ absl::StatusOr<v1::Artifact> UploadFile(JobClient* client, const LocalFile& file
   }
   if (ReasonOf(sent) == "DIGEST_MISMATCH") {
     return Named(file.path, absl::AbortedError("was changed while it was sent"));
+  }
+  if (absl::IsResourceExhausted(sent)) {
+    return Named(file.path, sent);
   }
   AMPD_RETURN_IF_ERROR(sent);
   return artifact;

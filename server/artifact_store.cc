@@ -154,7 +154,7 @@ absl::Status ArtifactStore::CheckRoom(int64_t wanted_bytes) const {
   const int64_t left = std::max<int64_t>(options_.quota_bytes - num_bytes_, 0);
   if (wanted_bytes > left) {
     return Error(StatusCode::kResourceExhausted, "ARTIFACT_QUOTA",
-                 absl::StrCat("has ", wanted_bytes, " bytes; of the server's quota for artifacts, ",
+                 absl::StrCat("the content needs ", wanted_bytes, " bytes more; of the server's quota for artifacts, ",
                               options_.quota_bytes, " bytes, ", left, " are left: delete some"));
   }
   if (wanted_bytes > FreeBytes(options_.folder) - options_.min_free_bytes) {

@@ -71,9 +71,15 @@ int PrintContent(Session* session, JobClient* client, const v1::Artifact& artifa
 }  // namespace
 
 int ListArtifacts(Session* session, const std::string& job) {
-  return CallAndShow(
-      session, [&](JobClient* client) { return client->ListArtifacts(job); },
-      [&](const std::vector<v1::Artifact>& artifacts) { PrintArtifacts(*session, artifacts); });
+  const auto list = [&](JobClient* client) -> absl::StatusOr<std::vector<v1::Artifact>> {
+    auto artifacts = client->ListArtifacts(job);
+    if (artifacts.ok() && artifacts->empty() && !job.empty()) {
+      AMPD_RETURN_IF_ERROR(client->GetJob(job).status());  // none of an id that is mistyped, perhaps
+    }
+    return artifacts;
+  };
+  return CallAndShow(session, list,
+                     [&](const std::vector<v1::Artifact>& artifacts) { PrintArtifacts(*session, artifacts, job); });
 }
 
 int UploadArtifact(Session* session, const std::string& path) {
@@ -92,6 +98,11 @@ int UploadArtifact(Session* session, const std::string& path) {
 }
 
 int DownloadArtifact(Session* session, const ArtifactOptions& options) {
+  if (options.file == "-" && session->options().output != OutputFormat::kTable) {
+    return session->Fail(absl::InvalidArgumentError(
+        absl::StrCat("-o ", FormatName(session->options().output),
+                     " describes the file that was written; with \"-\" stdout has the content and nothing else")));
+  }
   Cancellation* const cancellation = session->CancelledByInterrupt();
   const auto client = session->Client();
   const auto artifact = client.ok() ? FindArtifact(*client, options.name) : client.status();

@@ -172,7 +172,7 @@ void PrintCheckpoints(const Session& session, const std::vector<v1::Checkpoint>&
   Print(RenderTable(CheckpointHeadings(wide), rows, !options.no_headers));
 }
 
-void PrintArtifacts(const Session& session, const std::vector<v1::Artifact>& artifacts) {
+void PrintArtifacts(const Session& session, const std::vector<v1::Artifact>& artifacts, const std::string& job) {
   const GlobalOptions& options = session.options();
   if (options.quiet || options.output == OutputFormat::kName) {
     for (const v1::Artifact& artifact : artifacts) {
@@ -184,7 +184,8 @@ void PrintArtifacts(const Session& session, const std::vector<v1::Artifact>& art
     return;
   }
   if (artifacts.empty()) {
-    session.Note("no artifacts; ampctl artifact upload FILE makes one");
+    session.Note(job.empty() ? "no artifacts; ampctl artifact upload FILE makes one"
+                             : "job " + Printable(job) + " has no samples; `sample` in the job's file asks for some");
     return;
   }
   const bool wide = options.output == OutputFormat::kWide;

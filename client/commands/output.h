@@ -24,7 +24,8 @@ void PrintJobs(const Session& session, const std::vector<v1::Job>& jobs, const s
 void PrintWorkers(const Session& session, const std::vector<v1::Worker>& workers);
 void PrintCheckpoints(const Session& session, const std::vector<v1::Checkpoint>& checkpoints);
 
-void PrintArtifacts(const Session& session, const std::vector<v1::Artifact>& artifacts);
+// `job` is the one whose samples they are; empty: all there are.
+void PrintArtifacts(const Session& session, const std::vector<v1::Artifact>& artifacts, const std::string& job);
 
 // One job in full.
 void PrintJob(const Session& session, const v1::Job& job);

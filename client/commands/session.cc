@@ -62,6 +62,9 @@ std::string AdviceInState(const ErrorMetadata& metadata) {
 std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
+      if (!ReasonOf(status).empty()) {
+        return "wait a while, then repeat the same command";  // the server itself said so
+      }
       return absl::StrCat("is a server running there? start one with: ampctl dev   (address from ", address.origin,
                           "; others: --address, AMPD_ADDRESS, ampctl context use)");
     case absl::StatusCode::kNotFound: {
@@ -183,7 +186,7 @@ absl::StatusOr<JobClient*> Session::Client() {
 
 int Session::Fail(const absl::Status& status) const {
   std::string message = Printable(std::string(status.message()));
-  if (absl::IsUnavailable(status) && !address_.address.empty()) {
+  if (absl::IsUnavailable(status) && ReasonOf(status).empty() && !address_.address.empty()) {
     // gRPC puts what was tried in front of what the system said.
     const size_t last = message.rfind(": ");
     message = absl::StrCat("cannot reach the server at ", address_.address, ": ",

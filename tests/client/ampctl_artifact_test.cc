@@ -87,6 +87,48 @@ TEST_F(AmpctlArtifact, ADownloadToStdoutIsTheContentAndGoesOnWhereTheServerLostI
   EXPECT_FALSE(IsThere("-"));
 }
 
+TEST_F(AmpctlArtifact, StdoutHasTheContentOrTheDescriptionNeverBoth) {
+  fake_.artifacts.Add(content_);
+  for (const char* format : {"json", "yaml", "jsonl"}) {
+    const Result result = Run(absl::StrCat("artifact download ", digest_, " - -o ", format));
+    EXPECT_EQ(result.exit_code, 2) << format;
+    EXPECT_EQ(result.out, "");
+    EXPECT_THAT(result.err, HasSubstr(absl::StrCat("-o ", format)));
+  }
+  EXPECT_EQ(Run("artifact download " + digest_ + " ./- -o json").exit_code, 0);
+  EXPECT_EQ(Read("-"), content_);
+}
+
+TEST_F(AmpctlArtifact, ARefusalNamesTheFileAndKeepsItsReason) {
+  Write("model.pt2", content_);
+  FakeArtifacts::Script script;
+  script.refusal = Error(absl::StatusCode::kResourceExhausted, "ARTIFACT_QUOTA", "the content needs 3 bytes more");
+  fake_.artifacts.SetScript(script);
+  const Result result = Run("artifact upload model.pt2");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("error: model.pt2: the content needs 3 bytes more  [ARTIFACT_QUOTA]\n"));
+  EXPECT_THAT(result.err, HasSubstr("ampctl artifact delete"));
+}
+
+TEST_F(AmpctlArtifact, WhatAServerSaysThatAnsweredIsToldAsItsOwn) {
+  fake_.artifacts.Add(content_);
+  FakeArtifacts::Script script;
+  script.refusal = Error(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "the server is shutting down");
+  fake_.artifacts.SetScript(script);
+  EXPECT_EQ(Run("artifact delete --yes " + digest_).err,
+            "error: the server is shutting down  [SHUTTING_DOWN]\n  try: wait a while, then repeat the same command\n");
+}
+
+TEST_F(AmpctlArtifact, AJobWithoutSamplesIsToldFromOneThatIsNotThere) {
+  Write("job.yaml", "name: x\nmodel: {mlp: {}}\ndata: {batch_size: 4}\n");
+  std::string id = Run("job submit -q -f job.yaml").out;
+  id = id.substr(0, id.find('\n'));
+  const Result none = Run("artifact list --job " + id);
+  EXPECT_EQ(none.exit_code, 0) << none.err;
+  EXPECT_EQ(none.err, "job " + id + " has no samples; `sample` in the job's file asks for some\n");
+  EXPECT_EQ(Run("artifact list --job nobodys").exit_code, 3);
+}
+
 TEST_F(AmpctlArtifact, AFileThatIsThereStays) {
   fake_.artifacts.Add(content_);
   Write("back", "mine");

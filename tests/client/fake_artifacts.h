@@ -25,6 +25,7 @@ class FakeArtifacts final : public v1::ArtifactService::Service {
     int cut_uploads = 0;    // so many end with UNAVAILABLE when `cut_after` bytes more have come
     int cut_downloads = 0;  // likewise
     int64_t cut_after = 0;
+    absl::Status refusal;                 // of every upload and deletion
     std::vector<int64_t> upload_offsets;  // of the streams
     std::vector<int64_t> download_offsets;
   };
@@ -69,6 +70,9 @@ class FakeArtifacts final : public v1::ArtifactService::Service {
     }
     const std::string sha256 = request.sha256();
     absl::MutexLock lock(&mutex_);
+    if (!script_.refusal.ok()) {
+      return ToGrpcStatus(script_.refusal);
+    }
     std::string& bytes = partials_[sha256];
     script_.upload_offsets.push_back(request.offset_bytes());
     if (request.offset_bytes() != static_cast<int64_t>(bytes.size())) {
@@ -127,6 +131,9 @@ class FakeArtifacts final : public v1::ArtifactService::Service {
   grpc::Status DeleteArtifact(grpc::ServerContext*, const v1::DeleteArtifactRequest* request,
                               google::protobuf::Empty*) override {
     absl::MutexLock lock(&mutex_);
+    if (!script_.refusal.ok()) {
+      return ToGrpcStatus(script_.refusal);
+    }
     return contents_.erase(request->name()) == 1 ? grpc::Status::OK : NotFound(request->name());
   }
 

@@ -261,7 +261,10 @@ TEST_F(ArtifactStoreTest, WhatIsMoreThanTheQuotaLeavesIsRefusedBeforeItComes) {
   quota_bytes_ = 10;
   Reopen();
   EXPECT_EQ(Told(Upload("12345678")), "OK");
-  EXPECT_EQ(Told(Begin(First("abc")).status()), "RESOURCE_EXHAUSTED ARTIFACT_QUOTA");
+  const absl::Status refused = Begin(First("abc")).status();
+  EXPECT_EQ(Told(refused), "RESOURCE_EXHAUSTED ARTIFACT_QUOTA");
+  EXPECT_EQ(refused.message(),
+            "the content needs 3 bytes more; of the server's quota for artifacts, 10 bytes, 2 are left: delete some");
   EXPECT_EQ(Told(store_->PutSample("j-1", 1, SampleOf(1, "a.txt", "abc"))), "RESOURCE_EXHAUSTED ARTIFACT_QUOTA");
   EXPECT_EQ(Told(store_->PutSample("j-1", 1, SampleOf(1, "a.txt", "ab"))), "OK");
   ASSERT_TRUE(store_->Delete(Sha256Hex("12345678")).ok());
