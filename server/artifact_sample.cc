@@ -71,9 +71,10 @@ bool Stays(const ArtifactRow& before, const ArtifactRow& row) {
 
 absl::Status ArtifactStore::AddContent(const std::string& sha256, std::string_view content) {
   const auto size = static_cast<int64_t>(content.size());
+  const int64_t free_bytes = FreeBytes();
   {
     absl::MutexLock lock(&mutex_);
-    AMPD_RETURN_IF_ERROR(CheckRoom(size));
+    AMPD_RETURN_IF_ERROR(CheckRoom(size, free_bytes));
     num_bytes_ += size;
   }
   const auto write = [&]() -> absl::Status {
@@ -92,20 +93,20 @@ absl::Status ArtifactStore::AddContent(const std::string& sha256, std::string_vi
 absl::Status ArtifactStore::PutSample(const std::string& job, int32_t attempt, const v1::Sample& sample) {
   AMPD_RETURN_IF_ERROR(CheckSample(sample));
   const ArtifactRow row = RowOf(job, attempt, sample, options_.clock->Now());
-  const IndexLease index(this);
-  AMPD_ASSIGN_OR_RETURN(const std::optional<ArtifactRow> before, index->Find(row.artifact.name()));
+  absl::MutexLock index_lock(&index_mutex_);
+  AMPD_ASSIGN_OR_RETURN(const std::optional<ArtifactRow> before, index_.Find(row.artifact.name()));
   if (before.has_value() && Stays(*before, row)) {
     return absl::OkStatus();
   }
-  AMPD_ASSIGN_OR_RETURN(const bool has_content, index->HasContent(row.artifact.sha256()));
+  AMPD_ASSIGN_OR_RETURN(const bool has_content, index_.HasContent(row.artifact.sha256()));
   if (!has_content) {
     AMPD_RETURN_IF_ERROR(AddContent(row.artifact.sha256(), sample.content()));
   }
-  if (absl::Status put = index->Put(row); !put.ok()) {
-    (void)RemoveContentWithoutName(index, row.artifact);
+  if (absl::Status put = index_.Put(row); !put.ok()) {
+    (void)RemoveContentWithoutName(row.artifact);
     return put;
   }
-  return before.has_value() ? RemoveContentWithoutName(index, before->artifact) : absl::OkStatus();
+  return before.has_value() ? RemoveContentWithoutName(before->artifact) : absl::OkStatus();
 }
 
 void ArtifactStore::DeleteJob(std::string job) {

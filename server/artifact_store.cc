@@ -34,15 +34,6 @@ absl::Status InUse(const std::string& name, const std::string& job) {
                            {{"artifact", name}, {"job", job}});
 }
 
-// A very large number where nothing can be said.
-int64_t FreeBytes(const std::string& folder) {
-  struct statvfs disk = {};
-  if (statvfs(folder.c_str(), &disk) != 0) {
-    return std::numeric_limits<int64_t>::max();
-  }
-  return static_cast<int64_t>(disk.f_bavail) * static_cast<int64_t>(disk.f_frsize);
-}
-
 }  // namespace
 
 absl::Status CheckDigest(std::string_view field, std::string_view sha256) {
@@ -53,17 +44,6 @@ absl::Status CheckDigest(std::string_view field, std::string_view sha256) {
               : InvalidFields({{std::string(field), absl::StrCat("is \"", std::string(sha256.substr(0, 80)),
                                                                  "\"; must be the SHA-256 of the content in 64 "
                                                                  "hexadecimal digits, 0-9 and a-f")}});
-}
-
-ArtifactStore::IndexLease::IndexLease(ArtifactStore* store) : store_(store) {
-  absl::MutexLock lock(&store_->mutex_);
-  store_->mutex_.Await(absl::Condition(store_, &ArtifactStore::IndexIsFree));
-  store_->index_is_leased_ = true;
-}
-
-ArtifactStore::IndexLease::~IndexLease() {
-  absl::MutexLock lock(&store_->mutex_);
-  store_->index_is_leased_ = false;
 }
 
 absl::StatusOr<std::unique_ptr<ArtifactStore>> ArtifactStore::Open(Options options) {
@@ -78,6 +58,7 @@ absl::StatusOr<std::unique_ptr<ArtifactStore>> ArtifactStore::Open(Options optio
 
 // After a crash there can be contents without a name, never (unless somebody took a file away) a name without content.
 absl::Status ArtifactStore::Recover() {
+  absl::MutexLock index_lock(&index_mutex_);
   AMPD_ASSIGN_OR_RETURN(auto contents, index_.Contents());
   AMPD_RETURN_IF_ERROR(DropNamesWithoutContent(&contents));
   std::error_code error;
@@ -150,34 +131,43 @@ int64_t ArtifactStore::num_bytes() const {
   return num_bytes_;
 }
 
-absl::Status ArtifactStore::CheckRoom(int64_t wanted_bytes) const {
+// A very large number where nothing can be said.
+int64_t ArtifactStore::FreeBytes() const {
+  struct statvfs disk = {};
+  if (statvfs(options_.folder.c_str(), &disk) != 0) {
+    return std::numeric_limits<int64_t>::max();
+  }
+  return static_cast<int64_t>(disk.f_bavail) * static_cast<int64_t>(disk.f_frsize);
+}
+
+absl::Status ArtifactStore::CheckRoom(int64_t wanted_bytes, int64_t free_bytes) const {
   const int64_t left = std::max<int64_t>(options_.quota_bytes - num_bytes_, 0);
   if (wanted_bytes > left) {
     return Error(StatusCode::kResourceExhausted, "ARTIFACT_QUOTA",
                  absl::StrCat("the content needs ", wanted_bytes, " bytes more; of the server's quota for artifacts, ",
                               options_.quota_bytes, " bytes, ", left, " are left: delete some"));
   }
-  if (wanted_bytes > FreeBytes(options_.folder) - options_.min_free_bytes) {
+  if (wanted_bytes > free_bytes - options_.min_free_bytes) {
     return WithRetryDelay(Error(StatusCode::kResourceExhausted, "DISK_FULL", "the server's disk is nearly full"),
                           absl::Seconds(30));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<ArtifactRow> ArtifactStore::FindRow(const IndexLease& index, const std::string& name) {
-  AMPD_ASSIGN_OR_RETURN(std::optional<ArtifactRow> row, index->Find(name));
+absl::StatusOr<ArtifactRow> ArtifactStore::FindRow(const std::string& name) {
+  AMPD_ASSIGN_OR_RETURN(std::optional<ArtifactRow> row, index_.Find(name));
   return row.has_value() ? absl::StatusOr<ArtifactRow>(*std::move(row)) : NotFound(name);
 }
 
 absl::StatusOr<v1::Artifact> ArtifactStore::Find(const std::string& name) {
-  const IndexLease index(this);
-  AMPD_ASSIGN_OR_RETURN(ArtifactRow row, FindRow(index, name));
+  absl::MutexLock index_lock(&index_mutex_);
+  AMPD_ASSIGN_OR_RETURN(ArtifactRow row, FindRow(name));
   return std::move(row.artifact);
 }
 
 absl::StatusOr<ArtifactStore::Content> ArtifactStore::OpenContent(const std::string& name) {
-  const IndexLease index(this);
-  AMPD_ASSIGN_OR_RETURN(const ArtifactRow row, FindRow(index, name));
+  absl::MutexLock index_lock(&index_mutex_);
+  AMPD_ASSIGN_OR_RETURN(const ArtifactRow row, FindRow(name));
   UniqueFd file(open(PathOf(row.artifact.sha256()).c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.ok()) {
     return ErrnoError(errno, "open an artifact's file");
@@ -190,8 +180,8 @@ absl::StatusOr<v1::ListArtifactsResponse> ArtifactStore::List(const v1::ListArti
   if (!request.page_token().empty() && (!absl::SimpleAtoi(request.page_token(), &before) || before < 1)) {
     return InvalidFields({{"page_token", "is not one that this listing gave out"}});
   }
-  const IndexLease index(this);
-  AMPD_ASSIGN_OR_RETURN(auto rows, index->List(request.job_id(), before, page_size + 1));
+  absl::MutexLock index_lock(&index_mutex_);
+  AMPD_ASSIGN_OR_RETURN(auto rows, index_.List(request.job_id(), before, page_size + 1));
   v1::ListArtifactsResponse response;
   const bool has_more = rows.size() > static_cast<size_t>(page_size);
   rows.resize(std::min(rows.size(), static_cast<size_t>(page_size)));
@@ -256,26 +246,26 @@ void ArtifactStore::FinishDeleting(const std::string& name, bool deleted) {
 absl::Status ArtifactStore::Delete(const std::string& name) { return DeleteUnlessUsed(name, absl::InfiniteFuture()); }
 
 absl::Status ArtifactStore::DeleteUnlessUsed(const std::string& name, absl::Time used_before) {
-  const IndexLease index(this);
-  AMPD_ASSIGN_OR_RETURN(const ArtifactRow row, FindRow(index, name));
+  absl::MutexLock index_lock(&index_mutex_);
+  AMPD_ASSIGN_OR_RETURN(const ArtifactRow row, FindRow(name));
   if (!row.artifact.job_id().empty()) {
-    return RemoveName(index, row.artifact);
+    return RemoveName(row.artifact);
   }
   AMPD_RETURN_IF_ERROR(MarkDeleting(name, used_before));
-  absl::Status removed = RemoveName(index, row.artifact);
+  absl::Status removed = RemoveName(row.artifact);
   FinishDeleting(name, removed.ok());
   return removed;
 }
 
-absl::Status ArtifactStore::RemoveName(const IndexLease& index, const v1::Artifact& artifact) {
-  AMPD_RETURN_IF_ERROR(index->Remove(artifact.name()));
+absl::Status ArtifactStore::RemoveName(const v1::Artifact& artifact) {
+  AMPD_RETURN_IF_ERROR(index_.Remove(artifact.name()));
   // The name is gone for good: what is left of the content, the next server clears away.
-  (void)RemoveContentWithoutName(index, artifact);
+  (void)RemoveContentWithoutName(artifact);
   return absl::OkStatus();
 }
 
-absl::Status ArtifactStore::RemoveContentWithoutName(const IndexLease& index, const v1::Artifact& artifact) {
-  AMPD_ASSIGN_OR_RETURN(const bool has_name, index->HasContent(artifact.sha256()));
+absl::Status ArtifactStore::RemoveContentWithoutName(const v1::Artifact& artifact) {
+  AMPD_ASSIGN_OR_RETURN(const bool has_name, index_.HasContent(artifact.sha256()));
   if (has_name) {
     return absl::OkStatus();
   }

@@ -122,33 +122,26 @@ class ArtifactStore {
   struct Partial {
     int64_t received_bytes = 0;
     uint64_t owner = 0;    // the upload that may add to it
-    bool is_busy = false;  // the owner writes or reads it back: nobody else may take over
+    bool is_busy = false;  // it is written, read back or dropped: nobody may take over
     absl::Time write_time;
   };
-  // The index, one caller at a time. Never asked for with mutex_ held.
-  class IndexLease {
-   public:
-    explicit IndexLease(ArtifactStore* store);
-    ~IndexLease();
-    ArtifactIndex* operator->() const { return &store_->index_; }
-
-   private:
-    ArtifactStore* const store_;
-  };
-
   ArtifactStore(Options options, ArtifactIndex index) : options_(std::move(options)), index_(std::move(index)) {}
   std::string PathOf(const std::string& sha256) const { return options_.folder + "/" + sha256; }
   std::string PartialPathOf(const std::string& sha256) const { return PathOf(sha256) + ".partial"; }
   absl::Status Recover();
   absl::Status RecoverFile(const std::string& file_name, const std::map<std::string, int64_t>& contents);
   // Takes them out of `contents`, too.
-  absl::Status DropNamesWithoutContent(std::map<std::string, int64_t>* contents);
-  absl::Status CheckRoom(int64_t wanted_bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status DropNamesWithoutContent(std::map<std::string, int64_t>* contents)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
+  // Of the disk.
+  int64_t FreeBytes() const;
+  // `free_bytes`: FreeBytes(), asked for before the lock is taken.
+  absl::Status CheckRoom(int64_t wanted_bytes, int64_t free_bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  absl::StatusOr<ArtifactRow> FindRow(const IndexLease& index, const std::string& name);
+  absl::StatusOr<ArtifactRow> FindRow(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
   // Removes the name, and the content when that was its last one.
-  absl::Status RemoveName(const IndexLease& index, const v1::Artifact& artifact);
-  absl::Status RemoveContentWithoutName(const IndexLease& index, const v1::Artifact& artifact);
+  absl::Status RemoveName(const v1::Artifact& artifact) ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
+  absl::Status RemoveContentWithoutName(const v1::Artifact& artifact) ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
   absl::Status AddContent(const std::string& sha256, std::string_view content);
   // `used_before`: as DeleteUnlessUsed.
   absl::Status MarkDeleting(const std::string& name, absl::Time used_before);
@@ -173,14 +166,17 @@ class ArtifactStore {
   absl::Status DeleteUnlessUsed(const std::string& name, absl::Time used_before);
   absl::Status StoreUseTimes();
   bool HasWorkOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ || !deleted_jobs_.empty(); }
-  bool IndexIsFree() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !index_is_leased_; }
 
   const Options options_;
-  ArtifactIndex index_;  // of the lease
   std::thread thread_;
 
+  // Held over calls of the index and over the moves of files that are to agree with it, so it is waited for as a disk
+  // is.
+  absl::Mutex index_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
+  ArtifactIndex index_ ABSL_GUARDED_BY(index_mutex_);
+
+  // Never held while the disk is waited for.
   mutable absl::Mutex mutex_;
-  bool index_is_leased_ ABSL_GUARDED_BY(mutex_) = false;
   std::map<std::string, Upload> uploads_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Partial> partials_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_owner_ ABSL_GUARDED_BY(mutex_) = 0;

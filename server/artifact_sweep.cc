@@ -62,7 +62,11 @@ absl::Status ArtifactStore::Sweep() {
   DropOldPartials();
   AMPD_RETURN_IF_ERROR(DeleteUnusedUploads());
   AMPD_RETURN_IF_ERROR(StoreUseTimes());
-  AMPD_ASSIGN_OR_RETURN(const std::vector<std::string> jobs, IndexLease(this)->Jobs());
+  std::vector<std::string> jobs;
+  {
+    absl::MutexLock index_lock(&index_mutex_);
+    AMPD_ASSIGN_OR_RETURN(jobs, index_.Jobs());
+  }
   for (const std::string& job : jobs) {
     if (!options_.job_exists(job)) {
       AMPD_RETURN_IF_ERROR(DeleteSamples(job));
@@ -73,10 +77,10 @@ absl::Status ArtifactStore::Sweep() {
 
 absl::Status ArtifactStore::DeleteSamples(const std::string& job) {
   for (;;) {
-    const IndexLease index(this);
-    AMPD_ASSIGN_OR_RETURN(const auto rows, index->List(job, std::numeric_limits<int64_t>::max(), kDeletedAtOnce));
+    absl::MutexLock index_lock(&index_mutex_);
+    AMPD_ASSIGN_OR_RETURN(const auto rows, index_.List(job, std::numeric_limits<int64_t>::max(), kDeletedAtOnce));
     for (const auto& [number, row] : rows) {
-      AMPD_RETURN_IF_ERROR(RemoveName(index, row.artifact));
+      AMPD_RETURN_IF_ERROR(RemoveName(row.artifact));
     }
     if (rows.size() < kDeletedAtOnce) {
       return absl::OkStatus();
@@ -86,17 +90,22 @@ absl::Status ArtifactStore::DeleteSamples(const std::string& job) {
 
 void ArtifactStore::DropOldPartials() {
   const absl::Time before = options_.clock->Now() - options_.partial_retention;
-  absl::MutexLock lock(&mutex_);
-  // Unlinked with the lock held, so that no upload goes on with a file that has no name any more.
-  std::erase_if(partials_, [&](const auto& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    const Partial& partial = entry.second;
-    const bool is_old = !partial.is_busy && partial.write_time < before;
-    if (is_old) {
-      (void)unlink(PartialPathOf(entry.first).c_str());
-      num_bytes_ -= partial.received_bytes;
+  std::vector<std::string> old;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (auto& [sha256, partial] : partials_) {
+      if (!partial.is_busy && partial.write_time < before) {
+        // Nobody goes on with a file that has no name any more: not the owner, and not another upload.
+        partial.owner = 0;
+        partial.is_busy = true;
+        old.push_back(sha256);
+      }
     }
-    return is_old;
-  });
+  }
+  for (const std::string& sha256 : old) {
+    (void)unlink(PartialPathOf(sha256).c_str());
+    EndFinish(sha256, /*is_over=*/true);
+  }
 }
 
 // What a live job names counts as asked for now.
@@ -134,9 +143,9 @@ absl::Status ArtifactStore::StoreUseTimes() {
       }
     }
   }
-  const IndexLease index(this);
+  absl::MutexLock index_lock(&index_mutex_);
   for (const auto& [name, time] : changed) {
-    AMPD_RETURN_IF_ERROR(index->SetUseTime(name, time));
+    AMPD_RETURN_IF_ERROR(index_.SetUseTime(name, time));
     absl::MutexLock lock(&mutex_);
     if (const auto found = uploads_.find(name); found != uploads_.end()) {
       found->second.stored_use_time = time;

@@ -53,8 +53,8 @@ absl::Status TakenOver() {
 }  // namespace
 
 absl::StatusOr<std::optional<v1::Artifact>> ArtifactStore::FindUpload(const std::string& sha256) {
-  const IndexLease index(this);
-  AMPD_ASSIGN_OR_RETURN(std::optional<ArtifactRow> row, index->Find(sha256));
+  absl::MutexLock index_lock(&index_mutex_);
+  AMPD_ASSIGN_OR_RETURN(std::optional<ArtifactRow> row, index_.Find(sha256));
   if (!row.has_value()) {
     return std::nullopt;
   }
@@ -82,6 +82,7 @@ absl::StatusOr<v1::Upload> ArtifactStore::GetUpload(const std::string& sha256) {
 
 // The number of the upload that may write from now on; 0 when the content is whole already.
 absl::StatusOr<uint64_t> ArtifactStore::ClaimPartial(const v1::UploadArtifactRequest& request) {
+  const int64_t free_bytes = FreeBytes();
   absl::MutexLock lock(&mutex_);
   const auto found = partials_.find(request.sha256());
   if (found != partials_.end() && found->second.is_busy) {
@@ -100,9 +101,10 @@ absl::StatusOr<uint64_t> ArtifactStore::ClaimPartial(const v1::UploadArtifactReq
                  absl::StrCat("offset_bytes is ", request.offset_bytes(), "; ", received,
                               " bytes of this content came: go on from there"));
   }
-  AMPD_RETURN_IF_ERROR(CheckRoom(request.size_bytes() - received));
+  AMPD_RETURN_IF_ERROR(CheckRoom(request.size_bytes() - received, free_bytes));
   Partial& partial = partials_[request.sha256()];
   partial.owner = ++last_owner_;
+  partial.is_busy = true;  // until BeginUpload has opened the file, so that it makes none that another has finished
   partial.write_time = options_.clock->Now();
   return partial.owner;
 }
@@ -124,20 +126,24 @@ absl::StatusOr<ArtifactStore::Begun> ArtifactStore::BeginUpload(const v1::Upload
     return Begun{std::move(artifact), nullptr};
   }
   UniqueFd file(open(PartialPathOf(request.sha256()).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file.ok() || lseek(file.get(), request.offset_bytes(), SEEK_SET) < 0) {
-    return ErrnoError(errno, "open an upload's file");
+  const bool is_open = file.ok() && lseek(file.get(), request.offset_bytes(), SEEK_SET) >= 0;
+  const int error = errno;
+  EndWrite(request.sha256(), 0, /*ok=*/true);
+  if (!is_open) {
+    return ErrnoError(error, "open an upload's file");
   }
   return Begun{std::nullopt,
                std::unique_ptr<ArtifactUpload>(new ArtifactUpload(this, request, owner, std::move(file)))};
 }
 
 absl::Status ArtifactStore::BeginWrite(const std::string& sha256, uint64_t owner, int64_t num_bytes) {
+  const int64_t free_bytes = FreeBytes();
   absl::MutexLock lock(&mutex_);
   const auto found = partials_.find(sha256);
   if (found == partials_.end() || found->second.owner != owner) {
     return TakenOver();
   }
-  AMPD_RETURN_IF_ERROR(CheckRoom(num_bytes));
+  AMPD_RETURN_IF_ERROR(CheckRoom(num_bytes, free_bytes));
   num_bytes_ += num_bytes;
   found->second.is_busy = true;
   return absl::OkStatus();
@@ -174,14 +180,14 @@ absl::StatusOr<v1::Artifact> ArtifactStore::Record(const std::string& sha256, in
   row.artifact.set_file_name(file_name);
   *row.artifact.mutable_create_time() = TimeUtil::MicrosecondsToTimestamp(absl::ToUnixMicros(row.use_time));
 
-  const IndexLease index(this);
-  AMPD_ASSIGN_OR_RETURN(const bool has_content, index->HasContent(sha256));
+  absl::MutexLock index_lock(&index_mutex_);
+  AMPD_ASSIGN_OR_RETURN(const bool has_content, index_.HasContent(sha256));
   if (!has_content && rename(partial.c_str(), PathOf(sha256).c_str()) != 0) {
     return ErrnoError(errno, "rename an upload's file");
   }
   absl::Status recorded = has_content ? absl::OkStatus() : SyncFolder(options_.folder);
   if (recorded.ok()) {
-    recorded = index->Put(row);
+    recorded = index_.Put(row);
   }
   if (!recorded.ok()) {
     if (!has_content) {
