@@ -257,6 +257,67 @@ TEST_F(ArtifactStoreTest, WhileAContentIsReadBackAnotherUploadOfItIsToldToComeAg
   EXPECT_EQ(Begin(First("content"))->artifact->name(), Sha256Hex("content"));
 }
 
+TEST_F(ArtifactStoreTest, WhateverThreadsDoAtOnceNamesFilesAndBytesAgree) {
+  constexpr int kNumRounds = 40;
+  const std::vector<std::string> contents = {"one", "another", std::string(100'000, 'x')};
+  const auto upload = [&](const std::string& content) -> absl::Status {
+    const auto there = store_->GetUpload(Sha256Hex(content));
+    if (!there.ok() || there->has_artifact()) {
+      return there.status();
+    }
+    auto begun = Begin(First(content, there->received_bytes()));
+    if (!begun.ok() || begun->artifact.has_value()) {
+      return begun.status();
+    }
+    for (auto at = static_cast<size_t>(there->received_bytes()); at < content.size(); at += 30'000) {
+      if (absl::Status taken = begun->upload->Append(content.substr(at, 30'000)); !taken.ok()) {
+        return taken;
+      }
+    }
+    return begun->upload->Finish().status();
+  };
+  const auto repeat = [&](const std::function<absl::Status(int round, const std::string& content)>& work) {
+    return std::thread([&contents, work] {
+      for (int round = 0; round < kNumRounds; ++round) {
+        const absl::Status status = work(round, contents[static_cast<size_t>(round) % contents.size()]);
+        EXPECT_TRUE(status.ok() || absl::IsAborted(status) || absl::IsUnavailable(status) || absl::IsNotFound(status))
+            << status;
+      }
+    });
+  };
+  const auto upload_one = [&](int, const std::string& content) { return upload(content); };
+  const auto put_sample = [&](int round, const std::string& content) {
+    return store_->PutSample("j-1", round, SampleOf(round % 5, "a.txt", content));
+  };
+  std::vector<std::thread> threads;
+  threads.push_back(repeat(upload_one));
+  threads.push_back(repeat(upload_one));
+  threads.push_back(repeat(put_sample));
+  threads.push_back(repeat(put_sample));
+  threads.push_back(repeat([&](int, const std::string& content) { return store_->Delete(Sha256Hex(content)); }));
+  threads.push_back(repeat([&](int, const std::string&) { return store_->Sweep(); }));
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  std::set<std::string> expected;
+  for (const std::string& name : Names()) {
+    expected.insert(store_->Find(name)->sha256());
+  }
+  int64_t num_bytes = 0;
+  for (const std::string& content : contents) {
+    if (const std::string received = Received(content); received != "whole" && received != "0") {
+      expected.insert(Sha256Hex(content) + ".partial");
+    }
+  }
+  for (const std::string& file : Files()) {
+    num_bytes += static_cast<int64_t>(std::filesystem::file_size(folder_.Path("artifacts/" + file)));
+  }
+  EXPECT_THAT(Files(), testing::UnorderedElementsAreArray(expected));
+  EXPECT_EQ(store_->num_bytes(), num_bytes);
+  Reopen();
+  EXPECT_EQ(store_->num_bytes(), num_bytes);
+}
+
 TEST_F(ArtifactStoreTest, WhatIsMoreThanTheQuotaLeavesIsRefusedBeforeItComes) {
   quota_bytes_ = 10;
   Reopen();

@@ -688,7 +688,7 @@ TEST_F(CoordinatorTest, CloneOfACloneThatNeverBegan_KeepsTheCheckpointOfTheFirst
   EXPECT_TRUE(remove(first).ok());
 }
 
-// The job `first` of w1 ended with a local checkpoint at step 40; others begin with it.
+// Jobs name an upload that is there, or is not.
 class ArtifactTest : public CoordinatorTest {
  protected:
   absl::StatusOr<JobPtr> Begin(const std::string& artifact, const std::string& request_id = "", bool validate = false) {
@@ -755,6 +755,7 @@ TEST_F(ArtifactTest, ACloneNeedsItAgain) {
   EXPECT_EQ(ReasonOf(cloned.status()), "ARTIFACT_NOT_FOUND");
 }
 
+// The job `first` of w1 ended with a local checkpoint at step 40; others begin with it.
 class InitialCheckpointTest : public CoordinatorTest {
  protected:
   void SetUp() override {
