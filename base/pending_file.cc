@@ -31,6 +31,20 @@ absl::Status CheckDestination(const std::string& path, bool replace) {
 
 }  // namespace
 
+absl::Status RenameToFreeName(const std::string& from, const std::string& to) {
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) {
+    return absl::OkStatus();
+  }
+  if (errno != EINVAL) {
+    return ErrnoError(errno, "rename");
+  }
+  if (link(from.c_str(), to.c_str()) != 0) {
+    return ErrnoError(errno, "link");
+  }
+  (void)unlink(from.c_str());  // the file has its name, whatever becomes of the other
+  return absl::OkStatus();
+}
+
 PendingFile::PendingFile(std::string path, std::string temporary, bool replace, UniqueFd file)
     : path_(std::move(path)), temporary_(std::move(temporary)), replace_(replace), file_(std::move(file)) {}
 
@@ -80,8 +94,9 @@ absl::Status PendingFile::Commit() {
   if (fsync(file_.get()) != 0) {
     return ErrnoError(errno, "fsync");
   }
-  const unsigned flags = replace_ ? 0 : RENAME_NOREPLACE;
-  if (renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), flags) != 0) {
+  if (!replace_) {
+    AMPD_RETURN_IF_ERROR(RenameToFreeName(temporary_, path_));
+  } else if (rename(temporary_.c_str(), path_.c_str()) != 0) {
     return ErrnoError(errno, "rename");
   }
   file_.Reset();

@@ -10,6 +10,10 @@
 
 namespace ampd {
 
+// Renames a file, also where the file system can't keep a name that is there by itself (NFS, FUSE): ALREADY_EXISTS when
+// something has the name `to`. Both names are of one file system; the message names neither.
+absl::Status RenameToFreeName(const std::string& from, const std::string& to);
+
 // A file that grows under a name of its own beside the one that it is to have, and takes that when it is whole. What is
 // not committed is removed. Messages do not name the path. Thread-compatible.
 class PendingFile {

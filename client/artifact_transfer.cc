@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/grpc_status.h"
+#include "base/pending_file.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "client/job_client_stubs.h"
@@ -263,10 +264,11 @@ absl::Status DownloadFile(JobClient* client, const v1::Artifact& artifact, const
   if (!filled.ok()) {
     return ReasonOf(filled).empty() && !absl::IsCancelled(filled) ? Named(path, filled) : filled;
   }
-  if (renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, path.c_str(), replace ? 0 : RENAME_NOREPLACE) != 0) {
-    return errno == EEXIST ? taken : Named(path, ErrnoError(errno, "rename"));
+  if (!replace) {
+    const absl::Status renamed = RenameToFreeName(partial, path);
+    return absl::IsAlreadyExists(renamed) ? taken : Named(path, renamed);
   }
-  return absl::OkStatus();
+  return rename(partial.c_str(), path.c_str()) == 0 ? absl::OkStatus() : Named(path, ErrnoError(errno, "rename"));
 }
 
 absl::Status StreamFile(JobClient* client, const v1::Artifact& artifact, const WritePiece& write,

@@ -1,8 +1,15 @@
 #include "base/pending_file.h"
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
+#include <cerrno>
+#include <cstddef>
 #include <filesystem>
+#include <thread>
 
 namespace ampd {
 namespace {
@@ -71,6 +78,33 @@ TEST_F(PendingFileTest, AFileThatCameMeanwhile_IsKept) {
 TEST_F(PendingFileTest, WhatIsNoRegularFile_IsNotReplaced) {
   EXPECT_EQ(PendingFile::Create(folder_, true).status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(PendingFile::Create(folder_ / "no" / "file", true).status().code(), absl::StatusCode::kNotFound);
+}
+
+// From here on renameat2 is in this thread what it is on NFS. False where that is not allowed.
+bool RefuseRenameFlags() {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat2, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program = {std::size(filter), filter};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST_F(PendingFileTest, OnAFileSystemWithoutTheFlag_AFreeNameIsGivenAndATakenOneKept) {
+  const std::string from = folder_ / "from";
+  std::thread([&] {
+    ASSERT_TRUE(RefuseRenameFlags());
+    ASSERT_TRUE(WriteFileAtomically(from, "content").ok());
+    EXPECT_EQ(RenameToFreeName(from, Path()), absl::OkStatus());
+    EXPECT_EQ(Content(), "content");
+    EXPECT_EQ(NumFiles(), 1);
+    ASSERT_TRUE(WriteFileAtomically(from, "other").ok());
+    EXPECT_TRUE(absl::IsAlreadyExists(RenameToFreeName(from, Path())));
+    EXPECT_EQ(Content(), "content");
+    EXPECT_EQ(NumFiles(), 2);
+  }).join();
 }
 
 }  // namespace
