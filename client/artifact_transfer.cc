@@ -100,6 +100,24 @@ absl::StatusOr<std::string> ReadPiece(int file, int64_t offset, int64_t num_byte
   return piece;
 }
 
+// Of the whole file; a large one takes minutes.
+absl::StatusOr<std::string> DigestOf(const std::string& path, const Cancellation& cancellation) {
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.ok()) {
+    return ErrnoError(errno, "open");
+  }
+  Sha256 sha256;
+  for (int64_t offset = 0; !cancellation.cancelled();) {
+    AMPD_ASSIGN_OR_RETURN(const std::string piece, ReadPiece(file.get(), offset, kPieceBytes));
+    if (piece.empty()) {
+      return sha256.HexDigest();
+    }
+    sha256.Update(piece);
+    offset += static_cast<int64_t>(piece.size());
+  }
+  return Interrupted();
+}
+
 // One stream, from `num_done` on, which moves along.
 absl::StatusOr<v1::Artifact> Send(JobClient* client, const LocalFile& file, int descriptor,
                                   const TransferOptions& options, int64_t* num_done) {
@@ -182,13 +200,13 @@ absl::Status Fill(JobClient* client, const v1::Artifact& artifact, const std::st
   const auto append = [&file](const std::string& piece) { return WriteAll(file.get(), piece); };
   AMPD_RETURN_IF_ERROR(
       Repeat(options, num_done, [&] { return Receive(client, artifact, append, options, &num_done); }));
-  AMPD_ASSIGN_OR_RETURN(const std::string sha256, Sha256OfFile(path));
+  AMPD_ASSIGN_OR_RETURN(const std::string sha256, DigestOf(path, *options.cancellation));
   return CheckDigest(artifact, sha256);
 }
 
 }  // namespace
 
-absl::StatusOr<LocalFile> ReadLocalFile(const std::string& path) {
+absl::StatusOr<LocalFile> ReadLocalFile(const std::string& path, const Cancellation& cancellation) {
   struct stat found = {};
   if (stat(path.c_str(), &found) != 0) {
     return Named(path, ErrnoError(errno, "open"));
@@ -196,9 +214,9 @@ absl::StatusOr<LocalFile> ReadLocalFile(const std::string& path) {
   if (!S_ISREG(found.st_mode) || found.st_size == 0) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", S_ISREG(found.st_mode) ? "is empty" : "is no file"));
   }
-  auto sha256 = Sha256OfFile(path);
+  auto sha256 = DigestOf(path, cancellation);
   if (!sha256.ok()) {
-    return Named(path, sha256.status());
+    return absl::IsCancelled(sha256.status()) ? sha256.status() : Named(path, sha256.status());
   }
   return LocalFile{path, *std::move(sha256), found.st_size};
 }

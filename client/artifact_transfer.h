@@ -26,8 +26,9 @@ struct LocalFile {
   std::string sha256;
   int64_t size_bytes = 0;
 };
-// Reads it through once. NOT_FOUND and others name the path; INVALID_ARGUMENT for an empty file or none at all.
-absl::StatusOr<LocalFile> ReadLocalFile(const std::string& path);
+// Reads it through once. NOT_FOUND and others name the path; INVALID_ARGUMENT for an empty file or none at all;
+// CANCELLED by the cancellation.
+absl::StatusOr<LocalFile> ReadLocalFile(const std::string& path, const Cancellation& cancellation);
 
 // The artifact of this content; NOT_FOUND when the server does not have all of it.
 absl::StatusOr<v1::Artifact> FindUploaded(JobClient* client, const std::string& sha256);

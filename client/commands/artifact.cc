@@ -85,7 +85,7 @@ int ListArtifacts(Session* session, const std::string& job) {
 int UploadArtifact(Session* session, const std::string& path) {
   Cancellation* const cancellation = session->CancelledByInterrupt();
   const auto client = session->Client();
-  const auto file = client.ok() ? ReadLocalFile(path) : client.status();
+  const auto file = client.ok() ? ReadLocalFile(path, *cancellation) : client.status();
   if (!file.ok()) {
     return session->Fail(file.status());
   }

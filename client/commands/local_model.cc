@@ -27,7 +27,9 @@ absl::StatusOr<LocalModel> UploadLocalModel(Session* session, const std::string&
     return LocalModel();
   }
   const fs::path folder = job_file == "-" ? fs::path() : fs::path(job_file).parent_path();
-  AMPD_ASSIGN_OR_RETURN(const LocalFile file, ReadLocalFile((folder / exported->path()).lexically_normal().string()));
+  Cancellation* const cancellation = session->CancelledByInterrupt();
+  AMPD_ASSIGN_OR_RETURN(const LocalFile file,
+                        ReadLocalFile((folder / exported->path()).lexically_normal().string(), *cancellation));
   AMPD_ASSIGN_OR_RETURN(JobClient* const client, session->Client());
   LocalModel model = {file.sha256, true};
   if (dry_run) {
@@ -37,7 +39,7 @@ absl::StatusOr<LocalModel> UploadLocalModel(Session* session, const std::string&
     }
     model.is_uploaded = found.ok();
   } else {
-    AMPD_RETURN_IF_ERROR(UploadWithBar(session, client, file, retry_for, session->CancelledByInterrupt()).status());
+    AMPD_RETURN_IF_ERROR(UploadWithBar(session, client, file, retry_for, cancellation).status());
   }
   if (model.is_uploaded) {
     ShowAsUploaded(model, spec);

@@ -38,6 +38,15 @@ TEST_F(AmpctlArtifact, AnUploadGoesOnWhereTheServerLostIt) {
   EXPECT_THAT(fake_.artifacts.TakeScript().upload_offsets, ElementsAre(0, 1'100'000, 2'200'000));
 }
 
+// The file has no bytes on the disk, but would take minutes to read through.
+TEST_F(AmpctlArtifact, AnInterruptEndsTheReadingOfAFile) {
+  Write("large", "");
+  std::filesystem::resize_file(folder_ + "/large", uintmax_t{1} << 39);
+  const Result result =
+      Run("artifact upload large", "AMPD_ADDRESS=" + fake_.address() + " timeout --preserve-status -s INT -k 20 1");
+  EXPECT_EQ(result.exit_code, 130) << result.err;
+}
+
 TEST_F(AmpctlArtifact, WhatTheServerHasIsNotSent) {
   Write("model.pt2", content_);
   fake_.artifacts.Add(content_);
