@@ -1,10 +1,13 @@
 #include "base/zip_archive.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
 #include <zip.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/host_trouble.h"
@@ -31,6 +34,65 @@ absl::Status OpenError(int code) {
   return status;
 }
 
+uint64_t LittleEndian(const std::string& bytes, size_t at, size_t size) {
+  uint64_t number = 0;
+  for (size_t i = size; i > 0; --i) {
+    number = number << 8 | static_cast<uint8_t>(bytes[at + i - 1]);
+  }
+  return number;
+}
+
+// As many as there are.
+std::string BytesAt(int file, uint64_t offset, size_t size) {
+  std::string bytes(size, '\0');
+  const ssize_t count = pread(file, bytes.data(), size, static_cast<off_t>(offset));
+  bytes.resize(count < 0 ? 0 : static_cast<size_t>(count));
+  return bytes;
+}
+
+// What the record at `at` in the archive's last bytes says of the directory: its entries and its bytes. Of an archive
+// in the form for large ones another record says it, where a locator before this one leads.
+std::pair<uint64_t, uint64_t> DirectoryIn(int file, const std::string& tail, size_t at) {
+  constexpr size_t kLocatorBytes = 20;
+  constexpr size_t kLargeRecordBytes = 56;
+  if (at >= kLocatorBytes && tail.compare(at - kLocatorBytes, 4, "PK\6\7") == 0) {
+    const std::string large = BytesAt(file, LittleEndian(tail, at - kLocatorBytes + 8, 8), kLargeRecordBytes);
+    if (large.size() == kLargeRecordBytes) {
+      return {LittleEndian(large, 32, 8), LittleEndian(large, 40, 8)};
+    }
+  }
+  return {LittleEndian(tail, at + 10, 2), LittleEndian(tail, at + 12, 4)};
+}
+
+// libzip takes all of a directory into memory, several times its size, before anything can be asked of it. So this
+// looks before, at every record that libzip may go by: those whose comment ends with the file.
+absl::Status CheckDirectory(int file, int64_t max_entries) {
+  constexpr size_t kRecordBytes = 22;
+  constexpr int64_t kMaxCommentBytes = 65'535;
+  constexpr uint64_t kEntryBytes = 256;  // of most; the names of a few may be longer
+  const auto max_bytes = std::max<uint64_t>(static_cast<uint64_t>(max_entries) * kEntryBytes, 1 << 20);
+  struct stat status = {};
+  if (fstat(file, &status) != 0) {
+    return absl::OkStatus();  // libzip will tell
+  }
+  const int64_t size = std::min<int64_t>(status.st_size, kRecordBytes + kMaxCommentBytes + kRecordBytes);
+  const std::string tail = BytesAt(file, static_cast<uint64_t>(status.st_size - size), static_cast<size_t>(size));
+  for (size_t at = tail.find("PK\5\6"); at != std::string::npos; at = tail.find("PK\5\6", at + 1)) {
+    if (tail.size() - at < kRecordBytes || LittleEndian(tail, at + 20, 2) != tail.size() - at - kRecordBytes) {
+      continue;
+    }
+    const auto [num_entries, num_bytes] = DirectoryIn(file, tail, at);
+    if (num_entries > static_cast<uint64_t>(max_entries)) {
+      return absl::DataLossError(absl::StrCat(num_entries, " entries in the archive; at most ", max_entries));
+    }
+    if (num_bytes > max_bytes) {
+      return absl::DataLossError(
+          absl::StrCat("a directory of ", num_bytes, " bytes in the archive; at most ", max_bytes));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void ZipEntry::Closer::operator()(zip_file* content) const { zip_fclose(content); }
@@ -52,6 +114,7 @@ absl::StatusOr<size_t> ZipEntry::Read(uint8_t* out, size_t size) {
 }
 
 absl::StatusOr<ZipArchive> ZipArchive::Open(UniqueFd file, int64_t max_entries) {
+  AMPD_RETURN_IF_ERROR(CheckDirectory(file.get(), max_entries));
   int code = 0;
   zip* const opened = zip_fdopen(file.get(), ZIP_CHECKCONS, &code);
   if (opened == nullptr) {
@@ -102,7 +165,7 @@ absl::StatusOr<std::string> ZipArchive::ReadEntry(size_t index, int64_t max_byte
                           entry.Read(reinterpret_cast<uint8_t*>(content.data()) + before, kChunkBytes));
     content.resize(before + count);
     if (static_cast<int64_t>(content.size()) > max_bytes) {
-      return absl::DataLossError(absl::StrCat("more than ", max_bytes, " bytes"));
+      return absl::ResourceExhaustedError(absl::StrCat("more than ", max_bytes, " bytes"));
     }
     if (count < kChunkBytes) {
       return content;

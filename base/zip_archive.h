@@ -37,6 +37,8 @@ class ZipEntry {
 // can't read it (IsTroubleOfTheHost). Thread-compatible.
 class ZipArchive {
  public:
+  // A directory of more entries, or of more than 256 bytes for each of so many, is refused before it is read: to read
+  // it takes several times its size in memory.
   static absl::StatusOr<ZipArchive> Open(UniqueFd file, int64_t max_entries);
 
   // In the order of the archive, as the bytes that it has.
@@ -45,7 +47,7 @@ class ZipArchive {
 
   // REQUIRES: an index into names().
   absl::StatusOr<ZipEntry> OpenEntry(size_t index) const;
-  // All of an entry, which must not have more than `max_bytes`.
+  // All of an entry. RESOURCE_EXHAUSTED where it has more than `max_bytes`.
   absl::StatusOr<std::string> ReadEntry(size_t index, int64_t max_bytes) const;
 
  private:

@@ -89,13 +89,16 @@ absl::Status EntryError(const std::string& name, const absl::Status& error) {
   return absl::IsUnavailable(error) ? error : BadExport(absl::StrCat(name, ": ", error.message()));
 }
 
-absl::StatusOr<std::string> ReadText(const ZipArchive& archive, const std::string& folder, const std::string& name) {
+// RESOURCE_EXHAUSTED for more than `max_bytes`, where a sound file may have so much.
+absl::StatusOr<std::string> ReadText(const ZipArchive& archive, const std::string& folder, const std::string& name,
+                                     int64_t max_bytes = kMaxExportedJsonBytes) {
   const auto index = archive.Find(folder + name);
   if (!index.has_value()) {
     return BadExport(absl::StrCat("the archive has no ", name));
   }
-  auto content = archive.ReadEntry(*index, kMaxExportedJsonBytes);
-  return content.ok() ? content : EntryError(name, content.status());
+  auto content = archive.ReadEntry(*index, std::min(max_bytes, kMaxExportedJsonBytes));
+  const bool is_too_much_here = absl::IsResourceExhausted(content.status()) && max_bytes < kMaxExportedJsonBytes;
+  return content.ok() || is_too_much_here ? content : EntryError(name, content.status());
 }
 
 absl::Status CheckFormat(const ZipArchive& archive, const std::string& folder) {
@@ -224,7 +227,7 @@ absl::StatusOr<ExportedModel> ParseExportedModel(std::string text) {
   return model;
 }
 
-absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive) {
+absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive, int64_t max_json_bytes) {
   AMPD_ASSIGN_OR_RETURN(const std::string folder, FolderOf(archive));
   AMPD_RETURN_IF_ERROR(CheckFormat(archive, folder));
   const std::vector<std::string> programs = ProgramsOf(archive, folder);
@@ -240,7 +243,8 @@ absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive) {
   }
   std::map<std::string, std::string> texts;
   for (const auto& [part, file] : parts) {
-    AMPD_ASSIGN_OR_RETURN(texts[part], ReadText(archive, folder, file));
+    AMPD_ASSIGN_OR_RETURN(texts[part], ReadText(archive, folder, file, max_json_bytes));
+    max_json_bytes -= static_cast<int64_t>(texts[part].size());
     // Each alone, so that none can end its place in the whole.
     const auto parsed = Parse(texts[part]);
     if (!parsed.ok()) {

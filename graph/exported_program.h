@@ -142,8 +142,10 @@ inline constexpr int64_t kMaxStoredTensorBytes = int64_t{8} << 30;
 
 // The programs of a .pt2 file: of several, those with the names "train" and "eval". The tensors' content is not read.
 // INVALID_ARGUMENT (reason BAD_EXPORT) with where it is and what is wrong with it; UNAVAILABLE where the host can't
-// read the file.
-absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive);
+// read the file; RESOURCE_EXHAUSTED where the JSON of the programs comes to more than `max_json_bytes`, by which a
+// reader bounds the time and memory that it gives to a file of unknown origin: some ten times as much.
+absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive,
+                                                int64_t max_json_bytes = 4 * kMaxExportedJsonBytes);
 
 // The same from its JSON alone. INVALID_ARGUMENT as ReadExportedModel.
 absl::StatusOr<ExportedModel> ParseExportedModel(std::string text);

@@ -21,7 +21,10 @@ using Kind = ExportedInput::Kind;
 constexpr char kImages[] = "images";
 constexpr char kTokens[] = "input_ids";
 
-std::string Refusal(const ExportedNode& node) { return absl::StrCat(Where(node), " is not an op that models may use"); }
+// Of names from outside no more than fits into a message.
+std::string Refusal(const ExportedNode& node) {
+  return std::string(BadExport(absl::StrCat(Where(node), " is not an op that models may use")).message());
+}
 
 class Importer {
  public:

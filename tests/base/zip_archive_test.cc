@@ -91,12 +91,49 @@ TEST_F(ZipArchiveTest, WhatIsUnpackedIsBounded) {
   Write({{"bomb", zeros}});
   EXPECT_LT(Bytes().size(), 100'000u);
   EXPECT_EQ(Read("bomb"), "more than 1048576 bytes");
+  EXPECT_TRUE(absl::IsResourceExhausted(Open()->ReadEntry(0, 1 << 20).status()));
   EXPECT_EQ(Read("bomb", 10'000'000).size(), 10'000'000u);
 }
 
 TEST_F(ZipArchiveTest, ManyEntriesAreRefused) {
   Write({{"a", "1"}, {"b", "2"}, {"c", "3"}});
   EXPECT_EQ(Open(2).status().message(), "3 entries in the archive; at most 2");
+  EXPECT_TRUE(Open(3).ok());
+}
+
+// `number` in `size` bytes, the lowest first.
+std::string Little(uint64_t number, size_t size) {
+  std::string bytes;
+  for (size_t i = 0; i < size; ++i) {
+    bytes.push_back(static_cast<char>(number >> (8 * i) & 0xff));
+  }
+  return bytes;
+}
+
+// A gigabyte of directory, as such a record claims, is not even looked for.
+TEST_F(ZipArchiveTest, LargeDirectoriesAreRefusedByTheRecordsThatTellOfThem) {
+  Write({{"a", "1"}});
+  constexpr size_t kRecordBytes = 22;
+  const std::string sound = Bytes();
+  std::string claims = sound;
+  claims.replace(claims.size() - kRecordBytes + 12, 4, Little(1 << 30, 4));
+  WriteBytes(claims);
+  EXPECT_EQ(Open().status().message(), "a directory of 1073741824 bytes in the archive; at most 1048576");
+  const auto with_large_record = [&sound](uint64_t num_entries, uint64_t num_bytes) {
+    const size_t end = sound.size() - kRecordBytes;
+    return sound.substr(0, end) + "PK\6\6" + Little(44, 8) + Little(0, 12) + Little(num_entries, 8) +
+           Little(num_entries, 8) + Little(num_bytes, 8) + Little(0, 8) + "PK\6\7" + Little(0, 4) + Little(end, 8) +
+           Little(1, 4) + sound.substr(end);
+  };
+  WriteBytes(with_large_record(1'000'000'000, 1));
+  EXPECT_EQ(Open().status().message(), "1000000000 entries in the archive; at most 10");
+  WriteBytes(with_large_record(1, uint64_t{1} << 40));
+  EXPECT_EQ(Open().status().message(), "a directory of 1099511627776 bytes in the archive; at most 1048576");
+}
+
+TEST_F(ZipArchiveTest, BytesThatOnlyLookLikeARecordAreNone) {
+  Write({{"a", "PK\5\6" + std::string(60, '\xff'), ZIP_CM_STORE}});
+  EXPECT_TRUE(Open().ok()) << Open().status();
 }
 
 TEST_F(ZipArchiveTest, EncryptedAndOddlyCompressedEntriesAreRefused) {

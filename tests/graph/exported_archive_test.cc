@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "base/zip_archive.h"
 #include "graph/exported_program.h"
 #include "tests/base/failing_reads.h"
@@ -25,6 +26,22 @@ TEST(ReadExportedModel, OfAFileThatTheHostCantReadIsUnavailable) {
   EXPECT_TRUE(ReadExportedModel(*archive).ok());
   ASSERT_EQ(BreakReads(kSound), 1);
   EXPECT_EQ(ReadExportedModel(*archive).status(), absl::UnavailableError("Input/output error"));
+}
+
+TEST(ReadExportedModel, OfMoreJsonThanTheReaderTakes_SaysSoAndBlamesNoFile) {
+  const auto archive = OpenSound();
+  ASSERT_TRUE(archive.ok()) << archive.status();
+  const auto num_bytes = [&archive](const char* name) {
+    return static_cast<int64_t>(archive->ReadEntry(archive->Find(name).value(), kMaxExportedJsonBytes)->size());
+  };
+  int64_t all = 0;
+  for (const std::string& name : archive->names()) {
+    all += absl::EndsWith(name, ".json") ? num_bytes(name.c_str()) : 0;
+  }
+  EXPECT_TRUE(ReadExportedModel(*archive, all).ok());
+  for (const int64_t less : {all - 1, all / 2, int64_t{1}}) {
+    EXPECT_TRUE(absl::IsResourceExhausted(ReadExportedModel(*archive, less).status())) << less;
+  }
 }
 
 TEST(ReadStored, OfAFileThatTheHostCantReadIsUnavailable) {
