@@ -62,6 +62,21 @@ bool IsWritten(const graph::Graph& program, graph::ValueId buffer) {
   });
 }
 
+// Of all values that a program computes, were they all there at once.
+double ValueBytes(const graph::Graph& program, int64_t num_samples) {
+  double bytes = 0;
+  for (int i = 0; i < program.num_values(); ++i) {
+    const graph::TensorType& type = program.type({i});
+    auto of_value = static_cast<double>(graph::ItemSizeBytes(type.dtype));
+    for (const graph::Dim& dim : type.shape) {
+      of_value *= static_cast<double>(std::max<int64_t>(dim.factor(), 1)) *
+                  (dim.is_batch() ? static_cast<double>(num_samples) : 1.0);
+    }
+    bytes += of_value;
+  }
+  return bytes;
+}
+
 struct Sized {
   int64_t batch_size = 0;
   int64_t bytes = 0;
@@ -99,12 +114,22 @@ TrainingSetup TrainingSetup::Of(const v1::JobSpec& spec, const v1::Device& devic
 }
 
 absl::StatusOr<TrainedPrograms> TrainedPrograms::Of(const graph::Graph& model, bool evaluates) {
+  return Of(model, evaluates ? &model : nullptr);
+}
+
+absl::StatusOr<TrainedPrograms> TrainedPrograms::Of(const graph::Graph& model, const graph::Graph* eval_model) {
   AMPD_ASSIGN_OR_RETURN(graph::Graph train, graph::TrainedGraph(model));
   std::optional<graph::Graph> evaluation;
-  if (evaluates) {
-    AMPD_ASSIGN_OR_RETURN(evaluation, graph::WithEvalHead(model));
+  if (eval_model != nullptr) {
+    AMPD_ASSIGN_OR_RETURN(evaluation, graph::WithEvalHead(*eval_model));
   }
   return TrainedPrograms{std::move(train), graph::LossesOf(model), std::move(evaluation)};
+}
+
+bool TrainedPrograms::AreCountable(int64_t num_samples) const {
+  constexpr double kMostBytes = 0x1p45;
+  return ValueBytes(train, num_samples) + (evaluation.has_value() ? ValueBytes(*evaluation, num_samples) : 0) <=
+         kMostBytes;
 }
 
 absl::StatusOr<MemoryModel> MemoryModel::Create(const TrainedPrograms& programs, const ResolvedPolicy& policy,

@@ -41,6 +41,12 @@ struct TrainedPrograms {
   // Of `model` as the engine takes it. INVALID_ARGUMENT as graph::WithLossHead says, and when a model with losses of
   // its own is to be evaluated.
   static absl::StatusOr<TrainedPrograms> Of(const graph::Graph& model, bool evaluates);
+  // The same of a model that has a program of its own for evaluation, which is null where it is not evaluated.
+  static absl::StatusOr<TrainedPrograms> Of(const graph::Graph& model, const graph::Graph* eval_model);
+
+  // Whether sums of the programs' sizes, of so many samples, can be counted in 64 bits, and are no more than any
+  // machine has: of an exported model nobody knows.
+  bool AreCountable(int64_t num_samples) const;
 
   graph::Graph train;                      // to the loss, or to all of `losses`
   std::vector<graph::Loss> losses;         // each with a program of its own; empty: there is the one

@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "ampd/v1/job_spec.pb.h"
 #include "base/status_macros.h"
-#include "graph/passes.h"
 #include "precision/memory.h"
 #include "precision/memory_message.h"
 #include "precision/op_list.h"
@@ -25,30 +24,6 @@ namespace {
 using graph::Dtype;
 using graph::OpClass;
 using precision::ResolvedPolicy;
-
-// More than any machine holds, and little enough for sums of sizes to be counted in 64 bits.
-constexpr double kMostBytes = 0x1p45;
-
-// The bytes of all values that a program computes, were they all there at once.
-double BytesOf(const graph::Graph& program, int64_t batch_size) {
-  double bytes = 0;
-  for (int i = 0; i < program.num_values(); ++i) {
-    const graph::TensorType& type = program.type({i});
-    auto of_value = static_cast<double>(graph::ItemSizeBytes(type.dtype));
-    for (const graph::Dim& dim : type.shape) {
-      of_value *= static_cast<double>(std::max<int64_t>(dim.factor(), 1)) *
-                  (dim.is_batch() ? static_cast<double>(batch_size) : 1.0);
-    }
-    bytes += of_value;
-  }
-  return bytes;
-}
-
-absl::StatusOr<precision::TrainedPrograms> TrainedPrograms(const graph::ImportedPrograms& imported) {
-  AMPD_ASSIGN_OR_RETURN(graph::Graph train, graph::WithLossHead(imported.train));
-  AMPD_ASSIGN_OR_RETURN(graph::Graph eval, graph::WithEvalHead(imported.eval));
-  return precision::TrainedPrograms{.train = std::move(train), .losses = {}, .evaluation = std::move(eval)};
-}
 
 void AddShares(const v1::PolicyTable& table, v1::ModelPolicy* policy) {
   std::map<std::tuple<int, std::string, bool>, int> counts;
@@ -171,14 +146,12 @@ absl::Status Describe(const precision::TrainedPrograms& programs, const ModelQue
 }  // namespace
 
 void AddPolicies(const graph::ImportedPrograms& imported, ModelQuestion question, v1::ModelFile* file) {
-  const auto programs = TrainedPrograms(imported);
+  const auto programs = precision::TrainedPrograms::Of(imported.train, &imported.eval);
   if (!programs.ok()) {
     file->add_problems(std::string(programs.status().message()));
     return;
   }
-  if (question.batch_size > 0 &&
-      BytesOf(programs->train, question.batch_size) + BytesOf(*programs->evaluation, question.batch_size) >
-          kMostBytes) {
+  if (question.batch_size > 0 && !programs->AreCountable(question.batch_size)) {
     file->add_warnings(absl::StrCat("the memory of a step with ", question.batch_size,
                                     " samples is not told: it is more than any machine has"));
     question.batch_size = 0;

@@ -18,11 +18,13 @@
 #include "client/commands/formats.h"
 #include "tests/client/ampctl_fixture.h"
 #include "tests/client/checkpoint_fixture.h"
-#include "tests/client/exported_net.h"
+#include "tests/graph/exported_net.h"
 
 namespace ampd::client {
 namespace {
 
+using graph::Net;
+using graph::WriteArchive;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;

@@ -9,12 +9,15 @@
 #include "absl/strings/str_cat.h"
 #include "ampd/v1/model_file.pb.h"
 #include "tests/client/ampctl_fixture.h"
-#include "tests/client/exported_net.h"
 #include "tests/golden_file.h"
+#include "tests/graph/exported_net.h"
 
 namespace ampd::client {
 namespace {
 
+using graph::Net;
+using graph::WriteArchive;
+using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 

@@ -16,11 +16,13 @@
 #include "precision/example_device.h"
 #include "precision/memory.h"
 #include "precision/policy.h"
-#include "tests/client/exported_net.h"
+#include "tests/graph/exported_net.h"
 
 namespace ampd::client {
 namespace {
 
+using graph::Net;
+using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;

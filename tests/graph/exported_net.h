@@ -11,15 +11,13 @@
 #include "tests/graph/exported_text.h"
 
 // A small network as torch.export writes one, and archives of such.
-namespace ampd::client {
-
-using nlohmann::json;
+namespace ampd::graph {
 
 // Adds a call in a module, whose containers are in the stack too, and the type of its result.
 inline void AddCall(json& model, const std::string& target, const std::vector<std::pair<std::string, json>>& arguments,
                     const std::string& result, const std::string& module, const std::string& type,
                     const std::vector<json>& sizes) {
-  json call = graph::Call(target, arguments, result);
+  json call = Call(target, arguments, result);
   std::string stack = "L__self__,,net.Net";
   for (size_t end = module.find('.'); !module.empty(); end = module.find('.', end + 1)) {
     const bool is_last = end == std::string::npos;
@@ -29,21 +27,21 @@ inline void AddCall(json& model, const std::string& target, const std::vector<st
     }
   }
   call["metadata"]["nn_module_stack"] = stack;
-  json& graph = graph::GraphOf(model);
+  json& graph = GraphOf(model);
   graph["nodes"].push_back(call);
-  graph["tensor_values"][result] = graph::Tensor(sizes);
+  graph["tensor_values"][result] = Tensor(sizes);
 }
 
 inline void AddParameter(json& model, const std::string& tensor, const std::string& name,
                          const std::vector<json>& sizes, const std::string& entry = "") {
-  graph::AddState(model, graph::Parameter(tensor, name), tensor, name, graph::Tensor(sizes, /*trained=*/true),
-                  graph::Stored(entry.empty() ? "weight_of_" + tensor : entry, sizes));
+  AddState(model, Parameter(tensor, name), tensor, name, Tensor(sizes, /*trained=*/true),
+           Stored(entry.empty() ? "weight_of_" + tensor : entry, sizes));
 }
 
 inline void AddBuffer(json& model, const std::string& tensor, const std::string& name, const std::vector<json>& sizes,
-                      int dtype = graph::kFloat) {
-  graph::AddState(model, graph::Buffer(tensor, name), tensor, name, graph::Tensor(sizes, /*trained=*/false, dtype),
-                  graph::Stored("weight_of_" + tensor, sizes, dtype));
+                      int dtype = kFloat) {
+  AddState(model, Buffer(tensor, name), tensor, name, Tensor(sizes, /*trained=*/false, dtype),
+           Stored("weight_of_" + tensor, sizes, dtype));
 }
 
 inline void AddLinear(json& model, const std::string& name, const std::string& path, const std::string& input,
@@ -51,8 +49,8 @@ inline void AddLinear(json& model, const std::string& name, const std::string& p
   AddParameter(model, name + "_w", path + ".weight", {out_features, in_features});
   AddParameter(model, name + "_b", path + ".bias", {out_features});
   AddCall(model, "linear.default",
-          {{"input", graph::Named(input)}, {"weight", graph::Named(name + "_w")}, {"bias", graph::Named(name + "_b")}},
-          name, path, "torch.nn.modules.linear.Linear", {graph::kBatch, out_features});
+          {{"input", Named(input)}, {"weight", Named(name + "_w")}, {"bias", Named(name + "_b")}}, name, path,
+          "torch.nn.modules.linear.Linear", {kBatch, out_features});
 }
 
 // A stem of a convolution, a norm and a ReLU in place, three linear layers, the first with a frozen bias, a dropout and
@@ -69,60 +67,60 @@ inline json Net() {
                     {"graph_module",
                      {{"graph",
                        {{"inputs", json::array()},
-                        {"outputs", json::array({graph::Named("head"), graph::Named("flat")})},
+                        {"outputs", json::array({Named("head"), Named("flat")})},
                         {"nodes", json::array()},
                         {"tensor_values", json::object()},
                         {"sym_int_values", json::object()}}},
                       {"signature",
                        {{"input_specs", json::array()},
-                        {"output_specs", json::array({{{"user_output", {{"arg", graph::Named("head")}}}},
-                                                      {{"user_output", {{"arg", graph::Named("flat")}}}}})}}}}}}}}}};
+                        {"output_specs", json::array({{{"user_output", {{"arg", Named("head")}}}},
+                                                      {{"user_output", {{"arg", Named("flat")}}}}})}}}}}}}}}};
   AddParameter(model, "p_conv", "stem.0.weight", {8, 3, 3, 3});
   AddParameter(model, "p_scale", "stem.1.weight", {8});
   AddParameter(model, "p_shift", "stem.1.bias", {8});
   AddParameter(model, "p_unused", "unused", {3});
   AddBuffer(model, "b_mean", "stem.1.running_mean", {8});
   AddBuffer(model, "b_var", "stem.1.running_var", {8});
-  AddBuffer(model, "b_count", "stem.1.num_batches_tracked", {}, graph::kLong);
-  graph::GraphOf(model)["inputs"].push_back(graph::Named("x"));
-  graph::InputsOf(model).push_back(graph::Input("x"));
-  graph::GraphOf(model)["tensor_values"]["x"] = graph::Tensor({graph::kBatch, 3, 8, 8});
-  const std::vector<json> image = {graph::kBatch, 8, 8, 8};
+  AddBuffer(model, "b_count", "stem.1.num_batches_tracked", {}, kLong);
+  GraphOf(model)["inputs"].push_back(Named("x"));
+  InputsOf(model).push_back(Input("x"));
+  GraphOf(model)["tensor_values"]["x"] = Tensor({kBatch, 3, 8, 8});
+  const std::vector<json> image = {kBatch, 8, 8, 8};
   const json yes = {{"as_bool", true}};
   const json ones = {{"as_ints", {1, 1}}};
   AddCall(model, "conv2d.default",
-          {{"input", graph::Named("x")},
-           {"weight", graph::Named("p_conv")},
+          {{"input", Named("x")},
+           {"weight", Named("p_conv")},
            {"bias", {{"as_none", true}}},
            {"stride", ones},
            {"padding", ones}},
           "conv", "stem.0", "torch.nn.modules.conv.Conv2d", image);
-  AddCall(model, "add_.Tensor", {{"self", graph::Named("b_count")}, {"other", {{"as_int", 1}}}}, "count", "stem.1",
+  AddCall(model, "add_.Tensor", {{"self", Named("b_count")}, {"other", {{"as_int", 1}}}}, "count", "stem.1",
           "torch.nn.modules.batchnorm.BatchNorm2d", {});
-  graph::GraphOf(model)["tensor_values"]["count"] = graph::Tensor({}, false, graph::kLong);
+  GraphOf(model)["tensor_values"]["count"] = Tensor({}, false, kLong);
   AddCall(model, "batch_norm.default",
-          {{"input", graph::Named("conv")},
-           {"weight", graph::Named("p_scale")},
-           {"bias", graph::Named("p_shift")},
-           {"running_mean", graph::Named("b_mean")},
-           {"running_var", graph::Named("b_var")},
+          {{"input", Named("conv")},
+           {"weight", Named("p_scale")},
+           {"bias", Named("p_shift")},
+           {"running_mean", Named("b_mean")},
+           {"running_var", Named("b_var")},
            {"training", yes},
            {"momentum", {{"as_float", 0.1}}},
            {"eps", {{"as_float", 1e-5}}},
            {"cudnn_enabled", yes}},
           "norm", "stem.1", "torch.nn.modules.batchnorm.BatchNorm2d", image);
-  AddCall(model, "relu_.default", {{"self", graph::Named("norm")}}, "relu", "stem.2",
-          "torch.nn.modules.activation.ReLU", image);
-  AddCall(model, "flatten.using_ints", {{"self", graph::Named("relu")}, {"start_dim", {{"as_int", 1}}}}, "flat", "", "",
-          {graph::kBatch, 512});
+  AddCall(model, "relu_.default", {{"self", Named("norm")}}, "relu", "stem.2", "torch.nn.modules.activation.ReLU",
+          image);
+  AddCall(model, "flatten.using_ints", {{"self", Named("relu")}, {"start_dim", {{"as_int", 1}}}}, "flat", "", "",
+          {kBatch, 512});
   AddLinear(model, "first", "body.0", "flat", 32, 512);
   AddLinear(model, "second", "body.1", "first", 32, 32);
-  AddCall(model, "dropout.default", {{"input", graph::Named("second")}, {"p", {{"as_float", 0.5}}}, {"train", yes}},
-          "drop", "drop", "torch.nn.modules.dropout.Dropout", {graph::kBatch, 32});
+  AddCall(model, "dropout.default", {{"input", Named("second")}, {"p", {{"as_float", 0.5}}}, {"train", yes}}, "drop",
+          "drop", "torch.nn.modules.dropout.Dropout", {kBatch, 32});
   AddLinear(model, "third", "body.2", "drop", 32, 32);
   AddLinear(model, "head", "head", "third", 10, 32);
   AddParameter(model, "p_tied", "tied", {10, 32}, "weight_of_head_w");
-  graph::GraphOf(model)["tensor_values"]["first_b"]["requires_grad"] = false;
+  GraphOf(model)["tensor_values"]["first_b"]["requires_grad"] = false;
   return model;
 }
 
@@ -149,4 +147,4 @@ inline void WriteArchive(const std::string& path, const json& model) {
   ASSERT_EQ(zip_close(archive), 0);
 }
 
-}  // namespace ampd::client
+}  // namespace ampd::graph

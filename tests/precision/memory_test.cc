@@ -164,6 +164,22 @@ TEST(MemoryModel, OnAGpuWorkspacesAndARecordedStepsInputsStay) {
       << "what a recorded step works in is counted once, and its inputs beside those of a step that runs as it is";
 }
 
+TEST(TrainedPrograms, AreCountableUpToWhatAnyMachineHas) {
+  const graph::Graph gpt =
+      models::BuildGpt({.num_layers = 1, .width = 8, .num_heads = 2, .vocabulary = 5, .sequence_length = 4}).value();
+  const TrainedPrograms alone = TrainedPrograms::Of(gpt, /*evaluates=*/false).value();
+  const TrainedPrograms both = TrainedPrograms::Of(gpt, &gpt).value();
+  int64_t most = 1;
+  while (alone.AreCountable(2 * most)) {
+    most *= 2;
+  }
+  EXPECT_GT(most, int64_t{1} << 30);
+  EXPECT_LT(most, int64_t{1} << 45);
+  EXPECT_FALSE(both.AreCountable(2 * most));
+  EXPECT_TRUE(both.AreCountable(most / 4));
+  EXPECT_FALSE(alone.AreCountable(std::numeric_limits<int64_t>::max()));
+}
+
 // A budget of what the first k blocks bring a step down to takes those k, and a byte less one more.
 TEST(ChooseSegments, TakesAsFewBlocksAsTheBudgetNeeds) {
   const graph::Graph gpt =

@@ -243,7 +243,9 @@ absl::Status PlanSegments(const v1::JobSpec& spec, const v1::Device& device, Att
                                        spec.train().checkpoint_segments().end()};
     return absl::OkStatus();
   }
-  AMPD_ASSIGN_OR_RETURN(const auto programs, precision::TrainedPrograms::Of(plan.model, spec.data().has_eval()));
+  const graph::Graph& eval_model = plan.imported.has_value() ? plan.imported->eval : plan.model;
+  AMPD_ASSIGN_OR_RETURN(const auto programs,
+                        precision::TrainedPrograms::Of(plan.model, spec.data().has_eval() ? &eval_model : nullptr));
   const auto choice = precision::ChooseSegments(programs, plan.policy, precision::TrainingSetup::Of(spec, device),
                                                 plan.sampler.batch_size / plan.num_micro_batches, budget);
   if (!choice.ok()) {

@@ -12,21 +12,14 @@
 #include "base/status_macros.h"
 #include "base/zip_archive.h"
 #include "graph/exported_program.h"
-#include "graph/heads.h"
 #include "graph/import.h"
+#include "models/exported.h"
 #include "worker/executor/dtype.h"
 
 namespace ampd::train {
 namespace {
 
 using v1::ExportedModelSpec;
-
-graph::ImportOptions OptionsOf(const ExportedModelSpec& spec, int64_t sequence_length) {
-  return {.output = spec.output(),
-          .head = graph::HeadNamed(ExportedModelSpec::Head_Name(spec.head())),
-          .inputs = {spec.inputs().begin(), spec.inputs().end()},
-          .sequence_length = sequence_length};
-}
 
 absl::StatusOr<ImportedModel> Import(const graph::ImportOptions& options, graph::ExportedModel exported) {
   AMPD_ASSIGN_OR_RETURN(graph::ImportedPrograms programs, graph::ImportPrograms(exported, options));
@@ -75,7 +68,7 @@ absl::StatusOr<ImportedModel> ReadArchive(const graph::ImportOptions& options, U
 absl::StatusOr<ImportedModel> OpenImportedModel(const ExportedModelSpec& spec, const data::DataFile& file,
                                                 int64_t sequence_length) {
   AMPD_ASSIGN_OR_RETURN(UniqueFd opened, data::OpenDataFile(file));
-  auto model = ReadArchive(OptionsOf(spec, sequence_length), std::move(opened));
+  auto model = ReadArchive(models::ImportOptionsOf(spec, sequence_length), std::move(opened));
   return model.ok() || ReasonOf(model.status()) == "SPEC_ERROR" ? std::move(model)
                                                                 : data::ArchiveError(file.name, model.status());
 }
@@ -92,7 +85,7 @@ absl::StatusOr<ImportedModel> RestoreImportedModel(const ExportedModelSpec& spec
   if (!exported.ok()) {
     return broken(exported.status());
   }
-  auto model = Import(OptionsOf(spec, sequence_length), *std::move(exported));
+  auto model = Import(models::ImportOptionsOf(spec, sequence_length), *std::move(exported));
   return model.ok() ? std::move(model) : broken(model.status());
 }
 
