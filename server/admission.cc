@@ -168,20 +168,24 @@ void AdmitResources(v1::JobSpec* spec, Findings& findings) {
   }
 }
 
-absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec) {
+absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec, const graph::ExportedModel* uploaded) {
   if (static_cast<int64_t>(spec.ByteSizeLong()) > kMaxSpecBytes) {
     return InvalidFields({{"spec", absl::StrCat("has ", spec.ByteSizeLong(), " bytes; at most ", kMaxSpecBytes)}});
   }
   v1::JobSpec admitted = spec;
   Findings findings;
   AdmitIdentity(&admitted, findings);
-  const std::optional<graph::Graph> built =
-      AdmitModel(admitted.mutable_model(), models::SequenceLengthOf(admitted.data().train()), findings);
-  const graph::Graph* const model = built.has_value() ? &*built : nullptr;
-  AdmitData(&admitted, model, findings);
+  const std::optional<AdmittedModel> built =
+      AdmitModel(admitted.mutable_model(), models::SequenceLengthOf(admitted.data().train()), uploaded, findings);
+  const graph::Graph* const model = built.has_value() ? &built->graph : nullptr;
+  const graph::Graph* const of_zoo = admitted.model().has_exported() ? nullptr : model;
+  AdmitData(&admitted, of_zoo, findings);
+  if (admitted.model().has_exported()) {
+    CheckExportedData(admitted, model, findings);
+  }
   AdmitPrecision(&admitted, model, findings);
   AdmitTraining(&admitted, model, findings);
-  AdmitSample(&admitted, model, findings);
+  AdmitSample(&admitted, of_zoo, findings);
   AdmitResources(&admitted, findings);
   AMPD_RETURN_IF_ERROR(findings.ToStatus());
   return admitted;

@@ -5,15 +5,17 @@
 #include "ampd/v1/job.pb.h"
 #include "ampd/v1/job_service.pb.h"
 #include "ampd/v1/job_spec.pb.h"
+#include "graph/exported_program.h"
 
 namespace ampd::server {
 
 // Checks everything about a spec that can be known without a worker, and returns it with every default filled in, so
-// that no later reader has defaults of its own. Pure.
+// that no later reader has defaults of its own. `uploaded`: the exported model that the spec names, where it was read;
+// null: it is taken unseen. What is returned does not depend on it. Pure.
 //
 //   INVALID_ARGUMENT  all violations at once, each with path, value and limit
 //   UNIMPLEMENTED     nothing is wrong, but a field is set that this server does not support; names the first one
-absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec);
+absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec, const graph::ExportedModel* uploaded = nullptr);
 
 // Whether a job can take an order to its loss scaler: by the precision that its newest attempt was given, before the
 // first one by what it asks for; OK where only a device will decide. What a later precision can't take, the trainer

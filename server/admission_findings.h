@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "ampd/v1/job_spec.pb.h"
 #include "base/error.h"
+#include "graph/exported_program.h"
 #include "graph/graph.h"
 
 // What the parts of admission share. Only admission*.cc include it.
@@ -60,6 +61,8 @@ class Findings {
     }
   }
 
+  size_t num_wrong() const { return violations_.size(); }
+
   // All of what is wrong, else all of what is not supported.
   absl::Status ToStatus() const {
     if (!violations_.empty()) {
@@ -75,10 +78,25 @@ class Findings {
 
 inline constexpr double kMaxReal = 1e30;
 
+// A model as a job trains it.
+struct AdmittedModel {
+  graph::Graph graph;
+  std::vector<std::string> warnings;  // of what may not be meant
+};
+
 // Each checks one part of the spec and fills its defaults in. `model` is what AdmitModel returned: null where something
-// is wrong with it, or where only the worker has its file, so that what depends on it cannot be known.
-// `sequence_length`: of the data; 0: the longest.
-std::optional<graph::Graph> AdmitModel(v1::ModelSpec* model, int64_t sequence_length, Findings& findings);
+// is wrong with it, or where only the worker has its file, so that what depends on it cannot be known; AdmitData and
+// AdmitSample take that of the zoo alone, CheckExportedData the other.
+// `sequence_length`: of the data; 0: the longest. `uploaded`: what is in the file of an exported model; null: not
+// known.
+std::optional<AdmittedModel> AdmitModel(v1::ModelSpec* model, int64_t sequence_length,
+                                        const graph::ExportedModel* uploaded, Findings& findings);
+std::optional<AdmittedModel> AdmitExported(const v1::ExportedModelSpec& exported, int64_t sequence_length,
+                                           const graph::ExportedModel* uploaded, Findings& findings);
+// Why nothing is known of an exported model that was not read.
+std::string WhyUnseen(const v1::ExportedModelSpec& exported);
+// Whether the data has labels that the head may take, and samples that the model takes where it is known.
+void CheckExportedData(const v1::JobSpec& spec, const graph::Graph* model, Findings& findings);
 void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
 void AdmitCifar(const std::string& field, v1::CifarSource* source, const graph::Graph* model, Findings& findings);
 void AdmitNpz(const std::string& field, v1::NpzSource* source, const graph::Graph* model, Findings& findings);

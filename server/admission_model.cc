@@ -14,7 +14,6 @@ namespace {
 
 constexpr int64_t kMaxParameters = int64_t{1} << 31;
 constexpr int64_t kMaxSampleNumbers = 1 << 28;
-constexpr int kMaxInputs = 64;  // of an exported model that are renamed
 
 // Of one sample, where there is a batch.
 int64_t Numbers(const graph::Shape& shape) {
@@ -207,58 +206,6 @@ void AdmitInitialCheckpoint(const v1::ModelSpec& model, Findings& findings) {
   findings.Range(field + ".step", model.initial_checkpoint().step(), 0, int64_t{1} << 40);
 }
 
-// Whether it is uploaded is for those to find who know the artifacts.
-void AdmitArtifact(const std::string& field, const std::string& artifact, Findings& findings) {
-  constexpr size_t kNumDigits = 64;
-  const bool is_digest = artifact.size() == kNumDigits && std::all_of(artifact.begin(), artifact.end(), [](char c) {
-                           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-                         });
-  if (!is_digest) {
-    findings.Wrong(field, absl::StrCat("is \"", artifact.substr(0, kNumDigits),
-                                       "\"; must be the name of an uploaded file: the SHA-256 of its content in 64 "
-                                       "hexadecimal digits, 0-9 and a-f"));
-  }
-}
-
-// What is in the file is for the worker to find, which has it.
-void AdmitExported(const v1::ExportedModelSpec& exported, Findings& findings) {
-  const std::string field = "model.exported";
-  if (!exported.artifact().empty()) {
-    AdmitArtifact(field + ".artifact", exported.artifact(), findings);
-    if (!exported.path().empty()) {
-      findings.Wrong(field + ".path", "is set beside model.exported.artifact; a model comes from one of them");
-    }
-  } else {
-    AdmitPath(field + ".path", exported.path(), findings);
-  }
-  if (!v1::ExportedModelSpec::Head_IsValid(exported.head())) {
-    findings.Wrong(field + ".head", absl::StrCat("is ", exported.head(),
-                                                 "; must be CLASSIFICATION, LANGUAGE_MODEL, REGRESSION, MULTI_LABEL or "
-                                                 "OWN_LOSS"));
-  }
-  findings.Range(field + ".output", exported.output(), 0, 255);
-  if (exported.inputs_size() > kMaxInputs) {
-    findings.Wrong(field + ".inputs", absl::StrCat("has ", exported.inputs_size(), " entries; at most ", kMaxInputs));
-  }
-  for (const auto& [input, name] : exported.inputs()) {
-    if (input.empty() || name.empty()) {
-      findings.Wrong(field + ".inputs", "has an empty name");
-    }
-  }
-}
-
-// Whether a source may have labels that are no classes. What they are is known to the worker alone.
-void CheckHeadFits(const std::string& field, const v1::DataSource& source, v1::ExportedModelSpec::Head head,
-                   Findings& findings) {
-  const bool is_given = source.kind_case() != v1::DataSource::KIND_NOT_SET;
-  const bool takes_classes = head != v1::ExportedModelSpec::REGRESSION && head != v1::ExportedModelSpec::MULTI_LABEL;
-  if (is_given && !takes_classes && !source.has_npz() && !source.has_safetensors()) {
-    findings.Wrong(field,
-                   absl::StrCat("has classes for labels; model.exported.head ", v1::ExportedModelSpec::Head_Name(head),
-                                " takes numbers, which data of npz and safetensors may have"));
-  }
-}
-
 // Both programs are of one length. `Source`: TokensSource or JsonlSource, the field `name` of a source.
 template <typename Source>
 void AdmitEvalLength(const char* name, const Source& train, Source* eval, Findings& findings) {
@@ -296,7 +243,8 @@ void AdmitLabelsPath(const std::string& field, const std::string& path, const gr
   }
 }
 
-std::optional<graph::Graph> AdmitModel(v1::ModelSpec* model, int64_t sequence_length, Findings& findings) {
+std::optional<AdmittedModel> AdmitModel(v1::ModelSpec* model, int64_t sequence_length,
+                                        const graph::ExportedModel* uploaded, Findings& findings) {
   models::FillDefaults(*model);
   if (!model->initial_weights().empty()) {
     AdmitPath("model.initial_weights", model->initial_weights(), findings);
@@ -306,8 +254,7 @@ std::optional<graph::Graph> AdmitModel(v1::ModelSpec* model, int64_t sequence_le
   }
   AdmitInitializeAnew(*model, findings);
   if (model->has_exported()) {
-    AdmitExported(model->exported(), findings);
-    return std::nullopt;
+    return AdmitExported(model->exported(), sequence_length, uploaded, findings);
   }
   absl::StatusOr<graph::Graph> graph = models::BuildModel(*model, sequence_length);
   if (!graph.ok()) {
@@ -318,7 +265,7 @@ std::optional<graph::Graph> AdmitModel(v1::ModelSpec* model, int64_t sequence_le
     findings.Wrong("model", absl::StrCat("has more than ", kMaxParameters, " parameters"));
     return std::nullopt;
   }
-  return *std::move(graph);
+  return AdmittedModel{*std::move(graph), {}};
 }
 
 void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings) {
@@ -341,8 +288,6 @@ void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings)
     }
     AdmitSource("data.eval", data->mutable_eval(), model, findings);
   }
-  CheckHeadFits("data.train", data->train(), spec->model().exported().head(), findings);
-  CheckHeadFits("data.eval", data->eval(), spec->model().exported().head(), findings);
   if (data->has_augment()) {
     AdmitAugmentation(*data, findings);
   }

@@ -235,15 +235,25 @@ void Coordinator::CommitNewJob(internal::CreateJob create, std::shared_ptr<void>
       [artifact = std::move(artifact), done = std::move(done)](const absl::StatusOr<JobPtr>& job) { done(job); });
 }
 
-bool Coordinator::IsRepeat(const internal::CreateJob& create) const {
-  return !create.request_id().empty() && options_.ledger->Read([&](const ClusterState& state) {
-    return state.requests().contains(create.request_id());
-  });
+bool Coordinator::IsRepeat(const std::string& request_id) const {
+  return !request_id.empty() &&
+         options_.ledger->Read([&](const ClusterState& state) { return state.requests().contains(request_id); });
+}
+
+absl::StatusOr<Coordinator::Admitted> Coordinator::Admit(const v1::JobSpec& spec, const std::string& request_id,
+                                                         bool goes_on) const {
+  absl::StatusOr<UploadedModel> model = UploadedModel();
+  if (!goes_on && !IsRepeat(request_id)) {
+    model = FindModel(spec.model());
+  }
+  AMPD_ASSIGN_OR_RETURN(v1::JobSpec admitted, AdmitSpec(spec, model.ok() ? model->exported.get() : nullptr));
+  AMPD_RETURN_IF_ERROR(model.status());
+  return Admitted{std::move(admitted), std::move(model->artifact)};
 }
 
 absl::Status Coordinator::FindStart(internal::CreateJob* create) const {
   const v1::CheckpointReference& reference = create->spec().model().initial_checkpoint();
-  if (!create->spec().model().has_initial_checkpoint() || IsRepeat(*create)) {
+  if (!create->spec().model().has_initial_checkpoint() || IsRepeat(create->request_id())) {
     return absl::OkStatus();
   }
   const absl::StatusOr<JobRecordPtr> source = FindRecord(reference.job_id());
@@ -258,32 +268,25 @@ absl::Status Coordinator::FindStart(internal::CreateJob* create) const {
 }
 
 void Coordinator::CreateJob(const v1::CreateJobRequest& request, JobDone done) {
-  absl::StatusOr<v1::JobSpec> admitted = AdmitSpec(request.spec());
-  if (admitted.ok()) {
-    admitted = CheckRequestId(request.request_id()).ok()
-                   ? std::move(admitted)
-                   : absl::StatusOr<v1::JobSpec>(CheckRequestId(request.request_id()));
-  }
-  if (!admitted.ok()) {
-    return done(admitted.status());
+  absl::StatusOr<Admitted> admitted = Admit(request.spec(), request.request_id(), /*goes_on=*/false);
+  absl::Status status = admitted.status();
+  status.Update(CheckRequestId(request.request_id()));
+  if (!status.ok()) {
+    return done(status);
   }
   internal::CreateJob create;
-  *create.mutable_spec() = *std::move(admitted);
+  *create.mutable_spec() = std::move(admitted->spec);
   create.set_request_id(request.request_id());
   create.set_request_digest(DigestOf(request.spec()));
   if (const absl::Status found = FindStart(&create); !found.ok()) {
     return done(found);
-  }
-  absl::StatusOr<std::shared_ptr<void>> artifact = HoldArtifact(create);
-  if (!artifact.ok()) {
-    return done(artifact.status());
   }
   if (request.validate_only()) {
     auto job = std::make_shared<Job>();
     *job->mutable_spec() = std::move(*create.mutable_spec());
     return done(JobPtr(std::move(job)));
   }
-  CommitNewJob(std::move(create), *std::move(artifact), std::move(done));
+  CommitNewJob(std::move(create), std::move(admitted->artifact), std::move(done));
 }
 
 void Coordinator::CloneJob(const v1::CloneJobRequest& request, JobDone done) {
@@ -301,27 +304,22 @@ void Coordinator::CloneJob(const v1::CloneJobRequest& request, JobDone done) {
   if (!request.name().empty()) {
     spec.set_name(request.name());
   }
-  absl::StatusOr<v1::JobSpec> admitted = AdmitSpec(spec);
+  const std::optional<v1::Checkpoint> start = request.from_last_checkpoint() ? StartPoint(**source) : std::nullopt;
+  absl::StatusOr<Admitted> admitted = Admit(spec, request.request_id(), /*goes_on=*/start.has_value());
   if (!admitted.ok()) {
     return done(admitted.status());
   }
   internal::CreateJob create;
-  *create.mutable_spec() = *std::move(admitted);
+  *create.mutable_spec() = std::move(admitted->spec);
   create.set_request_id(request.request_id());
   create.set_request_digest(DigestOf(request));
   create.set_cloned_from(job.id());
-  if (const auto start = StartPoint(**source); request.from_last_checkpoint() && start.has_value()) {
+  if (start.has_value()) {
     *create.mutable_clone_start() = *start;
-    return CommitNewJob(std::move(create), nullptr, std::move(done));  // the checkpoint has the model
-  }
-  if (const absl::Status found = FindStart(&create); !found.ok()) {
+  } else if (const absl::Status found = FindStart(&create); !found.ok()) {
     return done(found);
   }
-  absl::StatusOr<std::shared_ptr<void>> artifact = HoldArtifact(create);
-  if (!artifact.ok()) {
-    return done(artifact.status());
-  }
-  CommitNewJob(std::move(create), *std::move(artifact), std::move(done));
+  CommitNewJob(std::move(create), std::move(admitted->artifact), std::move(done));
 }
 
 void Coordinator::CommitDesired(const std::string& id, Job::Desired desired, const std::string& etag, JobDone done) {

@@ -20,6 +20,7 @@
 #include "ampd/v1/worker_service.pb.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include "graph/exported_program.h"
 #include "server/cluster_state.h"
 #include "server/liveness.h"
 #include "server/placement.h"
@@ -56,6 +57,9 @@ class Coordinator {
     // Keeps an uploaded artifact from being deleted while what it returns lives; NOT_FOUND when there is none of the
     // name. Quick. May be null: then no artifact is there.
     std::function<absl::StatusOr<std::shared_ptr<void>>(const std::string& artifact)> hold_artifact;
+    // The exported model in an uploaded artifact, which is held; null where it is left to the worker. INVALID_ARGUMENT
+    // naming the field for a file that is none. Blocks on the disk. May be null: then every model is taken unseen.
+    std::function<absl::StatusOr<std::shared_ptr<const graph::ExportedModel>>(const std::string& artifact)> read_model;
     // Called on the ledger's thread, quick, in commit order, after what they tell is on disk. May be null. After a
     // restart on_events may tell again what it told before: (job, sequence) tells.
     std::function<void(const JobPtr&)> on_job;
@@ -75,7 +79,16 @@ class Coordinator {
   // listener the constructor set. Blocks until it is on disk.
   absl::Status Start();
 
-  // ---- Clients. `done` is called exactly once. See job_service.proto for what each promises.
+  // The exported model that a spec names by its artifact.
+  struct UploadedModel {
+    std::shared_ptr<void> artifact;                        // while it lives, the file is not deleted
+    std::shared_ptr<const graph::ExportedModel> exported;  // null: not known here
+  };
+  // Nothing of another model. May block, as Options::read_model, whose errors it has; NOT_FOUND (ARTIFACT_NOT_FOUND).
+  absl::StatusOr<UploadedModel> FindModel(const v1::ModelSpec& spec) const;
+
+  // ---- Clients. `done` is called exactly once. See job_service.proto for what each promises. CreateJob and CloneJob
+  // of a spec with an artifact may block as FindModel does; nothing else here does.
   void CreateJob(const v1::CreateJobRequest& request, JobDone done);
   void CancelJob(const v1::CancelJobRequest& request, JobDone done);
   void PauseJob(const v1::PauseJobRequest& request, JobDone done);
@@ -165,9 +178,14 @@ class Coordinator {
   // as ResolveInitialCheckpoint.
   absl::Status FindStart(internal::CreateJob* create) const;
   // Whether an earlier request made a job already: it is the answer, whatever became of what the job names.
-  bool IsRepeat(const internal::CreateJob& create) const;
-  // Of the artifact that the job's model comes from, if it is one. NOT_FOUND (reason ARTIFACT_NOT_FOUND).
-  absl::StatusOr<std::shared_ptr<void>> HoldArtifact(const internal::CreateJob& create) const;
+  bool IsRepeat(const std::string& request_id) const;
+  // The spec with its defaults, and the artifact that its model comes from, held. A repeat is taken unseen, and so is
+  // what `goes_on` from a checkpoint, which has the model.
+  struct Admitted {
+    v1::JobSpec spec;
+    std::shared_ptr<void> artifact;
+  };
+  absl::StatusOr<Admitted> Admit(const v1::JobSpec& spec, const std::string& request_id, bool goes_on) const;
   absl::StatusOr<JobRecordPtr> FindRecord(const std::string& id) const;
   std::string NewJobId();
 

@@ -254,22 +254,28 @@ std::map<std::string, std::string> Coordinator::LiveArtifacts() const {
   });
 }
 
-absl::StatusOr<std::shared_ptr<void>> Coordinator::HoldArtifact(const internal::CreateJob& create) const {
-  const std::string& artifact = create.spec().model().exported().artifact();
-  if (artifact.empty() || IsRepeat(create)) {
-    return std::shared_ptr<void>();
+absl::StatusOr<Coordinator::UploadedModel> Coordinator::FindModel(const v1::ModelSpec& spec) const {
+  const std::string& artifact = spec.exported().artifact();
+  if (artifact.empty()) {
+    return UploadedModel();
   }
   absl::StatusOr<std::shared_ptr<void>> hold = absl::NotFoundError("");
   if (options_.hold_artifact) {
     hold = options_.hold_artifact(artifact);
   }
   if (absl::IsNotFound(hold.status())) {
+    const std::string shown = artifact.substr(0, 64);
     return ErrorWithMetadata(StatusCode::kNotFound, "ARTIFACT_NOT_FOUND",
-                             absl::StrCat("model.exported.artifact: the server has no file ", artifact,
+                             absl::StrCat("model.exported.artifact: the server has no file ", shown,
                                           "; ampctl artifact upload FILE sends it"),
-                             {{"artifact", artifact}});
+                             {{"artifact", shown}});
   }
-  return hold;
+  AMPD_RETURN_IF_ERROR(hold.status());
+  UploadedModel model{*std::move(hold), nullptr};
+  if (options_.read_model) {
+    AMPD_ASSIGN_OR_RETURN(model.exported, options_.read_model(artifact));
+  }
+  return model;
 }
 
 v1::Worker Coordinator::ViewOf(const ClusterState& state, const internal::WorkerRecord& record) const {

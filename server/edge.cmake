@@ -12,6 +12,9 @@ ampd_library(NAME artifact_store
   SRCS artifact_store.cc artifact_upload.cc artifact_sample.cc artifact_sweep.cc artifact_index.cc
   DEPS base_clock base_error base_file base_pending_file base_sha256 base_status proto_messages server_sqlite
        absl::statusor absl::strings absl::synchronization absl::time)
+ampd_library(NAME uploaded_models HDRS uploaded_models.h SRCS uploaded_models.cc
+  DEPS base_error base_file base_status base_zip_archive graph_exported_program absl::statusor absl::strings
+       absl::synchronization)
 ampd_library(NAME artifact_download HDRS artifact_download.h SRCS artifact_download.cc
   DEPS base_error base_status server_artifact_store)
 ampd_library(NAME telemetry_samples HDRS telemetry_samples.h SRCS telemetry_samples.cc
@@ -38,5 +41,5 @@ ampd_library(NAME fleet_watch HDRS fleet_watch.h SRCS fleet_watch.cc
 ampd_library(NAME server HDRS server.h SRCS server.cc
   DEPS base_clock base_error base_file base_random base_status server_artifact_store server_config server_coordinator server_fleet_watch
        server_journal_sqlite server_ledger server_metric_store server_metrics server_metrics_hub server_progress
-       server_rpc_grpc_server prometheus-cpp::pull spdlog::spdlog)
+       server_uploaded_models server_rpc_grpc_server prometheus-cpp::pull spdlog::spdlog)
 ampd_binary(NAME ampd-server SRCS main.cc DEPS base_signals server_server server_config spdlog::spdlog)

@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "graph/import.h"
+#include "models/exported.h"
 #include "models/models.h"
 #include "precision/capability.h"
 #include "precision/example_device.h"
@@ -16,6 +18,7 @@
 #include "precision/optimizer_kind.h"
 #include "precision/policy.h"
 #include "server/admission.h"
+#include "server/admission_findings.h"
 
 namespace ampd::server {
 namespace {
@@ -116,9 +119,29 @@ absl::Status AddFits(const v1::JobSpec& spec, const TrainedPrograms& programs, c
   return absl::OkStatus();
 }
 
-absl::StatusOr<TrainedPrograms> KnownPrograms(const v1::JobSpec& spec) {
+absl::StatusOr<TrainedPrograms> ExportedPrograms(const v1::JobSpec& spec, const graph::ExportedModel* uploaded) {
+  if (uploaded == nullptr) {
+    return UnsupportedField("model.exported", WhyUnseen(spec.model().exported()));
+  }
+  AMPD_ASSIGN_OR_RETURN(
+      const graph::ImportedPrograms imported,
+      graph::ImportPrograms(
+          *uploaded, models::ImportOptionsOf(spec.model().exported(), models::SequenceLengthOf(spec.data().train()))));
+  AMPD_ASSIGN_OR_RETURN(TrainedPrograms programs,
+                        TrainedPrograms::Of(imported.train, spec.data().has_eval() ? &imported.eval : nullptr));
+  const int64_t num_samples = std::max(spec.data().batch_size(), spec.data().eval_batch_size());
+  if (!programs.AreCountable(num_samples)) {
+    return InvalidFields({{"data.batch_size", absl::StrCat("is ", spec.data().batch_size(),
+                                                           ", and that of evaluations ", spec.data().eval_batch_size(),
+                                                           "; so many samples of the exported model are more than any "
+                                                           "machine has memory for")}});
+  }
+  return programs;
+}
+
+absl::StatusOr<TrainedPrograms> KnownPrograms(const v1::JobSpec& spec, const graph::ExportedModel* uploaded) {
   if (spec.model().has_exported()) {
-    return UnsupportedField("model.exported", "its memory is unknown until a worker reads the file");
+    return ExportedPrograms(spec, uploaded);
   }
   AMPD_ASSIGN_OR_RETURN(const graph::Graph model, models::BuildModel(spec));
   return TrainedPrograms::Of(model, spec.data().has_eval());
@@ -127,13 +150,14 @@ absl::StatusOr<TrainedPrograms> KnownPrograms(const v1::JobSpec& spec) {
 }  // namespace
 
 absl::StatusOr<v1::EstimateJobResponse> AnswerMemoryQuery(const v1::EstimateJobRequest& request,
-                                                          const std::vector<v1::Worker>& workers) {
+                                                          const std::vector<v1::Worker>& workers,
+                                                          const graph::ExportedModel* uploaded) {
   if (request.memory_bytes() < 0 || request.memory_bytes() > kMaxMemoryBytes) {
     return InvalidFields(
         {{"memory_bytes", absl::StrCat("is ", request.memory_bytes(), "; must be 0 to ", kMaxMemoryBytes)}});
   }
-  AMPD_ASSIGN_OR_RETURN(const v1::JobSpec spec, AdmitSpec(request.spec()));
-  AMPD_ASSIGN_OR_RETURN(const TrainedPrograms programs, KnownPrograms(spec));
+  AMPD_ASSIGN_OR_RETURN(const v1::JobSpec spec, AdmitSpec(request.spec(), uploaded));
+  AMPD_ASSIGN_OR_RETURN(const TrainedPrograms programs, KnownPrograms(spec, uploaded));
   v1::EstimateJobResponse response;
   response.set_memory_bytes(request.memory_bytes() > 0 ? request.memory_bytes() : spec.resources().memory_bytes());
   for (const std::string& preset : precision::CandidatePresets(spec.precision())) {
@@ -154,8 +178,9 @@ absl::StatusOr<v1::EstimateJobResponse> AnswerMemoryQuery(const v1::EstimateJobR
   return response;
 }
 
-absl::StatusOr<int64_t> PredictPeak(const v1::JobSpec& spec, const std::string& preset, const v1::Device& device) {
-  AMPD_ASSIGN_OR_RETURN(const TrainedPrograms programs, KnownPrograms(spec));
+absl::StatusOr<int64_t> PredictPeak(const v1::JobSpec& spec, const std::string& preset, const v1::Device& device,
+                                    const graph::ExportedModel* uploaded) {
+  AMPD_ASSIGN_OR_RETURN(const TrainedPrograms programs, KnownPrograms(spec, uploaded));
   AMPD_ASSIGN_OR_RETURN(const Way way, Plan(spec, programs, precision::WithPreset(spec.precision(), preset), device));
   return way.Peak().total();
 }

@@ -2,10 +2,13 @@
 
 #include "absl/status/statusor.h"
 #include "ampd/v1/job_service.pb.h"
+#include "graph/exported_program.h"
 
 namespace ampd::server {
 
-// JobService.ResolvePolicy: the policy against the model's training graph. Errors as the service says. Pure.
-absl::StatusOr<v1::PolicyTable> AnswerPolicyQuery(const v1::ResolvePolicyRequest& request);
+// JobService.ResolvePolicy: the policy against the model's training graph. `uploaded`: the exported model that the
+// request names, where it was read; null: not known. Errors as the service says. Pure.
+absl::StatusOr<v1::PolicyTable> AnswerPolicyQuery(const v1::ResolvePolicyRequest& request,
+                                                  const graph::ExportedModel* uploaded = nullptr);
 
 }  // namespace ampd::server

@@ -31,6 +31,7 @@
 #include "server/progress.h"
 #include "server/rpc/grpc_server.h"
 #include "server/rpc/worker_streams.h"
+#include "server/uploaded_models.h"
 
 namespace ampd::server {
 namespace {
@@ -78,6 +79,10 @@ struct Server::Parts {
   WorkerStreams streams;
   std::unique_ptr<MetricStore> store;
   std::unique_ptr<ArtifactStore> artifacts;
+  UploadedModels models{{.open = [this](const std::string& artifact) -> absl::StatusOr<UniqueFd> {
+    AMPD_ASSIGN_OR_RETURN(ArtifactStore::Content content, artifacts->OpenContent(artifact));
+    return std::move(content.file);
+  }}};
   std::unique_ptr<Ledger> ledger;
   std::unique_ptr<Coordinator> coordinator;
   std::unique_ptr<FleetWatch> fleet;
@@ -171,6 +176,7 @@ absl::Status Server::Parts::Restore() {
   options.archive_after = config.archive_after;
   options.retention = config.retention;
   options.hold_artifact = [this](const std::string& artifact) { return artifacts->Hold(artifact); };
+  options.read_model = [this](const std::string& artifact) { return models.Read(artifact); };
   options.on_job = [this](const JobPtr& job) { OnJob(job); };
   options.on_events = [this](const std::string& job, const std::vector<v1::Event>& events) { OnEvents(job, events); };
   options.on_job_deleted = [this](const std::string& job) { OnJobDeleted(job); };

@@ -92,6 +92,7 @@ struct CallEnvironment {
   const Guard* guard = nullptr;
   CallObserver* observer = nullptr;
   WorkPool* pool = nullptr;
+  WorkPool* model_pool = nullptr;  // for what may read an uploaded model, which nobody else should wait for
   OpenStreams* open_streams = nullptr;
 };
 
@@ -127,18 +128,26 @@ grpc::ServerUnaryReactor* ServeUnary(const CallEnvironment& environment, grpc::C
   return reactor;
 }
 
-// The same for work that may block: `work` returns the status, on a thread of the pool.
+// The same for work that may block: on a thread of `pool`.
+template <typename Request, typename Work>
+grpc::ServerUnaryReactor* ServeOnPool(WorkPool* pool, const CallEnvironment& environment,
+                                      grpc::CallbackServerContext* context, std::string_view method,
+                                      const Request& request, Work work) {
+  return ServeUnary(environment, context, method, request, [pool, work = std::move(work)](const FinishCall& finish) {
+    if (!pool->TryPost([finish, work] { work(finish); })) {
+      finish(WithRetryDelay(
+          Error(absl::StatusCode::kResourceExhausted, "SERVER_BUSY", "too many calls wait already; call again later"),
+          absl::Seconds(1)));
+    }
+  });
+}
+
+// The same for work that returns the status, on a thread of the pool.
 template <typename Request, typename Work>
 grpc::ServerUnaryReactor* ServeBlocking(const CallEnvironment& environment, grpc::CallbackServerContext* context,
                                         std::string_view method, const Request& request, Work work) {
-  return ServeUnary(environment, context, method, request,
-                    [&environment, work = std::move(work)](const FinishCall& finish) {
-                      if (!environment.pool->TryPost([finish, work] { finish(work()); })) {
-                        finish(WithRetryDelay(Error(absl::StatusCode::kResourceExhausted, "SERVER_BUSY",
-                                                    "too many calls wait already; call again later"),
-                                              absl::Seconds(1)));
-                      }
-                    });
+  return ServeOnPool(environment.pool, environment, context, method, request,
+                     [work = std::move(work)](const FinishCall& finish) { finish(work()); });
 }
 
 }  // namespace ampd::server

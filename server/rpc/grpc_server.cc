@@ -22,6 +22,7 @@ namespace {
 constexpr int kNumPoolThreads = 4;
 // The end of an upload syncs and reads back the whole file: two at a time are what a disk is good for.
 constexpr int kNumUploadThreads = 2;
+constexpr int kNumModelThreads = 2;  // while one reads, the other has what was read
 constexpr size_t kMaxPoolTasks = 4096;
 constexpr size_t kMemoryQuotaBytes = 512 << 20;
 constexpr int kMaxGrpcThreads = 64;
@@ -60,7 +61,8 @@ struct GrpcServer::Parts {
         streams(options.streams),
         pool(kNumPoolThreads, kMaxPoolTasks),
         uploads(kNumUploadThreads, kMaxPoolTasks),
-        environment{&guard, options.observer, &pool, &open_streams},
+        model_pool(kNumModelThreads, kMaxPoolTasks),
+        environment{&guard, options.observer, &pool, &model_pool, &open_streams},
         jobs({&environment, options.coordinator, options.store, options.hub, options.progress, options.clock, &ticker}),
         workers({&environment, options.coordinator, options.store, options.artifacts, options.streams, options.clock}),
         admin(&environment, options.coordinator),
@@ -71,6 +73,7 @@ struct GrpcServer::Parts {
   Guard guard;
   WorkPool pool;
   WorkPool uploads;
+  WorkPool model_pool;
   OpenStreams open_streams;
   CallEnvironment environment;
   Ticker ticker;
@@ -100,6 +103,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
   builder.RegisterService(&parts->artifacts);
   parts->pool.Start();
   parts->uploads.Start();
+  parts->model_pool.Start();
   parts->ticker.Start();
   parts->server = builder.BuildAndStart();
   if (parts->server == nullptr || parts->port == 0) {
@@ -131,6 +135,7 @@ void GrpcServer::Drain(absl::Duration grace) {
   // A directive that came due may still be on its way to a stream that has ended.
   parts_->pool.Stop();
   parts_->uploads.Stop();
+  parts_->model_pool.Stop();
 }
 
 }  // namespace ampd::server

@@ -59,7 +59,23 @@ std::function<void()> Wake(const std::shared_ptr<Reactor>& reactor) {
   };
 }
 
+// Whether what is told of the model may wait for its file.
+bool NamesArtifact(const v1::ModelSpec& model) { return !model.exported().artifact().empty(); }
+
+// ServeUnary, or where the work may wait for an uploaded model, on the pool for that.
+template <typename Request, typename Work>
+grpc::ServerUnaryReactor* ServeOrPost(bool may_wait, const CallEnvironment& environment,
+                                      grpc::CallbackServerContext* context, std::string_view method,
+                                      const Request& request, const Work& work) {
+  return may_wait ? ServeOnPool(environment.model_pool, environment, context, method, request, work)
+                  : ServeUnary(environment, context, method, request, work);
+}
+
 }  // namespace
+
+WorkPool* JobService::PoolFor(const v1::ModelSpec& model) const {
+  return NamesArtifact(model) ? options_.environment->model_pool : options_.environment->pool;
+}
 
 Coordinator::JobDone JobService::AnswerJob(v1::Job* response, FinishCall finish) const {
   return [this, response, finish = std::move(finish)](const absl::StatusOr<JobPtr>& job) {
@@ -87,27 +103,43 @@ void JobService::AddPrediction(v1::Job* job) const {
   if (!device.has_value()) {
     return;
   }
-  if (const auto peak = PredictPeak(job->spec(), attempt.precision(), *device); peak.ok()) {
+  const auto model = options_.coordinator->FindModel(job->spec().model());
+  if (!model.ok()) {
+    return;
+  }
+  if (const auto peak = PredictPeak(job->spec(), attempt.precision(), *device, model->exported.get()); peak.ok()) {
     job->mutable_progress()->set_memory_predicted_bytes(*peak);
   }
 }
 
 grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* context,
                                                 const v1::CreateJobRequest* request, v1::Job* response) {
-  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/CreateJob", *request,
-                    [=, this](FinishCall finish) {
-                      options_.coordinator->CreateJob(*request, AnswerJob(response, std::move(finish)));
-                    });
+  const auto create = [=, this](const FinishCall& finish) {
+    options_.coordinator->CreateJob(*request, AnswerJob(response, finish));
+  };
+  return ServeOrPost(NamesArtifact(request->spec().model()), *options_.environment, context,
+                     "ampd.v1.JobService/CreateJob", *request, create);
 }
 
 grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
                                              v1::Job* response) {
-  return ServeBlocking(*options_.environment, context, "ampd.v1.JobService/GetJob", *request,
-                       [=, this]() -> absl::Status {
-                         AMPD_ASSIGN_OR_RETURN(*response, JobWithProgress(request->id()));
+  return ServeOnPool(options_.environment->pool, *options_.environment, context, "ampd.v1.JobService/GetJob", *request,
+                     [=, this](const FinishCall& finish) {
+                       absl::StatusOr<v1::Job> job = JobWithProgress(request->id());
+                       if (!job.ok()) {
+                         return finish(job.status());
+                       }
+                       *response = *std::move(job);
+                       const auto predict = [=, this] {
                          AddPrediction(response);
-                         return absl::OkStatus();
-                       });
+                         finish(absl::OkStatus());
+                       };
+                       if (!NamesArtifact(response->spec().model())) {
+                         predict();
+                       } else if (!options_.environment->model_pool->TryPost(predict)) {
+                         finish(absl::OkStatus());
+                       }
+                     });
 }
 
 grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
@@ -162,10 +194,12 @@ grpc::ServerUnaryReactor* JobService::DeleteJob(grpc::CallbackServerContext* con
 
 grpc::ServerUnaryReactor* JobService::CloneJob(grpc::CallbackServerContext* context, const v1::CloneJobRequest* request,
                                                v1::Job* response) {
-  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/CloneJob", *request,
-                    [=, this](FinishCall finish) {
-                      options_.coordinator->CloneJob(*request, AnswerJob(response, std::move(finish)));
-                    });
+  const auto clone = [=, this](const FinishCall& finish) {
+    options_.coordinator->CloneJob(*request, AnswerJob(response, finish));
+  };
+  const absl::StatusOr<JobPtr> source = options_.coordinator->GetJob(request->id());
+  const bool may_wait = source.ok() && NamesArtifact((*source)->spec().model());
+  return ServeOrPost(may_wait, *options_.environment, context, "ampd.v1.JobService/CloneJob", *request, clone);
 }
 
 grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(grpc::CallbackServerContext* context,
@@ -288,22 +322,27 @@ grpc::ServerUnaryReactor* JobService::ExplainJob(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* JobService::ResolvePolicy(grpc::CallbackServerContext* context,
                                                     const v1::ResolvePolicyRequest* request,
                                                     v1::PolicyTable* response) {
-  return ServeBlocking(*options_.environment, context, "ampd.v1.JobService/ResolvePolicy", *request,
-                       [=]() -> absl::Status {
-                         AMPD_ASSIGN_OR_RETURN(*response, AnswerPolicyQuery(*request));
-                         return absl::OkStatus();
-                       });
+  const auto resolve = [=, this]() -> absl::Status {
+    AMPD_ASSIGN_OR_RETURN(const Coordinator::UploadedModel model, options_.coordinator->FindModel(request->model()));
+    AMPD_ASSIGN_OR_RETURN(*response, AnswerPolicyQuery(*request, model.exported.get()));
+    return absl::OkStatus();
+  };
+  return ServeOnPool(PoolFor(request->model()), *options_.environment, context, "ampd.v1.JobService/ResolvePolicy",
+                     *request, [resolve](const FinishCall& finish) { finish(resolve()); });
 }
 
 grpc::ServerUnaryReactor* JobService::EstimateJob(grpc::CallbackServerContext* context,
                                                   const v1::EstimateJobRequest* request,
                                                   v1::EstimateJobResponse* response) {
-  return ServeBlocking(*options_.environment, context, "ampd.v1.JobService/EstimateJob", *request,
-                       [=, this]() -> absl::Status {
-                         const auto workers = options_.coordinator->WorkersFor(request->spec());
-                         AMPD_ASSIGN_OR_RETURN(*response, AnswerMemoryQuery(*request, workers));
-                         return absl::OkStatus();
-                       });
+  const auto estimate = [=, this]() -> absl::Status {
+    const v1::JobSpec& spec = request->spec();
+    AMPD_ASSIGN_OR_RETURN(const Coordinator::UploadedModel model, options_.coordinator->FindModel(spec.model()));
+    const auto workers = options_.coordinator->WorkersFor(spec);
+    AMPD_ASSIGN_OR_RETURN(*response, AnswerMemoryQuery(*request, workers, model.exported.get()));
+    return absl::OkStatus();
+  };
+  return ServeOnPool(PoolFor(request->spec().model()), *options_.environment, context, "ampd.v1.JobService/EstimateJob",
+                     *request, [estimate](const FinishCall& finish) { finish(estimate()); });
 }
 
 grpc::ServerUnaryReactor* JobService::ListCheckpoints(grpc::CallbackServerContext* context,

@@ -58,6 +58,7 @@ class JobService final : public v1::JobService::CallbackService {
                                              google::protobuf::Empty*) override;
 
  private:
+  WorkPool* PoolFor(const v1::ModelSpec& model) const;
   Coordinator::JobDone AnswerJob(v1::Job* response, FinishCall finish) const;
   absl::StatusOr<v1::Job> JobWithProgress(const std::string& id) const;
   // What the newest attempt's peak was expected to be, beside the measured one; not for a job without attempts.

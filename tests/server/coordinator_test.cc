@@ -68,6 +68,11 @@ class CoordinatorTest : public testing::Test {
       ++num_held;
       return std::shared_ptr<void>(nullptr, [this](void*) { --num_held; });
     };
+    options.read_model = [this](const std::string&) -> absl::StatusOr<std::shared_ptr<const graph::ExportedModel>> {
+      ++num_models_read;
+      EXPECT_GT(num_held, 0);
+      return model_error.ok() ? absl::StatusOr<std::shared_ptr<const graph::ExportedModel>>(nullptr) : model_error;
+    };
     options.on_directive_due = [this](const std::string& worker) { due.push_back(worker); };
     options.on_job_deleted = [this](const std::string& job) { deleted.push_back(job); };
     options.on_events = [this](const std::string&, const std::vector<v1::Event>& events) {
@@ -150,6 +155,8 @@ class CoordinatorTest : public testing::Test {
   int num_events = 0;
   std::string uploaded;  // the one artifact that is there
   int num_held = 0;
+  absl::Status model_error;  // of what is in it
+  int num_models_read = 0;
   std::string started_over;  // why
 };
 
@@ -753,6 +760,28 @@ TEST_F(ArtifactTest, ACloneNeedsItAgain) {
   coordinator->CloneJob(request, Into(&cloned));
   Pump();
   EXPECT_EQ(ReasonOf(cloned.status()), "ARTIFACT_NOT_FOUND");
+}
+
+TEST_F(ArtifactTest, OfAFileThatIsNoModel_NoJobIsMade) {
+  uploaded = digest;
+  model_error = InvalidFields({{"model.exported.artifact", "is torn"}});
+  EXPECT_EQ(ViolationsOf(Begin(digest).status()).at(0).description, "is torn");
+  EXPECT_EQ(ViolationsOf(Begin(digest, "", /*validate=*/true).status()).at(0).description, "is torn");
+  EXPECT_EQ(num_models_read, 2);
+  EXPECT_EQ(num_held, 0);
+  EXPECT_EQ(ledger->Read([](const ClusterState& state) { return state.jobs().size(); }), 0u);
+  const absl::Status malformed = Begin("abc").status();
+  EXPECT_EQ(ViolationsOf(malformed).at(0).field, "model.exported.artifact") << malformed;
+  EXPECT_EQ(num_models_read, 2) << "a name that no artifact has";
+}
+
+TEST_F(ArtifactTest, ARepeatedRequest_IsAnsweredThoughTheFileCantBeRead) {
+  uploaded = digest;
+  const std::string id = (*Begin(digest, "r1"))->id();
+  model_error = absl::UnavailableError("the disk");
+  EXPECT_EQ((*Begin(digest, "r1"))->id(), id);
+  EXPECT_EQ(num_models_read, 1);
+  EXPECT_TRUE(absl::IsUnavailable(Begin(digest, "r2").status()));
 }
 
 // The job `first` of w1 ended with a local checkpoint at step 40; others begin with it.

@@ -6,6 +6,9 @@ ampd_test(NAME metric_store SRCS metric_store_test.cc
 ampd_test(NAME artifact_store SRCS artifact_store_test.cc
   DEPS server_artifact_download server_artifact_store server_faulty_vfs server_history_fixtures base_error base_file
        base_sha256 base_simulated_clock)
+ampd_test(NAME uploaded_models SRCS uploaded_models_test.cc
+  DEPS server_history_fixtures server_uploaded_models graph_exported_net base_error base_file absl::strings
+       absl::synchronization)
 ampd_test(NAME telemetry_samples SRCS telemetry_samples_test.cc
   DEPS server_history_fixtures server_telemetry_samples base_error base_sha256 base_simulated_clock)
 ampd_test(NAME watch_session SRCS watch_session_test.cc DEPS server_history_fixtures server_watch_session base_random)
@@ -16,6 +19,8 @@ ampd_library(NAME server_fixtures HDRS server_fixtures.h SRCS server_fixtures.cc
   DEPS server_history_fixtures server_server proto_services GTest::gtest)
 ampd_test(NAME rpc SRCS rpc_test.cc DEPS server_server_fixtures base_random)
 ampd_test(NAME artifact_rpc SRCS artifact_rpc_test.cc DEPS server_server_fixtures base_error base_file base_grpc_status base_sha256)
+ampd_test(NAME uploaded_model_rpc SRCS uploaded_model_rpc_test.cc
+  DEPS server_server_fixtures graph_exported_net base_error base_file base_grpc_status base_sha256)
 ampd_test(NAME disk_full SRCS disk_full_test.cc DEPS server_server_fixtures base_error base_file base_grpc_status)
 ampd_test(NAME server_binary SRCS server_binary_test.cc
   DEPS server_server_fixtures e2e_child_process base_error base_file base_grpc_status server_config server_sqlite)

@@ -9,6 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "graph/exported_program.h"
+#include "server/admission.h"
+#include "tests/graph/exported_net.h"
 
 namespace ampd::server {
 namespace {
@@ -181,6 +184,75 @@ TEST(AnswerMemoryQuery, AnEvaluationOfManySamplesCounts) {
   EXPECT_EQ(large.gradient_bytes(), 0);
   EXPECT_EQ(large.input_bytes(), (5000 + 8) * (4 * 20 + 8)) << "beside it the next step's batch";
   EXPECT_GT(large.total_bytes(), none.total_bytes() + int64_t{5000} * 4 * 30);
+}
+
+// Of what tests/graph/exported_net.h trains, and of what it keeps: running statistics, a frozen bias and a parameter
+// that nothing reads.
+constexpr int64_t kExportedTrained = 8 * 27 + 2 * 8 + 32 * 512 + 2 * (32 * 32 + 32) + 10 * 32 + 10;
+constexpr int64_t kExportedKept = 2 * 2 * 8 + 32 + 3;
+
+v1::EstimateJobRequest ExportedRequest(const std::string& text = "") {
+  v1::EstimateJobRequest request =
+      Request(absl::StrCat("model {exported {artifact: '", std::string(64, 'a'),
+                           "'}} data {train {idx {images: 'a/b' labels: 'a/c'}}} resources {kind: CPU}"));
+  v1::JobSpec change;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &change)) << text;
+  request.mutable_spec()->MergeFrom(change);
+  return request;
+}
+
+TEST(AnswerMemoryQuery, AnExportedModelThatWasReadIsToldAsOneOfTheZoo) {
+  const auto model = graph::ParseExportedModel(graph::Net().dump());
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto answer = AnswerMemoryQuery(ExportedRequest("precision {preset: 'bf16'}"), {}, &*model);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  ASSERT_EQ(answer->candidates_size(), 1);
+  const auto& bf16 = answer->candidates(0);
+  EXPECT_EQ(bf16.optimizer_bytes(), 8 * kExportedTrained);
+  EXPECT_EQ(bf16.weight_bytes(), 4 * (kExportedTrained + kExportedKept));
+  EXPECT_EQ(bf16.input_bytes(), 2 * 8 * (4 * 3 * 8 * 8 + 8)) << "the step's batch, and the one that is gathered ahead";
+  EXPECT_GT(bf16.activation_bytes(), 8 * 4 * 8 * 8 * 8) << "the norm's input";
+  v1::Device cpu;
+  cpu.set_kind(v1::Device::CPU);
+  cpu.add_instruction_sets("avx512_bf16");
+  const auto peak = PredictPeak(*AdmitSpec(ExportedRequest("precision {preset: 'bf16'}").spec()), "bf16", cpu, &*model);
+  ASSERT_TRUE(peak.ok()) << peak.status();
+  EXPECT_EQ(*peak, bf16.total_bytes());
+}
+
+TEST(AnswerMemoryQuery, AnExportedModelsOwnProgramForEvaluationCounts) {
+  nlohmann::json json = graph::Net();
+  json["programs"]["eval"] = json["programs"]["train"];
+  graph::GraphOf(json, "eval")["tensor_values"]["second"] = graph::Tensor({graph::kBatch, 1 << 20});
+  const auto model = graph::ParseExportedModel(json.dump());
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto without = AnswerMemoryQuery(ExportedRequest(), {}, &*model);
+  const auto with = AnswerMemoryQuery(ExportedRequest("data {eval {idx {images: 'a/b' labels: 'a/c'}}}"), {}, &*model);
+  ASSERT_TRUE(without.ok() && with.ok()) << without.status() << with.status();
+  EXPECT_LT(without->candidates(0).total_bytes(), 8 << 20);
+  EXPECT_GT(with->candidates(0).total_bytes(), int64_t{8} * 4 << 20);
+}
+
+TEST(AnswerMemoryQuery, OfAnExportedModelThatWasNotReadNothingIsKnown) {
+  v1::EstimateJobRequest request = ExportedRequest();
+  const absl::Status too_large = AnswerMemoryQuery(request, {}).status();
+  EXPECT_EQ(too_large.code(), absl::StatusCode::kUnimplemented) << too_large;
+  EXPECT_EQ(ReasonOf(too_large), "UNSUPPORTED_FIELD");
+  request.mutable_spec()->mutable_model()->mutable_exported()->clear_artifact();
+  request.mutable_spec()->mutable_model()->mutable_exported()->set_path("root/net.pt2");
+  const absl::Status of_a_path = AnswerMemoryQuery(request, {}).status();
+  EXPECT_EQ(of_a_path.code(), absl::StatusCode::kUnimplemented) << of_a_path;
+  EXPECT_NE(of_a_path, too_large) << "each says why";
+}
+
+TEST(AnswerMemoryQuery, AnExportedModelOfAbsurdSizesIsRefusedBeforeItIsCounted) {
+  nlohmann::json json = graph::Net();
+  graph::GraphOf(json)["tensor_values"]["conv"] = graph::Tensor({graph::kBatch, 1 << 12, 1 << 12, 1 << 12});
+  const auto model = graph::ParseExportedModel(json.dump());
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto answer = AnswerMemoryQuery(ExportedRequest("data {batch_size: 1048576}"), {}, &*model);
+  ASSERT_EQ(ViolationsOf(answer.status()).size(), 1u) << answer.status();
+  EXPECT_EQ(ViolationsOf(answer.status())[0].field, "data.batch_size");
 }
 
 TEST(AnswerMemoryQuery, AWrongSpecOrSizeIsRefused) {

@@ -1,0 +1,162 @@
+// Specs whose exported model was uploaded and read.
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "server/admission.h"
+#include "tests/graph/exported_net.h"
+#include "tests/server/core_fixtures.h"
+
+namespace ampd::server {
+namespace {
+
+using graph::Net;
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+using testing::StartsWith;
+
+// A job on Net: images (3, 8, 8) of 10 classes, and what the text changes.
+v1::JobSpec SpecOf(const std::string& change = "") {
+  v1::JobSpec spec = SmallSpec();
+  v1::JobSpec changed;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(change, &changed)) << change;
+  spec.mutable_model()->mutable_exported()->set_artifact(std::string(64, 'a'));
+  v1::SyntheticSource& data = *spec.mutable_data()->mutable_train()->mutable_synthetic();
+  data.clear_shape();
+  if (!changed.data().train().has_synthetic()) {
+    for (const int extent : {3, 8, 8}) {
+      data.add_shape(extent);
+    }
+  }
+  data.set_num_classes(10);
+  spec.MergeFrom(changed);
+  return spec;
+}
+
+absl::StatusOr<v1::JobSpec> Admitted(const json& model, const v1::JobSpec& spec) {
+  const auto exported = graph::ParseExportedModel(model.dump());
+  EXPECT_TRUE(exported.ok()) << exported.status();
+  return exported.ok() ? AdmitSpec(spec, &*exported) : exported.status();
+}
+
+// "field: description" of each violation.
+std::vector<std::string> Wrong(const json& model, const v1::JobSpec& spec) {
+  std::vector<std::string> wrong;
+  const auto admitted = Admitted(model, spec);
+  EXPECT_EQ(admitted.status().code(), absl::StatusCode::kInvalidArgument) << admitted.status();
+  for (const FieldViolation& violation : ViolationsOf(admitted.status())) {
+    wrong.push_back(absl::StrCat(violation.field, ": ", violation.description));
+  }
+  return wrong;
+}
+std::vector<std::string> Wrong(const std::string& change) { return Wrong(Net(), SpecOf(change)); }
+
+// Net with another op, of a name that the allow list has not, in the place of each of these.
+json WithUnknownOps(const std::vector<std::string>& results) {
+  json model = Net();
+  for (json& node : graph::GraphOf(model)["nodes"]) {
+    const std::string result = node["outputs"][0]["as_tensor"]["name"];
+    if (std::find(results.begin(), results.end(), result) != results.end()) {
+      node["target"] = "torch.ops.aten.odd_" + result + ".default";
+    }
+  }
+  return model;
+}
+
+TEST(AdmitExported, AModelThatWasReadIsAdmittedAsOneThatWasNot) {
+  const v1::JobSpec spec = SpecOf("precision {preset: 'bf16'} train {checkpoint_segments: 'body.?'}");
+  const auto seen = Admitted(Net(), spec);
+  ASSERT_TRUE(seen.ok()) << seen.status();
+  EXPECT_EQ(seen->ShortDebugString(), AdmitSpec(spec)->ShortDebugString())
+      << "what is durable can't depend on the file";
+}
+
+TEST(AdmitExported, OpsThatModelsMayNotUseAreNamedWithTheirModulesAndLines) {
+  EXPECT_THAT(Wrong(WithUnknownOps({"first"}), SpecOf()),
+              ElementsAre("model.exported.artifact: aten.odd_first.default of body.0 (net.py:10) is not an op that "
+                          "models may use"));
+  json both = WithUnknownOps({"first", "third"});
+  both["programs"]["eval"] = WithUnknownOps({"drop", "third"})["programs"]["train"];
+  EXPECT_THAT(Wrong(both, SpecOf("name: 'Odd'")),
+              ElementsAre(StartsWith("name: "), HasSubstr("aten.odd_first.default of body.0"),
+                          HasSubstr("aten.odd_third.default of body.2"), HasSubstr("aten.odd_drop.default of drop")));
+  EXPECT_TRUE(AdmitSpec(SpecOf()).ok()) << "unseen";
+}
+
+TEST(AdmitExported, NoMoreOpsAreNamedThanFitIntoAnAnswer) {
+  json model = WithUnknownOps({"first"});
+  json& nodes = graph::GraphOf(model)["nodes"];
+  for (int i = 0; i < 30; ++i) {
+    graph::AddCall(model, absl::StrCat("odd_", i, ".", std::string(10'000, 'x')), {{"self", graph::Named("x")}},
+                   absl::StrCat("odd_", i), "", "", {graph::kBatch, 3, 8, 8});
+  }
+  ASSERT_EQ(nodes.size(), 40u);
+  const std::vector<std::string> wrong = Wrong(model, SpecOf());
+  EXPECT_THAT(wrong, SizeIs(8));
+  for (const std::string& one : wrong) {
+    EXPECT_LT(one.size(), 500u);
+  }
+}
+
+TEST(AdmitExported, WhatTheHeadDoesNotTakeIsToldAsTheTrainerTellsIt) {
+  EXPECT_THAT(Wrong("model {exported {head: LANGUAGE_MODEL}}"),
+              ElementsAre(StartsWith("model.exported: model.exported.output 0 is float32[B, 10]; the head "
+                                     "LANGUAGE_MODEL takes ")));
+  EXPECT_THAT(Wrong("model {exported {output: 2}}"),
+              ElementsAre("model.exported.artifact: the program has no tensor as its output 2; it has 2 outputs"));
+}
+
+TEST(AdmitExported, DataThatTheModelDoesNotTakeIsToldAsTheTrainerTellsIt) {
+  EXPECT_THAT(Wrong("data {train {synthetic {shape: 3 shape: 9 shape: 8}}}"),
+              ElementsAre("data.train.synthetic: a sample has 216 elements and the model takes 192"));
+  EXPECT_THAT(Wrong("data {train {synthetic {shape: 8 shape: 8 shape: 3}}}"),
+              ElementsAre(StartsWith("data.train.synthetic: an image is (8, 8, 3) and the model takes (3, 8, 8)")));
+  EXPECT_THAT(Wrong("data {train {synthetic {shape: 192 num_classes: 11}}}"),
+              ElementsAre("data.train.synthetic: the data has 11 classes and the model 10"));
+  EXPECT_THAT(Wrong("data {train {tokens {path: 'a/b' sequence_length: 8}}}"),
+              ElementsAre("data.train.tokens: the data has input_ids and the model takes images"));
+  EXPECT_THAT(Wrong("data {eval {cifar {files: 'a/b'}}}"),
+              ElementsAre("data.eval.cifar: a sample has 3072 elements and the model takes 192"));
+  EXPECT_THAT(Wrong("model {exported {inputs {key: 'x' value: 'pictures'}}}"),
+              ElementsAre("data.train.synthetic: the data has images and the model takes pictures"));
+  EXPECT_TRUE(Admitted(Net(), SpecOf("data {train {idx {images: 'a/b' labels: 'a/c'}}}")).ok())
+      << "what is in a file of the worker's it tells";
+}
+
+TEST(AdmitExported, AShapeBeyondCountingIsWrongAndNothingElse) {
+  EXPECT_THAT(Wrong("data {train {synthetic {shape: 4000000000000 shape: 4000000000000 shape: 3}}}"),
+              ElementsAre(StartsWith("data.train.synthetic.shape: ")));
+}
+
+TEST(AdmitExported, ABoundLengthIsTheDatas) {
+  constexpr char kLength[] = "Symbol('s5', positive=True, integer=True)";
+  json model = Net();
+  json& graph = graph::GraphOf(model);
+  graph["tensor_values"]["x"] = graph::Tensor({graph::kBatch, kLength}, false, graph::kLong);
+  const std::string texts = "data {train {tokens {path: 'a/b' sequence_length: 192}}}";
+  EXPECT_THAT(Wrong(model, SpecOf(texts)), Not(testing::Contains(HasSubstr("has a size"))));
+  EXPECT_THAT(Wrong(model, SpecOf("")), Contains(HasSubstr("has a size s5, which is no number")));
+}
+
+TEST(AdmitExported, APolicyThatCannotWorkIsRefused) {
+  EXPECT_TRUE(Admitted(Net(), SpecOf("precision {preset: 'fp8'}")).ok()) << "its linear layers compute in FP8";
+  json stem = Net();  // without what comes behind it
+  json& nodes = graph::GraphOf(stem)["nodes"];
+  nodes.erase(nodes.begin() + 5, nodes.end());
+  graph::GraphOf(stem)["outputs"] = json::array({graph::Named("flat")});
+  EXPECT_TRUE(Admitted(stem, SpecOf("precision {preset: 'bf16'}")).ok());
+  EXPECT_THAT(Wrong(stem, SpecOf("precision {preset: 'fp8'}")),
+              ElementsAre("precision.preset: the model has no linear layer, and others do not compute in FP8"));
+  EXPECT_THAT(Wrong("train {checkpoint_segments: 'nowhere.*'}"), ElementsAre(StartsWith("train.checkpoint_segments")));
+}
+
+}  // namespace
+}  // namespace ampd::server
