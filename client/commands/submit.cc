@@ -67,12 +67,21 @@ std::string LargestBatch(const v1::EstimateJobResponse& estimate, const v1::Esti
   return fits.empty() ? "-" : absl::StrJoin(fits, ", ");
 }
 
+// Of an exported model.
+std::string WhyUnknown(const v1::JobSpec& spec, const absl::Status& status) {
+  if (spec.model().exported().artifact().empty()) {
+    return " until a worker reads the model's file";
+  }
+  return absl::IsNotFound(status) ? " until the model's file is uploaded; ampctl model inspect FILE --batch N tells it"
+                                  : absl::StrCat("; ", Printable(std::string(status.message())));
+}
+
 // The memory of a step, likewise.
 void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec& spec) {
   const auto estimate = client->EstimateJob(spec);
   if (!estimate.ok()) {
     if (spec.model().has_exported()) {
-      std::printf("# Memory of a step: unknown until a worker reads the model's file\n");
+      std::printf("# Memory of a step: unknown%s\n", WhyUnknown(spec, estimate.status()).c_str());
     }
     return;
   }
