@@ -8,6 +8,7 @@ import json
 import pathlib
 import random
 import sys
+import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "client" / "python")]
@@ -32,6 +33,33 @@ def digest_of(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def spoil_weights(path):
+    """Changes one byte of a tensor's content: nothing that is read before the weights are."""
+    content = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        entry = next(entry for entry in archive.infolist() if entry.filename.endswith("/data/weights/weight_0"))
+    name_and_extra = content[entry.header_offset + 26:entry.header_offset + 30]
+    start = entry.header_offset + 30 + int.from_bytes(name_and_extra[:2], "little") + int.from_bytes(name_and_extra[2:], "little")
+    content[start] ^= 1
+    path.write_bytes(content)
+
+
+class Sorts(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Linear(64, 16)
+        self.order = Order()
+        self.head = torch.nn.Linear(16, 4)
+
+    def forward(self, images):
+        return self.head(self.order(self.body(images.flatten(1))))
+
+
+class Order(torch.nn.Module):
+    def forward(self, features):
+        return features.sort(1).values
+
+
 class Artifacts(ServiceCase):
     @classmethod
     def setUpClass(cls):
@@ -41,10 +69,12 @@ class Artifacts(ServiceCase):
         cls.jobs = cls.service.folder / "client"
         cls.jobs.mkdir()
 
-    def export(self, seed):
+    def export(self, seed, model=None):
         """A model of its own for each case, so that none finds what another has uploaded."""
         torch.manual_seed(seed)
-        model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+        if model is None:
+            layers = [torch.nn.Flatten(), torch.nn.Linear(64, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)]
+            model = torch.nn.Sequential(*layers)
         file = self.jobs / "mine.pt2"
         ampd.export(model, (torch.zeros(4, 1, 8, 8),), file)
         return file
@@ -72,7 +102,7 @@ class Artifacts(ServiceCase):
         final = self.service.finished(job)
         self.assertEqual(final["state"], "SUCCEEDED", final.get("message"))
         self.assertEqual(len(final["attempts"]), 2)
-        self.assertEqual([path.name for path in (self.worker.state / "artifacts").iterdir()], [digest])
+        self.assertIn(digest, [path.name for path in (self.worker.state / "artifacts").iterdir()])
         self.assertEqual(self.service.ampctl("artifact", "delete", "--yes", digest)[0], 0)
         code, _, err = self.service.ampctl("job", "clone", job)
         self.assertEqual(code, 3, err)
@@ -85,7 +115,45 @@ class Artifacts(ServiceCase):
         self.assertEqual(code, 0, err)
         self.assertIn(digest, out)
         self.assertIn("is not on the server", err)
+        self.assertIn("# Memory of a step: unknown until the model's file is uploaded", out)
         self.assertNotIn(digest, self.names())
+
+    def test_a_dry_run_of_an_uploaded_model_tells_its_memory_and_what_the_policy_does(self):
+        self.export(3)
+        self.assertEqual(self.service.ampctl("artifact", "upload", "client/mine.pt2")[0], 0)
+        (self.jobs / "job.yaml").write_text(JOB.replace("STEPS", "5").replace("preset: fp32", "preset: bf16"))
+        code, out, err = self.service.ampctl("job", "submit", "-f", "client/job.yaml", "--dry-run")
+        self.assertEqual(code, 0, err)
+        self.assertIn("aten.linear.default", out)
+        self.assertIn("LARGEST BATCH", out)
+        self.assertIn("w1/cpu", out)
+        code, out, err = self.service.ampctl("job", "submit", "-f", "client/job.yaml", "--dry-run", "-o", "json")
+        self.assertEqual(code, 0, err)
+        told = json.loads(out)
+        parameters = {row["name"]: row["dtype"] for row in told["policies"][0]["table"]["parameters"]}
+        self.assertEqual(set(parameters), {"1.weight", "1.bias", "3.weight", "3.bias"})
+        candidate = told["memory"]["candidates"][0]
+        self.assertEqual((candidate["precision"], int(candidate["weightBytes"])), ("bf16", 4 * (64 * 16 + 16 + 16 * 4 + 4)))
+        code, out, err = self.service.ampctl("job", "submit", "-q", "-f", "client/job.yaml")
+        self.assertEqual(code, 0, err)
+        final = self.service.finished(out.strip())
+        self.assertEqual(final["state"], "SUCCEEDED", final.get("message"))
+        self.assertEqual(final["progress"]["memoryPredictedBytes"], candidate["totalBytes"])
+
+    def test_a_model_that_no_trainer_would_take_is_refused_at_submit(self):
+        self.export(6, Sorts())
+        code, out, err = self.submit(5)
+        self.assertEqual((code, out), (2, ""), err)
+        self.assertIn("model.exported.artifact: aten.sort", err)
+        self.assertIn(" of order (artifact_test.py:", err)
+        self.assertIn("is not an op that models may use", err)
+        jobs = self.service.read("job", "list")
+        self.export(7)
+        (self.jobs / "job.yaml").write_text(JOB.replace("STEPS", "5").replace("[1, 8, 8]", "[1, 9, 9]"))
+        code, out, err = self.service.ampctl("job", "submit", "-q", "-f", "client/job.yaml")
+        self.assertEqual((code, out), (2, ""), err)
+        self.assertIn("data.train.synthetic: a sample has 81 elements and the model takes 64", err)
+        self.assertEqual(self.service.read("job", "list"), jobs)
 
     def test_a_file_that_is_not_there_is_told_by_its_name(self):
         self.export(4).unlink()
@@ -122,7 +190,7 @@ class Artifacts(ServiceCase):
         digest = digest_of(self.export(5))
         self.assertEqual(self.service.ampctl("artifact", "upload", "client/mine.pt2")[0], 0)
         kept = self.service.folder / "data" / "artifacts" / digest
-        kept.write_bytes(kept.read_bytes()[:-1] + b"?")
+        spoil_weights(kept)
         code, out, err = self.submit(5)
         self.assertEqual(code, 0, err)
         self.expect_failure(self.service, out.strip(), "DATA_ERROR", "model.exported.artifact", "SHA-256")
