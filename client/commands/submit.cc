@@ -32,6 +32,15 @@ std::vector<FieldViolation> ViolationsIn(const absl::Status& status) {
   return {{field->second, std::string(absl::StripPrefix(status.message(), field->second + " "))}};
 }
 
+// The job file names a model of this machine by its path, and knows nothing of the artifact that stands for it.
+void NameAsLocal(const LocalModel& model, std::vector<FieldViolation>* violations) {
+  for (FieldViolation& violation : *violations) {
+    if (!model.sha256.empty() && violation.field == "model.exported.artifact") {
+      violation.field = "model.exported.path";
+    }
+  }
+}
+
 // What the precision policy comes to on a kind of device, or only what speaks against it there.
 void PrintPolicyOn(JobClient* client, const v1::JobSpec& spec, bool cpu, bool warnings_only) {
   const auto table = client->ResolvePolicy(PolicyRequestOf(spec, cpu ? "cpu" : "gpu"));
@@ -197,7 +206,8 @@ int Submit(Session* session, const SubmitOptions& options) {
   request.set_request_id(NewRequestId());
   const auto job = (*client)->CreateJob(request, retry);
   if (!job.ok()) {
-    const auto violations = ViolationsIn(job.status());
+    std::vector<FieldViolation> violations = ViolationsIn(job.status());
+    NameAsLocal(*model, &violations);
     return violations.empty() ? session->Fail(job.status())
                               : FailWithProblems(PlaceViolations(violations, file, source), options.file);
   }
