@@ -308,7 +308,7 @@ TEST(RenderModelFile, TextOfTheFileCantSteerATerminal) {
     EXPECT_TRUE(std::none_of(text.begin(), text.end(), [](unsigned char c) {
       return (c < 0x20 && c != '\n') || c == 0x7f || c == 0x9b;
     })) << text;
-    EXPECT_THAT(text, HasSubstr("problem: aten.?[31msort?.default of stem.0 (?]0;x?.py:3)"));
+    EXPECT_THAT(text, HasSubstr("problem: aten.\\x1b[31msort\\x07.default of stem.0 (\\x1b]0;x\\x07.py:3)"));
   }
 }
 
