@@ -15,6 +15,7 @@
 namespace ampd::client {
 namespace {
 
+using graph::AddCall;
 using graph::Net;
 using graph::WriteArchive;
 using nlohmann::json;
