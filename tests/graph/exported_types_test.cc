@@ -158,6 +158,8 @@ TEST(ExportedTypes, ALengthThatTheModelWouldGoAnotherWayWithIsTheSpecs) {
   const absl::Status status = ExportedTypes::Of(program, 6).status();
   EXPECT_EQ(ReasonOf(status), "SPEC_ERROR");
   EXPECT_THAT(std::string(status.message()), HasSubstr("length is 6, which the model was not exported for: is odd"));
+  program.graph.relations["sym_not"] = Of("Unequality", {kLength, "Integer(6)"});
+  EXPECT_TRUE(ExportedTypes::Of(program, 6).ok()) << "a question of the layout";
 }
 
 }  // namespace

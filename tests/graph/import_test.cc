@@ -364,7 +364,8 @@ TEST(ImportProgram, ALengthThatTheModelAssertsNotToHaveIsTheSpecs) {
   json& graph = GraphOf(model);
   const std::string length = "Symbol('l', positive=True, integer=True)";
   graph["tensor_values"]["x"] = Tensor({kBatch, length});
-  graph["sym_bool_values"]["ne"] = {{"as_expr", {{"expr_str", "Unequality(" + length + ", Integer(6))"}}}};
+  graph["sym_bool_values"]["ne"] = {
+      {"as_expr", {{"expr_str", "Unequality(Mod(" + length + ", Integer(6)), Integer(0))"}}}};
   json asserts = Call("_assert_scalar.default", {{"self", {{"as_sym_bool", {{"as_name", "ne"}}}}}}, "");
   asserts["outputs"] = json::array();
   graph["nodes"].push_back(asserts);

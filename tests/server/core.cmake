@@ -22,7 +22,7 @@ ampd_test(NAME admission_exported SRCS admission_exported_test.cc
 ampd_test(NAME initial_checkpoint SRCS initial_checkpoint_test.cc
   DEPS server_core_fixtures server_initial_checkpoint base_error)
 ampd_test(NAME memory_query SRCS memory_query_test.cc
-  DEPS server_memory_query graph_exported_net graph_exported_program base_error absl::strings)
+  DEPS server_memory_query graph_exported_net graph_exported_program precision_memory base_error absl::strings)
 ampd_test(NAME placement SRCS placement_test.cc
   DEPS server_core_fixtures server_placement server_liveness absl::strings)
 ampd_test(NAME coordinator SRCS coordinator_test.cc
