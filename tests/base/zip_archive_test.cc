@@ -104,8 +104,8 @@ TEST_F(ZipArchiveTest, ManyEntriesAreRefused) {
 // `number` in `size` bytes, the lowest first.
 std::string Little(uint64_t number, size_t size) {
   std::string bytes;
-  for (size_t i = 0; i < size; ++i) {
-    bytes.push_back(static_cast<char>(number >> (8 * i) & 0xff));
+  for (size_t i = 0; i < size; ++i, number >>= 8) {
+    bytes.push_back(static_cast<char>(number & 0xff));
   }
   return bytes;
 }
