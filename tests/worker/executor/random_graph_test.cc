@@ -134,7 +134,9 @@ class RandomGraph {
 
   void ReadPart(size_t a) {
     const Part& part = parts_[static_cast<size_t>(Below(static_cast<int>(parts_.size())))];
-    const Part sum = AddPart("aten.sum.default", {{"self", part.value}}, part.result.sum());
+    // Contiguous: where the numbers lie decides in which order they are added up.
+    const Part dense = AddPart("aten.contiguous.default", {{"self", part.value}}, part.result.contiguous());
+    const Part sum = AddPart("aten.sum.default", {{"self", dense.value}}, dense.result.sum());
     Add("aten.add.Tensor", {{"self", values_[a]}, {"other", sum.value}}, results_[a] + sum.result);
   }
 
