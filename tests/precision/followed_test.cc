@@ -56,22 +56,8 @@ class Network {
   ValueId Add(ValueId a, ValueId b, const std::string& name) {
     return Call("aten.add.Tensor", {{"self", a}, {"other", b}}, name);
   }
-  ValueId Meant(ValueId input, const std::string& name) {
-    return graph_.AddNode({.op = "aten.to.dtype",
-                           .arguments = {{"self", input}, {"dtype", Dtype::kFloat32}},
-                           .outputs = {},
-                           .module_path = "norm",
-                           .keeps_fp32 = true},
-                          name, Wide());
-  }
-  ValueId Following(ValueId input, const std::string& name) {
-    return graph_.AddNode({.op = "aten.to.dtype",
-                           .arguments = {{"self", input}, {"dtype", Dtype::kFloat32}},
-                           .outputs = {},
-                           .module_path = "norm",
-                           .follows_dtype = true},
-                          name, Wide());
-  }
+  ValueId Meant(ValueId input, const std::string& name) { return Cast(input, name, /*is_meant=*/true); }
+  ValueId Following(ValueId input, const std::string& name) { return Cast(input, name, /*is_meant=*/false); }
   // (B, 1), as torchvision's stochastic depth draws it, or meant to be fp32.
   ValueId Noise(bool follows) {
     Node empty{.op = "aten.empty.memory_format",
@@ -114,6 +100,16 @@ class Network {
   }
 
  private:
+  ValueId Cast(ValueId input, const std::string& name, bool is_meant) {
+    return graph_.AddNode({.op = "aten.to.dtype",
+                           .arguments = {{"self", input}, {"dtype", Dtype::kFloat32}},
+                           .outputs = {},
+                           .module_path = "norm",
+                           .keeps_fp32 = is_meant,
+                           .follows_dtype = !is_meant},
+                          name, Wide());
+  }
+
   Graph graph_;
   ValueId x_;
 };
