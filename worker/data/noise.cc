@@ -1,6 +1,7 @@
 #include "worker/data/noise.h"
 
 #include "ATen/ops/empty.h"
+#include "c10/util/accumulate.h"
 #include "worker/data/philox.h"
 
 namespace ampd::data {
@@ -12,8 +13,12 @@ constexpr uint64_t kFixedNoise = uint64_t{1} << 61;
 
 }  // namespace
 
-at::Tensor NoiseOf(uint64_t seed, int64_t epoch, const std::vector<int64_t>& samples, int64_t num_numbers) {
-  at::Tensor noise = at::empty({static_cast<int64_t>(samples.size()), num_numbers}, at::kFloat);
+at::Tensor NoiseOf(uint64_t seed, int64_t epoch, const std::vector<int64_t>& samples,
+                   const std::vector<int64_t>& shape) {
+  std::vector<int64_t> extents = {static_cast<int64_t>(samples.size())};
+  extents.insert(extents.end(), shape.begin(), shape.end());
+  at::Tensor noise = at::empty(extents, at::kFloat);
+  const int64_t num_numbers = c10::multiply_integers(shape);
   float* out = noise.data_ptr<float>();
   for (const int64_t sample : samples) {
     const auto begin = static_cast<uint64_t>(sample) * static_cast<uint64_t>(num_numbers);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -117,9 +118,15 @@ bool IsNoise(const graph::Graph& model, graph::ValueId input) {
   return model.value(input).name == "noise" && !graph::LossesOf(model).empty();
 }
 
-int64_t NoiseNumbers(const graph::Graph& model) {
-  const auto noise = model.FindInput("noise");
-  return noise.has_value() && IsNoise(model, *noise) ? ElementsOf(model.type(*noise).shape) : 0;
+// Of one sample's noise; empty where the model takes none.
+std::vector<int64_t> NoiseShapeOf(const graph::Graph& model) {
+  std::vector<int64_t> sample;
+  if (const auto noise = model.FindInput("noise"); noise.has_value() && IsNoise(model, *noise)) {
+    const graph::Shape& shape = model.type(*noise).shape;
+    std::transform(shape.begin() + 1, shape.end(), std::back_inserter(sample),
+                   [](const graph::Dim& dim) { return dim.factor(); });
+  }
+  return sample;
 }
 
 // Whether the data has every input of the model but noise, the first one as its samples, and as many labels a sample.
@@ -316,7 +323,7 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
   if (plan.imported.has_value()) {
     plan.engine.eval_model = plan.imported->eval;
   }
-  plan.noise = {.num_numbers = NoiseNumbers(plan.model), .seed = spec.train().seed()};
+  plan.noise = {.shape = NoiseShapeOf(plan.model), .seed = spec.train().seed()};
   AMPD_RETURN_IF_ERROR(PlanSample(spec, plan));
   plan.plateau = PlateauOf(spec.schedule());
   AMPD_RETURN_IF_ERROR(PlanSegments(spec, start.device(), plan));

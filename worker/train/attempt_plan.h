@@ -18,9 +18,9 @@
 
 namespace ampd::train {
 
-// What a GAN's generator makes its images of, a row for each sample of a batch.
+// What a GAN's generator makes its images of, for each sample of a batch.
 struct NoiseOptions {
-  int64_t num_numbers = 0;  // in a row; 0: the model takes none
+  std::vector<int64_t> shape;  // of a sample's; empty: the model takes none
   uint64_t seed = 0;
 };
 

@@ -16,12 +16,13 @@ constexpr int64_t kNumbers = 100;
 constexpr uint64_t kSeed = 7;
 
 TEST(NoiseOf, ARowDependsOnSeedEpochAndSampleAlone) {
-  const at::Tensor noise = NoiseOf(kSeed, 3, {5, 1, 9}, kNumbers);
+  const at::Tensor noise = NoiseOf(kSeed, 3, {5, 1, 9}, {kNumbers});
   ASSERT_EQ(noise.sizes(), (std::vector<int64_t>{3, kNumbers}));
-  EXPECT_TRUE(noise.select(0, 2).equal(NoiseOf(kSeed, 3, {9}, kNumbers)[0]));
-  EXPECT_TRUE(noise.select(0, 1).equal(NoiseOf(kSeed, 3, {0, 1}, kNumbers)[1]));
-  EXPECT_FALSE(noise.select(0, 2).equal(NoiseOf(kSeed, 4, {9}, kNumbers)[0])) << "another epoch";
-  EXPECT_FALSE(noise.select(0, 2).equal(NoiseOf(kSeed + 1, 3, {9}, kNumbers)[0])) << "another seed";
+  EXPECT_TRUE(noise.select(0, 2).equal(NoiseOf(kSeed, 3, {9}, {kNumbers})[0]));
+  EXPECT_TRUE(noise.select(0, 1).equal(NoiseOf(kSeed, 3, {0, 1}, {kNumbers})[1]));
+  EXPECT_TRUE(noise.view({3, 4, 25}).equal(NoiseOf(kSeed, 3, {5, 1, 9}, {4, 25}))) << "whatever its shape";
+  EXPECT_FALSE(noise.select(0, 2).equal(NoiseOf(kSeed, 4, {9}, {kNumbers})[0])) << "another epoch";
+  EXPECT_FALSE(noise.select(0, 2).equal(NoiseOf(kSeed + 1, 3, {9}, {kNumbers})[0])) << "another seed";
   EXPECT_FALSE(noise.select(0, 2).equal(noise.select(0, 1))) << "another sample";
 }
 
@@ -30,7 +31,7 @@ TEST(NoiseOf, ItsNumbersAreNormalAndNoneComesTwice) {
   for (size_t i = 0; i < samples.size(); ++i) {
     samples[i] = static_cast<int64_t>(i);
   }
-  const at::Tensor noise = NoiseOf(kSeed, 0, samples, kNumbers);
+  const at::Tensor noise = NoiseOf(kSeed, 0, samples, {kNumbers});
   const double error = 1 / std::sqrt(static_cast<double>(noise.numel()));
   EXPECT_NEAR(noise.mean().item<double>(), 0, 5 * error);
   EXPECT_NEAR(noise.std().item<double>(), 1, 5 * error);
@@ -45,7 +46,7 @@ TEST(NoiseOf, ItsNumbersAreNormalAndNoneComesTwice) {
 
 // The shuffle of an epoch, what is drawn of a sample's changes and the noise of synthetic data are of one seed too.
 TEST(NoiseOf, IsOfAStreamOfItsOwn) {
-  const float first = NoiseOf(kSeed, 0, {0}, 1).item<float>();
+  const float first = NoiseOf(kSeed, 0, {0}, {1}).item<float>();
   for (const uint64_t stream : {uint64_t{0}, uint64_t{1}, uint64_t{2}, uint64_t{1} << 63}) {
     EXPECT_NE(first, PhiloxNormal(kSeed, stream, 0)) << stream;
   }
@@ -57,7 +58,7 @@ TEST(FixedNoiseOf, ARowIsTheSameHoweverManyThereAreAndNoSamples) {
   EXPECT_TRUE(noise.narrow(0, 0, 4).equal(FixedNoiseOf(kSeed, 4, kNumbers)));
   EXPECT_FALSE(noise.equal(FixedNoiseOf(kSeed + 1, 64, kNumbers))) << "another seed";
   EXPECT_FALSE(noise[0].equal(noise[1]));
-  EXPECT_FALSE(noise[0].equal(NoiseOf(kSeed, 0, {0}, kNumbers)[0])) << "training draws that";
+  EXPECT_FALSE(noise[0].equal(NoiseOf(kSeed, 0, {0}, {kNumbers})[0])) << "training draws that";
   EXPECT_NEAR(noise.mean().item<double>(), 0, 0.07);
   EXPECT_NEAR(noise.std().item<double>(), 1, 0.07);
 }
