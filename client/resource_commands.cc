@@ -193,7 +193,7 @@ void AddModels(CLI::App* root, CommandLine* line) {
   inspect
       ->add_option("--head", options.head,
                    "What makes a loss of it, as model.exported.head; told by the output without")
-      ->check(OneOf({"CLASSIFICATION", "LANGUAGE_MODEL", "REGRESSION", "MULTI_LABEL", "OWN_LOSS"}))
+      ->check(OneOf({"CLASSIFICATION", "LANGUAGE_MODEL", "REGRESSION", "MULTI_LABEL", "OWN_LOSS", "GAN"}))
       ->option_text("HEAD");
   inspect->add_option("--batch", options.batch_size, "Tell the memory of a step with so many samples")
       ->check(CheckPositiveCount)

@@ -136,12 +136,25 @@ std::set<std::string> CountersOf(const ExportedProgram& program) {
     }
   }
   const std::map<std::string, int> readers = CountReaders(program.graph);
-  std::set<std::string> counters;
+  // A module that is called again counts on from where it was: each count is what the next one adds to.
+  std::map<std::string, std::vector<std::string>> counts;  // by the last one, all of a buffer
+  for (const std::string& buffer : buffers) {
+    counts[buffer] = {buffer};
+  }
   for (const ExportedNode& node : program.graph.nodes) {
-    const std::string written = TensorOf(node, "self");
-    if (OpOf(node) == "aten.add_.Tensor" && buffers.contains(written) && readers.at(written) == 1 &&
-        node.tensors.size() == 1 && !readers.contains(node.tensors[0])) {
-      counters.insert({written, node.tensors[0]});
+    const auto before = counts.find(TensorOf(node, "self"));
+    if (OpOf(node) == "aten.add_.Tensor" && before != counts.end() && readers.at(before->first) == 1 &&
+        node.tensors.size() == 1) {
+      auto next = counts.extract(before);
+      next.mapped().push_back(node.tensors[0]);
+      next.key() = node.tensors[0];
+      counts.insert(std::move(next));
+    }
+  }
+  std::set<std::string> counters;
+  for (const auto& [last, all] : counts) {
+    if (all.size() > 1 && !readers.contains(last)) {
+      counters.insert(all.begin(), all.end());
     }
   }
   return counters;

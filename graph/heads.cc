@@ -6,8 +6,15 @@
 namespace ampd::graph {
 namespace {
 
-constexpr Head kHeads[] = {Head::kClassification, Head::kLanguageModel, Head::kRegression, Head::kMultiLabel,
-                           Head::kOwnLoss};
+constexpr Head kHeads[] = {Head::kClassification, Head::kLanguageModel, Head::kRegression,
+                           Head::kMultiLabel,     Head::kOwnLoss,       Head::kGan};
+
+constexpr std::string_view kLogits[] = {"logits"};
+constexpr std::string_view kPredictions[] = {"predictions"};
+constexpr std::string_view kLabelLogits[] = {"label_logits"};
+constexpr std::string_view kLoss[] = {"loss"};
+// In the order of a step.
+constexpr std::string_view kGanLosses[] = {"discriminator_loss", "generator_loss"};
 
 // (B, ...), with B nowhere else.
 bool IsOfSamples(const Shape& shape) {
@@ -24,6 +31,7 @@ std::optional<size_t> RankOf(Head head) {
     case Head::kLanguageModel:
       return 3;
     case Head::kOwnLoss:
+    case Head::kGan:
       return 0;
     case Head::kRegression:
       return std::nullopt;
@@ -50,6 +58,8 @@ std::string_view HeadName(Head head) {
       return "MULTI_LABEL";
     case Head::kOwnLoss:
       return "OWN_LOSS";
+    case Head::kGan:
+      return "GAN";
   }
   return "";
 }
@@ -60,19 +70,21 @@ std::optional<Head> HeadNamed(std::string_view name) {
   return head == std::end(kHeads) ? std::nullopt : std::optional(*head);
 }
 
-std::string_view OutputNameOf(Head head) {
+absl::Span<const std::string_view> OutputNamesOf(Head head) {
   switch (head) {
     case Head::kClassification:
     case Head::kLanguageModel:
-      return "logits";
+      return kLogits;
     case Head::kRegression:
-      return "predictions";
+      return kPredictions;
     case Head::kMultiLabel:
-      return "label_logits";
+      return kLabelLogits;
     case Head::kOwnLoss:
-      return "loss";
+      return kLoss;
+    case Head::kGan:
+      return kGanLosses;
   }
-  return "";
+  return {};
 }
 
 std::string_view TakenBy(Head head) {
@@ -86,13 +98,14 @@ std::string_view TakenBy(Head head) {
       return "float32[B, ...]";
     case Head::kOwnLoss:
       return "a scalar, float32[]";
+    case Head::kGan:
+      return "two scalars, float32[], the losses of discriminator and generator";
   }
   return "";
 }
 
 bool Takes(Head head, const TensorType& output) {
-  return output.dtype == Dtype::kFloat32 && HasRank(head, output) &&
-         (head == Head::kOwnLoss || IsOfSamples(output.shape));
+  return output.dtype == Dtype::kFloat32 && HasRank(head, output) && (RankOf(head) == 0 || IsOfSamples(output.shape));
 }
 
 std::optional<Head> HeadOf(const TensorType& output) {
@@ -106,15 +119,15 @@ std::optional<Head> HeadOf(const TensorType& output) {
 
 std::optional<Head> HeadOf(const Graph& model) {
   for (const Head head : kHeads) {
-    const auto output = model.FindOutput(OutputNameOf(head));
-    if (output.has_value() && HasRank(head, model.type(*output))) {
+    const auto output = model.FindOutput(OutputNamesOf(head).front());
+    if (head != Head::kGan && output.has_value() && HasRank(head, model.type(*output))) {
       return head;
     }
   }
   return std::nullopt;
 }
 
-bool HasAccuracy(Head head) { return head != Head::kRegression && head != Head::kOwnLoss; }
+bool HasAccuracy(Head head) { return PredictsClasses(head) || head == Head::kLanguageModel; }
 
 bool PredictsClasses(Head head) { return head == Head::kClassification || head == Head::kMultiLabel; }
 

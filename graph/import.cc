@@ -36,13 +36,12 @@ class Importer {
 
   // `state`: of the graph, what the training program has; null: this is the training program, and all parameters that
   // require gradients are trained.
-  Importer(const ExportedModel& model, const ExportedProgram& program, const ExportedTypes& types, int output,
-           const InputNames& inputs, const State* state)
+  Importer(const ExportedModel& model, const ExportedProgram& program, const ExportedTypes& types,
+           const ImportOptions& options, const State* state)
       : model_(model),
         program_(program),
         types_(types),
-        output_(output),
-        inputs_(inputs),
+        options_(options),
         state_(state),
         counters_(CountersOf(program)),
         graph_("exported") {}
@@ -52,7 +51,7 @@ class Importer {
     for (const ExportedNode& node : program_.graph.nodes) {
       AMPD_RETURN_IF_ERROR(AddNode(node));
     }
-    AMPD_RETURN_IF_ERROR(AddOutput());
+    AMPD_RETURN_IF_ERROR(AddOutputs());
     AMPD_RETURN_IF_ERROR(graph_.Check());
     auto plain = WithoutInPlaceOps(WithoutDeadNodes(graph_));
     return plain.ok() ? std::move(plain) : BadExport(std::string(plain.status().message()));
@@ -79,7 +78,7 @@ class Importer {
       (is_user && IsSamples(NameOf(input)) ? first : others).push_back(&input);
       given.insert(is_user ? input.tensor : "");
     }
-    for (const auto& [name, unused] : inputs_) {
+    for (const auto& [name, unused] : options_.inputs) {
       if (!given.contains(name)) {
         return BadExport(absl::StrCat("the program has no input ", name));
       }
@@ -93,7 +92,7 @@ class Importer {
 
   static bool IsSamples(std::string_view name) { return name == kImages || name == kTokens; }
 
-  std::string NameOf(const ExportedInput& input) const { return InputNameOf(program_, input, inputs_); }
+  std::string NameOf(const ExportedInput& input) const { return InputNameOf(program_, input, options_.inputs); }
 
   absl::Status AddInput(const ExportedInput& input) {
     AMPD_ASSIGN_OR_RETURN(TensorType type, types_.TypeOf(input.tensor));
@@ -284,23 +283,24 @@ class Importer {
     return absl::OkStatus();
   }
 
-  absl::Status AddOutput() {
+  absl::Status AddOutputs() {
     const auto& outputs = program_.graph.outputs;
-    const auto index = static_cast<size_t>(output_);
-    if (index >= outputs.size() || !outputs[index].has_value()) {
-      return BadExport(
-          absl::StrCat("the program has no tensor as its output ", output_, "; it has ", outputs.size(), " outputs"));
+    auto index = static_cast<size_t>(options_.output);
+    for (const std::string_view name : OutputNamesOf(options_.head.value_or(Head::kClassification))) {
+      if (index >= outputs.size() || !outputs[index].has_value()) {
+        return BadExport(
+            absl::StrCat("the program has no tensor as its output ", index, "; it has ", outputs.size(), " outputs"));
+      }
+      AMPD_ASSIGN_OR_RETURN(const ValueId value, Find(*outputs[index++]));
+      graph_.AddOutput(std::string(name), value);
     }
-    AMPD_ASSIGN_OR_RETURN(const ValueId value, Find(*outputs[index]));
-    graph_.AddOutput("logits", value);
     return absl::OkStatus();
   }
 
   const ExportedModel& model_;
   const ExportedProgram& program_;
   const ExportedTypes& types_;
-  const int output_;
-  const InputNames& inputs_;
+  const ImportOptions& options_;
   const State* const state_;
   const std::set<std::string> counters_;
   Graph graph_;
@@ -330,14 +330,13 @@ Importer::State StateOf(const Graph& train) {
 
 }  // namespace
 
-absl::StatusOr<Graph> ImportProgram(const ExportedModel& model, const ExportedProgram& program, int output,
-                                    const InputNames& inputs, int64_t sequence_length) {
-  AMPD_ASSIGN_OR_RETURN(const ExportedTypes train_types, ExportedTypes::Of(model.train, sequence_length));
-  AMPD_ASSIGN_OR_RETURN(const Graph train,
-                        Importer(model, model.train, train_types, output, inputs, /*state=*/nullptr).Run());
+absl::StatusOr<Graph> ImportProgram(const ExportedModel& model, const ExportedProgram& program,
+                                    const ImportOptions& options) {
+  AMPD_ASSIGN_OR_RETURN(const ExportedTypes train_types, ExportedTypes::Of(model.train, options.sequence_length));
+  AMPD_ASSIGN_OR_RETURN(const Graph train, Importer(model, model.train, train_types, options, /*state=*/nullptr).Run());
   const Importer::State state = StateOf(train);
-  AMPD_ASSIGN_OR_RETURN(const ExportedTypes types, ExportedTypes::Of(program, sequence_length));
-  return Importer(model, program, types, output, inputs, &state).Run();
+  AMPD_ASSIGN_OR_RETURN(const ExportedTypes types, ExportedTypes::Of(program, options.sequence_length));
+  return Importer(model, program, types, options, &state).Run();
 }
 
 NodeFate FateOf(const ExportedProgram& program, const std::set<std::string>& counters, const ExportedNode& node) {

@@ -16,14 +16,22 @@ namespace ampd::graph {
 // Names of a program's inputs, and what the graph calls them instead.
 using InputNames = std::map<std::string, std::string>;
 
+// What a job says of a model that was exported.
+struct ImportOptions {
+  // Of the program's outputs, the first one that the head takes. The others are left out.
+  int output = 0;
+  std::optional<Head> head;  // nothing: one with a cross entropy, told by the output's type
+  InputNames inputs;
+  int64_t sequence_length = 0;  // of the texts that it trains on; 0: they are none
+};
+
 // The graph of an exported program, without ops that write in place. What it trains are its parameters, and everything
 // else that the file holds are its buffers, by Python's names. Inputs and outputs have the zoo's names: the only input
 // is "images", or "input_ids" where it is of whole numbers (of several, each keeps the name that it has there), unless
-// `inputs` calls it otherwise; the output with the given number, of the program's, is "logits" (ImportPrograms calls it
-// what its head takes); there is no other.
+// the options call it otherwise; the outputs are called as the head takes them, whatever their types.
 //
 // * Of several inputs, that with a name of the zoo's is the graph's first.
-// * A parameter without requires_grad, or that the logits of the training program do not depend on, is a buffer:
+// * A parameter without requires_grad, or that the outputs of the training program do not depend on, is a buffer:
 //   training leaves it as it is.
 // * Of tied parameters, which lie in one place, the first gives the name to all.
 // * A count of batches that nothing reads (BatchNorm's num_batches_tracked) is left out, and so is a buffer that the
@@ -37,14 +45,13 @@ using InputNames = std::map<std::string, std::string>;
 //
 // INVALID_ARGUMENT (reason BAD_EXPORT; UNKNOWN_OP for an op that models may not use) naming the op, its module and the
 // line of the model's source.
-absl::StatusOr<Graph> ImportProgram(const ExportedModel& model, const ExportedProgram& program, int output,
-                                    const InputNames& inputs = {}, int64_t sequence_length = 0);
+absl::StatusOr<Graph> ImportProgram(const ExportedModel& model, const ExportedProgram& program,
+                                    const ImportOptions& options = {});
 
 // The program for evaluation: the file's own, or the training program with its dropout gone and its norms on their
 // running statistics. INVALID_ARGUMENT (reason BAD_EXPORT) where that is not enough, because the training program is
 // random by other means and the file has no program of its own.
-absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, int output, const InputNames& inputs = {},
-                                        int64_t sequence_length = 0);
+absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, const ImportOptions& options = {});
 
 // What the import makes of a node.
 enum class NodeFate {
@@ -67,14 +74,6 @@ std::vector<std::string> RefusedOps(const ExportedProgram& program);
 // Whether the program was exported in evaluation mode: it has norms or dropout, and none of them trains.
 bool IsEvalMode(const Graph& graph);
 
-// What a job says of a model that was exported.
-struct ImportOptions {
-  int output = 0;
-  std::optional<Head> head;  // nothing: told by the output's type
-  InputNames inputs;
-  int64_t sequence_length = 0;  // of the texts that it trains on; 0: they are none
-};
-
 // A model as a job trains and evaluates it.
 struct ImportedPrograms {
   Graph train;
@@ -83,8 +82,8 @@ struct ImportedPrograms {
 };
 
 // Both programs. INVALID_ARGUMENT as ImportProgram and ImportEvalProgram, or with the reason SPEC_ERROR for an output
-// that the head does not take, for an input "labels" with another head than kOwnLoss, and for a model in which there is
-// nothing to train. Their output has the name that the head takes, and no other.
+// that the head does not take, for an input "labels" with another head than kOwnLoss, for a model in which there is
+// nothing to train, and with kGan for a trained parameter that its own network's loss does not lead to.
 absl::StatusOr<ImportedPrograms> ImportPrograms(const ExportedModel& model, const ImportOptions& options);
 
 }  // namespace ampd::graph

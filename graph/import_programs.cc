@@ -1,11 +1,15 @@
 // The programs of a file as a job takes them.
+#include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/glob.h"
 #include "base/status_macros.h"
 #include "graph/heads.h"
 #include "graph/import.h"
+#include "graph/losses.h"
 #include "graph/op_table.h"
 #include "graph/passes.h"
 #include "graph/print.h"
@@ -38,37 +42,103 @@ std::string Advice(const TensorType& output) {
   return "";
 }
 
-// The model, its output called as the head takes it that the options name or the output tells.
-absl::StatusOr<Graph> WithNamedHead(const ImportOptions& options, Graph model) {
-  const ValueId value = model.outputs().front().value;
-  const TensorType& output = model.type(value);
-  const std::optional<Head> head = options.head.has_value() ? options.head : HeadOf(output);
-  if (!head.has_value()) {
-    return SpecError(absl::StrCat("model.exported.output ", options.output, " is ", ToText(output),
-                                  "; without model.exported.head it is ", std::string(TakenBy(Head::kClassification)),
-                                  " or ", std::string(TakenBy(Head::kLanguageModel)), Advice(output)));
+absl::Status CheckGanInputs(const Graph& model) {
+  if (model.FindInput("labels").has_value()) {
+    return SpecError("the model takes labels, which the head GAN has not; export it without them");
   }
-  if (!Takes(*head, output)) {
-    return SpecError(absl::StrCat("model.exported.output ", options.output, " is ", ToText(output), "; the head ",
-                                  std::string(HeadName(*head)), " takes ", std::string(TakenBy(*head))));
+  const auto noise = model.FindInput("noise");
+  const auto is_of_samples = [](const TensorType& type) {
+    return type.dtype == Dtype::kFloat32 && !type.shape.empty() && type.shape[0] == Dim::Batch();
+  };
+  if (noise.has_value() && !is_of_samples(model.type(*noise))) {
+    return SpecError(absl::StrCat("the model's input noise is ", ToText(model.type(*noise)),
+                                  "; the head GAN draws float32[B, ...]"));
+  }
+  return absl::OkStatus();
+}
+
+// Whether the head that the options name, or that the output tells, takes the outputs.
+absl::Status CheckHead(const ImportOptions& options, const Graph& model) {
+  const TensorType& first = model.type(model.outputs().front().value);
+  const std::optional<Head> head = options.head.has_value() ? options.head : HeadOf(first);
+  if (!head.has_value()) {
+    return SpecError(absl::StrCat("model.exported.output ", options.output, " is ", ToText(first),
+                                  "; without model.exported.head it is ", std::string(TakenBy(Head::kClassification)),
+                                  " or ", std::string(TakenBy(Head::kLanguageModel)), Advice(first)));
+  }
+  for (size_t i = 0; i < model.outputs().size(); ++i) {
+    if (const TensorType& output = model.type(model.outputs()[i].value); !Takes(*head, output)) {
+      return SpecError(absl::StrCat(i == 0 ? "model.exported.output " : "the model's output ",
+                                    options.output + static_cast<int>(i), " is ", ToText(output), "; the head ",
+                                    std::string(HeadName(*head)), " takes ", std::string(TakenBy(*head))));
+    }
+  }
+  if (*head == Head::kGan) {
+    return CheckGanInputs(model);
   }
   if (*head != Head::kOwnLoss && model.FindInput("labels").has_value()) {
     return SpecError(absl::StrCat("the model takes labels, which the head ", std::string(HeadName(*head)),
                                   " compares with its output; set model.exported.head to OWN_LOSS and "
                                   "model.exported.output to its loss, or export it without them"));
   }
-  model.SetOutputs({{std::string(OutputNameOf(*head)), value}});
-  return model;
+  return absl::OkStatus();
+}
+
+// The values that the backward pass of an output goes through.
+std::set<ValueId> ReachedFrom(const Graph& model, ValueId output) {
+  std::set<ValueId> reached = {output};
+  for (auto node = model.nodes().rbegin(); node != model.nodes().rend(); ++node) {
+    const bool leads =
+        std::any_of(node->outputs.begin(), node->outputs.end(), [&](ValueId value) { return reached.contains(value); });
+    if (leads && node->op != "aten.detach.default") {
+      const std::vector<ValueId> uses = node->Uses();
+      reached.insert(uses.begin(), uses.end());
+    }
+  }
+  return reached;
+}
+
+// Whether each of the model's losses trains all of its network, and every parameter is of one. A model with a head has
+// none.
+absl::Status CheckNetworks(const Graph& model) {
+  const std::vector<Loss> losses = LossesOf(model);
+  std::set<ValueId> trained;
+  for (const Loss& loss : losses) {
+    const std::set<ValueId> reached = ReachedFrom(model, *model.FindOutput(loss.output));
+    const size_t num_before = trained.size();
+    for (const State& parameter : model.parameters()) {
+      if (!GlobMatches(loss.parameters, parameter.name)) {
+        continue;
+      }
+      if (!reached.contains(parameter.value)) {
+        return SpecError(
+            absl::StrCat(parameter.name, " is a parameter of the ", loss.network,
+                         ", whose loss gives it no gradient; freeze it by requires_grad_(False), or let the "
+                         "loss depend on it"));
+      }
+      trained.insert(parameter.value);
+    }
+    if (trained.size() == num_before) {
+      return SpecError(absl::StrCat("the head GAN trains the parameters of the module \"", loss.network, "\" by the ",
+                                    loss.network, "'s loss, and the model has none that require a gradient"));
+    }
+  }
+  for (const State& parameter : model.parameters()) {
+    if (!losses.empty() && !trained.contains(parameter.value)) {
+      return SpecError(absl::StrCat("the head GAN trains the modules \"discriminator\" and \"generator\", and ",
+                                    parameter.name, " is of neither; freeze it, or move it into one of them"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, int output, const InputNames& inputs,
-                                        int64_t sequence_length) {
+absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, const ImportOptions& options) {
   if (model.eval.has_value()) {
-    return ImportProgram(model, *model.eval, output, inputs, sequence_length);
+    return ImportProgram(model, *model.eval, options);
   }
-  AMPD_ASSIGN_OR_RETURN(const Graph train, ImportProgram(model, model.train, output, inputs, sequence_length));
+  AMPD_ASSIGN_OR_RETURN(const Graph train, ImportProgram(model, model.train, options));
   Graph eval = EvalProgram(train);
   if (const Node* const node = FindAlwaysRandom(eval); node != nullptr) {
     return BadExport(absl::StrCat(node->op, " of ", node->module_path,
@@ -93,14 +163,14 @@ bool IsEvalMode(const Graph& graph) {
 }
 
 absl::StatusOr<ImportedPrograms> ImportPrograms(const ExportedModel& model, const ImportOptions& options) {
-  AMPD_ASSIGN_OR_RETURN(Graph train,
-                        ImportProgram(model, model.train, options.output, options.inputs, options.sequence_length));
-  AMPD_ASSIGN_OR_RETURN(Graph eval, ImportEvalProgram(model, options.output, options.inputs, options.sequence_length));
-  AMPD_ASSIGN_OR_RETURN(train, WithNamedHead(options, std::move(train)));
-  AMPD_ASSIGN_OR_RETURN(eval, WithNamedHead(options, std::move(eval)));
+  AMPD_ASSIGN_OR_RETURN(Graph train, ImportProgram(model, model.train, options));
+  AMPD_ASSIGN_OR_RETURN(Graph eval, ImportEvalProgram(model, options));
+  AMPD_RETURN_IF_ERROR(CheckHead(options, train));
+  AMPD_RETURN_IF_ERROR(CheckHead(options, eval));
   if (train.parameters().empty()) {
     return SpecError("the exported model has no parameter that requires a gradient");
   }
+  AMPD_RETURN_IF_ERROR(CheckNetworks(train));
   ImportedPrograms programs{std::move(train), std::move(eval), {}};
   if (IsEvalMode(programs.train)) {
     programs.warnings.emplace_back(

@@ -47,7 +47,7 @@ struct Compared {
 
 // Adds the input "labels". REQUIRES: `head` takes the model's output, and is not kOwnLoss.
 Compared AddLabels(Graph& graph, Head head) {
-  ValueId predicted = *graph.FindOutput(OutputNameOf(head));
+  ValueId predicted = *graph.FindOutput(OutputNamesOf(head).front());
   if (head == Head::kRegression || head == Head::kMultiLabel) {
     return {predicted, graph.AddInput("labels", {Dtype::kFloat32, graph.type(predicted).shape})};
   }

@@ -30,17 +30,19 @@ void KeepForEvaluation(Node node, Rewriter& rewriter) {
   rewriter.Keep(std::move(node));
 }
 
+// Whether the node is in training mode, where its op has one.
+bool Trains(const OpRow& row, const Node& node) {
+  const Operand* const training = row.training_argument.empty() ? nullptr : node.Find(row.training_argument);
+  return training != nullptr && *training == Operand(true);
+}
+
 // Running statistics of norms, and parameters or buffers that are written in place.
 bool WritesState(const Graph& graph, const Aliases& aliases, const Node& node) {
   if (const auto written = WrittenBy(node); written.has_value()) {
     return IsState(graph, aliases.Of(*written));
   }
   const OpRow* row = FindOp(node.op);
-  if (row == nullptr || row->writes.empty()) {
-    return false;
-  }
-  const Operand* training = node.Find(row->training_argument);
-  return training != nullptr && *training == Operand(true);
+  return row != nullptr && !row->writes.empty() && Trains(*row, node);
 }
 
 // What the nodes behind a place in the graph read.
@@ -89,6 +91,26 @@ Graph Needed(const Graph& graph, bool keeps_state) {
   return result;
 }
 
+// The results of the nodes that lead to one of the outputs.
+std::set<ValueId> ResultsBefore(Graph graph, std::vector<Output> outputs) {
+  graph.SetOutputs(std::move(outputs));
+  const Graph needed = Needed(graph, /*keeps_state=*/false);
+  std::set<ValueId> results;
+  for (const Node& node : needed.nodes()) {
+    results.insert(node.outputs.begin(), node.outputs.end());
+  }
+  return results;
+}
+
+// A norm that trains goes on without its running statistics, which it only writes.
+void KeepNoStatistics(Node& node) {
+  if (const OpRow* const row = FindOp(node.op); row != nullptr && Trains(*row, node)) {
+    for (const std::string_view name : row->writes) {
+      node.Set(name, Operand());
+    }
+  }
+}
+
 }  // namespace
 
 Graph WithoutDeadNodes(const Graph& graph) { return Needed(graph, /*keeps_state=*/true); }
@@ -108,8 +130,19 @@ absl::StatusOr<Graph> LossProgram(const Graph& model, std::string_view loss) {
     return Error(absl::StatusCode::kInvalidArgument, "NO_LOSS",
                  absl::StrCat("model ", graph.name(), " has no fp32 scalar \"", std::string(loss), "\" as an output"));
   }
+  const auto place = std::find_if(graph.outputs().begin(), graph.outputs().end(),
+                                  [loss](const Output& one) { return one.name == loss; });
+  const std::set<ValueId> counted_later = ResultsBefore(graph, {place + 1, graph.outputs().end()});
   graph.SetOutputs({{std::string(loss), *output}});
-  return Needed(graph, /*keeps_state=*/false);
+  graph = Needed(graph, /*keeps_state=*/false);
+  std::vector<Node> nodes = graph.nodes();
+  for (Node& node : nodes) {
+    if (counted_later.contains(node.outputs[0])) {
+      KeepNoStatistics(node);
+    }
+  }
+  graph.SetNodes(std::move(nodes));
+  return graph;
 }
 
 }  // namespace ampd::graph

@@ -33,8 +33,10 @@ Graph EvalProgram(const Graph& graph);
 absl::StatusOr<Graph> WithLossHead(const Graph& model);
 
 // What leads to one of the model's outputs, a fp32 scalar, as the training program whose only output that is. Nothing
-// else is computed, and running statistics of norms that do not lead there are not written. Inputs, parameters and
-// buffers stay. INVALID_ARGUMENT (reason NO_LOSS) when the model has no such output; as WithoutInPlaceOps.
+// else is computed, and running statistics of norms that do not lead there are not written; of a norm that leads to a
+// later output too they are written in the last one's program alone, so that a step, which computes it in each, counts
+// it once, as the model does. Inputs, parameters and buffers stay. INVALID_ARGUMENT (reason NO_LOSS) when the model has
+// no such output; as WithoutInPlaceOps.
 absl::StatusOr<Graph> LossProgram(const Graph& model, std::string_view loss);
 
 // The evaluation program with "labels" added. Its outputs are, of what a model with the head has:

@@ -18,6 +18,10 @@ std::string KindOf(const v1::ModelSpec& spec) {
   return kind == nullptr ? "" : kind->name();
 }
 
+bool IsGan(const v1::ModelSpec& spec) {
+  return spec.has_dcgan() || spec.exported().head() == v1::ExportedModelSpec::GAN;
+}
+
 void FillDefaults(v1::ModelSpec& spec) {
   if (spec.has_lenet()) {
     FillDefaults(*spec.mutable_lenet());

@@ -16,6 +16,10 @@ namespace ampd::models {
 // The name of the model's field in ModelSpec, "lenet"; empty while none is set.
 std::string KindOf(const v1::ModelSpec& spec);
 
+// Whether the model is trained by several losses of its own (graph/losses.h), a GAN: it reads no labels, and is not
+// evaluated.
+bool IsGan(const v1::ModelSpec& spec);
+
 // Sets what is left to the model; proto3 cannot tell a number that was not set from 0, which means the default.
 void FillDefaults(v1::ModelSpec& spec);
 

@@ -48,8 +48,8 @@ void AdmitFields(const v1::ExportedModelSpec& exported, Findings& findings) {
   }
   if (!v1::ExportedModelSpec::Head_IsValid(exported.head())) {
     findings.Wrong(field + ".head", absl::StrCat("is ", exported.head(),
-                                                 "; must be CLASSIFICATION, LANGUAGE_MODEL, REGRESSION, MULTI_LABEL or "
-                                                 "OWN_LOSS"));
+                                                 "; must be CLASSIFICATION, LANGUAGE_MODEL, REGRESSION, MULTI_LABEL, "
+                                                 "OWN_LOSS or GAN"));
   }
   findings.Range(field + ".output", exported.output(), 0, 255);
   if (exported.inputs_size() > kMaxInputs) {
@@ -141,10 +141,11 @@ std::string WhyInputsMisfit(const v1::DataSource& source, const graph::Graph& mo
     return absl::StrCat("the data has ", std::string(names.front()), " and the model takes ", first);
   }
   const bool takes_labels = graph::HeadOf(model) == graph::Head::kOwnLoss;
+  const bool takes_noise = !graph::LossesOf(model).empty();
   for (const graph::ValueId input : model.inputs()) {
     const std::string& name = model.value(input).name;
-    const bool is_known =
-        std::find(names.begin(), names.end(), name) != names.end() || (name == "labels" && takes_labels);
+    const bool is_known = std::find(names.begin(), names.end(), name) != names.end() ||
+                          (name == "labels" && takes_labels) || (name == "noise" && takes_noise);
     if (!is_known) {
       return absl::StrCat("the model takes ", name, ", which the data has not");
     }

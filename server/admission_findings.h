@@ -99,7 +99,7 @@ std::string WhyUnseen(const v1::ExportedModelSpec& exported);
 void CheckExportedData(const v1::JobSpec& spec, const graph::Graph* model, Findings& findings);
 void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
 void AdmitCifar(const std::string& field, v1::CifarSource* source, const graph::Graph* model, Findings& findings);
-void AdmitNpz(const std::string& field, v1::NpzSource* source, const graph::Graph* model, Findings& findings);
+void AdmitNpz(const std::string& field, v1::NpzSource* source, const v1::ModelSpec& spec, Findings& findings);
 void AdmitSafetensors(const std::string& field, v1::SafetensorsSource* source, Findings& findings);
 void AdmitPrecision(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
 void AdmitTraining(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
@@ -110,6 +110,6 @@ void AdmitSample(v1::JobSpec* spec, const graph::Graph* model, Findings& finding
 // "<root>/<path>": relative, without "..", empty parts or control characters, the first part naming a data root.
 void AdmitPath(const std::string& field, const std::string& path, Findings& findings);
 // The same of a file with labels, which may be left out for a model that does not read them.
-void AdmitLabelsPath(const std::string& field, const std::string& path, const graph::Graph* model, Findings& findings);
+void AdmitLabelsPath(const std::string& field, const std::string& path, const v1::ModelSpec& spec, Findings& findings);
 
 }  // namespace ampd::server

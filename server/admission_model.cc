@@ -3,7 +3,6 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "graph/losses.h"
 #include "graph/vocabulary.h"
 #include "models/models.h"
 #include "server/admission.h"
@@ -33,9 +32,9 @@ bool IsTooLarge(const graph::Graph& model) {
   return count > kMaxParameters;
 }
 
-void AdmitIdx(const std::string& field, v1::IdxSource* idx, const graph::Graph* model, Findings& findings) {
+void AdmitIdx(const std::string& field, v1::IdxSource* idx, const v1::ModelSpec& spec, Findings& findings) {
   AdmitPath(field + ".images", idx->images(), findings);
-  AdmitLabelsPath(field + ".labels", idx->labels(), model, findings);
+  AdmitLabelsPath(field + ".labels", idx->labels(), spec, findings);
   if (!idx->has_mean()) idx->set_mean(0);
   if (!idx->has_std()) idx->set_std(1);
   findings.Real(field + ".mean", idx->mean(), -kMaxReal, kMaxReal);
@@ -138,17 +137,18 @@ void CheckKindFits(const std::string& field, const v1::DataSource& source, const
   }
 }
 
-void AdmitSource(const std::string& field, v1::DataSource* source, const graph::Graph* model, Findings& findings) {
+void AdmitSource(const std::string& field, v1::DataSource* source, const v1::ModelSpec& spec, const graph::Graph* model,
+                 Findings& findings) {
   if (model != nullptr && source->kind_case() != v1::DataSource::KIND_NOT_SET) {
     CheckKindFits(field, *source, *model, findings);
   }
   switch (source->kind_case()) {
     case v1::DataSource::kIdx:
-      return AdmitIdx(field + ".idx", source->mutable_idx(), model, findings);
+      return AdmitIdx(field + ".idx", source->mutable_idx(), spec, findings);
     case v1::DataSource::kCifar:
       return AdmitCifar(field + ".cifar", source->mutable_cifar(), model, findings);
     case v1::DataSource::kNpz:
-      return AdmitNpz(field + ".npz", source->mutable_npz(), model, findings);
+      return AdmitNpz(field + ".npz", source->mutable_npz(), spec, findings);
     case v1::DataSource::kSafetensors:
       return AdmitSafetensors(field + ".safetensors", source->mutable_safetensors(), findings);
     case v1::DataSource::kSynthetic:
@@ -236,9 +236,8 @@ void AdmitPath(const std::string& field, const std::string& path, Findings& find
   }
 }
 
-void AdmitLabelsPath(const std::string& field, const std::string& path, const graph::Graph* model, Findings& findings) {
-  const bool are_read = model == nullptr || graph::LossesOf(*model).empty();
-  if (are_read || !path.empty()) {
+void AdmitLabelsPath(const std::string& field, const std::string& path, const v1::ModelSpec& spec, Findings& findings) {
+  if (!models::IsGan(spec) || !path.empty()) {
     AdmitPath(field, path, findings);
   }
 }
@@ -273,10 +272,10 @@ void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings)
   if (!data->has_train()) {
     findings.Missing("data.train");
   } else {
-    AdmitSource("data.train", data->mutable_train(), model, findings);
+    AdmitSource("data.train", data->mutable_train(), spec->model(), model, findings);
   }
-  if (data->has_eval() && model != nullptr && !graph::LossesOf(*model).empty()) {
-    findings.Wrong("data.eval", absl::StrCat("is set; model.", model->name(),
+  if (data->has_eval() && models::IsGan(spec->model())) {
+    findings.Wrong("data.eval", absl::StrCat("is set; model.", models::KindOf(spec->model()),
                                              " is not evaluated: its losses are those of two networks against each "
                                              "other, and neither says how good the images are"));
   } else if (data->has_eval()) {
@@ -286,7 +285,7 @@ void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings)
     if (data->train().has_jsonl() && data->eval().has_jsonl()) {
       AdmitEvalLength("jsonl", data->train().jsonl(), data->mutable_eval()->mutable_jsonl(), findings);
     }
-    AdmitSource("data.eval", data->mutable_eval(), model, findings);
+    AdmitSource("data.eval", data->mutable_eval(), spec->model(), model, findings);
   }
   if (data->has_augment()) {
     AdmitAugmentation(*data, findings);

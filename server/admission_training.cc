@@ -1,8 +1,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/losses.h"
 #include "graph/segments.h"
+#include "models/models.h"
 #include "server/admission_findings.h"
 
 namespace ampd::server {
@@ -153,9 +153,9 @@ void AdmitTrain(v1::JobSpec* spec, const graph::Graph* model, Findings& findings
     findings.Real("train.clip_grad_norm", train->clip_grad_norm(), 0, kMaxReal, /*open_least=*/true);
   }
   findings.Range("train.num_threads", train->num_threads(), 0, 1024);
-  if (train->replay_skipped() && model != nullptr && !graph::LossesOf(*model).empty()) {
+  if (train->replay_skipped() && models::IsGan(spec->model())) {
     findings.Wrong("train.replay_skipped",
-                   absl::StrCat("would train the networks of model.", model->name(),
+                   absl::StrCat("would train the networks of model.", models::KindOf(spec->model()),
                                 " that were not skipped on the same batch twice; leave it out"));
   }
   AdmitSegments(*spec, model, findings);

@@ -99,7 +99,8 @@ void AddPrograms(const ExportedModel& model, const Programs& programs, v1::Model
 
 bool IsField(const std::string& name, const ModelQuestion& question) {
   return std::find(std::begin(kFields), std::end(kFields), name) != std::end(kFields) ||
-         (name == "labels" && question.head == graph::Head::kOwnLoss);
+         (name == "labels" && question.head == graph::Head::kOwnLoss) ||
+         (name == "noise" && question.head == graph::Head::kGan);
 }
 
 void AddInputs(const ExportedProgram& program, const ModelQuestion& question, v1::ModelFile* file) {
@@ -132,6 +133,12 @@ v1::ExportedModelSpec::Head HeadOf(const absl::StatusOr<graph::ExportedTypes>& t
   return head;
 }
 
+bool IsTaken(int index, const ModelQuestion& question) {
+  const auto num_taken =
+      static_cast<int>(graph::OutputNamesOf(question.head.value_or(graph::Head::kClassification)).size());
+  return index >= question.output && index < question.output + num_taken;
+}
+
 void AddOutputs(const ExportedProgram& program, const ModelQuestion& question, v1::ModelFile* file) {
   const absl::StatusOr<graph::ExportedTypes> types = graph::ExportedTypes::Of(program, question.sequence_length);
   for (size_t i = 0; i < program.graph.outputs.size(); ++i) {
@@ -139,8 +146,8 @@ void AddOutputs(const ExportedProgram& program, const ModelQuestion& question, v
     told.set_index(static_cast<int>(i));
     if (const auto& tensor = program.graph.outputs[i]; tensor.has_value()) {
       SetType(program, *tensor, &told);
-      told.set_head(HeadOf(types, *tensor, told.index() == question.output ? question.head : std::nullopt));
-      told.set_taken(told.index() == question.output);
+      told.set_taken(IsTaken(told.index(), question));
+      told.set_head(HeadOf(types, *tensor, told.taken() ? question.head : std::nullopt));
     }
   }
 }

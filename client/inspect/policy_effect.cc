@@ -146,7 +146,8 @@ absl::Status Describe(const precision::TrainedPrograms& programs, const ModelQue
 }  // namespace
 
 void AddPolicies(const graph::ImportedPrograms& imported, ModelQuestion question, v1::ModelFile* file) {
-  const auto programs = precision::TrainedPrograms::Of(imported.train, &imported.eval);
+  const bool is_evaluated = graph::HeadOf(imported.train).has_value();
+  const auto programs = precision::TrainedPrograms::Of(imported.train, is_evaluated ? &imported.eval : nullptr);
   if (!programs.ok()) {
     file->add_problems(std::string(programs.status().message()));
     return;

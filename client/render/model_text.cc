@@ -77,6 +77,8 @@ std::string HeadText(const v1::ModelOutput& output) {
       return "multi_label";
     case v1::ExportedModelSpec::OWN_LOSS:
       return "own_loss";
+    case v1::ExportedModelSpec::GAN:
+      return "gan";
     default:
       return "none";
   }
@@ -86,7 +88,7 @@ std::string TakenText(const v1::ModelOutput& output) {
   if (!output.taken()) {
     return "";
   }
-  const bool is_loss = output.head() == v1::ExportedModelSpec::OWN_LOSS;
+  const bool is_loss = output.head() == v1::ExportedModelSpec::OWN_LOSS || output.head() == v1::ExportedModelSpec::GAN;
   const bool are_numbers = output.head() == v1::ExportedModelSpec::REGRESSION;
   return is_loss ? "taken as the loss" : are_numbers ? "taken as the predictions" : "taken as the logits";
 }

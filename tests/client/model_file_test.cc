@@ -16,6 +16,7 @@
 #include "precision/example_device.h"
 #include "precision/memory.h"
 #include "precision/policy.h"
+#include "tests/graph/exported_gan.h"
 #include "tests/graph/exported_net.h"
 
 namespace ampd::client {
@@ -202,6 +203,28 @@ TEST(DescribeModel, AHeadThatIsNamedTakesItsOutput) {
   const auto& kept = file.policies(0).kept();
   EXPECT_TRUE(
       std::any_of(kept.begin(), kept.end(), [](const auto& one) { return one.op() == "aten.mse_loss.default"; }));
+}
+
+TEST(DescribeModel, AGanHasTwoOutputsAndIsGivenNoise) {
+  ModelQuestion question = Question({"bf16"}, /*batch_size=*/64);
+  question.head = graph::Head::kGan;
+  const v1::ModelFile file = Described(graph::Gan(), question);
+  EXPECT_THAT(file.problems(), IsEmpty());
+  EXPECT_THAT(file.warnings(), IsEmpty());
+  ASSERT_EQ(file.outputs_size(), 2);
+  for (const v1::ModelOutput& output : file.outputs()) {
+    EXPECT_TRUE(output.taken());
+    EXPECT_EQ(output.head(), v1::ExportedModelSpec::GAN);
+  }
+  EXPECT_EQ(file.inputs(1).field(), "noise");
+  ASSERT_EQ(file.policies_size(), 1);
+  EXPECT_EQ(Shares(file.policies(0)), "lower bfloat16 4; fp32  2; promote  1; as_input  2");
+  const std::string text = RenderModelFile(file, ModelTextOptions());
+  EXPECT_THAT(text, HasSubstr("gan"));
+  EXPECT_THAT(text, HasSubstr("taken as the loss"));
+  question.head = std::nullopt;
+  EXPECT_THAT(Described(graph::Gan(), question).problems(),
+              ElementsAre(HasSubstr("model.exported.output 0 is float32[]")));
 }
 
 TEST(DescribeModel, PoliciesAreResolvedAsTheTrainerDoes) {

@@ -15,9 +15,9 @@ constexpr int64_t kMaxEntries = 100;
 
 // A program that is taken becomes a graph that holds together, or is refused.
 absl::Status Import(const ExportedModel& model) {
-  const auto train = ImportProgram(model, model.train, 0);
+  const auto train = ImportProgram(model, model.train);
   fuzz::Require(!train.ok() || train->Check().ok(), "a graph holds together");
-  const auto eval = ImportEvalProgram(model, 0);
+  const auto eval = ImportEvalProgram(model);
   fuzz::Require(!eval.ok() || eval->Check().ok(), "a graph holds together");
   for (const std::string& refused : RefusedOps(model.train)) {
     fuzz::Require(!refused.empty(), "an op has a name");

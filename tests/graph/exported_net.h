@@ -57,24 +57,7 @@ inline void AddLinear(json& model, const std::string& name, const std::string& p
 // a head; a parameter that nothing reads, one that is tied to the head's, a count of batches. Outputs: the logits and
 // the stem's features.
 inline json Net() {
-  json model = {{"format", "ampd.exported_model"},
-                {"version", 1},
-                {"weights", {{"config", json::object()}}},
-                {"constants", {{"config", json::object()}}},
-                {"programs",
-                 {{"train",
-                   {{"schema_version", {{"major", 8}, {"minor", 17}}},
-                    {"graph_module",
-                     {{"graph",
-                       {{"inputs", json::array()},
-                        {"outputs", json::array({Named("head"), Named("flat")})},
-                        {"nodes", json::array()},
-                        {"tensor_values", json::object()},
-                        {"sym_int_values", json::object()}}},
-                      {"signature",
-                       {{"input_specs", json::array()},
-                        {"output_specs", json::array({{{"user_output", {{"arg", Named("head")}}}},
-                                                      {{"user_output", {{"arg", Named("flat")}}}}})}}}}}}}}}};
+  json model = WithOutputs({"head", "flat"});
   AddParameter(model, "p_conv", "stem.0.weight", {8, 3, 3, 3});
   AddParameter(model, "p_scale", "stem.1.weight", {8});
   AddParameter(model, "p_shift", "stem.1.bias", {8});
@@ -82,9 +65,7 @@ inline json Net() {
   AddBuffer(model, "b_mean", "stem.1.running_mean", {8});
   AddBuffer(model, "b_var", "stem.1.running_var", {8});
   AddBuffer(model, "b_count", "stem.1.num_batches_tracked", {}, kLong);
-  GraphOf(model)["inputs"].push_back(Named("x"));
-  InputsOf(model).push_back(Input("x"));
-  GraphOf(model)["tensor_values"]["x"] = Tensor({kBatch, 3, 8, 8});
+  AddUserInput(model, "x", {kBatch, 3, 8, 8});
   const std::vector<json> image = {kBatch, 8, 8, 8};
   const json yes = {{"as_bool", true}};
   const json ones = {{"as_ints", {1, 1}}};

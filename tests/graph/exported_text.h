@@ -68,6 +68,36 @@ inline json& GraphOf(json& model, const char* program = "train") {
 }
 inline json& InputsOf(json& model) { return model["programs"]["train"]["graph_module"]["signature"]["input_specs"]; }
 
+// A model of one program without inputs and nodes, whose outputs are these tensors.
+inline json WithOutputs(const std::vector<std::string>& tensors) {
+  json outputs = json::array();
+  json specs = json::array();
+  for (const std::string& tensor : tensors) {
+    outputs.push_back(Named(tensor));
+    specs.push_back({{"user_output", {{"arg", Named(tensor)}}}});
+  }
+  const json graph = {{"inputs", json::array()},
+                      {"outputs", outputs},
+                      {"nodes", json::array()},
+                      {"tensor_values", json::object()},
+                      {"sym_int_values", json::object()}};
+  const json signature = {{"input_specs", json::array()}, {"output_specs", specs}};
+  const json program = {{"schema_version", {{"major", 8}, {"minor", 17}}},
+                        {"graph_module", {{"graph", graph}, {"signature", signature}}}};
+  return {{"format", "ampd.exported_model"},
+          {"version", 1},
+          {"weights", {{"config", json::object()}}},
+          {"constants", {{"config", json::object()}}},
+          {"programs", {{"train", program}}}};
+}
+
+// What the model is called with.
+inline void AddUserInput(json& model, const std::string& tensor, const std::vector<json>& sizes) {
+  GraphOf(model)["inputs"].push_back(Named(tensor));
+  GraphOf(model)["tensor_values"][tensor] = Tensor(sizes);
+  InputsOf(model).push_back(Input(tensor));
+}
+
 // Another tensor that the model has.
 inline void AddState(json& model, const json& input, const std::string& tensor, const std::string& name,
                      const json& type, const json& stored) {

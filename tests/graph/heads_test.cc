@@ -17,8 +17,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr Head kHeads[] = {Head::kClassification, Head::kLanguageModel, Head::kRegression, Head::kMultiLabel,
-                           Head::kOwnLoss};
+constexpr Head kHeads[] = {Head::kClassification, Head::kLanguageModel, Head::kRegression,
+                           Head::kMultiLabel,     Head::kOwnLoss,       Head::kGan};
 
 TEST(HeadNamed, GivesEveryHeadBackAndNothingForOthers) {
   for (const Head head : kHeads) {
@@ -41,7 +41,7 @@ std::vector<std::string> Takers(const TensorType& type) {
 
 TEST(Takes, GoesByRankAndDtype) {
   const Dim batch = Dim::Batch();
-  EXPECT_THAT(Takers({Dtype::kFloat32, {}}), ElementsAre("OWN_LOSS"));
+  EXPECT_THAT(Takers({Dtype::kFloat32, {}}), ElementsAre("OWN_LOSS", "GAN"));
   EXPECT_THAT(Takers({Dtype::kFloat32, {batch}}), ElementsAre("REGRESSION"));
   EXPECT_THAT(Takers({Dtype::kFloat32, {batch, 3}}), ElementsAre("CLASSIFICATION", "REGRESSION", "MULTI_LABEL"));
   EXPECT_THAT(Takers({Dtype::kFloat32, {batch, 3, 5}}), ElementsAre("LANGUAGE_MODEL", "REGRESSION"));

@@ -51,7 +51,7 @@ json Linear() {
 
 absl::StatusOr<Graph> Import(const json& model) {
   auto exported = ParseExportedModel(model.dump());
-  return exported.ok() ? ImportProgram(*exported, exported->train, 0) : exported.status();
+  return exported.ok() ? ImportProgram(*exported, exported->train) : exported.status();
 }
 
 std::string Text(const json& model) {
@@ -181,7 +181,7 @@ json WithMask() {
 TEST(ImportProgram, InputsAreCalledByTheirFields) {
   const auto exported = ParseExportedModel(WithMask().dump());
   const auto text = [&](const InputNames& inputs) {
-    const auto graph = ImportProgram(*exported, exported->train, 0, inputs);
+    const auto graph = ImportProgram(*exported, exported->train, {.inputs = inputs});
     return graph.ok() ? ToText(*graph) : std::string(graph.status().message());
   };
   EXPECT_THAT(text({}), HasSubstr("input %x: float32[B, 4]\ninput %mask: float32[B, 3]\n"));
@@ -189,7 +189,8 @@ TEST(ImportProgram, InputsAreCalledByTheirFields) {
   EXPECT_THAT(text({{"mask", "images"}}), testing::StartsWith("graph exported\ninput %images"));
   EXPECT_EQ(text({{"y", "images"}}), "the program has no input y");
   EXPECT_EQ(text({{"mask", "x"}}), "two inputs of the program are called x");
-  EXPECT_THAT(ToText(*ImportEvalProgram(*exported, 0, {{"x", "images"}})), HasSubstr("input %images: float32[B, 4]\n"));
+  EXPECT_THAT(ToText(*ImportEvalProgram(*exported, {.inputs = {{"x", "images"}}})),
+              HasSubstr("input %images: float32[B, 4]\n"));
 }
 
 TEST(ImportProgram, WhatIsFrozenOrNotReadIsABuffer) {
@@ -208,8 +209,8 @@ TEST(ImportProgram, WhatTheLogitsDoNotDependOnIsABuffer) {
   json model = Linear();
   GraphOf(model)["outputs"].insert(GraphOf(model)["outputs"].begin(), Named("x"));
   const auto exported = ParseExportedModel(model.dump());
-  EXPECT_EQ(ImportProgram(*exported, exported->train, 1)->parameters().size(), 2u);
-  EXPECT_TRUE(ImportProgram(*exported, exported->train, 0)->parameters().empty());
+  EXPECT_EQ(ImportProgram(*exported, exported->train, {.output = 1})->parameters().size(), 2u);
+  EXPECT_TRUE(ImportProgram(*exported, exported->train)->parameters().empty());
 }
 
 TEST(ImportProgram, TiedParametersAreOne) {
@@ -372,7 +373,7 @@ TEST(ImportProgram, ALengthThatTheModelAssertsNotToHaveIsTheSpecs) {
   const auto exported = ParseExportedModel(model.dump());
   ASSERT_TRUE(exported.ok()) << exported.status();
   const auto reason = [&](int64_t sequence_length) {
-    return ReasonOf(ImportProgram(*exported, exported->train, 0, {}, sequence_length).status());
+    return ReasonOf(ImportProgram(*exported, exported->train, {.sequence_length = sequence_length}).status());
   };
   EXPECT_EQ(reason(6), "SPEC_ERROR");
   EXPECT_NE(reason(4), "SPEC_ERROR");
@@ -501,14 +502,14 @@ json WithDropout(bool train) {
 TEST(ImportEvalProgram, ALoneProgramIsTurnedOverAndAnOwnOneIsTaken) {
   json model = WithDropout(true);
   auto exported = ParseExportedModel(model.dump());
-  EXPECT_THAT(ToText(*ImportProgram(*exported, exported->train, 0)), HasSubstr("aten.dropout.default"));
-  const Graph turned = ImportEvalProgram(*exported, 0).value();
+  EXPECT_THAT(ToText(*ImportProgram(*exported, exported->train)), HasSubstr("aten.dropout.default"));
+  const Graph turned = ImportEvalProgram(*exported).value();
   EXPECT_THAT(ToText(turned), HasSubstr("output logits = %relu"));
   EXPECT_THAT(ToText(turned), testing::Not(HasSubstr("dropout")));
   model["programs"]["eval"] = model["programs"]["train"];
   GraphOf(model, "eval")["outputs"][0] = Named("linear");
   exported = ParseExportedModel(model.dump());
-  EXPECT_THAT(ToText(*ImportEvalProgram(*exported, 0)), HasSubstr("output logits = %linear"));
+  EXPECT_THAT(ToText(*ImportEvalProgram(*exported)), HasSubstr("output logits = %linear"));
 }
 
 TEST(ImportEvalProgram, HasTheStateOfTheTrainingProgram) {
@@ -520,7 +521,7 @@ TEST(ImportEvalProgram, HasTheStateOfTheTrainingProgram) {
   graph["tensor_values"]["add_"] = Tensor({}, false, kLong);
   graph["nodes"].push_back(Call("add_.Tensor", {{"self", Named("b_n")}, {"other", {{"as_int", 1}}}}, "add_"));
   const auto exported = ParseExportedModel(model.dump());
-  const Graph eval = ImportEvalProgram(*exported, 0).value();
+  const Graph eval = ImportEvalProgram(*exported).value();
   EXPECT_TRUE(eval.buffers().empty());
   EXPECT_EQ(eval.parameters().size(), 2u);
 }

@@ -71,7 +71,7 @@ json Sound() { return WithTwin({"to"}, {"to_1", "zeros"}); }
 std::string Text(const json& model) {
   const auto exported = ParseExportedModel(model.dump());
   const auto graph =
-      exported.ok() ? ImportProgram(*exported, exported->train, 0) : absl::StatusOr<Graph>(exported.status());
+      exported.ok() ? ImportProgram(*exported, exported->train) : absl::StatusOr<Graph>(exported.status());
   return graph.ok() ? ToText(*graph) : std::string(graph.status().message());
 }
 
@@ -128,7 +128,7 @@ TEST(Twin, TellsOfEachProgramByItsOwn) {
   model["twin"]["programs"]["eval"] = {{"meant", json::array()}, {"follows", {"zeros"}}};
   const auto exported = ParseExportedModel(model.dump());
   ASSERT_TRUE(exported.ok()) << exported.status();
-  const std::string eval = ToText(ImportEvalProgram(*exported, 0).value());
+  const std::string eval = ToText(ImportEvalProgram(*exported).value());
   EXPECT_THAT(eval, HasSubstr("# noise (follows)"));
   EXPECT_THAT(eval, Not(HasSubstr("aten.to.dtype")));
   EXPECT_EQ(ParseExportedModel(exported->json)->json, model.dump()) << "what a checkpoint keeps";

@@ -22,6 +22,7 @@
 #include "worker/amp/format.h"
 #include "worker/executor/executor.h"
 #include "worker/executor/initialize.h"
+#include "worker/train/imported_model.h"
 
 namespace ampd::parity {
 namespace {
@@ -48,13 +49,19 @@ double RelativeError(const at::Tensor& ours, const at::Tensor& theirs) {
   return ours.sub(theirs).norm().item<double>() / theirs.norm().item<double>();
 }
 
+// What Python exported, of a size.
+std::string ArchiveOf(int image_size) { return absl::StrCat("dcgan-", image_size, ".pt2"); }
+
 // What Python computed for a size; asked for once.
 const absl::StatusOr<TensorMap>& OracleOf(int image_size) {
   static auto* const known = new std::map<int, absl::StatusOr<TensorMap>>();
   const auto it = known->find(image_size);
-  return it != known->end()
-             ? it->second
-             : known->emplace(image_size, RunOracle("oracle_dcgan.py", {absl::StrCat(image_size)})).first->second;
+  if (it != known->end()) {
+    return it->second;
+  }
+  const std::string archive = testing::TempDir() + ArchiveOf(image_size);
+  auto oracle = RunOracle("oracle_dcgan.py", {absl::StrCat(image_size), archive});
+  return known->emplace(image_size, std::move(oracle)).first->second;
 }
 
 class DcganParity : public testing::TestWithParam<int> {
@@ -88,6 +95,22 @@ class DcganParity : public testing::TestWithParam<int> {
                        .beta1 = 0.5,
                        .epsilon = oracle_.at("epsilon").item<double>()};
     return phase;
+  }
+
+  // The model with the first weights of the oracle's training.
+  std::unique_ptr<amp::Engine> EngineOf(const graph::Graph& model) const {
+    v1::Device cpu;
+    cpu.set_kind(v1::Device::CPU);
+    v1::PrecisionPolicy policy;
+    policy.set_preset("fp32");
+    const auto resolved = precision::ResolvePolicy(policy, model, cpu, precision::OptimizerKind::kAdam);
+    amp::EngineOptions options;
+    options.phases = {PhaseOf("discriminator"), PhaseOf("generator")};
+    auto engine = amp::Engine::Create(model, *resolved, options).value();
+    amp::EngineState state = engine->ExportState();
+    state.model = Named("start/");
+    EXPECT_TRUE(engine->ImportState(state).ok());
+    return engine;
   }
 
   const graph::Graph model_ = Dcgan(GetParam());
@@ -141,17 +164,7 @@ TEST_P(DcganParity, LossesAndGradientsAgree) {
 }
 
 TEST_P(DcganParity, TrainingFollowsTheTutorials) {
-  v1::Device cpu;
-  cpu.set_kind(v1::Device::CPU);
-  v1::PrecisionPolicy policy;
-  policy.set_preset("fp32");
-  const auto resolved = precision::ResolvePolicy(policy, model_, cpu, precision::OptimizerKind::kAdam);
-  amp::EngineOptions options;
-  options.phases = {PhaseOf("discriminator"), PhaseOf("generator")};
-  const auto engine = amp::Engine::Create(model_, *resolved, options).value();
-  amp::EngineState state = engine->ExportState();
-  state.model = Named("start/");
-  ASSERT_TRUE(engine->ImportState(state).ok());
+  const auto engine = EngineOf(model_);
   for (int64_t step = 0; step < oracle_.at("generator_loss").size(0); ++step) {
     for (const amp::PhaseResult& phase : engine->Step({BatchOf(step)}).phases) {
       const double expected = oracle_.at(phase.phase + "_loss")[step].item<double>();
@@ -161,6 +174,31 @@ TEST_P(DcganParity, TrainingFollowsTheTutorials) {
   for (const auto& [name, tensor] : engine->ExportState().model) {
     EXPECT_LE(RelativeError(tensor, oracle_.at("after/" + name)), kTrainingTolerance) << name;
     EXPECT_GT(RelativeError(tensor, oracle_.at("start/" + name)), kTrainingTolerance) << name << " was not trained";
+  }
+}
+
+// The zoo's own, exported from Python as one module, which makes its fake images once for both losses.
+TEST_P(DcganParity, ExportedItTrainsToTheSameBits) {
+  v1::ExportedModelSpec spec;
+  spec.set_head(v1::ExportedModelSpec::GAN);
+  const auto exported = train::OpenImportedModel(spec, {testing::TempDir(), ArchiveOf(GetParam()), "model"});
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  const auto ours = EngineOf(model_);
+  const auto theirs = EngineOf(exported->train);
+  for (int64_t step = 0; step < oracle_.at("generator_loss").size(0); ++step) {
+    const amp::StepResult expected = ours->Step({BatchOf(step)});
+    const amp::StepResult given = theirs->Step({BatchOf(step)});
+    ASSERT_EQ(given.phases.size(), expected.phases.size());
+    for (size_t i = 0; i < given.phases.size(); ++i) {
+      EXPECT_EQ(given.phases[i].phase, expected.phases[i].phase);
+      EXPECT_EQ(given.phases[i].loss, expected.phases[i].loss) << given.phases[i].phase << " step " << step;
+    }
+  }
+  const TensorMap expected = ours->ExportState().model;
+  const TensorMap given = theirs->ExportState().model;
+  ASSERT_EQ(given.size(), expected.size());
+  for (const auto& [name, tensor] : expected) {
+    EXPECT_TRUE(given.at(name).equal(tensor)) << name;
   }
 }
 

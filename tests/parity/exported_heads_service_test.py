@@ -6,6 +6,7 @@ ids.
 """
 import json
 import pathlib
+import struct
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -32,6 +33,16 @@ precision: {{preset: {preset}}}
 optimizer: {{adamw: {{learning_rate: 0.02}}}}
 train: {{steps: 60, num_threads: 1, seed: 2}}
 eval: {{every_steps: 20}}
+"""
+GAN = """
+name: gan
+model: {{exported: {{path: root/gan.pt2, head: GAN}}}}
+data:
+  train: {{idx: {{images: root/bars, mean: 0.5, std: 0.5}}}}
+  batch_size: 16
+precision: {{preset: {preset}}}
+optimizer: {{adam: {{learning_rate: 0.002, beta1: 0.5}}}}
+train: {{steps: 40, num_threads: 1, seed: 2{more}}}
 """
 NPZ = "{npz: {file: root/numbers.npz}}"
 TENSORS = "{safetensors: {file: root/decisions.safetensors}}"
@@ -83,6 +94,23 @@ class OwnLoss(Net):
         return functional.mse_loss(self.body(images), labels)
 
 
+class Gan(torch.nn.Module):
+    """Two networks with a loss by hand (least squares), noise in a shape of its own, a norm in the generator."""
+
+    def __init__(self):
+        super().__init__()
+        self.generator = torch.nn.Sequential(
+            torch.nn.ConvTranspose2d(6, 8, 4), torch.nn.BatchNorm2d(8), torch.nn.ReLU(True),
+            torch.nn.ConvTranspose2d(8, 1, 2, 2), torch.nn.Tanh())
+        self.discriminator = torch.nn.Sequential(
+            torch.nn.Conv2d(1, 8, 4, 2, 1), torch.nn.LeakyReLU(0.2), torch.nn.Flatten(), torch.nn.Linear(128, 1))
+
+    def forward(self, images, noise):
+        fake = self.generator(noise)
+        of_real, of_constant = self.discriminator(images), self.discriminator(fake.detach())
+        return ((of_real - 1) ** 2).mean() + (of_constant ** 2).mean(), ((self.discriminator(fake) - 1) ** 2).mean()
+
+
 def macro_f1(predicted, wanted, classes):
     """By its definition, a class at a time; 0 where there is nothing to count."""
     scores = []
@@ -102,6 +130,9 @@ class Heads(DataRootCase):
         cls.decisions = cls.numbers > 0.4
         numpy.savez(cls.root / "numbers.npz", images=cls.features.numpy(), labels=cls.numbers.double().numpy())
         save_file({"images": cls.features, "labels": cls.decisions}, cls.root / "decisions.safetensors")
+        bars = b"".join(bytes(255 if row == sample % 8 else 0 for row in range(8) for _ in range(8)) for sample in range(96))
+        (cls.root / "bars").write_bytes(struct.pack(">4I", 0x803, 96, 8, 8) + bars)
+        ampd.export(Gan(), (torch.zeros(4, 1, 8, 8), torch.zeros(4, 6, 1, 1)), cls.root / "gan.pt2")
         cls.classes = torch.randint(0, CLASSES, (SAMPLES,))
         cls.words = torch.randint(CLASSES, WORDS, (SAMPLES, LENGTH))
         cls.words[:, 1] = cls.classes  # what is to be learned
@@ -170,6 +201,27 @@ class Heads(DataRootCase):
         self.assert_close(point["loss"], functional.cross_entropy(net(self.words), self.classes).item())
         self.refused("SPEC_ERROR", f"sequence length is {LENGTH}", "was exported for 2 to 6", model="short.pt2", more="",
                      data=JSONL)
+
+    def test_two_networks_are_trained_against_each_other(self):
+        for preset in ("bf16", "fp32"):
+            final = self.run_job(GAN.format(preset=preset, more=""))
+            self.assertEqual(final["state"], "SUCCEEDED", final.get("message"))
+            columns = [segment["steps"] for segment in self.service.read("job", "points", final["id"])["segments"]]
+            losses = [loss for steps in columns for loss in steps["loss"]]
+            self.assertEqual(len(losses), 40)
+            self.assertEqual(len([loss for steps in columns for loss in steps["generatorLoss"]]), 40)
+            self.assertLess(losses[-1], 0.8 * losses[0], "the discriminator learns")
+            self.assertIn("generator", final["progress"])
+        saved = load_file(next(self.service.folder.rglob(f"{final['checkpoints'][-1]['path']}/model.safetensors")))
+        model = Gan()
+        self.assertEqual(set(saved), {name for name in model.state_dict() if not name.endswith("num_batches_tracked")})
+        model.load_state_dict(saved, strict=False)
+        images = model.eval().generator(torch.randn(3, 6, 1, 1))
+        self.assertEqual(images.shape, (3, 1, 8, 8))
+        code, _, message = self.service.ampctl("job", "submit", "-f", "-",
+                                               text=GAN.format(preset="fp32", more=", replay_skipped: true"))
+        self.assertNotEqual(code, 0)
+        self.assertIn("train.replay_skipped: would train the networks of model.exported", message)
 
     def refused(self, reason, *words, **job):
         final = self.service.finished(self.service.submit(JOB.format(preset="fp32", **job)))

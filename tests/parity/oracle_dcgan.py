@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Train the networks of PyTorch's DCGAN tutorial on noise and write what came out.
 
-Usage: oracle_dcgan.py IMAGE_SIZE OUT     IMAGE_SIZE: 28, 32 or 64
+Usage: oracle_dcgan.py IMAGE_SIZE [ARCHIVE] OUT     IMAGE_SIZE: 28, 32 or 64
+
+ARCHIVE receives both networks as a user exports them, as one module that makes both losses (.pt2).
 
 OUT receives, in the format of tensor_file.py: the first weights, drawn as the tutorial draws them, "state/<name>"; those
 that training starts from, "start/<name>"; "images" (steps, B, C, S, S) and "noise" (steps, B, Z); with the weights of the
@@ -10,12 +12,16 @@ the parameters of its own network, "grad/<name>"; Adam's "learning_rate" and "ep
 training loop, "discriminator_loss" and "generator_loss"; and the tensors after it, "after/<name>".
 "num_batches_tracked", which is only counted, is left out.
 """
+import pathlib
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client" / "python"))
 
 import torch
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+import ampd
 import tensor_file
 
 SEED = 20
@@ -73,6 +79,18 @@ class Dcgan(nn.Module):
     def generator_loss(self, images, noise):
         fake = self.discriminator.main(self.fake(noise))
         return binary_cross_entropy_with_logits(fake, torch.ones_like(fake))
+
+
+class Exported(Dcgan):
+    """As it would be written for a loop of one's own: the fake images are made once."""
+
+    def forward(self, images, noise):
+        fake = self.generator.main(noise.view(-1, LATENT, 1, 1))
+        of_real, of_constant = self.discriminator.main(images), self.discriminator.main(fake.detach())
+        of_fake = self.discriminator.main(fake)
+        return (binary_cross_entropy_with_logits(of_real, torch.ones_like(of_real)) +
+                binary_cross_entropy_with_logits(of_constant, torch.zeros_like(of_constant)),
+                binary_cross_entropy_with_logits(of_fake, torch.ones_like(of_fake)))
 
 
 def initialise(module):
@@ -141,7 +159,9 @@ def main():
     losses = train(model, images, noise)
     tensors |= {f"{player}_loss": torch.stack(values) for player, values in losses.items()}
     tensors |= named("after", model)
-    tensor_file.write(sys.argv[2], tensors)
+    tensor_file.write(sys.argv[-1], tensors)
+    if len(sys.argv) > 3:
+        ampd.export(Exported(image_size), (images[0], noise[0]), sys.argv[2])
 
 
 main()

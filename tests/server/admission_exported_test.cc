@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "server/admission.h"
+#include "tests/graph/exported_gan.h"
 #include "tests/graph/exported_net.h"
 #include "tests/server/core_fixtures.h"
 
@@ -129,6 +130,29 @@ TEST(AdmitExported, DataThatTheModelDoesNotTakeIsToldAsTheTrainerTellsIt) {
               ElementsAre("data.train.synthetic: the data has images and the model takes pictures"));
   EXPECT_TRUE(Admitted(Net(), SpecOf("data {train {idx {images: 'a/b' labels: 'a/c'}}}")).ok())
       << "what is in a file of the worker's it tells";
+}
+
+TEST(AdmitExported, AGanReadsNoLabelsAndIsNotEvaluated) {
+  const std::string images = "data {train {idx {images: 'a/b'}}}";
+  const std::string head = "model {exported {head: GAN}} ";
+  const std::string gan = head + images;
+  const auto seen = Admitted(graph::Gan(), SpecOf(gan));
+  EXPECT_TRUE(seen.ok()) << seen.status();
+  EXPECT_TRUE(AdmitSpec(SpecOf(gan)).ok()) << "unseen";
+  EXPECT_THAT(
+      Wrong(graph::Gan(), SpecOf(images)),
+      ElementsAre(StartsWith("model.exported: model.exported.output 0 is float32[]; without model.exported.head"),
+                  StartsWith("data.train.idx.labels: ")));
+  const v1::JobSpec more =
+      SpecOf(head + "data {train {idx {images: 'a/b'}} eval {idx {images: 'a/b'}}} train {replay_skipped: true}");
+  EXPECT_THAT(Wrong(graph::Gan(), more), ElementsAre(StartsWith("data.eval: is set; model.exported is not evaluated"),
+                                                     StartsWith("train.replay_skipped: would train the networks of "
+                                                                "model.exported that were not skipped")));
+  EXPECT_THAT(Wrong(Net(), SpecOf(gan)),
+              ElementsAre("model.exported: model.exported.output 0 is float32[B, 10]; the head GAN takes two scalars, "
+                          "float32[], the losses of discriminator and generator"));
+  EXPECT_THAT(Wrong(graph::Gan(), SpecOf(head)),
+              ElementsAre("data.train.synthetic: a sample has 192 elements and the model takes 4"));
 }
 
 TEST(AdmitExported, AShapeBeyondCountingIsWrongAndNothingElse) {

@@ -501,7 +501,8 @@ TEST(AdmitSpec, HeadsThatTakeNumbers_TakeDataThatMayHaveThem) {
               ElementsAre("data.eval"));
   v1::JobSpec spec = SmallSpec();
   spec.mutable_model()->mutable_exported()->set_path("a/b");
-  spec.mutable_model()->mutable_exported()->set_head(static_cast<v1::ExportedModelSpec::Head>(6));
+  spec.mutable_model()->mutable_exported()->set_head(
+      static_cast<v1::ExportedModelSpec::Head>(v1::ExportedModelSpec::Head_MAX + 1));
   EXPECT_THAT(WrongFields(spec), ElementsAre("model.exported.head"));
 }
 

@@ -18,7 +18,7 @@ ampd_test(NAME journal_faults SRCS journal_faults_test.cc TIMEOUT 600
 ampd_test(NAME admission SRCS admission_test.cc
   DEPS server_core_fixtures server_admission base_error base_random)
 ampd_test(NAME admission_exported SRCS admission_exported_test.cc
-  DEPS server_core_fixtures server_admission graph_exported_net graph_exported_program base_error absl::strings)
+  DEPS server_core_fixtures server_admission graph_exported_gan graph_exported_net graph_exported_program base_error absl::strings)
 ampd_test(NAME initial_checkpoint SRCS initial_checkpoint_test.cc
   DEPS server_core_fixtures server_initial_checkpoint base_error)
 ampd_test(NAME memory_query SRCS memory_query_test.cc

@@ -105,7 +105,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const graph::Graph& model
 // Those that train nothing.
 absl::Status Engine::MakePrograms(const graph::Graph& model, const precision::ResolvedPolicy& policy) {
   if (const auto head = graph::HeadOf(model); head.has_value()) {
-    const graph::Shape& shape = model.type(*model.FindOutput(graph::OutputNameOf(*head))).shape;
+    const graph::Shape& shape = model.type(*model.FindOutput(graph::OutputNamesOf(*head).front())).shape;
     programs_->head = *head;
     programs_->num_classes = shape.empty() ? 0 : shape.back().factor();
     AMPD_ASSIGN_OR_RETURN(const graph::Graph eval, graph::WithEvalHead(options_.eval_model.value_or(model)));

@@ -62,7 +62,7 @@ absl::StatusOr<Labels> LabelsTakenBy(const graph::Graph& model) {
   if (*head == graph::Head::kOwnLoss) {
     return LabelsOfOwnLoss(model);
   }
-  const graph::Shape& shape = model.type(*model.FindOutput(graph::OutputNameOf(*head))).shape;
+  const graph::Shape& shape = model.type(*model.FindOutput(graph::OutputNamesOf(*head).front())).shape;
   switch (*head) {
     case graph::Head::kRegression:
       return Labels{.num_classes = 0, .targets = {{Kind::kNumbers, SampleShape(shape)}}};

@@ -28,7 +28,8 @@ def export(model, example_inputs, path, dynamic=None):
     """Write a model to `path` (ending in .pt2) as ampd runs it: its training and its evaluation program in one archive.
 
     `model`: a torch.nn.Module in float32 on the CPU, whose forward takes tensors and gives what a head of the job takes:
-    logits, numbers, or with the labels among its inputs the loss itself, as their mean over the batch. `example_inputs`: a
+    logits, numbers, or with the labels among its inputs the loss itself, as their mean over the batch; of two networks,
+    `generator` and `discriminator`, the discriminator's loss and the generator's (docs/imported-models.md). `example_inputs`: a
     tuple of what it takes, with a batch of at least 2 as the first size of each; the batch size is left open, every other
     size is fixed, but for those that `dynamic` names: of each input its {dimension: name}, or a torch.export.Dim with bounds
     in the name's place; sizes of one name are equal. ampd takes the length of a text's samples so, `dynamic=({1: "length"},

@@ -22,7 +22,7 @@ constexpr int64_t kClasses = 5;
 // The evaluation program of a layer whose output has the head's name; what it computes does not matter here.
 graph::Graph EvalProgramOf(graph::Head head) {
   graph::GraphBuilder b("layer");
-  b.Output(std::string(graph::OutputNameOf(head)),
+  b.Output(std::string(graph::OutputNamesOf(head).front()),
            b.Linear("fc", b.Input("images", {graph::Dtype::kFloat32, {graph::Dim::Batch(), 4}}), kClasses));
   return graph::WithEvalHead(std::move(b).Build().value()).value();
 }
