@@ -102,8 +102,8 @@ INSTANTIATE_TEST_SUITE_P(Models, ExportedParity,
                                          "squeezenet1_1", "shufflenet_v2_x0_5", "densenet121", "efficientnet_b0",
                                          "convnext", "vit", "swin", "swin_v2", "lstm", "gru", "gpt2", "llama", "bert",
                                          "bert_masked", "roberta", "distilbert", "electra", "deberta", "modernbert",
-                                         "mistral", "gpt_neo", "falcon", "t5", "regressor", "multi_label", "own_loss",
-                                         "bert_own_loss"),
+                                         "mistral", "gpt_neo", "bloom", "falcon", "t5", "regressor", "multi_label",
+                                         "own_loss", "bert_own_loss"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
 // The parameters as leaves with gradients, beside copies of the buffers.

@@ -387,8 +387,13 @@ def main():
     tensors["output"], gradients = gradients_of(copy.deepcopy(model).train(), batches[0])
     tensors |= {f"gradient.{key}": gradient for key, gradient in gradients.items()}
     _, of_file = gradients_of(load_pt2(archive).exported_programs["train"].module(), batches[0])
+    called = {}  # each parameter's name to the one that the module calls it by first, which is another's if they are tied
+    first = {}
+    for key, parameter in model.named_parameters(remove_duplicate=False):
+        called[key] = first.setdefault(parameter, key)
+    of_file = {called[key]: gradient for key, gradient in of_file.items()}
     tensors |= {f"file_gradient.{key}": gradient for key, gradient in of_file.items()
-                if key in gradients and not torch.equal(gradient, gradients[key])}  # of tied parameters, one has it
+                if key in gradients and not torch.equal(gradient, gradients[key])}
     tensors["losses_bf16"] = train(copy.deepcopy(model), batches, low=True)
     torch.set_num_threads(2)
     tensors["losses_bf16_two"] = train(copy.deepcopy(model), batches, low=True)
