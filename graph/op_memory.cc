@@ -12,10 +12,15 @@ namespace {
 const OpRow kLinearFp8 = {
     .op = "ampd.linear_fp8", .op_class = OpClass::kLower, .saves = {"weight", "result.input_fp8"}};
 
+// Goes through its rows in parts, and again in the backward pass.
+const OpRow kCrossEntropy = {.op = "ampd.cross_entropy", .op_class = OpClass::kFp32, .saves = {"self", "target"}};
+
 // What a product through fp32 computes, by the op that it stands for.
 const OpRow* RowOf(const Node& node) {
-  if (node.op == kLinearFp8.op) {
-    return &kLinearFp8;
+  for (const OpRow* const row : {&kLinearFp8, &kCrossEntropy}) {
+    if (node.op == row->op) {
+      return row;
+    }
   }
   static constexpr std::pair<std::string_view, std::string_view> kWide[] = {
       {"ampd.linear_wide", "aten.linear.default"},
@@ -33,7 +38,7 @@ const OpRow* RowOf(const Node& node) {
 }
 
 // In fp32 copies of what it is given: products of 16 bits, and those of FP8 that no device computes.
-bool IsWide(const Node& node) { return node.op.starts_with("ampd."); }
+bool IsWide(const Node& node) { return node.op.starts_with("ampd.") && node.op != kCrossEntropy.op; }
 
 // A value, or those of a list.
 std::vector<ValueId> ValuesOf(const Node& node, std::string_view argument) {
@@ -252,8 +257,20 @@ int64_t OpMemory::UnsummedLoss(const Node& node) const {
   return is_by_element ? Bytes(*node.ValueOf("self")) : 0;
 }
 
+// A part of what a cross entropy over many classes computes of its logits, in fp32.
+int64_t OpMemory::LogarithmPart(const Node& node) const {
+  if (node.op != kCrossEntropy.op) {
+    return 0;
+  }
+  const ValueId logits = *node.ValueOf("self");
+  const int64_t num_classes = graph_.type(logits).shape[1].factor();
+  const int64_t row_bytes = num_classes * static_cast<int64_t>(sizeof(float));
+  return std::min(WideBytes(logits), CrossEntropyRows(num_classes, /*on_gpu=*/false) * row_bytes);
+}
+
 int64_t OpMemory::ForwardWorkspace(const Node& node) const {
-  return ImageCopy(node) + UnsummedLoss(node) + (IsWide(node) ? WideCopies(node) : 0);
+  // The logits in fp32 and their logarithms.
+  return 2 * LogarithmPart(node) + ImageCopy(node) + UnsummedLoss(node) + (IsWide(node) ? WideCopies(node) : 0);
 }
 
 // Flattening hands a gradient back in the order of the channels, and pooling of channels-last images then computes in
@@ -301,8 +318,14 @@ int64_t OpMemory::BackwardWorkspace(const Node& node) const {
   // Between the gradients of nll_loss and of log_softmax.
   const int64_t between = node.op == "aten.cross_entropy_loss.default" ? Bytes(*node.ValueOf("self")) : 0;
   const int64_t gates = node.Find("hx") == nullptr ? 0 : RecurrentBackwardBytes(RecurrentSizesOf(node));
-  return gates + between + ImageCopy(node) + PoolingCopies(node) + UnsummedGradient(node) + BlockedWeights(node) +
-         TurnedWeights(node) + (IsWide(node) ? WideBackward(node) : 0);
+  // As forward, then the gradients of the logarithms and of the logits beside the former.
+  return gates + between + 3 * LogarithmPart(node) + ImageCopy(node) + PoolingCopies(node) + UnsummedGradient(node) +
+         BlockedWeights(node) + TurnedWeights(node) + (IsWide(node) ? WideBackward(node) : 0);
+}
+
+int64_t CrossEntropyRows(int64_t num_classes, bool on_gpu) {
+  const int64_t bytes = int64_t{on_gpu ? 128 : 4} << 20;
+  return std::max<int64_t>(1, bytes / (num_classes * static_cast<int64_t>(sizeof(float))));
 }
 
 bool OpMemory::PassesGradient(const Node& node, ValueId argument) const {

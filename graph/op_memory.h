@@ -12,6 +12,10 @@
 
 namespace ampd::graph {
 
+// Of how many rows at once "ampd.cross_entropy" has the logarithms of all classes: 4 MiB of them, on a GPU 128, so that
+// it has few kernels to start.
+int64_t CrossEntropyRows(int64_t num_classes, bool on_gpu);
+
 // What the nodes of a program take in memory, each for itself, as LibTorch's CPU ops run them: which results have
 // memory of their own, what the backward pass will read, and what is needed only while an op runs. From the op table,
 // and from which values are trained and which lie channels-last, which it finds out in the order of the nodes.
@@ -65,6 +69,7 @@ class OpMemory {
   int64_t PoolingCopies(const Node& node) const;
   int64_t UnsummedGradient(const Node& node) const;
   int64_t UnsummedLoss(const Node& node) const;
+  int64_t LogarithmPart(const Node& node) const;
   int64_t BlockedWeights(const Node& node) const;
   int64_t TurnedWeights(const Node& node) const;
 

@@ -25,6 +25,10 @@ constexpr char kCast[] = "aten.to.dtype";
 // The arguments of attention that its form in fp32 takes too.
 constexpr std::string_view kPlainAttention[] = {"query", "key", "value", "is_causal", "attn_mask"};
 
+constexpr std::string_view kPlainCrossEntropy[] = {"self", "target", "reduction"};
+constexpr int64_t kReductionNone = 0;
+constexpr int64_t kReductionMean = 1;
+
 bool HasOtherThan(const Node& node, absl::Span<const std::string_view> known) {
   return std::any_of(node.arguments.begin(), node.arguments.end(), [&](const graph::Argument& argument) {
     return std::find(known.begin(), known.end(), argument.name) == known.end();
@@ -65,9 +69,10 @@ class PrecisionPass {
       return Error(absl::StatusCode::kInvalidArgument, "BANNED_OP",
                    absl::StrCat(node.op, " is not allowed below fp32; use its form that takes logits"));
     }
+    const bool in_parts = decision.op_class == OpClass::kFp32 && ReplaceByParts(node);
     if (dtype.has_value()) {
       const bool is_asked_cast = IsCast(node) && (node.keeps_fp32 || node.follows_dtype);
-      if (decision.op_class != OpClass::kAsInput && !is_asked_cast) {
+      if (decision.op_class != OpClass::kAsInput && !is_asked_cast && !in_parts) {
         CastArguments(node, *dtype);
       }
       SetResultTypes(node, IsCast(source) ? followed_.FollowedBy(source).value_or(Dtype::kFloat32) : *dtype);
@@ -174,6 +179,23 @@ class PrecisionPass {
                       {"input_gradient", products.input_gradient},
                       {"weight_gradient", products.weight_gradient}};
     node.op = "ampd.linear_fp8";
+  }
+
+  // Of a cross entropy over many classes; false: it is none.
+  bool ReplaceByParts(Node& node) const {
+    if (node.op != "aten.cross_entropy_loss.default" || HasOtherThan(node, kPlainCrossEntropy)) {
+      return false;
+    }
+    const graph::TensorType& logits = source_.type(*node.ValueOf("self"));
+    const graph::TensorType& target = source_.type(*node.ValueOf("target"));
+    const graph::Argument reduction = Take(node, "reduction", kReductionMean);
+    if (logits.shape.size() != 2 || logits.shape[1].is_batch() || logits.shape[1].factor() < kManyClasses ||
+        target.dtype != Dtype::kInt64 || reduction.operand == Operand(kReductionNone)) {
+      return false;
+    }
+    node.arguments = {Take(node, "self"), Take(node, "target"), reduction};
+    node.op = "ampd.cross_entropy";
+    return true;
   }
 
   // False when the op has no such form.

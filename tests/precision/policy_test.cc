@@ -502,6 +502,40 @@ TEST(ApplyPrecision, MultipliesBf16InFp32WhereTheCpuIsSlowerOrHasNoProductsOfIt)
   EXPECT_THAT(on(with_amx), Not(HasSubstr("ampd.")));
 }
 
+// A linear layer to so many classes, with its loss.
+graph::Graph Classifier(int64_t num_classes) {
+  graph::GraphBuilder b("classifier");
+  const graph::ValueId images = b.Input("images", {graph::Dtype::kFloat32, {graph::Dim::Batch(), 8}});
+  b.Output("logits", b.Linear("head", images, num_classes));
+  return graph::WithLossHead(std::move(b).Build().value()).value();
+}
+
+TEST(ApplyPrecision, ACrossEntropyOverManyClassesReadsLogitsAsTheyAre) {
+  for (const char* preset : {"fp32", "bf16", "torch-amp-bf16"}) {
+    const graph::Graph many = *ApplyPrecision(Classifier(kManyClasses), *Resolve(PresetNamed(preset)));
+    EXPECT_TRUE(many.Check().ok()) << many.Check();
+    EXPECT_THAT(graph::ToText(many),
+                HasSubstr("float32[] = ampd.cross_entropy(self=%linear, target=%labels, reduction=1)"))
+        << preset;
+    const graph::Graph fewer = *ApplyPrecision(Classifier(kManyClasses - 1), *Resolve(PresetNamed(preset)));
+    EXPECT_THAT(graph::ToText(fewer), HasSubstr("aten.cross_entropy_loss.default"));
+    EXPECT_EQ(CountCasts(fewer) - CountCasts(many), preset == std::string("fp32") ? 0 : 1);
+  }
+}
+
+TEST(ApplyPrecision, ACrossEntropyOfAnotherKindIsLibTorchs) {
+  for (const auto& [argument, operand] :
+       {std::pair<std::string, graph::Operand>{"label_smoothing", 0.1}, {"reduction", int64_t{0}}}) {
+    graph::Graph model = Classifier(kManyClasses);
+    std::vector<graph::Node> nodes = model.nodes();
+    nodes.back().Set(argument, operand);
+    model.SetNodes(std::move(nodes));
+    EXPECT_THAT(graph::ToText(*ApplyPrecision(model, *Resolve(PresetNamed("bf16")))),
+                HasSubstr("aten.cross_entropy_loss.default"))
+        << argument;
+  }
+}
+
 TEST(ResolvePolicy, SaysWhereBf16SavesNoTime) {
   const auto on_slow = Resolve(PresetNamed("bf16"), CpuWithHiddenAmx());
   EXPECT_FALSE(on_slow->emulated());

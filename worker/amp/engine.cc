@@ -13,6 +13,7 @@
 #include "graph/segments.h"
 #include "precision/pass.h"
 #include "worker/amp/attention.h"
+#include "worker/amp/cross_entropy.h"
 #include "worker/amp/cuda_math.h"
 #include "worker/amp/engine_programs.h"
 #include "worker/amp/format.h"
@@ -87,6 +88,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const graph::Graph& model
   } else {
     RegisterAttention(engine->programs_->registry);
   }
+  RegisterCrossEntropy(engine->programs_->registry);
   RegisterWideProducts(engine->programs_->registry);
   if (!policy.fp8_layers.empty()) {
     engine->programs_->fp8 = c10::make_intrusive<Fp8Layers>(*policy.fp8, policy.fp8_layers, options.device);

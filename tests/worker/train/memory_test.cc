@@ -285,6 +285,28 @@ TEST(MemoryModel, NarrowStateAndAveragesAreMeasuredToo) {
   }
 }
 
+graph::Graph GptOfManyWords() {
+  return models::BuildGpt({.num_layers = 1, .width = 64, .num_heads = 2, .vocabulary = 8192, .sequence_length = 64})
+      .value();
+}
+
+TEST(MemoryModel, LogitsOfManyClassesAreHeldOnceAndTheirGradient) {
+  constexpr int64_t kSamples = 32;
+  constexpr auto kLogits = static_cast<double>(kSamples * 64 * 8192);
+  InstallCountingAllocator();
+  at::set_num_threads(1);
+  const graph::Graph model = GptOfManyWords();
+  for (const auto& [preset, item_bytes] : {std::pair("fp32", 4.0), {"bf16", 2.0}, {"torch-amp-bf16", 2.0}}) {
+    const precision::TrainingSetup setup = {.num_moments = 2, .num_micro_batches = 1, .checkpoint_segments = {}};
+    EXPECT_NEAR(PredictedOverMeasured({"gpt_many_words", GptOfManyWords, kSamples, ""}, preset, setup), 1, 0.1);
+    const precision::ResolvedPolicy policy = Resolve(model, preset);
+    const auto lasting = static_cast<double>(MeasuredPeak(model, policy, 1, setup));
+    const double of_step = static_cast<double>(MeasuredPeak(model, policy, kSamples, setup)) - lasting;
+    std::cout << preset << ": " << of_step / (kLogits * item_bytes) << " times the logits\n";
+    EXPECT_LT(of_step, 2.6 * kLogits * item_bytes) << preset;
+  }
+}
+
 graph::Graph EfficientNet() {
   v1::EfficientNetSpec spec;
   spec.set_num_classes(10);

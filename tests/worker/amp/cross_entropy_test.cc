@@ -1,0 +1,100 @@
+#include "worker/amp/cross_entropy.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <vector>
+
+#include "ATen/core/ivalue.h"
+#include "ATen/ops/cross_entropy_loss.h"
+#include "ATen/ops/randint.h"
+#include "ATen/ops/randn.h"
+#include "ATen/ops/zeros.h"
+#include "c10/util/Exception.h"
+
+namespace ampd::amp {
+namespace {
+
+constexpr int64_t kMean = 1;
+constexpr int64_t kSum = 2;
+constexpr int64_t kClasses = 5003;
+constexpr int64_t kRows = 431;  // three parts on a CPU, the last one not whole
+
+struct Pass {
+  at::Tensor loss;
+  at::Tensor gradient;
+};
+
+template <typename Loss>
+Pass BothPasses(const at::Tensor& logits, const Loss& loss_of) {
+  const at::Tensor leaf = logits.detach().requires_grad_();
+  const at::Tensor loss = loss_of(leaf);
+  loss.mul(64.0).backward();  // a loss scale
+  return {loss.detach(), leaf.grad()};
+}
+
+Pass Ours(const at::Tensor& logits, const at::Tensor& target, int64_t reduction) {
+  executor::OpRegistry registry;
+  RegisterCrossEntropy(registry);
+  return BothPasses(logits, [&](const at::Tensor& leaf) {
+    std::vector<c10::IValue> stack = {leaf, target, reduction};
+    (*registry.Find("ampd.cross_entropy"))(stack);
+    return stack.at(0).toTensor();
+  });
+}
+
+Pass LibTorchs(const at::Tensor& logits, const at::Tensor& target, int64_t reduction) {
+  return BothPasses(logits, [&](const at::Tensor& leaf) {
+    return at::cross_entropy_loss(leaf.to(at::kFloat), target, /*weight=*/{}, reduction);
+  });
+}
+
+TEST(CrossEntropy, IsLibTorchsToTheBit) {
+  const at::Tensor target = at::randint(kClasses, {kRows}, at::kLong);
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    const at::Tensor logits = at::randn({kRows, kClasses}).mul(4).to(type);
+    for (const int64_t reduction : {kMean, kSum}) {
+      const Pass ours = Ours(logits, target, reduction);
+      const Pass theirs = LibTorchs(logits, target, reduction);
+      EXPECT_EQ(ours.loss.scalar_type(), at::kFloat);
+      EXPECT_TRUE(ours.loss.equal(theirs.loss)) << type << ", " << reduction;
+      EXPECT_EQ(ours.gradient.scalar_type(), type);
+      EXPECT_TRUE(ours.gradient.equal(theirs.gradient)) << type << ", " << reduction;
+    }
+  }
+}
+
+TEST(CrossEntropy, RowsThatAreLeftOutCountForNothing) {
+  const at::Tensor logits = at::randn({kRows, kClasses});
+  at::Tensor target = at::randint(kClasses, {kRows}, at::kLong);
+  target.narrow(0, 200, 30).fill_(-100);
+  target.narrow(0, 3, 1).fill_(-100);
+  const Pass ours = Ours(logits, target, kMean);
+  const Pass theirs = LibTorchs(logits, target, kMean);
+  EXPECT_TRUE(ours.loss.equal(theirs.loss));
+  EXPECT_TRUE(ours.gradient.equal(theirs.gradient));
+  EXPECT_EQ(ours.gradient[3].count_nonzero().item<int64_t>(), 0);
+  target.fill_(-100);
+  const Pass none = Ours(logits, target, kMean);
+  EXPECT_TRUE(none.loss.isnan().item<bool>()) << "the mean of nothing";
+  EXPECT_EQ(none.gradient.count_nonzero().item<int64_t>(), 0);
+}
+
+TEST(CrossEntropy, ALogitThatIsNotFiniteIsNotFiniteInTheLoss) {
+  at::Tensor logits = at::randn({kRows, kClasses});
+  logits[7][9].fill_(std::numeric_limits<float>::infinity());
+  const Pass ours = Ours(logits, at::zeros({kRows}, at::kLong), kMean);
+  EXPECT_FALSE(ours.loss.isfinite().item<bool>());
+  EXPECT_FALSE(ours.gradient[7].isfinite().all().item<bool>());
+  EXPECT_TRUE(ours.gradient[8].isfinite().all().item<bool>());
+}
+
+TEST(CrossEntropy, AClassThatIsNoneIsAnError) {
+  const at::Tensor logits = at::randn({4, kClasses});
+  for (const int64_t target : {kClasses, int64_t{-1}}) {
+    EXPECT_THROW(Ours(logits, at::zeros({4}, at::kLong).fill_(target), kMean), c10::Error) << target;
+  }
+}
+
+}  // namespace
+}  // namespace ampd::amp
