@@ -87,6 +87,18 @@ std::vector<std::string> Outputs(const Graph& graph) {
   return texts;
 }
 
+TEST(HeadOf, AnOutputsIsToldByItsShapeAndDtype) {
+  EXPECT_EQ(HeadOf({Dtype::kFloat32, {Dim::Batch(), 10}}), Head::kClassification);
+  EXPECT_EQ(HeadOf({Dtype::kFloat32, {Dim::Batch(), 16, 50}}), Head::kLanguageModel);
+  for (const TensorType& type :
+       {TensorType{Dtype::kFloat32, {}}, TensorType{Dtype::kFloat32, {Dim::Batch()}},
+        TensorType{Dtype::kBFloat16, {Dim::Batch(), 10}}, TensorType{Dtype::kFloat32, {4, 10}},
+        TensorType{Dtype::kFloat32, {Dim::Batch(2), 10}}, TensorType{Dtype::kFloat32, {Dim::Batch(), Dim::Batch()}},
+        TensorType{Dtype::kFloat32, {Dim::Batch(), 3, 8, 8}}}) {
+    EXPECT_EQ(HeadOf(type), std::nullopt) << ToText(type);
+  }
+}
+
 TEST(HeadOf, AModelsIsToldByTheNameOfItsOutput) {
   EXPECT_EQ(HeadOf(Layer("logits")), Head::kClassification);
   EXPECT_EQ(HeadOf(Layer("predictions")), Head::kRegression);

@@ -11,62 +11,13 @@
 #include "base/error.h"
 #include "graph/exported_program.h"
 #include "graph/print.h"
-#include "tests/graph/exported_text.h"
+#include "tests/graph/exported_linear.h"
 
 namespace ampd::graph {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-// relu(x W^T + b), x: (B, 4), W: (3, 4).
-json Linear() {
-  const json graph = {
-      {"inputs", json::array({Named("p_w"), Named("p_b"), Named("x")})},
-      {"outputs", json::array({Named("relu")})},
-      {"nodes",
-       json::array({Call("linear.default", {{"input", Named("x")}, {"weight", Named("p_w")}, {"bias", Named("p_b")}},
-                         "linear", "fc"),
-                    Call("relu.default", {{"self", Named("linear")}}, "relu", "act")})},
-      {"tensor_values",
-       {{"p_w", Tensor({3, 4}, true)},
-        {"p_b", Tensor({3}, true)},
-        {"x", Tensor({kBatch, 4})},
-        {"linear", Tensor({kBatch, 3})},
-        {"relu", Tensor({kBatch, 3})}}},
-      {"sym_int_values", json::object()}};
-  const json program = {
-      {"schema_version", {{"major", 8}, {"minor", 17}}},
-      {"graph_module",
-       {{"graph", graph},
-        {"signature",
-         {{"input_specs", json::array({Parameter("p_w", "fc.weight"), Parameter("p_b", "fc.bias"), Input("x")})},
-          {"output_specs", json::array({{{"user_output", {{"arg", Named("relu")}}}}})}}}}}};
-  return {{"format", "ampd.exported_model"},
-          {"version", 1},
-          {"weights", {{"config", {{"fc.weight", Stored("weight_0", {3, 4})}, {"fc.bias", Stored("weight_1", {3})}}}}},
-          {"constants", {{"config", json::object()}}},
-          {"programs", {{"train", program}}}};
-}
-
-absl::StatusOr<Graph> Import(const json& model) {
-  auto exported = ParseExportedModel(model.dump());
-  return exported.ok() ? ImportProgram(*exported, exported->train) : exported.status();
-}
-
-std::string Text(const json& model) {
-  const auto graph = Import(model);
-  return graph.ok() ? ToText(*graph) : std::string(graph.status().message());
-}
-
-// The message for the model with a change.
-std::string Refused(const std::function<void(json&)>& change) {
-  json model = Linear();
-  change(model);
-  const auto graph = Import(model);
-  EXPECT_EQ(ReasonOf(graph.status()), "BAD_EXPORT") << graph.status();
-  return std::string(graph.status().message());
-}
 
 TEST(ImportProgram, AProgramIsAGraphByPythonsNames) {
   EXPECT_EQ(Text(Linear()),
@@ -109,26 +60,6 @@ TEST(ImportProgram, ACastToAnothersDtypeIsACast) {
   GraphOf(model)["tensor_values"]["relu"] = Tensor({kBatch, 3}, false, kLong);
   GraphOf(model)["nodes"][1] = Call("type_as.default", {{"self", Named("linear")}, {"other", Named("linear")}}, "relu");
   EXPECT_THAT(Text(model), HasSubstr("%relu: int64[B, 3] = aten.to.dtype(self=%linear, dtype=int64)\n"));
-}
-
-// The relu in a graph of its own, whose names are those of the outer one too. `front`: arguments in front of the graph.
-json Nested(const std::string& op, const std::vector<json>& front) {
-  json model = Linear();
-  json& graph = GraphOf(model);
-  const json inner = {{"inputs", json::array({Named("a")})},
-                      {"outputs", json::array({Named("relu")})},
-                      {"nodes", json::array({Call("relu.default", {{"self", Named("a")}}, "relu", "act")})},
-                      {"tensor_values", {{"a", Tensor({kBatch, 3})}, {"relu", Tensor({kBatch, 3})}}},
-                      {"sym_int_values", json::object()}};
-  std::vector<std::pair<std::string, json>> arguments;
-  for (const json& one : front) {
-    arguments.emplace_back("", one);
-  }
-  arguments.emplace_back("", json{{"as_graph", {{"name", "submod_1"}, {"graph", inner}}}});
-  arguments.emplace_back("", Named("linear"));
-  graph["nodes"][1] = Call("", arguments, "relu", "act");
-  graph["nodes"][1]["target"] = "torch.ops.higher_order." + op;
-  return model;
 }
 
 const json kOff = {{"as_bool", false}};
@@ -314,52 +245,6 @@ TEST(ImportProgram, DropoutInPlaceKeepsItsInput) {
   EXPECT_THAT(Text(model), HasSubstr("aten.dropout.default(p=0.5, train=True, input=%linear)  # act"));
 }
 
-TEST(ImportPrograms, BothHaveAHeadAndSomethingToTrain) {
-  const auto imported = [](const json& model, const ImportOptions& options) {
-    return ImportPrograms(*ParseExportedModel(model.dump()), options);
-  };
-  ASSERT_TRUE(imported(Linear(), {}).ok()) << imported(Linear(), {}).status();
-  EXPECT_TRUE(imported(Linear(), {.head = Head::kClassification}).ok());
-  const absl::Status other = imported(Linear(), {.head = Head::kLanguageModel}).status();
-  EXPECT_EQ(ReasonOf(other), "SPEC_ERROR");
-  EXPECT_EQ(other.message(),
-            "model.exported.output 0 is float32[B, 3]; the head LANGUAGE_MODEL takes float32[B, positions, "
-            "vocabulary]");
-  EXPECT_EQ(imported(Linear(), {.head = Head::kOwnLoss}).status().message(),
-            "model.exported.output 0 is float32[B, 3]; the head OWN_LOSS takes a scalar, float32[]");
-  for (const auto& [head, name] : {std::pair(Head::kRegression, "predictions"), {Head::kMultiLabel, "label_logits"}}) {
-    const auto programs = imported(Linear(), {.head = head});
-    ASSERT_TRUE(programs.ok()) << programs.status();
-    EXPECT_TRUE(programs->train.FindOutput(name).has_value());
-    EXPECT_EQ(HeadOf(programs->eval), head);
-  }
-  json frozen = Linear();
-  for (const char* tensor : {"p_w", "p_b"}) {
-    GraphOf(frozen)["tensor_values"][tensor]["requires_grad"] = false;
-  }
-  EXPECT_EQ(imported(frozen, {}).status().message(), "the exported model has no parameter that requires a gradient");
-}
-
-// The layer with its own loss against labels.
-json WithOwnLoss() {
-  json model = Linear();
-  json& graph = GraphOf(model);
-  graph["inputs"].push_back(Named("labels"));
-  InputsOf(model).push_back(Input("labels"));
-  graph["tensor_values"]["labels"] = Tensor({kBatch, 3});
-  json broadcast = Call("broadcast_tensors.default",
-                        {{"tensors", {{"as_tensors", json::array({{{"name", "relu"}}, {{"name", "labels"}}})}}}}, "");
-  broadcast["outputs"] = json::array({{{"as_tensors", json::array({{{"name", "one"}}, {{"name", "other"}}})}}});
-  graph["nodes"].push_back(broadcast);
-  graph["tensor_values"]["one"] = graph["tensor_values"]["other"] = Tensor({kBatch, 3});
-  graph["nodes"].push_back(Call("mse_loss.default", {{"self", Named("one")}, {"target", Named("other")}}, "mse"));
-  graph["tensor_values"]["mse"] = Tensor({});
-  graph["outputs"] = json::array({Named("mse"), Named("relu")});
-  model["programs"]["train"]["graph_module"]["signature"]["output_specs"] =
-      json::array({{{"user_output", {{"arg", Named("mse")}}}}, {{"user_output", {{"arg", Named("relu")}}}}});
-  return model;
-}
-
 TEST(ImportProgram, ALengthThatTheModelAssertsNotToHaveIsTheSpecs) {
   json model = Linear();
   json& graph = GraphOf(model);
@@ -392,144 +277,6 @@ TEST(ImportProgram, ABroadcastsTensorsAreItsArgumentOfThatName) {
   const json other = {{"name", "other"}, {"arg", {{"as_int", 1}}}, {"kind", 1}};
   broadcast["inputs"].insert(broadcast["inputs"].begin(), other);
   EXPECT_EQ(Text(model), Text(WithOwnLoss()));
-}
-
-TEST(ImportPrograms, AScalarIsTheModelsOwnLossWhereItIsCalledSo) {
-  const InputNames names = {{"x", "images"}};
-  const auto imported = [](const ImportOptions& options) {
-    return ImportPrograms(*ParseExportedModel(WithOwnLoss().dump()), options);
-  };
-  const auto programs = imported({.head = Head::kOwnLoss, .inputs = names});
-  ASSERT_TRUE(programs.ok()) << programs.status();
-  EXPECT_EQ(HeadOf(programs->train), Head::kOwnLoss);
-  EXPECT_EQ(programs->train.value(programs->train.inputs()[1]).name, "labels");
-  EXPECT_THAT(ToText(programs->train), HasSubstr("aten.mse_loss.default(self=%relu, target=%labels)"));
-  EXPECT_EQ(imported({.inputs = names}).status().message(),
-            "model.exported.output 0 is float32[]; without model.exported.head it is float32[B, classes] or "
-            "float32[B, positions, vocabulary]; model.exported.head OWN_LOSS takes a scalar, float32[]");
-  const absl::Status other = imported({.output = 1, .inputs = names}).status();
-  EXPECT_EQ(ReasonOf(other), "SPEC_ERROR");
-  EXPECT_THAT(std::string(other.message()),
-              HasSubstr("the model takes labels, which the head CLASSIFICATION compares with its output; set "
-                        "model.exported.head to OWN_LOSS"));
-}
-
-TEST(HeadOf, IsToldByTheShapeAndTheDtype) {
-  EXPECT_EQ(HeadOf({Dtype::kFloat32, {Dim::Batch(), 10}}), Head::kClassification);
-  EXPECT_EQ(HeadOf({Dtype::kFloat32, {Dim::Batch(), 16, 50}}), Head::kLanguageModel);
-  for (const TensorType& type :
-       {TensorType{Dtype::kFloat32, {}}, TensorType{Dtype::kFloat32, {Dim::Batch()}},
-        TensorType{Dtype::kBFloat16, {Dim::Batch(), 10}}, TensorType{Dtype::kFloat32, {4, 10}},
-        TensorType{Dtype::kFloat32, {Dim::Batch(2), 10}}, TensorType{Dtype::kFloat32, {Dim::Batch(), Dim::Batch()}},
-        TensorType{Dtype::kFloat32, {Dim::Batch(), 3, 8, 8}}}) {
-    EXPECT_EQ(HeadOf(type), std::nullopt) << ToText(type);
-  }
-}
-
-TEST(ParseExportedModel, WhatIsNotTorchExportsIsNamedWithItsPlace) {
-  EXPECT_EQ(Refused([](json& m) { m["programs"]["train"]["schema_version"]["major"] = 9; }),
-            "programs.train.schema_version: is 9; this build reads 8, that of torch 2.11");
-  EXPECT_THAT(Refused([](json& m) { m["version"] = 2; }), HasSubstr("format: is not ampd.exported_model, version 1"));
-  EXPECT_THAT(Refused([](json& m) {
-                GraphOf(m)["nodes"][0]["inputs"][0]["arg"] = {{"as_custom_obj", 1}};
-              }),
-              HasSubstr("nodes[0].inputs[0].arg.as_custom_obj: is an argument of the kind \"as_custom_obj\""));
-  EXPECT_THAT(Refused([](json& m) { GraphOf(m)["nodes"][0]["inputs"][0]["arg"] = json::object(); }),
-              HasSubstr("has not one member"));
-  EXPECT_THAT(Refused([](json& m) { GraphOf(m)["tensor_values"]["x"]["dtype"] = 9; }),
-              HasSubstr("tensor_values.x.dtype: is dtype 9 of torch.export"));
-  EXPECT_THAT(Refused([](json& m) { GraphOf(m)["tensor_values"]["p_w"]["sizes"][0]["as_int"] = -1; }),
-              HasSubstr("is no size"));
-  EXPECT_THAT(Refused([](json& m) { GraphOf(m).erase("nodes"); }), HasSubstr("graph: has no \"nodes\""));
-  EXPECT_THAT(Refused([](json& m) {
-                InputsOf(m)[2] = {{"token", {{"arg", {{"name", "x"}}}}}};
-              }),
-              HasSubstr("an input of the kind \"token\""));
-  EXPECT_EQ(Refused([](json& m) { InputsOf(m).erase(2); }), "the inputs of the program are not those of its signature");
-}
-
-TEST(ParseExportedModel, StoredTensorsAreDataWithinBounds) {
-  const auto with = [](const std::function<void(json&)>& change) {
-    return Refused([&](json& m) { change(m["weights"]["config"]["fc.weight"]); });
-  };
-  EXPECT_THAT(with([](json& s) { s["use_pickle"] = true; }), HasSubstr("is pickled"));
-  EXPECT_THAT(with([](json& s) { s["path_name"] = "../weight_0"; }), HasSubstr("leads out of its folder"));
-  EXPECT_THAT(with([](json& s) { s["tensor_meta"]["sizes"][0] = Size(5); }), HasSubstr("of another shape or dtype"));
-  EXPECT_THAT(with([](json& s) { s["tensor_meta"]["strides"][0] = Size(int64_t{1} << 39); }), HasSubstr("too large"));
-  EXPECT_THAT(with([](json& s) { s["tensor_meta"]["strides"][0] = Size(0); }), HasSubstr("too large"))
-      << "12 numbers of 4";
-  EXPECT_THAT(with([](json& s) { s["tensor_meta"]["strides"] = json::array(); }), HasSubstr("do not fit together"));
-  EXPECT_THAT(with([](json& s) { s["tensor_meta"]["storage_offset"] = Size(int64_t{1} << 39); }),
-              HasSubstr("too large"));
-  EXPECT_EQ(Refused([](json& m) { m["weights"]["config"].erase("fc.bias"); }), "the tensor fc.bias is missing");
-}
-
-TEST(ParseExportedModel, WhatIsNoJsonIsRefused) {
-  for (const std::string& text : {std::string(), std::string("{"), std::string(100, '['), Linear().dump() + "}",
-                                  std::string("{\"a\": \"\xff\"}")}) {
-    EXPECT_EQ(ParseExportedModel(text).status().message(), "the JSON is not sound") << text;
-  }
-}
-
-TEST(ParseExportedModel, TellsTheTypesOfModules_OfGraphsWithinToo) {
-  json model = Nested("wrap_with_set_grad_enabled", {kOff});
-  json& graph = GraphOf(model);
-  graph["nodes"][0]["metadata"]["nn_module_stack"] = "k,,net.Net;k,blocks.0@1,net.Block;k,blocks.0.fc,net.Layer";
-  const auto exported = ParseExportedModel(model.dump());
-  ASSERT_TRUE(exported.ok()) << exported.status();
-  EXPECT_THAT(exported->train.graph.module_types,
-              ElementsAre(testing::Pair("", "net.Net"), testing::Pair("act", "torch.nn.Module"),
-                          testing::Pair("blocks.0", "net.Block"), testing::Pair("blocks.0.fc", "net.Layer")));
-}
-
-TEST(ParseExportedModel, KeepsItsJson) {
-  const std::string text = Linear().dump();
-  EXPECT_EQ(ParseExportedModel(text)->json, text);
-}
-
-// A dropout in front of the output.
-json WithDropout(bool train) {
-  json model = Linear();
-  json& graph = GraphOf(model);
-  graph["tensor_values"]["dropout"] = Tensor({kBatch, 3});
-  graph["outputs"][0] = Named("dropout");
-  graph["nodes"].push_back(Call("dropout.default",
-                                {{"input", Named("relu")}, {"p", {{"as_float", 0.5}}}, {"train", {{"as_bool", train}}}},
-                                "dropout"));
-  return model;
-}
-
-TEST(ImportEvalProgram, ALoneProgramIsTurnedOverAndAnOwnOneIsTaken) {
-  json model = WithDropout(true);
-  auto exported = ParseExportedModel(model.dump());
-  EXPECT_THAT(ToText(*ImportProgram(*exported, exported->train)), HasSubstr("aten.dropout.default"));
-  const Graph turned = ImportEvalProgram(*exported).value();
-  EXPECT_THAT(ToText(turned), HasSubstr("output logits = %relu"));
-  EXPECT_THAT(ToText(turned), testing::Not(HasSubstr("dropout")));
-  model["programs"]["eval"] = model["programs"]["train"];
-  GraphOf(model, "eval")["outputs"][0] = Named("linear");
-  exported = ParseExportedModel(model.dump());
-  EXPECT_THAT(ToText(*ImportEvalProgram(*exported)), HasSubstr("output logits = %linear"));
-}
-
-TEST(ImportEvalProgram, HasTheStateOfTheTrainingProgram) {
-  json model = Linear();
-  AddState(model, Buffer("b_n", "bn.num_batches_tracked"), "b_n", "bn.num_batches_tracked", Tensor({}, false, kLong),
-           Stored("weight_2", {}, kLong));
-  model["programs"]["eval"] = model["programs"]["train"];  // which reads the count no more than it writes it
-  json& graph = GraphOf(model);
-  graph["tensor_values"]["add_"] = Tensor({}, false, kLong);
-  graph["nodes"].push_back(Call("add_.Tensor", {{"self", Named("b_n")}, {"other", {{"as_int", 1}}}}, "add_"));
-  const auto exported = ParseExportedModel(model.dump());
-  const Graph eval = ImportEvalProgram(*exported).value();
-  EXPECT_TRUE(eval.buffers().empty());
-  EXPECT_EQ(eval.parameters().size(), 2u);
-}
-
-TEST(IsEvalMode, IsToldByDropoutAndNorms) {
-  EXPECT_FALSE(IsEvalMode(*Import(Linear())));
-  EXPECT_FALSE(IsEvalMode(*Import(WithDropout(true))));
-  EXPECT_TRUE(IsEvalMode(*Import(WithDropout(false))));
 }
 
 }  // namespace

@@ -1,0 +1,111 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "graph/exported_program.h"
+#include "graph/import.h"
+#include "graph/print.h"
+#include "tests/graph/exported_linear.h"
+
+namespace ampd::graph {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(ImportPrograms, BothHaveAHeadAndSomethingToTrain) {
+  const auto imported = [](const json& model, const ImportOptions& options) {
+    return ImportPrograms(*ParseExportedModel(model.dump()), options);
+  };
+  ASSERT_TRUE(imported(Linear(), {}).ok()) << imported(Linear(), {}).status();
+  EXPECT_TRUE(imported(Linear(), {.head = Head::kClassification}).ok());
+  const absl::Status other = imported(Linear(), {.head = Head::kLanguageModel}).status();
+  EXPECT_EQ(ReasonOf(other), "SPEC_ERROR");
+  EXPECT_EQ(other.message(),
+            "model.exported.output 0 is float32[B, 3]; the head LANGUAGE_MODEL takes float32[B, positions, "
+            "vocabulary]");
+  EXPECT_EQ(imported(Linear(), {.head = Head::kOwnLoss}).status().message(),
+            "model.exported.output 0 is float32[B, 3]; the head OWN_LOSS takes a scalar, float32[]");
+  for (const auto& [head, name] : {std::pair(Head::kRegression, "predictions"), {Head::kMultiLabel, "label_logits"}}) {
+    const auto programs = imported(Linear(), {.head = head});
+    ASSERT_TRUE(programs.ok()) << programs.status();
+    EXPECT_TRUE(programs->train.FindOutput(name).has_value());
+    EXPECT_EQ(HeadOf(programs->eval), head);
+  }
+  json frozen = Linear();
+  for (const char* tensor : {"p_w", "p_b"}) {
+    GraphOf(frozen)["tensor_values"][tensor]["requires_grad"] = false;
+  }
+  EXPECT_EQ(imported(frozen, {}).status().message(), "the exported model has no parameter that requires a gradient");
+}
+
+TEST(ImportPrograms, AScalarIsTheModelsOwnLossWhereItIsCalledSo) {
+  const InputNames names = {{"x", "images"}};
+  const auto imported = [](const ImportOptions& options) {
+    return ImportPrograms(*ParseExportedModel(WithOwnLoss().dump()), options);
+  };
+  const auto programs = imported({.head = Head::kOwnLoss, .inputs = names});
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  EXPECT_EQ(HeadOf(programs->train), Head::kOwnLoss);
+  EXPECT_EQ(programs->train.value(programs->train.inputs()[1]).name, "labels");
+  EXPECT_THAT(ToText(programs->train), HasSubstr("aten.mse_loss.default(self=%relu, target=%labels)"));
+  EXPECT_EQ(imported({.inputs = names}).status().message(),
+            "model.exported.output 0 is float32[]; without model.exported.head it is float32[B, classes] or "
+            "float32[B, positions, vocabulary]; model.exported.head OWN_LOSS takes a scalar, float32[]");
+  const absl::Status other = imported({.output = 1, .inputs = names}).status();
+  EXPECT_EQ(ReasonOf(other), "SPEC_ERROR");
+  EXPECT_THAT(std::string(other.message()),
+              HasSubstr("the model takes labels, which the head CLASSIFICATION compares with its output; set "
+                        "model.exported.head to OWN_LOSS"));
+}
+
+// A dropout in front of the output.
+json WithDropout(bool train) {
+  json model = Linear();
+  json& graph = GraphOf(model);
+  graph["tensor_values"]["dropout"] = Tensor({kBatch, 3});
+  graph["outputs"][0] = Named("dropout");
+  graph["nodes"].push_back(Call("dropout.default",
+                                {{"input", Named("relu")}, {"p", {{"as_float", 0.5}}}, {"train", {{"as_bool", train}}}},
+                                "dropout"));
+  return model;
+}
+
+TEST(ImportEvalProgram, ALoneProgramIsTurnedOverAndAnOwnOneIsTaken) {
+  json model = WithDropout(true);
+  auto exported = ParseExportedModel(model.dump());
+  EXPECT_THAT(ToText(*ImportProgram(*exported, exported->train)), HasSubstr("aten.dropout.default"));
+  const Graph turned = ImportEvalProgram(*exported).value();
+  EXPECT_THAT(ToText(turned), HasSubstr("output logits = %relu"));
+  EXPECT_THAT(ToText(turned), testing::Not(HasSubstr("dropout")));
+  model["programs"]["eval"] = model["programs"]["train"];
+  GraphOf(model, "eval")["outputs"][0] = Named("linear");
+  exported = ParseExportedModel(model.dump());
+  EXPECT_THAT(ToText(*ImportEvalProgram(*exported)), HasSubstr("output logits = %linear"));
+}
+
+TEST(ImportEvalProgram, HasTheStateOfTheTrainingProgram) {
+  json model = Linear();
+  AddState(model, Buffer("b_n", "bn.num_batches_tracked"), "b_n", "bn.num_batches_tracked", Tensor({}, false, kLong),
+           Stored("weight_2", {}, kLong));
+  model["programs"]["eval"] = model["programs"]["train"];  // which reads the count no more than it writes it
+  json& graph = GraphOf(model);
+  graph["tensor_values"]["add_"] = Tensor({}, false, kLong);
+  graph["nodes"].push_back(Call("add_.Tensor", {{"self", Named("b_n")}, {"other", {{"as_int", 1}}}}, "add_"));
+  const auto exported = ParseExportedModel(model.dump());
+  const Graph eval = ImportEvalProgram(*exported).value();
+  EXPECT_TRUE(eval.buffers().empty());
+  EXPECT_EQ(eval.parameters().size(), 2u);
+}
+
+TEST(IsEvalMode, IsToldByDropoutAndNorms) {
+  EXPECT_FALSE(IsEvalMode(*Import(Linear())));
+  EXPECT_FALSE(IsEvalMode(*Import(WithDropout(true))));
+  EXPECT_TRUE(IsEvalMode(*Import(WithDropout(false))));
+}
+
+}  // namespace
+}  // namespace ampd::graph
