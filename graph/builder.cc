@@ -239,21 +239,6 @@ ValueId GraphBuilder::TiedLinear(std::string_view path, ValueId x, ValueId weigh
   return Emit(path, "aten.linear.default", {{"input", x}, {"weight", weight}}, std::move(result));
 }
 
-ValueId GraphBuilder::Embedding(std::string_view path, ValueId indices, ValueId table,
-                                std::optional<int64_t> padding_index) {
-  if (!Require(status_.ok() && graph_.type(indices).dtype == Dtype::kInt64 && shape(table).size() == 2, path,
-               "an embedding needs int64 indices and a table (N, C)")) {
-    return indices;
-  }
-  Shape result = shape(indices);
-  result.push_back(shape(table)[1]);
-  std::vector<Argument> arguments = {{"weight", table}, {"indices", indices}};
-  if (padding_index.has_value()) {
-    arguments.push_back({"padding_idx", *padding_index});
-  }
-  return Emit(path, "aten.embedding.default", std::move(arguments), std::move(result));
-}
-
 ValueId GraphBuilder::Attention(std::string_view path, ValueId query, ValueId key, ValueId value, bool is_causal,
                                 std::optional<ValueId> mask) {
   if (!Require(status_.ok() && shape(query).size() == 4 && shape(query) == shape(key) && shape(key) == shape(value),

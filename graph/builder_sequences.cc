@@ -1,10 +1,25 @@
-// The builder's layers over sequences of several lengths.
+// The builder's layers over sequences of words, and of several lengths.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "graph/builder.h"
 
 namespace ampd::graph {
+
+ValueId GraphBuilder::Embedding(std::string_view path, ValueId indices, ValueId table,
+                                std::optional<int64_t> padding_index) {
+  if (!Require(status_.ok() && graph_.type(indices).dtype == Dtype::kInt64 && shape(table).size() == 2, path,
+               "an embedding needs int64 indices and a table (N, C)")) {
+    return indices;
+  }
+  Shape result = shape(indices);
+  result.push_back(shape(table)[1]);
+  std::vector<Argument> arguments = {{"weight", table}, {"indices", indices}};
+  if (padding_index.has_value()) {
+    arguments.push_back({"padding_idx", *padding_index});
+  }
+  return Emit(path, "aten.embedding.default", std::move(arguments), std::move(result));
+}
 
 ValueId GraphBuilder::ReversedPositions(std::string_view path, ValueId mask) {
   if (!Require(status_.ok() && graph_.type(mask).dtype == Dtype::kBool && shape(mask).size() == 2, path,

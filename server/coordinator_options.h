@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "ampd/v1/job.pb.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "graph/exported_program.h"
+#include "server/cluster_state.h"
+
+namespace ampd::server {
+
+class Ledger;
+
+// What a coordinator works with, and whom it tells.
+struct CoordinatorOptions {
+  Ledger* ledger = nullptr;
+  const Clock* clock = nullptr;
+  RandomSource* random = nullptr;  // thread-safe
+  absl::Duration lease = absl::Seconds(10);
+  absl::Duration lease_margin = absl::Seconds(5);
+  absl::Duration suspend_limit = absl::Hours(1);
+  absl::Duration local_checkpoint_wait = absl::Minutes(10);
+  absl::Duration archive_after = absl::Hours(1);    // after its end a job leaves the hot state
+  absl::Duration retention = absl::Hours(24 * 30);  // after its end a job is deleted
+  size_t max_jobs_in_hot_state = 200'000;           // beyond it, submits are refused
+  // Keeps an uploaded artifact from being deleted while what it returns lives; NOT_FOUND when there is none of the
+  // name. Quick. May be null: then no artifact is there.
+  std::function<absl::StatusOr<std::shared_ptr<void>>(const std::string& artifact)> hold_artifact;
+  // The exported model in an uploaded artifact, which is held; null where it is left to the worker. INVALID_ARGUMENT
+  // naming the field for a file that is none. Blocks on the disk. May be null: then every model is taken unseen.
+  std::function<absl::StatusOr<std::shared_ptr<const graph::ExportedModel>>(const std::string& artifact)> read_model;
+  // Called on the ledger's thread, quick, in commit order, after what they tell is on disk. May be null. After a
+  // restart on_events may tell again what it told before: (job, sequence) tells.
+  std::function<void(const JobPtr&)> on_job;
+  std::function<void(const std::string& job, const std::vector<v1::Event>&)> on_events;
+  std::function<void(const std::string& job)> on_job_deleted;
+  // The worker's stream should send CurrentDirective now. From any thread; may call back into the coordinator only
+  // from another thread.
+  std::function<void(const std::string& worker)> on_directive_due;
+};
+
+}  // namespace ampd::server
