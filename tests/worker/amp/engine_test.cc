@@ -8,7 +8,9 @@
 #include <limits>
 
 #include "ampd/v1/job_spec.pb.h"
+#include "graph/builder.h"
 #include "models/models.h"
+#include "precision/pass.h"
 #include "tests/worker/amp/cpu_engine.h"
 #include "tests/worker/amp/small_problem.h"
 
@@ -76,6 +78,37 @@ TEST_P(PerPreset, GoesOnBitForBitFromAnExportedState) {
     EXPECT_EQ(a.skipped, b.skipped);
     EXPECT_EQ(DigestOf(*whole), DigestOf(*resumed)) << "step " << step;
   }
+}
+
+// A layer to more classes than there are, which makes its own loss. An argument that is LibTorch's default keeps
+// LibTorch's op.
+graph::Graph OfManyClasses(bool is_plain) {
+  graph::GraphBuilder b("many_classes");
+  const graph::ValueId images =
+      b.Input("images", {graph::Dtype::kFloat32, {graph::Dim::Batch(), 1, kImageSize, kImageSize}});
+  b.Output("logits", b.Linear("head", b.Flatten("", images), precision::kManyClasses));
+  graph::Graph graph = std::move(b).Build().value();
+  const graph::ValueId labels = graph.AddInput("labels", {graph::Dtype::kInt64, {graph::Dim::Batch()}});
+  graph::Node node{.op = "aten.cross_entropy_loss.default",
+                   .arguments = {{"self", graph.outputs().front().value}, {"target", labels}},
+                   .outputs = {},
+                   .module_path = {}};
+  if (!is_plain) {
+    node.Set("label_smoothing", 0.0);
+  }
+  const graph::ValueId loss = graph.AddNode(std::move(node), "loss", {graph::Dtype::kFloat32, {}});
+  graph.SetOutputs({{"loss", loss}});
+  return graph;
+}
+
+TEST_P(PerPreset, ALossOverManyClassesTrainsToLibTorchsBits) {
+  const auto ours = CpuEngine(OfManyClasses(true), PresetNamed(GetParam()), AdamW());
+  const auto theirs = CpuEngine(OfManyClasses(false), PresetNamed(GetParam()), AdamW());
+  for (uint64_t step = 0; step < 10; ++step) {
+    EXPECT_EQ(ours->Step({MakeBatch(step, 300)}).loss, theirs->Step({MakeBatch(step, 300)}).loss) << "step " << step;
+  }
+  EXPECT_EQ(DigestOf(*ours), DigestOf(*theirs));
+  EXPECT_EQ(ours->Evaluate(MakeBatch(99, 300)).loss, theirs->Evaluate(MakeBatch(99, 300)).loss);
 }
 
 TEST_P(PerPreset, EvaluationChangesNothing) {
