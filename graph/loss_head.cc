@@ -114,6 +114,9 @@ absl::StatusOr<Graph> WithEvalHead(const Graph& model) {
     if (PredictsClasses(head)) {
       outputs.push_back({"predicted", predicted});
     }
+    if (head == Head::kClassification) {
+      outputs.push_back({"logits", compared.predicted});
+    }
   }
   graph.SetOutputs(std::move(outputs));
   return WithoutDeadNodes(graph);

@@ -46,6 +46,8 @@ absl::StatusOr<Graph> LossProgram(const Graph& model, std::string_view loss);
 //   "num_correct"  how many labels were predicted, an int64 scalar: where the head has an accuracy
 //   "predicted"    the class of each sample, int64 (B); of label_logits whether a logit is above 0, bool (B, classes):
 //                  where the head predicts classes
+//   "logits"       those of each sample, (B, classes), for what is told of the order of classes: where a sample has one
+//                  class
 // Errors as WithLossHead.
 absl::StatusOr<Graph> WithEvalHead(const Graph& model);
 

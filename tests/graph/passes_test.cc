@@ -99,6 +99,7 @@ TEST(WithEvalHead, EveryPlaceOfASequenceIsASample) {
   EXPECT_TRUE(graph.Check().ok()) << graph.Check();
   EXPECT_EQ(ToText(graph.type(*graph.FindInput("labels"))), "int64[5*B]");
   EXPECT_EQ(ToText(graph.type(graph.outputs()[1].value)), "int64[]");
+  EXPECT_FALSE(graph.FindOutput("logits").has_value()) << "of every token of a vocabulary";
 }
 
 TEST(LossProgram, HasWhatLeadsToItsLossAndNoOtherLossesStatistics) {

@@ -1,11 +1,14 @@
 #include "worker/amp/eval_sums.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "c10/util/Exception.h"
 
 namespace ampd::amp {
 namespace {
+
+constexpr int64_t kTop = 5;
 
 const at::Tensor& OutputOf(const graph::Graph& program, const std::vector<at::Tensor>& outputs, std::string_view name) {
   const auto found = std::find_if(program.outputs().begin(), program.outputs().end(),
@@ -41,11 +44,22 @@ void CountDecisions(const at::Tensor& predicted, const at::Tensor& labels, std::
   }
 }
 
+// EvalSums::num_top5. `logits`: (B, classes), more than five, on any device; `labels`: (B) int64. Not by nodes of the
+// program, where a rule of the policy could round a sample's own logit and not those that it is compared with.
+int64_t CountTop5(const at::Tensor& logits, const at::Tensor& labels) {
+  const at::Tensor own = logits.gather(1, labels.to(logits.device()).reshape({-1, 1}));       // (B, 1)
+  const at::Tensor fifth_largest = std::get<0>(logits.topk(kTop, 1)).narrow(1, kTop - 1, 1);  // (B, 1), NaNs before it
+  return fifth_largest.le(own).sum().item<int64_t>();
+}
+
 }  // namespace
 
 void EvalSums::Add(const EvalSums& other) {
   loss += other.loss;
   num_correct += other.num_correct;
+  if (other.num_top5.has_value()) {
+    num_top5 = num_top5.value_or(0) + *other.num_top5;
+  }
   num_labels += other.num_labels;
   num_samples += other.num_samples;
   classes.resize(std::max(classes.size(), other.classes.size()));
@@ -76,6 +90,9 @@ EvalSums SumsOf(graph::Head head, int64_t num_classes, const graph::Graph& progr
     const at::Tensor predicted = OutputOf(program, outputs, "predicted").cpu().contiguous();
     const bool is_one = head == graph::Head::kClassification;
     (is_one ? CountClasses : CountDecisions)(predicted, labels.contiguous(), sums.classes);
+  }
+  if (head == graph::Head::kClassification && num_classes > kTop) {
+    sums.num_top5 = CountTop5(OutputOf(program, outputs, "logits"), labels);
   }
   return sums;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "ATen/core/Tensor.h"
@@ -22,6 +23,9 @@ struct EvalSums {
 
   double loss = 0;          // summed over the labels
   int64_t num_correct = 0;  // of the labels, where the head has an accuracy
+  // Of the samples, where each has one of more than five classes: of whose class fewer than five others had a larger
+  // logit. A NaN is larger than every number, and the class that has one is never among the five.
+  std::optional<int64_t> num_top5;
   // Of what is compared: classes of samples, tokens of a language model, numbers of a regression, decisions. A model
   // that makes its own loss counts one a sample.
   int64_t num_labels = 0;
@@ -30,7 +34,7 @@ struct EvalSums {
 };
 
 // The sums over one batch. `program`: graph::WithEvalHead of a model with this head and `num_classes`; `outputs`: what
-// it gave for `labels`, which lie on the CPU.
+// it gave for `labels`, which lie on the CPU. Waits for the outputs' device, and copies a few numbers a sample from it.
 EvalSums SumsOf(graph::Head head, int64_t num_classes, const graph::Graph& program,
                 const std::vector<at::Tensor>& outputs, const at::Tensor& labels);
 

@@ -14,6 +14,9 @@ v1::EvalPoint EvalPointOf(graph::Head head, const amp::EvalSums& sums) {
   if (graph::HasAccuracy(head)) {
     point.set_accuracy(static_cast<double>(sums.num_correct) / num_labels);
   }
+  if (sums.num_top5.has_value()) {
+    point.set_top5_accuracy(static_cast<double>(*sums.num_top5) / num_labels);
+  }
   if (head == graph::Head::kLanguageModel) {
     point.set_perplexity(std::exp(point.loss()));
   }
@@ -30,6 +33,9 @@ void AddEvalPoint(const v1::EvalPoint& point, v1::FinalMetrics* metrics) {
   } else if (point.has_accuracy()) {
     metrics->set_eval_accuracy(point.accuracy());
   }
+  if (point.has_top5_accuracy()) {
+    metrics->set_eval_top5_accuracy(point.top5_accuracy());
+  }
   if (point.has_f1()) {
     metrics->set_eval_f1(point.f1());
   }
@@ -42,6 +48,9 @@ std::string QualityText(const v1::EvalPoint& point) {
   std::string text;
   if (point.has_accuracy()) {
     absl::StrAppendFormat(&text, ", accuracy %.4f", point.accuracy());
+  }
+  if (point.has_top5_accuracy()) {
+    absl::StrAppendFormat(&text, ", top-5 %.4f", point.top5_accuracy());
   }
   if (point.has_f1()) {
     absl::StrAppendFormat(&text, ", F1 %.4f", point.f1());

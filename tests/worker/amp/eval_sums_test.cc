@@ -2,17 +2,22 @@
 
 #include <ATen/ops/eq.h>
 #include <ATen/ops/gt.h>
+#include <ATen/ops/one_hot.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
+#include <optional>
 #include <random>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "graph/builder.h"
 #include "graph/passes.h"
+#include "worker/executor/executor.h"
 
 namespace ampd::amp {
 namespace {
@@ -43,7 +48,7 @@ EvalSums Classified(const std::vector<int64_t>& predicted, const std::vector<int
   const at::Tensor given = at::tensor(predicted);
   const at::Tensor wanted = at::tensor(labels);
   return SumsOf(graph::Head::kClassification, kClasses, EvalProgramOf(graph::Head::kClassification),
-                {at::tensor(2.5f), given.eq(wanted).sum(), given}, wanted);
+                {at::tensor(2.5f), given.eq(wanted).sum(), given, at::one_hot(given, kClasses).to(at::kFloat)}, wanted);
 }
 
 TEST(SumsOf, ClassesAreCountedExactlyOverBatchesOfAnySize) {
@@ -96,6 +101,120 @@ TEST(SumsOf, EveryDecisionCountsForItsClass) {
   EXPECT_EQ(sums.classes[1].false_positives, 1);
   EXPECT_EQ(sums.classes[1].false_negatives, 1);
   EXPECT_EQ(sums.classes[3].false_negatives, 1);
+}
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// The evaluation program of a model that gives what it is given.
+graph::Graph OfGivenLogits(graph::Shape shape) {
+  graph::Graph model("given");
+  model.AddOutput("logits", model.AddInput("images", {graph::Dtype::kFloat32, std::move(shape)}));
+  return graph::WithEvalHead(model).value();
+}
+
+// As the service counts: by the program. `logits`: (B, classes); `labels`: (B).
+EvalSums Evaluated(const at::Tensor& logits, const at::Tensor& labels) {
+  const graph::Graph program = OfGivenLogits({graph::Dim::Batch(), graph::Dim(logits.size(1))});
+  const auto executor = executor::Executor::Create(program, executor::OpRegistry()).value();
+  EXPECT_TRUE(executor->Bind({}).ok());
+  const std::vector<at::Tensor> outputs = executor->Run({logits, labels});
+  return SumsOf(graph::Head::kClassification, logits.size(1), program, outputs, labels);
+}
+
+// By the definition, a class of a sample at a time: no more than four others have a logit that is not this one or
+// below.
+int64_t NumTop5(const at::Tensor& logits, const at::Tensor& labels) {
+  int64_t num_right = 0;
+  for (int64_t i = 0; i < labels.numel(); ++i) {
+    const auto label = labels.select(0, i).item<int64_t>();
+    const auto own = logits.select(0, i).select(0, label).item<float>();
+    int num_larger = 0;
+    for (int64_t one = 0; one < logits.size(1); ++one) {
+      const auto other = logits.select(0, i).select(0, one).item<float>();
+      num_larger += one != label && !(other <= own) ? 1 : 0;
+    }
+    num_right += num_larger < 5 ? 1 : 0;
+  }
+  return num_right;
+}
+
+TEST(SumsOf, TheFirstFiveAreCountedByTheirDefinition) {
+  constexpr int64_t kSamples = 60;
+  std::mt19937 random(7);
+  for (const size_t num_classes : {6, 9, 1000}) {
+    std::vector<float> numbers(kSamples * num_classes);
+    std::vector<int64_t> labels(kSamples);
+    for (float& number : numbers) {  // of so few that many tie, and a NaN or an infinity in most rows
+      number = static_cast<float>(random() % (num_classes / 2));
+      number = random() % (4 * num_classes) != 0 ? number : random() % 2 == 0 ? kNan : kInfinity;
+    }
+    for (size_t i = 0; i < labels.size(); ++i) {
+      const auto row = numbers.begin() + static_cast<std::ptrdiff_t>(i * num_classes);
+      const auto largest = std::max_element(row, row + static_cast<std::ptrdiff_t>(num_classes));
+      labels[i] = i % 2 == 0 ? largest - row : static_cast<int64_t>(random() % num_classes);
+    }
+    const at::Tensor logits = at::tensor(numbers).view({kSamples, -1});
+    const at::Tensor wanted = at::tensor(labels);
+    const int64_t expected = NumTop5(logits, wanted);
+    EXPECT_GT(expected, 0) << num_classes;
+    EXPECT_LT(expected, kSamples) << num_classes;
+    for (const int64_t batch : {int64_t{1}, int64_t{7}, int64_t{50}, kSamples}) {
+      EvalSums sums;
+      for (int64_t begin = 0; begin < kSamples; begin += batch) {
+        const int64_t size = std::min(batch, kSamples - begin);
+        sums.Add(Evaluated(logits.narrow(0, begin, size), wanted.narrow(0, begin, size)));
+      }
+      EXPECT_EQ(sums.num_top5, expected) << num_classes << " classes in batches of " << batch;
+      EXPECT_EQ(sums.num_samples, kSamples);
+    }
+  }
+}
+
+TEST(SumsOf, TiesAreAmongTheFirstFiveAndNansNever) {
+  const auto is_right = [](const std::vector<float>& logits, int64_t label) {
+    return Evaluated(at::tensor(logits).view({1, -1}), at::tensor(std::vector<int64_t>{label})).num_top5 == 1;
+  };
+  EXPECT_TRUE(is_right({9, 8, 7, 6, 5, 4}, 4));
+  EXPECT_FALSE(is_right({9, 8, 7, 6, 5, 4}, 5));
+  EXPECT_TRUE(is_right({9, 8, 7, 6, 5, 5}, 5)) << "it ties with the fifth";
+  EXPECT_TRUE(is_right({1, 1, 1, 1, 1, 1, 1, 1}, 7)) << "nothing is larger";
+  EXPECT_TRUE(is_right({kInfinity, kInfinity, kInfinity, kInfinity, kInfinity, kInfinity}, 5));
+  EXPECT_TRUE(is_right({-kInfinity, -kInfinity, -kInfinity, -kInfinity, -kInfinity, -kInfinity}, 5));
+  EXPECT_FALSE(is_right({1, 1, 1, 1, 1, kNan}, 5)) << "its own";
+  EXPECT_FALSE(is_right({kNan, kNan, kNan, kNan, kNan, kNan}, 0)) << "of all alike";
+  EXPECT_TRUE(is_right({1, kNan, 1, kNan, kNan, kNan, 9}, 6)) << "four are before it";
+  EXPECT_FALSE(is_right({kNan, kNan, 1, kNan, kNan, kNan, kInfinity}, 6)) << "five are before it";
+}
+
+TEST(SumsOf, LogitsOfAnyFormatAreCompared) {
+  for (const at::ScalarType dtype : {at::kBFloat16, at::kHalf}) {
+    const at::Tensor logits = at::tensor({9.f, 8.f, 7.f, 6.f, 5.f, 4.f, 9.f, 8.f, 7.f, 6.f, 4.f, 4.f}).view({2, 6});
+    const at::Tensor labels = at::tensor(std::vector<int64_t>{5, 5});
+    const at::Tensor predicted = logits.argmax(1);
+    const EvalSums sums = SumsOf(graph::Head::kClassification, 6, OfGivenLogits({graph::Dim::Batch(), graph::Dim(6)}),
+                                 {at::tensor(1.f), predicted.eq(labels).sum(), predicted, logits.to(dtype)}, labels);
+    EXPECT_EQ(sums.num_top5, 1) << c10::toString(dtype);
+  }
+}
+
+TEST(SumsOf, TheFirstFiveTellNothingOfFiveClassesNorOfTokensOrDecisions) {
+  EXPECT_EQ(Classified({0, 1}, {0, 2}).num_top5, std::nullopt);
+  EXPECT_EQ(Evaluated(at::tensor({1.f, 2.f, 3.f, 4.f, 5.f}).view({1, 5}), at::tensor({int64_t{0}})).num_top5,
+            std::nullopt);
+  const at::Tensor tokens = at::tensor({int64_t{1}, int64_t{2}});
+  EXPECT_EQ(SumsOf(graph::Head::kLanguageModel, 1000, OfGivenLogits({graph::Dim::Batch(), 2, 1000}),
+                   {at::tensor(1.f), tokens.eq(tokens).sum()}, tokens)
+                .num_top5,
+            std::nullopt);
+  const at::Tensor decisions = at::tensor({1.f, 0.f, 0.f, 1.f, 0.f, 1.f, 1.f, 0.f}).view({1, 8});
+  EXPECT_EQ(SumsOf(graph::Head::kMultiLabel, 8, EvalProgramOf(graph::Head::kMultiLabel),
+                   {at::tensor(1.f), decisions.eq(decisions).sum(), decisions.gt(0)}, decisions)
+                .num_top5,
+            std::nullopt);
+  EvalSums sums;
+  sums.Add(Classified({0, 1}, {0, 2}));
+  EXPECT_EQ(sums.num_top5, std::nullopt);
 }
 
 }  // namespace

@@ -71,6 +71,7 @@ TEST_F(TextTest, AGpt2_LearnsInEveryPrecisionAndTellsItsPerplexity) {
     EXPECT_LT(metrics.eval_loss(), 0.75 * std::log(kVocabulary));
     EXPECT_EQ(metrics.eval_perplexity(), std::exp(metrics.eval_loss()));
     EXPECT_FALSE(metrics.has_eval_accuracy());
+    EXPECT_FALSE(metrics.has_eval_top5_accuracy());
     ASSERT_EQ(agent->evals.size(), 1u);
     EXPECT_EQ(agent->evals[0].num_samples(), 31 * 16);  // tokens of the windows that 500 fill
     EXPECT_EQ(agent->evals[0].perplexity(), metrics.eval_perplexity());
@@ -168,6 +169,7 @@ TEST_F(TextsTest, ABert_LearnsInEveryPrecisionAndTellsItsAccuracy) {
     const v1::FinalMetrics& metrics = agent->outcome->final_metrics();
     EXPECT_NEAR(agent->steps[1].loss, std::log(2), 0.2) << "nothing is known at first";
     EXPECT_GT(metrics.eval_accuracy(), 0.9);
+    EXPECT_FALSE(metrics.has_eval_top5_accuracy()) << "of two classes";
     EXPECT_FALSE(metrics.has_eval_perplexity());
     ASSERT_EQ(agent->evals.size(), 1u);
     EXPECT_EQ(agent->evals[0].num_samples(), 100);
