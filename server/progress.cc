@@ -41,6 +41,9 @@ v1::Progress FromOutcome(const v1::Outcome& outcome) {
   if (metrics.has_eval_perplexity()) {
     progress.set_eval_perplexity(metrics.eval_perplexity());
   }
+  if (metrics.has_eval_top5_accuracy()) {
+    progress.set_eval_top5_accuracy(metrics.eval_top5_accuracy());
+  }
   if (metrics.has_eval_f1()) {
     progress.set_eval_f1(metrics.eval_f1());
   }
@@ -53,6 +56,9 @@ void AddEval(const v1::EvalPoint& eval, v1::Progress* progress) {
     progress->set_eval_perplexity(eval.perplexity());
   } else if (eval.has_accuracy()) {
     progress->set_eval_accuracy(eval.accuracy());
+  }
+  if (eval.has_top5_accuracy()) {
+    progress->set_eval_top5_accuracy(eval.top5_accuracy());
   }
   if (eval.has_f1()) {
     progress->set_eval_f1(eval.f1());

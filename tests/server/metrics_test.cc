@@ -172,12 +172,36 @@ TEST(ProgressBoard, TellsOfAnEvaluationWhatItHas) {
   EXPECT_EQ(progress_of(point).eval_loss(), 0.5);
   EXPECT_FALSE(progress_of(point).has_eval_accuracy()) << "of a regression";
   EXPECT_FALSE(progress_of(point).has_eval_f1());
+  EXPECT_FALSE(progress_of(point).has_eval_top5_accuracy());
   point.set_accuracy(0);
   point.set_f1(0.25);
+  point.set_top5_accuracy(0.75);
   EXPECT_TRUE(progress_of(point).has_eval_accuracy());
   EXPECT_EQ(progress_of(point).eval_f1(), 0.25);
+  EXPECT_EQ(progress_of(point).eval_top5_accuracy(), 0.75);
   point.set_perplexity(2);
   EXPECT_FALSE(progress_of(point).has_eval_accuracy()) << "of a language model";
+}
+
+TEST(ProgressBoard, TellsOfAJobWhosePointsAreGoneWhatItsLastAttemptEndedWith) {
+  v1::Job job = RunningJob("j-1");
+  v1::FinalMetrics& metrics = *job.mutable_attempts(0)->mutable_outcome()->mutable_final_metrics();
+  job.mutable_attempts(0)->mutable_outcome()->set_last_step(1000);
+  const auto progress_of = [](v1::Job job) {
+    ProgressBoard().AddTo(&job);
+    return job.progress();
+  };
+  metrics.set_eval_loss(0.5);
+  EXPECT_EQ(progress_of(job).eval_loss(), 0.5);
+  EXPECT_FALSE(progress_of(job).has_eval_accuracy()) << "of a regression";
+  EXPECT_FALSE(progress_of(job).has_eval_top5_accuracy());
+  EXPECT_FALSE(progress_of(job).has_eval_f1());
+  metrics.set_eval_accuracy(0);
+  metrics.set_eval_top5_accuracy(0.75);
+  metrics.set_eval_f1(0.25);
+  EXPECT_TRUE(progress_of(job).has_eval_accuracy());
+  EXPECT_EQ(progress_of(job).eval_top5_accuracy(), 0.75);
+  EXPECT_EQ(progress_of(job).eval_f1(), 0.25);
 }
 
 TEST(Metrics, CountsWhatBecomesOfJobs) {
