@@ -9,15 +9,19 @@
 namespace ampd::client {
 namespace {
 
-// "accuracy 0.9, F1 0.89, ", or of a language model "perplexity 30, "; empty where there is nothing beside the loss. Of
-// Progress or FinalMetrics.
+// "accuracy 0.9, top-5 0.99, F1 0.89, ", or of a language model "perplexity 30, "; empty where there is nothing beside
+// the loss. Of Progress or FinalMetrics.
 template <typename Numbers>
 std::string EvalQuality(const Numbers& numbers) {
+  const auto part = [](const char* name, bool is_told, double number) {
+    return is_told ? absl::StrCat(name, " ", FormatNumber(number), ", ") : "";
+  };
   if (numbers.has_eval_perplexity()) {
-    return absl::StrCat("perplexity ", FormatNumber(numbers.eval_perplexity()), ", ");
+    return part("perplexity", true, numbers.eval_perplexity());
   }
-  const std::string f1 = numbers.has_eval_f1() ? absl::StrCat("F1 ", FormatNumber(numbers.eval_f1()), ", ") : "";
-  return numbers.has_eval_accuracy() ? absl::StrCat("accuracy ", FormatNumber(numbers.eval_accuracy()), ", ", f1) : f1;
+  return absl::StrCat(part("accuracy", numbers.has_eval_accuracy(), numbers.eval_accuracy()),
+                      part("top-5", numbers.has_eval_top5_accuracy(), numbers.eval_top5_accuracy()),
+                      part("F1", numbers.has_eval_f1(), numbers.eval_f1()));
 }
 
 constexpr char kNothing[] = "-";

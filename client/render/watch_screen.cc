@@ -109,13 +109,17 @@ std::string LossText(const WatchedJob& watched) {
                       generator.has_value() ? ", generator " + FormatNumber(*generator) : "");
 }
 
-// "accuracy 0.9, F1 0.89, ", or of a language model "perplexity 30, ": what there is beside the loss.
+// "accuracy 0.9, top-5 0.99, F1 0.89, ", or of a language model "perplexity 30, ": what there is beside the loss.
 std::string EvalQuality(const v1::EvalPoint& eval) {
+  const auto part = [](const char* name, bool is_told, double number) {
+    return is_told ? absl::StrCat(name, " ", FormatNumber(number), ", ") : "";
+  };
   if (eval.has_perplexity()) {
-    return absl::StrCat("perplexity ", FormatNumber(eval.perplexity()), ", ");
+    return part("perplexity", true, eval.perplexity());
   }
-  const std::string f1 = eval.has_f1() ? absl::StrCat("F1 ", FormatNumber(eval.f1()), ", ") : "";
-  return eval.has_accuracy() ? absl::StrCat("accuracy ", FormatNumber(eval.accuracy()), ", ", f1) : f1;
+  return absl::StrCat(part("accuracy", eval.has_accuracy(), eval.accuracy()),
+                      part("top-5", eval.has_top5_accuracy(), eval.top5_accuracy()),
+                      part("F1", eval.has_f1(), eval.f1()));
 }
 
 std::string NumberRows(const WatchedJob& watched, int width) {

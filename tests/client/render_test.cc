@@ -108,6 +108,28 @@ TEST(Render, AGansLossesStandBesideEachOther) {
   EXPECT_THAT(RenderJob(job, JobTextOptions()), testing::HasSubstr("loss 0.5, generator loss 2.5"));
 }
 
+TEST(Render, AnEvaluationTellsWhatItHasBesideTheLoss) {
+  const auto shown = [](const v1::EvalPoint& eval) {
+    WatchedJob watched = HalfDone();
+    v1::WatchJobResponse message;
+    *message.mutable_eval() = eval;
+    watched.Add(message);
+    return RenderWatchScreen(watched, {100, 28, true, Palette(false)});
+  };
+  v1::EvalPoint eval;
+  eval.set_step(60);
+  eval.set_loss(0.25);
+  EXPECT_THAT(shown(eval), testing::HasSubstr("eval at step 60: loss 0.25"));
+  eval.set_accuracy(0.5);
+  EXPECT_THAT(shown(eval), testing::HasSubstr("eval at step 60: accuracy 0.5, loss 0.25"));
+  eval.set_f1(0.375);
+  EXPECT_THAT(shown(eval), testing::HasSubstr("accuracy 0.5, F1 0.375, loss 0.25")) << "of five classes";
+  eval.set_top5_accuracy(0.75);
+  EXPECT_THAT(shown(eval), testing::HasSubstr("eval at step 60: accuracy 0.5, top-5 0.75, F1 0.375, loss 0.25"));
+  eval.set_perplexity(17);
+  EXPECT_THAT(shown(eval), testing::HasSubstr("eval at step 60: perplexity 17, loss 0.25")) << "of a language model";
+}
+
 v1::WatchJobResponse Snapshot(int64_t step, int64_t skipped) {
   v1::WatchJobResponse message;
   v1::Job* job = message.mutable_snapshot();
@@ -272,6 +294,7 @@ TEST(JobText, AFinishedJobShowsItsAttemptsTimesAndFinalMetrics) {
   metrics->set_train_loss(0.25);
   metrics->set_eval_loss(0.28);
   metrics->set_eval_accuracy(0.9);
+  metrics->set_eval_top5_accuracy(0.984375);
   metrics->set_eval_f1(0.875);
   metrics->set_steps_per_second(12.5);
   metrics->set_final_loss_scale(65536);
@@ -280,6 +303,20 @@ TEST(JobText, AFinishedJobShowsItsAttemptsTimesAndFinalMetrics) {
   job.mutable_checkpoints(0)->set_size_bytes(4096);
   ExpectGolden("tests/golden/client/job_show.txt",
                RenderJob(job, {absl::FromUnixSeconds(1'003'600), absl::UTCTimeZone()}));
+}
+
+TEST(JobText, AnEvaluationTellsWhatItHasBesideTheLoss) {
+  v1::Job job;
+  v1::Progress& progress = *job.mutable_progress();
+  progress.set_step(60);
+  progress.set_loss(0.5);
+  progress.set_eval_loss(0.25);
+  EXPECT_THAT(RenderJob(job, JobTextOptions()), testing::HasSubstr("\neval        loss 0.25\n"));
+  progress.set_eval_accuracy(0.5);
+  progress.set_eval_f1(0.375);
+  EXPECT_THAT(RenderJob(job, JobTextOptions()), testing::HasSubstr("eval        accuracy 0.5, F1 0.375, loss 0.25\n"));
+  progress.set_eval_top5_accuracy(0.75);
+  EXPECT_THAT(RenderJob(job, JobTextOptions()), testing::HasSubstr("accuracy 0.5, top-5 0.75, F1 0.375, loss 0.25\n"));
 }
 
 TEST(JobText, WhatIsNotKnownOfAJobThatWasStoppedLongAgoIsNoNumber) {
