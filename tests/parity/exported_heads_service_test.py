@@ -168,7 +168,7 @@ class Heads(DataRootCase):
             final, point, net = self.trained(Net(), model="net.pt2", more=", head: REGRESSION", data=NPZ, preset=preset)
         self.assert_close(point["loss"], functional.mse_loss(net(self.features), self.numbers).item())
         self.assertEqual(int(point["numSamples"]), SAMPLES)
-        for absent in ("accuracy", "f1", "perplexity"):
+        for absent in ("accuracy", "top5Accuracy", "f1", "perplexity"):
             self.assertNotIn(absent, point)
         self.assertNotIn("evalAccuracy", final["progress"])
         shown = self.service.ampctl("job", "show", final["id"])[1]
@@ -185,6 +185,7 @@ class Heads(DataRootCase):
         self.assertEqual(int(point["numSamples"]), SAMPLES)
         self.assert_close(point["f1"], macro_f1(predicted.T, self.decisions.T, NUMBERS))
         self.assertEqual(final["progress"]["evalF1"], point["f1"])
+        self.assertNotIn("top5Accuracy", point)
         self.assertIn("F1 ", self.service.ampctl("job", "show", final["id"])[1])
 
     @torch.no_grad()
@@ -192,13 +193,15 @@ class Heads(DataRootCase):
         _, point, net = self.trained(TextLoss(), model="text.pt2", data=JSONL,
                                      more=", head: OWN_LOSS, inputs: {words: input_ids, target: labels}")
         self.assert_close(point["loss"], net(self.words, self.classes).item())
-        self.assertNotIn("accuracy", point)
-        self.assertNotIn("perplexity", point)
+        for absent in ("accuracy", "top5Accuracy", "perplexity"):
+            self.assertNotIn(absent, point)
 
     @torch.no_grad()
     def test_the_length_of_texts_is_the_jobs_where_the_model_leaves_it_open(self):
         _, point, net = self.trained(TextClasses(), model="open.pt2", more="", data=JSONL)
         self.assert_close(point["loss"], functional.cross_entropy(net(self.words), self.classes).item())
+        self.assertIn("accuracy", point)
+        self.assertNotIn("top5Accuracy", point)  # of four classes
         self.refused("SPEC_ERROR", f"sequence length is {LENGTH}", "was exported for 2 to 6", model="short.pt2", more="",
                      data=JSONL)
 

@@ -68,6 +68,12 @@ class ExportedModels(DataRootCase):
     def checkpoint(self, job):
         return next(self.service.folder.rglob(f"{job['checkpoints'][-1]['path']}/model.safetensors")).parent
 
+    @torch.no_grad()
+    def logits(self, job):
+        again = Mine()
+        again.load_state_dict(load_file(self.checkpoint(job) / "model.safetensors"))
+        return again.eval()((self.pixels.float() / 255).unsqueeze(1))
+
     def test_it_learns_under_every_policy_and_python_gets_it_back(self):
         for preset in ("fp32", "bf16", "fp16", "torch-amp-bf16", "fp8"):
             with self.subTest(preset):
@@ -77,10 +83,7 @@ class ExportedModels(DataRootCase):
                 print(f"  {preset}: loss {evals[0]['loss']:.3f} to {evals[-1]['loss']:.3f}", flush=True)
                 self.assertLess(evals[-1]["loss"], 0.5 * evals[0]["loss"])
         job = self.run_job(JOB)
-        again = Mine()
-        again.load_state_dict(load_file(self.checkpoint(job) / "model.safetensors"))
-        with torch.no_grad():
-            logits = again.eval()((self.pixels.float() / 255).unsqueeze(1))
+        logits = self.logits(job)
         loss = torch.nn.functional.cross_entropy(logits, self.labels.long()).item()
         point = self.evals(job)[-1]
         self.assertLess(abs(point["loss"] / loss - 1), 1e-5)
@@ -89,6 +92,20 @@ class ExportedModels(DataRootCase):
         hits = [2 * ((predicted == one) & (self.labels == one)).sum().item() for one in range(CLASSES)]
         told = [((predicted == one).sum() + (self.labels == one).sum()).item() for one in range(CLASSES)]
         self.assertAlmostEqual(point["f1"], sum(hit / max(1, all) for hit, all in zip(hits, told)) / CLASSES, places=12)
+
+    def test_the_first_five_of_six_classes_are_counted(self):
+        for preset in ("fp32", "bf16"):
+            job = self.run_job(JOB.replace("preset: fp32", f"preset: {preset}").replace(f"steps: {STEPS},", "steps: 1,"))
+            self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
+            share = self.evals(job)[-1]["top5Accuracy"]
+            print(f"  {preset}: top-5 {share:.4f} after a step", flush=True)
+            if preset == "fp32":
+                first_five = self.logits(job).topk(5).indices
+                self.assertEqual(share, (first_five == self.labels.unsqueeze(1)).any(1).double().mean().item())
+            self.assertTrue(0.5 < share < 1, "all are right, or hardly one: nothing is told apart")
+            self.assertEqual(job["progress"]["evalTop5Accuracy"], share)
+            self.assertEqual(job["attempts"][-1]["outcome"]["finalMetrics"]["evalTop5Accuracy"], share)
+            self.assertIn("top-5 ", self.service.ampctl("job", "show", job["id"])[1])
 
     def test_a_model_of_several_inputs_takes_each_from_its_field(self):
         from transformers import BertConfig, BertForSequenceClassification  # takes seconds
