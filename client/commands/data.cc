@@ -45,6 +45,13 @@ std::string ClassesText(const v1::DatasetArray& array) {
                       *least == *most ? "" : absl::StrCat(" to ", FormatCount(*most)), " samples");
 }
 
+// "3 to 512 tokens, mean 118.4".
+std::string LengthsText(const v1::LengthRange& lengths) {
+  return absl::StrCat(FormatCount(lengths.min()),
+                      lengths.min() == lengths.max() ? "" : absl::StrCat(" to ", FormatCount(lengths.max())),
+                      lengths.max() == 1 ? " token" : " tokens", ", mean ", FormatNumber(lengths.mean()));
+}
+
 std::vector<std::string> Row(const v1::DatasetArray& array) {
   return {Printable(array.name()),
           array.dtype(),
@@ -55,17 +62,28 @@ std::vector<std::string> Row(const v1::DatasetArray& array) {
           ClassesText(array)};
 }
 
-void PrintTable(const Session& session, const v1::DatasetFile& file) {
-  std::printf("%s: %s, %s%s\n", Printable(file.path()).c_str(), v1::DatasetFile::Format_Name(file.format()).c_str(),
-              FormatBytes(file.size_bytes()).c_str(), file.gzip() ? ", gzip" : "");
+// A column of lengths only where there are texts.
+std::string ArraysTable(const v1::DatasetFile& file, bool headings) {
+  const bool has_texts = std::any_of(file.arrays().begin(), file.arrays().end(),
+                                     [](const v1::DatasetArray& array) { return array.has_lengths(); });
+  std::vector<std::string> heading = {"NAME", "DTYPE", "SHAPE", "RANGE", "MEAN", "STD", "CLASSES"};
+  if (has_texts) {
+    heading.emplace_back("LENGTHS");
+  }
   std::vector<std::vector<std::string>> rows;
   for (const v1::DatasetArray& array : file.arrays()) {
     rows.push_back(Row(array));
+    if (has_texts) {
+      rows.back().push_back(array.has_lengths() ? LengthsText(array.lengths()) : "");
+    }
   }
-  if (!rows.empty()) {
-    const std::vector<std::string> heading = {"NAME", "DTYPE", "SHAPE", "RANGE", "MEAN", "STD", "CLASSES"};
-    std::fputs(RenderTable(heading, rows, !session.options().no_headers).c_str(), stdout);
-  }
+  return rows.empty() ? "" : RenderTable(heading, rows, headings);
+}
+
+void PrintTable(const Session& session, const v1::DatasetFile& file) {
+  std::printf("%s: %s, %s%s\n", Printable(file.path()).c_str(), v1::DatasetFile::Format_Name(file.format()).c_str(),
+              FormatBytes(file.size_bytes()).c_str(), file.gzip() ? ", gzip" : "");
+  std::fputs(ArraysTable(file, !session.options().no_headers).c_str(), stdout);
   for (const std::string& problem : file.problems()) {
     std::printf("%s %s\n", session.palette().Red("problem:").c_str(), Printable(problem).c_str());
   }

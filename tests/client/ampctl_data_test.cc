@@ -63,6 +63,27 @@ TEST_F(AmpctlData, Inspect_GivesProgramsAllOfIt) {
   EXPECT_THAT(file.arrays(0).class_counts(), ElementsAre(1, 2, 1));
 }
 
+TEST_F(AmpctlData, Inspect_TellsHowLongTextsAre) {
+  Write("texts.jsonl",
+        "{\"input_ids\": [101, 7, 102], \"label\": 1}\n"
+        "{\"input_ids\": [101, 102], \"label\": 0, \"token_type_ids\": [0, 1]}\n");
+  const Result texts = Run("data inspect texts.jsonl", kNoServer);
+  EXPECT_EQ(texts.exit_code, 0) << texts.err;
+  EXPECT_EQ(texts.out,
+            "texts.jsonl: JSONL, 105 B\n"
+            "NAME            DTYPE  SHAPE  RANGE     MEAN  STD  CLASSES          LENGTHS\n"
+            "input_ids       int64  (2)    7 to 102                              2 to 3 tokens, mean 2.5\n"
+            "labels          int64  (2)    0 to 1               2, of 1 samples\n"
+            "token_type_ids  int64  (2)    0 to 1                                2 to 3 tokens, mean 2.5\n");
+  const v1::DatasetFile file = Inspected("texts.jsonl");
+  EXPECT_EQ(file.format(), v1::DatasetFile::JSONL);
+  ASSERT_EQ(file.arrays_size(), 3);
+  EXPECT_EQ(file.arrays(0).lengths().mean(), 2.5);
+  EXPECT_THAT(file.arrays(1).class_counts(), ElementsAre(1, 1));
+  Write("one.jsonl", "{\"input_ids\": [1], \"label\": 1}\n");
+  EXPECT_THAT(Run("data inspect one.jsonl", kNoServer).out, HasSubstr("  1 token, mean 1\n"));
+}
+
 TEST_F(AmpctlData, Inspect_FollowsLinks_WhichAJobDoesNot) {
   std::filesystem::create_directory(folder_ + "/elsewhere");
   Write("elsewhere/y.npy", Labels());
@@ -119,6 +140,9 @@ TEST_F(AmpctlData, Tokenize_TakesTheFilesOfAVocabulary) {
       Run("data tokenize reviews.tsv out.jsonl --jsonl --vocab vocab.txt --classes no,yes -o json", kNoServer);
   EXPECT_EQ(labelled.exit_code, 0) << labelled.err;
   EXPECT_THAT(labelled.out, HasSubstr("\"numTexts\": \"2\""));
+  const v1::DatasetFile texts = Inspected("out.jsonl");
+  EXPECT_THAT(texts.problems(), testing::IsEmpty());
+  EXPECT_THAT(texts.arrays(1).class_counts(), ElementsAre(1, 1));
   EXPECT_EQ(Run("data tokenize text out --merges vocab.txt", kNoServer).exit_code, 2);
   EXPECT_EQ(Run("data tokenize text out --cased", kNoServer).exit_code, 2);
   const Result missing = Run("data tokenize text out --vocab nowhere", kNoServer);

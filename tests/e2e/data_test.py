@@ -116,6 +116,22 @@ class Data(DataRootCase):
                 counts = numpy.bincount(self.labels[part])
                 self.assertEqual([int(count) for count in labels["classCounts"]], counts.tolist())
 
+    def test_inspection_of_texts_finds_what_numpy_counts(self):
+        random = numpy.random.default_rng(11)
+        texts = [random.integers(0, 30522, length) for length in random.integers(1, 40, 50)]
+        classes = random.integers(0, 4, len(texts))
+        lines = [json.dumps({"input_ids": text.tolist(), "label": int(label)}) for text, label in zip(texts, classes)]
+        (self.root / "texts.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+        code, file = self.inspect("texts.jsonl.gz")
+        self.assertEqual((code, file["format"], file["gzip"]), (0, "JSONL", True))
+        tokens, labels = file["arrays"]
+        lengths = [len(text) for text in texts]
+        self.assertEqual((tokens["name"], labels["name"], tokens["shape"]), ("input_ids", "labels", ["50"]))
+        self.assertEqual((tokens["min"], tokens["max"]), (min(map(min, texts)), max(map(max, texts))))
+        self.assertEqual((int(tokens["lengths"]["min"]), int(tokens["lengths"]["max"])), (min(lengths), max(lengths)))
+        self.assertAlmostEqual(tokens["lengths"]["mean"], numpy.mean(lengths))
+        self.assertEqual([int(count) for count in labels["classCounts"]], numpy.bincount(classes).tolist())
+
     def test_every_type_and_version_of_numpy_is_inspected(self):
         for code in ("u1", "i1", "i2", "i4", "i8", "f2", "f4", "f8"):
             for version in ((1, 0), (2, 0), (3, 0)):

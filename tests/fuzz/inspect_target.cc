@@ -26,6 +26,10 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     Require(labels == 0 || labels == elements, "each label is counted");
     Require(array.num_not_finite() <= elements, "no more elements are strange than there are");
+    const ampd::v1::LengthRange& lengths = array.lengths();
+    Require(!array.has_lengths() || (1 <= lengths.min() && static_cast<double>(lengths.min()) <= lengths.mean() &&
+                                     lengths.mean() <= static_cast<double>(lengths.max())),
+            "a text has a token, and the mean is among the lengths");
     Require(!array.has_min() || array.min() <= array.max(), "a range begins before it ends");
   }
   return 0;

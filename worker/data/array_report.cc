@@ -9,7 +9,6 @@
 namespace ampd::data {
 namespace {
 
-constexpr int64_t kMaxClasses = 1 << 16;
 constexpr int64_t kMaxChannels = 4;
 
 struct Layout {
@@ -65,7 +64,8 @@ void ReportElements(const Array& array, v1::DatasetArray& report) {
 
 bool CanBeLabels(const Array& array, const v1::DatasetArray& report) {
   const bool is_list = array.shape.size() == 1 || (array.shape.size() == 2 && array.shape[1] == 1);
-  return is_list && IsInteger(array.type) && report.has_min() && report.min() >= 0 && report.max() < kMaxClasses;
+  return is_list && IsInteger(array.type) && report.has_min() && report.min() >= 0 &&
+         report.max() < kMostCountedClasses;
 }
 
 }  // namespace

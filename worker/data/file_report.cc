@@ -13,6 +13,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "worker/data/array_report.h"
 #include "worker/data/byte_stream.h"
@@ -21,6 +22,7 @@
 #include "worker/data/npy.h"
 #include "worker/data/npz.h"
 #include "worker/data/tensor_arrays.h"
+#include "worker/data/text_report.h"
 #include "worker/data/tokens.h"
 
 namespace ampd::data {
@@ -29,19 +31,36 @@ namespace {
 using Format = v1::DatasetFile::Format;
 
 constexpr size_t kBeginBytes = 16;
+constexpr size_t kOpeningBytes = 2;
 
 // 20240520 and 20240801, as in tokens.h.
 constexpr absl::string_view kGpt2Magic("\x88\xd8\x34\x01", 4);
 constexpr absl::string_view kLlama3Magic("\xa1\xd9\x34\x01", 4);
 
+// That a text may begin with, and that the reader of JSON passes over.
+constexpr absl::string_view kUtf8Mark = "\xef\xbb\xbf";
+
 // What is known of a file before a reader has seen it.
 struct Glance {
   std::string begin;          // of the content, decompressed
+  std::string opening;        // the first two bytes of it that are no blanks of JSON and no mark of UTF-8
   int64_t content_bytes = 0;  // decompressed
   int64_t size_bytes = 0;     // on disk
   bool gzip = false;
   absl::Status damage;  // of the compression
 };
+
+// `content` follows what `opening` was taken of.
+void AddToOpening(absl::string_view content, std::string& opening) {
+  for (const char byte : content) {
+    if (opening.size() == kOpeningBytes) {
+      return;
+    }
+    if (!absl::StrContains(" \t\r\n", byte)) {
+      opening.push_back(byte);
+    }
+  }
+}
 
 absl::StatusOr<Glance> GlanceAt(const DataFile& file) {
   Glance glance;
@@ -60,11 +79,14 @@ absl::StatusOr<Glance> GlanceAt(const DataFile& file) {
     count = stream.Read(chunk.data(), 1);
     glance.begin.append(chunk.begin(), chunk.begin() + (count.ok() ? static_cast<int64_t>(*count) : 0));
   }
+  AddToOpening(absl::StripPrefix(glance.begin, kUtf8Mark), glance.opening);
   glance.content_bytes = static_cast<int64_t>(glance.begin.size());
   chunk.resize(1 << 16);
   while (count.ok() && *count > 0 && glance.content_bytes <= kMaxDatasetBytes) {
     count = stream.Read(chunk.data(), chunk.size());
-    glance.content_bytes += count.ok() ? static_cast<int64_t>(*count) : 0;
+    const size_t size = count.ok() ? *count : 0;
+    AddToOpening({reinterpret_cast<const char*>(chunk.data()), size}, glance.opening);
+    glance.content_bytes += static_cast<int64_t>(size);
   }
   glance.damage = count.status();
   return glance;
@@ -81,7 +103,24 @@ bool BeginsAsSafetensors(const Glance& glance) {
          length <= static_cast<uint64_t>(glance.content_bytes) - kLengthBytes;
 }
 
-// IDX first: its magic has two zeros, and CIFAR, known by its size alone, could begin with them.
+// CIFAR's formats are known by their size alone.
+Format CifarOf(int64_t content_bytes) {
+  if (content_bytes > 0 && content_bytes % CifarRecordBytes(CifarLabels::kTen) == 0) {
+    return v1::DatasetFile::CIFAR10;
+  }
+  if (content_bytes > 0 && content_bytes % CifarRecordBytes(CifarLabels::kHundredFine) == 0) {
+    return v1::DatasetFile::CIFAR100;
+  }
+  return v1::DatasetFile::FORMAT_UNSPECIFIED;
+}
+
+// An object of JSON, sound or not. A file of CIFAR's size must go on as one: a label may be a blank and a pixel '{'.
+bool BeginsAsJson(const Glance& glance, bool may_be_cifar) {
+  return absl::StartsWith(glance.opening, may_be_cifar ? "{\"" : "{");
+}
+
+// IDX first: its magic has two zeros, and CIFAR, known by its size alone, could begin with them. JSON lines behind
+// safetensors, whose length may be a byte that is '{'; eight bytes of text are no length that a file has.
 Format FormatOf(const Glance& glance) {
   const absl::string_view begin = glance.begin;
   if (begin.size() >= 4 && begin[0] == 0 && begin[1] == 0 && begin[2] == 8 && (begin[3] == 1 || begin[3] == 3)) {
@@ -101,13 +140,8 @@ Format FormatOf(const Glance& glance) {
   if (BeginsAsSafetensors(glance)) {
     return v1::DatasetFile::SAFETENSORS;
   }
-  if (glance.content_bytes > 0 && glance.content_bytes % CifarRecordBytes(CifarLabels::kTen) == 0) {
-    return v1::DatasetFile::CIFAR10;
-  }
-  if (glance.content_bytes > 0 && glance.content_bytes % CifarRecordBytes(CifarLabels::kHundredFine) == 0) {
-    return v1::DatasetFile::CIFAR100;
-  }
-  return v1::DatasetFile::FORMAT_UNSPECIFIED;
+  const Format cifar = CifarOf(glance.content_bytes);
+  return BeginsAsJson(glance, cifar != v1::DatasetFile::FORMAT_UNSPECIFIED) ? v1::DatasetFile::JSONL : cifar;
 }
 
 Array Labels(std::vector<uint8_t> labels) {
@@ -174,6 +208,14 @@ absl::Status AddTokens(const DataFile& file, v1::DatasetFile& report) {
   return absl::OkStatus();
 }
 
+absl::Status AddTexts(const DataFile& file, v1::DatasetFile& report) {
+  AMPD_ASSIGN_OR_RETURN(std::vector<v1::DatasetArray> arrays, ReportTexts(file));
+  for (v1::DatasetArray& array : arrays) {
+    *report.add_arrays() = std::move(array);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status AddArrays(const DataFile& file, const Glance& glance, v1::DatasetFile& report) {
   switch (report.format()) {
     case v1::DatasetFile::IDX:
@@ -188,6 +230,8 @@ absl::Status AddArrays(const DataFile& file, const Glance& glance, v1::DatasetFi
       return AddEach(TensorArrays::Open(file), report);
     case v1::DatasetFile::LLM_C_TOKENS:
       return AddTokens(file, report);
+    case v1::DatasetFile::JSONL:
+      return AddTexts(file, report);
     case v1::DatasetFile::NPY: {
       AMPD_ASSIGN_OR_RETURN(const Array array, ReadNpy(file, 0));
       *report.add_arrays() = ReportArray("array", array);

@@ -18,6 +18,11 @@ namespace {
 
 constexpr size_t kChunkBytes = size_t{1} << 20;
 
+// What any model could have: tokens and types are kept in as many bits, and a model's number of classes is an int32.
+constexpr int64_t kMostTokens = int64_t{1} << 32;
+constexpr int64_t kMostTypes = 256;
+constexpr int64_t kMostClasses = std::numeric_limits<int32_t>::max();
+
 // What a line is made of.
 enum Member { kTokens, kTypes, kLabel, kNumMembers, kNone = kNumMembers };
 constexpr const char* kNames[] = {"input_ids", "token_type_ids", "label"};
@@ -93,15 +98,26 @@ class LineReader : public nlohmann::json_sax<nlohmann::json> {
   std::string why_;
 };
 
-// What is wrong with numbers that must be below `bound`; empty: nothing.
-std::string TooLarge(const LineReader& line, Member member, int64_t bound, const char* of_what) {
-  const std::vector<int64_t>& numbers = line.numbers(member);
-  const auto wrong = std::find_if(numbers.begin(), numbers.end(), [bound](int64_t number) { return number >= bound; });
+// What a member's numbers must be below.
+struct Bound {
+  Member member;
+  std::optional<int64_t> of_model;
+  int64_t of_any_model;
+  const char* of_what;  // the model has so many
+};
+
+// What is wrong with a member's numbers; empty: nothing.
+std::string TooLarge(const LineReader& line, const Bound& bound) {
+  const std::vector<int64_t>& numbers = line.numbers(bound.member);
+  const int64_t end = bound.of_model.value_or(bound.of_any_model);
+  const auto wrong = std::find_if(numbers.begin(), numbers.end(), [end](int64_t number) { return number >= end; });
   if (wrong == numbers.end()) {
     return "";
   }
-  const std::string place = member == kLabel ? "" : absl::StrCat("[", wrong - numbers.begin(), "]");
-  return absl::StrCat(kNames[member], place, " is ", *wrong, "; the model has ", bound, " ", of_what);
+  const std::string place = bound.member == kLabel ? "" : absl::StrCat("[", wrong - numbers.begin(), "]");
+  return absl::StrCat(kNames[bound.member], place, " is ", *wrong, "; ",
+                      bound.of_model.has_value() ? absl::StrCat("the model has ", end, " ", bound.of_what)
+                                                 : absl::StrCat("no model takes more than ", end - 1));
 }
 
 std::string WhatIsWrong(const LineReader& line, const JsonlLimits& limits) {
@@ -117,56 +133,66 @@ std::string WhatIsWrong(const LineReader& line, const JsonlLimits& limits) {
   if (line.has(kTypes) && line.numbers(kTypes).size() != count) {
     return absl::StrCat("token_type_ids has ", line.numbers(kTypes).size(), " numbers for ", count, " of input_ids");
   }
-  for (std::string why : {TooLarge(line, kTokens, limits.vocabulary, "tokens in its vocabulary"),
-                          TooLarge(line, kTypes, limits.num_types, "types of tokens"),
-                          TooLarge(line, kLabel, limits.num_classes, "classes")}) {
-    if (!why.empty()) {
+  for (const Bound& bound : {Bound{kTokens, limits.vocabulary, kMostTokens, "tokens in its vocabulary"},
+                             Bound{kTypes, limits.num_types, kMostTypes, "types of tokens"},
+                             Bound{kLabel, limits.num_classes, kMostClasses, "classes"}}) {
+    if (std::string why = TooLarge(line, bound); !why.empty()) {
       return why;
     }
   }
   return "";
 }
 
-// The texts of lines, as they come.
-class Gatherer {
+// Checks lines as they come, and hands on the texts that they are.
+class LineChecker {
  public:
-  Gatherer(std::string name, const JsonlLimits& limits) : name_(std::move(name)), limits_(limits) {}
+  using Visit = absl::FunctionRef<absl::Status(const TextLine&)>;
 
-  bool is_full() const { return limits_.limit > 0 && static_cast<int64_t>(texts_.labels.size()) == limits_.limit; }
+  LineChecker(const std::string& name, const JsonlLimits& limits, Visit visit)
+      : name_(name), limits_(limits), visit_(visit) {}
+
+  int64_t num_lines() const { return num_lines_; }
+  bool is_full() const { return limits_.limit > 0 && num_lines_ == limits_.limit; }
 
   absl::Status Add(std::string_view line) {
+    ++num_lines_;
     LineReader reader;
     const bool parsed = nlohmann::json::sax_parse(line.begin(), line.end(), &reader);
     const std::string why = parsed ? WhatIsWrong(reader, limits_) : reader.why();
     if (!why.empty()) {
-      return DataError(name_, absl::StrCat("line ", texts_.labels.size() + 1, ": ", why));
+      return DataError(name_, absl::StrCat("line ", num_lines_, ": ", why));
     }
-    Keep(reader);
-    return CheckSize();
-  }
-
-  absl::StatusOr<Texts> Finish() && {
-    if (texts_.labels.empty()) {
-      return DataError(name_, "it has no line");
-    }
-    return std::move(texts_);
+    return visit_({reader.numbers(kTokens), reader.numbers(kTypes), reader.numbers(kLabel)[0]});
   }
 
  private:
-  void Keep(const LineReader& line) {
-    const std::vector<int64_t>& tokens = line.numbers(kTokens);
-    const std::vector<int64_t>& types = line.numbers(kTypes);
-    const auto count = std::min(static_cast<int64_t>(tokens.size()), limits_.max_tokens);
-    texts_.tokens.insert(texts_.tokens.end(), tokens.begin(), tokens.begin() + count);
-    if (line.has(kTypes)) {
-      texts_.types.insert(texts_.types.end(), types.begin(), types.begin() + count);
+  const std::string& name_;
+  const JsonlLimits& limits_;
+  Visit visit_;
+  int64_t num_lines_ = 0;
+};
+
+// Keeps the texts of a file.
+class Gatherer {
+ public:
+  Gatherer(std::string name, int64_t max_tokens) : name_(std::move(name)), max_tokens_(max_tokens) {}
+
+  absl::Status Add(const TextLine& text) {
+    const auto count = std::min(static_cast<int64_t>(text.tokens.size()), max_tokens_);
+    texts_.tokens.insert(texts_.tokens.end(), text.tokens.begin(), text.tokens.begin() + count);
+    if (!text.types.empty()) {
+      texts_.types.insert(texts_.types.end(), text.types.begin(), text.types.begin() + count);
     }
     texts_.types.resize(texts_.tokens.size());
     texts_.ends.push_back(static_cast<int64_t>(texts_.tokens.size()));
-    texts_.labels.push_back(line.numbers(kLabel)[0]);
-    texts_.num_cut += count < static_cast<int64_t>(tokens.size()) ? 1 : 0;
+    texts_.labels.push_back(text.label);
+    texts_.num_cut += count < static_cast<int64_t>(text.tokens.size()) ? 1 : 0;
+    return CheckSize();
   }
 
+  Texts Finish() && { return std::move(texts_); }
+
+ private:
   absl::Status CheckSize() const {
     const size_t bytes = texts_.tokens.size() * (sizeof(texts_.tokens[0]) + sizeof(texts_.types[0])) +
                          texts_.labels.size() * (sizeof(texts_.labels[0]) + sizeof(texts_.ends[0]));
@@ -179,33 +205,40 @@ class Gatherer {
   }
 
   std::string name_;
-  JsonlLimits limits_;
+  int64_t max_tokens_ = 0;
   Texts texts_;
 };
 
 }  // namespace
 
-absl::StatusOr<Texts> ReadJsonl(const DataFile& file, const JsonlLimits& limits) {
+absl::Status ForEachText(const DataFile& file, const JsonlLimits& limits,
+                         absl::FunctionRef<absl::Status(const TextLine&)> visit) {
   AMPD_ASSIGN_OR_RETURN(ByteStream stream, ByteStream::Open(file));
-  Gatherer gatherer(file.name, limits);
+  LineChecker lines(file.name, limits, visit);
   std::string pending;  // of a line whose end is not read yet
   std::string chunk(kChunkBytes, '\0');
-  for (size_t count = kChunkBytes; count == kChunkBytes && !gatherer.is_full();) {
+  for (size_t count = kChunkBytes; count == kChunkBytes && !lines.is_full();) {
     AMPD_ASSIGN_OR_RETURN(count, stream.Read(reinterpret_cast<uint8_t*>(chunk.data()), kChunkBytes));
     std::string_view rest(chunk.data(), count);
-    for (size_t end = rest.find('\n'); end != std::string_view::npos && !gatherer.is_full(); end = rest.find('\n')) {
+    for (size_t end = rest.find('\n'); end != std::string_view::npos && !lines.is_full(); end = rest.find('\n')) {
       pending.append(rest.substr(0, end));
-      AMPD_RETURN_IF_ERROR(gatherer.Add(std::exchange(pending, {})));
+      AMPD_RETURN_IF_ERROR(lines.Add(std::exchange(pending, {})));
       rest.remove_prefix(end + 1);
     }
     pending.append(rest);
-    if (static_cast<int64_t>(pending.size()) > kMaxJsonlLineBytes && !gatherer.is_full()) {
+    if (static_cast<int64_t>(pending.size()) > kMaxJsonlLineBytes && !lines.is_full()) {
       return DataError(file.name, absl::StrCat("a line has more than ", kMaxJsonlLineBytes, " bytes"));
     }
   }
-  if (!pending.empty() && !gatherer.is_full()) {
-    AMPD_RETURN_IF_ERROR(gatherer.Add(pending));
+  if (!pending.empty() && !lines.is_full()) {
+    AMPD_RETURN_IF_ERROR(lines.Add(pending));
   }
+  return lines.num_lines() == 0 ? DataError(file.name, "it has no line") : absl::OkStatus();
+}
+
+absl::StatusOr<Texts> ReadJsonl(const DataFile& file, const JsonlLimits& limits) {
+  Gatherer gatherer(file.name, limits.max_tokens);
+  AMPD_RETURN_IF_ERROR(ForEachText(file, limits, [&](const TextLine& text) { return gatherer.Add(text); }));
   return std::move(gatherer).Finish();
 }
 

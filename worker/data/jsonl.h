@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "worker/data/data_file.h"
 
@@ -20,6 +22,13 @@ namespace ampd::data {
 
 inline constexpr int64_t kMaxJsonlLineBytes = int64_t{16} << 20;
 
+// Of one line, which it does not outlive.
+struct TextLine {
+  const std::vector<int64_t>& tokens;
+  const std::vector<int64_t>& types;  // of the tokens; empty: the line gives none, which means 0
+  int64_t label = 0;
+};
+
 struct Texts {
   std::vector<uint32_t> tokens;  // of all texts, one behind the other
   std::vector<uint8_t> types;    // one a token; 0 where a line gives none
@@ -28,14 +37,22 @@ struct Texts {
   int64_t num_cut = 0;           // texts that were longer than max_tokens
 };
 
+// Where the model is not known, as to whoever looks at a file alone, numbers are held to what any model could take:
+// tokens below 2^32, types below 256, labels below 2^31 - 1.
 struct JsonlLimits {
   int64_t limit = 0;       // of lines; 0: all. What is behind them is not looked at
-  int64_t max_tokens = 0;  // of a text that are kept, the first ones; the others are checked all the same
-  int64_t vocabulary = 0;
-  int64_t num_types = 1;  // at most 256
-  int64_t num_classes = 0;
+  int64_t max_tokens = 0;  // of a text that ReadJsonl keeps, the first ones; the others are checked all the same
+  // Of the model; unset: not known.
+  std::optional<int64_t> vocabulary;
+  std::optional<int64_t> num_types;  // at most 256
+  std::optional<int64_t> num_classes;
 };
 
+// Hands each text to `visit`, whose first error ends it and is returned. Takes memory for one line.
+absl::Status ForEachText(const DataFile& file, const JsonlLimits& limits,
+                         absl::FunctionRef<absl::Status(const TextLine&)> visit);
+
+// All of them. At most kMaxDatasetBytes are kept.
 absl::StatusOr<Texts> ReadJsonl(const DataFile& file, const JsonlLimits& limits);
 
 }  // namespace ampd::data

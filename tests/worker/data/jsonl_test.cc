@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "tests/worker/data/data_folder.h"
 
@@ -107,6 +109,39 @@ TEST_F(JsonlTest, WhatIsWrongIsNamedByItsLine) {
   EXPECT_EQ(second("{\"input_ids\": [1], \"label\": 3}"), "texts: line 2: label is 3; the model has 3 classes");
   EXPECT_EQ(second("{\"input_ids\": [1], \"label\": 99999999999999999999}"),
             "texts: line 2: 99999999999999999999 where label, a number from 0 on, is");
+}
+
+TEST_F(JsonlTest, WithoutAModel_NumbersAreHeldToWhatAnyModelCouldTake) {
+  const auto of = [this](const std::string& tokens, const std::string& types, const std::string& label) {
+    return Read(
+        absl::StrCat("{\"input_ids\": [", tokens, "], \"token_type_ids\": [", types, "], \"label\": ", label, "}"),
+        {.max_tokens = 4});
+  };
+  const auto most = of("4294967295", "255", "2147483646");
+  ASSERT_TRUE(most.ok()) << most.status();
+  EXPECT_THAT(most->tokens, ElementsAre(4294967295));
+  EXPECT_THAT(most->types, ElementsAre(255));
+  EXPECT_THAT(most->labels, ElementsAre(2147483646));
+  EXPECT_EQ(of("4294967296", "0", "0").status().message(),
+            "texts: line 1: input_ids[0] is 4294967296; no model takes more than 4294967295");
+  EXPECT_EQ(of("1", "256", "0").status().message(),
+            "texts: line 1: token_type_ids[0] is 256; no model takes more than 255");
+  EXPECT_EQ(of("1", "0", "2147483647").status().message(),
+            "texts: line 1: label is 2147483647; no model takes more than 2147483646");
+}
+
+TEST_F(JsonlTest, TextsAreHandedOnAsTheyAreReadUntilTheirTakerEndsIt) {
+  const std::string content = absl::StrCat(
+      "{\"input_ids\": [1, 2, 3, 4, 5], \"token_type_ids\": [0, 0, 0, 1, 1], \"label\": 2}\n", kLine, "\nno JSON");
+  Write("texts", content);
+  std::vector<std::string> lines;
+  const absl::Status status = ForEachText(At("texts"), kLimits, [&](const TextLine& text) {
+    lines.push_back(
+        absl::StrCat(absl::StrJoin(text.tokens, " "), " | ", absl::StrJoin(text.types, " "), " | ", text.label));
+    return lines.size() < 2 ? absl::OkStatus() : absl::CancelledError("enough");
+  });
+  EXPECT_EQ(status.message(), "enough") << "before the third line was looked at";
+  EXPECT_THAT(lines, ElementsAre("1 2 3 4 5 | 0 0 0 1 1 | 2", "7 99 |  | 1")) << "uncut";
 }
 
 TEST_F(JsonlTest, ALineMayBeLongButNotEndless) {
