@@ -174,6 +174,13 @@ void AdmitAugmentation(const v1::DataSpec& data, Findings& findings) {
   }
 }
 
+void AdmitLastBatch(v1::DataSpec* data, Findings& findings) {
+  if (data->last_batch() == v1::DataSpec::LAST_BATCH_UNSPECIFIED) data->set_last_batch(v1::DataSpec::DROP);
+  if (!v1::DataSpec::LastBatch_IsValid(data->last_batch())) {
+    findings.Wrong("data.last_batch", absl::StrCat("is ", data->last_batch(), "; must be DROP or PAD"));
+  }
+}
+
 void AdmitInitializeAnew(const v1::ModelSpec& model, Findings& findings) {
   constexpr int kMaxGlobs = 64;
   constexpr size_t kMaxGlobBytes = 256;
@@ -290,6 +297,7 @@ void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings)
   if (data->has_augment()) {
     AdmitAugmentation(*data, findings);
   }
+  AdmitLastBatch(data, findings);
   findings.Range("data.batch_size", data->batch_size(), 1, 1 << 20);
   if (data->eval_batch_size() == 0) {
     // What the memory of a step was estimated for.

@@ -55,6 +55,13 @@ TEST(JobFile, ReadsEverySampleInTheDocs) {
   EXPECT_EQ(samples[1].images().rows(), 8);
 }
 
+TEST(JobFile, ReadsHowAnEpochEnds) {
+  EXPECT_EQ(ReadJobFile("data: {last_batch: PAD}\n", "job.yaml", {}).spec.data().last_batch(), v1::DataSpec::PAD);
+  EXPECT_EQ(ReadJobFile("data: {last_batch: DROP}\n", "job.yaml", {}).spec.data().last_batch(), v1::DataSpec::DROP);
+  EXPECT_THAT(TextOf("data: {last_batch: PADD}\n"), HasSubstr("PAD"));
+  EXPECT_THAT(TextOf("data: {last_batch: LAST_BATCH_UNSPECIFIED}\n"), HasSubstr("data.last_batch"));
+}
+
 TEST(JobFile, RefusesASampleOfTwoKinds) {
   EXPECT_THAT(TextOf("sample: {text: {}, images: {}}\n"), HasSubstr("job.yaml:1"));
   EXPECT_THAT(TextOf("sample: {text: {token: 3}}\n"), HasSubstr("tokens")) << "the nearest name";

@@ -41,6 +41,16 @@ class Spec(DataRootCase):
         self.assertEqual(int(job["progress"]["totalSteps"]), 3 * 256 // 32)
         self.assertEqual(int(job["progress"]["step"]), 3 * 256 // 32)
 
+    def test_last_batch_that_is_padded_is_a_step_more_of_every_epoch(self):
+        epochs = JOB.replace("steps: 5", "epochs: 3").replace("batch_size: 32", "batch_size: 48\n  last_batch: WAY")
+        for last_batch, steps in (("DROP", 3 * 5), ("PAD", 3 * 6)):
+            job = self.run_job(epochs.replace("WAY", last_batch))
+            self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
+            self.assertEqual(job["spec"]["data"]["lastBatch"], last_batch)
+            self.assertEqual(int(job["progress"]["totalSteps"]), steps)
+            self.assertEqual(int(job["progress"]["step"]), steps)
+        self.assertEqual(self.run_job(epochs.replace("  last_batch: WAY\n", ""))["spec"]["data"]["lastBatch"], "DROP")
+
     def test_prefer_takes_the_first_that_is_native(self):
         job = self.run_job(JOB.replace("{preset: fp32}", "{prefer: [tf32, fp16, fp32]}"))
         self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))

@@ -44,6 +44,7 @@ TEST(AdmitSpec, Defaults_AreFilledIn) {
   EXPECT_EQ(admitted->precision().preset(), "fp32");
   EXPECT_EQ(admitted->data().eval_batch_size(), 10);
   EXPECT_EQ(AdmitSpec(Changed("train {gradient_accumulation: 5}"))->data().eval_batch_size(), 2) << "a micro-batch";
+  EXPECT_EQ(admitted->data().last_batch(), v1::DataSpec::DROP);
   EXPECT_EQ(admitted->train().gradient_accumulation(), 1);
   EXPECT_EQ(admitted->checkpoint().keep(), 2);
   EXPECT_EQ(admitted->max_retries(), 2);
@@ -73,6 +74,19 @@ TEST(AdmitSpec, AugmentationOfImages_IsAdmitted) {
   EXPECT_TRUE(AdmitSpec(Changed("model {mlp {in_features: 3072}} data {train {cifar {files: 'a/b'}} "
                                 "augment {crop_padding: 64 flip: true}}"))
                   .ok());
+}
+
+TEST(AdmitSpec, EveryWayToEndAnEpoch_IsAdmittedAsItIs) {
+  for (const v1::DataSpec::LastBatch last_batch : {v1::DataSpec::DROP, v1::DataSpec::PAD}) {
+    v1::JobSpec spec = SmallSpec();
+    spec.mutable_data()->set_last_batch(last_batch);
+    const auto admitted = AdmitSpec(spec);
+    ASSERT_TRUE(admitted.ok()) << admitted.status();
+    EXPECT_EQ(admitted->data().last_batch(), last_batch);
+  }
+  v1::JobSpec spec = SmallSpec();
+  spec.mutable_data()->set_last_batch(static_cast<v1::DataSpec::LastBatch>(3));
+  EXPECT_THAT(WrongFields(spec), ElementsAre("data.last_batch"));
 }
 
 TEST(AdmitSpec, AdmittedSpec_IsAdmittedUnchanged) {

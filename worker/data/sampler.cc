@@ -16,10 +16,17 @@ uint64_t Below(uint64_t bits, uint64_t bound) { return static_cast<uint64_t>((Ui
 
 }  // namespace
 
-Sampler::Sampler(const Options& options) : options_(options) {
-  options_.batch_size = std::min(options_.batch_size, options_.num_samples);
-  Shuffle();
+int64_t Sampler::Options::num_in_batch() const {
+  return last_batch == LastBatch::kPad ? batch_size : std::min(batch_size, num_samples);
 }
+
+int64_t Sampler::Options::num_batches() const {
+  const int64_t num_full = num_samples / num_in_batch();
+  const bool is_padded = last_batch == LastBatch::kPad && num_samples % num_in_batch() != 0;
+  return num_full + (is_padded ? 1 : 0);
+}
+
+Sampler::Sampler(const Options& options) : options_(options) { Shuffle(); }
 
 void Sampler::Shuffle() {
   order_.resize(options_.num_samples);
@@ -34,18 +41,24 @@ void Sampler::Shuffle() {
 }
 
 std::vector<int64_t> Sampler::Next() {
-  if (cursor_.position + options_.batch_size > options_.num_samples) {
+  const int64_t size = options_.num_in_batch();
+  const int64_t needed = options_.last_batch == LastBatch::kPad ? 1 : size;
+  if (cursor_.position + needed > options_.num_samples) {
     cursor_ = {cursor_.epoch + 1, 0};
     Shuffle();
   }
-  const auto begin = order_.begin() + cursor_.position;
-  cursor_.position += options_.batch_size;
-  return {begin, begin + options_.batch_size};
+  std::vector<int64_t> indices(static_cast<size_t>(size));
+  for (int64_t i = 0; i < size; ++i) {
+    indices[static_cast<size_t>(i)] = order_[static_cast<size_t>((cursor_.position + i) % options_.num_samples)];
+  }
+  cursor_.position = std::min(cursor_.position + size, options_.num_samples);
+  return indices;
 }
 
 bool Sampler::CanBeAt(const Options& options, const Cursor& cursor) {
+  const bool is_padded_end = options.last_batch == LastBatch::kPad && cursor.position == options.num_samples;
   return cursor.epoch >= 0 && cursor.position >= 0 && cursor.position <= options.num_samples &&
-         cursor.position % std::min(options.batch_size, options.num_samples) == 0;
+         (is_padded_end || cursor.position % options.num_in_batch() == 0);
 }
 
 bool Sampler::Seek(const Cursor& cursor) {

@@ -5,9 +5,14 @@
 
 namespace ampd::data {
 
+// What becomes of the samples that are left at an epoch's end and do not fill a batch.
+enum class LastBatch {
+  kDrop,  // the epoch ends without them; of fewer samples than a batch has, each batch is all of them
+  kPad,   // they make a batch with samples from the beginning of the same epoch, over and over where those are few
+};
+
 // Which samples make the next training batch. Every epoch is a permutation of all samples that depends on (seed, epoch)
-// alone; what is left at its end and does not fill a batch is dropped, unless there are fewer samples than a batch
-// holds: then a batch is the whole epoch. The cursor is all there is to checkpoint. Thread-compatible.
+// alone, cut into batches of one size. The cursor is all there is to checkpoint. Thread-compatible.
 class Sampler {
  public:
   struct Options {
@@ -15,9 +20,16 @@ class Sampler {
     int64_t batch_size = 0;
     uint64_t seed = 0;
     bool keep_order = false;  // every epoch in the order of the file
+    LastBatch last_batch = LastBatch::kDrop;
+
+    // Of samples, in every batch: batch_size, or all that there are. REQUIRES: as the constructor.
+    int64_t num_in_batch() const;
+    // Of an epoch; REQUIRES: as the constructor.
+    int64_t num_batches() const;
   };
 
-  // The place of the next batch: `position` samples of `epoch` have been given out.
+  // The place of the next batch: `position` samples of `epoch`'s permutation have been given out, those not counted
+  // that a padded batch has again.
   struct Cursor {
     int64_t epoch = 0;
     int64_t position = 0;

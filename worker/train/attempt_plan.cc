@@ -196,23 +196,32 @@ int NumThreads(const internal::StartAttempt& start) {
 }
 
 absl::Status PlanLength(const v1::JobSpec& spec, AttemptPlan& plan) {
-  const int64_t batch = std::min<int64_t>(spec.data().batch_size(), plan.train.size());
-  if (batch < 1) {
+  if (spec.data().batch_size() < 1) {
     return SpecError("data.batch_size must be positive");
   }
+  if (plan.train.size() < 1) {
+    return SpecError("data.train has no sample");
+  }
+  if (!v1::DataSpec::LastBatch_IsValid(spec.data().last_batch())) {
+    return SpecError(
+        absl::StrCat("data.last_batch is ", spec.data().last_batch(), ", which this worker does not know"));
+  }
+  plan.sampler = {
+      .num_samples = plan.train.size(),
+      .batch_size = spec.data().batch_size(),
+      .seed = spec.train().seed(),
+      .keep_order = spec.data().keep_order(),
+      .last_batch = spec.data().last_batch() == v1::DataSpec::PAD ? data::LastBatch::kPad : data::LastBatch::kDrop};
+  const int64_t batch = plan.sampler.num_in_batch();
   plan.num_micro_batches = std::max(spec.train().gradient_accumulation(), 1);
   if (batch % plan.num_micro_batches != 0) {
     return SpecError(absl::StrCat("a batch of ", batch, " samples can't be cut into ", plan.num_micro_batches,
                                   " equal micro-batches"));
   }
-  plan.sampler = {.num_samples = plan.train.size(),
-                  .batch_size = batch,
-                  .seed = spec.train().seed(),
-                  .keep_order = spec.data().keep_order()};
   plan.eval_batch_size =
       spec.data().eval_batch_size() > 0 ? spec.data().eval_batch_size() : batch / plan.num_micro_batches;
   plan.total_steps = spec.train().length_case() == v1::TrainSpec::kEpochs
-                         ? spec.train().epochs() * (plan.train.size() / batch)
+                         ? spec.train().epochs() * plan.sampler.num_batches()
                          : spec.train().steps();
   return plan.total_steps > 0 ? absl::OkStatus() : SpecError("train.steps must be positive");
 }
@@ -254,7 +263,7 @@ absl::Status PlanSegments(const v1::JobSpec& spec, const v1::Device& device, Att
   AMPD_ASSIGN_OR_RETURN(const auto programs,
                         precision::TrainedPrograms::Of(plan.model, spec.data().has_eval() ? &eval_model : nullptr));
   const auto choice = precision::ChooseSegments(programs, plan.policy, precision::TrainingSetup::Of(spec, device),
-                                                plan.sampler.batch_size / plan.num_micro_batches, budget);
+                                                plan.sampler.num_in_batch() / plan.num_micro_batches, budget);
   if (!choice.ok()) {
     return AsSpecError(choice.status());
   }

@@ -92,8 +92,8 @@ void LogPlan(const AttemptPlan& plan, const amp::ComputeDevice& device) {
                        plan.policy.parameters.size(), " parameters, ", Describe(plan.policy.loss_scale)));
   LogLine(absl::StrCat("data: ", plan.train.size(), " samples for training",
                        plan.eval.has_value() ? absl::StrCat(", ", plan.eval->size(), " for evaluation") : ""));
-  LogLine(absl::StrCat(plan.total_steps, " steps of ", plan.sampler.batch_size, " samples in ", plan.num_micro_batches,
-                       plan.num_micro_batches == 1 ? " micro-batch" : " micro-batches"));
+  LogLine(absl::StrCat(plan.total_steps, " steps of ", plan.sampler.num_in_batch(), " samples in ",
+                       plan.num_micro_batches, plan.num_micro_batches == 1 ? " micro-batch" : " micro-batches"));
   if (device.device.is_cuda()) {
     LogLine(device.graphs != nullptr ? "steps are replayed from a CUDA graph where they can be"
                                      : absl::StrCat("steps are not recorded in a CUDA graph: ", device.why_no_graphs));

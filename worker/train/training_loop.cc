@@ -222,7 +222,7 @@ absl::Status TrainingLoop::EndStep() {
   AMPD_RETURN_IF_ERROR(telemetry_.Step(step_, result, engine_->scaler().scale(),
                                        {.seconds = step.seconds,
                                         .data_wait_seconds = step.data_wait_seconds,
-                                        .num_samples = plan_.sampler.batch_size,
+                                        .num_samples = plan_.sampler.num_in_batch(),
                                         .memory = GetMemory(plan_.engine.device)}));
   if (!result.fp8.empty()) {
     canary_ = {step_, result.fp8};

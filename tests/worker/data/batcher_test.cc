@@ -44,8 +44,22 @@ TEST(Batcher, Batches_AreTheSamplersWithTheirPlacesAndEpochs) {
   }
 }
 
+TEST(Batcher, APaddedBatch_IsOfTheEpochThatItEnds) {
+  Batcher batcher({.num_samples = 5, .batch_size = 3, .keep_order = true, .last_batch = LastBatch::kPad}, Telling,
+                  {.batches = 3, .threads = 2});
+  batcher.Start();
+  for (int64_t epoch = 0; epoch < 3; ++epoch) {
+    batcher.Next();
+    const Batcher::Batch padded = batcher.Next();
+    EXPECT_THAT(IndicesOf(padded), ElementsAre(3, 4, 0));
+    EXPECT_EQ(padded.samples.images.item<int64_t>(), epoch);
+    EXPECT_EQ(padded.place, (Sampler::Cursor{epoch, 3}));
+    EXPECT_EQ(batcher.cursor(), (Sampler::Cursor{epoch, 5}));
+  }
+}
+
 TEST(Batcher, FromAnyCursor_GoesOnAsTheOneThatWasNeverInterruptedHoweverFarAheadAndByHowMany) {
-  const Sampler::Options options = {.num_samples = 10, .batch_size = 4, .seed = 1};
+  const Sampler::Options options = {.num_samples = 10, .batch_size = 4, .seed = 1, .last_batch = LastBatch::kPad};
   Batcher reference(options, Telling, {.batches = 1});
   reference.Start();
   std::vector<Sampler::Cursor> cursors;

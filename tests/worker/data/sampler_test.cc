@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <vector>
 
 #include "worker/data/philox.h"
 
@@ -50,25 +51,105 @@ TEST(Sampler, FewerSamplesThanABatch_GivesThemAll) {
   EXPECT_THAT(sampler.Next(), ElementsAre(0, 1));
 }
 
-TEST(Sampler, FromAnyCursor_GoesOnAsTheOneThatWasNeverInterrupted) {
-  const Sampler::Options options = {.num_samples = 11, .batch_size = 3, .seed = 42};
-  Sampler reference(options);
-  for (int step = 0; step < 20; ++step) {
-    Sampler resumed(options);
-    ASSERT_TRUE(resumed.Seek(reference.cursor()));
-    Sampler ahead = reference;
-    for (int i = 0; i < 7; ++i) {
-      ASSERT_EQ(resumed.Next(), ahead.Next()) << "from step " << step;
+TEST(Sampler, WhatIsLeftAtTheEnd_IsPaddedFromTheBeginningOfTheSameEpoch) {
+  Sampler sampler({.num_samples = 5, .batch_size = 3, .keep_order = true, .last_batch = LastBatch::kPad});
+  EXPECT_THAT(sampler.Next(), ElementsAre(0, 1, 2));
+  EXPECT_THAT(sampler.Next(), ElementsAre(3, 4, 0));
+  EXPECT_EQ(sampler.cursor(), (Sampler::Cursor{0, 5}));
+  EXPECT_THAT(sampler.Next(), ElementsAre(0, 1, 2)) << "of the next epoch";
+  EXPECT_EQ(sampler.cursor(), (Sampler::Cursor{1, 3}));
+}
+
+TEST(Sampler, FewerSamplesThanABatch_ArePaddedOverAndOver) {
+  Sampler sampler({.num_samples = 2, .batch_size = 5, .keep_order = true, .last_batch = LastBatch::kPad});
+  for (int64_t epoch = 0; epoch < 3; ++epoch) {
+    EXPECT_THAT(sampler.Next(), ElementsAre(0, 1, 0, 1, 0));
+    EXPECT_EQ(sampler.cursor(), (Sampler::Cursor{epoch, 2}));
+  }
+}
+
+// Whatever the sizes: the batches that are not padded are those of kDrop, and a padded one goes on with the epoch's
+// permutation and then from its beginning.
+TEST(Sampler, EveryPaddedEpoch_HasEverySampleAndBeginsAsTheOneThatDrops) {
+  for (int64_t num_samples = 1; num_samples <= 12; ++num_samples) {
+    for (int64_t batch_size = 1; batch_size <= 15; ++batch_size) {
+      SCOPED_TRACE(testing::Message() << num_samples << " samples, batches of " << batch_size);
+      const Sampler::Options all = {.num_samples = num_samples, .batch_size = num_samples, .seed = 3};
+      const Sampler::Options options = {
+          .num_samples = num_samples, .batch_size = batch_size, .seed = 3, .last_batch = LastBatch::kPad};
+      Sampler permutations(all);
+      Sampler sampler(options);
+      ASSERT_EQ(options.num_in_batch(), batch_size);
+      ASSERT_EQ(options.num_batches(), (num_samples + batch_size - 1) / batch_size);
+      for (int64_t epoch = 0; epoch < 3; ++epoch) {
+        const std::vector<int64_t> permutation = permutations.Next();
+        std::vector<int64_t> given;
+        for (int64_t batch = 0; batch < options.num_batches(); ++batch) {
+          const std::vector<int64_t> indices = sampler.Next();
+          ASSERT_EQ(static_cast<int64_t>(indices.size()), batch_size);
+          ASSERT_EQ(sampler.cursor().epoch, epoch);
+          given.insert(given.end(), indices.begin(), indices.end());
+        }
+        for (size_t i = 0; i < given.size(); ++i) {
+          ASSERT_EQ(given[i], permutation[i % permutation.size()]) << i;
+        }
+        ASSERT_GE(given.size(), permutation.size());
+      }
     }
-    reference.Next();
+  }
+}
+
+TEST(Sampler, WhereBatchesFillTheEpoch_PaddingChangesNothing) {
+  const Sampler::Options drop = {.num_samples = 12, .batch_size = 3, .seed = 7};
+  Sampler::Options pad = drop;
+  pad.last_batch = LastBatch::kPad;
+  EXPECT_EQ(pad.num_batches(), drop.num_batches());
+  Sampler padding(pad);
+  Sampler dropping(drop);
+  for (int step = 0; step < 20; ++step) {
+    EXPECT_EQ(padding.cursor(), dropping.cursor());
+    EXPECT_EQ(padding.Next(), dropping.Next());
+  }
+}
+
+TEST(Sampler, ABatchThatDrops_HasNoMoreSamplesThanThereAre) {
+  const Sampler::Options few = {.num_samples = 5, .batch_size = 8};
+  EXPECT_EQ(few.num_in_batch(), 5);
+  EXPECT_EQ(few.num_batches(), 1);
+  const Sampler::Options many = {.num_samples = 11, .batch_size = 3};
+  EXPECT_EQ(many.num_in_batch(), 3);
+  EXPECT_EQ(many.num_batches(), 3);
+}
+
+TEST(Sampler, FromAnyCursor_GoesOnAsTheOneThatWasNeverInterrupted) {
+  for (const LastBatch last_batch : {LastBatch::kDrop, LastBatch::kPad}) {
+    for (const int64_t batch_size : {3, 16}) {
+      const Sampler::Options options = {
+          .num_samples = 11, .batch_size = batch_size, .seed = 42, .last_batch = last_batch};
+      Sampler reference(options);
+      for (int step = 0; step < 20; ++step) {
+        Sampler resumed(options);
+        ASSERT_TRUE(resumed.Seek(reference.cursor()));
+        Sampler ahead = reference;
+        for (int i = 0; i < 7; ++i) {
+          ASSERT_EQ(resumed.Next(), ahead.Next()) << "from step " << step;
+        }
+        reference.Next();
+      }
+    }
   }
 }
 
 TEST(Sampler, ACursorThatNoRunReaches_IsRefused) {
-  Sampler sampler({.num_samples = 11, .batch_size = 3});
-  EXPECT_FALSE(sampler.Seek({0, 1}));
-  EXPECT_FALSE(sampler.Seek({0, 12}));
-  EXPECT_FALSE(sampler.Seek({-1, 0}));
+  for (const LastBatch last_batch : {LastBatch::kDrop, LastBatch::kPad}) {
+    Sampler sampler({.num_samples = 11, .batch_size = 3, .last_batch = last_batch});
+    EXPECT_FALSE(sampler.Seek({0, 1}));
+    EXPECT_FALSE(sampler.Seek({0, 10}));
+    EXPECT_FALSE(sampler.Seek({0, 12}));
+    EXPECT_FALSE(sampler.Seek({-1, 0}));
+    EXPECT_EQ(sampler.Seek({0, 11}), last_batch == LastBatch::kPad) << "behind the padded batch";
+    EXPECT_TRUE(sampler.Seek({0, 9}));
+  }
 }
 
 }  // namespace
