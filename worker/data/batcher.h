@@ -17,9 +17,9 @@
 
 namespace ampd::data {
 
-// The batches of a training run in the sampler's order, gathered ahead of their use on threads of their own. How far
-// and by how many shows nowhere: the cursor is that of what was given out, and a batch depends on its place alone.
-// Single- threaded: owner the training loop.
+// The batches of a training run, or a rank's parts of them, in the sampler's order, gathered ahead of their use on
+// threads of its own. How far and by how many shows nowhere: the cursor is that of what was given out, and a batch
+// depends on its place alone. Single-threaded: owner the training loop.
 //
 //   Start -> [Next | Seek]* -> the destructor, which ends the threads
 class Batcher {

@@ -14,6 +14,11 @@ __extension__ typedef unsigned __int128 Uint128;
 // Below `bound`; the bias is under bound / 2^64.
 uint64_t Below(uint64_t bits, uint64_t bound) { return static_cast<uint64_t>((Uint128{bits} * bound) >> 64); }
 
+// Where the `rank`-th of `num_ranks` parts of a batch begins, and the one before it ends. The first parts are longer.
+int64_t PartBegin(int64_t num_in_batch, int64_t num_ranks, int64_t rank) {
+  return num_in_batch / num_ranks * rank + std::min(num_in_batch % num_ranks, rank);
+}
+
 }  // namespace
 
 int64_t Sampler::Options::num_in_batch() const {
@@ -47,9 +52,10 @@ std::vector<int64_t> Sampler::Next() {
     cursor_ = {cursor_.epoch + 1, 0};
     Shuffle();
   }
-  std::vector<int64_t> indices(static_cast<size_t>(size));
-  for (int64_t i = 0; i < size; ++i) {
-    indices[static_cast<size_t>(i)] = order_[static_cast<size_t>((cursor_.position + i) % options_.num_samples)];
+  std::vector<int64_t> indices;
+  const int64_t end = PartBegin(size, options_.num_ranks, options_.rank + 1);
+  for (int64_t i = PartBegin(size, options_.num_ranks, options_.rank); i < end; ++i) {
+    indices.push_back(order_[static_cast<size_t>((cursor_.position + i) % options_.num_samples)]);
   }
   cursor_.position = std::min(cursor_.position + size, options_.num_samples);
   return indices;

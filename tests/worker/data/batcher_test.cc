@@ -58,6 +58,30 @@ TEST(Batcher, APaddedBatch_IsOfTheEpochThatItEnds) {
   }
 }
 
+TEST(Batcher, OfARank_GivesItsPartsOfTheBatches) {
+  const Sampler::Options whole = {.num_samples = 11, .batch_size = 4, .seed = 42, .last_batch = LastBatch::kPad};
+  Sampler sampler(whole);
+  Sampler::Options first = whole;
+  first.num_ranks = 2;
+  Sampler::Options second = first;
+  second.rank = 1;
+  Batcher batchers[] = {{first, Telling, {.batches = 3, .threads = 2}}, {second, Telling, {.batches = 1}}};
+  for (Batcher& batcher : batchers) {
+    batcher.Start();
+  }
+  for (int step = 0; step < 10; ++step) {
+    std::vector<int64_t> indices;
+    const std::vector<int64_t> expected = sampler.Next();
+    for (Batcher& batcher : batchers) {
+      const std::vector<int64_t> part = IndicesOf(batcher.Next());
+      EXPECT_EQ(part.size(), 2u);
+      indices.insert(indices.end(), part.begin(), part.end());
+      EXPECT_EQ(batcher.cursor(), sampler.cursor());
+    }
+    EXPECT_EQ(indices, expected) << "step " << step;
+  }
+}
+
 TEST(Batcher, FromAnyCursor_GoesOnAsTheOneThatWasNeverInterruptedHoweverFarAheadAndByHowMany) {
   const Sampler::Options options = {.num_samples = 10, .batch_size = 4, .seed = 1, .last_batch = LastBatch::kPad};
   Batcher reference(options, Telling, {.batches = 1});

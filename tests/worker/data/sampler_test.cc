@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
@@ -149,6 +150,94 @@ TEST(Sampler, ACursorThatNoRunReaches_IsRefused) {
     EXPECT_FALSE(sampler.Seek({-1, 0}));
     EXPECT_EQ(sampler.Seek({0, 11}), last_batch == LastBatch::kPad) << "behind the padded batch";
     EXPECT_TRUE(sampler.Seek({0, 9}));
+  }
+}
+
+// Samplers of all ranks, which take their parts of each batch.
+class Ranks {
+ public:
+  Ranks(Sampler::Options options, int64_t num_ranks) {
+    options.num_ranks = num_ranks;
+    for (options.rank = 0; options.rank < num_ranks; ++options.rank) {
+      samplers_.emplace_back(options);
+    }
+  }
+
+  // The next batch in parts, those of the first rank first.
+  std::vector<std::vector<int64_t>> Next() {
+    std::vector<std::vector<int64_t>> parts;
+    for (Sampler& sampler : samplers_) {
+      parts.push_back(sampler.Next());
+      EXPECT_EQ(sampler.cursor(), samplers_.front().cursor());
+    }
+    return parts;
+  }
+
+  bool Seek(const Sampler::Cursor& cursor) {
+    return std::all_of(samplers_.begin(), samplers_.end(), [&](Sampler& sampler) { return sampler.Seek(cursor); });
+  }
+  const Sampler::Cursor& cursor() const { return samplers_.front().cursor(); }
+
+ private:
+  std::vector<Sampler> samplers_;
+};
+
+std::vector<int64_t> Whole(const std::vector<std::vector<int64_t>>& parts) {
+  std::vector<int64_t> whole;
+  for (const std::vector<int64_t>& part : parts) {
+    whole.insert(whole.end(), part.begin(), part.end());
+  }
+  return whole;
+}
+
+TEST(SamplerOfRanks, TheirPartsMakeTheBatchesOfOneRank) {
+  for (const LastBatch last_batch : {LastBatch::kDrop, LastBatch::kPad}) {
+    for (const int64_t num_samples : {3, 5, 12, 29, 36}) {
+      for (const int64_t num_ranks : {1, 2, 3, 4}) {
+        SCOPED_TRACE(testing::Message() << num_samples << " samples for " << num_ranks << " ranks"
+                                        << (last_batch == LastBatch::kPad ? ", padded" : ""));
+        const Sampler::Options options = {
+            .num_samples = num_samples, .batch_size = 12, .seed = 42, .last_batch = last_batch};
+        Sampler one(options);
+        Ranks ranks(options, num_ranks);
+        for (int step = 0; step < 10; ++step) {
+          const std::vector<std::vector<int64_t>> parts = ranks.Next();
+          ASSERT_EQ(Whole(parts), one.Next()) << "step " << step;
+          ASSERT_EQ(ranks.cursor(), one.cursor());
+          for (const std::vector<int64_t>& part : parts) {
+            ASSERT_TRUE(options.num_in_batch() < 12 || part.size() == 12u / parts.size()) << part.size();
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(SamplerOfRanks, ABatchOfFewSamples_IsCutAsEquallyAsCanBe) {
+  Ranks five({.num_samples = 5, .batch_size = 12, .keep_order = true}, 3);
+  EXPECT_THAT(five.Next(), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4)));
+  EXPECT_EQ(five.cursor(), (Sampler::Cursor{0, 5}));
+  Ranks three({.num_samples = 3, .batch_size = 12, .keep_order = true}, 4);
+  EXPECT_THAT(three.Next(), ElementsAre(ElementsAre(0), ElementsAre(1), ElementsAre(2), ElementsAre()));
+  Ranks padded({.num_samples = 3, .batch_size = 8, .keep_order = true, .last_batch = LastBatch::kPad}, 4);
+  EXPECT_THAT(padded.Next(), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 0), ElementsAre(1, 2), ElementsAre(0, 1)));
+}
+
+TEST(SamplerOfRanks, ARunGoesOnWithAnotherNumberOfRanks) {
+  for (const LastBatch last_batch : {LastBatch::kDrop, LastBatch::kPad}) {
+    const Sampler::Options options = {.num_samples = 30, .batch_size = 8, .seed = 7, .last_batch = last_batch};
+    Sampler one(options);
+    Ranks two(options, 2);
+    for (int step = 0; step < 12; ++step) {
+      Ranks four(options, 4);
+      ASSERT_TRUE(four.Seek(two.cursor())) << "from step " << step;
+      Sampler ahead = one;
+      for (int i = 0; i < 9; ++i) {
+        ASSERT_EQ(Whole(four.Next()), ahead.Next()) << "from step " << step;
+      }
+      two.Next();
+      one.Next();
+    }
   }
 }
 
