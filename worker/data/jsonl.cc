@@ -100,10 +100,10 @@ class LineReader : public nlohmann::json_sax<nlohmann::json> {
 
 // What a member's numbers must be below.
 struct Bound {
-  Member member;
+  Member member = kTokens;
   std::optional<int64_t> of_model;
-  int64_t of_any_model;
-  const char* of_what;  // the model has so many
+  int64_t of_any_model = 0;
+  const char* of_what = "";  // the model has so many
 };
 
 // What is wrong with a member's numbers; empty: nothing.
