@@ -88,12 +88,12 @@ void ArtifactCache::Work() {
   while (AwaitWork()) {
     LookForFiles();
     if (const std::string sha256 = NextToGet(); !sha256.empty()) {
-      const absl::Status got = Get(sha256);
+      absl::Status got = Get(sha256);
       Evict(options_.max_bytes);
       if (absl::IsUnavailable(got) || absl::IsCancelled(got)) {
         AskLater(sha256, got);
       } else {
-        Know(sha256, got);
+        Know(sha256, std::move(got));
       }
     }
   }
@@ -143,11 +143,12 @@ std::string ArtifactCache::NextToGet() {
   return name;
 }
 
-void ArtifactCache::Know(const std::string& sha256, const absl::Status& got) {
+// What is known is handed over whole, not shared with the thread that found it out.
+void ArtifactCache::Know(const std::string& sha256, absl::Status got) {
   {
     absl::MutexLock lock(&mutex_);
     if (const auto found = wanted_.find(sha256); found != wanted_.end()) {
-      found->second.look = {got.ok() ? Look::READY : Look::FAILED, got};
+      found->second.look = {got.ok() ? Look::READY : Look::FAILED, std::move(got)};
     }
   }
   const uint64_t one = 1;

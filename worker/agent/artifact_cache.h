@@ -74,7 +74,7 @@ class ArtifactCache {
   std::string NextToLookFor();
   // The PENDING one that is not here and that the server is to be asked for first, if it is time to; empty: none.
   std::string NextToGet();
-  void Know(const std::string& sha256, const absl::Status& got);
+  void Know(const std::string& sha256, absl::Status got);
   void AskLater(const std::string& sha256, const absl::Status& got);
   bool HasNewsOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsWanted(const std::string& sha256) const;
