@@ -118,14 +118,16 @@ bool IsNoise(const graph::Graph& model, graph::ValueId input) {
   return model.value(input).name == "noise" && !graph::LossesOf(model).empty();
 }
 
-// Of one sample's noise; empty where the model takes none.
-std::vector<int64_t> NoiseShapeOf(const graph::Graph& model) {
-  std::vector<int64_t> sample;
-  if (const auto noise = model.FindInput("noise"); noise.has_value() && IsNoise(model, *noise)) {
-    const graph::Shape& shape = model.type(*noise).shape;
-    std::transform(shape.begin() + 1, shape.end(), std::back_inserter(sample),
-                   [](const graph::Dim& dim) { return dim.factor(); });
+// Of one sample's noise; nothing where the model takes none.
+std::optional<std::vector<int64_t>> NoiseShapeOf(const graph::Graph& model) {
+  const auto noise = model.FindInput("noise");
+  if (!noise.has_value() || !IsNoise(model, *noise)) {
+    return std::nullopt;
   }
+  std::vector<int64_t> sample;
+  const graph::Shape& shape = model.type(*noise).shape;
+  std::transform(shape.begin() + 1, shape.end(), std::back_inserter(sample),
+                 [](const graph::Dim& dim) { return dim.factor(); });
   return sample;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "ampd/internal/trainer.pb.h"
@@ -20,7 +21,7 @@ namespace ampd::train {
 
 // What a GAN's generator makes its images of, for each sample of a batch.
 struct NoiseOptions {
-  std::vector<int64_t> shape;  // of a sample's; empty: the model takes none
+  std::optional<std::vector<int64_t>> shape;  // of a sample's; nothing: the model takes none
   uint64_t seed = 0;
 };
 

@@ -68,8 +68,8 @@ TrainingLoop::TrainingLoop(AttemptPlan plan, const Context& context)
 // On the batcher's threads: it reads nothing that training writes.
 data::Dataset::Samples TrainingLoop::Gather(const std::vector<int64_t>& indices, int64_t epoch) const {
   data::Dataset::Samples samples = plan_.train.Get(indices, plan_.augmentation, epoch);
-  if (const std::vector<int64_t>& shape = plan_.noise.shape; !shape.empty()) {
-    samples.others["noise"] = data::NoiseOf(plan_.noise.seed, epoch, indices, shape);
+  if (plan_.noise.shape.has_value()) {
+    samples.others["noise"] = data::NoiseOf(plan_.noise.seed, epoch, indices, *plan_.noise.shape);
   }
   return samples;
 }

@@ -21,6 +21,7 @@ TEST(NoiseOf, ARowDependsOnSeedEpochAndSampleAlone) {
   EXPECT_TRUE(noise.select(0, 2).equal(NoiseOf(kSeed, 3, {9}, {kNumbers})[0]));
   EXPECT_TRUE(noise.select(0, 1).equal(NoiseOf(kSeed, 3, {0, 1}, {kNumbers})[1]));
   EXPECT_TRUE(noise.view({3, 4, 25}).equal(NoiseOf(kSeed, 3, {5, 1, 9}, {4, 25}))) << "whatever its shape";
+  EXPECT_TRUE(NoiseOf(kSeed, 3, {5, 1}, {}).equal(NoiseOf(kSeed, 3, {5, 1}, {1}).view({2}))) << "a number a sample";
   EXPECT_FALSE(noise.select(0, 2).equal(NoiseOf(kSeed, 4, {9}, {kNumbers})[0])) << "another epoch";
   EXPECT_FALSE(noise.select(0, 2).equal(NoiseOf(kSeed + 1, 3, {9}, {kNumbers})[0])) << "another seed";
   EXPECT_FALSE(noise.select(0, 2).equal(noise.select(0, 1))) << "another sample";
