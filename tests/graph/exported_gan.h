@@ -11,18 +11,7 @@ namespace ampd::graph {
 inline constexpr int64_t kGanFeatures = 4;
 
 inline void AddGanNorm(json& model, const std::string& input, const std::string& result) {
-  const json yes = {{"as_bool", true}};
-  AddCall(model, "batch_norm.default",
-          {{"input", Named(input)},
-           {"weight", Named("p_scale")},
-           {"bias", Named("p_shift")},
-           {"running_mean", Named("b_mean")},
-           {"running_var", Named("b_var")},
-           {"training", yes},
-           {"momentum", {{"as_float", 0.1}}},
-           {"eps", {{"as_float", 1e-5}}},
-           {"cudnn_enabled", yes}},
-          result, "generator.1", "torch.nn.modules.batchnorm.BatchNorm1d", {kBatch, kGanFeatures});
+  AddNorm(model, input, result, "generator.1", {kBatch, kGanFeatures});
 }
 
 inline void AddGanScore(json& model, const std::string& input, const std::string& result) {

@@ -53,6 +53,23 @@ inline void AddLinear(json& model, const std::string& name, const std::string& p
           "torch.nn.modules.linear.Linear", {kBatch, out_features});
 }
 
+// A norm in training, of the parameters "p_scale" and "p_shift" and the buffers "b_mean" and "b_var".
+inline void AddNorm(json& model, const std::string& input, const std::string& result, const std::string& module,
+                    const std::vector<json>& sizes) {
+  const json yes = {{"as_bool", true}};
+  AddCall(model, "batch_norm.default",
+          {{"input", Named(input)},
+           {"weight", Named("p_scale")},
+           {"bias", Named("p_shift")},
+           {"running_mean", Named("b_mean")},
+           {"running_var", Named("b_var")},
+           {"training", yes},
+           {"momentum", {{"as_float", 0.1}}},
+           {"eps", {{"as_float", 1e-5}}},
+           {"cudnn_enabled", yes}},
+          result, module, "torch.nn.modules.batchnorm.BatchNorm2d", sizes);
+}
+
 // A stem of a convolution, a norm and a ReLU in place, three linear layers, the first with a frozen bias, a dropout and
 // a head; a parameter that nothing reads, one that is tied to the head's, a count of batches. Outputs: the logits and
 // the stem's features.
@@ -79,17 +96,7 @@ inline json Net() {
   AddCall(model, "add_.Tensor", {{"self", Named("b_count")}, {"other", {{"as_int", 1}}}}, "count", "stem.1",
           "torch.nn.modules.batchnorm.BatchNorm2d", {});
   GraphOf(model)["tensor_values"]["count"] = Tensor({}, false, kLong);
-  AddCall(model, "batch_norm.default",
-          {{"input", Named("conv")},
-           {"weight", Named("p_scale")},
-           {"bias", Named("p_shift")},
-           {"running_mean", Named("b_mean")},
-           {"running_var", Named("b_var")},
-           {"training", yes},
-           {"momentum", {{"as_float", 0.1}}},
-           {"eps", {{"as_float", 1e-5}}},
-           {"cudnn_enabled", yes}},
-          "norm", "stem.1", "torch.nn.modules.batchnorm.BatchNorm2d", image);
+  AddNorm(model, "conv", "norm", "stem.1", image);
   AddCall(model, "relu_.default", {{"self", Named("norm")}}, "relu", "stem.2", "torch.nn.modules.activation.ReLU",
           image);
   AddCall(model, "flatten.using_ints", {{"self", Named("relu")}, {"start_dim", {{"as_int", 1}}}}, "flat", "", "",

@@ -29,14 +29,6 @@ class AugmentTest : public TrainerTest {
     spec.mutable_checkpoint()->set_keep(10);
     return start;
   }
-
-  // The second attempt of a job.
-  static StartAttempt Resumed(StartAttempt start, const v1::Checkpoint& checkpoint) {
-    start.mutable_key()->set_attempt(2);
-    start.mutable_key()->set_token("second");
-    *start.mutable_start_from() = checkpoint;
-    return start;
-  }
 };
 
 TEST_F(AugmentTest, AJobThatGoesOnFromACheckpoint_ComesOutAsIfItHadNeverStopped) {

@@ -80,6 +80,14 @@ class TrainerTest : public testing::Test {
     return start;
   }
 
+  // The second attempt of a job.
+  static StartAttempt Resumed(StartAttempt start, const v1::Checkpoint& checkpoint) {
+    start.mutable_key()->set_attempt(2);
+    start.mutable_key()->set_token("second");
+    *start.mutable_start_from() = checkpoint;
+    return start;
+  }
+
   static void Synthesise(v1::SyntheticSource& source, const std::vector<int64_t>& shape, int64_t num_samples) {
     source.mutable_shape()->Assign(shape.begin(), shape.end());
     source.set_num_classes(3);
