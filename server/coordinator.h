@@ -33,8 +33,7 @@ struct Publication;
 //
 //   1. client: CreateJob          -> committed, placed at once if a device is free, answered
 //   2. on_directive_due(worker)   -> the stream sends CurrentDirective(worker)
-//   3. worker: report             -> HandleReport: facts are committed, the answer is the directive, with a renewed
-//   lease
+//   3. worker: report             -> HandleReport: facts are committed, the answer is the directive, its lease renewed
 //   4. facts are on disk          -> on_directive_due(worker): the next directive acknowledges them
 //
 // Tick must be called every few hundred milliseconds. Answers of asynchronous verbs come on the ledger's thread, or on
