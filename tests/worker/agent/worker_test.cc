@@ -80,9 +80,14 @@ class Worker : public testing::Test {
 
   ~Worker() override {
     Kill(SIGKILL);
-    for (const ProcessIdentity& identity : Survivors()) {
-      if (auto process = ProcessHandle::Open(identity); process.ok()) {
-        process->Signal(SIGKILL).IgnoreError();
+    // Again until none is found: a shim may start its trainer between being found and being killed.
+    for (auto left = Survivors(); !left.empty(); left = Survivors()) {
+      for (const ProcessIdentity& identity : left) {
+        if (auto process = ProcessHandle::Open(identity); process.ok()) {
+          process->Signal(SIGKILL).IgnoreError();
+          pollfd ended = {process->pidfd(), POLLIN, 0};
+          poll(&ended, 1, /*timeout=*/-1);
+        }
       }
     }
     std::error_code error;
