@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-SOURCES = {".h", ".cc", ".cu"}
+SOURCES = {".h", ".cc", ".cu", ".inc"}
 
 TORCH = r"ATen/|c10/|torch/"
 GRPC = r"grpc|grpcpp/"
