@@ -73,6 +73,10 @@ struct Devices::Nvml {
     unsigned long long total, free, used;
   };
   using Handle = void*;
+  struct Gpu {
+    Handle handle = nullptr;
+    std::string trouble;  // why it can't be told which GPU this is; it stays unhealthy then
+  };
 
   void* library = nullptr;
   int (*init)() = nullptr;
@@ -83,7 +87,8 @@ struct Devices::Nvml {
   int (*uuid)(Handle, char*, unsigned) = nullptr;
   int (*capability)(Handle, int*, int*) = nullptr;
   int (*memory)(Handle, Memory*) = nullptr;
-  std::vector<Handle> handles;  // by GPU number
+  const char* (*error_text)(int) = nullptr;
+  std::vector<Gpu> gpus;  // by number
 
   ~Nvml() {
     if (library != nullptr) {
@@ -111,42 +116,66 @@ struct Devices::Nvml {
       return false;
     }
     Find("nvmlShutdown", &shutdown);
+    Find("nvmlErrorString", &error_text);
     if (count(&num_gpus) != 0) {
       return false;
     }
     for (unsigned i = 0; i < num_gpus; ++i) {
-      Handle handle = nullptr;
-      handles.push_back(handle_by_index(i, &handle) == 0 ? handle : nullptr);
+      Gpu& gpu = gpus.emplace_back();
+      gpu.trouble = Trouble("nvmlDeviceGetHandleByIndex", handle_by_index(i, &gpu.handle));
     }
     return true;
   }
 
-  v1::Device Describe(int number) const {
-    v1::Device gpu;
-    gpu.set_id(absl::StrCat("gpu", number));
-    gpu.set_kind(v1::Device::GPU);
-    char text[kNvmlTextBytes] = {};
-    int major = 0;
-    int minor = 0;
-    const bool healthy = handles[number] != nullptr && name(handles[number], text, sizeof(text)) == 0;
-    gpu.set_name(text);
-    gpu.set_unhealthy(!healthy);
-    if (healthy && uuid(handles[number], text, sizeof(text)) == 0) {
-      gpu.set_uuid(text);
+  // "nvmlDeviceGetName returns 15: GPU is lost"; empty when the call went well.
+  std::string Trouble(const char* call, int result) const {
+    if (result == 0) {
+      return "";
     }
-    if (healthy && capability(handles[number], &major, &minor) == 0) {
-      gpu.set_capability_major(major);
-      gpu.set_capability_minor(minor);
-    }
-    return gpu;
+    return absl::StrCat(call, " returns ", result, error_text == nullptr ? "" : absl::StrCat(": ", error_text(result)));
   }
 
-  void Refresh(int number, v1::Device* gpu) const {
+  // Asks for what stays as it is; the trouble of the first call that fails.
+  std::string Identify(Handle handle, v1::Device* device) const {
+    char text[kNvmlTextBytes] = {};
+    if (const int result = name(handle, text, sizeof(text)); result != 0) {
+      return Trouble("nvmlDeviceGetName", result);
+    }
+    device->set_name(text);
+    if (const int result = uuid(handle, text, sizeof(text)); result != 0) {
+      return Trouble("nvmlDeviceGetUUID", result);
+    }
+    device->set_uuid(text);
+    int major = 0;
+    int minor = 0;
+    if (const int result = capability(handle, &major, &minor); result != 0) {
+      return Trouble("nvmlDeviceGetCudaComputeCapability", result);
+    }
+    device->set_capability_major(major);
+    device->set_capability_minor(minor);
+    return "";
+  }
+
+  v1::Device Describe(int number) {
+    v1::Device device;
+    device.set_id(absl::StrCat("gpu", number));
+    device.set_kind(v1::Device::GPU);
+    Gpu& gpu = gpus[number];
+    if (gpu.trouble.empty()) {
+      gpu.trouble = Identify(gpu.handle, &device);
+    }
+    return device;
+  }
+
+  void Refresh(int number, v1::Device* device) const {
+    const Gpu& gpu = gpus[number];
     Memory bytes = {};
-    const bool healthy = handles[number] != nullptr && memory(handles[number], &bytes) == 0;
-    gpu->set_unhealthy(!healthy);
-    gpu->set_memory_total_bytes(static_cast<int64_t>(bytes.total));
-    gpu->set_memory_free_bytes(static_cast<int64_t>(bytes.free));
+    const std::string trouble =
+        gpu.trouble.empty() ? Trouble("nvmlDeviceGetMemoryInfo", memory(gpu.handle, &bytes)) : gpu.trouble;
+    device->set_unhealthy(!trouble.empty());
+    device->set_unhealthy_reason(trouble);
+    device->set_memory_total_bytes(trouble.empty() ? static_cast<int64_t>(bytes.total) : 0);
+    device->set_memory_free_bytes(trouble.empty() ? static_cast<int64_t>(bytes.free) : 0);
   }
 };
 
@@ -160,7 +189,7 @@ absl::StatusOr<Devices> Devices::Discover(const Options& options) {
   auto nvml = std::make_unique<Nvml>();
   std::vector<v1::Device> all = {Cpu(options)};
   if (nvml->Open(options.nvml_library)) {
-    for (size_t i = 0; i < nvml->handles.size(); ++i) {
+    for (size_t i = 0; i < nvml->gpus.size(); ++i) {
       all.push_back(nvml->Describe(static_cast<int>(i)));
     }
     found.nvml_ = std::move(nvml);

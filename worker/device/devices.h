@@ -24,7 +24,8 @@ class Devices {
   ~Devices();
   Devices(Devices&&) noexcept;
 
-  // The devices with their free memory as it is now.
+  // The devices with their memory as it is now. A GPU that NVML can't be asked about is unhealthy, for the reason that
+  // NVML gives, and has none: until NVML tells its memory again, or for good when it could not be told which GPU it is.
   std::vector<v1::Device> Current();
 
  private:

@@ -1,9 +1,15 @@
 #include "worker/device/devices.h"
 
-#include <cstdio>
+#include <dlfcn.h>
 
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/worker/device/fake_nvml.h"
 
 namespace ampd::device {
 namespace {
@@ -41,6 +47,136 @@ TEST(Devices, UnknownDevice_IsAnErrorThatNamesThoseThatAreThere) {
   const absl::Status status = Devices::Discover(options).status();
   EXPECT_TRUE(absl::IsNotFound(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("there is no device 'gpu0' here; there is cpu"));
+}
+
+std::string TestLibrary(const std::string& name) { return std::string(AMPD_TEST_LIBRARIES) + "/lib" + name + ".so"; }
+
+// A host whose NVML is a fake that the test changes: `nvml`.
+class FakeGpus : public testing::Test {
+ protected:
+  explicit FakeGpus(const std::string& name = "fake_nvml")
+      : path_(TestLibrary(name)),
+        library_(dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL), &dlclose),
+        nvml_(library_ == nullptr ? nullptr : static_cast<FakeNvml*>(dlsym(library_.get(), "fake_nvml"))) {}
+
+  void SetUp() override {
+    ASSERT_NE(nvml_, nullptr) << path_;
+    *nvml_ = FakeNvml();
+  }
+
+  Devices Discover() {
+    Devices::Options options;
+    options.nvml_library = path_;
+    return Devices::Discover(options).value();
+  }
+
+  void Fail(const char* call, unsigned gpu = 1) {
+    nvml_->failing_call = call;
+    nvml_->failing_gpu = gpu;
+  }
+
+  const std::string path_;
+  const std::unique_ptr<void, int (*)(void*)> library_;  // held, so that one fake lives through the test
+  FakeNvml* const nvml_;
+};
+
+class FakeGpusLackingAFunction : public FakeGpus {
+ protected:
+  FakeGpusLackingAFunction() : FakeGpus("fake_nvml_lacking") {}
+};
+
+// "gpu0 Fake H0 GPU-00... 8.6 unhealthy: why"
+std::string Line(const v1::Device& gpu) {
+  return absl::StrCat(gpu.id(), " ", gpu.name(), " ", gpu.uuid(), " ", gpu.capability_major(), ".",
+                      gpu.capability_minor(), gpu.unhealthy() ? " unhealthy: " : "", gpu.unhealthy_reason());
+}
+
+constexpr char kGpu0[] = "gpu0 Fake H0 GPU-00000000-0000-0000-0000-000000000000 8.6";
+constexpr char kGpu1[] = "gpu1 Fake H1 GPU-00000000-0000-0000-0000-000000000001 9.6";
+
+TEST_F(FakeGpus, TwoGpus_HaveNameUuidCapabilityAndMemory) {
+  nvml_->used_bytes = 5ll << 30;
+  const std::vector<v1::Device> current = Discover().Current();
+  ASSERT_EQ(current.size(), 3u);
+  EXPECT_EQ(current[0].id(), "cpu");
+  EXPECT_EQ(Line(current[1]), kGpu0);
+  EXPECT_EQ(Line(current[2]), kGpu1);
+  for (size_t i = 1; i < current.size(); ++i) {
+    EXPECT_EQ(current[i].kind(), v1::Device::GPU);
+    const int64_t total = (64ll << 30) << (i - 1);
+    EXPECT_EQ(current[i].memory_total_bytes(), total);
+    EXPECT_EQ(current[i].memory_free_bytes(), total - (5ll << 30));
+  }
+}
+
+TEST_F(FakeGpus, OneOfTwoAskedFor_IsTheOneOfThatNumber) {
+  Devices::Options options;
+  options.nvml_library = path_;
+  options.only = {"gpu1"};
+  const std::vector<v1::Device> current = Devices::Discover(options)->Current();
+  ASSERT_EQ(current.size(), 1u);
+  EXPECT_EQ(Line(current[0]), kGpu1);
+  EXPECT_EQ(current[0].memory_total_bytes(), 128ll << 30);
+}
+
+TEST_F(FakeGpus, Memory_IsThatOfTheMomentWhenItIsAskedFor) {
+  Devices devices = Discover();
+  const int64_t before = devices.Current()[1].memory_free_bytes();
+  nvml_->used_bytes = 7ll << 30;
+  EXPECT_EQ(devices.Current()[1].memory_free_bytes(), before - (7ll << 30));
+}
+
+TEST_F(FakeGpus, LibraryIsShutDownAsOftenAsItIsInitialised) {
+  {
+    const Devices devices = Discover();
+    EXPECT_EQ(nvml_->num_inits, 1);
+    EXPECT_EQ(nvml_->num_shutdowns, 0);
+  }
+  EXPECT_EQ(nvml_->num_shutdowns, 1);
+  Fail("nvmlDeviceGetCount_v2");
+  EXPECT_EQ(Discover().Current().size(), 1u) << "a library that can't count its GPUs";
+  EXPECT_EQ(nvml_->num_inits, 2);
+  EXPECT_EQ(nvml_->num_shutdowns, 2);
+}
+
+TEST_F(FakeGpus, FailingInit_LeavesTheCpuAlone_AndIsNotShutDown) {
+  Fail("nvmlInit_v2");
+  EXPECT_EQ(Discover().Current().size(), 1u);
+  EXPECT_EQ(nvml_->num_shutdowns, 0);
+}
+
+TEST_F(FakeGpusLackingAFunction, LeavesTheCpuAlone_AndIsNotInitialised) {
+  EXPECT_EQ(Discover().Current().size(), 1u);
+  EXPECT_EQ(nvml_->num_inits, 0);
+}
+
+TEST_F(FakeGpus, GpuThatCannotBeIdentified_StaysUnhealthyWithTheReason_AndTheOtherIsWell) {
+  for (const auto& [call, known] :
+       {std::pair{"nvmlDeviceGetHandleByIndex", "gpu1   0.0"}, std::pair{"nvmlDeviceGetName", "gpu1   0.0"},
+        std::pair{"nvmlDeviceGetUUID", "gpu1 Fake H1  0.0"},
+        std::pair{"nvmlDeviceGetCudaComputeCapability", "gpu1 Fake H1 GPU-00000000-0000-0000-0000-000000000001 0.0"}}) {
+    Fail(call);
+    Devices devices = Discover();
+    Fail("");  // a later answer of its memory does not make it known
+    const std::vector<v1::Device> current = devices.Current();
+    ASSERT_EQ(current.size(), 3u) << call;
+    EXPECT_EQ(Line(current[1]), kGpu0);
+    EXPECT_EQ(Line(current[2]), absl::StrCat(known, " unhealthy: ", call, " returns 15: GPU is lost"));
+    EXPECT_EQ(current[2].memory_total_bytes(), 0);
+    EXPECT_EQ(current[2].memory_free_bytes(), 0);
+  }
+}
+
+TEST_F(FakeGpus, GpuThatFallsSilent_IsUnhealthyUntilItAnswersAgain) {
+  Devices devices = Discover();
+  Fail("nvmlDeviceGetMemoryInfo");
+  const std::vector<v1::Device> lost = devices.Current();
+  EXPECT_EQ(Line(lost[1]), kGpu0);
+  EXPECT_EQ(Line(lost[2]), absl::StrCat(kGpu1, " unhealthy: nvmlDeviceGetMemoryInfo returns 15: GPU is lost"));
+  EXPECT_EQ(lost[2].memory_free_bytes(), 0);
+  Fail("");
+  EXPECT_EQ(Line(devices.Current()[2]), kGpu1);
+  EXPECT_GT(devices.Current()[2].memory_free_bytes(), 0);
 }
 
 TEST(Devices, ThisHostsGpus_HaveNameCapabilityMemoryAndUuid) {
