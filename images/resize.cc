@@ -16,7 +16,10 @@ struct Taps {
   std::vector<int32_t> weights;
 };
 
-int32_t Fixed(double weight) { return static_cast<int32_t>(weight * (1 << kFractionBits) + 0.5); }
+// The nearest whole number; halves go up.
+int64_t Nearest(double number) { return static_cast<int64_t>(std::floor(number + 0.5)); }
+
+int32_t Fixed(double weight) { return static_cast<int32_t>(Nearest(weight * (1 << kFractionBits))); }
 
 uint8_t Rounded(int32_t sum) {
   return static_cast<uint8_t>(std::clamp((sum + (1 << (kFractionBits - 1))) >> kFractionBits, 0, 255));
@@ -28,8 +31,8 @@ std::vector<Taps> TapsOf(int64_t in_size, int64_t out_size) {
   std::vector<Taps> taps(static_cast<size_t>(out_size));
   for (int64_t out = 0; out < out_size; ++out) {
     const double centre = (static_cast<double>(out) + 0.5) * scale;
-    const auto begin = std::max<int64_t>(static_cast<int64_t>(centre - filter_scale + 0.5), 0);
-    const auto end = std::min<int64_t>(static_cast<int64_t>(centre + filter_scale + 0.5), in_size);
+    const auto begin = std::max<int64_t>(Nearest(centre - filter_scale), 0);
+    const auto end = std::min<int64_t>(Nearest(centre + filter_scale), in_size);
     std::vector<double> weights;
     double sum = 0;
     for (int64_t in = begin; in < end; ++in) {
