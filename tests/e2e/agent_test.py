@@ -16,6 +16,9 @@ NUM_KILLS = 50
 NUM_STOPS = 20
 NUM_OUTAGES = 5
 FOR_EVER = 100_000_000
+# A server under which a job leaves a stopped agent soon.
+MOVING_LEASE = 1.0
+MOVING = ["--lease", f"{MOVING_LEASE}s", "--margin", "0.5s", "--local-checkpoint-wait", "0s"]
 
 JOB = """
 name: agent-test
@@ -24,7 +27,7 @@ data:
   train: {{synthetic: {{shape: [1, 28, 28], num_classes: 10, num_samples: 1024, seed: 3}}}}
   batch_size: 32
 precision: {{preset: fp32}}
-optimizer: {{sgd: {{learning_rate: 1e-3}}}}
+optimizer: {{sgd: {{learning_rate: 1e-3, momentum: 0.9}}}}
 train: {{steps: {steps}, seed: 5, num_threads: 1}}
 checkpoint: {{every_steps: {checkpoint}, keep: 1}}
 """
@@ -137,43 +140,59 @@ class AgentTest(unittest.TestCase):
             self.expect_whole_curve(service, job, began)
 
     def test_a_job_whose_agent_is_stopped_moves_and_never_computes_twice(self):
-        curve = self.move_between_workers(NUM_STOPS, lambda service, name: service.start_worker(name))
-        self.assertEqual(set(curve.values()), {NUM_STOPS + 1}, "checkpoints of another worker's disk were used")
+        with Service(BINARIES, MOVING) as service:
+            job = self.move_between_workers(service, NUM_STOPS, service.start_worker("w1"), service.start_worker("w2"))
+            attempts = {attempt for _, attempt in service.curve(job)}
+            self.assertEqual(attempts, {NUM_STOPS + 1}, "checkpoints of another worker's disk were used")
 
-    def test_a_job_moves_with_its_checkpoints_where_their_folder_is_shared(self):
-        curve = self.move_between_workers(5, lambda service, name: service.start_worker(
-            name, ["--checkpoint-root-shared", "--checkpoint-root", service.folder / "checkpoints"]))
-        self.assertGreater(len(set(curve.values())), 1, "every attempt started over")
+    def test_a_job_that_moves_with_its_checkpoints_ends_as_one_that_stayed(self):
+        with Service(BINARIES, MOVING) as service:
+            flags = ["--checkpoint-root-shared", "--checkpoint-root", service.folder / "checkpoints"]
+            job = self.move_between_workers(service, 5, service.start_worker("w1", flags), service.start_worker("w2", flags))
+            attempts = {attempt for _, attempt in service.curve(job)}
+            self.assertGreater(len(attempts), 1, "every attempt started over")
+            self.expect_as_if_it_had_stayed(service, job)
 
-    def move_between_workers(self, num_moves, start_worker):
-        """Stops the agent that has the job, again and again; the job's curve in the end, step -> attempt."""
-        lease, margin, deadlines = 1.0, 0.5, []
-        flags = ["--lease", f"{lease}s", "--margin", f"{margin}s", "--local-checkpoint-wait", "0s"]
-        with Service(BINARIES, flags) as service:
-            here, there = start_worker(service, "w1"), start_worker(service, "w2")
-            job = service.submit(JOB.format(steps=FOR_EVER, checkpoint=20))
-            first = wait_for(lambda: here.last_step(job) or there.last_step(job), "the first step")
-            if there.last_step(job) is not None:
-                here, there = there, here
-            for _ in range(num_moves):
-                # An attempt without a new checkpoint would count against the job.
-                wait_for(lambda: service.job(job).get("checkpoints", [{}])[-1].get("attempt") == first.attempt,
-                         f"a checkpoint of attempt {first.attempt}")
-                _, deadline = self.stop_beyond_lease(here, job, lease)
-                old = here.shim(first).trainer_pid
-                moved = wait_for(lambda: (step := there.last_step(job)) and step.attempt > first.attempt and step,
-                                 f"an attempt after {first.attempt} on {there.name}")
-                there.await_step(job, moved.number + self.random.randrange(60))
-                deadlines.append(deadline)
-                here.signal(signal.SIGCONT)
-                wait_for(lambda: start_ticks(old) is None, "the end of the attempt that is not the current one")
-                here, there, first = there, here, moved
-            service.ampctl("job", "cancel", job)
-            self.expect_attempts(service, job, "CANCELLED", num_moves + 1)
-            self.expect_one_at_a_time(here.steps(job) + there.steps(job), deadlines)
-            curve = service.curve(job)
-            self.assertEqual([step for step, _ in curve], list(range(1, len(curve) + 1)))
-            return dict(curve)
+    def expect_as_if_it_had_stayed(self, service, job):
+        """Up to the job's last checkpoint, its numbers and its training state are to the bit those of a job that runs as
+        far in one attempt."""
+        last = service.job(job)["checkpoints"][-1]
+        steps = int(last["step"])
+        stayed = service.submit(JOB.format(steps=steps, checkpoint=steps))
+        self.expect_attempts(service, stayed, "SUCCEEDED", 1)
+        numbers, expected = service.numbers(job)[0], service.numbers(stayed)[0]
+        self.assertEqual(sorted(expected), list(range(1, steps + 1)))
+        for step in range(1, steps + 1):
+            self.assertEqual(numbers[step], expected[step], f"step {step} is the first that differs")
+        self.assertEqual(last["stateHash"], service.job(stayed)["checkpoints"][-1]["stateHash"])
+        print(f"{steps} steps and the training state after them as of a job that stayed", flush=True)
+
+    def move_between_workers(self, service, num_moves, here, there):
+        """A job that runs until it is cancelled, the agent that has it stopped again and again."""
+        lease, deadlines = MOVING_LEASE, []
+        job = service.submit(JOB.format(steps=FOR_EVER, checkpoint=20))
+        first = wait_for(lambda: here.last_step(job) or there.last_step(job), "the first step")
+        if there.last_step(job) is not None:
+            here, there = there, here
+        for _ in range(num_moves):
+            # An attempt without a new checkpoint would count against the job.
+            wait_for(lambda: service.job(job).get("checkpoints", [{}])[-1].get("attempt") == first.attempt,
+                     f"a checkpoint of attempt {first.attempt}")
+            _, deadline = self.stop_beyond_lease(here, job, lease)
+            old = here.shim(first).trainer_pid
+            moved = wait_for(lambda: (step := there.last_step(job)) and step.attempt > first.attempt and step,
+                             f"an attempt after {first.attempt} on {there.name}")
+            there.await_step(job, moved.number + self.random.randrange(60))
+            deadlines.append(deadline)
+            here.signal(signal.SIGCONT)
+            wait_for(lambda: start_ticks(old) is None, "the end of the attempt that is not the current one")
+            here, there, first = there, here, moved
+        service.ampctl("job", "cancel", job)
+        self.expect_attempts(service, job, "CANCELLED", num_moves + 1)
+        self.expect_one_at_a_time(here.steps(job) + there.steps(job), deadlines)
+        curve = service.curve(job)
+        self.assertEqual([step for step, _ in curve], list(range(1, len(curve) + 1)))
+        return job
 
     def expect_one_at_a_time(self, began, deadlines):
         """All steps of an attempt began before all steps of the next, and none after its own lease."""
