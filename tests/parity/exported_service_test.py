@@ -13,6 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE.parents[1] / "client" / "python")]
 
 import torch
+import torchvision
 from safetensors.torch import load_file
 
 import ampd
@@ -74,6 +75,16 @@ class ExportedModels(DataRootCase):
         again.load_state_dict(load_file(self.checkpoint(job) / "model.safetensors"))
         return again.eval()((self.pixels.float() / 255).unsqueeze(1))
 
+    def expect_pythons_evaluation(self, job):
+        """The last evaluation is Python's of the weights that were saved. Returns the classes it predicts, and ours."""
+        self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
+        logits, point = self.logits(job), self.evals(job)[-1]
+        loss = torch.nn.functional.cross_entropy(logits, self.labels.long()).item()
+        self.assertLess(abs(point["loss"] / loss - 1), 1e-5)
+        predicted = logits.argmax(1)
+        self.assertEqual(point["accuracy"], (predicted == self.labels).double().mean().item())
+        return predicted, point
+
     def test_it_learns_under_every_policy_and_python_gets_it_back(self):
         for preset in ("fp32", "bf16", "fp16", "torch-amp-bf16", "fp8"):
             with self.subTest(preset):
@@ -82,13 +93,7 @@ class ExportedModels(DataRootCase):
                 evals = self.evals(job)
                 print(f"  {preset}: loss {evals[0]['loss']:.3f} to {evals[-1]['loss']:.3f}", flush=True)
                 self.assertLess(evals[-1]["loss"], 0.5 * evals[0]["loss"])
-        job = self.run_job(JOB)
-        logits = self.logits(job)
-        loss = torch.nn.functional.cross_entropy(logits, self.labels.long()).item()
-        point = self.evals(job)[-1]
-        self.assertLess(abs(point["loss"] / loss - 1), 1e-5)
-        predicted = logits.argmax(1)
-        self.assertEqual(point["accuracy"], (predicted == self.labels).double().mean().item())
+        predicted, point = self.expect_pythons_evaluation(self.run_job(JOB))
         hits = [2 * ((predicted == one) & (self.labels == one)).sum().item() for one in range(CLASSES)]
         told = [((predicted == one).sum() + (self.labels == one).sum()).item() for one in range(CLASSES)]
         self.assertAlmostEqual(point["f1"], sum(hit / max(1, all) for hit, all in zip(hits, told)) / CLASSES, places=12)
@@ -161,13 +166,56 @@ class ExportedModels(DataRootCase):
         self.assertEqual((final["state"], int(final["numAttempts"])), ("CANCELLED", 2), final.get("message"))
         self.assertEqual(self.losses(final)[:STEPS], self.losses(whole), "the resumed run computed something else")
 
-    def failure(self, name, *words, reason="DATA_ERROR"):
-        final = self.service.finished(self.service.submit(JOB.replace("mine.pt2", name)))
+    def save(self, model, name):
+        """As torch.export.save writes it, without ampd: the one program of the mode that the model is in."""
+        program = torch.export.export(model, (torch.zeros(4, 1, 16, 16),), dynamic_shapes=({0: torch.export.Dim("batch")},))
+        torch.export.save(program, self.root / name)
+
+    def test_a_lone_program_of_training_is_evaluated_with_its_flags_flipped(self):
+        self.save(Mine().train(), "lone.pt2")
+        job = self.run_job(JOB.replace("mine.pt2", "lone.pt2"))
+        self.expect_pythons_evaluation(job)  # with its dropout it would see another loss, and without running statistics
+        self.assertLess(self.evals(job)[-1]["loss"], 0.5 * self.evals(job)[0]["loss"])
+        self.assertNotIn("WARNING", self.service.events(job["id"]))
+
+    def test_a_lone_program_of_evaluation_is_trained_as_it_is_with_a_warning(self):
+        model = Mine().eval()
+        self.save(model, "eval.pt2")
+        job = self.run_job(JOB.replace("mine.pt2", "eval.pt2"))
+        self.expect_pythons_evaluation(job)
+        saved = load_file(self.checkpoint(job) / "model.safetensors")
+        self.assertTrue(torch.equal(saved["features.1.running_mean"], model.features[1].running_mean))
+        warning, = self.told(job, "WARNING")
+        self.assertIn("exported in evaluation mode", warning["message"])
+
+    def test_a_lone_program_that_no_flag_makes_deterministic_is_refused(self):
+        class Noisy(Mine):
+            def __init__(self):
+                super().__init__()
+                self.noise = torchvision.ops.StochasticDepth(0.2, "row")
+
+            def forward(self, x):
+                return super().forward(self.noise(x))
+
+        self.save(Noisy().train(), "noisy.pt2")
+        self.failure("noisy.pt2", "aten.bernoulli.p of noise is random in evaluation too", "no evaluation program",
+                     "write the file with ampd.export")
+        code, out, _ = self.service.ampctl("model", "inspect", str(self.root / "noisy.pt2"))
+        self.assertEqual(code, 1)
+        self.assertIn("random in evaluation too", out)
+        ampd.export(Noisy(), (torch.zeros(4, 1, 16, 16),), self.root / "noisy.pt2")
+        self.expect_pythons_evaluation(self.run_job(JOB.replace("mine.pt2", "noisy.pt2")))
+
+    def refused(self, text, reason, *words):
+        final = self.service.finished(self.service.submit(text))
         self.assertEqual((final["state"], final["reason"]), ("FAILED", reason), final.get("message"))
-        file = [f'model.exported.path "root/{name}": '] if reason == "DATA_ERROR" else []
-        for word in (*file, *words):
+        for word in words:
             self.assertIn(word, final["message"])
         self.expect_clean_line(final["message"])
+
+    def failure(self, name, *words, reason="DATA_ERROR"):
+        file = [f'model.exported.path "root/{name}": '] if reason == "DATA_ERROR" else []
+        self.refused(JOB.replace("mine.pt2", name), reason, *file, *words)
 
     def test_what_is_wrong_with_a_file_is_told_in_a_line(self):
         whole = (self.root / "mine.pt2").read_bytes()
