@@ -14,7 +14,7 @@ sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE.parents[1] / "client" / "pyth
 
 import torch
 import torchvision
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 import ampd
 from service import wait_for
@@ -205,6 +205,46 @@ class ExportedModels(DataRootCase):
         self.assertIn("random in evaluation too", out)
         ampd.export(Noisy(), (torch.zeros(4, 1, 16, 16),), self.root / "noisy.pt2")
         self.expect_pythons_evaluation(self.run_job(JOB.replace("mine.pt2", "noisy.pt2")))
+
+    def begin_with(self, beginning):
+        """The tensors after a step that changes no parameter, and what the job said of those it took."""
+        job = self.run_job(JOB.replace("mine.pt2}", f"mine.pt2}}, {beginning}").replace(
+            "adamw: {learning_rate: 0.005}", "sgd: {learning_rate: 1e-30}").replace(f"steps: {STEPS},", "steps: 1,"))
+        self.expect_pythons_evaluation(job)
+        _, loaded = self.told(job, "WEIGHTS_LOADED")  # behind those of the exported file
+        return load_file(self.checkpoint(job) / "model.safetensors"), loaded["attributes"]["num_tensors"]
+
+    def test_it_begins_with_the_weights_of_a_file(self):
+        other = Mine()
+        with torch.no_grad():
+            for parameter in other.parameters():
+                parameter.add_(0.01)  # none is zero, which the smallest step would change
+        save_file(other.state_dict(), self.root / "other.safetensors")
+        saved, num_tensors = self.begin_with("initial_weights: root/other.safetensors")
+        self.assertEqual(num_tensors, str(len(saved)))
+        for name, parameter in other.named_parameters():
+            self.assertTrue(torch.equal(saved[name], parameter), name)
+        saved, num_tensors = self.begin_with('initial_weights: root/other.safetensors, initialize_anew: ["head.*"]')
+        self.assertEqual(num_tensors, str(len(saved) - 2))
+        for name, parameter in self.model.named_parameters():  # as it was exported
+            begun = parameter if name.startswith("head.") else other.get_parameter(name)
+            self.assertTrue(torch.equal(saved[name], begun), name)
+
+    def test_a_file_of_another_models_weights_is_refused_with_the_names(self):
+        tensors = {name.replace("head", "fc"): tensor for name, tensor in Mine().state_dict().items()}
+        save_file(tensors, self.root / "fc.safetensors")
+        self.refused(JOB.replace("mine.pt2}", "mine.pt2}, initial_weights: root/fc.safetensors"), "DATA_ERROR",
+                     'model.initial_weights "root/fc.safetensors": ',
+                     "2 missing (head.bias, head.weight), 2 extra (fc.bias, fc.weight)")
+
+    def test_it_begins_with_another_jobs_checkpoint(self):
+        first = self.run_job(JOB)
+        trained = load_file(self.checkpoint(first) / "model.safetensors")
+        saved, num_tensors = self.begin_with(f"initial_checkpoint: {{job_id: {first['id']}}}")
+        self.assertEqual(num_tensors, str(len(trained)))
+        for name, parameter in self.model.named_parameters():
+            self.assertTrue(torch.equal(saved[name], trained[name]), name)
+            self.assertFalse(torch.equal(saved[name], parameter), f"{name} was not trained")
 
     def refused(self, text, reason, *words):
         final = self.service.finished(self.service.submit(text))
