@@ -1,3 +1,5 @@
+#include "models/lenet.h"
+
 #include <algorithm>
 #include <vector>
 
@@ -5,7 +7,6 @@
 #include "base/error.h"
 #include "graph/builder.h"
 #include "models/limits.h"
-#include "models/models.h"
 
 namespace ampd::models {
 namespace {

@@ -1,10 +1,11 @@
+#include "models/mlp.h"
+
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "graph/builder.h"
 #include "models/limits.h"
-#include "models/models.h"
 
 namespace ampd::models {
 namespace {

@@ -7,6 +7,8 @@
 #include "models/dcgan.h"
 #include "models/efficientnet.h"
 #include "models/gpt2.h"
+#include "models/lenet.h"
+#include "models/mlp.h"
 #include "models/resnet.h"
 #include "models/rnn.h"
 

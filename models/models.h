@@ -10,7 +10,7 @@
 // (B, classes); of a language model "input_ids" (B, T), int64, and (B, T, vocabulary); of a classifier of texts
 // "input_ids" and what its header says beside, and (B, classes); of a GAN "images" and "noise", and a loss for each of
 // its networks (graph/losses.h). Parameters have the names, order and initialisation of the torch.nn.Module shown at
-// each builder, here or in a header of its own.
+// each builder, in a header of its own.
 namespace ampd::models {
 
 // The name of the model's field in ModelSpec, "lenet"; empty while none is set.
@@ -32,16 +32,5 @@ int64_t SequenceLengthOf(const v1::DataSource& source);
 absl::StatusOr<graph::Graph> BuildModel(const v1::ModelSpec& spec, int64_t sequence_length = 0);
 // The model as the job trains it.
 absl::StatusOr<graph::Graph> BuildModel(const v1::JobSpec& spec);
-
-// features = Sequential(for each width: Conv2d(in, width, 3, padding=1), ReLU(), MaxPool2d(2))
-// classifier = Sequential(Linear(flattened, hidden), ReLU(), Linear(hidden, num_classes))
-// forward(images): classifier(flatten(features(images), 1)).   images: (B, in_channels, image_size, image_size)
-void FillDefaults(v1::LenetSpec& spec);
-absl::StatusOr<graph::Graph> BuildLenet(const v1::LenetSpec& spec);
-
-// layers = Sequential(for each hidden: Linear(in, hidden), ReLU(); Linear(in, num_classes))
-// forward(images): layers(flatten(images, 1)).   images: (B, in_features)
-void FillDefaults(v1::MlpSpec& spec);
-absl::StatusOr<graph::Graph> BuildMlp(const v1::MlpSpec& spec);
 
 }  // namespace ampd::models

@@ -20,7 +20,7 @@
 #include "ampd/v1/precision.pb.h"
 #include "ampd/v1/worker.pb.h"
 #include "graph/passes.h"
-#include "models/models.h"
+#include "models/mlp.h"
 #include "precision/policy.h"
 #include "worker/amp/engine.h"
 #include "worker/train/checkpoint_store.h"

@@ -21,7 +21,7 @@
 #include "ampd/v1/worker.pb.h"
 #include "graph/passes.h"
 #include "models/gpt.h"
-#include "models/models.h"
+#include "models/mlp.h"
 #include "models/resnet.h"
 #include "precision/policy.h"
 #include "tests/bench/this_cpu.h"

@@ -19,7 +19,7 @@
 #include "graph/print.h"
 #include "models/gpt.h"
 #include "models/gpt2.h"
-#include "models/models.h"
+#include "models/lenet.h"
 #include "precision/capability.h"
 #include "precision/loss_scale.h"
 #include "precision/pass.h"

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "ampd/v1/job_spec.pb.h"
+#include "graph/graph.h"
+
+namespace ampd::models {
+
+// A multi-layer perceptron with the names and initialisation of this torch.nn.Module:
+//
+//   layers = Sequential(for each hidden: Linear(in, hidden), ReLU(); Linear(in, num_classes))
+//   forward(images): layers(flatten(images, 1))
+//
+// Input "images" (B, in_features); output "logits" (B, num_classes).
+void FillDefaults(v1::MlpSpec& spec);
+
+// INVALID_ARGUMENT with one violation a wrong field, paths beginning with "model.mlp".
+absl::StatusOr<graph::Graph> BuildMlp(const v1::MlpSpec& spec);
+
+}  // namespace ampd::models
