@@ -66,9 +66,12 @@ class Ampd:
             sys.exit("demo: " + result.stderr)
         return result.stdout.strip()
 
+    def printed(self, *arguments):
+        return self.call(*arguments, capture_output=True, check=True).stdout
+
     def finish(self, job, live):
         self.call("job", "watch" if live else "wait", job, stdout=None if live else subprocess.DEVNULL)
-        return json.loads(self.call("job", "show", job, "-o", "json", capture_output=True, check=True).stdout)
+        return json.loads(self.printed("job", "show", job, "-o", "json"))
 
 
 def final_metrics(job):
@@ -129,8 +132,7 @@ def learn(ampd, texts, live):
         for precision in learning_runs.PRECISIONS:
             start = time.monotonic()
             job = ampd.finish(ampd.submit(run.job_file(), *run.flags(precision)), live)
-            final = final_metrics(job)
-            value = final.get(run.metric)
+            value = run.value(final_metrics(job), learning_runs.download_samples(job["id"], ampd.folder, ampd.printed))
             rows.append({
                 "run": run.name, "precision": precision, "state": job["state"],
                 "steps": int(job.get("progress", {}).get("step", 0)), "seconds": round(time.monotonic() - start, 1),

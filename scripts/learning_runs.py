@@ -3,10 +3,12 @@
 Used by tests/e2e/learning_test.py and by scripts/demo --all; docs/learning-runs.md has the results.
 """
 import dataclasses
+import json
 import pathlib
 import typing
 
 import bible_texts
+import sample_pictures
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FASHION = pathlib.Path("/usr/share/datasets/fashion-mnist")
@@ -18,10 +20,11 @@ class Run:
     """One job file. Bounds are functions of the folder that prepare() wrote; those of short runs are beyond what chance
     and models that see less than they should can reach."""
     name: str
-    metric: str  # of the final metrics; an accuracy must reach its bound, a loss stay below
+    metric: str  # an accuracy must reach its bound, a loss or a distance stay below
     bound: typing.Callable
     short_bound: typing.Callable
     short: tuple  # --set of the short run
+    of_sample: typing.Callable | None = None  # tells the metric of a sample's file; without it the final metrics have it
 
     def job_file(self):
         return ROOT / "examples" / f"{self.name}.yaml"
@@ -30,6 +33,12 @@ class Run:
         """For `ampctl job submit -f` with the job file."""
         changes = (f"precision.preset={precision}", *(self.short if is_short else ()))
         return ["--name", f"{self.name}-{precision}", *(word for change in changes for word in ("--set", change))]
+
+    def value(self, final_metrics, samples):
+        """The metric of a job that ended, with its samples as `download_samples` gives them; None where it has none."""
+        if self.of_sample is None:
+            return final_metrics.get(self.metric)
+        return self.of_sample(samples[max(samples)]) if samples else None
 
     def reached(self, value, bound):
         return value >= bound if self.metric.endswith("Accuracy") else value <= bound
@@ -44,6 +53,21 @@ def below_the_unigrams(share):
     return lambda folder: (1 - share) * bible_texts.unigram_entropy(folder / "val.txt")
 
 
+def picture_distance(sample):
+    """Of a sample of dcgan's from the pictures that it was not trained on."""
+    return sample_pictures.distance_of_files(sample, FASHION / "t10k-images-idx3-ubyte.gz")
+
+
+def download_samples(job, folder, ampctl):
+    """{step: file} of what a job drew, into the folder. `ampctl` runs it with the arguments and gives what it printed."""
+    samples = {}
+    for artifact in json.loads(ampctl("artifact", "list", "--job", job, "-o", "json")):
+        _, step, name = artifact["name"].split("/")
+        samples[int(step.removeprefix("step-"))] = file = folder / f"{job}-{step}-{name}"
+        ampctl("artifact", "download", artifact["name"], str(file))
+    return samples
+
+
 FASHION_RESNET = Run(
     "fashion-resnet", "evalAccuracy", bound=lambda _: 0.91, short_bound=lambda _: 0.3,
     short=("data.batch_size=32", "train.steps=40", "schedule.warmup_steps=5", "data.eval.idx.limit=500",
@@ -56,7 +80,11 @@ BERT_TEXTS = Run(
     "bert-texts", "evalAccuracy", bound=above_the_majority(0.5), short_bound=above_the_majority(0.2),
     short=("train.steps=300", "schedule.warmup_steps=20", "eval.every_steps=0", "checkpoint.every_steps=0",
            "checkpoint.keep_best=false"))
-RUNS = (BERT_TEXTS, GPT2_TEXT, FASHION_RESNET)
+FASHION_DCGAN = Run(
+    "fashion-dcgan", "pictureDistance", bound=lambda _: 0.02, short_bound=lambda _: 0.05, of_sample=picture_distance,
+    short=("model.dcgan.generator_features=16", "model.dcgan.discriminator_features=16", "data.batch_size=32",
+           "optimizer.adam.learning_rate=6e-4", "train.steps=300", "sample.every_steps=50", "checkpoint.every_steps=0"))
+RUNS = (BERT_TEXTS, GPT2_TEXT, FASHION_RESNET, FASHION_DCGAN)
 
 
 def prepare(folder, ampctl):

@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""Jobs learn from real data: images of clothes, a text, and verses of two Testaments, in fp32 and in bf16.
+"""Jobs learn from real data: images of clothes, a text, and verses of two Testaments, in fp32 and in bf16; and draw it.
 
 Usage: learning_test.py FOLDER_OF_BINARIES [REPORT.xml]. Takes short runs; with AMPD_LEARNING=full those of the job files
 of examples/ as they are. Ends only the processes that it started, by their ids.
 """
+import math
 import os
 import pathlib
+import random
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 
 import learning_runs
+import sample_pictures
 from service import Service
 from service_case import BINARIES, ServiceCase, main
 
@@ -28,7 +31,23 @@ class Learning(ServiceCase):
         roots = learning_runs.prepare(cls.texts, BINARIES / "ampctl")
         cls.service.start_worker(threads=2, flags=[word for root in roots for word in ("--data-root", root)])
 
-    def learn(self, run):
+    def printed(self, *arguments):
+        code, out, err = self.service.ampctl(*arguments)
+        self.assertEqual(code, 0, err)
+        return out
+
+    def samples(self, job):
+        """{step: file} of what the job drew: as often as its spec asks, and at its end."""
+        samples = learning_runs.download_samples(job["id"], self.service.folder, self.printed)
+        asked, num_steps, expected = job["spec"].get("sample"), int(job["progress"]["step"]), []
+        if asked is not None:
+            every = int(asked.get("everySteps", 0)) or num_steps
+            expected = sorted({*range(every, num_steps + 1, every), num_steps})
+        self.assertEqual(sorted(samples), expected)
+        return samples
+
+    def learn(self, run, check=lambda job, samples: None):
+        """In each precision the job comes to what is asked of it. `check` looks at the job and its samples besides."""
         for precision in learning_runs.PRECISIONS:
             with self.subTest(run.name, precision=precision):
                 start = time.monotonic()
@@ -36,12 +55,17 @@ class Learning(ServiceCase):
                 final = self.service.finished(job, MOST_SECONDS)
                 self.assertEqual(final["state"], "SUCCEEDED", final.get("message"))
                 metrics = final["attempts"][-1]["outcome"]["finalMetrics"]
-                bound = (run.short_bound if IS_SHORT else run.bound)(self.texts)
-                value = metrics[run.metric]
+                losses = {name: metrics[name] for name in ("trainLoss", "generatorLoss", "evalLoss") if name in metrics}
+                samples = self.samples(final)
+                value, bound = run.value(metrics, samples), self.bound(run)
                 print(f"  {run.name} {precision}: {final['progress']['step']} steps in {time.monotonic() - start:.0f} s, "
-                      f"train loss {metrics['trainLoss']:.4f}, loss {metrics['evalLoss']:.4f}, {run.metric} {value:.4f}, "
-                      f"bound {bound:.4f}", flush=True)
+                      f"{losses}, {run.metric} {value:.4f}, bound {bound:.4f}", flush=True)
+                self.assertTrue(all(math.isfinite(loss) for loss in losses.values()), losses)
                 self.assertTrue(run.reached(value, bound), f"{run.metric} {value}, bound {bound}")
+                check(final, samples)
+
+    def bound(self, run):
+        return (run.short_bound if IS_SHORT else run.bound)(self.texts)
 
     def test_a_resnet_knows_clothes(self):
         self.learn(learning_runs.FASHION_RESNET)
@@ -51,6 +75,33 @@ class Learning(ServiceCase):
 
     def test_a_bert_tells_verses_apart(self):
         self.learn(learning_runs.BERT_TEXTS)
+
+    def test_a_gan_draws_clothes(self):
+        self.learn(learning_runs.FASHION_DCGAN, self.check_first_picture)
+
+    def check_first_picture(self, _, samples):
+        run, step = learning_runs.FASHION_DCGAN, min(samples)
+        first = run.of_sample(samples[step])
+        print(f"  {run.metric} of step {step}: {first:.4f}", flush=True)
+        if IS_SHORT:  # that of a whole run is drawn after 200 steps
+            self.assertFalse(run.reached(first, self.bound(run)), "what has hardly learned yet passes as well")
+
+    def test_pictures_that_no_network_learned_to_draw_are_far_from_real_ones(self):
+        run, rng = learning_runs.FASHION_DCGAN, random.Random(5)
+        real = sample_pictures.read_idx(learning_runs.FASHION / "t10k-images-idx3-ubyte.gz")
+        others = sample_pictures.read_idx(learning_runs.FASHION / "train-images-idx3-ubyte.gz", 64)
+        grey = [tuple(0.5 for _ in others[0])] * 64
+        noise = [tuple(rng.random() for _ in others[0]) for _ in others]
+        shuffled = [tuple(rng.sample(picture, len(picture))) for picture in others]
+        mean = [tuple(sum(column) / len(others) for column in zip(*others))] * 64
+        for name, pictures in {"grey": grey, "noise": noise, "shuffled": shuffled, "mean": mean, "one": others[:1] * 64,
+                               "four": others[:4] * 16}.items():
+            distance = sample_pictures.distance(pictures, real)
+            print(f"  {name}: {distance:.4f}", flush=True)
+            self.assertFalse(run.reached(distance, run.short_bound(self.texts)), name)
+        distance = sample_pictures.distance(others, real)
+        print(f"  other real ones: {distance:.4f}", flush=True)
+        self.assertTrue(run.reached(distance, run.bound(self.texts)))
 
 
 if __name__ == "__main__":
