@@ -71,7 +71,16 @@ class Learning(ServiceCase):
         self.learn(learning_runs.FASHION_RESNET)
 
     def test_a_gpt2_goes_on_with_a_text(self):
-        self.learn(learning_runs.GPT2_TEXT)
+        self.learn(learning_runs.GPT2_TEXT, self.check_texts)
+
+    def check_texts(self, job, samples):
+        for step, file in samples.items():
+            text = file.read_bytes().decode()
+            print(f"  step {step}: {text!r}", flush=True)
+            # A byte that is no part of UTF-8 stands as U+FFFD. The prompt is a line break.
+            num_bytes = len(text.replace("\ufffd", "?").encode())
+            self.assertEqual((text[:1], num_bytes), ("\n", 1 + job["spec"]["sample"]["text"]["tokens"]))
+            self.assertGreater(sum(letter.isalpha() or letter == " " for letter in text), 0.8 * len(text))
 
     def test_a_bert_tells_verses_apart(self):
         self.learn(learning_runs.BERT_TEXTS)
