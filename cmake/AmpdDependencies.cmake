@@ -29,6 +29,6 @@ if(AMPD_BUILD_TESTS)
   find_library(RAPIDCHECK_LIBRARY rapidcheck REQUIRED)
 endif()
 
-if(AMPD_WITH_TORCH)
+if(AMPD_WITH_TORCH OR AMPD_TORCH_ROOMS)
   find_package(TorchWheel REQUIRED)
 endif()
