@@ -1,5 +1,6 @@
-// Holds the wire contract against tests/golden/contract.txt: one line a field, enum value and method. A line that goes
-// away or changes breaks clients; a new line is added to the file in the same change.
+// Holds the wire contract and the journal's format against tests/golden/contract.txt: one line a field, enum value and
+// method. A line that goes away or changes breaks clients, or journals of before; a new line is added to the file in
+// the same change.
 
 #include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "ampd/internal/journal.pb.h"
 #include "ampd/internal/trainer.pb.h"
 #include "ampd/v1/artifact_service.pb.h"
 #include "ampd/v1/dataset_file.pb.h"
@@ -84,6 +86,7 @@ void Collect(const FileDescriptor& file, std::set<const FileDescriptor*>& files)
 
 std::set<std::string> CurrentContract() {
   std::set<const FileDescriptor*> files;
+  Collect(*internal::Update::descriptor()->file(), files);
   Collect(*internal::TrainerCommand::descriptor()->file(), files);
   Collect(*v1::ListWorkersRequest::descriptor()->file(), files);
   Collect(*v1::Artifact::descriptor()->file(), files);
@@ -113,7 +116,7 @@ TEST(Contract, EqualsTheGoldenFile) {
   ASSERT_TRUE(text.ok()) << text.status();
   const std::set<std::string> golden = absl::StrSplit(*text, '\n', absl::SkipEmpty());
   for (const std::string& line : golden) {
-    EXPECT_TRUE(current.count(line)) << "breaks clients, is gone or changed: " << line;
+    EXPECT_TRUE(current.count(line)) << "breaks clients or journals, is gone or changed: " << line;
   }
   for (const std::string& line : current) {
     EXPECT_TRUE(golden.count(line)) << "new: " << line << "\n  run with AMPD_UPDATE_GOLDEN=1 and review the difference";

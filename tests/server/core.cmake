@@ -5,6 +5,8 @@ ampd_test(NAME job_model SRCS job_model_test.cc
   DEPS server_core_fixtures server_job_model server_cluster_state absl::strings ${RAPIDCHECK_LIBRARY})
 ampd_test(NAME journal SRCS journal_test.cc
   DEPS server_journal_memory server_journal_sqlite base_error base_file absl::strings)
+ampd_test(NAME journal_golden SRCS journal_golden_test.cc
+  DEPS server_core_fixtures server_ledger server_journal_memory base_file absl::strings)
 ampd_test(NAME ledger SRCS ledger_test.cc TIMEOUT 300
   DEPS server_core_fixtures server_ledger server_journal_memory server_journal_sqlite base_error base_file base_random
        absl::strings)
