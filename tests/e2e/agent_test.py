@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Agents that are killed or stopped, and a server that is away: what their trainers must not notice, and must not do.
+"""Agents that are killed or stopped, and a server that is away or drained: what their trainers must not notice, and must
+not do.
 
 Usage: agent_test.py FOLDER_OF_BINARIES [REPORT.xml]. AMPD_SEED chooses the moments; a failure prints it.
 """
@@ -15,6 +16,7 @@ SEED = int(os.environ.get("AMPD_SEED", "1"))
 NUM_KILLS = 50
 NUM_STOPS = 20
 NUM_OUTAGES = 5
+NUM_DRAINS = 3
 FOR_EVER = 100_000_000
 # A server under which a job leaves a stopped agent soon.
 MOVING_LEASE = 1.0
@@ -233,6 +235,29 @@ class AgentTest(unittest.TestCase):
             began = worker.steps(job)
             self.expect_silence(began, pauses)
             self.expect_whole_curve(service, job, began)
+
+    def test_a_server_that_is_drained_leaves_its_trainers_be(self):
+        steps = 3000
+        with Service(BINARIES) as service:
+            worker = service.start_worker()
+            job = service.submit(JOB.format(steps=steps, checkpoint=0))
+            step = worker.await_step(job)
+            trainer = worker.shim(step).trainer_pid
+            born = start_ticks(trainer)
+            for _ in range(NUM_DRAINS):
+                step = worker.await_step(job, step.number + self.random.randrange(1, 200))
+                self.assertEqual(service.drain_server(), 0, service.server.log())
+                # It trains while there is no server: its lease has not run out.
+                step = worker.await_step(job, worker.last_step(job).number + 5)
+                service.start_server()
+                self.assertEqual(start_ticks(trainer), born, "the trainer did not outlive the server")
+            self.assertLess(step.number, steps, "the job ended before the last drain: nothing was shown")
+            self.expect_attempts(service, job, "SUCCEEDED", 1)
+            began = worker.steps(job)
+            self.assertEqual({step.spawn for step in began}, {step.spawn})
+            self.assertEqual(len(began), steps)
+            self.expect_whole_curve(service, job, began)
+            self.assertNotIn("SUSPENDED", service.events(job))
 
 
 if __name__ == "__main__":

@@ -310,6 +310,11 @@ class Service(Client):
         assert self.server.running(), self.server.log()
         self.address, self.metrics = (f"127.0.0.1:{port}" for port in ports.read_text().split())
 
+    def drain_server(self):
+        """SIGTERM, as who runs a server ends it: its exit code."""
+        self.server.signal(signal.SIGTERM)
+        return self.server.process.wait(timeout=60)
+
     def start_worker(self, name="w1", flags=(), limits="", threads=1):
         worker = Worker(self, name, flags, limits, threads)
         self.workers.append(worker)
