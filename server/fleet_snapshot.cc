@@ -71,7 +71,7 @@ void DeclareJobs(Page* page) {
   page->Declare("ampd_job_last_checkpoint_timestamp_seconds", "Time of the last checkpoint.", gauge);
   page->Declare("ampd_job_last_overflow_timestamp_seconds", "Time of the last skipped step.", gauge);
   page->Declare("ampd_job_steps_total", "Optimizer steps done, skipped ones included.", counter);
-  page->Declare("ampd_job_steps_planned", "Optimizer steps asked for.", gauge);
+  page->Declare("ampd_job_steps_planned", "Optimizer steps that the job is to do.", gauge);
   page->Declare("ampd_job_samples_total", "Samples trained on.", counter);
   page->Declare("ampd_job_step_seconds_total", "Time of the steps of the attempt, by phase.", counter);
   page->Declare("ampd_job_loss", "Latest loss.", gauge);
@@ -174,8 +174,8 @@ void AddRecord(const v1::Job& job, Page* page) {
   if (job.has_start_time()) {
     page->Add("ampd_job_start_timestamp_seconds", id, Seconds(job.start_time()));
   }
-  if (job.spec().train().steps() > 0) {
-    page->Add("ampd_job_steps_planned", id, static_cast<double>(job.spec().train().steps()));
+  if (const int64_t total = TotalSteps(job); total > 0) {
+    page->Add("ampd_job_steps_planned", id, static_cast<double>(total));
   }
   if (!job.checkpoints().empty()) {
     const v1::Checkpoint& last = *job.checkpoints().rbegin();

@@ -65,16 +65,15 @@ void AddEval(const v1::EvalPoint& eval, v1::Progress* progress) {
   }
 }
 
-// What the spec says, or what a trainer counted: later attempts of the job have the same data.
+}  // namespace
+
 int64_t TotalSteps(const v1::Job& job) {
   int64_t total = job.spec().train().steps();
-  for (const v1::Attempt& attempt : job.attempts()) {
+  for (const v1::Attempt& attempt : job.attempts()) {  // those that count have the same data
     total = attempt.total_steps() > 0 ? attempt.total_steps() : total;
   }
   return total;
 }
-
-}  // namespace
 
 void ProgressBoard::Update(const StoredHistory& stored) {
   absl::MutexLock lock(&mutex_);

@@ -16,6 +16,10 @@
 
 namespace ampd::server {
 
+// The optimizer steps that the job is to do: what its spec says or, of a job given in epochs, what a trainer counted
+// once it had opened the data; 0 before that.
+int64_t TotalSteps(const v1::Job& job);
+
 // How far each job is: the latest of its points, sums over the newest attempt, and the skipped steps of the curve. Fed
 // by the store, in its order; kept in memory, and read back from the store after a restart. Thread-safe.
 class ProgressBoard {

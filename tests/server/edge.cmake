@@ -13,6 +13,9 @@ ampd_test(NAME telemetry_samples SRCS telemetry_samples_test.cc
   DEPS server_history_fixtures server_telemetry_samples base_error base_sha256 base_simulated_clock)
 ampd_test(NAME watch_session SRCS watch_session_test.cc DEPS server_history_fixtures server_watch_session base_random)
 ampd_test(NAME metrics SRCS metrics_test.cc DEPS server_history_fixtures server_metrics base_random)
+ampd_test(NAME fleet_watch SRCS fleet_watch_test.cc
+  DEPS server_fleet_watch server_history_fixtures server_journal_memory server_ledger server_metrics base_random
+       base_simulated_clock)
 ampd_test(NAME work_pool SRCS work_pool_test.cc DEPS server_work_pool)
 ampd_test(NAME server_config SRCS server_config_test.cc DEPS server_config)
 ampd_library(NAME server_fixtures HDRS server_fixtures.h SRCS server_fixtures.cc

@@ -117,6 +117,7 @@ TEST(Metrics, FleetShowsWhatJobsAndWorkersAre) {
           R"(ampd_job_info{job_id="j-1",name="fashion-bf16",queue="default",model="lenet",precision="bf16",worker="w1"} 1)",
           "ampd_job_gpu_info{job_id=\"j-1\",UUID=\"GPU-1\",worker=\"w1\"} 1",
           "ampd_job_steps_total{job_id=\"j-1\"} 10",
+          "ampd_job_steps_planned{job_id=\"j-1\"} 1000",
           "ampd_job_samples_total{job_id=\"j-1\"} 1280",
           "ampd_job_loss{job_id=\"j-1\",split=\"eval\"} 0.25",
           "ampd_job_skipped_steps_total{job_id=\"j-1\"} 1",
@@ -125,6 +126,17 @@ TEST(Metrics, FleetShowsWhatJobsAndWorkersAre) {
       }) {
     EXPECT_THAT(page, HasSubstr(line));
   }
+}
+
+TEST(Metrics, AJobOfEpochsHasPlannedStepsOnceATrainerCountedThem) {
+  FleetSnapshot snapshot = FullSnapshot();
+  v1::Job job = RunningJob("j-1");
+  job.mutable_spec()->mutable_train()->set_epochs(3);
+  snapshot.jobs[0].job = std::make_shared<v1::Job>(job);
+  EXPECT_THAT(Text(RenderFleet(snapshot)), Not(HasSubstr("ampd_job_steps_planned")));
+  job.mutable_attempts(0)->set_total_steps(705);
+  snapshot.jobs[0].job = std::make_shared<v1::Job>(job);
+  EXPECT_THAT(Text(RenderFleet(snapshot)), HasSubstr("ampd_job_steps_planned{job_id=\"j-1\"} 705"));
 }
 
 TEST(Metrics, AGansNetworksAreToldApartAndOthersHaveNone) {

@@ -1,0 +1,86 @@
+// What /metrics shows of jobs as they come, end and are gone: the snapshots of FleetWatch, rendered.
+#include "server/fleet_watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <prometheus/text_serializer.h>
+
+#include <memory>
+#include <string>
+
+#include "base/random.h"
+#include "base/simulated_clock.h"
+#include "server/fleet_collector.h"
+#include "server/journal/memory_journal.h"
+#include "server/ledger.h"
+#include "tests/server/history_fixtures.h"
+
+namespace ampd::server {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr absl::Duration kLinger = absl::Minutes(2);
+const absl::Time kStart = absl::FromUnixSeconds(1'700'000'000);
+
+class FleetWatchTest : public testing::Test {
+ protected:
+  FleetWatchTest() {
+    Ledger::Options ledger;
+    ledger.journal = std::make_unique<MemoryJournal>(std::make_shared<MemoryJournal::Disk>());
+    ledger_ = *Ledger::Open(std::move(ledger));
+    Coordinator::Options options;
+    options.ledger = ledger_.get();
+    options.clock = &clock_;
+    options.random = &random_;
+    coordinator_ = std::make_unique<Coordinator>(std::move(options));
+    watch_ = std::make_unique<FleetWatch>(coordinator_.get(), &table_, &progress_, /*max_jobs=*/200);
+  }
+
+  // As the ledger tells of a change, at `now`, of a job that has done ten steps.
+  void Put(const std::string& id, v1::Job::State state, absl::Time now) {
+    auto job = std::make_shared<v1::Job>();
+    job->set_id(id);
+    job->set_state(state);
+    job->mutable_spec()->mutable_train()->set_steps(10);
+    table_.Put(job, now);
+    PointSegment segment;
+    segment.attempt = 1;
+    segment.batch = Steps(1, 10);
+    progress_.Update({id, 1, {}, MergeHistory({segment}, {}, false, false)});
+  }
+
+  std::string Page(absl::Time now) {
+    collector_.Show(watch_->Take(now));
+    return prometheus::TextSerializer().Serialize(collector_.Collect());
+  }
+
+ private:
+  SimulatedClock clock_;
+  SeededRandom random_{1};
+  std::unique_ptr<Ledger> ledger_;
+  std::unique_ptr<Coordinator> coordinator_;
+  JobTable table_{kLinger};
+  ProgressBoard progress_;
+  std::unique_ptr<FleetWatch> watch_;
+  ServerMetrics metrics_;
+  FleetCollector collector_{&metrics_};
+};
+
+TEST_F(FleetWatchTest, SeriesOfAJobLeaveThePageAfterTheLinger) {
+  Put("j-ended", v1::Job::RUNNING, kStart);
+  Put("j-live", v1::Job::RUNNING, kStart);
+  Put("j-ended", v1::Job::SUCCEEDED, kStart + absl::Hours(1));
+  const absl::Time gone = kStart + absl::Hours(1) + kLinger;
+  const std::string before = Page(gone - absl::Seconds(1));
+  EXPECT_THAT(before, HasSubstr("ampd_job_info{job_id=\"j-ended\""));
+  EXPECT_THAT(before, HasSubstr("ampd_job_steps_total{job_id=\"j-ended\"} 10")) << "the last values";
+  EXPECT_THAT(before, HasSubstr("ampd_jobs{queue=\"default\",state=\"running\"} 1")) << "only one is live";
+  const std::string after = Page(gone);
+  EXPECT_THAT(after, Not(HasSubstr("j-ended")));
+  EXPECT_THAT(after, HasSubstr("ampd_job_steps_total{job_id=\"j-live\"} 10"));
+}
+
+}  // namespace
+}  // namespace ampd::server
