@@ -30,8 +30,15 @@ constexpr int kMillis = 1000;
 // What unary calls under way get to finish, once all streams have.
 constexpr absl::Duration kLastWords = absl::Milliseconds(500);
 
-// The figures are those of reference/reliability.md 3.3 and ecosystem.md 3.5; clients and agents ping every 20 s or
-// slower.
+// Clients and agents ping every 20 s or slower; who is silent for 10 min without a call is let go.
+//
+// Streams a connection: there is no refusal of one too many, the client's call waits unseen until another has ended. At
+// the customary 100 a dashboard that watches more jobs than that over its one connection would stand still.
+//
+// No largest age of a connection: gRPC 1.51 does not tell a handler that its connection is to go, so that watches and
+// Attach streams, which live for as long as jobs do, would be cut off in the middle. They would go on without a gap,
+// but each time ampctl would tell of a lost connection and each agent log one, for no gain: there is one server, and no
+// load to spread.
 void SetLimits(grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(kMaxWorkerMessageBytes);
   builder->SetMaxSendMessageSize(kMaxWorkerMessageBytes);

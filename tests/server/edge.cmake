@@ -21,6 +21,7 @@ ampd_test(NAME server_config SRCS server_config_test.cc DEPS server_config)
 ampd_library(NAME server_fixtures HDRS server_fixtures.h SRCS server_fixtures.cc
   DEPS server_history_fixtures server_server proto_services GTest::gtest)
 ampd_test(NAME rpc SRCS rpc_test.cc DEPS server_server_fixtures base_random)
+ampd_test(NAME grpc_server SRCS grpc_server_test.cc DEPS server_server_fixtures absl::strings)
 ampd_test(NAME artifact_rpc SRCS artifact_rpc_test.cc DEPS server_server_fixtures base_error base_file base_grpc_status base_sha256)
 ampd_test(NAME uploaded_model_rpc SRCS uploaded_model_rpc_test.cc
   DEPS server_server_fixtures graph_exported_net base_error base_file base_grpc_status base_sha256)
