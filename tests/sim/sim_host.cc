@@ -16,10 +16,21 @@ constexpr absl::Duration kReportInterval = absl::Seconds(2);
 constexpr absl::Duration kStep = absl::Milliseconds(500);
 constexpr int kSaveEvery = 6;
 
+std::vector<v1::Device> MakeDevices(int num_devices) {
+  std::vector<v1::Device> devices(num_devices);
+  for (int i = 0; i < num_devices; ++i) {
+    devices[i].set_id(absl::StrCat("cpu", i));
+    devices[i].set_kind(v1::Device::CPU);
+    devices[i].set_memory_total_bytes(1 << 30);
+    devices[i].set_memory_free_bytes(1 << 30);
+  }
+  return devices;
+}
+
 }  // namespace
 
-Host::Host(World* world, std::string name, Hooks hooks)
-    : world_(world), name_(std::move(name)), hooks_(std::move(hooks)) {}
+Host::Host(World* world, std::string name, int num_devices, Hooks hooks)
+    : world_(world), name_(std::move(name)), devices_(MakeDevices(num_devices)), hooks_(std::move(hooks)) {}
 
 void Host::StartAgent() {
   if (agent_runs_) {
@@ -75,18 +86,6 @@ bool Host::IsComputing(const Trainer& trainer) const {
   return trainer.process && trainer.held.state != Attempt::ENDED && leased;
 }
 
-bool Host::Computes(const v1::AttemptKey& key) const {
-  return std::any_of(trainers_.begin(), trainers_.end(), [&](const Trainer& trainer) {
-    return agent::SameAttempt(trainer.held.key, key) && IsComputing(trainer);
-  });
-}
-
-int Host::NumComputing(const std::string& job) const {
-  return static_cast<int>(std::count_if(trainers_.begin(), trainers_.end(), [&](const Trainer& trainer) {
-    return trainer.held.key.job_id() == job && IsComputing(trainer);
-  }));
-}
-
 Host::Trainer* Host::Find(const v1::AttemptKey& key) {
   for (Trainer& trainer : trainers_) {
     if (agent::SameAttempt(trainer.held.key, key)) {
@@ -101,9 +100,7 @@ agent::Holdings Host::ToHoldings() const {
   for (const Trainer& trainer : trainers_) {
     holdings.attempts.push_back(trainer.held);
   }
-  v1::Device device;
-  device.set_id("cpu");
-  holdings.devices.push_back(device);
+  holdings.devices = devices_;
   holdings.reflected = reflected_;
   holdings.last_sent_boottime_nanos = last_sent_;
   holdings.lease_deadline = lease_deadline_;
@@ -191,7 +188,7 @@ void Host::Forget(const v1::AttemptKey& key, const v1::WorkerDirective& directiv
 void Host::StartTrainer(const agent::StartAction& start) {
   Trainer trainer;
   trainer.held.key = start.directive.key();
-  trainer.held.device = start.device;
+  trainer.held.device = world_->bug() == Bug::WRONG_DEVICE ? devices_.front().id() : start.device;
   trainer.held.lease_deadline = start.lease_deadline;
   trainer.total_steps = start.directive.spec().train().steps();
   if (start.directive.has_start_from()) {
@@ -234,7 +231,6 @@ void Host::Step(const v1::AttemptKey& key) {
 }
 
 void Host::StepOnce(Trainer& trainer) {
-  hooks_.on_step(trainer.held.key);
   if (trainer.held.told == Job::CANCEL) {
     return End(trainer, Outcome::LEFT, v1::USER_CANCELLED);
   }
@@ -317,11 +313,7 @@ v1::WorkerReport Host::BuildReport() const {
   if (reflected_.number() != 0) {
     *report.mutable_reflected() = reflected_;
   }
-  v1::Device& device = *report.add_devices();
-  device.set_id("cpu");
-  device.set_kind(v1::Device::CPU);
-  device.set_memory_total_bytes(1 << 30);
-  device.set_memory_free_bytes(1 << 30);
+  report.mutable_devices()->Assign(devices_.begin(), devices_.end());
   for (const Trainer& trainer : trainers_) {
     v1::AttemptReport& attempt = *report.add_attempts();
     *attempt.mutable_key() = trainer.held.key;

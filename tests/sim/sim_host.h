@@ -22,8 +22,6 @@ class Host {
   struct Hooks {
     // Hands a report to the network.
     std::function<void(const v1::WorkerReport&)> send;
-    // A trainer is about to compute a step.
-    std::function<void(const v1::AttemptKey&)> on_step;
     // Files of a checkpoint are deleted.
     std::function<void(const std::string& path)> on_delete;
     // The agent forgets an outcome because it was told that it is durable.
@@ -35,7 +33,7 @@ class Host {
     std::function<std::optional<v1::AttemptKey>(const std::string& job)> current_key;
   };
 
-  Host(World* world, std::string name, Hooks hooks);
+  Host(World* world, std::string name, int num_devices, Hooks hooks);
 
   const std::string& name() const { return name_; }
   const std::string& incarnation() const { return incarnation_; }
@@ -50,9 +48,15 @@ class Host {
 
   void Receive(const v1::WorkerDirective& received);
 
-  // Whether a trainer of the attempt, or of the job, computes now.
-  bool Computes(const v1::AttemptKey& key) const;
-  int NumComputing(const std::string& job) const;
+  // Calls `visit` with each attempt whose trainer computes now, and the device on which it does.
+  template <typename Visit>
+  void ForEachComputing(Visit&& visit) const {
+    for (const Trainer& trainer : trainers_) {
+      if (IsComputing(trainer)) {
+        visit(trainer.held.key, trainer.held.device);
+      }
+    }
+  }
   // Jobs of which there are files below the checkpoint root.
   const std::set<std::string>& job_folders() const { return job_folders_; }
 
@@ -89,6 +93,7 @@ class Host {
 
   World* const world_;
   const std::string name_;
+  const std::vector<v1::Device> devices_;
   const Hooks hooks_;
   Trainers trainers_;  // and what is left of them on disk
 

@@ -20,6 +20,8 @@ const char* NameOf(Bug bug) {
       return "APPEND_LOST";
     case Bug::TOKEN_FORGED:
       return "TOKEN_FORGED";
+    case Bug::WRONG_DEVICE:
+      return "WRONG_DEVICE";
   }
   return "unknown";
 }

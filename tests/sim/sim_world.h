@@ -13,7 +13,7 @@
 namespace ampd::sim {
 
 // What is planted to see that the invariants find it. All of it is in the simulation, as tampering with messages,
-// leases and the disk; the product's code has no seam for it.
+// leases, devices and the disk; the product's code has no seam for it.
 enum class Bug {
   NONE,
   LEASE_IGNORED,         // the shim does not stop the trainer when its lease runs out
@@ -22,9 +22,12 @@ enum class Bug {
   ACKNOWLEDGED_AT_ONCE,  // outcomes are acknowledged before they are on disk
   APPEND_LOST,           // the disk says that it wrote, and has not yet
   TOKEN_FORGED,          // an ended attempt reports under the key of its successor
+  WRONG_DEVICE,          // a trainer runs on the worker's first device, whichever its attempt was given
 };
-inline constexpr Bug kAllBugs[] = {Bug::LEASE_IGNORED,        Bug::LEASE_FROM_RECEIPT, Bug::REFLECTED_TOO_NEW,
-                                   Bug::ACKNOWLEDGED_AT_ONCE, Bug::APPEND_LOST,        Bug::TOKEN_FORGED};
+inline constexpr Bug kAllBugs[] = {
+    Bug::LEASE_IGNORED, Bug::LEASE_FROM_RECEIPT, Bug::REFLECTED_TOO_NEW, Bug::ACKNOWLEDGED_AT_ONCE,
+    Bug::APPEND_LOST,   Bug::TOKEN_FORGED,       Bug::WRONG_DEVICE,
+};
 const char* NameOf(Bug bug);
 
 // Virtual time, the events to come, chance, and what went wrong: everything the parts of one simulation share.

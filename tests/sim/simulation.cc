@@ -23,14 +23,14 @@ constexpr absl::Duration kTimeToRest = absl::Seconds(900);
 Simulation::Simulation(uint64_t seed, Bug bug) : world_(seed, bug), links_(kHosts) {
   server_random_ = std::make_unique<SeededRandom>(seed ^ 0x5eed);
   for (size_t i = 0; i < kHosts; ++i) {
-    hosts_.push_back(std::make_unique<Host>(&world_, absl::StrCat("w", i), HooksFor(i)));
+    const int num_devices = i == kHosts - 1 ? 2 : 1;
+    hosts_.push_back(std::make_unique<Host>(&world_, absl::StrCat("w", i), num_devices, HooksFor(i)));
   }
 }
 
 Host::Hooks Simulation::HooksFor(size_t host) {
   Host::Hooks hooks;
   hooks.send = [this, host](const v1::WorkerReport& report) { SendUp(host, report); };
-  hooks.on_step = [this, host](const v1::AttemptKey& key) { CheckComputing(key, *hosts_[host]); };
   hooks.on_delete = [this](const std::string& path) {
     if (coordinator_ == nullptr) {
       return;
@@ -74,6 +74,8 @@ Result Simulation::Run() {
   world_.After(kFaultyTime, [this] { CalmDown(); });
   const absl::Duration end = world_.now() + kFaultyTime + kTimeToRest;
   while (world_.violation().empty() && world_.RunNext()) {
+    CheckComputing();
+    // Of what else there is to check nothing can have changed.
     if (std::exchange(state_changed_, false)) {
       CheckState();
     }
@@ -101,14 +103,34 @@ Result Simulation::Run() {
   return result;
 }
 
-void Simulation::CheckComputing(const v1::AttemptKey& key, const Host& host) {
-  int num_computing = 0;
-  for (const auto& other : hosts_) {
-    num_computing += other->NumComputing(key.job_id());
+void Simulation::CheckComputing() {
+  std::set<std::string_view> jobs;
+  for (const auto& host : hosts_) {
+    std::set<std::string_view> devices;
+    host->ForEachComputing([&](const v1::AttemptKey& key, const std::string& device) {
+      if (!jobs.insert(key.job_id()).second) {
+        world_.Violate(absl::StrCat("two attempts of job ", key.job_id(), " compute at once, one on ", host->name()));
+      }
+      if (!devices.insert(device).second) {
+        world_.Violate(absl::StrCat("two attempts compute at once on device ", host->name(), "/", device));
+      }
+      CheckNotEnded(key);
+    });
   }
-  if (num_computing > 1) {
-    world_.Violate(
-        absl::StrCat(num_computing, " attempts of job ", key.job_id(), " compute at once, one on ", host.name()));
+}
+
+void Simulation::CheckNotEnded(const v1::AttemptKey& key) {
+  if (coordinator_ == nullptr) {
+    return;
+  }
+  const server::JobRecordPtr record =
+      ledger_->Read([&](const ClusterState& state) { return state.FindJob(key.job_id()); });
+  if (record == nullptr) {
+    return;
+  }
+  const auto attempt = server::FindAttemptByToken(*record, key);
+  if (attempt.ok() && server::EndedByItself(**attempt)) {
+    world_.Violate(absl::StrCat("attempt ", key.attempt(), " of job ", key.job_id(), " ended and computes"));
   }
 }
 
@@ -119,7 +141,7 @@ void Simulation::CheckState() {
   ledger_->Read([&](const ClusterState& state) {
     std::set<std::string> held;
     for (const auto& [order, record] : state.jobs()) {
-      CheckJob(state, record->job());
+      CheckJob(record->job());
       if (!server::IsActive(record->job().state())) {
         continue;
       }
@@ -134,7 +156,7 @@ void Simulation::CheckState() {
   });
 }
 
-void Simulation::CheckJob(const ClusterState& state, const Job& job) {
+void Simulation::CheckJob(const Job& job) {
   const auto before = terminal_.find(job.id());
   if (before != terminal_.end() && before->second != job.state()) {
     world_.Violate(absl::StrCat("job ", job.id(), " left the terminal state ", Job::State_Name(before->second)));
@@ -144,18 +166,6 @@ void Simulation::CheckJob(const ClusterState& state, const Job& job) {
   }
   if (cancelled_.count(job.id()) > 0 && job.state() != Job::CANCELLING && !server::IsTerminal(job.state())) {
     world_.Violate(absl::StrCat("cancelled job ", job.id(), " is ", Job::State_Name(job.state())));
-  }
-  const server::JobRecordPtr record = state.FindJob(job.id());
-  for (int i = 0; i < job.attempts_size(); ++i) {
-    v1::AttemptKey key;
-    key.set_job_id(job.id());
-    key.set_attempt(job.attempts(i).number());
-    key.set_token(record->tokens(i));
-    for (const auto& host : hosts_) {
-      if (server::EndedByItself(job.attempts(i)) && host->Computes(key)) {
-        world_.Violate(absl::StrCat("attempt ", key.attempt(), " of job ", job.id(), " ended and computes"));
-      }
-    }
   }
 }
 

@@ -26,7 +26,7 @@ struct Result {
 
 // The server's core, three hosts, a network between them and a user, on a virtual clock. For two and a half minutes
 // messages are lost, doubled and held back, links are cut, server, agents, trainers and machines die or stop; then the
-// faults end and everything has to come to rest. After every event:
+// faults end and everything has to come to rest. One host has two devices, the others one. After every event:
 //
 //   * at most one trainer of a job computes, and one on a device;
 //   * a terminal state never changes, a cancelled job never comes back;
@@ -75,10 +75,11 @@ class Simulation {
   bool AllAtRest();
 
   // simulation.cc
+  void CheckComputing();
+  void CheckNotEnded(const v1::AttemptKey& key);
   void CheckState();
-  void CheckJob(const server::ClusterState& state, const v1::Job& job);
+  void CheckJob(const v1::Job& job);
   void CheckAcknowledged(const server::ClusterState& state);
-  void CheckComputing(const v1::AttemptKey& key, const Host& host);
   Host::Hooks HooksFor(size_t host);
 
   World world_;

@@ -119,6 +119,7 @@ void Simulation::Desire(const std::string& id, Job::Desired desired) {
   const auto note = [this, id, desired](const absl::StatusOr<server::JobPtr>& job) {
     if (job.ok() && desired == Job::CANCEL) {
       cancelled_.insert(id);
+      state_changed_ = true;
     }
   };
   if (desired == Job::CANCEL) {
