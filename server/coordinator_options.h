@@ -44,6 +44,8 @@ struct CoordinatorOptions {
   // The worker's stream should send CurrentDirective now. From any thread; may call back into the coordinator only
   // from another thread.
   std::function<void(const std::string& worker)> on_directive_due;
+  // After each look for jobs that can begin: how many waited, how many of them were placed. From any thread, quick.
+  std::function<void(size_t num_waiting, size_t num_placed, absl::Duration time)> on_placement;
 };
 
 }  // namespace ampd::server

@@ -67,13 +67,20 @@ LiveWorkers Coordinator::Live() const {
 
 void Coordinator::Place() {
   const int64_t now = absl::ToUnixMicros(options_.clock->Now());
+  const absl::Duration start = options_.clock->SinceBoot();
   LiveWorkers live;
   {
     absl::MutexLock lock(&mutex_);
     live = Live();
   }
-  const std::vector<Placement> placements =
-      options_.ledger->Read([&](const ClusterState& state) { return PlaceJobs(state, live, now); });
+  size_t num_waiting = 0;
+  const std::vector<Placement> placements = options_.ledger->Read([&](const ClusterState& state) {
+    num_waiting = state.queue().size();
+    return PlaceJobs(state, live, now);
+  });
+  if (options_.on_placement) {
+    options_.on_placement(num_waiting, placements.size(), options_.clock->SinceBoot() - start);
+  }
   Updates updates;
   for (const Placement& placement : placements) {
     internal::AssignAttempt& assign = *updates.emplace_back(NewUpdate()).mutable_assign_attempt();

@@ -9,9 +9,11 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/synchronization/notification.h"
 #include "base/signals.h"
+#include "server/log_counter.h"
 #include "server/server.h"
 #include "server/server_config.h"
 
@@ -30,8 +32,11 @@ void RaiseFileLimit() {
 // many threads: with one arena a core a million points past stalled watchers leave 5 MiB less behind.
 void BoundArenas() { mallopt(M_ARENA_MAX, std::max(2, static_cast<int>(std::thread::hardware_concurrency()))); }
 
-void StartLogging(const std::string& level) {
-  spdlog::set_default_logger(spdlog::stderr_color_mt("ampd-server"));
+// The counter is told of each line that is written.
+void StartLogging(const std::string& level, std::shared_ptr<ampd::server::LogCounter> counter) {
+  auto logger = spdlog::stderr_color_mt("ampd-server");
+  logger->sinks().push_back(std::move(counter));
+  spdlog::set_default_logger(std::move(logger));
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
   spdlog::set_level(spdlog::level::from_str(level));
 }
@@ -46,9 +51,10 @@ int main(int argc, char** argv) {
   }
   BoundArenas();
   ampd::SignalThread signals({SIGTERM, SIGINT});
-  StartLogging(parsed.config.log_level);
+  const auto log_counter = std::make_shared<ampd::server::LogCounter>();
+  StartLogging(parsed.config.log_level, log_counter);
   RaiseFileLimit();
-  auto server = ampd::server::Server::Start(parsed.config);
+  auto server = ampd::server::Server::Start(parsed.config, log_counter);
   if (!server.ok()) {
     std::fprintf(stderr, "ampd-server: %s\n", std::string(server.status().message()).c_str());
     return ampd::server::ExitCodeOf(server.status());

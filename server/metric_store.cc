@@ -315,7 +315,7 @@ MetricStore::Counters MetricStore::counters() const {
   return counters;
 }
 
-MetricStore::ReaderLease::ReaderLease(MetricStore* from) : store(from) {
+MetricStore::ReaderLease::ReaderLease(MetricStore* from) : store(from), start(absl::Now()) {
   absl::MutexLock lock(&store->readers_mutex_);
   store->readers_mutex_.Await(absl::Condition(store, &MetricStore::HasReader));
   reader = std::move(store->readers_.back());
@@ -323,8 +323,13 @@ MetricStore::ReaderLease::ReaderLease(MetricStore* from) : store(from) {
 }
 
 MetricStore::ReaderLease::~ReaderLease() {
-  absl::MutexLock lock(&store->readers_mutex_);
-  store->readers_.push_back(std::move(reader));
+  {
+    absl::MutexLock lock(&store->readers_mutex_);
+    store->readers_.push_back(std::move(reader));
+  }
+  if (store->options_.on_read) {
+    store->options_.on_read(absl::Now() - start);
+  }
 }
 
 }  // namespace ampd::server

@@ -49,6 +49,8 @@ class MetricStore {
     // After each transaction.
     std::function<void(absl::Duration time, bool ok)> on_group_written;
     std::function<void(const TelemetrySkip&)> on_skipped;
+    // After each Read, on its thread: how long it took, its wait for a reader included. Quick.
+    std::function<void(absl::Duration time)> on_read;
   };
   // What of the attempt is durable after the append.
   using ExtentDone = std::function<void(absl::StatusOr<AttemptExtent>)>;
@@ -110,6 +112,7 @@ class MetricStore {
     explicit ReaderLease(MetricStore* from);
     ~ReaderLease();
     MetricStore* store;
+    const absl::Time start;
     std::unique_ptr<MetricReader> reader;
   };
 

@@ -69,7 +69,8 @@ ServerMetrics::ServerMetrics()
       queue_wait_(NewHistogram(*registry_, "ampd_job_queue_wait_seconds", "Submission to first assignment.")),
       run_(NewHistogram(*registry_, "ampd_job_run_seconds", "First step to the end.")),
       store_seconds_(NewHistogram(*registry_, "ampd_store_operation_seconds", "Time of metric store operations.")),
-      store_errors_(NewCounter(*registry_, "ampd_store_errors_total", "Metric store operations that failed.")) {
+      store_errors_(NewCounter(*registry_, "ampd_store_errors_total", "Metric store operations that failed.")),
+      scheduler_cycles_(NewCounter(*registry_, "ampd_scheduler_cycles_total", "Looks for jobs that can begin.")) {
   prometheus::Registry& registry = *registry_;
   NewGauge(registry, "ampd_build_info", "What this server is; always 1.").Add({{"version", kVersion}}).Set(1);
   points_dropped_ = &NewCounter(registry, "ampd_stream_events_dropped_total", "Points dropped for slow watchers.")
@@ -82,6 +83,10 @@ ServerMetrics::ServerMetrics()
   collect_ = &NewGauge(registry, "ampd_collect_seconds", "Time that the last rendering of jobs took.").Add({});
   scheduler_cycle_ =
       &NewHistogram(registry, "ampd_scheduler_cycle_seconds", "Time of scheduler cycles.").Add({}, kCycleBuckets);
+  for (const char* result : {"assigned", "idle", "no_capacity"}) {
+    scheduler_cycles_.Add({{"result", result}});
+  }
+  store_seconds_.Add({{"operation", "read"}}, kStoreBuckets);
   store_seconds_.Add({{"operation", "write"}}, kStoreBuckets);
   store_errors_.Add({{"operation", "write"}});
   CreateMethods();
@@ -184,6 +189,16 @@ void ServerMetrics::CountAttempts(const v1::Job* before, const v1::Job& after) {
       IsRequeue(last.outcome().reason())) {
     requeues_.Add({{"reason", Lower(v1::Reason_Name(last.outcome().reason()))}}).Increment();
   }
+}
+
+void ServerMetrics::SchedulerCycle(size_t num_waiting, size_t num_placed, absl::Duration time) {
+  const char* result = num_placed > 0 ? "assigned" : num_waiting > 0 ? "no_capacity" : "idle";
+  scheduler_cycles_.Add({{"result", result}}).Increment();
+  scheduler_cycle_->Observe(absl::ToDoubleSeconds(time));
+}
+
+void ServerMetrics::StoreRead(absl::Duration time) {
+  store_seconds_.Add({{"operation", "read"}}, kStoreBuckets).Observe(absl::ToDoubleSeconds(time));
 }
 
 void ServerMetrics::StoreWrite(absl::Duration time, bool ok) {

@@ -34,9 +34,10 @@ class ServerMetrics final : public CallObserver {
 
   // `before` is null for a job not seen yet. Records come in commit order.
   void JobChanged(const v1::Job* before, const v1::Job& after);
-  void SchedulerCycle(absl::Duration time) { scheduler_cycle_->Observe(absl::ToDoubleSeconds(time)); }
+  void SchedulerCycle(size_t num_waiting, size_t num_placed, absl::Duration time);
   void TelemetryRefused() { store_errors_.Add({{"operation", "malformed"}}).Increment(); }
   void StoreWrite(absl::Duration time, bool ok);
+  void StoreRead(absl::Duration time);
   // Growing totals that others count.
   void SetPointsDropped(int64_t total);
   void SetJobsSuppressed(int64_t total);
@@ -71,6 +72,7 @@ class ServerMetrics final : public CallObserver {
   prometheus::Gauge* jobs_exported_;
   prometheus::Gauge* collect_;
   prometheus::Histogram* scheduler_cycle_;
+  prometheus::Family<prometheus::Counter>& scheduler_cycles_;
   std::map<std::string, std::string, std::less<>> methods_;  // full name to label; fixed by the constructor
 };
 

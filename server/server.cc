@@ -55,8 +55,11 @@ absl::Status MakeDataDir(const std::string& path) {
 
 // In the order of construction; what is listed last is gone first.
 struct Server::Parts {
-  explicit Parts(const ServerConfig& with)
-      : config(with), table(with.metrics_linger), collector(std::make_shared<FleetCollector>(&metrics)) {}
+  Parts(const ServerConfig& with, std::shared_ptr<prometheus::Collectable> beside)
+      : config(with),
+        more(std::move(beside)),
+        table(with.metrics_linger),
+        collector(std::make_shared<FleetCollector>(&metrics)) {}
 
   absl::Status Open();
   absl::Status OpenArtifacts();
@@ -72,6 +75,7 @@ struct Server::Parts {
   void Stop();
 
   const ServerConfig config;
+  const std::shared_ptr<prometheus::Collectable> more;
   ServerMetrics metrics;
   JobTable table;
   ProgressBoard progress;
@@ -115,6 +119,7 @@ absl::Status Server::Parts::Open() {
   };
   metric_store.on_log_stored = [this](const std::string& job, int32_t) { hub.PublishLog(job); };
   metric_store.on_group_written = [this](absl::Duration time, bool ok) { OnStoreWrite(time, ok); };
+  metric_store.on_read = [this](absl::Duration time) { metrics.StoreRead(time); };
   metric_store.on_skipped = [this](const TelemetrySkip& skip) {
     metrics.TelemetryRefused();
     spdlog::warn("telemetry {} to {} of job {} attempt {} was dropped: {}", skip.first_sequence, skip.last_sequence,
@@ -181,6 +186,9 @@ absl::Status Server::Parts::Restore() {
   options.on_events = [this](const std::string& job, const std::vector<v1::Event>& events) { OnEvents(job, events); };
   options.on_job_deleted = [this](const std::string& job) { OnJobDeleted(job); };
   options.on_directive_due = [this](const std::string& worker) { streams.DirectiveDue(worker); };
+  options.on_placement = [this](size_t num_waiting, size_t num_placed, absl::Duration time) {
+    metrics.SchedulerCycle(num_waiting, num_placed, time);
+  };
   coordinator = std::make_unique<Coordinator>(std::move(options));
   ledger->Start();
   fleet = std::make_unique<FleetWatch>(coordinator.get(), &table, &progress, config.metrics_max_jobs);
@@ -243,6 +251,9 @@ absl::Status Server::Parts::ListenMetrics() {
   exposer->RegisterCollectable(metrics.registry());
   exposer->RegisterCollectable(collector);
   exposer->RegisterCollectable(process);
+  if (more != nullptr) {
+    exposer->RegisterCollectable(more);
+  }
   return absl::OkStatus();
 }
 
@@ -271,14 +282,12 @@ void Server::Parts::TickLoop() {
         return;
       }
     }
-    const absl::Time start = absl::Now();
     coordinator->Tick();
-    metrics.SchedulerCycle(absl::Now() - start);
     const Ledger::Counters counters = ledger->counters();
     metrics.SetJournal(counters.num_groups, counters.num_updates);
     if (num_ticks % kTicksPerSnapshot == 0) {
       metrics.SetPointsDropped(hub.num_points_dropped());
-      collector->Show(fleet->Take(start));
+      collector->Show(fleet->Take(absl::Now()));
     }
     if (num_ticks % kTicksPerSweep == 0) {
       SweepStore();
@@ -330,8 +339,9 @@ void Server::Parts::Stop() {
   store.reset();
 }
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config) {
-  auto parts = std::make_unique<Parts>(config);
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
+                                                      std::shared_ptr<prometheus::Collectable> more) {
+  auto parts = std::make_unique<Parts>(config, std::move(more));
   AMPD_RETURN_IF_ERROR(CheckBindable(config.listen));
   AMPD_RETURN_IF_ERROR(CheckBindable(config.metrics_listen));
   // From here on the destructor of Server ends in order what was begun.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <prometheus/collectable.h>
+
 #include <memory>
 
 #include "absl/status/status.h"
@@ -17,7 +19,9 @@ class Server {
  public:
   // Errors, by reason: ADDRESS_IN_USE, ADDRESS_NOT_BINDABLE, DATA_DIRECTORY_LOCKED, DATA_DIRECTORY_UNUSABLE,
   // NEWER_SCHEMA, and what the journal says of a damaged file. ExitCodeOf maps them.
-  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config);
+  // `more` is shown at /metrics beside the server's own; may be null.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config,
+                                                       std::shared_ptr<prometheus::Collectable> more = nullptr);
   ~Server();
 
   int port() const;

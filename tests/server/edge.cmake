@@ -12,7 +12,8 @@ ampd_test(NAME uploaded_models SRCS uploaded_models_test.cc
 ampd_test(NAME telemetry_samples SRCS telemetry_samples_test.cc
   DEPS server_history_fixtures server_telemetry_samples base_error base_sha256 base_simulated_clock)
 ampd_test(NAME watch_session SRCS watch_session_test.cc DEPS server_history_fixtures server_watch_session base_random)
-ampd_test(NAME metrics SRCS metrics_test.cc DEPS server_history_fixtures server_metrics base_random)
+ampd_test(NAME metrics SRCS metrics_test.cc
+  DEPS server_history_fixtures server_log_counter server_metrics base_random)
 ampd_test(NAME fleet_watch SRCS fleet_watch_test.cc
   DEPS server_fleet_watch server_history_fixtures server_journal_memory server_ledger server_metrics base_random
        base_simulated_clock)
@@ -28,4 +29,7 @@ ampd_test(NAME uploaded_model_rpc SRCS uploaded_model_rpc_test.cc
 ampd_test(NAME disk_full SRCS disk_full_test.cc DEPS server_server_fixtures base_error base_file base_grpc_status)
 ampd_test(NAME server_binary SRCS server_binary_test.cc
   DEPS server_server_fixtures e2e_child_process base_error base_file base_grpc_status server_config server_sqlite)
+ampd_test(NAME metrics_page SRCS metrics_page_test.cc
+  DEPS server_log_counter server_server_fixtures e2e_child_process base_file absl::strings)
+add_dependencies(server_metrics_page_test ampd-server)
 add_dependencies(server_server_binary_test ampd-server)

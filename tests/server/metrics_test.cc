@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "server/fleet_collector.h"
 #include "server/job_table.h"
+#include "server/log_counter.h"
 #include "tests/server/history_fixtures.h"
 
 namespace ampd::server {
@@ -99,6 +100,7 @@ TEST(Metrics, AllPagesPassPromtool) {
   std::string page = Text(fleet.Collect());
   page += Text(ProcessCollector().Collect());
   page += Text(metrics.registry()->Collect());
+  page += Text(LogCounter().Collect());
   EXPECT_EQ(Promtool(page), "") << page;
   EXPECT_NE(Promtool("ampd_jobs 1\nampd_jobs 2\n"), "") << "promtool must be able to complain";
 }
@@ -238,6 +240,19 @@ TEST(Metrics, CountsWhatBecomesOfJobs) {
   EXPECT_THAT(page, HasSubstr("ampd_jobs_finished_total{queue=\"default\",result=\"succeeded\"} 1"));
   EXPECT_THAT(page, HasSubstr("ampd_jobs_finished_total{queue=\"default\",result=\"failed\"} 0"));
   EXPECT_THAT(page, HasSubstr("ampd_job_queue_wait_seconds_count{queue=\"default\"} 1"));
+}
+
+TEST(Metrics, CountsLooksForPlacesByWhatCameOfThem) {
+  ServerMetrics metrics;
+  metrics.SchedulerCycle(/*num_waiting=*/0, /*num_placed=*/0, absl::Milliseconds(1));
+  metrics.SchedulerCycle(3, 0, absl::Milliseconds(1));
+  metrics.SchedulerCycle(3, 0, absl::Milliseconds(1));
+  metrics.SchedulerCycle(3, 1, absl::Milliseconds(1));
+  const std::string page = Text(metrics.registry()->Collect());
+  EXPECT_THAT(page, HasSubstr("ampd_scheduler_cycles_total{result=\"idle\"} 1"));
+  EXPECT_THAT(page, HasSubstr("ampd_scheduler_cycles_total{result=\"no_capacity\"} 2"));
+  EXPECT_THAT(page, HasSubstr("ampd_scheduler_cycles_total{result=\"assigned\"} 1"));
+  EXPECT_THAT(page, HasSubstr("ampd_scheduler_cycle_seconds_count 4"));
 }
 
 // The value of the first `name` label in a page, unescaped as the text format has it; independent of the serializer.

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <prometheus/collectable.h>
+#include <prometheus/metric_family.h>
+#include <spdlog/sinks/sink.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ampd::server {
+
+// Counts what a logger writes, by level, beside the sinks that write it: ampd_log_messages_total. What the logger's
+// own level leaves out is not counted. Thread-safe.
+class LogCounter final : public spdlog::sinks::sink, public prometheus::Collectable {
+ public:
+  void log(const spdlog::details::log_msg& message) override { ++counts_[message.level]; }
+  void flush() override {}
+  void set_pattern(const std::string&) override {}
+  void set_formatter(std::unique_ptr<spdlog::formatter>) override {}
+
+  std::vector<prometheus::MetricFamily> Collect() const override {
+    std::vector<prometheus::MetricFamily> families(1);
+    families[0].name = "ampd_log_messages_total";
+    families[0].help = "Messages logged.";
+    families[0].type = prometheus::MetricType::Counter;
+    for (const auto level : {spdlog::level::trace, spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
+                             spdlog::level::err, spdlog::level::critical}) {
+      const auto name = spdlog::level::to_string_view(level);
+      prometheus::ClientMetric& metric = families[0].metric.emplace_back();
+      metric.label.push_back({"level", std::string(name.data(), name.size())});
+      metric.counter.value = static_cast<double>(counts_[level]);
+    }
+    return families;
+  }
+
+ private:
+  std::array<std::atomic<int64_t>, spdlog::level::n_levels> counts_ = {};
+};
+
+}  // namespace ampd::server
