@@ -89,7 +89,17 @@ std::vector<std::string_view> Dataset::input_names() const {
   if (padded_.has_value()) {
     return {"input_ids", "attention_mask", "token_type_ids"};
   }
-  return {is_text() ? "input_ids" : "images"};
+  if (is_text()) {
+    return {"input_ids"};
+  }
+  std::vector<std::string_view> names;
+  if (images_.defined()) {
+    names.emplace_back("images");
+  }
+  for (const auto& [name, unused] : fields_) {
+    names.emplace_back(name);
+  }
+  return names;
 }
 
 int64_t Dataset::size() const {
@@ -103,7 +113,10 @@ int64_t Dataset::sample_elements() const {
   if (padded_.has_value()) {
     return padded_->length;
   }
-  return is_text() ? windows_->length : images_.numel() / size();
+  if (is_text()) {
+    return windows_->length;
+  }
+  return (images_.defined() ? images_ : fields_.front().second).numel() / size();
 }
 
 }  // namespace ampd::data

@@ -14,6 +14,7 @@
 #include "worker/data/augmentation.h"
 #include "worker/data/cifar.h"
 #include "worker/data/data_file.h"
+#include "worker/data/field.h"
 #include "worker/data/jsonl.h"
 #include "worker/data/tokens.h"
 #include "worker/kernels/cpu/pixels.h"
@@ -21,8 +22,9 @@
 namespace ampd::data {
 
 // Samples in memory on the CPU: images with a class each, windows of a text with the token behind each of theirs, or
-// texts with a class each; images also with numbers each. N samples of D elements each, B in a batch. Of images for a
-// model without classes, `num_classes` 0, no labels are read: each is 0. Thread-compatible; reading is thread-safe.
+// texts with a class each; images also with numbers each, and arrays of a file also with fields beside images or
+// instead of them. N samples of D elements each, B in a batch. Of images for a model without classes, `num_classes` 0,
+// no labels are read: each is 0. Thread-compatible; reading is thread-safe.
 class Dataset {
  public:
   struct Idx {
@@ -45,19 +47,9 @@ class Dataset {
     int64_t limit = 0;
     int64_t num_classes = 0;
   };
-  // Labels of arrays that are not a class a sample: (N, ...), with as many extents above 1, in the order of `shape`.
-  struct Targets {
-    enum class Kind {
-      kNumbers,    // of any type, finite in float32: float
-      kDecisions,  // 0 or 1, of any type: float
-      kIntegers,   // of any integer type: int64
-    };
-    Kind kind = Kind::kNumbers;
-    std::vector<int64_t> shape;  // of one sample's
-  };
-
   // Arrays as they were read. Images are (N, D), (N, H, W) or (N, C, H, W), or (N, H, W, C) where the channels are
   // last; uint8 is mapped to [0, 1], any other type taken as float. Labels are (N) or (N, 1), integers, or `targets`.
+  // REQUIRES: it takes images or has fields.
   struct Arrays {
     Array images;
     Array labels;
@@ -67,6 +59,8 @@ class Dataset {
     Normalization normalization;
     int64_t num_classes = 0;
     std::optional<Targets> targets;  // instead of classes
+    bool takes_images = true;
+    std::vector<FieldArray> fields;
   };
   struct Numpy {
     std::optional<DataFile> archive;  // an .npz file with both arrays; unset: two .npy files
@@ -79,6 +73,8 @@ class Dataset {
     int64_t limit = 0;
     int64_t num_classes = 0;
     std::optional<Targets> targets;  // instead of classes
+    bool takes_images = true;
+    std::vector<Field> fields;  // arrays of those names in the archive
   };
   struct Tensors {
     DataFile file;  // safetensors
@@ -89,6 +85,8 @@ class Dataset {
     int64_t limit = 0;
     int64_t num_classes = 0;
     std::optional<Targets> targets;  // instead of classes
+    bool takes_images = true;
+    std::vector<Field> fields;  // tensors of those names
   };
   // Class prototypes with standard normal elements plus normal noise. The prototypes depend on the seed alone; training
   // and evaluation data of one seed differ in their noise.
@@ -123,10 +121,10 @@ class Dataset {
   };
 
   struct Samples {
-    at::Tensor images;  // (B, ...) float; of texts, tokens: (B, T) int64
+    at::Tensor images;  // (B, ...) float; of texts, tokens: (B, T) int64. Undefined where there are fields alone
     at::Tensor labels;  // (B), or (B, T) of windows of a text; int64. Of targets (B, ...), as they are
-    // What else is known of the samples, by name. Of texts with a class "attention_mask", (B, T) bool, true where a
-    // text's own tokens are, and "token_type_ids", (B, T) int64.
+    // What else is known of the samples, by name: fields as they are; of texts with a class "attention_mask", (B, T)
+    // bool, true where a text's own tokens are, and "token_type_ids", (B, T) int64.
     std::map<std::string, at::Tensor> others = {};
   };
 
@@ -142,12 +140,12 @@ class Dataset {
 
   // Whether the samples are windows of a text, with a label a position.
   bool is_text() const { return windows_.has_value(); }
-  // Of the model's inputs that the samples are for: of the first one, and then of `others`.
+  // Of the model's inputs that the samples are for: of `images`, and then of `others`.
   std::vector<std::string_view> input_names() const;
   // Of one image, (C, H, W); empty where the data does not say how its elements lie.
   std::vector<int64_t> image_shape() const;
   int64_t size() const;
-  int64_t sample_elements() const;
+  int64_t sample_elements() const;  // of the first of those inputs
   // Of texts with a class: how many of them were cut.
   int64_t num_cut() const { return padded_.has_value() ? padded_->texts.num_cut : 0; }
 
@@ -178,7 +176,6 @@ class Dataset {
   template <typename Element>
   void GatherImages(const std::vector<int64_t>& indices, const Augmentation& augmentation, int64_t epoch,
                     float* out) const;
-  at::Tensor GatherLabels(const std::vector<int64_t>& indices) const;
 
   // Images are (N, ...), uint8 or float; labels (N, ...), contiguous. `normalization` has one number or one for each
   // channel.
@@ -187,8 +184,9 @@ class Dataset {
   std::optional<Windows> windows_;  // of a text, which has nothing else
   std::optional<Padded> padded_;    // of texts with a class, which have nothing else
 
-  at::Tensor images_;  // contiguous
+  at::Tensor images_;  // contiguous; undefined where there are fields alone
   at::Tensor labels_;
+  std::vector<std::pair<std::string, at::Tensor>> fields_;  // contiguous, (N, ...) each
   // How the elements of the file become those of a sample: for each channel, or one for all. Numbers that are no bytes
   // are not divided by 255.
   std::vector<kernels::PixelScale> channels_;

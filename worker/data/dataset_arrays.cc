@@ -1,9 +1,6 @@
 // The datasets that are arrays of a file: CIFAR's images, NumPy's arrays, tensors of a safetensors file.
-#include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <functional>
-#include <iterator>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -11,12 +8,13 @@
 #include "ATen/ops/empty.h"
 #include "ATen/ops/from_blob.h"
 #include "ATen/ops/zeros.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "worker/data/array.h"
 #include "worker/data/cifar.h"
 #include "worker/data/dataset.h"
+#include "worker/data/field.h"
 #include "worker/data/npy.h"
 #include "worker/data/npz.h"
 #include "worker/data/tensor_arrays.h"
@@ -24,35 +22,9 @@
 namespace ampd::data {
 namespace {
 
-at::ScalarType ScalarTypeOf(ElementType type) {
-  switch (type) {
-    case ElementType::kBool:
-      return at::kBool;
-    case ElementType::kUint8:
-      return at::kByte;
-    case ElementType::kInt8:
-      return at::kChar;
-    case ElementType::kInt16:
-      return at::kShort;
-    case ElementType::kInt32:
-      return at::kInt;
-    case ElementType::kInt64:
-      return at::kLong;
-    case ElementType::kFloat16:
-      return at::kHalf;
-    case ElementType::kFloat32:
-      return at::kFloat;
-    case ElementType::kFloat64:
-      return at::kDouble;
-  }
-  return at::kByte;
-}
-
-std::string ShapeText(const std::vector<int64_t>& shape) { return absl::StrCat("(", absl::StrJoin(shape, ", "), ")"); }
-
 // (N, D), (N, 1, H, W) or (N, C, H, W); uint8 or float. Owns its elements.
 at::Tensor ImagesOf(Array& array, bool channels_last) {
-  at::Tensor images = at::from_blob(array.bytes.data(), array.shape, ScalarTypeOf(array.type));
+  at::Tensor images = at::from_blob(array.bytes.data(), array.shape, ToScalarType(array.type));
   if (array.shape.size() == 3) {
     images = images.unsqueeze(1);
   } else if (array.shape.size() == 4 && channels_last) {
@@ -69,32 +41,75 @@ int64_t ElementsOf(const std::vector<int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
+// What the number of samples is told by.
+struct Leading {
+  std::string what;
+  const std::vector<int64_t>& shape;
+  const std::string& name;
+};
+
+Leading LeadingOf(const Dataset::Arrays& source) {
+  if (source.takes_images) {
+    return {"images", source.images.shape, source.images_name};
+  }
+  const FieldArray& first = source.fields.front();
+  return {first.field.name, first.array.shape, first.name};
+}
+
 // What the samples take in memory, which may be many times what they took in a compressed file.
-int64_t SampleBytes(const Dataset::Arrays& source) {
+int64_t SampleBytes(const Dataset::Arrays& source, int64_t num_samples) {
   const int64_t of_image = source.images.type == ElementType::kUint8 ? 1 : sizeof(float);
-  const int64_t num_labels = ReadsLabels(source) ? ElementsOf(source.labels.shape) : source.images.shape[0];
-  return ElementsOf(source.images.shape) * of_image + num_labels * static_cast<int64_t>(sizeof(int64_t));
+  const int64_t num_labels = ReadsLabels(source) ? ElementsOf(source.labels.shape) : num_samples;
+  int64_t bytes = num_labels * static_cast<int64_t>(sizeof(int64_t));
+  if (source.takes_images) {
+    bytes += ElementsOf(source.images.shape) * of_image;
+  }
+  for (const FieldArray& given : source.fields) {
+    bytes += ElementsOf(given.array.shape) * ElementBytes(given.field.type);
+  }
+  return bytes;
 }
 
-absl::Status CheckFinite(const at::Tensor& images, const std::string& name) {
-  if (images.scalar_type() != at::kFloat) {
-    return absl::OkStatus();
-  }
-  const float* element = images.data_ptr<float>();
-  for (int64_t i = 0; i < images.numel(); ++i) {
-    if (!std::isfinite(element[i])) {
-      return DataError(name, absl::StrCat("sample ", i * images.size(0) / images.numel(), " has an element that is ",
-                                          element[i], " in float32"));
-    }
-  }
-  return absl::OkStatus();
+// Whether there are as many samples as the leading array has.
+absl::Status CheckCount(const std::string& what, const std::vector<int64_t>& shape, const std::string& name,
+                        const Leading& leading) {
+  return !shape.empty() && shape[0] == leading.shape[0]
+             ? absl::OkStatus()
+             : DataError(name, absl::StrCat(what, " of ", ShapeText(shape), " for ", leading.what, " of ",
+                                            ShapeText(leading.shape), " in ", leading.name));
 }
 
-// (N) for N images.
+// Whether the arrays are of shapes that can be samples, as many each, and not too many.
+absl::Status CheckShapes(const Dataset::Arrays& source) {
+  const std::vector<int64_t>& shape = source.images.shape;
+  if (source.takes_images && (shape.size() < 2 || shape.size() > 4 || source.images.bytes.empty())) {
+    return DataError(source.images_name,
+                     absl::StrCat(ElementName(source.images.type), " of ", ShapeText(shape),
+                                  "; images are of 2 dimensions (samples, features), 3 (samples, height, width) or 4, ",
+                                  "none of them 0"));
+  }
+  for (const FieldArray& given : source.fields) {
+    AMPD_RETURN_IF_ERROR(CheckField(given));
+  }
+  const Leading leading = LeadingOf(source);
+  if (ReadsLabels(source)) {
+    AMPD_RETURN_IF_ERROR(CheckCount("labels", source.labels.shape, source.labels_name, leading));
+  }
+  for (const FieldArray& given : source.fields) {
+    AMPD_RETURN_IF_ERROR(CheckCount(given.field.name, given.array.shape, given.name, leading));
+  }
+  const int64_t num_bytes = SampleBytes(source, leading.shape[0]);
+  return num_bytes <= kMaxDatasetBytes
+             ? absl::OkStatus()
+             : DataError(leading.name, absl::StrCat("its samples take ", num_bytes, " bytes in memory; at most ",
+                                                    kMaxDatasetBytes, "; limit says how many are used"));
+}
+
+// (N) for N samples.
 absl::StatusOr<at::Tensor> LabelsOf(const Array& array, const std::string& name, int64_t num_classes,
-                                    int64_t num_images) {
+                                    int64_t num_samples) {
   if (num_classes == 0) {
-    return at::zeros({num_images}, at::kLong);
+    return at::zeros({num_samples}, at::kLong);
   }
   const bool is_list = array.shape.size() == 1 || (array.shape.size() == 2 && array.shape[1] == 1);
   if (!is_list || !IsInteger(array.type)) {
@@ -117,68 +132,6 @@ absl::StatusOr<at::Tensor> LabelsOf(const Array& array, const std::string& name,
   return labels;
 }
 
-// The extents of a sample that are not 1.
-std::vector<int64_t> ExtentsOf(const std::vector<int64_t>& shape, size_t first) {
-  std::vector<int64_t> extents;
-  std::copy_if(shape.begin() + static_cast<int64_t>(std::min(first, shape.size())), shape.end(),
-               std::back_inserter(extents), [](int64_t extent) { return extent != 1; });
-  return extents;
-}
-
-std::string NameOf(Dataset::Targets::Kind kind) {
-  switch (kind) {
-    case Dataset::Targets::Kind::kNumbers:
-      return "numbers";
-    case Dataset::Targets::Kind::kDecisions:
-      return "0 or 1";
-    case Dataset::Targets::Kind::kIntegers:
-      return "integers";
-  }
-  return "";
-}
-
-// What an element is taken for, and whether it may be it.
-template <typename Value>
-bool MayBe(Dataset::Targets::Kind kind, Value value) {
-  return kind == Dataset::Targets::Kind::kDecisions ? value == 0 || value == 1
-                                                    : std::isfinite(static_cast<float>(value));
-}
-
-// As `Number`s, from `out` on. The place of the first that `kind` refuses, or -1.
-template <typename Number>
-int64_t Convert(const Array& array, Dataset::Targets::Kind kind, Number* out) {
-  int64_t count = 0;
-  int64_t wrong = -1;
-  ForEachElement(array, [&](auto value) {
-    wrong = wrong < 0 && !MayBe(kind, value) ? count : wrong;
-    out[count++] = static_cast<Number>(value);
-  });
-  return wrong;
-}
-
-// (N, ...), as the model has them.
-absl::StatusOr<at::Tensor> TargetsOf(const Array& array, const std::string& name, const Dataset::Targets& targets) {
-  const bool are_integers = targets.kind == Dataset::Targets::Kind::kIntegers;
-  std::vector<int64_t> shape = {array.shape[0]};
-  shape.insert(shape.end(), targets.shape.begin(), targets.shape.end());
-  if (ExtentsOf(array.shape, 1) != ExtentsOf(targets.shape, 0) || (are_integers && !IsInteger(array.type))) {
-    return DataError(
-        name, absl::StrCat(ElementName(array.type), " of ", ShapeText(array.shape),
-                           "; the model takes labels that are ", NameOf(targets.kind), " of ", ShapeText(shape)));
-  }
-  at::Tensor labels = at::empty(shape, are_integers ? at::kLong : at::kFloat);
-  const int64_t wrong = are_integers ? Convert(array, targets.kind, labels.data_ptr<int64_t>())
-                                     : Convert(array, targets.kind, labels.data_ptr<float>());
-  if (wrong < 0) {
-    return labels;
-  }
-  const float label = labels.data_ptr<float>()[wrong];  // integers are never wrong
-  const int64_t sample = wrong / (labels.numel() / labels.size(0));
-  return DataError(
-      name, absl::StrCat("sample ", sample, " has a label that is ", label,
-                         targets.kind == Dataset::Targets::Kind::kDecisions ? "; it must be 0 or 1" : " in float32"));
-}
-
 // One number for all channels of `images`, one for each, or none.
 absl::Status CheckPerChannel(const std::vector<double>& numbers, const at::Tensor& images, const std::string& name,
                              const char* what) {
@@ -189,33 +142,63 @@ absl::Status CheckPerChannel(const std::vector<double>& numbers, const at::Tenso
                          absl::StrCat(numbers.size(), " numbers of ", what, " for images of ", channels, " channels"));
 }
 
+// The arrays that a file has under names.
+struct Named {
+  std::string file;  // what messages call it, with the word for an array of it
+  std::string images;
+  std::string labels;
+
+  std::string Name(const std::string& array) const { return absl::StrCat(file, " \"", absl::CEscape(array), "\""); }
+};
+
+// What `arrays` takes of an NpzFile or of TensorArrays, and the fields.
+template <typename Archive>
+absl::Status ReadNamed(const Archive& archive, const Named& named, const std::vector<Field>& fields, int64_t limit,
+                       Dataset::Arrays* arrays) {
+  arrays->images_name = named.Name(named.images);
+  arrays->labels_name = named.Name(named.labels);
+  if (arrays->takes_images) {
+    AMPD_ASSIGN_OR_RETURN(arrays->images, archive.Read(named.images, limit));
+  }
+  if (ReadsLabels(*arrays)) {
+    AMPD_ASSIGN_OR_RETURN(arrays->labels, archive.Read(named.labels, limit));
+  }
+  size_t num_bytes = arrays->images.bytes.size();
+  for (const Field& field : fields) {
+    AMPD_ASSIGN_OR_RETURN(Array array, archive.Read(field.name, limit));
+    arrays->fields.push_back({field, std::move(array), named.Name(field.name)});
+    num_bytes += arrays->fields.back().array.bytes.size();
+    if (num_bytes > static_cast<size_t>(kMaxDatasetBytes)) {  // before more of it is held
+      return DataError(arrays->fields.back().name,
+                       absl::StrCat("with the arrays before it more than ", kMaxDatasetBytes,
+                                    " bytes; limit says how many samples are used"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Dataset> Dataset::FromArrays(Arrays source) {
-  const std::vector<int64_t>& shape = source.images.shape;
-  if (shape.size() < 2 || shape.size() > 4 || source.images.bytes.empty()) {
-    return DataError(source.images_name,
-                     absl::StrCat(ElementName(source.images.type), " of ", ShapeText(shape),
-                                  "; images are of 2 dimensions (samples, features), 3 (samples, height, width) or 4, ",
-                                  "none of them 0"));
+  AMPD_RETURN_IF_ERROR(CheckShapes(source));
+  AMPD_ASSIGN_OR_RETURN(at::Tensor labels, source.targets.has_value()
+                                               ? TakeTargets(source.labels, source.labels_name, *source.targets)
+                                               : LabelsOf(source.labels, source.labels_name, source.num_classes,
+                                                          LeadingOf(source).shape[0]));
+  at::Tensor images;
+  if (source.takes_images) {
+    images = ImagesOf(source.images, source.channels_last);
+    AMPD_RETURN_IF_ERROR(CheckFinite(images, source.images_name));
+    AMPD_RETURN_IF_ERROR(CheckPerChannel(source.normalization.mean, images, source.images_name, "mean"));
+    AMPD_RETURN_IF_ERROR(CheckPerChannel(source.normalization.deviation, images, source.images_name, "std"));
   }
-  if (ReadsLabels(source) && (source.labels.shape.empty() || source.labels.shape[0] != shape[0])) {
-    return DataError(source.labels_name, absl::StrCat("labels of ", ShapeText(source.labels.shape), " for images of ",
-                                                      ShapeText(shape), " in ", source.images_name));
+  Dataset data(std::move(images), std::move(labels), source.normalization);
+  for (FieldArray& given : source.fields) {
+    std::string name = given.field.name;
+    AMPD_ASSIGN_OR_RETURN(at::Tensor samples, TakeField(std::move(given)));
+    data.fields_.emplace_back(std::move(name), std::move(samples));
   }
-  if (const int64_t num_bytes = SampleBytes(source); num_bytes > kMaxDatasetBytes) {
-    return DataError(source.images_name, absl::StrCat("its samples take ", num_bytes, " bytes in memory; at most ",
-                                                      kMaxDatasetBytes, "; limit says how many are used"));
-  }
-  AMPD_ASSIGN_OR_RETURN(at::Tensor labels,
-                        source.targets.has_value()
-                            ? TargetsOf(source.labels, source.labels_name, *source.targets)
-                            : LabelsOf(source.labels, source.labels_name, source.num_classes, shape[0]));
-  at::Tensor images = ImagesOf(source.images, source.channels_last);
-  AMPD_RETURN_IF_ERROR(CheckFinite(images, source.images_name));
-  AMPD_RETURN_IF_ERROR(CheckPerChannel(source.normalization.mean, images, source.images_name, "mean"));
-  AMPD_RETURN_IF_ERROR(CheckPerChannel(source.normalization.deviation, images, source.images_name, "std"));
-  return Dataset(std::move(images), std::move(labels), source.normalization);
+  return data;
 }
 
 absl::StatusOr<Dataset> Dataset::ReadCifar(const Cifar& source) {
@@ -236,15 +219,12 @@ absl::StatusOr<Dataset> Dataset::ReadNumpy(const Numpy& source) {
   Arrays arrays{.channels_last = source.channels_last,
                 .normalization = source.normalization,
                 .num_classes = source.num_classes,
-                .targets = source.targets};
+                .targets = source.targets,
+                .takes_images = source.takes_images};
   if (source.archive.has_value()) {
     AMPD_ASSIGN_OR_RETURN(const NpzFile archive, NpzFile::Open(*source.archive));
-    AMPD_ASSIGN_OR_RETURN(arrays.images, archive.Read(source.images_array, source.limit));
-    if (ReadsLabels(arrays)) {
-      AMPD_ASSIGN_OR_RETURN(arrays.labels, archive.Read(source.labels_array, source.limit));
-    }
-    arrays.images_name = absl::StrCat(source.archive->name, ": array \"", source.images_array, "\"");
-    arrays.labels_name = absl::StrCat(source.archive->name, ": array \"", source.labels_array, "\"");
+    const Named named{source.archive->name + ": array", source.images_array, source.labels_array};
+    AMPD_RETURN_IF_ERROR(ReadNamed(archive, named, source.fields, source.limit, &arrays));
   } else {
     AMPD_ASSIGN_OR_RETURN(arrays.images, ReadNpy(source.images, source.limit));
     if (ReadsLabels(arrays)) {
@@ -258,16 +238,13 @@ absl::StatusOr<Dataset> Dataset::ReadNumpy(const Numpy& source) {
 
 absl::StatusOr<Dataset> Dataset::ReadSafetensors(const Tensors& source) {
   AMPD_ASSIGN_OR_RETURN(const TensorArrays file, TensorArrays::Open(source.file));
-  Arrays arrays{.images_name = absl::StrCat(source.file.name, ": tensor \"", source.images, "\""),
-                .labels_name = absl::StrCat(source.file.name, ": tensor \"", source.labels, "\""),
-                .channels_last = source.channels_last,
+  Arrays arrays{.channels_last = source.channels_last,
                 .normalization = source.normalization,
                 .num_classes = source.num_classes,
-                .targets = source.targets};
-  AMPD_ASSIGN_OR_RETURN(arrays.images, file.Read(source.images, source.limit));
-  if (ReadsLabels(arrays)) {
-    AMPD_ASSIGN_OR_RETURN(arrays.labels, file.Read(source.labels, source.limit));
-  }
+                .targets = source.targets,
+                .takes_images = source.takes_images};
+  const Named named{source.file.name + ": tensor", source.images, source.labels};
+  AMPD_RETURN_IF_ERROR(ReadNamed(file, named, source.fields, source.limit, &arrays));
   return FromArrays(std::move(arrays));
 }
 

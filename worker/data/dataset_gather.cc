@@ -64,6 +64,29 @@ void MapChanged(const Element* in, const Plane& plane, const ImageChange& change
   }
 }
 
+// (B, ...), of (N, ...).
+std::vector<int64_t> BatchShape(const at::Tensor& all, const std::vector<int64_t>& indices) {
+  std::vector<int64_t> shape = all.sizes().vec();
+  shape[0] = static_cast<int64_t>(indices.size());
+  return shape;
+}
+
+// The rows at `indices`, as they are.
+at::Tensor GatherRows(const at::Tensor& all, const std::vector<int64_t>& indices) {
+  at::Tensor rows = at::empty(BatchShape(all, indices), all.scalar_type());
+  if (indices.empty()) {
+    return rows;
+  }
+  const size_t bytes = rows.nbytes() / indices.size();  // of one
+  const auto* const from = static_cast<const uint8_t*>(all.const_data_ptr());
+  auto* out = static_cast<uint8_t*>(rows.mutable_data_ptr());
+  for (const int64_t index : indices) {
+    std::memcpy(out, from + static_cast<size_t>(index) * bytes, bytes);
+    out += bytes;
+  }
+  return rows;
+}
+
 }  // namespace
 
 Dataset::Dataset(at::Tensor images, at::Tensor labels, const Normalization& normalization)
@@ -78,7 +101,7 @@ template <typename Element>
 void Dataset::GatherImages(const std::vector<int64_t>& indices, const Augmentation& augmentation, int64_t epoch,
                            float* out) const {
   const Element* const all = images_.const_data_ptr<Element>();
-  const int64_t elements = sample_elements();
+  const int64_t elements = images_.numel() / size();
   const auto num_planes =
       augmentation.enabled() ? images_.size(1) : static_cast<int64_t>(channels_.size());  // an equal part each
   const int64_t of_plane = elements / num_planes;
@@ -106,32 +129,20 @@ Dataset::Samples Dataset::Get(const std::vector<int64_t>& indices, const Augment
   if (padded_.has_value()) {
     return Gather(*padded_, indices);
   }
-  std::vector<int64_t> shape = images_.sizes().vec();
-  shape[0] = static_cast<int64_t>(indices.size());
-  Samples samples = {at::empty(shape, at::kFloat), GatherLabels(indices)};
+  Samples samples = {.images = {}, .labels = GatherRows(labels_, indices)};
+  for (const auto& [name, field] : fields_) {
+    samples.others[name] = GatherRows(field, indices);
+  }
+  if (!images_.defined()) {
+    return samples;
+  }
+  samples.images = at::empty(BatchShape(images_, indices), at::kFloat);
   if (images_.scalar_type() == at::kByte) {
     GatherImages<uint8_t>(indices, augmentation, epoch, samples.images.data_ptr<float>());
   } else {
     GatherImages<float>(indices, augmentation, epoch, samples.images.data_ptr<float>());
   }
   return samples;
-}
-
-at::Tensor Dataset::GatherLabels(const std::vector<int64_t>& indices) const {
-  std::vector<int64_t> shape = labels_.sizes().vec();
-  shape[0] = static_cast<int64_t>(indices.size());
-  at::Tensor labels = at::empty(shape, labels_.scalar_type());
-  if (indices.empty()) {
-    return labels;
-  }
-  const size_t bytes = labels.nbytes() / indices.size();  // of one sample's
-  const auto* const all = static_cast<const uint8_t*>(labels_.const_data_ptr());
-  auto* out = static_cast<uint8_t*>(labels.mutable_data_ptr());
-  for (const int64_t index : indices) {
-    std::memcpy(out, all + static_cast<size_t>(index) * bytes, bytes);
-    out += bytes;
-  }
-  return labels;
 }
 
 Dataset::Samples Dataset::Gather(const Windows& windows, const std::vector<int64_t>& indices) {

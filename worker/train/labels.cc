@@ -1,6 +1,7 @@
 #include "worker/train/labels.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <vector>
@@ -17,18 +18,10 @@
 namespace ampd::train {
 namespace {
 
-using Kind = data::Dataset::Targets::Kind;
+using Kind = data::Targets::Kind;
 
 absl::Status SpecError(const std::string& message) {
   return Error(absl::StatusCode::kInvalidArgument, "SPEC_ERROR", message);
-}
-
-// Of one sample, of a value (B, ...).
-std::vector<int64_t> SampleShape(const graph::Shape& shape) {
-  std::vector<int64_t> extents;
-  std::transform(shape.begin() + 1, shape.end(), std::back_inserter(extents),
-                 [](const graph::Dim& dim) { return dim.factor(); });
-  return extents;
 }
 
 absl::StatusOr<Labels> LabelsOfOwnLoss(const graph::Graph& model) {
@@ -44,7 +37,7 @@ absl::StatusOr<Labels> LabelsOfOwnLoss(const graph::Graph& model) {
                                   "; labels are int64[B, ...] or float32[B, ...]"));
   }
   return Labels{.num_classes = is_number ? 0 : std::numeric_limits<int64_t>::max(),
-                .targets = {{is_number ? Kind::kNumbers : Kind::kIntegers, SampleShape(type.shape)}}};
+                .targets = {{is_number ? Kind::kNumbers : Kind::kIntegers, SampleShapeOf(type.shape)}}};
 }
 
 // "int64 of (3)", of one sample.
@@ -53,6 +46,13 @@ std::string TypeText(bool is_number, const std::vector<int64_t>& shape) {
 }
 
 }  // namespace
+
+std::vector<int64_t> SampleShapeOf(const graph::Shape& shape) {
+  std::vector<int64_t> extents;
+  std::transform(shape.begin() + 1, shape.end(), std::back_inserter(extents),
+                 [](const graph::Dim& dim) { return dim.factor(); });
+  return extents;
+}
 
 absl::StatusOr<Labels> LabelsTakenBy(const graph::Graph& model) {
   const std::optional<graph::Head> head = graph::HeadOf(model);
@@ -65,9 +65,9 @@ absl::StatusOr<Labels> LabelsTakenBy(const graph::Graph& model) {
   const graph::Shape& shape = model.type(*model.FindOutput(graph::OutputNamesOf(*head).front())).shape;
   switch (*head) {
     case graph::Head::kRegression:
-      return Labels{.num_classes = 0, .targets = {{Kind::kNumbers, SampleShape(shape)}}};
+      return Labels{.num_classes = 0, .targets = {{Kind::kNumbers, SampleShapeOf(shape)}}};
     case graph::Head::kMultiLabel:
-      return Labels{.num_classes = 0, .targets = {{Kind::kDecisions, SampleShape(shape)}}};
+      return Labels{.num_classes = 0, .targets = {{Kind::kDecisions, SampleShapeOf(shape)}}};
     default:
       return Labels{.num_classes = shape.back().factor(), .targets = std::nullopt};
   }
@@ -93,7 +93,7 @@ absl::Status CheckLabels(const data::Dataset& data, const graph::Graph& model) {
   }
   return SpecError(
       absl::StrCat("a sample's label is ", TypeText(given.is_floating_point(), given.sizes().slice(1).vec()),
-                   " and the model takes ", TypeText(graph::IsFloatingPoint(wanted.dtype), SampleShape(wanted.shape)),
+                   " and the model takes ", TypeText(graph::IsFloatingPoint(wanted.dtype), SampleShapeOf(wanted.shape)),
                    "; numbers, and 0 or 1 for each class, are read from data of npz and safetensors"));
 }
 

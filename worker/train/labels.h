@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -12,9 +13,12 @@
 namespace ampd::train {
 
 struct Labels {
-  int64_t num_classes = 0;                        // classes are 0 to below it; 0: none are read
-  std::optional<data::Dataset::Targets> targets;  // of arrays, instead of classes
+  int64_t num_classes = 0;               // classes are 0 to below it; 0: none are read
+  std::optional<data::Targets> targets;  // of arrays, instead of classes
 };
+
+// The extents of one sample, of a value (B, ...).
+std::vector<int64_t> SampleShapeOf(const graph::Shape& shape);
 
 // By the model's head; of one that makes its own loss by its input "labels", whose classes are any where they are
 // whole numbers. SPEC_ERROR for such an input of a type that no dataset has.

@@ -207,7 +207,7 @@ TEST_F(DatasetTest, LabelsInAColumn_AreLabels) {
   EXPECT_EQ(labels.data_ptr<int64_t>()[0], 1);
 }
 
-using Kind = Dataset::Targets::Kind;
+using Kind = Targets::Kind;
 
 // Of two samples.
 absl::StatusOr<Dataset> Targeted(Kind kind, std::vector<int64_t> shape, Array labels) {
