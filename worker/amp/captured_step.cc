@@ -34,7 +34,10 @@ void CopyIn(const at::Tensor& given, const at::Tensor& input) {
 }
 
 // Of one micro-batch.
-int64_t NumSamples(const std::vector<Batch>& micro_batches) { return micro_batches.at(0).images.size(0); }
+int64_t NumSamples(const std::vector<Batch>& micro_batches) {
+  const Batch& first = micro_batches.at(0);
+  return (first.images.defined() ? first.images : first.others.begin()->second).size(0);
+}
 
 }  // namespace
 

@@ -34,7 +34,8 @@ const at::Tensor& FieldOf(const graph::Graph& program, const Batch& batch, graph
     return other->second;
   }
   // The program of one phase of two may begin with another input than the model does.
-  TORCH_CHECK(input == program.inputs().front() || name == "images", "the batch has no ", name);
+  const bool may_be_first = input == program.inputs().front() || name == "images";
+  TORCH_CHECK(may_be_first && batch.images.defined(), "the batch has no ", name);
   return batch.images;
 }
 

@@ -24,9 +24,10 @@ namespace ampd::amp {
 
 // Samples of one forward and backward pass, on the CPU; the engine takes them to its device.
 struct Batch {
-  at::Tensor images;      // for the model's first input: (B, ...) float; of a text, tokens: (B, T) int64
+  // For the model's first input: (B, ...) float; of a text, tokens: (B, T) int64. Undefined where `others` has it.
+  at::Tensor images;
   at::Tensor labels;      // (B) int64; (B, T) of a language model; as the model's head takes them
-  TensorMap others = {};  // (B, ...); for the inputs beside the first one, by name
+  TensorMap others = {};  // (B, ...); for other inputs, by name
 };
 
 // What a program takes of a batch, in the order of its inputs; a mask of truths as numbers where it takes those. Throws

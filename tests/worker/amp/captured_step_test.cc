@@ -398,6 +398,27 @@ TEST_F(CapturedStepTest, PhasesOfAGan_AreReplayedUnderBothRules) {
   }
 }
 
+// Takes numbers and the row of a table that is added to them.
+graph::Graph Tower() {
+  GraphBuilder b("tower");
+  const ValueId numbers = b.Input("numbers", {Dtype::kFloat32, {Dim::Batch(), 5}});
+  const ValueId rows = b.Input("rows", {Dtype::kInt64, {Dim::Batch()}});
+  const ValueId table = b.Parameter("table", {7, 5}, graph::Initializer::Constant(0.5));
+  b.Output("logits", b.Linear("head", b.Add("sum", numbers, b.Embedding("table", rows, table)), kClasses));
+  return *std::move(b).Build();
+}
+
+TEST_F(CapturedStepTest, FieldsWithoutImages_AreReplayedToo) {
+  Make(Tower(), Preset("bf16"));
+  for (int i = 0; i < kWarmUps + 3; ++i) {
+    const int64_t size = i == kWarmUps + 1 ? kBatchSize + 2 : kBatchSize;
+    Step({{.images = {},
+           .labels = at::randint(0, kClasses, {size}, at::kLong),
+           .others = {{"numbers", at::rand({size, 5})}, {"rows", at::randint(0, 7, {size}, at::kLong)}}}});
+  }
+  EXPECT_EQ(GraphCounts().replays, 2) << "all but the larger batch, which was given room";
+}
+
 TEST_F(CapturedStepTest, WhatCannotBeRecorded_RunsAsItIsAndSaysWhy) {
   for (const int failing : {1, 34, 54}) {  // the first, one of the backward pass and one of the second micro-batch
     GraphCounts() = {};
