@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "ampd/v1/precision.pb.h"
 #include "ampd/v1/worker.pb.h"
 #include "base/error.h"
@@ -25,6 +23,7 @@
 #include "worker/data/data_file.h"
 #include "worker/train/array_source.h"
 #include "worker/train/engine_options.h"
+#include "worker/train/fields.h"
 #include "worker/train/labels.h"
 #include "worker/train/model_source.h"
 #include "worker/train/sample_drawing.h"
@@ -79,7 +78,7 @@ absl::StatusOr<data::Dataset> Open(const internal::StartAttempt& start, const v1
     return OpenIdx(start, source.idx(), evaluation ? "data.eval.idx" : "data.train.idx", num_classes);
   }
   if (IsArraySource(source)) {
-    return OpenArraySource(source, evaluation ? "data.eval" : "data.train", labels, locate);
+    return OpenArraySource(source, evaluation ? "data.eval" : "data.train", model, locate);
   }
   if (!source.has_synthetic()) {
     return SpecError("a data source names no kind");
@@ -94,83 +93,6 @@ absl::StatusOr<data::Dataset> Open(const internal::StartAttempt& start, const v1
                                        .seed = synthetic.seed(),
                                        .noise = synthetic.has_noise() ? synthetic.noise() : 1,
                                        .evaluation = evaluation});
-}
-
-int64_t ElementsOf(const graph::Shape& shape) {
-  int64_t elements = 1;
-  for (const graph::Dim& dim : shape) {
-    elements *= dim.is_batch() ? 1 : dim.factor();
-  }
-  return elements;
-}
-
-// (C, H, W); empty of an input that is no image.
-std::vector<int64_t> ImageShapeOf(const graph::Shape& shape) {
-  std::vector<int64_t> image;
-  for (size_t i = 1; i < shape.size() && shape.size() == 4; ++i) {
-    image.push_back(shape[i].factor());
-  }
-  return image;
-}
-
-// Whether the trainer draws the input, for a model that makes its samples of it.
-bool IsNoise(const graph::Graph& model, graph::ValueId input) {
-  return model.value(input).name == "noise" && !graph::LossesOf(model).empty();
-}
-
-// Of one sample's noise; nothing where the model takes none.
-std::optional<std::vector<int64_t>> NoiseShapeOf(const graph::Graph& model) {
-  const auto noise = model.FindInput("noise");
-  if (!noise.has_value() || !IsNoise(model, *noise)) {
-    return std::nullopt;
-  }
-  std::vector<int64_t> sample;
-  const graph::Shape& shape = model.type(*noise).shape;
-  std::transform(shape.begin() + 1, shape.end(), std::back_inserter(sample),
-                 [](const graph::Dim& dim) { return dim.factor(); });
-  return sample;
-}
-
-// Whether the data has every input of the model but noise, the first one as its samples, and as many labels a sample.
-absl::Status CheckFields(const data::Dataset& data, const graph::Graph& model) {
-  const std::vector<std::string_view> names = data.input_names();
-  const std::string& first = model.value(model.inputs().front()).name;
-  if (first != names.front()) {
-    return SpecError(absl::StrCat("the data has ", std::string(names.front()), " and the model takes ", first));
-  }
-  const bool takes_labels = graph::HeadOf(model) == graph::Head::kOwnLoss;
-  for (const graph::ValueId input : model.inputs()) {
-    const std::string& name = model.value(input).name;
-    const bool is_known =
-        std::find(names.begin(), names.end(), name) != names.end() || (name == "labels" && takes_labels);
-    if (!is_known && !IsNoise(model, input)) {
-      return SpecError(absl::StrCat("the model takes ", name, ", which the data has not"));
-    }
-  }
-  const bool is_language_model = graph::HeadOf(model) == graph::Head::kLanguageModel;
-  if (model.FindOutput("logits").has_value() && is_language_model != data.is_text()) {
-    return SpecError(data.is_text() ? "the data has a label a position and the model tells one a sample"
-                                    : "the data has a label a sample and the model tells one a position");
-  }
-  return absl::OkStatus();
-}
-
-// Whether the data is what the model takes.
-absl::Status CheckSamples(const data::Dataset& data, const graph::Graph& model) {
-  AMPD_RETURN_IF_ERROR(CheckFields(data, model));
-  const graph::ValueId input = model.inputs().front();
-  const int64_t wanted = ElementsOf(model.type(input).shape);
-  if (data.sample_elements() != wanted) {
-    return SpecError(absl::StrCat("a sample has ", data.sample_elements(), " elements and the model takes ", wanted));
-  }
-  const std::vector<int64_t> given = data.image_shape();
-  const std::vector<int64_t> taken = ImageShapeOf(model.type(input).shape);
-  if (!given.empty() && !taken.empty() && given != taken) {
-    return SpecError(absl::StrCat("an image is (", absl::StrJoin(given, ", "), ") and the model takes (",
-                                  absl::StrJoin(taken, ", "),
-                                  "), channels first; channels_last says how a file has them"));
-  }
-  return CheckLabels(data, model);
 }
 
 // What determines the numbers, and nothing that may differ between two attempts of one job.
