@@ -133,12 +133,18 @@ int64_t Elements(const std::vector<int64_t>& shape) {
   return elements;
 }
 
-// An input of the model that the data has not, or that is not its first one; empty: there is none.
+// Whether each array of the source's file is a field by its own name. Which it has is known to the worker alone.
+bool HasNamedArrays(const v1::DataSource& source) { return source.has_safetensors() || !source.npz().file().empty(); }
+
+// An input of the model that the data has not, or samples that it does not take; empty: there is nothing.
 std::string WhyInputsMisfit(const v1::DataSource& source, const graph::Graph& model) {
+  if (HasNamedArrays(source)) {
+    return "";
+  }
   const std::vector<std::string_view> names = InputsOf(source);
-  const std::string& first = model.value(model.inputs().front()).name;
-  if (first != names.front()) {
-    return absl::StrCat("the data has ", std::string(names.front()), " and the model takes ", first);
+  if (!model.FindInput(names.front()).has_value()) {
+    return absl::StrCat("the data has ", std::string(names.front()), " and the model takes ",
+                        model.value(model.inputs().front()).name);
   }
   const bool takes_labels = graph::HeadOf(model) == graph::Head::kOwnLoss;
   const bool takes_noise = !graph::LossesOf(model).empty();

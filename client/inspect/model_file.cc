@@ -33,7 +33,7 @@ using v1::ModelTensor;
 using Kind = ExportedInput::Kind;
 using Programs = absl::StatusOr<graph::ImportedPrograms>;
 
-// What datasets have for a model.
+// What datasets have for a model by names that are not a file's.
 constexpr std::string_view kFields[] = {"images", "input_ids", "attention_mask", "token_type_ids"};
 
 // The symbol of the batch size: that of the first input's first size.
@@ -97,7 +97,7 @@ void AddPrograms(const ExportedModel& model, const Programs& programs, v1::Model
   }
 }
 
-bool IsField(const std::string& name, const ModelQuestion& question) {
+bool IsKnownField(const std::string& name, const ModelQuestion& question) {
   return std::find(std::begin(kFields), std::end(kFields), name) != std::end(kFields) ||
          (name == "labels" && question.head == graph::Head::kOwnLoss) ||
          (name == "noise" && question.head == graph::Head::kGan);
@@ -112,11 +112,13 @@ void AddInputs(const ExportedProgram& program, const ModelQuestion& question, v1
     told.set_name(input.tensor);
     SetType(program, input.tensor, &told);
     const std::string field = graph::InputNameOf(program, input, {});
-    if (IsField(field, question)) {
+    if (IsKnownField(field, question)) {
       told.set_field(field);
-    } else {
-      file->add_warnings(absl::StrCat("no dataset has a field ", input.tensor,
-                                      ": model.exported.inputs has to say which one the input takes"));
+    } else if (field != "labels") {  // which only a head of its own loss takes: that is a problem, and no warning
+      told.set_field(field);
+      file->add_warnings(absl::StrCat("the input ", input.tensor,
+                                      " takes the array of that name in a file of npz or safetensors; for other data "
+                                      "model.exported.inputs has to say which field it takes"));
     }
   }
 }

@@ -77,17 +77,17 @@ TEST(DescribeModel, TellsWhatItTakesAndGives) {
   EXPECT_THAT(file.warnings(), IsEmpty());
 }
 
-TEST(DescribeModel, OfSeveralInputs_ThoseThatNoFieldNames_AreWarnedOf) {
+TEST(DescribeModel, OfSeveralInputs_ThoseThatOnlyAnArrayCanBe_AreWarnedOf) {
   json model = Net();
   json& graph = graph::GraphOf(model);
   graph["inputs"].push_back(graph::Named("attention_mask"));
   graph["tensor_values"]["attention_mask"] = graph::Tensor({graph::kBatch, "Mul(Integer(4), Symbol('s9'))"});
   graph::InputsOf(model).push_back(graph::Input("attention_mask"));
   const v1::ModelFile file = Described(model);
-  EXPECT_EQ(file.inputs(0).field(), "");
+  EXPECT_EQ(file.inputs(0).field(), "x");
   EXPECT_EQ(file.inputs(1).field(), "attention_mask");
   EXPECT_THAT(file.inputs(1).shape(), ElementsAre("B", "4*s9"));
-  EXPECT_THAT(file.warnings(), ElementsAre(HasSubstr("no dataset has a field x: model.exported.inputs has to say")));
+  EXPECT_THAT(file.warnings(), ElementsAre(HasSubstr("the input x takes the array of that name in a file of npz or")));
   EXPECT_THAT(file.problems(), ElementsAre(HasSubstr("attention_mask has a size s9, which is no number")));
 }
 

@@ -132,6 +132,17 @@ TEST(AdmitExported, DataThatTheModelDoesNotTakeIsToldAsTheTrainerTellsIt) {
       << "what is in a file of the worker's it tells";
 }
 
+TEST(AdmitExported, ArraysOfAFileAreFieldsThatTheWorkerKnows) {
+  const std::string renamed = "model {exported {inputs {key: 'x' value: 'pictures'}}} ";
+  for (const std::string source : {"npz {file: 'a/b'}", "safetensors {file: 'a/b'}"}) {
+    const auto admitted = Admitted(Net(), SpecOf(absl::StrCat(renamed, "data {train {", source, "}}")));
+    EXPECT_TRUE(admitted.ok()) << admitted.status();
+  }
+  EXPECT_THAT(Wrong(renamed + "data {train {npz {images: 'a/b' labels: 'a/c'}}}"),
+              ElementsAre("data.train.npz: the data has images and the model takes pictures"))
+      << "two files have no names for others";
+}
+
 TEST(AdmitExported, AGanReadsNoLabelsAndIsNotEvaluated) {
   const std::string images = "data {train {idx {images: 'a/b'}}}";
   const std::string head = "model {exported {head: GAN}} ";
