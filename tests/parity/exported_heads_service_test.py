@@ -5,6 +5,7 @@ Usage: exported_heads_service_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only
 ids.
 """
 import json
+import math
 import pathlib
 import struct
 import sys
@@ -146,14 +147,14 @@ class Heads(DataRootCase):
             length = torch.export.Dim("length", min=2, max=most)
             ampd.export(TextClasses(), (cls.words[:4, :5],), cls.root / f"{name}.pt2", dynamic=({1: length},))
 
-    def trained(self, module, **job):
+    def trained(self, module, strict=True, **job):
         """The evaluations and the module with the weights that training ended with."""
         final = self.run_job(JOB.format(**{"preset": "fp32", **job}))
         self.assertEqual(final["state"], "SUCCEEDED", final.get("message"))
         evals = [point for segment in self.service.read("job", "points", final["id"])["segments"]
                  for point in segment["evals"]]
         saved = next(self.service.folder.rglob(f"{final['checkpoints'][-1]['path']}/model.safetensors"))
-        module.load_state_dict(load_file(saved))
+        module.load_state_dict(load_file(saved), strict=strict)
         print(f"  loss {evals[0]['loss']:.3f} to {evals[-1]['loss']:.3f}", flush=True)
         self.assertLess(evals[-1]["loss"], 0.7 * evals[0]["loss"])
         self.assertEqual(final["attempts"][-1]["outcome"]["finalMetrics"]["evalLoss"], evals[-1]["loss"])
@@ -204,6 +205,35 @@ class Heads(DataRootCase):
         self.assertNotIn("top5Accuracy", point)  # of four classes
         self.refused("SPEC_ERROR", f"sequence length is {LENGTH}", "was exported for 2 to 6", model="short.pt2", more="",
                      data=JSONL)
+
+    def test_a_model_of_transformers_learns_a_text_of_the_jobs_length(self):
+        from transformers import GPT2Config, GPT2LMHeadModel  # takes seconds
+
+        class Text(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.model = GPT2LMHeadModel(GPT2Config(
+                    vocab_size=WORDS, n_positions=16, n_embd=32, n_layer=2, n_head=2, resid_pdrop=0, embd_pdrop=0,
+                    attn_pdrop=0, use_cache=False))
+
+            def forward(self, input_ids):
+                return self.model(input_ids=input_ids).logits
+
+        length = torch.export.Dim("length", min=2, max=16)
+        ampd.export(Text(), (torch.zeros(4, 5, dtype=torch.int64),), self.root / "gpt2.pt2", dynamic=({1: length},))
+        text = [(7 * place * place + place // 3) % WORDS for place in range(SAMPLES * LENGTH + 1)]
+        (self.root / "text.bin").write_bytes(struct.pack(f"<{len(text)}H", *text))
+        source = f"{{tokens: {{path: root/text.bin, format: UINT16, sequence_length: {LENGTH}}}}}"
+        windows = torch.tensor(text[:-1]).view(SAMPLES, LENGTH), torch.tensor(text[1:]).view(SAMPLES, LENGTH)
+        for preset in ("bf16", "fp32"):
+            _, point, model = self.trained(Text(), strict=False, model="gpt2.pt2", more=", head: LANGUAGE_MODEL", data=source,
+                                           preset=preset)  # its head is tied to its table, and masks are the file's
+        with torch.no_grad():
+            loss = functional.cross_entropy(model(windows[0]).flatten(0, 1), windows[1].flatten()).item()
+        self.assert_close(point["loss"], loss)
+        self.assert_close(point["perplexity"], math.exp(loss))
+        self.refused("SPEC_ERROR", "sequence length is 17", model="gpt2.pt2", more="", data=source.replace(
+            f"sequence_length: {LENGTH}", "sequence_length: 17"))
 
     def test_two_networks_are_trained_against_each_other(self):
         for preset in ("bf16", "fp32"):

@@ -246,6 +246,48 @@ class ExportedModels(DataRootCase):
             self.assertTrue(torch.equal(saved[name], trained[name]), name)
             self.assertFalse(torch.equal(saved[name], parameter), f"{name} was not trained")
 
+    def test_gradients_are_told_by_the_modules_of_the_file(self):
+        job = self.service.submit(JOB.replace("preset: fp32", "preset: fp16").replace(f"steps: {STEPS}", "steps: 100000000"))
+        self.addCleanup(self.service.ampctl, "job", "cancel", job)
+        self.worker.await_step(job, 5)
+        gradients = self.service.read("job", "gradients", job)["gradients"]
+        self.assertEqual([(module["module"], int(module["numElements"]), module["dtype"]) for module in gradients["modules"]],
+                         [("head", 512 * CLASSES + CLASSES, "float16"), ("features.1", 16, "float32"),
+                          ("features.0", 8 * 9 + 8, "float16")])
+        for module in gradients["modules"]:
+            counted = sum(map(int, module["counts"])) + int(module.get("numZero", 0)) + int(module.get("numNonFinite", 0))
+            self.assertEqual(counted, int(module["numElements"]))
+
+    def test_gradients_that_underflow_are_told_of_the_module_where_they_do(self):
+        class Small(torch.nn.Module):
+            """Its weights are so small that, at a batch of 4096, gradients are below fp16's smallest normal number."""
+
+            def __init__(self):
+                super().__init__()
+                self.body = torch.nn.Sequential(torch.nn.Linear(12, 32), torch.nn.ReLU())
+                self.head = torch.nn.Linear(32, 10)
+                for layer, bound in ((self.body[0], 1e-4), (self.head, 6e-5)):
+                    torch.nn.init.uniform_(layer.weight, -bound, bound)
+                    torch.nn.init.zeros_(layer.bias)
+
+            def forward(self, x):
+                return self.head(self.body(x))
+
+        torch.manual_seed(7)
+        ampd.export(Small(), (torch.zeros(4, 12),), self.root / "small.pt2")
+        idx = "{idx: {images: root/images, labels: root/labels}}"
+        source = "{synthetic: {shape: [12], num_classes: 10, num_samples: 4096, seed: 9, noise: 0.3}}"
+        text = JOB.replace(idx, source).replace("mine.pt2", "small.pt2").replace("batch_size: 32", "batch_size: 4096")
+        job = self.run_job(text.replace("{preset: fp32}", "{preset: fp16, loss_scale: {off: {}}}"))
+        self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
+        underflow, = self.told(job, "UNDERFLOW")
+        self.expect_clean_line(underflow["message"])
+        self.assertEqual(underflow["attributes"]["module"], "head")
+        self.assertTrue(underflow["attributes"]["parameter"].startswith("head."), underflow)
+        self.assertGreater(float(underflow["attributes"]["suggested_scale"]), 1)
+        job = self.run_job(text.replace("{preset: fp32}", "{preset: fp16}"))
+        self.assertEqual((job["state"], self.told(job, "UNDERFLOW")), ("SUCCEEDED", []), job.get("message"))
+
     def refused(self, text, reason, *words):
         final = self.service.finished(self.service.submit(text))
         self.assertEqual((final["state"], final["reason"]), ("FAILED", reason), final.get("message"))
