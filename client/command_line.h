@@ -38,6 +38,7 @@ struct CommandLine {
   PolicyOptions policy;
   CheckpointOptions checkpoint;
   ArtifactOptions artifact;
+  InspectDataOptions data;
   TokenizeOptions tokenize;
   PackImagesOptions pack;
   InspectModelOptions model;

@@ -159,13 +159,16 @@ void AddPack(CLI::App* data, CommandLine* line) {
 
 void AddData(CLI::App* root, CommandLine* line) {
   CLI::App* data = root->add_subcommand("data", "Files of datasets")->require_subcommand(1)->fallthrough();
-  AddCommand(
+  CLI::App* inspect = AddCommand(
       data, "inspect", "What is in a file on this machine, and what is wrong with it", line,
-      [line](Session* s) { return InspectData(s, line->text); }, AllBut({OutputFormat::kWide, OutputFormat::kName}))
-      ->add_option("path", line->text, "File, of a format in docs/data.md")
+      [line](Session* s) { return InspectData(s, line->data); }, AllBut({OutputFormat::kWide, OutputFormat::kName}));
+  inspect->add_option("path", line->data.path, "File, of a format in docs/data.md")
       ->required()
       ->check(CheckNotEmpty)
       ->option_text("FILE");
+  inspect->add_option("--format", line->data.format, "Tokens as llm_c, uint16 or uint32; told by the content without")
+      ->check(OneOf({"llm_c", "uint16", "uint32"}))
+      ->option_text("FORMAT");
   AddTokenize(data, line);
   AddPack(data, line);
 }

@@ -96,7 +96,11 @@ int Logs(Session* session, const LogsOptions& options);
 int Wait(Session* session, const std::vector<std::string>& ids, absl::Duration timeout);
 
 // What is in a dataset's file on this machine, and what is wrong with it: exit code 1. Asks no server.
-int InspectData(Session* session, const std::string& path);
+struct InspectDataOptions {
+  std::string path;
+  std::string format;  // of a token file: llm_c, uint16 or uint32; empty: told by the content
+};
+int InspectData(Session* session, const InspectDataOptions& options);
 
 struct TokenizeOptions {
   std::string text;        // to read

@@ -17,14 +17,23 @@
 namespace ampd::client {
 namespace {
 
+data::TokenFormat TokensNamed(const std::string& format) {
+  return format == "uint16"   ? data::TokenFormat::kUint16
+         : format == "uint32" ? data::TokenFormat::kUint32
+                              : data::TokenFormat::kLlmC;
+}
+
 // The reader opens a file beneath a folder and follows no links, which are for people to use on their own machine.
-absl::StatusOr<v1::DatasetFile> Inspect(const std::string& path) {
+absl::StatusOr<v1::DatasetFile> Inspect(const InspectDataOptions& options) {
+  const std::string& path = options.path;
   std::error_code error;
   const std::filesystem::path real = std::filesystem::canonical(path, error);
   if (error) {
     return absl::NotFoundError(absl::StrCat(path, ": ", error.message()));
   }
-  auto report = data::InspectFile({.root = real.parent_path(), .path = real.filename(), .name = path});
+  const data::DataFile file = {.root = real.parent_path(), .path = real.filename(), .name = path};
+  auto report =
+      options.format.empty() ? data::InspectFile(file) : data::InspectTokens(file, TokensNamed(options.format));
   if (report.ok()) {
     report->set_path(path);
   }
@@ -91,8 +100,8 @@ void PrintTable(const Session& session, const v1::DatasetFile& file) {
 
 }  // namespace
 
-int InspectData(Session* session, const std::string& path) {
-  const auto file = Inspect(path);
+int InspectData(Session* session, const InspectDataOptions& options) {
+  const auto file = Inspect(options);
   if (!file.ok()) {
     return session->Fail(file.status());
   }

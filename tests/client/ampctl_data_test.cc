@@ -84,6 +84,38 @@ TEST_F(AmpctlData, Inspect_TellsHowLongTextsAre) {
   EXPECT_THAT(Run("data inspect one.jsonl", kNoServer).out, HasSubstr("  1 token, mean 1\n"));
 }
 
+TEST_F(AmpctlData, Inspect_OfTokensWithoutAHeader_BelievesWhatItIsTold) {
+  Write("text.bin", std::string("\x05\0\x01\0\xff\xff\0\0", 8));
+  const Result unknown = Run("data inspect text.bin", kNoServer);
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_THAT(unknown.err, HasSubstr("text.bin: of no format that is known by its content"));
+  const Result narrow = Run("data inspect text.bin --format uint16", kNoServer);
+  EXPECT_EQ(narrow.exit_code, 0) << narrow.err;
+  EXPECT_EQ(narrow.out,
+            "text.bin: UINT16_TOKENS, 8 B\n"
+            "NAME    DTYPE   SHAPE  RANGE       MEAN  STD  CLASSES\n"
+            "tokens  uint16  (4)    0 to 65535\n");
+  const v1::DatasetFile wide = Inspected("--format uint32 text.bin");
+  EXPECT_EQ(wide.format(), v1::DatasetFile::UINT32_TOKENS);
+  EXPECT_EQ(wide.size_bytes(), 8);
+  ASSERT_EQ(wide.arrays_size(), 1);
+  EXPECT_EQ(wide.arrays(0).dtype(), "uint32");
+  EXPECT_THAT(wide.arrays(0).shape(), ElementsAre(2));
+  EXPECT_EQ(wide.arrays(0).max(), 65541);
+}
+
+TEST_F(AmpctlData, Inspect_OfTokensThatAreNot_TellsTheProblem) {
+  Write("odd.bin", "abcde");
+  EXPECT_THAT(Inspected("odd.bin --format uint16").problems(),
+              ElementsAre("odd.bin: has 5 bytes, no whole number of tokens of 2"));
+  EXPECT_EQ(Run("data inspect odd.bin --format uint32", kNoServer).exit_code, 1);
+  EXPECT_EQ(Inspected("odd.bin --format llm_c").problems_size(), 1);
+  EXPECT_EQ(Run("data inspect nowhere --format uint16", kNoServer).exit_code, 3);
+  const Result other = Run("data inspect odd.bin --format uint8", kNoServer);
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.err, HasSubstr("uint16"));
+}
+
 TEST_F(AmpctlData, Inspect_FollowsLinks_WhichAJobDoesNot) {
   std::filesystem::create_directory(folder_ + "/elsewhere");
   Write("elsewhere/y.npy", Labels());

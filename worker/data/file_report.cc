@@ -189,9 +189,8 @@ absl::Status AddEach(const absl::StatusOr<Archive>& archive, v1::DatasetFile& re
   return absl::OkStatus();
 }
 
-absl::Status AddTokens(const DataFile& file, v1::DatasetFile& report) {
-  AMPD_ASSIGN_OR_RETURN(const Tokens tokens,
-                        ReadTokens(file, TokenFormat::kLlmC, 0, std::numeric_limits<int64_t>::max()));
+absl::Status AddTokens(const DataFile& file, TokenFormat format, v1::DatasetFile& report) {
+  AMPD_ASSIGN_OR_RETURN(const Tokens tokens, ReadTokens(file, format, 0, std::numeric_limits<int64_t>::max()));
   std::visit(
       [&](const auto& all) {
         v1::DatasetArray& array = *report.add_arrays();
@@ -229,7 +228,7 @@ absl::Status AddArrays(const DataFile& file, const Glance& glance, v1::DatasetFi
     case v1::DatasetFile::SAFETENSORS:
       return AddEach(TensorArrays::Open(file), report);
     case v1::DatasetFile::LLM_C_TOKENS:
-      return AddTokens(file, report);
+      return AddTokens(file, TokenFormat::kLlmC, report);
     case v1::DatasetFile::JSONL:
       return AddTexts(file, report);
     case v1::DatasetFile::NPY: {
@@ -245,7 +244,28 @@ absl::Status AddArrays(const DataFile& file, const Glance& glance, v1::DatasetFi
   }
 }
 
+Format FormatOf(TokenFormat format) {
+  return format == TokenFormat::kUint16   ? v1::DatasetFile::UINT16_TOKENS
+         : format == TokenFormat::kUint32 ? v1::DatasetFile::UINT32_TOKENS
+                                          : v1::DatasetFile::LLM_C_TOKENS;
+}
+
 }  // namespace
+
+absl::StatusOr<v1::DatasetFile> InspectTokens(const DataFile& file, TokenFormat format) {
+  AMPD_ASSIGN_OR_RETURN(const UniqueFd opened, OpenDataFile(file));
+  struct stat status = {};
+  if (fstat(opened.get(), &status) != 0) {
+    return FileError(file.name, errno);
+  }
+  v1::DatasetFile report;
+  report.set_format(FormatOf(format));
+  report.set_size_bytes(status.st_size);
+  if (const absl::Status added = AddTokens(file, format, report); !added.ok()) {
+    report.add_problems(std::string(added.message()));
+  }
+  return report;
+}
 
 absl::StatusOr<v1::DatasetFile> InspectFile(const DataFile& file) {
   AMPD_ASSIGN_OR_RETURN(const Glance glance, GlanceAt(file));

@@ -3,6 +3,7 @@
 #include "absl/status/statusor.h"
 #include "ampd/v1/dataset_file.pb.h"
 #include "worker/data/data_file.h"
+#include "worker/data/tokens.h"
 
 namespace ampd::data {
 
@@ -10,5 +11,9 @@ namespace ampd::data {
 // with it, in the words of the reader that a job would use. `path` is left to the caller. DATA_ERROR when the file
 // can't be opened or is of no known format: token files without a header can't be known.
 absl::StatusOr<v1::DatasetFile> InspectFile(const DataFile& file);
+
+// The same of a file that is said to hold tokens, whatever its content looks like. REQUIRES: `format` is not kAuto.
+// DATA_ERROR when the file can't be opened.
+absl::StatusOr<v1::DatasetFile> InspectTokens(const DataFile& file, TokenFormat format);
 
 }  // namespace ampd::data
