@@ -1,0 +1,130 @@
+// Which samples' branches a step of the engine leaves out, read off the weights that it updates.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ATen/core/Tensor.h"
+#include "ATen/ops/eye.h"
+#include "ATen/ops/stack.h"
+#include "ATen/ops/zeros.h"
+#include "graph/builder.h"
+#include "tests/worker/amp/cpu_engine.h"
+#include "worker/amp/engine.h"
+
+namespace ampd::amp {
+namespace {
+
+using graph::Dim;
+using graph::Dtype;
+using graph::GraphBuilder;
+using graph::Initializer;
+using graph::ValueId;
+
+constexpr int64_t kMicroBatches = 2;
+constexpr int64_t kSamples = 64;  // of a micro-batch
+constexpr int64_t kAll = kMicroBatches * kSamples;
+constexpr int64_t kSteps = 300;
+constexpr double kProbabilities[] = {0.3, 0.1};  // of the branches
+
+// The sum of two branches that each have a weight a sample: sample i is 1 at place i and 0 elsewhere.
+graph::Graph TwoBranches() {
+  GraphBuilder b("two_branches");
+  const ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), kAll}});
+  const ValueId first = b.Mul("first", x, b.Parameter("first.weight", {kAll}, Initializer::Constant(0)));
+  const ValueId second = b.Mul("second", x, b.Parameter("second.weight", {kAll}, Initializer::Constant(0)));
+  b.Output("predictions", b.Add("", b.StochasticDepth("first", first, kProbabilities[0]),
+                                b.StochasticDepth("second", second, kProbabilities[1])));
+  return std::move(b).Build().value();
+}
+
+// With weights of 0 the gradient of the squared error to the samples themselves is, of a weight, what its branch is
+// multiplied by, times the negative inverse of this rate.
+std::unique_ptr<Engine> MakeEngine(uint64_t seed) {
+  EngineOptions options;
+  options.optimizer = {.kind = OptimizerConfig::Kind::kSgd, .learning_rate = kSamples * kAll};
+  options.seed = seed;
+  return CpuEngine(TwoBranches(), PresetNamed("fp32"), options);
+}
+
+// What the branches of all samples were multiplied by in one step each, (steps, branches, samples).
+at::Tensor FactorsOf(uint64_t seed, uint64_t first_stream = 0) {
+  const auto engine = MakeEngine(seed);
+  const EngineState start = engine->ExportState();
+  std::vector<Batch> micro_batches;
+  for (const at::Tensor& samples : at::eye(kAll).split(kSamples)) {
+    micro_batches.push_back({samples, samples});
+  }
+  std::vector<at::Tensor> factors;
+  for (int64_t step = 0; step < kSteps; ++step) {
+    engine->Step(micro_batches, first_stream + static_cast<uint64_t>(step));
+    const EngineState state = engine->ExportState();
+    factors.push_back(at::stack({state.model.at("first.weight"), state.model.at("second.weight")}));
+    EXPECT_TRUE(engine->ImportState(start).ok());
+  }
+  return at::stack(factors);
+}
+
+// Whether they were left out.
+at::Tensor DropsOf(uint64_t seed, uint64_t first_stream = 0) { return FactorsOf(seed, first_stream).eq(0); }
+
+// Whether the share of truths is what chance gives with that probability.
+void ExpectShare(const at::Tensor& truths, double probability, const std::string& what) {
+  const auto count = static_cast<double>(truths.numel());
+  const double share = truths.sum().item<double>() / count;
+  EXPECT_NEAR(share, probability, 5 * std::sqrt(probability * (1 - probability) / count)) << what;
+}
+
+// Whether two draws with these probabilities know nothing of each other.
+void ExpectIndependent(const at::Tensor& one, double of_one, const at::Tensor& other, double of_other,
+                       const std::string& what) {
+  ExpectShare(one.logical_and(other), of_one * of_other, what);
+}
+
+class StochasticDepth : public testing::TestWithParam<int> {
+ protected:
+  int64_t branch() const { return GetParam(); }
+  double probability() const { return kProbabilities[GetParam()]; }
+  at::Tensor Drops(uint64_t seed, uint64_t first_stream = 0) const {
+    return DropsOf(seed, first_stream).select(1, branch());  // (steps, samples)
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Branches, StochasticDepth, testing::Values(0, 1));
+
+TEST_P(StochasticDepth, LeavesOutSamplesAsOftenAsItSays_AndScalesTheOthers) {
+  const at::Tensor factors = FactorsOf(/*seed=*/5).select(1, branch());
+  const at::Tensor kept = factors.ne(0);
+  const double error = factors.sub(kept.to(at::kFloat), 1 / (1 - probability())).abs().max().item<double>();
+  EXPECT_LE(error, 1e-6) << "a sample is left out, or multiplied by the inverse of the share that stays";
+  ExpectShare(kept.logical_not(), probability(), "of all samples and steps");
+  for (int64_t sample = 0; sample < kAll; ++sample) {
+    ExpectShare(kept.select(1, sample).logical_not(), probability(), "of sample " + std::to_string(sample));
+  }
+}
+
+TEST_P(StochasticDepth, DrawsForEachStepSampleAndMicroBatchByItself) {
+  const at::Tensor drops = Drops(5);
+  const double p = probability();
+  ExpectIndependent(drops.narrow(0, 0, kSteps - 1), p, drops.narrow(0, 1, kSteps - 1), p, "a step and the next");
+  ExpectIndependent(drops.narrow(1, 0, kAll - 1), p, drops.narrow(1, 1, kAll - 1), p, "a sample and the next");
+  ExpectIndependent(drops.narrow(1, 0, kSamples), p, drops.narrow(1, kSamples, kSamples), p, "two micro-batches");
+}
+
+TEST_P(StochasticDepth, IsTheSeedsAndTheStreams) {
+  const at::Tensor drops = Drops(5);
+  EXPECT_TRUE(drops.equal(Drops(5)));
+  EXPECT_TRUE(drops.narrow(0, 10, kSteps - 10).equal(Drops(5, /*first_stream=*/10).narrow(0, 0, kSteps - 10)))
+      << "a step draws by its place in the data alone, whatever was drawn before";
+  ExpectIndependent(drops, probability(), Drops(6), probability(), "two seeds");
+}
+
+TEST(StochasticDepthBranches, DrawForThemselves) {
+  const at::Tensor drops = DropsOf(5);
+  ExpectIndependent(drops.select(1, 0), kProbabilities[0], drops.select(1, 1), kProbabilities[1], "two branches");
+}
+
+}  // namespace
+}  // namespace ampd::amp
