@@ -8,8 +8,10 @@ ARCHIVE receives both networks as a user exports them, as one module that makes 
 OUT receives, in the format of tensor_file.py: the first weights, drawn as the tutorial draws them, "state/<name>"; those
 that training starts from, "start/<name>"; "images" (steps, B, C, S, S) and "noise" (steps, B, Z); with the weights of the
 start the losses "discriminator_loss/start" and "generator_loss/start" of the first batch, and the gradients of each in
-the parameters of its own network, "grad/<name>"; Adam's "learning_rate" and "epsilon"; the losses of the tutorial's
-training loop, "discriminator_loss" and "generator_loss"; and the tensors after it, "after/<name>".
+the parameters of its own network, "grad/<name>"; "learning_rate" and "epsilon"; of the tutorial's training loop with
+Adam, as there, and with AdamW, K being "adam" and "adamw": its losses "K/discriminator_loss" and "K/generator_loss", the
+tensors after it "K/after/<name>", and with those in evaluation mode the generator's images of the first noise,
+"K/eval/images", and both networks' loss of them, "K/eval/generator_loss".
 "num_batches_tracked", which is only counted, is left out.
 """
 import pathlib
@@ -31,6 +33,7 @@ LATENT, CHANNELS, GENERATOR, DISCRIMINATOR = 6, 2, 8, 8
 # Two players multiply what is only rounding: it must not steer, and steps are short.
 LEARNING_RATE = 2**-15
 EPSILON = 2**-9
+WEIGHT_DECAY = 2**-6
 
 
 def generator(image_size):
@@ -103,11 +106,10 @@ def initialise(module):
         nn.init.constant_(module.bias, 0)
 
 
-def train(model, images, noise):
-    """The tutorial's training loop, with Adam as there. The losses of each step, by player."""
+def train(model, images, noise, optimizer):
+    """The tutorial's training loop. The losses of each step, by player."""
     discriminator, generator = model.discriminator.main, model.generator.main
-    optimizer_of_d = torch.optim.Adam(discriminator.parameters(), lr=LEARNING_RATE, betas=(0.5, 0.999), eps=EPSILON)
-    optimizer_of_g = torch.optim.Adam(generator.parameters(), lr=LEARNING_RATE, betas=(0.5, 0.999), eps=EPSILON)
+    optimizer_of_d, optimizer_of_g = optimizer(discriminator.parameters()), optimizer(generator.parameters())
     losses = {"discriminator": [], "generator": []}
     real, fake = torch.ones(BATCH_SIZE), torch.zeros(BATCH_SIZE)
     for step in range(STEPS):
@@ -127,9 +129,24 @@ def train(model, images, noise):
     return losses
 
 
+OPTIMIZERS = {
+    "adam": lambda parameters: torch.optim.Adam(parameters, lr=LEARNING_RATE, betas=(0.5, 0.999), eps=EPSILON),
+    "adamw": lambda parameters: torch.optim.AdamW(parameters, lr=LEARNING_RATE, betas=(0.5, 0.999), eps=EPSILON,
+                                                  weight_decay=WEIGHT_DECAY),
+}
+
+
 def named(prefix, model):
     return {f"{prefix}/{name}": tensor.detach().clone() for name, tensor in model.state_dict().items()
             if not name.endswith("num_batches_tracked")}
+
+
+@torch.no_grad()
+def evaluated(model, images, noise):
+    model.eval()
+    tensors = {"images": model.fake(noise), "generator_loss": model.generator_loss(images, noise)}
+    model.train()
+    return tensors
 
 
 def main():
@@ -156,9 +173,12 @@ def main():
         for name, gradient in zip(parameters, torch.autograd.grad(loss, list(parameters.values()))):
             tensors[f"grad/{player}.{name}"] = gradient
         model.load_state_dict(start)
-    losses = train(model, images, noise)
-    tensors |= {f"{player}_loss": torch.stack(values) for player, values in losses.items()}
-    tensors |= named("after", model)
+    for kind, optimizer in OPTIMIZERS.items():
+        model.load_state_dict(start)
+        losses = train(model, images, noise, optimizer)
+        tensors |= {f"{kind}/{player}_loss": torch.stack(values) for player, values in losses.items()}
+        tensors |= named(f"{kind}/after", model)
+        tensors |= {f"{kind}/eval/{name}": value for name, value in evaluated(model, images[0], noise[0]).items()}
     tensor_file.write(sys.argv[-1], tensors)
     if len(sys.argv) > 3:
         ampd.export(Exported(image_size), (images[0], noise[0]), sys.argv[2])
