@@ -17,9 +17,9 @@ import torch
 import torchvision
 from safetensors.torch import load_file
 from torch import nn
-from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
 
 import tensor_file
+from oracle_models import Lenet, Mlp
 
 SEED = 20
 STEPS = 20
@@ -33,8 +33,10 @@ class Gpt2:
     EPSILON = 2**-17
 
     def __init__(self):
-        self.model = GPT2LMHeadModel(GPT2Config(vocab_size=61, n_positions=16, n_embd=48, n_layer=3, n_head=4,
-                                                resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0))
+        import transformers as hf  # takes seconds
+
+        self.model = hf.GPT2LMHeadModel(hf.GPT2Config(vocab_size=61, n_positions=16, n_embd=48, n_layer=3, n_head=4,
+                                                      resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0))
 
     # Away from the first values: with those, no activation is large enough to tell one form of GELU from another.
     def perturbed(self):
@@ -51,16 +53,13 @@ class Gpt2:
         return self.model(**inputs).logits
 
 
-class EfficientNet:
-    # What is only rounding grows by the step: the labels follow from nothing, and a bias in front of a norm has a
-    # gradient of rounding alone.
-    LEARNING_RATE = 2**-11
-    EPSILON = 2**-9
+class Images:
+    """A model of torchvision on small images; samples of 8."""
 
-    def __init__(self):
+    def __init__(self, model, image_size, num_classes):
         # The layout that the engine gives weights of convolutions: the sums of another one are rounded otherwise.
-        self.model = torchvision.models.efficientnet_b0(num_classes=7, dropout=0.0, stochastic_depth_prob=0.0).to(
-            memory_format=torch.channels_last)
+        self.model = model.to(memory_format=torch.channels_last)
+        self.image_size, self.num_classes = image_size, num_classes
 
     # Biases and the weights of norms begin alike, so that some of them could be taken for others.
     def perturbed(self):
@@ -70,10 +69,37 @@ class EfficientNet:
         return {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
 
     def batches(self):
-        return {"images": torch.randn(STEPS, 8, 3, 64, 64)}, torch.randint(0, 7, (STEPS, 8))
+        images = torch.randn(STEPS, 8, 3, self.image_size, self.image_size)
+        return {"images": images}, torch.randint(0, self.num_classes, (STEPS, 8))
 
     def logits(self, inputs):
         return self.model(inputs["images"])
+
+
+class EfficientNet(Images):
+    # What is only rounding grows by the step: the labels follow from nothing, and a bias in front of a norm has a
+    # gradient of rounding alone.
+    LEARNING_RATE = 2**-11
+    EPSILON = 2**-9
+
+    def __init__(self):
+        super().__init__(torchvision.models.efficientnet_b0(num_classes=7, dropout=0.0, stochastic_depth_prob=0.0), 64, 7)
+
+
+class Resnet(Images):
+    """With torchvision's stem, or with the one that is commonly put in its place for CIFAR."""
+
+    LEARNING_RATE = 2**-14
+    # What is only rounding grows by the step, as the labels follow from nothing.
+    EPSILON = 2**-9
+
+    def __init__(self, depth, is_small=False):
+        model = getattr(torchvision.models, f"resnet{depth}")(num_classes=80)
+        if is_small:
+            model.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
+            nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")
+            model.maxpool = nn.Identity()
+        super().__init__(model, 16 if is_small else 40, 80)
 
 
 class Bert:
@@ -83,10 +109,12 @@ class Bert:
     EPSILON = 2**-17
 
     def __init__(self):
-        self.model = BertForSequenceClassification(
-            BertConfig(vocab_size=61, max_position_embeddings=16, hidden_size=48, num_hidden_layers=3,
-                       num_attention_heads=4, intermediate_size=96, num_labels=5, hidden_dropout_prob=0.0,
-                       attention_probs_dropout_prob=0.0))
+        import transformers as hf  # takes seconds
+
+        self.model = hf.BertForSequenceClassification(
+            hf.BertConfig(vocab_size=61, max_position_embeddings=16, hidden_size=48, num_hidden_layers=3,
+                          num_attention_heads=4, intermediate_size=96, num_labels=5, hidden_dropout_prob=0.0,
+                          attention_probs_dropout_prob=0.0))
 
     def perturbed(self):
         return self.model.parameters()
@@ -147,7 +175,24 @@ class Rnn:
         return self.model(**inputs)
 
 
+class Small(Images):
+    """A zoo model of oracle_models.py, on images of one channel."""
+
+    LEARNING_RATE = 2**-9
+    EPSILON = 1e-8
+
+    def perturbed(self):
+        return self.model.parameters()
+
+    def batches(self):
+        images, labels = super().batches()
+        return {"images": images["images"][:, :, :1]}, labels
+
+
 CASES = {"gpt2": Gpt2, "efficientnet_b0": EfficientNet, "bert_classifier": Bert,
+         "lenet": lambda: Small(Lenet(1, 12, [72, 80], 96, 80), 12, 80),
+         "mlp": lambda: Small(Mlp(144, [96, 72], 80), 12, 80),
+         "resnet18_cifar": lambda: Resnet(18, is_small=True),
          "lstm": lambda: Rnn(nn.LSTM, False), "bidirectional_lstm": lambda: Rnn(nn.LSTM, True),
          "gru": lambda: Rnn(nn.GRU, False), "bidirectional_gru": lambda: Rnn(nn.GRU, True)}
 

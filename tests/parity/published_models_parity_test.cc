@@ -20,6 +20,8 @@
 #include "models/bert.h"
 #include "models/efficientnet.h"
 #include "models/gpt2.h"
+#include "models/lenet.h"
+#include "models/mlp.h"
 #include "models/resnet.h"
 #include "models/rnn.h"
 #include "precision/policy.h"
@@ -40,6 +42,27 @@ constexpr double kTrainingTolerance = 1e-4;
 
 // Each as oracle_published.py has it.
 
+graph::Graph Lenet() {
+  v1::LenetSpec spec;
+  spec.set_image_size(12);
+  for (const int width : {72, 80}) {
+    spec.add_widths(width);
+  }
+  spec.set_hidden(96);
+  spec.set_num_classes(80);
+  return models::BuildLenet(spec).value();
+}
+
+graph::Graph Mlp() {
+  v1::MlpSpec spec;
+  spec.set_in_features(144);
+  for (const int width : {96, 72}) {
+    spec.add_hidden(width);
+  }
+  spec.set_num_classes(80);
+  return models::BuildMlp(spec).value();
+}
+
 graph::Graph SmallGpt2() {
   v1::Gpt2Spec spec;
   spec.set_n_layer(3);
@@ -59,6 +82,17 @@ graph::Graph EfficientNet() {
   spec.set_stochastic_depth_prob(0);
   return models::BuildEfficientNet(spec).value();
 }
+
+graph::Graph Resnet(int depth, v1::ResnetSpec::Stem stem, int image_size) {
+  v1::ResnetSpec spec;
+  spec.set_depth(depth);
+  spec.set_stem(stem);
+  spec.set_image_size(image_size);
+  spec.set_num_classes(80);
+  return models::BuildResnet(spec).value();
+}
+
+graph::Graph Resnet18Cifar() { return Resnet(18, v1::ResnetSpec::CIFAR, 16); }
 
 graph::Graph SmallBert() {
   v1::BertClassifierSpec spec;
@@ -263,7 +297,8 @@ TEST_P(PublishedModelParity, EvaluationOfTheTrainedModelAgrees) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Zoo, PublishedModelParity,
-                         testing::Values(Case{"gpt2", SmallGpt2}, Case{"efficientnet_b0", EfficientNet},
+                         testing::Values(Case{"lenet", Lenet}, Case{"mlp", Mlp}, Case{"gpt2", SmallGpt2},
+                                         Case{"resnet18_cifar", Resnet18Cifar}, Case{"efficientnet_b0", EfficientNet},
                                          Case{"bert_classifier", SmallBert}, Case{"lstm", Lstm},
                                          Case{"bidirectional_lstm", BidirectionalLstm}, Case{"gru", Gru},
                                          Case{"bidirectional_gru", BidirectionalGru}),
