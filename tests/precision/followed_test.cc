@@ -119,7 +119,8 @@ Graph NormAndNoise(bool noise_follows = true) {
   Network network;
   const ValueId x = network.Linear("stem", network.x());
   const ValueId kept = network.Multiply(x, network.Noise(noise_follows), "kept");
-  return std::move(network).Build(network.Norm(kept));
+  const ValueId norm = network.Norm(kept);
+  return std::move(network).Build(norm);
 }
 
 std::string Applied(const Graph& graph, const char* preset) {
@@ -176,7 +177,8 @@ TEST(FollowedDtypes, AScaleInFp32DoesNotHideWhatCame) {
   const ValueId x = network.Linear("stem", network.x());
   const ValueId scale = network.Meant(network.Parameter("norm.weight", {64}), "scale");
   const ValueId scaled = network.Multiply(scale, network.Meant(x, "x32"), "scaled");
-  const std::string text = Applied(std::move(network).Build(network.Following(scaled, "back")), "bf16");
+  const ValueId back = network.Following(scaled, "back");
+  const std::string text = Applied(std::move(network).Build(back), "bf16");
   EXPECT_THAT(text, HasSubstr("parameter %norm.weight: float32[64]"));
   EXPECT_THAT(text, HasSubstr("%scaled: float32[B, 64]"));
   EXPECT_THAT(text, HasSubstr("%back: bfloat16[B, 64]"));
@@ -186,7 +188,8 @@ TEST(FollowedDtypes, WhatIsMadeOfConstantsYieldsWhereItGoesBack) {
   Network network;
   const ValueId x = network.Linear("stem", network.x());
   const ValueId positions = network.Following(network.Noise(false), "positions");
-  const std::string text = Applied(std::move(network).Build(network.Add(x, positions, "sum")), "bf16");
+  const ValueId sum = network.Add(x, positions, "sum");
+  const std::string text = Applied(std::move(network).Build(sum), "bf16");
   EXPECT_THAT(text, HasSubstr("%positions: float32[B, 64] = aten.to.dtype"));
   EXPECT_THAT(text, HasSubstr("%sum: bfloat16[B, 64] = aten.add.Tensor(self=%stem, other=%positions_bfloat16)\n"));
 }

@@ -76,10 +76,11 @@ class ArtifactStoreTest : public testing::Test {
     options.live_uploads = [this] { return live_; };
     options.job_exists = [this](const std::string& job) { return jobs_.contains(job); };
     auto store = ArtifactStore::Open(std::move(options));
+    absl::Status status = store.status();
     if (store.ok()) {
       store_ = *std::move(store);
     }
-    return store.status();
+    return status;
   }
   void Reopen() { ASSERT_TRUE(TryReopen().ok()); }
 
