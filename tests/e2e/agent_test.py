@@ -57,21 +57,14 @@ class AgentTest(unittest.TestCase):
             while kills < NUM_KILLS:
                 job = service.submit(JOB.format(steps=steps, checkpoint=500))
                 step = worker.await_step(job)
-                trainer = worker.shim(step).trainer_pid
-                born = start_ticks(trainer)
-                self.assertIsNotNone(born)
+                trainer, born = self.trainer_of(worker, step)
                 while kills < NUM_KILLS and step.number + 150 < steps:
                     step = worker.await_step(job, step.number + self.random.randrange(1, 150))
                     worker.kill()
                     self.assertEqual(start_ticks(trainer), born, "the trainer did not outlive its agent")
                     worker.start()
                     kills += 1
-                self.expect_attempts(service, job, "SUCCEEDED", 1)
-                began = worker.steps(job)
-                self.assertEqual({step.spawn for step in began}, {step.spawn})
-                self.assertEqual(len(began), steps)
-                self.expect_whole_curve(service, job, began)
-                self.assertNotIn("SUSPENDED", service.events(job))
+                self.expect_untouched(service, worker, job, step.spawn, steps)
 
     def test_agents_killed_while_a_job_starts_start_it_once(self):
         steps = 40
@@ -96,6 +89,22 @@ class AgentTest(unittest.TestCase):
                 worker.start()
                 self.expect_attempts(service, job, "SUCCEEDED", 1)
                 self.expect_whole_curve(service, job, worker.steps(job))
+
+    def trainer_of(self, worker, step):
+        """The process that computes the step's attempt, and when it was born, by which it is told from a later one."""
+        trainer = worker.shim(step).trainer_pid
+        born = start_ticks(trainer)
+        self.assertIsNotNone(born)
+        return trainer, born
+
+    def expect_untouched(self, service, worker, job, spawn, steps):
+        """One attempt of one trainer did all steps once, was never suspended, and every point of it came."""
+        self.expect_attempts(service, job, "SUCCEEDED", 1)
+        began = worker.steps(job)
+        self.assertEqual({step.spawn for step in began}, {spawn})
+        self.assertEqual(len(began), steps)
+        self.expect_whole_curve(service, job, began)
+        self.assertNotIn("SUSPENDED", service.events(job))
 
     def stop_beyond_lease(self, worker, job, lease):
         """Stops the agent until its trainer is suspended: the step where it stood, and the deadline."""
@@ -217,8 +226,7 @@ class AgentTest(unittest.TestCase):
             worker = service.start_worker()
             job = service.submit(JOB.format(steps=FOR_EVER, checkpoint=0))
             step = worker.await_step(job)
-            trainer = worker.shim(step).trainer_pid
-            born = start_ticks(trainer)
+            trainer, born = self.trainer_of(worker, step)
             for _ in range(NUM_OUTAGES):
                 service.server.kill()
                 away_until = boottime() + 3 * lease
@@ -242,8 +250,7 @@ class AgentTest(unittest.TestCase):
             worker = service.start_worker()
             job = service.submit(JOB.format(steps=steps, checkpoint=0))
             step = worker.await_step(job)
-            trainer = worker.shim(step).trainer_pid
-            born = start_ticks(trainer)
+            trainer, born = self.trainer_of(worker, step)
             for _ in range(NUM_DRAINS):
                 step = worker.await_step(job, step.number + self.random.randrange(1, 200))
                 self.assertEqual(service.drain_server(), 0, service.server.log())
@@ -252,12 +259,7 @@ class AgentTest(unittest.TestCase):
                 service.start_server()
                 self.assertEqual(start_ticks(trainer), born, "the trainer did not outlive the server")
             self.assertLess(step.number, steps, "the job ended before the last drain: nothing was shown")
-            self.expect_attempts(service, job, "SUCCEEDED", 1)
-            began = worker.steps(job)
-            self.assertEqual({step.spawn for step in began}, {step.spawn})
-            self.assertEqual(len(began), steps)
-            self.expect_whole_curve(service, job, began)
-            self.assertNotIn("SUSPENDED", service.events(job))
+            self.expect_untouched(service, worker, job, step.spawn, steps)
 
 
 if __name__ == "__main__":
