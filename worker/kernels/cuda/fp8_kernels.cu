@@ -46,7 +46,7 @@ __device__ Side<T> LoadEach(const T* data, int64_t num) {
 __device__ Side<float> Widened(const Side<float>& side, Format) { return side; }
 
 __device__ Side<float> Widened(const Side<uint16_t>& side, Format format) {
-  Side<float> wide;
+  Side<float> wide = {};
 #pragma unroll
   for (int k = 0; k < kSide; ++k) {
     wide.values[k] = format == Format::kBFloat16 ? FromBFloat16(side.values[k]) : FromFloat16(side.values[k]);
@@ -80,7 +80,7 @@ __device__ Place PlaceOfThread(const CudaFp8Matrix& matrix) {
   const int64_t tiles_across = (matrix.columns + kTile - 1) / kTile;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  Place place;
+  Place place = {};
   place.tile_row = warp % kWarpsDown * kWarpRows + lane / kLanesAcross * kSide;
   place.tile_column = warp / kWarpsDown * kWarpColumns + lane % kLanesAcross * kSide;
   place.row_of_tiles = static_cast<int64_t>(blockIdx.x) / tiles_across;
@@ -111,7 +111,7 @@ __device__ Numbers LoadStored(const T* source, const CudaFp8Matrix& matrix, cons
       stored[r] = LoadEach(first + r * matrix.columns, place.row + r < matrix.rows ? matrix.columns - place.column : 0);
     }
   }
-  Numbers numbers;
+  Numbers numbers = {};
 #pragma unroll
   for (int r = 0; r < kSide; ++r) {
     numbers.rows[r] = Widened(stored[r], matrix.source_format);
@@ -146,7 +146,7 @@ __device__ void StoreCodes(const CudaFp8Output& output, int64_t rows, int64_t co
   const bool wide = num >= kSide && columns % kSide == 0 && Aligned(output.data, kSide);
 #pragma unroll
   for (int r = 0; r < kSide; ++r) {
-    Side<uint8_t> codes;
+    Side<uint8_t> codes = {};
 #pragma unroll
     for (int c = 0; c < kSide; ++c) {
       codes.values[c] = code_of(r, c);
@@ -207,9 +207,10 @@ __device__ uint32_t AmaxOfChunk(const T* source, const CudaFp8Matrix& matrix) {
   const int64_t begin = static_cast<int64_t>(blockIdx.x) * kChunkElements;
   const int64_t end = min(begin + kChunkElements, matrix.rows * matrix.columns);
   const bool aligned = Aligned(source, 16);
+  constexpr int64_t kStride = int64_t{kThreads} * kSide;
   uint32_t amax = 0;
 #pragma unroll 4
-  for (int64_t i = begin + threadIdx.x * kSide; i < end; i += kThreads * kSide) {
+  for (int64_t i = begin + int64_t{threadIdx.x} * kSide; i < end; i += kStride) {
     const Side<T> stored = aligned && end - i >= kSide ? LoadWide(source + i) : LoadEach(source + i, end - i);
     const Side<float> side = Widened(stored, matrix.source_format);
 #pragma unroll

@@ -101,7 +101,8 @@ __global__ void __launch_bounds__(kThreads) AccumulateChunks(CudaTable table) {
 
 // Of fp32 numbers, to bf16 weights and the lower halves of their masters.
 __device__ void Split(const Pack& pack, void* upper, uint16_t* lower, int64_t i, bool wide, int num) {
-  HalfPack uppers, lowers;
+  HalfPack uppers = {};
+  HalfPack lowers = {};
 #pragma unroll
   for (int k = 0; k < kPack; ++k) {
     uppers.values[k] = UpperHalf(pack.values[k]);
@@ -117,7 +118,7 @@ __device__ Pack LoadParameter(const TensorRow& tensor, int64_t i, bool wide, int
   }
   const HalfPack uppers = LoadHalves(static_cast<const uint16_t*>(tensor.parameter) + i, wide, num);
   const HalfPack lowers = LoadHalves(tensor.remainder + i, wide, num);
-  Pack pack;
+  Pack pack = {};
 #pragma unroll
   for (int k = 0; k < kPack; ++k) {
     pack.values[k] = Join(uppers.values[k], lowers.values[k]);
@@ -130,7 +131,7 @@ __device__ void StoreStochastically(const Pack& pack, const StepScalars& scalars
   // Packs begin at multiples of kPack, so that each has one block of random bits.
   static_assert(kPack == kRandomElements);
   const PhiloxBlock random = RandomBlock(scalars, tensor.number, i / kPack);
-  HalfPack rounded;
+  HalfPack rounded = {};
 #pragma unroll
   for (int k = 0; k < kPack; ++k) {
     rounded.values[k] = ToBFloat16Stochastic(pack.values[k], RandomHalf(random, k));
@@ -250,7 +251,7 @@ __global__ void __launch_bounds__(kThreads) RoundChunks(CudaTable table) {
 const char* ErrorText(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
 
 int DescribeDevice(int ordinal, CudaDevice* device) {
-  cudaDeviceProp properties;
+  cudaDeviceProp properties = {};
   if (const cudaError_t error = cudaGetDeviceProperties(&properties, ordinal); error != cudaSuccess) {
     return error;
   }
