@@ -1,17 +1,18 @@
 #pragma once
 
+#include <ucontext.h>
+
 #include <algorithm>
-#include <atomic>
-#include <barrier>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
+#include <memory>
 #include <vector>
 
 // As much of CUDA as worker/kernels/cuda and its test use, on the host, so that the kernels' own source is compiled as
-// C++ and run where no GPU is. A block's threads are threads of the host, blocks run one after the other, and device
-// memory is the heap.
+// C++ and run where no GPU is. A block's threads are contexts that one thread of the host takes in turn, each until it
+// waits for the others; blocks run one after the other, and device memory is the heap. One launch at a time.
 //
 // It shows what a kernel computes: indices, tails, formats, reductions, the order of operations. It does not show
 // races between warps, memory ordering, or what nvcc makes of it; those need a GPU (scripts/gpu-check).
@@ -39,37 +40,82 @@ inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return
 inline int64_t min(int64_t a, int64_t b) { return std::min(a, b); }
 inline uint32_t max(uint32_t a, uint32_t b) { return std::max(a, b); }
 inline uint32_t atomicMax(uint32_t* cell, uint32_t value) {
-  const std::atomic_ref<uint32_t> atomic(*cell);
-  uint32_t old = atomic.load();
-  while (old < value && !atomic.compare_exchange_weak(old, value)) {
-  }
+  const uint32_t old = *cell;
+  *cell = std::max(old, value);
   return old;
 }
 
-inline thread_local dim3 threadIdx;
-inline thread_local dim3 blockIdx;
+inline dim3 threadIdx;
+inline dim3 blockIdx;
 
 namespace emulated_cuda {
 
-inline std::barrier<>* block_barrier = nullptr;  // of the launch that runs
-inline constexpr int kMaxThreads = 1024;
-inline constexpr int kWarpSize = 32;
+inline constexpr unsigned kMaxThreads = 1024;
+inline constexpr unsigned kWarpSize = 32;
+inline constexpr size_t kStackBytes = size_t{1} << 17;
+
+// Of the launch that runs: where its threads go when they wait or end, where each of them stands, and how many ended.
+inline ucontext_t launcher;
+inline std::vector<ucontext_t> contexts;
+inline unsigned num_ended = 0;
+
+// Of every launch, made once.
+inline std::byte* StackOf(unsigned thread) {
+  static auto* const stacks = new std::vector<std::unique_ptr<std::byte[]>>(kMaxThreads);
+  std::unique_ptr<std::byte[]>& stack = (*stacks)[thread];
+  if (stack == nullptr) {
+    stack = std::make_unique_for_overwrite<std::byte[]>(kStackBytes);
+  }
+  return stack.get();
+}
+
+// Runs body() as each of the threads of a block, until all of them have ended. The threads go from one barrier to the
+// next together, so that one of them has ended when all have.
+template <typename Body>
+void RunThreads(unsigned num_threads, const Body& body) {
+  static const Body* running = nullptr;
+  running = &body;
+  num_ended = 0;
+  contexts.resize(num_threads);
+  for (unsigned thread = 0; thread < num_threads; ++thread) {
+    ucontext_t& context = contexts[thread];
+    getcontext(&context);
+    context.uc_stack.ss_sp = StackOf(thread);
+    context.uc_stack.ss_size = kStackBytes;
+    context.uc_link = &launcher;
+    makecontext(
+        &context,
+        [] {
+          (*running)();
+          ++num_ended;
+        },
+        0);
+  }
+  while (num_ended == 0) {
+    for (threadIdx.x = 0; threadIdx.x < num_threads; ++threadIdx.x) {
+      swapcontext(&launcher, &contexts[threadIdx.x]);
+    }
+  }
+  if (num_ended != num_threads) {
+    std::abort();  // a barrier that not every thread of the block comes to
+  }
+}
 
 }  // namespace emulated_cuda
 
 // NOLINTBEGIN(bugprone-reserved-identifier): these are CUDA's own names.
-inline void __syncthreads() { emulated_cuda::block_barrier->arrive_and_wait(); }
+inline void __syncthreads() { swapcontext(&emulated_cuda::contexts[threadIdx.x], &emulated_cuda::launcher); }
 
 // REQUIRES: every thread of the block calls it, as `mask` says of every thread of the warp. Two rooms by turns: nobody
 // writes one before everybody has read it, for the other's barrier is between.
 template <typename T>
 T __shfl_down_sync(unsigned /*mask*/, T value, int offset) {
   static T exchanged[2][emulated_cuda::kMaxThreads];
-  thread_local int turn = 0;
-  turn = 1 - turn;
+  static int turns[emulated_cuda::kMaxThreads];
+  const int turn = turns[threadIdx.x] = 1 - turns[threadIdx.x];
   exchanged[turn][threadIdx.x] = value;
   __syncthreads();
-  const int lane = static_cast<int>(threadIdx.x) % emulated_cuda::kWarpSize;
+  const unsigned lane = threadIdx.x % emulated_cuda::kWarpSize;
   return lane + offset < emulated_cuda::kWarpSize ? exchanged[turn][threadIdx.x + offset] : value;
 }
 // NOLINTEND(bugprone-reserved-identifier)
@@ -89,22 +135,14 @@ struct cudaLaunchConfig_t {
 template <typename... Parameters>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Parameters... arguments) {
-  std::barrier<> barrier(config->blockDim.x);
-  emulated_cuda::block_barrier = &barrier;
-  std::vector<std::thread> threads;
-  for (unsigned thread = 0; thread < config->blockDim.x; ++thread) {
-    threads.emplace_back([&, thread] {
-      threadIdx.x = thread;
-      for (unsigned block = 0; block < config->gridDim.x; ++block) {
-        blockIdx.x = block;
-        kernel(arguments...);
-        barrier.arrive_and_wait();
-      }
-    });
-  }
-  for (std::thread& thread : threads) {
-    thread.join();
-  }
+  const unsigned num_blocks = config->gridDim.x;
+  emulated_cuda::RunThreads(config->blockDim.x, [&] {
+    for (unsigned block = 0; block < num_blocks; ++block) {
+      blockIdx.x = block;
+      kernel(arguments...);
+      __syncthreads();
+    }
+  });
   return cudaSuccess;
 }
 
