@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, AutocastParity, testing::Values("cpu", "cuda")
 TEST_P(AutocastParity, EveryOpReturnsTheDtypeThatTorchAutocastReturns) {
   const std::string device = GetParam();
   for (const auto& [preset, dtype] : {std::pair("torch-amp-bf16", "bfloat16"), {"torch-amp-fp16", "float16"}}) {
-    const auto oracle = RunOracle("oracle_autocast.py", {device, dtype});
+    const auto oracle = RunOracle("oracle_autocast", {device, dtype});
     ASSERT_TRUE(oracle.ok()) << oracle.status();
     const precision::ResolvedPolicy policy = PolicyOf(preset, device);
     int num_compared = 0;

@@ -67,7 +67,7 @@ const absl::StatusOr<TensorMap>& OracleOf(int image_size) {
     return it->second;
   }
   const std::string archive = testing::TempDir() + ArchiveOf(image_size);
-  auto oracle = RunOracle("oracle_dcgan.py", {absl::StrCat(image_size), archive});
+  auto oracle = RunOracle("oracle_dcgan", {absl::StrCat(image_size), archive});
   return known->emplace(image_size, std::move(oracle)).first->second;
 }
 

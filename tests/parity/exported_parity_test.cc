@@ -71,7 +71,7 @@ struct Case {
 absl::StatusOr<Case> Export(const std::string& name) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / ("exported-" + name);
   std::filesystem::create_directories(folder);
-  auto oracle = RunOracle("oracle_exported.py", {name, (folder / "model.pt2").string()});
+  auto oracle = RunOracle("oracle_exported", {name, (folder / "model.pt2").string()});
   auto model =
       oracle.ok() ? train::OpenImportedModel(SpecOf(name), {folder.string(), "model.pt2", "model"}) : oracle.status();
   std::filesystem::remove_all(folder);

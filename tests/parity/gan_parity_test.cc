@@ -92,7 +92,7 @@ struct Skips {
 
 void Follow(const std::string& rule, int64_t steps, Skips* skips) {
   at::set_num_threads(1);
-  const auto oracle = RunOracle("oracle_gan.py", {rule, std::to_string(steps)});
+  const auto oracle = RunOracle("oracle_gan", {rule, std::to_string(steps)});
   ASSERT_TRUE(oracle.ok()) << oracle.status();
   const auto engine = MakeEngine(rule);
   TakeFirstWeights(*oracle, *engine);

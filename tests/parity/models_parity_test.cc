@@ -110,7 +110,7 @@ double RelativeError(const at::Tensor& ours, const at::Tensor& theirs) {
 const absl::StatusOr<TensorMap>& OracleOf(const std::string& model) {
   static auto* const known = new std::map<std::string, absl::StatusOr<TensorMap>>();
   const auto it = known->find(model);
-  return it != known->end() ? it->second : known->emplace(model, RunOracle("oracle_models.py", {model})).first->second;
+  return it != known->end() ? it->second : known->emplace(model, RunOracle("oracle_models", {model})).first->second;
 }
 
 class ModelParity : public testing::TestWithParam<Case> {

@@ -38,7 +38,7 @@ double LargestDifference(const at::Tensor& expected, const at::Tensor& actual) {
 TEST(OptimizerParity, HundredStepsEndWhereTorchsEnd) {
   const auto kernels = amp::StepKernels::Make({});
   for (const std::string name : {"adamw", "adam", "sgd", "nesterov", "plain"}) {
-    const auto oracle = RunOracle("oracle_optimizer.py", {name, std::to_string(kSteps)});
+    const auto oracle = RunOracle("oracle_optimizer", {name, std::to_string(kSteps)});
     ASSERT_TRUE(oracle.ok()) << oracle.status();
     std::vector<amp::Parameter> parameters;
     for (const std::string key : {"weight", "bias"}) {

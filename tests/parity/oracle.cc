@@ -1,13 +1,17 @@
 #include "tests/parity/oracle.h"
 
 #include <ATen/ops/empty.h>
+#include <fcntl.h>
 #include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
@@ -72,26 +76,61 @@ absl::StatusOr<std::map<std::string, at::Tensor>> ReadTensors(const std::string&
   return tensors;
 }
 
-absl::Status RunPython(const std::vector<std::string>& command) {
-  std::vector<char*> argv;
-  for (const std::string& word : command) {
-    argv.push_back(const_cast<char*>(word.c_str()));
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using FilePtr = std::unique_ptr<std::FILE, CloseFile>;
+
+// oracle_server.py, which ends when its requests do: with the test program.
+struct Server {
+  FilePtr requests, answers;
+};
+
+absl::StatusOr<Server> StartServer() {
+  int requests[2];
+  int answers[2];
+  if (pipe2(requests, O_CLOEXEC) != 0 || pipe2(answers, O_CLOEXEC) != 0) {
+    return absl::ErrnoToStatus(errno, "cannot make a pipe");
   }
-  argv.push_back(nullptr);
+  Server server{FilePtr(fdopen(requests[1], "w")), FilePtr(fdopen(answers[0], "r"))};
+  std::string python = kPython;
+  std::string script = AMPD_SOURCE_DIR "/tests/parity/oracle_server.py";
+  char* const argv[] = {python.data(), script.data(), nullptr};
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, requests[0], STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, answers[1], STDOUT_FILENO);
   pid_t pid = 0;
-  if (posix_spawn(&pid, kPython, nullptr, nullptr, argv.data(), environ) != 0) {
+  const int error = posix_spawn(&pid, kPython, &actions, nullptr, argv, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(requests[0]);
+  close(answers[1]);
+  if (error != 0) {
     return absl::NotFoundError(absl::StrCat("cannot start ", kPython, "; run scripts/setup"));
   }
-  int status = 0;
-  if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    return absl::InternalError(absl::StrCat(command[1], " failed with status ", status));
+  return server;
+}
+
+// Whether the oracle ended with 0. One at a time.
+absl::Status Ask(const std::string& oracle, const std::vector<std::string>& arguments) {
+  static auto* const server = new absl::StatusOr<Server>(StartServer());
+  AMPD_RETURN_IF_ERROR(server->status());
+  std::string request = oracle;
+  for (const std::string& argument : arguments) {
+    absl::StrAppend(&request, "\t", argument);
   }
-  return absl::OkStatus();
+  absl::StrAppend(&request, "\n");
+  int status = -1;
+  if (std::fputs(request.c_str(), (*server)->requests.get()) < 0 || std::fflush((*server)->requests.get()) != 0 ||
+      std::fscanf((*server)->answers.get(), "%d", &status) != 1) {
+    return absl::InternalError(absl::StrCat("the server of oracles ended when ", oracle, " was asked for"));
+  }
+  return status == 0 ? absl::OkStatus() : absl::InternalError(absl::StrCat(oracle, " failed with status ", status));
 }
 
 }  // namespace
 
-absl::StatusOr<std::map<std::string, at::Tensor>> RunOracle(const std::string& script,
+absl::StatusOr<std::map<std::string, at::Tensor>> RunOracle(const std::string& name,
                                                             const std::vector<std::string>& arguments) {
   if (!std::filesystem::exists(kPython)) {
     return absl::NotFoundError(absl::StrCat(kPython, " is missing; run scripts/setup"));
@@ -101,10 +140,9 @@ absl::StatusOr<std::map<std::string, at::Tensor>> RunOracle(const std::string& s
     return absl::InternalError(absl::StrCat("cannot make ", folder));
   }
   const std::string path = folder + "/tensors";
-  std::vector<std::string> command = {kPython, absl::StrCat(AMPD_SOURCE_DIR, "/tests/parity/", script)};
-  command.insert(command.end(), arguments.begin(), arguments.end());
-  command.push_back(path);
-  const absl::Status status = RunPython(command);
+  std::vector<std::string> with_path = arguments;
+  with_path.push_back(path);
+  const absl::Status status = Ask(name, with_path);
   auto tensors = status.ok() ? ReadTensors(path) : status;
   std::filesystem::remove_all(folder);
   return tensors;

@@ -232,4 +232,5 @@ def main():
     tensor_file.write(sys.argv[3], {name: torch.tensor(pair) for name, pair in codes.items()})
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -184,4 +184,5 @@ def main():
         ampd.export(Exported(image_size), (images[0], noise[0]), sys.argv[2])
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -137,4 +137,5 @@ def main():
     tensor_file.write(out, state | tensors)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -37,4 +37,5 @@ def main():
     tensor_file.write(sys.argv[8], {"losses": losses, "rates": torch.tensor(rates)})
 
 
-main()
+if __name__ == "__main__":
+    main()

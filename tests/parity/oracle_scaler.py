@@ -32,4 +32,5 @@ def main():
     tensor_file.write(sys.argv[5], {"flags": torch.tensor(flags), "scales": torch.tensor(scales)})
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -117,4 +117,5 @@ def main():
     tensor_file.write(out, tensors)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -24,9 +24,9 @@ TEST(PlateauParity, EveryRateIsTorchsOverRandomLosses) {
         {.factor = 0.3, .patience_evals = 3, .threshold = 0.01, .cooldown_evals = 5},
         {.factor = 0.25, .patience_evals = 1, .cooldown_evals = 1, .min_learning_rate = 1e-4}}) {
     const auto oracle =
-        RunOracle("oracle_plateau.py", {"7", "600", absl::StrCat(config.factor), absl::StrCat(config.patience_evals),
-                                        absl::StrCat(config.threshold), absl::StrCat(config.cooldown_evals),
-                                        absl::StrCat(config.min_learning_rate)});
+        RunOracle("oracle_plateau", {"7", "600", absl::StrCat(config.factor), absl::StrCat(config.patience_evals),
+                                     absl::StrCat(config.threshold), absl::StrCat(config.cooldown_evals),
+                                     absl::StrCat(config.min_learning_rate)});
     ASSERT_TRUE(oracle.ok()) << oracle.status();
     const auto* losses = oracle->at("losses").const_data_ptr<float>();
     const auto* rates = oracle->at("rates").const_data_ptr<float>();

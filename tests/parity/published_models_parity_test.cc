@@ -159,8 +159,7 @@ void PrintTo(const Case& model, std::ostream* out) { *out << model.name; }
 const absl::StatusOr<TensorMap>& OracleOf(const std::string& model) {
   static auto* const known = new std::map<std::string, absl::StatusOr<TensorMap>>();
   const auto it = known->find(model);
-  return it != known->end() ? it->second
-                            : known->emplace(model, RunOracle("oracle_published.py", {model})).first->second;
+  return it != known->end() ? it->second : known->emplace(model, RunOracle("oracle_published", {model})).first->second;
 }
 
 class PublishedModelParity : public testing::TestWithParam<Case> {
@@ -306,7 +305,7 @@ INSTANTIATE_TEST_SUITE_P(Zoo, PublishedModelParity,
 
 // "num_batches_tracked" is only counted: torchvision's modules load a file without it, as the oracle tries.
 TEST(ResnetParity, TheTensorsAreTorchvisionsButForCountsOfBatches) {
-  const auto oracle = RunOracle("oracle_resnet.py", {});
+  const auto oracle = RunOracle("oracle_resnet", {});
   ASSERT_TRUE(oracle.ok()) << oracle.status();
   for (const int depth : {18, 34, 50}) {
     v1::ResnetSpec spec;

@@ -135,7 +135,7 @@ double EvalLoss(const Trained& trained, const Tensors& oracle) {
 Tensors OracleOf(const Recipe& run) {
   const std::string preset = run.preset == "fp32" ? "fp32" : "bf16";
   const auto oracle =
-      RunOracle("oracle_training.py", {run.model, preset, run.optimizer, std::to_string(run.num_steps), run.feature});
+      RunOracle("oracle_training", {run.model, preset, run.optimizer, std::to_string(run.num_steps), run.feature});
   EXPECT_TRUE(oracle.ok()) << oracle.status();
   return oracle.value_or(Tensors());
 }
