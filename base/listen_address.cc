@@ -29,6 +29,34 @@ bool IsLoopback(const std::string& host) {
   return inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
+struct SocketAddress {
+  sockaddr_storage storage = {};
+  socklen_t size = 0;
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+};
+
+SocketAddress SocketAddressOf(const ListenAddress& address) {
+  SocketAddress result;
+  if (address.host.find(':') != std::string::npos) {
+    auto* v6 = reinterpret_cast<sockaddr_in6*>(&result.storage);
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htons(static_cast<uint16_t>(address.port));
+    inet_pton(AF_INET6, address.host.c_str(), &v6->sin6_addr);
+    result.size = sizeof(*v6);
+  } else {
+    auto* v4 = reinterpret_cast<sockaddr_in*>(&result.storage);
+    v4->sin_family = AF_INET;
+    v4->sin_port = htons(static_cast<uint16_t>(address.port));
+    inet_pton(AF_INET, address.host.c_str(), &v4->sin_addr);
+    result.size = sizeof(*v4);
+  }
+  return result;
+}
+
+UniqueFd NewSocket(const SocketAddress& address) {
+  return UniqueFd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+}
+
 }  // namespace
 
 std::string ListenAddress::ToString() const {
@@ -59,31 +87,22 @@ absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view flag, std::str
 }
 
 absl::Status CheckBindable(const ListenAddress& address) {
-  const bool is_v6 = address.host.find(':') != std::string::npos;
-  sockaddr_storage storage = {};
-  socklen_t size = 0;
-  if (is_v6) {
-    auto* v6 = reinterpret_cast<sockaddr_in6*>(&storage);
-    v6->sin6_family = AF_INET6;
-    v6->sin6_port = htons(static_cast<uint16_t>(address.port));
-    inet_pton(AF_INET6, address.host.c_str(), &v6->sin6_addr);
-    size = sizeof(*v6);
-  } else {
-    auto* v4 = reinterpret_cast<sockaddr_in*>(&storage);
-    v4->sin_family = AF_INET;
-    v4->sin_port = htons(static_cast<uint16_t>(address.port));
-    inet_pton(AF_INET, address.host.c_str(), &v4->sin_addr);
-    size = sizeof(*v4);
-  }
-  UniqueFd fd(socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const SocketAddress bound = SocketAddressOf(address);
+  const UniqueFd fd = NewSocket(bound);
   const int on = 1;
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (fd.ok() && bind(fd.get(), reinterpret_cast<sockaddr*>(&storage), size) == 0 && listen(fd.get(), 1) == 0) {
+  if (fd.ok() && bind(fd.get(), bound.get(), bound.size) == 0 && listen(fd.get(), 1) == 0) {
     return absl::OkStatus();
   }
   const int error = errno;
   return Error(absl::StatusCode::kUnavailable, error == EADDRINUSE ? "ADDRESS_IN_USE" : "ADDRESS_NOT_BINDABLE",
                absl::StrCat("cannot listen on ", address.ToString(), ": ", strerror(error)));
+}
+
+bool Touch(const ListenAddress& address) {
+  const SocketAddress to = SocketAddressOf(address);
+  const UniqueFd fd = NewSocket(to);
+  return fd.ok() && connect(fd.get(), to.get(), to.size) == 0;
 }
 
 }  // namespace ampd

@@ -23,4 +23,7 @@ absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view flag, std::str
 // OK when a listener could bind the address now; UNAVAILABLE with reason ADDRESS_IN_USE or ADDRESS_NOT_BINDABLE.
 absl::Status CheckBindable(const ListenAddress& address);
 
+// Connects, and hangs up at once. Returns whether somebody listens there.
+bool Touch(const ListenAddress& address);
+
 }  // namespace ampd

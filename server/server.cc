@@ -1,6 +1,5 @@
 #include "server/server.h"
 
-#include <prometheus/exposer.h>
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
@@ -28,6 +27,7 @@
 #include "server/metric_store.h"
 #include "server/metrics.h"
 #include "server/metrics_hub.h"
+#include "server/metrics_listener.h"
 #include "server/progress.h"
 #include "server/rpc/grpc_server.h"
 #include "server/rpc/worker_streams.h"
@@ -40,7 +40,6 @@ constexpr absl::Duration kTick = absl::Milliseconds(200);
 constexpr int kTicksPerSnapshot = 5;
 constexpr int kTicksPerSweep = 5 * 3600;
 constexpr int kMaxSweptJobs = 1000;
-constexpr char kMetricsThreads[] = "4";
 
 absl::Status MakeDataDir(const std::string& path) {
   if (mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) {
@@ -65,7 +64,6 @@ struct Server::Parts {
   absl::Status OpenArtifacts();
   absl::Status Restore();
   absl::Status Listen();
-  absl::Status ListenMetrics();
   void OnJob(const JobPtr& job);
   void OnEvents(const std::string& job, const std::vector<v1::Event>& events);
   void OnJobDeleted(const std::string& job);
@@ -92,7 +90,7 @@ struct Server::Parts {
   std::unique_ptr<FleetWatch> fleet;
   std::shared_ptr<FleetCollector> collector;
   std::shared_ptr<ProcessCollector> process = std::make_shared<ProcessCollector>();
-  std::unique_ptr<prometheus::Exposer> exposer;
+  std::unique_ptr<MetricsListener> listener;
   std::unique_ptr<GrpcServer> grpc;
   std::thread ticker;
 
@@ -239,26 +237,9 @@ void Server::Parts::OnJobDeleted(const std::string& job) {
   }
 }
 
-absl::Status Server::Parts::ListenMetrics() {
-  AMPD_RETURN_IF_ERROR(CheckBindable(config.metrics_listen));
-  try {
-    exposer = std::make_unique<prometheus::Exposer>(
-        std::vector<std::string>{"listening_ports", config.metrics_listen.ToString(), "num_threads", kMetricsThreads});
-  } catch (const std::exception& error) {
-    return Error(absl::StatusCode::kUnavailable, "ADDRESS_IN_USE",
-                 absl::StrCat("cannot listen on ", config.metrics_listen.ToString(), ": ", error.what()));
-  }
-  exposer->RegisterCollectable(metrics.registry());
-  exposer->RegisterCollectable(collector);
-  exposer->RegisterCollectable(process);
-  if (more != nullptr) {
-    exposer->RegisterCollectable(more);
-  }
-  return absl::OkStatus();
-}
-
 absl::Status Server::Parts::Listen() {
-  AMPD_RETURN_IF_ERROR(ListenMetrics());
+  AMPD_ASSIGN_OR_RETURN(listener,
+                        MetricsListener::Start(config.metrics_listen, {metrics.registry(), collector, process, more}));
   GrpcServer::Options options;
   options.listen = config.listen.ToString();
   options.coordinator = coordinator.get();
@@ -315,8 +296,6 @@ void Server::Parts::Stop() {
   if (std::exchange(stopped, true)) {
     return;
   }
-  // Its listener takes up to two seconds to notice.
-  std::thread closing([this] { exposer.reset(); });
   if (grpc != nullptr) {
     grpc->Drain(config.drain_grace);
   }
@@ -327,7 +306,7 @@ void Server::Parts::Stop() {
   if (ticker.joinable()) {
     ticker.join();
   }
-  closing.join();
+  listener.reset();
   if (artifacts != nullptr) {
     artifacts->Stop();  // its thread asks the coordinator
   }
@@ -362,7 +341,7 @@ Server::~Server() { Stop(); }
 
 int Server::port() const { return parts_->grpc->port(); }
 
-int Server::metrics_port() const { return parts_->exposer->GetListeningPorts().at(0); }
+int Server::metrics_port() const { return parts_->listener->port(); }
 
 void Server::Stop() { parts_->Stop(); }
 

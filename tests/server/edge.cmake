@@ -30,6 +30,6 @@ ampd_test(NAME disk_full SRCS disk_full_test.cc DEPS server_server_fixtures base
 ampd_test(NAME server_binary SRCS server_binary_test.cc
   DEPS server_server_fixtures e2e_child_process base_error base_file base_grpc_status server_config server_sqlite)
 ampd_test(NAME metrics_page SRCS metrics_page_test.cc
-  DEPS server_log_counter server_server_fixtures e2e_child_process base_file absl::strings)
+  DEPS server_log_counter server_metrics_listener server_server_fixtures e2e_child_process base_file absl::strings)
 add_dependencies(server_metrics_page_test ampd-server)
 add_dependencies(server_server_binary_test ampd-server)

@@ -18,8 +18,11 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "base/error.h"
 #include "base/file.h"
+#include "base/listen_address.h"
 #include "server/log_counter.h"
+#include "server/metrics_listener.h"
 #include "tests/e2e/child_process.h"
 #include "tests/server/server_fixtures.h"
 
@@ -58,6 +61,17 @@ std::string Scrape(int port) {
     page.append(buffer, static_cast<size_t>(size));
   }
   return page;
+}
+
+TEST(MetricsListenerTest, ServesWhileItLivesAndNobodyElseHasThePort) {
+  const auto counter = std::make_shared<LogCounter>();
+  auto listener = MetricsListener::Start({"127.0.0.1", 0}, {counter, nullptr});
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  const ListenAddress address{"127.0.0.1", (*listener)->port()};
+  EXPECT_THAT(Scrape(address.port), HasSubstr("ampd_log_messages_total{level=\"info\"} 0"));
+  EXPECT_EQ(ReasonOf(MetricsListener::Start(address, {counter}).status()), "ADDRESS_IN_USE");
+  listener->reset();
+  EXPECT_FALSE(Touch(address));
 }
 
 // Of the sample that is written so on the page; -1 when there is none.
