@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -21,7 +22,7 @@
 namespace ampd::fuzz {
 namespace {
 
-constexpr int kMutationsOfAFile = 2000;
+constexpr uint64_t kMutationsOfAFile = 2000;
 
 using Random = std::mt19937_64;
 
@@ -127,22 +128,33 @@ TEST_F(Replay, SoundFilesAreTakenAndHostileOnesRefused) {
   EXPECT_GT(num_sound, 0);
 }
 
+uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  uint64_t value = otherwise;
+  EXPECT_TRUE(text == nullptr || absl::SimpleAtoi(text, &value)) << name << "=" << text;
+  return value;
+}
+
+// Mutation i of a file is the same whatever the others are and however many there are.
 TEST_F(Replay, MutationsEndInContentOrInAnError) {
-  const char* given = std::getenv("AMPD_SEED");
-  uint64_t seed = 1;
-  ASSERT_TRUE(given == nullptr || absl::SimpleAtoi(given, &seed));
+  const uint64_t seed = FromEnvironment("AMPD_SEED", 1);
+  const uint64_t num_mutations = FromEnvironment("AMPD_FUZZ_MUTATIONS", kMutationsOfAFile);
   RecordProperty("seed", std::to_string(seed));
-  Random random(seed);
   const Verdicts before = Seen();
   for (const std::filesystem::path& path : Corpus()) {
     SCOPED_TRACE(path);
     const std::string whole = Read(path);
-    for (int i = 0; i < kMutationsOfAFile; ++i) {
+    const std::string name = NameOf(path);
+    std::seed_seq seeds(name.begin(), name.end());
+    std::array<uint32_t, 1> of_file = {};
+    seeds.generate(of_file.begin(), of_file.end());
+    Random random(seed + of_file[0]);
+    for (uint64_t i = 0; i < num_mutations; ++i) {
       std::string input = whole;
       for (uint64_t left = 1 + random() % 3; left > 0; --left) {
         Mutate(random, input);
       }
-      Feed(input, absl::StrFormat("mutation %d of %s, repeat with AMPD_SEED=%d", i, NameOf(path), seed));
+      Feed(input, absl::StrFormat("mutation %d of %s, repeat with AMPD_SEED=%d", i, name, seed));
     }
   }
   // A target that takes or refuses everything would look at nothing.
