@@ -5,29 +5,22 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <thread>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "ampd/v1/job_service.grpc.pb.h"
 #include "base/random.h"
+#include "tests/count_from_environment.h"
 #include "tests/e2e/child_process.h"
 #include "tests/e2e/reserved_port.h"
 
 namespace ampd::e2e {
 namespace {
-
-int FromEnvironment(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  int value = otherwise;
-  return text != nullptr && absl::SimpleAtoi(text, &value) ? value : otherwise;
-}
 
 v1::CreateJobRequest RequestFor(const std::string& request_id) {
   v1::CreateJobRequest request;
@@ -137,8 +130,8 @@ class DurabilityTest : public testing::Test {
 };
 
 TEST_F(DurabilityTest, EveryAcknowledgedJobSurvivesKillsExactlyOnce) {
-  const int kills = FromEnvironment("AMPD_KILLS", 200);
-  const int seed = FromEnvironment("AMPD_SEED", 1);
+  const int64_t kills = CountFromEnvironment("AMPD_KILLS", 200);
+  const int64_t seed = CountFromEnvironment("AMPD_SEED", 1);
   SCOPED_TRACE(absl::StrCat("AMPD_KILLS=", kills, " AMPD_SEED=", seed, " e2e_durability_test"));
   StartServer();
   absl::Notification stop;
@@ -150,7 +143,7 @@ TEST_F(DurabilityTest, EveryAcknowledgedJobSurvivesKillsExactlyOnce) {
   }
   SeededRandom random(seed);
   absl::Notification never;
-  for (int i = 0; i < kills && !HasFatalFailure(); ++i) {
+  for (int64_t i = 0; i < kills && !HasFatalFailure(); ++i) {
     never.WaitForNotificationWithTimeout(absl::Milliseconds(20 + random.Next() % 130));
     server_->KillAndWait();
     StartServer();
@@ -176,8 +169,8 @@ TEST_F(DurabilityTest, EveryAcknowledgedJobSurvivesKillsExactlyOnce) {
   for (const auto& [name, count] : names) {
     ASSERT_EQ(count, 1) << name << " is there more than once";
   }
-  std::printf("%d kills, %zu acknowledged, %zu on the server, %d calls tried again\n", kills, num_acknowledged,
-              names.size(), num_retries);
+  std::printf("%ld kills, %zu acknowledged, %zu on the server, %d calls tried again\n", static_cast<long>(kills),
+              num_acknowledged, names.size(), num_retries);
   // A run in which no call was cut off proves nothing.
   EXPECT_GT(num_retries, kills / 20);
   EXPECT_GT(num_acknowledged, static_cast<size_t>(kills));

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -14,15 +13,15 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "tests/count_from_environment.h"
 #include "tests/fuzz/target.h"
 
 namespace ampd::fuzz {
 namespace {
 
-constexpr uint64_t kMutationsOfAFile = 2000;
+constexpr int64_t kMutationsOfAFile = 2000;
 
 using Random = std::mt19937_64;
 
@@ -128,17 +127,10 @@ TEST_F(Replay, SoundFilesAreTakenAndHostileOnesRefused) {
   EXPECT_GT(num_sound, 0);
 }
 
-uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  uint64_t value = otherwise;
-  EXPECT_TRUE(text == nullptr || absl::SimpleAtoi(text, &value)) << name << "=" << text;
-  return value;
-}
-
 // Mutation i of a file is the same whatever the others are and however many there are.
 TEST_F(Replay, MutationsEndInContentOrInAnError) {
-  const uint64_t seed = FromEnvironment("AMPD_SEED", 1);
-  const uint64_t num_mutations = FromEnvironment("AMPD_FUZZ_MUTATIONS", kMutationsOfAFile);
+  const int64_t seed = CountFromEnvironment("AMPD_SEED", 1);
+  const int64_t num_mutations = CountFromEnvironment("AMPD_FUZZ_MUTATIONS", kMutationsOfAFile);
   RecordProperty("seed", std::to_string(seed));
   const Verdicts before = Seen();
   for (const std::filesystem::path& path : Corpus()) {
@@ -148,8 +140,8 @@ TEST_F(Replay, MutationsEndInContentOrInAnError) {
     std::seed_seq seeds(name.begin(), name.end());
     std::array<uint32_t, 1> of_file = {};
     seeds.generate(of_file.begin(), of_file.end());
-    Random random(seed + of_file[0]);
-    for (uint64_t i = 0; i < num_mutations; ++i) {
+    Random random(static_cast<uint64_t>(seed) + of_file[0]);
+    for (int64_t i = 0; i < num_mutations; ++i) {
       std::string input = whole;
       for (uint64_t left = 1 + random() % 3; left > 0; --left) {
         Mutate(random, input);

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <set>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
@@ -16,6 +15,7 @@
 #include "base/random.h"
 #include "server/journal/memory_journal.h"
 #include "server/journal/sqlite_journal.h"
+#include "tests/count_from_environment.h"
 #include "tests/server/core_fixtures.h"
 
 namespace ampd::server {
@@ -262,15 +262,11 @@ std::string RunAndKill(const std::string& folder, const std::string& prefix, siz
 }
 
 TEST(LedgerKill, EveryAcknowledgedJobIsThereExactlyOnce) {
-  const char* kills_text = std::getenv("AMPD_KILLS");
-  int kills = 200;
-  if (kills_text != nullptr) {
-    ASSERT_TRUE(absl::SimpleAtoi(kills_text, &kills));
-  }
+  const int64_t kills = CountFromEnvironment("AMPD_KILLS", 200);
   const std::string folder = MakeFolder();
   SeededRandom random(1);
   std::set<std::string> acknowledged;
-  for (int i = 0; i < kills; ++i) {
+  for (int64_t i = 0; i < kills; ++i) {
     const std::string text = RunAndKill(folder, absl::StrCat("k", i), 1 + random.Next() % 700);
     for (const absl::string_view id : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
       EXPECT_TRUE(acknowledged.insert(std::string(id)).second);

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
-#include <cstdlib>
 #include <fstream>
 #include <thread>
 
@@ -21,6 +20,7 @@
 #include "base/grpc_status.h"
 #include "server/server_config.h"
 #include "server/sqlite.h"
+#include "tests/count_from_environment.h"
 #include "tests/e2e/child_process.h"
 #include "tests/server/server_fixtures.h"
 
@@ -248,9 +248,7 @@ TEST_F(ServerBinaryTest, HealthIsServedAndUnknownServicesAreNotFound) {
 // 50 watchers that take nothing and one that takes everything, while a million points flow (AMPD_STREAM_POINTS for
 // another number).
 TEST_F(ServerBinaryTest, StalledWatchersCostNoMemoryAndTheFastOneGetsEveryPoint) {
-  const char* asked = std::getenv("AMPD_STREAM_POINTS");
-  int64_t num_points = kManyPoints;
-  ASSERT_TRUE(asked == nullptr || absl::SimpleAtoi(asked, &num_points));
+  const int64_t num_points = CountFromEnvironment("AMPD_STREAM_POINTS", kManyPoints);
   // The worker does not report while it uploads, which takes longer than a lease where a sanitizer and others run.
   Start({"--lease", "10m"});
   const v1::Job job = CreateJob();

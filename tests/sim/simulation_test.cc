@@ -4,31 +4,21 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <future>
 #include <set>
 
-#include "absl/strings/numbers.h"
+#include "tests/count_from_environment.h"
 
 namespace ampd::sim {
 namespace {
-
-uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  uint64_t value = otherwise;
-  if (text != nullptr) {
-    EXPECT_TRUE(absl::SimpleAtoi(text, &value)) << name << "=" << text;
-  }
-  return value;
-}
 
 Result RunSeed(uint64_t seed, Bug bug = Bug::NONE) { return Simulation(seed, bug).Run(); }
 
 // Each seed runs twice, the second time on another thread, with its memory elsewhere.
 TEST(Simulation, EverySeed_KeepsEveryInvariantAndReplaysToTheSameHash) {
-  const uint64_t only = FromEnvironment("AMPD_SIM_SEED", 0);
+  const auto only = static_cast<uint64_t>(CountFromEnvironment("AMPD_SIM_SEED", 0));
   const uint64_t first = only == 0 ? 1 : only;
-  const uint64_t last = only == 0 ? FromEnvironment("AMPD_SIM_SEEDS", 2000) : only;
+  const uint64_t last = only == 0 ? static_cast<uint64_t>(CountFromEnvironment("AMPD_SIM_SEEDS", 2000)) : only;
   int64_t num_events = 0, num_faults = 0, num_jobs = 0, num_attempts = 0;
   std::set<uint64_t> hashes;
   for (uint64_t seed = first; seed <= last; ++seed) {
