@@ -59,7 +59,7 @@ std::string FormatCount(int64_t value) {
   std::string text = absl::StrCat(value);
   const int first = value < 0 ? 1 : 0;
   for (int i = static_cast<int>(text.size()) - 3; i > first; i -= 3) {
-    text.insert(i, ",");
+    text.insert(i, 1, ',');
   }
   return text;
 }

@@ -42,7 +42,7 @@ bool HasVariable(const std::vector<std::string>& environment, const std::string&
 // operator's own choice stands.
 void AddOpenMpDefaults(std::vector<std::string>& environment) {
   if (!HasVariable(environment, "OMP_WAIT_POLICY") && !HasVariable(environment, "GOMP_SPINCOUNT")) {
-    environment.push_back("GOMP_SPINCOUNT=1000");
+    environment.emplace_back("GOMP_SPINCOUNT=1000");
   }
 }
 
