@@ -18,6 +18,14 @@ set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
 add_link_options(-Wl,--as-needed)
 
+# GCC collects its garbage more often than memory asks for; a compiler may have half a gigabyte of it here.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:--param ggc-min-expand=100 --param ggc-min-heapsize=524288>")
+endif()
+
+# For every source, whether what it links asks for it or not: precompiled headers want one set of flags.
+add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-pthread>)
+
 # Applied by ampd_library and ampd_test to our own sources only, never to generated code.
 add_library(ampd_warnings INTERFACE)
 # -Wno-restrict: GCC 12 reports overlaps inside std::string at -O2 that cannot happen (GCC bug 105329).

@@ -3,6 +3,7 @@
 # ampd_library(NAME HDRS SRCS DEPS [TORCH])   a static library, or an interface library without SRCS
 # ampd_binary(NAME SRCS DEPS [TORCH])         a program, named NAME as given
 # ampd_test(NAME SRCS DEPS [TORCH] [DATA])    a GoogleTest program, in tests/<room>; its cases are run one by one by CTest
+# ampd_optimize(TARGETS...)                   compiles libraries with -O2 in the debug and sanitizer builds too
 # ampd_long_test(NAME COMMAND ENVIRONMENT TIMEOUT)  a CTest entry <NAME>_long, which only `scripts/test --long` (ctest -C
 #                                             long) runs: a test with more rounds, as its environment says
 
@@ -57,6 +58,17 @@ function(ampd_library)
       target_link_libraries(${_target} INTERFACE torchw::cpu)
     endif()
   endif()
+  ampd_precompiled(${_target} TORCH ${L_TORCH} DEPS ${L_DEPS})
+endfunction()
+
+function(ampd_optimize)
+  if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+    foreach(_target ${ARGN})
+      target_compile_options(${_target} PRIVATE -O2)
+      # They were made with the build's own flags.
+      set_target_properties(${_target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)
+    endforeach()
+  endif()
 endfunction()
 
 function(ampd_binary)
@@ -71,6 +83,7 @@ function(ampd_binary)
   if(B_TORCH)
     _ampd_torch(${B_NAME})
   endif()
+  ampd_precompiled(${B_NAME} TORCH ${B_TORCH} DEPS ${B_DEPS})
 endfunction()
 
 function(ampd_test)
@@ -93,6 +106,7 @@ function(ampd_test)
   if(T_TORCH)
     _ampd_torch(${_target})
   endif()
+  ampd_precompiled(${_target} TEST TORCH ${T_TORCH} DEPS ${T_DEPS})
   # One CTest entry a program: starting a process for each case would load LibTorch hundreds of times.
   add_test(NAME ${_target} COMMAND ${_target} --gtest_output=xml:${CMAKE_BINARY_DIR}/reports/${_target}.xml)
   set_tests_properties(${_target} PROPERTIES TIMEOUT ${T_TIMEOUT} LABELS "${T_LABELS}")

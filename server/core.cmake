@@ -29,6 +29,5 @@ ampd_library(NAME coordinator HDRS coordinator.h coordinator_options.h
        server_placement proto_messages absl::strings absl::synchronization)
 
 # The simulation runs these millions of times.
-foreach(_target cluster_state ledger admission placement coordinator journal_memory)
-  target_compile_options(server_${_target} PRIVATE -O2)
-endforeach()
+ampd_optimize(server_cluster_state server_ledger server_admission server_placement server_coordinator
+  server_journal_memory)

@@ -1,0 +1,93 @@
+# Precompiled headers: what most sources of a kind include anyway, parsed once a build instead of once a source. There is
+# one for the rooms that link no messages, one for those that do and one for those that link LibTorch; the tests have the
+# same three with GoogleTest in front. They are a matter of time alone: a source includes what it uses, and scripts/tidy
+# reads every source without them.
+#
+# ampd_precompiled(TARGET [TEST] TORCH ON|OFF DEPS...)   gives TARGET the one that fits what it links
+#
+# GCC wants the flags that a precompiled header was made with, and does not refuse every other (it crashes over -O1 with
+# -O2, of a sanitizer build). So a source whose compile options are not its room's has the property
+# SKIP_PRECOMPILE_HEADERS, and a library with options of its own DISABLE_PRECOMPILE_HEADERS.
+
+set(_standard
+  <algorithm> <chrono> <cmath> <cstdint> <deque> <filesystem> <functional> <map> <memory> <mutex> <optional> <set>
+  <sstream> <string> <string_view> <thread> <unordered_map> <unordered_set> <utility> <variant> <vector>
+  <absl/status/status.h> <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/synchronization/mutex.h> <absl/time/time.h>)
+set(_messages "<ampd/v1/job_service.pb.h>" "<ampd/v1/worker_service.pb.h>")
+set(_torch <ATen/Context.h> <ATen/core/Tensor.h> <ATen/core/ivalue.h> <c10/core/DeviceGuard.h>)
+set(_test <fstream> <gmock/gmock.h> <gtest/gtest.h>)
+
+function(_ampd_precompiled_header NAME)
+  cmake_parse_arguments(P "" "" "HEADERS;DEPS" ${ARGN})
+  set(_target "ampd_precompiled_${NAME}")
+  add_library(${_target} OBJECT EXCLUDE_FROM_ALL "${CMAKE_SOURCE_DIR}/cmake/precompiled.cc")
+  target_link_libraries(${_target} PRIVATE ampd_warnings ${P_DEPS}
+    absl::status absl::statusor absl::strings absl::synchronization absl::time)
+  target_precompile_headers(${_target} PRIVATE ${P_HEADERS})
+endfunction()
+
+# To be called when the libraries of the headers are there.
+function(ampd_add_precompiled_headers)
+  set(_tests "")
+  if(AMPD_BUILD_TESTS)
+    set(_tests _test)
+  endif()
+  foreach(_suffix "" ${_tests})
+    set(_headers ${_standard})
+    set(_deps)
+    if(_suffix)
+      list(APPEND _headers ${_test})
+      set(_deps GTest::gtest GTest::gmock)
+    endif()
+    _ampd_precompiled_header(plain${_suffix} HEADERS ${_headers} DEPS ${_deps})
+    _ampd_precompiled_header(messages${_suffix} HEADERS ${_headers} ${_messages} DEPS ${_deps} proto_messages)
+    if(AMPD_WITH_TORCH OR AMPD_TORCH_ROOMS)
+      _ampd_precompiled_header(torch${_suffix}
+        HEADERS ${_headers} ${_messages} ${_torch} DEPS ${_deps} proto_messages torchw::cpu)
+    endif()
+  endforeach()
+endfunction()
+
+# Whether one of the targets is, or links, the messages; of our own targets that are there yet.
+function(_ampd_links_messages OUT)
+  set(_links OFF)
+  foreach(_target ${ARGN})
+    if(_target STREQUAL proto_messages)
+      set(_links ON)
+    elseif(TARGET ${_target})
+      get_target_property(_imported ${_target} IMPORTED)
+      if(_imported)
+        continue()
+      endif()
+      get_target_property(_known ${_target} AMPD_LINKS_MESSAGES)
+      if(_known STREQUAL "_known-NOTFOUND")
+        get_target_property(_deps ${_target} INTERFACE_LINK_LIBRARIES)
+        _ampd_links_messages(_known ${_deps})
+        set_target_properties(${_target} PROPERTIES AMPD_LINKS_MESSAGES ${_known})
+      endif()
+      if(_known)
+        set(_links ON)
+      endif()
+    endif()
+  endforeach()
+  set(${OUT} ${_links} PARENT_SCOPE)
+endfunction()
+
+function(ampd_precompiled TARGET)
+  cmake_parse_arguments(P "TEST" "TORCH" "DEPS" ${ARGN})
+  set(_kind plain)
+  _ampd_links_messages(_messages ${P_DEPS})
+  if(_messages)
+    set(_kind messages)
+  endif()
+  if(P_TORCH)
+    set(_kind torch)
+  endif()
+  if(P_TEST)
+    string(APPEND _kind _test)
+  endif()
+  get_target_property(_type ${TARGET} TYPE)
+  if(NOT _type STREQUAL "INTERFACE_LIBRARY")
+    target_precompile_headers(${TARGET} REUSE_FROM ampd_precompiled_${_kind})
+  endif()
+endfunction()

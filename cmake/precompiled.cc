@@ -1,0 +1,1 @@
+// Gives the targets of cmake/AmpdPrecompiled.cmake a source to compile their headers for.
