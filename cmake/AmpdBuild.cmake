@@ -26,6 +26,9 @@ endif()
 # For every source, whether what it links asks for it or not: precompiled headers want one set of flags.
 add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-pthread>)
 
+# A test's own code runs once and for a moment: the optimiser would take longer over it than it saves.
+set(AMPD_TEST_OPTIONS -Og)
+
 # Applied by ampd_library and ampd_test to our own sources only, never to generated code.
 add_library(ampd_warnings INTERFACE)
 # -Wno-restrict: GCC 12 reports overlaps inside std::string at -O2 that cannot happen (GCC bug 105329).

@@ -101,6 +101,7 @@ function(ampd_test)
   set_target_properties(${_target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   target_link_libraries(${_target} PRIVATE ${T_DEPS} ampd_warnings GTest::gtest GTest::gmock GTest::gtest_main)
   _ampd_sanitizer(${_target})
+  target_compile_options(${_target} PRIVATE ${AMPD_TEST_OPTIONS})
   target_compile_definitions(${_target} PRIVATE
     AMPD_SOURCE_DIR="${CMAKE_SOURCE_DIR}" AMPD_BIN_DIR="${CMAKE_BINARY_DIR}/bin")
   if(T_TORCH)

@@ -18,11 +18,12 @@ set(_torch <ATen/Context.h> <ATen/core/Tensor.h> <ATen/core/ivalue.h> <c10/core/
 set(_test <fstream> <gmock/gmock.h> <gtest/gtest.h>)
 
 function(_ampd_precompiled_header NAME)
-  cmake_parse_arguments(P "" "" "HEADERS;DEPS" ${ARGN})
+  cmake_parse_arguments(P "" "" "OPTIONS;HEADERS;DEPS" ${ARGN})
   set(_target "ampd_precompiled_${NAME}")
   add_library(${_target} OBJECT EXCLUDE_FROM_ALL "${CMAKE_SOURCE_DIR}/cmake/precompiled.cc")
   target_link_libraries(${_target} PRIVATE ampd_warnings ${P_DEPS}
     absl::status absl::statusor absl::strings absl::synchronization absl::time)
+  target_compile_options(${_target} PRIVATE ${P_OPTIONS})
   target_precompile_headers(${_target} PRIVATE ${P_HEADERS})
 endfunction()
 
@@ -35,14 +36,16 @@ function(ampd_add_precompiled_headers)
   foreach(_suffix "" ${_tests})
     set(_headers ${_standard})
     set(_deps)
+    set(_options)
     if(_suffix)
       list(APPEND _headers ${_test})
       set(_deps GTest::gtest GTest::gmock)
+      set(_options ${AMPD_TEST_OPTIONS})
     endif()
-    _ampd_precompiled_header(plain${_suffix} HEADERS ${_headers} DEPS ${_deps})
-    _ampd_precompiled_header(messages${_suffix} HEADERS ${_headers} ${_messages} DEPS ${_deps} proto_messages)
+    _ampd_precompiled_header(plain${_suffix} OPTIONS ${_options} HEADERS ${_headers} DEPS ${_deps})
+    _ampd_precompiled_header(messages${_suffix} OPTIONS ${_options} HEADERS ${_headers} ${_messages} DEPS ${_deps} proto_messages)
     if(AMPD_WITH_TORCH OR AMPD_TORCH_ROOMS)
-      _ampd_precompiled_header(torch${_suffix}
+      _ampd_precompiled_header(torch${_suffix} OPTIONS ${_options}
         HEADERS ${_headers} ${_messages} ${_torch} DEPS ${_deps} proto_messages torchw::cpu)
     endif()
   endforeach()
