@@ -110,7 +110,7 @@ function(ampd_test)
   ampd_precompiled(${_target} TEST TORCH ${T_TORCH} DEPS ${T_DEPS})
   # One CTest entry a program: starting a process for each case would load LibTorch hundreds of times.
   add_test(NAME ${_target} COMMAND ${_target} --gtest_output=xml:${CMAKE_BINARY_DIR}/reports/${_target}.xml)
-  set_tests_properties(${_target} PROPERTIES TIMEOUT ${T_TIMEOUT} LABELS "${T_LABELS}")
+  set_tests_properties(${_target} PROPERTIES TIMEOUT ${T_TIMEOUT} COST ${T_TIMEOUT} LABELS "${T_LABELS}")
   if(T_TORCH)
     # As an agent starts its trainers: two of these tests at once must not spin for each other's cores.
     set_tests_properties(${_target} PROPERTIES ENVIRONMENT GOMP_SPINCOUNT=1000)
