@@ -317,6 +317,7 @@ ValueId GraphBuilder::BatchNorm2d(std::string_view path, ValueId x, double momen
   const Operand bias = LayerParameter(path, "bias", {channels}, Initializer::Constant(0));
   const Operand mean = Buffer(path, "running_mean", {channels}, 0);
   const Operand variance = Buffer(path, "running_var", {channels}, 1);
+  graph_.AddBatchCounter(Join(path, "num_batches_tracked"), std::get<ValueId>(mean));
   return Emit(path, "aten.batch_norm.default",
               {{"input", x},
                {"weight", weight},

@@ -111,8 +111,8 @@ class GraphBuilder {
   ValueId Flatten(std::string_view path, ValueId x);
   // Normalises over the last dimension.
   ValueId LayerNorm(std::string_view path, ValueId x, double epsilon = 1e-5);
-  // (B, C, ...), training mode: writes the buffers "<path>.running_mean" and "<path>.running_var", unless it is a run
-  // that does not count.
+  // (B, C, ...), training mode: writes the buffers "<path>.running_mean" and "<path>.running_var", which
+  // "<path>.num_batches_tracked" counts, unless it is a run that does not count.
   ValueId BatchNorm2d(std::string_view path, ValueId x, double momentum = 0.1, double epsilon = 1e-5,
                       Initializer weight = Initializer::Constant(1), bool counts = true);
   ValueId Dropout(std::string_view path, ValueId x, double probability);

@@ -160,4 +160,37 @@ std::set<std::string> CountersOf(const ExportedProgram& program) {
   return counters;
 }
 
+std::map<std::string, std::string> NormCountersOf(const ExportedProgram& program) {
+  std::map<std::string, std::string> tensors;  // of buffers, by name
+  for (const ExportedInput& input : program.inputs) {
+    if (input.kind == ExportedInput::Kind::kBuffer) {
+      tensors[input.name] = input.tensor;
+    }
+  }
+  std::set<std::string> means;
+  for (const ExportedNode& node : program.graph.nodes) {
+    if (OpOf(node) == "aten.batch_norm.default") {
+      means.insert(TensorOf(node, "running_mean"));
+    }
+  }
+  const std::set<std::string> counters = CountersOf(program);
+  std::map<std::string, std::string> found;
+  for (const auto& [name, tensor] : tensors) {
+    absl::string_view module = name;
+    if (!absl::ConsumeSuffix(&module, "running_mean") || !means.contains(tensor)) {
+      continue;
+    }
+    const std::string counter = absl::StrCat(module, "num_batches_tracked");
+    const auto counted = tensors.find(counter);
+    if (counted == tensors.end() || !counters.contains(counted->second)) {
+      continue;
+    }
+    const ExportedTensor& type = program.graph.tensors.at(counted->second);
+    if (type.dtype == Dtype::kInt64 && type.sizes.empty()) {
+      found[counter] = tensor;
+    }
+  }
+  return found;
+}
+
 }  // namespace ampd::graph

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -40,5 +41,9 @@ std::string TensorOf(const ExportedNode& node, std::string_view name);
 
 // Buffers of whole numbers whose only reader adds to them, and what that gives: tensors of the graph.
 std::set<std::string> CountersOf(const ExportedProgram& program);
+
+// Of those buffers the ones by which norms count their batches, "bn.num_batches_tracked" beside the running mean
+// "bn.running_mean": by their names, the tensor of that mean.
+std::map<std::string, std::string> NormCountersOf(const ExportedProgram& program);
 
 }  // namespace ampd::graph

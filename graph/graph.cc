@@ -1,5 +1,6 @@
 #include "graph/graph.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -120,6 +121,13 @@ ValueId Graph::AddBuffer(std::string_view name, TensorType type, Initializer ini
   return id;
 }
 
+void Graph::AddBatchCounter(std::string_view name, ValueId running_mean) {
+  const auto is_known = [&](const BatchCounter& one) { return one.name == name && one.running_mean == running_mean; };
+  if (std::none_of(batch_counters_.begin(), batch_counters_.end(), is_known)) {
+    batch_counters_.push_back({std::string(name), running_mean});
+  }
+}
+
 void Graph::AddNode(Node node) { nodes_.push_back(std::move(node)); }
 
 ValueId Graph::AddNode(Node node, std::string_view output_name, TensorType type) {
@@ -189,6 +197,11 @@ absl::Status CheckStateNames(const Graph& graph) {
       if (!names.insert(state.name).second) {
         return Broken(absl::StrCat("two parameters or buffers are named ", state.name));
       }
+    }
+  }
+  for (const BatchCounter& counter : graph.batch_counters()) {
+    if (!names.insert(counter.name).second) {
+      return Broken(absl::StrCat("two parameters or buffers are named ", counter.name));
     }
   }
   return absl::OkStatus();

@@ -124,6 +124,13 @@ struct State {
   Initializer initializer;
 };
 
+// How many batches a norm has seen in training, by Python's name ("bn1.num_batches_tracked"): an int64 scalar that a
+// checkpoint has beside the running statistics. No node reads it, so that it is no value; who runs the graph counts.
+struct BatchCounter {
+  std::string name;
+  ValueId running_mean;  // what the norm writes once for every batch
+};
+
 struct Output {
   std::string name;
   ValueId value;
@@ -145,6 +152,7 @@ class Graph {
   const std::vector<ValueId>& inputs() const { return inputs_; }
   const std::vector<State>& parameters() const { return parameters_; }
   const std::vector<State>& buffers() const { return buffers_; }
+  const std::vector<BatchCounter>& batch_counters() const { return batch_counters_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<Output>& outputs() const { return outputs_; }
 
@@ -156,6 +164,9 @@ class Graph {
   ValueId AddInput(std::string_view name, TensorType type);
   ValueId AddParameter(std::string_view name, TensorType type, Initializer initializer);
   ValueId AddBuffer(std::string_view name, TensorType type, Initializer initializer);
+  // Of a norm that is called again the counter stays the one that it has. REQUIRES: `running_mean` is a buffer of this
+  // graph.
+  void AddBatchCounter(std::string_view name, ValueId running_mean);
   // Adds a node at the end. REQUIRES: its values belong to this graph.
   void AddNode(Node node);
   // Adds a node with one new output, and returns that.
@@ -177,6 +188,7 @@ class Graph {
   std::vector<ValueId> inputs_;
   std::vector<State> parameters_;
   std::vector<State> buffers_;
+  std::vector<BatchCounter> batch_counters_;
   std::vector<Node> nodes_;
   std::vector<Output> outputs_;
 };

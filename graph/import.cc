@@ -87,6 +87,10 @@ class Importer {
     for (const ExportedInput* const input : first) {
       AMPD_RETURN_IF_ERROR(AddInput(*input));
     }
+    for (const auto& [name, mean] : NormCountersOf(program_)) {
+      AMPD_ASSIGN_OR_RETURN(const ValueId running_mean, Find(mean));
+      graph_.AddBatchCounter(name, running_mean);
+    }
     return absl::OkStatus();
   }
 

@@ -34,8 +34,8 @@ struct ImportOptions {
 // * A parameter without requires_grad, or that the outputs of the training program do not depend on, is a buffer:
 //   training leaves it as it is.
 // * Of tied parameters, which lie in one place, the first gives the name to all.
-// * A count of batches that nothing reads (BatchNorm's num_batches_tracked) is left out, and so is a buffer that the
-//   training program does not have.
+// * A norm's count of its batches (BatchNorm's num_batches_tracked) is no buffer but a batch counter. Any other count
+//   that nothing reads is left out, and so is a buffer that the training program does not have.
 // * The symbol of the first input's first size is the batch size; there is no other but the length of inputs (B,
 //   positions), which is `sequence_length` (0: the job has none).
 // * A cast to the dtype that is there is left out, unless the model's bfloat16 twin tells that it is another's: one

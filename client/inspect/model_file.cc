@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -164,7 +166,10 @@ ModelTensor::Kind KindOf(Kind kind) {
 class Roles {
  public:
   Roles(const ExportedModel& model, const Programs& programs)
-      : model_(model), counters_(graph::CountersOf(model.train)), is_imported_(programs.ok()) {
+      : model_(model),
+        counters_(graph::CountersOf(model.train)),
+        norm_counters_(graph::NormCountersOf(model.train)),
+        is_imported_(programs.ok()) {
     if (is_imported_) {
       for (const graph::State& parameter : programs->train.parameters()) {
         trained_.insert(parameter.name);
@@ -175,7 +180,8 @@ class Roles {
   // In the order of the program.
   void Set(const ExportedInput& input, ModelTensor* tensor) {
     if (input.kind != Kind::kParameter) {
-      tensor->set_role(counters_.contains(input.tensor) ? ModelTensor::LEFT_OUT : ModelTensor::KEPT);
+      const bool is_kept = !counters_.contains(input.tensor) || norm_counters_.contains(input.name);
+      tensor->set_role(is_kept ? ModelTensor::KEPT : ModelTensor::LEFT_OUT);
       return;
     }
     const graph::StoredTensor& stored = model_.state.at(input.name);
@@ -196,6 +202,7 @@ class Roles {
  private:
   const ExportedModel& model_;
   const std::set<std::string> counters_;
+  const std::map<std::string, std::string> norm_counters_;
   const bool is_imported_;
   std::set<std::string> trained_;
   std::vector<std::pair<const graph::StoredTensor*, std::string>> placed_;  // parameters

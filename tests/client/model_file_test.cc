@@ -105,8 +105,9 @@ TEST(DescribeModel, TellsWhatTrainingDoesWithEachTensor) {
   EXPECT_EQ(tensors.at("tied").tied_to(), "head.weight");
   EXPECT_EQ(tensors.at("stem.1.running_mean").role(), ModelTensor::KEPT);
   EXPECT_EQ(tensors.at("stem.1.running_mean").kind(), ModelTensor::BUFFER);
-  EXPECT_EQ(tensors.at("stem.1.num_batches_tracked").role(), ModelTensor::LEFT_OUT);
+  EXPECT_EQ(tensors.at("stem.1.num_batches_tracked").role(), ModelTensor::KEPT);
   EXPECT_EQ(tensors.at("stem.1.num_batches_tracked").size_bytes(), 8);
+  EXPECT_EQ(tensors.at("calls").role(), ModelTensor::LEFT_OUT);
 }
 
 // With the features as logits nothing behind the stem is trained.

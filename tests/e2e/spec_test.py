@@ -106,7 +106,7 @@ class Spec(DataRootCase):
         self.assertEqual(tensors["layer2.0.downsample.0.weight"]["shape"], [128, 64, 1, 1])
         self.assertEqual(tensors["layer4.1.bn2.running_var"]["shape"], [512])
         self.assertEqual(tensors["fc.bias"]["shape"], [10])
-        self.assertEqual(len(tensors), 102)
+        self.assertEqual(len(tensors), 122)
 
     def test_efficientnet_trains_and_its_weights_have_torchvisions_names(self):
         net = JOB.replace("{lenet: {widths: [4, 8], hidden: 16}}",
@@ -118,7 +118,7 @@ class Spec(DataRootCase):
         self.assertEqual(tensors["features.1.0.block.1.fc1.bias"]["shape"], [8])
         self.assertEqual(tensors["features.8.1.running_var"]["shape"], [1280])
         self.assertEqual(tensors["classifier.1.weight"]["shape"], [10, 1280])
-        self.assertEqual(len(tensors), 311)
+        self.assertEqual(len(tensors), 360)
 
     def write_text(self, name, size, seed, header=b""):
         """A text of 16 tokens: three in four follow from the last one. Returns the unigram entropy."""

@@ -163,6 +163,9 @@ TEST(GraphBuilder, AModuleThatIsCalledAgainHasOneSetOfParametersAndBuffers) {
   EXPECT_EQ(graph.nodes().size(), 4u);
   EXPECT_EQ(graph.parameters().size(), 4u);
   EXPECT_EQ(graph.buffers().size(), 2u);
+  ASSERT_EQ(graph.batch_counters().size(), 1u);
+  EXPECT_EQ(graph.batch_counters()[0].name, "norm.num_batches_tracked");
+  EXPECT_EQ(graph.value(graph.batch_counters()[0].running_mean).name, "norm.running_mean");
   for (const size_t first : {size_t{0}, size_t{1}}) {
     EXPECT_EQ(graph.nodes()[first].ValueOf("weight"), graph.nodes()[first + 2].ValueOf("weight"));
   }

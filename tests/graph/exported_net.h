@@ -71,8 +71,8 @@ inline void AddNorm(json& model, const std::string& input, const std::string& re
 }
 
 // A stem of a convolution, a norm and a ReLU in place, three linear layers, the first with a frozen bias, a dropout and
-// a head; a parameter that nothing reads, one that is tied to the head's, a count of batches. Outputs: the logits and
-// the stem's features.
+// a head; a parameter that nothing reads, one that is tied to the head's, the norm's count of batches and one of calls.
+// Outputs: the logits and the stem's features.
 inline json Net() {
   json model = WithOutputs({"head", "flat"});
   AddParameter(model, "p_conv", "stem.0.weight", {8, 3, 3, 3});
@@ -82,6 +82,7 @@ inline json Net() {
   AddBuffer(model, "b_mean", "stem.1.running_mean", {8});
   AddBuffer(model, "b_var", "stem.1.running_var", {8});
   AddBuffer(model, "b_count", "stem.1.num_batches_tracked", {}, kLong);
+  AddBuffer(model, "b_calls", "calls", {}, kLong);
   AddUserInput(model, "x", {kBatch, 3, 8, 8});
   const std::vector<json> image = {kBatch, 8, 8, 8};
   const json yes = {{"as_bool", true}};
@@ -105,6 +106,8 @@ inline json Net() {
   AddLinear(model, "second", "body.1", "first", 32, 32);
   AddCall(model, "dropout.default", {{"input", Named("second")}, {"p", {{"as_float", 0.5}}}, {"train", yes}}, "drop",
           "drop", "torch.nn.modules.dropout.Dropout", {kBatch, 32});
+  AddCall(model, "add_.Tensor", {{"self", Named("b_calls")}, {"other", {{"as_int", 1}}}}, "called", "", "", {});
+  GraphOf(model)["tensor_values"]["called"] = Tensor({}, false, kLong);
   AddLinear(model, "third", "body.2", "drop", 32, 32);
   AddLinear(model, "head", "head", "third", 10, 32);
   AddParameter(model, "p_tied", "tied", {10, 32}, "weight_of_head_w");

@@ -137,7 +137,7 @@ TEST(ImportGan, NoiseIsOfNumbersASample) {
 }
 
 // A module that is called several times counts on.
-TEST(ImportGan, BatchesThatAreCountedTwiceAreLeftOut) {
+TEST(ImportGan, BatchesThatAreCountedTwiceHaveOneCounter) {
   json model = Gan();
   AddBuffer(model, "b_count", "generator.1.num_batches_tracked", {}, kLong);
   const json one = {{"as_int", 1}};
@@ -152,6 +152,8 @@ TEST(ImportGan, BatchesThatAreCountedTwiceAreLeftOut) {
   ASSERT_TRUE(programs.ok()) << programs.status();
   EXPECT_EQ(programs->train.FindInput("b_count"), std::nullopt);
   EXPECT_EQ(programs->train.buffers().size(), 2u);
+  ASSERT_EQ(programs->train.batch_counters().size(), 1u);
+  EXPECT_EQ(programs->train.batch_counters()[0].name, "generator.1.num_batches_tracked");
   GraphOf(model)["outputs"].push_back(Named("count_1"));
   EXPECT_FALSE(Imported(model, {.output = 2}).ok());
 }

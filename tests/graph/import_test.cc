@@ -154,7 +154,7 @@ TEST(ImportProgram, TiedParametersAreOne) {
   EXPECT_EQ(Import(model)->parameters()[0].name, "fc.weight") << "which is read by its other name alone";
 }
 
-TEST(ImportProgram, CountsOfBatchesThatNothingReadsAreLeftOut) {
+TEST(ImportProgram, CountsThatNothingReadsAndNoNormKeepsAreLeftOut) {
   json model = Linear();
   AddState(model, Buffer("b_n", "bn.num_batches_tracked"), "b_n", "bn.num_batches_tracked", Tensor({}, false, kLong),
            Stored("weight_2", {}, kLong));
@@ -163,6 +163,7 @@ TEST(ImportProgram, CountsOfBatchesThatNothingReadsAreLeftOut) {
   graph["nodes"].push_back(Call("add_.Tensor", {{"self", Named("b_n")}, {"other", {{"as_int", 1}}}}, "add_"));
   ASSERT_TRUE(Import(model).ok()) << Import(model).status();
   EXPECT_TRUE(Import(model)->buffers().empty());
+  EXPECT_TRUE(Import(model)->batch_counters().empty());
   EXPECT_EQ(Import(model)->nodes().size(), 2u);
   graph["outputs"].push_back(Named("add_"));
   EXPECT_THAT(std::string(Import(model).status().message()), HasSubstr("writes a parameter or a buffer"));

@@ -26,6 +26,7 @@ using amp::OptimizerConfig;
 // As in oracle_gan.py.
 constexpr uint64_t kSeed = 20;
 constexpr double kTolerance = 1e-4;
+constexpr char kCount[] = "discriminator.3.num_batches_tracked";
 
 graph::Graph Gan() {
   return models::BuildGan({.noise_features = 8, .generator_width = 32, .discriminator_width = 8, .image_size = 8})
@@ -70,7 +71,7 @@ void TakeFirstWeights(const std::map<std::string, at::Tensor>& oracle, amp::Engi
     EXPECT_TRUE(at::equal(tensor, theirs->second)) << name;
     ++num_compared;
   }
-  EXPECT_EQ(num_compared, 13u);
+  EXPECT_EQ(num_compared, 14u);
   ASSERT_TRUE(engine.ImportState(state).ok());
 }
 
@@ -118,6 +119,10 @@ void Follow(const std::string& rule, int64_t steps, Skips* skips) {
     const at::Tensor losses = oracle->at("discriminator_loss");
     EXPECT_LT(losses[steps - 1].item<float>(), 0.8 * losses[0].item<float>()) << "the oracle must have learned";
   }
+  // Of skipped steps too: three forwards of the discriminator's norm a step.
+  const at::Tensor count = engine->ExportState().model.at(kCount);
+  EXPECT_TRUE(at::equal(count, oracle->at(std::string("after/") + kCount))) << rule;
+  EXPECT_EQ(count.item<int64_t>(), 3 * steps);
   std::printf("%s: largest relative difference of a loss %.2g\n", rule.c_str(), worst);
 }
 

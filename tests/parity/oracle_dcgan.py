@@ -12,7 +12,6 @@ the parameters of its own network, "grad/<name>"; "learning_rate" and "epsilon";
 Adam, as there, and with AdamW, K being "adam" and "adamw": its losses "K/discriminator_loss" and "K/generator_loss", the
 tensors after it "K/after/<name>", and with those in evaluation mode the generator's images of the first noise,
 "K/eval/images", and both networks' loss of them, "K/eval/generator_loss".
-"num_batches_tracked", which is only counted, is left out.
 """
 import pathlib
 import sys
@@ -137,8 +136,7 @@ OPTIMIZERS = {
 
 
 def named(prefix, model):
-    return {f"{prefix}/{name}": tensor.detach().clone() for name, tensor in model.state_dict().items()
-            if not name.endswith("num_batches_tracked")}
+    return {f"{prefix}/{name}": tensor.detach().clone() for name, tensor in model.state_dict().items()}
 
 
 @torch.no_grad()

@@ -11,7 +11,7 @@ weights are 0, in the generator alone.
 
 OUT receives, in the format of tensor_file.py, "state/<name>", "images" (steps, B, 1, S, S), "noise" (steps, B, Z), and
 of each step "discriminator_loss", "generator_loss", "scales" (before the step), "discriminator_steps" and
-"generator_steps" (1: the optimizer stepped).
+"generator_steps" (1: the optimizer stepped); of the state after them "after/<name>".
 """
 import random
 import sys
@@ -134,7 +134,8 @@ def main():
     for i, player in enumerate(["discriminator", "generator"]):
         tensors[f"{player}_loss"] = torch.tensor([pair[i] for pair in losses])
         tensors[f"{player}_steps"] = torch.tensor([pair[i] for pair in stepped])
-    tensor_file.write(out, state | tensors)
+    after = {f"after/{name}": value for name, value in trainer.model.state_dict().items()}
+    tensor_file.write(out, state | tensors | after)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ MODEL is one of CASES. OUT receives, in the format of tensor_file.py, of a model
 checkpoint as it is saved, "state/<name>", those that training starts from, "start/<name>", the batches "input/<name>"
 (steps, B, ...) and "labels" (steps, B, ...), the logits of the first batch, "logits", the first gradients, "grad/<name>",
 AdamW's "learning_rate" and "epsilon", the loss of each of its steps, "losses", the tensors after them, "after/<name>", and with those the logits of the first
-batch in evaluation mode, "eval/logits". "num_batches_tracked", which is only counted, is left out.
+batch in evaluation mode, "eval/logits".
 """
 import pathlib
 import sys
@@ -229,7 +229,7 @@ def main():
     case = CASES[sys.argv[1]]()
     case.model.train()
     saved = case.saved_tensors()
-    names = [name for name in saved if not name.endswith("num_batches_tracked")]
+    names = list(saved)
     tensors = prefixed("state/", saved, names)
     with torch.no_grad():
         for parameter in case.perturbed():

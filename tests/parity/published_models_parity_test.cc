@@ -285,6 +285,11 @@ TEST_P(PublishedModelParity, TrainingFollows) {
     EXPECT_NEAR(engine->Step({BatchOf(step)}).loss, expected, kTrainingTolerance * expected) << "step " << step;
   }
   for (const auto& [name, tensor] : engine->ExportState().model) {
+    if (absl::EndsWith(name, "num_batches_tracked")) {
+      EXPECT_TRUE(tensor.equal(oracle_.at("after/" + name))) << name;
+      EXPECT_EQ(tensor.item<int64_t>(), losses.size(0)) << name;
+      continue;
+    }
     EXPECT_LE(RelativeError(tensor, oracle_.at("after/" + name)), kTrainingTolerance) << name;
     EXPECT_GT(RelativeError(tensor, oracle_.at("start/" + name)), kTrainingTolerance) << name << " was not trained";
   }
@@ -303,8 +308,7 @@ INSTANTIATE_TEST_SUITE_P(Zoo, PublishedModelParity,
                                          Case{"bidirectional_gru", BidirectionalGru}),
                          [](const auto& info) { return info.param.name; });
 
-// "num_batches_tracked" is only counted: torchvision's modules load a file without it, as the oracle tries.
-TEST(ResnetParity, TheTensorsAreTorchvisionsButForCountsOfBatches) {
+TEST(ResnetParity, TheTensorsAreTorchvisions) {
   const auto oracle = RunOracle("oracle_resnet", {});
   ASSERT_TRUE(oracle.ok()) << oracle.status();
   for (const int depth : {18, 34, 50}) {
@@ -313,9 +317,7 @@ TEST(ResnetParity, TheTensorsAreTorchvisionsButForCountsOfBatches) {
     const TensorMap ours = executor::InitialState(models::BuildResnet(spec).value(), /*seed=*/3);
     std::map<std::string, std::vector<int64_t>> theirs;
     for (const auto& [name, shape] : Named(*oracle, absl::StrCat("resnet", depth, "/"))) {
-      if (!absl::EndsWith(name, "num_batches_tracked")) {
-        theirs[name] = {shape.data_ptr<int64_t>(), shape.data_ptr<int64_t>() + shape.numel()};
-      }
+      theirs[name] = {shape.data_ptr<int64_t>(), shape.data_ptr<int64_t>() + shape.numel()};
     }
     EXPECT_EQ(KeysOf(ours), KeysOf(theirs)) << depth;
     for (const auto& [name, tensor] : ours) {

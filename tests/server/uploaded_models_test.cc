@@ -62,7 +62,7 @@ TEST_F(UploadedModelsTest, AModelIsReadOnceHoweverManyAskForIt) {
     ASSERT_NE(one, nullptr);
     EXPECT_EQ(one, read[0]) << "they share it";
   }
-  EXPECT_EQ(read[0]->train.graph.nodes.size(), 10u);
+  EXPECT_EQ(read[0]->train.graph.nodes.size(), 11u);
   EXPECT_TRUE(read[0]->json.empty());
 }
 

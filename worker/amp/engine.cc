@@ -160,6 +160,9 @@ void Engine::MakeParameters(const graph::Graph& model, const precision::Resolved
     buffers_[state.name] =
         buffer.to(options_.device.device, row.has_value() ? executor::ToScalarType(row->dtype) : buffer.scalar_type());
   }
+  for (const graph::BatchCounter& counter : model.batch_counters()) {
+    batches_before_[counter.name] = 0;
+  }
 }
 
 absl::Status Engine::Bind() {
@@ -247,6 +250,7 @@ void Engine::Enqueue(const std::vector<Batch>& micro_batches, uint64_t random_st
     samples = RunStep(micro_batches, step);
   }
   scalars_->Send();
+  num_micro_batches_ += static_cast<int64_t>(micro_batches.size());
   pending_.push_back(std::move(samples));
 }
 

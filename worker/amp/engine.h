@@ -56,7 +56,7 @@ struct StepResult : PhaseResult {
 // Every bit that the next steps depend on, apart from the data: fp32 tensors on the CPU by their Python names, and
 // scalars.
 struct EngineState {
-  TensorMap model;      // masters and buffers
+  TensorMap model;      // masters and buffers, and counts of batches (int64)
   TensorMap optimizer;  // moments and averages
   TensorMap fp8;        // scales and histories of layers that compute in FP8, and who no longer does
   LossScalerState scaler;
@@ -80,8 +80,9 @@ struct EngineState {
 // has step graphs, it is recorded and replayed (captured_step.h), with the same bits; not the steps that sample their
 // gradients, nor those of FP8's canary. When the canary demotes a layer, steps are recorded anew.
 //
-// A skipped step changes nothing but the loss scale: not the weights, moments, running statistics, schedule or count of
-// applied steps.
+// A skipped step changes nothing but the loss scale and the counts of batches: not the weights, moments, running
+// statistics, schedule or count of applied steps. A norm counts every batch that it has seen in training, one more a
+// micro-batch and run, whatever came of it, as PyTorch's does. The host counts: no step writes a tensor for it.
 //
 // A model with several losses (a GAN) takes a step in phases, one a loss and its optimizer, under one loss scale. It
 // does not change within a step: the scale that multiplied the first loss multiplies the others too, and one update
@@ -143,6 +144,7 @@ class Engine {
   // that has such tensors.
   EngineState ExportState(EngineState room = {}) const;
   // INVALID_ARGUMENT (reason BAD_STATE) when the state is of another model or optimizer; the engine is unusable then.
+  // A count of batches that the state lacks, as one from before they were kept, begins at 0.
   absl::Status ImportState(const EngineState& state);
 
  private:
@@ -165,6 +167,8 @@ class Engine {
   std::vector<std::vector<GradientSample>> RunStep(const std::vector<Batch>& micro_batches,
                                                    const Phase::StepConditions& step);
   absl::Status CheckState(const EngineState& state) const;
+  void ExportCounts(TensorMap& model) const;
+  void ImportCounts(const TensorMap& model);
 
   const EngineOptions options_;
   const bool skips_together_;
@@ -172,6 +176,8 @@ class Engine {
   std::unique_ptr<Programs> programs_;
   std::unique_ptr<StepKernels> kernels_;
   TensorMap buffers_;
+  std::map<std::string, int64_t> batches_before_;  // by counter, those of before the imported state
+  int64_t num_micro_batches_ = 0;                  // since then
   std::vector<std::unique_ptr<Phase>> phases_;
   std::unique_ptr<StepScalars> scalars_;
   std::unique_ptr<CapturedStep> captured_;  // null where steps are not recorded

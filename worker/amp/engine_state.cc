@@ -1,6 +1,10 @@
 // What of an engine is in a checkpoint.
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/scalar_tensor.h>
 
+#include <cstdint>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -29,6 +33,7 @@ EngineState Engine::ExportState(EngineState room) const {
     const at::ScalarType dtype = buffer.is_floating_point() ? at::kFloat : buffer.scalar_type();
     state.model[name] = CopyInto(std::move(room.model[name]), buffer, dtype);
   }
+  ExportCounts(state.model);
   if (programs_->fp8) {
     state.fp8 = programs_->fp8->ExportState();
   }
@@ -36,6 +41,26 @@ EngineState Engine::ExportState(EngineState room) const {
   state.applied_steps = applied_steps_;
   state.skipped_steps = skipped_steps_;
   return state;
+}
+
+void Engine::ExportCounts(TensorMap& model) const {
+  std::map<std::string, int64_t> counts = batches_before_;
+  for (const auto& phase : phases_) {
+    for (const auto& [name, per_micro_batch] : phase->batches_counted()) {
+      counts[name] += num_micro_batches_ * per_micro_batch;
+    }
+  }
+  for (const auto& [name, count] : counts) {
+    model[name] = at::scalar_tensor(count, at::kLong);
+  }
+}
+
+void Engine::ImportCounts(const TensorMap& model) {
+  num_micro_batches_ = 0;
+  for (auto& [name, count] : batches_before_) {
+    const auto found = model.find(name);
+    count = found == model.end() ? 0 : found->second.item<int64_t>();
+  }
 }
 
 absl::Status Engine::CheckState(const EngineState& state) const {
@@ -56,6 +81,13 @@ absl::Status Engine::CheckState(const EngineState& state) const {
                    absl::StrCat("the state has no tensor ", name, " of the model's shape"));
     }
   }
+  for (const auto& [name, unused] : batches_before_) {
+    const auto it = state.model.find(name);
+    if (it != state.model.end() && (it->second.dim() > 0 || it->second.scalar_type() != at::kLong)) {
+      return Error(absl::StatusCode::kInvalidArgument, "BAD_STATE",
+                   absl::StrCat("the state's ", name, " is no int64 scalar"));
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -66,6 +98,7 @@ absl::Status Engine::ImportState(const EngineState& state) {
   for (const auto& [name, buffer] : buffers_) {
     buffer.copy_(state.model.at(name));
   }
+  ImportCounts(state.model);
   for (const auto& phase : phases_) {
     const int64_t applied = phases_.size() > 1 ? state.applied_by_phase.at(phase->name()) : state.applied_steps;
     AMPD_RETURN_IF_ERROR(phase->Import(state.model, state.optimizer, applied));

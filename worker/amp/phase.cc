@@ -56,6 +56,7 @@ Phase::Phase(Setup setup, const graph::Graph& source, std::unique_ptr<executor::
              std::vector<Parameter> parameters, StepKernels& kernels)
     : setup_(std::move(setup)),
       written_names_(WrittenBuffers(source)),
+      batches_counted_(BatchesCounted(source)),
       is_random_(IsRandom(source)),
       program_(std::move(program)),
       parameters_(std::move(parameters)),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -100,6 +101,9 @@ class Phase {
   // What its steps are decided by.
   kernels::PhaseRule rule() const;
 
+  // By batch counter, how much a micro-batch adds to it.
+  const std::map<std::string, int64_t>& batches_counted() const { return batches_counted_; }
+
   // What random ops follow from a micro-batch's beginning on, if the program has any.
   bool is_random() const { return is_random_; }
   uint64_t SeedOf(uint64_t random_stream, size_t micro_batch) const;
@@ -156,6 +160,7 @@ class Phase {
 
   const Setup setup_;
   const std::vector<std::string> written_names_;
+  const std::map<std::string, int64_t> batches_counted_;
   const bool is_random_;
   const std::unique_ptr<executor::Executor> program_;
   const std::vector<Parameter> parameters_;

@@ -48,6 +48,24 @@ std::vector<std::string> WrittenBuffers(const graph::Graph& program) {
   return {names.begin(), names.end()};
 }
 
+std::map<std::string, int64_t> BatchesCounted(const graph::Graph& program) {
+  std::map<graph::ValueId, int64_t> num_writers;
+  for (const graph::Node& node : program.nodes()) {
+    const graph::OpRow* row = graph::FindOp(node.op);
+    const auto mean = node.ValueOf("running_mean");
+    if (row != nullptr && mean.has_value() && IsTraining(*row, node)) {
+      ++num_writers[*mean];
+    }
+  }
+  std::map<std::string, int64_t> counted;
+  for (const graph::BatchCounter& counter : program.batch_counters()) {
+    if (const auto found = num_writers.find(counter.running_mean); found != num_writers.end()) {
+      counted[counter.name] = found->second;
+    }
+  }
+  return counted;
+}
+
 bool IsRandom(const graph::Graph& program) {
   return std::any_of(program.nodes().begin(), program.nodes().end(), [](const graph::Node& node) {
     const graph::OpRow* row = graph::FindOp(node.op);

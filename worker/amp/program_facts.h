@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,9 @@ namespace ampd::amp {
 
 // Buffers that a run writes although their values are inputs: running statistics. By name, each once.
 std::vector<std::string> WrittenBuffers(const graph::Graph& program);
+
+// By the name of a batch counter, how many batches a run adds to it; only of those to which it adds any.
+std::map<std::string, int64_t> BatchesCounted(const graph::Graph& program);
 
 // Whether a run draws random numbers.
 bool IsRandom(const graph::Graph& program);

@@ -2,6 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include <vector>
 
@@ -46,6 +47,9 @@ TensorMap InitialState(const graph::Graph& graph, uint64_t seed) {
     for (const graph::State& wanted : *states) {
       state[wanted.name] = Initial(graph.type(wanted.value), wanted.initializer, generator);
     }
+  }
+  for (const graph::BatchCounter& counter : graph.batch_counters()) {
+    state[counter.name] = at::zeros({}, at::kLong);
   }
   return state;
 }

@@ -60,6 +60,9 @@ absl::StatusOr<ImportedModel> ReadArchive(const graph::ImportOptions& options, U
       AMPD_ASSIGN_OR_RETURN(model.state[state.name], ReadTensor(archive, state.name, stored.at(state.name)));
     }
   }
+  for (const graph::BatchCounter& counter : model.train.batch_counters()) {
+    AMPD_ASSIGN_OR_RETURN(model.state[counter.name], ReadTensor(archive, counter.name, stored.at(counter.name)));
+  }
   return model;
 }
 

@@ -107,12 +107,14 @@ v1::PrecisionPolicy Dynamic(const std::string& preset, Rule rule, double initial
   return policy;
 }
 
+constexpr char kCount[] = "discriminator.3.num_batches_tracked";
+
 // The bytes of one player's weights and moments.
 std::string BytesOf(const EngineState& state, const std::string& player) {
   std::string bytes;
   for (const TensorMap* map : {&state.model, &state.optimizer}) {
     for (const auto& [name, tensor] : *map) {
-      if (name.starts_with(player + ".") && name.find("running_") == std::string::npos) {
+      if (name.starts_with(player + ".") && name.find("running_") == std::string::npos && name != kCount) {
         bytes += Bytes(tensor);
       }
     }
@@ -179,6 +181,7 @@ TEST_P(PerRule, TraceWithForcedOverflowsIsThatOfTheRule) {
     EXPECT_EQ(result.skipped, skipped[0] || skipped[1]) << "step " << step;
     const EngineState after = engine->ExportState();
     EXPECT_EQ(after.scaler.scale, model.scale) << "step " << step;
+    EXPECT_EQ(after.model.at(kCount).item<int64_t>(), 3 * (static_cast<int64_t>(step) + 1)) << "skipped or not";
     for (size_t i = 0; i < 2; ++i) {
       const PhaseResult& phase = result.phases[i];
       const double base_rate = i == kGenerator ? 2 * kRate : kRate;
@@ -295,16 +298,18 @@ TEST(SkippedPhase, LeavesNoTraceOfWhatItsRunSaw) {
   EXPECT_NE(BytesOf(after, "generator"), BytesOf(before, "generator"));
 }
 
-TEST(SkippedPhase, OfAllTogetherOrOfBothLeavesNoBitBehindButTheScale) {
+TEST(SkippedPhase, OfAllTogetherOrOfBothLeavesNoBitBehindButTheScaleAndTheCountOfBatches) {
   const std::pair<Rule, Fault> cases[] = {{v1::LossScale::ALL_TOGETHER, {.discriminator = true}},
                                           {v1::LossScale::ALL_TOGETHER, {.generator = true}},
                                           {v1::LossScale::EACH_ALONE, {.discriminator = true, .generator = true}}};
   for (const auto& [rule, fault] : cases) {
     auto engine = MakeEngine(Dynamic("fp32", rule));
     engine->Step({MakeGanBatch(1)});
-    const EngineState before = engine->ExportState();
+    EngineState before = engine->ExportState();
     engine->Step({MakeGanBatch(2, fault)});
-    const EngineState after = engine->ExportState();
+    EngineState after = engine->ExportState();
+    EXPECT_EQ(before.model.extract(kCount).mapped().item<int64_t>(), 3);
+    EXPECT_EQ(after.model.extract(kCount).mapped().item<int64_t>(), 6);
     ExpectSameTensors(before, after);
     EXPECT_EQ(after.applied_by_phase, before.applied_by_phase);
     EXPECT_EQ(after.scaler.scale, before.scaler.scale / 2);

@@ -1,4 +1,4 @@
-// What a skipped step leaves behind, which is nothing, and whom it names.
+// What a skipped step leaves behind, which is nothing but the count of batches, and whom it names.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -85,6 +85,11 @@ std::string Bytes(const at::Tensor& tensor) {
   return {static_cast<const char*>(tensor.const_data_ptr()), static_cast<size_t>(tensor.nbytes())};
 }
 
+// Takes out the count of batches that the model's norm has seen.
+int64_t TakeCount(EngineState& state) {
+  return state.model.extract("norm.num_batches_tracked").mapped().item<int64_t>();
+}
+
 void ExpectSameTensors(const EngineState& a, const EngineState& b) {
   for (const auto& [ours, theirs] : {std::pair(&a.model, &b.model), {&a.optimizer, &b.optimizer}}) {
     ASSERT_EQ(ours->size(), theirs->size());
@@ -95,14 +100,16 @@ void ExpectSameTensors(const EngineState& a, const EngineState& b) {
   EXPECT_EQ(a.applied_steps, b.applied_steps);
 }
 
-TEST(SkippedStep, LeavesNoBitBehindButTheScale) {
+TEST(SkippedStep, LeavesNoBitBehindButTheScaleAndTheCountOfItsBatch) {
   auto engine = MakeEngine(NormAndDropout(), DynamicFp16(0x1p40));
   int skipped = 0;
   int applied = 0;
   for (uint64_t step = 0; step < 40; ++step) {
-    const EngineState before = engine->ExportState();
+    EngineState before = engine->ExportState();
     const StepResult result = engine->Step({MakeBatch(step)}, step);
-    const EngineState after = engine->ExportState();
+    EngineState after = engine->ExportState();
+    EXPECT_EQ(TakeCount(before), static_cast<int64_t>(step));
+    EXPECT_EQ(TakeCount(after), static_cast<int64_t>(step) + 1);
     EXPECT_DOUBLE_EQ(result.learning_rate, 1e-2 * static_cast<double>(before.applied_steps + 1) / 100);
     if (result.skipped) {
       ++skipped;
@@ -123,13 +130,15 @@ TEST(SkippedStep, OfAWindowWithOnePoisonedMicroBatchLeavesTheStatisticsOfBeforeT
   for (const int poisoned : {0, 1, 3}) {
     auto engine = MakeEngine(NormAndDropout(), Static("fp32", 1));
     engine->Step({MakeBatch(1), MakeBatch(2)}, 1);
-    const EngineState before = engine->ExportState();
+    EngineState before = engine->ExportState();
     std::vector<Batch> window = {MakeBatch(3), MakeBatch(4), MakeBatch(5), MakeBatch(6)};
     window[static_cast<size_t>(poisoned)] = Poisoned(window[static_cast<size_t>(poisoned)]);
     const StepResult result = engine->Step(window, 2);
     EXPECT_TRUE(result.skipped);
     EXPECT_FALSE(std::isfinite(result.loss));
-    ExpectSameTensors(before, engine->ExportState());
+    EngineState after = engine->ExportState();
+    EXPECT_EQ(TakeCount(after), TakeCount(before) + 4);
+    ExpectSameTensors(before, after);
   }
 }
 
@@ -143,7 +152,10 @@ TEST(SkippedStep, ARunWithOneIsTheRunWithoutItsBatch) {
     }
     EXPECT_EQ(with->Step({MakeBatch(step)}, step).loss, without->Step({MakeBatch(step)}, step).loss);
   }
-  ExpectSameTensors(with->ExportState(), without->ExportState());
+  EngineState state_with = with->ExportState();
+  EngineState state_without = without->ExportState();
+  EXPECT_EQ(TakeCount(state_with), TakeCount(state_without) + 3);
+  ExpectSameTensors(state_with, state_without);
   EXPECT_EQ(with->skipped_steps(), 3);
 }
 

@@ -30,12 +30,14 @@ Graph Model() {
   return graph;
 }
 
-TEST(InitialState, HoldsEveryParameterAndBufferOnce) {
+TEST(InitialState, HoldsEveryParameterBufferAndBatchCounterOnce) {
   const TensorMap state = InitialState(Model(), 0);
-  EXPECT_EQ(state.size(), 9u);
+  EXPECT_EQ(state.size(), 10u);
   EXPECT_EQ(state.at("conv.weight").sizes(), at::IntArrayRef({64, 4, 5, 5}));
   EXPECT_EQ(state.at("bn.weight").min().item<float>(), 1);
   EXPECT_EQ(state.at("bn.running_mean").abs().max().item<float>(), 0);
+  EXPECT_EQ(state.at("bn.num_batches_tracked").scalar_type(), at::kLong);
+  EXPECT_EQ(state.at("bn.num_batches_tracked").item<int64_t>(), 0);
   EXPECT_FALSE(state.at("fc.weight").requires_grad());
 }
 

@@ -5,11 +5,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/worker/train/fake_agent.h"
 #include "tests/worker/train/trainer_fixture.h"
+#include "worker/executor/executor.h"
+#include "worker/train/checkpoint_store.h"
+#include "worker/train/tensor_file.h"
 
 namespace ampd::train {
 namespace {
@@ -17,6 +24,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
 using v1::Event;
 using v1::LossScale;
 
@@ -45,6 +54,47 @@ class GanTest : public TrainerTest {
     scaling.mutable_dynamic()->set_cap(0x1p36);
     scaling.mutable_dynamic()->set_growth_interval(2);
   }
+
+  LoadedCheckpoint Loaded(const v1::Checkpoint& checkpoint) {
+    return Store().Load(checkpoint.path(), checkpoint.manifest_sha256()).value();
+  }
+
+  static std::map<std::string, int64_t> CountsOf(const LoadedCheckpoint& checkpoint) {
+    std::map<std::string, int64_t> counts;
+    const executor::TensorMap model = ReadTensors(checkpoint.files.at("model.safetensors")).value();
+    for (const auto& [name, tensor] : model) {
+      if (absl::EndsWith(name, "num_batches_tracked")) {
+        counts[name] = tensor.item<int64_t>();
+      }
+    }
+    return counts;
+  }
+
+  // The same without its counts, as of another job.
+  v1::Checkpoint WithoutCounts(v1::Checkpoint checkpoint) {
+    const LoadedCheckpoint loaded = Loaded(checkpoint);
+    executor::TensorMap model = ReadTensors(loaded.files.at("model.safetensors")).value();
+    for (const auto& [name, count] : CountsOf(loaded)) {
+      model.erase(name);
+    }
+    const TensorFile file = TensorFile::Of(model).value();
+    CheckpointContent content{.job_id = "j-old", .attempt = 1, .token = "token", .step = loaded.step};
+    content.state = loaded.state;
+    content.environment = loaded.environment;
+    for (const auto& [name, bytes] : loaded.files) {
+      content.files.push_back(
+          {name, name == "model.safetensors" ? file.parts() : std::vector<std::string_view>{bytes}});
+    }
+    const SavedCheckpoint saved = Store().Save(content).value();
+    checkpoint.set_path(saved.path);
+    checkpoint.set_manifest_sha256(saved.manifest_sha256);
+    return checkpoint;
+  }
+
+ private:
+  CheckpointStore Store() { return {(root_ / "checkpoints").string(), io_}; }
+
+  CheckpointIo io_;
 };
 
 TEST_F(GanTest, BothNetworksTrainInEveryPrecision) {
@@ -153,6 +203,33 @@ TEST_F(GanTest, KilledAndResumed_EveryNumberIsThatOfTheRunNeverInterrupted) {
     EXPECT_EQ(resumed->outcome->final_metrics().skipped_steps(), whole->outcome->final_metrics().skipped_steps());
     kill_at += 7;
   }
+}
+
+// Two micro-batches a step, on which the discriminator runs three times and the generator once.
+TEST_F(GanTest, NormsCountTheBatchesThatTheyHaveSeen) {
+  StartAttempt start = Gan("fp32", 14);
+  start.mutable_spec()->mutable_train()->set_gradient_accumulation(2);
+  const auto agent = Told(start);
+  ASSERT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
+  for (const v1::Checkpoint& checkpoint : agent->checkpoints) {
+    const std::map<std::string, int64_t> counts = CountsOf(Loaded(checkpoint));
+    EXPECT_THAT(counts, UnorderedElementsAre(Pair("discriminator.main.3.num_batches_tracked", 6 * checkpoint.step()),
+                                             Pair("generator.main.1.num_batches_tracked", 2 * checkpoint.step()),
+                                             Pair("generator.main.4.num_batches_tracked", 2 * checkpoint.step())));
+  }
+}
+
+TEST_F(GanTest, ACheckpointOfBeforeBatchesWereCountedGoesOnFromZero) {
+  const StartAttempt start = Gan("fp32", 14);
+  const auto whole = Told(start);
+  ASSERT_EQ(whole->checkpoints.front().step(), 7);
+  const auto resumed = Told(Resumed(start, WithoutCounts(whole->checkpoints.front())));
+  ASSERT_EQ(resumed->outcome->kind(), Outcome::FINISHED) << resumed->outcome->ShortDebugString();
+  ASSERT_EQ(resumed->steps.size(), 7u);
+  for (const auto& [step, numbers] : resumed->steps) {
+    EXPECT_EQ(numbers, whole->steps[step]) << "step " << step;
+  }
+  EXPECT_EQ(CountsOf(Loaded(resumed->checkpoints.back()))["generator.main.1.num_batches_tracked"], 7);
 }
 
 // An attempt that finds all steps done tells what the one before it would have told.
