@@ -93,6 +93,9 @@ graph::Graph Resnet(int depth, v1::ResnetSpec::Stem stem, int image_size) {
 }
 
 graph::Graph Resnet18Cifar() { return Resnet(18, v1::ResnetSpec::CIFAR, 16); }
+graph::Graph Resnet18() { return Resnet(18, v1::ResnetSpec::IMAGENET, 40); }
+graph::Graph Resnet34() { return Resnet(34, v1::ResnetSpec::IMAGENET, 40); }
+graph::Graph Resnet50() { return Resnet(50, v1::ResnetSpec::IMAGENET, 40); }
 
 graph::Graph SmallBert() {
   v1::BertClassifierSpec spec;
@@ -302,10 +305,11 @@ TEST_P(PublishedModelParity, EvaluationOfTheTrainedModelAgrees) {
 
 INSTANTIATE_TEST_SUITE_P(Zoo, PublishedModelParity,
                          testing::Values(Case{"lenet", Lenet}, Case{"mlp", Mlp}, Case{"gpt2", SmallGpt2},
-                                         Case{"resnet18_cifar", Resnet18Cifar}, Case{"efficientnet_b0", EfficientNet},
-                                         Case{"bert_classifier", SmallBert}, Case{"lstm", Lstm},
-                                         Case{"bidirectional_lstm", BidirectionalLstm}, Case{"gru", Gru},
-                                         Case{"bidirectional_gru", BidirectionalGru}),
+                                         Case{"resnet18_cifar", Resnet18Cifar}, Case{"resnet18", Resnet18},
+                                         Case{"resnet34", Resnet34}, Case{"resnet50", Resnet50},
+                                         Case{"efficientnet_b0", EfficientNet}, Case{"bert_classifier", SmallBert},
+                                         Case{"lstm", Lstm}, Case{"bidirectional_lstm", BidirectionalLstm},
+                                         Case{"gru", Gru}, Case{"bidirectional_gru", BidirectionalGru}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(ResnetParity, TheTensorsAreTorchvisions) {
