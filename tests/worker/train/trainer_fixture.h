@@ -97,7 +97,9 @@ class TrainerTest : public testing::Test {
 
   // Runs an attempt to its outcome, acknowledging that.
   void Finish(FakeAgent& agent) {
-    agent.ReadUntil([&] { return agent.outcome.has_value(); });
+    agent.ReadUntil([&] {
+      return agent.outcome.has_value() && (agent.outcome_after == 0 || agent.sequences.contains(agent.outcome_after));
+    });
     agent.Acknowledge(agent.outcome->last_sequence(), true);
     EXPECT_EQ(agent.WaitForExit(), 0);
   }
