@@ -8,6 +8,9 @@
 # GCC wants the flags that a precompiled header was made with, and does not refuse every other (it crashes over -O1 with
 # -O2, of a sanitizer build). So a source whose compile options are not its room's has the property
 # SKIP_PRECOMPILE_HEADERS, and a library with options of its own DISABLE_PRECOMPILE_HEADERS.
+#
+# GCC instantiates the templates that the headers ask for in the header, not in each source anew, where it has the plugin
+# for it (instantiate_early.cc); clang does so by itself.
 
 set(_standard
   <algorithm> <chrono> <cmath> <cstdint> <deque> <filesystem> <functional> <map> <memory> <mutex> <optional> <set>
@@ -17,6 +20,32 @@ set(_messages "<ampd/v1/job_service.pb.h>" "<ampd/v1/worker_service.pb.h>")
 set(_torch <ATen/Context.h> <ATen/core/Tensor.h> <ATen/core/ivalue.h> <c10/core/DeviceGuard.h>)
 set(_test <fstream> <gmock/gmock.h> <gtest/gtest.h>)
 
+# Compiles the plugin for the compiler at hand. OUT: the option that loads it, or empty where that compiler takes none.
+function(_ampd_instantiate_early OUT)
+  set(${OUT} "" PARENT_SCOPE)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    return()
+  endif()
+  set(_source "${CMAKE_SOURCE_DIR}/cmake/instantiate_early.cc")
+  set(_plugin "${CMAKE_BINARY_DIR}/instantiate_early.so")
+  set_property(DIRECTORY "${CMAKE_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${_source}")
+  execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -print-file-name=plugin
+    OUTPUT_VARIABLE _folder OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(NOT EXISTS "${_folder}/include/gcc-plugin.h")
+    message(STATUS "Precompiled headers: no headers for GCC's plugins (gcc-12-plugin-dev), so sources compile slower")
+    return()
+  endif()
+  execute_process(
+    COMMAND "${CMAKE_CXX_COMPILER}" -O1 -fno-rtti -fno-exceptions -shared -fPIC -isystem "${_folder}/include"
+            -o "${_plugin}" "${_source}"
+    RESULT_VARIABLE _status ERROR_VARIABLE _error)
+  if(NOT _status EQUAL 0)
+    message(WARNING "Precompiled headers: cmake/instantiate_early.cc does not compile, so sources compile slower\n${_error}")
+    return()
+  endif()
+  set(${OUT} "-fplugin=${_plugin}" PARENT_SCOPE)
+endfunction()
+
 function(_ampd_precompiled_header NAME)
   cmake_parse_arguments(P "" "" "OPTIONS;HEADERS;DEPS" ${ARGN})
   set(_target "ampd_precompiled_${NAME}")
@@ -24,11 +53,12 @@ function(_ampd_precompiled_header NAME)
   target_link_libraries(${_target} PRIVATE ampd_warnings ${P_DEPS}
     absl::status absl::statusor absl::strings absl::synchronization absl::time)
   target_compile_options(${_target} PRIVATE ${P_OPTIONS})
-  target_precompile_headers(${_target} PRIVATE ${P_HEADERS})
+  target_precompile_headers(${_target} PRIVATE ${P_HEADERS} "${CMAKE_SOURCE_DIR}/cmake/instantiate_early.h")
 endfunction()
 
 # To be called when the libraries of the headers are there.
 function(ampd_add_precompiled_headers)
+  _ampd_instantiate_early(_early)
   set(_tests "")
   if(AMPD_BUILD_TESTS)
     set(_tests _test)
@@ -36,11 +66,11 @@ function(ampd_add_precompiled_headers)
   foreach(_suffix "" ${_tests})
     set(_headers ${_standard})
     set(_deps)
-    set(_options)
+    set(_options ${_early})
     if(_suffix)
       list(APPEND _headers ${_test})
       set(_deps GTest::gtest GTest::gmock)
-      set(_options ${AMPD_TEST_OPTIONS})
+      list(APPEND _options ${AMPD_TEST_OPTIONS})
     endif()
     _ampd_precompiled_header(plain${_suffix} OPTIONS ${_options} HEADERS ${_headers} DEPS ${_deps})
     _ampd_precompiled_header(messages${_suffix} OPTIONS ${_options} HEADERS ${_headers} ${_messages} DEPS ${_deps} proto_messages)

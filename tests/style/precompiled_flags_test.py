@@ -14,7 +14,7 @@ import sys
 import unittest
 
 HEADER = re.compile(r"^.*/cmake_pch\.hxx$")
-MAKING = {"-fpch-instantiate-templates"}  # clang's, for the header itself
+MAKING = re.compile(r"-fpch-instantiate-templates$|-fplugin=.*/instantiate_early\.so$")  # for the header itself
 
 
 def words_of(command):
@@ -22,7 +22,7 @@ def words_of(command):
 
 
 def matters(word):
-    return re.match(r"-(?:O|f|m|g|std=|pthread$)", word) is not None and word not in MAKING
+    return re.match(r"-(?:O|f|m|g|std=|pthread$)", word) is not None and not MAKING.match(word)
 
 
 def flags_of(words):
