@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
-"""Jobs start from folders that transformers saved, and transformers loads what they save.
+"""Jobs start from what transformers and torchvision saved, and those load what the jobs save.
 
 Usage: published_weights_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
 """
 import json
 import pathlib
+import re
 import shutil
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
 
+import numpy
 import torch
+import torchvision
+from safetensors.torch import load_file, save_file
 from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
 
 from service_case import DataRootCase, main
@@ -28,8 +32,24 @@ train: {{steps: 1, num_threads: 1}}
 BERT = (f"bert_classifier: {{num_hidden_layers: 2, hidden_size: 32, num_attention_heads: 4, intermediate_size: 64, "
         f"max_position_embeddings: 16, vocab_size: {VOCABULARY}, num_labels: {LABELS}}}")
 GPT2 = f"gpt2: {{n_layer: 2, n_embd: 32, n_head: 4, n_positions: 16, vocab_size: {VOCABULARY}}}"
+# In the order of the file, which Python takes them in.
+IMAGES_JOB = """
+name: from-torchvision
+model: {{{model}, initial_weights: root/images.safetensors}}
+data:
+  train: {{npz: {{file: root/images.npz}}}}
+  eval: {{npz: {{file: root/images.npz}}}}
+  batch_size: {batch_size}
+  keep_order: true
+precision: {{preset: fp32}}
+optimizer: {{sgd: {{learning_rate: {rate}, momentum: {momentum}}}}}
+train: {{steps: {steps}, num_threads: 1}}
+"""
+IMAGE_BATCH, IMAGE_STEPS, RATE, MOMENTUM = 20, 3, 2**-6, 0.875
+NUM_SEEN = 2  # batches that norms have counted before the job
 # Of the loss, relative: what rounding weights and activations to the format may cost.
 TOLERANCE = {"fp32": 1e-6, "bf16": 1e-2, "fp16": 1e-3}
+STATE_TOLERANCE = 1e-5  # of a tensor after the steps, relative to its largest element
 
 
 def away_from_first_values(model):
@@ -37,6 +57,35 @@ def away_from_first_values(model):
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.15)
     return model.eval()
+
+
+def away_from_alike(model):
+    """Biases and the weights of norms begin alike, so that some of them could be taken for others."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(torch.randn_like(parameter), alpha=0.15)
+    return model
+
+
+def trained_in_python(model, images, labels):
+    """The losses of the job's steps."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=RATE, momentum=MOMENTUM)
+    losses = []
+    for step in range(IMAGE_STEPS):
+        begin = step * IMAGE_BATCH % SAMPLES
+        batch = slice(begin, begin + IMAGE_BATCH)
+        loss = torch.nn.functional.cross_entropy(model(images[batch]), labels[batch])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def distance(ours, theirs):
+    """The largest difference, relative to the largest element."""
+    return ((ours - theirs).abs().max() / theirs.abs().max()).item()
 
 
 class PublishedWeights(DataRootCase):
@@ -100,6 +149,75 @@ class PublishedWeights(DataRootCase):
         expected = torch.nn.functional.cross_entropy(logits.flatten(0, 1), text[1:]).item()
         data = f"tokens: {{path: root/text.bin, sequence_length: {LENGTH}}}"
         self.expect_loads(self.evaluated(model, GPT2, data, expected), GPT2LMHeadModel, model, inputs)
+
+    def save_images(self):
+        """Writes what the job is fed, and returns it."""
+        images, labels = torch.randn(SAMPLES, 3, 32, 32), torch.randint(0, LABELS, (SAMPLES,))
+        numpy.savez(self.root / "images.npz", images=images.numpy(), labels=labels.numpy())
+        return images, labels
+
+    def trained_and_exported(self, spec):
+        """The job that begins with images.safetensors, and the tensors that `checkpoint export` gives of its end."""
+        job = self.run_job(IMAGES_JOB.format(model=spec, batch_size=IMAGE_BATCH, steps=IMAGE_STEPS, rate=RATE,
+                                             momentum=MOMENTUM))
+        self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
+        exported = self.root / "exported.safetensors"
+        saved = next(self.service.folder.rglob(job["checkpoints"][-1]["path"]))
+        code, _, err = self.service.ampctl("checkpoint", "export", "--force", str(saved), str(exported))
+        self.assertEqual(code, 0, err)
+        return job, load_file(exported)
+
+    def expect_evaluation(self, job, model, images, labels):
+        """The job's last evaluation is that of torchvision's module."""
+        with torch.no_grad():
+            logits = model.eval()(images)
+        final = job["attempts"][-1]["outcome"]["finalMetrics"]
+        loss = torch.nn.functional.cross_entropy(logits, labels).item()
+        print(f"  evaluation {final['evalLoss']}, torchvision {loss}", flush=True)
+        self.assertLess(abs(final["evalLoss"] / loss - 1), TOLERANCE["fp32"])
+        self.assertEqual(final["evalAccuracy"], (logits.argmax(1) == labels).double().mean().item())
+
+    def expect_torchvisions(self, build, spec, still=r"(?!)"):
+        """A state_dict of torchvision's goes through a job and back, strictly, as training in Python leaves it.
+
+        `still` are parameters whose gradient is zero in truth: biases that a norm behind them takes away.
+        """
+        torch.manual_seed(7)
+        torch.set_num_threads(1)  # as the job: the sums of several are rounded otherwise
+        images, labels = self.save_images()
+        # The layout that the engine gives weights of convolutions: the sums of another one are rounded otherwise.
+        model = away_from_alike(build()).to(memory_format=torch.channels_last).train()
+        with torch.no_grad():
+            for _ in range(NUM_SEEN):
+                model(images)
+        start = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in model.state_dict().items()}
+        save_file(start, self.root / "images.safetensors")
+        job, tensors = self.trained_and_exported(spec)
+        again = build().to(memory_format=torch.channels_last)
+        again.load_state_dict(tensors, strict=True)
+        losses = trained_in_python(model, images, labels)
+        numpy.testing.assert_allclose(self.losses(job), losses, rtol=1e-5)
+        worst = 0
+        for name, theirs in model.state_dict().items():
+            if name.endswith("num_batches_tracked"):
+                self.assertEqual(tensors[name].item(), NUM_SEEN + IMAGE_STEPS, name)
+                continue
+            worst = max(worst, distance(tensors[name], theirs))
+            self.assertLess(distance(tensors[name], theirs), STATE_TOLERANCE, name)
+            if not re.search(still, name):
+                self.assertGreater(distance(start[name], theirs), 10 * STATE_TOLERANCE, f"{name} is hardly trained")
+        print(f"  state within {worst:.1e} of torchvision's", flush=True)
+        self.expect_evaluation(job, again, images, labels)
+
+    def test_resnet18(self):
+        self.expect_torchvisions(lambda: torchvision.models.resnet18(num_classes=LABELS),
+                                 f"resnet: {{depth: 18, image_size: 32, num_classes: {LABELS}}}")
+
+    def test_efficientnet_b0(self):
+        self.expect_torchvisions(
+            lambda: torchvision.models.efficientnet_b0(num_classes=LABELS, dropout=0.0, stochastic_depth_prob=0.0),
+            f"efficientnet_b0: {{image_size: 32, num_classes: {LABELS}, dropout: 0, stochastic_depth_prob: 0}}",
+            still=r"(features\.1\.0\.block\.2|block\.3)\.1\.bias$")
 
 
 if __name__ == "__main__":
