@@ -7,7 +7,8 @@
 #
 # GCC wants the flags that a precompiled header was made with, and does not refuse every other (it crashes over -O1 with
 # -O2, of a sanitizer build). So a source whose compile options are not its room's has the property
-# SKIP_PRECOMPILE_HEADERS, and a library with options of its own DISABLE_PRECOMPILE_HEADERS.
+# SKIP_PRECOMPILE_HEADERS, and a library with options of its own DISABLE_PRECOMPILE_HEADERS. Those of ampd_optimize have
+# precompiled headers of their own, but for LibTorch's, which too few of them would use.
 #
 # GCC instantiates the templates that the headers ask for in the header, not in each source anew, where it has the plugin
 # for it (instantiate_early.cc); clang does so by itself.
@@ -79,6 +80,10 @@ function(ampd_add_precompiled_headers)
         HEADERS ${_headers} ${_messages} ${_torch} DEPS ${_deps} proto_messages torchw::cpu)
     endif()
   endforeach()
+  if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+    _ampd_precompiled_header(plain_optimized OPTIONS ${_early} -O2 HEADERS ${_standard})
+    _ampd_precompiled_header(messages_optimized OPTIONS ${_early} -O2 HEADERS ${_standard} ${_messages} DEPS proto_messages)
+  endif()
 endfunction()
 
 # Whether one of the targets is, or links, the messages; of our own targets that are there yet.
