@@ -15,6 +15,7 @@ import tempfile
 import unittest
 import urllib.request
 
+from service import below, kill_below
 from service_case import BINARIES, main
 
 SECONDS = 90  # for what takes one or two
@@ -27,20 +28,6 @@ data:
 optimizer: {sgd: {learning_rate: 0.1}}
 train: {steps: %d, seed: 1, num_threads: 1}
 """
-
-
-def below(folder):
-    """Living processes, pid to command, that name the folder: the whole tree of a dev that runs in it."""
-    commands = {}
-    for entry in pathlib.Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            except OSError:
-                continue
-            if str(folder) in command:
-                commands[int(entry.name)] = command.strip()
-    return commands
 
 
 class Dev:
@@ -75,8 +62,7 @@ class DevTest(unittest.TestCase):
         for dev in self.devs:
             if dev.process.poll() is None:
                 dev.end(signal.SIGTERM)
-        for pid in below(self.folder):  # the warm trainer of a worker that was killed waits for the next one
-            os.kill(pid, signal.SIGKILL)
+        kill_below(self.folder)  # the warm trainer of a worker that was killed waits for the next one
         shutil.rmtree(self.folder)
 
     def start(self, *arguments):

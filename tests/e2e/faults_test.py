@@ -9,7 +9,7 @@ import contextlib
 import os
 import subprocess
 
-from service import Service, wait_for
+from service import Service, below, wait_for
 from service_case import BINARIES, JOB, ServiceCase, main
 
 
@@ -64,7 +64,7 @@ class TrainerFaults(ServiceCase):
                 self.assertEqual(final["state"], "SUCCEEDED", final.get("message"))
                 # The disk is full, and the device comes free all the same.
                 wait_for(lambda: not list((state / "spawn").iterdir()), "nothing is left of the trainer's folder")
-                wait_for(lambda: len(service.processes()) == 2, "server and agent are left")
+                wait_for(lambda: len(below(service.folder)) == 2, "server and agent are left")
                 fill(state / "filling-more")
                 failed = service.submit(JOB)
                 service.finished(failed)

@@ -15,7 +15,7 @@ import tempfile
 import unittest
 import urllib.request
 
-from service import Client, wait_for
+from service import Client, kill_if_there, wait_for
 from service_case import BINARIES, main
 
 SEED = int(os.environ.get("AMPD_SEED", "1"))
@@ -98,7 +98,7 @@ class MainJob(unittest.TestCase):
                     break
             pid = self.trainer_of(job)
             if pid is not None:
-                os.kill(pid, signal.SIGKILL)
+                kill_if_there(pid)
             watch.terminate()
             watch.stdout.close()
 

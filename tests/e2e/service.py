@@ -1,4 +1,5 @@
 """The real programs as separate processes: one server, workers, and ampctl. Ends only what it started, by its id."""
+import contextlib
 import json
 import os
 import pathlib
@@ -39,6 +40,36 @@ def pass_time(seconds):
     """For faults that last. Nothing waits by it for something to happen."""
     until = boottime() + seconds
     wait_for(lambda: boottime() >= until, "time passes")
+
+
+def below(folder):
+    """Living processes, pid to command, that name the folder on their command line."""
+    commands = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if str(folder) in command:
+                commands[int(entry.name)] = command.strip()
+    return commands
+
+
+def kill_if_there(pid):
+    """SIGKILL for a process of ours that may end by itself meanwhile."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def kill_below(folder):
+    """Kills whatever names the folder on its command line, and returns once all of it is gone."""
+    def gone():
+        commands = below(folder)
+        for pid in commands:
+            kill_if_there(pid)
+        return not commands
+    wait_for(gone, f"the processes below {folder} are gone")
 
 
 def start_ticks(pid):
@@ -280,24 +311,11 @@ class Service(Client):
             if worker.agent is not None:
                 worker.kill()
         self.server.kill()
-        for pid in self.processes():
-            os.kill(pid, signal.SIGKILL)
+        kill_below(self.folder)  # shims and trainers, whose agents are gone
         if kind in (None, unittest.SkipTest):
             shutil.rmtree(self.folder)
         else:
             print(f"the service's folder is kept: {self.folder}", flush=True)
-
-    def processes(self):
-        """Pids of everything with our folder on its command line: shims and trainers, once the agents are gone."""
-        ours = str(self.folder).encode()
-        found = []
-        for entry in pathlib.Path("/proc").iterdir():
-            try:
-                if entry.name.isdigit() and ours in (entry / "cmdline").read_bytes():
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-        return found
 
     def start_server(self):
         """On the same data directory and the same ports in every life."""
