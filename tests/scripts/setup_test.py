@@ -16,24 +16,27 @@ SETUP = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "setup"
 SECONDS = 30  # for what takes one or two
 
 FAKES = {
-    "dpkg-query": "exit 1",
+    "dpkg-query": '[ -e "$FAKES/installed" ] && echo "install ok installed"',
     "id": "echo 0",
     "tput": "echo 60",
     # Installing goes on until the test lets it, or fails as it says.
     "apt-get": """
-echo "$1" >> "$FAKES/apt-calls"
+echo "apt-get $1" >> "$FAKES/calls"
 [ "$1" = update ] && exit 0
 echo "Get:1 a package"; echo "Setting up libfoo-dev (1.2) with a line that is wider than the terminal that it is for"
 read -r go < "$FAKES/gate"
 [ "$go" = on ] || { echo "E: no space left"; exit 100; }
+touch "$FAKES/installed"
 """,
     # venv makes a python whose pip makes what setup looks for at its end.
     "python3": """
+echo "venv" >> "$FAKES/calls"
 mkdir -p .deps/venv/bin .deps/venv/lib/python3.11/site-packages/torch/lib
 cp "$FAKES/pip" .deps/venv/bin/python
 """,
     "pip": """
 [ "$1" = -c ] && exit 0
+echo "pip $3" >> "$FAKES/calls"
 echo "Downloading torch"
 touch .deps/venv/lib/python3.11/site-packages/torch/lib/libtorch_cpu.so
 """,
@@ -70,6 +73,10 @@ class Setup(unittest.TestCase):
         with open(self.fakes / "gate", "w", encoding="ascii") as gate:
             gate.write(f"{word}\n")
 
+    def calls(self):
+        """What was called that changes something, in order."""
+        return (self.fakes / "calls").read_text().splitlines()
+
     def test_on_a_terminal_one_line_that_is_written_over_tells_what_is_being_installed(self):
         ours, its = pty.openpty()
         self.addCleanup(os.close, ours)
@@ -99,7 +106,20 @@ class Setup(unittest.TestCase):
         self.assertNotIn(b"\x1b", said)
         for part in (b"lists of Debian packages", b"Debian packages", b"test wheels"):
             self.assertRegex(said, b"(?m)^setup: " + part + rb": done in \d+ s$")
-        self.assertEqual((self.fakes / "apt-calls").read_text(), "update\ninstall\n")
+        self.assertEqual(self.calls(), ["apt-get update", "apt-get install", "venv", "pip install"])
+
+    def test_a_second_call_does_nothing_more(self):
+        first = self.start(subprocess.PIPE)
+        self.open_gate("on")
+        said, _ = first.communicate(timeout=SECONDS)
+        self.assertEqual(first.returncode, 0, said)
+        calls = self.calls()
+        second = self.start(subprocess.PIPE)
+        said, _ = second.communicate(timeout=SECONDS)
+        self.assertEqual(second.returncode, 0, said)
+        self.assertEqual(said.decode().splitlines(),
+                         ["setup: Debian packages: all there", "setup: test wheels: all there", "setup: done"])
+        self.assertEqual(self.calls(), calls)
 
     def test_a_part_that_fails_is_one_line_with_the_last_lines_of_its_log(self):
         process = self.start(subprocess.PIPE)
