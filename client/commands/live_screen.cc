@@ -1,7 +1,5 @@
 #include "client/commands/live_screen.h"
 
-#include <unistd.h>
-
 #include <csignal>
 #include <cstdio>
 #include <vector>
@@ -55,8 +53,9 @@ void LiveScreen::Suspend() {
   if (taken_) {
     WriteAll(kGiveBack);
   }
-  // Every thread stops here; the lock keeps a drawing thread from writing over the shell before that.
-  kill(getpid(), SIGSTOP);
+  // Every thread stops here; the lock keeps a drawing thread from writing over the shell before that. Not by kill():
+  // its signal may go to another thread, and this one would take the screen again before the process stops.
+  std::raise(SIGSTOP);
   if (taken_) {
     WriteAll(kTake + Frame(shown_));
   }
