@@ -44,6 +44,10 @@ function(_ampd_instantiate_early OUT)
     message(WARNING "Precompiled headers: cmake/instantiate_early.cc does not compile, so sources compile slower\n${_error}")
     return()
   endif()
+  # ccache takes the path as it stands: relative to where Ninja compiles, objects are the same in every build folder.
+  if(CMAKE_GENERATOR STREQUAL "Ninja")
+    set(_plugin "./instantiate_early.so")
+  endif()
   set(${OUT} "-fplugin=${_plugin}" PARENT_SCOPE)
 endfunction()
 
@@ -54,7 +58,7 @@ function(_ampd_precompiled_header NAME)
   target_link_libraries(${_target} PRIVATE ampd_warnings ${P_DEPS}
     absl::status absl::statusor absl::strings absl::synchronization absl::time)
   target_compile_options(${_target} PRIVATE ${P_OPTIONS})
-  target_precompile_headers(${_target} PRIVATE ${P_HEADERS} "${CMAKE_SOURCE_DIR}/cmake/instantiate_early.h")
+  target_precompile_headers(${_target} PRIVATE ${P_HEADERS} <cmake/instantiate_early.h>)
 endfunction()
 
 # To be called when the libraries of the headers are there.
