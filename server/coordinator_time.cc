@@ -155,9 +155,7 @@ void Coordinator::StartOverStranded(const ClusterState& state, Updates* updates)
   const absl::Duration now = options_.clock->SinceBoot();
   for (const auto& [key, record] : state.queue()) {
     const std::optional<v1::Checkpoint> start = StartPoint(*record);
-    const bool begins_with_weights =
-        record->job().spec().model().has_initial_checkpoint() && record->job().checkpoints().empty();
-    if (!start.has_value() || !start->local() || begins_with_weights) {
+    if (!start.has_value() || !start->local() || !GoesOn(record->job().spec(), *start)) {
       continue;
     }
     const WorkerRecordPtr holder = state.FindWorker(start->worker());

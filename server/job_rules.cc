@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
 namespace ampd::server {
 
 using v1::Attempt;
@@ -99,6 +102,12 @@ bool Reaches(const internal::WorkerRecord& worker, const v1::Checkpoint& checkpo
   const std::string& agent = worker.agent().id();
   return checkpoint.worker() == worker.worker().name() &&
          (checkpoint.agent() == agent || checkpoint.agent().empty() || agent.empty());
+}
+
+bool GoesOn(const v1::JobSpec& spec, const v1::Checkpoint& start) {
+  // A path begins with the job whose checkpoint it is.
+  return !spec.model().has_initial_checkpoint() ||
+         !absl::StartsWith(start.path(), absl::StrCat(spec.model().initial_checkpoint().job_id(), "/"));
 }
 
 absl::Duration RetryDelay(int attempts_without_checkpoint) {

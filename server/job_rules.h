@@ -41,6 +41,10 @@ Blame BlameFor(v1::Reason reason);
 // not under another that has the name since. An identity that is not known is anyone's.
 bool Reaches(const internal::WorkerRecord& worker, const v1::Checkpoint& checkpoint);
 
+// Whether an attempt that starts from the checkpoint goes on where that is; else it begins, with the weights alone,
+// since the checkpoint is that of model.initial_checkpoint. The worker decides it likewise (train::GoesOn).
+bool GoesOn(const v1::JobSpec& spec, const v1::Checkpoint& start);
+
 // Attempts in a row that may end without a new checkpoint.
 inline constexpr int kMaxAttemptsWithoutCheckpoint = 3;
 

@@ -40,7 +40,7 @@ std::vector<Candidate> AllDevices(const ClusterState& state, const LiveWorkers& 
   return candidates;
 }
 
-// `begins`: no checkpoint takes the place of the model's first weights.
+// `begins`: no checkpoint takes the place of the model's file and first weights.
 std::set<std::string> DataRootsOf(const v1::JobSpec& spec, bool begins) {
   std::set<std::string> roots;
   const auto add = [&](const std::string& path) {
@@ -65,6 +65,7 @@ std::set<std::string> DataRootsOf(const v1::JobSpec& spec, bool begins) {
     }
   }
   if (begins) {
+    add(spec.model().exported().path());
     add(spec.model().initial_weights());
   }
   return roots;
@@ -157,7 +158,8 @@ bool Judge(const JobRecord& record, const std::optional<v1::Checkpoint>& start, 
   const int64_t declared = spec.resources().memory_bytes();
   verdict->set_worker(candidate.worker->worker().name());
   verdict->set_device(candidate.device->id());
-  if (!WorkerServes(spec, candidate, verdict) || !DeviceMatches(spec, !start.has_value(), candidate, verdict)) {
+  const bool begins = !start.has_value() || !GoesOn(spec, *start);
+  if (!WorkerServes(spec, candidate, verdict) || !DeviceMatches(spec, begins, candidate, verdict)) {
     return false;
   }
   precision::CapabilityGap gap;

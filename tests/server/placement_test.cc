@@ -105,6 +105,34 @@ TEST_F(PlacementTest, FirstWeights_AreNeededWhereAJobBegins) {
   EXPECT_THAT(Placed(), ElementsAre("j2@w1/cpu fp32"));
 }
 
+TEST_F(PlacementTest, ModelFile_IsNeededWhereAJobBegins_AlsoWithTheWeightsOfACheckpoint) {
+  AddWorker("w1", v1::Device::CPU);
+  const auto add = [this](const std::string& id, const std::string& weights_of, const std::string& start) {
+    internal::Update update = make.Create(id);
+    internal::CreateJob& create = *update.mutable_create_job();
+    create.mutable_spec()->mutable_precision()->set_preset("fp32");
+    v1::ModelSpec& model = *create.mutable_spec()->mutable_model();
+    model.mutable_exported()->set_path("models/m.pt2");
+    if (!weights_of.empty()) {
+      model.mutable_initial_checkpoint()->set_job_id(weights_of);
+    }
+    if (!start.empty()) {
+      create.mutable_clone_start()->set_path(start);
+    }
+    Apply(update);
+  };
+  add("j1", "", "");
+  EXPECT_THAT(Explain("j1").message(), testing::HasSubstr("has no data root \"models\""));
+  add("j2", "j0", "j0/1/step-8");
+  EXPECT_THAT(Explain("j2").message(), testing::HasSubstr("has no data root \"models\""));
+  EXPECT_THAT(Placed(), testing::IsEmpty());
+  add("j3", "", "j0/1/step-8");
+  add("j4", "j0", "j2/1/step-8");
+  EXPECT_THAT(Placed(), ElementsAre("j3@w1/cpu fp32")) << "a checkpoint carries the model";
+  Apply(make.Assign("j3", 1, "w1"));
+  EXPECT_EQ(Explain("j4").reason(), v1::DEVICE_BUSY);
+}
+
 TEST_F(PlacementTest, MatchingWorkers_AreThoseThatServeWithTheDevicesOfTheWantedKind) {
   AddWorker("w1", v1::Device::CPU);
   AddWorker("w2", v1::Device::GPU, 90);
