@@ -190,12 +190,21 @@ class Run {
     std::vector<std::pair<ValueId, int>> results;
     for (ValueId use : node.Uses()) {
       if (ops_.IsTrained(use)) {
-        results.emplace_back(use, ops_.PassesGradient(node, use)
-                                      ? blocks_.Hold(incoming)
-                                      : blocks_.Allocate(HeldBlocks::kWorkspace, ops_.Bytes(use)));
+        results.emplace_back(use, InputGradient(node, use, incoming));
       }
     }
     return results;
+  }
+
+  int InputGradient(const Node& node, ValueId use, int incoming) {
+    if (ops_.PassesGradient(node, use)) {
+      return blocks_.Hold(incoming);
+    }
+    const int block = values_[Index(use)].block;
+    if (ops_.WritesGradientOver(node, use) && blocks_.HeldOnce(block)) {
+      return blocks_.Hold(block);
+    }
+    return blocks_.Allocate(HeldBlocks::kWorkspace, ops_.Bytes(use));
   }
 
   // As autograd sums: in place into a gradient that nobody else holds.

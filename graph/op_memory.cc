@@ -334,4 +334,8 @@ bool OpMemory::PassesGradient(const Node& node, ValueId argument) const {
          Elements(argument) == Elements(result);
 }
 
+bool OpMemory::WritesGradientOver(const Node& node, ValueId argument) const {
+  return node.op == kCrossEntropy.op && node.ValueOf("self") == argument;
+}
+
 }  // namespace ampd::graph

@@ -48,6 +48,9 @@ class OpMemory {
   // Whether the gradient of an argument is that of the node's result, the same tensor.
   bool PassesGradient(const Node& node, ValueId argument) const;
 
+  // Whether the gradient of an argument is written over the argument where nothing else holds that.
+  bool WritesGradientOver(const Node& node, ValueId argument) const;
+
  private:
   struct State {
     bool trained = false;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ATen/core/Reduction.h"
+#include "ATen/core/grad_mode.h"
 #include "ATen/core/ivalue.h"
 #include "ATen/ops/_log_softmax_backward_data.h"
 #include "ATen/ops/empty.h"
@@ -38,6 +39,19 @@ at::Tensor LogSoftmaxOf(const at::Tensor& logits, int64_t begin, int64_t rows) {
   return at::log_softmax(logits.narrow(0, begin, rows), 1, at::kFloat);
 }
 
+// Whether nothing will read the memory of logits again that came out of the saved variables: their holders are those,
+// the caller and, where they are a view, the tensor behind it, which nothing but the view has. graph::OpMemory counts
+// on it.
+bool MayWriteOver(const at::Tensor& logits) {
+  constexpr size_t kSavedVariableAndCaller = 2;
+  if (at::GradMode::is_enabled() || logits.use_count() != kSavedVariableAndCaller ||
+      !logits.is_non_overlapping_and_dense()) {
+    return false;
+  }
+  return logits.is_view() ? logits._base().use_count() == 1 && logits.storage().use_count() == 2
+                          : logits.storage().use_count() == 1;
+}
+
 struct CrossEntropy : Function<CrossEntropy> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& logits, const at::Tensor& target,
                             int64_t reduction) {
@@ -63,7 +77,8 @@ struct CrossEntropy : Function<CrossEntropy> {
       of_row = of_row.div(ignored.logical_not().sum().to(at::kFloat));
     }
     const at::Tensor of_rows = of_row.expand({logits.size(0)}).masked_fill(ignored, 0).unsqueeze(1);  // (N, 1)
-    at::Tensor found = at::empty_like(logits);
+    // Over the logits through an alias with their version counter: a second backward pass would be refused.
+    at::Tensor found = MayWriteOver(logits) ? logits.detach() : at::empty_like(logits);
     ForEachPart(logits, [&](int64_t begin, int64_t rows) {
       const at::Tensor logarithms = LogSoftmaxOf(logits, begin, rows);
       const at::Tensor of_picked =

@@ -10,8 +10,8 @@ namespace ampd::amp {
 //
 // Loss and gradient are those of aten.cross_entropy_loss of self in fp32, to the last bit, rows with the target -100
 // left out; `reduction` is its 1 (mean) or 2 (sum). It goes through the rows in parts (graph::CrossEntropyRows) and
-// computes the logarithms of a part again in the backward pass, so that beside the logits, in whatever format they are,
-// and their gradient nothing of that size is ever held. Deterministic.
+// computes the logarithms of a part again in the backward pass. The gradient is written over the logits, in whatever
+// format they are, unless something else still holds these: nothing else of that size is ever held. Deterministic.
 void RegisterCrossEntropy(executor::OpRegistry& registry);
 
 }  // namespace ampd::amp

@@ -25,6 +25,14 @@ struct Pass {
   at::Tensor gradient;
 };
 
+at::Tensor LossOf(const at::Tensor& logits, const at::Tensor& target, int64_t reduction) {
+  executor::OpRegistry registry;
+  RegisterCrossEntropy(registry);
+  std::vector<c10::IValue> stack = {logits, target, reduction};
+  (*registry.Find("ampd.cross_entropy"))(stack);
+  return stack.at(0).toTensor();
+}
+
 template <typename Loss>
 Pass BothPasses(const at::Tensor& logits, const Loss& loss_of) {
   const at::Tensor leaf = logits.detach().requires_grad_();
@@ -34,13 +42,7 @@ Pass BothPasses(const at::Tensor& logits, const Loss& loss_of) {
 }
 
 Pass Ours(const at::Tensor& logits, const at::Tensor& target, int64_t reduction) {
-  executor::OpRegistry registry;
-  RegisterCrossEntropy(registry);
-  return BothPasses(logits, [&](const at::Tensor& leaf) {
-    std::vector<c10::IValue> stack = {leaf, target, reduction};
-    (*registry.Find("ampd.cross_entropy"))(stack);
-    return stack.at(0).toTensor();
-  });
+  return BothPasses(logits, [&](const at::Tensor& leaf) { return LossOf(leaf, target, reduction); });
 }
 
 Pass LibTorchs(const at::Tensor& logits, const at::Tensor& target, int64_t reduction) {
@@ -62,6 +64,64 @@ TEST(CrossEntropy, IsLibTorchsToTheBit) {
       EXPECT_TRUE(ours.gradient.equal(theirs.gradient)) << type << ", " << reduction;
     }
   }
+}
+
+// What made the logits, and whether their gradient is written over them.
+struct Origin {
+  const char* name;
+  at::Tensor (*make)(const at::Tensor& leaf);
+  bool written_over;
+};
+
+const Origin kOrigins[] = {{"a product", [](const at::Tensor& leaf) { return leaf.mul(2.0); }, true},
+                           {"a view of one",
+                            [](const at::Tensor& leaf) {
+                              return leaf.mul(2.0).view({kRows, 1, kClasses}).flatten(0, 1);
+                            },
+                            true},
+                           {"an op that saves its result", [](const at::Tensor& leaf) { return leaf.tanh(); }, false},
+                           {"a view of what saves its result",
+                            [](const at::Tensor& leaf) {
+                              return leaf.tanh().view({kRows, kClasses});
+                            },
+                            false},
+                           {"a part of wider rows",
+                            [](const at::Tensor& leaf) {
+                              return leaf.repeat({1, 2}).narrow(1, 0, kClasses);
+                            },
+                            false}};
+
+TEST(CrossEntropy, WritesItsGradientOverLogitsThatNothingElseHolds) {
+  const at::Tensor start = at::randn({kRows, kClasses});
+  const at::Tensor target = at::randint(kClasses, {kRows}, at::kLong);
+  for (const Origin& origin : kOrigins) {
+    for (const bool held : {false, true}) {
+      const Pass theirs =
+          BothPasses(start, [&](const at::Tensor& leaf) { return at::cross_entropy_loss(origin.make(leaf), target); });
+      at::Tensor kept;
+      const void* of_logits = nullptr;
+      const void* of_gradient = nullptr;
+      const Pass ours = BothPasses(start, [&](const at::Tensor& leaf) {
+        const at::Tensor logits = origin.make(leaf);
+        of_logits = logits.const_data_ptr();
+        logits.register_hook([&](const at::Tensor& gradient) { of_gradient = gradient.const_data_ptr(); });
+        kept = held ? logits : at::Tensor();
+        return LossOf(logits, target, kMean);
+      });
+      EXPECT_TRUE(ours.gradient.equal(theirs.gradient)) << origin.name << ", " << held;
+      EXPECT_EQ(of_gradient == of_logits, origin.written_over && !held) << origin.name << ", " << held;
+      if (held) {
+        EXPECT_TRUE(kept.equal(origin.make(start))) << origin.name;
+      }
+    }
+  }
+}
+
+TEST(CrossEntropy, ASecondBackwardPassOverWhatWasWrittenIsRefused) {
+  const at::Tensor leaf = at::randn({kRows, kClasses}).requires_grad_();
+  const at::Tensor loss = LossOf(leaf.mul(2.0), at::zeros({kRows}, at::kLong), kMean);
+  loss.backward({}, /*retain_graph=*/true);
+  EXPECT_THROW(loss.backward(), c10::Error);
 }
 
 TEST(CrossEntropy, RowsThatAreLeftOutCountForNothing) {
