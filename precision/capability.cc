@@ -136,6 +136,10 @@ bool WidensProducts(Dtype dtype, const v1::Device& device) {
          (IsEmulated(dtype, device) || (dtype == Dtype::kBFloat16 && HasSlowBf16Products(device)));
 }
 
+bool LosesNarrowImages(Dtype dtype, const v1::Device& device) {
+  return device.kind() != v1::Device::GPU && dtype == Dtype::kBFloat16;
+}
+
 bool IsEmulated(const v1::PrecisionPolicy& policy, const v1::Device& device) {
   const Preset* preset = FindPreset(policy.preset());
   if (preset == nullptr) {

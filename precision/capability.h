@@ -58,6 +58,10 @@ bool IsEmulated(const v1::PrecisionPolicy& policy, const v1::Device& device);
 // formats that it emulates, and with bf16 where its own products of it are slower than those of fp32.
 bool WidensProducts(graph::Dtype dtype, const v1::Device& device);
 
+// Whether the device's own convolutions of the format leave a part of the weights' gradient as the memory happened to
+// be where images are narrower than the stride: bf16 on a CPU (oneDNN 3.10, LibTorch 2.11).
+bool LosesNarrowImages(graph::Dtype dtype, const v1::Device& device);
+
 // How the device would run the policy: of the candidates the first that it computes natively, or else the first that it
 // runs at all. Nothing when it runs none; `gap` then tells what it lacks for the first.
 std::optional<PresetChoice> ChoosePreset(const v1::PrecisionPolicy& policy, const v1::Device& device,

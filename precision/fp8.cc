@@ -55,7 +55,7 @@ std::vector<Candidate> Candidates(const graph::Graph& graph, const ResolvedPolic
   std::vector<Candidate> candidates;
   std::set<std::string> known;
   for (const Node& node : graph.nodes()) {
-    const OpDecision decision = DecideOp(resolved, node);
+    const OpDecision decision = DecideOp(resolved, graph, node);
     const bool wide_enough = decision.compute == Dtype::kBFloat16 || decision.compute == Dtype::kFloat32;
     const auto weight = node.ValueOf("weight");
     if (node.op != kLinear || decision.op_class != graph::OpClass::kLower || !wide_enough || !weight.has_value() ||
@@ -207,7 +207,7 @@ std::string WhyFp8IsSlow(const ResolvedPolicy& resolved, const graph::Graph& gra
   std::string first;
   for (const Node& node : graph.nodes()) {
     const auto weight = node.ValueOf("weight");
-    if (!weight.has_value() || !DecideOp(resolved, node).fp8_layer.has_value()) {
+    if (!weight.has_value() || !DecideOp(resolved, graph, node).fp8_layer.has_value()) {
       continue;
     }
     const graph::Shape& shape = graph.type(*weight).shape;

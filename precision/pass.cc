@@ -63,7 +63,7 @@ class PrecisionPass {
 
   absl::Status Convert(const Node& source) {
     Node node = source;
-    const OpDecision decision = DecideOp(policy_, node);
+    const OpDecision decision = DecideOp(policy_, source_, node);
     const std::optional<Dtype> dtype = DtypeFor(node, decision);
     if (decision.op_class == OpClass::kBanned && policy_.formats.compute != Dtype::kFloat32) {
       return Error(absl::StatusCode::kInvalidArgument, "BANNED_OP",

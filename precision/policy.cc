@@ -152,7 +152,7 @@ std::map<graph::ValueId, std::vector<Reader>> FindReaders(const graph::Graph& gr
       shown[node.outputs[0]] = shown[*view];
       continue;
     }
-    Reader reader = {DecideOp(resolved, node), FindModuleRule(resolved, node.module_path),
+    Reader reader = {DecideOp(resolved, graph, node), FindModuleRule(resolved, node.module_path),
                      node.op == "aten.batch_norm.default"};
     for (graph::ValueId use : node.Uses()) {
       if (const auto state = shown.find(use); state != shown.end()) {
@@ -166,7 +166,7 @@ std::map<graph::ValueId, std::vector<Reader>> FindReaders(const graph::Graph& gr
 
 void FillTable(const graph::Graph& graph, ResolvedPolicy& resolved) {
   for (const graph::Node& node : graph.nodes()) {
-    resolved.ops.push_back({node.op, node.module_path, DecideOp(resolved, node)});
+    resolved.ops.push_back({node.op, node.module_path, DecideOp(resolved, graph, node)});
   }
   std::map<graph::ValueId, std::vector<Reader>> readers = FindReaders(graph, resolved);
   for (const graph::State& parameter : graph.parameters()) {
@@ -188,6 +188,17 @@ std::optional<size_t> FindFp8Layer(const ResolvedPolicy& policy, const std::stri
     }
   }
   return std::nullopt;
+}
+
+// Whether it is a convolution of images (B, C, H, W) that have fewer columns than its stride.
+bool IsNarrowerThanStride(const graph::Graph& graph, const graph::Node& node) {
+  const graph::Operand* const stride = node.Find("stride");
+  const auto* const strides = stride == nullptr ? nullptr : std::get_if<std::vector<int64_t>>(stride);
+  if (node.op != "aten.conv2d.default" || strides == nullptr || strides->empty()) {
+    return false;
+  }
+  const graph::Dim columns = graph.type(*node.ValueOf("input")).shape.back();
+  return !columns.is_batch() && columns.factor() < strides->back();
 }
 
 // What runs and is no faster, or slower, than a wider format on this device.
@@ -297,6 +308,8 @@ absl::StatusOr<ResolvedPolicy> ResolvePolicy(const PrecisionPolicy& policy, cons
   AMPD_RETURN_IF_ERROR(SelectFp8Layers(policy, graph, resolved));
   resolved.emulated_dtypes = EmulatedDtypes(resolved, device);
   resolved.widened_dtypes = ProductDtypes(resolved, [&](Dtype dtype) { return WidensProducts(dtype, device); });
+  resolved.widened_narrow_dtypes =
+      ProductDtypes(resolved, [&](Dtype dtype) { return LosesNarrowImages(dtype, device); });
   FillTable(graph, resolved);
   Warn(policy, graph, resolved);
   WarnOfSlowness(graph, device, resolved);
@@ -309,7 +322,7 @@ const ModuleRule* FindModuleRule(const ResolvedPolicy& policy, const std::string
   return it == policy.module_rules.end() ? nullptr : &*it;
 }
 
-OpDecision DecideOp(const ResolvedPolicy& policy, const graph::Node& node) {
+OpDecision DecideOp(const ResolvedPolicy& policy, const graph::Graph& graph, const graph::Node& node) {
   const graph::OpRow* row = graph::FindOp(node.op);
   OpDecision decision{.op_class = row == nullptr || node.keeps_fp32 ? OpClass::kFp32 : ClassIn(policy.op_list, *row),
                       .compute = policy.formats.compute};
@@ -327,7 +340,8 @@ OpDecision DecideOp(const ResolvedPolicy& policy, const graph::Node& node) {
     decision.fp8_layer = node.op == "aten.linear.default" ? FindFp8Layer(policy, node.module_path) : std::nullopt;
     const Dtype dtype = decision.fp8_layer.has_value() ? policy.fp8->forward : decision.compute;
     decision.emulated = Contains(policy.emulated_dtypes, dtype);
-    decision.widened = Contains(policy.widened_dtypes, dtype);
+    decision.widened = Contains(policy.widened_dtypes, dtype) ||
+                       (Contains(policy.widened_narrow_dtypes, dtype) && IsNarrowerThanStride(graph, node));
   }
   return decision;
 }

@@ -76,6 +76,8 @@ struct ResolvedPolicy {
   OpList op_list = OpList::kAmpd;
   std::vector<graph::Dtype> emulated_dtypes;  // of those that are used
   std::vector<graph::Dtype> widened_dtypes;   // of those, whose products the device computes in fp32
+  // The same of convolutions of images that are narrower than the stride, alone (LosesNarrowImages).
+  std::vector<graph::Dtype> widened_narrow_dtypes;
   LossScaleConfig loss_scale;
   std::optional<Fp8Recipe> fp8;
   std::vector<Fp8Layer> fp8_layers;
@@ -103,8 +105,8 @@ absl::StatusOr<ResolvedPolicy> ResolvePolicy(const v1::PrecisionPolicy& policy, 
 // The rule for a module, or null: the first that matches.
 const ModuleRule* FindModuleRule(const ResolvedPolicy& policy, const std::string& module_path);
 
-// What the policy does with one node.
-OpDecision DecideOp(const ResolvedPolicy& policy, const graph::Node& node);
+// What the policy does with one node of the graph.
+OpDecision DecideOp(const ResolvedPolicy& policy, const graph::Graph& graph, const graph::Node& node);
 
 // The table as people read it; equal for equal policies.
 std::string ToText(const ResolvedPolicy& policy);

@@ -102,7 +102,8 @@ TEST_P(AutocastParity, EveryOpReturnsTheDtypeThatTorchAutocastReturns) {
       const auto codes = oracle->find(std::string(row.op));
       ASSERT_NE(codes, oracle->end()) << row.op << " has no arguments in oracle_autocast.py";
       const OpClass op_class =
-          precision::DecideOp(policy, {.op = std::string(row.op), .arguments = {}, .outputs = {}, .module_path = {}})
+          precision::DecideOp(policy, graph::Graph("none"),
+                              {.op = std::string(row.op), .arguments = {}, .outputs = {}, .module_path = {}})
               .op_class;
       for (const bool low_input : {false, true}) {
         const int64_t code = codes->second.const_data_ptr<int64_t>()[low_input ? 1 : 0];

@@ -20,10 +20,12 @@ import copy
 import pathlib
 import re
 import sys
+import types
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client" / "python"))
 
 import torch
+from torch import nn
 from torch.export.pt2_archive._package import load_pt2
 from torch.nn import functional
 
@@ -122,8 +124,26 @@ def perturb(model):
                 parameter.add_(torch.randn_like(parameter), alpha=2**-3)
 
 
+def keep_gradients_of_narrow_images(model):
+    """Has convolutions of images with fewer columns than the stride computed in fp32 under autocast, of what it casts.
+
+    In bf16 oneDNN (3.10) leaves a part of their weights' gradient as the memory happened to be.
+    """
+    def forward(self, images):
+        if not torch.is_autocast_enabled("cpu") or images.shape[-1] >= self.stride[-1]:
+            return nn.Conv2d.forward(self, images)
+        with torch.autocast("cpu", enabled=False):
+            images, weight = (tensor.bfloat16().float() for tensor in (images, self.weight))
+            return self._conv_forward(images, weight, self.bias).bfloat16()
+
+    for module in model.modules():
+        if type(module) is nn.Conv2d:
+            module.forward = types.MethodType(forward, module)
+
+
 def train(model, batches, low):
     """Losses of 20 steps; the model is then what they made of it. `low`: under autocast."""
+    keep_gradients_of_narrow_images(model)
     # The layout that the engine gives weights of convolutions: the sums of another one are rounded otherwise.
     model.train().to(memory_format=torch.channels_last)
     rate, epsilon = SETTINGS.get(sys.argv[1], USUAL)

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "ampd/v1/job_spec.pb.h"
 #include "graph/builder.h"
@@ -500,6 +501,30 @@ TEST(ApplyPrecision, MultipliesBf16InFp32WhereTheCpuIsSlowerOrHasNoProductsOfIt)
   v1::Device with_amx = CpuWithHiddenAmx();
   with_amx.add_instruction_sets("amx_bf16");
   EXPECT_THAT(on(with_amx), Not(HasSubstr("ampd.")));
+}
+
+// A convolution of images of so many columns, with a stride.
+graph::Graph Convolution(int64_t columns, int64_t stride) {
+  graph::GraphBuilder b("convolution");
+  const graph::ValueId images = b.Input("images", {graph::Dtype::kFloat32, {graph::Dim::Batch(), 4, 8, columns}});
+  b.Output("features", b.Conv2d("conv", images, {.out_channels = 4, .kernel_size = 3, .stride = stride, .padding = 1}));
+  return std::move(b).Build().value();
+}
+
+TEST(ApplyPrecision, ConvolvesImagesThatAreNarrowerThanTheStrideInFp32OnACpu) {
+  const auto is_wide = [](const graph::Graph& model, const char* preset, const v1::Device& device) {
+    const ResolvedPolicy policy = *ResolvePolicy(PresetNamed(preset), model, device, OptimizerKind::kAdam);
+    const bool is_wide = absl::StrContains(graph::ToText(*ApplyPrecision(model, policy)), "ampd.conv2d_wide");
+    EXPECT_EQ(policy.ops[0].decision.widened, is_wide) << "the table says what the graph does";
+    return is_wide;
+  };
+  for (const char* preset : {"bf16", "torch-amp-bf16"}) {
+    EXPECT_TRUE(is_wide(Convolution(1, 2), preset, Cpu())) << preset;
+    EXPECT_FALSE(is_wide(Convolution(2, 2), preset, Cpu())) << preset;
+    EXPECT_FALSE(is_wide(Convolution(1, 1), preset, Cpu())) << preset;
+    EXPECT_FALSE(is_wide(Convolution(1, 2), preset, Gpu(8, 0))) << preset;
+  }
+  EXPECT_FALSE(is_wide(Convolution(1, 2), "fp32", Cpu()));
 }
 
 // A linear layer to so many classes, with its loss.

@@ -2,6 +2,7 @@
 // residual blocks with BatchNorm.
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <cmath>
 #include <string>
@@ -13,6 +14,7 @@
 #include "ATen/ops/rand.h"
 #include "ATen/ops/randint.h"
 #include "ATen/ops/zeros_like.h"
+#include "graph/builder.h"
 #include "models/bert.h"
 #include "models/gpt.h"
 #include "models/gpt2.h"
@@ -247,6 +249,41 @@ TEST(Networks, CheckpointSegmentsChangeNoBitOfTheTraining) {
       for (const auto& [name, tensor] : plain->ExportState().model) {
         EXPECT_TRUE(at::equal(state.model.at(name), tensor)) << network.name << " " << preset << " " << name;
       }
+    }
+  }
+}
+
+// While it lives, malloc gives memory full of large numbers.
+class FilledMemory {
+ public:
+  FilledMemory() { mallopt(M_PERTURB, 1); }
+  ~FilledMemory() { mallopt(M_PERTURB, 0); }
+  FilledMemory(const FilledMemory&) = delete;
+  FilledMemory& operator=(const FilledMemory&) = delete;
+};
+
+// A convolution whose stride is wider than its image, as the last ones of a deep network over small images are.
+graph::Graph NarrowImage() {
+  graph::GraphBuilder b("narrow_image");
+  graph::ValueId x = b.Input("images", {graph::Dtype::kFloat32, {graph::Dim::Batch(), 16, 1, 1}});
+  x = b.Conv2d("conv", x, {.out_channels = 16, .kernel_size = 3, .stride = 2, .padding = 1});
+  b.Output("logits", b.Linear("head", b.Flatten("", x), kClasses));
+  return std::move(b).Build().value();
+}
+
+TEST(Networks, AnImageNarrowerThanTheStrideHasTheGradientThatItHasInFp32) {
+  const FilledMemory filled;
+  const Batch batch = {at::rand({16, 16, 1, 1}), at::arange(16, at::kLong).remainder(kClasses)};
+  double expected = 0;
+  for (const char* preset : {"fp32", "bf16", "torch-amp-bf16"}) {
+    EngineOptions options;
+    options.optimizer = {.kind = OptimizerConfig::Kind::kSgd, .learning_rate = 0};
+    options.seed = 7;
+    const auto engine = CpuEngine(NarrowImage(), PresetNamed(preset), options);
+    for (int i = 0; i < kSteps; ++i) {
+      const double norm = engine->Step({batch}).grad_norm;
+      expected = expected == 0 ? norm : expected;
+      EXPECT_NEAR(norm, expected, ToleranceOf("bf16").wider * expected) << preset << " step " << i;
     }
   }
 }
