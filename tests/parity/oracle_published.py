@@ -105,14 +105,15 @@ class Resnet(Images):
 
         From the first weights PyTorch does not follow itself in another memory layout: half of the rectifiers' inputs are
         near zero, where rounding says whether a gradient passes, and the labels follow from nothing. Here most rectifiers
-        are well away from it, and branches add little to what they are added to.
+        are well away from it, in the deep model's many nearly all, and branches add little to what they are added to.
         """
-        last = "bn3" if hasattr(self.model.layer1[0], "bn3") else "bn2"
+        is_deep = hasattr(self.model.layer1[0], "bn3")
+        last = "bn3" if is_deep else "bn2"
         for name, norm in self.model.named_modules():
             if isinstance(norm, nn.BatchNorm2d):
                 ends_branch = name.endswith(last)
                 norm.weight.mul_(0.25 if ends_branch else 1)
-                norm.bias.add_(1 if ends_branch else 2.5)
+                norm.bias.add_(1 if ends_branch else 3.5 if is_deep else 2.5)
 
 
 class Bert:
