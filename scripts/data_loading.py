@@ -104,7 +104,7 @@ def measure(options, kind, folder, num_samples, batch_size):
     rates = {name: num_samples / statistics.median(times) for name, times in seconds.items()}
 
     def times(peer):
-        return round(rates["ampd"] / max(rates[f"{peer}_{n}"] for n in WORKERS), 1)
+        return {f"{n}_workers": round(rates["ampd"] / rates[f"{peer}_{n}"], 1) for n in WORKERS}
 
     return {"source": kind, "samples": num_samples, "batch_size": batch_size, "turns": options.rounds,
             "samples_per_second": {name: round(rate) for name, rate in rates.items()},
@@ -121,7 +121,7 @@ def measure_wait(options, preset, folder):
 
 
 def bench_data(options):
-    """Medians over interleaved epochs, against the better of a peer's two numbers of workers."""
+    """Medians over interleaved epochs, against each number of a peer's workers."""
     with tempfile.TemporaryDirectory(prefix="ampd-bench-") as name:
         folder = pathlib.Path(name)
         write_files(folder)

@@ -92,7 +92,9 @@ class SmokeTest(unittest.TestCase):
     def test_data(self):
         answer = self.run_bench("data")
         rates = fields("ampd", "libtorch_0", "libtorch_2", "pytorch_0", "pytorch_2")
-        source = fields("source", "samples", "batch_size", "turns", "times_libtorch", "times_pytorch", samples_per_second=rates)
+        times = fields("0_workers", "2_workers")
+        source = fields("source", "samples", "batch_size", "turns", samples_per_second=rates, times_libtorch=times,
+                        times_pytorch=times)
         step = fields("precision", "steps", "ms_a_step", "ms_waited_a_step", "wait_percent")
         self.assertEqual(keys_of(answer), {"data": 2 * [source], "lenet_step": 2 * [step]})
         self.assertEqual([row["source"] for row in answer["data"]], ["idx", "tokens"])
