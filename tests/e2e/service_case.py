@@ -79,27 +79,35 @@ class Result(unittest.TextTestResult):
         super().__init__(*arguments, **options)
         self.report = ElementTree.Element("testsuites")
 
-    def startTest(self, test):
-        super().startTest(test)
+    def begin(self, test):
         kind, _, name = test.id().removeprefix("__main__.").partition(".")
         self.case = ElementTree.SubElement(self.report, "testcase", classname=kind, name=name, status="run")
 
+    def note(self, test, what):
+        if not isinstance(test, unittest.TestCase):  # a setUpClass, which no startTest comes before
+            self.begin(test)
+        ElementTree.SubElement(self.case, what)
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.begin(test)
+
     def addError(self, test, err):
         super().addError(test, err)
-        ElementTree.SubElement(self.case, "failure")
+        self.note(test, "failure")
 
     def addFailure(self, test, err):
         super().addFailure(test, err)
-        ElementTree.SubElement(self.case, "failure")
+        self.note(test, "failure")
 
     def addSubTest(self, test, subtest, err):
         super().addSubTest(test, subtest, err)
         if err is not None:
-            ElementTree.SubElement(self.case, "failure")
+            self.note(test, "failure")
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
-        ElementTree.SubElement(self.case, "skipped")
+        self.note(test, "skipped")
 
 
 def main():
