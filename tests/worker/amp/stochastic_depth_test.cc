@@ -1,53 +1,38 @@
-// Which samples' branches a step of the engine leaves out, read off the weights that it updates.
+// Which samples' branches a step of the engine leaves out, read off the weights that it updates: of the model that the
+// program brings along (two_branches.h).
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "ATen/core/Tensor.h"
 #include "ATen/ops/eye.h"
 #include "ATen/ops/stack.h"
-#include "ATen/ops/zeros.h"
-#include "graph/builder.h"
 #include "tests/worker/amp/cpu_engine.h"
+#include "tests/worker/amp/two_branches.h"
 #include "worker/amp/engine.h"
 
 namespace ampd::amp {
 namespace {
 
-using graph::Dim;
-using graph::Dtype;
-using graph::GraphBuilder;
-using graph::Initializer;
-using graph::ValueId;
-
 constexpr int64_t kMicroBatches = 2;
 constexpr int64_t kSamples = 64;  // of a micro-batch
 constexpr int64_t kAll = kMicroBatches * kSamples;
 constexpr int64_t kSteps = 300;
-constexpr double kProbabilities[] = {0.3, 0.1};  // of the branches
+constexpr std::array<double, 2> kProbabilities = {0.3, 0.1};  // of the branches
 
-// The sum of two branches that each have a weight a sample: sample i is 1 at place i and 0 elsewhere.
-graph::Graph TwoBranches() {
-  GraphBuilder b("two_branches");
-  const ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), kAll}});
-  const ValueId first = b.Mul("first", x, b.Parameter("first.weight", {kAll}, Initializer::Constant(0)));
-  const ValueId second = b.Mul("second", x, b.Parameter("second.weight", {kAll}, Initializer::Constant(0)));
-  b.Output("predictions", b.Add("", b.StochasticDepth("first", first, kProbabilities[0]),
-                                b.StochasticDepth("second", second, kProbabilities[1])));
-  return std::move(b).Build().value();
-}
-
-// With weights of 0 the gradient of the squared error to the samples themselves is, of a weight, what its branch is
-// multiplied by, times the negative inverse of this rate.
+// Sample i is 1 at place i and 0 elsewhere. With weights of 0 the gradient of the squared error to the samples
+// themselves is, of a weight, what its branch is multiplied by, times the negative inverse of this rate.
 std::unique_ptr<Engine> MakeEngine(uint64_t seed) {
+  static const auto* const model = new TwoBranches(TwoBranchesOf(kAll, kProbabilities));
   EngineOptions options;
   options.optimizer = {.kind = OptimizerConfig::Kind::kSgd, .learning_rate = kSamples * kAll};
   options.seed = seed;
-  return CpuEngine(TwoBranches(), PresetNamed("fp32"), options);
+  options.eval_model = model->eval;
+  return CpuEngine(model->train, PresetNamed("fp32"), options);
 }
 
 // What the branches of all samples were multiplied by in one step each, (steps, branches, samples).
