@@ -3,6 +3,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -162,6 +163,17 @@ TEST_P(ExportedParity, ForwardAndAllGradientsAreEagersToTheBit) {
   }
   EXPECT_EQ(num_compared, num_expected);
   EXPECT_GT(num_compared, 0);
+}
+
+TEST_P(ExportedParity, EvaluationIsEagersToTheBit) {
+  const graph::Graph& program = case_->model.eval;
+  auto run = executor::Executor::Create(program, executor::OpRegistry());
+  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_TRUE((*run)->Bind(case_->model.state).ok());
+  const at::NoGradGuard no_grad;
+  const at::Tensor output = (*run)->Run(amp::InputsOf(program, case_->BatchAt(0), at::kCPU)).front();
+  const at::Tensor& expected = case_->oracle.at("eval_output");
+  EXPECT_TRUE(at::equal(output, expected)) << "they are " << Distance(output, expected) << " apart";
 }
 
 std::unique_ptr<amp::Engine> EngineOf(const Case& example, const char* preset) {

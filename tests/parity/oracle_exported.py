@@ -7,6 +7,8 @@ Usage: oracle_exported.py MODEL ARCHIVE OUTPUT. ARCHIVE: the .pt2 file to write.
   output, gradient.<parameter>  of the first batch, in training mode, from the exported weights, with the generator
                                 seeded to SEED
   file_gradient.<parameter>     what PyTorch's own run of the file gives, where that is not what the module gives
+  eval_output                   of the first batch, in evaluation mode, from the exported weights: of the module and of
+                                PyTorch's own run of the file, whose bits ampd.export holds to be the same
   learning_rate, epsilon        of AdamW
   losses                        of 20 steps of it over the batches
   state.<name>                  parameters and buffers after those
@@ -206,6 +208,8 @@ def main():
     of_file = {called[key]: gradient for key, gradient in of_file.items()}
     tensors |= {f"file_gradient.{key}": gradient for key, gradient in of_file.items()
                 if key in gradients and not torch.equal(gradient, gradients[key])}
+    with torch.no_grad():
+        _, tensors["eval_output"] = loss_of(copy.deepcopy(model).eval(), batches[0])
     if name not in NOT_TRAINED:
         tensors |= followed_low(model, batches)
     if name not in NOT_TRAINED | ONLY_BF16:
