@@ -48,7 +48,8 @@ class OpMemory {
   // Whether the gradient of an argument is that of the node's result, the same tensor.
   bool PassesGradient(const Node& node, ValueId argument) const;
 
-  // Whether the gradient of an argument is written over the argument where nothing else holds that.
+  // Whether the gradient of an argument is written over the argument where nothing else holds that
+  // (worker/amp/cross_entropy.cc).
   bool WritesGradientOver(const Node& node, ValueId argument) const;
 
  private:

@@ -4,8 +4,8 @@
 
 namespace ampd::amp {
 
-// Registers the products that policies in 16 bits use on a CPU that multiplies such numbers slower than fp32, or not at
-// all:
+// Registers the products that policies in 16 bits use on a CPU that multiplies such numbers slower than fp32, wrongly
+// (precision::LosesNarrowImages), or not at all:
 //
 //   ampd.linear_wide(input (*, I), weight (O, I), bias (O) or None) -> (*, O)
 //   ampd.conv2d_wide(input (B, C, H, W), weight (O, C/groups, kH, kW), bias (O) or None, stride, padding, dilation,
