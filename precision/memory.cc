@@ -102,6 +102,14 @@ int NumMoments(const v1::OptimizerSpec& optimizer) {
 
 }  // namespace
 
+int64_t BatchesAhead(int64_t batch_bytes) {
+  return std::clamp(kBytesAhead / std::max<int64_t>(batch_bytes, 1), kLeastAhead, kMostAhead);
+}
+
+int64_t BytesAhead(int64_t batch_bytes) {
+  return std::clamp(kBytesAhead, kLeastAhead * batch_bytes, kMostAhead * batch_bytes);
+}
+
 TrainingSetup TrainingSetup::Of(const v1::JobSpec& spec, const v1::Device& device) {
   const v1::TrainSpec& train = spec.train();
   return {.num_moments = NumMoments(spec.optimizer()),
@@ -109,7 +117,7 @@ TrainingSetup TrainingSetup::Of(const v1::JobSpec& spec, const v1::Device& devic
           .averages = spec.optimizer().has_ema_decay(),
           .checkpoint_segments = {train.checkpoint_segments().begin(), train.checkpoint_segments().end()},
           .eval_batch_size = spec.data().eval_batch_size(),
-          .num_batches_ahead = device.kind() == v1::Device::GPU ? 0 : kBatchesAhead,
+          .gathers_ahead = device.kind() != v1::Device::GPU,
           .on_gpu = device.kind() == v1::Device::GPU};
 }
 
@@ -226,8 +234,8 @@ int64_t MemoryModel::InputBytes(int64_t batch_size) const {
   return bytes;
 }
 
-int64_t MemoryModel::BytesAhead(int64_t batch_size) const {
-  return setup_.num_batches_ahead * (setup_.num_micro_batches * InputBytes(batch_size));
+int64_t MemoryModel::AheadBytes(int64_t batch_size) const {
+  return setup_.gathers_ahead ? BytesAhead(setup_.num_micro_batches * InputBytes(batch_size)) : 0;
 }
 
 MemoryEstimate MemoryModel::StepAt(int64_t batch_size) const {
@@ -241,7 +249,7 @@ MemoryEstimate MemoryModel::StepAt(int64_t batch_size) const {
 
 MemoryEstimate MemoryModel::PhaseAt(const Phase& phase, int64_t batch_size) const {
   MemoryEstimate estimate = lasting_;
-  estimate.inputs = setup_.num_micro_batches * InputBytes(batch_size) + BytesAhead(batch_size);
+  estimate.inputs = setup_.num_micro_batches * InputBytes(batch_size) + AheadBytes(batch_size);
   if (setup_.on_gpu) {
     estimate.inputs += InputBytes(batch_size);  // of a step beside the recorded one, a micro-batch at a time
   }
@@ -255,7 +263,7 @@ MemoryEstimate MemoryModel::PhaseAt(const Phase& phase, int64_t batch_size) cons
 MemoryEstimate MemoryModel::EvaluationAt(int64_t batch_size) const {
   const int64_t num_samples = setup_.eval_batch_size > 0 ? setup_.eval_batch_size : batch_size;
   MemoryEstimate estimate = lasting_;
-  estimate.inputs = InputBytes(num_samples) + BytesAhead(batch_size);
+  estimate.inputs = InputBytes(num_samples) + AheadBytes(batch_size);
   if (setup_.on_gpu) {
     estimate.inputs += setup_.num_micro_batches * InputBytes(batch_size);  // a recorded step's
   }

@@ -27,14 +27,19 @@ struct TrainingSetup {
   bool averages = false;      // of the weights, for the evaluation
   std::vector<std::string> checkpoint_segments;  // as graph::WithCheckpointSegments takes them
   int64_t eval_batch_size = 0;                   // samples; 0: as many as a micro-batch has
-  int num_batches_ahead = 0;                     // gathered for later steps, where they take of the same memory
+  bool gathers_ahead = false;                    // for later steps, in the memory that they take
   bool on_gpu = false;                           // where steps are recorded, and LibTorch's libraries keep workspaces
 };
 
-// How many batches a trainer gathers ahead, in the host's memory: one is there while each of kGatherThreads gathers
-// one.
+// How many batches of so many bytes a trainer gathers ahead, in the host's memory, on kGatherThreads threads: one is
+// there while each of them gathers one; of small ones as many as fit into kBytesAhead, but no more than kMostAhead.
 inline constexpr int kGatherThreads = 2;
-inline constexpr int kBatchesAhead = 1 + kGatherThreads;
+inline constexpr int64_t kLeastAhead = 1 + kGatherThreads;
+inline constexpr int64_t kMostAhead = 64;
+inline constexpr int64_t kBytesAhead = int64_t{2} << 20;
+int64_t BatchesAhead(int64_t batch_bytes);
+// What they take, or up to a batch more: it grows with the batch, as a run's other memory does.
+int64_t BytesAhead(int64_t batch_bytes);
 
 // What a run computes whatever its policy: made once, for any number of policies.
 struct TrainedPrograms {
@@ -99,7 +104,7 @@ class MemoryModel {
   void CountParameters(Phase& phase, const ResolvedPolicy& policy);
   void CountBuffers();
   int64_t InputBytes(int64_t batch_size) const;
-  int64_t BytesAhead(int64_t batch_size) const;
+  int64_t AheadBytes(int64_t batch_size) const;
   MemoryEstimate StepAt(int64_t batch_size) const;
   MemoryEstimate PhaseAt(const Phase& phase, int64_t batch_size) const;
   MemoryEstimate EvaluationAt(int64_t batch_size) const;

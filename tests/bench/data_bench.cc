@@ -25,6 +25,7 @@
 #include "ampd/v1/worker.pb.h"
 #include "graph/passes.h"
 #include "models/models.h"
+#include "precision/memory.h"
 #include "precision/policy.h"
 #include "tests/bench/this_cpu.h"
 #include "worker/amp/engine.h"
@@ -42,7 +43,6 @@ constexpr int64_t kWindowTokens = 256;
 constexpr int64_t kVocabulary = 8192;
 constexpr double kMean = 0.286;
 constexpr double kDeviation = 0.353;
-constexpr data::Batcher::Ahead kAhead = {.batches = 3, .threads = 2};  // as in the training loop
 
 data::DataFile File(const std::string& folder, const std::string& name) { return {folder, name, name}; }
 
@@ -63,13 +63,20 @@ data::Dataset Windows(const std::string& folder) {
       .value();
 }
 
+// As in the training loop.
+data::Batcher::Ahead AheadOf(const data::Dataset& dataset, int64_t batch_size) {
+  return {.batches = static_cast<size_t>(precision::BatchesAhead(dataset.Get({0}).bytes() * batch_size)),
+          .threads = precision::kGatherThreads};
+}
+
 // Dataset and batcher as an attempt has them.
 struct Source {
   Source(data::Dataset samples, int64_t batch_size)
       : dataset(std::move(samples)),
         batcher(
             {.num_samples = dataset.size(), .batch_size = batch_size, .seed = 1},
-            [this](const std::vector<int64_t>& indices, int64_t) { return dataset.Get(indices); }, kAhead),
+            [this](const std::vector<int64_t>& indices, int64_t) { return dataset.Get(indices); },
+            AheadOf(dataset, batch_size)),
         batches_an_epoch(dataset.size() / batch_size) {
     batcher.Start();
   }

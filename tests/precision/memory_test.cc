@@ -85,20 +85,39 @@ TEST(MemoryModel, BatchesThatAreGatheredAheadAreHeldByStepAndEvaluation) {
   TrainingSetup setup = {.num_moments = 2, .num_micro_batches = 4, .checkpoint_segments = {}, .eval_batch_size = 500};
   const MemoryEstimate step = ModelOf("bf16", setup).At(3);
   const MemoryEstimate evaluation = ModelOf("bf16", setup, true).At(3);
-  setup.num_batches_ahead = 1;
-  EXPECT_EQ(ModelOf("bf16", setup).At(3).inputs, 2 * step.inputs);
-  EXPECT_EQ(ModelOf("bf16", setup).At(3).total(), step.total() + step.inputs);
-  EXPECT_EQ(ModelOf("bf16", setup, true).At(3).total(), evaluation.total() + step.inputs);
+  setup.gathers_ahead = true;
+  const int64_t ahead = BytesAhead(step.inputs);
+  EXPECT_EQ(ModelOf("bf16", setup).At(3).inputs, step.inputs + ahead);
+  EXPECT_EQ(ModelOf("bf16", setup).At(3).total(), step.total() + ahead);
+  EXPECT_EQ(ModelOf("bf16", setup, true).At(3).total(), evaluation.total() + ahead);
 }
 
-TEST(MemoryModel, TheBatchThatATrainerGathersAheadIsInTheMemoryOfACpuAlone) {
-  const auto num_ahead = [](v1::Device::Kind kind) {
+TEST(MemoryModel, OfSmallBatchesMoreAreGatheredAhead) {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  EXPECT_EQ(BatchesAhead(100 * kMiB), 3);
+  EXPECT_EQ(BytesAhead(100 * kMiB), 300 * kMiB);
+  EXPECT_EQ(BatchesAhead(kMiB / 8), 16) << "32 windows of 256 tokens";
+  EXPECT_EQ(BytesAhead(kMiB / 8), 2 * kMiB);
+  EXPECT_EQ(BatchesAhead(100), 64);
+  EXPECT_EQ(BytesAhead(100), 6400);
+  EXPECT_EQ(BatchesAhead(0), 64) << "of nothing at all";
+  int64_t last = 0;
+  for (int64_t bytes = 1; bytes < 2 * kMiB; bytes += 1013) {
+    ASSERT_GE(BytesAhead(bytes), BatchesAhead(bytes) * bytes);
+    ASSERT_LE(BytesAhead(bytes), (BatchesAhead(bytes) + 1) * bytes);
+    ASSERT_GE(BytesAhead(bytes), last) << "more bytes, so that a search for the largest batch ends";
+    last = BytesAhead(bytes);
+  }
+}
+
+TEST(MemoryModel, TheBatchesThatATrainerGathersAheadAreInTheMemoryOfACpuAlone) {
+  const auto gathers_ahead = [](v1::Device::Kind kind) {
     v1::Device device;
     device.set_kind(kind);
-    return TrainingSetup::Of(v1::JobSpec(), device).num_batches_ahead;
+    return TrainingSetup::Of(v1::JobSpec(), device).gathers_ahead;
   };
-  EXPECT_EQ(num_ahead(v1::Device::CPU), kBatchesAhead);
-  EXPECT_EQ(num_ahead(v1::Device::GPU), 0);
+  EXPECT_TRUE(gathers_ahead(v1::Device::CPU));
+  EXPECT_FALSE(gathers_ahead(v1::Device::GPU));
 }
 
 TEST(MemoryModel, TheLargestBatchFitsAndTheNextDoesNot) {

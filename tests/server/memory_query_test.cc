@@ -19,7 +19,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr int64_t kBatches = 1 + precision::kBatchesAhead;  // a step's, and those that are gathered ahead of it
+// Of a step's batch and of those that are gathered ahead of it.
+int64_t WithThoseAhead(int64_t batch_bytes) { return batch_bytes + precision::BytesAhead(batch_bytes); }
 
 constexpr char kJob[] = R"(
     name: 'job' model {mlp {in_features: 20 hidden: 30 num_classes: 5}}
@@ -66,7 +67,7 @@ TEST(AnswerMemoryQuery, BytesFollowPolicyAndOptimizerAndAddUp) {
   EXPECT_EQ(bf16.weight_bytes(), 4 * kParameters);
   EXPECT_EQ(bf16.working_copy_bytes(), 2 * kParameters);
   EXPECT_EQ(bf16.optimizer_bytes(), 8 * kParameters);
-  EXPECT_EQ(bf16.input_bytes(), kBatches * 8 * (4 * 20 + 8));
+  EXPECT_EQ(bf16.input_bytes(), WithThoseAhead(8 * (4 * 20 + 8)));
   EXPECT_GT(bf16.activation_bytes() + bf16.workspace_bytes(), 0);
   EXPECT_EQ(bf16.total_bytes(), bf16.weight_bytes() + bf16.working_copy_bytes() + bf16.optimizer_bytes() +
                                     bf16.input_bytes() + bf16.gradient_bytes() + bf16.activation_bytes() +
@@ -106,8 +107,8 @@ TEST(AnswerMemoryQuery, LongerSequencesTakeMore) {
   };
   const auto half = of_length(128);
   const auto whole = of_length(256);
-  EXPECT_EQ(half.input_bytes(), kBatches * 8 * 8 * 2 * 128);
-  EXPECT_EQ(whole.input_bytes(), kBatches * 8 * 8 * 2 * 256);
+  EXPECT_EQ(half.input_bytes(), WithThoseAhead(8 * 8 * 2 * 128));
+  EXPECT_EQ(whole.input_bytes(), WithThoseAhead(8 * 8 * 2 * 256));
   EXPECT_EQ(whole.weight_bytes(), half.weight_bytes());
   EXPECT_NEAR(static_cast<double>(whole.activation_bytes()), 2.0 * static_cast<double>(half.activation_bytes()),
               0.1 * static_cast<double>(whole.activation_bytes()));
@@ -185,7 +186,7 @@ TEST(AnswerMemoryQuery, AnEvaluationOfManySamplesCounts) {
   EXPECT_EQ(of_micro_batches.total_bytes(), none.total_bytes());
   const auto large = Answer(Request(data + " eval_batch_size: 5000}")).candidates(0);
   EXPECT_EQ(large.gradient_bytes(), 0);
-  EXPECT_EQ(large.input_bytes(), (5000 + (kBatches - 1) * 8) * (4 * 20 + 8))
+  EXPECT_EQ(large.input_bytes(), 5000 * (4 * 20 + 8) + precision::BytesAhead(8 * (4 * 20 + 8)))
       << "beside it those that are gathered ahead";
   EXPECT_GT(large.total_bytes(), none.total_bytes() + int64_t{5000} * 4 * 30);
 }
@@ -214,7 +215,7 @@ TEST(AnswerMemoryQuery, AnExportedModelThatWasReadIsToldAsOneOfTheZoo) {
   const auto& bf16 = answer->candidates(0);
   EXPECT_EQ(bf16.optimizer_bytes(), 8 * kExportedTrained);
   EXPECT_EQ(bf16.weight_bytes(), 4 * (kExportedTrained + kExportedKept));
-  EXPECT_EQ(bf16.input_bytes(), kBatches * 8 * (4 * 3 * 8 * 8 + 8));
+  EXPECT_EQ(bf16.input_bytes(), WithThoseAhead(8 * (4 * 3 * 8 * 8 + 8)));
   EXPECT_GT(bf16.activation_bytes(), 8 * 4 * 8 * 8 * 8) << "the norm's input";
   v1::Device cpu;
   cpu.set_kind(v1::Device::CPU);
@@ -284,7 +285,7 @@ TEST(AnswerMemoryQuery, BothNetworksOfAGanCount) {
   const auto fp32 = Answer(request).candidates(0);
   EXPECT_EQ(fp32.optimizer_bytes(), 8 * (kGenerator + kDiscriminator));
   EXPECT_EQ(fp32.weight_bytes(), 4 * (kGenerator + kDiscriminator + kStatistics));
-  EXPECT_EQ(fp32.input_bytes(), kBatches * 16 * 4 * (28 * 28 + 8));
+  EXPECT_EQ(fp32.input_bytes(), WithThoseAhead(16 * 4 * (28 * 28 + 8)));
   EXPECT_GT(fp32.largest_batch_size() + fp32.activation_bytes(), 0);
   // So large a generator that its loss is when there is most.
   request.mutable_spec()->mutable_model()->mutable_dcgan()->set_generator_features(64);

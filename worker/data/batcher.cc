@@ -1,5 +1,6 @@
 #include "worker/data/batcher.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace ampd::data {
@@ -24,6 +25,23 @@ void Batcher::Start() {
 }
 
 Batcher::Batch Batcher::Next() {
+  if (items_.empty()) {
+    items_ = AwaitItems();
+  }
+  Item item = std::move(items_.back());
+  items_.pop_back();
+  if (item.error != nullptr) {
+    std::rethrow_exception(item.error);
+  }
+  cursor_ = item.next;
+  return {std::move(item.samples), item.place};
+}
+
+// Those of the next order, the last one first.
+std::vector<Batcher::Item> Batcher::AwaitItems() {
+  while (const std::shared_ptr<Order> own = TakeOwnOrder()) {
+    GatherAll(*own);
+  }
   std::shared_ptr<Order> order;
   {
     const absl::MutexLock lock(&mutex_);
@@ -31,11 +49,15 @@ Batcher::Batch Batcher::Next() {
     order = std::move(orders_.front());
     orders_.pop_front();
   }
-  if (order->error != nullptr) {
-    std::rethrow_exception(order->error);
-  }
-  cursor_ = order->next;
-  return {std::move(order->samples), order->place};
+  std::reverse(order->items.begin(), order->items.end());
+  return std::move(order->items);
+}
+
+// Null: there is nothing to gather meanwhile.
+std::shared_ptr<Batcher::Order> Batcher::TakeOwnOrder() {
+  const absl::MutexLock lock(&mutex_);
+  const bool are_small = items_an_order() > 1;
+  return are_small && !IsReady() && HasRoom() ? NewOrder() : nullptr;
 }
 
 bool Batcher::Seek(const Sampler::Cursor& cursor) {
@@ -43,6 +65,7 @@ bool Batcher::Seek(const Sampler::Cursor& cursor) {
     return false;
   }
   cursor_ = cursor;
+  items_.clear();
   std::deque<std::shared_ptr<Order>> dropped;  // its memory is given back without the lock
   const absl::MutexLock lock(&mutex_);
   seek_ = cursor;
@@ -52,13 +75,7 @@ bool Batcher::Seek(const Sampler::Cursor& cursor) {
 
 void Batcher::Run() {
   while (const std::shared_ptr<Order> order = TakeOrder()) {
-    try {
-      order->samples = gather_(order->indices, order->next.epoch);
-    } catch (...) {
-      order->error = std::current_exception();
-    }
-    const absl::MutexLock lock(&mutex_);
-    order->is_gathered = true;
+    GatherAll(*order);
   }
 }
 
@@ -66,9 +83,10 @@ void Batcher::Run() {
 std::shared_ptr<Batcher::Order> Batcher::TakeOrder() {
   const absl::MutexLock lock(&mutex_);
   mutex_.Await(absl::Condition(this, &Batcher::MayGather));
-  if (stopping_) {
-    return nullptr;
-  }
+  return stopping_ ? nullptr : NewOrder();
+}
+
+std::shared_ptr<Batcher::Order> Batcher::NewOrder() {
   if (!sampler_.has_value()) {
     sampler_.emplace(options_);
   }
@@ -76,11 +94,26 @@ std::shared_ptr<Batcher::Order> Batcher::TakeOrder() {
     sampler_->Seek(*std::exchange(seek_, std::nullopt));
   }
   auto order = std::make_shared<Order>();
-  order->place = sampler_->cursor();
-  order->indices = sampler_->Next();
-  order->next = sampler_->cursor();
+  for (size_t i = 0; i < items_an_order(); ++i) {
+    Item& item = order->items.emplace_back();
+    item.place = sampler_->cursor();
+    item.indices = sampler_->Next();
+    item.next = sampler_->cursor();
+  }
   orders_.push_back(order);
   return order;
+}
+
+void Batcher::GatherAll(Order& order) {
+  for (Item& item : order.items) {
+    try {
+      item.samples = gather_(item.indices, item.next.epoch);
+    } catch (...) {
+      item.error = std::current_exception();
+    }
+  }
+  const absl::MutexLock lock(&mutex_);
+  order.is_gathered = true;
 }
 
 }  // namespace ampd::data

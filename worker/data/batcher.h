@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -24,11 +25,13 @@ namespace ampd::data {
 //   Start -> [Next | Seek]* -> the destructor, which ends the threads
 class Batcher {
  public:
-  // The samples at `indices` in `epoch`. Called on the batcher's threads, by several at a time. What it throws is
-  // thrown by the Next() that would have had the batch.
+  // The samples at `indices` in `epoch`. Called on the batcher's threads and the caller's, by several at a time. What
+  // it throws is thrown by the Next() that would have had the batch.
   using Gather = std::function<Dataset::Samples(const std::vector<int64_t>& indices, int64_t epoch)>;
 
-  // Both are positive.
+  // Both are positive. Of many batches a thread takes on several at a time, next to each other, and hands them over
+  // together, and who asks for one gathers too instead of waiting: to wake a thread takes longer than to gather a small
+  // batch.
   struct Ahead {
     size_t batches = 1;  // so many at most are gathered or held that were not asked for
     size_t threads = 1;
@@ -58,19 +61,35 @@ class Batcher {
   bool Seek(const Sampler::Cursor& cursor);
 
  private:
-  // A batch that a thread has taken on.
-  struct Order {
+  // A batch that is to be gathered, or was.
+  struct Item {
     std::vector<int64_t> indices;
     Sampler::Cursor place;
     Sampler::Cursor next;
     Dataset::Samples samples;
     std::exception_ptr error;  // instead of samples
-    bool is_gathered = false;  // guarded by mutex_; what is above is its thread's until then
+  };
+
+  // What a thread has taken on.
+  struct Order {
+    std::vector<Item> items;   // its thread's until they are gathered
+    bool is_gathered = false;  // guarded by mutex_
   };
 
   void Run();
   std::shared_ptr<Order> TakeOrder();
-  bool MayGather() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || orders_.size() < ahead_.batches; }
+  std::shared_ptr<Order> TakeOwnOrder();
+  std::shared_ptr<Order> NewOrder() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GatherAll(Order& order);
+  std::vector<Item> AwaitItems();
+
+  // So few that there are orders enough for everyone, and one to go on with while another one's thread has no core.
+  size_t items_an_order() const { return std::max<size_t>(1, ahead_.batches / 8); }
+  // Beside the one that is being given out, of which the first item is no longer ahead.
+  size_t most_orders() const { return (ahead_.batches + 1 - items_an_order()) / items_an_order(); }
+
+  bool HasRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return orders_.size() < most_orders(); }
+  bool MayGather() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || HasRoom(); }
   bool IsReady() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return !orders_.empty() && orders_.front()->is_gathered;
   }
@@ -79,11 +98,12 @@ class Batcher {
   const Gather gather_;
   const Ahead ahead_;
   Sampler::Cursor cursor_;
+  std::vector<Item> items_;  // handed over and not given out, the next one last
 
   absl::Mutex mutex_;
   std::optional<Sampler> sampler_ ABSL_GUARDED_BY(mutex_);             // made by the first thread: it shuffles
   std::optional<Sampler::Cursor> seek_ ABSL_GUARDED_BY(mutex_);        // that the sampler has not followed
-  std::deque<std::shared_ptr<Order>> orders_ ABSL_GUARDED_BY(mutex_);  // from cursor_ on; one that Seek dropped is void
+  std::deque<std::shared_ptr<Order>> orders_ ABSL_GUARDED_BY(mutex_);  // behind items_; one that Seek dropped is void
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::vector<std::thread> threads_;

@@ -126,6 +126,8 @@ class Dataset {
     // What else is known of the samples, by name: fields as they are; of texts with a class "attention_mask", (B, T)
     // bool, true where a text's own tokens are, and "token_type_ids", (B, T) int64.
     std::map<std::string, at::Tensor> others = {};
+
+    int64_t bytes() const;  // of all of them
   };
 
   // Reasons of errors as in data_file.h.

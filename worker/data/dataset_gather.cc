@@ -119,6 +119,14 @@ void Dataset::GatherImages(const std::vector<int64_t>& indices, const Augmentati
   }
 }
 
+int64_t Dataset::Samples::bytes() const {
+  size_t sum = (images.defined() ? images.nbytes() : 0) + labels.nbytes();
+  for (const auto& [name, tensor] : others) {
+    sum += tensor.nbytes();
+  }
+  return static_cast<int64_t>(sum);
+}
+
 Dataset::Samples Dataset::Get(const std::vector<int64_t>& indices) const { return Get(indices, Augmentation(), 0); }
 
 Dataset::Samples Dataset::Get(const std::vector<int64_t>& indices, const Augmentation& augmentation,

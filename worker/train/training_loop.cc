@@ -58,7 +58,9 @@ TrainingLoop::TrainingLoop(AttemptPlan plan, const Context& context)
       telemetry_(context.outbox, context.start.key().attempt()),
       batcher_(plan_.sampler,
                [this](const std::vector<int64_t>& indices, int64_t epoch) { return Gather(indices, epoch); },
-               {.batches = precision::kBatchesAhead, .threads = precision::kGatherThreads}),
+               {.batches =
+                    static_cast<size_t>(precision::BatchesAhead(Gather({0}, 0).bytes() * plan_.sampler.num_in_batch())),
+                .threads = precision::kGatherThreads}),
       checkpoint_writer_([this](const v1::Checkpoint& checkpoint, uint64_t after_sequence) {
         context_.link.ReportCheckpoint(checkpoint, after_sequence);
       }) {

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "ATen/ops/empty.h"
 #include "absl/synchronization/mutex.h"
@@ -93,7 +96,7 @@ TEST(Batcher, FromAnyCursor_GoesOnAsTheOneThatWasNeverInterruptedHoweverFarAhead
     batches.push_back(IndicesOf(reference.Next()));
   }
   for (size_t step = 0; step < cursors.size(); ++step) {
-    Batcher resumed(options, Telling, {.batches = 1 + step % 4, .threads = 1 + step % 3});
+    Batcher resumed(options, Telling, {.batches = 1 + 13 * (step % 4), .threads = 1 + step % 3});
     ASSERT_TRUE(resumed.Seek(cursors[step]));
     resumed.Start();
     for (size_t at = step; at < batches.size(); ++at) {
@@ -102,20 +105,23 @@ TEST(Batcher, FromAnyCursor_GoesOnAsTheOneThatWasNeverInterruptedHoweverFarAhead
   }
 }
 
-TEST(Batcher, BeforeAnythingIsAskedFor_GathersAheadAndNoMoreThanItMay) {
-  constexpr size_t kMaxAhead = 2;
+class AheadTest : public testing::TestWithParam<size_t> {};
+INSTANTIATE_TEST_SUITE_P(Batcher, AheadTest, testing::Values(1, 2, 5, 16, 39, 64));
+
+TEST_P(AheadTest, BeforeAnythingIsAskedFor_GathersAheadAndNoMoreThanItMay) {
+  const size_t most_ahead = GetParam();
   absl::Mutex mutex;
   size_t num_gathered = 0;
   std::atomic<size_t> num_asked = 0;
   std::atomic<bool> too_far = false;
   const auto gather = [&](const std::vector<int64_t>& indices, int64_t epoch) {
     const absl::MutexLock lock(&mutex);
-    too_far = too_far || ++num_gathered > num_asked + kMaxAhead;
+    too_far = too_far || ++num_gathered > num_asked + most_ahead;
     return Telling(indices, epoch);
   };
-  Batcher batcher({.num_samples = 100, .batch_size = 1}, gather, {.batches = kMaxAhead, .threads = 3});
+  Batcher batcher({.num_samples = 100, .batch_size = 1}, gather, {.batches = most_ahead, .threads = 3});
   batcher.Start();
-  const auto is_ahead = [&] { return num_gathered == kMaxAhead; };
+  const auto is_ahead = [&] { return num_gathered > most_ahead / 2; };
   mutex.LockWhen(absl::Condition(&is_ahead));
   mutex.Unlock();
   for (int step = 0; step < 500; ++step) {
@@ -163,6 +169,71 @@ TEST(Batcher, ABatchThatIsGatheredSooner_IsGivenInItsTurn) {
   EXPECT_THAT(IndicesOf(batcher.Next()), ElementsAre(4, 5));
 }
 
+TEST(Batcher, ASeekAmongBatchesThatCameTogether_ForgetsTheRest) {
+  Batcher batcher({.num_samples = 100, .batch_size = 2, .keep_order = true}, Telling, {.batches = 16, .threads = 2});
+  batcher.Start();
+  EXPECT_THAT(IndicesOf(batcher.Next()), ElementsAre(0, 1));
+  ASSERT_TRUE(batcher.Seek({.epoch = 0, .position = 50}));
+  for (int64_t sample = 50; sample < 100; sample += 2) {
+    EXPECT_THAT(IndicesOf(batcher.Next()), ElementsAre(sample, sample + 1));
+  }
+}
+
+TEST(Batcher, SmallBatches_ComeTogether) {
+  absl::Mutex mutex;
+  std::map<std::thread::id, std::vector<int64_t>> gathered;  // by thread, the first sample of each batch
+  const auto gather = [&](const std::vector<int64_t>& indices, int64_t epoch) {
+    const absl::MutexLock lock(&mutex);
+    gathered[std::this_thread::get_id()].push_back(indices.front());
+    return Telling(indices, epoch);
+  };
+  Batcher batcher({.num_samples = 64, .batch_size = 1, .keep_order = true}, gather, {.batches = 32, .threads = 2});
+  batcher.Start();
+  for (int64_t sample = 0; sample < 64; ++sample) {
+    EXPECT_THAT(IndicesOf(batcher.Next()), ElementsAre(sample));
+  }
+  const absl::MutexLock lock(&mutex);
+  for (const auto& [thread, batches] : gathered) {
+    for (size_t i = 0; i + 3 < batches.size(); i += 4) {
+      EXPECT_EQ(batches[i] % 4, 0);
+      EXPECT_THAT(std::vector(batches.begin() + i + 1, batches.begin() + i + 4),
+                  ElementsAre(batches[i] + 1, batches[i] + 2, batches[i] + 3));
+    }
+  }
+}
+
+// What the batcher's own threads gather waits until the caller has gathered something.
+TEST(Batcher, WhoAsksForASmallBatch_GathersOnesThatNobodyHasTakenOn) {
+  absl::Notification caller_gathered;
+  const auto gather = [&, caller = std::this_thread::get_id()](const std::vector<int64_t>& indices, int64_t epoch) {
+    if (std::this_thread::get_id() != caller) {
+      caller_gathered.WaitForNotification();
+    } else if (!caller_gathered.HasBeenNotified()) {
+      caller_gathered.Notify();
+    }
+    return Telling(indices, epoch);
+  };
+  Batcher batcher({.num_samples = 100, .batch_size = 1, .keep_order = true}, gather, {.batches = 16, .threads = 2});
+  batcher.Start();
+  for (int64_t sample = 0; sample < 100; ++sample) {
+    EXPECT_THAT(IndicesOf(batcher.Next()), ElementsAre(sample));
+  }
+}
+
+TEST(Batcher, LargeBatches_AreLeftToItsThreads) {
+  std::atomic<bool> caller_gathered = false;
+  const auto gather = [&, caller = std::this_thread::get_id()](const std::vector<int64_t>& indices, int64_t epoch) {
+    caller_gathered = caller_gathered || std::this_thread::get_id() == caller;
+    return Telling(indices, epoch);
+  };
+  Batcher batcher({.num_samples = 100, .batch_size = 1}, gather, {.batches = 3, .threads = 2});
+  batcher.Start();
+  for (int step = 0; step < 100; ++step) {
+    batcher.Next();
+  }
+  EXPECT_FALSE(caller_gathered);
+}
+
 TEST(Batcher, ASeekBack_GivesTheSameBatchAgain) {
   Batcher batcher({.num_samples = 30, .batch_size = 4, .seed = 3}, Telling, {.batches = 2});
   batcher.Start();
@@ -182,14 +253,14 @@ TEST(Batcher, ACursorThatNoRunReaches_IsRefusedAndChangesNothing) {
   EXPECT_THAT(IndicesOf(batcher.Next()), ElementsAre(3, 4, 5));
 }
 
-TEST(Batcher, WhatTheReaderThrows_ReachesWhoeverAsksForItsBatchAndNobodyEarlier) {
+TEST_P(AheadTest, WhatTheReaderThrows_ReachesWhoeverAsksForItsBatchAndNobodyEarlier) {
   const auto gather = [](const std::vector<int64_t>& indices, int64_t epoch) {
     if (indices.front() == 4) {
       throw std::runtime_error("no memory for sample 4");
     }
     return Telling(indices, epoch);
   };
-  Batcher batcher({.num_samples = 10, .batch_size = 2, .keep_order = true}, gather, {.batches = 5});
+  Batcher batcher({.num_samples = 10, .batch_size = 2, .keep_order = true}, gather, {.batches = GetParam()});
   batcher.Start();
   EXPECT_THAT(IndicesOf(batcher.Next()), ElementsAre(0, 1));
   EXPECT_THAT(IndicesOf(batcher.Next()), ElementsAre(2, 3));

@@ -86,6 +86,7 @@ TEST_F(DatasetTest, WindowsOfAText_LieEndToEndAndAreLabelledByTheNextTokens) {
   EXPECT_THAT(Numbers(samples.images), ElementsAre(26, 27, 28, 20, 21, 22));
   EXPECT_THAT(samples.labels.sizes().vec(), ElementsAre(2, 3));
   EXPECT_THAT(Numbers(samples.labels), ElementsAre(27, 28, 29, 21, 22, 23));
+  EXPECT_EQ(samples.bytes(), 2 * 2 * 3 * 8);
 }
 
 TEST_F(DatasetTest, ATextThatJustFillsItsWindows_IsUsedToItsLastToken) {
@@ -385,6 +386,7 @@ TEST_F(DatasetTest, TextsOfAClass_AreFilledUpAndMasked) {
   EXPECT_THAT(rows(samples.others.at("token_type_ids")), ElementsAre(0, 0, 0, 0, 0, 1, 0, 0, 0));
   EXPECT_THAT(std::vector<int64_t>(samples.labels.data_ptr<int64_t>(), samples.labels.data_ptr<int64_t>() + 3),
               ElementsAre(0, 1, 0));
+  EXPECT_EQ(samples.bytes(), 3 * (3 * (8 + 1 + 8) + 8));
 }
 
 TEST_F(DatasetTest, ImpossibleSyntheticSources_AreDataErrors) {

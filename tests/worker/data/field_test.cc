@@ -124,6 +124,7 @@ TEST(Field, SamplesOfFieldsAlone_HaveEachByItsName) {
   EXPECT_THAT(samples.others.at("numeric").sizes().vec(), ElementsAre(3, 2));
   EXPECT_THAT(NumbersOf<float>(samples.others.at("numeric")), ElementsAre(0.8f, 0.9f, 0, 0.1f, 0.8f, 0.9f));
   EXPECT_THAT(NumbersOf<int64_t>(samples.others.at("categories")), ElementsAre(12, 13, 14, 0, 1, 2, 12, 13, 14));
+  EXPECT_EQ(samples.bytes(), 3 * (2 * 4 + 3 * 8 + 8));
 }
 
 TEST(Field, BesideImages_FieldsStayAsTheyAreWhereThoseChange) {
