@@ -3,7 +3,7 @@
 
 Usage: oracle_autocast.py cpu|cuda bfloat16|float16 OUT
 
-OUT receives, in the format of tensor_file.py, for each op by its name ("aten.mm.default") two numbers (int64): what a
+OUT receives, as safetensors, for each op by its name ("aten.mm.default") two numbers (int64): what a
 float32 input and what an input of the autocast dtype give. 0: float32, 1: the autocast dtype, 2: no floating-point
 result, -1: autocast refuses the op, -2: it can't be tried here. Without a GPU, "cuda" runs on fake tensors: no kernel runs, and the dispatcher
 takes the very same path through the autocast lists.

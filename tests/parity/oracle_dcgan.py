@@ -5,7 +5,7 @@ Usage: oracle_dcgan.py IMAGE_SIZE [ARCHIVE] OUT     IMAGE_SIZE: 28, 32 or 64
 
 ARCHIVE receives both networks as a user exports them, as one module that makes both losses (.pt2).
 
-OUT receives, in the format of tensor_file.py: the first weights, drawn as the tutorial draws them, "state/<name>"; those
+OUT receives, as safetensors: the first weights, drawn as the tutorial draws them, "state/<name>"; those
 that training starts from, "start/<name>"; "images" (steps, B, C, S, S) and "noise" (steps, B, Z); with the weights of the
 start the losses "discriminator_loss/start" and "generator_loss/start" of the first batch, and the gradients of each in
 the parameters of its own network, "grad/<name>"; "learning_rate" and "epsilon"; of the tutorial's training loop with

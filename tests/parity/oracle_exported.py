@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Exports a model as a user does, and trains it in PyTorch.
 
-Usage: oracle_exported.py MODEL ARCHIVE OUTPUT. ARCHIVE: the .pt2 file to write. Tensors in OUTPUT (tensor_file.py):
+Usage: oracle_exported.py MODEL ARCHIVE OUTPUT. ARCHIVE: the .pt2 file to write. Tensors in OUTPUT, as safetensors:
   images, labels                (batches, samples, ...)
   other.<name>                  what the model takes beside those, by its input's name
   output, gradient.<parameter>  of the first batch, in training mode, from the exported weights, with the generator

@@ -9,7 +9,7 @@ neither optimizer steps when the gradients of one are not finite, as under Apex.
 a NaN among the images overflows in the discriminator alone, and a large number in the first feature of the noise, whose
 weights are 0, in the generator alone.
 
-OUT receives, in the format of tensor_file.py, "state/<name>", "images" (steps, B, 1, S, S), "noise" (steps, B, Z), and
+OUT receives, as safetensors, "state/<name>", "images" (steps, B, 1, S, S), "noise" (steps, B, Z), and
 of each step "discriminator_loss", "generator_loss", "scales" (before the step), "discriminator_steps" and
 "generator_steps" (1: the optimizer stepped); of the state after them "after/<name>".
 """

@@ -3,7 +3,7 @@
 
 Usage: oracle_models.py MODEL OUT
 
-MODEL is one of CASES. OUT receives tensors in the format of tensor_file.py: the initial state as "state/<name>", the
+MODEL is one of CASES. OUT receives tensors as safetensors: the initial state as "state/<name>", the
 batches "images" (steps, B, ...; of a GPT tokens) and "labels" (steps, B, ...), "learning_rate", the loss of each SGD step "losses", the first step's
 gradients "grad/<name>", and of the trained model in evaluation mode on the first batch "eval/loss_sum" and "eval/num_correct".
 """

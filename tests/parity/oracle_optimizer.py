@@ -3,7 +3,7 @@
 
 Usage: oracle_optimizer.py OPTIMIZER STEPS OUT     OPTIMIZER: adamw, adam, sgd, nesterov or plain
 
-OUT receives, in the format of tensor_file.py, "weight" and "bias" as they begin, "weight_gradients" and "bias_gradients"
+OUT receives, as safetensors, "weight" and "bias" as they begin, "weight_gradients" and "bias_gradients"
 (steps, ...), and as they end "weight_after", "bias_after", and their exponential averages "weight_average" and
 "bias_average" (torch.optim.swa_utils, from the first values on). The bias is a parameter group of its own.
 """

@@ -3,7 +3,7 @@
 
 Usage: oracle_plateau.py SEED EVALUATIONS FACTOR PATIENCE THRESHOLD COOLDOWN MIN_RATE OUT
 
-OUT receives, in the format of tensor_file.py, "losses" (evaluations; a few are not a number) and "rates" (evaluations:
+OUT receives, as safetensors, "losses" (evaluations; a few are not a number) and "rates" (evaluations:
 the rate after each). The rate begins at 2**-7.
 """
 import random

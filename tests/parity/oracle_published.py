@@ -3,7 +3,7 @@
 
 Usage: oracle_published.py MODEL OUT
 
-MODEL is one of CASES. OUT receives, in the format of tensor_file.py, of a model without dropout: the tensors of its
+MODEL is one of CASES. OUT receives, as safetensors, of a model without dropout: the tensors of its
 checkpoint as it is saved, "state/<name>", those that training starts from, "start/<name>", the batches "input/<name>"
 (steps, B, ...) and "labels" (steps, B, ...), the logits of the first batch, "logits", the first gradients, "grad/<name>",
 AdamW's "learning_rate" and "epsilon", the loss of each of its steps, "losses", the tensors after them, "after/<name>", and with those the logits of the first

@@ -3,7 +3,7 @@
 
 Usage: oracle_resnet.py OUT
 
-OUT receives, in the format of tensor_file.py, the shape of each tensor of a state_dict as "<model>/<name>", for resnet18,
+OUT receives, as safetensors, the shape of each tensor of a state_dict as "<model>/<name>", for resnet18,
 resnet34 and resnet50.
 """
 import sys

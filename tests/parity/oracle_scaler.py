@@ -3,7 +3,7 @@
 
 Usage: oracle_scaler.py SEED STEPS INTERVAL ONE_IN OUT
 
-OUT receives, in the format of tensor_file.py, "flags" (steps, int64: 1 an overflow) and "scales" (steps: the scale after
+OUT receives, as safetensors, "flags" (steps, int64: 1 an overflow) and "scales" (steps: the scale after
 each update). Every step goes through the scaler's public calls: scale, unscale_ by step, update.
 """
 import random

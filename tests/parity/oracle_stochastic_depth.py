@@ -2,7 +2,7 @@
 """Exports a model of two branches, each with torchvision's stochastic depth.
 
 Usage: oracle_stochastic_depth.py ARCHIVE SIZE PROBABILITY PROBABILITY OUTPUT. ARCHIVE: the .pt2 file to write. SIZE: of a
-sample. PROBABILITY: that a branch leaves a sample out. OUTPUT (tensor_file.py) has no tensors.
+sample. PROBABILITY: that a branch leaves a sample out. OUTPUT, of safetensors, has no tensors.
 """
 import pathlib
 import sys

@@ -7,7 +7,7 @@ MODEL: cnn (MNIST's), resnet (with batch norms), mlp or gpt; PRESET: fp32 or bf1
 clip (of the global norm), accumulation (over micro-batches), decay (of weights, strong) or ema (an average of the
 weights).
 
-OUT receives, in the format of tensor_file.py, "images" (batches, B, ...; of the gpt tokens), "labels" (batches, B, ...),
+OUT receives, as safetensors, "images" (batches, B, ...; of the gpt tokens), "labels" (batches, B, ...),
 and of a run with 1 thread in fp32 and 2 in bf16: the loss of each step, "losses", the global norm of its gradients
 before clipping, "grad_norms", each parameter and buffer as it ends, "after/<name>", and the mean loss of the first
 batch in evaluation mode, "eval_loss", of the average where there is one. For bf16 "losses_one_thread" and

@@ -1,23 +1,9 @@
-"""Tensors in a file, for oracles to hand over what PyTorch computed.
-
-    file   = tensor*
-    tensor = name length (u32), name, dtype (u8: 0 float32, 1 int64), rank (u32), sizes (i64 each), row-major content
-
-All numbers are little-endian. The reader is oracle.cc.
-"""
-import struct
-
+"""Tensors in a safetensors file, for oracles to hand over what PyTorch computed. The reader is oracle.cc's."""
 import torch
-
-DTYPES = {torch.float32: 0, torch.int64: 1}
+from safetensors.torch import save_file
 
 
 def write(path, tensors):
-    """Writes a dict of tensors, name by name."""
-    with open(path, "wb") as file:
-        for name, tensor in tensors.items():
-            encoded = name.encode()
-            file.write(struct.pack("<I", len(encoded)) + encoded)
-            file.write(struct.pack("<BI", DTYPES[tensor.dtype], tensor.dim()))
-            file.write(struct.pack(f"<{tensor.dim()}q", *tensor.shape))
-            file.write(tensor.detach().contiguous().numpy().tobytes())
+    """Writes a dict of tensors by their names."""
+    # Copies: save_file takes no two tensors that share memory, as tied weights do, and no strides.
+    save_file({name: tensor.detach().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}, path)
