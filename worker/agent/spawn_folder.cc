@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "base/status_macros.h"
 #include "worker/shim/oom_kills.h"
 
@@ -37,14 +38,28 @@ std::vector<SpawnFolder> SpawnFolder::List(const std::string& state_folder) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(SpawnRoot(state_folder), error)) {
     SpawnFolder folder(entry.path().string());
-    const absl::StatusOr<std::string> bytes = ReadFile(folder.path_ + "/record", kMaxRecordBytes);
-    if (bytes.ok() && folder.record_.ParseFromString(*bytes)) {
+    if (folder.Read() && folder.ShimMayHaveBegun()) {
       folders.push_back(std::move(folder));
     } else {
       folder.Remove();
     }
   }
   return folders;
+}
+
+bool SpawnFolder::Read() {
+  const absl::StatusOr<std::string> bytes = ReadFile(path_ + "/record", kMaxRecordBytes);
+  return bytes.ok() && record_.ParseFromString(*bytes);
+}
+
+// The process that becomes the shim makes its log, and has the state folder's lock until its program begins: without a
+// log there is none, and none comes. A crash of the machine may lose the log, which nothing makes durable, but the next
+// boot has another id.
+bool SpawnFolder::ShimMayHaveBegun() const {
+  const absl::StatusOr<std::string> boot = BootId();
+  std::error_code error;
+  const bool has_no_log = std::filesystem::status(shim_log(), error).type() == std::filesystem::file_type::not_found;
+  return record_.shim_pid() > 0 || !has_no_log || !boot.ok() || *boot != record_.boot_id();
 }
 
 absl::Status SpawnFolder::Write(const internal::SpawnRecord& record) {

@@ -17,7 +17,7 @@ namespace ampd::agent {
 //   oom-guess      beside `exit` (worker/shim/oom_kills.h)
 //   shim.sock      the shim listens
 //   trainer.sock   the trainer listens
-//   shim.log       what the shim had to say
+//   shim.log       what the shim had to say; there from before its program begins
 //   trainer.log.*  the attempt's log (worker/shim/attempt_log.h)
 //
 // Thread-compatible.
@@ -26,8 +26,10 @@ class SpawnFolder {
   // Makes the folder and writes the record. RESOURCE_EXHAUSTED (DISK_FULL), PERMISSION_DENIED, ...
   static absl::StatusOr<SpawnFolder> Create(const std::string& state_folder, const internal::SpawnRecord& record);
 
-  // All folders with a readable record. Those without one are removed: nothing was started in them, or, if the disk
-  // damaged the record, its shim ends by itself once lease and limit have run out.
+  // All folders that a shim was started for. Others are removed: those without a readable record, whose shim, if the
+  // disk damaged the record, ends by itself once lease and limit have run out; and those of an agent that ended between
+  // the record and the shim. REQUIRES: the caller has the state folder, so that no shim of an earlier agent is on its
+  // way.
   static std::vector<SpawnFolder> List(const std::string& state_folder);
 
   absl::Status Write(const internal::SpawnRecord& record);
@@ -42,9 +44,13 @@ class SpawnFolder {
   const std::string& path() const { return path_; }
   std::string shim_socket() const { return path_ + "/shim.sock"; }
   std::string trainer_socket() const { return path_ + "/trainer.sock"; }
+  std::string shim_log() const { return path_ + "/shim.log"; }
 
  private:
   explicit SpawnFolder(std::string path) : path_(std::move(path)) {}
+
+  bool Read();
+  bool ShimMayHaveBegun() const;
 
   std::string path_;
   internal::SpawnRecord record_;

@@ -101,7 +101,7 @@ absl::StatusOr<std::unique_ptr<SpawnedTrainer>> SpawnedTrainer::Start(const std:
   std::vector<std::string> arguments = {command.shim, "--folder", folder.path(), "--"};
   arguments.insert(arguments.end(), command.trainer.begin(), command.trainer.end());
   arguments.insert(arguments.end(), {"--spawn-folder", folder.path(), "--device", record.device()});
-  absl::StatusOr<pid_t> pid = SpawnDetached(std::move(arguments), record.token(), folder.path() + "/shim.log");
+  absl::StatusOr<pid_t> pid = SpawnDetached(std::move(arguments), record.token(), folder.shim_log());
   if (!pid.ok()) {
     folder.Remove();
     return pid.status();

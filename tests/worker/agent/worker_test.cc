@@ -28,6 +28,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/agent/fake_server.h"
+#include "worker/agent/spawn_folder.h"
 
 extern char** environ;
 
@@ -601,6 +602,22 @@ TEST_F(Worker, AgentKilledAndRestarted_FindsItsTrainerAndLosesNoPoint) {
     pids.insert(step.pid);
   }
   EXPECT_EQ(pids.size(), 1u) << "the trainer was started again";
+}
+
+// Of such an agent the record alone is left.
+TEST_F(Worker, AttemptWhoseAgentEndedBeforeItsShimBegan_IsStarted) {
+  internal::SpawnRecord record;
+  record.set_spawn_id("unborn");
+  record.set_token("unborn");
+  record.set_device("cpu");
+  record.set_boot_id(BootId().value());
+  *record.mutable_key() = server_.Want("j1", "steps=20");
+  ASSERT_TRUE(SpawnFolder::Create(state_, record).ok());
+  StartWorker({"--no-warm"});
+  const std::optional<v1::Outcome> outcome = WaitForOutcome("j1");
+  ASSERT_TRUE(outcome.has_value());
+  EXPECT_EQ(outcome->kind(), v1::Outcome::FINISHED) << outcome->message();
+  EXPECT_EQ(Steps().size(), 20u);
 }
 
 // A server that lost the artifact, and a cache that lost the file, are nothing to a trainer that has read it.
