@@ -155,22 +155,36 @@ absl::StatusOr<ZipEntry> ZipArchive::OpenEntry(size_t index) const {
 }
 
 absl::StatusOr<std::string> ZipArchive::ReadEntry(size_t index, int64_t max_bytes) const {
+  AMPD_ASSIGN_OR_RETURN(std::string content, ReadUpTo(index, max_bytes));
+  if (static_cast<int64_t>(content.size()) > max_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("more than ", max_bytes, " bytes"));
+  }
+  return content;
+}
+
+absl::StatusOr<std::string> ZipArchive::ReadStart(size_t index, int64_t num_bytes) const {
+  AMPD_ASSIGN_OR_RETURN(std::string content, ReadUpTo(index, num_bytes));
+  content.resize(std::min(content.size(), static_cast<size_t>(num_bytes)));
+  return content;
+}
+
+// All of an entry, or at least a byte more than `num_bytes` of it: to look for that byte is to verify the checksum of
+// an entry that ends there. Room is taken as content comes, not as somebody claims.
+absl::StatusOr<std::string> ZipArchive::ReadUpTo(size_t index, int64_t num_bytes) const {
   constexpr size_t kChunkBytes = 1 << 16;
   AMPD_ASSIGN_OR_RETURN(ZipEntry entry, OpenEntry(index));
   std::string content;
-  for (;;) {
+  while (static_cast<int64_t>(content.size()) <= num_bytes) {
     const size_t before = content.size();
     content.resize(before + kChunkBytes);
     AMPD_ASSIGN_OR_RETURN(const size_t count,
                           entry.Read(reinterpret_cast<uint8_t*>(content.data()) + before, kChunkBytes));
     content.resize(before + count);
-    if (static_cast<int64_t>(content.size()) > max_bytes) {
-      return absl::ResourceExhaustedError(absl::StrCat("more than ", max_bytes, " bytes"));
-    }
     if (count < kChunkBytes) {
-      return content;
+      break;
     }
   }
+  return content;
 }
 
 }  // namespace ampd

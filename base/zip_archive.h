@@ -49,12 +49,16 @@ class ZipArchive {
   absl::StatusOr<ZipEntry> OpenEntry(size_t index) const;
   // All of an entry. RESOURCE_EXHAUSTED where it has more than `max_bytes`.
   absl::StatusOr<std::string> ReadEntry(size_t index, int64_t max_bytes) const;
+  // The first `num_bytes` of an entry, or all of a shorter one. The checksum is verified where that is all of it.
+  absl::StatusOr<std::string> ReadStart(size_t index, int64_t num_bytes) const;
 
  private:
   struct Closer {
     void operator()(zip* archive) const;
   };
   explicit ZipArchive(zip* archive) : archive_(archive) {}
+
+  absl::StatusOr<std::string> ReadUpTo(size_t index, int64_t num_bytes) const;
 
   std::unique_ptr<zip, Closer> archive_;
   std::vector<std::string> names_;

@@ -266,7 +266,8 @@ absl::StatusOr<std::string> ReadStored(const ZipArchive& archive, const StoredTe
   if (!index.has_value()) {
     return needed == 0 ? absl::StatusOr<std::string>("") : BadExport(absl::StrCat("the archive has no ", tensor.entry));
   }
-  auto content = archive.ReadEntry(*index, kMaxStoredTensorBytes);
+  // No more: what an entry unpacks to is the file's choice.
+  auto content = archive.ReadStart(*index, needed);
   if (!content.ok()) {
     return EntryError(tensor.entry, content.status());
   }

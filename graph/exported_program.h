@@ -150,7 +150,8 @@ absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive,
 // The same from its JSON alone. INVALID_ARGUMENT as ReadExportedModel.
 absl::StatusOr<ExportedModel> ParseExportedModel(std::string text);
 
-// The content of a tensor's entry, at least as many bytes as it reaches. Errors as ReadExportedModel.
+// The content of a tensor's entry, as far as the tensor reaches and no further, whatever the entry unpacks to. Errors
+// as ReadExportedModel.
 absl::StatusOr<std::string> ReadStored(const ZipArchive& archive, const StoredTensor& tensor);
 
 // INVALID_ARGUMENT with the reason BAD_EXPORT.

@@ -95,6 +95,27 @@ TEST_F(ZipArchiveTest, WhatIsUnpackedIsBounded) {
   EXPECT_EQ(Read("bomb", 10'000'000).size(), 10'000'000u);
 }
 
+TEST_F(ZipArchiveTest, TheStartOfAnEntryIsReadAndNoMore) {
+  std::string zeros;
+  zeros.resize(10'000'000);
+  Write({{"bomb", zeros}, {"short", "one"}});
+  const auto archive = Open();
+  EXPECT_EQ(archive->ReadStart(0, 5)->size(), 5u);
+  EXPECT_LT(archive->ReadStart(0, 5)->capacity(), 1u << 20);
+  EXPECT_EQ(archive->ReadStart(0, 10'000'000)->size(), 10'000'000u);
+  EXPECT_EQ(*archive->ReadStart(1, 2), "on");
+  EXPECT_EQ(*archive->ReadStart(1, 3), "one");
+  EXPECT_EQ(*archive->ReadStart(1, int64_t{1} << 40), "one");
+}
+
+TEST_F(ZipArchiveTest, AStartThatIsAllOfTheEntryIsVerified) {
+  Write({{"a", "one two", ZIP_CM_STORE}});
+  std::string bytes = Bytes();
+  bytes[bytes.find("two")] = 'T';
+  WriteBytes(bytes);
+  EXPECT_TRUE(absl::IsDataLoss(Open()->ReadStart(0, 7).status()));
+}
+
 TEST_F(ZipArchiveTest, ManyEntriesAreRefused) {
   Write({{"a", "1"}, {"b", "2"}, {"c", "3"}});
   EXPECT_EQ(Open(2).status().message(), "3 entries in the archive; at most 2");

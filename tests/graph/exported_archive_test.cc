@@ -55,5 +55,23 @@ TEST(ReadStored, OfAFileThatTheHostCantReadIsUnavailable) {
   }
 }
 
+// An entry that unpacks to a thousand times what its tensor reaches takes no room for the rest.
+TEST(ReadStored, TakesAsMuchOfAnEntryAsTheTensorReaches) {
+  const auto archive = OpenSound();
+  ASSERT_TRUE(archive.ok()) << archive.status();
+  const auto model = ReadExportedModel(*archive);
+  ASSERT_TRUE(model.ok()) << model.status();
+  for (const auto& [name, tensor] : model->state) {
+    StoredTensor first = tensor;
+    first.sizes = {1};
+    first.strides = {1};
+    first.offset = 0;
+    const auto content = ReadStored(*archive, first);
+    ASSERT_TRUE(content.ok()) << content.status();
+    EXPECT_EQ(static_cast<int64_t>(content->size()), ItemSizeBytes(tensor.dtype)) << name;
+    EXPECT_EQ(ReadStored(*archive, tensor)->substr(0, content->size()), *content) << name;
+  }
+}
+
 }  // namespace
 }  // namespace ampd::graph
