@@ -10,6 +10,7 @@
 #include "graph/heads.h"
 #include "graph/import.h"
 #include "graph/losses.h"
+#include "graph/modes.h"
 #include "graph/op_table.h"
 #include "graph/passes.h"
 #include "graph/print.h"
@@ -21,11 +22,10 @@ absl::Status SpecError(const std::string& message) {
   return Error(absl::StatusCode::kInvalidArgument, "SPEC_ERROR", message);
 }
 
-// An op that draws random numbers in training and evaluation alike.
-const Node* FindAlwaysRandom(const Graph& graph) {
+// A node that draws random numbers; null: none does.
+const Node* FindRandom(const Graph& graph) {
   for (const Node& node : graph.nodes()) {
-    const OpRow* const row = FindOp(node.op);
-    if (row != nullptr && row->random && row->training_argument.empty()) {
+    if (DrawsRandomNumbers(node)) {
       return &node;
     }
   }
@@ -140,7 +140,7 @@ absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, const Import
   }
   AMPD_ASSIGN_OR_RETURN(const Graph train, ImportProgram(model, model.train, options));
   Graph eval = EvalProgram(train);
-  if (const Node* const node = FindAlwaysRandom(eval); node != nullptr) {
+  if (const Node* const node = FindRandom(eval); node != nullptr) {
     return BadExport(absl::StrCat(node->op, " of ", node->module_path,
                                   " is random in evaluation too, and the file has no evaluation program; write the "
                                   "file with ampd.export, which adds one"));
@@ -152,12 +152,13 @@ bool IsEvalMode(const Graph& graph) {
   bool has_modes = false;
   for (const Node& node : graph.nodes()) {
     const OpRow* const row = FindOp(node.op);
-    const Operand* const training =
-        row == nullptr || row->training_argument.empty() ? nullptr : node.Find(row->training_argument);
-    if (training != nullptr && *training == Operand(true)) {
+    if (row == nullptr) {
+      continue;
+    }
+    if (Trains(*row, node) || (!row->dropout_argument.empty() && DrawsRandomNumbers(node))) {
       return false;
     }
-    has_modes = has_modes || training != nullptr;
+    has_modes = has_modes || (!row->training_argument.empty() && node.Find(row->training_argument) != nullptr);
   }
   return has_modes;
 }

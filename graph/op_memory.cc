@@ -1,7 +1,6 @@
 #include "graph/op_memory.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/glob.h"
 
@@ -22,19 +21,7 @@ const OpRow* RowOf(const Node& node) {
       return row;
     }
   }
-  static constexpr std::pair<std::string_view, std::string_view> kWide[] = {
-      {"ampd.linear_wide", "aten.linear.default"},
-      {"ampd.conv2d_wide", "aten.conv2d.default"},
-      {"ampd.conv_transpose2d_wide", "aten.conv_transpose2d.input"},
-      {"ampd.gru_wide", "aten.gru.input"},
-      {"ampd.lstm_wide", "aten.lstm.input"},
-      {"ampd.attention_wide", "aten.scaled_dot_product_attention.default"}};
-  for (const auto& [wide, op] : kWide) {
-    if (node.op == wide) {
-      return FindOp(op);
-    }
-  }
-  return FindOp(node.op);
+  return FindOp(ComputedBy(node.op));
 }
 
 // In fp32 copies of what it is given: products of 16 bits, and those of FP8 that no device computes.

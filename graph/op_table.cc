@@ -1,6 +1,8 @@
 #include "graph/op_table.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace ampd::graph {
 namespace {
@@ -22,7 +24,9 @@ std::vector<OpRow> ComputingRows() {
       // kept; of a mask of truth values the numbers that are added instead.
       {.op = "aten.scaled_dot_product_attention.default",
        .op_class = kLower,
-       .saves = {"query", "key", "value", "result", "result.logsumexp", "result.added_mask"}},
+       .saves = {"query", "key", "value", "result", "result.logsumexp", "result.added_mask"},
+       .random = true,
+       .dropout_argument = "dropout_p"},
       // Losses, exponentials and long sums.
       {.op = "aten.binary_cross_entropy_with_logits.default", .op_class = kFp32, .saves = {"self", "target"}},
       {.op = "aten.cross_entropy_loss.default", .op_class = kFp32, .saves = {"target", "result.log_softmax"}},
@@ -235,12 +239,14 @@ std::vector<OpRow> SequenceRows() {
        .op_class = kLower,
        .saves = {"hx", "params", "result.positions"},
        .random = true,
-       .training_argument = "train"},
+       .training_argument = "train",
+       .dropout_argument = "dropout"},
       {.op = "aten.lstm.input",
        .op_class = kLower,
        .saves = {"hx", "params", "result", "result.positions"},
        .random = true,
-       .training_argument = "train"},
+       .training_argument = "train",
+       .dropout_argument = "dropout"},
   };
 }
 
@@ -275,6 +281,19 @@ std::string_view OpClassName(OpClass op_class) {
 const std::vector<OpRow>& AllOps() {
   static const auto* const rows = new std::vector<OpRow>(SortedRows());
   return *rows;
+}
+
+std::string_view ComputedBy(std::string_view op) {
+  static constexpr std::pair<std::string_view, std::string_view> kWide[] = {
+      {"ampd.linear_wide", "aten.linear.default"},
+      {"ampd.conv2d_wide", "aten.conv2d.default"},
+      {"ampd.conv_transpose2d_wide", "aten.conv_transpose2d.input"},
+      {"ampd.gru_wide", "aten.gru.input"},
+      {"ampd.lstm_wide", "aten.lstm.input"},
+      {"ampd.attention_wide", "aten.scaled_dot_product_attention.default"}};
+  const auto* const found =
+      std::find_if(std::begin(kWide), std::end(kWide), [&](const auto& w) { return w.first == op; });
+  return found == std::end(kWide) ? op : found->second;
 }
 
 const OpRow* FindOp(std::string_view op) {

@@ -32,6 +32,9 @@ struct OpRow {
   bool random = false;
   // The bool argument that tells training from evaluation; empty: none.
   std::string_view training_argument = {};
+  // The number that says how much is dropped, of an op that draws for nothing else: nothing is drawn where it is 0 or
+  // left out. Empty: none.
+  std::string_view dropout_argument = {};
   // Its results have no gradient.
   bool no_gradient = false;
   // The argument whose memory its results show; empty: they have their own.
@@ -44,6 +47,9 @@ struct OpRow {
 
 // Null when the op is not allowed.
 const OpRow* FindOp(std::string_view op);
+
+// The op that one of ours computes through fp32; any other op itself.
+std::string_view ComputedBy(std::string_view op);
 
 // All rows, ordered by name.
 const std::vector<OpRow>& AllOps();

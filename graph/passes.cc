@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "graph/aliases.h"
+#include "graph/modes.h"
 #include "graph/op_table.h"
 #include "graph/rewriter.h"
 
@@ -23,17 +24,7 @@ void KeepForEvaluation(Node node, Rewriter& rewriter) {
     rewriter.ReplaceUses(node.outputs[0], *node.ValueOf("input"));
     return;
   }
-  const OpRow* row = FindOp(node.op);
-  if (row != nullptr && !row->training_argument.empty()) {
-    node.Set(row->training_argument, false);
-  }
-  rewriter.Keep(std::move(node));
-}
-
-// Whether the node is in training mode, where its op has one.
-bool Trains(const OpRow& row, const Node& node) {
-  const Operand* const training = row.training_argument.empty() ? nullptr : node.Find(row.training_argument);
-  return training != nullptr && *training == Operand(true);
+  rewriter.Keep(ForEvaluation(std::move(node)));
 }
 
 // Running statistics of norms, and parameters or buffers that are written in place.

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "graph/modes.h"
 #include "graph/op_table.h"
 
 namespace ampd::amp {
@@ -11,18 +12,7 @@ namespace {
 
 // Of an op that has one; nodes that leave it out do not train.
 bool IsTraining(const graph::OpRow& row, const graph::Node& node) {
-  if (row.training_argument.empty()) {
-    return true;
-  }
-  const graph::Operand* operand = node.Find(row.training_argument);
-  const bool* training = operand == nullptr ? nullptr : std::get_if<bool>(operand);
-  return training != nullptr && *training;
-}
-
-// Recurrent layers draw only where they drop something between them.
-bool MayDraw(const graph::Node& node) {
-  const graph::Operand* const dropout = node.Find("dropout");
-  return dropout == nullptr || (*dropout != graph::Operand(0.0) && *dropout != graph::Operand(int64_t{0}));
+  return row.training_argument.empty() || graph::Trains(row, node);
 }
 
 std::string ParentPath(const std::string& parameter) {
@@ -67,10 +57,7 @@ std::map<std::string, int64_t> BatchesCounted(const graph::Graph& program) {
 }
 
 bool IsRandom(const graph::Graph& program) {
-  return std::any_of(program.nodes().begin(), program.nodes().end(), [](const graph::Node& node) {
-    const graph::OpRow* row = graph::FindOp(node.op);
-    return row != nullptr && row->random && IsTraining(*row, node) && MayDraw(node);
-  });
+  return std::any_of(program.nodes().begin(), program.nodes().end(), graph::DrawsRandomNumbers);
 }
 
 std::vector<ParameterReader> BackwardOrder(const graph::Graph& program) {

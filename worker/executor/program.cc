@@ -6,6 +6,7 @@
 #include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "graph/modes.h"
 #include "graph/op_table.h"
 #include "graph/segments.h"
 #include "worker/executor/constants.h"
@@ -227,8 +228,7 @@ absl::StatusOr<Instruction> CompileSegment(const Graph& graph, const graph::Segm
   compiled->num_values = static_cast<size_t>(graph.num_values());
   for (size_t i = segment.begin; i < segment.end; ++i) {
     const Node& node = graph.nodes()[i];
-    const graph::OpRow* row = graph::FindOp(node.op);
-    compiled->random = compiled->random || (row != nullptr && row->random);
+    compiled->random = compiled->random || graph::DrawsRandomNumbers(node);
     AMPD_ASSIGN_OR_RETURN(compiled->first.emplace_back(), CompileNode(node, registry));
     AMPD_ASSIGN_OR_RETURN(compiled->second.emplace_back(), CompileNode(graph::ForSecondRun(node), registry));
   }

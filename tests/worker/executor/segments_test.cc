@@ -120,6 +120,22 @@ TEST_F(Segments, AnInputIsGivenItsGradientOnlyWhenItNeedsOne) {
   ExpectSameBits(with, RunOnce(graph, {trained}));
 }
 
+// Nothing else of the segment draws.
+TEST_F(Segments, AttentionThatDropsWeights_DropsTheSameOnesAgain) {
+  GraphBuilder b("attention");
+  const ValueId x = b.Input("x", {Dtype::kFloat32, {Dim::Batch(), 2, 5, 4}});
+  const ValueId query = b.Linear("a.query", x, 4);
+  b.Output("y", b.Attention("a.attention", query, b.Linear("a.key", x, 4), b.Linear("a.value", x, 4), false));
+  Graph graph = std::move(b).Build().value();
+  std::vector<graph::Node> nodes = graph.nodes();
+  nodes.back().Set("dropout_p", 0.4);
+  graph.SetNodes(std::move(nodes));
+  const std::vector<at::Tensor> inputs = {at::rand({3, 2, 5, 4})};
+  const Outcome plain = RunOnce(graph, inputs);
+  at::rand({1});
+  ExpectSameBits(RunOnce(Segmented(graph, {"a"}), inputs), plain);
+}
+
 // x -> fc -> y; the segment "m" begins with y += fc(y) in place and goes on from there.
 Graph InPlace() {
   Graph graph("in_place");
