@@ -81,9 +81,26 @@ class PrecisionPass {
     if (decision.fp8_layer.has_value()) {
       ReplaceByFp8(node, *decision.fp8_layer);
     } else if (decision.widened && !ReplaceByWide(node) && decision.compute == Dtype::kFloat16) {
-      return UnsupportedField("precision.preset", absl::StrCat(node.op, " has no fp16 form on a CPU"));
+      return KeepBetweenCasts(std::move(node));
     }
     rewriter_.Keep(std::move(node));
+    return absl::OkStatus();
+  }
+
+  // In place of a form of its own: the op in fp32 on the rounded arguments, and its result rounded, which gives what
+  // those with a form give but keeps the fp32 arguments for the backward pass.
+  absl::Status KeepBetweenCasts(Node node) {
+    if (node.outputs.size() != 1) {
+      return UnsupportedField("precision.preset", absl::StrCat(node.op, " has no fp16 form on a CPU"));
+    }
+    const graph::Value& result = rewriter_.target().value(node.outputs[0]);
+    const graph::TensorType wide = {Dtype::kFloat32, result.type.shape};
+    Node rounded{
+        .op = kCast, .arguments = {}, .outputs = std::exchange(node.outputs, {}), .module_path = node.module_path};
+    CastArguments(node, Dtype::kFloat32);
+    const ValueId computed = rewriter_.Emit(std::move(node), absl::StrCat(result.name, "_wide"), wide);
+    rounded.arguments = {{"self", computed}, {"dtype", Dtype::kFloat16}};
+    rewriter_.Keep(std::move(rounded));
     return absl::OkStatus();
   }
 

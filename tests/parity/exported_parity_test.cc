@@ -176,10 +176,14 @@ TEST_P(ExportedParity, EvaluationIsEagersToTheBit) {
   EXPECT_TRUE(at::equal(output, expected)) << "they are " << Distance(output, expected) << " apart";
 }
 
-std::unique_ptr<amp::Engine> EngineOf(const Case& example, const char* preset) {
-  const train::ImportedModel& model = example.model;
+v1::PrecisionPolicy PresetNamed(const char* preset) {
   v1::PrecisionPolicy policy;
   policy.set_preset(preset);
+  return policy;
+}
+
+std::unique_ptr<amp::Engine> EngineOf(const Case& example, const v1::PrecisionPolicy& policy) {
+  const train::ImportedModel& model = example.model;
   v1::Device cpu;
   cpu.set_kind(v1::Device::CPU);
   const auto resolved =
@@ -234,7 +238,7 @@ TEST_P(ExportedTraining, EveryParameterMovesButThoseWithoutAGradient) {
 }
 
 TEST_P(ExportedTraining, TwentyStepsOfAdamWFollowPyTorchs) {
-  const std::unique_ptr<amp::Engine> engine = EngineOf(*case_, "fp32");
+  const std::unique_ptr<amp::Engine> engine = EngineOf(*case_, PresetNamed("fp32"));
   const at::Tensor& losses = case_->oracle.at("losses");
   double worst_loss = 0;
   for (int64_t step = 0; step < losses.size(0); ++step) {
@@ -266,12 +270,10 @@ TEST_P(ExportedTraining, TwentyStepsOfAdamWFollowPyTorchs) {
 
 // Of the graph under a preset, the dtypes of what the nodes of an op give.
 std::multiset<graph::Dtype> DtypesOf(const graph::Graph& model, const char* preset, std::string_view op) {
-  v1::PrecisionPolicy policy;
-  policy.set_preset(preset);
   v1::Device cpu;
   cpu.set_kind(v1::Device::CPU);
   const graph::Graph program = graph::WithLossHead(model).value();
-  const auto resolved = precision::ResolvePolicy(policy, program, cpu, precision::OptimizerKind::kAdam);
+  const auto resolved = precision::ResolvePolicy(PresetNamed(preset), program, cpu, precision::OptimizerKind::kAdam);
   const graph::Graph applied = precision::ApplyPrecision(program, *resolved).value();
   std::multiset<graph::Dtype> dtypes;
   for (const graph::Node& node : applied.nodes()) {
@@ -328,13 +330,36 @@ TEST_P(ExportedBf16, TwentyStepsFollowAutocasts) {
   constexpr double kLeast = 0.02;
   const at::Tensor& theirs = case_->oracle.at("losses_bf16");
   const double bound = std::max(kLeast, 2 * LossDistance(case_->oracle.at("losses_bf16_two"), theirs));
-  const std::unique_ptr<amp::Engine> engine = EngineOf(*case_, "torch-amp-bf16");
+  const std::unique_ptr<amp::Engine> engine = EngineOf(*case_, PresetNamed("torch-amp-bf16"));
   const at::Tensor ours = theirs.clone();
   for (int64_t step = 0; step < ours.size(0); ++step) {
     ours[step].fill_(engine->Step({case_->BatchAt(step)}).loss);
   }
   EXPECT_LE(LossDistance(ours, theirs), bound);
   std::printf("  %s: losses within %.1e of autocast's, bound %.1e\n", GetParam(), LossDistance(ours, theirs), bound);
+}
+
+// On a CPU, where fp16 is emulated: with products of every kind, addmm, bmm, matmul and attention with a scale of its
+// own among them.
+class ExportedFp16 : public ExportedParity {};
+INSTANTIATE_TEST_SUITE_P(Models, ExportedFp16,
+                         testing::Values("cnn", "vit", "swin", "lstm", "gpt2", "llama", "deberta", "bloom", "t5"),
+                         [](const auto& parameter) { return std::string(parameter.param); });
+
+TEST_P(ExportedFp16, TwentyStepsFollowThoseOfFp32) {
+  constexpr double kBound = 0.005;
+  const at::Tensor& theirs = case_->oracle.at("losses");
+  v1::PrecisionPolicy policy = PresetNamed("fp16");
+  policy.mutable_loss_scale()->mutable_dynamic()->set_initial(256);  // or first steps overflow, and are skipped
+  const std::unique_ptr<amp::Engine> engine = EngineOf(*case_, policy);
+  const at::Tensor ours = theirs.clone();
+  for (int64_t step = 0; step < ours.size(0); ++step) {
+    ours[step].fill_(engine->Step({case_->BatchAt(step)}).loss);
+  }
+  EXPECT_EQ(engine->skipped_steps(), 0);
+  EXPECT_LE(LossDistance(ours, theirs), kBound);
+  EXPECT_GT(LossDistance(ours, theirs), 0) << "nothing is rounded";
+  std::printf("  %s: losses within %.1e of fp32's\n", GetParam(), LossDistance(ours, theirs));
 }
 
 }  // namespace
