@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -15,12 +17,15 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "graph/exported_program.h"
 
 namespace ampd::client {
 namespace {
 
 constexpr char kModelFile[] = "model.safetensors";
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
+constexpr char kGraphFile[] = "graph.json";
+constexpr int64_t kMaxGraphBytes = 4 * graph::kMaxExportedJsonBytes;
 constexpr char kAverage[] = ".average";  // behind a parameter's name, as worker/amp/optimizer.cc has it
 
 std::string PathOf(const CheckpointFolder& folder, const std::string& file) {
@@ -104,6 +109,38 @@ absl::Status UseAverages(const OpenTensors& optimizer, std::vector<Piece>& piece
   return num_averages > 0 ? absl::OkStatus()
                           : absl::FailedPreconditionError(
                                 "the checkpoint has no averages: optimizer.ema_decay was not set in its job");
+}
+
+// Of a checkpoint that brings its model's program: the names are made those of the model's state_dict.
+absl::Status NameAsPythonDoes(const CheckpointFolder& folder, std::vector<Piece>& pieces) {
+  if (!folder.manifest.files.contains(kGraphFile)) {
+    return absl::OkStatus();
+  }
+  const std::string path = PathOf(folder, kGraphFile);
+  if (const std::string damage = FindDamage(folder, kGraphFile); !damage.empty()) {
+    return absl::DataLossError(absl::StrCat(path, ": ", damage));
+  }
+  auto text = ReadFile(path, kMaxGraphBytes);
+  if (!text.ok()) {
+    return At(path, text.status());
+  }
+  const auto model = graph::ParseExportedModel(*std::move(text));
+  if (!model.ok()) {
+    return absl::DataLossError(absl::StrCat(path, ": ", model.status().message()));
+  }
+  std::map<std::string, Piece> by_name;
+  std::set<std::string> of_graph;
+  for (const Piece& piece : pieces) {
+    by_name[piece.entry.name] = piece;
+    of_graph.insert(piece.entry.name);
+  }
+  const graph::SavedNames names = graph::SavedNamesOf(model->state, of_graph);
+  std::erase_if(pieces, [&](const Piece& piece) { return names.left_out.contains(piece.entry.name); });
+  for (const auto& [name, kept] : names.tied) {
+    pieces.push_back(by_name.at(kept));
+    pieces.back().entry.name = name;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Copy(const Piece& piece, int to) {
@@ -222,6 +259,7 @@ absl::StatusOr<ExportedModel> ExportModel(const CheckpointFolder& folder, const 
     AMPD_ASSIGN_OR_RETURN(optimizer, OpenVerified(folder, kOptimizerFile));
     AMPD_RETURN_IF_ERROR(UseAverages(optimizer, pieces));
   }
+  AMPD_RETURN_IF_ERROR(NameAsPythonDoes(folder, pieces));
   SafetensorsHeader header;
   header.metadata = {{"format", "pt"}};
   for (const Piece& piece : pieces) {
@@ -240,7 +278,10 @@ absl::StatusOr<ExportedModel> ExportModel(const CheckpointFolder& folder, const 
     unlink(temporary.c_str());
     return At(options.destination, written);
   }
-  const uint64_t data_bytes = header.tensors.empty() ? 0 : header.tensors.back().end;
+  uint64_t data_bytes = 0;
+  for (const Piece& piece : pieces) {
+    data_bytes += piece.entry.end - piece.entry.begin;
+  }
   return ExportedModel{static_cast<int64_t>(pieces.size()), static_cast<int64_t>(encoded->size() + data_bytes)};
 }
 

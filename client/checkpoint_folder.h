@@ -41,10 +41,11 @@ struct ExportedModel {
   int64_t size_bytes = 0;
 };
 
-// Writes the model's parameters and buffers, by its own names and with {"format": "pt"} as metadata, which transformers
-// asks for, to a safetensors file of its own: whole or not at all. Verifies what it reads against the manifest before.
-// DATA_LOSS for a damaged checkpoint, ALREADY_EXISTS, FAILED_PRECONDITION for averages that there are not and for a
-// destination that can't be written.
+// Writes the model's parameters and buffers, by the names of Python's state_dict and with {"format": "pt"} as metadata,
+// which transformers asks for, to a safetensors file of its own: whole or not at all. Of an exported model what Python
+// does not save is left out, and a tied parameter is there by each of its names. Verifies what it reads against the
+// manifest before. DATA_LOSS for a damaged checkpoint, ALREADY_EXISTS, FAILED_PRECONDITION for averages that there are
+// not and for a destination that can't be written.
 absl::StatusOr<ExportedModel> ExportModel(const CheckpointFolder& folder, const ExportOptions& options);
 
 }  // namespace ampd::client

@@ -29,6 +29,7 @@ constexpr int kMaxDepth = 64;
 constexpr char kTrain[] = "train";
 constexpr char kEval[] = "eval";
 constexpr char kTwin[] = "twin";
+constexpr char kWeightsFolder[] = "data/weights/";
 
 // Deeper than torch.export nests is refused before a parser sees it.
 bool IsTooDeep(std::string_view text) {
@@ -185,6 +186,27 @@ absl::Status BadExport(const std::string& message) {
                IsUtf8(piece) && !HasControl(piece) ? piece : absl::CHexEscape(piece));
 }
 
+SavedNames SavedNamesOf(const std::map<std::string, StoredTensor>& stored, const std::set<std::string>& of_graph) {
+  SavedNames names;
+  for (const auto& [name, tensor] : stored) {
+    const bool is_saved = tensor.entry.starts_with(kWeightsFolder);
+    if (of_graph.contains(name)) {
+      if (!is_saved) {
+        names.left_out.insert(name);
+      }
+      continue;
+    }
+    const auto kept = std::find_if(of_graph.begin(), of_graph.end(), [&, &wanted = tensor](const std::string& other) {
+      const auto found = stored.find(other);
+      return found != stored.end() && found->second == wanted;
+    });
+    if (is_saved && kept != of_graph.end()) {
+      names.tied[name] = *kept;
+    }
+  }
+  return names;
+}
+
 int64_t ReachOf(const StoredTensor& tensor) {
   int64_t last = tensor.offset;
   for (size_t i = 0; i < tensor.sizes.size(); ++i) {
@@ -204,7 +226,7 @@ absl::StatusOr<ExportedModel> ParseExportedModel(std::string text) {
   if (root["format"].Text() != kFormat || root["version"].Integer() != kVersion) {
     root["format"].Fail(absl::StrCat("is not ", kFormat, ", version ", kVersion));
   }
-  ReadStoredTensors(root["weights"], "data/weights/", model.state);
+  ReadStoredTensors(root["weights"], kWeightsFolder, model.state);
   ReadStoredTensors(root["constants"], "data/constants/", model.state);
   const JsonCursor programs = root["programs"];
   model.train = ReadProgram(programs[kTrain]);

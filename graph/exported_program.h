@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -116,6 +117,13 @@ struct StoredTensor {
   int64_t offset = 0;
   friend bool operator==(const StoredTensor&, const StoredTensor&) = default;
 };
+
+// How the names in the model's state_dict differ from those of the tensors that a graph has of it.
+struct SavedNames {
+  std::set<std::string> left_out;           // of the graph: constants, and buffers that Python does not save
+  std::map<std::string, std::string> tied;  // further names of tied parameters, to those that the graph has
+};
+SavedNames SavedNamesOf(const std::map<std::string, StoredTensor>& stored, const std::set<std::string>& of_graph);
 
 // Numbers of the entry that the view reaches, from 0. REQUIRES: as ReadExportedModel gives it.
 int64_t ReachOf(const StoredTensor& tensor);

@@ -73,5 +73,16 @@ TEST(ReadStored, TakesAsMuchOfAnEntryAsTheTensorReaches) {
   }
 }
 
+TEST(SavedNames, TiedParametersHaveAllTheirNamesAndConstantsNone) {
+  const StoredTensor table = {.entry = "data/weights/weight_0", .sizes = {4, 2}, .strides = {2, 1}};
+  const StoredTensor norm = {.entry = "data/weights/weight_1", .sizes = {2}, .strides = {1}};
+  const StoredTensor mask = {.entry = "data/constants/tensor_0", .sizes = {2}, .strides = {1}};
+  const SavedNames names =
+      SavedNamesOf({{"head", table}, {"mask", mask}, {"norm", norm}, {"table", table}, {"unread", norm}},
+                   {"head", "mask", "counter"});
+  EXPECT_EQ(names.left_out, std::set<std::string>({"mask"}));
+  EXPECT_EQ(names.tied, (std::map<std::string, std::string>{{"table", "head"}}));
+}
+
 }  // namespace
 }  // namespace ampd::graph

@@ -15,7 +15,7 @@ sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE.parents[1] / "client" / "pyth
 
 import numpy
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save_file, save_model
 from torch.nn import functional
 
 import ampd
@@ -86,8 +86,11 @@ class TextClasses(torch.nn.Module):
         length = input_ids.shape[1]
         words = self.table(input_ids) + self.places(torch.arange(length))
         query, key, value = (part.view(-1, length, 2, 8).transpose(1, 2) for part in self.inner(words).chunk(3, -1))
-        mixed = functional.scaled_dot_product_attention(query, key, value).transpose(1, 2).reshape(-1, length, 16)
+        mixed = self.attention(query, key, value).transpose(1, 2).reshape(-1, length, 16)
         return self.head((words + mixed).mean(1))
+
+    def attention(self, query, key, value):
+        return functional.scaled_dot_product_attention(query, key, value)
 
 
 class OwnLoss(Net):
@@ -147,18 +150,24 @@ class Heads(DataRootCase):
             length = torch.export.Dim("length", min=2, max=most)
             ampd.export(TextClasses(), (cls.words[:4, :5],), cls.root / f"{name}.pt2", dynamic=({1: length},))
 
-    def trained(self, module, strict=True, **job):
+    def trained(self, module, **job):
         """The evaluations and the module with the weights that training ended with."""
         final = self.run_job(JOB.format(**{"preset": "fp32", **job}))
         self.assertEqual(final["state"], "SUCCEEDED", final.get("message"))
         evals = [point for segment in self.service.read("job", "points", final["id"])["segments"]
                  for point in segment["evals"]]
-        saved = next(self.service.folder.rglob(f"{final['checkpoints'][-1]['path']}/model.safetensors"))
-        module.load_state_dict(load_file(saved), strict=strict)
+        self.load_exported(module, final)
         print(f"  loss {evals[0]['loss']:.3f} to {evals[-1]['loss']:.3f}", flush=True)
         self.assertLess(evals[-1]["loss"], 0.7 * evals[0]["loss"])
         self.assertEqual(final["attempts"][-1]["outcome"]["finalMetrics"]["evalLoss"], evals[-1]["loss"])
         return final, evals[-1], module.eval()
+
+    def load_exported(self, module, job):
+        """As a user does: what `checkpoint export` writes has Python's names, no more and no fewer."""
+        saved = next(self.service.folder.rglob(job["checkpoints"][-1]["path"]))
+        code, _, err = self.service.ampctl("checkpoint", "export", "--force", str(saved), str(self.root / "exported"))
+        self.assertEqual(code, 0, err)
+        module.load_state_dict(load_file(self.root / "exported"), strict=True)
 
     def assert_close(self, ours, theirs):
         self.assertLess(abs(ours / theirs - 1), 1e-5, f"{ours} is not {theirs}")
@@ -225,15 +234,47 @@ class Heads(DataRootCase):
         (self.root / "text.bin").write_bytes(struct.pack(f"<{len(text)}H", *text))
         source = f"{{tokens: {{path: root/text.bin, format: UINT16, sequence_length: {LENGTH}}}}}"
         windows = torch.tensor(text[:-1]).view(SAMPLES, LENGTH), torch.tensor(text[1:]).view(SAMPLES, LENGTH)
-        for preset in ("bf16", "fp32"):
-            _, point, model = self.trained(Text(), strict=False, model="gpt2.pt2", more=", head: LANGUAGE_MODEL", data=source,
-                                           preset=preset)  # its head is tied to its table, and masks are the file's
+        for preset in ("fp16", "bf16", "fp32"):  # its head is tied to its table, and masks are the file's
+            _, point, model = self.trained(Text(), model="gpt2.pt2", more=", head: LANGUAGE_MODEL", data=source,
+                                           preset=preset)
+        self.expect_begins_with(model, point["loss"], model="gpt2.pt2", more=", head: LANGUAGE_MODEL", data=source)
         with torch.no_grad():
             loss = functional.cross_entropy(model(windows[0]).flatten(0, 1), windows[1].flatten()).item()
         self.assert_close(point["loss"], loss)
         self.assert_close(point["perplexity"], math.exp(loss))
         self.refused("SPEC_ERROR", "sequence length is 17", model="gpt2.pt2", more="", data=source.replace(
             f"sequence_length: {LENGTH}", "sequence_length: 17"))
+
+    def expect_begins_with(self, module, loss, **job):
+        """A job that begins with what Python saves of the module, once without and once with its second names."""
+        state = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+        save_model(module, str(self.root / "once"))
+        save_file(state, self.root / "twice")
+        self.assertLess(len(load_file(self.root / "once")), len(state))
+        for name in ("once", "twice"):
+            spec = JOB.format(preset="fp32", **job).replace("{adamw: {learning_rate: 0.02}}", "{sgd: {learning_rate: 1e-30}}")
+            spec = spec.replace("steps: 60", "steps: 1").replace("{exported:", f"{{initial_weights: root/{name}, exported:")
+            final = self.run_job(spec)
+            self.assertEqual(final["state"], "SUCCEEDED", final.get("message"))
+            self.assert_close(final["attempts"][-1]["outcome"]["finalMetrics"]["evalLoss"], loss)
+
+    @torch.no_grad()
+    def test_attention_that_drops_weights_drops_none_in_evaluation(self):
+        """Of a file with one program, that of training."""
+        class Dropping(TextClasses):
+            def attention(self, query, key, value):
+                return functional.scaled_dot_product_attention(query, key, value, dropout_p=0.3)
+
+        program = torch.export.export(Dropping(), (self.words[:4],), dynamic_shapes=({0: torch.export.Dim("batch")},))
+        torch.export.save(program, self.root / "dropping.pt2")
+        for preset in ("fp16", "bf16", "fp32"):
+            _, point, net = self.trained(TextClasses(), model="dropping.pt2", more="", data=JSONL, preset=preset)
+        self.assert_close(point["loss"], functional.cross_entropy(net(self.words), self.classes).item())
+        spec = JOB.format(model="dropping.pt2", more="", data=JSONL, preset="fp32").replace(
+            "batch_size: 30", "batch_size: 30\n  keep_order: true", 1)
+        first, again, other = (self.losses(self.run_job(spec.replace("seed: 2", f"seed: {seed}"))) for seed in (2, 2, 3))
+        self.assertEqual(first, again)
+        self.assertNotEqual(first[0], other[0], "what is dropped does not follow train.seed")
 
     def test_two_networks_are_trained_against_each_other(self):
         for preset in ("bf16", "fp32"):

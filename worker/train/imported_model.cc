@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "ATen/core/Tensor.h"
@@ -21,10 +22,25 @@ namespace {
 
 using v1::ExportedModelSpec;
 
+std::set<std::string> StateNames(const graph::Graph& model) {
+  std::set<std::string> names;
+  for (const auto* states : {&model.parameters(), &model.buffers()}) {
+    for (const graph::State& state : *states) {
+      names.insert(state.name);
+    }
+  }
+  return names;
+}
+
 absl::StatusOr<ImportedModel> Import(const graph::ImportOptions& options, graph::ExportedModel exported) {
   AMPD_ASSIGN_OR_RETURN(graph::ImportedPrograms programs, graph::ImportPrograms(exported, options));
-  return ImportedModel{
-      std::move(programs.train), std::move(programs.eval), std::move(exported.json), {}, std::move(programs.warnings)};
+  graph::SavedNames names = graph::SavedNamesOf(exported.state, StateNames(programs.train));
+  return ImportedModel{.train = std::move(programs.train),
+                       .eval = std::move(programs.eval),
+                       .json = std::move(exported.json),
+                       .state = {},
+                       .names = std::move(names),
+                       .warnings = std::move(programs.warnings)};
 }
 
 bool HasOddTruths(const at::Tensor& tensor) {

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "ampd/v1/job_spec.pb.h"
+#include "graph/exported_program.h"
 #include "graph/graph.h"
 #include "worker/data/data_file.h"
 #include "worker/executor/executor.h"
@@ -18,6 +19,7 @@ struct ImportedModel {
   graph::Graph eval;                  // with the same state
   std::string json;                   // what a checkpoint keeps of it, beside the state
   executor::TensorMap state;          // its parameters and buffers; empty when it is a checkpoint's
+  graph::SavedNames names;            // of these, as Python saves them
   std::vector<std::string> warnings;  // of what may not be meant
 };
 

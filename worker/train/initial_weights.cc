@@ -24,6 +24,7 @@ bool MatchesAny(const std::vector<std::string>& globs, const std::string& name) 
 
 // What the names of a transformers model begin with, unless it was saved without its head.
 constexpr char kBase[] = "transformer.";
+// The head that GPT-2 has no tensor of its own for.
 constexpr char kTiedHead[] = "lm_head.weight";
 constexpr char kEmbedding[] = "transformer.wte.weight";
 
@@ -73,7 +74,8 @@ std::vector<std::string> UnusedGlobs(const SafetensorsHeader& header, const std:
 
 // By the model's names.
 std::map<std::string, const TensorEntry*> EntriesByName(const SafetensorsHeader& header,
-                                                        const executor::TensorMap& model) {
+                                                        const executor::TensorMap& model,
+                                                        const graph::SavedNames& names) {
   const auto has_base = [](const std::string& name) { return absl::StartsWith(name, kBase); };
   const bool lacks_base =
       std::all_of(model.begin(), model.end(), [&](const auto& named) { return has_base(named.first); }) &&
@@ -83,34 +85,44 @@ std::map<std::string, const TensorEntry*> EntriesByName(const SafetensorsHeader&
   for (const TensorEntry& entry : header.tensors) {
     entries[absl::StrCat(lacks_base ? kBase : "", entry.name)] = &entry;
   }
+  for (const auto& [name, kept] : names.tied) {
+    if (entries.contains(name) && !entries.contains(kept)) {
+      entries[kept] = entries.extract(name).mapped();
+    }
+  }
   return entries;
 }
 
-// Whether an entry is the tied head: the embedding, bit for bit.
-bool IsTiedHead(const SafetensorsFile& file, const std::map<std::string, const TensorEntry*>& entries,
-                const std::string& name) {
-  const auto embedding = entries.find(kEmbedding);
-  if (name != kTiedHead || embedding == entries.end()) {
+// Whether an entry is a tied parameter once more, bit for bit.
+bool IsTied(const SafetensorsFile& file, const std::map<std::string, const TensorEntry*>& entries,
+            const std::string& name, const graph::SavedNames& names) {
+  const auto tied = names.tied.find(name);
+  const auto kept = entries.find(tied != names.tied.end() ? tied->second : name == kTiedHead ? kEmbedding : "");
+  if (kept == entries.end()) {
     return false;
   }
   const auto content = [&](const TensorEntry& entry) { return file.data.substr(entry.begin, entry.end - entry.begin); };
-  const TensorEntry& head = *entries.at(name);
-  return head.dtype == embedding->second->dtype && head.shape == embedding->second->shape &&
-         content(head) == content(*embedding->second);
+  const TensorEntry& again = *entries.at(name);
+  return again.dtype == kept->second->dtype && again.shape == kept->second->shape &&
+         content(again) == content(*kept->second);
+}
+
+bool MayBeMissing(const std::string& name, const graph::SavedNames& names) {
+  return GlobMatches(kBatchCounters, name) || names.left_out.contains(name);
 }
 
 }  // namespace
 
 absl::StatusOr<LoadedWeights> LoadInitialWeights(std::string_view bytes,
                                                  const std::vector<std::string>& initialize_anew,
-                                                 executor::TensorMap& model) {
+                                                 executor::TensorMap& model, const graph::SavedNames& names) {
   AMPD_ASSIGN_OR_RETURN(const SafetensorsFile file, ParseSafetensors(bytes));
-  std::map<std::string, const TensorEntry*> entries = EntriesByName(file.header, model);
+  std::map<std::string, const TensorEntry*> entries = EntriesByName(file.header, model, names);
   LoadedWeights loaded;
   TensorMisfits misfits;
   for (const auto& [name, entry] : entries) {
     if (!model.contains(name) && !MatchesAny(initialize_anew, name)) {
-      const bool is_known = IsKnownExtra(name) || IsTiedHead(file, entries, name);
+      const bool is_known = IsKnownExtra(name) || IsTied(file, entries, name, names);
       (is_known ? loaded.ignored : misfits.extra).push_back(entry->name);
     }
   }
@@ -121,7 +133,7 @@ absl::StatusOr<LoadedWeights> LoadInitialWeights(std::string_view bytes,
     }
     const auto found = entries.find(name);
     if (found == entries.end()) {
-      if (!GlobMatches(kBatchCounters, name)) {
+      if (!MayBeMissing(name, names)) {
         misfits.missing.push_back(name);
       }
       continue;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "graph/exported_program.h"
 #include "worker/executor/executor.h"
 
 namespace ampd::train {
@@ -26,14 +27,15 @@ struct LoadedWeights {
 // ("num_batches_tracked"), which either side may lack, and buffers that transformers computes anew ("attn.bias",
 // "attn.masked_bias", "position_ids"), which the model may lack. A file whose names all lack the "transformer." with
 // which all of the model's begin, as the published GPT-2's, is taken as if they had it; a "lm_head.weight" that is the
-// embedding once more is not needed where the head is tied to it.
+// embedding once more is not needed where the head is tied to it. Of `names`, the file may lack what is left out, and
+// may have a tied parameter by any of its names, or by several with the same content.
 //
 // DATA_LOSS, in one line, when the bytes are no such file, or with the number and the first names of what is missing,
 // of another shape, of another kind of dtype, or extra, and for a glob that matches nothing on either side. What is
 // wrong goes to the trainer's log in full, up to 100 names. `model` may be changed in part then.
 absl::StatusOr<LoadedWeights> LoadInitialWeights(std::string_view bytes,
                                                  const std::vector<std::string>& initialize_anew,
-                                                 executor::TensorMap& model);
+                                                 executor::TensorMap& model, const graph::SavedNames& names = {});
 
 // One line for people. `source`: what they are of.
 std::string Describe(const LoadedWeights& loaded, const std::string& source);

@@ -72,8 +72,9 @@ absl::Status TrainingLoop::MakeEngine() {
 absl::Status TrainingLoop::ImportInitialWeights() {
   const v1::ModelSpec& model = context_.start.spec().model();
   amp::EngineState state = engine_->ExportState();
-  const auto loaded = LoadInitialWeights(plan_.initial_weights,
-                                         {model.initialize_anew().begin(), model.initialize_anew().end()}, state.model);
+  const auto loaded =
+      LoadInitialWeights(plan_.initial_weights, {model.initialize_anew().begin(), model.initialize_anew().end()},
+                         state.model, plan_.imported.has_value() ? plan_.imported->names : graph::SavedNames());
   if (!loaded.ok()) {
     return data::DataError(NameOfInitialWeights(model), std::string(loaded.status().message()));
   }

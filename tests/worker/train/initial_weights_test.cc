@@ -111,6 +111,38 @@ TEST(InitialWeights, ATiedHeadThatIsTheEmbeddingOnceMore_IsNotNeeded) {
               HasSubstr("1 extra (lm_head.weight)"));
 }
 
+graph::SavedNames HeadAndMask() { return {.left_out = {"mask"}, .tied = {{"lm.head", "lm.table"}}}; }
+
+executor::TensorMap TiedModel(double value) {
+  return {{"lm.table", at::full({4, 2}, value)}, {"mask", at::full({3}, 1.0)}};
+}
+
+TEST(InitialWeights, WhatPythonDoesNotSave_StaysAsTheModelHasIt) {
+  executor::TensorMap model = TiedModel(0);
+  ASSERT_TRUE(LoadInitialWeights(FileOf({{"lm.table", at::full({4, 2}, 3.0)}}), {}, model, HeadAndMask()).ok());
+  EXPECT_TRUE(at::equal(model.at("lm.table"), at::full({4, 2}, 3.0)));
+  EXPECT_TRUE(at::equal(model.at("mask"), at::full({3}, 1.0)));
+  EXPECT_THAT(
+      std::string(LoadInitialWeights(FileOf({{"mask", at::zeros({3})}}), {}, model, HeadAndMask()).status().message()),
+      HasSubstr("1 missing (lm.table)"));
+  model = TiedModel(0);
+  ASSERT_TRUE(LoadInitialWeights(FileOf(TiedModel(3)), {}, model, HeadAndMask()).ok()) << "a file may have it";
+}
+
+TEST(InitialWeights, ATiedParameter_IsTakenByAnyOfItsNames) {
+  executor::TensorMap model = TiedModel(0);
+  executor::TensorMap weights = {{"lm.head", at::full({4, 2}, 3.0)}};
+  ASSERT_TRUE(LoadInitialWeights(FileOf(weights), {}, model, HeadAndMask()).ok());
+  EXPECT_TRUE(at::equal(model.at("lm.table"), weights.at("lm.head")));
+  weights["lm.table"] = at::full({4, 2}, 3.0);
+  const auto loaded = LoadInitialWeights(FileOf(weights), {}, model, HeadAndMask());
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_THAT(loaded->ignored, ElementsAre("lm.head"));
+  weights["lm.table"] = at::full({4, 2}, 5.0);
+  EXPECT_THAT(std::string(LoadInitialWeights(FileOf(weights), {}, model, HeadAndMask()).status().message()),
+              HasSubstr("1 extra (lm.head)"));
+}
+
 TEST(InitialWeights, WhatDoesNotFit_IsListedByKind) {
   executor::TensorMap weights = Weights();
   weights.erase("conv.weight");
