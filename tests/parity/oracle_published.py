@@ -7,7 +7,7 @@ MODEL is one of CASES. OUT receives, as safetensors, of a model without dropout:
 checkpoint as it is saved, "state/<name>", those that training starts from, "start/<name>", the batches "input/<name>"
 (steps, B, ...) and "labels" (steps, B, ...), the logits of the first batch, "logits", the first gradients, "grad/<name>",
 AdamW's "learning_rate" and "epsilon", the loss of each of its steps, "losses", the tensors after them, "after/<name>", and with those the logits of the first
-batch in evaluation mode, "eval/logits".
+batch in evaluation mode, "eval/logits", and its gradients there, "eval_grad/<name>".
 """
 import pathlib
 import sys
@@ -257,9 +257,11 @@ def main():
     tensors |= {"labels": labels, "learning_rate": torch.tensor(case.LEARNING_RATE), "epsilon": torch.tensor(case.EPSILON)}
     train(case, inputs, labels, tensors)
     tensors |= prefixed("after/", case.model.state_dict(), names)
-    with torch.no_grad():
-        case.model.eval()
-        tensors["eval/logits"] = case.logits({name: batches[0] for name, batches in inputs.items()})
+    case.model.eval().zero_grad()
+    logits = case.logits({name: batches[0] for name, batches in inputs.items()})
+    nn.functional.cross_entropy(logits.flatten(0, -2), labels[0].flatten()).backward()
+    tensors["eval/logits"] = logits.detach()
+    tensors |= {f"eval_grad/{name}": parameter.grad for name, parameter in case.model.named_parameters()}
     tensor_file.write(sys.argv[2], tensors)
 
 

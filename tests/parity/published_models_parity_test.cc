@@ -212,12 +212,21 @@ class PublishedModelParity : public testing::TestWithParam<Case> {
     return state;
   }
 
-  TensorMap Start() const {
-    TensorMap state = Laid("start/");
+  // With leaves that have gradients.
+  TensorMap Leaves(const std::string& prefix) const {
+    TensorMap state = Laid(prefix);
     for (const graph::State& parameter : model_.parameters()) {
       state.at(parameter.name).requires_grad_(true);
     }
     return state;
+  }
+
+  void ExpectGradients(const graph::Graph& program, const TensorMap& state, const std::string& prefix) const {
+    Bound(program, state)->Run(InputsOf(program))[0].backward();
+    for (const graph::State& parameter : model_.parameters()) {
+      const at::Tensor& theirs = oracle_.at(prefix + parameter.name);
+      EXPECT_LE(RelativeError(state.at(parameter.name).grad(), theirs), kGradientTolerance) << parameter.name;
+    }
   }
 
   const graph::Graph model_ = GetParam().build();
@@ -254,16 +263,10 @@ TEST_P(PublishedModelParity, FirstWeightsAreDrawnAlike) {
 }
 
 TEST_P(PublishedModelParity, LogitsAndGradientsAgree) {
-  const at::Tensor logits = Logits(model_, Start());
+  const at::Tensor logits = Logits(model_, Leaves("start/"));
   EXPECT_EQ(logits.sizes(), oracle_.at("logits").sizes());
   EXPECT_LE(RelativeError(logits, oracle_.at("logits")), kForwardTolerance);
-  const TensorMap state = Start();
-  const graph::Graph program = graph::WithLossHead(model_).value();
-  Bound(program, state)->Run(InputsOf(program))[0].backward();
-  for (const graph::State& parameter : model_.parameters()) {
-    const at::Tensor& theirs = oracle_.at("grad/" + parameter.name);
-    EXPECT_LE(RelativeError(state.at(parameter.name).grad(), theirs), kGradientTolerance) << parameter.name;
-  }
+  ExpectGradients(graph::WithLossHead(model_).value(), Leaves("start/"), "grad/");
 }
 
 TEST_P(PublishedModelParity, TrainingFollows) {
@@ -280,7 +283,7 @@ TEST_P(PublishedModelParity, TrainingFollows) {
                        .epsilon = oracle_.at("epsilon").item<double>()};
   const auto engine = amp::Engine::Create(model_, *resolved, options).value();
   amp::EngineState state = engine->ExportState();
-  state.model = Start();
+  state.model = Leaves("start/");
   ASSERT_TRUE(engine->ImportState(state).ok());
   const at::Tensor losses = oracle_.at("losses");
   for (int64_t step = 0; step < losses.size(0); ++step) {
@@ -301,6 +304,7 @@ TEST_P(PublishedModelParity, TrainingFollows) {
 TEST_P(PublishedModelParity, EvaluationOfTheTrainedModelAgrees) {
   const at::Tensor logits = Logits(graph::EvalProgram(model_), Laid("after/"));
   EXPECT_LE(RelativeError(logits, oracle_.at("eval/logits")), kForwardTolerance);
+  ExpectGradients(graph::EvalProgram(graph::WithLossHead(model_).value()), Leaves("after/"), "eval_grad/");
 }
 
 INSTANTIATE_TEST_SUITE_P(Zoo, PublishedModelParity,
