@@ -56,6 +56,7 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
                       .num_quiet_steps = count()};
     for (int i = round % 3; i > 0; --i) {
       state.recovery.raise.fp32_modules.push_back("layers." + std::to_string(i));
+      state.recovery.raise.bf16_modules.push_back("layers." + std::to_string(10 * i));
     }
     state.plateau = {.best_loss = round == 0 ? std::numeric_limits<double>::infinity() : real() / 3.0,
                      .num_bad_evals = count(),
@@ -69,7 +70,8 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
     if (round % 3 == 1) {
       state.generator_loss = real();
     }
-    state.engine.scaler.scale = real();
+    state.engine.scaler = {
+        .scale = real(), .growth_tracker = count(), .hysteresis_left = count(), .growth_interval = count()};
     const auto back = StateOf(Saved(state));
     ASSERT_TRUE(back.ok()) << back.status();
     EXPECT_EQ(back->train_loss, state.train_loss);
