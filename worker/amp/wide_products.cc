@@ -15,6 +15,7 @@
 #include "ATen/ops/gru.h"
 #include "ATen/ops/linear.h"
 #include "ATen/ops/lstm.h"
+#include "ATen/ops/scaled_dot_product_attention.h"
 #include "ATen/ops/zeros.h"
 
 namespace ampd::amp {
@@ -110,10 +111,10 @@ struct ConvolutionWide : Function<ConvolutionWide> {
   }
 };
 
-// What is added to the scores for a mask of truth values.
+// What is added to the scores: a mask of numbers, or what one of truth values stands for.
 std::optional<at::Tensor> AddedMask(const std::optional<at::Tensor>& mask) {
-  if (!mask.has_value()) {
-    return std::nullopt;
+  if (!mask.has_value() || mask->scalar_type() != at::kBool) {
+    return Wide(mask);
   }
   return at::zeros(mask->sizes(), at::kFloat)
       .masked_fill_(mask->logical_not(), -std::numeric_limits<float>::infinity());
@@ -143,6 +144,29 @@ struct AttentionWide : Function<AttentionWide> {
             NarrowIf(context->needs_input_grad(2), value, type), at::Tensor(), at::Tensor()};
   }
 };
+
+// Whether the kernel takes them: (B, heads, T, D), and a mask that does not train.
+bool IsFlashs(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+              const std::optional<at::Tensor>& mask) {
+  for (const at::Tensor* tensor : {&query, &key, &value}) {
+    if (tensor->dim() != 4 || tensor->size(0) != query.size(0) || tensor->size(1) != query.size(1) ||
+        tensor->size(3) != query.size(3)) {
+      return false;
+    }
+  }
+  return !mask.has_value() || (!mask->requires_grad() && (mask->dim() == 2 || mask->dim() == 4));
+}
+
+// What the kernel does not take is LibTorch's, recorded by autograd op by op.
+at::Tensor Attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, bool is_causal,
+                     const std::optional<at::Tensor>& mask) {
+  if (IsFlashs(query, key, value, mask)) {
+    return AttentionWide::apply(query, key, value, is_causal, mask);
+  }
+  return Narrow(at::scaled_dot_product_attention(Wide(query), Wide(key), Wide(value), AddedMask(mask),
+                                                 /*dropout_p=*/0.0, is_causal),
+                query.scalar_type());
+}
 
 // Of a list without holes.
 std::vector<at::Tensor> WideList(const c10::IValue& list) {
@@ -211,8 +235,8 @@ void RegisterWideProducts(executor::OpRegistry& registry) {
     stack = {result};
   });
   registry.Register("ampd.attention_wide", [](std::vector<c10::IValue>& stack) {
-    const at::Tensor result = AttentionWide::apply(stack[0].toTensor(), stack[1].toTensor(), stack[2].toTensor(),
-                                                   stack[3].toBool(), TensorOrNone(stack[4]));
+    const at::Tensor result = Attention(stack[0].toTensor(), stack[1].toTensor(), stack[2].toTensor(),
+                                        stack[3].toBool(), TensorOrNone(stack[4]));
     stack = {result};
   });
   registry.Register("ampd.lstm_wide", LstmWide);

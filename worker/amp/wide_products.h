@@ -12,8 +12,10 @@ namespace ampd::amp {
 //                    groups) -> (B, O, H', W')
 //   ampd.conv_transpose2d_wide(input (B, C, H, W), weight (C, O/groups, kH, kW), bias (O) or None, stride, padding,
 //                              dilation, groups, output_padding) -> (B, O, H', W')
-//   ampd.attention_wide(query, key, value, is_causal, mask) -> as the query, all (B, heads, T, D); the mask bool,
-//                       repeated to (B, heads, T, T), or None
+//   ampd.attention_wide(query (B, heads, T, D), key (B, heads, S, D), value (B, heads, S, D), is_causal, mask)
+//                       -> as the query; the mask of truth values, or of numbers that are added to the scores, for all
+//                       or repeated, or None. Of other shapes, and of a mask that has a gradient, it keeps what
+//                       LibTorch's attention keeps of fp32 operands.
 //   ampd.lstm_wide(input, [h, c], [w_ih, w_hh, b_ih, b_hh of each layer and direction], has_biases, num_layers,
 //                  dropout, train, bidirectional, batch_first) -> output, h, c: as aten.lstm.input
 //   ampd.gru_wide(input, h, [...], the same) -> output, h: as aten.gru.input

@@ -12,6 +12,7 @@
 #include "ATen/ops/conv2d.h"
 #include "ATen/ops/conv_transpose2d.h"
 #include "ATen/ops/equal.h"
+#include "ATen/ops/eye.h"
 #include "ATen/ops/gru.h"
 #include "ATen/ops/linear.h"
 #include "ATen/ops/lstm.h"
@@ -141,30 +142,73 @@ TEST(WideProducts, RoundResultsAndGradientsOnce) {
   }
 }
 
+// Attention in 16 bits by the op against that in fp32, of the same operands; the mask, if any, is the last of those, or
+// stands beside them when it is one of truth values.
+struct AttentionCase {
+  std::string name;
+  std::vector<std::vector<int64_t>> shapes;  // of the query, key and value
+  bool is_causal = false;
+  std::optional<at::Tensor> mask;
+  bool mask_trains = false;
+};
+
+std::vector<AttentionCase> AttentionCases() {
+  const std::vector<int64_t> usual = {2, 3, 9, 8};
+  const at::Tensor truths = at::randn({2, 1, 9, 9}).gt(-0.5).logical_or(at::eye(9).to(at::kBool));
+  return {{"causal", {usual, usual, usual}, true, {}},
+          {"without a mask", {usual, {2, 3, 5, 8}, {2, 3, 5, 8}}, false, {}},
+          {"a mask of truth values", {usual, usual, usual}, false, truths},
+          {"a mask of numbers", {usual, usual, usual}, false, at::randn({2, 1, 9, 9})},
+          {"the lowest numbers", {usual, usual, usual}, false, truths.logical_not().to(at::kFloat).mul(-3e38)},
+          {"a mask for all heads", {usual, usual, usual}, false, at::randn({9, 9})},
+          {"a mask that trains", {usual, usual, usual}, false, at::randn({1, 3, 9, 9}), true},
+          {"a mask of three dimensions", {usual, usual, usual}, false, at::randn({3, 9, 9})},
+          {"wider values", {usual, usual, {2, 3, 9, 6}}, false, {}},
+          {"three dimensions", {{3, 9, 8}, {3, 9, 8}, {3, 9, 8}}, false, {}}};
+}
+
 // The result is saved in 16 bits, as a device's kernel does it: the gradients are near those of fp32.
 TEST(WideProducts, AttendInFp32) {
   executor::OpRegistry registry;
   RegisterWideProducts(registry);
   for (const at::ScalarType type : {at::kHalf, at::kBFloat16}) {
-    Tensors narrow, wide;
-    for (int i = 0; i < 3; ++i) {
-      narrow.push_back(at::randn({2, 3, 9, 8}).to(type));
-      wide.push_back(narrow.back().to(at::kFloat));
-    }
-    const at::Tensor gradient = at::randn({2, 3, 9, 8}).to(type);
-    const Tensors expected = BothPasses(wide, gradient, [](const Tensors& t) {
-      return at::scaled_dot_product_attention(t[0], t[1], t[2], {}, 0.0, /*is_causal=*/true);
-    });
-    const Tensors got = BothPasses(narrow, gradient, [&](const Tensors& t) {
-      std::vector<c10::IValue> stack = {t[0], t[1], t[2], true, c10::IValue()};
-      (*registry.Find("ampd.attention_wide"))(stack);
-      return stack.at(0).toTensor();
-    });
-    EXPECT_TRUE(at::equal(got[0], expected[0].to(type)));
-    for (size_t i = 0; i < expected.size(); ++i) {
-      EXPECT_EQ(got[i].scalar_type(), type) << i;
-      const double error = got[i].to(at::kDouble).sub(expected[i]).norm().item<double>();
-      EXPECT_LT(error, (type == at::kHalf ? 1e-3 : 8e-3) * expected[i].norm().item<double>()) << i;
+    for (const AttentionCase& attention : AttentionCases()) {
+      SCOPED_TRACE(attention.name + (type == at::kHalf ? " in fp16" : " in bf16"));
+      Tensors narrow, wide;
+      for (const std::vector<int64_t>& shape : attention.shapes) {
+        narrow.push_back(at::randn(shape).to(type));
+      }
+      std::optional<at::Tensor> mask = attention.mask;
+      if (mask.has_value() && mask->is_floating_point()) {
+        mask = mask->to(type);
+      }
+      if (attention.mask_trains) {
+        narrow.push_back(*mask);
+      }
+      for (const at::Tensor& tensor : narrow) {
+        wide.push_back(tensor.to(at::kFloat));
+      }
+      std::vector<int64_t> shape = attention.shapes[0];
+      shape.back() = attention.shapes[2].back();
+      const at::Tensor gradient = at::randn(shape).to(type);
+      const Tensors expected = BothPasses(wide, gradient, [&](const Tensors& t) {
+        const bool added = mask.has_value() && mask->is_floating_point();
+        const std::optional<at::Tensor> wide_mask = added ? std::optional(mask->to(at::kFloat)) : mask;
+        return at::scaled_dot_product_attention(t[0], t[1], t[2], t.size() > 3 ? std::optional(t[3]) : wide_mask, 0.0,
+                                                attention.is_causal);
+      });
+      const Tensors got = BothPasses(narrow, gradient, [&](const Tensors& t) {
+        const c10::IValue given = t.size() > 3 ? c10::IValue(t[3]) : c10::IValue(mask);
+        std::vector<c10::IValue> stack = {t[0], t[1], t[2], attention.is_causal, given};
+        (*registry.Find("ampd.attention_wide"))(stack);
+        return stack.at(0).toTensor();
+      });
+      EXPECT_TRUE(at::equal(got[0], expected[0].to(type)));
+      for (size_t i = 0; i < expected.size(); ++i) {
+        EXPECT_EQ(got[i].scalar_type(), type) << i;
+        const double error = got[i].to(at::kDouble).sub(expected[i]).norm().item<double>();
+        EXPECT_LT(error, (type == at::kHalf ? 1e-3 : 8e-3) * expected[i].norm().item<double>()) << i;
+      }
     }
   }
 }
