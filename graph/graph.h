@@ -82,6 +82,9 @@ struct Node {
   bool keeps_fp32 = false;
   // The dtype that the node names is that of the export: a policy that lowers what it follows lowers it too.
   bool follows_dtype = false;
+  // The model writes the result over the first value that the node reads, which says its dtype: a policy does not
+  // change that, whatever the node is computed in.
+  bool is_written_in_place = false;
 
   // The operand of an argument, or null when the node does not give it.
   const Operand* Find(std::string_view argument) const;

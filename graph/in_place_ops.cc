@@ -117,6 +117,7 @@ class InPlacePass {
     }
     wholes.resize(num_read);
     node.op = out_of_place;
+    node.is_written_in_place = true;
     if (node.op == "aten.dropout.default") {  // the only one of them that calls it so
       for (Argument& argument : node.arguments) {
         argument.name = argument.name == "self" ? "input" : argument.name;

@@ -85,6 +85,9 @@ std::string NodeText(const Graph& graph, const Node& node) {
   if (node.follows_dtype) {
     absl::StrAppend(&path, path.empty() ? "  #" : "", " (follows)");
   }
+  if (node.is_written_in_place) {
+    absl::StrAppend(&path, path.empty() ? "  #" : "", " (in place)");
+  }
   return absl::StrCat(outputs, outputs.empty() ? "" : " = ", node.op, "(", arguments, ")", path);
 }
 

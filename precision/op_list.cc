@@ -109,4 +109,8 @@ OpClass ClassIn(OpList list, const OpRow& row) {
   return OpClass::kFp32;
 }
 
+bool CastsAtEachUse(OpList list) {
+  return list == OpList::kTorchCuda || list == OpList::kTorchCpu || list == OpList::kApexO1;
+}
+
 }  // namespace ampd::precision

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -45,6 +46,7 @@ class PrecisionPass {
     SetTypes(source_.buffers(), policy_.buffers);
     for (const Node& node : source_.nodes()) {
       AMPD_RETURN_IF_ERROR(Convert(node));
+      activations_.insert(node.outputs.begin(), node.outputs.end());
     }
     return std::move(rewriter_).Finish();
   }
@@ -69,6 +71,7 @@ class PrecisionPass {
       return Error(absl::StatusCode::kInvalidArgument, "BANNED_OP",
                    absl::StrCat(node.op, " is not allowed below fp32; use its form that takes logits"));
     }
+    const std::optional<Dtype> written = DtypeWrittenBy(node);
     const bool in_parts = decision.op_class == OpClass::kFp32 && ReplaceByParts(node);
     if (dtype.has_value()) {
       const bool is_asked_cast = IsCast(node) && (node.keeps_fp32 || node.follows_dtype);
@@ -77,7 +80,15 @@ class PrecisionPass {
       }
       SetResultTypes(node, IsCast(source) ? followed_.FollowedBy(source).value_or(Dtype::kFloat32) : *dtype);
     }
+    const bool is_cast_back = written.has_value() && dtype.has_value() && *written != *dtype;
+    if (is_cast_back) {
+      rewriter_.SetType(node.outputs[0], {*written, source_.type(node.outputs[0]).shape});
+    }
     followed_.Add(source, decision.op_class);
+    if (is_cast_back) {
+      KeepBeforeCast(std::move(node), *dtype);
+      return absl::OkStatus();
+    }
     if (decision.fp8_layer.has_value()) {
       ReplaceByFp8(node, *decision.fp8_layer);
     } else if (decision.widened && !ReplaceByWide(node) && decision.compute == Dtype::kFloat16) {
@@ -93,15 +104,30 @@ class PrecisionPass {
     if (node.outputs.size() != 1) {
       return UnsupportedField("precision.preset", absl::StrCat(node.op, " has no fp16 form on a CPU"));
     }
-    const graph::Value& result = rewriter_.target().value(node.outputs[0]);
-    const graph::TensorType wide = {Dtype::kFloat32, result.type.shape};
-    Node rounded{
-        .op = kCast, .arguments = {}, .outputs = std::exchange(node.outputs, {}), .module_path = node.module_path};
     CastArguments(node, Dtype::kFloat32);
-    const ValueId computed = rewriter_.Emit(std::move(node), absl::StrCat(result.name, "_wide"), wide);
-    rounded.arguments = {{"self", computed}, {"dtype", Dtype::kFloat16}};
-    rewriter_.Keep(std::move(rounded));
+    KeepBeforeCast(std::move(node), Dtype::kFloat32);
     return absl::OkStatus();
+  }
+
+  // Of a node that writes in place, the dtype that its result has whatever it is computed in.
+  std::optional<Dtype> DtypeWrittenBy(const Node& node) const {
+    if (!node.is_written_in_place) {
+      return std::nullopt;
+    }
+    const Dtype dtype = TypeOf(node.Uses().front());
+    return graph::IsFloatingPoint(dtype) ? std::optional(dtype) : std::nullopt;
+  }
+
+  // A node that gives one value in `computed`, and the cast to the dtype that this value has.
+  void KeepBeforeCast(Node node, Dtype computed) {
+    const graph::Value& result = rewriter_.target().value(node.outputs[0]);
+    Node cast{
+        .op = kCast, .arguments = {}, .outputs = std::exchange(node.outputs, {}), .module_path = node.module_path};
+    const Dtype dtype = result.type.dtype;
+    const ValueId before =
+        rewriter_.Emit(std::move(node), absl::StrCat(result.name, "_wide"), {computed, result.type.shape});
+    cast.arguments = {{"self", before}, {"dtype", dtype}};
+    rewriter_.Keep(std::move(cast));
   }
 
   Dtype TypeOf(ValueId value) const { return rewriter_.target().type(rewriter_.Resolve(value)).dtype; }
@@ -177,7 +203,9 @@ class PrecisionPass {
     const graph::TensorType type = {dtype, source.type.shape};
     Node cast{.op = kCast, .arguments = {{"self", value}, {"dtype", dtype}}, .outputs = {}, .module_path = {}};
     const ValueId result = rewriter_.Emit(std::move(cast), name, type);
-    casts_.emplace(key, result);
+    if (!activations_.contains(value) || !CastsAtEachUse(policy_.op_list)) {
+      casts_.emplace(key, result);
+    }
     return result;
   }
 
@@ -260,6 +288,7 @@ class PrecisionPass {
   const ResolvedPolicy& policy_;
   graph::Rewriter rewriter_;
   FollowedDtypes followed_;
+  std::set<ValueId> activations_;  // of the source, that nodes give
   std::map<std::pair<ValueId, Dtype>, ValueId> casts_;
 };
 

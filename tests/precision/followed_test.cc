@@ -2,10 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "graph/graph.h"
 #include "graph/passes.h"
 #include "graph/print.h"
@@ -192,6 +197,46 @@ TEST(FollowedDtypes, WhatIsMadeOfConstantsYieldsWhereItGoesBack) {
   const std::string text = Applied(std::move(network).Build(sum), "bf16");
   EXPECT_THAT(text, HasSubstr("%positions: float32[B, 64] = aten.to.dtype"));
   EXPECT_THAT(text, HasSubstr("%sum: bfloat16[B, 64] = aten.add.Tensor(self=%stem, other=%positions_bfloat16)\n"));
+}
+
+TEST(ApplyPrecision, WhatIsWrittenInPlaceKeepsItsDtypeWhateverIsAddedToIt) {
+  const auto text = [](const char* preset, const char* op) {
+    Network network;
+    const ValueId x = network.Linear("stem", network.x());
+    const ValueId sum = network.Call(op, {{"self", x}, {"other", network.x()}}, "sum");
+    return Applied(std::move(network).Build(sum), preset);
+  };
+  EXPECT_THAT(text("bf16", "aten.add.Tensor"), HasSubstr("%sum: float32[B, 64] = aten.add.Tensor(self=%stem_float32"));
+  EXPECT_THAT(text("bf16", "aten.add_.Tensor"),
+              HasSubstr("%sum_wide: float32[B, 64] = aten.add.Tensor(self=%stem_float32, other=%images)  # (in place)\n"
+                        "%sum: bfloat16[B, 64] = aten.to.dtype(self=%sum_wide, dtype=bfloat16)\n"));
+  EXPECT_THAT(text("fp32", "aten.add_.Tensor"), Not(HasSubstr("aten.to.dtype")));
+}
+
+// How often a sum in fp32 and a weight are cast, which two layers read.
+std::pair<size_t, size_t> CastsOfWhatTwoRead(const char* preset) {
+  Network network;
+  const ValueId sum = network.Add(network.x(), network.x(), "sum");
+  const ValueId weight = network.Parameter("tied.weight", {64, 64});
+  const auto tied = [&](ValueId input, const char* name) {
+    return network.Call("aten.linear.default", {{"input", input}, {"weight", weight}}, name);
+  };
+  const ValueId both = network.Add(tied(sum, "first"), tied(sum, "second"), "both");
+  const std::vector<std::string> lines = absl::StrSplit(Applied(std::move(network).Build(both), preset), '\n');
+  const auto casts_of = [&lines](std::string_view value) {
+    return std::count_if(lines.begin(), lines.end(), [value](const std::string& line) {
+      return absl::StrContains(line, absl::StrCat("aten.to.dtype(self=%", std::string(value), ","));
+    });
+  };
+  return {casts_of("sum"), casts_of("tied.weight")};
+}
+
+// So that gradients meet where the framework adds them: in the activation's format, not in that of a shared cast.
+TEST(ApplyPrecision, TorchAndApexCastAnActivationForEachOfItsReaders) {
+  for (const char* preset : {"torch-amp-bf16", "torch-amp-fp16", "apex-o1"}) {
+    EXPECT_EQ(CastsOfWhatTwoRead(preset), std::pair(size_t{2}, size_t{1})) << preset;
+  }
+  EXPECT_EQ(CastsOfWhatTwoRead("bf16"), std::pair(size_t{1}, size_t{0})) << "beside a master";
 }
 
 TEST(FollowedDtypes, AnOpThatNamesItsDtypeGivesItUnlessItFollows) {
