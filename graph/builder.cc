@@ -308,7 +308,7 @@ ValueId GraphBuilder::LayerNorm(std::string_view path, ValueId x, double epsilon
 }
 
 ValueId GraphBuilder::BatchNorm2d(std::string_view path, ValueId x, double momentum, double epsilon,
-                                  Initializer weight_start, bool counts) {
+                                  Initializer weight_start) {
   if (!Require(status_.ok() && shape(x).size() == 4, path, "a batch norm needs (B, C, H, W)")) {
     return x;
   }
@@ -322,8 +322,8 @@ ValueId GraphBuilder::BatchNorm2d(std::string_view path, ValueId x, double momen
               {{"input", x},
                {"weight", weight},
                {"bias", bias},
-               {"running_mean", counts ? mean : Operand()},
-               {"running_var", counts ? variance : Operand()},
+               {"running_mean", mean},
+               {"running_var", variance},
                {"training", true},
                {"momentum", momentum},
                {"eps", epsilon},

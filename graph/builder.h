@@ -112,9 +112,9 @@ class GraphBuilder {
   // Normalises over the last dimension.
   ValueId LayerNorm(std::string_view path, ValueId x, double epsilon = 1e-5);
   // (B, C, ...), training mode: writes the buffers "<path>.running_mean" and "<path>.running_var", which
-  // "<path>.num_batches_tracked" counts, unless it is a run that does not count.
+  // "<path>.num_batches_tracked" counts.
   ValueId BatchNorm2d(std::string_view path, ValueId x, double momentum = 0.1, double epsilon = 1e-5,
-                      Initializer weight = Initializer::Constant(1), bool counts = true);
+                      Initializer weight = Initializer::Constant(1));
   ValueId Dropout(std::string_view path, ValueId x, double probability);
   // (B, ...): zeroes whole samples and multiplies the others by 1 / (1 - probability), as torchvision's
   // StochasticDepth(probability, "row").

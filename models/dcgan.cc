@@ -54,15 +54,15 @@ class Dcgan {
  public:
   Dcgan(GraphBuilder& b, const v1::DcganSpec& spec) : b_(b), spec_(spec), stages_(StagesOf(spec.image_size())) {}
 
-  // (B, Z) -> (B, C, S, S). Only a run that counts is part of the running statistics.
-  ValueId Generate(ValueId noise, bool counts) {
+  // (B, Z) -> (B, C, S, S).
+  ValueId Generate(ValueId noise) {
     const std::string path = "generator.main.";
     int64_t features = spec_.generator_features() << (stages_.num_halvings - 1);
     ValueId x = b_.View("generator", noise, {Dim::Batch(), spec_.latent_size(), 1, 1});
     int layer = 0;
     x = Grown(path, layer++, x, {.out_channels = features, .kernel_size = stages_.first});
     for (int stage = 1; stage <= stages_.num_halvings; ++stage) {
-      x = b_.Relu(Path(path, layer + 1), Norm(Path(path, layer), x, counts));
+      x = b_.Relu(Path(path, layer + 1), Norm(Path(path, layer), x));
       layer += 2;
       features = stage == stages_.num_halvings ? spec_.channels() : features / 2;
       x = Grown(path, layer++, x, {.out_channels = features, .kernel_size = kKernel, .stride = 2, .padding = 1});
@@ -78,7 +78,7 @@ class Dcgan {
     for (int stage = 0; stage < stages_.num_halvings; ++stage, features *= 2) {
       x = Shrunk(path, layer++, x, {.out_channels = features, .kernel_size = kKernel, .stride = 2, .padding = 1});
       if (stage > 0) {
-        x = Norm(Path(path, layer++), x, /*counts=*/true);
+        x = Norm(Path(path, layer++), x);
       }
       x = b_.LeakyRelu(Path(path, layer++), x, kLeak);
     }
@@ -98,9 +98,8 @@ class Dcgan {
     options.weight = Initializer::Normal(kDeviation);
     return b_.Conv2d(Path(path, layer), x, options);
   }
-  ValueId Norm(const std::string& path, ValueId x, bool counts) {
-    return b_.BatchNorm2d(path, x, 0.1, 1e-5, {.kind = Initializer::Kind::kNormal, .value = 1, .bound = kDeviation},
-                          counts);
+  ValueId Norm(const std::string& path, ValueId x) {
+    return b_.BatchNorm2d(path, x, 0.1, 1e-5, {.kind = Initializer::Kind::kNormal, .value = 1, .bound = kDeviation});
   }
 
   GraphBuilder& b_;
@@ -137,10 +136,10 @@ absl::StatusOr<graph::Graph> BuildDcgan(const v1::DcganSpec& spec) {
   const int64_t size = dcgan.image_size();
   const ValueId images = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), dcgan.channels(), size, size}});
   const ValueId noise = Noise(b, dcgan);
-  const ValueId fake = networks.Generate(noise, /*counts=*/true);
+  const ValueId fake = networks.Generate(noise);
   const ValueId of_real = networks.Score(images);
-  // Each loss is a program of its own. One generator makes the same images in both, and has seen the noise once.
-  const ValueId of_constant_fake = networks.Score(b.Detach("", networks.Generate(noise, /*counts=*/false)));
+  // Each loss is a program of its own, which makes these images anew; of those, the last one's is in the statistics.
+  const ValueId of_constant_fake = networks.Score(b.Detach("", fake));
   const ValueId of_fake = networks.Score(fake);
   const ValueId loss_of_real = b.BinaryCrossEntropy("", of_real, b.OnesLike("", of_real));
   const ValueId loss_of_fake = b.BinaryCrossEntropy("", of_constant_fake, b.ZerosLike("", of_constant_fake));
@@ -153,7 +152,7 @@ absl::StatusOr<graph::Graph> BuildDcganGenerator(const v1::DcganSpec& spec) {
   AMPD_ASSIGN_OR_RETURN(const v1::DcganSpec dcgan, Checked(spec));
   GraphBuilder b("dcgan_generator");
   Dcgan networks(b, dcgan);
-  b.Output("images", networks.Generate(Noise(b, dcgan), /*counts=*/true));
+  b.Output("images", networks.Generate(Noise(b, dcgan)));
   return std::move(b).Build();
 }
 
