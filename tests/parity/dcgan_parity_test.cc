@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,8 +50,6 @@ v1::DcganSpec SpecOf(int image_size) {
 graph::Graph Dcgan(int image_size) { return models::BuildDcgan(SpecOf(image_size)).value(); }
 
 using Kind = amp::OptimizerConfig::Kind;
-
-std::string NameOf(Kind kind) { return kind == Kind::kAdam ? "adam/" : "adamw/"; }
 
 double RelativeError(const at::Tensor& ours, const at::Tensor& theirs) {
   return ours.sub(theirs).norm().item<double>() / theirs.norm().item<double>();
@@ -105,8 +104,9 @@ class DcganParity : public testing::TestWithParam<int> {
     return phase;
   }
 
-  // The model with the first weights of the oracle's training.
-  std::unique_ptr<amp::Engine> EngineOf(const graph::Graph& model, Kind kind = Kind::kAdam) const {
+  // The model with the weights that the oracle's training starts from.
+  std::unique_ptr<amp::Engine> EngineOf(const graph::Graph& model, Kind kind = Kind::kAdam,
+                                        const std::string& start = "start/") const {
     v1::Device cpu;
     cpu.set_kind(v1::Device::CPU);
     v1::PrecisionPolicy policy;
@@ -117,13 +117,16 @@ class DcganParity : public testing::TestWithParam<int> {
     options.generator = models::BuildDcganGenerator(SpecOf(GetParam())).value();
     auto engine = amp::Engine::Create(model, *resolved, options).value();
     amp::EngineState state = engine->ExportState();
-    state.model = Named("start/");
+    state.model = Named(start);
     EXPECT_TRUE(engine->ImportState(state).ok());
     return engine;
   }
 
+  // The losses and gradients that PyTorch finds for each player.
+  void ExpectGradients(const graph::Graph& model, const std::string& start, const std::string& gradients) const;
   // Twenty steps follow PyTorch's: the losses, every tensor after them, the images that the generator makes then.
-  void ExpectTrainingFollows(Kind kind) const;
+  void ExpectTrainingFollows(const graph::Graph& model, Kind kind, const std::string& start,
+                             const std::string& name) const;
 
   const graph::Graph model_ = Dcgan(GetParam());
   TensorMap oracle_;
@@ -150,24 +153,24 @@ TEST_P(DcganParity, FirstWeightsAreTheTutorialsAndDrawnAlike) {
   }
 }
 
-TEST_P(DcganParity, LossesAndGradientsAgree) {
+void DcganParity::ExpectGradients(const graph::Graph& model, const std::string& start,
+                                  const std::string& gradients) const {
   for (const std::string player : kPlayers) {
-    const std::string loss = player + "_loss";
-    TensorMap state = Named("start/");
+    TensorMap state = Named(start);
     for (auto& [name, tensor] : state) {
       tensor = amp::InTrainingLayout(tensor.clone());
     }
-    for (const graph::State& parameter : model_.parameters()) {
+    for (const graph::State& parameter : model.parameters()) {
       state.at(parameter.name).requires_grad_(absl::StartsWith(parameter.name, player + "."));
     }
-    const graph::Graph program = graph::LossProgram(model_, loss).value();
+    const graph::Graph program = graph::LossProgram(model, player + "_loss").value();
     const auto executor = executor::Executor::Create(program, executor::OpRegistry()).value();
     ASSERT_TRUE(executor->Bind(state).ok());
     const at::Tensor value = executor->Run(amp::InputsOf(program, BatchOf(0), at::Device(at::kCPU)))[0];
-    EXPECT_LE(RelativeError(value, oracle_.at(loss + "/start")), kForwardTolerance) << loss;
+    EXPECT_LE(RelativeError(value, oracle_.at(absl::StrCat(gradients, player, "_loss"))), kForwardTolerance) << player;
     value.backward();
     int num_compared = 0;
-    for (const auto& [name, gradient] : Named("grad/" + player + ".")) {
+    for (const auto& [name, gradient] : Named(gradients + player + ".")) {
       EXPECT_LE(RelativeError(state.at(absl::StrCat(player, ".", name)).grad(), gradient), kGradientTolerance) << name;
       ++num_compared;
     }
@@ -175,37 +178,59 @@ TEST_P(DcganParity, LossesAndGradientsAgree) {
   }
 }
 
-void DcganParity::ExpectTrainingFollows(Kind kind) const {
-  const auto engine = EngineOf(model_, kind);
+TEST_P(DcganParity, LossesAndGradientsAgree) { ExpectGradients(model_, "start/", "grad/"); }
+
+TEST_P(DcganParity, LossesAndGradientsAgreeInEvaluationMode) {
+  ExpectGradients(graph::EvalProgram(model_), "adamw/after/", "eval/grad/");
+}
+
+void DcganParity::ExpectTrainingFollows(const graph::Graph& model, Kind kind, const std::string& start,
+                                        const std::string& name_of_run) const {
+  const auto engine = EngineOf(model, kind, start);
   for (int64_t step = 0; step < oracle_.at("noise").size(0); ++step) {
     for (const amp::PhaseResult& phase : engine->Step({BatchOf(step)}).phases) {
-      const double expected = oracle_.at(NameOf(kind) + phase.phase + "_loss")[step].item<double>();
+      const double expected = oracle_.at(name_of_run + phase.phase + "_loss")[step].item<double>();
       EXPECT_NEAR(phase.loss, expected, kTrainingTolerance * expected) << phase.phase << " step " << step;
     }
   }
+  std::set<std::string> parameters;
+  for (const graph::State& parameter : model.parameters()) {
+    parameters.insert(parameter.name);
+  }
+  const bool is_eval = start != "start/";
+  const TensorMap before = Named(start);
   const TensorMap trained = engine->ExportState().model;
-  const TensorMap theirs = Named(NameOf(kind) + "after/");
+  const TensorMap theirs = Named(name_of_run + "after/");
   EXPECT_EQ(trained.size(), theirs.size());
   for (const auto& [name, tensor] : trained) {
     ASSERT_TRUE(theirs.contains(name)) << name;
-    if (absl::EndsWith(name, "num_batches_tracked")) {
+    if (is_eval && !parameters.contains(name)) {
+      EXPECT_TRUE(tensor.equal(before.at(name))) << name << " changed";
+    } else if (absl::EndsWith(name, "num_batches_tracked")) {
       EXPECT_TRUE(tensor.equal(theirs.at(name))) << name << ": " << tensor.item<int64_t>();
-      continue;
+    } else {
+      EXPECT_LE(RelativeError(tensor, theirs.at(name)), kTrainingTolerance) << name;
+      EXPECT_GT(RelativeError(tensor, before.at(name)), kTrainingTolerance) << name << " was not trained";
     }
-    EXPECT_LE(RelativeError(tensor, theirs.at(name)), kTrainingTolerance) << name;
-    EXPECT_GT(RelativeError(tensor, oracle_.at("start/" + name)), kTrainingTolerance) << name << " was not trained";
   }
   const at::Tensor images = engine->Generate(BatchOf(0).others.at("noise"));
-  EXPECT_LE(RelativeError(images, oracle_.at(NameOf(kind) + "eval/images")), kTrainingTolerance);
+  EXPECT_LE(RelativeError(images, oracle_.at(name_of_run + "eval/images")), kTrainingTolerance);
 }
 
-TEST_P(DcganParity, TrainingFollowsTheTutorials) { ExpectTrainingFollows(Kind::kAdam); }
+TEST_P(DcganParity, TrainingFollowsTheTutorials) { ExpectTrainingFollows(model_, Kind::kAdam, "start/", "adam/"); }
 
-TEST_P(DcganParity, TrainingWithAdamWFollowsPyTorchs) { ExpectTrainingFollows(Kind::kAdamW); }
+TEST_P(DcganParity, TrainingWithAdamWFollowsPyTorchs) {
+  ExpectTrainingFollows(model_, Kind::kAdamW, "start/", "adamw/");
+}
+
+// As of norms that are frozen: they take their running statistics, and leave those as they are.
+TEST_P(DcganParity, TrainingInEvaluationModeFollowsPyTorchs) {
+  ExpectTrainingFollows(graph::EvalProgram(model_), Kind::kAdamW, "adamw/after/", "eval/");
+}
 
 // Of PyTorch's own trained weights.
 TEST_P(DcganParity, EvaluationAgrees) {
-  const std::string trained = NameOf(Kind::kAdamW);
+  const std::string trained = "adamw/";
   const auto run = [&](const graph::Graph& program) {
     const auto executor = executor::Executor::Create(program, executor::OpRegistry()).value();
     TensorMap state = Named(trained + "after/");

@@ -7,11 +7,12 @@ ARCHIVE receives both networks as a user exports them, as one module that makes 
 
 OUT receives, as safetensors: the first weights, drawn as the tutorial draws them, "state/<name>"; those
 that training starts from, "start/<name>"; "images" (steps, B, C, S, S) and "noise" (steps, B, Z); with the weights of the
-start the losses "discriminator_loss/start" and "generator_loss/start" of the first batch, and the gradients of each in
-the parameters of its own network, "grad/<name>"; "learning_rate" and "epsilon"; of the tutorial's training loop with
+start the losses of the first batch, "grad/discriminator_loss" and "grad/generator_loss", and the gradients of each in the
+parameters of its own network, "grad/<name>"; "learning_rate" and "epsilon"; of the tutorial's training loop with
 Adam, as there, and with AdamW, K being "adam" and "adamw": its losses "K/discriminator_loss" and "K/generator_loss", the
 tensors after it "K/after/<name>", and with those in evaluation mode the generator's images of the first noise,
-"K/eval/images", and both networks' loss of them, "K/eval/generator_loss".
+"K/eval/images", and both networks' loss of them, "K/eval/generator_loss"; and of the loop in evaluation mode, from where
+AdamW came, "eval/grad/<name>" and, with K being "eval", what there is of the others.
 """
 import pathlib
 import sys
@@ -135,16 +136,34 @@ OPTIMIZERS = {
 }
 
 
-def named(prefix, model):
-    return {f"{prefix}/{name}": tensor.detach().clone() for name, tensor in model.state_dict().items()}
+def named(prefix, tensors):
+    return {f"{prefix}/{name}": tensor.detach().clone() for name, tensor in tensors.items()}
+
+
+def gradients_of(model, images, noise):
+    """Each player's loss, and its gradients in the parameters of the player's own network."""
+    tensors = {}
+    for player, loss_of in (("discriminator", model.discriminator_loss), ("generator", model.generator_loss)):
+        loss = tensors[f"{player}_loss"] = loss_of(images, noise)
+        parameters = {name: parameter for name, parameter in model.named_parameters() if name.startswith(player)}
+        tensors |= zip(parameters, torch.autograd.grad(loss, list(parameters.values())))
+    return tensors
 
 
 @torch.no_grad()
 def evaluated(model, images, noise):
+    was_training = model.training
     model.eval()
     tensors = {"images": model.fake(noise), "generator_loss": model.generator_loss(images, noise)}
-    model.train()
+    model.train(was_training)
     return tensors
+
+
+def trained(kind, model, images, noise, optimizer):
+    losses = train(model, images, noise, optimizer)
+    tensors = {f"{kind}/{player}_loss": torch.stack(values) for player, values in losses.items()}
+    tensors |= named(f"{kind}/after", model.state_dict())
+    return tensors | named(f"{kind}/eval", evaluated(model, images[0], noise[0]))
 
 
 def main():
@@ -153,30 +172,22 @@ def main():
     torch.manual_seed(SEED)
     # The layout that the engine gives weights of convolutions: the sums of another one are rounded otherwise.
     model = Dcgan(image_size).apply(initialise).to(memory_format=torch.channels_last)
-    tensors = named("state", model)
+    tensors = named("state", model.state_dict())
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.05)
-    tensors |= named("start", model)
+    tensors |= named("start", model.state_dict())
     images = torch.rand(STEPS, BATCH_SIZE, CHANNELS, image_size, image_size)
     noise = torch.randn(STEPS, BATCH_SIZE, LATENT)
     tensors |= {"images": images, "noise": noise, "learning_rate": torch.tensor(LEARNING_RATE), "epsilon": torch.tensor(EPSILON)}
-    players = {"discriminator": (model.discriminator, model.discriminator_loss),
-               "generator": (model.generator, model.generator_loss)}
     start = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    for player, (network, loss_of) in players.items():
-        loss = loss_of(images[0], noise[0])
-        tensors[f"{player}_loss/start"] = loss.detach()
-        parameters = dict(network.named_parameters())
-        for name, gradient in zip(parameters, torch.autograd.grad(loss, list(parameters.values()))):
-            tensors[f"grad/{player}.{name}"] = gradient
-        model.load_state_dict(start)
+    tensors |= named("grad", gradients_of(model, images[0], noise[0]))
     for kind, optimizer in OPTIMIZERS.items():
         model.load_state_dict(start)
-        losses = train(model, images, noise, optimizer)
-        tensors |= {f"{kind}/{player}_loss": torch.stack(values) for player, values in losses.items()}
-        tensors |= named(f"{kind}/after", model)
-        tensors |= {f"{kind}/eval/{name}": value for name, value in evaluated(model, images[0], noise[0]).items()}
+        tensors |= trained(kind, model, images, noise, optimizer)
+    model.eval()
+    tensors |= named("eval/grad", gradients_of(model, images[0], noise[0]))
+    tensors |= trained("eval", model, images, noise, OPTIMIZERS["adamw"])
     tensor_file.write(sys.argv[-1], tensors)
     if len(sys.argv) > 3:
         ampd.export(Exported(image_size), (images[0], noise[0]), sys.argv[2])

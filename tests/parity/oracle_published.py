@@ -5,9 +5,10 @@ Usage: oracle_published.py MODEL OUT
 
 MODEL is one of CASES. OUT receives, as safetensors, of a model without dropout: the tensors of its
 checkpoint as it is saved, "state/<name>", those that training starts from, "start/<name>", the batches "input/<name>"
-(steps, B, ...) and "labels" (steps, B, ...), the logits of the first batch, "logits", the first gradients, "grad/<name>",
-AdamW's "learning_rate" and "epsilon", the loss of each of its steps, "losses", the tensors after them, "after/<name>", and with those the logits of the first
-batch in evaluation mode, "eval/logits", and its gradients there, "eval_grad/<name>".
+(steps, B, ...) and "labels" (steps, B, ...), AdamW's "learning_rate" and "epsilon"; of its steps over the batches the
+logits of the first, "logits", the first gradients, "grad/<name>", the loss of each, "losses", and the tensors after them,
+"after/<name>"; and of as many steps in evaluation mode, from "eval/start/<name>", with a new optimizer, the same:
+"eval/logits" ...
 """
 import pathlib
 import sys
@@ -222,20 +223,33 @@ def prefixed(prefix, tensors, names):
     return {prefix + name: tensors[name].detach().clone() for name in names}
 
 
-def train(case, inputs, labels, tensors):
+def train(case, inputs, labels, names, prefix=""):
+    """Takes the steps in the mode that the model is in, and gives what came out."""
     optimizer = torch.optim.AdamW(case.model.parameters(), lr=case.LEARNING_RATE, weight_decay=2**-6, eps=case.EPSILON)
-    losses = []
+    tensors, losses = {}, []
     for step in range(STEPS):
         optimizer.zero_grad()
         logits = case.logits({name: batches[step] for name, batches in inputs.items()})
         loss = nn.functional.cross_entropy(logits.flatten(0, -2), labels[step].flatten())
         loss.backward()
         if step == 0:
-            tensors["logits"] = logits.detach()
-            tensors |= {f"grad/{name}": parameter.grad.clone() for name, parameter in case.model.named_parameters()}
+            tensors[f"{prefix}logits"] = logits.detach()
+            tensors |= {f"{prefix}grad/{name}": parameter.grad.clone() for name, parameter in case.model.named_parameters()}
         losses.append(loss.detach())
         optimizer.step()
-    tensors["losses"] = torch.stack(losses)
+    tensors[f"{prefix}losses"] = torch.stack(losses)
+    return tensors | prefixed(f"{prefix}after/", case.model.state_dict(), names)
+
+
+@torch.no_grad()
+def settle(case, inputs):
+    """Gives norms the statistics of the batches: those of a few steps are still in part the first ones."""
+    norms = [module for module in case.model.modules() if isinstance(module, nn.BatchNorm2d)]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # the mean of all
+    for step in range(STEPS if norms else 0):
+        case.logits({name: batches[step] for name, batches in inputs.items()})
 
 
 def main():
@@ -255,13 +269,11 @@ def main():
     inputs, labels = case.batches()
     tensors |= {f"input/{name}": batches for name, batches in inputs.items()}
     tensors |= {"labels": labels, "learning_rate": torch.tensor(case.LEARNING_RATE), "epsilon": torch.tensor(case.EPSILON)}
-    train(case, inputs, labels, tensors)
-    tensors |= prefixed("after/", case.model.state_dict(), names)
-    case.model.eval().zero_grad()
-    logits = case.logits({name: batches[0] for name, batches in inputs.items()})
-    nn.functional.cross_entropy(logits.flatten(0, -2), labels[0].flatten()).backward()
-    tensors["eval/logits"] = logits.detach()
-    tensors |= {f"eval_grad/{name}": parameter.grad for name, parameter in case.model.named_parameters()}
+    tensors |= train(case, inputs, labels, names)
+    settle(case, inputs)
+    tensors |= prefixed("eval/start/", case.model.state_dict(), names)
+    case.model.eval()
+    tensors |= train(case, inputs, labels, names, "eval/")
     tensor_file.write(sys.argv[2], tensors)
 
 
