@@ -15,7 +15,9 @@ Usage: oracle_exported.py MODEL ARCHIVE OUTPUT. ARCHIVE: the .pt2 file to write.
   still.<parameter>             one for each that STILL names
   eval_loss                     of the first batch then, in evaluation mode, summed over its labels; of a model that makes
                                 its loss itself over its samples
-  losses_bf16, losses_bf16_two  losses of the same 20 steps under CPU autocast, with one thread and with two
+  gradient_bf16.<parameter>, losses_bf16, state_bf16.<name>
+                                the same under CPU autocast
+  gradient_bf16_two ...         and that with two threads
 Of a model in ONLY_BF16 without what training in fp32 gives, of one in NOT_TRAINED without what any gives.
 """
 import copy
@@ -111,9 +113,10 @@ def loss_of(model, batch, reduction="mean"):
     return loss(output, labels, reduction), output
 
 
-def gradients_of(model, batch):
+def gradients_of(model, batch, low=False):
     torch.manual_seed(SEED)
-    loss, output = loss_of(model, batch)
+    with torch.autocast("cpu", torch.bfloat16, enabled=low):
+        loss, output = loss_of(model, batch)
     loss.backward()
     return output, {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
 
@@ -162,13 +165,25 @@ def train(model, batches, low):
     return torch.tensor(losses)
 
 
+def state_of(model):
+    return {key: tensor.detach() for key, tensor in [*model.named_parameters(), *model.named_buffers()]
+            if tensor.dtype == torch.float32}
+
+
 def followed_low(model, batches):
-    """What 20 steps under autocast give, with one thread and with two."""
+    """What autocast makes of the first batch and of 20 steps, with one thread and with two."""
     rate, epsilon = SETTINGS.get(sys.argv[1], USUAL)
     tensors = {"learning_rate": torch.tensor(rate), "epsilon": torch.tensor(epsilon)}
-    tensors["losses_bf16"] = train(copy.deepcopy(model), batches, low=True)
-    torch.set_num_threads(2)
-    tensors["losses_bf16_two"] = train(copy.deepcopy(model), batches, low=True)
+    for threads, prefix in ((1, "bf16"), (2, "bf16_two")):
+        torch.set_num_threads(threads)
+        first = copy.deepcopy(model)
+        keep_gradients_of_narrow_images(first)
+        first.train().to(memory_format=torch.channels_last)
+        _, gradients = gradients_of(first, batches[0], low=True)
+        tensors |= {f"gradient_{prefix}.{key}": gradient for key, gradient in gradients.items()}
+        trained = copy.deepcopy(model)
+        tensors[f"losses_{prefix}"] = train(trained, batches, low=True)
+        tensors |= {f"state_{prefix}.{key}": tensor for key, tensor in state_of(trained).items()}
     torch.set_num_threads(1)
     return tensors
 
@@ -176,8 +191,7 @@ def followed_low(model, batches):
 def followed(model, batches):
     """What 20 steps in fp32 give."""
     tensors = {"losses": train(model, batches, low=False)}
-    tensors |= {f"state.{key}": tensor for key, tensor in [*model.named_parameters(), *model.named_buffers()]
-                if tensor.dtype == torch.float32}
+    tensors |= {f"state.{key}": tensor for key, tensor in state_of(model).items()}
     tensors |= {f"still.{key}": torch.zeros(1) for key, _ in model.named_parameters()
                 if sys.argv[1] in STILL and re.search(STILL[sys.argv[1]], key)}
     with torch.no_grad():
