@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Check that the zoo's graphs hold the ops, arguments and shapes that torch.export gives for the same modules.
+"""Check that the zoo's graphs hold the ops, arguments and shapes that torch.export gives for the same modules, and what
+ampd.export makes of PyTorch's own layers.
 
 Usage: export_test.py GOLDEN_FOLDER
 
@@ -9,10 +10,15 @@ An argument that torch.export leaves out has its schema's default, and must be t
 import pathlib
 import re
 import sys
+import tempfile
 import unittest
 
-import torch
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client" / "python"))
 
+import torch
+from torch.export.pt2_archive._package import load_pt2
+
+import ampd
 import oracle_models
 
 NODE = re.compile(r"^%\S+: (\S+)(\[.*?\]) = (\S+?)\((.*)\)(  # .*)?$")
@@ -65,6 +71,20 @@ class ExportTest(unittest.TestCase):
 
     def test_mlp(self):
         self.check("mlp.txt", oracle_models.Mlp(784, [256], 10), (784,))
+
+    def test_encoder_layers_are_exported_op_by_op(self):
+        layer = torch.nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+        samples = torch.randn(4, 5, 16)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "layer.pt2"
+            with torch.no_grad():
+                ampd.export(layer, (samples,), path)
+                fused = layer.eval()(samples)
+            program = load_pt2(path).exported_programs["eval"]
+        self.assertIn("scaled_dot_product_attention", str(program.graph))
+        self.assertNotIn("_transformer_encoder_layer_fwd", str(program.graph))
+        self.assertTrue(torch.equal(program.module()(samples), layer(samples)))
+        self.assertFalse(torch.equal(fused, layer(samples)), "PyTorch evaluates it by one op again")
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def export(model, example_inputs, path, dynamic=None):
         if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
             raise ExportError(f"{name} is {parameter.dtype} on {parameter.device}; export a float32 model on the CPU, "
                               "the job's precision says the rest")
-    with _unchanged(model), _masks_without_vmap(model):
+    with _unchanged(model), _masks_without_vmap(model), _layers_op_by_op():
         programs = {"train": _trace(model.train(), example_inputs, open_sizes),
                     "eval": _trace(model.eval(), example_inputs, open_sizes)}
         twin = bf16_twin.content_of(programs, model, example_inputs,
@@ -115,6 +115,17 @@ def _masks_without_vmap(model):
     finally:
         for _, config, implementation in configs:
             config._attn_implementation = implementation
+
+
+@contextlib.contextmanager
+def _layers_op_by_op():
+    """PyTorch evaluates attention and encoder layers without gradients by one op, which rounds otherwise than their own."""
+    was_enabled = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(was_enabled)
 
 
 def _open_sizes(example_inputs, dynamic):
