@@ -6,11 +6,13 @@ namespace ampd::kernels {
 
 PixelScale PixelScale::Of(float mean, float deviation) {
   PixelScale scale{.mean = mean, .deviation = deviation, .divides = false};
+  const Reciprocal most = ReciprocalOf(255.0F);
+  const Reciprocal spread = ReciprocalOf(deviation);
   for (int byte = 0; byte < 256; ++byte) {
     const auto number = static_cast<float>(byte);
     const float share = number / 255.0F;
-    const bool is_same = Quotient(number, 255.0F, 1.0F / 255.0F) == share &&
-                         Quotient(share - mean, deviation, 1.0F / deviation) == (share - mean) / deviation;
+    const bool is_same = Quotient(number, most.high, most.low) == share &&
+                         Quotient(share - mean, spread.high, spread.low) == (share - mean) / deviation;
     scale.divides = scale.divides || !is_same;
   }
   return scale;

@@ -10,8 +10,8 @@ namespace ampd::kernels {
 struct PixelScale {
   float mean = 0;
   float deviation = 1;
-  // Whether it takes divisions to round so. For most scales multiplication by the reciprocals and one correction of the
-  // remainder (Markstein, 1990) gives the same bits for each of the 256 bytes.
+  // Whether it takes divisions to round so. For most scales a product and a fused one with the reciprocal in two floats
+  // (Brisebarre, Muller and Raina, 2004) give the same bits for each of the 256 bytes.
   bool divides = true;
 
   // Tries all bytes.
