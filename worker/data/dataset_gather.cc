@@ -64,17 +64,46 @@ void MapChanged(const Element* in, const Plane& plane, const ImageChange& change
   }
 }
 
-// Asks for what is read next: samples lie anywhere, and the processor foresees no more than the rest of one.
-template <typename Element>
-void Prefetch(const Element* from, int64_t count) {
-  constexpr size_t kLine = 64;
-  constexpr size_t kMost = 4096;
-  const auto* const begin = reinterpret_cast<const char*>(from);
-  const size_t bytes = std::min(static_cast<size_t>(count) * sizeof(Element), kMost);
-  for (size_t i = 0; i < bytes; i += kLine) {
-    __builtin_prefetch(begin + i);
+// Asks for rows before they are read: they lie anywhere, and the processor foresees no more than the rest of one. Rows
+// are asked for so far ahead that copying those between takes as long as memory does to answer.
+class RowsAhead {
+ public:
+  // Of those at `indices`, in their order; both must outlive this.
+  RowsAhead(const void* rows, size_t row_bytes, const std::vector<int64_t>& indices)
+      : rows_(static_cast<const char*>(rows)),
+        row_bytes_(row_bytes),
+        indices_(indices),
+        distance_((kBytesAhead + row_bytes - 1) / std::max<size_t>(row_bytes, 1)) {
+    for (size_t place = 0; place < std::min(distance_, indices.size()); ++place) {
+      Prefetch(place);
+    }
   }
-}
+
+  // To be called before the row at indices[place] is read.
+  [[gnu::always_inline]] void Reach(size_t place) const {
+    if (place + distance_ < indices_.size()) {
+      Prefetch(place + distance_);
+    }
+  }
+
+ private:
+  static constexpr size_t kLine = 64;
+  static constexpr size_t kBytesAhead = 2048;
+  static constexpr size_t kMostOfARow = 4096;
+
+  // Always inlined: g++ 12 takes a function of nothing but prefetches for one without effects, and drops its calls.
+  [[gnu::always_inline]] void Prefetch(size_t place) const {
+    const char* const row = rows_ + static_cast<size_t>(indices_[place]) * row_bytes_;
+    for (size_t i = 0; i < std::min(row_bytes_, kMostOfARow); i += kLine) {
+      __builtin_prefetch(row + i);
+    }
+  }
+
+  const char* rows_;
+  size_t row_bytes_;
+  const std::vector<int64_t>& indices_;
+  size_t distance_;
+};
 
 // (B, ...), of (N, ...).
 std::vector<int64_t> BatchShape(const at::Tensor& all, const std::vector<int64_t>& indices) {
@@ -92,9 +121,10 @@ at::Tensor GatherRows(const at::Tensor& all, const std::vector<int64_t>& indices
   const size_t bytes = rows.nbytes() / indices.size();  // of one
   const auto* const from = static_cast<const uint8_t*>(all.const_data_ptr());
   auto* out = static_cast<uint8_t*>(rows.mutable_data_ptr());
-  for (const int64_t index : indices) {
-    std::memcpy(out, from + static_cast<size_t>(index) * bytes, bytes);
-    out += bytes;
+  const RowsAhead ahead(from, bytes, indices);
+  for (size_t place = 0; place < indices.size(); ++place, out += bytes) {
+    ahead.Reach(place);
+    std::memcpy(out, from + static_cast<size_t>(indices[place]) * bytes, bytes);
   }
   return rows;
 }
@@ -117,10 +147,9 @@ void Dataset::GatherImages(const std::vector<int64_t>& indices, const Augmentati
   const auto num_planes =
       augmentation.enabled() ? images_.size(1) : static_cast<int64_t>(channels_.size());  // an equal part each
   const int64_t of_plane = elements / num_planes;
+  const RowsAhead ahead(all, static_cast<size_t>(elements) * sizeof(Element), indices);
   for (size_t place = 0; place < indices.size(); ++place) {
-    if (place + 1 < indices.size()) {
-      Prefetch(all + indices[place + 1] * elements, elements);
-    }
+    ahead.Reach(place);
     const int64_t index = indices[place];
     const Element* in = all + index * elements;
     const ImageChange change = augmentation.enabled() ? ChangeOf(augmentation, epoch, index) : ImageChange();
@@ -178,10 +207,9 @@ Dataset::Samples Dataset::Gather(const Windows& windows, const std::vector<int64
   std::visit(
       [&](const auto& tokens) {
         const auto* const all = tokens.data();
+        const RowsAhead ahead(all, static_cast<size_t>(length) * sizeof(*all), indices);
         for (size_t place = 0; place < indices.size(); ++place) {
-          if (place + 1 < indices.size()) {
-            Prefetch(all + indices[place + 1] * length, length);
-          }
+          ahead.Reach(place);
           const auto* const begin = all + indices[place] * length;
           input = std::copy(begin, begin + length, input);
           label = std::copy(begin + 1, begin + length + 1, label);
