@@ -102,6 +102,8 @@ int NumMoments(const v1::OptimizerSpec& optimizer) {
 
 }  // namespace
 
+int GatherThreads(int num_cores) { return std::clamp(num_cores - 1, 1, kGatherThreads); }
+
 int64_t BatchesAhead(int64_t batch_bytes) {
   return std::clamp(kBytesAhead / std::max<int64_t>(batch_bytes, 1), kLeastAhead, kMostAhead);
 }

@@ -31,9 +31,13 @@ struct TrainingSetup {
   bool on_gpu = false;                           // where steps are recorded, and LibTorch's libraries keep workspaces
 };
 
-// How many batches of so many bytes a trainer gathers ahead, in the host's memory, on kGatherThreads threads: one is
-// there while each of them gathers one; of small ones as many as fit into kBytesAhead, but no more than kMostAhead.
+// On how many threads a trainer gathers batches, where it may run on `num_cores`: the training loop gathers too when
+// it has to wait, and more threads than cores keep each other from finishing the batch that comes next.
 inline constexpr int kGatherThreads = 2;
+int GatherThreads(int num_cores);
+
+// How many batches of so many bytes a trainer gathers ahead, in the host's memory, on up to kGatherThreads threads: one
+// is there while each of them gathers one; of small ones as many as fit into kBytesAhead, but no more than kMostAhead.
 inline constexpr int64_t kLeastAhead = 1 + kGatherThreads;
 inline constexpr int64_t kMostAhead = 64;
 inline constexpr int64_t kBytesAhead = int64_t{2} << 20;

@@ -14,6 +14,7 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -65,8 +66,9 @@ data::Dataset Windows(const std::string& folder) {
 
 // As in the training loop.
 data::Batcher::Ahead AheadOf(const data::Dataset& dataset, int64_t batch_size) {
-  return {.batches = static_cast<size_t>(precision::BatchesAhead(dataset.Get({0}).bytes() * batch_size)),
-          .threads = precision::kGatherThreads};
+  return {
+      .batches = static_cast<size_t>(precision::BatchesAhead(dataset.Get({0}).bytes() * batch_size)),
+      .threads = static_cast<size_t>(precision::GatherThreads(static_cast<int>(std::thread::hardware_concurrency())))};
 }
 
 // Dataset and batcher as an attempt has them.

@@ -92,6 +92,13 @@ TEST(MemoryModel, BatchesThatAreGatheredAheadAreHeldByStepAndEvaluation) {
   EXPECT_EQ(ModelOf("bf16", setup, true).At(3).total(), evaluation.total() + ahead);
 }
 
+TEST(MemoryModel, NoMoreThreadsGatherThanThereAreCoresBesideTheLoops) {
+  EXPECT_EQ(GatherThreads(1), 1);
+  EXPECT_EQ(GatherThreads(2), 1);
+  EXPECT_EQ(GatherThreads(3), 2);
+  EXPECT_EQ(GatherThreads(64), 2);
+}
+
 TEST(MemoryModel, OfSmallBatchesMoreAreGatheredAhead) {
   constexpr int64_t kMiB = int64_t{1} << 20;
   EXPECT_EQ(BatchesAhead(100 * kMiB), 3);

@@ -56,8 +56,7 @@ std::vector<Batcher::Item> Batcher::AwaitItems() {
 // Null: there is nothing to gather meanwhile.
 std::shared_ptr<Batcher::Order> Batcher::TakeOwnOrder() {
   const absl::MutexLock lock(&mutex_);
-  const bool are_small = items_an_order() > 1;
-  return are_small && !IsReady() && HasRoom() ? NewOrder() : nullptr;
+  return !IsReady() && HasRoom() ? NewOrder() : nullptr;
 }
 
 bool Batcher::Seek(const Sampler::Cursor& cursor) {

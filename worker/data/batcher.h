@@ -29,9 +29,9 @@ class Batcher {
   // it throws is thrown by the Next() that would have had the batch.
   using Gather = std::function<Dataset::Samples(const std::vector<int64_t>& indices, int64_t epoch)>;
 
-  // Both are positive. Of many batches a thread takes on several at a time, next to each other, and hands them over
-  // together, and who asks for one gathers too instead of waiting: to wake a thread takes longer than to gather a small
-  // batch.
+  // Both are positive. Who asks for a batch that is not there gathers one that nobody has taken on, and waits only
+  // where there is none. Of many batches a thread takes on several at a time, next to each other, and hands them over
+  // together: to wake a thread takes longer than to gather a small batch.
   struct Ahead {
     size_t batches = 1;  // so many at most are gathered or held that were not asked for
     size_t threads = 1;

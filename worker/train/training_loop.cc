@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <thread>
 #include <utility>
 
 #include "ATen/Parallel.h"
@@ -56,11 +57,12 @@ TrainingLoop::TrainingLoop(AttemptPlan plan, const Context& context)
     : plan_(std::move(plan)),
       context_(context),
       telemetry_(context.outbox, context.start.key().attempt()),
-      batcher_(plan_.sampler,
-               [this](const std::vector<int64_t>& indices, int64_t epoch) { return Gather(indices, epoch); },
-               {.batches =
-                    static_cast<size_t>(precision::BatchesAhead(Gather({0}, 0).bytes() * plan_.sampler.num_in_batch())),
-                .threads = precision::kGatherThreads}),
+      batcher_(
+          plan_.sampler, [this](const std::vector<int64_t>& indices, int64_t epoch) { return Gather(indices, epoch); },
+          {.batches =
+               static_cast<size_t>(precision::BatchesAhead(Gather({0}, 0).bytes() * plan_.sampler.num_in_batch())),
+           .threads =
+               static_cast<size_t>(precision::GatherThreads(static_cast<int>(std::thread::hardware_concurrency())))}),
       checkpoint_writer_([this](const v1::Checkpoint& checkpoint, uint64_t after_sequence) {
         context_.link.ReportCheckpoint(checkpoint, after_sequence);
       }) {

@@ -203,7 +203,7 @@ TEST(Batcher, SmallBatches_ComeTogether) {
 }
 
 // What the batcher's own threads gather waits until the caller has gathered something.
-TEST(Batcher, WhoAsksForASmallBatch_GathersOnesThatNobodyHasTakenOn) {
+void ExpectCallerGathers(const Batcher::Ahead& ahead) {
   absl::Notification caller_gathered;
   const auto gather = [&, caller = std::this_thread::get_id()](const std::vector<int64_t>& indices, int64_t epoch) {
     if (std::this_thread::get_id() != caller) {
@@ -213,26 +213,19 @@ TEST(Batcher, WhoAsksForASmallBatch_GathersOnesThatNobodyHasTakenOn) {
     }
     return Telling(indices, epoch);
   };
-  Batcher batcher({.num_samples = 100, .batch_size = 1, .keep_order = true}, gather, {.batches = 16, .threads = 2});
+  Batcher batcher({.num_samples = 100, .batch_size = 1, .keep_order = true}, gather, ahead);
   batcher.Start();
   for (int64_t sample = 0; sample < 100; ++sample) {
     EXPECT_THAT(IndicesOf(batcher.Next()), ElementsAre(sample));
   }
 }
 
-TEST(Batcher, LargeBatches_AreLeftToItsThreads) {
-  std::atomic<bool> caller_gathered = false;
-  const auto gather = [&, caller = std::this_thread::get_id()](const std::vector<int64_t>& indices, int64_t epoch) {
-    caller_gathered = caller_gathered || std::this_thread::get_id() == caller;
-    return Telling(indices, epoch);
-  };
-  Batcher batcher({.num_samples = 100, .batch_size = 1}, gather, {.batches = 3, .threads = 2});
-  batcher.Start();
-  for (int step = 0; step < 100; ++step) {
-    batcher.Next();
-  }
-  EXPECT_FALSE(caller_gathered);
+TEST(Batcher, WhoAsksForABatch_GathersOneThatNobodyHasTakenOn) {
+  ExpectCallerGathers({.batches = 3, .threads = 2});
+  ExpectCallerGathers({.batches = 2, .threads = 1});
 }
+
+TEST(Batcher, WhoAsksForASmallBatch_GathersSeveral) { ExpectCallerGathers({.batches = 16, .threads = 2}); }
 
 TEST(Batcher, ASeekBack_GivesTheSameBatchAgain) {
   Batcher batcher({.num_samples = 30, .batch_size = 4, .seed = 3}, Telling, {.batches = 2});
