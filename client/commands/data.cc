@@ -54,6 +54,19 @@ std::string ClassesText(const v1::DatasetArray& array) {
                       *least == *most ? "" : absl::StrCat(" to ", FormatCount(*most)), " samples");
 }
 
+// "classes: cat, dog"; of many the first ones: programs are given all.
+std::string ClassesLine(const v1::DatasetFile& file) {
+  constexpr int kMost = 20;
+  if (file.class_names().empty()) {
+    return "";
+  }
+  const int num_shown = std::min(kMost, file.class_names_size());
+  const std::vector<std::string> shown(file.class_names().begin(), file.class_names().begin() + num_shown);
+  const int num_left = file.class_names_size() - num_shown;
+  return absl::StrCat("classes: ", Printable(absl::StrJoin(shown, ", ")),
+                      num_left > 0 ? absl::StrCat(" and ", num_left, " more") : "", "\n");
+}
+
 // "3 to 512 tokens, mean 118.4".
 std::string LengthsText(const v1::LengthRange& lengths) {
   return absl::StrCat(FormatCount(lengths.min()),
@@ -93,6 +106,7 @@ void PrintTable(const Session& session, const v1::DatasetFile& file) {
   std::printf("%s: %s, %s%s\n", Printable(file.path()).c_str(), v1::DatasetFile::Format_Name(file.format()).c_str(),
               FormatBytes(file.size_bytes()).c_str(), file.gzip() ? ", gzip" : "");
   std::fputs(ArraysTable(file, !session.options().no_headers).c_str(), stdout);
+  std::fputs(ClassesLine(file).c_str(), stdout);
   for (const std::string& problem : file.problems()) {
     std::printf("%s %s\n", session.palette().Red("problem:").c_str(), Printable(problem).c_str());
   }

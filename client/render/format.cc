@@ -131,4 +131,8 @@ std::string Printable(std::string_view text) {
   return clean;
 }
 
+std::string Palette::Paint(const char* code, const std::string& text) const {
+  return on_ ? absl::StrCat("\x1b[", code, "m", text, "\x1b[0m") : text;
+}
+
 }  // namespace ampd::client

@@ -36,9 +36,8 @@ class Palette {
   std::string Cyan(const std::string& text) const { return Paint("36", text); }
 
  private:
-  std::string Paint(const char* code, const std::string& text) const {
-    return on_ ? std::string("\x1b[") + code + "m" + text + "\x1b[0m" : text;
-  }
+  std::string Paint(const char* code, const std::string& text) const;
+
   bool on_;
 };
 

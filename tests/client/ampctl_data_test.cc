@@ -63,6 +63,30 @@ TEST_F(AmpctlData, Inspect_GivesProgramsAllOfIt) {
   EXPECT_THAT(file.arrays(0).class_counts(), ElementsAre(1, 2, 1));
 }
 
+// Of `num_classes` names, "c0" on, as `data pack` keeps them.
+std::string Packed(int num_classes) {
+  std::string names;
+  for (int i = 0; i < num_classes; ++i) {
+    absl::StrAppend(&names, i == 0 ? "" : ",", R"(\"c)", i, R"(\")");
+  }
+  const std::string header = absl::StrCat(R"({"__metadata__":{"classes":"[)", names,
+                                          R"(]"},"labels":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})");
+  std::string length(8, '\0');
+  length[0] = static_cast<char>(header.size() & 0xff);
+  length[1] = static_cast<char>(header.size() >> 8);
+  return absl::StrCat(length, header, std::string("\0\1", 2));
+}
+
+TEST_F(AmpctlData, Inspect_NamesTheClassesOfAPackedFile) {
+  Write("two.safetensors", Packed(2));
+  const Result two = Run("data inspect --no-headers two.safetensors", kNoServer);
+  EXPECT_EQ(two.exit_code, 0) << two.err;
+  EXPECT_THAT(two.out, HasSubstr("labels  uint8  (2)  0 to 1      2, of 1 samples\nclasses: c0, c1\n"));
+  Write("many.safetensors", Packed(23));
+  EXPECT_THAT(Run("data inspect many.safetensors", kNoServer).out, HasSubstr(", c18, c19 and 3 more\n"));
+  EXPECT_EQ(Inspected("many.safetensors").class_names_size(), 23);
+}
+
 TEST_F(AmpctlData, Inspect_TellsHowLongTextsAre) {
   Write("texts.jsonl",
         "{\"input_ids\": [101, 7, 102], \"label\": 1}\n"

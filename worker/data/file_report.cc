@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <limits>
+#include <map>
 #include <string>
 #include <utility>
 #include <variant>
@@ -15,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "nlohmann/json.hpp"
 #include "worker/data/array_report.h"
 #include "worker/data/byte_stream.h"
 #include "worker/data/cifar.h"
@@ -189,6 +191,24 @@ absl::Status AddEach(const absl::StatusOr<Archive>& archive, v1::DatasetFile& re
   return absl::OkStatus();
 }
 
+// Of a JSON list of texts, as `ampctl data pack` writes it. Metadata is free: others may mean something else by it.
+void AddClassNames(const std::map<std::string, std::string>& metadata, v1::DatasetFile& report) {
+  const auto found = metadata.find("classes");
+  const auto names = found == metadata.end() ? nlohmann::json() : nlohmann::json::parse(found->second, nullptr, false);
+  const bool are_texts = names.is_array() && std::all_of(names.begin(), names.end(),
+                                                         [](const nlohmann::json& name) { return name.is_string(); });
+  for (size_t i = 0; are_texts && i < names.size(); ++i) {
+    report.add_class_names(names[i].get<std::string>());
+  }
+}
+
+absl::Status AddTensors(const DataFile& file, v1::DatasetFile& report) {
+  const absl::StatusOr<TensorArrays> tensors = TensorArrays::Open(file);
+  AMPD_RETURN_IF_ERROR(AddEach(tensors, report));
+  AddClassNames(tensors->metadata(), report);
+  return absl::OkStatus();
+}
+
 absl::Status AddTokens(const DataFile& file, TokenFormat format, v1::DatasetFile& report) {
   AMPD_ASSIGN_OR_RETURN(const Tokens tokens, ReadTokens(file, format, 0, std::numeric_limits<int64_t>::max()));
   std::visit(
@@ -226,7 +246,7 @@ absl::Status AddArrays(const DataFile& file, const Glance& glance, v1::DatasetFi
     case v1::DatasetFile::NPZ:
       return AddEach(NpzFile::Open(file), report);
     case v1::DatasetFile::SAFETENSORS:
-      return AddEach(TensorArrays::Open(file), report);
+      return AddTensors(file, report);
     case v1::DatasetFile::LLM_C_TOKENS:
       return AddTokens(file, TokenFormat::kLlmC, report);
     case v1::DatasetFile::JSONL:

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@ class TensorArrays {
 
   // In the order of their places in the file.
   std::vector<std::string> names() const;
+
+  // What the file says of itself: texts by their names.
+  const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
 
   // The tensor of that name. `limit`: only so many of its first dimension; 0: all.
   absl::StatusOr<Array> Read(const std::string& name, int64_t limit) const;

@@ -146,6 +146,23 @@ TEST_F(FileReportTest, EveryTensorOfASafetensorsFile_IsReported) {
   EXPECT_THAT(report.problems(), ElementsAre(HasSubstr("f: tensor \"w\": of dtype BF16")));
 }
 
+TEST_F(FileReportTest, NamesOfClasses_AreToldWhereTheMetadataHasThem) {
+  const auto names_of = [&](const std::string& classes) {
+    const std::string header = absl::StrCat(R"({"__metadata__":{"classes":")", classes,
+                                            R"("},"y":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})");
+    const v1::DatasetFile report =
+        Inspect(absl::StrCat(std::string(1, static_cast<char>(header.size())), std::string(7, '\0'), header, "\1"));
+    EXPECT_THAT(report.problems(), IsEmpty());
+    EXPECT_EQ(report.arrays_size(), 1);
+    return std::vector<std::string>(report.class_names().begin(), report.class_names().end());
+  };
+  EXPECT_THAT(names_of(R"([\"cat\", \"d\u006fg\"])"), ElementsAre("cat", "dog"));
+  EXPECT_THAT(names_of("cat,dog"), IsEmpty());
+  EXPECT_THAT(names_of(R"([\"cat\", 1])"), IsEmpty());
+  EXPECT_THAT(names_of(R"({\"cat\": \"dog\"})"), IsEmpty());
+  EXPECT_THAT(names_of("[[[["), IsEmpty());
+}
+
 TEST_F(FileReportTest, TokensUnderAHeaderOfLlmC_AreCounted) {
   std::string header("\x88\xd8\x34\x01\x01\0\0\0\x03\0\0\0", 12);
   header.resize(1024, '\0');
