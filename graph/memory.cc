@@ -18,9 +18,9 @@ size_t Index(ValueId id) { return static_cast<size_t>(id.index); }
 
 class Run {
  public:
-  Run(const Graph& program, int64_t batch_size, const std::string& trained)
+  Run(const Graph& program, int64_t batch_size, const RunConditions& conditions)
       : graph_(program),
-        ops_(program, batch_size, trained),
+        ops_(program, batch_size, conditions.trained, conditions.on_gpu),
         segments_(SegmentsOf(program)),
         values_(static_cast<size_t>(program.num_values())),
         saved_(program.nodes().size()) {
@@ -236,12 +236,12 @@ class Run {
 
 }  // namespace
 
-RunMemory EstimateRun(const Graph& program, int64_t batch_size, const std::string& trained) {
-  return Run(program, batch_size, trained).Estimate();
+RunMemory EstimateRun(const Graph& program, int64_t batch_size, const RunConditions& conditions) {
+  return Run(program, batch_size, conditions).Estimate();
 }
 
-HeldBytes EstimateEvaluation(const Graph& program, int64_t batch_size) {
-  return Run(program, batch_size, "*").EstimateEvaluation();
+HeldBytes EstimateEvaluation(const Graph& program, int64_t batch_size, bool on_gpu) {
+  return Run(program, batch_size, {.trained = "", .on_gpu = on_gpu}).EstimateEvaluation();
 }
 
 }  // namespace ampd::graph

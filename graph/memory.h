@@ -22,16 +22,21 @@ struct RunMemory {
   HeldBytes after_backward;  // only the parameters' gradients are left
 };
 
+struct RunConditions {
+  std::string trained = "*";  // glob on the names of the parameters that are
+  bool on_gpu = false;        // where attention has kernels that never hold all scores
+};
+
 // One forward and backward pass of a training program, as the executor and autograd run it on a CPU: each value lives
 // until its last reader has run, and longer when the op table says that an op saves it; gradients are handed back in
 // reverse order, summed in place where nobody else holds them; nodes of one checkpoint segment keep only what the
-// segment reads, and run again when the backward pass reaches it. Parameters, buffers and inputs are not counted;
-// trained are the parameters whose names match the glob. Takes microseconds a node. REQUIRES: every op is in the op
+// segment reads, and run again when the backward pass reaches it. Parameters, buffers and inputs are not counted. Takes
+// microseconds a node. REQUIRES: every op is in the op
 // table or emulated; the program has one output, a scalar loss.
-RunMemory EstimateRun(const Graph& program, int64_t batch_size, const std::string& trained = "*");
+RunMemory EstimateRun(const Graph& program, int64_t batch_size, const RunConditions& conditions = {});
 
 // The moment of the largest total of a forward pass without autograd: each value lives until its last reader has run.
 // Counts and takes as much as the above. REQUIRES: every op is in the op table or emulated.
-HeldBytes EstimateEvaluation(const Graph& program, int64_t batch_size);
+HeldBytes EstimateEvaluation(const Graph& program, int64_t batch_size, bool on_gpu = false);
 
 }  // namespace ampd::graph

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/glob.h"
+#include "graph/modes.h"
 
 namespace ampd::graph {
 namespace {
@@ -64,8 +65,8 @@ std::vector<std::string_view> SavesOf(const Node& node, const OpRow& row) {
 
 }  // namespace
 
-OpMemory::OpMemory(const Graph& program, int64_t batch_size, const std::string& trained)
-    : graph_(program), batch_size_(batch_size), states_(static_cast<size_t>(program.num_values())) {
+OpMemory::OpMemory(const Graph& program, int64_t batch_size, const std::string& trained, bool on_gpu)
+    : graph_(program), batch_size_(batch_size), on_gpu_(on_gpu), states_(static_cast<size_t>(program.num_values())) {
   for (const graph::State& parameter : program.parameters()) {
     states_[Index(parameter.value)].trained = GlobMatches(trained, parameter.name);
   }
@@ -123,6 +124,9 @@ std::optional<ValueId> OpMemory::ShownBy(const Node& node, ValueId output) const
 
 std::vector<OpMemory::Kept> OpMemory::Keeps(const Node& node) const {
   std::vector<Kept> kept;
+  if (MakesScores(node)) {
+    return {{std::nullopt, AttentionSavedBytes(AttentionSizesOf(node))}};
+  }
   for (std::string_view name : SavesOf(node, *RowOf(node))) {
     if (name.starts_with("result.")) {
       kept.push_back({std::nullopt, InnerBytes(node, name)});
@@ -134,6 +138,36 @@ std::vector<OpMemory::Kept> OpMemory::Keeps(const Node& node) const {
     }
   }
   return kept;
+}
+
+// Attention without a flash kernel: on a CPU LibTorch has none that drops scores or gives a mask its gradient, nor one
+// for other shapes than (B, heads, T, D), the same D for all.
+bool OpMemory::MakesScores(const Node& node) const {
+  if (on_gpu_ || RowOf(node)->op != "aten.scaled_dot_product_attention.default") {
+    return false;
+  }
+  const auto mask = node.ValueOf("attn_mask");
+  if (DrawsRandomNumbers(node) || (mask.has_value() && (IsTrained(*mask) || graph_.type(*mask).shape.size() == 3))) {
+    return true;
+  }
+  const Shape& query = graph_.type(*node.ValueOf("query")).shape;
+  const Shape& value = graph_.type(*node.ValueOf("value")).shape;
+  return query.size() != 4 || value.size() != 4 || query[3] != value[3];
+}
+
+// REQUIRES: attention.
+AttentionSizes OpMemory::AttentionSizesOf(const Node& node) const {
+  const ValueId query = *node.ValueOf("query");
+  const ValueId key = *node.ValueOf("key");
+  const Shape& rows = graph_.type(query).shape;
+  const Shape& columns = graph_.type(key).shape;
+  const int64_t num_rows = Elements(query) / std::max<int64_t>(rows.back().At(batch_size_), 1);
+  return {.query = Elements(query),
+          .key = Elements(key),
+          .value = Elements(*node.ValueOf("value")),
+          .scores = num_rows * columns[columns.size() - 2].At(batch_size_),
+          .drops = DrawsRandomNumbers(node),
+          .is_narrow = graph_.type(query).dtype != Dtype::kFloat32};
 }
 
 // One of 16 bits may compute in fp32. REQUIRES: a recurrent layer, or several in one node.
@@ -256,8 +290,10 @@ int64_t OpMemory::LogarithmPart(const Node& node) const {
 }
 
 int64_t OpMemory::ForwardWorkspace(const Node& node) const {
+  const int64_t scores = MakesScores(node) ? AttentionForwardBytes(AttentionSizesOf(node)) : 0;
   // The logits in fp32 and their logarithms.
-  return 2 * LogarithmPart(node) + ImageCopy(node) + UnsummedLoss(node) + (IsWide(node) ? WideCopies(node) : 0);
+  return scores + 2 * LogarithmPart(node) + ImageCopy(node) + UnsummedLoss(node) +
+         (IsWide(node) ? WideCopies(node) : 0);
 }
 
 // Flattening hands a gradient back in the order of the channels, and pooling of channels-last images then computes in
@@ -305,9 +341,10 @@ int64_t OpMemory::BackwardWorkspace(const Node& node) const {
   // Between the gradients of nll_loss and of log_softmax.
   const int64_t between = node.op == "aten.cross_entropy_loss.default" ? Bytes(*node.ValueOf("self")) : 0;
   const int64_t gates = node.Find("hx") == nullptr ? 0 : RecurrentBackwardBytes(RecurrentSizesOf(node));
+  const int64_t scores = MakesScores(node) ? AttentionBackwardBytes(AttentionSizesOf(node)) : 0;
   // As forward, then the gradients of the logarithms and of the logits beside the former.
-  return gates + between + 3 * LogarithmPart(node) + ImageCopy(node) + PoolingCopies(node) + UnsummedGradient(node) +
-         BlockedWeights(node) + TurnedWeights(node) + (IsWide(node) ? WideBackward(node) : 0);
+  return scores + gates + between + 3 * LogarithmPart(node) + ImageCopy(node) + PoolingCopies(node) +
+         UnsummedGradient(node) + BlockedWeights(node) + TurnedWeights(node) + (IsWide(node) ? WideBackward(node) : 0);
 }
 
 int64_t CrossEntropyRows(int64_t num_classes, bool on_gpu) {

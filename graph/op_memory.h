@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/attention_memory.h"
 #include "graph/graph.h"
 #include "graph/op_table.h"
 #include "graph/recurrent_memory.h"
@@ -16,14 +17,15 @@ namespace ampd::graph {
 // it has few kernels to start.
 int64_t CrossEntropyRows(int64_t num_classes, bool on_gpu);
 
-// What the nodes of a program take in memory, each for itself, as LibTorch's CPU ops run them: which results have
+// What the nodes of a program take in memory, each for itself, as LibTorch's CPU ops run them, on a GPU but for
+// attention, which has kernels for more there: which results have
 // memory of their own, what the backward pass will read, and what is needed only while an op runs. From the op table,
 // and from which values are trained and which lie channels-last, which it finds out in the order of the nodes.
 // Thread-compatible. REQUIRES: the program outlives it; every op is in the op table or one that ApplyPrecision puts in.
 class OpMemory {
  public:
   // `trained`: glob on the names of the parameters that are.
-  OpMemory(const Graph& program, int64_t batch_size, const std::string& trained);
+  OpMemory(const Graph& program, int64_t batch_size, const std::string& trained, bool on_gpu);
 
   // Whether a value has a gradient, or the results of a node.
   bool IsTrained(ValueId value) const { return states_[Index(value)].trained; }
@@ -64,6 +66,8 @@ class OpMemory {
   bool IsChannelsLast(const Node& node, ValueId output) const;
   int64_t Elements(ValueId value) const;
   int64_t WideBytes(ValueId value) const;
+  bool MakesScores(const Node& node) const;
+  AttentionSizes AttentionSizesOf(const Node& node) const;
   RecurrentSizes RecurrentSizesOf(const Node& node) const;
   int64_t PositionBytes(const Node& node) const;
   int64_t InnerBytes(const Node& node, std::string_view name) const;
@@ -79,6 +83,7 @@ class OpMemory {
 
   const Graph& graph_;
   const int64_t batch_size_;
+  const bool on_gpu_;
   std::vector<State> states_;  // by value
 };
 

@@ -20,7 +20,7 @@ std::vector<OpRow> ComputingRows() {
       {.op = "aten.linear.default", .op_class = kLower, .saves = {"input", "weight"}},
       {.op = "aten.matmul.default", .op_class = kLower, .saves = {"self", "other"}},
       {.op = "aten.mm.default", .op_class = kLower, .saves = {"self", "mat2"}},
-      // LibTorch's flash kernel, which it takes without dropout, on a GPU without a mask. Rows of the softmax are not
+      // LibTorch's flash kernel, on a GPU without a mask; OpMemory has what others keep. Rows of the softmax are not
       // kept; of a mask of truth values the numbers that are added instead.
       {.op = "aten.scaled_dot_product_attention.default",
        .op_class = kLower,

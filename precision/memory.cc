@@ -180,9 +180,10 @@ MemoryModel::MemoryModel(std::vector<Phase> phases, std::optional<graph::Graph> 
   }
   for (size_t i = 1; i < phases_.size(); ++i) {
     const Phase& before = phases_[i - 1];
-    const int64_t gradients = before.gradient_sums > 0
-                                  ? before.gradient_sums
-                                  : graph::EstimateRun(before.program, 1, before.trained).after_backward.gradients;
+    const int64_t gradients =
+        before.gradient_sums > 0
+            ? before.gradient_sums
+            : graph::EstimateRun(before.program, 1, {.trained = before.trained}).after_backward.gradients;
     phases_[i].other_gradients = before.other_gradients + gradients;
   }
 }
@@ -255,7 +256,8 @@ MemoryEstimate MemoryModel::PhaseAt(const Phase& phase, int64_t batch_size) cons
   if (setup_.on_gpu) {
     estimate.inputs += InputBytes(batch_size);  // of a step beside the recorded one, a micro-batch at a time
   }
-  const graph::RunMemory run = graph::EstimateRun(phase.program, batch_size, phase.trained);
+  const graph::RunMemory run =
+      graph::EstimateRun(phase.program, batch_size, {.trained = phase.trained, .on_gpu = setup_.on_gpu});
   estimate.gradients = phase.other_gradients + phase.gradient_sums + std::max(phase.kept_gradients, run.peak.gradients);
   estimate.activations = run.peak.activations;
   estimate.workspace += run.peak.workspace;
@@ -269,7 +271,7 @@ MemoryEstimate MemoryModel::EvaluationAt(int64_t batch_size) const {
   if (setup_.on_gpu) {
     estimate.inputs += setup_.num_micro_batches * InputBytes(batch_size);  // a recorded step's
   }
-  const graph::HeldBytes peak = graph::EstimateEvaluation(*evaluation_, num_samples);
+  const graph::HeldBytes peak = graph::EstimateEvaluation(*evaluation_, num_samples, setup_.on_gpu);
   estimate.activations = peak.activations;
   estimate.workspace += peak.workspace;
   return estimate;

@@ -64,11 +64,11 @@ TEST(EstimateRun, WhatIsNotTrainedIsNotKept) {
   const Graph critic = LossProgram(Pair(), "critic_loss").value();
   const Graph author = LossProgram(Pair(), "author_loss").value();
   const auto kept = [](const Graph& program, const char* trained) {
-    return static_cast<double>(EstimateRun(program, kBatch, trained).after_forward.activations) / kValue;
+    return static_cast<double>(EstimateRun(program, kBatch, {.trained = trained}).after_forward.activations) / kValue;
   };
   EXPECT_NEAR(kept(critic, "critic.*"), 5, 0.5) << "what the author made, and four layers";
   EXPECT_NEAR(kept(author, "author.*"), 9, 0.5) << "four layers each, and what lies between them";
-  const RunMemory run = EstimateRun(author, kBatch, "author.*");
+  const RunMemory run = EstimateRun(author, kBatch, {.trained = "author.*"});
   EXPECT_EQ(
       run.after_backward.gradients,
       static_cast<int64_t>(sizeof(float)) * (4 * (kFeatures * kFeatures + kFeatures) + kFeatures + 1 + 2 * kFeatures));
