@@ -44,6 +44,10 @@ void FollowedDtypes::Add(const Node& node, graph::OpClass op_class) {
   const bool any_told =
       std::any_of(floats.begin(), floats.end(), [this](ValueId use) { return origins_.contains(use) && !Yields(use); });
   Origin origin{FollowedBy(node), false};
+  if (node.follows_dtype && IsCast(node) && types_.type(node.outputs[0]).shape.empty() &&
+      origin.dtype == types_.type(node.outputs[0]).dtype) {
+    origin.dtype.reset();  // a number, for something that is met later
+  }
   if (is_constant || (node.follows_dtype && IsCast(node))) {
     origin.yields = node.follows_dtype && !origin.dtype.has_value();
   } else if (op_class == graph::OpClass::kLower || (!any_told && !all_yield && !node.keeps_fp32)) {

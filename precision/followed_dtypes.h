@@ -17,7 +17,7 @@ namespace ampd::precision {
 // * what is fp32 because the model asks for it (Node::keeps_fp32), and what is computed of that, follows the narrowest
 //   dtype that went into it: a cast that follows gives this dtype;
 // * what follows and is made of no floating-point value, but of constants, truths or whole numbers, yields: it does not
-//   widen what it meets.
+//   widen what it meets. So does a value of no dimension that is cast to follow, `scale.to(x.dtype)`.
 //
 // Single-threaded: owner the pass.
 class FollowedDtypes {

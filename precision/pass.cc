@@ -149,14 +149,23 @@ class PrecisionPass {
     }
   }
 
+  bool IsNumber(ValueId value) const { return rewriter_.target().type(rewriter_.Resolve(value)).shape.empty(); }
+
+  // The floating-point values whose dtype tells: as in PyTorch not those of no dimension beside others.
+  std::vector<ValueId> ToldBy(const Node& node) const {
+    std::vector<ValueId> values = node.Uses();
+    std::erase_if(values, [this](ValueId use) { return !graph::IsFloatingPoint(TypeOf(use)); });
+    if (std::any_of(values.begin(), values.end(), [this](ValueId use) { return !IsNumber(use); })) {
+      std::erase_if(values, [this](ValueId use) { return IsNumber(use); });
+    }
+    return values;
+  }
+
   // What a node computes in; nothing when it reads no floating-point value.
   std::optional<Dtype> DtypeFor(const Node& node, const OpDecision& decision) const {
     std::optional<Dtype> first, widest;
-    for (ValueId use : node.Uses()) {
+    for (ValueId use : ToldBy(node)) {
       const Dtype dtype = TypeOf(use);
-      if (!graph::IsFloatingPoint(dtype)) {
-        continue;
-      }
       if (!followed_.Yields(use)) {
         widest = widest.value_or(dtype) == dtype ? dtype : Dtype::kFloat32;
       }
@@ -171,10 +180,19 @@ class PrecisionPass {
     return decision.op_class == OpClass::kLower ? decision.compute : Dtype::kFloat32;
   }
 
-  // Weights and statistics of norms stay as they are beside an input of a lower format.
+  bool StaysNumber(const graph::Argument& argument) const {
+    const auto* const value = std::get_if<ValueId>(&argument.operand);
+    return value != nullptr && IsNumber(*value) && !followed_.Yields(*value);
+  }
+
+  // Weights and statistics of norms stay as they are beside an input of a lower format, and so do numbers in fp32,
+  // which PyTorch multiplies by before it rounds.
   void CastArguments(Node& node, Dtype dtype) {
     const graph::OpRow* row = graph::FindOp(node.op);
     for (graph::Argument& argument : node.arguments) {
+      if (dtype != Dtype::kFloat32 && row != nullptr && row->op_class == OpClass::kPromote && StaysNumber(argument)) {
+        continue;
+      }
       if (dtype != Dtype::kFloat32 && row != nullptr &&
           std::find(row->fp32_arguments.begin(), row->fp32_arguments.end(), argument.name) !=
               row->fp32_arguments.end()) {

@@ -112,7 +112,7 @@ class Network {
                            .module_path = "norm",
                            .keeps_fp32 = is_meant,
                            .follows_dtype = !is_meant},
-                          name, Wide());
+                          name, graph_.type(input).shape.empty() ? graph_.type(input) : Wide());
   }
 
   Graph graph_;
@@ -197,6 +197,29 @@ TEST(FollowedDtypes, WhatIsMadeOfConstantsYieldsWhereItGoesBack) {
   const std::string text = Applied(std::move(network).Build(sum), "bf16");
   EXPECT_THAT(text, HasSubstr("%positions: float32[B, 64] = aten.to.dtype"));
   EXPECT_THAT(text, HasSubstr("%sum: bfloat16[B, 64] = aten.add.Tensor(self=%stem, other=%positions_bfloat16)\n"));
+}
+
+// As in PyTorch, whose kernels multiply by a number before they round.
+TEST(ApplyPrecision, AValueOfNoDimensionDoesNotWidenWhatItMeets) {
+  Network network;
+  const ValueId x = network.Linear("stem", network.x());
+  const ValueId scale = network.Parameter("scale", {});
+  const ValueId scaled = network.Call("aten.div.Tensor", {{"self", x}, {"other", scale}}, "scaled");
+  const ValueId wide = network.Multiply(scale, network.x(), "wide");
+  const ValueId sum = network.Add(scaled, wide, "sum");
+  const std::string text = Applied(std::move(network).Build(sum), "torch-amp-bf16");
+  EXPECT_THAT(text, HasSubstr("%scaled: bfloat16[B, 64] = aten.div.Tensor(self=%stem, other=%scale)\n"));
+  EXPECT_THAT(text, HasSubstr("%wide: float32[B, 64] = aten.mul.Tensor(self=%scale, other=%images)\n"));
+  EXPECT_THAT(text, HasSubstr("%sum: float32[B, 64]"));
+}
+
+TEST(FollowedDtypes, AValueOfNoDimensionThatFollowsIsRoundedToWhatItMeets) {
+  Network network;
+  const ValueId x = network.Linear("stem", network.x());
+  const ValueId scale = network.Following(network.Parameter("scale", {}), "rounded");
+  const ValueId scaled = network.Multiply(x, scale, "scaled");
+  const std::string text = Applied(std::move(network).Build(scaled), "torch-amp-bf16");
+  EXPECT_THAT(text, HasSubstr("%scaled: bfloat16[B, 64] = aten.mul.Tensor(self=%stem, other=%rounded_bfloat16)\n"));
 }
 
 TEST(ApplyPrecision, WhatIsWrittenInPlaceKeepsItsDtypeWhateverIsAddedToIt) {
