@@ -22,6 +22,7 @@ struct RunMemory {
   HeldBytes after_backward;  // only the parameters' gradients are left
 };
 
+// What memory depends on beside the program and the batch.
 struct RunConditions {
   std::string trained = "*";  // glob on the names of the parameters that are
   bool on_gpu = false;        // where attention has kernels that never hold all scores
@@ -31,8 +32,7 @@ struct RunConditions {
 // until its last reader has run, and longer when the op table says that an op saves it; gradients are handed back in
 // reverse order, summed in place where nobody else holds them; nodes of one checkpoint segment keep only what the
 // segment reads, and run again when the backward pass reaches it. Parameters, buffers and inputs are not counted. Takes
-// microseconds a node. REQUIRES: every op is in the op
-// table or emulated; the program has one output, a scalar loss.
+// microseconds a node. REQUIRES: every op is in the op table or emulated; the program has one output, a scalar loss.
 RunMemory EstimateRun(const Graph& program, int64_t batch_size, const RunConditions& conditions = {});
 
 // The moment of the largest total of a forward pass without autograd: each value lives until its last reader has run.

@@ -140,8 +140,8 @@ std::vector<OpMemory::Kept> OpMemory::Keeps(const Node& node) const {
   return kept;
 }
 
-// Attention without a flash kernel: on a CPU LibTorch has none that drops scores or gives a mask its gradient, nor one
-// for other shapes than (B, heads, T, D), the same D for all.
+// Attention without a flash kernel: on a CPU LibTorch has none that drops scores, gives a mask its gradient or takes a
+// mask of three dimensions, nor one for other shapes than (B, heads, T, D), the same D for all.
 bool OpMemory::MakesScores(const Node& node) const {
   if (on_gpu_ || RowOf(node)->op != "aten.scaled_dot_product_attention.default") {
     return false;

@@ -17,10 +17,10 @@ namespace ampd::graph {
 // it has few kernels to start.
 int64_t CrossEntropyRows(int64_t num_classes, bool on_gpu);
 
-// What the nodes of a program take in memory, each for itself, as LibTorch's CPU ops run them, on a GPU but for
-// attention, which has kernels for more there: which results have
+// What the nodes of a program take in memory, each for itself, as LibTorch's CPU ops run them: which results have
 // memory of their own, what the backward pass will read, and what is needed only while an op runs. From the op table,
-// and from which values are trained and which lie channels-last, which it finds out in the order of the nodes.
+// and from which values are trained and which lie channels-last, which it finds out in the order of the nodes. Of a GPU
+// only attention is told apart, whose kernels there never hold all scores.
 // Thread-compatible. REQUIRES: the program outlives it; every op is in the op table or one that ApplyPrecision puts in.
 class OpMemory {
  public:

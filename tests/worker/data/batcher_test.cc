@@ -223,9 +223,8 @@ void ExpectCallerGathers(const Batcher::Ahead& ahead) {
 TEST(Batcher, WhoAsksForABatch_GathersOneThatNobodyHasTakenOn) {
   ExpectCallerGathers({.batches = 3, .threads = 2});
   ExpectCallerGathers({.batches = 2, .threads = 1});
+  ExpectCallerGathers({.batches = 16, .threads = 2});  // small ones, several at a time
 }
-
-TEST(Batcher, WhoAsksForASmallBatch_GathersSeveral) { ExpectCallerGathers({.batches = 16, .threads = 2}); }
 
 TEST(Batcher, ASeekBack_GivesTheSameBatchAgain) {
   Batcher batcher({.num_samples = 30, .batch_size = 4, .seed = 3}, Telling, {.batches = 2});
