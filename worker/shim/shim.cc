@@ -33,12 +33,14 @@ constexpr int kExecFailed = 127;
 constexpr absl::Duration kRetry = absl::Milliseconds(200);
 // A block of every usual file system; the exit file is far below it.
 constexpr size_t kReserveBytes = 4096;
-// Under load a timer wakes the shim some milliseconds late. The shortest lease, 100 ms, is renewed every 20 ms.
+// Under load a timer wakes the shim some milliseconds late; later still, the trainer stands by the lease that it
+// shares. The shortest lease, 100 ms, is renewed every 20 ms.
 constexpr absl::Duration kStopAhead = absl::Milliseconds(25);
 
 // In the child, between fork and exec.
-[[noreturn]] void BecomeTrainer(const std::vector<std::string>& command, int output) {
+[[noreturn]] void BecomeTrainer(const std::vector<std::string>& command, const ComputeLease& lease, int output) {
   setsid();
+  lease.PassOn();
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -96,6 +98,7 @@ absl::Status Shim::Start() {
     return ErrnoError(errno, "make a signal or timer descriptor");
   }
   AMPD_ASSIGN_OR_RETURN(listener_, ListenUnix(absl::StrCat(options_.folder, "/shim.sock")));
+  AMPD_ASSIGN_OR_RETURN(shared_lease_, ComputeLease::Create());
   lease_.Attend(options_.clock->SinceBoot());
   // Room for the exit file, so that a disk which fills up meanwhile does not keep the device.
   const UniqueFd reserve(open(Reserve().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
@@ -116,7 +119,7 @@ absl::Status Shim::StartTrainer() {
     return ErrnoError(errno, "fork");
   }
   if (trainer_ == 0) {
-    BecomeTrainer(options_.trainer, write_end.get());
+    BecomeTrainer(options_.trainer, shared_lease_, write_end.get());
   }
   oom_kills_.Look(trainer_, options_.clock->SinceBoot());
   return absl::OkStatus();
@@ -240,6 +243,7 @@ bool Shim::OnClientBytes(Client& client) {
 void Shim::Obey(const internal::ShimCommand& command) {
   lease_.Renew(absl::Nanoseconds(command.lease_deadline_boottime_nanos()),
                absl::Nanoseconds(command.suspend_limit_nanos()));
+  shared_lease_.Extend(lease_.deadline());
   ObeyLease();
   if (command.terminate() && !end_.exited()) {
     kill(trainer_, SIGTERM);

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "ampd/internal/trainer.pb.h"
 #include "base/clock.h"
+#include "base/compute_lease.h"
 #include "base/file.h"
 #include "base/frames.h"
 #include "worker/shim/attempt_log.h"
@@ -25,7 +26,8 @@ namespace ampd::shim {
 //   1. agent   starts the shim in a new session; the shim listens, then starts the trainer
 //   2. agent   connects                         -> ShimStatus{trainer_pid}
 //   3. agent   ShimCommand{lease deadline}      -> ShimStatus{that deadline}: only now the agent binds the trainer
-//   4. the deadline comes                       -> everything is stopped just before it, ShimStatus{suspended}
+//   4. the deadline comes                       -> everything is stopped just before it, ShimStatus{suspended}; where
+//                                                  that is late, the trainer begins no step (ComputeLease)
 //   5. agent   ShimCommand{later deadline}      -> everything goes on, ShimStatus
 //   6. no lease and no agent for long           -> everything is killed: nobody would ever ask for this trainer
 //   7. the trainer ends                         -> what is left below is killed, the file `exit` is written,
@@ -72,6 +74,7 @@ class Shim {
   const Options options_;
   AttemptLogWriter log_;
   LeaseTimer lease_;
+  ComputeLease shared_lease_;
   UniqueFd signals_;
   UniqueFd timer_;
   UniqueFd listener_;

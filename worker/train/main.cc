@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/time/clock.h"
+#include "base/compute_lease.h"
 #include "base/signals.h"
 #include "worker/train/agent_link.h"
 #include "worker/train/run_attempt.h"
@@ -30,6 +31,10 @@ int Fail(const absl::Status& status) {
 }
 
 int Run(const Flags& flags) {
+  const auto lease = ampd::ComputeLease::Inherit();
+  if (!lease.ok()) {
+    return Fail(lease.status());
+  }
   ampd::SignalThread signals({SIGTERM, SIGINT});
   ampd::train::StepLog step_log;
   if (flags.step_log) {
@@ -62,7 +67,7 @@ int Run(const Flags& flags) {
   }
   const ampd::v1::Outcome outcome = ampd::train::RunAttempt(
       *start, device, link, outbox,
-      {.step_log = step_log, .steps_ahead = flags.steps_ahead, .cuda_graph = !flags.no_cuda_graph});
+      {.step_log = step_log, .lease = *lease, .steps_ahead = flags.steps_ahead, .cuda_graph = !flags.no_cuda_graph});
   const absl::Duration wait = absl::Seconds(flags.outcome_wait_seconds);
   return link.ReportOutcome(outcome, absl::Now() + wait) ? 0 : 3;
 }

@@ -169,7 +169,7 @@ Outcome RunAttempt(const internal::StartAttempt& start, const absl::StatusOr<amp
                    AgentLink& link, TelemetryOutbox& outbox, const TrainerOptions& options) {
   CheckpointIo io;
   CheckpointStore checkpoints(start.checkpoint_root(), io);
-  const TrainingLoop::Context context = {start, link, outbox, checkpoints, options.step_log};
+  const TrainingLoop::Context context = {start, link, outbox, checkpoints, options.step_log, options.lease};
   std::unique_ptr<TrainingLoop> loop;
   Outcome outcome;
   try {

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "ampd/internal/trainer.pb.h"
+#include "base/compute_lease.h"
 #include "worker/amp/step_kernels.h"
 #include "worker/train/agent_link.h"
 #include "worker/train/step_log.h"
@@ -23,6 +24,7 @@ absl::StatusOr<amp::ComputeDevice> WarmUp(const std::string& device_id);
 // How a trainer runs, whatever the attempt.
 struct TrainerOptions {
   StepLog& step_log;
+  const ComputeLease& lease;
   // Steps that are begun before the numbers of another are read, where the engine allows it. Unset: 1 on a GPU, which
   // need not wait for the host then, and 0 on a CPU.
   std::optional<int> steps_ahead = {};

@@ -3,7 +3,6 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
-#include "base/clock.h"
 #include "base/file.h"
 
 namespace ampd::train {
@@ -17,12 +16,11 @@ absl::StatusOr<StepLog> StepLog::Open(const std::string& path) {
   return log;
 }
 
-void StepLog::Started(const std::string& job_id, int attempt, int64_t step) {
+void StepLog::Started(absl::Duration at, const std::string& job_id, int attempt, int64_t step) {
   if (file_ == nullptr) {
     return;
   }
-  const std::string line =
-      absl::StrCat(absl::ToInt64Nanoseconds(SystemClock().SinceBoot()), " ", job_id, " ", attempt, " ", step, "\n");
+  const std::string line = absl::StrCat(absl::ToInt64Nanoseconds(at), " ", job_id, " ", attempt, " ", step, "\n");
   std::fputs(line.c_str(), file_.get());
   std::fflush(file_.get());
 }

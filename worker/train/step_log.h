@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace ampd::train {
 
@@ -17,7 +18,8 @@ class StepLog {
   // Appends to `path`.
   static absl::StatusOr<StepLog> Open(const std::string& path);
 
-  void Started(const std::string& job_id, int attempt, int64_t step);
+  // `at`: the moment, SinceBoot, at which the step was found to have a lease.
+  void Started(absl::Duration at, const std::string& job_id, int attempt, int64_t step);
 
  private:
   struct Close {

@@ -8,6 +8,7 @@
 
 #include "ATen/Parallel.h"
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/status_macros.h"
 #include "precision/loss_scale.h"
 #include "precision/memory.h"
@@ -184,9 +185,10 @@ absl::Status TrainingLoop::ApplyOrders() {
 }
 
 void TrainingLoop::BeginStep() {
+  const absl::Duration leased_at = context_.lease.AwaitValid(SystemClock());
   const StepsUnderWay::Instant begin = Now();
   const auto number = step_ + static_cast<int64_t>(under_way_.size()) + 1;
-  context_.step_log.Started(context_.start.key().job_id(), context_.start.key().attempt(), number);
+  context_.step_log.Started(leased_at, context_.start.key().job_id(), context_.start.key().attempt(), number);
   const data::Batcher::Batch batch = batcher_.Next();
   const double data_wait_seconds = std::chrono::duration<double>(Now() - begin).count();
   engine_->Enqueue(Cut(batch.samples, plan_.num_micro_batches), PlaceOf(batch.place, plan_.sampler));

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "ampd/internal/trainer.pb.h"
+#include "base/compute_lease.h"
 #include "worker/amp/engine.h"
 #include "worker/amp/plateau.h"
 #include "worker/data/batcher.h"
@@ -63,6 +64,7 @@ class TrainingLoop {
     TelemetryOutbox& outbox;
     CheckpointStore& checkpoints;
     StepLog& step_log;
+    const ComputeLease& lease;
   };
 
   TrainingLoop(AttemptPlan plan, const Context& context);

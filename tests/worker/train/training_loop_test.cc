@@ -9,6 +9,8 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
+#include "base/compute_lease.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/sha256.h"
@@ -54,7 +56,7 @@ class TrainingLoopTest : public TrainerTest {
         num_records = outbox.last_sequence();
       });
       loop = std::make_unique<TrainingLoop>(PlanAttempt(start).value(),
-                                            TrainingLoop::Context{start, link, outbox, store, step_log});
+                                            TrainingLoop::Context{start, link, outbox, store, step_log, lease});
     }
     // Of a run of which every record is a step.
     void AwaitStep(uint64_t step) {
@@ -62,12 +64,18 @@ class TrainingLoopTest : public TrainerTest {
       const auto is_there = [this, step]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return num_records >= step; };
       EXPECT_TRUE(mutex.AwaitWithTimeout(absl::Condition(&is_there), absl::Minutes(1))) << num_records;
     }
+    bool HasStepWithin(absl::Duration wait) {
+      absl::MutexLock lock(&mutex);
+      const auto is_there = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return num_records > 0; };
+      return mutex.AwaitWithTimeout(absl::Condition(&is_there), wait);
+    }
 
     const StartAttempt start;
     TelemetryOutbox outbox;
     AgentLink link;
     CheckpointStore store;
     StepLog step_log;
+    ComputeLease lease;
     absl::Mutex mutex;
     uint64_t num_records ABSL_GUARDED_BY(mutex) = 0;
     std::unique_ptr<TrainingLoop> loop;
@@ -115,6 +123,20 @@ TEST_F(TrainingLoopTest, TrainingGoesOnWhileACheckpointIsWrittenUpToTheNextOne) 
   EXPECT_EQ(hash_of(1), hash_of(2));
   EXPECT_EQ(held.loop->metrics().state_hash(), undisturbed.loop->metrics().state_hash());
   EXPECT_EQ(held.loop->metrics().state_hash().size(), 64u);
+}
+
+TEST_F(TrainingLoopTest, WithoutALease_NoStepBegins) {
+  Attempt attempt(Mlp("fp32", 5), Folder(), io_);
+  attempt.lease = ComputeLease::Create().value();
+  absl::StatusOr<Outcome> outcome;
+  std::thread training([&] { outcome = attempt.loop->Run(); });
+  // Over already, so nothing may come; a step of this model takes less than a millisecond.
+  attempt.lease.Extend(SystemClock().SinceBoot());
+  EXPECT_FALSE(attempt.HasStepWithin(absl::Milliseconds(200)));
+  attempt.lease.Extend(SystemClock().SinceBoot() + absl::Hours(1));
+  training.join();
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(attempt.loop->step(), 5);
 }
 
 TEST_F(TrainingLoopTest, AWriteThatFails_EndsTheRunAtOneOfTheNextStepsAndTheOneBeforeStays) {
