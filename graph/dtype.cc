@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <limits>
 
 namespace ampd::graph {
 namespace {
@@ -9,21 +10,21 @@ namespace {
 struct DtypeRow {
   std::string_view name;
   int64_t item_size_bytes;
-  bool floating_point;
+  double greatest;  // 0: no floating-point type
 };
 
 // In the order of the enumeration.
 constexpr std::array<DtypeRow, 10> kRows = {{
-    {"float64", 8, true},
-    {"float32", 4, true},
-    {"bfloat16", 2, true},
-    {"float16", 2, true},
-    {"float8_e4m3fn", 1, true},
-    {"float8_e5m2", 1, true},
-    {"int64", 8, false},
-    {"int32", 4, false},
-    {"uint8", 1, false},
-    {"bool", 1, false},
+    {"float64", 8, std::numeric_limits<double>::max()},
+    {"float32", 4, std::numeric_limits<float>::max()},
+    {"bfloat16", 2, 0x1.FEp127},
+    {"float16", 2, 65504},
+    {"float8_e4m3fn", 1, 448},
+    {"float8_e5m2", 1, 57344},
+    {"int64", 8, 0},
+    {"int32", 4, 0},
+    {"uint8", 1, 0},
+    {"bool", 1, 0},
 }};
 
 const DtypeRow& RowOf(Dtype dtype) { return kRows[static_cast<size_t>(dtype)]; }
@@ -43,6 +44,8 @@ std::optional<Dtype> DtypeFromName(std::string_view name) {
 
 int64_t ItemSizeBytes(Dtype dtype) { return RowOf(dtype).item_size_bytes; }
 
-bool IsFloatingPoint(Dtype dtype) { return RowOf(dtype).floating_point; }
+bool IsFloatingPoint(Dtype dtype) { return RowOf(dtype).greatest > 0; }
+
+double Greatest(Dtype dtype) { return RowOf(dtype).greatest; }
 
 }  // namespace ampd::graph

@@ -20,4 +20,7 @@ int64_t ItemSizeBytes(Dtype dtype);
 
 bool IsFloatingPoint(Dtype dtype);
 
+// The greatest finite number of a floating-point type, exactly; the least is its negative. REQUIRES: IsFloatingPoint.
+double Greatest(Dtype dtype);
+
 }  // namespace ampd::graph

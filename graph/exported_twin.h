@@ -13,9 +13,10 @@
 //   P := {"meant": [tensor, ...], "follows": [tensor, ...]}
 //
 // A tensor is the only result of a node, float32 in the program, by the name that it has once the graphs within are
-// taken apart (graph/exported_inline.h). "meant": it was float32 in bfloat16's program too, or has numbers of float32's
-// range. "follows": it was bfloat16 there. Nodes whose results have the dtype of what they read are in neither list,
-// nor are casts that change nothing in either program.
+// taken apart (graph/exported_inline.h). "meant": it was float32 in bfloat16's program too, or has other numbers there.
+// "follows": it was bfloat16 there; so was a masked_fill with the least or the greatest number of its dtype, which is
+// float32's in the program. Other nodes whose results have the dtype of what they read are in neither list, nor are
+// casts that change nothing in either program.
 namespace ampd::graph {
 
 inline constexpr char kTwinFile[] = "extra/ampd.bf16_twin.json";

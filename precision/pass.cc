@@ -1,6 +1,7 @@
 #include "precision/pass.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -84,6 +85,7 @@ class PrecisionPass {
     if (is_cast_back) {
       rewriter_.SetType(node.outputs[0], {*written, source_.type(node.outputs[0]).shape});
     }
+    FollowLimit(node);
     followed_.Add(source, decision.op_class);
     if (is_cast_back) {
       KeepBeforeCast(std::move(node), *dtype);
@@ -146,6 +148,18 @@ class PrecisionPass {
     }
     if (named != nullptr) {
       node.Set("dtype", dtype);
+    }
+  }
+
+  // Of a fill: fp32's least or greatest number, where the model takes that of the dtype that it fills.
+  void FollowLimit(Node& node) const {
+    if (!node.follows_dtype || node.op != "aten.masked_fill.Scalar") {
+      return;
+    }
+    const Operand* const given = node.Find("value");
+    const double* const value = given == nullptr ? nullptr : std::get_if<double>(given);
+    if (value != nullptr && std::abs(*value) == graph::Greatest(Dtype::kFloat32)) {
+      node.Set("value", std::copysign(graph::Greatest(rewriter_.target().type(node.outputs[0]).dtype), *value));
     }
   }
 

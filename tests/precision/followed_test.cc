@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -128,14 +130,16 @@ Graph NormAndNoise(bool noise_follows = true) {
   return std::move(network).Build(norm);
 }
 
-std::string Applied(const Graph& graph, const char* preset) {
+Graph GraphUnder(const char* preset, const Graph& graph) {
   const auto policy = ResolvePolicy(PresetNamed(preset), graph, Gpu(9, 0), OptimizerKind::kAdam);
   EXPECT_TRUE(policy.ok()) << policy.status();
   const auto applied = ApplyPrecision(graph, *policy);
   EXPECT_TRUE(applied.ok()) << applied.status();
   EXPECT_TRUE(applied->Check().ok()) << applied->Check();
-  return graph::ToText(*applied);
+  return *applied;
 }
+
+std::string Applied(const Graph& graph, const char* preset) { return graph::ToText(GraphUnder(preset, graph)); }
 
 TEST(FollowedDtypes, GraphsOfANormAndNoiseAreTheGoldenOnes) {
   for (const char* preset : {"bf16", "fp16", "torch-amp-bf16", "megatron-bf16", "apex-o3"}) {
@@ -282,6 +286,31 @@ TEST(FollowedDtypes, AnOpThatNamesItsDtypeGivesItUnlessItFollows) {
   EXPECT_THAT(text(true, false),
               HasSubstr("%softmax: float32[B, 64] = aten.softmax.int(self=%stem_float32, dim=1, dtype=float32)"));
   EXPECT_THAT(text(false, false), HasSubstr("%softmax: float32[B, 64] = aten.softmax.int(self=%stem, dim=1"));
+}
+
+// What a layer's result is filled with, and its dtype, where the model fills it with `number`, which follows or not.
+std::pair<Dtype, double> FillOf(const char* preset, double number, bool follows) {
+  Network network;
+  const ValueId x = network.Linear("stem", network.x());
+  const ValueId fill = network.Call("aten.masked_fill.Scalar", {{"self", x}, {"mask", x}, {"value", number}}, "fill");
+  Graph graph = std::move(network).Build(fill);
+  std::vector<Node> nodes = graph.nodes();
+  const auto is_fill = [](const Node& node) { return node.op == "aten.masked_fill.Scalar"; };
+  std::find_if(nodes.begin(), nodes.end(), is_fill)->follows_dtype = follows;
+  graph.SetNodes(std::move(nodes));
+  const Graph applied = GraphUnder(preset, graph);
+  const auto found = std::find_if(applied.nodes().begin(), applied.nodes().end(), is_fill);
+  return {applied.type(found->outputs[0]).dtype, std::get<double>(*found->Find("value"))};
+}
+
+TEST(ApplyPrecision, AFillThatFollowsTakesTheLimitOfTheDtypeThatItFills) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  EXPECT_EQ(FillOf("fp32", -kMost, true), std::pair(Dtype::kFloat32, -kMost));
+  EXPECT_EQ(FillOf("bf16", -kMost, true), std::pair(Dtype::kBFloat16, -3.3895313892515355e38));
+  EXPECT_EQ(FillOf("bf16", kMost, true), std::pair(Dtype::kBFloat16, 3.3895313892515355e38));
+  EXPECT_EQ(FillOf("fp16", -kMost, true), std::pair(Dtype::kFloat16, -65504.0));
+  EXPECT_EQ(FillOf("bf16", -1e9, true), std::pair(Dtype::kBFloat16, -1e9)) << "no limit";
+  EXPECT_EQ(FillOf("bf16", -kMost, false), std::pair(Dtype::kBFloat16, -kMost)) << "it does not follow";
 }
 
 }  // namespace

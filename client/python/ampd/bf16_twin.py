@@ -19,6 +19,7 @@ FORMAT, VERSION = "ampd.bf16_twin", 1
 # Their graphs are taken apart by ampd (graph/exported_inline.cc).
 NESTING = (torch.ops.higher_order.wrap_with_autocast, torch.ops.higher_order.wrap_with_set_grad_enabled)
 aten = torch.ops.aten
+FILLS = (aten.masked_fill.Scalar, aten.masked_fill_.Scalar)
 CASTS = (aten.to.dtype, aten.to.dtype_layout, aten.to.device, aten.type_as.default)
 
 
@@ -133,12 +134,21 @@ def _names_dtype(node):
             or not any(dtype is not None and dtype.is_floating_point for dtype in reads))
 
 
+def _limits_of(node):
+    """A node's constants, the least and the greatest number of its dtype by name."""
+    limits = torch.finfo(_dtype(node))
+    return [{limits.min: "least", limits.max: "greatest"}.get(one, one) if isinstance(one, float) else one
+            for one in _constants(node)]
+
+
 def _verdict(node, twin):
     """ "meant", "follows", or None where there is nothing to tell: the dtype comes from what the node reads."""
     if not isinstance(node.target, torch._ops.OpOverload) or _dtype(node) != torch.float32:
         return None
     if repr(_constants(node)) != repr(_constants(twin)):
-        return "meant"  # its numbers are those of float32, such as torch.finfo(x.dtype).min
+        follows = (node.target in FILLS and _dtype(twin) == torch.bfloat16
+                   and repr(_limits_of(node)) == repr(_limits_of(twin)))
+        return "follows" if follows else "meant"  # a fill with torch.finfo(x.dtype).min, or numbers of float32 alone
     if not _names_dtype(node) or (twin.target in CASTS and _dtype(twin.args[0]) == _dtype(twin)):
         return None
     return {torch.float32: "meant", torch.bfloat16: "follows"}.get(_dtype(twin))
