@@ -18,6 +18,8 @@ Usage: oracle_exported.py MODEL ARCHIVE OUTPUT. ARCHIVE: the .pt2 file to write.
   gradient_bf16.<parameter>, losses_bf16, state_bf16.<name>
                                 the same under CPU autocast
   gradient_bf16_two ...         and that with two threads
+  gradient_bf16_wide.<parameter>
+                                with one thread and the products of bfloat16 in float32, each rounded once
 Of a model in ONLY_BF16 without what training in fp32 gives, of one in NOT_TRAINED without what any gives.
 """
 import copy
@@ -36,6 +38,7 @@ from torch.nn import functional
 import ampd
 import tensor_file
 from exported_models import BATCHES, MODELS
+from wide_products import wide_products
 
 STEPS = 20
 SEED = 11
@@ -173,22 +176,29 @@ def state_of(model):
             if tensor.dtype == torch.float32}
 
 
+def low_gradients(model, batch):
+    """Of the batch under autocast, in the layout of train()."""
+    model = copy.deepcopy(model)
+    keep_gradients_of_narrow_images(model)
+    model.train().to(memory_format=torch.channels_last)
+    return gradients_of(model, batch, low=True)[1]
+
+
 def followed_low(model, batches):
     """What autocast makes of the first batch and of 20 steps, with one thread and with two."""
     rate, epsilon = SETTINGS.get(sys.argv[1], USUAL)
     tensors = {"learning_rate": torch.tensor(rate), "epsilon": torch.tensor(epsilon)}
     for threads, prefix in ((1, "bf16"), (2, "bf16_two")):
         torch.set_num_threads(threads)
-        first = copy.deepcopy(model)
-        keep_gradients_of_narrow_images(first)
-        first.train().to(memory_format=torch.channels_last)
-        _, gradients = gradients_of(first, batches[0], low=True)
-        tensors |= {f"gradient_{prefix}.{key}": gradient for key, gradient in gradients.items()}
+        tensors |= {f"gradient_{prefix}.{key}": gradient for key, gradient in low_gradients(model, batches[0]).items()}
         trained = copy.deepcopy(model)
         tensors[f"losses_{prefix}"] = train(trained, batches, low=True)
         tensors |= {f"state_{prefix}.{key}": tensor for key, tensor in state_of(trained).items()}
     torch.set_num_threads(1)
-    return tensors
+    with wide_products() as wide:
+        gradients = low_gradients(model, batches[0])
+    assert wide.num_widened > 0, "no product is in bfloat16"
+    return tensors | {f"gradient_bf16_wide.{key}": gradient for key, gradient in gradients.items()}
 
 
 def followed(model, batches):
