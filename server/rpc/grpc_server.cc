@@ -26,6 +26,7 @@ constexpr int kNumModelThreads = 2;  // while one reads, the other has what was 
 constexpr size_t kMaxPoolTasks = 4096;
 constexpr size_t kMemoryQuotaBytes = 512 << 20;
 constexpr int kMaxGrpcThreads = 64;
+constexpr int kStreamWindowBytes = 1 << 20;
 constexpr int kMillis = 1000;
 // What unary calls under way get to finish, once all streams have.
 constexpr absl::Duration kLastWords = absl::Milliseconds(500);
@@ -34,6 +35,9 @@ constexpr absl::Duration kLastWords = absl::Milliseconds(500);
 //
 // Streams a connection: there is no refusal of one too many, the client's call waits unseen until another has ended. At
 // the customary 100 a dashboard that watches more jobs than that over its one connection would stand still.
+//
+// A stream's window is fixed, 20 MB/s where an answer takes 50 ms. gRPC's own grows with what arrives within a round
+// trip, so that a server which is short of processor time lets its clients send, and keeps, tens of megabytes unread.
 //
 // No largest age of a connection: gRPC 1.51 does not tell a handler that its connection is to go, so that watches and
 // Attach streams, which live for as long as jobs do, would be cut off in the middle. They would go on without a gap,
@@ -46,6 +50,8 @@ void SetLimits(grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1000);
   builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 8 << 10);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20 * kMillis);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10 * kMillis);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
