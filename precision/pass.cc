@@ -27,6 +27,16 @@ constexpr char kCast[] = "aten.to.dtype";
 // The arguments of attention that its form in fp32 takes too.
 constexpr std::string_view kPlainAttention[] = {"query", "key", "value", "is_causal", "attn_mask"};
 
+// Ops that fill with a number, and the name of that argument.
+struct Fill {
+  std::string_view op;
+  std::string_view value;
+};
+
+constexpr Fill kFills[] = {{"aten.full.default", "fill_value"},
+                           {"aten.full_like.default", "fill_value"},
+                           {"aten.masked_fill.Scalar", "value"}};
+
 constexpr std::string_view kPlainCrossEntropy[] = {"self", "target", "reduction"};
 constexpr int64_t kReductionNone = 0;
 constexpr int64_t kReductionMean = 1;
@@ -85,8 +95,8 @@ class PrecisionPass {
     if (is_cast_back) {
       rewriter_.SetType(node.outputs[0], {*written, source_.type(node.outputs[0]).shape});
     }
-    FollowLimit(node);
     followed_.Add(source, decision.op_class);
+    FillWithinRange(node);
     if (is_cast_back) {
       KeepBeforeCast(std::move(node), *dtype);
       return absl::OkStatus();
@@ -151,15 +161,19 @@ class PrecisionPass {
     }
   }
 
-  // Of a fill: fp32's least or greatest number, where the model takes that of the dtype that it fills.
-  void FollowLimit(Node& node) const {
-    if (!node.follows_dtype || node.op != "aten.masked_fill.Scalar") {
-      return;
-    }
-    const Operand* const given = node.Find("value");
+  // Of a fill: a finite number beyond the dtype that it is for becomes the limit of that, with which a model means "as
+  // little as there is": `torch.finfo(x.dtype).min` is fp32's in an export. ATen refuses to fill with such a number,
+  // and a cast of it later gives an infinity. REQUIRES: followed_ knows the results.
+  void FillWithinRange(Node& node) const {
+    const auto fill =
+        std::find_if(std::begin(kFills), std::end(kFills), [&](const Fill& one) { return one.op == node.op; });
+    const Operand* const given = fill == std::end(kFills) ? nullptr : node.Find(fill->value);
     const double* const value = given == nullptr ? nullptr : std::get_if<double>(given);
-    if (value != nullptr && std::abs(*value) == graph::Greatest(Dtype::kFloat32)) {
-      node.Set("value", std::copysign(graph::Greatest(rewriter_.target().type(node.outputs[0]).dtype), *value));
+    const graph::ValueId result = node.outputs[0];
+    const Dtype dtype = followed_.Yields(result) ? policy_.formats.compute : rewriter_.target().type(result).dtype;
+    if (value != nullptr && std::isfinite(*value) && graph::IsFloatingPoint(dtype) &&
+        std::abs(*value) > graph::Greatest(dtype)) {
+      node.Set(std::string(fill->value), std::copysign(graph::Greatest(dtype), *value));
     }
   }
 

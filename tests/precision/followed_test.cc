@@ -31,6 +31,7 @@ using graph::Graph;
 using graph::Initializer;
 using graph::Node;
 using graph::ValueId;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -62,6 +63,11 @@ class Network {
   }
   ValueId Add(ValueId a, ValueId b, const std::string& name) {
     return Call("aten.add.Tensor", {{"self", a}, {"other", b}}, name);
+  }
+  ValueId Mask(ValueId of) {
+    return graph_.AddNode(
+        {.op = "aten.lt.Scalar", .arguments = {{"self", of}, {"other", 0.0}}, .outputs = {}, .module_path = ""}, "mask",
+        {Dtype::kBool, Wide().shape});
   }
   ValueId Meant(ValueId input, const std::string& name) { return Cast(input, name, /*is_meant=*/true); }
   ValueId Following(ValueId input, const std::string& name) { return Cast(input, name, /*is_meant=*/false); }
@@ -288,12 +294,17 @@ TEST(FollowedDtypes, AnOpThatNamesItsDtypeGivesItUnlessItFollows) {
   EXPECT_THAT(text(false, false), HasSubstr("%softmax: float32[B, 64] = aten.softmax.int(self=%stem, dim=1"));
 }
 
-// What a layer's result is filled with, and its dtype, where the model fills it with `number`, which follows or not.
-std::pair<Dtype, double> FillOf(const char* preset, double number, bool follows) {
+enum class Filled { kLayerResult, kConstant };
+
+// The dtype of a fill's result and the number that it is filled with, where the model fills with `number`, which
+// follows or not; a constant follows, and is added to a layer's result afterwards.
+std::pair<Dtype, double> FillOf(const char* preset, double number, bool follows, Filled filled = Filled::kLayerResult) {
   Network network;
   const ValueId x = network.Linear("stem", network.x());
-  const ValueId fill = network.Call("aten.masked_fill.Scalar", {{"self", x}, {"mask", x}, {"value", number}}, "fill");
-  Graph graph = std::move(network).Build(fill);
+  const ValueId self = filled == Filled::kLayerResult ? x : network.Following(network.Noise(false), "zeros");
+  const ValueId fill =
+      network.Call("aten.masked_fill.Scalar", {{"self", self}, {"mask", network.Mask(x)}, {"value", number}}, "fill");
+  Graph graph = std::move(network).Build(filled == Filled::kLayerResult ? fill : network.Add(x, fill, "sum"));
   std::vector<Node> nodes = graph.nodes();
   const auto is_fill = [](const Node& node) { return node.op == "aten.masked_fill.Scalar"; };
   std::find_if(nodes.begin(), nodes.end(), is_fill)->follows_dtype = follows;
@@ -303,14 +314,50 @@ std::pair<Dtype, double> FillOf(const char* preset, double number, bool follows)
   return {applied.type(found->outputs[0]).dtype, std::get<double>(*found->Find("value"))};
 }
 
-TEST(ApplyPrecision, AFillThatFollowsTakesTheLimitOfTheDtypeThatItFills) {
-  constexpr double kMost = std::numeric_limits<float>::max();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kMost = std::numeric_limits<float>::max();
+constexpr double kMostBFloat16 = 3.3895313892515355e38;
+
+TEST(ApplyPrecision, AFillIsHeldWithinTheRangeOfTheDtypeThatItFills) {
   EXPECT_EQ(FillOf("fp32", -kMost, true), std::pair(Dtype::kFloat32, -kMost));
-  EXPECT_EQ(FillOf("bf16", -kMost, true), std::pair(Dtype::kBFloat16, -3.3895313892515355e38));
-  EXPECT_EQ(FillOf("bf16", kMost, true), std::pair(Dtype::kBFloat16, 3.3895313892515355e38));
+  EXPECT_EQ(FillOf("bf16", -kMost, true), std::pair(Dtype::kBFloat16, -kMostBFloat16));
+  EXPECT_EQ(FillOf("bf16", kMost, true), std::pair(Dtype::kBFloat16, kMostBFloat16));
   EXPECT_EQ(FillOf("fp16", -kMost, true), std::pair(Dtype::kFloat16, -65504.0));
-  EXPECT_EQ(FillOf("bf16", -1e9, true), std::pair(Dtype::kBFloat16, -1e9)) << "no limit";
-  EXPECT_EQ(FillOf("bf16", -kMost, false), std::pair(Dtype::kBFloat16, -kMost)) << "it does not follow";
+  EXPECT_EQ(FillOf("bf16", -kMost, false), std::pair(Dtype::kBFloat16, -kMostBFloat16)) << "an export without a twin";
+  EXPECT_EQ(FillOf("fp16", -1e9, false), std::pair(Dtype::kFloat16, -65504.0));
+  EXPECT_EQ(FillOf("bf16", -1e9, true), std::pair(Dtype::kBFloat16, -1e9)) << "within it";
+  EXPECT_EQ(FillOf("bf16", -kInfinity, false), std::pair(Dtype::kBFloat16, -kInfinity));
+}
+
+// Else a row that is filled throughout would be of infinities, where the sum is lowered, and its softmax of NaN.
+TEST(ApplyPrecision, AFillOfWhatYieldsIsHeldWithinTheRangeOfTheDtypeThatItIsCastTo) {
+  for (const bool follows : {true, false}) {
+    EXPECT_EQ(FillOf("bf16", -kMost, follows, Filled::kConstant), std::pair(Dtype::kFloat32, -kMostBFloat16));
+    EXPECT_EQ(FillOf("fp16", -1e9, follows, Filled::kConstant), std::pair(Dtype::kFloat32, -65504.0));
+    EXPECT_EQ(FillOf("fp32", -kMost, follows, Filled::kConstant), std::pair(Dtype::kFloat32, -kMost));
+  }
+}
+
+TEST(ApplyPrecision, OpsThatMakeAConstantAreFillsToo) {
+  const auto filled = [](const char* op, graph::Argument from) {
+    Network network;
+    const ValueId x = network.Linear("stem", network.x());
+    if (std::holds_alternative<ValueId>(from.operand)) {
+      from.operand = x;
+    }
+    const ValueId fill = network.Call(op, {std::move(from), {"fill_value", -kMost}}, "fill");
+    Graph graph = std::move(network).Build(network.Add(x, fill, "sum"));
+    std::vector<Node> nodes = graph.nodes();
+    const auto made = std::find_if(nodes.begin(), nodes.end(), [op](const Node& node) { return node.op == op; });
+    made->follows_dtype = true;
+    graph.SetNodes(std::move(nodes));
+    return Applied(graph, "bf16");
+  };
+  const std::string number = absl::StrCat("fill_value=", -kMostBFloat16);
+  EXPECT_THAT(filled("aten.full.default", {"size", graph::Shape{Dim::Batch(), 64}}),
+              AllOf(HasSubstr(number), HasSubstr("%fill: float32[B, 64]"), HasSubstr("%sum: bfloat16[B, 64]")));
+  EXPECT_THAT(filled("aten.full_like.default", {"self", ValueId()}),
+              AllOf(HasSubstr(number), HasSubstr("%fill: bfloat16[B, 64]"), HasSubstr("%sum: bfloat16[B, 64]")));
 }
 
 }  // namespace
