@@ -31,6 +31,8 @@ const std::vector<Rule>& Rules() {
       {"aten.conv2d.default", "weight", 4, 4},
       {"aten.conv_transpose2d.input", "input", 3, 4},
       {"aten.conv_transpose2d.input", "weight", 4, 4},
+      {"aten.convolution.default", "input", 2, 5},
+      {"aten.convolution.default", "weight", 3, 5},
       {"aten.cross_entropy_loss.default", "self", 1},
       {"aten.cross_entropy_loss.default", "target"},
       {"aten.dropout.default", "input"},

@@ -50,6 +50,11 @@ bool IsConvolution(const Node& node) {
   return op == "aten.conv2d.default" || op == "aten.conv_transpose2d.input";
 }
 
+bool IsRecurrent(const Node& node) {
+  const std::string_view op = RowOf(node)->op;
+  return op == "aten.gru.input" || op == "aten.lstm.input";
+}
+
 // Pooling to one pixel is a mean, which saves nothing. A linear layer in FP8 tells which of its products are.
 std::vector<std::string_view> SavesOf(const Node& node, const OpRow& row) {
   const Operand* size = node.Find("output_size");
@@ -318,7 +323,9 @@ int64_t OpMemory::UnsummedGradient(const Node& node) const {
 int64_t OpMemory::BlockedWeights(const Node& node) const {
   constexpr int64_t kBlockElements = int64_t{16} * 16;
   const Operand* const groups = node.Find("groups");
-  if (groups == nullptr || *groups == Operand(int64_t{1})) {
+  const std::string_view op = RowOf(node)->op;
+  if ((op != "aten.conv2d.default" && op != "aten.convolution.default") || groups == nullptr ||
+      *groups == Operand(int64_t{1})) {
     return 0;
   }
   const ValueId weight = *node.ValueOf("weight");
@@ -340,7 +347,7 @@ int64_t OpMemory::TurnedWeights(const Node& node) const {
 int64_t OpMemory::BackwardWorkspace(const Node& node) const {
   // Between the gradients of nll_loss and of log_softmax.
   const int64_t between = node.op == "aten.cross_entropy_loss.default" ? Bytes(*node.ValueOf("self")) : 0;
-  const int64_t gates = node.Find("hx") == nullptr ? 0 : RecurrentBackwardBytes(RecurrentSizesOf(node));
+  const int64_t gates = IsRecurrent(node) ? RecurrentBackwardBytes(RecurrentSizesOf(node)) : 0;
   const int64_t scores = MakesScores(node) ? AttentionBackwardBytes(AttentionSizesOf(node)) : 0;
   // As forward, then the gradients of the logarithms and of the logits beside the former.
   return scores + gates + between + 3 * LogarithmPart(node) + ImageCopy(node) + PoolingCopies(node) +
