@@ -21,6 +21,10 @@ class Aliases {
   std::vector<int> memory_;
 };
 
+// The argument that a node gives back as it is, no copy of it, as dropout does that drops nothing; nothing when it has
+// a result of its own.
+std::optional<ValueId> GivenBack(const Node& node);
+
 // The value whose memory a node writes and gives as its result; nothing when it has a result of its own.
 std::optional<ValueId> WrittenBy(const Node& node);
 

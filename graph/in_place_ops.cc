@@ -1,6 +1,7 @@
 // The pass that takes writes in place out of a graph.
-#include <algorithm>
+#include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -34,66 +35,92 @@ std::string_view ScatterOf(const Node& view) {
 // and so on through views of views. Nothing else may show the memory and be read afterwards.
 class InPlacePass {
  public:
-  explicit InPlacePass(const Graph& graph) : graph_(graph), aliases_(graph), rewriter_(graph) {
+  explicit InPlacePass(const Graph& graph)
+      : graph_(graph),
+        aliases_(graph),
+        rewriter_(graph),
+        wholes_(static_cast<size_t>(graph.num_values())),
+        is_made_(static_cast<size_t>(graph.num_values())),
+        last_reads_(static_cast<size_t>(graph.num_values()), kNone) {
     for (size_t i = 0; i < graph.nodes().size(); ++i) {
       for (const ValueId output : graph.nodes()[i].outputs) {
-        makers_[output] = i;
+        is_made_[Index(output)] = true;
+        wholes_[Index(output)] = WholeOf(graph.nodes()[i]);
       }
+      for (const ValueId use : graph.nodes()[i].Uses()) {
+        last_reads_[Index(use)] = static_cast<int>(i);
+      }
+    }
+    for (const Output& output : graph.outputs()) {
+      last_reads_[Index(output.value)] = std::numeric_limits<int>::max();
     }
   }
 
   absl::StatusOr<Graph> Run() && {
+    for (int value = 0; value < graph_.num_values(); ++value) {
+      if (!is_made_[static_cast<size_t>(value)]) {
+        shown_[aliases_.Of({value})].push_back({value});
+      }
+    }
     for (size_t i = 0; i < graph_.nodes().size(); ++i) {
-      if (const auto written = WrittenBy(graph_.nodes()[i]); written.has_value()) {
+      const Node& node = graph_.nodes()[i];
+      if (const auto written = WrittenBy(node); written.has_value()) {
         AMPD_RETURN_IF_ERROR(Replace(i, *written));
       } else {
-        rewriter_.Keep(graph_.nodes()[i]);
+        rewriter_.Keep(node);
+      }
+      for (const ValueId output : node.outputs) {
+        shown_[aliases_.Of(output)].push_back(output);
       }
     }
     return std::move(rewriter_).Finish();
   }
 
  private:
+  static constexpr int kNone = -1;
+
   // A value that the written one is a part of, by the view that shows the part; without one it is the same memory.
   struct Whole {
     ValueId value;
     const Node* view = nullptr;
   };
 
-  // From the written value outwards, as far as a part can be put back.
-  std::vector<Whole> WholesOf(ValueId written) const {
-    std::vector<Whole> wholes;
-    for (auto maker = makers_.find(written); maker != makers_.end(); maker = makers_.find(wholes.back().value)) {
-      const Node& node = graph_.nodes()[maker->second];
-      if (const auto same = WrittenBy(node); same.has_value()) {
-        wholes.push_back({*same});
-      } else if (const auto self = node.ValueOf("self"); self.has_value() && !ScatterOf(node).empty()) {
-        wholes.push_back({*self, &node});
-      } else {
-        break;
-      }
+  static size_t Index(ValueId value) { return static_cast<size_t>(value.index); }
+
+  // What a node shows or writes a part of, or all of it.
+  static std::optional<Whole> WholeOf(const Node& node) {
+    if (const auto same = WrittenBy(node); same.has_value()) {
+      return Whole{*same};
     }
+    if (const auto given = GivenBack(node); given.has_value()) {
+      return Whole{*given};
+    }
+    const auto self = ScatterOf(node).empty() ? std::nullopt : node.ValueOf("self");
+    return self.has_value() ? std::optional(Whole{*self, &node}) : std::nullopt;
+  }
+
+  // From the written value outwards, as far as a part can be put back and up to the last that is in `read`, from which
+  // those that it comes to are taken. Without those of the same memory that nobody reads any more.
+  std::vector<Whole> WholesOf(ValueId written, std::set<ValueId>& read) const {
+    std::vector<Whole> wholes;
+    size_t num_read = 0;
+    for (std::optional<Whole> whole = wholes_[Index(written)]; whole.has_value() && !read.empty();
+         whole = wholes_[Index(whole->value)]) {
+      const bool is_read = read.erase(whole->value) > 0;
+      if (is_read || whole->view != nullptr) {
+        wholes.push_back(*whole);
+      }
+      num_read = is_read ? wholes.size() : num_read;
+    }
+    wholes.resize(num_read);
     return wholes;
   }
 
   // Values that show the memory of `written`, were there before the node, and are read behind it.
-  std::set<ValueId> ReadBehind(size_t index, ValueId written) const {
-    std::set<ValueId> later = {graph_.nodes()[index].outputs[0]};  // and what is made behind the node
-    std::set<ValueId> read;
-    const auto take = [&](ValueId use) {
-      if (aliases_.Of(use) == aliases_.Of(written) && !later.contains(use)) {
-        read.insert(use);
-      }
-    };
-    for (size_t i = index + 1; i < graph_.nodes().size(); ++i) {
-      const std::vector<ValueId> uses = graph_.nodes()[i].Uses();
-      std::for_each(uses.begin(), uses.end(), take);
-      later.insert(graph_.nodes()[i].outputs.begin(), graph_.nodes()[i].outputs.end());
-    }
-    for (const Output& output : graph_.outputs()) {
-      take(output.value);
-    }
-    return read;
+  std::set<ValueId> ReadBehind(size_t index, ValueId written) {
+    std::vector<ValueId>& shown = shown_[aliases_.Of(written)];
+    std::erase_if(shown, [&](ValueId value) { return last_reads_[Index(value)] <= static_cast<int>(index); });
+    return {shown.begin(), shown.end()};
   }
 
   absl::Status Replace(size_t index, ValueId written) {
@@ -101,11 +128,7 @@ class InPlacePass {
     const std::string out_of_place(FindOp(node.op)->in_place_of);
     std::set<ValueId> read = ReadBehind(index, written);
     read.erase(written);
-    std::vector<Whole> wholes = WholesOf(written);
-    size_t num_read = 0;  // of the wholes, up to the last one that is read
-    for (size_t i = 0; i < wholes.size(); ++i) {
-      num_read = read.erase(wholes[i].value) > 0 ? i + 1 : num_read;
-    }
+    const std::vector<Whole> wholes = WholesOf(written, read);
     if (!read.empty()) {
       return Error(absl::StatusCode::kInvalidArgument, "ALIASED_WRITE",
                    absl::StrCat(node.op, " of ", node.module_path, " writes the memory of %",
@@ -115,7 +138,6 @@ class InPlacePass {
       return Error(absl::StatusCode::kInvalidArgument, "ALIASED_WRITE",
                    absl::StrCat(node.op, " of ", node.module_path, " writes a parameter or a buffer"));
     }
-    wholes.resize(num_read);
     node.op = out_of_place;
     node.is_written_in_place = true;
     if (node.op == "aten.dropout.default") {  // the only one of them that calls it so
@@ -155,7 +177,11 @@ class InPlacePass {
   const Graph& graph_;
   const Aliases aliases_;
   Rewriter rewriter_;
-  std::map<ValueId, size_t> makers_;  // indices of nodes
+  std::vector<std::optional<Whole>> wholes_;  // by values
+  std::vector<bool> is_made_;                 // by values: by a node
+  std::vector<int> last_reads_;               // by values: nodes, kNone, or beyond all nodes where an output is read
+  // By memory: values that were made so far. Those that no node from here on reads are left out now and then.
+  std::map<int, std::vector<ValueId>> shown_;
 };
 
 }  // namespace

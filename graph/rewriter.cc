@@ -10,8 +10,15 @@ Rewriter::Rewriter(const Graph& source) : target_(source) {
 }
 
 ValueId Rewriter::Resolve(ValueId value) const {
-  const auto it = replacements_.find(value);
-  return it == replacements_.end() ? value : it->second;
+  const auto it = groups_.find(value);
+  return it == groups_.end() ? value : stands_for_[Root(it->second)];
+}
+
+size_t Rewriter::Root(size_t group) const {
+  while (parents_[group] != group) {
+    group = parents_[group];
+  }
+  return group;
 }
 
 void Rewriter::Keep(Node node) {
@@ -38,12 +45,25 @@ ValueId Rewriter::Emit(Node node, std::string_view output_name, TensorType type)
 
 void Rewriter::ReplaceUses(ValueId from, ValueId to) {
   const ValueId resolved = Resolve(to);
-  for (auto& [source, replacement] : replacements_) {
-    if (replacement == from) {
-      replacement = resolved;
-    }
+  const auto [target, is_new] = roots_.try_emplace(resolved, parents_.size());
+  if (is_new) {
+    parents_.push_back(target->second);
+    sizes_.push_back(0);
+    stands_for_.push_back(resolved);
   }
-  replacements_[from] = resolved;
+  size_t& root = target->second;
+  if (const auto followers = roots_.find(from); followers != roots_.end() && followers != target) {
+    size_t joined = followers->second;
+    roots_.erase(followers);
+    if (sizes_[joined] > sizes_[root]) {
+      std::swap(joined, root);
+    }
+    parents_[joined] = root;
+    sizes_[root] += sizes_[joined];
+    stands_for_[root] = resolved;
+  }
+  groups_[from] = root;
+  ++sizes_[root];
 }
 
 Graph Rewriter::Finish() && {

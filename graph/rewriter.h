@@ -46,9 +46,17 @@ class Rewriter {
   Graph Finish() &&;
 
  private:
+  size_t Root(size_t group) const;
+
   Graph target_;
   std::vector<Node> nodes_;
-  std::map<ValueId, ValueId> replacements_;
+  // Values that are replaced are in groups, each of which has one value that replaces all of its members. A group is a
+  // tree that others are joined to, smaller ones to larger ones.
+  std::map<ValueId, size_t> groups_;  // of values that are replaced
+  std::map<ValueId, size_t> roots_;   // by the values that replace
+  std::vector<ValueId> stands_for_;   // by groups, of roots alone: what replaces the members
+  std::vector<size_t> parents_;       // by groups; a root is its own
+  std::vector<int64_t> sizes_;        // by groups, of roots alone: members, with those that have left for another
 };
 
 }  // namespace ampd::graph

@@ -3,8 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "graph/rewriter.h"
 
@@ -142,6 +146,32 @@ TEST(Dtype, NamesAndTypesAgreeBothWays) {
   EXPECT_EQ(DtypeName(Dtype::kBFloat16), "bfloat16");
   EXPECT_EQ(ItemSizeBytes(Dtype::kBFloat16), 2);
   EXPECT_FALSE(IsFloatingPoint(Dtype::kInt64));
+}
+
+// Against the rule in its plainest form: a table of what replaces what.
+TEST(Rewriter, ReplacesAsATableWould) {
+  constexpr int kValues = 12;
+  Graph graph("values");
+  std::vector<ValueId> values;
+  for (int i = 0; i < kValues; ++i) {
+    values.push_back(graph.AddInput(absl::StrCat("x", i), {Dtype::kFloat32, {Dim::Batch()}}));
+  }
+  std::mt19937 random(3);
+  for (int round = 0; round < 200; ++round) {
+    Rewriter rewriter(graph);
+    std::vector<ValueId> table = values;
+    for (int i = 0; i < 30; ++i) {
+      const ValueId from = values[random() % kValues];
+      const ValueId to = values[random() % kValues];
+      const ValueId resolved = table[static_cast<size_t>(to.index)];
+      std::replace(table.begin(), table.end(), from, resolved);
+      table[static_cast<size_t>(from.index)] = resolved;
+      rewriter.ReplaceUses(from, to);
+      for (const ValueId value : values) {
+        ASSERT_EQ(rewriter.Resolve(value).index, table[static_cast<size_t>(value.index)].index) << i;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -227,6 +227,28 @@ TEST(WithoutInPlaceOps, AWriteThatAViewShowsIsRefused) {
   EXPECT_THAT(std::string(graph.status().message()), HasSubstr("use aten.relu.default"));
 }
 
+// Where dropout drops nothing its result is its input: what is written into the one shows in the other.
+TEST(WithoutInPlaceOps, AWriteToWhatDropoutGaveBackIsReadInItsInput) {
+  const auto read_after = [](bool train, double p) {
+    Graph graph("dropped");
+    const TensorType type = {Dtype::kFloat32, {Dim::Batch(), 4}};
+    const ValueId x = graph.AddInput("x", type);
+    const auto call = [&](const std::string& op, std::vector<Argument> arguments) {
+      return graph.AddNode({.op = op, .arguments = std::move(arguments), .outputs = {}, .module_path = "m"}, "v", type);
+    };
+    const ValueId y = call("aten.gelu.default", {{"self", x}});
+    const ValueId dropped = call("aten.dropout.default", {{"input", y}, {"p", p}, {"train", train}});
+    call("aten.relu_.default", {{"self", dropped}});
+    call("aten.tanh.default", {{"self", y}});
+    const Graph plain = WithoutInPlaceOps(graph).value();
+    const Node& relu = plain.nodes()[2];
+    return plain.nodes()[3].ValueOf("self") == relu.outputs[0] ? "what was written" : "what was there";
+  };
+  EXPECT_EQ(read_after(true, 0.5), std::string("what was there"));
+  EXPECT_EQ(read_after(true, 0.0), std::string("what was written"));
+  EXPECT_EQ(read_after(false, 0.5), std::string("what was written"));
+}
+
 // whole = gelu(x); part = a row of some columns of it, which relu_ writes; `output` of whole, the columns, the row from
 // before, and the relu_'s result.
 template <typename Output>
