@@ -128,7 +128,7 @@ class Importer {
     }
     const ValueId value = trained ? graph_.AddParameter(input.name, std::move(type), none)
                                   : graph_.AddBuffer(input.name, std::move(type), none);
-    if (input.kind == Kind::kParameter && !stored.sizes.empty()) {
+    if (input.kind == Kind::kParameter) {
       placed_.emplace_back(stored, value);
     }
     return Define(input.tensor, value);

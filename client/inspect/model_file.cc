@@ -191,9 +191,7 @@ class Roles {
       tensor->set_tied_to(tied->second);
       return;
     }
-    if (!stored.sizes.empty()) {
-      placed_.emplace_back(&stored, input.name);
-    }
+    placed_.emplace_back(&stored, input.name);
     const bool requires_grad = model_.train.graph.tensors.at(input.tensor).requires_grad;
     const bool is_unused = is_imported_ && !trained_.contains(input.name);
     tensor->set_role(!requires_grad ? ModelTensor::FROZEN : is_unused ? ModelTensor::UNUSED : ModelTensor::TRAINED);

@@ -154,6 +154,20 @@ TEST(ImportProgram, TiedParametersAreOne) {
   EXPECT_EQ(Import(model)->parameters()[0].name, "fc.weight") << "which is read by its other name alone";
 }
 
+TEST(ImportProgram, TiedParametersOfNoDimensionAreOneToo) {
+  json model = Linear();
+  for (const char* name : {"scale", "scale_again"}) {
+    const std::string tensor = std::string("p_") + name;
+    AddState(model, Parameter(tensor, name), tensor, name, Tensor({}, true), Stored("weight_9", {}));
+  }
+  json& graph = GraphOf(model);
+  graph["tensor_values"]["scaled"] = Tensor({kBatch, 3});
+  graph["nodes"].push_back(
+      Call("mul.Tensor", {{"self", Named("p_scale")}, {"other", Named("p_scale_again")}}, "scaled"));
+  graph["outputs"][0] = Named("scaled");
+  EXPECT_THAT(Text(model), HasSubstr("aten.mul.Tensor(self=%scale, other=%scale)"));
+}
+
 TEST(ImportProgram, CountsThatNothingReadsAndNoNormKeepsAreLeftOut) {
   json model = Linear();
   AddState(model, Buffer("b_n", "bn.num_batches_tracked"), "b_n", "bn.num_batches_tracked", Tensor({}, false, kLong),
