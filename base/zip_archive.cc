@@ -66,17 +66,13 @@ std::pair<uint64_t, uint64_t> DirectoryIn(int file, const std::string& tail, siz
 
 // libzip takes all of a directory into memory, several times its size, before anything can be asked of it. So this
 // looks before, at every record that libzip may go by: those whose comment ends with the file.
-absl::Status CheckDirectory(int file, int64_t max_entries) {
+absl::Status CheckDirectory(int file, int64_t file_bytes, int64_t max_entries) {
   constexpr size_t kRecordBytes = 22;
   constexpr int64_t kMaxCommentBytes = 65'535;
   constexpr uint64_t kEntryBytes = 256;  // of most; the names of a few may be longer
   const auto max_bytes = std::max<uint64_t>(static_cast<uint64_t>(max_entries) * kEntryBytes, 1 << 20);
-  struct stat status = {};
-  if (fstat(file, &status) != 0) {
-    return absl::OkStatus();  // libzip will tell
-  }
-  const int64_t size = std::min<int64_t>(status.st_size, kRecordBytes + kMaxCommentBytes + kRecordBytes);
-  const std::string tail = BytesAt(file, static_cast<uint64_t>(status.st_size - size), static_cast<size_t>(size));
+  const int64_t size = std::min<int64_t>(file_bytes, kRecordBytes + kMaxCommentBytes + kRecordBytes);
+  const std::string tail = BytesAt(file, static_cast<uint64_t>(file_bytes - size), static_cast<size_t>(size));
   for (size_t at = tail.find("PK\5\6"); at != std::string::npos; at = tail.find("PK\5\6", at + 1)) {
     if (tail.size() - at < kRecordBytes || LittleEndian(tail, at + 20, 2) != tail.size() - at - kRecordBytes) {
       continue;
@@ -114,14 +110,18 @@ absl::StatusOr<size_t> ZipEntry::Read(uint8_t* out, size_t size) {
 }
 
 absl::StatusOr<ZipArchive> ZipArchive::Open(UniqueFd file, int64_t max_entries) {
-  AMPD_RETURN_IF_ERROR(CheckDirectory(file.get(), max_entries));
+  struct stat found = {};
+  if (fstat(file.get(), &found) != 0) {
+    return absl::UnavailableError(strerror(errno));
+  }
+  AMPD_RETURN_IF_ERROR(CheckDirectory(file.get(), found.st_size, max_entries));
   int code = 0;
   zip* const opened = zip_fdopen(file.get(), ZIP_CHECKCONS, &code);
   if (opened == nullptr) {
     return OpenError(code);
   }
   file.Release();  // zip_fdopen has closed it
-  ZipArchive archive(opened);
+  ZipArchive archive(opened, found.st_size);
   const int64_t count = zip_get_num_entries(opened, 0);
   if (count > max_entries) {
     return absl::DataLossError(absl::StrCat(count, " entries in the archive; at most ", max_entries));

@@ -44,6 +44,8 @@ class ZipArchive {
   // In the order of the archive, as the bytes that it has.
   const std::vector<std::string>& names() const { return names_; }
   std::optional<size_t> Find(std::string_view name) const;
+  // Of the archive itself, packed.
+  int64_t size_bytes() const { return size_bytes_; }
 
   // REQUIRES: an index into names().
   absl::StatusOr<ZipEntry> OpenEntry(size_t index) const;
@@ -56,12 +58,13 @@ class ZipArchive {
   struct Closer {
     void operator()(zip* archive) const;
   };
-  explicit ZipArchive(zip* archive) : archive_(archive) {}
+  ZipArchive(zip* archive, int64_t size_bytes) : archive_(archive), size_bytes_(size_bytes) {}
 
   absl::StatusOr<std::string> ReadUpTo(size_t index, int64_t num_bytes) const;
 
   std::unique_ptr<zip, Closer> archive_;
   std::vector<std::string> names_;
+  int64_t size_bytes_;
 };
 
 }  // namespace ampd

@@ -22,6 +22,7 @@ constexpr size_t kMaxRank = 16;
 constexpr size_t kMaxModules = 256;
 constexpr int kMaxGraphs = 4;  // one within another
 constexpr int64_t kMaxSize = int64_t{1} << 40;
+constexpr size_t kMaxNameBytes = kMaxSafetensorsNameBytes - 32;
 constexpr int64_t kSchemaMajor = 8;
 constexpr int64_t kStrided = 7;
 
@@ -273,8 +274,9 @@ ExportedInput ReadInput(const JsonCursor& json) {
 // A number of a stored tensor, which no symbol makes unknown.
 int64_t ReadNumber(const JsonCursor& json) {
   const ExportedSize size = ReadSize(json);
-  if (!size.symbol.empty() || !size.unknown.empty()) {
-    json.Fail("is no number");
+  if (!size.symbol.empty() || !size.unknown.empty() || size.factor < 0 || size.factor > kMaxSize) {
+    json.Fail("is no number from 0 to 2^40");
+    return 0;
   }
   return size.factor;
 }
@@ -359,9 +361,9 @@ ExportedProgram ReadProgram(const JsonCursor& json) {
 void ReadStoredTensors(const JsonCursor& json, const std::string& folder,
                        std::map<std::string, StoredTensor>& tensors) {
   for (const auto& [name, one] : json["config"].Members(kMaxTensors)) {
-    // As checkpoints have them.
-    if (name.empty() || name.size() > kMaxSafetensorsNameBytes || HasControl(name)) {
-      one.Fail("has no name of 1 to 256 bytes without control characters");
+    // As checkpoints have them, and the optimizer's with ".momentum_buffer" and the like behind.
+    if (name.empty() || name.size() > kMaxNameBytes || HasControl(name)) {
+      one.Fail(absl::StrCat("has no name of 1 to ", kMaxNameBytes, " bytes without control characters"));
     }
     if (!tensors.emplace(name, ReadStored(one, folder)).second) {
       one.Fail("has the name of another tensor");

@@ -249,6 +249,30 @@ absl::StatusOr<ExportedModel> ParseExportedModel(std::string text) {
   return model;
 }
 
+namespace {
+
+// What the tensors take as a worker keeps them, and what it reads of the entry of one.
+absl::Status CheckStoredBytes(const ExportedModel& model, int64_t archive_bytes) {
+  const int64_t most = std::max(kFreeStoredBytes, archive_bytes * kMaxUnpacking);
+  int64_t total = 0;
+  for (const auto& [name, tensor] : model.state) {
+    const int64_t item_bytes = ItemSizeBytes(tensor.dtype);
+    int64_t elements = 1;
+    for (const int64_t size : tensor.sizes) {
+      elements *= size;
+    }
+    total += elements * item_bytes;
+    if (total > most || ReachOf(tensor) * item_bytes > most) {
+      return BadExport(absl::StrCat("its tensors, to ", name, ", unpack to more than ", most,
+                                    " bytes, the archive has ", archive_bytes,
+                                    "; export it again, torch.export does not pack them"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive, int64_t max_json_bytes) {
   AMPD_ASSIGN_OR_RETURN(const std::string folder, FolderOf(archive));
   AMPD_RETURN_IF_ERROR(CheckFormat(archive, folder));
@@ -276,9 +300,13 @@ absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive, int64
   const auto member = [&texts](const char* part) {
     return texts.contains(part) ? absl::StrCat(", \"", part, "\": ", texts[part]) : "";
   };
-  return ParseExportedModel(absl::StrCat("{\"format\": \"", kFormat, "\", \"version\": ", kVersion, member("weights"),
-                                         member("constants"), ", \"programs\": {\"train\": ", texts[kTrain],
-                                         member(kEval), "}", member(kTwin), "}"));
+  AMPD_ASSIGN_OR_RETURN(
+      ExportedModel model,
+      ParseExportedModel(absl::StrCat("{\"format\": \"", kFormat, "\", \"version\": ", kVersion, member("weights"),
+                                      member("constants"), ", \"programs\": {\"train\": ", texts[kTrain], member(kEval),
+                                      "}", member(kTwin), "}")));
+  AMPD_RETURN_IF_ERROR(CheckStoredBytes(model, archive.size_bytes()));
+  return model;
 }
 
 absl::StatusOr<std::string> ReadStored(const ZipArchive& archive, const StoredTensor& tensor) {

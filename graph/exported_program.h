@@ -147,6 +147,10 @@ struct ExportedModel {
 inline constexpr int64_t kMaxExportedEntries = 100'000;
 inline constexpr int64_t kMaxExportedJsonBytes = int64_t{64} << 20;
 inline constexpr int64_t kMaxStoredTensorBytes = int64_t{8} << 30;
+// All tensors of an archive together are no larger than this, or than so many times the archive: torch.export stores
+// them unpacked, and a small file must not take a worker's memory.
+inline constexpr int64_t kFreeStoredBytes = int64_t{64} << 20;
+inline constexpr int64_t kMaxUnpacking = 16;
 
 // The programs of a .pt2 file: of several, those with the names "train" and "eval". The tensors' content is not read.
 // INVALID_ARGUMENT (reason BAD_EXPORT) with where it is and what is wrong with it; UNAVAILABLE where the host can't

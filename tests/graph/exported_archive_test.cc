@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -8,9 +9,12 @@
 #include "base/zip_archive.h"
 #include "graph/exported_program.h"
 #include "tests/base/failing_reads.h"
+#include "tests/graph/exported_net.h"
 
 namespace ampd::graph {
 namespace {
+
+using testing::HasSubstr;
 
 // What torch.export wrote; its entries are larger together than what libzip reads ahead.
 const std::filesystem::path kSound =
@@ -71,6 +75,22 @@ TEST(ReadStored, TakesAsMuchOfAnEntryAsTheTensorReaches) {
     EXPECT_EQ(static_cast<int64_t>(content->size()), ItemSizeBytes(tensor.dtype)) << name;
     EXPECT_EQ(ReadStored(*archive, tensor)->substr(0, content->size()), *content) << name;
   }
+}
+
+// A file of a few kilobytes that would take gigabytes of a worker's memory.
+TEST(ReadExportedModel, OfTensorsThatUnpackToFarMoreThanTheArchiveIsRefused) {
+  const std::string path = testing::TempDir() + "/packed.pt2";
+  const auto read = [&path](int64_t rows, int64_t row_stride) {
+    json model = Net();
+    AddParameter(model, "p_big", "big", {rows, 4});
+    model["weights"]["config"]["big"]["tensor_meta"]["strides"][0] = {{"as_int", row_stride}};
+    WriteArchive(path, model);
+    const auto archive = ZipArchive::Open(UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC)), 100);
+    return std::string(ReadExportedModel(archive.value()).status().message());
+  };
+  EXPECT_EQ(read(1000, 4), "");
+  EXPECT_THAT(read(1 << 24, 4), HasSubstr("its tensors, to big, unpack to more than 67108864 bytes, the archive has "));
+  EXPECT_THAT(read(2, 1 << 25), HasSubstr("unpack to more than")) << "what is between its two rows is read too";
 }
 
 TEST(SavedNames, TiedParametersHaveAllTheirNamesAndConstantsNone) {
