@@ -87,6 +87,7 @@ class TrainingLoop {
   absl::Status ImportInitialWeights();
   absl::Status Restore(const v1::Checkpoint& checkpoint);
   absl::Status Adopt(TrainingState state);
+  void DropScaleOfAnotherPrecision(const LoadedCheckpoint& checkpoint, TrainingState& state) const;
   absl::Status WarnIfElsewhere(const LoadedCheckpoint& checkpoint);
   absl::Status DoWhatIsDue();
   bool OwesEvaluation() const;

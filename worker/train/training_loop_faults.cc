@@ -346,13 +346,11 @@ absl::Status TrainingLoop::GoBack() {
     return absl::OkStatus();
   }
   const v1::Checkpoint& checkpoint = newest.has_value() ? *newest : context_.start.start_from();
-  AMPD_ASSIGN_OR_RETURN(const LoadedCheckpoint loaded,
+  AMPD_ASSIGN_OR_RETURN(LoadedCheckpoint loaded,
                         context_.checkpoints.Load(checkpoint.path(), checkpoint.manifest_sha256()));
   AMPD_ASSIGN_OR_RETURN(TrainingState state, StateOf(loaded));
   AMPD_RETURN_IF_ERROR(MakeEngine());
-  if (state.recovery.raise.preset != recovery_.raise.preset) {
-    state.engine.scaler = engine_->scaler().state();  // a scale of another format means nothing here
-  }
+  DropScaleOfAnotherPrecision(loaded, state);
   state.applied_order = applied_order_;  // what was ordered since goes back and is not done again
   state.owes_sample = false;             // it was drawn before the first step
   if (loaded.job_id != context_.start.key().job_id()) {

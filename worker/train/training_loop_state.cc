@@ -5,14 +5,17 @@
 #include "ATen/Version.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "google/protobuf/util/time_util.h"
+#include "torch/headeronly/version.h"
 #include "worker/data/data_file.h"
 #include "worker/train/compute_device.h"
 #include "worker/train/initial_weights.h"
 #include "worker/train/model_source.h"
+#include "worker/train/tensor_file.h"
 #include "worker/train/trainer_log.h"
 #include "worker/train/training_loop.h"
 
@@ -20,6 +23,8 @@ namespace ampd::train {
 namespace {
 
 using v1::Event;
+
+constexpr char kPrecision[] = "precision";  // in a checkpoint's environment
 
 absl::Status WithReason(const absl::Status& status, const char* reason) {
   return status.ok() ? status : Error(absl::StatusCode::kFailedPrecondition, reason, std::string(status.message()));
@@ -39,6 +44,9 @@ absl::Status TrainingLoop::Begin() {
 // What the model's file has for its parameters and buffers.
 absl::Status TrainingLoop::ImportExportedState() {
   amp::EngineState state = engine_->ExportState();
+  // The names are the file's choice: better now than at the first checkpoint.
+  AMPD_RETURN_IF_ERROR(WithReason(TensorFile::Of(state.model).status(), "SPEC_ERROR"));
+  AMPD_RETURN_IF_ERROR(WithReason(TensorFile::Of(state.optimizer).status(), "SPEC_ERROR"));
   int64_t num_bytes = 0;
   for (const auto& [name, tensor] : plan_.imported->state) {
     state.model.insert_or_assign(name, tensor);
@@ -89,7 +97,7 @@ absl::Status TrainingLoop::ImportInitialWeights() {
 }
 
 absl::Status TrainingLoop::Restore(const v1::Checkpoint& checkpoint) {
-  AMPD_ASSIGN_OR_RETURN(const LoadedCheckpoint loaded,
+  AMPD_ASSIGN_OR_RETURN(LoadedCheckpoint loaded,
                         context_.checkpoints.Load(checkpoint.path(), checkpoint.manifest_sha256()));
   AMPD_ASSIGN_OR_RETURN(TrainingState state, StateOf(loaded));
   if (loaded.job_id != context_.start.key().job_id()) {
@@ -99,6 +107,7 @@ absl::Status TrainingLoop::Restore(const v1::Checkpoint& checkpoint) {
   }
   recovery_ = state.recovery;
   AMPD_RETURN_IF_ERROR(MakeEngine());
+  DropScaleOfAnotherPrecision(loaded, state);
   AMPD_RETURN_IF_ERROR(Adopt(std::move(state)));
   const std::string raised = Describe(recovery_.raise);
   AMPD_RETURN_IF_ERROR(
@@ -107,6 +116,15 @@ absl::Status TrainingLoop::Restore(const v1::Checkpoint& checkpoint) {
                                     raised.empty() ? "" : absl::StrCat(", ", raised, ", to which it was raised")),
                        {{"state_hash", loaded.state_hash}}));
   return WarnIfElsewhere(loaded);
+}
+
+// A loss scale is one for a format. A job comes to another where its policy leaves the choice to the device, or where
+// its precision was raised since: its scale begins as that of a new run, as orders to it are of the run that was.
+void TrainingLoop::DropScaleOfAnotherPrecision(const LoadedCheckpoint& checkpoint, TrainingState& state) const {
+  const auto saved = checkpoint.environment.find(kPrecision);
+  if (saved != checkpoint.environment.end() && saved->second != plan_.policy.preset) {
+    state.engine.scaler = engine_->scaler().state();
+  }
 }
 
 absl::Status TrainingLoop::Adopt(TrainingState state) {
@@ -172,10 +190,15 @@ CheckpointContent TrainingLoop::Identity() const {
   content.job_id = key.job_id();
   content.attempt = key.attempt();
   content.token = key.token();
+  const v1::Device& device = context_.start.device();
   content.environment = {{"cpu_level", at::get_cpu_capability()},
                          {"device", NameOf(plan_.engine.device)},
+                         {"emulates", plan_.policy.emulated() ? "yes" : "no"},
+                         {"instruction_sets", absl::StrJoin(device.instruction_sets(), " ")},
+                         {"libtorch", TORCH_VERSION},
                          {"num_threads", absl::StrCat(plan_.num_threads)},
-                         {"precision", plan_.policy.preset},
+                         {kPrecision, plan_.policy.preset},
+                         {"processor", device.name()},
                          {"spec_digest", plan_.spec_digest}};
   if (plan_.imported.has_value()) {
     content.files.push_back({kGraphFile, {plan_.imported->json}});

@@ -264,6 +264,37 @@ TEST_F(TrainerTest, Pause_LeavesWithACheckpointThatGoesOn) {
   EXPECT_EQ(Run(start).kind(), Outcome::FINISHED);
 }
 
+TEST_F(TrainerTest, ResumedElsewhere_ItSaysWhatIsDifferentAndScalesTheLossAfreshInAnotherPrecision) {
+  const auto differs = [](const FakeAgent& agent) {
+    std::string text;
+    for (const v1::Event& event : EventsOf(agent, v1::Event::NUMERICS_MAY_DIFFER)) {
+      text += event.message();
+    }
+    return text;
+  };
+  const auto resumed = [](StartAttempt start, const v1::Checkpoint& checkpoint, int attempt) {
+    start = Resumed(std::move(start), checkpoint);
+    start.mutable_key()->set_attempt(attempt);
+    return start;
+  };
+  const StartAttempt start = Mlp("fp32", 14);
+  const auto began = Told(start);
+  ASSERT_EQ(began->checkpoints.size(), 2u);
+  EXPECT_EQ(began->outcome->final_metrics().final_loss_scale(), 1);
+  const v1::Checkpoint checkpoint = began->checkpoints[0];
+  EXPECT_EQ(differs(*Told(resumed(start, checkpoint, 2))), "");
+  StartAttempt elsewhere = resumed(start, checkpoint, 3);
+  elsewhere.mutable_device()->add_instruction_sets("amx_bf16");
+  EXPECT_THAT(differs(*Told(elsewhere)), HasSubstr("instruction_sets avx512_bf16 -> avx512_bf16 amx_bf16"));
+
+  const auto scaled = Told(resumed(Mlp("fp16", 14), checkpoint, 4));
+  EXPECT_EQ(scaled->outcome->kind(), Outcome::FINISHED) << scaled->outcome->ShortDebugString();
+  EXPECT_EQ(scaled->outcome->final_metrics().final_loss_scale(), 65536) << "not 1, as fp32 had it";
+  EXPECT_THAT(differs(*scaled), HasSubstr("precision fp32 -> fp16"));
+  const auto wide = Told(resumed(Mlp("bf16", 21), scaled->checkpoints.back(), 5));
+  EXPECT_EQ(wide->outcome->final_metrics().final_loss_scale(), 1) << "not 65536, as fp16 had it";
+}
+
 TEST_F(TrainerTest, Cancel_LeavesWithoutACheckpoint) {
   FakeAgent agent = Spawn();
   agent.Connect();
