@@ -185,12 +185,15 @@ absl::Status TrainingLoop::ApplyOrders() {
 }
 
 void TrainingLoop::BeginStep() {
+  const StepsUnderWay::Instant asked = Now();
+  const data::Batcher::Batch batch = batcher_.Next();
+  const StepsUnderWay::Instant given = Now();
+  // Behind the wait for data, which may outlive a lease; the wait for a lease is no part of the step.
   const absl::Duration leased_at = context_.lease.AwaitValid(SystemClock());
-  const StepsUnderWay::Instant begin = Now();
+  const StepsUnderWay::Instant begin = Now() - (given - asked);
+  const double data_wait_seconds = std::chrono::duration<double>(given - asked).count();
   const auto number = step_ + static_cast<int64_t>(under_way_.size()) + 1;
   context_.step_log.Started(leased_at, context_.start.key().job_id(), context_.start.key().attempt(), number);
-  const data::Batcher::Batch batch = batcher_.Next();
-  const double data_wait_seconds = std::chrono::duration<double>(Now() - begin).count();
   engine_->Enqueue(Cut(batch.samples, plan_.num_micro_batches), PlaceOf(batch.place, plan_.sampler));
   TellGraphFailure();
   under_way_.Begin({begin, batch.place, data_wait_seconds, tells_gradients_});
