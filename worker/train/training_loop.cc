@@ -295,7 +295,8 @@ absl::Status TrainingLoop::TellSample() {
 
 absl::StatusOr<Outcome> TrainingLoop::Leave(const internal::LeaveAttempt& leave) {
   ReportState(v1::Attempt::STOPPING);
-  if (leave.desired() != v1::Job::CANCEL) {
+  // While the numbers look bad there is none but the last good one: to that a resumed run goes back anyway.
+  if (leave.desired() != v1::Job::CANCEL && (monitor_.calm() || !MayRollBack())) {
     AMPD_RETURN_IF_ERROR(Checkpoint());
     AMPD_RETURN_IF_ERROR(checkpoint_writer_.Wait());
   }

@@ -178,5 +178,43 @@ TEST_F(TrainingLoopTest, ARunThatIsCancelled_LeavesTheCheckpointThatItWasWriting
   EXPECT_EQ(Folders().back(), "step-7");
 }
 
+// A checkpoint of a spike would be what the next roll-back goes back to.
+TEST_F(TrainingLoopTest, ARunThatIsPausedWhileItsLossSpikes_LeavesNoCheckpointWhereItMayRollBack) {
+  Attempt whole(Mlp("fp32", 7), Folder(), io_);
+  ASSERT_TRUE(whole.loop->Run().ok());
+  const std::string path = "j-abc/1/step-7";
+  const auto manifest = ReadFile(absl::StrCat(whole.start.checkpoint_root(), "/", path, "/state.json"), 1 << 20);
+  auto loaded = whole.store.Load(path, Sha256Hex(manifest.value()));
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  auto state = StateOf(*loaded);
+  ASSERT_TRUE(state.ok()) << state.status();
+  for (const bool spikes : {false, true}) {
+    for (const bool may_roll_back : {false, true}) {
+      const std::string job = absl::StrCat("j-paused-", spikes, may_roll_back);
+      CheckpointContent content;
+      content.job_id = job;
+      content.attempt = 1;
+      state->monitor.num_spiking = spikes ? 1 : 0;
+      const auto saved = SaveState(*state, content, whole.store);
+      ASSERT_TRUE(saved.ok()) << saved.status();
+      v1::Checkpoint checkpoint;
+      checkpoint.set_path(saved->path);
+      checkpoint.set_manifest_sha256(saved->manifest_sha256);
+      StartAttempt start = Resumed(Mlp("fp32", 1000), checkpoint);
+      start.mutable_key()->set_job_id(job);
+      start.mutable_spec()->set_on_divergence(may_roll_back ? v1::JobSpec::ROLL_BACK : v1::JobSpec::FAIL);
+      Attempt paused(start, Folder(), io_);
+      internal::LeaveAttempt leave;
+      leave.set_desired(v1::Job::PAUSE);
+      leave.set_reason(v1::USER_PAUSED);
+      paused.link.Stop(leave);
+      const auto outcome = paused.loop->Run();
+      ASSERT_TRUE(outcome.ok()) << outcome.status();
+      EXPECT_EQ(outcome->kind(), Outcome::LEFT);
+      EXPECT_EQ(std::filesystem::exists(root_ / "checkpoints" / job / "2/step-7"), !(spikes && may_roll_back)) << job;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ampd::train
