@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -70,6 +71,10 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
     return ErrnoError(errno, "open");
   }
   std::string content;
+  struct stat found = {};
+  if (fstat(fd.get(), &found) == 0) {
+    content.reserve(static_cast<size_t>(std::clamp<int64_t>(found.st_size, 0, max_bytes)));
+  }
   std::string buffer(1 << 16, '\0');
   for (;;) {
     const ssize_t count = read(fd.get(), buffer.data(), buffer.size());

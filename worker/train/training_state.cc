@@ -159,7 +159,7 @@ absl::Status TakePlateau(const LoadedCheckpoint& checkpoint, amp::PlateauState& 
   return TakeReal(checkpoint, "plateau.rate_factor", plateau.rate_factor);
 }
 
-absl::Status TakeTensors(const LoadedCheckpoint& checkpoint, const std::string& name, executor::TensorMap& out) {
+absl::Status TakeTensors(LoadedCheckpoint& checkpoint, const std::string& name, executor::TensorMap& out) {
   const auto found = checkpoint.files.find(name);
   if (found == checkpoint.files.end()) {
     return Missing(name);
@@ -169,6 +169,7 @@ absl::Status TakeTensors(const LoadedCheckpoint& checkpoint, const std::string& 
     return Missing(absl::StrCat(name, ": ", tensors.status().message()));
   }
   out = *std::move(tensors);
+  checkpoint.files.erase(found);
   return absl::OkStatus();
 }
 
@@ -241,7 +242,7 @@ absl::StatusOr<SavedCheckpoint> SaveState(const TrainingState& state, Checkpoint
   return store.Save(content);
 }
 
-absl::StatusOr<TrainingState> StateOf(const LoadedCheckpoint& checkpoint) {
+absl::StatusOr<TrainingState> StateOf(LoadedCheckpoint& checkpoint) {
   TrainingState state;
   state.step = checkpoint.step;
   AMPD_RETURN_IF_ERROR(Take(checkpoint, "data.epoch", state.cursor.epoch));

@@ -51,8 +51,9 @@ std::map<std::string, std::string> ScalarsOf(const TrainingState& state);
 absl::StatusOr<SavedCheckpoint> SaveState(const TrainingState& state, CheckpointContent content,
                                           CheckpointStore& store);
 
-// The state of a verified checkpoint. CHECKPOINT_ERROR when something is missing in it. A checkpoint from before there
-// was a monitor, or a plateau schedule, begins with a fresh one.
-absl::StatusOr<TrainingState> StateOf(const LoadedCheckpoint& checkpoint);
+// The state of a verified checkpoint, whose files of tensors are gone afterwards: each is as large as what is made of
+// it. CHECKPOINT_ERROR when something is missing in it. A checkpoint from before there was a monitor, or a plateau
+// schedule, begins with a fresh one.
+absl::StatusOr<TrainingState> StateOf(LoadedCheckpoint& checkpoint);
 
 }  // namespace ampd::train

@@ -72,7 +72,8 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
     }
     state.engine.scaler = {
         .scale = real(), .growth_tracker = count(), .hysteresis_left = count(), .growth_interval = count()};
-    const auto back = StateOf(Saved(state));
+    LoadedCheckpoint saved = Saved(state);
+    const auto back = StateOf(saved);
     ASSERT_TRUE(back.ok()) << back.status();
     EXPECT_EQ(back->train_loss, state.train_loss);
     EXPECT_EQ(back->cursor, state.cursor);
@@ -93,9 +94,11 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
 TEST_F(TrainingStateTest, StepsThatPhasesAppliedComeBackByTheirNames) {
   TrainingState state{.step = 7};
   state.engine.applied_by_phase = {{"generator", 5}, {"the.critic", 123456789012}};
-  const auto back = StateOf(Saved(state));
+  LoadedCheckpoint saved = Saved(state);
+  const auto back = StateOf(saved);
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->engine.applied_by_phase, state.engine.applied_by_phase);
+  EXPECT_TRUE(saved.files.empty()) << "room for what was made of them";
   LoadedCheckpoint broken = Saved(state);
   broken.state["phase.generator.applied_steps"] = "many";
   EXPECT_EQ(ReasonOf(StateOf(broken).status()), "CHECKPOINT_ERROR");
