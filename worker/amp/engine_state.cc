@@ -30,7 +30,8 @@ EngineState Engine::ExportState(EngineState room) const {
     }
   }
   for (const auto& [name, buffer] : buffers_) {
-    const at::ScalarType dtype = buffer.is_floating_point() ? at::kFloat : buffer.scalar_type();
+    const bool is_narrow = buffer.is_floating_point() && buffer.element_size() < static_cast<int64_t>(sizeof(float));
+    const at::ScalarType dtype = is_narrow ? at::kFloat : buffer.scalar_type();
     state.model[name] = CopyInto(std::move(room.model[name]), buffer, dtype);
   }
   ExportCounts(state.model);

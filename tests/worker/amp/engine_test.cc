@@ -276,5 +276,19 @@ TEST(Engine, AStateOfAnotherModelIsRefused) {
   EXPECT_EQ(engine->ImportState(state).code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST(Engine, ABufferOf64BitsIsExportedAsItIsAndOneOf16InFp32) {
+  graph::Graph model = SmallLenet({4, 8});
+  for (const graph::Dtype dtype : {graph::Dtype::kFloat64, graph::Dtype::kBFloat16}) {
+    model.AddBuffer(std::string(graph::DtypeName(dtype)), {dtype, {3}}, graph::Initializer::Constant(1.0 / 3));
+  }
+  auto engine = CpuEngine(model, PresetNamed("fp32"), AdamW());
+  EngineState state = engine->ExportState();
+  EXPECT_EQ(state.model.at("float64").scalar_type(), at::kDouble);
+  EXPECT_EQ(state.model.at("bfloat16").scalar_type(), at::kFloat);
+  state.model.at("float64").fill_(1.0 / 7);
+  ASSERT_TRUE(engine->ImportState(state).ok());
+  EXPECT_EQ(engine->ExportState().model.at("float64")[0].item<double>(), 1.0 / 7);
+}
+
 }  // namespace
 }  // namespace ampd::amp
