@@ -100,7 +100,7 @@ void AddPolicies(CLI::App* root, CommandLine* line) {
   show->add_option("preset", line->policy.preset, "Preset, as in ampctl policy list; that of the job file without")
       ->option_text("[PRESET]");
   show->add_option("--model", line->policy.model, "the model's name in a job file; that of the file, or lenet, without")
-      ->check(OneOf({"lenet", "mlp", "resnet", "efficientnet_b0", "gpt2", "bert_classifier"}))
+      ->check(OneOf({"lenet", "mlp", "resnet", "efficientnet_b0", "gpt2", "bert_classifier", "dcgan"}))
       ->option_text("MODEL");
   show->add_option("-f,--file", line->policy.file, "Job file with model, rules and optimizer, - for standard input")
       ->option_text("FILE");
