@@ -36,8 +36,10 @@ constexpr absl::Duration kLastWords = absl::Milliseconds(500);
 // Streams a connection: there is no refusal of one too many, the client's call waits unseen until another has ended. At
 // the customary 100 a dashboard that watches more jobs than that over its one connection would stand still.
 //
-// A stream's window is fixed, 20 MB/s where an answer takes 50 ms. gRPC's own grows with what arrives within a round
-// trip, so that a server which is short of processor time lets its clients send, and keeps, tens of megabytes unread.
+// A stream keeps at most 1 MiB unread. gRPC's own window is 4 MiB at first and grows with what arrives within a round
+// trip, so that a server which is short of processor time lets its clients send, and keeps, tens of megabytes. A
+// connection moves the message that is read, up to 1 MiB, in a round trip: ampctl's uploads, whose pieces are of 1 MiB,
+// 20 MB/s where an answer takes 50 ms.
 //
 // No largest age of a connection: gRPC 1.51 does not tell a handler that its connection is to go, so that watches and
 // Attach streams, which live for as long as jobs do, would be cut off in the middle. They would go on without a gap,
