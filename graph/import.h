@@ -49,8 +49,8 @@ absl::StatusOr<Graph> ImportProgram(const ExportedModel& model, const ExportedPr
                                     const ImportOptions& options = {});
 
 // The program for evaluation: the file's own, or the training program with its dropout gone and its norms on their
-// running statistics. INVALID_ARGUMENT (reason BAD_EXPORT) where that is not enough, because the training program is
-// random by other means and the file has no program of its own.
+// running statistics, where they have any. INVALID_ARGUMENT (reason BAD_EXPORT) where that is not enough, because the
+// training program is random by other means and the file has no program of its own.
 absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, const ImportOptions& options = {});
 
 // What the import makes of a node.
@@ -71,7 +71,8 @@ std::string InputNameOf(const ExportedProgram& program, const ExportedInput& inp
 // at a file.
 std::vector<std::string> RefusedOps(const ExportedProgram& program);
 
-// Whether the program was exported in evaluation mode: it has norms or dropout, and none of them trains.
+// Whether the program was exported in evaluation mode: it has dropout, or norms with running statistics, and none of
+// them trains.
 bool IsEvalMode(const Graph& graph);
 
 // A model as a job trains and evaluates it.

@@ -158,7 +158,7 @@ bool IsEvalMode(const Graph& graph) {
     if (Trains(*row, node) || (!row->dropout_argument.empty() && DrawsRandomNumbers(node))) {
       return false;
     }
-    has_modes = has_modes || (!row->training_argument.empty() && node.Find(row->training_argument) != nullptr);
+    has_modes = has_modes || (HasModes(*row, node) && node.Find(row->training_argument) != nullptr);
   }
   return has_modes;
 }

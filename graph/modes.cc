@@ -1,12 +1,20 @@
 #include "graph/modes.h"
 
+#include <algorithm>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace ampd::graph {
 
+bool HasModes(const OpRow& row, const Node& node) {
+  return !row.training_argument.empty() &&
+         std::all_of(row.writes.begin(), row.writes.end(),
+                     [&node](std::string_view statistic) { return node.ValueOf(statistic).has_value(); });
+}
+
 bool Trains(const OpRow& row, const Node& node) {
-  const Operand* const training = row.training_argument.empty() ? nullptr : node.Find(row.training_argument);
+  const Operand* const training = HasModes(row, node) ? node.Find(row.training_argument) : nullptr;
   return training != nullptr && *training == Operand(true);
 }
 
@@ -27,7 +35,7 @@ Node ForEvaluation(Node node) {
   if (row == nullptr) {
     return node;
   }
-  if (!row->training_argument.empty()) {
+  if (HasModes(*row, node)) {
     node.Set(row->training_argument, false);
   } else if (!row->dropout_argument.empty()) {
     std::erase_if(node.arguments, [&](const Argument& argument) { return argument.name == row->dropout_argument; });

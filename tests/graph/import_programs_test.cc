@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "graph/exported_program.h"
 #include "graph/import.h"
+#include "graph/passes.h"
 #include "graph/print.h"
 #include "tests/graph/exported_linear.h"
 
@@ -87,6 +88,37 @@ TEST(ImportEvalProgram, ALoneProgramIsTurnedOverAndAnOwnOneIsTaken) {
   EXPECT_THAT(ToText(*ImportEvalProgram(*exported)), HasSubstr("output logits = %linear"));
 }
 
+// A norm of the batch alone in front of the output, as torch.export writes it in either mode.
+json WithNormOfTheBatch() {
+  json model = Linear();
+  json& graph = GraphOf(model);
+  graph["tensor_values"]["norm"] = Tensor({kBatch, 3});
+  graph["outputs"][0] = Named("norm");
+  graph["nodes"].push_back(Call("batch_norm.default",
+                                {{"input", Named("relu")},
+                                 {"weight", {{"as_none", true}}},
+                                 {"bias", {{"as_none", true}}},
+                                 {"running_mean", {{"as_none", true}}},
+                                 {"running_var", {{"as_none", true}}},
+                                 {"training", {{"as_bool", true}}},
+                                 {"momentum", {{"as_float", 0.1}}},
+                                 {"eps", {{"as_float", 1e-5}}},
+                                 {"cudnn_enabled", {{"as_bool", true}}}},
+                                "norm"));
+  return model;
+}
+
+TEST(ImportEvalProgram, ANormWithoutRunningStatisticsStaysAsItIs) {
+  json model = WithNormOfTheBatch();
+  const auto eval_head = [&model] {
+    const auto exported = ParseExportedModel(model.dump());
+    return ToText(WithEvalHead(ImportEvalProgram(*exported).value()).value());
+  };
+  EXPECT_THAT(eval_head(), HasSubstr("running_var=None, training=True"));
+  model["programs"]["eval"] = model["programs"]["train"];
+  EXPECT_THAT(eval_head(), HasSubstr("running_var=None, training=True")) << "of the file's own program";
+}
+
 TEST(ImportEvalProgram, HasTheStateOfTheTrainingProgram) {
   json model = Linear();
   AddState(model, Buffer("b_n", "bn.num_batches_tracked"), "b_n", "bn.num_batches_tracked", Tensor({}, false, kLong),
@@ -105,6 +137,7 @@ TEST(IsEvalMode, IsToldByDropoutAndNorms) {
   EXPECT_FALSE(IsEvalMode(*Import(Linear())));
   EXPECT_FALSE(IsEvalMode(*Import(WithDropout(true))));
   EXPECT_TRUE(IsEvalMode(*Import(WithDropout(false))));
+  EXPECT_FALSE(IsEvalMode(*Import(WithNormOfTheBatch()))) << "it is the same in both modes";
 }
 
 }  // namespace

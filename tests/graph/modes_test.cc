@@ -53,5 +53,22 @@ TEST(ForEvaluation, LeavesThePlainFormOfAttention) {
   EXPECT_EQ(node.arguments, (std::vector<Argument>{{"is_causal", true}}));
 }
 
+Node Norm(Operand running_mean, Operand running_var) {
+  return Call("aten.batch_norm.default", {{"input", ValueId{0}},
+                                          {"running_mean", std::move(running_mean)},
+                                          {"running_var", std::move(running_var)},
+                                          {"training", true}});
+}
+
+TEST(ForEvaluation, ANormReadsItsRunningStatistics_OneWithoutTakesTheBatchsStill) {
+  const Node norm = Norm(ValueId{1}, ValueId{2});
+  EXPECT_TRUE(Trains(*FindOp(norm.op), norm));
+  EXPECT_EQ(*ForEvaluation(norm).Find("training"), Operand(false));
+  const Node without = Norm(Operand(), Operand());
+  EXPECT_FALSE(HasModes(*FindOp(without.op), without));
+  EXPECT_FALSE(Trains(*FindOp(without.op), without)) << "it writes nothing";
+  EXPECT_EQ(*ForEvaluation(without).Find("training"), Operand(true));
+}
+
 }  // namespace
 }  // namespace ampd::graph

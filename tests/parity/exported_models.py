@@ -73,6 +73,20 @@ class Dtypes(nn.Module):
         return self.head(self.norm(x))
 
 
+class BatchNorms(nn.Module):
+    """A user's own: norms that keep no running statistics, and take those of the batch in evaluation too."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1, bias=False),
+                                  nn.BatchNorm2d(8, track_running_stats=False), nn.GELU())
+        self.inner = nn.Sequential(nn.Linear(8 * 64, 32, bias=False), nn.BatchNorm1d(32, track_running_stats=False))
+        self.head = nn.Linear(32, CLASSES)
+
+    def forward(self, x):
+        return self.head(functional.gelu(self.inner(self.stem(x).flatten(1))))
+
+
 class Logits(nn.Module):
     """Of a model of transformers, which gives more than one tensor."""
 
@@ -302,6 +316,7 @@ MODELS = {
     "mlp": (Mlp, lambda: images(8)),
     "cnn": (Cnn, lambda: images(8)),
     "dtypes": (Dtypes, lambda: images(8)),
+    "batch_norms": (BatchNorms, lambda: images(8, 16)),
     "resnet18": (lambda: torchvision.models.resnet18(num_classes=CLASSES), lambda: images(64, 16)),
     "resnet50": (lambda: torchvision.models.resnet50(num_classes=CLASSES), lambda: images(32)),
     "mobilenet_v3_small": (lambda: torchvision.models.mobilenet_v3_small(num_classes=CLASSES, dropout=0), lambda: images(64)),
