@@ -358,9 +358,10 @@ ExportedProgram ReadProgram(const JsonCursor& json) {
   return program;
 }
 
-void ReadStoredTensors(const JsonCursor& json, const std::string& folder,
-                       std::map<std::string, StoredTensor>& tensors) {
-  for (const auto& [name, one] : json["config"].Members(kMaxTensors)) {
+void ReadStoredTensors(const JsonCursor& json, const std::string& folder, std::map<std::string, StoredTensor>& tensors,
+                       const std::string& suffix) {
+  for (const auto& [key, one] : json["config"].Members(kMaxTensors)) {
+    const std::string name = key.empty() ? key : key + suffix;
     // As checkpoints have them, and the optimizer's with ".momentum_buffer" and the like behind.
     if (name.empty() || name.size() > kMaxNameBytes || HasControl(name)) {
       one.Fail(absl::StrCat("has no name of 1 to ", kMaxNameBytes, " bytes without control characters"));

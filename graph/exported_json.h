@@ -12,7 +12,11 @@ namespace ampd::graph {
 // Of models/<name>.json.
 ExportedProgram ReadProgram(const JsonCursor& json);
 
-// Adds the tensors of a weights or constants table; `folder` is where their entries lie.
-void ReadStoredTensors(const JsonCursor& json, const std::string& folder, std::map<std::string, StoredTensor>& tensors);
+// Where an archive has the entries of its constants.
+inline constexpr char kConstantsFolder[] = "data/constants/";
+
+// Adds the tensors of a weights or constants table, `suffix` behind their names; `folder` is where their entries lie.
+void ReadStoredTensors(const JsonCursor& json, const std::string& folder, std::map<std::string, StoredTensor>& tensors,
+                       const std::string& suffix = "");
 
 }  // namespace ampd::graph

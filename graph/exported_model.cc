@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/safetensors_json.h"
 #include "base/status_macros.h"
+#include "graph/exported_constants.h"
 #include "graph/exported_inline.h"
 #include "graph/exported_json.h"
 #include "graph/exported_program.h"
@@ -227,11 +228,14 @@ absl::StatusOr<ExportedModel> ParseExportedModel(std::string text) {
     root["format"].Fail(absl::StrCat("is not ", kFormat, ", version ", kVersion));
   }
   ReadStoredTensors(root["weights"], kWeightsFolder, model.state);
-  ReadStoredTensors(root["constants"], "data/constants/", model.state);
+  ReadStoredTensors(root[kConstants], kConstantsFolder, model.state);
   const JsonCursor programs = root["programs"];
   model.train = ReadProgram(programs[kTrain]);
   if (programs.Has(kEval)) {
     model.eval = ReadProgram(programs[kEval]);
+    if (root.Has(kEvalConstants)) {
+      UseOwnConstants(root[kEvalConstants], model);
+    }
   }
   TwinTensors train_twin, eval_twin;
   if (root.Has(kTwin)) {
@@ -263,8 +267,7 @@ absl::Status CheckStoredBytes(const ExportedModel& model, int64_t archive_bytes)
     }
     total += elements * item_bytes;
     if (total > most || ReachOf(tensor) * item_bytes > most) {
-      return BadExport(absl::StrCat("its tensors, to ", name, ", unpack to more than ", most,
-                                    " bytes, the archive has ", archive_bytes,
+      return BadExport(absl::StrCat("its tensors unpack to more than ", most, " bytes, the archive has ", archive_bytes,
                                     "; export it again, torch.export does not pack them"));
     }
   }
@@ -280,9 +283,10 @@ absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive, int64
   AMPD_ASSIGN_OR_RETURN(const std::string train, TrainingProgram(programs));
   const ProgramFiles files(train);
   std::vector<std::pair<std::string, std::string>> parts = {
-      {"weights", files.weights}, {"constants", files.constants}, {kTrain, files.program}};
+      {"weights", files.weights}, {kConstants, files.constants}, {kTrain, files.program}};
   if (programs.size() > 1 && std::find(programs.begin(), programs.end(), kEval) != programs.end()) {
     parts.emplace_back(kEval, ProgramFiles(kEval).program);
+    parts.emplace_back(kEvalConstants, ProgramFiles(kEval).constants);
   }
   if (archive.Find(folder + kTwinFile).has_value()) {
     parts.emplace_back(kTwin, kTwinFile);
@@ -297,14 +301,17 @@ absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive, int64
       return BadExport(absl::StrCat(file, ": ", parsed.status().message()));
     }
   }
+  if (texts.contains(kEvalConstants)) {
+    AMPD_ASSIGN_OR_RETURN(texts[kEvalConstants], OwnConstants(archive, texts[kConstants], texts[kEvalConstants]));
+  }
   const auto member = [&texts](const char* part) {
-    return texts.contains(part) ? absl::StrCat(", \"", part, "\": ", texts[part]) : "";
+    return !texts[part].empty() ? absl::StrCat(", \"", part, "\": ", texts[part]) : "";
   };
-  AMPD_ASSIGN_OR_RETURN(
-      ExportedModel model,
-      ParseExportedModel(absl::StrCat("{\"format\": \"", kFormat, "\", \"version\": ", kVersion, member("weights"),
-                                      member("constants"), ", \"programs\": {\"train\": ", texts[kTrain], member(kEval),
-                                      "}", member(kTwin), "}")));
+  AMPD_ASSIGN_OR_RETURN(ExportedModel model,
+                        ParseExportedModel(absl::StrCat("{\"format\": \"", kFormat, "\", \"version\": ", kVersion,
+                                                        member("weights"), member(kConstants), member(kEvalConstants),
+                                                        ", \"programs\": {\"train\": ", texts[kTrain], member(kEval),
+                                                        "}", member(kTwin), "}")));
   AMPD_RETURN_IF_ERROR(CheckStoredBytes(model, archive.size_bytes()));
   return model;
 }

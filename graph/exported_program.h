@@ -135,10 +135,11 @@ struct ExportedModel {
   std::map<std::string, StoredTensor> state;
   // All of the above once more, as ParseExportedModel takes it: what a checkpoint keeps.
   //
-  //   json := {"format": "ampd.exported_model", "version": 1, "weights": W, "constants": C, "programs": {name: P},
-  //            "twin": T}
+  //   json := {"format": "ampd.exported_model", "version": 1, "weights": W, "constants": C, "eval_constants": E,
+  //            "programs": {name: P}, "twin": T}
   //   W, C, P: the archive's files data/weights/*_weights_config.json, data/constants/*_constants_config.json of the
-  //   training program, and models/*.json, as torch.export writes them. T: as graph/exported_twin.h says; may be
+  //   training program, and models/*.json, as torch.export writes them. E: as C, those constants of the evaluation
+  //   program that are its own (graph/exported_constants.h); may be missing. T: as graph/exported_twin.h says; may be
   //   missing.
   std::string json;
 };
@@ -149,10 +150,11 @@ inline constexpr int64_t kMaxExportedJsonBytes = int64_t{64} << 20;
 inline constexpr int64_t kMaxStoredTensorBytes = int64_t{8} << 30;
 // All tensors of an archive together are no larger than this, or than so many times the archive: torch.export stores
 // them unpacked, and a small file must not take a worker's memory.
-inline constexpr int64_t kFreeStoredBytes = int64_t{64} << 20;
+inline constexpr int64_t kFreeStoredBytes = int64_t{256} << 20;
 inline constexpr int64_t kMaxUnpacking = 16;
 
-// The programs of a .pt2 file: of several, those with the names "train" and "eval". The tensors' content is not read.
+// The programs of a .pt2 file: of several, those with the names "train" and "eval". The tensors' content is not read,
+// but for constants of two programs, to tell whether they are the same.
 // INVALID_ARGUMENT (reason BAD_EXPORT) with where it is and what is wrong with it; UNAVAILABLE where the host can't
 // read the file; RESOURCE_EXHAUSTED where the JSON of the programs comes to more than `max_json_bytes`, by which a
 // reader bounds the time and memory that it gives to a file of unknown origin: some ten times as much.

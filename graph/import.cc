@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "graph/call_rules.h"
+#include "graph/exported_constants.h"
 #include "graph/exported_ops.h"
 #include "graph/exported_types.h"
 #include "graph/op_table.h"
@@ -87,11 +88,24 @@ class Importer {
     for (const ExportedInput* const input : first) {
       AMPD_RETURN_IF_ERROR(AddInput(*input));
     }
+    AddConstantsOfEvaluation();
     for (const auto& [name, mean] : NormCountersOf(program_)) {
       AMPD_ASSIGN_OR_RETURN(const ValueId running_mean, Find(mean));
       graph_.AddBatchCounter(name, running_mean);
     }
     return absl::OkStatus();
+  }
+
+  // The state of both programs is that of the training program's graph.
+  void AddConstantsOfEvaluation() {
+    if (&program_ != &model_.train) {
+      return;
+    }
+    for (const ExportedInput& input : ConstantsOfEvaluation(model_)) {
+      const StoredTensor& stored = model_.state.at(input.name);
+      graph_.AddBuffer(input.name, {stored.dtype, Shape(stored.sizes.begin(), stored.sizes.end())},
+                       Initializer::Constant(0));
+    }
   }
 
   static bool IsSamples(std::string_view name) { return name == kImages || name == kTokens; }

@@ -16,7 +16,8 @@
 namespace ampd::server {
 
 // Reads the programs of exported models among the uploaded files, so that it is known what a job needs, and what a
-// trainer would refuse, before a worker has the file. The content of their tensors is not read.
+// trainer would refuse, before a worker has the file. The content of their tensors is not read, but for constants of
+// two programs.
 //
 // A file comes from outside. One of more JSON than Options::max_json_bytes, or of more nodes or tensors than models
 // have, is left to the worker, which risks only itself; and one file is read at a time, so that the memory that reading

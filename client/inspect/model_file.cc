@@ -20,6 +20,7 @@
 #include "base/zip_archive.h"
 #include "client/inspect/module_tree.h"
 #include "client/inspect/policy_effect.h"
+#include "graph/exported_constants.h"
 #include "graph/exported_ops.h"
 #include "graph/exported_types.h"
 #include "graph/import.h"
@@ -206,24 +207,31 @@ class Roles {
   std::vector<std::pair<const graph::StoredTensor*, std::string>> placed_;  // parameters
 };
 
+ModelTensor& AddTensor(const ExportedModel& model, const ExportedInput& input, v1::ModelFile* file) {
+  const graph::StoredTensor& stored = model.state.at(input.name);
+  ModelTensor& told = *file->add_tensors();
+  told.set_name(input.name);
+  told.set_kind(KindOf(input.kind));
+  told.set_dtype(std::string(graph::DtypeName(stored.dtype)));
+  int64_t size_bytes = ItemSizeBytes(stored.dtype);
+  for (const int64_t size : stored.sizes) {
+    told.add_shape(size);
+    size_bytes *= size;
+  }
+  told.set_size_bytes(size_bytes);
+  return told;
+}
+
 void AddTensors(const ExportedModel& model, const Programs& programs, v1::ModelFile* file) {
   Roles roles(model, programs);
   for (const ExportedInput& input : model.train.inputs) {
     if (input.kind == Kind::kUser) {
       continue;
     }
-    const graph::StoredTensor& stored = model.state.at(input.name);
-    ModelTensor& told = *file->add_tensors();
-    told.set_name(input.name);
-    told.set_kind(KindOf(input.kind));
-    told.set_dtype(std::string(graph::DtypeName(stored.dtype)));
-    int64_t size_bytes = ItemSizeBytes(stored.dtype);
-    for (const int64_t size : stored.sizes) {
-      told.add_shape(size);
-      size_bytes *= size;
-    }
-    told.set_size_bytes(size_bytes);
-    roles.Set(input, &told);
+    roles.Set(input, &AddTensor(model, input, file));
+  }
+  for (const ExportedInput& input : graph::ConstantsOfEvaluation(model)) {
+    AddTensor(model, input, file).set_role(ModelTensor::KEPT);
   }
 }
 

@@ -110,6 +110,17 @@ TEST(DescribeModel, TellsWhatTrainingDoesWithEachTensor) {
   EXPECT_EQ(tensors.at("calls").role(), ModelTensor::LEFT_OUT);
 }
 
+TEST(DescribeModel, TellsOfConstantsThatEvaluationHasAlone) {
+  const v1::ModelFile file = Described(graph::WithInlineConstants());
+  ASSERT_THAT(file.problems(), IsEmpty());
+  const ModelTensor& last = *file.tensors().rbegin();
+  EXPECT_EQ(last.name(), "lifted_tensor_0@eval");
+  EXPECT_EQ(last.kind(), ModelTensor::CONSTANT);
+  EXPECT_EQ(last.role(), ModelTensor::KEPT);
+  EXPECT_EQ(last.size_bytes(), 4);
+  EXPECT_EQ(file.modules_size(), Described(Net()).modules_size()) << "it is of no other module";
+}
+
 // With the features as logits nothing behind the stem is trained.
 TEST(DescribeModel, WhatIsTrainedFollowsTheOutputThatIsTaken) {
   ModelQuestion question = Question();

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "base/zip_archive.h"
@@ -15,6 +17,7 @@ namespace ampd::graph {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 // What torch.export wrote; its entries are larger together than what libzip reads ahead.
 const std::filesystem::path kSound =
@@ -89,8 +92,74 @@ TEST(ReadExportedModel, OfTensorsThatUnpackToFarMoreThanTheArchiveIsRefused) {
     return std::string(ReadExportedModel(archive.value()).status().message());
   };
   EXPECT_EQ(read(1000, 4), "");
-  EXPECT_THAT(read(1 << 24, 4), HasSubstr("its tensors, to big, unpack to more than 67108864 bytes, the archive has "));
-  EXPECT_THAT(read(2, 1 << 25), HasSubstr("unpack to more than")) << "what is between its two rows is read too";
+  EXPECT_THAT(read(1 << 24, 4), HasSubstr("its tensors unpack to more than 268435456 bytes, the archive has "));
+  EXPECT_THAT(read(2, 1 << 27), HasSubstr("unpack to more than")) << "what is between its two rows is read too";
+}
+
+// The model of WithInlineConstants in an archive, whose constants are these.
+absl::StatusOr<ExportedModel> ReadWithConstants(const json& model, const std::string& zero, const std::string& one,
+                                                const std::string& of_evaluation) {
+  const std::string path = testing::TempDir() + "/constants.pt2";
+  WriteArchive(path, model, {{"tensor_0", zero}, {"tensor_1", one}, {"tensor_2", of_evaluation}});
+  const auto archive = ZipArchive::Open(UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC)), 100);
+  std::filesystem::remove(path);
+  return archive.ok() ? ReadExportedModel(*archive) : archive.status();
+}
+
+std::string EvalEntry(const ExportedModel& model) { return model.state.at(model.eval->inputs.back().name).entry; }
+
+TEST(ReadExportedModel, EvaluationHasTheConstantsOfItsOwnTable) {
+  const auto model = ReadWithConstants(WithInlineConstants(), "1.1f", "4.0f", "4.0f");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->eval->inputs.back().name, "lifted_tensor_0@eval");
+  EXPECT_EQ(EvalEntry(*model), "data/constants/tensor_2");
+  EXPECT_EQ(model->state.at("lifted_tensor_0").entry, "data/constants/tensor_0");
+  const auto again = ParseExportedModel(model->json);
+  ASSERT_TRUE(again.ok()) << "what a checkpoint keeps: " << again.status();
+  EXPECT_EQ(again->state, model->state);
+  EXPECT_EQ(EvalEntry(*again), "data/constants/tensor_2");
+}
+
+TEST(ReadExportedModel, AConstantThatIsTheSameInBothProgramsIsThereOnce) {
+  const auto model = ReadWithConstants(WithInlineConstants(), "4.0f", "1.1f", "4.0f");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(EvalEntry(*model), "data/constants/tensor_0");
+  EXPECT_FALSE(model->state.contains("lifted_tensor_0@eval"));
+  EXPECT_THAT(model->json, Not(HasSubstr("eval_constants")));
+}
+
+TEST(ReadExportedModel, AConstantThatTrainingHasNot_OrInAnotherLayout_IsEvaluationsOwn) {
+  json model = WithInlineConstants();
+  model["constants"]["config"].erase("lifted_tensor_1");
+  model["programs"]["train"] = Net()["programs"]["train"];
+  for (const json& config : {json::object(), json{{"lifted_tensor_0", Stored("tensor_0", {1})}}}) {
+    model["constants"]["config"] = config;
+    const auto read = ReadWithConstants(model, "4.0f", "", "4.0f");
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(EvalEntry(*read), "data/constants/tensor_2");
+  }
+}
+
+TEST(ReadExportedModel, ConstantsThatAreTooLargeToCompareAreNotRead) {
+  const std::vector<json> sizes = {(int64_t{64} << 20) / 4 + 1};
+  json model = WithInlineConstants();
+  model["constants"]["config"]["lifted_tensor_0"] = Stored("tensor_0", sizes);
+  model["eval_constants"]["config"]["lifted_tensor_0"] = Stored("tensor_2", sizes);
+  for (const char* program : {"train", "eval"}) {
+    GraphOf(model, program)["tensor_values"]["c_lifted_tensor_0"] = Tensor(sizes);
+  }
+  const auto read = ReadWithConstants(model, "", "", "");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(EvalEntry(*read), "data/constants/tensor_2");
+}
+
+TEST(ReadExportedModel, AConstantWithoutItsContentIsNamed) {
+  EXPECT_EQ(ReadWithConstants(WithInlineConstants(), "4.0f", "", "4").status().message(),
+            "data/constants/tensor_2 has 1 bytes; its tensor reaches to 4");
+  json model = WithInlineConstants();
+  model["eval_constants"]["config"]["lifted_tensor_0"]["use_pickle"] = true;
+  EXPECT_THAT(std::string(ReadWithConstants(model, "", "", "").status().message()),
+              HasSubstr("eval_constants.config.lifted_tensor_0: is pickled"));
 }
 
 TEST(SavedNames, TiedParametersHaveAllTheirNamesAndConstantsNone) {

@@ -7,6 +7,7 @@
 
 #include "graph/exported_program.h"
 #include "tests/graph/exported_linear.h"
+#include "tests/graph/exported_net.h"
 
 namespace ampd::graph {
 namespace {
@@ -52,6 +53,18 @@ TEST(ParseExportedModel, StoredTensorsAreDataWithinBounds) {
   EXPECT_THAT(with([](json& s) { s["tensor_meta"]["storage_offset"] = Size(int64_t{1} << 39); }),
               HasSubstr("too large"));
   EXPECT_EQ(Refused([](json& m) { m["weights"]["config"].erase("fc.bias"); }), "the tensor fc.bias is missing");
+}
+
+TEST(ParseExportedModel, AConstantOfEvaluationIsNoOtherTensor) {
+  json model = WithInlineConstants();
+  model["weights"]["config"]["lifted_tensor_0@eval"] = Stored("weight_9", {});
+  EXPECT_EQ(ParseExportedModel(model.dump()).status().message(),
+            "eval_constants: is to be called lifted_tensor_0@eval, the name of another tensor");
+  model = WithInlineConstants();
+  const std::string name(252, 'c');
+  model["eval_constants"]["config"] = {{name, Stored("tensor_2", {})}};
+  EXPECT_THAT(std::string(ParseExportedModel(model.dump()).status().message()),
+              HasSubstr("has no name of 1 to 224 bytes"));
 }
 
 TEST(ParseExportedModel, WhatIsNoJsonIsRefused) {

@@ -4,6 +4,7 @@
 #include <zip.h>
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -110,13 +111,45 @@ json Net() {
   return model;
 }
 
-void WriteArchive(const std::string& path, const json& model) {
+namespace {
+
+// Adds a scalar constant and what the op makes of the logits with it, which are the program's output from then on.
+void AddConstant(json& model, const char* program, const std::string& op, const std::string& tensor,
+                 const std::string& name) {
+  json& graph = GraphOf(model, program);
+  graph["inputs"].push_back(Named(tensor));
+  graph["tensor_values"][tensor] = Tensor({});
+  InputsOf(model, program).push_back(Constant(tensor, name));
+  graph["nodes"].push_back(Call(op + ".Tensor", {{"self", graph["outputs"][0]}, {"other", Named(tensor)}}, op));
+  graph["tensor_values"][op] = Tensor({kBatch, 10});
+  graph["outputs"][0] = Named(op);
+}
+
+}  // namespace
+
+json WithInlineConstants() {
+  json model = Net();
+  model["programs"]["eval"] = model["programs"]["train"];
+  AddConstant(model, "train", "mul", "c_lifted_tensor_0", "lifted_tensor_0");
+  AddConstant(model, "train", "div", "c_lifted_tensor_1", "lifted_tensor_1");
+  AddConstant(model, "eval", "div", "c_lifted_tensor_0", "lifted_tensor_0");
+  model["constants"]["config"] = {{"lifted_tensor_0", Stored("tensor_0", {})},
+                                  {"lifted_tensor_1", Stored("tensor_1", {})}};
+  model["eval_constants"]["config"] = {{"lifted_tensor_0", Stored("tensor_2", {})}};
+  return model;
+}
+
+void WriteArchive(const std::string& path, const json& model, const std::map<std::string, std::string>& contents) {
   std::vector<std::pair<std::string, std::string>> entries = {
       {"archive_format", "pt2"}, {"archive_version", "0"}, {"byteorder", "little"}};
   for (const auto& [name, program] : model["programs"].items()) {
     entries.emplace_back("models/" + name + ".json", program.dump());
     entries.emplace_back("data/weights/" + name + "_weights_config.json", model["weights"].dump());
-    entries.emplace_back("data/constants/" + name + "_constants_config.json", model["constants"].dump());
+    const char* const constants = name == "eval" && model.contains("eval_constants") ? "eval_constants" : "constants";
+    entries.emplace_back("data/constants/" + name + "_constants_config.json", model[constants].dump());
+  }
+  for (const auto& [name, content] : contents) {
+    entries.emplace_back("data/constants/" + name, content);
   }
   if (model.contains("twin")) {
     entries.emplace_back("extra/ampd.bf16_twin.json", model["twin"].dump());

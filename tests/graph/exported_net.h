@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -34,7 +35,11 @@ void AddNorm(json& model, const std::string& input, const std::string& result, c
 // Outputs: the logits and the stem's features.
 json Net();
 
-// An archive of the model's programs, without the content of its tensors.
-void WriteArchive(const std::string& path, const json& model);
+// Net with a program for evaluation: training multiplies the logits by lifted_tensor_0 and divides them by
+// lifted_tensor_1, evaluation divides them by a lifted_tensor_0 of its own.
+json WithInlineConstants();
+
+// An archive of the model's programs, with that content of its constants' entries and without that of its weights.
+void WriteArchive(const std::string& path, const json& model, const std::map<std::string, std::string>& contents = {});
 
 }  // namespace ampd::graph

@@ -54,13 +54,19 @@ json Buffer(const std::string& tensor, const std::string& name) {
   return {{"buffer", {{"arg", {{"name", tensor}}}, {"buffer_name", name}, {"persistent", true}}}};
 }
 
+json Constant(const std::string& tensor, const std::string& name) {
+  return {{"tensor_constant", {{"arg", {{"name", tensor}}}, {"tensor_constant_name", name}}}};
+}
+
 json Stored(const std::string& entry, const std::vector<json>& sizes, int dtype) {
   return {{"path_name", entry}, {"is_param", true}, {"use_pickle", false}, {"tensor_meta", Tensor(sizes, true, dtype)}};
 }
 
 json& GraphOf(json& model, const char* program) { return model["programs"][program]["graph_module"]["graph"]; }
 
-json& InputsOf(json& model) { return model["programs"]["train"]["graph_module"]["signature"]["input_specs"]; }
+json& InputsOf(json& model, const char* program) {
+  return model["programs"][program]["graph_module"]["signature"]["input_specs"];
+}
 
 json WithOutputs(const std::vector<std::string>& tensors) {
   json outputs = json::array();

@@ -27,11 +27,12 @@ json Call(const std::string& target, const std::vector<std::pair<std::string, js
 json Input(const std::string& tensor);
 json Parameter(const std::string& tensor, const std::string& name);
 json Buffer(const std::string& tensor, const std::string& name);
+json Constant(const std::string& tensor, const std::string& name);
 
 json Stored(const std::string& entry, const std::vector<json>& sizes, int dtype = kFloat);
 
 json& GraphOf(json& model, const char* program = "train");
-json& InputsOf(json& model);
+json& InputsOf(json& model, const char* program = "train");
 
 // A model of one program without inputs and nodes, whose outputs are these tensors.
 json WithOutputs(const std::vector<std::string>& tensors);

@@ -11,11 +11,13 @@
 #include "graph/passes.h"
 #include "graph/print.h"
 #include "tests/graph/exported_linear.h"
+#include "tests/graph/exported_net.h"
 
 namespace ampd::graph {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(ImportPrograms, BothHaveAHeadAndSomethingToTrain) {
   const auto imported = [](const json& model, const ImportOptions& options) {
@@ -81,7 +83,7 @@ TEST(ImportEvalProgram, ALoneProgramIsTurnedOverAndAnOwnOneIsTaken) {
   EXPECT_THAT(ToText(*ImportProgram(*exported, exported->train)), HasSubstr("aten.dropout.default"));
   const Graph turned = ImportEvalProgram(*exported).value();
   EXPECT_THAT(ToText(turned), HasSubstr("output logits = %relu"));
-  EXPECT_THAT(ToText(turned), testing::Not(HasSubstr("dropout")));
+  EXPECT_THAT(ToText(turned), Not(HasSubstr("dropout")));
   model["programs"]["eval"] = model["programs"]["train"];
   GraphOf(model, "eval")["outputs"][0] = Named("linear");
   exported = ParseExportedModel(model.dump());
@@ -131,6 +133,26 @@ TEST(ImportEvalProgram, HasTheStateOfTheTrainingProgram) {
   const Graph eval = ImportEvalProgram(*exported).value();
   EXPECT_TRUE(eval.buffers().empty());
   EXPECT_EQ(eval.parameters().size(), 2u);
+}
+
+TEST(ImportEvalProgram, ReadsConstantsOfItsOwn_WhichAreStateOfBothPrograms) {
+  const auto exported = ParseExportedModel(WithInlineConstants().dump());
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  const ImportedPrograms programs = ImportPrograms(*exported, {}).value();
+  EXPECT_THAT(ToText(programs.eval), HasSubstr("aten.div.Tensor(self=%head, other=%lifted_tensor_0@eval)"));
+  EXPECT_THAT(ToText(programs.train), HasSubstr("aten.mul.Tensor(self=%head, other=%lifted_tensor_0)"));
+  EXPECT_THAT(ToText(programs.train), HasSubstr("buffer %lifted_tensor_0@eval: float32[] constant(0)\n"));
+  EXPECT_THAT(ToText(programs.eval), Not(HasSubstr("lifted_tensor_1")));
+}
+
+TEST(ImportEvalProgram, ReadsTheTrainingProgramsConstantsWhereItHasNoneOfItsOwn) {
+  json model = WithInlineConstants();
+  model.erase("eval_constants");
+  const auto exported = ParseExportedModel(model.dump());
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  const ImportedPrograms programs = ImportPrograms(*exported, {}).value();
+  EXPECT_THAT(ToText(programs.eval), HasSubstr("aten.div.Tensor(self=%head, other=%lifted_tensor_0)"));
+  EXPECT_THAT(ToText(programs.train), Not(HasSubstr("@eval")));
 }
 
 TEST(IsEvalMode, IsToldByDropoutAndNorms) {

@@ -87,6 +87,23 @@ class BatchNorms(nn.Module):
         return self.head(functional.gelu(self.inner(self.stem(x).flatten(1))))
 
 
+class Constants(nn.Module):
+    """A user's own: tensors made in the forward, one of them in training alone and one in evaluation alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.shift = torch.linspace(-1, 1, 32)  # no buffer
+        self.inner = nn.Linear(3 * 64, 32)
+        self.head = nn.Linear(32, CLASSES)
+
+    def forward(self, x):
+        x = self.inner(x.flatten(1))
+        if self.training:
+            x = x * torch.tensor(1.1)
+        x = self.head(functional.gelu(x + self.shift)) / torch.tensor(4.0)
+        return x if self.training else x * torch.tensor(0.7)
+
+
 class Logits(nn.Module):
     """Of a model of transformers, which gives more than one tensor."""
 
@@ -316,6 +333,7 @@ MODELS = {
     "mlp": (Mlp, lambda: images(8)),
     "cnn": (Cnn, lambda: images(8)),
     "dtypes": (Dtypes, lambda: images(8)),
+    "constants": (Constants, lambda: images(8)),
     "batch_norms": (BatchNorms, lambda: images(8, 16)),
     "resnet18": (lambda: torchvision.models.resnet18(num_classes=CLASSES), lambda: images(64, 16)),
     "resnet50": (lambda: torchvision.models.resnet50(num_classes=CLASSES), lambda: images(32)),

@@ -166,6 +166,36 @@ class ExportedModels(DataRootCase):
         self.assertEqual((final["state"], int(final["numAttempts"])), ("CANCELLED", 2), final.get("message"))
         self.assertEqual(self.losses(final)[:STEPS], self.losses(whole), "the resumed run computed something else")
 
+    def test_an_evaluation_has_the_constants_of_its_own_program_behind_a_checkpoint_too(self):
+        class Scaled(Mine):
+            def forward(self, x):
+                if self.training:
+                    x = x * torch.tensor(1.1)
+                return super().forward(x) / torch.tensor(4.0)  # the first constant of the evaluation program
+
+        ampd.export(Scaled(), (torch.zeros(4, 1, 16, 16),), self.root / "scaled.pt2")
+        text = JOB.replace("mine.pt2", "scaled.pt2").replace("every_steps: 8", "every_steps: 4")
+        job = self.service.submit(text.replace(f"steps: {STEPS}", "steps: 100000"))
+        wait_for(lambda: self.service.job(job).get("checkpoints"), "a first checkpoint")
+        self.service.ampctl("job", "pause", job)
+        wait_for(lambda: self.service.job(job)["state"] == "PAUSED", "the job is paused")
+        step = int(self.service.job(job)["checkpoints"][-1]["step"])
+        (self.root / "scaled.pt2").unlink()
+        self.service.ampctl("job", "resume", job)
+        wait_for(lambda: int(self.service.job(job)["checkpoints"][-1]["step"]) >= step + 8, "it goes on")
+        self.service.ampctl("job", "cancel", job)
+        final = self.service.finished(job)
+        saved = self.checkpoint(final)
+        code, _, err = self.service.ampctl("checkpoint", "export", "--force", str(saved), str(self.root / "scaled"))
+        self.assertEqual(code, 0, err)
+        again = Scaled()
+        again.load_state_dict(load_file(self.root / "scaled"))
+        with torch.no_grad():
+            loss = torch.nn.functional.cross_entropy(again.eval()((self.pixels.float() / 255).unsqueeze(1)),
+                                                     self.labels.long()).item()
+        told, = (point["loss"] for point in self.evals(final) if point["step"] == final["checkpoints"][-1]["step"])
+        self.assertLess(abs(told / loss - 1), 1e-5)
+
     def save(self, model, name):
         """As torch.export.save writes it, without ampd: the one program of the mode that the model is in."""
         program = torch.export.export(model, (torch.zeros(4, 1, 16, 16),), dynamic_shapes=({0: torch.export.Dim("batch")},))
