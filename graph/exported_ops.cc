@@ -51,6 +51,10 @@ std::string Where(const ExportedNode& node) {
                       node.source.empty() ? "" : absl::StrCat(" (", node.source, ")"));
 }
 
+std::string RefusalOf(const ExportedNode& node) {
+  return std::string(BadExport(absl::StrCat(Where(node), " is not an op that models may use")).message());
+}
+
 bool IsAboutSizes(const ExportedNode& node) {
   static const auto* const ops = new std::set<std::string>{"_operator.add",
                                                            "_operator.eq",

@@ -20,6 +20,9 @@ std::string OpOf(const ExportedNode& node);
 // For messages: "aten.sort.default of model.pool (net.py:31)".
 std::string Where(const ExportedNode& node);
 
+// The message of a node whose op models may not use; of names from outside no more than fits into one.
+std::string RefusalOf(const ExportedNode& node);
+
 // Whether it computes nothing but sizes, or only checks what the export took for granted.
 bool IsAboutSizes(const ExportedNode& node);
 

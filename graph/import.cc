@@ -22,11 +22,6 @@ using Kind = ExportedInput::Kind;
 constexpr char kImages[] = "images";
 constexpr char kTokens[] = "input_ids";
 
-// Of names from outside no more than fits into a message.
-std::string Refusal(const ExportedNode& node) {
-  return std::string(BadExport(absl::StrCat(Where(node), " is not an op that models may use")).message());
-}
-
 class Importer {
  public:
   // By name.
@@ -54,8 +49,9 @@ class Importer {
     }
     AMPD_RETURN_IF_ERROR(AddOutputs());
     AMPD_RETURN_IF_ERROR(graph_.Check());
-    auto plain = WithoutInPlaceOps(WithoutDeadNodes(graph_));
-    return plain.ok() ? std::move(plain) : BadExport(std::string(plain.status().message()));
+    const auto plain = WithoutInPlaceOps(WithoutDeadNodes(graph_));
+    return plain.ok() ? absl::StatusOr<Graph>(WithoutFreshCopies(*plain))
+                      : BadExport(std::string(plain.status().message()));
   }
 
  private:
@@ -155,7 +151,7 @@ class Importer {
       case NodeFate::kPassed:
         return AddIdentity(node);
       case NodeFate::kRefused:
-        return Error(absl::StatusCode::kInvalidArgument, "UNKNOWN_OP", Refusal(node));
+        return Error(absl::StatusCode::kInvalidArgument, "UNKNOWN_OP", RefusalOf(node));
       case NodeFate::kRuns:
         break;
     }
@@ -191,7 +187,12 @@ class Importer {
       return absl::OkStatus();
     }
     const auto* const source = node.arguments.empty() ? nullptr : std::get_if<TensorName>(&node.arguments[0].second);
-    AMPD_ASSIGN_OR_RETURN(const ValueId value, Find(source == nullptr ? "" : source->name));
+    AMPD_ASSIGN_OR_RETURN(ValueId value, Find(source == nullptr ? "" : source->name));
+    // A program may write this copy of a constant, but not the constant.
+    if (OpOf(node) == kFreshCopy) {
+      const Node copy{.op = kFreshCopy, .arguments = {{"self", value}}, .outputs = {}, .module_path = {}};
+      value = graph_.AddNode(copy, node.tensors[0], graph_.type(value));
+    }
     return Define(node.tensors[0], value);
   }
 
@@ -382,18 +383,6 @@ std::string InputNameOf(const ExportedProgram& program, const ExportedInput& inp
     return input.tensor;
   }
   return program.graph.tensors.at(input.tensor).dtype == Dtype::kInt64 ? kTokens : kImages;
-}
-
-std::vector<std::string> RefusedOps(const ExportedProgram& program) {
-  const std::set<std::string> counters = CountersOf(program);
-  std::set<std::string> ops;
-  std::vector<std::string> refused;
-  for (const ExportedNode& node : program.graph.nodes) {
-    if (FateOf(program, counters, node) == NodeFate::kRefused && ops.insert(OpOf(node)).second) {
-      refused.push_back(Refusal(node));
-    }
-  }
-  return refused;
 }
 
 }  // namespace ampd::graph

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/glob.h"
 #include "base/status_macros.h"
+#include "graph/exported_ops.h"
 #include "graph/heads.h"
 #include "graph/import.h"
 #include "graph/losses.h"
@@ -146,6 +147,18 @@ absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, const Import
                                   "file with ampd.export, which adds one"));
   }
   return eval;
+}
+
+std::vector<std::string> RefusedOps(const ExportedProgram& program) {
+  const std::set<std::string> counters = CountersOf(program);
+  std::set<std::string> ops;
+  std::vector<std::string> refused;
+  for (const ExportedNode& node : program.graph.nodes) {
+    if (FateOf(program, counters, node) == NodeFate::kRefused && ops.insert(OpOf(node)).second) {
+      refused.push_back(RefusalOf(node));
+    }
+  }
+  return refused;
 }
 
 bool IsEvalMode(const Graph& graph) {

@@ -188,4 +188,16 @@ class InPlacePass {
 
 absl::StatusOr<Graph> WithoutInPlaceOps(const Graph& graph) { return InPlacePass(graph).Run(); }
 
+Graph WithoutFreshCopies(const Graph& graph) {
+  Rewriter rewriter(graph);
+  for (const Node& node : graph.nodes()) {
+    if (node.op == kFreshCopy) {
+      rewriter.ReplaceUses(node.outputs[0], *node.ValueOf("self"));
+    } else {
+      rewriter.Keep(node);
+    }
+  }
+  return std::move(rewriter).Finish();
+}
+
 }  // namespace ampd::graph

@@ -18,6 +18,12 @@ Graph WithoutDeadNodes(const Graph& graph);
 // parameter's or a buffer's, or yet another value that shows it is read afterwards or an output.
 absl::StatusOr<Graph> WithoutInPlaceOps(const Graph& graph);
 
+// A copy of "self" that a program may write in place. It is for passes, and no op that runs.
+inline constexpr char kFreshCopy[] = "aten.lift_fresh_copy.default";
+
+// Each kFreshCopy becomes what it is a copy of. REQUIRES: nothing writes in place (WithoutInPlaceOps).
+Graph WithoutFreshCopies(const Graph& graph);
+
 // The evaluation program of a model that was built for training: dropout is gone, norms use their running statistics.
 Graph EvalProgram(const Graph& graph);
 

@@ -189,6 +189,50 @@ TEST(ImportProgram, OpsThatWriteInPlaceBecomeThoseThatDoNot) {
   EXPECT_THAT(Text(model), HasSubstr("aten.relu.default(self=%linear)"));
 }
 
+// torch.tensor(...) in the forward, whose copy gets the bias added in place, and the logits times that.
+json WithWrittenCopy() {
+  json model = Linear();
+  json& graph = GraphOf(model);
+  AddState(model, Constant("c_fresh", "lifted_tensor_0"), "c_fresh", "lifted_tensor_0", Tensor({3}),
+           Stored("tensor_0", {3}));
+  graph["nodes"].push_back(Call("lift_fresh_copy.default", {{"self", Named("c_fresh")}}, "fresh"));
+  graph["nodes"].push_back(Call("detach_.default", {{"self", Named("fresh")}}, "detach_"));
+  graph["nodes"].push_back(Call("add_.Tensor", {{"self", Named("detach_")}, {"other", Named("p_b")}}, "add_"));
+  graph["nodes"].push_back(Call("mul.Tensor", {{"self", Named("relu")}, {"other", Named("add_")}}, "mul"));
+  for (const char* tensor : {"fresh", "detach_", "add_"}) {
+    graph["tensor_values"][tensor] = Tensor({3});
+  }
+  graph["tensor_values"]["mul"] = Tensor({kBatch, 3});
+  graph["outputs"][0] = Named("mul");
+  return model;
+}
+
+TEST(ImportProgram, ACopyOfAConstantMayBeWritten) {
+  EXPECT_THAT(Text(WithWrittenCopy()),
+              HasSubstr("%detach_: float32[3] = aten.detach.default(self=%lifted_tensor_0)\n"
+                        "%add_: float32[3] = aten.add.Tensor(self=%detach_, other=%fc.bias)  # (in place)\n"
+                        "%mul: float32[B, 3] = aten.mul.Tensor(self=%relu, other=%add_)\n"));
+}
+
+TEST(ImportProgram, ACopyOfAConstantMayBeWrittenInPart) {
+  json model = WithWrittenCopy();
+  json& graph = GraphOf(model);
+  graph["nodes"][4] = Call("slice.Tensor", {{"self", Named("detach_")}, {"start", {{"as_int", 1}}}}, "slice");
+  graph["nodes"][5] = Call("add_.Tensor", {{"self", Named("slice")}, {"other", {{"as_float", 2.0}}}}, "add_");
+  graph["nodes"].push_back(Call("mul.Tensor", {{"self", Named("relu")}, {"other", Named("detach_")}}, "mul"));
+  graph["tensor_values"]["slice"] = graph["tensor_values"]["add_"] = Tensor({2});
+  EXPECT_THAT(Text(model), HasSubstr("aten.slice_scatter.default(self=%detach_, src=%add_, start=1)"));
+}
+
+TEST(ImportProgram, AConstantMayNotBeWritten_ItsCopyNotWhileItIsReadOtherwise) {
+  json model = WithWrittenCopy();
+  GraphOf(model)["nodes"][3]["inputs"][0]["arg"] = Named("c_fresh");
+  EXPECT_THAT(Text(model), HasSubstr("aten.add_.Tensor of  writes a parameter or a buffer"));
+  model = WithWrittenCopy();
+  GraphOf(model)["nodes"][5]["inputs"][0]["arg"] = Named("fresh");
+  EXPECT_THAT(Text(model), HasSubstr("writes the memory of %fresh, which is read afterwards"));
+}
+
 TEST(ImportProgram, AnUnknownOpIsNamedWithItsModuleAndTheUsersLine) {
   json model = Linear();
   GraphOf(model)["nodes"][1]["target"] = "torch.ops.aten.sort.default";

@@ -88,7 +88,8 @@ class BatchNorms(nn.Module):
 
 
 class Constants(nn.Module):
-    """A user's own: tensors made in the forward, one of them in training alone and one in evaluation alone."""
+    """A user's own: tensors made in the forward, one of them in training alone and one in evaluation alone, a sum that is
+    added to in place and a row that is written in part."""
 
     def __init__(self):
         super().__init__()
@@ -100,6 +101,12 @@ class Constants(nn.Module):
         x = self.inner(x.flatten(1))
         if self.training:
             x = x * torch.tensor(1.1)
+        total = torch.tensor(1.0)
+        for part in x.chunk(2, 1):
+            total += (part * part).mean()
+        row = torch.tensor([0.5, 1.5] * 16)
+        row[:4] = 2.0
+        x = x * row / total
         x = self.head(functional.gelu(x + self.shift)) / torch.tensor(4.0)
         return x if self.training else x * torch.tensor(0.7)
 
