@@ -13,7 +13,6 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "server/admission.h"
-#include "server/initial_checkpoint.h"
 #include "server/job_rules.h"
 #include "server/ledger.h"
 
@@ -131,8 +130,6 @@ internal::Update Coordinator::NewUpdate() const {
   return update;
 }
 
-std::string Coordinator::NewJobId() { return "j-" + RandomId(*options_.random, 16); }
-
 void Coordinator::CommitQuietly(Updates updates) {
   for (internal::Update& update : updates) {
     options_.ledger->Commit(std::move(update), [](const absl::StatusOr<Applied>&) {});
@@ -226,7 +223,7 @@ void Coordinator::CommitNewJob(internal::CreateJob create, std::shared_ptr<void>
   if (const absl::Status room = CheckRoom(); !room.ok()) {
     return done(room);
   }
-  create.set_id(NewJobId());
+  create.set_id("j-" + RandomId(*options_.random, 16));
   const std::string id = create.id();
   internal::Update update = NewUpdate();
   *update.mutable_create_job() = std::move(create);
@@ -249,22 +246,6 @@ absl::StatusOr<Coordinator::Admitted> Coordinator::Admit(const v1::JobSpec& spec
   AMPD_ASSIGN_OR_RETURN(v1::JobSpec admitted, AdmitSpec(spec, model.ok() ? model->exported.get() : nullptr));
   AMPD_RETURN_IF_ERROR(model.status());
   return Admitted{std::move(admitted), std::move(model->artifact)};
-}
-
-absl::Status Coordinator::FindStart(internal::CreateJob* create) const {
-  const v1::CheckpointReference& reference = create->spec().model().initial_checkpoint();
-  if (!create->spec().model().has_initial_checkpoint() || IsRepeat(create->request_id())) {
-    return absl::OkStatus();
-  }
-  const absl::StatusOr<JobRecordPtr> source = FindRecord(reference.job_id());
-  if (absl::IsNotFound(source.status())) {
-    return Error(StatusCode::kNotFound, ReasonOf(source.status()),
-                 absl::StrCat("model.initial_checkpoint.job_id: ", source.status().message()));
-  }
-  AMPD_RETURN_IF_ERROR(source.status());
-  AMPD_ASSIGN_OR_RETURN(*create->mutable_clone_start(),
-                        ResolveInitialCheckpoint((*source)->job(), create->mutable_spec()));
-  return absl::OkStatus();
 }
 
 void Coordinator::CreateJob(const v1::CreateJobRequest& request, JobDone done) {
@@ -316,7 +297,8 @@ void Coordinator::CloneJob(const v1::CloneJobRequest& request, JobDone done) {
   create.set_cloned_from(job.id());
   if (start.has_value()) {
     *create.mutable_clone_start() = *start;
-  } else if (const absl::Status found = FindStart(&create); !found.ok()) {
+  }
+  if (const absl::Status found = start.has_value() ? CheckStart(&create) : FindStart(&create); !found.ok()) {
     return done(found);
   }
   CommitNewJob(std::move(create), std::move(admitted->artifact), std::move(done));

@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -149,6 +148,8 @@ class Coordinator {
   // Where the spec has the job begin with the weights of another, finds them. NOT_FOUND when there is no such job, and
   // as ResolveInitialCheckpoint.
   absl::Status FindStart(internal::CreateJob* create) const;
+  // Whether clone_start is still kept: NOT_FOUND (CHECKPOINT_NOT_FOUND). In the hot state the commit looks again.
+  absl::Status CheckStart(internal::CreateJob* create) const;
   // Whether an earlier request made a job already: it is the answer, whatever became of what the job names.
   bool IsRepeat(const std::string& request_id) const;
   // The spec with its defaults, and the artifact that its model comes from, held. A repeat is taken unseen, and so is
@@ -159,7 +160,6 @@ class Coordinator {
   };
   absl::StatusOr<Admitted> Admit(const v1::JobSpec& spec, const std::string& request_id, bool goes_on) const;
   absl::StatusOr<JobRecordPtr> FindRecord(const std::string& id) const;
-  std::string NewJobId();
 
   // Two agents of one name would be told of the same attempts: the second waits until all of the first's have ended.
   absl::Status CheckAgent(const v1::WorkerReport& report, const Session& session) const

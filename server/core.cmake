@@ -24,7 +24,7 @@ ampd_library(NAME policy_query HDRS policy_query.h SRCS policy_query.cc
 ampd_library(NAME placement HDRS placement.h SRCS placement.cc
   DEPS precision_policy server_cluster_state proto_messages absl::strings absl::time)
 ampd_library(NAME coordinator HDRS coordinator.h coordinator_options.h
-  SRCS coordinator.cc coordinator_queries.cc coordinator_workers.cc coordinator_time.cc
+  SRCS coordinator.cc coordinator_queries.cc coordinator_start.cc coordinator_workers.cc coordinator_time.cc
   DEPS base_clock base_error base_random base_sha256 base_status server_admission server_initial_checkpoint server_ledger server_liveness
        server_placement proto_messages absl::strings absl::synchronization)
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
 
 namespace ampd::server {
 
@@ -104,10 +104,23 @@ bool Reaches(const internal::WorkerRecord& worker, const v1::Checkpoint& checkpo
          (checkpoint.agent() == agent || checkpoint.agent().empty() || agent.empty());
 }
 
+std::string JobOfPath(const std::string& path) { return path.substr(0, path.find('/')); }
+
+bool Keeps(const v1::Job& job, const std::string& path) {
+  return std::any_of(job.checkpoints().begin(), job.checkpoints().end(),
+                     [&](const v1::Checkpoint& checkpoint) { return checkpoint.path() == path; });
+}
+
+absl::Status NoLongerKept(const std::string& job) {
+  return ErrorWithMetadata(
+      absl::StatusCode::kNotFound, "CHECKPOINT_NOT_FOUND",
+      absl::StrCat("job ", job, " no longer keeps the checkpoint to begin with; a clone can begin anew"),
+      {{"job", job}});
+}
+
 bool GoesOn(const v1::JobSpec& spec, const v1::Checkpoint& start) {
-  // A path begins with the job whose checkpoint it is.
   return !spec.model().has_initial_checkpoint() ||
-         !absl::StartsWith(start.path(), absl::StrCat(spec.model().initial_checkpoint().job_id(), "/"));
+         JobOfPath(start.path()) != spec.model().initial_checkpoint().job_id();
 }
 
 absl::Duration RetryDelay(int attempts_without_checkpoint) {

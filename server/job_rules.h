@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "ampd/internal/journal.pb.h"
 #include "ampd/v1/job.pb.h"
@@ -40,6 +42,12 @@ Blame BlameFor(v1::Reason reason);
 // Whether the worker finds the checkpoint below its root: a local one is there under the agent that saved it alone, and
 // not under another that has the name since. An identity that is not known is anyone's.
 bool Reaches(const internal::WorkerRecord& worker, const v1::Checkpoint& checkpoint);
+
+// Below whose folder the checkpoint of this path lies: a path begins with the job's id.
+std::string JobOfPath(const std::string& path);
+bool Keeps(const v1::Job& job, const std::string& path);
+// NOT_FOUND: a job was to begin with a checkpoint of another, which is deleted.
+absl::Status NoLongerKept(const std::string& job);
 
 // Whether an attempt that starts from the checkpoint goes on where that is; else it begins, with the weights alone,
 // since the checkpoint is that of model.initial_checkpoint. The worker decides it likewise (train::GoesOn).

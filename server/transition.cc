@@ -136,6 +136,22 @@ internal::WorkerRecord& Transition::EditWorker(const internal::WorkerRecord& rec
   return *edit;
 }
 
+absl::Status Transition::CheckStart(const internal::CreateJob& create) const {
+  if (!create.start_is_hot()) {
+    return absl::OkStatus();
+  }
+  const std::string& path = create.clone_start().path();
+  const std::string keeper = JobOfPath(path);
+  const JobRecordPtr record = state_.FindJob(keeper);
+  if (record == nullptr) {
+    // Archived or deleted: who asks again is told which.
+    return WithRetryDelay(Error(StatusCode::kUnavailable, "CHECKPOINT_MOVED",
+                                absl::StrCat("job ", keeper, ", whose checkpoint it is, is being put away")),
+                          absl::Seconds(1));
+  }
+  return Keeps(record->job(), path) ? absl::OkStatus() : NoLongerKept(keeper);
+}
+
 absl::Status Transition::Do(const internal::CreateJob& create) {
   const auto earlier = state_.requests().find(create.request_id());
   if (!create.request_id().empty() && earlier != state_.requests().end()) {
@@ -150,6 +166,7 @@ absl::Status Transition::Do(const internal::CreateJob& create) {
   if (state_.FindJob(create.id()) != nullptr) {
     return Error(StatusCode::kAlreadyExists, "JOB_EXISTS", absl::StrCat("there is a job ", create.id()));
   }
+  AMPD_RETURN_IF_ERROR(CheckStart(create));
   JobEdit edit = Edit(JobRecord());
   Job& job = edit.job();
   job.set_id(create.id());

@@ -43,6 +43,7 @@ class Transition {
   absl::Status Pause(JobEdit& edit);
   absl::Status Resume(JobEdit& edit);
   absl::Status CheckAssignment(const internal::AssignAttempt& assign, const internal::JobRecord& record) const;
+  absl::Status CheckStart(const internal::CreateJob& create) const;
 
   absl::StatusOr<JobRecordPtr> RequireJob(const std::string& id) const;
   absl::StatusOr<WorkerRecordPtr> RequireWorker(const std::string& name) const;

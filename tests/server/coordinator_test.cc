@@ -695,6 +695,128 @@ TEST_F(CoordinatorTest, CloneOfACloneThatNeverBegan_KeepsTheCheckpointOfTheFirst
   EXPECT_TRUE(remove(first).ok());
 }
 
+// A job that ended with a checkpoint, and a clone of it that ended before it had one of its own.
+class CloneOfACloneTest : public CoordinatorTest {
+ protected:
+  void SetUp() override {
+    CoordinatorTest::SetUp();
+    ScriptedWorker worker("w1");
+    first = CreateId();
+    v1::AttemptReport& ended = worker.Has(StartOn(worker, first), Attempt::ENDED);
+    *ended.add_checkpoints() = CheckpointAt(first, 1, 40);
+    *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::NONFINITE_LOSS);
+    Exchange(worker);
+    v1::DrainWorkerRequest drain;
+    drain.set_name("w1");
+    coordinator->DrainWorker(drain, [](const absl::StatusOr<v1::Worker>&) {});
+    Pump();
+    AskForClone(first, "");
+    Pump();
+    ASSERT_TRUE(clone.ok()) << clone.status();
+    second = (*clone)->id();
+    v1::CancelJobRequest cancel;
+    cancel.set_id(second);
+    absl::StatusOr<JobPtr> cancelled;
+    coordinator->CancelJob(cancel, Into(&cancelled));
+    Pump();
+  }
+  void AskForClone(const std::string& id, const std::string& request_id) {
+    v1::CloneJobRequest request;
+    request.set_id(id);
+    request.set_from_last_checkpoint(true);
+    request.set_request_id(request_id);
+    coordinator->CloneJob(request, Into(&clone));
+  }
+  void AskToRemoveFirst() {
+    v1::DeleteJobRequest request;
+    request.set_id(first);
+    coordinator->DeleteJob(request, [](absl::Status status) { EXPECT_TRUE(status.ok()) << status; });
+  }
+  void AskToRemoveTheCheckpoint() {
+    v1::DeleteCheckpointRequest request;
+    request.set_id(first);
+    request.set_attempt(1);
+    request.set_step(40);
+    coordinator->DeleteCheckpoint(request, [](absl::Status status) { EXPECT_TRUE(status.ok()) << status; });
+  }
+  std::string ReasonOfClone() {
+    clone = absl::UnknownError("never answered");
+    AskForClone(second, "");
+    Pump();
+    return ReasonOf(clone.status());
+  }
+  void Archive() {
+    clock.Advance(absl::Hours(2));
+    coordinator->Tick();
+    Pump();
+    EXPECT_EQ(Shown(first), "none");
+  }
+
+  std::string first, second;
+  absl::StatusOr<JobPtr> clone = absl::UnknownError("never answered");
+};
+
+TEST_F(CloneOfACloneTest, IsRefusedOnceTheFirstIsDeleted) {
+  AskToRemoveFirst();
+  Pump();
+  EXPECT_EQ(ReasonOfClone(), "CHECKPOINT_NOT_FOUND");
+  EXPECT_THAT(std::string(clone.status().message()), testing::HasSubstr(first));
+  EXPECT_THAT(std::string(clone.status().message()), testing::HasSubstr("a clone can begin anew"));
+}
+
+TEST_F(CloneOfACloneTest, IsRefusedOnceTheCheckpointIsDeleted) {
+  AskToRemoveTheCheckpoint();
+  Pump();
+  EXPECT_EQ(ReasonOfClone(), "CHECKPOINT_NOT_FOUND");
+  EXPECT_EQ(MetadataOf(clone.status()).at("job"), first);
+}
+
+TEST_F(CloneOfACloneTest, GoesOnFromTheCheckpointOfAnArchivedJobWhileThatIsThere) {
+  Archive();
+  EXPECT_EQ(ReasonOfClone(), "");
+  ASSERT_TRUE(clone.ok()) << clone.status();
+  v1::CancelJobRequest cancel;
+  cancel.set_id((*clone)->id());
+  absl::StatusOr<JobPtr> cancelled;
+  coordinator->CancelJob(cancel, Into(&cancelled));
+  AskToRemoveFirst();
+  Pump();
+  EXPECT_EQ(ReasonOfClone(), "CHECKPOINT_NOT_FOUND");
+}
+
+// Both were asked for before either was applied.
+TEST_F(CloneOfACloneTest, IsRefusedWhenTheCheckpointGoesMeanwhile) {
+  AskToRemoveTheCheckpoint();
+  EXPECT_EQ(ReasonOfClone(), "CHECKPOINT_NOT_FOUND");
+}
+
+TEST_F(CloneOfACloneTest, IsToBeAskedAgainWhenTheFirstGoesMeanwhile) {
+  AskToRemoveFirst();
+  EXPECT_EQ(ReasonOfClone(), "CHECKPOINT_MOVED") << "archived or deleted: the state can't tell";
+  EXPECT_EQ(clone.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ReasonOfClone(), "CHECKPOINT_NOT_FOUND");
+}
+
+TEST_F(CloneOfACloneTest, ARepeatedRequest_IsAnsweredThoughTheFirstIsGone) {
+  AskForClone(second, "again");
+  Pump();
+  ASSERT_TRUE(clone.ok()) << clone.status();
+  const std::string third = (*clone)->id();
+  v1::CancelJobRequest cancel;
+  cancel.set_id(third);
+  absl::StatusOr<JobPtr> cancelled;
+  coordinator->CancelJob(cancel, Into(&cancelled));
+  AskToRemoveFirst();
+  AskForClone(second, "again");
+  Pump();
+  ASSERT_TRUE(clone.ok()) << clone.status();
+  EXPECT_EQ((*clone)->id(), third);
+  AskForClone(second, "again");
+  Pump();
+  ASSERT_TRUE(clone.ok()) << clone.status();
+  EXPECT_EQ((*clone)->id(), third);
+}
+
 // Jobs name an upload that is there, or is not.
 class ArtifactTest : public CoordinatorTest {
  protected:

@@ -173,6 +173,7 @@ TEST_F(JournalGolden, UpdatesOfBefore_AreRecoveredToTheStateThatTheyTold) {
   ASSERT_TRUE(recovered.ok());
   EXPECT_EQ(recovered.Shown("j1"), "j1:SUCCEEDED SUCCEEDED_NORMALLY ckpt=40");
   EXPECT_EQ(recovered.Shown("j2"), "j2:none") << "archived, and deleted there";
+  EXPECT_EQ(recovered.Shown("j3"), "j3:QUEUED");
   const ClusterState state = recovered.State();
   EXPECT_EQ(state.life(), 1u);
   EXPECT_EQ(state.FindJob("j1")->job().spec().priority(), 7);
