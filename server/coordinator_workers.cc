@@ -255,7 +255,9 @@ void Coordinator::NoteAttempt(const std::string& worker, const v1::AttemptReport
   }
   // The order counts: a checkpoint is recorded, and the last precision taken, before the outcome that follows them.
   for (const v1::Checkpoint& checkpoint : reported.checkpoints()) {
-    if (!IsRecorded(*record, checkpoint)) {
+    // Any other path would have workers delete there what is not its own.
+    const bool is_in_place = checkpoint.path() == PathOf(reported.key().job_id(), checkpoint);
+    if (is_in_place && !IsRecorded(*record, checkpoint)) {
       internal::RecordCheckpoint& change = *updates->emplace_back(NewUpdate()).mutable_record_checkpoint();
       *change.mutable_key() = reported.key();
       *change.mutable_checkpoint() = checkpoint;

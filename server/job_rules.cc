@@ -104,6 +104,10 @@ bool Reaches(const internal::WorkerRecord& worker, const v1::Checkpoint& checkpo
          (checkpoint.agent() == agent || checkpoint.agent().empty() || agent.empty());
 }
 
+std::string PathOf(const std::string& job, const v1::Checkpoint& checkpoint) {
+  return absl::StrCat(job, "/", checkpoint.attempt(), "/step-", checkpoint.step());
+}
+
 std::string JobOfPath(const std::string& path) { return path.substr(0, path.find('/')); }
 
 bool Keeps(const v1::Job& job, const std::string& path) {

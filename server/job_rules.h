@@ -43,6 +43,8 @@ Blame BlameFor(v1::Reason reason);
 // not under another that has the name since. An identity that is not known is anyone's.
 bool Reaches(const internal::WorkerRecord& worker, const v1::Checkpoint& checkpoint);
 
+// Where below the root a trainer puts the job's checkpoint (train::CheckpointStore): "<job>/<attempt>/step-<n>".
+std::string PathOf(const std::string& job, const v1::Checkpoint& checkpoint);
 // Below whose folder the checkpoint of this path lies: a path begins with the job's id.
 std::string JobOfPath(const std::string& path);
 bool Keeps(const v1::Job& job, const std::string& path);

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "server/job_rules.h"
 #include "server/transition.h"
 
 namespace ampd::server {
@@ -30,6 +31,9 @@ void Transition::DeletePath(const std::string& worker, const v1::CheckpointKey& 
 }
 
 void Transition::DeleteFiles(const JobRecord& record, const v1::Checkpoint& checkpoint) {
+  if (checkpoint.path() != PathOf(record.job().id(), checkpoint)) {
+    return;  // recorded by a server that took any path: it may be another job's
+  }
   v1::CheckpointKey key;
   key.mutable_attempt()->set_job_id(record.job().id());
   key.mutable_attempt()->set_attempt(checkpoint.attempt());

@@ -24,6 +24,7 @@ using internal::JobRecord;
 using v1::Attempt;
 using v1::Job;
 
+// Of the path, what journals of before may hold: that it is the attempt's own is asked before there is an update.
 absl::Status CheckCheckpoint(const v1::Checkpoint& checkpoint, const v1::AttemptKey& key) {
   const std::vector<std::string> parts = absl::StrSplit(checkpoint.path(), '/');
   const bool climbs = std::find(parts.begin(), parts.end(), "..") != parts.end();

@@ -352,6 +352,22 @@ TEST_F(ClusterStateTest, CheckpointOutsideTheRoot_IsRefused) {
   }
 }
 
+// A journal of before may hold such a checkpoint.
+TEST_F(ClusterStateTest, CheckpointBelowAnotherJobsFolder_IsNeverDeletedThere) {
+  StartRunning("j1", 1, "w1");
+  for (const char* path : {"j2/1/step-1", "j2", "j1", "j1/", "j1/1", "j1/./2", "j10/1/step-1", "j1/2/step-1"}) {
+    ClusterState before = state;
+    internal::Update save = make.Save("j1", 1, 1);
+    save.mutable_record_checkpoint()->mutable_checkpoint()->set_path(path);
+    Apply(save);
+    Apply(make.Save("j1", 1, 2));
+    Apply(make.Save("j1", 1, 3));
+    EXPECT_EQ(state.FindJob("j1")->job().checkpoints_size(), 2);
+    EXPECT_EQ(Deletions("w1"), "") << path;
+    state = std::move(before);
+  }
+}
+
 TEST_F(ClusterStateTest, PassedDeadline_FailsTheJobAfterTheAttemptEnded) {
   StartRunning("j1", 1, "w1");
   internal::Update update = make.New();

@@ -412,6 +412,32 @@ TEST_F(CoordinatorTest, Checkpoint_IsRecordedBeforeTheOutcomeAndUsedByTheNextAtt
   EXPECT_TRUE(coordinator->FindAttempt(key)->ended);
 }
 
+// The path is later given to workers to delete.
+TEST_F(CoordinatorTest, CheckpointOfAnotherPathThanItsOwn_IsNeitherRecordedNorAcknowledged) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  const v1::AttemptKey key = StartOn(worker, id);
+  v1::AttemptReport& running = worker.Has(key, Attempt::RUNNING);
+  for (const std::string& path :
+       {std::string(), std::string("j-other/1/step-40"), std::string("j-other"), std::string("/etc"), id,
+        absl::StrCat(id, "/1"), absl::StrCat(id, "/2/step-40"), absl::StrCat(id, "/1/step-41"),
+        absl::StrCat(id, "/1/step-040"), absl::StrCat(id, "/1/step-40/"), absl::StrCat(id, "/1/.step-40.tmp"),
+        absl::StrCat(id, "/1/../../j-other"), absl::StrCat("./", id, "/1/step-40")}) {
+    running.clear_checkpoints();
+    *running.add_checkpoints() = CheckpointAt(id, 1, 40);
+    running.mutable_checkpoints(0)->set_path(path);
+    const v1::WorkerDirective directive = Exchange(worker);
+    EXPECT_EQ(directive.acknowledged_checkpoints_size(), 0) << path;
+    EXPECT_EQ(Shown(id), "RUNNING@w1#1") << path;
+  }
+  v1::AttemptReport& ended = worker.Has(key, Attempt::ENDED);
+  *ended.add_checkpoints() = CheckpointAt("j-other", 1, 50);
+  *ended.add_checkpoints() = CheckpointAt(id, 1, 40);
+  *ended.mutable_outcome() = OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+  Exchange(worker);
+  EXPECT_EQ(Shown(id), "SUCCEEDED SUCCEEDED_NORMALLY ckpt=40") << "the rest of the report counts";
+}
+
 TEST_F(CoordinatorTest, DrainedWorker_IsLeftAndTheJobGoesElsewhere) {
   ScriptedWorker worker("w1");
   const std::string id = CreateId();
