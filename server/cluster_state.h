@@ -40,7 +40,7 @@ struct Applied {
   bool changed = false;  // false: it had been applied before, and needs no journal entry
   std::string job;       // of CreateJob: the job that was made, now or by the first request of this id
   std::vector<JobRecordPtr> jobs;
-  std::vector<JobRecordPtr> archived;
+  std::vector<JobRecordPtr> archived;  // for the history table, those that were in it before too
   std::vector<DeletedJob> deleted_jobs;
   std::vector<WorkerRecordPtr> workers;
   std::vector<JobEvent> events;

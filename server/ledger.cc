@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -161,8 +162,32 @@ bool Ledger::CommitGroup() {
   return true;
 }
 
+absl::Status Ledger::BringArchived(const Group& group, internal::DropCheckpoint* drop) const {
+  const std::string& id = drop->job();
+  const std::vector<ArchivedJob>& archived = group.journal.archived;
+  const std::vector<std::string>& deleted = group.journal.deleted;
+  if (head_.FindJob(id) != nullptr || std::find(deleted.begin(), deleted.end(), id) != deleted.end()) {
+    return absl::OkStatus();
+  }
+  std::optional<std::string> bytes;
+  const auto newest =
+      std::find_if(archived.rbegin(), archived.rend(), [&](const ArchivedJob& job) { return job.id == id; });
+  if (newest != archived.rend()) {
+    bytes = newest->record;
+  } else {
+    AMPD_ASSIGN_OR_RETURN(bytes, options_.journal->FindArchived(id));
+  }
+  if (bytes.has_value() && !drop->mutable_archived()->ParseFromString(*bytes)) {
+    return Error(absl::StatusCode::kDataLoss, "JOURNAL_CORRUPT", "a record of the history table is damaged");
+  }
+  return absl::OkStatus();
+}
+
 void Ledger::ApplyOne(Waiting waiting, Group& group) {
-  absl::StatusOr<Applied> applied = head_.Apply(waiting.update);
+  const absl::Status brought = waiting.update.has_drop_checkpoint()
+                                   ? BringArchived(group, waiting.update.mutable_drop_checkpoint())
+                                   : absl::OkStatus();
+  absl::StatusOr<Applied> applied = brought.ok() ? head_.Apply(waiting.update) : brought;
   if (applied.ok() && applied->changed) {
     group.journal.updates.push_back(waiting.update.SerializeAsString());
     for (const JobRecordPtr& record : applied->archived) {

@@ -97,6 +97,8 @@ class Ledger {
   void CommitLoop();
   std::vector<Waiting> TakeGroup() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_);
   void ApplyOne(Waiting waiting, Group& group);
+  // Adds the job's record to the update, if it is in the history table after what the group did so far.
+  absl::Status BringArchived(const Group& group, internal::DropCheckpoint* drop) const;
   void CommitOneGroup(std::vector<Waiting> waiting);
   void CompactIfDue();
   bool HasWorkOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_) { return closed_ || !queue_.empty(); }

@@ -297,7 +297,11 @@ absl::Status Transition::Do(const internal::StartOver& start_over) {
 }
 
 absl::Status Transition::Do(const internal::DropCheckpoint& drop) {
-  AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, RequireJob(drop.job()));
+  const bool is_hot = state_.FindJob(drop.job()) != nullptr;
+  JobRecordPtr record = std::make_shared<JobRecord>(drop.archived());
+  if (is_hot || !drop.has_archived()) {
+    AMPD_ASSIGN_OR_RETURN(record, RequireJob(drop.job()));
+  }
   JobEdit edit = Edit(*record);
   auto& kept = *edit.job().mutable_checkpoints();
   const auto found = std::find_if(kept.begin(), kept.end(), [&](const v1::Checkpoint& checkpoint) {
@@ -317,6 +321,9 @@ absl::Status Transition::Do(const internal::DropCheckpoint& drop) {
   DeleteFiles(*record, *found);
   kept.erase(found);
   edit.Finish(&applied_);
+  if (!is_hot) {
+    applied_.archived.swap(applied_.jobs);
+  }
   return absl::OkStatus();
 }
 

@@ -20,10 +20,10 @@ struct ArchivedJob {
 
 // What one group commit writes, all of it or nothing.
 struct JournalGroup {
-  uint64_t first_index = 0;          // of updates[0]; the next ones follow
-  std::vector<std::string> updates;  // serialized internal.Update
-  std::vector<ArchivedJob> archived;
-  std::vector<std::string> deleted;  // ids to take out of the history table, if they are in it
+  uint64_t first_index = 0;           // of updates[0]; the next ones follow
+  std::vector<std::string> updates;   // serialized internal.Update
+  std::vector<ArchivedJob> archived;  // in order; takes the place of the job's earlier record, if there is one
+  std::vector<std::string> deleted;   // ids to take out of the history table, if they are in it
 };
 
 // Where the state's updates are kept. One writer: the ledger's committer, which makes every call that changes it. The

@@ -103,7 +103,8 @@ absl::Status SqliteJournal::PrepareStatements() {
   AMPD_ASSIGN_OR_RETURN(add_update_, writer_.Prepare("INSERT INTO updates(idx, bytes) VALUES(?1, ?2)"));
   AMPD_ASSIGN_OR_RETURN(
       add_finished_,
-      writer_.Prepare("INSERT INTO finished_jobs(id, submit_order, end_time, bytes) VALUES(?1, ?2, ?3, ?4)"));
+      writer_.Prepare("INSERT INTO finished_jobs(id, submit_order, end_time, bytes) VALUES(?1, ?2, ?3, ?4)"
+                      " ON CONFLICT(id) DO UPDATE SET bytes = excluded.bytes"));
   AMPD_ASSIGN_OR_RETURN(delete_finished_, writer_.Prepare("DELETE FROM finished_jobs WHERE id = ?1"));
   AMPD_ASSIGN_OR_RETURN(put_snapshot_,
                         writer_.Prepare("INSERT OR REPLACE INTO snapshots(id, idx, bytes) VALUES(1, ?1, ?2)"));

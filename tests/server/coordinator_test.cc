@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/simulated_clock.h"
 #include "server/journal/memory_journal.h"
@@ -582,6 +583,121 @@ TEST_F(CoordinatorTest, EndedJobs_LeaveTheHotStateAndAreDeletedByAge) {
   Pass(absl::Hours(24));
   EXPECT_THAT(deleted, ElementsAre(id));
   EXPECT_EQ(coordinator->GetJob(id).status().code(), absl::StatusCode::kNotFound);
+}
+
+// A job that ended with two checkpoints and is in the history table since.
+class ArchivedCheckpointTest : public CoordinatorTest {
+ protected:
+  void SetUp() override {
+    CoordinatorTest::SetUp();
+    ScriptedWorker worker("w1");
+    id = CreateId();
+    v1::AttemptReport& ended = worker.Has(StartOn(worker, id), Attempt::ENDED);
+    *ended.add_checkpoints() = CheckpointAt(id, 1, 40);
+    *ended.add_checkpoints() = CheckpointAt(id, 1, 50);
+    *ended.mutable_outcome() = OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+    Exchange(worker);
+    clock.Advance(absl::Hours(2));
+    coordinator->Tick();
+    Pump();
+    ASSERT_EQ(Shown(id), "none");
+  }
+  void AskToDrop(int64_t step) {
+    v1::DeleteCheckpointRequest request;
+    request.set_id(id);
+    request.set_attempt(1);
+    request.set_step(step);
+    coordinator->DeleteCheckpoint(request, [this](absl::Status status) { answers.push_back(ReasonOf(status)); });
+  }
+  void AskToDelete() {
+    v1::DeleteJobRequest request;
+    request.set_id(id);
+    coordinator->DeleteJob(request, [this](absl::Status status) { answers.push_back(ReasonOf(status)); });
+  }
+  // "40 50", and "none" when the job is gone.
+  std::string Kept() {
+    v1::ListCheckpointsRequest request;
+    request.set_id(id);
+    const auto kept = coordinator->ListCheckpoints(request);
+    return !kept.ok() ? "none"
+                      : absl::StrJoin(kept->checkpoints(), " ", [](std::string* out, const v1::Checkpoint& checkpoint) {
+                          absl::StrAppend(out, checkpoint.step());
+                        });
+  }
+  std::string Deletions() {
+    return ledger->Read([](const ClusterState& state) {
+      return absl::StrJoin(
+          state.FindWorker("w1")->delete_checkpoints(), " ",
+          [](std::string* out, const v1::CheckpointKey& key) { absl::StrAppend(out, "step-", key.step()); });
+    });
+  }
+
+  std::string id;
+  std::vector<std::string> answers;
+};
+
+TEST_F(ArchivedCheckpointTest, IsDeletedAndTheJobStaysArchived) {
+  AskToDrop(40);
+  Pump();
+  EXPECT_THAT(answers, ElementsAre(""));
+  EXPECT_EQ(Kept(), "50");
+  EXPECT_EQ(Deletions(), "step-40");
+  EXPECT_EQ(Shown(id), "none") << "back in the hot state";
+  EXPECT_EQ((*coordinator->GetJob(id))->state(), Job::SUCCEEDED);
+  EXPECT_EQ(coordinator->ListJobs({})->jobs_size(), 1);
+  AskToDrop(40);
+  Pump();
+  EXPECT_EQ(answers.back(), "CHECKPOINT_NOT_FOUND");
+}
+
+TEST_F(ArchivedCheckpointTest, BothGoThoughAskedForAtOnce) {
+  AskToDrop(40);
+  AskToDrop(50);
+  Pump();
+  EXPECT_THAT(answers, ElementsAre("", ""));
+  EXPECT_EQ(Kept(), "");
+  EXPECT_EQ(Deletions(), "step-40 step-50");
+}
+
+TEST_F(ArchivedCheckpointTest, DoesNotBringBackAJobThatIsDeletedMeanwhile) {
+  AskToDrop(40);
+  AskToDelete();
+  AskToDrop(50);
+  Pump();
+  EXPECT_THAT(answers, ElementsAre("", "", "JOB_NOT_FOUND"));
+  EXPECT_EQ(Kept(), "none");
+}
+
+TEST_F(ArchivedCheckpointTest, IsGoneAfterARestartToo) {
+  AskToDrop(40);
+  Pump();
+  const auto bytes = [this] {
+    return ledger->Read([](const ClusterState& state) { return state.ToSnapshot(0).workers(0).SerializeAsString(); });
+  };
+  const std::string before = bytes();
+  StartServer();
+  EXPECT_EQ(bytes(), before);
+  EXPECT_EQ(Kept(), "50");
+  EXPECT_EQ(Shown(id), "none");
+  clock.Advance(absl::Hours(30));
+  coordinator->Tick();
+  Pump();
+  EXPECT_THAT(deleted, ElementsAre(id)) << "its age counts from its end";
+}
+
+TEST_F(ArchivedCheckpointTest, StaysWhileAnotherJobIsToBeginWithIt) {
+  v1::CreateJobRequest request;
+  *request.mutable_spec() = SmallSpec();
+  request.mutable_spec()->mutable_model()->mutable_initial_checkpoint()->set_job_id(id);
+  absl::StatusOr<JobPtr> created;
+  coordinator->CreateJob(request, Into(&created));
+  Pump();
+  ASSERT_TRUE(created.ok()) << created.status();
+  AskToDrop(50);
+  AskToDrop(40);
+  Pump();
+  EXPECT_THAT(answers, ElementsAre("CHECKPOINT_IN_USE", ""));
+  EXPECT_EQ(Kept(), "50");
 }
 
 TEST_F(CoordinatorTest, ListJobs_FiltersAndPagesOverBothTables) {

@@ -174,7 +174,9 @@ TEST_F(JournalGolden, UpdatesOfBefore_AreRecoveredToTheStateThatTheyTold) {
   EXPECT_EQ(recovered.Shown("j1"), "j1:SUCCEEDED SUCCEEDED_NORMALLY ckpt=40");
   EXPECT_EQ(recovered.Shown("j2"), "j2:none") << "archived, and deleted there";
   EXPECT_EQ(recovered.Shown("j3"), "j3:QUEUED");
+  EXPECT_EQ(recovered.Shown("j4"), "j4:none") << "still archived";
   const ClusterState state = recovered.State();
+  EXPECT_EQ(state.FindWorker("w2")->delete_checkpoints().rbegin()->path(), "j4/1/step-5");
   EXPECT_EQ(state.life(), 1u);
   EXPECT_EQ(state.FindJob("j1")->job().spec().priority(), 7);
   EXPECT_EQ(state.FindJob("j1")->loss_scale_order_number(), 2u);

@@ -116,7 +116,14 @@ TEST_P(JournalConformance, HistoryTable_FindsAndPages) {
   EXPECT_EQ(*journal->ListArchived(100, 2), (std::vector<std::string>{"record of j3", "record of j2"}));
   EXPECT_EQ(*journal->ListArchived(2, 10), (std::vector<std::string>{"record of j1"}));
   EXPECT_EQ(*journal->ListEndedBefore(30, 10), (std::vector<std::string>{"record of j2", "record of j3"}));
-  JournalGroup removal = GroupOf(2, {"b"});
+  JournalGroup change = GroupOf(2, {"b"});
+  change.archived = {Finished("j1", 1, 30), Finished("j1", 1, 30)};
+  change.archived[1].record = "another record of j1";
+  ASSERT_TRUE(journal->Append(change).ok());
+  Reopen();
+  EXPECT_EQ(*journal->FindArchived("j1"), "another record of j1") << "the last one counts";
+  EXPECT_EQ(journal->ListArchived(100, 10)->size(), 3u);
+  JournalGroup removal = GroupOf(3, {"c"});
   removal.deleted = {"j2", "never there"};
   ASSERT_TRUE(journal->Append(removal).ok());
   EXPECT_FALSE(journal->FindArchived("j2")->has_value());

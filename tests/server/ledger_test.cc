@@ -209,6 +209,31 @@ TEST(Ledger, ArchivedJob_IsInTheHistoryTableAndNoLongerHot) {
   EXPECT_EQ(ledger->CommitAndWait(make.Create("j2", "r1"))->job, "j1") << "the request was forgotten";
 }
 
+TEST(Ledger, CheckpointOfAJobThatTheSameGroupArchives_IsDropped) {
+  auto disk = std::make_shared<MemoryJournal::Disk>();
+  UpdateMaker make;
+  auto ledger = OpenOn(disk);
+  for (const auto& update : {make.Register("w1"), make.Create("j1"), make.Assign("j1", 1, "w1"), make.Save("j1", 1, 4),
+                             make.Save("j1", 1, 6), make.End("j1", 1, v1::Outcome::FINISHED, v1::SUCCEEDED_NORMALLY)}) {
+    ASSERT_TRUE(ledger->CommitAndWait(update).ok());
+  }
+  internal::Update archive = make.New(), drop = make.New();
+  archive.mutable_archive_jobs()->add_jobs("j1");
+  drop.mutable_drop_checkpoint()->set_job("j1");
+  drop.mutable_drop_checkpoint()->set_attempt(1);
+  drop.mutable_drop_checkpoint()->set_step(4);
+  const auto expect_ok = [](const absl::StatusOr<Applied>& applied) { EXPECT_TRUE(applied.ok()) << applied.status(); };
+  ledger->Commit(archive, expect_ok);
+  ledger->Commit(drop, expect_ok);
+  EXPECT_TRUE(ledger->CommitGroup());
+  internal::JobRecord record;
+  ASSERT_TRUE(record.ParseFromString(**ledger->history().FindArchived("j1")));
+  ASSERT_EQ(record.job().checkpoints_size(), 1);
+  EXPECT_EQ(record.job().checkpoints(0).step(), 6);
+  const std::string before = Bytes(*ledger);
+  EXPECT_EQ(Bytes(*OpenOn(disk)), before);
+}
+
 // Commits jobs without end, and writes the id of each to `out` once it is acknowledged.
 [[noreturn]] void CommitUntilKilled(const std::string& folder, const std::string& prefix, int out) {
   SqliteJournal::Options journal;
