@@ -53,6 +53,11 @@ class Transition {
   // The id of the agent that has the worker's name; empty: not known.
   std::string AgentOf(const std::string& worker) const;
   internal::WorkerRecord& EditWorker(const internal::WorkerRecord& record);
+  // One that is there and finds the lost one's checkpoints below its own root, for the root is shared. Empty: nobody.
+  std::string SharerOf(const internal::WorkerRecord& lost) const;
+  // The worker itself, or where that is lost its SharerOf, if there is one.
+  std::string InReachOf(const std::string& worker) const;
+  void HandOverDeletions(internal::WorkerRecord& lost);
   // The files are to be deleted by a worker that can reach them.
   void DeleteFiles(const internal::JobRecord& record, const v1::Checkpoint& checkpoint);
   // All that attempts of the job left below checkpoint roots, recorded or not: the path of its folder stands for it.

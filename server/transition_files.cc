@@ -16,6 +16,32 @@ namespace ampd::server {
 using internal::JobRecord;
 using v1::Attempt;
 
+std::string Transition::SharerOf(const internal::WorkerRecord& lost) const {
+  const auto& workers = state_.workers();
+  const auto other = std::find_if(workers.begin(), workers.end(), [&](const auto& entry) {
+    return !entry.second->lost() && entry.second->worker().checkpoint_root_shared() &&
+           entry.first != lost.worker().name();
+  });
+  return lost.worker().checkpoint_root_shared() && other != workers.end() ? other->first : "";
+}
+
+std::string Transition::InReachOf(const std::string& worker) const {
+  const WorkerRecordPtr record = state_.FindWorker(worker);
+  const std::string other = record != nullptr && record->lost() ? SharerOf(*record) : "";
+  return other.empty() ? worker : other;
+}
+
+void Transition::HandOverDeletions(internal::WorkerRecord& lost) {
+  const std::string other = SharerOf(lost);
+  if (other.empty()) {
+    return;
+  }
+  for (const v1::CheckpointKey& key : lost.delete_checkpoints()) {
+    DeletePath(other, key);
+  }
+  lost.clear_delete_checkpoints();
+}
+
 void Transition::DeletePath(const std::string& worker, const v1::CheckpointKey& key) {
   const WorkerRecordPtr record = state_.FindWorker(worker);
   if (record == nullptr) {
@@ -39,7 +65,7 @@ void Transition::DeleteFiles(const JobRecord& record, const v1::Checkpoint& chec
   key.mutable_attempt()->set_attempt(checkpoint.attempt());
   key.set_step(checkpoint.step());
   key.set_path(checkpoint.path());
-  DeletePath(checkpoint.worker(), key);
+  DeletePath(InReachOf(checkpoint.worker()), key);
 }
 
 void Transition::DeleteFolders(const JobRecord& record) {
@@ -50,16 +76,9 @@ void Transition::DeleteFolders(const JobRecord& record) {
   for (const v1::Checkpoint& checkpoint : record.job().checkpoints()) {
     workers.insert(checkpoint.worker());
   }
-  // A shared root is within reach of others than the one that was lost.
-  const bool is_out_of_reach = std::any_of(workers.begin(), workers.end(), [&](const std::string& name) {
-    const WorkerRecordPtr worker = state_.FindWorker(name);
-    return worker != nullptr && worker->lost() && worker->worker().checkpoint_root_shared();
-  });
-  const auto other = std::find_if(state_.workers().begin(), state_.workers().end(), [](const auto& entry) {
-    return !entry.second->lost() && entry.second->worker().checkpoint_root_shared();
-  });
-  if (is_out_of_reach && other != state_.workers().end()) {
-    workers.insert(other->first);
+  // The lost ones are told too, once they are back: an agent ends what it still runs of the job before it deletes.
+  for (const std::string& worker : std::set<std::string>(workers)) {
+    workers.insert(InReachOf(worker));
   }
   v1::CheckpointKey key;
   key.mutable_attempt()->set_job_id(record.job().id());
@@ -89,7 +108,7 @@ void Transition::DeleteFolderOfForgotten(const JobRecord& record) {
   key.mutable_attempt()->set_job_id(record.job().id());
   key.mutable_attempt()->set_attempt(forgotten.number());
   key.set_path(absl::StrCat(record.job().id(), "/", forgotten.number()));
-  DeletePath(forgotten.worker(), key);
+  DeletePath(InReachOf(forgotten.worker()), key);
 }
 
 absl::Status Transition::Do(const internal::CheckpointsDeleted& deleted) {

@@ -147,7 +147,9 @@ absl::Status Transition::Do(const internal::LoseWorker& lose) {
   if (worker->lost()) {
     return absl::OkStatus();
   }
-  EditWorker(*worker).set_lost(true);
+  internal::WorkerRecord& lost = EditWorker(*worker);
+  lost.set_lost(true);
+  HandOverDeletions(lost);
   for (const JobRecordPtr& record : state_.JobsOn(lose.worker())) {
     JobEdit edit = Edit(*record);
     AMPD_RETURN_IF_ERROR(EndNewestAttempt(LostOutcome(), edit));

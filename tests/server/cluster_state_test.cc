@@ -39,6 +39,11 @@ class ClusterStateTest : public testing::Test {
     Apply(make.Assign(job, attempt, worker));
     Apply(make.Advance(job, attempt, Attempt::RUNNING));
   }
+  void ShareRoot(const std::string& worker) {
+    internal::Update shared = make.Register(worker);
+    shared.mutable_register_worker()->mutable_worker()->set_checkpoint_root_shared(true);
+    Apply(shared);
+  }
   std::string Shown() { return Show(state, "j1"); }
   // The paths that the worker is to delete.
   std::string Deletions(const std::string& worker) {
@@ -417,11 +422,8 @@ TEST_F(ClusterStateTest, DeletedJob_LeavesNoFolderWhereItRan) {
 }
 
 TEST_F(ClusterStateTest, DeletedJobOnASharedRoot_IsDeletedByAWorkerThatIsThere) {
-  for (const char* name : {"w1", "w3"}) {
-    internal::Update shared = make.Register(name);
-    shared.mutable_register_worker()->mutable_worker()->set_checkpoint_root_shared(true);
-    Apply(shared);
-  }
+  ShareRoot("w1");
+  ShareRoot("w3");
   StartRunning("j1", 1, "w1");
   Apply(make.End("j1", 1, Outcome::FINISHED, v1::SUCCEEDED_NORMALLY));
   Apply(make.Lose("w1"));
@@ -431,6 +433,52 @@ TEST_F(ClusterStateTest, DeletedJobOnASharedRoot_IsDeletedByAWorkerThatIsThere) 
   EXPECT_EQ(Deletions("w1"), "j1");
   EXPECT_EQ(Deletions("w2"), "") << "its root is its own";
   EXPECT_EQ(Deletions("w3"), "j1");
+}
+
+TEST_F(ClusterStateTest, OldCheckpointOfALostWorkerOnASharedRoot_IsDeletedByAWorkerThatIsThere) {
+  ShareRoot("w1");
+  ShareRoot("w3");
+  StartRunning("j1", 1, "w1");
+  for (int64_t step : {1, 2, 3}) {
+    Apply(make.Save("j1", 1, step));
+  }
+  EXPECT_EQ(Deletions("w1"), "j1/1/step-1");
+  Apply(make.Lose("w1"));
+  EXPECT_EQ(Deletions("w1"), "");
+  EXPECT_EQ(Deletions("w3"), "j1/1/step-1") << "what waited is handed over";
+  StartRunning("j1", 2, "w2");
+  Apply(make.Save("j1", 2, 4));
+  EXPECT_EQ(Deletions("w1"), "");
+  EXPECT_EQ(Deletions("w2"), "") << "its root is its own";
+  EXPECT_EQ(Deletions("w3"), "j1/1/step-1 j1/1/step-2");
+}
+
+TEST_F(ClusterStateTest, OldCheckpointOfALostWorker_WaitsForItWhereNobodyElseHasItsRoot) {
+  ShareRoot("w1");
+  ShareRoot("w3");
+  Apply(make.Lose("w3"));
+  Apply(make.Create("j2"));
+  StartRunning("j1", 1, "w1");
+  StartRunning("j2", 1, "w2");
+  for (int64_t step : {1, 2, 3}) {
+    Apply(make.Save("j1", 1, step));
+    Apply(make.Save("j2", 1, step));
+  }
+  Apply(make.Lose("w1"));
+  Apply(make.Lose("w2"));
+  EXPECT_EQ(Deletions("w1"), "j1/1/step-1") << "the other that shares it is lost, too";
+  Apply(make.Register("w4"));
+  ShareRoot("w5");
+  for (const std::string job : {"j1", "j2"}) {
+    StartRunning(job, 2, "w4");
+    Apply(make.Save(job, 2, 4));
+    Apply(make.End(job, 2, Outcome::FINISHED, v1::SUCCEEDED_NORMALLY));
+  }
+  EXPECT_EQ(Deletions("w2"), "j2/1/step-1 j2/1/step-2") << "its root is its own";
+  EXPECT_EQ(Deletions("w1"), "j1/1/step-1");
+  EXPECT_EQ(Deletions("w3"), "");
+  EXPECT_EQ(Deletions("w4"), "");
+  EXPECT_EQ(Deletions("w5"), "j1/1/step-2");
 }
 
 TEST_F(ClusterStateTest, AttemptThatIsForgotten_TakesItsFolderAlong) {
