@@ -291,6 +291,24 @@ TEST(Vocabulary, IsTheSmallestTableThatAnInputChoosesFrom) {
   EXPECT_EQ(VocabularyOf(graph, "absent"), std::nullopt);
 }
 
+TEST(Vocabulary, OfAnInputInAnotherShape_IsThatOfTheInput) {
+  GraphBuilder b("test");
+  const ValueId tokens = b.Input("tokens", {Dtype::kInt64, {Dim::Batch(), 6}});
+  const ValueId pairs = b.View("pairs", b.View("same", tokens, {Dim::Batch(), 6}), {Dim::Batch(2), 3});
+  b.Output("y", b.Embedding("table", pairs, b.Parameter("table", {7, 4}, Initializer::Normal(1))));
+  EXPECT_EQ(VocabularyOf(std::move(b).Build().value(), "tokens"), 7);
+}
+
+TEST(Vocabulary, OfAPartOfAnInput_HoldsForThatPartAlone) {
+  GraphBuilder b("test");
+  const ValueId columns = b.Input("columns", {Dtype::kInt64, {Dim::Batch(), 2}});
+  const ValueId first = b.Unsqueeze("first", b.Select("first", columns, 1, 0), 1);
+  const ValueId second = b.Unsqueeze("second", b.Select("second", columns, 1, 1), 1);
+  b.Output("x", b.Embedding("few", first, b.Parameter("few", {3, 4}, Initializer::Normal(1))));
+  b.Output("y", b.Embedding("many", second, b.Parameter("many", {90, 4}, Initializer::Normal(1))));
+  EXPECT_EQ(VocabularyOf(std::move(b).Build().value(), "columns"), std::nullopt);
+}
+
 TEST(Linear, InitialisedAsGivenHasABiasOfZeros) {
   GraphBuilder b("test");
   b.Output("y", b.Linear("l", b.Input("x", {Dtype::kFloat32, {Dim::Batch(), 6}}), 9, Initializer::Normal(0.02)));

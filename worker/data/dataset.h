@@ -114,8 +114,8 @@ class Dataset {
     DataFile file;                // JSON lines
     int64_t sequence_length = 0;  // T
     int64_t pad_token = 0;
-    int64_t limit = 0;  // of lines; 0: all
-    int64_t vocabulary = 0;
+    int64_t limit = 0;                  // of lines; 0: all
+    std::optional<int64_t> vocabulary;  // unset: not known
     int64_t num_types = 1;
     int64_t num_classes = 0;
   };

@@ -56,7 +56,7 @@ absl::StatusOr<data::Dataset> OpenTextSource(const v1::DataSource& source, const
                                            .sequence_length = jsonl.sequence_length(),
                                            .pad_token = jsonl.pad_token(),
                                            .limit = jsonl.limit(),
-                                           .vocabulary = graph::VocabularyOf(model, "input_ids").value_or(0),
+                                           .vocabulary = graph::VocabularyOf(model, "input_ids"),
                                            .num_types = graph::VocabularyOf(model, "token_type_ids").value_or(kAnyType),
                                            .num_classes = num_classes});
 }
