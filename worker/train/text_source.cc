@@ -3,6 +3,8 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "base/status_macros.h"
 #include "graph/heads.h"
 #include "graph/vocabulary.h"
@@ -51,12 +53,18 @@ absl::StatusOr<data::Dataset> OpenTextSource(const v1::DataSource& source, const
                                                       : graph::VocabularyOf(model, "input_ids").value_or(num_classes)});
   }
   const v1::JsonlSource& jsonl = source.jsonl();
+  const auto vocabulary = graph::VocabularyOf(model, "input_ids");
+  if (vocabulary.has_value() && jsonl.pad_token() >= *vocabulary) {
+    return Error(absl::StatusCode::kInvalidArgument, "SPEC_ERROR",
+                 absl::StrCat(field, ".jsonl.pad_token is ", jsonl.pad_token(), "; the model has ", *vocabulary,
+                              " tokens in its vocabulary"));
+  }
   AMPD_ASSIGN_OR_RETURN(data::DataFile file, locate(field + ".jsonl.path", jsonl.path()));
   return data::Dataset::ReadLabelledTexts({.file = std::move(file),
                                            .sequence_length = jsonl.sequence_length(),
                                            .pad_token = jsonl.pad_token(),
                                            .limit = jsonl.limit(),
-                                           .vocabulary = graph::VocabularyOf(model, "input_ids"),
+                                           .vocabulary = vocabulary,
                                            .num_types = graph::VocabularyOf(model, "token_type_ids").value_or(kAnyType),
                                            .num_classes = num_classes});
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/error.h"
 #include "graph/builder.h"
 #include "tests/worker/data/data_folder.h"
 
@@ -58,6 +59,17 @@ TEST_F(OpenTextSourceTest, AModelThatReshapesItsTokens_HasItsTablesVocabulary) {
   EXPECT_EQ(sound->size(), 1);
   EXPECT_THAT(Open("{\"input_ids\": [0, 7], \"label\": 2}\n", Reshaping()).status().message(),
               HasSubstr("line 1: input_ids[1] is 7; the model has 7 tokens in its vocabulary"));
+}
+
+TEST_F(OpenTextSourceTest, APadTokenBeyondTheVocabulary_IsASpecErrorThatNamesTheField) {
+  constexpr char kLines[] = "{\"input_ids\": [1], \"label\": 0}\n";
+  source_.mutable_jsonl()->set_pad_token(kVocabulary);
+  const absl::Status status = Open(kLines, Reshaping()).status();
+  EXPECT_EQ(ReasonOf(status), "SPEC_ERROR") << status;
+  EXPECT_EQ(status.message(), "data.train.jsonl.pad_token is 7; the model has 7 tokens in its vocabulary");
+  EXPECT_TRUE(Open(kLines, WithoutTable()).ok());
+  source_.mutable_jsonl()->set_pad_token(kVocabulary - 1);
+  EXPECT_TRUE(Open(kLines, Reshaping()).ok());
 }
 
 TEST_F(OpenTextSourceTest, AModelOfAnUnknownVocabulary_TakesAnyToken) {
