@@ -90,6 +90,9 @@ class Reader {
     // Beyond the limit, so that the message is ours.
     png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
     png_set_chunk_malloc_max(png_, kMaxChunkBytes);
+    // Keeps no text, suggested palette or unknown chunk, none of which pixels depend on: a thousand of them, each of
+    // the most bytes, would take 8 GB.
+    png_set_chunk_cache_max(png_, 1);
     if (!ReadHeader(png_, info_)) {
       return Failed();
     }

@@ -16,7 +16,7 @@ void Append(png_structp png, png_bytep bytes, size_t size) {
 
 // libpng ends the process when something is wrong: no place to jump to is set.
 std::string PngFile(int64_t width, int64_t height, int color_type, int bit_depth, const std::vector<uint8_t>& pixels,
-                    bool interlaced) {
+                    bool interlaced, std::string text) {
   std::string file;
   png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
   png_infop info = png_create_info_struct(png);
@@ -27,6 +27,15 @@ std::string PngFile(int64_t width, int64_t height, int color_type, int bit_depth
   if (color_type == PNG_COLOR_TYPE_PALETTE) {
     const png_color palette[] = {{1, 2, 3}, {250, 100, 50}};
     png_set_PLTE(png, info, palette, 2);
+  }
+  std::string key = "Comment";
+  if (!text.empty()) {
+    png_text entry = {};
+    entry.compression = PNG_TEXT_COMPRESSION_zTXt;
+    entry.key = key.data();
+    entry.text = text.data();
+    entry.text_length = text.size();
+    png_set_text(png, info, &entry, 1);
   }
   png_write_info(png, info);
   const size_t row_bytes = png_get_rowbytes(png, info);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <png.h>
+#include <sys/resource.h>
 
 #include <cstdlib>
 
@@ -111,6 +112,39 @@ TEST(DecodePicture, HugePictures_AreRefusedBeforeTheirPixelsAreTouched) {
   ASSERT_NE(frame, std::string::npos);
   jpeg.replace(frame + 5, 4, "\x40\x01\x40\x01");
   EXPECT_THAT(ErrorOf(jpeg), StartsWith("is 16385 x 16385 pixels"));
+}
+
+// A picture of one pixel with so many texts, of which each takes `size` bytes when it is unpacked.
+std::string PngWithTexts(size_t count, size_t size) {
+  const std::string whole =
+      PngFile(1, 1, PNG_COLOR_TYPE_RGB, 8, {1, 2, 3}, /*interlaced=*/false, std::string(size, 'a'));
+  constexpr size_t kAround = 12;  // length, name and checksum
+  const size_t at = whole.find("zTXt") - 4;
+  size_t length = 0;
+  for (const char byte : whole.substr(at, 4)) {
+    length = length << 8 | static_cast<unsigned char>(byte);
+  }
+  const std::string chunk = whole.substr(at, length + kAround);
+  std::string file = whole.substr(0, at);
+  for (size_t i = 0; i < count; ++i) {
+    file += chunk;
+  }
+  return file + whole.substr(at + chunk.size());
+}
+
+int64_t PeakBytes() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss << 10;
+}
+
+TEST(DecodePicture, TextsInAPng_TakeNoMemory) {
+  constexpr size_t kTextBytes = size_t{6} << 20;
+  constexpr size_t kNumTexts = 64;
+  const std::string file = PngWithTexts(kNumTexts, kTextBytes);
+  const int64_t before = PeakBytes();
+  EXPECT_THAT(Pixels(file), ElementsAre(1, 2, 3));
+  EXPECT_LT(PeakBytes() - before, static_cast<int64_t>(kNumTexts * kTextBytes / 4));
 }
 
 TEST(DecodePicture, WhatIsNoPicture_IsRefused) {
