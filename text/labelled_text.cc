@@ -97,6 +97,21 @@ class LineReader {
   size_t label_column_ = 0;
 };
 
+// The tokens of a text and its label as a job reads them. Errors do not name the line that they are of.
+absl::StatusOr<std::string> LineOf(const Tokens& tokens, int64_t label) {
+  if (tokens.empty()) {
+    return absl::DataLossError("its text has no token; a job takes texts of one or more");
+  }
+  std::string line = absl::StrCat("{\"input_ids\": [", absl::StrJoin(tokens, ", "), "], \"label\": ", label, "}");
+  if (static_cast<int64_t>(line.size()) > kMaxLabelledLineBytes) {
+    return absl::DataLossError(absl::StrCat("has ", tokens.size(), " tokens in a line of ", line.size(),
+                                            " bytes; a job reads at most ", kMaxLabelledLineBytes,
+                                            "; --max-length cuts texts"));
+  }
+  line += '\n';
+  return line;
+}
+
 absl::Status Named(const std::string& path, const absl::Status& status) {
   return status.ok() ? status : absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
 }
@@ -151,9 +166,9 @@ absl::StatusOr<LabelledTextSummary> WriteLabelledText(const LabelledTextOptions&
     AMPD_RETURN_IF_ERROR(Named(place, labelled.status()));
     const Tokens tokens = TokensOf(labelled->text, options, tokenizer, summary);
     summary.num_classes = std::max(summary.num_classes, labelled->label + 1);
-    AMPD_RETURN_IF_ERROR(
-        Named(options.destination, out->Append(absl::StrCat("{\"input_ids\": [", absl::StrJoin(tokens, ", "),
-                                                            "], \"label\": ", labelled->label, "}\n"))));
+    const auto written = LineOf(tokens, labelled->label);
+    AMPD_RETURN_IF_ERROR(Named(place, written.status()));
+    AMPD_RETURN_IF_ERROR(Named(options.destination, out->Append(*written)));
     if (!options.progress(file.num_read(), file.num_bytes())) {
       return absl::CancelledError("stopped");
     }

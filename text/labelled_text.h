@@ -10,6 +10,8 @@
 
 namespace ampd::text {
 
+inline constexpr int64_t kMaxLabelledLineBytes = int64_t{16} << 20;  // worker/data/jsonl.h's kMaxJsonlLineBytes
+
 struct LabelledTextOptions {
   std::string text;      // path of a file of texts with a label each
   bool is_json = false;  // JSON objects, one a line; otherwise columns between tabs, whose names are the first line
@@ -34,7 +36,7 @@ struct LabelledTextSummary {
 
 // Writes what the data source `jsonl` reads: {"input_ids": [...], "label": n}, one a line. Nothing is left at
 // `destination` by a failure: INVALID_ARGUMENT when prefix and suffix fill max_length, DATA_LOSS naming the line that
-// is not as it must be, ALREADY_EXISTS.
+// is not as it must be or has no token or too many for a job, ALREADY_EXISTS.
 absl::StatusOr<LabelledTextSummary> WriteLabelledText(const LabelledTextOptions& options, Tokenizer& tokenizer);
 
 }  // namespace ampd::text

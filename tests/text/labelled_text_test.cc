@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "text/word_piece_tokenizer.h"
+#include "worker/data/jsonl.h"
 
 namespace ampd::text {
 namespace {
@@ -95,6 +96,28 @@ TEST_F(LabelledTextTest, LinesThatAreNotAsTheyMustBe_AreNamed) {
                 EndsWith("in:1: is no JSON object with a string \"text\" and a label \"label\""));
   }
   EXPECT_THAT(ErrorOf(With("text\tlabel\n")), EndsWith("in: has no text"));
+}
+
+TEST_F(LabelledTextTest, ATextWithoutATokenForAJob_IsNamed) {
+  LabelledTextOptions bare = With("text\tlabel\na\t1\n\t0\n");
+  bare.prefix.clear();
+  bare.suffix.clear();
+  EXPECT_THAT(ErrorOf(bare), EndsWith("in:3: its text has no token; a job takes texts of one or more"));
+}
+
+TEST_F(LabelledTextTest, ALineThatNoJobWouldRead_IsNamed) {
+  static_assert(kMaxLabelledLineBytes == data::kMaxJsonlLineBytes);
+  std::string text;
+  while (text.size() < 2 * kMaxLabelledLineBytes / 3 + 2) {
+    text += "a ";
+  }
+  LabelledTextOptions options = With(absl::StrCat("text\tlabel\na\t1\n", text, "\t0\n"));
+  EXPECT_THAT(ErrorOf(options),
+              testing::ContainsRegex("in:3: has [0-9]+ tokens in a line of [0-9]+ bytes; a job reads at most 16777216; "
+                                     "--max-length cuts texts$"));
+  options.max_length = 3;
+  const auto written = WriteLabelledText(options, *tokenizer_);
+  EXPECT_TRUE(written.ok()) << written.status();
 }
 
 }  // namespace

@@ -20,7 +20,7 @@
 // strictly: an empty line is an error too. Errors have the reason DATA_ERROR and name the file, the line and the value.
 namespace ampd::data {
 
-inline constexpr int64_t kMaxJsonlLineBytes = int64_t{16} << 20;
+inline constexpr int64_t kMaxJsonlLineBytes = int64_t{16} << 20;  // text/labelled_text.h's kMaxLabelledLineBytes
 
 // Of one line, which it does not outlive.
 struct TextLine {
