@@ -119,6 +119,13 @@ int NumThreads(const internal::StartAttempt& start) {
   return wanted > 0 ? wanted : device > 0 ? device : all;
 }
 
+void WarnOfCutTexts(const data::Dataset& data, const std::string& field, AttemptPlan& plan) {
+  if (data.num_cut() > 0) {
+    plan.policy.warnings.push_back(absl::StrCat(field, ".jsonl: ", data.num_cut(), " of ", data.size(),
+                                                " texts are longer than sequence_length and were cut"));
+  }
+}
+
 absl::Status PlanLength(const v1::JobSpec& spec, AttemptPlan& plan) {
   if (spec.data().batch_size() < 1) {
     return SpecError("data.batch_size must be positive");
@@ -246,9 +253,9 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
     AMPD_ASSIGN_OR_RETURN(plan.eval, Open(start, spec.data().eval(), plan.model, true));
     AMPD_RETURN_IF_ERROR(CheckSamples(*plan.eval, plan.model));
   }
-  if (const int64_t num_cut = plan.train.num_cut(); num_cut > 0) {
-    plan.policy.warnings.push_back(absl::StrCat("data.train.jsonl: ", num_cut, " of ", plan.train.size(),
-                                                " texts are longer than sequence_length and were cut"));
+  WarnOfCutTexts(plan.train, "data.train", plan);
+  if (plan.eval.has_value()) {
+    WarnOfCutTexts(*plan.eval, "data.eval", plan);
   }
   AMPD_RETURN_IF_ERROR(PlanLength(spec, plan));
   AMPD_RETURN_IF_ERROR(PlanAugmentation(spec, plan));

@@ -14,6 +14,7 @@
 namespace ampd::train {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 constexpr int kVocabulary = 17;
@@ -253,6 +254,20 @@ TEST_F(TextsTest, AWrongLine_IsADataErrorThatNamesItsPlace) {
   EXPECT_EQ(outcome.reason(), v1::DATA_ERROR);
   EXPECT_THAT(outcome.message(), HasSubstr("data.eval.jsonl.path \"text/val.jsonl\": line 1: input_ids[1] is 17; the "
                                            "model has 17 tokens in its vocabulary"));
+}
+
+TEST_F(TextsTest, TextsThatAreCut_AreToldOfTrainingAndOfEvaluation) {
+  StartAttempt start = Bert("fp32", 2);
+  v1::DataSpec& data = *start.mutable_spec()->mutable_data();
+  data.mutable_train()->mutable_jsonl()->set_sequence_length(4);
+  data.mutable_eval()->mutable_jsonl()->set_sequence_length(4);
+  std::ofstream(root_ / "val.jsonl") << "{\"input_ids\": [1, 2, 3, 4, 5], \"label\": 0}\n"
+                                     << "{\"input_ids\": [1, 2, 3, 4], \"label\": 1}\n";
+  const std::vector<v1::Event> warnings = EventsOf(*Told(start), v1::Event::WARNING);
+  ASSERT_EQ(warnings.size(), 2u);
+  EXPECT_THAT(warnings[0].message(), ContainsRegex("data.train.jsonl: [0-9]+ of 400 texts are longer than "
+                                                   "sequence_length and were cut"));
+  EXPECT_EQ(warnings[1].message(), "data.eval.jsonl: 1 of 2 texts are longer than sequence_length and were cut");
 }
 
 TEST_F(TextsTest, TextWithALabelAPosition_IsASpecError) {
