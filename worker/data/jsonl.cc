@@ -154,7 +154,15 @@ class LineChecker {
   int64_t num_lines() const { return num_lines_; }
   bool is_full() const { return limits_.limit > 0 && num_lines_ == limits_.limit; }
 
+  // Whether the next line, of which so many bytes are known, may still be one.
+  absl::Status CheckLength(size_t bytes) const {
+    return static_cast<int64_t>(bytes) <= kMaxJsonlLineBytes
+               ? absl::OkStatus()
+               : DataError(name_, absl::StrCat("line ", num_lines_ + 1, ": more than ", kMaxJsonlLineBytes, " bytes"));
+  }
+
   absl::Status Add(std::string_view line) {
+    AMPD_RETURN_IF_ERROR(CheckLength(line.size()));
     ++num_lines_;
     LineReader reader;
     const bool parsed = nlohmann::json::sax_parse(line.begin(), line.end(), &reader);
@@ -226,8 +234,8 @@ absl::Status ForEachText(const DataFile& file, const JsonlLimits& limits,
       rest.remove_prefix(end + 1);
     }
     pending.append(rest);
-    if (static_cast<int64_t>(pending.size()) > kMaxJsonlLineBytes && !lines.is_full()) {
-      return DataError(file.name, absl::StrCat("a line has more than ", kMaxJsonlLineBytes, " bytes"));
+    if (!lines.is_full()) {
+      AMPD_RETURN_IF_ERROR(lines.CheckLength(pending.size()));
     }
   }
   if (!pending.empty() && !lines.is_full()) {

@@ -14,7 +14,6 @@ namespace ampd::data {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 constexpr JsonlLimits kLimits = {.max_tokens = 4, .vocabulary = 100, .num_types = 2, .num_classes = 3};
 
@@ -151,7 +150,11 @@ TEST_F(JsonlTest, ALineMayBeLongButNotEndless) {
   }
   const std::string line = absl::StrCat("{\"label\": 2, \"input_ids\": [", tokens, "]}");
   EXPECT_THAT(Good(absl::StrCat(line, "\n", kLine)).labels, ElementsAre(2, 1));
-  EXPECT_THAT(Bad(std::string(kMaxJsonlLineBytes + 1, ' ')), HasSubstr("a line has more than 16777216 bytes"));
+  EXPECT_EQ(Bad(std::string(kMaxJsonlLineBytes + 1, ' ')), "texts: line 1: more than 16777216 bytes");
+  const std::string longest = kLine + std::string(kMaxJsonlLineBytes + 1 - sizeof(kLine), ' ');
+  ASSERT_EQ(longest.size(), kMaxJsonlLineBytes);
+  EXPECT_THAT(Good(absl::StrCat(longest, "\n", longest)).labels, ElementsAre(1, 1));
+  EXPECT_EQ(Bad(absl::StrCat(kLine, "\n", longest, " \n")), "texts: line 2: more than 16777216 bytes");
 }
 
 TEST_F(JsonlTest, AFileThatIsCutAtAnyByteIsALineShortOrAnError) {
