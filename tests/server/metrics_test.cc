@@ -52,6 +52,9 @@ FleetSnapshot FullSnapshot() {
   PointSegment segment;
   segment.attempt = 1;
   segment.batch = Steps(1, 10);
+  for (float& seconds : *segment.batch.mutable_steps()->mutable_data_wait_seconds()) {
+    seconds = 0.125;
+  }
   AddEval(11, 10, &segment.batch);
   history.items = MergeHistory({segment}, {}, false, false);
   board.Update(history);
@@ -121,6 +124,7 @@ TEST(Metrics, FleetShowsWhatJobsAndWorkersAre) {
           "ampd_job_steps_total{job_id=\"j-1\"} 10",
           "ampd_job_steps_planned{job_id=\"j-1\"} 1000",
           "ampd_job_samples_total{job_id=\"j-1\"} 1280",
+          R"(ampd_job_step_seconds_total{job_id="j-1",phase="data"} 1.25)",
           "ampd_job_loss{job_id=\"j-1\",split=\"eval\"} 0.25",
           "ampd_job_skipped_steps_total{job_id=\"j-1\"} 1",
           "ampd_job_loss_scale{job_id=\"j-1\"} 65536",

@@ -141,6 +141,7 @@ void FakeAgent::Take(const v1::TelemetryBatch& batch) {
     sequence_of[columns.step(i)] = columns.sequence(i);
     steps[columns.step(i)] = {columns.loss(i), columns.grad_norm(i), columns.loss_scale(i), columns.skipped(i),
                               columns.learning_rate(i)};
+    costs[columns.step(i)] = {columns.samples_per_second(i), columns.data_wait_seconds(i)};
     if (columns.generator_loss_size() > 0) {
       Step& step = steps[columns.step(i)];
       step.generator_loss = columns.generator_loss(i);

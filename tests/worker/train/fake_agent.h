@@ -53,7 +53,14 @@ class FakeAgent {
     friend bool operator==(const Step&, const Step&) = default;
   };
 
+  // What differs from run to run.
+  struct Cost {
+    float samples_per_second = 0;
+    float data_wait_seconds = 0;
+  };
+
   std::map<int64_t, Step> steps;      // by number
+  std::map<int64_t, Cost> costs;      // of those steps
   std::map<uint64_t, int> sequences;  // how often each was received
   std::vector<v1::Event> events;
   std::vector<v1::EvalPoint> evals;

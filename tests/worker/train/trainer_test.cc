@@ -66,6 +66,17 @@ TEST_F(TrainerTest, AnMlp_TrainsToItsEndAndLearns) {
   EXPECT_FALSE(metrics.emulated());
 }
 
+TEST_F(TrainerTest, TheWaitForAStepsBatch_IsAPartOfTheStep) {
+  const StartAttempt start = Mlp("fp32", 20);
+  const auto agent = Told(start, /*steps_ahead=*/0);
+  ASSERT_EQ(agent->costs.size(), 20u);
+  for (const auto& [step, cost] : agent->costs) {
+    const double seconds = start.spec().data().batch_size() / static_cast<double>(cost.samples_per_second);
+    EXPECT_GT(cost.data_wait_seconds, 0) << "step " << step;
+    EXPECT_LT(cost.data_wait_seconds, seconds) << "step " << step;
+  }
+}
+
 TEST_F(TrainerTest, ALenet_TrainsInEveryPrecision) {
   for (const char* precision : {"fp32", "bf16", "fp16"}) {
     StartAttempt start = Mlp(precision, 12);
