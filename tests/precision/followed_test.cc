@@ -304,7 +304,8 @@ std::pair<Dtype, double> FillOf(const char* preset, double number, bool follows,
   const ValueId self = filled == Filled::kLayerResult ? x : network.Following(network.Noise(false), "zeros");
   const ValueId fill =
       network.Call("aten.masked_fill.Scalar", {{"self", self}, {"mask", network.Mask(x)}, {"value", number}}, "fill");
-  Graph graph = std::move(network).Build(filled == Filled::kLayerResult ? fill : network.Add(x, fill, "sum"));
+  const ValueId read = filled == Filled::kLayerResult ? fill : network.Add(x, fill, "sum");
+  Graph graph = std::move(network).Build(read);
   std::vector<Node> nodes = graph.nodes();
   const auto is_fill = [](const Node& node) { return node.op == "aten.masked_fill.Scalar"; };
   std::find_if(nodes.begin(), nodes.end(), is_fill)->follows_dtype = follows;
@@ -346,7 +347,8 @@ TEST(ApplyPrecision, OpsThatMakeAConstantAreFillsToo) {
       from.operand = x;
     }
     const ValueId fill = network.Call(op, {std::move(from), {"fill_value", -kMost}}, "fill");
-    Graph graph = std::move(network).Build(network.Add(x, fill, "sum"));
+    const ValueId sum = network.Add(x, fill, "sum");
+    Graph graph = std::move(network).Build(sum);
     std::vector<Node> nodes = graph.nodes();
     const auto made = std::find_if(nodes.begin(), nodes.end(), [op](const Node& node) { return node.op == op; });
     made->follows_dtype = true;
