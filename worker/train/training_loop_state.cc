@@ -119,7 +119,7 @@ absl::Status TrainingLoop::Restore(const v1::Checkpoint& checkpoint) {
 }
 
 // A loss scale is one for a format. A job comes to another where its policy leaves the choice to the device, or where
-// its precision was raised since: its scale begins as that of a new run, as orders to it are of the run that was.
+// its precision was raised since: its scale begins as that of a new run. What was ordered of the one before ends so.
 void TrainingLoop::DropScaleOfAnotherPrecision(const LoadedCheckpoint& checkpoint, TrainingState& state) const {
   const auto saved = checkpoint.environment.find(kPrecision);
   if (saved != checkpoint.environment.end() && saved->second != plan_.policy.preset) {
