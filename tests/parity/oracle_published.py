@@ -115,6 +115,8 @@ class Resnet(Images):
                 ends_branch = name.endswith(last)
                 norm.weight.mul_(0.25 if ends_branch else 1)
                 norm.bias.add_(1 if ends_branch else 3.5 if is_deep else 2.5)
+        # Features that are well above zero make large logits; a large loss makes each step magnify rounding.
+        self.model.fc.weight.mul_(0.1)
 
 
 class Bert:
@@ -269,7 +271,10 @@ def main():
     inputs, labels = case.batches()
     tensors |= {f"input/{name}": batches for name, batches in inputs.items()}
     tensors |= {"labels": labels, "learning_rate": torch.tensor(case.LEARNING_RATE), "epsilon": torch.tensor(case.EPSILON)}
+    start = {name: tensor.clone() for name, tensor in case.model.state_dict().items()}
     tensors |= train(case, inputs, labels, names)
+    # Evaluation mode starts from the first weights too: without normalisation, trained logits would be large.
+    case.model.load_state_dict(start)
     settle(case, inputs)
     tensors |= prefixed("eval/start/", case.model.state_dict(), names)
     case.model.eval()
