@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "graph/argument_rules.h"
 
 namespace ampd::graph {
 namespace {
@@ -96,7 +97,7 @@ std::string FaultOf(const Graph& graph, const Node& node) {
   const Operand* const layers = node.Find("num_layers");
   const auto* const num_layers = layers == nullptr ? nullptr : std::get_if<int64_t>(layers);
   return num_layers == nullptr || (*num_layers >= 1 && *num_layers <= kMaxLayers)
-             ? ""
+             ? FaultOfArguments(graph, node)
              : absl::StrCat("its num_layers is ", *num_layers, "; it takes 1 to ", kMaxLayers);
 }
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "graph/call_rules.h"
+#include "graph/constant_ranges.h"
 #include "graph/exported_constants.h"
 #include "graph/exported_ops.h"
 #include "graph/exported_types.h"
@@ -49,6 +50,9 @@ class Importer {
     }
     AMPD_RETURN_IF_ERROR(AddOutputs());
     AMPD_RETURN_IF_ERROR(graph_.Check());
+    if (const std::string fault = FaultOfConstantIndices(graph_); !fault.empty()) {
+      return BadExport(fault);
+    }
     const auto plain = WithoutInPlaceOps(WithoutDeadNodes(graph_));
     return plain.ok() ? absl::StatusOr<Graph>(WithoutFreshCopies(*plain))
                       : BadExport(std::string(plain.status().message()));

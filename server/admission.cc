@@ -185,6 +185,9 @@ absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec, const graph::Expo
   }
   AdmitPrecision(&admitted, model, findings);
   AdmitTraining(&admitted, model, findings);
+  if (built.has_value()) {
+    CheckBatches(admitted, *built, findings);
+  }
   AdmitSample(&admitted, of_zoo, findings);
   AdmitResources(&admitted, findings);
   AMPD_RETURN_IF_ERROR(findings.ToStatus());

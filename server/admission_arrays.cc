@@ -93,6 +93,12 @@ void AdmitCifar(const std::string& field, v1::CifarSource* source, const graph::
     AdmitPath(absl::StrCat(field, ".files[", i, "]"), source->files(i), findings);
   }
   AdmitNormalization(field, kCifarChannels, source->mutable_mean(), source->mutable_std(), findings);
+  const int num_channels = std::max(source->mean_size(), source->std_size());
+  for (int i = 0; i < std::min(num_channels, static_cast<int>(kCifarChannels)); ++i) {
+    CheckByteMapping(absl::StrCat(field, ".std[", std::min(i, source->std_size() - 1), "]"),
+                     source->mean(std::min(i, source->mean_size() - 1)),
+                     source->std(std::min(i, source->std_size() - 1)), findings);
+  }
   findings.Range(field + ".limit", source->limit(), 0, kMaxLimit);
   if (model != nullptr) {
     CheckCifarFits(field, *source, *model, findings);

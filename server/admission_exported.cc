@@ -12,6 +12,7 @@
 #include "graph/heads.h"
 #include "graph/import.h"
 #include "graph/losses.h"
+#include "graph/vocabulary.h"
 #include "models/exported.h"
 #include "models/models.h"
 #include "server/admission_findings.h"
@@ -162,7 +163,11 @@ std::string WhyInputsMisfit(const v1::DataSource& source, const graph::Graph& mo
 std::string WhyLabelsMisfit(const v1::DataSource& source, const graph::Graph& model) {
   const auto logits = model.FindOutput("logits");
   if (!logits.has_value()) {
-    return "";
+    const auto own = graph::HeadOf(model) == graph::Head::kOwnLoss ? graph::NumbersOf(model, "labels") : std::nullopt;
+    return own.has_value() && source.synthetic().num_classes() > own->num_numbers
+               ? absl::StrCat("the data has ", source.synthetic().num_classes(), " classes and the model ",
+                              own->num_numbers)
+               : "";
   }
   if ((graph::HeadOf(model) == graph::Head::kLanguageModel) != source.has_tokens()) {
     return source.has_tokens() ? "the data has a label a position and the model tells one a sample"
@@ -225,7 +230,9 @@ std::optional<AdmittedModel> AdmitExported(const v1::ExportedModelSpec& exported
     findings.Wrong("model.exported", std::string(trained.status().message()));
     return std::nullopt;
   }
-  return AdmittedModel{std::move(programs->train), std::move(programs->warnings)};
+  return AdmittedModel{.graph = std::move(programs->train),
+                       .eval = std::move(programs->eval),
+                       .warnings = std::move(programs->warnings)};
 }
 
 std::string WhyUnseen(const v1::ExportedModelSpec& exported) {

@@ -81,7 +81,8 @@ inline constexpr double kMaxReal = 1e30;
 // A model as a job trains it.
 struct AdmittedModel {
   graph::Graph graph;
-  std::vector<std::string> warnings;  // of what may not be meant
+  std::optional<graph::Graph> eval = {};  // of an exported model: its program for evaluation
+  std::vector<std::string> warnings;      // of what may not be meant
 };
 
 // Each checks one part of the spec and fills its defaults in. `model` is what AdmitModel returned: null where something
@@ -104,6 +105,11 @@ void AdmitSafetensors(const std::string& field, v1::SafetensorsSource* source, F
 void AdmitPrecision(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
 void AdmitTraining(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
 void AdmitResources(v1::JobSpec* spec, Findings& findings);
+// Whether the model can run on batches of the sizes that the spec comes to, as far as they are known without the data's
+// files. REQUIRES: the data's defaults are filled in.
+void CheckBatches(const v1::JobSpec& spec, const AdmittedModel& model, Findings& findings);
+// Whether mean and std map the bytes of images to finite numbers.
+void CheckByteMapping(const std::string& field, double mean, double std, Findings& findings);
 // REQUIRES: the model's defaults are filled in.
 void AdmitSample(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
 

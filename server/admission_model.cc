@@ -39,6 +39,7 @@ void AdmitIdx(const std::string& field, v1::IdxSource* idx, const v1::ModelSpec&
   if (!idx->has_std()) idx->set_std(1);
   findings.Real(field + ".mean", idx->mean(), -kMaxReal, kMaxReal);
   findings.Real(field + ".std", idx->std(), 0, kMaxReal, /*open_least=*/true);
+  CheckByteMapping(field + ".std", idx->mean(), idx->std(), findings);
   findings.Range(field + ".limit", idx->limit(), 0, int64_t{1} << 40);
 }
 
@@ -271,7 +272,7 @@ std::optional<AdmittedModel> AdmitModel(v1::ModelSpec* model, int64_t sequence_l
     findings.Wrong("model", absl::StrCat("has more than ", kMaxParameters, " parameters"));
     return std::nullopt;
   }
-  return AdmittedModel{*std::move(graph), {}};
+  return AdmittedModel{.graph = *std::move(graph), .warnings = {}};
 }
 
 void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings) {

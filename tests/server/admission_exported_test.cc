@@ -19,6 +19,7 @@ namespace {
 
 using graph::Net;
 using nlohmann::json;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
@@ -191,6 +192,54 @@ TEST(AdmitExported, APolicyThatCannotWorkIsRefused) {
   EXPECT_THAT(Wrong(stem, SpecOf("precision {preset: 'fp8'}")),
               ElementsAre("precision.preset: the model has no linear layer, and others do not compute in FP8"));
   EXPECT_THAT(Wrong("train {checkpoint_segments: 'nowhere.*'}"), ElementsAre(StartsWith("train.checkpoint_segments")));
+}
+
+// Net with a number of one of its nodes changed.
+json WithNumber(const std::string& result, const std::string& argument, const json& number) {
+  json model = Net();
+  for (json& node : graph::GraphOf(model)["nodes"]) {
+    if (node["outputs"][0]["as_tensor"]["name"] == result) {
+      for (json& input : node["inputs"]) {
+        if (input["name"] == argument) {
+          input["arg"] = number;
+        }
+      }
+    }
+  }
+  return model;
+}
+
+TEST(AdmitExported, WhatPythonWouldHaveRefusedOfACallIsRefusedByItsModule) {
+  EXPECT_THAT(Wrong(WithNumber("drop", "p", {{"as_float", 1.5}}), SpecOf()),
+              ElementsAre(HasSubstr("its p is 1.5; it takes 0 to 1")));
+  EXPECT_THAT(Wrong(WithNumber("norm", "eps", {{"as_float", 0.0}}), SpecOf()), ElementsAre(HasSubstr("its eps is 0")));
+  EXPECT_THAT(Wrong(WithNumber("conv", "padding", {{"as_ints", {-1, 1}}}), SpecOf()),
+              ElementsAre(HasSubstr("its padding is -1")));
+}
+
+// A norm that takes the batch's statistics in evaluation too, over a batch that ends with a single sample.
+TEST(AdmitExported, ABatchOfAnEvaluationWithOneValueAChannelIsRefused) {
+  json model = Net();
+  graph::AddParameter(model, "p_scale2", "last.weight", {10});
+  graph::AddCall(model, "batch_norm.default",
+                 {{"input", graph::Named("head")},
+                  {"weight", graph::Named("p_scale2")},
+                  {"bias", {{"as_none", true}}},
+                  {"running_mean", {{"as_none", true}}},
+                  {"running_var", {{"as_none", true}}},
+                  {"training", {{"as_bool", true}}},
+                  {"momentum", {{"as_float", 0.1}}},
+                  {"eps", {{"as_float", 1e-5}}},
+                  {"cudnn_enabled", {{"as_bool", true}}}},
+                 "last", "last", "torch.nn.modules.batchnorm.BatchNorm1d", {graph::kBatch, 10});
+  graph::GraphOf(model)["outputs"][0] = graph::Named("last");
+  json& outputs = model["programs"]["train"]["graph_module"]["signature"]["output_specs"];
+  outputs[0]["user_output"]["arg"] = graph::Named("last");
+  const std::string eval = "data {eval {synthetic {shape: 3 shape: 8 shape: 8 num_classes: 10 num_samples: ";
+  EXPECT_THAT(Wrong(model, SpecOf(eval + "21}}}")), ElementsAre(AllOf(StartsWith("data.eval_batch_size: is 10: "),
+                                                                      HasSubstr("of last has 1 value a channel"))));
+  EXPECT_TRUE(Admitted(model, SpecOf(eval + "22}}}")).ok()) << Admitted(model, SpecOf(eval + "22}}}")).status();
+  EXPECT_THAT(Wrong(model, SpecOf("data {batch_size: 1}")), ElementsAre(StartsWith("data.batch_size: is 1: ")));
 }
 
 }  // namespace

@@ -94,6 +94,29 @@ TEST(AdmitSpec, AdmittedSpec_IsAdmittedUnchanged) {
   EXPECT_EQ(AdmitSpec(*once)->ShortDebugString(), once->ShortDebugString());
 }
 
+// A resnet whose images end as one pixel.
+v1::JobSpec SmallImages(const std::string& text) {
+  v1::JobSpec spec = SmallSpec();
+  spec.mutable_model()->Clear();
+  spec.mutable_data()->mutable_train()->mutable_synthetic()->clear_shape();
+  spec = Changed(spec, "model {resnet {image_size: 8}} data {train {synthetic {shape: 3 shape: 8 shape: 8}}}");
+  return Changed(spec, text);
+}
+
+TEST(AdmitSpec, ABatchWithOneValueAChannel_IsRefusedWithTheModuleOfTheNorm) {
+  for (const char* change :
+       {"data {batch_size: 1}", "train {gradient_accumulation: 10}", "data {train {synthetic {num_samples: 1}}}"}) {
+    const auto admitted = AdmitSpec(SmallImages(change));
+    ASSERT_THAT(WrongFields(SmallImages(change)), ElementsAre("data.batch_size")) << change;
+    EXPECT_THAT(ViolationsOf(admitted.status())[0].description,
+                testing::HasSubstr("aten.batch_norm.default of layer2.0.bn1 has 1 value a channel"));
+  }
+  for (const char* change : {"", "data {batch_size: 2}", "train {gradient_accumulation: 5}",
+                             "data {train {synthetic {num_samples: 1}} last_batch: PAD}"}) {
+    EXPECT_TRUE(AdmitSpec(SmallImages(change)).ok()) << change << AdmitSpec(SmallImages(change)).status();
+  }
+}
+
 TEST(AdmitSpec, EmptySpec_TellsEverythingThatIsMissing) {
   EXPECT_THAT(WrongFields(v1::JobSpec()),
               ElementsAre("name", "model", "data.train", "data.batch_size", "optimizer", "train"));
@@ -127,6 +150,10 @@ TEST(AdmitSpec, WrongValues_AreNamedByPath) {
       {"data {train {idx {images: '/etc/passwd' labels: 'a/b'}}}", "data.train.idx.images"},
       {"data {train {idx {images: 'a' labels: 'a/b'}}}", "data.train.idx.images"},
       {"data {train {idx {images: 'a/b' labels: 'a/b' std: 0}}}", "data.train.idx.std"},
+      {"data {train {idx {images: 'a/b' labels: 'a/b' std: 1e-40}}}", "data.train.idx.std"},
+      {"data {train {idx {images: 'a/b' labels: 'a/b' mean: 1e20 std: 1e-20}}}", "data.train.idx.std"},
+      {"model {mlp {in_features: 3072}} data {train {cifar {files: 'a/b' std: 1 std: 1e-40 std: 1}}}",
+       "data.train.cifar.std[1]"},
       {"model {mlp {in_features: 3072}} data {train {cifar {files: 'a'}}}", "data.train.cifar.files[0]"},
       {"model {mlp {in_features: 3072}} data {train {cifar {files: 'a/b' files: 'a/../b'}}}",
        "data.train.cifar.files[1]"},

@@ -1,0 +1,60 @@
+#include "graph/batch_rules.h"
+
+#include <string_view>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+
+namespace ampd::graph {
+namespace {
+
+// Whether every extent but that at `without` is 1.
+bool IsOneBeside(const Shape& shape, int64_t batch_size, size_t without) {
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (i != without && shape[i].At(batch_size) != 1) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool IsTrue(const Node& node, std::string_view argument) {
+  const Operand* const operand = node.Find(argument);
+  return operand != nullptr && *operand == Operand(true);
+}
+
+// torch.nn.functional's _verify_batch_size of a batch norm.
+bool HasOneValueAChannel(const Node& node, const Shape& input, int64_t batch_size) {
+  return node.op == "aten.batch_norm.default" && IsTrue(node, "training") && input.size() >= 2 &&
+         IsOneBeside(input, batch_size, 1);
+}
+
+// The same of a group norm, whose channels in a group and samples count together.
+bool HasOneValueAGroup(const Node& node, const Shape& input, int64_t batch_size) {
+  const Operand* const operand = node.Find("num_groups");
+  const auto* const groups = operand == nullptr ? nullptr : std::get_if<int64_t>(operand);
+  return node.op == "aten.group_norm.default" && groups != nullptr && *groups > 0 && input.size() >= 2 &&
+         IsOneBeside(input, batch_size, 1) && input[1].At(batch_size) == *groups;
+}
+
+}  // namespace
+
+std::string FaultOfBatch(const Graph& graph, int64_t batch_size) {
+  for (const Node& node : graph.nodes()) {
+    const auto value = node.ValueOf("input");
+    if (!value.has_value()) {
+      continue;
+    }
+    const Shape& input = graph.type(*value).shape;
+    const bool is_of_channel = HasOneValueAChannel(node, input, batch_size);
+    if (is_of_channel || HasOneValueAGroup(node, input, batch_size)) {
+      return absl::StrCat(node.op, node.module_path.empty() ? "" : absl::StrCat(" of ", node.module_path),
+                          " has 1 value ", is_of_channel ? "a channel" : "a group", " to normalise in a batch of ",
+                          batch_size, batch_size == 1 ? " sample" : " samples",
+                          ", and the variance of one value is not a number");
+    }
+  }
+  return "";
+}
+
+}  // namespace ampd::graph
