@@ -54,7 +54,9 @@ absl::StatusOr<Dataset> Dataset::ReadIdx(const Idx& source) {
   std::memcpy(pixels.data_ptr<uint8_t>(), images.pixels.data(), images.pixels.size());
   at::Tensor classes = at::empty({images.count}, at::kLong);
   std::copy(labels.begin(), labels.end(), classes.data_ptr<int64_t>());
-  return Dataset(std::move(pixels), std::move(classes), {.mean = {source.mean}, .deviation = {source.deviation}});
+  Dataset data(std::move(pixels), std::move(classes), {.mean = {source.mean}, .deviation = {source.deviation}});
+  AMPD_RETURN_IF_ERROR(data.CheckMapping(source.images.name));
+  return data;
 }
 
 absl::StatusOr<Dataset> Dataset::MakeSynthetic(const Synthetic& source) {

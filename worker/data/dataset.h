@@ -182,6 +182,8 @@ class Dataset {
   // Images are (N, ...), uint8 or float; labels (N, ...), contiguous. `normalization` has one number or one for each
   // channel.
   Dataset(at::Tensor images, at::Tensor labels, const Normalization& normalization);
+  // Whether mean and std map every number that an image may have to a finite one. DATA_ERROR beginning with `name`.
+  absl::Status CheckMapping(const std::string& name) const;
 
   std::optional<Windows> windows_;  // of a text, which has nothing else
   std::optional<Padded> padded_;    // of texts with a class, which have nothing else

@@ -193,6 +193,7 @@ absl::StatusOr<Dataset> Dataset::FromArrays(Arrays source) {
     AMPD_RETURN_IF_ERROR(CheckPerChannel(source.normalization.deviation, images, source.images_name, "std"));
   }
   Dataset data(std::move(images), std::move(labels), source.normalization);
+  AMPD_RETURN_IF_ERROR(data.CheckMapping(source.images_name));
   for (FieldArray& given : source.fields) {
     std::string name = given.field.name;
     AMPD_ASSIGN_OR_RETURN(at::Tensor samples, TakeField(std::move(given)));

@@ -3,11 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
+#include "ATen/ops/aminmax.h"
 #include "ATen/ops/empty.h"
+#include "absl/strings/str_cat.h"
+#include "worker/data/data_file.h"
 #include "worker/data/dataset.h"
 
 namespace ampd::data {
@@ -137,6 +142,27 @@ Dataset::Dataset(at::Tensor images, at::Tensor labels, const Normalization& norm
   for (size_t i = 0; i < channels_.size(); ++i) {
     channels_[i] = kernels::PixelScale::Of(NumberOf(normalization.mean, i, 0), NumberOf(normalization.deviation, i, 1));
   }
+}
+
+absl::Status Dataset::CheckMapping(const std::string& name) const {
+  if (!images_.defined() || images_.numel() == 0) {
+    return absl::OkStatus();
+  }
+  std::vector<float> extremes = {0, 1};  // of bytes, which are mapped to that first
+  if (images_.scalar_type() != at::kByte) {
+    const auto [least, greatest] = at::aminmax(images_);
+    extremes = {least.item<float>(), greatest.item<float>()};
+  }
+  for (const kernels::PixelScale& channel : channels_) {
+    for (const float extreme : extremes) {
+      const float mapped = (extreme - channel.mean) / channel.deviation;
+      if (!std::isfinite(mapped)) {
+        return DataError(name, absl::StrCat("the number ", extreme, " is mapped to ", mapped, " by a mean of ",
+                                            channel.mean, " and a std of ", channel.deviation));
+      }
+    }
+  }
+  return absl::OkStatus();
 }
 
 template <typename Element>

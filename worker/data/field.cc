@@ -62,13 +62,14 @@ std::string TypeText(const Field& field) {
   return text + ")";
 }
 
-// Of an array of integers.
-absl::Status CheckVocabulary(const Array& array, const std::string& name, int64_t vocabulary) {
+// Of an array of integers, which are 0 to below `vocabulary`, or `ignored`. `what`: what one is called.
+absl::Status CheckVocabulary(const Array& array, const std::string& name, const char* what, int64_t vocabulary,
+                             std::optional<int64_t> ignored) {
   int64_t count = 0;
   std::optional<int64_t> wrong;  // the place of the first
   int64_t number = 0;
   ForEachElement(array, [&](auto value) {
-    if (!wrong.has_value() && (value < 0 || value >= vocabulary)) {
+    if (!wrong.has_value() && (value < 0 || value >= vocabulary) && ignored != static_cast<int64_t>(value)) {
       wrong = count;
       number = static_cast<int64_t>(value);
     }
@@ -76,8 +77,10 @@ absl::Status CheckVocabulary(const Array& array, const std::string& name, int64_
   });
   return !wrong.has_value()
              ? absl::OkStatus()
-             : DataError(name, absl::StrCat("sample ", *wrong / (count / array.shape[0]), " has an element that is ",
-                                            number, "; the model takes 0 to ", vocabulary - 1));
+             : DataError(name, absl::StrCat(
+                                   "sample ", *wrong / (count / array.shape[0]), " has ", what, " that is ", number,
+                                   "; the model takes 0 to ", vocabulary - 1,
+                                   ignored.has_value() ? absl::StrCat(", and ", *ignored, ", which it ignores") : ""));
 }
 
 }  // namespace
@@ -132,7 +135,8 @@ absl::Status CheckField(const FieldArray& given) {
 absl::StatusOr<at::Tensor> TakeField(FieldArray given) {
   Array& array = given.array;
   if (given.field.vocabulary.has_value() && IsInteger(array.type)) {
-    AMPD_RETURN_IF_ERROR(CheckVocabulary(array, given.name, *given.field.vocabulary));
+    AMPD_RETURN_IF_ERROR(
+        CheckVocabulary(array, given.name, "an element", *given.field.vocabulary, given.field.ignored));
   }
   at::Tensor samples = at::empty(array.shape, ToScalarType(given.field.type));
   samples.copy_(at::from_blob(array.bytes.data(), array.shape, ToScalarType(array.type)));
@@ -148,6 +152,9 @@ absl::StatusOr<at::Tensor> TakeTargets(const Array& array, const std::string& na
     return DataError(
         name, absl::StrCat(ElementName(array.type), " of ", ShapeText(array.shape),
                            "; the model takes labels that are ", NameOf(targets.kind), " of ", ShapeText(shape)));
+  }
+  if (are_integers && targets.num_classes.has_value()) {
+    AMPD_RETURN_IF_ERROR(CheckVocabulary(array, name, "a label", *targets.num_classes, targets.ignored));
   }
   at::Tensor labels = at::empty(shape, are_integers ? at::kLong : at::kFloat);
   const int64_t wrong = are_integers ? Convert(array, targets.kind, labels.data_ptr<int64_t>())

@@ -20,6 +20,7 @@ struct Field {
   ElementType type = ElementType::kFloat32;
   std::vector<int64_t> shape;         // of one sample's
   std::optional<int64_t> vocabulary;  // of integers: they are 0 to below it
+  std::optional<int64_t> ignored;     // of integers with a vocabulary: or this one
 };
 
 // Its array, as a file has it.
@@ -37,7 +38,9 @@ struct Targets {
     kIntegers,   // of any integer type: int64
   };
   Kind kind = Kind::kNumbers;
-  std::vector<int64_t> shape;  // of one sample's
+  std::vector<int64_t> shape;          // of one sample's
+  std::optional<int64_t> num_classes;  // of integers: they are 0 to below it
+  std::optional<int64_t> ignored;      // of integers with classes: or this one
 };
 
 // The type under the name that LibTorch gives it.

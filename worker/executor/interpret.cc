@@ -65,6 +65,16 @@ void Call(const Instruction& instruction, const RunConditions& conditions, std::
   }
 }
 
+// An error names the op and its module.
+void CallNamed(const Instruction& instruction, const RunConditions& conditions, std::vector<at::Tensor>& values) {
+  try {
+    Call(instruction, conditions, values);
+  } catch (c10::Error& error) {
+    error.add_context("in " + instruction.where);
+    throw;
+  }
+}
+
 variable_list Gather(const std::vector<size_t>& indices, const std::vector<at::Tensor>& values) {
   variable_list tensors;
   for (size_t index : indices) {
@@ -228,7 +238,7 @@ void Interpret(const std::vector<Instruction>& program, const RunConditions& con
     if (instruction.segment) {
       RunSegment(instruction.segment, conditions, values);
     } else {
-      Call(instruction, conditions, values);
+      CallNamed(instruction, conditions, values);
     }
   }
 }

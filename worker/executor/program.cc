@@ -169,6 +169,7 @@ absl::Status CompileCustom(const Node& node, const OpRegistry& registry, Instruc
 
 absl::StatusOr<Instruction> CompileNode(const Node& node, const OpRegistry& registry) {
   Instruction instruction;
+  instruction.where = Where(node);
   const bool ours = node.op.starts_with("ampd.");
   AMPD_RETURN_IF_ERROR(ours ? CompileCustom(node, registry, instruction) : CompileAten(node, instruction));
   for (ValueId output : node.outputs) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ATen/core/dispatch/Dispatcher.h"
@@ -48,6 +49,7 @@ struct Instruction {
   std::vector<size_t> results;
   bool returns_list = false;  // one Tensor[], whose elements are the results
   std::vector<size_t> drop;   // values that nothing reads after this call
+  std::string where;          // "aten.conv2d.default of features.0", for errors
 };
 
 // A checkpoint segment (graph/segments.h): run once in the forward pass, and again, recorded, in the backward pass.

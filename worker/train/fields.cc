@@ -77,10 +77,12 @@ absl::StatusOr<data::Field> FieldOf(const graph::Graph& model, graph::ValueId in
     return SpecError(absl::StrCat("the model's input ", value.name, " is ", graph::ToText(value.type),
                                   "; arrays are read as float32, int64, int32, uint8 or bool of [B, ...]"));
   }
+  const auto numbers = graph::NumbersOf(model, value.name);
   return data::Field{.name = value.name,
                      .type = *type,
                      .shape = SampleShapeOf(shape),
-                     .vocabulary = graph::VocabularyOf(model, value.name)};
+                     .vocabulary = numbers.has_value() ? std::optional(numbers->num_numbers) : std::nullopt,
+                     .ignored = numbers.has_value() ? numbers->ignored : std::nullopt};
 }
 
 // Whether the data has every input of the model but noise, and is for nothing that the model does not take.

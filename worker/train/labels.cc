@@ -4,6 +4,7 @@
 #include <iterator>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,7 @@
 #include "graph/heads.h"
 #include "graph/passes.h"
 #include "graph/print.h"
+#include "graph/vocabulary.h"
 #include "worker/executor/dtype.h"
 
 namespace ampd::train {
@@ -36,8 +38,17 @@ absl::StatusOr<Labels> LabelsOfOwnLoss(const graph::Graph& model) {
     return SpecError(absl::StrCat("the model's input labels is ", graph::ToText(type),
                                   "; labels are int64[B, ...] or float32[B, ...]"));
   }
-  return Labels{.num_classes = is_number ? 0 : std::numeric_limits<int64_t>::max(),
-                .targets = {{is_number ? Kind::kNumbers : Kind::kIntegers, SampleShapeOf(type.shape)}}};
+  if (is_number) {
+    return Labels{.num_classes = 0, .targets = {{.kind = Kind::kNumbers, .shape = SampleShapeOf(type.shape)}}};
+  }
+  const auto classes = graph::NumbersOf(model, "labels");
+  data::Targets targets{.kind = Kind::kIntegers, .shape = SampleShapeOf(type.shape)};
+  if (classes.has_value()) {
+    targets.num_classes = classes->num_numbers;
+    targets.ignored = classes->ignored;
+  }
+  return Labels{.num_classes = targets.num_classes.value_or(std::numeric_limits<int64_t>::max()),
+                .targets = std::move(targets)};
 }
 
 // "int64 of (3)", of one sample.
@@ -65,12 +76,17 @@ absl::StatusOr<Labels> LabelsTakenBy(const graph::Graph& model) {
   const graph::Shape& shape = model.type(*model.FindOutput(graph::OutputNamesOf(*head).front())).shape;
   switch (*head) {
     case graph::Head::kRegression:
-      return Labels{.num_classes = 0, .targets = {{Kind::kNumbers, SampleShapeOf(shape)}}};
+      return Labels{.num_classes = 0, .targets = {{.kind = Kind::kNumbers, .shape = SampleShapeOf(shape)}}};
     case graph::Head::kMultiLabel:
-      return Labels{.num_classes = 0, .targets = {{Kind::kDecisions, SampleShapeOf(shape)}}};
+      return Labels{.num_classes = 0, .targets = {{.kind = Kind::kDecisions, .shape = SampleShapeOf(shape)}}};
     default:
       return Labels{.num_classes = shape.back().factor(), .targets = std::nullopt};
   }
+}
+
+bool AreAllIgnored(const at::Tensor& labels, std::optional<int64_t> ignored) {
+  return ignored.has_value() && labels.defined() && !labels.is_floating_point() && labels.numel() > 0 &&
+         labels.eq(*ignored).all().item<bool>();
 }
 
 absl::Status CheckLabels(const data::Dataset& data, const graph::Graph& model) {

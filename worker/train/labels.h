@@ -20,9 +20,12 @@ struct Labels {
 // The extents of one sample, of a value (B, ...).
 std::vector<int64_t> SampleShapeOf(const graph::Shape& shape);
 
-// By the model's head; of one that makes its own loss by its input "labels", whose classes are any where they are
-// whole numbers. SPEC_ERROR for such an input of a type that no dataset has.
+// By the model's head; of one that makes its own loss by its input "labels": where they are whole numbers, what they
+// are in a cross entropy (graph/vocabulary.h), or else any. SPEC_ERROR for such an input of a type that no dataset has.
 absl::StatusOr<Labels> LabelsTakenBy(const graph::Graph& model);
+
+// Whether none of the labels counts in a loss that leaves `ignored` out; not where it leaves nothing out.
+bool AreAllIgnored(const at::Tensor& labels, std::optional<int64_t> ignored);
 
 // Whether the data's labels are what the model takes, or one of the two has none. SPEC_ERROR naming both otherwise.
 absl::Status CheckLabels(const data::Dataset& data, const graph::Graph& model);

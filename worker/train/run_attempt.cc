@@ -1,5 +1,6 @@
 #include "worker/train/run_attempt.h"
 
+#include <algorithm>
 #include <exception>
 #include <memory>
 #include <new>
@@ -49,14 +50,18 @@ bool IsOutOfMemory(const c10::Error& error) {
 }
 
 // Of LibTorch's text only the size helps people.
-std::string OutOfMemoryMessage(const std::string& text) {
+std::string OutOfMemoryMessage(const std::string& text, const v1::JobSpec& spec) {
   const std::string before = "ried to allocate ";
   std::string message = "the memory is used up";
   if (const size_t at = text.find(before); at != std::string::npos) {
     const size_t begin = at + before.size();
     message = absl::StrCat("no memory for ", text.substr(begin, text.find(". ", begin) - begin), " more");
   }
-  return message + ": lower data.batch_size, the model or the data, or raise train.gradient_accumulation";
+  const bool can_cut = spec.data().batch_size() > std::max(1, spec.train().gradient_accumulation());
+  return absl::StrCat(message, can_cut ? ": lower data.batch_size, the model or the data, or raise "
+                                         "train.gradient_accumulation"
+                                       : ", and a micro-batch has one sample: lower the model or the data, or set "
+                                         "train.checkpoint_segments");
 }
 
 bool IsDeviceError(const c10::Error& error) {
@@ -65,10 +70,21 @@ bool IsDeviceError(const c10::Error& error) {
          absl::StrContains(text, "CUDNN_STATUS_");
 }
 
-Outcome Failed(const c10::Error& error) {
+// A number of the data by which an op chooses, as the row of a table or a class, and which it has not.
+bool IsBadIndex(const c10::Error& error) {
   const std::string text = error.what_without_backtrace();
-  return IsOutOfMemory(error) ? Failed(v1::OUT_OF_MEMORY, OutOfMemoryMessage(text))
-                              : Failed(ReasonForException(error), text);
+  return dynamic_cast<const c10::IndexError*>(&error) != nullptr || absl::StrContains(text, " is out of bounds");
+}
+
+Outcome Failed(const c10::Error& error, const v1::JobSpec& spec) {
+  const std::string text = error.what_without_backtrace();
+  if (IsOutOfMemory(error)) {
+    return Failed(v1::OUT_OF_MEMORY, OutOfMemoryMessage(text, spec));
+  }
+  const v1::Reason reason = ReasonForException(error);
+  return Failed(reason, reason == v1::DATA_ERROR
+                            ? absl::StrCat("a number of the data is beyond what the model chooses from: ", text)
+                            : text);
 }
 
 Outcome Failed(const absl::Status& status) { return Failed(ReasonFor(status), std::string(status.message())); }
@@ -157,7 +173,10 @@ absl::StatusOr<amp::ComputeDevice> WarmUp(const std::string& device_id) {
 }
 
 v1::Reason ReasonForException(const c10::Error& error) {
-  return IsOutOfMemory(error) ? v1::OUT_OF_MEMORY : IsDeviceError(error) ? v1::DEVICE_ERROR : v1::INTERNAL;
+  if (IsOutOfMemory(error)) {
+    return v1::OUT_OF_MEMORY;
+  }
+  return IsDeviceError(error) ? v1::DEVICE_ERROR : IsBadIndex(error) ? v1::DATA_ERROR : v1::INTERNAL;
 }
 
 v1::Reason ReasonFor(const absl::Status& status) {
@@ -175,9 +194,9 @@ Outcome RunAttempt(const internal::StartAttempt& start, const absl::StatusOr<amp
   try {
     outcome = Train(context, device, options, loop);
   } catch (const c10::Error& error) {
-    outcome = Failed(error);
+    outcome = Failed(error, start.spec());
   } catch (const std::bad_alloc&) {
-    outcome = Failed(v1::OUT_OF_MEMORY, OutOfMemoryMessage(""));
+    outcome = Failed(v1::OUT_OF_MEMORY, OutOfMemoryMessage("", start.spec()));
   } catch (const std::exception& error) {
     outcome = Failed(v1::INTERNAL, error.what());
   }

@@ -28,6 +28,12 @@ TEST(ReasonForException, AFaultOfTheGpuIsADeviceError) {
   }
 }
 
+TEST(ReasonForException, ANumberByWhichAnOpChoosesBeyondWhatThereIsIsADataError) {
+  EXPECT_EQ(ReasonForException(c10::IndexError(kHere, "index out of range in self")), v1::DATA_ERROR);
+  EXPECT_EQ(ReasonForException(c10::Error(kHere, "index 7 is out of bounds for dimension 1 with size 3")),
+            v1::DATA_ERROR);
+}
+
 TEST(ReasonForException, AnythingElseIsInternal) {
   EXPECT_EQ(ReasonForException(c10::Error(kHere, "mat1 and mat2 shapes cannot be multiplied")), v1::INTERNAL);
 }
