@@ -83,6 +83,8 @@ Blame BlameFor(v1::Reason reason) {
       return Blame::INFRASTRUCTURE;
     case v1::OUT_OF_MEMORY:
     case v1::NONFINITE_LOSS:
+    case v1::NONFINITE_GRADIENTS:
+    case v1::NONFINITE_STATE:
     case v1::LOSS_SCALE_COLLAPSED:
     case v1::DIVERGED:
     case v1::DATA_ERROR:

@@ -93,6 +93,19 @@ class TextClasses(torch.nn.Module):
         return functional.scaled_dot_product_attention(query, key, value)
 
 
+class Chooser(torch.nn.Module):
+    """A loss over labels of which some are ignored, of a column that chooses from a table of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(WORDS, 16)
+        self.norm = torch.nn.BatchNorm1d(16)
+        self.head = torch.nn.Linear(16, CLASSES)
+
+    def forward(self, words, labels):
+        return functional.cross_entropy(self.head(self.norm(self.table(words[:, 1]))), labels)
+
+
 class OwnLoss(Net):
     def forward(self, images, labels):
         return functional.mse_loss(self.body(images), labels)
@@ -318,6 +331,36 @@ class Heads(DataRootCase):
         self.refused("SPEC_ERROR", "a sample's label is int64 of () and the model takes float32 of (3)", model="own.pt2",
                      more=", head: OWN_LOSS",
                      data=f"{{synthetic: {{shape: [{FEATURES}], num_classes: 4, num_samples: 90}}}}")
+
+    def test_numbers_that_no_loss_can_be_made_of_are_told_by_their_source(self):
+        ampd.export(Chooser(), (self.words[:4], self.classes[:4]), self.root / "chooser.pt2")
+        broken = Net()
+        broken.body[2].weight.data[1, 2] = float("nan")
+        program = torch.export.export(broken, (self.features[:4],), dynamic_shapes=({0: torch.export.Dim("batch")},))
+        torch.export.save(program, self.root / "broken.pt2")
+        self.refused("DATA_ERROR", "model.exported.path", "parameter body.2.weight has 1 element that is not finite",
+                     model="broken.pt2", more=", head: REGRESSION", data=NPZ)
+
+        def refused(reason, *words, words_of=self.words, labels=self.classes, change=("", "")):
+            numpy.savez(self.root / "chosen.npz", words=words_of.numpy(), labels=labels.numpy())
+            spec = JOB.format(preset="fp32", model="chooser.pt2", more=", head: OWN_LOSS", data="{npz: {file: root/chosen.npz}}")
+            final = self.service.finished(self.service.submit(spec.replace(*change)))
+            self.assertEqual((final["state"], final["reason"]), ("FAILED", reason), final.get("message"))
+            for word in words:
+                self.assertIn(word, final["message"])
+            self.expect_clean_line(final["message"])
+
+        refused("DATA_ERROR", "the loss of step 1 is not finite", "ignores every label",
+                labels=torch.full_like(self.classes, -100))
+        labels = self.classes.clone()
+        labels[5] = CLASSES
+        refused("DATA_ERROR", f"sample 5 has a label that is {CLASSES}; the model takes 0 to {CLASSES - 1}, and -100",
+                labels=labels)
+        words = self.words.clone()
+        words[7, 1] = WORDS
+        refused("DATA_ERROR", "beyond what the model chooses from", "aten.embedding.default of table", words_of=words)
+        refused("SPEC_ERROR", "data.batch_size", "aten.batch_norm.default of norm has 1 value a channel",
+                change=("batch_size: 30", "batch_size: 1"))
 
 
 if __name__ == "__main__":

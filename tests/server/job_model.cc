@@ -15,9 +15,9 @@ constexpr int kMaxFruitless = 3;
 constexpr int kAttemptsRemembered = 16;
 
 const std::set<v1::Reason> kInfrastructure = {v1::WORKER_LOST, v1::PREEMPTED, v1::WORKER_DRAINED, v1::DEVICE_ERROR};
-const std::set<v1::Reason> kUserErrors = {v1::OUT_OF_MEMORY, v1::NONFINITE_LOSS, v1::LOSS_SCALE_COLLAPSED,
-                                          v1::DIVERGED,      v1::DATA_ERROR,     v1::SPEC_ERROR,
-                                          v1::DEADLINE};
+const std::set<v1::Reason> kUserErrors = {v1::OUT_OF_MEMORY,       v1::NONFINITE_LOSS,  v1::LOSS_SCALE_COLLAPSED,
+                                          v1::NONFINITE_GRADIENTS, v1::NONFINITE_STATE, v1::DIVERGED,
+                                          v1::DATA_ERROR,          v1::SPEC_ERROR,      v1::DEADLINE};
 const std::set<v1::Reason> kOrders = {v1::USER_CANCELLED, v1::USER_PAUSED};
 
 int NumberOf(const JobModel::Job& job) { return static_cast<int>(job.told_end.size()) + (job.live ? 1 : 0); }

@@ -14,6 +14,7 @@
 #include "precision/policy.h"
 #include "worker/amp/captured_step.h"
 #include "worker/amp/eval_sums.h"
+#include "worker/amp/finite_state.h"
 #include "worker/amp/fp8_layers.h"
 #include "worker/amp/loss_scaler.h"
 #include "worker/amp/optimizer.h"
@@ -139,6 +140,9 @@ class Engine {
   // Of the steps that were taken.
   int64_t applied_steps() const { return applied_steps_; }
   int64_t skipped_steps() const { return skipped_steps_; }
+
+  // What of the state is not finite, parameters first; nothing: all is. REQUIRES: nothing is pending.
+  std::optional<NonFinite> FindNonFinite() const;
 
   // Copies; what a later step does leaves them alone. They lie in the memory of an earlier state, `room`, as far as
   // that has such tensors.

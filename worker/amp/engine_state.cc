@@ -4,9 +4,12 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -42,6 +45,35 @@ EngineState Engine::ExportState(EngineState room) const {
   state.applied_steps = applied_steps_;
   state.skipped_steps = skipped_steps_;
   return state;
+}
+
+std::optional<NonFinite> Engine::FindNonFinite() const {
+  TORCH_CHECK(pending_.empty(), "a state is looked at between steps");
+  using Kind = StateTensor::Kind;
+  std::vector<StateTensor> parameters, statistics, averages, moments, constants;
+  std::set<std::string> written;
+  for (const auto& phase : phases_) {
+    written.insert(phase->written_buffers().begin(), phase->written_buffers().end());
+    for (const Parameter& parameter : phase->parameters()) {
+      if (parameter.master.defined() && !parameter.master.is_same(parameter.leaf)) {
+        parameters.push_back({Kind::kParameter, parameter.name, parameter.master});
+      }
+      parameters.push_back({Kind::kParameter, parameter.name, parameter.leaf.detach()});
+    }
+    for (const auto& [name, tensor] : phase->optimizer().NamedState()) {
+      const bool is_average = absl::EndsWith(name, ".average");
+      (is_average ? averages : moments).push_back({is_average ? Kind::kAverage : Kind::kMoment, name, tensor});
+    }
+  }
+  for (const auto& [name, buffer] : buffers_) {
+    const bool is_written = written.contains(name);
+    (is_written ? statistics : constants).push_back({is_written ? Kind::kStatistic : Kind::kConstant, name, buffer});
+  }
+  std::vector<StateTensor> all = std::move(parameters);
+  for (const auto& more : {statistics, averages, moments, constants}) {
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return amp::FindNonFinite(all);
 }
 
 void Engine::ExportCounts(TensorMap& model) const {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ATen/core/Tensor.h"
@@ -60,6 +61,8 @@ class Optimizer {
   // Beside the parameters, fp32, with their strides; empty without `ema_decay`.
   const std::vector<at::Tensor>& averages() const { return averages_; }
 
+  // Moments and averages by "<parameter>.<moment>", an average's ".average", as they are kept.
+  std::vector<std::pair<std::string, at::Tensor>> NamedState() const;
   // Moments and averages by "<parameter>.<moment>", fp32, contiguous, as copies, in tensors taken out of `room` where
   // it has such (CopyInto).
   TensorMap ExportState(TensorMap& room) const;
@@ -74,7 +77,6 @@ class Optimizer {
   };
 
   StepTensors Place(size_t parameter) const;
-  std::vector<std::pair<std::string, at::Tensor>> NamedState() const;
 
   const OptimizerConfig config_;
   const std::vector<Parameter>& parameters_;

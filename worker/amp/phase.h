@@ -132,6 +132,10 @@ class Phase {
   // Brings the averages in a leaf's format up to date, where a step has passed since the last call.
   void RoundAverages();
 
+  // By name, the buffers that the program writes: running statistics.
+  const std::vector<std::string>& written_buffers() const { return written_names_; }
+  const Optimizer& optimizer() const { return optimizer_; }
+
   // Optimizer::ExportState.
   TensorMap ExportOptimizer(TensorMap& room) const { return optimizer_.ExportState(room); }
   // Sets the masters from `model`, which has them all, and the optimizer's state. INVALID_ARGUMENT as

@@ -14,8 +14,10 @@
 #include "base/status_macros.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "graph/batch_rules.h"
 #include "graph/heads.h"
 #include "graph/losses.h"
+#include "graph/vocabulary.h"
 #include "models/models.h"
 #include "models/samples.h"
 #include "precision/memory.h"
@@ -149,12 +151,31 @@ absl::Status PlanLength(const v1::JobSpec& spec, AttemptPlan& plan) {
     return SpecError(absl::StrCat("a batch of ", batch, " samples can't be cut into ", plan.num_micro_batches,
                                   " equal micro-batches"));
   }
+  if (const std::string fault = graph::FaultOfBatch(plan.model, batch / plan.num_micro_batches); !fault.empty()) {
+    return SpecError(absl::StrCat("data.batch_size: ", fault, "; take more samples in a micro-batch or larger images"));
+  }
   plan.eval_batch_size =
       spec.data().eval_batch_size() > 0 ? spec.data().eval_batch_size() : batch / plan.num_micro_batches;
   plan.total_steps = spec.train().length_case() == v1::TrainSpec::kEpochs
                          ? spec.train().epochs() * plan.sampler.num_batches()
                          : spec.train().steps();
   return plan.total_steps > 0 ? absl::OkStatus() : SpecError("train.steps must be positive");
+}
+
+// Whole batches of an evaluation, and the last one with what is left.
+absl::Status CheckEvalBatches(const AttemptPlan& plan) {
+  if (!plan.eval.has_value() || !plan.imported.has_value()) {
+    return absl::OkStatus();
+  }
+  const int64_t rest = plan.eval->size() % plan.eval_batch_size;
+  for (const int64_t batch : {std::min(plan.eval_batch_size, plan.eval->size()), rest}) {
+    const std::string fault = batch == 0 ? "" : graph::FaultOfBatch(plan.imported->eval, batch);
+    if (!fault.empty()) {
+      return SpecError(absl::StrCat("data.eval_batch_size: ", fault, "; ", plan.eval->size(),
+                                    " samples of data.eval are evaluated in batches of ", plan.eval_batch_size));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status PlanAugmentation(const v1::JobSpec& spec, AttemptPlan& plan) {
@@ -258,11 +279,13 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
     WarnOfCutTexts(*plan.eval, "data.eval", plan);
   }
   AMPD_RETURN_IF_ERROR(PlanLength(spec, plan));
+  AMPD_RETURN_IF_ERROR(CheckEvalBatches(plan));
   AMPD_RETURN_IF_ERROR(PlanAugmentation(spec, plan));
   AMPD_ASSIGN_OR_RETURN(plan.engine, EngineOptionsOf(spec, plan.model, plan.total_steps));
   if (plan.imported.has_value()) {
     plan.engine.eval_model = plan.imported->eval;
   }
+  plan.ignored_label = graph::IgnoredLabelOf(plan.model);
   plan.noise = {.shape = NoiseShapeOf(plan.model), .seed = spec.train().seed()};
   AMPD_RETURN_IF_ERROR(PlanSample(spec, plan));
   plan.plateau = PlateauOf(spec.schedule());

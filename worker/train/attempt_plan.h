@@ -39,6 +39,7 @@ struct AttemptPlan {
   data::Sampler::Options sampler;
   data::Augmentation augmentation;  // of training samples
   NoiseOptions noise;
+  std::optional<int64_t> ignored_label;  // that the model's own loss leaves out
   std::optional<v1::SampleSpec> sample;  // drawn by `engine.generator`
   int64_t eval_batch_size = 0;
   int64_t num_micro_batches = 1;

@@ -19,8 +19,8 @@ constexpr int kNumFirst = 20;
 constexpr float kTooMuch = 10;
 constexpr float kNoise = 0.01f;  // of the first level: what a loss is below that says nothing
 constexpr int kMaxDiverged = 32;
-constexpr int kMaxSpiking = 100;  // then it is no spike but the level that the run has now
-constexpr int kMaxNotFinite = 20;
+constexpr int kMaxSpiking = 100;   // then it is no spike but the level that the run has now
+constexpr int kMaxNotFinite = 20;  // skipped steps in a row
 constexpr int kMaxStuck = 100;
 constexpr int kQuietSteps = 100;
 constexpr size_t kSkipsPerWarning = 4;  // over a quarter
@@ -54,10 +54,14 @@ bool MaySpeak(bool holds, int& quiet_steps) {
   return may;
 }
 
-Finding Diverged(const char* rule, v1::Reason reason, std::string message, const StepNumbers& numbers) {
+bool IsScaled(const StepNumbers& numbers) { return numbers.run.scaling != precision::LossScaleConfig::Kind::kOff; }
+
+// `what`: what was seen; the verdict says the rest.
+Finding Diverged(const char* rule, Symptom symptom, const std::string& what, const StepNumbers& numbers) {
+  const Verdict verdict = JudgeNumbers(symptom, numbers.run);
   return {.kind = v1::Event::DIVERGENCE,
-          .reason = reason,
-          .message = std::move(message),
+          .reason = verdict.reason,
+          .message = absl::StrCat(what, ": ", verdict.advice),
           .attributes = {{"rule", rule},
                          {"loss", absl::StrCat(numbers.loss)},
                          {"grad_norm", absl::StrCat(numbers.grad_norm)},
@@ -97,16 +101,14 @@ void DivergenceMonitor::CheckFinite(const StepNumbers& numbers, std::vector<Find
     state_.told_not_finite = false;
     return;
   }
-  const int wait = numbers.scaled && numbers.skipped ? kMaxNotFinite : 1;
+  const bool is_usual = IsScaled(numbers) && numbers.skipped && !numbers.run.ignores_all_labels;
+  const int wait = is_usual ? kMaxNotFinite : 1;
   if (++state_.num_not_finite < wait || std::exchange(state_.told_not_finite, true)) {
     return;
   }
   const std::string since = wait == 1 ? "" : absl::StrCat(", nor are those of the ", wait - 1, " steps before");
-  findings.push_back(Diverged("loss_not_finite", v1::NONFINITE_LOSS,
-                              absl::StrCat("the loss of step ", numbers.step, " is not finite", since,
-                                           ": lower the learning rate, set train.clip_grad_norm, or use a wider "
-                                           "precision"),
-                              numbers));
+  findings.push_back(Diverged("loss_not_finite", Symptom::kLoss,
+                              absl::StrCat("the loss of step ", numbers.step, " is not finite", since), numbers));
 }
 
 void DivergenceMonitor::CheckScale(const StepNumbers& numbers, std::vector<Finding>& findings) {
@@ -117,16 +119,20 @@ void DivergenceMonitor::CheckScale(const StepNumbers& numbers, std::vector<Findi
                                {{"rule", "scale_floor"}, {"scale", LossScaleText(numbers.loss_scale)}}));
   }
   state_.num_stuck = numbers.skipped && !numbers.scale_moved ? state_.num_stuck + 1 : 0;
+  const int bound = IsScaled(numbers) ? kMaxStuck + numbers.hysteresis : kMaxNotFinite;
   // A loss that is not finite is the cause, and is told of as such.
-  if (state_.num_stuck < kMaxStuck + numbers.hysteresis || state_.told_not_finite) {
+  if (state_.num_stuck < bound || state_.told_not_finite) {
     return;
   }
   const int num_skipped = std::exchange(state_.num_stuck, 0);
-  findings.push_back(
-      Diverged("scale_stuck", v1::LOSS_SCALE_COLLAPSED,
-               absl::StrCat("the last ", num_skipped, " steps were all skipped, with a loss scale of ",
-                            LossScaleText(numbers.loss_scale), " that does not change: lower it, or let it be dynamic"),
-               numbers));
+  const std::string skipped = absl::StrCat("the last ", num_skipped, " steps were all skipped");
+  findings.push_back(IsScaled(numbers)
+                         ? Diverged("scale_stuck", Symptom::kGradients,
+                                    absl::StrCat(skipped, ", with a loss scale of ", LossScaleText(numbers.loss_scale),
+                                                 " that does not change"),
+                                    numbers)
+                         : Diverged("gradients_not_finite", Symptom::kGradients,
+                                    absl::StrCat(skipped, ", for gradients that are not finite"), numbers));
 }
 
 void DivergenceMonitor::CheckSkips(const StepNumbers& numbers, std::vector<Finding>& findings) {
@@ -173,11 +179,11 @@ void DivergenceMonitor::CheckSpike(const StepNumbers& numbers, std::vector<Findi
     }
     return;
   }
-  Finding finding = Diverged("diverged", v1::DIVERGED,
-                             absl::StrCat("the losses of the last ", kMaxDiverged, " steps are over 10 times the ",
-                                          "median before, ", median, ", and above that of an untrained model, ",
-                                          state_.first_level, ": lower the learning rate or set train.clip_grad_norm"),
-                             numbers);
+  Finding finding =
+      Diverged("diverged", Symptom::kHighLoss,
+               absl::StrCat("the losses of the last ", kMaxDiverged, " steps are over 10 times the median before, ",
+                            median, ", and above that of an untrained model, ", state_.first_level),
+               numbers);
   finding.attributes["median"] = absl::StrCat(median);
   findings.push_back(std::move(finding));
   ForgetLosses();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ampd/v1/job.pb.h"
+#include "worker/train/numeric_verdict.h"
 
 namespace ampd::train {
 
@@ -15,7 +16,7 @@ struct StepNumbers {
   float loss = 0;
   float grad_norm = 0;
   float loss_scale = 1;  // the one that multiplied this step's loss
-  bool scaled = false;   // loss scaling is on: a skipped step is what it is there for
+  RunFacts run = {};     // what end reasons and advice are chosen by; where its scaling is on, skipped steps are usual
   // The loss is that of one of two networks against each other: it rises when the other one gets better.
   bool adversarial = false;
   bool skipped = false;  // non-finite gradients
@@ -41,7 +42,7 @@ struct MonitorState {
   float first_level = 0;      // the largest of the first losses: what an untrained model has
   int num_first = 0;          // losses that went into it
   int num_not_finite = 0;     // skipped steps in a row whose loss was not finite
-  int num_stuck = 0;          // skipped steps in a row with the scale where it was
+  int num_stuck = 0;          // skipped steps in a row with the scale, if any, where it was
   int num_spiking = 0;        // steps in a row with a loss far above those before
   int num_diverged = 0;       // of those, the ones above the first level
   int range_quiet_steps = 0;  // until the rule may speak again; 0: it may
@@ -64,6 +65,7 @@ struct MonitorState {
 //     a row, for the scale multiplies gradients only and cannot heal a loss
 //   DIVERGENCE scale_stuck: 100 steps skipped in a row with one scale, and as many more as the hysteresis tolerates: no
 //     rule of the scaler will end it
+//   DIVERGENCE gradients_not_finite: without loss scaling, 20 steps skipped in a row: nothing heals them
 //   LOSS_SCALE_AT_FLOOR scale_floor: the scale should fall and cannot; again only once it moved
 //   WARNING skipped_share: over a quarter of the last 200 steps skipped; a healthy scaler skips under 1%
 //

@@ -16,6 +16,7 @@
 #include "worker/train/compute_device.h"
 #include "worker/train/eval_point.h"
 #include "worker/train/gan_step.h"
+#include "worker/train/labels.h"
 #include "worker/train/model_source.h"
 #include "worker/train/sample_drawing.h"
 
@@ -95,6 +96,7 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
     }
     if (std::exchange(owes_evaluation_, false)) {
       AMPD_RETURN_IF_ERROR(DoWhatIsDue());
+      rolled_back_ = false;
     } else if (owes_sample_) {
       AMPD_RETURN_IF_ERROR(TellSample());
     }
@@ -106,9 +108,10 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
     while (under_way_.size() > StepsAhead()) {
       AMPD_RETURN_IF_ERROR(EndStep());
     }
-    if (!std::exchange(rolled_back_, false) && under_way_.empty() && step_ < plan_.total_steps) {
-      AMPD_RETURN_IF_ERROR(DoWhatIsDue());
+    if (!rolled_back_ && under_way_.empty()) {
+      AMPD_RETURN_IF_ERROR(step_ < plan_.total_steps ? DoWhatIsDue() : CheckState());
     }
+    rolled_back_ = false;
   }
   AMPD_RETURN_IF_ERROR(CheckTrained());
   AMPD_RETURN_IF_ERROR(Checkpoint());
@@ -126,6 +129,12 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
 
 // Between two steps.
 absl::Status TrainingLoop::DoWhatIsDue() {
+  if (IsDue(step_, plan_.eval_every_steps) || IsDue(step_, plan_.checkpoint_every_steps)) {
+    AMPD_RETURN_IF_ERROR(CheckState());
+    if (rolled_back_) {
+      return absl::OkStatus();
+    }
+  }
   if (IsDue(step_, plan_.eval_every_steps)) {
     AMPD_RETURN_IF_ERROR(Evaluate());
     AMPD_RETURN_IF_ERROR(FollowPlateau());
@@ -136,7 +145,7 @@ absl::Status TrainingLoop::DoWhatIsDue() {
       return absl::OkStatus();  // leaving makes the checkpoint
     }
   }
-  if ((IsDue(step_, plan_.checkpoint_every_steps) || IsBest()) && (monitor_.calm() || !MayRollBack())) {
+  if ((IsDue(step_, plan_.checkpoint_every_steps) || IsBest()) && IsGood()) {
     AMPD_RETURN_IF_ERROR(Checkpoint());
   }
   return absl::OkStatus();
@@ -243,7 +252,7 @@ absl::Status TrainingLoop::EndStep() {
   }
   ReportState(v1::Attempt::RUNNING);
   AMPD_RETURN_IF_ERROR(ReplayIfSkipped(result, step.place));
-  return CheckNumbers(result);
+  return CheckNumbers(result, step.place);
 }
 
 absl::Status TrainingLoop::Evaluate() {
@@ -251,14 +260,18 @@ absl::Status TrainingLoop::Evaluate() {
     return absl::OkStatus();
   }
   amp::EvalSums sums;
+  bool ignores_all_labels = false;  // of a batch
   for (int64_t begin = 0; begin < plan_.eval->size(); begin += plan_.eval_batch_size) {
     std::vector<int64_t> indices(static_cast<size_t>(std::min(plan_.eval_batch_size, plan_.eval->size() - begin)));
     std::iota(indices.begin(), indices.end(), begin);
-    sums.Add(engine_->Evaluate(Cut(plan_.eval->Get(indices), 1).front()));
+    const amp::Batch batch = Cut(plan_.eval->Get(indices), 1).front();
+    ignores_all_labels = ignores_all_labels || AreAllIgnored(batch.labels, plan_.ignored_label);
+    sums.Add(engine_->Evaluate(batch));
   }
   last_eval_ = EvalPointOf(graph::HeadOf(plan_.model).value(), sums);
   last_eval_->set_step(step_);
-  return telemetry_.Eval(*last_eval_);
+  AMPD_RETURN_IF_ERROR(telemetry_.Eval(*last_eval_));
+  return CheckEvaluation(ignores_all_labels);
 }
 
 // With the loss of the evaluation just made.
@@ -295,8 +308,11 @@ absl::Status TrainingLoop::TellSample() {
 
 absl::StatusOr<Outcome> TrainingLoop::Leave(const internal::LeaveAttempt& leave) {
   ReportState(v1::Attempt::STOPPING);
+  if (leave.desired() != v1::Job::CANCEL && !MayRollBack()) {
+    AMPD_RETURN_IF_ERROR(CheckState());
+  }
   // While the numbers look bad there is none but the last good one: to that a resumed run goes back anyway.
-  if (leave.desired() != v1::Job::CANCEL && (monitor_.calm() || !MayRollBack())) {
+  if (leave.desired() != v1::Job::CANCEL && IsGood()) {
     AMPD_RETURN_IF_ERROR(Checkpoint());
     AMPD_RETURN_IF_ERROR(checkpoint_writer_.Wait());
   }

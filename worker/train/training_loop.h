@@ -98,7 +98,15 @@ class TrainingLoop {
   absl::Status EndStep();
   absl::Status TellOrder(const v1::LossScaleOrder& order);
   absl::Status ReplayIfSkipped(const amp::StepResult& result, const data::Sampler::Cursor& place);
-  absl::Status CheckNumbers(const amp::StepResult& result);
+  absl::Status CheckNumbers(const amp::StepResult& result, const data::Sampler::Cursor& place);
+  RunFacts FactsOf(const amp::StepResult& result, const data::Sampler::Cursor& place);
+  RunFacts Facts() const;
+  bool IgnoresAllLabels(const data::Sampler::Cursor& place) const;
+  absl::Status CheckState();
+  absl::Status CheckBegun();
+  absl::Status CheckRestored();
+  absl::Status CheckEvaluation(bool ignores_all_labels);
+  bool IsGood() const;
   absl::Status TellUnderflow(const amp::StepResult& result);
   absl::Status TellFp8Underflow(const amp::StepResult& result);
   absl::Status TellDemotions(const amp::StepResult& result);
@@ -138,14 +146,17 @@ class TrainingLoop {
   DivergenceMonitor monitor_;
   std::optional<amp::Plateau> plateau_;
   Recovery recovery_;
-  uint64_t applied_order_ = 0;       // number of the last live change of the loss scale
-  CanaryReport canary_;              // of the engine that there is
-  bool told_underflow_ = false;      // since a sample in which no gradient underflowed
-  bool told_fp8_underflow_ = false;  // since a look of the canary that found none in FP8
-  bool tells_gradients_ = false;     // of the next step to begin
-  bool rolled_back_ = false;         // by a step just read
-  bool owes_evaluation_ = false;     // of the step that a checkpoint was taken at, before the next one
-  bool owes_sample_ = false;         // of step_: it was told to leave while it drew
+  uint64_t applied_order_ = 0;          // number of the last live change of the loss scale
+  CanaryReport canary_;                 // of the engine that there is
+  bool told_underflow_ = false;         // since a sample in which no gradient underflowed
+  bool told_fp8_underflow_ = false;     // since a look of the canary that found none in FP8
+  bool tells_gradients_ = false;        // of the next step to begin
+  bool rolled_back_ = false;            // by a step just read
+  std::optional<RunFacts> last_facts_;  // as of the last step read
+  std::string told_state_;              // the tensor that was told to be not finite, last
+  bool told_evaluation_ = false;        // that a loss is not finite, since a finite one
+  bool owes_evaluation_ = false;        // of the step that a checkpoint was taken at, before the next one
+  bool owes_sample_ = false;            // of step_: it was told to leave while it drew
   std::optional<v1::EvalPoint> last_eval_;
   std::optional<double> best_eval_loss_;  // that has a checkpoint
   std::optional<int64_t> snapshot_step_;  // of the last checkpoint, which may not be written yet

@@ -84,7 +84,7 @@ absl::Status TrainingLoop::ReplayIfSkipped(const amp::StepResult& result, const 
       {{"scale", scale}, {"num_replays", absl::StrCat(num_replays_)}});
 }
 
-absl::Status TrainingLoop::CheckNumbers(const amp::StepResult& result) {
+absl::Status TrainingLoop::CheckNumbers(const amp::StepResult& result, const data::Sampler::Cursor& place) {
   const bool moved =
       result.scale_change == amp::ScaleChange::kGrown || result.scale_change == amp::ScaleChange::kBackedOff;
   const bool at_floor = result.scale_change == amp::ScaleChange::kAtFloor;
@@ -92,7 +92,7 @@ absl::Status TrainingLoop::CheckNumbers(const amp::StepResult& result) {
                                                           .loss = result.loss,
                                                           .grad_norm = result.grad_norm,
                                                           .loss_scale = result.loss_scale,
-                                                          .scaled = engine_->scaler().enabled(),
+                                                          .run = FactsOf(result, place),
                                                           .adversarial = GanStepOf(result).has_value(),
                                                           .skipped = result.skipped,
                                                           .scale_moved = moved,
@@ -144,21 +144,24 @@ absl::Status TrainingLoop::TellUnderflow(const amp::StepResult& result) {
                  [](const amp::GradientSample& sample) {
                    return ModuleLoss{sample.module, sample.UnderflowShare()};
                  });
+  const bool is_scaled = plan_.policy.loss_scale.kind != LossScaleConfig::Kind::kOff;
   const std::string share = absl::StrFormat("%.3f", worst->UnderflowShare());
   const std::string scale =
       LossScaleText(amp::SuggestScale(result.samples, result.loss_scale, precision::RangeOf(plan_.policy.loss_scale)));
-  return telemetry_.Event(Event::UNDERFLOW, step_,
-                          absl::StrCat("gradients underflow in ", num_over, " of ", result.samples.size(),
-                                       " parameters, most in ", worst->parameter, ": a share of ", share,
-                                       " lost bits; a loss scale of ", scale, " would use fp16's range"),
-                          {{"parameter", worst->parameter},
-                           {"module", worst->module},
-                           {"modules", WorstModules(losses, kMaxUnderflowShare)},
-                           {"underflow_share", share},
-                           {"num_parameters", absl::StrCat(num_over)},
-                           {"scale", LossScaleText(result.loss_scale)},
-                           {"suggested_scale", scale},
-                           {"exponents", amp::DescribeExponents(*worst)}});
+  return telemetry_.Event(
+      Event::UNDERFLOW, step_,
+      absl::StrCat("gradients underflow in ", num_over, " of ", result.samples.size(), " parameters, most in ",
+                   worst->parameter, ": a share of ", share, " lost bits; ",
+                   is_scaled ? "" : "the job scales no loss; precision.loss_scale with ",
+                   is_scaled ? "a loss scale of " : "a scale of ", scale, " would use fp16's range"),
+      {{"parameter", worst->parameter},
+       {"module", worst->module},
+       {"modules", WorstModules(losses, kMaxUnderflowShare)},
+       {"underflow_share", share},
+       {"num_parameters", absl::StrCat(num_over)},
+       {"scale", LossScaleText(result.loss_scale)},
+       {"suggested_scale", scale},
+       {"exponents", amp::DescribeExponents(*worst)}});
 }
 
 // As above, of what the canary saw go into the products of a layer.
@@ -228,7 +231,10 @@ absl::Status TrainingLoop::AtFloor() {
   }
   auto wider = Widen(recovery_.raise, plan_.policy, /*module=*/"", context_.start.device());
   if (action == LossScaleConfig::AtFloor::kFail || !wider.has_value()) {
-    return Failed(v1::LOSS_SCALE_COLLAPSED, why);
+    const RunFacts facts = last_facts_.value_or(Facts());
+    const Verdict verdict = JudgeNumbers(facts.loss_is_finite ? Symptom::kGradients : Symptom::kLoss, facts);
+    return Failed(verdict.reason, absl::StrCat(why, facts.loss_is_finite ? "" : ", with a loss that is not finite",
+                                               ": ", verdict.advice));
   }
   // The step was skipped, so the state is good.
   AMPD_RETURN_IF_ERROR(ChangePrecision(*std::move(wider)));
@@ -272,11 +278,10 @@ absl::Status TrainingLoop::CheckTrained() {
   if (engine_->applied_steps() > 0) {
     return absl::OkStatus();
   }
-  const std::string message = absl::StrCat("all ", step_,
-                                           " steps were skipped: nothing was trained; lower the loss scale, or let "
-                                           "more steps find one");
+  const Verdict verdict = JudgeNumbers(Symptom::kNothingApplied, last_facts_.value_or(Facts()));
+  const std::string message = absl::StrCat("all ", step_, " steps were skipped: nothing was trained; ", verdict.advice);
   return plan_.on_divergence == v1::JobSpec::WARN ? telemetry_.Event(Event::DIVERGENCE, step_, message)
-                                                  : Failed(v1::LOSS_SCALE_COLLAPSED, message);
+                                                  : Failed(verdict.reason, message);
 }
 
 absl::Status TrainingLoop::OnDivergence(const Finding& finding, const std::string& module) {
@@ -301,7 +306,8 @@ absl::Status TrainingLoop::RollBack(const Finding& finding, const std::string& m
   const int64_t from_step = step_;
   const data::Sampler::Cursor here = under_way_.UnreadFrom(batcher_.cursor());
   std::optional<PrecisionRaise> wider;
-  if (plan_.on_divergence == v1::JobSpec::ROLL_BACK_AND_RAISE_PRECISION) {
+  const bool is_of_data = finding.reason == v1::DATA_ERROR;  // no precision helps
+  if (plan_.on_divergence == v1::JobSpec::ROLL_BACK_AND_RAISE_PRECISION && !is_of_data) {
     wider = Widen(recovery_.raise, plan_.policy, module, context_.start.device());
     recovery_.raise = wider.value_or(recovery_.raise);
   }

@@ -38,7 +38,10 @@ absl::Status TrainingLoop::Begin() {
   if (plan_.imported.has_value()) {
     AMPD_RETURN_IF_ERROR(ImportExportedState());
   }
-  return plan_.initial_weights.empty() ? absl::OkStatus() : ImportInitialWeights();
+  if (!plan_.initial_weights.empty()) {
+    AMPD_RETURN_IF_ERROR(ImportInitialWeights());
+  }
+  return CheckBegun();
 }
 
 // What the model's file has for its parameters and buffers.
@@ -115,6 +118,7 @@ absl::Status TrainingLoop::Restore(const v1::Checkpoint& checkpoint) {
                        absl::StrCat("goes on from the checkpoint of step ", step_,
                                     raised.empty() ? "" : absl::StrCat(", ", raised, ", to which it was raised")),
                        {{"state_hash", loaded.state_hash}}));
+  AMPD_RETURN_IF_ERROR(CheckRestored());
   return WarnIfElsewhere(loaded);
 }
 

@@ -25,11 +25,12 @@ class WatchedRun {
 
   void Apply(float loss) { Observe({.loss = loss, .grad_norm = 1}); }
   void ApplyAdversarial(float loss) { Observe({.loss = loss, .grad_norm = 1, .adversarial = true}); }
+  void SkipUnscaled(float loss) { Observe({.loss = loss, .grad_norm = kNan, .skipped = true}); }
   void Skip(float loss, bool scale_moved, bool at_floor = false) {
     Observe({.loss = loss,
              .grad_norm = kNan,
              .loss_scale = 64,
-             .scaled = true,
+             .run = {.scaling = precision::LossScaleConfig::Kind::kDynamic, .loss_scale = 64},
              .skipped = true,
              .scale_moved = scale_moved,
              .hysteresis = hysteresis_,
@@ -213,6 +214,24 @@ TEST(DivergenceMonitor, AScaleThatOnlySkipsAndDoesNotMoveIsADivergence) {
   EXPECT_THAT(run.findings[0].message, HasSubstr("the last 103 steps were all skipped, with a loss scale of 64"));
 }
 
+TEST(DivergenceMonitor, WithoutScalingTwentySkippedStepsInARowAreADivergenceOfGradients) {
+  WatchedRun run;
+  for (int round = 0; round < 5; ++round) {
+    for (int step = 0; step < 19; ++step) {
+      run.SkipUnscaled(1);
+    }
+    run.Apply(1);
+  }
+  EXPECT_THAT(run.found, IsEmpty());
+  for (int step = 0; step < 20; ++step) {
+    run.SkipUnscaled(1);
+  }
+  EXPECT_THAT(run.found, ElementsAre("120:gradients_not_finite"));
+  EXPECT_EQ(run.findings[0].reason, v1::NONFINITE_GRADIENTS);
+  EXPECT_THAT(run.findings[0].message, HasSubstr("the last 20 steps were all skipped, for gradients that are not"));
+  EXPECT_THAT(run.findings[0].message, testing::Not(HasSubstr("scale")));
+}
+
 TEST(DivergenceMonitor, TheFloorIsToldOfOnceUntilTheScaleMoves) {
   WatchedRun run;
   run.Skip(1, false, /*at_floor=*/true);
@@ -243,7 +262,8 @@ StepNumbers RandomNumbers(SeededRandom& random, int64_t step) {
   const float noise = static_cast<float>(random.Next() >> 40) * 0x1p-24f;
   numbers.loss = kind == 0 ? kNan : kind == 1 ? 100 * noise : kind == 2 ? 0 : 0.1f + noise;
   numbers.grad_norm = noise;
-  numbers.scaled = random.Next() % 4 != 0;
+  numbers.run.scaling =
+      random.Next() % 4 != 0 ? precision::LossScaleConfig::Kind::kDynamic : precision::LossScaleConfig::Kind::kOff;
   numbers.skipped = random.Next() % 5 == 0;
   numbers.scale_moved = numbers.skipped && random.Next() % 2 == 0;
   numbers.at_floor = numbers.skipped && !numbers.scale_moved && random.Next() % 2 == 0;

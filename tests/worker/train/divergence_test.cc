@@ -23,6 +23,7 @@ using ::testing::ElementsAre;
 using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 using v1::Event;
@@ -462,7 +463,7 @@ TEST_F(DivergenceTest, Fp8LayersWhoseGradientsAreNotFinite_GoBackAndAreRaisedToB
   ASSERT_THAT(raised, SizeIs(2));
   EXPECT_EQ(raised[0].attributes().at("bf16_modules"), "layers.4");
   EXPECT_EQ(raised[0].attributes().at("precision"), "fp8");
-  EXPECT_THAT(raised[0].message(), HasSubstr("goes on with layers.4 in bf16: the last 101 steps were all skipped"));
+  EXPECT_THAT(raised[0].message(), HasSubstr("goes on with layers.4 in bf16: the last 20 steps were all skipped"));
   EXPECT_EQ(raised[1].attributes().at("precision"), "bf16");
   EXPECT_EQ(raised[1].attributes().at("bf16_modules"), "");
   EXPECT_THAT(EventsOf(*agent, Event::ROLLED_BACK), SizeIs(2));
@@ -553,6 +554,155 @@ TEST_F(DivergenceTest, ABatchWhoseLossIsNotFinite_IsNotReplayed) {
   ASSERT_THAT(overflows, SizeIs(1));
   EXPECT_EQ(overflows[0].attributes().at("loss_is_finite"), "false");
   EXPECT_EQ(agent->outcome->final_metrics().skipped_steps(), 1);
+}
+
+// A mlp of two hidden layers whose loss is finite, and whose gradients are beyond fp32: numbers of 2e-38 go through
+// weights of 1e19 and 1e21.
+void UseSteepWeights(StartAttempt& start, const std::filesystem::path& root) {
+  start.mutable_spec()->mutable_model()->mutable_mlp()->add_hidden(16);
+  at::Tensor last = at::zeros({3, 16});
+  last.select(0, 0).fill_(-1e21);
+  last.select(0, 1).fill_(5e20);
+  last.select(0, 2).fill_(1e21);
+  UseWeights(start, root,
+             {{"layers.0.weight", at::zeros({16, 12})},
+              {"layers.0.bias", at::full({16}, 2e-38)},
+              {"layers.2.weight", at::full({16, 16}, 1e19)},
+              {"layers.2.bias", at::zeros({16})},
+              {"layers.4.weight", last},
+              {"layers.4.bias", at::zeros({3})}});
+}
+
+TEST_F(DivergenceTest, GradientsBeyondFp32_AreNotBlamedOnALossScaleThatTheJobHasNot) {
+  for (const int64_t steps : {5, 50}) {
+    StartAttempt start = Mlp("fp32", steps);
+    UseSteepWeights(start, root_);
+    const Outcome outcome = Run(start);
+    EXPECT_EQ(outcome.reason(), v1::NONFINITE_GRADIENTS) << outcome.ShortDebugString();
+    EXPECT_EQ(outcome.last_step(), std::min<int64_t>(steps, 20));
+    EXPECT_THAT(outcome.message(), HasSubstr("skipped"));
+    EXPECT_THAT(outcome.message(), HasSubstr("the backward pass, where it comes to layers.0,"));
+    EXPECT_THAT(outcome.message(), Not(HasSubstr("scale")));
+    EXPECT_THAT(outcome.message(), Not(HasSubstr("learning rate")));
+  }
+}
+
+TEST_F(DivergenceTest, ALossThatIsNotFiniteFromTheStart_IsNotBlamedOnTheLearningRate) {
+  StartAttempt start = Mlp("fp32", 5);
+  UseWeights(start, root_,
+             {{"layers.0.weight", at::full({16, 12}, 1e30)},
+              {"layers.0.bias", at::zeros({16})},
+              {"layers.2.weight", at::full({3, 16}, 1e30)},
+              {"layers.2.bias", at::zeros({3})}});
+  const Outcome outcome = Run(start);
+  EXPECT_EQ(outcome.reason(), v1::NONFINITE_LOSS) << outcome.ShortDebugString();
+  EXPECT_THAT(outcome.message(), HasSubstr("no update came before it, and weights and data are finite"));
+  EXPECT_THAT(outcome.message(), Not(HasSubstr("learning rate")));
+}
+
+TEST_F(DivergenceTest, InitialWeightsThatAreNotFinite_AreADataErrorThatNamesFileAndTensor) {
+  const float nan = std::nanf("");
+  const struct {
+    const char* precision;
+    double number;
+    const char* said;
+  } cases[] = {{"fp32", nan, "parameter layers.2.weight has 48 elements that are not finite"},
+               {"bf16", -INFINITY, "parameter layers.2.weight has 48 elements that are not finite"},
+               {"fp16", 1e5, "parameter layers.2.weight has 48 elements that are not finite in float16; float16 ends"}};
+  for (const auto& [precision, number, said] : cases) {
+    StartAttempt start = Mlp(precision, 5);
+    UseWeights(start, root_,
+               {{"layers.0.weight", at::full({16, 12}, 0.1)},
+                {"layers.0.bias", at::zeros({16})},
+                {"layers.2.weight", at::full({3, 16}, number)},
+                {"layers.2.bias", at::zeros({3})}});
+    const auto agent = Told(start);
+    EXPECT_EQ(agent->outcome->reason(), v1::DATA_ERROR) << precision << agent->outcome->ShortDebugString();
+    EXPECT_THAT(agent->outcome->message(), HasSubstr("model.initial_weights \"root/weights\": the"));
+    EXPECT_THAT(agent->outcome->message(), HasSubstr(said));
+    EXPECT_EQ(agent->outcome->last_step(), 0);
+  }
+  StartAttempt anew = Mlp("fp32", 5);
+  UseWeights(anew, root_,
+             {{"layers.0.weight", at::full({16, 12}, 0.1)},
+              {"layers.0.bias", at::zeros({16})},
+              {"layers.2.weight", at::full({3, 16}, nan)},
+              {"layers.2.bias", at::zeros({3})}});
+  anew.mutable_spec()->mutable_model()->add_initialize_anew("layers.2.*");
+  EXPECT_EQ(Run(anew).kind(), Outcome::FINISHED) << "what is not taken may be anything";
+}
+
+// Activations of 1e25 have a variance that fp32 does not hold, and a norm makes finite numbers of them.
+StartAttempt WithOverflowingStatistics(StartAttempt start) {
+  v1::JobSpec& spec = *start.mutable_spec();
+  v1::ResnetSpec& resnet = *spec.mutable_model()->mutable_resnet();
+  resnet.set_depth(18);
+  resnet.set_stem(v1::ResnetSpec::CIFAR);
+  resnet.set_image_size(8);
+  resnet.set_num_classes(3);
+  spec.mutable_data()->clear_eval();
+  spec.mutable_data()->set_batch_size(4);
+  v1::SyntheticSource& data = *spec.mutable_data()->mutable_train()->mutable_synthetic();
+  data.mutable_shape()->Clear();
+  for (const int extent : {3, 8, 8}) {
+    data.add_shape(extent);
+  }
+  data.set_num_samples(8);
+  data.set_noise(1e25);
+  spec.mutable_checkpoint()->set_every_steps(1);
+  return start;
+}
+
+TEST_F(DivergenceTest, RunningStatisticsThatAreNotFinite_EndTheAttemptBeforeACheckpointHasThem) {
+  StartAttempt start = WithOverflowingStatistics(Mlp("fp32", 2));
+  const auto agent = Told(start);
+  EXPECT_EQ(agent->outcome->reason(), v1::NONFINITE_STATE) << agent->outcome->ShortDebugString();
+  EXPECT_THAT(agent->outcome->message(), HasSubstr("at step 1 the running statistic bn1.running_var has 64 elements"));
+  EXPECT_THAT(agent->outcome->message(), Not(HasSubstr("learning rate")));
+  EXPECT_THAT(agent->checkpoints, IsEmpty());
+}
+
+TEST_F(DivergenceTest, RunningStatisticsThatAreOnlyToBeToldOf_AreAnEventAndAWarningOfEveryAttempt) {
+  StartAttempt start = WithOverflowingStatistics(Mlp("fp32", 2));
+  start.mutable_spec()->set_on_divergence(v1::JobSpec::WARN);
+  const auto agent = Told(start);
+  EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
+  EXPECT_THAT(StepsOf(EventsOf(*agent, Event::DIVERGENCE)), ElementsAre(1));
+  ASSERT_FALSE(agent->checkpoints.empty());
+  StartAttempt resumed = Resumed(start, agent->checkpoints.front());
+  const std::vector<Event> warnings = EventsOf(*Told(resumed), Event::WARNING);
+  ASSERT_THAT(warnings, SizeIs(1));
+  EXPECT_THAT(warnings[0].message(), HasSubstr("the checkpoint of step 1: the running statistic bn1.running_var"));
+  resumed.mutable_spec()->set_on_divergence(v1::JobSpec::FAIL);
+  const Outcome refused = Run(resumed);
+  EXPECT_EQ(refused.reason(), v1::CHECKPOINT_ERROR) << refused.ShortDebugString();
+  EXPECT_THAT(refused.message(), HasSubstr("running statistic bn1.running_var"));
+}
+
+TEST_F(DivergenceTest, AnEvaluationLossThatIsNotFinite_IsToldOnceAndEndsTheAttemptIfItIsTheLast) {
+  StartAttempt start = Mlp("fp16", 20);
+  start.mutable_spec()->mutable_data()->mutable_eval()->mutable_synthetic()->set_noise(1e6);  // fp16 ends before
+  start.mutable_spec()->mutable_eval()->set_every_steps(5);
+  const auto agent = Told(start);
+  EXPECT_EQ(agent->outcome->reason(), v1::NONFINITE_LOSS) << agent->outcome->ShortDebugString();
+  EXPECT_EQ(agent->outcome->last_step(), 20);
+  EXPECT_THAT(agent->outcome->message(), HasSubstr("the evaluation loss of step 20 is not finite: weights, running"));
+  EXPECT_THAT(agent->outcome->message(), Not(HasSubstr("learning rate")));
+  EXPECT_THAT(StepsOf(EventsOf(*agent, Event::WARNING)), ElementsAre(0, 5, 20)) << "the first: fp16 is emulated";
+  ASSERT_FALSE(agent->checkpoints.empty());
+  EXPECT_EQ(agent->checkpoints.back().step(), 20) << "what was trained is kept";
+  start.mutable_spec()->set_on_divergence(v1::JobSpec::WARN);
+  start.mutable_key()->set_job_id("j-warn");
+  EXPECT_EQ(Run(start).kind(), Outcome::FINISHED);
+}
+
+TEST_F(DivergenceTest, ABatchNormWithOneValueAChannel_IsASpecErrorThatNamesItsModule) {
+  StartAttempt start = WithOverflowingStatistics(Mlp("fp32", 2));
+  start.mutable_spec()->mutable_data()->set_batch_size(1);
+  start.mutable_spec()->mutable_data()->mutable_train()->mutable_synthetic()->set_noise(1);
+  const Outcome outcome = Run(start);
+  EXPECT_EQ(outcome.reason(), v1::SPEC_ERROR) << outcome.ShortDebugString();
+  EXPECT_THAT(outcome.message(), HasSubstr("aten.batch_norm.default of layer4.0.bn1 has 1 value a channel"));
 }
 
 }  // namespace
