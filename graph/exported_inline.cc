@@ -88,6 +88,7 @@ class Inliner {
     std::string prefix;
     std::map<std::string, std::string> inputs;
     bool keeps_fp32 = false;
+    bool without_gradient = false;
 
     std::string NameOf(const std::string& name) const {
       const auto input = inputs.find(name);
@@ -114,6 +115,7 @@ class Inliner {
     Scope scope;
     scope.prefix = absl::StrCat(outer.prefix, "graph_", ++num_calls_, ".");
     scope.keeps_fp32 = outer.keeps_fp32 || call.keeps_fp32;
+    scope.without_gradient = outer.without_gradient || call.without_gradient;
     for (size_t i = 0; i < call.inputs.size(); ++i) {
       scope.inputs.emplace(call.graph->inputs[i], outer.NameOf(call.inputs[i]));
     }
@@ -163,6 +165,7 @@ class Inliner {
       tensor = scope.NameOf(tensor);
     }
     node.keeps_fp32 = scope.keeps_fp32;
+    node.without_gradient = scope.without_gradient;
     return node;
   }
 

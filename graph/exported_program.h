@@ -74,6 +74,7 @@ struct ExportedNode {
   std::string module_path = {};      // "layer1.0"
   std::string source = {};           // "model.py:31", the line of the user's own that led here; empty: not known
   bool keeps_fp32 = false;           // under torch.autocast(enabled=False)
+  bool without_gradient = false;     // under torch.no_grad()
   NamedDtype named_dtype = NamedDtype::kUnknown;
 };
 

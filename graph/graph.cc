@@ -58,6 +58,11 @@ std::vector<ValueId> Node::Uses() const {
   return uses;
 }
 
+std::string Node::Where() const {
+  return absl::StrCat(op, module_path.empty() ? "" : " of ", module_path,
+                      source.empty() ? "" : absl::StrCat(" (", source, ")"));
+}
+
 Initializer Initializer::Constant(double value) { return {.kind = Kind::kConstant, .value = value}; }
 Initializer Initializer::Uniform(double bound) { return {.kind = Kind::kUniform, .bound = bound}; }
 Initializer Initializer::Normal(double deviation) { return {.kind = Kind::kNormal, .bound = deviation}; }

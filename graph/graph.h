@@ -77,11 +77,13 @@ struct Node {
   std::string module_path;  // of the module it comes from, for example "features.0"; empty: none
   // Neighbouring nodes with the same one run again in the backward pass (graph/segments.h); empty: none.
   std::string segment = {};
-  // The model itself asks for fp32 here, by torch.autocast(enabled=False) or by a dtype that it names: a policy does
-  // not lower it.
+  std::string source = {};   // "net.py:31", the line of the user's own that led here; empty: not known
+  std::string part_of = {};  // the op of the model that this is a part of, "aten.einsum.default"; empty: of none
+  // The model itself asks for fp32, by torch.autocast(enabled=False) or a dtype that it names: no policy lowers it.
   bool keeps_fp32 = false;
   // The dtype that the node names is that of the export: a policy that lowers what it follows lowers it too.
   bool follows_dtype = false;
+  bool without_gradient = false;  // the model runs it under torch.no_grad()
   // The model writes the result over the first value that the node reads, which says its dtype: a policy does not
   // change that, whatever the node is computed in.
   bool is_written_in_place = false;
@@ -94,6 +96,8 @@ struct Node {
   std::optional<ValueId> ValueOf(std::string_view argument) const;
   // All values that the node reads, in order of its arguments, with repetitions.
   std::vector<ValueId> Uses() const;
+  // The node for messages: "aten.mul.Tensor of layer1.0 (net.py:31)".
+  std::string Where() const;
 };
 
 // How a parameter or buffer gets its first content.

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "graph/call_rules.h"
 #include "graph/constant_ranges.h"
+#include "graph/einsum.h"
 #include "graph/exported_constants.h"
 #include "graph/exported_ops.h"
 #include "graph/exported_types.h"
@@ -53,7 +54,8 @@ class Importer {
     if (const std::string fault = FaultOfConstantIndices(graph_); !fault.empty()) {
       return BadExport(fault);
     }
-    const auto plain = WithoutInPlaceOps(WithoutDeadNodes(graph_));
+    const auto parts = WithoutEinsums(WithoutDeadNodes(graph_));
+    const auto plain = parts.ok() ? WithoutInPlaceOps(WithoutDeadNodes(*parts)) : parts;
     return plain.ok() ? absl::StatusOr<Graph>(WithoutFreshCopies(*plain))
                       : BadExport(std::string(plain.status().message()));
   }
@@ -163,8 +165,10 @@ class Importer {
                .arguments = {},
                .outputs = {},
                .module_path = node.module_path,
+               .source = node.source,
                .keeps_fp32 = node.keeps_fp32 || node.named_dtype == NamedDtype::kMeant,
-               .follows_dtype = node.named_dtype == NamedDtype::kFollows};
+               .follows_dtype = node.named_dtype == NamedDtype::kFollows,
+               .without_gradient = state_ == nullptr && node.without_gradient};
     for (const auto& [name, argument] : node.arguments) {
       AMPD_RETURN_IF_ERROR(AddArgument(node, name, argument, added));
     }
@@ -298,11 +302,28 @@ class Importer {
       for (Argument& argument : added.arguments) {
         argument.name = argument.name == "size" ? "shape" : argument.name;
       }
+    } else if (added.op == "aten.narrow.default") {
+      return NarrowAsSlice(node, added);
     } else if (added.op == kTypeAs && added.ValueOf("self").has_value()) {
       AMPD_ASSIGN_OR_RETURN(const TensorType type, types_.TypeOf(node.tensors[0]));
       added.op = kCast;
       added.arguments = {{"self", *added.ValueOf("self")}, {"dtype", type.dtype}};
     }
+    return absl::OkStatus();
+  }
+
+  // As a view that a write can be put back through.
+  absl::Status NarrowAsSlice(const ExportedNode& node, Node& added) const {
+    const auto start = added.Find("start"), length = added.Find("length");
+    const auto* const first = start == nullptr ? nullptr : std::get_if<int64_t>(start);
+    const auto* const count = length == nullptr ? nullptr : std::get_if<int64_t>(length);
+    int64_t end = 0;
+    if (first == nullptr || count == nullptr || *first < 0 || __builtin_add_overflow(*first, *count, &end)) {
+      return BadArgument(node, "start", "or length is no number from 0 on");
+    }
+    std::erase_if(added.arguments, [](const Argument& argument) { return argument.name == "length"; });
+    added.Set("end", end);
+    added.op = "aten.slice.Tensor";
     return absl::OkStatus();
   }
 

@@ -1,4 +1,5 @@
 // The pass that takes writes in place out of a graph.
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <optional>
@@ -54,6 +55,7 @@ class InPlacePass {
     for (const Output& output : graph.outputs()) {
       last_reads_[Index(output.value)] = std::numeric_limits<int>::max();
     }
+    FindTrained();
   }
 
   absl::StatusOr<Graph> Run() && {
@@ -84,6 +86,28 @@ class InPlacePass {
     ValueId value;
     const Node* view = nullptr;
   };
+
+  // Marks parameters and what is computed of them.
+  void FindTrained() {
+    is_trained_.resize(static_cast<size_t>(graph_.num_values()));
+    for (const State& parameter : graph_.parameters()) {
+      is_trained_[Index(parameter.value)] = true;
+    }
+    for (const Node& node : graph_.nodes()) {
+      const OpRow* const row = FindOp(node.op);
+      const std::vector<ValueId> uses = node.Uses();
+      const bool is_trained = !node.without_gradient && (row == nullptr || !row->no_gradient) &&
+                              std::any_of(uses.begin(), uses.end(), [this](ValueId use) { return IsTrained(use); });
+      for (const ValueId output : node.outputs) {
+        is_trained_[Index(output)] = is_trained;
+      }
+      if (const auto written = WrittenBy(node); is_trained && written.has_value()) {
+        is_trained_[static_cast<size_t>(aliases_.Of(*written))] = true;
+      }
+    }
+  }
+
+  bool IsTrained(ValueId value) const { return is_trained_[Index(value)]; }
 
   static size_t Index(ValueId value) { return static_cast<size_t>(value.index); }
 
@@ -131,12 +155,18 @@ class InPlacePass {
     const std::vector<Whole> wholes = WholesOf(written, read);
     if (!read.empty()) {
       return Error(absl::StatusCode::kInvalidArgument, "ALIASED_WRITE",
-                   absl::StrCat(node.op, " of ", node.module_path, " writes the memory of %",
-                                graph_.value(*read.begin()).name, ", which is read afterwards; use ", out_of_place));
+                   absl::StrCat(node.Where(), " writes the memory of %", graph_.value(*read.begin()).name,
+                                ", which is read afterwards; use ", out_of_place));
+    }
+    // Autograd passes the gradient through such a write as if it was not there.
+    if (node.without_gradient && IsTrained({aliases_.Of(written)})) {
+      return Error(absl::StatusCode::kInvalidArgument, "ALIASED_WRITE",
+                   absl::StrCat(node.Where(), " writes under torch.no_grad() over what has a gradient; use ",
+                                out_of_place, " of what is detached"));
     }
     if (IsState(graph_, aliases_.Of(written))) {
       return Error(absl::StatusCode::kInvalidArgument, "ALIASED_WRITE",
-                   absl::StrCat(node.op, " of ", node.module_path, " writes a parameter or a buffer"));
+                   absl::StrCat(node.Where(), " writes a parameter or a buffer"));
     }
     node.op = out_of_place;
     node.is_written_in_place = true;
@@ -161,7 +191,9 @@ class InPlacePass {
                      .outputs = {},
                      .module_path = node.module_path,
                      .segment = node.segment,
-                     .keeps_fp32 = node.keeps_fp32};
+                     .source = node.source,
+                     .keeps_fp32 = node.keeps_fp32,
+                     .is_written_in_place = true};
         for (const Argument& argument : whole.view->arguments) {
           if (argument.name != "self") {
             scatter.arguments.push_back(argument);
@@ -179,6 +211,7 @@ class InPlacePass {
   Rewriter rewriter_;
   std::vector<std::optional<Whole>> wholes_;  // by values
   std::vector<bool> is_made_;                 // by values: by a node
+  std::vector<bool> is_trained_;              // by values: has a gradient
   std::vector<int> last_reads_;               // by values: nodes, kNone, or beyond all nodes where an output is read
   // By memory: values that were made so far. Those that no node from here on reads are left out now and then.
   std::map<int, std::vector<ValueId>> shown_;

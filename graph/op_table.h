@@ -12,7 +12,7 @@ enum class OpClass {
   kFp32,     // computes in fp32: exponentials, losses, long sums
   kPromote,  // several inputs are cast to the widest of them
   kBanned,   // refused below fp32
-  kAsInput,  // runs in whatever dtype its first input has
+  kAsInput,  // runs in the dtype of its inputs (OpRow::result_like)
 };
 
 std::string_view OpClassName(OpClass op_class);
@@ -24,6 +24,10 @@ struct OpRow {
   // Arguments that stay in fp32 beside an input of a lower dtype: the op computes in fp32 inside and returns the
   // input's dtype. Weights and statistics of norms.
   std::vector<std::string_view> fp32_arguments = {};
+  // The argument whose dtype its results have, whatever the others have; empty: the widest of its inputs.
+  std::string_view result_like = {};
+  // An argument of which it reads the shape alone; empty: none.
+  std::string_view shape_argument = {};
   // What the op keeps for the backward pass: names of arguments, "result", or "result.mask" and the like for tensors
   // that it makes inside.
   std::vector<std::string_view> saves = {};

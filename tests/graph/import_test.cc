@@ -72,6 +72,20 @@ TEST(ImportProgram, WhatRanWithoutGradientsHasNoneBehindIt) {
   EXPECT_THAT(Text(Nested("wrap_with_set_grad_enabled", {kOn})), HasSubstr("output logits = %graph_1.relu\n"));
 }
 
+// Autograd takes no notice of such a write: the gradient behind it is that of what was there before.
+TEST(ImportProgram, AWriteWithoutGradientsOverWhatHasOneIsRefused) {
+  json model = Nested("wrap_with_set_grad_enabled", {kOff});
+  json& relu = GraphOf(model)["nodes"][1]["inputs"][1]["arg"]["as_graph"]["graph"]["nodes"][0];
+  relu["target"] = "torch.ops.aten.relu_.default";
+  EXPECT_EQ(Text(model),
+            "aten.relu_.default of act (net.py:10) writes under torch.no_grad() over what has a gradient; use "
+            "aten.relu.default of what is detached");
+  for (const char* name : {"p_w", "p_b"}) {
+    GraphOf(model)["tensor_values"][name]["requires_grad"] = false;
+  }
+  EXPECT_THAT(Text(model), HasSubstr("aten.relu.default(self=%linear)  # act (in place)")) << "nothing is trained";
+}
+
 TEST(ImportProgram, WhatRanWithoutAutocastKeepsFp32) {
   const json cpu = {{"as_string", "cpu"}};
   const json bf16 = {{"as_scalar_type", 13}};
@@ -227,10 +241,42 @@ TEST(ImportProgram, ACopyOfAConstantMayBeWrittenInPart) {
 TEST(ImportProgram, AConstantMayNotBeWritten_ItsCopyNotWhileItIsReadOtherwise) {
   json model = WithWrittenCopy();
   GraphOf(model)["nodes"][3]["inputs"][0]["arg"] = Named("c_fresh");
-  EXPECT_THAT(Text(model), HasSubstr("aten.add_.Tensor of  writes a parameter or a buffer"));
+  EXPECT_THAT(Text(model), HasSubstr("aten.add_.Tensor (net.py:10) writes a parameter or a buffer"));
   model = WithWrittenCopy();
   GraphOf(model)["nodes"][5]["inputs"][0]["arg"] = Named("fresh");
   EXPECT_THAT(Text(model), HasSubstr("writes the memory of %fresh, which is read afterwards"));
+}
+
+TEST(ImportProgram, APartThatIsNarrowedMayBeWritten) {
+  json model = WithWrittenCopy();
+  json& graph = GraphOf(model);
+  graph["nodes"][4] = Call(
+      "narrow.default",
+      {{"self", Named("detach_")}, {"dim", {{"as_int", 0}}}, {"start", {{"as_int", 1}}}, {"length", {{"as_int", 2}}}},
+      "narrow");
+  graph["nodes"][5] = Call("add_.Tensor", {{"self", Named("narrow")}, {"other", {{"as_float", 2.0}}}}, "add_");
+  graph["nodes"].push_back(Call("mul.Tensor", {{"self", Named("relu")}, {"other", Named("detach_")}}, "mul"));
+  graph["tensor_values"]["narrow"] = graph["tensor_values"]["add_"] = Tensor({2});
+  EXPECT_THAT(Text(model), HasSubstr("%narrow: float32[2] = aten.slice.Tensor(self=%detach_, dim=0, start=1, end=3)"));
+  EXPECT_THAT(Text(model), HasSubstr("aten.slice_scatter.default(self=%detach_, src=%add_, dim=0, start=1, end=3)"));
+  graph["nodes"][4]["inputs"][2]["arg"] = {{"as_int", -1}};
+  EXPECT_THAT(Text(model), HasSubstr("aten.narrow.default (net.py:10): the argument start or length is no number"));
+}
+
+TEST(ImportProgram, AnEinsumIsTheOpsThatComputeIt) {
+  json model = Linear();
+  json& graph = GraphOf(model);
+  json einsum =
+      Call("einsum.default", {{"equation", {{"as_string", "bi,i->bi"}}}, {"tensors", json()}}, "einsum", "rope");
+  einsum["inputs"][1]["arg"] = {{"as_tensors", json::array({{{"name", "relu"}}, {{"name", "p_b"}}})}};
+  graph["nodes"].push_back(einsum);
+  graph["tensor_values"]["einsum"] = Tensor({kBatch, 3});
+  graph["outputs"][0] = Named("einsum");
+  EXPECT_THAT(Text(model), HasSubstr("= aten.mul.Tensor(self=%relu, other=%"));
+  EXPECT_THAT(Text(model), testing::Not(HasSubstr("aten.einsum")));
+  graph["nodes"].back()["inputs"][0]["arg"] = {{"as_string", "bij,i->bi"}};
+  EXPECT_EQ(Text(model),
+            "aten.einsum.default of rope (net.py:10): its operand 0 has 2 dimensions; its equation names 3");
 }
 
 TEST(ImportProgram, AnUnknownOpIsNamedWithItsModuleAndTheUsersLine) {

@@ -281,9 +281,10 @@ TEST(WithoutInPlaceOps, AWriteToAPartIsPutBackIntoWhatIsReadAfterwards) {
             "%v_1: float32[B, 2] = aten.slice.Tensor(self=%v, dim=1, start=1, end=3)  # m\n"
             "%v_2: float32[2] = aten.select.int(self=%v_1, dim=0, index=0)  # m\n"
             "%v_3: float32[2] = aten.relu.default(self=%v_2)  # m (in place)\n"
-            "%v_1_written: float32[B, 2] = aten.select_scatter.default(self=%v_1, src=%v_3, dim=0, index=0)  # m\n"
+            "%v_1_written: float32[B, 2] = aten.select_scatter.default(self=%v_1, src=%v_3, dim=0, index=0)  # m (in "
+            "place)\n"
             "%v_written: float32[B, 4] = aten.slice_scatter.default(self=%v, src=%v_1_written, dim=1, start=1, "
-            "end=3)  # m\n"
+            "end=3)  # m (in place)\n"
             "output logits = %v_written\n");
 }
 
