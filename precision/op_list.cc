@@ -109,6 +109,8 @@ OpClass ClassIn(OpList list, const OpRow& row) {
   return OpClass::kFp32;
 }
 
+bool ListsWhole(OpList list, const OpRow& row) { return list == OpList::kTorchCuda && row.op == "aten.einsum.default"; }
+
 bool CastsAtEachUse(OpList list) {
   return list == OpList::kTorchCuda || list == OpList::kTorchCpu || list == OpList::kApexO1;
 }

@@ -23,6 +23,10 @@ std::string_view OpListName(OpList list);
 // apex/amp/lists of the last release with apex.amp, keras/src/layers.
 graph::OpClass ClassIn(OpList list, const graph::OpRow& row);
 
+// Whether the list has an op that is taken apart into others (graph::Node::part_of), so that all its parts are treated
+// as the list says of it; otherwise each part is treated as itself.
+bool ListsWhole(OpList list, const graph::OpRow& row);
+
 // Whether an activation is cast anew for each op that reads it, as torch.autocast and Apex do, which remember the casts
 // of parameters alone. Then its gradients are summed in its own format; those of a cast that ops share, in the cast's.
 // It costs a copy for each op that keeps its input.

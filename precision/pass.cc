@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "graph/passes.h"
 #include "graph/rewriter.h"
+#include "precision/bans.h"
 #include "precision/followed_dtypes.h"
 
 namespace ampd::precision {
@@ -76,18 +77,16 @@ class PrecisionPass {
 
   absl::Status Convert(const Node& source) {
     Node node = source;
-    const OpDecision decision = DecideOp(policy_, source_, node);
+    OpDecision decision = DecideOp(policy_, source_, node);
+    AMPD_RETURN_IF_ERROR(CheckBan(node, decision, policy_));
     const std::optional<Dtype> dtype = DtypeFor(node, decision);
-    if (decision.op_class == OpClass::kBanned && policy_.formats.compute != Dtype::kFloat32) {
-      return Error(absl::StatusCode::kInvalidArgument, "BANNED_OP",
-                   absl::StrCat(node.op, " is not allowed below fp32; use its form that takes logits"));
-    }
+    LowerWhatComesNarrow(node, dtype, decision);
     const std::optional<Dtype> written = DtypeWrittenBy(node);
     const bool in_parts = decision.op_class == OpClass::kFp32 && ReplaceByParts(node);
     if (dtype.has_value()) {
       const bool is_asked_cast = IsCast(node) && (node.keeps_fp32 || node.follows_dtype);
-      if (decision.op_class != OpClass::kAsInput && !is_asked_cast && !in_parts) {
-        CastArguments(node, *dtype);
+      if (!(IsCast(node) && decision.op_class == OpClass::kAsInput) && !is_asked_cast && !in_parts) {
+        CastArguments(node, decision, *dtype);
       }
       SetResultTypes(node, IsCast(source) ? followed_.FollowedBy(source).value_or(Dtype::kFloat32) : *dtype);
     }
@@ -110,13 +109,25 @@ class PrecisionPass {
     return absl::OkStatus();
   }
 
+  // A product that computes in its inputs' dtype, as a GRU under autocast on a CPU, is one of the lower format where
+  // those are in it.
+  void LowerWhatComesNarrow(const Node& node, std::optional<Dtype> dtype, OpDecision& decision) const {
+    const graph::OpRow* const row = graph::FindOp(node.op);
+    const bool is_product = row != nullptr && row->op_class == OpClass::kLower;
+    if (is_product && decision.op_class == OpClass::kAsInput && dtype.has_value() && *dtype != Dtype::kFloat32) {
+      const std::vector<Dtype>& widened = policy_.widened_dtypes;
+      decision.compute = *dtype;
+      decision.widened = std::find(widened.begin(), widened.end(), *dtype) != widened.end();
+    }
+  }
+
   // In place of a form of its own: the op in fp32 on the rounded arguments, and its result rounded, which gives what
   // those with a form give but keeps the fp32 arguments for the backward pass.
   absl::Status KeepBetweenCasts(Node node) {
     if (node.outputs.size() != 1) {
       return UnsupportedField("precision.preset", absl::StrCat(node.op, " has no fp16 form on a CPU"));
     }
-    CastArguments(node, Dtype::kFloat32);
+    CastArguments(node, {}, Dtype::kFloat32);
     KeepBeforeCast(std::move(node), Dtype::kFloat32);
     return absl::OkStatus();
   }
@@ -133,8 +144,11 @@ class PrecisionPass {
   // A node that gives one value in `computed`, and the cast to the dtype that this value has.
   void KeepBeforeCast(Node node, Dtype computed) {
     const graph::Value& result = rewriter_.target().value(node.outputs[0]);
-    Node cast{
-        .op = kCast, .arguments = {}, .outputs = std::exchange(node.outputs, {}), .module_path = node.module_path};
+    Node cast{.op = kCast,
+              .arguments = {},
+              .outputs = std::exchange(node.outputs, {}),
+              .module_path = node.module_path,
+              .source = node.source};
     const Dtype dtype = result.type.dtype;
     const ValueId before =
         rewriter_.Emit(std::move(node), absl::StrCat(result.name, "_wide"), {computed, result.type.shape});
@@ -179,8 +193,13 @@ class PrecisionPass {
 
   bool IsNumber(ValueId value) const { return rewriter_.target().type(rewriter_.Resolve(value)).shape.empty(); }
 
-  // The floating-point values whose dtype tells: as in PyTorch not those of no dimension beside others.
+  // The floating-point values whose dtype tells: as in PyTorch not those of no dimension beside others, and of an op
+  // whose results are like one argument that one.
   std::vector<ValueId> ToldBy(const Node& node) const {
+    const graph::OpRow* const row = graph::FindOp(node.op);
+    if (const auto like = row == nullptr ? std::nullopt : node.ValueOf(row->result_like); like.has_value()) {
+      return graph::IsFloatingPoint(TypeOf(*like)) ? std::vector<ValueId>{*like} : std::vector<ValueId>();
+    }
     std::vector<ValueId> values = node.Uses();
     std::erase_if(values, [this](ValueId use) { return !graph::IsFloatingPoint(TypeOf(use)); });
     if (std::any_of(values.begin(), values.end(), [this](ValueId use) { return !IsNumber(use); })) {
@@ -189,8 +208,22 @@ class PrecisionPass {
     return values;
   }
 
+  // The dtype of a norm's running statistics where that is narrower: they can't be cast, for the norm writes them.
+  std::optional<Dtype> NarrowStatistics(const Node& node) const {
+    const graph::OpRow* const row = graph::FindOp(node.op);
+    for (const std::string_view name : row == nullptr ? std::vector<std::string_view>() : row->writes) {
+      if (const auto written = node.ValueOf(name); written.has_value() && TypeOf(*written) != Dtype::kFloat32) {
+        return TypeOf(*written);
+      }
+    }
+    return std::nullopt;
+  }
+
   // What a node computes in; nothing when it reads no floating-point value.
   std::optional<Dtype> DtypeFor(const Node& node, const OpDecision& decision) const {
+    if (const auto statistics = NarrowStatistics(node); statistics.has_value()) {
+      return statistics;
+    }
     std::optional<Dtype> first, widest;
     for (ValueId use : ToldBy(node)) {
       const Dtype dtype = TypeOf(use);
@@ -199,10 +232,10 @@ class PrecisionPass {
       }
       first = first.value_or(dtype);
     }
-    if (!first.has_value() || decision.op_class == OpClass::kAsInput) {
+    if (!first.has_value()) {
       return first;
     }
-    if (decision.op_class == OpClass::kPromote) {
+    if (decision.op_class == OpClass::kPromote || decision.op_class == OpClass::kAsInput) {
       return widest.has_value() ? widest : first;
     }
     return decision.op_class == OpClass::kLower ? decision.compute : Dtype::kFloat32;
@@ -213,17 +246,27 @@ class PrecisionPass {
     return value != nullptr && IsNumber(*value) && !followed_.Yields(*value);
   }
 
-  // Weights and statistics of norms stay as they are beside an input of a lower format, and so do numbers in fp32,
-  // which PyTorch multiplies by before it rounds.
-  void CastArguments(Node& node, Dtype dtype) {
-    const graph::OpRow* row = graph::FindOp(node.op);
+  // Weights and statistics of norms stay in fp32 beside an input of a lower format, and so do numbers in fp32, which
+  // PyTorch multiplies by before it rounds.
+  bool StaysInFp32(const Node& node, const OpDecision& decision, const graph::Argument& argument) const {
+    const graph::OpRow* const row = graph::FindOp(node.op);
+    if (row == nullptr) {
+      return false;
+    }
+    const bool keeps_numbers =
+        row->op_class == OpClass::kPromote || decision.op_class == OpClass::kAsInput || !row->result_like.empty();
+    const bool may_be_fp32 =
+        std::find(row->fp32_arguments.begin(), row->fp32_arguments.end(), argument.name) != row->fp32_arguments.end();
+    const auto value = node.ValueOf(argument.name);
+    return (keeps_numbers && StaysNumber(argument)) ||
+           (may_be_fp32 && value.has_value() && TypeOf(*value) == Dtype::kFloat32);
+  }
+
+  void CastArguments(Node& node, const OpDecision& decision, Dtype dtype) {
+    const graph::OpRow* const row = graph::FindOp(node.op);
     for (graph::Argument& argument : node.arguments) {
-      if (dtype != Dtype::kFloat32 && row != nullptr && row->op_class == OpClass::kPromote && StaysNumber(argument)) {
-        continue;
-      }
-      if (dtype != Dtype::kFloat32 && row != nullptr &&
-          std::find(row->fp32_arguments.begin(), row->fp32_arguments.end(), argument.name) !=
-              row->fp32_arguments.end()) {
+      if ((row != nullptr && argument.name == row->shape_argument) ||
+          (dtype != Dtype::kFloat32 && StaysInFp32(node, decision, argument))) {
         continue;
       }
       if (auto* value = std::get_if<ValueId>(&argument.operand)) {

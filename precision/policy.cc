@@ -251,8 +251,9 @@ void Warn(const PrecisionPolicy& policy, const graph::Graph& graph, ResolvedPoli
     }
   }
   for (const OpRule& rule : resolved.op_rules) {
-    if (std::none_of(nodes.begin(), nodes.end(),
-                     [&](const graph::Node& node) { return GlobMatches(rule.match, node.op); })) {
+    if (std::none_of(nodes.begin(), nodes.end(), [&](const graph::Node& node) {
+          return GlobMatches(rule.match, node.op) || GlobMatches(rule.match, node.part_of);
+        })) {
       resolved.warnings.push_back(absl::StrCat("precision.op_rules: \"", rule.match, "\" matches no op"));
     }
   }
@@ -324,10 +325,13 @@ const ModuleRule* FindModuleRule(const ResolvedPolicy& policy, const std::string
 
 OpDecision DecideOp(const ResolvedPolicy& policy, const graph::Graph& graph, const graph::Node& node) {
   const graph::OpRow* row = graph::FindOp(node.op);
-  OpDecision decision{.op_class = row == nullptr || node.keeps_fp32 ? OpClass::kFp32 : ClassIn(policy.op_list, *row),
-                      .compute = policy.formats.compute};
+  const graph::OpRow* const whole = graph::FindOp(node.part_of);
+  const graph::OpRow* const listed = whole != nullptr && ListsWhole(policy.op_list, *whole) ? whole : row;
+  OpDecision decision{
+      .op_class = listed == nullptr || node.keeps_fp32 ? OpClass::kFp32 : ClassIn(policy.op_list, *listed),
+      .compute = policy.formats.compute};
   for (const OpRule& rule : policy.op_rules) {
-    if (GlobMatches(rule.match, node.op)) {
+    if (GlobMatches(rule.match, node.op) || (whole != nullptr && GlobMatches(rule.match, node.part_of))) {
       decision.op_class = rule.op_class;
       break;
     }
