@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <mutex>
 
@@ -10,10 +11,13 @@
 #include "ATen/core/Generator.h"
 #include "ATen/ops/empty_like.h"
 #include "ATen/ops/where.h"
+#include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "worker/amp/format.h"
 #include "worker/amp/program_facts.h"
+#include "worker/executor/backward_fault.h"
 #include "worker/executor/dtype.h"
+#include "worker/executor/op_error.h"
 
 namespace ampd::amp {
 
@@ -108,7 +112,7 @@ std::vector<GradientSample> Phase::Compute(const std::vector<Batch>& micro_batch
   const auto num_micro_batches = static_cast<int>(micro_batches.size());
   for (int i = 0; i < num_micro_batches; ++i) {
     SeedRandomOps(step, static_cast<size_t>(i), micro_batches.size());
-    ForwardBackward(micro_batches[static_cast<size_t>(i)], num_micro_batches);
+    ForwardBackward(micro_batches[static_cast<size_t>(i)], num_micro_batches, step.recorder != nullptr);
     if (step.samples && i == 0) {
       samples = SampleGradients(step.samples_every_format);
     }
@@ -189,10 +193,27 @@ void Phase::SeedRandomOps(const StepConditions& step, size_t micro_batch, size_t
   generator.set_current_seed(SeedOf(step.random_stream, micro_batch));
 }
 
-void Phase::ForwardBackward(const Batch& batch, int num_micro_batches) {
+// What is recorded is not run again: who records it runs it op by op when it threw.
+std::string Phase::FindBackwardFault(const Batch& batch, bool is_recorded) {
+  std::string where;
+  try {
+    where =
+        is_recorded ? "" : executor::FindBackwardFault(*program_, InputsOf(program_->graph(), batch, setup_.device));
+  } catch (const std::exception&) {
+    where.clear();  // as where there is no memory for another run; the first error is the one to tell
+  }
+  return where.empty() ? "the backward pass" : absl::StrCat("the backward pass of ", where);
+}
+
+void Phase::ForwardBackward(const Batch& batch, int num_micro_batches, bool is_recorded) {
   const at::Tensor loss = program_->Run(InputsOf(program_->graph(), batch, setup_.device))[0];
   // The gradient of the scaled mean over all micro-batches, without a multiplication of the loss itself.
-  loss.backward(scalars_->loss_scale().div(num_micro_batches).to(loss.scalar_type()));
+  const at::Tensor gradient = scalars_->loss_scale().div(num_micro_batches).to(loss.scalar_type());
+  try {
+    loss.backward(gradient);
+  } catch (...) {
+    executor::ThrowAsOpError([&] { return FindBackwardFault(batch, is_recorded); });
+  }
   at::NoGradGuard no_grad;
   scalars_->loss(number_).add_(loss.detach().to(at::kFloat).div(num_micro_batches));
 }

@@ -156,7 +156,8 @@ class Phase {
   void FindBackwardOrder(const graph::Graph& source);
   void DropGradients();
   void SeedRandomOps(const StepConditions& step, size_t micro_batch, size_t num_micro_batches) const;
-  void ForwardBackward(const Batch& batch, int num_micro_batches);
+  void ForwardBackward(const Batch& batch, int num_micro_batches, bool is_recorded);
+  std::string FindBackwardFault(const Batch& batch, bool is_recorded);
   void GatherGradients(bool accumulate);
   std::vector<GradientSample> SampleGradients(bool of_every_format) const;
   void KeepBuffers();

@@ -84,9 +84,17 @@ class DispatcherExecutor final : public Executor {
     return absl::OkStatus();
   }
 
-  std::vector<at::Tensor> Run(std::vector<at::Tensor> inputs) override {
+  std::vector<at::Tensor> Run(std::vector<at::Tensor> inputs) override { return RunAs(std::move(inputs), nullptr); }
+
+  std::vector<at::Tensor> RunTraced(std::vector<at::Tensor> inputs, std::vector<TracedCall>& calls) override {
+    return RunAs(std::move(inputs), &calls);
+  }
+
+ private:
+  std::vector<at::Tensor> RunAs(std::vector<at::Tensor> inputs, std::vector<TracedCall>* calls) {
     std::vector<at::Tensor> values = state_;
-    const RunConditions conditions = PlaceInputs(std::move(inputs), values);
+    RunConditions conditions = PlaceInputs(std::move(inputs), values);
+    conditions.calls = calls;
     Interpret(program_, conditions, values);
     std::vector<at::Tensor> outputs;
     for (const graph::Output& output : graph_.outputs()) {
@@ -95,7 +103,6 @@ class DispatcherExecutor final : public Executor {
     return outputs;
   }
 
- private:
   RunConditions PlaceInputs(std::vector<at::Tensor> inputs, std::vector<at::Tensor>& values) const {
     TORCH_CHECK(inputs.size() == graph_.inputs().size(), "graph ", graph_.name(), " takes ", graph_.inputs().size(),
                 " inputs and got ", inputs.size());

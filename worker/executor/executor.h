@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,6 +16,14 @@ namespace ampd::executor {
 
 using TensorMap = std::map<std::string, at::Tensor>;
 
+// One call of a run that is traced: a node of the graph for messages (graph::Node::Where), and the numbers that
+// autograd gave to the nodes of its own which the call made, from `first_node` to before `end_node`.
+struct TracedCall {
+  std::string where;
+  uint64_t first_node = 0;
+  uint64_t end_node = 0;
+};
+
 // Runs one graph with LibTorch: node by node through the dispatcher, recorded by autograd when the caller's grad mode
 // says so. Handles, constants and default arguments are resolved once, at creation; a run does only the calls.
 //
@@ -24,7 +33,8 @@ using TensorMap = std::map<std::string, at::Tensor>;
 // 3. Run() as often as wanted.
 //
 // A value is dropped as soon as its last reader has it, so only what autograd saved lives on. Errors of LibTorch leave
-// Run() as exceptions (c10::Error). Single-threaded: owner is the trainer's step loop.
+// Run() as exceptions: those of an op as OpError, which names the node (worker/executor/op_error.h), others as
+// c10::Error. Single-threaded: owner is the trainer's step loop.
 class Executor {
  public:
   // INVALID_ARGUMENT (reason UNKNOWN_OP or BAD_ARGUMENT), naming node and argument. `registry` holds the ops of ours
@@ -42,6 +52,9 @@ class Executor {
   // have another shape of as many elements as declared is viewed in the declared shape. Throws c10::Error when an input
   // has the wrong number of elements or dtype. REQUIRES: bound.
   virtual std::vector<at::Tensor> Run(std::vector<at::Tensor> inputs) = 0;
+
+  // The same, with a note of every call in `calls`.
+  virtual std::vector<at::Tensor> RunTraced(std::vector<at::Tensor> inputs, std::vector<TracedCall>& calls) = 0;
 };
 
 }  // namespace ampd::executor

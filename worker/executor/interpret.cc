@@ -1,6 +1,7 @@
 #include "worker/executor/interpret.h"
 
 #include <ATen/Context.h>
+#include <ATen/SequenceNumber.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -8,6 +9,8 @@
 #include <mutex>
 #include <optional>
 #include <utility>
+
+#include "worker/executor/op_error.h"
 
 namespace ampd::executor {
 namespace {
@@ -46,6 +49,7 @@ void Call(const Instruction& instruction, const RunConditions& conditions, std::
   for (const ValueUse& use : instruction.values) {
     stack[use.argument] = use.last ? std::move(values[use.value]) : values[use.value];
   }
+  const at::AutoGradMode records(at::GradMode::is_enabled() && !instruction.no_gradient);
   if (instruction.handle.has_value()) {
     instruction.handle->callBoxed(stack);
   } else {
@@ -62,16 +66,6 @@ void Call(const Instruction& instruction, const RunConditions& conditions, std::
   }
   for (size_t value : instruction.drop) {
     values[value] = at::Tensor();
-  }
-}
-
-// An error names the op and its module.
-void CallNamed(const Instruction& instruction, const RunConditions& conditions, std::vector<at::Tensor>& values) {
-  try {
-    Call(instruction, conditions, values);
-  } catch (c10::Error& error) {
-    error.add_context("in " + instruction.where);
-    throw;
   }
 }
 
@@ -135,7 +129,7 @@ struct SegmentFunction : Function<SegmentFunction> {
     }
     context->set_materialize_grads(false);
     context->save_for_backward(inputs.vec());
-    Interpret(segment->first, conditions, *values);
+    Interpret(segment->first, {conditions.batch_size, conditions.device}, *values);
     return Gather(segment->outputs, *values);
   }
 
@@ -235,10 +229,18 @@ std::vector<int64_t> SizesAt(const graph::Shape& shape, int64_t batch_size) {
 void Interpret(const std::vector<Instruction>& program, const RunConditions& conditions,
                std::vector<at::Tensor>& values) {
   for (const Instruction& instruction : program) {
-    if (instruction.segment) {
-      RunSegment(instruction.segment, conditions, values);
-    } else {
-      CallNamed(instruction, conditions, values);
+    const uint64_t first_node = at::sequence_number::peek();
+    try {
+      if (instruction.segment) {
+        RunSegment(instruction.segment, conditions, values);
+      } else {
+        Call(instruction, conditions, values);
+      }
+    } catch (...) {
+      ThrowAsOpError([&] { return instruction.where; });
+    }
+    if (conditions.calls != nullptr) {
+      conditions.calls->push_back({instruction.where, first_node, at::sequence_number::peek()});
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "ATen/core/Tensor.h"
+#include "worker/executor/executor.h"
 #include "worker/executor/program.h"
 
 namespace ampd::executor {
@@ -11,6 +12,7 @@ namespace ampd::executor {
 struct RunConditions {
   int64_t batch_size = 0;
   c10::Device device = c10::DeviceType::CPU;
+  std::vector<TracedCall>* calls = nullptr;  // of a run that is traced
 };
 
 // The sizes of a shape in a run.
@@ -25,7 +27,7 @@ std::vector<int64_t> SizesAt(const graph::Shape& shape, int64_t batch_size);
 //   would have, in the same order and with the same bits;
 // * an input that was changed in between is an error of autograd's.
 //
-// Throws c10::Error. Single-threaded; the backward pass is the caller's.
+// Throws OpError, or c10::Error where no op is to blame. Single-threaded; the backward pass is the caller's.
 void Interpret(const std::vector<Instruction>& program, const RunConditions& conditions,
                std::vector<at::Tensor>& values);
 

@@ -1,5 +1,10 @@
 #include "worker/executor/program.h"
 
+#include <ATen/ExpandUtils.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/custom_function.h>
+
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -22,17 +27,13 @@ using ValueList = std::vector<std::optional<ValueId>>;
 
 constexpr char kDevice[] = "device";
 
-std::string Where(const Node& node) {
-  return node.module_path.empty() ? node.op : absl::StrCat(node.op, " of ", node.module_path);
-}
-
 absl::Status UnknownOp(const Node& node, std::string_view why) {
-  return Error(absl::StatusCode::kInvalidArgument, "UNKNOWN_OP", absl::StrCat(Where(node), " ", std::string(why)));
+  return Error(absl::StatusCode::kInvalidArgument, "UNKNOWN_OP", absl::StrCat(node.Where(), " ", std::string(why)));
 }
 
 absl::Status BadArgument(const Node& node, std::string_view argument, std::string_view why) {
   return Error(absl::StatusCode::kInvalidArgument, "BAD_ARGUMENT",
-               absl::StrCat(Where(node), ": argument ", std::string(argument), " ", std::string(why)));
+               absl::StrCat(node.Where(), ": argument ", std::string(argument), " ", std::string(why)));
 }
 
 size_t Index(ValueId id) { return static_cast<size_t>(id.index); }
@@ -167,11 +168,39 @@ absl::Status CompileCustom(const Node& node, const OpRegistry& registry, Instruc
   return absl::OkStatus();
 }
 
+// What aten.copy gives, with the gradients of aten.copy_: LibTorch's own has none.
+struct CopyFunction : torch::autograd::Function<CopyFunction> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& self, const at::Tensor& src) {
+    context->saved_data["sizes"] = src.sizes().vec();
+    context->saved_data["dtype"] = static_cast<int64_t>(src.scalar_type());
+    return at::empty_like(self).copy_(src);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const at::Tensor& gradient = gradients[0];
+    const auto dtype = static_cast<at::ScalarType>(context->saved_data["dtype"].toInt());
+    at::Tensor of_src;
+    if (at::isFloatingType(dtype)) {
+      of_src = at::sum_to(gradient, context->saved_data["sizes"].toIntVector()).to(dtype);
+    }
+    return {at::zeros_like(gradient), of_src};
+  }
+};
+
+void Copy(std::vector<c10::IValue>& stack) { stack = {CopyFunction::apply(stack[0].toTensor(), stack[1].toTensor())}; }
+
 absl::StatusOr<Instruction> CompileNode(const Node& node, const OpRegistry& registry) {
   Instruction instruction;
   instruction.where = Where(node);
   const bool ours = node.op.starts_with("ampd.");
   AMPD_RETURN_IF_ERROR(ours ? CompileCustom(node, registry, instruction) : CompileAten(node, instruction));
+  if (node.op == "aten.copy.default") {
+    instruction.handle.reset();
+    instruction.custom = Copy;
+  }
+  const graph::OpRow* const row = graph::FindOp(node.op);
+  instruction.no_gradient = row != nullptr && row->no_gradient;
+  instruction.where = node.Where();
   for (ValueId output : node.outputs) {
     instruction.results.push_back(Index(output));
   }
@@ -244,6 +273,7 @@ absl::StatusOr<Instruction> CompileSegment(const Graph& graph, const graph::Segm
   MarkLastUses(compiled->second, used_later);
   Instruction instruction;
   instruction.segment = std::move(compiled);
+  instruction.where = absl::StrCat("the checkpoint segment ", graph.nodes()[segment.begin].segment);
   return instruction;
 }
 

@@ -49,7 +49,8 @@ struct Instruction {
   std::vector<size_t> results;
   bool returns_list = false;  // one Tensor[], whose elements are the results
   std::vector<size_t> drop;   // values that nothing reads after this call
-  std::string where;          // "aten.conv2d.default of features.0", for errors
+  bool no_gradient = false;   // autograd does not record it
+  std::string where;          // the node for messages
 };
 
 // A checkpoint segment (graph/segments.h): run once in the forward pass, and again, recorded, in the backward pass.

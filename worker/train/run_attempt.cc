@@ -16,6 +16,7 @@
 #include "c10/util/Exception.h"
 #include "precision/loss_scale.h"
 #include "torch/headeronly/version.h"
+#include "worker/executor/op_error.h"
 #include "worker/train/attempt_plan.h"
 #include "worker/train/compute_device.h"
 #include "worker/train/counting_allocator.h"
@@ -72,8 +73,9 @@ bool IsDeviceError(const c10::Error& error) {
 
 // A number of the data by which an op chooses, as the row of a table or a class, and which it has not.
 bool IsBadIndex(const c10::Error& error) {
-  const std::string text = error.what_without_backtrace();
-  return dynamic_cast<const c10::IndexError*>(&error) != nullptr || absl::StrContains(text, " is out of bounds");
+  const auto* of_op = dynamic_cast<const executor::OpError*>(&error);
+  return dynamic_cast<const c10::IndexError*>(&error) != nullptr || (of_op != nullptr && of_op->is_index_error()) ||
+         absl::StrContains(error.what_without_backtrace(), " is out of bounds");
 }
 
 Outcome Failed(const c10::Error& error, const v1::JobSpec& spec) {
@@ -176,7 +178,13 @@ v1::Reason ReasonForException(const c10::Error& error) {
   if (IsOutOfMemory(error)) {
     return v1::OUT_OF_MEMORY;
   }
-  return IsDeviceError(error) ? v1::DEVICE_ERROR : IsBadIndex(error) ? v1::DATA_ERROR : v1::INTERNAL;
+  if (IsDeviceError(error)) {
+    return v1::DEVICE_ERROR;
+  }
+  if (IsBadIndex(error)) {
+    return v1::DATA_ERROR;
+  }
+  return dynamic_cast<const executor::OpError*>(&error) != nullptr ? v1::SPEC_ERROR : v1::INTERNAL;
 }
 
 v1::Reason ReasonFor(const absl::Status& status) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "c10/util/Exception.h"
+#include "worker/executor/op_error.h"
 
 namespace ampd::train {
 namespace {
@@ -32,6 +33,16 @@ TEST(ReasonForException, ANumberByWhichAnOpChoosesBeyondWhatThereIsIsADataError)
   EXPECT_EQ(ReasonForException(c10::IndexError(kHere, "index out of range in self")), v1::DATA_ERROR);
   EXPECT_EQ(ReasonForException(c10::Error(kHere, "index 7 is out of bounds for dimension 1 with size 3")),
             v1::DATA_ERROR);
+  const executor::OpError of_op("aten.embedding.default of words", "index out of range in self", /*is_index_error=*/true);
+  EXPECT_EQ(ReasonForException(of_op), v1::DATA_ERROR);
+}
+
+TEST(ReasonForException, WhatAnOpCantComputeIsTheModels) {
+  const executor::OpError error("aten.mm.default of layer (net.py:3)", "mat1 and mat2 shapes cannot be multiplied");
+  EXPECT_EQ(ReasonForException(error), v1::SPEC_ERROR);
+  EXPECT_STREQ(error.what_without_backtrace(),
+               "aten.mm.default of layer (net.py:3): mat1 and mat2 shapes cannot be multiplied");
+  EXPECT_EQ(ReasonForException(executor::OpError("aten.mm.default", "can't allocate memory")), v1::OUT_OF_MEMORY);
 }
 
 TEST(ReasonForException, AnythingElseIsInternal) {

@@ -1,0 +1,76 @@
+#include "worker/executor/backward_fault.h"
+
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <set>
+#include <utility>
+
+namespace ampd::executor {
+namespace {
+
+using torch::autograd::Node;
+using torch::autograd::variable_list;
+
+// Notes that a node of autograd's is about to run. Nodes of one device run one after the other.
+class NoteHook : public torch::autograd::FunctionPreHook {
+ public:
+  NoteHook(std::string where, std::shared_ptr<std::string> running)
+      : where_(std::move(where)), running_(std::move(running)) {}
+
+  variable_list operator()(const variable_list& gradients) override {
+    *running_ = where_;
+    return gradients;
+  }
+
+ private:
+  const std::string where_;
+  const std::shared_ptr<std::string> running_;
+};
+
+// The call that made a node; empty for one that no call made, as a leaf's.
+std::string MakerOf(const Node& node, const std::vector<TracedCall>& calls) {
+  const auto call = std::find_if(calls.begin(), calls.end(), [&](const TracedCall& one) {
+    return node.sequence_nr() >= one.first_node && node.sequence_nr() < one.end_node;
+  });
+  return call == calls.end() ? "" : call->where;
+}
+
+void AddHooks(Node& last, const std::vector<TracedCall>& calls, const std::shared_ptr<std::string>& running) {
+  std::set<Node*> seen = {&last};
+  std::vector<Node*> found = {&last};
+  while (!found.empty()) {
+    Node* const node = found.back();
+    found.pop_back();
+    node->add_pre_hook(std::make_unique<NoteHook>(MakerOf(*node, calls), running));
+    for (const torch::autograd::Edge& edge : node->next_edges()) {
+      if (edge.is_valid() && seen.insert(edge.function.get()).second) {
+        found.push_back(edge.function.get());
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::string FindBackwardFault(Executor& program, std::vector<at::Tensor> inputs) {
+  std::vector<TracedCall> calls;
+  const at::Tensor loss = program.RunTraced(std::move(inputs), calls).front();
+  if (loss.grad_fn() == nullptr) {
+    return "";
+  }
+  const auto running = std::make_shared<std::string>();
+  AddHooks(*loss.grad_fn(), calls, running);
+  try {
+    loss.backward();
+  } catch (const std::exception&) {
+    return *running;
+  }
+  return "";
+}
+
+}  // namespace ampd::executor
