@@ -11,7 +11,9 @@
 #include "ampd/v1/worker.pb.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "graph/losses.h"
 #include "models/models.h"
+#include "precision/bans.h"
 #include "precision/capability.h"
 #include "precision/formats.h"
 #include "precision/fp8.h"
@@ -54,21 +56,77 @@ void RefuseUselessFp8(const v1::JobSpec& spec, const precision::ResolvedPolicy& 
   }
 }
 
-// Whether the trainer will take the policy in each preset that placement may choose, by asking what it asks.
-void AdmitPresets(const v1::JobSpec& spec, const graph::Graph* model, Findings& findings) {
+v1::Device AnyDevice(v1::Device::Kind kind) {
   v1::Device device;
-  device.set_kind(v1::Device::GPU);
+  device.set_kind(kind);
   device.set_capability_major(99);
+  return device;
+}
+
+// What the trainer says of ops that the policy bans, on that kind of device, in any of the model's programs.
+absl::Status CheckBansOn(v1::Device::Kind kind, const v1::PrecisionPolicy& policy,
+                         const std::vector<graph::Graph>& programs, precision::OptimizerKind optimizer) {
+  const auto resolved = precision::ResolvePolicy(policy, graph::Graph("policy"), AnyDevice(kind), optimizer);
+  if (!resolved.ok()) {
+    return absl::OkStatus();  // it never runs there; whether it runs at all is told elsewhere
+  }
+  for (const graph::Graph& program : programs) {
+    AMPD_RETURN_IF_ERROR(precision::CheckBans(program, *resolved));
+  }
+  return absl::OkStatus();
+}
+
+// The programs that may have an op which a policy bans: nothing that the zoo's models do is banned, but for rules.
+std::vector<graph::Graph> ProgramsWithBans(const v1::JobSpec& spec, const AdmittedModel* model) {
+  std::vector<graph::Graph> programs;
+  if (model == nullptr || (!spec.model().has_exported() && spec.precision().op_rules().empty())) {
+    return programs;
+  }
+  if (auto trained = graph::TrainedGraph(model->graph); trained.ok()) {
+    programs.push_back(*std::move(trained));
+  }
+  if (model->eval.has_value()) {
+    programs.push_back(*model->eval);
+  }
+  return programs;
+}
+
+// Whether the policy bans no op of the model on any device that the job may run on.
+void AdmitBans(const v1::JobSpec& spec, const std::vector<graph::Graph>& programs, const std::string& candidate,
+               Findings& findings) {
+  const v1::PrecisionPolicy policy = precision::WithPreset(spec.precision(), candidate);
+  const precision::OptimizerKind optimizer = precision::KindOf(spec.optimizer());
+  const v1::ResourceSpec::Kind wanted = spec.resources().kind();
+  const absl::Status on_cpu =
+      wanted == v1::ResourceSpec::GPU ? absl::OkStatus() : CheckBansOn(v1::Device::CPU, policy, programs, optimizer);
+  const absl::Status on_gpu =
+      wanted == v1::ResourceSpec::CPU ? absl::OkStatus() : CheckBansOn(v1::Device::GPU, policy, programs, optimizer);
+  if (on_cpu.ok() && on_gpu.ok()) {
+    return;
+  }
+  const absl::Status& banned = on_gpu.ok() ? on_cpu : on_gpu;
+  const bool only_on_gpu = on_cpu.ok() && wanted != v1::ResourceSpec::GPU;
+  findings.Wrong("precision.preset",
+                 absl::StrCat(candidate, ": ", std::string(banned.message()),
+                              only_on_gpu ? "; on a CPU it is computed in fp32: set resources.kind to CPU" : ""));
+}
+
+// Whether the trainer will take the policy in each preset that placement may choose, by asking what it asks.
+void AdmitPresets(const v1::JobSpec& spec, const AdmittedModel* model, Findings& findings) {
+  const v1::Device device = AnyDevice(v1::Device::GPU);
+  const std::vector<graph::Graph> programs = ProgramsWithBans(spec, model);
   const precision::OptimizerKind optimizer = precision::KindOf(spec.optimizer());
   const std::vector<std::string> candidates = precision::CandidatePresets(spec.precision());
   for (const std::string& candidate : candidates) {
-    const graph::Graph graph = GraphFor(spec, model, *precision::FindPreset(candidate));
+    const graph::Graph graph =
+        GraphFor(spec, model == nullptr ? nullptr : &model->graph, *precision::FindPreset(candidate));
     const auto resolved =
         precision::ResolvePolicy(precision::WithPreset(spec.precision(), candidate), graph, device, optimizer);
     if (!resolved.ok()) {
       return findings.Take(resolved.status());
     }
     RefuseUselessFp8(spec, *resolved, graph, findings);
+    AdmitBans(spec, programs, candidate, findings);
   }
 }
 
@@ -130,7 +188,7 @@ void AdmitIdentity(v1::JobSpec* spec, Findings& findings) {
 
 }  // namespace
 
-void AdmitPrecision(v1::JobSpec* spec, const graph::Graph* model, Findings& findings) {
+void AdmitPrecision(v1::JobSpec* spec, const AdmittedModel* model, Findings& findings) {
   v1::PrecisionPolicy* policy = spec->mutable_precision();
   if (policy->preset().empty() && policy->prefer().empty()) {
     policy->set_preset("fp32");
@@ -183,7 +241,7 @@ absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec, const graph::Expo
   if (admitted.model().has_exported()) {
     CheckExportedData(admitted, model, findings);
   }
-  AdmitPrecision(&admitted, model, findings);
+  AdmitPrecision(&admitted, built.has_value() ? &*built : nullptr, findings);
   AdmitTraining(&admitted, model, findings);
   if (built.has_value()) {
     CheckBatches(admitted, *built, findings);

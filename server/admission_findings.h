@@ -81,7 +81,7 @@ inline constexpr double kMaxReal = 1e30;
 // A model as a job trains it.
 struct AdmittedModel {
   graph::Graph graph;
-  std::optional<graph::Graph> eval = {};  // of an exported model: its program for evaluation
+  std::optional<graph::Graph> eval = {};  // its evaluation program, where the file has it
   std::vector<std::string> warnings;      // of what may not be meant
 };
 
@@ -102,7 +102,7 @@ void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings)
 void AdmitCifar(const std::string& field, v1::CifarSource* source, const graph::Graph* model, Findings& findings);
 void AdmitNpz(const std::string& field, v1::NpzSource* source, const v1::ModelSpec& spec, Findings& findings);
 void AdmitSafetensors(const std::string& field, v1::SafetensorsSource* source, Findings& findings);
-void AdmitPrecision(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
+void AdmitPrecision(v1::JobSpec* spec, const AdmittedModel* model, Findings& findings);
 void AdmitTraining(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
 void AdmitResources(v1::JobSpec* spec, Findings& findings);
 // Whether the model can run on batches of the sizes that the spec comes to, as far as they are known without the data's

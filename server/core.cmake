@@ -10,7 +10,7 @@ ampd_library(NAME ledger HDRS ledger.h SRCS ledger.cc
 ampd_library(NAME admission HDRS admission.h admission_findings.h
   SRCS admission.cc admission_arrays.cc admission_batch.cc admission_exported.cc admission_model.cc admission_sample.cc admission_training.cc
   DEPS base_error base_status graph_batch_rules graph_exported_program graph_heads graph_import graph_losses graph_segments graph_vocabulary
-       models_exported models_models precision_policy proto_messages absl::statusor absl::strings)
+       models_exported models_models precision_bans precision_policy proto_messages absl::statusor absl::strings)
 ampd_library(NAME initial_checkpoint HDRS initial_checkpoint.h SRCS initial_checkpoint.cc
   DEPS base_error base_glob base_status base_tensor_misfits graph_graph models_models server_cluster_state proto_messages
        absl::statusor absl::strings)

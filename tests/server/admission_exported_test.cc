@@ -242,5 +242,52 @@ TEST(AdmitExported, ABatchOfAnEvaluationWithOneValueAChannelIsRefused) {
   EXPECT_THAT(Wrong(model, SpecOf("data {batch_size: 1}")), ElementsAre(StartsWith("data.batch_size: is 1: ")));
 }
 
+// Net with the binary cross entropy of probabilities as its loss, of what its head gives and itself.
+json WithProbabilities() {
+  json model = Net();
+  graph::AddCall(model, "sigmoid.default", {{"self", graph::Named("head")}}, "probabilities", "loss",
+                 "torch.nn.BCELoss", {graph::kBatch, 10});
+  graph::AddCall(model, "binary_cross_entropy.default",
+                 {{"self", graph::Named("probabilities")}, {"target", graph::Named("probabilities")}}, "bce", "loss",
+                 "torch.nn.BCELoss", {});
+  graph::GraphOf(model)["outputs"] = json::array({graph::Named("bce")});
+  return model;
+}
+
+TEST(AdmitExported, AnOpThatThePolicyBansIsRefusedWithItsModule) {
+  const json model = WithProbabilities();
+  const std::string own_loss = "model {exported {head: OWN_LOSS}} ";
+  EXPECT_TRUE(Admitted(model, SpecOf(own_loss)).ok()) << Admitted(model, SpecOf(own_loss)).status();
+  const std::string banned =
+      "aten.binary_cross_entropy.default of loss is not allowed below fp32; use its form that takes logits, or the "
+      "preset fp32";
+  for (const std::string preset : {"fp16", "bf16"}) {
+    EXPECT_THAT(Wrong(model, SpecOf(own_loss + "precision {preset: '" + preset + "'}")),
+                ElementsAre("precision.preset: " + preset + ": " + banned));
+  }
+  EXPECT_THAT(Wrong(model, SpecOf(own_loss + "precision {prefer: 'bf16' prefer: 'fp32'}")),
+              ElementsAre("precision.preset: bf16: " + banned));
+}
+
+TEST(AdmitExported, WhatIsBannedOnOneKindOfDeviceIsTakenOnTheOther) {
+  const std::string spec = "model {exported {head: OWN_LOSS}} precision {preset: 'torch-amp-bf16'} ";
+  const json model = WithProbabilities();
+  EXPECT_TRUE(Admitted(model, SpecOf(spec + "resources {kind: CPU}")).ok());
+  EXPECT_THAT(Wrong(model, SpecOf(spec + "resources {kind: GPU}")), ElementsAre(testing::EndsWith("preset fp32")));
+  EXPECT_THAT(Wrong(model, SpecOf(spec)), ElementsAre(testing::EndsWith("set resources.kind to CPU")));
+}
+
+TEST(AdmitExported, AnOpThatARuleBansIsRefusedInModelsOfTheZooToo) {
+  v1::JobSpec spec = SmallSpec();
+  spec.mutable_precision()->set_preset("bf16");
+  ASSERT_TRUE(AdmitSpec(spec).ok());
+  v1::OpRule& rule = *spec.mutable_precision()->add_op_rules();
+  rule.set_match("aten.cross_entropy_loss.default");
+  rule.set_policy(v1::OpRule::banned);
+  const auto admitted = AdmitSpec(spec);
+  EXPECT_THAT(std::string(admitted.status().message()),
+              HasSubstr("is not allowed below fp32; take it out of op_rules"));
+}
+
 }  // namespace
 }  // namespace ampd::server

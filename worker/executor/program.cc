@@ -191,7 +191,6 @@ void Copy(std::vector<c10::IValue>& stack) { stack = {CopyFunction::apply(stack[
 
 absl::StatusOr<Instruction> CompileNode(const Node& node, const OpRegistry& registry) {
   Instruction instruction;
-  instruction.where = Where(node);
   const bool ours = node.op.starts_with("ampd.");
   AMPD_RETURN_IF_ERROR(ours ? CompileCustom(node, registry, instruction) : CompileAten(node, instruction));
   if (node.op == "aten.copy.default") {
