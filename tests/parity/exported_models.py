@@ -111,6 +111,61 @@ class Constants(nn.Module):
         return x if self.training else x * torch.tensor(0.7)
 
 
+class Slices(nn.Module):
+    """A user's own: parts of tensors that are written over, in place, by what others are, and zeros that are filled."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(3 * 64, 32)
+        self.gate = nn.Linear(32, 4)
+        self.row = nn.Parameter(torch.linspace(-1, 1, 8))
+        self.head = nn.Linear(40, CLASSES)
+
+    def forward(self, x):
+        x = self.inner(x.flatten(1))
+        x[:, :2] = x[:, 4:6] * 2
+        x[:, 2:4] *= 3
+        x[:, 6:8] -= self.row[:2]
+        x[:, 9] = x[:, 8]
+        x.narrow(1, 10, 2).mul_(0.5)
+        x.select(1, 12).copy_(torch.sigmoid(x[:, 13]))
+        x[:, 1::8] = self.gate(x.clone())
+        filled = torch.zeros(x.shape[0], 5, 8)
+        for i in range(4):
+            filled[:, i] = functional.gelu(x[:, 8 * i:8 * i + 8]) * (i + 1)
+        filled[:, 4] = self.row
+        filled[:, 1:3, 2:] += self.row[2:]
+        filled[:, :, 0] = 1.0
+        return self.head(filled.flatten(1))
+
+
+class Mixed(nn.Module):
+    """A user's own: what a layer gives beside parameters and constants that no product reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, padding=1)
+        self.inner = nn.Linear(32, 16)
+        self.layer = nn.GRU(16, 16, batch_first=True)
+        self.last = nn.Parameter(torch.linspace(-1, 1, 16).reshape(1, 1, 16))
+        self.power = nn.Parameter(torch.full((16,), 1.5))
+        self.exponent = nn.Parameter(torch.tensor(0.75))
+        self.scale = nn.Parameter(torch.linspace(0.5, 1.5, 16))
+        self.slope = nn.Parameter(torch.linspace(-0.5, 0.5, 16))
+        self.head = nn.Linear(32 * 8, CLASSES)
+
+    def forward(self, x):
+        x = self.inner(self.conv(x).transpose(1, 2).flatten(2))  # (B, 8, 16)
+        x = torch.sin(self.layer(x)[0])
+        x = (x.abs() + 0.5) ** self.power + (x * x + 0.5) ** self.exponent + 1.25 ** 2
+        x = x.diff(dim=1, append=self.last.expand(x.shape[0], 1, 16))
+        angles = torch.einsum("i,j->ij", torch.arange(8) * 100.0, self.scale)
+        x = torch.einsum("btc,c->btc", self.inner(torch.cat([x, x], 2)), self.scale) + torch.cos(angles)
+        x = torch.where(x > 0, x, x * self.slope)
+        x = torch.cat([self.inner(torch.cat([x, x], 2)), self.last.expand(x.shape[0], 8, 16)], 2)
+        return self.head((x + torch.stack([self.scale, self.slope]).flatten()).flatten(1))
+
+
 class Logits(nn.Module):
     """Of a model of transformers, which gives more than one tensor."""
 
@@ -342,6 +397,8 @@ MODELS = {
     "dtypes": (Dtypes, lambda: images(8)),
     "constants": (Constants, lambda: images(8)),
     "batch_norms": (BatchNorms, lambda: images(8, 16)),
+    "slices": (Slices, lambda: images(8)),
+    "mixed": (Mixed, lambda: images(8)),
     "resnet18": (lambda: torchvision.models.resnet18(num_classes=CLASSES), lambda: images(64, 16)),
     "resnet50": (lambda: torchvision.models.resnet50(num_classes=CLASSES), lambda: images(32)),
     "mobilenet_v3_small": (lambda: torchvision.models.mobilenet_v3_small(num_classes=CLASSES, dropout=0), lambda: images(64)),

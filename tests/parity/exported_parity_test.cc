@@ -109,14 +109,14 @@ class ExportedParity : public testing::TestWithParam<const char*> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Models, ExportedParity,
-                         testing::Values("mlp", "cnn", "dtypes", "constants", "batch_norms", "resnet18", "resnet50",
-                                         "mobilenet_v3_small", "squeezenet1_1", "shufflenet_v2_x0_5", "densenet121",
-                                         "efficientnet_b0", "small_resnet18", "small_resnet50", "small_mobilenet_v3",
-                                         "small_shufflenet_v2", "small_densenet", "small_efficientnet", "convnext",
-                                         "vit", "swin", "swin_v2", "lstm", "gru", "gpt2", "llama", "bert",
-                                         "bert_masked", "roberta", "distilbert", "electra", "deberta", "modernbert",
-                                         "mistral", "gpt_neo", "bloom", "falcon", "t5", "regressor", "multi_label",
-                                         "own_loss", "bert_own_loss"),
+                         testing::Values("mlp", "cnn", "dtypes", "constants", "batch_norms", "slices", "mixed",
+                                         "resnet18", "resnet50", "mobilenet_v3_small", "squeezenet1_1",
+                                         "shufflenet_v2_x0_5", "densenet121", "efficientnet_b0", "small_resnet18",
+                                         "small_resnet50", "small_mobilenet_v3", "small_shufflenet_v2",
+                                         "small_densenet", "small_efficientnet", "convnext", "vit", "swin", "swin_v2",
+                                         "lstm", "gru", "gpt2", "llama", "bert", "bert_masked", "roberta", "distilbert",
+                                         "electra", "deberta", "modernbert", "mistral", "gpt_neo", "bloom", "falcon",
+                                         "t5", "regressor", "multi_label", "own_loss", "bert_own_loss"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
 // The parameters as leaves with gradients, beside copies of the buffers.
@@ -220,8 +220,8 @@ std::unique_ptr<amp::Engine> EngineOf(const Case& example, const v1::PrecisionPo
 // forms of AdamW too. Rates and epsilons, with their reasons: SETTINGS in oracle_exported.py.
 class ExportedTraining : public ExportedParity {};
 INSTANTIATE_TEST_SUITE_P(Models, ExportedTraining,
-                         testing::Values("mlp", "cnn", "dtypes", "constants", "batch_norms", "squeezenet1_1",
-                                         "small_resnet18", "small_resnet50", "small_mobilenet_v3",
+                         testing::Values("mlp", "cnn", "dtypes", "constants", "batch_norms", "slices", "mixed",
+                                         "squeezenet1_1", "small_resnet18", "small_resnet50", "small_mobilenet_v3",
                                          "small_shufflenet_v2", "small_densenet", "small_efficientnet", "convnext",
                                          "vit", "swin", "swin_v2", "lstm", "gru", "gpt2", "llama", "bert",
                                          "bert_masked", "roberta", "distilbert", "electra", "deberta", "modernbert",
@@ -329,13 +329,13 @@ double LossDistance(const at::Tensor& ours, const at::Tensor& theirs) {
 // small ones are here.
 class ExportedBf16 : public ExportedParity {};
 INSTANTIATE_TEST_SUITE_P(Models, ExportedBf16,
-                         testing::Values("mlp", "cnn", "dtypes", "constants", "batch_norms", "resnet18",
-                                         "mobilenet_v3_small", "squeezenet1_1", "small_resnet18", "small_resnet50",
-                                         "small_mobilenet_v3", "small_shufflenet_v2", "small_densenet",
-                                         "small_efficientnet", "convnext", "vit", "swin", "swin_v2", "lstm", "gru",
-                                         "gpt2", "llama", "bert", "bert_masked", "roberta", "distilbert", "electra",
-                                         "deberta", "modernbert", "mistral", "gpt_neo", "bloom", "falcon", "t5",
-                                         "regressor", "multi_label", "own_loss", "bert_own_loss"),
+                         testing::Values("mlp", "cnn", "dtypes", "constants", "batch_norms", "slices", "mixed",
+                                         "resnet18", "mobilenet_v3_small", "squeezenet1_1", "small_resnet18",
+                                         "small_resnet50", "small_mobilenet_v3", "small_shufflenet_v2",
+                                         "small_densenet", "small_efficientnet", "convnext", "vit", "swin", "swin_v2",
+                                         "lstm", "gru", "gpt2", "llama", "bert", "bert_masked", "roberta", "distilbert",
+                                         "electra", "deberta", "modernbert", "mistral", "gpt_neo", "bloom", "falcon",
+                                         "t5", "regressor", "multi_label", "own_loss", "bert_own_loss"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
 // The norm of the difference, relative to that of theirs.
@@ -445,8 +445,8 @@ TEST_P(ExportedBf16, TwentyStepsFollowAutocasts) {
 // own among them.
 class ExportedFp16 : public ExportedParity {};
 INSTANTIATE_TEST_SUITE_P(Models, ExportedFp16,
-                         testing::Values("cnn", "vit", "swin", "lstm", "gpt2", "llama", "bert", "bert_masked",
-                                         "modernbert", "deberta", "bloom", "t5"),
+                         testing::Values("cnn", "slices", "mixed", "vit", "swin", "lstm", "gpt2", "llama", "bert",
+                                         "bert_masked", "modernbert", "deberta", "bloom", "t5"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
 TEST_P(ExportedFp16, TwentyStepsFollowThoseOfFp32) {

@@ -1,198 +1,36 @@
 #!/usr/bin/env python3
-"""Run every op of the engine's table under torch.autocast and write the dtypes of the results.
+"""Run every op of the engine's table, in every form of op_forms.py, under torch.autocast.
 
-Usage: oracle_autocast.py cpu|cuda bfloat16|float16 OUT
+Usage: oracle_autocast.py cpu|cuda|none bfloat16|float16 OUT
 
-OUT receives, as safetensors, for each op by its name ("aten.mm.default") two numbers (int64): what a
-float32 input and what an input of the autocast dtype give. 0: float32, 1: the autocast dtype, 2: no floating-point
-result, -1: autocast refuses the op, -2: it can't be tried here. Without a GPU, "cuda" runs on fake tensors: no kernel runs, and the dispatcher
-takes the very same path through the autocast lists.
+OUT receives, as safetensors, "cases", the bytes of a JSON list with an object for each case:
+  op, arguments  by the schema's names; a tensor is {"slot": i}, a list of them {"slots": [i, null, ...]}, a number
+                 with a point {"real": "0.5"}
+  slots          for each tensor "kind" (op_forms.Slot's, or "constant"), "dtype" and "shape"
+  results        dtype and shape of each result where all floating-point inputs are float32 and nothing is cast
+  gives          the dtypes of the results under autocast; or
+  fails          what PyTorch says instead of giving a result
+and of case n its tensors: "<n>.slot.<i>" and, of a CPU, "<n>.result.<i>" and "<n>.gradient.<i>", the gradient of slot i
+where that of each result is gradient_for(). With "none" no op runs under autocast: cases without "gives". Without a GPU, "cuda"
+runs on fake tensors: no kernel runs, and the dispatcher takes the very same path through the autocast lists.
 """
 import contextlib
+import json
 import sys
 import warnings
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+import op_forms
 import tensor_file
 
-BATCH, CHANNELS, SIZE = 2, 4, 4
-
-
-def real(*shape):
-    return torch.rand(*shape) * 0.5 + 0.25
-
-
-def labels():
-    return torch.zeros(SIZE, dtype=torch.int64)
-
-
-def ones():
-    return torch.ones(CHANNELS)
-
-
-def images():
-    return real(BATCH, CHANNELS, SIZE, SIZE)
-
-
-def square():
-    return real(SIZE, SIZE)
-
-
-def stack():
-    return real(BATCH, SIZE, SIZE)
-
-
-def recurrent(x, num_states, num_gates):
-    """The arguments of one layer over sequences of SIZE positions."""
-    states = [x(real(1, BATCH, SIZE)) for _ in range(num_states)]
-    rows = num_gates * SIZE
-    parameters = [x(real(rows, SIZE)), x(real(rows, SIZE)), x(real(rows)), x(real(rows))]
-    return (x(stack()), states if num_states > 1 else states[0], parameters, True, 1, 0.0, True, False, True)
-
-
-# By op: the arguments, with `x` for what gives floating-point inputs their dtype. Two-armed ops get one float32 arm.
-ARGUMENTS = {
-    "aten.addmm.default": lambda x: (x(square()), x(square()), x(square())),
-    "aten.bmm.default": lambda x: (x(stack()), x(stack())),
-    "aten.conv2d.default": lambda x: (x(images()), x(real(CHANNELS, CHANNELS, 3, 3))),
-    "aten.convolution.default": lambda x: (x(images()), x(real(CHANNELS, CHANNELS, 3, 3)), None, [1, 1], [0, 0], [1, 1],
-                                           False, [0, 0], 1),
-    "aten.linear.default": lambda x: (x(square()), x(square())),
-    "aten.matmul.default": lambda x: (x(square()), x(square())),
-    "aten.mm.default": lambda x: (x(square()), x(square())),
-    "aten.scaled_dot_product_attention.default": lambda x: (x(images()), x(images()), x(images())),
-    "aten.cross_entropy_loss.default": lambda x: (x(square()), labels()),
-    "aten.log_softmax.int": lambda x: (x(square()), 1),
-    "aten.mean.default": lambda x: (x(square()),),
-    "aten.mean.dim": lambda x: (x(square()), [1]),
-    "aten.huber_loss.default": lambda x: (x(square()), x(square())),
-    "aten.mse_loss.default": lambda x: (x(square()), x(square())),
-    "aten.smooth_l1_loss.default": lambda x: (x(square()), x(square())),
-    "aten.nll_loss_nd.default": lambda x: (x(square()), labels()),
-    "aten.softmax.int": lambda x: (x(square()), 1),
-    "aten.sum.default": lambda x: (x(square()),),
-    "aten.sum.dim_IntList": lambda x: (x(square()), [1]),
-    "aten.batch_norm.default": lambda x: (x(images()), ones(), ones(), ones(), ones(), True, 0.1, 1e-5, False),
-    "aten.layer_norm.default": lambda x: (x(square()), [SIZE], ones(), ones()),
-    "aten.add.Tensor": lambda x: (x(square()), square()),
-    "aten.cat.default": lambda x: ([x(square()), square()],),
-    "aten.mul.Tensor": lambda x: (x(square()), square()),
-    "aten.sub.Tensor": lambda x: (x(square()), square()),
-    "aten.binary_cross_entropy.default": lambda x: (x(square()), x(square())),
-    "aten.binary_cross_entropy_with_logits.default": lambda x: (x(square()), x(square())),
-    "aten.adaptive_avg_pool2d.default": lambda x: (x(images()), [1, 1]),
-    "aten.argmax.default": lambda x: (x(square()), 1),
-    "aten.avg_pool2d.default": lambda x: (x(images()), [2, 2]),
-    "aten.detach.default": lambda x: (x(square()),),
-    "aten.dropout.default": lambda x: (x(square()), 0.5, True),
-    "aten.embedding.default": lambda x: (x(square()), labels()),
-    "aten.eq.Tensor": lambda x: (x(square()), x(square())),
-    "aten.feature_dropout.default": lambda x: (x(images()), 0.5, True),
-    "aten.flatten.using_ints": lambda x: (x(square()),),
-    "aten.gelu.default": lambda x: (x(square()),),
-    "aten.max_pool2d.default": lambda x: (x(images()), [2, 2]),
-    "aten.ones_like.default": lambda x: (x(square()),),
-    "aten.permute.default": lambda x: (x(square()), [1, 0]),
-    "aten.relu.default": lambda x: (x(square()),),
-    "aten.reshape.default": lambda x: (x(square()), [SIZE * SIZE]),
-    "aten.select.int": lambda x: (x(square()), 0, 1),
-    "aten.sigmoid.default": lambda x: (x(square()),),
-    "aten.silu.default": lambda x: (x(square()),),
-    "aten.slice.Tensor": lambda x: (x(square()), 0, 0, 2),
-    "aten.split.Tensor": lambda x: (x(square()), 2),
-    "aten.squeeze.dim": lambda x: (x(real(SIZE, 1)), 1),
-    "aten.t.default": lambda x: (x(square()),),
-    "aten.tanh.default": lambda x: (x(square()),),
-    "aten.transpose.int": lambda x: (x(square()), 0, 1),
-    "aten.unsqueeze.default": lambda x: (x(square()), 1),
-    "aten.view.default": lambda x: (x(square()), [SIZE * SIZE]),
-    "aten.zeros_like.default": lambda x: (x(square()),),
-    # What only imported models have.
-    "aten.clone.default": lambda x: (x(square()),),
-    "aten.contiguous.default": lambda x: (x(square()),),
-    "aten.cumsum.default": lambda x: (x(square()), 1),
-    "aten.diff.default": lambda x: (x(square()),),
-    "aten.div.Tensor": lambda x: (x(square()), square()),
-    "aten.elu.default": lambda x: (x(square()),),
-    "aten.expand.default": lambda x: (x(square()), [2, SIZE, SIZE]),
-    "aten.group_norm.default": lambda x: (x(images()), 2, ones(), ones()),
-    "aten.hardsigmoid.default": lambda x: (x(square()),),
-    "aten.hardswish.default": lambda x: (x(square()),),
-    "aten.hardtanh.default": lambda x: (x(square()),),
-    "aten.le.Tensor": lambda x: (x(square()), x(square())),
-    "aten.leaky_relu.default": lambda x: (x(square()),),
-    "aten.masked_fill.Scalar": lambda x: (x(square()), square() > 0.5, 0.0),
-    "aten.ne.Scalar": lambda x: (x(square()), 0),
-    "aten.neg.default": lambda x: (x(square()),),
-    "aten.pow.Tensor_Scalar": lambda x: (x(square()), 3.0),
-    "aten.rsqrt.default": lambda x: (x(square()),),
-    "aten.unflatten.int": lambda x: (x(square()), 1, [2, SIZE // 2]),
-    "aten.abs.default": lambda x: (x(square()),),
-    "aten.arange.default": lambda x: (SIZE,),
-    "aten.arange.start": lambda x: (1, SIZE),
-    "aten.bernoulli.p": lambda x: (x(square()), 0.5),
-    "aten.chunk.default": lambda x: (x(square()), 2),
-    "aten.cos.default": lambda x: (x(square()),),
-    "aten.empty.memory_format": lambda x: ([SIZE],),
-    "aten.eq.Scalar": lambda x: (x(square()), 0),
-    "aten.fill.Tensor": lambda x: (x(square()), torch.ones([])),
-    "aten.full_like.default": lambda x: (x(square()), 2.0),
-    "aten.gt.Scalar": lambda x: (x(square()), 0),
-    "aten.log.default": lambda x: (x(square()),),
-    "aten.lt.Scalar": lambda x: (x(square()), 0),
-    "aten.index.Tensor": lambda x: (x(square()), [labels()]),
-    "aten.min.other": lambda x: (x(square()), square()),
-    "aten.new_zeros.default": lambda x: (x(square()), [SIZE]),
-    "aten.ones.default": lambda x: ([SIZE],),
-    "aten.pad.default": lambda x: (x(square()), [0, 1]),
-    "aten.roll.default": lambda x: (x(square()), [1], [1]),
-    "aten.select_scatter.default": lambda x: (x(square()), x(real(SIZE)), 0, 1),
-    "aten.sin.default": lambda x: (x(square()),),
-    "aten.slice_scatter.default": lambda x: (x(square()), x(real(1, SIZE)), 0, 1, 2),
-    "aten.where.self": lambda x: (square() > 0.5, x(square()), square()),
-    "aten.zeros.default": lambda x: ([SIZE],),
-    "aten.baddbmm.default": lambda x: (x(stack()), x(stack()), x(stack())),
-    "aten.bitwise_not.default": lambda x: (square() > 0.5,),
-    "aten.clamp.default": lambda x: (x(square()), 0.0, 0.5),
-    "aten.clamp_min.default": lambda x: (x(square()), 0.0),
-    "aten.copy.default": lambda x: (x(square()), x(square())),
-    "aten.einsum.default": lambda x: ("ij,jk->ik", [x(square()), x(square())]),
-    "aten.exp.default": lambda x: (x(square()),),
-    "aten.expand_as.default": lambda x: (x(square()), stack()),
-    "aten.full.default": lambda x: ([SIZE], 2.0),
-    "aten.gt.Tensor": lambda x: (x(square()), x(square())),
-    "aten.le.Scalar": lambda x: (x(square()), 0),
-    "aten.linalg_vector_norm.default": lambda x: (x(square()), 2, [1]),
-    "aten.logical_not.default": lambda x: (x(square()),),
-    "aten.numpy_T.default": lambda x: (x(square()),),
-    "aten.pow.Tensor_Tensor": lambda x: (x(square()), x(square())),
-    "aten.repeat.default": lambda x: (x(square()), [2, 1]),
-    "aten.rsub.Scalar": lambda x: (x(square()), 1.0),
-    "aten.sqrt.default": lambda x: (x(square()),),
-    "aten.swapaxes.default": lambda x: (x(square()), 0, 1),
-    "aten.triu.default": lambda x: (x(square()),),
-    "aten.unbind.int": lambda x: (x(square()), 0),
-    "aten.zero.default": lambda x: (x(square()),),
-    "aten.conv_transpose2d.input": lambda x: (x(images()), x(real(CHANNELS, CHANNELS, 3, 3))),
-    # Sequences.
-    "aten.gather.default": lambda x: (x(square()), 1, torch.zeros(SIZE, 1, dtype=torch.int64)),
-    "aten.gru.input": lambda x: recurrent(x, 1, 3),
-    "aten.lstm.input": lambda x: recurrent(x, 2, 4),
-}
-
-
-# On a GPU these call cuDNN before the dispatcher tells a dtype, and oneDNN has no LSTM in float16 on every CPU.
-NEEDS_ITS_DEVICE = {"aten.gru.input": ("CUDA error", "no NVIDIA driver"),
-                    "aten.lstm.input": ("CUDA error", "no NVIDIA driver", "could not create a primitive")}
-
-
-def code_of(result, low):
-    first = result[0] if isinstance(result, (list, tuple)) else result
-    if not first.is_floating_point():
-        return 2
-    return {torch.float32: 0, low: 1}[first.dtype]
+# On a GPU they call cuDNN before the dispatcher tells a dtype, and oneDNN has no LSTM in float16 on every CPU.
+RECURRENT = ("aten.gru.input", "aten.lstm.input")
+NEEDS_ITS_DEVICE = "needs its device"
+# Its form that writes has a derivative, which is what models call.
+COPY = "aten.copy.default"
+NO_DERIVATIVE = "aten.bernoulli.p"
 
 
 def overload(name):
@@ -200,36 +38,113 @@ def overload(name):
     return getattr(getattr(torch.ops.aten, op), kind)
 
 
-def run(name, device, low, dtype):
-    """The code of one op's result for inputs of one dtype."""
-    arguments = ARGUMENTS[name](lambda tensor: tensor.to(dtype))
+def name_of(dtype):
+    return str(dtype).removeprefix("torch.")
+
+
+def described(tensor):
+    return {"dtype": name_of(tensor.dtype), "shape": list(tensor.shape)}
+
+
+def arguments_of(op, arguments, named):
+    """The call's arguments by name, tensors by the number of their slot."""
+    count = iter(range(100))
+
+    def encode(argument):
+        if isinstance(argument, (torch.Tensor, op_forms.Slot)):
+            return {"slot": next(count)}
+        if isinstance(argument, (list, tuple)) and any(isinstance(a, (torch.Tensor, op_forms.Slot)) for a in argument):
+            return {"slots": [None if entry is None else next(count) for entry in argument]}
+        if isinstance(argument, float):
+            return {"real": repr(argument)}  # JSON has no infinity
+        return {"dtype": name_of(argument)} if isinstance(argument, torch.dtype) else argument
+
+    names = [argument.name for argument in overload(op)._schema.arguments]
+    encoded = {name: encode(argument) for name, argument in zip(names, arguments)}
+    return encoded | {name: encode(argument) for name, argument in named.items()}
+
+
+def results_of(op, arguments, named, tensors):
+    positional, keywords = op_forms.filled(arguments, named, tensors)
+    result = positional[0].clone().copy_(positional[1]) if op == COPY else overload(op)(*positional, **keywords)
+    return list(result) if isinstance(result, (list, tuple)) else [result]
+
+
+def under_autocast(device, low, run):
     # torch.autocast itself turns "cuda" off where there is no GPU.
     torch.set_autocast_dtype(device, low)
     torch.set_autocast_enabled(device, True)
     try:
-        return code_of(overload(name)(*arguments), low)
-    except RuntimeError as error:
-        if any(words in str(error) for words in NEEDS_ITS_DEVICE.get(name, ())):
-            return -2
-        if "unsafe to autocast" not in str(error):
-            raise
-        return -1
+        return run()
     finally:
         torch.set_autocast_enabled(device, False)
         torch.clear_autocast_cache()
+
+
+def gradient_for(result):
+    """Numbers that no op takes for one constant."""
+    numbers = torch.arange(result.numel(), dtype=torch.float32)
+    return (numbers.remainder(7) / 8 + 0.25).reshape(result.shape).to(result.dtype)
+
+
+def gradients_of(results, tensors):
+    trained = [i for i, tensor in enumerate(tensors) if tensor.requires_grad]
+    led = [result for result in results if result.requires_grad]
+    if not led or not trained:
+        return {}
+    found = torch.autograd.grad(led, [tensors[i] for i in trained], [gradient_for(one) for one in led], allow_unused=True)
+    return {i: gradient for i, gradient in zip(trained, found) if gradient is not None}
+
+
+def plain_results(low):
+    """Of each case in float32, on a CPU."""
+    for op, arguments, named, slots, _ in op_forms.cases(low):
+        wide = [slot.tensor.detach().clone() for slot in slots]
+        yield [described(result) for result in results_of(op, arguments, named, wide)]
+
+
+def run_case(op, arguments, named, slots, dtypes, device, low):
+    """The case for JSON but for its "results", and its tensors."""
+    case = {"op": op, "arguments": arguments_of(op, arguments, named)}
+    given = [slot.tensor.detach().to(dtype, copy=True) for slot, dtype in zip(slots, dtypes)]
+    case["slots"] = [{"kind": slot.kind} | described(tensor) for slot, tensor in zip(slots, given)]
+    tensors = {f"slot.{i}": tensor.clone() for i, tensor in enumerate(given)}
+    if device == "none":
+        return case, tensors
+    for slot, tensor in zip(slots, given):
+        tensor.requires_grad_(slot.kind in ("input", "parameter") and tensor.is_floating_point())
+    if device == "cuda" and op in RECURRENT:
+        return case | {"fails": NEEDS_ITS_DEVICE}, tensors
+    try:
+        results = under_autocast(device, low, lambda: results_of(op, arguments, named, given))
+        case["gives"] = [name_of(result.dtype) for result in results]
+    except RuntimeError as error:
+        lacks_lstm = op in RECURRENT and "could not create a primitive" in str(error)
+        return case | {"fails": NEEDS_ITS_DEVICE if lacks_lstm else str(error)}, tensors
+    if device == "cpu":
+        tensors |= {f"result.{i}": result for i, result in enumerate(results)}
+        gradients = {} if op == NO_DERIVATIVE else gradients_of(results, given)
+        tensors |= {f"gradient.{i}": gradient for i, gradient in gradients.items()}
+    return case, tensors
 
 
 def main():
     device, low = sys.argv[1], getattr(torch, sys.argv[2])
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
-    codes = {}
+    torch.manual_seed(5)
+    cases, tensors = [], {}
+    results = list(plain_results(low))
     with FakeTensorMode() if device == "cuda" else contextlib.nullcontext():
-        torch.set_default_device(device)
-        for name in ARGUMENTS:
-            codes[name] = [run(name, device, low, dtype) for dtype in (torch.float32, low)]
+        torch.set_default_device(device if device == "cuda" else "cpu")
+        for number, case in enumerate(op_forms.cases(low)):
+            described_case, found = run_case(*case, device, low)
+            cases.append(described_case | {"results": results[number]})
+            if device != "cuda":
+                tensors |= {f"{number}.{name}": tensor for name, tensor in found.items()}
     torch.set_default_device(None)
-    tensor_file.write(sys.argv[3], {name: torch.tensor(pair) for name, pair in codes.items()})
+    tensors["cases"] = torch.frombuffer(bytearray(json.dumps(cases).encode()), dtype=torch.uint8)
+    tensor_file.write(sys.argv[3], tensors)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "ampd/v1/worker.pb.h"
+#include "graph/graph.h"
+#include "tests/parity/op_cases.h"
+#include "worker/executor/executor.h"
+
+namespace ampd::parity {
+
+// The program of a case under a preset, made as the engine makes it. Errors as ResolvePolicy and ApplyPrecision.
+absl::StatusOr<graph::Graph> UnderPreset(const OpCase& one, const std::string& preset, const v1::Device& device);
+
+struct OpRun {
+  executor::TensorMap results;    // by output
+  executor::TensorMap gradients;  // by slot
+};
+
+// Runs a program of a case forward and backward on the CPU, with the engine's ops. INTERNAL: LibTorch threw, or a
+// result has another dtype than the program says.
+absl::StatusOr<OpRun> RunProgram(const OpCase& one, const graph::Graph& program);
+
+}  // namespace ampd::parity
