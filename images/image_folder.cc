@@ -1,17 +1,24 @@
 #include "images/image_folder.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <filesystem>
+#include <initializer_list>
+#include <map>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "base/pending_file.h"
 #include "base/safetensors.h"
+#include "base/safetensors_json.h"
 #include "base/status_macros.h"
 #include "images/picture.h"
 #include "images/resize.h"
@@ -35,51 +42,111 @@ struct ClassFolder {
   std::vector<std::string> files;  // paths
 };
 
-bool IsHidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
-
-bool IsNamedAsPicture(const fs::path& path) {
-  const std::string extension = absl::AsciiStrToLower(path.extension().string());
-  return extension == ".png" || extension == ".jpg" || extension == ".jpeg";
+bool EndsWithAnyOf(const std::string& name, std::initializer_list<std::string_view> endings) {
+  const std::string lower = absl::AsciiStrToLower(name);
+  return std::any_of(endings.begin(), endings.end(), [&](std::string_view ending) { return lower.ends_with(ending); });
 }
 
-// The entries of a folder by name.
-absl::StatusOr<std::vector<fs::directory_entry>> EntriesOf(const fs::path& folder) {
-  std::vector<fs::directory_entry> entries;
+bool IsNamedAsPicture(const std::string& name) { return EndsWithAnyOf(name, {".png", ".jpg", ".jpeg"}); }
+
+// Which ImageFolder takes too (torchvision/datasets/folder.py, IMG_EXTENSIONS) and nothing here decodes.
+bool IsNamedAsOtherPicture(const std::string& name) {
+  return EndsWithAnyOf(name, {".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"});
+}
+
+// The folders and the other entries of a folder. Links are what they lead to; one that leads nowhere is no folder.
+struct Entries {
+  std::vector<std::string> folders;  // names, sorted
+  std::vector<std::string> files;
+};
+
+absl::StatusOr<Entries> EntriesOf(const fs::path& folder) {
+  Entries entries;
   std::error_code error;
   for (fs::directory_iterator at(folder, error); !error && at != fs::directory_iterator(); at.increment(error)) {
-    entries.push_back(*at);
+    std::error_code leads_nowhere;
+    (at->is_directory(leads_nowhere) ? entries.folders : entries.files).push_back(at->path().filename().string());
   }
   if (error) {
     return Named(folder.string(), ErrnoError(error.value(), "read the folder"));
   }
-  std::sort(entries.begin(), entries.end());
+  std::sort(entries.folders.begin(), entries.folders.end());
+  std::sort(entries.files.begin(), entries.files.end());
   return entries;
 }
 
+// The pictures of one class in the order of torchvision's ImageFolder: folders by their whole paths, which is not the
+// order of a walk ("cat-x" comes before "cat/x"), and in each of them files by name.
+class ClassWalk {
+ public:
+  explicit ClassWalk(PackSummary& summary) : summary_(summary) {}
+
+  absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& folder) {
+    AMPD_RETURN_IF_ERROR(Enter(folder));
+    std::vector<std::string> files;
+    for (const auto& [path, names] : names_) {
+      for (const std::string& name : names) {
+        files.push_back(absl::StrCat(path, "/", name));
+      }
+    }
+    return files;
+  }
+
+ private:
+  // A link may lead back to a folder that it lies in: torchvision would go around until the path is too long.
+  absl::Status Enter(const std::string& folder) {
+    struct stat status = {};
+    if (stat(folder.c_str(), &status) != 0) {
+      return Named(folder, ErrnoError(errno, "read the folder"));
+    }
+    const std::pair identity(status.st_dev, status.st_ino);
+    if (std::find(above_.begin(), above_.end(), identity) != above_.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(folder, ": a link that leads back to a folder it lies in"));
+    }
+    AMPD_ASSIGN_OR_RETURN(const Entries entries, EntriesOf(folder));
+    std::vector<std::string>& names = names_[folder];
+    for (const std::string& name : entries.files) {
+      if (IsNamedAsOtherPicture(name)) {
+        return absl::InvalidArgumentError(absl::StrCat(folder, "/", name,
+                                                       ": is named as a picture that ImageFolder takes; convert it "
+                                                       "to PNG or JPEG, or move it away"));
+      }
+      if (IsNamedAsPicture(name)) {
+        names.push_back(name);
+      } else {
+        ++summary_.num_skipped;
+      }
+    }
+    above_.push_back(identity);
+    for (const std::string& name : entries.folders) {
+      AMPD_RETURN_IF_ERROR(Enter(absl::StrCat(folder, "/", name)));
+    }
+    above_.pop_back();
+    return absl::OkStatus();
+  }
+
+  PackSummary& summary_;
+  std::map<std::string, std::vector<std::string>> names_;  // by path
+  std::vector<std::pair<dev_t, ino_t>> above_;             // the folders that are entered now
+};
+
 absl::StatusOr<std::vector<ClassFolder>> Scan(const std::string& folder, PackSummary& summary) {
   std::vector<ClassFolder> classes;
-  AMPD_ASSIGN_OR_RETURN(const std::vector<fs::directory_entry> folders, EntriesOf(folder));
-  for (const fs::directory_entry& entry : folders) {
-    if (IsHidden(entry.path()) || entry.is_symlink() || !entry.is_directory()) {
-      summary.num_skipped += IsHidden(entry.path()) ? 0 : 1;
-      continue;
-    }
-    ClassFolder& one = classes.emplace_back(ClassFolder{entry.path().filename().string(), {}});
-    AMPD_ASSIGN_OR_RETURN(const std::vector<fs::directory_entry> files, EntriesOf(entry.path()));
-    for (const fs::directory_entry& file : files) {
-      if (IsHidden(file.path())) {
-        continue;
-      }
-      if (!file.is_symlink() && file.is_regular_file() && IsNamedAsPicture(file.path())) {
-        one.files.push_back(file.path().string());
-      } else {
-        ++summary.num_skipped;
-      }
-    }
-    if (one.files.empty()) {
+  AMPD_ASSIGN_OR_RETURN(const Entries entries, EntriesOf(folder));
+  summary.num_skipped += static_cast<int64_t>(entries.files.size());
+  for (const std::string& name : entries.folders) {
+    const std::string path = absl::StrCat(folder, "/", name);
+    if (!IsUtf8(name)) {
       return absl::InvalidArgumentError(
-          absl::StrCat(entry.path().string(), ": has no .png, .jpg or .jpeg file; every folder is a class"));
+          absl::StrCat(folder, ": the name of a class is not UTF-8: ", absl::CHexEscape(name)));
     }
+    ClassFolder one{name, {}};
+    AMPD_ASSIGN_OR_RETURN(one.files, ClassWalk(summary).FilesOf(path));
+    if (one.files.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, ": has no .png, .jpg or .jpeg file; every folder is a class, also one whose name begins with a dot"));
+    }
+    classes.push_back(std::move(one));
   }
   if (classes.empty() || classes.size() > kMaxClasses) {
     return absl::InvalidArgumentError(absl::StrCat(folder, ": has ", classes.size(),

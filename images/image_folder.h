@@ -24,14 +24,16 @@ struct PackOptions {
 struct PackSummary {
   std::vector<std::string> classes;  // by label
   std::vector<int64_t> num_images;   // of each class
-  int64_t num_skipped = 0;           // files that are not named as PNG or JPEG
+  int64_t num_skipped = 0;           // files that are not named as pictures, or lie in no class
 };
 
 // Writes a safetensors file with the tensors "images", uint8 of (samples, channels, height, width), and "labels",
-// int32, in the order of the names of classes and files; the names of the classes are a JSON list in the metadata,
-// "classes". Links are not followed, and names that begin with a dot are passed over. Nothing is left at `destination`
-// by a failure: NOT_FOUND, INVALID_ARGUMENT when there are no classes or pictures or too many to train on, DATA_LOSS
-// naming the picture that can't be decoded, ALREADY_EXISTS.
+// int32, in the order of torchvision's ImageFolder; the names of the classes are a JSON list in the metadata,
+// "classes". As ImageFolder does, takes every folder for a class, whatever its name begins with, descends into the
+// folders in it and follows links. Nothing is left at `destination` by a failure: NOT_FOUND, INVALID_ARGUMENT when
+// there are no classes, a class without pictures, pictures that ImageFolder takes and nothing here decodes, a link that
+// leads in a circle, or too many pictures to train on, DATA_LOSS naming the picture that can't be decoded,
+// ALREADY_EXISTS.
 absl::StatusOr<PackSummary> PackFolder(const PackOptions& options);
 
 }  // namespace ampd::images

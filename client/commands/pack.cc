@@ -1,8 +1,11 @@
 // ampctl data pack.
 #include <cstdio>
+#include <map>
 #include <numeric>
 #include <string>
+#include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -28,6 +31,19 @@ absl::StatusOr<std::pair<int64_t, int64_t>> ParseSize(const std::string& text) {
                                                    images::kMaxSide, " pixels a side"));
   }
   return std::pair(width, height);
+}
+
+// The first two classes whose names differ in capitals alone, which a disk of Windows or macOS takes for one; empty:
+// none.
+std::string Alike(const std::vector<std::string>& classes) {
+  std::map<std::string, std::string> seen;  // by the name in small letters
+  for (const std::string& name : classes) {
+    const auto [there, is_new] = seen.try_emplace(absl::AsciiStrToLower(name), name);
+    if (!is_new) {
+      return absl::StrCat(there->second, " and ", name);
+    }
+  }
+  return "";
 }
 
 }  // namespace
@@ -66,8 +82,13 @@ int PackImages(Session* session, const PackImagesOptions& options) {
                 static_cast<long long>(size->first), FormatCount(static_cast<int64_t>(packed->classes.size())).c_str(),
                 Printable(absl::StrJoin(packed->classes, ", ")).c_str());
   }
+  if (const std::string alike = Alike(packed->classes); !alike.empty()) {
+    session->Note(
+        absl::StrCat("the classes ", Printable(alike), " differ in capitals alone; they are two, as to ImageFolder"));
+  }
   if (packed->num_skipped > 0) {
-    session->Note(absl::StrCat(packed->num_skipped, " entries are no PNG or JPEG files and were passed over"));
+    session->Note(absl::StrCat(packed->num_skipped,
+                               " files are not named as PNG or JPEG, or lie in no class, and were passed over"));
   }
   return kExitOk;
 }

@@ -45,7 +45,7 @@ TEST_F(ImageFolderTest, Classes_AreNumberedByNameAndKept) {
   ASSERT_TRUE(packed.ok()) << packed.status();
   EXPECT_THAT(packed->classes, ElementsAre("ant", "cat"));
   EXPECT_THAT(packed->num_images, ElementsAre(1, 2));
-  EXPECT_EQ(packed->num_skipped, 1);
+  EXPECT_EQ(packed->num_skipped, 2);
   const std::string content = Written();
   const auto file = ParseSafetensors(content);
   ASSERT_TRUE(file.ok()) << file.status();
@@ -105,13 +105,55 @@ TEST_F(ImageFolderTest, FoldersThatAreNoClasses_AreRefused) {
   EXPECT_THAT(std::string(PackFolder(Options()).status().message()), HasSubstr("has 0 folders"));
 }
 
-TEST_F(ImageFolderTest, Links_AreNotFollowed) {
-  std::filesystem::create_symlink(root_ / "set/cat/a.PNG", root_ / "set/cat/link.png");
-  std::filesystem::create_directory_symlink(root_ / "set/cat", root_ / "set/dog");
+// As torchvision's ImageFolder: tests/parity/pack_test.py compares the two.
+TEST_F(ImageFolderTest, FoldersInClasses_AreOfTheClass) {
+  Write("set/cat/deep/er/a.png", PngFile(1, 1, PNG_COLOR_TYPE_RGB, 8, {7, 0, 0}));
+  Write("set/cat/deep-x/a.png", PngFile(1, 1, PNG_COLOR_TYPE_RGB, 8, {8, 0, 0}));
+  Write("set/.hidden.class/.a.png", PngFile(1, 1, PNG_COLOR_TYPE_RGB, 8, {9, 0, 0}));
   const auto packed = PackFolder(Options());
   ASSERT_TRUE(packed.ok()) << packed.status();
-  EXPECT_THAT(packed->num_images, ElementsAre(1, 2));
-  EXPECT_EQ(packed->num_skipped, 3);
+  EXPECT_THAT(packed->classes, ElementsAre(".hidden.class", "ant", "cat"));
+  EXPECT_THAT(packed->num_images, ElementsAre(1, 1, 4));
+  const std::string content = Written();
+  const std::string_view pixels = ParseSafetensors(content)->data;
+  EXPECT_EQ(pixels[0], 9);
+  EXPECT_EQ(pixels.substr(6, 6), "\4\5\6\1\2\3");
+  EXPECT_EQ(pixels[12], 8) << "\"deep-x\" comes before \"deep/er\"";
+  EXPECT_EQ(pixels[15], 7);
+}
+
+TEST_F(ImageFolderTest, Links_AreFollowed) {
+  std::filesystem::create_symlink(root_ / "set/cat/a.PNG", root_ / "set/cat/link.png");
+  std::filesystem::create_directory_symlink(root_ / "set/cat", root_ / "set/dog");
+  std::filesystem::create_symlink(root_ / "nowhere", root_ / "set/cat/broken");
+  const auto packed = PackFolder(Options());
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  EXPECT_THAT(packed->classes, ElementsAre("ant", "cat", "dog"));
+  EXPECT_THAT(packed->num_images, ElementsAre(1, 3, 3));
+}
+
+TEST_F(ImageFolderTest, ALinkThatLeadsInACircle_IsRefused) {
+  std::filesystem::create_directories(root_ / "set/cat/deep");
+  std::filesystem::create_directory_symlink(root_ / "set/cat", root_ / "set/cat/deep/again");
+  const absl::Status status = PackFolder(Options()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              EndsWith("set/cat/deep/again: a link that leads back to a folder it lies in"));
+}
+
+TEST_F(ImageFolderTest, PicturesThatAreNotLookedAt_AreRefusedWhereImageFolderTakesThem) {
+  for (const char* name : {"x.webp", "x.BMP", "x.tif", "x.tiff", "x.ppm", "x.pgm"}) {
+    Write(std::string("set/cat/") + name, "");
+    EXPECT_THAT(
+        std::string(PackFolder(Options()).status().message()),
+        HasSubstr(std::string("set/cat/") + name + ": is named as a picture that ImageFolder takes; convert it"));
+    std::filesystem::remove(root_ / "set/cat" / name);
+  }
+  Write("set/cat/x.gif", "");
+  EXPECT_TRUE(PackFolder(Options()).ok());
+  std::filesystem::remove(root_ / "out");
+  Write("set/cat/broken.png", "");
+  EXPECT_EQ(PackFolder(Options()).status().code(), absl::StatusCode::kDataLoss);
 }
 
 TEST_F(ImageFolderTest, MoreThanAJobTakes_IsRefusedBeforeAnythingIsRead) {

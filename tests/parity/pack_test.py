@@ -17,6 +17,7 @@ import numpy
 from PIL import Image
 from safetensors import safe_open
 from torchvision.datasets import ImageFolder
+from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from service_case import BINARIES, main
 
@@ -100,6 +101,66 @@ class Pack(unittest.TestCase):
         numpy.testing.assert_array_equal(labels, targets)
         # Pillow carries a libjpeg-turbo of its own.
         self.assertLessEqual(numpy.abs(images.astype(int) - expected.astype(int)).max(), 1)
+
+    def write(self, name, colour):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (WIDTH, HEIGHT), colour).save(path, "PNG")
+
+    def test_files_and_classes_are_those_that_imagefolder_lists(self):
+        """Folders in classes, links, hidden names, capitals and names whose order depends on how it is made."""
+        names = ("b/a.png", "b/deep/er/a.png", "b/deep/b.png", "b/deep-x/a.png", "b/deep.x/a.png", "b/deep x/a.png", "b/Z.PNG",
+                 "b/z.png", "b/\u00e9.png", "b/e.JpEg", "b/.hidden.png", "b/.png", "B/only/below/x.jpg", "a a/x.png", "a/x.png",
+                 "a-/x.png", "a.b/x.png", "\u00c4/x.png", "\U0001f600/x.png", "\uffe5/x.png", ".dot/x.png", "10/x.png", "9/x.png")
+        for number, name in enumerate(names):
+            self.write(f"listed/{name}", (number, 255 - number, 7 * number % 256))
+        root = self.folder / "listed"
+        (root / "b" / "notes.txt").write_text("no picture")
+        (root / "b" / "x.gif").write_bytes(b"GIF89a")
+        (root / "loose.png").write_bytes(b"in no class")
+        (root / "c").symlink_to(root / "b", target_is_directory=True)
+        (root / "a" / "link.png").symlink_to(root / "b" / "a.png")
+        (root / "a" / "more").symlink_to(root / "B", target_is_directory=True)
+        (root / "a" / "nowhere").symlink_to(root / "nothing")
+        images, labels, classes = self.pack("listed")
+        expected, targets, names = self.theirs("listed", "RGB", lambda picture: picture)
+        self.assertEqual(classes, names)
+        numpy.testing.assert_array_equal(labels, targets)
+        numpy.testing.assert_array_equal(images, expected)
+
+    def test_classes_that_differ_in_capitals_alone_are_two_and_told(self):
+        for name in ("alike/Cat/x.png", "alike/cat/x.png"):
+            self.write(name, (1, 2, 3))
+        _, labels, classes = self.pack("alike")
+        self.assertEqual((labels.tolist(), classes), ([0, 1], ImageFolder(self.folder / "alike").classes))
+        done = subprocess.run([BINARIES / "ampctl", "data", "pack", self.folder / "alike", self.folder / "out", "--size", "8",
+                               "--force"], capture_output=True, text=True)
+        self.assertIn("the classes Cat and cat differ in capitals alone", done.stderr)
+
+    def refused(self, name):
+        done = subprocess.run([BINARIES / "ampctl", "data", "pack", self.folder / name, self.folder / "no", "--size", "8"],
+                              capture_output=True, text=True)
+        self.assertNotEqual(done.returncode, 0)
+        return done.stderr
+
+    def test_what_imagefolder_refuses_is_refused(self):
+        for name in ("empty/a/x.png", "hidden/a/x.png", "only/x.png"):
+            self.write(name, (1, 2, 3))
+        (self.folder / "empty" / "b" / "deep").mkdir(parents=True)
+        (self.folder / "hidden" / ".checkpoints").mkdir()
+        for name, words in (("empty", "empty/b: has no .png"), ("hidden", "hidden/.checkpoints: has no .png"),
+                            ("only", "has 0 folders")):
+            with self.assertRaises(FileNotFoundError):
+                ImageFolder(self.folder / name)
+            self.assertIn(words, self.refused(name))
+
+    def test_what_imagefolder_takes_and_nothing_here_decodes_is_refused(self):
+        for number, ending in enumerate(IMG_EXTENSIONS):
+            self.write(f"kinds{number}/a/x{ending.upper()}", (1, 2, 3))
+            if ending in (".png", ".jpg", ".jpeg"):
+                self.pack(f"kinds{number}")
+            else:
+                self.assertIn(f"x{ending.upper()}: is named as a picture that ImageFolder takes", self.refused(f"kinds{number}"))
 
     def test_a_job_reads_what_was_packed(self):
         self.pack("set")
