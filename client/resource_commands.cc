@@ -127,10 +127,13 @@ void AddTokenize(CLI::App* data, CommandLine* line) {
   tokenize->add_flag("--cased", options.cased, "BERT: keep capitals and accents");
   add("--format", options.format, "llm_c (with a header), uint16 or uint32; llm_c without", "FORMAT")
       ->check(OneOf({"llm_c", "uint16", "uint32"}));
+  tokenize->add_flag("--any-format", options.any_format, "Bytes also of a file that is no text, as one of gzip");
   tokenize->add_flag("--jsonl", options.labelled, "A text and a label a line: write JSON lines of tokens and label");
   add("--text-field", options.text_field, "Column or JSON field of the text; text without", "NAME");
   add("--label-field", options.label_field, "Column or JSON field of the label; label without", "NAME");
   add("--classes", options.classes, "Names of the labels from 0 on, by commas; numbers without", "A,B");
+  add("--quotes", options.quotes, "csv (around a cell) or none (part of the text); told by the file without", "MEANING")
+      ->check(OneOf({"csv", "none"}));
   tokenize->add_option("--max-length", options.max_length, "Cut longer texts to so many tokens")
       ->check(CheckCount)
       ->option_text("N");

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/safetensors_json.h"
 #include "base/status_macros.h"
 #include "graph/exported_constants.h"
@@ -55,12 +56,11 @@ bool IsTooDeep(std::string_view text) {
 }
 
 absl::StatusOr<json> Parse(std::string_view text) {
-  json parsed =
-      IsTooDeep(text) ? json(json::value_t::discarded) : json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (parsed.is_discarded()) {
-    return BadExport("the JSON is not sound");
+  auto parsed = IsTooDeep(text) ? absl::InvalidArgumentError("is too deep") : ParseJson(text);
+  if (absl::IsAlreadyExists(parsed.status())) {
+    return BadExport(absl::StrCat("the JSON ", parsed.status().message()));
   }
-  return parsed;
+  return parsed.ok() ? std::move(parsed) : BadExport("the JSON is not sound");
 }
 
 // The files of one program, below the archive's own folder.

@@ -10,8 +10,8 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "base/json.h"
 #include "base/status_macros.h"
-#include "nlohmann/json.hpp"
 #include "text/unicode.h"
 #include "text/utf8.h"
 #include "text/views.h"
@@ -36,13 +36,15 @@ std::array<std::string, 256> ByteAlphabet() {
 }
 
 absl::StatusOr<Vocabulary> ParseVocabulary(std::string_view text) {
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) {
-    return absl::InvalidArgumentError("the vocabulary is no JSON object of tokens and numbers");
+  const auto json = ParseJson(text);
+  if (!json.ok() || !json->is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the vocabulary is no JSON object of tokens and numbers",
+                     absl::IsAlreadyExists(json.status()) ? absl::StrCat(": it ", json.status().message()) : ""));
   }
   Vocabulary vocabulary;
   absl::flat_hash_set<uint64_t> numbers;
-  for (const auto& [token, number] : json.items()) {
+  for (const auto& [token, number] : json->items()) {
     if (!number.is_number_unsigned() || number.get<uint64_t>() >= kNone) {
       return absl::InvalidArgumentError(absl::StrCat("token \"", token, "\" of the vocabulary has no number"));
     }
@@ -158,7 +160,12 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> BytePairTokenizer::Make(std::string_v
       return absl::InvalidArgumentError(absl::StrCat("line ", line_number, " of the merges, \"", ForAbsl(line),
                                                      "\", is no two tokens that make a third of the vocabulary"));
     }
-    tokenizer->merges_.insert_or_assign(PairOf(left, right), Merge{static_cast<uint32_t>(line_number), merged});
+    const auto [there, is_new] =
+        tokenizer->merges_.try_emplace(PairOf(left, right), Merge{static_cast<uint32_t>(line_number), merged});
+    if (!is_new) {
+      return absl::InvalidArgumentError(absl::StrCat("lines ", there->second.rank, " and ", line_number,
+                                                     " of the merges are both \"", ForAbsl(line), "\""));
+    }
   }
   return tokenizer;
 }

@@ -5,12 +5,13 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/json.h"
 #include "base/pending_file.h"
 #include "base/status_macros.h"
-#include "nlohmann/json.hpp"
 #include "text/text_file.h"
 #include "text/views.h"
 
@@ -24,43 +25,45 @@ struct Labelled {
   int64_t label = 0;
 };
 
-// Turns lines into texts and labels. Errors do not name the line.
-class LineReader {
+// Turns rows of a table and lines of JSON into texts and labels. Errors do not name the line.
+class LabelledReader {
  public:
-  explicit LineReader(const LabelledTextOptions& options) : options_(options) {}
+  explicit LabelledReader(const LabelledTextOptions& options) : options_(options) {}
 
-  // Of a file of columns, its first line.
-  absl::Status ReadHeading(std::string_view line) {
-    const std::vector<std::string_view> names = Split(line, '\t');
+  // Of a table, its first row.
+  absl::Status ReadHeading(const std::vector<std::string>& names) {
     num_columns_ = names.size();
+    for (auto name = names.begin(); name != names.end(); ++name) {
+      if (std::find(names.begin(), name, *name) != name) {
+        return absl::DataLossError(absl::StrCat("two columns are named \"", *name, "\""));
+      }
+    }
     for (const auto& [field, column] :
          {std::pair(&options_.text_field, &text_column_), std::pair(&options_.label_field, &label_column_)}) {
       const auto found = std::find(names.begin(), names.end(), *field);
       if (found == names.end()) {
         return absl::DataLossError(
-            absl::StrCat("no column is named \"", *field, "\"; the first line is \"", ForAbsl(line), "\""));
+            absl::StrCat("no column is named \"", *field, "\"; the first line has ", absl::StrJoin(names, ", ")));
       }
       *column = static_cast<size_t>(found - names.begin());
     }
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Labelled> Read(std::string_view line) const {
-    return options_.is_json ? ReadJson(line) : ReadRow(line);
-  }
-
- private:
-  absl::StatusOr<Labelled> ReadRow(std::string_view line) const {
-    const std::vector<std::string_view> cells = Split(line, '\t');
+  absl::StatusOr<Labelled> ReadRow(const std::vector<std::string>& cells) const {
     if (cells.size() != num_columns_) {
       return absl::DataLossError(absl::StrCat("has ", cells.size(), " columns; the first line has ", num_columns_));
     }
     AMPD_ASSIGN_OR_RETURN(const int64_t label, LabelOf(cells[label_column_]));
-    return Labelled{std::string(cells[text_column_]), label};
+    return Labelled{cells[text_column_], label};
   }
 
   absl::StatusOr<Labelled> ReadJson(std::string_view line) const {
-    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const auto parsed = ParseJson(line);
+    if (absl::IsAlreadyExists(parsed.status())) {
+      return absl::DataLossError(parsed.status().message());
+    }
+    const nlohmann::json json = parsed.value_or(nlohmann::json());
     const auto text = json.is_object() ? json.find(options_.text_field) : json.end();
     const auto label = json.is_object() ? json.find(options_.label_field) : json.end();
     if (!json.is_object() || text == json.end() || !text->is_string() || label == json.end() ||
@@ -73,6 +76,7 @@ class LineReader {
     return Labelled{text->get<std::string>(), number};
   }
 
+ private:
   absl::StatusOr<int64_t> LabelOf(std::string_view text) const {
     int64_t number = 0;
     if (!options_.classes.empty()) {
@@ -134,6 +138,74 @@ Tokens TokensOf(const std::string& text, const LabelledTextOptions& options, Tok
   return tokens;
 }
 
+// Takes texts one by one and writes them.
+class Writer {
+ public:
+  Writer(const LabelledTextOptions& options, Tokenizer& tokenizer, PendingFile out)
+      : options_(options), tokenizer_(tokenizer), out_(std::move(out)) {}
+
+  // `place` names the line that it is of.
+  absl::Status Add(const std::string& place, const absl::StatusOr<Labelled>& labelled, const TextFile& file) {
+    AMPD_RETURN_IF_ERROR(Named(place, labelled.status()));
+    const Tokens tokens = TokensOf(labelled->text, options_, tokenizer_, summary_);
+    summary_.num_classes = std::max(summary_.num_classes, labelled->label + 1);
+    const auto written = LineOf(tokens, labelled->label);
+    AMPD_RETURN_IF_ERROR(Named(place, written.status()));
+    AMPD_RETURN_IF_ERROR(Named(options_.destination, out_.Append(*written)));
+    return options_.progress(file.num_read(), file.num_bytes()) ? absl::OkStatus() : absl::CancelledError("stopped");
+  }
+
+  absl::StatusOr<LabelledTextSummary> Finish() {
+    if (summary_.num_texts == 0) {
+      return absl::DataLossError(absl::StrCat(options_.text, ": has no text"));
+    }
+    AMPD_RETURN_IF_ERROR(Named(options_.destination, out_.Commit()));
+    return summary_;
+  }
+
+  LabelledTextSummary& summary() { return summary_; }
+
+ private:
+  const LabelledTextOptions& options_;
+  Tokenizer& tokenizer_;
+  PendingFile out_;
+  LabelledTextSummary summary_;
+};
+
+absl::Status AddTable(const LabelledTextOptions& options, TextFile& file, Writer& writer) {
+  TableFormat& format = writer.summary().table;
+  AMPD_ASSIGN_OR_RETURN(format, FormatOfTable(options.text, options.quotes));
+  TableReader table(&file, format);
+  LabelledReader reader(options);
+  std::vector<std::string> cells;
+  for (bool is_heading = true;; is_heading = false) {
+    const absl::Status read = table.Next(&cells);
+    const std::string place = absl::StrCat(options.text, ":", table.line());
+    // An error that the file tells names it already.
+    AMPD_RETURN_IF_ERROR(absl::StartsWith(read.message(), options.text) ? read : Named(place, read));
+    if (cells.empty()) {
+      return absl::OkStatus();
+    }
+    AMPD_RETURN_IF_ERROR(is_heading ? Named(place, reader.ReadHeading(cells))
+                                    : writer.Add(place, reader.ReadRow(cells), file));
+  }
+}
+
+absl::Status AddJsonLines(const LabelledTextOptions& options, TextFile& file, Writer& writer) {
+  writer.summary().is_json = true;
+  const LabelledReader reader(options);
+  for (int64_t line_number = 1;; ++line_number) {
+    bool found = false;
+    AMPD_ASSIGN_OR_RETURN(const std::string_view line, file.NextLine(&found));
+    if (!found) {
+      return absl::OkStatus();
+    }
+    if (!line.empty()) {
+      AMPD_RETURN_IF_ERROR(writer.Add(absl::StrCat(options.text, ":", line_number), reader.ReadJson(line), file));
+    }
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<LabelledTextSummary> WriteLabelledText(const LabelledTextOptions& options, Tokenizer& tokenizer) {
@@ -145,39 +217,9 @@ absl::StatusOr<LabelledTextSummary> WriteLabelledText(const LabelledTextOptions&
   AMPD_ASSIGN_OR_RETURN(TextFile file, TextFile::Open(options.text));
   auto out = PendingFile::Create(options.destination, options.replace);
   AMPD_RETURN_IF_ERROR(Named(options.destination, out.status()));
-  LineReader reader(options);
-  LabelledTextSummary summary;
-  int64_t line_number = 0;
-  while (true) {
-    bool found = false;
-    AMPD_ASSIGN_OR_RETURN(const std::string_view line, file.NextLine(&found));
-    if (!found) {
-      break;
-    }
-    const std::string place = absl::StrCat(options.text, ":", ++line_number);
-    if (line_number == 1 && !options.is_json) {
-      AMPD_RETURN_IF_ERROR(Named(place, reader.ReadHeading(line)));
-      continue;
-    }
-    if (line.empty()) {
-      continue;
-    }
-    const auto labelled = reader.Read(line);
-    AMPD_RETURN_IF_ERROR(Named(place, labelled.status()));
-    const Tokens tokens = TokensOf(labelled->text, options, tokenizer, summary);
-    summary.num_classes = std::max(summary.num_classes, labelled->label + 1);
-    const auto written = LineOf(tokens, labelled->label);
-    AMPD_RETURN_IF_ERROR(Named(place, written.status()));
-    AMPD_RETURN_IF_ERROR(Named(options.destination, out->Append(*written)));
-    if (!options.progress(file.num_read(), file.num_bytes())) {
-      return absl::CancelledError("stopped");
-    }
-  }
-  if (summary.num_texts == 0) {
-    return absl::DataLossError(absl::StrCat(options.text, ": has no text"));
-  }
-  AMPD_RETURN_IF_ERROR(Named(options.destination, out->Commit()));
-  return summary;
+  Writer writer(options, tokenizer, *std::move(out));
+  AMPD_RETURN_IF_ERROR(file.is_json() ? AddJsonLines(options, file, writer) : AddTable(options, file, writer));
+  return writer.Finish();
 }
 
 }  // namespace ampd::text

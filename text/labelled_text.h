@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "text/table.h"
 #include "text/tokenizer.h"
 
 namespace ampd::text {
@@ -13,8 +14,10 @@ namespace ampd::text {
 inline constexpr int64_t kMaxLabelledLineBytes = int64_t{16} << 20;  // worker/data/jsonl.h's kMaxJsonlLineBytes
 
 struct LabelledTextOptions {
-  std::string text;      // path of a file of texts with a label each
-  bool is_json = false;  // JSON objects, one a line; otherwise columns between tabs, whose names are the first line
+  // Path of a file of texts with a label each: JSON objects, one a line, where it begins with one, or a table
+  // (table.h).
+  std::string text;
+  Quotes quotes = Quotes::kAuto;  // of a table
   std::string text_field = "text";
   std::string label_field = "label";
   std::vector<std::string> classes;  // names of labels, numbered from 0; none: labels are numbers
@@ -32,11 +35,13 @@ struct LabelledTextSummary {
   int64_t num_cut = 0;      // texts that were longer than max_length
   int64_t longest = 0;      // tokens of a text, when none is cut
   int64_t num_classes = 0;  // the highest label and one
+  bool is_json = false;
+  TableFormat table;  // that the file was read as, where it is one
 };
 
 // Writes what the data source `jsonl` reads: {"input_ids": [...], "label": n}, one a line. Nothing is left at
 // `destination` by a failure: INVALID_ARGUMENT when prefix and suffix fill max_length, DATA_LOSS naming the line that
-// is not as it must be or has no token or too many for a job, ALREADY_EXISTS.
+// is not as it must be, has a column or a key twice, or has no token or too many for a job, ALREADY_EXISTS.
 absl::StatusOr<LabelledTextSummary> WriteLabelledText(const LabelledTextOptions& options, Tokenizer& tokenizer);
 
 }  // namespace ampd::text

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/content_kind.h"
 #include "base/status_macros.h"
 #include "text/utf8.h"
 
@@ -38,7 +39,7 @@ size_t LastCut(std::string_view text) {
 TextFile::TextFile(std::string path, UniqueFd file, int64_t num_bytes)
     : path_(std::move(path)), file_(std::move(file)), num_bytes_(num_bytes) {}
 
-absl::StatusOr<TextFile> TextFile::Open(const std::string& path) {
+absl::StatusOr<TextFile> TextFile::Open(const std::string& path, bool any_format) {
   UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat status = {};
   if (!file.ok() || fstat(file.get(), &status) != 0) {
@@ -50,7 +51,29 @@ absl::StatusOr<TextFile> TextFile::Open(const std::string& path) {
   if (!S_ISREG(status.st_mode)) {
     return absl::FailedPreconditionError(absl::StrCat(path, ": is no regular file"));
   }
-  return TextFile(path, std::move(file), status.st_size);
+  TextFile text(path, std::move(file), status.st_size);
+  AMPD_RETURN_IF_ERROR(text.CheckContent(any_format));
+  return text;
+}
+
+absl::Status TextFile::CheckContent(bool any_format) {
+  constexpr size_t kLookedAtBytes = size_t{1} << 16;
+  AMPD_RETURN_IF_ERROR(Fill(kLookedAtBytes));
+  const Content content = ContentOf(buffer_, num_bytes_);
+  is_json_ = content.kind == ContentKind::kJson;
+  const bool may_be_text = !content.is_certain || is_json_ || content.kind == ContentKind::kText ||
+                           content.kind == ContentKind::kUnknown || content.kind == ContentKind::kEmpty;
+  return may_be_text || any_format
+             ? absl::OkStatus()
+             : absl::DataLossError(absl::StrCat(path_, ": is ", NameOf(content.kind), ", and no text"));
+}
+
+void TextFile::SkipMark() {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  if (num_read_ == 0 && std::string_view(buffer_).substr(begin_).starts_with(kMark)) {
+    begin_ += kMark.size();
+    num_read_ += static_cast<int64_t>(kMark.size());
+  }
 }
 
 // So that at least `num_bytes` wait to be given out, or all that there are.
@@ -84,6 +107,9 @@ absl::StatusOr<std::string_view> TextFile::Take(size_t num_bytes, size_t dropped
 absl::StatusOr<std::string_view> TextFile::Next(bool any_bytes) {
   for (size_t wanted = kPieceBytes; wanted <= kMaxPieceBytes; wanted *= 2) {
     AMPD_RETURN_IF_ERROR(Fill(wanted));
+    if (!any_bytes) {
+      SkipMark();
+    }
     const std::string_view waiting = std::string_view(buffer_).substr(begin_);
     const size_t cut = at_end_ || any_bytes ? waiting.size() : LastCut(waiting);
     if (cut > 0 || waiting.empty()) {
@@ -95,6 +121,7 @@ absl::StatusOr<std::string_view> TextFile::Next(bool any_bytes) {
 }
 
 absl::StatusOr<std::string_view> TextFile::NextLine(bool* found) {
+  SkipMark();
   size_t from = begin_;
   for (size_t wanted = kPieceBytes; wanted <= kMaxPieceBytes; wanted *= 2) {
     const size_t end = buffer_.find('\n', from);
@@ -102,7 +129,7 @@ absl::StatusOr<std::string_view> TextFile::NextLine(bool* found) {
       *found = true;
       const bool has_end = end != std::string::npos;
       const size_t size = (has_end ? end : buffer_.size()) - begin_;
-      const bool has_return = has_end && size > 0 && buffer_[begin_ + size - 1] == '\r';
+      const bool has_return = size > 0 && buffer_[begin_ + size - 1] == '\r';
       return Take(size - (has_return ? 1 : 0), (has_end ? 1 : 0) + (has_return ? 1 : 0), /*any_bytes=*/false);
     }
     if (at_end_) {

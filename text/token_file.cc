@@ -57,7 +57,8 @@ absl::StatusOr<TokenFileSummary> WriteTokenFile(const TokenFileOptions& options,
   }
   const bool wide = options.format == TokenFileFormat::kUint32 || !fits_16;
   TokenFileSummary summary{.token_bytes = wide ? 4 : 2};
-  AMPD_ASSIGN_OR_RETURN(TextFile text, TextFile::Open(options.text));
+  AMPD_ASSIGN_OR_RETURN(TextFile text, TextFile::Open(options.text, options.any_format));
+  summary.is_json = text.is_json();
   auto file = PendingFile::Create(options.destination, options.replace);
   AMPD_RETURN_IF_ERROR(Named(options.destination, file.status()));
   if (has_header) {

@@ -20,6 +20,7 @@ struct TokenFileOptions {
   std::string text;         // path of the text
   std::string destination;  // path of the file to write
   bool replace = false;     // a file that is there
+  bool any_format = false;  // bytes of a file that is no text, where the tokenizer takes any bytes
   TokenFileFormat format = TokenFileFormat::kLlmC;
   // Told now and then how much of the text has been read. False: stop with CANCELLED.
   std::function<bool(int64_t num_read, int64_t num_bytes)> progress = [](int64_t, int64_t) { return true; };
@@ -29,6 +30,7 @@ struct TokenFileSummary {
   int64_t num_text_bytes = 0;
   int64_t num_tokens = 0;
   int64_t token_bytes = 0;
+  bool is_json = false;  // the text begins with an object or a list of JSON
 };
 
 // Writes the tokens of a text. Nothing is left at `destination` by a failure: INVALID_ARGUMENT when tokens do not fit

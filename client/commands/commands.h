@@ -110,7 +110,9 @@ struct TokenizeOptions {
   bool cased = false;
   bool replace = false;
   std::string format = "llm_c";
-  bool labelled = false;  // texts with a label each
+  bool any_format = false;  // bytes of a file that is no text
+  bool labelled = false;    // texts with a label each
+  std::string quotes;       // csv or none; empty: told by the file
   std::string text_field = "text";
   std::string label_field = "label";
   std::string classes;

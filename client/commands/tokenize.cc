@@ -95,6 +95,7 @@ int WriteTokens(Session* session, const TokenizeOptions& options, const Prepared
   const auto written = text::WriteTokenFile({.text = options.text,
                                              .destination = options.file,
                                              .replace = options.replace,
+                                             .any_format = options.any_format,
                                              .format = FormatOf(options.format),
                                              .progress = progress},
                                             *prepared.tokenizer);
@@ -112,13 +113,28 @@ int WriteTokens(Session* session, const TokenizeOptions& options, const Prepared
                 FormatBytes(written->num_text_bytes).c_str(), prepared.name.c_str(),
                 static_cast<long long>(prepared.tokenizer->vocabulary()));
   }
+  if (written->is_json) {
+    session->Note(absl::StrCat(Printable(options.text),
+                               " holds JSON, whose braces and names are tokens now; --jsonl takes "
+                               "the text of each line"));
+  }
   return kExitOk;
+}
+
+// "a table between tabs, quotation marks are CSV's".
+std::string FormatText(const text::LabelledTextSummary& written) {
+  return written.is_json
+             ? "JSON lines"
+             : absl::StrCat("a table between ", written.table.delimiter == ',' ? "commas" : "tabs",
+                            written.table.quotes == text::Quotes::kCsv ? ", quotation marks as in CSV" : "");
 }
 
 int WriteLabelled(Session* session, const TokenizeOptions& options, const Prepared& prepared,
                   const std::function<bool(int64_t, int64_t)>& progress) {
   text::LabelledTextOptions labelled{.text = options.text,
-                                     .is_json = options.text.ends_with(".jsonl") || options.text.ends_with(".json"),
+                                     .quotes = options.quotes == "csv"    ? text::Quotes::kCsv
+                                               : options.quotes == "none" ? text::Quotes::kNone
+                                                                          : text::Quotes::kAuto,
                                      .text_field = options.text_field,
                                      .label_field = options.label_field,
                                      .classes = {},
@@ -141,13 +157,15 @@ int WriteLabelled(Session* session, const TokenizeOptions& options, const Prepar
                               {"numClasses", absl::StrCat(written->num_classes)},
                               {"longest", absl::StrCat(written->longest)},
                               {"numCut", absl::StrCat(written->num_cut)},
+                              {"readAs", FormatText(*written)},
                               {"vocabulary", absl::StrCat(prepared.tokenizer->vocabulary())}};
   if (!PrintStructured(*session, fields) && !session->options().quiet) {
-    std::printf("%s: %s texts of %s tokens in %lld classes, the longest of %lld, %s cut; %s, vocab_size %lld\n",
-                Printable(options.file).c_str(), FormatCount(written->num_texts).c_str(),
-                FormatCount(written->num_tokens).c_str(), static_cast<long long>(written->num_classes),
-                static_cast<long long>(written->longest), FormatCount(written->num_cut).c_str(), prepared.name.c_str(),
-                static_cast<long long>(prepared.tokenizer->vocabulary()));
+    std::printf(
+        "%s: %s texts of %s tokens in %lld classes, the longest of %lld, %s cut; %s, vocab_size %lld; from %s\n",
+        Printable(options.file).c_str(), FormatCount(written->num_texts).c_str(),
+        FormatCount(written->num_tokens).c_str(), static_cast<long long>(written->num_classes),
+        static_cast<long long>(written->longest), FormatCount(written->num_cut).c_str(), prepared.name.c_str(),
+        static_cast<long long>(prepared.tokenizer->vocabulary()), FormatText(*written).c_str());
   }
   return kExitOk;
 }

@@ -4,6 +4,7 @@
 Usage: tokenizers_test.py FOLDER_OF_BINARIES [REPORT.xml]. Needs no server and no network: vocabularies are trained here.
 """
 import array
+import csv
 import json
 import pathlib
 import shutil
@@ -15,6 +16,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
 
+import numpy
 from tokenizers import BertWordPieceTokenizer, ByteLevelBPETokenizer
 from transformers import BertTokenizer, BertTokenizerFast, GPT2Tokenizer, GPT2TokenizerFast
 
@@ -144,6 +146,30 @@ class Tokenizers(unittest.TestCase):
         fast = BertTokenizerFast(vocab_file=str(self.folder / "uncased-vocab.txt"))
         self.assertEqual(written, [{"input_ids": fast.encode(text, truncation=True, max_length=24), "label": i}
                                    for i, text in enumerate(texts)])
+
+    def test_tables_of_pythons_csv_are_the_texts_that_were_written(self):
+        """Between tabs and commas, in each way of quoting: pandas' to_csv writes by the same module."""
+        random = numpy.random.default_rng(11)
+        parts = ["a", "plain words", '"', '""', "\t", ",", "\n", "\n\n", "é", '"quoted"', " ", "x,y", "'"]
+        texts = ["".join(random.choice(parts, random.integers(1, 8))) for _ in range(300)] + ['say "hi"', 'a"b\tc\nd']
+        for delimiter in "\t,":
+            for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC):
+                for end in ("\n", "\r\n"):
+                    with open(self.folder / "in.table", "w", encoding="utf-8", newline="") as file:
+                        table = csv.writer(file, delimiter=delimiter, quoting=quoting, lineterminator=end)
+                        table.writerow(["id", "text", "label"])
+                        table.writerows([number, text, number % 3] for number, text in enumerate(texts))
+                    self.ampctl(self.folder / "in.table", self.folder / "out.jsonl", "--jsonl")
+                    written = [json.loads(line) for line in (self.folder / "out.jsonl").read_text().splitlines()]
+                    self.assertEqual([bytes(row["input_ids"]).decode() for row in written], texts, (delimiter, quoting, end))
+                    self.assertEqual([row["label"] for row in written], [number % 3 for number in range(len(texts))])
+
+    def test_a_table_without_csvs_quotes_keeps_its_marks(self):
+        texts = ['"Hello," she said', 'the 5" disk', 'a "b" c', '"', "plain"]
+        (self.folder / "in.tsv").write_text("text\tlabel\n" + "".join(f"{text}\t1\n" for text in texts))
+        self.ampctl(self.folder / "in.tsv", self.folder / "out.jsonl", "--jsonl")
+        written = [json.loads(line) for line in (self.folder / "out.jsonl").read_text().splitlines()]
+        self.assertEqual([bytes(row["input_ids"]).decode() for row in written], texts)
 
 
 if __name__ == "__main__":

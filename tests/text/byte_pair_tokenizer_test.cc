@@ -135,6 +135,9 @@ TEST(BytePairTokenizer, FilesThatDoNotBelongTogether_AreRefused) {
   EXPECT_THAT(error_of(sound, "#version: 0.2\na c\n"), HasSubstr("line 2 of the merges, \"a c\", is no two tokens"));
   EXPECT_THAT(error_of(sound, "a b c\n"), HasSubstr("line 1 of the merges"));
   EXPECT_TRUE(BytePairTokenizer::Make(sound, "a b\r\n").ok());
+  EXPECT_EQ(error_of("{\"a\": 1, \"b\": 2, \"a\": 3}", ""),
+            "the vocabulary is no JSON object of tokens and numbers: it has the key \"a\" twice in an object");
+  EXPECT_EQ(error_of(sound, "#version: 0.2\na b\na b\n"), "lines 2 and 3 of the merges are both \"a b\"");
 }
 
 }  // namespace

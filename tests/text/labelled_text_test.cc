@@ -26,10 +26,9 @@ class LabelledTextTest : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(root_); }
 
-  LabelledTextOptions With(const std::string& content, bool is_json = false) {
+  LabelledTextOptions With(const std::string& content) {
     std::ofstream(root_ / "in", std::ios::binary) << content;
     return {.text = root_ / "in",
-            .is_json = is_json,
             .classes = {},
             .destination = root_ / "out",
             .replace = true,
@@ -59,13 +58,13 @@ TEST_F(LabelledTextTest, Columns_AreFoundByTheNamesOfTheFirstLine) {
 }
 
 TEST_F(LabelledTextTest, JsonLines_HaveFieldsByName) {
-  LabelledTextOptions options = With("{\"s\": \"a\\u0062 b\", \"y\": \"no\"}\n{\"y\": \"yes\", \"s\": \"\"}\n", true);
+  LabelledTextOptions options = With("{\"s\": \"a\\u0062 b\", \"y\": \"no\"}\n{\"y\": \"yes\", \"s\": \"\"}\n");
   options.text_field = "s";
   options.label_field = "y";
   options.classes = {"no", "yes"};
   ASSERT_TRUE(WriteLabelledText(options, *tokenizer_).ok());
   EXPECT_EQ(Written(), "{\"input_ids\": [1, 0, 4, 2], \"label\": 0}\n{\"input_ids\": [1, 2], \"label\": 1}\n");
-  ASSERT_TRUE(WriteLabelledText(With("{\"text\": \"a\", \"label\": 7}\n", true), *tokenizer_).ok());
+  ASSERT_TRUE(WriteLabelledText(With("{\"text\": \"a\", \"label\": 7}\n"), *tokenizer_).ok());
   EXPECT_EQ(Written(), "{\"input_ids\": [1, 3, 2], \"label\": 7}\n");
 }
 
@@ -81,7 +80,7 @@ TEST_F(LabelledTextTest, ATextThatIsTooLong_IsCutBeforeItsEnd) {
 
 TEST_F(LabelledTextTest, LinesThatAreNotAsTheyMustBe_AreNamed) {
   EXPECT_THAT(ErrorOf(With("text\tclass\na\t1\n")),
-              EndsWith("in:1: no column is named \"label\"; the first line is \"text\tclass\""));
+              EndsWith("in:1: no column is named \"label\"; the first line has text, class"));
   EXPECT_THAT(ErrorOf(With("text\tlabel\na\t1\nb\n")), EndsWith("in:3: has 1 columns; the first line has 2"));
   EXPECT_THAT(ErrorOf(With("text\tlabel\na\tgood\n")),
               EndsWith("in:2: label \"good\" is no number from 0 to 1048575; --classes gives the names of labels that "
@@ -92,8 +91,7 @@ TEST_F(LabelledTextTest, LinesThatAreNotAsTheyMustBe_AreNamed) {
   EXPECT_THAT(ErrorOf(named), EndsWith("in:2: label \"good\" is none of bad, worse"));
   for (const char* line : {"{\"text\": \"a\"}", "[1]", "{\"text\": 1, \"label\": 1}",
                            "{\"text\": \"a\", \"label\": 0.5}", "{\"text\": \"a\", \"label\": 1"}) {
-    EXPECT_THAT(ErrorOf(With(line, true)),
-                EndsWith("in:1: is no JSON object with a string \"text\" and a label \"label\""));
+    EXPECT_THAT(ErrorOf(With(line)), EndsWith("in:1: is no JSON object with a string \"text\" and a label \"label\""));
   }
   EXPECT_THAT(ErrorOf(With("text\tlabel\n")), EndsWith("in: has no text"));
 }
@@ -118,6 +116,51 @@ TEST_F(LabelledTextTest, ALineThatNoJobWouldRead_IsNamed) {
   options.max_length = 3;
   const auto written = WriteLabelledText(options, *tokenizer_);
   EXPECT_TRUE(written.ok()) << written.status();
+}
+
+// A job that reads what was written must not read the quotation marks of CSV.
+TEST_F(LabelledTextTest, ATableOfPandas_IsWrittenWithoutItsQuotationMarks) {
+  for (const char* table :
+       {"text\tlabel\n\"a \"\"b\"\"\"\t1\n\"b\na\"\t0\n", "label,text\n1,\"a \"\"b\"\"\"\n0,\"b\na\"\n",
+        "\xef\xbb\xbf\"text\"\t\"label\"\r\n\"a \"\"b\"\"\"\t1\r\n\"b a\"\t0\r\n"}) {
+    const auto written = WriteLabelledText(With(table), *tokenizer_);
+    ASSERT_TRUE(written.ok()) << written.status();
+    EXPECT_EQ(Written(),
+              "{\"input_ids\": [1, 3, 0, 4, 0, 2], \"label\": 1}\n{\"input_ids\": [1, 4, 3, 2], \"label\": 0}\n")
+        << table;
+    EXPECT_EQ(written->table.quotes, Quotes::kCsv);
+  }
+  std::filesystem::remove(root_ / "out");
+  LabelledTextOptions as_text = With("text\tlabel\n\"a\"\t1\n");
+  EXPECT_THAT(ErrorOf(as_text), testing::HasSubstr("in:2: quotation marks stand around a cell"));
+  as_text.quotes = Quotes::kNone;
+  ASSERT_TRUE(WriteLabelledText(as_text, *tokenizer_).ok());
+  EXPECT_EQ(Written(), "{\"input_ids\": [1, 0, 3, 0, 2], \"label\": 1}\n");
+}
+
+TEST_F(LabelledTextTest, WhatAFileHolds_IsToldByItsContentAndNotByItsName) {
+  std::filesystem::rename(With("text\tlabel\na\t1\n").text, root_ / "table.jsonl");
+  LabelledTextOptions named = With("");
+  named.text = root_ / "table.jsonl";
+  const auto table = WriteLabelledText(named, *tokenizer_);
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_FALSE(table->is_json);
+  EXPECT_TRUE(WriteLabelledText(With("\n {\"text\": \"a\", \"label\": 1}\n"), *tokenizer_)->is_json);
+}
+
+TEST_F(LabelledTextTest, AColumnOrAKeyThatIsThereTwice_IsNamed) {
+  EXPECT_THAT(ErrorOf(With("text\tlabel\ttext\na\t1\tb\n")), EndsWith("in:1: two columns are named \"text\""));
+  EXPECT_THAT(ErrorOf(With("id,text,label,id\n1,a,1,2\n")), EndsWith("in:1: two columns are named \"id\""));
+  EXPECT_THAT(ErrorOf(With("{\"text\": \"a\", \"label\": 1, \"text\": \"b\"}\n")),
+              EndsWith("in:1: has the key \"text\" twice in an object"));
+  EXPECT_THAT(ErrorOf(With("{\"text\": \"a\", \"label\": 1, \"l\\u0061bel\": 2}\n")),
+              EndsWith("in:1: has the key \"label\" twice in an object"));
+}
+
+TEST_F(LabelledTextTest, AFileThatIsNoText_IsNamed) {
+  EXPECT_THAT(ErrorOf(With("PAR1" + std::string(100, '\0'))), EndsWith("in: is a Parquet file, and no text"));
+  EXPECT_THAT(ErrorOf(With(std::string("\x1f\x8b\x08\0\0\0\0\0\0\3", 10) + std::string(100, '\7'))),
+              EndsWith("in: is compressed by gzip, and no text"));
 }
 
 }  // namespace
