@@ -33,6 +33,9 @@ void AddDev(CLI::App* root, CommandLine* line) {
                   "Folder that job files may read by that name; those in /usr/share/datasets are known")
       ->allow_extra_args(false)
       ->option_text("NAME=PATH");
+  dev->add_option("--data-group", line->dev.data_group,
+                  "Group whose files jobs may read, besides files that others may read")
+      ->option_text("GROUP");
   dev->add_flag("--clean", line->dev.clean, "Forget all jobs of this folder first");
 }
 

@@ -170,6 +170,7 @@ struct DevOptions {
   int port = 7070;
   int metrics_port = 7071;
   std::vector<std::string> data_roots;
+  std::string data_group;  // of files that jobs may read; empty: of none
   bool clean = false;
   absl::Duration start_timeout = absl::Seconds(30);
 };

@@ -201,6 +201,9 @@ absl::Status DevRun::StartWorker() {
   for (const std::string& root : DataRoots(options_.data_roots)) {
     command.insert(command.end(), {"--data-root", root});
   }
+  if (!options_.data_group.empty()) {
+    command.insert(command.end(), {"--data-group", options_.data_group});
+  }
   std::error_code error;
   for (const char* name : {"worker", "checkpoints"}) {
     fs::create_directories(In(name), error);

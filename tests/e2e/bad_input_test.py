@@ -3,6 +3,7 @@
 
 Usage: bad_input_test.py FOLDER_OF_BINARIES [REPORT.xml].
 """
+import os
 import struct
 import subprocess
 
@@ -31,7 +32,7 @@ class DataFaults(ServiceCase):
         (cls.root / "images").write_bytes(cls.images)
         (cls.root / "labels").write_bytes(cls.labels)
         (cls.service.folder / "outside").write_bytes(cls.images)
-        cls.service.start_worker(flags=["--data-root", f"set={cls.root}"])
+        cls.service.start_worker(flags=["--data-root", f"set={cls.root}", "--data-group", str(os.getgid())])
 
     def run_with(self, images="set/images", labels="set/labels"):
         return self.service.submit(IDX_JOB.replace("IMAGES", images).replace("LABELS", labels))
@@ -87,6 +88,14 @@ class DataFaults(ServiceCase):
     def test_a_folder_for_a_file(self):
         (self.root / "folder").mkdir()
         self.expect_data_error(["folder", "regular file"], images="set/folder")
+
+    def test_a_file_that_others_may_not_read(self):
+        path = self.write("private", self.images)
+        (self.root / "private").chmod(0o600)
+        self.expect_data_error(["others may not read it (mode 0600)", "chmod o+r private, or chmod g+r private"], images=path)
+        for mode in (0o604, 0o640):
+            (self.root / "private").chmod(mode)
+            self.assertEqual(self.service.finished(self.run_with(images=path))["state"], "SUCCEEDED")
 
     def test_a_path_out_of_the_root_is_refused_at_submit(self):
         for path in ("set/../outside", "/etc/passwd", "../outside"):

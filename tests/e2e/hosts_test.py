@@ -91,6 +91,8 @@ class HostFaults(ServiceCase):
             self.run_refused(command[:-1], WORKER_USAGE, "--state-dir", service=service)
             self.run_refused([*command, fresh, "--data-root", "x=/nowhere"], WORKER_USAGE, "x=/nowhere",
                              service=service)
+            self.run_refused([*command, fresh, "--data-group", "no such group"], WORKER_USAGE, "no such group",
+                             service=service)
             self.run_refused([*command, fresh, "--trainer", "/nowhere"], WORKER_USAGE, "/nowhere", service=service)
             self.expect_success(service)
 

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <poll.h>
+#include <sys/types.h>
 
 #include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +50,7 @@ class Agent {
     std::string checkpoint_root;
     bool checkpoint_root_shared = false;            // every worker finds the same checkpoints there
     std::map<std::string, std::string> data_roots;  // name to folder
+    std::optional<gid_t> data_group;                // whose files jobs may read
     SpawnedTrainer::Command command;
     bool warm = true;
     bool stop_trainers_on_exit = false;

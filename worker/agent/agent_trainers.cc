@@ -188,6 +188,9 @@ internal::TrainerCommand Agent::StartCommand(const AttemptOnWorker& attempt) con
   for (const auto& [name, folder] : options_.data_roots) {
     (*start.mutable_data_roots())[name] = folder;
   }
+  if (options_.data_group.has_value()) {
+    start.set_data_group(*options_.data_group);
+  }
   start.set_checkpoint_root(options_.checkpoint_root);
   start.set_epoch(directive_.id().epoch());
   start.set_artifact_folder(options_.artifacts->folder());

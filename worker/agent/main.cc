@@ -2,6 +2,7 @@
 //
 // Exit codes: 0 ended by SIGTERM or SIGINT, 2 wrong usage, 3 the state folder or the checkpoint root can't be used,
 // or the state folder belongs to another agent, 4 an address can't be listened at.
+#include <grp.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
@@ -44,6 +46,7 @@ struct Flags {
   std::string checkpoint_root;
   bool checkpoint_root_shared = false;
   std::vector<std::string> data_roots;
+  std::string data_group;
   std::string shim;
   std::string trainer;
   std::string metrics_listen;
@@ -86,6 +89,8 @@ void Declare(CLI::App& app, Flags& flags) {
   app.add_flag("--checkpoint-root-shared", flags.checkpoint_root_shared,
                "every worker of the server has this folder as its checkpoint root: jobs move with their checkpoints");
   app.add_option("--data-root", flags.data_roots, "name=path of a folder that jobs may read data from; repeatable");
+  app.add_option("--data-group", flags.data_group,
+                 "group whose files jobs may read too, by name or number (default: only files that others may read)");
   app.add_option("--shim", flags.shim, "the ampd-shim program (default: beside ampd-worker)");
   app.add_option("--trainer", flags.trainer, "the ampd-trainer program (default: beside ampd-worker)");
   app.add_option("--device", flags.devices,
@@ -135,6 +140,20 @@ std::map<std::string, std::string> ParseDataRoots(const std::vector<std::string>
     roots[pair.substr(0, equals)] = fs::absolute(pair.substr(equals + 1), error).string();
   }
   return roots;
+}
+
+// The number of a group of this host, which is given by its name or its number.
+absl::StatusOr<gid_t> ParseGroup(const std::string& text) {
+  std::string buffer(size_t{1} << 16, '\0');
+  struct group found = {};
+  struct group* result = nullptr;
+  if (getgrnam_r(text.c_str(), &found, buffer.data(), buffer.size(), &result) == 0 && result != nullptr) {
+    return found.gr_gid;
+  }
+  gid_t number = 0;
+  return absl::SimpleAtoi(text, &number)
+             ? absl::StatusOr<gid_t>(number)
+             : absl::InvalidArgumentError(absl::StrCat("--data-group ", text, ": this host has no such group"));
 }
 
 int CheckProgram(const std::string& path, const char* flag) {
@@ -202,6 +221,13 @@ int Run(const Flags& flags, ampd::SignalThread& signals) {
   if (!why.empty()) {
     return Fail(kUsage, why);
   }
+  absl::StatusOr<gid_t> data_group;
+  if (!flags.data_group.empty()) {
+    data_group = ParseGroup(flags.data_group);
+    if (!data_group.ok()) {
+      return Fail(kUsage, std::string(data_group.status().message()));
+    }
+  }
   if (CheckProgram(flags.shim, "--shim") != 0 || CheckProgram(flags.trainer, "--trainer") != 0) {
     return kUsage;
   }
@@ -226,6 +252,9 @@ int Run(const Flags& flags, ampd::SignalThread& signals) {
   ampd::agent::AgentCounters counters;
   ampd::agent::Agent::Options options = OptionsOf(flags, state_folder->agent_id());
   options.data_roots = data_roots;
+  if (data_group.ok()) {
+    options.data_group = *data_group;
+  }
   options.devices = [&devices] { return devices->Current(); };
   options.counters = &counters;
   std::unique_ptr<ampd::agent::MetricsEndpoint> metrics;

@@ -40,7 +40,8 @@ absl::Status SpecError(const std::string& message) {
 
 absl::Status AsSpecError(const absl::Status& status) { return SpecError(std::string(status.message())); }
 
-// A path of a spec, the value of `field`, is "<data root's name>/<path beneath it>".
+// A path of a spec, the value of `field`, is "<data root's name>/<path beneath it>". Whoever submits a job may name any
+// path, so only files that are shared are opened.
 absl::StatusOr<data::DataFile> Locate(const internal::StartAttempt& start, const std::string& field,
                                       const std::string& path) {
   const std::string name = absl::StrCat(field, " \"", path, "\"");
@@ -49,7 +50,12 @@ absl::StatusOr<data::DataFile> Locate(const internal::StartAttempt& start, const
   if (slash == std::string::npos || root == start.data_roots().end()) {
     return data::DataError(name, "it does not begin with the name of a data root of this worker");
   }
-  return data::DataFile{root->second, path.substr(slash + 1), name};
+  data::DataFile file{root->second, path.substr(slash + 1), name};
+  file.rights.shared_only = true;
+  if (start.has_data_group()) {
+    file.rights.group = start.data_group();
+  }
+  return file;
 }
 
 absl::StatusOr<data::Dataset> OpenIdx(const internal::StartAttempt& start, const v1::IdxSource& idx,

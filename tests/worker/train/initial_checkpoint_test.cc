@@ -55,6 +55,9 @@ TEST_F(InitialCheckpointTest, ItsWeightsAndNothingElse_AreWhatTheJobBeginsWith) 
   by_file.mutable_key()->set_job_id("j-file");
   (*by_file.mutable_data_roots())["root"] = (root_ / "checkpoints").string();
   by_file.mutable_spec()->mutable_model()->set_initial_weights("root/" + source.path() + "/model.safetensors");
+  // A checkpoint is nobody else's to read until its owner says so.
+  std::filesystem::permissions(root_ / "checkpoints" / source.path() / "model.safetensors",
+                               std::filesystem::perms::others_read, std::filesystem::perm_options::add);
   const auto expected = Told(by_file);
   EXPECT_THAT(LossesOf(*begun), SizeIs(20));
   EXPECT_EQ(LossesOf(*begun), LossesOf(*expected));

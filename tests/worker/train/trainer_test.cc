@@ -1,18 +1,25 @@
 // The real ampd-trainer under a fake agent.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <numeric>
 #include <random>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/file.h"
 #include "tests/host_gpu.h"
 #include "tests/worker/train/fake_agent.h"
 #include "tests/worker/train/trainer_fixture.h"
@@ -21,6 +28,7 @@ namespace ampd::train {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Averages, groups, and in bf16 weights without masters: all that an optimizer can keep.
 void KeepMoreState(v1::JobSpec& spec) {
@@ -534,18 +542,62 @@ TEST_F(TrainerTest, MissingData_IsADataErrorThatNamesTheFile) {
   EXPECT_THAT(outcome.message(), testing::Not(HasSubstr(root_.string())));
 }
 
-// The kernel's own file that opens and cannot be read.
-TEST_F(TrainerTest, DiskThatFails_IsTheHostsAndNotTheDatas) {
+// A lease for writing lets nobody else open the file for the time being.
+TEST_F(TrainerTest, HostThatCanNotReadNow_IsNotTheDatasFault) {
+  signal(SIGIO, SIG_IGN);  // tells the holder of a lease that somebody asks
+  const UniqueFd leased(open((root_ / "images").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  ASSERT_EQ(fcntl(leased.get(), F_SETLEASE, F_WRLCK), 0) << std::strerror(errno);
   StartAttempt start = Mlp("fp32", 5);
-  (*start.mutable_data_roots())["mnist"] = "/proc/self";
+  (*start.mutable_data_roots())["mnist"] = root_.string();
   v1::IdxSource& idx = *start.mutable_spec()->mutable_data()->mutable_train()->mutable_idx();
-  idx.set_images("mnist/mem");
-  idx.set_labels("mnist/mem");
+  idx.set_images("mnist/images");
+  idx.set_labels("mnist/images");
   const Outcome outcome = Run(start);
   EXPECT_EQ(outcome.kind(), Outcome::FAILED);
   EXPECT_EQ(outcome.reason(), v1::DEVICE_ERROR);
-  EXPECT_THAT(outcome.message(), HasSubstr("data.train.idx.images \"mnist/mem\": the worker's host can't read it now: "
-                                           "Input/output error"));
+  EXPECT_THAT(outcome.message(),
+              HasSubstr("data.train.idx.images \"mnist/images\": the worker's host can't read it now: "
+                        "Resource temporarily unavailable"));
+}
+
+// Whoever runs the trainer: that root may read everything is no reason to.
+TEST_F(TrainerTest, FileThatOthersMayNotRead_IsOpenedForNoJob) {
+  StartAttempt start = Mlp("fp32", 5);
+  (*start.mutable_data_roots())["root"] = root_.string();
+  const auto error_of = [&](const std::function<void(v1::JobSpec&)>& name_file) {
+    StartAttempt named = start;
+    name_file(*named.mutable_spec());
+    const Outcome outcome = Run(named);
+    EXPECT_EQ(outcome.reason(), v1::DATA_ERROR) << outcome.message();
+    return outcome.message();
+  };
+  std::ofstream(root_ / "f") << "content";
+  const std::pair<const char*, std::function<void(v1::JobSpec&)>> fields[] = {
+      {"data.train.idx.images",
+       [](v1::JobSpec& spec) {
+         spec.mutable_data()->mutable_train()->mutable_idx()->set_images("root/f");
+         spec.mutable_data()->mutable_train()->mutable_idx()->set_labels("root/f");
+       }},
+      {"data.train.npz.file",
+       [](v1::JobSpec& spec) { spec.mutable_data()->mutable_train()->mutable_npz()->set_file("root/f"); }},
+      {"data.eval.safetensors.file",
+       [](v1::JobSpec& spec) { spec.mutable_data()->mutable_eval()->mutable_safetensors()->set_file("root/f"); }},
+      {"model.initial_weights", [](v1::JobSpec& spec) { spec.mutable_model()->set_initial_weights("root/f"); }},
+      {"model.exported.path", [](v1::JobSpec& spec) { spec.mutable_model()->mutable_exported()->set_path("root/f"); }}};
+  for (const auto& [field, name_file] : fields) {
+    ASSERT_EQ(chmod((root_ / "f").c_str(), 0640), 0);
+    EXPECT_THAT(error_of(name_file), HasSubstr(absl::StrCat(field,
+                                                            " \"root/f\": others may not read it (mode 0640), and a "
+                                                            "worker opens only what all who submit jobs may read; in "
+                                                            "its data root: chmod o+r f")));
+    ASSERT_EQ(chmod((root_ / "f").c_str(), 0644), 0);
+    EXPECT_THAT(error_of(name_file), Not(HasSubstr("others may not")));
+  }
+  ASSERT_EQ(chmod((root_ / "f").c_str(), 0640), 0);
+  struct stat status = {};
+  ASSERT_EQ(stat((root_ / "f").c_str(), &status), 0);
+  start.set_data_group(status.st_gid);
+  EXPECT_THAT(error_of(fields[0].second), Not(HasSubstr("others may not"))) << "members of the data group may read it";
 }
 
 TEST_F(TrainerTest, ALenetOnFashionMnist_Learns) {
