@@ -107,6 +107,9 @@ void PrintTable(const Session& session, const v1::DatasetFile& file) {
               FormatBytes(file.size_bytes()).c_str(), file.gzip() ? ", gzip" : "");
   std::fputs(ArraysTable(file, !session.options().no_headers).c_str(), stdout);
   std::fputs(ClassesLine(file).c_str(), stdout);
+  for (const std::string& note : file.notes()) {
+    std::printf("note: %s\n", Printable(note).c_str());
+  }
   for (const std::string& problem : file.problems()) {
     std::printf("%s %s\n", session.palette().Red("problem:").c_str(), Printable(problem).c_str());
   }

@@ -128,6 +128,20 @@ TEST_F(AmpctlData, Inspect_OfTokensWithoutAHeader_BelievesWhatItIsTold) {
   EXPECT_EQ(wide.arrays(0).max(), 65541);
 }
 
+TEST_F(AmpctlData, Inspect_OfTokensWithoutAHeader_SaysWhatAJobWouldTakeThemFor) {
+  std::string text;
+  for (int i = 0; i < 100; ++i) {
+    text += {static_cast<char>(i + 100), static_cast<char>(i), '\0', '\0'};
+  }
+  Write("text.bin", text);
+  const Result told = Run("data inspect text.bin --no-headers", kNoServer);
+  EXPECT_EQ(told.exit_code, 0) << told.err;
+  EXPECT_THAT(told.out, HasSubstr("text.bin: UINT32_TOKENS, 400 B\ntokens  uint32  (100)"));
+  EXPECT_THAT(told.out, HasSubstr("\nnote: read as tokens of 32 bits without a header: every second 16 bits are 0"));
+  EXPECT_THAT(Inspected("text.bin --format uint16").notes(),
+              ElementsAre(HasSubstr("as the format of tokens says, and looks like tokens of 32 bits")));
+}
+
 TEST_F(AmpctlData, Inspect_OfTokensThatAreNot_TellsTheProblem) {
   Write("odd.bin", "abcde");
   EXPECT_THAT(Inspected("odd.bin --format uint16").problems(),
@@ -162,7 +176,8 @@ TEST_F(AmpctlData, FilesOfNoKnownFormat_AndNone_AreErrors) {
   const Result text = Run("data inspect text", kNoServer);
   EXPECT_EQ(text.exit_code, 1);
   EXPECT_EQ(text.out, "");
-  EXPECT_THAT(text.err, HasSubstr("text: of no format that is known by its content: it begins with \"hello\\n\""));
+  EXPECT_THAT(text.err, HasSubstr("text: of no format that is known by its content: it begins as if it were text; it "
+                                  "begins with \"hello\\n\""));
   const Result missing = Run("data inspect nowhere", kNoServer);
   EXPECT_EQ(missing.exit_code, 3);
   EXPECT_THAT(missing.err, HasSubstr("nowhere: No such file or directory"));
@@ -206,6 +221,33 @@ TEST_F(AmpctlData, Tokenize_TakesTheFilesOfAVocabulary) {
   EXPECT_THAT(missing.err, HasSubstr("nowhere"));
   EXPECT_EQ(Run("data tokenize text out --format uint8", kNoServer).exit_code, 2);
   EXPECT_EQ(Run("data tokenize text", kNoServer).exit_code, 2);
+}
+
+TEST_F(AmpctlData, Tokenize_SaysHowItReadATable) {
+  Write("reviews.csv", "text,label\n\"hi, \"\"you\"\"\",1\nhi,0\n");
+  const Result csv = Run("data tokenize reviews.csv out.jsonl --jsonl", kNoServer);
+  EXPECT_EQ(csv.exit_code, 0) << csv.err;
+  EXPECT_THAT(csv.out, HasSubstr("2 texts of 11 tokens in 2 classes"));
+  EXPECT_THAT(csv.out, HasSubstr("; from a table between commas, quotation marks as in CSV\n"));
+  Write("reviews.tsv", "text\tlabel\n\"hi\"\t1\nhi\t0\n");
+  const Result open = Run("data tokenize reviews.tsv out.jsonl --jsonl --force", kNoServer);
+  EXPECT_EQ(open.exit_code, 1);
+  EXPECT_THAT(open.err, HasSubstr("reviews.tsv:2: quotation marks stand around a cell"));
+  EXPECT_THAT(Run("data tokenize reviews.tsv out.jsonl --jsonl --force --quotes csv", kNoServer).out,
+              HasSubstr("2 texts of 4 tokens"));
+  EXPECT_THAT(Run("data tokenize reviews.tsv out.jsonl --jsonl --force --quotes none -o json", kNoServer).out,
+              HasSubstr("\"readAs\": \"a table between tabs\""));
+  EXPECT_EQ(Run("data tokenize reviews.tsv out.jsonl --jsonl --quotes both", kNoServer).exit_code, 2);
+}
+
+TEST_F(AmpctlData, Tokenize_OfAFileThatIsNoText_MustBeMeant) {
+  Write("packed", std::string("\x1f\x8b\x08\0\0\0\0\0\0\3", 10) + std::string(20, '\7'));
+  const Result packed = Run("data tokenize packed out.bin", kNoServer);
+  EXPECT_EQ(packed.exit_code, 1);
+  EXPECT_THAT(packed.err, HasSubstr("packed: is compressed by gzip, and no text"));
+  EXPECT_THAT(Run("data tokenize packed out.bin --any-format", kNoServer).out, HasSubstr("30 tokens"));
+  Write("lines", "{\"text\": \"hi\", \"label\": 1}\n");
+  EXPECT_THAT(Run("data tokenize lines out.bin --force", kNoServer).err, HasSubstr("lines holds JSON"));
 }
 
 TEST_F(AmpctlData, Pack_RefusesWhatIsNoSizeOrNoFolder) {

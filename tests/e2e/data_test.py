@@ -98,6 +98,31 @@ class Data(DataRootCase):
                 job = self.service.submit(self.colour_job(source))
                 self.expect_failure(self.service, job, "DATA_ERROR", words)
 
+    def token_job(self, path, extra=""):
+        model = "{gpt2: {n_layer: 1, n_embd: 16, n_head: 1, n_positions: 16, vocab_size: 50257, dropout: 0}}"
+        source = f"{{tokens: {{path: {path}, sequence_length: 16{extra}}}}}"
+        return JOB.replace(SOURCE, source).replace(MODEL, model).replace("batch_size: 32", "batch_size: 4")
+
+    def test_tokens_are_what_their_numbers_are_and_no_other_file_is_a_text(self):
+        tokens = numpy.random.default_rng(5).integers(0, 50257, 2000)
+        tokens.astype(numpy.uint16).tofile(self.root / "narrow.bin")
+        tokens.astype(numpy.uint32).tofile(self.root / "wide.bin")
+        tokens.astype(numpy.int64).tofile(self.root / "long.bin")
+        numpy.save(self.root / "tokens.npy", tokens.astype(numpy.uint16))
+        narrow, wide = self.run_job(self.token_job("root/narrow.bin")), self.run_job(self.token_job("root/wide.bin"))
+        self.assertEqual((narrow["state"], wide["state"]), ("SUCCEEDED", "SUCCEEDED"), wide.get("message"))
+        self.assertEqual(self.losses(wide), self.losses(narrow))
+        told, = self.told(wide, "DATA_READ")
+        self.assertIn("data.train.tokens: read as tokens of 32 bits without a header", told["message"])
+        self.assertEqual([self.inspect(name)[1]["format"] for name in ("narrow.bin", "wide.bin", "tokens.npy")],
+                         ["UINT16_TOKENS", "UINT32_TOKENS", "NPY"])
+        for path, extra, words in (("root/tokens.npy", "", "it is a file of NPY, not of tokens"),
+                                   ("root/tokens.npy", ", format: UINT16", "it is a NumPy array (.npy), not tokens"),
+                                   ("root/long.bin", "", "as in numbers of 64 bits")):
+            with self.subTest(path + extra):
+                self.expect_failure(self.service, self.service.submit(self.token_job(path, extra)), "DATA_ERROR",
+                                    f'data.train.tokens.path "{path}": ', words)
+
     def test_inspection_finds_what_numpy_counts(self):
         numpy.savez(self.root / "both.npz", images=self.images, labels=self.labels)
         save_file({"images": self.images, "labels": self.labels}, self.root / "both.safetensors")

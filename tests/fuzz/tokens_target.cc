@@ -1,6 +1,7 @@
 #include <variant>
 
 #include "tests/fuzz/target.h"
+#include "worker/data/content.h"
 #include "worker/data/tokens.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -18,9 +19,14 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
             Require(token < kVocabulary, "tokens are below the vocabulary's size");
           }
         },
-        *tokens);
+        tokens->tokens);
   }
   const auto plain = ampd::data::ReadTokens(file, TokenFormat::kUint32, 0, int64_t{1} << 32);
-  Require(plain.ok() == (size % 4 == 0), "without a header any whole number of tokens is a file");
+  const bool is_other = !ampd::data::RefuseOtherFormats({reinterpret_cast<const char*>(data), size},
+                                                        static_cast<int64_t>(size), "input", "tokens")
+                             .ok();
+  Require(plain.ok() == (size % 4 == 0 && !is_other), "without a header any whole number of tokens is a file");
+  const auto told = ampd::data::ReadTokens(file, TokenFormat::kAuto, 0, int64_t{1} << 32);
+  Require(!is_other || tokens.ok() || !told.ok(), "no content of another format is told to be tokens");
   return 0;
 }

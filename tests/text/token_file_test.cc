@@ -47,9 +47,9 @@ class TokenFileTest : public testing::Test {
   std::vector<int64_t> Read(data::TokenFormat format, int64_t vocabulary) {
     const auto tokens = data::ReadTokens({.root = root_, .path = "out", .name = "out"}, format, 0, vocabulary);
     EXPECT_TRUE(tokens.ok()) << tokens.status();
-    return tokens.ok()
-               ? std::visit([](const auto& all) { return std::vector<int64_t>(all.begin(), all.end()); }, *tokens)
-               : std::vector<int64_t>();
+    return tokens.ok() ? std::visit([](const auto& all) { return std::vector<int64_t>(all.begin(), all.end()); },
+                                    tokens->tokens)
+                       : std::vector<int64_t>();
   }
   size_t NumFiles() { return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(root_), {})); }
 

@@ -1,38 +1,50 @@
 #include "worker/data/cifar.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "worker/data/byte_source.h"
 #include "worker/data/byte_stream.h"
+#include "worker/data/content.h"
 
 namespace ampd::data {
 namespace {
 
-struct Layout {
-  int64_t num_labels;  // before the pixels
-  int64_t label;       // which of them
-  int64_t num_classes;
-};
+using Format = v1::DatasetFile::Format;
 
-Layout LayoutOf(CifarLabels labels) {
-  switch (labels) {
-    case CifarLabels::kTen:
-      return {1, 0, 10};
-    case CifarLabels::kHundredCoarse:
-      return {2, 0, 20};
-    case CifarLabels::kHundredFine:
-      return {2, 1, 100};
-  }
-  return {1, 0, 10};
+// A file of the other of the two formats is told by its size, before a label of it is taken for another.
+absl::Status RefuseOthers(const DataFile& file, const FileContent& content, CifarLabels labels) {
+  AMPD_RETURN_IF_ERROR(RefuseOtherFormats(content.begin, content.content_bytes, file.name, "records of CIFAR"));
+  const bool is_ten = labels == CifarLabels::kTen;
+  const int64_t record = CifarRecordOf(labels).num_bytes();
+  const int64_t other = CifarRecordOf(is_ten ? CifarLabels::kHundredFine : CifarLabels::kTen).num_bytes();
+  const bool is_other = content.damage.ok() && content.content_bytes > 0 && content.content_bytes % record != 0 &&
+                        content.content_bytes % other == 0;
+  return !is_other ? absl::OkStatus()
+                   : DataError(file.name,
+                               absl::StrCat("has ", content.content_bytes, " bytes, no whole number of records of ",
+                                            record, " but of ", other, ": set variant to ",
+                                            is_ten ? "CIFAR100_FINE or CIFAR100_COARSE" : "CIFAR10"));
+}
+
+// Of a file whose wanted labels are as they must be, and of whose others most may be wrong.
+absl::Status CheckFormat(const DataFile& file, const FileContent& content, CifarLabels labels) {
+  const Format expected = labels == CifarLabels::kTen ? v1::DatasetFile::CIFAR10 : v1::DatasetFile::CIFAR100;
+  const bool fits = content.content_bytes % CifarRecordOf(labels).num_bytes() == 0;
+  return !fits || content.format == expected || content.format == v1::DatasetFile::FORMAT_UNSPECIFIED
+             ? absl::OkStatus()
+             : DataError(file.name, absl::StrCat("by the labels of all its records it is a file of ",
+                                                 v1::DatasetFile::Format_Name(content.format), ", not of ",
+                                                 v1::DatasetFile::Format_Name(expected)));
 }
 
 // Adds the records of one file, until there are `most` samples.
-absl::Status AddFile(const DataFile& file, const Layout& layout, int64_t most, int64_t num_classes,
-                     CifarImages& images) {
+absl::Status AddRecords(const DataFile& file, const CifarRecord& layout, int64_t most, int64_t num_classes,
+                        CifarImages& images) {
   AMPD_ASSIGN_OR_RETURN(ByteStream stream, ByteStream::Open(file));
-  std::vector<uint8_t> record(layout.num_labels + kCifarPixelBytes);
+  std::vector<uint8_t> record(static_cast<size_t>(layout.num_bytes()));
   for (int64_t i = 0; static_cast<int64_t>(images.labels.size()) < most; ++i) {
     AMPD_ASSIGN_OR_RETURN(const size_t count, stream.Read(record.data(), record.size()));
     if (count == 0 && i > 0) {
@@ -50,22 +62,27 @@ absl::Status AddFile(const DataFile& file, const Layout& layout, int64_t most, i
       return DataError(file.name, absl::StrCat("with it the images are more than ", kMaxDatasetBytes, " bytes"));
     }
     images.labels.push_back(label);
-    images.pixels.insert(images.pixels.end(), record.begin() + layout.num_labels, record.end());
+    images.pixels.insert(images.pixels.end(), record.end() - kCifarPixelBytes, record.end());
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-int64_t CifarRecordBytes(CifarLabels labels) { return LayoutOf(labels).num_labels + kCifarPixelBytes; }
-
 absl::StatusOr<CifarImages> ReadCifar(const std::vector<DataFile>& files, CifarLabels labels, int64_t limit,
                                       int64_t num_classes) {
-  const Layout layout = LayoutOf(labels);
+  const CifarRecord record = CifarRecordOf(labels);
+  const int64_t most = limit > 0 ? limit : std::numeric_limits<int64_t>::max();
+  const int64_t classes = std::min(record.num_classes[static_cast<size_t>(record.label)], num_classes);
   CifarImages images;
   for (const DataFile& file : files) {
-    AMPD_RETURN_IF_ERROR(
-        AddFile(file, layout, limit > 0 ? limit : INT64_MAX, std::min(layout.num_classes, num_classes), images));
+    if (static_cast<int64_t>(images.labels.size()) == most) {
+      break;
+    }
+    AMPD_ASSIGN_OR_RETURN(const FileContent content, LookAt(file));
+    AMPD_RETURN_IF_ERROR(RefuseOthers(file, content, labels));
+    AMPD_RETURN_IF_ERROR(AddRecords(file, record, most, classes, images));
+    AMPD_RETURN_IF_ERROR(CheckFormat(file, content, labels));
   }
   return images;
 }

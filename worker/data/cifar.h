@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "worker/data/cifar_records.h"
 #include "worker/data/data_file.h"
 
 // CIFAR-10 and CIFAR-100 in their binary version, plain or gzip. A file is records and nothing else:
@@ -12,23 +13,15 @@
 //   CIFAR-100 record := coarse fine pixel*     3,074 bytes
 //   pixel* := 3 channels (red, green, blue) of 32 rows of 32, each a byte; labels are bytes below 10; 20 and 100
 //
-// Read strictly: no record is cut off, no label is beyond its number of classes. With a limit what follows the last
-// wanted sample is not looked at. Errors name the file and the value; reasons as in data_file.h.
+// Read strictly: no record is cut off, no label is beyond its number of classes, and the content is not that of another
+// format or of the other of the two (content.h). With a limit nothing else is asked of what follows the last wanted
+// sample. Errors name the file and the value; reasons as in data_file.h.
 namespace ampd::data {
-
-inline constexpr int64_t kCifarChannels = 3;
-inline constexpr int64_t kCifarSize = 32;  // rows, and columns
-inline constexpr int64_t kCifarPixelBytes = kCifarChannels * kCifarSize * kCifarSize;
-
-enum class CifarLabels { kTen, kHundredFine, kHundredCoarse };
 
 struct CifarImages {
   std::vector<uint8_t> pixels;  // (N, 3, 32, 32)
   std::vector<uint8_t> labels;  // (N)
 };
-
-// Bytes of a record.
-int64_t CifarRecordBytes(CifarLabels labels);
 
 // The samples of all files, one file behind the other. `limit`: only the first samples; 0: all. Every label is below
 // `num_classes`.

@@ -150,6 +150,8 @@ class Dataset {
   int64_t sample_elements() const;  // of the first of those inputs
   // Of texts with a class: how many of them were cut.
   int64_t num_cut() const { return padded_.has_value() ? padded_->texts.num_cut : 0; }
+  // Of tokens without a header: how the file was read, for people (tokens.h). Empty otherwise.
+  const std::string& note() const { return note_; }
 
   // The samples at `indices`, images normalised. Runs on the calling thread alone. REQUIRES: each is in [0, size).
   Samples Get(const std::vector<int64_t>& indices) const;
@@ -185,6 +187,7 @@ class Dataset {
   // Whether mean and std map every number that an image may have to a finite one. DATA_ERROR beginning with `name`.
   absl::Status CheckMapping(const std::string& name) const;
 
+  std::string note_;
   std::optional<Windows> windows_;  // of a text, which has nothing else
   std::optional<Padded> padded_;    // of texts with a class, which have nothing else
 

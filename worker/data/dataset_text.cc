@@ -17,13 +17,15 @@ absl::StatusOr<Dataset> Dataset::ReadText(const Text& source) {
     return DataError(source.file.name, absl::StrCat(source.limit, " windows of ", length, " tokens"));
   }
   const int64_t wanted = source.limit > 0 ? source.limit * length + 1 : 0;
-  AMPD_ASSIGN_OR_RETURN(Tokens tokens, ReadTokens(source.file, source.format, wanted, source.vocabulary));
-  const int64_t held = std::visit([](const auto& all) { return static_cast<int64_t>(all.size()); }, tokens);
+  AMPD_ASSIGN_OR_RETURN(TokenFile read, ReadTokens(source.file, source.format, wanted, source.vocabulary));
+  const int64_t held = std::visit([](const auto& all) { return static_cast<int64_t>(all.size()); }, read.tokens);
   if (held < length + 1) {
     return DataError(source.file.name, absl::StrCat("it has ", held, " tokens; one window of ", length,
                                                     " and the token behind it are ", length + 1));
   }
-  return Dataset(Windows{std::move(tokens), length, (held - 1) / length});
+  Dataset data(Windows{std::move(read.tokens), length, (held - 1) / length});
+  data.note_ = std::move(read.note);
+  return data;
 }
 
 absl::StatusOr<Dataset> Dataset::ReadLabelledTexts(const LabelledTexts& source) {

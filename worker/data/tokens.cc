@@ -8,10 +8,13 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "worker/data/content.h"
+#include "worker/data/token_width.h"
 
 static_assert(std::endian::native == std::endian::little, "tokens are read as they lie in the file");
 
@@ -20,6 +23,8 @@ namespace {
 
 constexpr int64_t kHeaderBytes = int64_t{256} * 4;
 constexpr int64_t kChunkTokens = 1 << 19;
+constexpr int64_t kBeginBytes = 1 << 16;
+constexpr int64_t kMostOf16 = 1 << 16;
 
 // Of llm.c, one a width.
 struct Header {
@@ -116,24 +121,63 @@ absl::StatusOr<Layout> LayoutOfPlain(const Reader& reader, int64_t token_bytes) 
   return Layout{0, token_bytes, reader.size() / token_bytes};
 }
 
-absl::StatusOr<bool> BeginsAsLlmC(const Reader& reader) {
-  int32_t magic = 0;
-  if (reader.size() < static_cast<int64_t>(sizeof(magic))) {
-    return false;
+// What the file's content says of it, of those formats that it may have.
+struct Choice {
+  TokenFormat format = TokenFormat::kLlmC;
+  std::string note;
+};
+
+absl::StatusOr<Choice> ChooseByContent(const DataFile& file, std::optional<int64_t> vocabulary) {
+  AMPD_ASSIGN_OR_RETURN(const FileContent content, LookAt(file));
+  switch (content.format) {
+    case v1::DatasetFile::LLM_C_TOKENS:
+      return Choice{TokenFormat::kLlmC, ""};
+    case v1::DatasetFile::UINT32_TOKENS:
+      return Choice{TokenFormat::kUint32, absl::StrCat("read as tokens of 32 bits without a header: ", content.why)};
+    case v1::DatasetFile::UINT16_TOKENS:
+      if (vocabulary.value_or(0) > kMostOf16) {
+        return DataError(file.name,
+                         absl::StrCat("it has no header and looks like tokens of 16 bits, and a vocabulary "
+                                      "of ",
+                                      *vocabulary, " needs 32: set the format of tokens to UINT16 or UINT32"));
+      }
+      return Choice{TokenFormat::kUint16, absl::StrCat("read as tokens of 16 bits without a header: ", content.why)};
+    case v1::DatasetFile::FORMAT_UNSPECIFIED:
+      return DataError(file.name,
+                       absl::StrCat("its content does not tell that it is a file of tokens, or how wide they are: ",
+                                    content.why, "; set the format of tokens to LLM_C, UINT16 or UINT32"));
+    default:
+      return DataError(file.name,
+                       absl::StrCat("by its content it is a file of ", v1::DatasetFile::Format_Name(content.format),
+                                    ", not of tokens; where it is one, set the format of tokens to UINT16 or UINT32"));
   }
-  AMPD_RETURN_IF_ERROR(reader.Read(0, sizeof(magic), &magic));
-  return FindHeader(magic) != nullptr;
 }
 
-absl::StatusOr<Layout> LayoutOf(const Reader& reader, TokenFormat format, int64_t vocabulary) {
+absl::StatusOr<Choice> Choose(const DataFile& file, const Reader& reader, TokenFormat format,
+                              std::optional<int64_t> vocabulary) {
   if (format == TokenFormat::kAuto) {
-    AMPD_ASSIGN_OR_RETURN(const bool is_llm_c, BeginsAsLlmC(reader));
-    if (!is_llm_c && vocabulary > int64_t{1} << 16) {
-      return DataError(reader.name(), absl::StrCat("it has no header, and a vocabulary of ", vocabulary,
-                                                   " needs tokens of 32 bits: say which format it has"));
-    }
-    format = is_llm_c ? TokenFormat::kLlmC : TokenFormat::kUint16;
+    return ChooseByContent(file, vocabulary);
   }
+  if (format == TokenFormat::kLlmC) {
+    return Choice{format, ""};
+  }
+  std::string begin(static_cast<size_t>(std::min(reader.size(), kBeginBytes)), '\0');
+  AMPD_RETURN_IF_ERROR(reader.Read(0, static_cast<int64_t>(begin.size()), begin.data()));
+  AMPD_RETURN_IF_ERROR(RefuseOtherFormats(begin, reader.size(), file.name, "tokens and nothing else"));
+  AMPD_ASSIGN_OR_RETURN(const TokenWidth told,
+                        WidthOfTokens(reader.size(), [&](int64_t offset, int64_t size, void* out) {
+                          return reader.Read(offset, size, out);
+                        }));
+  const int64_t said = format == TokenFormat::kUint16 ? 2 : 4;
+  const bool differs = told.token_bytes != 0 && told.token_bytes != said;
+  return Choice{format, differs ? absl::StrCat("read as tokens of ", 8 * said,
+                                               " bits as the format of tokens says, and looks "
+                                               "like tokens of ",
+                                               8 * told.token_bytes, " bits: ", told.why)
+                                : ""};
+}
+
+absl::StatusOr<Layout> LayoutOf(const Reader& reader, TokenFormat format) {
   return format == TokenFormat::kLlmC ? LayoutOfLlmC(reader)
                                       : LayoutOfPlain(reader, format == TokenFormat::kUint16 ? 2 : 4);
 }
@@ -158,15 +202,19 @@ absl::StatusOr<Tokens> ReadAll(const Reader& reader, const Layout& layout, int64
 
 }  // namespace
 
-absl::StatusOr<Tokens> ReadTokens(const DataFile& file, TokenFormat format, int64_t limit, int64_t vocabulary) {
+absl::StatusOr<TokenFile> ReadTokens(const DataFile& file, TokenFormat format, int64_t limit,
+                                     std::optional<int64_t> vocabulary) {
   AMPD_ASSIGN_OR_RETURN(const Reader reader, Reader::Open(file));
-  AMPD_ASSIGN_OR_RETURN(Layout layout, LayoutOf(reader, format, vocabulary));
+  AMPD_ASSIGN_OR_RETURN(Choice choice, Choose(file, reader, format, vocabulary));
+  AMPD_ASSIGN_OR_RETURN(Layout layout, LayoutOf(reader, choice.format));
   layout.count = limit > 0 ? std::min(limit, layout.count) : layout.count;
   if (layout.count * layout.token_bytes > kMaxTokenBytes) {
     return DataError(file.name, absl::StrCat(layout.count, " tokens are more than ", kMaxTokenBytes, " bytes"));
   }
-  return layout.token_bytes == 2 ? ReadAll<uint16_t>(reader, layout, vocabulary)
-                                 : ReadAll<uint32_t>(reader, layout, vocabulary);
+  const int64_t end = vocabulary.value_or(std::numeric_limits<int64_t>::max());
+  AMPD_ASSIGN_OR_RETURN(Tokens tokens, layout.token_bytes == 2 ? ReadAll<uint16_t>(reader, layout, end)
+                                                               : ReadAll<uint32_t>(reader, layout, end));
+  return TokenFile{std::move(tokens), std::move(choice.note)};
 }
 
 }  // namespace ampd::data

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -15,6 +17,7 @@
 //   uint16 := token*                                          token: u16
 //   uint32 := token*                                          token: u32
 //
+// A content that is surely of another format, as NumPy's array is, is none of these whatever is said of it (content.h).
 // Read strictly: an llm.c file must hold as many tokens as its header says, no fewer and no more, the others a whole
 // number of them; every token is below the vocabulary's size. With a limit below what the file holds nothing behind the
 // last wanted token is looked at. Errors name the file and the value; reasons as in data_file.h.
@@ -23,7 +26,7 @@ namespace ampd::data {
 inline constexpr int64_t kMaxTokenBytes = int64_t{64} << 30;
 
 enum class TokenFormat {
-  kAuto,  // kLlmC when the file begins with one of its magics, otherwise kUint16, of vocabularies that fit into it
+  kAuto,  // told by the content: by llm.c's header, or by the numbers themselves (token_width.h)
   kLlmC,
   kUint16,
   kUint32,
@@ -32,7 +35,16 @@ enum class TokenFormat {
 // As wide as they are in the file.
 using Tokens = std::variant<std::vector<uint16_t>, std::vector<uint32_t>>;
 
-// At most the first `limit` tokens; 0: all.
-absl::StatusOr<Tokens> ReadTokens(const DataFile& file, TokenFormat format, int64_t limit, int64_t vocabulary);
+struct TokenFile {
+  Tokens tokens;
+  // For people: what tells the width of tokens without a header, or that their numbers look otherwise than the format
+  // that was said. Empty for llm.c's files.
+  std::string note;
+};
+
+// At most the first `limit` tokens; 0: all. `vocabulary`: its size; nothing: not known. DATA_ERROR naming the field
+// that settles it where kAuto is left in doubt.
+absl::StatusOr<TokenFile> ReadTokens(const DataFile& file, TokenFormat format, int64_t limit,
+                                     std::optional<int64_t> vocabulary);
 
 }  // namespace ampd::data

@@ -127,7 +127,10 @@ int NumThreads(const internal::StartAttempt& start) {
   return wanted > 0 ? wanted : device > 0 ? device : all;
 }
 
-void WarnOfCutTexts(const data::Dataset& data, const std::string& field, AttemptPlan& plan) {
+void NoteReading(const data::Dataset& data, const std::string& field, AttemptPlan& plan) {
+  if (!data.note().empty()) {
+    plan.data_notes.push_back(absl::StrCat(field, ".tokens: ", data.note()));
+  }
   if (data.num_cut() > 0) {
     plan.policy.warnings.push_back(absl::StrCat(field, ".jsonl: ", data.num_cut(), " of ", data.size(),
                                                 " texts are longer than sequence_length and were cut"));
@@ -280,9 +283,9 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
     AMPD_ASSIGN_OR_RETURN(plan.eval, Open(start, spec.data().eval(), plan.model, true));
     AMPD_RETURN_IF_ERROR(CheckSamples(*plan.eval, plan.model));
   }
-  WarnOfCutTexts(plan.train, "data.train", plan);
+  NoteReading(plan.train, "data.train", plan);
   if (plan.eval.has_value()) {
-    WarnOfCutTexts(*plan.eval, "data.eval", plan);
+    NoteReading(*plan.eval, "data.eval", plan);
   }
   AMPD_RETURN_IF_ERROR(PlanLength(spec, plan));
   AMPD_RETURN_IF_ERROR(CheckEvalBatches(plan));

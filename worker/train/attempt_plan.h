@@ -36,6 +36,7 @@ struct AttemptPlan {
   std::optional<amp::PlateauConfig> plateau;
   data::Dataset train;
   std::optional<data::Dataset> eval;
+  std::vector<std::string> data_notes;  // how data was read whose format its content told
   data::Sampler::Options sampler;
   data::Augmentation augmentation;  // of training samples
   NoiseOptions noise;

@@ -168,6 +168,9 @@ absl::Status TrainingLoop::Prepare() {
   for (const std::string& warning : plan_.policy.warnings) {
     AMPD_RETURN_IF_ERROR(telemetry_.Event(Event::WARNING, step_, warning));
   }
+  for (const std::string& note : plan_.data_notes) {
+    AMPD_RETURN_IF_ERROR(telemetry_.Event(Event::DATA_READ, step_, note));
+  }
   batcher_.Start();
   ResetPeakMemory(plan_.engine.device);
   return absl::OkStatus();

@@ -61,7 +61,7 @@ TEST_F(CifarTest, Truncation_NamesTheRecord) {
   const std::string whole = Record("\x03", 1) + Record("\x04", 2);
   EXPECT_EQ(ErrorOf(""), "f: the file ends after 0 of 3073 bytes of record 0: it is empty");
   EXPECT_EQ(ErrorOf(whole.substr(0, 3072)), "f: the file ends after 3072 of 3073 bytes of record 0");
-  EXPECT_EQ(ErrorOf(whole.substr(0, 3074)), "f: the file ends after 1 of 3073 bytes of record 1");
+  EXPECT_EQ(ErrorOf(whole.substr(0, 3075)), "f: the file ends after 2 of 3073 bytes of record 1");
   EXPECT_EQ(ErrorOf(whole + "x"), "f: the file ends after 1 of 3073 bytes of record 2");
   EXPECT_EQ(ErrorOf(Gzip(whole).substr(0, 20)), "f: the gzip stream is cut off");
 }
@@ -72,6 +72,40 @@ TEST_F(CifarTest, LabelBeyondTheClasses_NamesLabelAndSample) {
   EXPECT_EQ(ErrorOf(Record("\x14\x02", 1), CifarLabels::kHundredCoarse), "f: label 20 of sample 0 is not below 20");
   EXPECT_EQ(ErrorOf(Record("\x02\x64", 1), CifarLabels::kHundredFine, 1000),
             "f: label 100 of sample 0 is not below 100");
+}
+
+// Dark pictures, whose pixels could be labels.
+TEST_F(CifarTest, AFileOfTheOtherFormat_IsToldByItsSize) {
+  const std::string hundred = std::string(2, '\3') + std::string(kCifarPixelBytes, '\0');
+  const std::string ten = std::string(1, '\3') + std::string(kCifarPixelBytes, '\0');
+  for (const bool gzip : {false, true}) {
+    for (const int64_t limit : {0, 1}) {
+      Write("f", gzip ? Gzip(hundred + hundred) : hundred + hundred);
+      EXPECT_EQ(std::string(ReadCifar({At("f")}, CifarLabels::kTen, limit, 10).status().message()),
+                "f: has 6148 bytes, no whole number of records of 3073 but of 3074: set variant to CIFAR100_FINE or "
+                "CIFAR100_COARSE");
+      Write("f", gzip ? Gzip(ten + ten) : ten + ten);
+      EXPECT_EQ(std::string(ReadCifar({At("f")}, CifarLabels::kHundredFine, limit, 100).status().message()),
+                "f: has 6146 bytes, no whole number of records of 3074 but of 3073: set variant to CIFAR10");
+    }
+  }
+}
+
+TEST_F(CifarTest, AFileOfAnotherFormat_IsRefusedThoughItHasTheSize) {
+  const std::string idx = std::string("\0\0\x08\x01\0\0\x0b\xf9", 8) + std::string(3065, '\1');
+  EXPECT_EQ(ErrorOf(idx), "f: it is an IDX file, as MNIST's are, not records of CIFAR");
+  EXPECT_EQ(ErrorOf(std::string(3073, '\t')), "f: it is text, not records of CIFAR");
+}
+
+// With a limit the labels behind it tell that the file is none of CIFAR's.
+TEST_F(CifarTest, AFileWhoseOtherLabelsAreWrong_IsRefusedWithALimitToo) {
+  std::string content = Record("\x03", 1);
+  for (int i = 0; i < 3; ++i) {
+    content += Record("\xff", 1);
+  }
+  Write("f", content);
+  const absl::Status status = ReadCifar({At("f")}, CifarLabels::kTen, 1, 10).status();
+  EXPECT_EQ(ReasonOf(status), "DATA_ERROR") << status;
 }
 
 }  // namespace

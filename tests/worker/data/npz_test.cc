@@ -169,5 +169,22 @@ TEST_F(NpzTest, DamageInAnyByte_IsADataErrorOrChangesNothing) {
   }
 }
 
+// NumPy would read the first of the two by the name "x".
+TEST_F(NpzTest, ANameThatTwoEntriesHave_IsRefused) {
+  WriteZip({{"x", Npy(kDict, kElements)}, {"x.npy", Npy(kDict, kElements)}});
+  EXPECT_EQ(ErrorOf("x"), "f: the archive has entries \"x\" and \"x.npy\": the name of an array twice");
+}
+
+// As a ZIP archive has it that was appended to.
+TEST_F(NpzTest, AnEntryThatIsThereTwice_IsRefused) {
+  WriteZip({{"xx.npy", Npy(kDict, kElements)}, {"xy.npy", Npy(kDict, "lkjihgfedcba")}});
+  std::string content = Content();
+  for (size_t at = content.find("xy.npy"); at != std::string::npos; at = content.find("xy.npy", at)) {
+    content.replace(at, 2, "xx");
+  }
+  Write("f", content);
+  EXPECT_THAT(ErrorOf("xx"), HasSubstr("not a sound ZIP archive"));
+}
+
 }  // namespace
 }  // namespace ampd::data

@@ -111,6 +111,28 @@ TEST_F(TextTest, ATokenBeyondTheVocabulary_IsADataErrorThatNamesItsPlace) {
               HasSubstr("data.eval.tokens.path \"text/val.bin\": token 321 is 17; the model's vocabulary has 17"));
 }
 
+// A file whose tokens are twice as wide is the same text.
+TEST_F(TextTest, TokensWithoutAHeader_AreReadAsTheirNumbersTell) {
+  StartAttempt start = Gpt2("fp32", 3);
+  const auto narrow = Told(start);
+  for (const auto& [name, size] : {std::pair("train.bin", 4000), std::pair("val.bin", 500)}) {
+    const std::vector<uint16_t> text = Text(static_cast<size_t>(size));
+    const std::vector<uint32_t> wide(text.begin(), text.end());
+    std::ofstream(root_ / name, std::ios::binary)
+        .write(reinterpret_cast<const char*>(wide.data()), static_cast<std::streamsize>(4 * wide.size()));
+  }
+  const auto told = Told(start);
+  ASSERT_EQ(told->outcome->kind(), Outcome::FINISHED) << told->outcome->ShortDebugString();
+  EXPECT_EQ(told->outcome->final_metrics().state_hash(), narrow->outcome->final_metrics().state_hash());
+  const std::vector<v1::Event> notes = EventsOf(*told, v1::Event::DATA_READ);
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_THAT(notes[0].message(),
+              HasSubstr("data.train.tokens: read as tokens of 32 bits without a header: every second "
+                        "16 bits are 0"));
+  EXPECT_THAT(notes[1].message(), HasSubstr("data.eval.tokens: read as tokens of 32 bits"));
+  EXPECT_THAT(EventsOf(*narrow, v1::Event::DATA_READ)[0].message(), HasSubstr("read as tokens of 16 bits"));
+}
+
 // Texts of 3 to 16 tokens, whose class is the kind of token that they have more of; every second line tells types too.
 class TextsTest : public TextTest {
  protected:
