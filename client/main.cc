@@ -36,7 +36,8 @@ void AddDev(CLI::App* root, CommandLine* line) {
   dev->add_option("--data-group", line->dev.data_group,
                   "Group whose files jobs may read, besides files that others may read")
       ->option_text("GROUP");
-  dev->add_flag("--clean", line->dev.clean, "Forget all jobs of this folder first");
+  dev->add_flag("--clean", line->dev.clean, "First delete all in ./.ampd: jobs, histories, checkpoints; asks before");
+  dev->add_flag("-y,--yes", line->dev.confirmed, "Do not ask");
 }
 
 // Empty, or why the format is none.

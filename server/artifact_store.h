@@ -46,8 +46,10 @@ class ArtifactStore {
     const Clock* clock = nullptr;
     int64_t quota_bytes = int64_t{50} << 30;  // of all contents and of what came of uploads that are not whole
     int64_t min_free_bytes = 0;               // of the disk; nothing is taken in that would leave less
-    absl::Duration retention = absl::Hours(24 * 30);
+    absl::Duration retention = absl::Hours(24 * 30);  // zero: uploads stay
     absl::Duration partial_retention = absl::Hours(24);
+    // False while the wall clock may be wrong: nothing is deleted by its age then. Quick. May be null: always steady.
+    std::function<bool()> clock_is_steady;
     // Names of the uploads that live jobs have, each with one such job. Quick.
     std::function<std::map<std::string, std::string>()> live_uploads;
     std::function<bool(const std::string& job)> job_exists;

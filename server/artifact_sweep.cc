@@ -59,8 +59,10 @@ void ArtifactStore::Tell(const absl::Status& status) const {
 }
 
 absl::Status ArtifactStore::Sweep() {
-  DropOldPartials();
-  AMPD_RETURN_IF_ERROR(DeleteUnusedUploads());
+  if (!options_.clock_is_steady || options_.clock_is_steady()) {
+    DropOldPartials();
+    AMPD_RETURN_IF_ERROR(DeleteUnusedUploads());
+  }
   AMPD_RETURN_IF_ERROR(StoreUseTimes());
   std::vector<std::string> jobs;
   {
@@ -119,7 +121,7 @@ absl::Status ArtifactStore::DeleteUnusedUploads() {
     for (auto& [name, upload] : uploads_) {
       if (live.contains(name) || upload.num_holds > 0) {
         upload.use_time = now;
-      } else if (upload.use_time < before) {
+      } else if (options_.retention > absl::ZeroDuration() && upload.use_time < before) {
         unused.push_back(name);
       }
     }

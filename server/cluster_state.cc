@@ -26,6 +26,9 @@ absl::StatusOr<Applied> ClusterState::Apply(const internal::Update& update) {
 
 void ClusterState::Adopt(const Applied& applied) {
   life_ = std::max(life_, applied.life);
+  if (applied.changed) {  // else it is not in the journal, and a replay would not know
+    newest_time_unix_micros_ = std::max(newest_time_unix_micros_, applied.time_unix_micros);
+  }
   for (const WorkerRecordPtr& worker : applied.workers) {
     PutWorker(worker);
   }
@@ -120,6 +123,7 @@ internal::Snapshot ClusterState::ToSnapshot(uint64_t index) const {
   snapshot.set_epoch(epoch_);
   snapshot.set_life(life_);
   snapshot.set_next_submit_order(next_submit_order_);
+  snapshot.set_newest_time_unix_micros(newest_time_unix_micros_);
   for (const auto& [order, record] : jobs_) {
     *snapshot.add_jobs() = *record;
   }
@@ -136,6 +140,7 @@ ClusterState ClusterState::FromSnapshot(const internal::Snapshot& snapshot) {
   ClusterState state;
   state.epoch_ = snapshot.epoch();
   state.life_ = snapshot.life();
+  state.newest_time_unix_micros_ = snapshot.newest_time_unix_micros();
   for (const internal::WorkerRecord& record : snapshot.workers()) {
     state.PutWorker(std::make_shared<internal::WorkerRecord>(record));
   }

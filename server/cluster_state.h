@@ -44,7 +44,9 @@ struct Applied {
   std::vector<DeletedJob> deleted_jobs;
   std::vector<WorkerRecordPtr> workers;
   std::vector<JobEvent> events;
-  uint64_t life = 0;  // of StartLife
+  std::vector<std::string> deleted_histories;  // of jobs whose record stays
+  uint64_t life = 0;                           // of StartLife
+  int64_t time_unix_micros = 0;                // of the update
 };
 
 // All state of the server: jobs, workers, accepted requests. Changed only by Apply, which is deterministic: no clock,
@@ -90,6 +92,8 @@ class ClusterState {
   int64_t next_submit_order() const { return next_submit_order_; }
   uint64_t epoch() const { return epoch_; }
   uint64_t life() const { return life_; }
+  // The latest time of any update; 0 when there was none.
+  int64_t newest_time_unix_micros() const { return newest_time_unix_micros_; }
   const std::map<std::string, internal::AcceptedRequest>& requests() const { return requests_; }
 
  private:
@@ -100,6 +104,7 @@ class ClusterState {
 
   uint64_t epoch_ = 1;
   uint64_t life_ = 0;
+  int64_t newest_time_unix_micros_ = 0;
   int64_t next_submit_order_ = 1;
   std::map<int64_t, JobRecordPtr> jobs_;
   std::unordered_map<std::string, int64_t> order_of_;

@@ -102,11 +102,16 @@ absl::Status ToChange(const v1::UpdateJobRequest& request, internal::ChangeJob* 
 }  // namespace
 
 Coordinator::Coordinator(Options options)
-    : options_(std::move(options)), liveness_(options_.lease, options_.lease_margin) {
+    : options_(std::move(options)), clock_watch_(options_.clock), liveness_(options_.lease, options_.lease_margin) {
   options_.ledger->SetListener([this](const Publication& publication) { OnPublished(publication); });
 }
 
 absl::Status Coordinator::Start() {
+  const int64_t newest = options_.ledger->Read([](const ClusterState& state) { return state.newest_time_unix_micros(); });
+  const auto leap = clock_watch_.CompareWith(newest == 0 ? absl::InfinitePast() : absl::FromUnixMicros(newest));
+  if (leap.has_value() && options_.on_clock_leap) {
+    options_.on_clock_leap(*leap);
+  }
   internal::Update update = NewUpdate();
   update.mutable_start_life();
   AMPD_RETURN_IF_ERROR(options_.ledger->CommitAndWait(std::move(update)).status());
@@ -195,6 +200,11 @@ void Coordinator::TellListeners(const Publication& publication) {
     for (const JobRecordPtr& record : applied.jobs) {
       if (options_.on_job) {
         options_.on_job(JobOf(record));
+      }
+    }
+    for (const std::string& job : applied.deleted_histories) {
+      if (options_.on_history_deleted) {
+        options_.on_history_deleted(job);
       }
     }
     for (const DeletedJob& job : applied.deleted_jobs) {

@@ -17,9 +17,11 @@
 #include "ampd/v1/job_service.pb.h"
 #include "ampd/v1/worker_admin_service.pb.h"
 #include "ampd/v1/worker_service.pb.h"
+#include "base/wall_clock_watch.h"
 #include "graph/exported_program.h"
 #include "server/cluster_state.h"
 #include "server/coordinator_options.h"
+#include "server/journal/journal.h"
 #include "server/liveness.h"
 #include "server/placement.h"
 
@@ -108,6 +110,11 @@ class Coordinator {
   // What time brings: placement, lost workers, deadlines, waits that ran out, retention.
   void Tick();
 
+  // Whether anything may be deleted by its age now.
+  bool ClockIsSteady() const { return clock_watch_.IsSteady(); }
+  // Says in the job when what it leaves is deleted.
+  void AddRetention(v1::Job* job) const { *job->mutable_retention() = RetentionOf(*job, options_.retention); }
+
   // For /metrics.
   struct Counts {
     std::map<v1::Job::State, int64_t> jobs;
@@ -181,9 +188,13 @@ class Coordinator {
   void LoseSilentWorkers();
   void Sweep();
   void StartOverStranded(const ClusterState& state, Updates* updates) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What NextRetentionStep says of each finished job, some of them at a time.
   void DeleteExpired();
+  void DeleteExpired(const v1::Job& job, absl::Time now, Updates* updates) const;
+  absl::Duration DeletionInterval() const;
 
   const Options options_;
+  WallClockWatch clock_watch_;
   uint64_t life_ = 0;
 
   mutable absl::Mutex mutex_;
@@ -194,6 +205,7 @@ class Coordinator {
   std::map<std::string, absl::Duration> stranded_since_ ABSL_GUARDED_BY(mutex_);
   absl::Duration next_sweep_ ABSL_GUARDED_BY(mutex_);
   absl::Duration next_deletion_ ABSL_GUARDED_BY(mutex_);
+  EndPosition looked_at_ ABSL_GUARDED_BY(mutex_);  // of the history table, by DeleteExpired
 };
 
 }  // namespace ampd::server

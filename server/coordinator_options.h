@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "graph/exported_program.h"
 #include "server/cluster_state.h"
+#include "server/retention.h"
 
 namespace ampd::server {
 
@@ -27,8 +28,8 @@ struct CoordinatorOptions {
   absl::Duration lease_margin = absl::Seconds(5);
   absl::Duration suspend_limit = absl::Hours(1);
   absl::Duration local_checkpoint_wait = absl::Minutes(10);
-  absl::Duration archive_after = absl::Hours(1);    // after its end a job leaves the hot state
-  absl::Duration retention = absl::Hours(24 * 30);  // after its end a job is deleted
+  absl::Duration archive_after = absl::Hours(1);  // after its end a job leaves the hot state; zero: never
+  RetentionPolicy retention;
   size_t max_jobs_in_hot_state = 200'000;           // beyond it, submits are refused
   // Keeps an uploaded artifact from being deleted while what it returns lives; NOT_FOUND when there is none of the
   // name. Quick. May be null: then no artifact is there.
@@ -41,9 +42,13 @@ struct CoordinatorOptions {
   std::function<void(const JobPtr&)> on_job;
   std::function<void(const std::string& job, const std::vector<v1::Event>&)> on_events;
   std::function<void(const std::string& job)> on_job_deleted;
+  std::function<void(const std::string& job)> on_history_deleted;  // the job's record stays
   // The worker's stream should send CurrentDirective now. From any thread; may call back into the coordinator only
   // from another thread.
   std::function<void(const std::string& worker)> on_directive_due;
+  // The wall clock has leapt by so much, or is so far from the newest time of the journal: for WallClockWatch::kQuiet
+  // nothing is deleted by its age. From the thread that calls Tick or Start. May be null.
+  std::function<void(absl::Duration leap)> on_clock_leap;
   // After each look for jobs that can begin: how many waited, how many of them were placed. From any thread, quick.
   std::function<void(size_t num_waiting, size_t num_placed, absl::Duration time)> on_placement;
 };

@@ -14,10 +14,8 @@ using google::protobuf::util::TimeUtil;
 using v1::Job;
 
 constexpr absl::Duration kSweepInterval = absl::Seconds(1);
-constexpr absl::Duration kDeletionInterval = absl::Minutes(1);
 constexpr int kTokenCharacters = 26;  // 130 random bits
 constexpr int kMaxArchivedAtOnce = 500;
-constexpr int kMaxDeletedAtOnce = 100;
 
 int64_t ToMicros(const google::protobuf::Timestamp& time) { return TimeUtil::TimestampToMicroseconds(time); }
 
@@ -30,6 +28,9 @@ bool DeadlinePassed(const Job& job, int64_t now_unix_micros) {
 }  // namespace
 
 void Coordinator::Tick() {
+  if (const std::optional<absl::Duration> leap = clock_watch_.Look(); leap.has_value() && options_.on_clock_leap) {
+    options_.on_clock_leap(*leap);
+  }
   LoseSilentWorkers();
   bool sweep = false;
   bool remove = false;
@@ -39,7 +40,7 @@ void Coordinator::Tick() {
     sweep = now >= next_sweep_;
     remove = now >= next_deletion_;
     next_sweep_ = sweep ? now + kSweepInterval : next_sweep_;
-    next_deletion_ = remove ? now + kDeletionInterval : next_deletion_;
+    next_deletion_ = remove ? now + DeletionInterval() : next_deletion_;
   }
   if (sweep) {
     Sweep();
@@ -136,7 +137,7 @@ void Coordinator::Sweep() {
         const Job& job = record->job();
         if (DeadlinePassed(job, now)) {
           updates.emplace_back(NewUpdate()).mutable_expire_deadline()->set_job(job.id());
-        } else if (IsTerminal(job.state()) && ToMicros(job.end_time()) < archive_before &&
+        } else if (options_.archive_after > absl::ZeroDuration() && IsTerminal(job.state()) && ToMicros(job.end_time()) < archive_before &&
                    archive.jobs_size() < kMaxArchivedAtOnce) {
           archive.add_jobs(job.id());
         }
@@ -176,22 +177,6 @@ void Coordinator::StartOverStranded(const ClusterState& state, Updates* updates)
     }
   }
   stranded_since_ = std::move(stranded);
-}
-
-void Coordinator::DeleteExpired() {
-  const absl::Time before = options_.clock->Now() - options_.retention;
-  const auto records = options_.ledger->history().ListEndedBefore(absl::ToUnixMicros(before), kMaxDeletedAtOnce);
-  if (!records.ok()) {
-    return;
-  }
-  Updates updates;
-  for (const std::string& bytes : *records) {
-    internal::DeleteJob& change = *updates.emplace_back(NewUpdate()).mutable_delete_job();
-    if (change.mutable_archived()->ParseFromString(bytes)) {
-      change.set_job(change.archived().job().id());
-    }
-  }
-  CommitQuietly(std::move(updates));
 }
 
 }  // namespace ampd::server

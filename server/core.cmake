@@ -5,6 +5,7 @@ ampd_library(NAME cluster_state
   HDRS cluster_state.h transition.h job_edit.h job_rules.h attempt_tokens.h
   SRCS cluster_state.cc transition.cc transition_files.cc transition_worker.cc job_edit.cc job_rules.cc attempt_tokens.cc
   DEPS base_error base_status proto_journal absl::strings absl::time)
+ampd_library(NAME retention HDRS retention.h SRCS retention.cc DEPS server_cluster_state proto_messages absl::time)
 ampd_library(NAME ledger HDRS ledger.h SRCS ledger.cc
   DEPS server_cluster_state server_journal_journal base_error base_status absl::synchronization)
 ampd_library(NAME admission HDRS admission.h admission_findings.h
@@ -24,9 +25,9 @@ ampd_library(NAME policy_query HDRS policy_query.h SRCS policy_query.cc
 ampd_library(NAME placement HDRS placement.h SRCS placement.cc
   DEPS precision_policy server_cluster_state proto_messages absl::strings absl::time)
 ampd_library(NAME coordinator HDRS coordinator.h coordinator_options.h
-  SRCS coordinator.cc coordinator_queries.cc coordinator_start.cc coordinator_workers.cc coordinator_time.cc
-  DEPS base_clock base_error base_random base_sha256 base_status server_admission server_initial_checkpoint server_ledger server_liveness
-       server_placement proto_messages absl::strings absl::synchronization)
+  SRCS coordinator.cc coordinator_queries.cc coordinator_retention.cc coordinator_start.cc coordinator_workers.cc coordinator_time.cc
+  DEPS base_clock base_error base_random base_sha256 base_status base_wall_clock_watch server_admission server_initial_checkpoint
+       server_ledger server_liveness server_placement server_retention proto_messages absl::strings absl::synchronization)
 
 # The simulation runs these millions of times.
 ampd_optimize(server_cluster_state server_ledger server_admission server_placement server_coordinator

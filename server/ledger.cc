@@ -162,12 +162,12 @@ bool Ledger::CommitGroup() {
   return true;
 }
 
-absl::Status Ledger::BringArchived(const Group& group, internal::DropCheckpoint* drop) const {
-  const std::string& id = drop->job();
+absl::StatusOr<std::optional<internal::JobRecord>> Ledger::FindArchived(const Group& group,
+                                                                        const std::string& id) const {
   const std::vector<ArchivedJob>& archived = group.journal.archived;
   const std::vector<std::string>& deleted = group.journal.deleted;
   if (head_.FindJob(id) != nullptr || std::find(deleted.begin(), deleted.end(), id) != deleted.end()) {
-    return absl::OkStatus();
+    return std::nullopt;
   }
   std::optional<std::string> bytes;
   const auto newest =
@@ -177,16 +177,30 @@ absl::Status Ledger::BringArchived(const Group& group, internal::DropCheckpoint*
   } else {
     AMPD_ASSIGN_OR_RETURN(bytes, options_.journal->FindArchived(id));
   }
-  if (bytes.has_value() && !drop->mutable_archived()->ParseFromString(*bytes)) {
+  if (!bytes.has_value()) {
+    return std::nullopt;
+  }
+  internal::JobRecord record;
+  if (!record.ParseFromString(*bytes)) {
     return Error(absl::StatusCode::kDataLoss, "JOURNAL_CORRUPT", "a record of the history table is damaged");
+  }
+  return record;
+}
+
+absl::Status Ledger::BringArchived(const Group& group, internal::Update* update) const {
+  if (update->has_drop_checkpoint()) {
+    AMPD_ASSIGN_OR_RETURN(const auto record, FindArchived(group, update->drop_checkpoint().job()));
+    if (record.has_value()) *update->mutable_drop_checkpoint()->mutable_archived() = *record;
+  }
+  if (update->has_trim_job()) {
+    AMPD_ASSIGN_OR_RETURN(const auto record, FindArchived(group, update->trim_job().job()));
+    if (record.has_value()) *update->mutable_trim_job()->mutable_archived() = *record;
   }
   return absl::OkStatus();
 }
 
 void Ledger::ApplyOne(Waiting waiting, Group& group) {
-  const absl::Status brought = waiting.update.has_drop_checkpoint()
-                                   ? BringArchived(group, waiting.update.mutable_drop_checkpoint())
-                                   : absl::OkStatus();
+  const absl::Status brought = BringArchived(group, &waiting.update);
   absl::StatusOr<Applied> applied = brought.ok() ? head_.Apply(waiting.update) : brought;
   if (applied.ok() && applied->changed) {
     group.journal.updates.push_back(waiting.update.SerializeAsString());

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "base/wall_clock_watch.h"
 #include "server/artifact_store.h"
 #include "server/coordinator.h"
 #include "server/fleet_collector.h"
@@ -67,6 +68,8 @@ struct Server::Parts {
   void OnJob(const JobPtr& job);
   void OnEvents(const std::string& job, const std::vector<v1::Event>& events);
   void OnJobDeleted(const std::string& job);
+  // Points, events, logs and samples.
+  void DeleteHistory(const std::string& job);
   void OnStoreWrite(absl::Duration time, bool ok);
   void TickLoop();
   void SweepStore();
@@ -143,8 +146,10 @@ absl::Status Server::Parts::OpenArtifacts() {
   options.retention = config.artifact_retention;
   options.live_uploads = [this] { return coordinator->LiveArtifacts(); };
   options.job_exists = [this](const std::string& job) {
-    return coordinator->GetJob(job).status().code() != absl::StatusCode::kNotFound;
+    const absl::StatusOr<JobPtr> found = coordinator->GetJob(job);
+    return absl::IsNotFound(found.status()) ? false : !found.ok() || !(*found)->history_deleted();
   };
+  options.clock_is_steady = [this] { return coordinator->ClockIsSteady(); };
   options.on_sweep_failed = [](const absl::Status& status) {
     spdlog::warn("the sweep of the artifacts failed: {}", std::string(status.message()));
   };
@@ -177,12 +182,17 @@ absl::Status Server::Parts::Restore() {
   options.suspend_limit = config.suspend_limit;
   options.local_checkpoint_wait = config.local_checkpoint_wait;
   options.archive_after = config.archive_after;
-  options.retention = config.retention;
+  options.retention = {config.retention, config.checkpoint_retention};
   options.hold_artifact = [this](const std::string& artifact) { return artifacts->Hold(artifact); };
   options.read_model = [this](const std::string& artifact) { return models.Read(artifact); };
   options.on_job = [this](const JobPtr& job) { OnJob(job); };
   options.on_events = [this](const std::string& job, const std::vector<v1::Event>& events) { OnEvents(job, events); };
   options.on_job_deleted = [this](const std::string& job) { OnJobDeleted(job); };
+  options.on_history_deleted = [this](const std::string& job) { DeleteHistory(job); };
+  options.on_clock_leap = [](absl::Duration leap) {
+    spdlog::warn("the wall clock leapt by {}: nothing is deleted by its age until it has run steadily for {}",
+                 absl::FormatDuration(leap), absl::FormatDuration(WallClockWatch::kQuiet));
+  };
   options.on_directive_due = [this](const std::string& worker) { streams.DirectiveDue(worker); };
   options.on_placement = [this](size_t num_waiting, size_t num_placed, absl::Duration time) {
     metrics.SchedulerCycle(num_waiting, num_placed, time);
@@ -230,6 +240,10 @@ void Server::Parts::OnStoreWrite(absl::Duration time, bool ok) {
 void Server::Parts::OnJobDeleted(const std::string& job) {
   table.Remove(job);
   progress.Forget(job);
+  DeleteHistory(job);
+}
+
+void Server::Parts::DeleteHistory(const std::string& job) {
   artifacts->DeleteJob(job);
   const absl::Status queued = store->DeleteJob(job, [](const absl::Status&) {});
   if (!queued.ok()) {
@@ -276,7 +290,7 @@ void Server::Parts::TickLoop() {
   }
 }
 
-// Histories whose job is gone: their deletion was lost in a crash.
+// Histories that are to be gone, with their job or without: their deletion was lost in a crash.
 void Server::Parts::SweepStore() {
   absl::StatusOr<std::vector<std::string>> idle = store->Read([&](MetricReader& reader) {
     return reader.ListJobsIdleSince(absl::Now() - config.retention - absl::Hours(1), kMaxSweptJobs);
@@ -286,8 +300,11 @@ void Server::Parts::SweepStore() {
     return;
   }
   for (const std::string& job : *idle) {
-    if (coordinator->GetJob(job).status().code() == absl::StatusCode::kNotFound) {
+    const absl::StatusOr<JobPtr> found = coordinator->GetJob(job);
+    if (absl::IsNotFound(found.status())) {
       OnJobDeleted(job);
+    } else if (found.ok() && (*found)->history_deleted()) {
+      DeleteHistory(job);
     }
   }
 }

@@ -14,7 +14,8 @@ namespace {
 constexpr char kVersion[] = "ampd-server 0.1.0";
 
 // Durations as Go and systemd write them: 300ms, 10s, 5m, 1h30m.
-void AddDuration(CLI::App* app, const char* name, const char* help, absl::Duration at_least, absl::Duration* value) {
+void AddDuration(CLI::App* app, const char* name, const std::string& help, absl::Duration at_least,
+                 absl::Duration* value) {
   CLI::Option* option = app->add_option_function<std::string>(
       name,
       [=](const std::string& text) {
@@ -27,6 +28,18 @@ void AddDuration(CLI::App* app, const char* name, const char* help, absl::Durati
       },
       help);
   option->type_name("DURATION")->default_str(absl::FormatDuration(*value));
+}
+
+// An age at which something is deleted. Zero is never.
+void AddAge(CLI::App* app, const char* name, const std::string& help, absl::Duration* value) {
+  constexpr absl::Duration kLongest = absl::Hours(24 * 365 * 100);
+  AddDuration(app, name, help + "; 0 is never", absl::ZeroDuration(), value);
+  app->get_option(name)->check([=](const std::string& text) {
+    absl::Duration parsed;
+    return absl::ParseDuration(text, &parsed) && parsed > kLongest
+               ? absl::StrCat("'", text, "' is more than 100 years; 0 is never")
+               : std::string();
+  });
 }
 
 // Sizes as 1048576, 256MiB or 2GB; units are powers of 1024.
@@ -59,12 +72,19 @@ void AddOptions(CLI::App* app, Addresses* addresses, ServerConfig* config) {
               &config->suspend_limit);
   AddDuration(app, "--local-checkpoint-wait", "How long a job waits for the worker that has its checkpoints",
               absl::Seconds(0), &config->local_checkpoint_wait);
-  AddDuration(app, "--archive-after", "When finished jobs leave memory for the history table", absl::Seconds(0),
-              &config->archive_after);
-  AddDuration(app, "--retention", "When finished jobs are deleted, with points, events and logs", absl::Seconds(0),
-              &config->retention);
-  AddDuration(app, "--metrics-linger", "How long series of a finished job stay in /metrics", absl::Seconds(0),
-              &config->metrics_linger);
+  AddAge(app, "--archive-after",
+         "How long after its end a job leaves memory for the history table on disk, where it is found as before",
+         &config->archive_after);
+  AddAge(app, "--retention",
+         "How long after a job's end its points, events, logs and samples are deleted, and its record too if it has no "
+         "checkpoint left",
+         &config->retention);
+  AddAge(app, "--checkpoint-retention",
+         "How long after a job's end its checkpoints are deleted, the last one too. Without this flag they stay until "
+         "ampctl job delete or ampctl checkpoint delete",
+         &config->checkpoint_retention);
+  AddDuration(app, "--metrics-linger", "How long series of a finished job stay in /metrics; 0 is not at all",
+              absl::Seconds(0), &config->metrics_linger);
   AddDuration(app, "--drain-grace", "How long calls under way may take after SIGTERM", absl::Seconds(0),
               &config->drain_grace);
   app->add_option("--metrics-max-jobs", config->metrics_max_jobs, "Most jobs with series of their own in /metrics")
@@ -76,8 +96,9 @@ void AddOptions(CLI::App* app, Addresses* addresses, ServerConfig* config) {
           &config->reserve_bytes);
   AddSize(app, "--artifact-quota-bytes", "Most that uploaded files and the samples of jobs may take on disk",
           &config->artifact_quota_bytes);
-  AddDuration(app, "--artifact-retention", "When an uploaded file that no live job names is deleted, unless asked for",
-              absl::Seconds(0), &config->artifact_retention);
+  AddAge(app, "--artifact-retention",
+         "How long after the last request for it an uploaded file that no live job names is deleted",
+         &config->artifact_retention);
   app->add_option("--log-level", config->log_level, "What goes to stderr: debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->option_text("LEVEL=" + config->log_level);

@@ -18,15 +18,17 @@ struct ServerConfig {
   absl::Duration lease_margin = absl::Seconds(5);
   absl::Duration suspend_limit = absl::Hours(1);
   absl::Duration local_checkpoint_wait = absl::Minutes(10);
+  // What finished jobs leave; zero is never.
   absl::Duration archive_after = absl::Hours(1);
-  absl::Duration retention = absl::Hours(24 * 30);
+  absl::Duration retention = absl::Hours(24 * 30);  // of points, events, logs and samples
+  absl::Duration checkpoint_retention = absl::ZeroDuration();
   absl::Duration metrics_linger = absl::Minutes(2);
   absl::Duration drain_grace = absl::Seconds(5);
   int metrics_max_jobs = 200;
   int64_t min_free_bytes = 256 << 20;  // of the data directory's disk; below it no job is accepted
   int64_t reserve_bytes = 16 << 20;    // kept for what must still be written when the disk is full
   int64_t artifact_quota_bytes = int64_t{50} << 30;
-  absl::Duration artifact_retention = absl::Hours(24 * 30);  // of an upload that no live job names
+  absl::Duration artifact_retention = absl::Hours(24 * 30);  // of an upload that no live job names; zero is never
   std::string log_level = "info";
 };
 

@@ -52,6 +52,7 @@ void Take(const v1::LossScaleOrder& order, JobRecord& record) {
 
 absl::StatusOr<Applied> Transition::Run() {
   AMPD_RETURN_IF_ERROR(Dispatch());
+  applied_.time_unix_micros = update_.time_unix_micros();
   for (auto& [name, record] : workers_) {
     applied_.changed = true;
     applied_.workers.push_back(std::move(record));
@@ -97,6 +98,8 @@ absl::Status Transition::Dispatch() {
       return Do(update_.checkpoints_deleted());
     case internal::Update::kArchiveJobs:
       return Do(update_.archive_jobs());
+    case internal::Update::kTrimJob:
+      return Do(update_.trim_job());
     case internal::Update::KIND_NOT_SET:
       break;
   }
@@ -162,6 +165,12 @@ absl::Status Transition::Do(const internal::CreateJob& create) {
     }
     applied_.job = earlier->second.job();
     return absl::OkStatus();
+  }
+  if (create.only_repeat()) {
+    return WithRetryDelay(
+        Error(StatusCode::kUnavailable, "REQUEST_FORGOTTEN",
+              absl::StrCat("the job of request_id ", create.request_id(), " was deleted just now; ask again")),
+        absl::Seconds(1));
   }
   if (state_.FindJob(create.id()) != nullptr) {
     return Error(StatusCode::kAlreadyExists, "JOB_EXISTS", absl::StrCat("there is a job ", create.id()));
@@ -302,6 +311,39 @@ absl::Status Transition::Do(const internal::DeleteJob& remove) {
   DeleteFolders(*record);
   applied_.changed = true;
   applied_.deleted_jobs.push_back({remove.job(), record->request_id()});
+  return absl::OkStatus();
+}
+
+void Transition::FinishHotOrArchived(JobEdit& edit, bool is_hot) {
+  edit.Finish(&applied_);
+  if (!is_hot) {
+    applied_.archived.swap(applied_.jobs);
+  }
+}
+
+absl::Status Transition::Do(const internal::TrimJob& trim) {
+  const bool is_hot = state_.FindJob(trim.job()) != nullptr;
+  JobRecordPtr record = std::make_shared<JobRecord>(trim.archived());
+  if (is_hot || !trim.has_archived()) {
+    AMPD_ASSIGN_OR_RETURN(record, RequireJob(trim.job()));
+  }
+  if (!IsTerminal(record->job().state())) {
+    return WrongState(record->job(), "trimmed");
+  }
+  JobEdit edit = Edit(*record);
+  if (trim.history()) {
+    edit.job().set_history_deleted(true);
+    applied_.deleted_histories.push_back(trim.job());
+  }
+  if (trim.checkpoints()) {
+    if (StartsAnother(trim.job())) {
+      return Error(StatusCode::kFailedPrecondition, "CHECKPOINT_IN_USE",
+                   absl::StrCat("a job that goes on from the checkpoints of ", trim.job(), " has not ended"));
+    }
+    DeleteFolders(*record);
+    edit.job().clear_checkpoints();
+  }
+  FinishHotOrArchived(edit, is_hot);
   return absl::OkStatus();
 }
 

@@ -38,6 +38,7 @@ class Transition {
   absl::Status Do(const internal::DropCheckpoint& drop);
   absl::Status Do(const internal::CheckpointsDeleted& deleted);
   absl::Status Do(const internal::ArchiveJobs& archive);
+  absl::Status Do(const internal::TrimJob& trim);
 
   absl::Status Cancel(JobEdit& edit);
   absl::Status Pause(JobEdit& edit);
@@ -46,6 +47,8 @@ class Transition {
   absl::Status CheckStart(const internal::CreateJob& create) const;
 
   absl::StatusOr<JobRecordPtr> RequireJob(const std::string& id) const;
+  // Takes over the edited record: into the hot state, or into the history table where the job is in that.
+  void FinishHotOrArchived(JobEdit& edit, bool is_hot);
   absl::StatusOr<WorkerRecordPtr> RequireWorker(const std::string& name) const;
   // The record, when the key names the job's newest attempt and that is alive.
   absl::StatusOr<JobRecordPtr> RequireOwner(const v1::AttemptKey& key) const;

@@ -322,10 +322,7 @@ absl::Status Transition::Do(const internal::DropCheckpoint& drop) {
   }
   DeleteFiles(*record, *found);
   kept.erase(found);
-  edit.Finish(&applied_);
-  if (!is_hot) {
-    applied_.archived.swap(applied_.jobs);
-  }
+  FinishHotOrArchived(edit, is_hot);
   return absl::OkStatus();
 }
 

@@ -3,7 +3,6 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <iostream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +12,7 @@
 #include "client/artifact_transfer.h"
 #include "client/commands/call.h"
 #include "client/commands/commands.h"
+#include "client/commands/confirm.h"
 #include "client/commands/output.h"
 #include "client/commands/transfer.h"
 #include "client/render/format.h"
@@ -40,13 +40,6 @@ absl::StatusOr<v1::Artifact> FindArtifact(JobClient* client, const std::string& 
 std::string LocalNameOf(const v1::Artifact& artifact) {
   const std::string name = std::filesystem::path(artifact.file_name()).filename().string();
   return name.empty() || name == "." || name == ".." ? artifact.sha256() : name;
-}
-
-bool AskToDelete(const std::string& name) {
-  std::fprintf(stderr, "delete artifact %s? [y/N] ", Printable(name).c_str());
-  std::string answer;
-  std::getline(std::cin, answer);
-  return answer == "y" || answer == "yes";
 }
 
 // `done`: what became of it.
@@ -134,11 +127,11 @@ int DeleteArtifact(Session* session, const std::string& name, bool confirmed) {
   if (!artifact.ok()) {
     return session->Fail(artifact.status());
   }
-  if (!confirmed && isatty(STDIN_FILENO) != 1) {
+  if (!confirmed && !CanAsk()) {
     return session->Fail(absl::InvalidArgumentError(
         absl::StrCat("deleting needs --yes when nobody can be asked: ampctl artifact delete --yes ", name)));
   }
-  if (!confirmed && !AskToDelete(name)) {
+  if (!confirmed && !Confirm(absl::StrCat("delete artifact ", Printable(name), "?"))) {
     session->Note("nothing was deleted");
     return kExitFailure;
   }

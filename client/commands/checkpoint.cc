@@ -1,9 +1,6 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <iostream>
 #include <map>
 #include <optional>
 
@@ -14,6 +11,7 @@
 #include "client/checkpoint_folder.h"
 #include "client/commands/call.h"
 #include "client/commands/commands.h"
+#include "client/commands/confirm.h"
 #include "client/commands/output.h"
 #include "client/render/checkpoint_text.h"
 #include "client/render/table.h"
@@ -108,13 +106,6 @@ absl::StatusOr<std::string> FindStranger(Session* session, const CheckpointFolde
   return recorded->manifest_sha256() == folder.manifest_sha256 ? "" : "not the one that the server has recorded";
 }
 
-bool AskToDelete(const v1::Checkpoint& checkpoint) {
-  std::fprintf(stderr, "delete the checkpoint of step %lld? [y/N] ", static_cast<long long>(checkpoint.step()));
-  std::string answer;
-  std::getline(std::cin, answer);
-  return answer == "y" || answer == "yes";
-}
-
 }  // namespace
 
 int ListCheckpoints(Session* session, const std::string& id) {
@@ -200,12 +191,12 @@ int DeleteCheckpoint(Session* session, const CheckpointOptions& options, bool co
   if (!checkpoint.ok()) {
     return session->Fail(checkpoint.status());
   }
-  if (!confirmed && isatty(STDIN_FILENO) != 1) {
+  if (!confirmed && !CanAsk()) {
     return session->Fail(absl::InvalidArgumentError(
         absl::StrCat("deleting needs --yes when nobody can be asked: ampctl checkpoint delete --yes ", options.target,
                      " ", checkpoint->step())));
   }
-  if (!confirmed && !AskToDelete(*checkpoint)) {
+  if (!confirmed && !Confirm(absl::StrCat("delete the checkpoint of step ", checkpoint->step(), "?"))) {
     session->Note("nothing was deleted");
     return kExitFailure;
   }

@@ -172,6 +172,7 @@ struct DevOptions {
   std::vector<std::string> data_roots;
   std::string data_group;  // of files that jobs may read; empty: of none
   bool clean = false;
+  bool confirmed = false;  // nobody is asked before the folder is cleaned
   absl::Duration start_timeout = absl::Seconds(30);
 };
 int Dev(Session* session, const DevOptions& options);

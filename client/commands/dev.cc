@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "client/commands/child.h"
 #include "client/commands/commands.h"
+#include "client/commands/dev_clean.h"
 #include "client/commands/dev_news.h"
 
 namespace ampd::client {
@@ -115,7 +116,6 @@ absl::Status DevRun::TakeFolder() {
   if (error) {
     return ErrnoError(error.value(), absl::StrCat("making ", folder_));
   }
-  const bool strange = !fs::exists(In("lock"), error) && !fs::is_empty(folder_, error);
   lock_ = UniqueFd(open(In("lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!lock_.ok()) {
     return ErrnoError(errno, absl::StrCat("opening ", In("lock")));
@@ -124,18 +124,7 @@ absl::Status DevRun::TakeFolder() {
     return Error(absl::StatusCode::kFailedPrecondition, "DEV_RUNNING",
                  absl::StrCat("another ampctl dev runs in ", folder_, "; end it, or start one in another folder"));
   }
-  if (options_.clean && strange) {
-    return Error(absl::StatusCode::kFailedPrecondition, "NOT_OURS",
-                 absl::StrCat(folder_, " was not made by ampctl dev; it is left as it is"));
-  }
-  if (options_.clean) {
-    for (const auto& entry : fs::directory_iterator(folder_, error)) {
-      if (entry.path().filename() != "lock") {
-        fs::remove_all(entry.path(), error);
-      }
-    }
-  }
-  return absl::OkStatus();
+  return options_.clean ? CleanDevFolder(folder_) : absl::OkStatus();
 }
 
 absl::Status DevRun::AwaitReady(const std::string& what, Child* child, const std::function<bool()>& ready) {
@@ -312,6 +301,15 @@ void DevRun::Stop() {
 }  // namespace
 
 int Dev(Session* session, const DevOptions& options) {
+  // Before signals are taken over: Ctrl-C at the question ends the command.
+  if (const absl::Status allowed = options.clean ? ConfirmDevClean(options.folder, options.confirmed) : absl::OkStatus();
+      !allowed.ok()) {
+    if (absl::IsCancelled(allowed)) {
+      session->Note(std::string(allowed.message()));
+      return kExitFailure;
+    }
+    return session->Fail(allowed);
+  }
   DevRun run(session, options);
   absl::Status result = run.Start();
   if (result.ok()) {

@@ -1,12 +1,11 @@
-#include <unistd.h>
-
-#include <cstdio>
-#include <iostream>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/commands/call.h"
 #include "client/commands/commands.h"
+#include "client/commands/confirm.h"
 #include "client/commands/output.h"
 
 namespace ampd::client {
@@ -32,13 +31,6 @@ absl::StatusOr<v1::Job> CallVerb(JobClient* client, JobVerb verb, const std::str
   return job;
 }
 
-bool AskToDelete(size_t count) {
-  std::fprintf(stderr, "delete %zu job(s) with history and checkpoints? [y/N] ", count);
-  std::string answer;
-  std::getline(std::cin, answer);
-  return answer == "y" || answer == "yes";
-}
-
 }  // namespace
 
 int ListJobs(Session* session, const ListOptions& options) {
@@ -55,11 +47,11 @@ int ShowJob(Session* session, const std::string& id) {
 
 int ApplyVerb(Session* session, JobVerb verb, const std::vector<std::string>& ids, bool confirmed) {
   if (verb == JobVerb::kDelete && !confirmed) {
-    if (isatty(STDIN_FILENO) != 1) {
+    if (!CanAsk()) {
       return session->Fail(absl::InvalidArgumentError(absl::StrCat(
           "deleting needs --yes when nobody can be asked: ampctl job delete --yes ", absl::StrJoin(ids, " "))));
     }
-    if (!AskToDelete(ids.size())) {
+    if (!Confirm(absl::StrCat("delete ", ids.size(), " job(s) with history and checkpoints?"))) {
       session->Note("nothing was deleted");
       return kExitFailure;
     }

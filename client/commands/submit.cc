@@ -16,6 +16,7 @@
 #include "client/commands/output.h"
 #include "client/job_file.h"
 #include "client/render/format.h"
+#include "client/render/job_text.h"
 #include "client/render/table.h"
 
 namespace ampd::client {
@@ -167,6 +168,10 @@ void ReportAccepted(Session* session, const v1::Job& job) {
   session->Note(absl::StrCat("submitted ", Printable(job.spec().name()), "\n  watch:   ampctl job watch ", job.id(),
                              "\n  logs:    ampctl job logs -f ", job.id(), "\n  cancel:  ampctl job cancel ",
                              job.id()));
+  const std::string kept = RenderRetention(job, {absl::Now(), absl::LocalTimeZone()});
+  if (!kept.empty()) {
+    session->Note("  kept:    " + kept);
+  }
 }
 
 }  // namespace

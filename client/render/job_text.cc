@@ -44,6 +44,15 @@ int64_t TotalSteps(const v1::Job& job) {
   return job.progress().total_steps() > 0 ? job.progress().total_steps() : job.spec().train().steps();
 }
 
+// "30 days", or "36h0m0s".
+std::string AgeText(const google::protobuf::Duration& age) {
+  constexpr int64_t kDay = 24 * 3600;
+  if (age.seconds() % kDay == 0 && age.nanos() == 0) {
+    return absl::StrCat(age.seconds() / kDay, age.seconds() == kDay ? " day" : " days");
+  }
+  return absl::FormatDuration(absl::Seconds(age.seconds()) + absl::Nanoseconds(age.nanos()));
+}
+
 std::string ReasonText(v1::Reason reason) {
   return reason == v1::REASON_UNSPECIFIED || reason == v1::SUCCEEDED_NORMALLY ? kNothing : v1::Reason_Name(reason);
 }
@@ -255,7 +264,29 @@ std::string RenderJob(const v1::Job& job, const JobTextOptions& options) {
   for (const v1::Checkpoint& checkpoint : job.checkpoints()) {
     text += CheckpointLine(checkpoint, options);
   }
-  return text;
+  const std::string kept = RenderRetention(job, options);
+  return kept.empty() ? text : text + Line("kept", kept);
+}
+
+std::string RenderRetention(const v1::Job& job, const JobTextOptions& options) {
+  if (!job.has_retention()) {
+    return "";
+  }
+  const v1::Retention& retention = job.retention();
+  const auto until = [&options](bool is_limited, const google::protobuf::Duration& age, bool has_time,
+                                const google::protobuf::Timestamp& time) -> std::string {
+    if (has_time) {
+      return absl::StrCat("until ", absl::FormatTime("%Y-%m-%d %H:%M", TimeOf(time), options.zone));
+    }
+    return is_limited ? absl::StrCat("for ", AgeText(age), " after its end") : "until they are deleted";
+  };
+  const std::string history = job.history_deleted() ? "deleted by their age"
+                                                    : until(retention.has_history(), retention.history(),
+                                                            retention.has_history_delete_time(),
+                                                            retention.history_delete_time());
+  return absl::StrCat("points, events and logs ", history, "; checkpoints ",
+                      until(retention.has_checkpoints(), retention.checkpoints(),
+                            retention.has_checkpoints_delete_time(), retention.checkpoints_delete_time()));
 }
 
 std::string RenderEnd(const v1::Job& job) {

@@ -30,6 +30,9 @@ std::vector<std::string> JobRow(const v1::Job& job, bool wide, const JobTextOpti
 // All about a job, a subject a line. Lines of what is not known yet are left out.
 std::string RenderJob(const v1::Job& job, const JobTextOptions& options);
 
+// When the server deletes what the job leaves, in one line; empty where the server does not say.
+std::string RenderRetention(const v1::Job& job, const JobTextOptions& options);
+
 // How a finished job ended, in one line: "SUCCEEDED: accuracy 0.89, ...", "FAILED (DATA_ERROR): ...".
 std::string RenderEnd(const v1::Job& job);
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +18,13 @@ struct ArchivedJob {
   int64_t submit_order = 0;
   int64_t end_unix_micros = 0;
   std::string record;
+};
+
+// Where a finished job stands among all of them, by end.
+struct EndPosition {
+  int64_t end_unix_micros = std::numeric_limits<int64_t>::min();
+  int64_t submit_order = 0;
+  friend auto operator<=>(const EndPosition&, const EndPosition&) = default;
 };
 
 // What one group commit writes, all of it or nothing.
@@ -55,8 +64,9 @@ class Journal {
   virtual absl::StatusOr<std::optional<std::string>> FindArchived(const std::string& id) = 0;
   // Newest first, those with submit_order below `before`.
   virtual absl::StatusOr<std::vector<std::string>> ListArchived(int64_t before, int limit) = 0;
-  // Ended before the given time, oldest first.
-  virtual absl::StatusOr<std::vector<std::string>> ListEndedBefore(int64_t end_unix_micros, int limit) = 0;
+  // By end, oldest first: those that ended before the given time and stand behind `after`.
+  virtual absl::StatusOr<std::vector<std::string>> ListEnded(EndPosition after, int64_t before_unix_micros,
+                                                             int limit) = 0;
 
   // Whether there is room for new jobs. False long before the disk is full, so that cancels and ends can still be kept.
   virtual bool HasRoomForSubmits() = 0;

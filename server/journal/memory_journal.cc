@@ -66,19 +66,18 @@ absl::StatusOr<std::vector<std::string>> MemoryJournal::ListArchived(int64_t bef
   return records;
 }
 
-absl::StatusOr<std::vector<std::string>> MemoryJournal::ListEndedBefore(int64_t end_unix_micros, int limit) {
+absl::StatusOr<std::vector<std::string>> MemoryJournal::ListEnded(EndPosition after, int64_t before_unix_micros,
+                                                                  int limit) {
   absl::MutexLock lock(&disk_->mutex);
-  std::vector<const ArchivedJob*> ended;
+  std::map<EndPosition, const ArchivedJob*> ended;
   for (const auto& [order, job] : disk_->finished) {
-    if (job.end_unix_micros < end_unix_micros) {
-      ended.push_back(&job);
+    const EndPosition position = {job.end_unix_micros, order};
+    if (position > after && job.end_unix_micros < before_unix_micros) {
+      ended.emplace(position, &job);
     }
   }
-  std::stable_sort(ended.begin(), ended.end(), [](const ArchivedJob* left, const ArchivedJob* right) {
-    return left->end_unix_micros < right->end_unix_micros;
-  });
   std::vector<std::string> records;
-  for (const ArchivedJob* job : ended) {
+  for (const auto& [position, job] : ended) {
     if (static_cast<int>(records.size()) == limit) {
       break;
     }

@@ -121,7 +121,9 @@ absl::Status SqliteJournal::OpenReader() {
       list_finished_,
       reader_.Prepare("SELECT bytes FROM finished_jobs WHERE submit_order < ?1 ORDER BY submit_order DESC LIMIT ?2"));
   AMPD_ASSIGN_OR_RETURN(
-      list_ended_, reader_.Prepare("SELECT bytes FROM finished_jobs WHERE end_time < ?1 ORDER BY end_time LIMIT ?2"));
+      list_ended_,
+      reader_.Prepare("SELECT bytes FROM finished_jobs WHERE (end_time, submit_order) > (?1, ?2) AND end_time < ?3"
+                      " ORDER BY end_time, submit_order LIMIT ?4"));
   return absl::OkStatus();
 }
 
@@ -229,9 +231,11 @@ absl::StatusOr<std::vector<std::string>> SqliteJournal::ListArchived(int64_t bef
   return Records(list_finished_);
 }
 
-absl::StatusOr<std::vector<std::string>> SqliteJournal::ListEndedBefore(int64_t end_unix_micros, int limit) {
+absl::StatusOr<std::vector<std::string>> SqliteJournal::ListEnded(EndPosition after, int64_t before_unix_micros,
+                                                                  int limit) {
   absl::MutexLock lock(&reader_mutex_);
-  list_ended_.Bind(1, end_unix_micros).Bind(2, static_cast<int64_t>(limit));
+  list_ended_.Bind(1, after.end_unix_micros).Bind(2, after.submit_order).Bind(3, before_unix_micros);
+  list_ended_.Bind(4, static_cast<int64_t>(limit));
   return Records(list_ended_);
 }
 

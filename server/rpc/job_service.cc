@@ -81,7 +81,7 @@ Coordinator::JobDone JobService::AnswerJob(v1::Job* response, FinishCall finish)
   return [this, response, finish = std::move(finish)](const absl::StatusOr<JobPtr>& job) {
     if (job.ok()) {
       *response = **job;
-      options_.progress->AddTo(response);
+      Complete(response);
     }
     finish(job.status());
   };
@@ -90,8 +90,13 @@ Coordinator::JobDone JobService::AnswerJob(v1::Job* response, FinishCall finish)
 absl::StatusOr<v1::Job> JobService::JobWithProgress(const std::string& id) const {
   AMPD_ASSIGN_OR_RETURN(JobPtr job, options_.coordinator->GetJob(id));
   v1::Job copy = *job;
-  options_.progress->AddTo(&copy);
+  Complete(&copy);
   return copy;
+}
+
+void JobService::Complete(v1::Job* job) const {
+  options_.progress->AddTo(job);
+  options_.coordinator->AddRetention(job);
 }
 
 void JobService::AddPrediction(v1::Job* job) const {
@@ -148,7 +153,7 @@ grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* cont
                        [=, this]() -> absl::Status {
                          AMPD_ASSIGN_OR_RETURN(*response, options_.coordinator->ListJobs(*request));
                          for (v1::Job& job : *response->mutable_jobs()) {
-                           options_.progress->AddTo(&job);
+                           Complete(&job);
                          }
                          return absl::OkStatus();
                        });
@@ -212,7 +217,7 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(grpc::Callb
   watch.resume_from = FromResumeToken(request->resume_token());
   watch.from_start = request->from_start();
   watch.get_job = [this, id = request->id()] { return JobWithProgress(id); };
-  watch.add_progress = [this](v1::Job* job) { options_.progress->AddTo(job); };
+  watch.add_progress = [this](v1::Job* job) { Complete(job); };
   watch.store = options_.store;
   watch.hub = options_.hub;
   watch.clock = options_.clock;

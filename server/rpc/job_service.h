@@ -60,6 +60,8 @@ class JobService final : public v1::JobService::CallbackService {
  private:
   WorkPool* PoolFor(const v1::ModelSpec& model) const;
   Coordinator::JobDone AnswerJob(v1::Job* response, FinishCall finish) const;
+  // Adds what is not in the record: progress and retention.
+  void Complete(v1::Job* job) const;
   absl::StatusOr<v1::Job> JobWithProgress(const std::string& id) const;
   // What the newest attempt's peak was expected to be, beside the measured one; not for a job without attempts.
   void AddPrediction(v1::Job* job) const;

@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "base/signals.h"
 #include "base/simulated_clock.h"
+#include "base/wall_clock_watch.h"
 
 namespace ampd {
 namespace {
@@ -69,6 +70,47 @@ TEST(SimulatedClock, AWallClockJumpLeavesTheBootClockAlone) {
   EXPECT_EQ(clock.SinceBoot(), before);
   clock.Advance(absl::Seconds(2));
   EXPECT_EQ(clock.SinceBoot(), before + absl::Seconds(2));
+}
+
+TEST(WallClockWatch, IsNotSteadyForAnHourAfterALeapInEitherDirection) {
+  for (const absl::Duration leap : {absl::Hours(24 * 60), -absl::Hours(3), absl::Minutes(6)}) {
+    SimulatedClock clock;
+    WallClockWatch watch(&clock);
+    EXPECT_EQ(watch.Look(), std::nullopt);
+    EXPECT_TRUE(watch.IsSteady());
+    clock.SetNow(clock.Now() + leap);
+    EXPECT_FALSE(watch.IsSteady()) << "before anybody looked";
+    EXPECT_EQ(watch.Look(), leap);
+    EXPECT_EQ(watch.Look(), std::nullopt) << "told once";
+    clock.Advance(absl::Minutes(59));
+    EXPECT_FALSE(watch.IsSteady()) << leap;
+    clock.Advance(absl::Minutes(1));
+    EXPECT_EQ(watch.Look(), std::nullopt);
+    EXPECT_TRUE(watch.IsSteady()) << leap;
+  }
+}
+
+TEST(WallClockWatch, AllowsForTimeThatPassesAndForSmallCorrections) {
+  SimulatedClock clock;
+  WallClockWatch watch(&clock);
+  clock.Advance(absl::Hours(24 * 365));  // also while the host slept
+  clock.SetNow(clock.Now() + absl::Minutes(4));
+  EXPECT_EQ(watch.Look(), std::nullopt);
+  EXPECT_TRUE(watch.IsSteady());
+}
+
+TEST(WallClockWatch, ComparesTheStartWithTheNewestRecord) {
+  SimulatedClock clock;
+  const auto is_steady_after = [&clock](absl::Time newest) {
+    WallClockWatch watch(&clock);
+    watch.CompareWith(newest);
+    return watch.IsSteady();
+  };
+  EXPECT_TRUE(is_steady_after(absl::InfinitePast()));
+  EXPECT_TRUE(is_steady_after(clock.Now() - absl::Minutes(50)));
+  EXPECT_TRUE(is_steady_after(clock.Now() + absl::Minutes(4)));
+  EXPECT_FALSE(is_steady_after(clock.Now() - absl::Hours(2)));
+  EXPECT_FALSE(is_steady_after(clock.Now() + absl::Minutes(6)));
 }
 
 TEST(RandomId, UsesItsAlphabetAndRepeatsForTheSameSeed) {

@@ -74,6 +74,8 @@ class ArtifactStoreTest : public testing::Test {
     options.clock = &clock_;
     options.quota_bytes = quota_bytes_;
     options.live_uploads = [this] { return live_; };
+    options.retention = retention_;
+    options.clock_is_steady = [this] { return clock_is_steady_; };
     options.job_exists = [this](const std::string& job) { return jobs_.contains(job); };
     auto store = ArtifactStore::Open(std::move(options));
     absl::Status status = store.status();
@@ -148,6 +150,8 @@ class ArtifactStoreTest : public testing::Test {
   TemporaryFolder folder_;
   SimulatedClock clock_;
   int64_t quota_bytes_ = 1 << 20;
+  absl::Duration retention_ = absl::Hours(24 * 30);
+  bool clock_is_steady_ = true;
   std::map<std::string, std::string> live_;
   std::set<std::string> jobs_ = {"j-1", "j-2"};
   std::unique_ptr<ArtifactStore> store_;
@@ -478,6 +482,28 @@ TEST_F(ArtifactStoreTest, ASweepDeletesUploadsThatNobodyAskedForForTheTimeOfRete
   clock_.Advance(absl::Hours(24 * 20));
   ASSERT_TRUE(store_->Sweep().ok());
   EXPECT_THAT(Names(), IsEmpty());
+}
+
+TEST_F(ArtifactStoreTest, NothingIsDeletedByItsAgeWhileTheClockMayBeWrong) {
+  ASSERT_TRUE(Upload("forgotten").ok());
+  UploadPart("content", 0, 3);
+  clock_.Advance(absl::Hours(24 * 60));
+  clock_is_steady_ = false;
+  ASSERT_TRUE(store_->Sweep().ok());
+  EXPECT_THAT(Names(), ElementsAre(Sha256Hex("forgotten")));
+  EXPECT_EQ(Files().size(), 2u) << "the partial upload too";
+  clock_is_steady_ = true;
+  ASSERT_TRUE(store_->Sweep().ok());
+  EXPECT_THAT(Files(), IsEmpty());
+}
+
+TEST_F(ArtifactStoreTest, ARetentionOfZeroIsNever) {
+  retention_ = absl::ZeroDuration();
+  Reopen();
+  ASSERT_TRUE(Upload("forgotten").ok());
+  clock_.Advance(absl::Hours(24 * 365 * 20));
+  ASSERT_TRUE(store_->Sweep().ok());
+  EXPECT_THAT(Names(), ElementsAre(Sha256Hex("forgotten")));
 }
 
 TEST_F(ArtifactStoreTest, PartialUploadsStayForADay) {

@@ -60,8 +60,10 @@ class CoordinatorTest : public testing::Test {
     options.random = &random;
     options.lease = absl::Seconds(10);
     options.lease_margin = absl::Seconds(5);
-    options.archive_after = absl::Hours(1);
-    options.retention = absl::Hours(24);
+    options.archive_after = archive_after;
+    options.retention = retention;
+    options.on_history_deleted = [this](const std::string& job) { histories_deleted.push_back(job); };
+    options.on_clock_leap = [this](absl::Duration leap) { leaps.push_back(absl::FormatDuration(leap)); };
     options.hold_artifact = [this](const std::string& artifact) -> absl::StatusOr<std::shared_ptr<void>> {
       if (artifact != uploaded) {
         return absl::NotFoundError("not there");
@@ -152,7 +154,11 @@ class CoordinatorTest : public testing::Test {
   std::unique_ptr<Ledger> ledger;
   std::unique_ptr<Coordinator> coordinator;
   std::vector<std::string> due;
+  absl::Duration archive_after = absl::Hours(1);
+  RetentionPolicy retention = {absl::Hours(24), absl::ZeroDuration()};
   std::vector<std::string> deleted;
+  std::vector<std::string> histories_deleted;
+  std::vector<std::string> leaps;
   int num_events = 0;
   std::string uploaded;  // the one artifact that is there
   int num_held = 0;
@@ -682,7 +688,120 @@ TEST_F(ArchivedCheckpointTest, IsGoneAfterARestartToo) {
   clock.Advance(absl::Hours(30));
   coordinator->Tick();
   Pump();
-  EXPECT_THAT(deleted, ElementsAre(id)) << "its age counts from its end";
+  EXPECT_THAT(histories_deleted, IsEmpty()) << "whether 30 hours passed or the clock is wrong is not known at once";
+  Pass(absl::Hours(1));
+  EXPECT_THAT(histories_deleted, ElementsAre(id)) << "its age counts from its end";
+  EXPECT_EQ(Kept(), "50") << "a last checkpoint stays";
+}
+
+TEST_F(ArchivedCheckpointTest, TheCheckpointsOfAFinishedJobOutliveItsHistory) {
+  Pass(absl::Hours(24));
+  Pass(absl::Hours(24 * 365));
+  EXPECT_THAT(histories_deleted, ElementsAre(id)) << "once";
+  EXPECT_THAT(deleted, IsEmpty());
+  EXPECT_TRUE((*coordinator->GetJob(id))->history_deleted());
+  EXPECT_EQ(Kept(), "40 50");
+  EXPECT_EQ(Deletions(), "");
+  AskToDrop(40);
+  AskToDrop(50);
+  Pump();
+  Pass(absl::Minutes(1));
+  EXPECT_THAT(deleted, ElementsAre(id)) << "nothing is left to keep the record for";
+}
+
+TEST_F(ArchivedCheckpointTest, GoByTheirAgeWhereTheOperatorSaysSo) {
+  retention = {absl::Hours(24 * 10), absl::Hours(24 * 3)};
+  StartServer();
+  Pass(absl::Hours(24 * 2));
+  EXPECT_EQ(Kept(), "40 50");
+  Pass(absl::Hours(24 * 2));
+  EXPECT_EQ(Kept(), "");
+  EXPECT_EQ(Deletions(), "step-0") << "the job's whole folder";
+  EXPECT_THAT(histories_deleted, IsEmpty());
+  Pass(absl::Hours(24 * 7));
+  EXPECT_THAT(deleted, ElementsAre(id));
+}
+
+TEST_F(ArchivedCheckpointTest, OfManyJobsThatStay_NoneKeepsOthersFromTheirEnd) {
+  Pass(absl::Hours(25));
+  ASSERT_THAT(histories_deleted, ElementsAre(id));
+  std::vector<std::string> cancelled;
+  for (int i = 0; i < 250; ++i) {
+    cancelled.push_back(CreateId());
+    v1::CancelJobRequest cancel;
+    cancel.set_id(cancelled.back());
+    coordinator->CancelJob(cancel, [](absl::StatusOr<JobPtr>) {});
+  }
+  Pump();
+  Pass(absl::Hours(2));
+  for (int minute = 0; minute < 10; ++minute) {
+    Pass(absl::Hours(24));
+  }
+  EXPECT_THAT(deleted, testing::UnorderedElementsAreArray(cancelled));
+  EXPECT_EQ(Kept(), "40 50");
+}
+
+TEST_F(ArchivedCheckpointTest, ALeapOfTheWallClockDeletesNothing) {
+  clock.SetNow(clock.Now() + absl::Hours(24 * 60));
+  Pass(absl::Minutes(2));
+  Pass(absl::Minutes(2));
+  EXPECT_THAT(leaps, ElementsAre("1440h0m0s"));
+  EXPECT_FALSE(coordinator->ClockIsSteady());
+  EXPECT_THAT(histories_deleted, IsEmpty());
+  clock.SetNow(clock.Now() - absl::Hours(24 * 60));
+  Pass(absl::Minutes(2));
+  Pass(absl::Hours(2));
+  EXPECT_THAT(histories_deleted, IsEmpty()) << "its time has not come";
+  clock.SetNow(clock.Now() + absl::Hours(24 * 60));
+  for (int minute = 0; minute < 70; ++minute) {
+    Pass(absl::Minutes(1));
+  }
+  EXPECT_THAT(histories_deleted, ElementsAre(id)) << "an hour of steady time is believed";
+}
+
+TEST_F(ArchivedCheckpointTest, AServerThatStartsWithAWrongClockDeletesNothingAtOnce) {
+  clock.SetNow(clock.Now() + absl::Hours(24 * 60));
+  StartServer();
+  Pass(absl::Minutes(2));
+  EXPECT_EQ(leaps.size(), 1u);
+  EXPECT_THAT(histories_deleted, IsEmpty());
+}
+
+TEST_F(ArchivedCheckpointTest, ZeroIsNever) {
+  retention = {absl::ZeroDuration(), absl::ZeroDuration()};
+  StartServer();
+  for (int year = 0; year < 20; ++year) {
+    Pass(absl::Hours(24 * 365));
+  }
+  EXPECT_THAT(histories_deleted, IsEmpty());
+  EXPECT_THAT(deleted, IsEmpty());
+  EXPECT_EQ(Kept(), "40 50");
+}
+
+TEST_F(CoordinatorTest, AJobThatIsNeverArchivedStaysInTheHotStateUntilItsEnd) {
+  archive_after = absl::ZeroDuration();
+  StartServer();
+  const std::string id = CreateId();
+  v1::CancelJobRequest cancel;
+  cancel.set_id(id);
+  coordinator->CancelJob(cancel, [](absl::StatusOr<JobPtr>) {});
+  Pump();
+  Pass(absl::Hours(23));
+  EXPECT_EQ(Shown(id), "CANCELLED USER_CANCELLED");
+  Pass(absl::Hours(2));
+  EXPECT_THAT(deleted, ElementsAre(id));
+}
+
+TEST_F(CoordinatorTest, AJobSaysWhenWhatItLeavesIsDeleted) {
+  const std::string id = CreateId();
+  Job job = **coordinator->GetJob(id);
+  coordinator->AddRetention(&job);
+  EXPECT_EQ(job.retention().ShortDebugString(), "history { seconds: 86400 }");
+  job.set_state(Job::SUCCEEDED);
+  job.mutable_end_time()->set_seconds(1'000'000);
+  coordinator->AddRetention(&job);
+  EXPECT_EQ(job.retention().history_delete_time().seconds(), 1'086'400);
+  EXPECT_FALSE(job.retention().has_checkpoints_delete_time());
 }
 
 TEST_F(ArchivedCheckpointTest, StaysWhileAnotherJobIsToBeginWithIt) {

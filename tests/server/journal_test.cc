@@ -115,7 +115,9 @@ TEST_P(JournalConformance, HistoryTable_FindsAndPages) {
   EXPECT_FALSE(journal->FindArchived("j9")->has_value());
   EXPECT_EQ(*journal->ListArchived(100, 2), (std::vector<std::string>{"record of j3", "record of j2"}));
   EXPECT_EQ(*journal->ListArchived(2, 10), (std::vector<std::string>{"record of j1"}));
-  EXPECT_EQ(*journal->ListEndedBefore(30, 10), (std::vector<std::string>{"record of j2", "record of j3"}));
+  EXPECT_EQ(*journal->ListEnded({}, 30, 10), (std::vector<std::string>{"record of j2", "record of j3"}));
+  EXPECT_EQ(*journal->ListEnded({10, 2}, 40, 1), (std::vector<std::string>{"record of j3"})) << "goes on behind j2";
+  EXPECT_EQ(*journal->ListEnded({10, 1}, 11, 10), (std::vector<std::string>{"record of j2"})) << "of one time";
   JournalGroup change = GroupOf(2, {"b"});
   change.archived = {Finished("j1", 1, 30), Finished("j1", 1, 30)};
   change.archived[1].record = "another record of j1";

@@ -33,6 +33,10 @@ TEST(ServerConfig, TakesEveryFlag) {
                                "7",
                                "--retention",
                                "24h",
+                               "--archive-after",
+                               "0",
+                               "--checkpoint-retention",
+                               "90m",
                                "--min-free-space",
                                "2GiB",
                                "--reserve-space",
@@ -52,6 +56,8 @@ TEST(ServerConfig, TakesEveryFlag) {
   EXPECT_EQ(parsed.config.metrics_linger, absl::ZeroDuration());
   EXPECT_EQ(parsed.config.metrics_max_jobs, 7);
   EXPECT_EQ(parsed.config.retention, absl::Hours(24));
+  EXPECT_EQ(parsed.config.archive_after, absl::ZeroDuration());
+  EXPECT_EQ(parsed.config.checkpoint_retention, absl::Minutes(90));
   EXPECT_EQ(parsed.config.min_free_bytes, int64_t{2} << 30);
   EXPECT_EQ(parsed.config.reserve_bytes, 4096);
   EXPECT_EQ(parsed.config.artifact_quota_bytes, int64_t{2} << 30);
@@ -81,6 +87,9 @@ TEST(ServerConfig, BadFlagsAreOneLineAndUsage) {
                                              {"--data-dir", "d", "--listen", "127.0.0.1:99999"},
                                              {"--data-dir", "d", "--metrics-max-jobs", "-1"},
                                              {"--data-dir", "d", "--min-free-space", "much"},
+                                             {"--data-dir", "d", "--retention", "-1s"},
+                                             {"--data-dir", "d", "--retention", "inf"},
+                                             {"--data-dir", "d", "--artifact-retention", "1000000h"},
                                              {"--data-dir", "d", "--min-free-space", "-1"}}) {
     ParsedConfig parsed = Parse(flags);
     EXPECT_EQ(parsed.exit_code, kExitUsage);
@@ -99,6 +108,10 @@ TEST(ServerConfig, HelpAndVersionAreNoFailure) {
   EXPECT_THAT(help, HasSubstr("--min-free-space BYTES=268435456\n"));
   EXPECT_THAT(help, HasSubstr("--metrics-max-jobs N=200"));
   EXPECT_THAT(help, Not(HasSubstr("INT"))) << "checks are no help";
+  for (const char* flag : {"--archive-after", "--retention", "--checkpoint-retention", "--artifact-retention"}) {
+    const std::string text = help.substr(help.find(absl::StrCat(flag, " DURATION")));
+    EXPECT_THAT(text.substr(0, text.find("  --", 2)), HasSubstr("0 is never")) << flag;
+  }
   EXPECT_EQ(Parse({"--help"}).exit_code, kExitOk);
   EXPECT_THAT(Parse({"--help"}).output, HasSubstr("--listen"));
   EXPECT_THAT(Parse({"--version"}).output, HasSubstr("ampd-server"));

@@ -29,8 +29,8 @@ class LateJournal final : public server::Journal {
   absl::StatusOr<std::vector<std::string>> ListArchived(int64_t before, int limit) override {
     return journal_->ListArchived(before, limit);
   }
-  absl::StatusOr<std::vector<std::string>> ListEndedBefore(int64_t end, int limit) override {
-    return journal_->ListEndedBefore(end, limit);
+  absl::StatusOr<std::vector<std::string>> ListEnded(server::EndPosition after, int64_t before, int limit) override {
+    return journal_->ListEnded(after, before, limit);
   }
   bool HasRoomForSubmits() override { return true; }
 
