@@ -1,7 +1,11 @@
 #include "base/error.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "base/text.h"
 #include "google/rpc/error_details.pb.h"
 
 namespace ampd {
@@ -38,7 +42,100 @@ void AttachViolations(const std::vector<FieldViolation>& violations, absl::Statu
   Attach(*status, kBadRequestUrl, request);
 }
 
+// Limits of the parts of an error that is cut: together they leave room for the violations.
+constexpr size_t kMaxEncodedMessageBytes = 900;
+constexpr size_t kMaxDetailBytes = 2300;  // in base64 a third more
+constexpr size_t kMaxMetadataBytes = 700;
+constexpr size_t kMaxFieldBytes = 160;
+constexpr size_t kMaxDescriptionBytes = 400;
+constexpr size_t kMoreBytes = 48;  // of the violation that stands for the rest
+
+// In the header grpc-message.
+size_t PercentEncodedBytes(std::string_view text) {
+  size_t num_bytes = 0;
+  for (const char c : text) {
+    num_bytes += c >= 0x20 && c <= 0x7E && c != '%' ? 1 : 3;
+  }
+  return num_bytes;
+}
+
+std::string CutMessage(std::string_view text) {
+  std::string message = Shortened(ValidUtf8(text), kMaxEncodedMessageBytes);
+  while (PercentEncodedBytes(message) > kMaxEncodedMessageBytes) {
+    message = Shortened(message, message.size() * 9 / 10);
+  }
+  return message;
+}
+
+// What the details take in google.rpc.Status, which holds the message once more.
+size_t DetailBytes(const absl::Status& status) {
+  constexpr size_t kTagsAndLengths = 12;
+  size_t num_bytes = kTagsAndLengths + status.message().size();
+  status.ForEachPayload([&num_bytes](absl::string_view url, const absl::Cord& payload) {
+    num_bytes += kTagsAndLengths + url.size() + payload.size();
+  });
+  return num_bytes;
+}
+
+bool FitsInTrailers(const absl::Status& status) {
+  const std::string_view message(status.message().data(), status.message().size());
+  return PercentEncodedBytes(message) <= kMaxEncodedMessageBytes && DetailBytes(status) <= kMaxDetailBytes &&
+         ValidUtf8(message) == message;
+}
+
+ErrorMetadata CutMetadata(const ErrorMetadata& metadata) {
+  ErrorMetadata cut;
+  size_t room = kMaxMetadataBytes;
+  for (const auto& [key, value] : metadata) {
+    constexpr size_t kLeast = 16;
+    if (key.size() + kLeast > room) {
+      break;
+    }
+    const std::string shown = Shortened(ValidUtf8(value), std::max(kLeast, (room - key.size()) / 2));
+    room -= std::min(room, key.size() + shown.size() + 8);
+    cut[key] = shown;
+  }
+  return cut;
+}
+
+// As many as there is room for.
+std::vector<FieldViolation> CutViolations(const std::vector<FieldViolation>& violations, size_t room) {
+  std::vector<FieldViolation> cut;
+  for (const FieldViolation& violation : violations) {
+    FieldViolation shown = {Shortened(ValidUtf8(violation.field), kMaxFieldBytes),
+                            Shortened(ValidUtf8(violation.description), kMaxDescriptionBytes)};
+    const size_t num_bytes = shown.field.size() + shown.description.size() + 12;
+    const bool is_last = cut.size() + 1 == violations.size();
+    if (num_bytes + (is_last ? 0 : kMoreBytes) > room) {
+      cut.push_back({"", absl::StrCat("and ", violations.size() - cut.size(), " more")});
+      return cut;
+    }
+    room -= num_bytes;
+    cut.push_back(std::move(shown));
+  }
+  return cut;
+}
+
 }  // namespace
+
+absl::Status FitToTrailers(const absl::Status& status) {
+  if (status.ok() || FitsInTrailers(status)) {
+    return status;
+  }
+  absl::Status cut(status.code(), View(CutMessage({status.message().data(), status.message().size()})));
+  if (const std::string reason = ReasonOf(status); !reason.empty()) {
+    cut = ErrorWithMetadata(cut.code(), reason, {cut.message().data(), cut.message().size()},
+                            CutMetadata(MetadataOf(status)));
+  }
+  if (const auto delay = RetryDelayOf(status)) {
+    cut = WithRetryDelay(std::move(cut), *delay);
+  }
+  if (const std::vector<FieldViolation> violations = ViolationsOf(status); !violations.empty()) {
+    const size_t used = DetailBytes(cut) + kBadRequestUrl.size() + 12;
+    AttachViolations(CutViolations(violations, kMaxDetailBytes - std::min(used, kMaxDetailBytes)), &cut);
+  }
+  return cut;
+}
 
 absl::Status Error(absl::StatusCode code, std::string_view reason, std::string_view message) {
   return ErrorWithMetadata(code, reason, message, {});

@@ -3,14 +3,16 @@
 #include <string>
 
 #include "absl/strings/cord.h"
+#include "base/error.h"
 #include "google/rpc/status.pb.h"
 
 namespace ampd {
 
-grpc::Status ToGrpcStatus(const absl::Status& status) {
-  if (status.ok()) {
+grpc::Status ToGrpcStatus(const absl::Status& uncut) {
+  if (uncut.ok()) {
     return grpc::Status::OK;
   }
+  const absl::Status status = FitToTrailers(uncut);
   // Canonical codes have the same numbers on both sides.
   const auto code = static_cast<grpc::StatusCode>(status.code());
   const std::string message(status.message());

@@ -8,6 +8,7 @@
 // google.rpc.Status in the trailers, as gRPC's rich error model has it.
 namespace ampd {
 
+// Cut as FitToTrailers says.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 absl::Status FromGrpcStatus(const grpc::Status& status);
 

@@ -153,18 +153,22 @@ absl::StatusOr<v1::Job> JobClient::GetJob(const std::string& id) {
   return Call(*stubs_->jobs, &v1::JobService::Stub::GetJob, ById<v1::GetJobRequest>(id), options_.call_deadline);
 }
 
-absl::StatusOr<std::vector<v1::Job>> JobClient::ListJobs(const std::string& filter, int limit) {
-  std::vector<v1::Job> jobs;
+absl::StatusOr<JobClient::JobList> JobClient::ListJobs(const std::string& filter, int limit,
+                                                       const std::string& page_token) {
+  JobList list;
   v1::ListJobsRequest request;
   request.set_filter(filter);
+  request.set_page_token(page_token);
   do {
-    request.set_page_size(limit == 0 ? kPageSize : std::min(kPageSize, limit - static_cast<int>(jobs.size())));
+    request.set_page_size(limit == 0 ? kPageSize : std::min(kPageSize, limit - static_cast<int>(list.jobs.size())));
     AMPD_ASSIGN_OR_RETURN(v1::ListJobsResponse page,
                           Call(*stubs_->jobs, &v1::JobService::Stub::ListJobs, request, options_.call_deadline));
-    std::move(page.mutable_jobs()->begin(), page.mutable_jobs()->end(), std::back_inserter(jobs));
-    request.set_page_token(page.next_page_token());
-  } while (!request.page_token().empty() && (limit == 0 || static_cast<int>(jobs.size()) < limit));
-  return jobs;
+    std::move(page.mutable_jobs()->begin(), page.mutable_jobs()->end(), std::back_inserter(list.jobs));
+    list.total_size = std::max(list.total_size, page.total_size());
+    list.next_page_token = page.next_page_token();
+    request.set_page_token(list.next_page_token);
+  } while (!list.next_page_token.empty() && (limit == 0 || static_cast<int>(list.jobs.size()) < limit));
+  return list;
 }
 
 absl::StatusOr<v1::Job> JobClient::CancelJob(const std::string& id) {

@@ -46,8 +46,14 @@ class JobClient {
   absl::StatusOr<v1::Job> CloneJob(const v1::CloneJobRequest& request, const Retry& retry);
 
   absl::StatusOr<v1::Job> GetJob(const std::string& id);
-  // The newest `limit` jobs that match, over as many pages as it takes; 0: all.
-  absl::StatusOr<std::vector<v1::Job>> ListJobs(const std::string& filter, int limit);
+  // Some of the jobs that match, the newest first.
+  struct JobList {
+    std::vector<v1::Job> jobs;
+    int64_t total_size = 0;       // how many match; 0: the server does not say
+    std::string next_page_token;  // where the list goes on; empty: at its end
+  };
+  // At most `limit` jobs from `page_token` on (empty: from the newest), over as many pages as it takes; 0: all.
+  absl::StatusOr<JobList> ListJobs(const std::string& filter, int limit, const std::string& page_token = "");
   absl::StatusOr<v1::Job> CancelJob(const std::string& id);
   absl::StatusOr<v1::Job> PauseJob(const std::string& id);
   absl::StatusOr<v1::Job> ResumeJob(const std::string& id);

@@ -132,6 +132,8 @@ void AddJobs(CLI::App* root, CommandLine* line) {
   list->add_option("--limit", line->list.limit, "At most so many, 50 without; 0: all")
       ->check(CheckCount)
       ->option_text("N");
+  list->add_option("--page-token", line->list.page_token, "Go on where a list that was cut says so")
+      ->option_text("TOKEN");
   AddId(AddCommand(
             job, "show", "All about a job", line, [line](Session* s) { return ShowJob(s, line->id); }, All()),
         line);

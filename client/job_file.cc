@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "base/text.h"
 #include "client/nearest.h"
 #include "client/render/format.h"
 #include "client/spec_fields.h"
@@ -78,7 +79,7 @@ class SpecFiller {
 
   static std::string QuotedText(const std::string& text) {
     constexpr size_t kMostShown = 60;
-    return absl::StrCat("'", text.substr(0, kMostShown), text.size() > kMostShown ? "...'" : "'");
+    return absl::StrCat("'", Shortened(text, kMostShown), "'");
   }
 
   // For "precision: bf16" and "model: lenet" what was meant is known.
@@ -254,11 +255,10 @@ std::vector<Problem> PlaceViolations(const std::vector<FieldViolation>& violatio
     const SourceMark place = mark == file.marks.end() ? SourceMark{source, 0, 0} : mark->second;
     // A value that was filled in, or the lack of one, is not to be looked for at the place of what is around it.
     const bool missing = path != field && !absl::StartsWith(violation.description, "must ");
-    problems.push_back({place,
-                        field,
-                        absl::StrCat(field, ": ", violation.description, missing ? " (the file does not set it)" : ""),
-                        "",
-                        {}});
+    const std::string message =
+        field.empty() ? violation.description  // that so many more violations were left out
+                      : absl::StrCat(field, ": ", violation.description, missing ? " (the file does not set it)" : "");
+    problems.push_back({place, field, message, "", {}});
   }
   return problems;
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "base/text.h"
 #include "client/nearest.h"
 #include "client/spec_fields.h"
 
@@ -24,8 +25,7 @@ using google::protobuf::Reflection;
 constexpr size_t kMaxShownText = 60;
 
 std::string Quoted(const std::string& text) {
-  return text.size() <= kMaxShownText ? absl::StrCat("'", text, "'")
-                                      : absl::StrCat("'", text.substr(0, kMaxShownText), "...'");
+  return absl::StrCat("'", Shortened(text, kMaxShownText), "'");
 }
 
 ScalarRefusal NotA(const std::string& words, const std::string& text) {

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/safetensors_json.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "graph/exported_constants.h"
 #include "graph/exported_inline.h"
 #include "graph/exported_json.h"
@@ -182,7 +183,7 @@ absl::Status Finish(ExportedProgram& program, const std::map<std::string, Stored
 
 absl::Status BadExport(const std::string& message) {
   constexpr size_t kMaxBytes = 400;
-  const std::string piece = message.substr(0, kMaxBytes);
+  const std::string piece = Shortened(message, kMaxBytes);
   return Error(absl::StatusCode::kInvalidArgument, "BAD_EXPORT",
                IsUtf8(piece) && !HasControl(piece) ? piece : absl::CHexEscape(piece));
 }

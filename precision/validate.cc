@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "ampd/v1/precision.pb.h"
+#include "base/text.h"
 #include "precision/capability.h"
 #include "precision/formats.h"
 #include "precision/policy.h"
@@ -130,7 +131,7 @@ void CheckFp8(const v1::Fp8Recipe& fp8, Checker& check) {
 void CheckPresets(const PrecisionPolicy& policy, Checker& check) {
   const auto names = [] { return absl::StrCat("; presets are ", absl::StrJoin(PresetNames(), ", ")); };
   if (!policy.preset().empty() && !IsPresetName(policy.preset())) {
-    check.Fail("preset", absl::StrCat("is \"", policy.preset().substr(0, kShownBytes), "\"", names()));
+    check.Fail("preset", absl::StrCat("is \"", Shortened(policy.preset(), kShownBytes), "\"", names()));
   }
   if (!policy.preset().empty() && policy.prefer_size() > 0) {
     check.Fail("prefer", "excludes precision.preset; give one of them");
@@ -138,7 +139,7 @@ void CheckPresets(const PrecisionPolicy& policy, Checker& check) {
   for (int i = 0; i < policy.prefer_size(); ++i) {
     const std::string& name = policy.prefer(i);
     if (!IsPresetName(name) || name == kAuto) {
-      check.Fail(absl::StrCat("prefer[", i, "]"), absl::StrCat("is \"", name.substr(0, kShownBytes), "\"", names()));
+      check.Fail(absl::StrCat("prefer[", i, "]"), absl::StrCat("is \"", Shortened(name, kShownBytes), "\"", names()));
     }
   }
 }

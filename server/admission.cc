@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "graph/losses.h"
+#include "base/text.h"
 #include "models/models.h"
 #include "precision/bans.h"
 #include "precision/capability.h"
@@ -38,7 +39,7 @@ bool IsName(const std::string& name) {
 }
 
 // At most the first bytes of what a user wrote, for a message.
-std::string Shown(const std::string& text) { return text.size() <= 80 ? text : text.substr(0, 80) + "..."; }
+std::string Shown(const std::string& text) { return Shortened(text, 80); }
 
 // What the policy is resolved against: the model where it decides whether the policy makes sense, and otherwise, for
 // submitting is frequent, nothing.

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/text.h"
 #include "graph/heads.h"
 #include "graph/import.h"
 #include "graph/losses.h"
@@ -30,7 +31,7 @@ void AdmitArtifact(const std::string& field, const std::string& artifact, Findin
                            return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
                          });
   if (!is_digest) {
-    findings.Wrong(field, absl::StrCat("is \"", artifact.substr(0, kNumDigits),
+    findings.Wrong(field, absl::StrCat("is \"", Shortened(artifact, kNumDigits),
                                        "\"; must be the name of an uploaded file: the SHA-256 of its content in 64 "
                                        "hexadecimal digits, 0-9 and a-f"));
   }

@@ -87,6 +87,7 @@ absl::Status ArtifactIndex::PrepareStatements() {
       {&list_job_,
        "SELECT attempt, use_time, content, number FROM artifacts WHERE job=?3 AND number<?1 "
        "ORDER BY number DESC LIMIT ?2"},
+      {&count_, "SELECT count(*) FROM artifacts WHERE ?1=x'' OR job=?1"},
       {&uploads_, "SELECT attempt, use_time, content FROM artifacts WHERE job=x''"},
       {&contents_, "SELECT DISTINCT sha256, size FROM artifacts"},
       {&jobs_, "SELECT DISTINCT job FROM artifacts WHERE job!=x''"},
@@ -142,6 +143,13 @@ absl::StatusOr<std::vector<std::pair<int64_t, ArtifactRow>>> ArtifactIndex::List
     return absl::OkStatus();
   }));
   return rows;
+}
+
+absl::StatusOr<int64_t> ArtifactIndex::Count(const std::string& job) {
+  AMPD_RETURN_IF_ERROR(count_.Bind(1, job).Step().status());
+  const int64_t count = count_.Int(0);
+  count_.Reset();
+  return count;
 }
 
 absl::StatusOr<std::vector<ArtifactRow>> ArtifactIndex::Uploads() {

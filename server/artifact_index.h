@@ -42,6 +42,8 @@ class ArtifactIndex {
   // At most `limit` names that were put before number `before`, newest first, each with its number: of one job, or of
   // all and of uploads where `job` is empty.
   absl::StatusOr<std::vector<std::pair<int64_t, ArtifactRow>>> List(const std::string& job, int64_t before, int limit);
+  // Names of one job, or of all and of uploads where `job` is empty.
+  absl::StatusOr<int64_t> Count(const std::string& job);
   absl::StatusOr<std::vector<ArtifactRow>> Uploads();
   // The size of each content, by its digest.
   absl::StatusOr<std::map<std::string, int64_t>> Contents();
@@ -54,7 +56,7 @@ class ArtifactIndex {
   absl::Status PrepareStatements();
 
   SqliteDatabase database_;
-  SqliteStatement put_, find_, remove_, remove_content_, set_use_time_, has_content_, list_all_, list_job_, uploads_,
+  SqliteStatement put_, find_, remove_, remove_content_, set_use_time_, has_content_, list_all_, list_job_, count_, uploads_,
       contents_, jobs_;
 };
 

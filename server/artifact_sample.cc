@@ -7,6 +7,7 @@
 #include "base/pending_file.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "google/protobuf/util/time_util.h"
 #include "server/artifact_store.h"
 
@@ -29,7 +30,7 @@ absl::Status CheckSample(const v1::Sample& sample) {
   std::vector<FieldViolation> violations;
   if (!IsFileName(sample.file_name())) {
     violations.push_back({"sample.file_name",
-                          absl::StrCat("is \"", sample.file_name().substr(0, kMaxFileNameBytes), "\"; must have 1 to ",
+                          absl::StrCat("is \"", Shortened(sample.file_name(), kMaxFileNameBytes), "\"; must have 1 to ",
                                        kMaxFileNameBytes, " of a-z, 0-9, '-' and '.', and not begin with '.'")});
   }
   if (sample.step() < 0) {

@@ -16,6 +16,8 @@
 #include "absl/strings/strip.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/text.h"
+#include "server/page_budget.h"
 
 namespace ampd::server {
 namespace {
@@ -41,7 +43,7 @@ absl::Status CheckDigest(std::string_view field, std::string_view sha256) {
                       return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
                     });
   return good ? absl::OkStatus()
-              : InvalidFields({{std::string(field), absl::StrCat("is \"", std::string(sha256.substr(0, 80)),
+              : InvalidFields({{std::string(field), absl::StrCat("is \"", Shortened(sha256, 80),
                                                                  "\"; must be the SHA-256 of the content in 64 "
                                                                  "hexadecimal digits, 0-9 and a-f")}});
 }
@@ -183,13 +185,19 @@ absl::StatusOr<v1::ListArtifactsResponse> ArtifactStore::List(const v1::ListArti
   absl::MutexLock index_lock(&index_mutex_);
   AMPD_ASSIGN_OR_RETURN(auto rows, index_.List(request.job_id(), before, page_size + 1));
   v1::ListArtifactsResponse response;
-  const bool has_more = rows.size() > static_cast<size_t>(page_size);
-  rows.resize(std::min(rows.size(), static_cast<size_t>(page_size)));
+  PageBudget budget;
+  int64_t last_number = 0;
   for (auto& [number, row] : rows) {
+    if (response.artifacts_size() == page_size || !budget.Take(row.artifact.ByteSizeLong())) {
+      response.set_next_page_token(absl::StrCat(last_number));
+      break;
+    }
+    last_number = number;
     *response.add_artifacts() = std::move(row.artifact);
   }
-  if (has_more) {
-    response.set_next_page_token(absl::StrCat(rows.back().first));
+  if (request.page_token().empty()) {
+    AMPD_ASSIGN_OR_RETURN(const int64_t total, index_.Count(request.job_id()));
+    response.set_total_size(total);
   }
   return response;
 }

@@ -61,6 +61,7 @@ void ClusterState::PutJob(const JobRecordPtr& record) {
     }
   }
   jobs_[job.submit_order()] = record;
+  spec_bytes_ += job.spec().ByteSizeLong();
   if (job.state() == v1::Job::QUEUED) {
     queue_[KeyOf(job)] = record;
   } else if (IsActive(job.state())) {
@@ -70,6 +71,7 @@ void ClusterState::PutJob(const JobRecordPtr& record) {
 
 void ClusterState::Unindex(const internal::JobRecord& record) {
   const v1::Job& job = record.job();
+  spec_bytes_ -= job.spec().ByteSizeLong();
   if (job.state() == v1::Job::QUEUED) {
     queue_.erase(KeyOf(job));
   } else if (IsActive(job.state())) {

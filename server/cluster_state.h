@@ -92,6 +92,8 @@ class ClusterState {
   int64_t next_submit_order() const { return next_submit_order_; }
   uint64_t epoch() const { return epoch_; }
   uint64_t life() const { return life_; }
+  // Of all jobs here.
+  size_t spec_bytes() const { return spec_bytes_; }
   // The latest time of any update; 0 when there was none.
   int64_t newest_time_unix_micros() const { return newest_time_unix_micros_; }
   const std::map<std::string, internal::AcceptedRequest>& requests() const { return requests_; }
@@ -105,6 +107,7 @@ class ClusterState {
   uint64_t epoch_ = 1;
   uint64_t life_ = 0;
   int64_t newest_time_unix_micros_ = 0;
+  size_t spec_bytes_ = 0;
   int64_t next_submit_order_ = 1;
   std::map<int64_t, JobRecordPtr> jobs_;
   std::unordered_map<std::string, int64_t> order_of_;

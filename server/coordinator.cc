@@ -215,22 +215,31 @@ void Coordinator::TellListeners(const Publication& publication) {
   }
 }
 
-absl::Status Coordinator::CheckRoom() const {
+absl::Status Coordinator::CheckRoom(size_t spec_bytes) const {
   if (!options_.ledger->HasRoomForSubmits()) {
     return WithRetryDelay(Error(StatusCode::kResourceExhausted, "DISK_FULL", "the server's disk is nearly full"),
                           absl::Seconds(30));
   }
-  const size_t num_jobs = options_.ledger->Read([](const ClusterState& state) { return state.jobs().size(); });
+  const auto [num_jobs, held_bytes] = options_.ledger->Read(
+      [](const ClusterState& state) { return std::pair(state.jobs().size(), state.spec_bytes()); });
   if (num_jobs >= options_.max_jobs_in_hot_state) {
     return WithRetryDelay(
-        Error(StatusCode::kResourceExhausted, "TOO_MANY_JOBS", absl::StrCat("the server holds ", num_jobs, " jobs")),
+        Error(StatusCode::kResourceExhausted, "TOO_MANY_JOBS",
+              absl::StrCat("the server holds ", num_jobs, " jobs; at most ", options_.max_jobs_in_hot_state)),
         absl::Seconds(30));
+  }
+  if (held_bytes + spec_bytes > options_.max_spec_bytes_in_hot_state) {
+    return WithRetryDelay(Error(StatusCode::kResourceExhausted, "SPECS_TOO_LARGE",
+                                absl::StrCat("the specs of the jobs that the server holds have ", held_bytes,
+                                             " bytes, and this one ", spec_bytes, "; together at most ",
+                                             options_.max_spec_bytes_in_hot_state)),
+                          absl::Seconds(30));
   }
   return absl::OkStatus();
 }
 
 void Coordinator::CommitNewJob(internal::CreateJob create, std::shared_ptr<void> artifact, JobDone done) {
-  if (const absl::Status room = CheckRoom(); !room.ok()) {
+  if (const absl::Status room = CheckRoom(create.spec().ByteSizeLong()); !room.ok()) {
     return done(room);
   }
   create.set_id("j-" + RandomId(*options_.random, 16));

@@ -91,7 +91,7 @@ class Coordinator {
   // ---- Workers.
   // Takes a report in and answers with the directive that renews the lease from it. Facts in it are acknowledged by a
   // later directive, once they are on disk. An error ends the stream:
-  //   INVALID_ARGUMENT     it names no worker or no incarnation,
+  //   INVALID_ARGUMENT     it names no worker or no incarnation, or CheckReportSizes,
   //   ALREADY_EXISTS       the name is another agent's, whose worker is not lost (reason WORKER_NAME_IN_USE),
   //   ABORTED              another incarnation of this agent has come since (reason REPLACED).
   // A report older than one already taken in is not looked at; its answer renews nothing.
@@ -151,7 +151,8 @@ class Coordinator {
   void CommitDrained(const std::string& worker, bool drained, WorkerDone done);
   // `artifact` is given up when the job is committed, and names it from then on.
   void CommitNewJob(internal::CreateJob create, std::shared_ptr<void> artifact, JobDone done);
-  absl::Status CheckRoom() const;
+  // RESOURCE_EXHAUSTED when a job with a spec of so many bytes has no room, on the disk or in memory.
+  absl::Status CheckRoom(size_t spec_bytes) const;
   // Where the spec has the job begin with the weights of another, finds them. NOT_FOUND when there is no such job, and
   // as ResolveInitialCheckpoint.
   absl::Status FindStart(internal::CreateJob* create) const;
@@ -167,6 +168,8 @@ class Coordinator {
   };
   absl::StatusOr<Admitted> Admit(const v1::JobSpec& spec, const std::string& request_id, bool goes_on) const;
   absl::StatusOr<JobRecordPtr> FindRecord(const std::string& id) const;
+  // How many jobs match, of which `page` is the first page; 0 when that would take too long to tell.
+  absl::StatusOr<int64_t> CountJobs(const std::string& filter, const v1::ListJobsResponse& page) const;
 
   // Two agents of one name would be told of the same attempts: the second waits until all of the first's have ended.
   absl::Status CheckAgent(const v1::WorkerReport& report, const Session& session) const
@@ -191,6 +194,7 @@ class Coordinator {
   // What NextRetentionStep says of each finished job, some of them at a time.
   void DeleteExpired();
   void DeleteExpired(const v1::Job& job, absl::Time now, Updates* updates) const;
+  void DeleteExpiredOfHistory(absl::Time now, Updates* updates);
   absl::Duration DeletionInterval() const;
 
   const Options options_;

@@ -30,7 +30,9 @@ struct CoordinatorOptions {
   absl::Duration local_checkpoint_wait = absl::Minutes(10);
   absl::Duration archive_after = absl::Hours(1);  // after its end a job leaves the hot state; zero: never
   RetentionPolicy retention;
-  size_t max_jobs_in_hot_state = 200'000;           // beyond it, submits are refused
+  // Beyond either, submits are refused.
+  size_t max_jobs_in_hot_state = 200'000;
+  size_t max_spec_bytes_in_hot_state = size_t{512} << 20;
   // Keeps an uploaded artifact from being deleted while what it returns lives; NOT_FOUND when there is none of the
   // name. Quick. May be null: then no artifact is there.
   std::function<absl::StatusOr<std::shared_ptr<void>>(const std::string& artifact)> hold_artifact;

@@ -1,22 +1,18 @@
 // What can be asked without changing anything.
 #include <algorithm>
-#include <iterator>
-#include <limits>
 #include <optional>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "server/attempt_tokens.h"
 #include "server/coordinator.h"
 #include "server/job_rules.h"
 #include "server/ledger.h"
+#include "server/page_budget.h"
+#include "server/page_size.h"
 
 namespace ampd::server {
 namespace {
@@ -26,81 +22,7 @@ using v1::Job;
 
 constexpr int kDefaultPage = 50;
 constexpr int kMaxPage = 500;
-constexpr char kTermForms[] = "terms are state=, name=, queue=, id= or labels.KEY=, joined by AND";
-
-// One term of a filter, KEY=VALUE.
-struct Term {
-  std::string key;
-  std::string value;
-};
-
-std::vector<std::string> StateNames() {
-  std::vector<std::string> names;
-  for (int state = Job::STATE_UNSPECIFIED + 1; state <= Job::State_MAX; ++state) {
-    names.push_back(Job::State_Name(state));
-  }
-  return names;
-}
-
-absl::StatusOr<std::vector<Term>> ParseFilter(const std::string& filter) {
-  std::vector<Term> terms;
-  if (filter.empty()) {
-    return terms;
-  }
-  if (filter.size() > 4096) {
-    return InvalidFields({{"filter", "is longer than 4096 bytes"}});
-  }
-  // With the spaces, so that an AND at either end joins a term that is not there.
-  const std::string padded = absl::StrCat(" ", filter, " ");
-  for (const absl::string_view piece : absl::StrSplit(padded, " AND ")) {
-    const absl::string_view text = absl::StripAsciiWhitespace(piece);
-    if (text.empty()) {
-      return InvalidFields({{"filter", absl::StrCat("has no term where one is wanted; ", kTermForms)}});
-    }
-    const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));
-    const std::string& key = parts[0];
-    const bool known = key == "state" || key == "name" || key == "queue" || key == "id" ||
-                       (absl::StartsWith(key, "labels.") && key.size() > 7);
-    if (parts.size() != 2 || !known) {
-      return InvalidFields({{"filter", absl::StrCat("has \"", std::string(text.substr(0, 80)), "\"; ", kTermForms)}});
-    }
-    Job::State state = Job::STATE_UNSPECIFIED;
-    if (key == "state" && !Job::State_Parse(parts[1], &state)) {
-      return InvalidFields({{"filter", absl::StrCat("has the state \"", parts[1].substr(0, 80), "\"; states are ",
-                                                    absl::StrJoin(StateNames(), ", "))}});
-    }
-    terms.push_back({key, parts[1]});
-  }
-  return terms;
-}
-
-bool Matches(const Job& job, const Term& term) {
-  if (term.key == "state") {
-    return Job::State_Name(job.state()) == term.value;
-  }
-  if (term.key == "name") {
-    return job.spec().name() == term.value;
-  }
-  if (term.key == "queue") {
-    return job.spec().queue() == term.value;
-  }
-  if (term.key == "id") {
-    return job.id() == term.value;
-  }
-  const auto label = job.spec().labels().find(term.key.substr(7));
-  return label != job.spec().labels().end() && label->second == term.value;
-}
-
-bool Matches(const Job& job, const std::vector<Term>& terms) {
-  return std::all_of(terms.begin(), terms.end(), [&](const Term& term) { return Matches(job, term); });
-}
-
-absl::StatusOr<int> PageSize(int asked) {
-  if (asked < 0) {
-    return InvalidFields({{"page_size", absl::StrCat("is ", asked, "; must be 0 to ", kMaxPage)}});
-  }
-  return asked == 0 ? kDefaultPage : std::min(asked, kMaxPage);
-}
+constexpr size_t kMaxShownBytes = 80;
 
 absl::StatusOr<JobRecordPtr> ParseRecord(const std::string& bytes) {
   auto record = std::make_shared<internal::JobRecord>();
@@ -108,39 +30,6 @@ absl::StatusOr<JobRecordPtr> ParseRecord(const std::string& bytes) {
     return Error(StatusCode::kDataLoss, "JOURNAL_CORRUPT", "a record of the history table is damaged");
   }
   return record;
-}
-
-// Jobs of the hot state below `before`, newest first.
-std::map<int64_t, JobPtr> CollectHot(const ClusterState& state, int64_t before, const std::vector<Term>& terms,
-                                     size_t limit) {
-  std::map<int64_t, JobPtr> jobs;
-  const auto end = std::make_reverse_iterator(state.jobs().lower_bound(before));
-  for (auto entry = end; entry != state.jobs().rend() && jobs.size() < limit; ++entry) {
-    if (Matches(entry->second->job(), terms)) {
-      jobs[entry->first] = JobOf(entry->second);
-    }
-  }
-  return jobs;
-}
-
-// Adds jobs of the history table until there are `limit` more.
-absl::Status CollectArchived(Journal& history, int64_t before, const std::vector<Term>& terms, size_t limit,
-                             std::map<int64_t, JobPtr>* jobs) {
-  size_t num_added = 0;
-  while (num_added < limit) {
-    AMPD_ASSIGN_OR_RETURN(const std::vector<std::string> records, history.ListArchived(before, kMaxPage));
-    for (const std::string& bytes : records) {
-      AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, ParseRecord(bytes));
-      before = record->job().submit_order();
-      if (num_added < limit && Matches(record->job(), terms)) {
-        num_added += jobs->emplace(before, JobOf(record)).second ? 1 : 0;
-      }
-    }
-    if (records.size() < kMaxPage) {
-      break;
-    }
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -152,7 +41,7 @@ absl::StatusOr<JobRecordPtr> Coordinator::FindRecord(const std::string& id) cons
   }
   AMPD_ASSIGN_OR_RETURN(const std::optional<std::string> archived, options_.ledger->history().FindArchived(id));
   if (!archived.has_value()) {
-    return Error(StatusCode::kNotFound, "JOB_NOT_FOUND", absl::StrCat("there is no job ", id.substr(0, 80)));
+    return Error(StatusCode::kNotFound, "JOB_NOT_FOUND", absl::StrCat("there is no job ", Shortened(id, kMaxShownBytes)));
   }
   return ParseRecord(*archived);
 }
@@ -160,29 +49,6 @@ absl::StatusOr<JobRecordPtr> Coordinator::FindRecord(const std::string& id) cons
 absl::StatusOr<JobPtr> Coordinator::GetJob(const std::string& id) const {
   AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, FindRecord(id));
   return JobOf(record);
-}
-
-absl::StatusOr<v1::ListJobsResponse> Coordinator::ListJobs(const v1::ListJobsRequest& request) const {
-  AMPD_ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size()));
-  AMPD_ASSIGN_OR_RETURN(const std::vector<Term> terms, ParseFilter(request.filter()));
-  int64_t before = std::numeric_limits<int64_t>::max();
-  if (!request.page_token().empty() && !absl::SimpleAtoi(request.page_token(), &before)) {
-    return InvalidFields({{"page_token", "is not one that this server gave"}});
-  }
-  const size_t limit = static_cast<size_t>(page_size) + 1;  // one more tells whether there is a next page
-  // The hot state first: a job on its way to the history table is then seen in at least one of them.
-  std::map<int64_t, JobPtr> jobs =
-      options_.ledger->Read([&](const ClusterState& state) { return CollectHot(state, before, terms, limit); });
-  AMPD_RETURN_IF_ERROR(CollectArchived(options_.ledger->history(), before, terms, limit, &jobs));
-  v1::ListJobsResponse response;
-  for (auto entry = jobs.rbegin(); entry != jobs.rend(); ++entry) {
-    if (response.jobs_size() == page_size) {
-      response.set_next_page_token(absl::StrCat(response.jobs(page_size - 1).submit_order()));
-      break;
-    }
-    *response.add_jobs() = *entry->second;
-  }
-  return response;
 }
 
 absl::StatusOr<v1::ExplainJobResponse> Coordinator::ExplainJob(const v1::ExplainJobRequest& request) const {
@@ -193,7 +59,16 @@ absl::StatusOr<v1::ExplainJobResponse> Coordinator::ExplainJob(const v1::Explain
     live = Live();
   }
   const int64_t now = absl::ToUnixMicros(options_.clock->Now());
-  return options_.ledger->Read([&](const ClusterState& state) { return ExplainWaiting(state, live, *record, now); });
+  v1::ExplainJobResponse response =
+      options_.ledger->Read([&](const ClusterState& state) { return ExplainWaiting(state, live, *record, now); });
+  response.set_num_devices(response.devices_size());
+  PageBudget budget;
+  int num_shown = 0;
+  while (num_shown < response.devices_size() && budget.Take(response.devices(num_shown).ByteSizeLong())) {
+    ++num_shown;
+  }
+  response.mutable_devices()->DeleteSubrange(num_shown, response.devices_size() - num_shown);
+  return response;
 }
 
 absl::StatusOr<v1::ListCheckpointsResponse> Coordinator::ListCheckpoints(
@@ -205,16 +80,21 @@ absl::StatusOr<v1::ListCheckpointsResponse> Coordinator::ListCheckpoints(
 }
 
 absl::StatusOr<v1::ListWorkersResponse> Coordinator::ListWorkers(const v1::ListWorkersRequest& request) const {
-  AMPD_ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size()));
+  AMPD_ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size(), kDefaultPage, kMaxPage));
   absl::MutexLock lock(&mutex_);
   return options_.ledger->Read([&](const ClusterState& state) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     v1::ListWorkersResponse response;
+    PageBudget budget;
     for (auto worker = state.workers().upper_bound(request.page_token()); worker != state.workers().end(); ++worker) {
-      if (response.workers_size() == page_size) {
-        response.set_next_page_token(response.workers(page_size - 1).name());
+      v1::Worker view = ViewOf(state, *worker->second);
+      if (response.workers_size() == page_size || !budget.Take(view.ByteSizeLong())) {
+        response.set_next_page_token(response.workers().rbegin()->name());
         break;
       }
-      *response.add_workers() = ViewOf(state, *worker->second);
+      *response.add_workers() = std::move(view);
+    }
+    if (request.page_token().empty()) {
+      response.set_total_size(static_cast<int64_t>(state.workers().size()));
     }
     return response;
   });
@@ -264,7 +144,7 @@ absl::StatusOr<Coordinator::UploadedModel> Coordinator::FindModel(const v1::Mode
     hold = options_.hold_artifact(artifact);
   }
   if (absl::IsNotFound(hold.status())) {
-    const std::string shown = artifact.substr(0, 64);
+    const std::string shown = Shortened(artifact, kMaxShownBytes);
     return ErrorWithMetadata(StatusCode::kNotFound, "ARTIFACT_NOT_FOUND",
                              absl::StrCat("model.exported.artifact: the server has no file ", shown,
                                           "; ampctl artifact upload FILE sends it"),
@@ -308,7 +188,7 @@ absl::StatusOr<Coordinator::AttemptPlace> Coordinator::FindAttempt(const v1::Att
   const JobRecordPtr record =
       options_.ledger->Read([&](const ClusterState& state) { return state.FindJob(key.job_id()); });
   if (record == nullptr) {
-    return Error(StatusCode::kNotFound, "JOB_NOT_FOUND", absl::StrCat("there is no job ", key.job_id().substr(0, 80)));
+    return Error(StatusCode::kNotFound, "JOB_NOT_FOUND", absl::StrCat("there is no job ", Shortened(key.job_id(), kMaxShownBytes)));
   }
   AMPD_ASSIGN_OR_RETURN(const v1::Attempt* attempt, FindAttemptByToken(*record, key));
   const bool ended = attempt->state() == v1::Attempt::ENDED;

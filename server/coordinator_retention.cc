@@ -48,6 +48,40 @@ void Coordinator::DeleteExpired(const v1::Job& job, absl::Time now, Updates* upd
   }
 }
 
+void Coordinator::DeleteExpiredOfHistory(absl::Time now, Updates* updates) {
+  EndPosition after;
+  {
+    absl::MutexLock lock(&mutex_);
+    after = looked_at_;
+  }
+  const int64_t before = absl::ToUnixMicros(now - options_.retention.shortest());
+  for (int num_looked_at = 0; num_looked_at < kMaxLookedAtAtOnce && updates->size() < kMaxChangedAtOnce;) {
+    const auto records = options_.ledger->history().ListEnded(after, before, kMaxLookedAtAtOnce);
+    if (!records.ok() || records->empty()) {
+      after = EndPosition();  // what was passed over is looked at again, as a job whose checkpoints another needs
+      break;
+    }
+    for (const std::string& bytes : *records) {
+      internal::JobRecord record;
+      if (updates->size() >= kMaxChangedAtOnce) {
+        break;
+      }
+      ++num_looked_at;
+      if (!record.ParseFromString(bytes)) {
+        continue;
+      }
+      after = PositionOf(record.job());
+      const size_t num_before = updates->size();
+      DeleteExpired(record.job(), now, updates);
+      if (updates->size() > num_before && updates->back().has_delete_job()) {
+        *updates->back().mutable_delete_job()->mutable_archived() = std::move(record);
+      }
+    }
+  }
+  absl::MutexLock lock(&mutex_);
+  looked_at_ = after;
+}
+
 void Coordinator::DeleteExpired() {
   if (!options_.retention.has_any() || !clock_watch_.IsSteady()) {
     return;
@@ -62,32 +96,7 @@ void Coordinator::DeleteExpired() {
       DeleteExpired(record->job(), now, &updates);
     }
   });
-  EndPosition after;
-  {
-    absl::MutexLock lock(&mutex_);
-    after = looked_at_;
-  }
-  const auto records = options_.ledger->history().ListEnded(
-      after, absl::ToUnixMicros(now - options_.retention.shortest()), kMaxLookedAtAtOnce);
-  for (const std::string& bytes : records.ok() ? *records : std::vector<std::string>()) {
-    internal::JobRecord record;
-    if (updates.size() >= kMaxChangedAtOnce) {
-      break;
-    }
-    if (record.ParseFromString(bytes)) {
-      after = PositionOf(record.job());
-      DeleteExpired(record.job(), now, &updates);
-      if (!updates.empty() && updates.back().has_delete_job() && updates.back().delete_job().job() == record.job().id()) {
-        *updates.back().mutable_delete_job()->mutable_archived() = std::move(record);
-      }
-    }
-  }
-  {
-    // What was passed over, as a job whose checkpoints another needs, is looked at again in the next round.
-    const bool is_end = records.ok() && records->size() < kMaxLookedAtAtOnce && updates.size() < kMaxChangedAtOnce;
-    absl::MutexLock lock(&mutex_);
-    looked_at_ = is_end ? EndPosition() : after;
-  }
+  DeleteExpiredOfHistory(now, &updates);
   CommitQuietly(std::move(updates));
 }
 

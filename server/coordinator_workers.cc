@@ -11,6 +11,7 @@
 #include "server/coordinator.h"
 #include "server/job_rules.h"
 #include "server/ledger.h"
+#include "server/record_bounds.h"
 
 namespace ampd::server {
 namespace {
@@ -77,6 +78,7 @@ v1::Outcome OutcomeOf(const v1::AttemptReport& report) {
     outcome.set_reason(v1::INTERNAL);
     outcome.set_message("the worker told no outcome");
   }
+  BoundOutcome(&outcome);
   return outcome;
 }
 
@@ -198,6 +200,7 @@ absl::StatusOr<v1::WorkerDirective> Coordinator::HandleReport(const v1::WorkerRe
     return InvalidFields(
         {{"agent", absl::StrCat("its id has at most ", kMaxAgentIdBytes, " bytes, its place ", kMaxAgentPlaceBytes)}});
   }
+  AMPD_RETURN_IF_ERROR(CheckReportSizes(report));
   Updates updates;
   v1::WorkerDirective directive;
   {

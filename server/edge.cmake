@@ -5,12 +5,13 @@ ampd_library(NAME sqlite HDRS sqlite.h SRCS sqlite.cc DEPS base_error absl::stat
 ampd_library(NAME metric_store
   HDRS metric_store.h metric_writer.h metric_reader.h metric_chunk.h
   SRCS metric_store.cc metric_writer.cc metric_reader.cc metric_chunk.cc
-  DEPS base_clock base_error base_status server_history server_sqlite server_step_columns absl::synchronization
+  DEPS base_clock base_error base_status server_history server_page_size server_record_bounds server_sqlite server_step_columns
+       absl::strings absl::synchronization
        ${ZSTD_LIBRARY})
 ampd_library(NAME artifact_store
   HDRS artifact_store.h artifact_upload.h artifact_index.h
   SRCS artifact_store.cc artifact_upload.cc artifact_sample.cc artifact_sweep.cc artifact_index.cc
-  DEPS base_clock base_error base_file base_pending_file base_sha256 base_status proto_messages server_sqlite
+  DEPS base_clock base_error base_file base_pending_file base_sha256 base_status base_text proto_messages server_page_size server_sqlite
        absl::statusor absl::strings absl::synchronization absl::time)
 ampd_library(NAME uploaded_models HDRS uploaded_models.h SRCS uploaded_models.cc
   DEPS base_error base_file base_status base_zip_archive graph_exported_program absl::statusor absl::strings

@@ -8,6 +8,7 @@
 
 #include "base/status_macros.h"
 #include "server/metric_chunk.h"
+#include "server/page_budget.h"
 #include "server/step_columns.h"
 
 namespace ampd::server {
@@ -72,6 +73,7 @@ absl::Status MetricReader::PrepareStatements() {
        "SELECT attempt, content FROM chunks WHERE job=?1 AND (attempt, last_sequence) > (?2, ?3) "
        "ORDER BY attempt, last_sequence"},
       {&events_, "SELECT content FROM events WHERE job=?1 AND position>?2 ORDER BY position LIMIT ?3"},
+      {&count_events_, "SELECT count(*) FROM events WHERE job=?1"},
       {&log_,
        "SELECT start, size, content FROM log_chunks WHERE job=?1 AND attempt=?2 AND start + size > ?3 "
        "ORDER BY start LIMIT 1"},
@@ -176,23 +178,31 @@ absl::StatusOr<PointPage> MetricReader::ReadPoints(const std::string& job, int32
 
 absl::StatusOr<EventPage> MetricReader::ReadEvents(const std::string& job, uint64_t after, int max_events) {
   EventPage page;
+  PageBudget budget;
   events_.Bind(1, job).Bind(2, static_cast<int64_t>(after)).Bind(3, max_events + 1);
   while (true) {
     AMPD_ASSIGN_OR_RETURN(bool found, events_.Step());
     if (!found) {
       return page;
     }
-    if (static_cast<int>(page.events.size()) == max_events) {
+    const std::string_view bytes = events_.Bytes(0);
+    if (static_cast<int>(page.events.size()) == max_events || !budget.Take(bytes.size())) {
       page.more = true;
       events_.Reset();
       return page;
     }
-    const std::string_view bytes = events_.Bytes(0);
     if (!page.events.emplace_back().ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
       events_.Reset();
       return absl::DataLossError("an event of the metric store is damaged");
     }
   }
+}
+
+absl::StatusOr<int64_t> MetricReader::CountEvents(const std::string& job) {
+  AMPD_RETURN_IF_ERROR(count_events_.Bind(1, job).Step().status());
+  const int64_t count = count_events_.Int(0);
+  count_events_.Reset();
+  return count;
 }
 
 absl::StatusOr<LogPage> MetricReader::ReadLog(const std::string& job, int32_t attempt, int64_t offset,

@@ -45,8 +45,10 @@ class MetricReader {
   absl::StatusOr<uint64_t> LastEventPosition(const std::string& job);
   // The first `max_points` points after (attempt, sequence), cut into segments of one attempt and one state.
   absl::StatusOr<PointPage> ReadPoints(const std::string& job, int32_t attempt, uint64_t sequence, int max_points);
-  // The first `max_events` events after place `after` in the job's history.
+  // The first `max_events` events after place `after` in the job's history, or as many of those as a page may hold.
   absl::StatusOr<EventPage> ReadEvents(const std::string& job, uint64_t after, int max_events);
+  // Of the whole history.
+  absl::StatusOr<int64_t> CountEvents(const std::string& job);
   absl::StatusOr<LogPage> ReadLog(const std::string& job, int32_t attempt, int64_t offset, int64_t max_bytes);
   // Smallest and largest step of all points; nothing but zeros when there is none.
   absl::StatusOr<std::pair<int64_t, int64_t>> StepRange(const std::string& job);
@@ -70,7 +72,7 @@ class MetricReader {
   absl::StatusOr<std::vector<Supersession>> LoadSupersessions(const std::string& job);
 
   SqliteDatabase database_;
-  SqliteStatement extent_, position_, chunks_, events_, log_, steps_, newest_, idle_, starts_, rollbacks_;
+  SqliteStatement extent_, position_, chunks_, events_, count_events_, log_, steps_, newest_, idle_, starts_, rollbacks_;
 };
 
 }  // namespace ampd::server

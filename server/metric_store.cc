@@ -2,19 +2,26 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/record_bounds.h"
 #include "server/step_columns.h"
 
 namespace ampd::server {
 namespace {
 
 constexpr size_t kMaxGroup = 512;
+constexpr int kMaxPoints = 16384;  // of one batch, which a watcher gets in one message; agents send 1024
 constexpr int64_t kMaxGroupBytes = 4 << 20;
 constexpr int64_t kOperationOverheadBytes = 512;
 
 absl::Status CheckBatch(const v1::TelemetryBatch& batch) {
+  if (NumPoints(batch) > kMaxPoints) {
+    return Error(absl::StatusCode::kInvalidArgument, "MALFORMED_TELEMETRY",
+                 absl::StrCat("a batch has ", NumPoints(batch), " points; at most ", kMaxPoints));
+  }
   AMPD_RETURN_IF_ERROR(CheckSteps(batch.steps()));
   uint64_t last = 0;
   for (const v1::EvalPoint& eval : batch.evals()) {
@@ -70,6 +77,9 @@ MetricStore::~MetricStore() {
 absl::Status MetricStore::AppendTelemetry(TelemetryAppend append, ExtentDone done) {
   FillMissingColumns(append.batch.mutable_steps());
   AMPD_RETURN_IF_ERROR(CheckBatch(append.batch));
+  for (v1::Event& event : *append.batch.mutable_events()) {
+    BoundEvent(&event);
+  }
   const auto num_bytes = static_cast<int64_t>(append.batch.ByteSizeLong());
   return EnqueueHistory(
       num_bytes,

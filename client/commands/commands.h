@@ -23,6 +23,7 @@ int Submit(Session* session, const SubmitOptions& options);
 struct ListOptions {
   std::string filter;
   int limit = 50;
+  std::string page_token;  // where an earlier list ended
 };
 int ListJobs(Session* session, const ListOptions& options);
 int ShowJob(Session* session, const std::string& id);

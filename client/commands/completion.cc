@@ -86,9 +86,9 @@ std::string BashCompletion() { return kBashScript; }
 std::vector<std::string> JobIdsFor(const std::string& address_flag) {
   std::vector<std::string> ids;
   const auto client = QuickClient(address_flag);
-  const auto jobs = client == nullptr ? absl::StatusOr<std::vector<v1::Job>>(std::vector<v1::Job>())
-                                      : client->ListJobs("", kMostJobs);
-  for (const v1::Job& job : jobs.ok() ? *jobs : std::vector<v1::Job>()) {
+  const auto list =
+      client == nullptr ? absl::StatusOr<JobClient::JobList>(JobClient::JobList()) : client->ListJobs("", kMostJobs);
+  for (const v1::Job& job : list.ok() ? list->jobs : std::vector<v1::Job>()) {
     ids.push_back(job.id());
   }
   return ids;

@@ -67,6 +67,9 @@ void ShowExplanation(const Session& session, const std::string& id, const v1::Ex
                                : std::vector<std::string>{"WORKER", "DEVICE", "REASON", "WHY"},
                rows);
   }
+  if (answer.num_devices() > answer.devices_size()) {
+    session.Warn(absl::StrCat(answer.devices_size(), " of ", answer.num_devices(), " devices"));
+  }
 }
 
 // Entry `index` of every column that reaches so far.

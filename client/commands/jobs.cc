@@ -31,12 +31,26 @@ absl::StatusOr<v1::Job> CallVerb(JobClient* client, JobVerb verb, const std::str
   return job;
 }
 
+// That there are more jobs than were printed, and how to see them.
+void NoteTruncation(const Session& session, const JobClient::JobList& list) {
+  if (list.next_page_token.empty()) {
+    return;
+  }
+  const std::string total = list.total_size > 0 ? absl::StrCat(" of ", list.total_size) : "";
+  session.Warn(absl::StrCat(list.jobs.size(), total, " jobs", total.empty() ? ", and there are more" : "",
+                            "; the next: --page-token ", Printable(list.next_page_token), ", all: --limit 0"));
+}
+
 }  // namespace
 
 int ListJobs(Session* session, const ListOptions& options) {
   return CallAndShow(
-      session, [&](JobClient* client) { return client->ListJobs(options.filter, options.limit); },
-      [&](const std::vector<v1::Job>& jobs) { PrintJobs(*session, jobs, options.filter); });
+      session,
+      [&](JobClient* client) { return client->ListJobs(options.filter, options.limit, options.page_token); },
+      [&](const JobClient::JobList& list) {
+        PrintJobs(*session, list, options.filter);
+        NoteTruncation(*session, list);
+      });
 }
 
 int ShowJob(Session* session, const std::string& id) {

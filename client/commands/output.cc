@@ -101,12 +101,21 @@ std::string ToJson(const google::protobuf::Message& message, bool indented) {
 
 std::string ToYaml(const google::protobuf::Message& message) { return YamlOf(ToJson(message, false)); }
 
-void PrintJobs(const Session& session, const std::vector<v1::Job>& jobs, const std::string& filter) {
+void PrintJobs(const Session& session, const JobClient::JobList& list, const std::string& filter) {
+  const std::vector<v1::Job>& jobs = list.jobs;
   const GlobalOptions& options = session.options();
   if (options.quiet || options.output == OutputFormat::kName) {
     for (const v1::Job& job : jobs) {
       Print(job.id() + "\n");
     }
+    return;
+  }
+  if (options.output == OutputFormat::kJson && !list.next_page_token.empty()) {
+    v1::ListJobsResponse part;
+    part.mutable_jobs()->Add(jobs.begin(), jobs.end());
+    part.set_total_size(list.total_size);
+    part.set_next_page_token(list.next_page_token);
+    Print(ToJson(part, /*indented=*/true));
     return;
   }
   if (PrintList(session, jobs)) {

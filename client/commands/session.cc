@@ -201,7 +201,8 @@ int Session::Fail(const absl::Status& status) const {
     if (absl::StrContains(message, violation.description)) {
       continue;  // the message is the first violation
     }
-    absl::StrAppend(&text, "  ", Printable(violation.field), ": ", Printable(violation.description), "\n");
+    absl::StrAppend(&text, "  ", Printable(violation.field), violation.field.empty() ? "" : ": ",
+                    Printable(violation.description), "\n");
   }
   if (const std::string advice = Advice(status, address_); !advice.empty()) {
     absl::StrAppend(&text, "  try: ", advice, "\n");
@@ -213,9 +214,13 @@ int Session::Fail(const absl::Status& status) const {
 
 void Session::Note(const std::string& text) const {
   if (!options_.quiet) {
-    std::fflush(stdout);
-    std::fputs((text + "\n").c_str(), stderr);
+    Warn(text);
   }
+}
+
+void Session::Warn(const std::string& text) const {
+  std::fflush(stdout);
+  std::fputs((text + "\n").c_str(), stderr);
 }
 
 }  // namespace ampd::client

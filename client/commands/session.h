@@ -52,6 +52,7 @@ class Session {
   // Prints the error with what to do about it; returns its exit code.
   int Fail(const absl::Status& status) const;
   void Note(const std::string& text) const;  // to stderr, unless quiet
+  void Warn(const std::string& text) const;  // to stderr, whatever is asked for
 
  private:
   void Suspend();

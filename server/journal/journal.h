@@ -62,9 +62,12 @@ class Journal {
 
   // The history table. Records as they were archived.
   virtual absl::StatusOr<std::optional<std::string>> FindArchived(const std::string& id) = 0;
-  // Newest first, those with submit_order below `before`.
+  // How many records it has.
+  virtual absl::StatusOr<int64_t> CountArchived() = 0;
+  // Newest first, those with submit_order below `before`: `limit` of them, or fewer where those are beyond some
+  // megabytes; none at the end only.
   virtual absl::StatusOr<std::vector<std::string>> ListArchived(int64_t before, int limit) = 0;
-  // By end, oldest first: those that ended before the given time and stand behind `after`.
+  // By end, oldest first: those that ended before the given time and stand behind `after`; as many as ListArchived.
   virtual absl::StatusOr<std::vector<std::string>> ListEnded(EndPosition after, int64_t before_unix_micros,
                                                              int limit) = 0;
 

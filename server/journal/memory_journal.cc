@@ -66,6 +66,11 @@ absl::StatusOr<std::vector<std::string>> MemoryJournal::ListArchived(int64_t bef
   return records;
 }
 
+absl::StatusOr<int64_t> MemoryJournal::CountArchived() {
+  absl::MutexLock lock(&disk_->mutex);
+  return static_cast<int64_t>(disk_->finished.size());
+}
+
 absl::StatusOr<std::vector<std::string>> MemoryJournal::ListEnded(EndPosition after, int64_t before_unix_micros,
                                                                   int limit) {
   absl::MutexLock lock(&disk_->mutex);

@@ -17,6 +17,7 @@ namespace ampd::server {
 namespace {
 
 constexpr int kSchemaVersion = 1;
+constexpr size_t kMaxReadBytes = 16 << 20;  // of the history table at once
 constexpr char kSchema[] =
     "BEGIN IMMEDIATE;"
     "CREATE TABLE updates(idx INTEGER PRIMARY KEY, bytes BLOB NOT NULL);"
@@ -117,6 +118,7 @@ absl::Status SqliteJournal::OpenReader() {
   AMPD_ASSIGN_OR_RETURN(reader_, SqliteDatabase::Open(options_.data_dir + "/journal.db", /*create=*/false));
   AMPD_RETURN_IF_ERROR(reader_.Execute("PRAGMA wal_autocheckpoint=0; PRAGMA query_only=1"));
   AMPD_ASSIGN_OR_RETURN(find_finished_, reader_.Prepare("SELECT bytes FROM finished_jobs WHERE id = ?1"));
+  AMPD_ASSIGN_OR_RETURN(count_finished_, reader_.Prepare("SELECT count(*) FROM finished_jobs"));
   AMPD_ASSIGN_OR_RETURN(
       list_finished_,
       reader_.Prepare("SELECT bytes FROM finished_jobs WHERE submit_order < ?1 ORDER BY submit_order DESC LIMIT ?2"));
@@ -216,13 +218,23 @@ absl::StatusOr<std::optional<std::string>> SqliteJournal::FindArchived(const std
 
 absl::StatusOr<std::vector<std::string>> SqliteJournal::Records(SqliteStatement& statement) {
   std::vector<std::string> records;
-  for (;;) {
+  for (size_t num_bytes = 0; num_bytes < kMaxReadBytes;) {
     AMPD_ASSIGN_OR_RETURN(const bool has_row, statement.Step());
     if (!has_row) {
       return records;
     }
-    records.emplace_back(statement.Bytes(0));
+    num_bytes += records.emplace_back(statement.Bytes(0)).size();
   }
+  statement.Reset();
+  return records;
+}
+
+absl::StatusOr<int64_t> SqliteJournal::CountArchived() {
+  absl::MutexLock lock(&reader_mutex_);
+  AMPD_RETURN_IF_ERROR(count_finished_.Step().status());
+  const int64_t count = count_finished_.Int(0);
+  count_finished_.Reset();
+  return count;
 }
 
 absl::StatusOr<std::vector<std::string>> SqliteJournal::ListArchived(int64_t before, int limit) {

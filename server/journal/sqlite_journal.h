@@ -40,6 +40,7 @@ class SqliteJournal final : public Journal {
   absl::Status Append(const JournalGroup& group) override;
   absl::Status Compact(uint64_t index, const std::string& snapshot) override;
   absl::StatusOr<std::optional<std::string>> FindArchived(const std::string& id) override;
+  absl::StatusOr<int64_t> CountArchived() override;
   absl::StatusOr<std::vector<std::string>> ListArchived(int64_t before, int limit) override;
   absl::StatusOr<std::vector<std::string>> ListEnded(EndPosition after, int64_t before_unix_micros, int limit) override;
   bool HasRoomForSubmits() override;
@@ -68,6 +69,7 @@ class SqliteJournal final : public Journal {
   SqliteStatement find_finished_ ABSL_GUARDED_BY(reader_mutex_);
   SqliteStatement list_finished_ ABSL_GUARDED_BY(reader_mutex_);
   SqliteStatement list_ended_ ABSL_GUARDED_BY(reader_mutex_);
+  SqliteStatement count_finished_ ABSL_GUARDED_BY(reader_mutex_);
 };
 
 }  // namespace ampd::server

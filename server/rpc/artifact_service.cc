@@ -7,7 +7,7 @@
 
 #include "base/status_macros.h"
 #include "server/artifact_download.h"
-#include "server/rpc/page_size.h"
+#include "server/page_size.h"
 #include "server/rpc/stream.h"
 
 namespace ampd::server {

@@ -11,7 +11,7 @@
 #include "server/log_session.h"
 #include "server/memory_query.h"
 #include "server/policy_query.h"
-#include "server/rpc/page_size.h"
+#include "server/page_size.h"
 #include "server/rpc/stream.h"
 #include "server/step_columns.h"
 #include "server/watch_session.h"
@@ -305,6 +305,12 @@ absl::Status JobService::ReadEvents(const v1::ListEventsRequest& request, v1::Li
   AMPD_ASSIGN_OR_RETURN(EventPage page, options_.store->Read([&](MetricReader& reader) {
     return reader.ReadEvents(request.id(), token[0], size);
   }));
+  if (request.page_token().empty()) {
+    AMPD_ASSIGN_OR_RETURN(const int64_t total, options_.store->Read([&](MetricReader& reader) {
+      return reader.CountEvents(request.id());
+    }));
+    response->set_total_size(total);
+  }
   if (page.more) {
     response->set_next_page_token(absl::StrCat(page.events.back().sequence()));
   }

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "base/grpc_status.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 
 namespace ampd {
 namespace {
@@ -43,6 +45,84 @@ TEST(GrpcStatus, RoundTripKeepsCodeMessageAndEveryDetail) {
   const absl::Status back = FromGrpcStatus(ToGrpcStatus(original));
   EXPECT_EQ(back, original);
   EXPECT_EQ(RetryDelayOf(back), absl::Milliseconds(3250));
+}
+
+// What the trailers of the call take, as gRPC peers without binary headers count them.
+size_t WireBytes(const grpc::Status& status) {
+  size_t message = 0;
+  for (const char c : status.error_message()) {
+    message += c >= 0x20 && c <= 0x7E && c != '%' ? 1 : 3;
+  }
+  return message + (status.error_details().size() + 2) / 3 * 4;
+}
+
+TEST(GrpcStatus, FiveThousandViolationsFitAndTheLastSaysHowManyMore) {
+  std::vector<FieldViolation> violations;
+  for (int i = 0; i < 5000; ++i) {
+    violations.push_back({absl::StrCat("precision.module_rules[", i, "].match"), "must not be empty"});
+  }
+  const grpc::Status sent = ToGrpcStatus(InvalidFields(violations));
+  EXPECT_LE(WireBytes(sent), kMaxErrorBytes);
+  const absl::Status status = FromGrpcStatus(sent);
+  EXPECT_EQ(ReasonOf(status), "INVALID_FIELDS");
+  EXPECT_EQ(status.message(), "precision.module_rules[0].match: must not be empty (and 4999 more)");
+  const std::vector<FieldViolation> kept = ViolationsOf(status);
+  ASSERT_GT(kept.size(), 10u);
+  EXPECT_EQ(kept[9], violations[9]);
+  EXPECT_EQ(kept.back().field, "");
+  EXPECT_EQ(kept.back().description, absl::StrCat("and ", 5000 - (kept.size() - 1), " more"));
+}
+
+TEST(GrpcStatus, LongTextsAreCutBetweenCharactersAndTheErrorStaysWhole) {
+  const std::string megabyte = [] {
+    std::string text;
+    while (text.size() < (1 << 20)) text += "\u00e4\u4e16x\U0001f600";
+    return text;
+  }();
+  const absl::Status errors[] = {
+      InvalidFields({{"name", "is \"" + megabyte + "\""}}),
+      InvalidFields({{megabyte, "is unknown"}, {"a", "b"}}),
+      UnsupportedField(megabyte, megabyte),
+      WithRetryDelay(ErrorWithMetadata(absl::StatusCode::kNotFound, "JOB_NOT_FOUND", megabyte,
+                                       {{"job", megabyte}, {"other", megabyte}, {"third", "short"}}),
+                     absl::Seconds(3)),
+      absl::InternalError(megabyte)};
+  for (const absl::Status& error : errors) {
+    const grpc::Status sent = ToGrpcStatus(error);
+    EXPECT_LE(WireBytes(sent), kMaxErrorBytes);
+    EXPECT_EQ(ValidUtf8(sent.error_message()), sent.error_message());
+    const absl::Status back = FromGrpcStatus(sent);
+    EXPECT_EQ(back.code(), error.code());
+    EXPECT_EQ(ReasonOf(back), ReasonOf(error));
+    EXPECT_EQ(RetryDelayOf(back), RetryDelayOf(error));
+    EXPECT_EQ(ViolationsOf(back).empty(), ViolationsOf(error).empty());
+    for (const FieldViolation& violation : ViolationsOf(back)) {
+      EXPECT_EQ(ValidUtf8(violation.description), violation.description);
+    }
+  }
+}
+
+TEST(GrpcStatus, BytesThatAreNoTextBecomeText) {
+  const absl::Status back = FromGrpcStatus(ToGrpcStatus(
+      ErrorWithMetadata(absl::StatusCode::kNotFound, "X", "no file a\xff" "b", {{"file", "a\xff"}})));
+  EXPECT_EQ(back.message(), "no file a?b");
+  EXPECT_EQ(ReasonOf(back), "X") << "details that are no UTF-8 are not read by others";
+}
+
+TEST(Text, IsShortenedBetweenCharacters) {
+  EXPECT_EQ(Shortened("abcdef", 6), "abcdef");
+  EXPECT_EQ(Shortened("abcdefg", 6), "abc...");
+  EXPECT_EQ(Shortened("ab\u00e4\u00e4\u00e4", 6), "ab...") << "the third byte would be half a letter";
+  EXPECT_EQ(Shortened("\U0001f600\U0001f600", 6), "...");
+}
+
+TEST(Text, StaysOnOneLine) {
+  EXPECT_EQ(OneLine("plain \u00e4\u4e16"), "plain \u00e4\u4e16");
+  EXPECT_EQ(OneLine("a\nb\tc\rd"), "a\\nb\\tc\\rd");
+  EXPECT_EQ(OneLine(std::string("\x1b[2J\x00\x7f", 6)), "\\x1b[2J\\x00\\x7f");
+  EXPECT_EQ(OneLine("a\u2028b\u0085c\u202ed"), "a\\xe2\\x80\\xa8b\\xc2\\x85c\\xe2\\x80\\xaed");
+  EXPECT_EQ(OneLine("\xff\xc3("), "\\xff\\xc3(");
+  EXPECT_EQ(OneLine("\xed\xa0\x80"), "\\xed\\xa0\\x80") << "half of a surrogate pair";
 }
 
 TEST(GrpcStatus, EveryCanonicalCodeSurvives) {

@@ -78,6 +78,54 @@ TEST_F(Ampctl, ListFollowsPagesInEveryFormat) {
   EXPECT_THAT(Run("job list -o yaml").out, HasSubstr("state: QUEUED"));
 }
 
+TEST_F(Ampctl, AListThatWasCutSaysSoOnStderrAndInJson) {
+  for (int i = 0; i < 5; ++i) {
+    fake_.jobs.Add("n", v1::Job::QUEUED);
+  }
+  const Result cut = Run("job list --limit 2");
+  EXPECT_THAT(cut.err, HasSubstr("2 of 5 jobs; the next: --page-token 2, all: --limit 0\n"));
+  EXPECT_THAT(Run("job list -q --limit 2").err, HasSubstr("2 of 5 jobs")) << "whoever pipes ids on must know";
+  const Result json = Run("job list --limit 2 -o json");
+  EXPECT_THAT(json.out, HasSubstr("\"totalSize\": \"5\""));
+  EXPECT_THAT(json.out, HasSubstr("\"nextPageToken\": \"2\""));
+  EXPECT_THAT(json.out, HasSubstr("\"jobs\": ["));
+  EXPECT_THAT(json.err, HasSubstr("2 of 5 jobs"));
+  const Result rest = Run("job list --page-token 2 -o name");
+  EXPECT_EQ(std::count(rest.out.begin(), rest.out.end(), '\n'), 3);
+  EXPECT_EQ(rest.err, "");
+  EXPECT_THAT(Run("job list --limit 5").err, Not(HasSubstr("of 5")));
+}
+
+TEST_F(Ampctl, SubmitSaysHowLongWhatTheJobLeavesIsKept) {
+  Write("job.yaml", kGoodJob);
+  EXPECT_THAT(Run("job submit -f job.yaml").err, Not(HasSubstr("kept:"))) << "an older server does not say";
+  fake_.jobs.script()->retention.mutable_history()->set_seconds(30 * 24 * 3600);
+  EXPECT_THAT(Run("job submit -f job.yaml").err,
+              HasSubstr("  kept:    points, events and logs for 30 days after its end; checkpoints until they are "
+                        "deleted\n"));
+  fake_.jobs.script()->retention.mutable_checkpoints()->set_seconds(5400);
+  EXPECT_THAT(Run("job submit -f job.yaml").err, HasSubstr("; checkpoints for 1h30m after its end\n"));
+}
+
+TEST_F(Ampctl, DevCleanNamesWhatItWouldDeleteAndNeedsAnAnswer) {
+  std::filesystem::create_directories(folder_ + "/.ampd/checkpoints/j-a");
+  std::filesystem::create_directories(folder_ + "/.ampd/checkpoints/j-b");
+  Write(".ampd/lock", "");
+  Write(".ampd/checkpoints/j-a/model", std::string(2048, 'x'));
+  Write(".ampd/server.log", "line\n");
+  const Result refused = Run("dev --clean --port 0 --metrics-port 0 < /dev/null");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr(folder_ + "/.ampd"));
+  EXPECT_THAT(refused.err, HasSubstr("checkpoints of 2 jobs (2.0 KiB), server.log (5 B)"));
+  EXPECT_THAT(refused.err, HasSubstr("ampctl dev --clean --yes"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/.ampd/checkpoints/j-a/model"));
+  std::filesystem::remove(folder_ + "/.ampd/lock");
+  const Result strange = Run("dev --clean --yes --port 0 --metrics-port 0 < /dev/null");
+  EXPECT_EQ(strange.exit_code, 1);
+  EXPECT_THAT(strange.err, HasSubstr("was not made by ampctl dev; it is left as it is"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/.ampd/checkpoints/j-a/model"));
+}
+
 TEST_F(Ampctl, WatchResumesACutStreamWithoutGapOrDouble) {
   const std::string id = fake_.jobs.Add("n", v1::Job::SUCCEEDED).id();
   fake_.jobs.script()->cut_watch_after = 3;

@@ -41,6 +41,7 @@ class FakeJobs final : public v1::JobService::Service {
     bool answers_gradients = false;  // a watch waits after the snapshot until they are asked for, and tells them
     bool gradients_asked = false;
     bool no_worker_fits = false;  // none of the workers could run any job
+    v1::Retention retention;      // told of new jobs, if it says anything
     bool trains_gans = false;     // steps have a generator's columns
     std::vector<v1::UpdateJobRequest> updates;
     std::vector<v1::CloneJobRequest> clones;
@@ -104,6 +105,9 @@ class FakeJobs final : public v1::JobService::Service {
     } else {
       *job = jobs_[known->second];
     }
+    if (script_.retention.has_history() || script_.retention.has_checkpoints()) {
+      *job->mutable_retention() = script_.retention;
+    }
     if (script_.refuse_creates > 0) {
       --script_.refuse_creates;
       return grpc::Status(grpc::StatusCode::UNAVAILABLE, "restarting");
@@ -127,6 +131,9 @@ class FakeJobs final : public v1::JobService::Service {
         *page->add_jobs() = job;
       }
       ++index;
+    }
+    if (from == 0) {
+      page->set_total_size(static_cast<int64_t>(jobs_.size()));
     }
     if (from + kPage < jobs_.size()) {
       page->set_next_page_token(absl::StrCat(from + kPage));

@@ -62,6 +62,7 @@ class CoordinatorTest : public testing::Test {
     options.lease_margin = absl::Seconds(5);
     options.archive_after = archive_after;
     options.retention = retention;
+    options.max_spec_bytes_in_hot_state = max_spec_bytes;
     options.on_history_deleted = [this](const std::string& job) { histories_deleted.push_back(job); };
     options.on_clock_leap = [this](absl::Duration leap) { leaps.push_back(absl::FormatDuration(leap)); };
     options.hold_artifact = [this](const std::string& artifact) -> absl::StatusOr<std::shared_ptr<void>> {
@@ -155,6 +156,7 @@ class CoordinatorTest : public testing::Test {
   std::unique_ptr<Coordinator> coordinator;
   std::vector<std::string> due;
   absl::Duration archive_after = absl::Hours(1);
+  size_t max_spec_bytes = size_t{512} << 20;
   RetentionPolicy retention = {absl::Hours(24), absl::ZeroDuration()};
   std::vector<std::string> deleted;
   std::vector<std::string> histories_deleted;
@@ -817,6 +819,162 @@ TEST_F(ArchivedCheckpointTest, StaysWhileAnotherJobIsToBeginWithIt) {
   Pump();
   EXPECT_THAT(answers, ElementsAre("CHECKPOINT_IN_USE", ""));
   EXPECT_EQ(Kept(), "50");
+}
+
+// A spec of about `num_bytes`, which is not large for any other reason.
+v1::JobSpec LargeSpec(size_t num_bytes) {
+  v1::JobSpec spec = SmallSpec();
+  for (size_t i = 0; i < num_bytes / 512; ++i) {
+    spec.mutable_precision()->add_module_rules()->set_match(absl::StrCat("m", i, std::string(500, 'x')));
+  }
+  return spec;
+}
+
+TEST_F(CoordinatorTest, SpecsAreBoundedTogether) {
+  max_spec_bytes = 1000;
+  StartServer();
+  std::vector<std::string> ids;
+  absl::StatusOr<JobPtr> created = Create();
+  while (created.ok()) {
+    ids.push_back((*created)->id());
+    ASSERT_LT(ids.size(), 100u);
+    created = Create();
+  }
+  EXPECT_EQ(created.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ReasonOf(created.status()), "SPECS_TOO_LARGE");
+  EXPECT_THAT(std::string(created.status().message()), testing::HasSubstr("together at most 1000"));
+  EXPECT_TRUE(RetryDelayOf(created.status()).has_value());
+  StartServer();
+  EXPECT_EQ(ReasonOf(Create().status()), "SPECS_TOO_LARGE") << "also what was there at the start is counted";
+  v1::CancelJobRequest cancel;
+  cancel.set_id(ids[0]);
+  coordinator->CancelJob(cancel, [](absl::StatusOr<JobPtr>) {});
+  Pump();
+  v1::DeleteJobRequest remove;
+  remove.set_id(ids[0]);
+  coordinator->DeleteJob(remove, [](absl::Status status) { EXPECT_TRUE(status.ok()) << status; });
+  Pump();
+  EXPECT_TRUE(Create().ok());
+}
+
+TEST_F(CoordinatorTest, ListJobs_EndsAPageBeforeItIsTooLargeAndTellsHowManyThereAre) {
+  constexpr int kJobs = 40;
+  for (int i = 0; i < kJobs; ++i) {
+    internal::Update update;
+    update.mutable_create_job()->set_id(absl::StrCat("j", i));
+    *update.mutable_create_job()->mutable_spec() = LargeSpec(250 << 10);
+    ledger->Commit(update, [](const absl::StatusOr<Applied>& applied) { ASSERT_TRUE(applied.ok()); });
+  }
+  Pump();
+  const auto cancel = [this](const std::string& job) {
+    v1::CancelJobRequest request;
+    request.set_id(job);
+    coordinator->CancelJob(request, [](absl::StatusOr<JobPtr>) {});
+  };
+  for (int i = 0; i < kJobs / 2; ++i) {
+    cancel(absl::StrCat("j", i));
+  }
+  Pump();
+  Pass(absl::Hours(2));
+  ASSERT_EQ(ledger->Read([](const ClusterState& state) { return state.jobs().size(); }), kJobs / 2);
+  v1::ListJobsRequest request;
+  request.set_page_size(500);
+  std::vector<std::string> seen;
+  int num_pages = 0;
+  do {
+    const auto page = coordinator->ListJobs(request);
+    ASSERT_TRUE(page.ok()) << page.status();
+    EXPECT_LE(page->ByteSizeLong(), 4u << 20);
+    EXPECT_GT(page->jobs_size(), 0);
+    EXPECT_EQ(page->total_size(), num_pages == 0 ? kJobs : 0);
+    for (const Job& job : page->jobs()) {
+      seen.push_back(job.id());
+    }
+    request.set_page_token(page->next_page_token());
+    ++num_pages;
+  } while (!request.page_token().empty());
+  EXPECT_EQ(seen.size(), kJobs);
+  EXPECT_EQ(seen.front(), "j39");
+  EXPECT_EQ(seen.back(), "j0");
+  EXPECT_GE(num_pages, 3);
+  v1::ListJobsRequest filtered;
+  filtered.set_filter("state=CANCELLED");
+  filtered.set_page_size(3);
+  EXPECT_EQ(coordinator->ListJobs(filtered)->total_size(), kJobs / 2);
+  filtered.set_filter("id=j7");
+  EXPECT_EQ(coordinator->ListJobs(filtered)->total_size(), 1);
+}
+
+TEST_F(CoordinatorTest, ListWorkersAndExplainJobStayBelowWhatClientsTake) {
+  constexpr int kWorkers = 80;
+  for (int i = 0; i < kWorkers; ++i) {
+    ScriptedWorker worker(absl::StrCat("w", 100 + i));
+    for (int device = 0; device < 100; ++device) {
+      v1::Device& added = *worker.report.add_devices();
+      added.set_id(absl::StrCat("gpu", device, "-", std::string(500, 'd')));
+      added.set_kind(v1::Device::GPU);
+    }
+    Exchange(worker);
+  }
+  v1::ListWorkersRequest request;
+  request.set_page_size(500);
+  std::set<std::string> seen;
+  do {
+    const auto page = coordinator->ListWorkers(request);
+    EXPECT_LE(page->ByteSizeLong(), 4u << 20);
+    EXPECT_EQ(page->total_size(), request.page_token().empty() ? kWorkers : 0);
+    for (const v1::Worker& worker : page->workers()) {
+      seen.insert(worker.name());
+    }
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+  EXPECT_EQ(seen.size(), kWorkers);
+  v1::CreateJobRequest create;
+  *create.mutable_spec() = SmallSpec();
+  create.mutable_spec()->mutable_resources()->set_worker("none");
+  absl::StatusOr<JobPtr> created;
+  coordinator->CreateJob(create, Into(&created));
+  Pump();
+  ASSERT_TRUE(created.ok()) << created.status();
+  v1::ExplainJobRequest explain;
+  explain.set_id((*created)->id());
+  const auto explained = coordinator->ExplainJob(explain);
+  EXPECT_LE(explained->ByteSizeLong(), 4u << 20);
+  EXPECT_GT(explained->devices_size(), 100);
+  EXPECT_EQ(explained->num_devices(), kWorkers * 101);
+}
+
+TEST_F(CoordinatorTest, AReportThatIsLargerThanAnyAgentMakesItIsRefusedByField) {
+  const auto refusal = [this](const std::function<void(v1::WorkerReport*)>& spoil) {
+    ScriptedWorker worker("w1");
+    worker.report.set_sequence(1);
+    spoil(&worker.report);
+    const auto answer = coordinator->HandleReport(worker.report);
+    return answer.ok() ? std::string("taken") : ViolationsOf(answer.status())[0].field;
+  };
+  const std::string huge(1 << 20, 'x');
+  EXPECT_EQ(refusal([&](v1::WorkerReport* report) { report->set_version(huge); }),
+            "devices, data_roots, version and metrics_address");
+  EXPECT_EQ(refusal([&](v1::WorkerReport* report) { report->add_attempts()->set_precision(huge); }),
+            "attempts[0].precision");
+  EXPECT_EQ(refusal([&](v1::WorkerReport* report) {
+              report->add_attempts()->add_checkpoints()->set_state_hash(huge);
+            }),
+            "attempts[0].checkpoints[0].state_hash");
+  EXPECT_EQ(refusal([](v1::WorkerReport*) {}), "taken");
+}
+
+TEST_F(CoordinatorTest, ALongMessageOfAnOutcomeIsCut) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  v1::AttemptReport& ended = worker.Has(StartOn(worker, id), Attempt::ENDED);
+  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::DATA_ERROR);
+  ended.mutable_outcome()->set_message(std::string(1 << 20, 'x'));
+  Exchange(worker);
+  const Job job = **coordinator->GetJob(id);
+  EXPECT_EQ(job.state(), Job::FAILED);
+  EXPECT_LE(job.ByteSizeLong(), 16u << 10);
+  EXPECT_THAT(job.message(), testing::EndsWith("xxx..."));
 }
 
 TEST_F(CoordinatorTest, ListJobs_FiltersAndPagesOverBothTables) {

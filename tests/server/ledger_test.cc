@@ -57,6 +57,7 @@ class WatchedJournal final : public Journal {
   }
   absl::Status Compact(uint64_t, const std::string&) override { return absl::OkStatus(); }
   absl::StatusOr<std::optional<std::string>> FindArchived(const std::string&) override { return std::nullopt; }
+  absl::StatusOr<int64_t> CountArchived() override { return 0; }
   absl::StatusOr<std::vector<std::string>> ListArchived(int64_t, int) override { return std::vector<std::string>(); }
   absl::StatusOr<std::vector<std::string>> ListEnded(EndPosition, int64_t, int) override {
     return std::vector<std::string>();

@@ -57,6 +57,50 @@ TEST_F(MetricStoreTest, KeepsEveryColumn) {
   EXPECT_EQ(page->segments[0].batch.steps().SerializeAsString(), batch.steps().SerializeAsString());
 }
 
+TEST_F(MetricStoreTest, CutsEventsThatAreLargerThanAnAnswerMayBeAndEndsPagesByBytes) {
+  v1::TelemetryBatch batch;
+  for (uint64_t sequence = 1; sequence <= 8; ++sequence) {
+    AddEvent(sequence, v1::Event::GRADIENTS_SAMPLED, &batch);
+    v1::Event& event = *batch.mutable_events()->rbegin();
+    event.set_message(std::string(1 << 20, 'm'));
+    (*event.mutable_attributes())["long"] = std::string(1 << 16, 'v');
+    for (int i = 0; i < 100; ++i) {
+      (*event.mutable_attributes())[absl::StrCat("key", i)] = "value";
+    }
+    for (int module = 0; module < 3000; ++module) {
+      event.mutable_gradients()->add_modules()->set_module(std::string(600, 'x'));
+    }
+    ASSERT_EQ(*store_.Append(1, batch), sequence);
+    batch.Clear();
+  }
+  std::vector<v1::Event> events;
+  for (bool more = true; more;) {
+    const auto page = store_->Read([&](MetricReader& reader) {
+      return reader.ReadEvents("j", events.empty() ? 0 : events.back().sequence(), 1000);
+    });
+    ASSERT_TRUE(page.ok());
+    size_t num_bytes = 0;
+    for (const v1::Event& event : page->events) {
+      num_bytes += event.ByteSizeLong();
+      events.push_back(event);
+    }
+    EXPECT_LE(num_bytes, 4u << 20);
+    EXPECT_FALSE(page->events.empty());
+    more = page->more;
+  }
+  ASSERT_EQ(events.size(), 8u);
+  EXPECT_LE(events[0].ByteSizeLong(), 2u << 20);
+  EXPECT_LE(events[0].attributes().size(), 32u);
+  EXPECT_GT(events[0].gradients().modules_size(), 1000);
+  EXPECT_THAT(events[0].message(), testing::HasSubstr("of 3000 modules are kept)"));
+  EXPECT_EQ(*store_->Read([](MetricReader& reader) { return reader.CountEvents("j"); }), 8);
+}
+
+TEST_F(MetricStoreTest, RefusesABatchOfMorePointsThanAWatchersMessageMayHave) {
+  EXPECT_TRUE(store_.Append(1, Steps(1, 1024)).ok());
+  EXPECT_EQ(store_.Append(1, Steps(1025, 40'000)).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(MetricStoreTest, StoresTelemetryThatIsSentAgainOnce) {
   v1::TelemetryBatch batch = Steps(1, 3);
   AddEvent(4, v1::Event::OVERFLOW, &batch);

@@ -26,6 +26,7 @@ class LateJournal final : public server::Journal {
   absl::StatusOr<std::optional<std::string>> FindArchived(const std::string& id) override {
     return journal_->FindArchived(id);
   }
+  absl::StatusOr<int64_t> CountArchived() override { return journal_->CountArchived(); }
   absl::StatusOr<std::vector<std::string>> ListArchived(int64_t before, int limit) override {
     return journal_->ListArchived(before, limit);
   }

@@ -1,0 +1,98 @@
+#include "base/text.h"
+
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+
+namespace ampd {
+namespace {
+
+constexpr std::string_view kEllipsis = "...";
+
+uint32_t ByteAt(std::string_view text, size_t at) { return static_cast<uint8_t>(text[at]); }
+
+// The code point of a character of two bytes or more. REQUIRES: it is UTF-8 of `num_bytes`.
+uint32_t CodePoint(std::string_view text, size_t at, size_t num_bytes) {
+  uint32_t point = ByteAt(text, at) & (0x7FU >> num_bytes);
+  for (size_t i = 1; i < num_bytes; ++i) {
+    point = (point << 6) | (ByteAt(text, at + i) & 0x3FU);
+  }
+  return point;
+}
+
+// Control characters, C1 among them, and what ends a line or turns its direction in Unicode.
+bool NeedsEscape(uint32_t point) {
+  return point < 0x20 || (point >= 0x7F && point < 0xA0) || (point >= 0x200E && point <= 0x200F) ||
+         (point >= 0x2028 && point <= 0x202E) || (point >= 0x2066 && point <= 0x2069);
+}
+
+void AppendEscaped(std::string_view character, std::string* line) {
+  if (character == "\n" || character == "\t" || character == "\r") {
+    absl::StrAppend(line, character == "\n" ? "\\n" : character == "\t" ? "\\t" : "\\r");
+    return;
+  }
+  for (const char c : character) {
+    absl::StrAppend(line, "\\x", absl::Hex(static_cast<uint8_t>(c), absl::kZeroPad2));
+  }
+}
+
+}  // namespace
+
+size_t Utf8CharacterBytes(std::string_view text, size_t at) {
+  const uint32_t first = ByteAt(text, at);
+  const size_t num_bytes = first < 0x80 ? 1 : first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  if (num_bytes == 1) {
+    return 1;
+  }
+  if (first < 0xC2 || first > 0xF4 || at + num_bytes > text.size()) {
+    return 0;
+  }
+  for (size_t i = 1; i < num_bytes; ++i) {
+    if ((ByteAt(text, at + i) & 0xC0U) != 0x80) {
+      return 0;
+    }
+  }
+  const uint32_t point = CodePoint(text, at, num_bytes);
+  const bool is_overlong = point < (num_bytes == 2 ? 0x80U : num_bytes == 3 ? 0x800U : 0x10000U);
+  const bool is_surrogate = point >= 0xD800 && point <= 0xDFFF;
+  return is_overlong || is_surrogate || point > 0x10FFFF ? 0 : num_bytes;
+}
+
+std::string Shortened(std::string_view text, size_t max_bytes) {
+  if (text.size() <= max_bytes) {
+    return std::string(text);
+  }
+  size_t end = max_bytes - kEllipsis.size();
+  while (end > 0 && (ByteAt(text, end) & 0xC0U) == 0x80) {
+    --end;
+  }
+  return absl::StrCat(std::string(text.substr(0, end)), "...");
+}
+
+std::string ValidUtf8(std::string_view text) {
+  std::string valid;
+  for (size_t at = 0; at < text.size();) {
+    const size_t num_bytes = Utf8CharacterBytes(text, at);
+    valid += num_bytes == 0 ? "?" : text.substr(at, num_bytes);
+    at += num_bytes == 0 ? 1 : num_bytes;
+  }
+  return valid;
+}
+
+std::string OneLine(std::string_view text) {
+  std::string line;
+  for (size_t at = 0; at < text.size();) {
+    const size_t num_bytes = Utf8CharacterBytes(text, at);
+    const std::string_view character = text.substr(at, num_bytes == 0 ? 1 : num_bytes);
+    const bool is_plain = num_bytes > 0 && !NeedsEscape(num_bytes == 1 ? ByteAt(text, at) : CodePoint(text, at, num_bytes));
+    if (is_plain) {
+      line += character;
+    } else {
+      AppendEscaped(character, &line);
+    }
+    at += character.size();
+  }
+  return line;
+}
+
+}  // namespace ampd
