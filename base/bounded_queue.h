@@ -8,6 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/timed_wait.h"
 
 namespace ampd {
 
@@ -25,7 +26,7 @@ class BoundedQueue {
   // Waits up to `timeout` for room. False when there was none, or the queue is closed.
   bool Push(T item, absl::Duration timeout = absl::InfiniteDuration()) {
     absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithTimeout(absl::Condition(this, &BoundedQueue::HasRoomOrClosed), timeout);
+    AwaitFor(mutex_, absl::Condition(this, &BoundedQueue::HasRoomOrClosed), timeout);
     if (closed_ || items_.size() >= capacity_) {
       return false;
     }
@@ -36,7 +37,7 @@ class BoundedQueue {
   // Waits up to `timeout` for an item. Nothing on a timeout, or when the queue is closed and empty.
   std::optional<T> Pop(absl::Duration timeout = absl::InfiniteDuration()) {
     absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithTimeout(absl::Condition(this, &BoundedQueue::HasItemOrClosed), timeout);
+    AwaitFor(mutex_, absl::Condition(this, &BoundedQueue::HasItemOrClosed), timeout);
     if (items_.empty()) {
       return std::nullopt;
     }

@@ -13,8 +13,10 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/grpc_deadline.h"
 #include "base/grpc_status.h"
 #include "base/pending_file.h"
 #include "base/sha256.h"
@@ -59,7 +61,7 @@ class CancelsCall {
 template <typename Transfer>
 absl::Status Repeat(const TransferOptions& options, const int64_t& num_done, Transfer transfer) {
   int64_t done_before = num_done;
-  absl::Time give_up = absl::Now() + options.retry_for;
+  absl::Duration give_up = SystemClock().SinceBoot() + options.retry_for;
   absl::Duration pause = absl::Milliseconds(100);
   for (;;) {
     const absl::Status status = transfer();
@@ -69,14 +71,14 @@ absl::Status Repeat(const TransferOptions& options, const int64_t& num_done, Tra
     const bool is_passing = absl::IsUnavailable(status) || ReasonOf(status) == "OFFSET_MISMATCH" ||
                             ReasonOf(status) == "UPLOAD_TAKEN_OVER" || ReasonOf(status) == "SERVER_BUSY";
     if (std::exchange(done_before, num_done) != num_done) {
-      give_up = absl::Now() + options.retry_for;
+      give_up = SystemClock().SinceBoot() + options.retry_for;
       pause = absl::Milliseconds(100);
     }
     if (ReasonOf(status) == "UPLOAD_BUSY") {
       // It reads back what came before the connection broke, which takes minutes for a large file.
-      give_up = absl::Now() + options.retry_for;
+      give_up = SystemClock().SinceBoot() + options.retry_for;
     }
-    if (status.ok() || !is_passing || absl::Now() + pause > give_up) {
+    if (status.ok() || !is_passing || SystemClock().SinceBoot() + pause > give_up) {
       return status;
     }
     options.cancellation->WaitFor(pause);
@@ -151,7 +153,7 @@ absl::StatusOr<v1::Artifact> Send(JobClient* client, const LocalFile& file, int 
 
 absl::StatusOr<v1::Upload> GetUpload(JobClient* client, const std::string& sha256) {
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(30)));
+  context.set_deadline(GrpcDeadlineIn(absl::Seconds(30)));
   v1::GetUploadRequest request;
   request.set_sha256(sha256);
   v1::Upload upload;

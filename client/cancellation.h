@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/synchronization/mutex.h"
+#include "base/timed_wait.h"
 
 namespace ampd::client {
 
@@ -37,7 +38,7 @@ class Cancellation {
   // Waits until the stop or `timeout`; true on the stop.
   bool WaitFor(absl::Duration timeout) {
     absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithTimeout(absl::Condition(&cancelled_), timeout);
+    AwaitFor(mutex_, absl::Condition(&cancelled_), timeout);
     return cancelled_;
   }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
+#include "base/grpc_deadline.h"
 #include "base/grpc_status.h"
 #include "base/random.h"
 #include "base/status_macros.h"
@@ -44,7 +45,7 @@ template <typename Stub, typename Request, typename Response>
 absl::Status CallInto(Stub& stub, Method<Stub, Request, Response> method, const Request& request,
                       absl::Duration deadline, Response* response) {
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + deadline));
+  context.set_deadline(GrpcDeadlineIn(deadline));
   return FromGrpcStatus((stub.*method)(&context, request, response));
 }
 
@@ -87,7 +88,8 @@ template <typename Request>
 absl::StatusOr<v1::Job> CallRepeatedly(v1::JobService::Stub& stub,
                                        Method<v1::JobService::StubInterface, Request, v1::Job> method,
                                        const Request& request, absl::Duration deadline, const JobClient::Retry& retry) {
-  const absl::Time end = absl::Now() + (request.request_id().empty() ? absl::ZeroDuration() : retry.retry_for);
+  const absl::Duration end =
+      SystemClock().SinceBoot() + (request.request_id().empty() ? absl::ZeroDuration() : retry.retry_for);
   Cancellation never;
   Cancellation* const cancellation = retry.cancellation == nullptr ? &never : retry.cancellation;
   absl::Duration pause = absl::Milliseconds(100);
@@ -96,7 +98,7 @@ absl::StatusOr<v1::Job> CallRepeatedly(v1::JobService::Stub& stub,
     const bool again = !unavailable.ok();
     grpc::ClientContext context;
     context.set_wait_for_ready(again);
-    context.set_deadline(absl::ToChronoTime(again ? std::min(end, absl::Now() + deadline) : absl::Now() + deadline));
+    context.set_deadline(GrpcDeadlineIn(again ? std::min(end - SystemClock().SinceBoot(), deadline) : deadline));
     const CancelsCall cancels(cancellation, &context);
     v1::Job job;
     const absl::Status status = FromGrpcStatus((stub.*method)(&context, request, &job));
@@ -109,7 +111,7 @@ absl::StatusOr<v1::Job> CallRepeatedly(v1::JobService::Stub& stub,
     if (again && absl::IsDeadlineExceeded(status)) {
       return unavailable;
     }
-    if (!absl::IsUnavailable(status) || absl::Now() + pause > end) {
+    if (!absl::IsUnavailable(status) || SystemClock().SinceBoot() + pause > end) {
       return status;
     }
     if (!again && retry.on_retry) {
@@ -305,7 +307,7 @@ absl::Status JobClient::CheckHealth(const std::string& service) {
   request.set_value(service);
   grpc::TemplatedGenericStub<google::protobuf::StringValue, google::protobuf::Int32Value> stub(stubs_->channel);
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + options_.call_deadline));
+  context.set_deadline(GrpcDeadlineIn(options_.call_deadline));
   absl::Notification done;
   grpc::Status status;
   stub.UnaryCall(&context, "/grpc.health.v1.Health/Check", grpc::StubOptions(), &request, &response,

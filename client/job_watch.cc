@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/clock.h"
 #include "client/job_client_stubs.h"
 #include "client/stream_pull.h"
 
@@ -39,7 +40,7 @@ JobWatch::JobWatch(JobClient* client, Options options, Cancellation* cancellatio
       options_(std::move(options)),
       cancellation_(cancellation),
       pause_(kFirstPause),
-      last_message_(absl::Now()) {}
+      last_message_(SystemClock().SinceBoot()) {}
 
 JobWatch::~JobWatch() = default;
 
@@ -49,10 +50,10 @@ void JobWatch::Open() {
   request.set_resume_token(resume_token_);
   request.set_from_start(options_.from_start && resume_token_.empty());
   call_ = std::make_unique<Call>(client_->stubs().jobs.get(), std::move(request), cancellation_);
-  silent_since_ = absl::Now();
+  silent_since_ = SystemClock().SinceBoot();
 }
 
-JobWatch::Next JobWatch::Pull(absl::Time deadline, v1::WatchJobResponse* message) {
+JobWatch::Next JobWatch::Pull(absl::Duration deadline, v1::WatchJobResponse* message) {
   if (cancellation_->cancelled()) {
     return Next::kCancelled;
   }
@@ -61,7 +62,7 @@ JobWatch::Next JobWatch::Pull(absl::Time deadline, v1::WatchJobResponse* message
   }
   switch (call_->stream.Pull(std::min(deadline, silent_since_ + options_.silence_limit), message)) {
     case WatchStream::Next::kTimeout:
-      return absl::Now() < silent_since_ + options_.silence_limit
+      return SystemClock().SinceBoot() < silent_since_ + options_.silence_limit
                  ? Next::kTimeout
                  : Lost(absl::UnavailableError("the server fell silent"));
     case WatchStream::Next::kEnded:
@@ -69,7 +70,7 @@ JobWatch::Next JobWatch::Pull(absl::Time deadline, v1::WatchJobResponse* message
     case WatchStream::Next::kMessage:
       break;
   }
-  last_message_ = silent_since_ = absl::Now();
+  last_message_ = silent_since_ = SystemClock().SinceBoot();
   pause_ = kFirstPause;
   if (!message->resume_token().empty()) {
     resume_token_ = message->resume_token();
@@ -106,7 +107,7 @@ JobWatch::Next JobWatch::Lost(const absl::Status& why) {
   call_.reset();
   // A first connection that fails is a wrong address, not an outage.
   const absl::Duration patience = resume_token_.empty() ? absl::ZeroDuration() : options_.give_up_after;
-  if (absl::IsUnavailable(why) && absl::Now() > last_message_ + patience) {
+  if (absl::IsUnavailable(why) && SystemClock().SinceBoot() > last_message_ + patience) {
     status_ = why;
     return Next::kEnded;
   }
@@ -123,7 +124,7 @@ LogTail::LogTail(JobClient* client, Options options, Cancellation* cancellation)
 absl::Status LogTail::Run(const std::function<void(const v1::TailLogsResponse&)>& sink) {
   v1::TailLogsRequest& request = options_.request;
   bool received = false;
-  absl::Time last = absl::Now();
+  absl::Duration last = SystemClock().SinceBoot();
   absl::Duration pause = kFirstPause;
   while (!cancellation_->cancelled()) {
     LogStream stream([&](grpc::ClientContext* context, LogStream* reactor) {
@@ -131,17 +132,18 @@ absl::Status LogTail::Run(const std::function<void(const v1::TailLogsResponse&)>
     });
     cancellation_->SetListener([&stream] { stream.Cancel(); });
     v1::TailLogsResponse piece;
-    while (stream.Pull(absl::InfiniteFuture(), &piece) == LogStream::Next::kMessage) {
+    while (stream.Pull(absl::InfiniteDuration(), &piece) == LogStream::Next::kMessage) {
       sink(piece);
       received = true;
-      last = absl::Now();
+      last = SystemClock().SinceBoot();
       pause = kFirstPause;
       request.set_attempt(piece.attempt());
       request.set_offset_bytes(piece.offset_bytes() + static_cast<int64_t>(piece.content().size()));
     }
     cancellation_->SetListener(nullptr);
     const absl::Status ended = stream.status();
-    const bool again = absl::IsUnavailable(ended) && received && absl::Now() < last + options_.give_up_after;
+    const bool again =
+        absl::IsUnavailable(ended) && received && SystemClock().SinceBoot() < last + options_.give_up_after;
     if (!again) {
       return cancellation_->cancelled() ? absl::CancelledError("stopped") : ended;
     }

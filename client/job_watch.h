@@ -35,7 +35,7 @@ class JobWatch {
   ~JobWatch();
 
   // The next message, heartbeats included.
-  Next Pull(absl::Time deadline, v1::WatchJobResponse* message);
+  Next Pull(absl::Duration deadline, v1::WatchJobResponse* message);
 
   // Why it ended; OK after the final message.
   const absl::Status& status() const { return status_; }
@@ -53,8 +53,8 @@ class JobWatch {
   std::string resume_token_;
   bool final_seen_ = false;
   absl::Duration pause_;
-  absl::Time last_message_;
-  absl::Time silent_since_;  // of this connection
+  absl::Duration last_message_;  // since boot
+  absl::Duration silent_since_;  // of this connection
   absl::Status status_;
 };
 

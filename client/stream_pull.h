@@ -5,6 +5,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/grpc_status.h"
+#include "base/timed_wait.h"
 
 namespace ampd::client {
 
@@ -33,8 +34,8 @@ class StreamPull final : public grpc::ClientReadReactor<Response> {
   StreamPull(const StreamPull&) = delete;
   StreamPull& operator=(const StreamPull&) = delete;
 
-  // Waits for the next message until `deadline`. After kEnded, status() holds how the call ended.
-  Next Pull(absl::Time deadline, Response* response) {
+  // Waits for the next message until `deadline`, since boot. After kEnded, status() holds how the call ended.
+  Next Pull(absl::Duration deadline, Response* response) {
     if (ended_) {
       return Next::kEnded;
     }
@@ -44,7 +45,7 @@ class StreamPull final : public grpc::ClientReadReactor<Response> {
     }
     {
       absl::MutexLock lock(&mutex_);
-      if (!mutex_.AwaitWithDeadline(absl::Condition(&read_done_), deadline)) {
+      if (!AwaitUntil(mutex_, absl::Condition(&read_done_), deadline)) {
         return Next::kTimeout;
       }
       read_done_ = false;

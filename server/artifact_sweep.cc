@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "base/timed_wait.h"
 #include "server/artifact_store.h"
 
 namespace ampd::server {
@@ -40,7 +41,7 @@ void ArtifactStore::Work() {
     std::vector<std::string> jobs;
     {
       absl::MutexLock lock(&mutex_);
-      mutex_.AwaitWithTimeout(absl::Condition(this, &ArtifactStore::HasWorkOrClosed), kSweepInterval);
+      AwaitFor(mutex_, absl::Condition(this, &ArtifactStore::HasWorkOrClosed), kSweepInterval);
       if (deleted_jobs_.empty() && closed_) {
         return;
       }

@@ -5,13 +5,13 @@ ampd_library(NAME sqlite HDRS sqlite.h SRCS sqlite.cc DEPS base_error absl::stat
 ampd_library(NAME metric_store
   HDRS metric_store.h metric_writer.h metric_reader.h metric_chunk.h
   SRCS metric_store.cc metric_writer.cc metric_reader.cc metric_chunk.cc
-  DEPS base_clock base_error base_status server_history server_page_size server_record_bounds server_sqlite server_step_columns
+  DEPS base_clock base_error base_status base_timed_wait server_history server_page_size server_record_bounds server_sqlite server_step_columns
        absl::strings absl::synchronization
        ${ZSTD_LIBRARY})
 ampd_library(NAME artifact_store
   HDRS artifact_store.h artifact_upload.h artifact_index.h
   SRCS artifact_store.cc artifact_upload.cc artifact_sample.cc artifact_sweep.cc artifact_index.cc
-  DEPS base_clock base_error base_file base_pending_file base_sha256 base_status base_text proto_messages server_page_size server_sqlite
+  DEPS base_clock base_timed_wait base_error base_file base_pending_file base_sha256 base_status base_text proto_messages server_page_size server_sqlite
        absl::statusor absl::strings absl::synchronization absl::time)
 ampd_library(NAME uploaded_models HDRS uploaded_models.h SRCS uploaded_models.cc
   DEPS base_error base_file base_status base_zip_archive graph_exported_program absl::statusor absl::strings
@@ -35,15 +35,15 @@ ampd_library(NAME fleet_snapshot HDRS fleet_snapshot.h SRCS fleet_snapshot.cc
   DEPS models_models server_job_table server_progress absl::strings prometheus-cpp::core)
 ampd_library(NAME metrics
   HDRS metrics.h fleet_collector.h SRCS metrics.cc fleet_collector.cc
-  DEPS base_file server_call_observer server_fleet_snapshot server_job_table absl::strings prometheus-cpp::core)
+  DEPS base_clock base_file server_call_observer server_fleet_snapshot server_job_table absl::strings prometheus-cpp::core)
 ampd_library(NAME metrics_listener HDRS metrics_listener.h SRCS metrics_listener.cc
-  DEPS base_error base_listen_address base_status absl::strings absl::synchronization prometheus-cpp::pull)
+  DEPS base_error base_listen_address base_status base_timed_wait absl::strings absl::synchronization prometheus-cpp::pull)
 ampd_library(NAME log_counter HDRS log_counter.h DEPS prometheus-cpp::core spdlog::spdlog)
 ampd_library(NAME config HDRS server_config.h SRCS server_config.cc DEPS base_status base_listen_address)
 ampd_library(NAME fleet_watch HDRS fleet_watch.h SRCS fleet_watch.cc
   DEPS server_coordinator server_fleet_snapshot server_job_table server_progress proto_journal)
 ampd_library(NAME server HDRS server.h SRCS server.cc
-  DEPS base_clock base_error base_file base_random base_status server_artifact_store server_config server_coordinator server_fleet_watch
+  DEPS base_clock base_error base_file base_random base_status base_timed_wait server_artifact_store server_config server_coordinator server_fleet_watch
        server_journal_sqlite server_ledger server_metric_store server_metrics server_metrics_hub
        server_metrics_listener server_progress server_uploaded_models server_rpc_grpc_server spdlog::spdlog)
 ampd_binary(NAME ampd-server SRCS main.cc DEPS base_signals server_log_counter server_server server_config spdlog::spdlog)

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/file.h"
 
 namespace ampd::server {
@@ -69,7 +70,7 @@ double NumOpenFiles() {
 }  // namespace
 
 std::vector<MetricFamily> FleetCollector::Collect() const {
-  const absl::Time start = absl::Now();
+  const absl::Duration start = SystemClock().SinceBoot();
   std::shared_ptr<const FleetSnapshot> snapshot;
   {
     absl::MutexLock lock(&mutex_);
@@ -78,7 +79,7 @@ std::vector<MetricFamily> FleetCollector::Collect() const {
   std::vector<MetricFamily> families = RenderFleet(*snapshot);
   metrics_->SetJobsExported(static_cast<int64_t>(snapshot->jobs.size()));
   metrics_->SetJobsSuppressed(snapshot->num_suppressed);
-  metrics_->SetCollectTime(absl::Now() - start);
+  metrics_->SetCollectTime(SystemClock().SinceBoot() - start);
   return families;
 }
 

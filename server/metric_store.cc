@@ -6,6 +6,7 @@
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/timed_wait.h"
 #include "server/record_bounds.h"
 #include "server/step_columns.h"
 
@@ -235,10 +236,10 @@ bool MetricStore::GroupIsFullOrClosed() const {
 std::vector<MetricStore::Operation> MetricStore::TakeGroup() {
   absl::MutexLock lock(&mutex_);
   if (failing_) {
-    mutex_.AwaitWithTimeout(absl::Condition(this, &MetricStore::MustNotWait), options_.retry_delay);
+    AwaitFor(mutex_, absl::Condition(this, &MetricStore::MustNotWait), options_.retry_delay);
   }
   mutex_.Await(absl::Condition(this, &MetricStore::HasWorkOrClosed));
-  mutex_.AwaitWithTimeout(absl::Condition(this, &MetricStore::GroupIsFullOrClosed), options_.group_delay);
+  AwaitFor(mutex_, absl::Condition(this, &MetricStore::GroupIsFullOrClosed), options_.group_delay);
   std::vector<Operation> group;
   for (int64_t num_bytes = 0; !queue_.empty() && group.size() < kMaxGroup && num_bytes < kMaxGroupBytes;) {
     num_bytes += queue_.front().num_bytes;
@@ -251,14 +252,14 @@ std::vector<MetricStore::Operation> MetricStore::TakeGroup() {
 
 void MetricStore::WriteLoop() {
   for (std::vector<Operation> group = TakeGroup(); !group.empty(); group = TakeGroup()) {
-    const absl::Time start = absl::Now();
+    const absl::Duration start = options_.clock->SinceBoot();
     const absl::Status committed = WriteGroup(&group);
     {
       absl::MutexLock lock(&mutex_);
       ++counters_.num_groups;
       counters_.num_appends += static_cast<int64_t>(group.size());
       counters_.num_errors += committed.ok() ? 0 : 1;
-      counters_.write_seconds += absl::ToDoubleSeconds(absl::Now() - start);
+      counters_.write_seconds += absl::ToDoubleSeconds(options_.clock->SinceBoot() - start);
       for (const Operation& operation : group) {
         queue_bytes_ -= operation.num_bytes;
       }
@@ -268,7 +269,7 @@ void MetricStore::WriteLoop() {
       AfterFailure(&group);
     }
     if (options_.on_group_written) {
-      options_.on_group_written(absl::Now() - start, committed.ok());
+      options_.on_group_written(options_.clock->SinceBoot() - start, committed.ok());
     }
     for (const Operation& operation : group) {
       operation.finish(committed.ok() ? operation.result : committed);
@@ -325,7 +326,7 @@ MetricStore::Counters MetricStore::counters() const {
   return counters;
 }
 
-MetricStore::ReaderLease::ReaderLease(MetricStore* from) : store(from), start(absl::Now()) {
+MetricStore::ReaderLease::ReaderLease(MetricStore* from) : store(from), start(from->options_.clock->SinceBoot()) {
   absl::MutexLock lock(&store->readers_mutex_);
   store->readers_mutex_.Await(absl::Condition(store, &MetricStore::HasReader));
   reader = std::move(store->readers_.back());
@@ -338,7 +339,7 @@ MetricStore::ReaderLease::~ReaderLease() {
     store->readers_.push_back(std::move(reader));
   }
   if (store->options_.on_read) {
-    store->options_.on_read(absl::Now() - start);
+    store->options_.on_read(store->options_.clock->SinceBoot() - start);
   }
 }
 

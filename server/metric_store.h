@@ -112,7 +112,7 @@ class MetricStore {
     explicit ReaderLease(MetricStore* from);
     ~ReaderLease();
     MetricStore* store;
-    const absl::Time start;
+    const absl::Duration start;
     std::unique_ptr<MetricReader> reader;
   };
 

@@ -8,9 +8,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
+#include "absl/synchronization/mutex.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/timed_wait.h"
 
 namespace ampd::server {
 namespace {
@@ -44,12 +45,18 @@ MetricsListener::MetricsListener(const ListenAddress& address, std::unique_ptr<p
 
 // civetweb's thread looks every two seconds whether it shall end, and whenever somebody connects.
 MetricsListener::~MetricsListener() {
-  absl::Notification ended;
-  std::thread ending([this, &ended] {
+  absl::Mutex mutex;
+  bool has_ended = false;
+  std::thread ending([&] {
     exposer_.reset();
-    ended.Notify();
+    absl::MutexLock lock(&mutex);
+    has_ended = true;
   });
-  while (!ended.WaitForNotificationWithTimeout(absl::Milliseconds(10))) {
+  const auto is_waiting = [&] {
+    absl::MutexLock lock(&mutex);
+    return !AwaitFor(mutex, absl::Condition(&has_ended), absl::Milliseconds(10));
+  };
+  while (is_waiting()) {
     Touch(address_);
   }
   ending.join();

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "base/timed_wait.h"
 #include "base/wall_clock_watch.h"
 #include "server/artifact_store.h"
 #include "server/coordinator.h"
@@ -273,7 +274,7 @@ void Server::Parts::TickLoop() {
   for (int64_t num_ticks = 0;; ++num_ticks) {
     {
       absl::MutexLock lock(&mutex);
-      if (mutex.AwaitWithTimeout(absl::Condition(&stopping), kTick)) {
+      if (AwaitFor(mutex, absl::Condition(&stopping), kTick)) {
         return;
       }
     }

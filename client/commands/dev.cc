@@ -128,7 +128,7 @@ absl::Status DevRun::TakeFolder() {
 }
 
 absl::Status DevRun::AwaitReady(const std::string& what, Child* child, const std::function<bool()>& ready) {
-  const absl::Time deadline = absl::Now() + options_.start_timeout;
+  const absl::Duration deadline = SystemClock().SinceBoot() + options_.start_timeout;
   while (true) {
     const uint64_t seen = news_.seen();
     if (ready()) {
@@ -140,7 +140,7 @@ absl::Status DevRun::AwaitReady(const std::string& what, Child* child, const std
     if (stopped()) {
       return absl::CancelledError("stopped");
     }
-    if (absl::Now() > deadline) {
+    if (SystemClock().SinceBoot() > deadline) {
       return Error(absl::StatusCode::kDeadlineExceeded, kWaitTimedOut,
                    absl::StrCat("ampd-", what, " is not ready after ", absl::FormatDuration(options_.start_timeout),
                                 ": ", LastLine(In(what + ".log")), "; all of it: ", In(what + ".log")));
@@ -261,7 +261,7 @@ absl::Status DevRun::Run() {
                      absl::StrCat("ampd-", name, " ended, ", *exit, why, "; its log: ", In(name + ".log")));
       }
     }
-    news_.WaitPast(seen, absl::InfiniteFuture());
+    news_.WaitPast(seen, absl::InfiniteDuration());
   }
 }
 
@@ -271,13 +271,13 @@ void DevRun::StopChild(std::optional<Child>* child, absl::Duration grace) {
   }
   (*child)->Signal(SIGTERM);
   const int stops = news_.num_stops();
-  absl::Time deadline = absl::Now() + grace;
+  absl::Duration deadline = SystemClock().SinceBoot() + grace;
   while (true) {
     const uint64_t seen = news_.seen();
     if ((*child)->PollExit().has_value()) {
       return;
     }
-    if (absl::Now() >= deadline || news_.num_stops() > stops) {
+    if (SystemClock().SinceBoot() >= deadline || news_.num_stops() > stops) {
       (*child)->Signal(SIGKILL);
       deadline = absl::InfiniteFuture();
     }

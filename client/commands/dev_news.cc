@@ -9,6 +9,7 @@
 #include <csignal>
 
 #include "absl/strings/str_cat.h"
+#include "base/timed_wait.h"
 
 namespace ampd::client {
 
@@ -44,10 +45,10 @@ uint64_t DevNews::seen() const {
   return num_news_;
 }
 
-void DevNews::WaitPast(uint64_t seen, absl::Time deadline) {
+void DevNews::WaitPast(uint64_t seen, absl::Duration deadline) {
   absl::MutexLock lock(&mutex_);
   const auto news = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return num_news_ > seen; };
-  mutex_.AwaitWithDeadline(absl::Condition(&news), deadline);
+  AwaitUntil(mutex_, absl::Condition(&news), deadline);
 }
 
 void DevNews::Add(bool stop) {

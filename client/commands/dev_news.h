@@ -29,8 +29,8 @@ class DevNews {
 
   int num_stops() const;  // SIGINT, SIGTERM and SIGHUP so far
   uint64_t seen() const;  // grows with every news
-  // Waits for news beyond `seen`, or until the deadline.
-  void WaitPast(uint64_t seen, absl::Time deadline);
+  // Waits for news beyond `seen`, or until the deadline, since boot.
+  void WaitPast(uint64_t seen, absl::Duration deadline);
 
  private:
   void Add(bool stop);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "client/commands/call.h"
 #include "client/commands/commands.h"
@@ -95,7 +96,7 @@ void ShowGradients(const Session& session, const v1::Event& event) {
 }
 
 // Asks once the watch shows the job, so that the answer can't be missed.
-absl::StatusOr<v1::Event> AskForGradients(JobClient* client, const std::string& id, absl::Time deadline,
+absl::StatusOr<v1::Event> AskForGradients(JobClient* client, const std::string& id, absl::Duration deadline,
                                           Cancellation* interrupt) {
   JobWatch watch(client, {.id = id}, interrupt);
   bool asked = false;
@@ -148,7 +149,8 @@ int SetScale(Session* session, const ScaleOptions& options) {
 int Gradients(Session* session, const std::string& id, absl::Duration timeout) {
   Cancellation* const interrupt = session->CancelledByInterrupt();
   return CallAndShow(
-      session, [&](JobClient* client) { return AskForGradients(client, id, absl::Now() + timeout, interrupt); },
+      session,
+      [&](JobClient* client) { return AskForGradients(client, id, SystemClock().SinceBoot() + timeout, interrupt); },
       [&](const v1::Event& event) { ShowGradients(*session, event); });
 }
 

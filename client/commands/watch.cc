@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "client/cancellation.h"
 #include "client/commands/commands.h"
@@ -35,7 +36,7 @@ class WatchView {
   }
   ~WatchView() { session_->OnSuspend(nullptr); }
 
-  absl::Time deadline() const { return last_shown_ + interval_; }
+  absl::Duration deadline() const { return last_shown_ + interval_; }
 
   void Add(const v1::WatchJobResponse& message) {
     watched_.Add(message);
@@ -64,7 +65,7 @@ class WatchView {
   }
 
   void ShowWhenDue() {
-    if (absl::Now() >= deadline()) {
+    if (SystemClock().SinceBoot() >= deadline()) {
       Show();
     }
   }
@@ -103,7 +104,7 @@ class WatchView {
   }
 
   void Show() {
-    last_shown_ = absl::Now();
+    last_shown_ = SystemClock().SinceBoot();
     const ScreenOptions options = Options(lost_ ? kLostNotice : kDetachHint);
     const bool resized = options.width != shown_width_ || options.height != shown_height_;
     // Off a terminal a finished job is told by its events and its end.
@@ -127,7 +128,7 @@ class WatchView {
   const absl::Duration interval_;
   LiveScreen screen_;
   WatchedJob watched_;
-  absl::Time last_shown_ = absl::InfinitePast();
+  absl::Duration last_shown_ = -absl::InfiniteDuration();  // since boot
   bool changed_ = false;
   bool lost_ = false;
   int shown_width_ = 0;
@@ -176,7 +177,7 @@ int Watch(Session* session, const WatchOptions& options) {
   WatchView view(session, options.interval);
   while (true) {
     v1::WatchJobResponse message;
-    switch (watch.Pull(std::max(view.deadline(), absl::Now() + kRedrawInterval), &message)) {
+    switch (watch.Pull(std::max(view.deadline(), SystemClock().SinceBoot() + kRedrawInterval), &message)) {
       case JobWatch::Next::kMessage:
         view.Add(message);
         AskWhyItWaits(*client, options.id, message, &view);
@@ -219,7 +220,7 @@ int Wait(Session* session, const std::vector<std::string>& ids, absl::Duration t
   if (!client.ok()) {
     return session->Fail(client.status());
   }
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Duration deadline = SystemClock().SinceBoot() + timeout;
   int exit_code = kExitOk;
   JobResults results(session, ids.size());
   for (const std::string& id : ids) {

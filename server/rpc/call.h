@@ -14,8 +14,10 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/grpc_status.h"
+#include "base/timed_wait.h"
 #include "server/call_observer.h"
 #include "server/rpc/guard.h"
 #include "server/work_pool.h"
@@ -65,7 +67,7 @@ class OpenStreams {
   // Returns when none is open, or after `timeout`.
   void AwaitNone(absl::Duration timeout) const {
     absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithTimeout(absl::Condition(this, &OpenStreams::None), timeout);
+    AwaitFor(mutex_, absl::Condition(this, &OpenStreams::None), timeout);
   }
 
  private:
@@ -102,8 +104,9 @@ using FinishCall = std::function<void(absl::Status)>;
 // Tells the observer how the call went and finishes it.
 inline FinishCall Finisher(const CallEnvironment& environment, grpc::ServerUnaryReactor* reactor,
                            std::string_view method) {
-  return [observer = environment.observer, reactor, method, start = absl::Now()](const absl::Status& status) {
-    observer->Finished(method, status.code(), absl::Now() - start, /*is_stream=*/false);
+  return [observer = environment.observer, reactor, method,
+          start = SystemClock().SinceBoot()](const absl::Status& status) {
+    observer->Finished(method, status.code(), SystemClock().SinceBoot() - start, /*is_stream=*/false);
     reactor->Finish(ToGrpcStatus(status));
   };
 }

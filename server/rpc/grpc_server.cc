@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/grpc_deadline.h"
 #include "server/rpc/artifact_service.h"
 #include "server/rpc/guard.h"
 #include "server/rpc/job_service.h"
@@ -145,7 +146,7 @@ void GrpcServer::Drain(absl::Duration grace) {
   parts_->open_streams.BeginClosing();
   parts_->open_streams.AwaitNone(grace);
   // Shutdown also waits for idle clients to close their connections, which some never do.
-  parts_->server->Shutdown(absl::ToChronoTime(absl::Now() + std::min(grace, kLastWords)));
+  parts_->server->Shutdown(GrpcDeadlineIn(std::min(grace, kLastWords)));
   parts_->ticker.Stop();
   // A directive that came due may still be on its way to a stream that has ended.
   parts_->pool.Stop();

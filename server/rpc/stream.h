@@ -11,6 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/grpc_status.h"
 #include "server/rpc/call.h"
 #include "server/rpc/ticker.h"
@@ -58,9 +59,9 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Tic
     KickLocked();
   }
 
-  void Tick(absl::Time now) override {
+  void Tick(absl::Duration since_boot) override {
     absl::MutexLock lock(&mutex_);
-    if (state_ == State::WRITING && now - write_start_ > kWriteDeadline) {
+    if (state_ == State::WRITING && since_boot - write_start_ > kWriteDeadline) {
       context_->TryCancel();
     }
     KickLocked();
@@ -123,7 +124,7 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Tic
       if (step.kind == Session::Step::MESSAGE) {
         message_ = std::move(step.message);
         state_ = State::WRITING;
-        write_start_ = absl::Now();
+        write_start_ = SystemClock().SinceBoot();
         this->StartWrite(&message_);
         return;
       }
@@ -157,7 +158,7 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Tic
   State state_ ABSL_GUARDED_BY(mutex_) = State::IDLE;
   bool again_ ABSL_GUARDED_BY(mutex_) = false;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Time write_start_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration write_start_ ABSL_GUARDED_BY(mutex_);
   Message message_;
 };
 

@@ -2,7 +2,8 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "base/clock.h"
+#include "base/timed_wait.h"
 
 namespace ampd::server {
 
@@ -39,7 +40,7 @@ void Ticker::Run() {
     std::vector<std::shared_ptr<Ticking>> alive;
     {
       absl::MutexLock lock(&mutex_);
-      if (mutex_.AwaitWithTimeout(absl::Condition(&stopped_), absl::Seconds(1))) {
+      if (AwaitFor(mutex_, absl::Condition(&stopped_), absl::Seconds(1))) {
         return;
       }
       for (const std::weak_ptr<Ticking>& one : ticking_) {
@@ -50,7 +51,7 @@ void Ticker::Run() {
       ticking_.assign(alive.begin(), alive.end());
     }
     for (const std::shared_ptr<Ticking>& one : alive) {
-      one->Tick(absl::Now());
+      one->Tick(SystemClock().SinceBoot());
     }
   }
 }

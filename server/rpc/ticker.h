@@ -14,7 +14,7 @@ namespace ampd::server {
 class Ticking {
  public:
   virtual ~Ticking() = default;
-  virtual void Tick(absl::Time now) = 0;
+  virtual void Tick(absl::Duration since_boot) = 0;
 };
 
 // One thread that ticks all that is alive: heartbeats and deadlines of streams, of which there may be hundreds.

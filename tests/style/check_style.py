@@ -47,6 +47,8 @@ BANNED = [
     (r"\bFRIEND_TEST\b|\bfriend class \w+Test\b", r"\.(cc|h)$", "friend access for a test"),
     (r"system_clock|steady_clock|absl::Now\(", r"^server/(cluster_state|placement|liveness|admission|coordinator|ledger|journal)|^worker/agent/(?!main|attach_client)|^tests/sim/",
      "time that no test can move"),
+    (r"AwaitWith(Timeout|Deadline)|WaitWith(Timeout|Deadline)|LockWhenWith|WaitForNotificationWith|ToChronoTime|(?<!ampd::)\bwait_until\b|\bwait_for\b|try_lock_(for|until)",
+     r"^(base/(?!timed_wait\.)|server/|worker/|client/).*\.(cc|h)$", "a wait by the wall clock; base/timed_wait.h and base/grpc_deadline.h have others"),
     (r"\b(TODO|FIXME|XXX|HACK)\b", r"^(?!tests/style/).*\.(cc|h|cu|proto|py|cmake)$", "an open end"),
     (r"/work/|/root/|/tmp/brief", r"^(?!tests/style/)", "a path of one machine"),
     (r"https?://(?!www\.apache\.org|www\.w3\.org|json-schema\.org|127\.0\.0\.1|localhost)[\w.-]*(pypi|debian|mirror|registry)", r"^(?!tests/style/)", "the name of a host"),

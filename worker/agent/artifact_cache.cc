@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "base/timed_wait.h"
 
 namespace ampd::agent {
 namespace {
@@ -105,7 +106,7 @@ bool ArtifactCache::AwaitWork() {
   for (const auto& [sha256, wanted] : wanted_) {
     ask_at = wanted.look.state == Look::PENDING ? std::min(ask_at, wanted.ask_at) : ask_at;
   }
-  mutex_.AwaitWithTimeout(absl::Condition(this, &ArtifactCache::HasNewsOrClosed), ask_at - options_.clock->SinceBoot());
+  AwaitFor(mutex_, absl::Condition(this, &ArtifactCache::HasNewsOrClosed), ask_at - options_.clock->SinceBoot());
   return !closed_;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "ampd/v1/artifact_service.grpc.pb.h"
+#include "base/grpc_deadline.h"
 #include "base/grpc_status.h"
 #include "worker/agent/server_channel.h"
 
@@ -30,7 +31,7 @@ ArtifactClient::~ArtifactClient() = default;
 
 absl::Status ArtifactClient::Download(const std::string& name, int64_t offset, const Take& take) {
   grpc::ClientContext context;
-  context.set_deadline(gpr_time_from_millis(absl::ToInt64Milliseconds(state_->deadline), GPR_TIMESPAN));
+  context.set_deadline(GrpcDeadlineIn(state_->deadline));
   {
     absl::MutexLock lock(&state_->mutex);
     if (state_->cancelled) {

@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "base/grpc_status.h"
 #include "base/random.h"
+#include "base/timed_wait.h"
 #include "worker/agent/server_channel.h"
 
 namespace ampd::agent {
@@ -155,7 +156,7 @@ class Stream {
       is_open_ = false;
       queue_.clear();
       const auto has_ended = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !is_writing_; };
-      stuck = !mutex_.AwaitWithTimeout(absl::Condition(&has_ended), kWriterTimeout);
+      stuck = !AwaitFor(mutex_, absl::Condition(&has_ended), kWriterTimeout);
     }
     if (stuck) {
       context.TryCancel();
@@ -191,7 +192,7 @@ class Stream {
   void Pause(absl::Duration backoff) {
     const double share = 0.5 + 0.5 * static_cast<double>(SystemRandom().Next() >> 11) * 0x1p-53;
     absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithTimeout(absl::Condition(&stopped_), backoff * share);
+    AwaitFor(mutex_, absl::Condition(&stopped_), backoff * share);
   }
 
   bool Stopped() {

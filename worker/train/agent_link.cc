@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "base/timed_wait.h"
 #include "base/unix_socket.h"
 
 namespace ampd::train {
@@ -62,9 +63,9 @@ void AgentLink::Wake() {
 
 bool AgentLink::StartedOrStopped() const { return start_.has_value() || stopped_; }
 
-std::optional<internal::StartAttempt> AgentLink::WaitForStart(absl::Time deadline) {
+std::optional<internal::StartAttempt> AgentLink::WaitForStart(absl::Duration deadline) {
   absl::MutexLock lock(&mutex_);
-  mutex_.AwaitWithDeadline(absl::Condition(this, &AgentLink::StartedOrStopped), deadline);
+  AwaitUntil(mutex_, absl::Condition(this, &AgentLink::StartedOrStopped), deadline);
   return start_;
 }
 
@@ -103,11 +104,11 @@ void AgentLink::ReportCheckpoint(const v1::Checkpoint& checkpoint, uint64_t afte
   Wake();
 }
 
-bool AgentLink::ReportOutcome(const v1::Outcome& outcome, absl::Time deadline) {
+bool AgentLink::ReportOutcome(const v1::Outcome& outcome, absl::Duration deadline) {
   absl::MutexLock lock(&mutex_);
   outcome_ = outcome;
   Wake();
-  return mutex_.AwaitWithDeadline(absl::Condition(&outcome_taken_), deadline);
+  return AwaitUntil(mutex_, absl::Condition(&outcome_taken_), deadline);
 }
 
 void AgentLink::Stop(const internal::LeaveAttempt& leave) {

@@ -46,8 +46,8 @@ class AgentLink {
   // Listens and starts the thread.
   absl::Status Start();
 
-  // What the agent asked for; nothing when `Stop` was called or the deadline came first.
-  std::optional<internal::StartAttempt> WaitForStart(absl::Time deadline);
+  // What the agent asked for; nothing when `Stop` was called or the deadline, since boot, came first.
+  std::optional<internal::StartAttempt> WaitForStart(absl::Duration deadline);
   std::optional<internal::LeaveAttempt> leave() const;
   // Orders with a greater number, in their order; of those that set the same, the last one. Numbers grow over all
   // attempts of a job.
@@ -58,8 +58,9 @@ class AgentLink {
   void ReportState(const internal::TrainerState& state);
   // It comes after all telemetry up to `after_sequence`.
   void ReportCheckpoint(const v1::Checkpoint& checkpoint, uint64_t after_sequence);
-  // The last report; no telemetry is added any more. False when the agent did not acknowledge it until `deadline`.
-  bool ReportOutcome(const v1::Outcome& outcome, absl::Time deadline);
+  // The last report; no telemetry is added any more. False when the agent did not acknowledge it until `deadline`,
+  // since boot.
+  bool ReportOutcome(const v1::Outcome& outcome, absl::Duration deadline);
 
   // As if the agent had told to leave; a leave that it did tell stays. Also ends WaitForStart.
   void Stop(const internal::LeaveAttempt& leave);

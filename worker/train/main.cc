@@ -61,7 +61,7 @@ int Run(const Flags& flags) {
     leave.set_reason(ampd::v1::WORKER_DRAINED);
     link.Stop(leave);
   });
-  const auto start = link.WaitForStart(absl::InfiniteFuture());
+  const auto start = link.WaitForStart(absl::InfiniteDuration());
   if (!start.has_value()) {
     return 0;
   }
@@ -69,7 +69,7 @@ int Run(const Flags& flags) {
       *start, device, link, outbox,
       {.step_log = step_log, .lease = *lease, .steps_ahead = flags.steps_ahead, .cuda_graph = !flags.no_cuda_graph});
   const absl::Duration wait = absl::Seconds(flags.outcome_wait_seconds);
-  return link.ReportOutcome(outcome, absl::Now() + wait) ? 0 : 3;
+  return link.ReportOutcome(outcome, ampd::SystemClock().SinceBoot() + wait) ? 0 : 3;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/timed_wait.h"
 
 namespace ampd::train {
 namespace {
@@ -49,10 +50,10 @@ bool TelemetryOutbox::HasRoom() const {
          spill_end + wanted_bytes_ <= options_.max_spill_bytes;
 }
 
-bool TelemetryOutbox::Reserve(int64_t size, absl::Time deadline, Kept* place) {
+bool TelemetryOutbox::Reserve(int64_t size, absl::Duration deadline, Kept* place) {
   absl::MutexLock lock(&mutex_);
   wanted_bytes_ = size;
-  if (!mutex_.AwaitWithDeadline(absl::Condition(this, &TelemetryOutbox::HasRoom), deadline)) {
+  if (!AwaitUntil(mutex_, absl::Condition(this, &TelemetryOutbox::HasRoom), deadline)) {
     return false;
   }
   place->size = size;
@@ -76,7 +77,7 @@ absl::Status TelemetryOutbox::Spill(const std::string& payload, int64_t offset) 
   return WriteAll(spill_.get(), payload);
 }
 
-absl::Status TelemetryOutbox::Add(v1::TelemetryBatch record, absl::Time deadline) {
+absl::Status TelemetryOutbox::Add(v1::TelemetryBatch record, absl::Duration deadline) {
   SetSequence(record, last_sequence() + 1);
   std::string payload = record.SerializeAsString();
   Kept place;

@@ -38,8 +38,8 @@ class TelemetryOutbox {
   void SetListener(std::function<void()> listener) { listener_ = std::move(listener); }
 
   // Takes `record`, which holds one step, one evaluation, one event or one sample, and gives it its sequence. Waits for
-  // room until `deadline`, then RESOURCE_EXHAUSTED (reason TELEMETRY_FULL) and nothing was taken.
-  absl::Status Add(v1::TelemetryBatch record, absl::Time deadline);
+  // room until `deadline`, since boot, then RESOURCE_EXHAUSTED (reason TELEMETRY_FULL) and nothing was taken.
+  absl::Status Add(v1::TelemetryBatch record, absl::Duration deadline);
 
   // Records after the sequence `after`, merged, until there are `max_bytes` of them; empty when there are none.
   // INTERNAL when the spill file can't be read.
@@ -60,7 +60,7 @@ class TelemetryOutbox {
   };
 
   // Where a record goes; waits for room. False when the deadline came first.
-  bool Reserve(int64_t size, absl::Time deadline, Kept* place);
+  bool Reserve(int64_t size, absl::Duration deadline, Kept* place);
   bool HasRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Spill(const std::string& payload, int64_t offset);
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/status_macros.h"
 #include "precision/loss_scale.h"
 #include "worker/train/eval_point.h"
@@ -62,7 +63,7 @@ int64_t UnixMicros() { return absl::ToUnixMicros(absl::Now()); }
 }  // namespace
 
 absl::Status TelemetryWriter::Add(v1::TelemetryBatch record) {
-  return outbox_.Add(std::move(record), absl::Now() + kMaxWait);
+  return outbox_.Add(std::move(record), SystemClock().SinceBoot() + kMaxWait);
 }
 
 absl::Status TelemetryWriter::Step(int64_t step, const amp::StepResult& result, double next_scale,

@@ -729,6 +729,105 @@ TEST_F(Worker, Identity_IsTheStateFolders) {
   EXPECT_NE(ids[0], "");
   EXPECT_NE(ids[0], ids[1]);
   EXPECT_EQ(ids[0], ids[2]);
+  EXPECT_EQ(fs::status(state_ + "/a").permissions(), fs::perms::owner_all);
+}
+
+TEST_F(Worker, Identity_IsForTheWorkersOwnUserToReadAlone) {
+  std::ofstream(state_ + "/agent-id") << "of-an-earlier-agent";
+  fs::permissions(state_ + "/agent-id", static_cast<fs::perms>(0644));
+  StartWorker({"--no-warm"});
+  ASSERT_TRUE(WaitForLog("the server took this worker"));
+  EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.agent_id() == "of-an-earlier-agent"; }));
+  EXPECT_EQ(fs::status(state_ + "/agent-id").permissions(), static_cast<fs::perms>(0600));
+  EXPECT_THAT(log_, testing::Not(HasSubstr("of-an-earlier-agent")));
+}
+
+TEST_F(Worker, ShimsThatHaveEnded_AreReapedHoweverTheyEnded) {
+  StartWorker({"--no-warm"});
+  int number = 0;
+  for (const char* script : {"steps=2", "exit=3", "crash=1", "steps=2", "orphans,steps=2"}) {
+    const std::string job = absl::StrCat("j", ++number);
+    server_.Want(job, script);
+    ASSERT_TRUE(WaitForOutcome(job).has_value());
+    ASSERT_TRUE(WaitForCleanup(job, 0));
+  }
+  server_.Want("killed", "deaf");
+  ASSERT_TRUE(RunsAt("killed", 2));
+  server_.Drop("killed");
+  ASSERT_TRUE(WaitForCleanup("killed", 0));
+  EXPECT_TRUE(server_.WaitFor([&](const FakeServer&) { return NumZombies() == 0; })) << NumZombies() << " zombies";
+}
+
+TEST_F(Worker, WarmTrainersThatDie_AreReaped) {
+  std::ofstream(state_ + "/device_error") << "no driver";
+  StartWorker();
+  ASSERT_TRUE(WaitForLog("cpu can't be used: no driver"));
+  EXPECT_TRUE(server_.WaitFor([&](const FakeServer&) { return Survivors().size() == 1 && NumZombies() == 0; }));
+}
+
+TEST_F(Worker, Sighup_EndsNothing) {
+  StartWorker({"--no-warm"});
+  server_.Want("j1", "");
+  ASSERT_TRUE(RunsAt("j1", 5));
+  const std::vector<ProcessIdentity> all = Survivors();
+  ASSERT_EQ(all.size(), 3u) << "agent, shim and trainer";
+  for (const ProcessIdentity& one : all) {
+    kill(one.pid, SIGHUP);
+  }
+  ASSERT_TRUE(WaitForLog("SIGHUP is ignored"));
+  int64_t step = 0;
+  server_.WaitFor([&](const FakeServer& server) {
+    step = server.StepOf("j1");
+    return true;
+  });
+  EXPECT_TRUE(RunsAt("j1", step + 200));
+  EXPECT_EQ(Survivors(), all);
+}
+
+TEST_F(Worker, Sigterm_IsAnnouncedSoThatNothingNewComes) {
+  StartWorker({"--no-warm"});
+  ASSERT_TRUE(WaitForLog("the server took this worker"));
+  EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return !server.report().stopping(); }));
+  const int status = Kill(SIGTERM);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.report().stopping(); }, {}));
+}
+
+TEST_F(Worker, SigtermWhileTheServerIsSilent_IsObeyedAllTheSame) {
+  StartWorker({"--no-warm"});
+  ASSERT_TRUE(WaitForLog("the server took this worker"));
+  server_.SetSilent(true);
+  const absl::Duration asked = SystemClock().SinceBoot();
+  const int status = Kill(SIGTERM);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_LT(SystemClock().SinceBoot() - asked, kPromptly);
+}
+
+TEST_F(Worker, AgentThatACopyOfItsStateFolderDisplaced_SaysSoOnceAndYieldsUntilItIsTaken) {
+  StartWorker({"--no-warm"});
+  ASSERT_TRUE(WaitForLog("the server took this worker"));
+  std::string before;
+  ASSERT_TRUE(server_.WaitFor([&](const FakeServer& server) {
+    before = server.report().incarnation();
+    return !before.empty() && !server.report().yields();
+  }));
+  server_.EndStreamsWith(ToGrpcStatus(Error(absl::StatusCode::kAborted, "REPLACED", "another agent has come since")));
+  ASSERT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_ended_streams() >= 3; }));
+  ASSERT_TRUE(WaitForLog("another agent took over as worker w1 with the id of this one's state folder " + state_));
+  server_.EndStreamsWith(grpc::Status::OK);
+  // The first report that is taken yields; those after it are of a worker like any other.
+  bool yielded = false;
+  EXPECT_TRUE(server_.WaitFor([&](const FakeServer& server) {
+    yielded |= server.report().yields() && server.report().incarnation() != before;
+    return yielded && !server.report().yields();
+  }));
+  EXPECT_EQ(TimesLogged("another agent took over"), 1) << log_;
+}
+
+TEST_F(Worker, NameThatIsNoName_IsWrongUsage) {
+  StartWorker({"--no-warm", "--name", "a/b c"});
+  EXPECT_EQ(WaitForExit(), 2);
+  EXPECT_THAT(log_, HasSubstr("--name (the host's if not given) is \"a/b c\"; a worker's name has letters"));
 }
 
 TEST_F(Worker, ServerThatRefusesConnections_IsToldAtOnceAndSigtermIsObeyed) {

@@ -57,10 +57,10 @@ TEST_F(TelemetryOutboxTest, EveryRecord_GetsTheNextSequence) {
   TelemetryOutbox outbox(Options(1 << 20, 1 << 20));
   int num_woken = 0;
   outbox.SetListener([&] { ++num_woken; });
-  ASSERT_TRUE(outbox.Add(Step(1), absl::InfinitePast()).ok());
-  ASSERT_TRUE(outbox.Add(Event("x"), absl::InfinitePast()).ok());
-  ASSERT_TRUE(outbox.Add(Step(2), absl::InfinitePast()).ok());
-  ASSERT_TRUE(outbox.Add(Sample("y"), absl::InfinitePast()).ok());
+  ASSERT_TRUE(outbox.Add(Step(1), absl::ZeroDuration()).ok());
+  ASSERT_TRUE(outbox.Add(Event("x"), absl::ZeroDuration()).ok());
+  ASSERT_TRUE(outbox.Add(Step(2), absl::ZeroDuration()).ok());
+  ASSERT_TRUE(outbox.Add(Sample("y"), absl::ZeroDuration()).ok());
   const auto batch = outbox.Read(0, kAll);
   ASSERT_TRUE(batch.ok());
   EXPECT_EQ(batch->samples(0).attempt_sequence(), 4u);
@@ -74,7 +74,7 @@ TEST_F(TelemetryOutboxTest, EveryRecord_GetsTheNextSequence) {
 TEST_F(TelemetryOutboxTest, WhatIsAcknowledged_IsForgotten) {
   TelemetryOutbox outbox(Options(1 << 20, 1 << 20));
   for (int64_t step = 1; step <= 5; ++step) {
-    ASSERT_TRUE(outbox.Add(Step(step), absl::InfinitePast()).ok());
+    ASSERT_TRUE(outbox.Add(Step(step), absl::ZeroDuration()).ok());
   }
   outbox.Acknowledge(3);
   outbox.Acknowledge(2);
@@ -89,13 +89,13 @@ TEST_F(TelemetryOutboxTest, Full_RefusesAtTheDeadlineAndTakesAgainAfterAnAcknowl
   TelemetryOutbox outbox(Options(40, 40));
   int64_t num_taken = 0;
   absl::Status status;
-  while ((status = outbox.Add(Step(num_taken + 1), absl::InfinitePast())).ok()) {
+  while ((status = outbox.Add(Step(num_taken + 1), absl::ZeroDuration())).ok()) {
     ++num_taken;
     ASSERT_LT(num_taken, 100);
   }
   EXPECT_EQ(ReasonOf(status), "TELEMETRY_FULL");
   EXPECT_EQ(outbox.last_sequence(), static_cast<uint64_t>(num_taken));
-  std::thread adding([&] { EXPECT_TRUE(outbox.Add(Step(num_taken + 1), absl::InfiniteFuture()).ok()); });
+  std::thread adding([&] { EXPECT_TRUE(outbox.Add(Step(num_taken + 1), absl::InfiniteDuration()).ok()); });
   outbox.Acknowledge(1);
   adding.join();
   EXPECT_EQ(outbox.last_sequence(), static_cast<uint64_t>(num_taken + 1));
@@ -103,7 +103,7 @@ TEST_F(TelemetryOutboxTest, Full_RefusesAtTheDeadlineAndTakesAgainAfterAnAcknowl
 
 TEST_F(TelemetryOutboxTest, ASpillFileThatCantBeWritten_IsAnErrorAndNothingIsTaken) {
   TelemetryOutbox outbox({.spill_path = "/dev/full", .max_memory_bytes = 0, .max_spill_bytes = 1 << 20});
-  EXPECT_EQ(ReasonOf(outbox.Add(Step(1), absl::InfinitePast())), "DISK_FULL");
+  EXPECT_EQ(ReasonOf(outbox.Add(Step(1), absl::ZeroDuration())), "DISK_FULL");
   EXPECT_EQ(outbox.last_sequence(), 0u);
 }
 
@@ -119,7 +119,7 @@ TEST_F(TelemetryOutboxTest, RandomUse_GivesWhatAPlainListGives) {
   for (int round = 0; round < 5000; ++round) {
     if (random() % 3 != 0) {
       model.push_back(std::string(random() % 60, static_cast<char>('a' + random() % 26)));
-      ASSERT_TRUE(outbox.Add(Event(model.back()), absl::InfinitePast()).ok());
+      ASSERT_TRUE(outbox.Add(Event(model.back()), absl::ZeroDuration()).ok());
     } else if (!model.empty() && random() % 2 == 0) {
       const uint64_t count = random() % 8 == 0 ? model.size() : random() % (model.size() + 1);
       acknowledged += count;

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <grpc/support/time.h>
+#include <grpcpp/client_context.h>
+
+#include "absl/time/time.h"
+
+namespace ampd {
+
+// From now on, by a clock that nobody sets. gRPC takes it wherever it takes a deadline.
+inline gpr_timespec GrpcDeadlineIn(absl::Duration timeout) {
+  return timeout == absl::InfiniteDuration() ? gpr_inf_future(GPR_CLOCK_MONOTONIC)
+                                             : gpr_time_from_nanos(absl::ToInt64Nanoseconds(timeout), GPR_TIMESPAN);
+}
+
+}  // namespace ampd

@@ -1,0 +1,150 @@
+// The test is a program whose wall clock is an hour ahead of the kernel's from the start: what reads the time and has
+// the kernel wait for a time of the wall clock waits an hour too long, as it does when the clock is set back meanwhile.
+#include "base/timed_wait.h"
+
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <thread>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "base/clock.h"
+
+// Takes the place of the C library's for all of the program, its shared libraries too.
+extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
+  const long result = syscall(SYS_clock_gettime, clock, time);
+  time->tv_sec += clock == CLOCK_REALTIME ? 3600 : 0;
+  return static_cast<int>(result);
+}
+
+// By which Abseil's locks reckon a timeout.
+extern "C" int gettimeofday(timeval* time, void* /*zone*/) noexcept {
+  const long result = syscall(SYS_gettimeofday, time, nullptr);
+  time->tv_sec += 3600;
+  return static_cast<int>(result);
+}
+
+namespace ampd {
+namespace {
+
+constexpr absl::Duration kShort = absl::Milliseconds(20);
+constexpr absl::Duration kTooLong = absl::Seconds(60);
+
+TEST(TimedWait, TheWallClockOfThisProgramIsAhead) {
+  EXPECT_GT(absl::ToUnixSeconds(absl::Now()), time(nullptr) + 3000) << "the other tests show nothing";
+}
+
+TEST(TimedWait, EndsInTime) {
+  absl::Mutex mutex;
+  bool never = false;
+  absl::MutexLock lock(&mutex);
+  const absl::Duration begin = SystemClock().SinceBoot();
+  EXPECT_FALSE(AwaitFor(mutex, absl::Condition(&never), kShort));
+  const absl::Duration took = SystemClock().SinceBoot() - begin;
+  EXPECT_GE(took, kShort);
+  EXPECT_LT(took, kTooLong);
+  EXPECT_FALSE(AwaitUntil(mutex, absl::Condition(&never), begin));
+  EXPECT_FALSE(AwaitFor(mutex, absl::Condition(&never), -absl::InfiniteDuration()));
+}
+
+TEST(TimedWait, EndsWhenTheConditionHolds) {
+  absl::Mutex mutex;
+  bool done = false;
+  std::thread setter([&] {
+    absl::MutexLock lock(&mutex);
+    done = true;
+  });
+  {
+    absl::MutexLock lock(&mutex);
+    EXPECT_TRUE(AwaitFor(mutex, absl::Condition(&done), absl::Hours(1)));
+    EXPECT_TRUE(AwaitFor(mutex, absl::Condition(&done), absl::ZeroDuration()));
+    EXPECT_TRUE(AwaitFor(mutex, absl::Condition(&done), absl::InfiniteDuration()));
+  }
+  setter.join();
+}
+
+// Earlier and later deadlines, on one mutex and on many, with all of them held now and then.
+TEST(TimedWait, ManyAtOnce_EndEachInItsTime) {
+  constexpr int kWaiters = 16;
+  constexpr int kRounds = 25;
+  absl::Mutex shared;
+  bool never = false;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kWaiters; ++i) {
+    threads.emplace_back([&, i] {
+      absl::Mutex own;
+      absl::Mutex& mutex = i % 2 == 0 ? shared : own;
+      for (int round = 0; round < kRounds; ++round) {
+        const absl::Duration wait = absl::Microseconds(100 * ((i * 7 + round * 3) % 20));
+        const absl::Duration begin = SystemClock().SinceBoot();
+        absl::MutexLock lock(&mutex);
+        EXPECT_FALSE(AwaitFor(mutex, absl::Condition(&never), wait));
+        const absl::Duration took = SystemClock().SinceBoot() - begin;
+        EXPECT_GE(took, wait);
+        EXPECT_LT(took, kTooLong);
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+}
+
+// As gRPC's timers wait. The definitions are the program's own (base/timed_wait.cc).
+TEST(TimedWait, ConditionVariables_EndInTimeOrWhenSignalled) {
+  absl::Mutex mutex;
+  absl::CondVar variable;
+  bool done = false;
+  absl::Duration begin = SystemClock().SinceBoot();
+  {
+    absl::MutexLock lock(&mutex);
+    EXPECT_TRUE(variable.WaitWithTimeout(&mutex, kShort));
+    EXPECT_TRUE(variable.WaitWithDeadline(&mutex, absl::Now() + kShort));
+    EXPECT_TRUE(variable.WaitWithDeadline(&mutex, absl::InfinitePast()));
+    EXPECT_GE(SystemClock().SinceBoot() - begin, 2 * kShort - absl::Milliseconds(1));
+    EXPECT_LT(SystemClock().SinceBoot() - begin, kTooLong);
+  }
+  std::thread signaller([&] {
+    absl::MutexLock lock(&mutex);
+    done = true;
+    variable.Signal();
+  });
+  {
+    absl::MutexLock lock(&mutex);
+    while (!done) {
+      EXPECT_FALSE(variable.WaitWithTimeout(&mutex, absl::Hours(1)));
+    }
+  }
+  signaller.join();
+}
+
+// Whoever holds a mutex that a wait would be ended under may itself wait with a limit.
+TEST(TimedWait, OneUnderAnothersMutex_EndsInTimeToo) {
+  absl::Mutex outer;
+  absl::Mutex inner;
+  bool never = false;
+  bool waits = false;
+  std::thread waiter([&] {
+    absl::MutexLock lock(&outer);
+    waits = true;
+    AwaitFor(outer, absl::Condition(&never), kShort / 4);
+  });
+  absl::MutexLock lock(&outer);
+  outer.Await(absl::Condition(&waits));
+  {
+    absl::MutexLock inside(&inner);
+    const absl::Duration begin = SystemClock().SinceBoot();
+    EXPECT_FALSE(AwaitFor(inner, absl::Condition(&never), kShort));
+    EXPECT_LT(SystemClock().SinceBoot() - begin, kTooLong);
+  }
+  outer.Unlock();
+  waiter.join();
+  outer.Lock();
+}
+
+}  // namespace
+}  // namespace ampd
