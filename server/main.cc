@@ -58,6 +58,8 @@ int main(int argc, char** argv) {
     std::fprintf(parsed.exit_code == 0 ? stdout : stderr, "%s\n", parsed.output.c_str());
     return parsed.exit_code;
   }
+  // It starts no process. As the first one of a container it gets what others leave behind, which the kernel reaps so.
+  std::signal(SIGCHLD, SIG_IGN);
   BoundArenas();
   TrustLockOrder();
   ampd::SignalThread signals({SIGTERM, SIGINT});

@@ -65,9 +65,15 @@ void Child::Signal(int signal) {
 
 const std::optional<std::string>& Child::PollExit() {
   int status = 0;
-  if (!exit_.has_value() && waitpid(pid_, &status, WNOHANG) == pid_) {
+  if (exit_.has_value()) {
+    return exit_;
+  }
+  const pid_t reaped = waitpid(pid_, &status, WNOHANG);
+  if (reaped == pid_) {
     exit_ = WIFEXITED(status) ? absl::StrCat("exit status ", WEXITSTATUS(status))
                               : absl::StrCat("signal ", WTERMSIG(status));
+  } else if (reaped < 0 && errno == ECHILD) {
+    exit_ = "exit status unknown";
   }
   return exit_;
 }

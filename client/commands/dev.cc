@@ -10,6 +10,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/child_reaper.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/status_macros.h"
@@ -252,6 +254,8 @@ absl::Status DevRun::Run() {
     if (stopped()) {
       return absl::OkStatus();
     }
+    // As the first process of a container it gets the shims of a worker that has ended.
+    ReapAdopted([this](pid_t pid) { return pid == server_->pid() || pid == worker_->pid(); });
     for (auto* child : {&server_, &worker_}) {
       const std::string name = child == &server_ ? "server" : "worker";
       if (const auto& exit = (*child)->PollExit(); exit.has_value()) {

@@ -14,6 +14,7 @@
 namespace ampd::client {
 
 DevNews::DevNews() : signals_({SIGINT, SIGTERM, SIGHUP, SIGCHLD}) {
+  std::signal(SIGCHLD, SIG_DFL);  // where it is ignored, which is inherited, no child's end is news
   signals_.Start([this](int signal) { Add(signal != SIGCHLD); });
 }
 

@@ -73,6 +73,7 @@ void Agent::Turn() {
   TakeArrivals();
   WantArtifacts();
   const absl::Duration now = options_.clock->SinceBoot();
+  ReapShims();
   PollTrainers(now);
   if (std::exchange(reconcile_again_, false) && directive_.has_id()) {
     Take(directive_, /*again=*/true);
@@ -99,6 +100,9 @@ absl::Duration Agent::NextWake(absl::Duration now) const {
 std::vector<pollfd> Agent::Descriptors() const {
   std::vector<pollfd> descriptors = {
       {options_.link->wake_fd(), POLLIN, 0}, {stop_fd_.get(), POLLIN, 0}, {options_.artifacts->wake_fd(), POLLIN, 0}};
+  for (const int shim : shims_.Descriptors()) {
+    descriptors.push_back({shim, POLLIN, 0});
+  }
   for (const auto& [id, trainer] : trainers_) {
     const auto attempt = std::find_if(attempts_.begin(), attempts_.end(),
                                       [&, spawn = id](const auto& item) { return item->spawn_id == spawn; });

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "ampd/v1/worker.pb.h"
+#include "base/child_reaper.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "worker/agent/artifact_cache.h"
@@ -118,6 +119,7 @@ class Agent {
   void TakeAck(const v1::TelemetryAck& ack);
   void Release(absl::Duration now);
   void KeepWarm(absl::Duration now);
+  void ReapShims();
 
   // agent_artifacts.cc: what attempts need besides a trainer
   void WantArtifacts();
@@ -135,6 +137,7 @@ class Agent {
   std::vector<v1::Device> devices_;
   Attempts attempts_;
   std::map<std::string, std::unique_ptr<SpawnedTrainer>> trainers_;  // by spawn id
+  ChildReaper shims_;                                                // that this agent started and that have not ended
   std::vector<v1::AttemptKey> waiting_;
   v1::WorkerDirective directive_;  // the newest
   int64_t last_sent_boottime_nanos_ = 0;

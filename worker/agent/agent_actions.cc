@@ -18,7 +18,8 @@ absl::Duration FromProto(const google::protobuf::Duration& duration) {
 v1::Outcome CannotStart(const absl::Status& status, int64_t last_step) {
   v1::Outcome outcome;
   outcome.set_kind(v1::Outcome::FAILED);
-  outcome.set_reason(absl::IsResourceExhausted(status) ? v1::DISK_FULL : v1::INTERNAL);
+  // What is wrong is the worker's own: too many processes, a program that is gone. Another worker may do better.
+  outcome.set_reason(absl::IsResourceExhausted(status) ? v1::DISK_FULL : v1::DEVICE_ERROR);
   outcome.set_message(absl::StrCat("the worker can't start a trainer: ", std::string(status.message())));
   outcome.set_last_step(last_step);
   return outcome;

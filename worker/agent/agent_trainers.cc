@@ -64,7 +64,7 @@ absl::StatusOr<SpawnedTrainer*> Agent::Spawn(const std::string& device, const v1
     *record.mutable_key() = *key;
   }
   absl::StatusOr<std::unique_ptr<SpawnedTrainer>> trainer =
-      SpawnedTrainer::Start(options_.state_folder, record, options_.command);
+      SpawnedTrainer::Start(options_.state_folder, record, options_.command, shims_);
   if (!trainer.ok()) {
     return trainer.status();
   }
@@ -323,6 +323,12 @@ void Agent::TakeAck(const v1::TelemetryAck& ack) {
     command.mutable_acknowledge()->set_sequence(attempt->told_acknowledged);
     trainer->SendToTrainer(command);
   }
+}
+
+// As the first process of a container the agent also gets what others leave behind.
+void Agent::ReapShims() {
+  shims_.Reap();
+  ReapAdopted([](pid_t) { return false; });
 }
 
 // Lets trainers go whose outcome is durable and whose telemetry is stored, and removes what is left of them.

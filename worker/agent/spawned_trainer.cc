@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -95,7 +94,7 @@ SpawnedTrainer::SpawnedTrainer(SpawnFolder folder)
 
 absl::StatusOr<std::unique_ptr<SpawnedTrainer>> SpawnedTrainer::Start(const std::string& state_folder,
                                                                       internal::SpawnRecord record,
-                                                                      const Command& command) {
+                                                                      const Command& command, ChildReaper& reaper) {
   AMPD_ASSIGN_OR_RETURN(*record.mutable_boot_id(), BootId());
   AMPD_ASSIGN_OR_RETURN(SpawnFolder folder, SpawnFolder::Create(state_folder, record));
   std::vector<std::string> arguments = {command.shim, "--folder", folder.path(), "--"};
@@ -106,6 +105,7 @@ absl::StatusOr<std::unique_ptr<SpawnedTrainer>> SpawnedTrainer::Start(const std:
     folder.Remove();
     return pid.status();
   }
+  reaper.Add(*pid);
   auto trainer = std::unique_ptr<SpawnedTrainer>(new SpawnedTrainer(std::move(folder)));
   record.set_shim_pid(*pid);
   if (absl::StatusOr<ProcessIdentity> identity = IdentityOf(*pid); identity.ok()) {
@@ -236,9 +236,6 @@ void SpawnedTrainer::NoticeEnd() {
   }
   if (exited_) {
     trainer_.Close();
-    if (folder_.record().shim_pid() > 0) {
-      waitpid(folder_.record().shim_pid(), nullptr, WNOHANG);  // it is our child unless an earlier agent started it
-    }
   }
 }
 

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "ampd/internal/trainer.pb.h"
+#include "base/child_reaper.h"
 #include "worker/agent/frame_channel.h"
 #include "worker/agent/spawn_folder.h"
 
@@ -28,9 +29,11 @@ class SpawnedTrainer {
     std::vector<std::string> trainer;  // program and arguments; the folder's arguments are added
   };
 
-  // Writes the record, then starts the shim. `record` has id, token, device and, if bound, the key.
+  // Writes the record, then starts the shim, which `reaper` is told of. `record` has id, token, device and, if bound,
+  // the key.
   static absl::StatusOr<std::unique_ptr<SpawnedTrainer>> Start(const std::string& state_folder,
-                                                               internal::SpawnRecord record, const Command& command);
+                                                               internal::SpawnRecord record, const Command& command,
+                                                               ChildReaper& reaper);
   // One that an earlier agent started; it may have ended since.
   static std::unique_ptr<SpawnedTrainer> Find(SpawnFolder folder);
 

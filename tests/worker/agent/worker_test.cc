@@ -182,6 +182,14 @@ class Worker : public testing::Test {
     return status;
   }
 
+  int NumZombies() const {
+    int count = 0;
+    for (const ProcessEntry& entry : ListProcesses()) {
+      count += entry.parent == worker_ && entry.state == 'Z' ? 1 : 0;
+    }
+    return count;
+  }
+
   // All that was started for this test and lives.
   std::vector<ProcessIdentity> Survivors() { return ProcessesStartedWith("AMPD_TEST_FOLDER", state_); }
 
