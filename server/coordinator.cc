@@ -316,6 +316,9 @@ void Coordinator::CloneJob(const v1::CloneJobRequest& request, JobDone done) {
   create.set_cloned_from(job.id());
   if (start.has_value()) {
     *create.mutable_clone_start() = *start;
+    for (v1::Checkpoint& older : OlderThan(**source, *start)) {
+      *create.add_older_starts() = std::move(older);
+    }
   }
   if (const absl::Status found = start.has_value() ? CheckStart(&create) : FindStart(&create); !found.ok()) {
     return done(found);

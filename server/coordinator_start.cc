@@ -24,8 +24,17 @@ absl::Status Coordinator::FindStart(internal::CreateJob* create) const {
                  absl::StrCat("model.initial_checkpoint.job_id: ", source.status().message()));
   }
   AMPD_RETURN_IF_ERROR(source.status());
+  const bool is_any_newest = reference.step() == 0;
   AMPD_ASSIGN_OR_RETURN(*create->mutable_clone_start(),
                         ResolveInitialCheckpoint((*source)->job(), create->mutable_spec()));
+  if (is_any_newest) {  // whoever names a step wants that one
+    for (v1::Checkpoint& older : OlderThan(**source, create->clone_start())) {
+      if (JobOfPath(older.path()) == reference.job_id()) {  // by that a worker tells weights from a place to go on
+        older.set_step(0);
+        *create->add_older_starts() = std::move(older);
+      }
+    }
+  }
   return CheckStart(create);
 }
 

@@ -129,6 +129,26 @@ bool GoesOn(const v1::JobSpec& spec, const v1::Checkpoint& start) {
          JobOfPath(start.path()) != spec.model().initial_checkpoint().job_id();
 }
 
+std::vector<v1::Checkpoint> OlderThan(const internal::JobRecord& record, const v1::Checkpoint& start) {
+  std::vector<v1::Checkpoint> older;
+  const auto& kept = record.job().checkpoints();
+  const auto found = std::find_if(kept.rbegin(), kept.rend(), [&start](const v1::Checkpoint& checkpoint) {
+    return checkpoint.path() == start.path();
+  });
+  const bool is_own = found != kept.rend();
+  if (is_own) {
+    older.assign(std::next(found), kept.rend());
+  }
+  // Weights alone would be a new beginning, not an older place of the same run.
+  if (is_own && record.has_clone_start() && GoesOn(record.job().spec(), record.clone_start())) {
+    older.push_back(record.clone_start());
+  }
+  if (!is_own || (record.has_clone_start() && GoesOn(record.job().spec(), record.clone_start()))) {
+    older.insert(older.end(), record.older_starts().begin(), record.older_starts().end());
+  }
+  return older;
+}
+
 absl::Duration RetryDelay(int attempts_without_checkpoint) {
   if (attempts_without_checkpoint <= 1) {
     return absl::ZeroDuration();

@@ -55,6 +55,9 @@ absl::Status NoLongerKept(const std::string& job);
 // since the checkpoint is that of model.initial_checkpoint. The worker decides it likewise (train::GoesOn).
 bool GoesOn(const v1::JobSpec& spec, const v1::Checkpoint& start);
 
+// What an attempt of the job may begin with when `start`, its StartPoint, is damaged: recorded before it, newest first.
+std::vector<v1::Checkpoint> OlderThan(const internal::JobRecord& record, const v1::Checkpoint& start);
+
 // Attempts in a row that may end without a new checkpoint.
 inline constexpr int kMaxAttemptsWithoutCheckpoint = 3;
 

@@ -172,7 +172,7 @@ absl::StatusOr<StoredHistory> MetricWriter::AppendTelemetry(const TelemetryAppen
     event.set_sequence(++position);
     event.set_attempt(append.attempt);
     AMPD_RETURN_IF_ERROR(WriteEvent(append.job, append.attempt, event.attempt_sequence(), event));
-    if (event.kind() == v1::Event::ROLLED_BACK) {
+    if (event.kind() == v1::Event::ROLLED_BACK || event.kind() == v1::Event::CHECKPOINT_DAMAGED) {
       AMPD_RETURN_IF_ERROR(MarkRollback(append.job, append.attempt, event.attempt_sequence(), event.step()));
     }
   }

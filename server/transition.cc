@@ -190,6 +190,7 @@ absl::Status Transition::Do(const internal::CreateJob& create) {
   edit.record().set_request_digest(create.request_digest());
   if (create.has_clone_start()) {
     *edit.record().mutable_clone_start() = create.clone_start();
+    *edit.record().mutable_older_starts() = create.older_starts();
   }
   v1::Event& event = edit.AddEvent(v1::Event::CREATED);
   event.set_to_state(Job::QUEUED);

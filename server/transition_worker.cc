@@ -292,6 +292,7 @@ absl::Status Transition::Do(const internal::StartOver& start_over) {
   edit.job().clear_checkpoints();
   if (!record->job().spec().model().has_initial_checkpoint()) {
     edit.record().clear_clone_start();  // it was never to begin from nothing
+    edit.record().clear_older_starts();
   }
   edit.AddEvent(v1::Event::STARTED_OVER).set_message(start_over.message());
   edit.Finish(&applied_);

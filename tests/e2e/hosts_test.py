@@ -112,6 +112,70 @@ class HostFaults(ServiceCase):
             self.assertEqual(second.log().count("another agent"), 1, second.log())
             second.kill()
 
+    def test_a_copy_of_a_state_folder_takes_nothing_from_the_first(self):
+        with Service(BINARIES, ["--lease", "2s", "--margin", "1s"]) as service:
+            first = service.start_worker("node", ["--no-warm"])
+            self.expect_success(service)
+            secret = (first.state / "agent-id").read_text()
+            copied = service.folder / "copied"
+            shutil.copytree(first.state, copied, ignore=shutil.ignore_patterns("*.sock"))
+            command = [BINARIES / "ampd-worker", "--server", service.address, "--name", "node", "--no-warm", "--state-dir",
+                       copied]
+            copy = Program(command, service.folder / "copy.log")
+            wait_for(lambda: "was copied or moved" in copy.log(), "the copy says what it is")
+            _, out, err = service.ampctl("worker", "list")
+            self.assertIn("READY", out)
+            self.assertIn(f"{copied} is refused", err)
+            self.expect_success(service)
+            self.assertNotIn("took this worker", copy.log())
+            copy.signal(signal.SIGTERM)
+            self.assertEqual(copy.process.wait(timeout=60), 0)
+            self.expect_success(service)
+            self.assertIn("warning worker node: the state folder", service.server.log())
+            for text in (service.server.log(), first.agent.log(), copy.log(), out, err,
+                         service.ampctl("worker", "list", "-o", "json")[1]):
+                self.assertNotIn(secret, text)
+
+    def test_an_agent_that_a_copy_displaced_is_back_when_the_copy_is_gone(self):
+        with Service(BINARIES, ["--lease", "1s", "--margin", "0.5s"]) as service:
+            first = service.start_worker("node", ["--no-warm"])
+            self.expect_success(service)
+            wait_for(lambda: not list((first.state / "spawn").iterdir()), "what the job left is gone")
+            # At the first one's own place, as in a second container: it can't be told from a restart.
+            away = service.folder / "away"
+            first.state.rename(away)
+            shutil.copytree(away, first.state, ignore=shutil.ignore_patterns("*.sock"))
+            command = [BINARIES / "ampd-worker", "--server", service.address, "--name", "node", "--no-warm", "--state-dir",
+                       first.state]
+            copy = Program(command, service.folder / "copy.log")
+            wait_for(lambda: "another agent took over as worker node" in first.agent.log(), "the first says so")
+            self.assertIn("another agent has come since", service.ampctl("worker", "list")[2])
+            shutil.rmtree(first.state)
+            copy.signal(signal.SIGTERM)
+            copy.process.wait(timeout=60)
+            away.rename(first.state)
+            wait_for(lambda: first.agent.log().count("the server took this worker") == 2, "the first is back")
+            self.expect_success(service)
+
+    def test_lost_workers_can_be_removed(self):
+        with Service(BINARIES, ["--lease", "500ms", "--margin", "200ms"]) as service:
+            worker = service.start_worker("gone", ["--no-warm"])
+            wait_for(lambda: "took this worker" in worker.agent.log(), "the worker is there")
+            code, _, err = service.ampctl("worker", "remove", "gone")
+            self.assertEqual(code, CLIENT_FAILED, err)
+            self.assertIn("is not lost", err)
+            worker.kill()
+            wait_for(lambda: "LOST" in service.ampctl("worker", "list")[1], "it is lost")
+            self.assertEqual(service.ampctl("worker", "remove", "gone")[:2], (0, "gone  removed\n"))
+            self.assertEqual(service.read("worker", "list"), [])
+
+    def test_sighup_ends_no_server(self):
+        with Service(BINARIES) as service:
+            service.server.signal(signal.SIGHUP)
+            wait_for(lambda: "SIGHUP is ignored" in service.server.log(), "the server says so")
+            self.assertEqual(service.ampctl("health")[0], 0)
+            self.assertEqual(service.drain_server(), 0)
+
     def test_a_worker_waits_for_a_server_that_is_not_there_yet(self):
         with Service(BINARIES) as service:
             service.server.kill()

@@ -1648,5 +1648,382 @@ TEST_F(CoordinatorTest, CheckpointsToDelete_AreToldUntilTheWorkerReflectsIt) {
   EXPECT_EQ(Exchange(worker).delete_checkpoints_size(), 0);
 }
 
+// A copy of the state folder has the id, and another place.
+TEST_F(CoordinatorTest, CopyOfAnAgentElsewhere_IsRefusedAndShownAndTheFirstGoesOn) {
+  ScriptedWorker first("w1", "red");
+  const std::string id = CreateId();
+  const v1::AttemptKey key = StartOn(first, id);
+  ScriptedWorker copy("w1", "red");
+  copy.report.set_incarnation("copy");
+  copy.report.mutable_agent()->set_place("red:/copy");
+  for (int i = 1; i <= 3; ++i) {
+    copy.report.set_sequence(static_cast<uint64_t>(i));
+    const absl::Status refused = coordinator->HandleReport(copy.report).status();
+    EXPECT_EQ(ReasonOf(refused), "WORKER_NAME_IN_USE");
+    EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("was copied or moved: the agent at red:/state"));
+  }
+  EXPECT_FALSE(coordinator->CurrentDirective("w1", "copy").ok()) << "it holds tokens";
+  EXPECT_EQ(Exchange(first).attempts(0).key().token(), key.token());
+  EXPECT_EQ(Shown(id), "RUNNING@w1#1");
+  EXPECT_EQ(troubles.size(), 1u) << absl::StrJoin(troubles, "\n");
+  EXPECT_THAT(ViewOf("w1").message(), testing::HasSubstr("red:/copy is refused"));
+  for (int i = 0; i < 4; ++i) {
+    Pass(absl::Seconds(5));
+    Exchange(first);
+  }
+  EXPECT_EQ(ViewOf("w1").message(), "") << "it is long gone";
+}
+
+TEST_F(CoordinatorTest, MovedStateFolder_IsTakenOnceTheWorkerIsLost) {
+  ScriptedWorker before("w1", "red");
+  Exchange(before);
+  ScriptedWorker after("w1", "red");
+  after.report.set_incarnation("later");
+  after.report.mutable_agent()->set_place("red:/moved");
+  after.report.set_sequence(1);
+  EXPECT_FALSE(coordinator->HandleReport(after.report).ok());
+  Pass(absl::Seconds(16));
+  Exchange(after);
+  EXPECT_EQ(ViewOf("w1").state(), v1::Worker::READY);
+}
+
+// A copy at the same place, as of a container, can't be told from a restart: the one before is told, and yields.
+TEST_F(CoordinatorTest, DisplacedAgentThatYields_IsTakenOnceTheOtherOneIsSilent) {
+  ScriptedWorker first("w1", "red");
+  Exchange(first);
+  ScriptedWorker copy("w1", "red");
+  copy.report.set_incarnation("copy");
+  Exchange(copy);
+  first.report.set_sequence(9);
+  EXPECT_EQ(ReasonOf(coordinator->HandleReport(first.report).status()), "REPLACED");
+  EXPECT_THAT(ViewOf("w1").message(), testing::HasSubstr("another agent has come since"));
+  first.report.set_incarnation("again");
+  first.report.set_yields(true);
+  for (int i = 0; i < 4; ++i) {
+    Pass(absl::Seconds(5));
+    Exchange(copy);
+    EXPECT_EQ(ReasonOf(coordinator->HandleReport(first.report).status()), "REPLACED") << "it would take turns";
+  }
+  Pass(absl::Seconds(16));
+  Exchange(first);
+  EXPECT_EQ(ViewOf("w1").state(), v1::Worker::READY);
+}
+
+// The stream of the agent that had the name before is still there when the next one has been taken.
+TEST_F(CoordinatorTest, Tokens_AreForTheAgentThatHasTheNameAlone) {
+  ScriptedWorker red("w1", "red");
+  Exchange(red);
+  Pass(absl::Seconds(16));
+  ScriptedWorker blue("w1", "blue");
+  Exchange(blue);
+  CreateId();
+  EXPECT_EQ(coordinator->CurrentDirective("w1", "bluea1")->attempts_size(), 1);
+  EXPECT_EQ(ReasonOf(coordinator->CurrentDirective("w1", "reda1").status()), "WORKER_NOT_FOUND");
+  EXPECT_EQ(ReasonOf(coordinator->CurrentDirective("w1", "").status()), "WORKER_NOT_FOUND");
+}
+
+TEST_F(CoordinatorTest, IdOfAnAgent_IsInNoAnswer) {
+  const std::string secret = "s3cretagentid";
+  ScriptedWorker worker("w1", secret);
+  worker.report.mutable_agent()->set_place("host:/state");
+  const std::string id = CreateId();
+  v1::AttemptReport& running = worker.Has(StartOn(worker, id), Attempt::RUNNING);
+  v1::Checkpoint local = CheckpointAt(id, 1, 40);
+  local.set_local(true);
+  *running.add_checkpoints() = local;
+  const v1::WorkerDirective directive = Exchange(worker);
+  v1::ListCheckpointsRequest request;
+  request.set_id(id);
+  const v1::ListCheckpointsResponse checkpoints = coordinator->ListCheckpoints(request).value();
+  ASSERT_EQ(checkpoints.checkpoints_size(), 1);
+  EXPECT_NE(checkpoints.checkpoints(0).agent(), "");
+  v1::ExplainJobRequest explain;
+  explain.set_id(id);
+  ScriptedWorker other("w1", "blue");
+  other.report.set_sequence(1);
+  for (const std::string& answer :
+       {checkpoints.DebugString(), coordinator->GetJob(id).value()->DebugString(), ViewOf("w1").DebugString(),
+        directive.DebugString(), coordinator->ExplainJob(explain).value().DebugString(),
+        coordinator->HandleReport(other.report).status().ToString()}) {
+    EXPECT_THAT(answer, testing::Not(testing::HasSubstr(secret)));
+  }
+}
+
+TEST_F(CoordinatorTest, WorkersWhoseReportCantBe_AreRefusedByTheField) {
+  const std::pair<std::string, std::function<void(v1::WorkerReport&)>> cases[] = {
+      {"worker", [](v1::WorkerReport& report) { report.set_worker("a b"); }},
+      {"worker", [](v1::WorkerReport& report) { report.set_worker("w\n"); }},
+      {"worker", [](v1::WorkerReport& report) { report.set_worker(std::string(300, 'w')); }},
+      {"incarnation", [](v1::WorkerReport& report) { report.clear_incarnation(); }},
+      {"version", [](v1::WorkerReport& report) { report.set_version(std::string(1000, 'v')); }},
+      {"devices[1].id", [](v1::WorkerReport& report) { *report.add_devices() = report.devices(0); }},
+      {"devices[0]", [](v1::WorkerReport& report) { report.mutable_devices(0)->set_memory_total_bytes(-1); }},
+      {"devices[0].name", [](v1::WorkerReport& report) { report.mutable_devices(0)->set_name(std::string(999, 'n')); }},
+      {"data_roots", [](v1::WorkerReport& report) { report.add_data_roots(std::string(300, 'r')); }}};
+  for (const auto& [field, spoil] : cases) {
+    ScriptedWorker worker("w1");
+    worker.report.set_sequence(1);
+    spoil(worker.report);
+    const absl::Status refused = coordinator->HandleReport(worker.report).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << field;
+    ASSERT_FALSE(ViolationsOf(refused).empty()) << field;
+    EXPECT_EQ(ViolationsOf(refused)[0].field, field);
+  }
+}
+
+// What a worker tells of an attempt that can't be is left out, told once, and ends no stream.
+TEST_F(CoordinatorTest, CheckpointThatCantBe_IsNotRecordedAndTheWorkerGoesOn) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  const v1::AttemptKey key = StartOn(worker, id);
+  const std::function<void(v1::Checkpoint&)> spoilers[] = {
+      [&](v1::Checkpoint& it) { it = CheckpointAt(id, 1, kSmallSteps + 1); },
+      [&](v1::Checkpoint& it) { it = CheckpointAt(id, 1, -1); },
+      [](v1::Checkpoint& it) { it.set_manifest_sha256("deadbeef"); },
+      [](v1::Checkpoint& it) { it.set_state_hash(std::string(64, 'G')); },
+      [](v1::Checkpoint& it) { it.set_size_bytes(-5); }};
+  for (const auto& spoil : spoilers) {
+    v1::Checkpoint& checkpoint = *worker.Has(key, Attempt::RUNNING).add_checkpoints();
+    checkpoint = CheckpointAt(id, 1, 40);
+    spoil(checkpoint);
+    EXPECT_EQ(Exchange(worker).acknowledged_checkpoints_size(), 0) << checkpoint.ShortDebugString();
+    EXPECT_EQ(Shown(id), "RUNNING@w1#1");
+  }
+  EXPECT_EQ(troubles.size(), 4u) << absl::StrJoin(troubles, "\n");  // two are no SHA-256
+  *worker.Has(key, Attempt::RUNNING).add_checkpoints() = CheckpointAt(id, 1, 40);
+  EXPECT_EQ(Exchange(worker).acknowledged_checkpoints_size(), 1);
+}
+
+class ImpossibleEnd : public CoordinatorTest,
+                      public testing::WithParamInterface<std::pair<const char*, std::function<void(Outcome&)>>> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, ImpossibleEnd,
+    testing::Values(
+        std::pair{"Early", [](Outcome& it) { it.set_last_step(kSmallSteps - 1); }},
+        std::pair{"Late", [](Outcome& it) { it.set_last_step(kSmallSteps + 1); }},
+        std::pair{"Negative", [](Outcome& it) { it.set_last_step(-1); }},
+        std::pair{"LongMessage", [](Outcome& it) { it.set_message(std::string(1 << 20, 'm')); }},
+        std::pair{"EndlessTelemetry", [](Outcome& it) { it.set_last_sequence(~uint64_t{0}); }},
+        std::pair{"InfiniteLoss", [](Outcome& it) { it.mutable_final_metrics()->set_train_loss(INFINITY); }},
+        std::pair{"NoEvalLoss", [](Outcome& it) { it.mutable_final_metrics()->set_eval_loss(NAN); }},
+        std::pair{"MoreThanAllRight", [](Outcome& it) { it.mutable_final_metrics()->set_eval_accuracy(1.5); }},
+        std::pair{"NegativeSpeed", [](Outcome& it) { it.mutable_final_metrics()->set_steps_per_second(-1); }},
+        std::pair{"InfiniteScale", [](Outcome& it) { it.mutable_final_metrics()->set_final_loss_scale(INFINITY); }},
+        std::pair{"NegativeMemory", [](Outcome& it) { it.mutable_final_metrics()->set_peak_memory_bytes(-1); }},
+        std::pair{"NoHash", [](Outcome& it) { it.mutable_final_metrics()->set_state_hash("../../etc"); }}),
+    [](const auto& info) { return info.param.first; });
+
+TEST_P(ImpossibleEnd, IsNoSuccess_AndIsAcknowledged) {
+  ScriptedWorker worker("w1");
+  v1::CreateJobRequest request;
+  *request.mutable_spec() = SmallSpec();
+  request.mutable_spec()->set_max_retries(0);
+  absl::StatusOr<JobPtr> job;
+  coordinator->CreateJob(request, Into(&job));
+  Pump();
+  const std::string id = (*job)->id();
+  Outcome& outcome = *worker.Has(StartOn(worker, id), Attempt::ENDED).mutable_outcome();
+  outcome = OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+  GetParam().second(outcome);
+  EXPECT_EQ(Exchange(worker).acknowledged_outcomes_size(), 1);
+  const JobPtr ended = coordinator->GetJob(id).value();
+  EXPECT_EQ(ended->state(), Job::FAILED);
+  EXPECT_THAT(ended->message(), testing::HasSubstr("the worker reported an end that can't be: "));
+  EXPECT_LT(ended->ByteSizeLong(), 10'000u);
+  EXPECT_EQ(troubles.size(), 1u);
+}
+
+TEST_F(CoordinatorTest, HonestEnds_AreTaken) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  Outcome& outcome = *worker.Has(StartOn(worker, id), Attempt::ENDED).mutable_outcome();
+  outcome = OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+  outcome.mutable_final_metrics()->set_train_loss(0.5);
+  outcome.mutable_final_metrics()->set_eval_perplexity(INFINITY);  // of a loss above 709
+  outcome.mutable_final_metrics()->set_state_hash(std::string(64, '0'));
+  Exchange(worker);
+  EXPECT_EQ(Shown(id), "SUCCEEDED SUCCEEDED_NORMALLY");
+  EXPECT_THAT(troubles, IsEmpty());
+}
+
+TEST_F(CoordinatorTest, StoppingWorker_IsGivenNothingNew) {
+  ScriptedWorker worker("w1");
+  Exchange(worker);
+  worker.report.set_stopping(true);
+  Exchange(worker);
+  const std::string id = CreateId();
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(Shown(id), "QUEUED");
+  EXPECT_EQ(ViewOf("w1").state(), v1::Worker::DRAINING);
+  EXPECT_EQ(ViewOf("w1").message(), "its agent is stopping");
+  v1::ExplainJobRequest explain;
+  explain.set_id(id);
+  EXPECT_THAT(coordinator->ExplainJob(explain)->message(), testing::HasSubstr("worker w1 is stopping"));
+  ScriptedWorker again("w1");
+  again.report.set_incarnation("a2");
+  Exchange(again);
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(Shown(id), "STARTING@w1#1");
+}
+
+TEST_F(CoordinatorTest, LostWorker_CanBeRemovedAndOthersCannot) {
+  ScriptedWorker worker("w1");
+  Exchange(worker);
+  EXPECT_EQ(RemoveWorker("w1"), "WORKER_NOT_LOST");
+  EXPECT_EQ(RemoveWorker("w2"), "WORKER_NOT_FOUND");
+  Pass(absl::Seconds(16));
+  EXPECT_EQ(RemoveWorker("w1"), "OK");
+  EXPECT_EQ(ViewOf("w1").name(), "");
+  EXPECT_TRUE(coordinator->counts().workers.empty());
+  EXPECT_FALSE(coordinator->CurrentDirective("w1", "a1").ok());
+  StartServer();
+  EXPECT_EQ(ViewOf("w1").name(), "") << "it is back after a restart";
+  Exchange(worker);
+  EXPECT_EQ(ViewOf("w1").state(), v1::Worker::READY) << "one that comes back is a new worker";
+}
+
+TEST_F(CoordinatorTest, LostWorker_IsForgottenAfterItsRetention) {
+  ScriptedWorker worker("w1");
+  Exchange(worker);
+  Pass(absl::Seconds(16));
+  Pass(absl::Seconds(1));
+  Pass(absl::Hours(47));
+  EXPECT_EQ(ViewOf("w1").state(), v1::Worker::LOST);
+  Pass(absl::Hours(1));
+  EXPECT_EQ(ViewOf("w1").name(), "");
+}
+
+TEST_F(CoordinatorTest, LostWorker_IsNotForgottenBecauseTheWallClockLeapt) {
+  ScriptedWorker worker("w1");
+  Exchange(worker);
+  Pass(absl::Seconds(16));
+  Pass(absl::Seconds(1));
+  clock.SetNow(clock.Now() + absl::Hours(24 * 365));
+  Pass(absl::Seconds(2));
+  EXPECT_EQ(ViewOf("w1").state(), v1::Worker::LOST);
+}
+
+// Set back by an hour, or ahead by a year, the wall clock changes neither leases nor deadlines nor waits.
+class LeapingClock : public CoordinatorTest, public testing::WithParamInterface<int> {
+ protected:
+  absl::Duration Leap() const { return absl::Hours(GetParam()); }
+};
+
+INSTANTIATE_TEST_SUITE_P(BackAndAhead, LeapingClock, testing::Values(-1, 24 * 365),
+                         [](const auto& info) { return info.param < 0 ? "Back" : "Ahead"; });
+
+TEST_P(LeapingClock, SilentWorkerIsLostInTimeAndAReportingOneStays) {
+  ScriptedWorker silent("w1");
+  Exchange(silent);
+  ScriptedWorker living("w2");
+  Exchange(living);
+  clock.SetNow(clock.Now() + Leap());
+  Pass(absl::Seconds(8));
+  Exchange(living);
+  EXPECT_EQ(ViewOf("w1").state(), v1::Worker::READY) << "a leap is no silence";
+  Pass(absl::Seconds(8));
+  EXPECT_EQ(ViewOf("w1").state(), v1::Worker::LOST);
+  EXPECT_EQ(ViewOf("w2").state(), v1::Worker::READY);
+}
+
+TEST_P(LeapingClock, DeadlineEndsTheJobInTime) {
+  v1::CreateJobRequest request;
+  *request.mutable_spec() = SmallSpec();
+  request.mutable_spec()->mutable_deadline()->set_seconds(100);
+  absl::StatusOr<JobPtr> result;
+  coordinator->CreateJob(request, Into(&result));
+  Pump();
+  const std::string id = (*result)->id();
+  ScriptedWorker worker("w1");
+  StartOn(worker, id);
+  Pass(absl::Seconds(2));
+  clock.SetNow(clock.Now() + Leap());
+  for (int i = 0; i < 10; ++i) {
+    Exchange(worker);
+    Pass(absl::Seconds(9));
+  }
+  Exchange(worker);
+  EXPECT_EQ(Shown(id), "RUNNING@w1#1");
+  Pass(absl::Seconds(9));
+  EXPECT_EQ(Shown(id), "CANCELLING@w1#1 DEADLINE");
+}
+
+TEST_P(LeapingClock, RetryComesInTime) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  for (int attempt = 1; attempt <= 2; ++attempt) {
+    Outcome& outcome = *worker.Has(StartOn(worker, id), Attempt::ENDED).mutable_outcome();
+    outcome = OutcomeOf(Outcome::FAILED, v1::DEVICE_ERROR);
+    Exchange(worker);
+    worker.report.clear_attempts();
+  }
+  EXPECT_EQ(Shown(id), "QUEUED DEVICE_ERROR");
+  clock.SetNow(clock.Now() + Leap());
+  for (int i = 0; i < 2; ++i) {
+    Exchange(worker);
+    Pass(absl::Seconds(4));
+  }
+  EXPECT_EQ(Shown(id), "STARTING@w1#3");
+}
+
+TEST_F(CoordinatorTest, OlderCheckpoints_AreGivenAlongWithTheOneToStartFrom) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  v1::AttemptReport& ended = worker.Has(StartOn(worker, id), Attempt::ENDED);
+  *ended.add_checkpoints() = CheckpointAt(id, 1, 20);
+  *ended.add_checkpoints() = CheckpointAt(id, 1, 40);
+  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::NONFINITE_LOSS);
+  Exchange(worker);
+  worker.report.clear_attempts();
+  v1::CloneJobRequest request;
+  request.set_id(id);
+  request.set_from_last_checkpoint(true);
+  absl::StatusOr<JobPtr> clone;
+  coordinator->CloneJob(request, Into(&clone));
+  Pump();
+  ASSERT_TRUE(clone.ok()) << clone.status();
+  v1::AttemptDirective directive = Exchange(worker).attempts(0);
+  EXPECT_EQ(directive.start_from().path(), absl::StrCat(id, "/1/step-40"));
+  ASSERT_EQ(directive.older_checkpoints_size(), 1);
+  EXPECT_EQ(directive.older_checkpoints(0).path(), absl::StrCat(id, "/1/step-20"));
+  // Its own come first, then those of the first.
+  v1::AttemptReport& crashed = worker.Has(directive.key(), Attempt::ENDED);
+  *crashed.add_checkpoints() = CheckpointAt((*clone)->id(), 1, 60);
+  *crashed.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::TRAINER_CRASHED);
+  directive = Exchange(worker).attempts(0);
+  EXPECT_EQ(directive.start_from().step(), 60);
+  ASSERT_EQ(directive.older_checkpoints_size(), 2);
+  EXPECT_EQ(directive.older_checkpoints(0).path(), absl::StrCat(id, "/1/step-40"));
+  EXPECT_EQ(directive.older_checkpoints(1).path(), absl::StrCat(id, "/1/step-20"));
+}
+
+TEST_F(CoordinatorTest, OlderCheckpointsOfAnother_AreGivenUnlessAStepWasNamed) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateId();
+  v1::AttemptReport& ended = worker.Has(StartOn(worker, id), Attempt::ENDED);
+  *ended.add_checkpoints() = CheckpointAt(id, 1, 20);
+  *ended.add_checkpoints() = CheckpointAt(id, 1, 40);
+  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::NONFINITE_LOSS);
+  Exchange(worker);
+  worker.report.clear_attempts();
+  for (const int64_t step : {0, 40}) {
+    v1::CreateJobRequest request;
+    *request.mutable_spec() = SmallSpec();
+    request.mutable_spec()->mutable_model()->mutable_initial_checkpoint()->set_job_id(id);
+    request.mutable_spec()->mutable_model()->mutable_initial_checkpoint()->set_step(step);
+    absl::StatusOr<JobPtr> job;
+    coordinator->CreateJob(request, Into(&job));
+    Pump();
+    ASSERT_TRUE(job.ok()) << job.status();
+    const v1::AttemptDirective directive = Exchange(worker).attempts(0);
+    EXPECT_EQ(directive.older_checkpoints_size(), step == 0 ? 1 : 0);
+    *worker.Has(directive.key(), Attempt::ENDED).mutable_outcome() =
+        OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+    Exchange(worker);
+    worker.report.clear_attempts();
+  }
+}
+
 }  // namespace
 }  // namespace ampd::server

@@ -180,6 +180,7 @@ internal::TrainerCommand Agent::StartCommand(const AttemptOnWorker& attempt) con
   if (attempt.wanted->has_start_from()) {
     *start.mutable_start_from() = attempt.wanted->start_from();
   }
+  *start.mutable_older_checkpoints() = attempt.wanted->older_checkpoints();
   for (const v1::Device& device : devices_) {
     if (device.id() == attempt.held.device) {
       *start.mutable_device() = device;

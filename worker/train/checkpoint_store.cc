@@ -23,6 +23,13 @@ absl::Status CheckpointError(const std::string& message) {
   return Error(absl::StatusCode::kFailedPrecondition, "CHECKPOINT_ERROR", message);
 }
 
+constexpr char kDamaged[] = "damaged_checkpoint";
+
+// It is not on disk as it was recorded.
+absl::Status Damaged(const std::string& path, const std::string& message) {
+  return ErrorWithMetadata(absl::StatusCode::kFailedPrecondition, "CHECKPOINT_ERROR", message, {{kDamaged, path}});
+}
+
 // A full disk keeps its reason, everything else is a CHECKPOINT_ERROR.
 absl::Status NotSaved(const absl::Status& status, int64_t step) {
   // "rename: No such file or directory": what was being done says nothing to the reader.
@@ -92,6 +99,12 @@ SavedCheckpoint Summarise(const CheckpointManifest& manifest, const std::string&
 }
 
 }  // namespace
+
+std::string DamagedCheckpoint(const absl::Status& status) {
+  const ErrorMetadata metadata = MetadataOf(status);
+  const auto path = metadata.find(kDamaged);
+  return path == metadata.end() ? "" : path->second;
+}
 
 absl::Status CheckpointIo::MakeFolders(const std::string& path) {
   // The agent removes folders that are empty (RemoveBelow in checkpoint_remover.cc), also one that was just made here.
@@ -200,10 +213,10 @@ absl::StatusOr<CheckpointManifest> CheckpointStore::LoadManifest(const std::stri
   AMPD_RETURN_IF_ERROR(CheckPath(path));
   const auto text = ReadFile(absl::StrCat(root_, "/", path, "/", kManifestFile), kMaxManifestBytes);
   if (!text.ok()) {
-    return CheckpointError(absl::StrCat(path, "/", kManifestFile, ": ", text.status().message()));
+    return Damaged(path, absl::StrCat(path, "/", kManifestFile, ": ", text.status().message()));
   }
   if (Sha256Hex(*text) != manifest_sha256) {
-    return CheckpointError(absl::StrCat(path, "/", kManifestFile, " is not the one that was recorded"));
+    return Damaged(path, absl::StrCat(path, "/", kManifestFile, " is not the one that was recorded"));
   }
   auto manifest = ParseManifest(*text);
   return manifest.ok() ? std::move(manifest)
@@ -214,7 +227,7 @@ absl::StatusOr<std::string> CheckpointStore::LoadFile(const std::string& path, c
                                                       const CheckpointManifest::File& file) const {
   auto content = ReadFile(absl::StrCat(root_, "/", path, "/", name), file.size_bytes);
   if (!content.ok() || Sha256Hex(*content) != file.sha256) {
-    return CheckpointError(absl::StrCat(path, "/", name, " is missing or not the one that was recorded"));
+    return Damaged(path, absl::StrCat(path, "/", name, " is missing or not the one that was recorded"));
   }
   return content;
 }

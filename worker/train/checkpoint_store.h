@@ -47,6 +47,9 @@ struct LoadedCheckpoint {
   std::string state_hash;
 };
 
+// The path of the checkpoint that could not be loaded as it was recorded; empty for any other error.
+std::string DamagedCheckpoint(const absl::Status& status);
+
 // The file operations under a checkpoint, so that each can be made to fail.
 class CheckpointIo {
  public:
@@ -67,7 +70,8 @@ class CheckpointIo {
 //   <root>/<job>/<attempt>/.step-<n>.tmp/     being written or left over; never loaded, removed by the job's next save
 //
 // The agent removes whole ones, and all that there is of a deleted job, when the server says so. Errors have the reason
-// DISK_FULL or CHECKPOINT_ERROR and no path of the host. Thread-compatible.
+// DISK_FULL or CHECKPOINT_ERROR and no path of the host; DamagedCheckpoint tells which of them another checkpoint may
+// not have. Thread-compatible.
 class CheckpointStore {
  public:
   // `io` outlives the store.

@@ -18,8 +18,10 @@
 #include "torch/headeronly/version.h"
 #include "worker/executor/op_error.h"
 #include "worker/train/attempt_plan.h"
+#include "worker/train/checkpoint_store.h"
 #include "worker/train/compute_device.h"
 #include "worker/train/counting_allocator.h"
+#include "worker/train/telemetry_writer.h"
 #include "worker/train/trainer_log.h"
 #include "worker/train/training_loop.h"
 
@@ -124,31 +126,64 @@ void LogEnd(const Outcome& outcome) {
                        outcome.message()));
 }
 
-Outcome Train(const TrainingLoop::Context& context, const absl::StatusOr<amp::ComputeDevice>& device,
-              const TrainerOptions& options, std::unique_ptr<TrainingLoop>& loop) {
+absl::StatusOr<Outcome> TrainFrom(const TrainingLoop::Context& context, const amp::ComputeDevice& device,
+                                  const TrainerOptions& options, std::unique_ptr<TrainingLoop>& loop) {
+  AMPD_ASSIGN_OR_RETURN(AttemptPlan plan, PlanAttempt(context.start));
+  plan.engine.device = device;
+  if (!options.cuda_graph) {
+    plan.engine.device.graphs = nullptr;
+    plan.engine.device.why_no_graphs = "--no-cuda-graph";
+  }
+  // A CPU computes a step while it is begun: there is nothing to get ahead of.
+  plan.steps_ahead = options.steps_ahead.value_or(device.device.is_cuda() ? 1 : 0);
+  LogPlan(plan, plan.engine.device);
+  loop = std::make_unique<TrainingLoop>(std::move(plan), context);
+  return loop->Run();
+}
+
+// Has the attempt begin with the next older checkpoint, and tells so. The first of them that was damaged is told when
+// there is none left.
+absl::Status TakeOlderCheckpoint(const absl::Status& damage, TelemetryOutbox& outbox, internal::StartAttempt& start) {
+  if (start.older_checkpoints().empty()) {
+    return Error(damage.code(), "CHECKPOINT_ERROR",
+                 absl::StrCat(damage.message(),
+                              "; no older checkpoint of the job is sound either: put the files back from a copy, or "
+                              "clone the job without its checkpoints"));
+  }
+  *start.mutable_start_from() = start.older_checkpoints(0);
+  start.mutable_older_checkpoints()->DeleteSubrange(0, 1);
+  const v1::Checkpoint& older = start.start_from();
+  return TelemetryWriter(outbox, start.key().attempt())
+      .Event(v1::Event::CHECKPOINT_DAMAGED, older.step(),
+             absl::StrCat(damage.message(), "; begins with the older checkpoint ", older.path()),
+             {{"damaged", DamagedCheckpoint(damage)}, {"taken", older.path()}});
+}
+
+Outcome Train(const TrainingLoop::Context& context, internal::StartAttempt& start,
+              const absl::StatusOr<amp::ComputeDevice>& device, const TrainerOptions& options,
+              std::unique_ptr<TrainingLoop>& loop) {
   if (!device.ok()) {
     return Failed(device.status());
   }
-  if (const absl::Status placed = CheckPlacedHere(context.start.device(), *device); !placed.ok()) {
+  if (const absl::Status placed = CheckPlacedHere(start.device(), *device); !placed.ok()) {
     return Failed(placed);
   }
-  const v1::AttemptKey& key = context.start.key();
-  LogLine(absl::StrCat("attempt ", key.attempt(), " of job ", key.job_id()));
-  auto plan = PlanAttempt(context.start);
-  if (!plan.ok()) {
-    return Failed(plan.status());
+  LogLine(absl::StrCat("attempt ", start.key().attempt(), " of job ", start.key().job_id()));
+  const bool has_older = !start.older_checkpoints().empty();
+  while (true) {
+    auto outcome = TrainFrom(context, *device, options, loop);
+    if (outcome.ok()) {
+      return *std::move(outcome);
+    }
+    const bool has_begun = loop != nullptr && loop->has_begun();
+    if (has_begun || !has_older || DamagedCheckpoint(outcome.status()).empty()) {
+      return Failed(outcome.status());
+    }
+    loop.reset();
+    if (const absl::Status taken = TakeOlderCheckpoint(outcome.status(), context.outbox, start); !taken.ok()) {
+      return Failed(taken);
+    }
   }
-  plan->engine.device = *device;
-  if (!options.cuda_graph) {
-    plan->engine.device.graphs = nullptr;
-    plan->engine.device.why_no_graphs = "--no-cuda-graph";
-  }
-  // A CPU computes a step while it is begun: there is nothing to get ahead of.
-  plan->steps_ahead = options.steps_ahead.value_or(device->device.is_cuda() ? 1 : 0);
-  LogPlan(*plan, plan->engine.device);
-  loop = std::make_unique<TrainingLoop>(*std::move(plan), context);
-  auto outcome = loop->Run();
-  return outcome.ok() ? *outcome : Failed(outcome.status());
 }
 
 // The device with its first op run, which starts its libraries.
@@ -192,15 +227,15 @@ v1::Reason ReasonFor(const absl::Status& status) {
   return v1::Reason_Parse(ReasonOf(status), &reason) ? reason : v1::INTERNAL;
 }
 
-Outcome RunAttempt(const internal::StartAttempt& start, const absl::StatusOr<amp::ComputeDevice>& device,
-                   AgentLink& link, TelemetryOutbox& outbox, const TrainerOptions& options) {
+Outcome RunAttempt(internal::StartAttempt start, const absl::StatusOr<amp::ComputeDevice>& device, AgentLink& link,
+                   TelemetryOutbox& outbox, const TrainerOptions& options) {
   CheckpointIo io;
   CheckpointStore checkpoints(start.checkpoint_root(), io);
   const TrainingLoop::Context context = {start, link, outbox, checkpoints, options.step_log, options.lease};
   std::unique_ptr<TrainingLoop> loop;
   Outcome outcome;
   try {
-    outcome = Train(context, device, options, loop);
+    outcome = Train(context, start, device, options, loop);
   } catch (const c10::Error& error) {
     outcome = Failed(error, start.spec());
   } catch (const std::bad_alloc&) {

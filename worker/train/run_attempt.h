@@ -33,9 +33,10 @@ struct TrainerOptions {
 };
 
 // Runs the attempt to its end on what WarmUp gave and says how it ended. The one place where exceptions of LibTorch and
-// of the standard library become typed reasons; none leaves it.
-v1::Outcome RunAttempt(const internal::StartAttempt& start, const absl::StatusOr<amp::ComputeDevice>& device,
-                       AgentLink& link, TelemetryOutbox& outbox, const TrainerOptions& options);
+// of the standard library become typed reasons; none leaves it. A checkpoint that is damaged gives way to the newest
+// sound one of start.older_checkpoints.
+v1::Outcome RunAttempt(internal::StartAttempt start, const absl::StatusOr<amp::ComputeDevice>& device, AgentLink& link,
+                       TelemetryOutbox& outbox, const TrainerOptions& options);
 
 // OUT_OF_MEMORY, on whichever device; DEVICE_ERROR for a fault of a GPU or its libraries; DATA_ERROR for an index beyond
 // what an op indexes; SPEC_ERROR for an op that can't compute what the model gives it (executor::OpError); INTERNAL for

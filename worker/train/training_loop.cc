@@ -84,6 +84,7 @@ data::Dataset::Samples TrainingLoop::Gather(const std::vector<int64_t>& indices,
 
 absl::StatusOr<Outcome> TrainingLoop::Run() {
   AMPD_RETURN_IF_ERROR(Prepare());
+  has_begun_ = true;
   ReportState(v1::Attempt::RUNNING);
   while (step_ < plan_.total_steps) {
     AMPD_RETURN_IF_ERROR(checkpoint_writer_.Check());

@@ -76,6 +76,8 @@ class TrainingLoop {
   void AwaitCheckpoint() { checkpoint_writer_.Join(); }
 
   int64_t step() const { return step_; }
+  // Whether it has left its start, or checkpoint, behind.
+  bool has_begun() const { return has_begun_; }
   v1::FinalMetrics metrics() const;
 
  private:
@@ -148,6 +150,7 @@ class TrainingLoop {
   Recovery recovery_;
   uint64_t applied_order_ = 0;          // number of the last live change of the loss scale
   CanaryReport canary_;                 // of the engine that there is
+  bool has_begun_ = false;
   bool told_underflow_ = false;         // since a sample in which no gradient underflowed
   bool told_fp8_underflow_ = false;     // since a look of the canary that found none in FP8
   bool tells_gradients_ = false;        // of the next step to begin
