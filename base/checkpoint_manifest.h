@@ -23,7 +23,7 @@ struct CheckpointManifest {
   };
   std::string job_id;  // of the run that saved it
   int32_t attempt = 0;
-  std::string token;
+  std::string token;  // a digest of the attempt's
   int64_t step = 0;
   std::map<std::string, std::string> state;
   std::map<std::string, std::string> environment;

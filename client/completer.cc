@@ -75,12 +75,14 @@ Words Positionals(const ReadWords& read) {
   if (path == "artifact download" || path == "artifact delete") {
     return ArtifactNamesFor(AddressIn(read));
   }
-  return path == "worker drain" || path == "worker undrain" ? WorkerNamesFor(AddressIn(read))
-         : path == "policy show"                            ? precision::PresetNames()
-         : path == "context use"                            ? ContextNames()
-         : path == "completion"                             ? Words{"bash"}
-         : path == "help"                                   ? Words{"exit-codes"}
-                                                            : Words();
+  if (path == "worker drain" || path == "worker undrain" || path == "worker remove") {
+    return WorkerNamesFor(AddressIn(read));
+  }
+  return path == "policy show"   ? precision::PresetNames()
+         : path == "context use" ? ContextNames()
+         : path == "completion"  ? Words{"bash"}
+         : path == "help"        ? Words{"exit-codes"}
+                                 : Words();
 }
 
 Words Candidates(const ReadWords& read, const CommandFormats& formats, const std::string& typed) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/notification.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/grpc_deadline.h"
 #include "base/grpc_status.h"
@@ -286,6 +287,12 @@ absl::StatusOr<std::vector<v1::Worker>> JobClient::ListWorkers() {
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());
   return workers;
+}
+
+absl::Status JobClient::RemoveWorker(const std::string& name) {
+  v1::RemoveWorkerRequest request;
+  request.set_name(name);
+  return Call(*stubs_->workers, &v1::WorkerAdminService::Stub::RemoveWorker, request, options_.call_deadline).status();
 }
 
 absl::StatusOr<v1::Worker> JobClient::DrainWorker(const std::string& name) {

@@ -76,6 +76,8 @@ class JobClient {
   absl::StatusOr<std::vector<v1::Worker>> ListWorkers();
   absl::StatusOr<v1::Worker> DrainWorker(const std::string& name);
   absl::StatusOr<v1::Worker> UndrainWorker(const std::string& name);
+  // Only a lost one.
+  absl::Status RemoveWorker(const std::string& name);
 
   // OK when the server says SERVING for `service` (empty: the server as a whole).
   absl::Status CheckHealth(const std::string& service);

@@ -226,6 +226,13 @@ void AddWorkersAndContexts(CLI::App* root, CommandLine* line) {
         ->check(CheckNotEmpty)
         ->option_text("NAME");
   }
+  AddCommand(
+      worker, "remove", "Forget a lost worker; one that comes back is there again", line,
+      [line](Session* s) { return RemoveWorker(s, line->name); }, AllBut({OutputFormat::kWide}))
+      ->add_option("name", line->name, "Worker, as in ampctl worker list")
+      ->required()
+      ->check(CheckNotEmpty)
+      ->option_text("NAME");
   CLI::App* context = root->add_subcommand("context", "Servers by name")->require_subcommand(1)->fallthrough();
   CLI::App* add = AddCommand(
       context, "add", "Name a server", line, [line](Session* s) { return AddContext(s, line->name, line->text); },

@@ -35,4 +35,6 @@ v1::AttemptKey NewestKey(const internal::JobRecord& record) {
   return key;
 }
 
+std::string NameOf(const v1::AttemptKey& key) { return absl::StrCat(key.job_id(), "/", key.attempt()); }
+
 }  // namespace ampd::server

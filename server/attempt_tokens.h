@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "ampd/internal/journal.pb.h"
@@ -20,5 +22,8 @@ bool EndedByItself(const v1::Attempt& attempt);
 
 // The key of the job's newest attempt. REQUIRES: there is one.
 v1::AttemptKey NewestKey(const internal::JobRecord& record);
+
+// "job/attempt", which holds no token.
+std::string NameOf(const v1::AttemptKey& key);
 
 }  // namespace ampd::server

@@ -32,6 +32,10 @@ void ClusterState::Adopt(const Applied& applied) {
   for (const WorkerRecordPtr& worker : applied.workers) {
     PutWorker(worker);
   }
+  for (const std::string& name : applied.removed_workers) {
+    workers_.erase(name);
+    on_worker_.erase(name);
+  }
   for (const JobRecordPtr& job : applied.jobs) {
     PutJob(job);
   }

@@ -43,6 +43,7 @@ struct Applied {
   std::vector<JobRecordPtr> archived;  // for the history table, those that were in it before too
   std::vector<DeletedJob> deleted_jobs;
   std::vector<WorkerRecordPtr> workers;
+  std::vector<std::string> removed_workers;
   std::vector<JobEvent> events;
   std::vector<std::string> deleted_histories;  // of jobs whose record stays
   uint64_t life = 0;                           // of StartLife

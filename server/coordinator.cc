@@ -159,6 +159,10 @@ void Coordinator::OnPublished(const Publication& publication) {
     absl::MutexLock lock(&mutex_);
     for (const Applied& applied : publication.applied) {
       place |= !applied.jobs.empty() || !applied.workers.empty();
+      for (const std::string& name : applied.removed_workers) {
+        sessions_.erase(name);
+        liveness_.Forget(name);
+      }
       for (const JobRecordPtr& record : applied.jobs) {
         if (record->job().attempts_size() > 0) {
           workers.insert(record->job().attempts().rbegin()->worker());

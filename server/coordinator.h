@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -24,6 +23,7 @@
 #include "server/journal/journal.h"
 #include "server/liveness.h"
 #include "server/placement.h"
+#include "server/worker_session.h"
 
 namespace ampd::server {
 
@@ -87,17 +87,20 @@ class Coordinator {
   absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest& request) const;
   void DrainWorker(const v1::DrainWorkerRequest& request, WorkerDone done);
   void UndrainWorker(const v1::UndrainWorkerRequest& request, WorkerDone done);
+  void RemoveWorker(const v1::RemoveWorkerRequest& request, Done done);
 
   // ---- Workers.
   // Takes a report in and answers with the directive that renews the lease from it. Facts in it are acknowledged by a
   // later directive, once they are on disk. An error ends the stream:
-  //   INVALID_ARGUMENT     it names no worker or no incarnation, or CheckReportSizes,
+  //   INVALID_ARGUMENT     what it says of the worker can't be (CheckRegistration),
   //   ALREADY_EXISTS       the name is another agent's, whose worker is not lost (reason WORKER_NAME_IN_USE),
   //   ABORTED              another incarnation of this agent has come since (reason REPLACED).
-  // A report older than one already taken in is not looked at; its answer renews nothing.
+  // A report older than one already taken in is not looked at; its answer renews nothing. What can't be true of an
+  // attempt is left out.
   absl::StatusOr<v1::WorkerDirective> HandleReport(const v1::WorkerReport& report);
-  // The directive for a worker that has reported in this life of the server, without a renewal. NOT_FOUND otherwise.
-  absl::StatusOr<v1::WorkerDirective> CurrentDirective(const std::string& worker);
+  // The directive for a worker whose last report in this life of the server was this incarnation's, without a renewal.
+  // NOT_FOUND otherwise: a directive holds tokens, which are nobody else's to know.
+  absl::StatusOr<v1::WorkerDirective> CurrentDirective(const std::string& worker, const std::string& incarnation);
 
   // Whether telemetry of this attempt may be stored: it is the job's current one, or ended by its own outcome.
   struct AttemptPlace {
@@ -125,19 +128,7 @@ class Coordinator {
   Counts counts() const;
 
  private:
-  // What is known of a worker in this life of the server and not journaled.
-  struct Session {
-    v1::AgentIdentity agent;
-    std::string incarnation;
-    std::deque<std::string> retired_incarnations;
-    v1::WorkerReport report;  // the last one taken in
-    absl::Time report_time;
-    absl::Duration report_since_boot;
-    bool losing = false;  // its loss is on its way to disk: no lease is renewed
-    // First directive of this life that held the attempt ("job/attempt") or the deletion (path).
-    std::map<std::string, uint64_t> first_told;
-    std::map<std::string, uint64_t> first_told_deletion;
-  };
+  using Session = WorkerSession;
   using Updates = std::vector<internal::Update>;
 
   void OnPublished(const Publication& publication);
@@ -176,8 +167,14 @@ class Coordinator {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status TakeSession(const v1::WorkerReport& report, bool* is_new) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteRegistration(const v1::WorkerReport& report, const ClusterState& state, Updates* updates) const;
-  void NoteAttempt(const std::string& worker, const v1::AttemptReport& reported, const ClusterState& state,
-                   Updates* updates) const;
+  // What can't be true of it, in a sentence; empty: nothing.
+  std::string NoteAttempt(const std::string& worker, const v1::AttemptReport& reported, const ClusterState& state,
+                          Updates* updates) const;
+  bool IsSilent(const Session& session, const internal::WorkerRecord* record) const;
+  void NoteRival(const v1::WorkerReport& report, const absl::Status& refusal, Session& session)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TellOddity(const std::string& worker, const std::string& oddity, Session& session)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteGone(const Session& session, const ClusterState& state, Updates* updates) const;
   void NoteDeletions(const Session& session, const ClusterState& state, Updates* updates) const;
   v1::WorkerDirective BuildDirective(const std::string& worker, Session& session, bool renew)
@@ -190,12 +187,14 @@ class Coordinator {
   void Place();
   void LoseSilentWorkers();
   void Sweep();
+  void ExpireDeadlines(const ClusterState& state, Updates* updates) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartOverStranded(const ClusterState& state, Updates* updates) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What NextRetentionStep says of each finished job, some of them at a time.
   void DeleteExpired();
   void DeleteExpired(const v1::Job& job, absl::Time now, Updates* updates) const;
   void DeleteExpiredOfHistory(absl::Time now, Updates* updates);
   absl::Duration DeletionInterval() const;
+  void RemoveExpiredWorkers(const ClusterState& state, Updates* updates) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
   WallClockWatch clock_watch_;
@@ -207,6 +206,10 @@ class Coordinator {
   uint64_t next_directive_ ABSL_GUARDED_BY(mutex_) = 1;
   // Since when a queued job's local checkpoint is out of reach, by job.
   std::map<std::string, absl::Duration> stranded_since_ ABSL_GUARDED_BY(mutex_);
+  // When the jobs with a deadline started, by the clock since boot, which nobody sets.
+  std::map<std::string, absl::Duration> started_since_boot_ ABSL_GUARDED_BY(mutex_);
+  // Since when this life has known a worker as lost.
+  std::map<std::string, absl::Duration> lost_since_ ABSL_GUARDED_BY(mutex_);
   absl::Duration next_sweep_ ABSL_GUARDED_BY(mutex_);
   absl::Duration next_deletion_ ABSL_GUARDED_BY(mutex_);
   EndPosition looked_at_ ABSL_GUARDED_BY(mutex_);  // of the history table, by DeleteExpired

@@ -30,6 +30,7 @@ struct CoordinatorOptions {
   absl::Duration local_checkpoint_wait = absl::Minutes(10);
   absl::Duration archive_after = absl::Hours(1);  // after its end a job leaves the hot state; zero: never
   RetentionPolicy retention;
+  absl::Duration worker_retention = absl::Hours(24 * 7);  // after its loss a worker is removed; zero: never
   // Beyond either, submits are refused.
   size_t max_jobs_in_hot_state = 200'000;
   size_t max_spec_bytes_in_hot_state = size_t{512} << 20;
@@ -53,6 +54,9 @@ struct CoordinatorOptions {
   std::function<void(absl::Duration leap)> on_clock_leap;
   // After each look for jobs that can begin: how many waited, how many of them were placed. From any thread, quick.
   std::function<void(size_t num_waiting, size_t num_placed, absl::Duration time)> on_placement;
+  // Something that an operator should know of a worker, in one line: another agent claims its name, or what it reports
+  // can't be true. Told once while it stays the same. From any thread, quick. May be null.
+  std::function<void(const std::string& worker, const std::string& line)> on_worker_trouble;
 };
 
 }  // namespace ampd::server

@@ -174,11 +174,21 @@ v1::Worker Coordinator::ViewOf(const ClusterState& state, const internal::Worker
       }
     }
   }
+  const auto session = sessions_.find(view.name());
+  const bool stopping = session != sessions_.end() && session->second.report.stopping();
+  if (stopping && !record.lost()) {
+    view.set_message("its agent is stopping");
+  }
+  if (session != sessions_.end() && !session->second.rival.empty() &&
+      options_.clock->SinceBoot() - session->second.rival_since_boot <= options_.lease + options_.lease_margin) {
+    view.set_message(session->second.rival);
+  }
   const bool busy = std::all_of(view.devices().begin(), view.devices().end(), [&](const v1::Device& device) {
     return state.DeviceIsHeld(record.worker().name(), device.id());
   });
   view.set_state(record.lost()               ? v1::Worker::LOST
                  : record.worker().drained() ? v1::Worker::DRAINING
+                 : stopping                  ? v1::Worker::DRAINING
                  : busy                      ? v1::Worker::BUSY
                                              : v1::Worker::READY);
   return view;

@@ -1,4 +1,5 @@
 // What time brings.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,15 +15,15 @@ using google::protobuf::util::TimeUtil;
 using v1::Job;
 
 constexpr absl::Duration kSweepInterval = absl::Seconds(1);
+constexpr absl::Duration kLeastSeenLost = absl::Hours(1);
 constexpr int kTokenCharacters = 26;  // 130 random bits
 constexpr int kMaxArchivedAtOnce = 500;
 
 int64_t ToMicros(const google::protobuf::Timestamp& time) { return TimeUtil::TimestampToMicroseconds(time); }
 
-bool DeadlinePassed(const Job& job, int64_t now_unix_micros) {
+bool MayExpire(const Job& job) {
   return job.spec().has_deadline() && job.has_start_time() && !IsTerminal(job.state()) &&
-         job.state() != Job::CANCELLING &&
-         now_unix_micros - ToMicros(job.start_time()) > TimeUtil::DurationToMicroseconds(job.spec().deadline());
+         job.state() != Job::CANCELLING;
 }
 
 }  // namespace
@@ -59,6 +60,7 @@ LiveWorkers Coordinator::Live() const {
       continue;
     }
     WorkerFacts& facts = live[name];
+    facts.is_stopping = session.report.stopping();
     for (const v1::Device& device : session.report.devices()) {
       facts.free_bytes[device.id()] = device.memory_free_bytes();
     }
@@ -135,20 +137,42 @@ void Coordinator::Sweep() {
       internal::ArchiveJobs archive;
       for (const auto& [order, record] : state.jobs()) {
         const Job& job = record->job();
-        if (DeadlinePassed(job, now)) {
-          updates.emplace_back(NewUpdate()).mutable_expire_deadline()->set_job(job.id());
-        } else if (options_.archive_after > absl::ZeroDuration() && IsTerminal(job.state()) && ToMicros(job.end_time()) < archive_before &&
-                   archive.jobs_size() < kMaxArchivedAtOnce) {
+        if (options_.archive_after > absl::ZeroDuration() && IsTerminal(job.state()) &&
+            ToMicros(job.end_time()) < archive_before && archive.jobs_size() < kMaxArchivedAtOnce) {
           archive.add_jobs(job.id());
         }
       }
       if (archive.jobs_size() > 0) {
         *updates.emplace_back(NewUpdate()).mutable_archive_jobs() = std::move(archive);
       }
+      ExpireDeadlines(state, &updates);
       StartOverStranded(state, &updates);
+      RemoveExpiredWorkers(state, &updates);
     });
   }
   CommitQuietly(std::move(updates));
+}
+
+// By the wall clock only once, when this life first sees the job: a clock that is set meanwhile ends no job early or
+// late.
+void Coordinator::ExpireDeadlines(const ClusterState& state, Updates* updates) {
+  std::map<std::string, absl::Duration> started;
+  const absl::Duration now = options_.clock->SinceBoot();
+  for (const auto& [order, record] : state.jobs()) {
+    const Job& job = record->job();
+    if (!MayExpire(job)) {
+      continue;
+    }
+    const auto known = started_since_boot_.find(job.id());
+    const absl::Duration before = absl::ToUnixMicros(options_.clock->Now()) > ToMicros(job.start_time())
+                                      ? options_.clock->Now() - absl::FromUnixMicros(ToMicros(job.start_time()))
+                                      : absl::ZeroDuration();
+    started[job.id()] = known == started_since_boot_.end() ? now - before : known->second;
+    if (now - started[job.id()] > absl::Microseconds(TimeUtil::DurationToMicroseconds(job.spec().deadline()))) {
+      updates->emplace_back(NewUpdate()).mutable_expire_deadline()->set_job(job.id());
+    }
+  }
+  started_since_boot_ = std::move(started);
 }
 
 void Coordinator::StartOverStranded(const ClusterState& state, Updates* updates) {
@@ -177,6 +201,29 @@ void Coordinator::StartOverStranded(const ClusterState& state, Updates* updates)
     }
   }
   stranded_since_ = std::move(stranded);
+}
+
+// A clock that leapt forward must not take workers away that were lost a moment ago: they have been lost for the whole
+// time, or for an hour, by the clock that does not leap too.
+void Coordinator::RemoveExpiredWorkers(const ClusterState& state, Updates* updates) {
+  if (options_.worker_retention <= absl::ZeroDuration()) {
+    return;
+  }
+  const absl::Duration now = options_.clock->SinceBoot();
+  const int64_t before = absl::ToUnixMicros(options_.clock->Now() - options_.worker_retention);
+  const absl::Duration at_least = std::min(options_.worker_retention, kLeastSeenLost);
+  std::map<std::string, absl::Duration> lost;
+  for (const auto& [name, record] : state.workers()) {
+    if (!record->lost()) {
+      continue;
+    }
+    const auto since = lost_since_.find(name);
+    lost[name] = since == lost_since_.end() ? now : since->second;
+    if (record->lost_unix_micros() < before && now - lost[name] >= at_least) {
+      updates->emplace_back(NewUpdate()).mutable_remove_worker()->set_worker(name);
+    }
+  }
+  lost_since_ = std::move(lost);
 }
 
 }  // namespace ampd::server

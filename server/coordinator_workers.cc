@@ -6,28 +6,23 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "google/protobuf/util/message_differencer.h"
-#include "google/protobuf/util/time_util.h"
 #include "server/attempt_tokens.h"
 #include "server/coordinator.h"
 #include "server/job_rules.h"
 #include "server/ledger.h"
 #include "server/record_bounds.h"
+#include "server/report_checks.h"
 
 namespace ampd::server {
 namespace {
 
 using absl::StatusCode;
 using google::protobuf::util::MessageDifferencer;
-using google::protobuf::util::TimeUtil;
 using internal::JobRecord;
 using v1::Attempt;
 using v1::Job;
 
 constexpr size_t kRetiredIncarnationsKept = 16;
-constexpr size_t kMaxAgentIdBytes = 64;
-constexpr size_t kMaxAgentPlaceBytes = 512;
-
-std::string NameOf(const v1::AttemptKey& key) { return absl::StrCat(key.job_id(), "/", key.attempt()); }
 
 // What is journaled of a report: not its free memory, which changes all the time.
 internal::RegisterWorker ToRegistration(const v1::WorkerReport& report) {
@@ -55,12 +50,6 @@ bool IsRegistered(const internal::RegisterWorker& registration, const internal::
   return MessageDifferencer::Equals(present, registration);
 }
 
-bool IsRecorded(const JobRecord& record, const v1::Checkpoint& checkpoint) {
-  return checkpoint.attempt() < record.last_checkpoint_attempt() ||
-         (checkpoint.attempt() == record.last_checkpoint_attempt() &&
-          checkpoint.step() <= record.last_checkpoint_step());
-}
-
 internal::AdvanceAttempt ToAdvance(const v1::AttemptReport& report) {
   internal::AdvanceAttempt advance;
   *advance.mutable_key() = report.key();
@@ -82,51 +71,27 @@ v1::Outcome OutcomeOf(const v1::AttemptReport& report) {
   return outcome;
 }
 
-v1::AttemptDirective ToDirective(const JobRecord& record) {
-  const Job& job = record.job();
-  const Attempt& attempt = *job.attempts().rbegin();
-  v1::AttemptDirective directive;
-  *directive.mutable_key() = NewestKey(record);
-  *directive.mutable_spec() = job.spec();
-  directive.set_desired(job.state() == Job::CANCELLING ? Job::CANCEL
-                        : job.state() == Job::PAUSING  ? Job::PAUSE
-                                                       : Job::RUN);
-  directive.set_desired_reason(job.reason());
-  *directive.mutable_devices() = attempt.devices();
-  if (record.has_start_from()) {
-    *directive.mutable_start_from() = record.start_from();
-  }
-  directive.set_precision(attempt.precision());
-  if (record.loss_scale_order_number() > 0) {
-    *directive.mutable_loss_scale_order() = record.loss_scale_order();
-    directive.set_loss_scale_order_number(record.loss_scale_order_number());
-  }
-  if (record.has_earlier_loss_scale_order()) {
-    *directive.mutable_earlier_loss_scale_order() = record.earlier_loss_scale_order();
-  }
-  directive.set_gradient_request_number(record.gradient_request_number());
-  return directive;
+absl::Status Replaced(const v1::WorkerReport& report) {
+  return Error(StatusCode::kAborted, "REPLACED",
+               absl::StrCat("another agent has come since as worker ", report.worker(),
+                            " with the id of this one's state folder: ", report.agent().place()));
 }
 
-// What of the report is on disk, or will never be needed, and so need not be sent again.
-void Acknowledge(const v1::WorkerReport& report, const ClusterState& state, v1::WorkerDirective* directive) {
-  for (const v1::AttemptReport& reported : report.attempts()) {
-    const JobRecordPtr record = state.FindJob(reported.key().job_id());
-    const auto attempt = record == nullptr ? absl::StatusOr<const Attempt*>(Fenced(reported.key()))
-                                           : FindAttemptByToken(*record, reported.key());
-    const bool is_over = !attempt.ok() || (*attempt)->state() == Attempt::ENDED;
-    if (reported.state() == Attempt::ENDED && is_over) {
-      *directive->add_acknowledged_outcomes() = reported.key();
-    }
-    for (const v1::Checkpoint& checkpoint : reported.checkpoints()) {
-      if (attempt.ok() && checkpoint.attempt() == reported.key().attempt() && IsRecorded(*record, checkpoint)) {
-        v1::CheckpointKey& key = *directive->add_acknowledged_checkpoints();
-        *key.mutable_attempt() = reported.key();
-        key.set_step(checkpoint.step());
-        key.set_path(checkpoint.path());
-      }
-    }
+// Agents of one id are one agent that was restarted, or its state folder was copied. A copy elsewhere has another
+// place; one that has been displaced says that it yields.
+absl::Status CheckCopy(const v1::WorkerReport& report, const v1::AgentIdentity& holder, const WorkerSession& session) {
+  const std::string& place = report.agent().place();
+  if (!holder.place().empty() && !place.empty() && holder.place() != place) {
+    return ErrorWithMetadata(
+        StatusCode::kAlreadyExists, "WORKER_NAME_IN_USE",
+        absl::StrCat("the state folder of worker ", report.worker(), " was copied or moved: the agent at ",
+                     holder.place(), " has it, and the one at ", place,
+                     " is refused; give a copy another --name and an empty --state-dir, or stop the other agent and "
+                     "wait until it is lost"),
+        {{"worker", report.worker()}, {"holder", holder.place()}, {"refused", place}});
   }
+  const bool is_other = !session.incarnation.empty() && session.incarnation != report.incarnation();
+  return is_other && report.yields() ? Replaced(report) : absl::OkStatus();
 }
 
 }  // namespace
@@ -139,13 +104,12 @@ absl::Status Coordinator::CheckAgent(const v1::WorkerReport& report, const Sessi
     return absl::OkStatus();
   }
   const v1::AgentIdentity& holder = reported ? session.agent : record->agent();
-  // Before its registration is on disk a worker has no attempts, and nobody can lose it: its silence tells.
-  const bool is_over = record == nullptr ? options_.clock->SinceBoot() - session.report_since_boot >
-                                               options_.lease + options_.lease_margin
-                                         : record->lost() && !session.losing;
   // A name that was registered without an identity is anyone's.
-  if (is_over || holder.id().empty() || holder.id() == report.agent().id()) {
+  if (IsSilent(session, record.get()) || holder.id().empty()) {
     return absl::OkStatus();
+  }
+  if (holder.id() == report.agent().id()) {
+    return CheckCopy(report, holder, session);
   }
   return ErrorWithMetadata(
       StatusCode::kAlreadyExists, "WORKER_NAME_IN_USE",
@@ -154,9 +118,34 @@ absl::Status Coordinator::CheckAgent(const v1::WorkerReport& report, const Sessi
       {{"worker", report.worker()}, {"holder", holder.place()}, {"refused", report.agent().place()}});
 }
 
+// Before its registration is on disk a worker has no attempts, and nobody can lose it: its silence tells.
+bool Coordinator::IsSilent(const Session& session, const internal::WorkerRecord* record) const {
+  return record == nullptr
+             ? options_.clock->SinceBoot() - session.report_since_boot > options_.lease + options_.lease_margin
+             : record->lost() && !session.losing;
+}
+
+// Shown with the worker, and told once while it stays the same.
+void Coordinator::NoteRival(const v1::WorkerReport& report, const absl::Status& refusal, Session& session) {
+  session.rival_since_boot = options_.clock->SinceBoot();
+  const std::string line(refusal.message());
+  if (std::exchange(session.rival, line) != line && options_.on_worker_trouble) {
+    options_.on_worker_trouble(report.worker(), line);
+  }
+}
+
+void Coordinator::TellOddity(const std::string& worker, const std::string& oddity, Session& session) {
+  if (!oddity.empty() && std::exchange(session.oddity, oddity) != oddity && options_.on_worker_trouble) {
+    options_.on_worker_trouble(worker, oddity);
+  }
+}
+
 absl::Status Coordinator::TakeSession(const v1::WorkerReport& report, bool* is_new) {
   Session& session = sessions_[report.worker()];
-  AMPD_RETURN_IF_ERROR(CheckAgent(report, session));
+  if (const absl::Status refusal = CheckAgent(report, session); !refusal.ok()) {
+    NoteRival(report, refusal, session);
+    return refusal;
+  }
   auto& retired = session.retired_incarnations;
   if (session.agent.id() != report.agent().id()) {
     retired.clear();  // they tell the connections of one agent apart; the other may come back once this one is lost
@@ -164,8 +153,9 @@ absl::Status Coordinator::TakeSession(const v1::WorkerReport& report, bool* is_n
   }
   session.agent = report.agent();
   if (std::find(retired.begin(), retired.end(), report.incarnation()) != retired.end()) {
-    return Error(StatusCode::kAborted, "REPLACED",
-                 absl::StrCat("another agent has come since as worker ", report.worker()));
+    const absl::Status refusal = Replaced(report);
+    NoteRival(report, refusal, session);
+    return refusal;
   }
   if (session.incarnation != report.incarnation()) {
     if (!session.incarnation.empty()) {
@@ -193,13 +183,7 @@ bool Coordinator::MayRenew(const std::string& worker, const Session& session, co
 }
 
 absl::StatusOr<v1::WorkerDirective> Coordinator::HandleReport(const v1::WorkerReport& report) {
-  if (report.worker().empty() || report.worker().size() > 253 || report.incarnation().empty()) {
-    return InvalidFields({{"worker", "a report names its worker, in at most 253 bytes, and its incarnation"}});
-  }
-  if (report.agent().id().size() > kMaxAgentIdBytes || report.agent().place().size() > kMaxAgentPlaceBytes) {
-    return InvalidFields(
-        {{"agent", absl::StrCat("its id has at most ", kMaxAgentIdBytes, " bytes, its place ", kMaxAgentPlaceBytes)}});
-  }
+  AMPD_RETURN_IF_ERROR(CheckRegistration(report));
   AMPD_RETURN_IF_ERROR(CheckReportSizes(report));
   Updates updates;
   v1::WorkerDirective directive;
@@ -209,17 +193,21 @@ absl::StatusOr<v1::WorkerDirective> Coordinator::HandleReport(const v1::WorkerRe
     AMPD_RETURN_IF_ERROR(TakeSession(report, &is_new));
     Session& session = sessions_[report.worker()];
     bool renew = false;
+    std::string oddity;
     options_.ledger->Read([&](const ClusterState& state) ABSL_NO_THREAD_SAFETY_ANALYSIS {
       renew = is_new && MayRenew(report.worker(), session, state);
       if (is_new) {
         NoteRegistration(report, state, &updates);
         for (const v1::AttemptReport& attempt : report.attempts()) {
-          NoteAttempt(report.worker(), attempt, state, &updates);
+          if (std::string found = NoteAttempt(report.worker(), attempt, state, &updates); !found.empty()) {
+            oddity = std::move(found);
+          }
         }
         NoteGone(session, state, &updates);
         NoteDeletions(session, state, &updates);
       }
     });
+    TellOddity(report.worker(), oddity, session);
     if (renew) {
       liveness_.Renew(report.worker(), options_.clock->SinceBoot());
     }
@@ -227,15 +215,6 @@ absl::StatusOr<v1::WorkerDirective> Coordinator::HandleReport(const v1::WorkerRe
   }
   CommitQuietly(std::move(updates));
   return directive;
-}
-
-absl::StatusOr<v1::WorkerDirective> Coordinator::CurrentDirective(const std::string& worker) {
-  absl::MutexLock lock(&mutex_);
-  const auto session = sessions_.find(worker);
-  if (session == sessions_.end() || session->second.incarnation.empty()) {
-    return Error(StatusCode::kNotFound, "WORKER_NOT_FOUND", absl::StrCat("worker ", worker, " has not reported"));
-  }
-  return BuildDirective(worker, session->second, /*renew=*/false);
 }
 
 void Coordinator::NoteRegistration(const v1::WorkerReport& report, const ClusterState& state, Updates* updates) const {
@@ -246,35 +225,45 @@ void Coordinator::NoteRegistration(const v1::WorkerReport& report, const Cluster
   }
 }
 
-void Coordinator::NoteAttempt(const std::string& worker, const v1::AttemptReport& reported, const ClusterState& state,
-                              Updates* updates) const {
+std::string Coordinator::NoteAttempt(const std::string& worker, const v1::AttemptReport& reported,
+                                     const ClusterState& state, Updates* updates) const {
   const JobRecordPtr record = state.FindJob(reported.key().job_id());
   if (record == nullptr) {
-    return;
+    return "";
   }
   const auto attempt = FindAttemptByToken(*record, reported.key());
   if (!attempt.ok() || (*attempt)->state() == Attempt::ENDED || (*attempt)->worker() != worker) {
-    return;
+    return "";
   }
+  std::string oddity;
   // The order counts: a checkpoint is recorded, and the last precision taken, before the outcome that follows them.
   for (const v1::Checkpoint& checkpoint : reported.checkpoints()) {
     // Any other path would have workers delete there what is not its own.
     const bool is_in_place = checkpoint.path() == PathOf(reported.key().job_id(), checkpoint);
-    if (is_in_place && !IsRecorded(*record, checkpoint)) {
+    const std::string why = is_in_place ? FindOddity(*record, reported.key(), checkpoint) : "a checkpoint's path";
+    oddity = why.empty() ? oddity : why;
+    if (why.empty() && !IsRecorded(*record, checkpoint)) {
       internal::RecordCheckpoint& change = *updates->emplace_back(NewUpdate()).mutable_record_checkpoint();
       *change.mutable_key() = reported.key();
       *change.mutable_checkpoint() = checkpoint;
     }
   }
+  const std::string odd_report = FindOddity(*record, reported);
+  oddity = odd_report.empty() ? oddity : odd_report;
   internal::AdvanceAttempt told = ToAdvance(reported);
-  if (IsNews(told, **attempt)) {
+  if (odd_report.empty() && IsNews(told, **attempt)) {
     *updates->emplace_back(NewUpdate()).mutable_advance_attempt() = std::move(told);
   }
   if (reported.state() == Attempt::ENDED) {
     internal::EndAttempt& change = *updates->emplace_back(NewUpdate()).mutable_end_attempt();
     *change.mutable_key() = reported.key();
     *change.mutable_outcome() = OutcomeOf(reported);
+    if (const std::string why = FindOddity(*record, **attempt, change.outcome()); !why.empty()) {
+      *change.mutable_outcome() = InPlaceOf(change.outcome(), why);
+      oddity = why;
+    }
   }
+  return oddity.empty() ? "" : absl::StrCat("attempt ", NameOf(reported.key()), ": ", oddity, " can't be true");
 }
 
 void Coordinator::NoteGone(const Session& session, const ClusterState& state, Updates* updates) const {
@@ -316,70 +305,6 @@ void Coordinator::NoteDeletions(const Session& session, const ClusterState& stat
     deleted.set_worker(session.report.worker());
     *updates->emplace_back(NewUpdate()).mutable_checkpoints_deleted() = std::move(deleted);
   }
-}
-
-v1::WorkerDirective Coordinator::BuildDirective(const std::string& worker, Session& session, bool renew) {
-  v1::WorkerDirective directive;
-  // Ordered over all lives of the server, without a write for each.
-  const uint64_t number = life_ << 32 | next_directive_++;
-  directive.mutable_id()->set_number(number);
-  directive.set_acknowledged_report(session.report.sequence());
-  *directive.mutable_suspend_limit() =
-      TimeUtil::NanosecondsToDuration(absl::ToInt64Nanoseconds(options_.suspend_limit));
-  if (renew) {
-    *directive.mutable_lease() = TimeUtil::NanosecondsToDuration(absl::ToInt64Nanoseconds(options_.lease));
-    directive.set_renewal_of_boottime_nanos(session.report.send_boottime_nanos());
-  }
-  options_.ledger->Read([&](const ClusterState& state) {
-    directive.mutable_id()->set_epoch(state.epoch());
-    std::map<std::string, uint64_t> told;
-    for (const JobRecordPtr& record : state.JobsOn(worker)) {
-      *directive.add_attempts() = ToDirective(*record);
-      const std::string name = NameOf(NewestKey(*record));
-      const auto before = session.first_told.find(name);
-      told[name] = before == session.first_told.end() ? number : before->second;
-    }
-    session.first_told = std::move(told);
-    Acknowledge(session.report, state, &directive);
-    std::map<std::string, uint64_t> deletions;
-    if (const WorkerRecordPtr record = state.FindWorker(worker); record != nullptr) {
-      *directive.mutable_delete_checkpoints() = record->delete_checkpoints();
-      for (const v1::CheckpointKey& key : record->delete_checkpoints()) {
-        const auto before = session.first_told_deletion.find(key.path());
-        deletions[key.path()] = before == session.first_told_deletion.end() ? number : before->second;
-      }
-    }
-    session.first_told_deletion = std::move(deletions);
-  });
-  return directive;
-}
-
-void Coordinator::CommitDrained(const std::string& worker, bool drained, WorkerDone done) {
-  internal::Update update = NewUpdate();
-  update.mutable_set_drained()->set_worker(worker);
-  update.mutable_set_drained()->set_drained(drained);
-  options_.ledger->Commit(std::move(update),
-                          [this, worker, done = std::move(done)](const absl::StatusOr<Applied>& applied) {
-                            if (!applied.ok()) {
-                              return done(applied.status());
-                            }
-                            v1::Worker view;
-                            {
-                              absl::MutexLock lock(&mutex_);
-                              options_.ledger->Read([&](const ClusterState& state) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-                                view = ViewOf(state, *state.FindWorker(worker));
-                              });
-                            }
-                            done(std::move(view));
-                          });
-}
-
-void Coordinator::DrainWorker(const v1::DrainWorkerRequest& request, WorkerDone done) {
-  CommitDrained(request.name(), true, std::move(done));
-}
-
-void Coordinator::UndrainWorker(const v1::UndrainWorkerRequest& request, WorkerDone done) {
-  CommitDrained(request.name(), false, std::move(done));
 }
 
 }  // namespace ampd::server

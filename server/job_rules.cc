@@ -1,9 +1,11 @@
 #include "server/job_rules.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/sha256.h"
 
 namespace ampd::server {
 
@@ -101,9 +103,20 @@ bool Reaches(const internal::WorkerRecord& worker, const v1::Checkpoint& checkpo
   if (!checkpoint.local()) {
     return true;
   }
-  const std::string& agent = worker.agent().id();
+  const std::string agent = AgentDigest(worker.agent());
   return checkpoint.worker() == worker.worker().name() &&
          (checkpoint.agent() == agent || checkpoint.agent().empty() || agent.empty());
+}
+
+std::string AgentDigest(const v1::AgentIdentity& agent) {
+  constexpr size_t kCharacters = 32;
+  return agent.id().empty() ? "" : Sha256Hex(absl::StrCat("agent ", agent.id())).substr(0, kCharacters);
+}
+
+bool IsRecorded(const internal::JobRecord& record, const v1::Checkpoint& checkpoint) {
+  return checkpoint.attempt() < record.last_checkpoint_attempt() ||
+         (checkpoint.attempt() == record.last_checkpoint_attempt() &&
+          checkpoint.step() <= record.last_checkpoint_step());
 }
 
 std::string PathOf(const std::string& job, const v1::Checkpoint& checkpoint) {
@@ -153,7 +166,7 @@ absl::Duration RetryDelay(int attempts_without_checkpoint) {
   if (attempts_without_checkpoint <= 1) {
     return absl::ZeroDuration();
   }
-  return std::min(absl::Seconds(5) * (1 << std::min(attempts_without_checkpoint - 2, 10)), absl::Minutes(1));
+  return std::min(absl::Seconds(5) * (1 << std::min(attempts_without_checkpoint - 2, 10)), kMaxRetryDelay);
 }
 
 }  // namespace ampd::server

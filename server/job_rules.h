@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -43,6 +44,12 @@ Blame BlameFor(v1::Reason reason);
 // not under another that has the name since. An identity that is not known is anyone's.
 bool Reaches(const internal::WorkerRecord& worker, const v1::Checkpoint& checkpoint);
 
+// What tells the agent from others and gives its id, by which it could be spoken for, to nobody. Empty without an id.
+std::string AgentDigest(const v1::AgentIdentity& agent);
+
+// Whether it was recorded, and possibly deleted since.
+bool IsRecorded(const internal::JobRecord& record, const v1::Checkpoint& checkpoint);
+
 // Where below the root a trainer puts the job's checkpoint (train::CheckpointStore): "<job>/<attempt>/step-<n>".
 std::string PathOf(const std::string& job, const v1::Checkpoint& checkpoint);
 // Below whose folder the checkpoint of this path lies: a path begins with the job's id.
@@ -63,6 +70,7 @@ inline constexpr int kMaxAttemptsWithoutCheckpoint = 3;
 
 // How long to wait before the next attempt, after so many in a row without a new checkpoint: the first retry is at
 // once.
+inline constexpr absl::Duration kMaxRetryDelay = absl::Minutes(1);
 absl::Duration RetryDelay(int attempts_without_checkpoint);
 
 }  // namespace ampd::server

@@ -62,7 +62,7 @@ int main(int argc, char** argv) {
   std::signal(SIGCHLD, SIG_IGN);
   BoundArenas();
   TrustLockOrder();
-  ampd::SignalThread signals({SIGTERM, SIGINT});
+  ampd::SignalThread signals({SIGTERM, SIGINT, SIGHUP});
   const auto log_counter = std::make_shared<ampd::server::LogCounter>();
   StartLogging(parsed.config.log_level, log_counter);
   RaiseFileLimit();
@@ -75,6 +75,10 @@ int main(int argc, char** argv) {
                parsed.config.metrics_listen.host, (*server)->metrics_port(), parsed.config.data_dir);
   absl::Notification leave;
   signals.Start([&leave](int signal) {
+    if (signal == SIGHUP) {
+      spdlog::info("SIGHUP is ignored: there is no configuration to read again");
+      return;
+    }
     if (!leave.HasBeenNotified()) {
       spdlog::info("signal {}: draining", signal);
       leave.Notify();

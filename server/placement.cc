@@ -88,6 +88,10 @@ bool WorkerServes(const v1::JobSpec& spec, const Candidate& candidate, DeviceVer
     Say(verdict, v1::WORKER_UNAVAILABLE, absl::StrCat("worker ", worker.name(), " does not report"));
     return false;
   }
+  if (candidate.facts->is_stopping) {
+    Say(verdict, v1::WORKER_UNAVAILABLE, absl::StrCat("worker ", worker.name(), " is stopping"));
+    return false;
+  }
   if (worker.drained()) {
     Say(verdict, v1::WORKER_UNAVAILABLE,
         absl::StrCat("worker ", worker.name(), " is drained; ampctl worker undrain ", worker.name(), " ends that"));
@@ -229,6 +233,12 @@ int Hope(v1::PendingReason reason) {
   }
 }
 
+// A wait that is longer than any retry is told to wait comes of a clock that was set back since.
+bool WaitsForRetry(const JobRecord& record, int64_t now_unix_micros) {
+  const int64_t wait = record.not_before_unix_micros() - now_unix_micros;
+  return wait > 0 && wait <= absl::ToInt64Microseconds(kMaxRetryDelay);
+}
+
 int CountAhead(const ClusterState& state, const v1::Job& job) {
   int ahead = 0;
   for (const auto& [key, record] : state.queue()) {
@@ -283,7 +293,7 @@ std::vector<Placement> PlaceJobs(const ClusterState& state, const LiveWorkers& l
     if (num_free == 0) {
       break;
     }
-    if (record->not_before_unix_micros() > now_unix_micros) {
+    if (WaitsForRetry(*record, now_unix_micros)) {
       continue;
     }
     Placement placement;
@@ -330,7 +340,7 @@ v1::ExplainJobResponse ExplainWaiting(const ClusterState& state, const LiveWorke
     PresetChoice choice;
     Judge(record, StartPoint(record), candidate, &choice, response.add_devices());
   }
-  if (record.not_before_unix_micros() > now_unix_micros) {
+  if (WaitsForRetry(record, now_unix_micros)) {
     response.set_reason(v1::RETRY_BACKOFF);
     response.set_message(absl::StrCat(
         "the next attempt begins in ",

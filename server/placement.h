@@ -15,6 +15,7 @@ namespace ampd::server {
 // What is known of the workers that report in this life of the server, by name.
 struct WorkerFacts {
   std::map<std::string, int64_t> free_bytes;  // by device id, as last reported
+  bool is_stopping = false;                   // its agent was asked to end
 };
 using LiveWorkers = std::map<std::string, WorkerFacts>;
 

@@ -184,6 +184,10 @@ absl::Status Server::Parts::Restore() {
   options.local_checkpoint_wait = config.local_checkpoint_wait;
   options.archive_after = config.archive_after;
   options.retention = {config.retention, config.checkpoint_retention};
+  options.worker_retention = config.worker_retention;
+  options.on_worker_trouble = [](const std::string& worker, const std::string& line) {
+    spdlog::warn("worker {}: {}", worker, line);
+  };
   options.hold_artifact = [this](const std::string& artifact) { return artifacts->Hold(artifact); };
   options.read_model = [this](const std::string& artifact) { return models.Read(artifact); };
   options.on_job = [this](const JobPtr& job) { OnJob(job); };

@@ -83,6 +83,8 @@ void AddOptions(CLI::App* app, Addresses* addresses, ServerConfig* config) {
          "How long after a job's end its checkpoints are deleted, the last one too. Without this flag they stay until "
          "ampctl job delete or ampctl checkpoint delete",
          &config->checkpoint_retention);
+  AddAge(app, "--worker-retention", "How long after its loss a worker is removed from the list",
+         &config->worker_retention);
   AddDuration(app, "--metrics-linger", "How long series of a finished job stay in /metrics; 0 is not at all",
               absl::Seconds(0), &config->metrics_linger);
   AddDuration(app, "--drain-grace", "How long calls under way may take after SIGTERM", absl::Seconds(0),

@@ -22,6 +22,7 @@ struct ServerConfig {
   absl::Duration archive_after = absl::Hours(1);
   absl::Duration retention = absl::Hours(24 * 30);  // of points, events, logs and samples
   absl::Duration checkpoint_retention = absl::ZeroDuration();
+  absl::Duration worker_retention = absl::Hours(24 * 7);  // of lost workers; zero: never
   absl::Duration metrics_linger = absl::Minutes(2);
   absl::Duration drain_grace = absl::Seconds(5);
   int metrics_max_jobs = 200;

@@ -80,6 +80,8 @@ absl::Status Transition::Dispatch() {
       return Do(update_.set_drained());
     case internal::Update::kLoseWorker:
       return Do(update_.lose_worker());
+    case internal::Update::kRemoveWorker:
+      return Do(update_.remove_worker());
     case internal::Update::kAssignAttempt:
       return Do(update_.assign_attempt());
     case internal::Update::kAdvanceAttempt:

@@ -29,6 +29,7 @@ class Transition {
   absl::Status Do(const internal::RegisterWorker& registration);
   absl::Status Do(const internal::SetDrained& set);
   absl::Status Do(const internal::LoseWorker& lose);
+  absl::Status Do(const internal::RemoveWorker& remove);
   absl::Status Do(const internal::AssignAttempt& assign);
   absl::Status Do(const internal::AdvanceAttempt& advance);
   absl::Status Do(const internal::RecordCheckpoint& record);
@@ -53,7 +54,7 @@ class Transition {
   // The record, when the key names the job's newest attempt and that is alive.
   absl::StatusOr<JobRecordPtr> RequireOwner(const v1::AttemptKey& key) const;
   JobEdit Edit(const internal::JobRecord& record) const { return {record, update_.time_unix_micros()}; }
-  // The id of the agent that has the worker's name; empty: not known.
+  // A digest of the id of the agent that has the worker's name; empty: not known.
   std::string AgentOf(const std::string& worker) const;
   internal::WorkerRecord& EditWorker(const internal::WorkerRecord& record);
   // One that is there and finds the lost one's checkpoints below its own root, for the root is shared. Empty: nobody.

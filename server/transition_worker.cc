@@ -115,6 +115,7 @@ absl::Status Transition::Do(const internal::RegisterWorker& registration) {
   *record.mutable_data_roots() = registration.data_roots();
   *record.mutable_agent() = registration.agent();
   record.set_lost(false);
+  record.clear_lost_unix_micros();
   if (before == nullptr || !MessageDifferencer::Equals(*before, record)) {
     EditWorker(record);
   }
@@ -149,12 +150,26 @@ absl::Status Transition::Do(const internal::LoseWorker& lose) {
   }
   internal::WorkerRecord& lost = EditWorker(*worker);
   lost.set_lost(true);
+  lost.set_lost_unix_micros(update_.time_unix_micros());
   HandOverDeletions(lost);
   for (const JobRecordPtr& record : state_.JobsOn(lose.worker())) {
     JobEdit edit = Edit(*record);
     AMPD_RETURN_IF_ERROR(EndNewestAttempt(LostOutcome(), edit));
     edit.Finish(&applied_);
   }
+  return absl::OkStatus();
+}
+
+absl::Status Transition::Do(const internal::RemoveWorker& remove) {
+  AMPD_ASSIGN_OR_RETURN(const WorkerRecordPtr worker, RequireWorker(remove.worker()));
+  if (!worker->lost()) {
+    return ErrorWithMetadata(
+        StatusCode::kFailedPrecondition, "WORKER_NOT_LOST",
+        absl::StrCat("worker ", remove.worker(), " is not lost; stop its agent and wait until it is, or drain it"),
+        {{"worker", remove.worker()}});
+  }
+  applied_.removed_workers.push_back(remove.worker());
+  applied_.changed = true;
   return absl::OkStatus();
 }
 
@@ -329,7 +344,7 @@ absl::Status Transition::Do(const internal::DropCheckpoint& drop) {
 
 std::string Transition::AgentOf(const std::string& worker) const {
   const WorkerRecordPtr record = state_.FindWorker(worker);
-  return record == nullptr ? "" : record->agent().id();
+  return record == nullptr ? "" : AgentDigest(record->agent());
 }
 
 }  // namespace ampd::server

@@ -159,6 +159,7 @@ int DeleteArtifact(Session* session, const std::string& name, bool confirmed);
 
 int ListWorkers(Session* session);
 int SetDrained(Session* session, const std::string& worker, bool drained);
+int RemoveWorker(Session* session, const std::string& worker);
 int Health(Session* session);
 
 int AddContext(Session* session, const std::string& name, const std::string& address);

@@ -283,7 +283,7 @@ void DevRun::StopChild(std::optional<Child>* child, absl::Duration grace) {
     }
     if (SystemClock().SinceBoot() >= deadline || news_.num_stops() > stops) {
       (*child)->Signal(SIGKILL);
-      deadline = absl::InfiniteFuture();
+      deadline = absl::InfiniteDuration();
     }
     news_.WaitPast(seen, deadline);
   }

@@ -7,6 +7,7 @@
 #include "client/commands/commands.h"
 #include "client/commands/confirm.h"
 #include "client/commands/output.h"
+#include "client/render/format.h"
 
 namespace ampd::client {
 namespace {
@@ -101,6 +102,20 @@ int SetDrained(Session* session, const std::string& worker, bool drained) {
   return CallAndShow(
       session, [&](JobClient* client) { return drained ? client->DrainWorker(worker) : client->UndrainWorker(worker); },
       [&](const v1::Worker& answer) { PrintWorkers(*session, {answer}); });
+}
+
+int RemoveWorker(Session* session, const std::string& worker) {
+  const auto client = session->Client();
+  const absl::Status removed = client.ok() ? (*client)->RemoveWorker(worker) : client.status();
+  if (!removed.ok()) {
+    return session->Fail(removed);
+  }
+  if (session->options().quiet || session->options().output == OutputFormat::kName) {
+    std::printf("%s\n", Printable(worker).c_str());
+  } else if (!PrintStructured(*session, PlainFields{{"name", worker}, {"removed", true}})) {
+    std::printf("%s  removed\n", Printable(worker).c_str());
+  }
+  return kExitOk;
 }
 
 }  // namespace ampd::client

@@ -156,6 +156,11 @@ void PrintWorkers(const Session& session, const std::vector<v1::Worker>& workers
     rows.insert(rows.end(), of_worker.begin(), of_worker.end());
   }
   Print(RenderTable(WorkerHeadings(wide), rows, !options.no_headers));
+  for (const v1::Worker& worker : workers) {
+    if (!worker.message().empty()) {
+      session.Note(absl::StrCat(Printable(worker.name()), ": ", Printable(worker.message())));
+    }
+  }
 }
 
 void PrintCheckpoints(const Session& session, const std::vector<v1::Checkpoint>& checkpoints) {

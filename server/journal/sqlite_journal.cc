@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -44,6 +45,7 @@ absl::StatusOr<int64_t> QueryInt(SqliteDatabase& database, std::string_view sql)
 absl::StatusOr<std::unique_ptr<SqliteJournal>> SqliteJournal::Open(const Options& options) {
   std::unique_ptr<SqliteJournal> journal(new SqliteJournal(options));
   AMPD_RETURN_IF_ERROR(journal->Lock());
+  AMPD_RETURN_IF_ERROR(journal->KeepFromOthers());
   AMPD_RETURN_IF_ERROR(journal->OpenWriter());
   AMPD_RETURN_IF_ERROR(journal->PrepareStatements());
   AMPD_RETURN_IF_ERROR(journal->OpenReader());
@@ -60,6 +62,18 @@ absl::Status SqliteJournal::Lock() {
     return Error(absl::StatusCode::kFailedPrecondition, "DATA_DIRECTORY_LOCKED",
                  absl::StrCat("the data directory ", options_.data_dir,
                               " is in use by another server; stop that one, or choose another --data-dir"));
+  }
+  return absl::OkStatus();
+}
+
+// The journal holds what agents and attempts are known by. SQLite gives the files beside it the same permissions.
+absl::Status SqliteJournal::KeepFromOthers() const {
+  const UniqueFd file(open((options_.data_dir + "/journal.db").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file.ok()) {
+    return ErrnoError(errno, "open the journal");
+  }
+  for (const char* suffix : {"", "-wal", "-shm"}) {
+    chmod((options_.data_dir + "/journal.db" + suffix).c_str(), 0600);  // of a server that did not see to it
   }
   return absl::OkStatus();
 }

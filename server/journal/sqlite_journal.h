@@ -48,6 +48,7 @@ class SqliteJournal final : public Journal {
  private:
   explicit SqliteJournal(Options options) : options_(std::move(options)) {}
   absl::Status Lock();
+  absl::Status KeepFromOthers() const;
   absl::Status OpenWriter();
   absl::Status OpenReader();
   absl::Status CheckIntegrity();

@@ -44,4 +44,11 @@ grpc::ServerUnaryReactor* WorkerAdminService::UndrainWorker(grpc::CallbackServer
                     });
 }
 
+grpc::ServerUnaryReactor* WorkerAdminService::RemoveWorker(grpc::CallbackServerContext* context,
+                                                           const v1::RemoveWorkerRequest* request,
+                                                           v1::RemoveWorkerResponse* /*response*/) {
+  return ServeUnary(*environment_, context, "ampd.v1.WorkerAdminService/RemoveWorker", *request,
+                    [=, this](FinishCall finish) { coordinator_->RemoveWorker(*request, std::move(finish)); });
+}
+
 }  // namespace ampd::server

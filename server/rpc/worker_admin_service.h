@@ -18,6 +18,8 @@ class WorkerAdminService final : public v1::WorkerAdminService::CallbackService 
                                         v1::Worker*) override;
   grpc::ServerUnaryReactor* UndrainWorker(grpc::CallbackServerContext*, const v1::UndrainWorkerRequest*,
                                           v1::Worker*) override;
+  grpc::ServerUnaryReactor* RemoveWorker(grpc::CallbackServerContext*, const v1::RemoveWorkerRequest*,
+                                         v1::RemoveWorkerResponse*) override;
 
  private:
   const CallEnvironment* const environment_;

@@ -40,8 +40,8 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
  private:
   void OnMessage(v1::WorkerReport report) override {
     const bool is_first = worker_.empty();
-    if (!is_first && report.worker() != worker_) {
-      EndWith(InvalidFields({{"worker", "is not the one that this stream began with"}}));
+    if (!is_first && (report.worker() != worker_ || report.incarnation() != incarnation_)) {
+      EndWith(InvalidFields({{"worker", "or its incarnation is not the one that this stream began with"}}));
       return;
     }
     {
@@ -56,6 +56,7 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
         // Only now: a report that was refused must not end the stream of the agent that has the name. And before the
         // answer, so that a worker that has one has taken over.
         worker_ = report.worker();
+        incarnation_ = report.incarnation();
         options_.streams->Attach(worker_, self());
       }
       Send(*std::move(directive));
@@ -72,14 +73,16 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
       absl::MutexLock due_lock(&due_mutex_);
       due_ = false;
     }
-    absl::StatusOr<v1::WorkerDirective> directive = options_.coordinator->CurrentDirective(worker_);
+    absl::StatusOr<v1::WorkerDirective> directive = options_.coordinator->CurrentDirective(worker_, incarnation_);
     if (directive.ok()) {
       Send(*std::move(directive));
     }
   }
 
   const WorkerService::Options& options_;
-  std::string worker_;  // set by the first report that is taken in, before anybody can call DirectiveDue
+  // Set by the first report that is taken in, before anybody can call DirectiveDue.
+  std::string worker_;
+  std::string incarnation_;
   absl::Mutex order_mutex_;
   absl::Mutex due_mutex_;
   bool due_ ABSL_GUARDED_BY(due_mutex_) = false;

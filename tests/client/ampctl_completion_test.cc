@@ -118,6 +118,7 @@ TEST_F(AmpctlCompletion, WorkersAndContexts) {
   EXPECT_EQ(Run("context add lab 127.0.0.1:1").exit_code, 0);
   EXPECT_THAT(Offers({"worker", "drain", ""}), ElementsAre("w1"));
   EXPECT_THAT(Offers({"worker", "undrain", "w"}), ElementsAre("w1"));
+  EXPECT_THAT(Offers({"worker", "remove", ""}), ElementsAre("w1"));
   EXPECT_THAT(Offers({"context", "use", ""}), ElementsAre("lab"));
   EXPECT_THAT(Offers({"--address", "l"}), ElementsAre("lab"));
 }

@@ -173,6 +173,7 @@ const std::map<std::string, std::string>& ArgumentsOf() {
                                                                 {"worker list", ""},
                                                                 {"worker drain", "w1"},
                                                                 {"worker undrain", "w1"},
+                                                                {"worker remove", "w1"},
                                                                 {"context add", "lab 127.0.0.1:1"},
                                                                 {"context use", "lab"},
                                                                 {"context list", ""},

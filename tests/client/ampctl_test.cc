@@ -402,6 +402,8 @@ TEST_F(Ampctl, VerbsExplainAndWorkers) {
   EXPECT_THAT(Run("worker drain w1").out, HasSubstr("DRAINING"));
   EXPECT_THAT(Run("worker undrain w1").out, HasSubstr("READY"));
   EXPECT_EQ(Run("worker drain w2").exit_code, 3);
+  EXPECT_EQ(Run("worker remove w1").out, "w1  removed\n");
+  EXPECT_EQ(Run("worker remove w2").exit_code, 3);
   for (const char* command : {"worker drain ''", "worker undrain ''", "job show ''", "job cancel ''", "job wait ''"}) {
     const Result empty = Run(command);
     EXPECT_EQ(empty.exit_code, 2) << command;

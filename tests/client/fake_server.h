@@ -483,6 +483,12 @@ class FakeWorkers final : public v1::WorkerAdminService::Service {
     return grpc::Status::OK;
   }
 
+  grpc::Status RemoveWorker(grpc::ServerContext*, const v1::RemoveWorkerRequest* request,
+                            v1::RemoveWorkerResponse*) override {
+    return request->name() == "w1" ? grpc::Status::OK
+                                   : grpc::Status(grpc::StatusCode::NOT_FOUND, "there is no worker " + request->name());
+  }
+
   FakeWorkers() {
     worker_.set_name("w1");
     worker_.set_state(v1::Worker::READY);

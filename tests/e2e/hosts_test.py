@@ -4,6 +4,8 @@
 Usage: hosts_test.py FOLDER_OF_BINARIES [REPORT.xml].
 """
 import contextlib
+import shutil
+import signal
 import socket
 import sqlite3
 import threading

@@ -184,7 +184,7 @@ class Worker:
     def start(self):
         command = [self.service.binaries / "ampd-worker", "--server", self.service.address, "--name", self.name,
                    "--state-dir", self.state, "--trainer", self.trainer, "--threads", str(self.threads), *self.flags]
-        self.agent = Program(command, self.service.folder / f"{self.name}.log")
+        self.agent = Program(command, self.service.folder / f"{self.name}.log", **self.service.options)
         return self
 
     def signal(self, number):
@@ -294,11 +294,12 @@ class Client:
 
 
 class Service(Client):
-    """A server, workers and ampctl in a folder of their own. Use as a context."""
+    """A server, workers and ampctl in a folder of their own. Use as a context. `options` are subprocess.Popen's, for the
+    server and the agents."""
 
-    def __init__(self, binaries, server_flags=()):
+    def __init__(self, binaries, server_flags=(), options=None):
         super().__init__(binaries, tempfile.mkdtemp(prefix="ampd-e2e-"), "127.0.0.1:0")
-        self.server_flags = tuple(server_flags)
+        self.server_flags, self.options = tuple(server_flags), options or {}
         self.server, self.metrics, self.lives = None, "127.0.0.1:0", 0
         self.workers = []
 
@@ -323,7 +324,7 @@ class Service(Client):
         ports = self.folder / f"ports-{self.lives}"
         self.server = Program(
             [self.binaries / "ampd-server", "--listen", self.address, "--metrics-listen", self.metrics, "--data-dir",
-             self.folder / "data", "--port-file", ports, *self.server_flags], self.folder / "server.log")
+             self.folder / "data", "--port-file", ports, *self.server_flags], self.folder / "server.log", **self.options)
         wait_for(lambda: ports.exists() or not self.server.running(), "the server's ports")
         assert self.server.running(), self.server.log()
         self.address, self.metrics = (f"127.0.0.1:{port}" for port in ports.read_text().split())

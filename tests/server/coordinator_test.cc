@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
@@ -62,6 +66,7 @@ class CoordinatorTest : public testing::Test {
     options.lease_margin = absl::Seconds(5);
     options.archive_after = archive_after;
     options.retention = retention;
+    options.worker_retention = absl::Hours(48);
     options.max_spec_bytes_in_hot_state = max_spec_bytes;
     options.on_history_deleted = [this](const std::string& job) { histories_deleted.push_back(job); };
     options.on_clock_leap = [this](absl::Duration leap) { leaps.push_back(absl::FormatDuration(leap)); };
@@ -78,6 +83,9 @@ class CoordinatorTest : public testing::Test {
       return model_error.ok() ? absl::StatusOr<std::shared_ptr<const graph::ExportedModel>>(nullptr) : model_error;
     };
     options.on_directive_due = [this](const std::string& worker) { due.push_back(worker); };
+    options.on_worker_trouble = [this](const std::string& worker, const std::string& line) {
+      troubles.push_back(absl::StrCat(worker, ": ", line));
+    };
     options.on_job_deleted = [this](const std::string& job) { deleted.push_back(job); };
     options.on_events = [this](const std::string&, const std::vector<v1::Event>& events) {
       num_events += static_cast<int>(events.size());
@@ -122,7 +130,7 @@ class CoordinatorTest : public testing::Test {
     const auto answer = coordinator->HandleReport(worker.report);
     EXPECT_TRUE(answer.ok()) << answer.status();
     Pump();
-    v1::WorkerDirective directive = *coordinator->CurrentDirective(worker.report.worker());
+    v1::WorkerDirective directive = *coordinator->CurrentDirective(worker.report.worker(), worker.report.incarnation());
     *worker.report.mutable_reflected() = directive.id();
     return directive;
   }
@@ -143,6 +151,23 @@ class CoordinatorTest : public testing::Test {
     const Attempt attempt = *coordinator->GetJob(job).value()->attempts().rbegin();
     return absl::StrCat(attempt.precision(), attempt.emulated() ? " emulated" : "");
   }
+  v1::Worker ViewOf(const std::string& worker) {
+    const v1::ListWorkersResponse response = coordinator->ListWorkers(v1::ListWorkersRequest()).value();
+    for (const v1::Worker& view : response.workers()) {
+      if (view.name() == worker) {
+        return view;
+      }
+    }
+    return v1::Worker();
+  }
+  std::string RemoveWorker(const std::string& name) {
+    absl::Status removed = absl::UnknownError("never answered");
+    v1::RemoveWorkerRequest request;
+    request.set_name(name);
+    coordinator->RemoveWorker(request, [&](absl::Status status) { removed = status; });
+    Pump();
+    return removed.ok() ? "OK" : ReasonOf(removed);
+  }
   void Pass(absl::Duration duration) {
     clock.Advance(duration);
     coordinator->Tick();
@@ -161,6 +186,7 @@ class CoordinatorTest : public testing::Test {
   std::vector<std::string> deleted;
   std::vector<std::string> histories_deleted;
   std::vector<std::string> leaps;
+  std::vector<std::string> troubles;  // of workers
   int num_events = 0;
   std::string uploaded;  // the one artifact that is there
   int num_held = 0;
@@ -176,7 +202,7 @@ TEST_F(CoordinatorTest, SubmittedJob_IsPlacedAtOnceAndTheStreamIsTold) {
   const std::string id = CreateId();
   EXPECT_EQ(Shown(id), "STARTING@w1#1");
   EXPECT_THAT(due, testing::Contains("w1"));
-  const v1::WorkerDirective directive = *coordinator->CurrentDirective("w1");
+  const v1::WorkerDirective directive = *coordinator->CurrentDirective("w1", "a1");
   ASSERT_EQ(directive.attempts_size(), 1);
   EXPECT_EQ(directive.attempts(0).key().job_id(), id);
   EXPECT_EQ(directive.attempts(0).precision(), "fp32");
@@ -195,8 +221,8 @@ TEST_F(CoordinatorTest, JobRunsToItsEnd_AndTheOutcomeIsAcknowledgedOnlyWhenDurab
   EXPECT_EQ(at_once->acknowledged_outcomes_size(), 0) << "acknowledged before it was on disk";
   Pump();
   EXPECT_EQ(Shown(id), "SUCCEEDED SUCCEEDED_NORMALLY");
-  EXPECT_EQ(coordinator->CurrentDirective("w1")->acknowledged_outcomes_size(), 1);
-  EXPECT_EQ(coordinator->CurrentDirective("w1")->attempts_size(), 0);
+  EXPECT_EQ(coordinator->CurrentDirective("w1", "a1")->acknowledged_outcomes_size(), 1);
+  EXPECT_EQ(coordinator->CurrentDirective("w1", "a1")->attempts_size(), 0);
 }
 
 TEST_F(CoordinatorTest, RepeatedRequest_GivesTheSameJob) {
@@ -243,7 +269,7 @@ TEST_F(CoordinatorTest, Cancel_ReachesTheWorkerAndTheEnd) {
   coordinator->CancelJob(cancel, Into(&result));
   Pump();
   EXPECT_EQ((*result)->state(), Job::CANCELLING);
-  EXPECT_EQ(coordinator->CurrentDirective("w1")->attempts(0).desired(), Job::CANCEL);
+  EXPECT_EQ(coordinator->CurrentDirective("w1", "a1")->attempts(0).desired(), Job::CANCEL);
   *worker.Has(key, Attempt::ENDED).mutable_outcome() = OutcomeOf(Outcome::LEFT, v1::USER_CANCELLED);
   Exchange(worker);
   EXPECT_EQ(Shown(id), "CANCELLED USER_CANCELLED");
@@ -259,7 +285,7 @@ TEST_F(CoordinatorTest, LeaseIsRenewedFromTheReportThatAsked) {
   EXPECT_EQ(directive->lease().seconds(), 10);
   const auto repeated = coordinator->HandleReport(worker.report);
   EXPECT_EQ(repeated->renewal_of_boottime_nanos(), 0) << "a doubled report renewed the lease";
-  EXPECT_EQ(coordinator->CurrentDirective("w1")->renewal_of_boottime_nanos(), 0);
+  EXPECT_EQ(coordinator->CurrentDirective("w1", "a1")->renewal_of_boottime_nanos(), 0);
 }
 
 TEST_F(CoordinatorTest, SilentWorker_LosesItsJobsOnlyAfterLeaseAndMargin) {
@@ -308,7 +334,7 @@ TEST_F(CoordinatorTest, AttemptNotYetThere_IsNotTakenForGone) {
   ScriptedWorker worker("w1");
   Exchange(worker);
   const std::string id = CreateId();
-  ASSERT_EQ(coordinator->CurrentDirective("w1")->attempts_size(), 1);  // and is lost on its way
+  ASSERT_EQ(coordinator->CurrentDirective("w1", "a1")->attempts_size(), 1);  // and is lost on its way
   worker.report.set_sequence(worker.report.sequence() + 1);
   ASSERT_TRUE(coordinator->HandleReport(worker.report).ok());
   Pump();
@@ -457,7 +483,7 @@ TEST_F(CoordinatorTest, DrainedWorker_IsLeftAndTheJobGoesElsewhere) {
   coordinator->DrainWorker(request, [&](absl::StatusOr<v1::Worker> view) { drained = std::move(view); });
   Pump();
   EXPECT_EQ(drained->state(), v1::Worker::DRAINING);
-  const v1::WorkerDirective directive = *coordinator->CurrentDirective("w1");
+  const v1::WorkerDirective directive = *coordinator->CurrentDirective("w1", "a1");
   EXPECT_EQ(directive.attempts(0).desired(), Job::PAUSE);
   EXPECT_EQ(directive.attempts(0).desired_reason(), v1::WORKER_DRAINED);
   *worker.Has(key, Attempt::ENDED).mutable_outcome() = OutcomeOf(Outcome::LEFT, v1::WORKER_DRAINED);
@@ -1037,7 +1063,7 @@ TEST_F(CoordinatorTest, CloneOfAnEndedJob_GoesOnFromItsCheckpoint) {
   Pump();
   ASSERT_TRUE(clone.ok()) << clone.status();
   EXPECT_EQ((*clone)->cloned_from(), id);
-  const v1::WorkerDirective directive = *coordinator->CurrentDirective("w1");
+  const v1::WorkerDirective directive = *coordinator->CurrentDirective("w1", "a1");
   ASSERT_EQ(directive.attempts_size(), 1);
   EXPECT_EQ(directive.attempts(0).start_from().path(), absl::StrCat(id, "/1/step-40"));
   absl::Status removed;
@@ -1368,7 +1394,7 @@ TEST_F(InitialCheckpointTest, IsWhatTheJobBeginsWith_AtItsOwnStepNought) {
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ((*job)->spec().model().initial_checkpoint().step(), 40);
   EXPECT_EQ((*job)->cloned_from(), "");
-  const v1::WorkerDirective directive = *coordinator->CurrentDirective("w1");
+  const v1::WorkerDirective directive = *coordinator->CurrentDirective("w1", "a1");
   ASSERT_EQ(directive.attempts_size(), 1);
   EXPECT_EQ(directive.attempts(0).start_from().path(), absl::StrCat(first, "/1/step-40"));
   EXPECT_EQ(directive.attempts(0).start_from().step(), 0);
@@ -1398,7 +1424,7 @@ TEST_F(InitialCheckpointTest, ARepeatedRequest_IsAnsweredThoughTheOtherJobIsGone
   Pump();
   w1.report.clear_attempts();
   Exchange(w1);
-  *w1.Has(coordinator->CurrentDirective("w1")->attempts(0).key(), Attempt::ENDED).mutable_outcome() =
+  *w1.Has(coordinator->CurrentDirective("w1", "a1")->attempts(0).key(), Attempt::ENDED).mutable_outcome() =
       OutcomeOf(Outcome::LEFT, v1::USER_CANCELLED);
   Exchange(w1);
   EXPECT_EQ(Remove(first), "");
@@ -1456,7 +1482,7 @@ TEST_F(CoordinatorTest, LossScaleOrder_IsPassedOnWithItsNumber) {
   coordinator->UpdateJob(request, Into(&result));
   Pump();
   ASSERT_TRUE(result.ok());
-  const v1::WorkerDirective directive = *coordinator->CurrentDirective("w1");
+  const v1::WorkerDirective directive = *coordinator->CurrentDirective("w1", "a1");
   EXPECT_EQ(directive.attempts(0).loss_scale_order().scale(), 1024);
   EXPECT_EQ(directive.attempts(0).loss_scale_order_number(), 1u);
   EXPECT_FALSE(directive.attempts(0).has_earlier_loss_scale_order());
@@ -1477,7 +1503,7 @@ TEST_F(CoordinatorTest, LossScaleOrder_LeavesInForceWhatItDoesNotSet) {
     coordinator->UpdateJob(request, Into(&result));
     Pump();
     EXPECT_TRUE(result.ok());
-    const v1::AttemptDirective attempt = coordinator->CurrentDirective("w1")->attempts(0);
+    const v1::AttemptDirective attempt = coordinator->CurrentDirective("w1", "a1")->attempts(0);
     const v1::NumberedLossScaleOrder& earlier = attempt.earlier_loss_scale_order();
     return absl::StrCat(attempt.has_earlier_loss_scale_order()
                             ? absl::StrCat(earlier.number(), ": ", earlier.order().ShortDebugString(), ", ")
@@ -1566,12 +1592,12 @@ TEST_F(CoordinatorTest, RequestForGradients_IsPassedOnWithItsNumberToTheAttemptT
   Pump();
   EXPECT_EQ(result.status().code(), absl::StatusCode::kFailedPrecondition) << "nothing runs yet";
   const v1::AttemptKey key = StartOn(worker, id);
-  EXPECT_EQ(coordinator->CurrentDirective("w1")->attempts(0).gradient_request_number(), 0u);
+  EXPECT_EQ(coordinator->CurrentDirective("w1", "a1")->attempts(0).gradient_request_number(), 0u);
   for (const uint64_t number : {1, 2}) {
     coordinator->UpdateJob(request, Into(&result));
     Pump();
     ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_EQ(coordinator->CurrentDirective("w1")->attempts(0).gradient_request_number(), number);
+    EXPECT_EQ(coordinator->CurrentDirective("w1", "a1")->attempts(0).gradient_request_number(), number);
   }
   StartServer();
   EXPECT_EQ(Exchange(worker).attempts(0).gradient_request_number(), 2u) << "it is durable";

@@ -26,7 +26,7 @@ v1::JobSpec SmallSpec(const std::string& name) {
   source.set_num_samples(100);
   spec.mutable_data()->set_batch_size(10);
   spec.mutable_optimizer()->mutable_sgd()->set_learning_rate(0.1);
-  spec.mutable_train()->set_steps(10);
+  spec.mutable_train()->set_steps(kSmallSteps);
   return spec;
 }
 
@@ -45,6 +45,8 @@ v1::Checkpoint CheckpointAt(const std::string& job, int attempt, int64_t step) {
   checkpoint.set_attempt(attempt);
   checkpoint.set_step(step);
   checkpoint.set_path(absl::StrCat(job, "/", attempt, "/step-", step));
+  checkpoint.set_manifest_sha256(std::string(64, 'a'));
+  checkpoint.set_state_hash(std::string(64, 'b'));
   return checkpoint;
 }
 
@@ -52,6 +54,7 @@ v1::Outcome OutcomeOf(v1::Outcome::Kind kind, v1::Reason reason) {
   v1::Outcome outcome;
   outcome.set_kind(kind);
   outcome.set_reason(reason);
+  outcome.set_last_step(kind == v1::Outcome::FINISHED ? kSmallSteps : 0);
   return outcome;
 }
 

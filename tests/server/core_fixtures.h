@@ -10,13 +10,16 @@
 // Specs, updates and views of a small cluster, for the tests of the core.
 namespace ampd::server {
 
-// A job that admission accepts: an mlp on synthetic data.
+inline constexpr int64_t kSmallSteps = 1000;
+
+// A job of so many steps that admission accepts: an mlp on synthetic data.
 v1::JobSpec SmallSpec(const std::string& name = "job");
 
 // A worker with one CPU device, "cpu".
 v1::Worker CpuWorker(const std::string& name);
 
 v1::Checkpoint CheckpointAt(const std::string& job, int attempt, int64_t step);
+// FINISHED: at the last step of a SmallSpec.
 v1::Outcome OutcomeOf(v1::Outcome::Kind kind, v1::Reason reason);
 
 // Updates, stamped with a second each.

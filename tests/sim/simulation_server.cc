@@ -118,9 +118,11 @@ void Simulation::DirectiveDue(const std::string& worker) {
     if (coordinator_ == nullptr || life != life_) {
       return;
     }
-    const auto directive = coordinator_->CurrentDirective(worker);
     for (size_t i = 0; i < hosts_.size(); ++i) {
-      if (directive.ok() && hosts_[i]->name() == worker) {
+      if (hosts_[i]->name() != worker) {
+        continue;
+      }
+      if (const auto directive = coordinator_->CurrentDirective(worker, hosts_[i]->incarnation()); directive.ok()) {
         SendDown(i, *directive, nullptr);
       }
     }

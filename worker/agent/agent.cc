@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 
 namespace ampd::agent {
@@ -17,6 +18,8 @@ using v1::Job;
 // While something is being waited for that gives no event: a socket that is not there yet, a log that grows.
 constexpr absl::Duration kBusyWake = absl::Milliseconds(20);
 constexpr absl::Duration kIdleWake = absl::Milliseconds(500);
+// A server that does not answer by then is not there.
+constexpr absl::Duration kAnnounceTime = absl::Seconds(1);
 
 }  // namespace
 
@@ -56,7 +59,7 @@ void Agent::Stop() {
 }
 
 void Agent::Run() {
-  while (!stop_ || (IsLeaving() && Stopping(options_.clock->SinceBoot()))) {
+  while (!stop_ || (IsLeaving() && Stopping(options_.clock->SinceBoot())) || Announcing(options_.clock->SinceBoot())) {
     Turn();
   }
 }
@@ -119,6 +122,9 @@ std::vector<pollfd> Agent::Descriptors() const {
 
 void Agent::TakeArrivals() {
   const ServerLink::Arrivals arrivals = options_.link->Take();
+  if (arrivals.is_replaced) {
+    MakeWay();
+  }
   if (arrivals.num_attach_streams > 0) {
     options_.counters->num_attach_streams += arrivals.num_attach_streams;
     attached_ = true;
@@ -187,6 +193,11 @@ v1::WorkerReport Agent::BuildReport() {
     *waiting.mutable_key() = key;
     waiting.set_state(Attempt::ASSIGNED);
   }
+  report.set_yields(yields_);
+  if (stop_) {
+    report.set_stopping(true);
+    announced_ = announced_ > 0 ? announced_ : report.sequence();
+  }
   report.set_version(options_.version);
   report.set_metrics_address(options_.metrics_address);
   report.set_checkpoint_root_shared(options_.checkpoint_root_shared);
@@ -197,6 +208,28 @@ v1::WorkerReport Agent::BuildReport() {
   last_sent_boottime_nanos_ = absl::ToInt64Nanoseconds(options_.clock->SinceBoot());
   report.set_send_boottime_nanos(last_sent_boottime_nanos_);
   return report;
+}
+
+// Whether the server may still give it something to do because it does not know yet that this agent stops.
+bool Agent::Announcing(absl::Duration now) {
+  if (!announce_until_.has_value()) {
+    announce_until_ = now + kAnnounceTime;
+    Changed();
+  }
+  const bool is_known = announced_ > 0 && directive_.acknowledged_report() >= announced_;
+  return attached_ && !is_known && now < *announce_until_;
+}
+
+// Two agents of one id can't both be the worker. This one was displaced, and asks again as one that yields.
+void Agent::MakeWay() {
+  if (!std::exchange(yields_, true)) {
+    options_.log(absl::StrCat("another agent took over as worker ", options_.name,
+                              " with the id of this one's state folder ", options_.state_folder,
+                              ": the folder was copied. Give the copy a --name and an empty --state-dir of its own. "
+                              "This agent waits until the other one is gone; what it runs stands still meanwhile"));
+  }
+  incarnation_ = RandomId(*options_.random, 16);
+  report_sequence_ = 0;
 }
 
 // Whether there is still something to wait for.

@@ -71,7 +71,8 @@ class Agent {
 
   // Finds what an earlier agent left. Call once, before Run.
   absl::Status Start();
-  // Until Stop; then with `stop_trainers_on_exit` until the trainers have left or were killed.
+  // Until Stop, and until the server knows that nothing more is to come here, or a moment later; with
+  // `stop_trainers_on_exit` until the trainers have left or were killed.
   void Run();
   void Stop();
 
@@ -90,6 +91,8 @@ class Agent {
   v1::WorkerReport BuildReport();
   bool Stopping(absl::Duration now);
   void LeaveAll(absl::Duration now);
+  bool Announcing(absl::Duration now);
+  void MakeWay();
 
   // agent_actions.cc: directives
   void Take(const v1::WorkerDirective& directive, bool again);
@@ -133,7 +136,8 @@ class Agent {
   void Changed() { report_due_ = true; }
 
   const Options options_;
-  const std::string incarnation_;
+  std::string incarnation_;
+  bool yields_ = false;  // another agent of this id took its place: it waits until that one is gone
   std::vector<v1::Device> devices_;
   Attempts attempts_;
   std::map<std::string, std::unique_ptr<SpawnedTrainer>> trainers_;  // by spawn id
@@ -155,6 +159,8 @@ class Agent {
   bool reconcile_again_ = false;
   std::optional<absl::Duration> leave_until_;  // since boot; set once it is stopping
   bool killed_all_ = false;
+  uint64_t announced_ = 0;                        // sequence of the first report that says that it stops
+  std::optional<absl::Duration> announce_until_;  // since boot
   UniqueFd stop_fd_;
   std::atomic<bool> stop_ = false;
 };

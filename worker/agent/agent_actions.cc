@@ -70,6 +70,7 @@ void Agent::TellOfAttach() {
   const auto describe = [](std::string* text, const v1::Device& device) {
     absl::StrAppend(text, device.id(), ", ", device.name(), ", ", device.memory_total_bytes() >> 20, " MiB");
   };
+  yields_ = false;
   options_.log("the server took this worker: " + absl::StrJoin(devices_, "; ", describe));
 }
 
@@ -138,7 +139,7 @@ void Agent::Do(const Actions& actions, const v1::WorkerDirective& directive) {
   for (const StartAction& start : actions.start) {
     // What comes while the worker is leaving would be cut short, or left behind: it waits, and the server gives it to
     // another worker or to this one's next life.
-    if (IsLeaving()) {
+    if (stop_) {
       waiting_.push_back(start.directive.key());
     } else {
       StartAttempt(start, suspend_limit);

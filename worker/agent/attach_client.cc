@@ -242,8 +242,13 @@ struct AttachClient::State {
   }
   // The same error again says nothing new, until the server has taken this worker in between.
   void Ended(const grpc::Status& status, bool connected) {
+    const std::string reason = ReasonOf(FromGrpcStatus(status));
+    if (reason == "REPLACED") {
+      Arrive([](Arrivals& come) { come.is_replaced = true; });
+      return;  // the agent tells of it
+    }
     const std::string message = status.ok() ? "the server closed it" : status.error_message();
-    const std::string line = ReasonOf(FromGrpcStatus(status)) == "WORKER_NAME_IN_USE"
+    const std::string line = reason == "WORKER_NAME_IN_USE"
                                  ? message
                                  : absl::StrCat(connected ? "stream to " : "can't connect to ", options.server,
                                                 connected ? " ended: " : ": ", message);

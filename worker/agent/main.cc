@@ -22,6 +22,7 @@
 #include "base/listen_address.h"
 #include "base/random.h"
 #include "base/signals.h"
+#include "base/worker_name.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/artifact_cache.h"
 #include "worker/agent/artifact_client.h"
@@ -124,7 +125,9 @@ void FillDefaults(Flags& flags) {
 // What people read where another agent of this name is refused; as long as a report may have it.
 std::string Place(const std::string& state_folder) {
   constexpr size_t kMaxBytes = 512;
-  return absl::StrCat(HostName(), ":", state_folder).substr(0, kMaxBytes);
+  std::error_code error;
+  const fs::path real = fs::weakly_canonical(state_folder, error);  // one folder has one place, however it was named
+  return absl::StrCat(HostName(), ":", error ? state_folder : real.string()).substr(0, kMaxBytes);
 }
 
 // "name=path" pairs; the first wrong one is told in `why`.
@@ -205,7 +208,13 @@ int Serve(const Flags& flags, ampd::agent::Agent::Options options, ampd::SignalT
   if (absl::Status started = agent->Start(); !started.ok()) {
     return Fail(kStateFolder, std::string(started.message()));
   }
-  signals.Start([agent](int) { agent->Stop(); });
+  signals.Start([agent](int signal) {
+    if (signal == SIGHUP) {
+      Log("SIGHUP is ignored: there is no configuration to read again");
+    } else {
+      agent->Stop();
+    }
+  });
   link.Start();
   artifacts.Start();
   // `ampctl dev` shows the address at the end of this line (client/commands/dev.cc).
@@ -216,6 +225,9 @@ int Serve(const Flags& flags, ampd::agent::Agent::Options options, ampd::SignalT
 }
 
 int Run(const Flags& flags, ampd::SignalThread& signals) {
+  if (const absl::Status name = ampd::CheckWorkerName(flags.name); !name.ok()) {
+    return Fail(kUsage, absl::StrCat("--name (the host's if not given) ", std::string(name.message())));
+  }
   std::string why;
   const std::map<std::string, std::string> data_roots = ParseDataRoots(flags.data_roots, &why);
   if (!why.empty()) {
@@ -274,7 +286,7 @@ int Run(const Flags& flags, ampd::SignalThread& signals) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  ampd::SignalThread signals({SIGTERM, SIGINT});
+  ampd::SignalThread signals({SIGTERM, SIGINT, SIGHUP});
   std::signal(SIGPIPE, SIG_IGN);
   Flags flags;
   CLI::App app("The worker agent of ampd: runs what the server assigns to this host.", "ampd-worker");

@@ -16,6 +16,7 @@ class ServerLink {
     int num_telemetry_streams = 0;  // new ones: all that is not acknowledged must be sent again
     std::vector<v1::WorkerDirective> directives;
     std::vector<v1::TelemetryAck> acks;
+    bool is_replaced = false;  // another agent of this one's id has taken its place
   };
 
   virtual ~ServerLink() = default;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -22,6 +23,20 @@ absl::Status Unusable(const std::string& what, const std::string& folder, const 
   return absl::FailedPreconditionError(absl::StrCat("can't write ", what, " ", folder, ": ", why));
 }
 
+// Whoever knows the id can speak for the agent: only its own user may read it.
+absl::Status WriteSecret(const std::string& path, const std::string& secret) {
+  const std::string temporary = path + ".tmp";
+  const UniqueFd file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!file.ok() || fchmod(file.get(), 0600) != 0) {
+    return ErrnoError(errno, "create");
+  }
+  AMPD_RETURN_IF_ERROR(WriteAll(file.get(), secret));
+  if (fsync(file.get()) != 0 || rename(temporary.c_str(), path.c_str()) != 0) {
+    return ErrnoError(errno, "rename");
+  }
+  return SyncFolder(std::filesystem::path(path).parent_path().string());
+}
+
 }  // namespace
 
 absl::Status TryFolder(const std::string& folder, const std::string& what) {
@@ -40,7 +55,12 @@ absl::Status TryFolder(const std::string& folder, const std::string& what) {
 }
 
 absl::StatusOr<StateFolder> StateFolder::Open(const std::string& folder, RandomSource& random) {
+  std::error_code error;
+  const bool is_there = std::filesystem::exists(folder, error);
   AMPD_RETURN_IF_ERROR(TryFolder(folder, "the state folder"));
+  if (!is_there) {
+    chmod(folder.c_str(), 0700);  // one that was made before keeps the permissions that it was given
+  }
   StateFolder state;
   state.lock_ = UniqueFd(open((folder + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!state.lock_.ok()) {
@@ -54,13 +74,14 @@ absl::StatusOr<StateFolder> StateFolder::Open(const std::string& folder, RandomS
   absl::StatusOr<std::string> id = ReadFile(path, kMaxIdBytes);
   if (absl::IsNotFound(id.status())) {
     id = RandomId(random, kIdCharacters);
-    if (const absl::Status written = WriteFileAtomically(path, *id); !written.ok()) {
+    if (const absl::Status written = WriteSecret(path, *id); !written.ok()) {
       return Unusable("the state folder", folder, std::string(written.message()));
     }
   }
   if (!id.ok() || id->empty()) {
     return Unusable("the state folder", folder, "agent-id can't be read; remove that file");
   }
+  chmod(path.c_str(), 0600);  // of an agent that did not see to it
   state.agent_id_ = *std::move(id);
   return state;
 }

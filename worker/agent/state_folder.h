@@ -18,7 +18,8 @@ class StateFolder {
   // Makes the folder if it is not there. FAILED_PRECONDITION while another agent has it.
   static absl::StatusOr<StateFolder> Open(const std::string& folder, RandomSource& random);
 
-  // Made with the folder and the same ever after: tells this agent from others of its name.
+  // Made with the folder and the same ever after: tells this agent from others of its name. A secret between it and the
+  // server, in a file that only its user may read.
   const std::string& agent_id() const { return agent_id_; }
 
  private:

@@ -45,7 +45,7 @@ constexpr absl::Duration kStopAhead = absl::Milliseconds(25);
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   signal(SIGPIPE, SIG_DFL);
-  signal(SIGHUP, SIG_DFL);
+  signal(SIGHUP, SIG_IGN);  // as the shim: no terminal that closes ends a job
   // The kernel takes a trainer before the agent and the shim when memory runs out. The score is only a wish.
   WriteAll(UniqueFd(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC)).get(), "500").IgnoreError();
   const int null = open("/dev/null", O_RDONLY);

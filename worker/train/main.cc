@@ -2,11 +2,12 @@
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <optional>
 #include <string>
 
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/compute_lease.h"
 #include "base/signals.h"
 #include "worker/train/agent_link.h"
@@ -35,6 +36,7 @@ int Run(const Flags& flags) {
   if (!lease.ok()) {
     return Fail(lease.status());
   }
+  std::signal(SIGHUP, SIG_IGN);
   ampd::SignalThread signals({SIGTERM, SIGINT});
   ampd::train::StepLog step_log;
   if (flags.step_log) {

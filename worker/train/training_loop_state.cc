@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "google/protobuf/util/time_util.h"
 #include "torch/headeronly/version.h"
@@ -193,7 +194,8 @@ CheckpointContent TrainingLoop::Identity() const {
   CheckpointContent content;
   content.job_id = key.job_id();
   content.attempt = key.attempt();
-  content.token = key.token();
+  // A digest: whoever may read checkpoints must not speak for the attempt.
+  content.token = Sha256Hex(absl::StrCat("attempt ", key.token())).substr(0, 32);
   const v1::Device& device = context_.start.device();
   content.environment = {{"cpu_level", at::get_cpu_capability()},
                          {"device", NameOf(plan_.engine.device)},

@@ -56,6 +56,7 @@ class FakeServer final : public v1::WorkerService::Service {
   // Of the worker's only device: "cpu healthy", "cpu unhealthy: why", "" before the first report.
   std::string DeviceText() const;
   std::string agent_id() const { return report_.agent().id(); }
+  const v1::WorkerReport& report() const { return report_; }  // the newest
   int num_ended_streams() const { return num_ended_streams_; }
   int num_checkpoints() const { return num_checkpoints_; }
   // Told of an attempt that goes on, before the telemetry of their last step was stored.
