@@ -1,6 +1,5 @@
 #include "graph/aliases.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include "graph/modes.h"
@@ -36,10 +35,14 @@ std::optional<ValueId> WrittenBy(const Node& node) {
   return row == nullptr || row->in_place_of.empty() ? std::nullopt : node.ValueOf("self");
 }
 
-bool IsState(const Graph& graph, int value) {
-  const auto is = [value](const State& state) { return state.value.index == value; };
-  return std::any_of(graph.parameters().begin(), graph.parameters().end(), is) ||
-         std::any_of(graph.buffers().begin(), graph.buffers().end(), is);
+std::vector<bool> StatesOf(const Graph& graph) {
+  std::vector<bool> is_state(static_cast<size_t>(graph.num_values()));
+  for (const auto* states : {&graph.parameters(), &graph.buffers()}) {
+    for (const State& state : *states) {
+      is_state[static_cast<size_t>(state.value.index)] = true;
+    }
+  }
+  return is_state;
 }
 
 }  // namespace ampd::graph

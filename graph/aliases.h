@@ -28,7 +28,7 @@ std::optional<ValueId> GivenBack(const Node& node);
 // The value whose memory a node writes and gives as its result; nothing when it has a result of its own.
 std::optional<ValueId> WrittenBy(const Node& node);
 
-// Whether the value with this index is a parameter or a buffer.
-bool IsState(const Graph& graph, int value);
+// By the index of a value: whether it is a parameter or a buffer.
+std::vector<bool> StatesOf(const Graph& graph);
 
 }  // namespace ampd::graph

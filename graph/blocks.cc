@@ -1,7 +1,8 @@
 #include "graph/blocks.h"
 
-#include <algorithm>
 #include <string_view>
+#include <unordered_set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -29,9 +30,10 @@ std::string BlockOf(const std::string& module_path) {
 
 std::vector<std::string> BlocksOf(const Graph& graph) {
   std::vector<std::string> blocks;
+  std::unordered_set<std::string> known;
   for (const Node& node : graph.nodes()) {
     std::string block = BlockOf(node.module_path);
-    if (!block.empty() && std::find(blocks.begin(), blocks.end(), block) == blocks.end()) {
+    if (!block.empty() && known.insert(block).second) {
       blocks.push_back(std::move(block));
     }
   }

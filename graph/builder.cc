@@ -62,21 +62,22 @@ ValueId GraphBuilder::Binary(std::string_view path, std::string_view op, ValueId
   return Emit(path, op, {{"self", x}, {"other", y}}, shape(x));
 }
 
-std::optional<ValueId> GraphBuilder::Again(const std::vector<State>& states, std::string_view name,
-                                           const Shape& shape) {
-  const auto known = std::find_if(states.begin(), states.end(), [name](const State& one) { return one.name == name; });
-  if (known == states.end()) {
+std::optional<ValueId> GraphBuilder::Again(std::string_view name, const Shape& shape) {
+  const auto known = states_.find(name);
+  if (known == states_.end()) {
     return std::nullopt;
   }
-  Require(this->shape(known->value) == shape, name, "is there already, with another shape");
-  return known->value;
+  Require(this->shape(known->second) == shape, name, "is there already, with another shape");
+  return known->second;
 }
 
 ValueId GraphBuilder::Parameter(std::string_view name, Shape shape, Initializer initializer) {
-  if (const auto known = Again(graph_.parameters(), name, shape); known.has_value()) {
+  if (const auto known = Again(name, shape); known.has_value()) {
     return *known;
   }
-  return graph_.AddParameter(name, {Dtype::kFloat32, std::move(shape)}, initializer);
+  const ValueId parameter = graph_.AddParameter(name, {Dtype::kFloat32, std::move(shape)}, initializer);
+  states_.emplace(name, parameter);
+  return parameter;
 }
 
 Operand GraphBuilder::LayerParameter(std::string_view path, std::string_view name, Shape shape,
@@ -86,10 +87,12 @@ Operand GraphBuilder::LayerParameter(std::string_view path, std::string_view nam
 
 Operand GraphBuilder::Buffer(std::string_view path, std::string_view name, Shape shape, double value) {
   const std::string full = Join(path, name);
-  if (const auto known = Again(graph_.buffers(), full, shape); known.has_value()) {
+  if (const auto known = Again(full, shape); known.has_value()) {
     return *known;
   }
-  return graph_.AddBuffer(full, {Dtype::kFloat32, std::move(shape)}, Initializer::Constant(value));
+  const ValueId buffer = graph_.AddBuffer(full, {Dtype::kFloat32, std::move(shape)}, Initializer::Constant(value));
+  states_.emplace(full, buffer);
+  return buffer;
 }
 
 ValueId GraphBuilder::Input(std::string_view name, TensorType type) { return graph_.AddInput(name, std::move(type)); }

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -159,9 +162,10 @@ class GraphBuilder {
   Operand LayerParameter(std::string_view path, std::string_view name, Shape shape, Initializer initializer);
   Operand Buffer(std::string_view path, std::string_view name, Shape shape, double value);
   // The state of an earlier call of the same module, whose shape must be this one.
-  std::optional<ValueId> Again(const std::vector<State>& states, std::string_view name, const Shape& shape);
+  std::optional<ValueId> Again(std::string_view name, const Shape& shape);
 
   Graph graph_;
+  std::map<std::string, ValueId, std::less<>> states_;  // parameters and buffers by name
   absl::Status status_;
 };
 

@@ -127,7 +127,7 @@ ValueId Graph::AddBuffer(std::string_view name, TensorType type, Initializer ini
 }
 
 void Graph::AddBatchCounter(std::string_view name, ValueId running_mean) {
-  const auto is_known = [&](const BatchCounter& one) { return one.name == name && one.running_mean == running_mean; };
+  const auto is_known = [&](const BatchCounter& one) { return one.running_mean == running_mean && one.name == name; };
   if (std::none_of(batch_counters_.begin(), batch_counters_.end(), is_known)) {
     batch_counters_.push_back({std::string(name), running_mean});
   }

@@ -41,6 +41,7 @@ class InPlacePass {
         aliases_(graph),
         rewriter_(graph),
         wholes_(static_cast<size_t>(graph.num_values())),
+        is_state_(StatesOf(graph)),
         is_made_(static_cast<size_t>(graph.num_values())),
         last_reads_(static_cast<size_t>(graph.num_values()), kNone) {
     for (size_t i = 0; i < graph.nodes().size(); ++i) {
@@ -164,7 +165,7 @@ class InPlacePass {
                    absl::StrCat(node.Where(), " writes under torch.no_grad() over what has a gradient; use ",
                                 out_of_place, " of what is detached"));
     }
-    if (IsState(graph_, aliases_.Of(written))) {
+    if (is_state_[static_cast<size_t>(aliases_.Of(written))]) {
       return Error(absl::StatusCode::kInvalidArgument, "ALIASED_WRITE",
                    absl::StrCat(node.Where(), " writes a parameter or a buffer"));
     }
@@ -210,6 +211,7 @@ class InPlacePass {
   const Aliases aliases_;
   Rewriter rewriter_;
   std::vector<std::optional<Whole>> wholes_;  // by values
+  const std::vector<bool> is_state_;          // by values
   std::vector<bool> is_made_;                 // by values: by a node
   std::vector<bool> is_trained_;              // by values: has a gradient
   std::vector<int> last_reads_;               // by values: nodes, kNone, or beyond all nodes where an output is read

@@ -21,7 +21,8 @@ class Run {
   Run(const Graph& program, int64_t batch_size, const RunConditions& conditions)
       : graph_(program),
         ops_(program, batch_size, conditions.trained, conditions.on_gpu),
-        segments_(SegmentsOf(program)),
+        work_(conditions.work == nullptr ? uncounted_ : *conditions.work),
+        segments_(SegmentsOf(program, &work_)),
         values_(static_cast<size_t>(program.num_values())),
         saved_(program.nodes().size()) {
     for (const State& parameter : program.parameters()) {
@@ -36,8 +37,11 @@ class Run {
       ForwardSegment(segment);
     }
     result.after_forward = blocks_.held();
+    if (work_.is_stopped()) {
+      return result;
+    }
     values_[Index(graph_.outputs()[0].value)].gradient = blocks_.Allocate(HeldBlocks::kWorkspace, sizeof(float));
-    for (auto segment = segments_.rbegin(); segment != segments_.rend(); ++segment) {
+    for (auto segment = segments_.rbegin(); segment != segments_.rend() && !work_.is_stopped(); ++segment) {
       BackwardSegment(*segment);
     }
     result.after_backward = blocks_.held();
@@ -46,7 +50,7 @@ class Run {
   }
 
   HeldBytes EstimateEvaluation() && {
-    for (size_t i = 0; i < graph_.nodes().size(); ++i) {
+    for (size_t i = 0; i < graph_.nodes().size() && !work_.is_stopped(); ++i) {
       Forward(i, /*recorded=*/false);
       DropValues(i, /*first_own=*/0);
     }
@@ -84,7 +88,7 @@ class Run {
         kept_[segment.begin].emplace_back(input, values_[Index(input)].block);
       }
     }
-    for (size_t i = segment.begin; i < segment.end; ++i) {
+    for (size_t i = segment.begin; i < segment.end && !work_.is_stopped(); ++i) {
       Forward(i, /*recorded=*/!segment.recomputed);
       DropValues(i, /*first_own=*/0);
     }
@@ -102,15 +106,15 @@ class Run {
       for (const auto& [input, block] : kept_[segment.begin]) {
         values_[Index(input)].block = block;
       }
-      for (size_t i = segment.begin; i < segment.end; ++i) {
+      for (size_t i = segment.begin; i < segment.end && !work_.is_stopped(); ++i) {
         Forward(i, /*recorded=*/true);
         DropValues(i, segment.begin);
       }
     }
-    for (size_t i = segment.end; i-- > segment.begin;) {
+    for (size_t i = segment.end; i-- > segment.begin && !work_.is_stopped();) {
       Backward(i);
     }
-    if (segment.recomputed) {
+    if (segment.recomputed && !work_.is_stopped()) {
       for (ValueId output : segment.outputs) {
         blocks_.Release(values_[Index(output)].block);
       }
@@ -124,6 +128,7 @@ class Run {
   }
 
   void Forward(size_t index, bool recorded) {
+    work_.Visit();
     const Node& node = graph_.nodes()[index];
     const int workspace = blocks_.Allocate(HeldBlocks::kWorkspace, ops_.ForwardWorkspace(node));
     for (ValueId output : node.outputs) {
@@ -162,6 +167,7 @@ class Run {
   }
 
   void Backward(size_t index) {
+    work_.Visit();
     const Node& node = graph_.nodes()[index];
     std::vector<int> incoming;
     for (ValueId output : node.outputs) {
@@ -227,6 +233,8 @@ class Run {
 
   const Graph& graph_;
   const OpMemory ops_;
+  Work uncounted_;
+  Work& work_;
   const std::vector<Segment> segments_;
   std::vector<ValueState> values_;
   std::vector<std::vector<int>> saved_;                          // by node
@@ -240,8 +248,8 @@ RunMemory EstimateRun(const Graph& program, int64_t batch_size, const RunConditi
   return Run(program, batch_size, conditions).Estimate();
 }
 
-HeldBytes EstimateEvaluation(const Graph& program, int64_t batch_size, bool on_gpu) {
-  return Run(program, batch_size, {.trained = "", .on_gpu = on_gpu}).EstimateEvaluation();
+HeldBytes EstimateEvaluation(const Graph& program, int64_t batch_size, bool on_gpu, Work* work) {
+  return Run(program, batch_size, {.trained = "", .on_gpu = on_gpu, .work = work}).EstimateEvaluation();
 }
 
 }  // namespace ampd::graph

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "graph/graph.h"
+#include "graph/work.h"
 
 // How much memory a program needs beside its parameters, told from the graph alone.
 namespace ampd::graph {
@@ -26,17 +27,19 @@ struct RunMemory {
 struct RunConditions {
   std::string trained = "*";  // glob on the names of the parameters that are
   bool on_gpu = false;        // where attention has kernels that never hold all scores
+  Work* work = nullptr;       // what the estimate counts, and whether it goes on; may be null
 };
 
 // One forward and backward pass of a training program, as the executor and autograd run it on a CPU: each value lives
 // until its last reader has run, and longer when the op table says that an op saves it; gradients are handed back in
 // reverse order, summed in place where nobody else holds them; nodes of one checkpoint segment keep only what the
 // segment reads, and run again when the backward pass reaches it. Parameters, buffers and inputs are not counted. Takes
-// microseconds a node. REQUIRES: every op is in the op table or emulated; the program has one output, a scalar loss.
+// microseconds a node; a result of work that was stopped means nothing. REQUIRES: every op is in the op table or
+// emulated; the program has one output, a scalar loss.
 RunMemory EstimateRun(const Graph& program, int64_t batch_size, const RunConditions& conditions = {});
 
 // The moment of the largest total of a forward pass without autograd: each value lives until its last reader has run.
 // Counts and takes as much as the above. REQUIRES: every op is in the op table or emulated.
-HeldBytes EstimateEvaluation(const Graph& program, int64_t batch_size, bool on_gpu = false);
+HeldBytes EstimateEvaluation(const Graph& program, int64_t batch_size, bool on_gpu = false, Work* work = nullptr);
 
 }  // namespace ampd::graph

@@ -28,9 +28,9 @@ void KeepForEvaluation(Node node, Rewriter& rewriter) {
 }
 
 // Running statistics of norms, and parameters or buffers that are written in place.
-bool WritesState(const Graph& graph, const Aliases& aliases, const Node& node) {
+bool WritesState(const std::vector<bool>& is_state, const Aliases& aliases, const Node& node) {
   if (const auto written = WrittenBy(node); written.has_value()) {
-    return IsState(graph, aliases.Of(*written));
+    return is_state[static_cast<size_t>(aliases.Of(*written))];
   }
   const OpRow* row = FindOp(node.op);
   return row != nullptr && !row->writes.empty() && Trains(*row, node);
@@ -62,13 +62,14 @@ class Reads {
 // The nodes that lead to an output or, where `keeps_state`, to a parameter or buffer that is written.
 Graph Needed(const Graph& graph, bool keeps_state) {
   const Aliases aliases(graph);
+  const std::vector<bool> is_state = StatesOf(graph);
   Reads reads(aliases);
   for (const Output& output : graph.outputs()) {
     reads.Add(output.value);
   }
   std::vector<Node> kept;
   for (auto node = graph.nodes().rbegin(); node != graph.nodes().rend(); ++node) {
-    if (!reads.Any(*node) && !(keeps_state && WritesState(graph, aliases, *node))) {
+    if (!reads.Any(*node) && !(keeps_state && WritesState(is_state, aliases, *node))) {
       continue;
     }
     for (ValueId use : node->Uses()) {

@@ -1,74 +1,110 @@
 #include "graph/segments.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <unordered_set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/glob.h"
 #include "base/status_macros.h"
+#include "graph/aliases.h"
 #include "graph/op_table.h"
 #include "graph/passes.h"
 
 namespace ampd::graph {
 namespace {
 
-// The shortest leading part of a module's path that a glob matches, "h.0" of "h.0.attn" for "h.*"; empty: none.
-std::string MatchingModule(const std::string& glob, const std::string& path) {
+// Calls `visit` with each leading part of a module's path, the shortest first: "h", "h.0" and "h.0.attn" of "h.0.attn".
+// Stops when `visit` returns true.
+template <typename Visit>
+void ForEachModuleAround(const std::string& path, const Visit& visit) {
   for (size_t end = path.find('.');; end = path.find('.', end + 1)) {
     const std::string module = path.substr(0, end);
-    if (!module.empty() && GlobMatches(glob, module)) {
-      return module;
-    }
-    if (end == std::string::npos) {
-      return "";
+    if ((!module.empty() && visit(module)) || end == std::string::npos) {
+      return;
     }
   }
 }
 
-std::string SegmentFor(const std::vector<std::string>& globs, const std::string& path) {
-  std::string outermost;
-  for (const std::string& glob : globs) {
-    const std::string module = MatchingModule(glob, path);
-    if (!module.empty() && (outermost.empty() || module.size() < outermost.size())) {
-      outermost = module;
+// The modules that nodes come from, and all modules around them.
+std::unordered_set<std::string> ModulesOf(const Graph& graph) {
+  std::unordered_set<std::string> paths;
+  std::unordered_set<std::string> modules;
+  for (const Node& node : graph.nodes()) {
+    if (paths.insert(node.module_path).second) {
+      ForEachModuleAround(node.module_path, [&modules](const std::string& module) {
+        modules.insert(module);
+        return false;
+      });
     }
   }
-  return outermost;
+  return modules;
 }
 
-absl::Status CheckGlobs(const Graph& graph, const std::vector<std::string>& globs) {
+bool IsPattern(const std::string& glob) { return glob.find_first_of("*?[") != std::string::npos; }
+
+// Those that a glob matches. A plain name is looked up: there may be one for each layer.
+std::vector<std::string> MatchedModules(const std::string& glob, const std::unordered_set<std::string>& modules) {
+  std::vector<std::string> matched;
+  if (IsPattern(glob)) {
+    std::copy_if(modules.begin(), modules.end(), std::back_inserter(matched),
+                 [&glob](const std::string& module) { return GlobMatches(glob, module); });
+  } else if (modules.contains(glob)) {
+    matched.push_back(glob);
+  }
+  return matched;
+}
+
+// The modules that become segments, unless one around them does. INVALID_ARGUMENT for a glob that matches none.
+absl::StatusOr<std::unordered_set<std::string>> SegmentModules(const Graph& graph,
+                                                               const std::vector<std::string>& globs) {
+  const std::unordered_set<std::string> modules = ModulesOf(graph);
+  std::unordered_set<std::string> segments;
   for (size_t i = 0; i < globs.size(); ++i) {
-    if (std::none_of(graph.nodes().begin(), graph.nodes().end(),
-                     [&](const Node& node) { return !MatchingModule(globs[i], node.module_path).empty(); })) {
+    const std::vector<std::string> matched = MatchedModules(globs[i], modules);
+    if (matched.empty()) {
       return InvalidFields({{absl::StrCat("train.checkpoint_segments[", i, "]"),
                              absl::StrCat("\"", globs[i], "\" matches no module of ", graph.name())}});
     }
+    segments.insert(matched.begin(), matched.end());
   }
-  return absl::OkStatus();
+  return segments;
 }
 
-// Values that nodes outside of [begin, end), or the graph's outputs, read.
-std::set<ValueId> ReadOutside(const Graph& graph, size_t begin, size_t end) {
-  std::set<ValueId> read;
+// The outermost of the segments that a module is in; empty: none.
+std::string SegmentFor(const std::unordered_set<std::string>& segments, const std::string& path) {
+  std::string outermost;
+  ForEachModuleAround(path, [&](const std::string& module) {
+    outermost = segments.contains(module) ? module : "";
+    return !outermost.empty();
+  });
+  return outermost;
+}
+
+// By value: one more than the place of the last node that reads it; beyond all nodes for outputs.
+std::vector<size_t> LastReads(const Graph& graph, Work& work) {
+  std::vector<size_t> last_reads(static_cast<size_t>(graph.num_values()), 0);
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
-    if (i < begin || i >= end) {
-      const std::vector<ValueId> uses = graph.nodes()[i].Uses();
-      read.insert(uses.begin(), uses.end());
+    work.Visit();
+    for (const ValueId use : graph.nodes()[i].Uses()) {
+      last_reads[static_cast<size_t>(use.index)] = i + 1;
     }
   }
   for (const Output& output : graph.outputs()) {
-    read.insert(output.value);
+    last_reads[static_cast<size_t>(output.value.index)] = graph.nodes().size() + 1;
   }
-  return read;
+  return last_reads;
 }
 
-void FindEnds(const Graph& graph, Segment& segment) {
-  const std::set<ValueId> read_outside = ReadOutside(graph, segment.begin, segment.end);
+// What a segment makes is read outside of it if a later node reads it last, since nodes read what came before.
+void FindEnds(const Graph& graph, const std::vector<size_t>& last_reads, Segment& segment, Work& work) {
   std::set<ValueId> own;
   std::set<ValueId> inputs;
   for (size_t i = segment.begin; i < segment.end; ++i) {
+    work.Visit();
     for (ValueId use : ForSecondRun(graph.nodes()[i]).Uses()) {
       if (!own.contains(use) && inputs.insert(use).second) {
         segment.inputs.push_back(use);
@@ -76,7 +112,7 @@ void FindEnds(const Graph& graph, Segment& segment) {
     }
     for (ValueId output : graph.nodes()[i].outputs) {
       own.insert(output);
-      if (read_outside.contains(output)) {
+      if (last_reads[static_cast<size_t>(output.index)] > segment.end) {
         segment.outputs.push_back(output);
       }
     }
@@ -85,7 +121,9 @@ void FindEnds(const Graph& graph, Segment& segment) {
 
 }  // namespace
 
-std::vector<Segment> SegmentsOf(const Graph& graph) {
+std::vector<Segment> SegmentsOf(const Graph& graph, Work* work) {
+  Work uncounted;
+  Work& counted = work == nullptr ? uncounted : *work;
   const std::vector<Node>& nodes = graph.nodes();
   std::vector<Segment> segments;
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -94,9 +132,10 @@ std::vector<Segment> SegmentsOf(const Graph& graph) {
     }
     segments.back().end = i + 1;
   }
+  const std::vector<size_t> last_reads = LastReads(graph, counted);
   for (Segment& segment : segments) {
     if (segment.recomputed) {
-      FindEnds(graph, segment);
+      FindEnds(graph, last_reads, segment, counted);
     }
   }
   return segments;
@@ -112,15 +151,20 @@ Node ForSecondRun(Node node) {
 }
 
 absl::StatusOr<Graph> WithCheckpointSegments(const Graph& graph, const std::vector<std::string>& globs) {
-  AMPD_RETURN_IF_ERROR(CheckGlobs(graph, globs));
-  AMPD_ASSIGN_OR_RETURN(Graph result, WithoutInPlaceOps(graph));
+  AMPD_ASSIGN_OR_RETURN(const auto modules, SegmentModules(graph, globs));
+  Graph result = graph;
+  if (std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                  [](const Node& node) { return WrittenBy(node).has_value(); })) {
+    AMPD_ASSIGN_OR_RETURN(result, WithoutInPlaceOps(graph));
+  }
   std::vector<Node> nodes = result.nodes();
   size_t last = 0;  // the last node that a module is known of
   for (size_t i = 0; i < nodes.size(); ++i) {
+    nodes[i].segment.clear();
     if (nodes[i].module_path.empty()) {
       continue;
     }
-    nodes[i].segment = SegmentFor(globs, nodes[i].module_path);
+    nodes[i].segment = SegmentFor(modules, nodes[i].module_path);
     for (size_t between = last + 1; between < i && nodes[last].segment == nodes[i].segment; ++between) {
       nodes[between].segment = nodes[i].segment;
     }

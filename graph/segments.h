@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
+#include "graph/work.h"
 
 // Activation checkpointing: which nodes run again in the backward pass, so that what they save need not be kept.
 namespace ampd::graph {
@@ -20,8 +21,8 @@ struct Segment {
   std::vector<ValueId> outputs;
 };
 
-// All nodes of a graph in order.
-std::vector<Segment> SegmentsOf(const Graph& graph);
+// All nodes of a graph in order. Takes time in proportion to their number, which is counted in `work` if that is given.
+std::vector<Segment> SegmentsOf(const Graph& graph, Work* work = nullptr);
 
 // The node as it runs a second time: the same result, without writing buffers again.
 Node ForSecondRun(Node node);

@@ -117,6 +117,7 @@ class LayerSelection {
     }
     const Fp8Products products = candidate.rule == nullptr ? Fp8Products() : candidate.rule->fp8_products;
     if (products.any()) {
+      resolved_.fp8_layers_by_module.emplace(candidate.module_path, resolved_.fp8_layers.size());
       resolved_.fp8_layers.push_back({candidate.module_path, products});
     }
   }

@@ -25,11 +25,11 @@ std::optional<Fp8Recipe> ResolveFp8Recipe(const v1::PrecisionPolicy& policy, con
 // What both features of a linear layer must be multiples of.
 int64_t Fp8Multiple(const Fp8Recipe& recipe);
 
-// Fills `fp8_layers` of a policy whose recipe and rules are there: the linear layers whose products are computed in
-// bf16 or fp32 and whose features fit, but for the graph's last one, the head, and for those of the first and the last
-// numbered block ("transformer.h.0"; a layer of an MLP is a block). A rule that names FP8 takes a layer in, one that
-// names another format leaves it out. INVALID_ARGUMENT for a rule whose layers do not fit; warnings for others that do
-// not.
+// Fills `fp8_layers`, and their places by module, of a policy whose recipe and rules are there: the linear layers whose
+// products are computed in bf16 or fp32 and whose features fit, but for the graph's last one, the head, and for those
+// of the first and the last numbered block ("transformer.h.0"; a layer of an MLP is a block). A rule that names FP8
+// takes a layer in, one that names another format leaves it out. INVALID_ARGUMENT for a rule whose layers do not fit;
+// warnings for others that do not.
 absl::Status SelectFp8Layers(const v1::PrecisionPolicy& policy, const graph::Graph& graph, ResolvedPolicy& resolved);
 
 // Why nothing computes in FP8 under a policy that asks for it; empty when something does or nothing shall.

@@ -1,7 +1,9 @@
 #include "precision/memory.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,7 +12,6 @@
 #include "ampd/v1/worker.pb.h"
 #include "base/glob.h"
 #include "base/status_macros.h"
-#include "graph/blocks.h"
 #include "graph/op_table.h"
 #include "graph/passes.h"
 #include "graph/segments.h"
@@ -48,18 +49,26 @@ int64_t MasterBytes(Dtype leaf, Masters masters) {
   return masters == Masters::kRemainder16 ? 2 : 0;
 }
 
-Masters MastersOf(const ResolvedPolicy& policy, const std::string& parameter) {
-  const auto row = std::find_if(policy.parameters.begin(), policy.parameters.end(),
-                                [&](const ParameterRow& candidate) { return candidate.name == parameter; });
-  return row == policy.parameters.end() ? Masters::kNone : row->master;
+std::map<std::string_view, Masters> MastersOf(const ResolvedPolicy& policy) {
+  std::map<std::string_view, Masters> masters;
+  for (const ParameterRow& row : policy.parameters) {
+    masters.emplace(row.name, row.master);
+  }
+  return masters;
 }
 
-bool IsWritten(const graph::Graph& program, graph::ValueId buffer) {
-  return std::any_of(program.nodes().begin(), program.nodes().end(), [buffer](const graph::Node& node) {
-    const graph::OpRow* row = graph::FindOp(node.op);
-    return row != nullptr && std::any_of(row->writes.begin(), row->writes.end(),
-                                         [&](std::string_view name) { return node.ValueOf(name) == buffer; });
-  });
+// The values that nodes write, such as the running statistics of norms.
+std::set<graph::ValueId> WrittenBy(const graph::Graph& program) {
+  std::set<graph::ValueId> written;
+  for (const graph::Node& node : program.nodes()) {
+    const graph::OpRow* const row = graph::FindOp(node.op);
+    for (const std::string_view name : row == nullptr ? std::vector<std::string_view>() : row->writes) {
+      if (const auto value = node.ValueOf(name); value.has_value()) {
+        written.insert(*value);
+      }
+    }
+  }
+  return written;
 }
 
 // Of all values that a program computes, were they all there at once.
@@ -143,12 +152,18 @@ bool TrainedPrograms::AreCountable(int64_t num_samples) const {
 }
 
 absl::StatusOr<MemoryModel> MemoryModel::Create(const TrainedPrograms& programs, const ResolvedPolicy& policy,
-                                                const TrainingSetup& setup) {
+                                                const TrainingSetup& setup, graph::Work* work) {
   std::vector<Phase> phases;
+  const auto convert = [&](const graph::Graph& program) -> absl::StatusOr<graph::Graph> {
+    if (work != nullptr) {
+      work->Visit(static_cast<int64_t>(program.nodes().size()));
+      AMPD_RETURN_IF_ERROR(work->status());
+    }
+    AMPD_ASSIGN_OR_RETURN(const graph::Graph converted, ApplyPrecision(program, policy));
+    return graph::WithoutDeadNodes(converted);
+  };
   const auto add = [&](const graph::Graph& train, const std::string& trained) -> absl::Status {
-    AMPD_ASSIGN_OR_RETURN(const graph::Graph converted, ApplyPrecision(train, policy));
-    AMPD_ASSIGN_OR_RETURN(graph::Graph program,
-                          graph::WithCheckpointSegments(graph::WithoutDeadNodes(converted), setup.checkpoint_segments));
+    AMPD_ASSIGN_OR_RETURN(graph::Graph program, convert(train));
     phases.push_back({.program = std::move(program), .trained = trained});
     return absl::OkStatus();
   };
@@ -161,15 +176,28 @@ absl::StatusOr<MemoryModel> MemoryModel::Create(const TrainedPrograms& programs,
   }
   std::optional<graph::Graph> evaluation;
   if (programs.evaluation.has_value()) {
-    AMPD_ASSIGN_OR_RETURN(const graph::Graph converted_eval, ApplyPrecision(*programs.evaluation, policy));
-    evaluation = graph::WithoutDeadNodes(converted_eval);
+    AMPD_ASSIGN_OR_RETURN(evaluation, convert(*programs.evaluation));
   }
-  return MemoryModel(std::move(phases), std::move(evaluation), policy, setup);
+  return MemoryModel(std::move(phases), std::move(evaluation), policy, setup, work)
+      .WithSegments(setup.checkpoint_segments);
+}
+
+absl::StatusOr<MemoryModel> MemoryModel::WithSegments(const std::vector<std::string>& segments) const {
+  MemoryModel model = *this;
+  model.setup_.checkpoint_segments = segments;
+  for (Phase& phase : model.phases_) {
+    if (work_ != nullptr) {
+      work_->Visit(static_cast<int64_t>(phase.program.nodes().size()));
+      AMPD_RETURN_IF_ERROR(work_->status());
+    }
+    AMPD_ASSIGN_OR_RETURN(phase.program, graph::WithCheckpointSegments(phase.program, segments));
+  }
+  return model;
 }
 
 MemoryModel::MemoryModel(std::vector<Phase> phases, std::optional<graph::Graph> evaluation,
-                         const ResolvedPolicy& policy, const TrainingSetup& setup)
-    : phases_(std::move(phases)), evaluation_(std::move(evaluation)), setup_(setup) {
+                         const ResolvedPolicy& policy, const TrainingSetup& setup, graph::Work* work)
+    : phases_(std::move(phases)), evaluation_(std::move(evaluation)), setup_(setup), work_(work) {
   for (Phase& phase : phases_) {
     CountParameters(phase, policy);
   }
@@ -183,7 +211,7 @@ MemoryModel::MemoryModel(std::vector<Phase> phases, std::optional<graph::Graph> 
     const int64_t gradients =
         before.gradient_sums > 0
             ? before.gradient_sums
-            : graph::EstimateRun(before.program, 1, {.trained = before.trained}).after_backward.gradients;
+            : graph::EstimateRun(before.program, 1, {.trained = before.trained, .work = work}).after_backward.gradients;
     phases_[i].other_gradients = before.other_gradients + gradients;
   }
 }
@@ -193,6 +221,7 @@ void MemoryModel::CountParameters(Phase& phase, const ResolvedPolicy& policy) {
   constexpr auto kWide = static_cast<int64_t>(sizeof(float));
   const bool accumulates = setup_.num_micro_batches > 1;
   const bool sums_in_fp32 = policy.formats.accumulation == Dtype::kFloat32;
+  const std::map<std::string_view, Masters> masters = MastersOf(policy);
   for (const graph::State& parameter : phase.program.parameters()) {
     if (!GlobMatches(phase.trained, parameter.name)) {
       continue;
@@ -200,7 +229,8 @@ void MemoryModel::CountParameters(Phase& phase, const ResolvedPolicy& policy) {
     const graph::TensorType& leaf = phase.program.type(parameter.value);
     const int64_t elements = Elements(leaf, 0);
     const int64_t working = leaf.dtype == Dtype::kFloat32 ? 0 : Bytes(leaf);
-    lasting_.weights += MasterBytes(leaf.dtype, MastersOf(policy, parameter.name)) * elements;
+    const auto master = masters.find(parameter.name);
+    lasting_.weights += MasterBytes(leaf.dtype, master == masters.end() ? Masters::kNone : master->second) * elements;
     lasting_.working_copies += working;
     lasting_.optimizer += graph::ItemSizeBytes(policy.formats.optimizer_state) * elements * setup_.num_moments;
     lasting_.optimizer += setup_.averages ? kWide * elements + working : 0;
@@ -211,11 +241,15 @@ void MemoryModel::CountParameters(Phase& phase, const ResolvedPolicy& policy) {
 
 // Once, and for every phase that writes one a copy that a skipped step goes back to.
 void MemoryModel::CountBuffers() {
-  for (size_t i = 0; i < phases_.front().program.buffers().size(); ++i) {
-    const auto writes = [i](const Phase& phase) { return IsWritten(phase.program, phase.program.buffers()[i].value); };
-    const auto num_writers = std::count_if(phases_.begin(), phases_.end(), writes);
-    const graph::Graph& program = phases_.front().program;
-    lasting_.weights += (1 + num_writers) * Bytes(program.type(program.buffers()[i].value));
+  const graph::Graph& program = phases_.front().program;
+  for (const graph::State& buffer : program.buffers()) {
+    lasting_.weights += Bytes(program.type(buffer.value));
+  }
+  for (const Phase& phase : phases_) {
+    const std::set<graph::ValueId> written = WrittenBy(phase.program);
+    for (const graph::State& buffer : phase.program.buffers()) {
+      lasting_.weights += written.contains(buffer.value) ? Bytes(program.type(buffer.value)) : 0;
+    }
   }
 }
 
@@ -257,7 +291,7 @@ MemoryEstimate MemoryModel::PhaseAt(const Phase& phase, int64_t batch_size) cons
     estimate.inputs += InputBytes(batch_size);  // of a step beside the recorded one, a micro-batch at a time
   }
   const graph::RunMemory run =
-      graph::EstimateRun(phase.program, batch_size, {.trained = phase.trained, .on_gpu = setup_.on_gpu});
+      graph::EstimateRun(phase.program, batch_size, {.trained = phase.trained, .on_gpu = setup_.on_gpu, .work = work_});
   estimate.gradients = phase.other_gradients + phase.gradient_sums + std::max(phase.kept_gradients, run.peak.gradients);
   estimate.activations = run.peak.activations;
   estimate.workspace += run.peak.workspace;
@@ -271,7 +305,7 @@ MemoryEstimate MemoryModel::EvaluationAt(int64_t batch_size) const {
   if (setup_.on_gpu) {
     estimate.inputs += setup_.num_micro_batches * InputBytes(batch_size);  // a recorded step's
   }
-  const graph::HeldBytes peak = graph::EstimateEvaluation(*evaluation_, num_samples, setup_.on_gpu);
+  const graph::HeldBytes peak = graph::EstimateEvaluation(*evaluation_, num_samples, setup_.on_gpu, work_);
   estimate.activations = peak.activations;
   estimate.workspace += peak.workspace;
   return estimate;
@@ -292,7 +326,7 @@ int64_t MemoryModel::LargestBatch(int64_t available_bytes) const {
   Sized last = asked(2);
   for (int round = 1;; ++round) {
     (last.bytes <= available_bytes ? fits : too_many) = last.batch_size;
-    if (too_many - fits <= 1) {
+    if (too_many - fits <= 1 || (work_ != nullptr && work_->is_stopped())) {
       return fits;
     }
     const bool halves = round % 4 == 0 && too_many < kMostSamples;
@@ -300,27 +334,6 @@ int64_t MemoryModel::LargestBatch(int64_t available_bytes) const {
     before = last;
     last = asked(std::clamp(guess, fits + 1, std::min(too_many - 1, kMostGrowth * fits)));
   }
-}
-
-absl::StatusOr<SegmentChoice> ChooseSegments(const TrainedPrograms& programs, const ResolvedPolicy& policy,
-                                             TrainingSetup setup, int64_t batch_size, int64_t bytes) {
-  const std::vector<std::string> blocks = graph::BlocksOf(programs.train);
-  setup.checkpoint_segments.clear();
-  std::optional<SegmentChoice> best;
-  for (size_t i = 0; i <= blocks.size(); ++i) {
-    AMPD_ASSIGN_OR_RETURN(const MemoryModel memory, MemoryModel::Create(programs, policy, setup));
-    const MemoryEstimate estimate = memory.At(batch_size);
-    if (!best.has_value() || estimate.total() < best->estimate.total()) {
-      best = {setup.checkpoint_segments, estimate, estimate.total() <= bytes};
-    }
-    if (best->fits) {
-      break;
-    }
-    if (i < blocks.size()) {
-      setup.checkpoint_segments.push_back(blocks[i]);
-    }
-  }
-  return *std::move(best);
 }
 
 }  // namespace ampd::precision

@@ -9,6 +9,7 @@
 #include "graph/graph.h"
 #include "graph/losses.h"
 #include "graph/memory.h"
+#include "graph/work.h"
 #include "precision/policy.h"
 
 namespace ampd::v1 {
@@ -82,9 +83,14 @@ struct MemoryEstimate {
 // Thread-compatible.
 class MemoryModel {
  public:
-  // INVALID_ARGUMENT or UNIMPLEMENTED as the passes say.
+  // INVALID_ARGUMENT or UNIMPLEMENTED as the passes say. All that the model does is counted in `work`, which may be
+  // null and otherwise outlives it; once that is stopped, numbers mean nothing (graph/work.h).
   static absl::StatusOr<MemoryModel> Create(const TrainedPrograms& programs, const ResolvedPolicy& policy,
-                                            const TrainingSetup& setup);
+                                            const TrainingSetup& setup, graph::Work* work = nullptr);
+
+  // The same run with other checkpoint segments. INVALID_ARGUMENT as graph::WithCheckpointSegments; CANCELLED when the
+  // work was stopped.
+  absl::StatusOr<MemoryModel> WithSegments(const std::vector<std::string>& segments) const;
 
   // The larger of a step's and an evaluation's. REQUIRES: batch_size, the samples of one micro-batch, is at least 1.
   MemoryEstimate At(int64_t batch_size) const;
@@ -103,7 +109,7 @@ class MemoryModel {
   };
 
   MemoryModel(std::vector<Phase> phases, std::optional<graph::Graph> evaluation, const ResolvedPolicy& policy,
-              const TrainingSetup& setup);
+              const TrainingSetup& setup, graph::Work* work);
 
   void CountParameters(Phase& phase, const ResolvedPolicy& policy);
   void CountBuffers();
@@ -116,6 +122,7 @@ class MemoryModel {
   std::vector<Phase> phases_;               // at least one; all have the same inputs, parameters and buffers
   std::optional<graph::Graph> evaluation_;  // nothing: there is none
   TrainingSetup setup_;
+  graph::Work* work_;
   MemoryEstimate lasting_;  // what does not follow the batch size
 };
 
@@ -127,9 +134,13 @@ struct SegmentChoice {
 };
 
 // The fewest blocks, counted from the first one, whose values the backward pass waits for longest, that make a step
-// with so many samples a micro-batch fit into `bytes`; or those with which it needs least, where none do. The segments
-// of `setup` play no part. Takes milliseconds a block. Errors as MemoryModel::Create.
+// with so many samples a micro-batch fit into `bytes`; or those with which it needs least, where none do. Of a model
+// with more than 16 blocks not every number of blocks is tried, so that the time grows with the model and not with its
+// square: the choice fits and one block less does not, or it is the least of those that were tried. The segments of
+// `setup` play no part. `work` as in MemoryModel::Create. Errors as MemoryModel::Create; CANCELLED when the work was
+// stopped.
 absl::StatusOr<SegmentChoice> ChooseSegments(const TrainedPrograms& programs, const ResolvedPolicy& policy,
-                                             TrainingSetup setup, int64_t batch_size, int64_t bytes);
+                                             TrainingSetup setup, int64_t batch_size, int64_t bytes,
+                                             graph::Work* work = nullptr);
 
 }  // namespace ampd::precision

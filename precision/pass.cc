@@ -66,11 +66,13 @@ class PrecisionPass {
  private:
   template <typename Row>
   void SetTypes(const std::vector<graph::State>& states, const std::vector<Row>& rows) {
+    std::map<std::string_view, Dtype> dtypes;
+    for (const Row& row : rows) {
+      dtypes[row.name] = row.dtype;
+    }
     for (const graph::State& state : states) {
-      for (const Row& row : rows) {
-        if (row.name == state.name) {
-          rewriter_.SetType(state.value, {row.dtype, source_.type(state.value).shape});
-        }
+      if (const auto dtype = dtypes.find(state.name); dtype != dtypes.end()) {
+        rewriter_.SetType(state.value, {dtype->second, source_.type(state.value).shape});
       }
     }
   }

@@ -182,12 +182,8 @@ void FillTable(const graph::Graph& graph, ResolvedPolicy& resolved) {
 }
 
 std::optional<size_t> FindFp8Layer(const ResolvedPolicy& policy, const std::string& module_path) {
-  for (size_t i = 0; i < policy.fp8_layers.size(); ++i) {
-    if (policy.fp8_layers[i].module_path == module_path) {
-      return i;
-    }
-  }
-  return std::nullopt;
+  const auto layer = policy.fp8_layers_by_module.find(module_path);
+  return layer == policy.fp8_layers_by_module.end() ? std::nullopt : std::optional(layer->second);
 }
 
 // Whether it is a convolution of images (B, C, H, W) that have fewer columns than its stride.

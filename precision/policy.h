@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -81,6 +82,7 @@ struct ResolvedPolicy {
   LossScaleConfig loss_scale;
   std::optional<Fp8Recipe> fp8;
   std::vector<Fp8Layer> fp8_layers;
+  std::map<std::string, size_t> fp8_layers_by_module;  // their places in fp8_layers
   std::vector<OpRule> op_rules;
   std::vector<ModuleRule> module_rules;
   std::vector<ParameterRow> parameters;

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -23,6 +24,9 @@ using v1::PrecisionPolicy;
 constexpr size_t kShownBytes = 80;
 
 constexpr int kMaxAmaxHistory = 65536;
+// Each rule is compared with every node of the model.
+constexpr int kMaxRules = 64;
+constexpr size_t kMaxMatchBytes = 256;
 constexpr int kMaxMargin = 16;
 
 // Collects violations below one path.
@@ -86,7 +90,25 @@ void CheckDtypes(const PrecisionPolicy& policy, Checker& check) {
   }
 }
 
+void CheckSizes(const std::string& field, int num_rules, const std::function<const std::string&(int)>& match,
+                Checker& check) {
+  if (num_rules > kMaxRules) {
+    return check.Fail(field, absl::StrCat("has ", num_rules, " entries; at most ", kMaxRules));
+  }
+  for (int i = 0; i < num_rules; ++i) {
+    if (match(i).size() > kMaxMatchBytes) {
+      check.Fail(absl::StrCat(field, "[", i, "].match"),
+                 absl::StrCat("has ", match(i).size(), " bytes; at most ", kMaxMatchBytes));
+    }
+  }
+}
+
 void CheckRules(const PrecisionPolicy& policy, Checker& check) {
+  CheckSizes(
+      "op_rules", policy.op_rules_size(), [&](int i) -> auto& { return policy.op_rules(i).match(); }, check);
+  CheckSizes(
+      "module_rules", policy.module_rules_size(), [&](int i) -> auto& { return policy.module_rules(i).match(); },
+      check);
   for (int i = 0; i < policy.op_rules_size(); ++i) {
     if (policy.op_rules(i).match().empty() || policy.op_rules(i).policy() == v1::OpRule::CLASS_UNSPECIFIED ||
         !v1::OpRule::Class_IsValid(policy.op_rules(i).policy())) {

@@ -9,7 +9,9 @@
 #include "ampd/v1/job_spec.pb.h"
 #include "ampd/v1/precision.pb.h"
 #include "ampd/v1/worker.pb.h"
+#include "graph/work.h"
 #include "models/gpt.h"
+#include "models/mlp.h"
 
 namespace ampd::precision {
 namespace {
@@ -235,6 +237,81 @@ TEST(ChooseSegments, TakesAsFewBlocksAsTheBudgetNeeds) {
   const SegmentChoice least = choose(last - 1);
   EXPECT_FALSE(least.fits);
   EXPECT_EQ(least.segments.size(), 4);
+}
+
+// A small network of so many blocks, under fp32 on a CPU.
+SegmentChoice Choose(int num_blocks, int64_t bytes, graph::Work* work = nullptr, bool is_mlp = false) {
+  v1::MlpSpec mlp;
+  mlp.set_in_features(8);
+  for (int i = 0; is_mlp && i < num_blocks; ++i) {
+    mlp.add_hidden(8 + i % 3);
+  }
+  const graph::Graph model =
+      is_mlp ? models::BuildMlp(mlp).value()
+             : models::BuildGpt(
+                   {.num_layers = num_blocks, .width = 16, .num_heads = 2, .vocabulary = 32, .sequence_length = 8})
+                   .value();
+  v1::Device cpu;
+  cpu.set_kind(v1::Device::CPU);
+  const TrainedPrograms programs = TrainedPrograms::Of(model, /*evaluates=*/true).value();
+  const auto policy = ResolvePolicy(PresetNamed("fp32"), programs.train, cpu, OptimizerKind::kAdam).value();
+  return ChooseSegments(programs, policy, {.num_moments = 2}, /*batch_size=*/64, bytes, work).value();
+}
+
+TEST(ChooseSegments, OfManyBlocksTakesANumberThatFitsWhereOneLessDoesNot) {
+  constexpr int kBlocks = 40;
+  const int64_t least = Choose(kBlocks, 1).estimate.total();
+  const int64_t most = Choose(kBlocks, std::numeric_limits<int64_t>::max()).estimate.total();
+  ASSERT_LT(2 * least, most);
+  size_t last = kBlocks + 1;
+  for (int part = 1; part < 4; ++part) {
+    const int64_t bytes = least + (most - least) * part / 4;
+    const SegmentChoice choice = Choose(kBlocks, bytes);
+    ASSERT_TRUE(choice.fits) << part;
+    EXPECT_LE(choice.estimate.total(), bytes);
+    EXPECT_LT(choice.segments.size(), last) << "more room takes fewer blocks";
+    // The network's estimates fall with each block, so that the choice for one byte less has one block more.
+    EXPECT_EQ(Choose(kBlocks, choice.estimate.total() - 1).segments.size(), choice.segments.size() + 1);
+    last = choice.segments.size();
+  }
+}
+
+TEST(ChooseSegments, WorkGrowsWithTheModelAndNotWithItsSquare) {
+  const auto visited = [](int num_blocks, int64_t bytes, bool is_mlp) {
+    graph::Work work;
+    Choose(num_blocks, bytes, &work, is_mlp);
+    return static_cast<double>(work.num_visited());
+  };
+  constexpr int64_t kNone = 1;
+  for (const int num_blocks : {16, 32, 64}) {
+    EXPECT_LT(visited(2 * num_blocks, kNone, false), 2.5 * visited(num_blocks, kNone, false)) << num_blocks;
+  }
+  for (const int num_blocks : {16, 32}) {
+    EXPECT_LT(visited(2 * num_blocks, kNone, true), 2.5 * visited(num_blocks, kNone, true)) << num_blocks;
+  }
+  // A budget that some blocks fit.
+  const int64_t half = Choose(64, std::numeric_limits<int64_t>::max()).estimate.total() / 2;
+  EXPECT_LT(visited(128, 2 * half, false), 2.5 * visited(64, half, false));
+}
+
+TEST(ChooseSegments, StopsSoonWhenNobodyWaitsForTheChoice) {
+  const graph::Graph gpt =
+      models::BuildGpt({.num_layers = 64, .width = 16, .num_heads = 2, .vocabulary = 32, .sequence_length = 8}).value();
+  v1::Device cpu;
+  cpu.set_kind(v1::Device::CPU);
+  const TrainedPrograms programs = TrainedPrograms::Of(gpt, /*evaluates=*/false).value();
+  const auto policy = ResolvePolicy(PresetNamed("fp32"), programs.train, cpu, OptimizerKind::kAdam).value();
+  for (const int num_questions : {0, 1, 3}) {
+    int num_asked = 0;
+    graph::Work work([&] { return num_asked++ >= num_questions; });
+    const auto choice = ChooseSegments(programs, policy, {.num_moments = 2}, 64, /*bytes=*/1, &work);
+    EXPECT_EQ(choice.status().code(), absl::StatusCode::kCancelled);
+    EXPECT_LT(work.num_visited(), (num_questions + 3) * graph::Work::kNodesBetweenQuestions) << num_questions;
+    EXPECT_EQ(num_asked, num_questions + 1);
+  }
+  graph::Work whole;
+  ASSERT_TRUE(ChooseSegments(programs, policy, {.num_moments = 2}, 64, /*bytes=*/1, &whole).ok());
+  EXPECT_GT(whole.num_visited(), 8 * graph::Work::kNodesBetweenQuestions) << "there was nothing to stop";
 }
 
 }  // namespace

@@ -606,5 +606,23 @@ TEST(LossScaleText, ReadsBackAsTheSameScaleAndPowersOfTwoAreWhole) {
   }
 }
 
+TEST(ValidatePolicy, BoundsTheNumberOfRulesAndTheirGlobs) {
+  v1::PrecisionPolicy policy;
+  for (int i = 0; i < 64; ++i) {
+    policy.add_module_rules()->set_match(std::string(256, 'a'));
+    v1::OpRule* const rule = policy.add_op_rules();
+    rule->set_match("aten.*");
+    rule->set_policy(v1::OpRule::fp32);
+  }
+  EXPECT_TRUE(ValidatePolicy(policy).empty());
+  *policy.add_op_rules() = policy.op_rules(0);
+  policy.mutable_module_rules(3)->set_match(std::string(257, 'a'));
+  const std::vector<FieldViolation> violations = ValidatePolicy(policy);
+  ASSERT_EQ(violations.size(), 2);
+  EXPECT_EQ(violations[0].field, "precision.op_rules");
+  EXPECT_EQ(violations[0].description, "has 65 entries; at most 64");
+  EXPECT_EQ(violations[1].field, "precision.module_rules[3].match");
+}
+
 }  // namespace
 }  // namespace ampd::precision

@@ -230,9 +230,10 @@ absl::Status PlanSegments(const v1::JobSpec& spec, const v1::Device& device, Att
   }
   plan.engine.checkpoint_segments = choice->segments;
   if (!choice->fits) {
-    plan.policy.warnings.push_back(
-        absl::StrCat("train.memory_budget_bytes is ", budget, "; training needs ", choice->estimate.total(), " with ",
-                     choice->segments.size(), " blocks that run again in the backward pass, and no choice needs less"));
+    plan.policy.warnings.push_back(absl::StrCat(
+        "train.memory_budget_bytes is ", budget, "; training needs ", choice->estimate.total(), " with ",
+        choice->segments.size(),
+        " blocks that run again in the backward pass, and no other number of them that was tried needs less"));
   }
   return absl::OkStatus();
 }
