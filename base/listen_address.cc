@@ -1,6 +1,7 @@
 #include "base/listen_address.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -53,6 +54,12 @@ SocketAddress SocketAddressOf(const ListenAddress& address) {
   return result;
 }
 
+int PortOf(const SocketAddress& address) {
+  return ntohs(address.storage.ss_family == AF_INET6
+                   ? reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_port
+                   : reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_port);
+}
+
 UniqueFd NewSocket(const SocketAddress& address) {
   return UniqueFd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
 }
@@ -87,16 +94,24 @@ absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view flag, std::str
 }
 
 absl::Status CheckBindable(const ListenAddress& address) {
-  const SocketAddress bound = SocketAddressOf(address);
-  const UniqueFd fd = NewSocket(bound);
+  ListenAddress bound;
+  return ListenOn(address, &bound).status();
+}
+
+absl::StatusOr<UniqueFd> ListenOn(const ListenAddress& address, ListenAddress* bound) {
+  SocketAddress wanted = SocketAddressOf(address);
+  UniqueFd fd = NewSocket(wanted);
   const int on = 1;
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (fd.ok() && bind(fd.get(), bound.get(), bound.size) == 0 && listen(fd.get(), 1) == 0) {
-    return absl::OkStatus();
+  if (!fd.ok() || bind(fd.get(), wanted.get(), wanted.size) != 0 || listen(fd.get(), SOMAXCONN) != 0 ||
+      fcntl(fd.get(), F_SETFL, O_NONBLOCK) != 0 ||
+      getsockname(fd.get(), reinterpret_cast<sockaddr*>(&wanted.storage), &wanted.size) != 0) {
+    const int error = errno;
+    return Error(absl::StatusCode::kUnavailable, error == EADDRINUSE ? "ADDRESS_IN_USE" : "ADDRESS_NOT_BINDABLE",
+                 absl::StrCat("cannot listen on ", address.ToString(), ": ", strerror(error)));
   }
-  const int error = errno;
-  return Error(absl::StatusCode::kUnavailable, error == EADDRINUSE ? "ADDRESS_IN_USE" : "ADDRESS_NOT_BINDABLE",
-               absl::StrCat("cannot listen on ", address.ToString(), ": ", strerror(error)));
+  *bound = {address.host, PortOf(wanted)};
+  return fd;
 }
 
 bool Touch(const ListenAddress& address) {

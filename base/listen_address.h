@@ -5,13 +5,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/file.h"
 
 namespace ampd {
 
 struct ListenAddress {
   std::string host;
   int port = 0;
-  // For gRPC and civetweb: IPv6 in brackets.
+  // "host:port", IPv6 in brackets.
   std::string ToString() const;
 };
 
@@ -22,6 +23,10 @@ absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view flag, std::str
 
 // OK when a listener could bind the address now; UNAVAILABLE with reason ADDRESS_IN_USE or ADDRESS_NOT_BINDABLE.
 absl::Status CheckBindable(const ListenAddress& address);
+
+// A listener, bound to a socket that neither blocks nor is inherited; its port is `bound->port`, also where 0 asked for
+// any. Errors as CheckBindable.
+absl::StatusOr<UniqueFd> ListenOn(const ListenAddress& address, ListenAddress* bound);
 
 // Connects, and hangs up at once. Returns whether somebody listens there.
 bool Touch(const ListenAddress& address);

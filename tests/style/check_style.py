@@ -16,6 +16,7 @@ GRPC = r"grpc|grpcpp/"
 FORBIDDEN = {
     "base": r"server/|worker/|client/|graph/|precision/|models/|ampd/|" + TORCH,
     "base/grpc_status": r"server/|worker/|client/|" + TORCH,
+    "http": r"server/|worker/|client/|graph/|precision/|models/|ampd/|" + GRPC + "|" + TORCH,
     "text": r"server/|worker/|client/|graph/|precision/|models/|<thread>|" + GRPC + "|" + TORCH,
     "images": r"server/|worker/|client/|graph/|precision/|models/|text/|<thread>|" + GRPC + "|" + TORCH,
     "graph": r"server/|worker/|client/|precision/|models/|<thread>|" + GRPC + "|" + TORCH,
@@ -48,7 +49,8 @@ BANNED = [
     (r"system_clock|steady_clock|absl::Now\(", r"^server/(cluster_state|placement|liveness|admission|coordinator|ledger|journal)|^worker/agent/(?!main|attach_client)|^tests/sim/",
      "time that no test can move"),
     (r"AwaitWith(Timeout|Deadline)|WaitWith(Timeout|Deadline)|LockWhenWith|WaitForNotificationWith|ToChronoTime|(?<!ampd::)\bwait_until\b|\bwait_for\b|try_lock_(for|until)",
-     r"^(base/(?!timed_wait\.)|server/|worker/|client/).*\.(cc|h)$", "a wait by the wall clock; base/timed_wait.h and base/grpc_deadline.h have others"),
+     r"^(base/(?!timed_wait\.)|server/|worker/|client/|http/).*\.(cc|h)$", "a wait by the wall clock; base/timed_wait.h and base/grpc_deadline.h have others"),
+    (r"<boost/", r"^(?!http/listener\.cc|tests/style/).*\.(cc|h)$", "Boost takes long to compile, and stays in one source"),
     (r"\b(TODO|FIXME|XXX|HACK)\b", r"^(?!tests/style/).*\.(cc|h|cu|proto|py|cmake)$", "an open end"),
     (r"/work/|/root/|/tmp/brief", r"^(?!tests/style/)", "a path of one machine"),
     (r"https?://(?!www\.apache\.org|www\.w3\.org|json-schema\.org|127\.0\.0\.1|localhost)[\w.-]*(pypi|debian|mirror|registry)", r"^(?!tests/style/)", "the name of a host"),
