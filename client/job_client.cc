@@ -307,7 +307,7 @@ absl::StatusOr<v1::Worker> JobClient::UndrainWorker(const std::string& name) {
   return Call(*stubs_->workers, &v1::WorkerAdminService::Stub::UndrainWorker, request, options_.call_deadline);
 }
 
-absl::Status JobClient::CheckHealth(const std::string& service) {
+absl::StatusOr<bool> JobClient::IsServing(const std::string& service) {
   // grpc.health.v1 in wire-compatible messages: HealthCheckRequest is one string, its response one enum, both field 1.
   google::protobuf::StringValue request;
   google::protobuf::Int32Value response;
@@ -325,7 +325,7 @@ absl::Status JobClient::CheckHealth(const std::string& service) {
   done.WaitForNotification();
   AMPD_RETURN_IF_ERROR(FromGrpcStatus(status));
   constexpr int kServing = 1;
-  return response.value() == kServing ? absl::OkStatus() : absl::UnavailableError("the server does not take work now");
+  return response.value() == kServing;
 }
 
 std::string NewRequestId() {

@@ -79,8 +79,9 @@ class JobClient {
   // Only a lost one.
   absl::Status RemoveWorker(const std::string& name);
 
-  // OK when the server says SERVING for `service` (empty: the server as a whole).
-  absl::Status CheckHealth(const std::string& service);
+  // Whether the server says SERVING for `service`: one of kHealthChecks, or empty for the server as a whole. NOT_FOUND
+  // when it knows no such service.
+  absl::StatusOr<bool> IsServing(const std::string& service);
 
   const std::string& address() const { return options_.address; }
   JobClientStubs& stubs() { return *stubs_; }

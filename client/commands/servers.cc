@@ -1,27 +1,66 @@
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/health_checks.h"
+#include "base/status_macros.h"
 #include "client/commands/commands.h"
 #include "client/commands/output.h"
 #include "client/render/table.h"
 
 namespace ampd::client {
 
+namespace {
+
+// What a server says of itself, by the names of kHealthChecks.
+struct ServerHealth {
+  bool is_serving = false;
+  std::vector<std::pair<const HealthCheck*, bool>> checks;  // without those that the server does not know
+};
+
+absl::StatusOr<ServerHealth> AskHealth(JobClient* client) {
+  ServerHealth health;
+  AMPD_ASSIGN_OR_RETURN(health.is_serving, client->IsServing(""));
+  for (const HealthCheck& check : kHealthChecks) {
+    const absl::StatusOr<bool> is_good = client->IsServing(check.name);
+    if (is_good.ok()) {
+      health.checks.emplace_back(&check, *is_good);
+    } else if (!absl::IsNotFound(is_good.status())) {
+      return is_good.status();
+    }
+  }
+  return health;
+}
+
+JsonMembers ToMembers(const std::string& address, const ServerHealth& health) {
+  std::string checks;
+  for (const auto& [check, is_good] : health.checks) {
+    absl::StrAppend(&checks, checks.empty() ? "" : ",", "\"", check->name, "\":", is_good ? "true" : "false");
+  }
+  return {{"address", absl::StrCat("\"", address, "\"")},
+          {"status", health.is_serving ? "\"SERVING\"" : "\"NOT_SERVING\""},
+          {"checks", absl::StrCat("{", checks, "}")}};
+}
+
+}  // namespace
+
 int Health(Session* session) {
   const auto client = session->Client();
-  const absl::Status healthy = client.ok() ? (*client)->CheckHealth("") : client.status();
-  if (!healthy.ok()) {
-    return session->Fail(healthy);
+  const absl::StatusOr<ServerHealth> health = client.ok() ? AskHealth(*client) : client.status();
+  if (!health.ok()) {
+    return session->Fail(health.status());
   }
   const std::string& address = (*client)->address();
-  if (!PrintStructured(*session, PlainFields{{"address", address}, {"status", "SERVING"}}) &&
-      !session->options().quiet) {
-    std::printf("%s is serving\n", address.c_str());
+  if (!PrintStructured(*session, ToMembers(address, *health)) && !session->options().quiet) {
+    std::printf("%s is %sserving\n", address.c_str(), health->is_serving ? "" : "not ");
+    for (const auto& [check, is_good] : health->checks) {
+      std::printf("%-6s %s: %s\n", is_good ? "ok" : "failed", check->name, is_good ? check->good : check->bad);
+    }
   }
-  return kExitOk;
+  return health->is_serving ? kExitOk : kExitFailure;
 }
 
 int AddContext(Session* session, const std::string& name, const std::string& address) {

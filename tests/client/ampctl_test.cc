@@ -412,6 +412,31 @@ TEST_F(Ampctl, VerbsExplainAndWorkers) {
   EXPECT_EQ(Run("health").exit_code, 0);
 }
 
+TEST_F(Ampctl, HealthHasALineForEachCheckAndAnExitCode) {
+  EXPECT_EQ(Run("health").out, fake_.address() + " is serving\n") << "this server has no checks";
+  grpc::HealthCheckServiceInterface* const health = fake_.server->GetHealthCheckService();
+  for (const char* check : {"disk", "data-directory", "descriptors"}) {
+    health->SetServingStatus(check, true);
+  }
+  const Result good = Run("health");
+  EXPECT_EQ(good.exit_code, 0);
+  EXPECT_EQ(good.out, fake_.address() +
+                          " is serving\n"
+                          "ok     disk: has room for new jobs\n"
+                          "ok     data-directory: is in place\n"
+                          "ok     descriptors: there is room for connections and files\n");
+  health->SetServingStatus("disk", false);
+  health->SetServingStatus("", false);
+  const Result bad = Run("health");
+  EXPECT_EQ(bad.exit_code, 1);
+  EXPECT_THAT(bad.out,
+              testing::StartsWith(fake_.address() + " is not serving\nfailed disk: is nearly full, and new jobs are "));
+  const Result json = Run("health -o jsonl");
+  EXPECT_EQ(json.exit_code, 1);
+  EXPECT_THAT(json.out, HasSubstr(R"("status":"NOT_SERVING","checks":{"disk":false,"data-directory":true,)"));
+  EXPECT_EQ(Run("health", "AMPD_ADDRESS=127.0.0.1:1").exit_code, 5);
+}
+
 TEST_F(Ampctl, TheAddressComesFromFlagThenVariableThenProjectThenContext) {
   const std::string none = "AMPD_NONE=1";
   EXPECT_THAT(Run("context show", none).out, HasSubstr("127.0.0.1:7070  (from the default)"));

@@ -1,0 +1,21 @@
+#pragma once
+
+namespace ampd {
+
+// What a server says of its health. Each check is a service of grpc.health.v1, by this name; service "" is serving when
+// all of them are.
+struct HealthCheck {
+  const char* name;
+  const char* good;  // what is said of it, behind the name
+  const char* bad;
+};
+
+enum HealthCheckId { kDiskCheck, kDataDirectoryCheck, kDescriptorsCheck };
+
+inline constexpr HealthCheck kHealthChecks[] = {
+    {"disk", "has room for new jobs", "is nearly full, and new jobs are refused; make room on the disk of --data-dir"},
+    {"data-directory", "is in place", "was deleted or replaced; the server ends"},
+    {"descriptors", "there is room for connections and files",
+     "run out, and new connections are closed; end clients, or raise the limit of open files (ulimit -n)"}};
+
+}  // namespace ampd
