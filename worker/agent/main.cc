@@ -98,7 +98,8 @@ void Declare(CLI::App& app, Flags& flags) {
                  "offer only this device: cpu, gpu0, ...; repeatable (default: all of the host)");
   app.add_option("--threads", flags.num_threads, "threads of the CPU device (0: one a core)")
       ->check(CLI::Range(0, 4096));
-  app.add_option("--metrics-listen", flags.metrics_listen, "loopback host:port of /metrics (default: not served)");
+  app.add_option("--metrics-listen", flags.metrics_listen,
+                 "loopback host:port of /metrics, /healthz and /readyz (default: not served)");
   app.add_option("--artifact-cache-bytes", flags.artifact_cache_bytes,
                  "most that fetched artifacts may take in --state-dir; those that attempts use stay all the same")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
@@ -271,8 +272,7 @@ int Run(const Flags& flags, ampd::SignalThread& signals) {
   options.counters = &counters;
   std::unique_ptr<ampd::agent::MetricsEndpoint> metrics;
   if (listen.ok()) {
-    auto listening =
-        ampd::agent::MetricsEndpoint::Listen(listen->ToString(), kVersion, &counters, &ampd::SystemClock());
+    auto listening = ampd::agent::MetricsEndpoint::Listen(*listen, kVersion, &counters, &ampd::SystemClock());
     if (!listening.ok()) {
       return Fail(kAddress, std::string(listening.status().message()));
     }

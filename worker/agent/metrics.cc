@@ -1,11 +1,9 @@
 #include "worker/agent/metrics.h"
 
-#include <prometheus/collectable.h>
-#include <prometheus/exposer.h>
 #include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
 #include <unistd.h>
 
-#include <exception>
 #include <utility>
 #include <vector>
 
@@ -14,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "http/listener.h"
 
 namespace ampd::agent {
 namespace {
@@ -21,6 +20,8 @@ namespace {
 using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
+
+constexpr int kMaxConnections = 64;
 
 MetricFamily Gauge(const std::string& name, const std::string& help, double value) {
   MetricFamily family{name, help, MetricType::Gauge, {ClientMetric()}};
@@ -48,13 +49,18 @@ double CpuSeconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// One snapshot of the counters a scrape.
-class AgentCollectable final : public prometheus::Collectable {
+// What the routes read. One snapshot of the counters a scrape.
+class AgentPages {
  public:
-  AgentCollectable(std::string version, const AgentCounters* counters, const Clock* clock)
+  AgentPages(std::string version, const AgentCounters* counters, const Clock* clock)
       : version_(std::move(version)), counters_(*counters), clock_(*clock) {}
 
-  std::vector<MetricFamily> Collect() const override {
+  // Until the lease runs out; negative when it has.
+  double LeaseSeconds() const {
+    return static_cast<double>(counters_.lease_deadline_nanos) * 1e-9 - absl::ToDoubleSeconds(clock_.SinceBoot());
+  }
+
+  std::vector<MetricFamily> Collect() const {
     std::vector<MetricFamily> families;
     MetricFamily build = Gauge("ampd_worker_build_info", "Version of this agent; the value is always 1.", 1);
     build.metric[0].label.push_back({"version", version_});
@@ -71,9 +77,8 @@ class AgentCollectable final : public prometheus::Collectable {
                                static_cast<double>(counters_.num_trainers_adopted)));
     families.push_back(
         Gauge("ampd_worker_attempts", "Attempts that the worker has.", static_cast<double>(counters_.num_attempts)));
-    families.push_back(
-        Gauge("ampd_worker_lease_remaining_seconds", "Until the lease runs out; negative when it has.",
-              static_cast<double>(counters_.lease_deadline_nanos) * 1e-9 - absl::ToDoubleSeconds(clock_.SinceBoot())));
+    families.push_back(Gauge("ampd_worker_lease_remaining_seconds", "Until the lease runs out; negative when it has.",
+                             LeaseSeconds()));
     families.push_back(Gauge("process_resident_memory_bytes", "Resident memory size in bytes.", ResidentBytes()));
     families.push_back(
         Counter("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.", CpuSeconds()));
@@ -86,36 +91,50 @@ class AgentCollectable final : public prometheus::Collectable {
   const Clock& clock_;
 };
 
+http::Router Routes(const std::shared_ptr<const AgentPages>& pages) {
+  http::Router router;
+  router.Add("GET", "/metrics", [pages](const http::Request&) {
+    return http::Response{.content_type = "text/plain; version=0.0.4; charset=utf-8",
+                          .body = prometheus::TextSerializer().Serialize(pages->Collect()),
+                          .headers = {}};
+  });
+  router.Add("GET", "/healthz", [](const http::Request&) { return http::Text(200, "ok"); });
+  router.Add("GET", "/readyz", [pages](const http::Request&) {
+    return pages->LeaseSeconds() > 0
+               ? http::Text(200, "ready")
+               : http::Text(503, "server: the worker holds no lease; it may be starting, or out of reach");
+  });
+  return router;
+}
+
 }  // namespace
 
 struct MetricsEndpoint::State {
-  std::unique_ptr<prometheus::Exposer> exposer;
-  std::shared_ptr<AgentCollectable> collectable;
+  std::unique_ptr<http::Listener> listener;
 };
 
 MetricsEndpoint::MetricsEndpoint(std::unique_ptr<State> state) : state_(std::move(state)) {}
 MetricsEndpoint::~MetricsEndpoint() = default;
 
-absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Listen(const std::string& address,
+absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Listen(const ListenAddress& address,
                                                                          const std::string& version,
                                                                          const AgentCounters* counters,
                                                                          const Clock* clock) {
-  auto state = std::make_unique<State>();
-  try {
-    state->exposer = std::make_unique<prometheus::Exposer>(address);
-  } catch (const std::exception&) {  // the library's only way to say so; its text tells nothing
+  http::Listener::Options options;
+  options.address = address;
+  options.max_connections = kMaxConnections;
+  options.router = Routes(std::make_shared<const AgentPages>(version, counters, clock));
+  absl::StatusOr<std::unique_ptr<http::Listener>> listener = http::Listener::Start(std::move(options));
+  if (!listener.ok()) {
     return Error(absl::StatusCode::kUnavailable, "ADDRESS_UNAVAILABLE",
-                 absl::StrCat("can't listen at ", address,
+                 absl::StrCat("can't listen at ", address.ToString(),
                               ": it is in use, or no address of this host; choose another --metrics-listen"));
   }
-  state->collectable = std::make_shared<AgentCollectable>(version, counters, clock);
-  state->exposer->RegisterCollectable(state->collectable);
+  auto state = std::make_unique<State>();
+  state->listener = *std::move(listener);
   return std::unique_ptr<MetricsEndpoint>(new MetricsEndpoint(std::move(state)));
 }
 
-int MetricsEndpoint::port() const {
-  const std::vector<int> ports = state_->exposer->GetListeningPorts();
-  return ports.empty() ? 0 : ports[0];
-}
+int MetricsEndpoint::port() const { return state_->listener->port(); }
 
 }  // namespace ampd::agent

@@ -4,16 +4,18 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/listen_address.h"
 #include "worker/agent/agent.h"
 
 namespace ampd::agent {
 
-// The agent's Prometheus endpoint, /metrics. Thread-safe.
+// The agent's HTTP endpoint: /metrics for Prometheus, /healthz (200 while the agent runs) and /readyz (503 while the
+// agent holds no lease of the server). Thread-safe.
 class MetricsEndpoint {
  public:
-  // UNAVAILABLE when it can't listen at `address` (host:port; port 0 takes a free one). `counters` and `clock` outlive
-  // it.
-  static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Listen(const std::string& address, const std::string& version,
+  // UNAVAILABLE when it can't listen at `address`; port 0 takes a free one. `counters` and `clock` outlive it.
+  static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Listen(const ListenAddress& address,
+                                                                 const std::string& version,
                                                                  const AgentCounters* counters, const Clock* clock);
   ~MetricsEndpoint();
 
