@@ -117,16 +117,29 @@ void AddQueues(const FleetSnapshot& snapshot, Page* page) {
   }
 }
 
-// The devices that live attempts hold, as "worker/device".
-std::map<std::string, std::string> HeldDevices(const FleetSnapshot& snapshot) {
-  std::map<std::string, std::string> held;
-  for (const FleetSnapshot::JobRow& row : snapshot.jobs) {
-    if (!row.job->attempts().empty() && row.job->attempts().rbegin()->state() != v1::Attempt::ENDED) {
-      const v1::Attempt& attempt = *row.job->attempts().rbegin();
-      for (const std::string& device : attempt.devices()) {
-        held[attempt.worker() + "/" + device] = row.job->id();
-      }
+// Who holds a device.
+struct Holder {
+  std::string job;
+  bool has_series = false;
+};
+
+void AddHeld(const v1::Job& job, bool has_series, std::map<std::string, Holder>* held) {
+  if (!job.attempts().empty() && job.attempts().rbegin()->state() != v1::Attempt::ENDED) {
+    const v1::Attempt& attempt = *job.attempts().rbegin();
+    for (const std::string& device : attempt.devices()) {
+      (*held)[attempt.worker() + "/" + device] = {job.id(), has_series};
     }
+  }
+}
+
+// The devices that live attempts hold, as "worker/device".
+std::map<std::string, Holder> HeldDevices(const FleetSnapshot& snapshot) {
+  std::map<std::string, Holder> held;
+  for (const FleetSnapshot::JobRow& row : snapshot.jobs) {
+    AddHeld(*row.job, /*has_series=*/true, &held);
+  }
+  for (const auto& job : snapshot.seriesless) {
+    AddHeld(*job, /*has_series=*/false, &held);
   }
   return held;
 }
@@ -134,7 +147,7 @@ std::map<std::string, std::string> HeldDevices(const FleetSnapshot& snapshot) {
 void AddWorkers(const FleetSnapshot& snapshot, Page* page) {
   std::map<v1::Worker::State, int64_t> workers;
   std::map<std::string, int64_t> gpus = {{"free", 0}, {"allocated", 0}, {"unhealthy", 0}};
-  const std::map<std::string, std::string> held = HeldDevices(snapshot);
+  const std::map<std::string, Holder> held = HeldDevices(snapshot);
   for (const v1::Worker& worker : snapshot.workers) {
     ++workers[worker.state()];
     if (worker.has_last_report_time()) {
@@ -147,9 +160,10 @@ void AddWorkers(const FleetSnapshot& snapshot, Page* page) {
       }
       auto holder = held.find(worker.name() + "/" + device.id());
       ++gpus[device.unhealthy() ? "unhealthy" : holder == held.end() ? "free" : "allocated"];
-      if (holder != held.end()) {
+      if (holder != held.end() && holder->second.has_series) {
         page->Add("ampd_job_gpu_info",
-                  {Label("job_id", holder->second), Label("UUID", device.uuid()), Label("worker", worker.name())}, 1);
+                  {Label("job_id", holder->second.job), Label("UUID", device.uuid()), Label("worker", worker.name())},
+                  1);
       }
     }
   }

@@ -21,8 +21,9 @@ struct FleetSnapshot {
     std::shared_ptr<const v1::Job> job;
     std::optional<ProgressBoard::Entry> progress;
   };
-  std::vector<JobRow> jobs;    // with series of their own
-  int64_t num_suppressed = 0;  // jobs beyond the cap, by now: counts every job once
+  std::vector<JobRow> jobs;                                // with series of their own
+  std::vector<std::shared_ptr<const v1::Job>> seriesless;  // there was no room for theirs
+  int64_t num_suppressed = 0;                              // jobs beyond the cap, by now: counts every job once
   std::map<std::pair<std::string, v1::Job::State>, int64_t> live_jobs;  // by queue and state
   std::map<std::string, int64_t> oldest_queued_unix_seconds;            // by queue
   std::vector<v1::Worker> workers;

@@ -1,5 +1,6 @@
 #include "server/fleet_watch.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -7,11 +8,31 @@
 
 namespace ampd::server {
 
+namespace {
+
+// Those that run come first, then those that are about to or no longer do, then those whose last values are still to be
+// scraped; what waits has none.
+int RankOf(const v1::Job& job) {
+  switch (job.state()) {
+    case v1::Job::RUNNING:
+      return 0;
+    case v1::Job::STARTING:
+    case v1::Job::PAUSING:
+    case v1::Job::CANCELLING:
+      return 1;
+    default:
+      return IsTerminal(job.state()) ? 2 : 3;
+  }
+}
+
+}  // namespace
+
 std::shared_ptr<const FleetSnapshot> FleetWatch::Take(absl::Time now) {
   auto snapshot = std::make_shared<FleetSnapshot>();
   std::set<std::string> suppressed;
   std::set<std::string> shown;
-  for (const JobPtr& job : table_->Shown(now)) {
+  std::vector<JobPtr> jobs = table_->Shown(now);
+  for (const JobPtr& job : jobs) {
     shown.insert(job->id());
     if (!IsTerminal(job->state())) {
       const std::string queue = QueueOf(*job);
@@ -20,11 +41,15 @@ std::shared_ptr<const FleetSnapshot> FleetWatch::Take(absl::Time now) {
         snapshot->oldest_queued_unix_seconds.emplace(queue, job->create_time().seconds());
       }
     }
+  }
+  std::stable_sort(jobs.begin(), jobs.end(), [](const JobPtr& a, const JobPtr& b) { return RankOf(*a) < RankOf(*b); });
+  for (const JobPtr& job : jobs) {
     if (static_cast<int>(snapshot->jobs.size()) < max_jobs_) {
       snapshot->jobs.push_back({job, progress_->Find(job->id())});
     } else {
       num_suppressed_ += suppressed_.contains(job->id()) ? 0 : 1;
       suppressed.insert(job->id());
+      snapshot->seriesless.push_back(job);
     }
   }
   progress_->ForgetAllBut(shown);

@@ -13,7 +13,8 @@
 
 namespace ampd::server {
 
-// Makes the snapshot that /metrics shows. Single-threaded: owner is the server's tick thread.
+// Makes the snapshot that /metrics shows. Of the jobs, those that run come first among the at most `max_jobs` with
+// series of their own. Thread-compatible.
 class FleetWatch {
  public:
   FleetWatch(const Coordinator* coordinator, JobTable* table, ProgressBoard* progress, int max_jobs)

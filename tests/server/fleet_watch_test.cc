@@ -21,6 +21,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
+constexpr int kMaxJobs = 200;
 constexpr absl::Duration kLinger = absl::Minutes(2);
 const absl::Time kStart = absl::FromUnixSeconds(1'700'000'000);
 
@@ -35,7 +36,7 @@ class FleetWatchTest : public testing::Test {
     options.clock = &clock_;
     options.random = &random_;
     coordinator_ = std::make_unique<Coordinator>(std::move(options));
-    watch_ = std::make_unique<FleetWatch>(coordinator_.get(), &table_, &progress_, /*max_jobs=*/200);
+    watch_ = std::make_unique<FleetWatch>(coordinator_.get(), &table_, &progress_, kMaxJobs);
   }
 
   // As the ledger tells of a change, at `now`, of a job that has done ten steps.
@@ -43,6 +44,7 @@ class FleetWatchTest : public testing::Test {
     auto job = std::make_shared<v1::Job>();
     job->set_id(id);
     job->set_state(state);
+    job->set_submit_order(++num_jobs_);
     job->mutable_spec()->mutable_train()->set_steps(10);
     table_.Put(job, now);
     PointSegment segment;
@@ -56,7 +58,10 @@ class FleetWatchTest : public testing::Test {
     return prometheus::TextSerializer().Serialize(collector_.Collect());
   }
 
+  FleetSnapshot Snapshot(absl::Time now) { return *watch_->Take(now); }
+
  private:
+  int64_t num_jobs_ = 0;
   SimulatedClock clock_;
   SeededRandom random_{1};
   std::unique_ptr<Ledger> ledger_;
@@ -80,6 +85,36 @@ TEST_F(FleetWatchTest, SeriesOfAJobLeaveThePageAfterTheLinger) {
   const std::string after = Page(gone);
   EXPECT_THAT(after, Not(HasSubstr("j-ended")));
   EXPECT_THAT(after, HasSubstr("ampd_job_steps_total{job_id=\"j-live\"} 10"));
+}
+
+TEST_F(FleetWatchTest, JobsThatRunHaveSeriesBeforeThoseThatWaitOrHaveEnded) {
+  for (int i = 0; i < kMaxJobs; ++i) {
+    Put("j-waits-" + std::to_string(i), v1::Job::QUEUED, kStart);
+  }
+  Put("j-ended", v1::Job::RUNNING, kStart);
+  Put("j-ended", v1::Job::SUCCEEDED, kStart);
+  Put("j-starts", v1::Job::STARTING, kStart);
+  Put("j-runs", v1::Job::RUNNING, kStart);
+  Put("j-paused", v1::Job::PAUSED, kStart);
+  const FleetSnapshot snapshot = Snapshot(kStart);
+  ASSERT_EQ(snapshot.jobs.size(), kMaxJobs);
+  EXPECT_EQ(snapshot.jobs[0].job->id(), "j-runs");
+  EXPECT_EQ(snapshot.jobs[1].job->id(), "j-starts");
+  EXPECT_EQ(snapshot.jobs[2].job->id(), "j-ended");
+  EXPECT_EQ(snapshot.jobs[3].job->id(), "j-waits-0") << "then by age";
+  EXPECT_EQ(snapshot.num_suppressed, 4) << "three that wait, and the paused one";
+  EXPECT_EQ(Snapshot(kStart).num_suppressed, 4) << "each is counted once";
+}
+
+TEST_F(FleetWatchTest, WithMoreRunningThanFitTheOldestKeepTheirSeries) {
+  for (int i = 0; i < kMaxJobs + 5; ++i) {
+    Put("j-" + std::to_string(i), v1::Job::RUNNING, kStart);
+  }
+  const FleetSnapshot snapshot = Snapshot(kStart);
+  EXPECT_EQ(snapshot.jobs.front().job->id(), "j-0");
+  EXPECT_EQ(snapshot.jobs.back().job->id(), "j-" + std::to_string(kMaxJobs - 1));
+  EXPECT_EQ(snapshot.seriesless.size(), 5);
+  EXPECT_EQ((snapshot.live_jobs.at({"default", v1::Job::RUNNING})), kMaxJobs + 5) << "all are counted";
 }
 
 }  // namespace
