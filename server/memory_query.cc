@@ -53,23 +53,21 @@ struct Way {
 
 // REQUIRES: the policy names one preset.
 absl::StatusOr<Way> Plan(const v1::JobSpec& spec, const TrainedPrograms& programs, const v1::PrecisionPolicy& policy,
-                         const v1::Device& device) {
+                         const v1::Device& device, graph::Work* work) {
   AMPD_ASSIGN_OR_RETURN(precision::ResolvedPolicy resolved,
                         precision::ResolvePolicy(policy, programs.train, device, precision::KindOf(spec.optimizer())));
   precision::TrainingSetup setup = precision::TrainingSetup::Of(spec, device);
   const int64_t micro_batch_size = spec.data().batch_size() / setup.num_micro_batches;
   if (const int64_t budget = spec.train().memory_budget_bytes(); budget > 0) {
     AMPD_ASSIGN_OR_RETURN(const precision::SegmentChoice choice,
-                          precision::ChooseSegments(programs, resolved, setup, micro_batch_size, budget));
+                          precision::ChooseSegments(programs, resolved, setup, micro_batch_size, budget, work));
     setup.checkpoint_segments = choice.segments;
   }
-  AMPD_ASSIGN_OR_RETURN(precision::MemoryModel memory, precision::MemoryModel::Create(programs, resolved, setup));
+  AMPD_ASSIGN_OR_RETURN(precision::MemoryModel memory, precision::MemoryModel::Create(programs, resolved, setup, work));
   return Way{std::move(resolved), std::move(memory), setup.num_micro_batches, micro_batch_size};
 }
 
-absl::StatusOr<Candidate> Estimate(const v1::JobSpec& spec, const TrainedPrograms& programs,
-                                   const v1::PrecisionPolicy& policy, const v1::Device& device, int64_t memory_bytes) {
-  AMPD_ASSIGN_OR_RETURN(const Way way, Plan(spec, programs, policy, device));
+Candidate CandidateOf(const Way& way, const v1::Device& device, int64_t memory_bytes) {
   Candidate candidate = precision::ToMessage(way.Peak());
   candidate.set_precision(way.policy.preset);
   candidate.set_device_kind(v1::Device::Kind_Name(device.kind()));
@@ -106,17 +104,12 @@ std::vector<Place> Extremes(const std::vector<v1::Worker>& workers, v1::Device::
   return has_less(*least, *most) ? std::vector<Place>{*least, *most} : std::vector<Place>{*least};
 }
 
-absl::Status AddFits(const v1::JobSpec& spec, const TrainedPrograms& programs, const v1::PrecisionPolicy& policy,
-                     const std::vector<Place>& places, Candidate* candidate) {
-  for (const Place& place : places) {
-    AMPD_ASSIGN_OR_RETURN(const Way way, Plan(spec, programs, policy, *place.device));
-    v1::EstimateJobResponse::Fit& fit = *candidate->add_fits();
-    fit.set_worker(place.worker->name());
-    fit.set_device(place.device->id());
-    fit.set_memory_bytes(place.device->memory_total_bytes());
-    fit.set_largest_batch_size(way.LargestBatch(fit.memory_bytes()));
-  }
-  return absl::OkStatus();
+void AddFit(const Way& way, const Place& place, Candidate* candidate) {
+  v1::EstimateJobResponse::Fit& fit = *candidate->add_fits();
+  fit.set_worker(place.worker->name());
+  fit.set_device(place.device->id());
+  fit.set_memory_bytes(place.device->memory_total_bytes());
+  fit.set_largest_batch_size(way.LargestBatch(fit.memory_bytes()));
 }
 
 absl::StatusOr<TrainedPrograms> ExportedPrograms(const v1::JobSpec& spec, const graph::ExportedModel* uploaded) {
@@ -129,29 +122,32 @@ absl::StatusOr<TrainedPrograms> ExportedPrograms(const v1::JobSpec& spec, const 
           *uploaded, models::ImportOptionsOf(spec.model().exported(), models::SequenceLengthOf(spec.data().train()))));
   AMPD_ASSIGN_OR_RETURN(TrainedPrograms programs,
                         TrainedPrograms::Of(imported.train, spec.data().has_eval() ? &imported.eval : nullptr));
-  const int64_t num_samples = std::max(spec.data().batch_size(), spec.data().eval_batch_size());
-  if (!programs.AreCountable(num_samples)) {
-    return InvalidFields({{"data.batch_size", absl::StrCat("is ", spec.data().batch_size(),
-                                                           ", and that of evaluations ", spec.data().eval_batch_size(),
-                                                           "; so many samples of the exported model are more than any "
-                                                           "machine has memory for")}});
-  }
   return programs;
 }
 
-absl::StatusOr<TrainedPrograms> KnownPrograms(const v1::JobSpec& spec, const graph::ExportedModel* uploaded) {
-  if (spec.model().has_exported()) {
-    return ExportedPrograms(spec, uploaded);
-  }
+absl::StatusOr<TrainedPrograms> ZooPrograms(const v1::JobSpec& spec) {
   AMPD_ASSIGN_OR_RETURN(const graph::Graph model, models::BuildModel(spec));
   return TrainedPrograms::Of(model, spec.data().has_eval());
+}
+
+absl::StatusOr<TrainedPrograms> KnownPrograms(const v1::JobSpec& spec, const graph::ExportedModel* uploaded) {
+  AMPD_ASSIGN_OR_RETURN(TrainedPrograms programs,
+                        spec.model().has_exported() ? ExportedPrograms(spec, uploaded) : ZooPrograms(spec));
+  const int64_t num_samples = std::max(spec.data().batch_size(), spec.data().eval_batch_size());
+  if (!programs.AreCountable(num_samples)) {
+    return InvalidFields(
+        {{"data.batch_size",
+          absl::StrCat("is ", spec.data().batch_size(), ", and that of evaluations ", spec.data().eval_batch_size(),
+                       "; so many samples of the model are more than any machine has memory for")}});
+  }
+  return programs;
 }
 
 }  // namespace
 
 absl::StatusOr<v1::EstimateJobResponse> AnswerMemoryQuery(const v1::EstimateJobRequest& request,
                                                           const std::vector<v1::Worker>& workers,
-                                                          const graph::ExportedModel* uploaded) {
+                                                          const graph::ExportedModel* uploaded, graph::Work* work) {
   if (request.memory_bytes() < 0 || request.memory_bytes() > kMaxMemoryBytes) {
     return InvalidFields(
         {{"memory_bytes", absl::StrCat("is ", request.memory_bytes(), "; must be 0 to ", kMaxMemoryBytes)}});
@@ -169,20 +165,34 @@ absl::StatusOr<v1::EstimateJobResponse> AnswerMemoryQuery(const v1::EstimateJobR
       const std::vector<Place> places = Extremes(workers, example.kind(), policy);
       const v1::Device& device = places.empty() ? example : *places.front().device;
       Candidate& candidate = *response.add_candidates();
-      AMPD_ASSIGN_OR_RETURN(candidate, Estimate(spec, programs, policy, device, response.memory_bytes()));
-      if (response.memory_bytes() == 0) {
-        AMPD_RETURN_IF_ERROR(AddFits(spec, programs, policy, places, &candidate));
+      AMPD_ASSIGN_OR_RETURN(const Way way, Plan(spec, programs, policy, device, work));
+      candidate = CandidateOf(way, device, response.memory_bytes());
+      for (size_t i = 0; response.memory_bytes() == 0 && i < places.size(); ++i) {
+        if (i == 0) {
+          AddFit(way, places[i], &candidate);
+          continue;
+        }
+        AMPD_ASSIGN_OR_RETURN(const Way other, Plan(spec, programs, policy, *places[i].device, work));
+        AddFit(other, places[i], &candidate);
       }
     }
+  }
+  if (work != nullptr) {
+    AMPD_RETURN_IF_ERROR(work->status());
   }
   return response;
 }
 
 absl::StatusOr<int64_t> PredictPeak(const v1::JobSpec& spec, const std::string& preset, const v1::Device& device,
-                                    const graph::ExportedModel* uploaded) {
+                                    const graph::ExportedModel* uploaded, graph::Work* work) {
   AMPD_ASSIGN_OR_RETURN(const TrainedPrograms programs, KnownPrograms(spec, uploaded));
-  AMPD_ASSIGN_OR_RETURN(const Way way, Plan(spec, programs, precision::WithPreset(spec.precision(), preset), device));
-  return way.Peak().total();
+  AMPD_ASSIGN_OR_RETURN(const Way way,
+                        Plan(spec, programs, precision::WithPreset(spec.precision(), preset), device, work));
+  const int64_t bytes = way.Peak().total();
+  if (work != nullptr) {
+    AMPD_RETURN_IF_ERROR(work->status());
+  }
+  return bytes;
 }
 
 }  // namespace ampd::server

@@ -8,8 +8,10 @@
 #include "ampd/v1/job_service.pb.h"
 #include "ampd/v1/worker.pb.h"
 #include "graph/exported_program.h"
+#include "graph/work.h"
 
-// Memory of training, told from the model's graph. Pure; milliseconds.
+// Memory of training, told from the model's graph. Pure. Takes microseconds a node of the model, for each preset and
+// device, and with train.memory_budget_bytes some twenty times that. `work` counts it and may stop it; CANCELLED then.
 namespace ampd::server {
 
 // `uploaded`, below: the exported model that the spec names, where it was read; null: not known.
@@ -18,12 +20,13 @@ namespace ampd::server {
 // that the job could run on, with no other devices than those. Errors as the service says.
 absl::StatusOr<v1::EstimateJobResponse> AnswerMemoryQuery(const v1::EstimateJobRequest& request,
                                                           const std::vector<v1::Worker>& workers,
-                                                          const graph::ExportedModel* uploaded = nullptr);
+                                                          const graph::ExportedModel* uploaded = nullptr,
+                                                          graph::Work* work = nullptr);
 
 // The bytes of tensors that an attempt of the job in one preset on one device has at its peak. REQUIRES: the spec was
 // admitted. Errors as precision::ResolvePolicy and precision::MemoryModel::Create; UNIMPLEMENTED for an exported model
 // that is not known.
 absl::StatusOr<int64_t> PredictPeak(const v1::JobSpec& spec, const std::string& preset, const v1::Device& device,
-                                    const graph::ExportedModel* uploaded = nullptr);
+                                    const graph::ExportedModel* uploaded = nullptr, graph::Work* work = nullptr);
 
 }  // namespace ampd::server

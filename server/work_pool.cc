@@ -30,6 +30,15 @@ bool WorkPool::TryPost(std::function<void()> task) {
   return true;
 }
 
+bool WorkPool::TryPostIfIdle(std::function<void()> task) {
+  absl::MutexLock lock(&mutex_);
+  if (closed_ || num_running_ + tasks_.size() >= static_cast<size_t>(num_threads_)) {
+    return false;
+  }
+  tasks_.push_back(std::move(task));
+  return true;
+}
+
 void WorkPool::Work() {
   while (true) {
     std::function<void()> task;
@@ -41,8 +50,12 @@ void WorkPool::Work() {
       }
       task = std::move(tasks_.front());
       tasks_.pop_front();
+      ++num_running_;
     }
     task();
+    task = nullptr;  // what it holds is gone before somebody is told that the thread is free
+    absl::MutexLock lock(&mutex_);
+    --num_running_;
   }
 }
 

@@ -20,6 +20,8 @@ class WorkPool {
   void Start();
   // False when too many tasks wait, and once it was stopped.
   bool TryPost(std::function<void()> task);
+  // False also when no thread is free to begin the task at once.
+  bool TryPostIfIdle(std::function<void()> task);
   // Runs what was posted and returns when that is through. Idempotent; REQUIRES: not called by a task.
   void Stop();
 
@@ -32,6 +34,7 @@ class WorkPool {
   std::vector<std::thread> threads_;
   absl::Mutex mutex_;
   std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
+  size_t num_running_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

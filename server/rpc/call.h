@@ -94,7 +94,8 @@ struct CallEnvironment {
   const Guard* guard = nullptr;
   CallObserver* observer = nullptr;
   WorkPool* pool = nullptr;
-  WorkPool* model_pool = nullptr;  // for what may read an uploaded model, which nobody else should wait for
+  WorkPool* model_pool = nullptr;     // for what may read an uploaded model, which nobody else should wait for
+  WorkPool* estimate_pool = nullptr;  // for what computes on a model's graph: up to seconds for the largest
   OpenStreams* open_streams = nullptr;
 };
 
@@ -131,17 +132,22 @@ grpc::ServerUnaryReactor* ServeUnary(const CallEnvironment& environment, grpc::C
   return reactor;
 }
 
+// Has `task`, which finishes the call, run on a thread of `pool`; finishes it when too many tasks wait there.
+inline void PostOrRefuse(WorkPool* pool, const FinishCall& finish, std::function<void()> task) {
+  if (!pool->TryPost(std::move(task))) {
+    finish(WithRetryDelay(
+        Error(absl::StatusCode::kResourceExhausted, "SERVER_BUSY", "too many calls wait already; call again later"),
+        absl::Seconds(1)));
+  }
+}
+
 // The same for work that may block: on a thread of `pool`.
 template <typename Request, typename Work>
 grpc::ServerUnaryReactor* ServeOnPool(WorkPool* pool, const CallEnvironment& environment,
                                       grpc::CallbackServerContext* context, std::string_view method,
                                       const Request& request, Work work) {
   return ServeUnary(environment, context, method, request, [pool, work = std::move(work)](const FinishCall& finish) {
-    if (!pool->TryPost([finish, work] { work(finish); })) {
-      finish(WithRetryDelay(
-          Error(absl::StatusCode::kResourceExhausted, "SERVER_BUSY", "too many calls wait already; call again later"),
-          absl::Seconds(1)));
-    }
+    PostOrRefuse(pool, finish, [finish, work] { work(finish); });
   });
 }
 

@@ -5,6 +5,7 @@
 #include <grpcpp/health_check_service_interface.h>
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -25,12 +26,17 @@ constexpr int kNumPoolThreads = 4;
 constexpr int kNumUploadThreads = 2;
 constexpr int kNumModelThreads = 2;  // while one reads, the other has what was read
 constexpr size_t kMaxPoolTasks = 4096;
+// Estimates that wait; each may take seconds.
+constexpr size_t kMaxEstimates = 64;
 constexpr size_t kMemoryQuotaBytes = 512 << 20;
 constexpr int kMaxGrpcThreads = 64;
 constexpr int kStreamWindowBytes = 1 << 20;
 constexpr int kMillis = 1000;
 // What unary calls under way get to finish, once all streams have.
 constexpr absl::Duration kLastWords = absl::Milliseconds(500);
+
+// Half of the cores: they compute.
+int NumEstimateThreads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 2); }
 
 // Clients and agents ping every 20 s or slower; who is silent for 10 min without a call is let go.
 //
@@ -78,7 +84,8 @@ struct GrpcServer::Parts {
         pool(kNumPoolThreads, kMaxPoolTasks),
         uploads(kNumUploadThreads, kMaxPoolTasks),
         model_pool(kNumModelThreads, kMaxPoolTasks),
-        environment{&guard, options.observer, &pool, &model_pool, &open_streams},
+        estimate_pool(NumEstimateThreads(), kMaxEstimates),
+        environment{&guard, options.observer, &pool, &model_pool, &estimate_pool, &open_streams},
         jobs({&environment, options.coordinator, options.store, options.hub, options.progress, options.clock, &ticker}),
         workers({&environment, options.coordinator, options.store, options.artifacts, options.streams, options.clock}),
         admin(&environment, options.coordinator),
@@ -90,6 +97,7 @@ struct GrpcServer::Parts {
   WorkPool pool;
   WorkPool uploads;
   WorkPool model_pool;
+  WorkPool estimate_pool;
   OpenStreams open_streams;
   CallEnvironment environment;
   Ticker ticker;
@@ -120,6 +128,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
   parts->pool.Start();
   parts->uploads.Start();
   parts->model_pool.Start();
+  parts->estimate_pool.Start();
   parts->ticker.Start();
   parts->server = builder.BuildAndStart();
   if (parts->server == nullptr || parts->port == 0) {
@@ -151,7 +160,8 @@ void GrpcServer::Drain(absl::Duration grace) {
   // A directive that came due may still be on its way to a stream that has ended.
   parts_->pool.Stop();
   parts_->uploads.Stop();
-  parts_->model_pool.Stop();
+  parts_->model_pool.Stop();  // posts to the next
+  parts_->estimate_pool.Stop();
 }
 
 }  // namespace ampd::server

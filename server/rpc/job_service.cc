@@ -9,8 +9,6 @@
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "server/log_session.h"
-#include "server/memory_query.h"
-#include "server/policy_query.h"
 #include "server/page_size.h"
 #include "server/rpc/stream.h"
 #include "server/step_columns.h"
@@ -73,10 +71,6 @@ grpc::ServerUnaryReactor* ServeOrPost(bool may_wait, const CallEnvironment& envi
 
 }  // namespace
 
-WorkPool* JobService::PoolFor(const v1::ModelSpec& model) const {
-  return NamesArtifact(model) ? options_.environment->model_pool : options_.environment->pool;
-}
-
 Coordinator::JobDone JobService::AnswerJob(v1::Job* response, FinishCall finish) const {
   return [this, response, finish = std::move(finish)](const absl::StatusOr<JobPtr>& job) {
     if (job.ok()) {
@@ -99,24 +93,6 @@ void JobService::Complete(v1::Job* job) const {
   options_.coordinator->AddRetention(job);
 }
 
-void JobService::AddPrediction(v1::Job* job) const {
-  if (job->attempts().empty() || job->attempts().rbegin()->devices().empty()) {
-    return;
-  }
-  const v1::Attempt& attempt = *job->attempts().rbegin();
-  const auto device = options_.coordinator->FindDevice(attempt.worker(), attempt.devices(0));
-  if (!device.has_value()) {
-    return;
-  }
-  const auto model = options_.coordinator->FindModel(job->spec().model());
-  if (!model.ok()) {
-    return;
-  }
-  if (const auto peak = PredictPeak(job->spec(), attempt.precision(), *device, model->exported.get()); peak.ok()) {
-    job->mutable_progress()->set_memory_predicted_bytes(*peak);
-  }
-}
-
 grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* context,
                                                 const v1::CreateJobRequest* request, v1::Job* response) {
   const auto create = [=, this](const FinishCall& finish) {
@@ -124,27 +100,6 @@ grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* con
   };
   return ServeOrPost(NamesArtifact(request->spec().model()), *options_.environment, context,
                      "ampd.v1.JobService/CreateJob", *request, create);
-}
-
-grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
-                                             v1::Job* response) {
-  return ServeOnPool(options_.environment->pool, *options_.environment, context, "ampd.v1.JobService/GetJob", *request,
-                     [=, this](const FinishCall& finish) {
-                       absl::StatusOr<v1::Job> job = JobWithProgress(request->id());
-                       if (!job.ok()) {
-                         return finish(job.status());
-                       }
-                       *response = *std::move(job);
-                       const auto predict = [=, this] {
-                         AddPrediction(response);
-                         finish(absl::OkStatus());
-                       };
-                       if (!NamesArtifact(response->spec().model())) {
-                         predict();
-                       } else if (!options_.environment->model_pool->TryPost(predict)) {
-                         finish(absl::OkStatus());
-                       }
-                     });
 }
 
 grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
@@ -328,32 +283,6 @@ grpc::ServerUnaryReactor* JobService::ExplainJob(grpc::CallbackServerContext* co
                          AMPD_ASSIGN_OR_RETURN(*response, options_.coordinator->ExplainJob(*request));
                          return absl::OkStatus();
                        });
-}
-
-grpc::ServerUnaryReactor* JobService::ResolvePolicy(grpc::CallbackServerContext* context,
-                                                    const v1::ResolvePolicyRequest* request,
-                                                    v1::PolicyTable* response) {
-  const auto resolve = [=, this]() -> absl::Status {
-    AMPD_ASSIGN_OR_RETURN(const Coordinator::UploadedModel model, options_.coordinator->FindModel(request->model()));
-    AMPD_ASSIGN_OR_RETURN(*response, AnswerPolicyQuery(*request, model.exported.get()));
-    return absl::OkStatus();
-  };
-  return ServeOnPool(PoolFor(request->model()), *options_.environment, context, "ampd.v1.JobService/ResolvePolicy",
-                     *request, [resolve](const FinishCall& finish) { finish(resolve()); });
-}
-
-grpc::ServerUnaryReactor* JobService::EstimateJob(grpc::CallbackServerContext* context,
-                                                  const v1::EstimateJobRequest* request,
-                                                  v1::EstimateJobResponse* response) {
-  const auto estimate = [=, this]() -> absl::Status {
-    const v1::JobSpec& spec = request->spec();
-    AMPD_ASSIGN_OR_RETURN(const Coordinator::UploadedModel model, options_.coordinator->FindModel(spec.model()));
-    const auto workers = options_.coordinator->WorkersFor(spec);
-    AMPD_ASSIGN_OR_RETURN(*response, AnswerMemoryQuery(*request, workers, model.exported.get()));
-    return absl::OkStatus();
-  };
-  return ServeOnPool(PoolFor(request->spec().model()), *options_.environment, context, "ampd.v1.JobService/EstimateJob",
-                     *request, [estimate](const FinishCall& finish) { finish(estimate()); });
 }
 
 grpc::ServerUnaryReactor* JobService::ListCheckpoints(grpc::CallbackServerContext* context,

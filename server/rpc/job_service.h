@@ -3,11 +3,13 @@
 #include <functional>
 
 #include "ampd/v1/job_service.grpc.pb.h"
+#include "graph/work.h"
 #include "server/coordinator.h"
 #include "server/metric_store.h"
 #include "server/metrics_hub.h"
 #include "server/progress.h"
 #include "server/rpc/call.h"
+#include "server/rpc/peak_memo.h"
 #include "server/rpc/ticker.h"
 
 namespace ampd::server {
@@ -58,17 +60,24 @@ class JobService final : public v1::JobService::CallbackService {
                                              google::protobuf::Empty*) override;
 
  private:
-  WorkPool* PoolFor(const v1::ModelSpec& model) const;
   Coordinator::JobDone AnswerJob(v1::Job* response, FinishCall finish) const;
   // Adds what is not in the record: progress and retention.
   void Complete(v1::Job* job) const;
   absl::StatusOr<v1::Job> JobWithProgress(const std::string& id) const;
-  // What the newest attempt's peak was expected to be, beside the measured one; not for a job without attempts.
-  void AddPrediction(v1::Job* job) const;
+  // Told of the model that a spec names, what to answer. On a thread for estimates, which asks `work` to count.
+  using Estimate = std::function<absl::Status(const Coordinator::UploadedModel& model, graph::Work& work)>;
+  // Finds the model, has `estimate` run on the pool for estimates, and finishes the call with what that returns. It is
+  // told to stop when the client leaves.
+  void PostEstimate(grpc::CallbackServerContext* context, const v1::ModelSpec& model, const Estimate& estimate,
+                    const FinishCall& finish);
+  // Adds what the newest attempt's peak was expected to be, beside the measured one, if the job has an attempt; then
+  // finishes the call. Leaves it out when it is not known yet and all threads for estimates are taken.
+  void PredictAndFinish(grpc::CallbackServerContext* context, v1::Job* job, const FinishCall& finish);
   absl::Status ReadPoints(const v1::ListMetricPointsRequest& request, v1::ListMetricPointsResponse* response) const;
   absl::Status ReadEvents(const v1::ListEventsRequest& request, v1::ListEventsResponse* response) const;
 
   const Options options_;
+  PeakMemo peaks_;
 };
 
 }  // namespace ampd::server

@@ -260,6 +260,40 @@ TEST(AnswerMemoryQuery, AnExportedModelOfAbsurdSizesIsRefusedBeforeItIsCounted) 
   EXPECT_EQ(ViolationsOf(answer.status())[0].field, "data.batch_size");
 }
 
+TEST(AnswerMemoryQuery, WorkGrowsWithTheLayersAndNotWithTheirSquare) {
+  const auto visited = [](int num_layers) {
+    const v1::EstimateJobRequest request = Request(absl::StrCat(
+        "model {gpt2 {n_layer: ", num_layers, " n_embd: 64 n_head: 2 n_positions: 64 vocab_size: 100}} ",
+        "data {train {tokens {path: 'text/x' sequence_length: 64}} batch_size: 1} train {memory_budget_bytes: 1} ",
+        "precision {prefer: 'bf16' prefer: 'fp32'}"));
+    graph::Work work;
+    EXPECT_TRUE(AnswerMemoryQuery(request, {}, nullptr, &work).ok());
+    return static_cast<double>(work.num_visited());
+  };
+  EXPECT_LT(visited(64), 2.5 * visited(32));
+  EXPECT_LT(visited(128), 2.5 * visited(64));
+}
+
+TEST(AnswerMemoryQuery, StopsWhenNobodyWaits) {
+  graph::Work work([] { return true; });
+  const auto answer = AnswerMemoryQuery(Request("train {memory_budget_bytes: 1}"), {}, nullptr, &work);
+  EXPECT_EQ(answer.status().code(), absl::StatusCode::kCancelled);
+}
+
+TEST(AnswerMemoryQuery, MoreLayersOrSamplesThanItTakesAreRefusedByTheirField) {
+  const auto layers = AnswerMemoryQuery(Request("model {gpt2 {n_layer: 257}} data {train {tokens {path: 'text/x' "
+                                                "sequence_length: 64}}}"),
+                                        {});
+  ASSERT_FALSE(ViolationsOf(layers.status()).empty()) << layers.status();
+  EXPECT_EQ(ViolationsOf(layers.status())[0].field, "model.gpt2.n_layer");
+  const auto samples = AnswerMemoryQuery(
+      Request("model {gpt2 {n_positions: 65536 vocab_size: 1048576 n_embd: 12 n_head: 1}} data {train "
+              "{tokens {path: 'text/x' sequence_length: 65536}} batch_size: 1048576}"),
+      {});
+  ASSERT_FALSE(ViolationsOf(samples.status()).empty()) << samples.status();
+  EXPECT_EQ(ViolationsOf(samples.status())[0].field, "data.batch_size");
+}
+
 TEST(AnswerMemoryQuery, AWrongSpecOrSizeIsRefused) {
   v1::EstimateJobRequest request = Request("name: 'Big'");
   EXPECT_EQ(ViolationsOf(AnswerMemoryQuery(request, {}).status())[0].field, "name");

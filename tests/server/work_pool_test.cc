@@ -39,5 +39,24 @@ TEST(WorkPool, TryPost_RefusesWhatIsBeyondItsCapacity) {
   EXPECT_EQ(num_done, 1);
 }
 
+TEST(WorkPool, TryPostIfIdle_TakesATaskOnlyWhenAThreadIsFree) {
+  WorkPool pool(/*num_threads=*/2, /*capacity=*/8);
+  pool.Start();
+  absl::Notification release;
+  std::atomic<int> num_done = 0;
+  const auto wait = [&] {
+    release.WaitForNotification();
+    ++num_done;
+  };
+  EXPECT_TRUE(pool.TryPostIfIdle(wait));
+  EXPECT_TRUE(pool.TryPostIfIdle(wait));
+  EXPECT_FALSE(pool.TryPostIfIdle(wait)) << "both threads have a task";
+  EXPECT_TRUE(pool.TryPost(wait)) << "it may wait";
+  release.Notify();
+  pool.Stop();
+  EXPECT_EQ(num_done, 3);
+  EXPECT_FALSE(pool.TryPostIfIdle(wait));
+}
+
 }  // namespace
 }  // namespace ampd::server

@@ -1,0 +1,119 @@
+// What JobService computes on a model's graph: EstimateJob, ResolvePolicy, and the prediction that GetJob shows. It
+// takes up to seconds for the largest models, on a pool of its own, so that no other call waits for it.
+#include <utility>
+
+#include "base/status_macros.h"
+#include "server/memory_query.h"
+#include "server/policy_query.h"
+#include "server/rpc/job_service.h"
+
+namespace ampd::server {
+namespace {
+
+bool NamesArtifact(const v1::ModelSpec& model) { return !model.exported().artifact().empty(); }
+
+graph::Work WorkFor(grpc::CallbackServerContext* context) {
+  return graph::Work([context] { return context->IsCancelled(); });
+}
+
+}  // namespace
+
+void JobService::PostEstimate(grpc::CallbackServerContext* context, const v1::ModelSpec& model,
+                              const Estimate& estimate, const FinishCall& finish) {
+  const auto compute = [=, this](const Coordinator::UploadedModel& found) {
+    PostOrRefuse(options_.environment->estimate_pool, finish, [=] {
+      graph::Work work = WorkFor(context);
+      work.Visit(0);  // asks: the client may have left while the call waited
+      absl::Status status = work.status();
+      if (status.ok()) {
+        status = estimate(found, work);
+      }
+      finish(status);
+    });
+  };
+  if (!NamesArtifact(model)) {
+    return compute(Coordinator::UploadedModel());
+  }
+  PostOrRefuse(options_.environment->model_pool, finish, [=, this, &model] {
+    const absl::StatusOr<Coordinator::UploadedModel> found = options_.coordinator->FindModel(model);
+    found.ok() ? compute(*found) : finish(found.status());
+  });
+}
+
+grpc::ServerUnaryReactor* JobService::EstimateJob(grpc::CallbackServerContext* context,
+                                                  const v1::EstimateJobRequest* request,
+                                                  v1::EstimateJobResponse* response) {
+  const Estimate estimate = [=, this](const Coordinator::UploadedModel& model, graph::Work& work) -> absl::Status {
+    const auto workers = options_.coordinator->WorkersFor(request->spec());
+    AMPD_ASSIGN_OR_RETURN(*response, AnswerMemoryQuery(*request, workers, model.exported.get(), &work));
+    return absl::OkStatus();
+  };
+  return ServeUnary(
+      *options_.environment, context, "ampd.v1.JobService/EstimateJob", *request,
+      [=, this](const FinishCall& finish) { PostEstimate(context, request->spec().model(), estimate, finish); });
+}
+
+grpc::ServerUnaryReactor* JobService::ResolvePolicy(grpc::CallbackServerContext* context,
+                                                    const v1::ResolvePolicyRequest* request,
+                                                    v1::PolicyTable* response) {
+  const Estimate resolve = [=](const Coordinator::UploadedModel& model, graph::Work&) -> absl::Status {
+    AMPD_ASSIGN_OR_RETURN(*response, AnswerPolicyQuery(*request, model.exported.get()));
+    return absl::OkStatus();
+  };
+  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/ResolvePolicy", *request,
+                    [=, this](const FinishCall& finish) { PostEstimate(context, request->model(), resolve, finish); });
+}
+
+grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
+                                             v1::Job* response) {
+  return ServeOnPool(options_.environment->pool, *options_.environment, context, "ampd.v1.JobService/GetJob", *request,
+                     [=, this](const FinishCall& finish) {
+                       absl::StatusOr<v1::Job> job = JobWithProgress(request->id());
+                       if (!job.ok()) {
+                         return finish(job.status());
+                       }
+                       *response = *std::move(job);
+                       PredictAndFinish(context, response, finish);
+                     });
+}
+
+void JobService::PredictAndFinish(grpc::CallbackServerContext* context, v1::Job* job, const FinishCall& finish) {
+  if (job->attempts().empty() || job->attempts().rbegin()->devices().empty()) {
+    return finish(absl::OkStatus());
+  }
+  if (const auto known = peaks_.Find(*job); known.has_value()) {
+    job->mutable_progress()->set_memory_predicted_bytes(*known);
+    return finish(absl::OkStatus());
+  }
+  const v1::Attempt& attempt = *job->attempts().rbegin();
+  const auto device = options_.coordinator->FindDevice(attempt.worker(), attempt.devices(0));
+  if (!device.has_value()) {
+    return finish(absl::OkStatus());
+  }
+  const auto predict = [=, this](const Coordinator::UploadedModel& model) {
+    graph::Work work = WorkFor(context);
+    const std::string& precision = job->attempts().rbegin()->precision();
+    if (const auto peak = PredictPeak(job->spec(), precision, *device, model.exported.get(), &work); peak.ok()) {
+      peaks_.Put(*job, *peak);
+      job->mutable_progress()->set_memory_predicted_bytes(*peak);
+    }
+    finish(absl::OkStatus());
+  };
+  const auto post = [=, this](const Coordinator::UploadedModel& model) {
+    if (!options_.environment->estimate_pool->TryPostIfIdle([=] { predict(model); })) {
+      finish(absl::OkStatus());
+    }
+  };
+  if (!NamesArtifact(job->spec().model())) {
+    return post(Coordinator::UploadedModel());
+  }
+  const bool posted = options_.environment->model_pool->TryPostIfIdle([=, this] {
+    const auto model = options_.coordinator->FindModel(job->spec().model());
+    model.ok() ? post(*model) : finish(absl::OkStatus());
+  });
+  if (!posted) {
+    finish(absl::OkStatus());
+  }
+}
+
+}  // namespace ampd::server

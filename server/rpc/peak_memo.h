@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "ampd/v1/job.pb.h"
+
+namespace ampd::server {
+
+// The predicted peaks of attempts, so that a job that is asked for again and again is estimated once. Keeps at most
+// kMaxPeaks, and forgets all of them when there is one more. Thread-safe.
+class PeakMemo {
+ public:
+  static constexpr size_t kMaxPeaks = 4096;
+
+  // Of a job's newest attempt; nothing: not known. REQUIRES: the job has an attempt.
+  std::optional<int64_t> Find(const v1::Job& job) const {
+    absl::MutexLock lock(&mutex_);
+    const auto found = peaks_.find(KeyOf(job));
+    return found == peaks_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  void Put(const v1::Job& job, int64_t peak_bytes) {
+    absl::MutexLock lock(&mutex_);
+    if (peaks_.size() >= kMaxPeaks) {
+      peaks_.clear();
+    }
+    peaks_[KeyOf(job)] = peak_bytes;
+  }
+
+ private:
+  // Job, attempt and precision, which may change within an attempt.
+  using Key = std::tuple<std::string, int, std::string>;
+  static Key KeyOf(const v1::Job& job) { return {job.id(), job.attempts_size(), job.attempts().rbegin()->precision()}; }
+
+  mutable absl::Mutex mutex_;
+  std::map<Key, int64_t> peaks_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace ampd::server
