@@ -35,15 +35,21 @@ ampd_library(NAME fleet_snapshot HDRS fleet_snapshot.h SRCS fleet_snapshot.cc
   DEPS models_models server_job_table server_progress absl::strings prometheus-cpp::core)
 ampd_library(NAME metrics
   HDRS metrics.h fleet_collector.h SRCS metrics.cc fleet_collector.cc
-  DEPS base_clock base_file server_call_observer server_fleet_snapshot server_job_table absl::strings prometheus-cpp::core)
-ampd_library(NAME metrics_listener HDRS metrics_listener.h SRCS metrics_listener.cc
-  DEPS base_error base_listen_address base_status base_timed_wait absl::strings absl::synchronization prometheus-cpp::pull)
+  DEPS base_clock base_file base_health_checks server_call_observer server_fleet_snapshot server_job_table absl::strings prometheus-cpp::core)
+ampd_library(NAME scrape_page HDRS scrape_page.h SRCS scrape_page.cc
+  DEPS server_fleet_snapshot server_metrics absl::synchronization absl::time prometheus-cpp::core)
+ampd_library(NAME http_routes HDRS http_routes.h SRCS http_routes.cc DEPS http_router)
+ampd_library(NAME health_monitor HDRS health_monitor.h SRCS health_monitor.cc
+  DEPS base_health_checks absl::status absl::strings absl::synchronization)
+ampd_library(NAME data_directory HDRS data_directory.h SRCS data_directory.cc
+  DEPS base_error base_file absl::status absl::statusor absl::strings)
 ampd_library(NAME log_counter HDRS log_counter.h DEPS prometheus-cpp::core spdlog::spdlog)
-ampd_library(NAME config HDRS server_config.h SRCS server_config.cc DEPS base_status base_listen_address)
+ampd_library(NAME config HDRS server_config.h SRCS server_config.cc DEPS base_error base_status base_listen_address)
 ampd_library(NAME fleet_watch HDRS fleet_watch.h SRCS fleet_watch.cc
   DEPS server_coordinator server_fleet_snapshot server_job_table server_progress proto_journal)
 ampd_library(NAME server HDRS server.h SRCS server.cc
   DEPS base_clock base_error base_file base_random base_status base_timed_wait server_artifact_store server_config server_coordinator server_fleet_watch
        server_journal_sqlite server_ledger server_metric_store server_metrics server_metrics_hub
-       server_metrics_listener server_progress server_uploaded_models server_rpc_grpc_server spdlog::spdlog)
+       server_data_directory server_health_monitor server_http_routes server_progress server_scrape_page server_uploaded_models server_rpc_grpc_server
+       http_listener spdlog::spdlog)
 ampd_binary(NAME ampd-server SRCS main.cc DEPS base_signals server_log_counter server_server server_config spdlog::spdlog)

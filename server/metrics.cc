@@ -69,6 +69,7 @@ ServerMetrics::ServerMetrics()
       queue_wait_(NewHistogram(*registry_, "ampd_job_queue_wait_seconds", "Submission to first assignment.")),
       run_(NewHistogram(*registry_, "ampd_job_run_seconds", "First step to the end.")),
       store_seconds_(NewHistogram(*registry_, "ampd_store_operation_seconds", "Time of metric store operations.")),
+      health_(NewGauge(*registry_, "ampd_health_check", "Whether a check of the server's health holds: 1 or 0.")),
       store_errors_(NewCounter(*registry_, "ampd_store_errors_total", "Metric store operations that failed.")),
       scheduler_cycles_(NewCounter(*registry_, "ampd_scheduler_cycles_total", "Looks for jobs that can begin.")) {
   prometheus::Registry& registry = *registry_;
@@ -79,6 +80,13 @@ ServerMetrics::ServerMetrics()
       &NewCounter(registry, "ampd_exported_jobs_suppressed_total", "Jobs without series, for the cap.").Add({});
   journal_flushes_ = &NewCounter(registry, "ampd_journal_flushes_total", "Groups made durable.").Add({});
   journal_updates_ = &NewCounter(registry, "ampd_journal_updates_total", "Updates made durable.").Add({});
+  connections_ = &NewGauge(registry, "ampd_grpc_connections", "Open connections.").Add({});
+  auto& closed = NewCounter(registry, "ampd_grpc_connections_closed_total", "Connections closed for want of room.");
+  connections_refused_ = &closed.Add({{"reason", "refused"}});
+  connections_evicted_ = &closed.Add({{"reason", "evicted"}});
+  for (const HealthCheck& check : kHealthChecks) {
+    health_.Add({{"check", check.name}}).Set(1);
+  }
   jobs_exported_ = &NewGauge(registry, "ampd_exported_jobs", "Jobs with series.").Add({});
   collect_ = &NewGauge(registry, "ampd_collect_seconds", "Time that the last rendering of jobs took.").Add({});
   scheduler_cycle_ =
@@ -211,6 +219,18 @@ void ServerMetrics::StoreWrite(absl::Duration time, bool ok) {
 void ServerMetrics::SetPointsDropped(int64_t total) { RaiseTo(points_dropped_, total); }
 
 void ServerMetrics::SetJobsSuppressed(int64_t total) { RaiseTo(jobs_suppressed_, total); }
+
+void ServerMetrics::SetConnections(int64_t num_open, int64_t num_refused, int64_t num_evicted) {
+  connections_->Set(static_cast<double>(num_open));
+  RaiseTo(connections_refused_, num_refused);
+  RaiseTo(connections_evicted_, num_evicted);
+}
+
+void ServerMetrics::SetHealth(const std::array<bool, std::size(kHealthChecks)>& results) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    health_.Add({{"check", kHealthChecks[i].name}}).Set(results[i] ? 1 : 0);
+  }
+}
 
 void ServerMetrics::SetJournal(int64_t num_flushes, int64_t num_updates) {
   RaiseTo(journal_flushes_, num_flushes);

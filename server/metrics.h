@@ -6,6 +6,8 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
+#include <array>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,6 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "ampd/v1/job.pb.h"
+#include "base/health_checks.h"
 #include "server/call_observer.h"
 
 namespace ampd::server {
@@ -43,6 +46,9 @@ class ServerMetrics final : public CallObserver {
   void SetJobsSuppressed(int64_t total);
   void SetJournal(int64_t num_flushes, int64_t num_updates);
   void SetJobsExported(int64_t count) { jobs_exported_->Set(static_cast<double>(count)); }
+  void SetConnections(int64_t num_open, int64_t num_refused, int64_t num_evicted);
+  // By HealthCheckId.
+  void SetHealth(const std::array<bool, std::size(kHealthChecks)>& results);
   void SetCollectTime(absl::Duration time) { collect_->Set(absl::ToDoubleSeconds(time)); }
 
  private:
@@ -64,11 +70,15 @@ class ServerMetrics final : public CallObserver {
   prometheus::Family<prometheus::Histogram>& queue_wait_;
   prometheus::Family<prometheus::Histogram>& run_;
   prometheus::Family<prometheus::Histogram>& store_seconds_;
+  prometheus::Family<prometheus::Gauge>& health_;
   prometheus::Family<prometheus::Counter>& store_errors_;
   prometheus::Counter* points_dropped_;
   prometheus::Counter* jobs_suppressed_;
   prometheus::Counter* journal_flushes_;
   prometheus::Counter* journal_updates_;
+  prometheus::Gauge* connections_;
+  prometheus::Counter* connections_refused_;
+  prometheus::Counter* connections_evicted_;
   prometheus::Gauge* jobs_exported_;
   prometheus::Gauge* collect_;
   prometheus::Histogram* scheduler_cycle_;

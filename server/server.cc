@@ -1,9 +1,9 @@
 #include "server/server.h"
 
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
 
-#include <cerrno>
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,10 +18,14 @@
 #include "base/status_macros.h"
 #include "base/timed_wait.h"
 #include "base/wall_clock_watch.h"
+#include "http/listener.h"
 #include "server/artifact_store.h"
 #include "server/coordinator.h"
+#include "server/data_directory.h"
 #include "server/fleet_collector.h"
 #include "server/fleet_watch.h"
+#include "server/health_monitor.h"
+#include "server/http_routes.h"
 #include "server/job_rules.h"
 #include "server/job_table.h"
 #include "server/journal/sqlite_journal.h"
@@ -29,38 +33,28 @@
 #include "server/metric_store.h"
 #include "server/metrics.h"
 #include "server/metrics_hub.h"
-#include "server/metrics_listener.h"
 #include "server/progress.h"
+#include "server/rpc/acceptor.h"
 #include "server/rpc/grpc_server.h"
 #include "server/rpc/worker_streams.h"
+#include "server/scrape_page.h"
 #include "server/uploaded_models.h"
 
 namespace ampd::server {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(200);
-constexpr int kTicksPerSnapshot = 5;
+constexpr int kTicksPerLook = 5;
 constexpr int kTicksPerSweep = 5 * 3600;
 constexpr int kMaxSweptJobs = 1000;
-
-absl::Status MakeDataDir(const std::string& path) {
-  if (mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) {
-    return absl::OkStatus();
-  }
-  return Error(
-      absl::StatusCode::kFailedPrecondition, "DATA_DIRECTORY_UNUSABLE",
-      absl::StrCat("cannot make the data directory ", path, ": ", std::string(ErrnoError(errno, "mkdir").message())));
-}
 
 }  // namespace
 
 // In the order of construction; what is listed last is gone first.
 struct Server::Parts {
-  Parts(const ServerConfig& with, std::shared_ptr<prometheus::Collectable> beside)
-      : config(with),
-        more(std::move(beside)),
-        table(with.metrics_linger),
-        collector(std::make_shared<FleetCollector>(&metrics)) {}
+  Parts(const ServerConfig& with, std::shared_ptr<prometheus::Collectable> beside,
+        std::function<void(const absl::Status&)> fatal)
+      : config(with), on_fatal(std::move(fatal)), table(with.metrics_linger), page(PageOptions(std::move(beside))) {}
 
   absl::Status Open();
   absl::Status OpenArtifacts();
@@ -72,12 +66,17 @@ struct Server::Parts {
   // Points, events, logs and samples.
   void DeleteHistory(const std::string& job);
   void OnStoreWrite(absl::Duration time, bool ok);
+  ScrapePage::Options PageOptions(std::shared_ptr<prometheus::Collectable> beside);
+  void UpdateMetrics();
+  HealthMonitor::Options HealthOptions();
+  void ShowHealth(const HealthMonitor::Results& results);
+  void CheckFolder();
   void TickLoop();
   void SweepStore();
   void Stop();
 
   const ServerConfig config;
-  const std::shared_ptr<prometheus::Collectable> more;
+  const std::function<void(const absl::Status&)> on_fatal;
   ServerMetrics metrics;
   JobTable table;
   ProgressBoard progress;
@@ -92,20 +91,22 @@ struct Server::Parts {
   std::unique_ptr<Ledger> ledger;
   std::unique_ptr<Coordinator> coordinator;
   std::unique_ptr<FleetWatch> fleet;
-  std::shared_ptr<FleetCollector> collector;
-  std::shared_ptr<ProcessCollector> process = std::make_shared<ProcessCollector>();
-  std::unique_ptr<MetricsListener> listener;
+  ScrapePage page;
+  std::optional<FolderWatch> folder;
+  HealthMonitor health{HealthOptions()};
   std::unique_ptr<GrpcServer> grpc;
+  std::unique_ptr<http::Listener> listener;
   std::thread ticker;
 
   absl::Mutex mutex;
   bool stopping ABSL_GUARDED_BY(mutex) = false;
   bool stopped = false;
   bool store_fails = false;  // of the store's thread
+  bool is_lost = false;      // the data directory; of the ticker
 };
 
 absl::Status Server::Parts::Open() {
-  AMPD_RETURN_IF_ERROR(MakeDataDir(config.data_dir));
+  AMPD_RETURN_IF_ERROR(MakeDataDirectory(config.data_dir));
   // The journal's lock comes before the metric store is touched.
   SqliteJournal::Options journal;
   journal.data_dir = config.data_dir;
@@ -133,6 +134,7 @@ absl::Status Server::Parts::Open() {
   ledger_options.journal = std::move(opened);
   ledger_options.flush_events = [this] { return store->Flush(); };
   AMPD_ASSIGN_OR_RETURN(ledger, Ledger::Open(std::move(ledger_options)));
+  AMPD_ASSIGN_OR_RETURN(folder, FolderWatch::Of(config.data_dir, {"journal.db", "metrics.db", "artifacts.db"}));
   return absl::OkStatus();
 }
 
@@ -211,8 +213,10 @@ absl::Status Server::Parts::Restore() {
 }
 
 void Server::Parts::OnJob(const JobPtr& job) {
-  const JobPtr before = table.Put(job, absl::Now());
-  metrics.JobChanged(before.get(), *job);
+  page.Count([this, &job] {
+    const JobPtr before = table.Put(job, absl::Now());
+    metrics.JobChanged(before.get(), *job);
+  });
   if (hub.IsWatched(job->id())) {
     // After the events that belong to it, which are queued already or in the same group.
     const absl::Status queued =
@@ -257,10 +261,10 @@ void Server::Parts::DeleteHistory(const std::string& job) {
 }
 
 absl::Status Server::Parts::Listen() {
-  AMPD_ASSIGN_OR_RETURN(listener,
-                        MetricsListener::Start(config.metrics_listen, {metrics.registry(), collector, process, more}));
   GrpcServer::Options options;
-  options.listen = config.listen.ToString();
+  options.listen = config.listen;
+  options.max_connections = MaxConnections(DescriptorLimit());
+  options.log = [](const std::string& line) { spdlog::warn("{}", line); };
   options.coordinator = coordinator.get();
   options.store = store.get();
   options.artifacts = artifacts.get();
@@ -270,6 +274,11 @@ absl::Status Server::Parts::Listen() {
   options.clock = &SystemClock();
   options.observer = &metrics;
   AMPD_ASSIGN_OR_RETURN(grpc, GrpcServer::Start(options));
+  http::Listener::Options serving;
+  serving.address = config.metrics_listen;
+  serving.max_connections = static_cast<int>(std::clamp<int64_t>(DescriptorLimit() / 16, 4, 256));
+  serving.router = ServerRoutes([this] { return page.Render(absl::Now()); }, [this] { return health.WhatFails(); });
+  AMPD_ASSIGN_OR_RETURN(listener, http::Listener::Start(std::move(serving)));
   ticker = std::thread([this] { TickLoop(); });
   return absl::OkStatus();
 }
@@ -283,16 +292,60 @@ void Server::Parts::TickLoop() {
       }
     }
     coordinator->Tick();
-    const Ledger::Counters counters = ledger->counters();
-    metrics.SetJournal(counters.num_groups, counters.num_updates);
-    if (num_ticks % kTicksPerSnapshot == 0) {
-      metrics.SetPointsDropped(hub.num_points_dropped());
-      collector->Show(fleet->Take(absl::Now()));
+    CheckFolder();
+    if (num_ticks % kTicksPerLook == 0) {
+      page.Look(absl::Now());
+      health.Look();
     }
     if (num_ticks % kTicksPerSweep == 0) {
       SweepStore();
     }
   }
+}
+
+ScrapePage::Options Server::Parts::PageOptions(std::shared_ptr<prometheus::Collectable> beside) {
+  return {.metrics = &metrics,
+          .take_fleet = [this](absl::Time now) { return fleet->Take(now); },
+          .update_metrics = [this] { UpdateMetrics(); },
+          .more = {std::make_shared<ProcessCollector>(), std::move(beside)}};
+}
+
+// Of a scrape, which comes while there is a listener.
+void Server::Parts::UpdateMetrics() {
+  const Ledger::Counters counters = ledger->counters();
+  metrics.SetJournal(counters.num_groups, counters.num_updates);
+  metrics.SetPointsDropped(hub.num_points_dropped());
+  const Acceptor::Counters connections = grpc->connections();
+  metrics.SetConnections(connections.num_open, connections.num_refused, connections.num_evicted);
+}
+
+// A server whose files are gone would go on to promise what it can't keep.
+void Server::Parts::CheckFolder() {
+  const absl::Status status = folder->Check();
+  if (status.ok() || std::exchange(is_lost, true)) {
+    return;
+  }
+  spdlog::critical("{}", std::string(status.message()));
+  health.Look();
+  if (on_fatal) {
+    on_fatal(status);
+  }
+}
+
+HealthMonitor::Options Server::Parts::HealthOptions() {
+  return {.has_disk_room = [this] { return ledger->HasRoomForSubmits(); },
+          .check_folder = [this] { return folder->Check(); },
+          .has_connection_room = [this] { return grpc->HadConnectionRoom(); },
+          .show = [this](const HealthMonitor::Results& results) { ShowHealth(results); },
+          .log =
+              [](bool is_good, const std::string& line) {
+                spdlog::log(is_good ? spdlog::level::info : spdlog::level::warn, "{}", line);
+              }};
+}
+
+void Server::Parts::ShowHealth(const HealthMonitor::Results& results) {
+  grpc->ShowHealth(results);
+  metrics.SetHealth(results);
 }
 
 // Histories that are to be gone, with their job or without: their deletion was lost in a crash.
@@ -318,6 +371,7 @@ void Server::Parts::Stop() {
   if (std::exchange(stopped, true)) {
     return;
   }
+  health.BeginLeaving();
   if (grpc != nullptr) {
     grpc->Drain(config.drain_grace);
   }
@@ -341,8 +395,9 @@ void Server::Parts::Stop() {
 }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
-                                                      std::shared_ptr<prometheus::Collectable> more) {
-  auto parts = std::make_unique<Parts>(config, std::move(more));
+                                                      std::shared_ptr<prometheus::Collectable> more,
+                                                      std::function<void(const absl::Status&)> on_fatal) {
+  auto parts = std::make_unique<Parts>(config, std::move(more), std::move(on_fatal));
   AMPD_RETURN_IF_ERROR(CheckBindable(config.listen));
   AMPD_RETURN_IF_ERROR(CheckBindable(config.metrics_listen));
   // From here on the destructor of Server ends in order what was begun.
@@ -366,22 +421,5 @@ int Server::port() const { return parts_->grpc->port(); }
 int Server::metrics_port() const { return parts_->listener->port(); }
 
 void Server::Stop() { parts_->Stop(); }
-
-int ExitCodeOf(const absl::Status& status) {
-  const std::string reason = ReasonOf(status);
-  if (status.ok()) {
-    return kExitOk;
-  }
-  if (reason == "ADDRESS_IN_USE" || reason == "ADDRESS_NOT_BINDABLE") {
-    return kExitPort;
-  }
-  if (reason == "DATA_DIRECTORY_LOCKED" || reason == "DATA_DIRECTORY_UNUSABLE") {
-    return kExitDataLocked;
-  }
-  if (reason == "NEWER_SCHEMA" || status.code() == absl::StatusCode::kDataLoss) {
-    return kExitData;
-  }
-  return kExitInternal;
-}
 
 }  // namespace ampd::server

@@ -2,6 +2,7 @@
 
 #include <prometheus/collectable.h>
 
+#include <functional>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -19,9 +20,11 @@ class Server {
  public:
   // Errors, by reason: ADDRESS_IN_USE, ADDRESS_NOT_BINDABLE, DATA_DIRECTORY_LOCKED, DATA_DIRECTORY_UNUSABLE,
   // NEWER_SCHEMA, and what the journal says of a damaged file. ExitCodeOf maps them.
-  // `more` is shown at /metrics beside the server's own; may be null.
+  // `more` is shown at /metrics beside the server's own; may be null. `on_fatal` is called at most once, on a thread of
+  // the server, when it can't go on and should be stopped: DATA_DIRECTORY_GONE. May be null.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config,
-                                                       std::shared_ptr<prometheus::Collectable> more = nullptr);
+                                                       std::shared_ptr<prometheus::Collectable> more = nullptr,
+                                                       std::function<void(const absl::Status&)> on_fatal = nullptr);
   ~Server();
 
   int port() const;
@@ -35,7 +38,5 @@ class Server {
 
   std::unique_ptr<Parts> parts_;
 };
-
-int ExitCodeOf(const absl::Status& status);
 
 }  // namespace ampd::server

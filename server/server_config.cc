@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "base/status_macros.h"
 
 namespace ampd::server {
@@ -58,7 +59,7 @@ struct Addresses {
 void AddOptions(CLI::App* app, Addresses* addresses, ServerConfig* config) {
   app->add_option("--listen", addresses->listen, "Loopback host:port of the gRPC API; port 0 lets the system choose")
       ->capture_default_str();
-  app->add_option("--metrics-listen", addresses->metrics_listen, "Loopback host:port of /metrics")
+  app->add_option("--metrics-listen", addresses->metrics_listen, "Loopback host:port of /metrics, /healthz and /readyz")
       ->capture_default_str();
   app->add_option("--data-dir", config->data_dir, "Folder of journal and metric store; made when it is missing")
       ->required();
@@ -149,6 +150,26 @@ ParsedConfig ParseServerConfig(int argc, const char* const* argv) {
   }
   parsed.run = true;
   return parsed;
+}
+
+int ExitCodeOf(const absl::Status& status) {
+  const std::string reason = ReasonOf(status);
+  if (status.ok()) {
+    return kExitOk;
+  }
+  if (reason == "DATA_DIRECTORY_GONE") {
+    return kExitDataGone;
+  }
+  if (reason == "ADDRESS_IN_USE" || reason == "ADDRESS_NOT_BINDABLE") {
+    return kExitPort;
+  }
+  if (reason == "DATA_DIRECTORY_LOCKED" || reason == "DATA_DIRECTORY_UNUSABLE") {
+    return kExitDataLocked;
+  }
+  if (reason == "NEWER_SCHEMA" || status.code() == absl::StatusCode::kDataLoss) {
+    return kExitData;
+  }
+  return kExitInternal;
 }
 
 }  // namespace ampd::server

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/listen_address.h"
 
@@ -39,7 +40,11 @@ inline constexpr int kExitInternal = 1;
 inline constexpr int kExitUsage = 64;
 inline constexpr int kExitData = 65;        // the data directory is damaged or of a newer schema
 inline constexpr int kExitPort = 69;        // an address cannot be listened on
+inline constexpr int kExitDataGone = 74;    // the data directory was deleted or replaced while the server ran
 inline constexpr int kExitDataLocked = 73;  // another server has the data directory, or it cannot be made
+
+// Of a server that did not start, or could not go on.
+int ExitCodeOf(const absl::Status& status);
 
 // Reads the command line. Returns kExitOk and fills `config`, or the exit status of a process that has nothing more to
 // do; `*printed` is then what goes to stdout (--help, --version) or, after kExitUsage, one line for stderr.

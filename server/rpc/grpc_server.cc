@@ -5,11 +5,14 @@
 #include <grpcpp/health_check_service_interface.h>
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <thread>
 #include <utility>
 
 #include "base/error.h"
 #include "base/grpc_deadline.h"
+#include "base/status_macros.h"
 #include "server/rpc/artifact_service.h"
 #include "server/rpc/guard.h"
 #include "server/rpc/job_service.h"
@@ -55,8 +58,6 @@ int NumEstimateThreads() { return std::max(1, static_cast<int>(std::thread::hard
 void SetLimits(grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(kMaxWorkerMessageBytes);
   builder->SetMaxSendMessageSize(kMaxWorkerMessageBytes);
-  // Without it a second server could share the port, and each would get half of the calls.
-  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1000);
   builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 8 << 10);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
@@ -105,9 +106,24 @@ struct GrpcServer::Parts {
   WorkerService workers;
   WorkerAdminService admin;
   ArtifactService artifacts;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> taker;
   std::unique_ptr<grpc::Server> server;
-  int port = 0;
+  std::unique_ptr<Acceptor> acceptor;
   bool drained = false;
+
+  absl::Status Bind(const Options& options) {
+    Acceptor::Options accepting;
+    accepting.address = options.listen;
+    accepting.max_connections = options.max_connections;
+    accepting.log = options.log;
+    accepting.on_connection = [this](UniqueFd connection) {
+      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+      parameters.fd = connection.Release();
+      taker->HandleNewConnection(&parameters);
+    };
+    AMPD_ASSIGN_OR_RETURN(acceptor, Acceptor::Bind(std::move(accepting)));
+    return absl::OkStatus();
+  }
 };
 
 GrpcServer::GrpcServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -118,9 +134,11 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   auto parts = std::make_unique<Parts>(options);
+  AMPD_RETURN_IF_ERROR(parts->Bind(options));
   grpc::ServerBuilder builder;
   SetLimits(&builder);
-  builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &parts->port);
+  parts->taker = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
   builder.RegisterService(&parts->jobs);
   builder.RegisterService(&parts->workers);
   builder.RegisterService(&parts->admin);
@@ -131,18 +149,35 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
   parts->estimate_pool.Start();
   parts->ticker.Start();
   parts->server = builder.BuildAndStart();
-  if (parts->server == nullptr || parts->port == 0) {
+  if (parts->server == nullptr) {
     parts->drained = true;
-    return Error(absl::StatusCode::kUnavailable, "ADDRESS_IN_USE", "cannot listen on " + options.listen);
+    return Error(absl::StatusCode::kInternal, "SERVER_NOT_STARTED", "gRPC did not start");
   }
-  for (const char* service :
-       {"ampd.v1.JobService", "ampd.v1.WorkerService", "ampd.v1.WorkerAdminService", "ampd.v1.ArtifactService"}) {
-    parts->server->GetHealthCheckService()->SetServingStatus(service, true);
-  }
-  return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(parts)));
+  std::unique_ptr<GrpcServer> server(new GrpcServer(std::move(parts)));
+  std::array<bool, std::size(kHealthChecks)> healthy = {};
+  healthy.fill(true);
+  server->ShowHealth(healthy);
+  server->parts_->acceptor->Start();
+  return server;
 }
 
-int GrpcServer::port() const { return parts_->port; }
+int GrpcServer::port() const { return parts_->acceptor->address().port; }
+
+Acceptor::Counters GrpcServer::connections() const { return parts_->acceptor->counters(); }
+
+bool GrpcServer::HadConnectionRoom() { return parts_->acceptor->HadRoom(); }
+
+void GrpcServer::ShowHealth(const std::array<bool, std::size(kHealthChecks)>& results) {
+  grpc::HealthCheckServiceInterface* const health = parts_->server->GetHealthCheckService();
+  for (size_t i = 0; i < results.size(); ++i) {
+    health->SetServingStatus(kHealthChecks[i].name, results[i]);
+  }
+  const bool all = std::all_of(results.begin(), results.end(), [](bool good) { return good; });
+  for (const char* service :
+       {"", "ampd.v1.JobService", "ampd.v1.WorkerService", "ampd.v1.WorkerAdminService", "ampd.v1.ArtifactService"}) {
+    health->SetServingStatus(service, all);
+  }
+}
 
 void GrpcServer::Drain(absl::Duration grace) {
   if (std::exchange(parts_->drained, true) || parts_->server == nullptr) {
@@ -154,6 +189,7 @@ void GrpcServer::Drain(absl::Duration grace) {
   parts_->streams->Close();
   parts_->open_streams.BeginClosing();
   parts_->open_streams.AwaitNone(grace);
+  parts_->acceptor->Stop();
   // Shutdown also waits for idle clients to close their connections, which some never do.
   parts_->server->Shutdown(GrpcDeadlineIn(std::min(grace, kLastWords)));
   parts_->ticker.Stop();

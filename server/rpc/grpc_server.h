@@ -1,16 +1,22 @@
 #pragma once
 
+#include <array>
+#include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/health_checks.h"
+#include "base/listen_address.h"
 #include "server/artifact_store.h"
 #include "server/coordinator.h"
 #include "server/metric_store.h"
 #include "server/metrics_hub.h"
 #include "server/progress.h"
+#include "server/rpc/acceptor.h"
 #include "server/rpc/call.h"
 #include "server/rpc/worker_streams.h"
 
@@ -21,7 +27,8 @@ namespace ampd::server {
 class GrpcServer {
  public:
   struct Options {
-    std::string listen;  // host:port; port 0 lets the system choose
+    ListenAddress listen;  // port 0 lets the system choose
+    int max_connections = 1024;
     Coordinator* coordinator = nullptr;
     MetricStore* store = nullptr;
     ArtifactStore* artifacts = nullptr;
@@ -30,13 +37,20 @@ class GrpcServer {
     WorkerStreams* streams = nullptr;
     const Clock* clock = nullptr;
     CallObserver* observer = nullptr;
+    std::function<void(const std::string&)> log;  // as Acceptor::Options::log
   };
 
-  // INVALID_ARGUMENT when `listen` is not a loopback address, UNAVAILABLE when it cannot be bound.
+  // UNAVAILABLE when `listen` cannot be bound.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const Options& options);
   ~GrpcServer();
 
   int port() const;
+  Acceptor::Counters connections() const;
+  // As Acceptor::HadRoom.
+  bool HadConnectionRoom();
+  // Shows whether each of kHealthChecks holds, by HealthCheckId, as the health of the service of its name, and whether
+  // all do as that of the server and its services.
+  void ShowHealth(const std::array<bool, std::size(kHealthChecks)>& results);
   // Health turns NOT_SERVING, streams end with UNAVAILABLE and calls under way have `grace` to finish. Nothing of it
   // calls the coordinator or the store any more when it returns. Idempotent.
   void Drain(absl::Duration grace);

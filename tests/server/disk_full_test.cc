@@ -115,7 +115,12 @@ TEST_F(DiskFullTest, BelowTheWatermark_SubmitsAreRefusedAndTheRestGoesOn) {
   EXPECT_EQ(Submit(), "DISK_FULL");
   EXPECT_EQ(Cancel(queued), v1::Job::CANCELLED);
   EXPECT_TRUE(HasReserve()) << "it was given up with room left";
+  EXPECT_TRUE(AwaitServing("disk", false)) << "the health does not tell";
+  EXPECT_TRUE(AwaitServing("", false));
+  EXPECT_TRUE(IsServing("data-directory"));
   RemoveFiller();
+  EXPECT_TRUE(AwaitServing("disk", true));
+  EXPECT_TRUE(AwaitServing("", true));
   EXPECT_EQ(Submit(), "OK");
 }
 

@@ -1,15 +1,13 @@
 // The page that a scraper gets of the ampd-server program: that what counts is wired to what happens.
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <prometheus/text_serializer.h>
 #include <spdlog/logger.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -18,12 +16,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
-#include "base/error.h"
 #include "base/file.h"
-#include "base/listen_address.h"
 #include "server/log_counter.h"
-#include "server/metrics_listener.h"
 #include "tests/e2e/child_process.h"
+#include "tests/http/raw_connection.h"
 #include "tests/server/server_fixtures.h"
 
 namespace ampd::server {
@@ -47,32 +43,14 @@ TEST(LogCounter, CountsWhatIsLoggedByLevel) {
   EXPECT_THAT(page, HasSubstr("ampd_log_messages_total{level=\"error\"} 0"));
 }
 
-std::string Scrape(int port) {
-  const UniqueFd connection(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-  EXPECT_TRUE(WriteAll(connection.get(), "GET /metrics HTTP/1.0\r\n\r\n").ok());
-  std::string page;
-  char buffer[1 << 16];
-  for (ssize_t size = 0; (size = read(connection.get(), buffer, sizeof(buffer))) > 0;) {
-    page.append(buffer, static_cast<size_t>(size));
-  }
-  return page;
+// The whole answer, with its head.
+std::string Get(int port, const std::string& path) {
+  RawConnection connection({"127.0.0.1", port});
+  connection.Send(absl::StrCat("GET ", path, " HTTP/1.0\r\n\r\n"));
+  return connection.Read();
 }
 
-TEST(MetricsListenerTest, ServesWhileItLivesAndNobodyElseHasThePort) {
-  const auto counter = std::make_shared<LogCounter>();
-  auto listener = MetricsListener::Start({"127.0.0.1", 0}, {counter, nullptr});
-  ASSERT_TRUE(listener.ok()) << listener.status();
-  const ListenAddress address{"127.0.0.1", (*listener)->port()};
-  EXPECT_THAT(Scrape(address.port), HasSubstr("ampd_log_messages_total{level=\"info\"} 0"));
-  EXPECT_EQ(ReasonOf(MetricsListener::Start(address, {counter}).status()), "ADDRESS_IN_USE");
-  listener->reset();
-  EXPECT_FALSE(Touch(address));
-}
+std::string Scrape(int port) { return Get(port, "/metrics"); }
 
 // Of the sample that is written so on the page; -1 when there is none.
 double Value(const std::string& page, const std::string& sample) {
@@ -83,6 +61,14 @@ double Value(const std::string& page, const std::string& sample) {
     }
   }
   return -1;
+}
+
+int Count(const std::string& page, const std::string& part) {
+  int count = 0;
+  for (size_t at = page.find(part); at != std::string::npos; at = page.find(part, at + 1)) {
+    ++count;
+  }
+  return count;
 }
 
 TEST(MetricsPage, CountsWhatTheServerDoes) {
@@ -111,6 +97,44 @@ TEST(MetricsPage, CountsWhatTheServerDoes) {
   while (Value(Scrape(metrics_port), "ampd_log_messages_total{level=\"info\"}") == 0) {
     ASSERT_LT(absl::Now(), deadline) << "no message was counted";
   }
+}
+
+TEST(MetricsPage, SlowClientsDelayNoScrapeAndHealthIsServedBesideIt) {
+  TestServer server;
+  std::vector<std::unique_ptr<RawConnection>> slow;
+  for (int i = 0; i < 32; ++i) {
+    slow.push_back(std::make_unique<RawConnection>(ListenAddress{"127.0.0.1", server.metrics_port()}));
+    slow.back()->Send("GET /metrics HTTP/1.1\r\n");
+  }
+  EXPECT_THAT(Scrape(server.metrics_port()),
+              testing::AllOf(HasSubstr("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"),
+                             HasSubstr("ampd_build_info{version="), HasSubstr("process_open_fds ")));
+  EXPECT_THAT(Get(server.metrics_port(), "/healthz"), testing::EndsWith("\r\n\r\nok\n"));
+  EXPECT_THAT(Get(server.metrics_port(), "/readyz"), testing::EndsWith("\r\n\r\nready\n"));
+  EXPECT_THAT(Get(server.metrics_port(), "/"), testing::StartsWith("HTTP/1.0 404 "));
+}
+
+// Jobs are made while the page is read: in each page the counters and the series tell of the same jobs.
+TEST(MetricsPage, AllNumbersOfAPageAreOfOneMoment) {
+  TestServer server;
+  std::atomic<bool> done = false;
+  std::thread submitter([&] {
+    for (int i = 0; i < 100; ++i) {
+      server.CreateJob();
+    }
+    done = true;
+  });
+  int num_pages = 0;
+  for (bool last = false; !last; ++num_pages) {
+    last = done;
+    const std::string page = Scrape(server.metrics_port());
+    const double submitted = Value(page, "ampd_jobs_submitted_total{queue=\"default\"}");
+    EXPECT_EQ(Value(page, "ampd_jobs{queue=\"default\",state=\"queued\"}"), submitted);
+    EXPECT_EQ(Value(page, "ampd_exported_jobs"), submitted);
+    EXPECT_EQ(static_cast<double>(Count(page, "\nampd_job_info{")), submitted);
+  }
+  submitter.join();
+  EXPECT_GT(num_pages, 1);
 }
 
 }  // namespace

@@ -3,11 +3,14 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <cstdio>
 #include <fstream>
 #include <thread>
 
@@ -15,6 +18,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/synchronization/mutex.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/grpc_status.h"
@@ -22,6 +26,7 @@
 #include "server/sqlite.h"
 #include "tests/count_from_environment.h"
 #include "tests/e2e/child_process.h"
+#include "tests/http/raw_connection.h"
 #include "tests/server/server_fixtures.h"
 
 namespace ampd::server {
@@ -43,6 +48,10 @@ class ServerBinaryTest : public testing::Test, public ServerAccess {
  protected:
   std::unique_ptr<ChildProcess> Launch(std::vector<std::string> flags, const std::string& log) {
     flags.insert(flags.begin(), AMPD_BIN_DIR "/ampd-server");
+    if (max_files_ > 0) {
+      const std::string limit = absl::StrCat("--nofile=", max_files_, ":", max_files_);
+      flags.insert(flags.begin(), {"/usr/bin/prlimit", limit});
+    }
     return std::make_unique<ChildProcess>(flags, folder_.Path(log));
   }
 
@@ -55,6 +64,7 @@ class ServerBinaryTest : public testing::Test, public ServerAccess {
     const std::vector<std::string> lines = absl::StrSplit(e2e::AwaitFile(ports, kPatience), '\n');
     ASSERT_GE(lines.size(), 2u) << Log("server.log");
     ASSERT_TRUE(absl::SimpleAtoi(lines[0], &port_));
+    ASSERT_TRUE(absl::SimpleAtoi(lines[1], &metrics_port_));
     Connect(absl::StrCat("127.0.0.1:", port_));
   }
 
@@ -138,7 +148,79 @@ class ServerBinaryTest : public testing::Test, public ServerAccess {
   TemporaryFolder folder_;
   std::unique_ptr<ChildProcess> server_;
   int port_ = 0;
+  int metrics_port_ = 0;
   int num_lives_ = 0;
+  int max_files_ = 0;  // of the server's process; 0: as many as the test's
+};
+
+// The largest model, in every format, with a memory budget that nothing fits into.
+v1::EstimateJobRequest LongEstimate() {
+  v1::EstimateJobRequest request;
+  *request.mutable_spec() = GoodSpec();
+  v1::JobSpec& spec = *request.mutable_spec();
+  spec.mutable_model()->mutable_gpt2()->set_n_layer(256);
+  spec.mutable_data()->Clear();
+  spec.mutable_data()->mutable_train()->mutable_tokens()->set_path("d/x");
+  spec.mutable_data()->mutable_train()->mutable_tokens()->set_sequence_length(1024);
+  spec.mutable_data()->set_batch_size(1);
+  spec.mutable_train()->set_memory_budget_bytes(1);
+  spec.clear_precision();
+  for (const char* preset :
+       {"fp32", "bf16", "fp16", "tf32", "torch-amp-bf16", "torch-amp-fp16", "apex-o1", "apex-o2"}) {
+    spec.mutable_precision()->add_prefer(preset);
+  }
+  return request;
+}
+
+// Estimates under way, each on a connection of its own. The destructor cancels them.
+class Estimates {
+ public:
+  Estimates(const ServerAccess& server, int count) : calls_(static_cast<size_t>(count)) {
+    for (Call& call : calls_) {
+      call.context = Context(absl::Minutes(5));
+      call.stub = v1::JobService::NewStub(server.NewChannel());
+      call.stub->async()->EstimateJob(call.context.get(), &request_, &call.response,
+                                      [this, &call](grpc::Status status) {
+                                        absl::MutexLock lock(&mutex_);
+                                        call.status = std::move(status);
+                                        call.has_ended = true;
+                                        ++num_ended_;
+                                      });
+    }
+  }
+  ~Estimates() { Cancel(); }
+
+  int num_ended() {
+    absl::MutexLock lock(&mutex_);
+    return num_ended_;
+  }
+  // Returns once all have ended.
+  void Cancel() {
+    for (Call& call : calls_) {
+      call.context->TryCancel();
+    }
+    AwaitAll();
+  }
+  void AwaitAll() {
+    absl::MutexLock lock(&mutex_);
+    const auto all = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return num_ended_ == static_cast<int>(calls_.size());
+    };
+    mutex_.Await(absl::Condition(&all));
+  }
+
+ private:
+  struct Call {
+    std::unique_ptr<grpc::ClientContext> context;
+    std::unique_ptr<v1::JobService::Stub> stub;
+    v1::EstimateJobResponse response;
+    grpc::Status status;
+    bool has_ended = false;
+  };
+  const v1::EstimateJobRequest request_ = LongEstimate();
+  std::vector<Call> calls_;
+  absl::Mutex mutex_;
+  int num_ended_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 TEST_F(ServerBinaryTest, Sigterm_EndsStreamsResumableKeepsStateAndExitsWithZero) {
@@ -309,6 +391,96 @@ TEST_F(ServerBinaryTest, StalledWatchersCostNoMemoryAndTheFastOneGetsEveryPoint)
   for (auto& context : contexts) {
     context->TryCancel();
   }
+}
+
+TEST_F(ServerBinaryTest, EstimatesDelayNoOtherCallAndEndWithTheirClients) {
+  Start();
+  const v1::Job job = CreateJob();
+  Estimates estimates(*this, 4);
+  v1::ListJobsResponse jobs_listed;
+  for (int i = 0; i < 20; ++i) {
+    const absl::Time start = absl::Now();
+    EXPECT_EQ(GetJob(job.id()).id(), job.id());
+    EXPECT_TRUE(jobs().ListJobs(Context().get(), {}, &jobs_listed).ok());
+    EXPECT_LT(absl::Now() - start, absl::Seconds(1));
+  }
+  EXPECT_LT(estimates.num_ended(), 4) << "the estimates were over before anything was asked beside them";
+  estimates.Cancel();
+  // Another estimate comes at once, where it would wait for those four.
+  v1::EstimateJobRequest small;
+  *small.mutable_spec() = GoodSpec();
+  v1::EstimateJobResponse response;
+  EXPECT_TRUE(jobs().EstimateJob(Context(absl::Seconds(3)).get(), small, &response).ok());
+}
+
+TEST_F(ServerBinaryTest, Sigterm_EndsTheServerWithinItsGraceWhateverItEstimates) {
+  Start({"--drain-grace", "1s"});
+  CreateJob();
+  Estimates estimates(*this, 4);
+  v1::ListJobsResponse jobs_listed;
+  EXPECT_TRUE(jobs().ListJobs(Context().get(), {}, &jobs_listed).ok());
+  const absl::Time start = absl::Now();
+  server_->Signal(SIGTERM);
+  const int status = server_->Wait(kPatience);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kExitOk) << status << Log("server.log");
+  EXPECT_LT(absl::Now() - start, absl::Seconds(6));
+}
+
+// Connections that send a greeting and no call.
+std::vector<std::unique_ptr<RawConnection>> SilentConnections(int port, int count) {
+  std::vector<std::unique_ptr<RawConnection>> connections;
+  for (int i = 0; i < count; ++i) {
+    connections.push_back(std::make_unique<RawConnection>(ListenAddress{"127.0.0.1", port}));
+    connections.back()->Send(std::string("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", 33));
+  }
+  return connections;
+}
+
+TEST_F(ServerBinaryTest, MoreConnectionsThanDescriptorsDelayNoCallAndLeaveNothingBehind) {
+  max_files_ = 128;
+  Start();
+  const v1::Job job = CreateJob();
+  ASSERT_TRUE(AwaitServing("descriptors", true));
+  auto silent = SilentConnections(port_, 200);
+  const absl::Time start = absl::Now();
+  Connect(absl::StrCat("127.0.0.1:", port_));  // a new connection
+  EXPECT_EQ(GetJob(job.id()).id(), job.id());
+  CreateJob();
+  EXPECT_LT(absl::Now() - start, absl::Seconds(2));
+  EXPECT_TRUE(AwaitServing("descriptors", false)) << "the health does not tell";
+  EXPECT_TRUE(AwaitServing("", false));
+  RawConnection scrape({"127.0.0.1", metrics_port_});
+  scrape.Send("GET /metrics HTTP/1.0\r\n\r\n");
+  EXPECT_THAT(scrape.Read(),
+              testing::ContainsRegex("ampd_grpc_connections_closed_total\\{reason=\"evicted\"\\} [1-9]"));
+  EXPECT_THAT(Log("server.log"), HasSubstr("connections, as many as the server takes"));
+  silent.clear();
+  EXPECT_TRUE(AwaitServing("descriptors", true)) << "accepting never came back";
+  EXPECT_TRUE(AwaitServing("", true));
+}
+
+TEST_F(ServerBinaryTest, ADeletedOrReplacedDataDirectoryEndsTheServerWith74) {
+  for (const bool is_replaced : {false, true}) {
+    Start();
+    CreateJob();
+    const std::string data = folder_.Path("data");
+    ASSERT_EQ(std::rename(data.c_str(), absl::StrCat(data, "-moved-", is_replaced).c_str()), 0);
+    if (is_replaced) {
+      ASSERT_EQ(mkdir(data.c_str(), 0700), 0);
+    }
+    const int status = server_->Wait(kPatience);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kExitDataGone) << status << Log("server.log");
+    EXPECT_THAT(Log("server.log"),
+                HasSubstr(absl::StrCat("ampd-server: ", data, " was ", is_replaced ? "replaced" : "deleted")));
+  }
+}
+
+TEST_F(ServerBinaryTest, ADeletedJournalEndsTheServerWith74) {
+  Start();
+  ASSERT_EQ(unlink((folder_.Path("data") + "/journal.db").c_str()), 0);
+  const int status = server_->Wait(kPatience);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kExitDataGone) << status << Log("server.log");
+  EXPECT_THAT(Log("server.log"), HasSubstr("/journal.db was deleted while the server ran"));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "tests/server/server_fixtures.h"
 
+#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
@@ -66,6 +67,35 @@ v1::Job ServerAccess::CreateJob(const v1::JobSpec& spec) {
   const grpc::Status status = jobs_->CreateJob(Context().get(), request, &job);
   EXPECT_TRUE(status.ok()) << status.error_message();
   return job;
+}
+
+bool ServerAccess::IsServing(const std::string& service) const {
+  // One string, field 1, as the request's encoding.
+  const std::string request =
+      service.empty() ? "" : absl::StrCat("\x0a", std::string(1, static_cast<char>(service.size())), service);
+  grpc::GenericStub stub(NewChannel());
+  auto context = Context();
+  grpc::CompletionQueue queue;
+  const grpc::Slice slice(request);
+  auto call = stub.PrepareUnaryCall(context.get(), "/grpc.health.v1.Health/Check", grpc::ByteBuffer(&slice, 1), &queue);
+  call->StartCall();
+  grpc::ByteBuffer answer;
+  grpc::Status status;
+  call->Finish(&answer, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  grpc::Slice bytes;
+  return status.ok() && answer.DumpToSingleSlice(&bytes).ok() && std::string(bytes.begin(), bytes.end()) == "\x08\x01";
+}
+
+bool ServerAccess::AwaitServing(const std::string& service, bool wanted) const {
+  for (const absl::Time end = absl::Now() + absl::Seconds(30); absl::Now() < end;) {
+    if (IsServing(service) == wanted) {
+      return true;
+    }
+  }
+  return false;
 }
 
 v1::Job ServerAccess::GetJob(const std::string& id) {

@@ -33,6 +33,11 @@ class ServerAccess {
   v1::Job CreateJob(const v1::JobSpec& spec = GoodSpec());
   v1::Job GetJob(const std::string& id);
 
+  // Whether the health service of this name is SERVING, asked on a connection of its own; false also when that fails.
+  bool IsServing(const std::string& service) const;
+  // Asks until it is as `wanted`; false when it is not in time.
+  bool AwaitServing(const std::string& service, bool wanted) const;
+
  private:
   std::string address_;
   std::unique_ptr<v1::JobService::Stub> jobs_;

@@ -1,0 +1,195 @@
+#include "server/rpc/acceptor.h"
+
+#include <fcntl.h>
+#include <linux/tcp.h>  // glibc's netinet/tcp.h lacks tcpi_bytes_received
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/status_macros.h"
+
+namespace ampd::server {
+namespace {
+
+// The preface of HTTP/2, an empty SETTINGS frame and its acknowledgement have 42 bytes; the settings of real clients
+// come to some 100, and their first call to more than 200.
+constexpr uint64_t kGreetingBytes = 160;
+// Until it is tried again whether there is a descriptor.
+constexpr int kRetryMillis = 50;
+// Between looks for closed connections: while nothing happens, and at least.
+constexpr int kLookMillis = 1000;
+constexpr absl::Duration kBetweenLooks = absl::Milliseconds(50);
+constexpr absl::Duration kBetweenWarnings = absl::Seconds(10);
+// As gRPC sets it on its own listeners: what was sent and is not acknowledged for so long ends the connection.
+constexpr unsigned kUserTimeoutMillis = 10'000;
+
+UniqueFd Spare() { return UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
+// 0 when there is no socket of this number.
+uint64_t InodeOf(int fd) {
+  struct stat status = {};
+  return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
+}
+
+uint64_t BytesReceived(int fd) {
+  tcp_info info = {};
+  socklen_t size = sizeof(info);
+  return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_received : 0;
+}
+
+// What accept gives when the process, or the system, has no room for one more.
+bool IsShortage(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
+
+}  // namespace
+
+int MaxConnections(int64_t max_descriptors) {
+  const int64_t kept = std::clamp<int64_t>(max_descriptors / 4, 64, 1024);
+  return static_cast<int>(std::clamp<int64_t>(max_descriptors - kept, 16, 1 << 20));
+}
+
+absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Bind(Options options) {
+  ListenAddress bound;
+  AMPD_ASSIGN_OR_RETURN(UniqueFd listener, ListenOn(options.address, &bound));
+  const int on = 1;
+  setsockopt(listener.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  setsockopt(listener.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMillis, sizeof(kUserTimeoutMillis));
+  UniqueFd wake(eventfd(0, EFD_CLOEXEC));
+  if (!wake.ok()) {
+    return ErrnoError(errno, "eventfd");
+  }
+  return std::unique_ptr<Acceptor>(new Acceptor(std::move(options), bound, std::move(listener), std::move(wake)));
+}
+
+Acceptor::Acceptor(Options options, ListenAddress bound, UniqueFd listener, UniqueFd wake)
+    : options_(std::move(options)),
+      bound_(std::move(bound)),
+      listener_(std::move(listener)),
+      spare_(Spare()),
+      wake_(std::move(wake)) {}
+
+void Acceptor::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Acceptor::Stop() {
+  if (!stopping_.exchange(true)) {
+    eventfd_write(wake_.get(), 1);
+  }
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+  listener_.Reset();
+}
+
+Acceptor::Counters Acceptor::counters() const { return {num_accepted_, num_refused_, num_evicted_, num_open_}; }
+
+bool Acceptor::HadRoom() {
+  const Counters now = counters();
+  const int64_t num_closed = now.num_refused + now.num_evicted;
+  return std::exchange(num_closed_, num_closed) == num_closed && now.num_open < options_.max_connections;
+}
+
+void Acceptor::Run() {
+  bool is_short = false;
+  while (!stopping_) {
+    // During a shortage the listener stays readable all the time, so only the clock is waited for.
+    pollfd waited[] = {{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+    const int num_ready = poll(waited, is_short ? 1 : 2, is_short ? kRetryMillis : kLookMillis);
+    if (num_ready == 0) {
+      ForgetClosed();
+    }
+    if (!stopping_) {
+      is_short = !AcceptWaiting();
+    }
+  }
+}
+
+bool Acceptor::AcceptWaiting() {
+  while (true) {
+    UniqueFd connection(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (connection.ok()) {
+      spare_ = spare_.ok() ? std::move(spare_) : Spare();
+      Take(std::move(connection));
+    } else if (IsShortage(errno)) {
+      Warn("no file descriptor is left for a new connection");
+      Evict();
+      return false;
+    } else if (errno != EINTR && errno != ECONNABORTED) {
+      return errno == EAGAIN;  // others, such as EPERM of a firewall, are tried again a little later
+    }
+  }
+}
+
+void Acceptor::Take(UniqueFd connection) {
+  if (is_full()) {
+    ForgetClosed();
+  }
+  if (is_full()) {
+    Warn(absl::StrCat("there are ", options_.max_connections, " connections, as many as the server takes"));
+    if (!Evict()) {
+      ++num_refused_;
+      return;
+    }
+  }
+  ++num_accepted_;
+  silent_.push_back({connection.get(), InodeOf(connection.get())});
+  num_open_ = static_cast<int64_t>(silent_.size() + calling_.size());
+  options_.on_connection(std::move(connection));
+}
+
+void Acceptor::ForgetClosed() {
+  const absl::Time now = absl::Now();
+  if (now - last_look_ < kBetweenLooks) {
+    return;
+  }
+  last_look_ = now;
+  for (auto* connections : {&silent_, &calling_}) {
+    std::erase_if(*connections, [](const Connection& one) { return InodeOf(one.fd) != one.inode; });
+  }
+  num_open_ = static_cast<int64_t>(silent_.size() + calling_.size());
+}
+
+bool Acceptor::Evict() {
+  bool evicted = false;
+  spare_.Reset();  // the copies below need a descriptor
+  while (!silent_.empty() && !evicted) {
+    const Connection one = silent_.front();
+    silent_.pop_front();
+    // A copy stays the same socket, whoever closes the number or uses it anew meanwhile.
+    const UniqueFd copy(fcntl(one.fd, F_DUPFD_CLOEXEC, 0));
+    if (!copy.ok() && IsShortage(errno)) {
+      silent_.push_front(one);
+      break;
+    }
+    if (!copy.ok() || InodeOf(copy.get()) != one.inode) {
+      continue;  // closed
+    }
+    if (BytesReceived(copy.get()) > kGreetingBytes) {
+      calling_.push_back(one);
+      continue;
+    }
+    shutdown(copy.get(), SHUT_RDWR);
+    evicted = true;
+    ++num_evicted_;
+  }
+  spare_ = Spare();
+  return evicted;
+}
+
+void Acceptor::Warn(const std::string& what) {
+  const absl::Time now = absl::Now();
+  if (options_.log && now - last_warning_ >= kBetweenWarnings) {
+    last_warning_ = now;
+    options_.log(absl::StrCat(what, "; new ones take the place of those that never made a call, or are closed"));
+  }
+}
+
+}  // namespace ampd::server
