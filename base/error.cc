@@ -36,8 +36,8 @@ void AttachViolations(const std::vector<FieldViolation>& violations, absl::Statu
   google::rpc::BadRequest request;
   for (const FieldViolation& violation : violations) {
     auto* entry = request.add_field_violations();
-    entry->set_field(violation.field);
-    entry->set_description(violation.description);
+    entry->set_field(ValidUtf8(violation.field));
+    entry->set_description(ValidUtf8(violation.description));
   }
   Attach(*status, kBadRequestUrl, request);
 }
@@ -147,7 +147,9 @@ absl::Status ErrorWithMetadata(absl::StatusCode code, std::string_view reason, s
   google::rpc::ErrorInfo info;
   info.set_reason(std::string(reason));
   info.set_domain(std::string(kErrorDomain));
-  info.mutable_metadata()->insert(metadata.begin(), metadata.end());
+  for (const auto& [key, value] : metadata) {
+    (*info.mutable_metadata())[key] = ValidUtf8(value);  // or the details could not be read
+  }
   Attach(status, kErrorInfoUrl, info);
   return status;
 }

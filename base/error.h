@@ -46,8 +46,8 @@ absl::Status UnsupportedFields(const std::vector<FieldViolation>& fields);
 // Adds the time after which the same call may be tried again.
 absl::Status WithRetryDelay(absl::Status status, absl::Duration delay);
 
-// Most bytes that an error takes on the wire, in the trailers of HTTP/2: the message percent-encoded, and the details in
-// base64. Peers take trailers of 8 KiB, and whoever stands between them often less.
+// Most bytes that an error takes on the wire, in the trailers of HTTP/2: the message percent-encoded, and the details
+// in base64. Peers take trailers of 8 KiB, and whoever stands between them often less.
 inline constexpr size_t kMaxErrorBytes = 4096;
 // The error, cut to kMaxErrorBytes where it is larger: long texts end in "...", and of violations that are too many the
 // last one stands for the rest, with an empty field and the description "and 37 more". All of it is UTF-8.

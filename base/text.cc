@@ -84,7 +84,8 @@ std::string OneLine(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const size_t num_bytes = Utf8CharacterBytes(text, at);
     const std::string_view character = text.substr(at, num_bytes == 0 ? 1 : num_bytes);
-    const bool is_plain = num_bytes > 0 && !NeedsEscape(num_bytes == 1 ? ByteAt(text, at) : CodePoint(text, at, num_bytes));
+    const bool is_plain =
+        num_bytes > 0 && !NeedsEscape(num_bytes == 1 ? ByteAt(text, at) : CodePoint(text, at, num_bytes));
     if (is_plain) {
       line += character;
     } else {

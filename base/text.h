@@ -17,8 +17,8 @@ size_t Utf8CharacterBytes(std::string_view text, size_t at);
 // The text, with a '?' for each byte that is no UTF-8.
 std::string ValidUtf8(std::string_view text);
 
-// The text on one line: what would break the line or steer a terminal is escaped as in C, "\n" and "\x1b" as a backslash
-// and its letters, and so is a byte that is no UTF-8.
+// The text on one line: what would break the line or steer a terminal is escaped as in C, "\n" and "\x1b" as a
+// backslash and its letters, and so is a byte that is no UTF-8.
 std::string OneLine(std::string_view text);
 
 }  // namespace ampd

@@ -24,9 +24,7 @@ using google::protobuf::Reflection;
 
 constexpr size_t kMaxShownText = 60;
 
-std::string Quoted(const std::string& text) {
-  return absl::StrCat("'", Shortened(text, kMaxShownText), "'");
-}
+std::string Quoted(const std::string& text) { return absl::StrCat("'", Shortened(text, kMaxShownText), "'"); }
 
 ScalarRefusal NotA(const std::string& words, const std::string& text) {
   return {absl::StrCat("must be ", words, ", not ", Quoted(text)), "", {}};

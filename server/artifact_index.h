@@ -56,8 +56,8 @@ class ArtifactIndex {
   absl::Status PrepareStatements();
 
   SqliteDatabase database_;
-  SqliteStatement put_, find_, remove_, remove_content_, set_use_time_, has_content_, list_all_, list_job_, count_, uploads_,
-      contents_, jobs_;
+  SqliteStatement put_, find_, remove_, remove_content_, set_use_time_, has_content_, list_all_, list_job_, count_,
+      uploads_, contents_, jobs_;
 };
 
 }  // namespace ampd::server

@@ -44,8 +44,8 @@ class ArtifactStore {
     std::string folder;
     std::string index_path;
     const Clock* clock = nullptr;
-    int64_t quota_bytes = int64_t{50} << 30;  // of all contents and of what came of uploads that are not whole
-    int64_t min_free_bytes = 0;               // of the disk; nothing is taken in that would leave less
+    int64_t quota_bytes = int64_t{50} << 30;          // of all contents and of what came of uploads that are not whole
+    int64_t min_free_bytes = 0;                       // of the disk; nothing is taken in that would leave less
     absl::Duration retention = absl::Hours(24 * 30);  // zero: uploads stay
     absl::Duration partial_retention = absl::Hours(24);
     // False while the wall clock may be wrong: nothing is deleted by its age then. Quick. May be null: always steady.

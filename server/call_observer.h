@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -16,6 +17,10 @@ class CallObserver {
   virtual void Finished(std::string_view method, absl::StatusCode code, absl::Duration time, bool is_stream) = 0;
   virtual void StreamOpened(std::string_view method) = 0;
   virtual void StreamMessageSent(std::string_view method) = 0;
+  // A call or a stream ends with this error, which is not that its client left. `peer`: as gRPC names it.
+  virtual void Refused(std::string_view /*method*/, const absl::Status& /*status*/, const std::string& /*peer*/) {}
+  // The first report on a stream was taken in.
+  virtual void WorkerAttached(const std::string& /*worker*/, const std::string& /*peer*/) {}
 };
 
 }  // namespace ampd::server

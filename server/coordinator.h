@@ -149,6 +149,9 @@ class Coordinator {
   absl::Status FindStart(internal::CreateJob* create) const;
   // Whether clone_start is still kept: NOT_FOUND (CHECKPOINT_NOT_FOUND). In the hot state the commit looks again.
   absl::Status CheckStart(internal::CreateJob* create) const;
+  // If an earlier request of this id made a job, answers with that job whatever is admitted today, or with
+  // ALREADY_EXISTS where it was another request. Else false, and `done` is not called.
+  bool AnswerRepeat(const std::string& request_id, const std::string& digest, JobDone* done);
   // Whether an earlier request made a job already: it is the answer, whatever became of what the job names.
   bool IsRepeat(const std::string& request_id) const;
   // The spec with its defaults, and the artifact that its model comes from, held. A repeat is taken unseen, and so is
@@ -159,8 +162,6 @@ class Coordinator {
   };
   absl::StatusOr<Admitted> Admit(const v1::JobSpec& spec, const std::string& request_id, bool goes_on) const;
   absl::StatusOr<JobRecordPtr> FindRecord(const std::string& id) const;
-  // How many jobs match, of which `page` is the first page; 0 when that would take too long to tell.
-  absl::StatusOr<int64_t> CountJobs(const std::string& filter, const v1::ListJobsResponse& page) const;
 
   // Two agents of one name would be told of the same attempts: the second waits until all of the first's have ended.
   absl::Status CheckAgent(const v1::WorkerReport& report, const Session& session) const
@@ -189,11 +190,8 @@ class Coordinator {
   void Sweep();
   void ExpireDeadlines(const ClusterState& state, Updates* updates) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartOverStranded(const ClusterState& state, Updates* updates) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What NextRetentionStep says of each finished job, some of them at a time.
-  void DeleteExpired();
-  void DeleteExpired(const v1::Job& job, absl::Time now, Updates* updates) const;
+  void DeleteExpired();  // some jobs at a time
   void DeleteExpiredOfHistory(absl::Time now, Updates* updates);
-  absl::Duration DeletionInterval() const;
   void RemoveExpiredWorkers(const ClusterState& state, Updates* updates) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;

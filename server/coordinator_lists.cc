@@ -67,12 +67,13 @@ absl::StatusOr<std::vector<Term>> ParseFilter(const std::string& filter) {
     const bool known = key == "state" || key == "name" || key == "queue" || key == "id" ||
                        (absl::StartsWith(key, "labels.") && key.size() > 7);
     if (parts.size() != 2 || !known) {
-      return InvalidFields({{"filter", absl::StrCat("has \"", Shortened({text.data(), text.size()}, kMaxShownBytes), "\"; ", kTermForms)}});
+      return InvalidFields({{"filter", absl::StrCat("has \"", Shortened({text.data(), text.size()}, kMaxShownBytes),
+                                                    "\"; ", kTermForms)}});
     }
     Job::State state = Job::STATE_UNSPECIFIED;
     if (key == "state" && !Job::State_Parse(parts[1], &state)) {
-      return InvalidFields({{"filter", absl::StrCat("has the state \"", Shortened(parts[1], kMaxShownBytes), "\"; states are ",
-                                                    absl::StrJoin(StateNames(), ", "))}});
+      return InvalidFields({{"filter", absl::StrCat("has the state \"", Shortened(parts[1], kMaxShownBytes),
+                                                    "\"; states are ", absl::StrJoin(StateNames(), ", "))}});
     }
     terms.push_back({key, parts[1]});
   }
@@ -125,7 +126,7 @@ std::map<int64_t, JobPtr> CollectHot(const ClusterState& state, int64_t before, 
 absl::Status CollectArchived(Journal& history, int64_t before, const std::vector<Term>& terms, size_t limit,
                              std::map<int64_t, JobPtr>* jobs) {
   size_t num_added = 0;
-  PageBudget budget;  // of what could be answered, which a look further on would only make larger
+  PageBudget budget;  // as that of the page, which ends before what is not collected here
   while (num_added < limit) {
     AMPD_ASSIGN_OR_RETURN(const std::vector<std::string> records, history.ListArchived(before, kMaxPage));
     if (records.empty()) {
@@ -136,13 +137,44 @@ absl::Status CollectArchived(Journal& history, int64_t before, const std::vector
       before = record->job().submit_order();
       if (num_added < limit && Matches(record->job(), terms) && jobs->emplace(before, JobOf(record)).second) {
         ++num_added;
-        if (!budget.Take(bytes.size())) {
+        if (!budget.Take(record->job().ByteSizeLong())) {
           return absl::OkStatus();
         }
       }
     }
   }
   return absl::OkStatus();
+}
+
+// How many jobs match, of which `page` is the first page; 0 when that would take too long to tell.
+absl::StatusOr<int64_t> CountJobs(const Ledger& ledger, const std::vector<Term>& terms,
+                                  const v1::ListJobsResponse& page) {
+  if (page.next_page_token().empty()) {
+    return page.jobs_size();
+  }
+  const int64_t num_hot = ledger.Read([&](const ClusterState& state) {
+    return std::count_if(state.jobs().begin(), state.jobs().end(),
+                         [&](const auto& entry) { return Matches(entry.second->job(), terms); });
+  });
+  AMPD_ASSIGN_OR_RETURN(const int64_t num_archived, ledger.history().CountArchived());
+  if (terms.empty()) {
+    return num_hot + num_archived;
+  }
+  if (num_archived > kMaxCounted) {
+    return 0;
+  }
+  int64_t num_matching = 0;
+  for (int64_t before = std::numeric_limits<int64_t>::max();;) {
+    AMPD_ASSIGN_OR_RETURN(const std::vector<std::string> records, ledger.history().ListArchived(before, kMaxPage));
+    if (records.empty()) {
+      return num_hot + num_matching;
+    }
+    for (const std::string& bytes : records) {
+      AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, ParseJobRecord(bytes));
+      before = record->job().submit_order();
+      num_matching += Matches(record->job(), terms) ? 1 : 0;
+    }
+  }
 }
 
 }  // namespace
@@ -169,41 +201,10 @@ absl::StatusOr<v1::ListJobsResponse> Coordinator::ListJobs(const v1::ListJobsReq
     *response.add_jobs() = *entry->second;
   }
   if (request.page_token().empty()) {
-    AMPD_ASSIGN_OR_RETURN(const int64_t total, CountJobs(request.filter(), response));
+    AMPD_ASSIGN_OR_RETURN(const int64_t total, CountJobs(*options_.ledger, terms, response));
     response.set_total_size(total);
   }
   return response;
-}
-
-absl::StatusOr<int64_t> Coordinator::CountJobs(const std::string& filter, const v1::ListJobsResponse& page) const {
-  if (page.next_page_token().empty()) {
-    return page.jobs_size();
-  }
-  AMPD_ASSIGN_OR_RETURN(const std::vector<Term> terms, ParseFilter(filter));
-  const int64_t num_hot = options_.ledger->Read([&](const ClusterState& state) {
-    return std::count_if(state.jobs().begin(), state.jobs().end(),
-                         [&](const auto& entry) { return Matches(entry.second->job(), terms); });
-  });
-  AMPD_ASSIGN_OR_RETURN(const int64_t num_archived, options_.ledger->history().CountArchived());
-  if (terms.empty()) {
-    return num_hot + num_archived;
-  }
-  if (num_archived > kMaxCounted) {
-    return 0;
-  }
-  int64_t num_matching = 0;
-  for (int64_t before = std::numeric_limits<int64_t>::max();;) {
-    AMPD_ASSIGN_OR_RETURN(const std::vector<std::string> records,
-                          options_.ledger->history().ListArchived(before, kMaxPage));
-    if (records.empty()) {
-      return num_hot + num_matching;
-    }
-    for (const std::string& bytes : records) {
-      AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, ParseJobRecord(bytes));
-      before = record->job().submit_order();
-      num_matching += Matches(record->job(), terms) ? 1 : 0;
-    }
-  }
 }
 
 }  // namespace ampd::server

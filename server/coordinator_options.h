@@ -44,6 +44,9 @@ struct CoordinatorOptions {
   // restart on_events may tell again what it told before: (job, sequence) tells.
   std::function<void(const JobPtr&)> on_job;
   std::function<void(const std::string& job, const std::vector<v1::Event>&)> on_events;
+  // The job as it is after the group, and one of its events CREATED and STATE_CHANGED. Not of what was replayed.
+  std::function<void(const v1::Job& job, const v1::Event& event)> on_job_moved;
+  std::function<void(const internal::WorkerRecord&)> on_worker;
   std::function<void(const std::string& job)> on_job_deleted;
   std::function<void(const std::string& job)> on_history_deleted;  // the job's record stays
   // The worker's stream should send CurrentDirective now. From any thread; may call back into the coordinator only

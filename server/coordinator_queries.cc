@@ -41,7 +41,8 @@ absl::StatusOr<JobRecordPtr> Coordinator::FindRecord(const std::string& id) cons
   }
   AMPD_ASSIGN_OR_RETURN(const std::optional<std::string> archived, options_.ledger->history().FindArchived(id));
   if (!archived.has_value()) {
-    return Error(StatusCode::kNotFound, "JOB_NOT_FOUND", absl::StrCat("there is no job ", Shortened(id, kMaxShownBytes)));
+    return Error(StatusCode::kNotFound, "JOB_NOT_FOUND",
+                 absl::StrCat("there is no job ", Shortened(id, kMaxShownBytes)));
   }
   return ParseRecord(*archived);
 }
@@ -198,7 +199,8 @@ absl::StatusOr<Coordinator::AttemptPlace> Coordinator::FindAttempt(const v1::Att
   const JobRecordPtr record =
       options_.ledger->Read([&](const ClusterState& state) { return state.FindJob(key.job_id()); });
   if (record == nullptr) {
-    return Error(StatusCode::kNotFound, "JOB_NOT_FOUND", absl::StrCat("there is no job ", Shortened(key.job_id(), kMaxShownBytes)));
+    return Error(StatusCode::kNotFound, "JOB_NOT_FOUND",
+                 absl::StrCat("there is no job ", Shortened(key.job_id(), kMaxShownBytes)));
   }
   AMPD_ASSIGN_OR_RETURN(const v1::Attempt* attempt, FindAttemptByToken(*record, key));
   const bool ended = attempt->state() == v1::Attempt::ENDED;

@@ -21,32 +21,20 @@ EndPosition PositionOf(const v1::Job& job) {
   return {TimeUtil::TimestampToMicroseconds(job.end_time()), job.submit_order()};
 }
 
+// Fills the update in with what is due of the job; false when nothing is.
+bool TakeDue(const v1::Job& job, const RetentionPolicy& policy, absl::Time now, internal::Update* update) {
+  const RetentionStep step = NextRetentionStep(job, policy, now);
+  if (step == RetentionStep::DELETE_JOB) {
+    update->mutable_delete_job()->set_job(job.id());
+  } else if (step != RetentionStep::KEEP) {
+    update->mutable_trim_job()->set_job(job.id());
+    update->mutable_trim_job()->set_history(step == RetentionStep::DELETE_HISTORY);
+    update->mutable_trim_job()->set_checkpoints(step == RetentionStep::DELETE_CHECKPOINTS);
+  }
+  return step != RetentionStep::KEEP;
+}
+
 }  // namespace
-
-absl::Duration Coordinator::DeletionInterval() const {
-  if (!options_.retention.has_any()) {
-    return absl::Minutes(1);
-  }
-  return std::clamp(options_.retention.shortest(), absl::Seconds(1), absl::Minutes(1));
-}
-
-void Coordinator::DeleteExpired(const v1::Job& job, absl::Time now, Updates* updates) const {
-  switch (NextRetentionStep(job, options_.retention, now)) {
-    case RetentionStep::KEEP:
-      return;
-    case RetentionStep::DELETE_JOB:
-      updates->emplace_back(NewUpdate()).mutable_delete_job()->set_job(job.id());
-      return;
-    case RetentionStep::DELETE_HISTORY:
-      updates->emplace_back(NewUpdate()).mutable_trim_job()->set_job(job.id());
-      updates->back().mutable_trim_job()->set_history(true);
-      return;
-    case RetentionStep::DELETE_CHECKPOINTS:
-      updates->emplace_back(NewUpdate()).mutable_trim_job()->set_job(job.id());
-      updates->back().mutable_trim_job()->set_checkpoints(true);
-      return;
-  }
-}
 
 void Coordinator::DeleteExpiredOfHistory(absl::Time now, Updates* updates) {
   EndPosition after;
@@ -71,10 +59,12 @@ void Coordinator::DeleteExpiredOfHistory(absl::Time now, Updates* updates) {
         continue;
       }
       after = PositionOf(record.job());
-      const size_t num_before = updates->size();
-      DeleteExpired(record.job(), now, updates);
-      if (updates->size() > num_before && updates->back().has_delete_job()) {
-        *updates->back().mutable_delete_job()->mutable_archived() = std::move(record);
+      internal::Update update = NewUpdate();
+      if (TakeDue(record.job(), options_.retention, now, &update)) {
+        if (update.has_delete_job()) {
+          *update.mutable_delete_job()->mutable_archived() = std::move(record);
+        }
+        updates->push_back(std::move(update));
       }
     }
   }
@@ -93,7 +83,10 @@ void Coordinator::DeleteExpired() {
       if (updates.size() >= kMaxChangedAtOnce) {
         return;
       }
-      DeleteExpired(record->job(), now, &updates);
+      internal::Update update = NewUpdate();
+      if (TakeDue(record->job(), options_.retention, now, &update)) {
+        updates.push_back(std::move(update));
+      }
     }
   });
   DeleteExpiredOfHistory(now, &updates);

@@ -41,7 +41,8 @@ void Coordinator::Tick() {
     sweep = now >= next_sweep_;
     remove = now >= next_deletion_;
     next_sweep_ = sweep ? now + kSweepInterval : next_sweep_;
-    next_deletion_ = remove ? now + DeletionInterval() : next_deletion_;
+    next_deletion_ = remove ? now + (options_.retention.has_any() ? LookInterval(options_.retention) : absl::Minutes(1))
+                            : next_deletion_;
   }
   if (sweep) {
     Sweep();

@@ -30,6 +30,10 @@ ampd_library(NAME progress HDRS progress.h SRCS progress.cc DEPS base_status ser
 ampd_library(NAME work_pool HDRS work_pool.h SRCS work_pool.cc DEPS absl::synchronization)
 add_subdirectory(rpc)
 ampd_library(NAME call_observer HDRS call_observer.h DEPS absl::status absl::time)
+ampd_library(NAME call_log HDRS call_log.h SRCS call_log.cc
+  DEPS base_clock base_error base_log base_text server_call_observer absl::strings absl::synchronization)
+ampd_library(NAME change_log HDRS change_log.h SRCS change_log.cc
+  DEPS base_log base_wall_clock_watch proto_journal proto_messages absl::strings absl::synchronization absl::time)
 ampd_library(NAME job_table HDRS job_table.h SRCS job_table.cc DEPS proto_messages server_cluster_state absl::synchronization absl::time)
 ampd_library(NAME fleet_snapshot HDRS fleet_snapshot.h SRCS fleet_snapshot.cc
   DEPS models_models server_job_table server_progress absl::strings prometheus-cpp::core)
@@ -48,8 +52,8 @@ ampd_library(NAME config HDRS server_config.h SRCS server_config.cc DEPS base_er
 ampd_library(NAME fleet_watch HDRS fleet_watch.h SRCS fleet_watch.cc
   DEPS server_coordinator server_fleet_snapshot server_job_table server_progress proto_journal)
 ampd_library(NAME server HDRS server.h SRCS server.cc
-  DEPS base_clock base_error base_file base_random base_status base_timed_wait server_artifact_store server_config server_coordinator server_fleet_watch
+  DEPS base_clock base_error base_file base_log base_random base_status base_timed_wait server_artifact_store server_call_log server_change_log server_config server_coordinator server_fleet_watch
        server_journal_sqlite server_ledger server_metric_store server_metrics server_metrics_hub
        server_data_directory server_health_monitor server_http_routes server_progress server_scrape_page server_uploaded_models server_rpc_grpc_server
-       http_listener spdlog::spdlog)
-ampd_binary(NAME ampd-server SRCS main.cc DEPS base_signals server_log_counter server_server server_config spdlog::spdlog)
+       http_listener)
+ampd_binary(NAME ampd-server SRCS main.cc DEPS base_grpc_log base_log base_signals server_log_counter server_server server_config spdlog::spdlog)

@@ -1,7 +1,6 @@
 #include "server/ledger.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "google/protobuf/util/time_util.h"
 
@@ -29,7 +29,7 @@ ArchivedJob ToArchive(const internal::JobRecord& record) {
 
 [[noreturn]] void Die(const absl::Status& status) {
   // What is on disk is not known: only a new process can find out.
-  std::fprintf(stderr, "ampd-server: the journal can't be written: %s\n", std::string(status.message()).c_str());
+  Log(spdlog::level::critical, absl::StrCat("the journal can't be written: ", std::string(status.message())));
   std::abort();
 }
 

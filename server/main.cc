@@ -1,6 +1,4 @@
 #include <malloc.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
-#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -15,10 +13,14 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "base/error.h"
+#include "base/grpc_log.h"
+#include "base/log.h"
 #include "base/signals.h"
+#include "base/timed_wait.h"
 #include "server/log_counter.h"
 #include "server/server.h"
 #include "server/server_config.h"
@@ -57,13 +59,14 @@ void TrustLockOrder() {
 #endif
 }
 
-// The counter is told of each line that is written.
-void StartLogging(const std::string& level, std::shared_ptr<ampd::server::LogCounter> counter) {
-  auto logger = spdlog::stderr_color_mt("ampd-server");
-  logger->sinks().push_back(std::move(counter));
-  spdlog::set_default_logger(std::move(logger));
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
-  spdlog::set_level(spdlog::level::from_str(level));
+// One line on stderr: a program that reads JSON gets JSON.
+void CannotGoOn(const ampd::server::ServerConfig& config, const absl::Status& why) {
+  const std::string message(why.message());
+  if (config.log_format == "json") {
+    ampd::Log(spdlog::level::critical, message, {{"reason", ampd::ReasonOf(why)}});
+  } else {
+    std::fprintf(stderr, "ampd-server: %s\n", message.c_str());
+  }
 }
 
 // Waits for the first reason to leave. Thread-safe.
@@ -77,7 +80,7 @@ class Leaving {
   // The reason; nothing when there is none in time.
   std::optional<absl::Status> AwaitFor(absl::Duration timeout) {
     absl::MutexLock lock(&mutex_);
-    return mutex_.AwaitWithTimeout(absl::Condition(&has_begun_), timeout) ? std::optional(why_) : std::nullopt;
+    return ampd::AwaitFor(mutex_, absl::Condition(&has_begun_), timeout) ? std::optional(why_) : std::nullopt;
   }
 
  private:
@@ -91,16 +94,22 @@ constexpr absl::Duration kStopMargin = absl::Seconds(5);
 
 // Ends the process when the server does not stop in time. Whatever was answered is on disk by then.
 void StopInTime(ampd::server::Server* server, absl::Duration grace) {
-  absl::Notification stopped;
-  std::thread watchdog([&stopped, grace] {
-    if (!stopped.WaitForNotificationWithTimeout(grace + kStopMargin)) {
-      spdlog::critical("the server did not stop within {}; it ends now, and all that it answered is on disk",
-                       absl::FormatDuration(grace + kStopMargin));
+  absl::Mutex mutex;
+  bool has_stopped = false;
+  std::thread watchdog([&] {
+    absl::MutexLock lock(&mutex);
+    if (!ampd::AwaitFor(mutex, absl::Condition(&has_stopped), grace + kStopMargin)) {
+      ampd::Log(spdlog::level::critical,
+                absl::StrCat("the server did not stop within ", absl::FormatDuration(grace + kStopMargin),
+                             "; it ends now, and all that it answered is on disk"));
       std::_Exit(ampd::server::kExitInternal);
     }
   });
   server->Stop();
-  stopped.Notify();
+  {
+    absl::MutexLock lock(&mutex);
+    has_stopped = true;
+  }
   watchdog.join();
 }
 
@@ -118,24 +127,27 @@ int main(int argc, char** argv) {
   TrustLockOrder();
   ampd::SignalThread signals({SIGTERM, SIGINT, SIGHUP});
   const auto log_counter = std::make_shared<ampd::server::LogCounter>();
-  StartLogging(parsed.config.log_level, log_counter);
+  ampd::StartLogging(ampd::LogFormatNamed(parsed.config.log_format), spdlog::level::from_str(parsed.config.log_level),
+                     {log_counter});
+  ampd::LogLinesOfGrpcAndProtobuf();
   RaiseFileLimit();
   Leaving leaving;
   auto server = ampd::server::Server::Start(parsed.config, log_counter,
                                             [&leaving](const absl::Status& why) { leaving.Begin(why); });
   if (!server.ok()) {
-    std::fprintf(stderr, "ampd-server: %s\n", std::string(server.status().message()).c_str());
+    CannotGoOn(parsed.config, server.status());
     return ampd::server::ExitCodeOf(server.status());
   }
-  spdlog::info("listening on {}:{}, metrics on {}:{}, data in {}", parsed.config.listen.host, (*server)->port(),
-               parsed.config.metrics_listen.host, (*server)->metrics_port(), parsed.config.data_dir);
+  ampd::Log(spdlog::level::info, absl::StrCat("listening on ", parsed.config.listen.host, ":", (*server)->port(),
+                                              ", metrics on ", parsed.config.metrics_listen.host, ":",
+                                              (*server)->metrics_port(), ", data in ", parsed.config.data_dir));
   signals.Start([&leaving](int signal) {
     if (signal == SIGHUP) {
-      spdlog::info("SIGHUP is ignored: there is no configuration to read again");
+      ampd::Log(spdlog::level::info, "SIGHUP is ignored: there is no configuration to read again");
       return;
     }
     if (leaving.Begin(absl::OkStatus())) {
-      spdlog::info("signal {}: draining", signal);
+      ampd::Log(spdlog::level::info, absl::StrCat("signal ", signal, ": draining"));
     }
   });
   std::optional<absl::Status> reason;
@@ -146,9 +158,9 @@ int main(int argc, char** argv) {
   const absl::Status why = *std::move(reason);
   StopInTime(server->get(), parsed.config.drain_grace);
   if (!why.ok()) {
-    std::fprintf(stderr, "ampd-server: %s\n", std::string(why.message()).c_str());
+    CannotGoOn(parsed.config, why);
     return ampd::server::ExitCodeOf(why);
   }
-  spdlog::info("all state is on disk");
+  ampd::Log(spdlog::level::info, "all state is on disk");
   return ampd::server::kExitOk;
 }

@@ -72,7 +72,8 @@ class MetricReader {
   absl::StatusOr<std::vector<Supersession>> LoadSupersessions(const std::string& job);
 
   SqliteDatabase database_;
-  SqliteStatement extent_, position_, chunks_, events_, count_events_, log_, steps_, newest_, idle_, starts_, rollbacks_;
+  SqliteStatement extent_, position_, chunks_, events_, count_events_, log_, steps_, newest_, idle_, starts_,
+      rollbacks_;
 };
 
 }  // namespace ampd::server

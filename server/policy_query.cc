@@ -18,8 +18,8 @@
 namespace ampd::server {
 namespace {
 
-constexpr size_t kMaxTextBytes = 1 << 20;  // of a table that is cut
-constexpr size_t kRowOverhead = 6;          // tag and length of a row
+constexpr size_t kMaxTextBytes = 1 << 20;                                    // of a table that is cut
+constexpr size_t kRowOverhead = 6;                                           // tag and length of a row
 constexpr int64_t kMaxSequenceLength = std::numeric_limits<int32_t>::max();  // as a job's data says it
 
 v1::Device DeviceOf(const v1::ResolvePolicyRequest& request) {

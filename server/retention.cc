@@ -10,9 +10,7 @@ namespace {
 
 using google::protobuf::util::TimeUtil;
 
-absl::Time EndOf(const v1::Job& job) {
-  return absl::FromUnixMicros(TimeUtil::TimestampToMicroseconds(job.end_time()));
-}
+absl::Time EndOf(const v1::Job& job) { return absl::FromUnixMicros(TimeUtil::TimestampToMicroseconds(job.end_time())); }
 
 google::protobuf::Duration ToProto(absl::Duration duration) {
   return TimeUtil::MicrosecondsToDuration(absl::ToInt64Microseconds(duration));
@@ -42,6 +40,10 @@ RetentionStep NextRetentionStep(const v1::Job& job, const RetentionPolicy& polic
     return RetentionStep::DELETE_HISTORY;
   }
   return has_checkpoints && checkpoints_are_due ? RetentionStep::DELETE_CHECKPOINTS : RetentionStep::KEEP;
+}
+
+absl::Duration LookInterval(const RetentionPolicy& policy) {
+  return std::clamp(policy.shortest(), absl::Seconds(1), absl::Minutes(1));
 }
 
 v1::Retention RetentionOf(const v1::Job& job, const RetentionPolicy& policy) {

@@ -1,6 +1,5 @@
 #include "server/server.h"
 
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <optional>
@@ -14,12 +13,14 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "base/timed_wait.h"
-#include "base/wall_clock_watch.h"
 #include "http/listener.h"
 #include "server/artifact_store.h"
+#include "server/call_log.h"
+#include "server/change_log.h"
 #include "server/coordinator.h"
 #include "server/data_directory.h"
 #include "server/fleet_collector.h"
@@ -78,6 +79,8 @@ struct Server::Parts {
   const ServerConfig config;
   const std::function<void(const absl::Status&)> on_fatal;
   ServerMetrics metrics;
+  ChangeLog changes;
+  CallLog calls{&metrics, &SystemClock()};
   JobTable table;
   ProgressBoard progress;
   MetricsHub hub;
@@ -125,8 +128,12 @@ absl::Status Server::Parts::Open() {
   metric_store.on_read = [this](absl::Duration time) { metrics.StoreRead(time); };
   metric_store.on_skipped = [this](const TelemetrySkip& skip) {
     metrics.TelemetryRefused();
-    spdlog::warn("telemetry {} to {} of job {} attempt {} was dropped: {}", skip.first_sequence, skip.last_sequence,
-                 skip.job, skip.attempt, skip.why);
+    Log(spdlog::level::warn, "telemetry dropped",
+        {{"job_id", skip.job},
+         {"attempt", int64_t{skip.attempt}},
+         {"first_sequence", absl::StrCat(skip.first_sequence)},
+         {"last_sequence", absl::StrCat(skip.last_sequence)},
+         {"detail", skip.why}});
   };
   AMPD_ASSIGN_OR_RETURN(store, MetricStore::Open(std::move(metric_store)));
   AMPD_RETURN_IF_ERROR(OpenArtifacts());
@@ -154,7 +161,7 @@ absl::Status Server::Parts::OpenArtifacts() {
   };
   options.clock_is_steady = [this] { return coordinator->ClockIsSteady(); };
   options.on_sweep_failed = [](const absl::Status& status) {
-    spdlog::warn("the sweep of the artifacts failed: {}", std::string(status.message()));
+    Log(spdlog::level::warn, "the sweep of the artifacts failed", {{"detail", std::string(status.message())}});
   };
   AMPD_ASSIGN_OR_RETURN(artifacts, ArtifactStore::Open(std::move(options)));
   return absl::OkStatus();
@@ -167,6 +174,9 @@ absl::Status Server::Parts::Restore() {
       if (!IsTerminal(record->job().state())) {
         live.push_back(JobOf(record));
       }
+    }
+    for (const auto& [name, record] : state.workers()) {
+      changes.Know(*record);
     }
   });
   for (const JobPtr& job : live) {
@@ -188,18 +198,23 @@ absl::Status Server::Parts::Restore() {
   options.retention = {config.retention, config.checkpoint_retention};
   options.worker_retention = config.worker_retention;
   options.on_worker_trouble = [](const std::string& worker, const std::string& line) {
-    spdlog::warn("worker {}: {}", worker, line);
+    Log(spdlog::level::warn, line, {{"worker", worker}});
   };
   options.hold_artifact = [this](const std::string& artifact) { return artifacts->Hold(artifact); };
   options.read_model = [this](const std::string& artifact) { return models.Read(artifact); };
   options.on_job = [this](const JobPtr& job) { OnJob(job); };
   options.on_events = [this](const std::string& job, const std::vector<v1::Event>& events) { OnEvents(job, events); };
-  options.on_job_deleted = [this](const std::string& job) { OnJobDeleted(job); };
-  options.on_history_deleted = [this](const std::string& job) { DeleteHistory(job); };
-  options.on_clock_leap = [](absl::Duration leap) {
-    spdlog::warn("the wall clock leapt by {}: nothing is deleted by its age until it has run steadily for {}",
-                 absl::FormatDuration(leap), absl::FormatDuration(WallClockWatch::kQuiet));
+  options.on_job_moved = [this](const v1::Job& job, const v1::Event& event) { changes.JobMoved(job, event); };
+  options.on_worker = [this](const internal::WorkerRecord& worker) { changes.WorkerChanged(worker); };
+  options.on_job_deleted = [this](const std::string& job) {
+    changes.JobDeleted(job);
+    OnJobDeleted(job);
   };
+  options.on_history_deleted = [this](const std::string& job) {
+    changes.HistoryDeleted(job);
+    DeleteHistory(job);
+  };
+  options.on_clock_leap = [this](absl::Duration leap) { changes.ClockLeapt(leap); };
   options.on_directive_due = [this](const std::string& worker) { streams.DirectiveDue(worker); };
   options.on_placement = [this](size_t num_waiting, size_t num_placed, absl::Duration time) {
     metrics.SchedulerCycle(num_waiting, num_placed, time);
@@ -228,21 +243,19 @@ void Server::Parts::OnJob(const JobPtr& job) {
 }
 
 void Server::Parts::OnEvents(const std::string& job, const std::vector<v1::Event>& events) {
-  const absl::Status queued = store->AppendServerEvents(job, events, [job](const absl::Status& status) {
+  const auto tell = [job](const absl::Status& status) {
     if (!status.ok()) {
-      spdlog::error("events of job {} were not stored: {}", job, std::string(status.message()));
+      Log(spdlog::level::err, "events were not stored", {{"job_id", job}, {"detail", std::string(status.message())}});
     }
-  });
-  if (!queued.ok()) {
-    spdlog::error("events of job {} were not stored: {}", job, std::string(queued.message()));
-  }
+  };
+  tell(store->AppendServerEvents(job, events, tell));
 }
 
 void Server::Parts::OnStoreWrite(absl::Duration time, bool ok) {
   metrics.StoreWrite(time, ok);
   if (std::exchange(store_fails, !ok) == ok) {
-    ok ? spdlog::info("the metric store can be written again")
-       : spdlog::error("the metric store can't be written: events wait, telemetry is sent again");
+    ok ? Log(spdlog::level::info, "the metric store can be written again")
+       : Log(spdlog::level::err, "the metric store can't be written: events wait, telemetry is sent again");
   }
 }
 
@@ -256,7 +269,8 @@ void Server::Parts::DeleteHistory(const std::string& job) {
   artifacts->DeleteJob(job);
   const absl::Status queued = store->DeleteJob(job, [](const absl::Status&) {});
   if (!queued.ok()) {
-    spdlog::warn("history of job {} stays until the next sweep: {}", job, std::string(queued.message()));
+    Log(spdlog::level::warn, "the history of a job stays until the next sweep",
+        {{"job_id", job}, {"detail", std::string(queued.message())}});
   }
 }
 
@@ -264,7 +278,7 @@ absl::Status Server::Parts::Listen() {
   GrpcServer::Options options;
   options.listen = config.listen;
   options.max_connections = MaxConnections(DescriptorLimit());
-  options.log = [](const std::string& line) { spdlog::warn("{}", line); };
+  options.log = [](const std::string& line) { Log(spdlog::level::warn, line); };
   options.coordinator = coordinator.get();
   options.store = store.get();
   options.artifacts = artifacts.get();
@@ -272,7 +286,7 @@ absl::Status Server::Parts::Listen() {
   options.progress = &progress;
   options.streams = &streams;
   options.clock = &SystemClock();
-  options.observer = &metrics;
+  options.observer = &calls;
   AMPD_ASSIGN_OR_RETURN(grpc, GrpcServer::Start(options));
   http::Listener::Options serving;
   serving.address = config.metrics_listen;
@@ -294,6 +308,7 @@ void Server::Parts::TickLoop() {
     coordinator->Tick();
     CheckFolder();
     if (num_ticks % kTicksPerLook == 0) {
+      calls.Flush();
       page.Look(absl::Now());
       health.Look();
     }
@@ -325,7 +340,7 @@ void Server::Parts::CheckFolder() {
   if (status.ok() || std::exchange(is_lost, true)) {
     return;
   }
-  spdlog::critical("{}", std::string(status.message()));
+  Log(spdlog::level::critical, status.message());
   health.Look();
   if (on_fatal) {
     on_fatal(status);
@@ -339,7 +354,7 @@ HealthMonitor::Options Server::Parts::HealthOptions() {
           .show = [this](const HealthMonitor::Results& results) { ShowHealth(results); },
           .log =
               [](bool is_good, const std::string& line) {
-                spdlog::log(is_good ? spdlog::level::info : spdlog::level::warn, "{}", line);
+                Log(is_good ? spdlog::level::info : spdlog::level::warn, line);
               }};
 }
 
@@ -354,7 +369,8 @@ void Server::Parts::SweepStore() {
     return reader.ListJobsIdleSince(absl::Now() - config.retention - absl::Hours(1), kMaxSweptJobs);
   });
   if (!idle.ok()) {
-    spdlog::warn("the sweep of the metric store failed: {}", std::string(idle.status().message()));
+    Log(spdlog::level::warn, "the sweep of the metric store failed",
+        {{"detail", std::string(idle.status().message())}});
     return;
   }
   for (const std::string& job : *idle) {

@@ -105,6 +105,9 @@ void AddOptions(CLI::App* app, Addresses* addresses, ServerConfig* config) {
   app->add_option("--log-level", config->log_level, "What goes to stderr: debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->option_text("LEVEL=" + config->log_level);
+  app->add_option("--log-format", config->log_format, "How lines on stderr look: text, or json, an object a line")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->option_text("FORMAT=" + config->log_format);
   app->set_version_flag("--version", kVersion);
 }
 

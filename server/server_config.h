@@ -32,6 +32,7 @@ struct ServerConfig {
   int64_t artifact_quota_bytes = int64_t{50} << 30;
   absl::Duration artifact_retention = absl::Hours(24 * 30);  // of an upload that no live job names; zero is never
   std::string log_level = "info";
+  std::string log_format = "text";
 };
 
 // What the process ends with; docs/exit-codes.md.

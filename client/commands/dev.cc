@@ -306,7 +306,8 @@ void DevRun::Stop() {
 
 int Dev(Session* session, const DevOptions& options) {
   // Before signals are taken over: Ctrl-C at the question ends the command.
-  if (const absl::Status allowed = options.clean ? ConfirmDevClean(options.folder, options.confirmed) : absl::OkStatus();
+  if (const absl::Status allowed =
+          options.clean ? ConfirmDevClean(options.folder, options.confirmed) : absl::OkStatus();
       !allowed.ok()) {
     if (absl::IsCancelled(allowed)) {
       session->Note(std::string(allowed.message()));

@@ -55,8 +55,7 @@ std::string DescribeDevFolder(const std::string& folder) {
   for (const fs::path& entry : EntriesOf(folder)) {
     const std::string name = entry.filename().string();
     const size_t num_jobs = name == kCheckpoints ? EntriesOf(entry).size() : 0;
-    const std::string jobs =
-        num_jobs == 0 ? "" : absl::StrCat(" of ", num_jobs, num_jobs == 1 ? " job" : " jobs");
+    const std::string jobs = num_jobs == 0 ? "" : absl::StrCat(" of ", num_jobs, num_jobs == 1 ? " job" : " jobs");
     parts.push_back(absl::StrCat(Printable(name), jobs, " (", FormatBytes(BytesBelow(entry)), ")"));
   }
   return absl::StrJoin(parts, ", ");
@@ -77,9 +76,9 @@ absl::Status ConfirmDevClean(const std::string& folder, bool confirmed) {
     return absl::OkStatus();
   }
   if (!CanAsk()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("nobody can be asked whether all in ", shown, " may be deleted: ", content,
-                     "; to delete it without a question: ampctl dev --clean --yes"));
+    return absl::InvalidArgumentError(absl::StrCat("nobody can be asked whether all in ", shown,
+                                                   " may be deleted: ", content,
+                                                   "; to delete it without a question: ampctl dev --clean --yes"));
   }
   return Confirm(absl::StrCat("delete all in ", shown, ": ", content, "?"))
              ? absl::OkStatus()

@@ -46,8 +46,7 @@ void NoteTruncation(const Session& session, const JobClient::JobList& list) {
 
 int ListJobs(Session* session, const ListOptions& options) {
   return CallAndShow(
-      session,
-      [&](JobClient* client) { return client->ListJobs(options.filter, options.limit, options.page_token); },
+      session, [&](JobClient* client) { return client->ListJobs(options.filter, options.limit, options.page_token); },
       [&](const JobClient::JobList& list) {
         PrintJobs(*session, list, options.filter);
         NoteTruncation(*session, list);

@@ -20,8 +20,8 @@ std::string ToYaml(const google::protobuf::Message& message);
 
 // Prints by -o: a JSON array, a line or a YAML document each, ids, or a table.
 // `filter` is what they were asked for by; empty: all there are.
-// As JSON, a list that does not hold all jobs is no array but an object with `jobs`, `totalSize` and `nextPageToken`, so
-// that nobody takes it for the whole.
+// As JSON, a list that does not hold all jobs is no array but an object with `jobs`, `totalSize` and `nextPageToken`,
+// so that nobody takes it for the whole.
 void PrintJobs(const Session& session, const JobClient::JobList& list, const std::string& filter);
 void PrintWorkers(const Session& session, const std::vector<v1::Worker>& workers);
 void PrintCheckpoints(const Session& session, const std::vector<v1::Checkpoint>& checkpoints);

@@ -44,7 +44,7 @@ int64_t TotalSteps(const v1::Job& job) {
   return job.progress().total_steps() > 0 ? job.progress().total_steps() : job.spec().train().steps();
 }
 
-// "30 days", or "36h0m0s".
+// "30 days", or "36h".
 std::string AgeText(const google::protobuf::Duration& age) {
   constexpr int64_t kDay = 24 * 3600;
   if (age.seconds() % kDay == 0 && age.nanos() == 0) {
@@ -280,10 +280,10 @@ std::string RenderRetention(const v1::Job& job, const JobTextOptions& options) {
     }
     return is_limited ? absl::StrCat("for ", AgeText(age), " after its end") : "until they are deleted";
   };
-  const std::string history = job.history_deleted() ? "deleted by their age"
-                                                    : until(retention.has_history(), retention.history(),
-                                                            retention.has_history_delete_time(),
-                                                            retention.history_delete_time());
+  const std::string history = job.history_deleted()
+                                  ? "deleted by their age"
+                                  : until(retention.has_history(), retention.history(),
+                                          retention.has_history_delete_time(), retention.history_delete_time());
   return absl::StrCat("points, events and logs ", history, "; checkpoints ",
                       until(retention.has_checkpoints(), retention.checkpoints(),
                             retention.has_checkpoints_delete_time(), retention.checkpoints_delete_time()));

@@ -42,8 +42,12 @@ absl::Status CheckLaterMessage(const v1::UploadArtifactRequest& request) {
 // comes behind the last of both.
 class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactRequest>, public IdleStream {
  public:
-  UploadReactor(const ArtifactService::Options& options, v1::Artifact* response)
-      : environment_(*options.environment), store_(options.store), pool_(options.uploads), response_(response) {
+  UploadReactor(const ArtifactService::Options& options, std::string peer, v1::Artifact* response)
+      : environment_(*options.environment),
+        peer_(std::move(peer)),
+        store_(options.store),
+        pool_(options.uploads),
+        response_(response) {
     environment_.observer->StreamOpened(kUploadArtifact);
     environment_.open_streams->Add(this);
   }
@@ -108,6 +112,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
 
   // Without an upload afterwards, the server has the content already.
   absl::Status TakeMessage() {
+    AMPD_RETURN_IF_ERROR(CheckBytes(request_));
     if (upload_ == nullptr) {
       AMPD_ASSIGN_OR_RETURN(ArtifactStore::Begun begun, store_->BeginUpload(request_));
       if (begun.artifact.has_value()) {
@@ -144,10 +149,14 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
     state_ = State::ENDED;
     upload_ = nullptr;
     environment_.observer->Finished(kUploadArtifact, status.code(), absl::ZeroDuration(), /*is_stream=*/true);
+    if (!status.ok()) {
+      environment_.observer->Refused(kUploadArtifact, status, peer_);
+    }
     Finish(ToGrpcStatus(status));
   }
 
   const CallEnvironment& environment_;
+  const std::string peer_;
   ArtifactStore* const store_;
   WorkPool* const pool_;
   v1::Artifact* const response_;
@@ -172,7 +181,7 @@ grpc::ServerUnaryReactor* ArtifactService::GetUpload(grpc::CallbackServerContext
 
 grpc::ServerReadReactor<v1::UploadArtifactRequest>* ArtifactService::UploadArtifact(
     grpc::CallbackServerContext* context, v1::Artifact* response) {
-  auto* const reactor = new UploadReactor(options_, response);
+  auto* const reactor = new UploadReactor(options_, context->peer(), response);
   reactor->Run(options_.environment->guard->Check(*context, kUploadArtifact));
   return reactor;
 }
@@ -182,6 +191,7 @@ grpc::ServerWriteReactor<v1::DownloadArtifactResponse>* ArtifactService::Downloa
   using Reactor = StreamReactor<v1::DownloadArtifactResponse, ArtifactDownload>;
   auto reactor = std::make_shared<Reactor>(*options_.environment, context, kDownloadArtifact);
   absl::Status allowed = options_.environment->guard->Check(*context, kDownloadArtifact);
+  allowed.Update(CheckBytes(*request));
   allowed.Update(CheckName(request->name()));
   if (allowed.ok()) {
     const auto is_closing = [streams = options_.environment->open_streams] { return streams->closing(); };

@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -25,8 +26,8 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public WorkerStream
   // A worker that lets so many answers wait is gone or stuck.
   static constexpr size_t kMaxWaiting = 256;
 
-  BidiReactor(const CallEnvironment& environment, std::string_view method)
-      : environment_(environment), method_(method) {
+  BidiReactor(const CallEnvironment& environment, std::string_view method, std::string peer)
+      : environment_(environment), method_(method), peer_(std::move(peer)) {
     environment_.observer->StreamOpened(method_);
     environment_.open_streams->Add();
   }
@@ -56,6 +57,10 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public WorkerStream
     }
     In message;
     std::swap(message, in_);
+    if (const absl::Status readable = CheckReadable(message); !readable.ok()) {
+      EndWith(readable);
+      return;
+    }
     OnMessage(std::move(message));
   }
 
@@ -83,6 +88,7 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public WorkerStream
   }
 
  protected:
+  const std::string& peer() const { return peer_; }
   virtual void OnMessage(In message) = 0;
   // The worker sends no more.
   virtual void OnHalfClose() { EndWhenSent(); }
@@ -150,11 +156,15 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public WorkerStream
     ended_ = true;
     waiting_.clear();
     environment_.observer->Finished(method_, status.code(), absl::ZeroDuration(), /*is_stream=*/true);
+    if (!status.ok() && !absl::IsCancelled(status)) {
+      environment_.observer->Refused(method_, status, peer_);
+    }
     this->Finish(ToGrpcStatus(status));
   }
 
   const CallEnvironment& environment_;
   const std::string_view method_;
+  const std::string peer_;
   In in_;
   Out out_;
 

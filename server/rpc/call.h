@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -20,6 +21,7 @@
 #include "base/timed_wait.h"
 #include "server/call_observer.h"
 #include "server/rpc/guard.h"
+#include "server/rpc/readable_requests.h"
 #include "server/work_pool.h"
 
 namespace ampd::server {
@@ -103,25 +105,42 @@ struct CallEnvironment {
 using FinishCall = std::function<void(absl::Status)>;
 
 // Tells the observer how the call went and finishes it.
-inline FinishCall Finisher(const CallEnvironment& environment, grpc::ServerUnaryReactor* reactor,
-                           std::string_view method) {
-  return [observer = environment.observer, reactor, method,
+inline FinishCall Finisher(const CallEnvironment& environment, grpc::CallbackServerContext* context,
+                           grpc::ServerUnaryReactor* reactor, std::string_view method) {
+  return [observer = environment.observer, context, reactor, method,
           start = SystemClock().SinceBoot()](const absl::Status& status) {
     observer->Finished(method, status.code(), SystemClock().SinceBoot() - start, /*is_stream=*/false);
+    if (!status.ok()) {
+      observer->Refused(method, status, context->peer());
+    }
     reactor->Finish(ToGrpcStatus(status));
   };
 }
 
-// Serves one unary call: guard, size, id, `work`, which gets FinishCall and must not block. Response and request live
-// until it is called.
+// INVALID_ARGUMENT when the request's bytes could not be parsed, or hold fields that this server does not know. Those
+// of a job to be made are the coordinator's to check: a repeat of an older request is answered all the same.
+template <typename Request>
+absl::Status CheckBytes(const Request& request) {
+  absl::Status status = CheckReadable(request);
+  if constexpr (!std::is_same_v<Request, v1::CreateJobRequest>) {
+    status.Update(CheckFieldsAreKnown(request));
+  }
+  return status;
+}
+
+// Serves one unary call: guard, size, fields, id, `work`, which gets FinishCall and must not block. Response and
+// request live until it is called.
 template <typename Request, typename Work>
 grpc::ServerUnaryReactor* ServeUnary(const CallEnvironment& environment, grpc::CallbackServerContext* context,
                                      std::string_view method, const Request& request, Work work) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  FinishCall finish = Finisher(environment, reactor, method);
+  FinishCall finish = Finisher(environment, context, reactor, method);
   absl::Status allowed = environment.guard->Check(*context, method);
   if (allowed.ok() && request.ByteSizeLong() > kMaxClientMessageBytes) {
     allowed = Error(absl::StatusCode::kResourceExhausted, "REQUEST_TOO_LARGE", "a request may have at most 4 MiB");
+  }
+  if (allowed.ok()) {
+    allowed = CheckBytes(request);
   }
   allowed.Update(CheckId(request));
   if (!allowed.ok()) {

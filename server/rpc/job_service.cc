@@ -178,6 +178,7 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(grpc::Callb
   watch.clock = options_.clock;
   watch.on_ready = Wake(reactor);
   absl::Status allowed = options_.environment->guard->Check(*context, kMethod);
+  allowed.Update(CheckBytes(*request));
   allowed.Update(CheckId(*request));
   if (allowed.ok() && !request->resume_token().empty() && !watch.resume_from.has_value()) {
     allowed = InvalidFields({{"resume_token", "is not one that a watch gave out"}});
@@ -202,6 +203,7 @@ grpc::ServerWriteReactor<v1::TailLogsResponse>* JobService::TailLogs(grpc::Callb
   tail.hub = options_.hub;
   tail.on_ready = Wake(reactor);
   absl::Status allowed = options_.environment->guard->Check(*context, kMethod);
+  allowed.Update(CheckBytes(*request));
   allowed.Update(CheckId(*request));
   if (!allowed.ok()) {
     Reactor::Refuse(reactor, allowed);
@@ -261,9 +263,8 @@ absl::Status JobService::ReadEvents(const v1::ListEventsRequest& request, v1::Li
     return reader.ReadEvents(request.id(), token[0], size);
   }));
   if (request.page_token().empty()) {
-    AMPD_ASSIGN_OR_RETURN(const int64_t total, options_.store->Read([&](MetricReader& reader) {
-      return reader.CountEvents(request.id());
-    }));
+    AMPD_ASSIGN_OR_RETURN(const int64_t total,
+                          options_.store->Read([&](MetricReader& reader) { return reader.CountEvents(request.id()); }));
     response->set_total_size(total);
   }
   if (page.more) {

@@ -145,6 +145,9 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Tic
     }
     state_ = State::FINISHED;
     environment_.observer->Finished(method_, status.code(), absl::ZeroDuration(), /*is_stream=*/true);
+    if (!status.ok() && !absl::IsCancelled(status)) {
+      environment_.observer->Refused(method_, status, context_->peer());
+    }
     this->Finish(ToGrpcStatus(status));
   }
 

@@ -20,8 +20,8 @@ constexpr int kMaxUploads = 16;
 // One worker's Attach stream: every report is answered by a directive, and a directive goes out when one is due.
 class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirective> {
  public:
-  explicit AttachReactor(const WorkerService::Options& options)
-      : BidiReactor(*options.environment, kAttach), options_(options) {}
+  AttachReactor(const WorkerService::Options& options, std::string peer)
+      : BidiReactor(*options.environment, kAttach, std::move(peer)), options_(options) {}
 
   void DirectiveDue() override {
     {
@@ -58,6 +58,7 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
         worker_ = report.worker();
         incarnation_ = report.incarnation();
         options_.streams->Attach(worker_, self());
+        options_.environment->observer->WorkerAttached(worker_, peer());
       }
       Send(*std::move(directive));
     }
@@ -92,8 +93,8 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
 // durable.
 class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::TelemetryAck> {
  public:
-  explicit TelemetryReactor(const WorkerService::Options& options)
-      : BidiReactor(*options.environment, kReportTelemetry), options_(options) {}
+  TelemetryReactor(const WorkerService::Options& options, std::string peer)
+      : BidiReactor(*options.environment, kReportTelemetry, std::move(peer)), options_(options) {}
 
   void DirectiveDue() override {}
 
@@ -227,14 +228,14 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
 
 grpc::ServerBidiReactor<v1::WorkerReport, v1::WorkerDirective>* WorkerService::Attach(
     grpc::CallbackServerContext* context) {
-  auto reactor = std::make_shared<AttachReactor>(options_);
+  auto reactor = std::make_shared<AttachReactor>(options_, context->peer());
   reactor->Run(reactor, options_.environment->guard->Check(*context, kAttach));
   return reactor.get();
 }
 
 grpc::ServerBidiReactor<v1::TelemetryUpload, v1::TelemetryAck>* WorkerService::ReportTelemetry(
     grpc::CallbackServerContext* context) {
-  auto reactor = std::make_shared<TelemetryReactor>(options_);
+  auto reactor = std::make_shared<TelemetryReactor>(options_, context->peer());
   options_.streams->AddTelemetry(reactor);
   reactor->Run(reactor, options_.environment->guard->Check(*context, kReportTelemetry));
   return reactor.get();

@@ -80,8 +80,7 @@ TEST(GrpcStatus, LongTextsAreCutBetweenCharactersAndTheErrorStaysWhole) {
     return text;
   }();
   const absl::Status errors[] = {
-      InvalidFields({{"name", "is \"" + megabyte + "\""}}),
-      InvalidFields({{megabyte, "is unknown"}, {"a", "b"}}),
+      InvalidFields({{"name", "is \"" + megabyte + "\""}}), InvalidFields({{megabyte, "is unknown"}, {"a", "b"}}),
       UnsupportedField(megabyte, megabyte),
       WithRetryDelay(ErrorWithMetadata(absl::StatusCode::kNotFound, "JOB_NOT_FOUND", megabyte,
                                        {{"job", megabyte}, {"other", megabyte}, {"third", "short"}}),
@@ -103,8 +102,10 @@ TEST(GrpcStatus, LongTextsAreCutBetweenCharactersAndTheErrorStaysWhole) {
 }
 
 TEST(GrpcStatus, BytesThatAreNoTextBecomeText) {
-  const absl::Status back = FromGrpcStatus(ToGrpcStatus(
-      ErrorWithMetadata(absl::StatusCode::kNotFound, "X", "no file a\xff" "b", {{"file", "a\xff"}})));
+  const absl::Status back = FromGrpcStatus(ToGrpcStatus(ErrorWithMetadata(absl::StatusCode::kNotFound, "X",
+                                                                          "no file a\xff"
+                                                                          "b",
+                                                                          {{"file", "a\xff"}})));
   EXPECT_EQ(back.message(), "no file a?b");
   EXPECT_EQ(ReasonOf(back), "X") << "details that are no UTF-8 are not read by others";
 }

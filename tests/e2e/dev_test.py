@@ -6,6 +6,7 @@ Usage: dev_test.py FOLDER_OF_BINARIES [REPORT]. Ends only the processes that it 
 import json
 import os
 import pathlib
+import pty
 import re
 import select
 import shutil
@@ -142,6 +143,37 @@ class DevTest(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("ampd-worker ended, signal 9; its log: ", err)
         self.assertLess(err.index("ampd-worker ended"), err.index("ending worker and server"), "why comes before the wait")
+
+    def answer(self, answer, *arguments):
+        """Runs ampctl with a terminal as its standard input, on which `answer` is typed."""
+        ours, its = pty.openpty()
+        os.write(ours, answer)
+        try:
+            return self.ampctl(*arguments, stdin=its)
+        finally:
+            os.close(ours)
+            os.close(its)
+
+    def test_clean_asks_and_deletes_after_a_yes_alone(self):
+        dev = self.start()
+        (self.folder / "job.yaml").write_text(JOB % 5)
+        job = self.ampctl("job", "submit", "-q", "-f", "job.yaml")[1].strip()
+        self.assertEqual(self.ampctl("job", "wait", job)[0], 0)
+        dev.end()
+        for answer in (b"n\n", b"\n", b"\x04"):
+            code, out, err = self.answer(answer, "dev", "--clean", "--port", "0", "--metrics-port", "0")
+            self.assertEqual((code, out), (1, ""), err)
+            self.assertIn(f"delete all in {self.folder.resolve()}/.ampd: checkpoints of 1 job (", err)
+            self.assertIn("nothing was deleted, and nothing was started", err)
+        code, _, err = self.ampctl("dev", "--clean", "--port", "0", "--metrics-port", "0", stdin=subprocess.DEVNULL)
+        self.assertEqual(code, 2, err)
+        self.assertIn("ampctl dev --clean --yes", err)
+        dev = self.start()
+        self.assertEqual(self.ampctl("job", "list", "-o", "name")[1], job + "\n")
+        dev.end()
+        self.start("--clean", "--yes")
+        self.assertEqual(self.ampctl("job", "list", "-o", "name")[1], "")
+        self.assertEqual(list((self.folder / ".ampd" / "checkpoints").iterdir()), [])
 
     def test_data_roots_must_be_name_and_path(self):
         code, _, err = self.ampctl("dev", "--data-root", "mnist")

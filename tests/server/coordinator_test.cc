@@ -5,11 +5,13 @@
 
 #include <cmath>
 #include <functional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
+#include "base/sha256.h"
 #include "base/simulated_clock.h"
 #include "server/journal/memory_journal.h"
 #include "server/ledger.h"
@@ -716,8 +718,6 @@ TEST_F(ArchivedCheckpointTest, IsGoneAfterARestartToo) {
   clock.Advance(absl::Hours(30));
   coordinator->Tick();
   Pump();
-  EXPECT_THAT(histories_deleted, IsEmpty()) << "whether 30 hours passed or the clock is wrong is not known at once";
-  Pass(absl::Hours(1));
   EXPECT_THAT(histories_deleted, ElementsAre(id)) << "its age counts from its end";
   EXPECT_EQ(Kept(), "50") << "a last checkpoint stays";
 }
@@ -773,7 +773,7 @@ TEST_F(ArchivedCheckpointTest, ALeapOfTheWallClockDeletesNothing) {
   clock.SetNow(clock.Now() + absl::Hours(24 * 60));
   Pass(absl::Minutes(2));
   Pass(absl::Minutes(2));
-  EXPECT_THAT(leaps, ElementsAre("1440h0m0s"));
+  EXPECT_THAT(leaps, ElementsAre("1440h"));
   EXPECT_FALSE(coordinator->ClockIsSteady());
   EXPECT_THAT(histories_deleted, IsEmpty());
   clock.SetNow(clock.Now() - absl::Hours(24 * 60));
@@ -854,6 +854,35 @@ v1::JobSpec LargeSpec(size_t num_bytes) {
     spec.mutable_precision()->add_module_rules()->set_match(absl::StrCat("m", i, std::string(500, 'x')));
   }
   return spec;
+}
+
+TEST_F(CoordinatorTest, ARepeatOfAnOlderRequest_IsAnsweredWhateverIsAdmittedToday) {
+  // As an older server took it, which did not look at unknown fields and admitted names that are refused today.
+  v1::CreateJobRequest request;
+  request.set_request_id("r1");
+  *request.mutable_spec() = SmallSpec("Old Name");
+  auto* const train = request.mutable_spec()->mutable_train();
+  train->GetReflection()->MutableUnknownFields(train)->AddVarint(999, 1);
+  internal::Update update;
+  update.mutable_create_job()->set_id("j-old");
+  *update.mutable_create_job()->mutable_spec() = request.spec();
+  update.mutable_create_job()->set_request_id("r1");
+  update.mutable_create_job()->set_request_digest(Sha256Hex(request.spec().SerializeAsString()));
+  ledger->Commit(update, [](const absl::StatusOr<Applied>& applied) { ASSERT_TRUE(applied.ok()); });
+  Pump();
+  const auto ask = [&] {
+    absl::StatusOr<JobPtr> answer = absl::UnknownError("never answered");
+    coordinator->CreateJob(request, Into(&answer));
+    Pump();
+    return answer;
+  };
+  const absl::StatusOr<JobPtr> repeated = ask();
+  ASSERT_TRUE(repeated.ok()) << repeated.status();
+  EXPECT_EQ((*repeated)->id(), "j-old");
+  train->GetReflection()->MutableUnknownFields(train)->AddVarint(999, 2);
+  EXPECT_EQ(ReasonOf(ask().status()), "REQUEST_ID_REUSED");
+  request.set_request_id("r2");
+  EXPECT_EQ(ask().status().code(), absl::StatusCode::kInvalidArgument) << "a new request";
 }
 
 TEST_F(CoordinatorTest, SpecsAreBoundedTogether) {
@@ -983,9 +1012,7 @@ TEST_F(CoordinatorTest, AReportThatIsLargerThanAnyAgentMakesItIsRefusedByField) 
             "devices, data_roots, version and metrics_address");
   EXPECT_EQ(refusal([&](v1::WorkerReport* report) { report->add_attempts()->set_precision(huge); }),
             "attempts[0].precision");
-  EXPECT_EQ(refusal([&](v1::WorkerReport* report) {
-              report->add_attempts()->add_checkpoints()->set_state_hash(huge);
-            }),
+  EXPECT_EQ(refusal([&](v1::WorkerReport* report) { report->add_attempts()->add_checkpoints()->set_state_hash(huge); }),
             "attempts[0].checkpoints[0].state_hash");
   EXPECT_EQ(refusal([](v1::WorkerReport*) {}), "taken");
 }

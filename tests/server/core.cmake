@@ -28,5 +28,5 @@ ampd_test(NAME memory_query SRCS memory_query_test.cc
 ampd_test(NAME placement SRCS placement_test.cc
   DEPS server_core_fixtures server_placement server_liveness absl::strings)
 ampd_test(NAME coordinator SRCS coordinator_test.cc
-  DEPS server_core_fixtures server_coordinator server_journal_memory base_error base_random base_simulated_clock
+  DEPS server_core_fixtures server_coordinator server_journal_memory base_error base_random base_sha256 base_simulated_clock
        absl::strings)

@@ -92,7 +92,7 @@ TEST_F(MetricStoreTest, CutsEventsThatAreLargerThanAnAnswerMayBeAndEndsPagesByBy
   EXPECT_LE(events[0].ByteSizeLong(), 2u << 20);
   EXPECT_LE(events[0].attributes().size(), 32u);
   EXPECT_GT(events[0].gradients().modules_size(), 1000);
-  EXPECT_THAT(events[0].message(), testing::HasSubstr("of 3000 modules are kept)"));
+  EXPECT_NE(events[0].message().find("of 3000 modules are kept)"), std::string::npos);
   EXPECT_EQ(*store_->Read([](MetricReader& reader) { return reader.CountEvents("j"); }), 8);
 }
 

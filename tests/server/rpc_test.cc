@@ -3,6 +3,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <set>
 #include <thread>
 
@@ -138,6 +139,151 @@ TEST_F(RpcTest, ARequestBeyondTheClientsLimitIsRefusedAndTheServerGoesOn) {
   const absl::Status status = FromGrpcStatus(server_.jobs().CreateJob(Context().get(), request, &job));
   EXPECT_EQ(ReasonOf(status), "REQUEST_TOO_LARGE");
   server_.CreateJob();
+}
+
+// Sends one message of these bytes to a method, whatever its kind, and returns how the call ended.
+absl::Status CallWithBytes(const std::shared_ptr<grpc::Channel>& channel,
+                           const google::protobuf::MethodDescriptor& method, const std::string& bytes) {
+  grpc::GenericStub stub(channel);
+  auto context = Context();
+  grpc::CompletionQueue queue;
+  const auto wait = [&queue] {
+    void* tag = nullptr;
+    bool ok = false;
+    queue.Next(&tag, &ok);
+  };
+  auto call =
+      stub.PrepareCall(context.get(), absl::StrCat("/", method.service()->full_name(), "/", method.name()), &queue);
+  call->StartCall(nullptr);
+  wait();
+  grpc::Slice slice(bytes);
+  call->WriteLast(grpc::ByteBuffer(&slice, 1), grpc::WriteOptions(), nullptr);
+  wait();
+  grpc::Status status;
+  call->Finish(&status, nullptr);
+  wait();
+  return FromGrpcStatus(status);
+}
+
+std::vector<const google::protobuf::MethodDescriptor*> MethodsOf(const std::vector<std::string>& services) {
+  std::vector<const google::protobuf::MethodDescriptor*> methods;
+  for (const std::string& name : services) {
+    const auto* const service = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name);
+    for (int i = 0; i < service->method_count(); ++i) {
+      methods.push_back(service->method(i));
+    }
+  }
+  return methods;
+}
+
+const std::vector<std::string> kClientServices = {"ampd.v1.JobService", "ampd.v1.WorkerAdminService",
+                                                  "ampd.v1.ArtifactService"};
+
+TEST_F(RpcTest, EveryMethod_RefusesBytesThatAreNoMessageWithAText) {
+  std::vector<std::string> services = kClientServices;
+  services.emplace_back("ampd.v1.WorkerService");
+  for (const auto* method : MethodsOf(services)) {
+    const absl::Status status = CallWithBytes(server_.NewChannel(), *method, "\x0a\xff\xff\xff");
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << method->full_name() << status;
+    EXPECT_EQ(ReasonOf(status), "UNREADABLE_MESSAGE") << method->full_name();
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr(method->input_type()->full_name()));
+  }
+}
+
+TEST_F(RpcTest, EveryMethodOfClients_RefusesFieldsThatItDoesNotKnow) {
+  const std::string field_9999_is_1 = "\xf8\xf0\x04\x01";
+  for (const auto* method : MethodsOf(kClientServices)) {
+    const absl::Status status = CallWithBytes(server_.NewChannel(), *method, field_9999_is_1);
+    ASSERT_EQ(ViolationsOf(status).size(), 1u) << method->full_name() << status;
+    EXPECT_THAT(ViolationsOf(status)[0].description,
+                testing::StartsWith(absl::StrCat("has field 9999, which ", method->input_type()->full_name(), " ")));
+  }
+}
+
+// All message types that a request may hold.
+void CollectTypes(const google::protobuf::Descriptor* type, std::set<std::string>* types) {
+  if (!types->insert(type->full_name()).second) {
+    return;
+  }
+  for (int i = 0; i < type->field_count(); ++i) {
+    if (type->field(i)->message_type() != nullptr) {
+      CollectTypes(type->field(i)->message_type(), types);
+    }
+  }
+}
+
+TEST_F(RpcTest, NoRequestHoldsAMessageOfATypeThatIsOnlyKnownWhenItComes) {
+  std::set<std::string> types;
+  for (const auto* method : MethodsOf(kClientServices)) {
+    CollectTypes(method->input_type(), &types);
+  }
+  EXPECT_GT(types.size(), 50u);
+  EXPECT_FALSE(types.contains("google.protobuf.Any")) << "whose content CheckFieldsAreKnown would have to unpack";
+}
+
+TEST_F(RpcTest, CreateJob_NamesEachPartOfTheSpecThatHasUnknownFields) {
+  v1::CreateJobRequest request;
+  *request.mutable_spec() = GoodSpec();
+  request.mutable_spec()->mutable_precision()->add_module_rules()->set_match("a");
+  auto* const rule = request.mutable_spec()->mutable_precision()->add_module_rules();
+  rule->set_match("b");
+  rule->GetReflection()->MutableUnknownFields(rule)->AddVarint(300, 1);
+  auto* const model = request.mutable_spec()->mutable_model();
+  model->GetReflection()->MutableUnknownFields(model)->AddLengthDelimited(200, "x");
+  model->GetReflection()->MutableUnknownFields(model)->AddLengthDelimited(201, "x");
+  v1::Job job;
+  const absl::Status status = FromGrpcStatus(server_.jobs().CreateJob(Context().get(), request, &job));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  std::vector<std::string> told;
+  for (const FieldViolation& violation : ViolationsOf(status)) {
+    told.push_back(
+        absl::StrCat(violation.field, " ", violation.description.substr(0, violation.description.find(" of"))));
+  }
+  EXPECT_THAT(told, ElementsAre("spec.model has fields 200, 201, which ampd.v1.ModelSpec",
+                                "spec.precision.module_rules[1] has field 300, which ampd.v1.ModuleRule"));
+}
+
+TEST_F(RpcTest, ErrorsOfHostileRequestsArriveWhole) {
+  std::vector<std::pair<std::string, v1::CreateJobRequest>> requests;
+  const auto add = [&](const std::string& what) {
+    *requests.emplace_back(what, v1::CreateJobRequest()).second.mutable_spec() = GoodSpec();
+    return requests.back().second.mutable_spec();
+  };
+  add("a name of 100 KB")->set_name(std::string(100'000, '%'));
+  add("a name of 1 MB")->set_name(std::string(1 << 20, 'x'));
+  auto* labels = add("100,000 labels")->mutable_labels();
+  for (int i = 0; i < 100'000; ++i) {
+    (*labels)[absl::StrCat("label", i)] = "x";
+  }
+  labels = add("1,000 bad labels")->mutable_labels();
+  for (int i = 0; i < 1000; ++i) {
+    (*labels)[absl::StrCat("\u00e4\u00e4", std::string(150, 'k'), i)] = "x";
+  }
+  auto* policy = add("10,000 module rules")->mutable_precision();
+  for (int i = 0; i < 10'000; ++i) {
+    policy->add_module_rules();
+  }
+  add("a huge request id");
+  requests.back().second.set_request_id(std::string(1 << 20, 'r'));
+  for (const auto& [what, request] : requests) {
+    v1::Job job;
+    const grpc::Status answer = server_.jobs().CreateJob(Context().get(), request, &job);
+    const absl::Status status = FromGrpcStatus(answer);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << what << status;
+    EXPECT_EQ(ReasonOf(status), "INVALID_FIELDS") << what;
+    EXPECT_FALSE(ViolationsOf(status).empty()) << what;
+    EXPECT_LE(answer.error_message().size() + answer.error_details().size(), kMaxErrorBytes) << what;
+  }
+  v1::ListJobsRequest list;
+  v1::ListJobsResponse jobs;
+  list.set_page_size(std::numeric_limits<int32_t>::max());
+  EXPECT_TRUE(server_.jobs().ListJobs(Context().get(), list, &jobs).ok());
+  list.set_filter(std::string(1 << 20, 'f'));
+  EXPECT_EQ(server_.jobs().ListJobs(Context().get(), list, &jobs).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  v1::GetJobRequest get;
+  v1::Job job;
+  get.set_id(std::string(1 << 20, 'j'));
+  EXPECT_EQ(server_.jobs().GetJob(Context().get(), get, &job).error_code(), grpc::StatusCode::NOT_FOUND);
 }
 
 TEST_F(RpcTest, AWholeJob_FromSubmitToTheFinalMessage) {

@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdio>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -243,6 +244,59 @@ TEST_F(ServerBinaryTest, Sigterm_EndsStreamsResumableKeepsStateAndExitsWithZero)
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kExitOk) << status << Log("server.log");
   Start();
   EXPECT_EQ(GetJob(job.id()).spec().name(), "test");
+}
+
+// "job changed state to=STARTING attempt=1 worker=w1" of a line in JSON.
+std::string ShownLine(const nlohmann::json& line) {
+  std::string shown = line["message"];
+  for (const char* key : {"job_name", "from", "to", "reason", "attempt", "worker", "method", "code", "source"}) {
+    if (line.contains(key)) {
+      absl::StrAppend(&shown, " ", key, "=", line[key].is_number() ? line[key].dump() : line[key].get<std::string>());
+    }
+  }
+  return shown;
+}
+
+TEST_F(ServerBinaryTest, TheLogAsJsonTellsOfJobsWorkersAndRefusalsAnObjectALine) {
+  Start({"--log-format", "json"});
+  const v1::Job job = CreateJob();
+  {
+    ScriptedWorker worker(this, "w1");
+    worker.Finish(worker.Adopt(job.id()), 0);
+  }
+  std::string unused;
+  v1::GetJobRequest hostile;
+  hostile.set_id("j\n{\"level\":\"error\"}\x1b[2J");
+  EXPECT_FALSE(Call("/ampd.v1.JobService/GetJob", hostile.SerializeAsString(), &unused).ok());
+  EXPECT_FALSE(Call("/ampd.v1.JobService/GetJob", "\x0a\x01\xff", &unused).ok()) << "a text that is no UTF-8";
+  for (int i = 0; i < 1000; ++i) {
+    Call("/ampd.v1.JobService/PauseJob", "", &unused);
+  }
+  server_->Signal(SIGTERM);
+  server_->Wait(kPatience);
+  std::vector<std::string> shown;
+  for (const absl::string_view line : absl::StrSplit(Log("server.log"), '\n', absl::SkipEmpty())) {
+    const auto parsed = nlohmann::json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
+    ASSERT_TRUE(parsed.is_object()) << line;
+    EXPECT_THAT(parsed["time"].get<std::string>(), testing::MatchesRegex("20[0-9-]{8}T[0-9:]{8}\\.[0-9]{3}Z"));
+    EXPECT_TRUE(parsed.contains("level"));
+    shown.push_back(ShownLine(parsed));
+  }
+  for (const char* line :
+       {"job created job_name=test to=QUEUED", "worker registered worker=w1", "worker attached worker=w1",
+        "job changed state job_name=test from=QUEUED to=STARTING attempt=1 worker=w1",
+        "job changed state job_name=test from=STARTING to=RUNNING attempt=1 worker=w1",
+        "job changed state job_name=test from=RUNNING to=SUCCEEDED reason=SUCCEEDED_NORMALLY attempt=1 worker=w1",
+        "call refused reason=JOB_NOT_FOUND method=ampd.v1.JobService/GetJob code=NOT_FOUND",
+        "call refused reason=UNREADABLE_MESSAGE method=ampd.v1.JobService/GetJob code=INVALID_ARGUMENT"}) {
+    EXPECT_THAT(shown, testing::Contains(line));
+  }
+  EXPECT_THAT(shown, testing::Contains(testing::EndsWith("source=protobuf")));
+  const std::string pauses =
+      "call refused reason=INVALID_FIELDS method=ampd.v1.JobService/PauseJob code=INVALID_ARGUMENT";
+  const auto num_pauses = std::count(shown.begin(), shown.end(), pauses);
+  EXPECT_GE(num_pauses, 1);
+  EXPECT_LE(num_pauses, 100) << "a flood of refusals is no flood of lines";
 }
 
 TEST_F(ServerBinaryTest, Kill_LosesNothingThatWasAnswered) {

@@ -19,7 +19,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
+#include "base/grpc_log.h"
 #include "base/listen_address.h"
+#include "base/log.h"
 #include "base/random.h"
 #include "base/signals.h"
 #include "base/worker_name.h"
@@ -57,15 +59,19 @@ struct Flags {
   bool stop_trainers_on_exit = false;
   double exit_grace_seconds = 20;
   int64_t artifact_cache_bytes = int64_t{20} << 30;
+  std::string log_format = "text";
+  std::string log_level = "info";
 };
 
-void Log(const std::string& line) {
-  std::fprintf(stderr, "%s ampd-worker: %s\n",
-               absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone()).c_str(), line.c_str());
-}
+void Log(const std::string& line) { ampd::Log(spdlog::level::info, line); }
 
-int Fail(int code, const std::string& line) {
-  std::fprintf(stderr, "ampd-worker: %s\n", line.c_str());
+// Why the program ends at its start, in one line on stderr: a program that reads JSON gets JSON.
+int Fail(int code, const std::string& line, const std::string& log_format = "text") {
+  if (log_format == "json") {
+    ampd::Log(spdlog::level::critical, line);
+  } else {
+    std::fprintf(stderr, "ampd-worker: %s\n", line.c_str());
+  }
   return code;
 }
 
@@ -108,6 +114,12 @@ void Declare(CLI::App& app, Flags& flags) {
   app.add_flag("--no-warm", flags.no_warm, "keep no trainer ready ahead of a job");
   app.add_flag("--stop-trainers-on-exit", flags.stop_trainers_on_exit,
                "at the end let the trainers checkpoint and leave, then kill what is left");
+  app.add_option("--log-format", flags.log_format, "how lines on stderr look: text, or json, an object a line")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->option_text("FORMAT=" + flags.log_format);
+  app.add_option("--log-level", flags.log_level, "what goes to stderr: debug, info, warning or error")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
+      ->option_text("LEVEL=" + flags.log_level);
   app.set_version_flag("--version", kVersion);
   app.add_option("--exit-grace", flags.exit_grace_seconds, "seconds that --stop-trainers-on-exit gives them")
       ->capture_default_str();
@@ -160,8 +172,9 @@ absl::StatusOr<gid_t> ParseGroup(const std::string& text) {
              : absl::InvalidArgumentError(absl::StrCat("--data-group ", text, ": this host has no such group"));
 }
 
-int CheckProgram(const std::string& path, const char* flag) {
-  return access(path.c_str(), X_OK) == 0 ? 0 : Fail(kUsage, absl::StrCat(flag, ": can't execute ", path));
+int CheckProgram(const std::string& path, const char* flag, const Flags& flags) {
+  return access(path.c_str(), X_OK) == 0 ? 0
+                                         : Fail(kUsage, absl::StrCat(flag, ": can't execute ", path), flags.log_format);
 }
 
 absl::StatusOr<ampd::device::Devices> FindDevices(const Flags& flags) {
@@ -207,7 +220,7 @@ int Serve(const Flags& flags, ampd::agent::Agent::Options options, ampd::SignalT
   // Shared with the signal thread, which may call Stop after Run has returned.
   const auto agent = std::make_shared<ampd::agent::Agent>(options);
   if (absl::Status started = agent->Start(); !started.ok()) {
-    return Fail(kStateFolder, std::string(started.message()));
+    return Fail(kStateFolder, std::string(started.message()), flags.log_format);
   }
   signals.Start([agent](int signal) {
     if (signal == SIGHUP) {
@@ -227,40 +240,40 @@ int Serve(const Flags& flags, ampd::agent::Agent::Options options, ampd::SignalT
 
 int Run(const Flags& flags, ampd::SignalThread& signals) {
   if (const absl::Status name = ampd::CheckWorkerName(flags.name); !name.ok()) {
-    return Fail(kUsage, absl::StrCat("--name (the host's if not given) ", std::string(name.message())));
+    return Fail(kUsage, absl::StrCat("--name (the host's if not given) ", std::string(name.message())), flags.log_format);
   }
   std::string why;
   const std::map<std::string, std::string> data_roots = ParseDataRoots(flags.data_roots, &why);
   if (!why.empty()) {
-    return Fail(kUsage, why);
+    return Fail(kUsage, why, flags.log_format);
   }
   absl::StatusOr<gid_t> data_group;
   if (!flags.data_group.empty()) {
     data_group = ParseGroup(flags.data_group);
     if (!data_group.ok()) {
-      return Fail(kUsage, std::string(data_group.status().message()));
+      return Fail(kUsage, std::string(data_group.status().message()), flags.log_format);
     }
   }
-  if (CheckProgram(flags.shim, "--shim") != 0 || CheckProgram(flags.trainer, "--trainer") != 0) {
+  if (CheckProgram(flags.shim, "--shim", flags) != 0 || CheckProgram(flags.trainer, "--trainer", flags) != 0) {
     return kUsage;
   }
   absl::StatusOr<ampd::device::Devices> devices = FindDevices(flags);
   if (!devices.ok()) {
-    return Fail(kUsage, std::string(devices.status().message()));
+    return Fail(kUsage, std::string(devices.status().message()), flags.log_format);
   }
   absl::StatusOr<ampd::ListenAddress> listen;
   if (!flags.metrics_listen.empty()) {
     listen = ampd::ParseListenAddress("--metrics-listen", flags.metrics_listen);
     if (!listen.ok()) {
-      return Fail(kUsage, std::string(listen.status().message()));
+      return Fail(kUsage, std::string(listen.status().message()), flags.log_format);
     }
   }
   const auto state_folder = ampd::agent::StateFolder::Open(flags.state_folder, ampd::SystemRandom());
   if (!state_folder.ok()) {
-    return Fail(kStateFolder, std::string(state_folder.status().message()));
+    return Fail(kStateFolder, std::string(state_folder.status().message()), flags.log_format);
   }
   if (const absl::Status usable = ampd::agent::TryFolder(flags.checkpoint_root, "the checkpoint root"); !usable.ok()) {
-    return Fail(kStateFolder, std::string(usable.message()));
+    return Fail(kStateFolder, std::string(usable.message()), flags.log_format);
   }
   ampd::agent::AgentCounters counters;
   ampd::agent::Agent::Options options = OptionsOf(flags, state_folder->agent_id());
@@ -274,7 +287,7 @@ int Run(const Flags& flags, ampd::SignalThread& signals) {
   if (listen.ok()) {
     auto listening = ampd::agent::MetricsEndpoint::Listen(*listen, kVersion, &counters, &ampd::SystemClock());
     if (!listening.ok()) {
-      return Fail(kAddress, std::string(listening.status().message()));
+      return Fail(kAddress, std::string(listening.status().message()), flags.log_format);
     }
     metrics = *std::move(listening);
     listen->port = metrics->port();
@@ -299,6 +312,8 @@ int main(int argc, char** argv) {
     const std::string text = error.what();
     return Fail(kUsage, absl::StrCat(text.substr(0, text.find('\n')), "; see ampd-worker --help"));
   }
+  ampd::StartLogging(ampd::LogFormatNamed(flags.log_format), spdlog::level::from_str(flags.log_level));
+  ampd::LogLinesOfGrpcAndProtobuf();
   FillDefaults(flags);
   return Run(flags, signals);
 }

@@ -718,7 +718,7 @@ TEST_F(Worker, NameThatAnotherAgentHas_IsSaidOnceAndTakenWhenItIsFree) {
   ASSERT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_ended_streams() >= 4; }));
   server_.EndStreamsWith(grpc::Status::OK);
   ASSERT_TRUE(WaitForLog("the server took this worker"));
-  EXPECT_EQ(TimesLogged("ampd-worker: " + refusal + "\n"), 1) << log_;
+  EXPECT_EQ(TimesLogged(" info " + refusal + "\n"), 1) << log_;
   EXPECT_EQ(TimesLogged("the server took this worker"), 1) << log_;
 }
 

@@ -1,0 +1,18 @@
+#include "base/log_json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace ampd {
+
+std::string JsonLine(const std::string& time, const std::string& level, std::string_view message,
+                     const LogFields& fields) {
+  nlohmann::ordered_json line = {{"time", time}, {"level", level}, {"message", std::string(message)}};
+  for (const auto& [name, value] : fields) {
+    const std::string key = line.contains(name) ? "field_" + name : name;
+    std::visit([&](const auto& told) { line[key] = told; }, value);
+  }
+  // ASCII: Unicode has line ends of its own.
+  return line.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace ampd
