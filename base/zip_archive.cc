@@ -154,6 +154,27 @@ absl::StatusOr<ZipEntry> ZipArchive::OpenEntry(size_t index) const {
   return ZipEntry(content);
 }
 
+absl::StatusOr<int64_t> ZipArchive::SizeUpTo(size_t index, int64_t most) const {
+  zip_stat_t stat;
+  if (zip_stat_index(archive_.get(), index, 0, &stat) != 0) {
+    return ZipError(zip_get_error(archive_.get()));
+  }
+  if (stat.comp_method == ZIP_CM_STORE && stat.encryption_method == ZIP_EM_NONE) {
+    return std::min(most, static_cast<int64_t>(std::min(stat.size, stat.comp_size)));
+  }
+  AMPD_ASSIGN_OR_RETURN(ZipEntry entry, OpenEntry(index));
+  std::vector<uint8_t> chunk(size_t{1} << 16);
+  int64_t size = 0;
+  while (size < most) {
+    AMPD_ASSIGN_OR_RETURN(const size_t count, entry.Read(chunk.data(), chunk.size()));
+    size += static_cast<int64_t>(count);
+    if (count < chunk.size()) {
+      break;
+    }
+  }
+  return std::min(size, most);
+}
+
 absl::StatusOr<std::string> ZipArchive::ReadEntry(size_t index, int64_t max_bytes) const {
   AMPD_ASSIGN_OR_RETURN(std::string content, ReadUpTo(index, max_bytes));
   if (static_cast<int64_t>(content.size()) > max_bytes) {

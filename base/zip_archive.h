@@ -51,6 +51,9 @@ class ZipArchive {
   absl::StatusOr<ZipEntry> OpenEntry(size_t index) const;
   // All of an entry. RESOURCE_EXHAUSTED where it has more than `max_bytes`.
   absl::StatusOr<std::string> ReadEntry(size_t index, int64_t max_bytes) const;
+  // How many bytes an entry has, counted up to `most`. A packed entry is unpacked for it, and takes no memory: what the
+  // directory says of its size is only a claim.
+  absl::StatusOr<int64_t> SizeUpTo(size_t index, int64_t most) const;
   // The first `num_bytes` of an entry, or all of a shorter one. The checksum is verified where that is all of it.
   absl::StatusOr<std::string> ReadStart(size_t index, int64_t num_bytes) const;
 

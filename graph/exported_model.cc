@@ -33,6 +33,7 @@ constexpr char kTrain[] = "train";
 constexpr char kEval[] = "eval";
 constexpr char kTwin[] = "twin";
 constexpr char kWeightsFolder[] = "data/weights/";
+constexpr char kExportAgain[] = "; export the model again, or copy its file again";
 
 // Deeper than torch.export nests is refused before a parser sees it.
 bool IsTooDeep(std::string_view text) {
@@ -275,6 +276,33 @@ absl::Status CheckStoredBytes(const ExportedModel& model, int64_t archive_bytes)
   return absl::OkStatus();
 }
 
+// Whether every tensor has its content. REQUIRES: CheckStoredBytes.
+absl::Status CheckContent(const ZipArchive& archive, const std::string& folder, const ExportedModel& model) {
+  std::map<std::string_view, size_t> entries;
+  for (size_t i = 0; i < archive.names().size(); ++i) {
+    entries.emplace(archive.names()[i], i);
+  }
+  for (const auto& [name, tensor] : model.state) {
+    const int64_t needed = ReachOf(tensor) * ItemSizeBytes(tensor.dtype);
+    const auto entry = entries.find(folder + tensor.entry);
+    if (needed == 0) {
+      continue;
+    }
+    if (entry == entries.end()) {
+      return BadExport(absl::StrCat("the archive has no ", tensor.entry, ", the content of ", name, kExportAgain));
+    }
+    const auto size = archive.SizeUpTo(entry->second, needed);
+    if (!size.ok()) {
+      return EntryError(tensor.entry, size.status());
+    }
+    if (*size < needed) {
+      return BadExport(absl::StrCat(tensor.entry, " has ", *size, " bytes; ", name,
+                                    ", whose content it is, reaches to ", needed, kExportAgain));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive, int64_t max_json_bytes) {
@@ -314,6 +342,7 @@ absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive, int64
                                                         ", \"programs\": {\"train\": ", texts[kTrain], member(kEval),
                                                         "}", member(kTwin), "}")));
   AMPD_RETURN_IF_ERROR(CheckStoredBytes(model, archive.size_bytes()));
+  AMPD_RETURN_IF_ERROR(CheckContent(archive, folder, model));
   return model;
 }
 
@@ -333,6 +362,33 @@ absl::StatusOr<std::string> ReadStored(const ZipArchive& archive, const StoredTe
     return BadExport(absl::StrCat(tensor.entry, " has ", content->size(), " bytes; its tensor reaches to ", needed));
   }
   return content;
+}
+
+absl::Status VerifyContent(const ZipArchive& archive, const ExportedModel& model) {
+  AMPD_ASSIGN_OR_RETURN(const std::string folder, FolderOf(archive));
+  std::map<std::string, int64_t> needed;  // of each entry
+  for (const auto& [name, tensor] : model.state) {
+    int64_t& num_bytes = needed[tensor.entry];
+    num_bytes = std::max(num_bytes, ReachOf(tensor) * ItemSizeBytes(tensor.dtype));
+  }
+  std::vector<uint8_t> chunk(size_t{1} << 20);
+  for (const auto& [name, num_bytes] : needed) {
+    const auto index = archive.Find(folder + name);
+    if (!index.has_value()) {
+      continue;  // of an empty tensor
+    }
+    AMPD_ASSIGN_OR_RETURN(ZipEntry entry, archive.OpenEntry(*index));
+    // A byte more than is needed, after which the checksum is verified where there is none.
+    for (int64_t left = num_bytes + 1; left > 0;) {
+      const size_t wanted = std::min(chunk.size(), static_cast<size_t>(left));
+      const auto count = entry.Read(chunk.data(), wanted);
+      if (!count.ok()) {
+        return EntryError(name, count.status());
+      }
+      left = *count < wanted ? 0 : left - static_cast<int64_t>(*count);
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace ampd::graph

@@ -154,8 +154,8 @@ inline constexpr int64_t kMaxStoredTensorBytes = int64_t{8} << 30;
 inline constexpr int64_t kFreeStoredBytes = int64_t{256} << 20;
 inline constexpr int64_t kMaxUnpacking = 16;
 
-// The programs of a .pt2 file: of several, those with the names "train" and "eval". The tensors' content is not read,
-// but for constants of two programs, to tell whether they are the same.
+// The programs of a .pt2 file: of several, those with the names "train" and "eval". Each tensor's content is there, as
+// far as the tensor reaches. It is not read, but for constants of two programs, to tell whether they are the same.
 // INVALID_ARGUMENT (reason BAD_EXPORT) with where it is and what is wrong with it; UNAVAILABLE where the host can't
 // read the file; RESOURCE_EXHAUSTED where the JSON of the programs comes to more than `max_json_bytes`, by which a
 // reader bounds the time and memory that it gives to a file of unknown origin: some ten times as much.
@@ -168,6 +168,10 @@ absl::StatusOr<ExportedModel> ParseExportedModel(std::string text);
 // The content of a tensor's entry, as far as the tensor reaches and no further, whatever the entry unpacks to. Errors
 // as ReadExportedModel.
 absl::StatusOr<std::string> ReadStored(const ZipArchive& archive, const StoredTensor& tensor);
+
+// Reads every tensor's content as far as ReadStored does, in pieces, and verifies the checksums of entries that end
+// there. Errors as ReadExportedModel.
+absl::Status VerifyContent(const ZipArchive& archive, const ExportedModel& model);
 
 // INVALID_ARGUMENT with the reason BAD_EXPORT.
 absl::Status BadExport(const std::string& message);

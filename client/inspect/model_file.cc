@@ -261,7 +261,9 @@ absl::StatusOr<UniqueFd> OpenFile(const std::string& path) {
 
 absl::StatusOr<ExportedModel> ReadModel(UniqueFd file) {
   AMPD_ASSIGN_OR_RETURN(const ZipArchive archive, ZipArchive::Open(std::move(file), graph::kMaxExportedEntries));
-  return graph::ReadExportedModel(archive);
+  AMPD_ASSIGN_OR_RETURN(ExportedModel model, graph::ReadExportedModel(archive));
+  AMPD_RETURN_IF_ERROR(graph::VerifyContent(archive, model));
+  return model;
 }
 
 // A server that can't be reached is UNAVAILABLE too.

@@ -116,6 +116,18 @@ TEST_F(ZipArchiveTest, AStartThatIsAllOfTheEntryIsVerified) {
   EXPECT_TRUE(absl::IsDataLoss(Open()->ReadStart(0, 7).status()));
 }
 
+TEST_F(ZipArchiveTest, AnEntrysSizeIsThatOfItsContent) {
+  const std::string large(300'000, 'x');
+  Write({{"packed", large}, {"stored", large, ZIP_CM_STORE}, {"empty", ""}});
+  const auto archive = Open();
+  ASSERT_TRUE(archive.ok()) << archive.status();
+  for (const size_t index : {0U, 1U}) {
+    EXPECT_EQ(*archive->SizeUpTo(index, 1 << 20), 300'000);
+    EXPECT_EQ(*archive->SizeUpTo(index, 100'000), 100'000);
+  }
+  EXPECT_EQ(*archive->SizeUpTo(2, 1), 0);
+}
+
 TEST_F(ZipArchiveTest, ManyEntriesAreRefused) {
   Write({{"a", "1"}, {"b", "2"}, {"c", "3"}});
   EXPECT_EQ(Open(2).status().message(), "3 entries in the archive; at most 2");

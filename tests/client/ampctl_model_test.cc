@@ -1,8 +1,11 @@
 #include <gmock/gmock.h>
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
+#include <zip.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <string>
 
@@ -117,6 +120,32 @@ TEST_F(AmpctlModel, WhatIsNoModel_IsOneLineThatNamesTheFile) {
   const Result missing = Run("model inspect nowhere", kNoServer);
   EXPECT_EQ(missing.exit_code, 3);
   EXPECT_THAT(missing.err, HasSubstr("nowhere: No such file"));
+}
+
+TEST_F(AmpctlModel, AModelWithoutAllOfItsWeights_FailsAndNamesThem) {
+  WriteModel("net.pt2", Net());
+  const auto inspect_with = [this](const char* entry, const char* content) {
+    WriteModel("short.pt2", Net());
+    zip_t* const archive = zip_open((folder_ + "/short.pt2").c_str(), 0, nullptr);
+    const auto index = static_cast<uint64_t>(zip_name_locate(archive, entry, 0));
+    if (content == nullptr) {
+      zip_delete(archive, index);
+    } else {
+      zip_file_replace(archive, index, zip_source_buffer(archive, content, std::strlen(content), 0), 0);
+    }
+    zip_close(archive);
+    return Run("model inspect short.pt2", kNoServer);
+  };
+  EXPECT_EQ(Run("model inspect net.pt2", kNoServer).exit_code, 0);
+  const Result missing = inspect_with("net/data/weights/weight_of_head_w", nullptr);
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_THAT(
+      missing.err,
+      HasSubstr("error: short.pt2: the archive has no data/weights/weight_of_head_w, the content of head.weight"));
+  const Result cut = inspect_with("net/data/weights/weight_of_head_w", "four");
+  EXPECT_EQ(cut.exit_code, 1);
+  EXPECT_THAT(cut.err,
+              HasSubstr("data/weights/weight_of_head_w has 4 bytes; head.weight, whose content it is, reaches to"));
 }
 
 TEST_F(AmpctlModel, WrongOptionsAreUsageErrors) {

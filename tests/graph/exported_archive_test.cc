@@ -1,13 +1,19 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zip.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "base/zip_archive.h"
 #include "graph/exported_program.h"
 #include "tests/base/failing_reads.h"
@@ -16,6 +22,7 @@
 namespace ampd::graph {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -160,6 +167,82 @@ TEST(ReadExportedModel, AConstantWithoutItsContentIsNamed) {
   model["eval_constants"]["config"]["lifted_tensor_0"]["use_pickle"] = true;
   EXPECT_THAT(std::string(ReadWithConstants(model, "", "", "").status().message()),
               HasSubstr("eval_constants.config.lifted_tensor_0: is pickled"));
+}
+
+// The sound archive with that content of one entry, or without the entry.
+absl::StatusOr<ZipArchive> OpenWith(const std::string& entry, const std::optional<std::string>& content,
+                                    int method = ZIP_CM_STORE) {
+  const std::string path = testing::TempDir() + "/changed.pt2";
+  std::filesystem::copy_file(kSound, path, std::filesystem::copy_options::overwrite_existing);
+  zip_t* const archive = zip_open(path.c_str(), 0, nullptr);
+  const int64_t index = zip_name_locate(archive, entry.c_str(), 0);
+  EXPECT_GE(index, 0) << entry;
+  if (content.has_value()) {
+    zip_source_t* const source = zip_source_buffer(archive, content->data(), content->size(), 0);
+    EXPECT_EQ(zip_file_replace(archive, index, source, 0), 0);
+    EXPECT_EQ(zip_set_file_compression(archive, index, method, 0), 0);
+  } else {
+    EXPECT_EQ(zip_delete(archive, index), 0);
+  }
+  EXPECT_EQ(zip_close(archive), 0);
+  return ZipArchive::Open(UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC)), 100);
+}
+
+// Of each weight of the sound archive, its name and its entry.
+std::map<std::string, std::string> WeightsOfSound() {
+  std::map<std::string, std::string> weights;
+  const auto archive = OpenSound();
+  const auto model = ReadExportedModel(archive.value());
+  for (const auto& [name, tensor] : model.value().state) {
+    for (const std::string& entry : archive->names()) {
+      if (absl::EndsWith(entry, tensor.entry)) {
+        weights[name] = entry;
+      }
+    }
+  }
+  return weights;
+}
+
+TEST(ReadExportedModel, ATensorWithoutItsContentIsNamed) {
+  const std::map<std::string, std::string> weights = WeightsOfSound();
+  ASSERT_FALSE(weights.empty());
+  for (const auto& [name, entry] : weights) {
+    const auto archive = OpenWith(entry, std::nullopt);
+    const std::string message(ReadExportedModel(archive.value()).status().message());
+    EXPECT_THAT(message, AllOf(HasSubstr("the archive has no data/"), HasSubstr(", the content of " + name))) << entry;
+  }
+}
+
+TEST(ReadExportedModel, ATensorWithTooLittleContentIsNamed) {
+  for (const auto& [name, entry] : WeightsOfSound()) {
+    const std::string whole = *OpenSound()->ReadEntry(*OpenSound()->Find(entry), 1 << 20);
+    for (const int method : {ZIP_CM_STORE, ZIP_CM_DEFLATE}) {
+      for (const size_t size : {size_t{0}, whole.size() - 1}) {
+        const auto archive = OpenWith(entry, whole.substr(0, size), method);
+        const std::string message(ReadExportedModel(archive.value()).status().message());
+        EXPECT_THAT(message, AllOf(HasSubstr(absl::StrCat(" has ", size, " bytes; ", name)), HasSubstr("reaches to ")));
+      }
+      EXPECT_TRUE(ReadExportedModel(OpenWith(entry, whole, method).value()).ok()) << entry;
+    }
+  }
+}
+
+TEST(VerifyContent, ContentThatIsNotWhatItsChecksumSaysIsFound) {
+  const std::string path = testing::TempDir() + "/flipped.pt2";
+  for (const auto& [name, entry] : WeightsOfSound()) {
+    const std::string whole = *OpenSound()->ReadEntry(*OpenSound()->Find(entry), 1 << 20);
+    std::ifstream file(kSound, std::ios::binary);
+    std::string bytes{std::istreambuf_iterator<char>(file), {}};
+    const size_t at = bytes.find(whole);
+    ASSERT_NE(at, std::string::npos) << entry;
+    bytes[at] = static_cast<char>(bytes[at] ^ 1);
+    std::ofstream(path, std::ios::binary) << bytes;
+    const auto archive = ZipArchive::Open(UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC)), 100);
+    const auto model = ReadExportedModel(archive.value());
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_THAT(std::string(VerifyContent(*archive, *model).message()), HasSubstr("CRC error")) << name;
+    EXPECT_TRUE(VerifyContent(OpenSound().value(), *model).ok());
+  }
 }
 
 TEST(SavedNames, TiedParametersHaveAllTheirNamesAndConstantsNone) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/exported_program.h"
 #include "tests/graph/exported_text.h"
 
 namespace ampd::graph {
@@ -139,6 +140,29 @@ json WithInlineConstants() {
   return model;
 }
 
+namespace {
+
+// Of all tensors of the model, by their entries.
+std::map<std::string, std::string> ContentsOf(const json& model, const std::map<std::string, std::string>& constants) {
+  constexpr int64_t kMostBytes = int64_t{80} << 20;
+  std::map<std::string, std::string> contents;
+  for (const auto& [name, content] : constants) {
+    if (!content.empty()) {
+      contents["data/constants/" + name] = content;
+    }
+  }
+  const auto read = ParseExportedModel(model.dump());
+  for (const auto& [name, tensor] : read.ok() ? read->state : std::map<std::string, StoredTensor>()) {
+    const int64_t num_bytes = ReachOf(tensor) * ItemSizeBytes(tensor.dtype);
+    if (num_bytes <= kMostBytes) {
+      contents.try_emplace(tensor.entry, static_cast<size_t>(num_bytes), '\0');
+    }
+  }
+  return contents;
+}
+
+}  // namespace
+
 void WriteArchive(const std::string& path, const json& model, const std::map<std::string, std::string>& contents) {
   std::vector<std::pair<std::string, std::string>> entries = {
       {"archive_format", "pt2"}, {"archive_version", "0"}, {"byteorder", "little"}};
@@ -148,8 +172,8 @@ void WriteArchive(const std::string& path, const json& model, const std::map<std
     const char* const constants = name == "eval" && model.contains("eval_constants") ? "eval_constants" : "constants";
     entries.emplace_back("data/constants/" + name + "_constants_config.json", model[constants].dump());
   }
-  for (const auto& [name, content] : contents) {
-    entries.emplace_back("data/constants/" + name, content);
+  for (const auto& [name, content] : ContentsOf(model, contents)) {
+    entries.emplace_back(name, content);
   }
   if (model.contains("twin")) {
     entries.emplace_back("extra/ampd.bf16_twin.json", model["twin"].dump());
@@ -160,7 +184,8 @@ void WriteArchive(const std::string& path, const json& model, const std::map<std
     zip_source_t* const source = zip_source_buffer(archive, content.data(), content.size(), 0);
     const int64_t index = zip_file_add(archive, ("net/" + name).c_str(), source, 0);
     ASSERT_GE(index, 0);
-    ASSERT_EQ(zip_set_file_compression(archive, index, ZIP_CM_STORE, 0), 0);
+    const bool is_large = content.size() > (1 << 20);
+    ASSERT_EQ(zip_set_file_compression(archive, index, is_large ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 0), 0);
   }
   ASSERT_EQ(zip_close(archive), 0);
 }

@@ -39,7 +39,8 @@ json Net();
 // lifted_tensor_1, evaluation divides them by a lifted_tensor_0 of its own.
 json WithInlineConstants();
 
-// An archive of the model's programs, with that content of its constants' entries and without that of its weights.
+// An archive of the model's programs, with that content of its constants' entries. All other tensors are zeros, and
+// have no content where the model isn't sound.
 void WriteArchive(const std::string& path, const json& model, const std::map<std::string, std::string>& contents = {});
 
 }  // namespace ampd::graph

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zip.h>
 
 #include <atomic>
 #include <filesystem>
@@ -140,6 +141,20 @@ TEST_F(UploadedModelsTest, AFileThatIsNoModelIsRefusedInOneLineAndReadAnew) {
   EXPECT_EQ(models.Read("a").status().code(), absl::StatusCode::kNotFound);
   Write("a");
   EXPECT_TRUE(models.Read("a").ok());
+}
+
+TEST_F(UploadedModelsTest, AModelWithoutAllOfItsWeightsIsRefusedAndTheyAreNamed) {
+  Write("a");
+  zip_t* const archive = zip_open(folder.Path("a").c_str(), 0, nullptr);
+  ASSERT_NE(archive, nullptr);
+  const int64_t index = zip_name_locate(archive, "net/data/weights/weight_of_p_conv", 0);
+  ASSERT_EQ(zip_delete(archive, static_cast<uint64_t>(index)), 0);
+  ASSERT_EQ(zip_close(archive), 0);
+  UploadedModels models(Options());
+  const absl::Status status = models.Read("a").status();
+  ASSERT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(ViolationsOf(status)[0].description,
+              HasSubstr("the archive has no data/weights/weight_of_p_conv, the content of stem.0.weight"));
 }
 
 TEST_F(UploadedModelsTest, WhatTheHostCantOpenNowIsAskedForAgain) {
