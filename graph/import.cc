@@ -297,6 +297,9 @@ class Importer {
   absl::Status Adapt(const ExportedNode& node, Node& added) const {
     if (added.op == "aten.batch_norm.default") {
       added.Set("cudnn_enabled", true);
+    } else if (added.op == "aten.embedding.default") {
+      // Gradients are stored densely here. They have the same numbers.
+      std::erase_if(added.arguments, [](const Argument& argument) { return argument.name == "sparse"; });
     } else if (added.op == "aten.view.default") {
       added.op = "aten.reshape.default";
       for (Argument& argument : added.arguments) {

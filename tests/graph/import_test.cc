@@ -55,6 +55,24 @@ TEST(ImportProgram, OtherOpsAreGivenSizesThatDependOnTheBatch) {
   EXPECT_THAT(Text(model), HasSubstr("%ones: float32[2*B, 3] = aten.ones.default(size=[2*B, 3])\n"));
 }
 
+TEST(ImportProgram, GradientsOfATableThatPythonStoresSparselyAreStoredDensely) {
+  json model = Linear();
+  json& graph = GraphOf(model);
+  graph["tensor_values"]["x"] = Tensor({kBatch}, false, kLong);
+  graph["tensor_values"]["linear"] = Tensor({kBatch, 4});
+  graph["tensor_values"]["relu"] = Tensor({kBatch, 4});
+  const json no = {{"as_bool", false}};
+  graph["nodes"][0] = Call("embedding.default",
+                           {{"weight", Named("p_w")},
+                            {"indices", Named("x")},
+                            {"padding_idx", {{"as_int", -1}}},
+                            {"scale_grad_by_freq", no},
+                            {"sparse", {{"as_bool", true}}}},
+                           "linear");
+  EXPECT_THAT(Text(model), HasSubstr("aten.embedding.default(weight=%fc.weight, indices=%input_ids, padding_idx=-1, "
+                                     "scale_grad_by_freq=False)"));
+}
+
 TEST(ImportProgram, ACastToAnothersDtypeIsACast) {
   json model = Linear();
   GraphOf(model)["tensor_values"]["relu"] = Tensor({kBatch, 3}, false, kLong);

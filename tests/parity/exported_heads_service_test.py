@@ -64,7 +64,7 @@ class TextLoss(torch.nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.table = torch.nn.Embedding(WORDS, 16)
+        self.table = torch.nn.Embedding(WORDS, 16, sparse=True)
         self.head = torch.nn.Linear(16, CLASSES)
 
     def forward(self, words, target):
