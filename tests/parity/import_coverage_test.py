@@ -38,6 +38,8 @@ TUPLES = {"googlenet", "inception_v3"}
 ROPE = dict(num_key_value_heads=2)
 HEADS = dict(head_dim=16)
 SHORT = dict(max_position_embeddings=40)
+MIXED = dict(sliding_window=4, layer_types=["sliding_attention", "full_attention"])
+LATE = dict(sliding_window=4, use_sliding_window=True, max_window_layers=1)
 # Family: (what comes before "ForSequenceClassification" or "ForCausalLM", what its small configuration has besides).
 ENCODERS = {
     "albert": ("Albert", dict(embedding_size=32)),
@@ -63,6 +65,16 @@ DECODERS = {
     "phi": ("Phi", {}),
     "qwen2": ("Qwen2", ROPE),
     "qwen3": ("Qwen3", ROPE | HEADS),
+    # With layers that look at the last positions alone beside others that look at all.
+    "exaone4": ("Exaone4", ROPE | MIXED),
+    "gemma2": ("Gemma2", ROPE | HEADS | MIXED),
+    "gemma3": ("Gemma3", ROPE | HEADS | MIXED),
+    "ministral": ("Ministral", ROPE | HEADS | MIXED),
+    "olmo3": ("Olmo3", ROPE | MIXED),
+    "qwen2_mixed": ("Qwen2", ROPE | LATE),
+    "qwen3_mixed": ("Qwen3", ROPE | HEADS | LATE),
+    "smollm3": ("SmolLM3", ROPE | MIXED | dict(use_sliding_window=True)),
+    "vaultgemma": ("VaultGemma", ROPE | HEADS | MIXED),
 }
 
 
@@ -86,7 +98,7 @@ class Logits(nn.Module):
 
 
 def small(name, besides):
-    config = getattr(transformers, name.removesuffix("LMHead") + "Config")
+    config = getattr(transformers, {"Gemma3": "Gemma3Text"}.get(name, name.removesuffix("LMHead")) + "Config")
     size = dict(vocab_size=100, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
                 pad_token_id=0)
     if name in ("GPT2LMHead", "GPTNeo", "Bloom", "DistilBert"):

@@ -7,7 +7,6 @@ and in a job file:  model: {exported: {path: <data root>/model.pt2}}
 """
 import contextlib
 import os
-import sys
 import tempfile
 import warnings
 
@@ -16,6 +15,7 @@ from torch.export import Dim
 from torch.export.pt2_archive._package import load_pt2, package_pt2
 
 from . import bf16_twin
+from .masks import masks_without_vmap
 
 __all__ = ["ExportError", "export"]
 
@@ -51,7 +51,7 @@ def export(model, example_inputs, path, dynamic=None):
         if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
             raise ExportError(f"{name} is {parameter.dtype} on {parameter.device}; export a float32 model on the CPU, "
                               "the job's precision says the rest")
-    with _unchanged(model), _masks_without_vmap(model), _layers_op_by_op():
+    with _unchanged(model), masks_without_vmap(), _layers_op_by_op():
         programs = {"train": _trace(model.train(), example_inputs, open_sizes),
                     "eval": _trace(model.eval(), example_inputs, open_sizes)}
         twin = bf16_twin.content_of(programs, model, example_inputs,
@@ -88,33 +88,6 @@ def _unchanged(model):
         with torch.no_grad():
             for name, buffer in model.named_buffers():
                 buffer.copy_(buffers[name])
-
-
-def _uses_masking_utils(module):
-    """Other models of transformers make their masks by themselves, and compare their configuration with "sdpa"."""
-    source = sys.modules[type(module).__module__]
-    return any(getattr(value, "__module__", None) == "transformers.masking_utils" for value in vars(source).values())
-
-
-@contextlib.contextmanager
-def _masks_without_vmap(model):
-    """transformers makes its masks by vmap, whose traces can't be saved, unless it is told the other way that it has."""
-    configs = [(module, module.config, module.config._attn_implementation) for module in model.modules()
-               if getattr(getattr(module, "config", None), "_attn_implementation", None) == "sdpa"
-               and _uses_masking_utils(module)]
-    if configs:
-        from transformers.integrations.executorch import sdpa_mask_without_vmap
-        from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
-        from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-        ALL_MASK_ATTENTION_FUNCTIONS.register("sdpa_without_vmap", sdpa_mask_without_vmap)
-        ALL_ATTENTION_FUNCTIONS.register("sdpa_without_vmap", ALL_ATTENTION_FUNCTIONS["sdpa"])
-    try:
-        for _, config, _ in configs:
-            config._attn_implementation = "sdpa_without_vmap"
-        yield
-    finally:
-        for _, config, implementation in configs:
-            config._attn_implementation = implementation
 
 
 @contextlib.contextmanager
