@@ -7,8 +7,7 @@ Usage: oracle_exported.py MODEL ARCHIVE OUTPUT. ARCHIVE: the .pt2 file to write.
   output, gradient.<parameter>  of the first batch, in training mode, from the exported weights, with the generator
                                 seeded to SEED
   file_gradient.<parameter>     what PyTorch's own run of the file gives, where that is not what the module gives
-  eval_output                   of the first batch, in evaluation mode, from the exported weights: of the module and of
-                                PyTorch's own run of the file, whose bits ampd.export holds to be the same
+  eval_output                   of the first batch, in evaluation mode, from the exported weights, of the module
   learning_rate, epsilon        of AdamW
   losses                        of 20 steps of it over the batches
   state.<name>                  parameters and buffers after those

@@ -8,20 +8,18 @@ and in a job file:  model: {exported: {path: <data root>/model.pt2}}
 import contextlib
 import os
 import tempfile
-import warnings
 
 import torch
 from torch.export import Dim
-from torch.export.pt2_archive._package import load_pt2, package_pt2
+from torch.export.pt2_archive._package import package_pt2
 
 from . import bf16_twin
+from .compare import check_file, check_model, layers_op_by_op
+from .error import ExportError
 from .masks import masks_without_vmap
+from .python_state import KeptState
 
 __all__ = ["ExportError", "export"]
-
-
-class ExportError(Exception):
-    """The model can't be taken to ampd; the text says why."""
 
 
 def export(model, example_inputs, path, dynamic=None):
@@ -33,14 +31,19 @@ def export(model, example_inputs, path, dynamic=None):
     tuple of what it takes, with a batch of at least 2 as the first size of each; the batch size is left open, every other
     size is fixed, but for those that `dynamic` names: of each input its {dimension: name}, or a torch.export.Dim with bounds
     in the name's place; sizes of one name are equal. ampd takes the length of a text's samples so, `dynamic=({1: "length"},
-    {1: "length"})` for tokens and their mask, and trains with the sequence_length of the job's data. What the model computes from them is compared with what the file computes, to the last bit, before the
-    file appears at `path`. The model's parameters, buffers and mode are afterwards what they were.
+    {1: "length"})` for tokens and their mask, and trains with the sequence_length of the job's data.
+
+    Before the file appears at `path`, its programs are compared with the model as it is: outputs, buffers and the gradient
+    of every parameter, for the example and for other inputs of another batch size with other parameters. The model is
+    called several times for this, in both modes. Its parameters, buffers, modes and attributes are afterwards what they
+    were.
 
     The file tells too which of the model's dtypes are meant, as a norm's that computes in float32, and which follow the
     dtype of what the model is given, as noise's: a copy of the model in bfloat16 is traced, and compared. Where that can't
     be, a warning says why, and the file goes without.
 
-    Raises ExportError, or what torch.export raises for a model that it can't trace.
+    Raises ExportError, also for a model that does what no file holds: Python code in the backward pass, or Python state; or
+    what torch.export raises for a model that it can't trace.
     """
     example_inputs = tuple(example_inputs)
     for tensor in example_inputs:
@@ -51,54 +54,41 @@ def export(model, example_inputs, path, dynamic=None):
         if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
             raise ExportError(f"{name} is {parameter.dtype} on {parameter.device}; export a float32 model on the CPU, "
                               "the job's precision says the rest")
-    with _unchanged(model), masks_without_vmap(), _layers_op_by_op():
-        programs = {"train": _trace(model.train(), example_inputs, open_sizes),
-                    "eval": _trace(model.eval(), example_inputs, open_sizes)}
-        twin = bf16_twin.content_of(programs, model, example_inputs,
-                                    lambda other, inputs: _trace(other, inputs, open_sizes))
-        folder = os.path.dirname(os.path.abspath(path))
-        with tempfile.NamedTemporaryFile(dir=folder, suffix=".pt2", delete=False) as file:
-            temporary = file.name
-        try:
-            package_pt2(temporary, exported_programs=programs, extra_files=twin and {bf16_twin.FILE: twin})
-            _check(temporary, model, example_inputs)
-            os.chmod(temporary, 0o666 & ~_umask())
-            os.replace(temporary, path)
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
+    check_model(model, example_inputs)
+    programs, twin = _traced(model, example_inputs, open_sizes)
+    folder = os.path.dirname(os.path.abspath(path))
+    with tempfile.NamedTemporaryFile(dir=folder, suffix=".pt2", delete=False) as file:
+        temporary = file.name
+    try:
+        package_pt2(temporary, exported_programs=programs, extra_files=twin and {bf16_twin.FILE: twin})
+        check_file(temporary, model, example_inputs, open_sizes)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+
+
+def _traced(model, example_inputs, open_sizes):
+    """The programs by their names, and what the twin tells of them. Leaves the model as it was."""
+    kept = KeptState(model)
+    try:
+        with masks_without_vmap(), layers_op_by_op():
+            programs = {}
+            for name in ("train", "eval"):
+                kept.restore()  # what the first trace has left may be a tensor without numbers
+                programs[name] = _trace(model.train(name == "train"), example_inputs, open_sizes)
+            kept.restore()
+            return programs, bf16_twin.content_of(programs, model, example_inputs,
+                                                  lambda other, inputs: _trace(other, inputs, open_sizes))
+    finally:
+        kept.restore()
 
 
 def _umask():
     mask = os.umask(0)
     os.umask(mask)
     return mask
-
-
-@contextlib.contextmanager
-def _unchanged(model):
-    """Modes of all modules, and buffers, which tracing and checking write."""
-    modes = {module: module.training for module in model.modules()}
-    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    try:
-        yield
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
-        with torch.no_grad():
-            for name, buffer in model.named_buffers():
-                buffer.copy_(buffers[name])
-
-
-@contextlib.contextmanager
-def _layers_op_by_op():
-    """PyTorch evaluates attention and encoder layers without gradients by one op, which rounds otherwise than their own."""
-    was_enabled = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(was_enabled)
 
 
 def _open_sizes(example_inputs, dynamic):
@@ -128,20 +118,3 @@ def _trace(model, example_inputs, open_sizes):
         if node.op == "call_function" and "predispatch" in getattr(node.target, "__module__", "") and not node.users:
             graph.erase_node(node)
     return program
-
-
-def _outputs(result):
-    return [tensor for tensor in torch.utils._pytree.tree_leaves(result) if isinstance(tensor, torch.Tensor)]
-
-
-def _check(path, model, example_inputs):
-    """The evaluation program of the file gives what the model gives. Training programs may be random."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the reader's own, about memory that nothing here writes
-        programs = load_pt2(path).exported_programs
-    with torch.no_grad():
-        expected = _outputs(model.eval()(*example_inputs))
-        given = _outputs(programs["eval"].module()(*example_inputs))
-    if len(expected) != len(given) or not all(map(torch.equal, expected, given)):
-        raise ExportError("the exported program does not compute what the model computes; does the model's forward "
-                          "depend on something besides its inputs?")
