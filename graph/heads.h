@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +19,9 @@ enum class Head {
   kOwnLoss,         // of "loss", a scalar: nothing, for it is the loss
   kGan,             // of "discriminator_loss" and "generator_loss", scalars: nothing, for they are (graph/losses.h)
 };
+
+// A label of this class is no label: cross entropies leave it out of the loss and of its mean, as PyTorch's do.
+inline constexpr int64_t kIgnoredLabel = -100;
 
 // "LANGUAGE_MODEL": as jobs call it.
 std::string_view HeadName(Head head);

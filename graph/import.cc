@@ -341,6 +341,18 @@ class Importer {
       AMPD_ASSIGN_OR_RETURN(const ValueId value, Find(*outputs[index++]));
       graph_.AddOutput(std::string(name), value);
     }
+    return options_.count_output.has_value() ? AddLabelCount(static_cast<size_t>(*options_.count_output))
+                                             : absl::OkStatus();
+  }
+
+  absl::Status AddLabelCount(size_t index) {
+    const auto& outputs = program_.graph.outputs;
+    if (index >= outputs.size() || !outputs[index].has_value()) {
+      return BadExport(absl::StrCat("model.exported.count_output is ", index,
+                                    ", and the program has no such tensor; it has ", outputs.size(), " outputs"));
+    }
+    AMPD_ASSIGN_OR_RETURN(const ValueId value, Find(*outputs[index]));
+    graph_.AddOutput(kLabelCount, value);
     return absl::OkStatus();
   }
 

@@ -21,6 +21,8 @@ struct ImportOptions {
   // Of the program's outputs, the first one that the head takes. The others are left out.
   int output = 0;
   std::optional<Head> head;  // nothing: one with a cross entropy, told by the output's type
+  // With kOwnLoss, the program's output that says how many labels the loss is the mean of; nothing: none does.
+  std::optional<int> count_output = {};
   InputNames inputs;
   int64_t sequence_length = 0;  // of the texts that it trains on; 0: they are none
 };

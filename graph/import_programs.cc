@@ -67,7 +67,7 @@ absl::Status CheckHead(const ImportOptions& options, const Graph& model) {
                                   "; without model.exported.head it is ", std::string(TakenBy(Head::kClassification)),
                                   " or ", std::string(TakenBy(Head::kLanguageModel)), Advice(first)));
   }
-  for (size_t i = 0; i < model.outputs().size(); ++i) {
+  for (size_t i = 0; i < OutputNamesOf(*head).size(); ++i) {
     if (const TensorType& output = model.type(model.outputs()[i].value); !Takes(*head, output)) {
       return SpecError(absl::StrCat(i == 0 ? "model.exported.output " : "the model's output ",
                                     options.output + static_cast<int>(i), " is ", ToText(output), "; the head ",
@@ -83,6 +83,18 @@ absl::Status CheckHead(const ImportOptions& options, const Graph& model) {
                                   "model.exported.output to its loss, or export it without them"));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckLabelCount(const ImportOptions& options, const Graph& model) {
+  if (options.count_output.has_value() && options.head != Head::kOwnLoss) {
+    return SpecError(
+        "model.exported.count_output is set, which only the head OWN_LOSS takes; the other heads count "
+        "their labels themselves");
+  }
+  const auto program = LabelCountProgram(model);
+  return program.ok() ? absl::OkStatus()
+                      : SpecError(absl::StrCat("model.exported.count_output ", options.count_output.value_or(0), " ",
+                                               program.status().message()));
 }
 
 // The values that the backward pass of an output goes through.
@@ -181,6 +193,7 @@ absl::StatusOr<ImportedPrograms> ImportPrograms(const ExportedModel& model, cons
   AMPD_ASSIGN_OR_RETURN(Graph eval, ImportEvalProgram(model, options));
   AMPD_RETURN_IF_ERROR(CheckHead(options, train));
   AMPD_RETURN_IF_ERROR(CheckHead(options, eval));
+  AMPD_RETURN_IF_ERROR(CheckLabelCount(options, train));
   if (train.parameters().empty()) {
     return SpecError("the exported model has no parameter that requires a gradient");
   }

@@ -39,6 +39,12 @@ ValueId Flat(Graph& graph, ValueId logits) {
               {graph.type(logits).dtype, {Dim::Batch(shape[0].factor() * shape[1].factor()), shape[2]}});
 }
 
+// Of a model with a loss of its own.
+Graph WithLossAlone(Graph model) {
+  model.SetOutputs({{"loss", *model.FindOutput("loss")}});
+  return model;
+}
+
 // What a head compares.
 struct Compared {
   ValueId predicted;
@@ -88,7 +94,7 @@ absl::StatusOr<Graph> WithLossHead(const Graph& model) {
   AMPD_ASSIGN_OR_RETURN(const Head head, NeededHeadOf(model));
   Graph graph = model;
   if (head == Head::kOwnLoss) {
-    return WithoutDeadNodes(graph);
+    return WithoutDeadNodes(WithLossAlone(std::move(graph)));
   }
   const auto [predicted, labels] = AddLabels(graph, head);
   const ValueId loss =
@@ -99,10 +105,10 @@ absl::StatusOr<Graph> WithLossHead(const Graph& model) {
 
 absl::StatusOr<Graph> WithEvalHead(const Graph& model) {
   AMPD_ASSIGN_OR_RETURN(const Head head, NeededHeadOf(model));
-  Graph graph = EvalProgram(model);
   if (head == Head::kOwnLoss) {
-    return graph;
+    return EvalProgram(WithLossAlone(model));
   }
+  Graph graph = EvalProgram(model);
   const Compared compared = AddLabels(graph, head);
   const ValueId loss = Call(graph, LossOpOf(head),
                             {{"self", compared.predicted}, {"target", compared.labels}, {"reduction", kReductionSum}},

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -44,6 +45,15 @@ absl::StatusOr<Graph> WithLossHead(const Graph& model);
 // it once, as the model does. Inputs, parameters and buffers stay. INVALID_ARGUMENT (reason NO_LOSS) when the model has
 // no such output; as WithoutInPlaceOps.
 absl::StatusOr<Graph> LossProgram(const Graph& model, std::string_view loss);
+
+// The output of a model with a loss of its own that says how many labels that loss is the mean of.
+inline constexpr char kLabelCount[] = "label_count";
+
+// What leads from the model's inputs to its output kLabelCount, with those of its buffers that are needed for it and
+// no parameters; nothing when the model has no such output. INVALID_ARGUMENT (reason BAD_LABEL_COUNT) where the output
+// is no scalar of numbers, or what it depends on is more than inputs and constants: a parameter, a running statistic or
+// a random number.
+absl::StatusOr<std::optional<Graph>> LabelCountProgram(const Graph& model);
 
 // The evaluation program with "labels" added. Its outputs are, of what a model with the head has:
 //   "loss_sum"     the sum over all labels of what the loss is the mean of, a fp32 scalar, so that batches of any size

@@ -37,6 +37,17 @@ void AdmitArtifact(const std::string& field, const std::string& artifact, Findin
   }
 }
 
+void AdmitCountOutput(const std::string& field, const v1::ExportedModelSpec& exported, Findings& findings) {
+  findings.Range(field, exported.count_output(), 0, 255);
+  if (exported.head() != v1::ExportedModelSpec::OWN_LOSS) {
+    findings.Wrong(field, "is set, which only the head OWN_LOSS takes; the other heads count their labels themselves");
+  } else if (exported.count_output() == exported.output()) {
+    findings.Wrong(field, absl::StrCat("is ", exported.count_output(),
+                                       ", the output that is the loss; must be another, which gives the number of "
+                                       "labels that the loss is the mean of"));
+  }
+}
+
 // What the spec says of the file.
 void AdmitFields(const v1::ExportedModelSpec& exported, Findings& findings) {
   const std::string field = "model.exported";
@@ -54,6 +65,9 @@ void AdmitFields(const v1::ExportedModelSpec& exported, Findings& findings) {
                                                  "OWN_LOSS or GAN"));
   }
   findings.Range(field + ".output", exported.output(), 0, 255);
+  if (exported.has_count_output()) {
+    AdmitCountOutput(field + ".count_output", exported, findings);
+  }
   if (exported.inputs_size() > kMaxInputs) {
     findings.Wrong(field + ".inputs", absl::StrCat("has ", exported.inputs_size(), " entries; at most ", kMaxInputs));
   }

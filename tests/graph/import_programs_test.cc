@@ -65,6 +65,39 @@ TEST(ImportPrograms, AScalarIsTheModelsOwnLossWhereItIsCalledSo) {
                         "model.exported.head to OWN_LOSS"));
 }
 
+// Its own loss, and the sum of a mask behind it.
+json WithCount() {
+  json model = WithOwnLoss();
+  AddUserInput(model, "mask", {kBatch});
+  json& graph = GraphOf(model);
+  graph["nodes"].push_back(Call("sum.default", {{"self", Named("mask")}}, "count"));
+  graph["tensor_values"]["count"] = Tensor({});
+  graph["outputs"].push_back(Named("count"));
+  model["programs"]["train"]["graph_module"]["signature"]["output_specs"].push_back(
+      {{"user_output", {{"arg", Named("count")}}}});
+  return model;
+}
+
+TEST(ImportPrograms, AnOutputSaysHowManyLabelsAnOwnLossIsTheMeanOf) {
+  const auto imported = [](ImportOptions options) {
+    options.inputs = {{"x", "images"}};
+    return ImportPrograms(*ParseExportedModel(WithCount().dump()), options);
+  };
+  const auto programs = imported({.head = Head::kOwnLoss, .count_output = 2});
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  EXPECT_TRUE(programs->train.FindOutput(kLabelCount).has_value());
+  EXPECT_EQ(LabelCountProgram(programs->train).value()->nodes().size(), 1u);
+  EXPECT_THAT(ToText(WithLossHead(programs->train).value()), Not(HasSubstr("label_count")));
+  EXPECT_THAT(ToText(WithEvalHead(programs->eval).value()), Not(HasSubstr("label_count")));
+  EXPECT_EQ(imported({.head = Head::kOwnLoss, .count_output = 1}).status().message(),
+            "model.exported.count_output 1 is no number of labels; that is a scalar of float32, int64 or int32");
+  EXPECT_EQ(imported({.head = Head::kOwnLoss, .count_output = 0}).status().message(),
+            "model.exported.count_output 0 depends on the parameter fc.weight; the number of labels follows from the "
+            "model's inputs alone");
+  EXPECT_EQ(imported({.head = Head::kOwnLoss, .count_output = 3}).status().message(),
+            "model.exported.count_output is 3, and the program has no such tensor; it has 3 outputs");
+}
+
 // A dropout in front of the output.
 json WithDropout(bool train) {
   json model = Linear();

@@ -4,6 +4,7 @@
 Usage: exported_heads_service_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their
 ids.
 """
+import copy
 import json
 import math
 import pathlib
@@ -44,6 +45,20 @@ data:
 precision: {{preset: {preset}}}
 optimizer: {{adam: {{learning_rate: 0.002, beta1: 0.5}}}}
 train: {{steps: 40, num_threads: 1, seed: 2{more}}}
+"""
+TAGGED = "{safetensors: {file: root/tagged.safetensors}}"
+UNEVEN = """
+name: uneven
+model: {{exported: {{path: root/{model}, head: OWN_LOSS{more}}}}}
+data:
+  train: {{safetensors: {{file: root/tagged.safetensors}}}}
+  eval: {{safetensors: {{file: root/tagged.safetensors}}}}
+  batch_size: 60
+  eval_batch_size: 32
+  keep_order: true
+precision: {{preset: fp32}}
+optimizer: {{sgd: {{learning_rate: 0.5}}}}
+train: {{steps: 4, num_threads: 1, seed: 2, gradient_accumulation: {parts}}}
 """
 NPZ = "{npz: {file: root/numbers.npz}}"
 TENSORS = "{safetensors: {file: root/decisions.safetensors}}"
@@ -104,6 +119,19 @@ class Chooser(torch.nn.Module):
 
     def forward(self, words, labels):
         return functional.cross_entropy(self.head(self.norm(self.table(words[:, 1]))), labels)
+
+
+class TokenLoss(torch.nn.Module):
+    """A class for each position, of which the labels leave some out, and how many they do not."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(WORDS, 16)
+        self.head = torch.nn.Linear(16, CLASSES)
+
+    def forward(self, input_ids, labels):
+        logits = self.head(self.table(input_ids))
+        return functional.cross_entropy(logits.flatten(0, 1), labels.flatten()), (labels != -100).sum()
 
 
 class OwnLoss(Net):
@@ -310,6 +338,48 @@ class Heads(DataRootCase):
                                                text=GAN.format(preset="fp32", more=", replay_skipped: true"))
         self.assertNotEqual(code, 0)
         self.assertIn("train.replay_skipped: would train the networks of model.exported", message)
+
+    def test_micro_batches_weigh_what_they_count(self):
+        from transformers import BertConfig, BertForTokenClassification  # takes seconds
+
+        class Bert(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.model = BertForTokenClassification(BertConfig(
+                    vocab_size=WORDS, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24,
+                    max_position_embeddings=LENGTH, num_labels=CLASSES, hidden_dropout_prob=0,
+                    attention_probs_dropout_prob=0))
+
+            def forward(self, input_ids, labels):
+                return self.model(input_ids=input_ids, labels=labels).loss, (labels != -100).sum()
+
+        labels = torch.randint(0, CLASSES, self.words.shape)
+        lengths = torch.arange(SAMPLES) % LENGTH + 1
+        labels[torch.arange(LENGTH) >= lengths.sort().values[:, None]] = -100  # few at first, and then more
+        save_file({"input_ids": self.words, "labels": labels}, self.root / "tagged.safetensors")
+        for module, name in ((TokenLoss(), "tokens.pt2"), (Bert(), "bert.pt2")):
+            ampd.export(module, (self.words[:4], labels[:4]), self.root / name)
+            expected = module(self.words[:60], labels[:60])[0].item()
+            for parts, more in ((1, ""), (4, ", count_output: 1"), (4, "")):
+                final = self.run_job(UNEVEN.format(model=name, parts=parts, more=more))
+                self.assertEqual(final["state"], "SUCCEEDED", final.get("message"))
+                segments = self.service.read("job", "points", final["id"])["segments"]
+                steps = [loss for segment in segments for loss in segment["steps"]["loss"]]
+                warned = [event for event in self.service.read("job", "events", final["id"])["events"]
+                          if "count different numbers of labels" in event.get("message", "")]
+                counts = parts == 1 or more
+                self.assertEqual(len(warned), 0 if more else 1, "of the micro-batches, or of the evaluation's batches")
+                self.assertEqual(abs(steps[0] / expected - 1) < 1e-6, bool(counts), (steps[0], expected, parts, more))
+                if parts == 1:
+                    whole = steps
+                self.assertEqual(max(abs(a / b - 1) for a, b in zip(steps, whole)) < 1e-5, bool(counts), (steps, whole))
+                trained = copy.deepcopy(module)
+                self.load_exported(trained, final)
+                with torch.no_grad():
+                    of_all = trained.eval()(self.words, labels)[0].item()
+                self.assertEqual(abs(segments[-1]["evals"][-1]["loss"] / of_all - 1) < 1e-6, bool(more))
+        self.refused("SPEC_ERROR", "model.exported.count_output 0 depends on the parameter ", model="tokens.pt2",
+                     more=", head: OWN_LOSS, output: 1, count_output: 0", data=TAGGED)
 
     def refused(self, reason, *words, **job):
         final = self.service.finished(self.service.submit(JOB.format(preset="fp32", **job)))

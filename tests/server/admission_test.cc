@@ -511,6 +511,15 @@ TEST(AdmitSpec, AnExportedModelIsTakenUnseen) {
               ElementsAre("model.exported.inputs"));
   EXPECT_THAT(WrongFields(Changed("model {exported {}}")), ElementsAre("model.exported.path"));
   EXPECT_THAT(WrongFields(Changed("model {exported {path: 'root/../my.pt2'}}")), ElementsAre("model.exported.path"));
+  const auto counts = [](const std::string& more) {
+    return WrongFields(Changed("model {exported {path: 'root/my.pt2' " + more + "}}"));
+  };
+  EXPECT_TRUE(AdmitSpec(Changed("model {exported {path: 'root/my.pt2' head: OWN_LOSS count_output: 1}}")).ok());
+  EXPECT_TRUE(AdmitSpec(Changed("model {exported {path: 'a/b' head: OWN_LOSS output: 1 count_output: 0}}")).ok());
+  for (const char* const wrong : {"count_output: 1", "head: REGRESSION count_output: 1",
+                                  "head: OWN_LOSS count_output: 0", "head: OWN_LOSS count_output: -1"}) {
+    EXPECT_THAT(counts(wrong), ElementsAre("model.exported.count_output")) << wrong;
+  }
   EXPECT_THAT(WrongFields(Changed("model {exported {path: 'root/my.pt2' output: -1}}")),
               ElementsAre("model.exported.output"));
 }

@@ -34,10 +34,7 @@ void CopyIn(const at::Tensor& given, const at::Tensor& input) {
 }
 
 // Of one micro-batch.
-int64_t NumSamples(const std::vector<Batch>& micro_batches) {
-  const Batch& first = micro_batches.at(0);
-  return (first.images.defined() ? first.images : first.others.begin()->second).size(0);
-}
+int64_t NumSamples(const std::vector<Batch>& micro_batches) { return amp::NumSamples(micro_batches.at(0)); }
 
 }  // namespace
 
@@ -95,7 +92,7 @@ bool CapturedStep::Fits(const std::vector<Batch>& micro_batches) const {
   return std::equal(micro_batches.begin(), micro_batches.end(), inputs_.begin(), inputs_.end(),
                     [](const Batch& given, const Batch& input) {
                       return amp::Fits(given.images, input.images) && amp::Fits(given.labels, input.labels) &&
-                             amp::Fits(given.others, input.others);
+                             amp::Fits(given.others, input.others) && amp::Fits(given.share, input.share);
                     });
 }
 
@@ -105,6 +102,7 @@ void CapturedStep::MakeInputs(const std::vector<Batch>& micro_batches) {
     Batch& input = inputs_.emplace_back();
     input.images = InputFor(given.images, device_);
     input.labels = InputFor(given.labels, device_);
+    input.share = InputFor(given.share, device_);
     for (const auto& [name, tensor] : given.others) {
       input.others[name] = InputFor(tensor, device_);
     }
@@ -116,6 +114,7 @@ void CapturedStep::CopyIn(const std::vector<Batch>& micro_batches) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     amp::CopyIn(micro_batches[i].images, inputs_[i].images);
     amp::CopyIn(micro_batches[i].labels, inputs_[i].labels);
+    amp::CopyIn(micro_batches[i].share, inputs_[i].share);
     for (const auto& [name, tensor] : micro_batches[i].others) {
       amp::CopyIn(tensor, inputs_[i].others.at(name));
     }

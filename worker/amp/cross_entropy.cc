@@ -15,6 +15,7 @@
 #include "ATen/ops/log_softmax.h"
 #include "ATen/ops/nll_loss.h"
 #include "ATen/ops/zeros_like.h"
+#include "graph/heads.h"
 #include "graph/op_memory.h"
 
 namespace ampd::amp {
@@ -24,7 +25,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-constexpr int64_t kIgnored = -100;  // aten.cross_entropy_loss's own
+constexpr int64_t kIgnored = graph::kIgnoredLabel;
 
 // Calls body(begin, rows) for every part of the rows.
 template <typename Body>

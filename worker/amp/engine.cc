@@ -106,7 +106,10 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const graph::Graph& model
 
 // Those that train nothing.
 absl::Status Engine::MakePrograms(const graph::Graph& model, const precision::ResolvedPolicy& policy) {
-  if (const auto head = graph::HeadOf(model); head.has_value()) {
+  const std::optional<graph::Head> head = graph::HeadOf(model);
+  AMPD_ASSIGN_OR_RETURN(auto label_counter, LabelCounter::Create(model, head, programs_->registry));
+  programs_->label_counter.emplace(std::move(label_counter));
+  if (head.has_value()) {
     const graph::Shape& shape = model.type(*model.FindOutput(graph::OutputNamesOf(*head).front())).shape;
     programs_->head = *head;
     programs_->num_classes = shape.empty() ? 0 : shape.back().factor();
@@ -166,6 +169,7 @@ void Engine::MakeParameters(const graph::Graph& model, const precision::Resolved
 }
 
 absl::Status Engine::Bind() {
+  AMPD_RETURN_IF_ERROR(programs_->label_counter->Bind(buffers_));
   TensorMap state = buffers_;
   for (const auto& phase : phases_) {
     for (const Parameter& parameter : phase->parameters()) {
@@ -227,8 +231,10 @@ void Engine::Enqueue(const std::vector<Batch>& micro_batches, uint64_t random_st
   const bool is_due =
       options_.sample_every_steps > 0 && num_steps % options_.sample_every_steps == 0 &&
       std::any_of(phases_.begin(), phases_.end(), [](const auto& phase) { return phase->has_samples(); });
-  const Phase::StepConditions step{
+  Phase::StepConditions step{
       .random_stream = random_stream, .samples = was_asked || is_due, .samples_every_format = was_asked};
+  std::vector<Batch> weighed = micro_batches;
+  step.counts_nothing = programs_->label_counter->Weigh(weighed);
   if (programs_->fp8) {
     programs_->fp8->BeginStep(num_steps);
   }
@@ -242,12 +248,12 @@ void Engine::Enqueue(const std::vector<Batch>& micro_batches, uint64_t random_st
       conditions.recorder = recorder;
       RunStep(batches, conditions);
     };
-    captured->Run(micro_batches, SeedsOf(random_stream, micro_batches.size()), run);
+    captured->Run(weighed, SeedsOf(random_stream, micro_batches.size()), run);
   } else {
     if (captured_ != nullptr) {
-      captured_->MakeRoomFor(micro_batches);
+      captured_->MakeRoomFor(weighed);
     }
-    samples = RunStep(micro_batches, step);
+    samples = RunStep(weighed, step);
   }
   scalars_->Send();
   num_micro_batches_ += static_cast<int64_t>(micro_batches.size());
@@ -255,7 +261,7 @@ void Engine::Enqueue(const std::vector<Batch>& micro_batches, uint64_t random_st
 }
 
 CapturedStep* Engine::CaptureFor(const Phase::StepConditions& step) {
-  if (captured_ == nullptr || step.samples) {
+  if (captured_ == nullptr || step.samples || !step.counts_nothing.empty()) {
     return nullptr;
   }
   if (const Fp8Layers* const fp8 = programs_->fp8.get(); fp8 != nullptr) {
@@ -341,7 +347,8 @@ StepResult Engine::Step(const std::vector<Batch>& micro_batches, uint64_t random
 EvalSums Engine::Evaluate(const Batch& batch) {
   TORCH_CHECK(programs_->eval != nullptr, "the model has no head to evaluate it by");
   const std::vector<at::Tensor> outputs = RunBeside(*programs_->eval, batch);
-  return SumsOf(programs_->head, programs_->num_classes, programs_->eval->graph(), outputs, batch.labels);
+  return SumsOf(programs_->head, programs_->num_classes, programs_->eval->graph(), outputs, batch.labels,
+                programs_->label_counter->CountOf(batch));
 }
 
 at::Tensor Engine::Generate(const at::Tensor& input) {

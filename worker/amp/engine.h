@@ -107,9 +107,11 @@ class Engine {
                                                         const EngineOptions& options);
   ~Engine();
 
-  // Begins one optimizer step over the micro-batches, behind those that were begun before. The random numbers of
-  // dropout depend on the seed, `random_stream` and the micro-batch's place alone, so that a batch can be run again as
-  // it was. REQUIRES: at least one, all of the same size; num_pending() is at most max_pending().
+  // Begins one optimizer step over the micro-batches, behind those that were begun before. Each weighs what it counts
+  // (label_counter.h), so that loss and gradients are those of one batch with all their samples: a micro-batch that
+  // counts nothing beside others that do runs forward only, and where none counts anything all weigh alike. The random
+  // numbers of dropout depend on the seed, `random_stream` and the micro-batch's place alone, so that a batch can be
+  // run again as it was. REQUIRES: at least one; num_pending() is at most max_pending().
   void Enqueue(const std::vector<Batch>& micro_batches, uint64_t random_stream = 0);
   // What the first step did that was begun and not taken, once it is through. REQUIRES: there is one.
   StepResult Take();

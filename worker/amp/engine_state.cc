@@ -131,6 +131,7 @@ absl::Status Engine::ImportState(const EngineState& state) {
   for (const auto& [name, buffer] : buffers_) {
     buffer.copy_(state.model.at(name));
   }
+  AMPD_RETURN_IF_ERROR(programs_->label_counter->Bind(buffers_));
   ImportCounts(state.model);
   for (const auto& phase : phases_) {
     const int64_t applied = phases_.size() > 1 ? state.applied_by_phase.at(phase->name()) : state.applied_steps;

@@ -22,6 +22,9 @@ void CountClasses(const at::Tensor& predicted, const at::Tensor& labels, std::ve
   const auto* const given = predicted.const_data_ptr<int64_t>();
   const auto* const wanted = labels.const_data_ptr<int64_t>();
   for (int64_t i = 0; i < labels.numel(); ++i) {
+    if (wanted[i] == graph::kIgnoredLabel) {
+      continue;
+    }
     if (given[i] == wanted[i]) {
       ++classes.at(static_cast<size_t>(given[i])).true_positives;
     } else {
@@ -47,15 +50,18 @@ void CountDecisions(const at::Tensor& predicted, const at::Tensor& labels, std::
 // EvalSums::num_top5. `logits`: (B, classes), more than five, on any device; `labels`: (B) int64. Not by nodes of the
 // program, where a rule of the policy could round a sample's own logit and not those that it is compared with.
 int64_t CountTop5(const at::Tensor& logits, const at::Tensor& labels) {
-  const at::Tensor own = logits.gather(1, labels.to(logits.device()).reshape({-1, 1}));       // (B, 1)
+  const at::Tensor here = labels.to(logits.device()).reshape({-1, 1});                        // (B, 1)
+  const at::Tensor ignored = here.eq(graph::kIgnoredLabel);                                   // (B, 1)
+  const at::Tensor own = logits.gather(1, here.masked_fill(ignored, 0));                      // (B, 1)
   const at::Tensor fifth_largest = std::get<0>(logits.topk(kTop, 1)).narrow(1, kTop - 1, 1);  // (B, 1), NaNs before it
-  return fifth_largest.le(own).sum().item<int64_t>();
+  return fifth_largest.le(own).logical_and(ignored.logical_not()).sum().item<int64_t>();
 }
 
 }  // namespace
 
 void EvalSums::Add(const EvalSums& other) {
   loss += other.loss;
+  num_counted += other.num_counted;
   num_correct += other.num_correct;
   if (other.num_top5.has_value()) {
     num_top5 = num_top5.value_or(0) + *other.num_top5;
@@ -71,16 +77,18 @@ void EvalSums::Add(const EvalSums& other) {
 }
 
 EvalSums SumsOf(graph::Head head, int64_t num_classes, const graph::Graph& program,
-                const std::vector<at::Tensor>& outputs, const at::Tensor& labels) {
+                const std::vector<at::Tensor>& outputs, const at::Tensor& labels, double num_counted) {
   EvalSums sums;
   const bool has_one_each = head == graph::Head::kClassification || head == graph::Head::kLanguageModel;
   sums.num_samples = has_one_each ? labels.numel() : labels.size(0);
+  sums.num_counted = num_counted;
   if (head == graph::Head::kOwnLoss) {
     sums.num_labels = sums.num_samples;
-    sums.loss = OutputOf(program, outputs, "loss").item<double>() * static_cast<double>(sums.num_labels);
+    // The mean of nothing is no number.
+    sums.loss = num_counted == 0 ? 0 : OutputOf(program, outputs, "loss").item<double>() * num_counted;
     return sums;
   }
-  sums.num_labels = labels.numel();
+  sums.num_labels = static_cast<int64_t>(num_counted);
   sums.loss = OutputOf(program, outputs, "loss_sum").item<double>();
   if (graph::HasAccuracy(head)) {
     sums.num_correct = OutputOf(program, outputs, "num_correct").item<int64_t>();

@@ -6,6 +6,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "ATen/Context.h"
 #include "ATen/core/Generator.h"
@@ -44,6 +45,10 @@ const at::Tensor& FieldOf(const graph::Graph& program, const Batch& batch, graph
 }
 
 }  // namespace
+
+int64_t NumSamples(const Batch& batch) {
+  return (batch.images.defined() ? batch.images : batch.others.begin()->second).size(0);
+}
 
 std::vector<at::Tensor> InputsOf(const graph::Graph& program, const Batch& batch, c10::Device device) {
   std::vector<at::Tensor> inputs;
@@ -106,18 +111,22 @@ kernels::PhaseRule Phase::rule() const {
 
 std::vector<GradientSample> Phase::Compute(const std::vector<Batch>& micro_batches, const StepConditions& step) {
   std::vector<GradientSample> samples;
+  bool samples_next = step.samples;
   DropGradients();
   KeepBuffers();
   scalars_->loss(number_).zero_();
-  const auto num_micro_batches = static_cast<int>(micro_batches.size());
-  for (int i = 0; i < num_micro_batches; ++i) {
-    SeedRandomOps(step, static_cast<size_t>(i), micro_batches.size());
-    ForwardBackward(micro_batches[static_cast<size_t>(i)], num_micro_batches, step.recorder != nullptr);
-    if (step.samples && i == 0) {
+  for (size_t i = 0; i < micro_batches.size(); ++i) {
+    SeedRandomOps(step, i, micro_batches.size());
+    if (!step.counts_nothing.empty() && step.counts_nothing[i]) {
+      Forward(micro_batches[i]);
+      continue;
+    }
+    ForwardBackward(micro_batches[i], step.recorder != nullptr);
+    if (std::exchange(samples_next, false)) {
       samples = SampleGradients(step.samples_every_format);
     }
     if (setup_.sums_in_fp32) {
-      GatherGradients(/*accumulate=*/num_micro_batches > 1);
+      GatherGradients(/*accumulate=*/micro_batches.size() > 1);
     }
   }
   if (!setup_.sums_in_fp32) {
@@ -205,17 +214,29 @@ std::string Phase::FindBackwardFault(const Batch& batch, bool is_recorded) {
   return where.empty() ? "the backward pass" : absl::StrCat("the backward pass of ", where);
 }
 
-void Phase::ForwardBackward(const Batch& batch, int num_micro_batches, bool is_recorded) {
+// The part of a number that the micro-batch brings to the step. In fp64, so that equal shares give the bits of a
+// division by the number of micro-batches.
+at::Tensor Phase::ShareOf(const at::Tensor& number, const Batch& batch) const {
+  return batch.share.defined() ? number.mul(OnDevice(batch.share, setup_.device)) : number;
+}
+
+// For what the program writes into running statistics.
+void Phase::Forward(const Batch& batch) {
+  const at::NoGradGuard no_grad;
+  program_->Run(InputsOf(program_->graph(), batch, setup_.device));
+}
+
+void Phase::ForwardBackward(const Batch& batch, bool is_recorded) {
   const at::Tensor loss = program_->Run(InputsOf(program_->graph(), batch, setup_.device))[0];
-  // The gradient of the scaled mean over all micro-batches, without a multiplication of the loss itself.
-  const at::Tensor gradient = scalars_->loss_scale().div(num_micro_batches).to(loss.scalar_type());
+  // The gradient of the scaled mean over all labels of the step, without a multiplication of the loss itself.
+  const at::Tensor gradient = ShareOf(scalars_->loss_scale(), batch).to(loss.scalar_type());
   try {
     loss.backward(gradient);
   } catch (...) {
     executor::ThrowAsOpError([&] { return FindBackwardFault(batch, is_recorded); });
   }
   at::NoGradGuard no_grad;
-  scalars_->loss(number_).add_(loss.detach().to(at::kFloat).div(num_micro_batches));
+  scalars_->loss(number_).add_(ShareOf(loss.detach().to(at::kFloat), batch).to(at::kFloat));
 }
 
 bool Phase::has_samples() const {

@@ -29,7 +29,12 @@ struct Batch {
   at::Tensor images;
   at::Tensor labels;      // (B) int64; (B, T) of a language model; as the model's head takes them
   TensorMap others = {};  // (B, ...); for other inputs, by name
+  // What the batch counts of its step, a fp64 scalar: its share of all labels. The engine sets it; undefined: 1.
+  at::Tensor share = {};
 };
+
+// Of a batch that has images or anything else.
+int64_t NumSamples(const Batch& batch);
 
 // What a program takes of a batch, in the order of its inputs; a mask of truths as numbers where it takes those. Throws
 // c10::Error for an input that the batch has not.
@@ -48,7 +53,7 @@ struct PhaseOptions {
 // What one phase of a step did.
 struct PhaseResult {
   std::string phase;
-  float loss = 0;       // mean over the micro-batches, unscaled
+  float loss = 0;       // mean over the labels of all micro-batches, unscaled
   float grad_norm = 0;  // after unscaling, before clipping; not finite on an overflow
   double learning_rate = 0;
   bool skipped = false;  // nothing was updated
@@ -60,7 +65,7 @@ struct PhaseResult {
   int64_t overflow_count = 0;
   int64_t total_overflow_count = 0;
   int num_overflow_parameters = 0;
-  std::vector<GradientSample> samples;  // of gradients of the first micro-batch, when they were sampled
+  std::vector<GradientSample> samples;  // of gradients of the first micro-batch that counts, when they were sampled
 };
 
 // A part of the engine's step: the program of one loss, and the parameters, gradients, optimizer and schedule that
@@ -79,6 +84,8 @@ class Phase {
     uint64_t random_stream = 0;
     bool samples = false;               // of gradients that were rounded to fp16
     bool samples_every_format = false;  // then those of all formats
+    // Of micro-batches that have nothing to train on beside others that have: these run forward only. Empty: none.
+    std::vector<bool> counts_nothing = {};
     // Records the step, when it is set. Micro-batch i of n uses its seed i, behind the n of every phase before.
     StepGraph* recorder = nullptr;
   };
@@ -156,7 +163,9 @@ class Phase {
   void FindBackwardOrder(const graph::Graph& source);
   void DropGradients();
   void SeedRandomOps(const StepConditions& step, size_t micro_batch, size_t num_micro_batches) const;
-  void ForwardBackward(const Batch& batch, int num_micro_batches, bool is_recorded);
+  at::Tensor ShareOf(const at::Tensor& number, const Batch& batch) const;
+  void Forward(const Batch& batch);
+  void ForwardBackward(const Batch& batch, bool is_recorded);
   std::string FindBackwardFault(const Batch& batch, bool is_recorded);
   void GatherGradients(bool accumulate);
   std::vector<GradientSample> SampleGradients(bool of_every_format) const;

@@ -119,7 +119,7 @@ struct PhaseBlock {
   int64_t first_fact = 0;  // among those of all phases
   int64_t num_facts = 0;   // of its gradients, one each
   int64_t applied_steps = 0;
-  float loss = 0;  // of this step: mean over the micro-batches, unscaled
+  float loss = 0;  // of this step: mean over the labels of all micro-batches, unscaled
   StepDecision decision;
 };
 

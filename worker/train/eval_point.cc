@@ -9,7 +9,7 @@ namespace ampd::train {
 v1::EvalPoint EvalPointOf(graph::Head head, const amp::EvalSums& sums) {
   const auto num_labels = static_cast<double>(sums.num_labels);
   v1::EvalPoint point;
-  point.set_loss(sums.loss / num_labels);
+  point.set_loss(sums.loss / sums.num_counted);
   point.set_num_samples(sums.num_samples);
   if (graph::HasAccuracy(head)) {
     point.set_accuracy(static_cast<double>(sums.num_correct) / num_labels);

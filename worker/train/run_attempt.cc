@@ -16,6 +16,7 @@
 #include "c10/util/Exception.h"
 #include "precision/loss_scale.h"
 #include "torch/headeronly/version.h"
+#include "worker/amp/label_counter.h"
 #include "worker/executor/op_error.h"
 #include "worker/train/attempt_plan.h"
 #include "worker/train/checkpoint_store.h"
@@ -219,7 +220,9 @@ v1::Reason ReasonForException(const c10::Error& error) {
   if (IsBadIndex(error)) {
     return v1::DATA_ERROR;
   }
-  return dynamic_cast<const executor::OpError*>(&error) != nullptr ? v1::SPEC_ERROR : v1::INTERNAL;
+  const bool is_of_model = dynamic_cast<const executor::OpError*>(&error) != nullptr ||
+                           dynamic_cast<const amp::LabelCountError*>(&error) != nullptr;
+  return is_of_model ? v1::SPEC_ERROR : v1::INTERNAL;
 }
 
 v1::Reason ReasonFor(const absl::Status& status) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <string>
 
 #include "worker/data/sampler.h"
 
@@ -21,6 +22,7 @@ class StepsUnderWay {
     data::Sampler::Cursor place;  // of its batch
     double data_wait_seconds = 0;
     bool tells_gradients = false;
+    std::string why_uneven = {};  // its micro-batches may count different numbers of labels
   };
   struct ReadStep : Step {
     double seconds = 0;

@@ -65,6 +65,7 @@ TrainingLoop::TrainingLoop(AttemptPlan plan, const Context& context)
                static_cast<size_t>(precision::BatchesAhead(Gather({0}, 0).bytes() * plan_.sampler.num_in_batch())),
            .threads =
                static_cast<size_t>(precision::GatherThreads(static_cast<int>(std::thread::hardware_concurrency())))}),
+      uneven_batches_(plan_.model),
       checkpoint_writer_([this](const v1::Checkpoint& checkpoint, uint64_t after_sequence) {
         context_.link.ReportCheckpoint(checkpoint, after_sequence);
       }) {
@@ -207,9 +208,11 @@ void TrainingLoop::BeginStep() {
   const double data_wait_seconds = std::chrono::duration<double>(given - asked).count();
   const auto number = step_ + static_cast<int64_t>(under_way_.size()) + 1;
   context_.step_log.Started(leased_at, context_.start.key().job_id(), context_.start.key().attempt(), number);
-  engine_->Enqueue(Cut(batch.samples, plan_.num_micro_batches), PlaceOf(batch.place, plan_.sampler));
+  const std::vector<amp::Batch> micro_batches = Cut(batch.samples, plan_.num_micro_batches);
+  engine_->Enqueue(micro_batches, PlaceOf(batch.place, plan_.sampler));
   TellGraphFailure();
-  under_way_.Begin({begin, batch.place, data_wait_seconds, tells_gradients_});
+  under_way_.Begin({begin, batch.place, data_wait_seconds, tells_gradients_,
+                    told_uneven_ ? "" : uneven_batches_.WhyUneven(micro_batches)});
 }
 
 // How many steps may stay under way now. None where what comes next depends on the numbers of the last one: so it is at
@@ -254,6 +257,7 @@ absl::Status TrainingLoop::EndStep() {
   if (step.tells_gradients) {
     AMPD_RETURN_IF_ERROR(telemetry_.Gradients(step_, result, plan_.policy.loss_scale, canary_));
   }
+  AMPD_RETURN_IF_ERROR(TellUneven(step.why_uneven, "a step's micro-batches"));
   ReportState(v1::Attempt::RUNNING);
   AMPD_RETURN_IF_ERROR(ReplayIfSkipped(result, step.place));
   return CheckNumbers(result, step.place);
@@ -265,13 +269,20 @@ absl::Status TrainingLoop::Evaluate() {
   }
   amp::EvalSums sums;
   bool ignores_all_labels = false;  // of a batch
+  amp::Batch first;
+  std::string why_uneven;
   for (int64_t begin = 0; begin < plan_.eval->size(); begin += plan_.eval_batch_size) {
     std::vector<int64_t> indices(static_cast<size_t>(std::min(plan_.eval_batch_size, plan_.eval->size() - begin)));
     std::iota(indices.begin(), indices.end(), begin);
     const amp::Batch batch = Cut(plan_.eval->Get(indices), 1).front();
     ignores_all_labels = ignores_all_labels || AreAllIgnored(batch.labels, plan_.ignored_label);
     sums.Add(engine_->Evaluate(batch));
+    first = begin == 0 ? batch : first;
+    if (begin > 0 && why_uneven.empty() && !told_uneven_) {
+      why_uneven = uneven_batches_.WhyUneven({first, batch});
+    }
   }
+  AMPD_RETURN_IF_ERROR(TellUneven(why_uneven, "an evaluation's batches"));
   last_eval_ = EvalPointOf(graph::HeadOf(plan_.model).value(), sums);
   last_eval_->set_step(step_);
   AMPD_RETURN_IF_ERROR(telemetry_.Eval(*last_eval_));

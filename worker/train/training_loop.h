@@ -25,6 +25,7 @@
 #include "worker/train/steps_under_way.h"
 #include "worker/train/telemetry_writer.h"
 #include "worker/train/training_state.h"
+#include "worker/train/uneven_batches.h"
 
 namespace ampd::train {
 
@@ -110,6 +111,7 @@ class TrainingLoop {
   absl::Status CheckEvaluation(bool ignores_all_labels);
   bool IsGood() const;
   absl::Status TellUnderflow(const amp::StepResult& result);
+  absl::Status TellUneven(const std::string& why, const char* batches);
   absl::Status TellFp8Underflow(const amp::StepResult& result);
   absl::Status TellDemotions(const amp::StepResult& result);
   void TellGraphFailure();
@@ -141,6 +143,7 @@ class TrainingLoop {
   std::unique_ptr<amp::Engine> engine_;
   std::string told_graph_failure_;
   StepsUnderWay under_way_;
+  const UnevenBatches uneven_batches_;
   int64_t step_ = 0;  // read
   float train_loss_ = 0;
   std::optional<float> generator_loss_;  // of a GAN, whose train_loss_ is its discriminator's
@@ -153,6 +156,7 @@ class TrainingLoop {
   bool has_begun_ = false;
   bool told_underflow_ = false;         // since a sample in which no gradient underflowed
   bool told_fp8_underflow_ = false;     // since a look of the canary that found none in FP8
+  bool told_uneven_ = false;            // that batches may count different numbers of labels
   bool tells_gradients_ = false;        // of the next step to begin
   bool rolled_back_ = false;            // by a step just read
   std::optional<RunFacts> last_facts_;  // as of the last step read

@@ -164,7 +164,20 @@ absl::Status TrainingLoop::TellUnderflow(const amp::StepResult& result) {
        {"exponents", amp::DescribeExponents(*worst)}});
 }
 
-// As above, of what the canary saw go into the products of a layer.
+// Once.
+absl::Status TrainingLoop::TellUneven(const std::string& why, const char* batches) {
+  if (why.empty() || std::exchange(told_uneven_, true)) {
+    return absl::OkStatus();
+  }
+  return telemetry_.Event(
+      Event::WARNING, step_,
+      absl::StrCat(batches, " may count different numbers of labels, and weigh the same: ", why,
+                   "; the loss is not that of all their samples together. Let the model give the number of labels that "
+                   "its loss is the mean of, and name that output in model.exported.count_output"),
+      {{"rule", "uneven_batches"}});
+}
+
+// As TellUnderflow, of what the canary saw go into the products of a layer.
 absl::Status TrainingLoop::TellFp8Underflow(const amp::StepResult& result) {
   if (result.fp8.empty()) {
     return absl::OkStatus();

@@ -20,6 +20,7 @@
 #include "ampd/v1/worker.pb.h"
 #include "c10/util/Exception.h"
 #include "graph/builder.h"
+#include "graph/heads.h"
 #include "graph/passes.h"
 #include "models/gan.h"
 #include "precision/policy.h"
@@ -172,6 +173,24 @@ TEST_P(CapturedPresetTest, MicroBatchesAreSummedAndEachDrawsItsOwnNumbers) {
     Step({RandomBatch(), RandomBatch(), RandomBatch()});
   }
   EXPECT_EQ(GraphCounts().replays, 3);
+}
+
+Batch WithLabelsLeft(Batch batch, int64_t num_left) {
+  batch.labels.slice(0, num_left).fill_(graph::kIgnoredLabel);
+  return batch;
+}
+
+TEST_P(CapturedPresetTest, MicroBatchesWeighWhatTheyCountInEveryReplay) {
+  Make(NormAndDropout(), Preset(GetParam()));
+  for (int64_t i = 0; i < kWarmUps + 4; ++i) {
+    Step({WithLabelsLeft(RandomBatch(), 1 + i % 5), RandomBatch(), WithLabelsLeft(RandomBatch(), 6 - i % 6)});
+  }
+  EXPECT_EQ(GraphCounts().replays, 4);
+  Step({RandomBatch(), WithLabelsLeft(RandomBatch(), 0), RandomBatch()});
+  EXPECT_EQ(GraphCounts().replays, 4) << "a part without labels runs forward only";
+  Step({RandomBatch(), RandomBatch(), WithLabelsLeft(RandomBatch(), 2)});
+  EXPECT_EQ(GraphCounts().replays, 5);
+  EXPECT_EQ(GraphCounts().recordings, 1);
 }
 
 TEST_F(CapturedStepTest, OverflowsBackTheScaleOffWithinReplays) {

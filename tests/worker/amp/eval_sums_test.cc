@@ -3,7 +3,10 @@
 #include <ATen/ops/eq.h>
 #include <ATen/ops/gt.h>
 #include <ATen/ops/one_hot.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,11 +47,15 @@ double F1Of(const std::set<size_t>& wanted, const std::set<size_t>& given) {
   return 2 * precision * recall / (precision + recall);
 }
 
+// But for labels that are left out.
+double CountOf(const at::Tensor& labels) { return labels.ne(graph::kIgnoredLabel).sum().item<double>(); }
+
 EvalSums Classified(const std::vector<int64_t>& predicted, const std::vector<int64_t>& labels) {
   const at::Tensor given = at::tensor(predicted);
   const at::Tensor wanted = at::tensor(labels);
   return SumsOf(graph::Head::kClassification, kClasses, EvalProgramOf(graph::Head::kClassification),
-                {at::tensor(2.5f), given.eq(wanted).sum(), given, at::one_hot(given, kClasses).to(at::kFloat)}, wanted);
+                {at::tensor(2.5f), given.eq(wanted).sum(), given, at::one_hot(given, kClasses).to(at::kFloat)}, wanted,
+                CountOf(wanted));
 }
 
 TEST(SumsOf, ClassesAreCountedExactlyOverBatchesOfAnySize) {
@@ -92,7 +99,7 @@ TEST(SumsOf, EveryDecisionCountsForItsClass) {
   const at::Tensor labels = at::tensor({1.f, 0.f, 0.f, 1.f, 0.f, 1.f, 1.f, 0.f, 0.f, 0.f}).view({2, kClasses});
   const at::Tensor predicted = at::tensor({1.f, 1.f, 0.f, 0.f, 0.f, 1.f, 0.f, 0.f, 0.f, 0.f}).view({2, kClasses}).gt(0);
   const EvalSums sums = SumsOf(graph::Head::kMultiLabel, kClasses, EvalProgramOf(graph::Head::kMultiLabel),
-                               {at::tensor(7.f), predicted.eq(labels).sum(), predicted}, labels);
+                               {at::tensor(7.f), predicted.eq(labels).sum(), predicted}, labels, 10);
   EXPECT_EQ(sums.loss, 7);
   EXPECT_EQ(sums.num_correct, 7);
   EXPECT_EQ(sums.num_labels, 10);
@@ -119,7 +126,38 @@ EvalSums Evaluated(const at::Tensor& logits, const at::Tensor& labels) {
   const auto executor = executor::Executor::Create(program, executor::OpRegistry()).value();
   EXPECT_TRUE(executor->Bind({}).ok());
   const std::vector<at::Tensor> outputs = executor->Run({logits, labels});
-  return SumsOf(graph::Head::kClassification, logits.size(1), program, outputs, labels);
+  return SumsOf(graph::Head::kClassification, logits.size(1), program, outputs, labels, CountOf(labels));
+}
+
+TEST(SumsOf, LabelsThatAreLeftOutCountNowhere) {
+  const at::Tensor logits = at::rand({12, 8});
+  at::Tensor labels = at::randint(0, 8, {12}, at::kLong);
+  const at::Tensor left = at::tensor({0, 3, 4, 7, 8, 11}, at::kLong);
+  const EvalSums expected = Evaluated(logits.index_select(0, left), labels.index_select(0, left));
+  for (int64_t i = 0; i < 12; ++i) {
+    if (left.ne(i).all().item<bool>()) {
+      labels[i] = graph::kIgnoredLabel;
+    }
+  }
+  const EvalSums sums = Evaluated(logits, labels);
+  EXPECT_NEAR(sums.loss, expected.loss, 1e-5);
+  EXPECT_EQ(sums.num_counted, 6);
+  EXPECT_EQ(sums.num_labels, 6);
+  EXPECT_EQ(sums.num_correct, expected.num_correct);
+  EXPECT_EQ(sums.num_top5, expected.num_top5);
+  EXPECT_EQ(MacroF1(sums.classes), MacroF1(expected.classes));
+}
+
+TEST(SumsOf, AModelsOwnLossWeighsWhatItCounts) {
+  graph::Graph model("own");
+  model.AddOutput("loss", model.AddInput("images", {graph::Dtype::kFloat32, {}}));
+  const graph::Graph program = graph::WithEvalHead(model).value();
+  EvalSums sums;
+  for (const auto& [loss, count] : {std::pair(2.0f, 3.0), {kNan, 0.0}, {8.0f, 0.5}}) {
+    sums.Add(SumsOf(graph::Head::kOwnLoss, 0, program, {at::tensor(loss)}, at::zeros({4}), count));
+  }
+  EXPECT_DOUBLE_EQ(sums.loss / sums.num_counted, (2 * 3 + 8 * 0.5) / 3.5) << "the mean of nothing is left out";
+  EXPECT_EQ(sums.num_samples, 12);
 }
 
 // By the definition, a class of a sample at a time: no more than four others have a logit that is not this one or
@@ -192,8 +230,9 @@ TEST(SumsOf, LogitsOfAnyFormatAreCompared) {
     const at::Tensor logits = at::tensor({9.f, 8.f, 7.f, 6.f, 5.f, 4.f, 9.f, 8.f, 7.f, 6.f, 4.f, 4.f}).view({2, 6});
     const at::Tensor labels = at::tensor(std::vector<int64_t>{5, 5});
     const at::Tensor predicted = logits.argmax(1);
-    const EvalSums sums = SumsOf(graph::Head::kClassification, 6, OfGivenLogits({graph::Dim::Batch(), graph::Dim(6)}),
-                                 {at::tensor(1.f), predicted.eq(labels).sum(), predicted, logits.to(dtype)}, labels);
+    const EvalSums sums =
+        SumsOf(graph::Head::kClassification, 6, OfGivenLogits({graph::Dim::Batch(), graph::Dim(6)}),
+               {at::tensor(1.f), predicted.eq(labels).sum(), predicted, logits.to(dtype)}, labels, CountOf(labels));
     EXPECT_EQ(sums.num_top5, 1) << c10::toString(dtype);
   }
 }
@@ -204,12 +243,12 @@ TEST(SumsOf, TheFirstFiveTellNothingOfFiveClassesNorOfTokensOrDecisions) {
             std::nullopt);
   const at::Tensor tokens = at::tensor({int64_t{1}, int64_t{2}});
   EXPECT_EQ(SumsOf(graph::Head::kLanguageModel, 1000, OfGivenLogits({graph::Dim::Batch(), 2, 1000}),
-                   {at::tensor(1.f), tokens.eq(tokens).sum()}, tokens)
+                   {at::tensor(1.f), tokens.eq(tokens).sum()}, tokens, CountOf(tokens))
                 .num_top5,
             std::nullopt);
   const at::Tensor decisions = at::tensor({1.f, 0.f, 0.f, 1.f, 0.f, 1.f, 1.f, 0.f}).view({1, 8});
   EXPECT_EQ(SumsOf(graph::Head::kMultiLabel, 8, EvalProgramOf(graph::Head::kMultiLabel),
-                   {at::tensor(1.f), decisions.eq(decisions).sum(), decisions.gt(0)}, decisions)
+                   {at::tensor(1.f), decisions.eq(decisions).sum(), decisions.gt(0)}, decisions, CountOf(decisions))
                 .num_top5,
             std::nullopt);
   EvalSums sums;

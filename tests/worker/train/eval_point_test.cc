@@ -12,6 +12,7 @@ amp::EvalSums SixClasses() {
   sums.num_correct = 5;
   sums.num_top5 = 7;
   sums.num_labels = 8;
+  sums.num_counted = 8;
   sums.num_samples = 8;
   sums.classes.resize(6);
   sums.classes[0].true_positives = 5;
