@@ -134,6 +134,24 @@ class TokenLoss(torch.nn.Module):
         return functional.cross_entropy(logits.flatten(0, 1), labels.flatten()), (labels != -100).sum()
 
 
+class NormByHand(Net):
+    """What is normed is large: in fp16 its squares are infinite, and one over their root is 0."""
+
+    def __init__(self):
+        super().__init__(CLASSES)
+        self.norm = RootMeanSquare()
+        torch.nn.init.normal_(self.body[0].weight, std=300)
+        self.body[1] = torch.nn.Identity()
+
+    def forward(self, images):
+        return self.body[2](self.norm(self.body[0](images)))
+
+
+class RootMeanSquare(torch.nn.Module):
+    def forward(self, x):
+        return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6)
+
+
 class OwnLoss(Net):
     def forward(self, images, labels):
         return functional.mse_loss(self.body(images), labels)
@@ -198,6 +216,7 @@ class Heads(DataRootCase):
         evals = [point for segment in self.service.read("job", "points", final["id"])["segments"]
                  for point in segment["evals"]]
         self.load_exported(module, final)
+        self.assertEqual(self.faults(final), [])
         print(f"  loss {evals[0]['loss']:.3f} to {evals[-1]['loss']:.3f}", flush=True)
         self.assertLess(evals[-1]["loss"], 0.7 * evals[0]["loss"])
         self.assertEqual(final["attempts"][-1]["outcome"]["finalMetrics"]["evalLoss"], evals[-1]["loss"])
@@ -338,6 +357,25 @@ class Heads(DataRootCase):
                                                text=GAN.format(preset="fp32", more=", replay_skipped: true"))
         self.assertNotEqual(code, 0)
         self.assertIn("train.replay_skipped: would train the networks of model.exported", message)
+
+    def test_an_overflow_that_becomes_zero_is_named(self):
+        ampd.export(NormByHand(), (torch.zeros(4, FEATURES),), self.root / "norm.pt2")
+        numpy.savez(self.root / "classes.npz", images=self.features.numpy(), labels=self.classes.numpy())
+        job = JOB.format(model="norm.pt2", more="", data=NPZ.replace("numbers", "classes"), preset="fp16")
+        final = self.run_job(job)
+        self.assertEqual(final["state"], "SUCCEEDED", final.get("message"))
+        fault, = self.faults(final)
+        told = fault["attributes"]
+        self.assertEqual((told["kind"], told["module"], told["op"], told["dtype"]),
+                         ("DIVIDED_OUT", "norm", "aten.mul.Tensor", "float16"))
+        self.assertEqual((told["zero_module"], told["zero_op"]), ("norm", "aten.rsqrt.default"))
+        self.expect_clean_line(fault["message"])
+        cured = job.replace("preset: fp16", "preset: fp16, module_rules: [{match: norm, compute: fp32}]")
+        self.assertEqual(self.faults(self.run_job(cured)), [])
+
+    def faults(self, job):
+        events = self.service.read("job", "events", job["id"])["events"]
+        return [event for event in events if event["kind"] == "ACTIVATION_FAULT"]
 
     def test_micro_batches_weigh_what_they_count(self):
         from transformers import BertConfig, BertForTokenClassification  # takes seconds

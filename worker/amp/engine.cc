@@ -241,7 +241,7 @@ void Engine::Enqueue(const std::vector<Batch>& micro_batches, uint64_t random_st
   for (const auto& phase : phases_) {
     phase->BeginStep();
   }
-  std::vector<std::vector<GradientSample>> samples(phases_.size());
+  std::vector<PhaseSamples> samples(phases_.size());
   if (CapturedStep* const captured = CaptureFor(step); captured != nullptr) {
     const auto run = [&](const std::vector<Batch>& batches, StepGraph* recorder) {
       Phase::StepConditions conditions = step;
@@ -289,9 +289,8 @@ std::vector<uint64_t> Engine::SeedsOf(uint64_t random_stream, size_t num_micro_b
 }
 
 // What a step does on the device, all of it in its current stream.
-std::vector<std::vector<GradientSample>> Engine::RunStep(const std::vector<Batch>& micro_batches,
-                                                         const Phase::StepConditions& step) {
-  std::vector<std::vector<GradientSample>> samples;
+std::vector<PhaseSamples> Engine::RunStep(const std::vector<Batch>& micro_batches, const Phase::StepConditions& step) {
+  std::vector<PhaseSamples> samples;
   const kernels::StepControl& control = scalars_->control();
   for (size_t i = 0; i < phases_.size(); ++i) {
     samples.push_back(phases_[i]->Compute(micro_batches, step));
@@ -318,15 +317,21 @@ StepResult Engine::Take() {
   StepResult result;
   for (size_t i = 0; i < phases_.size(); ++i) {
     result.phases.push_back(phases_[i]->Conclude(record));
-    result.phases.back().samples = std::move(pending_.front()[i]);
+    PhaseSamples& samples = pending_.front()[i];
+    result.phases.back().samples = std::move(samples.gradients);
+    result.phases.back().sampled_activations = samples.has_activations;
+    result.phases.back().activation_fault = std::move(samples.activation_fault);
   }
   pending_.pop_front();
   const auto overflow = std::find_if(result.phases.begin(), result.phases.end(),
                                      [](const PhaseResult& phase) { return phase.num_overflow_parameters > 0; });
   static_cast<PhaseResult&>(result) = overflow == result.phases.end() ? result.phases.front() : *overflow;
   result.samples.clear();
+  result.activation_fault.reset();
   for (const PhaseResult& phase : result.phases) {
     result.samples.insert(result.samples.end(), phase.samples.begin(), phase.samples.end());
+    result.sampled_activations = phase.sampled_activations;
+    result.activation_fault = result.activation_fault.has_value() ? result.activation_fault : phase.activation_fault;
   }
   result.loss_scale = record.step.loss_scale;
   result.scale_change = record.step.scale_change;
@@ -342,6 +347,19 @@ StepResult Engine::Take() {
 StepResult Engine::Step(const std::vector<Batch>& micro_batches, uint64_t random_stream) {
   Enqueue(micro_batches, random_stream);
   return Take();
+}
+
+std::optional<ActivationFault> Engine::FindActivationFault(const std::vector<Batch>& micro_batches,
+                                                           uint64_t random_stream) {
+  if (captured_ != nullptr) {
+    captured_->MakeRoomFor(micro_batches);
+  }
+  for (const auto& phase : phases_) {
+    if (auto fault = phase->FindActivationFault(micro_batches, random_stream); fault.has_value()) {
+      return fault;
+    }
+  }
+  return std::nullopt;
 }
 
 EvalSums Engine::Evaluate(const Batch& batch) {

@@ -32,7 +32,7 @@ struct EngineOptions {
   uint64_t seed = 0;                     // of the first weights
   // Modules that run again in the backward pass, as graph::WithCheckpointSegments takes them.
   std::vector<std::string> checkpoint_segments = {};
-  // How often gradients that were rounded to fp16 are sampled; 0: only on request.
+  // How often gradients that were rounded to fp16 are sampled, and the activations beside them; 0: only on request.
   int64_t sample_every_steps = 0;
   ComputeDevice device;
   // For a model with several losses: what a step goes through, in this order. Each has an optimizer, schedule and clip
@@ -46,7 +46,7 @@ struct EngineOptions {
 };
 
 // What one step did. Of several phases: what the first with an overflow did, or else the first, with the samples of
-// all; `phases` has them all, in their order.
+// all and the first fault among them; `phases` has them all, in their order.
 struct StepResult : PhaseResult {
   float loss_scale = 1;  // the one that multiplied this step's losses
   ScaleChange scale_change = ScaleChange::kNone;
@@ -78,8 +78,8 @@ struct EngineState {
 //   record                                        sent to the host, read by Take
 //
 // On a GPU all this is work in one stream: Enqueue returns before it is done, and may be called again. Where the device
-// has step graphs, it is recorded and replayed (captured_step.h), with the same bits; not the steps that sample their
-// gradients, nor those of FP8's canary. When the canary demotes a layer, steps are recorded anew.
+// has step graphs, it is recorded and replayed (captured_step.h), with the same bits; not the steps that sample
+// gradients or activations, nor those of FP8's canary. When the canary demotes a layer, steps are recorded anew.
 //
 // A skipped step changes nothing but the loss scale and the counts of batches: not the weights, moments, running
 // statistics, schedule or count of applied steps. A norm counts every batch that it has seen in training, one more a
@@ -135,8 +135,11 @@ class Engine {
   // As of the last step that was taken. What is set takes effect with the next step. REQUIRES to set it, as to set the
   // factor, export or import a state: nothing is pending.
   LossScaler& scaler() { return scaler_; }
-  // The next step samples its gradients in whatever format.
+  // The next step samples its gradients in whatever format, and its activations.
   void SampleNextStep() { samples_next_step_ = true; }
+  // What goes wrong in the forward pass of a step on these micro-batches, run again on the weights that there are:
+  // dropout draws what it did. Nothing where there is no memory to look. Changes nothing.
+  std::optional<ActivationFault> FindActivationFault(const std::vector<Batch>& micro_batches, uint64_t random_stream);
   // What the schedule's rates are multiplied by besides, from the next step on; no part of the exported state.
   void set_rate_factor(double factor) { rate_factor_ = factor; }
   // Of the steps that were taken.
@@ -170,8 +173,7 @@ class Engine {
   // A program that trains nothing. A recorded step gives way where there is no memory beside it.
   std::vector<at::Tensor> RunBeside(executor::Executor& program, const Batch& batch);
   std::vector<uint64_t> SeedsOf(uint64_t random_stream, size_t num_micro_batches) const;
-  std::vector<std::vector<GradientSample>> RunStep(const std::vector<Batch>& micro_batches,
-                                                   const Phase::StepConditions& step);
+  std::vector<PhaseSamples> RunStep(const std::vector<Batch>& micro_batches, const Phase::StepConditions& step);
   absl::Status CheckState(const EngineState& state) const;
   void ExportCounts(TensorMap& model) const;
   void ImportCounts(const TensorMap& model);
@@ -191,7 +193,7 @@ class Engine {
   // What `scalars_` were last known to hold; nothing: they must be loaded.
   std::optional<LossScalerState> known_scaler_;
   double known_rate_factor_ = 1;
-  std::deque<std::vector<std::vector<GradientSample>>> pending_;  // by step and phase
+  std::deque<std::vector<PhaseSamples>> pending_;  // by step and phase
   bool samples_next_step_ = false;
   double rate_factor_ = 1;
   int64_t applied_steps_ = 0;

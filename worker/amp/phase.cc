@@ -14,6 +14,7 @@
 #include "ATen/ops/where.h"
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
+#include "c10/util/Exception.h"
 #include "worker/amp/format.h"
 #include "worker/amp/program_facts.h"
 #include "worker/executor/backward_fault.h"
@@ -109,9 +110,9 @@ kernels::PhaseRule Phase::rule() const {
   return rule;
 }
 
-std::vector<GradientSample> Phase::Compute(const std::vector<Batch>& micro_batches, const StepConditions& step) {
-  std::vector<GradientSample> samples;
-  bool samples_next = step.samples;
+PhaseSamples Phase::Compute(const std::vector<Batch>& micro_batches, const StepConditions& step) {
+  PhaseSamples samples;
+  bool looks = step.samples;
   DropGradients();
   KeepBuffers();
   scalars_->loss(number_).zero_();
@@ -121,9 +122,10 @@ std::vector<GradientSample> Phase::Compute(const std::vector<Batch>& micro_batch
       Forward(micro_batches[i]);
       continue;
     }
-    ForwardBackward(micro_batches[i], step.recorder != nullptr);
-    if (std::exchange(samples_next, false)) {
-      samples = SampleGradients(step.samples_every_format);
+    if (std::exchange(looks, false)) {
+      samples = ForwardBackwardSampled(micro_batches[i], step);
+    } else {
+      ForwardBackward(micro_batches[i], step.recorder != nullptr, /*observer=*/nullptr);
     }
     if (setup_.sums_in_fp32) {
       GatherGradients(/*accumulate=*/micro_batches.size() > 1);
@@ -134,6 +136,27 @@ std::vector<GradientSample> Phase::Compute(const std::vector<Batch>& micro_batch
   }
   kernels_.Examine(gradients_, scalars_->facts(number_));
   return samples;
+}
+
+std::optional<ActivationFault> Phase::FindActivationFault(const std::vector<Batch>& micro_batches,
+                                                          uint64_t random_stream) {
+  const at::NoGradGuard no_grad;
+  KeepBuffers();
+  std::optional<ActivationFault> fault;
+  try {
+    for (size_t i = 0; i < micro_batches.size() && !fault.has_value(); ++i) {
+      SeedRandomOps({.random_stream = random_stream}, i, micro_batches.size());
+      ActivationSampler sampler(program_->graph());
+      program_->Run(InputsOf(program_->graph(), micro_batches[i], setup_.device), &sampler);
+      fault = sampler.Fault();
+    }
+  } catch (const c10::OutOfMemoryError&) {
+    // Training goes on without a look.
+  }
+  for (const WrittenBuffer& one : written_) {
+    one.buffer.copy_(one.kept);
+  }
+  return fault;
 }
 
 void Phase::Finish() {
@@ -226,8 +249,16 @@ void Phase::Forward(const Batch& batch) {
   program_->Run(InputsOf(program_->graph(), batch, setup_.device));
 }
 
-void Phase::ForwardBackward(const Batch& batch, bool is_recorded) {
-  const at::Tensor loss = program_->Run(InputsOf(program_->graph(), batch, setup_.device))[0];
+PhaseSamples Phase::ForwardBackwardSampled(const Batch& batch, const StepConditions& step) {
+  ActivationSampler sampler(program_->graph());
+  ForwardBackward(batch, step.recorder != nullptr, &sampler);
+  return {.gradients = SampleGradients(step.samples_every_format),
+          .has_activations = true,
+          .activation_fault = sampler.Fault()};
+}
+
+void Phase::ForwardBackward(const Batch& batch, bool is_recorded, executor::RunObserver* observer) {
+  const at::Tensor loss = program_->Run(InputsOf(program_->graph(), batch, setup_.device), observer)[0];
   // The gradient of the scaled mean over all labels of the step, without a multiplication of the loss itself.
   const at::Tensor gradient = ShareOf(scalars_->loss_scale(), batch).to(loss.scalar_type());
   try {

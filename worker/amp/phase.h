@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "c10/core/Device.h"
 #include "graph/graph.h"
+#include "worker/amp/activation_sample.h"
 #include "worker/amp/gradient_sample.h"
 #include "worker/amp/optimizer.h"
 #include "worker/amp/parameter.h"
@@ -65,7 +66,17 @@ struct PhaseResult {
   int64_t overflow_count = 0;
   int64_t total_overflow_count = 0;
   int num_overflow_parameters = 0;
-  std::vector<GradientSample> samples;  // of gradients of the first micro-batch that counts, when they were sampled
+  // Of the first micro-batch that counts anything, where it was sampled.
+  std::vector<GradientSample> samples;              // of its gradients
+  bool sampled_activations = false;                 // of its forward pass, which
+  std::optional<ActivationFault> activation_fault;  // had this
+};
+
+// What was looked at of a phase's step.
+struct PhaseSamples {
+  std::vector<GradientSample> gradients;
+  bool has_activations = false;
+  std::optional<ActivationFault> activation_fault;
 };
 
 // A part of the engine's step: the program of one loss, and the parameters, gradients, optimizer and schedule that
@@ -82,7 +93,7 @@ class Phase {
   // What all phases of a step have in common.
   struct StepConditions {
     uint64_t random_stream = 0;
-    bool samples = false;               // of gradients that were rounded to fp16
+    bool samples = false;               // of activations, and of gradients that were rounded to fp16
     bool samples_every_format = false;  // then those of all formats
     // Of micro-batches that have nothing to train on beside others that have: these run forward only. Empty: none.
     std::vector<bool> counts_nothing = {};
@@ -119,9 +130,11 @@ class Phase {
   void BeginStep() { averages_rounded_ = false; }
   // Forward and scaled backward over the micro-batches, and the pre-pass: one read of the gradients for their norm and
   // what is not finite in them, left on the device. Writes no parameter; buffers are written and kept aside as they
-  // were. What a step that was broken off left behind is dropped. Waits for the device only where gradients are
-  // sampled; gives the samples.
-  std::vector<GradientSample> Compute(const std::vector<Batch>& micro_batches, const StepConditions& step);
+  // were. What a step that was broken off left behind is dropped. Waits for the device only where gradients or
+  // activations are sampled; gives the samples.
+  PhaseSamples Compute(const std::vector<Batch>& micro_batches, const StepConditions& step);
+  // Engine::FindActivationFault, of this phase.
+  std::optional<ActivationFault> FindActivationFault(const std::vector<Batch>& micro_batches, uint64_t random_stream);
   // Ends what Compute began, once it is decided: updates the parameters, or, skipped, puts the buffers back as they
   // were before it. Waits for nothing.
   void Finish();
@@ -165,7 +178,8 @@ class Phase {
   void SeedRandomOps(const StepConditions& step, size_t micro_batch, size_t num_micro_batches) const;
   at::Tensor ShareOf(const at::Tensor& number, const Batch& batch) const;
   void Forward(const Batch& batch);
-  void ForwardBackward(const Batch& batch, bool is_recorded);
+  void ForwardBackward(const Batch& batch, bool is_recorded, executor::RunObserver* observer);
+  PhaseSamples ForwardBackwardSampled(const Batch& batch, const StepConditions& step);
   std::string FindBackwardFault(const Batch& batch, bool is_recorded);
   void GatherGradients(bool accumulate);
   std::vector<GradientSample> SampleGradients(bool of_every_format) const;

@@ -84,17 +84,25 @@ class DispatcherExecutor final : public Executor {
     return absl::OkStatus();
   }
 
-  std::vector<at::Tensor> Run(std::vector<at::Tensor> inputs) override { return RunAs(std::move(inputs), nullptr); }
+  std::vector<at::Tensor> Run(std::vector<at::Tensor> inputs, RunObserver* observer) override {
+    return RunAs(std::move(inputs), observer, /*calls=*/nullptr);
+  }
 
   std::vector<at::Tensor> RunTraced(std::vector<at::Tensor> inputs, std::vector<TracedCall>& calls) override {
-    return RunAs(std::move(inputs), &calls);
+    return RunAs(std::move(inputs), /*observer=*/nullptr, &calls);
   }
 
  private:
-  std::vector<at::Tensor> RunAs(std::vector<at::Tensor> inputs, std::vector<TracedCall>* calls) {
+  std::vector<at::Tensor> RunAs(std::vector<at::Tensor> inputs, RunObserver* observer, std::vector<TracedCall>* calls) {
     std::vector<at::Tensor> values = state_;
     RunConditions conditions = PlaceInputs(std::move(inputs), values);
     conditions.calls = calls;
+    conditions.observer = observer;
+    for (size_t i = 0; observer != nullptr && i < values.size(); ++i) {
+      if (values[i].defined()) {
+        observer->Observe({static_cast<int>(i)}, values[i]);
+      }
+    }
     Interpret(program_, conditions, values);
     std::vector<at::Tensor> outputs;
     for (const graph::Output& output : graph_.outputs()) {

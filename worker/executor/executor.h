@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ATen/core/Tensor.h"
@@ -22,6 +23,14 @@ struct TracedCall {
   std::string where;
   uint64_t first_node = 0;
   uint64_t end_node = 0;
+};
+
+// Sees the values of a run while they are there: parameters, buffers and inputs first, then the results of the nodes in
+// their order. What runs again in the backward pass it does not see again.
+class RunObserver {
+ public:
+  virtual ~RunObserver() = default;
+  virtual void Observe(graph::ValueId value, const at::Tensor& tensor) = 0;
 };
 
 // Runs one graph with LibTorch: node by node through the dispatcher, recorded by autograd when the caller's grad mode
@@ -51,9 +60,11 @@ class Executor {
   // Runs all nodes. `inputs` are in the graph's order and results in the order of its outputs. An input whose samples
   // have another shape of as many elements as declared is viewed in the declared shape. Throws c10::Error when an input
   // has the wrong number of elements or dtype. REQUIRES: bound.
-  virtual std::vector<at::Tensor> Run(std::vector<at::Tensor> inputs) = 0;
+  std::vector<at::Tensor> Run(std::vector<at::Tensor> inputs) { return Run(std::move(inputs), /*observer=*/nullptr); }
+  // The same, seen by an observer unless it is null.
+  virtual std::vector<at::Tensor> Run(std::vector<at::Tensor> inputs, RunObserver* observer) = 0;
 
-  // The same, with a note of every call in `calls`.
+  // The same as the first, with a note of every call in `calls`.
   virtual std::vector<at::Tensor> RunTraced(std::vector<at::Tensor> inputs, std::vector<TracedCall>& calls) = 0;
 };
 

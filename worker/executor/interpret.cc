@@ -64,6 +64,11 @@ void Call(const Instruction& instruction, const RunConditions& conditions, std::
   for (size_t i = 0; i < stack.size(); ++i) {
     values[instruction.results[i]] = std::move(stack[i]).toTensor();
   }
+  if (conditions.observer != nullptr) {
+    for (const size_t result : instruction.results) {
+      conditions.observer->Observe({static_cast<int>(result)}, values[result]);
+    }
+  }
   for (size_t value : instruction.drop) {
     values[value] = at::Tensor();
   }
@@ -145,7 +150,7 @@ struct SegmentFunction : Function<SegmentFunction> {
       }
     }
     const RunConditions conditions = {context->saved_data["batch_size"].toInt(),
-                                      context->saved_data["device"].toDevice()};
+                                      context->saved_data["device"].toDevice(), /*calls=*/nullptr, /*observer=*/nullptr};
     variable_list outputs = SecondRun(*segment, inputs, conditions, RandomStateOf(*context));
     KeepWithGradient(outputs, gradients);
     variable_list found(trained.size());

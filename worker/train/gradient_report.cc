@@ -94,7 +94,8 @@ bool MayBeScaled(const std::vector<GradientSample>& samples, const precision::Lo
 }  // namespace
 
 v1::GradientSamples ReportGradients(const std::vector<GradientSample>& samples, double loss_scale,
-                                    const precision::LossScaleConfig& scaling, const CanaryReport& canary) {
+                                    const precision::LossScaleConfig& scaling, const CanaryReport& canary,
+                                    const std::optional<amp::ActivationFault>& fault) {
   std::vector<GradientSample> modules;
   std::map<std::pair<std::string, at::ScalarType>, size_t> places;
   for (const GradientSample& sample : samples) {
@@ -111,6 +112,9 @@ v1::GradientSamples ReportGradients(const std::vector<GradientSample>& samples, 
   }
   for (const amp::Fp8Finding& layer : canary.layers) {
     *RowOf(layer.module, report).mutable_fp8() = ToProto(layer, canary.step);
+  }
+  if (fault.has_value()) {
+    *report.mutable_activation_fault() = ToProto(*fault);
   }
   report.set_loss_scale(loss_scale);
   if (MayBeScaled(samples, scaling)) {
@@ -134,8 +138,59 @@ std::string Describe(const v1::GradientSamples& gradients) {
                                 : absl::StrCat(" under a loss scale of ", LossScaleText(gradients.loss_scale()),
                                                "; they suggest ", LossScaleText(gradients.suggested_scale()));
   return absl::StrCat("of ", num_elements, " gradient elements in ", gradients.modules_size(),
-                      gradients.modules_size() == 1 ? " module " : " modules ", num_subnormal, " lost bits", bad,
-                      scale);
+                      gradients.modules_size() == 1 ? " module " : " modules ", num_subnormal, " lost bits", bad, scale,
+                      gradients.has_activation_fault()
+                          ? absl::StrCat("; in the forward pass ", Describe(gradients.activation_fault()))
+                          : "");
+}
+
+v1::ActivationFault ToProto(const amp::ActivationFault& fault) {
+  v1::ActivationFault proto;
+  v1::ActivationFault::Kind kind = v1::ActivationFault::KIND_UNSPECIFIED;
+  v1::ActivationFault::Kind_Parse(std::string(amp::NameOf(fault.kind)), &kind);
+  proto.set_kind(kind);
+  proto.set_module(fault.module);
+  proto.set_op(fault.op);
+  proto.set_value(fault.value);
+  proto.set_dtype(fault.dtype);
+  proto.set_share(fault.share);
+  proto.set_zero_module(fault.zero_module);
+  proto.set_zero_op(fault.zero_op);
+  return proto;
+}
+
+namespace {
+
+// "aten.mul.Tensor of layers.0"; "the input images".
+std::string PlaceOf(const std::string& op, const std::string& module, const std::string& value) {
+  if (!op.starts_with("aten.") && !op.starts_with("ampd.")) {
+    return absl::StrCat("the ", op, " ", value);
+  }
+  return absl::StrCat(op, " of ", module.empty() ? "the model" : module);
+}
+
+}  // namespace
+
+std::string Describe(const v1::ActivationFault& fault) {
+  const std::string place = PlaceOf(fault.op(), fault.module(), fault.value());
+  switch (fault.kind()) {
+    case v1::ActivationFault::DIVIDED_OUT:
+      return absl::StrFormat(
+          "%s overflows %s (a share of %.3f of its numbers), and %s divides by that: its results are zero, and what is "
+          "behind them learns nothing; compute %s in fp32 by a rule of precision.module_rules",
+          place, fault.dtype(), fault.share(), PlaceOf(fault.zero_op(), fault.zero_module(), ""),
+          fault.module().empty() ? "that part" : fault.module());
+    case v1::ActivationFault::VANISHED:
+      return absl::StrFormat(
+          "all results of %s are zero although what it multiplies is not: they are below the least "
+          "number of %s, and what is behind them learns nothing",
+          place, fault.dtype());
+    default:
+      return absl::StrFormat(
+          "%s has the first %s numbers that are not finite (a share of %.3f), and the loss is not "
+          "finite for them",
+          place, fault.dtype(), fault.share());
+  }
 }
 
 std::string WorstModules(const std::vector<ModuleLoss>& losses, double bound) {

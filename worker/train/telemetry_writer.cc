@@ -147,7 +147,8 @@ absl::Status TelemetryWriter::Gradients(int64_t step, const amp::StepResult& res
   v1::Event event;
   event.set_kind(v1::Event::GRADIENTS_SAMPLED);
   event.set_step(step);
-  *event.mutable_gradients() = ReportGradients(result.samples, result.loss_scale, scaling, canary);
+  *event.mutable_gradients() =
+      ReportGradients(result.samples, result.loss_scale, scaling, canary, result.activation_fault);
   event.set_message(Describe(event.gradients()));
   return AddEvent(std::move(event));
 }

@@ -45,12 +45,6 @@ std::vector<amp::Batch> Cut(const data::Dataset::Samples& samples, int64_t num_p
   return parts;
 }
 
-// Of a batch in the data, over all epochs: what its random numbers depend on.
-uint64_t PlaceOf(const data::Sampler::Cursor& cursor, const data::Sampler::Options& options) {
-  return static_cast<uint64_t>(cursor.epoch) * static_cast<uint64_t>(options.num_samples + 1) +
-         static_cast<uint64_t>(cursor.position);
-}
-
 bool IsDue(int64_t step, int64_t every_steps) { return every_steps > 0 && step % every_steps == 0; }
 
 }  // namespace
@@ -198,6 +192,12 @@ absl::Status TrainingLoop::ApplyOrders() {
   return absl::OkStatus();
 }
 
+// Of a batch by its place in the data, over all epochs: what its random numbers depend on.
+uint64_t TrainingLoop::RandomStreamOf(const data::Sampler::Cursor& place) const {
+  return static_cast<uint64_t>(place.epoch) * static_cast<uint64_t>(plan_.sampler.num_samples + 1) +
+         static_cast<uint64_t>(place.position);
+}
+
 void TrainingLoop::BeginStep() {
   const StepsUnderWay::Instant asked = Now();
   const data::Batcher::Batch batch = batcher_.Next();
@@ -208,11 +208,12 @@ void TrainingLoop::BeginStep() {
   const double data_wait_seconds = std::chrono::duration<double>(given - asked).count();
   const auto number = step_ + static_cast<int64_t>(under_way_.size()) + 1;
   context_.step_log.Started(leased_at, context_.start.key().job_id(), context_.start.key().attempt(), number);
-  const std::vector<amp::Batch> micro_batches = Cut(batch.samples, plan_.num_micro_batches);
-  engine_->Enqueue(micro_batches, PlaceOf(batch.place, plan_.sampler));
+  std::vector<amp::Batch> micro_batches = Cut(batch.samples, plan_.num_micro_batches);
+  engine_->Enqueue(micro_batches, RandomStreamOf(batch.place));
   TellGraphFailure();
   under_way_.Begin({begin, batch.place, data_wait_seconds, tells_gradients_,
                     told_uneven_ ? "" : uneven_batches_.WhyUneven(micro_batches)});
+  batches_under_way_.push_back(std::move(micro_batches));
 }
 
 // How many steps may stay under way now. None where what comes next depends on the numbers of the last one: so it is at
@@ -242,6 +243,8 @@ absl::Status TrainingLoop::EndSteps() {
 absl::Status TrainingLoop::EndStep() {
   const amp::StepResult result = engine_->Take();
   const StepsUnderWay::ReadStep step = under_way_.Read(Now());
+  const std::vector<amp::Batch> micro_batches = std::move(batches_under_way_.front());
+  batches_under_way_.pop_front();
   ++step_;
   const auto gan = GanStepOf(result);
   train_loss_ = gan.has_value() ? gan->discriminator.loss : result.loss;
@@ -259,6 +262,7 @@ absl::Status TrainingLoop::EndStep() {
   }
   AMPD_RETURN_IF_ERROR(TellUneven(step.why_uneven, "a step's micro-batches"));
   ReportState(v1::Attempt::RUNNING);
+  AMPD_RETURN_IF_ERROR(TellActivations(result, micro_batches, step.place));
   AMPD_RETURN_IF_ERROR(ReplayIfSkipped(result, step.place));
   return CheckNumbers(result, step.place);
 }

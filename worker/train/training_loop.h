@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -95,6 +96,7 @@ class TrainingLoop {
   absl::Status DoWhatIsDue();
   bool OwesEvaluation() const;
   absl::Status ApplyOrders();
+  uint64_t RandomStreamOf(const data::Sampler::Cursor& place) const;
   void BeginStep();
   size_t StepsAhead() const;
   absl::Status EndSteps();
@@ -111,6 +113,8 @@ class TrainingLoop {
   absl::Status CheckEvaluation(bool ignores_all_labels);
   bool IsGood() const;
   absl::Status TellUnderflow(const amp::StepResult& result);
+  absl::Status TellActivations(const amp::StepResult& result, const std::vector<amp::Batch>& micro_batches,
+                               const data::Sampler::Cursor& place);
   absl::Status TellUneven(const std::string& why, const char* batches);
   absl::Status TellFp8Underflow(const amp::StepResult& result);
   absl::Status TellDemotions(const amp::StepResult& result);
@@ -143,6 +147,7 @@ class TrainingLoop {
   std::unique_ptr<amp::Engine> engine_;
   std::string told_graph_failure_;
   StepsUnderWay under_way_;
+  std::deque<std::vector<amp::Batch>> batches_under_way_;  // beside them
   const UnevenBatches uneven_batches_;
   int64_t step_ = 0;  // read
   float train_loss_ = 0;
@@ -156,6 +161,7 @@ class TrainingLoop {
   bool has_begun_ = false;
   bool told_underflow_ = false;         // since a sample in which no gradient underflowed
   bool told_fp8_underflow_ = false;     // since a look of the canary that found none in FP8
+  bool told_activations_ = false;       // since a sampled forward pass without a fault
   bool told_uneven_ = false;            // that batches may count different numbers of labels
   bool tells_gradients_ = false;        // of the next step to begin
   bool rolled_back_ = false;            // by a step just read

@@ -148,6 +148,7 @@ absl::Status TrainingLoop::Adopt(TrainingState state) {
   num_replays_ = state.num_replays;
   told_underflow_ = state.told_underflow;
   told_fp8_underflow_ = state.told_fp8_underflow;
+  told_activations_ = state.told_activations;
   told_uneven_ = told_uneven_ || state.told_uneven;
   applied_order_ = state.applied_order;
   best_eval_loss_ = state.best_eval_loss;
@@ -180,6 +181,7 @@ TrainingState TrainingLoop::State(amp::EngineState room) const {
           .num_replays = num_replays_,
           .told_underflow = told_underflow_,
           .told_fp8_underflow = told_fp8_underflow_,
+          .told_activations = told_activations_,
           .told_uneven = told_uneven_,
           .applied_order = applied_order_,
           .monitor = monitor_.state(),

@@ -205,6 +205,9 @@ std::map<std::string, std::string> ScalarsOf(const TrainingState& state) {
   if (state.told_fp8_underflow) {
     scalars["told_fp8_underflow"] = "1";
   }
+  if (state.told_activations) {
+    scalars["told_activations"] = "1";
+  }
   if (state.told_uneven) {
     scalars["told_uneven"] = "1";
   }
@@ -269,6 +272,7 @@ absl::StatusOr<TrainingState> StateOf(LoadedCheckpoint& checkpoint) {
     state.told_underflow = told != 0;
   }
   state.told_fp8_underflow = checkpoint.state.contains("told_fp8_underflow");
+  state.told_activations = checkpoint.state.contains("told_activations");
   state.told_uneven = checkpoint.state.contains("told_uneven");
   if (checkpoint.state.contains("scaler.applied_order")) {
     AMPD_RETURN_IF_ERROR(Take(checkpoint, "scaler.applied_order", state.applied_order));

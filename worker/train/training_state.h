@@ -34,6 +34,7 @@ struct TrainingState {
   int num_replays = 0;  // in a row, of the batch that comes next
   bool told_underflow = false;
   bool told_fp8_underflow = false;
+  bool told_activations = false;
   bool told_uneven = false;    // that batches may count different numbers of labels
   uint64_t applied_order = 0;  // number of the last live change of the loss scale
   MonitorState monitor;

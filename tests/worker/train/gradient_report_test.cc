@@ -76,6 +76,33 @@ TEST(GradientReport, IsDescribedInOneLine) {
             "of 4 gradient elements in 1 module 0 lost bits; no loss is scaled");
 }
 
+TEST(GradientReport, HasWhatWentWrongInTheForwardPass) {
+  amp::ActivationFault fault;
+  fault.kind = amp::ActivationFault::Kind::kDividedOut;
+  fault.module = "layers.0.norm";
+  fault.op = "aten.mul.Tensor";
+  fault.value = "mul_3";
+  fault.dtype = "float16";
+  fault.share = 0.75;
+  fault.zero_module = "layers.0.norm";
+  fault.zero_op = "aten.rsqrt.default";
+  const v1::GradientSamples report = ReportGradients({Sample("a", "a.weight", 4, 1)}, 8, kScaled, {}, fault);
+  EXPECT_EQ(report.activation_fault().ShortDebugString(),
+            "kind: DIVIDED_OUT module: \"layers.0.norm\" op: \"aten.mul.Tensor\" value: \"mul_3\" dtype: \"float16\" "
+            "share: 0.75 zero_module: \"layers.0.norm\" zero_op: \"aten.rsqrt.default\"");
+  EXPECT_NE(Describe(report).find("; in the forward pass aten.mul.Tensor of layers.0.norm overflows float16"),
+            std::string::npos)
+      << Describe(report);
+  fault = {};
+  fault.op = "input";
+  fault.value = "images";
+  fault.dtype = "float32";
+  EXPECT_EQ(
+      Describe(ToProto(fault)),
+      "the input images has the first float32 numbers that are not finite (a share of 0.000), and the loss is not "
+      "finite for them");
+}
+
 TEST(GradientReport, SuggestsAScaleOnlyWhereOneMayHelpAndNoneBeyondTheCap) {
   const auto suggested = [](at::ScalarType dtype, const precision::LossScaleConfig& scaling) {
     return ReportGradients({Sample("a", "a.weight", 4, 0x1p-14, dtype)}, 1, scaling).suggested_scale();

@@ -38,6 +38,7 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
     state.num_replays = count();
     state.told_underflow = round % 2 == 1;
     state.told_fp8_underflow = round % 3 == 1;
+    state.told_activations = round % 4 == 2;
     state.told_uneven = round % 3 == 2;
     for (int i = count(); i > 0; --i) {
       state.monitor.losses.push_back(real());
@@ -81,6 +82,7 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
     EXPECT_EQ(back->num_replays, state.num_replays);
     EXPECT_EQ(back->told_underflow, state.told_underflow);
     EXPECT_EQ(back->told_fp8_underflow, state.told_fp8_underflow);
+    EXPECT_EQ(back->told_activations, state.told_activations);
     EXPECT_EQ(back->told_uneven, state.told_uneven);
     EXPECT_EQ(back->monitor, state.monitor);
     EXPECT_EQ(back->recovery, state.recovery);

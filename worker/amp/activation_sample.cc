@@ -1,0 +1,270 @@
+#include "worker/amp/activation_sample.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <variant>
+
+#include "ATen/ops/as_strided.h"
+#include "graph/op_table.h"
+
+namespace ampd::amp {
+namespace {
+
+using graph::Node;
+using graph::Operand;
+using graph::ValueId;
+using Kind = ActivationFault::Kind;
+
+constexpr int64_t kMaxElements = 65'536;
+
+constexpr std::string_view kCasts[] = {"aten.to.dtype", "aten._to_copy.default"};
+// Their infinities are what they are asked for.
+constexpr std::string_view kFills[] = {"aten.full.default", "aten.full_like.default", "aten.fill.Tensor",
+                                       "aten.masked_fill.Scalar", "aten.log.default"};
+// One over their infinity is what it would be without the overflow, but for less than their format holds.
+constexpr std::string_view kExponentials[] = {"aten.exp.default"};
+
+template <size_t n>
+bool IsOneOf(const Node& node, const std::string_view (&ops)[n]) {
+  return std::find(std::begin(ops), std::end(ops), node.op) != std::end(ops);
+}
+
+// An op whose result is zero only where what is multiplied is, as far as its format goes; and the arguments that are.
+struct Product {
+  std::string_view op;
+  std::string_view factors[2];
+};
+
+constexpr Product kProducts[] = {{"aten.mul.Tensor", {"self", "other"}},
+                                 {"aten.div.Tensor", {"self", "other"}},
+                                 {"aten.linear.default", {"input", "weight"}},
+                                 {"aten.conv2d.default", {"input", "weight"}},
+                                 {"aten.convolution.default", {"input", "weight"}},
+                                 {"aten.conv_transpose2d.input", {"input", "weight"}},
+                                 {"aten.matmul.default", {"self", "other"}},
+                                 {"aten.mm.default", {"self", "mat2"}},
+                                 {"aten.bmm.default", {"self", "mat2"}},
+                                 {"aten.addmm.default", {"mat1", "mat2"}},
+                                 {"aten.einsum.default", {"tensors", ""}},
+                                 {"aten.to.dtype", {"self", ""}},
+                                 {"aten._to_copy.default", {"self", ""}}};
+
+std::optional<double> NumberOf(const Operand& operand) {
+  if (const auto* const whole = std::get_if<int64_t>(&operand)) {
+    return static_cast<double>(*whole);
+  }
+  const auto* const number = std::get_if<double>(&operand);
+  return number == nullptr ? std::nullopt : std::optional(*number);
+}
+
+// What the node divides by; nothing for one that does not.
+std::optional<ValueId> DivisorOf(const Node& node) {
+  if (node.op == "aten.div.Tensor") {
+    return node.ValueOf("other");
+  }
+  const bool is_inverse = node.op == "aten.rsqrt.default" || node.op == "aten.reciprocal.default";
+  const Operand* const exponent = node.op == "aten.pow.Tensor_Scalar" ? node.Find("exponent") : nullptr;
+  const bool is_negative_power = exponent != nullptr && NumberOf(*exponent).value_or(1) < 0;
+  return is_inverse || is_negative_power ? node.ValueOf("self") : std::nullopt;
+}
+
+// Whole rows at equal distances, of a tensor that may lie in memory in any way.
+at::Tensor SampleOf(const at::Tensor& tensor) {
+  std::vector<int64_t> sizes = tensor.sizes().vec();
+  std::vector<int64_t> strides = tensor.strides().vec();
+  int64_t excess = (tensor.numel() + kMaxElements - 1) / kMaxElements;
+  for (size_t i = 0; i < sizes.size() && excess > 1; ++i) {
+    const int64_t distance = std::min(sizes[i], excess);
+    sizes[i] = (sizes[i] + distance - 1) / distance;
+    strides[i] *= distance;
+    excess = (excess + distance - 1) / distance;
+  }
+  return at::as_strided(tensor, sizes, strides, tensor.storage_offset()).to(at::kCPU, at::kFloat).contiguous();
+}
+
+std::string DtypeText(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kHalf:
+      return "float16";
+    case at::kBFloat16:
+      return "bfloat16";
+    case at::kFloat:
+      return "float32";
+    default:
+      return c10::toString(dtype);
+  }
+}
+
+}  // namespace
+
+std::string_view NameOf(Kind kind) {
+  switch (kind) {
+    case Kind::kNotFinite:
+      return "NOT_FINITE";
+    case Kind::kDividedOut:
+      return "DIVIDED_OUT";
+    case Kind::kVanished:
+      return "VANISHED";
+  }
+  return "";
+}
+
+ActivationSampler::ActivationSampler(const graph::Graph& program)
+    : program_(program),
+      makers_(static_cast<size_t>(program.num_values())),
+      facts_(static_cast<size_t>(program.num_values())) {
+  for (const Node& node : program.nodes()) {
+    for (const ValueId output : node.outputs) {
+      makers_[static_cast<size_t>(output.index)] = &node;
+    }
+  }
+}
+
+void ActivationSampler::Observe(ValueId value, const at::Tensor& tensor) {
+  Facts& facts = facts_[static_cast<size_t>(value.index)];
+  const bool is_known = tensor.defined() && tensor.is_floating_point() && tensor.scalar_type() != at::kDouble;
+  if (!is_known || tensor.numel() == 0) {
+    return;
+  }
+  const at::NoGradGuard no_grad;
+  facts.is_number = true;
+  facts.dtype = tensor.scalar_type();
+  const at::Tensor sample = SampleOf(tensor.detach());
+  facts.num_elements = sample.numel();
+  const auto* const numbers = sample.const_data_ptr<float>();
+  for (int64_t i = 0; i < facts.num_elements; ++i) {
+    facts.num_zero += numbers[i] == 0 ? 1 : 0;
+    facts.num_infinite += std::isinf(numbers[i]) ? 1 : 0;
+    facts.num_nan += std::isnan(numbers[i]) ? 1 : 0;
+  }
+  facts.is_meant = facts.num_infinite > 0 && IsMeant(value);
+  const Node* const node = MakerOf(value);
+  if (node == nullptr || first_.has_value()) {
+    return;
+  }
+  if (IsDividedOut(*node, facts)) {
+    first_ = FaultAt(Kind::kDividedOut, OriginOf(*DivisorOf(*node)));
+    first_->zero_module = node->module_path;
+    first_->zero_op = graph::ComputedBy(node->op);
+  } else if (Vanishes(*node, facts, tensor.detach())) {
+    first_ = FaultAt(Kind::kVanished, value);
+  }
+}
+
+// Whether infinities are no overflow's.
+bool ActivationSampler::IsMeant(ValueId value) const {
+  const Node* const node = MakerOf(value);
+  if (node == nullptr) {
+    const auto& buffers = program_.buffers();
+    return std::any_of(buffers.begin(), buffers.end(),
+                       [value](const graph::State& buffer) { return buffer.value == value; });
+  }
+  bool reads_infinities = false;
+  for (const ValueId use : node->Uses()) {
+    reads_infinities = reads_infinities || FactsOf(use).num_infinite > 0;
+    if (FactsOf(use).has_fault()) {
+      return false;
+    }
+  }
+  return reads_infinities || IsOneOf(*node, kFills);
+}
+
+bool ActivationSampler::IsDividedOut(const Node& node, const Facts& result) const {
+  const auto divisor = DivisorOf(node);
+  if (!divisor.has_value() || result.num_zero == 0) {
+    return false;
+  }
+  const Facts& facts = FactsOf(*divisor);
+  if (facts.num_infinite == 0 || facts.is_meant) {
+    return false;
+  }
+  const Node* const origin = MakerOf(OriginOf(*divisor));
+  return origin == nullptr || !IsOneOf(*origin, kExponentials);
+}
+
+bool ActivationSampler::Vanishes(const Node& node, const Facts& result, const at::Tensor& tensor) const {
+  const auto* const product = std::find_if(std::begin(kProducts), std::end(kProducts),
+                                           [&](const Product& one) { return one.op == graph::ComputedBy(node.op); });
+  if (product == std::end(kProducts) || result.num_zero < result.num_elements) {
+    return false;
+  }
+  const bool all_are_dense =
+      std::all_of(std::begin(product->factors), std::end(product->factors), [&](std::string_view factor) {
+        const Operand* const operand = factor.empty() ? nullptr : node.Find(factor);
+        return operand == nullptr || IsDense(*operand);
+      });
+  if (!all_are_dense) {
+    return false;
+  }
+  return !tensor.any().item<bool>();  // nor is what was not looked at
+}
+
+// Whether no more than half of its numbers are zero, and all are finite.
+bool ActivationSampler::IsDense(const Operand& factor) const {
+  if (const auto* const list = std::get_if<std::vector<std::optional<ValueId>>>(&factor)) {
+    return std::all_of(list->begin(), list->end(),
+                       [this](const auto& value) { return !value.has_value() || IsDense(Operand(*value)); });
+  }
+  if (const auto* const value = std::get_if<ValueId>(&factor)) {
+    const Facts& facts = FactsOf(*value);
+    return facts.is_number && 2 * facts.num_zero <= facts.num_elements && facts.num_infinite + facts.num_nan == 0;
+  }
+  return NumberOf(factor).value_or(1) != 0;
+}
+
+// Back along what is not finite to the value where that began; of what a cast made, the value that was cast.
+ValueId ActivationSampler::OriginOf(ValueId value) const {
+  for (const Node* node = MakerOf(value); node != nullptr; node = MakerOf(value)) {
+    const std::vector<ValueId> uses = node->Uses();
+    // What is no number comes of such, rather than of an infinity that a mask may have gone into.
+    auto bad = std::find_if(uses.begin(), uses.end(), [this](ValueId use) { return FactsOf(use).num_nan > 0; });
+    if (bad == uses.end()) {
+      bad = std::find_if(uses.begin(), uses.end(), [this](ValueId use) { return FactsOf(use).has_fault(); });
+    }
+    if (bad == uses.end()) {
+      break;
+    }
+    value = *bad;
+  }
+  return value;
+}
+
+ActivationFault ActivationSampler::FaultAt(Kind kind, ValueId value) const {
+  const Facts& facts = FactsOf(value);
+  const Node* node = MakerOf(value);
+  // A cast that a policy put behind an op belongs to it.
+  while (node != nullptr && IsOneOf(*node, kCasts) && node->ValueOf("self").has_value() &&
+         MakerOf(*node->ValueOf("self")) != nullptr) {
+    value = *node->ValueOf("self");
+    node = MakerOf(value);
+  }
+  ActivationFault fault;
+  fault.kind = kind;
+  fault.value = program_.value(value).name;
+  fault.dtype = DtypeText(facts.dtype);
+  fault.share = kind == Kind::kVanished ? 1 : facts.ShareNotFinite();
+  if (node != nullptr) {
+    fault.module = node->module_path;
+    fault.op = graph::ComputedBy(node->op);
+    return fault;
+  }
+  const auto is_value = [value](const graph::State& state) { return state.value == value; };
+  const auto is_among = [&](const auto& states) { return std::any_of(states.begin(), states.end(), is_value); };
+  fault.op = is_among(program_.parameters()) ? "parameter" : is_among(program_.buffers()) ? "buffer" : "input";
+  return fault;
+}
+
+std::optional<ActivationFault> ActivationSampler::Fault() const {
+  for (const graph::Output& output : program_.outputs()) {
+    const Facts& facts = FactsOf(output.value);
+    if (facts.num_nan + facts.num_infinite > 0) {
+      return FaultAt(Kind::kNotFinite, OriginOf(output.value));
+    }
+  }
+  return first_;
+}
+
+}  // namespace ampd::amp
