@@ -94,18 +94,6 @@ Content LlmCOf(std::string_view begin) {
   return {ContentKind::kLlmC, version == (magic == 20240520 ? 1 : 7)};
 }
 
-// Eight bytes of length, which leave a content room, and an object of JSON.
-Content SafetensorsOf(std::string_view begin, int64_t num_bytes) {
-  constexpr size_t kLengthBytes = 8;
-  const uint64_t length = LittleEndian(begin, 0, kLengthBytes);
-  if (begin.size() <= kLengthBytes || begin[kLengthBytes] != '{' ||
-      length > static_cast<uint64_t>(num_bytes) - kLengthBytes) {
-    return {};
-  }
-  const char next = begin.size() > kLengthBytes + 1 ? begin[kLengthBytes + 1] : '\0';
-  return {ContentKind::kSafetensors, next == '"' || next == '}' || next == ' '};
-}
-
 // Python's pickles of protocol 2 to 5: torch.save's files of old, and lists of objects.
 bool IsPickle(std::string_view begin) {
   constexpr std::string_view kNextOpcodes = "\x95\x8a}](c\x8c"sv;
@@ -140,6 +128,20 @@ bool IsText(std::string_view begin) {
     }
   }
   return false;
+}
+
+// Eight bytes of length and an object of JSON: certain where the length fits the content. A wrong one is no text.
+Content SafetensorsOf(std::string_view begin, int64_t num_bytes) {
+  constexpr size_t kLengthBytes = 8;
+  const uint64_t length = LittleEndian(begin, 0, kLengthBytes);
+  if (begin.size() <= kLengthBytes || begin[kLengthBytes] != '{') {
+    return {};
+  }
+  const char next = begin.size() > kLengthBytes + 1 ? begin[kLengthBytes + 1] : '\0';
+  const bool is_object = next == '"' || next == '}' || next == ' ';
+  const bool fits = length <= static_cast<uint64_t>(num_bytes) - kLengthBytes;
+  const bool is_wrong = is_object && !IsText(begin.substr(0, kLengthBytes));
+  return {fits || is_wrong ? ContentKind::kSafetensors : ContentKind::kUnknown, fits && is_object};
 }
 
 Content TextOf(std::string_view begin) {

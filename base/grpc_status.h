@@ -9,7 +9,7 @@
 namespace ampd {
 
 // Cut as FitToTrailers says.
-grpc::Status ToGrpcStatus(const absl::Status& status);
+grpc::Status ToGrpcStatus(const absl::Status& uncut);
 absl::Status FromGrpcStatus(const grpc::Status& status);
 
 }  // namespace ampd

@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/glob.h"
 #include "base/status_macros.h"
-#include "graph/aliases.h"
 #include "graph/op_table.h"
 #include "graph/passes.h"
 
@@ -152,11 +151,7 @@ Node ForSecondRun(Node node) {
 
 absl::StatusOr<Graph> WithCheckpointSegments(const Graph& graph, const std::vector<std::string>& globs) {
   AMPD_ASSIGN_OR_RETURN(const auto modules, SegmentModules(graph, globs));
-  Graph result = graph;
-  if (std::any_of(graph.nodes().begin(), graph.nodes().end(),
-                  [](const Node& node) { return WrittenBy(node).has_value(); })) {
-    AMPD_ASSIGN_OR_RETURN(result, WithoutInPlaceOps(graph));
-  }
+  AMPD_ASSIGN_OR_RETURN(Graph result, WithoutInPlaceOps(graph));
   std::vector<Node> nodes = result.nodes();
   size_t last = 0;  // the last node that a module is known of
   for (size_t i = 0; i < nodes.size(); ++i) {

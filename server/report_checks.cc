@@ -189,9 +189,6 @@ std::string FindOddity(const JobRecord& record, const v1::Attempt& attempt, cons
   if (std::string oddity = StepOddity(outcome.last_step(), total_steps); !oddity.empty()) {
     return "last_" + oddity;
   }
-  if (outcome.message().size() > kMaxLineBytes) {
-    return absl::StrCat("message ", TooLong(outcome.message().size(), kMaxLineBytes));
-  }
   if (outcome.last_sequence() > kMaxSequence) {
     return absl::StrCat("last_sequence is ", outcome.last_sequence());
   }

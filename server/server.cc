@@ -1,6 +1,5 @@
 #include "server/server.h"
 
-
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -340,7 +339,7 @@ void Server::Parts::CheckFolder() {
   if (status.ok() || std::exchange(is_lost, true)) {
     return;
   }
-  Log(spdlog::level::critical, status.message());
+  Log(spdlog::level::critical, std::string(status.message()));
   health.Look();
   if (on_fatal) {
     on_fatal(status);
@@ -352,10 +351,8 @@ HealthMonitor::Options Server::Parts::HealthOptions() {
           .check_folder = [this] { return folder->Check(); },
           .has_connection_room = [this] { return grpc->HadConnectionRoom(); },
           .show = [this](const HealthMonitor::Results& results) { ShowHealth(results); },
-          .log =
-              [](bool is_good, const std::string& line) {
-                Log(is_good ? spdlog::level::info : spdlog::level::warn, line);
-              }};
+          .log = [](bool is_good,
+                    const std::string& line) { Log(is_good ? spdlog::level::info : spdlog::level::warn, line); }};
 }
 
 void Server::Parts::ShowHealth(const HealthMonitor::Results& results) {

@@ -46,7 +46,7 @@ int64_t TotalSteps(const v1::Job& job) {
 
 // "30 days", or "36h".
 std::string AgeText(const google::protobuf::Duration& age) {
-  constexpr int64_t kDay = 24 * 3600;
+  constexpr int64_t kDay = int64_t{24} * 3600;
   if (age.seconds() % kDay == 0 && age.nanos() == 0) {
     return absl::StrCat(age.seconds() / kDay, age.seconds() == kDay ? " day" : " days");
   }

@@ -13,7 +13,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/status_macros.h"
 
 namespace ampd::server {
@@ -146,7 +147,7 @@ void Acceptor::Take(UniqueFd connection) {
 }
 
 void Acceptor::ForgetClosed() {
-  const absl::Time now = absl::Now();
+  const absl::Duration now = SystemClock().SinceBoot();
   if (now - last_look_ < kBetweenLooks) {
     return;
   }
@@ -185,7 +186,7 @@ bool Acceptor::Evict() {
 }
 
 void Acceptor::Warn(const std::string& what) {
-  const absl::Time now = absl::Now();
+  const absl::Duration now = SystemClock().SinceBoot();
   if (options_.log && now - last_warning_ >= kBetweenWarnings) {
     last_warning_ = now;
     options_.log(absl::StrCat(what, "; new ones take the place of those that never made a call, or are closed"));

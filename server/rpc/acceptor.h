@@ -89,10 +89,10 @@ class Acceptor {
   int64_t num_closed_ = 0;  // for want of room, by the last HadRoom
 
   // Of the thread.
-  std::deque<Connection> silent_;   // oldest first: no call of theirs was seen yet
-  std::deque<Connection> calling_;  // a call was seen
-  absl::Time last_look_ = absl::InfinitePast();
-  absl::Time last_warning_ = absl::InfinitePast();
+  std::deque<Connection> silent_;                            // oldest first: no call of theirs was seen yet
+  std::deque<Connection> calling_;                           // a call was seen
+  absl::Duration last_look_ = -absl::InfiniteDuration();     // since boot
+  absl::Duration last_warning_ = -absl::InfiniteDuration();  // since boot
 
   std::atomic<int64_t> num_accepted_ = 0;
   std::atomic<int64_t> num_refused_ = 0;

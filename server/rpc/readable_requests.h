@@ -94,6 +94,9 @@ template <>
 class SerializationTraits<ampd::v1::UndrainWorkerRequest>
     : public ampd::server::ReadsAnyBytes<ampd::v1::UndrainWorkerRequest> {};
 template <>
+class SerializationTraits<ampd::v1::RemoveWorkerRequest>
+    : public ampd::server::ReadsAnyBytes<ampd::v1::RemoveWorkerRequest> {};
+template <>
 class SerializationTraits<ampd::v1::GetUploadRequest> : public ampd::server::ReadsAnyBytes<ampd::v1::GetUploadRequest> {
 };
 template <>

@@ -167,7 +167,7 @@ const std::map<std::string, std::string>& ArgumentsOf() {
                                                                 {"policy list", ""},
                                                                 {"policy show", "bf16"},
                                                                 {"data inspect", "labels"},
-                                                                {"data tokenize", "labels tokens.bin --force"},
+                                                                {"data tokenize", "text tokens.bin --force"},
                                                                 {"data pack", "pictures packed --size 1 --force"},
                                                                 {"model inspect", "net.pt2"},
                                                                 {"worker list", ""},
@@ -188,6 +188,7 @@ const std::map<std::string, std::string>& ArgumentsOf() {
 TEST_F(AmpctlFormats, EveryCommandHasOrRefusesEveryFormatAndIgnoresNone) {
   Write("job.yaml", "name: x\ndata:\n  batch_size: 4\n");
   Write("labels", std::string("\0\0\x08\x01\0\0\0\x01\x02", 9));  // IDX
+  Write("text", "In the beginning was the word.\n");
   std::filesystem::create_directories(folder_ + "/pictures/cat");
   Write("pictures/cat/one.png", kOnePixelPng);
   WriteArchive(folder_ + "/net.pt2", Net());

@@ -133,7 +133,7 @@ class HostFaults(ServiceCase):
             copy.signal(signal.SIGTERM)
             self.assertEqual(copy.process.wait(timeout=60), 0)
             self.expect_success(service)
-            self.assertIn("warning worker node: the state folder", service.server.log())
+            self.assertRegex(service.server.log(), r"warning the state folder of worker node was copied or moved: .* worker=node\n")
             for text in (service.server.log(), first.agent.log(), copy.log(), out, err,
                          service.ampctl("worker", "list", "-o", "json")[1]):
                 self.assertNotIn(secret, text)

@@ -162,7 +162,7 @@ class Spec(DataRootCase):
         self.assertEqual(first["state"], "SUCCEEDED", first.get("message"))
         saved = first["checkpoints"][-1]["path"]
         model = next(self.service.folder.rglob(f"{saved}/model.safetensors"))
-        shutil.copy(model, self.root / "weights.safetensors")
+        shutil.copyfile(model, self.root / "weights.safetensors")
         weights = "hidden: 16}, initial_weights: root/weights.safetensors}"
         second = self.run_job(tuned.replace("hidden: 16}}", weights))
         self.assertEqual(second["state"], "SUCCEEDED", second.get("message"))
@@ -178,7 +178,7 @@ class Spec(DataRootCase):
     def test_new_head_on_loaded_weights_and_a_clone_that_needs_no_file(self):
         first = self.run_job()
         model = next(self.service.folder.rglob(f"{first['checkpoints'][-1]['path']}/model.safetensors"))
-        shutil.copy(model, self.root / "backbone.safetensors")
+        shutil.copyfile(model, self.root / "backbone.safetensors")
         tuned = JOB.replace("hidden: 16}}", "hidden: 16, num_classes: 12}, initial_weights: root/backbone.safetensors, "
                                             "initialize_anew: [classifier.2.*]}")
         second = self.service.submit(tuned.replace("steps: 5", "steps: 100000000") + "checkpoint: {every_steps: 5}\n")

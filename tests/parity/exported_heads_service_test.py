@@ -370,7 +370,7 @@ class Heads(DataRootCase):
                          ("DIVIDED_OUT", "norm", "aten.mul.Tensor", "float16"))
         self.assertEqual((told["zero_module"], told["zero_op"]), ("norm", "aten.rsqrt.default"))
         self.expect_clean_line(fault["message"])
-        cured = job.replace("preset: fp16", "preset: fp16, module_rules: [{match: norm, compute: fp32}]")
+        cured = job.replace("preset: fp16", "preset: fp16, op_rules: [{match: aten.mul.Tensor, policy: fp32}]")
         self.assertEqual(self.faults(self.run_job(cured)), [])
 
     def faults(self, job):
@@ -416,8 +416,15 @@ class Heads(DataRootCase):
                 with torch.no_grad():
                     of_all = trained.eval()(self.words, labels)[0].item()
                 self.assertEqual(abs(segments[-1]["evals"][-1]["loss"] / of_all - 1) < 1e-6, bool(more))
-        self.refused("SPEC_ERROR", "model.exported.count_output 0 depends on the parameter ", model="tokens.pt2",
-                     more=", head: OWN_LOSS, output: 1, count_output: 0", data=TAGGED)
+
+        class LossTwice(TokenLoss):
+            def forward(self, input_ids, labels):
+                loss = super().forward(input_ids, labels)[0]
+                return loss, loss * 2
+
+        ampd.export(LossTwice(), (self.words[:4], labels[:4]), self.root / "twice.pt2")
+        self.refused("SPEC_ERROR", "model.exported.count_output 1 depends on the parameter ", model="twice.pt2",
+                     more=", head: OWN_LOSS, count_output: 1", data=TAGGED)
 
     def refused(self, reason, *words, **job):
         final = self.service.finished(self.service.submit(JOB.format(preset="fp32", **job)))

@@ -157,7 +157,7 @@ class Mixed(nn.Module):
     def forward(self, x):
         x = self.inner(self.conv(x).transpose(1, 2).flatten(2))  # (B, 8, 16)
         x = torch.sin(self.layer(x)[0])
-        x = (x.abs() + 0.5) ** self.power + (x * x + 0.5) ** self.exponent + 1.25 ** 2
+        x = (x.abs() + 0.5) ** self.power + (x * x + 1.5) ** self.exponent + 1.25 ** 2
         x = x.diff(dim=1, append=self.last.expand(x.shape[0], 1, 16))
         angles = torch.einsum("i,j->ij", torch.arange(8) * 100.0, self.scale)
         x = torch.einsum("btc,c->btc", self.inner(torch.cat([x, x], 2)), self.scale) + torch.cos(angles)

@@ -259,7 +259,8 @@ TEST(AdmitExported, AnOpThatThePolicyBansIsRefusedWithItsModule) {
   const std::string own_loss = "model {exported {head: OWN_LOSS}} ";
   EXPECT_TRUE(Admitted(model, SpecOf(own_loss)).ok()) << Admitted(model, SpecOf(own_loss)).status();
   const std::string banned =
-      "aten.binary_cross_entropy.default of loss is not allowed below fp32; use its form that takes logits, or the "
+      "aten.binary_cross_entropy.default of loss (net.py:10) is not allowed below fp32; use its form that takes "
+      "logits, or the "
       "preset fp32";
   for (const std::string preset : {"fp16", "bf16"}) {
     EXPECT_THAT(Wrong(model, SpecOf(own_loss + "precision {preset: '" + preset + "'}")),

@@ -516,7 +516,7 @@ TEST(AdmitSpec, AnExportedModelIsTakenUnseen) {
   };
   EXPECT_TRUE(AdmitSpec(Changed("model {exported {path: 'root/my.pt2' head: OWN_LOSS count_output: 1}}")).ok());
   EXPECT_TRUE(AdmitSpec(Changed("model {exported {path: 'a/b' head: OWN_LOSS output: 1 count_output: 0}}")).ok());
-  for (const char* const wrong : {"count_output: 1", "head: REGRESSION count_output: 1",
+  for (const char* const wrong : {"count_output: 1", "head: CLASSIFICATION count_output: 1",
                                   "head: OWN_LOSS count_output: 0", "head: OWN_LOSS count_output: -1"}) {
     EXPECT_THAT(counts(wrong), ElementsAre("model.exported.count_output")) << wrong;
   }

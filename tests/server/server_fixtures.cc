@@ -13,6 +13,12 @@ std::unique_ptr<grpc::ClientContext> Context(absl::Duration deadline) {
   return context;
 }
 
+namespace {
+
+constexpr int64_t kSteps = 100;  // of every job
+
+}  // namespace
+
 v1::JobSpec GoodSpec(const std::string& name) {
   v1::JobSpec spec;
   spec.set_name(name);
@@ -24,7 +30,7 @@ v1::JobSpec GoodSpec(const std::string& name) {
   spec.mutable_data()->set_batch_size(32);
   spec.mutable_precision()->set_preset("fp32");
   spec.mutable_optimizer()->mutable_sgd()->set_learning_rate(0.1);
-  spec.mutable_train()->set_steps(100);
+  spec.mutable_train()->set_steps(kSteps);
   return spec;
 }
 
@@ -174,7 +180,7 @@ void ScriptedWorker::Finish(const v1::AttemptKey& key, uint64_t last_sequence) {
   outcome.set_kind(v1::Outcome::FINISHED);
   outcome.set_reason(v1::SUCCEEDED_NORMALLY);
   outcome.set_last_sequence(last_sequence);
-  outcome.set_last_step(static_cast<int64_t>(last_sequence));
+  outcome.set_last_step(kSteps);
   SetAttempt(key, v1::Attempt::ENDED, &outcome);
   const absl::Time deadline = absl::Now() + absl::Seconds(20);
   while (absl::Now() < deadline) {

@@ -258,6 +258,8 @@ void Host::Save(Trainer& trainer) {
   checkpoint.set_attempt(key.attempt());
   checkpoint.set_step(trainer.step);
   checkpoint.set_path(absl::StrCat(key.job_id(), "/", key.attempt(), "/step-", trainer.step));
+  checkpoint.set_manifest_sha256(std::string(64, 'a'));
+  checkpoint.set_state_hash(std::string(64, 'b'));
   trainer.unacknowledged.push_back(std::move(checkpoint));
   job_folders_.insert(key.job_id());
 }

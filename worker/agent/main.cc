@@ -240,7 +240,8 @@ int Serve(const Flags& flags, ampd::agent::Agent::Options options, ampd::SignalT
 
 int Run(const Flags& flags, ampd::SignalThread& signals) {
   if (const absl::Status name = ampd::CheckWorkerName(flags.name); !name.ok()) {
-    return Fail(kUsage, absl::StrCat("--name (the host's if not given) ", std::string(name.message())), flags.log_format);
+    return Fail(kUsage, absl::StrCat("--name (the host's if not given) ", std::string(name.message())),
+                flags.log_format);
   }
   std::string why;
   const std::map<std::string, std::string> data_roots = ParseDataRoots(flags.data_roots, &why);

@@ -146,10 +146,14 @@ absl::StatusOr<Choice> ChooseByContent(const DataFile& file, std::optional<int64
       return DataError(file.name,
                        absl::StrCat("its content does not tell that it is a file of tokens, or how wide they are: ",
                                     content.why, "; set the format of tokens to LLM_C, UINT16 or UINT32"));
-    default:
+    case v1::DatasetFile::CIFAR10:
+    case v1::DatasetFile::CIFAR100:  // told by size and labels, which tokens may have by chance
       return DataError(file.name,
                        absl::StrCat("by its content it is a file of ", v1::DatasetFile::Format_Name(content.format),
-                                    ", not of tokens; where it is one, set the format of tokens to UINT16 or UINT32"));
+                                    "; where it is one of tokens, set the format of tokens to UINT16 or UINT32"));
+    default:
+      return DataError(file.name, absl::StrCat("by its content it is a file of ",
+                                               v1::DatasetFile::Format_Name(content.format), ", not of tokens"));
   }
 }
 

@@ -134,7 +134,8 @@ struct SegmentFunction : Function<SegmentFunction> {
     }
     context->set_materialize_grads(false);
     context->save_for_backward(inputs.vec());
-    Interpret(segment->first, {conditions.batch_size, conditions.device}, *values);
+    Interpret(segment->first, {conditions.batch_size, conditions.device, /*calls=*/nullptr, conditions.observer},
+              *values);
     return Gather(segment->outputs, *values);
   }
 
@@ -150,7 +151,8 @@ struct SegmentFunction : Function<SegmentFunction> {
       }
     }
     const RunConditions conditions = {context->saved_data["batch_size"].toInt(),
-                                      context->saved_data["device"].toDevice(), /*calls=*/nullptr, /*observer=*/nullptr};
+                                      context->saved_data["device"].toDevice(), /*calls=*/nullptr,
+                                      /*observer=*/nullptr};
     variable_list outputs = SecondRun(*segment, inputs, conditions, RandomStateOf(*context));
     KeepWithGradient(outputs, gradients);
     variable_list found(trained.size());

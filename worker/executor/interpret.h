@@ -13,7 +13,7 @@ struct RunConditions {
   int64_t batch_size = 0;
   c10::Device device = c10::DeviceType::CPU;
   std::vector<TracedCall>* calls = nullptr;  // of a run that is traced
-  RunObserver* observer = nullptr;  // of the nodes' results
+  RunObserver* observer = nullptr;           // of the nodes' results
 };
 
 // The sizes of a shape in a run.

@@ -177,9 +177,8 @@ std::string Describe(const v1::ActivationFault& fault) {
     case v1::ActivationFault::DIVIDED_OUT:
       return absl::StrFormat(
           "%s overflows %s (a share of %.3f of its numbers), and %s divides by that: its results are zero, and what is "
-          "behind them learns nothing; compute %s in fp32 by a rule of precision.module_rules",
-          place, fault.dtype(), fault.share(), PlaceOf(fault.zero_op(), fault.zero_module(), ""),
-          fault.module().empty() ? "that part" : fault.module());
+          "behind them learns nothing; let %s compute in fp32 by precision.op_rules, or train in bf16",
+          place, fault.dtype(), fault.share(), PlaceOf(fault.zero_op(), fault.zero_module(), ""), fault.op());
     case v1::ActivationFault::VANISHED:
       return absl::StrFormat(
           "all results of %s are zero although what it multiplies is not: they are below the least "

@@ -38,9 +38,9 @@ struct TrainerOptions {
 v1::Outcome RunAttempt(internal::StartAttempt start, const absl::StatusOr<amp::ComputeDevice>& device, AgentLink& link,
                        TelemetryOutbox& outbox, const TrainerOptions& options);
 
-// OUT_OF_MEMORY, on whichever device; DEVICE_ERROR for a fault of a GPU or its libraries; DATA_ERROR for an index beyond
-// what an op indexes; SPEC_ERROR for an op that can't compute what the model gives it (executor::OpError); INTERNAL for
-// anything else.
+// OUT_OF_MEMORY, on whichever device; DEVICE_ERROR for a fault of a GPU or its libraries; DATA_ERROR for an index
+// beyond what an op indexes; SPEC_ERROR for an op that can't compute what the model gives it (executor::OpError);
+// INTERNAL for anything else.
 v1::Reason ReasonForException(const c10::Error& error);
 
 // The reason of an error's ErrorInfo; INTERNAL for one that is not a v1.Reason.

@@ -156,8 +156,8 @@ class TrainingLoop {
   DivergenceMonitor monitor_;
   std::optional<amp::Plateau> plateau_;
   Recovery recovery_;
-  uint64_t applied_order_ = 0;          // number of the last live change of the loss scale
-  CanaryReport canary_;                 // of the engine that there is
+  uint64_t applied_order_ = 0;  // number of the last live change of the loss scale
+  CanaryReport canary_;         // of the engine that there is
   bool has_begun_ = false;
   bool told_underflow_ = false;         // since a sample in which no gradient underflowed
   bool told_fp8_underflow_ = false;     // since a look of the canary that found none in FP8

@@ -148,6 +148,13 @@ TEST_F(FileReportTest, EveryTensorOfASafetensorsFile_IsReported) {
   EXPECT_THAT(report.problems(), ElementsAre(HasSubstr("f: tensor \"w\": of dtype BF16")));
 }
 
+// Or a damaged file would be sound tokens.
+TEST_F(FileReportTest, SafetensorsWithAWrongLength_IsAProblem) {
+  const v1::DatasetFile report = Inspect(std::string("\xff\0\0\0\0\0\0\0", 8) + "{\"y\":{}}" + std::string(91, '\x7f'));
+  EXPECT_EQ(report.format(), v1::DatasetFile::SAFETENSORS);
+  EXPECT_THAT(report.problems(), ElementsAre(HasSubstr("a header of 255 bytes in a file of 107")));
+}
+
 TEST_F(FileReportTest, NamesOfClasses_AreToldWhereTheMetadataHasThem) {
   const auto names_of = [&](const std::string& classes) {
     const std::string header = absl::StrCat(R"({"__metadata__":{"classes":")", classes,
@@ -299,11 +306,15 @@ TEST_F(FileReportTest, DamagedFileOfAKnownFormat_HasTheReadersWords) {
 
 // A label that is out of its classes now and then is a problem of a file of CIFAR's; where most are, it is none.
 TEST_F(FileReportTest, FilesOfCifarsSize_AreCifarsWhereTheirLabelsAre) {
-  std::string tokens(2 * 3073, '\0');
+  std::string tokens(4 * 3073, '\0');
   for (size_t i = 0; i < tokens.size(); ++i) {
     tokens[i] = static_cast<char>(i * i % 251);
   }
   EXPECT_EQ(Inspect(tokens).format(), v1::DatasetFile::UINT16_TOKENS);
+  const std::string pixels(3072, '\x55');
+  const v1::DatasetFile one_wrong = Inspect("\3" + pixels + "\x0a" + pixels);
+  EXPECT_EQ(one_wrong.format(), v1::DatasetFile::CIFAR10);
+  EXPECT_THAT(one_wrong.problems(), ElementsAre("f: label 10 of sample 1 is not below 10"));
   std::string idx("\0\0\x08\x01\0\0\x0b\xf9", 8);
   idx.resize(3073, '\1');
   EXPECT_EQ(Inspect(idx).format(), v1::DatasetFile::IDX);

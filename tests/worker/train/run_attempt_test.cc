@@ -33,7 +33,8 @@ TEST(ReasonForException, ANumberByWhichAnOpChoosesBeyondWhatThereIsIsADataError)
   EXPECT_EQ(ReasonForException(c10::IndexError(kHere, "index out of range in self")), v1::DATA_ERROR);
   EXPECT_EQ(ReasonForException(c10::Error(kHere, "index 7 is out of bounds for dimension 1 with size 3")),
             v1::DATA_ERROR);
-  const executor::OpError of_op("aten.embedding.default of words", "index out of range in self", /*is_index_error=*/true);
+  const executor::OpError of_op("aten.embedding.default of words", "index out of range in self",
+                                /*is_index_error=*/true);
   EXPECT_EQ(ReasonForException(of_op), v1::DATA_ERROR);
 }
 
