@@ -140,8 +140,7 @@ class Coordinator {
   void CommitForJob(internal::Update update, std::string id, JobDone done);
   void CommitDesired(const std::string& id, v1::Job::Desired desired, const std::string& etag, JobDone done);
   void CommitDrained(const std::string& worker, bool drained, WorkerDone done);
-  // `artifact` is given up when the job is committed, and names it from then on.
-  void CommitNewJob(internal::CreateJob create, std::shared_ptr<void> artifact, JobDone done);
+  void CommitNewJob(internal::CreateJob create, JobDone done);
   // RESOURCE_EXHAUSTED when a job with a spec of so many bytes has no room, on the disk or in memory.
   absl::Status CheckRoom(size_t spec_bytes) const;
   // Where the spec has the job begin with the weights of another, finds them. NOT_FOUND when there is no such job, and

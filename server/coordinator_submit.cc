@@ -1,4 +1,5 @@
 // Making jobs.
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -40,6 +41,15 @@ absl::Status CheckRequestId(const std::string& request_id) {
   return absl::OkStatus();
 }
 
+// Holds an artifact until the client is about to be answered: a job that was made names it by then, and one that was
+// refused must not keep the client from deleting it.
+Coordinator::JobDone ReleaseAndAnswer(std::shared_ptr<void> artifact, Coordinator::JobDone done) {
+  return [artifact = std::move(artifact), done = std::move(done)](const absl::StatusOr<JobPtr>& job) mutable {
+    artifact.reset();
+    done(job);
+  };
+}
+
 // Whether a job has ended before its last step, so that another can go on from its checkpoint.
 absl::Status CheckUnfinished(const Job& job) {
   if (IsTerminal(job.state()) && job.state() != Job::SUCCEEDED) {
@@ -79,7 +89,7 @@ absl::Status Coordinator::CheckRoom(size_t spec_bytes) const {
   return absl::OkStatus();
 }
 
-void Coordinator::CommitNewJob(internal::CreateJob create, std::shared_ptr<void> artifact, JobDone done) {
+void Coordinator::CommitNewJob(internal::CreateJob create, JobDone done) {
   if (const absl::Status room = CheckRoom(create.spec().ByteSizeLong()); !room.ok()) {
     return done(room);
   }
@@ -87,9 +97,7 @@ void Coordinator::CommitNewJob(internal::CreateJob create, std::shared_ptr<void>
   const std::string id = create.id();
   internal::Update update = NewUpdate();
   *update.mutable_create_job() = std::move(create);
-  CommitForJob(
-      std::move(update), id,
-      [artifact = std::move(artifact), done = std::move(done)](const absl::StatusOr<JobPtr>& job) { done(job); });
+  CommitForJob(std::move(update), id, std::move(done));
 }
 
 bool Coordinator::IsRepeat(const std::string& request_id) const {
@@ -134,6 +142,7 @@ void Coordinator::CreateJob(const v1::CreateJobRequest& request, JobDone done) {
   if (!status.ok()) {
     return done(status);
   }
+  done = ReleaseAndAnswer(std::move(admitted->artifact), std::move(done));
   internal::CreateJob create;
   *create.mutable_spec() = std::move(admitted->spec);
   create.set_request_id(request.request_id());
@@ -146,7 +155,7 @@ void Coordinator::CreateJob(const v1::CreateJobRequest& request, JobDone done) {
     *job->mutable_spec() = std::move(*create.mutable_spec());
     return done(JobPtr(std::move(job)));
   }
-  CommitNewJob(std::move(create), std::move(admitted->artifact), std::move(done));
+  CommitNewJob(std::move(create), std::move(done));
 }
 
 void Coordinator::CloneJob(const v1::CloneJobRequest& request, JobDone done) {
@@ -173,6 +182,7 @@ void Coordinator::CloneJob(const v1::CloneJobRequest& request, JobDone done) {
   if (!admitted.ok()) {
     return done(admitted.status());
   }
+  done = ReleaseAndAnswer(std::move(admitted->artifact), std::move(done));
   internal::CreateJob create;
   *create.mutable_spec() = std::move(admitted->spec);
   create.set_request_id(request.request_id());
@@ -187,7 +197,7 @@ void Coordinator::CloneJob(const v1::CloneJobRequest& request, JobDone done) {
   if (const absl::Status found = start.has_value() ? CheckStart(&create) : FindStart(&create); !found.ok()) {
     return done(found);
   }
-  CommitNewJob(std::move(create), std::move(admitted->artifact), std::move(done));
+  CommitNewJob(std::move(create), std::move(done));
 }
 
 }  // namespace ampd::server

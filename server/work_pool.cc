@@ -21,41 +21,46 @@ void WorkPool::Start() {
   }
 }
 
-bool WorkPool::TryPost(std::function<void()> task) {
+bool WorkPool::TryPost(std::function<void()> task, std::function<void()> then) {
   absl::MutexLock lock(&mutex_);
   if (closed_ || tasks_.size() >= capacity_) {
     return false;
   }
-  tasks_.push_back(std::move(task));
+  tasks_.push_back({std::move(task), std::move(then)});
   return true;
 }
 
-bool WorkPool::TryPostIfIdle(std::function<void()> task) {
+bool WorkPool::TryPostIfIdle(std::function<void()> task, std::function<void()> then) {
   absl::MutexLock lock(&mutex_);
   if (closed_ || num_running_ + tasks_.size() >= static_cast<size_t>(num_threads_)) {
     return false;
   }
-  tasks_.push_back(std::move(task));
+  tasks_.push_back({std::move(task), std::move(then)});
   return true;
 }
 
 void WorkPool::Work() {
   while (true) {
-    std::function<void()> task;
+    Posted next;
     {
       absl::MutexLock lock(&mutex_);
       mutex_.Await(absl::Condition(this, &WorkPool::HasTaskOrClosed));
       if (tasks_.empty()) {
         return;
       }
-      task = std::move(tasks_.front());
+      next = std::move(tasks_.front());
       tasks_.pop_front();
       ++num_running_;
     }
-    task();
-    task = nullptr;  // what it holds is gone before somebody is told that the thread is free
-    absl::MutexLock lock(&mutex_);
-    --num_running_;
+    next.task();
+    next.task = nullptr;
+    {
+      absl::MutexLock lock(&mutex_);
+      --num_running_;
+    }
+    if (next.then != nullptr) {
+      next.then();
+    }
   }
 }
 

@@ -18,14 +18,20 @@ class WorkPool {
   ~WorkPool() { Stop(); }
 
   void Start();
-  // False when too many tasks wait, and once it was stopped.
-  bool TryPost(std::function<void()> task);
+  // False when too many tasks wait, and once it was stopped. `then`, if any, runs after the task on its thread, when
+  // the task is destroyed and the thread counts as free: a client that is answered there finds what the task held
+  // released, and the thread ready for its next call.
+  bool TryPost(std::function<void()> task, std::function<void()> then = nullptr);
   // False also when no thread is free to begin the task at once.
-  bool TryPostIfIdle(std::function<void()> task);
+  bool TryPostIfIdle(std::function<void()> task, std::function<void()> then = nullptr);
   // Runs what was posted and returns when that is through. Idempotent; REQUIRES: not called by a task.
   void Stop();
 
  private:
+  struct Posted {
+    std::function<void()> task;
+    std::function<void()> then;
+  };
   void Work();
   bool HasTaskOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ || !tasks_.empty(); }
 
@@ -33,7 +39,7 @@ class WorkPool {
   const size_t capacity_;
   std::vector<std::thread> threads_;
   absl::Mutex mutex_;
-  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Posted> tasks_ ABSL_GUARDED_BY(mutex_);
   size_t num_running_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };

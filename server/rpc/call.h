@@ -151,9 +151,11 @@ grpc::ServerUnaryReactor* ServeUnary(const CallEnvironment& environment, grpc::C
   return reactor;
 }
 
-// Has `task`, which finishes the call, run on a thread of `pool`; finishes it when too many tasks wait there.
-inline void PostOrRefuse(WorkPool* pool, const FinishCall& finish, std::function<void()> task) {
-  if (!pool->TryPost(std::move(task))) {
+// Has `task` and `then`, one of which finishes the call, run on a thread of `pool` (WorkPool::TryPost); finishes the
+// call when too many tasks wait there.
+inline void PostOrRefuse(WorkPool* pool, const FinishCall& finish, std::function<void()> task,
+                         std::function<void()> then = nullptr) {
+  if (!pool->TryPost(std::move(task), std::move(then))) {
     finish(WithRetryDelay(
         Error(absl::StatusCode::kResourceExhausted, "SERVER_BUSY", "too many calls wait already; call again later"),
         absl::Seconds(1)));

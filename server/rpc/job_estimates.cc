@@ -1,5 +1,6 @@
 // What JobService computes on a model's graph: EstimateJob, ResolvePolicy, and the prediction that GetJob shows. It
 // takes up to seconds for the largest models, on a pool of its own, so that no other call waits for it.
+#include <memory>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -20,24 +21,26 @@ graph::Work WorkFor(grpc::CallbackServerContext* context) {
 
 void JobService::PostEstimate(grpc::CallbackServerContext* context, const v1::ModelSpec& model,
                               const Estimate& estimate, const FinishCall& finish) {
-  const auto compute = [=, this](const Coordinator::UploadedModel& found) {
-    PostOrRefuse(options_.environment->estimate_pool, finish, [=] {
+  const auto post = [=, this](Coordinator::UploadedModel found) {
+    const auto status = std::make_shared<absl::Status>();
+    auto compute = [=, found = std::move(found)] {
       graph::Work work = WorkFor(context);
       work.Visit(0);  // asks: the client may have left while the call waited
-      absl::Status status = work.status();
-      if (status.ok()) {
-        status = estimate(found, work);
+      *status = work.status();
+      if (status->ok()) {
+        *status = estimate(found, work);
       }
-      finish(status);
-    });
+    };
+    PostOrRefuse(options_.environment->estimate_pool, finish, std::move(compute),
+                 [finish, status] { finish(*status); });
   };
   if (!NamesArtifact(model)) {
-    return compute(Coordinator::UploadedModel());
+    return post(Coordinator::UploadedModel());
   }
-  PostOrRefuse(options_.environment->model_pool, finish, [=, this, &model] {
-    const absl::StatusOr<Coordinator::UploadedModel> found = options_.coordinator->FindModel(model);
-    found.ok() ? compute(*found) : finish(found.status());
-  });
+  const auto found = std::make_shared<absl::StatusOr<Coordinator::UploadedModel>>();
+  PostOrRefuse(
+      options_.environment->model_pool, finish, [=, this, &model] { *found = options_.coordinator->FindModel(model); },
+      [=] { found->ok() ? post(*std::move(*found)) : finish(found->status()); });
 }
 
 grpc::ServerUnaryReactor* JobService::EstimateJob(grpc::CallbackServerContext* context,
@@ -90,29 +93,29 @@ void JobService::PredictAndFinish(grpc::CallbackServerContext* context, v1::Job*
   if (!device.has_value()) {
     return finish(absl::OkStatus());
   }
-  const auto predict = [=, this](const Coordinator::UploadedModel& model) {
-    graph::Work work = WorkFor(context);
-    const std::string& precision = job->attempts().rbegin()->precision();
-    if (const auto peak = PredictPeak(job->spec(), precision, *device, model.exported.get(), &work); peak.ok()) {
-      peaks_.Put(*job, *peak);
-      job->mutable_progress()->set_memory_predicted_bytes(*peak);
-    }
-    finish(absl::OkStatus());
-  };
-  const auto post = [=, this](const Coordinator::UploadedModel& model) {
-    if (!options_.environment->estimate_pool->TryPostIfIdle([=] { predict(model); })) {
-      finish(absl::OkStatus());
+  const auto answer = [finish] { finish(absl::OkStatus()); };
+  const auto post = [=, this](Coordinator::UploadedModel model) {
+    auto predict = [=, this, model = std::move(model)] {
+      graph::Work work = WorkFor(context);
+      const std::string& precision = job->attempts().rbegin()->precision();
+      if (const auto peak = PredictPeak(job->spec(), precision, *device, model.exported.get(), &work); peak.ok()) {
+        peaks_.Put(*job, *peak);
+        job->mutable_progress()->set_memory_predicted_bytes(*peak);
+      }
+    };
+    if (!options_.environment->estimate_pool->TryPostIfIdle(std::move(predict), answer)) {
+      answer();
     }
   };
   if (!NamesArtifact(job->spec().model())) {
     return post(Coordinator::UploadedModel());
   }
-  const bool posted = options_.environment->model_pool->TryPostIfIdle([=, this] {
-    const auto model = options_.coordinator->FindModel(job->spec().model());
-    model.ok() ? post(*model) : finish(absl::OkStatus());
-  });
+  const auto found = std::make_shared<absl::StatusOr<Coordinator::UploadedModel>>();
+  const bool posted = options_.environment->model_pool->TryPostIfIdle(
+      [=, this] { *found = options_.coordinator->FindModel(job->spec().model()); },
+      [=] { found->ok() ? post(*std::move(*found)) : answer(); });
   if (!posted) {
-    finish(absl::OkStatus());
+    answer();
   }
 }
 

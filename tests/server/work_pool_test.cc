@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
+#include <utility>
 
 #include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 
 namespace ampd::server {
 namespace {
@@ -56,6 +59,24 @@ TEST(WorkPool, TryPostIfIdle_TakesATaskOnlyWhenAThreadIsFree) {
   pool.Stop();
   EXPECT_EQ(num_done, 3);
   EXPECT_FALSE(pool.TryPostIfIdle(wait));
+}
+
+TEST(WorkPool, Then_FindsTheThreadFreeAndTheTaskDestroyed) {
+  WorkPool pool(/*num_threads=*/1, /*capacity=*/8);
+  pool.Start();
+  auto held = std::make_shared<int>(0);
+  const std::weak_ptr<int> watched = held;
+  absl::Notification done;
+  bool was_destroyed = false, was_free = false;
+  EXPECT_TRUE(pool.TryPost([held = std::move(held)] { ++*held; },
+                           [&] {
+                             was_destroyed = watched.expired();
+                             was_free = pool.TryPostIfIdle([] {}, [&] { done.Notify(); });
+                           }));
+  done.WaitForNotificationWithTimeout(absl::Seconds(30));
+  pool.Stop();
+  EXPECT_TRUE(was_destroyed);
+  EXPECT_TRUE(was_free);
 }
 
 }  // namespace
