@@ -1,5 +1,6 @@
 #include "worker/train/checkpoint_writer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -33,7 +34,12 @@ void CheckpointWriter::Join() {
 
 std::optional<v1::Checkpoint> CheckpointWriter::newest() const {
   absl::MutexLock lock(&mutex_);
-  return newest_;
+  return written_.empty() ? std::nullopt : std::optional(written_.front());
+}
+
+std::vector<v1::Checkpoint> CheckpointWriter::written() const {
+  absl::MutexLock lock(&mutex_);
+  return {written_.begin(), written_.end()};
 }
 
 void CheckpointWriter::Run(uint64_t after_sequence, const Write& write) {
@@ -51,7 +57,8 @@ void CheckpointWriter::Run(uint64_t after_sequence, const Write& write) {
       error_ = written.status();
       return;
     }
-    newest_ = *written;
+    written_.push_front(*written);
+    written_.resize(std::min(written_.size(), kMaxWritten));
   }
   announce_(*written, after_sequence);
 }

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -29,6 +32,8 @@ class CheckpointWriter {
   // `after_sequence`: as Begin was given it.
   using Announce = std::function<void(const v1::Checkpoint& checkpoint, uint64_t after_sequence)>;
 
+  static constexpr size_t kMaxWritten = 64;
+
   explicit CheckpointWriter(Announce announce) : announce_(std::move(announce)) {}
   ~CheckpointWriter() { Join(); }
   CheckpointWriter(const CheckpointWriter&) = delete;
@@ -50,6 +55,9 @@ class CheckpointWriter {
   // The last one that was announced.
   std::optional<v1::Checkpoint> newest() const;
 
+  // Those that became durable, the newest first; the last kMaxWritten of them.
+  std::vector<v1::Checkpoint> written() const;
+
  private:
   void Run(uint64_t after_sequence, const Write& write);
 
@@ -57,7 +65,7 @@ class CheckpointWriter {
   std::thread thread_;  // of a write that was not waited for
 
   mutable absl::Mutex mutex_;
-  std::optional<v1::Checkpoint> newest_ ABSL_GUARDED_BY(mutex_);
+  std::deque<v1::Checkpoint> written_ ABSL_GUARDED_BY(mutex_);  // the newest first
   absl::Status error_ ABSL_GUARDED_BY(mutex_);
   std::exception_ptr exception_ ABSL_GUARDED_BY(mutex_);
 };

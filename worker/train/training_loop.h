@@ -124,6 +124,11 @@ class TrainingLoop {
   absl::Status OnDivergence(const Finding& finding, const std::string& module);
   absl::Status RollBack(const Finding& finding, const std::string& module);
   absl::Status GoBack();
+  absl::Status GoBackToStart();
+  // What a roll-back loads: the newest checkpoint that is sound, and an event of a damaged one. Nothing: the start.
+  absl::StatusOr<std::optional<LoadedCheckpoint>> LoadNewestSound();
+  // Nothing to report where `damage` is OK. `taken`: what is loaded instead; empty: the start.
+  absl::Status ReportDamage(const absl::Status& damage, const std::string& taken);
   absl::Status TellRaise(const std::string& why);
   absl::Status ChangePrecision(PrecisionRaise raise);
   bool MayLower() const;

@@ -224,38 +224,77 @@ absl::Status TrainingLoop::RollBack(const Finding& finding, const std::string& m
   return wider.has_value() ? TellRaise(finding.message) : absl::OkStatus();
 }
 
-// To the newest checkpoint, or to the start, in the precision that the run has come to.
+// The state before the first step, of an attempt that began there.
+absl::Status TrainingLoop::GoBackToStart() {
+  if (plateau_.has_value()) {
+    plateau_->Restore({});
+  }
+  AMPD_RETURN_IF_ERROR(Begin());
+  step_ = 0;
+  train_loss_ = 0;
+  num_replays_ = 0;
+  told_underflow_ = false;
+  told_fp8_underflow_ = false;
+  told_activations_ = false;
+  best_eval_loss_.reset();
+  monitor_.Restore({});
+  batcher_.Seek({});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<LoadedCheckpoint>> TrainingLoop::LoadNewestSound() {
+  std::vector<v1::Checkpoint> candidates = checkpoint_writer_.written();
+  const bool has_start = GoesOn(context_.start);
+  if (has_start) {
+    candidates.push_back(context_.start.start_from());
+    const auto& older = context_.start.older_checkpoints();
+    candidates.insert(candidates.end(), older.begin(), older.end());
+  }
+  absl::Status damage;  // of the newest; older ones may have been deleted, as retention asks
+  for (const v1::Checkpoint& candidate : candidates) {
+    auto loaded = context_.checkpoints.Load(candidate.path(), candidate.manifest_sha256());
+    if (loaded.ok()) {
+      AMPD_RETURN_IF_ERROR(ReportDamage(damage, candidate.path()));
+      return std::optional(*std::move(loaded));
+    }
+    if (DamagedCheckpoint(loaded.status()).empty()) {
+      return loaded.status();
+    }
+    damage.Update(loaded.status());
+  }
+  if (has_start) {
+    return Error(damage.code(), "CHECKPOINT_ERROR",
+                 absl::StrCat(damage.message(), "; no older checkpoint to roll back to is sound either"));
+  }
+  AMPD_RETURN_IF_ERROR(ReportDamage(damage, ""));
+  return std::nullopt;
+}
+
+absl::Status TrainingLoop::ReportDamage(const absl::Status& damage, const std::string& taken) {
+  if (damage.ok()) {
+    return absl::OkStatus();
+  }
+  const std::string instead = taken.empty() ? "the start of the job" : absl::StrCat("the older checkpoint ", taken);
+  return telemetry_.Event(Event::CHECKPOINT_DAMAGED, step_, absl::StrCat(damage.message(), "; rolls back to ", instead),
+                          {{"damaged", DamagedCheckpoint(damage)}, {"taken", taken}});
+}
+
+// To the newest sound checkpoint, or to the start, in the precision that the run has come to.
 absl::Status TrainingLoop::GoBack() {
   under_way_.Abandon();  // the engine that has them goes
   batches_under_way_.clear();
   AMPD_RETURN_IF_ERROR(checkpoint_writer_.Wait());
   snapshot_ = {};  // for the room that what is loaded takes
-  const std::optional<v1::Checkpoint> newest = checkpoint_writer_.newest();
-  if (!newest.has_value() && !GoesOn(context_.start)) {
-    if (plateau_.has_value()) {
-      plateau_->Restore({});
-    }
-    AMPD_RETURN_IF_ERROR(Begin());
-    step_ = 0;
-    train_loss_ = 0;
-    num_replays_ = 0;
-    told_underflow_ = false;
-    told_fp8_underflow_ = false;
-    told_activations_ = false;
-    best_eval_loss_.reset();
-    monitor_.Restore({});
-    batcher_.Seek({});
-    return absl::OkStatus();
+  AMPD_ASSIGN_OR_RETURN(std::optional<LoadedCheckpoint> loaded, LoadNewestSound());
+  if (!loaded.has_value()) {
+    return GoBackToStart();
   }
-  const v1::Checkpoint& checkpoint = newest.has_value() ? *newest : context_.start.start_from();
-  AMPD_ASSIGN_OR_RETURN(LoadedCheckpoint loaded,
-                        context_.checkpoints.Load(checkpoint.path(), checkpoint.manifest_sha256()));
-  AMPD_ASSIGN_OR_RETURN(TrainingState state, StateOf(loaded));
+  AMPD_ASSIGN_OR_RETURN(TrainingState state, StateOf(*loaded));
   AMPD_RETURN_IF_ERROR(MakeEngine());
-  DropScaleOfAnotherPrecision(loaded, state);
+  DropScaleOfAnotherPrecision(*loaded, state);
   state.applied_order = applied_order_;  // what was ordered since goes back and is not done again
   state.owes_sample = false;             // it was drawn before the first step
-  if (loaded.job_id != context_.start.key().job_id()) {
+  if (loaded->job_id != context_.start.key().job_id()) {
     state.best_eval_loss.reset();  // of checkpoints that this job does not keep
   }
   return Adopt(std::move(state));

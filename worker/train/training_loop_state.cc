@@ -227,10 +227,15 @@ absl::Status TrainingLoop::Checkpoint() {
   if (snapshot_step_ == step_) {
     return absl::OkStatus();
   }
+  AMPD_RETURN_IF_ERROR(checkpoint_writer_.Wait());  // it reads the snapshot
+  // After a roll-back past damaged checkpoints their steps are run again. The server takes an attempt's checkpoints in
+  // the order of their steps, so the next one is that of a later step.
+  if (const auto newest = checkpoint_writer_.newest(); newest.has_value() && step_ <= newest->step()) {
+    return absl::OkStatus();
+  }
   if (IsBest()) {
     best_eval_loss_ = last_eval_->loss();
   }
-  AMPD_RETURN_IF_ERROR(checkpoint_writer_.Wait());  // it reads the snapshot
   snapshot_ = State(std::move(snapshot_.engine));
   snapshot_step_ = step_;
   v1::Checkpoint checkpoint;

@@ -33,39 +33,6 @@ class DivergenceTest : public TrainerTest {
   static v1::DynamicLossScale& Dynamic(StartAttempt& start) {
     return *start.mutable_spec()->mutable_precision()->mutable_loss_scale()->mutable_dynamic();
   }
-
-  // Four pixels of 0 or 1 say which of three classes a sample is of; `mean` and `std` map them to 0 and about 392. The
-  // sample at `bright`, if any, has one pixel of 255, and that is mapped to 1e5, which fp16 does not have.
-  void UseIdx(StartAttempt& start, int num_samples, int bright) {
-    std::ofstream images(root_ / "images", std::ios::binary);
-    std::ofstream labels(root_ / "labels", std::ios::binary);
-    const auto put = [](std::ofstream& file, uint32_t number) {
-      for (int shift = 24; shift >= 0; shift -= 8) {
-        file.put(static_cast<char>(number >> shift));
-      }
-    };
-    put(images, 0x803);
-    put(images, static_cast<uint32_t>(num_samples));
-    put(images, 3);
-    put(images, 4);
-    put(labels, 0x801);
-    put(labels, static_cast<uint32_t>(num_samples));
-    for (int sample = 0; sample < num_samples; ++sample) {
-      const int label = sample % 3;
-      labels.put(static_cast<char>(label));
-      for (int pixel = 0; pixel < 12; ++pixel) {
-        images.put(sample == bright && pixel == 0 ? '\xff' : static_cast<char>(pixel / 4 == label ? 1 : 0));
-      }
-    }
-    (*start.mutable_data_roots())["root"] = root_.string();
-    v1::DataSpec& data = *start.mutable_spec()->mutable_data();
-    v1::IdxSource& idx = *data.mutable_train()->mutable_idx();
-    idx.set_images("root/images");
-    idx.set_labels("root/labels");
-    idx.set_std(1e-5);
-    data.set_keep_order(true);
-    data.clear_eval();
-  }
 };
 
 at::Tensor Uniform(SeededRandom& random, at::IntArrayRef shape, double bound) {

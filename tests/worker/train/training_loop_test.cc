@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
+#include <set>
 #include <thread>
 
 #include "absl/synchronization/notification.h"
@@ -19,11 +21,23 @@
 namespace ampd::train {
 namespace {
 
-// The first file of step 7 is written when Release is called; that of step `fails_at` never, for want of room.
+// The first file of step 7 is written when Release is called; that of step `fails_at` never, for want of room. Of the
+// steps in `damages` the weights are gone as soon as the checkpoint is whole.
 class ScriptedIo final : public CheckpointIo {
  public:
   bool holds = false;
   int64_t fails_at = 0;
+  std::set<int64_t> damages;
+
+  absl::Status Rename(const std::string& from, const std::string& to) override {
+    const absl::Status renamed = CheckpointIo::Rename(from, to);
+    for (const int64_t step : damages) {
+      if (to.ends_with(absl::StrCat("/step-", step))) {
+        std::filesystem::resize_file(to + "/model.safetensors", 0);
+      }
+    }
+    return renamed;
+  }
 
   absl::Status WriteFile(const std::string& path, const std::vector<std::string_view>& parts) override {
     if (holds && path.find("/.step-7.tmp/model.safetensors") != path.npos) {
@@ -176,6 +190,82 @@ TEST_F(TrainingLoopTest, ARunThatIsCancelled_LeavesTheCheckpointThatItWasWriting
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   EXPECT_EQ(outcome->kind(), Outcome::LEFT);
   EXPECT_EQ(Folders().back(), "step-7");
+}
+
+// Twelve steps with a checkpoint after every second one. The loss of the ninth batch is not finite.
+class RollBackOverDamageTest : public TrainingLoopTest {
+ protected:
+  StartAttempt ToDiverge(int attempt = 1) {
+    StartAttempt start = Mlp("fp16", 12, attempt);
+    UseIdx(start, 8 * 20, /*bright=*/8 * 8 + 3);
+    start.mutable_spec()->mutable_precision()->mutable_loss_scale()->mutable_off();
+    start.mutable_spec()->mutable_optimizer()->mutable_adamw()->set_learning_rate(1e-3);
+    start.mutable_spec()->mutable_checkpoint()->set_every_steps(2);
+    start.mutable_spec()->set_on_divergence(v1::JobSpec::ROLL_BACK);
+    return start;
+  }
+  // The events of a run, those of the given kind.
+  static std::vector<v1::Event> EventsIn(const TelemetryOutbox& outbox, v1::Event::Kind kind) {
+    const auto batch = outbox.Read(0, 1 << 20);
+    std::vector<v1::Event> events;
+    for (const v1::Event& event : batch.value().events()) {
+      if (event.kind() == kind) {
+        events.push_back(event);
+      }
+    }
+    return events;
+  }
+  static v1::Checkpoint Recorded(const StartAttempt& start, const std::string& path) {
+    const auto manifest = ReadFile(absl::StrCat(start.checkpoint_root(), "/", path, "/state.json"), 1 << 20);
+    v1::Checkpoint checkpoint;
+    checkpoint.set_path(path);
+    checkpoint.set_manifest_sha256(Sha256Hex(manifest.value()));
+    return checkpoint;
+  }
+};
+
+TEST_F(RollBackOverDamageTest, TheNewestSoundCheckpointIsLoadedAndTheDamageReported) {
+  io_.damages = {8, 6};
+  Attempt attempt(ToDiverge(), Folder(), io_);
+  const auto outcome = attempt.loop->Run();
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->kind(), Outcome::FINISHED);
+  const auto damaged = EventsIn(attempt.outbox, v1::Event::CHECKPOINT_DAMAGED);
+  ASSERT_EQ(damaged.size(), 1u);
+  EXPECT_EQ(damaged[0].message(),
+            "j-abc/1/step-8/model.safetensors is missing or not the one that was recorded; rolls back to the older "
+            "checkpoint j-abc/1/step-4");
+  EXPECT_EQ(damaged[0].attributes().at("damaged"), "j-abc/1/step-8");
+  EXPECT_EQ(damaged[0].attributes().at("taken"), "j-abc/1/step-4");
+  EXPECT_EQ(StepsOf(EventsIn(attempt.outbox, v1::Event::ROLLED_BACK)), std::vector<int64_t>({4}));
+}
+
+TEST_F(RollBackOverDamageTest, WithoutASoundOneTheJobStartsOver) {
+  io_.damages = {2, 4, 6, 8};
+  Attempt attempt(ToDiverge(), Folder(), io_);
+  const auto outcome = attempt.loop->Run();
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->kind(), Outcome::FINISHED);
+  const auto damaged = EventsIn(attempt.outbox, v1::Event::CHECKPOINT_DAMAGED);
+  ASSERT_EQ(damaged.size(), 1u);
+  EXPECT_TRUE(damaged[0].message().ends_with("rolls back to the start of the job")) << damaged[0].message();
+  EXPECT_EQ(StepsOf(EventsIn(attempt.outbox, v1::Event::ROLLED_BACK)), std::vector<int64_t>({0}));
+}
+
+TEST_F(RollBackOverDamageTest, AResumedAttemptGoesBackBeyondItsOwnCheckpoints) {
+  StartAttempt first = ToDiverge();
+  first.mutable_spec()->mutable_train()->set_steps(6);
+  Attempt before(first, Folder(), io_);
+  ASSERT_TRUE(before.loop->Run().ok());
+  StartAttempt start = ToDiverge(2);
+  *start.mutable_start_from() = Recorded(start, "j-abc/1/step-6");
+  *start.add_older_checkpoints() = Recorded(start, "j-abc/1/step-4");
+  io_.damages = {8};
+  Attempt attempt(start, Folder(), io_);
+  const auto outcome = attempt.loop->Run();
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(StepsOf(EventsIn(attempt.outbox, v1::Event::ROLLED_BACK)), std::vector<int64_t>({6}));
+  EXPECT_EQ(EventsIn(attempt.outbox, v1::Event::CHECKPOINT_DAMAGED).size(), 1u);
 }
 
 // A checkpoint of a spike would be what the next roll-back goes back to.
