@@ -41,13 +41,20 @@ std::optional<Dim> ProductOf(const Shape& shape, const Dims& dims) {
 
 struct Tensor {
   ValueId value;
+  Dtype dtype;
   Shape shape;
 };
+
+// What a product has of two that are equal, or of two floating-point ones.
+Dtype DtypeOfProduct(Dtype left, Dtype right) {
+  const bool is_double = left == Dtype::kFloat64 || right == Dtype::kFloat64;
+  return left == right ? left : is_double ? Dtype::kFloat64 : Dtype::kFloat32;
+}
 
 // Emits the parts of one einsum.
 class Decomposition {
  public:
-  Decomposition(const Node& node, Dtype dtype, Rewriter& rewriter) : node_(node), dtype_(dtype), rewriter_(rewriter) {}
+  Decomposition(const Node& node, Rewriter& rewriter) : node_(node), rewriter_(rewriter) {}
 
   // The operand with its dimensions in their places, of size 1 where it has none.
   Tensor InPlaces(Tensor tensor, const Dims& dims, size_t num_places) {
@@ -82,9 +89,8 @@ class Decomposition {
         shape.push_back(is_summed ? Dim(1) : tensor.shape[i]);
       }
     }
-    dtype_ = IsFloatingPoint(dtype_) ? dtype_ : Dtype::kInt64;
     return Emit("aten.sum.dim_IntList", {{"self", tensor.value}, {"dim", Numbers(dims)}, {"keepdim", keeps_dims}},
-                std::move(shape));
+                IsFloatingPoint(tensor.dtype) ? tensor.dtype : Dtype::kInt64, std::move(shape));
   }
 
   // The product of two, summed over `summed`, whose dimensions stay with a size of 1. Nothing: no graph holds it.
@@ -94,7 +100,8 @@ class Decomposition {
       for (size_t i = 0; i < left.shape.size(); ++i) {
         shape.push_back(IsOne(left.shape[i]) ? right.shape[i] : left.shape[i]);
       }
-      return Emit("aten.mul.Tensor", {{"self", left.value}, {"other", right.value}}, std::move(shape));
+      return Emit("aten.mul.Tensor", {{"self", left.value}, {"other", right.value}},
+                  DtypeOfProduct(left.dtype, right.dtype), std::move(shape));
     }
     Dims both, only_left, only_right;
     for (size_t i = 0; i < left.shape.size(); ++i) {
@@ -119,7 +126,8 @@ class Decomposition {
       }
       sizes = std::move(numbers);
     }
-    return Emit("aten.reshape.default", {{"self", tensor.value}, {"shape", std::move(sizes)}}, std::move(shape));
+    return Emit("aten.reshape.default", {{"self", tensor.value}, {"shape", std::move(sizes)}}, tensor.dtype,
+                std::move(shape));
   }
 
   // A view of the tensor, in this order of its dimensions.
@@ -128,7 +136,8 @@ class Decomposition {
     for (const size_t dim : order) {
       shape.push_back(tensor.shape[dim]);
     }
-    return Emit("aten.permute.default", {{"self", tensor.value}, {"dims", Numbers(order)}}, std::move(shape));
+    return Emit("aten.permute.default", {{"self", tensor.value}, {"dims", Numbers(order)}}, tensor.dtype,
+                std::move(shape));
   }
 
  private:
@@ -156,8 +165,8 @@ class Decomposition {
         Reshape(Permute(left, Joined({&of.both, &of.left, &of.summed, &of.right})), {*batch, *rows, *summed});
     const Tensor second =
         Reshape(Permute(right, Joined({&of.both, &of.summed, &of.right, &of.left})), {*batch, *summed, *columns});
-    const Tensor product =
-        Emit("aten.bmm.default", {{"self", first.value}, {"mat2", second.value}}, {*batch, *rows, *columns});
+    const Tensor product = Emit("aten.bmm.default", {{"self", first.value}, {"mat2", second.value}},
+                                DtypeOfProduct(left.dtype, right.dtype), {*batch, *rows, *columns});
     // The dimensions of the result as the product has them, and back into their places.
     const Dims order = Joined({&of.both, &of.left, &of.summed, &of.right});
     Shape shape;
@@ -181,7 +190,7 @@ class Decomposition {
     tensor =
         Emit("aten.diagonal.default",
              {{"self", tensor.value}, {"dim1", static_cast<int64_t>(first)}, {"dim2", static_cast<int64_t>(second)}},
-             std::move(shape));
+             tensor.dtype, std::move(shape));
     Dims back(last);
     std::iota(back.begin(), back.end(), size_t{0});
     back.insert(back.begin() + static_cast<ptrdiff_t>(first), last);
@@ -192,18 +201,17 @@ class Decomposition {
     return std::is_sorted(order.begin(), order.end()) ? tensor : InOrder(tensor, order);
   }
 
-  Tensor Emit(const char* op, std::vector<Argument> arguments, Shape shape) {
+  Tensor Emit(const char* op, std::vector<Argument> arguments, Dtype dtype, Shape shape) {
     Node node = node_;
     node.op = op;
     node.arguments = std::move(arguments);
     node.outputs = {};
     node.part_of = kEinsum;
     const std::string name = rewriter_.target().value(node_.outputs[0]).name;
-    return {rewriter_.Emit(std::move(node), name, {dtype_, shape}), shape};
+    return {rewriter_.Emit(std::move(node), name, {dtype, shape}), dtype, shape};
   }
 
   const Node& node_;
-  Dtype dtype_;
   Rewriter& rewriter_;
 };
 
@@ -234,8 +242,8 @@ class Einsum {
       : node_(node), equation_(std::move(equation)), path_(std::move(path)), counts_(equation_.num_places) {}
 
   // What stands for the result; nothing: no graph holds it.
-  std::optional<ValueId> Decompose(const std::vector<Tensor>& operands, Dtype dtype, Rewriter& rewriter) {
-    Decomposition parts(node_, dtype, rewriter);
+  std::optional<ValueId> Decompose(const std::vector<Tensor>& operands, Rewriter& rewriter) {
+    Decomposition parts(node_, rewriter);
     std::deque<Tensor> left;
     for (size_t i = 0; i < operands.size(); ++i) {
       left.push_back(parts.InPlaces(operands[i], equation_.operands[i], equation_.num_places));
@@ -317,10 +325,18 @@ bool GoTogether(const EinsumEquation& equation, const std::vector<Tensor>& opera
   return true;
 }
 
+// Whether each of their products has the dtype that DtypeOfProduct tells.
+bool HaveAProduct(const std::vector<Tensor>& operands) {
+  const auto is_floating = [](const Tensor& operand) { return IsFloatingPoint(operand.dtype); };
+  const auto is_as_first = [&](const Tensor& operand) { return operand.dtype == operands[0].dtype; };
+  return std::all_of(operands.begin(), operands.end(), is_floating) ||
+         std::all_of(operands.begin(), operands.end(), is_as_first);
+}
+
 std::vector<Tensor> OperandsOf(const Graph& graph, const Node& node) {
   std::vector<Tensor> operands;
   for (const ValueId use : node.Uses()) {
-    operands.push_back({use, graph.type(use).shape});
+    operands.push_back({use, graph.type(use).dtype, graph.type(use).shape});
   }
   return operands;
 }
@@ -344,12 +360,10 @@ absl::StatusOr<std::optional<ValueId>> Replacement(const Graph& graph, const Nod
   if (!GoTogether(*parsed, operands)) {
     return BadEinsum(node, "its operands have several sizes where its equation has one letter");
   }
-  const Dtype dtype = graph.type(operands[0].value).dtype;
-  if (std::any_of(operands.begin(), operands.end(),
-                  [&](const Tensor& operand) { return graph.type(operand.value).dtype != dtype; })) {
+  if (!HaveAProduct(operands)) {
     return std::nullopt;
   }
-  return Einsum(node, *std::move(parsed), *std::move(path)).Decompose(operands, dtype, rewriter);
+  return Einsum(node, *std::move(parsed), *std::move(path)).Decompose(operands, rewriter);
 }
 
 }  // namespace

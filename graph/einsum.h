@@ -10,9 +10,10 @@ namespace ampd::graph {
 // label is summed over that both have, or a product of elements (aten.mul). A policy treats each of them as it is: it
 // lowers products of matrices alone, as torch.autocast does, which lists bmm and not einsum.
 //
-// A batch is taken to be larger than 1, as torch.export takes it. An einsum whose sizes a graph can't hold (a product
-// of two that depend on the batch), or whose operands have several dtypes, stays as it is. INVALID_ARGUMENT (reason
-// BAD_EINSUM) for an equation that does not go with its operands.
+// A batch is taken to be larger than 1, as torch.export takes it. A product of operands in two floating-point dtypes is
+// fp32. An einsum whose sizes a graph can't hold (a product of two that depend on the batch), or whose operands have
+// several dtypes that are not all floating-point, stays as it is. INVALID_ARGUMENT (reason BAD_EINSUM) for an equation
+// that does not go with its operands.
 absl::StatusOr<Graph> WithoutEinsums(const Graph& graph);
 
 }  // namespace ampd::graph

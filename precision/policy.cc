@@ -186,6 +186,19 @@ std::optional<size_t> FindFp8Layer(const ResolvedPolicy& policy, const std::stri
   return layer == policy.fp8_layers_by_module.end() ? std::nullopt : std::optional(layer->second);
 }
 
+// A call that torch.autocast keeps in fp32 on a CPU, though not every call of its op: a pad with the image's own
+// values. Its reflection over three dimensions alone is not in the list of PyTorch 2.11.
+bool IsFp32Form(OpList list, const graph::Node& node) {
+  const graph::Operand* const mode = node.Find("mode");
+  const auto* const text = mode == nullptr ? nullptr : std::get_if<std::string>(mode);
+  const graph::Operand* const pad = node.Find("pad");
+  const auto* const sides = pad == nullptr ? nullptr : std::get_if<std::vector<int64_t>>(pad);
+  if (list != OpList::kTorchCpu || node.op != "aten.pad.default" || text == nullptr || sides == nullptr) {
+    return false;
+  }
+  return *text == "replicate" || (*text == "reflect" && sides->size() <= 4);
+}
+
 // Whether it is a convolution of images (B, C, H, W) that have fewer columns than its stride.
 bool IsNarrowerThanStride(const graph::Graph& graph, const graph::Node& node) {
   const graph::Operand* const stride = node.Find("stride");
@@ -323,9 +336,9 @@ OpDecision DecideOp(const ResolvedPolicy& policy, const graph::Graph& graph, con
   const graph::OpRow* row = graph::FindOp(node.op);
   const graph::OpRow* const whole = graph::FindOp(node.part_of);
   const graph::OpRow* const listed = whole != nullptr && ListsWhole(policy.op_list, *whole) ? whole : row;
-  OpDecision decision{
-      .op_class = listed == nullptr || node.keeps_fp32 ? OpClass::kFp32 : ClassIn(policy.op_list, *listed),
-      .compute = policy.formats.compute};
+  const bool is_fp32 = listed == nullptr || node.keeps_fp32 || IsFp32Form(policy.op_list, node);
+  OpDecision decision{.op_class = is_fp32 ? OpClass::kFp32 : ClassIn(policy.op_list, *listed),
+                      .compute = policy.formats.compute};
   for (const OpRule& rule : policy.op_rules) {
     if (GlobMatches(rule.match, node.op) || (whole != nullptr && GlobMatches(rule.match, node.part_of))) {
       decision.op_class = rule.op_class;

@@ -49,7 +49,7 @@ def ones():
 def heads():
     """Queries, keys or values of attention. Of both signs: the gradient of a query is a sum of differences between keys,
     and of keys that are nearly alike autocast's own is 7% off."""
-    return images() * 4 - 2
+    return torch.randn(BATCH, CHANNELS, SIZE, SIZE) * 2
 
 
 def images():
@@ -305,7 +305,12 @@ MORE = {
                         lambda: call(x(square()), whole()), lambda: call(x(square()), truths()),
                         lambda: call(x(real(SIZE, 1)), x(real(1, SIZE)))],
     "aten.nll_loss_nd.default": [lambda: call(x(square()), labels(), b(ones()))],
-    "aten.pad.default": [lambda: call(x(square()), [1, 1], "constant", 2.0), lambda: call(x(stack()), [1, 1], "reflect")],
+    "aten.pad.default": [lambda: call(x(square()), [1, 1], "constant", 2.0), lambda: call(x(stack()), [1, 1], "reflect"),
+                         lambda: call(x(images()), [1, 1, 1, 1], "reflect"), lambda: call(x(stack()), [1, 1], "replicate"),
+                         lambda: call(x(images()), [1, 1, 1, 1], "replicate"),
+                         lambda: call(x(real(1, *images().shape)), [1] * 6, "reflect"),
+                         lambda: call(x(real(1, *images().shape)), [1] * 6, "replicate"),
+                         lambda: call(x(stack()), [1, 1], "circular")],
     "aten.pow.Tensor_Scalar": [lambda: call(x(square()), 2), lambda: call(x(square()), -0.5)],
     "aten.pow.Tensor_Tensor": [lambda: call(x(square()), x(number())), lambda: call(x(number()), x(square())),
                                lambda: call(x(square()), x(real(SIZE))), lambda: call(x(square()), whole())],
