@@ -24,7 +24,7 @@ ExitCode ExitCodeOf(v1::Job::State state);
 
 inline constexpr char kExitCodesText[] =
     "  0  done; of watch, wait and --follow: the job succeeded\n"
-    "  1  the job failed, the server answered with an error, or the output could not be written\n"
+    "  1  the job failed, the server answered with an error or is not serving, or the output could not be written\n"
     "  2  the command line or the job file is wrong, or the job file cannot be read\n"
     "  3  there is no such job, worker, checkpoint, data or model file\n"
     "  4  not allowed\n"
