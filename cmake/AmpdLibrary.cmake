@@ -1,4 +1,5 @@
-# The helpers that every room uses. A target is named <room>_<NAME>, the room being the folder's path with underscores.
+# The helpers that every room uses. A target is named <room>_<NAME>, the room being the folder's path with underscores;
+# without a NAME it is the library of the whole folder, <room>, or its test program, <room>_test.
 #
 # ampd_library(NAME HDRS SRCS DEPS [TORCH])   a static library, or an interface library without SRCS
 # ampd_binary(NAME SRCS DEPS [TORCH])         a program, named NAME as given
@@ -35,14 +36,21 @@ function(_ampd_sanitizer TARGET)
   endif()
 endfunction()
 
+function(_ampd_target OUT NAME)
+  _ampd_room(_room)
+  if(NAME)
+    set(_room "${_room}_${NAME}")
+  endif()
+  set(${OUT} "${_room}" PARENT_SCOPE)
+endfunction()
+
 function(ampd_library)
   cmake_parse_arguments(L "TORCH" "NAME" "HDRS;SRCS;DEPS" ${ARGN})
   _ampd_has_torch(_has_torch)
   if(L_TORCH AND NOT _has_torch)
     return()
   endif()
-  _ampd_room(_room)
-  set(_target "${_room}_${L_NAME}")
+  _ampd_target(_target "${L_NAME}")
   if(L_SRCS)
     add_library(${_target} STATIC ${L_SRCS} ${L_HDRS})
     target_link_libraries(${_target} PUBLIC ${L_DEPS} PRIVATE ampd_warnings)
@@ -99,8 +107,8 @@ function(ampd_test)
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 300)
   endif()
-  _ampd_room(_room)
-  set(_target "${_room}_${T_NAME}_test")
+  _ampd_target(_target "${T_NAME}")
+  string(APPEND _target _test)
   add_executable(${_target} ${T_SRCS})
   set_target_properties(${_target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   target_link_libraries(${_target} PRIVATE ${T_DEPS} ampd_warnings GTest::gtest GTest::gmock GTest::gtest_main)

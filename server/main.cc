@@ -21,7 +21,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/timed_wait.h"
-#include "server/log_counter.h"
+#include "server/monitoring/log_counter.h"
 #include "server/server.h"
 #include "server/server_config.h"
 

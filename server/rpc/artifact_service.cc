@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/page_size.h"
 #include "base/status_macros.h"
-#include "server/artifact_download.h"
-#include "server/page_size.h"
+#include "server/artifacts/artifact_download.h"
 #include "server/rpc/stream.h"
 
 namespace ampd::server {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "ampd/v1/artifact_service.grpc.pb.h"
-#include "server/artifact_store.h"
+#include "server/artifacts/artifact_store.h"
 #include "server/rpc/call.h"
 #include "server/rpc/ticker.h"
 

@@ -19,10 +19,10 @@
 #include "base/error.h"
 #include "base/grpc_status.h"
 #include "base/timed_wait.h"
-#include "server/call_observer.h"
+#include "server/monitoring/call_observer.h"
 #include "server/rpc/guard.h"
 #include "server/rpc/readable_requests.h"
-#include "server/work_pool.h"
+#include "server/rpc/work_pool.h"
 
 namespace ampd::server {
 

@@ -17,9 +17,9 @@
 #include "server/rpc/guard.h"
 #include "server/rpc/job_service.h"
 #include "server/rpc/ticker.h"
+#include "server/rpc/work_pool.h"
 #include "server/rpc/worker_admin_service.h"
 #include "server/rpc/worker_service.h"
-#include "server/work_pool.h"
 
 namespace ampd::server {
 namespace {

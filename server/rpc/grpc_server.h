@@ -11,14 +11,14 @@
 #include "absl/time/time.h"
 #include "base/health_checks.h"
 #include "base/listen_address.h"
-#include "server/artifact_store.h"
-#include "server/coordinator.h"
-#include "server/metric_store.h"
-#include "server/metrics_hub.h"
-#include "server/progress.h"
+#include "server/artifacts/artifact_store.h"
+#include "server/coordinator/coordinator.h"
 #include "server/rpc/acceptor.h"
 #include "server/rpc/call.h"
 #include "server/rpc/worker_streams.h"
+#include "server/telemetry/metric_store.h"
+#include "server/telemetry/metrics_hub.h"
+#include "server/telemetry/progress.h"
 
 namespace ampd::server {
 

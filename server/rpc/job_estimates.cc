@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "server/memory_query.h"
-#include "server/policy_query.h"
+#include "server/admission/memory_query.h"
+#include "server/admission/policy_query.h"
 #include "server/rpc/job_service.h"
 
 namespace ampd::server {

@@ -7,12 +7,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/page_size.h"
 #include "base/status_macros.h"
-#include "server/log_session.h"
-#include "server/page_size.h"
 #include "server/rpc/stream.h"
-#include "server/step_columns.h"
-#include "server/watch_session.h"
+#include "server/telemetry/log_session.h"
+#include "server/telemetry/step_columns.h"
+#include "server/telemetry/watch_session.h"
 
 namespace ampd::server {
 namespace {

@@ -4,13 +4,13 @@
 
 #include "ampd/v1/job_service.grpc.pb.h"
 #include "graph/work.h"
-#include "server/coordinator.h"
-#include "server/metric_store.h"
-#include "server/metrics_hub.h"
-#include "server/progress.h"
+#include "server/coordinator/coordinator.h"
 #include "server/rpc/call.h"
 #include "server/rpc/peak_memo.h"
 #include "server/rpc/ticker.h"
+#include "server/telemetry/metric_store.h"
+#include "server/telemetry/metrics_hub.h"
+#include "server/telemetry/progress.h"
 
 namespace ampd::server {
 

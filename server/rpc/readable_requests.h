@@ -7,7 +7,7 @@
 #include "ampd/v1/job_service.pb.h"
 #include "ampd/v1/worker_admin_service.pb.h"
 #include "ampd/v1/worker_service.pb.h"
-#include "server/unknown_fields.h"
+#include "base/unknown_fields.h"
 
 // How requests are read from bytes. gRPC's own way ends a call whose bytes cannot be parsed before any handler sees it:
 // a unary one with UNIMPLEMENTED and no text, and a stream as if the client had ended it. Ours hands such a message on,

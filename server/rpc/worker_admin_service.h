@@ -1,7 +1,7 @@
 #pragma once
 
 #include "ampd/v1/worker_admin_service.grpc.pb.h"
-#include "server/coordinator.h"
+#include "server/coordinator/coordinator.h"
 #include "server/rpc/call.h"
 
 namespace ampd::server {

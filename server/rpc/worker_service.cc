@@ -5,9 +5,9 @@
 #include <string>
 #include <utility>
 
+#include "server/artifacts/telemetry_samples.h"
 #include "server/rpc/bidi.h"
-#include "server/step_columns.h"
-#include "server/telemetry_samples.h"
+#include "server/telemetry/step_columns.h"
 
 namespace ampd::server {
 namespace {

@@ -1,11 +1,11 @@
 #pragma once
 
 #include "ampd/v1/worker_service.grpc.pb.h"
-#include "server/artifact_store.h"
-#include "server/coordinator.h"
-#include "server/metric_store.h"
+#include "server/artifacts/artifact_store.h"
+#include "server/coordinator/coordinator.h"
 #include "server/rpc/call.h"
 #include "server/rpc/worker_streams.h"
+#include "server/telemetry/metric_store.h"
 
 namespace ampd::server {
 

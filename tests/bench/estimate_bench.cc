@@ -20,7 +20,7 @@
 #include "absl/time/time.h"
 #include "graph/passes.h"
 #include "models/models.h"
-#include "server/memory_query.h"
+#include "server/admission/memory_query.h"
 
 namespace ampd {
 namespace {

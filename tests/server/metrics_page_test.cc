@@ -17,7 +17,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "base/file.h"
-#include "server/log_counter.h"
+#include "server/monitoring/log_counter.h"
 #include "tests/e2e/child_process.h"
 #include "tests/http/raw_connection.h"
 #include "tests/server/server_fixtures.h"

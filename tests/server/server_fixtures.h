@@ -10,7 +10,7 @@
 #include "ampd/v1/worker_admin_service.grpc.pb.h"
 #include "ampd/v1/worker_service.grpc.pb.h"
 #include "server/server.h"
-#include "tests/server/history_fixtures.h"
+#include "tests/server/telemetry/history_fixtures.h"
 
 namespace ampd::server {
 

@@ -4,8 +4,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "server/attempt_tokens.h"
-#include "server/job_rules.h"
+#include "server/state/attempt_tokens.h"
+#include "server/state/job_rules.h"
 
 namespace ampd::sim {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "server/coordinator.h"
-#include "server/journal/memory_journal.h"
-#include "server/ledger.h"
+#include "server/coordinator/coordinator.h"
+#include "server/ledger/ledger.h"
+#include "server/ledger/memory_journal.h"
 #include "tests/sim/sim_host.h"
 #include "tests/sim/sim_world.h"
 

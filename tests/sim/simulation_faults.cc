@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/job_rules.h"
-#include "tests/server/core_fixtures.h"
+#include "server/state/job_rules.h"
+#include "tests/server/state/core_fixtures.h"
 #include "tests/sim/simulation.h"
 
 namespace ampd::sim {

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/attempt_tokens.h"
-#include "server/job_rules.h"
+#include "server/state/attempt_tokens.h"
+#include "server/state/job_rules.h"
 #include "tests/sim/simulation.h"
 
 namespace ampd::sim {

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Check the style check: each rule finds what it is for, and leaves clean code alone."""
+import pathlib
 import unittest
 
 import check_style
@@ -9,17 +10,25 @@ class CheckStyle(unittest.TestCase):
     def found(self, name, text):
         return list(check_style.findings(name, text))
 
-    def test_a_room_may_not_include_what_its_row_forbids(self):
-        self.assertTrue(self.found("server/cluster_state.cc", '#include "base/clock.h"\n'))
+    def test_a_folder_may_include_only_what_its_line_allows(self):
+        self.assertTrue(self.found("server/state/cluster_state.cc", '#include "base/clock.h"\n'))
+        self.assertTrue(self.found("server/state/cluster_state.cc", '#include "server/ledger/ledger.h"\n'))
         self.assertTrue(self.found("graph/graph.h", "#include <ATen/core/Tensor.h>\n"))
         self.assertTrue(self.found("worker/train/session.cc", "#include <grpcpp/grpcpp.h>\n"))
-        self.assertTrue(self.found("client/commands/list.cc", '#include "server/ledger.h"\n'))
-        self.assertTrue(self.found("client/commands/list.cc", '#include "worker/data/dataset.h"\n'))
-        self.assertFalse(self.found("client/commands/list.cc", '#include "worker/data/file_report.h"\n'))
-
-    def test_the_longest_room_decides(self):
+        self.assertTrue(self.found("worker/train/session.cc", '#include "base/grpc_status.h"\n'))
+        self.assertTrue(self.found("client/commands/list.cc", '#include "server/ledger/ledger.h"\n'))
         self.assertTrue(self.found("base/clock.cc", '#include "ampd/v1/job.pb.h"\n'))
-        self.assertFalse(self.found("server/coordinator.cc", '#include "server/ledger.h"\n#include "base/clock.h"\n'))
+        self.assertFalse(self.found("server/coordinator/x.cc", '#include "server/ledger/ledger.h"\n#include "base/clock.h"\n'))
+
+    def test_every_folder_with_sources_has_a_line(self):
+        self.assertIn("has no line", self.found("server/cellar/wine.cc", "")[0])
+        self.assertIn("has no line", self.found("attic/box.h", "")[0])
+        self.assertFalse(self.found("tests/server/state/x_test.cc", ""))
+
+    def test_every_line_is_of_a_folder_that_is_there(self):
+        root = pathlib.Path(__file__).parents[2]
+        for folder in check_style.ROOMS:
+            self.assertTrue(any((root / folder).glob("*.*")), folder)
 
     def test_a_main_wires_everything(self):
         self.assertFalse(self.found("server/main.cc", '#include "server/rpc/job_service.h"\n'))
@@ -30,7 +39,7 @@ class CheckStyle(unittest.TestCase):
         self.assertFalse(self.found("worker/train/x.cc", call))
 
     def test_a_clock_that_no_test_can_move_is_found(self):
-        self.assertTrue(self.found("server/coordinator.cc", "absl::" + "Now()"))
+        self.assertTrue(self.found("server/coordinator/coordinator.cc", "absl::" + "Now()"))
 
     def test_an_open_end_is_found(self):
         self.assertTrue(self.found("base/x.cc", "// TO" + "DO: later"))

@@ -13,7 +13,7 @@ namespace ampd::train {
 
 // Whether the attempt goes on from the checkpoint that it is given. Where not, it begins; a checkpoint that it is given
 // all the same is that of model.initial_checkpoint, of which it takes the weights alone. The server places jobs by the
-// same rule (server/job_rules.h).
+// same rule (server/state/job_rules.h).
 bool GoesOn(const internal::StartAttempt& start);
 
 // The model that an attempt brings with it: of its checkpoint where it goes on from one, or else of the file that the

@@ -1,0 +1,279 @@
+#include "server/admission/admission.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "ampd/v1/worker.pb.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "graph/losses.h"
+#include "models/models.h"
+#include "precision/bans.h"
+#include "precision/capability.h"
+#include "precision/formats.h"
+#include "precision/fp8.h"
+#include "precision/loss_scale.h"
+#include "precision/optimizer_kind.h"
+#include "precision/policy.h"
+#include "server/admission/admission_findings.h"
+
+namespace ampd::server {
+namespace {
+
+using precision::LossScaleText;
+
+constexpr int kMaxPreferred = 8;
+constexpr int kMaxLabels = 32;
+constexpr size_t kMaxLabelBytes = 128;
+
+bool IsName(const std::string& name) {
+  return !name.empty() && name.size() <= 63 && absl::ascii_islower(name[0]) &&
+         std::all_of(name.begin(), name.end(),
+                     [](char c) { return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-'; });
+}
+
+// At most the first bytes of what a user wrote, for a message.
+std::string Shown(const std::string& text) { return Shortened(text, 80); }
+
+// What the policy is resolved against: the model where it decides whether the policy makes sense, and otherwise, for
+// submitting is frequent, nothing.
+graph::Graph GraphFor(const v1::JobSpec& spec, const graph::Graph* model, const precision::Preset& preset) {
+  return model != nullptr && precision::UsesFp8(spec.precision(), preset) ? *model : graph::Graph("policy");
+}
+
+// FP8 that no layer of the model can compute in, where nothing else is left to choose.
+void RefuseUselessFp8(const v1::JobSpec& spec, const precision::ResolvedPolicy& resolved, const graph::Graph& graph,
+                      Findings& findings) {
+  const v1::PrecisionPolicy& policy = spec.precision();
+  const std::string why = graph.nodes().empty() || policy.prefer_size() > 1 ? "" : precision::WhyNoFp8(resolved);
+  if (!why.empty() && !policy.allow_unsafe()) {
+    findings.Wrong(policy.has_fp8() ? "precision.fp8" : "precision.preset", why);
+  }
+}
+
+v1::Device AnyDevice(v1::Device::Kind kind) {
+  v1::Device device;
+  device.set_kind(kind);
+  device.set_capability_major(99);
+  return device;
+}
+
+// What the trainer says of ops that the policy bans, on that kind of device, in any of the model's programs.
+absl::Status CheckBansOn(v1::Device::Kind kind, const v1::PrecisionPolicy& policy,
+                         const std::vector<graph::Graph>& programs, precision::OptimizerKind optimizer) {
+  const auto resolved = precision::ResolvePolicy(policy, graph::Graph("policy"), AnyDevice(kind), optimizer);
+  if (!resolved.ok()) {
+    return absl::OkStatus();  // it never runs there; whether it runs at all is told elsewhere
+  }
+  for (const graph::Graph& program : programs) {
+    AMPD_RETURN_IF_ERROR(precision::CheckBans(program, *resolved));
+  }
+  return absl::OkStatus();
+}
+
+// The programs that may have an op which a policy bans: nothing that the zoo's models do is banned, but for rules.
+std::vector<graph::Graph> ProgramsWithBans(const v1::JobSpec& spec, const AdmittedModel* model) {
+  std::vector<graph::Graph> programs;
+  if (model == nullptr || (!spec.model().has_exported() && spec.precision().op_rules().empty())) {
+    return programs;
+  }
+  if (auto trained = graph::TrainedGraph(model->graph); trained.ok()) {
+    programs.push_back(*std::move(trained));
+  }
+  if (model->eval.has_value()) {
+    programs.push_back(*model->eval);
+  }
+  return programs;
+}
+
+// Whether the policy bans no op of the model on any device that the job may run on.
+void AdmitBans(const v1::JobSpec& spec, const std::vector<graph::Graph>& programs, const std::string& candidate,
+               Findings& findings) {
+  const v1::PrecisionPolicy policy = precision::WithPreset(spec.precision(), candidate);
+  const precision::OptimizerKind optimizer = precision::KindOf(spec.optimizer());
+  const v1::ResourceSpec::Kind wanted = spec.resources().kind();
+  const absl::Status on_cpu =
+      wanted == v1::ResourceSpec::GPU ? absl::OkStatus() : CheckBansOn(v1::Device::CPU, policy, programs, optimizer);
+  const absl::Status on_gpu =
+      wanted == v1::ResourceSpec::CPU ? absl::OkStatus() : CheckBansOn(v1::Device::GPU, policy, programs, optimizer);
+  if (on_cpu.ok() && on_gpu.ok()) {
+    return;
+  }
+  const absl::Status& banned = on_gpu.ok() ? on_cpu : on_gpu;
+  const bool only_on_gpu = on_cpu.ok() && wanted != v1::ResourceSpec::GPU;
+  findings.Wrong("precision.preset",
+                 absl::StrCat(candidate, ": ", std::string(banned.message()),
+                              only_on_gpu ? "; on a CPU it is computed in fp32: set resources.kind to CPU" : ""));
+}
+
+// Whether the trainer will take the policy in each preset that placement may choose, by asking what it asks.
+void AdmitPresets(const v1::JobSpec& spec, const AdmittedModel* model, Findings& findings) {
+  const v1::Device device = AnyDevice(v1::Device::GPU);
+  const std::vector<graph::Graph> programs = ProgramsWithBans(spec, model);
+  const precision::OptimizerKind optimizer = precision::KindOf(spec.optimizer());
+  const std::vector<std::string> candidates = precision::CandidatePresets(spec.precision());
+  for (const std::string& candidate : candidates) {
+    const graph::Graph graph =
+        GraphFor(spec, model == nullptr ? nullptr : &model->graph, *precision::FindPreset(candidate));
+    const auto resolved =
+        precision::ResolvePolicy(precision::WithPreset(spec.precision(), candidate), graph, device, optimizer);
+    if (!resolved.ok()) {
+      return findings.Take(resolved.status());
+    }
+    RefuseUselessFp8(spec, *resolved, graph, findings);
+    AdmitBans(spec, programs, candidate, findings);
+  }
+}
+
+void RefuseOnCpu(const v1::PrecisionPolicy& policy, Findings& findings) {
+  v1::Device cpu;
+  cpu.set_kind(v1::Device::CPU);
+  cpu.set_id("resources.kind");
+  precision::CapabilityGap gap;
+  const std::vector<std::string> candidates = precision::CandidatePresets(policy);
+  const bool all_known = std::all_of(candidates.begin(), candidates.end(),
+                                     [](const std::string& name) { return precision::FindPreset(name) != nullptr; });
+  if (all_known && !precision::ChoosePreset(policy, cpu, &gap).has_value()) {
+    findings.Wrong("precision.preset", gap.message);
+  }
+}
+
+void AdmitLabels(const v1::JobSpec& spec, Findings& findings) {
+  if (spec.labels_size() > kMaxLabels) {
+    findings.Wrong("labels", absl::StrCat("has ", spec.labels_size(), " entries; at most ", kMaxLabels));
+  }
+  for (const auto& [key, value] : spec.labels()) {
+    if (key.empty() || key.size() > kMaxLabelBytes || value.size() > kMaxLabelBytes) {
+      findings.Wrong(absl::StrCat("labels.", Shown(key)),
+                     absl::StrCat("has a key of ", key.size(), " and a value of ", value.size(),
+                                  " bytes; keys have 1 to 128, values at most 128"));
+    }
+  }
+}
+
+void AdmitDivergence(v1::JobSpec* spec, Findings& findings) {
+  if (spec->on_divergence() == v1::JobSpec::ON_DIVERGENCE_UNSPECIFIED) spec->set_on_divergence(v1::JobSpec::FAIL);
+  if (!v1::JobSpec::OnDivergence_IsValid(spec->on_divergence())) {
+    findings.Wrong("on_divergence", absl::StrCat("is ", spec->on_divergence(),
+                                                 "; must be WARN, FAIL, ROLL_BACK or ROLL_BACK_AND_RAISE_PRECISION"));
+  }
+  findings.Range("lower_again_after_steps", spec->lower_again_after_steps(), 0, int64_t{1} << 40);
+  const bool may_raise = spec->on_divergence() == v1::JobSpec::ROLL_BACK_AND_RAISE_PRECISION ||
+                         spec->precision().loss_scale().dynamic().at_floor() == v1::DynamicLossScale::FALL_BACK;
+  if (spec->lower_again_after_steps() > 0 && !may_raise) {
+    findings.Wrong("lower_again_after_steps",
+                   "is set, but neither on_divergence ROLL_BACK_AND_RAISE_PRECISION nor "
+                   "precision.loss_scale.dynamic.at_floor FALL_BACK raises a precision");
+  }
+}
+
+void AdmitIdentity(v1::JobSpec* spec, Findings& findings) {
+  if (!IsName(spec->name())) {
+    findings.Wrong("name", absl::StrCat("is \"", Shown(spec->name()),
+                                        "\"; must be 1 to 63 of a-z 0-9 and '-', beginning with a letter"));
+  }
+  if (spec->queue().empty()) spec->set_queue("default");
+  findings.UnsupportedIf(spec->queue() != "default", "queue", "this server has one queue, \"default\"");
+  findings.Range("priority", spec->priority(), -1000, 1000);
+  if (!spec->has_max_retries()) spec->set_max_retries(2);
+  findings.Range("max_retries", spec->max_retries(), 0, 100);
+  AdmitLabels(*spec, findings);
+  AdmitDivergence(spec, findings);
+}
+
+}  // namespace
+
+void AdmitPrecision(v1::JobSpec* spec, const AdmittedModel* model, Findings& findings) {
+  v1::PrecisionPolicy* policy = spec->mutable_precision();
+  if (policy->preset().empty() && policy->prefer().empty()) {
+    policy->set_preset("fp32");
+  }
+  if (policy->prefer_size() > kMaxPreferred) {
+    findings.Wrong("precision.prefer",
+                   absl::StrCat("has ", policy->prefer_size(), " entries; at most ", kMaxPreferred));
+  }
+  const std::vector<FieldViolation> violations = precision::ValidatePolicy(*policy);
+  for (const FieldViolation& violation : violations) {
+    findings.Wrong(violation.field, violation.description);
+  }
+  if (violations.empty()) {
+    AdmitPresets(*spec, model, findings);
+  }
+}
+
+void AdmitResources(v1::JobSpec* spec, Findings& findings) {
+  v1::ResourceSpec* resources = spec->mutable_resources();
+  if (resources->devices() == 0) resources->set_devices(1);
+  findings.Range("resources.devices", resources->devices(), 1, 1 << 20);
+  findings.UnsupportedIf(resources->devices() > 1, "resources.devices", "an attempt runs on one device");
+  findings.Range("resources.memory_bytes", resources->memory_bytes(), 0, int64_t{1} << 50);
+  if (!v1::ResourceSpec::Kind_IsValid(resources->kind())) {
+    findings.Wrong("resources.kind", absl::StrCat("is ", resources->kind(), "; must be AUTO, CPU or GPU"));
+  }
+  if (resources->worker().size() > 253) {
+    findings.Wrong("resources.worker", absl::StrCat("has ", resources->worker().size(), " bytes; at most 253"));
+  }
+  if (resources->kind() == v1::ResourceSpec::CPU) {
+    RefuseOnCpu(spec->precision(), findings);
+  }
+  if (spec->has_deadline() && (spec->deadline().seconds() < 1 || spec->deadline().seconds() > 315'576'000)) {
+    findings.Wrong("deadline", absl::StrCat("is ", spec->deadline().seconds(), " s; must be 1 to 315576000 s"));
+  }
+}
+
+absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec, const graph::ExportedModel* uploaded) {
+  if (static_cast<int64_t>(spec.ByteSizeLong()) > kMaxSpecBytes) {
+    return InvalidFields({{"spec", absl::StrCat("has ", spec.ByteSizeLong(), " bytes; at most ", kMaxSpecBytes)}});
+  }
+  v1::JobSpec admitted = spec;
+  Findings findings;
+  AdmitIdentity(&admitted, findings);
+  const std::optional<AdmittedModel> built =
+      AdmitModel(admitted.mutable_model(), models::SequenceLengthOf(admitted.data().train()), uploaded, findings);
+  const graph::Graph* const model = built.has_value() ? &built->graph : nullptr;
+  const graph::Graph* const of_zoo = admitted.model().has_exported() ? nullptr : model;
+  AdmitData(&admitted, of_zoo, findings);
+  if (admitted.model().has_exported()) {
+    CheckExportedData(admitted, model, findings);
+  }
+  AdmitPrecision(&admitted, built.has_value() ? &*built : nullptr, findings);
+  AdmitTraining(&admitted, model, findings);
+  if (built.has_value()) {
+    CheckBatches(admitted, *built, findings);
+  }
+  AdmitSample(&admitted, of_zoo, findings);
+  AdmitResources(&admitted, findings);
+  AMPD_RETURN_IF_ERROR(findings.ToStatus());
+  return admitted;
+}
+
+absl::Status AdmitOrder(const v1::LossScaleOrder& order, const v1::Job& job) {
+  const v1::PrecisionPolicy& policy = job.spec().precision();
+  const std::string& given = job.attempts().empty() ? policy.preset() : job.attempts().rbegin()->precision();
+  const precision::Preset* preset = precision::FindPreset(given);
+  if (preset == nullptr) {
+    return absl::OkStatus();
+  }
+  const precision::LossScaleConfig config = precision::ResolveLossScale(policy, *preset);
+  if (config.kind == precision::LossScaleConfig::Kind::kOff) {
+    return Error(absl::StatusCode::kFailedPrecondition, "LOSS_SCALE_OFF",
+                 absl::StrCat("job ", job.id(), " scales no loss in ", given,
+                              "; fp16 does, and precision.loss_scale turns it on"));
+  }
+  const precision::ScaleRange range = precision::RangeOf(config);
+  if (order.has_scale() && !range.Has(order.scale())) {
+    return InvalidFields(
+        {{"loss_scale_order.scale",
+          absl::StrCat("is ", LossScaleText(order.scale()), "; must be from ", LossScaleText(range.least),
+                       ", the floor, to ", LossScaleText(range.greatest), ", the cap of ", given)}});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace ampd::server

@@ -1,0 +1,71 @@
+// What of a spec must fit the model at the size of a batch.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "graph/batch_rules.h"
+#include "server/admission/admission_findings.h"
+
+namespace ampd::server {
+namespace {
+
+// How many samples a training batch has. Of a file with fewer than batch_size samples the worker alone knows it.
+int64_t BatchOf(const v1::DataSpec& data) {
+  const bool is_filled = data.last_batch() == v1::DataSpec::PAD || !data.train().has_synthetic();
+  const int64_t wanted = data.batch_size();
+  return is_filled ? wanted : std::min(wanted, data.train().synthetic().num_samples());
+}
+
+void CheckTraining(const v1::JobSpec& spec, const graph::Graph& model, Findings& findings) {
+  const int64_t num_parts = spec.train().gradient_accumulation();
+  const int64_t batch = BatchOf(spec.data());
+  if (num_parts < 1 || batch < 1 || batch % num_parts != 0) {
+    return;
+  }
+  if (const std::string fault = graph::FaultOfBatch(model, batch / num_parts); !fault.empty()) {
+    findings.Wrong(
+        "data.batch_size",
+        absl::StrCat("is ", spec.data().batch_size(),
+                     num_parts == 1 ? "" : absl::StrCat(" in ", num_parts, " micro-batches"), ": ", fault, "; raise it",
+                     num_parts == 1 ? "" : ", lower train.gradient_accumulation", " or take larger images"));
+  }
+}
+
+// Whole batches, and the last one with what is left.
+void CheckEvaluation(const v1::DataSpec& data, const graph::Graph& model, Findings& findings) {
+  const int64_t size = data.eval_batch_size();
+  if (!data.has_eval() || size < 1) {
+    return;
+  }
+  const int64_t num_samples = data.eval().synthetic().num_samples();
+  const int64_t rest = data.eval().has_synthetic() ? num_samples % size : 0;
+  const int64_t whole = data.eval().has_synthetic() && num_samples < size ? rest : size;
+  for (const int64_t batch : {whole, rest}) {
+    if (const std::string fault = batch < 1 ? "" : graph::FaultOfBatch(model, batch); !fault.empty()) {
+      return findings.Wrong("data.eval_batch_size", absl::StrCat("is ", size, ": ", fault, "; give it another size"));
+    }
+  }
+}
+
+}  // namespace
+
+void CheckBatches(const v1::JobSpec& spec, const AdmittedModel& model, Findings& findings) {
+  CheckTraining(spec, model.graph, findings);
+  if (model.eval.has_value()) {
+    CheckEvaluation(spec.data(), *model.eval, findings);
+  }
+}
+
+void CheckByteMapping(const std::string& field, double mean, double std, Findings& findings) {
+  for (const float number : {0.0F, 1.0F}) {
+    const float mapped = (number - static_cast<float>(mean)) / static_cast<float>(std);
+    if (std > 0 && !std::isfinite(mapped)) {
+      return findings.Wrong(field, absl::StrCat("is ", std, ", which with a mean of ", mean, " maps a pixel of ",
+                                                number, " to ", mapped, "; take a larger one"));
+    }
+  }
+}
+
+}  // namespace ampd::server

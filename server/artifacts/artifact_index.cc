@@ -1,0 +1,183 @@
+#include "server/artifacts/artifact_index.h"
+
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+
+namespace ampd::server {
+namespace {
+
+constexpr int64_t kSchemaVersion = 1;
+
+// A number is never given twice, so that a listing goes on where it was whatever is put anew meanwhile.
+constexpr char kSchema[] = R"sql(
+BEGIN IMMEDIATE;
+CREATE TABLE artifacts(number INTEGER PRIMARY KEY AUTOINCREMENT, name BLOB UNIQUE NOT NULL, sha256 BLOB NOT NULL,
+  size INTEGER NOT NULL, job BLOB NOT NULL, attempt INTEGER NOT NULL, use_time INTEGER NOT NULL, content BLOB NOT NULL);
+CREATE INDEX artifacts_by_content ON artifacts(sha256);
+CREATE INDEX artifacts_by_job ON artifacts(job, number);
+PRAGMA user_version=1;
+COMMIT;
+)sql";
+
+// REQUIRES: columns begin with attempt, use_time, content.
+absl::StatusOr<ArtifactRow> ReadRow(const SqliteStatement& statement) {
+  ArtifactRow row;
+  row.attempt = static_cast<int32_t>(statement.Int(0));
+  row.use_time = absl::FromUnixMicros(statement.Int(1));
+  const std::string_view content = statement.Bytes(2);
+  if (!row.artifact.ParseFromArray(content.data(), static_cast<int>(content.size()))) {
+    return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT", "the store is damaged: an artifact's row is malformed");
+  }
+  return row;
+}
+
+// Runs `take` on every row; the statement is reset afterwards, whatever came of it.
+template <typename Take>
+absl::Status ForEachRow(SqliteStatement& statement, Take take) {
+  for (;;) {
+    AMPD_ASSIGN_OR_RETURN(const bool has_row, statement.Step());
+    if (!has_row) {
+      return absl::OkStatus();
+    }
+    if (absl::Status taken = take(); !taken.ok()) {
+      statement.Reset();
+      return taken;
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<ArtifactIndex> ArtifactIndex::Open(const std::string& path) {
+  AMPD_ASSIGN_OR_RETURN(SqliteDatabase database, SqliteDatabase::Open(path, /*create=*/true));
+  AMPD_RETURN_IF_ERROR(database.Execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL"));
+  ArtifactIndex index(std::move(database));
+  AMPD_RETURN_IF_ERROR(index.CreateSchema());
+  AMPD_RETURN_IF_ERROR(index.PrepareStatements());
+  return index;
+}
+
+absl::Status ArtifactIndex::CreateSchema() {
+  AMPD_ASSIGN_OR_RETURN(SqliteStatement version, database_.Prepare("PRAGMA user_version"));
+  AMPD_RETURN_IF_ERROR(version.Step().status());
+  const int64_t found = version.Int(0);
+  version.Reset();
+  if (found > kSchemaVersion) {
+    return Error(absl::StatusCode::kFailedPrecondition, "NEWER_SCHEMA",
+                 absl::StrCat("the artifact index has schema ", found, ", this server knows ", kSchemaVersion));
+  }
+  return found == kSchemaVersion ? absl::OkStatus() : database_.Execute(kSchema);
+}
+
+absl::Status ArtifactIndex::PrepareStatements() {
+  const std::pair<SqliteStatement*, std::string_view> statements[] = {
+      {&put_,
+       "INSERT OR REPLACE INTO artifacts(name, sha256, size, job, attempt, use_time, content) "
+       "VALUES(?1,?2,?3,?4,?5,?6,?7)"},
+      {&find_, "SELECT attempt, use_time, content FROM artifacts WHERE name=?1"},
+      {&remove_, "DELETE FROM artifacts WHERE name=?1"},
+      {&remove_content_, "DELETE FROM artifacts WHERE sha256=?1"},
+      {&set_use_time_, "UPDATE artifacts SET use_time=?2 WHERE name=?1"},
+      {&has_content_, "SELECT 1 FROM artifacts WHERE sha256=?1 LIMIT 1"},
+      {&list_all_,
+       "SELECT attempt, use_time, content, number FROM artifacts WHERE number<?1 ORDER BY number DESC LIMIT ?2"},
+      {&list_job_,
+       "SELECT attempt, use_time, content, number FROM artifacts WHERE job=?3 AND number<?1 "
+       "ORDER BY number DESC LIMIT ?2"},
+      {&count_, "SELECT count(*) FROM artifacts WHERE ?1=x'' OR job=?1"},
+      {&uploads_, "SELECT attempt, use_time, content FROM artifacts WHERE job=x''"},
+      {&contents_, "SELECT DISTINCT sha256, size FROM artifacts"},
+      {&jobs_, "SELECT DISTINCT job FROM artifacts WHERE job!=x''"},
+  };
+  for (const auto& [statement, sql] : statements) {
+    AMPD_ASSIGN_OR_RETURN(*statement, database_.Prepare(sql));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ArtifactIndex::Put(const ArtifactRow& row) {
+  const v1::Artifact& artifact = row.artifact;
+  const std::string content = artifact.SerializeAsString();
+  put_.Bind(1, artifact.name()).Bind(2, artifact.sha256()).Bind(3, artifact.size_bytes()).Bind(4, artifact.job_id());
+  return put_.Bind(5, row.attempt).Bind(6, absl::ToUnixMicros(row.use_time)).Bind(7, content).Run();
+}
+
+absl::StatusOr<std::optional<ArtifactRow>> ArtifactIndex::Find(const std::string& name) {
+  AMPD_ASSIGN_OR_RETURN(const bool found, find_.Bind(1, name).Step());
+  if (!found) {
+    return std::nullopt;
+  }
+  absl::StatusOr<ArtifactRow> row = ReadRow(find_);
+  find_.Reset();
+  return row;
+}
+
+absl::Status ArtifactIndex::Remove(const std::string& name) { return remove_.Bind(1, name).Run(); }
+
+absl::Status ArtifactIndex::RemoveContent(const std::string& sha256) { return remove_content_.Bind(1, sha256).Run(); }
+
+absl::Status ArtifactIndex::SetUseTime(const std::string& name, absl::Time time) {
+  return set_use_time_.Bind(1, name).Bind(2, absl::ToUnixMicros(time)).Run();
+}
+
+absl::StatusOr<bool> ArtifactIndex::HasContent(const std::string& sha256) {
+  absl::StatusOr<bool> found = has_content_.Bind(1, sha256).Step();
+  has_content_.Reset();
+  return found;
+}
+
+absl::StatusOr<std::vector<std::pair<int64_t, ArtifactRow>>> ArtifactIndex::List(const std::string& job, int64_t before,
+                                                                                 int limit) {
+  SqliteStatement& list = job.empty() ? list_all_ : list_job_;
+  list.Bind(1, before).Bind(2, limit);
+  if (!job.empty()) {
+    list.Bind(3, job);
+  }
+  std::vector<std::pair<int64_t, ArtifactRow>> rows;
+  AMPD_RETURN_IF_ERROR(ForEachRow(list, [&]() -> absl::Status {
+    AMPD_ASSIGN_OR_RETURN(ArtifactRow row, ReadRow(list));
+    rows.emplace_back(list.Int(3), std::move(row));
+    return absl::OkStatus();
+  }));
+  return rows;
+}
+
+absl::StatusOr<int64_t> ArtifactIndex::Count(const std::string& job) {
+  AMPD_RETURN_IF_ERROR(count_.Bind(1, job).Step().status());
+  const int64_t count = count_.Int(0);
+  count_.Reset();
+  return count;
+}
+
+absl::StatusOr<std::vector<ArtifactRow>> ArtifactIndex::Uploads() {
+  std::vector<ArtifactRow> rows;
+  AMPD_RETURN_IF_ERROR(ForEachRow(uploads_, [&]() -> absl::Status {
+    AMPD_ASSIGN_OR_RETURN(ArtifactRow row, ReadRow(uploads_));
+    rows.push_back(std::move(row));
+    return absl::OkStatus();
+  }));
+  return rows;
+}
+
+absl::StatusOr<std::map<std::string, int64_t>> ArtifactIndex::Contents() {
+  std::map<std::string, int64_t> contents;
+  AMPD_RETURN_IF_ERROR(ForEachRow(contents_, [&] {
+    contents[std::string(contents_.Bytes(0))] = contents_.Int(1);
+    return absl::OkStatus();
+  }));
+  return contents;
+}
+
+absl::StatusOr<std::vector<std::string>> ArtifactIndex::Jobs() {
+  std::vector<std::string> jobs;
+  AMPD_RETURN_IF_ERROR(ForEachRow(jobs_, [&] {
+    jobs.emplace_back(jobs_.Bytes(0));
+    return absl::OkStatus();
+  }));
+  return jobs;
+}
+
+}  // namespace ampd::server

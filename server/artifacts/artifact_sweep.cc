@@ -1,0 +1,160 @@
+// What goes by itself.
+#include <unistd.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "base/timed_wait.h"
+#include "server/artifacts/artifact_store.h"
+
+namespace ampd::server {
+namespace {
+
+constexpr int kDeletedAtOnce = 100;  // names, before others get at the index
+
+}  // namespace
+
+void ArtifactStore::Start() {
+  thread_ = std::thread([this] { Work(); });
+}
+
+void ArtifactStore::Stop() {
+  {
+    absl::MutexLock lock(&mutex_);
+    closed_ = true;
+  }
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void ArtifactStore::Work() {
+  absl::Duration next_sweep = options_.clock->SinceBoot();
+  for (;;) {
+    const absl::Duration now = options_.clock->SinceBoot();
+    if (now >= next_sweep) {
+      next_sweep = now + kSweepInterval;
+      Tell(Sweep());
+    }
+    std::vector<std::string> jobs;
+    {
+      absl::MutexLock lock(&mutex_);
+      AwaitFor(mutex_, absl::Condition(this, &ArtifactStore::HasWorkOrClosed), kSweepInterval);
+      if (deleted_jobs_.empty() && closed_) {
+        return;
+      }
+      jobs.swap(deleted_jobs_);
+    }
+    for (const std::string& job : jobs) {
+      Tell(DeleteSamples(job));
+    }
+  }
+}
+
+void ArtifactStore::Tell(const absl::Status& status) const {
+  if (!status.ok() && options_.on_sweep_failed) {
+    options_.on_sweep_failed(status);
+  }
+}
+
+absl::Status ArtifactStore::Sweep() {
+  if (!options_.clock_is_steady || options_.clock_is_steady()) {
+    DropOldPartials();
+    AMPD_RETURN_IF_ERROR(DeleteUnusedUploads());
+  }
+  AMPD_RETURN_IF_ERROR(StoreUseTimes());
+  std::vector<std::string> jobs;
+  {
+    absl::MutexLock index_lock(&index_mutex_);
+    AMPD_ASSIGN_OR_RETURN(jobs, index_.Jobs());
+  }
+  for (const std::string& job : jobs) {
+    if (!options_.job_exists(job)) {
+      AMPD_RETURN_IF_ERROR(DeleteSamples(job));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ArtifactStore::DeleteSamples(const std::string& job) {
+  for (;;) {
+    absl::MutexLock index_lock(&index_mutex_);
+    AMPD_ASSIGN_OR_RETURN(const auto rows, index_.List(job, std::numeric_limits<int64_t>::max(), kDeletedAtOnce));
+    for (const auto& [number, row] : rows) {
+      AMPD_RETURN_IF_ERROR(RemoveName(row.artifact));
+    }
+    if (rows.size() < kDeletedAtOnce) {
+      return absl::OkStatus();
+    }
+  }
+}
+
+void ArtifactStore::DropOldPartials() {
+  const absl::Time before = options_.clock->Now() - options_.partial_retention;
+  std::vector<std::string> old;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (auto& [sha256, partial] : partials_) {
+      if (!partial.is_busy && partial.write_time < before) {
+        // Nobody goes on with a file that has no name any more: not the owner, and not another upload.
+        partial.owner = 0;
+        partial.is_busy = true;
+        old.push_back(sha256);
+      }
+    }
+  }
+  for (const std::string& sha256 : old) {
+    (void)unlink(PartialPathOf(sha256).c_str());
+    EndFinish(sha256, /*is_over=*/true);
+  }
+}
+
+// What a live job names counts as asked for now.
+absl::Status ArtifactStore::DeleteUnusedUploads() {
+  const absl::Time now = options_.clock->Now();
+  const absl::Time before = now - options_.retention;
+  const std::map<std::string, std::string> live = options_.live_uploads();
+  std::vector<std::string> unused;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (auto& [name, upload] : uploads_) {
+      if (live.contains(name) || upload.num_holds > 0) {
+        upload.use_time = now;
+      } else if (options_.retention > absl::ZeroDuration() && upload.use_time < before) {
+        unused.push_back(name);
+      }
+    }
+  }
+  for (const std::string& name : unused) {
+    const absl::Status deleted = DeleteUnlessUsed(name, before);
+    if (!deleted.ok() && !absl::IsFailedPrecondition(deleted) && !absl::IsNotFound(deleted)) {
+      return deleted;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ArtifactStore::StoreUseTimes() {
+  std::map<std::string, absl::Time> changed;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (auto& [name, upload] : uploads_) {
+      if (upload.use_time != upload.stored_use_time) {
+        changed[name] = upload.use_time;
+      }
+    }
+  }
+  absl::MutexLock index_lock(&index_mutex_);
+  for (const auto& [name, time] : changed) {
+    AMPD_RETURN_IF_ERROR(index_.SetUseTime(name, time));
+    absl::MutexLock lock(&mutex_);
+    if (const auto found = uploads_.find(name); found != uploads_.end()) {
+      found->second.stored_use_time = time;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace ampd::server

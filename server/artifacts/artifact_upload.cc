@@ -1,0 +1,260 @@
+// How a content comes in.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/sha256.h"
+#include "base/status_macros.h"
+#include "google/protobuf/util/time_util.h"
+#include "server/artifacts/artifact_store.h"
+
+namespace ampd::server {
+namespace {
+
+using absl::StatusCode;
+using google::protobuf::util::TimeUtil;
+
+constexpr size_t kMaxFileNameBytes = 255;
+
+absl::Status CheckRequest(const v1::UploadArtifactRequest& request) {
+  std::vector<FieldViolation> violations = ViolationsOf(CheckDigest("sha256", request.sha256()));
+  if (request.size_bytes() < 1) {
+    violations.push_back({"size_bytes", absl::StrCat("is ", request.size_bytes(), "; must be 1 or more")});
+  }
+  if (request.offset_bytes() < 0) {
+    violations.push_back({"offset_bytes", absl::StrCat("is ", request.offset_bytes(), "; must be 0 or more")});
+  }
+  const bool is_odd = std::any_of(request.file_name().begin(), request.file_name().end(),
+                                  [](unsigned char c) { return c < 0x20 || c == 0x7f || c == '/'; });
+  if (is_odd || request.file_name().size() > kMaxFileNameBytes) {
+    violations.push_back({"file_name", absl::StrCat("must have at most ", kMaxFileNameBytes,
+                                                    " bytes, and neither '/' nor control characters")});
+  }
+  return violations.empty() ? absl::OkStatus() : InvalidFields(violations);
+}
+
+// Not waited for: to read a large content back takes minutes, and the client can wait better than a thread.
+absl::Status Busy() {
+  return WithRetryDelay(Error(StatusCode::kUnavailable, "UPLOAD_BUSY",
+                              "another upload of this content is written or read back; call again"),
+                        absl::Seconds(1));
+}
+
+absl::Status TakenOver() {
+  return Error(StatusCode::kAborted, "UPLOAD_TAKEN_OVER", "another upload of this content has taken over");
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<v1::Artifact>> ArtifactStore::FindUpload(const std::string& sha256) {
+  absl::MutexLock index_lock(&index_mutex_);
+  AMPD_ASSIGN_OR_RETURN(std::optional<ArtifactRow> row, index_.Find(sha256));
+  if (!row.has_value()) {
+    return std::nullopt;
+  }
+  absl::MutexLock lock(&mutex_);
+  uploads_.at(sha256).use_time = options_.clock->Now();
+  return std::move(row->artifact);
+}
+
+absl::StatusOr<v1::Upload> ArtifactStore::GetUpload(const std::string& sha256) {
+  AMPD_RETURN_IF_ERROR(CheckDigest("sha256", sha256));
+  v1::Upload upload;
+  {
+    // Before the name: one of the two is seen, whatever ends meanwhile.
+    absl::MutexLock lock(&mutex_);
+    const auto found = partials_.find(sha256);
+    upload.set_received_bytes(found == partials_.end() ? 0 : found->second.received_bytes);
+  }
+  AMPD_ASSIGN_OR_RETURN(std::optional<v1::Artifact> artifact, FindUpload(sha256));
+  if (artifact.has_value()) {
+    upload.set_received_bytes(artifact->size_bytes());
+    *upload.mutable_artifact() = *std::move(artifact);
+  }
+  return upload;
+}
+
+// The number of the upload that may write from now on; 0 when the content is whole already.
+absl::StatusOr<uint64_t> ArtifactStore::ClaimPartial(const v1::UploadArtifactRequest& request) {
+  const int64_t free_bytes = FreeBytes();
+  absl::MutexLock lock(&mutex_);
+  const auto found = partials_.find(request.sha256());
+  if (found != partials_.end() && found->second.is_busy) {
+    return Busy();
+  }
+  if (uploads_.contains(request.sha256())) {
+    return 0;
+  }
+  const int64_t received = found == partials_.end() ? 0 : found->second.received_bytes;
+  if (request.size_bytes() < received) {
+    return InvalidFields(
+        {{"size_bytes", absl::StrCat("is ", request.size_bytes(), ", but ", received, " bytes of this content came")}});
+  }
+  if (request.offset_bytes() != received) {
+    return Error(StatusCode::kAborted, "OFFSET_MISMATCH",
+                 absl::StrCat("offset_bytes is ", request.offset_bytes(), "; ", received,
+                              " bytes of this content came: go on from there"));
+  }
+  AMPD_RETURN_IF_ERROR(CheckRoom(request.size_bytes() - received, free_bytes));
+  Partial& partial = partials_[request.sha256()];
+  partial.owner = ++last_owner_;
+  partial.is_busy = true;  // until BeginUpload has opened the file, so that it makes none that another has finished
+  partial.write_time = options_.clock->Now();
+  return partial.owner;
+}
+
+absl::StatusOr<ArtifactStore::Begun> ArtifactStore::BeginUpload(const v1::UploadArtifactRequest& request) {
+  AMPD_RETURN_IF_ERROR(CheckRequest(request));
+  AMPD_ASSIGN_OR_RETURN(const uint64_t owner, ClaimPartial(request));
+  if (owner == 0) {
+    AMPD_ASSIGN_OR_RETURN(std::optional<v1::Artifact> artifact, FindUpload(request.sha256()));
+    if (!artifact.has_value()) {
+      return WithRetryDelay(Error(StatusCode::kUnavailable, "ARTIFACT_IS_BEING_DELETED",
+                                  absl::StrCat("artifact ", request.sha256(), " was just deleted")),
+                            absl::Seconds(1));
+    }
+    if (artifact->size_bytes() != request.size_bytes()) {
+      return InvalidFields({{"size_bytes", absl::StrCat("is ", request.size_bytes(),
+                                                        "; the content of this digest has ", artifact->size_bytes())}});
+    }
+    return Begun{std::move(artifact), nullptr};
+  }
+  UniqueFd file(open(PartialPathOf(request.sha256()).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const bool is_open = file.ok() && lseek(file.get(), request.offset_bytes(), SEEK_SET) >= 0;
+  const int error = errno;
+  EndWrite(request.sha256(), 0, /*ok=*/true);
+  if (!is_open) {
+    return ErrnoError(error, "open an upload's file");
+  }
+  return Begun{std::nullopt,
+               std::unique_ptr<ArtifactUpload>(new ArtifactUpload(this, request, owner, std::move(file)))};
+}
+
+absl::Status ArtifactStore::BeginWrite(const std::string& sha256, uint64_t owner, int64_t num_bytes) {
+  const int64_t free_bytes = FreeBytes();
+  absl::MutexLock lock(&mutex_);
+  const auto found = partials_.find(sha256);
+  if (found == partials_.end() || found->second.owner != owner) {
+    return TakenOver();
+  }
+  AMPD_RETURN_IF_ERROR(CheckRoom(num_bytes, free_bytes));
+  num_bytes_ += num_bytes;
+  found->second.is_busy = true;
+  return absl::OkStatus();
+}
+
+void ArtifactStore::EndWrite(const std::string& sha256, int64_t num_bytes, bool ok) {
+  absl::MutexLock lock(&mutex_);
+  Partial& partial = partials_.at(sha256);
+  partial.is_busy = false;
+  partial.write_time = options_.clock->Now();
+  partial.received_bytes += ok ? num_bytes : 0;
+  num_bytes_ -= ok ? 0 : num_bytes;
+}
+
+void ArtifactStore::EndFinish(const std::string& sha256, bool is_over) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = partials_.find(sha256);
+  found->second.is_busy = false;
+  if (is_over) {
+    num_bytes_ -= found->second.received_bytes;
+    partials_.erase(found);
+  }
+}
+
+// The file is whole and synced. Afterwards nothing of the upload is left that is not the artifact's, or all of it.
+absl::StatusOr<v1::Artifact> ArtifactStore::Record(const std::string& sha256, int64_t size_bytes,
+                                                   const std::string& file_name) {
+  const std::string partial = PartialPathOf(sha256);
+  ArtifactRow row;
+  row.use_time = options_.clock->Now();
+  row.artifact.set_name(sha256);
+  row.artifact.set_sha256(sha256);
+  row.artifact.set_size_bytes(size_bytes);
+  row.artifact.set_file_name(file_name);
+  *row.artifact.mutable_create_time() = TimeUtil::MicrosecondsToTimestamp(absl::ToUnixMicros(row.use_time));
+
+  absl::MutexLock index_lock(&index_mutex_);
+  AMPD_ASSIGN_OR_RETURN(const bool has_content, index_.HasContent(sha256));
+  if (!has_content && rename(partial.c_str(), PathOf(sha256).c_str()) != 0) {
+    return ErrnoError(errno, "rename an upload's file");
+  }
+  absl::Status recorded = has_content ? absl::OkStatus() : SyncFolder(options_.folder);
+  if (recorded.ok()) {
+    recorded = index_.Put(row);
+  }
+  if (!recorded.ok()) {
+    if (!has_content) {
+      (void)rename(PathOf(sha256).c_str(), partial.c_str());
+    }
+    return recorded;
+  }
+  if (has_content) {
+    (void)unlink(partial.c_str());
+  }
+  absl::MutexLock lock(&mutex_);
+  uploads_[sha256] = {0, false, row.use_time, row.use_time};
+  num_bytes_ += has_content ? 0 : size_bytes;  // EndFinish takes the upload's away
+  return std::move(row.artifact);
+}
+
+ArtifactUpload::ArtifactUpload(ArtifactStore* store, const v1::UploadArtifactRequest& request, uint64_t owner,
+                               UniqueFd file)
+    : store_(store),
+      sha256_(request.sha256()),
+      file_name_(request.file_name()),
+      size_bytes_(request.size_bytes()),
+      owner_(owner),
+      file_(std::move(file)),
+      received_bytes_(request.offset_bytes()) {}
+
+absl::Status ArtifactUpload::Append(std::string_view piece) {
+  const auto num_bytes = static_cast<int64_t>(piece.size());
+  if (piece.size() > kMaxPieceBytes) {
+    return InvalidFields(
+        {{"content", absl::StrCat("has ", num_bytes, " bytes; a message may have at most ", kMaxPieceBytes)}});
+  }
+  if (num_bytes > size_bytes_ - received_bytes_) {
+    return InvalidFields({{"content", absl::StrCat("goes beyond size_bytes, ", size_bytes_, ", by ",
+                                                   num_bytes - (size_bytes_ - received_bytes_), " bytes")}});
+  }
+  AMPD_RETURN_IF_ERROR(store_->BeginWrite(sha256_, owner_, num_bytes));
+  const absl::Status written = WriteAll(file_.get(), piece);
+  store_->EndWrite(sha256_, num_bytes, written.ok());
+  received_bytes_ += written.ok() ? num_bytes : 0;
+  return written;
+}
+
+// What is on the disk is what is compared: it may have come in several uploads, before and after a crash.
+absl::StatusOr<v1::Artifact> ArtifactUpload::Finish() {
+  if (received_bytes_ != size_bytes_) {
+    return Error(StatusCode::kInvalidArgument, "INCOMPLETE_UPLOAD",
+                 absl::StrCat("size_bytes is ", size_bytes_, ", but ", received_bytes_, " bytes came"));
+  }
+  AMPD_RETURN_IF_ERROR(store_->BeginWrite(sha256_, owner_, 0));
+  const std::string path = store_->PartialPathOf(sha256_);
+  const auto finish = [&]() -> absl::StatusOr<v1::Artifact> {
+    if (fsync(file_.get()) != 0) {
+      return ErrnoError(errno, "sync an upload's file");
+    }
+    AMPD_ASSIGN_OR_RETURN(const std::string found, Sha256OfFile(path));
+    if (found != sha256_) {
+      (void)unlink(path.c_str());
+      return Error(StatusCode::kInvalidArgument, "DIGEST_MISMATCH",
+                   absl::StrCat("sha256 is ", sha256_, ", but the content that came has ", found,
+                                ": nothing of it is kept, send it from the start"));
+    }
+    return store_->Record(sha256_, size_bytes_, file_name_);
+  };
+  absl::StatusOr<v1::Artifact> artifact = finish();
+  store_->EndFinish(sha256_, artifact.ok() || ReasonOf(artifact.status()) == "DIGEST_MISMATCH");
+  return artifact;
+}
+
+}  // namespace ampd::server

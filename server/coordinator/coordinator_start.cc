@@ -1,0 +1,60 @@
+// What a new job begins with.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "server/admission/initial_checkpoint.h"
+#include "server/coordinator/coordinator.h"
+#include "server/ledger/ledger.h"
+#include "server/state/job_rules.h"
+
+namespace ampd::server {
+
+using absl::StatusCode;
+
+absl::Status Coordinator::FindStart(internal::CreateJob* create) const {
+  const v1::CheckpointReference& reference = create->spec().model().initial_checkpoint();
+  if (!create->spec().model().has_initial_checkpoint() || IsRepeat(create->request_id())) {
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<JobRecordPtr> source = FindRecord(reference.job_id());
+  if (absl::IsNotFound(source.status())) {
+    return Error(StatusCode::kNotFound, ReasonOf(source.status()),
+                 absl::StrCat("model.initial_checkpoint.job_id: ", source.status().message()));
+  }
+  AMPD_RETURN_IF_ERROR(source.status());
+  const bool is_any_newest = reference.step() == 0;
+  AMPD_ASSIGN_OR_RETURN(*create->mutable_clone_start(),
+                        ResolveInitialCheckpoint((*source)->job(), create->mutable_spec()));
+  if (is_any_newest) {  // whoever names a step wants that one
+    for (v1::Checkpoint& older : OlderThan(**source, create->clone_start())) {
+      if (JobOfPath(older.path()) == reference.job_id()) {  // by that a worker tells weights from a place to go on
+        older.set_step(0);
+        *create->add_older_starts() = std::move(older);
+      }
+    }
+  }
+  return CheckStart(create);
+}
+
+absl::Status Coordinator::CheckStart(internal::CreateJob* create) const {
+  if (IsRepeat(create->request_id())) {
+    return absl::OkStatus();
+  }
+  const std::string& path = create->clone_start().path();
+  const std::string keeper = JobOfPath(path);
+  // Asked before the record is looked up: whatever happens after this, the commit notices.
+  create->set_start_is_hot(
+      options_.ledger->Read([&](const ClusterState& state) { return state.FindJob(keeper) != nullptr; }));
+  const absl::StatusOr<JobRecordPtr> record = FindRecord(keeper);
+  if (absl::IsNotFound(record.status())) {
+    return Error(StatusCode::kNotFound, "CHECKPOINT_NOT_FOUND",
+                 absl::StrCat("the checkpoint to begin with is that of job ", keeper,
+                              ", which is deleted; a clone can begin anew"));
+  }
+  AMPD_RETURN_IF_ERROR(record.status());
+  return Keeps((*record)->job(), path) ? absl::OkStatus() : NoLongerKept(keeper);
+}
+
+}  // namespace ampd::server

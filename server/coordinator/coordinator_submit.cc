@@ -1,0 +1,203 @@
+// Making jobs.
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/sha256.h"
+#include "base/status_macros.h"
+#include "base/unknown_fields.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "server/admission/admission.h"
+#include "server/coordinator/coordinator.h"
+#include "server/ledger/ledger.h"
+#include "server/state/job_rules.h"
+
+namespace ampd::server {
+namespace {
+
+using absl::StatusCode;
+using v1::Job;
+
+// The same for equal messages, also with maps in them.
+std::string DigestOf(const google::protobuf::MessageLite& message) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    message.SerializeToCodedStream(&coded);
+  }
+  return Sha256Hex(bytes);
+}
+
+absl::Status CheckRequestId(const std::string& request_id) {
+  if (request_id.size() > 128) {
+    return InvalidFields({{"request_id", absl::StrCat("has ", request_id.size(), " bytes; at most 128")}});
+  }
+  return absl::OkStatus();
+}
+
+// Holds an artifact until the client is about to be answered: a job that was made names it by then, and one that was
+// refused must not keep the client from deleting it.
+Coordinator::JobDone ReleaseAndAnswer(std::shared_ptr<void> artifact, Coordinator::JobDone done) {
+  return [artifact = std::move(artifact), done = std::move(done)](const absl::StatusOr<JobPtr>& job) mutable {
+    artifact.reset();
+    done(job);
+  };
+}
+
+// Whether a job has ended before its last step, so that another can go on from its checkpoint.
+absl::Status CheckUnfinished(const Job& job) {
+  if (IsTerminal(job.state()) && job.state() != Job::SUCCEEDED) {
+    return absl::OkStatus();
+  }
+  const std::string& state = Job::State_Name(job.state());
+  return ErrorWithMetadata(
+      StatusCode::kFailedPrecondition, "WRONG_STATE",
+      absl::StrCat("job ", job.id(), " is ", state,
+                   job.state() == Job::SUCCEEDED ? "; its checkpoint is the end, nothing is left to go on with"
+                                                 : "; only an ended one can be gone on from"),
+      {{"job", job.id()}, {"state", state}});
+}
+
+}  // namespace
+
+absl::Status Coordinator::CheckRoom(size_t spec_bytes) const {
+  if (!options_.ledger->HasRoomForSubmits()) {
+    return WithRetryDelay(Error(StatusCode::kResourceExhausted, "DISK_FULL", "the server's disk is nearly full"),
+                          absl::Seconds(30));
+  }
+  const auto [num_jobs, held_bytes] = options_.ledger->Read(
+      [](const ClusterState& state) { return std::pair(state.jobs().size(), state.spec_bytes()); });
+  if (num_jobs >= options_.max_jobs_in_hot_state) {
+    return WithRetryDelay(
+        Error(StatusCode::kResourceExhausted, "TOO_MANY_JOBS",
+              absl::StrCat("the server holds ", num_jobs, " jobs; at most ", options_.max_jobs_in_hot_state)),
+        absl::Seconds(30));
+  }
+  if (held_bytes + spec_bytes > options_.max_spec_bytes_in_hot_state) {
+    return WithRetryDelay(
+        Error(StatusCode::kResourceExhausted, "SPECS_TOO_LARGE",
+              absl::StrCat("the specs of the jobs that the server holds have ", held_bytes, " bytes, and this one ",
+                           spec_bytes, "; together at most ", options_.max_spec_bytes_in_hot_state)),
+        absl::Seconds(30));
+  }
+  return absl::OkStatus();
+}
+
+void Coordinator::CommitNewJob(internal::CreateJob create, JobDone done) {
+  if (const absl::Status room = CheckRoom(create.spec().ByteSizeLong()); !room.ok()) {
+    return done(room);
+  }
+  create.set_id("j-" + RandomId(*options_.random, 16));
+  const std::string id = create.id();
+  internal::Update update = NewUpdate();
+  *update.mutable_create_job() = std::move(create);
+  CommitForJob(std::move(update), id, std::move(done));
+}
+
+bool Coordinator::IsRepeat(const std::string& request_id) const {
+  return !request_id.empty() &&
+         options_.ledger->Read([&](const ClusterState& state) { return state.requests().contains(request_id); });
+}
+
+absl::StatusOr<Coordinator::Admitted> Coordinator::Admit(const v1::JobSpec& spec, const std::string& request_id,
+                                                         bool goes_on) const {
+  absl::StatusOr<UploadedModel> model = UploadedModel();
+  if (!goes_on && !IsRepeat(request_id)) {
+    model = FindModel(spec.model());
+  }
+  AMPD_ASSIGN_OR_RETURN(v1::JobSpec admitted, AdmitSpec(spec, model.ok() ? model->exported.get() : nullptr));
+  AMPD_RETURN_IF_ERROR(model.status());
+  return Admitted{std::move(admitted), std::move(model->artifact)};
+}
+
+bool Coordinator::AnswerRepeat(const std::string& request_id, const std::string& digest, JobDone* done) {
+  if (!IsRepeat(request_id)) {
+    return false;
+  }
+  internal::Update update = NewUpdate();
+  update.mutable_create_job()->set_request_id(request_id);
+  update.mutable_create_job()->set_request_digest(digest);
+  update.mutable_create_job()->set_only_repeat(true);
+  CommitForJob(std::move(update), "", std::move(*done));
+  return true;
+}
+
+void Coordinator::CreateJob(const v1::CreateJobRequest& request, JobDone done) {
+  const std::string digest = DigestOf(request.spec());
+  if (!request.validate_only() && AnswerRepeat(request.request_id(), digest, &done)) {
+    return;
+  }
+  if (const absl::Status known = CheckFieldsAreKnown(request); !known.ok()) {
+    return done(known);
+  }
+  absl::StatusOr<Admitted> admitted = Admit(request.spec(), request.request_id(), /*goes_on=*/false);
+  absl::Status status = admitted.status();
+  status.Update(CheckRequestId(request.request_id()));
+  if (!status.ok()) {
+    return done(status);
+  }
+  done = ReleaseAndAnswer(std::move(admitted->artifact), std::move(done));
+  internal::CreateJob create;
+  *create.mutable_spec() = std::move(admitted->spec);
+  create.set_request_id(request.request_id());
+  create.set_request_digest(digest);
+  if (const absl::Status found = FindStart(&create); !found.ok()) {
+    return done(found);
+  }
+  if (request.validate_only()) {
+    auto job = std::make_shared<Job>();
+    *job->mutable_spec() = std::move(*create.mutable_spec());
+    return done(JobPtr(std::move(job)));
+  }
+  CommitNewJob(std::move(create), std::move(done));
+}
+
+void Coordinator::CloneJob(const v1::CloneJobRequest& request, JobDone done) {
+  const std::string digest = DigestOf(request);
+  if (AnswerRepeat(request.request_id(), digest, &done)) {
+    return;
+  }
+  const absl::StatusOr<JobRecordPtr> source = FindRecord(request.id());
+  if (!source.ok()) {
+    return done(source.status());
+  }
+  const Job& job = (*source)->job();
+  if (request.from_last_checkpoint()) {
+    if (const absl::Status status = CheckUnfinished(job); !status.ok()) {
+      return done(status);
+    }
+  }
+  v1::JobSpec spec = job.spec();
+  if (!request.name().empty()) {
+    spec.set_name(request.name());
+  }
+  const std::optional<v1::Checkpoint> start = request.from_last_checkpoint() ? StartPoint(**source) : std::nullopt;
+  absl::StatusOr<Admitted> admitted = Admit(spec, request.request_id(), /*goes_on=*/start.has_value());
+  if (!admitted.ok()) {
+    return done(admitted.status());
+  }
+  done = ReleaseAndAnswer(std::move(admitted->artifact), std::move(done));
+  internal::CreateJob create;
+  *create.mutable_spec() = std::move(admitted->spec);
+  create.set_request_id(request.request_id());
+  create.set_request_digest(digest);
+  create.set_cloned_from(job.id());
+  if (start.has_value()) {
+    *create.mutable_clone_start() = *start;
+    for (v1::Checkpoint& older : OlderThan(**source, *start)) {
+      *create.add_older_starts() = std::move(older);
+    }
+  }
+  if (const absl::Status found = start.has_value() ? CheckStart(&create) : FindStart(&create); !found.ok()) {
+    return done(found);
+  }
+  CommitNewJob(std::move(create), std::move(done));
+}
+
+}  // namespace ampd::server

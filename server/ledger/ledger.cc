@@ -1,0 +1,276 @@
+#include "server/ledger/ledger.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "google/protobuf/util/time_util.h"
+
+namespace ampd::server {
+namespace {
+
+using google::protobuf::util::TimeUtil;
+
+absl::Status CannotReplay(uint64_t index, std::string_view why) {
+  return Error(absl::StatusCode::kDataLoss, "JOURNAL_CORRUPT",
+               absl::StrCat("update ", index, " of the journal can't be replayed: ", std::string(why)));
+}
+
+ArchivedJob ToArchive(const internal::JobRecord& record) {
+  return {record.job().id(), record.job().submit_order(), TimeUtil::TimestampToMicroseconds(record.job().end_time()),
+          record.SerializeAsString()};
+}
+
+[[noreturn]] void Die(const absl::Status& status) {
+  // What is on disk is not known: only a new process can find out.
+  Log(spdlog::level::critical, absl::StrCat("the journal can't be written: ", std::string(status.message())));
+  std::abort();
+}
+
+}  // namespace
+
+// Updates on their way through one transaction.
+struct Ledger::Group {
+  JournalGroup journal;
+  std::vector<std::pair<CommitDone, absl::StatusOr<Applied>>> answers;
+  Publication publication;
+};
+
+absl::StatusOr<std::unique_ptr<Ledger>> Ledger::Open(Options options) {
+  std::unique_ptr<Ledger> ledger(new Ledger(std::move(options)));
+  AMPD_RETURN_IF_ERROR(ledger->Recover());
+  return ledger;
+}
+
+Ledger::~Ledger() {
+  {
+    absl::MutexLock lock(&queue_mutex_);
+    closed_ = true;
+  }
+  if (committer_.joinable()) {
+    committer_.join();
+  }
+}
+
+absl::Status Ledger::Recover() {
+  AMPD_ASSIGN_OR_RETURN(const Journal::Recovered recovered, options_.journal->Recover());
+  if (!recovered.snapshot.empty()) {
+    internal::Snapshot snapshot;
+    if (!snapshot.ParseFromString(recovered.snapshot) || snapshot.index() != recovered.snapshot_index) {
+      return CannotReplay(recovered.snapshot_index, "the snapshot is damaged");
+    }
+    head_ = ClusterState::FromSnapshot(snapshot);
+  }
+  last_index_ = snapshot_index_ = recovered.snapshot_index;
+  for (const std::string& bytes : recovered.updates) {
+    internal::Update update;
+    if (!update.ParseFromString(bytes)) {
+      return CannotReplay(last_index_ + 1, "it is damaged");
+    }
+    absl::StatusOr<Applied> applied = head_.Apply(update);
+    if (!applied.ok()) {
+      return CannotReplay(last_index_ + 1, std::string(applied.status().message()));
+    }
+    ++last_index_;
+    replayed_.applied.emplace_back().events = std::move(applied->events);
+  }
+  absl::MutexLock lock(&published_mutex_);
+  published_ = head_;
+  return absl::OkStatus();
+}
+
+void Ledger::PublishReplayed() {
+  if (listener_ && !replayed_.applied.empty()) {
+    listener_(replayed_);
+  }
+  replayed_ = Publication();
+}
+
+void Ledger::Start() {
+  PublishReplayed();
+  committer_ = std::thread([this] { CommitLoop(); });
+}
+
+void Ledger::Commit(internal::Update update, CommitDone done) {
+  {
+    absl::MutexLock lock(&queue_mutex_);
+    if (!closed_ && queue_.size() < options_.max_queue) {
+      queue_.push_back({std::move(update), std::move(done)});
+      return;
+    }
+  }
+  done(WithRetryDelay(
+      Error(absl::StatusCode::kResourceExhausted, "LEDGER_BUSY", "too many changes wait to be written; try again"),
+      absl::Seconds(1)));
+}
+
+absl::StatusOr<Applied> Ledger::CommitAndWait(internal::Update update) {
+  absl::StatusOr<Applied> result;
+  absl::Notification finished;
+  Commit(std::move(update), [&](const absl::StatusOr<Applied>& applied) {
+    result = applied;
+    finished.Notify();
+  });
+  if (!committer_.joinable()) {
+    while (CommitGroup()) {
+    }
+  }
+  finished.WaitForNotification();
+  return result;
+}
+
+std::vector<Ledger::Waiting> Ledger::TakeGroup() {
+  std::vector<Waiting> group;
+  while (!queue_.empty() && group.size() < options_.max_group) {
+    group.push_back(std::move(queue_.front()));
+    queue_.pop_front();
+  }
+  return group;
+}
+
+void Ledger::CommitLoop() {
+  for (;;) {
+    std::vector<Waiting> group;
+    {
+      absl::MutexLock lock(&queue_mutex_);
+      queue_mutex_.Await(absl::Condition(this, &Ledger::HasWorkOrClosed));
+      group = TakeGroup();
+    }
+    if (group.empty()) {
+      return;
+    }
+    CommitOneGroup(std::move(group));
+  }
+}
+
+bool Ledger::CommitGroup() {
+  std::vector<Waiting> group;
+  {
+    absl::MutexLock lock(&queue_mutex_);
+    group = TakeGroup();
+  }
+  if (group.empty()) {
+    return false;
+  }
+  CommitOneGroup(std::move(group));
+  return true;
+}
+
+absl::StatusOr<std::optional<internal::JobRecord>> Ledger::FindArchived(const Group& group,
+                                                                        const std::string& id) const {
+  const std::vector<ArchivedJob>& archived = group.journal.archived;
+  const std::vector<std::string>& deleted = group.journal.deleted;
+  if (head_.FindJob(id) != nullptr || std::find(deleted.begin(), deleted.end(), id) != deleted.end()) {
+    return std::nullopt;
+  }
+  std::optional<std::string> bytes;
+  const auto newest =
+      std::find_if(archived.rbegin(), archived.rend(), [&](const ArchivedJob& job) { return job.id == id; });
+  if (newest != archived.rend()) {
+    bytes = newest->record;
+  } else {
+    AMPD_ASSIGN_OR_RETURN(bytes, options_.journal->FindArchived(id));
+  }
+  if (!bytes.has_value()) {
+    return std::nullopt;
+  }
+  internal::JobRecord record;
+  if (!record.ParseFromString(*bytes)) {
+    return Error(absl::StatusCode::kDataLoss, "JOURNAL_CORRUPT", "a record of the history table is damaged");
+  }
+  return record;
+}
+
+absl::Status Ledger::BringArchived(const Group& group, internal::Update* update) const {
+  if (update->has_drop_checkpoint()) {
+    AMPD_ASSIGN_OR_RETURN(const auto record, FindArchived(group, update->drop_checkpoint().job()));
+    if (record.has_value()) *update->mutable_drop_checkpoint()->mutable_archived() = *record;
+  }
+  if (update->has_trim_job()) {
+    AMPD_ASSIGN_OR_RETURN(const auto record, FindArchived(group, update->trim_job().job()));
+    if (record.has_value()) *update->mutable_trim_job()->mutable_archived() = *record;
+  }
+  return absl::OkStatus();
+}
+
+void Ledger::ApplyOne(Waiting waiting, Group& group) {
+  const absl::Status brought = BringArchived(group, &waiting.update);
+  absl::StatusOr<Applied> applied = brought.ok() ? head_.Apply(waiting.update) : brought;
+  if (applied.ok() && applied->changed) {
+    group.journal.updates.push_back(waiting.update.SerializeAsString());
+    for (const JobRecordPtr& record : applied->archived) {
+      group.journal.archived.push_back(ToArchive(*record));
+    }
+    for (const DeletedJob& job : applied->deleted_jobs) {
+      group.journal.deleted.push_back(job.id);
+    }
+    group.publication.applied.push_back(*applied);
+  }
+  group.answers.emplace_back(std::move(waiting.done), std::move(applied));
+}
+
+void Ledger::CommitOneGroup(std::vector<Waiting> waiting) {
+  Group group;
+  group.journal.first_index = last_index_ + 1;
+  for (Waiting& one : waiting) {
+    ApplyOne(std::move(one), group);
+  }
+  if (!group.journal.updates.empty()) {
+    if (const absl::Status status = options_.journal->Append(group.journal); !status.ok()) {
+      Die(status);
+    }
+    last_index_ += group.journal.updates.size();
+    absl::MutexLock lock(&published_mutex_);
+    for (const Applied& applied : group.publication.applied) {
+      published_.Adopt(applied);
+    }
+  }
+  {
+    absl::MutexLock lock(&queue_mutex_);
+    counters_.num_groups += group.journal.updates.empty() ? 0 : 1;
+    counters_.num_updates += static_cast<int64_t>(group.journal.updates.size());
+  }
+  if (listener_ && !group.publication.applied.empty()) {
+    listener_(group.publication);
+  }
+  for (auto& [done, applied] : group.answers) {
+    done(applied);
+  }
+  CompactIfDue();
+}
+
+void Ledger::CompactIfDue() {
+  const uint64_t interval = static_cast<uint64_t>(options_.snapshot_every);
+  if (last_index_ - snapshot_index_ < interval || last_index_ < next_compaction_) {
+    return;
+  }
+  // Tried again some updates later if it can't be done now: each try costs a look at the whole state, or a wait.
+  next_compaction_ = last_index_ + std::max<uint64_t>(1, interval / 16);
+  // Updates can make their events again; a snapshot can't.
+  if (options_.flush_events && !options_.flush_events()) {
+    return;
+  }
+  const absl::Status status = options_.journal->Compact(last_index_, head_.ToSnapshot(last_index_).SerializeAsString());
+  if (absl::IsResourceExhausted(status)) {
+    return;  // the updates are all there
+  }
+  if (!status.ok()) {
+    Die(status);
+  }
+  snapshot_index_ = last_index_;
+}
+
+Ledger::Counters Ledger::counters() const {
+  absl::MutexLock lock(&queue_mutex_);
+  Counters counters = counters_;
+  counters.queue_length = queue_.size();
+  return counters;
+}
+
+}  // namespace ampd::server

@@ -1,0 +1,128 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "server/ledger/journal.h"
+#include "server/state/cluster_state.h"
+
+namespace ampd::server {
+
+// What became durable and visible together, in commit order.
+struct Publication {
+  std::vector<Applied> applied;
+};
+
+// The one that changes the state. Commits are grouped: the committer takes all updates that wait, applies each in turn
+// to its own head state (so that two of one group see each other), appends the group in one transaction, syncs, and
+// only then publishes what was touched and gives all answers, refusals and repeats included. While one sync is under
+// way the next group gathers. No reader ever sees a state whose record is not on disk.
+//
+// A failed append ends the process at once: what is on disk is not known then, and a new process reads it.
+//
+// The queue is bounded; a commit that finds it full is refused with RESOURCE_EXHAUSTED. Thread-safe.
+class Ledger {
+ public:
+  using CommitDone = std::function<void(const absl::StatusOr<Applied>&)>;
+  using Listener = std::function<void(const Publication&)>;
+  struct Options {
+    std::unique_ptr<Journal> journal;
+    int snapshot_every = 50'000;  // updates
+    size_t max_group = 1024;
+    size_t max_queue = 65'536;
+    // Returns whether every event that was published is durable where events are kept. Called before updates, from
+    // which they could be made again, are dropped; they are kept when it is not. May be null.
+    std::function<bool()> flush_events;
+  };
+
+  // Reads the journal. DATA_LOSS when it can't be replayed; UNIMPLEMENTED when a newer server wrote it.
+  static absl::StatusOr<std::unique_ptr<Ledger>> Open(Options options);
+  // Commits what is queued, then ends.
+  ~Ledger();
+
+  // Is called for each group after it is on disk and visible to Read, before its answers are given. The first call, out
+  // of Start, holds the events of all updates that were replayed, which may have been told before. REQUIRES: not
+  // started.
+  void SetListener(Listener listener) { listener_ = std::move(listener); }
+
+  // Starts the committer. Without it, CommitGroup does its work when the caller wants it (simulation).
+  void Start();
+  // Tells the listener what was replayed; part of Start.
+  void PublishReplayed();
+
+  // `done` is called exactly once, on the committer's thread, or on this one when the queue is full or closed.
+  void Commit(internal::Update update, CommitDone done);
+  // Without a committer it commits what waits. REQUIRES: this is not the committer's thread.
+  absl::StatusOr<Applied> CommitAndWait(internal::Update update);
+  // Commits what waits, at most one group. False when nothing waited. REQUIRES: not started.
+  bool CommitGroup();
+
+  // Runs `read` on the durable state. Must be quick; must not commit and wait.
+  template <typename Function>
+  auto Read(Function&& read) const {
+    absl::ReaderMutexLock lock(&published_mutex_);
+    return read(static_cast<const ClusterState&>(published_));
+  }
+
+  Journal& history() const { return *options_.journal; }
+  bool HasRoomForSubmits() const { return options_.journal->HasRoomForSubmits(); }
+
+  // For /metrics.
+  struct Counters {
+    int64_t num_groups = 0;
+    int64_t num_updates = 0;
+    size_t queue_length = 0;
+  };
+  Counters counters() const;
+
+ private:
+  struct Waiting {
+    internal::Update update;
+    CommitDone done;
+  };
+  struct Group;
+
+  explicit Ledger(Options options) : options_(std::move(options)) {}
+  absl::Status Recover();
+  void CommitLoop();
+  std::vector<Waiting> TakeGroup() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_);
+  void ApplyOne(Waiting waiting, Group& group);
+  // Adds the job's record to an update that needs it, if it is in the history table after what the group did so far.
+  absl::Status BringArchived(const Group& group, internal::Update* update) const;
+  absl::StatusOr<std::optional<internal::JobRecord>> FindArchived(const Group& group, const std::string& id) const;
+  void CommitOneGroup(std::vector<Waiting> waiting);
+  void CompactIfDue();
+  bool HasWorkOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_) { return closed_ || !queue_.empty(); }
+
+  Options options_;
+  Listener listener_;
+
+  ClusterState head_;        // of the committer only
+  uint64_t last_index_ = 0;  // of the committer only
+  uint64_t snapshot_index_ = 0;
+  uint64_t next_compaction_ = 0;  // at the earliest, by index
+  Publication replayed_;
+
+  mutable absl::Mutex published_mutex_;
+  ClusterState published_ ABSL_GUARDED_BY(published_mutex_);
+
+  mutable absl::Mutex queue_mutex_;
+  std::deque<Waiting> queue_ ABSL_GUARDED_BY(queue_mutex_);
+  bool closed_ ABSL_GUARDED_BY(queue_mutex_) = false;
+  Counters counters_ ABSL_GUARDED_BY(queue_mutex_);
+
+  std::thread committer_;
+};
+
+}  // namespace ampd::server

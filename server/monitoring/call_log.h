@@ -1,0 +1,53 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "server/monitoring/call_observer.h"
+
+namespace ampd::server {
+
+// One line in the log for each call that is refused, with method, code, reason and peer, and for each worker that
+// attaches. Of refusals of one method, code and reason it writes the first kPerWindow in each kWindow, and then how
+// many it left out. A client that left is no refusal. Passes everything on to another observer. Thread-safe.
+class CallLog final : public CallObserver {
+ public:
+  static constexpr int kPerWindow = 5;
+  static constexpr absl::Duration kWindow = absl::Seconds(10);
+
+  CallLog(CallObserver* next, const Clock* clock) : next_(next), clock_(clock) {}
+
+  void Finished(std::string_view method, absl::StatusCode code, absl::Duration time, bool is_stream) override {
+    next_->Finished(method, code, time, is_stream);
+  }
+  void StreamOpened(std::string_view method) override { next_->StreamOpened(method); }
+  void StreamMessageSent(std::string_view method) override { next_->StreamMessageSent(method); }
+  void Refused(std::string_view method, const absl::Status& status, const std::string& peer) override;
+  void WorkerAttached(const std::string& worker, const std::string& peer) override;
+
+  // Tells of what was left out in windows that are over. To be called every few seconds.
+  void Flush();
+
+ private:
+  struct Window {
+    absl::Duration start;  // by the boot clock
+    int num_written = 0;
+    int64_t num_left_out = 0;
+    std::string method, code, reason;
+  };
+  // Takes away what is over; the caller writes it with no lock held.
+  std::map<std::string, Window> TakeOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  CallObserver* const next_;
+  const Clock* const clock_;
+  absl::Mutex mutex_;
+  std::map<std::string, Window> windows_ ABSL_GUARDED_BY(mutex_);  // by method, code and reason
+};
+
+}  // namespace ampd::server

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <prometheus/collectable.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "server/monitoring/fleet_snapshot.h"
+#include "server/monitoring/metrics.h"
+
+namespace ampd::server {
+
+// Renders the newest snapshot for each scrape: all series of one scrape are of one time, and a job that is not in the
+// snapshot has none. Thread-safe.
+class FleetCollector final : public prometheus::Collectable {
+ public:
+  explicit FleetCollector(ServerMetrics* metrics) : metrics_(metrics) {}
+
+  void Show(std::shared_ptr<const FleetSnapshot> snapshot) {
+    absl::MutexLock lock(&mutex_);
+    snapshot_ = std::move(snapshot);
+  }
+  std::vector<prometheus::MetricFamily> Collect() const override;
+
+ private:
+  ServerMetrics* const metrics_;
+  mutable absl::Mutex mutex_;
+  std::shared_ptr<const FleetSnapshot> snapshot_ ABSL_GUARDED_BY(mutex_) = std::make_shared<FleetSnapshot>();
+};
+
+// The standard process_* families, read from /proc at each scrape; prometheus-cpp ships none. Thread-safe.
+class ProcessCollector final : public prometheus::Collectable {
+ public:
+  std::vector<prometheus::MetricFamily> Collect() const override;
+};
+
+}  // namespace ampd::server

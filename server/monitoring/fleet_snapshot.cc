@@ -1,0 +1,297 @@
+#include "server/monitoring/fleet_snapshot.h"
+
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "models/models.h"
+#include "server/monitoring/job_table.h"
+#include "server/state/job_rules.h"
+
+namespace ampd::server {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+std::string Lower(const std::string& word) { return absl::AsciiStrToLower(word); }
+
+// Families by name, in the order in which they were first asked for.
+class Page {
+ public:
+  void Declare(const char* name, const char* help, MetricType type) {
+    index_[name] = families_.size();
+    MetricFamily family;
+    family.name = name;
+    family.help = help;
+    family.type = type;
+    families_.push_back(std::move(family));
+  }
+  void Add(const char* name, std::vector<ClientMetric::Label> labels, double value) {
+    MetricFamily& family = families_[index_.at(name)];
+    ClientMetric metric;
+    metric.label = std::move(labels);
+    metric.gauge.value = value;
+    metric.counter.value = value;
+    family.metric.push_back(std::move(metric));
+  }
+  // Families without a sample are left out: a HELP alone says nothing.
+  std::vector<MetricFamily> Take() && {
+    std::erase_if(families_, [](const MetricFamily& family) { return family.metric.empty(); });
+    return std::move(families_);
+  }
+
+ private:
+  std::map<std::string, size_t> index_;
+  std::vector<MetricFamily> families_;
+};
+
+ClientMetric::Label Label(const char* name, const std::string& value) { return {name, SafeLabelValue(value)}; }
+
+double Seconds(const google::protobuf::Timestamp& time) {
+  return static_cast<double>(time.seconds()) + static_cast<double>(time.nanos()) / 1e9;
+}
+
+void DeclareFleet(Page* page) {
+  page->Declare("ampd_jobs", "Live jobs.", MetricType::Gauge);
+  page->Declare("ampd_queue_oldest_job_timestamp_seconds", "Submission time of the job at the head; 0 if empty.",
+                MetricType::Gauge);
+  page->Declare("ampd_workers", "Workers known.", MetricType::Gauge);
+  page->Declare("ampd_worker_last_heartbeat_timestamp_seconds", "Time of the worker's last report.", MetricType::Gauge);
+  page->Declare("ampd_gpus", "GPUs of all workers.", MetricType::Gauge);
+}
+
+void DeclareJobs(Page* page) {
+  const MetricType gauge = MetricType::Gauge;
+  const MetricType counter = MetricType::Counter;
+  page->Declare("ampd_job_info", "What the job is; always 1.", gauge);
+  page->Declare("ampd_job_gpu_info", "The GPUs the job runs on; always 1.", gauge);
+  page->Declare("ampd_job_start_timestamp_seconds", "Time of the first step.", gauge);
+  page->Declare("ampd_job_last_step_timestamp_seconds", "Time of the last step.", gauge);
+  page->Declare("ampd_job_last_checkpoint_timestamp_seconds", "Time of the last checkpoint.", gauge);
+  page->Declare("ampd_job_last_overflow_timestamp_seconds", "Time of the last skipped step.", gauge);
+  page->Declare("ampd_job_steps_total", "Optimizer steps done, skipped ones included.", counter);
+  page->Declare("ampd_job_steps_planned", "Optimizer steps that the job is to do.", gauge);
+  page->Declare("ampd_job_samples_total", "Samples trained on.", counter);
+  page->Declare("ampd_job_step_seconds_total", "Time of the steps of the attempt, by phase.", counter);
+  page->Declare("ampd_job_loss", "Latest loss.", gauge);
+  page->Declare("ampd_job_generator_loss", "Latest loss of a GAN's generator; ampd_job_loss is its discriminator's.",
+                gauge);
+  page->Declare("ampd_job_learning_rate", "Learning rate of the last step.", gauge);
+  page->Declare("ampd_job_grad_norm", "Gradient norm of the last step, after unscaling.", gauge);
+  page->Declare("ampd_job_loss_scale", "Loss scale of the last step.", gauge);
+  page->Declare("ampd_job_skipped_steps_total", "Steps skipped for gradients that were not finite.", counter);
+  page->Declare("ampd_job_network_skipped_steps_total", "Skipped updates of each of a GAN's networks.", counter);
+  page->Declare("ampd_job_loss_scale_changes_total", "Changes of the loss scale.", counter);
+  page->Declare("ampd_job_memory_allocated_bytes", "Memory that the job's tensors take.", gauge);
+  page->Declare("ampd_job_memory_peak_allocated_bytes", "Most memory that the job's tensors took.", gauge);
+  page->Declare("ampd_job_checkpoint_bytes", "Size of the last checkpoint.", gauge);
+}
+
+template <typename State>
+std::vector<State> AllStates(const google::protobuf::EnumDescriptor* states) {
+  std::vector<State> all;
+  for (int i = 0; i < states->value_count(); ++i) {
+    if (states->value(i)->number() != 0) {
+      all.push_back(static_cast<State>(states->value(i)->number()));
+    }
+  }
+  return all;
+}
+
+void AddQueues(const FleetSnapshot& snapshot, Page* page) {
+  std::map<std::string, int64_t> queues = snapshot.oldest_queued_unix_seconds;
+  queues.emplace("default", 0);
+  for (const auto& [key, count] : snapshot.live_jobs) {
+    queues.emplace(key.first, 0);
+  }
+  for (const auto& [queue, oldest] : queues) {
+    for (v1::Job::State state : AllStates<v1::Job::State>(v1::Job::State_descriptor())) {
+      if (!IsTerminal(state)) {
+        auto found = snapshot.live_jobs.find({queue, state});
+        page->Add("ampd_jobs", {Label("queue", queue), Label("state", Lower(v1::Job::State_Name(state)))},
+                  found == snapshot.live_jobs.end() ? 0 : static_cast<double>(found->second));
+      }
+    }
+    page->Add("ampd_queue_oldest_job_timestamp_seconds", {Label("queue", queue)}, static_cast<double>(oldest));
+  }
+}
+
+// Who holds a device.
+struct Holder {
+  std::string job;
+  bool has_series = false;
+};
+
+void AddHeld(const v1::Job& job, bool has_series, std::map<std::string, Holder>* held) {
+  if (!job.attempts().empty() && job.attempts().rbegin()->state() != v1::Attempt::ENDED) {
+    const v1::Attempt& attempt = *job.attempts().rbegin();
+    for (const std::string& device : attempt.devices()) {
+      (*held)[attempt.worker() + "/" + device] = {job.id(), has_series};
+    }
+  }
+}
+
+// The devices that live attempts hold, as "worker/device".
+std::map<std::string, Holder> HeldDevices(const FleetSnapshot& snapshot) {
+  std::map<std::string, Holder> held;
+  for (const FleetSnapshot::JobRow& row : snapshot.jobs) {
+    AddHeld(*row.job, /*has_series=*/true, &held);
+  }
+  for (const auto& job : snapshot.seriesless) {
+    AddHeld(*job, /*has_series=*/false, &held);
+  }
+  return held;
+}
+
+void AddWorkers(const FleetSnapshot& snapshot, Page* page) {
+  std::map<v1::Worker::State, int64_t> workers;
+  std::map<std::string, int64_t> gpus = {{"free", 0}, {"allocated", 0}, {"unhealthy", 0}};
+  const std::map<std::string, Holder> held = HeldDevices(snapshot);
+  for (const v1::Worker& worker : snapshot.workers) {
+    ++workers[worker.state()];
+    if (worker.has_last_report_time()) {
+      page->Add("ampd_worker_last_heartbeat_timestamp_seconds", {Label("worker", worker.name())},
+                Seconds(worker.last_report_time()));
+    }
+    for (const v1::Device& device : worker.devices()) {
+      if (device.kind() != v1::Device::GPU) {
+        continue;
+      }
+      auto holder = held.find(worker.name() + "/" + device.id());
+      ++gpus[device.unhealthy() ? "unhealthy" : holder == held.end() ? "free" : "allocated"];
+      if (holder != held.end() && holder->second.has_series) {
+        page->Add("ampd_job_gpu_info",
+                  {Label("job_id", holder->second.job), Label("UUID", device.uuid()), Label("worker", worker.name())},
+                  1);
+      }
+    }
+  }
+  for (v1::Worker::State state : AllStates<v1::Worker::State>(v1::Worker::State_descriptor())) {
+    page->Add("ampd_workers", {Label("state", Lower(v1::Worker::State_Name(state)))},
+              static_cast<double>(workers[state]));
+  }
+  for (const auto& [state, count] : gpus) {
+    page->Add("ampd_gpus", {Label("state", state)}, static_cast<double>(count));
+  }
+}
+
+void AddRecord(const v1::Job& job, Page* page) {
+  const std::vector<ClientMetric::Label> id = {Label("job_id", job.id())};
+  const bool has_attempt = !job.attempts().empty();
+  page->Add("ampd_job_info",
+            {id[0], Label("name", job.spec().name()), Label("queue", QueueOf(job)),
+             Label("model", models::KindOf(job.spec().model())),
+             Label("precision", has_attempt ? job.attempts().rbegin()->precision() : ""),
+             Label("worker", has_attempt ? job.attempts().rbegin()->worker() : "")},
+            1);
+  if (job.has_start_time()) {
+    page->Add("ampd_job_start_timestamp_seconds", id, Seconds(job.start_time()));
+  }
+  if (const int64_t total = TotalSteps(job); total > 0) {
+    page->Add("ampd_job_steps_planned", id, static_cast<double>(total));
+  }
+  if (!job.checkpoints().empty()) {
+    const v1::Checkpoint& last = *job.checkpoints().rbegin();
+    page->Add("ampd_job_last_checkpoint_timestamp_seconds", id, Seconds(last.time()));
+    page->Add("ampd_job_checkpoint_bytes", id, static_cast<double>(last.size_bytes()));
+  }
+}
+
+void AddGenerator(const ClientMetric::Label& id, const v1::GeneratorProgress& generator, Page* page) {
+  page->Add("ampd_job_generator_loss", {id}, generator.loss());
+  page->Add("ampd_job_network_skipped_steps_total", {id, Label("network", "generator")},
+            static_cast<double>(generator.skipped_steps()));
+  page->Add("ampd_job_network_skipped_steps_total", {id, Label("network", "discriminator")},
+            static_cast<double>(generator.discriminator_skipped_steps()));
+}
+
+void AddProgress(const v1::Job& job, const ProgressBoard::Entry& entry, Page* page) {
+  const ClientMetric::Label id = Label("job_id", job.id());
+  const v1::Progress& progress = entry.progress;
+  const double step = static_cast<double>(progress.step());
+  page->Add("ampd_job_last_step_timestamp_seconds", {id}, Seconds(progress.time()));
+  page->Add("ampd_job_steps_total", {id}, step);
+  page->Add("ampd_job_samples_total", {id}, step * job.spec().data().batch_size());
+  page->Add("ampd_job_step_seconds_total", {id, Label("phase", "data")}, progress.data_wait_seconds());
+  page->Add("ampd_job_loss", {id, Label("split", "train")}, progress.loss());
+  if (progress.has_eval_loss()) {
+    page->Add("ampd_job_loss", {id, Label("split", "eval")}, progress.eval_loss());
+  }
+  if (progress.has_generator()) {
+    AddGenerator(id, progress.generator(), page);
+  }
+  page->Add("ampd_job_learning_rate", {id}, progress.learning_rate());
+  page->Add("ampd_job_grad_norm", {id}, progress.grad_norm());
+  page->Add("ampd_job_loss_scale", {id}, progress.loss_scale());
+  page->Add("ampd_job_skipped_steps_total", {id}, static_cast<double>(progress.skipped_steps()));
+  page->Add("ampd_job_loss_scale_changes_total", {id, Label("direction", "up")},
+            static_cast<double>(entry.num_scale_ups));
+  page->Add("ampd_job_loss_scale_changes_total", {id, Label("direction", "down")},
+            static_cast<double>(entry.num_scale_downs));
+  page->Add("ampd_job_memory_allocated_bytes", {id}, static_cast<double>(progress.memory_allocated_bytes()));
+  page->Add("ampd_job_memory_peak_allocated_bytes", {id}, static_cast<double>(progress.memory_peak_bytes()));
+  if (entry.last_overflow_unix_micros > 0) {
+    page->Add("ampd_job_last_overflow_timestamp_seconds", {id},
+              static_cast<double>(entry.last_overflow_unix_micros) / 1e6);
+  }
+}
+
+// The length of the UTF-8 sequence at `at`, 0 when there is none.
+size_t Utf8Length(const std::string& text, size_t at) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const auto follows = [&](size_t i) { return (byte(i) & 0xC0u) == 0x80u; };
+  const unsigned first = byte(at);
+  if (first < 0x80) {
+    return 1;
+  }
+  if (first >= 0xC2 && first < 0xE0) {
+    return follows(at + 1) ? 2 : 0;
+  }
+  if (first >= 0xE0 && first < 0xF0) {
+    const bool overlong = first == 0xE0 && byte(at + 1) < 0xA0;
+    const bool surrogate = first == 0xED && byte(at + 1) >= 0xA0;
+    return follows(at + 1) && follows(at + 2) && !overlong && !surrogate ? 3 : 0;
+  }
+  if (first >= 0xF0 && first < 0xF5) {
+    const bool out_of_range = (first == 0xF0 && byte(at + 1) < 0x90) || (first == 0xF4 && byte(at + 1) >= 0x90);
+    return follows(at + 1) && follows(at + 2) && follows(at + 3) && !out_of_range ? 4 : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string SafeLabelValue(const std::string& value) {
+  std::string safe;
+  for (size_t i = 0; i < value.size();) {
+    const size_t length = Utf8Length(value, i);
+    const auto byte = static_cast<unsigned char>(value[i]);
+    if (length == 0) {
+      safe += '?';
+    } else if (byte < 0x20 || byte == 0x7F) {
+      safe += ' ';
+    } else {
+      safe.append(value, i, length);
+    }
+    i += length == 0 ? 1 : length;
+  }
+  return safe;
+}
+
+std::vector<MetricFamily> RenderFleet(const FleetSnapshot& snapshot) {
+  Page page;
+  DeclareFleet(&page);
+  DeclareJobs(&page);
+  AddQueues(snapshot, &page);
+  AddWorkers(snapshot, &page);
+  for (const FleetSnapshot::JobRow& row : snapshot.jobs) {
+    AddRecord(*row.job, &page);
+    if (row.progress.has_value()) {
+      AddProgress(*row.job, *row.progress, &page);
+    }
+  }
+  return std::move(page).Take();
+}
+
+}  // namespace ampd::server

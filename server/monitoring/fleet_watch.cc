@@ -1,0 +1,75 @@
+#include "server/monitoring/fleet_watch.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "server/state/job_rules.h"
+
+namespace ampd::server {
+
+namespace {
+
+// Those that run come first, then those that are about to or no longer do, then those whose last values are still to be
+// scraped; what waits has none.
+int RankOf(const v1::Job& job) {
+  switch (job.state()) {
+    case v1::Job::RUNNING:
+      return 0;
+    case v1::Job::STARTING:
+    case v1::Job::PAUSING:
+    case v1::Job::CANCELLING:
+      return 1;
+    default:
+      return IsTerminal(job.state()) ? 2 : 3;
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const FleetSnapshot> FleetWatch::Take(absl::Time now) {
+  auto snapshot = std::make_shared<FleetSnapshot>();
+  std::set<std::string> suppressed;
+  std::set<std::string> shown;
+  std::vector<JobPtr> jobs = table_->Shown(now);
+  for (const JobPtr& job : jobs) {
+    shown.insert(job->id());
+    if (!IsTerminal(job->state())) {
+      const std::string queue = QueueOf(*job);
+      ++snapshot->live_jobs[{queue, job->state()}];
+      if (job->state() == v1::Job::QUEUED) {
+        snapshot->oldest_queued_unix_seconds.emplace(queue, job->create_time().seconds());
+      }
+    }
+  }
+  std::stable_sort(jobs.begin(), jobs.end(), [](const JobPtr& a, const JobPtr& b) { return RankOf(*a) < RankOf(*b); });
+  for (const JobPtr& job : jobs) {
+    if (static_cast<int>(snapshot->jobs.size()) < max_jobs_) {
+      snapshot->jobs.push_back({job, progress_->Find(job->id())});
+    } else {
+      num_suppressed_ += suppressed_.contains(job->id()) ? 0 : 1;
+      suppressed.insert(job->id());
+      snapshot->seriesless.push_back(job);
+    }
+  }
+  progress_->ForgetAllBut(shown);
+  suppressed_ = std::move(suppressed);
+  snapshot->num_suppressed = num_suppressed_;
+  AddWorkers(snapshot.get());
+  return snapshot;
+}
+
+void FleetWatch::AddWorkers(FleetSnapshot* snapshot) const {
+  v1::ListWorkersRequest request;
+  request.set_page_size(500);
+  do {
+    absl::StatusOr<v1::ListWorkersResponse> page = coordinator_->ListWorkers(request);
+    if (!page.ok()) {
+      return;
+    }
+    snapshot->workers.insert(snapshot->workers.end(), page->workers().begin(), page->workers().end());
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+}
+
+}  // namespace ampd::server

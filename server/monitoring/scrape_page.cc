@@ -1,0 +1,48 @@
+#include "server/monitoring/scrape_page.h"
+
+#include <prometheus/text_serializer.h>
+
+#include <iterator>
+#include <utility>
+
+namespace ampd::server {
+namespace {
+
+void Append(std::vector<prometheus::MetricFamily> more, std::vector<prometheus::MetricFamily>* families) {
+  std::move(more.begin(), more.end(), std::back_inserter(*families));
+}
+
+}  // namespace
+
+std::string ScrapePage::Render(absl::Time now) {
+  std::vector<prometheus::MetricFamily> families;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (options_.update_metrics) {
+      options_.update_metrics();
+    }
+    fleet_.Show(options_.take_fleet(now));
+    // Before the registry: it counts there what it shows.
+    std::vector<prometheus::MetricFamily> fleet = fleet_.Collect();
+    families = options_.metrics->registry()->Collect();
+    Append(std::move(fleet), &families);
+  }
+  for (const auto& collectable : options_.more) {
+    if (collectable != nullptr) {
+      Append(collectable->Collect(), &families);
+    }
+  }
+  return prometheus::TextSerializer().Serialize(families);
+}
+
+void ScrapePage::Look(absl::Time now) {
+  absl::MutexLock lock(&mutex_);
+  options_.take_fleet(now);
+}
+
+void ScrapePage::Count(const std::function<void()>& change) {
+  absl::MutexLock lock(&mutex_);
+  change();
+}
+
+}  // namespace ampd::server

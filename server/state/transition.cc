@@ -1,0 +1,379 @@
+#include "server/state/transition.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "server/state/attempt_tokens.h"
+#include "server/state/job_rules.h"
+
+namespace ampd::server {
+namespace {
+
+using absl::StatusCode;
+using internal::JobRecord;
+using v1::Job;
+
+absl::Status CheckEtag(const std::string& etag, const Job& job) {
+  if (etag.empty() || etag == job.etag()) {
+    return absl::OkStatus();
+  }
+  return Error(StatusCode::kAborted, "STALE_ETAG",
+               absl::StrCat("job ", job.id(), " has changed: its etag is ", job.etag(), ", not ", etag));
+}
+
+absl::Status WrongState(const Job& job, std::string_view what) {
+  const std::string& state = Job::State_Name(job.state());
+  return ErrorWithMetadata(StatusCode::kFailedPrecondition, "WRONG_STATE",
+                           absl::StrCat("job ", job.id(), " is ", state, " and can't be ", std::string(what)),
+                           {{"job", job.id()}, {"state", state}});
+}
+
+// Gives the order its number, and keeps of those before what it leaves in force.
+void Take(const v1::LossScaleOrder& order, JobRecord& record) {
+  v1::LossScaleOrder before = record.loss_scale_order();
+  if (order.has_scale()) before.clear_scale();
+  if (order.has_growth_interval()) before.clear_growth_interval();
+  if (order.has_scale() && order.has_growth_interval()) {
+    record.clear_earlier_loss_scale_order();
+  } else if (before.has_scale() || before.has_growth_interval()) {
+    record.mutable_earlier_loss_scale_order()->set_number(record.loss_scale_order_number());
+    *record.mutable_earlier_loss_scale_order()->mutable_order() = before;
+  }
+  *record.mutable_loss_scale_order() = order;
+  record.set_loss_scale_order_number(record.loss_scale_order_number() + 1);
+}
+
+}  // namespace
+
+absl::StatusOr<Applied> Transition::Run() {
+  AMPD_RETURN_IF_ERROR(Dispatch());
+  applied_.time_unix_micros = update_.time_unix_micros();
+  for (auto& [name, record] : workers_) {
+    applied_.changed = true;
+    applied_.workers.push_back(std::move(record));
+  }
+  return std::move(applied_);
+}
+
+absl::Status Transition::Dispatch() {
+  switch (update_.kind_case()) {
+    case internal::Update::kStartLife:
+      applied_.life = state_.life() + 1;
+      applied_.changed = true;
+      return absl::OkStatus();
+    case internal::Update::kCreateJob:
+      return Do(update_.create_job());
+    case internal::Update::kSetDesired:
+      return Do(update_.set_desired());
+    case internal::Update::kChangeJob:
+      return Do(update_.change_job());
+    case internal::Update::kDeleteJob:
+      return Do(update_.delete_job());
+    case internal::Update::kRegisterWorker:
+      return Do(update_.register_worker());
+    case internal::Update::kSetDrained:
+      return Do(update_.set_drained());
+    case internal::Update::kLoseWorker:
+      return Do(update_.lose_worker());
+    case internal::Update::kRemoveWorker:
+      return Do(update_.remove_worker());
+    case internal::Update::kAssignAttempt:
+      return Do(update_.assign_attempt());
+    case internal::Update::kAdvanceAttempt:
+      return Do(update_.advance_attempt());
+    case internal::Update::kRecordCheckpoint:
+      return Do(update_.record_checkpoint());
+    case internal::Update::kEndAttempt:
+      return Do(update_.end_attempt());
+    case internal::Update::kExpireDeadline:
+      return Do(update_.expire_deadline());
+    case internal::Update::kStartOver:
+      return Do(update_.start_over());
+    case internal::Update::kDropCheckpoint:
+      return Do(update_.drop_checkpoint());
+    case internal::Update::kCheckpointsDeleted:
+      return Do(update_.checkpoints_deleted());
+    case internal::Update::kArchiveJobs:
+      return Do(update_.archive_jobs());
+    case internal::Update::kTrimJob:
+      return Do(update_.trim_job());
+    case internal::Update::KIND_NOT_SET:
+      break;
+  }
+  return Error(StatusCode::kUnimplemented, "UNKNOWN_UPDATE", "an update of a kind that this server does not know");
+}
+
+absl::StatusOr<JobRecordPtr> Transition::RequireJob(const std::string& id) const {
+  JobRecordPtr record = state_.FindJob(id);
+  if (record == nullptr) {
+    return Error(StatusCode::kNotFound, "JOB_NOT_FOUND", absl::StrCat("there is no job ", id));
+  }
+  return record;
+}
+
+absl::StatusOr<WorkerRecordPtr> Transition::RequireWorker(const std::string& name) const {
+  WorkerRecordPtr record = state_.FindWorker(name);
+  if (record == nullptr) {
+    return Error(StatusCode::kNotFound, "WORKER_NOT_FOUND", absl::StrCat("there is no worker ", name));
+  }
+  return record;
+}
+
+absl::StatusOr<JobRecordPtr> Transition::RequireOwner(const v1::AttemptKey& key) const {
+  AMPD_ASSIGN_OR_RETURN(JobRecordPtr record, RequireJob(key.job_id()));
+  AMPD_ASSIGN_OR_RETURN(const v1::Attempt* attempt, FindAttemptByToken(*record, key));
+  if (attempt->number() != record->job().num_attempts() || attempt->state() == v1::Attempt::ENDED) {
+    return Fenced(key);
+  }
+  return record;
+}
+
+internal::WorkerRecord& Transition::EditWorker(const internal::WorkerRecord& record) {
+  std::shared_ptr<internal::WorkerRecord>& edit = workers_[record.worker().name()];
+  if (edit == nullptr) {
+    edit = std::make_shared<internal::WorkerRecord>(record);
+  }
+  return *edit;
+}
+
+absl::Status Transition::CheckStart(const internal::CreateJob& create) const {
+  if (!create.start_is_hot()) {
+    return absl::OkStatus();
+  }
+  const std::string& path = create.clone_start().path();
+  const std::string keeper = JobOfPath(path);
+  const JobRecordPtr record = state_.FindJob(keeper);
+  if (record == nullptr) {
+    // Archived or deleted: who asks again is told which.
+    return WithRetryDelay(Error(StatusCode::kUnavailable, "CHECKPOINT_MOVED",
+                                absl::StrCat("job ", keeper, ", whose checkpoint it is, is being put away")),
+                          absl::Seconds(1));
+  }
+  return Keeps(record->job(), path) ? absl::OkStatus() : NoLongerKept(keeper);
+}
+
+absl::Status Transition::Do(const internal::CreateJob& create) {
+  const auto earlier = state_.requests().find(create.request_id());
+  if (!create.request_id().empty() && earlier != state_.requests().end()) {
+    if (earlier->second.request_digest() != create.request_digest()) {
+      return Error(StatusCode::kAlreadyExists, "REQUEST_ID_REUSED",
+                   absl::StrCat("request_id ", create.request_id(), " was used for another request, job ",
+                                earlier->second.job()));
+    }
+    applied_.job = earlier->second.job();
+    return absl::OkStatus();
+  }
+  if (create.only_repeat()) {
+    return WithRetryDelay(
+        Error(StatusCode::kUnavailable, "REQUEST_FORGOTTEN",
+              absl::StrCat("the job of request_id ", create.request_id(), " was deleted just now; ask again")),
+        absl::Seconds(1));
+  }
+  if (state_.FindJob(create.id()) != nullptr) {
+    return Error(StatusCode::kAlreadyExists, "JOB_EXISTS", absl::StrCat("there is a job ", create.id()));
+  }
+  AMPD_RETURN_IF_ERROR(CheckStart(create));
+  JobEdit edit = Edit(JobRecord());
+  Job& job = edit.job();
+  job.set_id(create.id());
+  *job.mutable_spec() = create.spec();
+  job.set_state(Job::QUEUED);
+  job.set_desired(Job::RUN);
+  job.mutable_create_time()->set_seconds(update_.time_unix_micros() / 1'000'000);
+  job.mutable_create_time()->set_nanos(static_cast<int32_t>(update_.time_unix_micros() % 1'000'000 * 1000));
+  job.set_submit_order(state_.next_submit_order());
+  job.set_cloned_from(create.cloned_from());
+  edit.record().set_request_id(create.request_id());
+  edit.record().set_request_digest(create.request_digest());
+  if (create.has_clone_start()) {
+    *edit.record().mutable_clone_start() = create.clone_start();
+    *edit.record().mutable_older_starts() = create.older_starts();
+  }
+  v1::Event& event = edit.AddEvent(v1::Event::CREATED);
+  event.set_to_state(Job::QUEUED);
+  edit.Finish(&applied_);
+  applied_.job = create.id();
+  return absl::OkStatus();
+}
+
+absl::Status Transition::Do(const internal::SetDesired& set) {
+  AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, RequireJob(set.job()));
+  AMPD_RETURN_IF_ERROR(CheckEtag(set.etag(), record->job()));
+  JobEdit edit = Edit(*record);
+  switch (set.desired()) {
+    case Job::CANCEL:
+      return Cancel(edit);
+    case Job::PAUSE:
+      return Pause(edit);
+    case Job::RUN:
+      return Resume(edit);
+    default:
+      return Error(StatusCode::kInvalidArgument, "INVALID_FIELDS", "desired: a job can be run, paused or cancelled");
+  }
+}
+
+absl::Status Transition::Cancel(JobEdit& edit) {
+  Job& job = edit.job();
+  if (IsTerminal(job.state()) || job.state() == Job::CANCELLING) {
+    return absl::OkStatus();
+  }
+  job.set_desired(Job::CANCEL);
+  const Job::State to = IsActive(job.state()) ? Job::CANCELLING : Job::CANCELLED;
+  AMPD_RETURN_IF_ERROR(edit.Move(to, v1::USER_CANCELLED, ""));
+  edit.Finish(&applied_);
+  return absl::OkStatus();
+}
+
+absl::Status Transition::Pause(JobEdit& edit) {
+  Job& job = edit.job();
+  if (IsTerminal(job.state()) || job.state() == Job::CANCELLING) {
+    return WrongState(job, "paused");
+  }
+  if (job.desired() == Job::PAUSE) {
+    return absl::OkStatus();
+  }
+  job.set_desired(Job::PAUSE);
+  if (job.state() == Job::PAUSING) {  // it leaves for another reason, and will not come back
+    job.set_reason(v1::USER_PAUSED);
+  } else {
+    AMPD_RETURN_IF_ERROR(edit.Move(IsActive(job.state()) ? Job::PAUSING : Job::PAUSED, v1::USER_PAUSED, ""));
+  }
+  edit.Finish(&applied_);
+  return absl::OkStatus();
+}
+
+absl::Status Transition::Resume(JobEdit& edit) {
+  Job& job = edit.job();
+  if (IsTerminal(job.state()) || job.state() == Job::CANCELLING) {
+    return WrongState(job, "resumed");
+  }
+  if (job.desired() == Job::RUN) {
+    return absl::OkStatus();
+  }
+  job.set_desired(Job::RUN);
+  // A trainer that is leaving can't be called back: the job is queued when it has left.
+  if (job.state() == Job::PAUSED) {
+    AMPD_RETURN_IF_ERROR(edit.Move(Job::QUEUED, v1::REASON_UNSPECIFIED, ""));
+  }
+  edit.Finish(&applied_);
+  return absl::OkStatus();
+}
+
+absl::Status Transition::Do(const internal::ChangeJob& change) {
+  AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, RequireJob(change.job()));
+  AMPD_RETURN_IF_ERROR(CheckEtag(change.etag(), record->job()));
+  if (IsTerminal(record->job().state())) {
+    return WrongState(record->job(), "changed");
+  }
+  if (change.sample_gradients() && record->job().state() != Job::STARTING && record->job().state() != Job::RUNNING) {
+    return WrongState(record->job(), "asked for its gradients");
+  }
+  JobEdit edit = Edit(*record);
+  if (change.has_priority()) {
+    edit.job().mutable_spec()->set_priority(change.priority());
+  }
+  if (change.has_loss_scale_order()) {
+    Take(change.loss_scale_order(), edit.record());
+  }
+  if (change.sample_gradients()) {
+    edit.record().set_gradient_request_number(record->gradient_request_number() + 1);
+  }
+  edit.Finish(&applied_);
+  return absl::OkStatus();
+}
+
+bool Transition::StartsAnother(const std::string& path) const {
+  return std::any_of(state_.jobs().begin(), state_.jobs().end(), [&](const auto& entry) {
+    const JobRecord& other = *entry.second;
+    const std::string& start = other.clone_start().path();
+    // A clone of a clone may begin where that one was to begin.
+    return (start == path || absl::StartsWith(start, absl::StrCat(path, "/"))) && !IsTerminal(other.job().state());
+  });
+}
+
+absl::Status Transition::Do(const internal::DeleteJob& remove) {
+  JobRecordPtr record = state_.FindJob(remove.job());
+  if (record == nullptr && remove.has_archived()) {
+    record = std::make_shared<JobRecord>(remove.archived());
+  }
+  if (record == nullptr) {
+    return Error(StatusCode::kNotFound, "JOB_NOT_FOUND", absl::StrCat("there is no job ", remove.job()));
+  }
+  if (!IsTerminal(record->job().state())) {
+    return WrongState(record->job(), "deleted");
+  }
+  if (StartsAnother(remove.job())) {
+    return Error(StatusCode::kFailedPrecondition, "CHECKPOINT_IN_USE",
+                 absl::StrCat("a job that goes on from the checkpoints of ", remove.job(), " has not ended"));
+  }
+  DeleteFolders(*record);
+  applied_.changed = true;
+  applied_.deleted_jobs.push_back({remove.job(), record->request_id()});
+  return absl::OkStatus();
+}
+
+void Transition::FinishHotOrArchived(JobEdit& edit, bool is_hot) {
+  edit.Finish(&applied_);
+  if (!is_hot) {
+    applied_.archived.swap(applied_.jobs);
+  }
+}
+
+absl::Status Transition::Do(const internal::TrimJob& trim) {
+  const bool is_hot = state_.FindJob(trim.job()) != nullptr;
+  JobRecordPtr record = std::make_shared<JobRecord>(trim.archived());
+  if (is_hot || !trim.has_archived()) {
+    AMPD_ASSIGN_OR_RETURN(record, RequireJob(trim.job()));
+  }
+  if (!IsTerminal(record->job().state())) {
+    return WrongState(record->job(), "trimmed");
+  }
+  JobEdit edit = Edit(*record);
+  if (trim.history()) {
+    edit.job().set_history_deleted(true);
+    applied_.deleted_histories.push_back(trim.job());
+  }
+  if (trim.checkpoints()) {
+    if (StartsAnother(trim.job())) {
+      return Error(StatusCode::kFailedPrecondition, "CHECKPOINT_IN_USE",
+                   absl::StrCat("a job that goes on from the checkpoints of ", trim.job(), " has not ended"));
+    }
+    DeleteFolders(*record);
+    edit.job().clear_checkpoints();
+  }
+  FinishHotOrArchived(edit, is_hot);
+  return absl::OkStatus();
+}
+
+absl::Status Transition::Do(const internal::ExpireDeadline& expire) {
+  AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, RequireJob(expire.job()));
+  if (IsTerminal(record->job().state()) || record->job().state() == Job::CANCELLING) {
+    return absl::OkStatus();
+  }
+  JobEdit edit = Edit(*record);
+  edit.job().set_desired(Job::CANCEL);
+  edit.record().set_deadline_expired(true);
+  const Job::State to = IsActive(edit.job().state()) ? Job::CANCELLING : Job::FAILED;
+  AMPD_RETURN_IF_ERROR(edit.Move(to, v1::DEADLINE, "the job's deadline passed"));
+  edit.Finish(&applied_);
+  return absl::OkStatus();
+}
+
+absl::Status Transition::Do(const internal::ArchiveJobs& archive) {
+  for (const std::string& id : archive.jobs()) {
+    AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, RequireJob(id));
+    if (!IsTerminal(record->job().state())) {
+      return WrongState(record->job(), "archived");
+    }
+    applied_.archived.push_back(record);
+    applied_.changed = true;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace ampd::server

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ampd/v1/job_service.pb.h"
+#include "server/telemetry/metric_store.h"
+#include "server/telemetry/metrics_hub.h"
+
+namespace ampd::server {
+
+// What one reader of an attempt's log gets: pages from the store from an offset on and, when it follows, what is added
+// until the attempt has ended. It holds no text: a slow reader reads the store later. Without a word of gRPC.
+// Single-threaded: owner is whoever calls Next, one at a time.
+class LogSession {
+ public:
+  struct Options {
+    v1::TailLogsRequest request;
+    std::function<absl::StatusOr<v1::Job>()> get_job;
+    MetricStore* store = nullptr;
+    MetricsHub* hub = nullptr;
+    std::function<void()> on_ready;  // holds what it touches weakly
+  };
+  struct Step {
+    enum Kind { WAIT, MESSAGE, END };
+    Kind kind = WAIT;
+    v1::TailLogsResponse message;
+    absl::Status status;  // of the END
+  };
+
+  explicit LogSession(Options options) : options_(std::move(options)) {}
+
+  // Blocks on the disk.
+  Step Next();
+
+ private:
+  absl::Status Begin();
+  absl::StatusOr<bool> AttemptHasEnded();
+  absl::Status FindAttempt(const v1::Job& job);
+
+  const Options options_;
+  bool begun_ = false;
+  std::shared_ptr<void> subscription_;
+  int32_t attempt_ = 0;
+  int64_t offset_ = 0;
+};
+
+}  // namespace ampd::server

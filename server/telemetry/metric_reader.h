@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "ampd/v1/job.pb.h"
+#include "base/sqlite.h"
+#include "server/telemetry/history.h"
+
+namespace ampd::server {
+
+struct PointPage {
+  std::vector<PointSegment> segments;
+  bool more = false;
+  int NumPoints() const;
+};
+
+struct EventPage {
+  std::vector<v1::Event> events;
+  bool more = false;
+};
+
+struct LogPage {
+  std::string content;
+  int64_t offset_bytes = 0;   // of the first byte of `content`
+  int64_t dropped_bytes = 0;  // left out between what was asked for and `content`
+  int64_t end_bytes = 0;      // of all that is stored
+};
+
+// One connection that reads the metric store. Every read is bounded and leaves no transaction open, so that the
+// write-ahead log can be reset. Thread-compatible: one thread at a time.
+class MetricReader {
+ public:
+  // REQUIRES: MetricWriter::Open has created the file.
+  static absl::StatusOr<std::unique_ptr<MetricReader>> Open(const std::string& path);
+
+  // Zeros for an attempt of which nothing is stored.
+  absl::StatusOr<AttemptExtent> Extent(const std::string& job, int32_t attempt);
+  absl::StatusOr<uint64_t> LastEventPosition(const std::string& job);
+  // The first `max_points` points after (attempt, sequence), cut into segments of one attempt and one state.
+  absl::StatusOr<PointPage> ReadPoints(const std::string& job, int32_t attempt, uint64_t sequence, int max_points);
+  // The first `max_events` events after place `after` in the job's history, or as many of those as a page may hold.
+  absl::StatusOr<EventPage> ReadEvents(const std::string& job, uint64_t after, int max_events);
+  // Of the whole history.
+  absl::StatusOr<int64_t> CountEvents(const std::string& job);
+  absl::StatusOr<LogPage> ReadLog(const std::string& job, int32_t attempt, int64_t offset, int64_t max_bytes);
+  // Smallest and largest step of all points; nothing but zeros when there is none.
+  absl::StatusOr<std::pair<int64_t, int64_t>> StepRange(const std::string& job);
+  // At most `max_points` steps and `max_points` evaluations, each the last of its share of the range of steps.
+  absl::StatusOr<PointPage> Downsample(const std::string& job, int max_points, bool include_superseded);
+  // The newest stored segment of points, at most one chunk; empty when there is none.
+  absl::StatusOr<PointSegment> ReadNewestPoints(const std::string& job);
+  // Jobs whose last write came before `time`, at most `max_jobs`.
+  absl::StatusOr<std::vector<std::string>> ListJobsIdleSince(absl::Time time, int max_jobs);
+
+ private:
+  // Points up to (attempt, sequence) with a step beyond `after_step` are superseded.
+  struct Supersession {
+    int32_t attempt;
+    uint64_t sequence;
+    int64_t after_step;
+  };
+
+  explicit MetricReader(SqliteDatabase database) : database_(std::move(database)) {}
+  absl::Status PrepareStatements();
+  absl::StatusOr<std::vector<Supersession>> LoadSupersessions(const std::string& job);
+
+  SqliteDatabase database_;
+  SqliteStatement extent_, position_, chunks_, events_, count_events_, log_, steps_, newest_, idle_, starts_,
+      rollbacks_;
+};
+
+}  // namespace ampd::server

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "ampd/v1/worker_service.pb.h"
+#include "base/sqlite.h"
+#include "server/telemetry/history.h"
+
+namespace ampd::server {
+
+// Part of one attempt's telemetry, to be stored.
+struct TelemetryAppend {
+  std::string job;
+  int32_t attempt = 0;
+  int64_t from_step = 0;  // of the checkpoint the attempt started from; what earlier attempts did beyond is superseded
+  v1::TelemetryBatch batch;
+};
+
+// Telemetry that is not stored, by the range of its sequences.
+struct TelemetrySkip {
+  std::string job;
+  int32_t attempt = 0;
+  int64_t from_step = 0;  // as in TelemetryAppend
+  uint64_t first_sequence = 0;
+  uint64_t last_sequence = 0;
+  std::string why;
+};
+
+// The one connection that writes the metric store, and its schema. Single-threaded: owner is the store's writer thread.
+// Every method runs inside the transaction of Begin and Commit and keeps nothing in memory, so that Rollback undoes it.
+//
+// Tables (schema 1): jobs (last event position, time of the last write); attempts (contiguous telemetry sequence, step
+// started from, kept range of the log); chunks (points); events (position in the job's history; source 0 is the server
+// with its own event sequence, else an attempt with its telemetry sequence); rollbacks; log_chunks.
+class MetricWriter {
+ public:
+  // Creates the schema when the file is new. FAILED_PRECONDITION with reason NEWER_SCHEMA when a newer server wrote it.
+  static absl::StatusOr<std::unique_ptr<MetricWriter>> Open(const std::string& path, int64_t max_log_bytes);
+
+  absl::Status Begin() { return database_.Execute("BEGIN IMMEDIATE"); }
+  absl::Status Commit() { return database_.Execute("COMMIT"); }
+  void Rollback() { (void)database_.Execute("ROLLBACK"); }
+
+  // A mark inside the transaction: what was written since Save is kept or undone by itself.
+  absl::Status Save() { return database_.Execute("SAVEPOINT one"); }
+  absl::Status KeepSaved() { return database_.Execute("RELEASE one"); }
+  absl::Status UndoSaved() { return database_.Execute("ROLLBACK TO one; RELEASE one"); }
+
+  // Stores the part of the batch that follows the attempt's stored sequence without a gap.
+  absl::StatusOr<StoredHistory> AppendTelemetry(const TelemetryAppend& append, absl::Time now);
+  // Stores one event in place of the telemetry, when nothing before that is missing. INVALID_ARGUMENT when the range is
+  // larger than that of a batch can be.
+  absl::StatusOr<StoredHistory> SkipTelemetry(const TelemetrySkip& skip, absl::Time now);
+  // Stores the server's own events, whose `sequence` is the server's. Those already there are left out.
+  absl::StatusOr<StoredHistory> AppendServerEvents(const std::string& job, const std::vector<v1::Event>& events,
+                                                   absl::Time now);
+  // A chunk that leaves a gap it does not account for is not stored.
+  absl::StatusOr<AttemptExtent> AppendLog(const std::string& job, int32_t attempt, const v1::LogChunk& chunk);
+  // Points of `attempt` up to `sequence`, and of all earlier attempts, beyond `after_step` are superseded.
+  absl::Status MarkRollback(const std::string& job, int32_t attempt, uint64_t sequence, int64_t after_step);
+  absl::Status DeleteJob(const std::string& job);
+
+ private:
+  struct AttemptRow {
+    int64_t from_step = 0;
+    uint64_t stored_sequence = 0;
+    int64_t log_begin = 0;
+    int64_t log_end = 0;
+    int64_t log_kept = 0;
+    AttemptExtent extent() const { return {stored_sequence, log_begin, log_end}; }
+  };
+
+  explicit MetricWriter(SqliteDatabase database, int64_t max_log_bytes)
+      : database_(std::move(database)), max_log_bytes_(max_log_bytes) {}
+  absl::Status CreateSchema();
+  absl::Status PrepareStatements();
+  absl::StatusOr<AttemptRow> LoadAttempt(const std::string& job, int32_t attempt);
+  absl::Status SaveAttempt(const std::string& job, int32_t attempt, const AttemptRow& row);
+  absl::StatusOr<uint64_t> LastEventPosition(const std::string& job);
+  absl::Status SaveJob(const std::string& job, uint64_t last_position, absl::Time now);
+  absl::Status WritePoints(const std::string& job, int32_t attempt, const v1::TelemetryBatch& points);
+  absl::Status WriteEvent(const std::string& job, int32_t source, uint64_t source_sequence, const v1::Event& event);
+  absl::Status WriteLog(const std::string& job, int32_t attempt, int64_t offset, std::string_view text);
+  absl::Status TrimLog(const std::string& job, int32_t attempt, AttemptRow* row);
+
+  SqliteDatabase database_;
+  int64_t max_log_bytes_;
+  SqliteStatement load_job_, save_job_, load_attempt_, add_attempt_, save_attempt_, last_chunk_, add_chunk_,
+      replace_chunk_, add_event_, find_event_, add_rollback_, last_log_, add_log_, replace_log_, first_log_,
+      delete_log_;
+};
+
+}  // namespace ampd::server

@@ -1,0 +1,219 @@
+#include "server/telemetry/metrics_hub.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace ampd::server {
+namespace {
+
+constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
+
+template <typename T>
+std::vector<std::shared_ptr<T>> LockAll(std::vector<std::weak_ptr<T>>* weak) {
+  std::vector<std::shared_ptr<T>> alive;
+  for (const std::weak_ptr<T>& one : *weak) {
+    if (std::shared_ptr<T> locked = one.lock()) {
+      alive.push_back(std::move(locked));
+    }
+  }
+  if (alive.size() < weak->size()) {
+    weak->assign(alive.begin(), alive.end());
+  }
+  return alive;
+}
+
+}  // namespace
+
+Subscription::Taken Subscription::Take() {
+  absl::MutexLock lock(&mutex_);
+  Taken taken;
+  taken.num_dropped = std::exchange(num_dropped_, 0);
+  const uint64_t point = points_.empty() ? kNever : points_.front().order;
+  const uint64_t event = events_.empty() ? kNever : events_.front().order;
+  const uint64_t job = job_.value == nullptr ? kNever : job_.order;
+  const uint64_t first = std::min({point, event, job});
+  if (overflowed_) {
+    taken.kind = Taken::OVERFLOWED;
+  } else if (first == kNever) {
+    taken.kind = closed_ ? Taken::CLOSED : Taken::NOTHING;
+  } else if (first == job) {
+    taken.kind = Taken::JOB;
+    taken.job = std::exchange(job_.value, nullptr);
+  } else {
+    auto& entries = first == point ? points_ : events_;
+    taken.kind = Taken::ITEM;
+    taken.item = std::move(entries.front().value);
+    entries.pop_front();
+    num_points_ -= taken.item.NumPoints();
+  }
+  return taken;
+}
+
+void Subscription::StartCatchUp() {
+  absl::MutexLock lock(&mutex_);
+  Clear();
+  catching_up_ = true;
+  lapped_ = false;
+}
+
+bool Subscription::TryGoLive() {
+  absl::MutexLock lock(&mutex_);
+  if (lapped_) {
+    lapped_ = false;
+    return false;
+  }
+  catching_up_ = false;
+  return true;
+}
+
+void Subscription::Clear() {
+  points_.clear();
+  events_.clear();
+  num_points_ = 0;
+}
+
+void Subscription::Add(const std::vector<HistoryItem>& items) {
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const HistoryItem& item : items) {
+      AddOne(item);
+    }
+  }
+  on_ready_();
+}
+
+void Subscription::AddOne(const HistoryItem& item) {
+  const bool is_event = item.event != nullptr;
+  (is_event ? events_ : points_).push_back({next_order_++, item});
+  num_points_ += item.NumPoints();
+  const bool too_many_events = static_cast<int64_t>(events_.size()) > limits_.max_events;
+  if (catching_up_ && (too_many_events || num_points_ > limits_.max_points)) {
+    lapped_ = true;
+    Clear();
+    return;
+  }
+  if (too_many_events) {
+    overflowed_ = true;
+    Clear();
+    return;
+  }
+  while (num_points_ > limits_.max_points) {
+    const int num_points = points_.front().value.NumPoints();
+    num_points_ -= num_points;
+    num_dropped_ += num_points;
+    *total_dropped_ += num_points;
+    points_.pop_front();
+  }
+}
+
+void Subscription::Add(std::shared_ptr<const v1::Job> job) {
+  {
+    absl::MutexLock lock(&mutex_);
+    job_ = {next_order_++, std::move(job)};
+  }
+  on_ready_();
+}
+
+void Subscription::Close() {
+  {
+    absl::MutexLock lock(&mutex_);
+    closed_ = true;
+  }
+  on_ready_();
+}
+
+std::shared_ptr<Subscription> MetricsHub::Subscribe(const std::string& job, std::function<void()> on_ready) {
+  auto subscription = std::make_shared<Subscription>(limits_, std::move(on_ready), total_dropped_);
+  absl::MutexLock lock(&mutex_);
+  if (closed_) {
+    subscription->Close();
+  }
+  std::vector<std::weak_ptr<Subscription>>& of_job = subscriptions_[job];
+  LockAll(&of_job);
+  of_job.push_back(subscription);
+  return subscription;
+}
+
+std::shared_ptr<void> MetricsHub::SubscribeLog(const std::string& job, std::function<void()> on_stored) {
+  auto callback = std::make_shared<std::function<void()>>(std::move(on_stored));
+  absl::MutexLock lock(&mutex_);
+  std::vector<std::weak_ptr<std::function<void()>>>& of_job = logs_[job];
+  LockAll(&of_job);
+  of_job.push_back(callback);
+  return callback;
+}
+
+std::vector<std::shared_ptr<Subscription>> MetricsHub::SubscriptionsOf(const std::string& job) {
+  absl::MutexLock lock(&mutex_);
+  auto found = subscriptions_.find(job);
+  if (found == subscriptions_.end()) {
+    return {};
+  }
+  std::vector<std::shared_ptr<Subscription>> alive = LockAll(&found->second);
+  if (alive.empty()) {
+    subscriptions_.erase(found);
+  }
+  return alive;
+}
+
+void MetricsHub::PublishHistory(const StoredHistory& stored) {
+  for (const std::shared_ptr<Subscription>& subscription : SubscriptionsOf(stored.job)) {
+    subscription->Add(stored.items);
+  }
+}
+
+void MetricsHub::PublishJob(std::shared_ptr<const v1::Job> job) {
+  for (const std::shared_ptr<Subscription>& subscription : SubscriptionsOf(job->id())) {
+    subscription->Add(job);
+  }
+}
+
+void MetricsHub::PublishLog(const std::string& job) {
+  std::vector<std::shared_ptr<std::function<void()>>> callbacks;
+  {
+    absl::MutexLock lock(&mutex_);
+    auto found = logs_.find(job);
+    if (found == logs_.end()) {
+      return;
+    }
+    callbacks = LockAll(&found->second);
+    if (callbacks.empty()) {
+      logs_.erase(found);
+    }
+  }
+  for (const std::shared_ptr<std::function<void()>>& callback : callbacks) {
+    (*callback)();
+  }
+}
+
+void MetricsHub::Close() {
+  std::vector<std::shared_ptr<Subscription>> all;
+  {
+    absl::MutexLock lock(&mutex_);
+    closed_ = true;
+    for (auto& [job, of_job] : subscriptions_) {
+      for (std::shared_ptr<Subscription>& subscription : LockAll(&of_job)) {
+        all.push_back(std::move(subscription));
+      }
+    }
+  }
+  for (const std::shared_ptr<Subscription>& subscription : all) {
+    subscription->Close();
+  }
+}
+
+bool MetricsHub::IsWatched(const std::string& job) const {
+  absl::MutexLock lock(&mutex_);
+  return subscriptions_.contains(job);
+}
+
+int64_t MetricsHub::num_subscriptions() const {
+  absl::MutexLock lock(&mutex_);
+  int64_t num_alive = 0;
+  for (const auto& [job, of_job] : subscriptions_) {
+    num_alive += std::count_if(of_job.begin(), of_job.end(), [](const auto& weak) { return !weak.expired(); });
+  }
+  return num_alive;
+}
+
+}  // namespace ampd::server

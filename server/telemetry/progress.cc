@@ -1,0 +1,216 @@
+#include "server/telemetry/progress.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "server/telemetry/step_columns.h"
+
+namespace ampd::server {
+namespace {
+
+constexpr int kRestorePage = 4096;
+constexpr double kMicros = 1e6;
+
+void SetTime(int64_t unix_micros, google::protobuf::Timestamp* time) {
+  time->set_seconds(unix_micros / 1'000'000);
+  time->set_nanos(static_cast<int32_t>(unix_micros % 1'000'000) * 1000);
+}
+
+// What is left of the progress of a job that ended long ago. A trainer that was stopped told no metrics.
+v1::Progress FromOutcome(const v1::Outcome& outcome) {
+  v1::Progress progress;
+  const v1::FinalMetrics& metrics = outcome.final_metrics();
+  progress.set_step(outcome.last_step());
+  if (outcome.last_step() > 0 && outcome.has_final_metrics()) {
+    progress.set_loss(metrics.train_loss());
+  }
+  if (metrics.has_generator_loss()) {
+    progress.mutable_generator()->set_loss(metrics.generator_loss());
+  }
+  progress.set_loss_scale(metrics.final_loss_scale());
+  progress.set_skipped_steps(metrics.skipped_steps());
+  progress.set_memory_peak_bytes(metrics.peak_memory_bytes());
+  progress.set_steps_per_second(metrics.steps_per_second());
+  if (metrics.has_eval_loss()) {
+    progress.set_eval_loss(metrics.eval_loss());
+  }
+  if (metrics.has_eval_accuracy()) {
+    progress.set_eval_accuracy(metrics.eval_accuracy());
+  }
+  if (metrics.has_eval_perplexity()) {
+    progress.set_eval_perplexity(metrics.eval_perplexity());
+  }
+  if (metrics.has_eval_top5_accuracy()) {
+    progress.set_eval_top5_accuracy(metrics.eval_top5_accuracy());
+  }
+  if (metrics.has_eval_f1()) {
+    progress.set_eval_f1(metrics.eval_f1());
+  }
+  return progress;
+}
+
+void AddEval(const v1::EvalPoint& eval, v1::Progress* progress) {
+  progress->set_eval_loss(eval.loss());
+  if (eval.has_perplexity()) {
+    progress->set_eval_perplexity(eval.perplexity());
+  } else if (eval.has_accuracy()) {
+    progress->set_eval_accuracy(eval.accuracy());
+  }
+  if (eval.has_top5_accuracy()) {
+    progress->set_eval_top5_accuracy(eval.top5_accuracy());
+  }
+  if (eval.has_f1()) {
+    progress->set_eval_f1(eval.f1());
+  }
+}
+
+}  // namespace
+
+int64_t TotalSteps(const v1::Job& job) {
+  int64_t total = job.spec().train().steps();
+  for (const v1::Attempt& attempt : job.attempts()) {  // those that count have the same data
+    total = attempt.total_steps() > 0 ? attempt.total_steps() : total;
+  }
+  return total;
+}
+
+void ProgressBoard::Update(const StoredHistory& stored) {
+  absl::MutexLock lock(&mutex_);
+  for (const HistoryItem& item : stored.items) {
+    if (item.event == nullptr) {
+      AddItem(item, &jobs_[stored.job]);
+    }
+  }
+}
+
+void ProgressBoard::AddItem(const HistoryItem& item, State* state) {
+  if (item.attempt < state->entry.attempt) {
+    return;
+  }
+  if (item.attempt > state->entry.attempt) {
+    // The curve goes on from the checkpoint; all else begins anew.
+    State fresh;
+    fresh.entry.attempt = item.attempt;
+    fresh.skipped_steps = std::move(state->skipped_steps);
+    CountSkips(&fresh);
+    *state = std::move(fresh);
+  }
+  if (item.steps != nullptr) {
+    AddSteps(*item.steps, state);
+  } else {
+    AddEval(*item.eval, &state->entry.progress);
+  }
+}
+
+void ProgressBoard::CountSkips(State* state) {
+  v1::Progress& progress = state->entry.progress;
+  const auto& skipped = state->skipped_steps;
+  progress.set_skipped_steps(static_cast<int64_t>(skipped.size()));
+  if (progress.has_generator()) {
+    const auto count = [&skipped](bool SkippedStep::*of) {
+      return std::count_if(skipped.begin(), skipped.end(), [of](const SkippedStep& step) { return step.*of; });
+    };
+    progress.mutable_generator()->set_skipped_steps(count(&SkippedStep::generator));
+    progress.mutable_generator()->set_discriminator_skipped_steps(count(&SkippedStep::discriminator));
+  }
+}
+
+// The last row's, of a GAN.
+void ProgressBoard::AddGenerator(const v1::StepColumns& steps, State* state) {
+  if (!steps.generator_loss().empty()) {
+    v1::GeneratorProgress& generator = *state->entry.progress.mutable_generator();
+    generator.set_loss(static_cast<double>(*steps.generator_loss().rbegin()));
+    generator.set_grad_norm(
+        steps.generator_grad_norm().empty() ? 0 : static_cast<double>(*steps.generator_grad_norm().rbegin()));
+  }
+}
+
+void ProgressBoard::AddSteps(const v1::StepColumns& steps, State* state) {
+  Entry& entry = state->entry;
+  v1::Progress& progress = entry.progress;
+  for (int i = 0; i < NumSteps(steps); ++i) {
+    const double scale = steps.loss_scale(i);
+    if (state->num_steps++ == 0) {
+      state->first_time_unix_micros = steps.time_unix_micros(i);
+      state->last_loss_scale = scale;
+    }
+    entry.num_scale_ups += scale > state->last_loss_scale ? 1 : 0;
+    entry.num_scale_downs += scale < state->last_loss_scale ? 1 : 0;
+    state->last_loss_scale = scale;
+    // A step that comes again, after a roll-back or in a later attempt, supersedes what was at and beyond it.
+    while (!state->skipped_steps.empty() && state->skipped_steps.back().step >= steps.step(i)) {
+      state->skipped_steps.pop_back();
+    }
+    if (steps.skipped(i)) {
+      const auto holds = [i](const auto& column) { return !column.empty() && column.Get(i); };
+      state->skipped_steps.push_back(
+          {steps.step(i), holds(steps.generator_skipped()), holds(steps.discriminator_skipped())});
+      entry.last_overflow_unix_micros = steps.time_unix_micros(i);
+    }
+    progress.set_data_wait_seconds(progress.data_wait_seconds() + static_cast<double>(steps.data_wait_seconds(i)));
+  }
+  AddGenerator(steps, state);
+  CountSkips(state);
+  const int last = NumSteps(steps) - 1;
+  progress.set_step(steps.step(last));
+  progress.set_loss(static_cast<double>(steps.loss(last)));
+  progress.set_grad_norm(static_cast<double>(steps.grad_norm(last)));
+  progress.set_loss_scale(steps.loss_scale(last));
+  progress.set_learning_rate(steps.learning_rate(last));
+  progress.set_samples_per_second(static_cast<double>(steps.samples_per_second(last)));
+  progress.set_memory_allocated_bytes(steps.memory_allocated_bytes(last));
+  progress.set_memory_peak_bytes(std::max<int64_t>(progress.memory_peak_bytes(), steps.memory_peak_bytes(last)));
+  SetTime(steps.time_unix_micros(last), progress.mutable_time());
+  const int64_t elapsed = steps.time_unix_micros(last) - state->first_time_unix_micros;
+  entry.step_seconds = static_cast<double>(elapsed) / kMicros;
+  if (elapsed > 0) {
+    progress.set_steps_per_second(static_cast<double>(state->num_steps - 1) / entry.step_seconds);
+  }
+}
+
+absl::Status ProgressBoard::Restore(MetricStore* store, const std::string& job) {
+  StoredHistory history{job, 0, {}, {}};
+  HistoryCursor cursor;
+  for (bool more = true; more;) {
+    AMPD_ASSIGN_OR_RETURN(const PointPage page, store->Read([&](MetricReader& reader) {
+      return reader.ReadPoints(job, cursor.attempt, cursor.sequence, kRestorePage);
+    }));
+    history.items = MergeHistory(page.segments, {}, /*more_points=*/false, /*more_events=*/false);
+    Update(history);
+    for (const HistoryItem& item : history.items) {
+      item.Advance(&cursor);
+    }
+    more = page.more && !history.items.empty();
+  }
+  return absl::OkStatus();
+}
+
+void ProgressBoard::Forget(const std::string& job) {
+  absl::MutexLock lock(&mutex_);
+  jobs_.erase(job);
+}
+
+void ProgressBoard::ForgetAllBut(const std::set<std::string>& jobs) {
+  absl::MutexLock lock(&mutex_);
+  std::erase_if(jobs_, [&](const auto& entry) { return !jobs.contains(entry.first); });
+}
+
+std::optional<ProgressBoard::Entry> ProgressBoard::Find(const std::string& job) const {
+  absl::MutexLock lock(&mutex_);
+  auto found = jobs_.find(job);
+  return found == jobs_.end() ? std::nullopt : std::optional(found->second.entry);
+}
+
+void ProgressBoard::AddTo(v1::Job* job) const {
+  v1::Progress* progress = job->mutable_progress();
+  if (std::optional<Entry> entry = Find(job->id())) {
+    *progress = entry->progress;
+  } else if (!job->attempts().empty() && job->attempts().rbegin()->has_outcome()) {
+    *progress = FromOutcome(job->attempts().rbegin()->outcome());
+  }
+  progress->set_total_steps(TotalSteps(*job));
+  progress->set_samples(progress->step() * job->spec().data().batch_size());
+}
+
+}  // namespace ampd::server

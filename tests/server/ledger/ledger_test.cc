@@ -1,0 +1,322 @@
+#include "server/ledger/ledger.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "server/ledger/memory_journal.h"
+#include "server/ledger/sqlite_journal.h"
+#include "tests/count_from_environment.h"
+#include "tests/server/state/core_fixtures.h"
+
+namespace ampd::server {
+namespace {
+
+std::string MakeFolder() {
+  std::string pattern = testing::TempDir() + "/ledger_XXXXXX";
+  EXPECT_NE(mkdtemp(pattern.data()), nullptr);
+  return pattern;
+}
+
+std::unique_ptr<Ledger> OpenOn(std::shared_ptr<MemoryJournal::Disk> disk, int snapshot_every = 1000) {
+  Ledger::Options options;
+  options.journal = std::make_unique<MemoryJournal>(std::move(disk));
+  options.snapshot_every = snapshot_every;
+  auto ledger = Ledger::Open(std::move(options));
+  EXPECT_TRUE(ledger.ok()) << ledger.status();
+  return *std::move(ledger);
+}
+
+std::string Bytes(const Ledger& ledger) {
+  return ledger.Read([](const ClusterState& state) { return state.ToSnapshot(0).SerializeAsString(); });
+}
+
+std::string Seen(const Ledger& ledger, const std::string& job) {
+  return ledger.Read([&](const ClusterState& state) { return Show(state, job); });
+}
+
+// A journal whose appends fail, or tell what readers see while they run.
+class WatchedJournal final : public Journal {
+ public:
+  absl::StatusOr<Recovered> Recover() override { return Recovered(); }
+  absl::Status Append(const JournalGroup& group) override {
+    sizes.push_back(group.updates.size());
+    if (on_append) {
+      on_append();
+    }
+    return result;
+  }
+  absl::Status Compact(uint64_t, const std::string&) override { return absl::OkStatus(); }
+  absl::StatusOr<std::optional<std::string>> FindArchived(const std::string&) override { return std::nullopt; }
+  absl::StatusOr<int64_t> CountArchived() override { return 0; }
+  absl::StatusOr<std::vector<std::string>> ListArchived(int64_t, int) override { return std::vector<std::string>(); }
+  absl::StatusOr<std::vector<std::string>> ListEnded(EndPosition, int64_t, int) override {
+    return std::vector<std::string>();
+  }
+  bool HasRoomForSubmits() override { return true; }
+
+  std::vector<size_t> sizes;
+  std::function<void()> on_append;
+  absl::Status result;
+};
+
+TEST(Ledger, NoReaderAndNoAnswer_BeforeTheAppendIsDone) {
+  Ledger::Options options;
+  auto owned = std::make_unique<WatchedJournal>();
+  WatchedJournal& journal = *owned;
+  options.journal = std::move(owned);
+  auto ledger = *Ledger::Open(std::move(options));
+  UpdateMaker make;
+  bool answered = false;
+  std::string seen_while_appending;
+  journal.on_append = [&] {
+    EXPECT_FALSE(answered);
+    seen_while_appending = Seen(*ledger, "j1");
+  };
+  ledger->Commit(make.Create("j1"), [&](const absl::StatusOr<Applied>&) { answered = true; });
+  EXPECT_TRUE(ledger->CommitGroup());
+  EXPECT_EQ(seen_while_appending, "j1:none");
+  EXPECT_TRUE(answered);
+  EXPECT_EQ(Seen(*ledger, "j1"), "j1:QUEUED");
+}
+
+TEST(Ledger, Group_IsOneAppendAndItsUpdatesSeeEachOther) {
+  Ledger::Options options;
+  auto owned = std::make_unique<WatchedJournal>();
+  WatchedJournal& journal = *owned;
+  options.journal = std::move(owned);
+  auto ledger = *Ledger::Open(std::move(options));
+  UpdateMaker make;
+  std::vector<std::string> jobs;
+  const auto note = [&](const absl::StatusOr<Applied>& applied) {
+    jobs.push_back(applied.ok() ? applied->job : ReasonOf(applied.status()));
+  };
+  ledger->Commit(make.Create("j1", "r1", "a"), note);
+  ledger->Commit(make.Create("j2", "r1", "a"), note);
+  ledger->Commit(make.Create("j3", "r1", "b"), note);
+  ledger->Commit(make.Create("j4", "r4", "a"), note);
+  EXPECT_TRUE(ledger->CommitGroup());
+  EXPECT_EQ(jobs, (std::vector<std::string>{"j1", "j1", "REQUEST_ID_REUSED", "j4"}));
+  EXPECT_EQ(journal.sizes, (std::vector<size_t>{2}));
+}
+
+TEST(LedgerDeathTest, FailedAppend_EndsTheProcess) {
+  Ledger::Options options;
+  auto owned = std::make_unique<WatchedJournal>();
+  owned->result = absl::InternalError("the disk is gone");
+  options.journal = std::move(owned);
+  auto ledger = *Ledger::Open(std::move(options));
+  UpdateMaker make;
+  ledger->Commit(make.Create("j1"), [](const absl::StatusOr<Applied>&) {});
+  EXPECT_DEATH(ledger->CommitGroup(), "the journal can't be written");
+}
+
+TEST(Ledger, FullQueue_RefusesWithADelay) {
+  Ledger::Options options;
+  options.journal = std::make_unique<MemoryJournal>(std::make_shared<MemoryJournal::Disk>());
+  options.max_queue = 1;
+  auto ledger = *Ledger::Open(std::move(options));
+  UpdateMaker make;
+  absl::Status second;
+  ledger->Commit(make.Create("j1"), [](const absl::StatusOr<Applied>&) {});
+  ledger->Commit(make.Create("j2"), [&](const absl::StatusOr<Applied>& applied) { second = applied.status(); });
+  EXPECT_EQ(second.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(RetryDelayOf(second).has_value());
+}
+
+TEST(Ledger, Restart_GivesTheSameStateAndTellsTheSameEvents) {
+  auto disk = std::make_shared<MemoryJournal::Disk>();
+  std::vector<std::string> told, told_again;
+  const auto listener = [](std::vector<std::string>* into) {
+    return [into](const Publication& publication) {
+      for (const Applied& applied : publication.applied) {
+        for (const JobEvent& event : applied.events) {
+          into->push_back(event.job + " " + event.event.ShortDebugString());
+        }
+      }
+    };
+  };
+  UpdateMaker make;
+  auto ledger = OpenOn(disk);
+  ledger->SetListener(listener(&told));
+  for (const auto& update : {make.Register("w1"), make.Create("j1"), make.Assign("j1", 1, "w1"),
+                             make.Advance("j1", 1, v1::Attempt::RUNNING), make.Save("j1", 1, 4), make.Lose("w1")}) {
+    ASSERT_TRUE(ledger->CommitAndWait(update).ok());
+  }
+  const std::string before = Bytes(*ledger);
+  ledger = OpenOn(disk);
+  ledger->SetListener(listener(&told_again));
+  ledger->PublishReplayed();
+  EXPECT_EQ(Bytes(*ledger), before);
+  EXPECT_EQ(told_again, told);
+  EXPECT_EQ(told.size(), 7u);
+}
+
+TEST(Ledger, Snapshot_BoundsReplay) {
+  auto disk = std::make_shared<MemoryJournal::Disk>();
+  UpdateMaker make;
+  auto ledger = OpenOn(disk, /*snapshot_every=*/5);
+  for (int i = 0; i < 23; ++i) {
+    ASSERT_TRUE(ledger->CommitAndWait(make.Create(absl::StrCat("j", i), absl::StrCat("r", i))).ok());
+  }
+  const std::string before = Bytes(*ledger);
+  EXPECT_EQ(MemoryJournal(disk).Recover()->updates.size(), 3u);
+  ledger = OpenOn(disk);
+  EXPECT_EQ(Bytes(*ledger), before);
+  EXPECT_EQ(ledger->CommitAndWait(make.Create("again", "r7"))->job, "j7");
+}
+
+TEST(Ledger, Updates_AreKeptUntilTheirEventsAreDurable) {
+  auto disk = std::make_shared<MemoryJournal::Disk>();
+  bool durable = false;
+  Ledger::Options options;
+  options.journal = std::make_unique<MemoryJournal>(disk);
+  options.snapshot_every = 32;
+  options.flush_events = [&] { return durable; };
+  auto ledger = *Ledger::Open(std::move(options));
+  UpdateMaker make;
+  const auto commit = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      const size_t number = ledger->Read([](const ClusterState& state) { return state.jobs().size(); });
+      ASSERT_TRUE(ledger->CommitAndWait(make.Create(absl::StrCat("j", number))).ok());
+    }
+  };
+  commit(50);
+  EXPECT_EQ(MemoryJournal(disk).Recover()->updates.size(), 50u) << "updates were dropped before their events were kept";
+  durable = true;
+  commit(2);
+  EXPECT_LT(MemoryJournal(disk).Recover()->updates.size(), 3u);
+}
+
+TEST(Ledger, ArchivedJob_IsInTheHistoryTableAndNoLongerHot) {
+  auto disk = std::make_shared<MemoryJournal::Disk>();
+  UpdateMaker make;
+  auto ledger = OpenOn(disk);
+  ASSERT_TRUE(ledger->CommitAndWait(make.Create("j1", "r1")).ok());
+  internal::Update archive = make.New();
+  archive.mutable_archive_jobs()->add_jobs("j1");
+  EXPECT_FALSE(ledger->CommitAndWait(archive).ok()) << "a live job was archived";
+  ASSERT_TRUE(ledger->CommitAndWait(make.Desire("j1", v1::Job::CANCEL)).ok());
+  ASSERT_TRUE(ledger->CommitAndWait(archive).ok());
+  EXPECT_EQ(Seen(*ledger, "j1"), "j1:none");
+  EXPECT_TRUE(ledger->history().FindArchived("j1")->has_value());
+  EXPECT_EQ(ledger->CommitAndWait(make.Create("j2", "r1"))->job, "j1") << "the request was forgotten";
+}
+
+TEST(Ledger, CheckpointOfAJobThatTheSameGroupArchives_IsDropped) {
+  auto disk = std::make_shared<MemoryJournal::Disk>();
+  UpdateMaker make;
+  auto ledger = OpenOn(disk);
+  for (const auto& update : {make.Register("w1"), make.Create("j1"), make.Assign("j1", 1, "w1"), make.Save("j1", 1, 4),
+                             make.Save("j1", 1, 6), make.End("j1", 1, v1::Outcome::FINISHED, v1::SUCCEEDED_NORMALLY)}) {
+    ASSERT_TRUE(ledger->CommitAndWait(update).ok());
+  }
+  internal::Update archive = make.New(), drop = make.New();
+  archive.mutable_archive_jobs()->add_jobs("j1");
+  drop.mutable_drop_checkpoint()->set_job("j1");
+  drop.mutable_drop_checkpoint()->set_attempt(1);
+  drop.mutable_drop_checkpoint()->set_step(4);
+  const auto expect_ok = [](const absl::StatusOr<Applied>& applied) { EXPECT_TRUE(applied.ok()) << applied.status(); };
+  ledger->Commit(archive, expect_ok);
+  ledger->Commit(drop, expect_ok);
+  EXPECT_TRUE(ledger->CommitGroup());
+  internal::JobRecord record;
+  ASSERT_TRUE(record.ParseFromString(**ledger->history().FindArchived("j1")));
+  ASSERT_EQ(record.job().checkpoints_size(), 1);
+  EXPECT_EQ(record.job().checkpoints(0).step(), 6);
+  const std::string before = Bytes(*ledger);
+  EXPECT_EQ(Bytes(*OpenOn(disk)), before);
+}
+
+// Commits jobs without end, and writes the id of each to `out` once it is acknowledged.
+[[noreturn]] void CommitUntilKilled(const std::string& folder, const std::string& prefix, int out) {
+  SqliteJournal::Options journal;
+  journal.data_dir = folder;
+  journal.min_free_bytes = 0;
+  journal.reserve_bytes = 0;
+  Ledger::Options options;
+  options.journal = *SqliteJournal::Open(journal);
+  options.snapshot_every = 40;  // so that kills meet compactions, too
+  auto ledger = *Ledger::Open(std::move(options));
+  ledger->Start();
+  UpdateMaker make;
+  for (int i = 0;; ++i) {
+    const std::string id = absl::StrCat(prefix, "-", i);
+    ledger->Commit(make.Create(id, id), [out, id](const absl::StatusOr<Applied>& applied) {
+      if (applied.ok()) {
+        (void)WriteAll(out, id + "\n");
+      }
+    });
+    if (i % 16 == 15) {
+      (void)ledger->CommitAndWait(make.Create(id + "w"));
+    }
+  }
+}
+
+// Reads what a child acknowledged until at least `num_bytes` came, kills it, and reads the rest.
+std::string RunAndKill(const std::string& folder, const std::string& prefix, size_t num_bytes) {
+  int pipe_ends[2];
+  EXPECT_EQ(pipe(pipe_ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    close(pipe_ends[0]);
+    CommitUntilKilled(folder, prefix, pipe_ends[1]);
+  }
+  close(pipe_ends[1]);
+  const UniqueFd in(pipe_ends[0]);
+  std::string text;
+  char buffer[4096];
+  bool killed = false;
+  for (ssize_t count = 0; (count = read(in.get(), buffer, sizeof(buffer))) > 0;) {
+    text.append(buffer, count);
+    if (!killed && text.size() >= num_bytes) {
+      kill(child, SIGKILL);
+      killed = true;
+    }
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(killed && WIFSIGNALED(status)) << "the child ended by itself";
+  return text.substr(0, text.rfind('\n') + 1);
+}
+
+TEST(LedgerKill, EveryAcknowledgedJobIsThereExactlyOnce) {
+  const int64_t kills = CountFromEnvironment("AMPD_KILLS", 200);
+  const std::string folder = MakeFolder();
+  SeededRandom random(1);
+  std::set<std::string> acknowledged;
+  for (int64_t i = 0; i < kills; ++i) {
+    const std::string text = RunAndKill(folder, absl::StrCat("k", i), 1 + random.Next() % 700);
+    for (const absl::string_view id : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+      EXPECT_TRUE(acknowledged.insert(std::string(id)).second);
+    }
+  }
+  SqliteJournal::Options journal;
+  journal.data_dir = folder;
+  journal.min_free_bytes = 0;
+  Ledger::Options options;
+  options.journal = *SqliteJournal::Open(journal);
+  const auto ledger = Ledger::Open(std::move(options));
+  ASSERT_TRUE(ledger.ok()) << ledger.status();
+  EXPECT_GT(acknowledged.size(), static_cast<size_t>(kills));
+  (*ledger)->Read([&](const ClusterState& state) {
+    for (const std::string& id : acknowledged) {
+      EXPECT_NE(state.FindJob(id), nullptr) << id << " was acknowledged and is lost";
+    }
+    for (const auto& [order, record] : state.jobs()) {
+      EXPECT_EQ(state.FindJob(record->job().id()), record) << "two jobs have one id";
+    }
+  });
+}
+
+}  // namespace
+}  // namespace ampd::server

@@ -1,0 +1,121 @@
+// What /metrics shows of jobs as they come, end and are gone: the snapshots of FleetWatch, rendered.
+#include "server/monitoring/fleet_watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <prometheus/text_serializer.h>
+
+#include <memory>
+#include <string>
+
+#include "base/random.h"
+#include "base/simulated_clock.h"
+#include "server/ledger/ledger.h"
+#include "server/ledger/memory_journal.h"
+#include "server/monitoring/fleet_collector.h"
+#include "tests/server/telemetry/history_fixtures.h"
+
+namespace ampd::server {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr int kMaxJobs = 200;
+constexpr absl::Duration kLinger = absl::Minutes(2);
+const absl::Time kStart = absl::FromUnixSeconds(1'700'000'000);
+
+class FleetWatchTest : public testing::Test {
+ protected:
+  FleetWatchTest() {
+    Ledger::Options ledger;
+    ledger.journal = std::make_unique<MemoryJournal>(std::make_shared<MemoryJournal::Disk>());
+    ledger_ = *Ledger::Open(std::move(ledger));
+    Coordinator::Options options;
+    options.ledger = ledger_.get();
+    options.clock = &clock_;
+    options.random = &random_;
+    coordinator_ = std::make_unique<Coordinator>(std::move(options));
+    watch_ = std::make_unique<FleetWatch>(coordinator_.get(), &table_, &progress_, kMaxJobs);
+  }
+
+  // As the ledger tells of a change, at `now`, of a job that has done ten steps.
+  void Put(const std::string& id, v1::Job::State state, absl::Time now) {
+    auto job = std::make_shared<v1::Job>();
+    job->set_id(id);
+    job->set_state(state);
+    job->set_submit_order(++num_jobs_);
+    job->mutable_spec()->mutable_train()->set_steps(10);
+    table_.Put(job, now);
+    PointSegment segment;
+    segment.attempt = 1;
+    segment.batch = Steps(1, 10);
+    progress_.Update({id, 1, {}, MergeHistory({segment}, {}, false, false)});
+  }
+
+  std::string Page(absl::Time now) {
+    collector_.Show(watch_->Take(now));
+    return prometheus::TextSerializer().Serialize(collector_.Collect());
+  }
+
+  FleetSnapshot Snapshot(absl::Time now) { return *watch_->Take(now); }
+
+ private:
+  int64_t num_jobs_ = 0;
+  SimulatedClock clock_;
+  SeededRandom random_{1};
+  std::unique_ptr<Ledger> ledger_;
+  std::unique_ptr<Coordinator> coordinator_;
+  JobTable table_{kLinger};
+  ProgressBoard progress_;
+  std::unique_ptr<FleetWatch> watch_;
+  ServerMetrics metrics_;
+  FleetCollector collector_{&metrics_};
+};
+
+TEST_F(FleetWatchTest, SeriesOfAJobLeaveThePageAfterTheLinger) {
+  Put("j-ended", v1::Job::RUNNING, kStart);
+  Put("j-live", v1::Job::RUNNING, kStart);
+  Put("j-ended", v1::Job::SUCCEEDED, kStart + absl::Hours(1));
+  const absl::Time gone = kStart + absl::Hours(1) + kLinger;
+  const std::string before = Page(gone - absl::Seconds(1));
+  EXPECT_THAT(before, HasSubstr("ampd_job_info{job_id=\"j-ended\""));
+  EXPECT_THAT(before, HasSubstr("ampd_job_steps_total{job_id=\"j-ended\"} 10")) << "the last values";
+  EXPECT_THAT(before, HasSubstr("ampd_jobs{queue=\"default\",state=\"running\"} 1")) << "only one is live";
+  const std::string after = Page(gone);
+  EXPECT_THAT(after, Not(HasSubstr("j-ended")));
+  EXPECT_THAT(after, HasSubstr("ampd_job_steps_total{job_id=\"j-live\"} 10"));
+}
+
+TEST_F(FleetWatchTest, JobsThatRunHaveSeriesBeforeThoseThatWaitOrHaveEnded) {
+  for (int i = 0; i < kMaxJobs; ++i) {
+    Put("j-waits-" + std::to_string(i), v1::Job::QUEUED, kStart);
+  }
+  Put("j-ended", v1::Job::RUNNING, kStart);
+  Put("j-ended", v1::Job::SUCCEEDED, kStart);
+  Put("j-starts", v1::Job::STARTING, kStart);
+  Put("j-runs", v1::Job::RUNNING, kStart);
+  Put("j-paused", v1::Job::PAUSED, kStart);
+  const FleetSnapshot snapshot = Snapshot(kStart);
+  ASSERT_EQ(snapshot.jobs.size(), kMaxJobs);
+  EXPECT_EQ(snapshot.jobs[0].job->id(), "j-runs");
+  EXPECT_EQ(snapshot.jobs[1].job->id(), "j-starts");
+  EXPECT_EQ(snapshot.jobs[2].job->id(), "j-ended");
+  EXPECT_EQ(snapshot.jobs[3].job->id(), "j-waits-0") << "then by age";
+  EXPECT_EQ(snapshot.num_suppressed, 4) << "three that wait, and the paused one";
+  EXPECT_EQ(Snapshot(kStart).num_suppressed, 4) << "each is counted once";
+}
+
+TEST_F(FleetWatchTest, WithMoreRunningThanFitTheOldestKeepTheirSeries) {
+  for (int i = 0; i < kMaxJobs + 5; ++i) {
+    Put("j-" + std::to_string(i), v1::Job::RUNNING, kStart);
+  }
+  const FleetSnapshot snapshot = Snapshot(kStart);
+  EXPECT_EQ(snapshot.jobs.front().job->id(), "j-0");
+  EXPECT_EQ(snapshot.jobs.back().job->id(), "j-" + std::to_string(kMaxJobs - 1));
+  EXPECT_EQ(snapshot.seriesless.size(), 5);
+  EXPECT_EQ((snapshot.live_jobs.at({"default", v1::Job::RUNNING})), kMaxJobs + 5) << "all are counted";
+}
+
+}  // namespace
+}  // namespace ampd::server
