@@ -9,13 +9,13 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/status_macros.h"
-#include "client/artifact_transfer.h"
+#include "client/api/artifact_transfer.h"
 #include "client/commands/call.h"
 #include "client/commands/commands.h"
-#include "client/commands/confirm.h"
-#include "client/commands/output.h"
 #include "client/commands/transfer.h"
 #include "client/render/format.h"
+#include "client/terminal/confirm.h"
+#include "client/terminal/output.h"
 
 namespace ampd::client {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "client/commands/session.h"
+#include "client/terminal/session.h"
 
 namespace ampd::client {
 

@@ -8,13 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "client/checkpoint_folder.h"
+#include "client/checkpoint/checkpoint_folder.h"
 #include "client/commands/call.h"
 #include "client/commands/commands.h"
-#include "client/commands/confirm.h"
-#include "client/commands/output.h"
 #include "client/render/checkpoint_text.h"
 #include "client/render/table.h"
+#include "client/terminal/confirm.h"
+#include "client/terminal/output.h"
 
 namespace ampd::client {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "client/commands/session.h"
+#include "client/terminal/session.h"
 
 // One function a command; each prints what it has to say and returns the exit code.
 namespace ampd::client {

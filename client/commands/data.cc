@@ -9,9 +9,9 @@
 #include "absl/strings/str_join.h"
 #include "ampd/v1/dataset_file.pb.h"
 #include "client/commands/commands.h"
-#include "client/commands/output.h"
 #include "client/render/format.h"
 #include "client/render/table.h"
+#include "client/terminal/output.h"
 #include "worker/data/file_report.h"
 
 namespace ampd::client {

@@ -9,8 +9,8 @@
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "client/commands/confirm.h"
 #include "client/render/format.h"
+#include "client/terminal/confirm.h"
 
 namespace ampd::client {
 namespace {

@@ -9,10 +9,10 @@
 #include "absl/strings/str_replace.h"
 #include "client/commands/call.h"
 #include "client/commands/commands.h"
-#include "client/commands/output.h"
 #include "client/render/job_text.h"
 #include "client/render/table.h"
 #include "client/render/watch_screen.h"
+#include "client/terminal/output.h"
 
 namespace ampd::client {
 namespace {

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/file.h"
-#include "client/commands/exit_codes.h"
 #include "client/render/format.h"
+#include "client/terminal/exit_codes.h"
 #include "precision/example_device.h"
 
 namespace ampd::client {

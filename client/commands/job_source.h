@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "ampd/v1/job_service.pb.h"
-#include "client/job_file.h"
+#include "client/jobfile/job_file.h"
 
 // What commands that take a job file share.
 namespace ampd::client {

@@ -5,9 +5,9 @@
 #include "absl/strings/str_join.h"
 #include "client/commands/call.h"
 #include "client/commands/commands.h"
-#include "client/commands/confirm.h"
-#include "client/commands/output.h"
 #include "client/render/format.h"
+#include "client/terminal/confirm.h"
+#include "client/terminal/output.h"
 
 namespace ampd::client {
 namespace {

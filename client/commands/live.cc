@@ -10,14 +10,14 @@
 #include "absl/time/clock.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "client/api/job_watch.h"
 #include "client/commands/call.h"
 #include "client/commands/commands.h"
-#include "client/commands/output.h"
-#include "client/job_watch.h"
 #include "client/render/format.h"
 #include "client/render/plot.h"
 #include "client/render/table.h"
 #include "client/render/watch_screen.h"
+#include "client/terminal/output.h"
 
 namespace ampd::client {
 namespace {

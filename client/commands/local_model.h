@@ -5,7 +5,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "ampd/v1/job_spec.pb.h"
-#include "client/commands/session.h"
+#include "client/terminal/session.h"
 
 namespace ampd::client {
 

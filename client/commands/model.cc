@@ -5,9 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "client/commands/commands.h"
 #include "client/commands/job_source.h"
-#include "client/commands/output.h"
 #include "client/inspect/model_file.h"
 #include "client/render/model_text.h"
+#include "client/terminal/output.h"
 #include "precision/example_device.h"
 
 namespace ampd::client {

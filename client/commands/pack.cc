@@ -11,9 +11,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/commands/commands.h"
-#include "client/commands/output.h"
-#include "client/commands/progress_line.h"
 #include "client/render/format.h"
+#include "client/terminal/output.h"
+#include "client/terminal/progress_line.h"
 #include "images/image_folder.h"
 #include "images/picture.h"
 

@@ -8,9 +8,9 @@
 #include "client/commands/call.h"
 #include "client/commands/commands.h"
 #include "client/commands/job_source.h"
-#include "client/commands/output.h"
-#include "client/job_file.h"
+#include "client/jobfile/job_file.h"
 #include "client/render/table.h"
+#include "client/terminal/output.h"
 #include "precision/preset.h"
 
 namespace ampd::client {

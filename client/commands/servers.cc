@@ -8,8 +8,8 @@
 #include "base/health_checks.h"
 #include "base/status_macros.h"
 #include "client/commands/commands.h"
-#include "client/commands/output.h"
 #include "client/render/table.h"
+#include "client/terminal/output.h"
 
 namespace ampd::client {
 

@@ -13,11 +13,11 @@
 #include "client/commands/commands.h"
 #include "client/commands/job_source.h"
 #include "client/commands/local_model.h"
-#include "client/commands/output.h"
-#include "client/job_file.h"
+#include "client/jobfile/job_file.h"
 #include "client/render/format.h"
 #include "client/render/job_text.h"
 #include "client/render/table.h"
+#include "client/terminal/output.h"
 
 namespace ampd::client {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "client/artifact_transfer.h"
-#include "client/commands/progress_line.h"
-#include "client/commands/session.h"
+#include "client/api/artifact_transfer.h"
+#include "client/terminal/progress_line.h"
+#include "client/terminal/session.h"
 
 // Transfers of files with a bar.
 namespace ampd::client {

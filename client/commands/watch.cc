@@ -7,13 +7,13 @@
 #include "absl/strings/strip.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "client/cancellation.h"
+#include "client/api/cancellation.h"
+#include "client/api/job_watch.h"
 #include "client/commands/commands.h"
-#include "client/commands/live_screen.h"
-#include "client/commands/output.h"
-#include "client/job_watch.h"
 #include "client/render/job_text.h"
 #include "client/render/watch_screen.h"
+#include "client/terminal/live_screen.h"
+#include "client/terminal/output.h"
 
 namespace ampd::client {
 namespace {

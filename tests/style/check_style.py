@@ -47,10 +47,15 @@ ROOMS = {
     "server/rpc": "ampd base graph server/admission server/artifacts server/coordinator server/monitoring "
                   "server/telemetry clock files grpc thread",
 
-    "client": "ampd base client/commands client/render graph precision cli11 clock files grpc",
-    "client/commands": "ampd base client client/inspect client/render images precision text worker/data clock files thread",
-    "client/inspect": "ampd base graph precision files",
+    "client/api": "ampd base clock files grpc",
     "client/render": "ampd base",
+    "client/jobfile": "ampd base client/render",
+    "client/checkpoint": "ampd base graph files",
+    "client/inspect": "ampd base graph precision files",
+    "client/terminal": "ampd base client/api client/render files",
+    "client/commands": "ampd base client/api client/checkpoint client/inspect client/jobfile client/render client/terminal "
+                       "images precision text worker/data clock files thread",
+    "client/cli": "ampd base client/api client/commands client/jobfile client/terminal precision cli11",
 
     "worker/agent": "ampd base http worker/device worker/shim clock files grpc log prometheus thread",
     "worker/shim": "ampd base clock files",

@@ -1,0 +1,307 @@
+#include "client/api/artifact_transfer.h"
+
+#include <fcntl.h>
+#include <grpcpp/grpcpp.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/grpc_deadline.h"
+#include "base/grpc_status.h"
+#include "base/pending_file.h"
+#include "base/sha256.h"
+#include "base/status_macros.h"
+#include "client/api/job_client_stubs.h"
+
+namespace ampd::client {
+namespace {
+
+constexpr size_t kPieceBytes = size_t{1} << 20;
+constexpr size_t kDigitsOfPartial = 12;  // of the digest, in the name of a file that is not whole
+
+// With the details of the server's, where there are some.
+absl::Status Named(const std::string& path, const absl::Status& status) {
+  if (status.ok()) {
+    return status;
+  }
+  absl::Status named(status.code(), absl::StrCat(path, ": ", status.message()));
+  status.ForEachPayload(
+      [&named](absl::string_view type, const absl::Cord& payload) { named.SetPayload(type, payload); });
+  return named;
+}
+
+absl::Status Interrupted() { return absl::CancelledError("interrupted; the same command goes on where it was"); }
+
+// Ends the call of a context with the cancellation.
+class CancelsCall {
+ public:
+  CancelsCall(Cancellation* cancellation, grpc::ClientContext* context) : cancellation_(cancellation) {
+    cancellation_->SetListener([context] { context->TryCancel(); });
+  }
+  ~CancelsCall() { cancellation_->SetListener(nullptr); }
+  CancelsCall(const CancelsCall&) = delete;
+  CancelsCall& operator=(const CancelsCall&) = delete;
+
+ private:
+  Cancellation* const cancellation_;
+};
+
+// Calls `transfer` again while the server is out of reach and gets nothing on for less than `retry_for`. `num_done`
+// tells how far it has come.
+template <typename Transfer>
+absl::Status Repeat(const TransferOptions& options, const int64_t& num_done, Transfer transfer) {
+  int64_t done_before = num_done;
+  absl::Duration give_up = SystemClock().SinceBoot() + options.retry_for;
+  absl::Duration pause = absl::Milliseconds(100);
+  for (;;) {
+    const absl::Status status = transfer();
+    if (options.cancellation->cancelled()) {
+      return status.ok() ? status : Interrupted();
+    }
+    const bool is_passing = absl::IsUnavailable(status) || ReasonOf(status) == "OFFSET_MISMATCH" ||
+                            ReasonOf(status) == "UPLOAD_TAKEN_OVER" || ReasonOf(status) == "SERVER_BUSY";
+    if (std::exchange(done_before, num_done) != num_done) {
+      give_up = SystemClock().SinceBoot() + options.retry_for;
+      pause = absl::Milliseconds(100);
+    }
+    if (ReasonOf(status) == "UPLOAD_BUSY") {
+      // It reads back what came before the connection broke, which takes minutes for a large file.
+      give_up = SystemClock().SinceBoot() + options.retry_for;
+    }
+    if (status.ok() || !is_passing || SystemClock().SinceBoot() + pause > give_up) {
+      return status;
+    }
+    options.cancellation->WaitFor(pause);
+    pause = std::min(pause * 2, absl::Seconds(1));
+  }
+}
+
+void Tell(const TransferOptions& options, int64_t num_done, int64_t num_bytes) {
+  if (options.progress) {
+    options.progress(num_done, num_bytes);
+  }
+}
+
+absl::StatusOr<std::string> ReadPiece(int file, int64_t offset, int64_t num_bytes) {
+  std::string piece(std::min(kPieceBytes, static_cast<size_t>(num_bytes)), '\0');
+  const ssize_t count = pread(file, piece.data(), piece.size(), offset);
+  if (count < 0) {
+    return ErrnoError(errno, "read");
+  }
+  piece.resize(static_cast<size_t>(count));
+  return piece;
+}
+
+// Of the whole file; a large one takes minutes.
+absl::StatusOr<std::string> DigestOf(const std::string& path, const Cancellation& cancellation) {
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.ok()) {
+    return ErrnoError(errno, "open");
+  }
+  Sha256 sha256;
+  for (int64_t offset = 0; !cancellation.cancelled();) {
+    AMPD_ASSIGN_OR_RETURN(const std::string piece, ReadPiece(file.get(), offset, kPieceBytes));
+    if (piece.empty()) {
+      return sha256.HexDigest();
+    }
+    sha256.Update(piece);
+    offset += static_cast<int64_t>(piece.size());
+  }
+  return Interrupted();
+}
+
+// One stream, from `num_done` on, which moves along.
+absl::StatusOr<v1::Artifact> Send(JobClient* client, const LocalFile& file, int descriptor,
+                                  const TransferOptions& options, int64_t* num_done) {
+  grpc::ClientContext context;
+  const CancelsCall cancels(options.cancellation, &context);
+  v1::Artifact artifact;
+  const auto stream = client->stubs().artifacts->UploadArtifact(&context, &artifact);
+  v1::UploadArtifactRequest request;
+  request.set_file_name(std::filesystem::path(file.path).filename().string());
+  request.set_sha256(file.sha256);
+  request.set_size_bytes(file.size_bytes);
+  request.set_offset_bytes(*num_done);
+  bool goes_on = stream->Write(request);
+  while (goes_on && *num_done < file.size_bytes) {
+    auto piece = ReadPiece(descriptor, *num_done, file.size_bytes - *num_done);
+    if (!piece.ok() || piece->empty()) {
+      context.TryCancel();
+      stream->Finish();
+      return Named(file.path, piece.ok() ? absl::AbortedError("became shorter while it was sent") : piece.status());
+    }
+    v1::UploadArtifactRequest next;
+    next.set_content(*std::move(piece));
+    *num_done += static_cast<int64_t>(next.content().size());
+    goes_on = stream->Write(next);
+    Tell(options, *num_done, file.size_bytes);
+  }
+  stream->WritesDone();
+  const absl::Status status = FromGrpcStatus(stream->Finish());
+  return status.ok() ? absl::StatusOr<v1::Artifact>(artifact) : status;
+}
+
+absl::StatusOr<v1::Upload> GetUpload(JobClient* client, const std::string& sha256) {
+  grpc::ClientContext context;
+  context.set_deadline(GrpcDeadlineIn(absl::Seconds(30)));
+  v1::GetUploadRequest request;
+  request.set_sha256(sha256);
+  v1::Upload upload;
+  const absl::Status status = FromGrpcStatus(client->stubs().artifacts->GetUpload(&context, request, &upload));
+  return status.ok() ? absl::StatusOr<v1::Upload>(upload) : status;
+}
+
+// One stream, from `num_done` on, which moves along.
+absl::Status Receive(JobClient* client, const v1::Artifact& artifact, const WritePiece& write,
+                     const TransferOptions& options, int64_t* num_done) {
+  grpc::ClientContext context;
+  const CancelsCall cancels(options.cancellation, &context);
+  v1::DownloadArtifactRequest request;
+  request.set_name(artifact.name());
+  request.set_offset_bytes(*num_done);
+  const auto stream = client->stubs().artifacts->DownloadArtifact(&context, request);
+  v1::DownloadArtifactResponse piece;
+  absl::Status written;
+  while (written.ok() && stream->Read(&piece)) {
+    written = write(piece.content());
+    *num_done += static_cast<int64_t>(piece.content().size());
+    Tell(options, *num_done, artifact.size_bytes());
+  }
+  if (!written.ok()) {
+    context.TryCancel();
+  }
+  const grpc::Status status = stream->Finish();
+  return written.ok() ? FromGrpcStatus(status) : written;
+}
+
+absl::Status CheckDigest(const v1::Artifact& artifact, const std::string& sha256) {
+  return sha256 == artifact.sha256()
+             ? absl::OkStatus()
+             : absl::DataLossError(absl::StrCat("what came has the SHA-256 ", sha256, ", not ", artifact.sha256()));
+}
+
+// Fetches into `path` what is missing there.
+absl::Status Fill(JobClient* client, const v1::Artifact& artifact, const std::string& path,
+                  const TransferOptions& options) {
+  const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
+  struct stat found = {};
+  if (!file.ok() || fstat(file.get(), &found) != 0) {
+    return ErrnoError(errno, "open");
+  }
+  int64_t num_done = found.st_size;
+  const auto append = [&file](const std::string& piece) { return WriteAll(file.get(), piece); };
+  AMPD_RETURN_IF_ERROR(
+      Repeat(options, num_done, [&] { return Receive(client, artifact, append, options, &num_done); }));
+  AMPD_ASSIGN_OR_RETURN(const std::string sha256, DigestOf(path, *options.cancellation));
+  return CheckDigest(artifact, sha256);
+}
+
+}  // namespace
+
+absl::StatusOr<LocalFile> ReadLocalFile(const std::string& path, const Cancellation& cancellation) {
+  struct stat found = {};
+  if (stat(path.c_str(), &found) != 0) {
+    return Named(path, ErrnoError(errno, "open"));
+  }
+  if (!S_ISREG(found.st_mode) || found.st_size == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", S_ISREG(found.st_mode) ? "is empty" : "is no file"));
+  }
+  auto sha256 = DigestOf(path, cancellation);
+  if (!sha256.ok()) {
+    return absl::IsCancelled(sha256.status()) ? sha256.status() : Named(path, sha256.status());
+  }
+  return LocalFile{path, *std::move(sha256), found.st_size};
+}
+
+absl::StatusOr<v1::Artifact> FindUploaded(JobClient* client, const std::string& sha256) {
+  AMPD_ASSIGN_OR_RETURN(const v1::Upload upload, GetUpload(client, sha256));
+  if (!upload.has_artifact()) {
+    return ErrorWithMetadata(absl::StatusCode::kNotFound, "ARTIFACT_NOT_FOUND",
+                             absl::StrCat("there is no artifact \"", sha256, "\""), {{"artifact", sha256}});
+  }
+  return upload.artifact();
+}
+
+absl::StatusOr<v1::Artifact> UploadFile(JobClient* client, const LocalFile& file, const TransferOptions& options) {
+  const UniqueFd opened(open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!opened.ok()) {
+    return Named(file.path, ErrnoError(errno, "open"));
+  }
+  int64_t num_done = 0;
+  v1::Artifact artifact;
+  int num_starts = 0;  // from the first byte on
+  const auto send = [&]() -> absl::Status {
+    AMPD_ASSIGN_OR_RETURN(const v1::Upload upload, GetUpload(client, file.sha256));
+    if (upload.has_artifact()) {
+      artifact = upload.artifact();
+      return absl::OkStatus();
+    }
+    num_done = upload.received_bytes();
+    num_starts += num_done == 0 ? 1 : 0;
+    AMPD_ASSIGN_OR_RETURN(artifact, Send(client, file, opened.get(), options, &num_done));
+    return absl::OkStatus();
+  };
+  absl::Status sent = Repeat(options, num_done, send);
+  if (ReasonOf(sent) == "DIGEST_MISMATCH" && num_starts == 0) {
+    sent = Repeat(options, num_done, send);  // what the server had from before was not of this file
+  }
+  if (ReasonOf(sent) == "DIGEST_MISMATCH") {
+    return Named(file.path, absl::AbortedError("was changed while it was sent"));
+  }
+  if (absl::IsResourceExhausted(sent)) {
+    return Named(file.path, sent);
+  }
+  AMPD_RETURN_IF_ERROR(sent);
+  return artifact;
+}
+
+absl::Status DownloadFile(JobClient* client, const v1::Artifact& artifact, const std::string& path, bool replace,
+                          const TransferOptions& options) {
+  const auto taken = absl::AlreadyExistsError(absl::StrCat(path, ": is there already; --force replaces it"));
+  if (!replace && access(path.c_str(), F_OK) == 0) {
+    return taken;
+  }
+  const std::string partial = absl::StrCat(path, ".", artifact.sha256().substr(0, kDigitsOfPartial), ".partial");
+  const bool goes_on = access(partial.c_str(), F_OK) == 0;
+  absl::Status filled = Fill(client, artifact, partial, options);
+  if (goes_on && (absl::IsDataLoss(filled) || absl::IsInvalidArgument(filled))) {
+    (void)unlink(partial.c_str());
+    filled = Fill(client, artifact, partial, options);
+  }
+  if (absl::IsDataLoss(filled) || absl::IsNotFound(filled)) {
+    (void)unlink(partial.c_str());
+  }
+  if (!filled.ok()) {
+    return ReasonOf(filled).empty() && !absl::IsCancelled(filled) ? Named(path, filled) : filled;
+  }
+  if (!replace) {
+    const absl::Status renamed = RenameToFreeName(partial, path);
+    return absl::IsAlreadyExists(renamed) ? taken : Named(path, renamed);
+  }
+  return rename(partial.c_str(), path.c_str()) == 0 ? absl::OkStatus() : Named(path, ErrnoError(errno, "rename"));
+}
+
+absl::Status StreamFile(JobClient* client, const v1::Artifact& artifact, const WritePiece& write,
+                        const TransferOptions& options) {
+  Sha256 sha256;
+  const auto write_and_count = [&](const std::string& piece) {
+    sha256.Update(piece);
+    return write(piece);
+  };
+  int64_t num_done = 0;
+  AMPD_RETURN_IF_ERROR(
+      Repeat(options, num_done, [&] { return Receive(client, artifact, write_and_count, options, &num_done); }));
+  return CheckDigest(artifact, sha256.HexDigest());
+}
+
+}  // namespace ampd::client

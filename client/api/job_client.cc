@@ -1,0 +1,338 @@
+#include "client/api/job_client.h"
+
+#include <google/protobuf/wrappers.pb.h>
+#include <grpcpp/generic/generic_stub.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/synchronization/notification.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/grpc_deadline.h"
+#include "base/grpc_status.h"
+#include "base/random.h"
+#include "base/status_macros.h"
+#include "client/api/job_client_stubs.h"
+
+namespace ampd::client {
+namespace {
+
+constexpr int kMaxMessageBytes = 64 << 20;
+constexpr int kKeepaliveMillis = 60'000;
+constexpr int kPageSize = 500;
+constexpr int kPointsPageSize = 10'000;
+
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMillis);
+  // A server that comes back is tried again at once, not after gRPC's growing pauses of up to two minutes.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  // Not a pause, in spite of its name: how long one attempt to connect may take, handshake included.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5'000);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  // Proxies are for the web; a training server is reached directly.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+template <typename Stub, typename Request, typename Response>
+using Method = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&, Response*);
+
+template <typename Stub, typename Request, typename Response>
+absl::Status CallInto(Stub& stub, Method<Stub, Request, Response> method, const Request& request,
+                      absl::Duration deadline, Response* response) {
+  grpc::ClientContext context;
+  context.set_deadline(GrpcDeadlineIn(deadline));
+  return FromGrpcStatus((stub.*method)(&context, request, response));
+}
+
+template <typename Stub, typename Request, typename Response>
+absl::StatusOr<Response> Call(Stub& stub, Method<Stub, Request, Response> method, const Request& request,
+                              absl::Duration deadline) {
+  Response response;
+  AMPD_RETURN_IF_ERROR(CallInto(stub, method, request, deadline, &response));
+  return response;
+}
+
+// A cancellation that ends the call of a context.
+class CancelsCall {
+ public:
+  CancelsCall(Cancellation* cancellation, grpc::ClientContext* context) : cancellation_(cancellation) {
+    if (cancellation_ != nullptr) {
+      cancellation_->SetListener([context] { context->TryCancel(); });
+    }
+  }
+  ~CancelsCall() {
+    if (cancellation_ != nullptr) {
+      cancellation_->SetListener(nullptr);
+    }
+  }
+  CancelsCall(const CancelsCall&) = delete;
+  CancelsCall& operator=(const CancelsCall&) = delete;
+
+ private:
+  Cancellation* const cancellation_;
+};
+
+// The pause before a repetition, 20% up or down so that many clients do not come back at once.
+absl::Duration WithJitter(absl::Duration pause) {
+  return pause * (0.8 + 0.4 * static_cast<double>(SystemRandom().Next() >> 11) / (1ULL << 53));
+}
+
+// A call repeated on UNAVAILABLE. Repetitions wait for the connection, so that a server that comes back is asked at
+// once; what a connected server refuses is asked again after 0.1, 0.2, ... 1 s.
+template <typename Request>
+absl::StatusOr<v1::Job> CallRepeatedly(v1::JobService::Stub& stub,
+                                       Method<v1::JobService::StubInterface, Request, v1::Job> method,
+                                       const Request& request, absl::Duration deadline, const JobClient::Retry& retry) {
+  const absl::Duration end =
+      SystemClock().SinceBoot() + (request.request_id().empty() ? absl::ZeroDuration() : retry.retry_for);
+  Cancellation never;
+  Cancellation* const cancellation = retry.cancellation == nullptr ? &never : retry.cancellation;
+  absl::Duration pause = absl::Milliseconds(100);
+  absl::Status unavailable;
+  while (true) {
+    const bool again = !unavailable.ok();
+    grpc::ClientContext context;
+    context.set_wait_for_ready(again);
+    context.set_deadline(GrpcDeadlineIn(again ? std::min(end - SystemClock().SinceBoot(), deadline) : deadline));
+    const CancelsCall cancels(cancellation, &context);
+    v1::Job job;
+    const absl::Status status = FromGrpcStatus((stub.*method)(&context, request, &job));
+    if (status.ok()) {
+      return job;
+    }
+    if (cancellation->cancelled()) {
+      return absl::CancelledError("interrupted; whether the server took it: ampctl job list");
+    }
+    if (again && absl::IsDeadlineExceeded(status)) {
+      return unavailable;
+    }
+    if (!absl::IsUnavailable(status) || SystemClock().SinceBoot() + pause > end) {
+      return status;
+    }
+    if (!again && retry.on_retry) {
+      retry.on_retry(status);
+    }
+    unavailable = status;
+    cancellation->WaitFor(WithJitter(pause));
+    pause = std::min(pause * 2, absl::Seconds(1));
+  }
+}
+
+template <typename Request>
+Request ById(const std::string& id) {
+  Request request;
+  request.set_id(id);
+  return request;
+}
+
+}  // namespace
+
+JobClient::JobClient(const Options& options) : options_(options), stubs_(std::make_unique<JobClientStubs>()) {
+  stubs_->channel = MakeChannel(options_.address);
+  stubs_->jobs = v1::JobService::NewStub(stubs_->channel);
+  stubs_->workers = v1::WorkerAdminService::NewStub(stubs_->channel);
+  stubs_->artifacts = v1::ArtifactService::NewStub(stubs_->channel);
+}
+
+JobClient::~JobClient() = default;
+
+absl::StatusOr<v1::Job> JobClient::CreateJob(const v1::CreateJobRequest& request, const Retry& retry) {
+  return CallRepeatedly(*stubs_->jobs, &v1::JobService::StubInterface::CreateJob, request, options_.call_deadline,
+                        retry);
+}
+
+absl::StatusOr<v1::Job> JobClient::CloneJob(const v1::CloneJobRequest& request, const Retry& retry) {
+  return CallRepeatedly(*stubs_->jobs, &v1::JobService::StubInterface::CloneJob, request, options_.call_deadline,
+                        retry);
+}
+
+absl::StatusOr<v1::Job> JobClient::GetJob(const std::string& id) {
+  return Call(*stubs_->jobs, &v1::JobService::Stub::GetJob, ById<v1::GetJobRequest>(id), options_.call_deadline);
+}
+
+absl::StatusOr<JobClient::JobList> JobClient::ListJobs(const std::string& filter, int limit,
+                                                       const std::string& page_token) {
+  JobList list;
+  v1::ListJobsRequest request;
+  request.set_filter(filter);
+  request.set_page_token(page_token);
+  do {
+    request.set_page_size(limit == 0 ? kPageSize : std::min(kPageSize, limit - static_cast<int>(list.jobs.size())));
+    AMPD_ASSIGN_OR_RETURN(v1::ListJobsResponse page,
+                          Call(*stubs_->jobs, &v1::JobService::Stub::ListJobs, request, options_.call_deadline));
+    std::move(page.mutable_jobs()->begin(), page.mutable_jobs()->end(), std::back_inserter(list.jobs));
+    list.total_size = std::max(list.total_size, page.total_size());
+    list.next_page_token = page.next_page_token();
+    request.set_page_token(list.next_page_token);
+  } while (!list.next_page_token.empty() && (limit == 0 || static_cast<int>(list.jobs.size()) < limit));
+  return list;
+}
+
+absl::StatusOr<v1::Job> JobClient::CancelJob(const std::string& id) {
+  return Call(*stubs_->jobs, &v1::JobService::Stub::CancelJob, ById<v1::CancelJobRequest>(id), options_.call_deadline);
+}
+
+absl::StatusOr<v1::Job> JobClient::PauseJob(const std::string& id) {
+  return Call(*stubs_->jobs, &v1::JobService::Stub::PauseJob, ById<v1::PauseJobRequest>(id), options_.call_deadline);
+}
+
+absl::StatusOr<v1::Job> JobClient::ResumeJob(const std::string& id) {
+  return Call(*stubs_->jobs, &v1::JobService::Stub::ResumeJob, ById<v1::ResumeJobRequest>(id), options_.call_deadline);
+}
+
+absl::Status JobClient::DeleteJob(const std::string& id) {
+  return Call(*stubs_->jobs, &v1::JobService::Stub::DeleteJob, ById<v1::DeleteJobRequest>(id), options_.call_deadline)
+      .status();
+}
+
+absl::StatusOr<v1::Job> JobClient::UpdateJob(const v1::UpdateJobRequest& request) {
+  return Call(*stubs_->jobs, &v1::JobService::Stub::UpdateJob, request, options_.call_deadline);
+}
+
+absl::StatusOr<v1::ExplainJobResponse> JobClient::ExplainJob(const std::string& id) {
+  return Call(*stubs_->jobs, &v1::JobService::Stub::ExplainJob, ById<v1::ExplainJobRequest>(id),
+              options_.call_deadline);
+}
+
+absl::StatusOr<v1::PolicyTable> JobClient::ResolvePolicy(const v1::ResolvePolicyRequest& request) {
+  return Call(*stubs_->jobs, &v1::JobService::Stub::ResolvePolicy, request, options_.call_deadline);
+}
+
+absl::StatusOr<v1::EstimateJobResponse> JobClient::EstimateJob(const v1::JobSpec& spec) {
+  v1::EstimateJobRequest request;
+  *request.mutable_spec() = spec;
+  return Call(*stubs_->jobs, &v1::JobService::Stub::EstimateJob, request, options_.call_deadline);
+}
+
+absl::StatusOr<v1::ListMetricPointsResponse> JobClient::ListMetricPoints(const std::string& id, int downsample_to) {
+  auto request = ById<v1::ListMetricPointsRequest>(id);
+  request.set_page_size(kPointsPageSize);
+  request.set_downsample_to(downsample_to);
+  v1::ListMetricPointsResponse all;
+  do {
+    AMPD_ASSIGN_OR_RETURN(
+        v1::ListMetricPointsResponse page,
+        Call(*stubs_->jobs, &v1::JobService::Stub::ListMetricPoints, request, options_.call_deadline));
+    request.set_page_token(page.next_page_token());
+    page.clear_next_page_token();
+    all.MergeFrom(page);
+  } while (!request.page_token().empty());
+  return all;
+}
+
+absl::StatusOr<v1::ListEventsResponse> JobClient::ListEvents(const std::string& id) {
+  auto request = ById<v1::ListEventsRequest>(id);
+  request.set_page_size(kPageSize);
+  v1::ListEventsResponse all;
+  do {
+    AMPD_ASSIGN_OR_RETURN(v1::ListEventsResponse page,
+                          Call(*stubs_->jobs, &v1::JobService::Stub::ListEvents, request, options_.call_deadline));
+    request.set_page_token(page.next_page_token());
+    page.clear_next_page_token();
+    all.MergeFrom(page);
+  } while (!request.page_token().empty());
+  return all;
+}
+
+absl::StatusOr<std::vector<v1::Checkpoint>> JobClient::ListCheckpoints(const std::string& id) {
+  AMPD_ASSIGN_OR_RETURN(const v1::ListCheckpointsResponse response,
+                        Call(*stubs_->jobs, &v1::JobService::Stub::ListCheckpoints,
+                             ById<v1::ListCheckpointsRequest>(id), options_.call_deadline));
+  return std::vector<v1::Checkpoint>(response.checkpoints().begin(), response.checkpoints().end());
+}
+
+absl::Status JobClient::DeleteCheckpoint(const std::string& id, int attempt, int64_t step) {
+  auto request = ById<v1::DeleteCheckpointRequest>(id);
+  request.set_attempt(attempt);
+  request.set_step(step);
+  return Call(*stubs_->jobs, &v1::JobService::Stub::DeleteCheckpoint, request, options_.call_deadline).status();
+}
+
+absl::StatusOr<std::vector<v1::Artifact>> JobClient::ListArtifacts(const std::string& job) {
+  std::vector<v1::Artifact> artifacts;
+  v1::ListArtifactsRequest request;
+  request.set_page_size(kPageSize);
+  request.set_job_id(job);
+  do {
+    AMPD_ASSIGN_OR_RETURN(
+        v1::ListArtifactsResponse page,
+        Call(*stubs_->artifacts, &v1::ArtifactService::Stub::ListArtifacts, request, options_.call_deadline));
+    std::move(page.mutable_artifacts()->begin(), page.mutable_artifacts()->end(), std::back_inserter(artifacts));
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  return artifacts;
+}
+
+absl::Status JobClient::DeleteArtifact(const std::string& name) {
+  v1::DeleteArtifactRequest request;
+  request.set_name(name);
+  return Call(*stubs_->artifacts, &v1::ArtifactService::Stub::DeleteArtifact, request, options_.call_deadline).status();
+}
+
+absl::StatusOr<std::vector<v1::Worker>> JobClient::ListWorkers() {
+  std::vector<v1::Worker> workers;
+  v1::ListWorkersRequest request;
+  request.set_page_size(kPageSize);
+  do {
+    AMPD_ASSIGN_OR_RETURN(
+        v1::ListWorkersResponse page,
+        Call(*stubs_->workers, &v1::WorkerAdminService::Stub::ListWorkers, request, options_.call_deadline));
+    std::move(page.mutable_workers()->begin(), page.mutable_workers()->end(), std::back_inserter(workers));
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  return workers;
+}
+
+absl::Status JobClient::RemoveWorker(const std::string& name) {
+  v1::RemoveWorkerRequest request;
+  request.set_name(name);
+  return Call(*stubs_->workers, &v1::WorkerAdminService::Stub::RemoveWorker, request, options_.call_deadline).status();
+}
+
+absl::StatusOr<v1::Worker> JobClient::DrainWorker(const std::string& name) {
+  v1::DrainWorkerRequest request;
+  request.set_name(name);
+  return Call(*stubs_->workers, &v1::WorkerAdminService::Stub::DrainWorker, request, options_.call_deadline);
+}
+
+absl::StatusOr<v1::Worker> JobClient::UndrainWorker(const std::string& name) {
+  v1::UndrainWorkerRequest request;
+  request.set_name(name);
+  return Call(*stubs_->workers, &v1::WorkerAdminService::Stub::UndrainWorker, request, options_.call_deadline);
+}
+
+absl::StatusOr<bool> JobClient::IsServing(const std::string& service) {
+  // grpc.health.v1 in wire-compatible messages: HealthCheckRequest is one string, its response one enum, both field 1.
+  google::protobuf::StringValue request;
+  google::protobuf::Int32Value response;
+  request.set_value(service);
+  grpc::TemplatedGenericStub<google::protobuf::StringValue, google::protobuf::Int32Value> stub(stubs_->channel);
+  grpc::ClientContext context;
+  context.set_deadline(GrpcDeadlineIn(options_.call_deadline));
+  absl::Notification done;
+  grpc::Status status;
+  stub.UnaryCall(&context, "/grpc.health.v1.Health/Check", grpc::StubOptions(), &request, &response,
+                 [&](grpc::Status result) {
+                   status = std::move(result);
+                   done.Notify();
+                 });
+  done.WaitForNotification();
+  AMPD_RETURN_IF_ERROR(FromGrpcStatus(status));
+  constexpr int kServing = 1;
+  return response.value() == kServing;
+}
+
+std::string NewRequestId() {
+  const uint64_t high = (SystemRandom().Next() & ~0xF000ULL) | 0x4000ULL;
+  const uint64_t low = (SystemRandom().Next() & ~(3ULL << 62)) | (2ULL << 62);
+  return absl::StrFormat("%08x-%04x-%04x-%04x-%012x", high >> 32, (high >> 16) & 0xFFFF, high & 0xFFFF, low >> 48,
+                         low & 0xFFFFFFFFFFFFULL);
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <google/protobuf/descriptor.h>
+
+#include <string>
+#include <vector>
+
+#include "client/jobfile/yaml_tree.h"
+
+namespace ampd::client {
+
+// Applies "path=value" (precision.preset=fp16, model.lenet.widths=[32,64], precision.module_rules[0].compute=fp32) to
+// the tree of a message of `type`, making what is missing on the way. Setting a member of a oneof takes the others out.
+// The new value's mark is "--set path". Unknown fields stay for the reader of the tree to report.
+void ApplyOverride(const std::string& assignment, const google::protobuf::Descriptor& type, YamlNode* root,
+                   std::vector<Problem>* problems);
+
+}  // namespace ampd::client

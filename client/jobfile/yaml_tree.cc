@@ -1,0 +1,268 @@
+#include "client/jobfile/yaml_tree.h"
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace ampd::client {
+namespace {
+
+using YAML::anchor_t;
+
+// Ends the parse; the problem is already noted.
+class Abandoned : public std::runtime_error {
+ public:
+  Abandoned() : std::runtime_error("abandoned") {}
+};
+
+int CountNodes(const YamlNode& node) {
+  int count = 1;
+  for (const YamlNode& item : node.items) {
+    count += CountNodes(item);
+  }
+  for (const YamlEntry& entry : node.entries) {
+    count += CountNodes(entry.value);
+  }
+  return count;
+}
+
+// Whether the scalar that begins at `begin` is quoted and its quote never closes. yaml-cpp takes the rest of the file
+// then.
+bool IsUnclosed(std::string_view text, size_t begin) {
+  if (begin >= text.size() || (text[begin] != '"' && text[begin] != '\'')) {
+    return false;
+  }
+  const char quote = text[begin];
+  for (size_t i = begin + 1; i < text.size(); ++i) {
+    const bool doubled = text[i] == quote && i + 1 < text.size() && text[i + 1] == quote;
+    const bool escapes = quote == '"' ? text[i] == '\\' : doubled;
+    if (!escapes && text[i] == quote) {
+      return false;
+    }
+    i += escapes ? 1 : 0;
+  }
+  return true;
+}
+
+// Builds the tree from yaml-cpp's events, which, unlike its nodes, show aliases and both of two equal keys.
+class TreeBuilder final : public YAML::EventHandler {
+ public:
+  // TEXT is what is parsed, without a byte order mark.
+  TreeBuilder(std::string_view text, std::string source, std::vector<Problem>* problems)
+      : text_(text), source_(std::move(source)), problems_(problems) {}
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, anchor_t anchor) override { Add(Node(YamlNode::Kind::kNull, mark), anchor); }
+  void OnAlias(const YAML::Mark& mark, anchor_t anchor) override {
+    const auto found = anchors_.find(anchor);
+    if (found == anchors_.end()) {
+      Abandon(mark, "an alias refers to the value that it is part of");
+    }
+    YamlNode copy = found->second;
+    num_nodes_ += CountNodes(copy) - 1;
+    Add(std::move(copy), 0, mark);
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, anchor_t anchor, const std::string& value) override {
+    // "?" is the tag of a plain scalar, "!" the tag of a quoted one.
+    const bool quoted = tag == "!";
+    if (IsUnclosed(text_, mark.pos)) {
+      Abandon(mark, absl::StrCat("not YAML: the quote ", std::string(1, text_[mark.pos]), " is not closed"));
+    }
+    const bool null = !quoted && (value == "~" || value == "null" || value.empty());
+    YamlNode node = Node(null ? YamlNode::Kind::kNull : YamlNode::Kind::kScalar, mark);
+    node.text = value;
+    node.quoted = quoted;
+    Add(std::move(node), anchor, mark);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    Open(YamlNode::Kind::kSequence, mark, anchor);
+  }
+  void OnSequenceEnd() override { Close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string&, anchor_t anchor, YAML::EmitterStyle::value) override {
+    Open(YamlNode::Kind::kMap, mark, anchor);
+  }
+  void OnMapEnd() override { Close(); }
+
+  YamlNode TakeRoot() { return std::move(root_); }
+
+ private:
+  struct OpenNode {
+    YamlNode node;
+    anchor_t anchor = 0;
+    std::optional<YamlEntry> key;  // of a map: the key whose value comes next
+    std::set<std::string> keys;
+  };
+
+  SourceMark At(const YAML::Mark& mark) const { return {source_, mark.line + 1, mark.column + 1}; }
+
+  YamlNode Node(YamlNode::Kind kind, const YAML::Mark& mark) const {
+    YamlNode node;
+    node.kind = kind;
+    node.mark = At(mark);
+    return node;
+  }
+
+  [[noreturn]] void Abandon(const YAML::Mark& mark, std::string message) {
+    problems_->push_back({At(mark), "", std::move(message), "", {}});
+    throw Abandoned();
+  }
+
+  void Open(YamlNode::Kind kind, const YAML::Mark& mark, anchor_t anchor) {
+    if (open_.size() >= kMaxYamlDepth) {
+      Abandon(mark, absl::StrCat("nested deeper than ", kMaxYamlDepth, " levels"));
+    }
+    open_.push_back({Node(kind, mark), anchor, std::nullopt, {}});
+  }
+
+  void Close() {
+    OpenNode closed = std::move(open_.back());
+    open_.pop_back();
+    const YAML::Mark mark = YAML::Mark::null_mark();
+    Add(std::move(closed.node), closed.anchor, mark);
+  }
+
+  void Add(YamlNode node, anchor_t anchor, const YAML::Mark& mark = YAML::Mark::null_mark()) {
+    if (++num_nodes_ > kMaxYamlNodes) {
+      Abandon(mark, absl::StrCat("more than ", kMaxYamlNodes, " values, aliases counted as what they stand for"));
+    }
+    if (anchor != 0) {
+      anchors_[anchor] = node;
+    }
+    if (open_.empty()) {
+      root_ = std::move(node);
+    } else if (open_.back().node.kind == YamlNode::Kind::kSequence) {
+      open_.back().node.items.push_back(std::move(node));
+    } else {
+      AddToMap(&open_.back(), std::move(node));
+    }
+  }
+
+  void AddToMap(OpenNode* map, YamlNode node) {
+    if (!map->key.has_value()) {
+      if (node.kind == YamlNode::Kind::kSequence || node.kind == YamlNode::Kind::kMap) {
+        problems_->push_back({node.mark, "", "a key must be a word, not a list or a mapping", "", {}});
+        throw Abandoned();
+      }
+      map->key = YamlEntry{node.text, node.mark, {}};
+      return;
+    }
+    YamlEntry entry = *std::exchange(map->key, std::nullopt);
+    if (!map->keys.insert(entry.key).second) {
+      const auto first = std::find_if(map->node.entries.begin(), map->node.entries.end(),
+                                      [&](const YamlEntry& other) { return other.key == entry.key; });
+      problems_->push_back({entry.mark,
+                            "",
+                            absl::StrCat("the key '", entry.key, "' appears twice; first in line ", first->mark.line),
+                            "",
+                            {}});
+      return;
+    }
+    entry.value = std::move(node);
+    map->node.entries.push_back(std::move(entry));
+  }
+
+  const std::string_view text_;
+  const std::string source_;
+  std::vector<Problem>* const problems_;
+  std::vector<OpenNode> open_;
+  std::map<anchor_t, YamlNode> anchors_;
+  YamlNode root_;
+  int num_nodes_ = 0;
+};
+
+// "steps:5" in a line without any "key: value".
+bool LacksSpaceBehindColon(std::string_view line) {
+  const size_t colon = line.find(':');
+  return colon != std::string_view::npos && colon > 0 && colon + 1 < line.size() && line[colon + 1] != ' ' &&
+         line.find(": ") == std::string_view::npos && line.find('#') > colon;
+}
+
+// A syntax error in words about what people do, where it can be told; the parser's own otherwise.
+Problem ExplainSyntax(std::string_view text, const std::string& source, const YAML::Exception& error) {
+  SourceMark mark{source, error.mark.line + 1, error.mark.column + 1};
+  const std::vector<std::string> lines = absl::StrSplit(absl::string_view(text.data(), text.size()), '\n');
+  const size_t last = std::min(lines.size(), static_cast<size_t>(std::max(0, mark.line)));
+  for (size_t i = 0; i < last; ++i) {
+    const size_t indent = lines[i].find_first_not_of(" \t");
+    const size_t tab = lines[i].find('\t');
+    if (indent != std::string::npos && tab < indent) {
+      return {{source, static_cast<int>(i) + 1, static_cast<int>(tab) + 1},
+              "",
+              "indented by a tab; YAML takes spaces only",
+              "",
+              {}};
+    }
+  }
+  for (size_t i = last; i > 0 && i + 2 > last; --i) {
+    if (error.msg == YAML::ErrorMsg::MAP_VALUE && LacksSpaceBehindColon(lines[i - 1])) {
+      const int column = static_cast<int>(lines[i - 1].find(':')) + 1;
+      return {{source, static_cast<int>(i), column}, "", "a ':' needs a space behind it: name: value", "", {}};
+    }
+  }
+  const std::pair<const char*, const char*> words[] = {
+      {YAML::ErrorMsg::END_OF_MAP, "indented unlike its neighbours; the fields of one mapping begin in one column"},
+      {YAML::ErrorMsg::END_OF_SEQ, "indented unlike its neighbours; the items of one list begin in one column"},
+      {YAML::ErrorMsg::END_OF_MAP_FLOW, "a '{' is not closed, or a ',' is missing"},
+      {YAML::ErrorMsg::END_OF_SEQ_FLOW, "a '[' is not closed, or a ',' is missing"},
+      {YAML::ErrorMsg::MAP_VALUE,
+       "a ':' where none can stand; is a value with a ':' not quoted, or is the indentation off?"},
+      {YAML::ErrorMsg::UNKNOWN_ANCHOR, "an alias refers to an anchor that is not defined before it"}};
+  for (const auto& [message, explained] : words) {
+    if (error.msg == message) {
+      return {mark, "", absl::StrCat("not YAML: ", explained), "", {}};
+    }
+  }
+  return {mark, "", absl::StrCat("not YAML: ", error.msg), "", {}};
+}
+
+}  // namespace
+
+std::string SourceMark::ToString() const { return line == 0 ? source : absl::StrCat(source, ":", line, ":", column); }
+
+std::optional<YamlNode> ParseYaml(std::string_view text, const std::string& source, std::vector<Problem>* problems) {
+  if (text.size() > kMaxYamlBytes) {
+    problems->push_back({{source, 0, 0},
+                         "",
+                         absl::StrCat("the file has ", text.size(), " bytes; a job file has at most ", kMaxYamlBytes),
+                         "",
+                         {}});
+    return std::nullopt;
+  }
+  if (constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF"; text.starts_with(kByteOrderMark)) {
+    text.remove_prefix(kByteOrderMark.size());
+  }
+  std::istringstream stream{std::string(text)};
+  TreeBuilder builder(text, source, problems);
+  try {
+    YAML::Parser parser(stream);
+    if (!parser.HandleNextDocument(builder)) {
+      problems->push_back({{source, 0, 0}, "", "the file is empty", "", {}});
+      return std::nullopt;
+    }
+    YamlNode root = builder.TakeRoot();
+    if (TreeBuilder rest(text, source, problems); parser.HandleNextDocument(rest)) {
+      problems->push_back({{source, 0, 0}, "", "the file holds more than one YAML document", "", {}});
+      return std::nullopt;
+    }
+    return root;
+  } catch (const Abandoned&) {
+    return std::nullopt;
+  } catch (const YAML::Exception& error) {
+    problems->push_back(ExplainSyntax(text, source, error));
+    return std::nullopt;
+  }
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,226 @@
+#include "client/terminal/session.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "client/render/job_text.h"
+
+namespace ampd::client {
+namespace {
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+bool LocaleIsUtf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const std::string value = Environment(name);
+    if (!value.empty()) {
+      const std::string lower = absl::AsciiStrToLower(value);
+      return absl::StrContains(lower, "utf-8") || absl::StrContains(lower, "utf8");
+    }
+  }
+  return false;
+}
+
+int TerminalSize(bool rows, int otherwise) {
+  winsize size = {};
+  const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0;
+  return known ? (rows ? size.ws_row : size.ws_col) : otherwise;
+}
+
+// What may be done with a job whose state forbids what was asked.
+std::string AdviceInState(const ErrorMetadata& metadata) {
+  const auto job = metadata.find("job");
+  const auto state = metadata.find("state");
+  v1::Job::State at = v1::Job::STATE_UNSPECIFIED;
+  if (job == metadata.end() || state == metadata.end() || !v1::Job::State_Parse(state->second, &at)) {
+    return "";
+  }
+  const std::string id = Printable(job->second);
+  if (at == v1::Job::SUCCEEDED) {
+    return "run it anew: ampctl job clone " + id;
+  }
+  return IsTerminal(at)
+             ? absl::StrCat("go on from its last checkpoint: ampctl job retry ", id,
+                            "   (from the start: ampctl job clone ", id, ")")
+             : absl::StrCat("see how it stands: ampctl job show ", id, "   (end it: ampctl job cancel ", id, ")");
+}
+
+// What to do about an error, in one line; empty when the message says it all.
+std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+      if (!ReasonOf(status).empty()) {
+        return "wait a while, then repeat the same command";  // the server itself said so
+      }
+      return absl::StrCat("is a server running there? start one with: ampctl dev   (address from ", address.origin,
+                          "; others: --address, AMPD_ADDRESS, ampctl context use)");
+    case absl::StatusCode::kNotFound: {
+      const std::string reason = ReasonOf(status);
+      if (reason.empty()) {
+        return "";  // a file, say
+      }
+      if (const ErrorMetadata metadata = MetadataOf(status); metadata.contains("job")) {
+        return absl::StrCat("see what there is: ampctl ",
+                            reason == "CHECKPOINT_NOT_FOUND" ? "checkpoint list " : "job show ",
+                            Printable(metadata.at("job")));
+      }
+      if (reason == "ARTIFACT_NOT_FOUND") {
+        return "see what there is: ampctl artifact list";
+      }
+      if (reason == "CHECKPOINT_NOT_FOUND") {
+        return "see what there is: ampctl checkpoint list ID";
+      }
+      return absl::StrCat("see what there is: ampctl ",
+                          reason == "WORKER_NOT_FOUND"    ? "worker"
+                          : reason == "CONTEXT_NOT_FOUND" ? "context"
+                                                          : "job",
+                          " list");
+    }
+    case absl::StatusCode::kDeadlineExceeded:
+      return ReasonOf(status) == kWaitTimedOut ? "" : "the server is slow or out of reach: ampctl health";
+    case absl::StatusCode::kUnimplemented:
+      // Every refusal of ampd's has a reason; gRPC alone answers for a method that is not there.
+      return ReasonOf(status).empty()
+                 ? absl::StrCat("is that an ampd-server, and as new as ampctl?   (address from ", address.origin, ")")
+                 : "this server does not support it; take the field or the command out";
+    case absl::StatusCode::kFailedPrecondition:
+      return ReasonOf(status) == "WRONG_STATE" ? AdviceInState(MetadataOf(status)) : "";
+    case absl::StatusCode::kResourceExhausted:
+      if (ReasonOf(status) == "ARTIFACT_QUOTA") {
+        return "make room: ampctl artifact list, ampctl artifact delete NAME";
+      }
+      return "wait a while, then repeat the same command";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+ExitCode ExitCodeOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return kExitOk;
+    case absl::StatusCode::kInvalidArgument:
+      return kExitUsage;
+    case absl::StatusCode::kNotFound:
+      return kExitNotFound;
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kPermissionDenied:
+      return kExitAuth;
+    case absl::StatusCode::kUnavailable:
+      return kExitUnreachable;
+    case absl::StatusCode::kDeadlineExceeded:
+      return kExitTimeout;
+    case absl::StatusCode::kCancelled:
+      return kExitInterrupted;
+    default:
+      return kExitFailure;
+  }
+}
+
+ExitCode ExitCodeOf(v1::Job::State state) {
+  return state == v1::Job::SUCCEEDED ? kExitOk : state == v1::Job::CANCELLED ? kExitCancelled : kExitFailure;
+}
+
+Session::Session(GlobalOptions options) : options_(std::move(options)) {
+  const bool terminal = isatty(STDOUT_FILENO) == 1 && Environment("TERM") != "dumb";
+  const bool automatic = terminal && Environment("NO_COLOR").empty();
+  palette_ = Palette(options_.color == "always" || (options_.color == "auto" && automatic));
+  animated_ = terminal;
+  ascii_ = options_.ascii || !LocaleIsUtf8();
+}
+
+int Session::width() const { return TerminalSize(false, 80); }
+int Session::height() const { return TerminalSize(true, 24); }
+
+Cancellation* Session::CancelledByInterrupt() {
+  if (cancellation_ == nullptr) {
+    cancellation_ = std::make_unique<Cancellation>();
+    signals_ = std::make_unique<SignalThread>(std::initializer_list<int>{SIGINT, SIGTERM, SIGTSTP});
+    signals_->Start([this](int signal) {
+      if (signal == SIGTSTP) {
+        Suspend();
+      } else {
+        cancellation_->Cancel();
+      }
+    });
+  }
+  return cancellation_.get();
+}
+
+void Session::OnSuspend(std::function<void()> suspend) {
+  absl::MutexLock lock(&suspend_mutex_);
+  suspend_ = std::move(suspend);
+}
+
+void Session::Suspend() {
+  absl::MutexLock lock(&suspend_mutex_);
+  if (suspend_) {
+    suspend_();
+  } else {
+    kill(getpid(), SIGSTOP);
+  }
+}
+
+absl::StatusOr<JobClient*> Session::Client() {
+  if (client_ == nullptr) {
+    AMPD_ASSIGN_OR_RETURN(address_, ResolveAddress(options_.address));
+    client_ = std::make_unique<JobClient>(JobClient::Options{address_.address});
+  }
+  return client_.get();
+}
+
+int Session::Fail(const absl::Status& status) const {
+  std::string message = Printable(std::string(status.message()));
+  if (absl::IsUnavailable(status) && ReasonOf(status).empty() && !address_.address.empty()) {
+    // gRPC puts what was tried in front of what the system said.
+    const size_t last = message.rfind(": ");
+    message = absl::StrCat("cannot reach the server at ", address_.address, ": ",
+                           last == std::string::npos ? message : message.substr(last + 2));
+  }
+  std::string text = absl::StrCat("error: ", message);
+  if (const std::string reason = ReasonOf(status); !reason.empty() && reason != "INVALID_FIELDS") {
+    absl::StrAppend(&text, "  [", reason, "]");
+  }
+  absl::StrAppend(&text, "\n");
+  for (const FieldViolation& violation : ViolationsOf(status)) {
+    if (absl::StrContains(message, violation.description)) {
+      continue;  // the message is the first violation
+    }
+    absl::StrAppend(&text, "  ", Printable(violation.field), violation.field.empty() ? "" : ": ",
+                    Printable(violation.description), "\n");
+  }
+  if (const std::string advice = Advice(status, address_); !advice.empty()) {
+    absl::StrAppend(&text, "  try: ", advice, "\n");
+  }
+  std::fflush(stdout);  // in the order of writing where both go to one place
+  std::fputs(text.c_str(), stderr);
+  return ExitCodeOf(status);
+}
+
+void Session::Note(const std::string& text) const {
+  if (!options_.quiet) {
+    Warn(text);
+  }
+}
+
+void Session::Warn(const std::string& text) const {
+  std::fflush(stdout);
+  std::fputs((text + "\n").c_str(), stderr);
+}
+
+}  // namespace ampd::client

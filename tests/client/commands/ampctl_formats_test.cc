@@ -1,0 +1,317 @@
+#include <gmock/gmock.h>
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+#include <gtest/gtest.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "client/terminal/formats.h"
+#include "tests/client/ampctl_fixture.h"
+#include "tests/client/commands/checkpoint_fixture.h"
+#include "tests/graph/exported_net.h"
+
+namespace ampd::client {
+namespace {
+
+using graph::Net;
+using graph::WriteArchive;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::vector<std::string> Lines(const std::string& text) { return absl::StrSplit(text, '\n', absl::SkipEmpty()); }
+
+bool IsJson(const std::string& text) {
+  google::protobuf::Value value;
+  return google::protobuf::util::JsonStringToMessage(text, &value).ok() &&
+         (value.has_struct_value() || value.has_list_value());
+}
+
+// One value, or several objects behind each other, each indented.
+bool IsIndentedJson(const std::string& text) {
+  std::vector<std::string> objects = {""};
+  for (const std::string& line : Lines(text)) {
+    objects.back() += line + "\n";
+    if (line == "}") {
+      objects.emplace_back();
+    }
+  }
+  objects.resize(objects.size() - (objects.back().empty() ? 1 : 0));
+  return !objects.empty() && std::all_of(objects.begin(), objects.end(), IsJson);
+}
+
+bool AreYamlDocuments(const std::string& text) {
+  const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+  return !documents.empty() && std::all_of(documents.begin(), documents.end(), [](const YAML::Node& node) {
+    return node.IsMap() && node.size() > 0 && node.Style() == YAML::EmitterStyle::Block;
+  });
+}
+
+bool IsAWord(const std::string& line) { return !line.empty() && line.find_first_of(" {") == std::string::npos; }
+
+bool HasShape(const std::string& text, OutputFormat format) {
+  const std::vector<std::string> lines = Lines(text);
+  switch (format) {
+    case OutputFormat::kJson:
+      return IsIndentedJson(text);
+    case OutputFormat::kJsonLines:
+      return !lines.empty() && std::all_of(lines.begin(), lines.end(), IsJson);
+    case OutputFormat::kYaml:
+      return AreYamlDocuments(text);
+    case OutputFormat::kName:
+      return !lines.empty() && std::all_of(lines.begin(), lines.end(), IsAWord);
+    case OutputFormat::kTable:
+    case OutputFormat::kWide:
+      return !lines.empty() && !IsJson(text);
+  }
+  return false;
+}
+
+// Every job's id is another one.
+std::string WithoutIds(std::string text) {
+  for (size_t at = text.find("j-"); at != std::string::npos; at = text.find("j-", at + 1)) {
+    text.replace(at, text.find_first_of(" \n\"", at) - at, "j-");
+  }
+  return text;
+}
+
+class AmpctlFormats : public Ampctl {
+ protected:
+  // The words behind the heading in the help of a command.
+  std::vector<std::string> Subcommands(const std::string& command) {
+    std::vector<std::string> names;
+    bool below = false;
+    for (const absl::string_view line : absl::StrSplit(Run(command + " --help").out, '\n')) {
+      below = (below || line == "Subcommands:") && !line.empty();
+      if (below && absl::StartsWith(line, "  ") && !absl::StartsWith(line, "   ")) {
+        names.push_back(std::vector<std::string>(absl::StrSplit(line, absl::ByAnyChar(" ,"), absl::SkipEmpty()))[0]);
+      }
+    }
+    return names;
+  }
+
+  // Every command without commands below it.
+  std::vector<std::string> AllCommands() {
+    std::vector<std::string> all;
+    for (const std::string& name : Subcommands("")) {
+      const std::vector<std::string> below = Subcommands(name);
+      for (const std::string& verb : below) {
+        all.push_back(absl::StrCat(name, " ", verb));
+      }
+      if (below.empty()) {
+        all.push_back(name);
+      }
+    }
+    return all;
+  }
+
+  std::vector<std::string> FormatsInHelp(const std::string& command) {
+    constexpr char kHeading[] = "Formats (-o): ";
+    for (const std::string& line : Lines(Run(command + " --help").out)) {
+      if (absl::StartsWith(line, kHeading)) {
+        return absl::StrSplit(line.substr(sizeof(kHeading) - 1), ", ");
+      }
+    }
+    return {};
+  }
+
+  std::string JobId() { return fake_.jobs.Add("n", v1::Job::SUCCEEDED).id(); }
+};
+
+// One grey pixel, 90.
+const std::string kOnePixelPng(
+    "\x89\x50\x4e\x47\x0d\x0a\x1a\x0a\x00\x00\x00\x0d\x49\x48\x44\x52\x00\x00\x00\x01\x00\x00\x00\x01"
+    "\x08\x00\x00\x00\x00\x3a\x7e\x9b\x55\x00\x00\x00\x0a\x49\x44\x41\x54\x78\x9c\x63\x88\x02\x00\x00"
+    "\x5c\x00\x5b\xd8\xb4\x56\x5a\x00\x00\x00\x00\x49\x45\x4e\x44\xae\x42\x60\x82",
+    67);
+
+// What stands behind each command, ID being a job of its own each time, DIGEST an artifact that is there. "dev" is not
+// run: it has the text only.
+const std::map<std::string, std::string>& ArgumentsOf() {
+  static const std::map<std::string, std::string> kArguments = {{"job submit", "-f job.yaml"},
+                                                                {"job list", ""},
+                                                                {"job show", "ID"},
+                                                                {"job explain", "ID"},
+                                                                {"job events", "ID"},
+                                                                {"job points", "ID"},
+                                                                {"job watch", "ID"},
+                                                                {"job logs", "ID"},
+                                                                {"job wait", "ID"},
+                                                                {"job scale", "--set-scale 1024 ID"},
+                                                                {"job gradients", "ID"},
+                                                                {"job cancel", "ID"},
+                                                                {"job pause", "ID"},
+                                                                {"job resume", "ID"},
+                                                                {"job delete", "--yes ID"},
+                                                                {"job retry", "ID"},
+                                                                {"job clone", "ID"},
+                                                                {"checkpoint list", "ID"},
+                                                                {"checkpoint show", "ID"},
+                                                                {"checkpoint verify", "ck"},
+                                                                {"checkpoint export", "ck model.safetensors --force"},
+                                                                {"checkpoint delete", "--yes ID 20"},
+                                                                {"artifact list", ""},
+                                                                {"artifact upload", "labels"},
+                                                                {"artifact download", "DIGEST back --force"},
+                                                                {"artifact delete", "--yes DIGEST"},
+                                                                {"policy list", ""},
+                                                                {"policy show", "bf16"},
+                                                                {"data inspect", "labels"},
+                                                                {"data tokenize", "text tokens.bin --force"},
+                                                                {"data pack", "pictures packed --size 1 --force"},
+                                                                {"model inspect", "net.pt2"},
+                                                                {"worker list", ""},
+                                                                {"worker drain", "w1"},
+                                                                {"worker undrain", "w1"},
+                                                                {"worker remove", "w1"},
+                                                                {"context add", "lab 127.0.0.1:1"},
+                                                                {"context use", "lab"},
+                                                                {"context list", ""},
+                                                                {"context show", ""},
+                                                                {"health", ""},
+                                                                {"completion", "bash"},
+                                                                {"help", "exit-codes"},
+                                                                {"dev", "--port 0 --metrics-port 0"}};
+  return kArguments;
+}
+
+TEST_F(AmpctlFormats, EveryCommandHasOrRefusesEveryFormatAndIgnoresNone) {
+  Write("job.yaml", "name: x\ndata:\n  batch_size: 4\n");
+  Write("labels", std::string("\0\0\x08\x01\0\0\0\x01\x02", 9));  // IDX
+  Write("text", "In the beginning was the word.\n");
+  std::filesystem::create_directories(folder_ + "/pictures/cat");
+  Write("pictures/cat/one.png", kOnePixelPng);
+  WriteArchive(folder_ + "/net.pt2", Net());
+  Run("context add lab 127.0.0.1:1");
+  JobId();
+  WriteCheckpoint(folder_ + "/ck");
+  const std::vector<std::string> commands = AllCommands();
+  EXPECT_EQ(commands.size(), ArgumentsOf().size());
+  for (const std::string& command : commands) {
+    SCOPED_TRACE(command);
+    ASSERT_TRUE(ArgumentsOf().contains(command)) << "not covered here";
+    const std::vector<std::string> has = FormatsInHelp(command);
+    EXPECT_THAT(has, ::testing::Contains("table"));
+    std::map<std::string, std::string> by_output;
+    for (const OutputFormat format : AllFormats()) {
+      const std::string name = FormatName(format);
+      const bool expected = std::find(has.begin(), has.end(), name) != has.end();
+      if (command == "dev" && expected) {
+        continue;
+      }
+      fake_.jobs.script()->answers_gradients = command == "job gradients";
+      const std::string arguments = absl::StrReplaceAll(
+          ArgumentsOf().at(command),
+          {{"DIGEST", fake_.artifacts.Add("content")}, {"ID", command == "job list" ? "" : JobId()}});
+      const Result result = Run(absl::StrCat(command, " ", arguments, " -o ", name));
+      if (!expected) {
+        EXPECT_EQ(result.exit_code, 2) << name;
+        EXPECT_EQ(result.out, "") << name;
+        EXPECT_THAT(result.err, HasSubstr(absl::StrCat("ampctl ", command, " has no format '", name, "'; it has ",
+                                                       absl::StrJoin(has, ", "))));
+        continue;
+      }
+      EXPECT_EQ(result.exit_code, 0) << name << "\n" << result.err;
+      if (has.size() == 1) {
+        continue;  // its text, which may be none
+      }
+      EXPECT_TRUE(HasShape(result.out, format)) << name << "\n" << result.out;
+      const std::string shown = WithoutIds(result.out);
+      // A submit's text is the id.
+      const bool says_the_same = format == OutputFormat::kName &&
+                                 (command == "job submit" || command == "job retry" || command == "job clone");
+      EXPECT_TRUE(says_the_same || by_output.emplace(shown, name).second)
+          << name << " is the same as " << by_output[shown] << "\n"
+          << result.out;
+    }
+  }
+}
+
+TEST_F(AmpctlFormats, EventsAndPointsAreOneALineForPrograms) {
+  const std::string id = JobId();
+  EXPECT_THAT(Lines(Run("job events -o jsonl " + id).out),
+              ElementsAre(HasSubstr("\"kind\":\"CREATED\""), HasSubstr("\"kind\":\"OVERFLOW\"")));
+  EXPECT_THAT(Lines(Run("job points -o jsonl " + id).out),
+              ElementsAre("{\"attempt\":1,\"step\":\"1\",\"loss\":0.5,\"gradNorm\":\"Infinity\",\"lossScale\":65536,"
+                          "\"skipped\":false,\"learningRate\":0.125}",
+                          "{\"attempt\":1,\"step\":\"2\",\"loss\":0.25,\"gradNorm\":\"Infinity\",\"lossScale\":65536,"
+                          "\"skipped\":true,\"learningRate\":0.125}",
+                          "{\"attempt\":1,\"eval\":{\"accuracy\":0.75}}"));
+}
+
+TEST_F(AmpctlFormats, PointsOfAGanHaveBothNetworks) {
+  const std::string id = JobId();
+  EXPECT_THAT(Run("job points " + id).out, Not(HasSubstr("GENERATOR")));
+  fake_.jobs.script()->trains_gans = true;
+  EXPECT_THAT(Lines(Run("job points " + id).out),
+              ElementsAre("ATTEMPT  STEP  LOSS  GRAD NORM  GENERATOR LOSS  GENERATOR NORM  SCALE  SKIPPED",
+                          "1        1     0.5   inf        3.5             0.75            65536",
+                          "1        2     0.25  inf        3.5             0.75            65536  generator"));
+  EXPECT_THAT(Lines(Run("job points -o jsonl " + id).out)[1], HasSubstr("\"generatorSkipped\":true"));
+}
+
+TEST_F(AmpctlFormats, WideHasWhatTheTableLeavesOut) {
+  const std::string id = JobId();
+  const std::string workers = Run("worker list -o wide").out;
+  EXPECT_THAT(workers, HasSubstr("CAPABILITY"));
+  EXPECT_THAT(workers, HasSubstr("9.0"));
+  EXPECT_THAT(workers, HasSubstr("1.2.3"));
+  const std::string verdicts = Run("job explain -o wide " + id).out;
+  EXPECT_THAT(verdicts, HasSubstr("NEEDED   AVAILABLE"));
+  EXPECT_THAT(verdicts, HasSubstr("8.0 GiB  4.0 GiB"));
+  EXPECT_THAT(Run("job events -o wide " + id).out, HasSubstr("scale=65536"));
+  EXPECT_THAT(Run("job points -o wide " + id).out, HasSubstr("LEARNING RATE"));
+}
+
+TEST_F(AmpctlFormats, SeveralJobsAreOneArrayAndYamlDocuments) {
+  const std::string first = JobId();
+  const std::string ids = first + " " + JobId();
+  for (const char* command : {"job wait ", "job cancel "}) {
+    EXPECT_TRUE(IsJson(Run(command + ids + " -o json").out)) << command;
+    EXPECT_EQ(YAML::LoadAll(Run(command + ids + " -o yaml").out).size(), 2) << command;
+    EXPECT_EQ(Lines(Run(command + ids + " -o jsonl").out).size(), 2) << command;
+  }
+  EXPECT_EQ(Run("job wait -o name " + first).out, first + "\n");
+}
+
+TEST_F(AmpctlFormats, ADryRunIsOneObjectOfSpecPoliciesAndMemory) {
+  Write("job.yaml", "name: x\nprecision: {preset: bf16}\ndata:\n  batch_size: 4\n");
+  const std::string command = "job submit -f job.yaml --dry-run -o ";
+  const std::string json = Run(command + "json").out;
+  ASSERT_TRUE(IsJson(json)) << json;
+  EXPECT_EQ(Lines(Run(command + "jsonl").out).size(), 1u);
+  for (const std::string& text : {json, Run(command + "yaml").out}) {
+    const YAML::Node all = YAML::Load(text);
+    EXPECT_EQ(all["spec"]["data"]["batchSize"].as<int>(), 4);
+    ASSERT_EQ(all["policies"].size(), 2u);
+    EXPECT_EQ(all["policies"][0]["device"].as<std::string>(), "CPU with avx512_bf16");
+    EXPECT_EQ(all["policies"][1]["device"].as<std::string>(), "GPU of compute capability 9.0");
+    EXPECT_EQ(all["policies"][1]["table"]["preset"].as<std::string>(), "bf16");
+    EXPECT_EQ(all["memory"]["candidates"][0]["largestBatchSize"].as<int>(), 77);
+  }
+  const std::string on_cpu = Run("job submit -f job.yaml --set resources.kind=CPU --dry-run -o json").out;
+  EXPECT_EQ(YAML::Load(on_cpu)["policies"].size(), 1u);
+}
+
+TEST_F(AmpctlFormats, AFollowedSubmitHasTheFormatsOfAWatch) {
+  Write("job.yaml", "name: x\ndata:\n  batch_size: 4\n");
+  for (const char* flag : {"--follow", "--dry-run"}) {
+    const Result result = Run(absl::StrCat("job submit -f job.yaml -o name ", flag));
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, HasSubstr(absl::StrCat(flag, " has no format 'name'; it has table, json, jsonl, yaml")));
+  }
+  EXPECT_EQ(fake_.jobs.size(), 0);
+}
+
+}  // namespace
+}  // namespace ampd::client

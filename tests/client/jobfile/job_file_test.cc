@@ -1,0 +1,239 @@
+#include "client/jobfile/job_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "tests/golden_file.h"
+
+namespace ampd::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string TextOf(std::string_view yaml, const std::vector<std::string>& overrides = {}) {
+  const JobFile file = ReadJobFile(yaml, "job.yaml", overrides);
+  return file.problems.empty() ? "" : ProblemsText(file.problems, "job.yaml");
+}
+
+TEST(JobFile, ReadsTheExampleOfTheReadme) {
+  const auto text = ReadFile(std::string(AMPD_SOURCE_DIR) + "/examples/fashion.yaml", 1 << 20);
+  ASSERT_TRUE(text.ok());
+  const JobFile file = ReadJobFile(*text, "fashion.yaml", {});
+  ASSERT_TRUE(file.problems.empty()) << ProblemsText(file.problems, "fashion.yaml");
+  EXPECT_EQ(file.spec.name(), "fashion");
+  EXPECT_EQ(file.spec.model().lenet().num_classes(), 10);
+  EXPECT_EQ(file.spec.precision().preset(), "bf16");
+  EXPECT_DOUBLE_EQ(file.spec.optimizer().adamw().learning_rate(), 2e-3);
+  EXPECT_DOUBLE_EQ(file.spec.optimizer().adamw().weight_decay(), 0.01);
+  EXPECT_EQ(file.spec.train().epochs(), 2);
+  EXPECT_TRUE(file.spec.schedule().has_cosine());
+}
+
+TEST(JobFile, ReadsEverySampleInTheDocs) {
+  const auto text = ReadFile(std::string(AMPD_SOURCE_DIR) + "/docs/samples.md", 1 << 20);
+  ASSERT_TRUE(text.ok());
+  std::vector<v1::SampleSpec> samples;
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(*text, '\n'))) {
+    if (line.rfind("sample: ", 0) == 0) {
+      const JobFile file = ReadJobFile(line, "samples.md", {});
+      EXPECT_TRUE(file.problems.empty()) << ProblemsText(file.problems, "samples.md");
+      samples.push_back(file.spec.sample());
+    }
+  }
+  ASSERT_EQ(samples.size(), 2u);
+  EXPECT_EQ(samples[0].every_steps(), 200);
+  EXPECT_EQ(samples[0].text().prompt(), "In the beginning");
+  EXPECT_EQ(samples[0].text().tokens(), 400);
+  EXPECT_DOUBLE_EQ(samples[0].text().temperature(), 0.8);
+  EXPECT_EQ(samples[0].text().top_k(), 40);
+  EXPECT_EQ(samples[1].images().rows(), 8);
+}
+
+TEST(JobFile, ReadsHowAnEpochEnds) {
+  EXPECT_EQ(ReadJobFile("data: {last_batch: PAD}\n", "job.yaml", {}).spec.data().last_batch(), v1::DataSpec::PAD);
+  EXPECT_EQ(ReadJobFile("data: {last_batch: DROP}\n", "job.yaml", {}).spec.data().last_batch(), v1::DataSpec::DROP);
+  EXPECT_THAT(TextOf("data: {last_batch: PADD}\n"), HasSubstr("PAD"));
+  EXPECT_THAT(TextOf("data: {last_batch: LAST_BATCH_UNSPECIFIED}\n"), HasSubstr("data.last_batch"));
+}
+
+TEST(JobFile, RefusesASampleOfTwoKinds) {
+  EXPECT_THAT(TextOf("sample: {text: {}, images: {}}\n"), HasSubstr("job.yaml:1"));
+  EXPECT_THAT(TextOf("sample: {text: {token: 3}}\n"), HasSubstr("tokens")) << "the nearest name";
+  EXPECT_EQ(TextOf("sample: {text: }\n"), "");
+}
+
+TEST(JobFile, TakesListsMapsDurationsEnumsAndWholeNumbersInScientificNotation) {
+  const JobFile file = ReadJobFile(
+      "name: x\nmodel: {lenet: {widths: [8, 16]}}\nlabels: {team: a, size: 3}\ndeadline: 1h30m0.5s\n"
+      "train: {steps: 1e3}\non_divergence: ROLL_BACK\nresources: {kind: CPU}\n"
+      "precision: {compute: fp16, loss_scale: {static: {scale: 1024}}}\n",
+      "job.yaml", {});
+  ASSERT_TRUE(file.problems.empty()) << ProblemsText(file.problems, "job.yaml");
+  EXPECT_EQ(file.spec.model().lenet().widths(1), 16);
+  EXPECT_EQ(file.spec.labels().at("size"), "3");
+  EXPECT_EQ(file.spec.deadline().seconds(), 5400);
+  EXPECT_EQ(file.spec.deadline().nanos(), 500'000'000);
+  EXPECT_EQ(file.spec.train().steps(), 1000);
+  EXPECT_EQ(file.spec.on_divergence(), v1::JobSpec::ROLL_BACK);
+  EXPECT_EQ(file.spec.resources().kind(), v1::ResourceSpec::CPU);
+  EXPECT_EQ(file.spec.precision().compute(), v1::PrecisionPolicy::fp16);
+  EXPECT_EQ(file.spec.precision().loss_scale().fixed().scale(), 1024);
+}
+
+TEST(JobFile, ReadsEverySourceInTheDocsOfData) {
+  const auto text = ReadFile(std::string(AMPD_SOURCE_DIR) + "/docs/data.md", 1 << 20);
+  ASSERT_TRUE(text.ok());
+  std::set<v1::DataSource::KindCase> kinds;
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(*text, '\n'))) {
+    if (line.rfind("train: ", 0) != 0) {
+      continue;
+    }
+    const JobFile file = ReadJobFile(absl::StrCat("data:\n  ", line, "\n"), "data.md", {});
+    EXPECT_TRUE(file.problems.empty()) << ProblemsText(file.problems, "data.md");
+    kinds.insert(file.spec.data().train().kind_case());
+  }
+  EXPECT_THAT(kinds, ::testing::IsSupersetOf({v1::DataSource::kIdx, v1::DataSource::kCifar, v1::DataSource::kNpz,
+                                              v1::DataSource::kSafetensors}));
+}
+
+TEST(JobFile, AnEmptyChoiceIsItsDefaults) {
+  const JobFile file = ReadJobFile("model: {lenet: }\nschedule:\n  constant:\n", "job.yaml", {});
+  ASSERT_TRUE(file.problems.empty());
+  EXPECT_TRUE(file.spec.model().has_lenet());
+  EXPECT_TRUE(file.spec.schedule().has_constant());
+}
+
+TEST(JobFile, ReportsEveryProblemAtItsPlaceWithTheNearestName) {
+  ExpectGolden("tests/golden/client/job_file_problems.txt", TextOf(R"(name: x
+modl: {lenet: {num_classes: 10}}
+data:
+  train: {idx: {images: a, lables: b}}
+  batch_size: many
+precision:
+  compute_dtyp: fp16
+  compute: float16
+  loss_scale: {dynamic: {initial: .inf}}
+train: {steps: 10, epochs: 3, seed: -1, replay_skipped: yes}
+model: {lenet: {widths: 32}}
+deadline: 90
+max_retries: 99999999999
+on_divergence: ROLLBACK
+optimizer: [1, 2]
+eval: {every_steps: 2.5}
+queue: {a: b}
+checkpoint: {keep: }
+)"));
+}
+
+TEST(JobFile, WhatSteersATerminalIsNotPrinted) {
+  const std::string red = "\x1b[31m";
+  for (const std::string& text : {std::string("\"\\e[31mname\": x\n"), std::string("data: {batch_size: \"\\e[31m\"}\n"),
+                                  "name: x\nname" + red + ": y\n"}) {
+    const JobFile file = ReadJobFile(text, "job" + red + ".yaml", {"--" + red + "=1"});
+    ASSERT_FALSE(file.problems.empty()) << text;
+    const std::string problems = ProblemsText(file.problems, "job" + red + ".yaml");
+    EXPECT_THAT(problems, ::testing::Not(HasSubstr("\x1b"))) << text;
+    EXPECT_THAT(problems, HasSubstr("?[31m")) << text;
+  }
+}
+
+TEST(JobFile, RefusesWhatIsNotATree) {
+  std::string deep;
+  for (int i = 0; i < 200; ++i) {
+    deep += "[";
+  }
+  std::string laughs = "a: &a [1,1,1,1,1,1,1,1,1,1]\n";
+  for (char c = 'b'; c < 'i'; ++c) {
+    const char last = static_cast<char>(c - 1);
+    absl::StrAppend(&laughs, std::string(1, c), ": &", std::string(1, c), " [");
+    for (int i = 0; i < 10; ++i) {
+      absl::StrAppend(&laughs, "*", std::string(1, last), ",");
+    }
+    laughs += "]\n";
+  }
+  std::string all;
+  const std::pair<const char*, std::string> cases[] = {
+      {"10 MB", std::string(10 << 20, 'a')},
+      {"duplicate key", "name: a\nname: b\n"},
+      {"alias in itself", "labels: &x {a: *x}\n"},
+      {"unknown alias", "name: *y\n"},
+      {"too deep", "a: " + deep},
+      {"a billion laughs", laughs},
+      {"empty", ""},
+      {"only a comment", "# nothing\n"},
+      {"two documents", "name: a\n---\nname: b\n"},
+      {"broken syntax", "name: [a\nmodel: }\n"},
+      {"tabs", "model:\n\tlenet: {}\n"},
+      {"a list", "- a\n- b\n"},
+      {"a word", "fashion\n"},
+      {"a mapping as a key", "{a: b}: c\n"},
+      {"no space behind a colon", "name:fashion\nmodel: {}\n"},
+      {"indentation that is off", "data:\n  train: {}\n   batch_size: 3\n"},
+      {"an open brace", "data: {train: {}\nname: a\n"},
+      {"an open quote", "name: \"it \\\" goes on\nmodel: {}\n"},
+      {"an open single quote behind a byte order mark",
+       "\xEF\xBB\xBF"
+       "name: a\nqueue: 'it''s\nmodel: {}\n"},
+      {"a merge key", "data: &d {batch_size: 3}\neval:\n  <<: *d\n"},
+      {"fields that stand elsewhere", "epochs: 3\ndata: {learning_rate: 1}\n"},
+      {"a word for a mapping", "precision: bf16\nmodel: lenet\n"},
+  };
+  for (const auto& [name, yaml] : cases) {
+    const std::string text = TextOf(yaml);
+    EXPECT_THAT(text, HasSubstr("error: job.yaml")) << name;
+    absl::StrAppend(&all, "# ", name, "\n", text);
+  }
+  ExpectGolden("tests/golden/client/job_file_refusals.txt", all);
+}
+
+TEST(JobFile, AliasesStandForTheirValue) {
+  const JobFile file =
+      ReadJobFile("data:\n  train: &s {synthetic: {num_classes: 3, num_samples: 9}}\n  eval: *s\n", "job.yaml", {});
+  ASSERT_TRUE(file.problems.empty());
+  EXPECT_EQ(file.spec.data().eval().synthetic().num_samples(), 9);
+}
+
+TEST(Overrides, AreTypedReplaceAndBuildWhatIsMissing) {
+  const JobFile file =
+      ReadJobFile("name: x\ntrain: {epochs: 3}\noptimizer: {sgd: {learning_rate: 1}}\n", "job.yaml",
+                  {"train.steps=20", "optimizer.adamw.learning_rate=1e-3", "name=yes", "model.lenet.widths=[4, 8]",
+                   "precision.module_rules[0].match=head.*", "labels.a=1"});
+  ASSERT_TRUE(file.problems.empty()) << ProblemsText(file.problems, "job.yaml");
+  EXPECT_EQ(file.spec.train().steps(), 20);
+  EXPECT_DOUBLE_EQ(file.spec.optimizer().adamw().learning_rate(), 1e-3);
+  EXPECT_EQ(file.spec.name(), "yes");
+  EXPECT_EQ(file.spec.model().lenet().widths_size(), 2);
+  EXPECT_EQ(file.spec.precision().module_rules(0).match(), "head.*");
+  EXPECT_EQ(file.spec.labels().at("a"), "1");
+}
+
+TEST(Overrides, ProblemsNameTheOverride) {
+  ExpectGolden("tests/golden/client/override_problems.txt",
+               TextOf("name: x\n", {"train.epochs=many", "precison.preset=fp16", "novalue", "a..b=1",
+                                    "precision.module_rules[3].match=x", "model.lenet.widths=[1,"}));
+}
+
+TEST(Violations, StandAtTheLineOfTheirFieldOrOfTheOneAround) {
+  const JobFile file = ReadJobFile("name: x\nmodel:\n  lenet: {num_classes: 10, widths: [1, 0]}\n", "job.yaml", {});
+  const auto problems = PlaceViolations({{"model.lenet.widths[1]", "0 is below 1"},
+                                         {"model.lenet.hidden", "must be set"},
+                                         {"optimizer", "must be set"},
+                                         {"spec.name", "too short"}},
+                                        file, "job.yaml");
+  EXPECT_EQ(problems[0].mark.ToString(), "job.yaml:3:40");
+  EXPECT_EQ(problems[0].message, "model.lenet.widths[1]: 0 is below 1");
+  EXPECT_EQ(PlaceViolations({{"model.lenet.hidden", "is 0; must be 1 to 9"}}, file, "job.yaml")[0].message,
+            "model.lenet.hidden: is 0; must be 1 to 9 (the file does not set it)");
+  EXPECT_EQ(problems[1].mark.ToString(), "job.yaml:3:3");
+  EXPECT_EQ(problems[2].mark.ToString(), "job.yaml");
+  EXPECT_EQ(problems[3].mark.ToString(), "job.yaml:1:1");
+}
+
+}  // namespace
+}  // namespace ampd::client
