@@ -25,8 +25,8 @@ using graph::Dtype;
 // A batch that no machine holds; keeps the search for the largest one finite.
 constexpr int64_t kMostSamples = int64_t{1} << 32;
 
-// What LibTorch keeps for cuBLAS on a GPU: as much as worker/train/compute_device.cc says for each of two threads, the
-// step loop's and autograd's, on each of two streams, LibTorch's own and that of recorded steps.
+// What LibTorch keeps for cuBLAS on a GPU: as much as worker/train/device/compute_device.cc says for each of two
+// threads, the step loop's and autograd's, on each of two streams, LibTorch's own and that of recorded steps.
 constexpr int64_t kCublasWorkspaces = (int64_t{32} << 20) * 2 * 2;
 
 int64_t Elements(const graph::TensorType& type, int64_t batch_size) {

@@ -6,7 +6,7 @@ import sys
 from optimizer_step import Contestant
 from train_step import STEPS_A_TURN, num_steps, num_warm_ups
 
-SAMPLE_EVERY_STEPS = 100  # as in worker/train/attempt_plan.cc
+SAMPLE_EVERY_STEPS = 100  # as in worker/train/plan/attempt_plan.cc
 PRESET = "bf16"           # a sample of fp16 reads and counts as much, beside a step that is slower on a CPU
 
 

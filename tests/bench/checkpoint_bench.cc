@@ -23,9 +23,9 @@
 #include "models/mlp.h"
 #include "precision/policy.h"
 #include "worker/amp/engine.h"
-#include "worker/train/checkpoint_store.h"
-#include "worker/train/counting_allocator.h"
-#include "worker/train/training_state.h"
+#include "worker/train/checkpoint/checkpoint_store.h"
+#include "worker/train/checkpoint/training_state.h"
+#include "worker/train/device/counting_allocator.h"
 
 namespace ampd {
 namespace {

@@ -32,7 +32,7 @@
 #include "worker/amp/engine.h"
 #include "worker/data/batcher.h"
 #include "worker/data/dataset.h"
-#include "worker/train/run_attempt.h"
+#include "worker/train/loop/run_attempt.h"
 
 namespace ampd {
 namespace {

@@ -28,7 +28,7 @@
 #include "torch/nn/utils/clip_grad.h"
 #include "torch/optim/adamw.h"
 #include "worker/amp/optimizer.h"
-#include "worker/train/counting_allocator.h"
+#include "worker/train/device/counting_allocator.h"
 
 namespace ampd {
 namespace {

@@ -33,8 +33,8 @@
 #include "precision/capability.h"
 #include "precision/policy.h"
 #include "worker/amp/engine.h"
-#include "worker/train/compute_device.h"
-#include "worker/train/counting_allocator.h"
+#include "worker/train/device/compute_device.h"
+#include "worker/train/device/counting_allocator.h"
 
 namespace ampd {
 namespace {

@@ -18,7 +18,7 @@
 #include "precision/policy.h"
 #include "tests/bench/this_cpu.h"
 #include "worker/amp/engine.h"
-#include "worker/train/run_attempt.h"
+#include "worker/train/loop/run_attempt.h"
 
 namespace ampd {
 namespace {

@@ -26,7 +26,7 @@
 #include "precision/policy.h"
 #include "tests/bench/this_cpu.h"
 #include "worker/amp/engine.h"
-#include "worker/train/counting_allocator.h"
+#include "worker/train/device/counting_allocator.h"
 
 namespace ampd {
 namespace {

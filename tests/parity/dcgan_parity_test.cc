@@ -24,7 +24,7 @@
 #include "worker/amp/format.h"
 #include "worker/executor/executor.h"
 #include "worker/executor/initialize.h"
-#include "worker/train/imported_model.h"
+#include "worker/train/plan/imported_model.h"
 
 namespace ampd::parity {
 namespace {

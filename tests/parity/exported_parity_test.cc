@@ -35,7 +35,7 @@
 #include "worker/device/devices.h"
 #include "worker/executor/executor.h"
 #include "worker/executor/op_registry.h"
-#include "worker/train/imported_model.h"
+#include "worker/train/plan/imported_model.h"
 
 namespace ampd::parity {
 namespace {

@@ -7,7 +7,7 @@
 #include "ampd/v1/job_spec.pb.h"
 #include "tests/parity/oracle.h"
 #include "tests/worker/amp/two_branches.h"
-#include "worker/train/imported_model.h"
+#include "worker/train/plan/imported_model.h"
 
 namespace ampd::amp {
 

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "base/status_macros.h"
-#include "worker/train/tensor_file.h"
+#include "worker/train/checkpoint/tensor_file.h"
 
 namespace ampd::parity {
 namespace {

@@ -66,8 +66,16 @@ ROOMS = {
     "worker/kernels/cuda": "worker/kernels worker/kernels/cpu cuda",
     "worker/data": "ampd base worker/kernels/cpu clock files thread torch",
     "worker/amp": "base graph precision worker/executor worker/kernels worker/kernels/cpu worker/kernels/cuda torch",
-    "worker/train": "ampd base graph images models precision text worker/amp worker/data worker/device worker/executor "
-                    "clock files thread torch",
+    "worker/train/health": "ampd base graph precision",
+    "worker/train/device": "ampd base worker/amp worker/device thread torch",
+    "worker/train/report": "ampd base graph precision worker/amp worker/train/device clock files thread torch",
+    "worker/train/checkpoint": "ampd base worker/amp worker/data worker/executor worker/train/health files thread torch",
+    "worker/train/sample": "ampd base graph images models text worker/amp worker/data torch",
+    "worker/train/plan": "ampd base graph models precision worker/amp worker/data worker/executor worker/train/checkpoint "
+                         "worker/train/health worker/train/report worker/train/sample files thread torch",
+    "worker/train/loop": "ampd base graph models precision worker/amp worker/data worker/executor worker/train/checkpoint "
+                         "worker/train/device worker/train/health worker/train/plan worker/train/report "
+                         "worker/train/sample clock files thread torch",
 }
 
 # Pattern, where it must not appear (a regular expression on the path), and why.

@@ -14,8 +14,8 @@ class CheckStyle(unittest.TestCase):
         self.assertTrue(self.found("server/state/cluster_state.cc", '#include "base/clock.h"\n'))
         self.assertTrue(self.found("server/state/cluster_state.cc", '#include "server/ledger/ledger.h"\n'))
         self.assertTrue(self.found("graph/graph.h", "#include <ATen/core/Tensor.h>\n"))
-        self.assertTrue(self.found("worker/train/session.cc", "#include <grpcpp/grpcpp.h>\n"))
-        self.assertTrue(self.found("worker/train/session.cc", '#include "base/grpc_status.h"\n'))
+        self.assertTrue(self.found("worker/train/loop/session.cc", "#include <grpcpp/grpcpp.h>\n"))
+        self.assertTrue(self.found("worker/train/loop/session.cc", '#include "base/grpc_status.h"\n'))
         self.assertTrue(self.found("client/commands/list.cc", '#include "server/ledger/ledger.h"\n'))
         self.assertTrue(self.found("base/clock.cc", '#include "ampd/v1/job.pb.h"\n'))
         self.assertFalse(self.found("server/coordinator/x.cc", '#include "server/ledger/ledger.h"\n#include "base/clock.h"\n'))
@@ -36,7 +36,7 @@ class CheckStyle(unittest.TestCase):
     def test_a_sleep_in_a_test_is_found(self):
         call = "absl::" + "SleepFor(absl::Seconds(1));"
         self.assertTrue(self.found("tests/base/x_test.cc", call))
-        self.assertFalse(self.found("worker/train/x.cc", call))
+        self.assertFalse(self.found("worker/train/loop/x.cc", call))
 
     def test_a_clock_that_no_test_can_move_is_found(self):
         self.assertTrue(self.found("server/coordinator/coordinator.cc", "absl::" + "Now()"))

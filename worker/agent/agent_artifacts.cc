@@ -13,7 +13,7 @@ using v1::Attempt;
 using v1::Job;
 
 // The artifact that the attempt's trainer reads; empty: none. One that goes on has its model in the checkpoint, as
-// train::GoesOn tells (worker/train/model_source.cc).
+// train::GoesOn tells (worker/train/plan/model_source.cc).
 std::string ArtifactOf(const v1::AttemptDirective& wanted) {
   const v1::ModelSpec& model = wanted.spec().model();
   const bool has_weights_alone =

@@ -1,6 +1,6 @@
 // libampd_cuda_graph.so: step graphs by LibTorch's CUDAGraph, which routes what a recorded step allocates to a pool of
 // its own and lets random ops read their seed from the device. It is a library of its own because it calls LibTorch's
-// CUDA part, which programs here do not link (worker/train/cuda_graphs.h opens both).
+// CUDA part, which programs here do not link (worker/train/device/cuda_graphs.h opens both).
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/core/Event.h>

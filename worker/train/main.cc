@@ -10,10 +10,10 @@
 #include "base/clock.h"
 #include "base/compute_lease.h"
 #include "base/signals.h"
-#include "worker/train/agent_link.h"
-#include "worker/train/run_attempt.h"
-#include "worker/train/step_log.h"
-#include "worker/train/telemetry_outbox.h"
+#include "worker/train/loop/run_attempt.h"
+#include "worker/train/report/agent_link.h"
+#include "worker/train/report/step_log.h"
+#include "worker/train/report/telemetry_outbox.h"
 
 namespace {
 

@@ -31,7 +31,7 @@
 #include "worker/data/npz.h"
 #include "worker/data/tensor_arrays.h"
 #include "worker/data/tokens.h"
-#include "worker/train/imported_model.h"
+#include "worker/train/plan/imported_model.h"
 
 namespace ampd::data {
 namespace {

@@ -1,0 +1,142 @@
+#include "worker/train/checkpoint/training_state.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "ATen/ops/ones.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "worker/train/checkpoint/tensor_file.h"
+
+namespace ampd::train {
+namespace {
+
+class TrainingStateTest : public testing::Test {
+ protected:
+  // As a checkpoint brings it back.
+  static LoadedCheckpoint Saved(const TrainingState& state) {
+    LoadedCheckpoint checkpoint;
+    checkpoint.step = state.step;
+    checkpoint.state = ScalarsOf(state);
+    for (const char* name : {"model.safetensors", "optimizer.safetensors"}) {
+      const TensorFile file = TensorFile::Of({{"weight", at::ones({2})}}).value();
+      for (const std::string_view part : file.parts()) {
+        checkpoint.files[name].append(part);
+      }
+    }
+    return checkpoint;
+  }
+};
+
+TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
+  SeededRandom random(5);
+  const auto count = [&random] { return static_cast<int>(random.Next() % 100); };
+  const auto real = [&random] { return static_cast<float>(random.Next() >> 40) * 0x1p-22f; };
+  for (int round = 0; round < 50; ++round) {
+    TrainingState state{.step = 7, .train_loss = real(), .cursor = {.epoch = count(), .position = count()}};
+    state.num_replays = count();
+    state.told_underflow = round % 2 == 1;
+    state.told_fp8_underflow = round % 3 == 1;
+    state.told_activations = round % 4 == 2;
+    state.told_uneven = round % 3 == 2;
+    for (int i = count(); i > 0; --i) {
+      state.monitor.losses.push_back(real());
+      state.monitor.skips.push_back(random.Next() % 2 == 0);
+    }
+    state.monitor.first_level = real();
+    for (int* counter : {&state.monitor.num_first, &state.monitor.num_not_finite, &state.monitor.num_stuck,
+                         &state.monitor.num_spiking, &state.monitor.num_diverged, &state.monitor.range_quiet_steps,
+                         &state.monitor.spike_quiet_steps, &state.monitor.skips_quiet_steps}) {
+      *counter = count();
+    }
+    state.monitor.told_not_finite = round % 2 == 0;
+    state.monitor.told_floor = round % 3 == 0;
+    state.recovery = {.num_rollbacks = count(),
+                      .num_lowerings = count(),
+                      .raise = {.preset = round % 2 == 0 ? "bf16" : "", .fp32_modules = {}},
+                      .num_quiet_steps = count()};
+    for (int i = round % 3; i > 0; --i) {
+      state.recovery.raise.fp32_modules.push_back("layers." + std::to_string(i));
+      state.recovery.raise.bf16_modules.push_back("layers." + std::to_string(10 * i));
+    }
+    state.plateau = {.best_loss = round == 0 ? std::numeric_limits<double>::infinity() : real() / 3.0,
+                     .num_bad_evals = count(),
+                     .cooldown_left = count(),
+                     .rate_factor = 0.1 * real()};
+    if (round % 3 == 2) {
+      state.best_eval_loss = real() / 3.0;
+    }
+    state.owes_evaluation = round % 4 == 1;
+    state.owes_sample = round % 4 == 2;
+    if (round % 3 == 1) {
+      state.generator_loss = real();
+    }
+    state.engine.scaler = {
+        .scale = real(), .growth_tracker = count(), .hysteresis_left = count(), .growth_interval = count()};
+    LoadedCheckpoint saved = Saved(state);
+    const auto back = StateOf(saved);
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(back->train_loss, state.train_loss);
+    EXPECT_EQ(back->cursor, state.cursor);
+    EXPECT_EQ(back->num_replays, state.num_replays);
+    EXPECT_EQ(back->told_underflow, state.told_underflow);
+    EXPECT_EQ(back->told_fp8_underflow, state.told_fp8_underflow);
+    EXPECT_EQ(back->told_activations, state.told_activations);
+    EXPECT_EQ(back->told_uneven, state.told_uneven);
+    EXPECT_EQ(back->monitor, state.monitor);
+    EXPECT_EQ(back->recovery, state.recovery);
+    EXPECT_EQ(back->plateau, state.plateau);
+    EXPECT_EQ(back->best_eval_loss, state.best_eval_loss);
+    EXPECT_EQ(back->owes_evaluation, state.owes_evaluation);
+    EXPECT_EQ(back->owes_sample, state.owes_sample);
+    EXPECT_EQ(back->generator_loss, state.generator_loss);
+    EXPECT_EQ(back->engine.scaler, state.engine.scaler);
+  }
+}
+
+TEST_F(TrainingStateTest, StepsThatPhasesAppliedComeBackByTheirNames) {
+  TrainingState state{.step = 7};
+  state.engine.applied_by_phase = {{"generator", 5}, {"the.critic", 123456789012}};
+  LoadedCheckpoint saved = Saved(state);
+  const auto back = StateOf(saved);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->engine.applied_by_phase, state.engine.applied_by_phase);
+  EXPECT_TRUE(saved.files.empty()) << "room for what was made of them";
+  LoadedCheckpoint broken = Saved(state);
+  broken.state["phase.generator.applied_steps"] = "many";
+  EXPECT_EQ(ReasonOf(StateOf(broken).status()), "CHECKPOINT_ERROR");
+}
+
+TEST_F(TrainingStateTest, OfBeforeThereWasAMonitor_BeginsWithAFreshOne) {
+  TrainingState state{.step = 7};
+  state.monitor.losses = {1, 2};
+  LoadedCheckpoint checkpoint = Saved(state);
+  std::erase_if(checkpoint.state, [](const auto& entry) {
+    return entry.first == "num_replays" || entry.first.rfind("monitor.", 0) == 0 ||
+           entry.first.rfind("recovery.", 0) == 0 || entry.first.rfind("plateau.", 0) == 0;
+  });
+  const auto back = StateOf(checkpoint);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->monitor, MonitorState());
+  EXPECT_EQ(back->recovery, Recovery());
+  EXPECT_EQ(back->plateau, amp::PlateauState());
+}
+
+TEST_F(TrainingStateTest, WithAnyScalarMissing_IsACheckpointErrorThatNamesIt) {
+  const LoadedCheckpoint whole = Saved({.step = 7});
+  for (const auto& [name, text] : whole.state) {
+    if (name == "num_replays" || name == "told_underflow" || name == "plateau.best_loss" ||
+        name == "recovery.lowerings") {
+      continue;  // its absence marks an older checkpoint
+    }
+    LoadedCheckpoint checkpoint = whole;
+    checkpoint.state.erase(name);
+    const auto back = StateOf(checkpoint);
+    EXPECT_EQ(ReasonOf(back.status()), "CHECKPOINT_ERROR") << name;
+    EXPECT_NE(back.status().message().find(name), absl::string_view::npos) << back.status();
+  }
+}
+
+}  // namespace
+}  // namespace ampd::train

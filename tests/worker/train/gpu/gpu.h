@@ -1,0 +1,25 @@
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "ampd/v1/worker.pb.h"
+#include "worker/train/device/compute_device.h"
+#include "worker/train/loop/run_attempt.h"
+
+namespace ampd::train {
+
+// This host's first GPU, opened once: a process has one device for good.
+inline const absl::StatusOr<amp::ComputeDevice>& Gpu() {
+  static const auto* gpu = new absl::StatusOr<amp::ComputeDevice>(WarmUp("gpu0"));
+  return *gpu;
+}
+
+// A device as placement would know it.
+inline v1::Device Described(bool gpu) {
+  v1::Device device;
+  device.set_kind(gpu ? v1::Device::GPU : v1::Device::CPU);
+  device.add_instruction_sets("avx512_bf16");
+  device.set_capability_major(gpu ? 9 : 0);
+  return device;
+}
+
+}  // namespace ampd::train

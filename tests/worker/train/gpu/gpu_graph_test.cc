@@ -1,0 +1,212 @@
+// Steps replayed from a CUDA graph against steps that run op by op, on a GPU: the same bits, and no wait of the host.
+// Skips where there is no GPU; scripts/gpu-check runs it where there is one.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "ATen/ops/ones.h"
+#include "ATen/ops/rand.h"
+#include "ATen/ops/randint.h"
+#include "absl/time/clock.h"
+#include "ampd/v1/precision.pb.h"
+#include "c10/util/Exception.h"
+#include "graph/builder.h"
+#include "graph/passes.h"
+#include "models/gpt.h"
+#include "precision/policy.h"
+#include "tests/host_gpu.h"
+#include "tests/worker/train/gpu/gpu.h"
+#include "worker/amp/engine.h"
+
+namespace ampd::train {
+namespace {
+
+using graph::Dim;
+using graph::Dtype;
+using graph::GraphBuilder;
+using graph::ValueId;
+
+constexpr int kSteps = 20;
+constexpr int64_t kBatchSize = 32;
+constexpr int64_t kImageSize = 16;
+constexpr int64_t kVocabulary = 512;
+constexpr int64_t kSequence = 128;
+
+graph::Graph NormAndDropout() {
+  GraphBuilder b("norm_and_dropout");
+  ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 1, kImageSize, kImageSize}});
+  x = b.Conv2d("conv", x, {.out_channels = 16, .kernel_size = 3, .padding = 1});
+  x = b.Relu("relu", b.BatchNorm2d("norm", x));
+  x = b.Dropout("dropout", b.Flatten("flatten", x), 0.3);
+  b.Output("logits", b.Linear("head", x, 10));
+  return *std::move(b).Build();
+}
+
+graph::Graph Gpt() {
+  return models::BuildGpt(
+             {.num_layers = 4, .width = 256, .num_heads = 4, .vocabulary = kVocabulary, .sequence_length = kSequence})
+      .value();
+}
+
+amp::Batch Images() {
+  return {at::rand({kBatchSize, 1, kImageSize, kImageSize}), at::randint(0, 10, {kBatchSize}, at::kLong)};
+}
+
+amp::Batch Tokens() {
+  const at::Tensor tokens = at::randint(0, kVocabulary, {8, kSequence}, at::kLong);
+  return {tokens, tokens.mul(3).add(1).remainder(kVocabulary)};
+}
+
+struct Trained {
+  std::vector<std::string> steps;
+  amp::EngineState state;
+  double seconds = 0;  // of the second half
+  bool replays = false;
+  std::string failure;
+};
+
+class GpuGraphTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!HostHasGpu()) {
+      GTEST_SKIP() << kNeedsGpu;
+    }
+    ASSERT_TRUE(Gpu().ok()) << Gpu().status();
+    ASSERT_NE(Gpu()->graphs, nullptr) << Gpu()->why_no_graphs;
+  }
+
+  static std::unique_ptr<amp::Engine> Make(const graph::Graph& model, const std::string& preset, bool graphs,
+                                           const std::vector<std::string>& segments = {}) {
+    v1::PrecisionPolicy policy;
+    policy.set_preset(preset);
+    const auto resolved =
+        precision::ResolvePolicy(policy, *graph::WithLossHead(model), Described(true), precision::OptimizerKind::kAdam);
+    EXPECT_TRUE(resolved.ok()) << resolved.status();
+    amp::EngineOptions options;
+    options.optimizer = {.kind = amp::OptimizerConfig::Kind::kAdamW, .learning_rate = 1e-3};
+    options.clip_grad_norm = 1.0;
+    options.seed = 7;
+    options.checkpoint_segments = segments;
+    options.device = *Gpu();
+    options.device.graphs = graphs ? options.device.graphs : nullptr;
+    auto engine = amp::Engine::Create(model, *resolved, options);
+    EXPECT_TRUE(engine.ok()) << engine.status();
+    return *std::move(engine);
+  }
+
+  static Trained Train(amp::Engine& engine, const std::vector<std::vector<amp::Batch>>& steps) {
+    Trained run;
+    absl::Time half = absl::Now();
+    for (size_t i = 0; i < steps.size(); ++i) {
+      half = i == steps.size() / 2 ? absl::Now() : half;
+      const amp::StepResult result = engine.Step(steps[i], 100 + i);
+      run.steps.push_back(std::to_string(result.loss) + (result.skipped ? " skipped by " : " ") +
+                          result.overflow_parameter + " at " + std::to_string(result.loss_scale));
+    }
+    run.seconds = absl::ToDoubleSeconds(absl::Now() - half);
+    run.state = engine.ExportState();
+    run.replays = engine.replays();
+    run.failure = engine.graph_failure();
+    return run;
+  }
+
+  static void ExpectSameBits(const graph::Graph& model, const std::string& preset,
+                             const std::vector<std::vector<amp::Batch>>& steps,
+                             const std::vector<std::string>& segments = {}) {
+    const Trained run = Train(*Make(model, preset, false, segments), steps);
+    const Trained replayed = Train(*Make(model, preset, true, segments), steps);
+    EXPECT_FALSE(run.replays);
+    EXPECT_TRUE(replayed.replays) << preset << ": " << replayed.failure;
+    EXPECT_EQ(replayed.steps, run.steps) << preset;
+    for (const auto& [ours, theirs] : {std::pair(&replayed.state.model, &run.state.model),
+                                       {&replayed.state.optimizer, &run.state.optimizer},
+                                       {&replayed.state.fp8, &run.state.fp8}}) {
+      for (const auto& [name, tensor] : *ours) {
+        EXPECT_EQ(std::memcmp(tensor.const_data_ptr(), theirs->at(name).const_data_ptr(), tensor.nbytes()), 0)
+            << preset << " " << name;
+      }
+    }
+    constexpr int kTimedSteps = kSteps - kSteps / 2;
+    std::printf("%s, %s: %.2f ms a step op by op, %.2f replayed\n", model.name().c_str(), preset.c_str(),
+                1e3 * run.seconds / kTimedSteps, 1e3 * replayed.seconds / kTimedSteps);
+  }
+};
+
+TEST_F(GpuGraphTest, ReplaysGiveTheBitsOfStepsThatRunOpByOp) {
+  std::vector<std::vector<amp::Batch>> steps(kSteps);
+  for (int i = 0; i < kSteps; ++i) {
+    steps[i] = {Images(), Images()};
+    if (i == kSteps / 2) {
+      steps[i][1].images.fill_(std::numeric_limits<float>::quiet_NaN());
+    }
+  }
+  for (const char* preset : {"fp32", "bf16", "fp16"}) {
+    ExpectSameBits(NormAndDropout(), preset, steps);
+  }
+}
+
+TEST_F(GpuGraphTest, AGptIsReplayedWithAndWithoutCheckpointSegments) {
+  std::vector<std::vector<amp::Batch>> steps(kSteps);
+  for (auto& step : steps) {
+    step = {Tokens()};
+  }
+  for (const char* preset : {"fp32", "tf32", "bf16", "fp16", "fp8", "fp8-delayed", "fp8-block"}) {
+    ExpectSameBits(Gpt(), preset, steps);
+  }
+  ExpectSameBits(Gpt(), "bf16", steps, {"transformer.h.*"});
+}
+
+TEST_F(GpuGraphTest, AStepOfAnotherShapeInBetween_ChangesNothingElse) {
+  std::vector<std::vector<amp::Batch>> steps(kSteps);
+  for (int i = 0; i < kSteps; ++i) {
+    steps[i] = {Images()};
+    if (i % 5 == 4) {
+      steps[i][0] = {steps[i][0].images.narrow(0, 0, 8), steps[i][0].labels.narrow(0, 0, 8)};
+    }
+  }
+  ExpectSameBits(NormAndDropout(), "bf16", steps);
+}
+
+// Steps of two such micro-batches, watched.
+void ExpectNoWaits(amp::Engine& engine, amp::Batch (*batch)(), const char* preset) {
+  const amp::StepGraphs& graphs = *Gpu()->graphs;
+  for (uint64_t i = 0; i < kSteps; ++i) {
+    const std::vector<amp::Batch> batches = {batch(), batch()};
+    graphs.forbid_waits(i > 0);  // the first step brings the scalars to the device, and is the canary's of FP8
+    EXPECT_NO_THROW(engine.Enqueue(batches, 100 + i)) << preset << " step " << i;
+    graphs.forbid_waits(false);
+    engine.Take();
+  }
+}
+
+// By LibTorch's own watch over its waits; and a recording is refused where anything waits, whosever it is.
+TEST_F(GpuGraphTest, NothingMakesTheHostWaitFromEnqueueToTake) {
+  for (const bool replayed : {false, true}) {
+    for (const char* preset : {"fp32", "bf16", "fp16"}) {
+      const auto engine = Make(NormAndDropout(), preset, replayed);
+      ExpectNoWaits(*engine, Images, preset);
+      EXPECT_EQ(engine->replays(), replayed);
+    }
+    for (const char* preset : {"fp8", "fp8-delayed", "fp8-block"}) {
+      const auto engine = Make(Gpt(), preset, replayed);
+      ASSERT_FALSE(engine->ExportState().fp8.empty()) << preset << " has no layer in FP8";
+      ExpectNoWaits(*engine, Tokens, preset);
+      EXPECT_EQ(engine->replays(), replayed) << preset;
+    }
+  }
+}
+
+TEST_F(GpuGraphTest, TheWatchSeesAWait) {
+  const amp::StepGraphs& graphs = *Gpu()->graphs;
+  const at::Tensor one = at::ones({1}, at::TensorOptions().device(Gpu()->device));
+  graphs.forbid_waits(true);
+  EXPECT_THROW((void)one.item<float>(), c10::Error) << "the watch sees nothing";
+  graphs.forbid_waits(false);
+}
+
+}  // namespace
+}  // namespace ampd::train

@@ -1,0 +1,81 @@
+#include "worker/train/plan/text_source.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "graph/builder.h"
+#include "tests/worker/data/data_folder.h"
+
+namespace ampd::train {
+namespace {
+
+using graph::Dim;
+using graph::Dtype;
+using graph::GraphBuilder;
+using graph::ValueId;
+using ::testing::HasSubstr;
+
+constexpr int64_t kLength = 4;
+constexpr int64_t kVocabulary = 7;
+
+class OpenTextSourceTest : public data::DataFolderTest {
+ protected:
+  absl::StatusOr<data::Dataset> Open(const std::string& lines, const graph::Graph& model) {
+    Write("texts", lines);
+    source_.mutable_jsonl()->set_path("texts");
+    source_.mutable_jsonl()->set_sequence_length(kLength);
+    return OpenTextSource(source_, "data.train", model,
+                          [this](const std::string&, const std::string& path) { return At(path); });
+  }
+
+  v1::DataSource source_;
+};
+
+// A classifier that reshapes its tokens before it takes their embeddings, as transformers' GPT-2 and T5 do.
+graph::Graph Reshaping() {
+  GraphBuilder builder("reshaping");
+  const ValueId tokens = builder.Input("input_ids", {Dtype::kInt64, {Dim::Batch(), kLength}});
+  const ValueId table = builder.Parameter("table", {kVocabulary, 2}, graph::Initializer::Constant(0));
+  const ValueId rows = builder.Embedding("table", builder.View("rows", tokens, {Dim::Batch(), kLength}), table);
+  builder.Output("logits", builder.Linear("head", builder.Flatten("flat", rows), 3));
+  return std::move(builder).Build().value();
+}
+
+// A classifier that has no table: it computes with the numbers of its tokens.
+graph::Graph WithoutTable() {
+  GraphBuilder builder("without table");
+  builder.Input("input_ids", {Dtype::kInt64, {Dim::Batch(), kLength}});
+  const ValueId mask = builder.Input("attention_mask", {Dtype::kFloat32, {Dim::Batch(), kLength}});
+  builder.Output("logits", builder.Linear("head", mask, 3));
+  return std::move(builder).Build().value();
+}
+
+TEST_F(OpenTextSourceTest, AModelThatReshapesItsTokens_HasItsTablesVocabulary) {
+  const auto sound = Open("{\"input_ids\": [0, 6], \"label\": 2}\n", Reshaping());
+  ASSERT_TRUE(sound.ok()) << sound.status();
+  EXPECT_EQ(sound->size(), 1);
+  EXPECT_THAT(Open("{\"input_ids\": [0, 7], \"label\": 2}\n", Reshaping()).status().message(),
+              HasSubstr("line 1: input_ids[1] is 7; the model has 7 tokens in its vocabulary"));
+}
+
+TEST_F(OpenTextSourceTest, APadTokenBeyondTheVocabulary_IsASpecErrorThatNamesTheField) {
+  constexpr char kLines[] = "{\"input_ids\": [1], \"label\": 0}\n";
+  source_.mutable_jsonl()->set_pad_token(kVocabulary);
+  const absl::Status status = Open(kLines, Reshaping()).status();
+  EXPECT_EQ(ReasonOf(status), "SPEC_ERROR") << status;
+  EXPECT_EQ(status.message(), "data.train.jsonl.pad_token is 7; the model has 7 tokens in its vocabulary");
+  EXPECT_TRUE(Open(kLines, WithoutTable()).ok());
+  source_.mutable_jsonl()->set_pad_token(kVocabulary - 1);
+  EXPECT_TRUE(Open(kLines, Reshaping()).ok());
+}
+
+TEST_F(OpenTextSourceTest, AModelOfAnUnknownVocabulary_TakesAnyToken) {
+  const auto texts = Open("{\"input_ids\": [101, 4294967295], \"label\": 2}\n", WithoutTable());
+  EXPECT_TRUE(texts.ok()) << texts.status();
+}
+
+}  // namespace
+}  // namespace ampd::train

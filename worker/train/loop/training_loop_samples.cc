@@ -1,0 +1,170 @@
+// What the training loop tells of the numbers that a step was sampled for.
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "precision/loss_scale.h"
+#include "worker/train/loop/training_loop.h"
+
+namespace ampd::train {
+namespace {
+
+using precision::LossScaleConfig;
+using precision::LossScaleText;
+using v1::Event;
+
+// Micikevicius et al. (2018) saw about 5% of a healthy model's values lost without harm.
+constexpr double kMaxUnderflowShare = 0.1;
+
+constexpr const char* kFp8Operands[] = {"input", "weight", "gradient"};
+
+}  // namespace
+
+// Once, and again only after a sample in which no gradient underflowed.
+absl::Status TrainingLoop::TellUnderflow(const amp::StepResult& result) {
+  if (result.samples.empty() || result.skipped) {
+    return absl::OkStatus();
+  }
+  const auto worst = std::max_element(result.samples.begin(), result.samples.end(),
+                                      [](const amp::GradientSample& a, const amp::GradientSample& b) {
+                                        return a.UnderflowShare() < b.UnderflowShare();
+                                      });
+  const auto num_over =
+      std::count_if(result.samples.begin(), result.samples.end(),
+                    [](const amp::GradientSample& sample) { return sample.UnderflowShare() > kMaxUnderflowShare; });
+  if (num_over == 0 || std::exchange(told_underflow_, true)) {
+    told_underflow_ = num_over > 0;
+    return absl::OkStatus();
+  }
+  std::vector<ModuleLoss> losses;
+  std::transform(result.samples.begin(), result.samples.end(), std::back_inserter(losses),
+                 [](const amp::GradientSample& sample) {
+                   return ModuleLoss{sample.module, sample.UnderflowShare()};
+                 });
+  const bool is_scaled = plan_.policy.loss_scale.kind != LossScaleConfig::Kind::kOff;
+  const std::string share = absl::StrFormat("%.3f", worst->UnderflowShare());
+  const std::string scale =
+      LossScaleText(amp::SuggestScale(result.samples, result.loss_scale, precision::RangeOf(plan_.policy.loss_scale)));
+  return telemetry_.Event(
+      Event::UNDERFLOW, step_,
+      absl::StrCat("gradients underflow in ", num_over, " of ", result.samples.size(), " parameters, most in ",
+                   worst->parameter, ": a share of ", share, " lost bits; ",
+                   is_scaled ? "" : "the job scales no loss; precision.loss_scale with ",
+                   is_scaled ? "a loss scale of " : "a scale of ", scale, " would use fp16's range"),
+      {{"parameter", worst->parameter},
+       {"module", worst->module},
+       {"modules", WorstModules(losses, kMaxUnderflowShare)},
+       {"underflow_share", share},
+       {"num_parameters", absl::StrCat(num_over)},
+       {"scale", LossScaleText(result.loss_scale)},
+       {"suggested_scale", scale},
+       {"exponents", amp::DescribeExponents(*worst)}});
+}
+
+// Once, and again only after a sampled forward pass without a fault. Where the loss is not finite, the forward pass is
+// run again to be looked at, unless it was.
+absl::Status TrainingLoop::TellActivations(const amp::StepResult& result, const std::vector<amp::Batch>& micro_batches,
+                                           const data::Sampler::Cursor& place) {
+  std::optional<amp::ActivationFault> found = result.activation_fault;
+  if (!result.sampled_activations) {
+    if (std::isfinite(result.loss) || told_activations_) {
+      return absl::OkStatus();
+    }
+    found = engine_->FindActivationFault(micro_batches, RandomStreamOf(place));
+  }
+  if (!found.has_value() || std::exchange(told_activations_, true)) {
+    told_activations_ = found.has_value();
+    return absl::OkStatus();
+  }
+  const v1::ActivationFault fault = ToProto(*found);
+  std::map<std::string, std::string> attributes = {{"kind", v1::ActivationFault::Kind_Name(fault.kind())},
+                                                   {"module", fault.module()},
+                                                   {"op", fault.op()},
+                                                   {"value", fault.value()},
+                                                   {"dtype", fault.dtype()},
+                                                   {"share", absl::StrFormat("%.3f", fault.share())}};
+  if (fault.kind() == v1::ActivationFault::DIVIDED_OUT) {
+    attributes.insert({{"zero_module", fault.zero_module()}, {"zero_op", fault.zero_op()}});
+  }
+  return telemetry_.Event(Event::ACTIVATION_FAULT, step_, Describe(fault), attributes);
+}
+
+// Once.
+absl::Status TrainingLoop::TellUneven(const std::string& why, const char* batches) {
+  if (why.empty() || std::exchange(told_uneven_, true)) {
+    return absl::OkStatus();
+  }
+  return telemetry_.Event(
+      Event::WARNING, step_,
+      absl::StrCat(batches, " may count different numbers of labels, and weigh the same: ", why,
+                   "; the loss is not that of all their samples together. Let the model give the number of labels that "
+                   "its loss is the mean of, and name that output in model.exported.count_output"),
+      {{"rule", "uneven_batches"}});
+}
+
+// As TellUnderflow, of what the canary saw go into the products of a layer.
+absl::Status TrainingLoop::TellFp8Underflow(const amp::StepResult& result) {
+  if (result.fp8.empty()) {
+    return absl::OkStatus();
+  }
+  const amp::Fp8Finding* worst = &result.fp8[0];
+  size_t operand = 0;
+  std::vector<ModuleLoss> losses;
+  for (const amp::Fp8Finding& finding : result.fp8) {
+    for (size_t i = 0; i < std::size(kFp8Operands); ++i) {
+      losses.push_back({finding.module, finding.underflow[i]});
+      if (finding.underflow[i] > worst->underflow[operand]) {
+        worst = &finding;
+        operand = i;
+      }
+    }
+  }
+  const bool underflows = worst->underflow[operand] > kMaxUnderflowShare;
+  if (!underflows || std::exchange(told_fp8_underflow_, true)) {
+    told_fp8_underflow_ = underflows;
+    return absl::OkStatus();
+  }
+  const std::string share = absl::StrFormat("%.3f", worst->underflow[operand]);
+  return telemetry_.Event(Event::UNDERFLOW, step_,
+                          absl::StrCat("numbers underflow in FP8, most in the ", kFp8Operands[operand], " of ",
+                                       worst->module, ": a share of ", share, " became zero"),
+                          {{"module", worst->module},
+                           {"modules", WorstModules(losses, kMaxUnderflowShare)},
+                           {"operand", kFp8Operands[operand]},
+                           {"underflow_share", share},
+                           {"saturation_share", absl::StrFormat("%.3f", worst->saturation[operand])}});
+}
+
+absl::Status TrainingLoop::TellDemotions(const amp::StepResult& result) {
+  for (const amp::Fp8Finding& finding : result.fp8) {
+    if (!finding.demoted) {
+      continue;
+    }
+    const auto percent = [](double share) { return absl::StrFormat("%.1f%%", 100 * share); };
+    const std::string format(graph::DtypeName(plan_.policy.formats.compute));
+    AMPD_RETURN_IF_ERROR(
+        telemetry_.Event(Event::PRECISION_RAISED, step_,
+                         absl::StrCat(finding.module, " goes on in ", format, ": its FP8 products are off by ",
+                                      percent(finding.errors[0]), " (forward), ", percent(finding.errors[1]),
+                                      " (input gradient) and ", percent(finding.errors[2]),
+                                      " (weight gradient); the bound is ", percent(plan_.policy.fp8->canary_bound)),
+                         {{"module", finding.module},
+                          {"precision", format},
+                          {"forward_error", absl::StrFormat("%.4f", finding.errors[0])},
+                          {"input_gradient_error", absl::StrFormat("%.4f", finding.errors[1])},
+                          {"weight_gradient_error", absl::StrFormat("%.4f", finding.errors[2])},
+                          {"input_underflow", absl::StrFormat("%.4f", finding.underflow[0])},
+                          {"gradient_underflow", absl::StrFormat("%.4f", finding.underflow[2])},
+                          {"gradient_saturation", absl::StrFormat("%.4f", finding.saturation[2])}}));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace ampd::train

@@ -1,0 +1,318 @@
+#include "worker/train/plan/attempt_plan.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "ampd/v1/precision.pb.h"
+#include "ampd/v1/worker.pb.h"
+#include "base/error.h"
+#include "base/sha256.h"
+#include "base/status_macros.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "graph/batch_rules.h"
+#include "graph/heads.h"
+#include "graph/losses.h"
+#include "graph/vocabulary.h"
+#include "models/models.h"
+#include "models/samples.h"
+#include "precision/memory.h"
+#include "precision/optimizer_kind.h"
+#include "worker/data/data_file.h"
+#include "worker/train/plan/array_source.h"
+#include "worker/train/plan/engine_options.h"
+#include "worker/train/plan/fields.h"
+#include "worker/train/plan/labels.h"
+#include "worker/train/plan/model_source.h"
+#include "worker/train/plan/text_source.h"
+#include "worker/train/sample/sample_drawing.h"
+
+namespace ampd::train {
+namespace {
+
+absl::Status SpecError(const std::string& message) {
+  return Error(absl::StatusCode::kInvalidArgument, "SPEC_ERROR", message);
+}
+
+absl::Status AsSpecError(const absl::Status& status) { return SpecError(std::string(status.message())); }
+
+// A path of a spec, the value of `field`, is "<data root's name>/<path beneath it>". Whoever submits a job may name any
+// path, so only files that are shared are opened.
+absl::StatusOr<data::DataFile> Locate(const internal::StartAttempt& start, const std::string& field,
+                                      const std::string& path) {
+  const std::string name = absl::StrCat(field, " \"", path, "\"");
+  const size_t slash = path.find('/');
+  const auto root = start.data_roots().find(path.substr(0, slash));
+  if (slash == std::string::npos || root == start.data_roots().end()) {
+    return data::DataError(name, "it does not begin with the name of a data root of this worker");
+  }
+  data::DataFile file{root->second, path.substr(slash + 1), name};
+  file.rights.shared_only = true;
+  if (start.has_data_group()) {
+    file.rights.group = start.data_group();
+  }
+  return file;
+}
+
+absl::StatusOr<data::Dataset> OpenIdx(const internal::StartAttempt& start, const v1::IdxSource& idx,
+                                      const std::string& field, int64_t num_classes) {
+  data::Dataset::Idx source;
+  source.mean = idx.mean();
+  source.deviation = idx.has_std() ? idx.std() : 1;
+  source.limit = idx.limit();
+  source.num_classes = num_classes;
+  AMPD_ASSIGN_OR_RETURN(source.images, Locate(start, field + ".images", idx.images()));
+  if (num_classes > 0) {
+    AMPD_ASSIGN_OR_RETURN(source.labels, Locate(start, field + ".labels", idx.labels()));
+  }
+  return data::Dataset::ReadIdx(source);
+}
+
+absl::StatusOr<data::Dataset> Open(const internal::StartAttempt& start, const v1::DataSource& source,
+                                   const graph::Graph& model, bool evaluation) {
+  const auto locate = [&start](const std::string& field, const std::string& path) {
+    return Locate(start, field, path);
+  };
+  AMPD_ASSIGN_OR_RETURN(const Labels labels, LabelsTakenBy(model));
+  const int64_t num_classes = labels.num_classes;
+  if (IsTextSource(source)) {
+    return OpenTextSource(source, evaluation ? "data.eval" : "data.train", model, locate);
+  }
+  if (source.has_idx()) {
+    return OpenIdx(start, source.idx(), evaluation ? "data.eval.idx" : "data.train.idx", num_classes);
+  }
+  if (IsArraySource(source)) {
+    return OpenArraySource(source, evaluation ? "data.eval" : "data.train", model, locate);
+  }
+  if (!source.has_synthetic()) {
+    return SpecError("a data source names no kind");
+  }
+  const v1::SyntheticSource& synthetic = source.synthetic();
+  if (num_classes > 0 && synthetic.num_classes() > num_classes) {
+    return SpecError(absl::StrCat("the data has ", synthetic.num_classes(), " classes and the model ", num_classes));
+  }
+  return data::Dataset::MakeSynthetic({.shape = {synthetic.shape().begin(), synthetic.shape().end()},
+                                       .num_classes = synthetic.num_classes(),
+                                       .num_samples = synthetic.num_samples(),
+                                       .seed = synthetic.seed(),
+                                       .noise = synthetic.has_noise() ? synthetic.noise() : 1,
+                                       .evaluation = evaluation});
+}
+
+// What determines the numbers, and nothing that may differ between two attempts of one job.
+std::string Digest(const internal::StartAttempt& start) {
+  v1::JobSpec spec = start.spec();
+  spec.clear_name();
+  spec.clear_labels();
+  spec.clear_priority();
+  spec.clear_queue();
+  spec.clear_sample();
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  spec.SerializeToCodedStream(&coded);
+  coded.Trim();
+  return Sha256Hex(absl::StrCat(bytes, "\n", start.precision()));
+}
+
+int NumThreads(const internal::StartAttempt& start) {
+  const int wanted = start.spec().train().num_threads();
+  const int device = start.device().num_threads();
+  const int all = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return wanted > 0 ? wanted : device > 0 ? device : all;
+}
+
+void NoteReading(const data::Dataset& data, const std::string& field, AttemptPlan& plan) {
+  if (!data.note().empty()) {
+    plan.data_notes.push_back(absl::StrCat(field, ".tokens: ", data.note()));
+  }
+  if (data.num_cut() > 0) {
+    plan.policy.warnings.push_back(absl::StrCat(field, ".jsonl: ", data.num_cut(), " of ", data.size(),
+                                                " texts are longer than sequence_length and were cut"));
+  }
+}
+
+absl::Status PlanLength(const v1::JobSpec& spec, AttemptPlan& plan) {
+  if (spec.data().batch_size() < 1) {
+    return SpecError("data.batch_size must be positive");
+  }
+  if (plan.train.size() < 1) {
+    return SpecError("data.train has no sample");
+  }
+  if (!v1::DataSpec::LastBatch_IsValid(spec.data().last_batch())) {
+    return SpecError(
+        absl::StrCat("data.last_batch is ", spec.data().last_batch(), ", which this worker does not know"));
+  }
+  plan.sampler = {
+      .num_samples = plan.train.size(),
+      .batch_size = spec.data().batch_size(),
+      .seed = spec.train().seed(),
+      .keep_order = spec.data().keep_order(),
+      .last_batch = spec.data().last_batch() == v1::DataSpec::PAD ? data::LastBatch::kPad : data::LastBatch::kDrop};
+  const int64_t batch = plan.sampler.num_in_batch();
+  plan.num_micro_batches = std::max(spec.train().gradient_accumulation(), 1);
+  if (batch % plan.num_micro_batches != 0) {
+    return SpecError(absl::StrCat("a batch of ", batch, " samples can't be cut into ", plan.num_micro_batches,
+                                  " equal micro-batches"));
+  }
+  if (const std::string fault = graph::FaultOfBatch(plan.model, batch / plan.num_micro_batches); !fault.empty()) {
+    return SpecError(absl::StrCat("data.batch_size: ", fault, "; take more samples in a micro-batch or larger images"));
+  }
+  plan.eval_batch_size =
+      spec.data().eval_batch_size() > 0 ? spec.data().eval_batch_size() : batch / plan.num_micro_batches;
+  plan.total_steps = spec.train().length_case() == v1::TrainSpec::kEpochs
+                         ? spec.train().epochs() * plan.sampler.num_batches()
+                         : spec.train().steps();
+  return plan.total_steps > 0 ? absl::OkStatus() : SpecError("train.steps must be positive");
+}
+
+// Whole batches of an evaluation, and the last one with what is left.
+absl::Status CheckEvalBatches(const AttemptPlan& plan) {
+  if (!plan.eval.has_value() || !plan.imported.has_value()) {
+    return absl::OkStatus();
+  }
+  const int64_t rest = plan.eval->size() % plan.eval_batch_size;
+  for (const int64_t batch : {std::min(plan.eval_batch_size, plan.eval->size()), rest}) {
+    const std::string fault = batch == 0 ? "" : graph::FaultOfBatch(plan.imported->eval, batch);
+    if (!fault.empty()) {
+      return SpecError(absl::StrCat("data.eval_batch_size: ", fault, "; ", plan.eval->size(),
+                                    " samples of data.eval are evaluated in batches of ", plan.eval_batch_size));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PlanAugmentation(const v1::JobSpec& spec, AttemptPlan& plan) {
+  const v1::Augmentation& augment = spec.data().augment();
+  plan.augmentation = {.crop_padding = augment.crop_padding(), .flip = augment.flip(), .seed = spec.train().seed()};
+  if (plan.augmentation.enabled() && plan.train.image_shape().empty()) {
+    return SpecError(absl::StrCat("data.augment changes images; a sample of data.train is ",
+                                  plan.train.is_text() ? "text" : "a list of numbers without height and width"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PlanSample(const v1::JobSpec& spec, AttemptPlan& plan) {
+  if (!spec.has_sample()) {
+    return absl::OkStatus();
+  }
+  auto generator = models::BuildGenerator(spec);
+  if (!generator.ok()) {
+    return AsSpecError(generator.status());
+  }
+  if (const absl::Status found = CheckSample(spec.sample(), *generator); !found.ok()) {
+    return AsSpecError(found);
+  }
+  plan.sample = spec.sample();
+  plan.engine.generator = *std::move(generator);
+  return absl::OkStatus();
+}
+
+absl::Status PlanSegments(const v1::JobSpec& spec, const v1::Device& device, AttemptPlan& plan) {
+  const int64_t budget = spec.train().memory_budget_bytes();
+  if (budget == 0) {
+    plan.engine.checkpoint_segments = {spec.train().checkpoint_segments().begin(),
+                                       spec.train().checkpoint_segments().end()};
+    return absl::OkStatus();
+  }
+  const graph::Graph& eval_model = plan.imported.has_value() ? plan.imported->eval : plan.model;
+  AMPD_ASSIGN_OR_RETURN(const auto programs,
+                        precision::TrainedPrograms::Of(plan.model, spec.data().has_eval() ? &eval_model : nullptr));
+  const auto choice = precision::ChooseSegments(programs, plan.policy, precision::TrainingSetup::Of(spec, device),
+                                                plan.sampler.num_in_batch() / plan.num_micro_batches, budget);
+  if (!choice.ok()) {
+    return AsSpecError(choice.status());
+  }
+  plan.engine.checkpoint_segments = choice->segments;
+  if (!choice->fits) {
+    plan.policy.warnings.push_back(absl::StrCat(
+        "train.memory_budget_bytes is ", budget, "; training needs ", choice->estimate.total(), " with ",
+        choice->segments.size(),
+        " blocks that run again in the backward pass, and no other number of them that was tried needs less"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<precision::ResolvedPolicy> ResolvePrecision(const internal::StartAttempt& start,
+                                                           const graph::Graph& model, const PrecisionRaise& raise) {
+  AMPD_ASSIGN_OR_RETURN(const graph::Graph program, graph::TrainedGraph(model));
+  v1::PrecisionPolicy policy = start.spec().precision();
+  if (!start.precision().empty()) {
+    policy.set_preset(start.precision());
+    policy.clear_prefer();
+  }
+  const precision::OptimizerKind kind = precision::KindOf(start.spec().optimizer());
+  auto resolved = precision::ResolvePolicy(Raised(std::move(policy), raise), program, start.device(), kind);
+  return resolved.ok() ? std::move(resolved) : AsSpecError(resolved.status());
+}
+
+absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
+  const v1::JobSpec& spec = start.spec();
+  const auto locate = [&](const std::string& field, const std::string& path) { return Locate(start, field, path); };
+  AMPD_ASSIGN_OR_RETURN(std::optional<ImportedModel> imported, FindImportedModel(start, locate));
+  auto model = imported.has_value() ? imported->train : models::BuildModel(spec);
+  if (!model.ok()) {
+    return AsSpecError(model.status());
+  }
+  auto policy = ResolvePrecision(start, *model, /*raise=*/{});
+  AMPD_RETURN_IF_ERROR(policy.status());
+  if (model->inputs().empty() || (!graph::HeadOf(*model).has_value() && graph::LossesOf(*model).empty())) {
+    return SpecError("the model has no input, or no output that is a loss or that a head takes");
+  }
+  AMPD_ASSIGN_OR_RETURN(data::Dataset train, Open(start, spec.data().train(), *model, false));
+  AMPD_RETURN_IF_ERROR(CheckSamples(train, *model));
+  AttemptPlan plan{.model = *std::move(model),
+                   .imported = std::move(imported),
+                   .policy = *std::move(policy),
+                   .raise = {},
+                   .train = std::move(train)};
+  if (plan.imported.has_value()) {
+    plan.policy.warnings.insert(plan.policy.warnings.end(), plan.imported->warnings.begin(),
+                                plan.imported->warnings.end());
+  }
+  if (spec.data().has_eval()) {
+    if (!graph::LossesOf(plan.model).empty()) {
+      return SpecError("data.eval is set, and a model with losses of its own is not evaluated");
+    }
+    AMPD_ASSIGN_OR_RETURN(plan.eval, Open(start, spec.data().eval(), plan.model, true));
+    AMPD_RETURN_IF_ERROR(CheckSamples(*plan.eval, plan.model));
+  }
+  NoteReading(plan.train, "data.train", plan);
+  if (plan.eval.has_value()) {
+    NoteReading(*plan.eval, "data.eval", plan);
+  }
+  AMPD_RETURN_IF_ERROR(PlanLength(spec, plan));
+  AMPD_RETURN_IF_ERROR(CheckEvalBatches(plan));
+  AMPD_RETURN_IF_ERROR(PlanAugmentation(spec, plan));
+  AMPD_ASSIGN_OR_RETURN(plan.engine, EngineOptionsOf(spec, plan.model, plan.total_steps));
+  if (plan.imported.has_value()) {
+    plan.engine.eval_model = plan.imported->eval;
+  }
+  plan.ignored_label = graph::IgnoredLabelOf(plan.model);
+  plan.noise = {.shape = NoiseShapeOf(plan.model), .seed = spec.train().seed()};
+  AMPD_RETURN_IF_ERROR(PlanSample(spec, plan));
+  plan.plateau = PlateauOf(spec.schedule());
+  AMPD_RETURN_IF_ERROR(PlanSegments(spec, start.device(), plan));
+  plan.eval_every_steps = spec.eval().every_steps();
+  plan.checkpoint_every_steps = spec.checkpoint().every_steps();
+  plan.keep_best = spec.checkpoint().keep_best();
+  plan.num_threads = NumThreads(start);
+  plan.on_divergence = spec.on_divergence();
+  plan.lower_again_after_steps = spec.lower_again_after_steps();
+  plan.replay_skipped = spec.train().replay_skipped();
+  if (plan.replay_skipped && plan.policy.loss_scale.kind != precision::LossScaleConfig::Kind::kDynamic) {
+    plan.policy.warnings.push_back("train.replay_skipped does nothing: no loss scale falls when a step is skipped");
+  }
+  AMPD_ASSIGN_OR_RETURN(plan.initial_weights, ReadInitialWeights(start, locate));
+  plan.spec_digest = Digest(start);
+  return plan;
+}
+
+}  // namespace ampd::train

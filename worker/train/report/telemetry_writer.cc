@@ -1,0 +1,165 @@
+#include "worker/train/report/telemetry_writer.h"
+
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "base/clock.h"
+#include "base/status_macros.h"
+#include "precision/loss_scale.h"
+#include "worker/train/report/eval_point.h"
+#include "worker/train/report/gan_step.h"
+#include "worker/train/report/gradient_report.h"
+#include "worker/train/report/trainer_log.h"
+
+namespace ampd::train {
+namespace {
+
+using precision::LossScaleText;
+
+// How long training waits for a server that takes no telemetry, once all room is used up.
+constexpr absl::Duration kMaxWait = absl::Hours(1);
+
+// "the step", or of a GAN's step the one half.
+std::string WhatWasSkipped(const amp::StepResult& result) {
+  const auto gan = GanStepOf(result);
+  if (!gan.has_value() || gan->discriminator.skipped == gan->generator.skipped) {
+    return "the step";
+  }
+  return absl::StrCat("the step of the ", gan->generator.skipped ? "generator" : "discriminator");
+}
+
+std::string DescribeSkip(const amp::StepResult& result) {
+  if (result.num_overflow_parameters == 0) {
+    return absl::StrCat("the step was skipped: nothing can be divided by the loss scale, ",
+                        LossScaleText(result.loss_scale));
+  }
+  const std::string rest =
+      result.num_overflow_parameters == 1
+          ? std::string()
+          : absl::StrCat(", and ", result.total_overflow_count - result.overflow_count, " in ",
+                         result.num_overflow_parameters - 1, " more parameters that the backward pass met after it");
+  const std::string loss = std::isfinite(result.loss) ? "" : "; nor is the loss";
+  return absl::StrCat(WhatWasSkipped(result), " was skipped: ", result.overflow_count, " gradient elements of ",
+                      result.overflow_parameter, " are not finite", rest, loss);
+}
+
+// A GAN's rows are its discriminator's, with what is the generator's beside.
+void AddGan(const GanStep& step, v1::StepColumns& row) {
+  row.set_loss(0, step.discriminator.loss);
+  row.set_grad_norm(0, step.discriminator.grad_norm);
+  row.set_learning_rate(0, step.discriminator.learning_rate);
+  row.add_generator_loss(step.generator.loss);
+  row.add_generator_grad_norm(step.generator.grad_norm);
+  row.add_generator_skipped(step.generator.skipped);
+  row.add_discriminator_skipped(step.discriminator.skipped);
+}
+
+int64_t UnixMicros() { return absl::ToUnixMicros(absl::Now()); }
+
+}  // namespace
+
+absl::Status TelemetryWriter::Add(v1::TelemetryBatch record) {
+  return outbox_.Add(std::move(record), SystemClock().SinceBoot() + kMaxWait);
+}
+
+absl::Status TelemetryWriter::Step(int64_t step, const amp::StepResult& result, double next_scale,
+                                   const StepCosts& costs) {
+  v1::TelemetryBatch record;
+  v1::StepColumns& row = *record.mutable_steps();
+  row.add_step(step);
+  row.add_loss(result.loss);
+  row.add_grad_norm(result.grad_norm);
+  row.add_loss_scale(result.loss_scale);
+  row.add_skipped(result.skipped);
+  row.add_learning_rate(result.learning_rate);
+  row.add_samples_per_second(static_cast<float>(static_cast<double>(costs.num_samples) / costs.seconds));
+  row.add_data_wait_seconds(static_cast<float>(costs.data_wait_seconds));
+  row.add_memory_allocated_bytes(costs.memory.allocated_bytes);
+  row.add_memory_peak_bytes(costs.memory.peak_bytes);
+  row.add_time_unix_micros(UnixMicros());
+  if (const auto gan = GanStepOf(result); gan.has_value()) {
+    AddGan(*gan, row);
+  }
+  AMPD_RETURN_IF_ERROR(Add(std::move(record)));
+  return ScaleEvents(step, result, next_scale);
+}
+
+absl::Status TelemetryWriter::ScaleEvents(int64_t step, const amp::StepResult& result, double next_scale) {
+  if (result.skipped) {
+    AMPD_RETURN_IF_ERROR(Event(v1::Event::OVERFLOW, step, DescribeSkip(result),
+                               {{"parameter", result.overflow_parameter},
+                                {"module", result.overflow_module},
+                                {"count", absl::StrCat(result.overflow_count)},
+                                {"total_count", absl::StrCat(result.total_overflow_count)},
+                                {"num_parameters", absl::StrCat(result.num_overflow_parameters)},
+                                {"loss_is_finite", std::isfinite(result.loss) ? "true" : "false"},
+                                {"scale", LossScaleText(result.loss_scale)}}));
+  }
+  const std::string scale = LossScaleText(next_scale);
+  switch (result.scale_change) {
+    case amp::ScaleChange::kNone:
+      return absl::OkStatus();
+    case amp::ScaleChange::kGrown:
+      return Event(v1::Event::LOSS_SCALE_GROWN, step, absl::StrCat("the loss scale grew to ", scale),
+                   {{"scale", scale}});
+    case amp::ScaleChange::kBackedOff:
+      return Event(v1::Event::LOSS_SCALE_BACKED_OFF, step, absl::StrCat("the loss scale fell to ", scale),
+                   {{"scale", scale}});
+    case amp::ScaleChange::kAtFloor:  // the monitor's to tell, once
+      return absl::OkStatus();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TelemetryWriter::Eval(v1::EvalPoint point) {
+  LogLine(absl::StrFormat("step %d: evaluation over %d samples: loss %.4f%s", point.step(), point.num_samples(),
+                          point.loss(), QualityText(point)));
+  point.set_time_unix_micros(UnixMicros());
+  v1::TelemetryBatch record;
+  *record.add_evals() = std::move(point);
+  return Add(std::move(record));
+}
+
+absl::Status TelemetryWriter::Sample(v1::Sample sample, double seconds) {
+  LogLine(absl::StrFormat("step %d: drew %s, %d bytes, in %.2f s", sample.step(), sample.file_name(),
+                          sample.content().size(), seconds));
+  v1::TelemetryBatch record;
+  *record.add_samples() = std::move(sample);
+  return Add(std::move(record));
+}
+
+absl::Status TelemetryWriter::Event(v1::Event::Kind kind, int64_t step, const std::string& message,
+                                    const std::map<std::string, std::string>& attributes) {
+  v1::Event event;
+  event.set_kind(kind);
+  event.set_step(step);
+  event.set_message(message);
+  event.mutable_attributes()->insert(attributes.begin(), attributes.end());
+  return AddEvent(std::move(event));
+}
+
+absl::Status TelemetryWriter::Gradients(int64_t step, const amp::StepResult& result,
+                                        const precision::LossScaleConfig& scaling, const CanaryReport& canary) {
+  v1::Event event;
+  event.set_kind(v1::Event::GRADIENTS_SAMPLED);
+  event.set_step(step);
+  *event.mutable_gradients() =
+      ReportGradients(result.samples, result.loss_scale, scaling, canary, result.activation_fault);
+  event.set_message(Describe(event.gradients()));
+  return AddEvent(std::move(event));
+}
+
+absl::Status TelemetryWriter::AddEvent(v1::Event event) {
+  LogLine(absl::StrCat("step ", event.step(), ": ", event.message()));
+  event.set_attempt(attempt_);
+  event.set_time_unix_micros(UnixMicros());
+  v1::TelemetryBatch record;
+  *record.add_events() = std::move(event);
+  return Add(std::move(record));
+}
+
+}  // namespace ampd::train

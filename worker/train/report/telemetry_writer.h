@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "ampd/v1/job.pb.h"
+#include "worker/amp/engine.h"
+#include "worker/train/device/compute_device.h"
+#include "worker/train/report/gradient_report.h"
+#include "worker/train/report/telemetry_outbox.h"
+
+namespace ampd::train {
+
+// What a step was like besides its numbers.
+struct StepCosts {
+  double seconds = 0;
+  double data_wait_seconds = 0;
+  int64_t num_samples = 0;
+  DeviceMemory memory;
+};
+
+// Puts what happens in an attempt into its outbox, in the words of job.proto, and all but steps into the log.
+// Single-threaded: owner the step loop.
+class TelemetryWriter {
+ public:
+  TelemetryWriter(TelemetryOutbox& outbox, int attempt) : outbox_(outbox), attempt_(attempt) {}
+
+  // The step's row, and an event for an overflow and for a change of the loss scale.
+  absl::Status Step(int64_t step, const amp::StepResult& result, double next_scale, const StepCosts& costs);
+  // Sets the point's time.
+  absl::Status Eval(v1::EvalPoint point);
+  // `seconds`: what it took.
+  absl::Status Sample(v1::Sample sample, double seconds);
+  absl::Status Event(v1::Event::Kind kind, int64_t step, const std::string& message,
+                     const std::map<std::string, std::string>& attributes = {});
+  // The step's samples, under the policy's scaling, and what FP8's canary last saw, as GRADIENTS_SAMPLED.
+  absl::Status Gradients(int64_t step, const amp::StepResult& result, const precision::LossScaleConfig& scaling,
+                         const CanaryReport& canary);
+
+ private:
+  absl::Status AddEvent(v1::Event event);
+  absl::Status Add(v1::TelemetryBatch record);
+  absl::Status ScaleEvents(int64_t step, const amp::StepResult& result, double next_scale);
+
+  TelemetryOutbox& outbox_;
+  const int attempt_;
+};
+
+}  // namespace ampd::train
