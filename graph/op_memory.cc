@@ -93,7 +93,8 @@ void OpMemory::Mark(const Node& node) {
   }
 }
 
-// Convolutions take channels-last weights (worker/amp/format.cc) and give such images; what follows keeps the order.
+// Convolutions take channels-last weights (worker/amp/step/format.cc) and give such images; what follows keeps the
+// order.
 bool OpMemory::IsChannelsLast(const Node& node, ValueId output) const {
   if (graph_.type(output).shape.size() < 4 || node.op == "aten.transpose.int" || node.op == "aten.view.default") {
     return false;

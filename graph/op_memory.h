@@ -51,7 +51,7 @@ class OpMemory {
   bool PassesGradient(const Node& node, ValueId argument) const;
 
   // Whether the gradient of an argument is written over the argument where nothing else holds that
-  // (worker/amp/cross_entropy.cc).
+  // (worker/amp/ops/cross_entropy.cc).
   bool WritesGradientOver(const Node& node, ValueId argument) const;
 
  private:

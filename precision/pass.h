@@ -8,7 +8,7 @@
 
 namespace ampd::precision {
 
-// From so many classes on a cross entropy holds less than its logarithms (worker/amp/cross_entropy.h).
+// From so many classes on a cross entropy holds less than its logarithms (worker/amp/ops/cross_entropy.h).
 inline constexpr int64_t kManyClasses = 4096;
 
 // The graph in the policy's dtypes: casts stand where the table says, one a value and dtype, or one a use of what a

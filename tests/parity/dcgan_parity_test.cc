@@ -21,7 +21,7 @@
 #include "precision/policy.h"
 #include "tests/parity/oracle.h"
 #include "worker/amp/engine.h"
-#include "worker/amp/format.h"
+#include "worker/amp/step/format.h"
 #include "worker/executor/executor.h"
 #include "worker/executor/initialize.h"
 #include "worker/train/plan/imported_model.h"

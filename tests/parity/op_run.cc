@@ -17,9 +17,9 @@
 #include "graph/einsum.h"
 #include "precision/pass.h"
 #include "precision/policy.h"
-#include "worker/amp/attention.h"
-#include "worker/amp/cross_entropy.h"
-#include "worker/amp/wide_products.h"
+#include "worker/amp/ops/attention.h"
+#include "worker/amp/ops/cross_entropy.h"
+#include "worker/amp/ops/wide_products.h"
 #include "worker/executor/dtype.h"
 #include "worker/executor/op_registry.h"
 

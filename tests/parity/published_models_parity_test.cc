@@ -27,7 +27,7 @@
 #include "tests/parity/everyday_models.h"
 #include "tests/parity/oracle.h"
 #include "worker/amp/engine.h"
-#include "worker/amp/format.h"
+#include "worker/amp/step/format.h"
 #include "worker/executor/executor.h"
 #include "worker/executor/initialize.h"
 

@@ -65,16 +65,20 @@ ROOMS = {
     "worker/kernels/cpu": "worker/kernels",
     "worker/kernels/cuda": "worker/kernels worker/kernels/cpu cuda",
     "worker/data": "ampd base worker/kernels/cpu clock files thread torch",
-    "worker/amp": "base graph precision worker/executor worker/kernels worker/kernels/cpu worker/kernels/cuda torch",
+    "worker/amp": "base graph precision worker/amp/fp8 worker/amp/ops worker/amp/step worker/executor worker/kernels torch",
+    "worker/amp/fp8": "base graph precision worker/amp/step worker/executor worker/kernels worker/kernels/cpu "
+                      "worker/kernels/cuda torch",
+    "worker/amp/ops": "base graph worker/executor worker/kernels/cpu torch",
+    "worker/amp/step": "base precision worker/kernels worker/kernels/cpu worker/kernels/cuda cuda torch",
     "worker/train/health": "ampd base graph precision",
-    "worker/train/device": "ampd base worker/amp worker/device thread torch",
-    "worker/train/report": "ampd base graph precision worker/amp worker/train/device clock files thread torch",
+    "worker/train/device": "ampd base worker/amp worker/amp/step worker/device thread torch",
+    "worker/train/report": "ampd base graph precision worker/amp worker/amp/fp8 worker/train/device clock files thread torch",
     "worker/train/checkpoint": "ampd base worker/amp worker/data worker/executor worker/train/health files thread torch",
     "worker/train/sample": "ampd base graph images models text worker/amp worker/data torch",
     "worker/train/plan": "ampd base graph models precision worker/amp worker/data worker/executor worker/train/checkpoint "
                          "worker/train/health worker/train/report worker/train/sample files thread torch",
-    "worker/train/loop": "ampd base graph models precision worker/amp worker/data worker/executor worker/train/checkpoint "
-                         "worker/train/device worker/train/health worker/train/plan worker/train/report "
+    "worker/train/loop": "ampd base graph models precision worker/amp worker/amp/step worker/data worker/executor "
+                         "worker/train/checkpoint worker/train/device worker/train/health worker/train/plan worker/train/report "
                          "worker/train/sample clock files thread torch",
 }
 

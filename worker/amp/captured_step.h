@@ -7,8 +7,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "worker/amp/phase.h"
-#include "worker/amp/step_graph.h"
-#include "worker/amp/step_kernels.h"
+#include "worker/amp/step/step_graph.h"
+#include "worker/amp/step/step_kernels.h"
 
 namespace ampd::amp {
 

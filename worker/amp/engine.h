@@ -15,13 +15,13 @@
 #include "worker/amp/captured_step.h"
 #include "worker/amp/eval_sums.h"
 #include "worker/amp/finite_state.h"
-#include "worker/amp/fp8_layers.h"
+#include "worker/amp/fp8/fp8_layers.h"
 #include "worker/amp/loss_scaler.h"
 #include "worker/amp/optimizer.h"
 #include "worker/amp/phase.h"
 #include "worker/amp/schedule.h"
-#include "worker/amp/step_kernels.h"
-#include "worker/amp/step_scalars.h"
+#include "worker/amp/step/step_kernels.h"
+#include "worker/amp/step/step_scalars.h"
 
 namespace ampd::amp {
 

@@ -7,7 +7,7 @@
 #include "c10/util/intrusive_ptr.h"
 #include "graph/heads.h"
 #include "worker/amp/engine.h"
-#include "worker/amp/fp8_layers.h"
+#include "worker/amp/fp8/fp8_layers.h"
 #include "worker/amp/label_counter.h"
 #include "worker/executor/executor.h"
 #include "worker/executor/op_registry.h"

@@ -16,7 +16,7 @@
 #include "c10/util/Exception.h"
 #include "worker/amp/engine.h"
 #include "worker/amp/engine_programs.h"
-#include "worker/amp/format.h"
+#include "worker/amp/step/format.h"
 
 namespace ampd::amp {
 

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/glob.h"
-#include "worker/amp/format.h"
+#include "worker/amp/step/format.h"
 
 namespace ampd::amp {
 

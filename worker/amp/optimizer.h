@@ -11,7 +11,7 @@
 #include "ATen/core/Tensor.h"
 #include "absl/status/status.h"
 #include "worker/amp/parameter.h"
-#include "worker/amp/step_kernels.h"
+#include "worker/amp/step/step_kernels.h"
 #include "worker/executor/executor.h"
 
 namespace ampd::amp {

@@ -4,7 +4,7 @@
 
 #include "ATen/ops/empty.h"
 #include "ATen/ops/empty_like.h"
-#include "worker/amp/format.h"
+#include "worker/amp/step/format.h"
 
 namespace ampd::amp {
 

@@ -4,7 +4,7 @@
 
 #include "ATen/core/Tensor.h"
 #include "precision/preset.h"
-#include "worker/amp/step_kernels.h"
+#include "worker/amp/step/step_kernels.h"
 
 namespace ampd::amp {
 

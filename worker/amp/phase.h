@@ -17,9 +17,9 @@
 #include "worker/amp/optimizer.h"
 #include "worker/amp/parameter.h"
 #include "worker/amp/schedule.h"
-#include "worker/amp/step_graph.h"
-#include "worker/amp/step_kernels.h"
-#include "worker/amp/step_scalars.h"
+#include "worker/amp/step/step_graph.h"
+#include "worker/amp/step/step_kernels.h"
+#include "worker/amp/step/step_scalars.h"
 #include "worker/executor/executor.h"
 
 namespace ampd::amp {

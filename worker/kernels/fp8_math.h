@@ -8,7 +8,7 @@
 #include "worker/kernels/host_device.h"
 
 // What bringing a number into FP8 does to it, for the CUDA kernels and the tests that hold them against LibTorch's CPU
-// ops (worker/amp/fp8_tensor.h), bit for bit. Compiled without contraction, every device gives the same codes.
+// ops (worker/amp/fp8/fp8_tensor.h), bit for bit. Compiled without contraction, every device gives the same codes.
 namespace ampd::kernels {
 
 enum class Fp8Format { kE4M3, kE5M2 };

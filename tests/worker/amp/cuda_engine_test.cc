@@ -13,8 +13,8 @@
 #include "tests/worker/amp/cpu_engine.h"
 #include "tests/worker/amp/small_problem.h"
 #include "tests/worker/kernels/kernels_under_test.h"
-#include "worker/amp/cuda_math.h"
 #include "worker/amp/engine.h"
+#include "worker/amp/step/cuda_math.h"
 
 namespace ampd::amp {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "worker/amp/step_graph.h"
+#include "worker/amp/step/step_graph.h"
 #include "worker/kernels/cuda/cuda_kernels.h"
 
 // Step graphs for an engine that computes on the CPU with the emulated CUDA kernels. As a CUDA graph they keep what a

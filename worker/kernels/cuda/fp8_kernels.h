@@ -8,7 +8,7 @@
 // for those whose scale follows from all of their numbers. A product sums over the columns of both its operands, so the
 // same read writes the transposed matrix too where the product of another direction will want that one.
 //
-// Codes and scales equal those of worker/amp/fp8_tensor.h's ops bit for bit, whatever the order of threads.
+// Codes and scales equal those of worker/amp/fp8/fp8_tensor.h's ops bit for bit, whatever the order of threads.
 namespace ampd::kernels {
 
 // In FP8; where `data` is null it is not asked for, and nothing of it is written.

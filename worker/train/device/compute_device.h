@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "ampd/v1/worker.pb.h"
-#include "worker/amp/step_kernels.h"
+#include "worker/amp/step/step_kernels.h"
 #include "worker/device/cuda_plugin.h"
 
 namespace ampd::train {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "worker/amp/step_graph.h"
+#include "worker/amp/step/step_graph.h"
 
 namespace ampd::train {
 

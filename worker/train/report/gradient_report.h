@@ -8,7 +8,7 @@
 #include "ampd/v1/job.pb.h"
 #include "precision/loss_scale.h"
 #include "worker/amp/activation_sample.h"
-#include "worker/amp/fp8_layers.h"
+#include "worker/amp/fp8/fp8_layers.h"
 #include "worker/amp/gradient_sample.h"
 
 namespace ampd::train {

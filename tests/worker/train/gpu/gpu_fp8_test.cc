@@ -18,7 +18,7 @@
 #include "tests/host_gpu.h"
 #include "tests/worker/train/gpu/gpu.h"
 #include "worker/amp/engine.h"
-#include "worker/amp/fp8_quantizer.h"
+#include "worker/amp/fp8/fp8_quantizer.h"
 
 namespace ampd::train {
 namespace {

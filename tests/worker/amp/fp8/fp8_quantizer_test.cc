@@ -1,0 +1,204 @@
+// The arithmetic of the CUDA kernels for FP8, and the kernels' source over an emulated CUDA, against LibTorch's CPU
+// ops: the same bits. And what LibTorch's product of blocks demands of scales.
+#include "worker/amp/fp8/fp8_quantizer.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ATen/ops/empty.h"
+#include "ATen/ops/empty_like.h"
+#include "ATen/ops/equal.h"
+#include "ATen/ops/full.h"
+#include "base/random.h"
+#include "tests/worker/kernels/kernels_under_test.h"
+
+namespace ampd::amp {
+namespace {
+
+using precision::Fp8Recipe;
+
+constexpr at::ScalarType kFp8Formats[] = {at::kFloat8_e4m3fn, at::kFloat8_e5m2};
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+at::Tensor Codes(const at::Tensor& in_fp8) { return in_fp8.view(at::kByte); }
+
+// Numbers of every size that fp32 has, those in the middle between two of a format among them.
+at::Tensor AllSizes() {
+  SeededRandom random(1);
+  at::Tensor numbers = at::empty({1 << 20});
+  auto* const data = numbers.mutable_data_ptr<float>();
+  for (int64_t i = 0; i < numbers.numel(); ++i) {
+    const auto bits = static_cast<uint32_t>(random.Next());
+    const auto number = std::bit_cast<float>(i % 2 == 0 ? bits : bits & 0xfff80000);
+    data[i] = std::isnan(number) ? 0.0F : number;
+  }
+  return numbers;
+}
+
+TEST(Fp8Math, CodesAreLibTorchs) {
+  const at::Tensor numbers = AllSizes();
+  for (const at::ScalarType format : kFp8Formats) {
+    const double largest = LargestOf(format);
+    const at::Tensor expected = Codes(numbers.clamp(-largest, largest).to(format));
+    const auto ours = format == at::kFloat8_e5m2 ? kernels::Fp8Format::kE5M2 : kernels::Fp8Format::kE4M3;
+    int64_t num_wrong = 0;
+    int64_t num_subnormal = 0;
+    for (int64_t i = 0; i < numbers.numel(); ++i) {
+      const uint8_t code = kernels::ToFp8(numbers.const_data_ptr<float>()[i], ours);
+      num_wrong += code != expected.const_data_ptr<uint8_t>()[i];
+      num_subnormal += (code & 0x7f) > 0 && (code & 0x7f) < (ours == kernels::Fp8Format::kE5M2 ? 4 : 8);
+    }
+    EXPECT_EQ(num_wrong, 0);
+    EXPECT_GT(num_subnormal, 1000);
+    EXPECT_EQ(kernels::ToFp8(std::nanf(""), ours), 0x7f);
+  }
+}
+
+TEST(Fp8Math, ScalesAreTheOps) {
+  const at::Tensor amaxes = AllSizes().abs();
+  amaxes[0] = kInf;
+  amaxes[1] = std::nanf("");
+  amaxes[2] = 0;
+  for (const bool power_of_two : {true, false}) {
+    for (const int margin : {0, 3}) {
+      Fp8Recipe recipe;
+      recipe.power_of_two_scales = power_of_two;
+      recipe.margin = margin;
+      const at::Tensor expected = ScaleFor(amaxes, at::kFloat8_e4m3fn, recipe);
+      const kernels::Fp8Scaling scaling = {.largest = std::ldexp(448.0F, -margin), .power_of_two = power_of_two};
+      at::Tensor ours = at::empty_like(amaxes);
+      for (int64_t i = 0; i < amaxes.numel(); ++i) {
+        ours.mutable_data_ptr<float>()[i] = kernels::Fp8Scale(amaxes.const_data_ptr<float>()[i], scaling);
+      }
+      EXPECT_TRUE(ours.isclose(expected, 0, 0, /*equal_nan=*/true).all().item<bool>());
+      EXPECT_EQ(ours.isnan().sum().item<int64_t>(), amaxes.isfinite().logical_not().sum().item<int64_t>());
+    }
+  }
+}
+
+struct Quantizers {
+  explicit Quantizers(const Fp8Recipe& recipe) {
+    cpu = Fp8Quantizer::Make(recipe, {});
+    ComputeDevice device;
+    std::string why;
+    device.cuda_kernels = kernels::KernelsUnderTest(&why);
+    cuda = Fp8Quantizer::Make(recipe, device);
+  }
+  std::unique_ptr<Fp8Quantizer> cpu;
+  std::unique_ptr<Fp8Quantizer> cuda;
+};
+
+void ExpectSame(const Fp8Matrix& cuda, const Fp8Matrix& cpu) {
+  EXPECT_TRUE(at::equal(Codes(cuda.data), Codes(cpu.data)));
+  EXPECT_TRUE(cuda.inverse_scale.isclose(cpu.inverse_scale, 0, 0, /*equal_nan=*/true).all().item<bool>());
+  EXPECT_EQ(cuda.inverse_scale.sizes(), cpu.inverse_scale.sizes());
+  EXPECT_EQ(cuda.block.rows, cpu.block.rows);
+  EXPECT_EQ(cuda.block.columns, cpu.block.columns);
+}
+
+// (200, 136), with rows and columns of very different sizes.
+at::Tensor Uneven(at::ScalarType dtype) {
+  return AllSizes()
+      .narrow(0, 0, int64_t{200} * 136)
+      .nan_to_num(0, 1, -1)
+      .clamp(-1e4, 1e4)
+      .reshape({200, 136})
+      .to(dtype);
+}
+
+TEST(Fp8Quantizer, TheKernelsGiveTheOpsBits) {
+  for (const bool power_of_two : {true, false}) {
+    Fp8Recipe recipe;
+    recipe.power_of_two_scales = power_of_two;
+    recipe.margin = power_of_two ? 0 : 1;
+    const Quantizers quantizers(recipe);
+    for (const Fp8Grain grain : {Fp8Grain::kTensor, Fp8Grain::kRows, Fp8Grain::kSquares}) {
+      for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
+        const at::Tensor matrix = dtype == at::kFloat ? Uneven(dtype).t() : Uneven(dtype);
+        const Fp8Order order = {.grain = grain,
+                                .format = dtype == at::kHalf ? at::kFloat8_e5m2 : at::kFloat8_e4m3fn,
+                                .plain = true,
+                                .transposed = true,
+                                .known_scale = {}};
+        const Fp8Forms cpu = quantizers.cpu->Quantize(matrix, order);
+        const Fp8Forms cuda = quantizers.cuda->Quantize(matrix, order);
+        ExpectSame(cuda.plain, cpu.plain);
+        ExpectSame(cuda.transposed, cpu.transposed);
+        EXPECT_EQ(cuda.amax.defined(), grain == Fp8Grain::kTensor);
+        EXPECT_TRUE(!cuda.amax.defined() || at::equal(cuda.amax, cpu.amax));
+        EXPECT_TRUE(grain == Fp8Grain::kRows || at::equal(Codes(cuda.plain.data).t(), Codes(cuda.transposed.data)));
+      }
+    }
+  }
+}
+
+TEST(Fp8Quantizer, OnlyWhatIsAskedForIsMade) {
+  const Quantizers quantizers({});
+  for (const Fp8Quantizer* quantizer : {quantizers.cpu.get(), quantizers.cuda.get()}) {
+    for (const Fp8Grain grain : {Fp8Grain::kTensor, Fp8Grain::kRows, Fp8Grain::kSquares}) {
+      const Fp8Forms forms = quantizer->Quantize(Uneven(at::kBFloat16), {.grain = grain, .transposed = true});
+      EXPECT_FALSE(forms.plain.data.defined());
+      EXPECT_EQ(forms.transposed.data.sizes(), at::IntArrayRef({136, 200}));
+    }
+  }
+}
+
+TEST(Fp8Quantizer, AKnownScaleIsTakenAndTheAmaxTold) {
+  const Quantizers quantizers({});
+  for (const float known : {0.0F, 0.5F}) {
+    const Fp8Order order = {.plain = true, .transposed = true, .known_scale = at::full({1}, known)};
+    const Fp8Forms cpu = quantizers.cpu->Quantize(Uneven(at::kBFloat16), order);
+    const Fp8Forms cuda = quantizers.cuda->Quantize(Uneven(at::kBFloat16), order);
+    ExpectSame(cuda.plain, cpu.plain);
+    ExpectSame(cuda.transposed, cpu.transposed);
+    EXPECT_TRUE(at::equal(cuda.amax, cpu.amax));
+    EXPECT_EQ(cuda.plain.inverse_scale.item<float>() == 2, known > 0);
+  }
+}
+
+TEST(Fp8Quantizer, ANumberThatIsNotFiniteLeavesNothingBesideIt) {
+  const Quantizers quantizers({});
+  at::Tensor matrix = Uneven(at::kBFloat16);
+  matrix[150][130] = kInf;
+  for (const Fp8Grain grain : {Fp8Grain::kTensor, Fp8Grain::kRows, Fp8Grain::kSquares}) {
+    const Fp8Order order = {.grain = grain, .plain = true, .transposed = true};
+    const Fp8Forms cpu = quantizers.cpu->Quantize(matrix, order);
+    const Fp8Forms cuda = quantizers.cuda->Quantize(matrix, order);
+    ExpectSame(cuda.plain, cpu.plain);
+    ExpectSame(cuda.transposed, cpu.transposed);
+    EXPECT_GT(cuda.plain.Widened().isnan().sum().item<int64_t>(), 0);
+  }
+  const Fp8Order known = {.plain = true, .known_scale = at::full({1}, 0.5F)};
+  for (const Fp8Quantizer* quantizer : {quantizers.cpu.get(), quantizers.cuda.get()}) {
+    EXPECT_TRUE(quantizer->Quantize(matrix, known).plain.Widened().isnan().all().item<bool>());
+  }
+}
+
+// (R, K / 128) column by column of 1x128; (K / 128 padded to a multiple of 4, C / 128) column by column of 128x128:
+// what LibTorch 2.11 checks, and cuBLASLt reads.
+TEST(ScalesForBlocks, LieAsLibTorchDemands) {
+  const Quantizers quantizers({});
+  const at::Tensor matrix = AllSizes().narrow(0, 0, int64_t{150} * 640).clamp(-1e4, 1e4).reshape({150, 640});
+  for (const Fp8Quantizer* quantizer : {quantizers.cpu.get(), quantizers.cuda.get()}) {
+    const Fp8Matrix rows = quantizer->Quantize(matrix, {.grain = Fp8Grain::kRows, .plain = true}).plain;
+    const at::Tensor of_rows = ScalesForBlocks(rows, 160);
+    EXPECT_EQ(of_rows.sizes(), at::IntArrayRef({160, 5}));
+    EXPECT_EQ(of_rows.strides(), at::IntArrayRef({1, 160}));
+    EXPECT_TRUE(at::equal(of_rows.narrow(0, 0, 150), rows.inverse_scale));
+    const Fp8Matrix squares = quantizer->Quantize(matrix, {.grain = Fp8Grain::kSquares, .plain = true}).plain;
+    const at::Tensor of_squares = ScalesForBlocks(squares, 150);
+    EXPECT_EQ(of_squares.sizes(), at::IntArrayRef({8, 2}));
+    EXPECT_EQ(of_squares.strides(), at::IntArrayRef({1, 8}));
+    EXPECT_TRUE(at::equal(of_squares.narrow(0, 0, 5), squares.inverse_scale.t()));
+    EXPECT_TRUE(of_squares.narrow(0, 5, 3).eq(0).all().item<bool>());
+  }
+}
+
+}  // namespace
+}  // namespace ampd::amp

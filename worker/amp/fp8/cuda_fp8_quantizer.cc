@@ -1,0 +1,103 @@
+#include "worker/amp/fp8/cuda_fp8_quantizer.h"
+
+#include <cmath>
+
+#include "ATen/ops/empty.h"
+#include "ATen/ops/empty_strided.h"
+#include "ATen/ops/zeros.h"
+#include "worker/amp/step/cuda_error.h"
+#include "worker/amp/step/current_stream.h"
+#include "worker/amp/step/format.h"
+
+namespace ampd::amp {
+namespace {
+
+using kernels::CudaFp8Matrix;
+using kernels::CudaFp8Output;
+using kernels::kFp8Block;
+
+int64_t NumBlocks(int64_t size) { return (size + kFp8Block - 1) / kFp8Block; }
+
+// Room for a matrix (R, C) in FP8, its scales as the kernels write them.
+Fp8Matrix Room(int64_t rows, int64_t columns, const Fp8Order& order, const at::Device& device) {
+  const auto options = at::TensorOptions().device(device);
+  Fp8Matrix room;
+  room.data = at::empty({rows, columns}, options.dtype(order.format));
+  switch (order.grain) {
+    case Fp8Grain::kTensor:
+      room.block = {rows, columns};
+      room.inverse_scale = at::empty({1, 1}, options.dtype(at::kFloat));
+      break;
+    case Fp8Grain::kRows:
+      room.block = {1, kFp8Block};
+      room.inverse_scale = at::empty_strided({rows, NumBlocks(columns)}, {1, rows}, options.dtype(at::kFloat));
+      break;
+    case Fp8Grain::kSquares:
+      room.block = {kFp8Block, kFp8Block};
+      room.inverse_scale = at::empty({NumBlocks(rows), NumBlocks(columns)}, options.dtype(at::kFloat));
+      break;
+  }
+  return room;
+}
+
+CudaFp8Output OutputOf(const Fp8Matrix& matrix) {
+  return {static_cast<uint8_t*>(matrix.data.data_ptr()), matrix.inverse_scale.mutable_data_ptr<float>()};
+}
+
+class CudaFp8Quantizer final : public Fp8Quantizer {
+ public:
+  CudaFp8Quantizer(const precision::Fp8Recipe& recipe, const ComputeDevice& device)
+      : recipe_(recipe), kernels_(*device.cuda_kernels), device_(device.device) {}
+
+  Fp8Forms Quantize(const at::Tensor& matrix, const Fp8Order& order) const override {
+    const at::Tensor source = matrix.contiguous();
+    CudaFp8Matrix pass = PassOver(source, order);
+    Fp8Forms forms;
+    if (order.plain) {
+      forms.plain = Room(pass.rows, pass.columns, order, device_);
+      pass.plain = OutputOf(forms.plain);
+    }
+    if (order.transposed) {
+      forms.transposed = Room(pass.columns, pass.rows, order, device_);
+      pass.transposed = OutputOf(forms.transposed);
+    }
+    if (order.grain == Fp8Grain::kTensor) {
+      forms.amax = at::zeros({1, 1}, at::TensorOptions(at::kFloat).device(device_));
+      const float* known = order.known_scale.defined() ? order.known_scale.const_data_ptr<float>() : nullptr;
+      Check(kernels_.fp8->quantize_tensor(&pass, known, forms.amax.mutable_data_ptr<float>(), CurrentStream(device_)));
+    } else if (order.grain == Fp8Grain::kRows) {
+      Check(kernels_.fp8->quantize_rows(&pass, CurrentStream(device_)));
+    } else {
+      Check(kernels_.fp8->quantize_squares(&pass, CurrentStream(device_)));
+    }
+    return forms;
+  }
+
+ private:
+  CudaFp8Matrix PassOver(const at::Tensor& source, const Fp8Order& order) const {
+    CudaFp8Matrix pass;
+    pass.source = source.const_data_ptr();
+    pass.source_format = FormatOf(source);
+    pass.rows = source.size(0);
+    pass.columns = source.size(1);
+    pass.format = order.format == at::kFloat8_e5m2 ? kernels::Fp8Format::kE5M2 : kernels::Fp8Format::kE4M3;
+    pass.scaling.largest = static_cast<float>(std::ldexp(LargestOf(order.format), -recipe_.margin));
+    pass.scaling.smallest_amax = static_cast<float>(recipe_.amax_epsilon);
+    pass.scaling.power_of_two = recipe_.power_of_two_scales;
+    return pass;
+  }
+
+  void Check(int error) const { CheckCuda(kernels_, error); }
+
+  const precision::Fp8Recipe recipe_;
+  const kernels::CudaKernels& kernels_;
+  const c10::Device device_;
+};
+
+}  // namespace
+
+std::unique_ptr<Fp8Quantizer> MakeCudaFp8Quantizer(const precision::Fp8Recipe& recipe, const ComputeDevice& device) {
+  return std::make_unique<CudaFp8Quantizer>(recipe, device);
+}
+
+}  // namespace ampd::amp

@@ -1,0 +1,17 @@
+#include "worker/amp/step/cuda_math.h"
+
+#include "ATen/Context.h"
+
+namespace ampd::amp {
+
+// These setters and not setFloat32Precision: LibTorch's getters throw when only one of its two ways was used.
+void UseCudaMath(const precision::ResolvedPolicy& policy) {
+  at::Context& context = at::globalContext();
+  context.setAllowTF32CuBLAS(policy.formats.tf32_matmul);
+  context.setAllowTF32CuDNN(policy.formats.tf32_matmul);
+  context.setAllowFP16ReductionCuBLAS(false);
+  context.setAllowBF16ReductionCuBLAS(false);
+  context.setAllowFP16AccumulationCuBLAS(false);
+}
+
+}  // namespace ampd::amp

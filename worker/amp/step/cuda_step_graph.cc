@@ -1,0 +1,184 @@
+// libampd_cuda_graph.so: step graphs by LibTorch's CUDAGraph, which routes what a recorded step allocates to a pool of
+// its own and lets random ops read their seed from the device. It is a library of its own because it calls LibTorch's
+// CUDA part, which programs here do not link (worker/train/device/cuda_graphs.h opens both).
+#include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/core/Event.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <mutex>
+
+#include "ATen/core/Generator.h"
+#include "c10/util/Exception.h"
+#include "worker/amp/step/step_graph.h"
+
+namespace ampd::amp {
+namespace {
+
+namespace cuda = c10::cuda;
+
+// What `later` is given from now on comes behind what `earlier` was given.
+void PutBehind(const cuda::CUDAStream& later, const cuda::CUDAStream& earlier) {
+  c10::Event event(c10::DeviceType::CUDA);
+  event.record(earlier.unwrap());
+  event.block(later.unwrap());
+}
+
+// The stream on which a device's steps warm up and are recorded, for nothing is recorded on a default stream. One for
+// the whole process: libraries keep workspaces for every stream that they ever saw (precision/memory.cc counts
+// cuBLAS's).
+cuda::CUDAStream RecordingStream(c10::DeviceIndex device) {
+  static std::mutex mutex;
+  static std::map<c10::DeviceIndex, cuda::CUDAStream> streams;
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto found = streams.find(device);
+  return found != streams.end()
+             ? found->second
+             : streams.emplace(device, cuda::getStreamFromPool(/*isHighPriority=*/false, device)).first->second;
+}
+
+// Bytes that LibTorch's allocator has taken of the device, and of those the ones that tensors have.
+struct Taken {
+  int64_t all = 0;
+  int64_t by_tensors = 0;
+};
+
+Taken TakenOf(c10::Device device) {
+  constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  const auto stats = cuda::CUDACachingAllocator::getDeviceStats(device.index());
+  return {stats.reserved_bytes[kAll].current, stats.allocated_bytes[kAll].current};
+}
+
+class CudaStepGraph final : public StepGraph {
+ public:
+  explicit CudaStepGraph(c10::Device device) : device_(device), stream_(RecordingStream(device.index())) {}
+
+  void WarmUp(absl::FunctionRef<void()> step) override {
+    const cuda::CUDAStream current = cuda::getCurrentCUDAStream(device_.index());
+    PutBehind(stream_, current);
+    {
+      const cuda::CUDAStreamGuard guard(stream_);
+      step();
+    }
+    PutBehind(current, stream_);
+  }
+
+  std::string Capture(size_t num_seeds, absl::FunctionRef<void()> step) override {
+    const at::Generator own = Default().graphsafe_get_state();
+    try {
+      Record(num_seeds, step);
+    } catch (const c10::Error& error) {
+      Abandon();
+      const std::string text = error.what_without_backtrace();
+      return text.substr(0, text.find('\n'));
+    }
+    Draw(own);
+    return "";
+  }
+
+  void UseSeed(size_t number) override { Draw(seeds_.at(number)); }
+
+  void Replay(const std::vector<uint64_t>& seeds) override {
+    TORCH_CHECK(seeds.size() == seeds_.size(), "a graph with ", seeds_.size(), " seeds was given ", seeds.size());
+    for (size_t i = 0; i < seeds.size(); ++i) {
+      seeds_[i].set_current_seed(seeds[i]);
+    }
+    graph_->replay();
+  }
+
+  // The allocator keeps what tensors gave back, for others; but not for others what is the graph's.
+  Memory memory() const override {
+    const Taken taken = TakenOf(device_);
+    const auto free = static_cast<int64_t>(cuda::CUDACachingAllocator::get()->getMemoryInfo(device_.index()).first);
+    return {own_bytes_, free + std::max<int64_t>(0, taken.all - taken.by_tensors - own_bytes_)};
+  }
+
+ private:
+  at::Generator Default() const { return at::cuda::detail::getDefaultCUDAGenerator(device_.index()); }
+
+  // Random ops draw from this generator's state from now on.
+  void Draw(const at::Generator& from) const {
+    at::Generator generator = Default();
+    const std::lock_guard<std::mutex> lock(generator.mutex());
+    generator.graphsafe_set_state(from);
+  }
+
+  void Record(size_t num_seeds, absl::FunctionRef<void()> step) {
+    graph_ = std::make_unique<at::cuda::CUDAGraph>();
+    for (size_t i = 0; i < num_seeds; ++i) {
+      seeds_.push_back(at::cuda::detail::createCUDAGenerator(device_.index()));
+      graph_->register_generator_state(seeds_.back());
+    }
+    pool_ = at::cuda::graph_pool_handle();
+    cuda::CUDACachingAllocator::emptyCache();  // the graph's own memory takes the place of what the warm-up took
+    const int64_t taken_before = TakenOf(device_).all;
+    const cuda::CUDAStream current = cuda::getCurrentCUDAStream(device_.index());
+    {
+      const cuda::CUDAStreamGuard guard(stream_);
+      RecordHere(step);
+    }
+    own_bytes_ = TakenOf(device_).all - taken_before;
+    PutBehind(current, stream_);  // on which the seeds were written for the first time
+  }
+
+  void RecordHere(absl::FunctionRef<void()> step) {
+    graph_->capture_begin(pool_);
+    std::exception_ptr error;
+    try {
+      step();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    // Also after an error, or the stream would go on recording; that it throws as well then follows from the error.
+    try {
+      graph_->capture_end();
+    } catch (const c10::Error&) {
+      error = error != nullptr ? error : std::current_exception();
+    }
+    if (error != nullptr) {
+      std::rethrow_exception(error);
+    }
+  }
+
+  // After a broken recording LibTorch's allocator may go on asking the graph which streams are its own, so that must
+  // stay; its memory may go. The default generator may take itself to be recorded: it gets a state of its own.
+  void Abandon() {
+    (void)graph_.release();
+    for (const auto end : {cuda::CUDACachingAllocator::endAllocateToPool, cuda::CUDACachingAllocator::releasePool}) {
+      try {
+        end(device_.index(), pool_);
+      } catch (const c10::Error&) {
+        continue;  // it was ended in time, or never begun
+      }
+    }
+    Draw(at::cuda::detail::createCUDAGenerator(device_.index()));
+  }
+
+  const c10::Device device_;
+  const cuda::CUDAStream stream_;
+  std::vector<at::Generator> seeds_;
+  c10::MempoolId_t pool_ = {0, 0};
+  int64_t own_bytes_ = 0;
+  std::unique_ptr<at::cuda::CUDAGraph> graph_;
+};
+
+std::unique_ptr<StepGraph> Make(c10::Device device) { return std::make_unique<CudaStepGraph>(device); }
+
+void ForbidWaits(bool forbidden) {
+  cuda::warning_state().set_sync_debug_mode(forbidden ? cuda::SyncDebugMode::L_ERROR : cuda::SyncDebugMode::L_DISABLED);
+}
+
+constexpr StepGraphs kStepGraphs = {.version = kStepGraphsVersion, .make = Make, .forbid_waits = ForbidWaits};
+
+}  // namespace
+}  // namespace ampd::amp
+
+extern "C" __attribute__((visibility("default"))) const ampd::amp::StepGraphs* ampd_step_graphs() {
+  return &ampd::amp::kStepGraphs;
+}

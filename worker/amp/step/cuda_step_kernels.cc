@@ -1,0 +1,148 @@
+#include "worker/amp/step/cuda_step_kernels.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
+#include "ATen/ops/empty.h"
+#include "ATen/ops/from_blob.h"
+#include "c10/util/Exception.h"
+#include "worker/amp/step/cuda_error.h"
+#include "worker/amp/step/current_stream.h"
+#include "worker/amp/step/step_rows.h"
+
+namespace ampd::amp {
+namespace {
+
+using kernels::CudaTable;
+using kernels::GradientFacts;
+using kernels::TensorRow;
+
+class CudaStepKernels final : public StepKernels {
+ public:
+  explicit CudaStepKernels(const ComputeDevice& device) : kernels_(*device.cuda_kernels), device_(device.device) {}
+
+  void Examine(const std::vector<at::Tensor>& gradients, GradientFacts* facts) override {
+    // The device is named twice, or LibTorch would ask CUDA where the memory is, which a recording may not allow.
+    at::for_blob(facts, {static_cast<int64_t>(gradients.size() * sizeof(GradientFacts))})
+        .target_device(device_)
+        .options(BytesHere())
+        .make_tensor()
+        .zero_();
+    const CudaTable table = Upload(RowsToExamine(gradients), examined_);
+    const at::Tensor of_chunks = Bytes(table.num_chunks * sizeof(GradientFacts));
+    Check(kernels_.examine(table, static_cast<GradientFacts*>(of_chunks.data_ptr()), facts, Stream()));
+  }
+
+  void Decide(const kernels::StepControl& control, int first_phase, int num_phases) override {
+    Check(kernels_.decide(control, first_phase, num_phases, Stream()));
+  }
+
+  void EndStep(const kernels::StepControl& control) override {
+    Check(kernels_.end_step(control, Stream()));
+    most_step_bytes_ = std::max(most_step_bytes_, step_bytes_);
+    step_bytes_ = 0;
+  }
+
+  void BeginRecording() override {
+    recorded_ = UploadedRows{.here = {}, .there = Bytes(most_step_bytes_)};
+    is_recording_ = true;
+  }
+
+  void EndRecording() override {
+    is_recording_ = false;
+    CopyToDevice(recorded_);
+  }
+
+  void Accumulate(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& sums) override {
+    Check(kernels_.accumulate(Upload(RowsToAccumulate(gradients, sums), accumulated_), Stream()));
+  }
+
+  void UpdateAdam(const kernels::AdamStep& step, const kernels::StepDecision* decision,
+                  const std::vector<StepTensors>& tensors) override {
+    Check(kernels_.update_adam(Upload(RowsToUpdate(tensors), updated_), &step, decision, Stream()));
+  }
+
+  void UpdateSgd(const kernels::SgdStep& step, const kernels::StepDecision* decision,
+                 const std::vector<StepTensors>& tensors) override {
+    Check(kernels_.update_sgd(Upload(RowsToUpdate(tensors), updated_), &step, decision, Stream()));
+  }
+
+  void Round(const std::vector<StepTensors>& tensors) override {
+    Check(kernels_.round(Upload(RowsToRound(tensors), rounded_), Stream()));
+  }
+
+ private:
+  // The rows that a kind of pass was last given, here and on the device.
+  struct UploadedRows {
+    std::vector<std::byte> here;
+    at::Tensor there;
+  };
+
+  at::TensorOptions BytesHere() const { return at::TensorOptions().dtype(at::kByte).device(device_); }
+  at::Tensor Bytes(size_t count) const { return at::empty({static_cast<int64_t>(count)}, BytesHere()); }
+
+  // Writes the rows to the device, unless they are those of last time: the allocator mostly gives the gradients of a
+  // step the memory of the last one's. Passes and copies share one stream, so that a pass that has not run yet still
+  // reads the rows it was given.
+  CudaTable Upload(const StepRows& rows, UploadedRows& last) {
+    const auto bytes = std::as_bytes(std::span(rows.rows));
+    step_bytes_ += bytes.size();
+    if (is_recording_) {
+      return TableOf(rows, Record(bytes));
+    }
+    if (!std::equal(bytes.begin(), bytes.end(), last.here.begin(), last.here.end())) {
+      last.here.assign(bytes.begin(), bytes.end());
+      if (!last.there.defined() || last.there.nbytes() < bytes.size()) {
+        last.there = Bytes(bytes.size());
+      }
+      CopyToDevice(last);
+    }
+    return TableOf(rows, last.there.defined() ? last.there.const_data_ptr() : nullptr);
+  }
+
+  // Where the rows will be once EndRecording has copied them: every pass of a recorded step has a place of its own, in
+  // memory that the graph does not use for anything else.
+  const void* Record(std::span<const std::byte> bytes) {
+    const size_t begin = recorded_.here.size();
+    TORCH_CHECK(begin + bytes.size() <= recorded_.there.nbytes(), "a step with ", begin + bytes.size(),
+                " bytes of rows is recorded after steps with at most ", recorded_.there.nbytes());
+    recorded_.here.insert(recorded_.here.end(), bytes.begin(), bytes.end());
+    return static_cast<const std::byte*>(recorded_.there.const_data_ptr()) + begin;
+  }
+
+  // From pinned memory, so that the host need not wait.
+  void CopyToDevice(const UploadedRows& rows) const {
+    const auto size = static_cast<int64_t>(rows.here.size());
+    const at::Tensor pinned = at::empty({size}, at::TensorOptions().dtype(at::kByte).pinned_memory(device_.is_cuda()));
+    std::copy(rows.here.begin(), rows.here.end(), static_cast<std::byte*>(pinned.data_ptr()));
+    rows.there.narrow(0, 0, size).copy_(pinned, /*non_blocking=*/true);
+  }
+
+  static CudaTable TableOf(const StepRows& rows, const void* there) {
+    CudaTable table;
+    table.tensors = rows.rows.empty() ? nullptr : static_cast<const TensorRow*>(there);
+    table.num_tensors = static_cast<int32_t>(rows.rows.size());
+    table.num_chunks = rows.num_chunks;
+    return table;
+  }
+
+  void* Stream() const { return CurrentStream(device_); }
+  void Check(int error) const { CheckCuda(kernels_, error); }
+
+  const kernels::CudaKernels& kernels_;
+  const c10::Device device_;
+  UploadedRows examined_, accumulated_, updated_, rounded_;
+  size_t step_bytes_ = 0;  // of rows, in the step so far
+  size_t most_step_bytes_ = 0;
+  bool is_recording_ = false;
+  UploadedRows recorded_;  // of all passes of the recorded step
+};
+
+}  // namespace
+
+std::unique_ptr<StepKernels> MakeCudaStepKernels(const ComputeDevice& device) {
+  return std::make_unique<CudaStepKernels>(device);
+}
+
+}  // namespace ampd::amp

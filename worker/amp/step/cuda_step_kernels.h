@@ -1,0 +1,13 @@
+#pragma once
+
+#include <memory>
+
+#include "worker/amp/step/step_kernels.h"
+
+namespace ampd::amp {
+
+// The passes through the kernels of libampd_cuda.so: each writes its table to the device and launches once. REQUIRES:
+// `device.cuda_kernels` is set; every tensor is on `device.device`.
+std::unique_ptr<StepKernels> MakeCudaStepKernels(const ComputeDevice& device);
+
+}  // namespace ampd::amp

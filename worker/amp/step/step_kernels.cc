@@ -1,0 +1,117 @@
+#include "worker/amp/step/step_kernels.h"
+
+#include <algorithm>
+
+#include "ATen/Parallel.h"
+#include "worker/amp/step/cuda_step_kernels.h"
+#include "worker/amp/step/step_rows.h"
+
+namespace ampd::amp {
+namespace {
+
+using kernels::GradientFacts;
+using kernels::TensorRow;
+
+// Calls body(row, begin, end, chunk) for every chunk of every row, on the threads of LibTorch. What a chunk does
+// depends on nothing but itself, so results do not depend on how many threads there are.
+template <typename Body>
+void ForEachChunk(const StepRows& table, const Body& body) {
+  at::parallel_for(0, table.num_chunks, 1, [&](int64_t first, int64_t last) {
+    // The last row that begins at or before the first chunk.
+    auto row = std::upper_bound(table.rows.begin(), table.rows.end(), first,
+                                [](int64_t chunk, const TensorRow& one) { return chunk < one.first_chunk; }) -
+               1;
+    for (int64_t chunk = first; chunk < last; ++chunk) {
+      if (chunk - row->first_chunk == kernels::NumChunks(row->count)) {
+        ++row;
+      }
+      const int64_t begin = (chunk - row->first_chunk) * kernels::kChunkElements;
+      body(*row, begin, std::min(begin + kernels::kChunkElements, row->count), chunk);
+    }
+  });
+}
+
+void Add(const GradientFacts& facts, GradientFacts& sum) {
+  sum.sum_squares += facts.sum_squares;
+  sum.num_non_finite += facts.num_non_finite;
+}
+
+class CpuStepKernels final : public StepKernels {
+ public:
+  explicit CpuStepKernels(const kernels::CpuKernels& loops) : loops_(loops) {}
+
+  void Examine(const std::vector<at::Tensor>& gradients, GradientFacts* facts) override {
+    const StepRows table = RowsToExamine(gradients);
+    std::vector<GradientFacts> of_chunks(table.num_chunks);
+    ForEachChunk(table, [&](const TensorRow& row, int64_t begin, int64_t end, int64_t chunk) {
+      of_chunks[chunk] = loops_.examine(row, begin, end);
+    });
+    std::fill_n(facts, gradients.size(), GradientFacts());
+    for (const TensorRow& row : table.rows) {
+      for (int64_t chunk = row.first_chunk; chunk < row.first_chunk + kernels::NumChunks(row.count); ++chunk) {
+        Add(of_chunks[chunk], facts[row.number]);
+      }
+    }
+  }
+
+  void Decide(const kernels::StepControl& control, int first_phase, int num_phases) override {
+    for (int i = first_phase; i < first_phase + num_phases; ++i) {
+      kernels::PhaseBlock& phase = control.phases[i];
+      GradientFacts sum;
+      for (int64_t k = phase.first_fact; k < phase.first_fact + phase.num_facts; ++k) {
+        Add(control.facts[k], sum);
+      }
+      kernels::Judge(*control.step, sum, phase);
+    }
+    kernels::SettleTogether(control, first_phase, num_phases);
+  }
+
+  void EndStep(const kernels::StepControl& control) override { kernels::EndStep(control); }
+
+  void Accumulate(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& sums) override {
+    ForEachChunk(RowsToAccumulate(gradients, sums), [&](const TensorRow& row, int64_t begin, int64_t end, int64_t) {
+      loops_.accumulate(row, begin, end);
+    });
+  }
+
+  void UpdateAdam(const kernels::AdamStep& step, const kernels::StepDecision* decision,
+                  const std::vector<StepTensors>& tensors) override {
+    if (decision->skip) {
+      return;
+    }
+    const kernels::AdamStep decided = kernels::Decided(step, *decision);
+    ForEachChunk(RowsToUpdate(tensors), [&](const TensorRow& row, int64_t begin, int64_t end, int64_t) {
+      loops_.update_adam(decided, decision->scalars, row, begin, end);
+    });
+  }
+
+  void UpdateSgd(const kernels::SgdStep& step, const kernels::StepDecision* decision,
+                 const std::vector<StepTensors>& tensors) override {
+    if (decision->skip) {
+      return;
+    }
+    const kernels::SgdStep decided = kernels::Decided(step, *decision);
+    ForEachChunk(RowsToUpdate(tensors), [&](const TensorRow& row, int64_t begin, int64_t end, int64_t) {
+      loops_.update_sgd(decided, decision->scalars, row, begin, end);
+    });
+  }
+
+  void Round(const std::vector<StepTensors>& tensors) override {
+    ForEachChunk(RowsToRound(tensors),
+                 [&](const TensorRow& row, int64_t begin, int64_t end, int64_t) { loops_.round(row, begin, end); });
+  }
+
+ private:
+  const kernels::CpuKernels& loops_;
+};
+
+}  // namespace
+
+std::unique_ptr<StepKernels> StepKernels::Make(const ComputeDevice& device) {
+  if (device.cuda_kernels != nullptr) {
+    return MakeCudaStepKernels(device);
+  }
+  return std::make_unique<CpuStepKernels>(device.cpu_kernels != nullptr ? *device.cpu_kernels : kernels::BestKernels());
+}
+
+}  // namespace ampd::amp
