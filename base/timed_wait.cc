@@ -14,7 +14,7 @@
 
 #include "absl/time/clock.h"
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/unique_fd.h"
 
 namespace ampd {
 namespace {

@@ -239,7 +239,7 @@ std::vector<OpRow> GrowingRows() {
   };
 }
 
-// Sequences of several lengths. What a recurrent layer keeps of each position is in graph/recurrent_memory.h.
+// Sequences of several lengths. What a recurrent layer keeps of each position is in graph/memory/recurrent_memory.h.
 std::vector<OpRow> SequenceRows() {
   return {
       {.op = "aten.gather.default", .saves = {"self", "index"}},

@@ -16,7 +16,7 @@
 #include <utility>
 #include <variant>
 
-#include "base/file.h"
+#include "base/io/file.h"
 #include "base/status_macros.h"
 
 namespace ampd::http {

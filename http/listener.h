@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "base/listen_address.h"
+#include "base/io/listen_address.h"
 #include "http/router.h"
 
 namespace ampd::http {

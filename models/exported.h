@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "ampd/v1/job_spec.pb.h"
-#include "graph/import.h"
+#include "graph/exported/import.h"
 
 namespace ampd::models {
 

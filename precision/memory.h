@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
 #include "graph/losses.h"
-#include "graph/memory.h"
+#include "graph/memory/memory.h"
 #include "graph/work.h"
 #include "precision/policy.h"
 

@@ -11,7 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "base/status_macros.h"

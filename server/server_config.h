@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "base/listen_address.h"
+#include "base/io/listen_address.h"
 
 namespace ampd::server {
 

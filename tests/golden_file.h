@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "base/file.h"
+#include "base/io/file.h"
 
 namespace ampd {
 

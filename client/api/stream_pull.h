@@ -4,7 +4,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "base/grpc_status.h"
+#include "base/grpc/grpc_status.h"
 #include "base/timed_wait.h"
 
 namespace ampd::client {

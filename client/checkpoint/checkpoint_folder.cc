@@ -14,10 +14,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/file.h"
-#include "base/sha256.h"
+#include "base/formats/sha256.h"
+#include "base/io/file.h"
 #include "base/status_macros.h"
-#include "graph/exported_program.h"
+#include "graph/exported/exported_program.h"
 
 namespace ampd::client {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/checkpoint_manifest.h"
-#include "base/safetensors.h"
+#include "base/formats/checkpoint_manifest.h"
+#include "base/formats/safetensors.h"
 
 namespace ampd::client {
 

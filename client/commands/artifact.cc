@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "base/status_macros.h"
 #include "client/api/artifact_transfer.h"
 #include "client/commands/call.h"

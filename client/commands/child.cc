@@ -9,7 +9,7 @@
 #include <csignal>
 
 #include "absl/strings/str_cat.h"
-#include "base/file.h"
+#include "base/io/file.h"
 
 namespace ampd::client {
 namespace {

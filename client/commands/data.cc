@@ -12,7 +12,7 @@
 #include "client/render/format.h"
 #include "client/render/table.h"
 #include "client/terminal/output.h"
-#include "worker/data/file_report.h"
+#include "data/file_report.h"
 
 namespace ampd::client {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "client/render/format.h"
 #include "client/terminal/confirm.h"
 

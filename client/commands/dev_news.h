@@ -7,8 +7,8 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "base/file.h"
-#include "base/signals.h"
+#include "base/io/file.h"
+#include "base/ipc/signals.h"
 
 namespace ampd::client {
 

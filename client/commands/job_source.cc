@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "client/render/format.h"
 #include "client/terminal/exit_codes.h"
 #include "precision/example_device.h"

@@ -14,8 +14,8 @@
 #include "client/render/format.h"
 #include "client/terminal/output.h"
 #include "client/terminal/progress_line.h"
-#include "images/image_folder.h"
-#include "images/picture.h"
+#include "data/images/image_folder.h"
+#include "data/images/picture.h"
 
 namespace ampd::client {
 namespace {

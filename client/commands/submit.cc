@@ -9,7 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "client/commands/commands.h"
 #include "client/commands/job_source.h"
 #include "client/commands/local_model.h"

@@ -8,16 +8,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "base/status_macros.h"
 #include "client/commands/commands.h"
 #include "client/render/format.h"
 #include "client/terminal/output.h"
 #include "client/terminal/progress_line.h"
-#include "text/byte_pair_tokenizer.h"
-#include "text/labelled_text.h"
-#include "text/token_file.h"
-#include "text/word_piece_tokenizer.h"
+#include "data/text/byte_pair_tokenizer.h"
+#include "data/text/labelled_text.h"
+#include "data/text/token_file.h"
+#include "data/text/word_piece_tokenizer.h"
 
 namespace ampd::client {
 namespace {

@@ -15,15 +15,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/formats/zip_archive.h"
+#include "base/io/file.h"
 #include "base/status_macros.h"
-#include "base/zip_archive.h"
 #include "client/inspect/module_tree.h"
 #include "client/inspect/policy_effect.h"
-#include "graph/exported_constants.h"
-#include "graph/exported_ops.h"
-#include "graph/exported_types.h"
-#include "graph/import.h"
+#include "graph/exported/exported_constants.h"
+#include "graph/exported/exported_ops.h"
+#include "graph/exported/exported_types.h"
+#include "graph/exported/import.h"
 
 namespace ampd::client {
 namespace {

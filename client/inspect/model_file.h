@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "ampd/v1/model_file.pb.h"
 #include "ampd/v1/worker.pb.h"
-#include "graph/exported_program.h"
+#include "graph/exported/exported_program.h"
 #include "graph/heads.h"
 
 namespace ampd::client {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "graph/exported_ops.h"
-#include "graph/import.h"
+#include "graph/exported/exported_ops.h"
+#include "graph/exported/import.h"
 #include "graph/op_table.h"
 #include "precision/table.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "ampd/v1/model_file.pb.h"
-#include "graph/exported_program.h"
+#include "graph/exported/exported_program.h"
 
 namespace ampd::client {
 

@@ -2,7 +2,7 @@
 
 #include "ampd/v1/model_file.pb.h"
 #include "client/inspect/model_file.h"
-#include "graph/import.h"
+#include "graph/exported/import.h"
 
 namespace ampd::client {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "ampd/v1/job.pb.h"
-#include "base/checkpoint_manifest.h"
-#include "base/safetensors.h"
+#include "base/formats/checkpoint_manifest.h"
+#include "base/formats/safetensors.h"
 #include "client/render/job_text.h"
 
 // Checkpoints as text.

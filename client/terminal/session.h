@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "base/signals.h"
+#include "base/ipc/signals.h"
 #include "client/api/cancellation.h"
 #include "client/api/job_client.h"
 #include "client/render/format.h"

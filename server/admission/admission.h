@@ -5,7 +5,7 @@
 #include "ampd/v1/job.pb.h"
 #include "ampd/v1/job_service.pb.h"
 #include "ampd/v1/job_spec.pb.h"
-#include "graph/exported_program.h"
+#include "graph/exported/exported_program.h"
 
 namespace ampd::server {
 

@@ -13,7 +13,7 @@
 #include "absl/strings/strip.h"
 #include "ampd/v1/job_spec.pb.h"
 #include "base/error.h"
-#include "graph/exported_program.h"
+#include "graph/exported/exported_program.h"
 #include "graph/graph.h"
 
 // What the parts of admission share. Only admission*.cc include it.

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "graph/import.h"
+#include "graph/exported/import.h"
 #include "models/exported.h"
 #include "models/models.h"
 #include "precision/capability.h"

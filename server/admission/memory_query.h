@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "ampd/v1/job_service.pb.h"
 #include "ampd/v1/worker.pb.h"
-#include "graph/exported_program.h"
+#include "graph/exported/exported_program.h"
 #include "graph/work.h"
 
 // Memory of training, told from the model's graph. Pure. Takes microseconds a node of the model, for each preset and

@@ -2,7 +2,7 @@
 
 #include "absl/status/statusor.h"
 #include "ampd/v1/job_service.pb.h"
-#include "graph/exported_program.h"
+#include "graph/exported/exported_program.h"
 
 namespace ampd::server {
 

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "ampd/v1/artifact_service.pb.h"
-#include "base/sqlite.h"
+#include "base/io/sqlite.h"
 
 namespace ampd::server {
 

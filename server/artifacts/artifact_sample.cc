@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/pending_file.h"
-#include "base/sha256.h"
+#include "base/formats/sha256.h"
+#include "base/io/pending_file.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "google/protobuf/util/time_util.h"

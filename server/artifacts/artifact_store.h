@@ -18,7 +18,7 @@
 #include "ampd/v1/artifact_service.pb.h"
 #include "ampd/v1/worker_service.pb.h"
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "server/artifacts/artifact_index.h"
 #include "server/artifacts/artifact_upload.h"
 

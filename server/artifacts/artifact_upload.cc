@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/sha256.h"
+#include "base/formats/sha256.h"
 #include "base/status_macros.h"
 #include "google/protobuf/util/time_util.h"
 #include "server/artifacts/artifact_store.h"

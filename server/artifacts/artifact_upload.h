@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "ampd/v1/artifact_service.pb.h"
-#include "base/file.h"
+#include "base/io/file.h"
 
 namespace ampd::server {
 

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/formats/zip_archive.h"
 #include "base/status_macros.h"
-#include "base/zip_archive.h"
 
 namespace ampd::server {
 namespace {

@@ -10,8 +10,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "base/file.h"
-#include "graph/exported_program.h"
+#include "base/io/file.h"
+#include "graph/exported/exported_program.h"
 
 namespace ampd::server {
 

@@ -17,7 +17,7 @@
 #include "ampd/v1/worker_admin_service.pb.h"
 #include "ampd/v1/worker_service.pb.h"
 #include "base/wall_clock_watch.h"
-#include "graph/exported_program.h"
+#include "graph/exported/exported_program.h"
 #include "server/coordinator/coordinator_options.h"
 #include "server/coordinator/worker_session.h"
 #include "server/ledger/journal.h"

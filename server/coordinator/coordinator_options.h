@@ -11,7 +11,7 @@
 #include "ampd/v1/job.pb.h"
 #include "base/clock.h"
 #include "base/random.h"
-#include "graph/exported_program.h"
+#include "graph/exported/exported_program.h"
 #include "server/state/cluster_state.h"
 #include "server/state/retention.h"
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/sha256.h"
+#include "base/formats/sha256.h"
 #include "base/status_macros.h"
 #include "base/unknown_fields.h"
 #include "google/protobuf/io/coded_stream.h"

@@ -8,8 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "base/file.h"
-#include "base/sqlite.h"
+#include "base/io/file.h"
+#include "base/io/sqlite.h"
 #include "server/ledger/journal.h"
 
 namespace ampd::server {

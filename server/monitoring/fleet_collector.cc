@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/io/file.h"
 
 namespace ampd::server {
 namespace {

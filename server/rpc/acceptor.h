@@ -10,8 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "base/file.h"
-#include "base/listen_address.h"
+#include "base/io/file.h"
+#include "base/io/listen_address.h"
 
 namespace ampd::server {
 

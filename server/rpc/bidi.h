@@ -11,7 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "base/error.h"
-#include "base/grpc_status.h"
+#include "base/grpc/grpc_status.h"
 #include "server/rpc/call.h"
 #include "server/rpc/worker_streams.h"
 

@@ -17,7 +17,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/grpc_status.h"
+#include "base/grpc/grpc_status.h"
 #include "base/timed_wait.h"
 #include "server/monitoring/call_observer.h"
 #include "server/rpc/guard.h"

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/grpc_deadline.h"
+#include "base/grpc/grpc_deadline.h"
 #include "base/status_macros.h"
 #include "server/rpc/artifact_service.h"
 #include "server/rpc/guard.h"

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/health_checks.h"
-#include "base/listen_address.h"
+#include "base/io/listen_address.h"
 #include "server/artifacts/artifact_store.h"
 #include "server/coordinator/coordinator.h"
 #include "server/rpc/acceptor.h"

@@ -12,7 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
-#include "base/grpc_status.h"
+#include "base/grpc/grpc_status.h"
 #include "server/rpc/call.h"
 #include "server/rpc/ticker.h"
 

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/sha256.h"
+#include "base/formats/sha256.h"
 
 namespace ampd::server {
 

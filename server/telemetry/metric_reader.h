@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "ampd/v1/job.pb.h"
-#include "base/sqlite.h"
+#include "base/io/sqlite.h"
 #include "server/telemetry/history.h"
 
 namespace ampd::server {

@@ -1,4 +1,4 @@
-#include "base/child_reaper.h"
+#include "base/ipc/child_reaper.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "base/process.h"
+#include "base/ipc/process.h"
 
 namespace ampd {
 namespace {

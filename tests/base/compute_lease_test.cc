@@ -1,4 +1,4 @@
-#include "base/compute_lease.h"
+#include "base/ipc/compute_lease.h"
 
 #include <sys/mman.h>
 #include <sys/wait.h>

@@ -7,8 +7,8 @@
 #include "absl/synchronization/notification.h"
 #include "base/bounded_queue.h"
 #include "base/glob.h"
+#include "base/ipc/signals.h"
 #include "base/random.h"
-#include "base/signals.h"
 #include "base/simulated_clock.h"
 #include "base/wall_clock_watch.h"
 

@@ -1,4 +1,4 @@
-#include "base/direct_file.h"
+#include "base/io/direct_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "base/grpc_status.h"
+#include "base/grpc/grpc_status.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 

@@ -1,4 +1,4 @@
-#include "base/file.h"
+#include "base/io/file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -6,9 +6,9 @@
 
 #include <filesystem>
 
-#include "base/crc32c.h"
 #include "base/error.h"
-#include "base/sha256.h"
+#include "base/formats/sha256.h"
+#include "base/io/crc32c.h"
 
 namespace ampd {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/frames.h"
+#include "base/ipc/frames.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "ampd/v1/worker.pb.h"
+#include "base/ipc/unix_socket.h"
 #include "base/random.h"
-#include "base/unix_socket.h"
 
 namespace ampd {
 namespace {

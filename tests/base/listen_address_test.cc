@@ -1,4 +1,4 @@
-#include "base/listen_address.h"
+#include "base/io/listen_address.h"
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/io/file.h"
 
 namespace ampd {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "base/grpc_log.h"
+#include "base/grpc/grpc_log.h"
 
 namespace ampd {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/pending_file.h"
+#include "base/io/pending_file.h"
 
 #include <gtest/gtest.h>
 #include <linux/filter.h>

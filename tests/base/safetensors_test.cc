@@ -1,4 +1,4 @@
-#include "base/safetensors.h"
+#include "base/formats/safetensors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "base/safetensors_json.h"
+#include "base/formats/safetensors_json.h"
 
 namespace ampd {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/zip_archive.h"
+#include "base/formats/zip_archive.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -19,7 +19,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "ampd/v1/job_service.grpc.pb.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "base/random.h"
 
 namespace ampd {

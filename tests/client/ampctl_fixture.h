@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-#include "base/file.h"
+#include "base/io/file.h"
 #include "tests/client/fake_server.h"
 
 namespace ampd::client {

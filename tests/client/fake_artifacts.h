@@ -12,8 +12,8 @@
 #include "absl/synchronization/mutex.h"
 #include "ampd/v1/artifact_service.grpc.pb.h"
 #include "base/error.h"
-#include "base/grpc_status.h"
-#include "base/sha256.h"
+#include "base/formats/sha256.h"
+#include "base/grpc/grpc_status.h"
 
 namespace ampd::client {
 

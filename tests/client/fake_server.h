@@ -19,7 +19,7 @@
 #include "ampd/v1/job_service.grpc.pb.h"
 #include "ampd/v1/worker_admin_service.grpc.pb.h"
 #include "base/error.h"
-#include "base/grpc_status.h"
+#include "base/grpc/grpc_status.h"
 #include "tests/client/fake_artifacts.h"
 
 namespace ampd::client {

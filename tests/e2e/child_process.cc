@@ -13,7 +13,7 @@
 #include <filesystem>
 
 #include "absl/time/clock.h"
-#include "base/file.h"
+#include "base/io/file.h"
 
 extern char** environ;
 

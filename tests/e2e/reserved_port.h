@@ -3,7 +3,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "base/file.h"
+#include "base/io/file.h"
 
 namespace ampd {
 

@@ -4,9 +4,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "data/array.h"
+#include "data/byte_source.h"
 #include "tests/fuzz/target.h"
-#include "worker/data/array.h"
-#include "worker/data/byte_source.h"
 
 namespace ampd::fuzz {
 

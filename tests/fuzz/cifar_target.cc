@@ -1,5 +1,5 @@
+#include "data/cifar.h"
 #include "tests/fuzz/target.h"
-#include "worker/data/cifar.h"
 
 namespace {
 

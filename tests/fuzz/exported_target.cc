@@ -1,10 +1,10 @@
 #include <string>
 
-#include "base/zip_archive.h"
+#include "base/formats/zip_archive.h"
 #include "client/inspect/model_file.h"
 #include "client/render/model_text.h"
-#include "graph/exported_program.h"
-#include "graph/import.h"
+#include "graph/exported/exported_program.h"
+#include "graph/exported/import.h"
 #include "precision/example_device.h"
 #include "tests/fuzz/target.h"
 

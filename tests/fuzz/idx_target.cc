@@ -1,5 +1,5 @@
+#include "data/idx.h"
 #include "tests/fuzz/target.h"
-#include "worker/data/idx.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using ampd::fuzz::Judge;

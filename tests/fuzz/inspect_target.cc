@@ -1,5 +1,5 @@
+#include "data/file_report.h"
 #include "tests/fuzz/target.h"
-#include "worker/data/file_report.h"
 
 // A file is taken when it is of a known format and has no problem.
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,5 +1,5 @@
+#include "data/jsonl.h"
 #include "tests/fuzz/target.h"
-#include "worker/data/jsonl.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using ampd::fuzz::Require;

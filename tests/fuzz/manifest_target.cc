@@ -1,9 +1,9 @@
 #include <string>
 #include <string_view>
 
-#include "base/checkpoint_manifest.h"
+#include "base/formats/checkpoint_manifest.h"
+#include "data/data_file.h"
 #include "tests/fuzz/target.h"
-#include "worker/data/data_file.h"
 
 // A manifest that is taken is written as one that says the same.
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,5 +1,5 @@
+#include "data/npy.h"
 #include "tests/fuzz/arrays.h"
-#include "worker/data/npy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto array = ampd::data::ReadNpy(ampd::fuzz::WriteInput(data, size), 0);

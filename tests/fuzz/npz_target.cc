@@ -1,5 +1,5 @@
+#include "data/npz.h"
 #include "tests/fuzz/arrays.h"
-#include "worker/data/npz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   ampd::fuzz::JudgeArrays(ampd::data::NpzFile::Open(ampd::fuzz::WriteInput(data, size)));

@@ -1,7 +1,7 @@
 #include <string>
 #include <string_view>
 
-#include "images/picture.h"
+#include "data/images/picture.h"
 #include "tests/fuzz/target.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

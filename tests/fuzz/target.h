@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "worker/data/data_file.h"
+#include "data/data_file.h"
 
 // A fuzz target is one LLVMFuzzerTestOneInput, which libFuzzer (AMPD_FUZZ) or replay_test.cc calls: a reader takes the
 // input as a file. Whatever is in it, the reader must end, with content that keeps its promises or with one DATA_ERROR.

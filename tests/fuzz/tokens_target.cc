@@ -1,8 +1,8 @@
 #include <variant>
 
+#include "data/content.h"
+#include "data/tokens.h"
 #include "tests/fuzz/target.h"
-#include "worker/data/content.h"
-#include "worker/data/tokens.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using ampd::data::TokenFormat;

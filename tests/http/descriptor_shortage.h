@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/file.h"
+#include "base/io/file.h"
 
 namespace ampd {
 

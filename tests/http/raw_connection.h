@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "absl/time/time.h"
-#include "base/file.h"
-#include "base/listen_address.h"
+#include "base/io/file.h"
+#include "base/io/listen_address.h"
 
 namespace ampd {
 

@@ -23,7 +23,7 @@
 
 #include "ampd/v1/job_spec.pb.h"
 #include "ampd/v1/worker.pb.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "graph/passes.h"
 #include "precision/pass.h"
 #include "precision/policy.h"

@@ -20,7 +20,7 @@
 #include "ampd/v1/model_file.pb.h"
 #include "ampd/v1/worker_admin_service.pb.h"
 #include "ampd/v1/worker_service.pb.h"
-#include "base/file.h"
+#include "base/io/file.h"
 
 namespace ampd {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/file.h"
-#include "base/grpc_status.h"
+#include "base/grpc/grpc_status.h"
+#include "base/io/file.h"
 #include "tests/server/server_fixtures.h"
 
 namespace ampd::server {

@@ -16,7 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "server/monitoring/log_counter.h"
 #include "tests/e2e/child_process.h"
 #include "tests/http/raw_connection.h"

@@ -15,7 +15,7 @@ class CheckStyle(unittest.TestCase):
         self.assertTrue(self.found("server/state/cluster_state.cc", '#include "server/ledger/ledger.h"\n'))
         self.assertTrue(self.found("graph/graph.h", "#include <ATen/core/Tensor.h>\n"))
         self.assertTrue(self.found("worker/train/loop/session.cc", "#include <grpcpp/grpcpp.h>\n"))
-        self.assertTrue(self.found("worker/train/loop/session.cc", '#include "base/grpc_status.h"\n'))
+        self.assertTrue(self.found("worker/train/loop/session.cc", '#include "base/grpc/grpc_status.h"\n'))
         self.assertTrue(self.found("client/commands/list.cc", '#include "server/ledger/ledger.h"\n'))
         self.assertTrue(self.found("base/clock.cc", '#include "ampd/v1/job.pb.h"\n'))
         self.assertFalse(self.found("server/coordinator/x.cc", '#include "server/ledger/ledger.h"\n#include "base/clock.h"\n'))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The ops that docs/imported-models.md lists are those that an import takes: no more and no fewer.
 
-They are read off graph/op_table.cc, which has a row for each, and off graph/exported_ops.cc, which gives ops that differ
+They are read off graph/op_table.cc, which has a row for each, and off graph/exported/exported_ops.cc, which gives ops that differ
 only in what a run has no use for the name of one of them. What the import takes out instead is named below the list.
 """
 import pathlib
@@ -86,7 +86,7 @@ class Reading(unittest.TestCase):
 
 class Tree(unittest.TestCase):
     def setUp(self):
-        self.exported_ops = read("graph/exported_ops.cc")
+        self.exported_ops = read("graph/exported/exported_ops.cc")
         self.listed, self.below = document_ops(read(DOC))
 
     def test_the_list_is_what_an_import_takes(self):
@@ -97,8 +97,8 @@ class Tree(unittest.TestCase):
         self.assertEqual(self.listed, sorted(set(self.listed)))
 
     def test_the_text_below_names_what_is_taken_out(self):
-        removed = removed_ops(self.exported_ops, read("graph/exported_inline.cc"), read("graph/exported_ops.h"),
-                              read("graph/import.cc"))
+        removed = removed_ops(self.exported_ops, read("graph/exported/exported_inline.cc"), read("graph/exported/exported_ops.h"),
+                              read("graph/exported/import.cc"))
         self.assertEqual(differences("below the list of ops", self.below, removed), [])
 
 

@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/sha256.h"
+#include "base/formats/sha256.h"
 #include "base/status_macros.h"
 #include "base/timed_wait.h"
 

@@ -14,7 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "worker/agent/artifact_source.h"
 
 namespace ampd::agent {

@@ -8,8 +8,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "ampd/v1/artifact_service.grpc.pb.h"
-#include "base/grpc_deadline.h"
-#include "base/grpc_status.h"
+#include "base/grpc/grpc_deadline.h"
+#include "base/grpc/grpc_status.h"
 #include "worker/agent/server_channel.h"
 
 namespace ampd::agent {

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "base/file.h"
+#include "base/io/file.h"
 
 namespace ampd::agent {
 namespace {

@@ -8,8 +8,8 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "base/ipc/unix_socket.h"
 #include "base/status_macros.h"
-#include "base/unix_socket.h"
 
 namespace ampd::agent {
 namespace {

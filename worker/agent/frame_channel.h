@@ -6,8 +6,8 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "base/file.h"
-#include "base/frames.h"
+#include "base/io/file.h"
+#include "base/ipc/frames.h"
 
 namespace ampd::agent {
 

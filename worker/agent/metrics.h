@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "base/listen_address.h"
+#include "base/io/listen_address.h"
 #include "worker/agent/agent.h"
 
 namespace ampd::agent {

@@ -4,8 +4,8 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "base/file.h"
-#include "base/process.h"
+#include "base/io/file.h"
+#include "base/ipc/process.h"
 #include "base/status_macros.h"
 #include "worker/shim/oom_kills.h"
 

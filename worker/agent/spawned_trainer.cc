@@ -10,7 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/process.h"
+#include "base/ipc/process.h"
 #include "base/status_macros.h"
 
 extern char** environ;

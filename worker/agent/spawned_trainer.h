@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "ampd/internal/trainer.pb.h"
-#include "base/child_reaper.h"
+#include "base/ipc/child_reaper.h"
 #include "worker/agent/frame_channel.h"
 #include "worker/agent/spawn_folder.h"
 

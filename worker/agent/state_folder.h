@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "base/random.h"
 
 namespace ampd::agent {

@@ -6,8 +6,8 @@
 #include "ATen/ops/empty.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "worker/data/data_file.h"
-#include "worker/data/idx.h"
+#include "data/data_file.h"
+#include "data/idx.h"
 #include "worker/data/philox.h"
 
 namespace ampd::data {

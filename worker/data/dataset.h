@@ -10,13 +10,13 @@
 
 #include "ATen/core/Tensor.h"
 #include "absl/status/statusor.h"
-#include "worker/data/array.h"
+#include "data/array.h"
+#include "data/cifar.h"
+#include "data/data_file.h"
+#include "data/jsonl.h"
+#include "data/tokens.h"
 #include "worker/data/augmentation.h"
-#include "worker/data/cifar.h"
-#include "worker/data/data_file.h"
 #include "worker/data/field.h"
-#include "worker/data/jsonl.h"
-#include "worker/data/tokens.h"
 #include "worker/kernels/cpu/pixels.h"
 
 namespace ampd::data {

@@ -11,13 +11,13 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "worker/data/array.h"
-#include "worker/data/cifar.h"
+#include "data/array.h"
+#include "data/cifar.h"
+#include "data/npy.h"
+#include "data/npz.h"
+#include "data/tensor_arrays.h"
 #include "worker/data/dataset.h"
 #include "worker/data/field.h"
-#include "worker/data/npy.h"
-#include "worker/data/npz.h"
-#include "worker/data/tensor_arrays.h"
 
 namespace ampd::data {
 namespace {

@@ -12,7 +12,7 @@
 #include "ATen/ops/aminmax.h"
 #include "ATen/ops/empty.h"
 #include "absl/strings/str_cat.h"
-#include "worker/data/data_file.h"
+#include "data/data_file.h"
 #include "worker/data/dataset.h"
 
 namespace ampd::data {

@@ -6,8 +6,8 @@
 #include "ATen/ops/empty.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "data/jsonl.h"
 #include "worker/data/dataset.h"
-#include "worker/data/jsonl.h"
 
 namespace ampd::data {
 

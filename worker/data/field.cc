@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
-#include "worker/data/data_file.h"
+#include "data/data_file.h"
 
 namespace ampd::data {
 namespace {

@@ -8,7 +8,7 @@
 #include "ATen/core/Tensor.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "worker/data/array.h"
+#include "data/array.h"
 
 // What a model takes of a file's arrays, and the arrays as it takes them: N samples along the first dimension. Errors
 // have the reason DATA_ERROR and begin with the name that messages have for the array.

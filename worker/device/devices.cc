@@ -16,7 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/io/file.h"
 
 namespace ampd::device {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "base/file.h"
+#include "base/io/file.h"
 
 // What an attempt's processes wrote, bounded, on disk, in a spawn folder:
 //

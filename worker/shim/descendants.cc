@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/process.h"
+#include "base/ipc/process.h"
 
 namespace ampd::shim {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "base/file.h"
+#include "base/io/file.h"
 
 namespace ampd::shim {
 

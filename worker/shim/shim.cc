@@ -19,8 +19,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/ipc/unix_socket.h"
 #include "base/status_macros.h"
-#include "base/unix_socket.h"
 #include "worker/shim/descendants.h"
 
 namespace ampd::shim {

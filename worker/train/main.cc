@@ -8,8 +8,8 @@
 #include <string>
 
 #include "base/clock.h"
-#include "base/compute_lease.h"
-#include "base/signals.h"
+#include "base/ipc/compute_lease.h"
+#include "base/ipc/signals.h"
 #include "worker/train/loop/run_attempt.h"
 #include "worker/train/report/agent_link.h"
 #include "worker/train/report/step_log.h"

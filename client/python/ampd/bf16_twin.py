@@ -14,9 +14,9 @@ import torch
 
 __all__ = ["FILE", "content_of"]
 
-FILE = "ampd.bf16_twin.json"  # in the archive's folder "extra"; graph/exported_twin.h says what is in it
+FILE = "ampd.bf16_twin.json"  # in the archive's folder "extra"; graph/exported/exported_twin.h says what is in it
 FORMAT, VERSION = "ampd.bf16_twin", 1
-# Their graphs are taken apart by ampd (graph/exported_inline.cc).
+# Their graphs are taken apart by ampd (graph/exported/exported_inline.cc).
 NESTING = (torch.ops.higher_order.wrap_with_autocast, torch.ops.higher_order.wrap_with_set_grad_enabled)
 aten = torch.ops.aten
 FILLS = (aten.masked_fill.Scalar, aten.masked_fill_.Scalar)

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "base/safetensors.h"
-#include "base/sha256.h"
+#include "base/formats/safetensors.h"
+#include "base/formats/sha256.h"
 #include "tests/client/ampctl_fixture.h"
 #include "tests/client/commands/checkpoint_fixture.h"
 #include "tests/golden_file.h"

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "ampd/v1/dataset_file.pb.h"
 #include "tests/client/ampctl_fixture.h"
-#include "tests/worker/data/npy_bytes.h"
+#include "tests/data/npy_bytes.h"
 
 namespace ampd::client {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "base/file.h"
+#include "base/io/file.h"
 #include "tests/client/ampctl_fixture.h"
 
 namespace ampd::client {

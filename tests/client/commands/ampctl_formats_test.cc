@@ -18,7 +18,7 @@
 #include "client/terminal/formats.h"
 #include "tests/client/ampctl_fixture.h"
 #include "tests/client/commands/checkpoint_fixture.h"
-#include "tests/graph/exported_net.h"
+#include "tests/graph/exported/exported_net.h"
 
 namespace ampd::client {
 namespace {

@@ -13,7 +13,7 @@
 #include "ampd/v1/model_file.pb.h"
 #include "tests/client/ampctl_fixture.h"
 #include "tests/golden_file.h"
-#include "tests/graph/exported_net.h"
+#include "tests/graph/exported/exported_net.h"
 
 namespace ampd::client {
 namespace {

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <string>
 
-#include "base/file.h"
+#include "base/io/file.h"
 #include "tests/client/ampctl_fixture.h"
 
 namespace ampd::client {

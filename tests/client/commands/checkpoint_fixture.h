@@ -6,10 +6,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "base/checkpoint_manifest.h"
-#include "base/file.h"
-#include "base/safetensors.h"
-#include "base/sha256.h"
+#include "base/formats/checkpoint_manifest.h"
+#include "base/formats/safetensors.h"
+#include "base/formats/sha256.h"
+#include "base/io/file.h"
 
 namespace ampd::client {
 

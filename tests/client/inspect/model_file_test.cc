@@ -11,13 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/render/model_text.h"
-#include "graph/import.h"
+#include "graph/exported/import.h"
 #include "graph/passes.h"
 #include "precision/example_device.h"
 #include "precision/memory.h"
 #include "precision/policy.h"
-#include "tests/graph/exported_gan.h"
-#include "tests/graph/exported_net.h"
+#include "tests/graph/exported/exported_gan.h"
+#include "tests/graph/exported/exported_net.h"
 
 namespace ampd::client {
 namespace {

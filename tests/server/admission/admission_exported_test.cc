@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "server/admission/admission.h"
-#include "tests/graph/exported_gan.h"
-#include "tests/graph/exported_net.h"
+#include "tests/graph/exported/exported_gan.h"
+#include "tests/graph/exported/exported_net.h"
 #include "tests/server/state/core_fixtures.h"
 
 namespace ampd::server {

@@ -9,10 +9,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "graph/exported_program.h"
+#include "graph/exported/exported_program.h"
 #include "precision/memory.h"
 #include "server/admission/admission.h"
-#include "tests/graph/exported_net.h"
+#include "tests/graph/exported/exported_net.h"
 
 namespace ampd::server {
 namespace {
@@ -191,8 +191,8 @@ TEST(AnswerMemoryQuery, AnEvaluationOfManySamplesCounts) {
   EXPECT_GT(large.total_bytes(), none.total_bytes() + int64_t{5000} * 4 * 30);
 }
 
-// Of what tests/graph/exported_net.h trains, and of what it keeps: running statistics, a frozen bias and a parameter
-// that nothing reads.
+// Of what tests/graph/exported/exported_net.h trains, and of what it keeps: running statistics, a frozen bias and a
+// parameter that nothing reads.
 constexpr int64_t kExportedTrained = 8 * 27 + 2 * 8 + 32 * 512 + 2 * (32 * 32 + 32) + 10 * 32 + 10;
 constexpr int64_t kExportedKept = 2 * 2 * 8 + 32 + 3;
 

@@ -13,7 +13,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
-#include "tests/graph/exported_net.h"
+#include "tests/graph/exported/exported_net.h"
 #include "tests/server/telemetry/history_fixtures.h"
 
 namespace ampd::server {

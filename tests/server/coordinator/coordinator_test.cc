@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
-#include "base/sha256.h"
+#include "base/formats/sha256.h"
 #include "base/simulated_clock.h"
 #include "server/ledger/ledger.h"
 #include "server/ledger/memory_journal.h"

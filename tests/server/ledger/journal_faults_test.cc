@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "base/random.h"
 #include "server/ledger/ledger.h"
 #include "server/ledger/sqlite_journal.h"

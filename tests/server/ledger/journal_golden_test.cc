@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "ampd/internal/journal.pb.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "server/ledger/ledger.h"
 #include "server/ledger/memory_journal.h"
 #include "tests/server/state/core_fixtures.h"

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "base/random.h"
 #include "server/ledger/memory_journal.h"
 #include "server/ledger/sqlite_journal.h"

@@ -12,9 +12,9 @@
 #include "absl/synchronization/notification.h"
 #include "ampd/v1/artifact_service.grpc.pb.h"
 #include "base/error.h"
-#include "base/file.h"
-#include "base/grpc_status.h"
-#include "base/sha256.h"
+#include "base/formats/sha256.h"
+#include "base/grpc/grpc_status.h"
+#include "base/io/file.h"
 #include "tests/server/server_fixtures.h"
 
 namespace ampd::server {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
-#include "base/grpc_status.h"
+#include "base/grpc/grpc_status.h"
 #include "base/random.h"
 #include "server/rpc/guard.h"
 #include "server/telemetry/step_columns.h"

@@ -9,10 +9,10 @@
 #include "absl/strings/match.h"
 #include "ampd/v1/artifact_service.grpc.pb.h"
 #include "base/error.h"
-#include "base/file.h"
-#include "base/grpc_status.h"
-#include "base/sha256.h"
-#include "tests/graph/exported_net.h"
+#include "base/formats/sha256.h"
+#include "base/grpc/grpc_status.h"
+#include "base/io/file.h"
+#include "tests/graph/exported/exported_net.h"
 #include "tests/server/server_fixtures.h"
 
 namespace ampd::server {

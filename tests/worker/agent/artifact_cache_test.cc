@@ -20,8 +20,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/file.h"
-#include "base/sha256.h"
+#include "base/formats/sha256.h"
+#include "base/io/file.h"
 
 namespace ampd::agent {
 namespace {

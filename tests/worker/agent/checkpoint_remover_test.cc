@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/file.h"
+#include "base/io/file.h"
 
 namespace ampd::agent {
 namespace {

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "base/sha256.h"
+#include "base/formats/sha256.h"
 
 namespace ampd::agent {
 

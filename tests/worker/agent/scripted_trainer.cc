@@ -35,9 +35,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "ampd/internal/trainer.pb.h"
-#include "base/file.h"
-#include "base/frames.h"
-#include "base/unix_socket.h"
+#include "base/io/file.h"
+#include "base/ipc/frames.h"
+#include "base/ipc/unix_socket.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/process.h"
+#include "base/ipc/process.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -2,8 +2,8 @@
 
 #include "ATen/ops/empty.h"
 #include "ampd/v1/job_spec.pb.h"
+#include "base/formats/sha256.h"
 #include "base/random.h"
-#include "base/sha256.h"
 #include "models/models.h"
 
 namespace ampd::amp {

@@ -11,7 +11,7 @@
 
 #include "ATen/ops/equal.h"
 #include "base/error.h"
-#include "tests/worker/data/npy_bytes.h"
+#include "tests/data/npy_bytes.h"
 
 namespace ampd::data {
 namespace {

@@ -14,8 +14,8 @@
 #include "ATen/ops/equal.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "tests/worker/data/data_folder.h"
-#include "tests/worker/data/npy_bytes.h"
+#include "tests/data/data_folder.h"
+#include "tests/data/npy_bytes.h"
 #include "worker/data/batcher.h"
 #include "worker/data/dataset.h"
 

@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "ampd/internal/trainer.pb.h"
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "gtest/gtest.h"
 #include "worker/shim/attempt_log.h"
 #include "worker/shim/lease_timer.h"

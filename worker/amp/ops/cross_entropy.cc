@@ -16,7 +16,7 @@
 #include "ATen/ops/nll_loss.h"
 #include "ATen/ops/zeros_like.h"
 #include "graph/heads.h"
-#include "graph/op_memory.h"
+#include "graph/memory/op_memory.h"
 
 namespace ampd::amp {
 namespace {

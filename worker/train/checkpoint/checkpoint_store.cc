@@ -9,11 +9,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "base/checkpoint_manifest.h"
-#include "base/direct_file.h"
 #include "base/error.h"
-#include "base/file.h"
-#include "base/sha256.h"
+#include "base/formats/checkpoint_manifest.h"
+#include "base/formats/sha256.h"
+#include "base/io/direct_file.h"
+#include "base/io/file.h"
 #include "base/status_macros.h"
 
 namespace ampd::train {

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/checkpoint_manifest.h"
+#include "base/formats/checkpoint_manifest.h"
 
 namespace ampd::train {
 
@@ -65,8 +65,8 @@ class CheckpointIo {
 //
 //   <root>/<job>/<attempt>/step-<n>/          whole: it was renamed into place after everything in it was synced
 //       model.safetensors  optimizer.safetensors
-//       graph.json          of an imported model (graph/exported_program.h)
-//       state.json          the manifest (base/checkpoint_manifest.h)
+//       graph.json          of an imported model (graph/exported/exported_program.h)
+//       state.json          the manifest (base/formats/checkpoint_manifest.h)
 //   <root>/<job>/<attempt>/.step-<n>.tmp/     being written or left over; never loaded, removed by the job's next save
 //
 // The agent removes whole ones, and all that there is of a deleted job, when the server says so. Errors have the reason

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/safetensors.h"
+#include "base/formats/safetensors.h"
 #include "worker/executor/executor.h"
 
 namespace ampd::train {

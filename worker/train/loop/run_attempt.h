@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "ampd/internal/trainer.pb.h"
-#include "base/compute_lease.h"
+#include "base/ipc/compute_lease.h"
 #include "worker/amp/step/step_kernels.h"
 #include "worker/train/report/agent_link.h"
 #include "worker/train/report/step_log.h"

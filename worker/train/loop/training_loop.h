@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "ampd/internal/trainer.pb.h"
-#include "base/compute_lease.h"
+#include "base/ipc/compute_lease.h"
 #include "worker/amp/engine.h"
 #include "worker/amp/plateau.h"
 #include "worker/data/batcher.h"

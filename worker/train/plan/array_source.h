@@ -5,8 +5,8 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "ampd/v1/job_spec.pb.h"
+#include "data/data_file.h"
 #include "graph/graph.h"
-#include "worker/data/data_file.h"
 #include "worker/data/dataset.h"
 
 namespace ampd::train {

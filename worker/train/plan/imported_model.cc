@@ -10,10 +10,10 @@
 #include "ATen/ops/empty.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/formats/zip_archive.h"
 #include "base/status_macros.h"
-#include "base/zip_archive.h"
-#include "graph/exported_program.h"
-#include "graph/import.h"
+#include "graph/exported/exported_program.h"
+#include "graph/exported/import.h"
 #include "models/exported.h"
 #include "worker/executor/dtype.h"
 

@@ -5,9 +5,9 @@
 
 #include "absl/status/statusor.h"
 #include "ampd/v1/job_spec.pb.h"
-#include "graph/exported_program.h"
+#include "data/data_file.h"
+#include "graph/exported/exported_program.h"
 #include "graph/graph.h"
-#include "worker/data/data_file.h"
 #include "worker/executor/executor.h"
 #include "worker/train/checkpoint/checkpoint_store.h"
 

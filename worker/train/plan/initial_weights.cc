@@ -5,11 +5,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/formats/safetensors.h"
+#include "base/formats/safetensors_json.h"
+#include "base/formats/tensor_misfits.h"
 #include "base/glob.h"
-#include "base/safetensors.h"
-#include "base/safetensors_json.h"
 #include "base/status_macros.h"
-#include "base/tensor_misfits.h"
 #include "worker/train/checkpoint/tensor_file.h"
 #include "worker/train/report/trainer_log.h"
 

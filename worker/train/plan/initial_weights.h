@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "graph/exported_program.h"
+#include "graph/exported/exported_program.h"
 #include "worker/executor/executor.h"
 
 namespace ampd::train {

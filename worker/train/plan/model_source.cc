@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "data/byte_stream.h"
 #include "models/models.h"
-#include "worker/data/byte_stream.h"
 #include "worker/train/checkpoint/checkpoint_store.h"
 
 namespace ampd::train {

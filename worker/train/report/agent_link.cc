@@ -11,9 +11,9 @@
 #include <iterator>
 #include <utility>
 
+#include "base/ipc/unix_socket.h"
 #include "base/status_macros.h"
 #include "base/timed_wait.h"
-#include "base/unix_socket.h"
 
 namespace ampd::train {
 namespace {

@@ -13,8 +13,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "ampd/internal/trainer.pb.h"
-#include "base/file.h"
-#include "base/frames.h"
+#include "base/io/file.h"
+#include "base/ipc/frames.h"
 #include "worker/train/report/telemetry_outbox.h"
 
 namespace ampd::train {

@@ -3,7 +3,7 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
-#include "base/file.h"
+#include "base/io/file.h"
 
 namespace ampd::train {
 

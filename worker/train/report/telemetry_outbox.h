@@ -11,7 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "ampd/v1/worker_service.pb.h"
-#include "base/file.h"
+#include "base/io/file.h"
 
 namespace ampd::train {
 

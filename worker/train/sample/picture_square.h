@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "images/png_writer.h"
+#include "data/images/png_writer.h"
 
 namespace ampd::train {
 

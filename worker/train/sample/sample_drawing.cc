@@ -9,7 +9,7 @@
 #include "ATen/ops/zeros.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "images/png_writer.h"
+#include "data/images/png_writer.h"
 #include "models/samples.h"
 #include "worker/data/noise.h"
 #include "worker/train/sample/picture_square.h"

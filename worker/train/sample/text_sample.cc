@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "text/utf8.h"
+#include "data/text/utf8.h"
 #include "worker/data/philox.h"
 
 namespace ampd::train {

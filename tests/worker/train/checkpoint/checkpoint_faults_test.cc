@@ -16,9 +16,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/formats/sha256.h"
+#include "base/io/file.h"
 #include "base/random.h"
-#include "base/sha256.h"
 #include "tests/worker/train/checkpoint/trapped_process.h"
 #include "worker/train/checkpoint/checkpoint_store.h"
 

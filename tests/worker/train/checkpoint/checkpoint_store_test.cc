@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/io/file.h"
 
 namespace ampd::train {
 namespace {

@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "base/file.h"
+#include "base/io/file.h"
 
 namespace ampd::train {
 namespace {

@@ -22,7 +22,7 @@
 #include "ampd/v1/worker.pb.h"
 #include "graph/builder.h"
 #include "graph/losses.h"
-#include "graph/memory.h"
+#include "graph/memory/memory.h"
 #include "graph/passes.h"
 #include "graph/rewriter.h"
 #include "models/bert.h"

@@ -12,10 +12,10 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
-#include "base/compute_lease.h"
 #include "base/error.h"
-#include "base/file.h"
-#include "base/sha256.h"
+#include "base/formats/sha256.h"
+#include "base/io/file.h"
+#include "base/ipc/compute_lease.h"
 #include "tests/worker/train/trainer/trainer_fixture.h"
 
 namespace ampd::train {

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "graph/builder.h"
-#include "tests/worker/data/data_folder.h"
+#include "tests/data/data_folder.h"
 
 namespace ampd::train {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "images/png_writer.h"
+#include "data/images/png_writer.h"
 #include "models/samples.h"
 
 namespace ampd::train {

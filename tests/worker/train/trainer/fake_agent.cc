@@ -11,7 +11,7 @@
 
 #include <filesystem>
 
-#include "base/unix_socket.h"
+#include "base/ipc/unix_socket.h"
 
 extern char** environ;
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "ampd/internal/trainer.pb.h"
-#include "base/file.h"
-#include "base/frames.h"
+#include "base/io/file.h"
+#include "base/ipc/frames.h"
 
 namespace ampd::train {
 

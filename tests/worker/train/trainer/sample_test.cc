@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "images/picture.h"
+#include "data/images/picture.h"
+#include "data/text/utf8.h"
 #include "models/samples.h"
 #include "tests/worker/train/trainer/fake_agent.h"
 #include "tests/worker/train/trainer/trainer_fixture.h"
-#include "text/utf8.h"
 
 namespace ampd::train {
 namespace {

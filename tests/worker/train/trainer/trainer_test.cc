@@ -19,7 +19,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "tests/host_gpu.h"
 #include "tests/worker/train/trainer/fake_agent.h"
 #include "tests/worker/train/trainer/trainer_fixture.h"

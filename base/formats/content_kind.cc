@@ -1,0 +1,242 @@
+#include "base/formats/content_kind.h"
+
+#include <algorithm>
+
+#include "base/formats/safetensors_json.h"
+
+namespace ampd {
+namespace {
+
+struct Signature {
+  ContentKind kind;
+  size_t offset;
+  std::string_view bytes;
+  bool is_certain;
+};
+
+using std::string_view_literals::operator""sv;
+
+// Those of three bytes and fewer are also numbers that a file may begin with.
+constexpr Signature kSignatures[] = {
+    {ContentKind::kNpy, 0, "\x93NUMPY"sv, true},
+    {ContentKind::kZip, 0, "PK\3\4"sv, true},
+    {ContentKind::kZip, 0, "PK\5\6"sv, true},
+    {ContentKind::kPng, 0, "\x89PNG\r\n\x1a\n"sv, true},
+    {ContentKind::kJpeg, 0, "\xff\xd8\xff"sv, false},
+    {ContentKind::kGif, 0, "GIF87a"sv, true},
+    {ContentKind::kGif, 0, "GIF89a"sv, true},
+    {ContentKind::kRiff, 0, "RIFF"sv, true},
+    {ContentKind::kParquet, 0, "PAR1"sv, true},
+    {ContentKind::kArrow, 0, "ARROW1"sv, true},
+    {ContentKind::kHdf5, 0, "\x89HDF\r\n\x1a\n"sv, true},
+    {ContentKind::kSqlite, 0, "SQLite format 3\0"sv, true},
+    {ContentKind::kXz, 0,
+     "\xfd"
+     "7zXZ\0"sv,
+     true},
+    {ContentKind::kZstandard, 0, "\x28\xb5\x2f\xfd"sv, true},
+    {ContentKind::kBzip2, 0, "BZh91AY&SY"sv, true},
+    {ContentKind::kBzip2, 0, "BZh"sv, false},
+    {ContentKind::kTar, 257, "ustar"sv, true},
+    {ContentKind::kPdf, 0, "%PDF-"sv, true},
+    {ContentKind::kElf, 0,
+     "\x7f"
+     "ELF\2\1\1"sv,
+     true},
+};
+
+uint64_t LittleEndian(std::string_view begin, size_t at, size_t size) {
+  uint64_t number = 0;
+  for (size_t i = size; i > 0; --i) {
+    number = number << 8 | static_cast<uint8_t>(at + i - 1 < begin.size() ? begin[at + i - 1] : 0);
+  }
+  return number;
+}
+
+uint64_t BigEndian(std::string_view begin, size_t at) {
+  uint64_t number = 0;
+  for (size_t i = at; i < at + 4; ++i) {
+    number = number << 8 | static_cast<uint8_t>(i < begin.size() ? begin[i] : 0);
+  }
+  return number;
+}
+
+// The header's fields beyond its magic have few values: compression 8, flags, level and system.
+bool IsGzip(std::string_view begin) {
+  constexpr size_t kLeastBytes = 18;
+  const auto at = [&](size_t i) { return static_cast<uint8_t>(begin[i]); };
+  return begin.size() >= kLeastBytes && begin.starts_with("\x1f\x8b\x08") && at(3) < 0x20 &&
+         (at(8) == 0 || at(8) == 2 || at(8) == 4) && (at(9) <= 13 || at(9) == 255);
+}
+
+// Certain where the sizes of the header fit the content.
+Content IdxOf(std::string_view begin, int64_t num_bytes) {
+  const bool is_labels = begin.starts_with("\0\0\x08\x01"sv);
+  if (!is_labels && !begin.starts_with("\0\0\x08\x03"sv)) {
+    return {};
+  }
+  uint64_t size = BigEndian(begin, 4);
+  bool fits = true;
+  for (const size_t at : {8, 12}) {
+    fits = fits && (is_labels || !__builtin_mul_overflow(size, BigEndian(begin, at), &size));
+  }
+  const uint64_t header_bytes = is_labels ? 8 : 16;
+  return {ContentKind::kIdx, fits && size + header_bytes == static_cast<uint64_t>(num_bytes)};
+}
+
+// llm.c's header (data/tokens.h) is certain with the version that belongs to its magic.
+Content LlmCOf(std::string_view begin) {
+  const uint64_t magic = LittleEndian(begin, 0, 4);
+  const uint64_t version = LittleEndian(begin, 4, 4);
+  if (magic != 20240520 && magic != 20240801) {
+    return {};
+  }
+  return {ContentKind::kLlmC, version == (magic == 20240520 ? 1 : 7)};
+}
+
+// Python's pickles of protocol 2 to 5: torch.save's files of old, and lists of objects.
+bool IsPickle(std::string_view begin) {
+  constexpr std::string_view kNextOpcodes = "\x95\x8a}](c\x8c"sv;
+  return begin.size() > 2 && begin[0] == '\x80' && begin[1] >= 2 && begin[1] <= 5 &&
+         kNextOpcodes.find(begin[2]) != std::string_view::npos;
+}
+
+// Text of the first planes has one byte of each two that is 0 for ASCII; a mark and some of those are enough.
+Content Utf16Of(std::string_view begin) {
+  const bool is_little = begin.starts_with("\xff\xfe"sv);
+  if ((!is_little && !begin.starts_with("\xfe\xff"sv)) || begin.size() < 4) {
+    return {};
+  }
+  size_t num_zero = 0;
+  for (size_t at = is_little ? 3 : 2; at < begin.size(); at += 2) {
+    num_zero += begin[at] == 0 ? 1 : 0;
+  }
+  return {ContentKind::kUtf16Text, num_zero >= 16 && num_zero * 4 >= begin.size()};
+}
+
+// UTF-8 without control characters but those of white space. A character that is cut off at the end counts as whole.
+bool IsText(std::string_view begin) {
+  constexpr std::string_view kWhiteSpace = "\t\n\r\f\v\x1b\b";
+  if (std::any_of(begin.begin(), begin.end(), [&](char byte) {
+        return (static_cast<uint8_t>(byte) < 0x20 && kWhiteSpace.find(byte) == std::string_view::npos) || byte == 0x7f;
+      })) {
+    return false;
+  }
+  for (size_t cut = 0; cut < 4 && cut <= begin.size(); ++cut) {
+    if (IsUtf8(begin.substr(0, begin.size() - cut))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Eight bytes of length and an object of JSON: certain where the length fits the content. A wrong one is no text.
+Content SafetensorsOf(std::string_view begin, int64_t num_bytes) {
+  constexpr size_t kLengthBytes = 8;
+  const uint64_t length = LittleEndian(begin, 0, kLengthBytes);
+  if (begin.size() <= kLengthBytes || begin[kLengthBytes] != '{') {
+    return {};
+  }
+  const char next = begin.size() > kLengthBytes + 1 ? begin[kLengthBytes + 1] : '\0';
+  const bool is_object = next == '"' || next == '}' || next == ' ';
+  const bool fits = length <= static_cast<uint64_t>(num_bytes) - kLengthBytes;
+  const bool is_wrong = is_object && !IsText(begin.substr(0, kLengthBytes));
+  return {fits || is_wrong ? ContentKind::kSafetensors : ContentKind::kUnknown, fits && is_object};
+}
+
+Content TextOf(std::string_view begin) {
+  constexpr size_t kCertainBytes = 256;
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  if (!IsText(begin)) {
+    return {};
+  }
+  const size_t first = begin.find_first_not_of(" \t\r\n", begin.starts_with(kMark) ? kMark.size() : 0);
+  const bool is_json = first != std::string_view::npos && (begin[first] == '{' || begin[first] == '[');
+  return {is_json ? ContentKind::kJson : ContentKind::kText, begin.size() >= kCertainBytes};
+}
+
+}  // namespace
+
+Content ContentOf(std::string_view begin, int64_t num_bytes) {
+  if (num_bytes == 0) {
+    return {ContentKind::kEmpty, true};
+  }
+  for (const Signature& signature : kSignatures) {
+    if (begin.size() >= signature.offset && begin.substr(signature.offset).starts_with(signature.bytes)) {
+      return {signature.kind, signature.is_certain};
+    }
+  }
+  if (IsGzip(begin)) {
+    return {ContentKind::kGzip, true};
+  }
+  if (IsPickle(begin)) {
+    return {ContentKind::kPickle, false};
+  }
+  for (const Content content :
+       {SafetensorsOf(begin, num_bytes), IdxOf(begin, num_bytes), LlmCOf(begin), Utf16Of(begin), TextOf(begin)}) {
+    if (content.kind != ContentKind::kUnknown) {
+      return content;
+    }
+  }
+  return {};
+}
+
+std::string NameOf(ContentKind kind) {
+  switch (kind) {
+    case ContentKind::kUnknown:
+      return "of no format that is known by its content";
+    case ContentKind::kEmpty:
+      return "empty";
+    case ContentKind::kGzip:
+      return "compressed by gzip";
+    case ContentKind::kZip:
+      return "a ZIP archive, as .npz and .pt2 are";
+    case ContentKind::kNpy:
+      return "a NumPy array (.npy)";
+    case ContentKind::kIdx:
+      return "an IDX file, as MNIST's are";
+    case ContentKind::kLlmC:
+      return "llm.c's token file, with a header";
+    case ContentKind::kSafetensors:
+      return "a safetensors file";
+    case ContentKind::kPng:
+      return "a PNG picture";
+    case ContentKind::kJpeg:
+      return "a JPEG picture";
+    case ContentKind::kGif:
+      return "a GIF picture";
+    case ContentKind::kRiff:
+      return "a RIFF file, as WebP and WAV are";
+    case ContentKind::kParquet:
+      return "a Parquet file";
+    case ContentKind::kArrow:
+      return "an Arrow file";
+    case ContentKind::kHdf5:
+      return "an HDF5 file";
+    case ContentKind::kPickle:
+      return "a pickle of Python";
+    case ContentKind::kSqlite:
+      return "an SQLite database";
+    case ContentKind::kXz:
+      return "compressed by xz";
+    case ContentKind::kZstandard:
+      return "compressed by zstd";
+    case ContentKind::kBzip2:
+      return "compressed by bzip2";
+    case ContentKind::kTar:
+      return "a tar archive";
+    case ContentKind::kPdf:
+      return "a PDF document";
+    case ContentKind::kElf:
+      return "a program";
+    case ContentKind::kUtf16Text:
+      return "text in UTF-16";
+    case ContentKind::kJson:
+      return "JSON";
+    case ContentKind::kText:
+      return "text";
+  }
+  return "";
+}
+
+}  // namespace ampd

@@ -1,0 +1,211 @@
+#include "base/formats/zip_archive.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zip.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/io/host_trouble.h"
+#include "base/status_macros.h"
+
+namespace ampd {
+namespace {
+
+// What libzip met: a call that failed, or what does not please it in the archive; `what` goes before that.
+absl::Status ZipError(zip_error_t* error, const std::string& what = "") {
+  const int code = zip_error_code_zip(error) == ZIP_ER_MEMORY   ? ENOMEM
+                   : zip_error_system_type(error) == ZIP_ET_SYS ? zip_error_code_system(error)
+                                                                : 0;
+  return IsTroubleOfTheHost(code) ? absl::UnavailableError(strerror(code))
+                                  : absl::DataLossError(absl::StrCat(what, zip_error_strerror(error)));
+}
+
+// At once after a call that told `code`: a part of the error is in errno.
+absl::Status OpenError(int code) {
+  zip_error_t error;
+  zip_error_init_with_code(&error, code);
+  const absl::Status status = ZipError(&error, "not a sound ZIP archive: ");
+  zip_error_fini(&error);
+  return status;
+}
+
+uint64_t LittleEndian(const std::string& bytes, size_t at, size_t size) {
+  uint64_t number = 0;
+  for (size_t i = size; i > 0; --i) {
+    number = number << 8 | static_cast<uint8_t>(bytes[at + i - 1]);
+  }
+  return number;
+}
+
+// As many as there are.
+std::string BytesAt(int file, uint64_t offset, size_t size) {
+  std::string bytes(size, '\0');
+  const ssize_t count = pread(file, bytes.data(), size, static_cast<off_t>(offset));
+  bytes.resize(count < 0 ? 0 : static_cast<size_t>(count));
+  return bytes;
+}
+
+// What the record at `at` in the archive's last bytes says of the directory: its entries and its bytes. Of an archive
+// in the form for large ones another record says it, where a locator before this one leads.
+std::pair<uint64_t, uint64_t> DirectoryIn(int file, const std::string& tail, size_t at) {
+  constexpr size_t kLocatorBytes = 20;
+  constexpr size_t kLargeRecordBytes = 56;
+  if (at >= kLocatorBytes && tail.compare(at - kLocatorBytes, 4, "PK\6\7") == 0) {
+    const std::string large = BytesAt(file, LittleEndian(tail, at - kLocatorBytes + 8, 8), kLargeRecordBytes);
+    if (large.size() == kLargeRecordBytes) {
+      return {LittleEndian(large, 32, 8), LittleEndian(large, 40, 8)};
+    }
+  }
+  return {LittleEndian(tail, at + 10, 2), LittleEndian(tail, at + 12, 4)};
+}
+
+// libzip takes all of a directory into memory, several times its size, before anything can be asked of it. So this
+// looks before, at every record that libzip may go by: those whose comment ends with the file.
+absl::Status CheckDirectory(int file, int64_t file_bytes, int64_t max_entries) {
+  constexpr size_t kRecordBytes = 22;
+  constexpr int64_t kMaxCommentBytes = 65'535;
+  constexpr uint64_t kEntryBytes = 256;  // of most; the names of a few may be longer
+  const auto max_bytes = std::max<uint64_t>(static_cast<uint64_t>(max_entries) * kEntryBytes, 1 << 20);
+  const int64_t size = std::min<int64_t>(file_bytes, kRecordBytes + kMaxCommentBytes + kRecordBytes);
+  const std::string tail = BytesAt(file, static_cast<uint64_t>(file_bytes - size), static_cast<size_t>(size));
+  for (size_t at = tail.find("PK\5\6"); at != std::string::npos; at = tail.find("PK\5\6", at + 1)) {
+    if (tail.size() - at < kRecordBytes || LittleEndian(tail, at + 20, 2) != tail.size() - at - kRecordBytes) {
+      continue;
+    }
+    const auto [num_entries, num_bytes] = DirectoryIn(file, tail, at);
+    if (num_entries > static_cast<uint64_t>(max_entries)) {
+      return absl::DataLossError(absl::StrCat(num_entries, " entries in the archive; at most ", max_entries));
+    }
+    if (num_bytes > max_bytes) {
+      return absl::DataLossError(
+          absl::StrCat("a directory of ", num_bytes, " bytes in the archive; at most ", max_bytes));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void ZipEntry::Closer::operator()(zip_file* content) const { zip_fclose(content); }
+void ZipArchive::Closer::operator()(zip* archive) const { zip_discard(archive); }
+
+absl::StatusOr<size_t> ZipEntry::Read(uint8_t* out, size_t size) {
+  size_t done = 0;
+  while (done < size) {
+    const int64_t count = zip_fread(content_.get(), out + done, size - done);
+    if (count < 0) {
+      return ZipError(zip_file_get_error(content_.get()));
+    }
+    if (count == 0) {
+      break;
+    }
+    done += static_cast<size_t>(count);
+  }
+  return done;
+}
+
+absl::StatusOr<ZipArchive> ZipArchive::Open(UniqueFd file, int64_t max_entries) {
+  struct stat found = {};
+  if (fstat(file.get(), &found) != 0) {
+    return absl::UnavailableError(strerror(errno));
+  }
+  AMPD_RETURN_IF_ERROR(CheckDirectory(file.get(), found.st_size, max_entries));
+  int code = 0;
+  zip* const opened = zip_fdopen(file.get(), ZIP_CHECKCONS, &code);
+  if (opened == nullptr) {
+    return OpenError(code);
+  }
+  file.Release();  // zip_fdopen has closed it
+  ZipArchive archive(opened, found.st_size);
+  const int64_t count = zip_get_num_entries(opened, 0);
+  if (count > max_entries) {
+    return absl::DataLossError(absl::StrCat(count, " entries in the archive; at most ", max_entries));
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const char* const name = zip_get_name(opened, static_cast<uint64_t>(i), ZIP_FL_ENC_RAW);
+    archive.names_.emplace_back(name == nullptr ? "" : name);
+  }
+  return archive;
+}
+
+std::optional<size_t> ZipArchive::Find(std::string_view name) const {
+  const auto found = std::find(names_.begin(), names_.end(), name);
+  return found == names_.end() ? std::nullopt : std::optional(static_cast<size_t>(found - names_.begin()));
+}
+
+absl::StatusOr<ZipEntry> ZipArchive::OpenEntry(size_t index) const {
+  zip_stat_t stat;
+  if (zip_stat_index(archive_.get(), index, 0, &stat) != 0) {
+    return ZipError(zip_get_error(archive_.get()));
+  }
+  if (stat.encryption_method != ZIP_EM_NONE ||
+      (stat.comp_method != ZIP_CM_STORE && stat.comp_method != ZIP_CM_DEFLATE)) {
+    return absl::DataLossError("encrypted, or compressed by another method than deflate");
+  }
+  zip_file* const content = zip_fopen_index(archive_.get(), index, 0);
+  if (content == nullptr) {
+    return ZipError(zip_get_error(archive_.get()));
+  }
+  return ZipEntry(content);
+}
+
+absl::StatusOr<int64_t> ZipArchive::SizeUpTo(size_t index, int64_t most) const {
+  zip_stat_t stat;
+  if (zip_stat_index(archive_.get(), index, 0, &stat) != 0) {
+    return ZipError(zip_get_error(archive_.get()));
+  }
+  if (stat.comp_method == ZIP_CM_STORE && stat.encryption_method == ZIP_EM_NONE) {
+    return std::min(most, static_cast<int64_t>(std::min(stat.size, stat.comp_size)));
+  }
+  AMPD_ASSIGN_OR_RETURN(ZipEntry entry, OpenEntry(index));
+  std::vector<uint8_t> chunk(size_t{1} << 16);
+  int64_t size = 0;
+  while (size < most) {
+    AMPD_ASSIGN_OR_RETURN(const size_t count, entry.Read(chunk.data(), chunk.size()));
+    size += static_cast<int64_t>(count);
+    if (count < chunk.size()) {
+      break;
+    }
+  }
+  return std::min(size, most);
+}
+
+absl::StatusOr<std::string> ZipArchive::ReadEntry(size_t index, int64_t max_bytes) const {
+  AMPD_ASSIGN_OR_RETURN(std::string content, ReadUpTo(index, max_bytes));
+  if (static_cast<int64_t>(content.size()) > max_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("more than ", max_bytes, " bytes"));
+  }
+  return content;
+}
+
+absl::StatusOr<std::string> ZipArchive::ReadStart(size_t index, int64_t num_bytes) const {
+  AMPD_ASSIGN_OR_RETURN(std::string content, ReadUpTo(index, num_bytes));
+  content.resize(std::min(content.size(), static_cast<size_t>(num_bytes)));
+  return content;
+}
+
+// All of an entry, or at least a byte more than `num_bytes` of it: to look for that byte is to verify the checksum of
+// an entry that ends there. Room is taken as content comes, not as somebody claims.
+absl::StatusOr<std::string> ZipArchive::ReadUpTo(size_t index, int64_t num_bytes) const {
+  constexpr size_t kChunkBytes = 1 << 16;
+  AMPD_ASSIGN_OR_RETURN(ZipEntry entry, OpenEntry(index));
+  std::string content;
+  while (static_cast<int64_t>(content.size()) <= num_bytes) {
+    const size_t before = content.size();
+    content.resize(before + kChunkBytes);
+    AMPD_ASSIGN_OR_RETURN(const size_t count,
+                          entry.Read(reinterpret_cast<uint8_t*>(content.data()) + before, kChunkBytes));
+    content.resize(before + count);
+    if (count < kChunkBytes) {
+      break;
+    }
+  }
+  return content;
+}
+
+}  // namespace ampd

@@ -1,0 +1,13 @@
+#include "base/io/crc32c.h"
+
+#include <isa-l/crc.h>
+
+namespace ampd {
+
+uint32_t Crc32c(std::string_view bytes) {
+  // ISA-L leaves both inversions to the caller and takes a non-const buffer that it only reads.
+  auto* data = reinterpret_cast<unsigned char*>(const_cast<char*>(bytes.data()));
+  return ~crc32_iscsi(data, static_cast<int>(bytes.size()), ~0u);
+}
+
+}  // namespace ampd

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/unique_fd.h"
+
+namespace ampd {
+
+// A status for `error`, an errno value, met while doing `what`: NOT_FOUND for ENOENT, ALREADY_EXISTS for EEXIST,
+// PERMISSION_DENIED for EACCES and EPERM, RESOURCE_EXHAUSTED (reason DISK_FULL) for ENOSPC and EDQUOT, UNAVAILABLE for
+// refused and missing connections, INTERNAL otherwise. Paths are left to the caller: some messages go to clients.
+absl::Status ErrnoError(int error, std::string_view what);
+
+// The whole file; RESOURCE_EXHAUSTED when it is larger than `max_bytes`.
+absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes);
+
+// Replaces `path` by `content` so that a crash leaves either the old or the new file: temporary file beside it, fsync,
+// rename, fsync of the folder.
+absl::Status WriteFileAtomically(const std::string& path, std::string_view content);
+
+// Writes all of `bytes`, over interruptions and short writes.
+absl::Status WriteAll(int fd, std::string_view bytes);
+
+// Makes renames and new entries in `folder` durable.
+absl::Status SyncFolder(const std::string& folder);
+
+}  // namespace ampd

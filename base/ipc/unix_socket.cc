@@ -1,0 +1,87 @@
+#include "base/ipc/unix_socket.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace ampd {
+namespace {
+
+// A path of at most 107 bytes that names `path` while `folder` is open.
+absl::StatusOr<sockaddr_un> AddressOf(const std::string& path, UniqueFd& folder) {
+  const std::filesystem::path full(path);
+  const std::string parent = full.parent_path().empty() ? "." : full.parent_path().string();
+  folder = UniqueFd(open(parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.ok()) {
+    return ErrnoError(errno, "open the socket's folder");
+  }
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string name = absl::StrCat("/proc/self/fd/", folder.get(), "/", full.filename().string());
+  if (name.size() >= sizeof(address.sun_path)) {
+    return absl::InvalidArgumentError(absl::StrCat("the socket's file name is too long: ", full.filename().string()));
+  }
+  name.copy(address.sun_path, name.size());
+  return address;
+}
+
+absl::StatusOr<UniqueFd> StreamSocket() {
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd.ok()) {
+    return ErrnoError(errno, "socket");
+  }
+  return fd;
+}
+
+}  // namespace
+
+absl::StatusOr<UniqueFd> ListenUnix(const std::string& path) {
+  UniqueFd folder;
+  AMPD_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(path, folder));
+  AMPD_ASSIGN_OR_RETURN(UniqueFd fd, StreamSocket());
+  unlink(path.c_str());
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return ErrnoError(errno, "bind");
+  }
+  if (listen(fd.get(), 16) != 0) {
+    return ErrnoError(errno, "listen");
+  }
+  return fd;
+}
+
+absl::StatusOr<UniqueFd> ConnectUnix(const std::string& path) {
+  UniqueFd folder;
+  AMPD_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(path, folder));
+  AMPD_ASSIGN_OR_RETURN(UniqueFd fd, StreamSocket());
+  while (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    if (errno != EINTR) {
+      return ErrnoError(errno, "connect");
+    }
+  }
+  return fd;
+}
+
+absl::StatusOr<UniqueFd> AcceptUnix(int listener) {
+  for (;;) {
+    UniqueFd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+    if (fd.ok()) {
+      return fd;
+    }
+    if (errno == EINVAL) {
+      return absl::CancelledError("the listener is shut down");
+    }
+    if (errno != EINTR && errno != ECONNABORTED) {
+      return ErrnoError(errno, "accept");
+    }
+  }
+}
+
+}  // namespace ampd

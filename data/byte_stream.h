@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/io/file.h"
+#include "data/data_file.h"
+
+namespace ampd::data {
+
+// The content of a data file, decompressed when it starts with gzip's magic. One gzip member; bytes after it are an
+// error. Thread-compatible.
+class ByteStream {
+ public:
+  static absl::StatusOr<ByteStream> Open(const DataFile& file);
+  ~ByteStream();
+  ByteStream(ByteStream&&) noexcept;
+
+  bool is_gzip() const { return inflater_ != nullptr; }
+
+  // Up to `size` bytes; fewer only at the end of the content, whose gzip checksum has then been verified.
+  absl::StatusOr<size_t> Read(uint8_t* out, size_t size);
+
+ private:
+  struct Inflater;
+
+  ByteStream(std::string name, UniqueFd file);
+  absl::Status Fill();
+  absl::StatusOr<size_t> Inflate(uint8_t* out, size_t size);
+
+  std::string name_;  // what messages call it
+  UniqueFd file_;
+  std::string input_;
+  size_t input_begin_ = 0;
+  std::unique_ptr<Inflater> inflater_;  // unset: plain
+};
+
+}  // namespace ampd::data

@@ -1,0 +1,205 @@
+#include "data/file_report.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "data/array_report.h"
+#include "data/cifar.h"
+#include "data/content.h"
+#include "data/idx.h"
+#include "data/npy.h"
+#include "data/npz.h"
+#include "data/tensor_arrays.h"
+#include "data/text_report.h"
+#include "data/tokens.h"
+#include "nlohmann/json.hpp"
+
+namespace ampd::data {
+namespace {
+
+using Format = v1::DatasetFile::Format;
+
+constexpr size_t kShownBytes = 16;
+
+Array Labels(std::vector<uint8_t> labels) {
+  const auto count = static_cast<int64_t>(labels.size());
+  return {ElementType::kUint8, {count}, std::move(labels)};
+}
+
+absl::Status AddIdx(const DataFile& file, const FileContent& content, v1::DatasetFile& report) {
+  if (content.begin[3] == 1) {
+    AMPD_ASSIGN_OR_RETURN(std::vector<uint8_t> labels, ReadIdxLabels(file, 0, 256));
+    *report.add_arrays() = ReportArray("labels", Labels(std::move(labels)));
+    return absl::OkStatus();
+  }
+  AMPD_ASSIGN_OR_RETURN(IdxImages images, ReadIdxImages(file, 0));
+  *report.add_arrays() = ReportArray(
+      "images", {ElementType::kUint8, {images.count, images.rows, images.columns}, std::move(images.pixels)});
+  return absl::OkStatus();
+}
+
+absl::Status AddCifar(const DataFile& file, CifarLabels kind, v1::DatasetFile& report) {
+  AMPD_ASSIGN_OR_RETURN(CifarImages images, ReadCifar({file}, kind, 0, 256));
+  const auto count = static_cast<int64_t>(images.labels.size());
+  *report.add_arrays() = ReportArray(
+      "images", {ElementType::kUint8, {count, kCifarChannels, kCifarSize, kCifarSize}, std::move(images.pixels)});
+  *report.add_arrays() = ReportArray("labels", Labels(std::move(images.labels)));
+  if (kind == CifarLabels::kHundredFine) {
+    AMPD_ASSIGN_OR_RETURN(CifarImages coarse, ReadCifar({file}, CifarLabels::kHundredCoarse, 0, 256));
+    *report.add_arrays() = ReportArray("coarse labels", Labels(std::move(coarse.labels)));
+  }
+  return absl::OkStatus();
+}
+
+// All arrays of an NpzFile or of TensorArrays.
+template <typename Archive>
+absl::Status AddEach(const absl::StatusOr<Archive>& archive, v1::DatasetFile& report) {
+  AMPD_RETURN_IF_ERROR(archive.status());
+  for (const std::string& name : archive->names()) {
+    const absl::StatusOr<Array> array = archive->Read(name, 0);
+    if (array.ok()) {
+      *report.add_arrays() = ReportArray(name, *array);
+    } else {
+      report.add_problems(std::string(array.status().message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Of a JSON list of texts, as `ampctl data pack` writes it. Metadata is free: others may mean something else by it.
+void AddClassNames(const std::map<std::string, std::string>& metadata, v1::DatasetFile& report) {
+  const auto found = metadata.find("classes");
+  const auto names = found == metadata.end() ? nlohmann::json() : nlohmann::json::parse(found->second, nullptr, false);
+  const bool are_texts = names.is_array() && std::all_of(names.begin(), names.end(),
+                                                         [](const nlohmann::json& name) { return name.is_string(); });
+  for (size_t i = 0; are_texts && i < names.size(); ++i) {
+    report.add_class_names(names[i].get<std::string>());
+  }
+}
+
+absl::Status AddTensors(const DataFile& file, v1::DatasetFile& report) {
+  const absl::StatusOr<TensorArrays> tensors = TensorArrays::Open(file);
+  AMPD_RETURN_IF_ERROR(AddEach(tensors, report));
+  AddClassNames(tensors->metadata(), report);
+  return absl::OkStatus();
+}
+
+absl::Status AddTokens(const DataFile& file, TokenFormat format, v1::DatasetFile& report) {
+  AMPD_ASSIGN_OR_RETURN(const TokenFile read, ReadTokens(file, format, 0, std::nullopt));
+  if (!read.note.empty()) {
+    report.add_notes(read.note);
+  }
+  std::visit(
+      [&](const auto& all) {
+        v1::DatasetArray& array = *report.add_arrays();
+        array.set_name("tokens");
+        array.set_dtype(sizeof(all[0]) == 2 ? "uint16" : "uint32");
+        array.add_shape(static_cast<int64_t>(all.size()));
+        if (!all.empty()) {
+          const auto [least, most] = std::minmax_element(all.begin(), all.end());
+          array.set_min(*least);
+          array.set_max(*most);
+        }
+      },
+      read.tokens);
+  return absl::OkStatus();
+}
+
+absl::Status AddTexts(const DataFile& file, v1::DatasetFile& report) {
+  AMPD_ASSIGN_OR_RETURN(std::vector<v1::DatasetArray> arrays, ReportTexts(file));
+  for (v1::DatasetArray& array : arrays) {
+    *report.add_arrays() = std::move(array);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddArrays(const DataFile& file, const FileContent& content, v1::DatasetFile& report) {
+  switch (report.format()) {
+    case v1::DatasetFile::IDX:
+      return AddIdx(file, content, report);
+    case v1::DatasetFile::CIFAR10:
+      return AddCifar(file, CifarLabels::kTen, report);
+    case v1::DatasetFile::CIFAR100:
+      return AddCifar(file, CifarLabels::kHundredFine, report);
+    case v1::DatasetFile::NPZ:
+      return AddEach(NpzFile::Open(file), report);
+    case v1::DatasetFile::SAFETENSORS:
+      return AddTensors(file, report);
+    case v1::DatasetFile::LLM_C_TOKENS:
+      return AddTokens(file, TokenFormat::kLlmC, report);
+    case v1::DatasetFile::UINT16_TOKENS:
+    case v1::DatasetFile::UINT32_TOKENS:
+      return AddTokens(file, TokenFormat::kAuto, report);  // and so in the words of AUTO
+    case v1::DatasetFile::JSONL:
+      return AddTexts(file, report);
+    case v1::DatasetFile::NPY: {
+      AMPD_ASSIGN_OR_RETURN(const Array array, ReadNpy(file, 0));
+      *report.add_arrays() = ReportArray("array", array);
+      return absl::OkStatus();
+    }
+    default:
+      AMPD_RETURN_IF_ERROR(content.damage);
+      return DataError(
+          file.name, absl::StrCat("of no format that is known by its content: ", content.why, "; it begins with \"",
+                                  absl::CHexEscape(content.begin.substr(0, kShownBytes)), "\" and has ",
+                                  content.content_bytes, " bytes; --format says how wide tokens without a header are"));
+  }
+}
+
+Format FormatOf(TokenFormat format) {
+  return format == TokenFormat::kUint16   ? v1::DatasetFile::UINT16_TOKENS
+         : format == TokenFormat::kUint32 ? v1::DatasetFile::UINT32_TOKENS
+                                          : v1::DatasetFile::LLM_C_TOKENS;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::DatasetFile> InspectTokens(const DataFile& file, TokenFormat format) {
+  AMPD_ASSIGN_OR_RETURN(const UniqueFd opened, OpenDataFile(file));
+  struct stat status = {};
+  if (fstat(opened.get(), &status) != 0) {
+    return FileError(file.name, errno);
+  }
+  v1::DatasetFile report;
+  report.set_format(FormatOf(format));
+  report.set_size_bytes(status.st_size);
+  if (const absl::Status added = AddTokens(file, format, report); !added.ok()) {
+    report.add_problems(std::string(added.message()));
+  }
+  return report;
+}
+
+absl::StatusOr<v1::DatasetFile> InspectFile(const DataFile& file) {
+  AMPD_ASSIGN_OR_RETURN(const FileContent content, LookAt(file));
+  v1::DatasetFile report;
+  report.set_format(content.format);
+  report.set_size_bytes(content.size_bytes);
+  report.set_gzip(content.gzip);
+  const absl::Status added = AddArrays(file, content, report);
+  if (!added.ok() && report.format() == v1::DatasetFile::FORMAT_UNSPECIFIED) {
+    return added;
+  }
+  if (!added.ok()) {
+    report.add_problems(std::string(added.message()));
+  }
+  for (const v1::DatasetArray& array : report.arrays()) {
+    if (array.num_not_finite() > 0) {
+      report.add_problems(absl::StrCat(file.name, ": array \"", absl::CEscape(array.name()), "\" has ",
+                                       array.num_not_finite(), " elements that are not finite"));
+    }
+  }
+  return report;
+}
+
+}  // namespace ampd::data

@@ -1,0 +1,61 @@
+#include <turbojpeg.h>
+
+#include <memory>
+#include <type_traits>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "data/images/picture.h"
+
+namespace ampd::images {
+namespace {
+
+struct Destroy {
+  void operator()(tjhandle handle) const { tjDestroy(handle); }
+};
+
+// A block of 64 pixels takes a bit of the file at the least; a hostile header would have memory taken for nothing.
+constexpr int64_t kMaxPixelsOfAByte = 1024;
+
+absl::Status Failed(tjhandle handle) {
+  return absl::DataLossError(absl::StrCat("is no sound JPEG: ", tjGetErrorStr2(handle)));
+}
+
+}  // namespace
+
+absl::StatusOr<Picture> DecodeJpeg(std::string_view content) {
+  const std::unique_ptr<std::remove_pointer_t<tjhandle>, Destroy> handle(tjInitDecompress());
+  if (handle == nullptr) {
+    return absl::ResourceExhaustedError("no memory to decode a JPEG");
+  }
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(content.data());
+  int width = 0;
+  int height = 0;
+  int subsampling = 0;
+  int colours = 0;
+  if (tjDecompressHeader3(handle.get(), bytes, content.size(), &width, &height, &subsampling, &colours) != 0) {
+    return Failed(handle.get());
+  }
+  if (width < 1 || height < 1) {
+    return absl::DataLossError("is no sound JPEG: no picture is in it");
+  }
+  AMPD_RETURN_IF_ERROR(CheckSize(width, height));
+  if (int64_t{width} * height > static_cast<int64_t>(content.size()) * kMaxPixelsOfAByte) {
+    return absl::DataLossError(
+        absl::StrCat("is no sound JPEG: ", width, " x ", height, " pixels can't be in ", content.size(), " bytes"));
+  }
+  if (colours == TJCS_CMYK || colours == TJCS_YCCK) {
+    return absl::DataLossError("is a JPEG of CMYK colours; convert it to RGB");
+  }
+  Picture picture{width, height, std::vector<uint8_t>(static_cast<size_t>(width) * static_cast<size_t>(height) * 3)};
+  // Files are cut off more often than damaged, and libjpeg would only warn of that. So many passes over one picture as
+  // a hostile progressive file asks for take minutes.
+  constexpr int kFlags = TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS;
+  if (tjDecompress2(handle.get(), bytes, content.size(), picture.pixels.data(), width, 0, height, TJPF_RGB, kFlags) !=
+      0) {
+    return Failed(handle.get());
+  }
+  return picture;
+}
+
+}  // namespace ampd::images

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/formats/zip_archive.h"
+#include "data/array.h"
+#include "data/data_file.h"
+
+namespace ampd::data {
+
+inline constexpr int64_t kMaxNpzEntries = 1000;
+
+// The arrays of an .npz file: a ZIP archive with an entry "<array>.npy" for each, stored or deflated, as numpy.savez
+// and numpy.savez_compressed write it; other entries are passed over. An entry is unpacked only as far as its array's
+// own header says, at most kMaxDatasetBytes, and must end there, its checksum verified. Reasons of errors as
+// in data_file.h. Thread-compatible.
+class NpzFile {
+ public:
+  static absl::StatusOr<NpzFile> Open(const DataFile& file);
+
+  // Names of the arrays, in the order of the archive, each once.
+  const std::vector<std::string>& names() const { return names_; }
+
+  // The array of that name. `limit`: only so many of its first dimension; 0: all.
+  absl::StatusOr<Array> Read(const std::string& name, int64_t limit) const;
+
+ private:
+  NpzFile(std::string file, ZipArchive archive) : file_(std::move(file)), archive_(std::move(archive)) {}
+  absl::Status List();
+
+  std::string file_;  // what messages call it
+  ZipArchive archive_;
+  std::vector<std::string> names_;
+  std::vector<size_t> entries_;  // of each name, its place in the archive
+};
+
+}  // namespace ampd::data

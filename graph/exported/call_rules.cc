@@ -1,0 +1,104 @@
+#include "graph/exported/call_rules.h"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "graph/exported/argument_rules.h"
+
+namespace ampd::graph {
+namespace {
+
+constexpr size_t kAny = 16;  // torch.export's own bound
+constexpr int64_t kMaxLayers = 4096;
+constexpr std::string_view kResult = "result";
+
+// One tensor of a call, and how many dimensions it may have.
+struct Rule {
+  std::string_view op;
+  std::string_view tensor;  // an argument, or "result", the first of them
+  size_t least = 0;
+  size_t most = kAny;
+};
+
+// Of the ops whose memory depends on single dimensions (graph/memory/op_memory.cc), or that a policy replaces by the
+// engine's own (precision/pass.cc).
+const std::vector<Rule>& Rules() {
+  static const auto* const rules = new std::vector<Rule>{
+      {"aten.batch_norm.default", "input", 2},
+      {"aten.batch_norm.default", kResult, 2},
+      {"aten.conv2d.default", "input", 3, 4},
+      {"aten.conv2d.default", "weight", 4, 4},
+      {"aten.conv_transpose2d.input", "input", 3, 4},
+      {"aten.conv_transpose2d.input", "weight", 4, 4},
+      {"aten.convolution.default", "input", 2, 5},
+      {"aten.convolution.default", "weight", 3, 5},
+      {"aten.cross_entropy_loss.default", "self", 1},
+      {"aten.cross_entropy_loss.default", "target"},
+      {"aten.dropout.default", "input"},
+      {"aten.dropout_.default", "self"},
+      {"aten.embedding.default", "weight", 2, 2},
+      {"aten.feature_dropout.default", "input", 2},
+      {"aten.feature_dropout.default", kResult, 2},
+      {"aten.flatten.using_ints", "self"},
+      {"aten.group_norm.default", "input", 2},
+      {"aten.group_norm.default", kResult, 2},
+      {"aten.gru.input", "input", 3, 3},
+      {"aten.gru.input", kResult, 3, 3},
+      {"aten.huber_loss.default", "self"},
+      {"aten.layer_norm.default", "input", 1},
+      {"aten.layer_norm.default", kResult, 1},
+      {"aten.linear.default", "input", 1},
+      {"aten.linear.default", "weight", 2, 2},
+      {"aten.lstm.input", "input", 3, 3},
+      {"aten.lstm.input", kResult, 3, 3},
+      {"aten.max_pool2d.default", "self", 3, 4},
+      {"aten.mse_loss.default", "self"},
+      {"aten.scaled_dot_product_attention.default", "query", 2},
+      {"aten.scaled_dot_product_attention.default", "key", 2},
+      {"aten.scaled_dot_product_attention.default", "value", 2},
+      {"aten.scaled_dot_product_attention.default", kResult, 2},
+      {"aten.smooth_l1_loss.default", "self"},
+  };
+  return *rules;
+}
+
+// "2", "3 to 4", "at least 1".
+std::string Taken(const Rule& rule) {
+  if (rule.least == rule.most) {
+    return absl::StrCat(rule.least);
+  }
+  return rule.most == kAny ? absl::StrCat("at least ", rule.least) : absl::StrCat(rule.least, " to ", rule.most);
+}
+
+std::string FaultOf(const Rule& rule, const Graph& graph, const Node& node) {
+  const std::string name(rule.tensor);
+  const auto tensor = rule.tensor == kResult ? std::optional(node.outputs[0]) : node.ValueOf(rule.tensor);
+  if (!tensor.has_value()) {
+    return absl::StrCat("it has no tensor as its ", name);
+  }
+  const size_t rank = graph.type(*tensor).shape.size();
+  return rank >= rule.least && rank <= rule.most
+             ? ""
+             : absl::StrCat("its ", name, " has ", rank, " dimensions; it takes ", Taken(rule));
+}
+
+}  // namespace
+
+std::string FaultOf(const Graph& graph, const Node& node) {
+  for (const Rule& rule : Rules()) {
+    if (rule.op == node.op) {
+      if (std::string fault = FaultOf(rule, graph, node); !fault.empty()) {
+        return fault;
+      }
+    }
+  }
+  const Operand* const layers = node.Find("num_layers");
+  const auto* const num_layers = layers == nullptr ? nullptr : std::get_if<int64_t>(layers);
+  return num_layers == nullptr || (*num_layers >= 1 && *num_layers <= kMaxLayers)
+             ? FaultOfArguments(graph, node)
+             : absl::StrCat("its num_layers is ", *num_layers, "; it takes 1 to ", kMaxLayers);
+}
+
+}  // namespace ampd::graph

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "graph/exported/exported_program.h"
+#include "graph/exported/json_cursor.h"
+
+// Readers of the JSON in a .pt2 file, schema 8 of torch/_export/serde/schema.py. Errors go to the cursor's status.
+namespace ampd::graph {
+
+// Of models/<name>.json.
+ExportedProgram ReadProgram(const JsonCursor& json);
+
+// Where an archive has the entries of its constants.
+inline constexpr char kConstantsFolder[] = "data/constants/";
+
+// Adds the tensors of a weights or constants table, `suffix` behind their names; `folder` is where their entries lie.
+void ReadStoredTensors(const JsonCursor& json, const std::string& folder, std::map<std::string, StoredTensor>& tensors,
+                       const std::string& suffix = "");
+
+}  // namespace ampd::graph

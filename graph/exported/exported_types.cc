@@ -1,0 +1,137 @@
+#include "graph/exported/exported_types.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "graph/exported/exported_ops.h"
+
+namespace ampd::graph {
+namespace {
+
+constexpr int64_t kMaxElements = int64_t{1} << 36;
+
+// Of a layout: attention asks whether the length happens to be a head's width, and strides whether two sizes are one.
+// The numbers are the same either way.
+bool IsOfALayout(const std::string& relation) {
+  return absl::StartsWith(relation, "Unequality(") && !absl::StrContains(relation, "FloorDiv(") &&
+         !absl::StrContains(relation, "Mod(");
+}
+
+bool IsSymbol(const ExportedSize& size) { return !size.symbol.empty() && size.factor == 1; }
+
+}  // namespace
+
+absl::StatusOr<ExportedTypes> ExportedTypes::Of(const ExportedProgram& program, int64_t sequence_length) {
+  for (const ExportedInput& input : program.inputs) {
+    if (input.kind != ExportedInput::Kind::kUser) {
+      continue;
+    }
+    const std::vector<ExportedSize>& sizes = program.graph.tensors.at(input.tensor).sizes;
+    if (sizes.empty() || !IsSymbol(sizes[0])) {
+      return BadExport(absl::StrCat("the first size of the input ", input.tensor,
+                                    " is a number; export the model with a dynamic batch size"));
+    }
+    ExportedTypes types(program, sizes[0].symbol);
+    if (sequence_length > 0) {
+      AMPD_RETURN_IF_ERROR(types.Bind(sequence_length));
+    }
+    return types;
+  }
+  return BadExport("the program has no input");
+}
+
+absl::Status ExportedTypes::Bind(int64_t sequence_length) {
+  for (const ExportedInput& input : program_.inputs) {
+    const std::vector<ExportedSize>& sizes = program_.graph.tensors.at(input.tensor).sizes;
+    if (input.kind != ExportedInput::Kind::kUser || sizes.size() != 2 || !IsSymbol(sizes[1]) ||
+        sizes[1].symbol == batch_) {
+      continue;
+    }
+    const auto range = program_.ranges.find(sizes[1].symbol);
+    if (range != program_.ranges.end() &&
+        (sequence_length < range->second.least || range->second.most < sequence_length)) {
+      return Error(absl::StatusCode::kInvalidArgument, "SPEC_ERROR",
+                   absl::StrCat("the job's sequence length is ", sequence_length, "; the input ", input.tensor,
+                                " of the model was exported for ", range->second.least, " to ", range->second.most));
+    }
+    values_[sizes[1].symbol] = sequence_length;
+  }
+  return values_.empty() ? absl::OkStatus() : CheckAsserts(program_.graph);
+}
+
+// A model that asks its length which way to go was exported one way, and asserts what it found.
+absl::Status ExportedTypes::CheckAsserts(const ExportedGraph& graph) const {
+  for (const ExportedNode& node : graph.nodes) {
+    const ExportedArgument* const asserted =
+        OpOf(node) == "aten._assert_scalar.default" ? FindArgument(node, "self") : nullptr;
+    const auto* const name = asserted == nullptr ? nullptr : std::get_if<SizeName>(asserted);
+    const auto relation = name == nullptr ? graph.relations.end() : graph.relations.find(name->name);
+    if (relation == graph.relations.end() || IsOfALayout(relation->second) ||
+        ParseSizeRelation(relation->second, values_).value_or(true)) {
+      continue;
+    }
+    const ExportedArgument* const told = FindArgument(node, "assert_msg");
+    const auto* const message = told == nullptr ? nullptr : std::get_if<std::string>(told);
+    return Error(
+        absl::StatusCode::kInvalidArgument, "SPEC_ERROR",
+        absl::StrCat("the job's sequence length is ", values_.begin()->second,
+                     ", which the model was not exported for: ", message == nullptr ? relation->second : *message));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Dim> ExportedTypes::DimOf(const ExportedSize& size, const std::string& what) const {
+  const ExportedSize known = size.unknown.empty() ? size : ParseSizeExpression(size.unknown, values_);
+  const auto value = values_.find(known.symbol);
+  int64_t factor = known.factor;
+  if (!known.unknown.empty() || (value == values_.end() && !known.symbol.empty() && known.symbol != batch_) ||
+      (value != values_.end() && __builtin_mul_overflow(factor, value->second, &factor))) {
+    return BadExport(absl::StrCat(what, " has a size ", known.symbol, known.unknown,
+                                  ", which is no number and no multiple of the batch size; but for the length of a "
+                                  "text's samples, export the model with no other dynamic size"));
+  }
+  return known.symbol == batch_ ? Dim::Batch(factor) : Dim(factor);
+}
+
+absl::StatusOr<Dim> ExportedTypes::DimOf(const SizeName& size, const std::string& what) const {
+  if (size.name.empty()) {
+    return Dim(size.number);
+  }
+  const auto found = program_.graph.numbers.find(size.name);
+  if (found == program_.graph.numbers.end()) {
+    return BadExport(absl::StrCat(what, ": the number ", size.name, " is not known"));
+  }
+  return DimOf(found->second, what);
+}
+
+absl::StatusOr<Shape> ExportedTypes::ShapeOf(const std::vector<SizeName>& sizes, const std::string& what) const {
+  Shape shape;
+  for (const SizeName& size : sizes) {
+    AMPD_ASSIGN_OR_RETURN(const Dim dim, DimOf(size, what));
+    shape.push_back(dim);
+  }
+  return shape;
+}
+
+absl::StatusOr<TensorType> ExportedTypes::TypeOf(const std::string& tensor) const {
+  const auto found = program_.graph.tensors.find(tensor);
+  if (found == program_.graph.tensors.end()) {
+    return BadExport(absl::StrCat("the tensor ", tensor, " has no type"));
+  }
+  TensorType type{found->second.dtype, {}};
+  int64_t elements = 1;  // of one sample
+  for (const ExportedSize& size : found->second.sizes) {
+    AMPD_ASSIGN_OR_RETURN(const Dim dim, DimOf(size, tensor));
+    if (dim.factor() < 0) {
+      return BadExport(absl::StrCat("the tensor ", tensor, " has the size ", dim.factor()));
+    }
+    if (__builtin_mul_overflow(elements, dim.factor(), &elements) || elements > kMaxElements) {
+      return BadExport(absl::StrCat("the tensor ", tensor, " has more than ", kMaxElements, " numbers"));
+    }
+    type.shape.push_back(dim);
+  }
+  return type;
+}
+
+}  // namespace ampd::graph

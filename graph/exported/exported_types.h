@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "graph/exported/exported_program.h"
+#include "graph/exported/size_expression.h"
+#include "graph/graph.h"
+
+namespace ampd::graph {
+
+// The sizes of an exported program as a graph has them: numbers, and multiples of the batch size. Keeps a reference to
+// the program. Errors are INVALID_ARGUMENT with the reason BAD_EXPORT.
+class ExportedTypes {
+ public:
+  // The batch size is the symbol of the first input's first size. Of inputs (B, positions) that leave their length
+  // open, it is `sequence_length`; 0: not known. The reason is SPEC_ERROR for a length that the program was not
+  // exported for, by the range that it tells or by what it asserts of its sizes.
+  static absl::StatusOr<ExportedTypes> Of(const ExportedProgram& program, int64_t sequence_length = 0);
+
+  absl::StatusOr<TensorType> TypeOf(const std::string& tensor) const;
+  // A whole number, which may be negative. `what`: for messages.
+  absl::StatusOr<Dim> DimOf(const SizeName& size, const std::string& what) const;
+  absl::StatusOr<Shape> ShapeOf(const std::vector<SizeName>& sizes, const std::string& what) const;
+
+ private:
+  ExportedTypes(const ExportedProgram& program, std::string batch) : program_(program), batch_(std::move(batch)) {}
+  absl::Status Bind(int64_t sequence_length);
+  absl::Status CheckAsserts(const ExportedGraph& graph) const;
+  absl::StatusOr<Dim> DimOf(const ExportedSize& size, const std::string& what) const;
+
+  const ExportedProgram& program_;
+  std::string batch_;
+  SymbolValues values_;  // of the other symbols
+};
+
+}  // namespace ampd::graph

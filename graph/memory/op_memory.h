@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/memory/attention_memory.h"
+#include "graph/memory/recurrent_memory.h"
+#include "graph/op_table.h"
+
+namespace ampd::graph {
+
+// Of how many rows at once "ampd.cross_entropy" has the logarithms of all classes: 4 MiB of them, on a GPU 128, so that
+// it has few kernels to start.
+int64_t CrossEntropyRows(int64_t num_classes, bool on_gpu);
+
+// What the nodes of a program take in memory, each for itself, as LibTorch's CPU ops run them: which results have
+// memory of their own, what the backward pass will read, and what is needed only while an op runs. From the op table,
+// and from which values are trained and which lie channels-last, which it finds out in the order of the nodes. Of a GPU
+// only attention is told apart, whose kernels there never hold all scores.
+// Thread-compatible. REQUIRES: the program outlives it; every op is in the op table or one that ApplyPrecision puts in.
+class OpMemory {
+ public:
+  // `trained`: glob on the names of the parameters that are.
+  OpMemory(const Graph& program, int64_t batch_size, const std::string& trained, bool on_gpu);
+
+  // Whether a value has a gradient, or the results of a node.
+  bool IsTrained(ValueId value) const { return states_[Index(value)].trained; }
+  bool IsTrained(const Node& node) const { return !node.outputs.empty() && IsTrained(node.outputs[0]); }
+
+  int64_t Bytes(ValueId value) const;
+
+  // Whose memory a result shows; nothing: it has its own.
+  std::optional<ValueId> ShownBy(const Node& node, ValueId output) const;
+
+  // What a node keeps for its backward pass: a value of the program, or so many bytes that it made inside.
+  struct Kept {
+    std::optional<ValueId> value;
+    int64_t inner_bytes = 0;
+  };
+  std::vector<Kept> Keeps(const Node& node) const;
+
+  // Bytes that are there only while the node runs, and while its backward pass does.
+  int64_t ForwardWorkspace(const Node& node) const;
+  int64_t BackwardWorkspace(const Node& node) const;
+
+  // Whether the gradient of an argument is that of the node's result, the same tensor.
+  bool PassesGradient(const Node& node, ValueId argument) const;
+
+  // Whether the gradient of an argument is written over the argument where nothing else holds that
+  // (worker/amp/ops/cross_entropy.cc).
+  bool WritesGradientOver(const Node& node, ValueId argument) const;
+
+ private:
+  struct State {
+    bool trained = false;
+    bool channels_last = false;
+    bool flattened_by_copy = false;
+  };
+
+  static size_t Index(ValueId value) { return static_cast<size_t>(value.index); }
+  void Mark(const Node& node);
+  bool IsChannelsLast(const Node& node, ValueId output) const;
+  int64_t Elements(ValueId value) const;
+  int64_t WideBytes(ValueId value) const;
+  bool MakesScores(const Node& node) const;
+  AttentionSizes AttentionSizesOf(const Node& node) const;
+  RecurrentSizes RecurrentSizesOf(const Node& node) const;
+  int64_t PositionBytes(const Node& node) const;
+  int64_t InnerBytes(const Node& node, std::string_view name) const;
+  int64_t ImageCopy(const Node& node) const;
+  int64_t WideCopies(const Node& node) const;
+  int64_t WideBackward(const Node& node) const;
+  int64_t PoolingCopies(const Node& node) const;
+  int64_t UnsummedGradient(const Node& node) const;
+  int64_t UnsummedLoss(const Node& node) const;
+  int64_t LogarithmPart(const Node& node) const;
+  int64_t BlockedWeights(const Node& node) const;
+  int64_t TurnedWeights(const Node& node) const;
+
+  const Graph& graph_;
+  const int64_t batch_size_;
+  const bool on_gpu_;
+  std::vector<State> states_;  // by value
+};
+
+}  // namespace ampd::graph

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/graph/exported/exported_net.h"
+
+// A generator and a discriminator as torch.export writes them.
+namespace ampd::graph {
+
+inline constexpr int64_t kGanFeatures = 4;
+
+void AddGanNorm(json& model, const std::string& input, const std::string& result);
+
+void AddGanScore(json& model, const std::string& input, const std::string& result);
+
+// fake = BatchNorm1d(4)(Linear(4, 4)(noise)), discriminator_loss = mean(d(images) - d(fake.detach())),
+// generator_loss = mean(d(fake)), with d = Linear(4, 1, bias=False).
+json Gan();
+
+}  // namespace ampd::graph
