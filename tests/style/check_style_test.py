@@ -30,6 +30,11 @@ class CheckStyle(unittest.TestCase):
         for folder in check_style.ROOMS:
             self.assertTrue(any((root / folder).glob("*.*")), folder)
 
+    def test_every_folder_is_in_the_tree_of_the_architecture_page(self):
+        page = (pathlib.Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
+        for folder in check_style.ROOMS:
+            self.assertIn(f"`{folder}`", page)
+
     def test_a_main_wires_everything(self):
         self.assertFalse(self.found("server/main.cc", '#include "server/rpc/job_service.h"\n'))
 
