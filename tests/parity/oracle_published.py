@@ -79,15 +79,16 @@ class Images:
 
 class EfficientNet(Images):
     # Rounding grows with each step: the labels are random, and a bias in front of a norm has a gradient of rounding alone.
-    LEARNING_RATE = 2**-13
-    EPSILON = 2**-9
+    LEARNING_RATE = 2**-11
+    EPSILON = 2**-6
 
     def __init__(self):
         super().__init__(torchvision.models.efficientnet_b0(num_classes=7, dropout=0.0, stochastic_depth_prob=0.0), 64, 7)
 
     def calm(self):
-        """Makes the logits small: a large loss makes each step magnify rounding."""
-        self.model.classifier[1].weight.mul_(0.2)
+        """Makes the logits small: a large loss makes each step magnify rounding. In another memory layout PyTorch follows
+        itself within 1.2e-5 from here."""
+        self.model.classifier[1].weight.mul_(0.05)
 
 
 class Resnet(Images):
