@@ -112,7 +112,8 @@ void Coordinator::CommitForJob(internal::Update update, std::string id, JobDone 
                             if (!applied.ok()) {
                               return done(applied.status());
                             }
-                            done(GetJob(applied->job.empty() ? id : applied->job));
+                            done(applied->archived_job != nullptr ? JobOf(applied->archived_job)
+                                                                  : GetJob(applied->job.empty() ? id : applied->job));
                           });
 }
 
@@ -195,7 +196,14 @@ void Coordinator::TellListeners(const Publication& publication) {
   }
 }
 
+bool Coordinator::IsHot(const std::string& id) const {
+  return options_.ledger->Read([&](const ClusterState& state) { return state.FindJob(id) != nullptr; });
+}
+
 void Coordinator::CommitDesired(const std::string& id, Job::Desired desired, const std::string& etag, JobDone done) {
+  if (const absl::Status there = FindRecord(id).status(); !there.ok()) {
+    return done(there);
+  }
   internal::Update update = NewUpdate();
   update.mutable_set_desired()->set_job(id);
   update.mutable_set_desired()->set_desired(desired);
@@ -220,35 +228,34 @@ void Coordinator::UpdateJob(const v1::UpdateJobRequest& request, JobDone done) {
   if (const absl::Status status = ToChange(request, update.mutable_change_job()); !status.ok()) {
     return done(status);
   }
-  if (update.change_job().has_loss_scale_order()) {
-    // An unknown job and one that has ended are told by the commit.
-    const absl::StatusOr<JobRecordPtr> record = FindRecord(request.id());
-    if (record.ok() && !IsTerminal((*record)->job().state())) {
-      const absl::Status status = AdmitOrder(update.change_job().loss_scale_order(), (*record)->job());
-      if (!status.ok()) {
-        return done(status);
-      }
+  const absl::StatusOr<JobRecordPtr> record = FindRecord(request.id());
+  if (!record.ok()) {
+    return done(record.status());
+  }
+  // That a job has ended is told by the commit.
+  if (update.change_job().has_loss_scale_order() && !IsTerminal((*record)->job().state())) {
+    const absl::Status status = AdmitOrder(update.change_job().loss_scale_order(), (*record)->job());
+    if (!status.ok()) {
+      return done(status);
     }
   }
   CommitForJob(std::move(update), request.id(), std::move(done));
 }
 
 void Coordinator::DeleteJob(const v1::DeleteJobRequest& request, Done done) {
-  const absl::StatusOr<JobRecordPtr> record = FindRecord(request.id());
-  if (!record.ok()) {
-    return done(record.status());
+  if (const absl::Status there = FindRecord(request.id()).status(); !there.ok()) {
+    return done(there);
   }
   internal::Update update = NewUpdate();
   update.mutable_delete_job()->set_job(request.id());
-  // Needed only if the job is in the history table by the time this is applied.
-  if (IsTerminal((*record)->job().state())) {
-    *update.mutable_delete_job()->mutable_archived() = **record;
-  }
   options_.ledger->Commit(std::move(update),
                           [done = std::move(done)](const absl::StatusOr<Applied>& applied) { done(applied.status()); });
 }
 
 void Coordinator::DeleteCheckpoint(const v1::DeleteCheckpointRequest& request, Done done) {
+  if (const absl::Status there = FindRecord(request.id()).status(); !there.ok()) {
+    return done(there);
+  }
   internal::Update update = NewUpdate();
   update.mutable_drop_checkpoint()->set_job(request.id());
   update.mutable_drop_checkpoint()->set_attempt(request.attempt());

@@ -60,8 +60,12 @@ class Coordinator {
   // Nothing of another model. May block, as Options::read_model, whose errors it has; NOT_FOUND (ARTIFACT_NOT_FOUND).
   absl::StatusOr<UploadedModel> FindModel(const v1::ModelSpec& spec) const;
 
-  // ---- Clients. `done` is called exactly once. See job_service.proto for what each promises. CreateJob and CloneJob
-  // of a spec with an artifact may block as FindModel does; nothing else here does.
+  // Whether a job's record is in memory. Quick.
+  bool IsHot(const std::string& id) const;
+
+  // ---- Clients. `done` is called exactly once. See job_service.proto for what each promises. A call that names a job
+  // which is not hot, or an initial checkpoint, may block on the disk; CreateJob and CloneJob of a spec with an
+  // artifact may block as FindModel does. Nothing else here blocks.
   void CreateJob(const v1::CreateJobRequest& request, JobDone done);
   void CancelJob(const v1::CancelJobRequest& request, JobDone done);
   void PauseJob(const v1::PauseJobRequest& request, JobDone done);

@@ -61,9 +61,6 @@ void Coordinator::DeleteExpiredOfHistory(absl::Time now, Updates* updates) {
       after = PositionOf(record.job());
       internal::Update update = NewUpdate();
       if (TakeDue(record.job(), options_.retention, now, &update)) {
-        if (update.has_delete_job()) {
-          *update.mutable_delete_job()->mutable_archived() = std::move(record);
-        }
         updates->push_back(std::move(update));
       }
     }

@@ -33,6 +33,28 @@ ArchivedJob ToArchive(const internal::JobRecord& record) {
   std::abort();
 }
 
+// The job that an update of a client names and that may have ended long ago; empty: none.
+std::string JobNamedBy(const internal::Update& update, const ClusterState& state) {
+  switch (update.kind_case()) {
+    case internal::Update::kCreateJob: {
+      const auto earlier = state.requests().find(update.create_job().request_id());
+      return earlier == state.requests().end() ? "" : earlier->second.job();
+    }
+    case internal::Update::kSetDesired:
+      return update.set_desired().job();
+    case internal::Update::kChangeJob:
+      return update.change_job().job();
+    case internal::Update::kDeleteJob:
+      return update.delete_job().job();
+    case internal::Update::kDropCheckpoint:
+      return update.drop_checkpoint().job();
+    case internal::Update::kTrimJob:
+      return update.trim_job().job();
+    default:
+      return "";
+  }
+}
+
 }  // namespace
 
 // Updates on their way through one transaction.
@@ -187,21 +209,21 @@ absl::StatusOr<std::optional<internal::JobRecord>> Ledger::FindArchived(const Gr
   return record;
 }
 
-absl::Status Ledger::BringArchived(const Group& group, internal::Update* update) const {
-  if (update->has_drop_checkpoint()) {
-    AMPD_ASSIGN_OR_RETURN(const auto record, FindArchived(group, update->drop_checkpoint().job()));
-    if (record.has_value()) *update->mutable_drop_checkpoint()->mutable_archived() = *record;
+absl::Status Ledger::AttachArchivedRecord(const Group& group, internal::Update* update) const {
+  const std::string id = JobNamedBy(*update, head_);
+  if (id.empty()) {
+    return absl::OkStatus();
   }
-  if (update->has_trim_job()) {
-    AMPD_ASSIGN_OR_RETURN(const auto record, FindArchived(group, update->trim_job().job()));
-    if (record.has_value()) *update->mutable_trim_job()->mutable_archived() = *record;
+  AMPD_ASSIGN_OR_RETURN(auto record, FindArchived(group, id));
+  if (record.has_value()) {
+    *update->mutable_archived_job() = *std::move(record);
   }
   return absl::OkStatus();
 }
 
 void Ledger::ApplyOne(Waiting waiting, Group& group) {
-  const absl::Status brought = BringArchived(group, &waiting.update);
-  absl::StatusOr<Applied> applied = brought.ok() ? head_.Apply(waiting.update) : brought;
+  const absl::Status attached = AttachArchivedRecord(group, &waiting.update);
+  absl::StatusOr<Applied> applied = attached.ok() ? head_.Apply(waiting.update) : attached;
   if (applied.ok() && applied->changed) {
     group.journal.updates.push_back(waiting.update.SerializeAsString());
     for (const JobRecordPtr& record : applied->archived) {

@@ -98,8 +98,9 @@ class Ledger {
   void CommitLoop();
   std::vector<Waiting> TakeGroup() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_);
   void ApplyOne(Waiting waiting, Group& group);
-  // Adds the job's record to an update that needs it, if it is in the history table after what the group did so far.
-  absl::Status BringArchived(const Group& group, internal::Update* update) const;
+  // Adds the record of the job that a client's update names, if it is in the history table after what the group did so
+  // far.
+  absl::Status AttachArchivedRecord(const Group& group, internal::Update* update) const;
   absl::StatusOr<std::optional<internal::JobRecord>> FindArchived(const Group& group, const std::string& id) const;
   void CommitOneGroup(std::vector<Waiting> waiting);
   void CompactIfDue();

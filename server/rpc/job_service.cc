@@ -60,16 +60,26 @@ std::function<void()> Wake(const std::shared_ptr<Reactor>& reactor) {
 // Whether what is told of the model may wait for its file.
 bool NamesArtifact(const v1::ModelSpec& model) { return !model.exported().artifact().empty(); }
 
-// ServeUnary, or where the work may wait for an uploaded model, on the pool for that.
+// ServeOnPool, or ServeUnary where `pool` is null.
 template <typename Request, typename Work>
-grpc::ServerUnaryReactor* ServeOrPost(bool may_wait, const CallEnvironment& environment,
-                                      grpc::CallbackServerContext* context, std::string_view method,
-                                      const Request& request, const Work& work) {
-  return may_wait ? ServeOnPool(environment.model_pool, environment, context, method, request, work)
-                  : ServeUnary(environment, context, method, request, work);
+grpc::ServerUnaryReactor* ServeOn(WorkPool* pool, const CallEnvironment& environment,
+                                  grpc::CallbackServerContext* context, std::string_view method, const Request& request,
+                                  const Work& work) {
+  return pool != nullptr ? ServeOnPool(pool, environment, context, method, request, work)
+                         : ServeUnary(environment, context, method, request, work);
 }
 
 }  // namespace
+
+WorkPool* JobService::PoolFor(const std::string& job) const {
+  return options_.coordinator->IsHot(job) ? nullptr : options_.environment->pool;
+}
+
+WorkPool* JobService::PoolFor(const v1::ModelSpec& model) const {
+  return NamesArtifact(model)             ? options_.environment->model_pool
+         : model.has_initial_checkpoint() ? options_.environment->pool
+                                          : nullptr;
+}
 
 Coordinator::JobDone JobService::AnswerJob(v1::Job* response, FinishCall finish) const {
   return [this, response, finish = std::move(finish)](const absl::StatusOr<JobPtr>& job) {
@@ -98,8 +108,8 @@ grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* con
   const auto create = [=, this](const FinishCall& finish) {
     options_.coordinator->CreateJob(*request, AnswerJob(response, finish));
   };
-  return ServeOrPost(NamesArtifact(request->spec().model()), *options_.environment, context,
-                     "ampd.v1.JobService/CreateJob", *request, create);
+  return ServeOn(PoolFor(request->spec().model()), *options_.environment, context, "ampd.v1.JobService/CreateJob",
+                 *request, create);
 }
 
 grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
@@ -116,40 +126,40 @@ grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* cont
 
 grpc::ServerUnaryReactor* JobService::CancelJob(grpc::CallbackServerContext* context,
                                                 const v1::CancelJobRequest* request, v1::Job* response) {
-  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/CancelJob", *request,
-                    [=, this](FinishCall finish) {
-                      options_.coordinator->CancelJob(*request, AnswerJob(response, std::move(finish)));
-                    });
+  return ServeOn(PoolFor(request->id()), *options_.environment, context, "ampd.v1.JobService/CancelJob", *request,
+                 [=, this](FinishCall finish) {
+                   options_.coordinator->CancelJob(*request, AnswerJob(response, std::move(finish)));
+                 });
 }
 
 grpc::ServerUnaryReactor* JobService::PauseJob(grpc::CallbackServerContext* context, const v1::PauseJobRequest* request,
                                                v1::Job* response) {
-  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/PauseJob", *request,
-                    [=, this](FinishCall finish) {
-                      options_.coordinator->PauseJob(*request, AnswerJob(response, std::move(finish)));
-                    });
+  return ServeOn(PoolFor(request->id()), *options_.environment, context, "ampd.v1.JobService/PauseJob", *request,
+                 [=, this](FinishCall finish) {
+                   options_.coordinator->PauseJob(*request, AnswerJob(response, std::move(finish)));
+                 });
 }
 
 grpc::ServerUnaryReactor* JobService::ResumeJob(grpc::CallbackServerContext* context,
                                                 const v1::ResumeJobRequest* request, v1::Job* response) {
-  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/ResumeJob", *request,
-                    [=, this](FinishCall finish) {
-                      options_.coordinator->ResumeJob(*request, AnswerJob(response, std::move(finish)));
-                    });
+  return ServeOn(PoolFor(request->id()), *options_.environment, context, "ampd.v1.JobService/ResumeJob", *request,
+                 [=, this](FinishCall finish) {
+                   options_.coordinator->ResumeJob(*request, AnswerJob(response, std::move(finish)));
+                 });
 }
 
 grpc::ServerUnaryReactor* JobService::UpdateJob(grpc::CallbackServerContext* context,
                                                 const v1::UpdateJobRequest* request, v1::Job* response) {
-  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/UpdateJob", *request,
-                    [=, this](FinishCall finish) {
-                      options_.coordinator->UpdateJob(*request, AnswerJob(response, std::move(finish)));
-                    });
+  return ServeOn(PoolFor(request->id()), *options_.environment, context, "ampd.v1.JobService/UpdateJob", *request,
+                 [=, this](FinishCall finish) {
+                   options_.coordinator->UpdateJob(*request, AnswerJob(response, std::move(finish)));
+                 });
 }
 
 grpc::ServerUnaryReactor* JobService::DeleteJob(grpc::CallbackServerContext* context,
                                                 const v1::DeleteJobRequest* request, google::protobuf::Empty*) {
-  return ServeUnary(*options_.environment, context, "ampd.v1.JobService/DeleteJob", *request,
-                    [=, this](FinishCall finish) { options_.coordinator->DeleteJob(*request, std::move(finish)); });
+  return ServeOn(PoolFor(request->id()), *options_.environment, context, "ampd.v1.JobService/DeleteJob", *request,
+                 [=, this](FinishCall finish) { options_.coordinator->DeleteJob(*request, std::move(finish)); });
 }
 
 grpc::ServerUnaryReactor* JobService::CloneJob(grpc::CallbackServerContext* context, const v1::CloneJobRequest* request,
@@ -157,9 +167,12 @@ grpc::ServerUnaryReactor* JobService::CloneJob(grpc::CallbackServerContext* cont
   const auto clone = [=, this](const FinishCall& finish) {
     options_.coordinator->CloneJob(*request, AnswerJob(response, finish));
   };
-  const absl::StatusOr<JobPtr> source = options_.coordinator->GetJob(request->id());
-  const bool may_wait = source.ok() && NamesArtifact((*source)->spec().model());
-  return ServeOrPost(may_wait, *options_.environment, context, "ampd.v1.JobService/CloneJob", *request, clone);
+  WorkPool* pool = PoolFor(request->id());
+  if (pool == nullptr) {
+    const absl::StatusOr<JobPtr> source = options_.coordinator->GetJob(request->id());
+    pool = source.ok() ? PoolFor((*source)->spec().model()) : options_.environment->pool;
+  }
+  return ServeOn(pool, *options_.environment, context, "ampd.v1.JobService/CloneJob", *request, clone);
 }
 
 grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(grpc::CallbackServerContext* context,
@@ -299,9 +312,9 @@ grpc::ServerUnaryReactor* JobService::ListCheckpoints(grpc::CallbackServerContex
 grpc::ServerUnaryReactor* JobService::DeleteCheckpoint(grpc::CallbackServerContext* context,
                                                        const v1::DeleteCheckpointRequest* request,
                                                        google::protobuf::Empty*) {
-  return ServeUnary(
-      *options_.environment, context, "ampd.v1.JobService/DeleteCheckpoint", *request,
-      [=, this](FinishCall finish) { options_.coordinator->DeleteCheckpoint(*request, std::move(finish)); });
+  return ServeOn(PoolFor(request->id()), *options_.environment, context, "ampd.v1.JobService/DeleteCheckpoint",
+                 *request,
+                 [=, this](FinishCall finish) { options_.coordinator->DeleteCheckpoint(*request, std::move(finish)); });
 }
 
 }  // namespace ampd::server

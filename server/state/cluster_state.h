@@ -37,8 +37,9 @@ struct DeletedJob {
 
 // What one update did. Records are new objects; those handed out before never change.
 struct Applied {
-  bool changed = false;  // false: it had been applied before, and needs no journal entry
-  std::string job;       // of CreateJob: the job that was made, now or by the first request of this id
+  bool changed = false;       // false: it had been applied before, and needs no journal entry
+  std::string job;            // of CreateJob: the job that was made, now or by the first request of this id
+  JobRecordPtr archived_job;  // the job that the update names, where that is in the history table
   std::vector<JobRecordPtr> jobs;
   std::vector<JobRecordPtr> archived;  // for the history table, those that were in it before too
   std::vector<DeletedJob> deleted_jobs;

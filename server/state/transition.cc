@@ -116,6 +116,19 @@ absl::StatusOr<JobRecordPtr> Transition::RequireJob(const std::string& id) const
   return record;
 }
 
+absl::StatusOr<Transition::NamedJob> Transition::RequireNamedJob(const std::string& id, const JobRecord& earlier) {
+  if (JobRecordPtr hot = state_.FindJob(id); hot != nullptr) {
+    return NamedJob{std::move(hot)};
+  }
+  for (const JobRecord* archived : {&update_.archived_job(), &earlier}) {
+    if (archived->job().id() == id) {
+      applied_.archived_job = std::make_shared<JobRecord>(*archived);
+      return NamedJob{applied_.archived_job, /*is_hot=*/false};
+    }
+  }
+  return RequireJob(id).status();
+}
+
 absl::StatusOr<WorkerRecordPtr> Transition::RequireWorker(const std::string& name) const {
   WorkerRecordPtr record = state_.FindWorker(name);
   if (record == nullptr) {
@@ -166,7 +179,7 @@ absl::Status Transition::Do(const internal::CreateJob& create) {
                                 earlier->second.job()));
     }
     applied_.job = earlier->second.job();
-    return absl::OkStatus();
+    return RequireNamedJob(applied_.job).status();
   }
   if (create.only_repeat()) {
     return WithRetryDelay(
@@ -202,9 +215,9 @@ absl::Status Transition::Do(const internal::CreateJob& create) {
 }
 
 absl::Status Transition::Do(const internal::SetDesired& set) {
-  AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, RequireJob(set.job()));
-  AMPD_RETURN_IF_ERROR(CheckEtag(set.etag(), record->job()));
-  JobEdit edit = Edit(*record);
+  AMPD_ASSIGN_OR_RETURN(const NamedJob named, RequireNamedJob(set.job()));
+  AMPD_RETURN_IF_ERROR(CheckEtag(set.etag(), named.record->job()));
+  JobEdit edit = Edit(*named.record);
   switch (set.desired()) {
     case Job::CANCEL:
       return Cancel(edit);
@@ -265,7 +278,8 @@ absl::Status Transition::Resume(JobEdit& edit) {
 }
 
 absl::Status Transition::Do(const internal::ChangeJob& change) {
-  AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, RequireJob(change.job()));
+  AMPD_ASSIGN_OR_RETURN(const NamedJob named, RequireNamedJob(change.job()));
+  const JobRecordPtr& record = named.record;
   AMPD_RETURN_IF_ERROR(CheckEtag(change.etag(), record->job()));
   if (IsTerminal(record->job().state())) {
     return WrongState(record->job(), "changed");
@@ -297,13 +311,8 @@ bool Transition::StartsAnother(const std::string& path) const {
 }
 
 absl::Status Transition::Do(const internal::DeleteJob& remove) {
-  JobRecordPtr record = state_.FindJob(remove.job());
-  if (record == nullptr && remove.has_archived()) {
-    record = std::make_shared<JobRecord>(remove.archived());
-  }
-  if (record == nullptr) {
-    return Error(StatusCode::kNotFound, "JOB_NOT_FOUND", absl::StrCat("there is no job ", remove.job()));
-  }
+  AMPD_ASSIGN_OR_RETURN(const NamedJob named, RequireNamedJob(remove.job(), remove.archived()));
+  const JobRecordPtr& record = named.record;
   if (!IsTerminal(record->job().state())) {
     return WrongState(record->job(), "deleted");
   }
@@ -325,11 +334,8 @@ void Transition::FinishHotOrArchived(JobEdit& edit, bool is_hot) {
 }
 
 absl::Status Transition::Do(const internal::TrimJob& trim) {
-  const bool is_hot = state_.FindJob(trim.job()) != nullptr;
-  JobRecordPtr record = std::make_shared<JobRecord>(trim.archived());
-  if (is_hot || !trim.has_archived()) {
-    AMPD_ASSIGN_OR_RETURN(record, RequireJob(trim.job()));
-  }
+  AMPD_ASSIGN_OR_RETURN(const NamedJob named, RequireNamedJob(trim.job(), trim.archived()));
+  const JobRecordPtr& record = named.record;
   if (!IsTerminal(record->job().state())) {
     return WrongState(record->job(), "trimmed");
   }
@@ -346,7 +352,7 @@ absl::Status Transition::Do(const internal::TrimJob& trim) {
     DeleteFolders(*record);
     edit.job().clear_checkpoints();
   }
-  FinishHotOrArchived(edit, is_hot);
+  FinishHotOrArchived(edit, named.is_hot);
   return absl::OkStatus();
 }
 

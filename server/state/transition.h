@@ -48,6 +48,13 @@ class Transition {
   absl::Status CheckStart(const internal::CreateJob& create) const;
 
   absl::StatusOr<JobRecordPtr> RequireJob(const std::string& id) const;
+  struct NamedJob {
+    JobRecordPtr record;
+    bool is_hot = true;  // false: it is in the history table
+  };
+  // The job that the update names, in the hot state or in the history table. `earlier`: the record that an earlier
+  // server's journal has in the update itself; may be empty.
+  absl::StatusOr<NamedJob> RequireNamedJob(const std::string& id, const internal::JobRecord& earlier = {});
   // Takes over the edited record: into the hot state, or into the history table where the job is in that.
   void FinishHotOrArchived(JobEdit& edit, bool is_hot);
   absl::StatusOr<WorkerRecordPtr> RequireWorker(const std::string& name) const;

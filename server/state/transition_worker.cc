@@ -315,11 +315,8 @@ absl::Status Transition::Do(const internal::StartOver& start_over) {
 }
 
 absl::Status Transition::Do(const internal::DropCheckpoint& drop) {
-  const bool is_hot = state_.FindJob(drop.job()) != nullptr;
-  JobRecordPtr record = std::make_shared<JobRecord>(drop.archived());
-  if (is_hot || !drop.has_archived()) {
-    AMPD_ASSIGN_OR_RETURN(record, RequireJob(drop.job()));
-  }
+  AMPD_ASSIGN_OR_RETURN(const NamedJob named, RequireNamedJob(drop.job(), drop.archived()));
+  const JobRecordPtr& record = named.record;
   JobEdit edit = Edit(*record);
   auto& kept = *edit.job().mutable_checkpoints();
   const auto found = std::find_if(kept.begin(), kept.end(), [&](const v1::Checkpoint& checkpoint) {
@@ -338,7 +335,7 @@ absl::Status Transition::Do(const internal::DropCheckpoint& drop) {
   }
   DeleteFiles(*record, *found);
   kept.erase(found);
-  FinishHotOrArchived(edit, is_hot);
+  FinishHotOrArchived(edit, named.is_hot);
   return absl::OkStatus();
 }
 

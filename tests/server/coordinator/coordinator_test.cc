@@ -674,6 +674,62 @@ class ArchivedCheckpointTest : public CoordinatorTest {
   std::vector<std::string> answers;
 };
 
+// Whether a job answers alike before and after it leaves the memory: each order a client may give, on a finished job.
+class OrdersToFinishedJobTest : public ArchivedCheckpointTest {
+ protected:
+  template <typename Request>
+  std::string Answer(void (Coordinator::*order)(const Request&, Coordinator::JobDone), Request request) {
+    request.set_id(id);
+    absl::StatusOr<JobPtr> result;
+    (coordinator.get()->*order)(request, Into(&result));
+    Pump();
+    return result.ok() ? Job::State_Name((*result)->state()) : ReasonOf(result.status());
+  }
+  std::string Answers() {
+    v1::UpdateJobRequest update;
+    update.mutable_update_mask()->add_paths("priority");
+    update.set_priority(7);
+    v1::CancelJobRequest stale;
+    stale.set_etag("0");
+    return absl::StrJoin(
+        {Answer(&Coordinator::CancelJob, v1::CancelJobRequest()), Answer(&Coordinator::CancelJob, stale),
+         Answer(&Coordinator::PauseJob, v1::PauseJobRequest()), Answer(&Coordinator::ResumeJob, v1::ResumeJobRequest()),
+         Answer(&Coordinator::UpdateJob, update)},
+        " ");
+  }
+};
+
+TEST_F(OrdersToFinishedJobTest, AreAnsweredAlikeInMemoryAndInTheHistory) {
+  constexpr char kExpected[] = "SUCCEEDED STALE_ETAG WRONG_STATE WRONG_STATE WRONG_STATE";
+  EXPECT_EQ(Answers(), kExpected) << "archived";
+  EXPECT_EQ(Shown(id), "none") << "back in the hot state";
+  ScriptedWorker worker("w2");
+  id = CreateId();
+  *worker.Has(StartOn(worker, id), Attempt::ENDED).mutable_outcome() =
+      OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+  Exchange(worker);
+  EXPECT_EQ(Shown(id), "SUCCEEDED SUCCEEDED_NORMALLY");
+  EXPECT_EQ(Answers(), kExpected) << "in memory";
+  id = "j-mistyped";
+  EXPECT_EQ(Answers(), "JOB_NOT_FOUND JOB_NOT_FOUND JOB_NOT_FOUND JOB_NOT_FOUND JOB_NOT_FOUND");
+}
+
+TEST_F(OrdersToFinishedJobTest, ARepeatedSubmitIsAnsweredFromTheHistory) {
+  ScriptedWorker worker("w2");
+  id = (*Create("r1"))->id();
+  *worker.Has(StartOn(worker, id), Attempt::ENDED).mutable_outcome() =
+      OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
+  Exchange(worker);
+  clock.Advance(absl::Hours(2));
+  coordinator->Tick();
+  Pump();
+  ASSERT_EQ(Shown(id), "none");
+  const absl::StatusOr<JobPtr> again = Create("r1");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ((*again)->id(), id);
+  EXPECT_EQ((*again)->state(), Job::SUCCEEDED);
+}
+
 TEST_F(ArchivedCheckpointTest, IsDeletedAndTheJobStaysArchived) {
   AskToDrop(40);
   Pump();
