@@ -12,18 +12,18 @@
 
 namespace ampd {
 
-// A queue between threads that holds at most `capacity` items. When it is full, TryPush refuses and Push waits: the
-// caller chooses. After Close nothing more goes in, and what is inside can still be taken. Thread-safe.
+// A queue between threads that holds at most `capacity` items. When it is full, TryPush fails and Push waits. Close
+// refuses further items; the items already inside can still be popped. Thread-safe.
 template <typename T>
 class BoundedQueue {
  public:
   // REQUIRES: capacity >= 1.
   explicit BoundedQueue(size_t capacity) : capacity_(capacity) {}
 
-  // False when the queue is full or closed.
+  // Returns false if the queue is full or closed.
   bool TryPush(T item) { return Push(std::move(item), absl::ZeroDuration()); }
 
-  // Waits up to `timeout` for room. False when there was none, or the queue is closed.
+  // Waits up to `timeout` for a free slot. Returns false if none became free or the queue is closed.
   bool Push(T item, absl::Duration timeout = absl::InfiniteDuration()) {
     absl::MutexLock lock(&mutex_);
     AwaitFor(mutex_, absl::Condition(this, &BoundedQueue::HasRoomOrClosed), timeout);
@@ -34,7 +34,7 @@ class BoundedQueue {
     return true;
   }
 
-  // Waits up to `timeout` for an item. Nothing on a timeout, or when the queue is closed and empty.
+  // Waits up to `timeout` for an item. Returns nullopt after the timeout, or if the queue is closed and empty.
   std::optional<T> Pop(absl::Duration timeout = absl::InfiniteDuration()) {
     absl::MutexLock lock(&mutex_);
     AwaitFor(mutex_, absl::Condition(this, &BoundedQueue::HasItemOrClosed), timeout);

@@ -42,15 +42,15 @@ void AttachViolations(const std::vector<FieldViolation>& violations, absl::Statu
   Attach(*status, kBadRequestUrl, request);
 }
 
-// Limits of the parts of an error that is cut: together they leave room for the violations.
+// Limits for the parts of a truncated error. Together they leave enough bytes for the violations.
 constexpr size_t kMaxEncodedMessageBytes = 900;
-constexpr size_t kMaxDetailBytes = 2300;  // in base64 a third more
+constexpr size_t kMaxDetailBytes = 2300;  // About 3,070 bytes in base64.
 constexpr size_t kMaxMetadataBytes = 700;
 constexpr size_t kMaxFieldBytes = 160;
 constexpr size_t kMaxDescriptionBytes = 400;
-constexpr size_t kMoreBytes = 48;  // of the violation that stands for the rest
+constexpr size_t kMoreBytes = 48;  // The violation that stands for the rest.
 
-// In the header grpc-message.
+// The size of `text` in the header grpc-message.
 size_t PercentEncodedBytes(std::string_view text) {
   size_t num_bytes = 0;
   for (const char c : text) {
@@ -67,7 +67,7 @@ std::string CutMessage(std::string_view text) {
   return message;
 }
 
-// What the details take in google.rpc.Status, which holds the message once more.
+// The size of the details as a google.rpc.Status, which repeats the message.
 size_t DetailBytes(const absl::Status& status) {
   constexpr size_t kTagsAndLengths = 12;
   size_t num_bytes = kTagsAndLengths + status.message().size();
@@ -98,7 +98,7 @@ ErrorMetadata CutMetadata(const ErrorMetadata& metadata) {
   return cut;
 }
 
-// As many as there is room for.
+// The leading violations that fit into `room` bytes, truncated; if some are left out, a final one counts them.
 std::vector<FieldViolation> CutViolations(const std::vector<FieldViolation>& violations, size_t room) {
   std::vector<FieldViolation> cut;
   for (const FieldViolation& violation : violations) {
@@ -148,7 +148,7 @@ absl::Status ErrorWithMetadata(absl::StatusCode code, std::string_view reason, s
   info.set_reason(std::string(reason));
   info.set_domain(std::string(kErrorDomain));
   for (const auto& [key, value] : metadata) {
-    (*info.mutable_metadata())[key] = ValidUtf8(value);  // or the details could not be read
+    (*info.mutable_metadata())[key] = ValidUtf8(value);  // Invalid UTF-8 would make the details unreadable.
   }
   Attach(status, kErrorInfoUrl, info);
   return status;

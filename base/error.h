@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
-// Typed errors: an absl::Status that carries the google.rpc details which clients see. Every error that leaves a room
-// has a reason, UPPER_SNAKE and at most 63 characters, that programs can rely on; the message is for people.
+// Typed errors: an absl::Status that carries the google.rpc details which clients see. Every error that leaves its
+// component has a reason, UPPER_SNAKE and at most 63 characters, that programs can rely on; the message is for people.
 namespace ampd {
 
 // The domain of every ErrorInfo.
@@ -31,29 +31,30 @@ absl::Status Error(absl::StatusCode code, std::string_view reason, std::string_v
 absl::Status ErrorWithMetadata(absl::StatusCode code, std::string_view reason, std::string_view message,
                                const ErrorMetadata& metadata);
 
-// INVALID_ARGUMENT with reason INVALID_FIELDS, holding every violation; its message is the first one and how many more
-// there are. REQUIRES: violations is not empty.
+// INVALID_ARGUMENT with reason INVALID_FIELDS, holding every violation. The message holds the first violation and the
+// number of further ones. REQUIRES: violations is not empty.
 absl::Status InvalidFields(const std::vector<FieldViolation>& violations);
 
-// How the description of a violation by UnsupportedField begins.
+// The prefix of the description in a violation made by UnsupportedField.
 inline constexpr char kNotSupported[] = "is not supported: ";
-// UNIMPLEMENTED with reason UNSUPPORTED_FIELD: the field is known, and this server does not support it.
+// UNIMPLEMENTED with reason UNSUPPORTED_FIELD: the field is known, but this server does not support it.
 absl::Status UnsupportedField(std::string_view field, std::string_view why);
-// The same of several: the message and the ErrorInfo's "field" are those of the first one, the violations hold all.
-// REQUIRES: fields is not empty; each description says why.
+// UnsupportedField for several fields. The message and the ErrorInfo's "field" name the first one; the violations hold
+// all. REQUIRES: fields is not empty; each description says why.
 absl::Status UnsupportedFields(const std::vector<FieldViolation>& fields);
 
-// Adds the time after which the same call may be tried again.
+// Adds the delay after which the client may retry the call.
 absl::Status WithRetryDelay(absl::Status status, absl::Duration delay);
 
-// Most bytes that an error takes on the wire, in the trailers of HTTP/2: the message percent-encoded, and the details
-// in base64. Peers take trailers of 8 KiB, and whoever stands between them often less.
+// The maximum size of an error on the wire, in HTTP/2 trailers: the message percent-encoded, and the details in base64.
+// Peers accept trailers of 8 KiB, proxies between them often less.
 inline constexpr size_t kMaxErrorBytes = 4096;
-// The error, cut to kMaxErrorBytes where it is larger: long texts end in "...", and of violations that are too many the
-// last one stands for the rest, with an empty field and the description "and 37 more". All of it is UTF-8.
+// Truncates the error if it is larger than kMaxErrorBytes. Long texts end in "...". If there are too many violations,
+// the last one stands for the rest, with an empty field and the description "and 37 more". All text in the result is
+// UTF-8.
 absl::Status FitToTrailers(const absl::Status& status);
 
-// What a status carries; empty where it carries nothing.
+// The details that a status carries; empty if it has none.
 std::string ReasonOf(const absl::Status& status);
 ErrorMetadata MetadataOf(const absl::Status& status);
 std::vector<FieldViolation> ViolationsOf(const absl::Status& status);

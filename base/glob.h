@@ -4,7 +4,7 @@
 
 namespace ampd {
 
-// Whether all of `text` matches `pattern`, where * stands for any characters, ? for one and [abc] for one of several.
+// Whether all of `text` matches `pattern`: * matches any characters, ? one character, and [abc] one of those listed.
 bool GlobMatches(const std::string& pattern, const std::string& text);
 
 }  // namespace ampd

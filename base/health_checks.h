@@ -2,11 +2,11 @@
 
 namespace ampd {
 
-// What a server says of its health. Each check is a service of grpc.health.v1, by this name; service "" is serving when
-// all of them are.
+// The health that a server reports. Each check is a service of grpc.health.v1 with this name; the service "" is SERVING
+// if all of them are.
 struct HealthCheck {
   const char* name;
-  const char* good;  // what is said of it, behind the name
+  const char* good;  // Follows the name in messages while the check passes; `bad` while it fails.
   const char* bad;
 };
 

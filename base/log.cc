@@ -15,7 +15,7 @@
 namespace ampd {
 namespace {
 
-// The fields of the line that this thread writes just now; null: none. The sinks format a line on the thread that
+// The fields of the line that this thread is writing; null if it has none. The sinks format a line on the thread that
 // logs it.
 thread_local const LogFields* current_fields = nullptr;
 
@@ -25,7 +25,7 @@ std::string TimeText(spdlog::log_clock::time_point time) {
 
 std::string_view ViewOf(spdlog::string_view_t text) { return {text.data(), text.size()}; }
 
-// As it is where it is one word, else in quotes.
+// The value as it is if it is one word, else in quotes.
 std::string ValueText(const std::variant<std::string, int64_t>& value) {
   if (const int64_t* number = std::get_if<int64_t>(&value)) {
     return absl::StrCat(*number);
@@ -78,7 +78,7 @@ std::shared_ptr<spdlog::logger> MakeLogger(LogFormat format, spdlog::level::leve
   return logger;
 }
 
-// The logger that all lines go through. The first call makes it, before StartLogging as text.
+// Creates, on the first call, the logger that all lines go through. It writes text until StartLogging.
 void EnsureLogger() {
   static const bool is_made = [] {
     spdlog::set_default_logger(MakeLogger(LogFormat::kText, spdlog::level::info, {}));

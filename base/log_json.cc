@@ -11,7 +11,7 @@ std::string JsonLine(const std::string& time, const std::string& level, std::str
     const std::string key = line.contains(name) ? "field_" + name : name;
     std::visit([&](const auto& told) { line[key] = told; }, value);
   }
-  // ASCII: Unicode has line ends of its own.
+  // ASCII only, because Unicode has further line separators.
   return line.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -4,15 +4,15 @@
 
 namespace ampd::server {
 
-// What the items of one answer may take together. Clients of gRPC take 4 MiB by default; no single item of ours is
-// larger than kMaxItemBytes, and what is added to an item later (a job's progress) has the rest.
+// The maximum size of all items of one response. gRPC clients accept 4 MiB by default. No single item is larger than
+// kMaxItemBytes; the rest is for what is added to an item later (a job's progress).
 inline constexpr size_t kMaxPageBytes = 3 << 20;
 inline constexpr size_t kMaxItemBytes = 2 << 20;
 
-// Counts what a page holds. Thread-compatible.
+// Counts the bytes of a page. Thread-compatible.
 class PageBudget {
  public:
-  // Whether one more item of this size has room, which it takes. The first one always has.
+  // Adds one more item of this size if it fits, and returns whether it did. The first one always fits.
   bool Take(size_t num_bytes) {
     const bool has_room = is_empty_ || num_bytes_ + num_bytes <= kMaxPageBytes;
     num_bytes_ += has_room ? num_bytes : 0;

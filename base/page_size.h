@@ -8,7 +8,7 @@
 
 namespace ampd::server {
 
-// How many items a page gets: what was asked for, within the bound, or the default for 0. INVALID_ARGUMENT below that.
+// The number of items on a page: `asked`, limited to `at_most`, or `by_default` if 0. INVALID_ARGUMENT if negative.
 inline absl::StatusOr<int> PageSize(int asked, int by_default, int at_most) {
   if (asked < 0) {
     return InvalidFields({{"page_size", absl::StrCat("is ", asked, ", must be 0 (the default) or more")}});

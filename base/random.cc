@@ -12,7 +12,7 @@ class KernelRandom final : public RandomSource {
  public:
   uint64_t Next() override {
     uint64_t value = 0;
-    // Up to 256 bytes are never short, only interrupted before the pool is ready.
+    // Requests of up to 256 bytes are never cut short, only interrupted before the pool is ready.
     while (getrandom(&value, sizeof(value), 0) != sizeof(value)) {
       if (errno != EINTR) {
         std::abort();

@@ -5,14 +5,14 @@
 
 namespace ampd {
 
-// Where random bits for ids and tokens come from.
+// A source of random bits for ids and tokens.
 class RandomSource {
  public:
   virtual ~RandomSource() = default;
   virtual uint64_t Next() = 0;
 };
 
-// The kernel's generator: unpredictable, thread-safe, lives for ever.
+// The kernel's generator: unpredictable, thread-safe, never destroyed.
 RandomSource& SystemRandom();
 
 // Repeatable: SplitMix64 (Steele, Lea, Flood 2014). Thread-compatible.
@@ -25,7 +25,7 @@ class SeededRandom final : public RandomSource {
   uint64_t state_;
 };
 
-// A string of `length` characters of a-z and 2-7, five random bits each.
+// A string of `length` characters of a-z and 2-7, with five random bits each.
 std::string RandomId(RandomSource& random, int length);
 
 }  // namespace ampd

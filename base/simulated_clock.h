@@ -5,7 +5,7 @@
 
 namespace ampd {
 
-// A clock that moves only when it is told to. Thread-safe.
+// A clock that moves only by calls. Thread-safe.
 class SimulatedClock final : public Clock {
  public:
   SimulatedClock() = default;
@@ -25,7 +25,7 @@ class SimulatedClock final : public Clock {
     now_ += step;
     since_boot_ += step;
   }
-  // Jumps the wall clock alone, forwards or backwards, as an operator or NTP does.
+  // Changes the wall clock alone, forwards or backwards, as an operator or NTP does.
   void SetNow(absl::Time now) {
     absl::MutexLock lock(&mutex_);
     now_ = now;

@@ -23,7 +23,7 @@
   }                                                             \
   target = *std::move(result)
 
-// Assigns the value of `expression`, an absl::StatusOr, to `target`, which may declare a variable; returns its status
-// from the enclosing function when it is an error. Expands to several statements: use it inside braces.
+// Assigns the value of `expression`, an absl::StatusOr, to `target`, which may declare a variable. If it is an error,
+// returns its status from the enclosing function. Expands to several statements: use it inside braces.
 #define AMPD_ASSIGN_OR_RETURN(target, expression) \
   AMPD_ASSIGN_OR_RETURN_INNER(AMPD_CONCATENATE(ampd_result_, __LINE__), target, expression)

@@ -19,24 +19,24 @@
 namespace ampd {
 namespace {
 
-// One wait, on a condition or on a condition variable. `has_rung` is guarded by the waiter's mutex, `ring_at` by the
-// ringer's.
+// One wait, on a condition or on a condition variable. The waiter's mutex guards `has_rung`; the ringer's mutex guards
+// `ring_at`.
 struct Wait {
   absl::Mutex* mutex = nullptr;
   const absl::Condition* condition = nullptr;
   absl::CondVar* variable = nullptr;
-  absl::Duration ring_at;  // since boot
+  absl::Duration ring_at;  // Time since boot.
   bool has_rung = false;
 };
 
 bool IsOver(Wait* wait) { return wait->has_rung || wait->condition->Eval(); }
 
-// The thread that ends waits. It never waits for a waiter's mutex: whoever holds that may be about to add a wait, or to
-// remove one. Lives for ever. Thread-safe.
+// The thread that ends waits. It never blocks on a waiter's mutex, because its holder may be about to add or remove a
+// wait. Never destroyed. Thread-safe.
 class Ringer {
  public:
   Ringer() : timer_(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC)) {
-    // Signals are for the threads that wait for them.
+    // This thread takes no signals; other threads wait for them.
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
@@ -54,14 +54,14 @@ class Ringer {
     }
   }
 
-  // Once it returns the wait is not touched any more. REQUIRES: the caller holds the wait's mutex.
+  // After it returns, the ringer does not access the wait again. REQUIRES: the caller holds the wait's mutex.
   void Remove(Wait* wait) {
     const std::lock_guard lock(mutex_);
     waits_.erase({wait->ring_at, wait});
   }
 
  private:
-  // A mutex that somebody holds is tried again so much later.
+  // The pause before trying again to lock a waiter's mutex that somebody holds.
   static constexpr absl::Duration kRetry = absl::Milliseconds(1);
 
   void SetTimer() {
@@ -103,7 +103,7 @@ class Ringer {
 
   const UniqueFd timer_;
   std::mutex mutex_;
-  std::set<std::pair<absl::Duration, Wait*>> waits_;  // by `ring_at`
+  std::set<std::pair<absl::Duration, Wait*>> waits_;  // Ordered by `ring_at`.
 };
 
 Ringer& TheRinger() {
@@ -138,13 +138,15 @@ bool AwaitFor(absl::Mutex& mutex, const absl::Condition& condition, absl::Durati
 
 }  // namespace ampd
 
-#ifndef __SANITIZE_THREAD__  // the programs of that build have definitions of their own (tests/sanitizer/absl_tsan.cc)
-// The timers of gRPC (its keepalive, deadlines and pauses before it connects again) wait by these two of Debian's
-// shared libabsl alone, and so by the wall clock. The dynamic linker takes a program's definitions before a library's.
+#ifndef __SANITIZE_THREAD__  // That build's programs have their own definitions (tests/sanitizer/absl_tsan.cc).
+// gRPC's timers (keepalive, deadlines, pauses before reconnecting) wait through these two functions of Debian's shared
+// libabsl alone, and therefore by the wall clock. The dynamic linker prefers a program's definitions to a library's, so
+// these replace them.
 namespace absl {
 ABSL_NAMESPACE_BEGIN
 
-// True when the time has passed. Others that wait on the variable may wake for nothing, as they may at any time.
+// Returns true if the time has passed. Other threads that wait on the variable may wake spuriously, as they may at any
+// time.
 bool CondVar::WaitWithTimeout(Mutex* mutex, Duration timeout) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   if (timeout == InfiniteDuration()) {
     Wait(mutex);

@@ -4,17 +4,19 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
-// Waits that end in time, whatever becomes of the wall clock. Abseil's own waits with a timeout have the kernel wait
-// for a time of the wall clock: set back by an hour, that comes an hour late. These wait for a time since boot, which
-// nobody sets. Everything of ours that waits with a limit waits here (tests/style holds it to that).
+// Waits with a timeout that do not depend on the wall clock. Abseil's own timed waits let the kernel wait for a time of
+// the wall clock: if that is set back by an hour, they end an hour late. These wait for a time since boot, which nobody
+// can set. All timed waits in this project use them (tests/style checks that).
 namespace ampd {
 
-// Waits until `condition` holds, or until `timeout` has passed; whether it holds. As absl::Mutex::AwaitWithTimeout: the
-// mutex is free meanwhile. One thread of the process rings for all waits; it is started by the first that has to wait.
+// Waits until `condition` holds or `timeout` has passed, and returns whether `condition` holds. Releases the mutex
+// meanwhile, like absl::Mutex::AwaitWithTimeout. One thread of the process serves all timeouts; the first call that has
+// to wait starts it.
 bool AwaitFor(absl::Mutex& mutex, const absl::Condition& condition, absl::Duration timeout)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
-// The same until `deadline`, a time since boot (Clock::SinceBoot of base/clock.h); absl::InfiniteDuration(): no limit.
+// Like AwaitFor, until `deadline`, a time since boot (Clock::SinceBoot of base/clock.h). absl::InfiniteDuration(): no
+// limit.
 bool AwaitUntil(absl::Mutex& mutex, const absl::Condition& condition, absl::Duration deadline)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 

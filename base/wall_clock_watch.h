@@ -9,12 +9,12 @@
 
 namespace ampd {
 
-// Tells whether the wall clock may be believed where something is to be deleted by its age. It compares the wall clock
-// with the boot clock, which never leaps, and at the start with the newest time that was recorded before.
+// Decides whether the wall clock can be trusted, for deletions by age. It compares the wall clock with the boot clock,
+// which never jumps, and at the start with the newest time that was recorded before.
 //
-//   1. the wall clock goes as the boot clock does                       -> IsSteady() is true
-//   2. it leaps by more than kTolerance, forwards or backwards          -> IsSteady() is false
-//   3. it goes as the boot clock does for the whole of kQuiet after that -> IsSteady() is true again
+//   1. the wall clock advances with the boot clock                        -> IsSteady() is true
+//   2. it jumps by more than kTolerance, forwards or backwards            -> IsSteady() is false
+//   3. after that it advances with the boot clock for the whole of kQuiet -> IsSteady() is true again
 //
 // Thread-safe.
 class WallClockWatch {
@@ -24,16 +24,16 @@ class WallClockWatch {
 
   explicit WallClockWatch(const Clock* clock);
 
-  // Takes the newest time that an earlier process recorded. If the wall clock is behind it by more than kTolerance, or
-  // beyond it by more than kQuiet, one of the two may be wrong: returns the distance, and the clock is not steady for
-  // kQuiet. absl::InfinitePast(): nothing is recorded.
+  // Takes the newest time that an earlier process recorded (absl::InfinitePast() if there is none). If the wall clock
+  // is behind it by more than kTolerance, or ahead of it by more than kQuiet, one of the two may be wrong: returns the
+  // distance, and the clock is not steady for kQuiet.
   std::optional<absl::Duration> CompareWith(absl::Time newest_recorded);
 
-  // Looks at both clocks. Returns by how much the wall clock has leapt since the last look, if it has. To be called
-  // several times within kTolerance.
+  // Compares both clocks. Returns by how much the wall clock has jumped since the last call, if it has. Call it several
+  // times within kTolerance.
   std::optional<absl::Duration> Look();
 
-  // Whether the wall clock has gone without a leap for kQuiet, or since the start.
+  // Whether the wall clock has not jumped for kQuiet, or since the start.
   bool IsSteady() const;
 
  private:
@@ -42,8 +42,8 @@ class WallClockWatch {
 
   const Clock* const clock_;
   mutable absl::Mutex mutex_;
-  absl::Duration offset_ ABSL_GUARDED_BY(mutex_);  // of the wall clock against the boot clock
-  // By the boot clock. absl::InfiniteDuration() negated: from the start.
+  absl::Duration offset_ ABSL_GUARDED_BY(mutex_);  // The wall clock minus the boot clock.
+  // On the boot clock. Minus absl::InfiniteDuration(): steady from the start.
   absl::Duration steady_from_ ABSL_GUARDED_BY(mutex_) = -absl::InfiniteDuration();
 };
 

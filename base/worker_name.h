@@ -6,9 +6,9 @@
 
 namespace ampd {
 
-// Workers' names are labels of metrics, words of command lines and parts of file names: 1 to 253 letters, digits, '-',
-// '_' and '.', with a letter or digit at both ends, as hosts' names are. INVALID_ARGUMENT says what is wrong, in words
-// that follow the name of the field or flag.
+// Checks a worker's name, which is used in metric labels, command lines and file names: 1 to 253 letters, digits, '-',
+// '_' and '.', with a letter or digit at both ends, like host names. INVALID_ARGUMENT; the message follows the name of
+// the field or flag.
 absl::Status CheckWorkerName(const std::string& name);
 
 }  // namespace ampd

@@ -11,9 +11,9 @@
 //
 //   manifest := {"version": 1, "identity": {"job", "attempt", "token"}, "environment": {...}, "step": n,
 //                "state": {...}, "files": {name: {"sha256", "size_bytes"}}}, keys sorted
-//   state hash := SHA-256 of {"files", "state", "step"} of the manifest, in the same writing
+//   state hash := SHA-256 of {"files", "state", "step"} of the manifest, serialized in the same way
 //
-// `state` and the files are the training state; `environment` says where it was made.
+// `state` and the files are the training state; `environment` describes where it was saved.
 namespace ampd {
 
 struct CheckpointManifest {
@@ -21,13 +21,13 @@ struct CheckpointManifest {
     std::string sha256;
     int64_t size_bytes = 0;
   };
-  std::string job_id;  // of the run that saved it
+  std::string job_id;  // The job that saved the checkpoint.
   int32_t attempt = 0;
-  std::string token;  // a digest of the attempt's
+  std::string token;  // A digest of the attempt's token.
   int64_t step = 0;
   std::map<std::string, std::string> state;
   std::map<std::string, std::string> environment;
-  std::map<std::string, File> files;  // by name
+  std::map<std::string, File> files;  // Keyed by file name.
 };
 
 inline constexpr char kManifestFile[] = "state.json";
@@ -35,8 +35,8 @@ inline constexpr int64_t kMaxManifestBytes = 1 << 20;
 
 std::string WriteManifest(const CheckpointManifest& manifest);
 
-// DATA_LOSS, with what follows "state.json" in a sentence, for anything that WriteManifest does not write, and for
-// names of files that lead out of the folder.
+// DATA_LOSS for anything that WriteManifest does not write, and for file names that lead out of the folder. The message
+// continues a sentence that begins with "state.json".
 absl::StatusOr<CheckpointManifest> ParseManifest(std::string_view text);
 
 std::string StateHash(const CheckpointManifest& manifest);

@@ -4,14 +4,14 @@
 #include <string>
 #include <string_view>
 
-// What a file holds, told by its first bytes and never by its name.
+// The format of a file's content, recognised by its first bytes and never by its name.
 namespace ampd {
 
 enum class ContentKind {
-  kUnknown,  // anything else: numbers without a header, for example
+  kUnknown,  // None of the kinds below, for example numbers without a header.
   kEmpty,
   kGzip,
-  kZip,  // an .npz, a .pt2 or torch.save's file
+  kZip,  // An .npz, a .pt2 or a file of torch.save.
   kNpy,
   kIdx,
   kLlmC,
@@ -19,7 +19,7 @@ enum class ContentKind {
   kPng,
   kJpeg,
   kGif,
-  kRiff,  // WebP, WAV, AVI
+  kRiff,  // WebP, WAV or AVI.
   kParquet,
   kArrow,
   kHdf5,
@@ -31,22 +31,22 @@ enum class ContentKind {
   kTar,
   kPdf,
   kElf,
-  kUtf16Text,  // with a byte order mark
-  kJson,       // text that begins with { or [
-  kText,       // UTF-8 without control characters
+  kUtf16Text,  // Begins with a byte order mark.
+  kJson,       // Text that begins with { or [.
+  kText,       // UTF-8 without control characters.
 };
 
 struct Content {
   ContentKind kind = ContentKind::kUnknown;
-  // Whether numbers without a header can't begin so but by a chance that nobody meets: a long signature, sizes that fit
-  // the file, or a long text.
+  // Whether numbers without a header are practically never mistaken for this kind, because it has a long signature,
+  // sizes that fit the file, or a long text.
   bool is_certain = false;
 };
 
-// REQUIRES: `begin` is the beginning of a content of `num_bytes` bytes: all of it, or at least 4,096 bytes.
+// REQUIRES: `begin` is the beginning of content of `num_bytes` bytes: all of it, or at least 4,096 bytes.
 Content ContentOf(std::string_view begin, int64_t num_bytes);
 
-// What people call it: "a NumPy array (.npy)".
+// The name of the kind in messages: "a NumPy array (.npy)".
 std::string NameOf(ContentKind kind);
 
 }  // namespace ampd

@@ -11,7 +11,7 @@ namespace ampd {
 
 absl::StatusOr<nlohmann::json> ParseJson(std::string_view text) {
   using Event = nlohmann::json::parse_event_t;
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  std::vector<std::set<std::string>> keys;  // The keys of each open object, outermost first.
   std::string twice;
   bool is_twice = false;
   const auto check = [&](int /*depth*/, Event event, nlohmann::json& parsed) {

@@ -37,7 +37,7 @@ absl::Status Wrong(const TensorEntry& tensor, const std::string& what) {
 
 std::string ShapeText(const TensorEntry& tensor) { return absl::StrCat("[", absl::StrJoin(tensor.shape, ", "), "]"); }
 
-// Bytes that a tensor of this dtype and shape has.
+// The size in bytes of a tensor of this dtype and shape.
 absl::StatusOr<uint64_t> TensorBytes(const TensorEntry& tensor) {
   uint64_t bytes = SafetensorsDtypeBytes(tensor.dtype);
   if (bytes == 0) {
@@ -64,7 +64,7 @@ absl::Status CheckName(const TensorEntry& tensor) {
   return tensor.name == "__metadata__" ? Wrong(tensor, "a name that the format keeps for itself") : absl::OkStatus();
 }
 
-// A tensor by itself, and that it begins at `at`, where the one before it ends.
+// Checks one tensor, and that it begins at `at`, where the previous one ends.
 absl::Status CheckTensor(const TensorEntry& tensor, uint64_t at, uint64_t data_bytes) {
   AMPD_RETURN_IF_ERROR(CheckName(tensor));
   AMPD_ASSIGN_OR_RETURN(const uint64_t bytes, TensorBytes(tensor));
@@ -86,7 +86,7 @@ absl::Status CheckTensor(const TensorEntry& tensor, uint64_t at, uint64_t data_b
   return absl::OkStatus();
 }
 
-// Every tensor, and all of them one behind the other up to `data_bytes`. Sorts them by place.
+// Checks every tensor, and that they fill the data up to `data_bytes` without gaps. Sorts them by offset.
 absl::Status CheckTensors(std::vector<TensorEntry>& tensors, uint64_t data_bytes) {
   std::stable_sort(tensors.begin(), tensors.end(), [](const TensorEntry& a, const TensorEntry& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);

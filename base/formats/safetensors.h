@@ -8,37 +8,38 @@
 
 #include "absl/status/statusor.h"
 
-// Tensors in a file, the format of Hugging Face's safetensors:
+// A file of tensors, in the format of Hugging Face's safetensors:
 //
 //   file   := length header data
 //   length := u64, little-endian: bytes of the header
 //   header := JSON object: name -> {"dtype": D, "shape": [n...], "data_offsets": [begin, end]}, padded with spaces;
 //             "__metadata__" -> object of strings
-//   data   := the tensors, little-endian, row-major, one behind the other
+//   data   := the tensors, little-endian, row-major, one after another
 //
-// Stricter than the format asks: bounded sizes, strict UTF-8, every key known and once, a closed list of dtypes, data
-// contiguous from 0 to the end of the file without gap, overlap or trailing bytes.
+// This code is stricter than the format: sizes are bounded, text is strict UTF-8, every key is known and occurs once,
+// the list of dtypes is closed, and the data is contiguous from 0 to the end of the file without gap, overlap or
+// trailing bytes.
 namespace ampd {
 
 struct TensorEntry {
   std::string name;
   std::string dtype;  // "F32", "BF16", ...
   std::vector<int64_t> shape;
-  uint64_t begin = 0;  // in the data
+  uint64_t begin = 0;  // Offset in the data.
   uint64_t end = 0;
 
   friend bool operator==(const TensorEntry&, const TensorEntry&) = default;
 };
 
 struct SafetensorsHeader {
-  std::vector<TensorEntry> tensors;  // by `begin`
+  std::vector<TensorEntry> tensors;  // Ordered by `begin`.
   std::map<std::string, std::string> metadata;
-  uint64_t data_begin = 0;  // in the file; where tensors' offsets count from
+  uint64_t data_begin = 0;  // Offset in the file; the tensors' offsets count from here.
 };
 
 struct SafetensorsFile {
   SafetensorsHeader header;
-  std::string_view data;  // into the parsed bytes
+  std::string_view data;  // Points into the parsed bytes.
 };
 
 inline constexpr uint64_t kMaxSafetensorsHeaderBytes = 1 << 20;
@@ -46,18 +47,20 @@ inline constexpr size_t kMaxSafetensorsTensors = 100'000;
 inline constexpr size_t kMaxSafetensorsRank = 8;
 inline constexpr size_t kMaxSafetensorsNameBytes = 256;
 
-// Bytes of one element; 0 for a dtype that is not known.
+// Bytes of one element; 0 for an unknown dtype.
 uint64_t SafetensorsDtypeBytes(std::string_view dtype);
 
-// Takes a whole file apart. DATA_LOSS saying what is wrong with it.
+// Parses a whole file. DATA_LOSS, with a message that says what is wrong with it.
 absl::StatusOr<SafetensorsFile> ParseSafetensors(std::string_view bytes);
 
-// The header alone of a file of `file_bytes` that begins with `prefix`, for files that are not read into memory. All of
-// the file or 8 + kMaxSafetensorsHeaderBytes bytes of it suffice. Checks the tensors' places like ParseSafetensors.
+// Parses only the header of a file of `file_bytes` that begins with `prefix`, for files that are not read into memory.
+// `prefix` must be the whole file or at least 8 + kMaxSafetensorsHeaderBytes bytes of it. Checks the tensors' offsets
+// like ParseSafetensors.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view prefix, uint64_t file_bytes);
 
-// Length and header of a file; the tensors' bytes follow in the order of `header.tensors`, whose offsets are ignored
-// and given anew. INVALID_ARGUMENT for what ParseSafetensors would refuse.
+// Encodes the length and the header of a file. The tensors' bytes must follow in the order of `header.tensors`; the
+// offsets in `header` are ignored and computed from that order. INVALID_ARGUMENT for what ParseSafetensors would
+// refuse.
 absl::StatusOr<std::string> EncodeSafetensorsHeader(const SafetensorsHeader& header);
 
 }  // namespace ampd

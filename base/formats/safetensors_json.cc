@@ -45,7 +45,7 @@ class Reader {
       ++at_;
     }
   }
-  // Takes `token` after spaces if it is next.
+  // Skips spaces, and consumes `token` if it comes next. Returns whether it did.
   bool Take(char token) {
     SkipSpace();
     if (at_ >= text_.size() || text_[at_] != token) {

@@ -8,17 +8,18 @@
 
 namespace ampd {
 
-// Reads the JSON of a safetensors header and nothing more general: depth, names, counts and numbers are bounded, keys
-// occur once, strings are strict UTF-8. Tensors come in the order of the text and are not checked against each other.
+// Parses the JSON of a safetensors header, not JSON in general: depth, names, counts and numbers are bounded, keys
+// occur once, and strings are strict UTF-8. Tensors are returned in the order of the text and are not checked against
+// each other.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsJson(std::string_view json);
 
 // True for well-formed UTF-8 (no surrogates, no overlong forms).
 bool IsUtf8(std::string_view text);
 
-// Whether text in UTF-8 has control characters: C0, DEL or C1.
+// Whether UTF-8 text has control characters: C0, DEL or C1.
 bool HasControl(std::string_view text);
 
-// What a message shows of a text from a file: a bounded piece in quotes, escaped where it is not plain UTF-8.
+// Text from a file as messages show it: a bounded piece in quotes, escaped where it is not plain UTF-8.
 std::string Quoted(std::string_view text);
 
 }  // namespace ampd

@@ -6,8 +6,7 @@
 
 namespace ampd {
 
-// Why tensors that were given by name can't be a model's: for each kind the names, with what is wrong about each.
-// Thread-compatible.
+// Why tensors given by name do not fit a model: the names for each kind of mismatch, with details. Thread-compatible.
 struct TensorMisfits {
   std::vector<std::string> missing;
   std::vector<std::string> shapes;
@@ -16,8 +15,8 @@ struct TensorMisfits {
 
   bool empty() const { return missing.empty() && shapes.empty() && dtypes.empty() && extra.empty(); }
   void AddShape(const std::string& name, const std::vector<int64_t>& given, const std::vector<int64_t>& wanted);
-  // One line with the number and the first names of each kind, and the field that leaves tensors out. REQUIRES: there
-  // are some.
+  // One line with the number and the first names of each kind, and the field that excludes tensors. REQUIRES: not
+  // empty().
   std::string Describe() const;
 };
 

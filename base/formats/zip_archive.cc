@@ -16,7 +16,8 @@
 namespace ampd {
 namespace {
 
-// What libzip met: a call that failed, or what does not please it in the archive; `what` goes before that.
+// The status for an error of libzip: a failed call, or a fault in the archive. `what` precedes the message of the
+// latter.
 absl::Status ZipError(zip_error_t* error, const std::string& what = "") {
   const int code = zip_error_code_zip(error) == ZIP_ER_MEMORY   ? ENOMEM
                    : zip_error_system_type(error) == ZIP_ET_SYS ? zip_error_code_system(error)
@@ -25,7 +26,7 @@ absl::Status ZipError(zip_error_t* error, const std::string& what = "") {
                                   : absl::DataLossError(absl::StrCat(what, zip_error_strerror(error)));
 }
 
-// At once after a call that told `code`: a part of the error is in errno.
+// The status for `code` of a failed open. Call it at once: a part of the error is in errno.
 absl::Status OpenError(int code) {
   zip_error_t error;
   zip_error_init_with_code(&error, code);
@@ -42,7 +43,7 @@ uint64_t LittleEndian(const std::string& bytes, size_t at, size_t size) {
   return number;
 }
 
-// As many as there are.
+// Fewer than `size` bytes at the end of the file, none after an error.
 std::string BytesAt(int file, uint64_t offset, size_t size) {
   std::string bytes(size, '\0');
   const ssize_t count = pread(file, bytes.data(), size, static_cast<off_t>(offset));
@@ -50,8 +51,8 @@ std::string BytesAt(int file, uint64_t offset, size_t size) {
   return bytes;
 }
 
-// What the record at `at` in the archive's last bytes says of the directory: its entries and its bytes. Of an archive
-// in the form for large ones another record says it, where a locator before this one leads.
+// Number of entries and bytes of the directory, as the record at `at` in the archive's last bytes states them. In a
+// ZIP64 archive another record has them, and a locator in front of this record leads to it.
 std::pair<uint64_t, uint64_t> DirectoryIn(int file, const std::string& tail, size_t at) {
   constexpr size_t kLocatorBytes = 20;
   constexpr size_t kLargeRecordBytes = 56;
@@ -64,12 +65,12 @@ std::pair<uint64_t, uint64_t> DirectoryIn(int file, const std::string& tail, siz
   return {LittleEndian(tail, at + 10, 2), LittleEndian(tail, at + 12, 4)};
 }
 
-// libzip takes all of a directory into memory, several times its size, before anything can be asked of it. So this
-// looks before, at every record that libzip may go by: those whose comment ends with the file.
+// libzip reads the whole directory into memory, several times its size, before it can be asked anything. So this
+// function checks the directory first, at every record that libzip may choose: those whose comment ends with the file.
 absl::Status CheckDirectory(int file, int64_t file_bytes, int64_t max_entries) {
   constexpr size_t kRecordBytes = 22;
   constexpr int64_t kMaxCommentBytes = 65'535;
-  constexpr uint64_t kEntryBytes = 256;  // of most; the names of a few may be longer
+  constexpr uint64_t kEntryBytes = 256;  // Enough for most entries; a few may have longer names.
   const auto max_bytes = std::max<uint64_t>(static_cast<uint64_t>(max_entries) * kEntryBytes, 1 << 20);
   const int64_t size = std::min<int64_t>(file_bytes, kRecordBytes + kMaxCommentBytes + kRecordBytes);
   const std::string tail = BytesAt(file, static_cast<uint64_t>(file_bytes - size), static_cast<size_t>(size));
@@ -120,7 +121,7 @@ absl::StatusOr<ZipArchive> ZipArchive::Open(UniqueFd file, int64_t max_entries) 
   if (opened == nullptr) {
     return OpenError(code);
   }
-  file.Release();  // zip_fdopen has closed it
+  file.Release();  // zip_fdopen has closed it.
   ZipArchive archive(opened, found.st_size);
   const int64_t count = zip_get_num_entries(opened, 0);
   if (count > max_entries) {
@@ -189,8 +190,8 @@ absl::StatusOr<std::string> ZipArchive::ReadStart(size_t index, int64_t num_byte
   return content;
 }
 
-// All of an entry, or at least a byte more than `num_bytes` of it: to look for that byte is to verify the checksum of
-// an entry that ends there. Room is taken as content comes, not as somebody claims.
+// Reads all of an entry, or at least `num_bytes` + 1 bytes of it: only reading past an entry's end verifies its
+// checksum. The buffer grows with the content, not by the size that the directory claims.
 absl::StatusOr<std::string> ZipArchive::ReadUpTo(size_t index, int64_t num_bytes) const {
   constexpr size_t kChunkBytes = 1 << 16;
   AMPD_ASSIGN_OR_RETURN(ZipEntry entry, OpenEntry(index));

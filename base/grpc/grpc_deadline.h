@@ -7,7 +7,7 @@
 
 namespace ampd {
 
-// From now on, by a clock that nobody sets. gRPC takes it wherever it takes a deadline.
+// The deadline `timeout` from now, by the monotonic clock. gRPC accepts it wherever it takes a deadline.
 inline gpr_timespec GrpcDeadlineIn(absl::Duration timeout) {
   return timeout == absl::InfiniteDuration() ? gpr_inf_future(GPR_CLOCK_MONOTONIC)
                                              : gpr_time_from_nanos(absl::ToInt64Nanoseconds(timeout), GPR_TIMESPAN);

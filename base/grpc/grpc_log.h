@@ -2,8 +2,8 @@
 
 namespace ampd {
 
-// From here on what gRPC and protobuf have to say is lines of our log (base/log.h), with the fields `source` ("grpc" or
-// "protobuf") and `place` (file and line). Which lines of gRPC's there are is up to GRPC_VERBOSITY; without it, errors.
+// Redirects the messages of gRPC and protobuf to our log (base/log.h), with the fields `source` ("grpc" or "protobuf")
+// and `place` (file and line). GRPC_VERBOSITY selects which messages gRPC writes (default: errors).
 void LogLinesOfGrpcAndProtobuf();
 
 }  // namespace ampd

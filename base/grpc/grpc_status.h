@@ -4,11 +4,11 @@
 
 #include "absl/status/status.h"
 
-// The one place where absl::Status and grpc::Status meet. Details (ErrorInfo, BadRequest, RetryInfo) travel as a
-// google.rpc.Status in the trailers, as gRPC's rich error model has it.
+// The one place that converts between absl::Status and grpc::Status. The details (ErrorInfo, BadRequest, RetryInfo)
+// travel as a google.rpc.Status in the trailers, as in gRPC's rich error model.
 namespace ampd {
 
-// Cut as FitToTrailers says.
+// Truncates the error first, with FitToTrailers.
 grpc::Status ToGrpcStatus(const absl::Status& uncut);
 absl::Status FromGrpcStatus(const grpc::Status& status);
 

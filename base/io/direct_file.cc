@@ -14,20 +14,20 @@
 namespace ampd {
 namespace {
 
-// On the disk of a virtual machine pieces of 8 MB wrote 1 GB as fast as those of 32 MB, and faster than those of 1 MB.
+// On a virtual machine's disk, pieces of 8 MB wrote 1 GB as fast as pieces of 32 MB, and faster than pieces of 1 MB.
 constexpr size_t kBufferBytes = 8 << 20;
 
-// A file that one buffer holds gains nothing from going past the page cache.
+// A file that fits into one buffer gains nothing from bypassing the page cache.
 constexpr int64_t kMinDirectBytes = kBufferBytes;
 
-// Of addresses, offsets and sizes under O_DIRECT, on every disk that there is.
+// The alignment of addresses, offsets and sizes under O_DIRECT that suffices for every disk.
 constexpr size_t kAlignment = 4096;
 
 UniqueFd Open(const std::string& path, int more_flags) {
   return UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | more_flags, 0600));
 }
 
-// A hint, but for a disk that has no room.
+// Reserves disk space. Every error except a full disk is ignored, because reserving is only a hint.
 absl::Status TakeRoom(int fd, int64_t size_bytes) {
   int error = 0;
   do {
@@ -46,7 +46,7 @@ DirectFile::DirectFile(UniqueFd fd, bool direct, std::unique_ptr<char, Unmap> bu
 absl::StatusOr<DirectFile> DirectFile::Create(const std::string& path, int64_t size_bytes) {
   bool direct = size_bytes >= kMinDirectBytes;
   UniqueFd fd = Open(path, direct ? O_DIRECT : 0);
-  if (direct && !fd.ok() && errno == EINVAL) {  // of a file system without; some have made the file by then
+  if (direct && !fd.ok() && errno == EINVAL) {  // The file system lacks O_DIRECT; some create the file all the same.
     unlink(path.c_str());
     direct = false;
     fd = Open(path, 0);
@@ -83,11 +83,12 @@ absl::Status DirectFile::WriteBuffer() {
     const ssize_t count = write(fd_.get(), buffer_.get() + written, filled_ - written);
     if (count > 0) {
       written += static_cast<size_t>(count);
-      // The rest of a write that was cut short need not be aligned.
+      // After a short write, the remaining bytes need not be aligned.
       if (direct_ && written % kAlignment != 0) {
         AMPD_RETURN_IF_ERROR(LeaveDirect());
       }
-    } else if (count < 0 && errno == EINVAL && direct_) {  // of a file system that opens so and can't write so
+    } else if (count < 0 && errno == EINVAL &&
+               direct_) {  // Some file systems open with O_DIRECT but can't write with it.
       AMPD_RETURN_IF_ERROR(LeaveDirect());
     } else if (count < 0 && errno != EINTR) {
       return ErrnoError(errno, "write");

@@ -12,22 +12,22 @@
 
 namespace ampd {
 
-// A new file, written front to back in large pieces past the page cache where the file system lets it (O_DIRECT): the
-// disk has work from the first piece on and little is left for the sync, and what is read no time soon does not push
-// out of memory what is. Where it does not, and for small files, the page cache is used. Thread-compatible.
+// A new file, written front to back in large pieces that bypass the page cache (O_DIRECT). The disk works from the
+// first piece on, little is left for the sync, and the content does not displace other pages from memory. Small files,
+// and file systems without O_DIRECT, use the page cache. Thread-compatible.
 //
 //   Create -> Append* -> Sync
 class DirectFile {
  public:
-  // `size_bytes` is what will be appended in all: room for it is taken at once where the file system can, so that a
-  // full disk is met before anything is written. ALREADY_EXISTS when `path` is there; errors of ErrnoError.
+  // `size_bytes` is the total that will be appended. The space is reserved at once if the file system can do that, so
+  // that a full disk is found before anything is written. ALREADY_EXISTS if `path` exists; errors as ErrnoError.
   static absl::StatusOr<DirectFile> Create(const std::string& path, int64_t size_bytes);
   DirectFile(DirectFile&&) noexcept = default;
   DirectFile& operator=(DirectFile&&) noexcept = default;
 
-  // Buffered. REQUIRES: the file is good: nothing failed before.
+  // Buffered. REQUIRES: no earlier call failed.
   absl::Status Append(std::string_view bytes);
-  // Writes what is left and makes the file durable, once, last.
+  // Writes the rest of the buffer and makes the file durable. REQUIRES: called once, last.
   absl::Status Sync();
 
  private:
@@ -41,8 +41,8 @@ class DirectFile {
 
   UniqueFd fd_;
   bool direct_ = false;
-  std::unique_ptr<char, Unmap> buffer_;  // page-aligned
-  size_t filled_ = 0;                    // of the buffer
+  std::unique_ptr<char, Unmap> buffer_;  // Page-aligned.
+  size_t filled_ = 0;                    // Bytes in the buffer.
 };
 
 }  // namespace ampd

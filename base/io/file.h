@@ -10,19 +10,20 @@
 
 namespace ampd {
 
-// A status for `error`, an errno value, met while doing `what`: NOT_FOUND for ENOENT, ALREADY_EXISTS for EEXIST,
+// A status for `error`, an errno value met while doing `what`: NOT_FOUND for ENOENT, ALREADY_EXISTS for EEXIST,
 // PERMISSION_DENIED for EACCES and EPERM, RESOURCE_EXHAUSTED (reason DISK_FULL) for ENOSPC and EDQUOT, UNAVAILABLE for
-// refused and missing connections, INTERNAL otherwise. Paths are left to the caller: some messages go to clients.
+// refused and missing connections, INTERNAL otherwise. The caller adds paths if it wants them: some messages go to
+// clients.
 absl::Status ErrnoError(int error, std::string_view what);
 
-// The whole file; RESOURCE_EXHAUSTED when it is larger than `max_bytes`.
+// Reads the whole file. RESOURCE_EXHAUSTED if it is larger than `max_bytes`.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes);
 
-// Replaces `path` by `content` so that a crash leaves either the old or the new file: temporary file beside it, fsync,
-// rename, fsync of the folder.
+// Replaces `path` by `content` so that a crash leaves either the old or the new file: writes a temporary file beside
+// it, fsyncs it, renames it, and fsyncs the folder.
 absl::Status WriteFileAtomically(const std::string& path, std::string_view content);
 
-// Writes all of `bytes`, over interruptions and short writes.
+// Writes all of `bytes`, retrying after interruptions and short writes.
 absl::Status WriteAll(int fd, std::string_view bytes);
 
 // Makes renames and new entries in `folder` durable.

@@ -6,7 +6,7 @@ namespace ampd {
 
 bool IsTroubleOfTheHost(int error) {
   switch (error) {
-    // Disks and what is mounted.
+    // Disks and mounts.
     case EIO:
     case EREMOTEIO:
     case ENXIO:
@@ -18,12 +18,12 @@ bool IsTroubleOfTheHost(int error) {
     case EBUSY:
     case ENOLCK:
     case EKEYEXPIRED:
-    // What processes share.
+    // Resources that processes share.
     case EMFILE:
     case ENFILE:
     case ENOMEM:
     case EAGAIN:
-    // The way to a file server.
+    // The network path to a file server.
     case ETIMEDOUT:
     case ENETDOWN:
     case ENETUNREACH:

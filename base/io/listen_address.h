@@ -12,23 +12,24 @@ namespace ampd {
 struct ListenAddress {
   std::string host;
   int port = 0;
-  // "host:port", IPv6 in brackets.
+  // "host:port", with IPv6 hosts in brackets.
   std::string ToString() const;
 };
 
-// Parses "host:port". Only literal loopback addresses are taken (127.0.0.0/8, [::1]; "localhost" means 127.0.0.1):
-// neither server nor agent has TLS or authentication, and who reaches the ports controls all jobs. INVALID_ARGUMENT
-// says why.
+// Parses "host:port". Accepts only literal loopback addresses (127.0.0.0/8, [::1]; "localhost" means 127.0.0.1):
+// neither server nor agent has TLS or authentication, and whoever reaches the ports controls all jobs.
+// INVALID_ARGUMENT, with a message that says why.
 absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view flag, std::string_view text);
 
-// OK when a listener could bind the address now; UNAVAILABLE with reason ADDRESS_IN_USE or ADDRESS_NOT_BINDABLE.
+// OK if a listener could bind the address now; otherwise UNAVAILABLE with reason ADDRESS_IN_USE or
+// ADDRESS_NOT_BINDABLE.
 absl::Status CheckBindable(const ListenAddress& address);
 
-// A listener, bound to a socket that neither blocks nor is inherited; its port is `bound->port`, also where 0 asked for
-// any. Errors as CheckBindable.
+// Listens on a socket that neither blocks nor is inherited. Sets `bound` to the address with the actual port, also if 0
+// asked for any. Errors as CheckBindable.
 absl::StatusOr<UniqueFd> ListenOn(const ListenAddress& address, ListenAddress* bound);
 
-// Connects, and hangs up at once. Returns whether somebody listens there.
+// Connects and closes the connection at once. Returns whether somebody listens there.
 bool Touch(const ListenAddress& address);
 
 }  // namespace ampd

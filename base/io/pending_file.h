@@ -10,15 +10,16 @@
 
 namespace ampd {
 
-// Renames a file, also where the file system can't keep a name that is there by itself (NFS, FUSE): ALREADY_EXISTS when
-// something has the name `to`. Both names are of one file system; the message names neither.
+// Renames a file without replacing another: ALREADY_EXISTS if something has the name `to`. Also works on file systems
+// that can't check this in the rename itself (NFS, FUSE). Both names must be on one file system. The message names
+// neither.
 absl::Status RenameToFreeName(const std::string& from, const std::string& to);
 
-// A file that grows under a name of its own beside the one that it is to have, and takes that when it is whole. What is
+// A file that is written under a temporary name beside its final one, and renamed when it is complete. A file that is
 // not committed is removed. Messages do not name the path. Thread-compatible.
 class PendingFile {
  public:
-  // ALREADY_EXISTS when `path` is there and is not to be replaced; FAILED_PRECONDITION when it is no regular file.
+  // ALREADY_EXISTS if `path` exists and `replace` is false; FAILED_PRECONDITION if it is not a regular file.
   static absl::StatusOr<PendingFile> Create(const std::string& path, bool replace);
   ~PendingFile();
   PendingFile(PendingFile&&) noexcept = default;
@@ -26,12 +27,13 @@ class PendingFile {
 
   // Buffered.
   absl::Status Append(std::string_view bytes);
-  // Over what was appended before. REQUIRES: it lies within that.
+  // Writes over bytes that were appended before. REQUIRES: the range lies within them.
   absl::Status Overwrite(int64_t offset, std::string_view bytes);
-  // Of all that was appended.
+  // Bytes appended so far.
   int64_t size() const { return size_; }
 
-  // Makes the file durable and gives it its name, once. ALREADY_EXISTS when another file took it meanwhile.
+  // Makes the file durable and renames it to its final name. REQUIRES: called once. ALREADY_EXISTS if another file took
+  // the name meanwhile.
   absl::Status Commit();
 
  private:
@@ -41,7 +43,7 @@ class PendingFile {
   std::string path_;
   std::string temporary_;
   bool replace_ = false;
-  UniqueFd file_;  // closed: nothing is left to remove
+  UniqueFd file_;  // If closed, there is nothing to remove.
   std::string buffer_;
   int64_t size_ = 0;
 };

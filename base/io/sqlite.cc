@@ -10,7 +10,7 @@ namespace {
 
 absl::Status SqliteError(int code, std::string_view what) {
   const int primary = code & 0xff;
-  // The file that readers and writer share grows with the log, and a full disk says so in its own way.
+  // Readers and the writer share a file that grows with the log; a full disk reports its own code there.
   if (primary == SQLITE_FULL || code == SQLITE_IOERR_SHMSIZE) {
     return Error(absl::StatusCode::kResourceExhausted, "DISK_FULL", "the server's disk is full");
   }
@@ -30,7 +30,7 @@ SqliteStatement& SqliteStatement::Bind(int index, int64_t value) {
 }
 
 SqliteStatement& SqliteStatement::Bind(int index, std::string_view bytes) {
-  // A null pointer would bind NULL; an empty view has one.
+  // Binding a null pointer would bind NULL, and an empty view may have one.
   const char* start = bytes.empty() ? "" : bytes.data();
   sqlite3_bind_blob64(statement_.get(), index, start, bytes.size(), SQLITE_STATIC);
   return *this;
@@ -74,10 +74,11 @@ absl::StatusOr<SqliteDatabase> SqliteDatabase::Open(const std::string& path, boo
     return SqliteError(code, "open its file");
   }
   sqlite3_extended_result_codes(raw, 1);
-  // Readers meet the writer only around a checkpoint of the write-ahead log.
+  // Readers and the writer block each other only around a checkpoint of the write-ahead log.
   sqlite3_busy_timeout(raw, 5000);
-  // Without a bound of ours each connection keeps up to 2 MiB of pages, so that a server seems to grow for thousands of
-  // jobs. The kernel has the pages too. What is wrong with the file is the owner's to find, with its own words.
+  // By default each connection caches up to 2 MiB of pages, so that a server seems to grow for thousands of jobs. The
+  // kernel caches the pages too. The error is ignored because the owner's first statement reports a faulty file with a
+  // better message.
   database.Execute("PRAGMA cache_size=-256").IgnoreError();
   return database;
 }

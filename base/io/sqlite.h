@@ -10,12 +10,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-// A thin owner of SQLite's C objects. Errors carry reason DISK_FULL for a full disk (RESOURCE_EXHAUSTED), STORE_CORRUPT
-// for a damaged file (DATA_LOSS) and STORE_ERROR otherwise, and neither SQL nor paths, because some of them reach
-// clients.
+// A thin owner of SQLite's C objects. Errors have the reason DISK_FULL for a full disk (RESOURCE_EXHAUSTED),
+// STORE_CORRUPT for a damaged file (DATA_LOSS) and STORE_ERROR otherwise. They hold neither SQL nor paths, because some
+// of them reach clients.
 namespace ampd::server {
 
-// One prepared statement, bound, stepped and reset again and again. Thread-compatible.
+// One prepared statement, which is bound, stepped and reset repeatedly. Thread-compatible.
 class SqliteStatement {
  public:
   SqliteStatement() = default;
@@ -24,7 +24,7 @@ class SqliteStatement {
   SqliteStatement& Bind(int index, int64_t value);
   SqliteStatement& Bind(int index, std::string_view bytes);
 
-  // True when there is a row to read, false at the end. After false or an error the statement is reset.
+  // Returns true if there is a row to read, false at the end. After false or an error the statement is reset.
   absl::StatusOr<bool> Step();
   // Runs to the end, ignoring rows.
   absl::Status Run();

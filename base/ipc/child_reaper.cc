@@ -15,7 +15,7 @@ void ChildReaper::Add(pid_t pid) { children_[pid] = UniqueFd(static_cast<int>(sy
 void ChildReaper::Reap() {
   std::erase_if(children_, [](const auto& child) {
     const pid_t reaped = waitpid(child.first, nullptr, WNOHANG);
-    // ECHILD: where SIGCHLD is ignored, which is inherited, the kernel reaps.
+    // ECHILD: if SIGCHLD is ignored, which is inherited, the kernel reaps.
     return reaped == child.first || (reaped < 0 && errno == ECHILD);
   });
 }
@@ -37,7 +37,7 @@ void ReapAdopted(const std::function<bool(pid_t)>& is_own) {
       waitpid(ended.si_pid, nullptr, WNOHANG);
       continue;
     }
-    // The kernel shows the same child again until its owner has taken it. Others are found behind it.
+    // The kernel returns the same child until its owner has reaped it, so the others are found in the process table.
     for (const ProcessEntry& entry : ListProcesses()) {
       if (entry.parent == getpid() && entry.state == 'Z' && !is_own(entry.pid)) {
         waitpid(entry.pid, nullptr, WNOHANG);

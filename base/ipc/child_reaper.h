@@ -10,9 +10,9 @@
 
 namespace ampd {
 
-// Takes the kernel's records of child processes that have ended, so that none stays behind as a zombie, which counts
-// against the user's limit of processes. Each child is waited for by its pid: a library that starts processes itself
-// loses nothing. Thread-compatible.
+// Reaps child processes that have ended, so that none stays a zombie, which counts against the user's limit of
+// processes. It waits for each child by its pid, so it takes no child from a library that starts processes itself.
+// Thread-compatible.
 class ChildReaper {
  public:
   // `pid` is a child of this process that nobody else waits for.
@@ -21,19 +21,19 @@ class ChildReaper {
   // Reaps all that have ended. Does not block.
   void Reap();
 
-  // Descriptors that become readable when a child ends, for poll. A child whose descriptor could not be opened has
-  // none; the next Reap takes it all the same.
+  // Descriptors that become readable when a child ends, for poll. A child whose descriptor could not be opened is
+  // missing here; the next Reap still reaps it.
   std::vector<int> Descriptors() const;
 
   size_t num_running() const { return children_.size(); }
 
  private:
-  std::map<pid_t, UniqueFd> children_;  // to its pidfd
+  std::map<pid_t, UniqueFd> children_;  // Maps each pid to its pidfd.
 };
 
-// Reaps ended children that this process did not start: it gets those as the first process of a container, as a
-// subreaper, or when another program made way for it with exec. `is_own` tells which children others wait for; those
-// stay. Does not block.
+// Reaps ended children that this process did not start. It inherits those as the first process of a container, as a
+// subreaper, or if another program replaced itself with this one by exec. Children for which `is_own` returns true are
+// left to their owners. Does not block.
 void ReapAdopted(const std::function<bool(pid_t)>& is_own);
 
 }  // namespace ampd

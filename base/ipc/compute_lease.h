@@ -11,8 +11,8 @@
 
 namespace ampd {
 
-// The moment until which a trainer may begin steps, in memory that its shim writes and the trainer reads. The shim
-// stops a trainer when its lease runs out, but a busy machine may wake the shim late; a trainer that looks here first
+// The deadline until which a trainer may begin steps, in memory that its shim writes and the trainer reads. The shim
+// stops a trainer when its lease expires, but a busy machine may wake the shim late. A trainer that checks here first
 // begins no step after its deadline, however late that is.
 //
 //   1. shim     Create(); after the fork, before the exec: PassOn()
@@ -20,39 +20,40 @@ namespace ampd {
 //   3. shim     Extend(deadline) with every renewal
 //   4. trainer  AwaitValid() before every step
 //
-// Between the look and the step's first op the kernel may still take the processor away: for that, and for what a
-// device still computes, the server waits a margin beyond the lease. Thread-safe, but for moves.
+// Between the check and the step's first op the kernel may still preempt the trainer. To cover that, and work that a
+// device still computes, the server waits a margin beyond the lease. Thread-safe, except for moves.
 class ComputeLease {
  public:
-  // Nobody keeps a lease: always valid, as in a trainer that is run without a shim.
+  // No lease is kept: always valid, as in a trainer that runs without a shim.
   ComputeLease() = default;
   ~ComputeLease();
   ComputeLease(ComputeLease&& other) noexcept;
   ComputeLease& operator=(ComputeLease&& other) noexcept;
 
-  // A lease that has not begun: not valid until Extend. Whom it is passed on to can't write it.
+  // A lease that is not valid until the first Extend. The process that inherits it can't write it.
   static absl::StatusOr<ComputeLease> Create();
 
-  // The one that the parent passed on, once; one that nobody keeps when there was none. INVALID_ARGUMENT when what the
-  // environment names is no lease.
+  // Takes the lease that the parent passed on. REQUIRES: called once. Returns a default-constructed one if the parent
+  // passed none. INVALID_ARGUMENT if the descriptor in the environment is not a lease.
   static absl::StatusOr<ComputeLease> Inherit();
 
-  // Leaves the lease to the program that this process becomes. REQUIRES: from Create(), and one thread.
+  // Passes the lease to the program that this process will exec. REQUIRES: from Create(), and one thread.
   void PassOn() const;
 
-  // `deadline` on CLOCK_BOOTTIME. It only grows: an earlier one changes nothing. REQUIRES: from Create().
+  // Sets the deadline, on CLOCK_BOOTTIME. The deadline only grows: an earlier one changes nothing. REQUIRES: from
+  // Create().
   void Extend(absl::Duration deadline);
 
-  // Unset when nobody keeps the lease; zero when it has not begun.
+  // Unset if no lease is kept; zero before the first Extend.
   std::optional<absl::Duration> deadline() const;
 
-  // Waits, without a limit, until the lease is valid: the moment, on `clock`'s SinceBoot, at which it was.
+  // Waits, without a limit, until the lease is valid. Returns the time, on `clock`'s SinceBoot, at which it was.
   absl::Duration AwaitValid(const Clock& clock) const;
 
  private:
   struct Word {
     std::atomic<int64_t> deadline_nanos;
-    std::atomic<uint32_t> num_extensions;  // a futex: who waits is woken by each
+    std::atomic<uint32_t> num_extensions;  // A futex; every extension wakes the waiters.
   };
 
   ComputeLease(UniqueFd fd, Word* word) : fd_(std::move(fd)), word_(word) {}

@@ -45,7 +45,7 @@ absl::Status CheckPayload(std::string_view payload, uint32_t expected) {
   return absl::OkStatus();
 }
 
-// Reads until `out` is full; the number of bytes read is smaller only at the end of the stream.
+// Reads until `out` is full. Returns the number of bytes read, which is smaller only at the end of the stream.
 absl::StatusOr<size_t> ReadUpTo(int fd, char* out, size_t size) {
   size_t done = 0;
   while (done < size) {
@@ -74,7 +74,7 @@ void EncodeFrame(const google::protobuf::MessageLite& message, std::string* out)
 }
 
 void FrameDecoder::Append(std::string_view bytes) {
-  // Taken bytes are dropped here, not in Next, so that a burst of small frames costs one move.
+  // Consumed bytes are dropped here, not in Next, so that a burst of small frames costs one move.
   buffer_.erase(0, begin_);
   begin_ = 0;
   buffer_.append(bytes);

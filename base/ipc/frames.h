@@ -33,16 +33,16 @@ class FrameDecoder {
  public:
   void Append(std::string_view bytes);
 
-  // The next whole payload, nothing when more bytes are needed, DATA_LOSS for a frame that is too long or whose
-  // checksum is wrong.
+  // Returns the next whole payload, nullopt if more bytes are needed, or DATA_LOSS for a frame that is too long or has
+  // a wrong checksum.
   absl::StatusOr<std::optional<std::string>> Next();
 
  private:
   std::string buffer_;
-  size_t begin_ = 0;  // of the first byte not yet taken
+  size_t begin_ = 0;  // Offset of the first byte not yet returned.
 };
 
-// Blocking variants on a file descriptor. ReadFrame gives nothing at a clean end of the stream and DATA_LOSS when it
+// Blocking variants on a file descriptor. ReadFrame returns nullopt at a clean end of the stream and DATA_LOSS if it
 // ends inside a frame.
 absl::Status WriteFrame(int fd, const google::protobuf::MessageLite& message);
 absl::StatusOr<std::optional<std::string>> ReadFrame(int fd);

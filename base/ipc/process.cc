@@ -23,7 +23,7 @@ namespace ampd {
 namespace {
 
 constexpr int64_t kMaxProcFileBytes = 4 << 20;
-// Fields of /proc/PID/stat after the command's closing parenthesis, from 0.
+// Indexes of the fields of /proc/PID/stat after the command's closing parenthesis, from 0.
 constexpr size_t kStateField = 0;
 constexpr size_t kParentField = 1;
 constexpr size_t kStartField = 19;
@@ -77,7 +77,7 @@ absl::StatusOr<ProcessHandle> ProcessHandle::Open(const ProcessIdentity& identit
   if (!pidfd.ok()) {
     return errno == ESRCH ? Gone(identity.pid) : ErrnoError(errno, "open a process");
   }
-  // Read after the descriptor was opened: what is compared is what the descriptor holds.
+  // Read after the descriptor was opened, so that it is the descriptor's process that is compared.
   AMPD_ASSIGN_OR_RETURN(const ProcessEntry entry, ReadProcess(identity.pid));
   if (entry.start_ticks != identity.start_ticks || entry.state == 'Z') {
     return Gone(identity.pid);

@@ -10,13 +10,13 @@
 #include "absl/status/statusor.h"
 #include "base/io/file.h"
 
-// Which process is which. A pid alone is reused by the kernel; boot id, pid and start time together are not.
+// Identifies a process. The kernel reuses pids; boot id, pid and start time together are unique.
 namespace ampd {
 
 struct ProcessIdentity {
   std::string boot_id;
   pid_t pid = 0;
-  uint64_t start_ticks = 0;  // after boot, as /proc/PID/stat has it
+  uint64_t start_ticks = 0;  // Clock ticks after boot, as in /proc/PID/stat.
   friend bool operator==(const ProcessIdentity&, const ProcessIdentity&) = default;
 };
 
@@ -24,21 +24,21 @@ struct ProcessIdentity {
 struct ProcessEntry {
   pid_t pid = 0;
   pid_t parent = 0;
-  char state = '?';  // R S D T Z ..., as ps shows it
+  char state = '?';  // One of R S D T Z ..., as in ps.
   uint64_t start_ticks = 0;
 };
 
-// A living process, or one that has ended and whose number cannot be taken by another through this handle: signals go
-// through its pidfd. Thread-compatible.
+// A process that is alive or has ended. Signals go through its pidfd, so they never reach another process that took
+// over the pid. Thread-compatible.
 class ProcessHandle {
  public:
-  // NOT_FOUND when it has ended, also when its pid belongs to another process by now.
+  // NOT_FOUND if it has ended, even if its pid belongs to another process now.
   static absl::StatusOr<ProcessHandle> Open(const ProcessIdentity& identity);
 
-  // NOT_FOUND when it has ended.
+  // NOT_FOUND if it has ended.
   absl::Status Signal(int signal) const;
   bool alive() const;
-  int pidfd() const { return pidfd_.get(); }  // readable once the process has ended
+  int pidfd() const { return pidfd_.get(); }  // Readable once the process has ended.
   const ProcessIdentity& identity() const { return identity_; }
 
  private:
@@ -48,20 +48,20 @@ class ProcessHandle {
   UniqueFd pidfd_;
 };
 
-// This boot of the machine.
+// The id of the machine's current boot.
 absl::StatusOr<std::string> BootId();
 
-// NOT_FOUND when there is no such process.
+// NOT_FOUND if there is no process with this pid.
 absl::StatusOr<ProcessEntry> ReadProcess(pid_t pid);
 absl::StatusOr<ProcessIdentity> IdentityOf(pid_t pid);
 
-// All processes that can be seen, by pid. One that ends meanwhile may be missing.
+// All visible processes, by pid. One that ends meanwhile may be missing.
 std::vector<ProcessEntry> ListProcesses();
 
-// Those of `table` below `ancestor`, zombies left out.
+// The processes of `table` that descend from `ancestor`, without zombies.
 std::vector<ProcessEntry> DescendantsOf(pid_t ancestor, const std::vector<ProcessEntry>& table);
 
-// Whether the process was started with NAME=value in its environment. False when that cannot be read.
+// Whether the process was started with NAME=value in its environment. Returns false if that cannot be read.
 bool StartedWith(pid_t pid, const std::string& name, const std::string& value);
 
 // Living processes that were started with NAME=value in their environment.

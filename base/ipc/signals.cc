@@ -5,7 +5,7 @@
 namespace ampd {
 namespace {
 
-// Ends the thread: no other part of a process uses this one.
+// Ends the signal thread. No other part of a process uses this signal.
 constexpr int kWakeSignal = SIGURG;
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 namespace ampd {
 
-// Takes signals on one thread with sigwait, so that what they cause may lock and allocate. Construct it before any
+// Receives signals on one thread with sigwait, so that the callback may lock and allocate. Construct it before any
 // other thread exists: the signals are blocked in the constructing thread, and later threads inherit that.
 // Thread-compatible.
 class SignalThread {
@@ -19,8 +19,8 @@ class SignalThread {
   SignalThread(const SignalThread&) = delete;
   SignalThread& operator=(const SignalThread&) = delete;
 
-  // Calls `callback` on the signal thread for every signal from now on; earlier ones are pending and come first.
-  // REQUIRES: called at most once.
+  // Calls `callback` on the signal thread for every signal. Signals that arrived before Start are pending and come
+  // first. REQUIRES: called at most once.
   void Start(Callback callback);
 
  private:
