@@ -28,10 +28,10 @@ using asio::ip::tcp;
 using boost::system::error_code;
 using StringBody = beast::http::string_body;
 
-// Until it is tried again whether there is a descriptor for a connection.
+// The pause before trying again to accept when no descriptor was left.
 constexpr std::chrono::milliseconds kRetry(50);
-// What a client that was refused may still send before its connection is closed: closed at once, the answer would be
-// lost.
+// Limits for what a refused client may still send before its connection is closed. Closing at once would lose the
+// answer.
 constexpr std::chrono::seconds kLinger(2);
 constexpr size_t kMaxLingerBytes = 1 << 20;
 
@@ -52,7 +52,7 @@ Request ToRequest(const beast::http::request<StringBody>& message) {
   return request;
 }
 
-// The status for what a client sent that is no request; 0 when the connection failed, so that nobody would read it.
+// The HTTP status for an invalid request; 0 if the connection failed, so that nobody would read an answer.
 int StatusOf(const error_code& error) {
   using Error = beast::http::error;
   if (error == Error::header_limit || error == Error::buffer_overflow) {
@@ -67,7 +67,7 @@ int StatusOf(const error_code& error) {
 
 }  // namespace
 
-// Everything below runs on the thread of `io_`, but for the routes.
+// Everything below runs on the thread of `io_`, except the routes.
 class Listener::Impl {
  public:
   Impl(Options options, int port, UniqueFd listener)
@@ -100,9 +100,10 @@ class Listener::Impl {
 
   const Options options_;
   const int port_;
-  // Before what may hold the last reference to a session, which takes itself out of them.
-  Sessions waiting_;  // for a request, those that have waited longest first
-  Sessions serving_;  // others
+  // Declared before the members that may hold the last reference to a session, because a session removes itself from
+  // these lists.
+  Sessions waiting_;  // Connections waiting for a request, longest wait first.
+  Sessions serving_;  // All other connections.
   std::atomic<int64_t> num_accepted_ = 0;
   std::atomic<int64_t> num_refused_ = 0;
   std::atomic<int64_t> num_evicted_ = 0;
@@ -115,8 +116,8 @@ class Listener::Impl {
   std::thread thread_;
 };
 
-// One connection: reads a request, has it answered, writes the answer, and begins again. Lives as long as one of its
-// operations is under way.
+// One connection: reads a request, has it answered, writes the answer, and repeats. Lives as long as one of its
+// operations is in progress.
 class Listener::Impl::Session : public std::enable_shared_from_this<Listener::Impl::Session> {
  public:
   Session(tcp::socket socket, Impl* listener) : stream_(std::move(socket)), listener_(*listener) {
@@ -146,7 +147,8 @@ class Listener::Impl::Session : public std::enable_shared_from_this<Listener::Im
     stream_.socket().close(ignored);
   }
 
-  // Its read ends a moment later; until then it does not wait any more, so that it is not evicted a second time.
+  // Closes the connection. Its read ends a moment later; the session leaves the waiting list at once, so that it is not
+  // evicted twice.
   void Evict() {
     Move(/*waiting=*/false);
     Close();
@@ -257,7 +259,7 @@ void Listener::Impl::OnAccept(const error_code& error, tcp::socket socket) {
   if (error == asio::error::connection_aborted || error == asio::error::interrupted) {
     return Accept();
   }
-  if (error) {  // no descriptor is left, most likely
+  if (error) {  // Most likely no descriptor is left.
     Evict();
     retry_.expires_after(kRetry);
     return retry_.async_wait([this](const error_code& stopped) {
@@ -279,7 +281,7 @@ void Listener::Impl::OnAccept(const error_code& error, tcp::socket socket) {
   Accept();
 }
 
-// Closes the connection that has waited longest for its request; false: none waits.
+// Closes the connection that has waited longest for its request. Returns false if none waits.
 bool Listener::Impl::Evict() {
   if (waiting_.empty()) {
     return false;
