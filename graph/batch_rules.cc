@@ -8,7 +8,7 @@
 namespace ampd::graph {
 namespace {
 
-// Whether every extent but that at `without` is 1.
+// Whether every dimension except `without` has size 1.
 bool IsOneBeside(const Shape& shape, int64_t batch_size, size_t without) {
   for (size_t i = 0; i < shape.size(); ++i) {
     if (i != without && shape[i].At(batch_size) != 1) {
@@ -23,13 +23,13 @@ bool IsTrue(const Node& node, std::string_view argument) {
   return operand != nullptr && *operand == Operand(true);
 }
 
-// torch.nn.functional's _verify_batch_size of a batch norm.
+// The check _verify_batch_size of torch.nn.functional, for a batch norm.
 bool HasOneValueAChannel(const Node& node, const Shape& input, int64_t batch_size) {
   return node.op == "aten.batch_norm.default" && IsTrue(node, "training") && input.size() >= 2 &&
          IsOneBeside(input, batch_size, 1);
 }
 
-// The same of a group norm, whose channels in a group and samples count together.
+// The same check for a group norm, where a group's channels and the samples count together.
 bool HasOneValueAGroup(const Node& node, const Shape& input, int64_t batch_size) {
   const Operand* const operand = node.Find("num_groups");
   const auto* const groups = operand == nullptr ? nullptr : std::get_if<int64_t>(operand);

@@ -14,13 +14,13 @@ std::string Join(std::string_view path, std::string_view name) {
   return path.empty() ? std::string(name) : absl::StrCat(std::string(path), ".", std::string(name));
 }
 
-// "aten.conv2d.default" -> "conv2d", the name that results get.
+// "aten.conv2d.default" -> "conv2d", the base of result names.
 std::string_view ShortName(std::string_view op) {
   op.remove_prefix(op.find('.') + 1);
   return op.substr(0, op.find('.'));
 }
 
-// Whether a tensor of shape `small` is repeated to `shape`.
+// Whether a tensor of shape `small` can be broadcast to `shape`.
 bool IsBroadcastTo(const Shape& small, const Shape& shape) {
   return shape.size() >= small.size() &&
          std::equal(small.rbegin(), small.rend(), shape.rbegin(),
@@ -145,7 +145,7 @@ ValueId GraphBuilder::ConvTranspose2d(std::string_view path, ValueId x, const Co
   if (!Require(height > 0 && width > 0, path, "the padding takes all of the image")) {
     return x;
   }
-  // PyTorch takes the second dimension for the one that is read, here too.
+  // PyTorch computes fan_in from the second dimension of the weight, also for transposed convolutions.
   const int64_t fan_in = o.out_channels * o.kernel_size * o.kernel_size;
   const Operand weight = LayerParameter(path, "weight", {in_channels, o.out_channels, o.kernel_size, o.kernel_size},
                                         o.weight.value_or(Initializer::KaimingUniform(fan_in)));
@@ -347,7 +347,8 @@ ValueId GraphBuilder::StochasticDepth(std::string_view path, ValueId x, double p
                absl::StrCat("stochastic depth of ", probability, " is not in [0, 1)"))) {
     return x;
   }
-  // feature_dropout zeroes whole entries of the first two dimensions: one of samples, one of a single channel.
+  // feature_dropout zeroes whole entries of the first two dimensions. With a dimension of size 1 inserted, those are
+  // samples.
   x = Unsqueeze(path, x, 1);
   x = Emit(path, "aten.feature_dropout.default", {{"input", x}, {"p", probability}, {"train", true}}, shape(x));
   return Squeeze(path, x, 1);

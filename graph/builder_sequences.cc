@@ -1,4 +1,4 @@
-// The builder's layers over sequences of words, and of several lengths.
+// The builder's layers for sequences of tokens, also of several lengths.
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -1,4 +1,4 @@
-// The builder's layers that show what they are given in another shape.
+// The builder's layers that return views of their argument.
 #include <algorithm>
 #include <utility>
 
@@ -8,7 +8,7 @@
 namespace ampd::graph {
 namespace {
 
-// The elements of a shape, a multiple of the batch size or not; nothing when it has two batch dimensions.
+// The number of elements of a shape, possibly a multiple of the batch size; nothing if it has two batch dimensions.
 std::optional<Dim> ElementsOf(const Shape& shape) {
   int64_t factor = 1;
   int num_batches = 0;
@@ -22,7 +22,7 @@ std::optional<Dim> ElementsOf(const Shape& shape) {
   return num_batches == 1 ? Dim::Batch(factor) : Dim(factor);
 }
 
-// The argument of view: -1 stands for the dimension that only the batch size tells.
+// The size argument of view: -1 stands for the dimension that depends on the batch size.
 std::vector<int64_t> ViewSizes(const Shape& shape) {
   std::vector<int64_t> sizes;
   for (const Dim& dim : shape) {

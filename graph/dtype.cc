@@ -10,7 +10,7 @@ namespace {
 struct DtypeRow {
   std::string_view name;
   int64_t item_size_bytes;
-  double greatest;  // 0: no floating-point type
+  double greatest;  // 0 if not a floating-point type.
 };
 
 // In the order of the enumeration.

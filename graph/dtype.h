@@ -9,10 +9,10 @@ namespace ampd::graph {
 
 enum class Dtype { kFloat64, kFloat32, kBFloat16, kFloat16, kFloat8E4M3, kFloat8E5M2, kInt64, kInt32, kUint8, kBool };
 
-// The name that Python gives the type, for example "bfloat16".
+// Python's name for the type, for example "bfloat16".
 std::string_view DtypeName(Dtype dtype);
 
-// The type of a name that DtypeName gives; nothing for any other name.
+// The inverse of DtypeName; nothing for any other name.
 std::optional<Dtype> DtypeFromName(std::string_view name);
 
 // Bytes of one element.
@@ -20,7 +20,7 @@ int64_t ItemSizeBytes(Dtype dtype);
 
 bool IsFloatingPoint(Dtype dtype);
 
-// The greatest finite number of a floating-point type, exactly; the least is its negative. REQUIRES: IsFloatingPoint.
+// The largest finite number of a floating-point type, exactly; the smallest is its negative. REQUIRES: IsFloatingPoint.
 double Greatest(Dtype dtype);
 
 }  // namespace ampd::graph

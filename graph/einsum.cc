@@ -25,7 +25,7 @@ bool IsOne(const Dim& dim) { return dim == Dim(1); }
 
 std::vector<int64_t> Numbers(const Dims& dims) { return {dims.begin(), dims.end()}; }
 
-// The product of the sizes of dimensions; nothing where a graph can't hold it.
+// The product of the sizes of dimensions; nothing if a graph can't hold it.
 std::optional<Dim> ProductOf(const Shape& shape, const Dims& dims) {
   int64_t factor = 1;
   bool is_batch = false;
@@ -45,18 +45,18 @@ struct Tensor {
   Shape shape;
 };
 
-// What a product has of two that are equal, or of two floating-point ones.
+// The dtype of a product of two equal or two floating-point dtypes.
 Dtype DtypeOfProduct(Dtype left, Dtype right) {
   const bool is_double = left == Dtype::kFloat64 || right == Dtype::kFloat64;
   return left == right ? left : is_double ? Dtype::kFloat64 : Dtype::kFloat32;
 }
 
-// Emits the parts of one einsum.
+// Emits the ops of one einsum.
 class Decomposition {
  public:
   Decomposition(const Node& node, Rewriter& rewriter) : node_(node), rewriter_(rewriter) {}
 
-  // The operand with its dimensions in their places, of size 1 where it has none.
+  // The operand with its dimensions moved to their places, and size 1 at places that it lacks.
   Tensor InPlaces(Tensor tensor, const Dims& dims, size_t num_places) {
     constexpr size_t kNone = SIZE_MAX;
     Dims permutation(num_places, kNone);
@@ -93,7 +93,8 @@ class Decomposition {
                 IsFloatingPoint(tensor.dtype) ? tensor.dtype : Dtype::kInt64, std::move(shape));
   }
 
-  // The product of two, summed over `summed`, whose dimensions stay with a size of 1. Nothing: no graph holds it.
+  // The product of two tensors, summed over `summed`, whose dimensions remain with size 1. Nothing if a graph can't
+  // hold it.
   std::optional<Tensor> Multiply(const Tensor& left, const Tensor& right, const Dims& summed) {
     if (summed.empty()) {
       Shape shape;
@@ -130,7 +131,7 @@ class Decomposition {
                 std::move(shape));
   }
 
-  // A view of the tensor, in this order of its dimensions.
+  // A view of the tensor with its dimensions in this order.
   Tensor InOrder(const Tensor& tensor, const Dims& order) {
     Shape shape;
     for (const size_t dim : order) {
@@ -141,8 +142,8 @@ class Decomposition {
   }
 
  private:
-  // Dimensions of a product of matrices: those of both factors and the result, of the left and the result, of both
-  // factors, of the right and the result.
+  // Dimensions of a matrix product, in four groups: those of both factors and the result, of the left factor and the
+  // result, of both factors only, and of the right factor and the result.
   struct Groups {
     const Dims &both, &left, &summed, &right;
   };
@@ -167,7 +168,7 @@ class Decomposition {
         Reshape(Permute(right, Joined({&of.both, &of.summed, &of.right, &of.left})), {*batch, *summed, *columns});
     const Tensor product = Emit("aten.bmm.default", {{"self", first.value}, {"mat2", second.value}},
                                 DtypeOfProduct(left.dtype, right.dtype), {*batch, *rows, *columns});
-    // The dimensions of the result as the product has them, and back into their places.
+    // The dimensions in the order of the product, and the permutation back to their places.
     const Dims order = Joined({&of.both, &of.left, &of.summed, &of.right});
     Shape shape;
     Dims back(order.size());
@@ -215,7 +216,7 @@ class Decomposition {
   Rewriter& rewriter_;
 };
 
-// The order in which pairs are multiplied: by their numbers among those that are left.
+// The order in which pairs are multiplied, as indexes into the list of remaining operands.
 absl::StatusOr<std::vector<int64_t>> PathOf(const Node& node, size_t num_operands) {
   const Operand* const given = node.Find("path");
   const auto* const path = given == nullptr ? nullptr : std::get_if<std::vector<int64_t>>(given);
@@ -235,13 +236,13 @@ absl::StatusOr<std::vector<int64_t>> PathOf(const Node& node, size_t num_operand
   return *path;
 }
 
-// One einsum, whose equation and path are sound.
+// One einsum with a valid equation and path.
 class Einsum {
  public:
   Einsum(const Node& node, EinsumEquation equation, std::vector<int64_t> path)
       : node_(node), equation_(std::move(equation)), path_(std::move(path)), counts_(equation_.num_places) {}
 
-  // What stands for the result; nothing: no graph holds it.
+  // Returns the value that replaces the result; nothing if a graph can't hold the einsum.
   std::optional<ValueId> Decompose(const std::vector<Tensor>& operands, Rewriter& rewriter) {
     Decomposition parts(node_, rewriter);
     std::deque<Tensor> left;
@@ -271,14 +272,14 @@ class Einsum {
   }
 
  private:
-  // The operand as it is, as an op of its own, which a policy may lower.
+  // Emits the unchanged operand as the result of an op, which a policy may lower.
   static Tensor Whole(const Tensor& operand, Decomposition& parts) {
     Dims order(operand.shape.size());
     std::iota(order.begin(), order.end(), size_t{0});
     return parts.InOrder(operand, order);
   }
 
-  // Takes a pair out and multiplies it. What is summed over is what no other operand has.
+  // Removes a pair from the list and multiplies it. Sums over the places that no other operand has.
   std::optional<Tensor> MultiplyNext(std::deque<Tensor>& left, size_t step, Decomposition& parts) {
     auto i = static_cast<ptrdiff_t>(path_.empty() ? 0 : std::min(path_[2 * step], path_[2 * step + 1]));
     auto j = static_cast<ptrdiff_t>(path_.empty() ? 1 : std::max(path_[2 * step], path_[2 * step + 1]));
@@ -302,14 +303,14 @@ class Einsum {
   const Node& node_;
   const EinsumEquation equation_;
   const std::vector<int64_t> path_;
-  std::vector<int> counts_;  // by places: operands whose size there is not 1
+  std::vector<int> counts_;  // By place: number of operands whose size there is not 1.
 };
 
 absl::Status BadEinsum(const Node& node, std::string_view why) {
   return Error(absl::StatusCode::kInvalidArgument, "BAD_EINSUM", absl::StrCat(node.Where(), ": ", std::string(why)));
 }
 
-// Whether each place has one size, or 1.
+// Whether all sizes at the same place are equal, or 1.
 bool GoTogether(const EinsumEquation& equation, const std::vector<Tensor>& operands) {
   std::vector<Dim> sizes(equation.num_places, Dim(1));
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -325,7 +326,7 @@ bool GoTogether(const EinsumEquation& equation, const std::vector<Tensor>& opera
   return true;
 }
 
-// Whether each of their products has the dtype that DtypeOfProduct tells.
+// Whether DtypeOfProduct applies to each product of the operands.
 bool HaveAProduct(const std::vector<Tensor>& operands) {
   const auto is_floating = [](const Tensor& operand) { return IsFloatingPoint(operand.dtype); };
   const auto is_as_first = [&](const Tensor& operand) { return operand.dtype == operands[0].dtype; };

@@ -5,15 +5,16 @@
 
 namespace ampd::graph {
 
-// Every aten.einsum becomes the ops that LibTorch 2.11 computes it by, in their order: views that bring its operands
-// into one order of dimensions, sums, and for each pair of operands either a product of matrices (aten.bmm), where a
-// label is summed over that both have, or a product of elements (aten.mul). A policy treats each of them as it is: it
-// lowers products of matrices alone, as torch.autocast does, which lists bmm and not einsum.
+// Replaces every aten.einsum by the ops that LibTorch 2.11 computes it with, in their order: views that bring its
+// operands into one order of dimensions, sums, and one product per pair of operands. That is a matrix product
+// (aten.bmm) if the two share a label that is summed over, and an elementwise product (aten.mul) otherwise. A policy
+// then treats each op by its own rule: it lowers only the matrix products, like torch.autocast, which lists bmm and not
+// einsum.
 //
-// A batch is taken to be larger than 1, as torch.export takes it. A product of operands in two floating-point dtypes is
-// fp32. An einsum whose sizes a graph can't hold (a product of two that depend on the batch), or whose operands have
-// several dtypes that are not all floating-point, stays as it is. INVALID_ARGUMENT (reason BAD_EINSUM) for an equation
-// that does not go with its operands.
+// The batch is assumed to be larger than 1, as in torch.export. A product of operands in two floating-point dtypes is
+// fp32. An einsum is left unchanged if a graph can't hold its sizes (a product of two that depend on the batch), or if
+// its operands have several dtypes that are not all floating-point. INVALID_ARGUMENT (reason BAD_EINSUM) if the
+// equation does not fit its operands.
 absl::StatusOr<Graph> WithoutEinsums(const Graph& graph);
 
 }  // namespace ampd::graph

@@ -14,7 +14,7 @@ namespace ampd::graph {
 namespace {
 
 constexpr char kEllipsis = '.';
-constexpr size_t kMaxPlaces = 64;  // LibTorch's own bound
+constexpr size_t kMaxPlaces = 64;  // LibTorch's own bound.
 
 absl::Status Wrong(const std::string& what) { return absl::InvalidArgumentError(what); }
 
@@ -38,7 +38,7 @@ absl::StatusOr<std::string> LabelsOf(absl::string_view text) {
   return labels;
 }
 
-// What is written behind "->", or stands for it: the letters that come once, in the order of the alphabet.
+// The labels of the result: those written after "->", or by default the letters that occur once, in alphabetical order.
 absl::StatusOr<std::string> ResultOf(absl::string_view written, bool is_given, const std::map<char, int>& counts) {
   if (is_given) {
     AMPD_ASSIGN_OR_RETURN(const std::string labels, LabelsOf(written));
@@ -59,7 +59,7 @@ absl::StatusOr<std::string> ResultOf(absl::string_view written, bool is_given, c
   return labels;
 }
 
-// Gives places to labels in the order in which it meets them; "..." takes as many as it covers at most.
+// Assigns places to labels in the order of their first occurrence; "..." gets as many as the most dimensions it covers.
 class Places {
  public:
   explicit Places(size_t num_covered) : num_covered_(num_covered) {}

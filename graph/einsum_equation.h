@@ -9,16 +9,16 @@
 
 namespace ampd::graph {
 
-// What the equation of an einsum says, over places: those of the result's dimensions first, then those that are summed
-// over.
+// A parsed einsum equation. Its labels are numbered as places: the dimensions of the result first, then those that are
+// summed over.
 struct EinsumEquation {
-  // By operand, the place of each of its dimensions; one that comes twice is a diagonal.
+  // For each operand, the place of each of its dimensions; a place that occurs twice is a diagonal.
   std::vector<std::vector<size_t>> operands;
   size_t num_places = 0;
-  size_t num_results = 0;  // places below it are the result's
+  size_t num_results = 0;  // Places below this belong to the result.
 };
 
-// `ranks`: how many dimensions each operand has. INVALID_ARGUMENT with what is wrong, as a clause.
+// `ranks`: the number of dimensions of each operand. INVALID_ARGUMENT; the message is a clause that says what is wrong.
 absl::StatusOr<EinsumEquation> ParseEinsum(std::string_view equation, const std::vector<size_t>& ranks);
 
 }  // namespace ampd::graph

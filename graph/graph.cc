@@ -73,7 +73,7 @@ double Initializer::UniformBound() const {
   if (kind == Kind::kUniform) {
     return bound;
   }
-  // The steps of torch.nn.init.kaiming_uniform_, so that the last bit agrees.
+  // The same steps as torch.nn.init.kaiming_uniform_, so that the last bit agrees.
   const double a = std::sqrt(5.0);
   const double gain = std::sqrt(2.0 / (1.0 + a * a));
   return std::sqrt(3.0) * (gain / std::sqrt(static_cast<double>(fan_in)));
@@ -148,7 +148,7 @@ void Graph::SetType(ValueId id, TensorType type) { values_[static_cast<size_t>(i
 
 namespace {
 
-// Follows the definitions and uses of a graph in order.
+// Checks the definitions and uses of a graph in order.
 class DefinitionCheck {
  public:
   explicit DefinitionCheck(const Graph& graph)

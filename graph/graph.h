@@ -23,7 +23,7 @@ class Dim {
   static constexpr Dim Batch(int64_t factor = 1) { return Dim(factor, true); }
 
   constexpr bool is_batch() const { return batch_; }
-  // The size itself, or what the batch size is multiplied by.
+  // The size itself, or the factor of the batch size.
   constexpr int64_t factor() const { return factor_; }
   constexpr int64_t At(int64_t batch_size) const { return batch_ ? factor_ * batch_size : factor_; }
   friend constexpr bool operator==(const Dim&, const Dim&) = default;
@@ -43,25 +43,26 @@ struct TensorType {
   friend bool operator==(const TensorType&, const TensorType&) = default;
 };
 
-// Names a value of one graph; the default is no value. Ids are dense, and a rewritten graph keeps those of its source.
+// Identifies a value of one graph; a default-constructed id is no value. Ids are dense, and a rewritten graph keeps the
+// ids of its source.
 struct ValueId {
   int index = -1;
   friend bool operator==(const ValueId&, const ValueId&) = default;
   friend bool operator<(const ValueId& a, const ValueId& b) { return a.index < b.index; }
 };
 
-// A tensor that the graph is given or computes. Names are unique in a graph.
+// A tensor that is an input of the graph or computed by it. Names are unique in a graph.
 struct Value {
   std::string name;
   TensorType type;
 };
 
-// What an argument may be: none (Python's None), a value, a list of values with holes, or a constant. A Shape is a list
-// of whole numbers of which some are multiples of the batch size.
+// The value of an argument: none (Python's None), a value, a list of values with holes, or a constant. A Shape is a
+// list of integers, some of which are multiples of the batch size.
 using Operand = std::variant<std::monostate, ValueId, std::vector<std::optional<ValueId>>, int64_t, double, bool,
                              std::vector<int64_t>, std::vector<double>, Dtype, std::string, Shape>;
 
-// An argument by the name that it has in the op's schema. Arguments that are missing take the schema's default.
+// An argument by its name in the op's schema. Missing arguments have the schema's default.
 struct Argument {
   std::string name;
   Operand operand;
@@ -69,43 +70,44 @@ struct Argument {
 };
 
 // One call of an op. `op` is an ATen overload as torch.export spells it ("aten.conv2d.default"), or one of ours, which
-// begins with "ampd."; those take their arguments in the order given here.
+// begins with "ampd."; arguments of those are positional, in the order given here.
 struct Node {
   std::string op;
   std::vector<Argument> arguments;
   std::vector<ValueId> outputs;
-  std::string module_path;  // of the module it comes from, for example "features.0"; empty: none
-  // Neighbouring nodes with the same one run again in the backward pass (graph/segments.h); empty: none.
+  std::string module_path;  // Path of its module, for example "features.0"; empty: none.
+  // Neighbouring nodes with the same segment run again in the backward pass (graph/segments.h); empty: none.
   std::string segment = {};
-  std::string source = {};   // "net.py:31", the line of the user's own that led here; empty: not known
-  std::string part_of = {};  // the op of the model that this is a part of, "aten.einsum.default"; empty: of none
-  // The model itself asks for fp32, by torch.autocast(enabled=False) or a dtype that it names: no policy lowers it.
+  std::string source = {};   // "net.py:31", the line of user code that led to this node; empty: not known.
+  std::string part_of = {};  // The model's op that this node is a part of, "aten.einsum.default"; empty: none.
+  // The model itself requests fp32, by torch.autocast(enabled=False) or an explicit dtype: no policy lowers the node.
   bool keeps_fp32 = false;
-  // The dtype that the node names is that of the export: a policy that lowers what it follows lowers it too.
+  // The dtype that the node names is only that of the export: a policy that lowers the node's input lowers this dtype
+  // too.
   bool follows_dtype = false;
-  bool without_gradient = false;  // the model runs it under torch.no_grad()
-  // The model writes the result over the first value that the node reads, which says its dtype: a policy does not
-  // change that, whatever the node is computed in.
+  bool without_gradient = false;  // The model runs it under torch.no_grad().
+  // The model writes the result over the first value that the node reads, which determines the result's dtype. A policy
+  // does not change that dtype, whatever it computes the node in.
   bool is_written_in_place = false;
 
-  // The operand of an argument, or null when the node does not give it.
+  // The operand of an argument; null if the node does not have it.
   const Operand* Find(std::string_view argument) const;
-  // Sets an argument, adding it at the end when it is missing.
+  // Sets an argument; appends it if it is missing.
   void Set(std::string_view argument, Operand operand);
-  // The value given as `argument`; nothing when it is missing or something else.
+  // The value given as `argument`; nothing if it is missing or not a value.
   std::optional<ValueId> ValueOf(std::string_view argument) const;
-  // All values that the node reads, in order of its arguments, with repetitions.
+  // All values that the node reads, in the order of its arguments, with repetitions.
   std::vector<ValueId> Uses() const;
-  // The node for messages: "aten.mul.Tensor of layer1.0 (net.py:31)".
+  // The node as shown in messages: "aten.mul.Tensor of layer1.0 (net.py:31)".
   std::string Where() const;
 };
 
-// How a parameter or buffer gets its first content.
+// How a parameter or buffer is initialised.
 struct Initializer {
   enum class Kind {
-    kConstant,        // `value`
-    kUniform,         // over [-bound, bound]
-    kNormal,          // mean `value`, deviation `bound`
+    kConstant,        // All `value`.
+    kUniform,         // Uniform over [-bound, bound].
+    kNormal,          // Normal with mean `value` and deviation `bound`.
     kKaimingUniform,  // torch.nn.init.kaiming_uniform_(a=sqrt(5)) for `fan_in`, as nn.Linear and nn.Conv2d do
   };
   Kind kind = Kind::kConstant;
@@ -117,25 +119,25 @@ struct Initializer {
   static Initializer Uniform(double bound);
   static Initializer Normal(double deviation);
   static Initializer KaimingUniform(int64_t fan_in);
-  // The bias of a layer whose weight has this fan-in: uniform over 1 / sqrt(fan_in).
+  // The bias of a layer whose weight has this fan-in: uniform over +-1 / sqrt(fan_in).
   static Initializer Bias(int64_t fan_in);
   // Half the width of a uniform distribution. REQUIRES: a uniform kind.
   double UniformBound() const;
 };
 
-// A trained tensor or a buffer, known to the outside by the name Python gives it ("features.0.weight"), which is also
-// the name of its value.
+// A trained tensor or a buffer. Its Python name ("features.0.weight") is also the name of its value.
 struct State {
   std::string name;
   ValueId value;
   Initializer initializer;
 };
 
-// How many batches a norm has seen in training, by Python's name ("bn1.num_batches_tracked"): an int64 scalar that a
-// checkpoint has beside the running statistics. No node reads it, so that it is no value; who runs the graph counts.
+// The number of batches that a norm has processed in training, by its Python name ("bn1.num_batches_tracked"): an int64
+// scalar that checkpoints hold beside the running statistics. It is not a value, because no node reads it; the code
+// that runs the graph counts.
 struct BatchCounter {
   std::string name;
-  ValueId running_mean;  // what the norm writes once for every batch
+  ValueId running_mean;  // The buffer that the norm writes once per batch.
 };
 
 struct Output {
@@ -143,11 +145,11 @@ struct Output {
   ValueId value;
 };
 
-// The model: inputs, parameters, buffers, nodes in an order in which they can run, outputs.
+// The model: inputs, parameters, buffers, nodes in an executable order, outputs.
 //
-// Every value is defined once: as an input, a parameter, a buffer or the output of a node. Nothing is checked while a
-// graph is built up; Check() says whether it holds together. Values that nothing defines or uses are left over from
-// rewriting and mean nothing. A graph is a plain value: copy it freely. Thread-compatible.
+// Every value is defined once: as an input, a parameter, a buffer or the output of a node. Building a graph checks
+// nothing; Check() verifies the result. Values that are neither defined nor used are left over from rewriting and have
+// no meaning. A graph is a plain value that can be copied freely. Thread-compatible.
 class Graph {
  public:
   explicit Graph(std::string name) : name_(std::move(name)) {}
@@ -166,17 +168,16 @@ class Graph {
   std::optional<ValueId> FindInput(std::string_view name) const;
   std::optional<ValueId> FindOutput(std::string_view name) const;
 
-  // Adds a value that nothing defines yet. A name that is taken gets a suffix "_1", "_2" ...
+  // Adds a value without a definition. A name that is already used gets a suffix "_1", "_2" ...
   ValueId AddValue(std::string_view name, TensorType type);
   ValueId AddInput(std::string_view name, TensorType type);
   ValueId AddParameter(std::string_view name, TensorType type, Initializer initializer);
   ValueId AddBuffer(std::string_view name, TensorType type, Initializer initializer);
-  // Of a norm that is called again the counter stays the one that it has. REQUIRES: `running_mean` is a buffer of this
-  // graph.
+  // A norm that is called again keeps its existing counter. REQUIRES: `running_mean` is a buffer of this graph.
   void AddBatchCounter(std::string_view name, ValueId running_mean);
   // Adds a node at the end. REQUIRES: its values belong to this graph.
   void AddNode(Node node);
-  // Adds a node with one new output, and returns that.
+  // Adds a node with one new output, and returns that output.
   ValueId AddNode(Node node, std::string_view output_name, TensorType type);
   void AddOutput(std::string_view name, ValueId value);
 
@@ -184,8 +185,8 @@ class Graph {
   void SetNodes(std::vector<Node> nodes) { nodes_ = std::move(nodes); }
   void SetOutputs(std::vector<Output> outputs) { outputs_ = std::move(outputs); }
 
-  // Whether every value is defined exactly once and before its uses, every name is unique and every node names an op.
-  // INTERNAL with what is wrong otherwise.
+  // Checks that every value is defined exactly once and before its uses, every name is unique and every node names an
+  // op. INTERNAL, with a message that says what is wrong.
   absl::Status Check() const;
 
  private:

@@ -13,16 +13,16 @@ constexpr std::string_view kLogits[] = {"logits"};
 constexpr std::string_view kPredictions[] = {"predictions"};
 constexpr std::string_view kLabelLogits[] = {"label_logits"};
 constexpr std::string_view kLoss[] = {"loss"};
-// In the order of a step.
+// In the order of a training step.
 constexpr std::string_view kGanLosses[] = {"discriminator_loss", "generator_loss"};
 
-// (B, ...), with B nowhere else.
+// (B, ...), with B in no other dimension.
 bool IsOfSamples(const Shape& shape) {
   return !shape.empty() && shape[0] == Dim::Batch() &&
          std::none_of(shape.begin() + 1, shape.end(), [](const Dim& dim) { return dim.is_batch(); });
 }
 
-// How many dimensions the head takes; nothing where any number of them, from one on.
+// The rank of the outputs that the head takes; nothing if it takes any rank from 1 on.
 std::optional<size_t> RankOf(Head head) {
   switch (head) {
     case Head::kClassification:

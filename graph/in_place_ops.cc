@@ -1,4 +1,4 @@
-// The pass that takes writes in place out of a graph.
+// The pass that replaces in-place writes.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -19,21 +19,21 @@
 namespace ampd::graph {
 namespace {
 
-// The op that gives a tensor with a part of it replaced, by the view that shows the part; empty for other views.
+// The scatter op that replaces the part shown by a view; empty for views that have none.
 std::string_view ScatterOf(const Node& view) {
   return view.op == "aten.slice.Tensor" ? "aten.slice_scatter.default"
          : view.op == "aten.select.int" ? "aten.select_scatter.default"
                                         : "";
 }
 
-// Takes the writes out one by one. A write to a part of a tensor
+// Replaces the writes one by one. A write to a part of a tensor
 //
 //   %part = slice(%whole, ...)              %part = slice(%whole, ...)
 //   fill_(%part, 1)                becomes  %filled = fill(%part, 1)
 //   read(%whole)                            %scattered = slice_scatter(%whole, %filled, ...)
 //                                           read(%scattered)
 //
-// and so on through views of views. Nothing else may show the memory and be read afterwards.
+// and so on through views of views. No other value may show the memory and be read afterwards.
 class InPlacePass {
  public:
   explicit InPlacePass(const Graph& graph)
@@ -82,13 +82,14 @@ class InPlacePass {
  private:
   static constexpr int kNone = -1;
 
-  // A value that the written one is a part of, by the view that shows the part; without one it is the same memory.
+  // A value that contains the written one as a part, and the view that shows the part. Without a view both are the same
+  // memory.
   struct Whole {
     ValueId value;
     const Node* view = nullptr;
   };
 
-  // Marks parameters and what is computed of them.
+  // Marks parameters and the values computed from them.
   void FindTrained() {
     is_trained_.resize(static_cast<size_t>(graph_.num_values()));
     for (const State& parameter : graph_.parameters()) {
@@ -112,7 +113,7 @@ class InPlacePass {
 
   static size_t Index(ValueId value) { return static_cast<size_t>(value.index); }
 
-  // What a node shows or writes a part of, or all of it.
+  // The value that a node's result is a part of, or the same as.
   static std::optional<Whole> WholeOf(const Node& node) {
     if (const auto same = WrittenBy(node); same.has_value()) {
       return Whole{*same};
@@ -124,8 +125,9 @@ class InPlacePass {
     return self.has_value() ? std::optional(Whole{*self, &node}) : std::nullopt;
   }
 
-  // From the written value outwards, as far as a part can be put back and up to the last that is in `read`, from which
-  // those that it comes to are taken. Without those of the same memory that nobody reads any more.
+  // The values that contain `written`, from the innermost outwards, as far as a part can be put back and up to the last
+  // one in `read`. Removes the ones it finds from `read`. Leaves out values of the same memory that are not read any
+  // more.
   std::vector<Whole> WholesOf(ValueId written, std::set<ValueId>& read) const {
     std::vector<Whole> wholes;
     size_t num_read = 0;
@@ -141,7 +143,7 @@ class InPlacePass {
     return wholes;
   }
 
-  // Values that show the memory of `written`, were there before the node, and are read behind it.
+  // Values that show the memory of `written`, exist before the node, and are read after it.
   std::set<ValueId> ReadBehind(size_t index, ValueId written) {
     std::vector<ValueId>& shown = shown_[aliases_.Of(written)];
     std::erase_if(shown, [&](ValueId value) { return last_reads_[Index(value)] <= static_cast<int>(index); });
@@ -159,7 +161,7 @@ class InPlacePass {
                    absl::StrCat(node.Where(), " writes the memory of %", graph_.value(*read.begin()).name,
                                 ", which is read afterwards; use ", out_of_place));
     }
-    // Autograd passes the gradient through such a write as if it was not there.
+    // Autograd ignores such a write when it computes the gradient.
     if (node.without_gradient && IsTrained({aliases_.Of(written)})) {
       return Error(absl::StatusCode::kInvalidArgument, "ALIASED_WRITE",
                    absl::StrCat(node.Where(), " writes under torch.no_grad() over what has a gradient; use ",
@@ -171,7 +173,7 @@ class InPlacePass {
     }
     node.op = out_of_place;
     node.is_written_in_place = true;
-    if (node.op == "aten.dropout.default") {  // the only one of them that calls it so
+    if (node.op == "aten.dropout.default") {  // The only one of these ops whose argument has this name.
       for (Argument& argument : node.arguments) {
         argument.name = argument.name == "self" ? "input" : argument.name;
       }
@@ -182,7 +184,7 @@ class InPlacePass {
     return absl::OkStatus();
   }
 
-  // The wholes with the result of `node` in the place of the part.
+  // Puts the result of `node` in place of the part, in each of the wholes.
   void PutBack(const Node& node, const std::vector<Whole>& wholes) {
     ValueId part = node.outputs[0];
     for (const Whole& whole : wholes) {
@@ -210,12 +212,12 @@ class InPlacePass {
   const Graph& graph_;
   const Aliases aliases_;
   Rewriter rewriter_;
-  std::vector<std::optional<Whole>> wholes_;  // by values
-  const std::vector<bool> is_state_;          // by values
-  std::vector<bool> is_made_;                 // by values: by a node
-  std::vector<bool> is_trained_;              // by values: has a gradient
-  std::vector<int> last_reads_;               // by values: nodes, kNone, or beyond all nodes where an output is read
-  // By memory: values that were made so far. Those that no node from here on reads are left out now and then.
+  std::vector<std::optional<Whole>> wholes_;  // By value.
+  const std::vector<bool> is_state_;          // By value.
+  std::vector<bool> is_made_;                 // By value: a node made it.
+  std::vector<bool> is_trained_;              // By value: it has a gradient.
+  std::vector<int> last_reads_;               // By value: last reading node, kNone, or beyond all nodes for an output.
+  // By memory: values made so far. Those that no later node reads are removed from time to time.
   std::map<int, std::vector<ValueId>> shown_;
 };
 

@@ -47,7 +47,7 @@ std::vector<Node> NodesBefore(const Graph& model, ValueId value) {
   return nodes;
 }
 
-// Running statistics, and other state that a step writes.
+// Running statistics and other state that a step writes.
 std::set<ValueId> WrittenState(const Graph& model) {
   std::set<ValueId> written;
   for (const Node& node : model.nodes()) {
@@ -61,7 +61,7 @@ std::set<ValueId> WrittenState(const Graph& model) {
   return written;
 }
 
-// A graph of some of a model's nodes, with values of its own.
+// A graph of some of a model's nodes, with its own values.
 class Excerpt {
  public:
   explicit Excerpt(const Graph& model) : model_(model), excerpt_(absl::StrCat(model.name(), "_", kLabelCount)) {
@@ -103,7 +103,7 @@ class Excerpt {
  private:
   const Graph& model_;
   Graph excerpt_;
-  std::map<ValueId, ValueId> values_;  // of the model, and in the excerpt
+  std::map<ValueId, ValueId> values_;  // Maps the model's values to the excerpt's.
 };
 
 absl::Status CheckReads(const Graph& model, const std::set<ValueId>& read) {

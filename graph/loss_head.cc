@@ -10,7 +10,7 @@
 namespace ampd::graph {
 namespace {
 
-// at::Reduction::Sum; the ops' own default is the mean.
+// at::Reduction::Sum; the ops' default is the mean.
 constexpr int64_t kReductionSum = 2;
 
 absl::StatusOr<Head> NeededHeadOf(const Graph& model) {
@@ -28,7 +28,7 @@ ValueId Call(Graph& graph, std::string op, std::vector<Argument> arguments, std:
                        std::move(type));
 }
 
-// (B, classes) of logits (B, classes) or (B, T, classes).
+// Flattens logits (B, classes) or (B, T, classes) to two dimensions.
 ValueId Flat(Graph& graph, ValueId logits) {
   const Shape shape = graph.type(logits).shape;
   if (shape.size() == 2) {
@@ -39,13 +39,13 @@ ValueId Flat(Graph& graph, ValueId logits) {
               {graph.type(logits).dtype, {Dim::Batch(shape[0].factor() * shape[1].factor()), shape[2]}});
 }
 
-// Of a model with a loss of its own.
+// For a model with its own loss.
 Graph WithLossAlone(Graph model) {
   model.SetOutputs({{"loss", *model.FindOutput("loss")}});
   return model;
 }
 
-// What a head compares.
+// The two values that a head compares.
 struct Compared {
   ValueId predicted;
   ValueId labels;
@@ -72,7 +72,7 @@ std::string LossOpOf(Head head) {
   }
 }
 
-// What was predicted of each label: a class, or whether it is one.
+// The prediction for each label: a class, or whether the label's class applies.
 ValueId AddPredicted(Graph& graph, Head head, const Compared& compared) {
   const Shape shape = graph.type(compared.labels).shape;
   return head == Head::kMultiLabel

@@ -3,21 +3,21 @@
 #include "graph/graph.h"
 #include "graph/op_table.h"
 
-// What a node does by its mode: ops that train and ops that draw are those only as their arguments say.
+// Training and evaluation mode of nodes. Whether an op trains or draws random numbers may depend on its arguments.
 namespace ampd::graph {
 
-// Whether the node has a training and an evaluation mode. A norm without running statistics has not: it takes those of
-// the batch whatever its argument says of training.
+// Whether the node has a training and an evaluation mode. A norm without running statistics does not: it always uses
+// batch statistics, whatever its training argument.
 bool HasModes(const OpRow& row, const Node& node);
 
-// Whether the node is in training mode; false where it has none.
+// Whether the node is in training mode; false if it has no modes.
 bool Trains(const OpRow& row, const Node& node);
 
 // Whether the node draws random numbers when it runs.
 bool DrawsRandomNumbers(const Node& node);
 
-// In evaluation mode: it drops nothing, and norms use their running statistics. What draws in either mode still does,
-// and a norm without running statistics stays as it is.
+// The node in evaluation mode: it drops nothing, and norms use their running statistics. Nodes that draw random numbers
+// in both modes, and norms without running statistics, are unchanged.
 Node ForEvaluation(Node node);
 
 }  // namespace ampd::graph

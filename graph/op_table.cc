@@ -9,10 +9,10 @@ namespace {
 
 using enum OpClass;
 
-// What the policy gives a dtype.
+// Ops to which the policy gives a dtype.
 std::vector<OpRow> ComputingRows() {
   return {
-      // Products of matrices and convolutions.
+      // Matrix products and convolutions.
       {.op = "aten.addmm.default", .op_class = kLower, .saves = {"mat1", "mat2"}},
       {.op = "aten.bmm.default", .op_class = kLower, .saves = {"self", "mat2"}},
       {.op = "aten.conv2d.default", .op_class = kLower, .saves = {"input", "weight"}},
@@ -20,8 +20,8 @@ std::vector<OpRow> ComputingRows() {
       {.op = "aten.linear.default", .op_class = kLower, .saves = {"input", "weight"}},
       {.op = "aten.matmul.default", .op_class = kLower, .saves = {"self", "other"}},
       {.op = "aten.mm.default", .op_class = kLower, .saves = {"self", "mat2"}},
-      // LibTorch's flash kernel, on a GPU without a mask; OpMemory has what others keep. Rows of the softmax are not
-      // kept; of a mask of truth values the numbers that are added instead.
+      // The arguments saved by LibTorch's flash kernel, as on a GPU without a mask; OpMemory has those of other
+      // kernels. The softmax is not saved; of a bool mask, the added numbers are saved instead.
       {.op = "aten.scaled_dot_product_attention.default",
        .op_class = kLower,
        .saves = {"query", "key", "value", "result", "result.logsumexp", "result.added_mask"},
@@ -40,7 +40,7 @@ std::vector<OpRow> ComputingRows() {
       {.op = "aten.softmax.int", .op_class = kFp32, .saves = {"result"}},
       {.op = "aten.sum.default", .op_class = kFp32},
       {.op = "aten.sum.dim_IntList", .op_class = kFp32},
-      // Norms: fp32 inside, the input's dtype outside.
+      // Norms compute in fp32 internally and return the input's dtype.
       {.op = "aten.batch_norm.default",
        .fp32_arguments = {"weight", "bias", "running_mean", "running_var"},
        .result_like = "input",
@@ -62,12 +62,12 @@ std::vector<OpRow> ComputingRows() {
       {.op = "aten.stack.default", .op_class = kPromote},
       {.op = "aten.mul.Tensor", .op_class = kPromote, .saves = {"self", "other"}},
       {.op = "aten.sub.Tensor", .op_class = kPromote},
-      // Banned below fp32: its gradient needs what fp16 cannot hold.
+      // Banned below fp32, because fp16 cannot hold its gradient.
       {.op = "aten.binary_cross_entropy.default", .op_class = kBanned, .saves = {"self", "target"}},
   };
 }
 
-// What runs in whatever dtype comes in.
+// Ops that run in the dtype of their inputs.
 std::vector<OpRow> AsInputRows() {
   return {
       {.op = "aten.adaptive_avg_pool2d.default", .saves = {"self"}},
@@ -77,7 +77,7 @@ std::vector<OpRow> AsInputRows() {
       {.op = "aten.dropout.default", .saves = {"result.mask"}, .random = true, .training_argument = "train"},
       {.op = "aten.embedding.default", .saves = {"indices"}},
       {.op = "aten.eq.Tensor", .no_gradient = true},
-      // Numbers for the first two dimensions, which are broadcast.
+      // The mask has one number for each entry of the first two dimensions, and is broadcast.
       {.op = "aten.feature_dropout.default",
        .saves = {"result.feature_mask"},
        .random = true,
@@ -105,7 +105,7 @@ std::vector<OpRow> AsInputRows() {
   };
 }
 
-// What only imported models have. Of an op that writes in place, what it keeps of its argument is a copy.
+// Ops that only imported models have. An in-place op saves a copy of its argument.
 std::vector<OpRow> ImportedRows() {
   return {
       {.op = "aten.clone.default", .passes_gradient = true},
@@ -166,7 +166,7 @@ std::vector<OpRow> ImportedRows() {
   };
 }
 
-// What imported models make masks, positions and noise of.
+// Ops from which imported models make masks, positions and noise.
 std::vector<OpRow> ImportedConstantRows() {
   return {
       {.op = "aten.abs.default", .saves = {"self"}},
@@ -202,7 +202,8 @@ std::vector<OpRow> ImportedConstantRows() {
   };
 }
 
-// What models of transformers make masks, biases and positions of, and the attention of Swin v2 and MaxViT.
+// Ops from which transformers' models make masks, biases and positions, and those of the attention of Swin v2 and
+// MaxViT.
 std::vector<OpRow> MaskAndBiasRows() {
   return {
       {.op = "aten.baddbmm.default", .op_class = kLower, .saves = {"batch1", "batch2"}},
@@ -232,14 +233,15 @@ std::vector<OpRow> MaskAndBiasRows() {
   };
 }
 
-// What the generator of a DCGAN has.
+// Ops of the generator of a DCGAN.
 std::vector<OpRow> GrowingRows() {
   return {
       {.op = "aten.conv_transpose2d.input", .op_class = kLower, .saves = {"input", "weight"}},
   };
 }
 
-// Sequences of several lengths. What a recurrent layer keeps of each position is in graph/memory/recurrent_memory.h.
+// Ops for sequences of several lengths. For what a recurrent layer saves at each position, see
+// graph/memory/recurrent_memory.h.
 std::vector<OpRow> SequenceRows() {
   return {
       {.op = "aten.gather.default", .saves = {"self", "index"}},

@@ -3,16 +3,16 @@
 #include <string_view>
 #include <vector>
 
-// What the engine knows of each op that a graph may use. An op that is not in the table is not allowed in a model.
+// The engine's knowledge of each op that a graph may use. Models may not use ops that are not in the table.
 namespace ampd::graph {
 
 // How a precision policy treats an op.
 enum class OpClass {
-  kLower,    // computes in the policy's compute dtype: products of matrices, convolutions
-  kFp32,     // computes in fp32: exponentials, losses, long sums
-  kPromote,  // several inputs are cast to the widest of them
-  kBanned,   // refused below fp32
-  kAsInput,  // runs in the dtype of its inputs (OpRow::result_like)
+  kLower,    // Computes in the policy's compute dtype: matrix products, convolutions.
+  kFp32,     // Computes in fp32: exponentials, losses, long sums.
+  kPromote,  // Inputs are cast to the widest of their dtypes.
+  kBanned,   // Refused below fp32.
+  kAsInput,  // Runs in the dtype of its inputs (OpRow::result_like).
 };
 
 std::string_view OpClassName(OpClass op_class);
@@ -21,38 +21,38 @@ std::string_view OpClassName(OpClass op_class);
 struct OpRow {
   std::string_view op;  // "aten.conv2d.default"
   OpClass op_class = OpClass::kAsInput;
-  // Arguments that stay in fp32 beside an input of a lower dtype: the op computes in fp32 inside and returns the
-  // input's dtype. Weights and statistics of norms.
+  // Arguments that stay in fp32 beside an input of a lower dtype: weights and statistics of norms. The op computes in
+  // fp32 internally and returns the input's dtype.
   std::vector<std::string_view> fp32_arguments = {};
-  // The argument whose dtype its results have, whatever the others have; empty: the widest of its inputs.
+  // The argument whose dtype the results have, whatever the others have; empty: the widest of the inputs.
   std::string_view result_like = {};
-  // An argument of which it reads the shape alone; empty: none.
+  // An argument of which the op reads only the shape; empty: none.
   std::string_view shape_argument = {};
-  // What the op keeps for the backward pass: names of arguments, "result", or "result.mask" and the like for tensors
-  // that it makes inside.
+  // Tensors that the op saves for the backward pass: names of arguments, "result", or "result.mask" and the like for
+  // internal tensors.
   std::vector<std::string_view> saves = {};
-  // Buffers that it writes although its schema may not say so, when its `training_argument` is true.
+  // Buffers that the op writes if `training_argument` is true, although its schema may not show it.
   std::vector<std::string_view> writes = {};
   bool random = false;
-  // The bool argument that tells training from evaluation; empty: none.
+  // The bool argument that selects training or evaluation; empty: none.
   std::string_view training_argument = {};
-  // The number that says how much is dropped, of an op that draws for nothing else: nothing is drawn where it is 0 or
-  // left out. Empty: none.
+  // The argument with the dropout probability, of an op that draws random numbers only for dropout. It draws none if
+  // the argument is 0 or missing. Empty: no such argument.
   std::string_view dropout_argument = {};
-  // Its results have no gradient.
+  // The results have no gradient.
   bool no_gradient = false;
-  // The argument whose memory its results show; empty: they have their own.
+  // The argument whose memory the results show; empty: they have their own.
   std::string_view views = {};
-  // The gradient of its result, as it is, is that of each argument of the result's shape.
+  // The gradient of the result is, unchanged, the gradient of each argument of the result's shape.
   bool passes_gradient = false;
-  // The op of which this is the form that writes its argument "self" and returns it; empty: none.
+  // The op of which this is the in-place form, which writes its argument "self" and returns it; empty: none.
   std::string_view in_place_of = {};
 };
 
-// Null when the op is not allowed.
+// Null if the op is not allowed.
 const OpRow* FindOp(std::string_view op);
 
-// The op that one of ours computes through fp32; any other op itself.
+// The op that one of ours computes through fp32; `op` itself for any other.
 std::string_view ComputedBy(std::string_view op);
 
 // All rows, ordered by name.

@@ -27,7 +27,7 @@ void KeepForEvaluation(Node node, Rewriter& rewriter) {
   rewriter.Keep(ForEvaluation(std::move(node)));
 }
 
-// Running statistics of norms, and parameters or buffers that are written in place.
+// Whether the node writes running statistics of a norm, or a parameter or buffer in place.
 bool WritesState(const std::vector<bool>& is_state, const Aliases& aliases, const Node& node) {
   if (const auto written = WrittenBy(node); written.has_value()) {
     return is_state[static_cast<size_t>(aliases.Of(*written))];
@@ -36,7 +36,7 @@ bool WritesState(const std::vector<bool>& is_state, const Aliases& aliases, cons
   return row != nullptr && !row->writes.empty() && Trains(*row, node);
 }
 
-// What the nodes behind a place in the graph read.
+// The values and memory that the nodes after a place in the graph read.
 class Reads {
  public:
   explicit Reads(const Aliases& aliases) : aliases_(aliases) {}
@@ -45,7 +45,7 @@ class Reads {
     values_.insert(value.index);
     memory_.insert(aliases_.Of(value));
   }
-  // Whether something reads what the node computes: its results, or, by whatever name, the memory that it writes.
+  // Whether something reads what the node computes: its results, or the memory that it writes, through any value.
   bool Any(const Node& node) const {
     const auto written = WrittenBy(node);
     return (written.has_value() && memory_.contains(aliases_.Of(*written))) ||
@@ -59,7 +59,7 @@ class Reads {
   std::unordered_set<int> memory_;
 };
 
-// The nodes that lead to an output or, where `keeps_state`, to a parameter or buffer that is written.
+// The nodes that lead to an output or, if `keeps_state`, to a write of a parameter or buffer.
 Graph Needed(const Graph& graph, bool keeps_state) {
   const Aliases aliases(graph);
   const std::vector<bool> is_state = StatesOf(graph);
@@ -94,7 +94,7 @@ std::set<ValueId> ResultsBefore(Graph graph, std::vector<Output> outputs) {
   return results;
 }
 
-// A norm that trains goes on without its running statistics, which it only writes.
+// Removes the running statistics of a norm in training mode, which only writes them.
 void KeepNoStatistics(Node& node) {
   if (const OpRow* const row = FindOp(node.op); row != nullptr && Trains(*row, node)) {
     for (const std::string_view name : row->writes) {

@@ -9,61 +9,60 @@
 // Pure functions from graph to graph. Precision passes are in precision/.
 namespace ampd::graph {
 
-// Removes nodes whose results nothing reads, unless they write parameters or buffers, or memory that a later node or an
-// output reads by another name. Inputs, parameters and buffers stay.
+// Removes nodes whose results nothing reads, unless they write parameters, buffers, or memory that a later node or an
+// output reads through another value. Inputs, parameters and buffers stay.
 Graph WithoutDeadNodes(const Graph& graph);
 
-// Every op that writes its first argument becomes the form that does not, and what read the argument afterwards reads
-// the result. A write to a slice or a selected row becomes one whose result is put into the whole (aten.slice_scatter,
-// aten.select_scatter), for what reads that afterwards. INVALID_ARGUMENT (reason ALIASED_WRITE) when that memory is a
-// parameter's or a buffer's, or yet another value that shows it is read afterwards or an output.
+// Replaces every in-place op by its out-of-place form; later readers of the written argument read the result. A write
+// to a slice or a selected row becomes an op whose result is inserted into the whole (aten.slice_scatter,
+// aten.select_scatter) for its later readers. INVALID_ARGUMENT (reason ALIASED_WRITE) if the written memory belongs to
+// a parameter or a buffer, or if yet another value that shows it is an output or read later.
 absl::StatusOr<Graph> WithoutInPlaceOps(const Graph& graph);
 
-// A copy of "self" that a program may write in place. It is for passes, and no op that runs.
+// A copy of "self" that a program may write in place. Only passes see this op; it never runs.
 inline constexpr char kFreshCopy[] = "aten.lift_fresh_copy.default";
 
-// Each kFreshCopy becomes what it is a copy of. REQUIRES: nothing writes in place (WithoutInPlaceOps).
+// Replaces each kFreshCopy by its source. REQUIRES: there are no in-place ops (WithoutInPlaceOps).
 Graph WithoutFreshCopies(const Graph& graph);
 
-// The evaluation program of a model that was built for training: dropout is gone, norms use their running statistics.
+// The evaluation program of a model that was built for training: without dropout, with norms that use their running
+// statistics.
 Graph EvalProgram(const Graph& graph);
 
-// The training program, by the model's head (graph/heads.h): adds the input "labels" and has one output "loss", a fp32
-// scalar, the mean over all labels.
-//   logits        (B, classes): cross entropy; labels int64, (B). Logits (B, T, classes) are those of B * T samples,
-//   with
+// The training program, by the model's head (graph/heads.h). Adds the input "labels" and has one output "loss", an fp32
+// scalar, the mean over all labels:
+//   logits        (B, classes): cross entropy; labels int64, (B). Logits (B, T, classes) count as B * T samples with
 //                 as many labels.
 //   predictions   (B, ...): squared error; labels fp32, of the same shape
 //   label_logits  (B, classes): binary cross entropy; labels fp32, of the same shape, each 0 or 1
-//   loss          as it is; labels are the model's own input, where it has one
-// INVALID_ARGUMENT (reason NO_HEAD) when the model has none of these outputs.
+//   loss          unchanged; labels are the model's own input, if it has one
+// INVALID_ARGUMENT (reason NO_HEAD) if the model has none of these outputs.
 absl::StatusOr<Graph> WithLossHead(const Graph& model);
 
-// What leads to one of the model's outputs, a fp32 scalar, as the training program whose only output that is. Nothing
-// else is computed, and running statistics of norms that do not lead there are not written; of a norm that leads to a
-// later output too they are written in the last one's program alone, so that a step, which computes it in each, counts
-// it once, as the model does. Inputs, parameters and buffers stay. INVALID_ARGUMENT (reason NO_LOSS) when the model has
-// no such output; as WithoutInPlaceOps.
+// The training program for one of the model's losses, an fp32 scalar output: only the nodes that lead to it, with this
+// loss as the only output. Running statistics of other norms are not written. A norm that leads to several losses
+// writes its statistics only in the program of the last one: a step runs the norm in each program, but the model
+// updates the statistics once. Inputs, parameters and buffers stay. INVALID_ARGUMENT (reason NO_LOSS) if the model has
+// no such output; other errors as WithoutInPlaceOps.
 absl::StatusOr<Graph> LossProgram(const Graph& model, std::string_view loss);
 
-// The output of a model with a loss of its own that says how many labels that loss is the mean of.
+// The output of a model with its own loss that states how many labels the loss is the mean of.
 inline constexpr char kLabelCount[] = "label_count";
 
-// What leads from the model's inputs to its output kLabelCount, with those of its buffers that are needed for it and
-// no parameters; nothing when the model has no such output. INVALID_ARGUMENT (reason BAD_LABEL_COUNT) where the output
-// is no scalar of numbers, or what it depends on is more than inputs and constants: a parameter, a running statistic or
-// a random number.
+// The program that computes the output kLabelCount from the model's inputs, with the buffers that it needs and no
+// parameters; nothing if the model has no such output. INVALID_ARGUMENT (reason BAD_LABEL_COUNT) if the output is not a
+// scalar of numbers, or depends on more than inputs and constants: a parameter, a running statistic or a random number.
 absl::StatusOr<std::optional<Graph>> LabelCountProgram(const Graph& model);
 
-// The evaluation program with "labels" added. Its outputs are, of what a model with the head has:
-//   "loss_sum"     the sum over all labels of what the loss is the mean of, a fp32 scalar, so that batches of any size
-//                  add up; instead of it
-//   "loss"         the mean over the batch, of a model that makes its loss itself
-//   "num_correct"  how many labels were predicted, an int64 scalar: where the head has an accuracy
-//   "predicted"    the class of each sample, int64 (B); of label_logits whether a logit is above 0, bool (B, classes):
-//                  where the head predicts classes
-//   "logits"       those of each sample, (B, classes), for what is told of the order of classes: where a sample has one
-//                  class
+// The evaluation program with "labels" added. Its outputs depend on the model's head:
+//   "loss_sum"     the sum over all labels of the terms whose mean is the loss, an fp32 scalar, so that batches of any
+//                  size add up
+//   "loss"         instead of it, for a model with its own loss: the mean over the batch
+//   "num_correct"  the number of correctly predicted labels, an int64 scalar: if the head has an accuracy
+//   "predicted"    the class of each sample, int64 (B); for label_logits whether each logit is above 0, bool
+//                  (B, classes): if the head predicts classes
+//   "logits"       the logits of each sample, (B, classes), for measures that depend on the order of classes: if a
+//                  sample has one class
 // Errors as WithLossHead.
 absl::StatusOr<Graph> WithEvalHead(const Graph& model);
 

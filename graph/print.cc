@@ -35,7 +35,7 @@ struct OperandText {
   std::string operator()(ValueId id) const { return Reference(graph, id); }
   std::string operator()(int64_t number) const { return absl::StrCat(number); }
   std::string operator()(double number) const {
-    // A decimal point tells a double from an integer.
+    // The decimal point distinguishes a double from an integer.
     const std::string text = absl::StrCat(number);
     return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
   }

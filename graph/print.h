@@ -6,8 +6,8 @@
 
 namespace ampd::graph {
 
-// A graph as text, one line an input, parameter, buffer, node and output, the same for equal graphs: what golden tests
-// compare and what people read.
+// A graph as text, with one line per input, parameter, buffer, node and output. Equal graphs have equal texts. Golden
+// tests compare it, and people read it.
 //
 //   graph tiny
 //   input %images: float32[B, 784]

@@ -9,7 +9,7 @@
 
 namespace ampd::graph {
 
-// Makes a changed copy of a graph, node by node: the tool that passes are written with.
+// Copies a graph node by node, with changes. Passes are written with it.
 //
 //   Rewriter rewriter(source);
 //   for (const Node& node : source.nodes()) {
@@ -21,22 +21,22 @@ namespace ampd::graph {
 //   }
 //   return std::move(rewriter).Finish();
 //
-// The copy starts with all values, inputs, parameters, buffers and outputs of the source, under the same ids, and no
-// node. Emit() inserts a node before the one kept next. Thread-compatible.
+// The copy starts with all values, inputs, parameters, buffers and outputs of the source, with the same ids, and no
+// nodes. Emit() appends a node in front of the next one that is kept. Thread-compatible.
 class Rewriter {
  public:
   explicit Rewriter(const Graph& source);
 
   const Graph& target() const { return target_; }
 
-  // Appends a node, its uses replaced as told so far. The node may be changed before it is kept.
+  // Appends a node, with its uses replaced as requested so far. The node may be changed before.
   void Keep(Node node);
-  // Appends a node with one new output, and returns that. The name gets a suffix when it is taken.
+  // Appends a node with one new output, and returns that output. The name gets a suffix if it is already used.
   ValueId Emit(Node node, std::string_view output_name, TensorType type);
-  // Every later use of `from`, by a node or an output of the graph, becomes a use of `to`. Uses that ReplaceUses itself
-  // redirects to `from` follow.
+  // Replaces every later use of `from`, by a node or an output of the graph, by `to`. Uses that an earlier ReplaceUses
+  // redirected to `from` are replaced too.
   void ReplaceUses(ValueId from, ValueId to);
-  // What stands for a value of the source now.
+  // The value that currently replaces a value of the source.
   ValueId Resolve(ValueId value) const;
   // Changes the type of a value that is defined here or in the source.
   void SetType(ValueId value, TensorType type) { target_.SetType(value, std::move(type)); }
@@ -50,13 +50,13 @@ class Rewriter {
 
   Graph target_;
   std::vector<Node> nodes_;
-  // Values that are replaced are in groups, each of which has one value that replaces all of its members. A group is a
-  // tree that others are joined to, smaller ones to larger ones.
-  std::map<ValueId, size_t> groups_;  // of values that are replaced
-  std::map<ValueId, size_t> roots_;   // by the values that replace
-  std::vector<ValueId> stands_for_;   // by groups, of roots alone: what replaces the members
-  std::vector<size_t> parents_;       // by groups; a root is its own
-  std::vector<int64_t> sizes_;        // by groups, of roots alone: members, with those that have left for another
+  // Replaced values form groups; one value replaces all members of a group. The groups are union-find trees, in which
+  // smaller groups are joined to larger ones.
+  std::map<ValueId, size_t> groups_;  // Groups by replaced value.
+  std::map<ValueId, size_t> roots_;   // Root groups by replacing value.
+  std::vector<ValueId> stands_for_;   // Replacing value by group; valid for roots only.
+  std::vector<size_t> parents_;       // Parent by group; a root is its own parent.
+  std::vector<int64_t> sizes_;        // Members by group, including those joined into another; valid for roots only.
 };
 
 }  // namespace ampd::graph

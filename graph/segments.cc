@@ -16,8 +16,8 @@
 namespace ampd::graph {
 namespace {
 
-// Calls `visit` with each leading part of a module's path, the shortest first: "h", "h.0" and "h.0.attn" of "h.0.attn".
-// Stops when `visit` returns true.
+// Calls `visit` with each leading part of a module's path, the shortest first: "h", "h.0" and "h.0.attn" for
+// "h.0.attn". Stops when `visit` returns true.
 template <typename Visit>
 void ForEachModuleAround(const std::string& path, const Visit& visit) {
   for (size_t end = path.find('.');; end = path.find('.', end + 1)) {
@@ -28,7 +28,7 @@ void ForEachModuleAround(const std::string& path, const Visit& visit) {
   }
 }
 
-// The modules that nodes come from, and all modules around them.
+// The modules that nodes belong to, and all modules that contain them.
 std::unordered_set<std::string> ModulesOf(const Graph& graph) {
   std::unordered_set<std::string> paths;
   std::unordered_set<std::string> modules;
@@ -45,7 +45,7 @@ std::unordered_set<std::string> ModulesOf(const Graph& graph) {
 
 bool IsPattern(const std::string& glob) { return glob.find_first_of("*?[") != std::string::npos; }
 
-// Those that a glob matches. A plain name is looked up: there may be one for each layer.
+// The modules that a glob matches. A plain name is looked up, because there may be one for each layer.
 std::vector<std::string> MatchedModules(const std::string& glob, const std::unordered_set<std::string>& modules) {
   std::vector<std::string> matched;
   if (IsPattern(glob)) {
@@ -57,7 +57,7 @@ std::vector<std::string> MatchedModules(const std::string& glob, const std::unor
   return matched;
 }
 
-// The modules that become segments, unless one around them does. INVALID_ARGUMENT for a glob that matches none.
+// The modules that become segments, unless a module that contains them does. INVALID_ARGUMENT if a glob matches none.
 absl::StatusOr<std::unordered_set<std::string>> SegmentModules(const Graph& graph,
                                                                const std::vector<std::string>& globs) {
   const std::unordered_set<std::string> modules = ModulesOf(graph);
@@ -73,7 +73,7 @@ absl::StatusOr<std::unordered_set<std::string>> SegmentModules(const Graph& grap
   return segments;
 }
 
-// The outermost of the segments that a module is in; empty: none.
+// The outermost segment that contains a module; empty if there is none.
 std::string SegmentFor(const std::unordered_set<std::string>& segments, const std::string& path) {
   std::string outermost;
   ForEachModuleAround(path, [&](const std::string& module) {
@@ -83,7 +83,7 @@ std::string SegmentFor(const std::unordered_set<std::string>& segments, const st
   return outermost;
 }
 
-// By value: one more than the place of the last node that reads it; beyond all nodes for outputs.
+// By value: index of the last node that reads it, plus 1; beyond all nodes for outputs.
 std::vector<size_t> LastReads(const Graph& graph, Work& work) {
   std::vector<size_t> last_reads(static_cast<size_t>(graph.num_values()), 0);
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
@@ -98,7 +98,7 @@ std::vector<size_t> LastReads(const Graph& graph, Work& work) {
   return last_reads;
 }
 
-// What a segment makes is read outside of it if a later node reads it last, since nodes read what came before.
+// Finds the inputs and outputs of a segment. A value of the segment is an output if its last reader is a later node.
 void FindEnds(const Graph& graph, const std::vector<size_t>& last_reads, Segment& segment, Work& work) {
   std::set<ValueId> own;
   std::set<ValueId> inputs;
@@ -153,7 +153,7 @@ absl::StatusOr<Graph> WithCheckpointSegments(const Graph& graph, const std::vect
   AMPD_ASSIGN_OR_RETURN(const auto modules, SegmentModules(graph, globs));
   AMPD_ASSIGN_OR_RETURN(Graph result, WithoutInPlaceOps(graph));
   std::vector<Node> nodes = result.nodes();
-  size_t last = 0;  // the last node that a module is known of
+  size_t last = 0;  // The last node with a known module.
   for (size_t i = 0; i < nodes.size(); ++i) {
     nodes[i].segment.clear();
     if (nodes[i].module_path.empty()) {

@@ -8,30 +8,31 @@
 #include "graph/graph.h"
 #include "graph/work.h"
 
-// Activation checkpointing: which nodes run again in the backward pass, so that what they save need not be kept.
+// Activation checkpointing: nodes that run again in the backward pass, so that the tensors they save need not be kept.
 namespace ampd::graph {
 
-// Neighbouring nodes of a graph, [begin, end), that either all belong to one checkpoint segment or to none.
+// Neighbouring nodes of a graph, [begin, end), that all belong to one checkpoint segment or all to none.
 struct Segment {
   size_t begin = 0;
   size_t end = 0;
   bool recomputed = false;
-  // Of a recomputed one: values from before it that its second run reads, and values of its own that others read.
+  // For a recomputed segment: earlier values that its second run reads, and its own values that others read.
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
 };
 
-// All nodes of a graph in order. Takes time in proportion to their number, which is counted in `work` if that is given.
+// Splits all nodes of a graph, in order, into segments. Takes time in proportion to their number, which is counted in
+// `work` if that is given.
 std::vector<Segment> SegmentsOf(const Graph& graph, Work* work = nullptr);
 
-// The node as it runs a second time: the same result, without writing buffers again.
+// The node for its second run: the same result, but buffers are not written again.
 Node ForSecondRun(Node node);
 
-// Puts the nodes of each module whose path matches one of the globs into a checkpoint segment of its own; of nested
-// matches the outermost counts. Ops between a module's nodes that come from no module (casts) belong to it too.
-// In-place ops are replaced by their out-of-place forms first, for a segment must find its inputs as they were. To be
-// run after the precision pass, so that casts are recomputed too. INVALID_ARGUMENT (reason NO_SUCH_MODULE) when a glob
-// matches no module; as WithoutInPlaceOps.
+// Puts the nodes of each module whose path matches one of the globs into its own checkpoint segment; for nested matches
+// the outermost module counts. Ops without a module (casts) between a module's nodes belong to its segment too.
+// In-place ops are replaced by their out-of-place forms first, because a segment must find its inputs unchanged. Run it
+// after the precision pass, so that casts are recomputed too. INVALID_ARGUMENT (reason NO_SUCH_MODULE) if a glob
+// matches no module; other errors as WithoutInPlaceOps.
 absl::StatusOr<Graph> WithCheckpointSegments(const Graph& graph, const std::vector<std::string>& globs);
 
 }  // namespace ampd::graph

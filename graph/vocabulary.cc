@@ -11,7 +11,7 @@
 namespace ampd::graph {
 namespace {
 
-// A shape's factors and how many of its dimensions are multiples of the batch size.
+// The product of a shape's factors, and how many of its dimensions are multiples of the batch size.
 struct NumElements {
   int64_t factor = 1;
   int num_batches = 0;
@@ -26,7 +26,7 @@ NumElements ElementsOf(const Shape& shape) {
   return elements;
 }
 
-// The argument of which every element is in the node's result as it was; nothing where there is none.
+// The argument of which the node's result shows every element unchanged; nothing if there is none.
 std::optional<ValueId> ShownWhole(const Graph& model, const Node& node) {
   const OpRow* const row = FindOp(node.op);
   const auto shown = row == nullptr || !row->in_place_of.empty() ? std::nullopt : node.ValueOf(row->views);
@@ -38,7 +38,7 @@ std::optional<ValueId> ShownWhole(const Graph& model, const Node& node) {
   return after.num_batches == before.num_batches && after.factor >= before.factor ? shown : std::nullopt;
 }
 
-// The input in all the shapes that show every element of it.
+// The input, and all values that show every element of it in another shape.
 std::set<ValueId> WholesOf(const Graph& model, ValueId input) {
   std::set<ValueId> wholes = {input};
   for (const Node& node : model.nodes()) {
@@ -53,7 +53,7 @@ bool IsCrossEntropy(const Node& node) {
   return node.op == "aten.cross_entropy_loss.default" || node.op == "aten.nll_loss_nd.default";
 }
 
-// The op's own default where the node does not say.
+// The op's default if the node does not give it.
 int64_t IgnoredBy(const Node& node) {
   constexpr int64_t kDefault = -100;
   const Operand* const given = node.Find("ignore_index");
@@ -61,7 +61,7 @@ int64_t IgnoredBy(const Node& node) {
   return number == nullptr ? kDefault : *number;
 }
 
-// Extent `dim` of a tensor, counted from the end where it is negative; nothing where it depends on the batch.
+// Size of dimension `dim` of a tensor, counted from the end if negative; nothing if it depends on the batch.
 std::optional<int64_t> ExtentOf(const Graph& model, std::optional<ValueId> tensor, int64_t dim) {
   if (!tensor.has_value()) {
     return std::nullopt;
@@ -73,7 +73,7 @@ std::optional<int64_t> ExtentOf(const Graph& model, std::optional<ValueId> tenso
   return is_known ? std::optional(shape[static_cast<size_t>(place)].factor()) : std::nullopt;
 }
 
-// What a node chooses by, and among which numbers.
+// The value that a node uses as indices, and the range of the indices.
 struct Choice {
   std::optional<ValueId> by;
   std::optional<int64_t> num_numbers;

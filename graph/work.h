@@ -8,16 +8,16 @@
 
 namespace ampd::graph {
 
-// How much a long computation over graphs has done, and whether it shall go on. The computation counts the nodes that
-// it visits; every kNodesBetweenQuestions of them Work asks whether somebody still waits for the result. A computation
-// that was stopped returns early, with numbers that mean nothing: who called it asks status() before it uses them.
+// Counts the work of a long computation over graphs, and stops it when nobody needs the result. The computation counts
+// the nodes that it visits; after every kNodesBetweenQuestions of them Work checks whether it is abandoned. A stopped
+// computation returns early with meaningless numbers: its caller must check status() before using them.
 // Thread-compatible.
 class Work {
  public:
   static constexpr int64_t kNodesBetweenQuestions = 4096;
 
   Work() = default;
-  // `is_abandoned` says whether nobody waits any more; it is asked on the thread that computes.
+  // `is_abandoned` returns whether nobody waits for the result; it is called on the computing thread.
   explicit Work(std::function<bool()> is_abandoned) : is_abandoned_(std::move(is_abandoned)) {}
 
   void Visit(int64_t num_nodes = 1) {
@@ -31,7 +31,7 @@ class Work {
   bool is_stopped() const { return is_stopped_; }
   int64_t num_visited() const { return num_visited_; }
 
-  // OK, or CANCELLED once nobody waits any more.
+  // OK, or CANCELLED once the computation was abandoned.
   absl::Status status() const {
     return is_stopped_ ? absl::CancelledError("nobody waits for the result any more") : absl::OkStatus();
   }

@@ -15,7 +15,8 @@
 namespace ampd::graph {
 namespace {
 
-// A call with its arguments as numbers. What is missing or of another kind is nothing, and no rule's matter.
+// A call with its arguments as numbers. Arguments that are missing or of another kind read as nothing, and no rule
+// applies to them.
 class Call {
  public:
   Call(const Graph& graph, const Node& node) : graph_(graph), node_(node) {}
@@ -40,7 +41,7 @@ class Call {
     return whole == nullptr ? std::nullopt : std::optional(*whole);
   }
 
-  // Of a list that is given; a single number is a list of one.
+  // The integers of a list argument. A single number is a list of one; a missing argument is an empty list.
   std::vector<int64_t> List(std::string_view name) const {
     const Operand* const operand = node_.Find(name);
     if (operand == nullptr) {
@@ -83,7 +84,7 @@ std::string CheckProbabilities(const Call& call) {
   return "";
 }
 
-// What a window does along one dimension.
+// The parameters of a window along one dimension.
 struct Window {
   int64_t kernel = 1;
   int64_t stride = 1;
@@ -93,12 +94,12 @@ struct Window {
   int64_t extent() const { return dilation * (kernel - 1) + 1; }
 };
 
-// Entry `i` of a list that has one for each dimension, or one for all; `missing` where it is empty.
+// Entry `i` of a list with one entry per dimension, or one for all; `missing` if it is empty.
 int64_t At(const std::vector<int64_t>& list, size_t i, int64_t missing) {
   return list.empty() ? missing : list[std::min(i, list.size() - 1)];
 }
 
-// Sizes beyond this are no window's: sums of a few can't overflow.
+// Windows with larger sizes are rejected, so that sums of a few sizes can't overflow.
 constexpr int64_t kMaxSize = int64_t{1} << 31;
 
 std::string CheckWindow(const Window& window) {
@@ -114,7 +115,7 @@ std::string CheckWindow(const Window& window) {
              : "";
 }
 
-// Of a window that moves over `size`, which depends on the batch where it is nothing.
+// Checks that a window fits into an input of `size`; nothing if the size depends on the batch.
 std::string CheckRoom(const Window& window, std::optional<int64_t> size) {
   return size.has_value() && *size + 2 * window.padding < window.extent()
              ? absl::StrCat("its window of ", window.extent(), " is larger than its input, ", *size,
@@ -187,7 +188,7 @@ std::string CheckConvolution(const Call& call) {
 }
 
 std::string CheckNorm(const Call& call) {
-  // The check of torch.nn.functional.batch_norm, which other norms have not.
+  // torch.nn.functional.batch_norm checks this; other norms do not.
   const auto epsilon = call.Number("eps");
   if (call.op() == "aten.batch_norm.default" && epsilon.has_value() && !(*epsilon > 0)) {
     return Refusal("eps", *epsilon, "numbers above 0");
@@ -218,7 +219,7 @@ std::string CheckEmbedding(const Call& call) {
              : "";
 }
 
-// Classes are along the second dimension, of a single sample along the first.
+// Classes are along the second dimension, or along the first for a single sample.
 std::string CheckClassWeights(const Call& call) {
   const Shape* const scores = call.ShapeOf("self");
   const Shape* const weights = call.ShapeOf("weight");
@@ -245,7 +246,7 @@ std::string CheckLoss(const Call& call) {
   if (const auto beta = call.Number("beta"); beta.has_value() && !(*beta >= 0)) {
     return Refusal("beta", *beta, "numbers from 0 on");
   }
-  // The ops would repeat one of the two without a word.
+  // The ops would silently broadcast one of the two.
   const bool is_of_pairs =
       call.op() == "aten.binary_cross_entropy.default" || call.op() == "aten.binary_cross_entropy_with_logits.default";
   const Shape* const predicted = call.ShapeOf("self");
@@ -274,7 +275,8 @@ std::string CheckPadding(const Call& call) {
   return "";
 }
 
-// torch.nn.functional's reflection needs more than it adds, and going round as much.
+// The rule of torch.nn.functional: reflection needs a size larger than the padding, and circular padding at least as
+// large.
 std::string CheckPaddingMode(const Call& call, std::string_view mode) {
   const Shape* const input = call.ShapeOf("self");
   const std::vector<int64_t> pad = call.List("pad");
@@ -308,7 +310,7 @@ std::string CheckRange(const Call& call) {
              : "";
 }
 
-// The op that a form which writes in place is the form of.
+// The out-of-place form of an in-place op; other ops unchanged.
 std::string_view Plain(std::string_view op) {
   const OpRow* const row = FindOp(op);
   return row == nullptr || row->in_place_of.empty() ? op : row->in_place_of;

@@ -6,9 +6,10 @@
 
 namespace ampd::graph {
 
-// What torch.nn and the ops themselves refuse of a call's numbers, and what a graph of ops has lost or tells only when
-// it runs: probabilities, sizes of windows, strides and paddings, groups, numbers of classes. What is wrong, in words
-// that follow the node's name; empty: nothing. Sizes that depend on the batch are graph/batch_rules.h's.
+// What is wrong with the numbers of a call, as words that follow the node's name; empty if nothing is. Checks what
+// torch.nn and the ops themselves reject, but what a graph of ops does not hold or shows only when it runs:
+// probabilities, window sizes, strides and paddings, groups, numbers of classes. Sizes that depend on the batch are
+// checked by graph/batch_rules.h.
 std::string FaultOfArguments(const Graph& graph, const Node& node);
 
 }  // namespace ampd::graph

@@ -10,20 +10,20 @@
 namespace ampd::graph {
 namespace {
 
-constexpr size_t kAny = 16;  // torch.export's own bound
+constexpr size_t kAny = 16;  // torch.export's own bound.
 constexpr int64_t kMaxLayers = 4096;
 constexpr std::string_view kResult = "result";
 
-// One tensor of a call, and how many dimensions it may have.
+// One tensor of a call, and the number of dimensions that it may have.
 struct Rule {
   std::string_view op;
-  std::string_view tensor;  // an argument, or "result", the first of them
+  std::string_view tensor;  // An argument, or "result" for the first result.
   size_t least = 0;
   size_t most = kAny;
 };
 
-// Of the ops whose memory depends on single dimensions (graph/memory/op_memory.cc), or that a policy replaces by the
-// engine's own (precision/pass.cc).
+// Rules for the ops whose memory depends on single dimensions (graph/memory/op_memory.cc), or that a policy replaces by
+// the engine's own (precision/pass.cc).
 const std::vector<Rule>& Rules() {
   static const auto* const rules = new std::vector<Rule>{
       {"aten.batch_norm.default", "input", 2},

@@ -15,14 +15,14 @@
 namespace ampd::graph {
 namespace {
 
-// Numbers that a tensor holds lie in it, both ends included, and the ends are among them.
+// The range of a tensor's numbers, both ends included. The tensor holds both ends.
 struct Range {
   int64_t least = 0;
   int64_t most = 0;
 };
 using Ranges = std::map<ValueId, Range>;
 
-// Beyond it nothing is followed, so that nothing overflows.
+// Larger numbers are not followed, so that nothing overflows.
 constexpr int64_t kMaxNumber = int64_t{1} << 40;
 
 std::optional<int64_t> Whole(const Node& node, std::string_view argument, std::optional<int64_t> missing = {}) {
@@ -40,7 +40,7 @@ std::optional<Range> Positions(const Node& node) {
   return start.has_value() && end.has_value() && *start < *end ? std::optional(Range{*start, *end - 1}) : std::nullopt;
 }
 
-// Of a tensor whose numbers are known, or a number.
+// The range of an argument that is a number, or a tensor whose range is known.
 std::optional<Range> RangeOf(const Node& node, std::string_view argument, const Ranges& ranges) {
   if (const auto value = node.ValueOf(argument); value.has_value()) {
     const auto found = ranges.find(*value);
@@ -50,7 +50,7 @@ std::optional<Range> RangeOf(const Node& node, std::string_view argument, const 
   return number.has_value() ? std::optional(Range{*number, *number}) : std::nullopt;
 }
 
-// Only of a sum with one number, as with two tensors the ends need not meet.
+// Handles only a sum with a single number: with two tensors the extremes need not coincide.
 std::optional<Range> Sum(const Node& node, const Ranges& ranges, int64_t sign) {
   const auto self = RangeOf(node, "self", ranges);
   const auto other = RangeOf(node, "other", ranges);
@@ -62,7 +62,7 @@ std::optional<Range> Sum(const Node& node, const Ranges& ranges, int64_t sign) {
   return std::abs(sum.least) > kMaxNumber || std::abs(sum.most) > kMaxNumber ? std::nullopt : std::optional(sum);
 }
 
-// What shows every element of its argument, and nothing else.
+// Whether the op's result shows every element of its argument, and nothing else.
 bool ShowsAll(std::string_view op) {
   static constexpr std::string_view kOps[] = {
       "aten.clone.default",  "aten.contiguous.default", "aten.expand.default", "aten.expand_as.default",

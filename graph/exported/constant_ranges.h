@@ -6,9 +6,9 @@
 
 namespace ampd::graph {
 
-// What the graph chooses beyond the end of a table whatever its inputs are, as positions beyond the longest text that a
-// model has embeddings for: the op, its module and both numbers. It follows whole numbers that the graph makes itself,
-// by arange and the like. Empty: nothing is known to be wrong.
+// An index beyond the end of a table that the graph uses whatever its inputs are, for example positions beyond the
+// longest text that a model has embeddings for: the op, its module and both numbers. Follows integers that the graph
+// makes itself, by arange and the like. Empty if no fault is known.
 std::string FaultOfConstantIndices(const Graph& graph);
 
 }  // namespace ampd::graph

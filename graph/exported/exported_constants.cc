@@ -17,12 +17,12 @@ using nlohmann::json;
 
 constexpr char kOwnSuffix[] = "@eval";
 
-// Looks at constants as far as its bounds go.
+// Compares constants by content, within its bounds.
 class Comparison {
  public:
   explicit Comparison(const ZipArchive& archive) : archive_(archive) {}
 
-  // Whether the two are known to be the same.
+  // Whether the two are known to be equal.
   absl::StatusOr<bool> AreSame(const StoredTensor& a, const StoredTensor& b) {
     StoredTensor elsewhere = b;
     elsewhere.entry = a.entry;
@@ -77,7 +77,7 @@ void UseOwnConstants(const JsonCursor& json, ExportedModel& model) {
   ReadStoredTensors(json, kConstantsFolder, own, kOwnSuffix);
   std::set<std::string> used;
   for (ExportedInput& input : model.eval->inputs) {
-    // Buffers are the model's, by one name in both programs.
+    // Buffers are shared: they have the same name in both programs.
     const std::string name = input.name + kOwnSuffix;
     if (input.kind == ExportedInput::Kind::kConstant && own.contains(name)) {
       input.name = name;

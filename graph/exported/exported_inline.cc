@@ -13,15 +13,15 @@ namespace {
 using GraphPointer = std::shared_ptr<const ExportedGraph>;
 using Names = std::vector<std::optional<TensorName>>;
 
-// One call of a graph: what a node holds, taken apart.
+// A call of a nested graph, taken from the node that holds the graph.
 struct NestedCall {
   GraphPointer graph;
-  std::vector<std::string> inputs;  // tensors
+  std::vector<std::string> inputs;  // Names of tensors.
   bool without_gradient = false;
   bool keeps_fp32 = false;
 };
 
-// The position of the graph among a node's arguments; those behind it are what it is called with.
+// The position of the graph among a node's arguments; those after it are the graph's inputs.
 std::optional<size_t> GraphIn(const ExportedNode& node) {
   for (size_t i = 0; i < node.arguments.size(); ++i) {
     if (std::holds_alternative<GraphPointer>(node.arguments[i].second)) {
@@ -35,7 +35,8 @@ absl::Status DoesNotFit(const ExportedNode& node, std::string_view why) {
   return BadExport(absl::StrCat(Where(node), ": ", std::string(why)));
 }
 
-// wrap_with_set_grad_enabled(enabled, graph, ...) and wrap_with_autocast(device, dtype, enabled, cached, graph, ...).
+// Recognises wrap_with_set_grad_enabled(enabled, graph, ...) and wrap_with_autocast(device, dtype, enabled, cached,
+// graph, ...).
 absl::StatusOr<std::optional<NestedCall>> CallOf(const ExportedNode& node) {
   const std::string op = OpOf(node);
   const bool sets_gradient = op == "higher_order.wrap_with_set_grad_enabled";
@@ -83,7 +84,8 @@ class Inliner {
   }
 
  private:
-  // Where nodes come from: what is put in front of the names that they define, and what others stand for.
+  // The context of inlined nodes: a prefix for the names that they define, and the names that replace the graph's
+  // inputs.
   struct Scope {
     std::string prefix;
     std::map<std::string, std::string> inputs;

@@ -20,7 +20,7 @@ constexpr size_t kMaxArguments = 64;
 constexpr size_t kMaxList = 65'536;
 constexpr size_t kMaxRank = 16;
 constexpr size_t kMaxModules = 256;
-constexpr int kMaxGraphs = 4;  // one within another
+constexpr int kMaxGraphs = 4;  // Maximum depth of nesting.
 constexpr int64_t kMaxSize = int64_t{1} << 40;
 constexpr size_t kMaxNameBytes = kMaxSafetensorsNameBytes - 32;
 constexpr int64_t kSchemaMajor = 8;
@@ -100,7 +100,7 @@ std::vector<T> ReadList(const JsonCursor& json, ReadOne read) {
   return list;
 }
 
-// at::MemoryFormat of torch.export's number.
+// Converts torch.export's number to that of at::MemoryFormat.
 MemoryFormat ReadMemoryFormat(const JsonCursor& json) {
   constexpr int64_t kNumbers[] = {-1, 0, 2, 3, 1};
   const int64_t number = json.Integer();
@@ -113,8 +113,8 @@ MemoryFormat ReadMemoryFormat(const JsonCursor& json) {
 
 ExportedGraph ReadGraph(const JsonCursor& json, int depth);
 
-// A truth about sizes, which is no size: what asserts it is left out, and for any other op it is a number that is not
-// known.
+// A truth value about sizes, which is not a size. An assertion on it is left out; for any other op it is an unknown
+// number.
 ExportedArgument ReadTruthName(const JsonCursor& json) {
   const auto [kind, value] = json.Choice();
   if (kind == "as_bool") {
@@ -152,8 +152,8 @@ ExportedArgument ReadArgument(const JsonCursor& json, int depth) {
   return std::monostate();
 }
 
-// "L__self__,,Net;L__self__layer1,layer1,Sequential": keys, paths and types, the outermost module first. A second call
-// of a module has "@1". Returns the path of the innermost one, and adds all of them to `types`.
+// Parses "L__self__,,Net;L__self__layer1,layer1,Sequential": keys, paths and types, the outermost module first. A
+// second call of a module has "@1". Returns the path of the innermost module, and adds all of them to `types`.
 std::string ReadModules(const std::string& stack, std::map<std::string, std::string>& types) {
   std::string innermost;
   for (const absl::string_view module : absl::StrSplit(stack, absl::MaxSplits(';', kMaxModules))) {
@@ -167,7 +167,7 @@ std::string ReadModules(const std::string& stack, std::map<std::string, std::str
   return innermost;
 }
 
-// Of the frames `File "<path>", line <n>, in <function>` the last that is not LibTorch's own: "<name>:<n>".
+// "<name>:<n>" of the last frame `File "<path>", line <n>, in <function>` that is not LibTorch's own.
 std::string UserLine(const std::string& trace) {
   std::string line;
   for (absl::string_view row : absl::StrSplit(trace, '\n')) {
@@ -184,7 +184,7 @@ std::string UserLine(const std::string& trace) {
   return line;
 }
 
-// Tensors that a node computes.
+// Reads the tensors that a node computes.
 void ReadResults(const JsonCursor& json, ExportedNode& node) {
   for (const JsonCursor& one : json.List(kMaxList)) {
     const auto [kind, value] = one.Choice();
@@ -271,7 +271,7 @@ ExportedInput ReadInput(const JsonCursor& json) {
   return {};
 }
 
-// A number of a stored tensor, which no symbol makes unknown.
+// A number of a stored tensor, which must not depend on a symbol.
 int64_t ReadNumber(const JsonCursor& json) {
   const ExportedSize size = ReadSize(json);
   if (!size.symbol.empty() || !size.unknown.empty() || size.factor < 0 || size.factor > kMaxSize) {
@@ -281,8 +281,8 @@ int64_t ReadNumber(const JsonCursor& json) {
   return size.factor;
 }
 
-// Whether every number of the view lies within a bound, and the view has no more numbers than it reaches over: what is
-// small in the file stays small in memory.
+// Whether every number of the view lies within a bound, and the view has no more numbers than it reaches over. Thus a
+// tensor that is small in the file stays small in memory.
 bool IsWithinBounds(const StoredTensor& tensor) {
   __int128 last = tensor.offset;
   __int128 elements = 1;
@@ -322,7 +322,7 @@ StoredTensor ReadStored(const JsonCursor& json, const std::string& folder) {
 
 }  // namespace
 
-// An end that is not there, or beyond what sizes can be, bounds nothing.
+// An end that is missing, or beyond the limit of sizes, means no bound.
 SymbolRange ReadRange(const JsonCursor& json) {
   const auto end = [&json](std::string_view key, int64_t otherwise) {
     const JsonCursor value = json[key];
@@ -362,7 +362,7 @@ void ReadStoredTensors(const JsonCursor& json, const std::string& folder, std::m
                        const std::string& suffix) {
   for (const auto& [key, one] : json["config"].Members(kMaxTensors)) {
     const std::string name = key.empty() ? key : key + suffix;
-    // As checkpoints have them, and the optimizer's with ".momentum_buffer" and the like behind.
+    // Checkpoints use these names, and the optimizer appends ".momentum_buffer" and the like.
     if (name.empty() || name.size() > kMaxNameBytes || HasControl(name)) {
       one.Fail(absl::StrCat("has no name of 1 to ", kMaxNameBytes, " bytes without control characters"));
     }

@@ -9,13 +9,14 @@
 // Readers of the JSON in a .pt2 file, schema 8 of torch/_export/serde/schema.py. Errors go to the cursor's status.
 namespace ampd::graph {
 
-// Of models/<name>.json.
+// Reads models/<name>.json.
 ExportedProgram ReadProgram(const JsonCursor& json);
 
-// Where an archive has the entries of its constants.
+// The archive's folder for the entries of constants.
 inline constexpr char kConstantsFolder[] = "data/constants/";
 
-// Adds the tensors of a weights or constants table, `suffix` behind their names; `folder` is where their entries lie.
+// Adds the tensors of a weights or constants table, with `suffix` appended to their names. `folder` holds their
+// entries.
 void ReadStoredTensors(const JsonCursor& json, const std::string& folder, std::map<std::string, StoredTensor>& tensors,
                        const std::string& suffix = "");
 

@@ -35,7 +35,7 @@ constexpr char kTwin[] = "twin";
 constexpr char kWeightsFolder[] = "data/weights/";
 constexpr char kExportAgain[] = "; export the model again, or copy its file again";
 
-// Deeper than torch.export nests is refused before a parser sees it.
+// Whether the JSON is nested deeper than torch.export nests. Such JSON is refused before it is parsed.
 bool IsTooDeep(std::string_view text) {
   int depth = 0;
   bool in_string = false;
@@ -65,7 +65,7 @@ absl::StatusOr<json> Parse(std::string_view text) {
   return parsed.ok() ? std::move(parsed) : BadExport("the JSON is not sound");
 }
 
-// The files of one program, below the archive's own folder.
+// The files of one program, relative to the archive's folder.
 struct ProgramFiles {
   std::string program, weights, constants;
 
@@ -75,7 +75,7 @@ struct ProgramFiles {
         constants(absl::StrCat("data/constants/", name, "_constants_config.json")) {}
 };
 
-// Every entry lies in one folder, whose name is as good as any.
+// The folder that holds all entries. Its name is arbitrary.
 absl::StatusOr<std::string> FolderOf(const ZipArchive& archive) {
   constexpr absl::string_view kMark = "archive_format";
   for (const std::string& name : archive.names()) {
@@ -88,12 +88,12 @@ absl::StatusOr<std::string> FolderOf(const ZipArchive& archive) {
   return BadExport("the archive is none of torch.export.save: it has no archive_format");
 }
 
-// Of an error of the archive in one entry. What the host can't read is no fault of the file.
+// The status for an archive error in one entry. An error of the host is passed on, because it is not the file's fault.
 absl::Status EntryError(const std::string& name, const absl::Status& error) {
   return absl::IsUnavailable(error) ? error : BadExport(absl::StrCat(name, ": ", error.message()));
 }
 
-// RESOURCE_EXHAUSTED for more than `max_bytes`, where a sound file may have so much.
+// Reads an entry as text. RESOURCE_EXHAUSTED if it has more than `max_bytes` and a sound file may be that large.
 absl::StatusOr<std::string> ReadText(const ZipArchive& archive, const std::string& folder, const std::string& name,
                                      int64_t max_bytes = kMaxExportedJsonBytes) {
   const auto index = archive.Find(folder + name);
@@ -128,7 +128,7 @@ std::vector<std::string> ProgramsOf(const ZipArchive& archive, const std::string
   return programs;
 }
 
-// The training program's name: the only one's, or "train".
+// The training program's name: the only program, or "train".
 absl::StatusOr<std::string> TrainingProgram(const std::vector<std::string>& programs) {
   if (programs.empty()) {
     return BadExport("the archive has no program, no models/*.json");
@@ -150,7 +150,7 @@ bool HasShape(const StoredTensor& stored, const ExportedTensor& tensor) {
                                                     });
 }
 
-// Whether a program's inputs are there, and its state is that of the file.
+// Checks that a program's inputs exist, and that its state is in the file.
 absl::Status CheckInputs(const ExportedProgram& program, const std::map<std::string, StoredTensor>& state) {
   std::set<std::string> tensors;
   for (const ExportedInput& input : program.inputs) {
@@ -172,7 +172,7 @@ absl::Status CheckInputs(const ExportedProgram& program, const std::map<std::str
   return given == tensors ? absl::OkStatus() : BadExport("the inputs of the program are not those of its signature");
 }
 
-// Checks a program against the file's state, takes the graphs out of its graph and marks what the twin tells of it.
+// Checks a program against the file's state, inlines its nested graphs and marks the dtypes by the twin.
 absl::Status Finish(ExportedProgram& program, const std::map<std::string, StoredTensor>& state,
                     const TwinTensors& twin) {
   AMPD_RETURN_IF_ERROR(CheckInputs(program, state));
@@ -257,7 +257,7 @@ absl::StatusOr<ExportedModel> ParseExportedModel(std::string text) {
 
 namespace {
 
-// What the tensors take as a worker keeps them, and what it reads of the entry of one.
+// Checks that the bytes of all tensors in a worker, and those read from each tensor's entry, are within the limit.
 absl::Status CheckStoredBytes(const ExportedModel& model, int64_t archive_bytes) {
   const int64_t most = std::max(kFreeStoredBytes, archive_bytes * kMaxUnpacking);
   int64_t total = 0;
@@ -276,7 +276,7 @@ absl::Status CheckStoredBytes(const ExportedModel& model, int64_t archive_bytes)
   return absl::OkStatus();
 }
 
-// Whether every tensor has its content. REQUIRES: CheckStoredBytes.
+// Checks that every tensor has its content. REQUIRES: CheckStoredBytes.
 absl::Status CheckContent(const ZipArchive& archive, const std::string& folder, const ExportedModel& model) {
   std::map<std::string_view, size_t> entries;
   for (size_t i = 0; i < archive.names().size(); ++i) {
@@ -324,7 +324,7 @@ absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive, int64
   for (const auto& [part, file] : parts) {
     AMPD_ASSIGN_OR_RETURN(texts[part], ReadText(archive, folder, file, max_json_bytes));
     max_json_bytes -= static_cast<int64_t>(texts[part].size());
-    // Each alone, so that none can end its place in the whole.
+    // Each is parsed alone, so that none can break out of its place in the whole.
     const auto parsed = Parse(texts[part]);
     if (!parsed.ok()) {
       return BadExport(absl::StrCat(file, ": ", parsed.status().message()));
@@ -353,7 +353,7 @@ absl::StatusOr<std::string> ReadStored(const ZipArchive& archive, const StoredTe
   if (!index.has_value()) {
     return needed == 0 ? absl::StatusOr<std::string>("") : BadExport(absl::StrCat("the archive has no ", tensor.entry));
   }
-  // No more: what an entry unpacks to is the file's choice.
+  // Reads no more than that, because the unpacked size of an entry is up to the file.
   auto content = archive.ReadStart(*index, needed);
   if (!content.ok()) {
     return EntryError(tensor.entry, content.status());
@@ -366,7 +366,7 @@ absl::StatusOr<std::string> ReadStored(const ZipArchive& archive, const StoredTe
 
 absl::Status VerifyContent(const ZipArchive& archive, const ExportedModel& model) {
   AMPD_ASSIGN_OR_RETURN(const std::string folder, FolderOf(archive));
-  std::map<std::string, int64_t> needed;  // of each entry
+  std::map<std::string, int64_t> needed;  // Bytes by entry.
   for (const auto& [name, tensor] : model.state) {
     int64_t& num_bytes = needed[tensor.entry];
     num_bytes = std::max(num_bytes, ReachOf(tensor) * ItemSizeBytes(tensor.dtype));
@@ -375,10 +375,10 @@ absl::Status VerifyContent(const ZipArchive& archive, const ExportedModel& model
   for (const auto& [name, num_bytes] : needed) {
     const auto index = archive.Find(folder + name);
     if (!index.has_value()) {
-      continue;  // of an empty tensor
+      continue;  // The tensors of this entry are empty.
     }
     AMPD_ASSIGN_OR_RETURN(ZipEntry entry, archive.OpenEntry(*index));
-    // A byte more than is needed, after which the checksum is verified where there is none.
+    // Reads one byte more than needed: if the entry ends there, its checksum is verified.
     for (int64_t left = num_bytes + 1; left > 0;) {
       const size_t wanted = std::min(chunk.size(), static_cast<size_t>(left));
       const auto count = entry.Read(chunk.data(), wanted);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr absl::string_view kOpPrefix = "torch.ops.";
 
-// How often each tensor is read.
+// The number of reads of each tensor.
 std::map<std::string, int> CountReaders(const ExportedGraph& graph) {
   std::map<std::string, int> count;
   for (const ExportedNode& node : graph.nodes) {
@@ -140,7 +140,7 @@ std::set<std::string> CountersOf(const ExportedProgram& program) {
     }
   }
   const std::map<std::string, int> readers = CountReaders(program.graph);
-  // A module that is called again counts on from where it was: each count is what the next one adds to.
+  // A module that is called again continues its count: each count is the input of the next.
   std::map<std::string, std::vector<std::string>> counts;  // by the last one, all of a buffer
   for (const std::string& buffer : buffers) {
     counts[buffer] = {buffer};
@@ -165,7 +165,7 @@ std::set<std::string> CountersOf(const ExportedProgram& program) {
 }
 
 std::map<std::string, std::string> NormCountersOf(const ExportedProgram& program) {
-  std::map<std::string, std::string> tensors;  // of buffers, by name
+  std::map<std::string, std::string> tensors;  // Tensors of buffers, by name.
   for (const ExportedInput& input : program.inputs) {
     if (input.kind == ExportedInput::Kind::kBuffer) {
       tensors[input.name] = input.tensor;

@@ -15,16 +15,16 @@
 #include "base/formats/zip_archive.h"
 #include "graph/dtype.h"
 
-// What torch.export.save writes, taken from its file and checked on the way: data, which nothing here runs. Graphs
-// within a graph are gone (graph/exported/exported_inline.h). The import (graph/exported/import.h) makes a graph of it.
+// The content of a file of torch.export.save, checked while it is read: plain data, which nothing here runs. Nested
+// graphs are inlined (graph/exported/exported_inline.h). The import (graph/exported/import.h) turns it into a graph.
 namespace ampd::graph {
 
-// One size of a tensor: `factor`, times a symbol that the run gives a value where there is one. Of a number that is no
-// size it may be negative.
+// One size of a tensor: `factor`, multiplied by `symbol` if that is not empty; the run gives the symbol a value. It may
+// be negative in a number that is not a size.
 struct ExportedSize {
   int64_t factor = 1;
   std::string symbol;
-  std::string unknown;  // the expression, where it is none of these two forms
+  std::string unknown;  // The expression, if it has neither of these forms.
   friend bool operator==(const ExportedSize&, const ExportedSize&) = default;
 };
 
@@ -38,25 +38,25 @@ struct TensorName {
   std::string name;
 };
 
-// A whole number, or the name of one that the program computes from sizes.
+// An integer, or the name of one that the program computes from sizes.
 struct SizeName {
   std::string name;
   int64_t number = 0;
 };
 
-// at::MemoryFormat's number.
+// The number of an at::MemoryFormat.
 struct MemoryFormat {
   int64_t number = 0;
 };
 
-// A device or layout, which is the trainer's to choose.
+// A device or layout; the trainer chooses its own.
 struct Placement {};
 
-// What the model's bfloat16 twin tells of the float32 that a node gives (graph/exported/exported_twin.h).
+// What the model's bfloat16 twin shows about the float32 result of a node (graph/exported/exported_twin.h).
 enum class NamedDtype {
-  kUnknown,  // nothing
-  kMeant,    // the model asks for it
-  kFollows,  // it is the dtype that the model was exported in
+  kUnknown,  // The twin does not show it.
+  kMeant,    // The model asks for float32.
+  kFollows,  // It is the dtype that the model was exported in.
 };
 
 struct ExportedGraph;
@@ -69,34 +69,35 @@ using ExportedArgument =
 struct ExportedNode {
   std::string target;  // "torch.ops.aten.linear.default"
   std::vector<std::pair<std::string, ExportedArgument>> arguments;
-  std::vector<std::string> tensors;  // that it computes; of a list, its elements
-  bool gives_numbers = false;        // it computes sizes or truths of sizes, and no tensor
+  std::vector<std::string> tensors;  // Tensors that the node computes; for a list, its elements.
+  bool gives_numbers = false;        // It computes sizes or truth values of sizes, and no tensor.
   std::string module_path = {};      // "layer1.0"
-  std::string source = {};           // "model.py:31", the line of the user's own that led here; empty: not known
-  bool keeps_fp32 = false;           // under torch.autocast(enabled=False)
-  bool without_gradient = false;     // under torch.no_grad()
+  std::string source = {};           // "model.py:31", the line of user code that led to this node; empty: not known.
+  bool keeps_fp32 = false;           // It runs under torch.autocast(enabled=False).
+  bool without_gradient = false;     // It runs under torch.no_grad().
   NamedDtype named_dtype = NamedDtype::kUnknown;
 };
 
 struct ExportedGraph {
-  std::vector<std::string> inputs;                  // tensors
-  std::vector<std::optional<std::string>> outputs;  // tensors; nothing for an output that is none
+  std::vector<std::string> inputs;                  // Names of tensors.
+  std::vector<std::optional<std::string>> outputs;  // Names of tensors; nothing for an output that is not a tensor.
   std::vector<ExportedNode> nodes;
   std::map<std::string, ExportedTensor> tensors;
   std::map<std::string, ExportedSize> numbers;
-  std::map<std::string, std::string> relations;     // of sizes, as ParseSizeRelation reads them
-  std::map<std::string, std::string> module_types;  // by path: "layer1.0" is a "torchvision.models.resnet.BasicBlock"
+  std::map<std::string, std::string> relations;  // Relations of sizes, for ParseSizeRelation.
+  std::map<std::string, std::string>
+      module_types;  // Type by path: "layer1.0" is a "torchvision.models.resnet.BasicBlock".
 };
 
-// What one of the program's inputs is.
+// One of the program's inputs.
 struct ExportedInput {
   enum class Kind { kUser, kParameter, kBuffer, kConstant };
   Kind kind = Kind::kUser;
-  std::string tensor;  // of the graph
-  std::string name;    // of a parameter, buffer or constant: Python's
+  std::string tensor;  // Its tensor in the graph.
+  std::string name;    // Python's name of a parameter, buffer or constant.
 };
 
-// Of a symbol, both ends included.
+// The values that a symbol may have, both ends included.
 struct SymbolRange {
   int64_t least = 0;
   int64_t most = 0;
@@ -105,13 +106,13 @@ struct SymbolRange {
 struct ExportedProgram {
   ExportedGraph graph;
   std::vector<ExportedInput> inputs;
-  std::map<std::string, SymbolRange> ranges;  // what its symbols may be
+  std::map<std::string, SymbolRange> ranges;  // Ranges by symbol.
 };
 
-// Where a parameter, buffer or constant lies: a strided view of the numbers in one entry of the archive. Two with one
-// place are tied.
+// The place of a parameter, buffer or constant: a strided view of the numbers in one entry of the archive. Two tensors
+// with the same place are tied.
 struct StoredTensor {
-  std::string entry;  // below the archive's folder, "data/weights/weight_0"
+  std::string entry;  // Path below the archive's folder, "data/weights/weight_0".
   Dtype dtype = Dtype::kFloat32;
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;
@@ -119,54 +120,53 @@ struct StoredTensor {
   friend bool operator==(const StoredTensor&, const StoredTensor&) = default;
 };
 
-// How the names in the model's state_dict differ from those of the tensors that a graph has of it.
+// How the names in the model's state_dict differ from those of the graph's tensors.
 struct SavedNames {
-  std::set<std::string> left_out;           // of the graph: constants, and buffers that Python does not save
-  std::map<std::string, std::string> tied;  // further names of tied parameters, to those that the graph has
+  std::set<std::string> left_out;  // Names only in the graph: constants, and buffers that Python does not save.
+  std::map<std::string, std::string> tied;  // Further names of tied parameters, mapped to the graph's names.
 };
 SavedNames SavedNamesOf(const std::map<std::string, StoredTensor>& stored, const std::set<std::string>& of_graph);
 
-// Numbers of the entry that the view reaches, from 0. REQUIRES: as ReadExportedModel gives it.
+// How many numbers of the entry, from its start, the view reaches. REQUIRES: the tensor comes from ReadExportedModel.
 int64_t ReachOf(const StoredTensor& tensor);
 
 // A model as one file holds it.
 struct ExportedModel {
   ExportedProgram train;
-  std::optional<ExportedProgram> eval;  // nothing: the file has one program only
+  std::optional<ExportedProgram> eval;  // Nothing if the file has only one program.
   std::map<std::string, StoredTensor> state;
-  // All of the above once more, as ParseExportedModel takes it: what a checkpoint keeps.
+  // The JSON source of all of the above, for ParseExportedModel. Checkpoints keep it.
   //
   //   json := {"format": "ampd.exported_model", "version": 1, "weights": W, "constants": C, "eval_constants": E,
   //            "programs": {name: P}, "twin": T}
   //   W, C, P: the archive's files data/weights/*_weights_config.json, data/constants/*_constants_config.json of the
-  //   training program, and models/*.json, as torch.export writes them. E: as C, those constants of the evaluation
-  //   program that are its own (graph/exported/exported_constants.h); may be missing. T: as
-  //   graph/exported/exported_twin.h says; may be missing.
+  //   training program, and models/*.json, as torch.export writes them. E: like C, for the evaluation program's own
+  //   constants (graph/exported/exported_constants.h); optional. T: as in graph/exported/exported_twin.h; optional.
   std::string json;
 };
 
-// Entries of an archive, for ZipArchive::Open.
+// Limit on the archive's entries, for ZipArchive::Open.
 inline constexpr int64_t kMaxExportedEntries = 100'000;
 inline constexpr int64_t kMaxExportedJsonBytes = int64_t{64} << 20;
 inline constexpr int64_t kMaxStoredTensorBytes = int64_t{8} << 30;
-// All tensors of an archive together are no larger than this, or than so many times the archive: torch.export stores
-// them unpacked, and a small file must not take a worker's memory.
+// All tensors of an archive together must not exceed kFreeStoredBytes or kMaxUnpacking times the archive's size:
+// torch.export stores them unpacked, and a small file must not use up a worker's memory.
 inline constexpr int64_t kFreeStoredBytes = int64_t{256} << 20;
 inline constexpr int64_t kMaxUnpacking = 16;
 
-// The programs of a .pt2 file: of several, those with the names "train" and "eval". Each tensor's content is there, as
-// far as the tensor reaches. It is not read, but for constants of two programs, to tell whether they are the same.
-// INVALID_ARGUMENT (reason BAD_EXPORT) with where it is and what is wrong with it; UNAVAILABLE where the host can't
-// read the file; RESOURCE_EXHAUSTED where the JSON of the programs comes to more than `max_json_bytes`, by which a
-// reader bounds the time and memory that it gives to a file of unknown origin: some ten times as much.
+// Reads the programs of a .pt2 file; if there are several, those named "train" and "eval". Checks that each tensor's
+// content is present as far as the tensor reaches. The content is not read, except to compare constants of two
+// programs. INVALID_ARGUMENT (reason BAD_EXPORT) with the place and the fault; UNAVAILABLE if the host can't read the
+// file; RESOURCE_EXHAUSTED if the programs' JSON exceeds `max_json_bytes`. With that limit a reader bounds the time and
+// memory for a file of unknown origin: some ten times as much memory.
 absl::StatusOr<ExportedModel> ReadExportedModel(const ZipArchive& archive,
                                                 int64_t max_json_bytes = 4 * kMaxExportedJsonBytes);
 
-// The same from its JSON alone. INVALID_ARGUMENT as ReadExportedModel.
+// Reads a model from its JSON alone. INVALID_ARGUMENT as ReadExportedModel.
 absl::StatusOr<ExportedModel> ParseExportedModel(std::string text);
 
-// The content of a tensor's entry, as far as the tensor reaches and no further, whatever the entry unpacks to. Errors
-// as ReadExportedModel.
+// The content of a tensor's entry, as far as the tensor reaches and no further, whatever the entry's unpacked size.
+// Errors as ReadExportedModel.
 absl::StatusOr<std::string> ReadStored(const ZipArchive& archive, const StoredTensor& tensor);
 
 // Reads every tensor's content as far as ReadStored does, in pieces, and verifies the checksums of entries that end

@@ -7,21 +7,21 @@
 #include "graph/exported/exported_program.h"
 #include "graph/exported/json_cursor.h"
 
-// What an archive tells of its model in bfloat16: client/python/ampd/bf16_twin.py writes it.
+// The comparison of a model with its bfloat16 twin, in the archive. client/python/ampd/bf16_twin.py writes it.
 //
 //   extra/ampd.bf16_twin.json := {"format": "ampd.bf16_twin", "version": 1, "programs": {"train": P, "eval": P}}
 //   P := {"meant": [tensor, ...], "follows": [tensor, ...]}
 //
-// A tensor is the only result of a node, float32 in the program, by the name that it has once the graphs within are
-// taken apart (graph/exported/exported_inline.h). "meant": it was float32 in bfloat16's program too, or has other
-// numbers there. "follows": it was bfloat16 there; so was a masked_fill with the least or the greatest number of its
-// dtype, which is float32's in the program. Other nodes whose results have the dtype of what they read are in neither
-// list, nor are casts that change nothing in either program.
+// A tensor is the only result of a node, float32 in the program, by its name after nested graphs are inlined
+// (graph/exported/exported_inline.h). "meant": it is float32 in the bfloat16 program too, or has other numbers there.
+// "follows": it is bfloat16 there; this includes a masked_fill with the smallest or the largest number of its dtype,
+// which in the program is float32's. Neither list has other nodes whose results have the dtype of their inputs, nor
+// casts that change nothing in both programs.
 namespace ampd::graph {
 
 inline constexpr char kTwinFile[] = "extra/ampd.bf16_twin.json";
 
-// Of one program.
+// The two lists of one program.
 struct TwinTensors {
   std::set<std::string> meant;
   std::set<std::string> follows;
@@ -30,8 +30,8 @@ struct TwinTensors {
 // `json`: the file's content. Errors go to the cursor's status.
 TwinTensors ReadTwin(const JsonCursor& json, const std::string& program);
 
-// Sets ExportedNode::named_dtype. INVALID_ARGUMENT (reason BAD_EXPORT) for a tensor in both lists, and for one that is
-// not what the lists may name.
+// Sets ExportedNode::named_dtype. INVALID_ARGUMENT (reason BAD_EXPORT) for a tensor in both lists, and for one that the
+// lists may not name.
 absl::Status MarkNamedDtypes(const TwinTensors& twin, ExportedGraph& graph);
 
 }  // namespace ampd::graph

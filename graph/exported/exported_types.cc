@@ -11,8 +11,8 @@ namespace {
 
 constexpr int64_t kMaxElements = int64_t{1} << 36;
 
-// Of a layout: attention asks whether the length happens to be a head's width, and strides whether two sizes are one.
-// The numbers are the same either way.
+// Whether an assertion only concerns layouts: attention checks whether the length equals a head's width, and strides
+// whether two sizes are equal. The numbers are the same either way.
 bool IsOfALayout(const std::string& relation) {
   return absl::StartsWith(relation, "Unequality(") && !absl::StrContains(relation, "FloorDiv(") &&
          !absl::StrContains(relation, "Mod(");
@@ -60,7 +60,7 @@ absl::Status ExportedTypes::Bind(int64_t sequence_length) {
   return values_.empty() ? absl::OkStatus() : CheckAsserts(program_.graph);
 }
 
-// A model that asks its length which way to go was exported one way, and asserts what it found.
+// A model that branches on its length was exported for one branch, and asserts the condition.
 absl::Status ExportedTypes::CheckAsserts(const ExportedGraph& graph) const {
   for (const ExportedNode& node : graph.nodes) {
     const ExportedArgument* const asserted =
@@ -120,7 +120,7 @@ absl::StatusOr<TensorType> ExportedTypes::TypeOf(const std::string& tensor) cons
     return BadExport(absl::StrCat("the tensor ", tensor, " has no type"));
   }
   TensorType type{found->second.dtype, {}};
-  int64_t elements = 1;  // of one sample
+  int64_t elements = 1;  // Elements of one sample.
   for (const ExportedSize& size : found->second.sizes) {
     AMPD_ASSIGN_OR_RETURN(const Dim dim, DimOf(size, tensor));
     if (dim.factor() < 0) {

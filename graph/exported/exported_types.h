@@ -12,17 +12,17 @@
 
 namespace ampd::graph {
 
-// The sizes of an exported program as a graph has them: numbers, and multiples of the batch size. Keeps a reference to
-// the program. Errors are INVALID_ARGUMENT with the reason BAD_EXPORT.
+// Converts the sizes of an exported program to a graph's: numbers, and multiples of the batch size. Keeps a reference
+// to the program. Errors are INVALID_ARGUMENT with the reason BAD_EXPORT.
 class ExportedTypes {
  public:
-  // The batch size is the symbol of the first input's first size. Of inputs (B, positions) that leave their length
-  // open, it is `sequence_length`; 0: not known. The reason is SPEC_ERROR for a length that the program was not
-  // exported for, by the range that it tells or by what it asserts of its sizes.
+  // The batch size is the symbol of the first input's first size. If inputs (B, positions) leave their length open, it
+  // is `sequence_length`; 0: not known. The reason is SPEC_ERROR for a length that the program was not exported for, by
+  // its range of lengths or by its assertions on sizes.
   static absl::StatusOr<ExportedTypes> Of(const ExportedProgram& program, int64_t sequence_length = 0);
 
   absl::StatusOr<TensorType> TypeOf(const std::string& tensor) const;
-  // A whole number, which may be negative. `what`: for messages.
+  // An integer, which may be negative. `what`: for messages.
   absl::StatusOr<Dim> DimOf(const SizeName& size, const std::string& what) const;
   absl::StatusOr<Shape> ShapeOf(const std::vector<SizeName>& sizes, const std::string& what) const;
 
@@ -34,7 +34,7 @@ class ExportedTypes {
 
   const ExportedProgram& program_;
   std::string batch_;
-  SymbolValues values_;  // of the other symbols
+  SymbolValues values_;  // Values of the other symbols.
 };
 
 }  // namespace ampd::graph

@@ -26,13 +26,13 @@ constexpr char kTokens[] = "input_ids";
 
 class Importer {
  public:
-  // By name.
+  // Sets of names.
   struct State {
-    std::set<std::string> names;  // of tied parameters, the first
+    std::set<std::string> names;  // For tied parameters only the first name.
     std::set<std::string> trained;
   };
 
-  // `state`: of the graph, what the training program has; null: this is the training program, and all parameters that
+  // `state`: the state of the training program's graph; null if this is the training program, where all parameters that
   // require gradients are trained.
   Importer(const ExportedModel& model, const ExportedProgram& program, const ExportedTypes& types,
            const ImportOptions& options, const State* state)
@@ -98,7 +98,7 @@ class Importer {
     return absl::OkStatus();
   }
 
-  // The state of both programs is that of the training program's graph.
+  // Both programs' graphs have the state of the training program's graph.
   void AddConstantsOfEvaluation() {
     if (&program_ != &model_.train) {
       return;
@@ -133,7 +133,7 @@ class Importer {
     if (input.kind == Kind::kParameter && tied != placed_.end()) {
       return Define(input.tensor, tied->second);
     }
-    // Their content is the file's.
+    // The file has their content.
     const Initializer none = Initializer::Constant(0);
     const bool trained =
         input.kind == Kind::kParameter && (state_ == nullptr ? program_.graph.tensors.at(input.tensor).requires_grad
@@ -196,7 +196,7 @@ class Importer {
     }
     const auto* const source = node.arguments.empty() ? nullptr : std::get_if<TensorName>(&node.arguments[0].second);
     AMPD_ASSIGN_OR_RETURN(ValueId value, Find(source == nullptr ? "" : source->name));
-    // A program may write this copy of a constant, but not the constant.
+    // A program may write this copy of a constant, but not the constant itself.
     if (OpOf(node) == kFreshCopy) {
       const Node copy{.op = kFreshCopy, .arguments = {{"self", value}}, .outputs = {}, .module_path = {}};
       value = graph_.AddNode(copy, node.tensors[0], graph_.type(value));
@@ -220,7 +220,7 @@ class Importer {
     return values;
   }
 
-  // Of a view, the size that depends on the batch is left to the op, as -1.
+  // In a view, the size that depends on the batch is passed as -1, so that the op infers it.
   absl::Status AddSizes(const ExportedNode& node, const std::string& name, const std::vector<SizeName>& sizes,
                         Node& added) const {
     AMPD_ASSIGN_OR_RETURN(Shape shape, types_.ShapeOf(sizes, Where(node)));
@@ -276,7 +276,7 @@ class Importer {
     return absl::OkStatus();
   }
 
-  // REQUIRES: none of the kinds above.
+  // REQUIRES: the argument has none of the kinds above.
   static Operand Constant(const ExportedArgument& argument) {
     return std::visit(
         [](const auto& constant) -> Operand {
@@ -292,13 +292,13 @@ class Importer {
         argument);
   }
 
-  // What was fixed by the machine of the export, or by its layouts: images may lie channels-last here, where a view in
-  // another shape has to be a copy.
+  // Adapts what the export fixed for its machine or its layouts. For example, images may lie channels-last here, and
+  // then a view in another shape must be a copy.
   absl::Status Adapt(const ExportedNode& node, Node& added) const {
     if (added.op == "aten.batch_norm.default") {
       added.Set("cudnn_enabled", true);
     } else if (added.op == "aten.embedding.default") {
-      // Gradients are stored densely here. They have the same numbers.
+      // Gradients are dense here, with the same numbers.
       std::erase_if(added.arguments, [](const Argument& argument) { return argument.name == "sparse"; });
     } else if (added.op == "aten.view.default") {
       added.op = "aten.reshape.default";
@@ -315,7 +315,7 @@ class Importer {
     return absl::OkStatus();
   }
 
-  // As a view that a write can be put back through.
+  // As a slice, because a write to a slice can be put back.
   absl::Status NarrowAsSlice(const ExportedNode& node, Node& added) const {
     const auto start = added.Find("start"), length = added.Find("length");
     const auto* const first = start == nullptr ? nullptr : std::get_if<int64_t>(start);
@@ -364,10 +364,10 @@ class Importer {
   const std::set<std::string> counters_;
   Graph graph_;
   std::map<std::string, ValueId> values_;
-  std::vector<std::pair<StoredTensor, ValueId>> placed_;  // parameters
+  std::vector<std::pair<StoredTensor, ValueId>> placed_;  // Parameters by place.
 };
 
-// Of a training program's graph. What nothing reads is not trained.
+// The state of a training program's graph. Parameters that nothing reads are not trained.
 Importer::State StateOf(const Graph& train) {
   std::set<ValueId> read;
   for (const Node& node : train.nodes()) {

@@ -13,80 +13,79 @@
 
 namespace ampd::graph {
 
-// Names of a program's inputs, and what the graph calls them instead.
+// Maps names of a program's inputs to their names in the graph.
 using InputNames = std::map<std::string, std::string>;
 
-// What a job says of a model that was exported.
+// A job's settings for an exported model.
 struct ImportOptions {
-  // Of the program's outputs, the first one that the head takes. The others are left out.
+  // The first of the program's outputs that the head takes. The others are left out.
   int output = 0;
-  std::optional<Head> head;  // nothing: one with a cross entropy, told by the output's type
-  // With kOwnLoss, the program's output that says how many labels the loss is the mean of; nothing: none does.
+  std::optional<Head> head;  // Nothing: a head with a cross entropy, by the output's type.
+  // kOwnLoss only: the program's output with the number of labels that the loss is the mean of; nothing if there is
+  // none.
   std::optional<int> count_output = {};
   InputNames inputs;
-  int64_t sequence_length = 0;  // of the texts that it trains on; 0: they are none
+  int64_t sequence_length = 0;  // Length of the training texts; 0: there are no texts.
 };
 
-// The graph of an exported program, without ops that write in place. What it trains are its parameters, and everything
-// else that the file holds are its buffers, by Python's names. Inputs and outputs have the zoo's names: the only input
-// is "images", or "input_ids" where it is of whole numbers (of several, each keeps the name that it has there), unless
-// the options call it otherwise; the outputs are called as the head takes them, whatever their types.
+// The graph of an exported program, without in-place ops. Its parameters are the trained tensors; everything else in
+// the file becomes a buffer. Both have Python's names. Inputs and outputs have the zoo's names: a single input is
+// "images", or "input_ids" if it holds integers; several inputs keep their own names. The options may rename inputs.
+// Outputs are named as the head expects, whatever their types.
 //
-// * Of several inputs, that with a name of the zoo's is the graph's first.
-// * A parameter without requires_grad, or that the outputs of the training program do not depend on, is a buffer:
-//   training leaves it as it is.
-// * Of tied parameters, which lie in one place, the first gives the name to all.
-// * A norm's count of its batches (BatchNorm's num_batches_tracked) is no buffer but a batch counter. Any other count
-//   that nothing reads is left out, and so is a buffer that the training program does not have.
-// * The symbol of the first input's first size is the batch size; there is no other but the length of inputs (B,
+// * If there are several inputs, one with a name of the zoo's comes first in the graph.
+// * A parameter without requires_grad, or that the outputs of the training program do not depend on, becomes a buffer:
+//   training does not change it.
+// * Tied parameters, which share one place, all have the name of the first.
+// * A norm's count of its batches (BatchNorm's num_batches_tracked) becomes a batch counter, not a buffer. Any other
+//   count that nothing reads is left out, and so is a buffer that the training program does not have.
+// * The symbol of the first input's first size is the batch size. The only other symbol is the length of inputs (B,
 //   positions), which is `sequence_length` (0: the job has none).
-// * A cast to the dtype that is there is left out, unless the model's bfloat16 twin tells that it is another's: one
-// that
-//   is meant keeps fp32, and what follows says so (Node::follows_dtype).
-// * Every tensor lies on the device of the run: devices, layouts and what asserts them are left out.
+// * A cast to the dtype that a tensor already has is left out, unless the model's bfloat16 twin gives it a meaning: a
+//   meant one keeps fp32, and one that follows is marked (Node::follows_dtype).
+// * Every tensor lies on the run's device: devices, layouts and assertions on them are left out.
 //
 // INVALID_ARGUMENT (reason BAD_EXPORT; UNKNOWN_OP for an op that models may not use) naming the op, its module and the
 // line of the model's source.
 absl::StatusOr<Graph> ImportProgram(const ExportedModel& model, const ExportedProgram& program,
                                     const ImportOptions& options = {});
 
-// The program for evaluation: the file's own, or the training program with its dropout gone and its norms on their
-// running statistics, where they have any. INVALID_ARGUMENT (reason BAD_EXPORT) where that is not enough, because the
-// training program is random by other means and the file has no program of its own.
+// The evaluation program: the file's own, or the training program without dropout and with norms that use their running
+// statistics, if they have any. INVALID_ARGUMENT (reason BAD_EXPORT) if that is not enough, because the training
+// program draws other random numbers and the file has no evaluation program.
 absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, const ImportOptions& options = {});
 
-// What the import makes of a node.
+// What the import does with a node.
 enum class NodeFate {
   kRuns,
-  kSkipped,  // it computes or asserts sizes, or counts batches for nobody
-  kPassed,   // its result is its first argument, or its results are those of that list
-  kRefused,  // models may not use it
+  kSkipped,  // It computes or asserts sizes, or counts batches that nothing reads.
+  kPassed,   // Its result is its first argument, or its results are the elements of that list.
+  kRefused,  // Models may not use it.
 };
 
 // `counters`: CountersOf(program) (graph/exported/exported_ops.h).
 NodeFate FateOf(const ExportedProgram& program, const std::set<std::string>& counters, const ExportedNode& node);
 
-// What the graph calls one of a program's own inputs. REQUIRES: it is of the kind kUser.
+// The graph's name for one of a program's own inputs. REQUIRES: the input has the kind kUser.
 std::string InputNameOf(const ExportedProgram& program, const ExportedInput& input, const InputNames& inputs);
 
-// What ImportProgram says of ops that models may not use, of all of a program's and of each once: for people who look
-// at a file.
+// ImportProgram's messages for all ops of a program that models may not use, each once, for people who inspect a file.
 std::vector<std::string> RefusedOps(const ExportedProgram& program);
 
 // Whether the program was exported in evaluation mode: it has dropout, or norms with running statistics, and none of
-// them trains.
+// them is in training mode.
 bool IsEvalMode(const Graph& graph);
 
-// A model as a job trains and evaluates it.
+// The programs that a job trains and evaluates.
 struct ImportedPrograms {
   Graph train;
-  Graph eval;                         // with the same state
-  std::vector<std::string> warnings;  // of what may not be meant
+  Graph eval;                         // Has the same state as `train`.
+  std::vector<std::string> warnings;  // What may not be intended.
 };
 
-// Both programs. INVALID_ARGUMENT as ImportProgram and ImportEvalProgram, or with the reason SPEC_ERROR for an output
-// that the head does not take, for an input "labels" with another head than kOwnLoss, for a model in which there is
-// nothing to train, and with kGan for a trained parameter that its own network's loss does not lead to.
+// Imports both programs. INVALID_ARGUMENT as ImportProgram and ImportEvalProgram, or with the reason SPEC_ERROR for an
+// output that the head does not take, for an input "labels" with a head other than kOwnLoss, for a model without
+// trained parameters, and with kGan for a trained parameter that does not lead to its own network's loss.
 absl::StatusOr<ImportedPrograms> ImportPrograms(const ExportedModel& model, const ImportOptions& options);
 
 }  // namespace ampd::graph

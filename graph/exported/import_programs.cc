@@ -1,4 +1,4 @@
-// The programs of a file as a job takes them.
+// The programs of a file, as a job uses them.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -23,7 +23,7 @@ absl::Status SpecError(const std::string& message) {
   return Error(absl::StatusCode::kInvalidArgument, "SPEC_ERROR", message);
 }
 
-// A node that draws random numbers; null: none does.
+// A node that draws random numbers; null if there is none.
 const Node* FindRandom(const Graph& graph) {
   for (const Node& node : graph.nodes()) {
     if (DrawsRandomNumbers(node)) {
@@ -33,7 +33,7 @@ const Node* FindRandom(const Graph& graph) {
   return nullptr;
 }
 
-// What the output of that type needs a head for that nobody named; empty where no head takes it.
+// A hint at the head that takes an output of this type; empty if none does.
 std::string Advice(const TensorType& output) {
   for (const Head head : {Head::kOwnLoss, Head::kRegression}) {
     if (Takes(head, output)) {
@@ -58,7 +58,7 @@ absl::Status CheckGanInputs(const Graph& model) {
   return absl::OkStatus();
 }
 
-// Whether the head that the options name, or that the output tells, takes the outputs.
+// Checks that the head, given by the options or derived from the output, takes the outputs.
 absl::Status CheckHead(const ImportOptions& options, const Graph& model) {
   const TensorType& first = model.type(model.outputs().front().value);
   const std::optional<Head> head = options.head.has_value() ? options.head : HeadOf(first);
@@ -97,7 +97,7 @@ absl::Status CheckLabelCount(const ImportOptions& options, const Graph& model) {
                                                program.status().message()));
 }
 
-// The values that the backward pass of an output goes through.
+// The values that the backward pass of an output reaches.
 std::set<ValueId> ReachedFrom(const Graph& model, ValueId output) {
   std::set<ValueId> reached = {output};
   for (auto node = model.nodes().rbegin(); node != model.nodes().rend(); ++node) {
@@ -111,8 +111,8 @@ std::set<ValueId> ReachedFrom(const Graph& model, ValueId output) {
   return reached;
 }
 
-// Whether each of the model's losses trains all of its network, and every parameter is of one. A model with a head has
-// none.
+// Checks that each of the model's losses trains all of its network, and that every parameter belongs to a network. A
+// model with a head has no networks.
 absl::Status CheckNetworks(const Graph& model) {
   const std::vector<Loss> losses = LossesOf(model);
   std::set<ValueId> trained;

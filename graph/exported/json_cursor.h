@@ -11,32 +11,32 @@
 
 namespace ampd::graph {
 
-// A place in JSON from outside, read without asking at every step whether it is as expected:
+// A place in JSON from outside, which can be read without checking every step:
 //
 //   absl::Status status;
 //   const JsonCursor root(json, status);
 //   const int64_t count = root["a"]["count"].Integer();
 //   for (const JsonCursor& one : root["list"].List(100)) { ... }
-//   AMPD_RETURN_IF_ERROR(status);   // before anything is done with what was read
+//   AMPD_RETURN_IF_ERROR(status);   // before using what was read
 //
-// The first thing that is missing or of another kind is kept in the status, "a.count: is no whole number"; everything
-// read from there on is empty or 0. The JSON and the status outlive their cursors. Thread-compatible.
+// The status keeps the first thing that is missing or of another kind, "a.count: is no whole number"; everything read
+// from there on is empty or 0. The JSON and the status must outlive their cursors. Thread-compatible.
 class JsonCursor {
  public:
   JsonCursor(const nlohmann::json& json, absl::Status& status) : json_(&json), status_(&status) {}
 
-  // What `key` of this object is; it must be there.
+  // The value of `key` in this object; a missing key is an error.
   JsonCursor operator[](std::string_view key) const;
   bool Has(std::string_view key) const;
   bool IsNull() const;
   int64_t Integer() const;
-  // A whole number counts too, and so do "Infinity", "-Infinity" and "NaN" as strings.
+  // Also accepts integers, and "Infinity", "-Infinity" and "NaN" as strings.
   double Real() const;
   bool Truth() const;
   std::string Text() const;
   std::vector<JsonCursor> List(size_t max_size) const;
   std::vector<std::pair<std::string, JsonCursor>> Members(size_t max_size) const;
-  // The one member of an object that says by its key which of several things it is.
+  // The only member of an object whose key selects one of several kinds.
   std::pair<std::string, JsonCursor> Choice() const;
 
   void Fail(std::string_view what) const;
@@ -46,7 +46,7 @@ class JsonCursor {
   JsonCursor(const nlohmann::json* json, absl::Status* status, std::string path)
       : json_(json), status_(status), path_(std::move(path)) {}
 
-  const nlohmann::json* json_;  // null: after a failure
+  const nlohmann::json* json_;  // Null after a failure.
   absl::Status* status_;
   std::string path_;
 };

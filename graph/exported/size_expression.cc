@@ -15,7 +15,7 @@ constexpr int kMaxDepth = 8;
 constexpr int64_t kMaxFactor = int64_t{1} << 40;
 constexpr int64_t kMaxPower = 4;
 
-using Size = std::optional<ExportedSize>;  // nothing: of another form
+using Size = std::optional<ExportedSize>;  // Nothing for an expression of another form.
 using Sizes = std::vector<ExportedSize>;
 
 Size Bounded(int64_t factor, std::string symbol = "") {
@@ -38,7 +38,7 @@ Size Product(const Sizes& factors) {
   return Bounded(product.factor, product.symbol);
 }
 
-// Of numbers, or of multiples of one symbol.
+// The sum of numbers, or of multiples of one symbol.
 Size Sum(const Sizes& terms) {
   int64_t sum = 0;
   for (const ExportedSize& term : terms) {
@@ -73,7 +73,7 @@ Size Extreme(const Sizes& sizes, bool largest) {
                  : *std::min_element(sizes.begin(), sizes.end(), less);
 }
 
-// REQUIRES: there are sizes.
+// REQUIRES: sizes is not empty.
 Size Apply(std::string_view function, const Sizes& sizes) {
   if (function == "Mul") return Product(sizes);
   if (function == "Add") return Sum(sizes);
@@ -113,7 +113,7 @@ class Parser {
   }
 
  private:
-  // What is in front of the next `end`, which is taken too.
+  // The text before the next `end`; consumes both.
   std::optional<absl::string_view> Until(char end) {
     const size_t at = rest_.find(end);
     if (at == absl::string_view::npos) {

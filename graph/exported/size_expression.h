@@ -10,21 +10,21 @@
 
 namespace ampd::graph {
 
-// What sizes that the export left open are in a run, by their symbols.
+// The values, by symbol, that sizes left open by the export have in a run.
 using SymbolValues = std::map<std::string, int64_t>;
 
-// A size as torch.export spells it, which is how SymPy prints an expression for a machine to read:
+// A size as torch.export writes it, in SymPy's printed form:
 //
 //   expression := symbol | "Integer(" number ")" | function "(" expression {", " expression} ")"
 //   function   := "Add" | "Mul" | "Pow" | "Min" | "Max" | "FloorDiv" | "Mod"
 //   symbol     := "Symbol('" name "'" {", " property} ")"
 //
-// A whole number, or one times one symbol of unknown value; anything else comes back as `unknown`. What it is without
-// `values`, it may be a number with them.
+// Returns an integer, or an integer multiplied by one symbol of unknown value; anything else is returned as `unknown`.
+// An expression that is unknown without `values` may be an integer with them.
 ExportedSize ParseSizeExpression(std::string_view text, const SymbolValues& values = {});
 
-// Whether what a program asserts of its sizes holds: relation "(" expression ", " expression ")" of two numbers, by
-// SymPy's names, "Unequality(...)". Nothing for one that is of another form or has a symbol of unknown value.
+// Whether a program's assertion about its sizes holds: relation "(" expression ", " expression ")" of two numbers, with
+// SymPy's names, "Unequality(...)". Nothing if it has another form or a symbol of unknown value.
 std::optional<bool> ParseSizeRelation(std::string_view text, const SymbolValues& values);
 
 }  // namespace ampd::graph

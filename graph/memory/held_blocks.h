@@ -7,12 +7,11 @@
 
 namespace ampd::graph {
 
-// Blocks of memory, each with a number of holders, what is held now by kind, and the moment when it was most.
-// Thread-compatible.
+// Reference-counted blocks of memory. Tracks the bytes held now, by kind, and their peak. Thread-compatible.
 class HeldBlocks {
  public:
   enum Kind { kActivation, kGradient, kWorkspace };
-  // Memory that is counted elsewhere: held and released without effect.
+  // Memory that is counted elsewhere: holding and releasing it has no effect.
   static constexpr int kOutside = -1;
 
   int Allocate(Kind kind, int64_t bytes) {

@@ -97,7 +97,7 @@ class Run {
   void BackwardSegment(const Segment& segment) {
     std::vector<int> gradients;
     if (segment.recomputed) {
-      // The node of the segment holds the results' gradients while the segment runs again.
+      // The segment's autograd node holds the results' gradients while the segment runs again.
       for (ValueId output : segment.outputs) {
         if (values_[Index(output)].gradient.has_value()) {
           gradients.push_back(blocks_.Hold(*values_[Index(output)].gradient));
@@ -151,7 +151,7 @@ class Run {
     }
   }
 
-  // Lets go of values that nothing reads after a node, if the node `first_own` or a later one defined them.
+  // Releases values that nothing reads after a node, if the node `first_own` or a later one defined them.
   void DropValues(size_t index, size_t first_own) {
     const Node& node = graph_.nodes()[index];
     std::set<ValueId> ends;
@@ -213,7 +213,7 @@ class Run {
     return blocks_.Allocate(HeldBlocks::kWorkspace, ops_.Bytes(use));
   }
 
-  // As autograd sums: in place into a gradient that nobody else holds.
+  // Sums like autograd: in place, into a gradient that nobody else holds.
   void AddGradient(ValueState& value, int gradient) {
     if (!value.gradient.has_value()) {
       value.gradient = gradient;
@@ -237,8 +237,8 @@ class Run {
   Work& work_;
   const std::vector<Segment> segments_;
   std::vector<ValueState> values_;
-  std::vector<std::vector<int>> saved_;                          // by node
-  std::map<size_t, std::vector<std::pair<ValueId, int>>> kept_;  // by a segment's first node
+  std::vector<std::vector<int>> saved_;                          // By node.
+  std::map<size_t, std::vector<std::pair<ValueId, int>>> kept_;  // By a segment's first node.
   HeldBlocks blocks_;
 };
 

@@ -8,14 +8,14 @@
 namespace ampd::graph {
 namespace {
 
-// Keeps its weight as it is, and its input in FP8 where the weight gradient is a product in FP8.
+// Saves its weight unchanged, and its input in FP8 if the weight gradient is a product in FP8.
 const OpRow kLinearFp8 = {
     .op = "ampd.linear_fp8", .op_class = OpClass::kLower, .saves = {"weight", "result.input_fp8"}};
 
-// Goes through its rows in parts, and again in the backward pass.
+// Processes its rows in parts, and again in the backward pass.
 const OpRow kCrossEntropy = {.op = "ampd.cross_entropy", .op_class = OpClass::kFp32, .saves = {"self", "target"}};
 
-// What a product through fp32 computes, by the op that it stands for.
+// The row of a node's op; for an op that computes through fp32, the row of the op it replaces.
 const OpRow* RowOf(const Node& node) {
   for (const OpRow* const row : {&kLinearFp8, &kCrossEntropy}) {
     if (node.op == row->op) {
@@ -25,10 +25,10 @@ const OpRow* RowOf(const Node& node) {
   return FindOp(ComputedBy(node.op));
 }
 
-// In fp32 copies of what it is given: products of 16 bits, and those of FP8 that no device computes.
+// Whether the op computes in fp32 copies of its arguments: 16-bit products, and FP8 products that no device computes.
 bool IsWide(const Node& node) { return node.op.starts_with("ampd.") && node.op != kCrossEntropy.op; }
 
-// A value, or those of a list.
+// The argument's value, or the values of its list.
 std::vector<ValueId> ValuesOf(const Node& node, std::string_view argument) {
   std::vector<ValueId> values;
   const Operand* const operand = node.Find(argument);
@@ -55,7 +55,7 @@ bool IsRecurrent(const Node& node) {
   return op == "aten.gru.input" || op == "aten.lstm.input";
 }
 
-// Pooling to one pixel is a mean, which saves nothing. A linear layer in FP8 tells which of its products are.
+// Pooling to one pixel is a mean and saves nothing. The arguments of an FP8 linear layer say which products are FP8.
 std::vector<std::string_view> SavesOf(const Node& node, const OpRow& row) {
   const Operand* size = node.Find("output_size");
   if (size != nullptr && *size == Operand(std::vector<int64_t>{1, 1})) {
@@ -93,8 +93,8 @@ void OpMemory::Mark(const Node& node) {
   }
 }
 
-// Convolutions take channels-last weights (worker/amp/step/format.cc) and give such images; what follows keeps the
-// order.
+// Convolutions use channels-last weights (worker/amp/step/format.cc) and return channels-last images; later ops keep
+// the order.
 bool OpMemory::IsChannelsLast(const Node& node, ValueId output) const {
   if (graph_.type(output).shape.size() < 4 || node.op == "aten.transpose.int" || node.op == "aten.view.default") {
     return false;
@@ -121,7 +121,7 @@ std::optional<ValueId> OpMemory::ShownBy(const Node& node, ValueId output) const
   if (!shown.has_value() || graph_.type(*shown).dtype != graph_.type(output).dtype) {
     return std::nullopt;
   }
-  // Flattening goes through the channels in order, which a channels-last image does not have.
+  // Flattening needs the channels in order, so a channels-last image is copied.
   const Shape& shape = graph_.type(*shown).shape;
   const bool has_own = node.op == "aten.flatten.using_ints" && states_[Index(*shown)].channels_last &&
                        shape[2].factor() * shape[3].factor() != 1 && shape[1].factor() != 1;
@@ -146,8 +146,8 @@ std::vector<OpMemory::Kept> OpMemory::Keeps(const Node& node) const {
   return kept;
 }
 
-// Attention without a flash kernel: on a CPU LibTorch has none that drops scores, gives a mask its gradient or takes a
-// mask of three dimensions, nor one for other shapes than (B, heads, T, D), the same D for all.
+// Whether attention has no flash kernel. On a CPU LibTorch has none that drops scores, gives a mask its gradient or
+// accepts a mask of three dimensions, and none for shapes other than (B, heads, T, D) with the same D for all.
 bool OpMemory::MakesScores(const Node& node) const {
   if (on_gpu_ || RowOf(node)->op != "aten.scaled_dot_product_attention.default") {
     return false;
@@ -161,7 +161,7 @@ bool OpMemory::MakesScores(const Node& node) const {
   return query.size() != 4 || value.size() != 4 || query[3] != value[3];
 }
 
-// REQUIRES: attention.
+// REQUIRES: the node is attention.
 AttentionSizes OpMemory::AttentionSizesOf(const Node& node) const {
   const ValueId query = *node.ValueOf("query");
   const ValueId key = *node.ValueOf("key");
@@ -176,7 +176,7 @@ AttentionSizes OpMemory::AttentionSizesOf(const Node& node) const {
           .is_narrow = graph_.type(query).dtype != Dtype::kFloat32};
 }
 
-// One of 16 bits may compute in fp32. REQUIRES: a recurrent layer, or several in one node.
+// A 16-bit layer may compute in fp32. REQUIRES: the node is one recurrent layer or several.
 RecurrentSizes OpMemory::RecurrentSizesOf(const Node& node) const {
   const auto is = [&node](std::string_view argument) {
     const Operand* const operand = node.Find(argument);
@@ -198,7 +198,7 @@ RecurrentSizes OpMemory::RecurrentSizesOf(const Node& node) const {
           .item_bytes = ItemSizeBytes(IsWide(node) ? Dtype::kFloat32 : result.dtype)};
 }
 
-// Of a recurrent layer; one that computes so keeps its parameters in fp32 besides.
+// Bytes that a recurrent layer saves. A layer that computes through fp32 also saves its parameters in fp32.
 int64_t OpMemory::PositionBytes(const Node& node) const {
   const Operand* const train = node.Find("train");
   if (train != nullptr && *train == Operand(false)) {
@@ -211,7 +211,7 @@ int64_t OpMemory::PositionBytes(const Node& node) const {
   return wide_parameters + RecurrentSavedBytes(RecurrentSizesOf(node));
 }
 
-// Tensors that an op makes inside and saves.
+// Bytes of an internal tensor that an op saves.
 int64_t OpMemory::InnerBytes(const Node& node, std::string_view name) const {
   const ValueId result = node.outputs[0];
   if (name == "result.mask") {
@@ -237,7 +237,7 @@ int64_t OpMemory::InnerBytes(const Node& node, std::string_view name) const {
   if (name == "result.log_softmax") {
     return Bytes(*node.ValueOf("self"));
   }
-  // A number of fp32 a channel, or a row.
+  // One fp32 number per channel, or per row.
   const Shape& shape = graph_.type(result).shape;
   const int64_t rows = name.starts_with("result.save_")
                            ? shape[1].factor()
@@ -245,7 +245,7 @@ int64_t OpMemory::InnerBytes(const Node& node, std::string_view name) const {
   return rows * static_cast<int64_t>(sizeof(float));
 }
 
-// Convolutions bring an image of several channels into channels-last order first, in every pass that reads it.
+// Convolutions copy an image of several channels into channels-last order first, in every pass that reads it.
 int64_t OpMemory::ImageCopy(const Node& node) const {
   if (!IsConvolution(node)) {
     return 0;
@@ -265,7 +265,8 @@ int64_t OpMemory::WideCopies(const Node& node) const {
   return bytes;
 }
 
-// In fp32: the gradient and what was saved, then the gradients of the arguments. A linear layer has them one by one.
+// In fp32: the gradient and the saved tensors, then the gradients of the arguments. A linear layer computes these one
+// by one.
 int64_t OpMemory::WideBackward(const Node& node) const {
   if (!IsConvolution(node) && node.op != "ampd.linear_wide") {
     return 2 * WideCopies(node);
@@ -277,14 +278,14 @@ int64_t OpMemory::WideBackward(const Node& node) const {
   return IsConvolution(node) ? bytes : bytes - WideBytes(*node.ValueOf("weight"));
 }
 
-// What a loss is of each element, before it is summed up.
+// The loss of each element, before it is summed.
 int64_t OpMemory::UnsummedLoss(const Node& node) const {
   const bool is_by_element = node.op == "aten.mse_loss.default" || node.op == "aten.smooth_l1_loss.default" ||
                              node.op == "aten.huber_loss.default";
   return is_by_element ? Bytes(*node.ValueOf("self")) : 0;
 }
 
-// A part of what a cross entropy over many classes computes of its logits, in fp32.
+// The fp32 numbers that a cross entropy over many classes computes from its logits at once.
 int64_t OpMemory::LogarithmPart(const Node& node) const {
   if (node.op != kCrossEntropy.op) {
     return 0;
@@ -297,13 +298,13 @@ int64_t OpMemory::LogarithmPart(const Node& node) const {
 
 int64_t OpMemory::ForwardWorkspace(const Node& node) const {
   const int64_t scores = MakesScores(node) ? AttentionForwardBytes(AttentionSizesOf(node)) : 0;
-  // The logits in fp32 and their logarithms.
+  // The logits in fp32, and their logarithms.
   return scores + 2 * LogarithmPart(node) + ImageCopy(node) + UnsummedLoss(node) +
          (IsWide(node) ? WideCopies(node) : 0);
 }
 
-// Flattening hands a gradient back in the order of the channels, and pooling of channels-last images then computes in
-// copies of its own.
+// After flattening, the gradient is in the order of the channels, and max-pooling of channels-last images then computes
+// in its own copies.
 int64_t OpMemory::PoolingCopies(const Node& node) const {
   if (node.op != "aten.max_pool2d.default" || !states_[Index(node.outputs[0])].flattened_by_copy) {
     return 0;
@@ -311,7 +312,7 @@ int64_t OpMemory::PoolingCopies(const Node& node) const {
   return Bytes(*node.ValueOf("self")) + InnerBytes(node, "result.indices");
 }
 
-// The gradient of an argument that was repeated, before it is summed.
+// The gradient of a broadcast argument, before it is summed.
 int64_t OpMemory::UnsummedGradient(const Node& node) const {
   const auto other = node.ValueOf("other");
   const bool is_repeated = node.op == "aten.mul.Tensor" && other.has_value() && IsTrained(*other) &&
@@ -319,8 +320,8 @@ int64_t OpMemory::UnsummedGradient(const Node& node) const {
   return is_repeated ? Bytes(node.outputs[0]) : 0;
 }
 
-// On a CPU oneDNN sums the weights' gradient of a depthwise convolution in fp32 blocks of 16 x 16 channels, one a
-// channel, and rounds them as they are.
+// On a CPU, oneDNN sums the weight gradient of a depthwise convolution in fp32 blocks of 16 x 16 channels, one per
+// channel, and rounds the blocks as they are.
 int64_t OpMemory::BlockedWeights(const Node& node) const {
   constexpr int64_t kBlockElements = int64_t{16} * 16;
   const Operand* const groups = node.Find("groups");
@@ -335,8 +336,8 @@ int64_t OpMemory::BlockedWeights(const Node& node) const {
   return is_depthwise ? kBlockElements * (WideBytes(weight) + rounded_bytes) : 0;
 }
 
-// On a CPU oneDNN reads the weights of a transposed convolution in the order of a plain one, and gives their gradient
-// so.
+// On a CPU, oneDNN reads the weights of a transposed convolution in the order of a plain one, and returns their
+// gradient in that order.
 int64_t OpMemory::TurnedWeights(const Node& node) const {
   if (RowOf(node)->op != "aten.conv_transpose2d.input") {
     return 0;
@@ -346,11 +347,11 @@ int64_t OpMemory::TurnedWeights(const Node& node) const {
 }
 
 int64_t OpMemory::BackwardWorkspace(const Node& node) const {
-  // Between the gradients of nll_loss and of log_softmax.
+  // The gradient between those of nll_loss and of log_softmax.
   const int64_t between = node.op == "aten.cross_entropy_loss.default" ? Bytes(*node.ValueOf("self")) : 0;
   const int64_t gates = IsRecurrent(node) ? RecurrentBackwardBytes(RecurrentSizesOf(node)) : 0;
   const int64_t scores = MakesScores(node) ? AttentionBackwardBytes(AttentionSizesOf(node)) : 0;
-  // As forward, then the gradients of the logarithms and of the logits beside the former.
+  // As in the forward pass, then the gradients of the logarithms and of the logits in addition.
   return scores + gates + between + 3 * LogarithmPart(node) + ImageCopy(node) + PoolingCopies(node) +
          UnsummedGradient(node) + BlockedWeights(node) + TurnedWeights(node) + (IsWide(node) ? WideBackward(node) : 0);
 }

@@ -13,44 +13,44 @@
 
 namespace ampd::graph {
 
-// Of how many rows at once "ampd.cross_entropy" has the logarithms of all classes: 4 MiB of them, on a GPU 128, so that
-// it has few kernels to start.
+// The number of rows for which "ampd.cross_entropy" holds the logarithms of all classes at once: 4 MiB of them, or on a
+// GPU 128 MiB, so that it starts few kernels.
 int64_t CrossEntropyRows(int64_t num_classes, bool on_gpu);
 
-// What the nodes of a program take in memory, each for itself, as LibTorch's CPU ops run them: which results have
-// memory of their own, what the backward pass will read, and what is needed only while an op runs. From the op table,
-// and from which values are trained and which lie channels-last, which it finds out in the order of the nodes. Of a GPU
-// only attention is told apart, whose kernels there never hold all scores.
-// Thread-compatible. REQUIRES: the program outlives it; every op is in the op table or one that ApplyPrecision puts in.
+// The memory of each node of a program, as LibTorch's CPU ops run it: which results have their own memory, what is
+// saved for the backward pass, and what is needed only while an op runs. It follows from the op table, and from which
+// values are trained and which lie channels-last, which it determines in the order of the nodes. For a GPU only
+// attention is treated differently, because its kernels there never hold all scores. Thread-compatible. REQUIRES: the
+// program outlives it; every op is in the op table or one that ApplyPrecision inserts.
 class OpMemory {
  public:
-  // `trained`: glob on the names of the parameters that are.
+  // `trained`: glob on the names of trained parameters.
   OpMemory(const Graph& program, int64_t batch_size, const std::string& trained, bool on_gpu);
 
-  // Whether a value has a gradient, or the results of a node.
+  // Whether a value, or the results of a node, have a gradient.
   bool IsTrained(ValueId value) const { return states_[Index(value)].trained; }
   bool IsTrained(const Node& node) const { return !node.outputs.empty() && IsTrained(node.outputs[0]); }
 
   int64_t Bytes(ValueId value) const;
 
-  // Whose memory a result shows; nothing: it has its own.
+  // The value whose memory a result shows; nothing if it has its own.
   std::optional<ValueId> ShownBy(const Node& node, ValueId output) const;
 
-  // What a node keeps for its backward pass: a value of the program, or so many bytes that it made inside.
+  // What a node saves for its backward pass: a value of the program, or bytes of an internal tensor.
   struct Kept {
     std::optional<ValueId> value;
     int64_t inner_bytes = 0;
   };
   std::vector<Kept> Keeps(const Node& node) const;
 
-  // Bytes that are there only while the node runs, and while its backward pass does.
+  // Bytes needed only while the node runs, and only while its backward pass runs.
   int64_t ForwardWorkspace(const Node& node) const;
   int64_t BackwardWorkspace(const Node& node) const;
 
-  // Whether the gradient of an argument is that of the node's result, the same tensor.
+  // Whether the gradient of an argument is the same tensor as the gradient of the node's result.
   bool PassesGradient(const Node& node, ValueId argument) const;
 
-  // Whether the gradient of an argument is written over the argument where nothing else holds that
+  // Whether the gradient of an argument is written over the argument if nothing else holds that
   // (worker/amp/ops/cross_entropy.cc).
   bool WritesGradientOver(const Node& node, ValueId argument) const;
 
@@ -84,7 +84,7 @@ class OpMemory {
   const Graph& graph_;
   const int64_t batch_size_;
   const bool on_gpu_;
-  std::vector<State> states_;  // by value
+  std::vector<State> states_;  // Indexed by value.
 };
 
 }  // namespace ampd::graph

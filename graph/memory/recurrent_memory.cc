@@ -7,10 +7,10 @@ namespace {
 
 constexpr int64_t kFloatBytes = 4;
 
-// Of one direction.
+// The workspace of one direction.
 int64_t OneDnnWorkspace(const RecurrentSizes& sizes, int64_t in_features) {
   const int64_t widest = std::max(in_features, sizes.hidden);
-  // Before the first position there is a state, too.
+  // One more than positions, for the initial state.
   const int64_t num_states = sizes.length + 1;
   const int64_t gates = 4 * sizes.hidden * sizes.length * sizes.item_bytes;
   const int64_t states = (2 * widest + 3 * sizes.hidden) * num_states * sizes.item_bytes;
@@ -18,7 +18,7 @@ int64_t OneDnnWorkspace(const RecurrentSizes& sizes, int64_t in_features) {
   return sizes.batch * (gates + states + gradients);
 }
 
-// Of one direction of one layer.
+// The bytes of one direction of one layer.
 int64_t LayerBytes(const RecurrentSizes& sizes, int64_t in_features) {
   const int64_t positions = sizes.batch * sizes.length;
   const int64_t input = positions * in_features * sizes.item_bytes;
