@@ -49,7 +49,7 @@ absl::Status FolderWatch::Check() const {
   for (const Watched& one : watched_) {
     struct stat status = {};
     if (stat(one.path.c_str(), &status) != 0) {
-      // Others, such as EIO or EACCES, say nothing of what is there.
+      // Other errors, such as EIO or EACCES, do not show that the file is gone.
       if (errno == ENOENT || errno == ENOTDIR) {
         return Gone(one.path, "deleted");
       }

@@ -9,17 +9,17 @@
 
 namespace ampd::server {
 
-// Makes the folder, for its owner alone, unless it is there. FAILED_PRECONDITION (reason DATA_DIRECTORY_UNUSABLE).
+// Creates the folder, accessible to its owner only, if it does not exist. FAILED_PRECONDITION (reason
+// DATA_DIRECTORY_UNUSABLE) if it cannot be created.
 absl::Status MakeDataDirectory(const std::string& path);
 
-// Tells whether a folder and files in it are still those that they were, by the numbers of their inodes.
-// Thread-compatible.
+// Detects when a folder or files in it were deleted or replaced, by comparing inode numbers. Thread-compatible.
 class FolderWatch {
  public:
-  // `files` are names within the folder. Errors of the folder or a file that is not there.
+  // `files` are names within the folder. Fails if the folder or a file does not exist.
   static absl::StatusOr<FolderWatch> Of(const std::string& folder, const std::vector<std::string>& files);
 
-  // OK, or DATA_LOSS (reason DATA_DIRECTORY_GONE) that names what was deleted or replaced.
+  // OK, or DATA_LOSS (reason DATA_DIRECTORY_GONE) naming what was deleted or replaced.
   absl::Status Check() const;
 
  private:
@@ -28,7 +28,7 @@ class FolderWatch {
     uint64_t device = 0;
     uint64_t inode = 0;
   };
-  std::vector<Watched> watched_;  // the folder first
+  std::vector<Watched> watched_;  // The folder comes first.
 };
 
 }  // namespace ampd::server

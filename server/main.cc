@@ -27,7 +27,7 @@
 
 namespace {
 
-// Connections and files take a descriptor each. The server bounds its connections by this limit.
+// Connections and files take a descriptor each. The server limits its connections by this limit.
 void RaiseFileLimit() {
   rlimit files = {};
   if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
@@ -36,11 +36,11 @@ void RaiseFileLimit() {
   }
 }
 
-// glibc gives threads that meet in malloc up to eight arenas a core, each of which keeps what was freed in it. gRPC has
-// many threads: with one arena a core a million points past stalled watchers leave 5 MiB less behind.
+// glibc gives threads that contend for malloc up to eight arenas per core, each of which keeps its freed memory. gRPC
+// has many threads: with one arena per core, a million points past stalled watchers leave 5 MiB less behind.
 void BoundArenas() { mallopt(M_ARENA_MAX, std::max(2, static_cast<int>(std::thread::hardware_concurrency()))); }
 
-// A flood of calls leaves free memory between what is still used, which glibc gives back to the system only when asked.
+// A flood of calls leaves free memory between used blocks, which glibc returns to the system only on request.
 void GiveBackMemory() {
   constexpr size_t kMuch = size_t{64} << 20;
   if (mallinfo2().fordblks > kMuch) {
@@ -48,18 +48,18 @@ void GiveBackMemory() {
   }
 }
 
-// Between looks for free memory.
+// Time between checks for free memory.
 constexpr absl::Duration kBetweenTrims = absl::Seconds(5);
 
-// Debian's Abseil looks for cycles at every lock, with one lock of its own for all threads. That is for the builds that
-// look for mistakes; under load it takes a tenth of the calls.
+// Debian's Abseil checks every lock for cycles, under one lock of its own for all threads. That check is useful in
+// debug builds; under load it costs a tenth of the calls.
 void TrustLockOrder() {
 #ifdef NDEBUG
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 #endif
 }
 
-// One line on stderr: a program that reads JSON gets JSON.
+// Writes one line to stderr, as JSON if the log format is JSON.
 void CannotGoOn(const ampd::server::ServerConfig& config, const absl::Status& why) {
   const std::string message(why.message());
   if (config.log_format == "json") {
@@ -69,15 +69,15 @@ void CannotGoOn(const ampd::server::ServerConfig& config, const absl::Status& wh
   }
 }
 
-// Waits for the first reason to leave. Thread-safe.
+// Waits for the first reason to stop. Thread-safe.
 class Leaving {
  public:
-  // OK: it was asked for. False when it has begun already.
+  // An OK status means a requested stop. Returns false when stopping has already begun.
   bool Begin(const absl::Status& why) {
     absl::MutexLock lock(&mutex_);
     return !std::exchange(has_begun_, true) && (why_ = why, true);
   }
-  // The reason; nothing when there is none in time.
+  // Returns the reason; nothing if there is none in time.
   std::optional<absl::Status> AwaitFor(absl::Duration timeout) {
     absl::MutexLock lock(&mutex_);
     return ampd::AwaitFor(mutex_, absl::Condition(&has_begun_), timeout) ? std::optional(why_) : std::nullopt;
@@ -89,10 +89,10 @@ class Leaving {
   absl::Status why_ ABSL_GUARDED_BY(mutex_);
 };
 
-// What the server needs beyond the grace of the calls: to write what it holds, and to end its threads.
+// Time that the server needs beyond the grace of the calls, to write what it holds and to end its threads.
 constexpr absl::Duration kStopMargin = absl::Seconds(5);
 
-// Ends the process when the server does not stop in time. Whatever was answered is on disk by then.
+// Ends the process when the server does not stop in time. Everything acknowledged is on disk by then.
 void StopInTime(ampd::server::Server* server, absl::Duration grace) {
   absl::Mutex mutex;
   bool has_stopped = false;
@@ -121,7 +121,8 @@ int main(int argc, char** argv) {
     std::fprintf(parsed.exit_code == 0 ? stdout : stderr, "%s\n", parsed.output.c_str());
     return parsed.exit_code;
   }
-  // It starts no process. As the first one of a container it gets what others leave behind, which the kernel reaps so.
+  // The server starts no processes. As the first process of a container it inherits orphans, which the kernel then
+  // reaps.
   std::signal(SIGCHLD, SIG_IGN);
   BoundArenas();
   TrustLockOrder();

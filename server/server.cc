@@ -50,7 +50,7 @@ constexpr int kMaxSweptJobs = 1000;
 
 }  // namespace
 
-// In the order of construction; what is listed last is gone first.
+// Members are destroyed in reverse order: the last one first.
 struct Server::Parts {
   Parts(const ServerConfig& with, std::shared_ptr<prometheus::Collectable> beside,
         std::function<void(const absl::Status&)> fatal)
@@ -63,7 +63,7 @@ struct Server::Parts {
   void OnJob(const JobPtr& job);
   void OnEvents(const std::string& job, const std::vector<v1::Event>& events);
   void OnJobDeleted(const std::string& job);
-  // Points, events, logs and samples.
+  // Deletes points, events, logs and samples.
   void DeleteHistory(const std::string& job);
   void OnStoreWrite(absl::Duration time, bool ok);
   ScrapePage::Options PageOptions(std::shared_ptr<prometheus::Collectable> beside);
@@ -103,13 +103,13 @@ struct Server::Parts {
   absl::Mutex mutex;
   bool stopping ABSL_GUARDED_BY(mutex) = false;
   bool stopped = false;
-  bool store_fails = false;  // of the store's thread
-  bool is_lost = false;      // the data directory; of the ticker
+  bool store_fails = false;  // Used by the store's thread.
+  bool is_lost = false;      // The data directory is lost; used by the ticker.
 };
 
 absl::Status Server::Parts::Open() {
   AMPD_RETURN_IF_ERROR(MakeDataDirectory(config.data_dir));
-  // The journal's lock comes before the metric store is touched.
+  // The journal's lock is taken before the metric store is touched.
   SqliteJournal::Options journal;
   journal.data_dir = config.data_dir;
   journal.min_free_bytes = config.min_free_bytes;
@@ -144,7 +144,7 @@ absl::Status Server::Parts::Open() {
   return absl::OkStatus();
 }
 
-// Its callbacks are called from Start on, when the coordinator is there.
+// The store's callbacks are called only after its Start, when the coordinator exists.
 absl::Status Server::Parts::OpenArtifacts() {
   ArtifactStore::Options options;
   options.folder = config.data_dir + "/artifacts";
@@ -232,7 +232,7 @@ void Server::Parts::OnJob(const JobPtr& job) {
     metrics.JobChanged(before.get(), *job);
   });
   if (hub.IsWatched(job->id())) {
-    // After the events that belong to it, which are queued already or in the same group.
+    // Published after the job's events, which are already queued or in the same group.
     const absl::Status queued =
         store->AppendServerEvents(job->id(), {}, [this, job](absl::Status) { hub.PublishJob(job); });
     if (!queued.ok()) {
@@ -324,7 +324,7 @@ ScrapePage::Options Server::Parts::PageOptions(std::shared_ptr<prometheus::Colle
           .more = {std::make_shared<ProcessCollector>(), std::move(beside)}};
 }
 
-// Of a scrape, which comes while there is a listener.
+// Called by a scrape, so the listener exists.
 void Server::Parts::UpdateMetrics() {
   const Ledger::Counters counters = ledger->counters();
   metrics.SetJournal(counters.num_groups, counters.num_updates);
@@ -333,7 +333,7 @@ void Server::Parts::UpdateMetrics() {
   metrics.SetConnections(connections.num_open, connections.num_refused, connections.num_evicted);
 }
 
-// A server whose files are gone would go on to promise what it can't keep.
+// A server whose files are gone would continue to make promises that it cannot keep.
 void Server::Parts::CheckFolder() {
   const absl::Status status = folder->Check();
   if (status.ok() || std::exchange(is_lost, true)) {
@@ -360,7 +360,7 @@ void Server::Parts::ShowHealth(const HealthMonitor::Results& results) {
   metrics.SetHealth(results);
 }
 
-// Histories that are to be gone, with their job or without: their deletion was lost in a crash.
+// Deletes histories that should be gone, with or without their job, because a crash lost their deletion.
 void Server::Parts::SweepStore() {
   absl::StatusOr<std::vector<std::string>> idle = store->Read([&](MetricReader& reader) {
     return reader.ListJobsIdleSince(absl::Now() - config.retention - absl::Hours(1), kMaxSweptJobs);
@@ -397,9 +397,9 @@ void Server::Parts::Stop() {
   }
   listener.reset();
   if (artifacts != nullptr) {
-    artifacts->Stop();  // its thread asks the coordinator
+    artifacts->Stop();  // Its thread calls the coordinator.
   }
-  // Commits what is queued and tells the coordinator, which therefore goes later.
+  // Commits queued updates and calls the coordinator's listener, so the coordinator is destroyed later.
   ledger.reset();
   grpc.reset();
   coordinator.reset();
@@ -413,7 +413,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   auto parts = std::make_unique<Parts>(config, std::move(more), std::move(on_fatal));
   AMPD_RETURN_IF_ERROR(CheckBindable(config.listen));
   AMPD_RETURN_IF_ERROR(CheckBindable(config.metrics_listen));
-  // From here on the destructor of Server ends in order what was begun.
+  // From here on the destructor of Server stops in order what was started.
   std::unique_ptr<Server> server(new Server(std::move(parts)));
   AMPD_RETURN_IF_ERROR(server->parts_->Open());
   AMPD_RETURN_IF_ERROR(server->parts_->Restore());

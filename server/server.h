@@ -11,17 +11,17 @@
 
 namespace ampd::server {
 
-// The whole server in one object: ledger and metric store on disk, coordinator, hub, gRPC and /metrics. It wires; it
-// decides nothing. Thread-compatible.
+// The whole server in one object: ledger and metric store on disk, coordinator, hub, gRPC and /metrics. It only
+// connects these parts and makes no decisions. Thread-compatible.
 //
-//   Start:  addresses checked -> journal locked and replayed -> metric store opened -> progress read back -> listening
-//   Stop:   health NOT_SERVING -> streams end resumable -> calls finish -> ledger and store write what they hold
+//   Start:  check addresses -> lock and replay the journal -> open the metric store -> restore progress -> listen
+//   Stop:   health NOT_SERVING -> end streams, resumable -> finish calls -> ledger and store write what they hold
 class Server {
  public:
   // Errors, by reason: ADDRESS_IN_USE, ADDRESS_NOT_BINDABLE, DATA_DIRECTORY_LOCKED, DATA_DIRECTORY_UNUSABLE,
-  // NEWER_SCHEMA, and what the journal says of a damaged file. ExitCodeOf maps them.
-  // `more` is shown at /metrics beside the server's own; may be null. `on_fatal` is called at most once, on a thread of
-  // the server, when it can't go on and should be stopped: DATA_DIRECTORY_GONE. May be null.
+  // NEWER_SCHEMA, and the journal's errors for a damaged file. ExitCodeOf maps them to exit codes.
+  // `more` is shown at /metrics beside the server's own metrics; may be null. `on_fatal` is called at most once, on a
+  // thread of the server, when the server cannot continue and should be stopped: DATA_DIRECTORY_GONE. May be null.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config,
                                                        std::shared_ptr<prometheus::Collectable> more = nullptr,
                                                        std::function<void(const absl::Status&)> on_fatal = nullptr);
@@ -29,7 +29,7 @@ class Server {
 
   int port() const;
   int metrics_port() const;
-  // Everything acknowledged is on disk afterwards. Idempotent.
+  // After it returns, everything acknowledged is on disk. Idempotent.
   void Stop();
 
  private:

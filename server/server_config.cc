@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kVersion[] = "ampd-server 0.1.0";
 
-// Durations as Go and systemd write them: 300ms, 10s, 5m, 1h30m.
+// Durations in the format of Go and systemd: 300ms, 10s, 5m, 1h30m.
 void AddDuration(CLI::App* app, const char* name, const std::string& help, absl::Duration at_least,
                  absl::Duration* value) {
   CLI::Option* option = app->add_option_function<std::string>(
@@ -31,7 +31,7 @@ void AddDuration(CLI::App* app, const char* name, const std::string& help, absl:
   option->type_name("DURATION")->default_str(absl::FormatDuration(*value));
 }
 
-// An age at which something is deleted. Zero is never.
+// An age at which something is deleted; zero means never.
 void AddAge(CLI::App* app, const char* name, const std::string& help, absl::Duration* value) {
   constexpr absl::Duration kLongest = absl::Hours(24 * 365 * 100);
   AddDuration(app, name, help + "; 0 is never", absl::ZeroDuration(), value);
@@ -113,7 +113,7 @@ void AddOptions(CLI::App* app, Addresses* addresses, ServerConfig* config) {
 
 std::string FirstLine(std::string text) { return text.substr(0, text.find('\n')); }
 
-// A flag that is misspelt is the reason why the one that was meant is missing.
+// Reports an unknown flag first, because a misspelt flag also makes a required one missing.
 std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> extra = app.remaining();
   const auto flag = std::find_if(extra.begin(), extra.end(), [](const auto& word) { return word.starts_with("--"); });

@@ -38,16 +38,16 @@ bool IsName(const std::string& name) {
                      [](char c) { return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-'; });
 }
 
-// At most the first bytes of what a user wrote, for a message.
+// Shortens text that a user wrote, for a message.
 std::string Shown(const std::string& text) { return Shortened(text, 80); }
 
-// What the policy is resolved against: the model where it decides whether the policy makes sense, and otherwise, for
-// submitting is frequent, nothing.
+// The graph to resolve the policy against. Only an FP8 policy depends on the model; any other gets an empty graph,
+// which is cheaper, because submits are frequent.
 graph::Graph GraphFor(const v1::JobSpec& spec, const graph::Graph* model, const precision::Preset& preset) {
   return model != nullptr && precision::UsesFp8(spec.precision(), preset) ? *model : graph::Graph("policy");
 }
 
-// FP8 that no layer of the model can compute in, where nothing else is left to choose.
+// Refuses FP8 if no layer of the model can compute in it and the policy lists no other preset to choose.
 void RefuseUselessFp8(const v1::JobSpec& spec, const precision::ResolvedPolicy& resolved, const graph::Graph& graph,
                       Findings& findings) {
   const v1::PrecisionPolicy& policy = spec.precision();
@@ -64,12 +64,12 @@ v1::Device AnyDevice(v1::Device::Kind kind) {
   return device;
 }
 
-// What the trainer says of ops that the policy bans, on that kind of device, in any of the model's programs.
+// Returns the trainer's error for ops that the policy bans, on that kind of device, in any of the model's programs.
 absl::Status CheckBansOn(v1::Device::Kind kind, const v1::PrecisionPolicy& policy,
                          const std::vector<graph::Graph>& programs, precision::OptimizerKind optimizer) {
   const auto resolved = precision::ResolvePolicy(policy, graph::Graph("policy"), AnyDevice(kind), optimizer);
   if (!resolved.ok()) {
-    return absl::OkStatus();  // it never runs there; whether it runs at all is told elsewhere
+    return absl::OkStatus();  // The policy never runs on this kind; another check decides whether it runs at all.
   }
   for (const graph::Graph& program : programs) {
     AMPD_RETURN_IF_ERROR(precision::CheckBans(program, *resolved));
@@ -77,7 +77,7 @@ absl::Status CheckBansOn(v1::Device::Kind kind, const v1::PrecisionPolicy& polic
   return absl::OkStatus();
 }
 
-// The programs that may have an op which a policy bans: nothing that the zoo's models do is banned, but for rules.
+// The programs that may have an op which a policy bans. Models of the zoo have none, except by op rules.
 std::vector<graph::Graph> ProgramsWithBans(const v1::JobSpec& spec, const AdmittedModel* model) {
   std::vector<graph::Graph> programs;
   if (model == nullptr || (!spec.model().has_exported() && spec.precision().op_rules().empty())) {
@@ -92,7 +92,7 @@ std::vector<graph::Graph> ProgramsWithBans(const v1::JobSpec& spec, const Admitt
   return programs;
 }
 
-// Whether the policy bans no op of the model on any device that the job may run on.
+// Checks that the policy bans no op of the model on any device that the job may run on.
 void AdmitBans(const v1::JobSpec& spec, const std::vector<graph::Graph>& programs, const std::string& candidate,
                Findings& findings) {
   const v1::PrecisionPolicy policy = precision::WithPreset(spec.precision(), candidate);
@@ -112,7 +112,8 @@ void AdmitBans(const v1::JobSpec& spec, const std::vector<graph::Graph>& program
                               only_on_gpu ? "; on a CPU it is computed in fp32: set resources.kind to CPU" : ""));
 }
 
-// Whether the trainer will take the policy in each preset that placement may choose, by asking what it asks.
+// Checks that the trainer will accept the policy in each preset that placement may choose, with the trainer's own
+// checks.
 void AdmitPresets(const v1::JobSpec& spec, const AdmittedModel* model, Findings& findings) {
   const v1::Device device = AnyDevice(v1::Device::GPU);
   const std::vector<graph::Graph> programs = ProgramsWithBans(spec, model);

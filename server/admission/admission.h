@@ -9,23 +9,23 @@
 
 namespace ampd::server {
 
-// Checks everything about a spec that can be known without a worker, and returns it with every default filled in, so
-// that no later reader has defaults of its own. `uploaded`: the exported model that the spec names, where it was read;
-// null: it is taken unseen. What is returned does not depend on it. Pure.
+// Checks everything about a spec that can be known without a worker, and returns the spec with every default filled in,
+// so that no later reader has defaults of its own. `uploaded`: the exported model that the spec names, if it was read;
+// null: the model's content is not checked. The returned spec does not depend on `uploaded`. Pure.
 //
 //   INVALID_ARGUMENT  all violations at once, each with path, value and limit
 //   UNIMPLEMENTED     nothing is wrong, but a field is set that this server does not support; names the first one
 absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec, const graph::ExportedModel* uploaded = nullptr);
 
-// Whether a job can take an order to its loss scaler: by the precision that its newest attempt was given, before the
-// first one by what it asks for; OK where only a device will decide. What a later precision can't take, the trainer
-// holds within its bounds and says so.
+// Whether a job can accept an order to its loss scaler. Checked against the precision of its newest attempt, or before
+// the first attempt against the precision it asks for. Returns OK where only the device will decide. If a later attempt
+// has another precision, its trainer clamps the scale to that precision's bounds and reports it.
 //
-//   FAILED_PRECONDITION  (reason LOSS_SCALE_OFF) no loss is scaled
-//   INVALID_ARGUMENT     the scale is beyond floor or cap
+//   FAILED_PRECONDITION  (reason LOSS_SCALE_OFF) the job does not scale its loss
+//   INVALID_ARGUMENT     the scale is below the floor or above the cap
 absl::Status AdmitOrder(const v1::LossScaleOrder& order, const v1::Job& job);
 
-// Specs larger than this are refused before anything else is looked at.
+// Larger specs are refused before any other check.
 inline constexpr int64_t kMaxSpecBytes = 256 << 10;
 
 }  // namespace ampd::server

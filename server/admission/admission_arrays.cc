@@ -1,4 +1,4 @@
-// The sources that are arrays of images and labels in files.
+// Checks sources that are arrays of images and labels in files.
 #include <algorithm>
 #include <cstdint>
 #include <utility>
@@ -19,7 +19,7 @@ constexpr int64_t kCifarNumbers = kCifarChannels * 32 * 32;
 
 using Numbers = google::protobuf::RepeatedField<double>;
 
-// `channels`: how many numbers there may be besides one; 0: not known here.
+// `channels`: how many numbers are allowed as an alternative to one; 0: not known here.
 void AdmitNormalization(const std::string& field, int channels, Numbers* mean, Numbers* std, Findings& findings) {
   if (mean->empty()) mean->Add(0);
   if (std->empty()) std->Add(1);

@@ -1,4 +1,4 @@
-// What of a spec must fit the model at the size of a batch.
+// Checks the parts of a spec that must fit the model at a given batch size.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -11,7 +11,8 @@
 namespace ampd::server {
 namespace {
 
-// How many samples a training batch has. Of a file with fewer than batch_size samples the worker alone knows it.
+// The number of samples in a training batch. A file may have fewer than batch_size samples, which only the worker
+// knows.
 int64_t BatchOf(const v1::DataSpec& data) {
   const bool is_filled = data.last_batch() == v1::DataSpec::PAD || !data.train().has_synthetic();
   const int64_t wanted = data.batch_size();
@@ -33,7 +34,7 @@ void CheckTraining(const v1::JobSpec& spec, const graph::Graph& model, Findings&
   }
 }
 
-// Whole batches, and the last one with what is left.
+// Checks full batches and the last, smaller one.
 void CheckEvaluation(const v1::DataSpec& data, const graph::Graph& model, Findings& findings) {
   const int64_t size = data.eval_batch_size();
   if (!data.has_eval() || size < 1) {

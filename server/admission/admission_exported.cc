@@ -1,4 +1,4 @@
-// A model that torch.export wrote: what a spec says of it, and what is in its file where the server has that.
+// Checks a model that torch.export wrote: the spec's fields, and the content of the file if the server has it.
 #include <algorithm>
 #include <cstdint>
 #include <set>
@@ -21,10 +21,10 @@
 namespace ampd::server {
 namespace {
 
-constexpr int kMaxInputs = 64;        // that are renamed
-constexpr size_t kMaxRefusedOps = 8;  // that are named
+constexpr int kMaxInputs = 64;        // Inputs that are renamed.
+constexpr size_t kMaxRefusedOps = 8;  // Refused ops that are named in the error.
 
-// Whether it is uploaded is for those to find who know the artifacts.
+// Checks the digest only. The coordinator checks whether the artifact is uploaded.
 void AdmitArtifact(const std::string& field, const std::string& artifact, Findings& findings) {
   constexpr size_t kNumDigits = 64;
   const bool is_digest = artifact.size() == kNumDigits && std::all_of(artifact.begin(), artifact.end(), [](char c) {
@@ -48,7 +48,7 @@ void AdmitCountOutput(const std::string& field, const v1::ExportedModelSpec& exp
   }
 }
 
-// What the spec says of the file.
+// Checks what the spec says about the file.
 void AdmitFields(const v1::ExportedModelSpec& exported, Findings& findings) {
   const std::string field = "model.exported";
   if (!exported.artifact().empty()) {
@@ -78,7 +78,7 @@ void AdmitFields(const v1::ExportedModelSpec& exported, Findings& findings) {
   }
 }
 
-// Whether a source may have labels that are no classes. What they are is known to the worker alone.
+// Checks whether a source can have labels that are not classes. Only the worker knows the labels themselves.
 void CheckHeadFits(const std::string& field, const v1::DataSource& source, v1::ExportedModelSpec::Head head,
                    Findings& findings) {
   const bool is_given = source.kind_case() != v1::DataSource::KIND_NOT_SET;
@@ -90,7 +90,8 @@ void CheckHeadFits(const std::string& field, const v1::DataSource& source, v1::E
   }
 }
 
-// Why a trainer would refuse the file, in its words, and of ops that models may not use not the first alone.
+// Reports why a trainer would refuse the file, in the trainer's words. For ops that models may not use, reports up to
+// kMaxRefusedOps instead of only the first.
 void TakeImportError(const graph::ExportedModel& model, const absl::Status& error, Findings& findings) {
   const std::string first(error.message());
   if (ReasonOf(error) != "UNKNOWN_OP") {
@@ -109,7 +110,7 @@ void TakeImportError(const graph::ExportedModel& model, const absl::Status& erro
   }
 }
 
-// The inputs that a source's samples have, the samples themselves first.
+// The names of the inputs that a source provides. The samples come first.
 std::vector<std::string_view> InputsOf(const v1::DataSource& source) {
   if (source.has_jsonl()) {
     return {"input_ids", "attention_mask", "token_type_ids"};
@@ -117,7 +118,7 @@ std::vector<std::string_view> InputsOf(const v1::DataSource& source) {
   return {source.has_tokens() ? "input_ids" : "images"};
 }
 
-// The shape of one sample; empty where the worker alone knows it.
+// The shape of one sample; empty if only the worker knows it.
 std::vector<int64_t> SampleShapeOf(const v1::DataSource& source) {
   if (source.has_tokens() || source.has_jsonl()) {
     return {models::SequenceLengthOf(source)};
@@ -138,7 +139,7 @@ std::vector<int64_t> SampleShapeOf(const graph::Shape& shape) {
   return extents;
 }
 
-// 0 where there are more than can be counted.
+// The number of elements; 0 if it overflows.
 int64_t Elements(const std::vector<int64_t>& shape) {
   int64_t elements = 1;
   for (const int64_t extent : shape) {
@@ -149,10 +150,11 @@ int64_t Elements(const std::vector<int64_t>& shape) {
   return elements;
 }
 
-// Whether each array of the source's file is a field by its own name. Which it has is known to the worker alone.
+// Whether each array of the source's file provides the input of the same name. Only the worker knows which arrays there
+// are.
 bool HasNamedArrays(const v1::DataSource& source) { return source.has_safetensors() || !source.npz().file().empty(); }
 
-// An input of the model that the data has not, or samples that it does not take; empty: there is nothing.
+// Names an input of the model that the data lacks, or samples that the model does not accept. Empty: everything fits.
 std::string WhyInputsMisfit(const v1::DataSource& source, const graph::Graph& model) {
   if (HasNamedArrays(source)) {
     return "";
@@ -212,7 +214,8 @@ std::string WhyShapeMisfits(const v1::DataSource& source, const graph::Graph& mo
              : "";
 }
 
-// Whether the trainer will take the source, in its words, as far as that is known without the file.
+// Checks that the trainer will accept the source, as far as that is known without the file. Errors use the trainer's
+// words.
 void CheckSamples(const std::string& field, const v1::DataSource& source, const graph::Graph& model,
                   Findings& findings) {
   if (source.kind_case() == v1::DataSource::KIND_NOT_SET) {

@@ -16,16 +16,16 @@
 #include "graph/exported/exported_program.h"
 #include "graph/graph.h"
 
-// What the parts of admission share. Only admission*.cc include it.
+// Declarations that the admission*.cc files share. No other file includes this header.
 namespace ampd::server {
 
-// Gathers what is wrong with a spec. Thread-compatible.
+// Collects the errors of a spec. Thread-compatible.
 class Findings {
  public:
   void Wrong(std::string field, std::string description) {
     violations_.push_back({std::move(field), std::move(description)});
   }
-  // Set, but not supported by this server.
+  // Reports a field that is set but that this server does not support.
   void Unsupported(std::string field, std::string why) { unsupported_.push_back({std::move(field), std::move(why)}); }
   void UnsupportedIf(bool is_set, std::string field, std::string why = "this server does not support it yet") {
     if (is_set) {
@@ -39,7 +39,7 @@ class Findings {
       Wrong(std::move(field), absl::StrCat("is ", value, "; must be ", least, " to ", most));
     }
   }
-  // Finite, and between the limits, which are left out of what is allowed when `open_*`.
+  // Requires a finite number between the limits. `open_*` excludes the limit itself.
   void Real(std::string field, double value, double least, double most, bool open_least = false,
             bool open_most = false) {
     const bool fits = std::isfinite(value) && (open_least ? value > least : value >= least) &&
@@ -50,7 +50,7 @@ class Findings {
     }
   }
 
-  // What another room found, UNIMPLEMENTED or INVALID_ARGUMENT with the fields.
+  // Adds the fields of an UNIMPLEMENTED or INVALID_ARGUMENT status that another component returned.
   void Take(const absl::Status& status) {
     for (const FieldViolation& violation : ViolationsOf(status)) {
       if (absl::IsUnimplemented(status)) {
@@ -63,7 +63,7 @@ class Findings {
 
   size_t num_wrong() const { return violations_.size(); }
 
-  // All of what is wrong, else all of what is not supported.
+  // Returns all errors or, if there are none, all unsupported fields.
   absl::Status ToStatus() const {
     if (!violations_.empty()) {
       return InvalidFields(violations_);
@@ -78,25 +78,25 @@ class Findings {
 
 inline constexpr double kMaxReal = 1e30;
 
-// A model as a job trains it.
+// The model that a job trains.
 struct AdmittedModel {
   graph::Graph graph;
-  std::optional<graph::Graph> eval = {};  // its evaluation program, where the file has it
-  std::vector<std::string> warnings;      // of what may not be meant
+  std::optional<graph::Graph> eval = {};  // The model's evaluation program, if the file has one.
+  std::vector<std::string> warnings;      // Settings that may not be what the user meant.
 };
 
-// Each checks one part of the spec and fills its defaults in. `model` is what AdmitModel returned: null where something
-// is wrong with it, or where only the worker has its file, so that what depends on it cannot be known; AdmitData and
-// AdmitSample take that of the zoo alone, CheckExportedData the other.
-// `sequence_length`: of the data; 0: the longest. `uploaded`: what is in the file of an exported model; null: not
+// Each function checks one part of the spec and fills its defaults in. `model` is what AdmitModel returned. It is null
+// if the model has errors or if only the worker has its file; checks that depend on the model are then skipped.
+// AdmitData and AdmitSample receive only a zoo model, CheckExportedData only an exported one.
+// `sequence_length`: the data's; 0 means the longest. `uploaded`: the content of an exported model's file; null: not
 // known.
 std::optional<AdmittedModel> AdmitModel(v1::ModelSpec* model, int64_t sequence_length,
                                         const graph::ExportedModel* uploaded, Findings& findings);
 std::optional<AdmittedModel> AdmitExported(const v1::ExportedModelSpec& exported, int64_t sequence_length,
                                            const graph::ExportedModel* uploaded, Findings& findings);
-// Why nothing is known of an exported model that was not read.
+// Explains why nothing is known about an exported model that was not read.
 std::string WhyUnseen(const v1::ExportedModelSpec& exported);
-// Whether the data has labels that the head may take, and samples that the model takes where it is known.
+// Checks that the data has labels the head can use and, if the model is known, samples that it accepts.
 void CheckExportedData(const v1::JobSpec& spec, const graph::Graph* model, Findings& findings);
 void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
 void AdmitCifar(const std::string& field, v1::CifarSource* source, const graph::Graph* model, Findings& findings);
@@ -105,17 +105,18 @@ void AdmitSafetensors(const std::string& field, v1::SafetensorsSource* source, F
 void AdmitPrecision(v1::JobSpec* spec, const AdmittedModel* model, Findings& findings);
 void AdmitTraining(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
 void AdmitResources(v1::JobSpec* spec, Findings& findings);
-// Whether the model can run on batches of the sizes that the spec comes to, as far as they are known without the data's
-// files. REQUIRES: the data's defaults are filled in.
+// Checks that the model can run on every batch size that the spec leads to, as far as the sizes are known without the
+// data's files. REQUIRES: the data's defaults are filled in.
 void CheckBatches(const v1::JobSpec& spec, const AdmittedModel& model, Findings& findings);
-// Whether mean and std map the bytes of images to finite numbers.
+// Checks that mean and std map the bytes of images to finite numbers.
 void CheckByteMapping(const std::string& field, double mean, double std, Findings& findings);
 // REQUIRES: the model's defaults are filled in.
 void AdmitSample(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
 
-// "<root>/<path>": relative, without "..", empty parts or control characters, the first part naming a data root.
+// Checks a path of the form "<root>/<path>": relative, without "..", empty parts or control characters. The first part
+// names a data root.
 void AdmitPath(const std::string& field, const std::string& path, Findings& findings);
-// The same of a file with labels, which may be left out for a model that does not read them.
+// As AdmitPath, for a file with labels. The path may be empty if the model does not read labels.
 void AdmitLabelsPath(const std::string& field, const std::string& path, const v1::ModelSpec& spec, Findings& findings);
 
 }  // namespace ampd::server

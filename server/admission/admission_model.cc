@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kMaxParameters = int64_t{1} << 31;
 constexpr int64_t kMaxSampleNumbers = 1 << 28;
 
-// Of one sample, where there is a batch.
+// The number of elements of a shape; for a batch, of one sample.
 int64_t Numbers(const graph::Shape& shape) {
   int64_t count = 1;
   for (const graph::Dim& dim : shape) {
@@ -23,7 +23,7 @@ int64_t Numbers(const graph::Shape& shape) {
   return count;
 }
 
-// Whether a model has more numbers to train than a server takes.
+// Whether a model has more trainable parameters than a server accepts.
 bool IsTooLarge(const graph::Graph& model) {
   int64_t count = 0;
   for (const graph::State& parameter : model.parameters()) {
@@ -90,7 +90,7 @@ void AdmitSynthetic(const std::string& field, v1::SyntheticSource* source, const
   }
 }
 
-// What is between the length and the model's positions is the model's to say.
+// Does not compare the sequence length with the model's positions; the model's own checks do.
 void AdmitTokens(const std::string& field, v1::TokensSource* tokens, Findings& findings) {
   AdmitPath(field + ".path", tokens->path(), findings);
   if (!v1::TokensSource::Format_IsValid(tokens->format())) {
@@ -102,7 +102,7 @@ void AdmitTokens(const std::string& field, v1::TokensSource* tokens, Findings& f
   findings.Range(field + ".limit", tokens->limit(), 0, int64_t{1} << 40);
 }
 
-// What is between the length and the model's positions is the model's to say.
+// Does not compare the sequence length with the model's positions; the model's own checks do.
 void AdmitJsonl(const std::string& field, const v1::JsonlSource& jsonl, const graph::Graph* model, Findings& findings) {
   AdmitPath(field + ".path", jsonl.path(), findings);
   if (jsonl.sequence_length() == 0) {
@@ -163,7 +163,7 @@ void AdmitSource(const std::string& field, v1::DataSource* source, const v1::Mod
   }
 }
 
-// What a file's samples are is known to the worker alone.
+// Only the worker knows the samples of a file, so a file is not checked for its kind of samples.
 void AdmitAugmentation(const v1::DataSpec& data, Findings& findings) {
   constexpr int kMaxPadding = 64;
   findings.Range("data.augment.crop_padding", data.augment().crop_padding(), 0, kMaxPadding);
@@ -202,7 +202,7 @@ void AdmitInitializeAnew(const v1::ModelSpec& model, Findings& findings) {
   }
 }
 
-// Whether there is such a checkpoint is for those to find who know the jobs.
+// Checks the fields only. The coordinator checks whether the checkpoint exists.
 void AdmitInitialCheckpoint(const v1::ModelSpec& model, Findings& findings) {
   const std::string field = "model.initial_checkpoint";
   if (!model.initial_weights().empty()) {
@@ -214,7 +214,8 @@ void AdmitInitialCheckpoint(const v1::ModelSpec& model, Findings& findings) {
   findings.Range(field + ".step", model.initial_checkpoint().step(), 0, int64_t{1} << 40);
 }
 
-// Both programs are of one length. `Source`: TokensSource or JsonlSource, the field `name` of a source.
+// Training and evaluation programs have the same sequence length. `Source`: TokensSource or JsonlSource, the field
+// `name` of a source.
 template <typename Source>
 void AdmitEvalLength(const char* name, const Source& train, Source* eval, Findings& findings) {
   if (eval->sequence_length() == 0) eval->set_sequence_length(train.sequence_length());
@@ -301,7 +302,7 @@ void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings)
   AdmitLastBatch(data, findings);
   findings.Range("data.batch_size", data->batch_size(), 1, 1 << 20);
   if (data->eval_batch_size() == 0) {
-    // What the memory of a step was estimated for.
+    // The size of a micro-batch, for which the memory of a step was estimated.
     data->set_eval_batch_size(std::max(1, data->batch_size() / std::max(1, spec->train().gradient_accumulation())));
   }
   if (data->batch_size() >= 1) {

@@ -1,4 +1,4 @@
-// What a job draws while it trains.
+// Checks the samples that a job generates while it trains.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -9,12 +9,12 @@
 namespace ampd::server {
 namespace {
 
-// `is_sound`, below: nothing is wrong with the model, so that what depends on its sizes can be said.
+// `is_sound`, below: the model has no errors, so checks that depend on its sizes are possible.
 
 constexpr size_t kMaxPromptBytes = 4096;
 constexpr double kMaxTemperature = 1e6;
 
-// A token is a byte, and the model has to know those of the prompt.
+// Each byte of the prompt is a token, which the model's vocabulary must include.
 void AdmitPrompt(const std::string& prompt, int64_t vocabulary, Findings& findings) {
   if (prompt.size() > kMaxPromptBytes) {
     return findings.Wrong("sample.text.prompt",

@@ -23,7 +23,7 @@ namespace {
 
 constexpr char kField[] = "model.initial_checkpoint";
 
-// Of a checkpoint's model.safetensors.
+// The tensor shapes in a checkpoint's model.safetensors, by name.
 std::map<std::string, std::vector<int64_t>> ShapesOf(const graph::Graph& model) {
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const std::vector<graph::State>* states : {&model.parameters(), &model.buffers()}) {
@@ -37,7 +37,7 @@ std::map<std::string, std::vector<int64_t>> ShapesOf(const graph::Graph& model) 
   return shapes;
 }
 
-// Whether the worker's LoadInitialWeights does without a tensor of this name on either side.
+// Whether the worker's LoadInitialWeights allows a tensor of this name to be missing on either side.
 bool MayLack(const v1::ModelSpec& spec, const std::string& name) {
   return GlobMatches("*num_batches_tracked", name) ||
          std::any_of(spec.initialize_anew().begin(), spec.initialize_anew().end(),

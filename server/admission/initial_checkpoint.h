@@ -6,13 +6,14 @@
 
 namespace ampd::server {
 
-// The checkpoint of `source` that an admitted spec's model.initial_checkpoint names, as a new job's start: with step 0,
-// because the job begins there. Writes the step that was meant by "the newest" into the spec. Pure.
+// Returns the checkpoint of `source` that an admitted spec's model.initial_checkpoint names, as the start of a new job.
+// The returned checkpoint has step 0, because the job begins there. If the spec asks for the newest checkpoint, its
+// step is written into the spec. Pure.
 //
-//   FAILED_PRECONDITION  the source has not ended: it would drop the checkpoint (WRONG_STATE)
-//   NOT_FOUND            it keeps no such checkpoint (CHECKPOINT_NOT_FOUND)
-//   INVALID_ARGUMENT     its model has other tensors, with the number and the first names of each kind. Of an exported
-//                        model the worker tells so, which has its file.
+//   FAILED_PRECONDITION  the source has not ended and could still drop the checkpoint (WRONG_STATE)
+//   NOT_FOUND            the source keeps no such checkpoint (CHECKPOINT_NOT_FOUND)
+//   INVALID_ARGUMENT     its model has other tensors; gives the number and the first names of each kind. Exported
+//                        models are checked by the worker, which has the file.
 //
 // REQUIRES: `source` is the job that the field names.
 absl::StatusOr<v1::Checkpoint> ResolveInitialCheckpoint(const v1::Job& source, v1::JobSpec* spec);

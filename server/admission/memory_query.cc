@@ -28,7 +28,7 @@ using Candidate = v1::EstimateJobResponse::Candidate;
 
 constexpr int64_t kMaxMemoryBytes = int64_t{1} << 50;
 
-// An example of each kind of device that the job may run on.
+// One example device for each kind that the job may run on.
 std::vector<v1::Device> ExamplesFor(const v1::ResourceSpec& resources) {
   std::vector<v1::Device> devices;
   if (resources.kind() != v1::ResourceSpec::GPU) {
@@ -40,7 +40,7 @@ std::vector<v1::Device> ExamplesFor(const v1::ResourceSpec& resources) {
   return devices;
 }
 
-// One way to train: a preset on a device.
+// One way to train: a preset on a device, with its memory model.
 struct Way {
   precision::ResolvedPolicy policy;
   precision::MemoryModel memory;
@@ -76,14 +76,14 @@ Candidate CandidateOf(const Way& way, const v1::Device& device, int64_t memory_b
   return candidate;
 }
 
-// A device and whose it is.
+// A device and its worker.
 struct Place {
   const v1::Worker* worker = nullptr;
   const v1::Device* device = nullptr;
 };
 
-// Of the devices of this kind that can run the policy: the one with the least memory and, if it has more, that with the
-// most.
+// Among the devices of this kind that can run the policy, returns the one with the least memory and, if it has more,
+// the one with the most.
 std::vector<Place> Extremes(const std::vector<v1::Worker>& workers, v1::Device::Kind kind,
                             const v1::PrecisionPolicy& policy) {
   std::vector<Place> places;

@@ -10,22 +10,23 @@
 #include "graph/exported/exported_program.h"
 #include "graph/work.h"
 
-// Memory of training, told from the model's graph. Pure. Takes microseconds a node of the model, for each preset and
-// device, and with train.memory_budget_bytes some twenty times that. `work` counts it and may stop it; CANCELLED then.
+// Memory that training needs, predicted from the model's graph. Pure. Takes microseconds per node of the model for each
+// preset and device, and with train.memory_budget_bytes some twenty times that. `work` counts the effort and may stop
+// the computation, which then returns CANCELLED.
 namespace ampd::server {
 
-// `uploaded`, below: the exported model that the spec names, where it was read; null: not known.
+// `uploaded`, below: the exported model that the spec names, if it was read; null: not known.
 
-// JobService.EstimateJob: the memory of a job's steps and evaluations, for each way it may run. `workers` are those
-// that the job could run on, with no other devices than those. Errors as the service says.
+// JobService.EstimateJob: the memory of a job's steps and evaluations, for each way it may run. `workers` are the
+// workers that the job could run on, with only the devices that it could use. Errors are documented at the service.
 absl::StatusOr<v1::EstimateJobResponse> AnswerMemoryQuery(const v1::EstimateJobRequest& request,
                                                           const std::vector<v1::Worker>& workers,
                                                           const graph::ExportedModel* uploaded = nullptr,
                                                           graph::Work* work = nullptr);
 
-// The bytes of tensors that an attempt of the job in one preset on one device has at its peak. REQUIRES: the spec was
-// admitted. Errors as precision::ResolvePolicy and precision::MemoryModel::Create; UNIMPLEMENTED for an exported model
-// that is not known.
+// The peak memory, in bytes, of the tensors of an attempt of the job in one preset on one device. REQUIRES: the spec
+// was admitted. Errors as precision::ResolvePolicy and precision::MemoryModel::Create; UNIMPLEMENTED for an exported
+// model that is not known.
 absl::StatusOr<int64_t> PredictPeak(const v1::JobSpec& spec, const std::string& preset, const v1::Device& device,
                                     const graph::ExportedModel* uploaded = nullptr, graph::Work* work = nullptr);
 

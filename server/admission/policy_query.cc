@@ -18,9 +18,9 @@
 namespace ampd::server {
 namespace {
 
-constexpr size_t kMaxTextBytes = 1 << 20;                                    // of a table that is cut
-constexpr size_t kRowOverhead = 6;                                           // tag and length of a row
-constexpr int64_t kMaxSequenceLength = std::numeric_limits<int32_t>::max();  // as a job's data says it
+constexpr size_t kMaxTextBytes = 1 << 20;                                    // The text of a table that is cut.
+constexpr size_t kRowOverhead = 6;                                           // Tag and length of a row.
+constexpr int64_t kMaxSequenceLength = std::numeric_limits<int32_t>::max();  // The limit of a job's data.
 
 v1::Device DeviceOf(const v1::ResolvePolicyRequest& request) {
   v1::Device device = request.has_device() ? request.device() : precision::ExampleGpu();
@@ -30,7 +30,7 @@ v1::Device DeviceOf(const v1::ResolvePolicyRequest& request) {
   return device;
 }
 
-// Leaves the first rows, as many as have room in `room`, and takes that from it.
+// Keeps the first rows that fit in `room` bytes, drops the rest, and subtracts the size of the kept rows from `room`.
 template <typename Row>
 void CutRows(const char* what, google::protobuf::RepeatedPtrField<Row>* rows, size_t* room, v1::PolicyTable* table) {
   int num_kept = 0;
@@ -44,12 +44,13 @@ void CutRows(const char* what, google::protobuf::RepeatedPtrField<Row>* rows, si
   }
 }
 
-// The table of a very large model is more than clients take.
+// Cuts the table of a very large model, which would exceed the message size that clients accept.
 void CutToPage(v1::PolicyTable* table) {
   if (table->ByteSizeLong() <= kMaxPageBytes) {
     return;
   }
-  // The rules of the request are among the rest: at most a message of 4 MiB, of which a policy's limits leave little.
+  // The cut leaves the rules of the request as they are. A request has at most 4 MiB, and a policy's limits allow
+  // little of that.
   std::string& text = *table->mutable_text();
   if (text.size() > kMaxTextBytes) {
     const size_t end = text.rfind('\n', kMaxTextBytes);

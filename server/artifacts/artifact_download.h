@@ -11,23 +11,23 @@
 
 namespace ampd::server {
 
-// What one reader of an artifact gets: its content from an offset on, in pieces. Without a word of gRPC.
-// Single-threaded: owner is whoever calls Next, one at a time.
+// Sends an artifact's content to one reader, in pieces, from an offset on. Does not depend on gRPC. Single-threaded:
+// owner is whoever calls Next, one at a time.
 class ArtifactDownload {
  public:
   struct Step {
     enum Kind { WAIT, MESSAGE, END };
     Kind kind = WAIT;
     v1::DownloadArtifactResponse message;
-    absl::Status status;  // of the END
+    absl::Status status;  // The status of END.
   };
 
-  // `is_closing`: the server leaves, the download is to end before its next piece.
+  // `is_closing`: returns true when the server shuts down; the download then ends before its next piece.
   ArtifactDownload(ArtifactStore* store, v1::DownloadArtifactRequest request, std::function<bool()> is_closing)
       : store_(store), request_(std::move(request)), is_closing_(std::move(is_closing)) {}
 
-  // Never WAIT. Ends with NOT_FOUND, with INVALID_ARGUMENT for an offset that is not within the content, with DATA_LOSS
-  // when the file is shorter than it should be. Blocks on the disk.
+  // Never returns WAIT. Ends with NOT_FOUND, with INVALID_ARGUMENT if the offset is not within the content, or with
+  // DATA_LOSS if the file is shorter than recorded. Blocks on the disk.
   Step Next();
 
  private:
@@ -37,7 +37,7 @@ class ArtifactDownload {
   ArtifactStore* const store_;
   const v1::DownloadArtifactRequest request_;
   const std::function<bool()> is_closing_;
-  ArtifactStore::Content content_;  // open once it has begun
+  ArtifactStore::Content content_;  // Open after Begin.
   int64_t offset_ = 0;
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kSchemaVersion = 1;
 
-// A number is never given twice, so that a listing goes on where it was whatever is put anew meanwhile.
+// Numbers are never reused, so a listing resumes at its place even if names are replaced meanwhile.
 constexpr char kSchema[] = R"sql(
 BEGIN IMMEDIATE;
 CREATE TABLE artifacts(number INTEGER PRIMARY KEY AUTOINCREMENT, name BLOB UNIQUE NOT NULL, sha256 BLOB NOT NULL,
@@ -22,7 +22,7 @@ PRAGMA user_version=1;
 COMMIT;
 )sql";
 
-// REQUIRES: columns begin with attempt, use_time, content.
+// REQUIRES: the columns begin with attempt, use_time, content.
 absl::StatusOr<ArtifactRow> ReadRow(const SqliteStatement& statement) {
   ArtifactRow row;
   row.attempt = static_cast<int32_t>(statement.Int(0));
@@ -34,7 +34,7 @@ absl::StatusOr<ArtifactRow> ReadRow(const SqliteStatement& statement) {
   return row;
 }
 
-// Runs `take` on every row; the statement is reset afterwards, whatever came of it.
+// Runs `take` on every row. Always resets the statement afterwards.
 template <typename Take>
 absl::Status ForEachRow(SqliteStatement& statement, Take take) {
   for (;;) {

@@ -19,35 +19,35 @@ namespace ampd::server {
 // One name of a content.
 struct ArtifactRow {
   v1::Artifact artifact;
-  int32_t attempt = 0;  // that made a sample; of an upload 0
-  absl::Time use_time;  // of an upload: when somebody last asked for it
+  int32_t attempt = 0;  // The attempt that made a sample; 0 for an upload.
+  absl::Time use_time;  // Uploads: when somebody last asked for it.
 };
 
-// The names of all artifacts, in a SQLite file of their own (schema 1: one table, a row a name). What is answered is on
-// disk. Thread-compatible.
+// The names of all artifacts, in a SQLite file of their own (schema 1: one table, one row per name). When a change
+// returns, it is on disk. Thread-compatible.
 class ArtifactIndex {
  public:
-  // Makes the file when it is not there. FAILED_PRECONDITION with reason NEWER_SCHEMA when a newer server wrote it.
+  // Creates the file if it does not exist. FAILED_PRECONDITION with reason NEWER_SCHEMA when a newer server wrote it.
   static absl::StatusOr<ArtifactIndex> Open(const std::string& path);
 
-  // Adds the name, or puts it anew, as the newest one, where it is there.
+  // Adds the name, or replaces it if it exists. Either way it becomes the newest name.
   absl::Status Put(const ArtifactRow& row);
   absl::StatusOr<std::optional<ArtifactRow>> Find(const std::string& name);
   absl::Status Remove(const std::string& name);
-  // All names of a content.
+  // Removes all names of a content.
   absl::Status RemoveContent(const std::string& sha256);
   absl::Status SetUseTime(const std::string& name, absl::Time time);
 
   absl::StatusOr<bool> HasContent(const std::string& sha256);
-  // At most `limit` names that were put before number `before`, newest first, each with its number: of one job, or of
-  // all and of uploads where `job` is empty.
+  // Lists at most `limit` names with a number below `before`, newest first, each with its number. Lists the names of
+  // one job or, if `job` is empty, those of all jobs and uploads.
   absl::StatusOr<std::vector<std::pair<int64_t, ArtifactRow>>> List(const std::string& job, int64_t before, int limit);
-  // Names of one job, or of all and of uploads where `job` is empty.
+  // Counts the names of one job or, if `job` is empty, those of all jobs and uploads.
   absl::StatusOr<int64_t> Count(const std::string& job);
   absl::StatusOr<std::vector<ArtifactRow>> Uploads();
-  // The size of each content, by its digest.
+  // The size of each content by its digest.
   absl::StatusOr<std::map<std::string, int64_t>> Contents();
-  // Jobs that have samples.
+  // The jobs that have samples.
   absl::StatusOr<std::vector<std::string>> Jobs();
 
  private:

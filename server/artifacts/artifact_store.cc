@@ -58,7 +58,7 @@ absl::StatusOr<std::unique_ptr<ArtifactStore>> ArtifactStore::Open(Options optio
   return store;
 }
 
-// After a crash there can be contents without a name, never (unless somebody took a file away) a name without content.
+// A crash can leave a content without a name, but never a name without a content, unless somebody removed a file.
 absl::Status ArtifactStore::Recover() {
   absl::MutexLock index_lock(&index_mutex_);
   AMPD_ASSIGN_OR_RETURN(auto contents, index_.Contents());
@@ -66,8 +66,8 @@ absl::Status ArtifactStore::Recover() {
   std::error_code error;
   std::vector<std::string> file_names;
   for (const auto& entry : std::filesystem::directory_iterator(options_.folder, error)) {
-    // Whatever else is there, "lost+found" of a disk of its own, say, is not the store's. What an entry is that went
-    // meanwhile does not matter.
+    // Entries that are not regular files, such as "lost+found", do not belong to the store. The error of an entry that
+    // vanished meanwhile does not matter.
     std::error_code gone;
     if (entry.is_regular_file(gone)) {
       file_names.push_back(entry.path().filename().string());
@@ -95,7 +95,7 @@ absl::Status ArtifactStore::RecoverFile(const std::string& file_name, const std:
     return absl::OkStatus();
   }
   if (!CheckDigest("", sha256).ok() || contents.contains(sha256)) {
-    // A file that was being written, or what is left of one that is whole.
+    // A temporary file, or the leftover partial file of a complete content.
     return unlink(PathOf(file_name).c_str()) == 0 ? absl::OkStatus() : ErrnoError(errno, "remove a file");
   }
   if (file_name == sha256 && rename(PathOf(sha256).c_str(), PartialPathOf(sha256).c_str()) != 0) {
@@ -107,7 +107,7 @@ absl::Status ArtifactStore::RecoverFile(const std::string& file_name, const std:
   }
   absl::MutexLock lock(&mutex_);
   Partial& partial = partials_[sha256];
-  num_bytes_ += status.st_size - partial.received_bytes;  // where both files were there they are one now
+  num_bytes_ += status.st_size - partial.received_bytes;  // If both files existed, the rename merged them.
   partial = {status.st_size, 0, false, absl::FromTimeT(status.st_mtime)};
   return absl::OkStatus();
 }
@@ -118,7 +118,7 @@ absl::Status ArtifactStore::DropNamesWithoutContent(std::map<std::string, int64_
       ++content;
       continue;
     }
-    // A disk that fails says nothing about the file, and a name that is dropped does not come back.
+    // On other disk errors the file may still exist, and a dropped name cannot be restored.
     if (errno != ENOENT) {
       return ErrnoError(errno, absl::StrCat("look for the file of artifact ", content->first));
     }
@@ -133,7 +133,7 @@ int64_t ArtifactStore::num_bytes() const {
   return num_bytes_;
 }
 
-// A very large number where nothing can be said.
+// Returns a very large number if the free space is unknown.
 int64_t ArtifactStore::FreeBytes() const {
   struct statvfs disk = {};
   if (statvfs(options_.folder.c_str(), &disk) != 0) {
@@ -215,15 +215,15 @@ absl::StatusOr<ArtifactHold> ArtifactStore::Hold(const std::string& sha256) {
   }
   ++found->second.num_holds;
   found->second.use_time = options_.clock->Now();
-  // An upload that is held stays in the map.
+  // A held upload stays in the map.
   return ArtifactHold(nullptr, [this, sha256](void*) {
     absl::MutexLock release(&mutex_);
     --uploads_.at(sha256).num_holds;
   });
 }
 
-// In this order: a job that a hold was taken for is live by the time the hold is released, and while the mark stands no
-// hold is given.
+// The order matters. A hold is released only after its job is live, so looking for live jobs after checking the holds
+// misses none. While `deleting` is set, no hold is granted.
 absl::Status ArtifactStore::MarkDeleting(const std::string& name, absl::Time used_before) {
   {
     absl::MutexLock lock(&mutex_);
@@ -267,7 +267,7 @@ absl::Status ArtifactStore::DeleteUnlessUsed(const std::string& name, absl::Time
 
 absl::Status ArtifactStore::RemoveName(const v1::Artifact& artifact) {
   AMPD_RETURN_IF_ERROR(index_.Remove(artifact.name()));
-  // The name is gone for good: what is left of the content, the next server clears away.
+  // The name is removed for good. If its content remains, the next server removes it.
   (void)RemoveContentWithoutName(artifact);
   return absl::OkStatus();
 }

@@ -24,63 +24,65 @@
 
 namespace ampd::server {
 
-// While it lives, the upload that it was given for is not deleted.
+// While it lives, the upload that it was issued for is not deleted.
 using ArtifactHold = std::shared_ptr<void>;
 
-// Keeps files that are the cluster's: what clients upload, named by the SHA-256 of its content, and the samples of
-// jobs. A content is one file in the folder, named by its digest, however many names it has; the names are in
-// ArtifactIndex.
+// Stores the files of the cluster: uploads of clients, named by the SHA-256 of their content, and samples of jobs. Each
+// content is one file in the folder, named by its digest, however many names refer to it. ArtifactIndex holds the
+// names.
 //
-//   1. bytes go to "<sha256>.partial", which stays for a day when the upload breaks off
-//   2. all have come: the file is synced, read back and compared with the digest
-//   3. it is renamed to "<sha256>", the folder is synced
-//   4. its name is recorded: from here on it is there. Open undoes a step 3 without a step 4.
+//   1. Bytes are written to "<sha256>.partial". If the upload breaks off, that file is kept for a day.
+//   2. When all bytes have arrived, the file is synced, read back and compared with the digest.
+//   3. The file is renamed to "<sha256>" and the folder is synced.
+//   4. The name is recorded; now the artifact exists. Open undoes a step 3 without a step 4.
 //
-// An upload that no live job names goes when nobody has asked for it for the time of retention; samples go with their
-// job. Everything but Hold, DeleteJob and num_bytes blocks on the disk. Thread-safe.
+// An upload that no live job names is deleted when nobody has asked for it for `retention`. Samples are deleted with
+// their job. All methods except Hold, DeleteJob and num_bytes block on the disk. Thread-safe.
 class ArtifactStore {
  public:
   struct Options {
     std::string folder;
     std::string index_path;
     const Clock* clock = nullptr;
-    int64_t quota_bytes = int64_t{50} << 30;          // of all contents and of what came of uploads that are not whole
-    int64_t min_free_bytes = 0;                       // of the disk; nothing is taken in that would leave less
-    absl::Duration retention = absl::Hours(24 * 30);  // zero: uploads stay
+    int64_t quota_bytes = int64_t{50} << 30;          // Limit for all contents and partial uploads.
+    int64_t min_free_bytes = 0;                       // Free disk space that every write must leave.
+    absl::Duration retention = absl::Hours(24 * 30);  // Zero: uploads are kept forever.
     absl::Duration partial_retention = absl::Hours(24);
-    // False while the wall clock may be wrong: nothing is deleted by its age then. Quick. May be null: always steady.
+    // Returns false while the wall clock may be wrong; nothing is then deleted by its age. Quick. May be null: always
+    // true.
     std::function<bool()> clock_is_steady;
-    // Names of the uploads that live jobs have, each with one such job. Quick.
+    // Returns the names of the uploads that live jobs use, each with one such job. Quick.
     std::function<std::map<std::string, std::string>()> live_uploads;
     std::function<bool(const std::string& job)> job_exists;
-    std::function<void(const absl::Status&)> on_sweep_failed;  // the next sweep tries again
+    std::function<void(const absl::Status&)> on_sweep_failed;  // The next sweep retries.
   };
   static constexpr absl::Duration kSweepInterval = absl::Hours(1);
 
-  // Makes the folder and the index where they are not there, and brings them into line after a crash. NEWER_SCHEMA as
-  // ArtifactIndex; what the disk says.
+  // Creates the folder and the index if they do not exist, and makes them consistent after a crash. Errors:
+  // NEWER_SCHEMA as ArtifactIndex, and errors of the disk.
   static absl::StatusOr<std::unique_ptr<ArtifactStore>> Open(Options options);
   ~ArtifactStore() { Stop(); }
 
-  // Starts the thread that sweeps every hour and deletes what is left of deleted jobs.
+  // Starts the thread that sweeps every hour and deletes the samples of deleted jobs.
   void Start();
-  // Idempotent. Jobs whose deletion still waits are found by the next server's sweep.
+  // Idempotent. If deletions of jobs are still pending, the next server's sweep does them.
   void Stop();
 
-  // ---- Uploads; artifact_upload.cc. A digest that is none is INVALID_ARGUMENT.
-  // How much of the content came; counts as asking for it.
+  // ---- Uploads; artifact_upload.cc. INVALID_ARGUMENT if a digest is malformed.
+  // Returns how much of the content has arrived. Counts as asking for the upload.
   absl::StatusOr<v1::Upload> GetUpload(const std::string& sha256);
-  // What an upload begins with: either the artifact that is there already, or what takes the content.
+  // The result of BeginUpload: the existing artifact, or the object that receives the content.
   struct Begun {
     std::optional<v1::Artifact> artifact;
     std::unique_ptr<ArtifactUpload> upload;
   };
-  // `content` of the request is not looked at. A newer upload of a content takes over from an older one that waits for
-  // its client.
-  //   INVALID_ARGUMENT    a field
-  //   UNAVAILABLE         an older upload is just written or read back (UPLOAD_BUSY)
+  // Ignores `content` of the request. A newer upload of a content takes over from an older one that is waiting for its
+  // client.
+  //
+  //   INVALID_ARGUMENT    a field is invalid
+  //   UNAVAILABLE         an older upload is being written or read back right now (UPLOAD_BUSY)
   //   ABORTED             the content does not begin where the last upload broke off (OFFSET_MISMATCH)
-  //   RESOURCE_EXHAUSTED  it is more than the quota (ARTIFACT_QUOTA) or the disk (DISK_FULL) leaves
+  //   RESOURCE_EXHAUSTED  the quota (ARTIFACT_QUOTA) or the disk (DISK_FULL) has too little left
   absl::StatusOr<Begun> BeginUpload(const v1::UploadArtifactRequest& request);
 
   // ---- Names. NOT_FOUND has reason ARTIFACT_NOT_FOUND.
@@ -89,42 +91,42 @@ class ArtifactStore {
     UniqueFd file;
     int64_t size_bytes = 0;
   };
-  // Stays readable when the artifact is deleted meanwhile.
+  // The content stays readable if the artifact is deleted meanwhile.
   absl::StatusOr<Content> OpenContent(const std::string& name);
-  // REQUIRES: page_size is at least 1. INVALID_ARGUMENT for a token that no listing gave out.
+  // REQUIRES: page_size is at least 1. INVALID_ARGUMENT for a token that no listing returned.
   absl::StatusOr<v1::ListArtifactsResponse> List(const v1::ListArtifactsRequest& request, int page_size);
   // FAILED_PRECONDITION (reason ARTIFACT_IN_USE) while a live job names it.
   absl::Status Delete(const std::string& name);
-  // For a job that is to name it. Quick. NOT_FOUND when it is not uploaded; UNAVAILABLE while it is being deleted.
+  // Protects an upload for a job that is about to name it. Quick. NOT_FOUND when it is not uploaded; UNAVAILABLE while
+  // it is being deleted.
   absl::StatusOr<ArtifactHold> Hold(const std::string& sha256);
 
   // ---- Samples; artifact_sample.cc.
-  // Stored again it changes nothing; one of a later attempt takes the place of an earlier one's of its name.
-  // INVALID_ARGUMENT for a malformed one; RESOURCE_EXHAUSTED as BeginUpload.
+  // Storing the same sample again changes nothing. A sample of a later attempt replaces an earlier attempt's sample of
+  // the same name. INVALID_ARGUMENT for a malformed sample; RESOURCE_EXHAUSTED as BeginUpload.
   absl::Status PutSample(const std::string& job, int32_t attempt, const v1::Sample& sample);
-  // Deletes the samples of a job, soon. Quick.
+  // Schedules the deletion of a job's samples. Quick.
   void DeleteJob(std::string job);
 
-  // What the thread does every hour (artifact_sweep.cc): deletes what is expired, and samples of jobs that are not
-  // there any more.
+  // One hourly sweep (artifact_sweep.cc): deletes expired artifacts, and the samples of jobs that no longer exist.
   absl::Status Sweep();
-  // On the disk, partial uploads included.
+  // Bytes stored on the disk, including partial uploads.
   int64_t num_bytes() const;
 
  private:
   friend class ArtifactUpload;
-  // An upload by name, in memory, for what must not wait for the disk.
+  // An upload by name, kept in memory for operations that must not wait for the disk.
   struct Upload {
     int num_holds = 0;
     bool deleting = false;
     absl::Time use_time;
     absl::Time stored_use_time;
   };
-  // A content that is not whole.
+  // A content that is still incomplete.
   struct Partial {
     int64_t received_bytes = 0;
-    uint64_t owner = 0;    // the upload that may add to it
-    bool is_busy = false;  // it is written, read back or dropped: nobody may take over
+    uint64_t owner = 0;    // The upload that may append to it.
+    bool is_busy = false;  // It is being written, read back or dropped; no other upload may take over.
     absl::Time write_time;
   };
   ArtifactStore(Options options, ArtifactIndex index) : options_(std::move(options)), index_(std::move(index)) {}
@@ -132,27 +134,27 @@ class ArtifactStore {
   std::string PartialPathOf(const std::string& sha256) const { return PathOf(sha256) + ".partial"; }
   absl::Status Recover();
   absl::Status RecoverFile(const std::string& file_name, const std::map<std::string, int64_t>& contents);
-  // Takes them out of `contents`, too.
+  // Also removes them from `contents`.
   absl::Status DropNamesWithoutContent(std::map<std::string, int64_t>* contents)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
-  // Of the disk.
+  // Free space on the disk.
   int64_t FreeBytes() const;
-  // `free_bytes`: FreeBytes(), asked for before the lock is taken.
+  // `free_bytes`: the result of FreeBytes(), read before the lock was taken.
   absl::Status CheckRoom(int64_t wanted_bytes, int64_t free_bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::StatusOr<ArtifactRow> FindRow(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
-  // Removes the name, and the content when that was its last one.
+  // Removes the name, and also the content if that was its last name.
   absl::Status RemoveName(const v1::Artifact& artifact) ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
   absl::Status RemoveContentWithoutName(const v1::Artifact& artifact) ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
   absl::Status AddContent(const std::string& sha256, std::string_view content);
-  // `used_before`: as DeleteUnlessUsed.
+  // `used_before`: as for DeleteUnlessUsed.
   absl::Status MarkDeleting(const std::string& name, absl::Time used_before);
   void FinishDeleting(const std::string& name, bool deleted);
 
   absl::StatusOr<std::optional<v1::Artifact>> FindUpload(const std::string& sha256);
   absl::StatusOr<uint64_t> ClaimPartial(const v1::UploadArtifactRequest& request);
-  // Of ArtifactUpload. Between the two the upload has the file to itself; one that is not the owner any more gets
-  // ABORTED (reason UPLOAD_TAKEN_OVER).
+  // For ArtifactUpload. Between BeginWrite and EndWrite the upload has the file to itself. An upload that is no longer
+  // the owner gets ABORTED (reason UPLOAD_TAKEN_OVER).
   absl::Status BeginWrite(const std::string& sha256, uint64_t owner, int64_t num_bytes);
   void EndWrite(const std::string& sha256, int64_t num_bytes, bool ok);
   // `is_over`: nothing of the partial content is left.
@@ -164,7 +166,7 @@ class ArtifactStore {
   absl::Status DeleteSamples(const std::string& job);
   void DropOldPartials();
   absl::Status DeleteUnusedUploads();
-  // Delete, of an upload that nobody has asked for since `used_before`; FAILED_PRECONDITION for others.
+  // As Delete, but only for an upload that nobody has asked for since `used_before`; FAILED_PRECONDITION otherwise.
   absl::Status DeleteUnlessUsed(const std::string& name, absl::Time used_before);
   absl::Status StoreUseTimes();
   bool HasWorkOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ || !deleted_jobs_.empty(); }
@@ -172,12 +174,12 @@ class ArtifactStore {
   const Options options_;
   std::thread thread_;
 
-  // Held over calls of the index and over the moves of files that are to agree with it, so it is waited for as a disk
-  // is.
+  // Held during index calls and during the file moves that must agree with the index, so waiting for it may take as
+  // long as the disk does.
   absl::Mutex index_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   ArtifactIndex index_ ABSL_GUARDED_BY(index_mutex_);
 
-  // Never held while the disk is waited for.
+  // Never held while waiting for the disk.
   mutable absl::Mutex mutex_;
   std::map<std::string, Upload> uploads_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Partial> partials_ ABSL_GUARDED_BY(mutex_);
@@ -187,7 +189,7 @@ class ArtifactStore {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// INVALID_ARGUMENT naming `field` unless `sha256` is 64 hexadecimal digits in lower case.
+// INVALID_ARGUMENT naming `field` unless `sha256` is 64 lower-case hexadecimal digits.
 absl::Status CheckDigest(std::string_view field, std::string_view sha256);
 
 }  // namespace ampd::server

@@ -1,4 +1,4 @@
-// What goes by itself.
+// The store's thread: deletes expired artifacts and the samples of deleted jobs.
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace ampd::server {
 namespace {
 
-constexpr int kDeletedAtOnce = 100;  // names, before others get at the index
+constexpr int kDeletedAtOnce = 100;  // Names deleted before other threads get access to the index.
 
 }  // namespace
 
@@ -98,7 +98,7 @@ void ArtifactStore::DropOldPartials() {
     absl::MutexLock lock(&mutex_);
     for (auto& [sha256, partial] : partials_) {
       if (!partial.is_busy && partial.write_time < before) {
-        // Nobody goes on with a file that has no name any more: not the owner, and not another upload.
+        // Now neither the owner nor another upload can continue with the file, which is about to be unlinked.
         partial.owner = 0;
         partial.is_busy = true;
         old.push_back(sha256);
@@ -111,7 +111,7 @@ void ArtifactStore::DropOldPartials() {
   }
 }
 
-// What a live job names counts as asked for now.
+// An upload that a live job names counts as used now.
 absl::Status ArtifactStore::DeleteUnusedUploads() {
   const absl::Time now = options_.clock->Now();
   const absl::Time before = now - options_.retention;

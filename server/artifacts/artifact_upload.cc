@@ -1,4 +1,4 @@
-// How a content comes in.
+// Uploads of contents.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -39,7 +39,8 @@ absl::Status CheckRequest(const v1::UploadArtifactRequest& request) {
   return violations.empty() ? absl::OkStatus() : InvalidFields(violations);
 }
 
-// Not waited for: to read a large content back takes minutes, and the client can wait better than a thread.
+// Returned instead of waiting: reading a large content back takes minutes, and the client can wait better than a
+// thread.
 absl::Status Busy() {
   return WithRetryDelay(Error(StatusCode::kUnavailable, "UPLOAD_BUSY",
                               "another upload of this content is written or read back; call again"),
@@ -67,7 +68,7 @@ absl::StatusOr<v1::Upload> ArtifactStore::GetUpload(const std::string& sha256) {
   AMPD_RETURN_IF_ERROR(CheckDigest("sha256", sha256));
   v1::Upload upload;
   {
-    // Before the name: one of the two is seen, whatever ends meanwhile.
+    // Read before the name: if the upload finishes in between, either the partial content or the name is seen.
     absl::MutexLock lock(&mutex_);
     const auto found = partials_.find(sha256);
     upload.set_received_bytes(found == partials_.end() ? 0 : found->second.received_bytes);
@@ -80,7 +81,7 @@ absl::StatusOr<v1::Upload> ArtifactStore::GetUpload(const std::string& sha256) {
   return upload;
 }
 
-// The number of the upload that may write from now on; 0 when the content is whole already.
+// Returns the number of the upload that may write from now on; 0 when the content is already complete.
 absl::StatusOr<uint64_t> ArtifactStore::ClaimPartial(const v1::UploadArtifactRequest& request) {
   const int64_t free_bytes = FreeBytes();
   absl::MutexLock lock(&mutex_);
@@ -104,7 +105,8 @@ absl::StatusOr<uint64_t> ArtifactStore::ClaimPartial(const v1::UploadArtifactReq
   AMPD_RETURN_IF_ERROR(CheckRoom(request.size_bytes() - received, free_bytes));
   Partial& partial = partials_[request.sha256()];
   partial.owner = ++last_owner_;
-  partial.is_busy = true;  // until BeginUpload has opened the file, so that it makes none that another has finished
+  partial.is_busy = true;  // Until BeginUpload has opened the file, so that it does not create one that another upload
+                           // has just finished.
   partial.write_time = options_.clock->Now();
   return partial.owner;
 }
@@ -168,7 +170,7 @@ void ArtifactStore::EndFinish(const std::string& sha256, bool is_over) {
   }
 }
 
-// The file is whole and synced. Afterwards nothing of the upload is left that is not the artifact's, or all of it.
+// Records the name of a file that is complete and synced. After an error the partial upload is unchanged.
 absl::StatusOr<v1::Artifact> ArtifactStore::Record(const std::string& sha256, int64_t size_bytes,
                                                    const std::string& file_name) {
   const std::string partial = PartialPathOf(sha256);
@@ -200,7 +202,7 @@ absl::StatusOr<v1::Artifact> ArtifactStore::Record(const std::string& sha256, in
   }
   absl::MutexLock lock(&mutex_);
   uploads_[sha256] = {0, false, row.use_time, row.use_time};
-  num_bytes_ += has_content ? 0 : size_bytes;  // EndFinish takes the upload's away
+  num_bytes_ += has_content ? 0 : size_bytes;  // EndFinish subtracts the partial upload's bytes.
   return std::move(row.artifact);
 }
 
@@ -231,7 +233,8 @@ absl::Status ArtifactUpload::Append(std::string_view piece) {
   return written;
 }
 
-// What is on the disk is what is compared: it may have come in several uploads, before and after a crash.
+// Compares the digest of the file on disk, because its content may have come in several uploads, before and after a
+// crash.
 absl::StatusOr<v1::Artifact> ArtifactUpload::Finish() {
   if (received_bytes_ != size_bytes_) {
     return Error(StatusCode::kInvalidArgument, "INCOMPLETE_UPLOAD",

@@ -13,17 +13,17 @@ namespace ampd::server {
 
 class ArtifactStore;
 
-// Takes the content of one upload, piece by piece. Single-threaded: owner is whoever calls it, one at a time. The store
-// must outlive it; given up half-way, what came stays for the next.
+// Receives the content of one upload, piece by piece. Single-threaded: owner is whoever calls it, one at a time. The
+// store must outlive it. If it is destroyed before Finish, the bytes received so far are kept for the next upload.
 class ArtifactUpload {
  public:
   static constexpr size_t kMaxPieceBytes = size_t{1} << 20;
 
-  // INVALID_ARGUMENT for a piece that is too long or goes beyond the announced size; ABORTED when another upload has
-  // taken over; RESOURCE_EXHAUSTED as BeginUpload.
+  // INVALID_ARGUMENT for a piece that is too long or exceeds the announced size; ABORTED when another upload has taken
+  // over; RESOURCE_EXHAUSTED as BeginUpload.
   absl::Status Append(std::string_view piece);
-  // Once, last. INVALID_ARGUMENT when less came than was announced (reason INCOMPLETE_UPLOAD: what came is kept), or
-  // something else than was announced (reason DIGEST_MISMATCH: nothing is kept).
+  // Call once, last. INVALID_ARGUMENT when fewer bytes arrived than announced (reason INCOMPLETE_UPLOAD: they are
+  // kept), or when the digest differs (reason DIGEST_MISMATCH: nothing is kept).
   absl::StatusOr<v1::Artifact> Finish();
 
  private:

@@ -9,8 +9,8 @@
 namespace ampd::server {
 namespace {
 
-// Sent again it would be refused again, or, on a full disk, for as long as that is full: the stream carries the
-// telemetry of all attempts of its worker, and those are not to wait for one's pictures.
+// Whether the sample is dropped instead of sent again. A retry would fail again, or keep failing while the disk is
+// full. The stream carries the telemetry of all attempts of its worker, which must not wait for the samples of one.
 bool IsRefused(const absl::Status& status) {
   return absl::IsInvalidArgument(status) || ReasonOf(status) == "ARTIFACT_QUOTA" || ReasonOf(status) == "DISK_FULL";
 }

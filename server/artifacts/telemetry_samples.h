@@ -7,12 +7,12 @@
 
 namespace ampd::server {
 
-// Puts the samples of an attempt's telemetry into the artifact store and leaves of each nothing but its sequence, which
-// counts among the others of the batch. In place of one that can't be kept, because it is malformed or the quota or the
-// disk is full, the batch gets an event TELEMETRY_REFUSED of the same sequence: what else is in the batch goes on, and
-// nobody sends the sample again.
+// Moves the samples of an attempt's telemetry into the artifact store. In the batch only the sequence of each sample
+// remains, because it counts among the other sequences. A sample that cannot be kept, because it is malformed or the
+// quota or the disk is full, is replaced by an event TELEMETRY_REFUSED of the same sequence. The rest of the batch is
+// stored as usual, and nobody sends the sample again.
 //
-// An error (a disk that fails, most likely) leaves the batch as it was: it is to be sent again. Blocks on the disk.
+// On any other error, most likely of the disk, the batch is unchanged and must be sent again. Blocks on the disk.
 absl::Status StoreSamples(const v1::AttemptKey& key, absl::Time now, ArtifactStore* store, v1::TelemetryBatch* batch);
 
 }  // namespace ampd::server

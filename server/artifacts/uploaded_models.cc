@@ -14,11 +14,11 @@
 namespace ampd::server {
 namespace {
 
-// Many times what the largest published models have. What is told of a model takes time with the square of them.
+// Many times more than the largest published models have. Analysing a model takes time quadratic in these numbers.
 constexpr size_t kMaxNodes = 16'384;
 constexpr size_t kMaxTensors = 16'384;
 
-// What one that is kept counts for at least, which bounds how many there are.
+// The least size that a cached model counts for, which bounds the number of cached models.
 constexpr int64_t kLeastWeightBytes = 64 << 10;
 
 constexpr char kField[] = "model.exported.artifact";
@@ -86,7 +86,7 @@ absl::StatusOr<UploadedModels::ModelPtr> UploadedModels::Read(const std::string&
     is_reading_ = true;
   }
   absl::StatusOr<Kept> read = ReadFile(artifact);
-  malloc_trim(0);  // what reading took is much, and nothing else of this process will need so much
+  malloc_trim(0);  // Returns the reader's memory to the system; nothing else in this process needs that much.
   absl::MutexLock lock(&mutex_);
   is_reading_ = false;
   AMPD_RETURN_IF_ERROR(read.status());

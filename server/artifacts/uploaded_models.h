@@ -15,36 +15,37 @@
 
 namespace ampd::server {
 
-// Reads the programs of exported models among the uploaded files, so that it is known what a job needs, and what a
-// trainer would refuse, before a worker has the file. The content of their tensors is not read, but for constants of
-// two programs.
+// Reads the programs of exported models from uploaded files. The server then knows what a job needs, and what a trainer
+// would refuse, before a worker has the file. The content of tensors is not read, except for constants of the two
+// programs.
 //
-// A file comes from outside. One of more JSON than Options::max_json_bytes, or of more nodes or tensors than models
-// have, is left to the worker, which risks only itself; and one file is read at a time, so that the memory that reading
-// takes (ten times its JSON, and thirty times where it is made for that) is there once. What was read is kept, the
-// latest first, so that a hundred jobs of one model read it once. Thread-safe.
+// A file comes from outside. If it has more JSON than Options::max_json_bytes, or more nodes or tensors than real
+// models have, it is left to the worker, which risks only itself. Only one file is read at a time, because reading
+// takes ten times the size of its JSON in memory, and thirty times for a malicious file. Recently used results are
+// cached, so that a hundred jobs of one model read it once. Thread-safe.
 class UploadedModels {
  public:
   struct Options {
-    // The content of an uploaded file, for reading alone. May block.
+    // Opens the content of an uploaded file, read-only. May block.
     std::function<absl::StatusOr<UniqueFd>(const std::string& artifact)> open;
-    int64_t max_json_bytes = int64_t{16} << 20;   // of one model
-    int64_t kept_json_bytes = int64_t{32} << 20;  // of all that are kept
+    int64_t max_json_bytes = int64_t{16} << 20;   // Limit for one model.
+    int64_t kept_json_bytes = int64_t{32} << 20;  // Limit for all cached models together.
   };
   explicit UploadedModels(Options options) : options_(std::move(options)) {}
 
-  // The model in the artifact, without ExportedModel::json; null for one that is left to the worker. Blocks on the
-  // disk, and while another is read. REQUIRES: the caller knows that the artifact is there.
+  // Returns the model in the artifact, without ExportedModel::json; null if it is left to the worker. Blocks on the
+  // disk, and while another model is read. REQUIRES: the caller knows that the artifact exists.
+  //
   //   INVALID_ARGUMENT  model.exported.artifact: what is wrong with the file, in the trainer's words
   //   UNAVAILABLE       the host can't read it now (ARTIFACT_UNREADABLE)
-  //   what Options::open says
+  //   errors of Options::open
   absl::StatusOr<std::shared_ptr<const graph::ExportedModel>> Read(const std::string& artifact);
 
  private:
   using ModelPtr = std::shared_ptr<const graph::ExportedModel>;
   struct Kept {
     std::string artifact;
-    ModelPtr model;  // null: left to the worker
+    ModelPtr model;  // Null: left to the worker.
     int64_t weight_bytes = 0;
   };
 
@@ -55,7 +56,7 @@ class UploadedModels {
   const Options options_;
   absl::Mutex mutex_;
   bool is_reading_ ABSL_GUARDED_BY(mutex_) = false;
-  std::list<Kept> kept_ ABSL_GUARDED_BY(mutex_);  // the latest used first
+  std::list<Kept> kept_ ABSL_GUARDED_BY(mutex_);  // Most recently used first.
   int64_t kept_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

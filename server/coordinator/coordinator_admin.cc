@@ -1,4 +1,4 @@
-// What operators do with workers.
+// Operations on workers by operators.
 #include <utility>
 
 #include "server/coordinator/coordinator.h"

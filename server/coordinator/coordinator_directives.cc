@@ -1,4 +1,4 @@
-// What workers are told.
+// Directives to workers.
 #include <map>
 #include <string>
 #include <utility>
@@ -20,7 +20,7 @@ using internal::JobRecord;
 using v1::Attempt;
 using v1::Job;
 
-// Those that the worker reaches. Null: it is not registered, and has no attempts.
+// Adds the checkpoints that the worker reaches. A null worker is not registered and has no attempts.
 void AddOlderCheckpoints(const JobRecord& record, const WorkerRecordPtr& worker, v1::AttemptDirective* directive) {
   if (!directive->has_start_from() || worker == nullptr) {
     return;
@@ -59,7 +59,7 @@ v1::AttemptDirective ToDirective(const JobRecord& record, const WorkerRecordPtr&
   return directive;
 }
 
-// What of the report is on disk, or will never be needed, and so need not be sent again.
+// Acknowledges what is on disk, or will never be needed, so that the worker need not report it again.
 void Acknowledge(const v1::WorkerReport& report, const ClusterState& state, v1::WorkerDirective* directive) {
   for (const v1::AttemptReport& reported : report.attempts()) {
     const JobRecordPtr record = state.FindJob(reported.key().job_id());
@@ -94,7 +94,7 @@ absl::StatusOr<v1::WorkerDirective> Coordinator::CurrentDirective(const std::str
 
 v1::WorkerDirective Coordinator::BuildDirective(const std::string& worker, Session& session, bool renew) {
   v1::WorkerDirective directive;
-  // Ordered over all lives of the server, without a write for each.
+  // Numbers increase across all lives of the server, without a write for each.
   const uint64_t number = life_ << 32 | next_directive_++;
   directive.mutable_id()->set_number(number);
   directive.set_acknowledged_report(session.report.sequence());

@@ -29,7 +29,7 @@ using v1::Job;
 
 constexpr int kDefaultPage = 50;
 constexpr int kMaxPage = 500;
-constexpr int64_t kMaxCounted = 20'000;  // records of the history table that a filter is held against only to count
+constexpr int64_t kMaxCounted = 20'000;  // Most history records that are read only to count matches.
 constexpr size_t kMaxShownBytes = 80;
 constexpr char kTermForms[] = "terms are state=, name=, queue=, id= or labels.KEY=, joined by AND";
 
@@ -55,7 +55,7 @@ absl::StatusOr<std::vector<Term>> ParseFilter(const std::string& filter) {
   if (filter.size() > 4096) {
     return InvalidFields({{"filter", "is longer than 4096 bytes"}});
   }
-  // With the spaces, so that an AND at either end joins a term that is not there.
+  // The added spaces make an AND at either end of the filter produce an empty term.
   const std::string padded = absl::StrCat(" ", filter, " ");
   for (const absl::string_view piece : absl::StrSplit(padded, " AND ")) {
     const absl::string_view text = absl::StripAsciiWhitespace(piece);
@@ -122,11 +122,11 @@ std::map<int64_t, JobPtr> CollectHot(const ClusterState& state, int64_t before, 
   return jobs;
 }
 
-// Adds jobs of the history table until there are `limit` more.
+// Adds jobs of the history table until `limit` jobs were added.
 absl::Status CollectArchived(Journal& history, int64_t before, const std::vector<Term>& terms, size_t limit,
                              std::map<int64_t, JobPtr>* jobs) {
   size_t num_added = 0;
-  PageBudget budget;  // as that of the page, which ends before what is not collected here
+  PageBudget budget;  // The same budget as the page's, so the page ends before any job that is not collected here.
   while (num_added < limit) {
     AMPD_ASSIGN_OR_RETURN(const std::vector<std::string> records, history.ListArchived(before, kMaxPage));
     if (records.empty()) {
@@ -146,7 +146,7 @@ absl::Status CollectArchived(Journal& history, int64_t before, const std::vector
   return absl::OkStatus();
 }
 
-// How many jobs match, of which `page` is the first page; 0 when that would take too long to tell.
+// The number of jobs that match, where `page` is the first page of them; 0 if counting would take too long.
 absl::StatusOr<int64_t> CountJobs(const Ledger& ledger, const std::vector<Term>& terms,
                                   const v1::ListJobsResponse& page) {
   if (page.next_page_token().empty()) {
@@ -186,8 +186,8 @@ absl::StatusOr<v1::ListJobsResponse> Coordinator::ListJobs(const v1::ListJobsReq
   if (!request.page_token().empty() && !absl::SimpleAtoi(request.page_token(), &before)) {
     return InvalidFields({{"page_token", "is not one that this server gave"}});
   }
-  const size_t limit = static_cast<size_t>(page_size) + 1;  // one more tells whether there is a next page
-  // The hot state first: a job on its way to the history table is then seen in at least one of them.
+  const size_t limit = static_cast<size_t>(page_size) + 1;  // One more shows whether there is a next page.
+  // Reads the hot state first, so that a job on its way to the history table is found in at least one of them.
   std::map<int64_t, JobPtr> jobs =
       options_.ledger->Read([&](const ClusterState& state) { return CollectHot(state, before, terms, limit); });
   AMPD_RETURN_IF_ERROR(CollectArchived(options_.ledger->history(), before, terms, limit, &jobs));

@@ -1,4 +1,4 @@
-// What can be asked without changing anything.
+// Read-only queries.
 #include <algorithm>
 #include <optional>
 #include <utility>

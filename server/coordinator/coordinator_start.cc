@@ -1,4 +1,4 @@
-// What a new job begins with.
+// The checkpoint that a new job begins with.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -27,9 +27,9 @@ absl::Status Coordinator::FindStart(internal::CreateJob* create) const {
   const bool is_any_newest = reference.step() == 0;
   AMPD_ASSIGN_OR_RETURN(*create->mutable_clone_start(),
                         ResolveInitialCheckpoint((*source)->job(), create->mutable_spec()));
-  if (is_any_newest) {  // whoever names a step wants that one
+  if (is_any_newest) {  // A reference with a step means only that step.
     for (v1::Checkpoint& older : OlderThan(**source, create->clone_start())) {
-      if (JobOfPath(older.path()) == reference.job_id()) {  // by that a worker tells weights from a place to go on
+      if (JobOfPath(older.path()) == reference.job_id()) {  // The path tells a worker to load only the weights.
         older.set_step(0);
         *create->add_older_starts() = std::move(older);
       }
@@ -44,7 +44,7 @@ absl::Status Coordinator::CheckStart(internal::CreateJob* create) const {
   }
   const std::string& path = create->clone_start().path();
   const std::string keeper = JobOfPath(path);
-  // Asked before the record is looked up: whatever happens after this, the commit notices.
+  // Read before the record is looked up, so that the commit notices any later change.
   create->set_start_is_hot(
       options_.ledger->Read([&](const ClusterState& state) { return state.FindJob(keeper) != nullptr; }));
   const absl::StatusOr<JobRecordPtr> record = FindRecord(keeper);

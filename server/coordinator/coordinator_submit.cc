@@ -1,4 +1,4 @@
-// Making jobs.
+// Creates jobs.
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,7 +22,7 @@ namespace {
 using absl::StatusCode;
 using v1::Job;
 
-// The same for equal messages, also with maps in them.
+// Equal messages have equal digests, even if they contain maps.
 std::string DigestOf(const google::protobuf::MessageLite& message) {
   std::string bytes;
   {
@@ -41,8 +41,8 @@ absl::Status CheckRequestId(const std::string& request_id) {
   return absl::OkStatus();
 }
 
-// Holds an artifact until the client is about to be answered: a job that was made names it by then, and one that was
-// refused must not keep the client from deleting it.
+// Holds an artifact until just before the client is answered. By then a created job names it. If the job was refused,
+// the hold must not keep the client from deleting the artifact.
 Coordinator::JobDone ReleaseAndAnswer(std::shared_ptr<void> artifact, Coordinator::JobDone done) {
   return [artifact = std::move(artifact), done = std::move(done)](const absl::StatusOr<JobPtr>& job) mutable {
     artifact.reset();
@@ -50,7 +50,7 @@ Coordinator::JobDone ReleaseAndAnswer(std::shared_ptr<void> artifact, Coordinato
   };
 }
 
-// Whether a job has ended before its last step, so that another can go on from its checkpoint.
+// Checks that a job ended before its last step, so that another job can continue from its checkpoint.
 absl::Status CheckUnfinished(const Job& job) {
   if (IsTerminal(job.state()) && job.state() != Job::SUCCEEDED) {
     return absl::OkStatus();

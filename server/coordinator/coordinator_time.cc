@@ -1,4 +1,4 @@
-// What time brings.
+// Periodic actions: placement, lost workers, deadlines, expired waits, retention.
 #include <algorithm>
 #include <utility>
 
@@ -16,7 +16,7 @@ using v1::Job;
 
 constexpr absl::Duration kSweepInterval = absl::Seconds(1);
 constexpr absl::Duration kLeastSeenLost = absl::Hours(1);
-constexpr int kTokenCharacters = 26;  // 130 random bits
+constexpr int kTokenCharacters = 26;  // 130 random bits.
 constexpr int kMaxArchivedAtOnce = 500;
 
 int64_t ToMicros(const google::protobuf::Timestamp& time) { return TimeUtil::TimestampToMicroseconds(time); }
@@ -110,7 +110,7 @@ void Coordinator::LoseSilentWorkers() {
     for (const std::string& worker : liveness_.Silent(options_.clock->SinceBoot())) {
       Session& session = sessions_[worker];
       if (!session.losing) {
-        // From here on no report renews its lease, so that it has run out when the loss is on disk.
+        // From now on no report renews its lease, so the lease has run out when the loss is on disk.
         session.losing = true;
         silent.push_back(worker);
       }
@@ -154,8 +154,8 @@ void Coordinator::Sweep() {
   CommitQuietly(std::move(updates));
 }
 
-// By the wall clock only once, when this life first sees the job: a clock that is set meanwhile ends no job early or
-// late.
+// Uses the wall clock only once, when this life first sees the job. Setting the clock later makes no job expire early
+// or late.
 void Coordinator::ExpireDeadlines(const ClusterState& state, Updates* updates) {
   std::map<std::string, absl::Duration> started;
   const absl::Duration now = options_.clock->SinceBoot();
@@ -204,8 +204,8 @@ void Coordinator::StartOverStranded(const ClusterState& state, Updates* updates)
   stranded_since_ = std::move(stranded);
 }
 
-// A clock that leapt forward must not take workers away that were lost a moment ago: they have been lost for the whole
-// time, or for an hour, by the clock that does not leap too.
+// A clock that leapt forward must not remove workers that were lost a moment ago. They must also have been lost for the
+// retention, but at most for an hour, by the boot clock, which does not leap.
 void Coordinator::RemoveExpiredWorkers(const ClusterState& state, Updates* updates) {
   if (options_.worker_retention <= absl::ZeroDuration()) {
     return;

@@ -1,4 +1,4 @@
-// Workers' reports and directives.
+// Workers' reports.
 #include <algorithm>
 #include <utility>
 
@@ -24,7 +24,7 @@ using v1::Job;
 
 constexpr size_t kRetiredIncarnationsKept = 16;
 
-// What is journaled of a report: not its free memory, which changes all the time.
+// The part of a report that is journaled. Leaves out free memory, which changes all the time.
 internal::RegisterWorker ToRegistration(const v1::WorkerReport& report) {
   internal::RegisterWorker registration;
   v1::Worker& worker = *registration.mutable_worker();
@@ -77,8 +77,8 @@ absl::Status Replaced(const v1::WorkerReport& report) {
                             " with the id of this one's state folder: ", report.agent().place()));
 }
 
-// Agents of one id are one agent that was restarted, or its state folder was copied. A copy elsewhere has another
-// place; one that has been displaced says that it yields.
+// Two agents of one id are either one restarted agent or agents with a copied state folder. A copy elsewhere reports
+// another place. A copy at the same place looks like a restart; the agent that it displaces reports that it yields.
 absl::Status CheckCopy(const v1::WorkerReport& report, const v1::AgentIdentity& holder, const WorkerSession& session) {
   const std::string& place = report.agent().place();
   if (!holder.place().empty() && !place.empty() && holder.place() != place) {
@@ -104,7 +104,7 @@ absl::Status Coordinator::CheckAgent(const v1::WorkerReport& report, const Sessi
     return absl::OkStatus();
   }
   const v1::AgentIdentity& holder = reported ? session.agent : record->agent();
-  // A name that was registered without an identity is anyone's.
+  // A name that was registered without an agent id may be taken by any agent.
   if (IsSilent(session, record.get()) || holder.id().empty()) {
     return absl::OkStatus();
   }
@@ -118,14 +118,15 @@ absl::Status Coordinator::CheckAgent(const v1::WorkerReport& report, const Sessi
       {{"worker", report.worker()}, {"holder", holder.place()}, {"refused", report.agent().place()}});
 }
 
-// Before its registration is on disk a worker has no attempts, and nobody can lose it: its silence tells.
+// A worker whose registration is not on disk has no attempts and cannot be declared lost, so the age of its last report
+// decides.
 bool Coordinator::IsSilent(const Session& session, const internal::WorkerRecord* record) const {
   return record == nullptr
              ? options_.clock->SinceBoot() - session.report_since_boot > options_.lease + options_.lease_margin
              : record->lost() && !session.losing;
 }
 
-// Shown with the worker, and told once while it stays the same.
+// The rival is shown with the worker. It is reported to operators once while it stays the same.
 void Coordinator::NoteRival(const v1::WorkerReport& report, const absl::Status& refusal, Session& session) {
   session.rival_since_boot = options_.clock->SinceBoot();
   const std::string line(refusal.message());
@@ -148,7 +149,7 @@ absl::Status Coordinator::TakeSession(const v1::WorkerReport& report, bool* is_n
   }
   auto& retired = session.retired_incarnations;
   if (session.agent.id() != report.agent().id()) {
-    retired.clear();  // they tell the connections of one agent apart; the other may come back once this one is lost
+    retired.clear();  // Incarnations belong to one agent; the other may return once this one is lost.
     session.incarnation.clear();
   }
   session.agent = report.agent();
@@ -177,7 +178,7 @@ absl::Status Coordinator::TakeSession(const v1::WorkerReport& report, bool* is_n
 }
 
 bool Coordinator::MayRenew(const std::string& worker, const Session& session, const ClusterState& state) const {
-  // A worker that is only now being registered holds nothing that could be assigned elsewhere.
+  // A worker that is just being registered holds nothing that could be assigned elsewhere.
   const WorkerRecordPtr record = state.FindWorker(worker);
   return (record == nullptr || !record->lost()) && !session.losing;
 }
@@ -236,9 +237,9 @@ std::string Coordinator::NoteAttempt(const std::string& worker, const v1::Attemp
     return "";
   }
   std::string oddity;
-  // The order counts: a checkpoint is recorded, and the last precision taken, before the outcome that follows them.
+  // The order matters: checkpoints and the last precision are recorded before the outcome that follows them.
   for (const v1::Checkpoint& checkpoint : reported.checkpoints()) {
-    // Any other path would have workers delete there what is not its own.
+    // With any other path, workers would delete files that are not the checkpoint's.
     const bool is_in_place = checkpoint.path() == PathOf(reported.key().job_id(), checkpoint);
     const std::string why = is_in_place ? FindOddity(*record, reported.key(), checkpoint) : "a checkpoint's path";
     oddity = why.empty() ? oddity : why;

@@ -26,7 +26,7 @@ constexpr size_t kMaxLineBytes = 4096;
 constexpr size_t kMaxPrecisionBytes = 64;
 constexpr size_t kSha256Characters = 64;
 constexpr int64_t kMaxBytes = int64_t{1} << 60;
-constexpr int64_t kMaxSteps = int64_t{1} << 53;  // a double holds each
+constexpr int64_t kMaxSteps = int64_t{1} << 53;  // A double represents each of them exactly.
 constexpr uint64_t kMaxSequence = uint64_t{1} << 53;
 constexpr char kNotFinite[] = "a loss or accuracy in final_metrics is not finite";
 
@@ -89,7 +89,7 @@ void CheckLists(const v1::WorkerReport& report, std::vector<FieldViolation>* vio
   }
 }
 
-// 0: not known.
+// The number of steps of the job; 0: not known.
 int64_t TotalSteps(const JobRecord& record, const v1::Attempt* attempt) {
   const int64_t asked = record.job().spec().train().steps();
   return asked > 0 ? asked : attempt != nullptr ? attempt->total_steps() : 0;
@@ -109,7 +109,7 @@ std::string StepOddity(int64_t step, int64_t total_steps) {
   return total_steps > 0 && step > total_steps ? absl::StrCat("step ", step, " is beyond the last, ", total_steps) : "";
 }
 
-// One of nothing is no number, and told so elsewhere.
+// Whether the value is between 0 and 1. NaN is accepted, because another check handles it.
 bool IsShare(double value) { return std::isnan(value) || (value >= 0 && value <= 1); }
 
 std::string MetricOddity(const v1::FinalMetrics& metrics) {
@@ -133,7 +133,7 @@ std::string MetricOddity(const v1::FinalMetrics& metrics) {
   return metrics.state_hash().empty() || IsSha256(metrics.state_hash()) ? "" : "final_metrics.state_hash is no SHA-256";
 }
 
-// Whoever only wants to be told of such numbers goes on with them to the end.
+// With WARN, training continues to the end in spite of such numbers.
 bool MayHaveOddLoss(const JobRecord& record) { return record.job().spec().on_divergence() == v1::JobSpec::WARN; }
 
 }  // namespace
@@ -207,7 +207,7 @@ std::string FindOddity(const JobRecord& record, const v1::Attempt& attempt, cons
     return absl::StrCat("it finished at step ", outcome.last_step(), ", before step ", least);
   }
   const v1::FinalMetrics& metrics = outcome.final_metrics();
-  // A perplexity may be beyond what a double holds though its loss is not.
+  // A perplexity may overflow a double though its loss does not.
   const bool is_finite = std::isfinite(metrics.train_loss()) && std::isfinite(metrics.eval_loss()) &&
                          std::isfinite(metrics.eval_accuracy()) && std::isfinite(metrics.generator_loss());
   return is_finite || MayHaveOddLoss(record) ? "" : kNotFinite;

@@ -10,21 +10,21 @@
 
 namespace ampd::server {
 
-// What is known of a worker in this life of the server and not journaled.
+// State of a worker in this life of the server that is not journaled.
 struct WorkerSession {
   v1::AgentIdentity agent;
   std::string incarnation;
   std::deque<std::string> retired_incarnations;
-  v1::WorkerReport report;  // the last one taken in
+  v1::WorkerReport report;  // The last one that was accepted.
   absl::Time report_time;
   absl::Duration report_since_boot;
-  bool losing = false;  // its loss is on its way to disk: no lease is renewed
-  // First directive of this life that held the attempt ("job/attempt") or the deletion (path).
+  bool losing = false;  // Its loss is being written to disk; its lease is not renewed.
+  // Number of the first directive of this life that contained the attempt ("job/attempt") or the deletion (path).
   std::map<std::string, uint64_t> first_told;
   std::map<std::string, uint64_t> first_told_deletion;
-  std::string rival;  // who else claims the name, in a sentence; empty: nobody has
+  std::string rival;  // Another agent that claims the name, described in a sentence; empty: none.
   absl::Duration rival_since_boot;
-  std::string oddity;  // what was last found wrong in its reports
+  std::string oddity;  // The last inconsistency found in its reports.
 };
 
 }  // namespace ampd::server

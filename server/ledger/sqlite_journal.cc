@@ -18,7 +18,7 @@ namespace ampd::server {
 namespace {
 
 constexpr int kSchemaVersion = 1;
-constexpr size_t kMaxReadBytes = 16 << 20;  // of the history table at once
+constexpr size_t kMaxReadBytes = 16 << 20;  // Read from the history table at once.
 constexpr char kSchema[] =
     "BEGIN IMMEDIATE;"
     "CREATE TABLE updates(idx INTEGER PRIMARY KEY, bytes BLOB NOT NULL);"
@@ -66,21 +66,23 @@ absl::Status SqliteJournal::Lock() {
   return absl::OkStatus();
 }
 
-// The journal holds what agents and attempts are known by. SQLite gives the files beside it the same permissions.
+// The journal holds the identities and tokens of agents and attempts. SQLite gives the files beside it the same
+// permissions.
 absl::Status SqliteJournal::KeepFromOthers() const {
   const UniqueFd file(open((options_.data_dir + "/journal.db").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!file.ok()) {
     return ErrnoError(errno, "open the journal");
   }
   for (const char* suffix : {"", "-wal", "-shm"}) {
-    chmod((options_.data_dir + "/journal.db" + suffix).c_str(), 0600);  // of a server that did not see to it
+    chmod((options_.data_dir + "/journal.db" + suffix).c_str(),
+          0600);  // An older server may have left other permissions.
   }
   return absl::OkStatus();
 }
 
 absl::Status SqliteJournal::OpenWriter() {
   AMPD_ASSIGN_OR_RETURN(writer_, SqliteDatabase::Open(options_.data_dir + "/journal.db", /*create=*/true));
-  // The first access reads the header: a file that is no database, or a damaged one, is found here.
+  // The first access reads the header, so it detects a damaged file or one that is not a database.
   const absl::StatusOr<int64_t> version = QueryInt(writer_, "PRAGMA user_version");
   if (absl::IsDataLoss(version.status())) {
     return Corrupt("it is no SQLite database");
@@ -107,7 +109,7 @@ absl::Status SqliteJournal::CheckIntegrity() {
     return has_row.status();
   }
   const std::string answer(has_row.ok() && *has_row ? check.Bytes(0) : "");
-  // A page that can't be read is told as an answer, too; it is not a page with a wrong content.
+  // SQLite also reports a page that can't be read as an answer; that page is not damaged.
   if (absl::StrContains(answer, "failed to get page") || absl::StrContains(answer, "unable to get the page")) {
     return Error(absl::StatusCode::kInternal, "STORE_ERROR", "the journal can't be read");
   }
@@ -170,7 +172,7 @@ absl::StatusOr<Journal::Recovered> SqliteJournal::Recover() {
 
 absl::Status SqliteJournal::Append(const JournalGroup& group) {
   absl::Status status = AppendOnce(group);
-  // The reserve exists for this moment: cancels and ends go on, submits have long been refused.
+  // The reserve exists for this moment: cancels and ends must still be stored. Submits have long been refused.
   if (absl::IsResourceExhausted(status) && ReleaseReserve()) {
     status = AppendOnce(group);
   }

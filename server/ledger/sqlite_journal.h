@@ -15,25 +15,25 @@
 namespace ampd::server {
 
 // The journal in a SQLite file, "journal.db" in the data directory: WAL, synchronous=FULL. Debian 12's SQLite can
-// corrupt a file that two connections write or checkpoint at once, so exactly one connection does either; readers of
-// the history table have their own, which never checkpoints.
+// corrupt a file that two connections write or checkpoint at once, so exactly one connection does either. Readers of
+// the history table have a connection of their own, which never checkpoints.
 //
 //   updates(idx INTEGER PRIMARY KEY, bytes)         internal.Update
 //   snapshots(id = 1, idx, bytes)                   internal.Snapshot, one row
 //   finished_jobs(id, submit_order, end_time, bytes) internal.JobRecord
 //
-// The schema's version is PRAGMA user_version. "lock" in the directory is held (flock) as long as the journal lives,
-// and "reserve" keeps room: it is given up when an append meets a full disk, and made again when there is space.
+// The schema's version is PRAGMA user_version. "lock" in the directory is held (flock) as long as the journal lives.
+// "reserve" reserves disk space: it is deleted when an append meets a full disk, and created again when there is space.
 class SqliteJournal final : public Journal {
  public:
   struct Options {
-    std::string data_dir;                // exists
-    int64_t min_free_bytes = 256 << 20;  // below it, no submits
+    std::string data_dir;                // The directory exists.
+    int64_t min_free_bytes = 256 << 20;  // With less free space, submits are refused.
     int64_t reserve_bytes = 16 << 20;
   };
 
-  // FAILED_PRECONDITION with reason DATA_DIRECTORY_LOCKED when another server has the directory, NEWER_SCHEMA when a
-  // newer one wrote it; DATA_LOSS with reason JOURNAL_CORRUPT when the file is damaged.
+  // FAILED_PRECONDITION with reason DATA_DIRECTORY_LOCKED when another server uses the directory, or NEWER_SCHEMA when
+  // a newer server wrote it; DATA_LOSS with reason JOURNAL_CORRUPT when the file is damaged.
   static absl::StatusOr<std::unique_ptr<SqliteJournal>> Open(const Options& options);
 
   absl::StatusOr<Recovered> Recover() override;
@@ -62,7 +62,7 @@ class SqliteJournal final : public Journal {
 
   const Options options_;
   UniqueFd lock_;
-  SqliteDatabase writer_;  // of the committer only
+  SqliteDatabase writer_;  // Used by the committer only.
   SqliteStatement add_update_, add_finished_, delete_finished_, put_snapshot_, drop_updates_;
 
   absl::Mutex reader_mutex_;

@@ -13,9 +13,9 @@
 
 namespace ampd::server {
 
-// One line in the log for each call that is refused, with method, code, reason and peer, and for each worker that
-// attaches. Of refusals of one method, code and reason it writes the first kPerWindow in each kWindow, and then how
-// many it left out. A client that left is no refusal. Passes everything on to another observer. Thread-safe.
+// Logs one line for each refused call, with method, code, reason and peer, and for each worker that attaches. For
+// refusals with the same method, code and reason it logs the first kPerWindow in each kWindow, and then how many were
+// left out. A client that left does not count as a refusal. Passes everything on to another observer. Thread-safe.
 class CallLog final : public CallObserver {
  public:
   static constexpr int kPerWindow = 5;
@@ -31,23 +31,23 @@ class CallLog final : public CallObserver {
   void Refused(std::string_view method, const absl::Status& status, const std::string& peer) override;
   void WorkerAttached(const std::string& worker, const std::string& peer) override;
 
-  // Tells of what was left out in windows that are over. To be called every few seconds.
+  // Logs how many refusals were left out in windows that are over. Call it every few seconds.
   void Flush();
 
  private:
   struct Window {
-    absl::Duration start;  // by the boot clock
+    absl::Duration start;  // Time since boot.
     int num_written = 0;
     int64_t num_left_out = 0;
     std::string method, code, reason;
   };
-  // Takes away what is over; the caller writes it with no lock held.
+  // Removes the windows that are over and returns those to log; the caller logs them without holding the lock.
   std::map<std::string, Window> TakeOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   CallObserver* const next_;
   const Clock* const clock_;
   absl::Mutex mutex_;
-  std::map<std::string, Window> windows_ ABSL_GUARDED_BY(mutex_);  // by method, code and reason
+  std::map<std::string, Window> windows_ ABSL_GUARDED_BY(mutex_);  // By method, code and reason.
 };
 
 }  // namespace ampd::server

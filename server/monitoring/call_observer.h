@@ -8,18 +8,18 @@
 
 namespace ampd::server {
 
-// Is told about every finished call, and about streams. `method` is the full name, "ampd.v1.JobService/GetJob".
+// Receives every finished call, and the events of streams. `method` is the full name, "ampd.v1.JobService/GetJob".
 // Thread-safe.
 class CallObserver {
  public:
   virtual ~CallObserver() = default;
-  // `time` of a stream is zero.
+  // For a stream `time` is zero.
   virtual void Finished(std::string_view method, absl::StatusCode code, absl::Duration time, bool is_stream) = 0;
   virtual void StreamOpened(std::string_view method) = 0;
   virtual void StreamMessageSent(std::string_view method) = 0;
-  // A call or a stream ends with this error, which is not that its client left. `peer`: as gRPC names it.
+  // A call or a stream ended with this error, other than because its client left. `peer`: as gRPC names it.
   virtual void Refused(std::string_view /*method*/, const absl::Status& /*status*/, const std::string& /*peer*/) {}
-  // The first report on a stream was taken in.
+  // The first report on a stream was accepted.
   virtual void WorkerAttached(const std::string& /*worker*/, const std::string& /*peer*/) {}
 };
 

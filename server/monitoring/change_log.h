@@ -12,19 +12,19 @@
 
 namespace ampd::server {
 
-// One line in the log for each state change of a job, for each job or history that is deleted, and for each worker that
-// comes, is lost, comes back or is drained; and what befalls the server itself. It is told what became durable, in
-// commit order. Thread-safe.
+// Logs one line for each state change of a job, for each deleted job or history, for each worker that registers, is
+// lost, returns or is drained, and for clock leaps. Changes are passed in after they are durable, in commit order.
+// Thread-safe.
 class ChangeLog {
  public:
-  // `event` is the job's CREATED or STATE_CHANGED; others have no line.
+  // `event` is the job's CREATED or STATE_CHANGED; other events are not logged.
   void JobMoved(const v1::Job& job, const v1::Event& event);
   void JobDeleted(const std::string& job);
   void HistoryDeleted(const std::string& job);
 
   void ClockLeapt(absl::Duration leap);
 
-  // What is known of a worker at the start: it has no line.
+  // Remembers the state of a worker at the start of the server, without a line.
   void Know(const internal::WorkerRecord& worker);
   void WorkerChanged(const internal::WorkerRecord& worker);
 

@@ -29,7 +29,7 @@ MetricFamily Single(const char* name, const char* help, MetricType type, double 
   return family;
 }
 
-// Fields of /proc/self/stat from the third on; the second may hold spaces and brackets.
+// The fields of /proc/self/stat from the third on; the second may contain spaces and brackets.
 std::vector<std::string> StatFields() {
   absl::StatusOr<std::string> stat = ReadFile("/proc/self/stat", 1 << 16);
   const size_t end = stat.ok() ? stat->rfind(')') : std::string::npos;

@@ -13,8 +13,8 @@
 
 namespace ampd::server {
 
-// Renders the newest snapshot for each scrape: all series of one scrape are of one time, and a job that is not in the
-// snapshot has none. Thread-safe.
+// Renders the newest snapshot for each scrape. All series of one scrape are of the same time, and a job that is not in
+// the snapshot has no series. Thread-safe.
 class FleetCollector final : public prometheus::Collectable {
  public:
   explicit FleetCollector(ServerMetrics* metrics) : metrics_(metrics) {}
@@ -31,7 +31,7 @@ class FleetCollector final : public prometheus::Collectable {
   std::shared_ptr<const FleetSnapshot> snapshot_ ABSL_GUARDED_BY(mutex_) = std::make_shared<FleetSnapshot>();
 };
 
-// The standard process_* families, read from /proc at each scrape; prometheus-cpp ships none. Thread-safe.
+// The standard process_* families, read from /proc at each scrape, because prometheus-cpp has none. Thread-safe.
 class ProcessCollector final : public prometheus::Collectable {
  public:
   std::vector<prometheus::MetricFamily> Collect() const override;

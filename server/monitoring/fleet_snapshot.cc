@@ -16,7 +16,7 @@ using prometheus::MetricType;
 
 std::string Lower(const std::string& word) { return absl::AsciiStrToLower(word); }
 
-// Families by name, in the order in which they were first asked for.
+// Families by name, in the order in which they were declared.
 class Page {
  public:
   void Declare(const char* name, const char* help, MetricType type) {
@@ -35,7 +35,7 @@ class Page {
     metric.counter.value = value;
     family.metric.push_back(std::move(metric));
   }
-  // Families without a sample are left out: a HELP alone says nothing.
+  // Leaves out families without a sample, because a HELP line alone is useless.
   std::vector<MetricFamily> Take() && {
     std::erase_if(families_, [](const MetricFamily& family) { return family.metric.empty(); });
     return std::move(families_);
@@ -117,7 +117,7 @@ void AddQueues(const FleetSnapshot& snapshot, Page* page) {
   }
 }
 
-// Who holds a device.
+// The job that holds a device.
 struct Holder {
   std::string job;
   bool has_series = false;
@@ -237,7 +237,7 @@ void AddProgress(const v1::Job& job, const ProgressBoard::Entry& entry, Page* pa
   }
 }
 
-// The length of the UTF-8 sequence at `at`, 0 when there is none.
+// The length of the UTF-8 sequence at `at`; 0 if there is no valid one.
 size_t Utf8Length(const std::string& text, size_t at) {
   const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
   const auto follows = [&](size_t i) { return (byte(i) & 0xC0u) == 0x80u; };

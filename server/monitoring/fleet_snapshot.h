@@ -15,24 +15,25 @@
 
 namespace ampd::server {
 
-// All that one scrape shows of jobs and workers, taken at one time and never changed.
+// Everything about jobs and workers that one scrape shows, taken at one time. Immutable.
 struct FleetSnapshot {
   struct JobRow {
     std::shared_ptr<const v1::Job> job;
     std::optional<ProgressBoard::Entry> progress;
   };
-  std::vector<JobRow> jobs;                                // with series of their own
-  std::vector<std::shared_ptr<const v1::Job>> seriesless;  // there was no room for theirs
-  int64_t num_suppressed = 0;                              // jobs beyond the cap, by now: counts every job once
-  std::map<std::pair<std::string, v1::Job::State>, int64_t> live_jobs;  // by queue and state
-  std::map<std::string, int64_t> oldest_queued_unix_seconds;            // by queue
+  std::vector<JobRow> jobs;                                // Jobs with series of their own.
+  std::vector<std::shared_ptr<const v1::Job>> seriesless;  // Jobs beyond the cap, without series.
+  int64_t num_suppressed = 0;  // Total so far; a job counts each time it falls beyond the cap.
+  std::map<std::pair<std::string, v1::Job::State>, int64_t> live_jobs;  // By queue and state.
+  std::map<std::string, int64_t> oldest_queued_unix_seconds;            // By queue.
   std::vector<v1::Worker> workers;
 };
 
 // Renders the snapshot. Families and labels: docs/metrics.md. A pure function.
 std::vector<prometheus::MetricFamily> RenderFleet(const FleetSnapshot& snapshot);
 
-// A label value that no scraper chokes on: control characters become spaces, bytes that are not UTF-8 question marks.
+// Returns a label value that every scraper accepts: control characters become spaces, bytes that are not UTF-8 become
+// question marks.
 std::string SafeLabelValue(const std::string& value);
 
 }  // namespace ampd::server

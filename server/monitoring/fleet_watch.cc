@@ -10,8 +10,8 @@ namespace ampd::server {
 
 namespace {
 
-// Those that run come first, then those that are about to or no longer do, then those whose last values are still to be
-// scraped; what waits has none.
+// Ranks running jobs first, then jobs that start or stop, then ended jobs whose last values are still to be scraped.
+// Queued and paused jobs come last.
 int RankOf(const v1::Job& job) {
   switch (job.state()) {
     case v1::Job::RUNNING:

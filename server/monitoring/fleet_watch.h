@@ -13,14 +13,14 @@
 
 namespace ampd::server {
 
-// Makes the snapshot that /metrics shows. Of the jobs, those that run come first among the at most `max_jobs` with
-// series of their own. Thread-compatible.
+// Takes the snapshot that /metrics shows. At most `max_jobs` jobs get series of their own, running jobs first.
+// Thread-compatible.
 class FleetWatch {
  public:
   FleetWatch(const Coordinator* coordinator, JobTable* table, ProgressBoard* progress, int max_jobs)
       : coordinator_(coordinator), table_(table), progress_(progress), max_jobs_(max_jobs) {}
 
-  // Also lets go of the progress of jobs that are shown no more.
+  // Also drops the progress of jobs that are no longer shown.
   std::shared_ptr<const FleetSnapshot> Take(absl::Time now);
 
  private:
@@ -30,7 +30,7 @@ class FleetWatch {
   JobTable* const table_;
   ProgressBoard* const progress_;
   const int max_jobs_;
-  std::set<std::string> suppressed_;  // shown jobs that had no room
+  std::set<std::string> suppressed_;  // Shown jobs beyond `max_jobs`.
   int64_t num_suppressed_ = 0;
 };
 

@@ -17,31 +17,31 @@ namespace ampd::server {
 // How many file descriptors the process may have open at once.
 int64_t DescriptorLimit();
 
-// How many more it may open; 0 when not even that can be told.
+// How many more the process may open; 0 if that cannot be determined.
 int64_t DescriptorsLeft();
 
-// The server's health, looked at from time to time. Thread-safe.
+// Checks the server's health periodically. Thread-safe.
 class HealthMonitor {
  public:
-  using Results = std::array<bool, std::size(kHealthChecks)>;  // by HealthCheckId
+  using Results = std::array<bool, std::size(kHealthChecks)>;  // By HealthCheckId.
   struct Options {
     std::function<bool()> has_disk_room;
     std::function<absl::Status()> check_folder;
     std::function<bool()> has_connection_room;
-    // Is given what Look saw when it is other than before; all checks hold at first. Not called of a server that
-    // leaves.
+    // Receives the results of Look when they changed; initially all checks pass. Not called while the server shuts
+    // down.
     std::function<void(const Results&)> show;
-    // A line for the log when a check begins to fail, or holds again.
+    // Receives a line for the log when a check begins to fail or passes again.
     std::function<void(bool is_good, const std::string& line)> log;
   };
   explicit HealthMonitor(Options options) : options_(std::move(options)) { results_.fill(true); }
 
-  // Looks at everything. REQUIRES: called by one thread at a time.
+  // Runs all checks. REQUIRES: called by one thread at a time.
   void Look();
-  // From now on the server is not ready, whatever the checks say.
+  // Marks the server as not ready from now on, whatever the checks say.
   void BeginLeaving();
 
-  // A line for each reason why the server is not ready; empty when it is.
+  // One line for each reason why the server is not ready; empty when it is ready.
   std::string WhatFails() const;
 
  private:

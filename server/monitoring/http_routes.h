@@ -7,11 +7,13 @@
 
 namespace ampd::server {
 
-// What the server's HTTP listener answers: GET and HEAD of
-//   /metrics  what `page` makes, in the text format of Prometheus
+// The routes of the server's HTTP listener, for GET and HEAD:
+//
+//   /metrics  the result of `page`, in the text format of Prometheus
 //   /healthz  200: the process answers
-//   /readyz   200, or 503 with what `what_fails` says, while that is not empty
-// Both are called on the listener's thread for routes.
+//   /readyz   200, or 503 with the result of `what_fails` unless that is empty
+//
+// Both functions are called on the listener's thread for routes.
 http::Router ServerRoutes(std::function<std::string()> page, std::function<std::string()> what_fails);
 
 }  // namespace ampd::server

@@ -14,17 +14,17 @@
 
 namespace ampd::server {
 
-// The jobs that /metrics tells about: live ones, and those that ended less than the linger ago, so that the last values
-// are scraped. Thread-safe.
+// The jobs that /metrics shows: live jobs, and those that ended less than `linger` ago, so that their last values are
+// scraped. Thread-safe.
 class JobTable {
  public:
   explicit JobTable(absl::Duration linger) : linger_(linger) {}
 
-  // The record that was there before, or null: what changed is what counters count.
+  // Stores the record. Returns the job's previous record, or null, so that counters can count what changed.
   std::shared_ptr<const v1::Job> Put(std::shared_ptr<const v1::Job> job, absl::Time now);
   void Remove(const std::string& id);
 
-  // By submit order.
+  // The jobs to show, by submit order.
   std::vector<std::shared_ptr<const v1::Job>> Shown(absl::Time now);
 
  private:

@@ -13,8 +13,8 @@
 
 namespace ampd::server {
 
-// Counts what a logger writes, by level, beside the sinks that write it: ampd_log_messages_total. What the logger's
-// own level leaves out is not counted. Thread-safe.
+// Counts a logger's messages by level for ampd_log_messages_total. Runs beside the sinks that write them. Messages
+// below the logger's own level are not counted. Thread-safe.
 class LogCounter final : public spdlog::sinks::sink, public prometheus::Collectable {
  public:
   void log(const spdlog::details::log_msg& message) override { ++counts_[message.level]; }

@@ -29,7 +29,7 @@ const Histogram::BucketBoundaries kRunBuckets = {10, 60, 300, 900, 3600, 14400, 
 
 std::string Lower(const std::string& word) { return absl::AsciiStrToLower(word); }
 
-// Why an attempt that did not end its job ended.
+// Whether an attempt that ended for this reason counts as a requeue, if it did not end its job.
 bool IsRequeue(v1::Reason reason) {
   return reason == v1::WORKER_LOST || reason == v1::PREEMPTED || reason == v1::WORKER_DRAINED;
 }

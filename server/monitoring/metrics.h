@@ -22,8 +22,8 @@
 
 namespace ampd::server {
 
-// The server's own counters and histograms, kept in a Prometheus registry: calls, streams, ends of jobs, the store, the
-// scheduler. What jobs and workers are now is the fleet snapshot's. Series whose labels are known are there
+// The server's own counters and histograms, in a Prometheus registry: calls, streams, ended jobs, the store, the
+// scheduler. The present state of jobs and workers comes from the fleet snapshot. Series whose labels are known exist
 // from the start, as zeros. Thread-safe.
 class ServerMetrics final : public CallObserver {
  public:
@@ -41,7 +41,7 @@ class ServerMetrics final : public CallObserver {
   void TelemetryRefused() { store_errors_.Add({{"operation", "malformed"}}).Increment(); }
   void StoreWrite(absl::Duration time, bool ok);
   void StoreRead(absl::Duration time);
-  // Growing totals that others count.
+  // Sets totals that other components count.
   void SetPointsDropped(int64_t total);
   void SetJobsSuppressed(int64_t total);
   void SetJournal(int64_t num_flushes, int64_t num_updates);
@@ -52,7 +52,7 @@ class ServerMetrics final : public CallObserver {
   void SetCollectTime(absl::Duration time) { collect_->Set(absl::ToDoubleSeconds(time)); }
 
  private:
-  // "JobService/GetJob" for a method of the descriptors, "other" for anything else.
+  // "JobService/GetJob" for a known method, "other" for anything else.
   const std::string& MethodLabel(std::string_view method);
   void CreateMethods();
   void CreateOutcomes();
@@ -83,7 +83,7 @@ class ServerMetrics final : public CallObserver {
   prometheus::Gauge* collect_;
   prometheus::Histogram* scheduler_cycle_;
   prometheus::Family<prometheus::Counter>& scheduler_cycles_;
-  std::map<std::string, std::string, std::less<>> methods_;  // full name to label; fixed by the constructor
+  std::map<std::string, std::string, std::less<>> methods_;  // Full name to label; filled by the constructor.
 };
 
 }  // namespace ampd::server

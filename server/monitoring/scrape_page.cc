@@ -22,7 +22,7 @@ std::string ScrapePage::Render(absl::Time now) {
       options_.update_metrics();
     }
     fleet_.Show(options_.take_fleet(now));
-    // Before the registry: it counts there what it shows.
+    // Collected before the registry, because it sets the registry's totals of shown jobs.
     std::vector<prometheus::MetricFamily> fleet = fleet_.Collect();
     families = options_.metrics->registry()->Collect();
     Append(std::move(fleet), &families);

@@ -16,25 +16,25 @@
 
 namespace ampd::server {
 
-// The page of /metrics. All its numbers are of one moment: while a page is made, no change of a job is counted, and a
-// change is counted in every family or in none. Thread-safe.
+// Renders the page of /metrics. All its numbers are of one moment: no change of a job is counted while the page is
+// rendered, and a change is counted in every family or in none. Thread-safe.
 class ScrapePage {
  public:
   struct Options {
     ServerMetrics* metrics = nullptr;
     std::function<std::shared_ptr<const FleetSnapshot>(absl::Time now)> take_fleet;
-    // Brings numbers that others count into `metrics`. May be null.
+    // Copies totals that other components count into `metrics`. May be null.
     std::function<void()> update_metrics;
-    // Shown behind the server's own; null pointers are passed over.
+    // Shown after the server's own families; null pointers are skipped.
     std::vector<std::shared_ptr<prometheus::Collectable>> more;
   };
   explicit ScrapePage(Options options) : options_(std::move(options)), fleet_(options_.metrics) {}
 
-  // In the text format of Prometheus.
+  // Returns the page in the text format of Prometheus.
   std::string Render(absl::Time now);
-  // Looks at the jobs without a scrape, so that one without room for its series is counted however short it lives.
+  // Checks the jobs without a scrape, so that even a short-lived job beyond the cap of series is counted.
   void Look(absl::Time now);
-  // Counts a change, between two pages and not within one.
+  // Runs `change`, which counts a change of a job, between two pages and never during one.
   void Count(const std::function<void()>& change);
 
  private:

@@ -20,21 +20,21 @@
 namespace ampd::server {
 namespace {
 
-// The preface of HTTP/2, an empty SETTINGS frame and its acknowledgement have 42 bytes; the settings of real clients
-// come to some 100, and their first call to more than 200.
+// The HTTP/2 preface, an empty SETTINGS frame and its acknowledgement have 42 bytes. With the settings of real clients
+// it is some 100 bytes, and their first call brings it to more than 200.
 constexpr uint64_t kGreetingBytes = 160;
-// Until it is tried again whether there is a descriptor.
+// How long to wait for a free descriptor before retrying.
 constexpr int kRetryMillis = 50;
-// Between looks for closed connections: while nothing happens, and at least.
+// Time between checks for closed connections: while idle, and at least.
 constexpr int kLookMillis = 1000;
 constexpr absl::Duration kBetweenLooks = absl::Milliseconds(50);
 constexpr absl::Duration kBetweenWarnings = absl::Seconds(10);
-// As gRPC sets it on its own listeners: what was sent and is not acknowledged for so long ends the connection.
+// As gRPC sets it on its own listeners: data that stays unacknowledged for this long ends the connection.
 constexpr unsigned kUserTimeoutMillis = 10'000;
 
 UniqueFd Spare() { return UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
-// 0 when there is no socket of this number.
+// Returns 0 when the descriptor is not an open socket.
 uint64_t InodeOf(int fd) {
   struct stat status = {};
   return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
@@ -46,7 +46,7 @@ uint64_t BytesReceived(int fd) {
   return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_received : 0;
 }
 
-// What accept gives when the process, or the system, has no room for one more.
+// Errors of accept when the process or the system is out of descriptors or memory.
 bool IsShortage(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
 }  // namespace
@@ -101,7 +101,7 @@ bool Acceptor::HadRoom() {
 void Acceptor::Run() {
   bool is_short = false;
   while (!stopping_) {
-    // During a shortage the listener stays readable all the time, so only the clock is waited for.
+    // During a shortage the listener is always readable, so only the timeout paces the retries.
     pollfd waited[] = {{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
     const int num_ready = poll(waited, is_short ? 1 : 2, is_short ? kRetryMillis : kLookMillis);
     if (num_ready == 0) {
@@ -124,7 +124,7 @@ bool Acceptor::AcceptWaiting() {
       Evict();
       return false;
     } else if (errno != EINTR && errno != ECONNABORTED) {
-      return errno == EAGAIN;  // others, such as EPERM of a firewall, are tried again a little later
+      return errno == EAGAIN;  // Other errors, such as EPERM of a firewall, are retried a little later.
     }
   }
 }
@@ -160,18 +160,18 @@ void Acceptor::ForgetClosed() {
 
 bool Acceptor::Evict() {
   bool evicted = false;
-  spare_.Reset();  // the copies below need a descriptor
+  spare_.Reset();  // The copies below need a descriptor.
   while (!silent_.empty() && !evicted) {
     const Connection one = silent_.front();
     silent_.pop_front();
-    // A copy stays the same socket, whoever closes the number or uses it anew meanwhile.
+    // A copy refers to the same socket, even if the number is closed or reused meanwhile.
     const UniqueFd copy(fcntl(one.fd, F_DUPFD_CLOEXEC, 0));
     if (!copy.ok() && IsShortage(errno)) {
       silent_.push_front(one);
       break;
     }
     if (!copy.ok() || InodeOf(copy.get()) != one.inode) {
-      continue;  // closed
+      continue;  // It is closed.
     }
     if (BytesReceived(copy.get()) > kGreetingBytes) {
       calling_.push_back(one);

@@ -22,7 +22,7 @@ absl::Status CheckName(const std::string& name) {
   return name.empty() ? InvalidFields({{"name", "must be set"}}) : absl::OkStatus();
 }
 
-// What the first message says, no other may.
+// Fields of the first message may not be set in a later one.
 absl::Status CheckLaterMessage(const v1::UploadArtifactRequest& request) {
   std::vector<FieldViolation> violations;
   const auto check = [&violations](const char* field, bool is_set) {
@@ -37,9 +37,9 @@ absl::Status CheckLaterMessage(const v1::UploadArtifactRequest& request) {
   return violations.empty() ? absl::OkStatus() : InvalidFields(violations);
 }
 
-// Takes one upload, one message at a time, each on the pool of uploads: at any time either a read is in flight or a
-// task is at work, and whoever of them finishes the call touches nothing afterwards. Owns itself until OnDone, which
-// comes behind the last of both.
+// Receives one upload, one message at a time, each on the pool of uploads. At any time either a read is in flight or a
+// task runs, and whichever finishes the call touches nothing afterwards. Owns itself until OnDone, which comes after
+// the last of both.
 class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactRequest>, public IdleStream {
  public:
   UploadReactor(const ArtifactService::Options& options, std::string peer, v1::Artifact* response)
@@ -78,7 +78,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
 
   void OnDone() override {
     environment_.open_streams->Remove(this);
-    // Whoever finished the call may still hold it.
+    // Waits for the thread that finished the call to release the lock.
     mutex_.Lock();
     mutex_.Unlock();
     delete this;
@@ -91,7 +91,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
     return Error(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "the server is shutting down");
   }
 
-  // A server that closes meanwhile is seen here, or tells OnClosing of it afterwards.
+  // If the server begins to close, it is detected here, or OnClosing is called afterwards.
   void ReadNext() {
     absl::MutexLock lock(&mutex_);
     if (environment_.open_streams->closing()) {
@@ -110,7 +110,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
     ReadNext();
   }
 
-  // Without an upload afterwards, the server has the content already.
+  // If there is no upload afterwards, the server already has the content.
   absl::Status TakeMessage() {
     AMPD_RETURN_IF_ERROR(CheckBytes(request_));
     if (upload_ == nullptr) {
@@ -126,7 +126,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
     return upload_->Append(request_.content());
   }
 
-  // The client sends no more, or has left: what came is kept then, because it is not all.
+  // The client sends no more, or has left. An incomplete upload is kept.
   void TakeEnd() {
     if (upload_ == nullptr) {
       return End(InvalidFields({{"sha256", "must be set: the upload has no message"}}));
@@ -160,7 +160,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
   ArtifactStore* const store_;
   WorkPool* const pool_;
   v1::Artifact* const response_;
-  // Of the read or the task.
+  // Used by the read or the task, whichever runs.
   v1::UploadArtifactRequest request_;
   std::unique_ptr<ArtifactUpload> upload_;
 

@@ -13,7 +13,7 @@ class ArtifactService final : public v1::ArtifactService::CallbackService {
   struct Options {
     const CallEnvironment* environment = nullptr;
     ArtifactStore* store = nullptr;
-    WorkPool* uploads = nullptr;  // of uploads alone: each may keep a thread for minutes
+    WorkPool* uploads = nullptr;  // Used only for uploads, each of which may keep a thread for minutes.
     Ticker* ticker = nullptr;
   };
   explicit ArtifactService(const Options& options) : options_(options) {}

@@ -17,13 +17,13 @@
 
 namespace ampd::server {
 
-// What the two streams of a worker share: one read and one write in flight, a bounded queue of messages to send, one
-// end, a lifetime of its own until OnDone. A subclass takes messages in OnMessage, with no lock held, and asks for the
-// next by Read. Thread-safe.
+// The common part of a worker's two streams: one read and one write in flight, a bounded queue of messages to send, and
+// ending only once. It keeps itself alive until OnDone. A subclass receives messages in OnMessage, with no lock held,
+// and requests the next one with Read. Thread-safe.
 template <typename In, typename Out>
 class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public WorkerStream {
  public:
-  // A worker that lets so many answers wait is gone or stuck.
+  // A worker that leaves this many answers waiting is gone or stuck.
   static constexpr size_t kMaxWaiting = 256;
 
   BidiReactor(const CallEnvironment& environment, std::string_view method, std::string peer)
@@ -32,7 +32,7 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public WorkerStream
     environment_.open_streams->Add();
   }
 
-  // Takes over: the reactor lives until the stream is done.
+  // Starts the stream. The reactor lives until the stream is done.
   void Run(std::shared_ptr<BidiReactor> self, const absl::Status& allowed) {
     {
       absl::MutexLock lock(&mutex_);
@@ -90,10 +90,10 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public WorkerStream
  protected:
   const std::string& peer() const { return peer_; }
   virtual void OnMessage(In message) = 0;
-  // The worker sends no more.
+  // The worker sends no more messages.
   virtual void OnHalfClose() { EndWhenSent(); }
 
-  // Ends the stream with OK once everything that waits is written.
+  // Ends the stream with OK once all queued messages are written.
   void EndWhenSent() {
     absl::MutexLock lock(&mutex_);
     closing_ = true;

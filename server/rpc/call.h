@@ -30,19 +30,19 @@ namespace ampd::server {
 inline constexpr size_t kMaxClientMessageBytes = 4 << 20;
 inline constexpr int kMaxWorkerMessageBytes = 16 << 20;
 
-// A stream that may wait for its client for as long as that likes.
+// A stream that may wait for its client without a time limit.
 class IdleStream {
  public:
   virtual ~IdleStream() = default;
-  // The server shuts down: the stream ends now if it waits, or else before it would wait again. Must neither block nor
-  // call OpenStreams, but for closing().
+  // The server shuts down: the stream ends now if it is waiting, otherwise before it would wait again. Must neither
+  // block nor call OpenStreams, except closing().
   virtual void OnClosing() = 0;
 };
 
-// How many streams are open: a drain waits for them. Thread-safe.
+// Counts the open streams, for which a drain waits. Thread-safe.
 class OpenStreams {
  public:
-  // Tells the idle streams. Downloads look at closing() before every message; other streams are ended by their owners.
+  // Notifies the idle streams. Downloads check closing() before every message; other streams are ended by their owners.
   void BeginClosing() {
     absl::MutexLock lock(&mutex_);
     closing_ = true;
@@ -52,7 +52,7 @@ class OpenStreams {
   }
   bool closing() const { return closing_; }
 
-  // `idle`: the stream itself, if it is one.
+  // `idle`: the stream itself, if it is an IdleStream.
   void Add(IdleStream* idle = nullptr) {
     absl::MutexLock lock(&mutex_);
     ++count_;
@@ -60,13 +60,13 @@ class OpenStreams {
       idle_.insert(idle);
     }
   }
-  // `idle` as at Add; it is not told any more afterwards.
+  // `idle` as at Add; it is not notified any more.
   void Remove(IdleStream* idle = nullptr) {
     absl::MutexLock lock(&mutex_);
     --count_;
     idle_.erase(idle);
   }
-  // Returns when none is open, or after `timeout`.
+  // Returns when no stream is open, or after `timeout`.
   void AwaitNone(absl::Duration timeout) const {
     absl::MutexLock lock(&mutex_);
     AwaitFor(mutex_, absl::Condition(this, &OpenStreams::None), timeout);
@@ -81,7 +81,7 @@ class OpenStreams {
   std::atomic<bool> closing_ = false;
 };
 
-// INVALID_ARGUMENT when the request names what it is about by an id, and has none.
+// INVALID_ARGUMENT when the request has an `id` field and it is empty.
 template <typename Request>
 absl::Status CheckId(const Request& request) {
   if constexpr (requires { request.id().empty(); }) {
@@ -91,20 +91,20 @@ absl::Status CheckId(const Request& request) {
   }
 }
 
-// What all handlers share. Lives longer than the gRPC server.
+// Objects that all services share. Outlives the gRPC server.
 struct CallEnvironment {
   const Guard* guard = nullptr;
   CallObserver* observer = nullptr;
   WorkPool* pool = nullptr;
-  WorkPool* model_pool = nullptr;     // for what may read an uploaded model, which nobody else should wait for
-  WorkPool* estimate_pool = nullptr;  // for what computes on a model's graph: up to seconds for the largest
+  WorkPool* model_pool = nullptr;     // For work that may read an uploaded model; no other call should wait for that.
+  WorkPool* estimate_pool = nullptr;  // For computations on a model's graph, up to seconds for the largest.
   OpenStreams* open_streams = nullptr;
 };
 
 // Finishes the call; called exactly once, from any thread.
 using FinishCall = std::function<void(absl::Status)>;
 
-// Tells the observer how the call went and finishes it.
+// Returns a function that reports the result of the call to the observer and finishes the call.
 inline FinishCall Finisher(const CallEnvironment& environment, grpc::CallbackServerContext* context,
                            grpc::ServerUnaryReactor* reactor, std::string_view method) {
   return [observer = environment.observer, context, reactor, method,
@@ -117,8 +117,8 @@ inline FinishCall Finisher(const CallEnvironment& environment, grpc::CallbackSer
   };
 }
 
-// INVALID_ARGUMENT when the request's bytes could not be parsed, or hold fields that this server does not know. Those
-// of a job to be made are the coordinator's to check: a repeat of an older request is answered all the same.
+// INVALID_ARGUMENT when the request's bytes cannot be parsed, or have fields that this server does not know. For
+// CreateJob the coordinator checks unknown fields, because a repeat of an older request is still answered.
 template <typename Request>
 absl::Status CheckBytes(const Request& request) {
   absl::Status status = CheckReadable(request);
@@ -128,8 +128,8 @@ absl::Status CheckBytes(const Request& request) {
   return status;
 }
 
-// Serves one unary call: guard, size, fields, id, `work`, which gets FinishCall and must not block. Response and
-// request live until it is called.
+// Serves one unary call. Checks guard, size, fields and id, then runs `work`, which receives FinishCall and must not
+// block. Response and request live until FinishCall is called.
 template <typename Request, typename Work>
 grpc::ServerUnaryReactor* ServeUnary(const CallEnvironment& environment, grpc::CallbackServerContext* context,
                                      std::string_view method, const Request& request, Work work) {
@@ -151,8 +151,8 @@ grpc::ServerUnaryReactor* ServeUnary(const CallEnvironment& environment, grpc::C
   return reactor;
 }
 
-// Has `task` and `then`, one of which finishes the call, run on a thread of `pool` (WorkPool::TryPost); finishes the
-// call when too many tasks wait there.
+// Runs `task` and `then`, one of which finishes the call, on a thread of `pool` (WorkPool::TryPost). Finishes the call
+// with an error when too many tasks are waiting there.
 inline void PostOrRefuse(WorkPool* pool, const FinishCall& finish, std::function<void()> task,
                          std::function<void()> then = nullptr) {
   if (!pool->TryPost(std::move(task), std::move(then))) {
@@ -162,7 +162,7 @@ inline void PostOrRefuse(WorkPool* pool, const FinishCall& finish, std::function
   }
 }
 
-// The same for work that may block: on a thread of `pool`.
+// As ServeUnary, for work that may block: runs it on a thread of `pool`.
 template <typename Request, typename Work>
 grpc::ServerUnaryReactor* ServeOnPool(WorkPool* pool, const CallEnvironment& environment,
                                       grpc::CallbackServerContext* context, std::string_view method,
@@ -172,7 +172,7 @@ grpc::ServerUnaryReactor* ServeOnPool(WorkPool* pool, const CallEnvironment& env
   });
 }
 
-// The same for work that returns the status, on a thread of the pool.
+// As ServeOnPool, for work that returns the status of the call.
 template <typename Request, typename Work>
 grpc::ServerUnaryReactor* ServeBlocking(const CallEnvironment& environment, grpc::CallbackServerContext* context,
                                         std::string_view method, const Request& request, Work work) {

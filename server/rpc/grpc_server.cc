@@ -25,36 +25,37 @@ namespace ampd::server {
 namespace {
 
 constexpr int kNumPoolThreads = 4;
-// The end of an upload syncs and reads back the whole file: two at a time are what a disk is good for.
+// The end of an upload syncs and reads back the whole file; a disk handles about two of these at a time well.
 constexpr int kNumUploadThreads = 2;
-constexpr int kNumModelThreads = 2;  // while one reads, the other has what was read
+constexpr int kNumModelThreads = 2;  // While one thread reads a model, the other serves calls whose model is cached.
 constexpr size_t kMaxPoolTasks = 4096;
-// Estimates that wait; each may take seconds.
+// Limit of waiting estimates; each may take seconds.
 constexpr size_t kMaxEstimates = 64;
 constexpr size_t kMemoryQuotaBytes = 512 << 20;
 constexpr int kMaxGrpcThreads = 64;
 constexpr int kStreamWindowBytes = 1 << 20;
 constexpr int kMillis = 1000;
-// What unary calls under way get to finish, once all streams have.
+// Time for unary calls in flight to finish, after all streams have ended.
 constexpr absl::Duration kLastWords = absl::Milliseconds(500);
 
-// Half of the cores: they compute.
+// Half of the cores, because estimates are compute-bound.
 int NumEstimateThreads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 2); }
 
-// Clients and agents ping every 20 s or slower; who is silent for 10 min without a call is let go.
+// Clients and agents ping every 20 s or slower. A connection without a call for 10 min is closed.
 //
-// Streams a connection: there is no refusal of one too many, the client's call waits unseen until another has ended. At
-// the customary 100 a dashboard that watches more jobs than that over its one connection would stand still.
+// Streams per connection: a stream beyond the limit is not refused; the client's call waits unseen until another stream
+// has ended. At the usual limit of 100, a dashboard that watches more jobs than that over its one connection would
+// stall.
 //
-// A stream keeps at most 1 MiB unread. gRPC's own window is 4 MiB at first and grows with what arrives within a round
-// trip, so that a server which is short of processor time lets its clients send, and keeps, tens of megabytes. A
-// connection moves the message that is read, up to 1 MiB, in a round trip: ampctl's uploads, whose pieces are of 1 MiB,
-// 20 MB/s where an answer takes 50 ms.
+// A stream buffers at most 1 MiB of unread data. gRPC's own window starts at 4 MiB and grows with what arrives within a
+// round trip, so a server that is short of processor time would let its clients send, and would buffer, tens of
+// megabytes. A connection transfers one message that is being read, up to 1 MiB, per round trip. ampctl's uploads, in
+// pieces of 1 MiB, reach 20 MB/s where an answer takes 50 ms.
 //
-// No largest age of a connection: gRPC 1.51 does not tell a handler that its connection is to go, so that watches and
-// Attach streams, which live for as long as jobs do, would be cut off in the middle. They would go on without a gap,
-// but each time ampctl would tell of a lost connection and each agent log one, for no gain: there is one server, and no
-// load to spread.
+// Connections have no maximum age: gRPC 1.51 does not notify a service before it closes a connection, so watches and
+// Attach streams, which live as long as jobs do, would be cut off. They would resume without a gap, but each time
+// ampctl would report a lost connection and each agent would log one, for no gain: there is one server, and no load to
+// balance.
 void SetLimits(grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(kMaxWorkerMessageBytes);
   builder->SetMaxSendMessageSize(kMaxWorkerMessageBytes);
@@ -77,7 +78,7 @@ void SetLimits(grpc::ServerBuilder* builder) {
 
 }  // namespace
 
-// In the order of construction: what is listed first is gone last.
+// Members are destroyed in reverse order: the first one last.
 struct GrpcServer::Parts {
   explicit Parts(const Options& options)
       : hub(options.hub),
@@ -184,7 +185,7 @@ void GrpcServer::Drain(absl::Duration grace) {
     return;
   }
   parts_->server->GetHealthCheckService()->Shutdown();
-  // Streams end before the listener goes, so that their last words still arrive.
+  // Streams end before the listener stops, so that their final status still arrives.
   parts_->hub->Close();
   parts_->streams->Close();
   parts_->open_streams.BeginClosing();
@@ -193,10 +194,10 @@ void GrpcServer::Drain(absl::Duration grace) {
   // Shutdown also waits for idle clients to close their connections, which some never do.
   parts_->server->Shutdown(GrpcDeadlineIn(std::min(grace, kLastWords)));
   parts_->ticker.Stop();
-  // A directive that came due may still be on its way to a stream that has ended.
+  // A directive that became due may still be on its way to a stream that has ended.
   parts_->pool.Stop();
   parts_->uploads.Stop();
-  parts_->model_pool.Stop();  // posts to the next
+  parts_->model_pool.Stop();  // It posts to the next pool.
   parts_->estimate_pool.Stop();
 }
 

@@ -22,12 +22,12 @@
 
 namespace ampd::server {
 
-// The listening gRPC server: all services, health and reflection, with the limits that keep one peer from taking it
-// all. Thread-safe.
+// The listening gRPC server: all services, health and reflection, with limits that keep one peer from using up all
+// resources. Thread-safe.
 class GrpcServer {
  public:
   struct Options {
-    ListenAddress listen;  // port 0 lets the system choose
+    ListenAddress listen;  // Port 0 lets the system choose.
     int max_connections = 1024;
     Coordinator* coordinator = nullptr;
     MetricStore* store = nullptr;
@@ -37,7 +37,7 @@ class GrpcServer {
     WorkerStreams* streams = nullptr;
     const Clock* clock = nullptr;
     CallObserver* observer = nullptr;
-    std::function<void(const std::string&)> log;  // as Acceptor::Options::log
+    std::function<void(const std::string&)> log;  // As Acceptor::Options::log.
   };
 
   // UNAVAILABLE when `listen` cannot be bound.
@@ -48,11 +48,11 @@ class GrpcServer {
   Acceptor::Counters connections() const;
   // As Acceptor::HadRoom.
   bool HadConnectionRoom();
-  // Shows whether each of kHealthChecks holds, by HealthCheckId, as the health of the service of its name, and whether
-  // all do as that of the server and its services.
+  // Publishes the results of kHealthChecks, by HealthCheckId. Each check is a health service of its own name; the
+  // health of the server and of its services is whether all checks pass.
   void ShowHealth(const std::array<bool, std::size(kHealthChecks)>& results);
-  // Health turns NOT_SERVING, streams end with UNAVAILABLE and calls under way have `grace` to finish. Nothing of it
-  // calls the coordinator or the store any more when it returns. Idempotent.
+  // Sets health to NOT_SERVING, ends streams with UNAVAILABLE and gives calls in flight `grace` to finish. After it
+  // returns, nothing of it calls the coordinator or the store any more. Idempotent.
   void Drain(absl::Duration grace);
 
  private:

@@ -10,15 +10,15 @@ class ServerContextBase;
 
 namespace ampd::server {
 
-// The one decision in front of every handler: may this peer call this method? A server that listens on loopback alone
-// lets every local user in; a peer from elsewhere is refused, whatever the listener. Thread-safe.
+// The access check before every call: may this peer call this method? A server that listens only on loopback admits
+// every local user. A peer from elsewhere is refused, whatever the listener. Thread-safe.
 class Guard {
  public:
   // OK, or PERMISSION_DENIED. `method` is the full name, "ampd.v1.JobService/CreateJob".
   absl::Status Check(const grpc::ServerContextBase& context, std::string_view method) const;
 };
 
-// True for the peer names that gRPC gives to loopback addresses and Unix sockets.
+// Returns true for the peer names that gRPC gives to loopback addresses and Unix sockets.
 bool IsLoopbackPeer(std::string_view peer);
 
 }  // namespace ampd::server

@@ -1,5 +1,6 @@
-// What JobService computes on a model's graph: EstimateJob, ResolvePolicy, and the prediction that GetJob shows. It
-// takes up to seconds for the largest models, on a pool of its own, so that no other call waits for it.
+// The calls of JobService that compute on a model's graph: EstimateJob, ResolvePolicy, and the prediction that GetJob
+// shows. They take up to seconds for the largest models, and run on a pool of their own so that no other call waits for
+// them.
 #include <memory>
 #include <utility>
 
@@ -25,7 +26,7 @@ void JobService::PostEstimate(grpc::CallbackServerContext* context, const v1::Mo
     const auto status = std::make_shared<absl::Status>();
     auto compute = [=, found = std::move(found)] {
       graph::Work work = WorkFor(context);
-      work.Visit(0);  // asks: the client may have left while the call waited
+      work.Visit(0);  // Checks whether the client left while the call waited.
       *status = work.status();
       if (status->ok()) {
         *status = estimate(found, work);

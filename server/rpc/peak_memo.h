@@ -13,13 +13,13 @@
 
 namespace ampd::server {
 
-// The predicted peaks of attempts, so that a job that is asked for again and again is estimated once. Keeps at most
-// kMaxPeaks, and forgets all of them when there is one more. Thread-safe.
+// Caches the predicted peaks of attempts, so that a job that is requested repeatedly is estimated once. Keeps at most
+// kMaxPeaks; when it is full, it drops all of them. Thread-safe.
 class PeakMemo {
  public:
   static constexpr size_t kMaxPeaks = 4096;
 
-  // Of a job's newest attempt; nothing: not known. REQUIRES: the job has an attempt.
+  // The peak of a job's newest attempt; nothing if it is not known. REQUIRES: the job has an attempt.
   std::optional<int64_t> Find(const v1::Job& job) const {
     absl::MutexLock lock(&mutex_);
     const auto found = peaks_.find(KeyOf(job));

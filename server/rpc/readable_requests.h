@@ -9,10 +9,10 @@
 #include "ampd/v1/worker_service.pb.h"
 #include "base/unknown_fields.h"
 
-// How requests are read from bytes. gRPC's own way ends a call whose bytes cannot be parsed before any handler sees it:
-// a unary one with UNIMPLEMENTED and no text, and a stream as if the client had ended it. Ours hands such a message on,
-// marked, so that the handler answers INVALID_ARGUMENT (CheckReadable). Every header of rpc/ with a service includes
-// this before gRPC's templates are made for it; a test sends bytes that cannot be parsed to every method.
+// How requests are parsed. gRPC's default ends a call whose bytes cannot be parsed before any service sees it: a unary
+// call with UNIMPLEMENTED and no text, and a stream as if the client had ended it. Here such a message is passed on,
+// marked as unreadable, so that the service answers INVALID_ARGUMENT (CheckReadable). Every header of rpc/ with a
+// service includes this before gRPC's templates are instantiated for it. A test sends unparsable bytes to every method.
 namespace ampd::server {
 
 template <typename Request>

@@ -18,13 +18,15 @@
 
 namespace ampd::server {
 
-// Writes what a session says, one message in flight, to one client. A session has
+// Writes a session's messages to one client, one message in flight. A session has
+//
 //   Step Next()   WAIT (nothing now), MESSAGE, or END with a status; may block on the disk; called by one thread at a
 //                 time, on the pool
-// and calls Kick, through a weak pointer, when it is worth asking again; the ticker asks once a second anyway. A client
-// that takes no message for `kWriteDeadline` is cut off: it resumes with its last token.
 //
-// At any time at most one of these is under way: a pump on the pool, a write. Owns itself until OnDone.
+// and calls Kick, through a weak pointer, when it may have something to send. The ticker calls Kick once a second
+// anyway. A client that takes no message for `kWriteDeadline` is disconnected; it can resume with its last token.
+//
+// At any time at most one of these runs: a pump on the pool, or a write. Owns itself until OnDone.
 template <typename Message, typename Session>
 class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Ticking {
  public:
@@ -36,7 +38,7 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Tic
     environment_.open_streams->Add();
   }
 
-  // Takes over: the reactor lives until the stream is done.
+  // Starts the stream. The reactor lives until the stream is done.
   static void Run(std::shared_ptr<StreamReactor> reactor, std::unique_ptr<Session> session, Ticker* ticker) {
     reactor->session_ = std::move(session);
     {
@@ -53,7 +55,7 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Tic
     reactor->FinishLocked(status);
   }
 
-  // Asks the session for more, soon, on the pool.
+  // Schedules another call of the session's Next on the pool.
   void Kick() {
     absl::MutexLock lock(&mutex_);
     KickLocked();
@@ -103,7 +105,7 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Tic
     if (state_ != State::IDLE) {
       return;
     }
-    // A full pool costs a tick, nothing else.
+    // If the pool is full, the next tick tries again.
     if (environment_.pool->TryPost([self = self_] { self->Pump(); })) {
       state_ = State::PUMPING;
     }
@@ -154,7 +156,7 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Tic
   const CallEnvironment& environment_;
   grpc::CallbackServerContext* const context_;
   const std::string_view method_;
-  std::unique_ptr<Session> session_;  // of the pump
+  std::unique_ptr<Session> session_;  // Used by the pump only.
 
   absl::Mutex mutex_;
   std::shared_ptr<StreamReactor> self_ ABSL_GUARDED_BY(mutex_);

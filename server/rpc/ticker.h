@@ -10,22 +10,22 @@
 
 namespace ampd::server {
 
-// Something that wants to hear once a second that time passes.
+// An object that is called once a second.
 class Ticking {
  public:
   virtual ~Ticking() = default;
   virtual void Tick(absl::Duration since_boot) = 0;
 };
 
-// One thread that ticks all that is alive: heartbeats and deadlines of streams, of which there may be hundreds.
+// One thread that ticks all live objects, for the heartbeats and deadlines of streams, of which there may be hundreds.
 // Thread-safe.
 class Ticker {
  public:
   ~Ticker() { Stop(); }
   void Start();
-  // No tick comes after it.
+  // After it returns, there are no more ticks.
   void Stop();
-  // Ticks until the object is gone.
+  // Ticks the object until it is destroyed.
   void Add(std::weak_ptr<Ticking> ticking);
   size_t num_alive() const;
 

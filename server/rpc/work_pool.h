@@ -10,21 +10,21 @@
 
 namespace ampd::server {
 
-// Threads for work that may block on the disk, so that no gRPC thread does. At most `capacity` tasks wait; when they
-// do, TryPost refuses and the caller sheds load. Thread-safe.
+// Threads for work that may block on the disk, so that no gRPC thread does. At most `capacity` tasks wait. When that
+// many wait, TryPost returns false and the caller sheds load. Thread-safe.
 class WorkPool {
  public:
   WorkPool(int num_threads, size_t capacity) : num_threads_(num_threads), capacity_(capacity) {}
   ~WorkPool() { Stop(); }
 
   void Start();
-  // False when too many tasks wait, and once it was stopped. `then`, if any, runs after the task on its thread, when
-  // the task is destroyed and the thread counts as free: a client that is answered there finds what the task held
-  // released, and the thread ready for its next call.
+  // Returns false when too many tasks wait, or after Stop. `then`, if any, runs on the task's thread after the task is
+  // destroyed and the thread counts as free. A client that is answered there finds the task's resources released and
+  // the thread ready for its next call.
   bool TryPost(std::function<void()> task, std::function<void()> then = nullptr);
-  // False also when no thread is free to begin the task at once.
+  // Also returns false when no thread is free to begin the task at once.
   bool TryPostIfIdle(std::function<void()> task, std::function<void()> then = nullptr);
-  // Runs what was posted and returns when that is through. Idempotent; REQUIRES: not called by a task.
+  // Runs all posted tasks and returns when they are done. Idempotent; REQUIRES: not called by a task.
   void Stop();
 
  private:

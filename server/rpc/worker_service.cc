@@ -14,10 +14,10 @@ namespace {
 
 constexpr std::string_view kAttach = "ampd.v1.WorkerService/Attach";
 constexpr std::string_view kReportTelemetry = "ampd.v1.WorkerService/ReportTelemetry";
-// Uploads of one stream that may wait for the disk; the next is read when one of them is durable.
+// Limit of a stream's uploads that wait for the disk; the next is read when one of them is durable.
 constexpr int kMaxUploads = 16;
 
-// One worker's Attach stream: every report is answered by a directive, and a directive goes out when one is due.
+// One worker's Attach stream. Every report is answered by a directive, and a directive is also sent when one is due.
 class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirective> {
  public:
   AttachReactor(const WorkerService::Options& options, std::string peer)
@@ -30,7 +30,8 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
         return;
       }
     }
-    // The coordinator may be the caller. A full pool costs a report's interval, nothing else.
+    // Runs on the pool because the coordinator may be the caller. If the pool is full, the answer to the next report
+    // contains the directive.
     if (!options_.environment->pool->TryPost([this, keep = self()] { SendDue(); })) {
       absl::MutexLock lock(&due_mutex_);
       due_ = false;
@@ -45,7 +46,7 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
       return;
     }
     {
-      // Directives leave in the order in which they were made.
+      // Directives are sent in the order in which they were built.
       absl::MutexLock lock(&order_mutex_);
       absl::StatusOr<v1::WorkerDirective> directive = options_.coordinator->HandleReport(report);
       if (!directive.ok()) {
@@ -53,8 +54,8 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
         return;
       }
       if (is_first) {
-        // Only now: a report that was refused must not end the stream of the agent that has the name. And before the
-        // answer, so that a worker that has one has taken over.
+        // Attach only now: a report that was refused must not end the stream of the agent that has the name. Attach
+        // before the answer, so that a worker that has the answer has taken over.
         worker_ = report.worker();
         incarnation_ = report.incarnation();
         options_.streams->Attach(worker_, self());
@@ -63,7 +64,7 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
       Send(*std::move(directive));
     }
     if (is_first) {
-      DirectiveDue();  // for what came due before
+      DirectiveDue();  // For a directive that became due before.
     }
     Read();
   }
@@ -81,7 +82,7 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
   }
 
   const WorkerService::Options& options_;
-  // Set by the first report that is taken in, before anybody can call DirectiveDue.
+  // Set by the first accepted report, before anybody can call DirectiveDue.
   std::string worker_;
   std::string incarnation_;
   absl::Mutex order_mutex_;
@@ -89,7 +90,7 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
   bool due_ ABSL_GUARDED_BY(due_mutex_) = false;
 };
 
-// One telemetry stream: every upload is checked against the owner of its attempt, stored, and acknowledged when it is
+// One telemetry stream. Every upload is checked against the owner of its attempt, stored, and acknowledged when it is
 // durable.
 class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::TelemetryAck> {
  public:
@@ -115,7 +116,7 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
       return;
     }
     // Samples are written before the batch is queued, on a thread that may wait for the disk. The next upload is read
-    // afterwards, so that the order stays.
+    // afterwards, to keep the order.
     auto shared = std::make_shared<v1::TelemetryUpload>(std::move(upload));
     if (!options_.environment->pool->TryPost([this, shared, from_step = place->from_step, keep = self()] {
           TakeSamples(std::move(*shared), from_step);
@@ -159,7 +160,7 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
     }
   }
 
-  // The log first: both are appended in order, so the acknowledgement of the telemetry tells of both.
+  // The log is appended first. Both are appended in order, so the acknowledgement of the telemetry covers the log too.
   absl::Status Store(v1::TelemetryUpload upload, int64_t from_step) {
     const v1::AttemptKey key = upload.key();
     if (upload.has_log()) {
@@ -179,14 +180,14 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
     const auto [first, last] = SequenceRange(upload.batch());
     TelemetryAppend append{key.job_id(), key.attempt(), from_step, std::move(*upload.mutable_batch())};
     const absl::Status queued = options_.store->AppendTelemetry(std::move(append), done);
-    // It would be malformed for ever: it is left out, and told as an event of the job.
+    // A retry would be malformed again, so the batch is skipped and an event of the job reports it.
     return absl::IsInvalidArgument(queued)
                ? options_.store->SkipTelemetry(
                      {key.job_id(), key.attempt(), from_step, first, last, std::string(queued.message())}, done)
                : queued;
   }
 
-  // The sender drops what it has of the attempt and sends no more of it.
+  // Tells the sender to drop everything of the attempt and to send no more of it.
   void Refuse(const v1::AttemptKey& key) {
     v1::TelemetryAck ack;
     *ack.mutable_key() = key;
@@ -220,7 +221,7 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
   absl::Mutex uploads_mutex_;
   int num_uploads_ ABSL_GUARDED_BY(uploads_mutex_) = 0;
   bool half_closed_ ABSL_GUARDED_BY(uploads_mutex_) = false;
-  // Whether a read is in flight, or OnMessage is at work and decides at its end.
+  // Whether a read is in flight, or OnMessage is running and decides about the next one at its end.
   bool reading_ ABSL_GUARDED_BY(uploads_mutex_) = true;
 };
 

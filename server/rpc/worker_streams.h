@@ -9,24 +9,24 @@
 
 namespace ampd::server {
 
-// One open stream of a worker's.
+// One open stream of a worker.
 class WorkerStream {
  public:
   virtual ~WorkerStream() = default;
-  // The coordinator has something new for the worker. Does not block and calls nobody back.
+  // The coordinator has a directive for the worker. Does not block and makes no callbacks.
   virtual void DirectiveDue() = 0;
-  // The server leaves, or another stream has taken this one's place.
+  // Ends the stream, because the server shuts down or another stream replaced this one.
   virtual void End(bool replaced) = 0;
 };
 
-// The streams that are open: the newest Attach of each worker by name, and all telemetry streams. Thread-safe.
+// The open streams: the newest Attach stream of each worker by name, and all telemetry streams. Thread-safe.
 class WorkerStreams {
  public:
-  // The stream speaks for `worker` from now on; the one that did before is ended. After Close the stream itself is.
+  // Makes `stream` the worker's Attach stream and ends the one before. After Close it ends `stream` itself.
   void Attach(const std::string& worker, const std::shared_ptr<WorkerStream>& stream);
   void AddTelemetry(const std::shared_ptr<WorkerStream>& stream);
   void DirectiveDue(const std::string& worker);
-  // Ends all, also those still to come.
+  // Ends all present and future streams.
   void Close();
 
  private:

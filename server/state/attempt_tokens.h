@@ -13,17 +13,17 @@ namespace ampd::server {
 // FAILED_PRECONDITION with reason FENCED: the sender is not the attempt's current owner.
 absl::Status Fenced(const v1::AttemptKey& key);
 
-// The attempt of that number, which lives as long as the record, if its token is the key's. NOT_FOUND when the job has
-// no such attempt, or has forgotten it; FENCED when the token is another.
+// Finds the attempt of that number if its token matches the key's. The pointer lives as long as the record. NOT_FOUND
+// when the job has no such attempt or has forgotten it; FENCED when the token differs.
 absl::StatusOr<const v1::Attempt*> FindAttemptByToken(const internal::JobRecord& record, const v1::AttemptKey& key);
 
-// Whether the attempt ended by what itself, or its shim, told.
+// Whether the attempt ended with an outcome that it or its shim reported.
 bool EndedByItself(const v1::Attempt& attempt);
 
-// The key of the job's newest attempt. REQUIRES: there is one.
+// The key of the job's newest attempt. REQUIRES: the job has an attempt.
 v1::AttemptKey NewestKey(const internal::JobRecord& record);
 
-// "job/attempt", which holds no token.
+// "job/attempt", without the token.
 std::string NameOf(const v1::AttemptKey& key);
 
 }  // namespace ampd::server

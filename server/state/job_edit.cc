@@ -16,7 +16,7 @@ using v1::Job;
 
 constexpr int kDefaultMaxRetries = 2;
 
-// Where a job goes whose attempt is over and that is neither finished nor given up.
+// The state of a job whose attempt has ended and that is neither finished nor given up.
 Job::State RestingState(const Job& job) { return job.desired() == Job::PAUSE ? Job::PAUSED : Job::QUEUED; }
 
 int MaxRetries(const Job& job) { return job.spec().has_max_retries() ? job.spec().max_retries() : kDefaultMaxRetries; }
@@ -32,7 +32,7 @@ absl::Status GoToRest(const v1::Outcome& outcome, JobEdit& edit) {
   return edit.Move(to, reason, to == Job::PAUSED ? "" : MessageOf(edit.job(), outcome));
 }
 
-// The attempt failed, disappeared, or left without having been told to.
+// Handles an attempt that failed, disappeared, or left without having been told to.
 absl::Status RetryOrFail(const v1::Outcome& outcome, JobEdit& edit) {
   const Blame blame = BlameFor(outcome.reason());
   Job& job = edit.job();

@@ -8,31 +8,31 @@
 
 namespace ampd::server {
 
-// Of a job's attempts the newest ones; older ones are forgotten.
+// How many of a job's newest attempts are kept; older ones are forgotten.
 inline constexpr int kAttemptsKept = 16;
 
-// A job's next record, being made from its present one. Every change of state goes through Move, which holds it to the
-// table of legal moves and tells of it by an event. Single-threaded: owner is the transition that makes it.
+// Builds a job's next record from its present one. Every change of state goes through Move, which checks it against the
+// table of legal moves and records an event. Single-threaded: owner is the transition that makes it.
 class JobEdit {
  public:
   JobEdit(const internal::JobRecord& base, int64_t time_unix_micros);
 
   internal::JobRecord& record() { return *record_; }
   v1::Job& job() { return *record_->mutable_job(); }
-  // REQUIRES: the job has one.
+  // REQUIRES: the job has an attempt.
   v1::Attempt& newest_attempt() { return *job().mutable_attempts(job().attempts_size() - 1); }
   int64_t time_unix_micros() const { return time_unix_micros_; }
 
-  // FAILED_PRECONDITION (reason ILLEGAL_MOVE) when the table does not allow it.
+  // FAILED_PRECONDITION (reason ILLEGAL_MOVE) when the table does not allow the move.
   absl::Status Move(v1::Job::State to, v1::Reason reason, std::string message);
-  // A new event of the job, numbered and stamped.
+  // Adds an event to the job, with its number and time set.
   v1::Event& AddEvent(v1::Event::Kind kind);
-  // Begins an attempt; of all, kAttemptsKept are kept.
+  // Adds an attempt. Only the newest kAttemptsKept attempts are kept.
   v1::Attempt& AddAttempt(const std::string& token);
-  // The newest attempt is over; nothing else changes.
+  // Marks the newest attempt as ended; nothing else changes.
   void CloseAttempt(const v1::Outcome& outcome);
 
-  // Hands the record and the events over. The edit is used up.
+  // Moves the record and the events into `applied`. The edit must not be used afterwards.
   void Finish(Applied* applied);
 
  private:
@@ -41,7 +41,7 @@ class JobEdit {
   std::vector<JobEvent> events_;
 };
 
-// Decides what becomes of the job whose newest attempt ended so, and moves it there.
+// Decides what happens to the job whose newest attempt ended with this outcome, and moves it to that state.
 absl::Status EndNewestAttempt(const v1::Outcome& outcome, JobEdit& edit);
 
 }  // namespace ampd::server

@@ -94,7 +94,7 @@ Blame BlameFor(v1::Reason reason) {
     case v1::DEADLINE:
       return Blame::USER;
     default:
-      // Crashes, checkpoints that can't be written, internal errors, and reasons of newer workers.
+      // Crashes, checkpoints that can't be written, internal errors, and reasons that only newer workers know.
       return Blame::JOB;
   }
 }
@@ -152,7 +152,7 @@ std::vector<v1::Checkpoint> OlderThan(const internal::JobRecord& record, const v
   if (is_own) {
     older.assign(std::next(found), kept.rend());
   }
-  // Weights alone would be a new beginning, not an older place of the same run.
+  // With the weights alone the run would start over instead of resuming from an older step.
   if (is_own && record.has_clone_start() && GoesOn(record.job().spec(), record.clone_start())) {
     older.push_back(record.clone_start());
   }

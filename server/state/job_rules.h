@@ -23,53 +23,56 @@ bool IsActive(v1::Job::State state);
 // The table of legal moves. No state moves to itself.
 bool IsLegalMove(v1::Job::State from, v1::Job::State to);
 
-// Whether a live attempt may go on so. Not to ENDED, which an outcome comes with; RUNNING, STOPPING and SUSPENDED are
-// as far as one another, and may come and go.
+// Whether a live attempt may move from one state to the other. ENDED is excluded, because it comes with an outcome.
+// RUNNING, STOPPING and SUSPENDED have the same rank, so an attempt may move between them in both directions.
 bool IsProgress(v1::Attempt::State from, v1::Attempt::State to);
-// Whether the attempt has come as far as RUNNING. REQUIRES: it is live.
+// Whether the attempt has reached RUNNING. REQUIRES: it is live.
 bool HasBegun(v1::Attempt::State state);
-// Whether a worker tells of a live attempt what is not known: a state further on, another precision, its steps.
+// Whether a worker's report about a live attempt contains something new: a later state, another precision, or its
+// steps.
 bool IsNews(const internal::AdvanceAttempt& told, const v1::Attempt& known);
 
-// What becomes of a job whose attempt ended for this reason.
+// The party responsible for the end of an attempt, which decides whether the job is retried.
 enum class Blame {
-  NOBODY,          // it was told to leave: nothing is counted
-  INFRASTRUCTURE,  // tried again, without using up a retry
-  JOB,             // tried again while retries are left
-  USER,            // not tried again: it would end the same way
+  NOBODY,          // The attempt left on request; nothing is counted.
+  INFRASTRUCTURE,  // Retried, without using up a retry.
+  JOB,             // Retried while retries are left.
+  USER,            // Not retried, because it would end the same way.
 };
 Blame BlameFor(v1::Reason reason);
 
-// Whether the worker finds the checkpoint below its root: a local one is there under the agent that saved it alone, and
-// not under another that has the name since. An identity that is not known is anyone's.
+// Whether the worker finds the checkpoint below its root. A local checkpoint exists only under the agent that saved it,
+// not under another agent that took the name since. An empty agent id (from older records) matches any agent.
 bool Reaches(const internal::WorkerRecord& worker, const v1::Checkpoint& checkpoint);
 
-// What tells the agent from others and gives its id, by which it could be spoken for, to nobody. Empty without an id.
+// A digest that distinguishes agents without revealing their id, which would allow others to impersonate the agent.
+// Empty without an id.
 std::string AgentDigest(const v1::AgentIdentity& agent);
 
-// Whether it was recorded, and possibly deleted since.
+// Whether the checkpoint was recorded; it may have been deleted since.
 bool IsRecorded(const internal::JobRecord& record, const v1::Checkpoint& checkpoint);
 
-// Where below the root a trainer puts the job's checkpoint (train::CheckpointStore): "<job>/<attempt>/step-<n>".
+// Where below the root a trainer saves the job's checkpoint (train::CheckpointStore): "<job>/<attempt>/step-<n>".
 std::string PathOf(const std::string& job, const v1::Checkpoint& checkpoint);
-// Below whose folder the checkpoint of this path lies: a path begins with the job's id.
+// The job whose folder contains the checkpoint of this path. A path begins with the job's id.
 std::string JobOfPath(const std::string& path);
 bool Keeps(const v1::Job& job, const std::string& path);
-// NOT_FOUND: a job was to begin with a checkpoint of another, which is deleted.
+// NOT_FOUND: the job was to begin with a checkpoint of another job, which was deleted.
 absl::Status NoLongerKept(const std::string& job);
 
-// Whether an attempt that starts from the checkpoint goes on where that is; else it begins, with the weights alone,
-// since the checkpoint is that of model.initial_checkpoint. The worker decides it likewise (train::GoesOn).
+// Whether an attempt that starts from the checkpoint resumes training at its step. Otherwise, for the checkpoint of
+// model.initial_checkpoint, it begins at step 0 with only the weights. The worker uses the same rule (train::GoesOn).
 bool GoesOn(const v1::JobSpec& spec, const v1::Checkpoint& start);
 
-// What an attempt of the job may begin with when `start`, its StartPoint, is damaged: recorded before it, newest first.
+// The checkpoints to fall back to when `start`, the job's StartPoint, is damaged: those recorded before it, newest
+// first.
 std::vector<v1::Checkpoint> OlderThan(const internal::JobRecord& record, const v1::Checkpoint& start);
 
-// Attempts in a row that may end without a new checkpoint.
+// How many attempts in a row may end without a new checkpoint.
 inline constexpr int kMaxAttemptsWithoutCheckpoint = 3;
 
-// How long to wait before the next attempt, after so many in a row without a new checkpoint: the first retry is at
-// once.
+// How long to wait before the next attempt after that many attempts in a row without a new checkpoint. The first retry
+// is immediate.
 inline constexpr absl::Duration kMaxRetryDelay = absl::Minutes(1);
 absl::Duration RetryDelay(int attempts_without_checkpoint);
 

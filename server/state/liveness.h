@@ -8,21 +8,21 @@
 
 namespace ampd::server {
 
-// Which workers are past their lease. A worker counts its lease from when it sent a report, the server from when it
-// took it in, which is later; the margin covers the difference in the rates of two clocks. After a restart of the
-// server every lease counts anew, because an earlier life may have renewed it. Time is an argument: CLOCK_BOOTTIME.
+// Tracks which workers are past their lease. A worker counts its lease from when it sent a report, the server from when
+// it received it, which is later. The margin covers the difference in the rates of the two clocks. After a restart of
+// the server every lease starts over, because an earlier life may have renewed it. Time is an argument: CLOCK_BOOTTIME.
 // Thread-compatible.
 class Liveness {
  public:
   Liveness(absl::Duration lease, absl::Duration margin) : allowance_(lease + margin) {}
 
-  // The worker's lease counts from `now` on.
+  // Restarts the worker's lease at `now`.
   void Renew(const std::string& worker, absl::Duration now);
-  // Starts to watch the worker; a lease already counted stays.
+  // Starts to watch the worker; if it is already watched, its lease is unchanged.
   void Watch(const std::string& worker, absl::Duration now) { last_renewal_.emplace(worker, now); }
   void Forget(const std::string& worker) { last_renewal_.erase(worker); }
 
-  // Workers whose lease and margin ran out by `now`, by name.
+  // The workers whose lease and margin had run out by `now`, sorted by name.
   std::vector<std::string> Silent(absl::Duration now) const;
 
  private:

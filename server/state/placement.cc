@@ -20,11 +20,11 @@ using precision::PresetChoice;
 using v1::Device;
 using v1::DeviceVerdict;
 
-// Everything about one device that a job has to match.
+// A device with everything that is compared with a job.
 struct Candidate {
   const WorkerRecord* worker;
   const Device* device;
-  const WorkerFacts* facts;  // null: it does not report
+  const WorkerFacts* facts;  // Null: the worker does not report.
   bool held;
 };
 
@@ -40,7 +40,7 @@ std::vector<Candidate> AllDevices(const ClusterState& state, const LiveWorkers& 
   return candidates;
 }
 
-// `begins`: no checkpoint takes the place of the model's file and first weights.
+// `begins`: no checkpoint replaces the model's file and initial weights, so their roots are needed too.
 std::set<std::string> DataRootsOf(const v1::JobSpec& spec, bool begins) {
   std::set<std::string> roots;
   const auto add = [&](const std::string& path) {
@@ -59,7 +59,7 @@ std::set<std::string> DataRootsOf(const v1::JobSpec& spec, bool begins) {
     add(source->safetensors().file());
     const v1::NpzSource& npz = source->npz();
     add(npz.file());
-    if (npz.file().empty()) {  // else they are names of arrays
+    if (npz.file().empty()) {  // With `file` they are names of arrays, not paths.
       add(npz.images());
       add(npz.labels());
     }
@@ -76,7 +76,7 @@ void Say(DeviceVerdict* verdict, v1::PendingReason reason, std::string message) 
   verdict->set_message(std::move(message));
 }
 
-// Whether the job may run on the worker, and that is there for it.
+// Whether the job may run on the worker, and whether the worker is in service.
 bool WorkerServes(const v1::JobSpec& spec, const Candidate& candidate, DeviceVerdict* verdict) {
   const v1::Worker& worker = candidate.worker->worker();
   const std::string& wanted = spec.resources().worker();
@@ -155,7 +155,7 @@ bool ReachesCheckpoint(const v1::Job& job, const std::optional<v1::Checkpoint>& 
   return false;
 }
 
-// Whether the job can begin on the device now; the verdict says why not, or PLACEMENT_DUE.
+// Whether the job can begin on the device now. The verdict says why not, or PLACEMENT_DUE.
 bool Judge(const JobRecord& record, const std::optional<v1::Checkpoint>& start, const Candidate& candidate,
            PresetChoice* choice, DeviceVerdict* verdict) {
   const v1::JobSpec& spec = record.job().spec();
@@ -192,12 +192,12 @@ bool Judge(const JobRecord& record, const std::optional<v1::Checkpoint>& start, 
   return true;
 }
 
-// Better ones are smaller.
+// A better candidate has a smaller value.
 auto Preference(const Candidate& candidate, const PresetChoice& choice) {
   return std::tuple(candidate.device->kind() != Device::GPU, choice.emulated);
 }
 
-// The best candidate for the job, and what it would run there.
+// The best candidate for the job, or null; fills `placement` with what the job would run there.
 Candidate* BestFor(const JobRecord& record, std::vector<Candidate>& candidates, Placement* placement) {
   Candidate* best = nullptr;
   placement->start_from = StartPoint(record);
@@ -213,7 +213,7 @@ Candidate* BestFor(const JobRecord& record, std::vector<Candidate>& candidates, 
   return best;
 }
 
-// Reasons from the most hopeful to the least: what a job waits for is what its most hopeful device lacks.
+// Ranks reasons from the most hopeful to the least. A job's reason for waiting is that of its most hopeful device.
 int Hope(v1::PendingReason reason) {
   switch (reason) {
     case v1::PLACEMENT_DUE:
@@ -233,7 +233,7 @@ int Hope(v1::PendingReason reason) {
   }
 }
 
-// A wait that is longer than any retry is told to wait comes of a clock that was set back since.
+// Ignores a wait longer than any retry delay: it means that the clock was set back since.
 bool WaitsForRetry(const JobRecord& record, int64_t now_unix_micros) {
   const int64_t wait = record.not_before_unix_micros() - now_unix_micros;
   return wait > 0 && wait <= absl::ToInt64Microseconds(kMaxRetryDelay);

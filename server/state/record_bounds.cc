@@ -11,7 +11,7 @@ namespace ampd::server {
 namespace {
 
 constexpr size_t kMaxMessageBytes = 4 << 10;
-constexpr size_t kMaxShortTextBytes = 256;  // names, hashes
+constexpr size_t kMaxShortTextBytes = 256;  // Names and hashes.
 constexpr size_t kMaxAttributeBytes = 1 << 10;
 constexpr int kMaxAttributes = 32;
 constexpr size_t kMaxGradientBytes = 1 << 20;
@@ -60,7 +60,7 @@ void BoundGradients(v1::Event* event) {
   }
 }
 
-// Of each field that may be too long.
+// Collects the fields that are too long.
 class SizeCheck {
  public:
   void AtMost(size_t max_bytes, const std::string& field, size_t num_bytes) {

@@ -1,6 +1,6 @@
-// What workers are to delete below their checkpoint roots. A path is of a checkpoint, "<job>/<attempt>/step-<n>", or of
-// a whole folder, "<job>/<attempt>" or "<job>": what was being saved when an attempt was killed, and what was saved and
-// never recorded, is in there too.
+// Chooses what workers delete below their checkpoint roots. A path names a checkpoint, "<job>/<attempt>/step-<n>", or a
+// whole folder, "<job>/<attempt>" or "<job>". A folder also contains checkpoints that were incomplete when an attempt
+// was killed, and those that were saved but never recorded.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -48,7 +48,7 @@ void Transition::DeletePath(const std::string& worker, const v1::CheckpointKey& 
     return;
   }
   auto& waiting = *EditWorker(*record).mutable_delete_checkpoints();
-  // What waits below a folder goes with it.
+  // The folder's deletion includes pending deletions below it.
   const std::string below = key.path() + "/";
   waiting.erase(std::remove_if(waiting.begin(), waiting.end(),
                                [&](const v1::CheckpointKey& other) { return absl::StartsWith(other.path(), below); }),
@@ -58,7 +58,7 @@ void Transition::DeletePath(const std::string& worker, const v1::CheckpointKey& 
 
 void Transition::DeleteFiles(const JobRecord& record, const v1::Checkpoint& checkpoint) {
   if (checkpoint.path() != PathOf(record.job().id(), checkpoint)) {
-    return;  // recorded by a server that took any path: it may be another job's
+    return;  // An older server recorded any path; it may be another job's.
   }
   v1::CheckpointKey key;
   key.mutable_attempt()->set_job_id(record.job().id());
@@ -76,7 +76,8 @@ void Transition::DeleteFolders(const JobRecord& record) {
   for (const v1::Checkpoint& checkpoint : record.job().checkpoints()) {
     workers.insert(checkpoint.worker());
   }
-  // The lost ones are told too, once they are back: an agent ends what it still runs of the job before it deletes.
+  // Lost workers also get the deletion, for when they return: an agent ends what it still runs of the job before it
+  // deletes.
   for (const std::string& worker : std::set<std::string>(workers)) {
     workers.insert(InReachOf(worker));
   }
@@ -102,7 +103,7 @@ void Transition::DeleteFolderOfForgotten(const JobRecord& record) {
     return checkpoint.attempt() == forgotten.number();
   });
   if (is_known_otherwise || holds_a_checkpoint) {
-    return;  // goes with the job
+    return;  // The deletion of the whole job removes it.
   }
   v1::CheckpointKey key;
   key.mutable_attempt()->set_job_id(record.job().id());

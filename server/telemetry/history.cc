@@ -12,7 +12,7 @@
 namespace ampd::server {
 namespace {
 
-// Walks the points of some segments in order, one at a time, gathering neighbouring steps into one item.
+// Walks the points of segments in order, one at a time, and merges neighbouring steps into one item.
 class PointWalk {
  public:
   PointWalk(const std::vector<PointSegment>& segments, std::vector<HistoryItem>* items)
@@ -45,7 +45,7 @@ class PointWalk {
     SkipFinishedSegments();
   }
 
-  // Ends the run of steps gathered so far.
+  // Emits the run of steps gathered so far.
   void Flush() {
     if (step_ == run_begin_) {
       return;
@@ -78,7 +78,7 @@ class PointWalk {
   std::vector<HistoryItem>* items_;
   size_t segment_ = 0;
   int step_ = 0;
-  int run_begin_ = 0;  // first step that is not emitted as an item yet
+  int run_begin_ = 0;  // First step that was not emitted as an item yet.
   int eval_ = 0;
 };
 

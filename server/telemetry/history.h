@@ -12,14 +12,15 @@
 #include "ampd/v1/worker_service.pb.h"
 
 // A job's history as watchers see it: points (steps and evaluations), ordered by attempt and telemetry sequence, and
-// events, ordered by their place in the job's history. The two orders are independent; a cursor holds a place in both.
+// events, ordered by their position in the job's history. The two orders are independent; a cursor holds a position in
+// both.
 namespace ampd::server {
 
-// Everything up to here was seen.
+// Everything up to this position was seen.
 struct HistoryCursor {
-  int32_t attempt = 0;    // of the last point
-  uint64_t sequence = 0;  // of the last point, in its attempt's telemetry
-  uint64_t event = 0;     // of the last event, in the job's history
+  int32_t attempt = 0;    // The last point's attempt.
+  uint64_t sequence = 0;  // The last point's sequence in its attempt's telemetry.
+  uint64_t event = 0;     // The last event's position in the job's history.
   friend bool operator==(const HistoryCursor&, const HistoryCursor&) = default;
 
   bool HasSeenPoint(int32_t point_attempt, uint64_t point_sequence) const {
@@ -27,14 +28,15 @@ struct HistoryCursor {
   }
 };
 
-// The text clients hand back to go on from a cursor: "1.ATTEMPT.SEQUENCE.EVENT". Nothing when it is not such a text.
+// The text with which clients resume from a cursor: "1.ATTEMPT.SEQUENCE.EVENT". FromResumeToken returns nothing for any
+// other text.
 std::string ToResumeToken(const HistoryCursor& cursor);
 std::optional<HistoryCursor> FromResumeToken(std::string_view token);
 
-// So that one message stays far below every limit.
+// Keeps one message far below every size limit.
 inline constexpr int kMaxStepsInItem = 1024;
 
-// One message's worth of history: exactly one of the pointers is set. Shared by all watchers, never changed.
+// The history in one message: exactly one of the pointers is set. Shared by all watchers and immutable.
 struct HistoryItem {
   int32_t attempt = 0;
   std::shared_ptr<const v1::StepColumns> steps;
@@ -46,31 +48,31 @@ struct HistoryItem {
   void Advance(HistoryCursor* cursor) const;
 };
 
-// How much of an attempt is stored.
+// How much of an attempt's telemetry and log is stored.
 struct AttemptExtent {
-  uint64_t stored_sequence = 0;  // of its telemetry, without gaps
-  int64_t log_begin_bytes = 0;   // older text was dropped
+  uint64_t stored_sequence = 0;  // The attempt's telemetry is stored up to here without gaps.
+  int64_t log_begin_bytes = 0;   // Older text was dropped.
   int64_t log_end_bytes = 0;
 };
 
-// What an append made durable: `items` holds only what was not there before.
+// The result of an append that is now durable. `items` holds only what was not stored before.
 struct StoredHistory {
   std::string job;
   int32_t attempt = 0;
-  AttemptExtent extent;  // unchanged when the append left a gap; zeros for the server's own events
+  AttemptExtent extent;  // Unchanged when the append left a gap; zeros for the server's own events.
   std::vector<HistoryItem> items;
 };
 
 // Points of one attempt.
 struct PointSegment {
   int32_t attempt = 0;
-  v1::TelemetryBatch batch;  // without events
+  v1::TelemetryBatch batch;  // Without events.
   bool superseded = false;
 };
 
-// Brings points and events into one order: a trainer's event at its place in the attempt's telemetry, a server's event
-// by time. When more points (events) follow than are given, `more_points` (`more_events`) stops the merge where the
-// order of the rest is not known; what is left out comes again with the next page.
+// Merges points and events into one order: an event of a trainer by its position in the attempt's telemetry, an event
+// of the server by time. If `more_points` (`more_events`) says that more points (events) follow than are given, the
+// merge stops where the order of the rest is unknown. The next page repeats what was left out.
 std::vector<HistoryItem> MergeHistory(const std::vector<PointSegment>& points, const std::vector<v1::Event>& events,
                                       bool more_points, bool more_events);
 

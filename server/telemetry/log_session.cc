@@ -42,7 +42,7 @@ absl::Status LogSession::Begin() {
 absl::StatusOr<bool> LogSession::AttemptHasEnded() {
   AMPD_ASSIGN_OR_RETURN(const v1::Job job, options_.get_job());
   if (job.num_attempts() != attempt_) {
-    // A queued job has no attempt yet: the log to come is the first one's.
+    // A queued job has no attempt yet; its log will be that of the first attempt.
     const bool was_waiting_for_first = attempt_ == 0;
     AMPD_RETURN_IF_ERROR(FindAttempt(job));
     return !was_waiting_for_first && job.num_attempts() != attempt_;
@@ -57,7 +57,7 @@ LogSession::Step LogSession::Next() {
       return {Step::END, {}, begun};
     }
   }
-  // Asked before the read: what an attempt wrote before it ended is then in the page, or was late for it.
+  // Checked before the read. If the attempt has ended, everything that it wrote in time is then in the page.
   absl::StatusOr<bool> ended = AttemptHasEnded();
   if (!ended.ok()) {
     return {Step::END, {}, ended.status()};

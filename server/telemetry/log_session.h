@@ -13,8 +13,8 @@
 
 namespace ampd::server {
 
-// What one reader of an attempt's log gets: pages from the store from an offset on and, when it follows, what is added
-// until the attempt has ended. It holds no text: a slow reader reads the store later. Without a word of gRPC.
+// Sends an attempt's log to one reader: pages of the store from an offset on and, when it follows, new text until the
+// attempt has ended. It buffers no text; a slow reader reads it from the store later. Does not depend on gRPC.
 // Single-threaded: owner is whoever calls Next, one at a time.
 class LogSession {
  public:
@@ -23,13 +23,13 @@ class LogSession {
     std::function<absl::StatusOr<v1::Job>()> get_job;
     MetricStore* store = nullptr;
     MetricsHub* hub = nullptr;
-    std::function<void()> on_ready;  // holds what it touches weakly
+    std::function<void()> on_ready;  // Holds weak references only.
   };
   struct Step {
     enum Kind { WAIT, MESSAGE, END };
     Kind kind = WAIT;
     v1::TailLogsResponse message;
-    absl::Status status;  // of the END
+    absl::Status status;  // The status of END.
   };
 
   explicit LogSession(Options options) : options_(std::move(options)) {}

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kScanPage = 4096;
 
-// Gathers points, opening a new segment whenever the attempt or the state changes.
+// Collects points; starts a segment whenever the attempt or the superseded flag changes.
 class PageBuilder {
  public:
   explicit PageBuilder(PointPage* page) : page_(page) {}
@@ -35,7 +35,7 @@ class PageBuilder {
   PointPage* page_;
 };
 
-// Keeps, of all that is offered for one share of the range of steps, the last.
+// Divides the range of steps into equal bins, to keep the last point of each.
 class Bins {
  public:
   Bins(int64_t first_step, int64_t last_step, int num_bins)
@@ -244,7 +244,7 @@ absl::StatusOr<PointPage> MetricReader::Downsample(const std::string& job, int m
   AMPD_ASSIGN_OR_RETURN(const auto range, StepRange(job));
   const Bins bins(range.first, range.second, max_points);
   struct Kept {
-    PointSegment segment;  // holds one point
+    PointSegment segment;  // Holds one point.
   };
   std::map<int64_t, Kept> steps;
   std::map<int64_t, Kept> evals;

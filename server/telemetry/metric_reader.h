@@ -28,12 +28,12 @@ struct EventPage {
 
 struct LogPage {
   std::string content;
-  int64_t offset_bytes = 0;   // of the first byte of `content`
-  int64_t dropped_bytes = 0;  // left out between what was asked for and `content`
-  int64_t end_bytes = 0;      // of all that is stored
+  int64_t offset_bytes = 0;   // Where `content` begins in the log.
+  int64_t dropped_bytes = 0;  // Left out between the requested offset and `content`.
+  int64_t end_bytes = 0;      // Where the stored log ends.
 };
 
-// One connection that reads the metric store. Every read is bounded and leaves no transaction open, so that the
+// One read connection to the metric store. Every read is bounded and leaves no transaction open, so that the
 // write-ahead log can be reset. Thread-compatible: one thread at a time.
 class MetricReader {
  public:
@@ -43,20 +43,23 @@ class MetricReader {
   // Zeros for an attempt of which nothing is stored.
   absl::StatusOr<AttemptExtent> Extent(const std::string& job, int32_t attempt);
   absl::StatusOr<uint64_t> LastEventPosition(const std::string& job);
-  // The first `max_points` points after (attempt, sequence), cut into segments of one attempt and one state.
+  // Reads the first `max_points` points after (attempt, sequence). Each segment has points of one attempt that are all
+  // superseded or all not.
   absl::StatusOr<PointPage> ReadPoints(const std::string& job, int32_t attempt, uint64_t sequence, int max_points);
-  // The first `max_events` events after place `after` in the job's history, or as many of those as a page may hold.
+  // Reads the first `max_events` events after position `after` in the job's history, or fewer if a page cannot hold
+  // them.
   absl::StatusOr<EventPage> ReadEvents(const std::string& job, uint64_t after, int max_events);
-  // Of the whole history.
+  // The number of events in the whole history.
   absl::StatusOr<int64_t> CountEvents(const std::string& job);
   absl::StatusOr<LogPage> ReadLog(const std::string& job, int32_t attempt, int64_t offset, int64_t max_bytes);
-  // Smallest and largest step of all points; nothing but zeros when there is none.
+  // Smallest and largest step of all points; zeros when there are none.
   absl::StatusOr<std::pair<int64_t, int64_t>> StepRange(const std::string& job);
-  // At most `max_points` steps and `max_points` evaluations, each the last of its share of the range of steps.
+  // Reads at most `max_points` steps and `max_points` evaluations: the range of steps is divided evenly and the last
+  // point of each part is returned.
   absl::StatusOr<PointPage> Downsample(const std::string& job, int max_points, bool include_superseded);
-  // The newest stored segment of points, at most one chunk; empty when there is none.
+  // Reads the newest stored segment of points, at most one chunk; empty when there are no points.
   absl::StatusOr<PointSegment> ReadNewestPoints(const std::string& job);
-  // Jobs whose last write came before `time`, at most `max_jobs`.
+  // Lists at most `max_jobs` jobs whose last write came before `time`.
   absl::StatusOr<std::vector<std::string>> ListJobsIdleSince(absl::Time time, int max_jobs);
 
  private:

@@ -14,7 +14,7 @@ namespace ampd::server {
 namespace {
 
 constexpr size_t kMaxGroup = 512;
-constexpr int kMaxPoints = 16384;  // of one batch, which a watcher gets in one message; agents send 1024
+constexpr int kMaxPoints = 16384;  // Points of one batch, which a watcher gets in one message; agents send 1024.
 constexpr int64_t kMaxGroupBytes = 4 << 20;
 constexpr int64_t kOperationOverheadBytes = 512;
 
@@ -214,7 +214,7 @@ absl::Status MetricStore::Enqueue(Operation operation) {
     return Error(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "the server is shutting down");
   }
   const bool is_events = operation.kind == Operation::SERVER_EVENTS;
-  if (is_events) {  // a long journal that is told again comes faster than it can be written
+  if (is_events) {  // Replaying a long journal produces events faster than they can be written.
     mutex_.Await(absl::Condition(this, &MetricStore::EventsNeedNotWait));
   }
   const int64_t bound = is_events ? 2 * options_.max_queue_bytes : options_.max_queue_bytes;
@@ -277,8 +277,8 @@ void MetricStore::WriteLoop() {
   }
 }
 
-// The server's events go back to the head of the queue in their order, unless the store ends; all others are answered,
-// and with them every Flush that waits behind.
+// Puts the server's events back at the head of the queue in their order, unless the store is closing. All other
+// operations of the group fail, and so does every queued Flush.
 void MetricStore::AfterFailure(std::vector<Operation>* group) {
   std::deque<Operation> queue;
   std::vector<Operation> answered;
@@ -300,7 +300,7 @@ void MetricStore::AfterFailure(std::vector<Operation>* group) {
   flushing_ = false;
 }
 
-// One operation that fails leaves the others of its group untouched.
+// A failed operation does not affect the others of its group.
 absl::Status MetricStore::WriteGroup(std::vector<Operation>* group) {
   AMPD_RETURN_IF_ERROR(writer_->Begin());
   for (Operation& operation : *group) {

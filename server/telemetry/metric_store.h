@@ -22,16 +22,16 @@
 
 namespace ampd::server {
 
-// Keeps what jobs report: points, events and log text, in a SQLite file of its own. It is not the state of the cluster,
-// which is the ledger's, but it is as durable: whatever was answered for survives a crash.
+// Stores what jobs report, points, events and log text, in a SQLite file of its own. The state of the cluster is the
+// ledger's, but this file is as durable: whatever was acknowledged survives a crash.
 //
-// Writes are queued and done by one thread, many to a transaction. An append is answered after it is on disk, and what
-// was new in it is passed to `on_stored` right before that, in the order of the disk: who publishes from `on_stored`
-// never shows what a crash could take back. The same telemetry may be appended again and again and is stored once, by
-// (job, attempt, sequence).
+// One thread does the queued writes, many in one transaction. An append is acknowledged after it is on disk. Right
+// before that its new items are passed to `on_stored`, in the order in which they were stored, so publishing from
+// `on_stored` never shows anything that a crash could undo. The same telemetry may be appended repeatedly and is stored
+// once, by (job, attempt, sequence).
 //
-// The queue is bounded in bytes; when it is full, appends are refused with RESOURCE_EXHAUSTED, nothing is kept of them
-// and the sender sends again. Thread-safe.
+// The queue is bounded in bytes. When it is full, appends are refused with RESOURCE_EXHAUSTED and nothing of them is
+// kept; the sender retries. Thread-safe.
 class MetricStore {
  public:
   struct Options {
@@ -40,46 +40,47 @@ class MetricStore {
     // How long the first append of a group waits for others to share its flush.
     absl::Duration group_delay = absl::Milliseconds(20);
     int64_t max_queue_bytes = 64 << 20;
-    absl::Duration retry_delay = absl::Seconds(1);  // between tries while the disk takes nothing
-    int64_t max_log_bytes = 8 << 20;                // kept of one attempt's log; the oldest text goes first
+    absl::Duration retry_delay = absl::Seconds(1);  // Between retries while the disk accepts no writes.
+    int64_t max_log_bytes = 8 << 20;                // Limit for one attempt's log; the oldest text is dropped first.
     int num_readers = 2;
     // Called on the store's thread; must be quick.
     std::function<void(const StoredHistory&)> on_stored;
     std::function<void(const std::string& job, int32_t attempt)> on_log_stored;
-    // After each transaction.
+    // Called after each transaction.
     std::function<void(absl::Duration time, bool ok)> on_group_written;
     std::function<void(const TelemetrySkip&)> on_skipped;
-    // After each Read, on its thread: how long it took, its wait for a reader included. Quick.
+    // Called after each Read on the reading thread, with its duration including the wait for a reader. Quick.
     std::function<void(absl::Duration time)> on_read;
   };
-  // What of the attempt is durable after the append.
+  // Receives how much of the attempt is durable after the append.
   using ExtentDone = std::function<void(absl::StatusOr<AttemptExtent>)>;
   using Done = std::function<void(absl::Status)>;
 
   // FAILED_PRECONDITION with reason NEWER_SCHEMA when a newer server wrote the file.
   static absl::StatusOr<std::unique_ptr<MetricStore>> Open(Options options);
-  // Writes what is queued, then ends.
+  // Writes what is queued, then stops.
   ~MetricStore();
 
   void Start();
 
-  // `done` is called on the store's thread, exactly once, if and only if the call returns OK. Of samples the sequences
-  // count, and nothing is kept: their content is the artifact store's.
+  // `done` is called on the store's thread, exactly once, if and only if the call returns OK. Only the sequences of
+  // samples are recorded; their content is in the artifact store.
   absl::Status AppendTelemetry(TelemetryAppend append, ExtentDone done);
-  // `sequence` of each event is the server's own for the job; the stored ones get their place in the job's history.
-  // Blocks while the queue is full and the disk works.
-  // Nobody would send them again, so they wait, in their order, while the disk takes nothing; the ledger keeps what
-  // they can be made from until Flush says that they are durable. When they alone have filled twice the queue,
-  // RESOURCE_EXHAUSTED: the next server makes them again, and Flush tells so until then.
+  // `sequence` of each event is the server's own number for the job; stored events get their position in the job's
+  // history. Blocks while the queue is full and the disk accepts writes.
+  // Nobody else sends these events again, so while the disk accepts no writes they stay queued in order. The ledger
+  // keeps the updates that produced them until Flush reports that they are durable. RESOURCE_EXHAUSTED when the queue
+  // has reached twice its bound; the next server then produces the events again, and until then Flush returns false.
   absl::Status AppendServerEvents(std::string job, std::vector<v1::Event> events, Done done);
   absl::Status AppendLog(std::string job, int32_t attempt, v1::LogChunk chunk, ExtentDone done);
-  // Telemetry of the given sequences was refused as malformed: an event tells `why` in its place, and what comes after
-  // it follows without a gap. INVALID_ARGUMENT in `done` when the range is larger than that of a batch can be.
+  // Records that telemetry with the given sequences was refused as malformed. An event with the reason `why` is stored
+  // in its place, and later telemetry follows without a gap. `done` gets INVALID_ARGUMENT when the range is larger than
+  // a batch can be.
   absl::Status SkipTelemetry(TelemetrySkip skip, ExtentDone done);
-  // The attempt went back to `after_step` when its telemetry had reached `sequence`.
+  // Records that the attempt rolled back to `after_step` when its telemetry had reached `sequence`.
   absl::Status MarkRollback(std::string job, int32_t attempt, uint64_t sequence, int64_t after_step, Done done);
   absl::Status DeleteJob(std::string job, Done done);
-  // Returns when all that was appended before was tried. True when every event of the server is durable.
+  // Returns after everything appended before was attempted. Returns true when every event of the server is durable.
   bool Flush();
 
   // Runs `read` with a reader of the pool; waits for one when all are busy. Blocks on the disk.
@@ -94,7 +95,7 @@ class MetricStore {
     int64_t num_groups = 0;
     int64_t num_appends = 0;
     int64_t num_errors = 0;
-    int64_t num_refused = 0;  // batches skipped
+    int64_t num_refused = 0;  // Batches skipped.
     int64_t queue_bytes = 0;
     double write_seconds = 0;
   };
@@ -121,7 +122,7 @@ class MetricStore {
   using WriteHistory = std::function<absl::StatusOr<StoredHistory>(MetricWriter&)>;
 
   absl::Status Enqueue(Operation operation);
-  // What `write` stored goes to on_stored, and its extent to `done`.
+  // Passes what `write` stored to on_stored, and its extent to `done`.
   absl::Status EnqueueHistory(int64_t num_bytes, WriteHistory write, ExtentDone done);
   void WriteLoop();
   std::vector<Operation> TakeGroup();
@@ -136,7 +137,7 @@ class MetricStore {
   bool HasReader() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(readers_mutex_) { return !readers_.empty(); }
 
   const Options options_;
-  std::unique_ptr<MetricWriter> writer_;  // of the thread only, once started
+  std::unique_ptr<MetricWriter> writer_;  // Used by the thread only, once started.
   std::thread thread_;
 
   mutable absl::Mutex mutex_;
@@ -144,8 +145,8 @@ class MetricStore {
   int64_t queue_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool flushing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool failing_ ABSL_GUARDED_BY(mutex_) = false;         // since the last group
-  bool events_missing_ ABSL_GUARDED_BY(mutex_) = false;  // some were given up
+  bool failing_ ABSL_GUARDED_BY(mutex_) = false;         // Whether the last group failed.
+  bool events_missing_ ABSL_GUARDED_BY(mutex_) = false;  // Whether some of the server's events were dropped.
   Counters counters_ ABSL_GUARDED_BY(mutex_);
 
   absl::Mutex readers_mutex_;

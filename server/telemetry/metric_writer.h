@@ -16,50 +16,52 @@
 
 namespace ampd::server {
 
-// Part of one attempt's telemetry, to be stored.
+// A part of one attempt's telemetry, to be stored.
 struct TelemetryAppend {
   std::string job;
   int32_t attempt = 0;
-  int64_t from_step = 0;  // of the checkpoint the attempt started from; what earlier attempts did beyond is superseded
+  // The step of the checkpoint that the attempt started from. It supersedes later steps of earlier attempts.
+  int64_t from_step = 0;
   v1::TelemetryBatch batch;
 };
 
-// Telemetry that is not stored, by the range of its sequences.
+// Telemetry that is not stored, given as a range of sequences.
 struct TelemetrySkip {
   std::string job;
   int32_t attempt = 0;
-  int64_t from_step = 0;  // as in TelemetryAppend
+  int64_t from_step = 0;  // As in TelemetryAppend.
   uint64_t first_sequence = 0;
   uint64_t last_sequence = 0;
   std::string why;
 };
 
-// The one connection that writes the metric store, and its schema. Single-threaded: owner is the store's writer thread.
-// Every method runs inside the transaction of Begin and Commit and keeps nothing in memory, so that Rollback undoes it.
+// The only write connection to the metric store; owns its schema. Single-threaded: owner is the store's writer thread.
+// Every method runs inside the transaction of Begin and Commit and keeps nothing in memory, so Rollback undoes it.
 //
 // Tables (schema 1): jobs (last event position, time of the last write); attempts (contiguous telemetry sequence, step
 // started from, kept range of the log); chunks (points); events (position in the job's history; source 0 is the server
-// with its own event sequence, else an attempt with its telemetry sequence); rollbacks; log_chunks.
+// with its own event sequence, otherwise an attempt with its telemetry sequence); rollbacks; log_chunks.
 class MetricWriter {
  public:
-  // Creates the schema when the file is new. FAILED_PRECONDITION with reason NEWER_SCHEMA when a newer server wrote it.
+  // Creates the schema if the file is new. FAILED_PRECONDITION with reason NEWER_SCHEMA when a newer server wrote it.
   static absl::StatusOr<std::unique_ptr<MetricWriter>> Open(const std::string& path, int64_t max_log_bytes);
 
   absl::Status Begin() { return database_.Execute("BEGIN IMMEDIATE"); }
   absl::Status Commit() { return database_.Execute("COMMIT"); }
   void Rollback() { (void)database_.Execute("ROLLBACK"); }
 
-  // A mark inside the transaction: what was written since Save is kept or undone by itself.
+  // A savepoint inside the transaction: what was written since Save can be kept or undone separately.
   absl::Status Save() { return database_.Execute("SAVEPOINT one"); }
   absl::Status KeepSaved() { return database_.Execute("RELEASE one"); }
   absl::Status UndoSaved() { return database_.Execute("ROLLBACK TO one; RELEASE one"); }
 
   // Stores the part of the batch that follows the attempt's stored sequence without a gap.
   absl::StatusOr<StoredHistory> AppendTelemetry(const TelemetryAppend& append, absl::Time now);
-  // Stores one event in place of the telemetry, when nothing before that is missing. INVALID_ARGUMENT when the range is
-  // larger than that of a batch can be.
+  // Stores one event in place of the telemetry, if nothing before it is missing. INVALID_ARGUMENT when the range is
+  // larger than a batch can be.
   absl::StatusOr<StoredHistory> SkipTelemetry(const TelemetrySkip& skip, absl::Time now);
-  // Stores the server's own events, whose `sequence` is the server's. Those already there are left out.
+  // Stores the server's own events, whose `sequence` is the server's number. Events that are already stored are
+  // skipped.
   absl::StatusOr<StoredHistory> AppendServerEvents(const std::string& job, const std::vector<v1::Event>& events,
                                                    absl::Time now);
   // A chunk that leaves a gap it does not account for is not stored.

@@ -17,13 +17,14 @@
 
 namespace ampd::server {
 
-// What one watcher of a job has not taken yet. Bounded, whatever the watcher does:
+// Buffers what one watcher of a job has not taken yet. The buffer is bounded, whatever the watcher does:
 //
-//   CATCHING_UP  the watcher reads the store. Overflow only sets `lapped`: the store has it all.
-//   LIVE         points beyond the bound are dropped oldest first and counted; events are never dropped: beyond their
-//                bound the subscription OVERFLOWED and the watcher has to come again with its resume token.
+//   CATCHING_UP  The watcher reads the store. On overflow the buffer is cleared and `lapped` is set, because the store
+//                has everything.
+//   LIVE         Beyond their bound, the oldest points are dropped and counted. Events are never dropped: beyond their
+//                bound the subscription is OVERFLOWED, and the watcher has to watch again with its resume token.
 //
-// Of job records only the newest is kept. Thread-safe.
+// Only the newest job record is kept. Thread-safe.
 class Subscription {
  public:
   struct Limits {
@@ -35,21 +36,21 @@ class Subscription {
     Kind kind = NOTHING;
     HistoryItem item;
     std::shared_ptr<const v1::Job> job;
-    int64_t num_dropped = 0;  // points dropped since the last Take that told
+    int64_t num_dropped = 0;  // Points dropped since the last Take.
   };
 
-  // `on_ready` is called, from any thread and possibly too often, when there is something to take; also once more after
-  // the subscription is gone, so it must hold what it touches weakly.
+  // `on_ready` is called, from any thread and possibly too often, when there is something to take. It may be called
+  // once more after the subscription is gone, so it must hold only weak references.
   Subscription(const Limits& limits, std::function<void()> on_ready,
                std::shared_ptr<std::atomic<int64_t>> total_dropped)
       : limits_(limits), on_ready_(std::move(on_ready)), total_dropped_(std::move(total_dropped)) {}
 
-  // The oldest entry.
+  // Takes the oldest entry.
   Taken Take();
-  // Begins to catch up: what is held is let go.
+  // Starts to catch up and clears the buffered points and events.
   void StartCatchUp();
-  // True when nothing was lost since StartCatchUp, and from here on the subscription is live. False when it was
-  // lapped: the watcher has to read the store to its end once more.
+  // Returns true when nothing was lost since StartCatchUp; the subscription is then live. Returns false when it was
+  // lapped; the watcher then has to read the store to its end once more.
   bool TryGoLive();
 
  private:
@@ -83,23 +84,24 @@ class Subscription {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Passes what became durable on to those who watch. It keeps nothing itself: without a watcher a publication is a look
-// into a table. Items are shared between watchers. Thread-safe.
+// Passes durable history on to watchers. It stores nothing: publishing without a watcher costs one table lookup. Items
+// are shared between watchers. Thread-safe.
 class MetricsHub {
  public:
   explicit MetricsHub(const Subscription::Limits& limits) : limits_(limits) {}
   MetricsHub() : MetricsHub(Subscription::Limits()) {}
 
-  // A subscription that catches up; it ends when the last reference is gone.
+  // Returns a subscription that is catching up. It ends when the last reference is released.
   std::shared_ptr<Subscription> Subscribe(const std::string& job, std::function<void()> on_ready);
-  // Is called when more of the log of any attempt of the job became durable, until the returned reference is gone.
+  // `on_stored` is called when more of the log of any attempt of the job became durable, until the returned reference
+  // is released.
   std::shared_ptr<void> SubscribeLog(const std::string& job, std::function<void()> on_stored);
 
-  // REQUIRES: the items are durable; calls for one job come in the order of the store.
+  // REQUIRES: the items are durable, and calls for one job come in the order of the store.
   void PublishHistory(const StoredHistory& stored);
   void PublishJob(std::shared_ptr<const v1::Job> job);
   void PublishLog(const std::string& job);
-  // Ends all subscriptions, also those still to come: the server leaves.
+  // Ends all present and future subscriptions, because the server shuts down.
   void Close();
 
   bool IsWatched(const std::string& job) const;

@@ -17,7 +17,7 @@ void SetTime(int64_t unix_micros, google::protobuf::Timestamp* time) {
   time->set_nanos(static_cast<int32_t>(unix_micros % 1'000'000) * 1000);
 }
 
-// What is left of the progress of a job that ended long ago. A trainer that was stopped told no metrics.
+// The progress that remains of a job that ended long ago. A trainer that was stopped reported no final metrics.
 v1::Progress FromOutcome(const v1::Outcome& outcome) {
   v1::Progress progress;
   const v1::FinalMetrics& metrics = outcome.final_metrics();
@@ -69,7 +69,7 @@ void AddEval(const v1::EvalPoint& eval, v1::Progress* progress) {
 
 int64_t TotalSteps(const v1::Job& job) {
   int64_t total = job.spec().train().steps();
-  for (const v1::Attempt& attempt : job.attempts()) {  // those that count have the same data
+  for (const v1::Attempt& attempt : job.attempts()) {  // Attempts with a total all have the same data.
     total = attempt.total_steps() > 0 ? attempt.total_steps() : total;
   }
   return total;
@@ -89,7 +89,7 @@ void ProgressBoard::AddItem(const HistoryItem& item, State* state) {
     return;
   }
   if (item.attempt > state->entry.attempt) {
-    // The curve goes on from the checkpoint; all else begins anew.
+    // The curve continues from the checkpoint; everything else starts over.
     State fresh;
     fresh.entry.attempt = item.attempt;
     fresh.skipped_steps = std::move(state->skipped_steps);
@@ -116,7 +116,7 @@ void ProgressBoard::CountSkips(State* state) {
   }
 }
 
-// The last row's, of a GAN.
+// Copies the generator's values of the last row, for a GAN.
 void ProgressBoard::AddGenerator(const v1::StepColumns& steps, State* state) {
   if (!steps.generator_loss().empty()) {
     v1::GeneratorProgress& generator = *state->entry.progress.mutable_generator();
@@ -138,7 +138,7 @@ void ProgressBoard::AddSteps(const v1::StepColumns& steps, State* state) {
     entry.num_scale_ups += scale > state->last_loss_scale ? 1 : 0;
     entry.num_scale_downs += scale < state->last_loss_scale ? 1 : 0;
     state->last_loss_scale = scale;
-    // A step that comes again, after a roll-back or in a later attempt, supersedes what was at and beyond it.
+    // A step that is repeated, after a rollback or in a later attempt, supersedes that step and all later ones.
     while (!state->skipped_steps.empty() && state->skipped_steps.back().step >= steps.step(i)) {
       state->skipped_steps.pop_back();
     }

@@ -16,35 +16,35 @@
 
 namespace ampd::server {
 
-// The optimizer steps that the job is to do: what its spec says or, of a job given in epochs, what a trainer counted
-// once it had opened the data; 0 before that.
+// The number of optimizer steps of the job, as its spec says. For a job given in epochs it is the number that a trainer
+// computed after opening the data; 0 before that.
 int64_t TotalSteps(const v1::Job& job);
 
-// How far each job is: the latest of its points, sums over the newest attempt, and the skipped steps of the curve. Fed
-// by the store, in its order; kept in memory, and read back from the store after a restart. Thread-safe.
+// Tracks how far each job is: its latest point, sums over the newest attempt, and the skipped steps of the curve.
+// Updated by the store, in its order. Kept in memory and restored from the store after a restart. Thread-safe.
 class ProgressBoard {
  public:
   void Update(const StoredHistory& stored);
-  // Reads the job's points from the store. Blocks. REQUIRES: nothing was fed for the job yet.
+  // Reads the job's points from the store. Blocks. REQUIRES: Update was not called for the job yet.
   absl::Status Restore(MetricStore* store, const std::string& job);
   void Forget(const std::string& job);
   void ForgetAllBut(const std::set<std::string>& jobs);
 
-  // What more is known than `Progress` tells.
+  // A job's progress, with values that `Progress` does not have.
   struct Entry {
     int32_t attempt = 0;
     v1::Progress progress;
     int64_t num_scale_ups = 0;
     int64_t num_scale_downs = 0;
     int64_t last_overflow_unix_micros = 0;
-    double step_seconds = 0;  // sum over the attempt
+    double step_seconds = 0;  // Sum over the attempt.
   };
   std::optional<Entry> Find(const std::string& job) const;
-  // Fills `job->progress`, with what only the spec tells.
+  // Fills in `job->progress`, including the values that come from the spec.
   void AddTo(v1::Job* job) const;
 
  private:
-  // A step of which an update was skipped: one of a GAN's two, or the one.
+  // A step that skipped an update: for a GAN, of either network or both.
   struct SkippedStep {
     int64_t step = 0;
     bool generator = false;
@@ -55,7 +55,7 @@ class ProgressBoard {
     double last_loss_scale = 0;
     int64_t first_time_unix_micros = 0;
     int64_t num_steps = 0;
-    std::vector<SkippedStep> skipped_steps;  // of the curve, ascending
+    std::vector<SkippedStep> skipped_steps;  // Skipped steps of the curve, ascending.
   };
   static void CountSkips(State* state);
   static void AddGenerator(const v1::StepColumns& steps, State* state);

@@ -21,7 +21,7 @@ void FillIfEmpty(int length, Column* column) {
   }
 }
 
-// A column that only some jobs have. Rows that came without it have zeros.
+// Appends a column that only some jobs have. Rows without it get zeros.
 template <typename Column>
 void AppendOptional(const Column& from, int begin, int end, int length_before, Column* to) {
   if (from.empty() && to->empty()) {
@@ -35,7 +35,7 @@ void AppendOptional(const Column& from, int begin, int end, int length_before, C
   }
 }
 
-// Those of a GAN are empty elsewhere.
+// GAN columns are empty in other jobs.
 bool GanColumnsHaveLength(const v1::StepColumns& steps, int length) {
   const auto fits = [length](int size) { return size == 0 || size == length; };
   return fits(steps.generator_loss_size()) && fits(steps.generator_grad_norm_size()) &&
@@ -50,7 +50,7 @@ bool ColumnsHaveLength(const v1::StepColumns& steps, int length) {
          steps.time_unix_micros_size() == length && GanColumnsHaveLength(steps, length);
 }
 
-// A place in each of a batch's lists.
+// A position in each of a batch's lists.
 struct BatchPlace {
   int step = 0;
   int eval = 0;
@@ -75,7 +75,7 @@ uint64_t NextSequence(const v1::TelemetryBatch& batch, const BatchPlace& place) 
   return next;
 }
 
-// The first place whose items all come after `sequence`.
+// The first position whose items all come after `sequence`.
 BatchPlace PlaceAfter(const v1::TelemetryBatch& batch, uint64_t sequence) {
   BatchPlace place;
   place.step = FirstStepAfter(batch.steps(), sequence);

@@ -41,7 +41,8 @@ WatchSession::Step WatchSession::Next() {
 }
 
 WatchSession::Step WatchSession::Begin() {
-  // First the subscription, then the look at the store: what comes in between is in both, and the cursor tells.
+  // Subscribe before reading the store. An item stored in between is then in both, and the cursor filters out the
+  // second.
   subscription_ = options_.hub->Subscribe(options_.job, options_.on_ready);
   absl::StatusOr<v1::Job> job = options_.get_job();
   if (!job.ok()) {
@@ -126,7 +127,7 @@ WatchSession::Step WatchSession::NextLive() {
         }
         return ForItem(taken.item);
       case Subscription::Taken::JOB:
-        // The first snapshot may have been ahead of the publication.
+        // The first snapshot may be newer than the published record.
         if (VersionOf(*taken.job) < version_) {
           continue;
         }
@@ -153,7 +154,7 @@ WatchSession::Step WatchSession::NextLive() {
     if (!*complete && options_.clock->SinceBoot() - terminal_since_ < options_.final_wait) {
       return WaitOrBeat();
     }
-    // The terminal state's own event may still be on its way to the disk, which may not take it.
+    // The terminal state's own event may not be on disk yet, and a failing disk may not accept it.
     if (!options_.store->Flush() && options_.clock->SinceBoot() - terminal_since_ < options_.final_wait) {
       return WaitOrBeat();
     }

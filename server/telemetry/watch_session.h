@@ -17,16 +17,16 @@
 
 namespace ampd::server {
 
-// What one watcher of a job gets, message after message, without a word of gRPC.
+// Sends a job to one watcher, message after message. Does not depend on gRPC.
 //
-//   1. snapshot of the job
-//   2. history from the store: from the resume token on, or from the start, or nothing
-//   3. live items of the hub, in the same order as the store's, filtered by the cursor, so that none comes twice
-//   4. when the job is terminal: the rest of the store once more, then `final`
+//   1. a snapshot of the job
+//   2. history from the store: from the resume token on, or from the start, or none
+//   3. live items of the hub, in the same order as the store's; the cursor filters out those already sent
+//   4. when the job is terminal: the rest of the store, then `final`
 //
-// The final message waits until the telemetry that the last outcome announced is stored, at most `final_wait`: a lost
-// worker's never comes. Every message carries the token to resume after it. Single-threaded: owner is whoever calls
-// Next, one at a time.
+// The final message waits until the telemetry that the last outcome announced is stored, but at most `final_wait`,
+// because the telemetry of a lost worker never arrives. Every message carries the token to resume after it.
+// Single-threaded: owner is whoever calls Next, one at a time.
 class WatchSession {
  public:
   struct Options {
@@ -36,23 +36,23 @@ class WatchSession {
     absl::Duration heartbeat = absl::Seconds(15);
     absl::Duration final_wait = absl::Seconds(30);
     std::function<absl::StatusOr<v1::Job>()> get_job;
-    std::function<void(v1::Job*)> add_progress;  // to records that the hub published, which have none
+    std::function<void(v1::Job*)> add_progress;  // Adds progress to records that the hub published without it.
     MetricStore* store = nullptr;
     MetricsHub* hub = nullptr;
     const Clock* clock = nullptr;
-    std::function<void()> on_ready;  // see Subscription
+    std::function<void()> on_ready;  // See Subscription.
   };
   struct Step {
     enum Kind { WAIT, MESSAGE, END };
     Kind kind = WAIT;
     v1::WatchJobResponse message;
-    absl::Status status;  // of the END
+    absl::Status status;  // The status of END.
   };
 
   explicit WatchSession(Options options) : options_(std::move(options)) {}
 
-  // What to do now. Blocks on the disk while it catches up. WAIT: call again after on_ready, or when a heartbeat may be
-  // due. Not called again after END.
+  // The next action. Blocks on the disk while catching up. After WAIT, call again after on_ready or when a heartbeat
+  // may be due. Do not call again after END.
   Step Next();
 
  private:
@@ -82,7 +82,7 @@ class WatchSession {
   std::optional<v1::Job> terminal_;
   absl::Duration terminal_since_;
   absl::Duration last_message_;
-  uint64_t version_ = 0;  // of the last job record told
+  uint64_t version_ = 0;  // Version of the last job record sent.
   uint64_t sequence_ = 0;
   int64_t num_dropped_ = 0;
 };
