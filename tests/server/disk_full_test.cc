@@ -1,4 +1,4 @@
-// A whole server on a disk of its own, which is filled up and emptied again.
+// A whole server on a disk of its own, which is filled and emptied again.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -21,8 +21,8 @@ constexpr int64_t kDiskBytes = 48 << 20;
 constexpr int64_t kMinFreeBytes = 16 << 20;
 constexpr int64_t kReserveBytes = 4 << 20;
 
-// A namespace in which this process may mount; as root no user namespace is needed. False where neither is allowed.
-// REQUIRES: the process has one thread.
+// Enters a namespace in which this process may mount. Root needs no user namespace. Returns false if neither is
+// allowed. REQUIRES: the process has one thread.
 bool EnterMountNamespace() {
   const std::string uid_map = absl::StrCat("0 ", getuid(), " 1");
   if (unshare(CLONE_NEWNS) != 0) {
@@ -72,7 +72,7 @@ class DiskFullTest : public testing::Test, public ServerAccess {
     EXPECT_EQ(statvfs(folder_.path().c_str(), &disk), 0);
     return static_cast<int64_t>(disk.f_bavail * disk.f_frsize);
   }
-  // Something else takes room until no more than `left` bytes are free.
+  // Fills the disk with other data until at most `left` bytes are free.
   void FillUntil(int64_t left) {
     const UniqueFd file(open(folder_.Path("filler").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
     const std::string page(4096, 'f');
@@ -82,7 +82,7 @@ class DiskFullTest : public testing::Test, public ServerAccess {
   void RemoveFiller() { EXPECT_EQ(unlink(folder_.Path("filler").c_str()), 0); }
   bool HasReserve() { return access(folder_.Path("data/reserve").c_str(), F_OK) == 0; }
 
-  // OK, or the refusal's reason.
+  // OK, or the reason of the refusal.
   std::string Submit() {
     v1::CreateJobRequest request;
     *request.mutable_spec() = GoodSpec();

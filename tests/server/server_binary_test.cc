@@ -1,4 +1,4 @@
-// The ampd-server program as an operator meets it: ports, exit codes, signals, health and reflection, memory.
+// The ampd-server program as an operator uses it: ports, exit codes, signals, health and reflection, memory.
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
@@ -36,11 +36,11 @@ namespace {
 using e2e::ChildProcess;
 using testing::HasSubstr;
 
-// More than a watcher's ring and the buffers of its connection hold.
+// More than a watcher's buffer and the buffers of its connection hold.
 constexpr int64_t kManyPoints = 1'000'000;
 constexpr absl::Duration kPatience = absl::Seconds(30);
 #if defined(AMPD_ASAN) || defined(AMPD_TSAN)
-constexpr int64_t kMaxGrowthKib = 1 << 20;  // shadow memory and quarantines count too: 466 MiB under clang's ASan
+constexpr int64_t kMaxGrowthKib = 1 << 20;  // Shadow memory and quarantines count too: 466 MiB under clang's ASan.
 #else
 constexpr int64_t kMaxGrowthKib = 32 << 10;
 #endif
@@ -69,7 +69,7 @@ class ServerBinaryTest : public testing::Test, public ServerAccess {
     Connect(absl::StrCat("127.0.0.1:", port_));
   }
 
-  // Runs to its end, which must be a refusal of one line; returns the exit code.
+  // Runs until the server exits, which must print one line as its refusal; returns the exit code.
   int Refused(const std::vector<std::string>& flags, const std::string& says) {
     const std::string log = absl::StrCat("refused-", ++num_lives_);
     const int status = Launch(flags, log)->Wait(kPatience);
@@ -100,7 +100,7 @@ class ServerBinaryTest : public testing::Test, public ServerAccess {
     return kib;
   }
 
-  // Sends steps 1 to `num_points` in batches and waits until they are durable; returns the most resident memory seen.
+  // Sends steps 1 to `num_points` in batches and waits until they are durable; returns the peak resident memory.
   int64_t UploadPoints(const v1::AttemptKey& key, int64_t num_points) {
     auto context = Context(absl::Minutes(10));
     auto stream = workers().ReportTelemetry(context.get());
@@ -123,7 +123,7 @@ class ServerBinaryTest : public testing::Test, public ServerAccess {
     return most;
   }
 
-  // One unary call by name with encoded messages; the response's bytes.
+  // Makes one unary call by name with an encoded request; `response` receives the response's bytes.
   grpc::Status Call(const std::string& method, const std::string& request, std::string* response) {
     grpc::GenericStub stub(NewChannel());
     auto context = Context();
@@ -151,7 +151,7 @@ class ServerBinaryTest : public testing::Test, public ServerAccess {
   int port_ = 0;
   int metrics_port_ = 0;
   int num_lives_ = 0;
-  int max_files_ = 0;  // of the server's process; 0: as many as the test's
+  int max_files_ = 0;  // Limit of the server process; 0: the same as the test's.
 };
 
 // The largest model, in every format, with a memory budget that nothing fits into.
@@ -173,7 +173,7 @@ v1::EstimateJobRequest LongEstimate() {
   return request;
 }
 
-// Estimates under way, each on a connection of its own. The destructor cancels them.
+// Estimates in flight, each on a connection of its own. The destructor cancels them.
 class Estimates {
  public:
   Estimates(const ServerAccess& server, int count) : calls_(static_cast<size_t>(count)) {
@@ -195,7 +195,7 @@ class Estimates {
     absl::MutexLock lock(&mutex_);
     return num_ended_;
   }
-  // Returns once all have ended.
+  // Returns after all have ended.
   void Cancel() {
     for (Call& call : calls_) {
       call.context->TryCancel();
@@ -246,7 +246,7 @@ TEST_F(ServerBinaryTest, Sigterm_EndsStreamsResumableKeepsStateAndExitsWithZero)
   EXPECT_EQ(GetJob(job.id()).spec().name(), "test");
 }
 
-// "job changed state to=STARTING attempt=1 worker=w1" of a line in JSON.
+// "job changed state to=STARTING attempt=1 worker=w1" from a line in JSON.
 std::string ShownLine(const nlohmann::json& line) {
   std::string shown = line["message"];
   for (const char* key : {"job_name", "from", "to", "reason", "attempt", "worker", "method", "code", "source"}) {
@@ -367,7 +367,7 @@ TEST_F(ServerBinaryTest, HealthIsServedAndUnknownServicesAreNotFound) {
   std::string response;
   ASSERT_TRUE(Call("/grpc.health.v1.Health/Check", "", &response).ok());
   EXPECT_EQ(response, "\x08\x01") << "SERVING";
-  // Field 1, the service's name.
+  // Field 1: the service's name.
   response.clear();
   ASSERT_TRUE(Call("/grpc.health.v1.Health/Check",
                    "\x0a\x12"
@@ -381,11 +381,11 @@ TEST_F(ServerBinaryTest, HealthIsServedAndUnknownServicesAreNotFound) {
   CreateJob();
 }
 
-// 50 watchers that take nothing and one that takes everything, while a million points flow (AMPD_STREAM_POINTS for
+// 50 watchers read nothing and one reads everything, while a million points are uploaded (AMPD_STREAM_POINTS sets
 // another number).
 TEST_F(ServerBinaryTest, StalledWatchersCostNoMemoryAndTheFastOneGetsEveryPoint) {
   const int64_t num_points = CountFromEnvironment("AMPD_STREAM_POINTS", kManyPoints);
-  // The worker does not report while it uploads, which takes longer than a lease where a sanitizer and others run.
+  // The worker does not report while it uploads, which takes longer than a lease on a busy machine under a sanitizer.
   Start({"--lease", "10m"});
   const v1::Job job = CreateJob();
   ScriptedWorker worker(this, "w1");
@@ -430,7 +430,7 @@ TEST_F(ServerBinaryTest, StalledWatchersCostNoMemoryAndTheFastOneGetsEveryPoint)
   printf("resident memory grew by %lld KiB from %lld KiB\n", static_cast<long long>(most - before),
          static_cast<long long>(before));
   EXPECT_LE(most - before, kMaxGrowthKib);
-  // One of the stalled wakes up: what it lost was counted, and nothing else was lost.
+  // One of the stalled watchers resumes reading: every lost point was counted, and nothing else was lost.
   int64_t num_late = 0;
   int64_t num_lost = 0;
   for (v1::WatchJobResponse message; stalled[0]->Read(&message);) {
@@ -460,7 +460,7 @@ TEST_F(ServerBinaryTest, EstimatesDelayNoOtherCallAndEndWithTheirClients) {
   }
   EXPECT_LT(estimates.num_ended(), 4) << "the estimates were over before anything was asked beside them";
   estimates.Cancel();
-  // Another estimate comes at once, where it would wait for those four.
+  // Another estimate is answered at once; it would otherwise wait for those four.
   v1::EstimateJobRequest small;
   *small.mutable_spec() = GoodSpec();
   v1::EstimateJobResponse response;
@@ -497,7 +497,7 @@ TEST_F(ServerBinaryTest, MoreConnectionsThanDescriptorsDelayNoCallAndLeaveNothin
   ASSERT_TRUE(AwaitServing("descriptors", true));
   auto silent = SilentConnections(port_, 200);
   const absl::Time start = absl::Now();
-  Connect(absl::StrCat("127.0.0.1:", port_));  // a new connection
+  Connect(absl::StrCat("127.0.0.1:", port_));  // A new connection.
   EXPECT_EQ(GetJob(job.id()).id(), job.id());
   CreateJob();
   EXPECT_LT(absl::Now() - start, absl::Seconds(2));

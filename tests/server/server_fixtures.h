@@ -14,13 +14,13 @@
 
 namespace ampd::server {
 
-// Every call of a test has this much time; nothing waits for it to pass.
+// A context for one call, with a deadline that no test waits for.
 std::unique_ptr<grpc::ClientContext> Context(absl::Duration deadline = absl::Seconds(30));
 
 // A spec that the server admits.
 v1::JobSpec GoodSpec(const std::string& name = "test");
 
-// Calls to a server, wherever it runs.
+// Calls to a server, in this process or another.
 class ServerAccess {
  public:
   void Connect(const std::string& address);
@@ -33,9 +33,10 @@ class ServerAccess {
   v1::Job CreateJob(const v1::JobSpec& spec = GoodSpec());
   v1::Job GetJob(const std::string& id);
 
-  // Whether the health service of this name is SERVING, asked on a connection of its own; false also when that fails.
+  // Whether the health service of this name is SERVING, checked on a connection of its own. Also returns false when the
+  // call fails.
   bool IsServing(const std::string& service) const;
-  // Asks until it is as `wanted`; false when it is not in time.
+  // Polls until IsServing returns `wanted`. Returns false if that takes too long.
   bool AwaitServing(const std::string& service, bool wanted) const;
 
  private:
@@ -45,14 +46,14 @@ class ServerAccess {
   std::unique_ptr<v1::WorkerAdminService::Stub> admin_;
 };
 
-// What calls under way get of a TestServer that stops.
+// Time for calls in flight when a TestServer stops.
 inline constexpr absl::Duration kDrainGrace = absl::Seconds(1);
 
-// A whole server in this process, on loopback, on ports of the system's choice.
+// A whole server in this process, on loopback, on ports that the system chooses.
 class TestServer : public ServerAccess {
  public:
   TestServer();
-  // Stops, if it runs, and starts again on the same data.
+  // Stops the server, if it runs, and starts it again on the same data.
   void Restart();
   void Stop() { server_->Stop(); }
   int metrics_port() const { return server_->metrics_port(); }
@@ -63,16 +64,16 @@ class TestServer : public ServerAccess {
   std::unique_ptr<Server> server_;
 };
 
-// A worker with one CPU that says what a test wants it to say.
+// A worker with one CPU whose reports the test scripts.
 class ScriptedWorker {
  public:
-  // `agent` is the identity of the agent, if it matters.
+  // `agent`: the id of its agent, if it matters.
   ScriptedWorker(ServerAccess* server, const std::string& name, const std::string& agent = "");
   ~ScriptedWorker();
 
-  // Reports what it has, and reads directives until one reflects this report.
+  // Sends the present report, and reads directives until one reflects it.
   v1::WorkerDirective Report();
-  // Reports until the server wants an attempt of the job here, and takes it over as RUNNING.
+  // Reports until the server assigns an attempt of the job to it, then reports the attempt as RUNNING.
   v1::AttemptKey Adopt(const std::string& job);
   void SetAttempt(const v1::AttemptKey& key, v1::Attempt::State state, const v1::Outcome* outcome = nullptr);
   // Reports until the server has acknowledged the outcome.
@@ -80,7 +81,7 @@ class ScriptedWorker {
   // Sends one upload on a stream of its own and returns the acknowledgement.
   v1::TelemetryAck Upload(const v1::AttemptKey& key, const v1::TelemetryBatch& batch, const std::string& log = "",
                           int64_t log_offset = 0);
-  // Reports once, and returns how the server ended the stream.
+  // Reports once, and returns the status with which the server ended the stream.
   grpc::Status ReportToBeRefused();
   grpc::Status Close();
 

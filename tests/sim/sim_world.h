@@ -12,17 +12,17 @@
 
 namespace ampd::sim {
 
-// What is planted to see that the invariants find it. All of it is in the simulation, as tampering with messages,
-// leases, devices and the disk; the product's code has no seam for it.
+// A bug planted to check that the invariants detect it. All bugs are in the simulation, which tampers with messages,
+// leases, devices and the disk; the product's code has no hooks for them.
 enum class Bug {
   NONE,
-  LEASE_IGNORED,         // the shim does not stop the trainer when its lease runs out
-  LEASE_FROM_RECEIPT,    // the agent counts a lease from when it learns of it
-  REFLECTED_TOO_NEW,     // reports claim to reflect directives that have not arrived
-  ACKNOWLEDGED_AT_ONCE,  // outcomes are acknowledged before they are on disk
-  APPEND_LOST,           // the disk says that it wrote, and has not yet
-  TOKEN_FORGED,          // an ended attempt reports under the key of its successor
-  WRONG_DEVICE,          // a trainer runs on the worker's first device, whichever its attempt was given
+  LEASE_IGNORED,         // The shim does not stop the trainer when its lease runs out.
+  LEASE_FROM_RECEIPT,    // The agent counts a lease from when it receives it.
+  REFLECTED_TOO_NEW,     // Reports claim to reflect directives that have not arrived.
+  ACKNOWLEDGED_AT_ONCE,  // Outcomes are acknowledged before they are on disk.
+  APPEND_LOST,           // The disk reports a write as done before it is.
+  TOKEN_FORGED,          // An ended attempt reports under the key of its successor.
+  WRONG_DEVICE,          // A trainer always runs on the worker's first device.
 };
 inline constexpr Bug kAllBugs[] = {
     Bug::LEASE_IGNORED, Bug::LEASE_FROM_RECEIPT, Bug::REFLECTED_TOO_NEW, Bug::ACKNOWLEDGED_AT_ONCE,
@@ -30,7 +30,7 @@ inline constexpr Bug kAllBugs[] = {
 };
 const char* NameOf(Bug bug);
 
-// Virtual time, the events to come, chance, and what went wrong: everything the parts of one simulation share.
+// The state that all parts of one simulation share: virtual time, pending events, randomness, and the violation found.
 // Single-threaded.
 class World {
  public:
@@ -41,9 +41,9 @@ class World {
   SeededRandom& random() { return random_; }
   absl::Duration now() const { return clock_.SinceBoot(); }
 
-  // An event after `delay`; those of one moment run in the order of their making.
+  // Schedules an event after `delay`. Events of the same time run in the order in which they were scheduled.
   void After(absl::Duration delay, std::function<void()> event);
-  // Moves time to the next event and runs it. False when there is none.
+  // Moves time to the next event and runs it. Returns false when there is none.
   bool RunNext();
 
   bool Chance(int in_thousand) { return static_cast<int>(random_.Next() % 1000) < in_thousand; }
@@ -52,12 +52,12 @@ class World {
   }
   absl::Duration Millis(int64_t least, int64_t most) { return absl::Milliseconds(Between(least, most)); }
 
-  // Faults happen only while this holds.
+  // Faults happen only while this is true.
   bool faults = true;
 
   void Violate(const std::string& what);
   const std::string& violation() const { return violation_; }
-  // Adds to the trace, which two runs of one seed must have in common.
+  // Adds to the hash of the trace, which must be equal for two runs of one seed.
   void Trace(const std::string& what);
   uint64_t hash() const { return hash_; }
   int64_t num_events() const { return num_events_; }

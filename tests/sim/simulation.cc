@@ -75,7 +75,7 @@ Result Simulation::Run() {
   const absl::Duration end = world_.now() + kFaultyTime + kTimeToRest;
   while (world_.violation().empty() && world_.RunNext()) {
     CheckComputing();
-    // Of what else there is to check nothing can have changed.
+    // The other invariants depend only on the state, so they are checked only when it changed.
     if (std::exchange(state_changed_, false)) {
       CheckState();
     }

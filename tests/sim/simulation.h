@@ -16,7 +16,7 @@
 namespace ampd::sim {
 
 struct Result {
-  std::string violation;  // empty: every invariant held after every event, and all jobs came to rest
+  std::string violation;  // Empty: every invariant held after every event, and all jobs came to rest.
   uint64_t hash = 0;
   int64_t num_events = 0;
   int64_t num_faults = 0;
@@ -25,14 +25,15 @@ struct Result {
 };
 
 // The server's core, three hosts, a network between them and a user, on a virtual clock. For two and a half minutes
-// messages are lost, doubled and held back, links are cut, server, agents, trainers and machines die or stop; then the
-// faults end and everything has to come to rest. One host has two devices, the others one. After every event:
+// messages are lost, duplicated and delayed, links are cut, and server, agents, trainers and machines crash or stop.
+// Then the faults end and all jobs must come to rest. One host has two devices, the others one. Checked after every
+// event:
 //
-//   * at most one trainer of a job computes, and one on a device;
-//   * a terminal state never changes, a cancelled job never comes back;
-//   * what was acknowledged (jobs, outcomes, checkpoints) is in the durable state, each once;
+//   * at most one trainer computes for a job, and at most one on a device;
+//   * a terminal state never changes, and a cancelled job never runs again;
+//   * everything acknowledged (jobs, outcomes, checkpoints) is in the durable state, exactly once;
 //   * a device holds one attempt, and an attempt that ended by itself does not compute;
-//   * what a trainer loads had been recorded, and what is deleted is not needed.
+//   * a trainer loads only recorded checkpoints, and only files that are not needed are deleted.
 //
 // At rest, no host has files of a deleted job.
 class Simulation {
@@ -44,11 +45,11 @@ class Simulation {
   struct Link {
     bool up_is_cut = false;
     bool down_is_cut = false;
-    absl::Duration down_is_held_until;  // what is sent down before arrives then
+    absl::Duration down_is_held_until;  // Messages sent down before this time arrive then.
   };
   struct Submission {
     std::string request_id;
-    std::string job;  // once acknowledged
+    std::string job;  // Set once acknowledged.
   };
 
   // simulation_server.cc
@@ -95,11 +96,11 @@ class Simulation {
   bool state_changed_ = false;
 
   std::vector<Submission> submissions_;
-  std::set<std::string> cancelled_;  // acknowledged
-  std::set<std::string> deleted_;    // asked for; acknowledged or not
+  std::set<std::string> cancelled_;  // Acknowledged cancellations.
+  std::set<std::string> deleted_;    // Requested deletions, acknowledged or not.
   std::map<std::string, v1::Job::State> terminal_;
   std::vector<v1::AttemptKey> acknowledged_outcomes_;
-  std::map<std::pair<std::string, int>, int64_t> acknowledged_checkpoints_;  // newest step, by job and attempt
+  std::map<std::pair<std::string, int>, int64_t> acknowledged_checkpoints_;  // Newest step, by job and attempt.
 };
 
 }  // namespace ampd::sim

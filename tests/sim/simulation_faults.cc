@@ -1,4 +1,4 @@
-// What goes wrong, and what users do meanwhile.
+// Faults, and the actions of users meanwhile.
 #include <algorithm>
 #include <utility>
 
@@ -75,7 +75,7 @@ void Simulation::UserActs() {
       submissions_.push_back({absl::StrCat("request-", submissions_.size()), ""});
       Submit(submissions_.size() - 1);
     } else {
-      Submit(any);  // once more, as a client does that got no answer
+      Submit(any);  // Again, like a client that got no answer.
     }
   } else if (kind == 4) {
     Desire(submissions_[any].job, Job::CANCEL);
@@ -102,7 +102,7 @@ void Simulation::Submit(size_t submission) {
   request.mutable_spec()->set_max_retries(20);
   request.set_request_id(submissions_[submission].request_id);
   coordinator_->CreateJob(request, [this, submission](const absl::StatusOr<server::JobPtr>& job) {
-    // A deleted job's request is forgotten with it, and makes another one.
+    // Deleting a job also deletes its request, so a repeat then creates another job.
     std::string& known = submissions_[submission].job;
     if (!job.ok()) {
       return;

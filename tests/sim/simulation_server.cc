@@ -9,7 +9,7 @@
 namespace ampd::sim {
 namespace {
 
-// A disk that says it wrote, and writes one append later: Bug::APPEND_LOST.
+// A journal that reports each append as done and writes it with the next one: Bug::APPEND_LOST.
 class LateJournal final : public server::Journal {
  public:
   explicit LateJournal(std::unique_ptr<server::Journal> journal) : journal_(std::move(journal)) {}
@@ -88,7 +88,7 @@ void Simulation::CrashServer() {
   pump_is_due_ = false;
 }
 
-// The committer: some time after there is something to commit, as an fsync takes.
+// The committer runs some time after there is something to commit, because an fsync takes time.
 void Simulation::PumpSoon() {
   if (std::exchange(pump_is_due_, true)) {
     return;
@@ -129,7 +129,7 @@ void Simulation::DirectiveDue(const std::string& worker) {
   });
 }
 
-// Loses, doubles, holds back: for `held` and more.
+// Delivers a message after at least `held`; may lose, duplicate or delay it.
 void Simulation::Deliver(bool is_cut, absl::Duration held, std::function<void()> arrive) {
   if (is_cut) {
     return;
@@ -146,7 +146,7 @@ void Simulation::Deliver(bool is_cut, absl::Duration held, std::function<void()>
 }
 
 void Simulation::SendUp(size_t host, const v1::WorkerReport& report) {
-  // A stream ends with either of its ends; what was on its way is gone.
+  // A stream ends with either of its ends; messages in flight are lost.
   Deliver(links_[host].up_is_cut, absl::ZeroDuration(), [this, host, report, life = life_] {
     if (coordinator_ == nullptr || life != life_ || report.incarnation() != hosts_[host]->incarnation()) {
       return;

@@ -1,4 +1,4 @@
-// AMPD_SIM_SEEDS sets how many seeds are run (default 2000), AMPD_SIM_SEED runs one only. A failure prints the seed:
+// AMPD_SIM_SEEDS sets how many seeds run (default 2000); AMPD_SIM_SEED runs a single one. A failure prints the seed:
 //   AMPD_SIM_SEED=<seed> build/<preset>/tests/sim_simulation_test --gtest_filter=Simulation.EverySeed*
 #include "tests/sim/simulation.h"
 
@@ -14,12 +14,12 @@ namespace {
 
 constexpr uint64_t kSeeds = 2000;
 
-// Fewer of them in a sanitizer build.
+// AMPD_SIM_SEEDS reduces the number for sanitizer builds.
 uint64_t LastSeed() { return static_cast<uint64_t>(CountFromEnvironment("AMPD_SIM_SEEDS", kSeeds)); }
 
 Result RunSeed(uint64_t seed, Bug bug = Bug::NONE) { return Simulation(seed, bug).Run(); }
 
-// Each seed runs twice, the second time on another thread, with its memory elsewhere.
+// Each seed runs twice, the second time on another thread, with other memory addresses.
 TEST(Simulation, EverySeed_KeepsEveryInvariantAndReplaysToTheSameHash) {
   const auto only = static_cast<uint64_t>(CountFromEnvironment("AMPD_SIM_SEED", 0));
   const uint64_t first = only == 0 ? 1 : only;
@@ -50,7 +50,7 @@ TEST(Simulation, EverySeed_KeepsEveryInvariantAndReplaysToTheSameHash) {
 
 class PlantedBug : public testing::TestWithParam<Bug> {};
 
-// By no more seeds than look for bugs that nobody planted.
+// Every planted bug is found with no more seeds than the search for unknown bugs uses.
 TEST_P(PlantedBug, IsFound) {
   for (uint64_t seed = 1; seed <= LastSeed(); ++seed) {
     const Result result = RunSeed(seed, GetParam());

@@ -25,7 +25,7 @@ using testing::HasSubstr;
 using testing::SizeIs;
 using testing::StartsWith;
 
-// A job on Net: images (3, 8, 8) of 10 classes, and what the text changes.
+// A job on Net: images (3, 8, 8) of 10 classes, changed by `change`.
 v1::JobSpec SpecOf(const std::string& change = "") {
   v1::JobSpec spec = SmallSpec();
   v1::JobSpec changed;
@@ -49,7 +49,7 @@ absl::StatusOr<v1::JobSpec> Admitted(const json& model, const v1::JobSpec& spec)
   return exported.ok() ? AdmitSpec(spec, &*exported) : exported.status();
 }
 
-// "field: description" of each violation.
+// "field: description" for each violation.
 std::vector<std::string> Wrong(const json& model, const v1::JobSpec& spec) {
   std::vector<std::string> wrong;
   const auto admitted = Admitted(model, spec);
@@ -61,7 +61,7 @@ std::vector<std::string> Wrong(const json& model, const v1::JobSpec& spec) {
 }
 std::vector<std::string> Wrong(const std::string& change) { return Wrong(Net(), SpecOf(change)); }
 
-// Net with another op, of a name that the allow list has not, in the place of each of these.
+// Net with the ops of these results replaced by ops that are not in the allow list.
 json WithUnknownOps(const std::vector<std::string>& results) {
   json model = Net();
   for (json& node : graph::GraphOf(model)["nodes"]) {
@@ -184,7 +184,7 @@ TEST(AdmitExported, ABoundLengthIsTheDatas) {
 
 TEST(AdmitExported, APolicyThatCannotWorkIsRefused) {
   EXPECT_TRUE(Admitted(Net(), SpecOf("precision {preset: 'fp8'}")).ok()) << "its linear layers compute in FP8";
-  json stem = Net();  // without what comes behind it
+  json stem = Net();  // Without the nodes after it.
   json& nodes = graph::GraphOf(stem)["nodes"];
   nodes.erase(nodes.begin() + 5, nodes.end());
   graph::GraphOf(stem)["outputs"] = json::array({graph::Named("flat")});
@@ -217,7 +217,7 @@ TEST(AdmitExported, WhatPythonWouldHaveRefusedOfACallIsRefusedByItsModule) {
               ElementsAre(HasSubstr("its padding is -1")));
 }
 
-// A norm that takes the batch's statistics in evaluation too, over a batch that ends with a single sample.
+// A norm that uses the batch's statistics in evaluation too, with a last batch of a single sample.
 TEST(AdmitExported, ABatchOfAnEvaluationWithOneValueAChannelIsRefused) {
   json model = Net();
   graph::AddParameter(model, "p_scale2", "last.weight", {10});
@@ -242,7 +242,7 @@ TEST(AdmitExported, ABatchOfAnEvaluationWithOneValueAChannelIsRefused) {
   EXPECT_THAT(Wrong(model, SpecOf("data {batch_size: 1}")), ElementsAre(StartsWith("data.batch_size: is 1: ")));
 }
 
-// Net with the binary cross entropy of probabilities as its loss, of what its head gives and itself.
+// Net with a binary cross entropy of its head's probabilities with themselves as its loss.
 json WithProbabilities() {
   json model = Net();
   graph::AddCall(model, "sigmoid.default", {{"self", graph::Named("head")}}, "probabilities", "loss",

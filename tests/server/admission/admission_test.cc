@@ -16,7 +16,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// A spec, changed by a text-format message that is merged into it.
+// A spec with a text-format message merged into it.
 v1::JobSpec Changed(v1::JobSpec spec, const std::string& text) {
   v1::JobSpec change;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &change)) << text;
@@ -94,7 +94,7 @@ TEST(AdmitSpec, AdmittedSpec_IsAdmittedUnchanged) {
   EXPECT_EQ(AdmitSpec(*once)->ShortDebugString(), once->ShortDebugString());
 }
 
-// A resnet whose images end as one pixel.
+// A resnet whose images are reduced to one pixel.
 v1::JobSpec SmallImages(const std::string& text) {
   v1::JobSpec spec = SmallSpec();
   spec.mutable_model()->Clear();
@@ -665,7 +665,7 @@ TEST(AdmitSpec, Resnet_HasTheDefaultsOfItsStem) {
 }
 
 TEST(AdmitSpec, BytesOfAnyKind_NeverCrash) {
-  const google::protobuf::LogSilencer silencer;  // of bytes that are no UTF-8
+  const google::protobuf::LogSilencer silencer;  // Silences messages about bytes that are not UTF-8.
   SeededRandom random(7);
   const std::string valid = SmallSpec().SerializeAsString();
   int parsed = 0;

@@ -19,7 +19,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Of a step's batch and of those that are gathered ahead of it.
+// The bytes of a step's batch and of the batches that are loaded ahead of it.
 int64_t WithThoseAhead(int64_t batch_bytes) { return batch_bytes + precision::BytesAhead(batch_bytes); }
 
 constexpr char kJob[] = R"(
@@ -27,7 +27,7 @@ constexpr char kJob[] = R"(
     data {train {synthetic {shape: 20 num_classes: 5 num_samples: 100}} batch_size: 8}
     optimizer {adamw {learning_rate: 0.1}} train {steps: 10} )";
 
-// A job of 20 x 30 + 30 + 30 x 5 + 5 parameters, and what the text changes.
+// A job of 20 x 30 + 30 + 30 x 5 + 5 parameters, changed by `text`.
 v1::EstimateJobRequest Request(const std::string& text) {
   v1::EstimateJobRequest request;
   v1::JobSpec change;
@@ -44,7 +44,7 @@ v1::EstimateJobResponse Answer(const v1::EstimateJobRequest& request, const std:
   return answer.ok() ? *answer : v1::EstimateJobResponse();
 }
 
-// "bf16 on CPU", with " emulated".
+// "bf16 on CPU", followed by " emulated" if it is.
 std::vector<std::string> Ways(const v1::EstimateJobResponse& answer) {
   std::vector<std::string> ways;
   for (const auto& candidate : answer.candidates()) {
@@ -126,7 +126,7 @@ v1::Worker WorkerWith(const std::string& name, v1::Device::Kind kind, int64_t me
   return worker;
 }
 
-// "100 on w1/cpu", whose memory the batch fits into and one more sample does not.
+// "100 on w1/cpu": the batch size that fits into its memory, where one more sample does not.
 std::vector<std::string> Fits(const v1::EstimateJobRequest& request, const v1::EstimateJobResponse& answer) {
   std::vector<std::string> fits;
   for (int i = 0; i < answer.candidates_size(); ++i) {
@@ -191,8 +191,8 @@ TEST(AnswerMemoryQuery, AnEvaluationOfManySamplesCounts) {
   EXPECT_GT(large.total_bytes(), none.total_bytes() + int64_t{5000} * 4 * 30);
 }
 
-// Of what tests/graph/exported/exported_net.h trains, and of what it keeps: running statistics, a frozen bias and a
-// parameter that nothing reads.
+// The parameters that tests/graph/exported/exported_net.h trains, and the tensors that it only keeps: running
+// statistics, a frozen bias and a parameter that nothing reads.
 constexpr int64_t kExportedTrained = 8 * 27 + 2 * 8 + 32 * 512 + 2 * (32 * 32 + 32) + 10 * 32 + 10;
 constexpr int64_t kExportedKept = 2 * 2 * 8 + 32 + 3;
 
@@ -303,8 +303,8 @@ TEST(AnswerMemoryQuery, AWrongSpecOrSizeIsRefused) {
   EXPECT_THAT(AnswerMemoryQuery({}, {}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-// 1 x 28 x 28 images of 8 numbers: both networks have weights, moments and gradients, the step the images and the
-// noise.
+// 1 x 28 x 28 images and 8 noise values. Both networks have weights, moments and gradients; the step has the images and
+// the noise.
 TEST(AnswerMemoryQuery, BothNetworksOfAGanCount) {
   v1::EstimateJobRequest request;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(R"(
@@ -314,14 +314,14 @@ TEST(AnswerMemoryQuery, BothNetworksOfAGanCount) {
                                                             &request));
   constexpr int64_t kGenerator = 8 * 8 * 7 * 7 + 2 * 8 + 8 * 4 * 16 + 2 * 4 + 4 * 16;
   constexpr int64_t kDiscriminator = 4 * 16 + 4 * 8 * 16 + 2 * 8 + 8 * 7 * 7;
-  // Running statistics: the generator's are written by one loss, the discriminator's by both.
+  // Running statistics: one loss writes the generator's, both losses write the discriminator's.
   constexpr int64_t kStatistics = 2 * (2 * 8 + 2 * 4) + 3 * 2 * 8;
   const auto fp32 = Answer(request).candidates(0);
   EXPECT_EQ(fp32.optimizer_bytes(), 8 * (kGenerator + kDiscriminator));
   EXPECT_EQ(fp32.weight_bytes(), 4 * (kGenerator + kDiscriminator + kStatistics));
   EXPECT_EQ(fp32.input_bytes(), WithThoseAhead(16 * 4 * (28 * 28 + 8)));
   EXPECT_GT(fp32.largest_batch_size() + fp32.activation_bytes(), 0);
-  // So large a generator that its loss is when there is most.
+  // A generator so large that memory peaks during its loss.
   request.mutable_spec()->mutable_model()->mutable_dcgan()->set_generator_features(64);
   request.mutable_spec()->mutable_precision()->set_preset("fp16");
   request.mutable_spec()->mutable_precision()->mutable_loss_scale()->set_optimizer_skip(v1::LossScale::EACH_ALONE);

@@ -89,7 +89,7 @@ class ArtifactStoreTest : public testing::Test {
   absl::StatusOr<ArtifactStore::Begun> Begin(const v1::UploadArtifactRequest& request) {
     return store_->BeginUpload(request);
   }
-  // The whole content at once.
+  // Uploads the whole content at once.
   absl::Status Upload(const std::string& content) {
     auto begun = store_->BeginUpload(First(content));
     if (!begun.ok() || begun->artifact.has_value()) {
@@ -100,13 +100,13 @@ class ArtifactStoreTest : public testing::Test {
     }
     return begun->upload->Finish().status();
   }
-  // Of an upload that breaks off.
+  // Uploads a part, as an upload that breaks off does.
   void UploadPart(const std::string& content, size_t begin, size_t end) {
     auto begun = store_->BeginUpload(First(content, static_cast<int64_t>(begin)));
     ASSERT_TRUE(begun.ok()) << begun.status();
     ASSERT_TRUE(begun->upload->Append(std::string_view(content).substr(begin, end - begin)).ok());
   }
-  // "7" of a part, "whole".
+  // "7" for a part of 7 bytes, or "whole".
   std::string Received(const std::string& content) {
     auto upload = store_->GetUpload(Sha256Hex(content));
     return !upload.ok()             ? Told(upload.status())
@@ -244,7 +244,7 @@ TEST_F(ArtifactStoreTest, ANewerUploadOfAContentTakesOver) {
   EXPECT_EQ(Told(older->upload->Finish().status()), "INVALID_ARGUMENT INCOMPLETE_UPLOAD");
 }
 
-// A pipe in place of the file holds the reading back up until it is filled.
+// A pipe replaces the file, so that reading it back blocks until the pipe is filled.
 TEST_F(ArtifactStoreTest, WhileAContentIsReadBackAnotherUploadOfItIsToldToComeAgain) {
   auto begun = Begin(First("content"));
   ASSERT_TRUE(begun->upload->Append("content").ok());
@@ -435,7 +435,7 @@ TEST_F(ArtifactStoreTest, ListsNewestFirstPageByPage) {
       names.push_back(artifact.name());
     }
     request.set_page_token(page->next_page_token());
-    // What is new meanwhile, this listing does not show.
+    // This listing does not show names that are added meanwhile.
     ASSERT_TRUE(store_->PutSample("j-1", 1, SampleOf(9, "a", absl::StrCat(names.size()))).ok());
   } while (!request.page_token().empty());
   EXPECT_THAT(names, ElementsAre("j-1/step-5/a", "j-2/step-4/a", "j-1/step-3/a", "j-2/step-2/a", "j-1/step-1/a"));
@@ -475,7 +475,7 @@ TEST_F(ArtifactStoreTest, ASweepDeletesUploadsThatNobodyAskedForForTheTimeOfRete
   ASSERT_TRUE(store_->Hold(Sha256Hex("young")).ok());
   ASSERT_TRUE(store_->Sweep().ok());
   live_.clear();
-  Reopen();  // that they were asked for is on the disk
+  Reopen();  // The use times are on disk.
   clock_.Advance(absl::Hours(24 * 11));
   ASSERT_TRUE(store_->Sweep().ok());
   EXPECT_THAT(Names(), ElementsAre(Sha256Hex("young"), Sha256Hex("named"), Sha256Hex("asked for")));
@@ -529,7 +529,7 @@ TEST_F(ArtifactStoreTest, OpenBringsFilesAndNamesIntoLine) {
   ASSERT_TRUE(Upload("taken away").ok());
   store_.reset();
   ASSERT_EQ(unlink(FileOf("taken away").c_str()), 0);
-  // The end of an upload that a crash cut off before its name was recorded, and a sample's file.
+  // An upload that a crash cut off before its name was recorded, and a sample's temporary file.
   ASSERT_TRUE(WriteFileAtomically(FileOf("nameless"), "nameless").ok());
   ASSERT_TRUE(WriteFileAtomically(FileOf("sample") + ".tmp.7", "sam").ok());
   ASSERT_TRUE(WriteFileAtomically(FileOf("whole") + ".partial", "wh").ok());
@@ -573,7 +573,7 @@ TEST_F(ArtifactStoreTest, OpenLeavesAloneWhatIsNoFile) {
   EXPECT_THAT(Files(), ElementsAre("lost+found"));
 }
 
-// A link to itself can be looked for no more than a file on a disk that fails.
+// A symlink to itself cannot be looked up, like a file on a failing disk.
 TEST_F(ArtifactStoreTest, OpenDropsNoNameWhoseFileItCanNotLookFor) {
   ASSERT_TRUE(Upload("content").ok());
   store_.reset();
@@ -586,7 +586,7 @@ TEST_F(ArtifactStoreTest, OpenDropsNoNameWhoseFileItCanNotLookFor) {
   EXPECT_EQ(*Content(Sha256Hex("content")), "content");
 }
 
-// Whatever call of SQLite fails, an upload is whole or can be gone on with, and a name has its content.
+// Whichever call of SQLite fails, an upload is complete or can be resumed, and a name has its content.
 TEST_F(ArtifactStoreTest, AFailureOfTheIndexLosesNothing) {
   store_.reset();
   FaultyVfs disk;
@@ -621,7 +621,7 @@ TEST_F(ArtifactStoreTest, AFailureOfTheIndexLosesNothing) {
     EXPECT_EQ(*Content(absl::StrCat("j-1/step-", nth, "/a")), "sample " + content);
   }
   EXPECT_GT(num_fired, 3);
-  store_.reset();  // before the disk that it is on
+  store_.reset();  // Before the disk that it uses.
 }
 
 TEST_F(ArtifactStoreTest, ASweepThatFailedToStoreATimeStoresItTheNextTime) {
@@ -640,7 +640,7 @@ TEST_F(ArtifactStoreTest, ASweepThatFailedToStoreATimeStoresItTheNextTime) {
   clock_.Advance(absl::Hours(24 * 20));
   EXPECT_EQ(store_->Sweep(), absl::OkStatus());
   EXPECT_THAT(Names(), ElementsAre(Sha256Hex("asked for")));
-  store_.reset();  // before the disk that it is on
+  store_.reset();  // Before the disk that it uses.
 }
 
 TEST_F(ArtifactStoreTest, AnIndexOfANewerServerIsLeftAlone) {

@@ -97,7 +97,7 @@ TEST_F(TelemetrySamplesTest, OnAFullDiskASampleBecomesAnEventAndTheRestGoesOn) {
   EXPECT_THAT(SequenceRange(batch), Pair(1, 3));
 }
 
-// What the store then makes of it.
+// The store's view of a batch after StoreSamples.
 TEST_F(TelemetrySamplesTest, TheirSequencesCountAmongTheOthers) {
   StoreOnDisk store;
   v1::TelemetryBatch batch = Steps(1, 2);

@@ -1,4 +1,4 @@
-// Every single call by which the journal reaches the disk fails once in turn, and once for good, and the power goes.
+// Every disk call of the journal fails once in turn, and then permanently, and the power is cut.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,8 +27,8 @@ namespace fs = std::filesystem;
 
 constexpr int kSomeSeeds = 3;
 
-// A folder that goes with its content; in memory where there is such a place, because thousands of them are made and
-// what a power cut leaves is decided by the FaultyVfs.
+// A folder that is deleted with its content. It is in memory if possible, because thousands of them are created. The
+// FaultyVfs decides what survives a power cut, so a real disk is not needed.
 class ShortLivedFolder {
  public:
   ShortLivedFolder()
@@ -50,19 +50,19 @@ SqliteJournal::Options OptionsFor(const std::string& folder) {
   return options;
 }
 
-// What a journal holds, however much of it is in the snapshot.
+// The content of a journal, whether it is in the snapshot or after it.
 struct Holding {
   std::vector<std::string> updates;
   std::map<std::string, std::string> history;
   friend bool operator==(const Holding&, const Holding&) = default;
 };
 
-// The groups that every story appends: the n-th has n % 3 + 1 updates, archives a job, and each third deletes one.
+// The groups that every story appends: the n-th has n % 3 + 1 updates and archives a job; each third also deletes one.
 JournalGroup GroupNumber(int n, uint64_t first_index) {
   JournalGroup group;
   group.first_index = first_index;
   for (int i = 0; i <= n % 3; ++i) {
-    // Some longer than a page, so that a group is many writes.
+    // Some are longer than a page, so that a group takes many writes.
     group.updates.push_back(absl::StrCat("group ", n, " update ", i, std::string(n % 2 == 0 ? 6000 : 10, 'x')));
   }
   group.archived.push_back({absl::StrCat("j", n), n, int64_t{10} * n, absl::StrCat("record ", n)});
@@ -89,14 +89,16 @@ Holding HoldingAfter(int num_groups) {
 
 std::string SnapshotOf(size_t num_updates) { return absl::StrCat("state after ", num_updates, std::string(5000, 's')); }
 
-// What a server does with its journal, a letter a step:
-//   o  open and recover    a  append the next group    c  compact    f  look into the history table    q  close
-// It ends where a server would: at the first error of a call that writes.
+// A server's use of its journal, one letter per step:
+//
+//   o  open and recover    a  append the next group    c  compact    f  read the history table    q  close
+//
+// It ends like a server, at the first error of a call that writes.
 class Story {
  public:
   explicit Story(const std::string& folder) : folder_(folder) {}
 
-  // Returns the status that ended it.
+  // Returns the status with which it ended.
   absl::Status Run(const std::string& steps) {
     for (const char step : steps) {
       absl::Status status;
@@ -106,7 +108,7 @@ class Story {
         status = Append();
       } else if (step == 'c') {
         status = journal_->Compact(num_updates(), SnapshotOf(num_updates()));
-        status = absl::IsResourceExhausted(status) ? absl::OkStatus() : status;  // the ledger tries again later
+        status = absl::IsResourceExhausted(status) ? absl::OkStatus() : status;  // The ledger retries later.
       } else if (step == 'f') {
         LookIntoHistory();
       } else {
@@ -119,7 +121,7 @@ class Story {
     return absl::OkStatus();
   }
 
-  // The folder holds what that one left.
+  // Continues with the folder that `before` left.
   void GoOnFrom(const Story& before) { num_acknowledged_ = before.num_acknowledged_; }
 
   int num_acknowledged() const { return num_acknowledged_; }
@@ -147,7 +149,7 @@ class Story {
     return status;
   }
 
-  // A reader may fail; what it says is true.
+  // A read may fail, but what it returns must be true.
   void LookIntoHistory() {
     const auto found = journal_->FindArchived("j2");
     EXPECT_TRUE(!found.ok() || *found == "record 2") << "the history table lost a record";
@@ -188,9 +190,9 @@ absl::StatusOr<Holding> Read(const std::string& folder) {
 
 struct Scenario {
   std::string name;
-  std::string before;  // steps without faults
-  std::string steps;   // steps with them
-  int at_least;        // calls that reach the disk
+  std::string before;  // Steps without faults.
+  std::string steps;   // Steps with faults.
+  int at_least;        // Least number of calls that reach the disk.
 };
 
 void PrintTo(const Scenario& scenario, std::ostream* out) { *out << scenario.name; }
@@ -206,7 +208,7 @@ const Scenario kScenarios[] = {
 
 class JournalFaults : public testing::TestWithParam<Scenario> {
  protected:
-  // Plays the scenario with the nth call failing. False when there is no such call.
+  // Plays the scenario with the nth call failing. Returns false when there is no such call.
   bool Play(int64_t nth, bool sticky, FaultyVfs::Fault fault) {
     const ShortLivedFolder earlier, folder;
     FaultyVfs vfs;
@@ -214,7 +216,7 @@ class JournalFaults : public testing::TestWithParam<Scenario> {
     if (!GetParam().before.empty()) {
       Story before(earlier.path());
       EXPECT_TRUE(before.Run(GetParam().before).ok());
-      // As a crash leaves it, unless the journal was closed.
+      // The state after a crash, unless the journal was closed.
       SeededRandom unused(0);
       vfs.LeaveAfterPowerCut(FaultyVfs::Survivors::kAll, unused, folder.path());
       story.GoOnFrom(before);
@@ -233,7 +235,7 @@ class JournalFaults : public testing::TestWithParam<Scenario> {
     return fired;
   }
 
-  // With each call in turn, until there is none that could fail; returns how many there were.
+  // Fails each call in turn, until there is none left that could fail; returns how many there were.
   int64_t PlayAll(bool sticky, FaultyVfs::Fault fault) {
     int64_t nth = 1;
     while (Play(nth, sticky, fault) && !HasFailure()) {
@@ -275,7 +277,7 @@ TEST_P(JournalFaults, DiskThatIsFull_LosesNoAcknowledgedGroupAndTearsNone) {
 INSTANTIATE_TEST_SUITE_P(All, JournalFaults, testing::ValuesIn(kScenarios),
                          [](const auto& info) { return info.param.name; });
 
-// The room that the reserve gives back is there when a write finds none.
+// A write that finds the disk full must succeed with the space that the reserve frees.
 TEST(JournalReserve, WriteThatFindsTheDiskFull_IsDoneAgainWithTheReserve) {
   int64_t nth = 1;
   int num_released = 0;
@@ -305,15 +307,15 @@ TEST(JournalReserve, DiskThatStaysFull_FailsTheAppendAndKeepsItsReason) {
   EXPECT_FALSE(fs::exists(folder.path() + "/reserve"));
 }
 
-// How a child ended that committed pairs of jobs until a call failed, and what it said: "ack <job>" lines, and the
-// ledger's last words.
+// How a child ended that committed pairs of jobs until a call failed, and its output: "ack <job>" lines, and the
+// ledger's last messages.
 struct Ending {
   int wait_status = 0;
   std::string said;
 };
 
-constexpr int kUnfired = 3;   // it came to its end, and the call was never made
-constexpr int kSurvived = 4;  // it came to its end though the call failed
+constexpr int kUnfired = 3;   // It finished, and the call was never made.
+constexpr int kSurvived = 4;  // It finished although the call failed.
 constexpr int kNotOpened = 5;
 
 [[noreturn]] void CommitPairs(const std::string& folder, int64_t nth, int out) {

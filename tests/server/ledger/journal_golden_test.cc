@@ -1,6 +1,6 @@
-// Holds the journal's bytes against tests/golden/journal.txt: what servers wrote before is read to the same records,
-// and recovered to the same state. A field that changes its number, its name or its type fails here, whatever else is
-// changed with it.
+// Compares the journal's bytes with tests/golden/journal.txt. Bytes that older servers wrote must be read to the same
+// records and recovered to the same state. A field that changes its number, its name or its type fails here, whatever
+// else changes with it.
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -31,9 +31,9 @@ using google::protobuf::Message;
 constexpr char kGolden[] = AMPD_SOURCE_DIR "/tests/golden/journal.txt";
 
 struct Record {
-  std::string type;   // of ampd.internal
-  std::string text;   // protobuf's text format, one line
-  std::string bytes;  // empty: not written yet
+  std::string type;   // A message type of ampd.internal.
+  std::string text;   // Protobuf's text format, one line.
+  std::string bytes;  // Empty: not written yet.
 };
 
 std::unique_ptr<Message> NewMessage(const std::string& type) {
@@ -44,7 +44,7 @@ std::unique_ptr<Message> NewMessage(const std::string& type) {
   return std::make_unique<internal::Snapshot>();
 }
 
-// Fields that this code does not know show as numbers.
+// Fields that this code does not know are shown as numbers.
 std::string Text(const Message& message) { return message.ShortDebugString(); }
 
 std::vector<Record> ReadRecords(std::string* preamble) {
@@ -64,7 +64,7 @@ std::vector<Record> ReadRecords(std::string* preamble) {
   return records;
 }
 
-// Bytes that are missing are written as this code writes them, and every text as it reads the bytes.
+// Adds missing bytes, encoded by this code, and rewrites every text from the bytes.
 void UpdateGolden() {
   std::string file;
   for (Record& record : ReadRecords(&file)) {

@@ -44,7 +44,7 @@ std::string Seen(const Ledger& ledger, const std::string& job) {
   return ledger.Read([&](const ClusterState& state) { return Show(state, job); });
 }
 
-// A journal whose appends fail, or tell what readers see while they run.
+// A journal whose appends can fail or run a callback, which checks what readers see meanwhile.
 class WatchedJournal final : public Journal {
  public:
   absl::StatusOr<Recovered> Recover() override { return Recovered(); }
@@ -237,7 +237,7 @@ TEST(Ledger, CheckpointOfAJobThatTheSameGroupArchives_IsDropped) {
   EXPECT_EQ(Bytes(*OpenOn(disk)), before);
 }
 
-// Commits jobs without end, and writes the id of each to `out` once it is acknowledged.
+// Commits jobs in an endless loop, and writes the id of each to `out` once it is acknowledged.
 [[noreturn]] void CommitUntilKilled(const std::string& folder, const std::string& prefix, int out) {
   SqliteJournal::Options journal;
   journal.data_dir = folder;
@@ -245,7 +245,7 @@ TEST(Ledger, CheckpointOfAJobThatTheSameGroupArchives_IsDropped) {
   journal.reserve_bytes = 0;
   Ledger::Options options;
   options.journal = *SqliteJournal::Open(journal);
-  options.snapshot_every = 40;  // so that kills meet compactions, too
+  options.snapshot_every = 40;  // So that kills also hit compactions.
   auto ledger = *Ledger::Open(std::move(options));
   ledger->Start();
   UpdateMaker make;
@@ -262,7 +262,7 @@ TEST(Ledger, CheckpointOfAJobThatTheSameGroupArchives_IsDropped) {
   }
 }
 
-// Reads what a child acknowledged until at least `num_bytes` came, kills it, and reads the rest.
+// Reads what a child acknowledged until at least `num_bytes` arrived, kills it, and reads the rest.
 std::string RunAndKill(const std::string& folder, const std::string& prefix, size_t num_bytes) {
   int pipe_ends[2];
   EXPECT_EQ(pipe(pipe_ends), 0);

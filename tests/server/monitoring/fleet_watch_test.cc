@@ -1,4 +1,4 @@
-// What /metrics shows of jobs as they come, end and are gone: the snapshots of FleetWatch, rendered.
+// How /metrics shows jobs as they are created, end and disappear: the rendered snapshots of FleetWatch.
 #include "server/monitoring/fleet_watch.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ class FleetWatchTest : public testing::Test {
     watch_ = std::make_unique<FleetWatch>(coordinator_.get(), &table_, &progress_, kMaxJobs);
   }
 
-  // As the ledger tells of a change, at `now`, of a job that has done ten steps.
+  // Stores a change at `now`, as from the ledger, of a job that has done ten steps.
   void Put(const std::string& id, v1::Job::State state, absl::Time now) {
     auto job = std::make_shared<v1::Job>();
     job->set_id(id);

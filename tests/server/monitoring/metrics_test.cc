@@ -74,7 +74,7 @@ FleetSnapshot FullSnapshot() {
   return snapshot;
 }
 
-// What `promtool check metrics` says about a page; nothing when it is clean.
+// The output of `promtool check metrics` for a page; empty when it is clean.
 std::string Promtool(const std::string& page) {
   TemporaryFolder folder;
   std::ofstream(folder.Path("page")) << page;
@@ -153,7 +153,7 @@ TEST(Metrics, AGansNetworksAreToldApartAndOthersHaveNone) {
   PointSegment segment;
   segment.attempt = 1;
   segment.batch = Steps(1, 21);
-  for (int step = 1; step <= 21; ++step) {  // those of 7, 14 and 21 are skipped
+  for (int step = 1; step <= 21; ++step) {  // Steps 7, 14 and 21 are skipped.
     segment.batch.mutable_steps()->add_generator_loss(static_cast<float>(step));
     segment.batch.mutable_steps()->add_generator_grad_norm(2);
     segment.batch.mutable_steps()->add_generator_skipped(step == 7);
@@ -167,7 +167,7 @@ TEST(Metrics, AGansNetworksAreToldApartAndOthersHaveNone) {
   EXPECT_THAT(page, HasSubstr(R"(ampd_job_network_skipped_steps_total{job_id="j-1",network="generator"} 1)"));
   EXPECT_THAT(page, HasSubstr(R"(ampd_job_network_skipped_steps_total{job_id="j-1",network="discriminator"} 3)"));
   EXPECT_EQ(Promtool(page), "");
-  // A roll-back to step 10 takes back what was counted beyond it.
+  // A rollback to step 10 subtracts what was counted beyond it.
   PointSegment again;
   again.attempt = 2;
   again.batch = Steps(1, 1, 10);
@@ -259,7 +259,7 @@ TEST(Metrics, CountsLooksForPlacesByWhatCameOfThem) {
   EXPECT_THAT(page, HasSubstr("ampd_scheduler_cycle_seconds_count 4"));
 }
 
-// The value of the first `name` label in a page, unescaped as the text format has it; independent of the serializer.
+// The value of the first `name` label in a page, unescaped according to the text format; independent of the serializer.
 std::string ReadLabel(const std::string& page, const std::string& name) {
   size_t at = page.find(name + "=\"") + name.size() + 2;
   std::string value;
@@ -340,11 +340,11 @@ TEST(ProgressBoard, CountsASkippedStepThatComesAgainOnce) {
   StoreOnDisk store;
   ProgressBoard board;
   store.on_stored = [&](const StoredHistory& stored) { board.Update(stored); };
-  ASSERT_TRUE(store.Append(1, Steps(1, 30)).ok());  // 7, 14, 21 and 28 are skipped
+  ASSERT_TRUE(store.Append(1, Steps(1, 30)).ok());  // 7, 14, 21 and 28 are skipped.
   EXPECT_EQ(board.Find("j")->progress.skipped_steps(), 4);
-  ASSERT_TRUE(store.Append(1, Steps(31, 40, -20)).ok());  // a roll-back: 11 to 20 again
+  ASSERT_TRUE(store.Append(1, Steps(31, 40, -20)).ok());  // A rollback: 11 to 20 again.
   EXPECT_EQ(board.Find("j")->progress.skipped_steps(), 2);
-  ASSERT_TRUE(store.Append(2, Steps(1, 20, 10), /*from_step=*/10).ok());  // the next attempt: 11 to 30
+  ASSERT_TRUE(store.Append(2, Steps(1, 20, 10), /*from_step=*/10).ok());  // The next attempt: 11 to 30.
   EXPECT_EQ(board.Find("j")->progress.skipped_steps(), 4);
 }
 
@@ -376,7 +376,7 @@ TEST(ProgressBoard, TellsTheTotalOfAJobOfEpochsOnceAnAttemptCountedIt) {
   board.AddTo(&job);
   EXPECT_EQ(job.progress().total_steps(), 0);
   job.mutable_attempts(0)->set_total_steps(705);
-  job.add_attempts();  // a second one, which has not opened its data
+  job.add_attempts();  // A second one, which has not opened its data.
   board.AddTo(&job);
   EXPECT_EQ(job.progress().total_steps(), 705);
   job.mutable_spec()->mutable_train()->set_steps(40);

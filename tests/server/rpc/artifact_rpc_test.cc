@@ -37,7 +37,7 @@ class ArtifactRpcTest : public testing::Test {
   ArtifactRpcTest() { Connect(); }
   void Connect() { stub_ = v1::ArtifactService::NewStub(server_.NewChannel()); }
 
-  // Sends `messages` and returns how the server ended the call.
+  // Sends `messages` and returns the result of the call.
   absl::StatusOr<v1::Artifact> Send(const std::vector<v1::UploadArtifactRequest>& messages) {
     auto context = Context();
     v1::Artifact artifact;
@@ -51,7 +51,7 @@ class ArtifactRpcTest : public testing::Test {
     const absl::Status status = FromGrpcStatus(upload->Finish());
     return status.ok() ? absl::StatusOr<v1::Artifact>(artifact) : status;
   }
-  // From `offset` on, in pieces of `piece` bytes; the first message has none where `piece` is the rest.
+  // Uploads the content from `offset` on, in pieces of `piece` bytes.
   absl::StatusOr<v1::Artifact> Upload(const std::string& content, size_t offset = 0, size_t piece = 1000) {
     std::vector<v1::UploadArtifactRequest> messages = {First(content, offset)};
     for (; offset < content.size(); offset += piece) {
@@ -137,7 +137,7 @@ TEST_F(ArtifactRpcTest, AnUploadThatBrokeOffIsGoneOnWith) {
   const auto artifact = Upload(content, 4000);
   ASSERT_TRUE(artifact.ok()) << artifact.status();
   EXPECT_EQ(*Download(artifact->name()), content);
-  // The server says so at once, and takes no content.
+  // The server answers at once, and receives no content.
   EXPECT_EQ(Send({First(content)})->name(), artifact->name());
 }
 
@@ -171,7 +171,7 @@ TEST_F(ArtifactRpcTest, AnIdleUploadDoesNotHoldUpTheEndOfTheServer) {
   ASSERT_TRUE(upload->Write(first));
   while (GetUpload("content").received_bytes() < 3) {
   }
-  // The upload alone: the whole server takes up to two seconds for other reasons.
+  // Measures only the upload, because stopping the whole server takes up to two seconds for other reasons.
   const absl::Time begin = absl::Now();
   std::thread stopping([this] { server_.Stop(); });
   const absl::Status ended = FromGrpcStatus(upload->Finish());
@@ -180,9 +180,9 @@ TEST_F(ArtifactRpcTest, AnIdleUploadDoesNotHoldUpTheEndOfTheServer) {
   stopping.join();
 }
 
-// A pipe in place of each file holds the reading back up until it is filled.
+// A pipe replaces each file, so that reading it back blocks until the pipe is filled.
 TEST_F(ArtifactRpcTest, UploadsThatAreReadBackHoldUpNobodyElse) {
-  constexpr int kNumUploads = 8;  // more than threads of any pool
+  constexpr int kNumUploads = 8;  // More than the threads of any pool.
   struct Waiting {
     std::string content;
     std::string path;

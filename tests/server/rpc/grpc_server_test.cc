@@ -1,4 +1,4 @@
-// What gRPC's own tools ask of a server: health and reflection; and how much one connection carries.
+// What gRPC's own tools ask of a server, health and reflection, and the limits of one connection.
 #include "server/rpc/grpc_server.h"
 
 #include <gmock/gmock.h>
@@ -77,8 +77,8 @@ class ByteStream {
 
 class GrpcServerTest : public testing::Test {
  protected:
-  // Asks the reflection service, whose types the library that serves it brings along; `request` in text format. Null
-  // when the server has none.
+  // Calls the reflection service, whose types come with the library that implements it. `request` is in text format.
+  // Returns null when the server has no such service.
   std::unique_ptr<Message> Reflect(const std::string& request) {
     const auto make = [](const std::string& type) {
       const auto* of = DescriptorPool::generated_pool()->FindMessageTypeByName("grpc.reflection.v1alpha." + type);
@@ -100,7 +100,7 @@ class GrpcServerTest : public testing::Test {
   TestServer server_;
 };
 
-// Of a ServerReflectionResponse to a question for files.
+// The files in a ServerReflectionResponse.
 std::vector<FileDescriptorProto> FilesOf(const Message& response) {
   const Message& told = response.GetReflection()->GetMessage(
       response, response.GetDescriptor()->FindFieldByName("file_descriptor_response"));

@@ -22,7 +22,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// All that a watch says, in the words of watch_session_test.cc.
+// Everything that a watch returns, in the notation of watch_session_test.cc.
 struct Watched {
   std::vector<std::string> kinds;
   std::vector<uint64_t> points;
@@ -141,7 +141,7 @@ TEST_F(RpcTest, ARequestBeyondTheClientsLimitIsRefusedAndTheServerGoesOn) {
   server_.CreateJob();
 }
 
-// Sends one message of these bytes to a method, whatever its kind, and returns how the call ended.
+// Sends one message of these bytes to a method, unary or streaming, and returns the status of the call.
 absl::Status CallWithBytes(const std::shared_ptr<grpc::Channel>& channel,
                            const google::protobuf::MethodDescriptor& method, const std::string& bytes) {
   grpc::GenericStub stub(channel);
@@ -200,7 +200,7 @@ TEST_F(RpcTest, EveryMethodOfClients_RefusesFieldsThatItDoesNotKnow) {
   }
 }
 
-// All message types that a request may hold.
+// Collects all message types that a request may contain.
 void CollectTypes(const google::protobuf::Descriptor* type, std::set<std::string>* types) {
   if (!types->insert(type->full_name()).second) {
     return;

@@ -1,4 +1,4 @@
-// What the server tells of models that were uploaded, from the outside.
+// The server's answers about uploaded models, through its RPCs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ using testing::HasSubstr;
 
 class UploadedModelRpcTest : public testing::Test {
  protected:
-  // The name of the artifact.
+  // Returns the name of the artifact.
   std::string Upload(const json& model) {
     const std::string path = folder_.Path("net.pt2");
     graph::WriteArchive(path, model);

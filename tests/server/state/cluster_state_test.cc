@@ -311,7 +311,7 @@ TEST_F(ClusterStateTest, TheBestCheckpoint_StaysBesideTheNewest) {
   EXPECT_EQ(worker->delete_checkpoints_size(), 5) << "the files of what was dropped";
 }
 
-// A trainer saves before its last evaluation, whose loss comes with the outcome.
+// A trainer saves before its last evaluation, whose loss is reported with the outcome.
 TEST_F(ClusterStateTest, TheLastCheckpoint_HasTheLossOfTheFinalEvaluation) {
   for (const double final_loss : {0.1, 0.4}) {
     const std::string job = final_loss < 0.3 ? "best" : "worse";
@@ -342,7 +342,8 @@ TEST_F(ClusterStateTest, AnAttemptThatFails_TellsNothingOfItsLastCheckpoint) {
   Apply(make.Save("j2", 1, 6));
   internal::Update end = make.End("j2", 1, v1::Outcome::FAILED, v1::OUT_OF_MEMORY);
   end.mutable_end_attempt()->mutable_outcome()->set_last_step(6);
-  end.mutable_end_attempt()->mutable_outcome()->mutable_final_metrics()->set_eval_loss(0.5);  // of an earlier step
+  // The loss may be that of an earlier step.
+  end.mutable_end_attempt()->mutable_outcome()->mutable_final_metrics()->set_eval_loss(0.5);
   Apply(end);
   ASSERT_EQ(state.FindJob("j2")->job().checkpoints_size(), 1);
   EXPECT_FALSE(state.FindJob("j2")->job().checkpoints(0).has_eval_loss());
@@ -357,7 +358,7 @@ TEST_F(ClusterStateTest, CheckpointOutsideTheRoot_IsRefused) {
   }
 }
 
-// A journal of before may hold such a checkpoint.
+// An older journal may contain such a checkpoint.
 TEST_F(ClusterStateTest, CheckpointBelowAnotherJobsFolder_IsNeverDeletedThere) {
   StartRunning("j1", 1, "w1");
   for (const char* path : {"j2/1/step-1", "j2", "j1", "j1/", "j1/1", "j1/./2", "j10/1/step-1", "j1/2/step-1"}) {

@@ -12,7 +12,7 @@ namespace ampd::server {
 
 inline constexpr int64_t kSmallSteps = 1000;
 
-// A job of so many steps that admission accepts: an mlp on synthetic data.
+// A job of kSmallSteps steps that admission accepts: an mlp on synthetic data.
 v1::JobSpec SmallSpec(const std::string& name = "job");
 
 // A worker with one CPU device, "cpu".
@@ -22,7 +22,7 @@ v1::Checkpoint CheckpointAt(const std::string& job, int attempt, int64_t step);
 // FINISHED: at the last step of a SmallSpec.
 v1::Outcome OutcomeOf(v1::Outcome::Kind kind, v1::Reason reason);
 
-// Updates, stamped with a second each.
+// Makes updates, each a second later than the one before.
 class UpdateMaker {
  public:
   internal::Update Create(const std::string& id, const std::string& request_id = "", const std::string& digest = "d");
@@ -30,7 +30,7 @@ class UpdateMaker {
   internal::Update Register(const std::string& worker);
   internal::Update Drain(const std::string& worker, bool drained = true);
   internal::Update Lose(const std::string& worker);
-  // The attempt's token is "t" and its number.
+  // The attempt's token is "t" followed by its number.
   internal::Update Assign(const std::string& job, int attempt, const std::string& worker);
   internal::Update Advance(const std::string& job, int attempt, v1::Attempt::State state);
   internal::Update Save(const std::string& job, int attempt, int64_t step);
@@ -41,8 +41,8 @@ class UpdateMaker {
   int64_t seconds_ = 1'700'000'000;
 };
 
-// "j1:RUNNING@w1#2 USER_PAUSED ckpt=5": state, the live attempt's worker and number, the reason if there is one, the
-// newest checkpoint's step if there is one.
+// "j1:RUNNING@w1#2 USER_PAUSED ckpt=5": the state, worker and number of the live attempt, the reason if there is one,
+// and the newest checkpoint's step if there is one.
 std::string Show(const ClusterState& state, const std::string& id);
 
 }  // namespace ampd::server

@@ -266,7 +266,7 @@ Verdict JobModel::End(const std::string& id, int attempt, bool forged, v1::Outco
   const Verdict owner = CheckOwner(job, attempt, forged);
   if (owner == Verdict::kFailedPrecondition && !forged && attempt <= static_cast<int>(job.told_end.size()) &&
       job.told_end[attempt - 1]) {
-    return Verdict::kUnchanged;  // told again
+    return Verdict::kUnchanged;  // A repeated report.
   }
   if (owner == Verdict::kChanged) {
     EndNewest(job, kind, reason);

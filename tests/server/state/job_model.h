@@ -8,12 +8,12 @@
 
 namespace ampd::server {
 
-// What becomes of an update.
+// The expected result of an update.
 enum class Verdict { kChanged, kUnchanged, kNotFound, kAlreadyExists, kFailedPrecondition };
 
-// A small cluster as the design describes it (its section 4), written without a look at ClusterState: jobs with their
-// states, retries and attempts, workers with one device each. It knows no records, events, indexes or checkpoints'
-// files. The oracle of the model test.
+// The oracle of the model test: a small cluster as the design describes it (its section 4), written independently of
+// ClusterState. It has jobs with their states, retries and attempts, and workers with one device each. It has no
+// records, events, indexes or files of checkpoints.
 class JobModel {
  public:
   struct Job {
@@ -22,10 +22,10 @@ class JobModel {
     bool deadline_expired = false;
     bool was_cancelled = false;
     int num_retries = 0;
-    int num_fruitless = 0;  // attempts in a row without a checkpoint
+    int num_fruitless = 0;  // Attempts in a row without a checkpoint.
     int saved_attempt = 0;
     int saved_step = 0;
-    std::vector<bool> told_end;  // of each attempt that ended: whether it told so itself
+    std::vector<bool> told_end;  // For each ended attempt: whether it reported its end itself.
     v1::Attempt::State progress = v1::Attempt::ASSIGNED;
     std::string worker;
     bool live = false;
@@ -35,7 +35,7 @@ class JobModel {
     bool drained = false;
   };
 
-  // By a job's id and a worker's name.
+  // Updates by a job's id or a worker's name.
   Verdict Create(const std::string& id);
   Verdict Cancel(const std::string& id);
   Verdict Pause(const std::string& id);
@@ -43,7 +43,7 @@ class JobModel {
   Verdict ExpireDeadline(const std::string& id);
   Verdict ChangePriority(const std::string& id);
   Verdict StartOver(const std::string& id);
-  Verdict Remove(const std::string& id);  // deleted, or moved to the history table
+  Verdict Remove(const std::string& id);  // Deleted, or moved to the history table.
 
   Verdict Register(const std::string& name);
   Verdict SetDrained(const std::string& name, bool drained);
@@ -60,7 +60,7 @@ class JobModel {
   int NumAttempts(const std::string& job) const;
 
  private:
-  // The verdict on a message of an attempt, or kChanged when it is the current owner's.
+  // The verdict on a message of an attempt: kChanged if the current owner sent it.
   Verdict CheckOwner(const Job& job, int attempt, bool forged) const;
   void EndNewest(Job& job, v1::Outcome::Kind kind, v1::Reason reason);
 

@@ -1,4 +1,4 @@
-// ClusterState against JobModel, on random sequences of updates and users' orders.
+// Compares ClusterState with JobModel on random sequences of updates and users' orders.
 #include "tests/server/state/job_model.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using v1::Attempt;
 using v1::Job;
 using v1::Outcome;
 
-// Repeats a failure with the seed that it prints: RC_PARAMS="seed=<seed>" server_job_model_test
+// To repeat a failure, use the seed that it prints: RC_PARAMS="seed=<seed>" server_job_model_test
 constexpr char kParameters[] = "seed=20240607 max_success=2000 max_size=150";
 
 enum class Verb {
@@ -52,13 +52,13 @@ constexpr v1::Reason kReasons[] = {v1::TRAINER_CRASHED, v1::WORKER_LOST, v1::DAT
                                    v1::USER_PAUSED,     v1::PREEMPTED,   v1::OUT_OF_MEMORY};
 constexpr Attempt::State kProgress[] = {Attempt::RUNNING, Attempt::STARTING, Attempt::SUSPENDED, Attempt::ASSIGNED};
 
-// One update. Numbers are small and mean something only together with the state they meet, so that a shrunk sequence
-// is still a sensible one.
+// One update. Numbers are small and are interpreted relative to the current state, so that a shrunk sequence still
+// makes sense.
 struct Command {
   Verb verb = Verb::kCreate;
   int job = 0;
   int worker = 0;
-  int behind = 0;  // an attempt's message comes from so many attempts before the newest; -1: from one to come
+  int behind = 0;  // How many attempts before the newest the message comes from; -1: a future one.
   bool forged = false;
   int detail = 0;
 };
@@ -72,7 +72,7 @@ void showValue(const Command& command, std::ostream& out) {
 }
 
 rc::Gen<Command> ACommand() {
-  // Often what moves a job on, so that sequences reach every corner; now and then what ends it.
+  // Mostly updates that move a job on, so that sequences reach every state; few that end it.
   const auto verb = rc::gen::weightedElement<Verb>({{3, Verb::kCreate},
                                                     {2, Verb::kCancel},
                                                     {4, Verb::kPause},
@@ -98,7 +98,7 @@ rc::Gen<Command> ACommand() {
       rc::gen::set(&Command::detail, rc::gen::inRange(0, 28)));
 }
 
-// The life of one job that crashes again and again with checkpoints in between, as random sequences seldom have it.
+// The life of one job that crashes repeatedly with checkpoints in between, which random sequences rarely produce.
 rc::Gen<Command> ACommandOfALongLife() {
   const auto verb = rc::gen::weightedElement<Verb>({{1, Verb::kCreate},
                                                     {2, Verb::kRegister},
@@ -112,9 +112,10 @@ rc::Gen<Command> ACommandOfALongLife() {
       rc::gen::set(&Command::detail, rc::gen::weightedElement<int>({{6, 0}, {1, 4}, {1, 2}})));
 }
 
-// Conditions with || in RC_ASSERT have parentheses of their own: it would take them apart and evaluate both sides.
+// Runs each update on both sides, compares them, and checks the invariants of ClusterState after every update.
 //
-// Both sides of the comparison, and what must hold of the real one after every update.
+// Conditions with || in RC_ASSERT have parentheses of their own, because it would otherwise take them apart and
+// evaluate both sides.
 class Trial {
  public:
   void Run(const Command& command) {
@@ -138,7 +139,7 @@ class Trial {
     }
   }
 
-  // However the sequence went, a cancelled job comes to its end with the end of its attempt, and stays there.
+  // After any sequence, a cancelled job ends with the end of its attempt and does not change any more.
   void CancelAll(int detail) {
     for (int job = 0; job < 3; ++job) {
       Run({Verb::kCancel, job});
@@ -296,7 +297,7 @@ class Trial {
     return states;
   }
 
-  // States move along the table only, and terminal ones never do.
+  // States move only along the table, and terminal ones never change.
   void CheckMoves(const StateOf& before) {
     for (const auto& [id, to] : States()) {
       const auto from = before.find(id);
@@ -308,7 +309,7 @@ class Trial {
     }
   }
 
-  // One live attempt a job, exactly while its state says so, and one live attempt a device.
+  // A job has a live attempt exactly when its state says so, and at most one; a device has at most one.
   void CheckAttempts() {
     std::set<std::pair<std::string, std::string>> held;
     for (const auto& [order, record] : state_.jobs()) {

@@ -42,7 +42,7 @@ class PlacementTest : public testing::Test {
     }
     Apply(update);
   }
-  // "job@worker/device precision" of each placement.
+  // "job@worker/device precision" for each placement.
   std::vector<std::string> Placed() {
     std::vector<std::string> placed;
     for (const Placement& placement : PlaceJobs(state, live, now)) {

@@ -12,7 +12,7 @@
 
 namespace ampd::server {
 
-// A folder that is gone with the test.
+// A folder that is deleted at the end of the test.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -24,7 +24,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-// One step; every column tells the sequence and the step apart from its neighbours.
+// Adds one step. Every column has a value that identifies the sequence and the step.
 void AddStep(uint64_t sequence, int64_t step, v1::TelemetryBatch* batch);
 // Steps with the given sequences, the step equal to the sequence plus `step_offset`.
 v1::TelemetryBatch Steps(uint64_t first, uint64_t last, int64_t step_offset = 0);
@@ -32,7 +32,7 @@ void AddEval(uint64_t sequence, int64_t step, v1::TelemetryBatch* batch);
 void AddEvent(uint64_t sequence, v1::Event::Kind kind, v1::TelemetryBatch* batch);
 v1::Event ServerEvent(uint64_t sequence, v1::Event::Kind kind);
 
-// "a1[1-3,e4,7] a2[1]": attempts with their steps and evaluations (e) by sequence; "!" marks what is superseded.
+// "a1[1-3,e4,7] a2[1]": attempts with their steps and evaluations (e) by sequence; "!" marks superseded ones.
 std::string Show(const std::vector<PointSegment>& segments);
 
 // A store on disk that can be closed and opened again.
@@ -46,14 +46,14 @@ class StoreOnDisk {
   void Close() { store_.reset(); }
   std::string path() const { return folder_.Path("metrics.db"); }
 
-  // Appends and waits until it is durable; returns the stored sequence.
+  // Appends and waits until the batch is durable; returns the stored sequence.
   absl::StatusOr<uint64_t> Append(int32_t attempt, v1::TelemetryBatch batch, int64_t from_step = 0,
                                   const std::string& job = "j");
   absl::StatusOr<uint64_t> Skip(int32_t attempt, uint64_t first, uint64_t last, int64_t from_step = 0);
   absl::StatusOr<int64_t> AppendLog(int64_t offset, const std::string& text, int64_t dropped = 0);
   absl::Status AppendEvents(std::vector<v1::Event> events);
 
-  // What on_stored was told, of all jobs.
+  // Receives the store's on_stored calls for all jobs.
   std::function<void(const StoredHistory&)> on_stored;
   int64_t max_log_bytes = 8 << 20;
   int64_t max_queue_bytes = 64 << 20;

@@ -240,13 +240,14 @@ TEST_F(MetricStoreTest, StoresLogTextOnceAndRefusesGaps) {
   EXPECT_EQ(Log(6).dropped_bytes, 2);
 }
 
-// Chunks of a log come doubled, overlapping, with gaps told and not told; every byte tells its place.
+// Chunks of a log arrive repeated, overlapping, and with gaps, announced or not. The value of every byte identifies its
+// position.
 TEST_F(MetricStoreTest, AnyChunksOfALog_LeaveTheBytesOfItsPlaces) {
   constexpr uint64_t kSeed = 11;
   SCOPED_TRACE(absl::StrCat("seed ", kSeed));
   SeededRandom random(kSeed);
   const auto byte_at = [](int64_t place) { return static_cast<char>('a' + (place * 7 + place / 26) % 26); };
-  std::vector<bool> kept;  // what must be there, place by place
+  std::vector<bool> kept;  // Which bytes must be stored, by position.
   int num_overlaps = 0, num_gaps = 0, num_accounted = 0;
   for (int i = 0; i < 400; ++i) {
     const int64_t end = static_cast<int64_t>(kept.size());
@@ -275,7 +276,7 @@ TEST_F(MetricStoreTest, AnyChunksOfALog_LeaveTheBytesOfItsPlaces) {
   for (int64_t place = 0; place < static_cast<int64_t>(kept.size());) {
     const LogPage page = Log(place, 1 + static_cast<int64_t>(random.Next() % 40));
     if (page.content.empty()) {
-      break;  // what is left was dropped
+      break;  // The rest was dropped.
     }
     EXPECT_EQ(page.offset_bytes, place + page.dropped_bytes);
     for (place = page.offset_bytes; place < page.offset_bytes + static_cast<int64_t>(page.content.size()); ++place) {
@@ -286,7 +287,7 @@ TEST_F(MetricStoreTest, AnyChunksOfALog_LeaveTheBytesOfItsPlaces) {
   EXPECT_EQ(read, kept);
 }
 
-// Batches come again, overlap, leave steps out and run ahead; what is stored is the run from 1 without a gap.
+// Batches are repeated, overlap, leave out steps and skip ahead. The store keeps the steps from 1 on without a gap.
 TEST_F(MetricStoreTest, AnyBatches_LeaveTheRunWithoutAGap) {
   constexpr uint64_t kSeed = 12;
   SCOPED_TRACE(absl::StrCat("seed ", kSeed));
@@ -363,7 +364,7 @@ TEST_F(MetricStoreTest, FirstTelemetryOfAnAttemptThatIsSkipped_StillSupersedesTh
 
 class FailingStoreTest : public MetricStoreTest {
  protected:
-  static void SetUpTestSuite() { vfs_ = new FaultyVfs; }  // before any store of these tests opens its files
+  static void SetUpTestSuite() { vfs_ = new FaultyVfs; }  // Before any store of these tests opens its files.
   static void TearDownTestSuite() { delete std::exchange(vfs_, nullptr); }
 
   static FaultyVfs* vfs_;

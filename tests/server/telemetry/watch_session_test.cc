@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kJob[] = "j";
 
-// A store and a hub wired as the server wires them, and a job record to change by hand.
+// A store and a hub connected as in the server, and a job record that the test changes.
 class WatchSessionTest : public testing::Test {
  protected:
   WatchSessionTest() : hub_({/*max_points=*/100, /*max_events=*/10}) {
@@ -41,7 +41,7 @@ class WatchSessionTest : public testing::Test {
     return std::make_unique<WatchSession>(std::move(options));
   }
 
-  // Takes messages until there is nothing to do; "snapshot steps1-3 eval4 event1 wait".
+  // Reads messages until WAIT or END; returns "snapshot steps1-3 eval4 event1 wait".
   std::string Drain(WatchSession* session) {
     std::string shown;
     while (true) {
@@ -88,7 +88,7 @@ class WatchSessionTest : public testing::Test {
   StoreOnDisk store_;
   MetricsHub hub_;
   v1::Job job_;
-  int64_t total_steps_ = 0;  // what the progress board would say
+  int64_t total_steps_ = 0;  // What the progress board would return.
   absl::Status end_;
   std::string token_;
   int64_t num_dropped_ = 0;
@@ -130,7 +130,7 @@ TEST_F(WatchSessionTest, ResumesAfterTheTokenWithoutGapOrDuplicate) {
 TEST_F(WatchSessionTest, DoesNotRepeatWhatCameBetweenSubscriptionAndTheStore) {
   auto session = Watch("", /*from_start=*/true);
   ASSERT_EQ(session->Next().message.kind_case(), v1::WatchJobResponse::kSnapshot);
-  // Subscribed already: these are in the ring and in the store.
+  // The session is already subscribed, so these steps are in both the buffer and the store.
   ASSERT_TRUE(store_.Append(1, Steps(1, 3)).ok());
   EXPECT_EQ(Drain(session.get()), "steps1-3 wait");
 }
@@ -149,7 +149,7 @@ TEST_F(WatchSessionTest, LappedAfterTheLastPage_ReadsTheStoreOnceMore) {
   ASSERT_TRUE(store_.Append(1, Steps(1, 3)).ok());
   ASSERT_EQ(session->Next().message.kind_case(), v1::WatchJobResponse::kSnapshot);
   ASSERT_EQ(Show(session->Next().message), "steps1-3");
-  // The page was the last one of the history; the ring holds 100 points.
+  // The page was the last one of the history; the buffer holds 100 points.
   ASSERT_TRUE(store_.Append(1, Steps(4, 90)).ok());
   ASSERT_TRUE(store_.Append(1, Steps(91, 180)).ok());
   EXPECT_EQ(Drain(session.get()), "steps4-180 wait");
@@ -238,8 +238,8 @@ TEST_F(WatchSessionTest, RefusesATokenOfAnotherHistory) {
   EXPECT_EQ(end_.code(), absl::StatusCode::kOutOfRange);
 }
 
-// 300 sessions, each cut after a random number of messages while the history grows at random: put together they are the
-// history, once.
+// 300 sessions, each cut after a random number of messages while the history grows at random. Together they must return
+// the history exactly once.
 TEST_F(WatchSessionTest, RandomReconnectsNeitherLoseNorRepeat) {
   const uint64_t seed = SystemRandom().Next();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
