@@ -15,10 +15,10 @@ namespace {
 using v1::Attempt;
 using v1::Job;
 
-// While something is being waited for that gives no event: a socket that is not there yet, a log that grows.
+// Poll interval while the agent waits for something without an event: a socket that does not exist yet, a growing log.
 constexpr absl::Duration kBusyWake = absl::Milliseconds(20);
 constexpr absl::Duration kIdleWake = absl::Milliseconds(500);
-// A server that does not answer by then is not there.
+// A stopping agent waits this long for the server to acknowledge its announcement.
 constexpr absl::Duration kAnnounceTime = absl::Seconds(1);
 
 }  // namespace
@@ -47,7 +47,7 @@ absl::Status Agent::Start() {
     }
     trainers_[id] = std::move(trainer);
   }
-  // One look at each, so that the first report tells of their state and of those that have ended.
+  // Poll each once, so that the first report includes their state and those that have ended.
   PollTrainers(options_.clock->SinceBoot());
   return absl::OkStatus();
 }
@@ -204,13 +204,13 @@ v1::WorkerReport Agent::BuildReport() {
   for (const auto& [name, folder] : options_.data_roots) {
     report.add_data_roots(name);
   }
-  // Last: the lease counts from here, so it must not be later than the sending.
+  // Set last: the lease counts from this time, so it must not be later than the sending.
   last_sent_boottime_nanos_ = absl::ToInt64Nanoseconds(options_.clock->SinceBoot());
   report.set_send_boottime_nanos(last_sent_boottime_nanos_);
   return report;
 }
 
-// Whether the server may still give it something to do because it does not know yet that this agent stops.
+// Whether the agent should still wait for the server to learn that it stops; until then the server may assign it work.
 bool Agent::Announcing(absl::Duration now) {
   if (!announce_until_.has_value()) {
     announce_until_ = now + kAnnounceTime;
@@ -220,7 +220,7 @@ bool Agent::Announcing(absl::Duration now) {
   return attached_ && !is_known && now < *announce_until_;
 }
 
-// Two agents of one id can't both be the worker. This one was displaced, and asks again as one that yields.
+// Two agents with one id can't both be the worker. This one was displaced, and attaches again as one that yields.
 void Agent::MakeWay() {
   if (!std::exchange(yields_, true)) {
     options_.log(absl::StrCat("another agent took over as worker ", options_.name,
@@ -232,7 +232,7 @@ void Agent::MakeWay() {
   report_sequence_ = 0;
 }
 
-// Whether there is still something to wait for.
+// Whether the stopping agent must keep waiting for its trainers.
 bool Agent::Stopping(absl::Duration now) {
   if (!leave_until_.has_value()) {
     leave_until_ = now + options_.exit_grace;

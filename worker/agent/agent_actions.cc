@@ -1,4 +1,4 @@
-// What directives make the agent do.
+// Carries out directives.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,7 +18,7 @@ absl::Duration FromProto(const google::protobuf::Duration& duration) {
 v1::Outcome CannotStart(const absl::Status& status, int64_t last_step) {
   v1::Outcome outcome;
   outcome.set_kind(v1::Outcome::FAILED);
-  // What is wrong is the worker's own: too many processes, a program that is gone. Another worker may do better.
+  // The fault is the worker's own: too many processes, a missing program. Another worker may succeed.
   outcome.set_reason(absl::IsResourceExhausted(status) ? v1::DISK_FULL : v1::DEVICE_ERROR);
   outcome.set_message(absl::StrCat("the worker can't start a trainer: ", std::string(status.message())));
   outcome.set_last_step(last_step);
@@ -62,7 +62,7 @@ void Agent::Take(const v1::WorkerDirective& directive, bool again) {
   Do(actions, directive);
 }
 
-// `ampctl dev` waits for this line and shows what is behind the colon (client/commands/dev.cc).
+// `ampctl dev` waits for this line and shows the text after the colon (client/commands/dev.cc).
 void Agent::TellOfAttach() {
   if (std::exchange(attach_told_, true) || !options_.log) {
     return;
@@ -83,7 +83,7 @@ bool Agent::SendTo(const AttemptOnWorker& attempt, const internal::TrainerComman
   return true;
 }
 
-// What trainers are told while they run.
+// Sends loss scale orders and gradient requests to running trainers.
 void Agent::PassOn(const Actions& actions) {
   for (const LossScaleAction& order : actions.loss_scale) {
     internal::TrainerCommand command;
@@ -137,8 +137,8 @@ void Agent::Do(const Actions& actions, const v1::WorkerDirective& directive) {
   }
   waiting_ = actions.wait;
   for (const StartAction& start : actions.start) {
-    // What comes while the worker is leaving would be cut short, or left behind: it waits, and the server gives it to
-    // another worker or to this one's next life.
+    // An attempt assigned while the worker stops would be cut short or left behind. It waits instead, and the server
+    // gives it to another worker, or to this one after its restart.
     if (stop_) {
       waiting_.push_back(start.directive.key());
     } else {
@@ -150,8 +150,8 @@ void Agent::Do(const Actions& actions, const v1::WorkerDirective& directive) {
     AcknowledgeCheckpoint(key);
   }
   remover_.Remove(actions.remove, actions.remove_later, options_.clock->SinceBoot());
-  // Only what is new is told at once: a directive answers each report, and what every directive brings again would keep
-  // the two going for ever.
+  // Report at once only after a refusal or an acknowledged outcome. Every report is answered with a directive, so
+  // reporting at once for what each directive repeats would never end.
   if (!actions.refuse.empty() || !actions.forget.empty()) {
     Changed();
   }
@@ -162,8 +162,8 @@ void Agent::StartAttempt(const StartAction& start, absl::Duration suspend_limit)
   auto attempt = std::make_unique<AttemptOnWorker>();
   attempt->held.key = key;
   attempt->held.device = start.device;
-  // Without a lease nothing may compute: a deadline that is now suspends it until one comes. Not an earlier one: the
-  // suspend limit counts from the deadline.
+  // Nothing may compute without a lease: a deadline of now suspends the attempt until a lease comes. An earlier
+  // deadline would be wrong, because the suspend limit counts from it.
   attempt->held.lease_deadline = std::max(start.lease_deadline, options_.clock->SinceBoot());
   attempt->suspend_limit = suspend_limit;
   attempt->wanted = start.directive;

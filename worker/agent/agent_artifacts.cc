@@ -1,4 +1,4 @@
-// What attempts need besides a trainer.
+// The artifacts that attempts need besides a trainer.
 #include <set>
 #include <utility>
 
@@ -12,8 +12,8 @@ namespace {
 using v1::Attempt;
 using v1::Job;
 
-// The artifact that the attempt's trainer reads; empty: none. One that goes on has its model in the checkpoint, as
-// train::GoesOn tells (worker/train/plan/model_source.cc).
+// The artifact that the attempt's trainer reads; empty: none. A trainer that resumes training has its model in the
+// checkpoint, by the rule of train::GoesOn (worker/train/plan/model_source.cc).
 std::string ArtifactOf(const v1::AttemptDirective& wanted) {
   const v1::ModelSpec& model = wanted.spec().model();
   const bool has_weights_alone =
@@ -22,7 +22,8 @@ std::string ArtifactOf(const v1::AttemptDirective& wanted) {
   return wanted.has_start_from() && !has_weights_alone ? std::string() : model.exported().artifact();
 }
 
-// The artifact is the user's, the disk and its files are the worker's: on another one, or later, it may work.
+// A bad artifact is the user's fault, a full disk or a failing file system the worker's: elsewhere or later it may
+// work.
 v1::Reason ReasonFor(const absl::Status& error) {
   return absl::IsResourceExhausted(error) ? v1::DISK_FULL : absl::IsInternal(error) ? v1::DEVICE_ERROR : v1::DATA_ERROR;
 }
@@ -48,7 +49,7 @@ v1::Outcome LeftBeforeItStarted(v1::Reason reason, int64_t last_step) {
 
 }  // namespace
 
-// An attempt that runs has read its model and asks for it no more, nor does one that has ended.
+// Only attempts that are starting need their artifact: a running one has read its model, and an ended one never will.
 void Agent::WantArtifacts() {
   std::set<std::string> artifacts;
   for (const std::unique_ptr<AttemptOnWorker>& attempt : attempts_) {
@@ -66,7 +67,7 @@ bool Agent::HasArtifact(AttemptOnWorker& attempt, SpawnedTrainer& trainer) {
   if (artifact.empty()) {
     return true;
   }
-  // One that an earlier agent told to start had its artifact then, and may have done much since. Only it can tell.
+  // If an earlier agent started the trainer with its artifact, it no longer needs one. Only its Hello shows this.
   if (!trainer.hello().has_value()) {
     return false;
   }
@@ -74,7 +75,7 @@ bool Agent::HasArtifact(AttemptOnWorker& attempt, SpawnedTrainer& trainer) {
     return true;
   }
   if (attempt.held.state == Attempt::ENDED) {
-    return false;  // its artifact is not wanted any more
+    return false;  // its artifact is no longer wanted
   }
   const ArtifactCache::Look look = options_.artifacts->Find(artifact);
   if (look.state == ArtifactCache::Look::READY) {

@@ -1,4 +1,4 @@
-// Shims, trainers, and what goes between them and the server.
+// Shims, trainers, and the traffic between them and the server.
 #include <algorithm>
 #include <utility>
 
@@ -14,18 +14,18 @@ using v1::Job;
 
 constexpr absl::Duration kLogInterval = absl::Milliseconds(300);
 constexpr int64_t kLogChunkBytes = 64 << 10;
-// After its outcome is durable, what is left of an attempt's telemetry and log has this long to leave, from the last of
-// the telemetry that was stored.
+// Once an attempt's outcome is durable, the rest of its telemetry and log has this long to be sent. Each stored
+// telemetry batch restarts the time.
 constexpr absl::Duration kDrainLimit = absl::Minutes(2);
 constexpr absl::Duration kLogDrainLimit = absl::Seconds(10);
-// A trainer whose outcome is acknowledged has this long to exit.
+// Time for a trainer to exit after its outcome was acknowledged.
 constexpr absl::Duration kExitLimit = absl::Seconds(10);
-// Between two warm trainers of one device, when the first has died.
+// Minimum interval between starts of warm trainers on one device.
 constexpr absl::Duration kWarmInterval = absl::Seconds(5);
-// Between two of them, when the first could not use the device.
+// The same interval when the last one could not use the device.
 constexpr absl::Duration kBrokenDeviceInterval = absl::Minutes(1);
 
-// Since boot.
+// The end of that time, since boot.
 absl::Duration DrainDeadline(const AttemptOnWorker& attempt) {
   return std::max(attempt.forgotten_at, attempt.telemetry_stored_at) + kDrainLimit;
 }
@@ -106,7 +106,7 @@ void Agent::PollTrainers(absl::Duration now) {
   options_.counters->num_attempts = static_cast<int64_t>(attempts_.size());
 }
 
-// A warm trainer that can't use its device goes, and the device is offered as unhealthy until a later one can.
+// A warm trainer that can't use its device is ended, and the device is reported as unhealthy until a later one can.
 void Agent::TakeWarm(SpawnedTrainer& trainer, const internal::Hello& hello) {
   const std::string& device = trainer.record().device();
   std::string& known = device_errors_[device];
@@ -165,7 +165,7 @@ void Agent::TakeCheckpoint(AttemptOnWorker& attempt, const internal::TrainerRepo
   SavedCheckpoint& saved = attempt.checkpoints.emplace_back();
   saved.checkpoint = report.checkpoint();
   saved.checkpoint.set_local(!options_.checkpoint_root_shared);
-  // An older trainer names no sequence, and tells of a checkpoint after the telemetry before it.
+  // A trainer of an earlier version sends no sequence; it reports a checkpoint after the telemetry before it.
   saved.after_sequence = report.after_sequence() > 0 ? report.after_sequence() : attempt.telemetry.received();
   saved.seen_at = options_.clock->SinceBoot();
   Changed();
@@ -198,8 +198,8 @@ internal::TrainerCommand Agent::StartCommand(const AttemptOnWorker& attempt) con
   return command;
 }
 
-// All that the trainer should know, once on each of its connections, and only under a lease that its shim has
-// confirmed.
+// Sends the start command, and repeats a leave command, once per trainer connection and only under a lease that the
+// shim has confirmed.
 void Agent::Tell(AttemptOnWorker& attempt, SpawnedTrainer& trainer) {
   if (attempt.held.state == Attempt::ENDED && attempt.held.forgotten) {
     return;
@@ -248,7 +248,7 @@ void Agent::TakeEnd(SpawnedTrainer& trainer) {
     End(attempt, OutcomeFromExit(attempt, trainer.exit(), trainer.folder().OomIsAGuess()));
   }
   if (std::exchange(attempt.outcome_after_sequence, 0) > attempt.telemetry.received()) {
-    // The rest is gone with it, and nobody should wait for that.
+    // The rest is lost with the trainer; nobody should wait for it.
     attempt.outcome->set_last_sequence(attempt.telemetry.received());
   }
   warm_not_before_.erase(attempt.held.device);
@@ -268,7 +268,7 @@ void Agent::Upload(AttemptOnWorker& attempt) {
   }
 }
 
-// One chunk at a time: the next goes when the server has stored this one.
+// Uploads one chunk at a time: the next follows when the server has stored this one.
 void Agent::UploadLog(AttemptOnWorker& attempt, absl::Duration now) {
   SpawnedTrainer* trainer = TrainerOf(attempt);
   if (trainer == nullptr || attempt.telemetry.refused()) {
@@ -326,13 +326,13 @@ void Agent::TakeAck(const v1::TelemetryAck& ack) {
   }
 }
 
-// As the first process of a container the agent also gets what others leave behind.
+// An agent that is a container's first process also gets orphaned processes as children.
 void Agent::ReapShims() {
   shims_.Reap();
   ReapAdopted([](pid_t) { return false; });
 }
 
-// Lets trainers go whose outcome is durable and whose telemetry is stored, and removes what is left of them.
+// Lets trainers exit whose outcome is durable and whose telemetry is stored, and removes what is left of them.
 void Agent::Release(absl::Duration now) {
   for (std::unique_ptr<AttemptOnWorker>& attempt : attempts_) {
     SpawnedTrainer* trainer = TrainerOf(*attempt);

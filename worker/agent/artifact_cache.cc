@@ -22,14 +22,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What the server said: that it has no such artifact, or UNAVAILABLE: it is worth asking again, whatever else went
-// wrong on the way.
+// The server's final answers (no such artifact, a bad request or damaged data) stay; all other errors become
+// UNAVAILABLE, so that the download is retried.
 absl::Status OfServer(const absl::Status& said) {
   const bool is_final = absl::IsNotFound(said) || absl::IsInvalidArgument(said) || absl::IsDataLoss(said);
   return said.ok() || is_final ? said : absl::UnavailableError(said.message());
 }
 
-// What went wrong with the files here, whatever the system calls it: nothing of the artifact is wrong.
+// Marks an error as this host's (DISK_FULL or DEVICE_ERROR), whatever the system call returned: the artifact is intact.
 absl::Status OfThisHost(const absl::Status& failed) {
   return failed.ok() || ReasonOf(failed) == "DISK_FULL"
              ? failed
@@ -122,7 +122,7 @@ std::string ArtifactCache::NextToLookFor() {
 
 void ArtifactCache::LookForFiles() {
   for (std::string sha256 = NextToLookFor(); !sha256.empty(); sha256 = NextToLookFor()) {
-    // Its time of change is when it was used last.
+    // The modification time records the last use.
     if (utimensat(AT_FDCWD, PathOf(sha256).c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0) {
       Know(sha256, absl::OkStatus());
     }
@@ -144,7 +144,7 @@ std::string ArtifactCache::NextToGet() {
   return name;
 }
 
-// What is known is handed over whole, not shared with the thread that found it out.
+// `got` is moved in whole, so that no state is shared with the thread that made it.
 void ArtifactCache::Know(const std::string& sha256, absl::Status got) {
   {
     absl::MutexLock lock(&mutex_);
@@ -185,7 +185,7 @@ absl::Status ArtifactCache::Get(const std::string& sha256) {
   return got;
 }
 
-// What was there before may be of a torn write: then all of it is got anew.
+// A partial file may hold the rest of a torn write. If it does not match, the whole artifact is downloaded again.
 absl::Status ArtifactCache::GetOnce(const std::string& sha256) {
   const std::string partial = PathOf(sha256) + ".partial";
   const bool goes_on = access(partial.c_str(), F_OK) == 0;
@@ -237,7 +237,7 @@ absl::Status ArtifactCache::Verify(const std::string& sha256) {
   return OfThisHost(SyncFolder(options_.folder));
 }
 
-// Partial files count and go as others do.
+// Partial files count towards the limit and are deleted like others.
 void ArtifactCache::Evict(int64_t max_bytes) {
   struct File {
     fs::file_time_type used;
@@ -250,7 +250,7 @@ void ArtifactCache::Evict(int64_t max_bytes) {
   std::error_code error;
   fs::directory_iterator entry(options_.folder, error);
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    std::error_code unknown;  // it may have gone, or be no file
+    std::error_code unknown;  // the file may be gone, or the entry may not be a file
     const uintmax_t size = entry->file_size(unknown);
     const fs::file_time_type used = unknown ? fs::file_time_type() : entry->last_write_time(unknown);
     if (!unknown) {
@@ -260,7 +260,7 @@ void ArtifactCache::Evict(int64_t max_bytes) {
   }
   std::sort(files.begin(), files.end(), [](const File& a, const File& b) { return a.used < b.used; });
   for (const File& file : files) {
-    // Asked anew for each: what became wanted meanwhile stays.
+    // Checked for each file, because an artifact may become wanted meanwhile.
     if (num_bytes > max_bytes && !IsWanted(file.sha256) && unlink(file.path.c_str()) == 0) {
       num_bytes -= file.num_bytes;
     }

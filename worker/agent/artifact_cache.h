@@ -19,71 +19,73 @@
 
 namespace ampd::agent {
 
-// The artifacts that this worker has, each a file "<folder>/<sha256>", and a thread that gets those that are wanted and
-// not here, one after the other. One that is here is READY at once, or when the next piece of another has come; one
-// that the server does not give now is asked for again later and holds no other up. What has come of one is in
-// "<sha256>.partial" and is gone on with, also after a restart of the agent. A file has its name once its content was
-// compared with it.
+// The artifacts of this worker, each a file "<folder>/<sha256>", and a thread that downloads the wanted artifacts that
+// are missing, one after the other. A file that is here becomes READY at once, or after the next piece of the download
+// in progress. A download that the server can't serve now is retried later and does not delay the others. Downloaded
+// bytes are kept in "<sha256>.partial", and the download resumes from there, also after a restart of the agent. The
+// file gets its final name once its content matches the digest.
 //
-// When there are more than `max_bytes`, those used longest ago go, and all of them when the disk is full; one that is
-// wanted never does. Thread-safe.
+// When the files exceed `max_bytes`, the least recently used ones are deleted; when the disk is full, all are. A wanted
+// artifact is never deleted. Thread-safe.
 class ArtifactCache {
  public:
   struct Options {
-    std::string folder;  // made when something is wanted
+    std::string folder;  // created with the first download
     int64_t max_bytes = int64_t{20} << 30;
     ArtifactSource* source = nullptr;
     const Clock* clock = nullptr;
-    absl::Duration first_pause = absl::Milliseconds(100);  // before a server that is out of reach is asked again
+    absl::Duration first_pause = absl::Milliseconds(100);  // before the first retry when the server is out of reach
     absl::Duration last_pause = absl::Seconds(5);
-    std::function<void(const std::string&)> log;                                   // one line; from any thread
-    std::function<absl::Status(int fd, std::string_view bytes)> write = WriteAll;  // into a file of the folder
+    std::function<void(const std::string&)> log;  // takes one line; called from any thread
+    std::function<absl::Status(int fd, std::string_view bytes)> write = WriteAll;  // writes into a file of the folder
   };
   explicit ArtifactCache(Options options);
   void Start();
-  // Ends what is under way; it is gone on with by the next agent.
+  // Cancels the download in progress; the next agent resumes it.
   ~ArtifactCache();
 
   struct Look {
     enum State { PENDING, READY, FAILED } state = PENDING;
-    // Of FAILED. The server has no such artifact: NOT_FOUND, INVALID_ARGUMENT, or DATA_LOSS (another content than was
-    // asked for). This host can't keep it: RESOURCE_EXHAUSTED where its disk is full, INTERNAL.
+    // Set with FAILED. If the server can't provide the artifact: NOT_FOUND, INVALID_ARGUMENT, or DATA_LOSS (the content
+    // does not match the digest). If this host can't store it: RESOURCE_EXHAUSTED if its disk is full, otherwise
+    // INTERNAL.
     absl::Status error;
   };
-  // All that attempts of this worker name now; what came of others is forgotten, and their files may go. Quick.
+  // Replaces the set of artifacts that this worker's attempts need. The cache forgets the state of all others and may
+  // delete their files. Never blocks on I/O.
   void SetWanted(std::set<std::string> sha256s);
-  // PENDING until it is there or can't be got. REQUIRES: it is wanted. Quick.
+  // Returns PENDING until the artifact is here or can't be had. REQUIRES: it is wanted. Never blocks on I/O.
   Look Find(const std::string& sha256) const;
   const std::string& folder() const { return options_.folder; }
-  // Readable when something has become READY or FAILED. The caller reads eight bytes from it.
+  // Readable when an artifact has become READY or FAILED. The caller reads eight bytes from it.
   int wake_fd() const { return wake_.get(); }
 
  private:
   struct Wanted {
     Look look;
-    bool is_looked_for = false;  // its file, here
-    absl::Duration ask_at;       // the server, while PENDING; since boot
-    absl::Duration pause;        // before it is asked once more; 0: it was not yet
+    bool is_looked_for = false;  // whether the folder was searched for its file
+    absl::Duration ask_at;       // when the server is asked next, while PENDING; since boot
+    absl::Duration pause;        // delay before the next retry; 0: not tried yet
   };
 
   void Work();
-  // Until there is something to do; false once it is closed.
+  // Waits until there is something to do. Returns false once the cache is closed.
   bool AwaitWork();
-  // Makes those READY whose files are here, of those that were not looked for yet.
+  // Marks as READY the wanted artifacts whose files are here. Looks once for each.
   void LookForFiles();
   std::string NextToLookFor();
-  // The PENDING one that is not here and that the server is to be asked for first, if it is time to; empty: none.
+  // The PENDING artifact that is due and should be requested first; empty: none.
   std::string NextToGet();
   void Know(const std::string& sha256, absl::Status got);
   void AskLater(const std::string& sha256, const absl::Status& got);
   bool HasNewsOrClosed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsWanted(const std::string& sha256) const;
-  // UNAVAILABLE when it is worth asking again, CANCELLED when it was not wanted any more.
+  // Returns UNAVAILABLE if a retry may help, CANCELLED if the artifact is no longer wanted.
   absl::Status Get(const std::string& sha256);
   absl::Status GetOnce(const std::string& sha256);
   absl::Status Append(const std::string& sha256);
   absl::Status Verify(const std::string& sha256);
-  // Until no more are left, of those that are not wanted.
+  // Deletes unwanted files, the least recently used first, until at most `max_bytes` are left.
   void Evict(int64_t max_bytes);
   std::string PathOf(const std::string& sha256) const { return options_.folder + "/" + sha256; }
 

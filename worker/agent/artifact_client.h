@@ -8,11 +8,11 @@
 
 namespace ampd::agent {
 
-// ArtifactSource over gRPC: ArtifactService of the server. A download that is not through after `deadline` ends as
-// DEADLINE_EXCEEDED; a next one goes on behind what has come. Thread-safe.
+// ArtifactSource over gRPC, by the server's ArtifactService. A download that takes longer than `deadline` fails with
+// DEADLINE_EXCEEDED; the caller resumes it at the offset that it has reached. Thread-safe.
 class ArtifactClient final : public ArtifactSource {
  public:
-  // `server`: host:port. Connects when something is asked for.
+  // `server`: host:port. Connects with the first download.
   explicit ArtifactClient(const std::string& server, absl::Duration deadline = absl::Minutes(10));
   ~ArtifactClient() override;
 

@@ -9,17 +9,17 @@
 
 namespace ampd::agent {
 
-// What the agent gets artifacts from. Thread-safe.
+// The source from which the agent downloads artifacts. Thread-safe.
 class ArtifactSource {
  public:
   using Take = std::function<absl::Status(std::string_view)>;
 
   virtual ~ArtifactSource() = default;
-  // Passes the content of artifact `name` from byte `offset` on to `take`, piece by piece, and returns when that is
-  // through, or with the first error of `take`. Otherwise as the server said it: NOT_FOUND when there is none,
-  // INVALID_ARGUMENT when the content has fewer bytes, UNAVAILABLE when the server is out of reach. Blocks.
+  // Passes the content of artifact `name` from byte `offset` on to `take`, piece by piece. Blocks until all is passed
+  // on or `take` returns an error, which it returns. Other errors are the server's: NOT_FOUND if there is no such
+  // artifact, INVALID_ARGUMENT if `offset` is behind its end, UNAVAILABLE if the server is out of reach.
   virtual absl::Status Download(const std::string& name, int64_t offset, const Take& take) = 0;
-  // Ends what blocks, with CANCELLED, now and from now on.
+  // Ends running downloads with CANCELLED, and every later one too.
   virtual void Cancel() = 0;
 };
 

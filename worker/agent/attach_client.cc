@@ -26,12 +26,12 @@ namespace {
 
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(50);
 constexpr absl::Duration kLastBackoff = absl::Seconds(3);
-// A writer that does not see the end of its stream by then is cancelled.
+// A writer that has not seen the end of its stream by then is cancelled.
 constexpr absl::Duration kWriterTimeout = absl::Seconds(1);
 constexpr size_t kMaxTelemetryQueue = 32;
 constexpr size_t kMaxReportQueue = 1;
 
-// One bidirectional stream that is made again for ever. Out goes up, In comes down. Thread-safe.
+// One bidirectional stream that is reopened until Stop. Sends Out to the server and receives In. Thread-safe.
 template <typename Out, typename In>
 class Stream {
  public:
@@ -40,7 +40,7 @@ class Stream {
     std::function<void()> on_open;
     std::function<void(In)> on_message;
     std::function<void()> on_room;
-    // `connected`: it ended, it did not only fail to begin.
+    // `connected`: whether the stream was established before it ended.
     std::function<void(const grpc::Status&, bool connected)> on_end;
   };
 
@@ -90,10 +90,10 @@ class Stream {
     absl::Duration backoff = kFirstBackoff;
     Ending ending = Ending::kUnanswered;
     while (!Stopped()) {
-      // The first failure to connect is told at once. After it the call waits for a connection: gRPC makes one only
-      // while somebody waits.
+      // A first failure to connect is reported at once. After it the call waits for a connection, because gRPC only
+      // makes one while a call waits.
       ending = RunOnce(/*wait_for_connection=*/ending == Ending::kNoConnection);
-      // A server that answers is well: after a restart of it, the lease does not wait for pauses that grew before.
+      // A server that answers is healthy. After its restart, lease renewal must not wait for pauses that grew before.
       if (ending == Ending::kAnswered) {
         backoff = kFirstBackoff;
       }
@@ -112,11 +112,11 @@ class Stream {
       }
       context_ = &context;
     }
-    // Returns once there is a connection, or the attempt at one has failed, or Stop has cancelled it.
+    // Returns once there is a connection, an attempt to connect has failed, or Stop has cancelled it.
     auto stream = open_(&context);
     const bool connected = channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
     const bool answered = connected && Exchange(context, *stream);
-    // Not cancelled before, which would hide how the server ended it.
+    // The context is not cancelled before, which would hide the status with which the server ended the stream.
     const grpc::Status status = stream->Finish();
     bool stopped = false;
     {
@@ -130,7 +130,7 @@ class Stream {
     return answered ? Ending::kAnswered : connected ? Ending::kUnanswered : Ending::kNoConnection;
   }
 
-  // Until the stream ends. Whether anything arrived on it.
+  // Runs until the stream ends. Returns whether anything arrived on it.
   bool Exchange(grpc::ClientContext& context, grpc::ClientReaderWriterInterface<Out, In>& stream) {
     {
       absl::MutexLock lock(&mutex_);
@@ -183,12 +183,12 @@ class Stream {
         callbacks_.on_room();
       }
       if (!stream.Write(message)) {
-        return;  // the reader sees the end too
+        return;  // the reader sees the end of the stream too
       }
     }
   }
 
-  // Between half and all of `backoff`, so that a fleet does not come back in step.
+  // Waits between half and all of `backoff`, so that the workers of a fleet do not reconnect in step.
   void Pause(absl::Duration backoff) {
     const double share = 0.5 + 0.5 * static_cast<double>(SystemRandom().Next() >> 11) * 0x1p-53;
     absl::MutexLock lock(&mutex_);
@@ -240,12 +240,13 @@ struct AttachClient::State {
     }
     Wake();
   }
-  // The same error again says nothing new, until the server has taken this worker in between.
+  // Logs why the stream ended. A repeated error is not logged again until the server has accepted this worker in
+  // between.
   void Ended(const grpc::Status& status, bool connected) {
     const std::string reason = ReasonOf(FromGrpcStatus(status));
     if (reason == "REPLACED") {
       Arrive([](Arrivals& come) { come.is_replaced = true; });
-      return;  // the agent tells of it
+      return;  // the agent logs it
     }
     const std::string message = status.ok() ? "the server closed it" : status.error_message();
     const std::string line = reason == "WORKER_NAME_IN_USE"

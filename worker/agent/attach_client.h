@@ -8,13 +8,13 @@
 
 namespace ampd::agent {
 
-// ServerLink over gRPC: WorkerService's two streams, each with a thread that reads and one that writes, made again with
-// growing pauses and jitter. Keepalive finds a dead peer. Thread-safe.
+// ServerLink over gRPC: WorkerService's two streams, each with a reader thread and a writer thread. A lost stream is
+// opened again, with growing pauses and jitter. Keepalive detects a dead peer. Thread-safe.
 class AttachClient final : public ServerLink {
  public:
   struct Options {
     std::string server;                           // host:port
-    std::function<void(const std::string&)> log;  // one line; from any thread
+    std::function<void(const std::string&)> log;  // takes one line; called from any thread
   };
   explicit AttachClient(Options options);
   // Ends both streams.

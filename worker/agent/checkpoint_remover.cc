@@ -22,10 +22,10 @@ namespace {
 
 constexpr absl::Duration kRetryInterval = absl::Minutes(1);
 constexpr int64_t kMaxFileBytes = 64 << 20;
-// "<job>/<attempt>/step-<n>/<file>" and as much again.
+// "<job>/<attempt>/step-<n>/<file>" and as many levels again.
 constexpr int kMaxDepth = 8;
 
-// The folder `path` below `root`, itself for "". Not by way of a link, and not out of the root.
+// Opens the folder `path` below `root`, or `root` itself for "". Follows no link and does not leave the root.
 UniqueFd OpenBelow(int root, const std::string& path) {
   open_how how = {};
   how.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
@@ -52,7 +52,7 @@ absl::Status ListNames(UniqueFd folder, std::vector<std::string>* names) {
   return errno == 0 ? absl::OkStatus() : ErrnoError(errno, "read a folder");
 }
 
-// As much of it as can be removed; the first error.
+// Removes as much of the entry as it can; returns the first error.
 absl::Status RemoveEntry(int folder, const std::string& name, int depth) {
   if (unlinkat(folder, name.c_str(), 0) == 0 || errno == ENOENT) {
     return absl::OkStatus();

@@ -11,34 +11,35 @@
 
 namespace ampd::agent {
 
-// Removes what is below `root` at `path`, with all that is in it, and the folders it was in as far as they are empty
-// then. What is not there is removed already. Nothing outside of the root is touched and no symbolic link followed,
-// whatever happens there meanwhile: INVALID_ARGUMENT for a path that leaves the root or goes by a link.
+// Removes `path` below `root` with everything in it, then the folders above it that have become empty. Succeeds if
+// `path` does not exist. Never touches anything outside of the root and never follows a symbolic link, even if the tree
+// changes meanwhile. INVALID_ARGUMENT if `path` leaves the root or leads through a link.
 absl::Status RemoveBelow(const std::string& root, const std::string& path);
 
-// Removes checkpoints, and whole folders of jobs and attempts, below the checkpoint root. The server asks until a
-// report reflects that the agent knows; from then on it is the agent's to see it done, so what can't be removed yet is
-// kept in a file and tried again, also by the next agent:
+// Removes checkpoints, and whole folders of jobs and attempts, below the checkpoint root. The server repeats a request
+// until a report shows that the agent has received it. From then on the agent is responsible, so it keeps in a file
+// what it can't remove yet, and tries again, also after a restart:
 //
-//   removals := (path '\n')*        below the checkpoint root, without a '\n'
+//   removals := (path '\n')*        paths below the checkpoint root; a path holds no '\n'
+//
 //
 // Single-threaded: owner the agent's loop.
 class CheckpointRemover {
  public:
-  // `log` gets one line for each trouble, once.
+  // `log` gets one line for each failure; repeats are not logged.
   CheckpointRemover(std::string root, std::string file, std::function<void(const std::string&)> log);
 
-  // Takes up what an earlier agent left.
+  // Loads the removals that an earlier agent left.
   void Load();
 
-  // What was asked for before and should be tried again at `now`, since boot.
+  // The pending removals to try again at `now`, since boot.
   std::vector<std::string> Due(absl::Duration now) const;
 
-  // Removes each of `paths`; keeps those that could not be removed, and `later`, on disk when it returns.
+  // Removes each of `paths`. Those that could not be removed, and `later`, are on disk when it returns.
   void Remove(const std::vector<std::string>& paths, const std::vector<std::string>& later, absl::Duration now);
 
  private:
-  using Waiting = std::map<std::string, absl::Duration>;  // path to when it is tried again, since boot
+  using Waiting = std::map<std::string, absl::Duration>;  // path to the time of the next try, since boot
 
   void Take(Waiting waiting);
 
@@ -46,7 +47,7 @@ class CheckpointRemover {
   const std::string file_;
   const std::function<void(const std::string&)> log_;
   Waiting waiting_;
-  std::set<std::string> refused_;  // by the last Remove
+  std::set<std::string> refused_;  // paths that the last Remove rejected
   bool is_stored_ = true;
 };
 

@@ -40,7 +40,7 @@ bool FrameChannel::MaybeConnect(absl::Duration now) {
 
 void FrameChannel::Send(const google::protobuf::MessageLite& message) {
   EncodeFrame(message, &outgoing_);
-  Flush().IgnoreError();  // a lost connection is seen by the next Exchange
+  Flush().IgnoreError();  // the next Exchange sees a lost connection
 }
 
 absl::Status FrameChannel::Flush() {

@@ -11,20 +11,19 @@
 
 namespace ampd::agent {
 
-// A connection to a Unix socket on which frames go both ways, made again when it is lost, at growing intervals.
+// A connection to a Unix socket that carries frames both ways. When it is lost, it is made again, at growing intervals.
 // Nothing blocks. Single-threaded: owner the agent's loop.
 class FrameChannel {
  public:
   explicit FrameChannel(std::string path) : path_(std::move(path)) {}
 
-  // Connects when it is time to. True when it has just connected.
+  // Connects if the next attempt is due. Returns true if it has just connected.
   bool MaybeConnect(absl::Duration now);
 
   // Queues a frame. REQUIRES: connected.
   void Send(const google::protobuf::MessageLite& message);
 
-  // Takes in what has arrived, at most one buffer, and sends what is queued. An error means that the connection is
-  // lost.
+  // Reads what has arrived, at most one buffer, and sends what is queued. An error means that the connection is lost.
   absl::Status Exchange(std::vector<std::string>* payloads);
 
   void Close();

@@ -1,7 +1,7 @@
 // ampd-worker: the agent of one host.
 //
-// Exit codes: 0 ended by SIGTERM or SIGINT, 2 wrong usage, 3 the state folder or the checkpoint root can't be used,
-// or the state folder belongs to another agent, 4 an address can't be listened at.
+// Exit codes: 0 ended by SIGTERM or SIGINT; 2 wrong usage; 3 the state folder or the checkpoint root can't be used, or
+// another agent holds the state folder; 4 can't listen at an address.
 #include <grp.h>
 #include <unistd.h>
 
@@ -65,7 +65,7 @@ struct Flags {
 
 void Log(const std::string& line) { ampd::Log(spdlog::level::info, line); }
 
-// Why the program ends at its start, in one line on stderr: a program that reads JSON gets JSON.
+// Reports why the program can't start, in one line on stderr; as JSON if the log is JSON.
 int Fail(int code, const std::string& line, const std::string& log_format = "text") {
   if (log_format == "json") {
     ampd::Log(spdlog::level::critical, line);
@@ -80,7 +80,7 @@ std::string HostName() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "worker";
 }
 
-// A program beside this one.
+// The path of a program in this program's folder.
 std::string Beside(const std::string& program) {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
@@ -135,15 +135,15 @@ void FillDefaults(Flags& flags) {
                                                         : fs::absolute(flags.checkpoint_root, error).string();
 }
 
-// What people read where another agent of this name is refused; as long as a report may have it.
+// Host and state folder, shown to people where another agent of this name is refused. Cut to what a report may hold.
 std::string Place(const std::string& state_folder) {
   constexpr size_t kMaxBytes = 512;
   std::error_code error;
-  const fs::path real = fs::weakly_canonical(state_folder, error);  // one folder has one place, however it was named
+  const fs::path real = fs::weakly_canonical(state_folder, error);  // resolved, so that a folder has one name
   return absl::StrCat(HostName(), ":", error ? state_folder : real.string()).substr(0, kMaxBytes);
 }
 
-// "name=path" pairs; the first wrong one is told in `why`.
+// Parses "name=path" pairs; `why` names the first wrong one.
 std::map<std::string, std::string> ParseDataRoots(const std::vector<std::string>& pairs, std::string* why) {
   std::map<std::string, std::string> roots;
   for (const std::string& pair : pairs) {
@@ -158,7 +158,7 @@ std::map<std::string, std::string> ParseDataRoots(const std::vector<std::string>
   return roots;
 }
 
-// The number of a group of this host, which is given by its name or its number.
+// The number of a group of this host, given by name or number.
 absl::StatusOr<gid_t> ParseGroup(const std::string& text) {
   std::string buffer(size_t{1} << 16, '\0');
   struct group found = {};
@@ -184,7 +184,7 @@ absl::StatusOr<ampd::device::Devices> FindDevices(const Flags& flags) {
   return ampd::device::Devices::Discover(options);
 }
 
-// What the flags say; the rest is Run's.
+// The options that follow from the flags; Run sets the others.
 ampd::agent::Agent::Options OptionsOf(const Flags& flags, const std::string& agent_id) {
   ampd::agent::Agent::Options options;
   options.name = flags.name;
@@ -204,7 +204,7 @@ ampd::agent::Agent::Options OptionsOf(const Flags& flags, const std::string& age
   return options;
 }
 
-// Does what is asked of the agent until a signal ends it.
+// Runs the agent until a signal ends it.
 int Serve(const Flags& flags, ampd::agent::Agent::Options options, ampd::SignalThread& signals) {
   ampd::agent::AttachClient link({flags.server, Log});
   options.link = &link;

@@ -49,13 +49,13 @@ double CpuSeconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// What the routes read. One snapshot of the counters a scrape.
+// The content that the routes serve. Each scrape takes one snapshot of the counters.
 class AgentPages {
  public:
   AgentPages(std::string version, const AgentCounters* counters, const Clock* clock)
       : version_(std::move(version)), counters_(*counters), clock_(*clock) {}
 
-  // Until the lease runs out; negative when it has.
+  // Seconds until the lease runs out; negative once it has.
   double LeaseSeconds() const {
     return static_cast<double>(counters_.lease_deadline_nanos) * 1e-9 - absl::ToDoubleSeconds(clock_.SinceBoot());
   }

@@ -13,7 +13,7 @@ namespace ampd::agent {
 // agent holds no lease of the server). Thread-safe.
 class MetricsEndpoint {
  public:
-  // UNAVAILABLE when it can't listen at `address`; port 0 takes a free one. `counters` and `clock` outlive it.
+  // UNAVAILABLE when it can't listen at `address`; port 0 picks a free one. `counters` and `clock` outlive it.
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Listen(const ListenAddress& address,
                                                                  const std::string& version,
                                                                  const AgentCounters* counters, const Clock* clock);

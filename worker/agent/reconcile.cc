@@ -20,7 +20,7 @@ bool Contains(const google::protobuf::RepeatedPtrField<v1::AttemptKey>& keys, co
   return std::any_of(keys.begin(), keys.end(), [&](const v1::AttemptKey& other) { return SameAttempt(other, key); });
 }
 
-// CANCEL is told over PAUSE; nothing takes back what was told.
+// CANCEL may follow PAUSE; nothing revokes a command that was sent.
 bool GoesFurther(Job::Desired desired, Job::Desired told) {
   return (desired == Job::PAUSE || desired == Job::CANCEL) && desired > told;
 }
@@ -45,7 +45,7 @@ v1::Outcome NoSuchDevice(const v1::AttemptDirective& directive) {
   return outcome;
 }
 
-// One comparison; the functions run in the order of their declaration.
+// One comparison. The functions run in the order of their declaration.
 class Comparison {
  public:
   Comparison(const Holdings& holdings, const v1::WorkerDirective& directive)
@@ -66,7 +66,7 @@ class Comparison {
   }
 
  private:
-  // A lease counts from when the report was sent; one from a report that this agent did not send yet is no lease.
+  // A lease counts from when the report was sent. A renewal of a report that this agent has not sent yet is ignored.
   void Renewal() {
     lease_deadline_ = holdings_.lease_deadline;
     const int64_t from = directive_.renewal_of_boottime_nanos();
@@ -90,8 +90,8 @@ class Comparison {
       occupied_.insert(held.device);
     }
     const v1::AttemptDirective* wanted = FindWanted(held.key);
-    // One that has told its outcome computes nothing more; without a lease its trainer would be stopped before it has
-    // handed its telemetry over.
+    // An attempt that has reported its outcome computes no more, but without a lease its trainer would be stopped
+    // before it has handed over its telemetry.
     const bool may_live = (wanted != nullptr || held.state == Attempt::ENDED) && !held.killed;
     if (may_live && held.occupies_device && lease_deadline_ > held.lease_deadline) {
       actions_.renew.push_back({held.key, lease_deadline_, FromProto(directive_.suspend_limit())});
@@ -130,7 +130,7 @@ class Comparison {
                        [&](const HeldAttempt& held) { return SameAttempt(held.key, key); });
   }
 
-  // Another token of the same job is still computing here.
+  // Whether an attempt of this job with another token still occupies a device here.
   bool JobIsAlive(const std::string& job) const {
     return std::any_of(holdings_.attempts.begin(), holdings_.attempts.end(),
                        [&](const HeldAttempt& held) { return held.key.job_id() == job && held.occupies_device; });
@@ -157,7 +157,7 @@ class Comparison {
     }
   }
 
-  // Whether a process may still write to the folder: one that is killed ends a little later.
+  // Whether a process may still write to the folder. A killed process ends a little later.
   bool IsInUse(const std::string& folder) const {
     return std::any_of(holdings_.attempts.begin(), holdings_.attempts.end(), [&](const HeldAttempt& held) {
       const std::string& job = held.key.job_id();

@@ -9,34 +9,35 @@
 #include "ampd/v1/worker.pb.h"
 #include "ampd/v1/worker_service.pb.h"
 
-// The agent's decisions: what it has against what it should have. Pure: no clock, no process, no file, no randomness.
-// The simulation runs the same code.
+// The agent's decisions: compares what the worker holds with what the server wants. Pure: no clock, no process, no
+// file, no randomness. The simulation runs the same code.
 namespace ampd::agent {
 
-// One attempt that the worker has, from the moment it was started (or refused) until its outcome was forgotten and
-// nothing of it is left.
+// One attempt that the worker holds: from its start (or refusal) until its outcome is acknowledged and nothing of it is
+// left.
 struct HeldAttempt {
   v1::AttemptKey key;
   std::string device;
   v1::Attempt::State state = v1::Attempt::STARTING;
-  // What the trainer was told last; on a new connection to it the agent puts these back to RUN and 0.
+  // The last command sent to the trainer. The agent resets it to RUN and 0 on a new connection to the trainer.
   v1::Job::Desired told = v1::Job::RUN;
   uint64_t told_loss_scale_order = 0;
   uint64_t told_gradient_request = 0;
   absl::Duration lease_deadline;  // since boot
-  bool killed = false;            // a kill is under way
+  bool killed = false;            // a kill is in progress
   bool occupies_device = true;    // false once the last process is gone
-  bool forgotten = false;         // not reported any more; stays until its telemetry is stored
+  bool forgotten = false;         // no longer reported; kept until its telemetry is stored
 };
 
-// What the worker has.
+// Everything that the worker holds.
 struct Holdings {
   std::vector<HeldAttempt> attempts;
   std::vector<v1::Device> devices;
-  v1::DirectiveId reflected;             // the newest directive taken in before
-  int64_t last_sent_boottime_nanos = 0;  // of the newest report sent; a renewal from a later one is not believed
-  absl::Duration lease_deadline;         // the worker's, since boot; what it starts counts on it
-  std::vector<std::string> removals;     // paths below the checkpoint root, asked for before and still to be removed
+  v1::DirectiveId reflected;             // the newest directive processed before
+  int64_t last_sent_boottime_nanos = 0;  // send time of the newest report; a renewal of a later report is ignored
+  absl::Duration lease_deadline;         // the worker's lease, since boot; attempts that it starts get it
+  std::vector<std::string>
+      removals;  // paths below the checkpoint root that the server asked to remove and that are still there
 };
 
 struct StartAction {
@@ -73,43 +74,46 @@ struct RenewAction {
   absl::Duration suspend_limit;
 };
 
-// What to do about a directive, to be done in the order of the fields. Renewals go before starts and kills before
-// both, so that no two attempts of one job compute at once.
+// The actions that a directive asks for, in the order in which the agent takes them. Kills come first, then renewals,
+// then starts, so that two attempts of one job never compute at once.
 struct Actions {
-  bool stale = false;                  // the directive is not newer than what was reflected; nothing else is set
-  absl::Duration lease_deadline;       // the worker's from now on; only grows
-  std::vector<v1::AttemptKey> kill;    // no longer the worker's: everything of it ends now, without a checkpoint
-  std::vector<v1::AttemptKey> forget;  // its outcome is durable, or nobody waits for it
+  bool stale = false;             // the directive is not newer than the reflected one; nothing else is set
+  absl::Duration lease_deadline;  // the worker's lease from now on; it only grows
+  std::vector<v1::AttemptKey>
+      kill;  // no longer assigned to this worker: their processes are killed, without a checkpoint
+  std::vector<v1::AttemptKey> forget;  // their outcome is durable, or nobody waits for it
   std::vector<RenewAction> renew;
-  std::vector<LeaveAction> leave;  // checkpoint and leave, or cancel
+  std::vector<LeaveAction> leave;  // save a checkpoint and leave, or cancel
   std::vector<LossScaleAction> loss_scale;
   std::vector<SampleGradientsAction> sample_gradients;
   std::vector<RefuseAction> refuse;  // held as ENDED with this outcome from now on; no process starts
   std::vector<StartAction> start;
-  std::vector<v1::AttemptKey> wait;  // its device is still occupied; reported as ASSIGNED until it starts
+  std::vector<v1::AttemptKey> wait;  // their device is still occupied; reported as ASSIGNED until they start
   std::vector<v1::CheckpointKey> acknowledge_checkpoints;
-  std::vector<std::string> remove;        // below the checkpoint root
-  std::vector<std::string> remove_later;  // a trainer may still write there: to be kept, over restarts, as removals
+  std::vector<std::string> remove;        // paths below the checkpoint root
+  std::vector<std::string> remove_later;  // paths where a trainer may still write: stored on disk as pending removals
 };
 
-// Compares `holdings` with `directive`. Safe to repeat: after the actions were done, the same directive asks for
-// nothing more. A directive may be looked at again (`again`) when something ended, to start what waits for a device.
+// Compares `holdings` with `directive`. Idempotent: once the actions are done, the same directive asks for nothing
+// more. `again` reconsiders the same directive after an attempt ended, to start what waits for the device.
 //
-//   * a directive that is older than the reflected one, or the same one not `again`, changes nothing;
-//   * an attempt held and not named is killed, and once ended forgotten: the server waits for nothing of it;
-//   * an attempt that has told its outcome keeps its lease, named or not, until its process is gone;
-//   * an attempt named and not held is started on its device if that is free, waits if it is occupied, and is refused
-//     if the worker has no such device. One that should not run any more is ended without a start;
+//   * a directive that is older than the reflected one, or the same one without `again`, changes nothing;
+//   * an attempt that is held but not named is killed. Once it has ended it is forgotten: the server no longer expects
+//   it;
+//   * an attempt that has reported its outcome keeps its lease, named or not, until its process is gone;
+//   * an attempt that is named but not held starts on its device if that is free, waits if it is occupied, and is
+//   refused
+//     if the worker has no such device. If it should no longer run, it ends without a start;
 //   * the same job and attempt number with another token is another attempt;
-//   * "<job>" and "<job>/<attempt>" are removed when no process is left of what writes there, a checkpoint at once.
+//   * "<job>" and "<job>/<attempt>" are removed once no process that writes there is left; a checkpoint at once.
 //
-// Deterministic: the result depends on the order of the inputs' fields only.
+// Deterministic: the result depends only on the inputs and the order of their fields.
 Actions Reconcile(const Holdings& holdings, const v1::WorkerDirective& directive, bool again = false);
 
 // Whether `a` and `b` name the same attempt: job, number and token.
 bool SameAttempt(const v1::AttemptKey& a, const v1::AttemptKey& b);
 
-// Whether directive `a` was made after `b`.
+// Whether directive `a` was issued after `b`.
 bool IsNewer(const v1::DirectiveId& a, const v1::DirectiveId& b);
 
 }  // namespace ampd::agent

@@ -15,10 +15,10 @@ std::shared_ptr<grpc::Channel> MakeServerChannel(const std::string& server) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMillis);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  // Not a pause, in spite of its name: how long one attempt to connect may take, handshake included.
+  // In spite of its name this is not a pause: it is the time limit for one attempt to connect, handshake included.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 3'000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
-  // Channels with the same arguments would share one: a long download must not stand before a report.
+  // Channels with the same arguments would share a connection, and a long download would delay reports.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   return grpc::CreateCustomChannel(server, grpc::InsecureChannelCredentials(), arguments);

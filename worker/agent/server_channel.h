@@ -7,8 +7,8 @@
 
 namespace ampd::agent {
 
-// A channel to the server, host:port, that finds a dead peer and comes back soon. Each has a connection of its own:
-// what goes through one does not delay another.
+// Makes a channel to the server, host:port, that detects a dead peer and reconnects soon. Each channel has its own
+// connection, so traffic on one does not delay another.
 std::shared_ptr<grpc::Channel> MakeServerChannel(const std::string& server);
 
 }  // namespace ampd::agent

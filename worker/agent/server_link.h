@@ -6,26 +6,26 @@
 
 namespace ampd::agent {
 
-// What the agent needs of the server: the two streams, made again whenever they are lost. Nothing blocks, and nothing
-// that was sent is certain to arrive. Thread-safe.
+// The agent's link to the server: the two streams, opened again whenever they are lost. No call blocks, and a sent
+// message is not certain to arrive. Thread-safe.
 class ServerLink {
  public:
-  // What came since the last Take, in its order.
+  // Everything that arrived since the last Take, in order.
   struct Arrivals {
-    int num_attach_streams = 0;     // new ones
-    int num_telemetry_streams = 0;  // new ones: all that is not acknowledged must be sent again
+    int num_attach_streams = 0;     // streams opened since
+    int num_telemetry_streams = 0;  // streams opened since: all telemetry that is not acknowledged must be sent again
     std::vector<v1::WorkerDirective> directives;
     std::vector<v1::TelemetryAck> acks;
-    bool is_replaced = false;  // another agent of this one's id has taken its place
+    bool is_replaced = false;  // another agent with this agent's id has taken its place
   };
 
   virtual ~ServerLink() = default;
-  // Dropped without a stream; an older report that has not left yet is dropped for this one.
+  // Drops the report if there is no stream. Replaces an older report that has not been sent yet.
   virtual void SendReport(const v1::WorkerReport& report) = 0;
-  // False when it has no room, or no stream: to be tried again after the next wake.
+  // Returns false if the queue is full or there is no stream: try again after the next wake.
   virtual bool SendTelemetry(const v1::TelemetryUpload& upload) = 0;
   virtual Arrivals Take() = 0;
-  // Readable when there is something to take, or room again. The caller reads eight bytes from it.
+  // Readable when there is something to take, or the queue has capacity again. The caller reads eight bytes from it.
   virtual int wake_fd() const = 0;
 };
 

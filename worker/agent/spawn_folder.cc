@@ -52,9 +52,9 @@ bool SpawnFolder::Read() {
   return bytes.ok() && record_.ParseFromString(*bytes);
 }
 
-// The process that becomes the shim makes its log, and has the state folder's lock until its program begins: without a
-// log there is none, and none comes. A crash of the machine may lose the log, which nothing makes durable, but the next
-// boot has another id.
+// The process that becomes the shim creates its log before its program begins, and holds the state folder's lock until
+// then. So without a log there is no shim, and none will come. A crash of the machine may lose the log, which is not
+// synced, but then the boot id has changed.
 bool SpawnFolder::ShimMayHaveBegun() const {
   const absl::StatusOr<std::string> boot = BootId();
   std::error_code error;

@@ -14,10 +14,10 @@ namespace ampd::agent {
 //
 //   record         internal.SpawnRecord, written before the shim starts and replaced atomically
 //   exit           internal.ShimStatus, written by the shim at its end
-//   oom-guess      beside `exit` (worker/shim/oom_kills.h)
-//   shim.sock      the shim listens
-//   trainer.sock   the trainer listens
-//   shim.log       what the shim had to say; there from before its program begins
+//   oom-guess      an empty file beside `exit` (worker/shim/oom_kills.h)
+//   shim.sock      the shim listens here
+//   trainer.sock   the trainer listens here
+//   shim.log       the shim's own messages; it exists before the shim's program begins
 //   trainer.log.*  the attempt's log (worker/shim/attempt_log.h)
 //
 // Thread-compatible.
@@ -26,18 +26,18 @@ class SpawnFolder {
   // Makes the folder and writes the record. RESOURCE_EXHAUSTED (DISK_FULL), PERMISSION_DENIED, ...
   static absl::StatusOr<SpawnFolder> Create(const std::string& state_folder, const internal::SpawnRecord& record);
 
-  // All folders that a shim was started for. Others are removed: those without a readable record, whose shim, if the
-  // disk damaged the record, ends by itself once lease and limit have run out; and those of an agent that ended between
-  // the record and the shim. REQUIRES: the caller has the state folder, so that no shim of an earlier agent is on its
-  // way.
+  // Lists all folders for which a shim was started, and removes the others. Those are folders without a readable record
+  // (if the disk damaged the record, the shim ends by itself once lease and limit have run out), and folders of an
+  // agent that ended after writing the record and before starting the shim. REQUIRES: the caller holds the state
+  // folder, so that no earlier agent is starting a shim.
   static std::vector<SpawnFolder> List(const std::string& state_folder);
 
   absl::Status Write(const internal::SpawnRecord& record);
   const internal::SpawnRecord& record() const { return record_; }
 
-  // Nothing while the shim has not written it.
+  // Empty until the shim has written it.
   std::optional<internal::ShimStatus> ReadExit() const;
-  // Whether the shim only guesses that the kernel ended the trainer for want of memory.
+  // Whether the shim only guesses that the kernel's out-of-memory killer ended the trainer.
   bool OomIsAGuess() const;
   void Remove();
 

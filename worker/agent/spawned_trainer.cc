@@ -18,7 +18,7 @@ extern char** environ;
 namespace ampd::agent {
 namespace {
 
-// How often a shim that can't be reached is looked for in the process table.
+// How often the process table is searched for a shim that can't be reached.
 constexpr absl::Duration kLookInterval = absl::Milliseconds(200);
 
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
@@ -35,10 +35,10 @@ bool HasVariable(const std::vector<std::string>& environment, const std::string&
                      [prefix = absl::StrCat(name, "=")](const auto& entry) { return absl::StartsWith(entry, prefix); });
 }
 
-// OpenMP's threads wait for each other many times in a step, and libgomp's wait for milliseconds without giving the
-// core away. Where other processes want the cores, a step takes 3 to 6 times as long; where they do not, a short wait
-// made no difference in fp32 and up to a tenth in bf16, less than the runs differed (both measured on two cores). An
-// operator's own choice stands.
+// OpenMP's threads wait for each other many times in a step, and libgomp's threads spin for milliseconds without
+// yielding the core. If other processes want the cores, a step takes 3 to 6 times as long. If they do not, a short spin
+// made no difference in fp32 and up to a tenth in bf16, less than the variation between runs (both measured on two
+// cores). The operator's own setting wins.
 void AddOpenMpDefaults(std::vector<std::string>& environment) {
   if (!HasVariable(environment, "OMP_WAIT_POLICY") && !HasVariable(environment, "GOMP_SPINCOUNT")) {
     environment.emplace_back("GOMP_SPINCOUNT=1000");
@@ -58,7 +58,7 @@ std::vector<std::string> EnvironmentWith(const std::string& token) {
   return environment;
 }
 
-// In a session of its own, so that no terminal and no stop of the agent's group reaches it.
+// Spawns the shim in its own session, so that no terminal and no signal to the agent's process group stops it.
 absl::StatusOr<pid_t> SpawnDetached(std::vector<std::string> arguments, const std::string& token,
                                     const std::string& log_path) {
   posix_spawnattr_t attributes;
@@ -111,7 +111,7 @@ absl::StatusOr<std::unique_ptr<SpawnedTrainer>> SpawnedTrainer::Start(const std:
   if (absl::StatusOr<ProcessIdentity> identity = IdentityOf(*pid); identity.ok()) {
     record.set_shim_start_ticks(identity->start_ticks);
   }
-  // Without this second write the shim is still found: by its socket, and by its token.
+  // If this second write fails, the shim is still found: by its socket, and by its token.
   trainer->folder_.Write(record).IgnoreError();
   return trainer;
 }
@@ -159,7 +159,7 @@ std::vector<internal::TrainerReport> SpawnedTrainer::Poll(absl::Duration now, bo
   if (exited_) {
     return reports;
   }
-  // The trainer first: what it said last is in its socket when the shim tells of its end.
+  // Read the trainer first: when the shim reports its end, its last messages are still in its socket.
   if (trainer_.MaybeConnect(now)) {
     ++num_trainer_connections_;
     hello_.reset();
@@ -224,7 +224,8 @@ void SpawnedTrainer::NoticeEnd() {
   if (exit_.has_value()) {
     exited_ = true;
   } else if (!ShimIsAlive()) {
-    // The shim wrote the file before it ended, or never will. Whatever it left behind is ours by its token.
+    // The shim wrote the file before it ended, or never will. The processes that it left behind are found by their
+    // token.
     exit_ = folder_.ReadExit();
     const std::vector<ProcessIdentity> left = ProcessesStartedWith(kTokenVariable, folder_.record().token());
     for (const ProcessIdentity& identity : left) {

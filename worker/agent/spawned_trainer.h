@@ -15,11 +15,12 @@
 
 namespace ampd::agent {
 
-// The variable in the environment of everything below a shim that holds the spawn's token.
+// The environment variable that holds the spawn's token, in every process below a shim.
 inline constexpr char kTokenVariable[] = "AMPD_SPAWN_TOKEN";
 
-// One shim and its trainer: started here, or found after a restart of the agent. Ends when the shim has written the
-// exit status, or when neither it nor any process with the token is left. Single-threaded: owner the agent's loop.
+// One shim and its trainer: started here, or found after a restart of the agent. It has exited when the shim has
+// written the exit status, or when neither the shim nor any process with the token is left. Single-threaded: owner the
+// agent's loop.
 //
 //   warm --Bind--> bound --trainer ends--> exited
 class SpawnedTrainer {
@@ -29,40 +30,40 @@ class SpawnedTrainer {
     std::vector<std::string> trainer;  // program and arguments; the folder's arguments are added
   };
 
-  // Writes the record, then starts the shim, which `reaper` is told of. `record` has id, token, device and, if bound,
-  // the key.
+  // Writes the record, then starts the shim and adds it to `reaper`. `record` has id, token, device and, if bound, the
+  // key.
   static absl::StatusOr<std::unique_ptr<SpawnedTrainer>> Start(const std::string& state_folder,
                                                                internal::SpawnRecord record, const Command& command,
                                                                ChildReaper& reaper);
-  // One that an earlier agent started; it may have ended since.
+  // Represents a shim that an earlier agent started; it may have ended since.
   static std::unique_ptr<SpawnedTrainer> Find(SpawnFolder folder);
 
-  // Binds it to an attempt, in the record first.
+  // Binds it to an attempt; writes that to the record first.
   absl::Status Bind(const v1::AttemptKey& key);
 
-  // Renews the lease, asks for the trainer's end (SIGTERM), or kills everything.
+  // SetLease renews the lease; Kill ends the trainer and everything below the shim.
   void SetLease(absl::Duration deadline, absl::Duration suspend_limit);
   void Kill();
   void SendToTrainer(const internal::TrainerCommand& command);
 
-  // Connects, exchanges, notices the end. Gives what the trainer reported. `read_trainer` false leaves its reports in
-  // the socket, which blocks it.
+  // Connects, exchanges frames, and detects the end. Returns the trainer's reports. If `read_trainer` is false, the
+  // reports stay in the socket, which blocks the trainer.
   std::vector<internal::TrainerReport> Poll(absl::Duration now, bool read_trainer);
 
   const internal::SpawnRecord& record() const { return folder_.record(); }
   SpawnFolder& folder() { return folder_; }
   bool bound() const { return record().has_key(); }
-  // It is, or was since the last Poll: a pause that is over by the time of the look is a pause all the same.
+  // Whether it is suspended or was since the last Poll, so that a suspension between two Polls is noticed.
   bool suspended() const { return shim_status_.suspended() || was_suspended_; }
   bool trainer_connected() const { return trainer_.connected(); }
   // Whether the shim has confirmed a lease that lasts at least until `deadline`.
   bool HasLease(absl::Duration deadline) const;
-  // Counts the connections to the trainer: a growing number means that it must be told again.
+  // Number of connections made to the trainer so far. When it grows, the trainer must get its commands again.
   int num_trainer_connections() const { return num_trainer_connections_; }
-  // What the trainer said of itself on its newest connection; nothing until it has.
+  // The trainer's Hello on its newest connection; empty until it arrives.
   const std::optional<internal::Hello>& hello() const { return hello_; }
   bool exited() const { return exited_; }
-  // Nothing when the shim ended without writing it.
+  // Empty if the shim ended without writing its exit status.
   const std::optional<internal::ShimStatus>& exit() const { return exit_; }
 
   const FrameChannel& shim_channel() const { return shim_; }
@@ -80,7 +81,7 @@ class SpawnedTrainer {
   FrameChannel trainer_;
   internal::ShimStatus shim_status_;
   bool was_suspended_ = false;
-  internal::ShimCommand command_;  // what the shim should know; sent again on every connection
+  internal::ShimCommand command_;  // the state that the shim should have; sent again on every connection
   int num_trainer_connections_ = 0;
   std::optional<internal::Hello> hello_;
   absl::Duration next_look_;

@@ -23,7 +23,7 @@ absl::Status Unusable(const std::string& what, const std::string& folder, const 
   return absl::FailedPreconditionError(absl::StrCat("can't write ", what, " ", folder, ": ", why));
 }
 
-// Whoever knows the id can speak for the agent: only its own user may read it.
+// Whoever knows the id can act as the agent, so only the agent's user may read the file.
 absl::Status WriteSecret(const std::string& path, const std::string& secret) {
   const std::string temporary = path + ".tmp";
   const UniqueFd file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
@@ -59,7 +59,7 @@ absl::StatusOr<StateFolder> StateFolder::Open(const std::string& folder, RandomS
   const bool is_there = std::filesystem::exists(folder, error);
   AMPD_RETURN_IF_ERROR(TryFolder(folder, "the state folder"));
   if (!is_there) {
-    chmod(folder.c_str(), 0700);  // one that was made before keeps the permissions that it was given
+    chmod(folder.c_str(), 0700);  // an existing folder keeps its permissions
   }
   StateFolder state;
   state.lock_ = UniqueFd(open((folder + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
@@ -81,7 +81,7 @@ absl::StatusOr<StateFolder> StateFolder::Open(const std::string& folder, RandomS
   if (!id.ok() || id->empty()) {
     return Unusable("the state folder", folder, "agent-id can't be read; remove that file");
   }
-  chmod(path.c_str(), 0600);  // of an agent that did not see to it
+  chmod(path.c_str(), 0600);  // the file may have been created with wider permissions
   state.agent_id_ = *std::move(id);
   return state;
 }

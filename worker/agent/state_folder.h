@@ -8,18 +8,18 @@
 
 namespace ampd::agent {
 
-// Makes `folder` if it is not there and writes a file in it once. An error tells of the folder and why, in one line;
-// `what` is what people call the folder.
+// Creates `folder` if it does not exist, and writes and deletes a file in it to see that it can. An error names the
+// folder and the cause in one line; `what` is the name for the folder in that line.
 absl::Status TryFolder(const std::string& folder, const std::string& what);
 
-// The folder of one agent's state, which no other agent has as long as this lives. Thread-compatible.
+// The folder of one agent's state. No other agent can open it while this object lives. Thread-compatible.
 class StateFolder {
  public:
-  // Makes the folder if it is not there. FAILED_PRECONDITION while another agent has it.
+  // Creates the folder if it does not exist. FAILED_PRECONDITION while another agent has it open.
   static absl::StatusOr<StateFolder> Open(const std::string& folder, RandomSource& random);
 
-  // Made with the folder and the same ever after: tells this agent from others of its name. A secret between it and the
-  // server, in a file that only its user may read.
+  // Created with the folder and constant from then on. It distinguishes this agent from others with its name. It is a
+  // secret between the agent and the server, in a file that only the agent's user may read.
   const std::string& agent_id() const { return agent_id_; }
 
  private:

@@ -54,8 +54,8 @@ bool Grows(const Items& items, Sequence sequence) {
                      [&](const auto& item) { return sequence(item) > std::exchange(last, sequence(item)); });
 }
 
-// Whether the server takes the batch: sequences grow within each kind, and a column has a value for every step or none
-// at all. Another one it drops as a whole.
+// Whether the server accepts the batch: sequences grow within each kind, and a column has a value for every step or no
+// values at all. The server drops any other batch whole.
 bool IsWellFormed(const TelemetryBatch& batch) {
   const std::vector<int> lengths = Lengths(batch.steps());
   return std::all_of(lengths.begin(), lengths.end(),
@@ -66,7 +66,7 @@ bool IsWellFormed(const TelemetryBatch& batch) {
          Grows(batch.samples(), [](const Sample& sample) { return sample.attempt_sequence(); });
 }
 
-// Whether the rows of one can follow those of the other: a column that only one of them has would get too short.
+// Whether the rows of `b` can follow those of `a`: a column that only one of them has would get too short.
 bool HaveSameColumns(const StepColumns& a, const StepColumns& b) {
   const std::vector<int> of_a = Lengths(a);
   const std::vector<int> of_b = Lengths(b);
@@ -78,7 +78,7 @@ bool HaveSameColumns(const StepColumns& a, const StepColumns& b) {
 
 void TelemetryRelay::Add(TelemetryBatch batch) {
   const auto [first, last] = SequenceRange(batch);
-  // A trainer repeats itself on a new connection.
+  // A trainer repeats unacknowledged batches on a new connection.
   if (last <= received_) {
     return;
   }
@@ -95,7 +95,7 @@ void TelemetryRelay::Add(TelemetryBatch batch) {
   }
 }
 
-// What the server would not take stays alone, so that nothing else is dropped with it.
+// A batch that the server would drop is not merged, so that nothing else is dropped with it.
 bool TelemetryRelay::MergeIntoLast(const Kept& added) {
   if (batches_.size() <= num_sent_) {
     return false;

@@ -8,41 +8,42 @@
 
 namespace ampd::agent {
 
-// Telemetry of one attempt between its trainer and the server. The trainer keeps everything until it is acknowledged;
-// what is here is bounded and may be lost.
+// Telemetry of one attempt on its way from the trainer to the server. The trainer keeps everything until it is
+// acknowledged; the relay's buffer is bounded and may be lost.
 //
-// A few uploads are on their way at a time. What the trainer tells meanwhile is merged and goes as one upload when one
-// of them is stored: the faster the steps, the more of them share an upload, and none waits for longer than the server
-// takes to store what went before.
+// A few uploads are in flight at a time. Batches that arrive meanwhile are merged, and go as one upload when one in
+// flight is stored. The faster the steps, the more of them share an upload, and none waits longer than the server takes
+// to store what went before.
 //
-//   trainer --Add--> [ on their way: 1-3, 4-5, 6, 7 | merged: 8-31 ] --Next, Sent--> server
+//   trainer --Add--> [ in flight: 1-3, 4-5, 6, 7 | merged: 8-31 ] --Next, Sent--> server
 //                                 ^------------------Acknowledge--------------------'
 //
-// Merged batches hold what they held apart, in the order of their sequences. Single-threaded: owner the agent's loop.
+// Merging keeps the content and the order of the sequences. Single-threaded: owner the agent's loop.
 class TelemetryRelay {
  public:
-  // Batches are merged up to these. One that is larger as it comes goes alone: a trainer's has at most 256 KiB and then
-  // one more record, a sample of 1 MiB being the largest, which is far below gRPC's 4 MiB.
+  // Batches are merged up to these limits. A larger one is sent alone. A trainer's batch has at most 256 KiB plus one
+  // more record, at most a sample of 1 MiB, which is far below gRPC's 4 MiB.
   static constexpr int kMaxMergedPoints = 1024;
   static constexpr size_t kMaxMergedBytes = 256 << 10;
-  // Uploads that are not acknowledged. More of them than one lets the next wait at the server when the disk is ready.
+  // Maximum number of unacknowledged uploads. With more than one, the next already waits at the server when the disk is
+  // ready.
   static constexpr size_t kMaxUploads = 4;
 
   void Add(v1::TelemetryBatch batch);
-  // The next batch to send; nothing when all are sent, or as many as may be on their way. Sent() moves on.
+  // The next batch to send; null if all are sent or the maximum is in flight. Sent() advances to the next one.
   const v1::TelemetryBatch* Next() const;
   void Sent() { ++num_sent_; }
-  // On a new stream: everything that is not acknowledged goes again.
+  // For a new stream: everything that is not acknowledged is sent again.
   void Rewind() { num_sent_ = 0; }
   void Acknowledge(uint64_t sequence);
-  // The server does not want it: what is here and what still comes is dropped.
+  // The server refuses this telemetry: drops what is buffered and whatever still arrives.
   void Refuse();
 
   bool full() const { return num_bytes_ >= kMaxBytes; }
   bool empty() const { return batches_.empty(); }
   bool refused() const { return refused_; }
   uint64_t received() const { return received_; }
-  // Everything up to it may be forgotten by the trainer.
+  // The trainer may discard everything up to this sequence.
   uint64_t acknowledged() const { return refused_ ? received_ : acknowledged_; }
 
  private:
@@ -54,7 +55,7 @@ class TelemetryRelay {
     size_t num_bytes = 0;
     bool well_formed = false;
   };
-  // False when `added` has to go apart.
+  // Returns false if `added` can't be merged.
   bool MergeIntoLast(const Kept& added);
 
   std::deque<Kept> batches_;

@@ -29,7 +29,7 @@ Function* Find(void* library, const char* symbol) {
 // "13.0" for 13000.
 std::string VersionText(int version) { return absl::StrCat(version / 1000, ".", version % 1000 / 10); }
 
-// The version of CUDA that the driver speaks, once it has been started and has shown a device. The functions are
+// Initializes the driver, checks that it has a device, and returns the CUDA version that it supports. The functions are
 // declared as in cuda.h.
 absl::StatusOr<int> StartDriver(const std::string& path) {
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -7,16 +7,16 @@
 
 namespace ampd::device {
 
-// Where the driver and our kernels are.
+// Paths of the CUDA driver and of our kernels.
 struct CudaLibraries {
   std::string driver = "libcuda.so.1";
   std::string plugin;  // a path; empty: libampd_cuda.so beside the running program
 };
 
-// The kernels of libampd_cuda.so, for use until the process ends: nothing is ever unloaded. The library is opened only
-// where a CUDA driver with a device is, so that a host without one loads nothing. FAILED_PRECONDITION (reason
-// DEVICE_ERROR) with one line that says what is missing: the driver, a device that it lets this process see, the
-// library, or one of them in a version that fits the others.
+// The kernels of libampd_cuda.so, valid until the process ends: nothing is ever unloaded. Opens the library only on a
+// host with a CUDA driver and a device, so that other hosts load nothing. FAILED_PRECONDITION (reason DEVICE_ERROR)
+// with one line that names what is missing: the driver, a device that this process may use, the library, or a matching
+// version of one of them.
 absl::StatusOr<const kernels::CudaKernels*> OpenCudaKernels(const CudaLibraries& libraries = {});
 
 // The path of a file in the running program's folder.

@@ -67,7 +67,7 @@ v1::Device Cpu(const Devices::Options& options) {
 
 }  // namespace
 
-// The few functions of NVML that are used, as nvml.h declares them.
+// The functions of NVML that are used, as nvml.h declares them.
 struct Devices::Nvml {
   struct Memory {
     unsigned long long total, free, used;
@@ -75,7 +75,7 @@ struct Devices::Nvml {
   using Handle = void*;
   struct Gpu {
     Handle handle = nullptr;
-    std::string trouble;  // why it can't be told which GPU this is; it stays unhealthy then
+    std::string trouble;  // why this GPU could not be identified; it stays unhealthy then
   };
 
   void* library = nullptr;
@@ -88,7 +88,7 @@ struct Devices::Nvml {
   int (*capability)(Handle, int*, int*) = nullptr;
   int (*memory)(Handle, Memory*) = nullptr;
   const char* (*error_text)(int) = nullptr;
-  std::vector<Gpu> gpus;  // by number
+  std::vector<Gpu> gpus;  // by GPU number
 
   ~Nvml() {
     if (library != nullptr) {
@@ -105,7 +105,7 @@ struct Devices::Nvml {
     return *function != nullptr;
   }
 
-  // False when there is no usable NVML.
+  // Returns false if there is no usable NVML.
   bool Open(const std::string& path) {
     library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     unsigned num_gpus = 0;
@@ -135,7 +135,7 @@ struct Devices::Nvml {
     return absl::StrCat(call, " returns ", result, error_text == nullptr ? "" : absl::StrCat(": ", error_text(result)));
   }
 
-  // Asks for what stays as it is; the trouble of the first call that fails.
+  // Reads the constant properties; returns the error text of the first call that fails, or "".
   std::string Identify(Handle handle, v1::Device* device) const {
     char text[kNvmlTextBytes] = {};
     if (const int result = name(handle, text, sizeof(text)); result != 0) {

@@ -9,23 +9,24 @@
 
 namespace ampd::device {
 
-// What a host can compute on. GPUs come from NVML, opened at run time; a host without the library has none. The CPU is
-// always there, as "cpu", with its instruction sets. Thread-compatible.
+// The devices of a host that can compute. GPUs are found through NVML, opened at run time; without the library there
+// are no GPUs. The CPU is always there, as "cpu", with its instruction sets. Thread-compatible.
 class Devices {
  public:
   struct Options {
-    int num_threads = 0;            // of the CPU device; 0: as many as the process may run on
+    int num_threads = 0;            // threads of the CPU device; 0: as many as the process may run on
     std::vector<std::string> only;  // device ids; empty: all
     std::string nvml_library = "libnvidia-ml.so.1";
     std::string proc_folder = "/proc";
   };
-  // NOT_FOUND when `only` names a device that is not there, naming those that are.
+  // NOT_FOUND if `only` names a device that does not exist; the message lists those that do.
   static absl::StatusOr<Devices> Discover(const Options& options);
   ~Devices();
   Devices(Devices&&) noexcept;
 
-  // The devices with their memory as it is now. A GPU that NVML can't be asked about is unhealthy, for the reason that
-  // NVML gives, and has none: until NVML tells its memory again, or for good when it could not be told which GPU it is.
+  // The devices with their current memory. A GPU that NVML can't query is unhealthy, with NVML's error as the reason,
+  // and shows no memory. It recovers when NVML reports its memory again; a GPU that could not be identified stays
+  // unhealthy.
   std::vector<v1::Device> Current();
 
  private:
@@ -37,10 +38,10 @@ class Devices {
   std::unique_ptr<Nvml> nvml_;
 };
 
-// The instruction sets in a /proc/cpuinfo that matter to training, in a fixed order.
+// The instruction sets in a /proc/cpuinfo that matter for training, in a fixed order.
 std::vector<std::string> InstructionSetsIn(const std::string& cpuinfo);
 
-// The value of `field` in a /proc/meminfo, in bytes; 0 when it is not there.
+// The value of `field` in a /proc/meminfo, in bytes; 0 if the field is missing.
 int64_t MemoryFieldIn(const std::string& meminfo, const std::string& field);
 
 }  // namespace ampd::device

@@ -25,7 +25,7 @@ std::string SegmentPath(const std::string& folder, int64_t offset) {
   return absl::StrFormat("%s/%s%020d", folder, kPrefix, offset);
 }
 
-// Offset to size in bytes.
+// Maps each segment's offset to its size in bytes.
 std::map<int64_t, int64_t> ListSegments(const std::string& folder) {
   std::map<int64_t, int64_t> segments;
   DIR* open_folder = opendir(folder.c_str());
@@ -45,7 +45,7 @@ std::map<int64_t, int64_t> ListSegments(const std::string& folder) {
   return segments;
 }
 
-// The first byte at or after `offset` that is kept: its segment, or nothing.
+// The segment that holds the first kept byte at or after `offset`; empty: there is none.
 std::optional<int64_t> SegmentFor(const std::map<int64_t, int64_t>& segments, int64_t offset) {
   for (const auto& [begin, size] : segments) {
     if (begin + size > offset) {
@@ -68,7 +68,7 @@ void AttemptLogWriter::Append(std::string_view bytes) {
     }
     const std::string_view part = bytes.substr(0, segment_end_ - end_);
     if (!WriteAll(segment_.get(), part).ok()) {
-      segment_.Reset();  // a torn segment ends here; the next one begins at its own offset
+      segment_.Reset();  // the torn segment ends here; the next one begins at its own offset
     }
     end_ += static_cast<int64_t>(part.size());
     bytes.remove_prefix(part.size());

@@ -7,12 +7,13 @@
 #include "absl/status/statusor.h"
 #include "base/io/file.h"
 
-// What an attempt's processes wrote, bounded, on disk, in a spawn folder:
+// The output of an attempt's processes, on disk in a spawn folder, bounded in size:
 //
 //   log    := segment*
-//   segment := the file trainer.log.<offset>, offset in 20 decimal digits: of its first byte in all that was written
+//   segment := the file trainer.log.<offset>; offset, in 20 decimal digits, is that of its first byte in the whole
+//   output
 //
-// The first segment is kept, then the newest ones; what was between them is gone, and its size is the gap.
+// The first segment and the newest ones are kept. The segments between them are deleted and leave a gap.
 namespace ampd::shim {
 
 // Writes the log. A failed write loses its bytes and leaves a gap; it never stops the trainer. Single-threaded: owner
@@ -40,9 +41,9 @@ class AttemptLogWriter {
 };
 
 struct LogPart {
-  int64_t offset_bytes = 0;   // of the first byte of `content`
-  int64_t dropped_bytes = 0;  // between the offset asked for and that one
-  std::string content;        // empty: nothing more yet
+  int64_t offset_bytes = 0;   // offset of the first byte of `content`
+  int64_t dropped_bytes = 0;  // bytes missing between the requested offset and `offset_bytes`
+  std::string content;        // empty: there is no more yet
 };
 
 // Up to `max_bytes` of the log from `offset` on.

@@ -13,13 +13,13 @@
 namespace ampd::shim {
 namespace {
 
-// Forks between two looks at the table; a bomb that outruns this many is stopped again by the next call.
+// Bounds the passes over the process table. The next call stops a fork bomb that outruns them.
 constexpr int kMaxPasses = 50;
 
 void SignalOne(const ProcessEntry& entry, const std::string& boot_id, int signal) {
   if (absl::StatusOr<ProcessHandle> process = ProcessHandle::Open({boot_id, entry.pid, entry.start_ticks});
       process.ok()) {
-    process->Signal(signal).IgnoreError();  // it has ended meanwhile
+    process->Signal(signal).IgnoreError();  // an error means that it has ended meanwhile
   }
 }
 

@@ -2,16 +2,16 @@
 
 namespace ampd::shim {
 
-// Everything below the calling process, which is the subreaper of all of it. Signals go through pidfds, after parent
-// and start time were looked at again. Single-threaded: owner the shim's loop.
+// These functions act on every process below the calling process, which is the subreaper of all of them. They send
+// signals through pidfds, after checking parent and start time once more. Single-threaded: owner the shim's loop.
 
-// Sends `signal` to all. Gives how many were there.
+// Sends `signal` to all. Returns how many there were.
 int SignalDescendants(int signal);
 
-// SIGSTOP until every one found is stopped, so that one which was just forked does not escape.
+// Sends SIGSTOP until every process found is stopped, so that a process that was just forked does not escape.
 void StopDescendants();
 
-// SIGKILL to all. True when none is left; otherwise call again after the next SIGCHLD.
+// Sends SIGKILL to all. Returns true if none is left; otherwise call it again after the next SIGCHLD.
 bool KillDescendants();
 
 }  // namespace ampd::shim

@@ -4,7 +4,7 @@
 
 namespace ampd::shim {
 
-// When the trainer may compute. Times are since boot. Single-threaded: owner the shim's loop.
+// Decides when the trainer may compute. Times are since boot. Single-threaded: owner the shim's loop.
 //
 //   no lease --Renew--> running --stop_ahead before the deadline--> suspended --Renew--> running
 //      '--unattended limit--> to be killed                             '--suspend limit--> to be killed
@@ -12,22 +12,23 @@ class LeaseTimer {
  public:
   enum class Verdict { kRun, kSuspend, kKill };
 
-  // Stopping takes time: the scheduler must run the shim, and the signal must arrive. `stop_ahead` is kept for that, so
-  // that the trainer stands when the deadline comes.
-  // Without a lease a trainer only waits for work: for `unattended_limit` after an agent was last there.
+  // Stopping takes time: the shim must be scheduled, and the signal must arrive. The trainer is therefore suspended
+  // `stop_ahead` before the deadline. A trainer without a lease only waits for work; it is killed `unattended_limit`
+  // after an agent was last there.
   explicit LeaseTimer(absl::Duration stop_ahead = absl::ZeroDuration(),
                       absl::Duration unattended_limit = absl::InfiniteDuration())
       : stop_ahead_(stop_ahead), unattended_limit_(unattended_limit) {}
 
-  // An agent is there.
+  // Records that an agent is there.
   void Attend(absl::Duration now) { attended_ = now; }
 
-  // A lease given once only grows: an earlier deadline, or none, changes nothing. A limit of zero keeps the one before.
+  // Extends the lease. A deadline that is not later than the current one changes nothing. A `suspend_limit` of zero
+  // keeps the current limit.
   void Renew(absl::Duration deadline, absl::Duration suspend_limit);
 
   Verdict At(absl::Duration now) const;
 
-  // When At changes next by itself; InfiniteDuration if never.
+  // When the verdict next changes by itself; InfiniteDuration if never.
   absl::Duration NextChange(absl::Duration now) const;
 
   absl::Duration deadline() const { return deadline_; }

@@ -1,6 +1,6 @@
 // ampd-shim --folder FOLDER -- PROGRAM [ARGUMENT ...]
 //
-// Started by the agent, one for each trainer. See shim.h.
+// The agent starts one for each trainer. See shim.h.
 #include <unistd.h>
 
 #include <cstdio>
@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: ampd-shim --folder FOLDER -- PROGRAM [ARGUMENT ...]\n");
     return 2;
   }
-  // Nothing that the agent had open belongs here.
+  // Close every file that the agent had open.
   close_range(3, ~0u, 0);
   ampd::shim::Shim::Options options;
   options.folder = argv[2];

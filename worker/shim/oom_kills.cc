@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kMaxFileBytes = 1 << 20;
 constexpr absl::Duration kLookInterval = absl::Milliseconds(20);
 constexpr absl::Duration kCountInterval = absl::Seconds(1);
-// A large process takes its time to die: between the kernel's count and the end that is seen.
+// A large process takes time to die: the limit between the kernel's count and the end that the shim sees.
 constexpr absl::Duration kDeathTime = absl::Seconds(30);
 
 // The value of the line "<key> <value>".
@@ -33,19 +33,19 @@ std::optional<int64_t> ValueOf(absl::string_view key, absl::string_view text) {
   return std::nullopt;
 }
 
-// Whether `word` is one of a list with commas.
+// Whether the comma-separated `list` contains `word`.
 bool Lists(absl::string_view list, absl::string_view word) {
   const std::vector<absl::string_view> words = absl::StrSplit(list, ',');
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// Where a process is in the hierarchy that has the memory controller.
+// The place of a process in the hierarchy that has the memory controller.
 struct Place {
   bool is_version_1 = false;
   std::string group;  // its path in the hierarchy, "/" for the root
 };
 
-// Of "4:memory:/a/b" or, without such a line, "0::/a/b".
+// Parses /proc/PID/cgroup: the line "4:memory:/a/b" or, if there is none, "0::/a/b".
 std::optional<Place> PlaceOf(absl::string_view groups) {
   std::optional<Place> place;
   for (const absl::string_view line : absl::StrSplit(groups, '\n')) {
@@ -60,7 +60,7 @@ std::optional<Place> PlaceOf(absl::string_view groups) {
   return place;
 }
 
-// A line of mountinfo: id, parent, device, root, mount point, ..., "-", type, source, options of the file system.
+// A line of mountinfo: id, parent, device, root, mount point, ..., "-", type, source, file system options.
 struct Mount {
   std::string root;
   std::string point;
@@ -81,7 +81,7 @@ std::optional<Mount> MountOf(const Place& place, absl::string_view mounts) {
   return std::nullopt;
 }
 
-// The group's folder, below the mount point; nothing when it is out of reach of this mount.
+// The group's folder below the mount point; empty if it is outside of this mount.
 std::optional<std::string> FolderOf(const Place& place, const Mount& mount) {
   absl::string_view below = place.group;
   if (mount.root != "/" && (!absl::ConsumePrefix(&below, mount.root) || !(below.empty() || below[0] == '/'))) {
@@ -93,8 +93,8 @@ std::optional<std::string> FolderOf(const Place& place, const Mount& mount) {
   return absl::StrCat(mount.point, absl::StripSuffix(below, "/"));
 }
 
-// Where the ends of the group's processes are counted: of version 2 in the nearest group on the way up that has the
-// memory controller.
+// Opens the file that counts the OOM kills of the group. In version 2 that is the file of the nearest group, upwards,
+// that has the memory controller.
 UniqueFd OpenCounter(const Place& place, const Mount& mount, std::string folder) {
   const auto open_in = [](const std::string& in, const char* file) {
     return UniqueFd(open(absl::StrCat(in, "/", file).c_str(), O_RDONLY | O_CLOEXEC));
@@ -102,8 +102,8 @@ UniqueFd OpenCounter(const Place& place, const Mount& mount, std::string folder)
   if (place.is_version_1) {
     return open_in(folder, "memory.oom_control");
   }
-  // Kernels before 5.2 have the other one alone; a group with processes has no groups with the controller below it, so
-  // that it counts the same.
+  // Kernels before 5.2 only have memory.events. It counts the same here: a group with processes has no child groups
+  // with the controller.
   UniqueFd counter = open_in(folder, "memory.events.local");
   counter = counter.ok() ? std::move(counter) : open_in(folder, "memory.events");
   while (!counter.ok() && folder.size() > mount.point.size()) {
@@ -115,10 +115,10 @@ UniqueFd OpenCounter(const Place& place, const Mount& mount, std::string folder)
 
 std::string ReadAll(const std::string& path) { return ReadFile(path, kMaxFileBytes).value_or(""); }
 
-// Whether a process has begun to end, of the line in /proc/PID/stat: PF_EXITING of its flags, the ninth field. The
-// command may hold spaces and parentheses; the last parenthesis ends it.
+// Whether a process has begun to exit, by its /proc/PID/stat: PF_EXITING in the flags, the ninth field. The command may
+// contain spaces and parentheses; the last parenthesis ends it.
 bool IsEnding(absl::string_view stat) {
-  constexpr size_t kFlags = 6;  // behind the command
+  constexpr size_t kFlags = 6;  // index after the command
   constexpr uint32_t kExiting = 0x4;
   const size_t end = stat.rfind(") ");
   const std::vector<absl::string_view> fields =
@@ -158,8 +158,8 @@ void OomKills::Look(pid_t process, absl::Duration now) {
     return;
   }
   looked_at_ = now;
-  // From the moment when it begins to end, and a large process takes its time for that, the kernel calls the groups of
-  // version 1 that it is in "/". What was read before that moment is true.
+  // While a process exits, which takes a large one some time, the kernel shows its version 1 groups as "/". The groups
+  // read before that are the true ones.
   const std::string process_folder = absl::StrCat(proc_, "/", process);
   const std::string groups = ReadAll(process_folder + "/cgroup");
   if (!groups.empty() && groups != groups_ && !IsEnding(ReadAll(process_folder + "/stat"))) {
@@ -168,7 +168,7 @@ void OomKills::Look(pid_t process, absl::Duration now) {
   if (counts_.empty() || now >= counts_.back().time + kCountInterval) {
     counts_.push_back(Read(now));
   }
-  // The oldest one left is from before any end that is still to be seen.
+  // Keep one count that is older than any end still to be seen.
   while (counts_.size() > 1 && counts_[1].time <= now - kDeathTime) {
     counts_.pop_front();
   }

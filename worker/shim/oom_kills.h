@@ -12,37 +12,37 @@
 
 namespace ampd::shim {
 
-// In the spawn folder, empty, when `out_of_memory` of the exit status rests on what was counted for the machine.
+// An empty file in the spawn folder. It exists if `out_of_memory` of the exit status rests on the machine-wide count.
 inline constexpr char kOomGuessFile[] = "oom-guess";
 
-// Tells whether the kernel ended a process for want of memory, which its wait status does not say: that is SIGKILL,
-// which anybody may send. The kernel counts such ends by control group, where it has a memory controller, and for the
-// machine. A group counts those in itself (`memory.events.local`; of version 1 `memory.oom_control`), not those in the
-// groups below and beside it, so that other jobs' ends do not tell here; of the machine's count all that ran on it do.
+// Decides whether the kernel's out-of-memory killer ended a process. The wait status does not say it: it shows SIGKILL,
+// which anybody may send. The kernel counts OOM kills for each control group with a memory controller, and for the
+// whole machine. A group's count (`memory.events.local`; in version 1 `memory.oom_control`) excludes groups below and
+// beside it, so other jobs do not affect it. The machine's count includes every process on it.
 //
-//   1. Look  while the process lives, now and then: which group is it in, and what has been counted there
-//   2. the process ends; the group may be gone with it, and the opened file knows that
-//   3. Verdict
+//   1. Look  now and then while the process lives: finds its group and reads the counts
+//   2. the process ends; its group may be deleted with it, but the opened counter file can still be read
+//   3. At    gives the verdict
 //
 // Single-threaded: owner the shim's loop.
 class OomKills {
  public:
   enum class Verdict {
     kNone,
-    kOfTheGroup,    // counted in its own group at about the time of its end
-    kOfTheMachine,  // its group counts nothing; somewhere on the machine there was one at about that time
+    kOfTheGroup,    // its own group counted an OOM kill at about the time of its end
+    kOfTheMachine,  // its group has no count; the machine counted an OOM kill at about that time
   };
 
-  // `proc` is where procfs is.
+  // `proc` is the mount point of procfs.
   explicit OomKills(std::string proc = "/proc") : proc_(std::move(proc)) {}
 
-  // Cheap when called often. A group may be changed; the process is looked for where it is now.
+  // Cheap when called often. A process may move to another group; each look finds the current one.
   void Look(pid_t process, absl::Duration now);
-  // Of a process that has just ended by SIGKILL.
+  // The verdict on a process that has just ended by SIGKILL.
   Verdict At(absl::Duration now) const;
 
  private:
-  // What was counted at `time`, since boot.
+  // The counts at `time`, since boot.
   struct Count {
     absl::Duration time;
     std::optional<int64_t> of_the_group;
@@ -53,8 +53,8 @@ class OomKills {
   Count Read(absl::Duration now) const;
 
   const std::string proc_;
-  std::string groups_;  // as /proc/PID/cgroup told last
-  UniqueFd counter_;    // of the group; none where nothing is counted
+  std::string groups_;  // the content of /proc/PID/cgroup at the last look
+  UniqueFd counter_;    // the group's counter file; not open if the group has no count
   std::deque<Count> counts_;
   absl::Duration looked_at_ = -absl::InfiniteDuration();
 };

@@ -29,15 +29,15 @@ namespace {
 constexpr int kProtocol = 1;
 constexpr size_t kMaxClients = 8;
 constexpr int kExecFailed = 127;
-// How often the end is tried again: a full disk for the exit file, a process that does not die.
+// Retry interval of the shutdown: for a full disk at the exit file, or a process that does not die.
 constexpr absl::Duration kRetry = absl::Milliseconds(200);
-// A block of every usual file system; the exit file is far below it.
+// One block of every usual file system; the exit file is far smaller.
 constexpr size_t kReserveBytes = 4096;
-// Under load a timer wakes the shim some milliseconds late; later still, the trainer stands by the lease that it
-// shares. The shortest lease, 100 ms, is renewed every 20 ms.
+// Under load a timer wakes the shim some milliseconds late. If it wakes later than this, the trainer stops by itself at
+// the shared lease's deadline. The shortest lease, 100 ms, is renewed every 20 ms.
 constexpr absl::Duration kStopAhead = absl::Milliseconds(25);
 
-// In the child, between fork and exec.
+// Runs in the child, between fork and exec.
 [[noreturn]] void BecomeTrainer(const std::vector<std::string>& command, const ComputeLease& lease, int output) {
   setsid();
   lease.PassOn();
@@ -45,8 +45,9 @@ constexpr absl::Duration kStopAhead = absl::Milliseconds(25);
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   signal(SIGPIPE, SIG_DFL);
-  signal(SIGHUP, SIG_IGN);  // as the shim: no terminal that closes ends a job
-  // The kernel takes a trainer before the agent and the shim when memory runs out. The score is only a wish.
+  signal(SIGHUP, SIG_IGN);  // as in the shim: a closing terminal ends no job
+  // When memory runs out, the kernel should kill the trainer before the agent and the shim. The kernel may ignore the
+  // score.
   WriteAll(UniqueFd(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC)).get(), "500").IgnoreError();
   const int null = open("/dev/null", O_RDONLY);
   dup2(null, STDIN_FILENO);
@@ -100,9 +101,9 @@ absl::Status Shim::Start() {
   AMPD_ASSIGN_OR_RETURN(listener_, ListenUnix(absl::StrCat(options_.folder, "/shim.sock")));
   AMPD_ASSIGN_OR_RETURN(shared_lease_, ComputeLease::Create());
   lease_.Attend(options_.clock->SinceBoot());
-  // Room for the exit file, so that a disk which fills up meanwhile does not keep the device.
+  // Reserves disk space for the exit file, so that a disk that fills up meanwhile does not keep the device occupied.
   const UniqueFd reserve(open(Reserve().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-  WriteAll(reserve.get(), std::string(kReserveBytes, '.')).IgnoreError();  // the exit file may find room all the same
+  WriteAll(reserve.get(), std::string(kReserveBytes, '.')).IgnoreError();  // without it the exit file may still fit
   return StartTrainer();
 }
 
@@ -125,7 +126,7 @@ absl::Status Shim::StartTrainer() {
   return absl::OkStatus();
 }
 
-// Waits for one thing to happen and takes all in that has.
+// Waits for one event and handles all that have happened.
 void Shim::Turn() {
   std::vector<pollfd> waits = {{signals_.get(), POLLIN, 0}, {timer_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
   if (output_.ok()) {
@@ -172,7 +173,7 @@ void Shim::OnSignals() {
   signalfd_siginfo signal = {};
   while (read(signals_.get(), &signal, sizeof(signal)) == sizeof(signal)) {
     if (signal.ssi_signo != SIGCHLD && !end_.exited()) {
-      kill(trainer_, SIGTERM);  // its pid can't be reused: it is our child and not reaped
+      kill(trainer_, SIGTERM);  // the pid can't be reused: the trainer is our child and not reaped yet
     }
   }
   int wait_status = 0;
@@ -216,7 +217,7 @@ void Shim::OnClient() {
   }
 }
 
-// False when the client is gone or speaks nonsense.
+// Returns false if the client is gone or sent something that is not a command.
 bool Shim::OnClientBytes(Client& client) {
   char buffer[4096];
   const ssize_t size = read(client.socket.get(), buffer, sizeof(buffer));
@@ -283,7 +284,7 @@ void Shim::Kill() {
 
 void Shim::ReadOutput() {
   char buffer[64 << 10];
-  // Bounded, so that a trainer which only writes cannot keep the lease waiting.
+  // Bounded, so that a trainer that writes all the time cannot delay the lease.
   for (int i = 0; i < 16 && output_.ok(); ++i) {
     const ssize_t size = read(output_.get(), buffer, sizeof(buffer));
     if (size > 0) {
@@ -296,7 +297,7 @@ void Shim::ReadOutput() {
   }
 }
 
-// True when nothing is left to do.
+// Returns true if nothing is left to do.
 bool Shim::Finish() {
   if (!KillDescendants()) {
     return false;
@@ -306,7 +307,7 @@ bool Shim::Finish() {
   const absl::Status written =
       WriteFileAtomically(absl::StrCat(options_.folder, "/exit"), Status().SerializeAsString());
   Broadcast();
-  // A folder that was removed is nobody's any more.
+  // If the folder was removed, nobody needs the exit file.
   return written.ok() || access(options_.folder.c_str(), F_OK) != 0;
 }
 
@@ -323,7 +324,7 @@ internal::ShimStatus Shim::Status() const {
 
 void Shim::Broadcast() {
   const internal::ShimStatus status = Status();
-  // A client that does not read is closed; it reads its end and comes back.
+  // A client that does not read is shut down; it sees the end of its connection and connects again.
   std::erase_if(clients_, [&](auto& client) {
     if (!WriteFrame(client.first, status).ok()) {
       shutdown(client.first, SHUT_RDWR);

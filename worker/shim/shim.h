@@ -20,17 +20,17 @@
 
 namespace ampd::shim {
 
-// The parent of one trainer and of everything that it starts: keeps its lease, its log and its exit status, and leaves
-// nothing behind. It survives the agent; an agent connects to shim.sock in the spawn folder, as often as it likes.
+// The parent of one trainer and of everything that it starts. It keeps the trainer's lease, log and exit status, and
+// leaves no process behind. It survives the agent; an agent may connect to shim.sock in the spawn folder at any time.
 //
 //   1. agent   starts the shim in a new session; the shim listens, then starts the trainer
 //   2. agent   connects                         -> ShimStatus{trainer_pid}
-//   3. agent   ShimCommand{lease deadline}      -> ShimStatus{that deadline}: only now the agent binds the trainer
-//   4. the deadline comes                       -> everything is stopped just before it, ShimStatus{suspended}; where
-//                                                  that is late, the trainer begins no step (ComputeLease)
-//   5. agent   ShimCommand{later deadline}      -> everything goes on, ShimStatus
-//   6. no lease and no agent for long           -> everything is killed: nobody would ever ask for this trainer
-//   7. the trainer ends                         -> what is left below is killed, the file `exit` is written,
+//   3. agent   ShimCommand{lease deadline}      -> ShimStatus{that deadline}; only then the agent binds the trainer
+//   4. the deadline comes                       -> all processes are stopped just before it, ShimStatus{suspended}; if
+//                                                  the stop is late, the trainer begins no step (ComputeLease)
+//   5. agent   ShimCommand{later deadline}      -> all processes continue, ShimStatus
+//   6. no lease and no agent for long           -> all processes are killed: no agent would ever use this trainer
+//   7. the trainer ends                         -> the processes left below are killed, the file `exit` is written,
 //                                                  ShimStatus{exited}, the shim ends
 //
 // Single-threaded: owner the main thread.
@@ -45,7 +45,7 @@ class Shim {
   };
   explicit Shim(Options options);
 
-  // Until the trainer has ended, nothing is left below, and its exit status is on disk.
+  // Returns once the trainer has ended, no process is left below, and the exit status is on disk.
   absl::Status Run();
 
  private:
