@@ -10,8 +10,8 @@
 #include "client/api/cancellation.h"
 #include "client/api/job_client.h"
 
-// Files to the server and back. What broke off is gone on with: a server that is out of reach is asked again for
-// `retry_for` from the last byte on, and a later call goes on where an earlier one was given up.
+// Transfers files to and from the server. An interrupted transfer resumes at the byte that it reached. While the server
+// is out of reach, the call retries for `retry_for`; a later call resumes a transfer that was given up.
 namespace ampd::client {
 
 struct TransferOptions {
@@ -20,31 +20,33 @@ struct TransferOptions {
   std::function<void(int64_t num_done, int64_t num_bytes)> progress;
 };
 
-// A file of this machine, by what is in it.
+// A file of this machine, with its digest and size.
 struct LocalFile {
   std::string path;
   std::string sha256;
   int64_t size_bytes = 0;
 };
-// Reads it through once. NOT_FOUND and others name the path; INVALID_ARGUMENT for an empty file or none at all;
-// CANCELLED by the cancellation.
+// Reads the whole file once. INVALID_ARGUMENT if the file is empty or not a regular file; CANCELLED by the
+// cancellation; NOT_FOUND and others. Every error names the path.
 absl::StatusOr<LocalFile> ReadLocalFile(const std::string& path, const Cancellation& cancellation);
 
-// The artifact of this content; NOT_FOUND when the server does not have all of it.
+// The artifact with this content. NOT_FOUND if the server does not have all of it.
 absl::StatusOr<v1::Artifact> FindUploaded(JobClient* client, const std::string& sha256);
 
-// Sends what the server does not have of the file. ABORTED when the file was changed meanwhile; the server's errors.
+// Sends those bytes of the file that the server does not have. ABORTED if the file was changed meanwhile; otherwise the
+// server's errors.
 absl::StatusOr<v1::Artifact> UploadFile(JobClient* client, const LocalFile& file, const TransferOptions& options);
 
-// Writes the content beside `path` and gives it that name once its digest is right. ALREADY_EXISTS where something is
-// there that is not to be replaced; DATA_LOSS for another content than the artifact's.
+// Downloads into a file beside `path` and renames it to `path` once the digest matches. ALREADY_EXISTS if `path` exists
+// and `replace` is false; DATA_LOSS if the content does not match the artifact's digest.
 absl::Status DownloadFile(JobClient* client, const v1::Artifact& artifact, const std::string& path, bool replace,
                           const TransferOptions& options);
 
-// Takes a piece of the content; its error ends the transfer.
+// Receives one piece of the content; an error ends the transfer.
 using WritePiece = std::function<absl::Status(const std::string& piece)>;
 
-// Gives `write` all of the content in order. DATA_LOSS, behind the last piece, for another content than the artifact's.
+// Passes the whole content to `write`, in order. DATA_LOSS, after the last piece, if the content does not match the
+// artifact's digest.
 absl::Status StreamFile(JobClient* client, const v1::Artifact& artifact, const WritePiece& write,
                         const TransferOptions& options);
 

@@ -8,10 +8,10 @@
 
 namespace ampd::client {
 
-// A request to stop, made once (by Ctrl-C) and seen by whoever waits. Thread-safe.
+// A request to stop, made once (by Ctrl-C) and seen by every waiting thread. Thread-safe.
 class Cancellation {
  public:
-  // Asks for the stop and runs the current listener.
+  // Requests the stop and runs the current listener.
   void Cancel() {
     absl::MutexLock lock(&mutex_);
     cancelled_ = true;
@@ -25,8 +25,8 @@ class Cancellation {
     return cancelled_;
   }
 
-  // Replaces the listener, which is called at once when the stop was asked for already. An empty one only forgets the
-  // last; once SetListener returns, that one does not run any more.
+  // Replaces the listener. A listener is called at once if the stop was requested already. An empty function removes
+  // the listener. Once SetListener returns, the previous listener no longer runs.
   void SetListener(std::function<void()> listener) {
     absl::MutexLock lock(&mutex_);
     listener_ = std::move(listener);
@@ -35,7 +35,7 @@ class Cancellation {
     }
   }
 
-  // Waits until the stop or `timeout`; true on the stop.
+  // Waits until the stop or `timeout`. Returns true if the stop was requested.
   bool WaitFor(absl::Duration timeout) {
     absl::MutexLock lock(&mutex_);
     AwaitFor(mutex_, absl::Condition(&cancelled_), timeout);

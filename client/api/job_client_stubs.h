@@ -10,7 +10,7 @@
 
 namespace ampd::client {
 
-// The gRPC side of JobClient, apart so that its header needs no gRPC.
+// The gRPC part of JobClient, separate so that its header needs no gRPC.
 struct JobClientStubs {
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::JobService::Stub> jobs;

@@ -11,33 +11,33 @@
 
 namespace ampd::client {
 
-// Follows one job over broken connections: after UNAVAILABLE, RESOURCE_EXHAUSTED (too slow a reader) or silence of
-// three heartbeats it opens the stream again from the last message's token, so that nothing is missed or doubled; on
-// OUT_OF_RANGE (a token too old) it starts over from a snapshot. Single-threaded: owner the command; the cancellation
-// may come from any thread.
+// Follows one job across broken connections. After UNAVAILABLE, RESOURCE_EXHAUSTED (the reader is too slow) or a
+// silence of three heartbeats it reopens the stream at the last message's token, so that no message is lost or
+// repeated. After OUT_OF_RANGE (the token is too old) it starts over from a snapshot. Single-threaded: owner the
+// command; the cancellation may come from any thread.
 class JobWatch {
  public:
   struct Options {
     std::string id;
     bool from_start = false;
-    absl::Duration give_up_after = absl::Seconds(60);  // of a server that does not answer
+    absl::Duration give_up_after = absl::Seconds(60);  // give up after this time without an answer
     absl::Duration silence_limit = absl::Seconds(45);
   };
   enum class Next {
     kMessage,
-    kTimeout,       // nothing until the deadline
+    kTimeout,       // no message before the deadline
     kReconnecting,  // the connection was lost; call again
-    kEnded,         // after the final message; or an error, in status()
+    kEnded,         // the final message was returned before, or an error: see status()
     kCancelled,
   };
 
   JobWatch(JobClient* client, Options options, Cancellation* cancellation);
   ~JobWatch();
 
-  // The next message, heartbeats included.
+  // Waits for the next message, heartbeats included.
   Next Pull(absl::Duration deadline, v1::WatchJobResponse* message);
 
-  // Why it ended; OK after the final message.
+  // Why the watch ended; OK after the final message.
   const absl::Status& status() const { return status_; }
 
  private:
@@ -54,11 +54,11 @@ class JobWatch {
   bool final_seen_ = false;
   absl::Duration pause_;
   absl::Duration last_message_;  // since boot
-  absl::Duration silent_since_;  // of this connection
+  absl::Duration silent_since_;  // since when this connection is silent; since boot
   absl::Status status_;
 };
 
-// A job's log from `offset_bytes` on, resumed in the same way by offset. Single-threaded.
+// Reads a job's log from `offset_bytes` on and resumes in the same way, by offset. Single-threaded.
 class LogTail {
  public:
   struct Options {
@@ -68,7 +68,7 @@ class LogTail {
 
   LogTail(JobClient* client, Options options, Cancellation* cancellation);
 
-  // Calls `sink` for each piece until the log ends (OK), an error, or the cancellation (CANCELLED).
+  // Calls `sink` for each piece. Returns when the log ends (OK), on an error, or on the cancellation (CANCELLED).
   absl::Status Run(const std::function<void(const v1::TailLogsResponse&)>& sink);
 
  private:

@@ -9,8 +9,8 @@
 
 namespace ampd::client {
 
-// A server-streaming call over the callback API, read by one thread that may stop waiting at a deadline. At most one
-// message is held; a slow reader slows the stream down by flow control. Next: one reader; Cancel: any thread.
+// A server-streaming call over the callback API, read by one thread that waits with a deadline. At most one message is
+// buffered; a slow reader slows the stream by flow control. Pull: one reader; Cancel: any thread.
 template <typename Response>
 class StreamPull final : public grpc::ClientReadReactor<Response> {
  public:
@@ -20,12 +20,12 @@ class StreamPull final : public grpc::ClientReadReactor<Response> {
   template <typename Function>
   explicit StreamPull(Function start) {
     start(&context_, this);
-    // The hold keeps the call from being done while StartRead may still come from the reader's thread.
+    // The hold keeps the call from completing while the reader's thread may still call StartRead.
     this->AddHold();
     this->StartCall();
   }
 
-  // Ends the call and waits for its last reaction.
+  // Ends the call and waits until it is done.
   ~StreamPull() override {
     context_.TryCancel();
     AwaitDone();
@@ -34,7 +34,7 @@ class StreamPull final : public grpc::ClientReadReactor<Response> {
   StreamPull(const StreamPull&) = delete;
   StreamPull& operator=(const StreamPull&) = delete;
 
-  // Waits for the next message until `deadline`, since boot. After kEnded, status() holds how the call ended.
+  // Waits for the next message until `deadline`, since boot. After kEnded, status() tells how the call ended.
   Next Pull(absl::Duration deadline, Response* response) {
     if (ended_) {
       return Next::kEnded;
@@ -91,7 +91,7 @@ class StreamPull final : public grpc::ClientReadReactor<Response> {
 
   grpc::ClientContext context_;
   Response buffer_;       // written by gRPC between StartRead and OnReadDone
-  bool reading_ = false;  // the rest up to mutex_: reader's thread only
+  bool reading_ = false;  // used by the reader's thread only, as the two below
   bool ended_ = false;
   bool released_ = false;
   mutable absl::Mutex mutex_;

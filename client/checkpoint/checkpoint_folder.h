@@ -14,26 +14,26 @@ namespace ampd::client {
 // A checkpoint's folder on this machine, as a worker wrote it.
 struct CheckpointFolder {
   std::string path;
-  std::string manifest_sha256;  // what the server has recorded
+  std::string manifest_sha256;  // the digest that the server has recorded
   CheckpointManifest manifest;
 
-  int64_t size_bytes() const;  // of the files that the manifest names
+  int64_t size_bytes() const;  // total size of the files that the manifest names
 };
 
-// FAILED_PRECONDITION when there is no manifest to read in it, DATA_LOSS when that is none.
+// NOT_FOUND if the folder has no manifest, FAILED_PRECONDITION if it can't be read, DATA_LOSS if it is invalid.
 absl::StatusOr<CheckpointFolder> OpenCheckpointFolder(const std::string& path);
 
-// What is wrong with a file that the manifest names: missing, of another size or another SHA-256, no safetensors file
-// though it is called so. Reads all of it. Empty: nothing.
+// Describes the damage of a file that the manifest names: missing, another size or SHA-256, or a .safetensors file that
+// is not one. Reads the whole file. Returns "" if the file is intact.
 std::string FindDamage(const CheckpointFolder& folder, const std::string& file);
 
-// The header of a file of the folder, whose tensors are not read.
+// Reads the header of one of the folder's files, without the tensors.
 absl::StatusOr<SafetensorsHeader> ReadTensorTable(const CheckpointFolder& folder, const std::string& file);
 
 struct ExportOptions {
-  std::string destination;  // file
-  bool replace = false;     // one that is there
-  bool averages = false;    // of the parameters in place of them, where the optimizer kept some
+  std::string destination;  // the file to write
+  bool replace = false;     // whether to overwrite an existing file
+  bool averages = false;    // export averaged parameters instead, if the optimizer kept averages
 };
 
 struct ExportedModel {
@@ -41,11 +41,11 @@ struct ExportedModel {
   int64_t size_bytes = 0;
 };
 
-// Writes the model's parameters and buffers, by the names of Python's state_dict and with {"format": "pt"} as metadata,
-// which transformers asks for, to a safetensors file of its own: whole or not at all. Of an exported model what Python
-// does not save is left out, and a tied parameter is there by each of its names. Verifies what it reads against the
-// manifest before. DATA_LOSS for a damaged checkpoint, ALREADY_EXISTS, FAILED_PRECONDITION for averages that there are
-// not and for a destination that can't be written.
+// Writes the model's parameters and buffers to a safetensors file, completely or not at all. Names are those of
+// Python's state_dict; the metadata is {"format": "pt"}, which transformers requires. For an exported model, tensors
+// that Python does not save are omitted, and a tied parameter is written under each of its names. Verifies everything
+// it reads against the manifest. DATA_LOSS for a damaged checkpoint; ALREADY_EXISTS; FAILED_PRECONDITION if averages
+// were asked for and there are none, or if the destination can't be written.
 absl::StatusOr<ExportedModel> ExportModel(const CheckpointFolder& folder, const ExportOptions& options);
 
 }  // namespace ampd::client

@@ -11,11 +11,11 @@
 
 namespace ampd::client {
 
-// What the command line asks for: options that outlive the parse, and the command.
+// The parsed command line: the command, and the options that it needs after the parse.
 struct CommandLine {
   GlobalOptions global;
   std::function<int(Session*)> command;
-  const CLI::App* app = nullptr;  // of `command`
+  const CLI::App* app = nullptr;  // the CLI11 subcommand of `command`
   CommandFormats formats;
   std::string id;
   std::vector<std::string> ids;
@@ -44,31 +44,31 @@ struct CommandLine {
   InspectModelOptions model;
 };
 
-// What -o may be for a command.
+// Sets of -o formats that commands support.
 FormatSet Text();
 FormatSet All();
 FormatSet AllBut(const FormatSet& left_out);
 
-// REQUIRES: CheckDuration found nothing.
+// REQUIRES: CheckDuration(text) returns "".
 absl::Duration DurationOf(const std::string& text);
 
-// Checks of arguments: empty, or what is wrong.
+// Checks of arguments. Each returns "" if the argument is valid, otherwise the problem.
 std::string CheckDuration(const std::string& text);
 std::string CheckCount(const std::string& text);
 std::string CheckPositiveCount(const std::string& text);
 std::string CheckPositive(const std::string& text);
 std::string CheckNotEmpty(const std::string& text);
-// One that names what may stand.
+// Makes a check that accepts only these words.
 std::function<std::string(const std::string&)> OneOf(std::vector<std::string> words);
 
-// A subcommand that runs `command` after the parse, and what -o may be for it.
+// Adds a subcommand that runs `command` after the parse and supports the -o values `formats`.
 CLI::App* AddCommand(CLI::App* parent, const char* name, const char* help, CommandLine* line,
                      std::function<int(Session*)> command, FormatSet formats);
 void AddId(CLI::App* app, CommandLine* line);
 
-// Groups of commands, below `root`.
+// Add groups of commands below `root`.
 void AddJobs(CLI::App* root, CommandLine* line);         // job_commands.cc
-void AddCheckpoints(CLI::App* root, CommandLine* line);  // resource_commands.cc, as the next five
+void AddCheckpoints(CLI::App* root, CommandLine* line);  // resource_commands.cc, as the five below
 void AddArtifacts(CLI::App* root, CommandLine* line);
 void AddPolicies(CLI::App* root, CommandLine* line);
 void AddData(CLI::App* root, CommandLine* line);

@@ -5,29 +5,29 @@
 #include <string>
 #include <vector>
 
-// Words of a command line by the tree of commands, for what has to say something about a line that is not right or not
-// whole: usage errors and completion.
+// Resolves the words of a command line in the tree of commands, for usage errors and completion: the line may be wrong
+// or incomplete.
 namespace ampd::client {
 
-// Subcommands that people see.
+// The subcommands that are shown to people.
 std::vector<const CLI::App*> SubcommandsOf(const CLI::App& app);
 std::vector<std::string> SubcommandNames(const CLI::App& app);
 
-// "--name" of all options of `app` and, since options are taken behind every command, of those around it.
+// "--name" for each option of `app` and of the commands around it, because a command also accepts their options.
 std::vector<std::string> OptionNames(const CLI::App& app);
 
-// Words that name a command from the root on, "job submit"; empty for the root.
+// The words that lead from the root to the command, such as "job submit"; empty for the root.
 std::string PathOf(const CLI::App& app);
 
 struct ReadWords {
-  const CLI::App* command = nullptr;          // the deepest that the words name
-  std::string unknown;                        // a word where only a command may stand, and that is none
-  const CLI::Option* open = nullptr;          // the last word is this option, and its value is missing
-  std::map<std::string, std::string> values;  // of the options, by their long names
-  std::vector<std::string> positionals;       // words of `command` that are no options nor values of one
+  const CLI::App* command = nullptr;          // the deepest command that the words name
+  std::string unknown;                        // a word in the place of a command that is not one
+  const CLI::Option* open = nullptr;          // the option that ends the line and whose value is missing
+  std::map<std::string, std::string> values;  // values of the options, by the options' long names
+  std::vector<std::string> positionals;       // other words of `command`: neither options nor values of options
 };
 
-// Reads words as the parser would: an option that takes a value takes the next word. Stops at an unknown command.
+// Reads the words as the parser would: an option that takes a value takes the next word. Stops at an unknown command.
 ReadWords Read(const CLI::App& root, const std::vector<std::string>& words);
 
 }  // namespace ampd::client

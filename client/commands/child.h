@@ -10,16 +10,17 @@
 
 namespace ampd::client {
 
-// A program that `ampctl dev` runs, in a process group of its own so that the terminal's Ctrl-C reaches only ampctl; it
-// gets SIGTERM when ampctl dies. Thread-compatible.
+// A program that `ampctl dev` runs. It has its own process group, so that the terminal's Ctrl-C reaches only ampctl,
+// and gets SIGTERM when ampctl dies. Thread-compatible.
 class Child {
  public:
-  // Its output goes to the end of `log_path`. REQUIRES: called on the main thread, which the child's life hangs on.
+  // Appends the program's output to `log_path`. REQUIRES: called on the main thread, because the kernel ends the child
+  // when the thread that started it ends.
   static absl::StatusOr<Child> Start(const std::vector<std::string>& command, const std::string& log_path);
 
   pid_t pid() const { return pid_; }
   void Signal(int signal);
-  // The exit in words ("exit status 3", "signal 9"), or nothing while it runs.
+  // The exit in words ("exit status 3", "signal 9"); empty while it runs.
   const std::optional<std::string>& PollExit();
 
  private:

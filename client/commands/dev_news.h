@@ -12,9 +12,9 @@
 
 namespace ampd::client {
 
-// What `ampctl dev` waits for, as one condition: signals to stop, the end of a child, and, while a folder is watched,
-// its files' changes. Look at the world after seen() and before WaitPast(), and nothing is missed:
-//   seen = news.seen();  if (what is wanted is there) return;  news.WaitPast(seen, deadline);
+// Combines the events that `ampctl dev` waits for: stop signals, the end of a child, and, while a folder is watched,
+// changes of its files. To miss nothing, read seen() first, then check the state, then call WaitPast():
+//   seen = news.seen();  if (the wanted state is reached) return;  news.WaitPast(seen, deadline);
 // Construct it before any other thread exists. Thread-safe.
 class DevNews {
  public:
@@ -23,13 +23,14 @@ class DevNews {
   DevNews(const DevNews&) = delete;
   DevNews& operator=(const DevNews&) = delete;
 
-  // Files that are made, renamed into or written to in the folder are news from here on. REQUIRES: none is watched.
+  // From here on, a file that is created, renamed into or written in the folder is an event. REQUIRES: no folder is
+  // watched.
   absl::Status WatchFolder(const std::string& folder);
   void StopWatching();
 
-  int num_stops() const;  // SIGINT, SIGTERM and SIGHUP so far
-  uint64_t seen() const;  // grows with every news
-  // Waits for news beyond `seen`, or until the deadline, since boot.
+  int num_stops() const;  // number of SIGINT, SIGTERM and SIGHUP so far
+  uint64_t seen() const;  // grows with every event
+  // Waits for an event beyond `seen`, or until the deadline, since boot.
   void WaitPast(uint64_t seen, absl::Duration deadline);
 
  private:
@@ -40,7 +41,7 @@ class DevNews {
   int num_stops_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t num_news_ ABSL_GUARDED_BY(mutex_) = 0;
   UniqueFd changes_;
-  UniqueFd end_;  // readable once the watching is to end
+  UniqueFd end_;  // readable once the watching should end
   std::thread watcher_;
   SignalThread signals_;
 };

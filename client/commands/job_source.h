@@ -7,23 +7,23 @@
 #include "ampd/v1/job_service.pb.h"
 #include "client/jobfile/job_file.h"
 
-// What commands that take a job file share.
+// Shared by the commands that take a job file.
 namespace ampd::client {
 
-// The text of a job file, "-" being standard input: at most a byte more than such a file may have.
+// Reads a job file; "-" is standard input. Reads at most one byte more than the maximum size of a job file.
 absl::StatusOr<std::string> ReadSource(const std::string& path);
 
-// Tells all problems of a job file, and returns the exit code.
+// Prints all problems of a job file and returns the exit code.
 int FailWithProblems(const std::vector<Problem>& problems, const std::string& source);
 
-// Prints each line of a text from the server behind a prefix.
+// Prints each line of a server's text after a prefix.
 void PrintLines(const std::string& text, const std::string& prefix);
 
-// The devices that "gpu" and "cpu" stand for where none is at hand.
+// The devices that "gpu" and "cpu" mean if no device is given.
 inline constexpr char kExampleGpu[] = "GPU of compute capability 9.0";
 inline constexpr char kExampleCpu[] = "CPU with avx512_bf16";
 
-// Asks what a job's policy does to its model on such a device.
+// Makes the request for the effect of a job's policy on its model on such a device.
 v1::ResolvePolicyRequest PolicyRequestOf(const v1::JobSpec& spec, const std::string& device);
 
 }  // namespace ampd::client

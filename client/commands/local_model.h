@@ -9,17 +9,18 @@
 
 namespace ampd::client {
 
-// What a job file says of a model's file on this machine: model.exported.path that begins with "./", "../" or "/", the
-// first two from the job file's folder on. Data roots have names, so no path of theirs begins so.
+// A model file on this machine that a job file names: a model.exported.path that begins with "./", "../" or "/". The
+// first two are relative to the job file's folder. A path in a data root begins with the root's name, so it can't be
+// mistaken for one.
 struct LocalModel {
-  std::string sha256;  // empty: the model is no file of this machine
+  std::string sha256;  // empty: the job file names no local model file
   bool is_uploaded = false;
 };
 
-// Puts the artifact of that file in the place of its path, and uploads it where the server does not have it. With
-// `dry_run` nothing is uploaded: what is not there keeps a path, for the server to check the rest of the spec by, and
-// ShowAsUploaded puts the artifact in its place. `job_file`: "-" for standard input. REQUIRES: before Session::Client()
-// the session was asked for its cancellation.
+// Replaces the path of that file by its artifact, and uploads the file if the server does not have it. With `dry_run`
+// nothing is uploaded: a missing file keeps a path, so that the server can check the rest of the spec, and
+// ShowAsUploaded replaces it later. `job_file`: "-" for standard input. REQUIRES: Session::Client() was not called
+// before Session::CancelledByInterrupt().
 absl::StatusOr<LocalModel> UploadLocalModel(Session* session, const std::string& job_file, bool dry_run,
                                             absl::Duration retry_for, v1::JobSpec* spec);
 void ShowAsUploaded(const LocalModel& model, v1::JobSpec* spec);

@@ -4,10 +4,10 @@
 #include "client/terminal/progress_line.h"
 #include "client/terminal/session.h"
 
-// Transfers of files with a bar.
+// Transfers of files with a progress bar.
 namespace ampd::client {
 
-// `line` must live as long as the transfer.
+// REQUIRES: `line` outlives the transfer.
 inline TransferOptions OptionsWithBar(ProgressLine* line, absl::Duration retry_for, Cancellation* cancellation) {
   return {retry_for, cancellation, [line](int64_t num_done, int64_t num_bytes) {
             line->Show(num_bytes > 0 ? static_cast<double>(num_done) / static_cast<double>(num_bytes) : 1);

@@ -5,8 +5,8 @@
 
 namespace ampd::client {
 
-// Fills `modules`: those that the parameters and nodes of the training program are in, and all that contain them, in
-// the order in which the model names them. REQUIRES: the file's `tensors` are filled.
+// Fills `modules`: the modules that hold parameters or nodes of the training program, and all modules that contain
+// them, in the order in which the model names them. REQUIRES: the file's `tensors` are filled.
 void AddModules(const graph::ExportedModel& model, v1::ModelFile* file);
 
 // Fills `ops`.

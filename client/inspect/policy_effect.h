@@ -6,9 +6,9 @@
 
 namespace ampd::client {
 
-// Fills `policies`: of each preset of the question what it does to the training program, as the trainer would resolve
-// it with AdamW and no rules, and where a batch was named the memory of a step, as the server tells it of its own
-// models.
+// Fills `policies`: the effect of each preset of the question on the training program, resolved as the trainer would
+// with AdamW and no rules. If the question has a batch size, adds the memory of a step, estimated as the server does
+// for its own models.
 void AddPolicies(const graph::ImportedPrograms& imported, ModelQuestion question, v1::ModelFile* file);
 
 }  // namespace ampd::client

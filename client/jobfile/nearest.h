@@ -6,8 +6,8 @@
 
 namespace ampd::client {
 
-// The candidate that is nearest to `word` by edit distance (insert, delete, replace, swap of neighbours; case is free),
-// or one that begins with it; empty when none is near enough to be meant.
+// The candidate nearest to `word` by edit distance (insert, delete, replace, swap of neighbours; ignoring case), or one
+// that begins with `word`. Empty if no candidate is near enough.
 std::string Nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace ampd::client

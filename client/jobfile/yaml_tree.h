@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
-// YAML as a tree of our own in which every node knows its place, read under limits.
+// YAML as a tree whose nodes know their positions, parsed under size limits.
 namespace ampd::client {
 
-// Where something stands: "job.yaml", line and column from 1. Line 0: the source as a whole.
+// A position in the source: "job.yaml", line and column from 1. Line 0: the source as a whole.
 struct SourceMark {
   std::string source;
   int line = 0;
@@ -16,18 +16,18 @@ struct SourceMark {
   std::string ToString() const;
 };
 
-// One thing wrong with a job file. `field` is the path as the user wrote it, empty for problems of the text itself.
+// One problem of a job file. `field` is the path as the user wrote it; empty for problems of the text itself.
 struct Problem {
   SourceMark mark;
   std::string field;
   std::string message;
-  std::string nearest;               // did you mean ...; empty if nothing is near
-  std::vector<std::string> allowed;  // what may stand there; empty if that is no short list
+  std::string nearest;               // the likely correction ("did you mean"); empty if no name is near
+  std::vector<std::string> allowed;  // the allowed values; empty if there is no short list of them
 };
 
 struct YamlEntry;
 
-// A value. Scalars keep their text: what they are is decided by the field that they are for.
+// A value. A scalar keeps its text; the field that reads it decides its type.
 struct YamlNode {
   enum class Kind { kNull, kScalar, kSequence, kMap };
   Kind kind = Kind::kNull;
@@ -46,10 +46,10 @@ struct YamlEntry {
 
 inline constexpr int kMaxYamlBytes = 1 << 20;
 inline constexpr int kMaxYamlDepth = 32;
-inline constexpr int kMaxYamlNodes = 20'000;  // after aliases are followed
+inline constexpr int kMaxYamlNodes = 20'000;  // counted after aliases are expanded
 
-// Reads one document. Empty after a problem that leaves no tree (too large, too deep, broken syntax, an alias inside
-// its own anchor, too many nodes); duplicate keys are reported and the first one is kept.
+// Parses one document. Duplicate keys are reported, and the first one is kept. Returns nothing after a problem that
+// leaves no tree: too large, too deep, broken syntax, an alias inside its own anchor, or too many nodes.
 std::optional<YamlNode> ParseYaml(std::string_view text, const std::string& source, std::vector<Problem>* problems);
 
 }  // namespace ampd::client

@@ -14,16 +14,16 @@ std::string FormatSpan(absl::Duration duration);  // 8s, 3m12s, 2h05m, 3d04h
 std::string FormatNumber(double value);           // 65536, 0.1234, 1.2e-05, nan
 std::string FormatCount(int64_t value);           // 1,234,567
 
-// Columns that the text takes on a terminal: code points, without escape sequences.
+// The number of terminal columns of the text: its code points, without escape sequences.
 int DisplayWidth(std::string_view text);
-// The text, cut or filled with spaces to `width` columns. REQUIRES: no escape sequences.
+// The text, truncated or padded with spaces to `width` columns. REQUIRES: no escape sequences.
 std::string FitTo(std::string_view text, int width);
-// The text, cut to `width` columns with its end shown by "..", escape sequences kept whole and closed.
+// The text, truncated to `width` columns with ".." at its end. Escape sequences are kept whole and closed.
 std::string ClipTo(std::string_view text, int width);
-// Without control characters, so that a name or message cannot steer a terminal.
+// Replaces control characters, so that a name or message cannot control the terminal.
 std::string Printable(std::string_view text);
 
-// SGR colours, or nothing when colours are off.
+// SGR colours; leaves texts as they are when colours are off.
 class Palette {
  public:
   explicit Palette(bool on) : on_(on) {}

@@ -9,19 +9,19 @@ namespace ampd::client {
 
 struct ModelTextOptions {
   bool headings = true;
-  bool wide = false;       // every module, and a line a tensor
-  int64_t batch_size = 0;  // that the memory is of
+  bool wide = false;       // every module, and a line for each tensor
+  int64_t batch_size = 0;  // batch size of the memory estimates
   Palette palette{false};
 };
 
-// Modules below these levels are counted in those that contain them, unless all are asked for.
+// Modules below these levels are counted in those that contain them, unless all modules are shown.
 inline constexpr int kShownModuleLevels = 3;
 
-// All that is known of a model as tables, one a subject, with what is wrong with it at the end. Whatever text the file
-// has is made harmless.
+// Everything known of a model as tables, one per subject, with its problems at the end. Control characters in the
+// file's texts are replaced.
 std::string RenderModelFile(const v1::ModelFile& file, const ModelTextOptions& options);
 
-// Whether modules are left out that a wide text has.
+// Whether a wide text would show more modules.
 bool HidesModules(const v1::ModelFile& file);
 
 }  // namespace ampd::client

@@ -5,8 +5,8 @@
 
 namespace ampd::client {
 
-// Columns two spaces apart, as wide as their widest cell, the last one open; cells may hold colours. Upper-case
-// headings unless `headings` is false.
+// Columns two spaces apart, each as wide as its widest cell; the last one is not padded. Cells may contain colours. The
+// headings are in upper case; `headings` false omits them.
 std::string RenderTable(const std::vector<std::string>& heading, const std::vector<std::vector<std::string>>& rows,
                         bool headings);
 

@@ -13,8 +13,9 @@
 
 namespace ampd::client {
 
-// What a watcher knows of a job, folded from the stream's messages. Bounded: of a long run it keeps at most 4096
-// points, thinned by halves. What a replay tells again is not counted again. Thread-compatible.
+// The state of a watched job, accumulated from the stream's messages. Bounded: of a long run it keeps at most 4096
+// points, dropping every second one when there are more. Points that a replay repeats are not counted again.
+// Thread-compatible.
 class WatchedJob {
  public:
   void Add(const v1::WatchJobResponse& message);
@@ -31,24 +32,24 @@ class WatchedJob {
   int64_t total_steps() const;  // 0: not known
   int64_t skipped() const;
   const std::string& waiting() const { return waiting_; }
-  double samples_per_second() const;  // over the last half minute; of the last step before that is known
+  double samples_per_second() const;  // over the last half minute; the last step's rate until that is known
   double learning_rate() const { return learning_rate_; }
   double grad_norm() const { return grad_norm_; }
   double loss() const { return losses_.empty() ? job_.progress().loss() : losses_.back().value; }
-  // Of a GAN, whose loss() is its discriminator's.
+  // The generator's loss of a GAN, whose loss() is its discriminator's.
   std::optional<double> generator_loss() const { return generator_loss_; }
   double loss_scale() const { return scales_.empty() ? job_.progress().loss_scale() : scales_.back().value; }
   int64_t memory_bytes() const { return memory_bytes_; }
   int64_t memory_peak_bytes() const { return memory_peak_bytes_; }
   const v1::EvalPoint& eval() const { return eval_; }
 
-  // Time to the last step at the pace of the last half minute; infinite while it cannot be told.
+  // Time to the last step at the pace of the last half minute; infinite while the pace is unknown.
   absl::Duration TimeLeft() const;
-  // From the first attempt's first step to the job's end or the newest point; negative before.
+  // Time from the job's start to its end or its newest point; negative before the start.
   absl::Duration Elapsed() const;
 
  private:
-  // When a step was done.
+  // The time at which a step was done.
   struct Pace {
     int64_t step = 0;
     int64_t time_micros = 0;
@@ -57,19 +58,19 @@ class WatchedJob {
   void AddSteps(const v1::StepColumns& steps);
   void AddJob(const v1::Job& job);
   void AddPace(Pace now);
-  // Takes back points that come again: after a roll-back, or from a new attempt.
+  // Removes points that are repeated after a roll-back or by a new attempt.
   void TakeBackFrom(int64_t step);
   void Thin();
-  absl::Duration StepTime() const;  // infinite while it cannot be told
+  absl::Duration StepTime() const;  // infinite while it is unknown
 
   v1::Job job_;
   std::vector<PlotPoint> losses_;
   std::vector<PlotPoint> scales_;
-  std::deque<v1::Event> events_;  // the newest
+  std::deque<v1::Event> events_;  // the newest events
   int64_t dropped_points_ = 0;
   int64_t step_ = 0;
-  int64_t skips_seen_ = 0;   // among the points up to the last record of the job, which counts them too
-  int64_t skips_since_ = 0;  // among later points
+  int64_t skips_seen_ = 0;   // skips up to the step of the job's last record, which counts them too
+  int64_t skips_since_ = 0;  // skips after that step
   double samples_per_second_ = 0;
   double learning_rate_ = 0;
   double grad_norm_ = 0;
@@ -88,14 +89,14 @@ struct ScreenOptions {
   int height = 24;
   bool ascii = false;
   Palette palette{false};
-  std::string notice;  // the last row: what to type, or that the connection is lost; empty: none
+  std::string notice;  // text of the last row: a key hint, or that the connection is lost; empty: none
 };
 
-// The live screen: state, progress, loss curve, loss scale on a log2 axis, memory, last events; at most `height` rows
+// The live screen: state, progress, loss curve, loss scale on a log2 axis, memory, latest events. At most `height` rows
 // of at most `width` columns.
 std::string RenderWatchScreen(const WatchedJob& watched, const ScreenOptions& options);
 
-// The same in one line, without a newline, for what is no terminal.
+// The same state in one line, without a newline, for an output that is not a terminal.
 std::string RenderWatchLine(const WatchedJob& watched);
 
 // "overflow  step 12  scale 65536 ..." in one line, without a newline.

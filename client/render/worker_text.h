@@ -9,7 +9,7 @@
 // Workers and their devices as rows of a table.
 namespace ampd::client {
 
-// `wide` has a row a device with what it can do, and the worker's version.
+// `wide` has one row per device with its capabilities, and the worker's version.
 std::vector<std::string> WorkerHeadings(bool wide);
 std::vector<std::vector<std::string>> WorkerRows(const v1::Worker& worker, bool wide, absl::Time now);
 

@@ -4,7 +4,7 @@
 
 namespace ampd::client {
 
-// Whether there is a person at standard input who can be asked.
+// Whether a person at standard input can be asked.
 bool CanAsk();
 
 // Asks on stderr, "QUESTION [y/N] ", and reads a line. REQUIRES: CanAsk().

@@ -5,11 +5,11 @@
 
 namespace ampd::client {
 
-// What ampctl's exit status means. Documented in docs/cli.md and `ampctl help exit-codes`; scripts rely on it.
+// ampctl's exit statuses, documented in docs/cli.md and `ampctl help exit-codes`. Scripts rely on them.
 enum ExitCode {
   kExitOk = 0,
-  kExitFailure = 1,  // a failed job, or any other error of the server
-  kExitUsage = 2,    // the command line or the job file
+  kExitFailure = 1,  // the job failed, or any other server error
+  kExitUsage = 2,    // the command line or the job file is wrong
   kExitNotFound = 3,
   kExitAuth = 4,
   kExitUnreachable = 5,
@@ -19,7 +19,7 @@ enum ExitCode {
 };
 
 ExitCode ExitCodeOf(const absl::Status& status);
-// Of a terminal state.
+// REQUIRES: `state` is terminal.
 ExitCode ExitCodeOf(v1::Job::State state);
 
 inline constexpr char kExitCodesText[] =

@@ -5,12 +5,12 @@
 #include <string_view>
 #include <vector>
 
-// What -o may say. Every command names those it has; another one is a usage error, never ignored.
+// The formats of -o. Every command lists the formats that it supports; any other is a usage error, never ignored.
 namespace ampd::client {
 
 enum class OutputFormat { kTable, kWide, kJson, kJsonLines, kYaml, kName };
 
-// In the order of the enumeration. Every command has kTable, its plain text.
+// Formats in the order of the enumeration. Every command has kTable, its plain text.
 using FormatSet = std::vector<OutputFormat>;
 
 FormatSet AllFormats();

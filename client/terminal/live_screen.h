@@ -6,9 +6,9 @@
 
 namespace ampd::client {
 
-// A text that is redrawn in place on stdout: the terminal's second screen, without cursor and without wrapping, so that
-// neither resizing nor a long row can leave a trace. What was on the terminal comes back when it ends, and while the
-// process is stopped by Ctrl-Z. Thread-safe.
+// A text that is redrawn in place on stdout. It uses the terminal's alternate screen, without cursor and line wrapping,
+// so that neither resizing nor a long row leaves traces. The previous content of the terminal is restored at the end,
+// and while Ctrl-Z has stopped the process. Thread-safe.
 class LiveScreen {
  public:
   LiveScreen() = default;
@@ -16,11 +16,11 @@ class LiveScreen {
   LiveScreen(const LiveScreen&) = delete;
   LiveScreen& operator=(const LiveScreen&) = delete;
 
-  // Replaces what is shown. The first call takes the screen.
+  // Replaces the text. The first call switches to the alternate screen.
   void Draw(const std::string& text);
-  // Gives the terminal back as it was; does nothing when the screen was not taken.
+  // Restores the terminal; does nothing before the first Draw.
   void Leave();
-  // Leaves, stops the process until SIGCONT, and takes the screen again.
+  // Leaves, stops the process until SIGCONT, and switches back to the alternate screen.
   void Suspend();
 
  private:

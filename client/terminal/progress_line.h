@@ -6,8 +6,8 @@
 
 namespace ampd::client {
 
-// A bar on stderr that tells how far a command on files of this machine has come. Shown on a terminal alone, and not to
-// who asked for quiet; gone when it ends. Single-threaded.
+// A progress bar on stderr for commands that read or write large files. Shown only on a terminal and without --quiet;
+// removed when it is destroyed. Single-threaded.
 class ProgressLine {
  public:
   explicit ProgressLine(const Session& session);
@@ -15,9 +15,9 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  // `fraction` in [0, 1]. Redrawn ten times a second at most.
+  // `fraction` in [0, 1]. Redrawn at most ten times a second.
   void Show(double fraction);
-  // Takes the bar away, so that something else may be said.
+  // Removes the bar, so that other output can follow.
   void Clear();
 
  private:

@@ -16,7 +16,7 @@
 
 namespace ampd::client {
 
-// What every command takes.
+// The options of every command.
 struct GlobalOptions {
   std::string address;
   OutputFormat output = OutputFormat::kTable;
@@ -26,7 +26,7 @@ struct GlobalOptions {
   bool ascii = false;
 };
 
-// The reason of a wait that came to its own end, at a server that answers.
+// The reason of a wait that timed out although the server answers.
 inline constexpr char kWaitTimedOut[] = "WAIT_TIMED_OUT";
 
 // One run of ampctl: its options, its terminal, its client. Data goes to stdout, messages to stderr. Single-threaded.
@@ -35,24 +35,25 @@ class Session {
   explicit Session(GlobalOptions options);
 
   const GlobalOptions& options() const { return options_; }
-  Palette palette() const { return palette_; }  // of stdout
+  Palette palette() const { return palette_; }  // for stdout
   bool animated() const { return animated_; }   // stdout is a terminal that can be redrawn
   bool ascii() const { return ascii_; }
   int width() const;
   int height() const;
 
-  // Ctrl-C and SIGTERM as a cancellation from here on. REQUIRES: called before Client(), whose threads must not take
-  // the signals; later calls return the same. Ctrl-Z calls `suspend`, which is to stop the process.
+  // From this call on, Ctrl-C and SIGTERM trigger the returned cancellation; later calls return the same one. Ctrl-Z
+  // runs the function set by OnSuspend, which must stop the process. REQUIRES: called before Client(), whose threads
+  // must not receive these signals.
   Cancellation* CancelledByInterrupt();
   void OnSuspend(std::function<void()> suspend);
 
-  // The client of the resolved address. Threads start with the first call, so signals are blocked before.
+  // The client of the resolved address. The first call starts threads, so signals must be blocked before.
   absl::StatusOr<JobClient*> Client();
 
-  // Prints the error with what to do about it; returns its exit code.
+  // Prints the error and advice on what to do; returns its exit code.
   int Fail(const absl::Status& status) const;
-  void Note(const std::string& text) const;  // to stderr, unless quiet
-  void Warn(const std::string& text) const;  // to stderr, whatever is asked for
+  void Note(const std::string& text) const;  // prints to stderr, unless --quiet
+  void Warn(const std::string& text) const;  // prints to stderr, even with --quiet
 
  private:
   void Suspend();
