@@ -7,16 +7,16 @@
 // ampctl dev --clean.
 namespace ampd::client {
 
-// What an `ampctl dev` left in its folder, for the question whether it may be deleted: "checkpoints of 3 jobs (1.2
-// GiB), server (12.0 MiB)". Empty: nothing but its lock, or no folder.
+// Describes what an `ampctl dev` left in its folder, for the question whether to delete it: "checkpoints of 3 jobs (1.2
+// GiB), server (12.0 MiB)". Empty if there is nothing but the lock, or no folder.
 std::string DescribeDevFolder(const std::string& folder);
 
-// Asks whether everything in the folder may be deleted, naming the folder and what is in it; does not ask when there is
-// nothing or when `confirmed`. OK: it may. INVALID_ARGUMENT when nobody can be asked; CANCELLED when the answer is no;
-// FAILED_PRECONDITION for a folder that no `ampctl dev` made.
+// Asks whether everything in the folder may be deleted, naming the folder and its content. Does not ask if the folder
+// is empty or `confirmed` is set. Returns OK if it may be deleted; INVALID_ARGUMENT if nobody can be asked; CANCELLED
+// if the answer is no; FAILED_PRECONDITION if `ampctl dev` did not create the folder.
 absl::Status ConfirmDevClean(const std::string& folder, bool confirmed);
 
-// Deletes everything in the folder but its lock.
+// Deletes everything in the folder except its lock.
 absl::Status CleanDevFolder(const std::string& folder);
 
 }  // namespace ampd::client

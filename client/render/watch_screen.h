@@ -45,7 +45,7 @@ class WatchedJob {
 
   // Time to the last step at the pace of the last half minute; infinite while the pace is unknown.
   absl::Duration TimeLeft() const;
-  // Time from the job's start to its end or its newest point; negative before the start.
+  // Time from the first attempt's first step to the job's end or its newest point; negative before that step.
   absl::Duration Elapsed() const;
 
  private:

@@ -23,27 +23,30 @@ __all__ = ["ExportError", "export"]
 
 
 def export(model, example_inputs, path, dynamic=None):
-    """Write a model to `path` (ending in .pt2) as ampd runs it: its training and its evaluation program in one archive.
+    """Write a model to `path` (ending in .pt2) for ampd: its training and its evaluation program in one archive.
 
-    `model`: a torch.nn.Module in float32 on the CPU, whose forward takes tensors and gives what a head of the job takes:
-    logits, numbers, or with the labels among its inputs the loss itself, as their mean over the batch; of two networks,
-    `generator` and `discriminator`, the discriminator's loss and the generator's (docs/imported-models.md). `example_inputs`: a
-    tuple of what it takes, with a batch of at least 2 as the first size of each; the batch size is left open, every other
-    size is fixed, but for those that `dynamic` names: of each input its {dimension: name}, or a torch.export.Dim with bounds
-    in the name's place; sizes of one name are equal. ampd takes the length of a text's samples so, `dynamic=({1: "length"},
-    {1: "length"})` for tokens and their mask, and trains with the sequence_length of the job's data.
+    `model`: a torch.nn.Module in float32 on the CPU. Its forward takes tensors and returns what a head of the job
+    accepts: logits, numbers, or, if the labels are among its inputs, the loss itself as their mean over the batch. If
+    it has two networks, `generator` and `discriminator`, it returns the discriminator's and the generator's loss
+    (docs/imported-models.md).
 
-    Before the file appears at `path`, its programs are compared with the model as it is: outputs, buffers and the gradient
-    of every parameter, for the example and for other inputs of another batch size with other parameters. The model is
-    called several times for this, in both modes. Its parameters, buffers, modes and attributes are afterwards what they
-    were.
+    `example_inputs`: a tuple of the forward's inputs. The first size of each is the batch, at least 2.
 
-    The file tells too which of the model's dtypes are meant, as a norm's that computes in float32, and which follow the
-    dtype of what the model is given, as noise's: a copy of the model in bfloat16 is traced, and compared. Where that can't
-    be, a warning says why, and the file goes without.
+    The batch size stays open and every other size is fixed, except those in `dynamic`: for each input a dict
+    {dimension: name}, with a torch.export.Dim in place of the name to set bounds. Sizes with the same name are equal.
+    For a text's length, pass `dynamic=({1: "length"}, {1: "length"})` for tokens and their mask; ampd then trains with
+    the sequence_length of the job's data.
 
-    Raises ExportError, also for a model that does what no file holds: Python code in the backward pass, or Python state; or
-    what torch.export raises for a model that it can't trace.
+    Before the file appears at `path`, its programs are compared with the model: outputs, buffers and the gradient of
+    every parameter, for the example and for other inputs with another batch size and other parameters. This calls the
+    model several times in both modes. Afterwards its parameters, buffers, modes and attributes are as before.
+
+    The file also records which of the model's dtypes are intended (a norm that computes in float32) and which only
+    follow the dtype of the model's inputs (noise). For this, a bfloat16 copy of the model is traced and compared. If
+    that fails, a warning gives the reason and the file omits the record.
+
+    Raises ExportError, also if the model does what a file can't hold: Python code in the backward pass, or Python
+    state. Errors of torch.export for a model that it can't trace are passed on.
     """
     example_inputs = tuple(example_inputs)
     for tensor in example_inputs:
@@ -70,13 +73,13 @@ def export(model, example_inputs, path, dynamic=None):
 
 
 def _traced(model, example_inputs, open_sizes):
-    """The programs by their names, and what the twin tells of them. Leaves the model as it was."""
+    """The programs by name, and the content of the twin's file. Leaves the model as it was."""
     kept = KeptState(model)
     try:
         with masks_without_vmap(), layers_op_by_op():
             programs = {}
             for name in ("train", "eval"):
-                kept.restore()  # what the first trace has left may be a tensor without numbers
+                kept.restore()  # the first trace may leave tensors without values
                 programs[name] = _trace(model.train(name == "train"), example_inputs, open_sizes)
             kept.restore()
             return programs, bf16_twin.content_of(programs, model, example_inputs,
@@ -92,7 +95,7 @@ def _umask():
 
 
 def _open_sizes(example_inputs, dynamic):
-    """What torch.export calls dynamic_shapes."""
+    """The dynamic_shapes argument of torch.export."""
     dynamic = ({},) * len(example_inputs) if dynamic is None else tuple(dynamic)
     if len(dynamic) != len(example_inputs):
         raise ExportError(f"dynamic has {len(dynamic)} entries for {len(example_inputs)} inputs; give a dict, which may be "
@@ -110,11 +113,12 @@ def _open_sizes(example_inputs, dynamic):
 
 
 def _trace(model, example_inputs, open_sizes):
-    # What a model asks of a size that only a run knows becomes an assertion, which the import checks for the job's length.
+    # A condition on a size that is only known at run time becomes an assertion; the import checks it for the job's
+    # length.
     program = torch.export.export(model, example_inputs, dynamic_shapes=open_sizes,
                                   prefer_deferred_runtime_asserts_over_guards=any(len(sizes) > 1 for sizes in open_sizes))
     graph = program.graph
-    for node in reversed(list(graph.nodes)):  # what only prepares a vmap, and can't be saved
+    for node in reversed(list(graph.nodes)):  # nodes that only prepare a vmap can't be saved
         if node.op == "call_function" and "predispatch" in getattr(node.target, "__module__", "") and not node.users:
             graph.erase_node(node)
     return program

@@ -1,7 +1,7 @@
-"""What changes gradients by Python code: backward passes of the user's own, and hooks.
+"""Detects Python code that changes gradients: custom backward passes, and hooks.
 
-A program of torch.export holds what a forward computes. Its gradients follow from that, and code that Python runs in the
-backward pass is lost. Here a run of the model is watched for such code, and for draws that torch doesn't make.
+A program of torch.export holds what a forward computes. Its gradients are derived from that, and Python code that runs
+in the backward pass is lost. A run of the model is watched for such code, and for random numbers not drawn by torch.
 """
 import contextlib
 import random
@@ -16,12 +16,12 @@ from .error import ExportError
 
 __all__ = ["Watch", "named", "refuse_hooks"]
 
-CLOSE = 1e-4  # of a gradient's norm: two ways to write a derivative round otherwise
-# Of (inputs, their output's gradient), by what they are multiplied: a backward pass may bound, scale or replace either.
+CLOSE = 1e-4  # relative to a gradient's norm: equal derivatives may be computed with different rounding
+# Factors for (the inputs, the output's gradient): a backward pass may clip, scale or replace either.
 PROBES = ((1, 1), (1, 1e-6), (1, 1e6), (1, float("nan")), (30, 1), (1e-3, 1))
 
 
-# Of torch's own, one that no gradient passes through.
+# PyTorch's own Functions that no gradient passes through.
 OF_TORCH = (checkpoint._NoopSaveInputs,)
 WITH_DETACH = ("write it in ops whose derivatives are those that you mean, with detach: x.detach() * 2 - x has the value of "
                "x and the opposite gradient, x + (x.round() - x).detach() that of x.round() and the gradient of x")
@@ -30,7 +30,7 @@ WITHOUT_CHECKPOINTS = ("call torch.utils.checkpoint with use_reentrant=False, or
 
 
 def named(name, module):
-    """'layers.0 (Linear)': how a module is called in texts."""
+    """'layers.0 (Linear)': a module's name in messages."""
     return f"{name or 'the model'} ({type(module).__name__})"
 
 
@@ -40,7 +40,7 @@ def _refuse(where, what, how="remove it before the export, and write what it doe
 
 
 def refuse_hooks(model):
-    """Raises ExportError for a hook that runs in the backward pass, on a module, a parameter or all modules."""
+    """Raises ExportError for a backward hook on a module, on a parameter or buffer, or on all modules."""
     for name, module in model.named_modules():
         for hooks in (module._backward_hooks, module._backward_pre_hooks):
             for hook in hooks.values():
@@ -60,16 +60,16 @@ def _name(code):
 
 
 def _function(kind):
-    generated = "GeneratedBackwardFor_"  # "GeneratedBackwardFor_namespace_op_overload", of torch.library
+    generated = "GeneratedBackwardFor_"  # "GeneratedBackwardFor_namespace_op_overload", by torch.library
     operator = getattr(kind, "__name__", "").removeprefix(generated)
     return (f"the operator {operator!r} of torch.library" if operator != kind.__name__
             else f"the torch.autograd.Function {_name(kind)}")
 
 
 class Watch:
-    """A context in which a run of the model raises ExportError for what its code does that no trace carries: a hook that it
-    puts on a tensor, a torch.autograd.Function whose backward pass is not the derivative of its forward pass, and numbers
-    drawn from Python's or NumPy's generator. Each is named with its module."""
+    """A context that raises ExportError if a run of the model does what no trace records: a hook put on a tensor, a
+    torch.autograd.Function whose backward pass is not the derivative of its forward pass, or numbers drawn from
+    Python's or NumPy's generator. The message names the module."""
 
     def __init__(self, model):
         self._names = {module: name for name, module in model.named_modules()}
@@ -89,7 +89,7 @@ class Watch:
                 original = vars(owner)[name]
                 setattr(owner, name, watched(original))
                 stack.callback(setattr, owner, name, original)
-            # Function.apply calls super().apply, also where a caller has kept the former.
+            # Function.apply calls super().apply, also if a caller has saved a reference to Function.apply.
             autograd_function._SingleLevelFunction.apply = self._applied()
             stack.callback(delattr, autograd_function._SingleLevelFunction, "apply")
             stack.callback(sys.setprofile, sys.getprofile())
@@ -130,7 +130,7 @@ class Watch:
         return register
 
     def _profile(self, frame, event, called):
-        # Of nodes of the backward pass, whose methods are C's.
+        # Catches hooks on nodes of the backward pass, whose methods are written in C.
         if event == "c_call" and getattr(called, "__name__", "") in ("register_hook", "register_prehook"):
             sys.setprofile(None)
             _refuse(self._where(), f"a forward that puts a hook on the backward pass ({called.__name__})")
@@ -161,7 +161,7 @@ class Watch:
 
 
 def _draws():
-    """(generator, what changes with a draw from it)."""
+    """(generator, a value that changes with each draw from it)."""
     found = [("Python's random module", hash(random.getstate()))]
     if "numpy.random" in sys.modules:
         state = sys.modules["numpy.random"].get_state()
@@ -170,7 +170,7 @@ def _draws():
 
 
 class _Context:
-    """What a Function's forward is given where it runs as any code: it may keep things in it, and nothing reads them."""
+    """Stands in for the context of a Function's forward that runs as ordinary code: ignores what is saved in it."""
 
     def __init__(self, needs_input_grad):
         self.needs_input_grad = needs_input_grad
@@ -183,11 +183,11 @@ class _Context:
 
 
 def _is_derivative(kind, arguments, keywords):
-    """Whether a Function's backward pass gives what PyTorch derives from its forward pass, for inputs and gradients of all
-    sizes."""
+    """Whether a Function's backward pass returns what PyTorch derives from its forward pass, for inputs and gradients
+    of several scales."""
     wanted = [isinstance(one, torch.Tensor) and one.requires_grad for one in arguments]
     if not any(wanted):
-        return True  # nothing for its backward pass to give; what trains beside its inputs is compared as a whole
+        return True  # its backward pass has nothing to return; other trained tensors are compared with the whole model
 
     def forward(*inputs):
         if autograd_function._is_setup_context_defined(kind.setup_context):
@@ -200,16 +200,16 @@ def _is_derivative(kind, arguments, keywords):
             derived = _gradients(forward, arguments, input_scale, gradient_scale)
             if derived is not None and not all(map(_is_close, expected or derived, derived)):
                 return False
-    except Exception:  # of the user's code, which may not be made to run apart from where it stands
+    except Exception:  # raised by the user's code, which may not run outside of its place in the model
         return False
     return True
 
 
 def _gradients(call, arguments, input_scale, gradient_scale):
-    """Of the inputs that require any, or None where the outputs aren't finite: such inputs are out of the code's range."""
+    """The gradients of the inputs that require one. None if an output isn't finite: the inputs are out of range."""
     with torch.enable_grad():
         leaves = [_leaf(one, input_scale) if isinstance(one, torch.Tensor) else one for one in arguments]
-        # Copies, which the code may write.
+        # Cloned, because the code may write to its inputs.
         given = call(*(one.clone() if isinstance(one, torch.Tensor) else one for one in leaves))
         outputs = [one for one in (given if isinstance(given, tuple) else (given,)) if isinstance(one, torch.Tensor)]
         if not all(bool(torch.isfinite(one).all()) for one in outputs):
@@ -228,7 +228,7 @@ def _leaf(tensor, scale):
 
 
 def _drawn(outputs, scale):
-    """A gradient of each output; of the scale NaN, with one NaN in it."""
+    """A gradient for each output. If `scale` is NaN, the gradient has one NaN in it."""
     random_numbers = torch.Generator().manual_seed(3)
     for output in outputs:
         gradient = torch.randn(output.shape, generator=random_numbers).to(output.dtype)

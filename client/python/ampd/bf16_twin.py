@@ -1,9 +1,9 @@
-"""Which of an exported model's dtypes are meant, and which only follow the dtype that the model was exported in.
+"""Finds which dtypes of an exported model are intended, and which only follow the dtype that it was exported in.
 
-A program in float32 does not tell `x.to(torch.float32)`, which a norm means, from `x.to(y.dtype)`, nor noise in float32
-from noise in the dtype of what it is multiplied with. The same model in bfloat16 does, its twin: what is float32 there too
-is meant, what became bfloat16 follows. And a cast to the dtype that is there gives its argument back, after which the trace
-of a float32 model can't tell the two apart: what reads which is taken from the twin.
+A float32 program doesn't distinguish `x.to(torch.float32)`, which a norm intends, from `x.to(y.dtype)`, nor noise in
+float32 from noise in the dtype of its factor. A trace of the same model in bfloat16, its twin, does: what is still
+float32 there is intended, and what became bfloat16 follows. Also, a cast to the current dtype returns its argument, so
+a float32 trace doesn't show which of the two a later node reads; that is taken from the twin.
 """
 import copy
 import itertools
@@ -14,9 +14,9 @@ import torch
 
 __all__ = ["FILE", "content_of"]
 
-FILE = "ampd.bf16_twin.json"  # in the archive's folder "extra"; graph/exported/exported_twin.h says what is in it
+FILE = "ampd.bf16_twin.json"  # in the archive's folder "extra"; graph/exported/exported_twin.h describes the format
 FORMAT, VERSION = "ampd.bf16_twin", 1
-# Their graphs are taken apart by ampd (graph/exported/exported_inline.cc).
+# Ops whose inner graphs ampd inlines (graph/exported/exported_inline.cc).
 NESTING = (torch.ops.higher_order.wrap_with_autocast, torch.ops.higher_order.wrap_with_set_grad_enabled)
 aten = torch.ops.aten
 FILLS = (aten.masked_fill.Scalar, aten.masked_fill_.Scalar)
@@ -24,24 +24,25 @@ CASTS = (aten.to.dtype, aten.to.dtype_layout, aten.to.device, aten.type_as.defau
 
 
 class _Differs(Exception):
-    """The twin has other nodes; the text says where."""
+    """The twin has other nodes; the message says where."""
 
 
 def content_of(programs, model, example_inputs, trace):
-    """The file's content for the programs of a float32 model, or None after a warning: of a model that can't be traced in
-    bfloat16, or whose forward takes another way there. `programs`: by the names "train" and "eval"; `trace(model, inputs)`
-    is how they were made. Nodes of theirs that read a cast where the twin reads what is cast, or the other way round, read
-    the same as the twin's afterwards, which is the same tensor.
+    """The file's content for the programs of a float32 model. None, after a warning, if the model can't be traced in
+    bfloat16 or if its forward takes another path there. `programs`: by the names "train" and "eval"; `trace(model,
+    inputs)` is the function that made them. Changes the programs: where a node reads a cast and the twin's node reads
+    the tensor before the cast, or the other way round, the node reads as the twin's does. In float32 both are the same
+    tensor.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # told of the float32 model already
+            warnings.simplefilter("ignore")  # the trace of the float32 model has warned already
             twin = copy.deepcopy(model).to(torch.bfloat16)
             inputs = tuple(tensor.to(torch.bfloat16) if tensor.is_floating_point() else tensor
                            for tensor in example_inputs)
             compared = {name: _Comparison(program.graph_module, trace(twin.train(name == "train"), inputs).graph_module)
                         for name, program in programs.items()}
-    except Exception as error:  # whatever the model's own forward raises in a dtype that it was not written for
+    except Exception as error:  # any error of the model's forward in a dtype that it was not written for
         why = str(error).strip().split("\n")[0] or type(error).__name__
         warnings.warn("the model was exported without its bfloat16 twin, which tells the dtypes that it means from those "
                       f"that follow its own: {why}; under policies below float32, its casts to float32 are left out and its "
@@ -54,12 +55,12 @@ def content_of(programs, model, example_inputs, trace):
 
 
 class _Comparison:
-    """Of a program with its twin, as graph modules. `found`: names of nodes by what the twin tells of them."""
+    """Compares a program with its twin, both graph modules. `found`: names of nodes by verdict."""
 
     def __init__(self, module, twin):
         self.found = {"meant": [], "follows": []}
         self._ours = {}  # node of the twin: node of the program
-        self._reads = []  # (node, what its arguments are in the twin)
+        self._reads = []  # (node, the nodes that its arguments correspond to in the twin)
         for ours, theirs in itertools.zip_longest(_nodes(module), _nodes(twin)):
             self._compare(*(ours or (None, None)), *(theirs or (None, None)))
 
@@ -72,12 +73,12 @@ class _Comparison:
             self.found[verdict].append(name)
 
     def _match(self, node, twin):
-        """Whether the two read the same, but for casts that change nothing in the program."""
+        """Whether both nodes read the same, ignoring casts that change nothing in the program."""
         reads = [leaf for leaf in _leaves(node) if isinstance(leaf, torch.fx.Node)]
         wanted = [self._ours[leaf] for leaf in _leaves(twin) if isinstance(leaf, torch.fx.Node)]
         if [_uncast(one) for one in reads] != [_uncast(one) for one in wanted]:
             return False
-        if reads != wanted and node.op != "output":  # whose names are in the program's signature
+        if reads != wanted and node.op != "output":  # the program's signature names what the output reads
             self._reads.append((node, wanted))
         return True
 
@@ -96,7 +97,7 @@ def _leaves(node):
 
 
 def _uncast(node):
-    """What a chain of casts that change nothing begins with."""
+    """The start of a chain of casts that change nothing."""
     while node.target in CASTS and _dtype(node.args[0]) == _dtype(node):
         node = node.args[0]
     return node
@@ -107,8 +108,8 @@ def _words(name, node):
 
 
 def _nodes(module, prefix="", calls=None):
-    """(name, node) of all nodes, in the order of a run. Those of the graphs within have the names that they get when
-    these are taken apart: "graph_2.add" in the second graph that is called.
+    """(name, node) of all nodes, in execution order. Nodes of inner graphs have the names that they get when those are
+    inlined: "graph_2.add" in the second graph that is called.
     """
     calls = calls or itertools.count(1)
     for node in module.graph.nodes:
@@ -128,27 +129,27 @@ def _constants(node):
 
 
 def _names_dtype(node):
-    """Whether a node says itself what it gives, and not by the tensors of numbers that it reads."""
+    """Whether a node sets its result's dtype itself, rather than taking it from the float tensors that it reads."""
     reads = [_dtype(one) for one in node.all_input_nodes]
     return (node.target == aten.type_as.default or any(isinstance(leaf, torch.dtype) for leaf in _leaves(node))
             or not any(dtype is not None and dtype.is_floating_point for dtype in reads))
 
 
 def _limits_of(node):
-    """A node's constants, the least and the greatest number of its dtype by name."""
+    """A node's constants, where the least and the greatest number of its dtype are replaced by these words."""
     limits = torch.finfo(_dtype(node))
     return [{limits.min: "least", limits.max: "greatest"}.get(one, one) if isinstance(one, float) else one
             for one in _constants(node)]
 
 
 def _verdict(node, twin):
-    """ "meant", "follows", or None where there is nothing to tell: the dtype comes from what the node reads."""
+    """ "meant", "follows", or None if there is nothing to record because the dtype comes from what the node reads."""
     if not isinstance(node.target, torch._ops.OpOverload) or _dtype(node) != torch.float32:
         return None
     if repr(_constants(node)) != repr(_constants(twin)):
         follows = (node.target in FILLS and _dtype(twin) == torch.bfloat16
                    and repr(_limits_of(node)) == repr(_limits_of(twin)))
-        return "follows" if follows else "meant"  # a fill with torch.finfo(x.dtype).min, or numbers of float32 alone
+        return "follows" if follows else "meant"  # follows: a fill with torch.finfo(x.dtype).min
     if not _names_dtype(node) or (twin.target in CASTS and _dtype(twin.args[0]) == _dtype(twin)):
         return None
     return {torch.float32: "meant", torch.bfloat16: "follows"}.get(_dtype(twin))

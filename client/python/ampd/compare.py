@@ -1,7 +1,7 @@
-"""Whether the programs of a file compute what the model computes: outputs, the gradient of every parameter and buffers.
+"""Checks that the programs of a file compute what the model computes: outputs, buffers, and every parameter's gradient.
 
-The model is called as the user calls it, without what the export changes for its traces. What is equal but for rounding is
-told from what is not by the model itself: how far its results move when its parameters move by their last bits.
+The model is called as the user calls it, without the export's changes for tracing. To tell rounding from real
+differences, the model itself is the measure: how far its results move when its parameters move by their last bits.
 """
 import contextlib
 import dataclasses
@@ -18,16 +18,16 @@ from .python_state import KeptState, changed_state, later, plain_state
 
 __all__ = ["check_file", "check_model", "layers_op_by_op"]
 
-SEED = 11  # of draws, of those that the gradients of outputs are made by, and of changes of the parameters
-EQUAL = 1e-6  # of a tensor's norm
-MOVEMENTS = 16  # of what moving the last bits moves
+SEED = 11  # for draws in the model, the outputs' gradients, and changes of the parameters
+EQUAL = 1e-6  # relative to a tensor's norm
+MOVEMENTS = 16  # allowed multiple of the movement by the last bits
 LAST_BITS = 2**-22
 MODES = {"train": "training", "eval": "evaluation"}
 
 
 @dataclasses.dataclass
 class Results:
-    """Of one call, each tensor by what it is called in texts."""
+    """The results of one call. Each tensor has its name in messages as the key."""
     outputs: dict
     gradients: dict
     buffers: dict
@@ -38,8 +38,8 @@ class Results:
 
 @contextlib.contextmanager
 def _in_turn(model):
-    """What runs a model in its modes as the user does: by its own code, with gradients, and with draws that nobody misses.
-    Leaves the model as it was."""
+    """Yields an iterator that puts the model in each of its modes. It runs as the user runs it: by its own code, with
+    gradients, and without affecting the user's random numbers. Leaves the model as it was."""
     kept = KeptState(model)
 
     def turns():
@@ -56,8 +56,8 @@ def _in_turn(model):
 
 
 def check_model(model, example_inputs):
-    """Raises ExportError for a model whose forward does what no file can hold: Python code in the backward pass, draws that
-    torch doesn't make, and state of Python's. Leaves the model as it was."""
+    """Raises ExportError if the model's forward does what no file can hold: Python code in the backward pass, numbers
+    not drawn by torch, or Python state. Leaves the model as it was."""
     refuse_hooks(model)
     with _in_turn(model) as turns:
         for mode, kept in turns:
@@ -65,10 +65,10 @@ def check_model(model, example_inputs):
 
 
 def check_file(path, model, example_inputs, open_sizes):
-    """Raises ExportError unless both programs of the file give what the model gives: for the example, and for other inputs
-    of another batch size with other parameters. Leaves the model as it was."""
+    """Raises ExportError unless both programs of the file give the model's results: for the example, and for other
+    inputs with another batch size and other parameters. Leaves the model as it was."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the reader's own, about memory that nothing here writes
+        warnings.simplefilter("ignore")  # load_pt2 warns of memory that nothing here writes
         programs = load_pt2(path).exported_programs
     with _in_turn(model) as turns:
         for mode, kept in turns:
@@ -76,14 +76,14 @@ def check_file(path, model, example_inputs, open_sizes):
 
 
 class _Check:
-    """Of a model in one mode, and of its program of that mode."""
+    """Checks a model in one mode against its program for that mode."""
 
     def __init__(self, model, program, mode, kept):
         self._model = model
         self._program = program
         self._mode = mode
         self._kept = kept
-        first = {}  # each parameter's name to the first that the model has for it
+        first = {}  # maps each parameter to the first of its names
         self._called = {name: first.setdefault(parameter, name)
                         for name, parameter in model.named_parameters(remove_duplicate=False)}
         self._parameters = dict(model.named_parameters())
@@ -103,7 +103,7 @@ class _Check:
                     parameter.copy_(kept[name])
 
     def check_calls(self, inputs):
-        """The model's later calls give what its first gave, and leave what the second left."""
+        """Checks that later calls return what the first did, and leave the state that the second left."""
         first = self._results_of_model(inputs, Watch(self._model))
         try:
             second = self._results_of_model(inputs)
@@ -133,7 +133,7 @@ class _Check:
             except ExportError:
                 if is_last:
                     raise
-                continue  # values or a length that the model, or the program, doesn't take
+                continue  # the model or the program doesn't accept these values or this length
             self._refuse_difference(inputs, expected, given)
             return
 
@@ -165,7 +165,7 @@ class _Check:
                     if isinstance(one, torch.Tensor)]
         except ExportError:
             raise
-        except Exception as error:  # of the user's code, or of PyTorch's
+        except Exception as error:  # raised by the user's code or by PyTorch
             raise self._failure(owner, inputs, error) from error
 
     def _failure(self, owner, inputs, error):
@@ -188,7 +188,7 @@ class _Check:
         gradients = {}
         for name, parameter in owner.named_parameters(remove_duplicate=owner is self._model):
             if parameter.grad is not None:
-                # A file has tied parameters apart.
+                # A file has tied parameters as separate ones: their gradients are added.
                 called = self._called.get(name, name)
                 gradient = parameter.grad.to_dense() if parameter.grad.is_sparse else parameter.grad
                 key = f"the gradient of {called}"
@@ -198,7 +198,7 @@ class _Check:
 
     @torch.no_grad()
     def _copy_state(self):
-        """To the program from the model."""
+        """Copies parameters and buffers from the model to the program."""
         buffers = dict(self._model.named_buffers(remove_duplicate=False))
         for name, tensor in self._program.named_parameters(remove_duplicate=False):
             if name in self._called:
@@ -209,14 +209,14 @@ class _Check:
 
     @torch.no_grad()
     def _move_parameters(self, scale, least=0.0):
-        """Each number by about `scale` of its parameter's size, or of its own where `least` is 0."""
+        """Moves each number by about `scale` of its parameter's size or, if `least` is 0, of its own size."""
         random = torch.Generator().manual_seed(SEED)
         for parameter in self._parameters.values():
             size = parameter if least == 0 else max(float(parameter.square().mean().sqrt()), least / scale)
             parameter.add_(torch.randn(parameter.shape, generator=random) * size * scale)
 
     def _movement(self, inputs, expected):
-        """By what each result of the model moves with the last bits of its parameters, by name."""
+        """How far each result moves when the parameters move by their last bits, by name."""
         kept = {name: parameter.detach().clone() for name, parameter in self._parameters.items()}
         try:
             self._move_parameters(LAST_BITS)
@@ -230,14 +230,14 @@ class _Check:
                 for name, one in here.items() if name in there and there[name].shape == one.shape}
 
     def _difference(self, inputs, expected, given):
-        """What of the results is not equal but for rounding, or None."""
+        """The name of the first result that differs by more than rounding, or None."""
         movement = {}
         for ours, theirs in zip(expected.parts(), given.parts()):
             if ours is expected.outputs and len(ours) != len(theirs):
                 return "the number of outputs"
             for name, one in ours.items():
                 if name not in theirs and ours is expected.buffers:
-                    continue  # that no program reads
+                    continue  # no program reads this buffer
                 other = theirs.get(name, torch.zeros_like(one))
                 if not _is_equal(one, other):
                     movement = movement or self._movement(inputs, expected)
@@ -250,7 +250,7 @@ class _Check:
 
 
 def _drawn_like(output):
-    """A gradient of an output: of both signs, and of no small numbers."""
+    """A gradient for an output: numbers of both signs, none of them small."""
     random = torch.Generator().manual_seed(SEED)
     drawn = torch.rand(output.shape, generator=random) + 0.5
     signs = torch.randint(0, 2, output.shape, generator=random) * 2 - 1 if output.dim() > 0 else 1
@@ -274,7 +274,7 @@ def _is_rounding(first, second, movement):
 
 @contextlib.contextmanager
 def layers_op_by_op():
-    """PyTorch evaluates attention and encoder layers without gradients by one op, which rounds otherwise than their own."""
+    """Disables PyTorch's fused op for attention and encoder layers without gradients, which rounds differently."""
     was_enabled = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:

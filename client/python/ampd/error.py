@@ -4,4 +4,4 @@ __all__ = ["ExportError"]
 
 
 class ExportError(Exception):
-    """The model can't be taken to ampd; the text says why."""
+    """The model can't be exported to ampd; the message gives the reason."""

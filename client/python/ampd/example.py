@@ -1,4 +1,4 @@
-"""Other inputs than those that a model is exported with, for which its programs are checked too."""
+"""Other inputs than the export's example, for checking the programs."""
 import torch
 
 __all__ = ["others"]
@@ -7,8 +7,8 @@ SEED = 20
 
 
 def others(example_inputs, open_sizes):
-    """Tuples of inputs to try in turn, until the model takes one: of a larger batch, with other lengths and values; the last
-    ones are less and less unlike the example."""
+    """Tuples of inputs to try in turn, until the model accepts one. They have a larger batch and other lengths and
+    values; each is more like the example than the one before."""
     batch = example_inputs[0].shape[0] + 1
     lengths = _other_lengths(example_inputs, open_sizes)
     random = torch.Generator().manual_seed(SEED)
@@ -22,18 +22,18 @@ def others(example_inputs, open_sizes):
 
 
 def _other_lengths(example_inputs, open_sizes):
-    """{name of an open size: another that its bounds allow}."""
+    """{name of an open size: another size within its bounds}."""
     found = {}
     for tensor, sizes in zip(example_inputs, open_sizes):
         for dimension, size in sizes.items():
-            if dimension > 0 and not hasattr(size, "root"):  # which is another's multiple
+            if dimension > 0 and not hasattr(size, "root"):  # a size with a root is a multiple of another
                 length = tensor.shape[dimension]
                 found[size.__name__] = length + 1 if length < size.max else max(length - 1, size.min)
     return found
 
 
 def _resized(tensor, batch, lengths, sizes):
-    """The tensor's rows and columns over again from its first, until there are enough."""
+    """The tensor with the open sizes changed: its rows and columns are repeated from the first as often as needed."""
     for dimension, size in sizes.items():
         count = batch if dimension == 0 else lengths.get(size.__name__, tensor.shape[dimension])
         tensor = tensor.index_select(dimension, torch.arange(count) % tensor.shape[dimension])
@@ -45,7 +45,7 @@ def _is_mask(tensor):
 
 
 def _drawn(tensor, random):
-    """Values like the tensor's: of its range where they are real, else those that it has; of a mask, that of shorter texts."""
+    """Random values like the tensor's: in its range if real, else some of its values; for a mask, shorter texts."""
     if tensor.numel() == 0 or tensor.is_complex():
         return tensor
     if _is_mask(tensor):
@@ -53,7 +53,7 @@ def _drawn(tensor, random):
         return (torch.arange(tensor.shape[1]) < lengths).to(tensor.dtype)
     low, high = tensor.min(), tensor.max()
     if not tensor.is_floating_point():
-        if low == high == 0:  # token or class 1 is there as well
+        if low == high == 0:  # include token or class 1 too
             return torch.randint(0, 2, tensor.shape, generator=random).to(tensor.dtype)
         return _mixed(tensor, random)
     if 0 <= low and high <= 1:

@@ -1,8 +1,9 @@
-"""The masks of transformers' models, made so that a trace of them can be saved.
+"""Builds the attention masks of transformers' models in a way whose trace can be saved.
 
-transformers computes a mask from one question, "may this position look at that one?" (a mask function), for all positions at
-once by torch.vmap, and a trace of vmap can't be saved. Here the same question is asked of tensors of positions, which
-broadcast. Every mask asks its own question, so that a model may mix layers with sliding, chunked and full attention.
+transformers computes a mask from one question, "may this position look at that one?" (a mask function), for all
+positions at once with torch.vmap, and a trace of vmap can't be saved. Here the same mask function gets tensors of
+positions, which broadcast. Every mask uses its own function, so a model may mix layers with sliding, chunked and full
+attention.
 """
 import contextlib
 import sys
@@ -16,8 +17,8 @@ UTILITIES = "transformers.masking_utils"
 
 @contextlib.contextmanager
 def masks_without_vmap():
-    """Within it transformers, where it is loaded, makes masks by broadcasting."""
-    if UTILITIES not in sys.modules:  # no model of transformers has been made
+    """Within this context, transformers builds masks by broadcasting. Does nothing if transformers is not loaded."""
+    if UTILITIES not in sys.modules:  # no model of transformers was created
         yield
         return
     utilities = sys.modules[UTILITIES]
@@ -35,7 +36,7 @@ def masks_without_vmap():
 
 
 def _all_of(*functions):
-    """A mask function: whether all of them allow a look. By a product, which is an op that the import takes for booleans."""
+    """A mask function that allows what all of them allow. It multiplies, an op that the import accepts for booleans."""
     def asked(*positions):
         allowed = functions[0](*positions)
         for function in functions[1:]:
@@ -46,27 +47,27 @@ def _all_of(*functions):
 
 
 def _any_of(*functions):
-    """A mask function: whether one of them allows a look, which is so unless all forbid it."""
+    """A mask function that allows what at least one of them allows: everything that not all of them forbid."""
     none = _all_of(*(lambda *positions, one=function: torch.logical_not(one(*positions)) for function in functions))
     return lambda *positions: torch.logical_not(none(*positions))
 
 
 def _packed_sequences(find):
-    """Positions that are the same for every sample are those of one sequence each: there is nothing to keep apart."""
+    """Wraps `find`: positions shared by all samples mean one sequence per sample, so there is nothing to separate."""
     return lambda position_ids: None if position_ids.stride(0) == 0 else find(position_ids)
 
 
 def _mask(batch_size, cache_position, kv_length, kv_offset=0, mask_function=None, attention_mask=None, **unused):
-    """What transformers calls sdpa_mask: (B, 1, T, K) of booleans, True where a position may look.
+    """Replaces transformers' sdpa_mask: (B, 1, T, K) booleans, True where a position may look.
 
-    It never leaves a mask out in favour of is_causal, which depends on values that a trace doesn't have.
+    Always returns a mask. Using is_causal instead would depend on values that a trace doesn't have.
     """
     utilities = sys.modules[UTILITIES]
     keys = torch.arange(kv_length, device=cache_position.device)
     keys += kv_offset
-    # A slice for the number of the sample: `packed[sample, position]` then has the batch in front, and broadcasts.
+    # A slice stands for the sample index: `packed[sample, position]` then has the batch in front, and broadcasts.
     allowed = (mask_function or utilities.causal_mask_function)(slice(None), 0, cache_position.view(-1, 1), keys.view(1, -1))
-    if allowed.dim() < 3:  # alike for all samples
+    if allowed.dim() < 3:  # the same for all samples
         allowed = allowed.expand(cache_position.shape[0], kv_length)[None]
     mask = allowed[:, None].expand(batch_size, -1, -1, -1)
     padding = utilities.prepare_padding_mask(attention_mask, kv_length, kv_offset)

@@ -1,21 +1,21 @@
-"""Where the results of a model and of its exported program begin to differ: in which module."""
+"""Finds the module in which the results of a model and of its exported program first differ."""
 import torch
 
 from .backward_code import named
 
 __all__ = ["origin_of"]
 
-CLOSE = 1e-5  # of a tensor's norm
+CLOSE = 1e-5  # relative to a tensor's norm
 
 
 class _Recorded(torch.fx.Interpreter):
-    """A run of a program that keeps, for each module of the model, what leaves it."""
+    """Runs a program and keeps the tensors that enter and leave each module of the model."""
 
     def __init__(self, program, keeps_gradients):
         super().__init__(program)
         self._keeps_gradients = keeps_gradients
-        self.left = {}  # module's name: (tensor, copy of its value)
-        self.entered = {}  # likewise
+        self.left = {}  # module's name: list of (tensor, copy of its value)
+        self.entered = {}  # the same for the tensors that enter
         self._kept = {}  # by node
 
     def run_node(self, node):
@@ -38,8 +38,8 @@ def _modules_of(node):
 
 
 def _results_of_modules(model, keeps_gradients, call):
-    """(name, module, tensor, copy of its value) of each that a module gives, in the order in which they end; and copies of
-    the tensors that it took, by its name."""
+    """Two values: a list of (name, module, tensor, copy of its value) for each result of a module, in the order in
+    which the modules end; and by module name, copies of the tensors that it was given."""
     found, taken = [], {}
 
     def begun(name):
@@ -70,7 +70,7 @@ def _results_of_modules(model, keeps_gradients, call):
 
 
 def origin_of(model, program, inputs, seed, in_backward):
-    """'in layers.0 (Linear)', or '' where it can't be told. `in_backward`: outputs are equal, and gradients differ."""
+    """'in layers.0 (Linear)', or '' if unknown. `in_backward`: the outputs are equal, and the gradients differ."""
     def run(call):
         torch.manual_seed(seed)
         outputs = [one for one in torch.utils._pytree.tree_leaves(call(*(one.detach().clone() for one in inputs)))
@@ -82,7 +82,7 @@ def origin_of(model, program, inputs, seed, in_backward):
         recorded = _Recorded(program, in_backward)
         run(recorded.run)
         results, taken = _results_of_modules(model, in_backward, lambda: run(model))
-    except Exception:  # a help for the text of an error, which is raised without it too
+    except Exception:  # this only adds to an error message that is raised anyway
         return ""
     return _first_in_backward(results, recorded.left) if in_backward else _first(results, taken, recorded)
 

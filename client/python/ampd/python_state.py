@@ -1,7 +1,7 @@
-"""What a model holds besides tensors: numbers, lists and objects of Python, which a trace reads once and then never again.
+"""A model's state besides tensors: numbers, lists and Python objects, which a trace reads once and never again.
 
-A forward that counts its calls, or decides by the clock, computes something else each time. Its trace computes what it did
-when it was traced. Here such state is kept, compared and put back, and the clocks are set ahead.
+A forward that counts its calls, or depends on the time, computes something else each time. Its trace always computes
+what it did when it was traced. This module keeps such state, compares and restores it, and sets the clocks ahead.
 """
 import collections
 import contextlib
@@ -19,9 +19,9 @@ __all__ = ["KeptState", "changed_state", "later", "plain_state"]
 
 PLAIN = (int, float, complex, str, bytes, type(None))
 CONTAINERS = (list, dict, set, collections.deque)
-LIBRARIES = ("torch", "torchvision", "transformers", "numpy", "builtins")  # their classes and globals hold no model's state
+LIBRARIES = ("torch", "torchvision", "transformers", "numpy", "builtins")  # their classes and globals hold no model state
 MOST_ITEMS, MOST_ELEMENTS, MOST_DEPTH = 256, 64, 4
-LATER_SECONDS = 398 * 86400 + 26 * 3600 + 17 * 60 + 41.37  # another year, month, day, hour, minute and second
+LATER_SECONDS = 398 * 86400 + 26 * 3600 + 17 * 60 + 41.37  # changes year, month, day, hour, minute and second
 
 
 def _is_library(name):
@@ -29,13 +29,14 @@ def _is_library(name):
 
 
 def _is_object(value):
-    """Whether it is an object of a class of the user's, whose attributes may be state."""
+    """Whether the value is an object of a user's class, whose attributes may be state."""
     is_other = isinstance(value, (type, torch.Tensor, torch.nn.Module)) or callable(value)
     return hasattr(value, "__dict__") and not is_other
 
 
 def _holders(model):
-    """(path, dict or list) of all that Python code of the model keeps values in, from its modules' attributes down."""
+    """(path, container) of every container in which the model's Python code keeps values, from its modules' attributes
+    down."""
     seen = set()
     for name, module in model.named_modules():
         stack = [(name, vars(module), 0)]
@@ -56,7 +57,7 @@ def _holders(model):
 
 
 class KeptState:
-    """Of a model: the mode of each module, parameters, buffers, gradients, and all of Python's that its modules hold."""
+    """A model's saved state: modes, parameters, buffers, gradients, and all Python values that its modules hold."""
 
     def __init__(self, model):
         self._model = model
@@ -89,7 +90,7 @@ def _digest(number):
 
 
 def _value(held):
-    """What of a value can be compared before and after a call; None where nothing can."""
+    """The part of a value that can be compared before and after a call, as text; None if there is none."""
     if isinstance(held, PLAIN):
         return repr(held)
     if isinstance(held, itertools.count):
@@ -111,8 +112,8 @@ def _value(held):
 
 
 def plain_state(model):
-    """{path: value as text} of the plain values that a forward could read and change: of the model's modules, and of the
-    classes and the Python files that they are of, where these are the user's own."""
+    """{path: value as text} of the plain values that a forward could read and change: in the model's modules, and in
+    their classes and Python files if these are the user's own."""
     found = {}
     buffers = {id(tensor) for tensor in (*model.buffers(), *model.parameters())}
     namespaces = list(_holders(model))
@@ -131,7 +132,7 @@ def plain_state(model):
 
 
 def changed_state(before, after):
-    """The first (path, value, other value) of two plain_states that differ, or None."""
+    """The first (path, value, other value) in which two plain_states differ, or None."""
     for path in [*before, *(path for path in after if path not in before)]:
         if before.get(path) != after.get(path):
             return path, before.get(path, "nothing"), after.get(path, "nothing")
@@ -139,7 +140,7 @@ def changed_state(before, after):
 
 
 def _clocks():
-    """{what tells the time: the same, ahead by LATER_SECONDS in this thread}."""
+    """{a function or class that gives the time: a replacement, ahead by LATER_SECONDS in this thread}."""
     ours = threading.get_ident()
 
     def ahead(clock, distance):
@@ -175,8 +176,8 @@ def _clocks():
 
 @contextlib.contextmanager
 def later(model):
-    """Within it, the clocks of this thread are ahead by more than a year, as the user's code reads them: by the names that
-    its files and the model have for them."""
+    """Within this context, the user's code sees this thread's clocks more than a year ahead: they are replaced under
+    the names that the user's files and the model have for them."""
     clocks = _clocks()
     namespaces = [held for _, held in _holders(model) if isinstance(held, dict)]
     for name, module in list(sys.modules.items()):
