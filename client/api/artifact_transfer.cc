@@ -27,9 +27,9 @@ namespace ampd::client {
 namespace {
 
 constexpr size_t kPieceBytes = size_t{1} << 20;
-constexpr size_t kDigitsOfPartial = 12;  // of the digest, in the name of a file that is not whole
+constexpr size_t kDigitsOfPartial = 12;  // digits of the digest in the name of a partial file
 
-// With the details of the server's, where there are some.
+// Puts `path` before the message of a status; keeps the details.
 absl::Status Named(const std::string& path, const absl::Status& status) {
   if (status.ok()) {
     return status;
@@ -42,7 +42,7 @@ absl::Status Named(const std::string& path, const absl::Status& status) {
 
 absl::Status Interrupted() { return absl::CancelledError("interrupted; the same command goes on where it was"); }
 
-// Ends the call of a context with the cancellation.
+// Ends the call of `context` when the transfer is cancelled.
 class CancelsCall {
  public:
   CancelsCall(Cancellation* cancellation, grpc::ClientContext* context) : cancellation_(cancellation) {
@@ -56,8 +56,8 @@ class CancelsCall {
   Cancellation* const cancellation_;
 };
 
-// Calls `transfer` again while the server is out of reach and gets nothing on for less than `retry_for`. `num_done`
-// tells how far it has come.
+// Repeats `transfer` while the server is out of reach, until it makes no progress for `retry_for`. `num_done` is the
+// number of bytes transferred so far.
 template <typename Transfer>
 absl::Status Repeat(const TransferOptions& options, const int64_t& num_done, Transfer transfer) {
   int64_t done_before = num_done;
@@ -75,7 +75,7 @@ absl::Status Repeat(const TransferOptions& options, const int64_t& num_done, Tra
       pause = absl::Milliseconds(100);
     }
     if (ReasonOf(status) == "UPLOAD_BUSY") {
-      // It reads back what came before the connection broke, which takes minutes for a large file.
+      // The server is reading back what it received before the connection broke; a large file takes minutes.
       give_up = SystemClock().SinceBoot() + options.retry_for;
     }
     if (status.ok() || !is_passing || SystemClock().SinceBoot() + pause > give_up) {
@@ -102,7 +102,7 @@ absl::StatusOr<std::string> ReadPiece(int file, int64_t offset, int64_t num_byte
   return piece;
 }
 
-// Of the whole file; a large one takes minutes.
+// The digest of the whole file; a large file takes minutes.
 absl::StatusOr<std::string> DigestOf(const std::string& path, const Cancellation& cancellation) {
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.ok()) {
@@ -120,7 +120,7 @@ absl::StatusOr<std::string> DigestOf(const std::string& path, const Cancellation
   return Interrupted();
 }
 
-// One stream, from `num_done` on, which moves along.
+// Sends one stream, starting at `*num_done`, which it advances.
 absl::StatusOr<v1::Artifact> Send(JobClient* client, const LocalFile& file, int descriptor,
                                   const TransferOptions& options, int64_t* num_done) {
   grpc::ClientContext context;
@@ -161,7 +161,7 @@ absl::StatusOr<v1::Upload> GetUpload(JobClient* client, const std::string& sha25
   return status.ok() ? absl::StatusOr<v1::Upload>(upload) : status;
 }
 
-// One stream, from `num_done` on, which moves along.
+// Receives one stream, starting at `*num_done`, which it advances.
 absl::Status Receive(JobClient* client, const v1::Artifact& artifact, const WritePiece& write,
                      const TransferOptions& options, int64_t* num_done) {
   grpc::ClientContext context;
@@ -190,7 +190,7 @@ absl::Status CheckDigest(const v1::Artifact& artifact, const std::string& sha256
              : absl::DataLossError(absl::StrCat("what came has the SHA-256 ", sha256, ", not ", artifact.sha256()));
 }
 
-// Fetches into `path` what is missing there.
+// Downloads into `path` the bytes that are missing there.
 absl::Status Fill(JobClient* client, const v1::Artifact& artifact, const std::string& path,
                   const TransferOptions& options) {
   const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
@@ -239,7 +239,7 @@ absl::StatusOr<v1::Artifact> UploadFile(JobClient* client, const LocalFile& file
   }
   int64_t num_done = 0;
   v1::Artifact artifact;
-  int num_starts = 0;  // from the first byte on
+  int num_starts = 0;  // streams that began at the first byte
   const auto send = [&]() -> absl::Status {
     AMPD_ASSIGN_OR_RETURN(const v1::Upload upload, GetUpload(client, file.sha256));
     if (upload.has_artifact()) {
@@ -253,7 +253,7 @@ absl::StatusOr<v1::Artifact> UploadFile(JobClient* client, const LocalFile& file
   };
   absl::Status sent = Repeat(options, num_done, send);
   if (ReasonOf(sent) == "DIGEST_MISMATCH" && num_starts == 0) {
-    sent = Repeat(options, num_done, send);  // what the server had from before was not of this file
+    sent = Repeat(options, num_done, send);  // the bytes that the server already had were not from this file
   }
   if (ReasonOf(sent) == "DIGEST_MISMATCH") {
     return Named(file.path, absl::AbortedError("was changed while it was sent"));

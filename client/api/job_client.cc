@@ -29,12 +29,12 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMillis);
-  // A server that comes back is tried again at once, not after gRPC's growing pauses of up to two minutes.
+  // When a server comes back, connect again soon, not after gRPC's growing pauses of up to two minutes.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  // Not a pause, in spite of its name: how long one attempt to connect may take, handshake included.
+  // In spite of its name this is not a pause: it is the time limit for one attempt to connect, handshake included.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5'000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  // Proxies are for the web; a training server is reached directly.
+  // Proxies are for the web; a training server is connected to directly.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
@@ -58,7 +58,7 @@ absl::StatusOr<Response> Call(Stub& stub, Method<Stub, Request, Response> method
   return response;
 }
 
-// A cancellation that ends the call of a context.
+// Ends the call of `context` on the cancellation.
 class CancelsCall {
  public:
   CancelsCall(Cancellation* cancellation, grpc::ClientContext* context) : cancellation_(cancellation) {
@@ -78,13 +78,13 @@ class CancelsCall {
   Cancellation* const cancellation_;
 };
 
-// The pause before a repetition, 20% up or down so that many clients do not come back at once.
+// The pause before a retry, varied by 20% so that many clients do not come back at once.
 absl::Duration WithJitter(absl::Duration pause) {
   return pause * (0.8 + 0.4 * static_cast<double>(SystemRandom().Next() >> 11) / (1ULL << 53));
 }
 
-// A call repeated on UNAVAILABLE. Repetitions wait for the connection, so that a server that comes back is asked at
-// once; what a connected server refuses is asked again after 0.1, 0.2, ... 1 s.
+// Makes a call and retries it on UNAVAILABLE. While there is no connection, a retry waits for one, so that it reaches
+// the server as soon as it is back. If a connected server refuses, the call is retried after 0.1, 0.2, ... 1 s.
 template <typename Request>
 absl::StatusOr<v1::Job> CallRepeatedly(v1::JobService::Stub& stub,
                                        Method<v1::JobService::StubInterface, Request, v1::Job> method,
@@ -308,7 +308,7 @@ absl::StatusOr<v1::Worker> JobClient::UndrainWorker(const std::string& name) {
 }
 
 absl::StatusOr<bool> JobClient::IsServing(const std::string& service) {
-  // grpc.health.v1 in wire-compatible messages: HealthCheckRequest is one string, its response one enum, both field 1.
+  // grpc.health.v1 with wire-compatible messages: the request is one string, the response one enum, both field 1.
   google::protobuf::StringValue request;
   google::protobuf::Int32Value response;
   request.set_value(service);

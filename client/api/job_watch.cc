@@ -18,7 +18,7 @@ using LogStream = StreamPull<v1::TailLogsResponse>;
 
 }  // namespace
 
-// A stream whose waiting ends when the cancellation comes.
+// A stream that the cancellation ends.
 struct JobWatch::Call {
   Call(v1::JobService::Stub* stub, v1::WatchJobRequest watch, Cancellation* stop)
       : request(std::move(watch)),
@@ -105,7 +105,7 @@ JobWatch::Next JobWatch::HandleEnd() {
 
 JobWatch::Next JobWatch::Lost(const absl::Status& why) {
   call_.reset();
-  // A first connection that fails is a wrong address, not an outage.
+  // If the first connection fails, the address is probably wrong: give up at once.
   const absl::Duration patience = resume_token_.empty() ? absl::ZeroDuration() : options_.give_up_after;
   if (absl::IsUnavailable(why) && SystemClock().SinceBoot() > last_message_ + patience) {
     status_ = why;

@@ -34,7 +34,7 @@ class StreamPull final : public grpc::ClientReadReactor<Response> {
   StreamPull(const StreamPull&) = delete;
   StreamPull& operator=(const StreamPull&) = delete;
 
-  // Waits for the next message until `deadline`, since boot. After kEnded, status() tells how the call ended.
+  // Waits for the next message until `deadline`, since boot. After kEnded, status() is how the call ended.
   Next Pull(absl::Duration deadline, Response* response) {
     if (ended_) {
       return Next::kEnded;

@@ -7,7 +7,7 @@ namespace {
 
 bool TakesValue(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
 
-// By its name without dashes, in `app` or in a command around it; null if there is none.
+// Finds an option by its name without dashes, in `app` or in a command around it; null if there is none.
 const CLI::Option* FindOption(const CLI::App* app, const std::string& name, bool is_long) {
   for (; app != nullptr; app = app->get_parent()) {
     for (const CLI::Option* option : app->get_options()) {
@@ -20,7 +20,7 @@ const CLI::Option* FindOption(const CLI::App* app, const std::string& name, bool
   return nullptr;
 }
 
-// The option that the word leaves open for the next one: --name, -o, or a cluster of flags whose last one is it.
+// The option in `word` whose value is the next word: --name, -o, or the last flag of a cluster. Null if there is none.
 const CLI::Option* OpenOption(const CLI::App& app, const std::string& word) {
   if (word.starts_with("--")) {
     const CLI::Option* const option = FindOption(&app, word.substr(2), true);
@@ -29,7 +29,7 @@ const CLI::Option* OpenOption(const CLI::App& app, const std::string& word) {
   for (size_t i = 1; i < word.size(); ++i) {
     const CLI::Option* const option = FindOption(&app, word.substr(i, 1), false);
     if (option != nullptr && TakesValue(*option)) {
-      return i + 1 == word.size() ? option : nullptr;  // what follows in the word is its value
+      return i + 1 == word.size() ? option : nullptr;  // the rest of the word is its value
     }
   }
   return nullptr;
@@ -76,7 +76,7 @@ ReadWords Read(const CLI::App& root, const std::vector<std::string>& words) {
   ReadWords read;
   read.command = &root;
   bool only_positionals = false;
-  bool after_unknown_option = false;  // whose value the word may be
+  bool after_unknown_option = false;  // the word may be its value
   for (const std::string& word : words) {
     if (read.open != nullptr) {
       read.values[read.open->get_lnames().front()] = word;

@@ -15,7 +15,7 @@ using google::protobuf::FieldDescriptor;
 constexpr absl::Duration kDeadline = absl::Milliseconds(500);
 constexpr int kMostJobs = 100;
 
-// bash parts words at '=' and ':' and completes the last part only; ampctl wants them whole.
+// bash splits words at '=' and ':' and completes only the last part; ampctl needs whole words.
 constexpr char kBashScript[] = R"(# bash completion of ampctl: source <(ampctl completion bash)
 _ampctl() {
   local words=() line last prefix i
@@ -44,7 +44,7 @@ _ampctl() {
 complete -F _ampctl ampctl
 )";
 
-// A client that gives up soon; null when not even the address is known.
+// A client with a short deadline; null if no address is known.
 std::unique_ptr<JobClient> QuickClient(const std::string& address_flag) {
   const auto address = ResolveAddress(address_flag);
   return address.ok() ? std::make_unique<JobClient>(JobClient::Options{address->address, kDeadline}) : nullptr;
@@ -55,7 +55,7 @@ bool IsMapping(const FieldDescriptor& field) {
          field.message_type()->full_name() != "google.protobuf.Duration";
 }
 
-// The type below "optimizer.groups[0]", or null.
+// The message type at a path such as "optimizer.groups[0]", or null.
 const Descriptor* TypeAt(const Descriptor* type, const std::string& path) {
   for (const absl::string_view word : absl::StrSplit(path, '.', absl::SkipEmpty())) {
     const FieldDescriptor* const field = FindField(*type, std::string(word.substr(0, word.find('['))));

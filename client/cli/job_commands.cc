@@ -1,4 +1,4 @@
-// ampctl job.
+// Options of ampctl job.
 #include <tuple>
 
 #include "client/cli/command_line.h"

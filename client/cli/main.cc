@@ -40,7 +40,7 @@ void AddDev(CLI::App* root, CommandLine* line) {
   dev->add_flag("-y,--yes", line->dev.confirmed, "Do not ask");
 }
 
-// Empty, or why the format is none.
+// Returns "" or why the text is not a format.
 std::string ParseFormat(const std::string& text, OutputFormat* format) {
   const auto named = FormatNamed(text);
   if (!named.has_value()) {
@@ -94,7 +94,7 @@ void AddRest(CLI::App* root, CommandLine* line) {
       ->option_text("TOPIC");
 }
 
-// For the scripts of `completion`; not a command that people see.
+// The hidden command that the completion scripts run.
 int PrintCandidates(const CLI::App& root, const CommandLine& line, const std::vector<std::string>& words) {
   for (const std::string& candidate : Complete(root, line.formats, words)) {
     std::printf("%s\n", candidate.c_str());
@@ -102,7 +102,7 @@ int PrintCandidates(const CLI::App& root, const CommandLine& line, const std::ve
   return 0;
 }
 
-// What could not be written, as to a full disk, is a failure. A reader that has seen enough, as head has, is none.
+// Fails if the output could not be written, for example to a full disk. A reader that closes the pipe early is fine.
 int CloseOutput(int exit_code) {
   const bool is_flushed = std::fflush(stdout) == 0;
   const std::string why = is_flushed ? "a write failed" : std::strerror(errno);

@@ -1,4 +1,4 @@
-// ampctl checkpoint, artifact, policy, data, model, worker and context.
+// Options of ampctl checkpoint, artifact, policy, data, model, worker and context.
 #include "client/cli/command_line.h"
 #include "precision/policy.h"
 

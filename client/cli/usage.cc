@@ -24,7 +24,7 @@ constexpr char kExamples[] =
     "  ampctl job explain ID                        why does it wait?\n"
     "More: --help behind a command, ampctl help exit-codes";
 
-// Behind the help of every command: by the command's words, examples.
+// Examples that follow the help of a command, by the command's words.
 const std::map<std::string, std::string>& ExamplesOf() {
   static const std::map<std::string, std::string> kByCommand = {
       {"job submit",
@@ -80,7 +80,7 @@ void AddFootersBelow(CLI::App* app, const CommandFormats& formats) {
   }
 }
 
-// The first word that is an option which the command does not have; empty when it has them all.
+// The first word that is an option unknown to the command; empty if there is none.
 std::string UnknownOption(const std::vector<std::string>& names, const std::vector<std::string>& words) {
   for (const std::string& given : words) {
     const std::string word = given.substr(0, given.find('='));

@@ -1,4 +1,4 @@
-// ampctl artifact.
+// Runs ampctl artifact.
 #include <unistd.h>
 
 #include <cstdio>
@@ -20,7 +20,7 @@
 namespace ampd::client {
 namespace {
 
-// Names of samples begin with their job.
+// A sample's name begins with its job's id, an upload's name is its digest.
 absl::StatusOr<v1::Artifact> FindArtifact(JobClient* client, const std::string& name) {
   const size_t slash = name.find('/');
   if (slash == std::string::npos) {
@@ -36,13 +36,13 @@ absl::StatusOr<v1::Artifact> FindArtifact(JobClient* client, const std::string& 
                            absl::StrCat("there is no artifact \"", name, "\""), {{"artifact", name}});
 }
 
-// Nothing of the server's may lead out of the folder.
+// Keeps only the last part of the name, so that a server can't choose another folder.
 std::string LocalNameOf(const v1::Artifact& artifact) {
   const std::string name = std::filesystem::path(artifact.file_name()).filename().string();
   return name.empty() || name == "." || name == ".." ? artifact.sha256() : name;
 }
 
-// `done`: what became of it.
+// `done` describes the result for people.
 void Report(const Session& session, const v1::Artifact& artifact, const std::string& done) {
   if (session.options().quiet || session.options().output == OutputFormat::kName) {
     std::printf("%s\n", Printable(artifact.name()).c_str());
@@ -51,7 +51,7 @@ void Report(const Session& session, const v1::Artifact& artifact, const std::str
   }
 }
 
-// Nothing else may go where the content goes.
+// Writes nothing but the content to stdout.
 int PrintContent(Session* session, JobClient* client, const v1::Artifact& artifact, Cancellation* cancellation) {
   ProgressLine line(*session);
   const absl::Status done = StreamFile(
@@ -67,7 +67,7 @@ int ListArtifacts(Session* session, const std::string& job) {
   const auto list = [&](JobClient* client) -> absl::StatusOr<std::vector<v1::Artifact>> {
     auto artifacts = client->ListArtifacts(job);
     if (artifacts.ok() && artifacts->empty() && !job.empty()) {
-      AMPD_RETURN_IF_ERROR(client->GetJob(job).status());  // none of an id that is mistyped, perhaps
+      AMPD_RETURN_IF_ERROR(client->GetJob(job).status());  // an empty list may come from a mistyped id
     }
     return artifacts;
   };

@@ -23,12 +23,12 @@ JobTextOptions TextOptions(const Session& session) {
   return {absl::Now(), absl::LocalTimeZone(), session.palette(), session.options().output == OutputFormat::kWide};
 }
 
-// Ids of jobs have no slash.
+// Job ids have no slash.
 bool IsFolder(const std::string& target) {
   return absl::StrContains(target, '/') || std::filesystem::is_directory(target);
 }
 
-// The one that was asked for: the newest of its step, of its attempt where that was given; without a step the newest.
+// The newest checkpoint of the given step and attempt; each may be unset.
 absl::StatusOr<v1::Checkpoint> Find(const std::vector<v1::Checkpoint>& checkpoints, const CheckpointOptions& options) {
   const auto found = std::find_if(checkpoints.rbegin(), checkpoints.rend(), [&](const v1::Checkpoint& checkpoint) {
     return (!options.step.has_value() || checkpoint.step() == *options.step) &&
@@ -87,7 +87,8 @@ int ShowFolder(Session* session, const std::string& path) {
   return kExitOk;
 }
 
-// Whether the server has recorded the folder's manifest; the reason why not, or empty. An error: it could not be asked.
+// Whether the server has recorded the folder's manifest: returns "" if it has, otherwise the reason. An error means
+// that the server could not be asked.
 absl::StatusOr<std::string> FindStranger(Session* session, const CheckpointFolder& folder) {
   const auto client = session->Client();
   if (!client.ok()) {

@@ -14,7 +14,7 @@
 namespace ampd::client {
 namespace {
 
-// Between fork and exec: only calls that are safe after a fork of a process with threads.
+// Runs between fork and exec, where a process with threads may only make async-signal-safe calls.
 [[noreturn]] void Become(char* const* arguments, int log, pid_t parent) {
   constexpr int kCannotExecute = 127;
   sigset_t none;

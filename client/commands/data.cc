@@ -23,7 +23,8 @@ data::TokenFormat TokensNamed(const std::string& format) {
                               : data::TokenFormat::kLlmC;
 }
 
-// The reader opens a file beneath a folder and follows no links, which are for people to use on their own machine.
+// The reader opens a file below a folder and follows no links. On their own machine people may use links, so the path
+// is resolved first.
 absl::StatusOr<v1::DatasetFile> Inspect(const InspectDataOptions& options) {
   const std::string& path = options.path;
   std::error_code error;
@@ -54,7 +55,7 @@ std::string ClassesText(const v1::DatasetArray& array) {
                       *least == *most ? "" : absl::StrCat(" to ", FormatCount(*most)), " samples");
 }
 
-// "classes: cat, dog"; of many the first ones: programs are given all.
+// "classes: cat, dog"; at most the first 20 names. Structured output has all of them.
 std::string ClassesLine(const v1::DatasetFile& file) {
   constexpr int kMost = 20;
   if (file.class_names().empty()) {
@@ -84,7 +85,7 @@ std::vector<std::string> Row(const v1::DatasetArray& array) {
           ClassesText(array)};
 }
 
-// A column of lengths only where there are texts.
+// The column of lengths is added only if there are texts.
 std::string ArraysTable(const v1::DatasetFile& file, bool headings) {
   const bool has_texts = std::any_of(file.arrays().begin(), file.arrays().end(),
                                      [](const v1::DatasetArray& array) { return array.has_lengths(); });

@@ -26,9 +26,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kSystemDatasets[] = "/usr/share/datasets";
-constexpr absl::Duration kWorkerGrace = absl::Seconds(60);  // its trainers write a checkpoint first
+constexpr absl::Duration kWorkerGrace = absl::Seconds(60);  // time for its trainers to write a checkpoint
 constexpr int64_t kMostLogRead = int64_t{64} << 20;
-// The worker's own lines (worker/agent/main.cc and agent_actions.cc), in the order in which it writes them.
+// Beginnings of the worker's log lines (worker/agent/main.cc and agent_actions.cc), in the order in which it writes
+// them.
 constexpr char kWorkerMetrics[] = ", metrics at ";
 constexpr char kWorkerReady[] = "the server took this worker: ";
 constexpr absl::Duration kServerGrace = absl::Seconds(15);
@@ -38,7 +39,7 @@ std::string OwnFolder() {
   return fs::read_symlink("/proc/self/exe", error).parent_path().string();
 }
 
-// Every data set of the system, then the user's own roots, which win.
+// The data sets of the system and the user's roots. The user's root wins if two have the same name.
 std::vector<std::string> DataRoots(const std::vector<std::string>& given) {
   std::map<std::string, std::string> roots;
   std::error_code error;
@@ -59,7 +60,7 @@ std::vector<std::string> DataRoots(const std::vector<std::string>& given) {
   return lines;
 }
 
-// The last line that a program wrote to its log, without its own name in front: why it ended.
+// The last line in a program's log: why it ended.
 std::string LastLine(const std::string& path) {
   const auto text = ReadFile(path, kMostLogRead);
   const std::vector<std::string> lines =
@@ -67,7 +68,7 @@ std::string LastLine(const std::string& path) {
   return lines.empty() ? "it wrote nothing" : lines.back();
 }
 
-// What follows `words` in a log up to the end of their line; nothing while that is not written.
+// The text after `words` up to the end of its line; empty until that line is complete.
 std::optional<std::string> RestOfLine(const std::string& log, const std::string& words) {
   const size_t at = log.find(words);
   const size_t end = at == std::string::npos ? at : log.find('\n', at);
@@ -77,7 +78,7 @@ std::optional<std::string> RestOfLine(const std::string& log, const std::string&
   return Printable(log.substr(at + words.size(), end - at - words.size()));
 }
 
-// One `ampctl dev`: the state folder, locked, and the two programs. Single-threaded: the main thread.
+// One run of `ampctl dev`: the locked state folder and the two programs. Single-threaded: owner the main thread.
 class DevRun {
  public:
   DevRun(Session* session, const DevOptions& options) : session_(session), options_(options) {}
@@ -99,15 +100,15 @@ class DevRun {
 
   Session* const session_;
   const DevOptions& options_;
-  DevNews news_;  // before every thread of the client
+  DevNews news_;  // constructed before the client starts any thread
   std::string folder_;
   UniqueFd lock_;
   std::optional<Child> server_;
   std::optional<Child> worker_;
   std::string address_;
   std::string metrics_address_;
-  std::string devices_;         // as the worker tells
-  std::string worker_metrics_;  // address, as the worker tells
+  std::string devices_;         // as the worker logs them
+  std::string worker_metrics_;  // address in the worker's log
   std::unique_ptr<JobClient> client_;
 };
 
@@ -172,7 +173,7 @@ absl::Status DevRun::StartServer() {
                              "--metrics-listen", absl::StrCat("127.0.0.1:", options_.metrics_port), "--data-dir",
                              In("server"), "--port-file", port_file},
                             In("server.log")));
-  // The server writes the file, whole, once it serves.
+  // The server writes this file atomically once it serves.
   AMPD_RETURN_IF_ERROR(AwaitReady("server", &*server_, [&] { return fs::exists(port_file, error); }));
   AMPD_ASSIGN_OR_RETURN(const std::string text, ReadFile(port_file, 1 << 10));
   const std::vector<std::string> ports = absl::StrSplit(text, '\n', absl::SkipEmpty());
@@ -222,7 +223,7 @@ absl::Status DevRun::Start() {
   }
   AMPD_RETURN_IF_ERROR(news_.WatchFolder(folder_));
   AMPD_RETURN_IF_ERROR(StartServer());
-  // The address is there for other calls as soon as the server answers; jobs wait for the worker.
+  // Other commands can use the address as soon as the server answers; jobs wait for the worker.
   AMPD_RETURN_IF_ERROR(StartWorker());
   news_.StopWatching();
   AMPD_RETURN_IF_ERROR(WriteFileAtomically(In("context"), address_ + "\n"));
@@ -254,12 +255,12 @@ absl::Status DevRun::Run() {
     if (stopped()) {
       return absl::OkStatus();
     }
-    // As the first process of a container it gets the shims of a worker that has ended.
+    // As the first process of a container, ampctl becomes the parent of the shims of a worker that has ended.
     ReapAdopted([this](pid_t pid) { return pid == server_->pid() || pid == worker_->pid(); });
     for (auto* child : {&server_, &worker_}) {
       const std::string name = child == &server_ ? "server" : "worker";
       if (const auto& exit = (*child)->PollExit(); exit.has_value()) {
-        // Who was killed has not said why.
+        // A killed program has not logged why.
         const std::string why = absl::StartsWith(*exit, "signal") ? "" : ": " + LastLine(In(name + ".log"));
         return Error(absl::StatusCode::kInternal, "ENDED",
                      absl::StrCat("ampd-", name, " ended, ", *exit, why, "; its log: ", In(name + ".log")));
@@ -291,7 +292,7 @@ void DevRun::StopChild(std::optional<Child>* child, absl::Duration grace) {
 
 void DevRun::Stop() {
   if (!server_.has_value()) {
-    return;  // the folder may be another's
+    return;  // the folder may belong to another `ampctl dev`
   }
   if (!server_->PollExit().has_value() || (worker_.has_value() && !worker_->PollExit().has_value())) {
     session_->Note("ending worker and server; once more Ctrl-C kills them");
@@ -305,7 +306,7 @@ void DevRun::Stop() {
 }  // namespace
 
 int Dev(Session* session, const DevOptions& options) {
-  // Before signals are taken over: Ctrl-C at the question ends the command.
+  // Asked before signals are handled, so that Ctrl-C at the question ends the command.
   if (const absl::Status allowed =
           options.clean ? ConfirmDevClean(options.folder, options.confirmed) : absl::OkStatus();
       !allowed.ok()) {
@@ -320,7 +321,7 @@ int Dev(Session* session, const DevOptions& options) {
   if (result.ok()) {
     result = run.Run();
   }
-  // Why, before the wait for trainers that write a checkpoint.
+  // Print the error before the wait for trainers that write a checkpoint.
   const int exit_code = result.ok() || run.stopped() ? kExitOk : session->Fail(result);
   run.Stop();
   return exit_code;

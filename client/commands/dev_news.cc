@@ -14,7 +14,7 @@
 namespace ampd::client {
 
 DevNews::DevNews() : signals_({SIGINT, SIGTERM, SIGHUP, SIGCHLD}) {
-  std::signal(SIGCHLD, SIG_DFL);  // where it is ignored, which is inherited, no child's end is news
+  std::signal(SIGCHLD, SIG_DFL);  // SIG_IGN, which may be inherited, would suppress the signal
   signals_.Start([this](int signal) { Add(signal != SIGCHLD); });
 }
 
@@ -65,7 +65,7 @@ void DevNews::ReadChanges() {
     if (failed || descriptors[1].revents != 0) {
       return;
     }
-    // What changed is looked up by who waits; here it only has to leave the queue.
+    // The waiting thread looks for what changed; here the events are only removed from the queue.
     alignas(inotify_event) char events[4096];
     while (read(changes_.get(), events, sizeof(events)) > 0) {
     }

@@ -33,7 +33,7 @@ std::string TimeText(int64_t unix_micros) {
 
 std::string NumberOrDash(int64_t number) { return number == 0 ? "-" : absl::StrCat(number); }
 
-// What a device lacks: bytes, or a capability times ten.
+// An amount that a device needs or has: bytes, or a compute capability times ten.
 std::string AmountText(const v1::DeviceVerdict& verdict, int64_t amount) {
   if (verdict.needed() == 0 && verdict.available() == 0) {
     return "-";
@@ -72,7 +72,7 @@ void ShowExplanation(const Session& session, const std::string& id, const v1::Ex
   }
 }
 
-// Entry `index` of every column that reaches so far.
+// Entry `index` of every column that has one.
 v1::StepColumns StepAt(const v1::StepColumns& steps, int index) {
   v1::StepColumns one;
   const Reflection& reflection = *steps.GetReflection();
@@ -101,11 +101,11 @@ v1::StepColumns StepAt(const v1::StepColumns& steps, int index) {
   return one;
 }
 
-// A line a step, {"attempt":1,"step":"3","loss":0.5,...}, then one an evaluation, {"attempt":1,"eval":{...}}.
+// One line per step, {"attempt":1,"step":"3","loss":0.5,...}, then one per evaluation, {"attempt":1,"eval":{...}}.
 void PrintPointLines(const v1::ListMetricPointsResponse::Segment& segment) {
   const std::string attempt = absl::StrCat("{\"attempt\":", segment.attempt(), ",");
   for (int i = 0; i < segment.steps().step_size(); ++i) {
-    // Every column is a list of one number, so its brackets are the only ones.
+    // Every column is a list of one number, so the line has no other brackets.
     const std::string columns = absl::StrReplaceAll(ToJson(StepAt(segment.steps(), i), false), {{"[", ""}, {"]", ""}});
     std::printf("%s%s\n", attempt.c_str(), columns.substr(1).c_str());
   }
@@ -114,7 +114,7 @@ void PrintPointLines(const v1::ListMetricPointsResponse::Segment& segment) {
   }
 }
 
-// Of a GAN's step, the network alone that was skipped.
+// "skipped", or for a GAN the network of which alone the step was skipped.
 std::string SkippedText(const v1::StepColumns& one) {
   const bool generator = !one.generator_skipped().empty() && one.generator_skipped(0);
   const bool discriminator = !one.discriminator_skipped().empty() && one.discriminator_skipped(0);
@@ -123,7 +123,7 @@ std::string SkippedText(const v1::StepColumns& one) {
 
 struct PointStyle {
   bool wide = false;
-  bool gan = false;  // the points of its two networks stand beside each other
+  bool gan = false;  // shows the points of both networks side by side
 };
 
 std::vector<std::string> PointHeadings(const PointStyle& style) {

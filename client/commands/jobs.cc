@@ -32,7 +32,7 @@ absl::StatusOr<v1::Job> CallVerb(JobClient* client, JobVerb verb, const std::str
   return job;
 }
 
-// That there are more jobs than were printed, and how to see them.
+// Warns if there are more jobs than were printed, and shows how to list them.
 void NoteTruncation(const Session& session, const JobClient::JobList& list) {
   if (list.next_page_token.empty()) {
     return;

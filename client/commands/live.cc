@@ -1,4 +1,4 @@
-// What is asked of a job while it runs.
+// Requests to a running job.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -66,7 +66,7 @@ std::vector<std::string> RowOf(const v1::GradientSamples::Module& module, bool a
           Sparkline(counts, width, ascii)};
 }
 
-// What FP8 did to its layers, where there are any.
+// Shows the effect of FP8 on the layers that use it.
 void ShowFp8(const Session& session, const v1::GradientSamples& gradients) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& module : gradients.modules()) {
@@ -95,7 +95,7 @@ void ShowGradients(const Session& session, const v1::Event& event) {
   std::printf("%s\n", RenderEvent(event).c_str());
 }
 
-// Asks once the watch shows the job, so that the answer can't be missed.
+// Sends the request once the watch shows the job, so that the answer can't be missed.
 absl::StatusOr<v1::Event> AskForGradients(JobClient* client, const std::string& id, absl::Duration deadline,
                                           Cancellation* interrupt) {
   JobWatch watch(client, {.id = id}, interrupt);

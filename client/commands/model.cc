@@ -1,4 +1,4 @@
-// ampctl model.
+// Runs ampctl model.
 #include <cstdio>
 #include <string>
 
@@ -13,10 +13,10 @@
 namespace ampd::client {
 namespace {
 
-// What people compare first.
+// The presets that people compare first.
 constexpr const char* kUsualPresets[] = {"fp32", "bf16", "fp16", "fp8"};
 
-constexpr int64_t kMostSamples = 1'048'576;  // data.batch_size's own bound
+constexpr int64_t kMostSamples = 1'048'576;  // limit of data.batch_size
 
 void PrintText(Session* session, const v1::ModelFile& file, const ModelQuestion& question) {
   const GlobalOptions& options = session->options();

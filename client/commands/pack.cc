@@ -1,4 +1,4 @@
-// ampctl data pack.
+// Runs ampctl data pack.
 #include <cstdio>
 #include <map>
 #include <numeric>
@@ -33,10 +33,10 @@ absl::StatusOr<std::pair<int64_t, int64_t>> ParseSize(const std::string& text) {
   return std::pair(width, height);
 }
 
-// The first two classes whose names differ in capitals alone, which a disk of Windows or macOS takes for one; empty:
-// none.
+// The first two classes whose names differ only in case, which file systems of Windows and macOS treat as equal; empty
+// if there are none.
 std::string Alike(const std::vector<std::string>& classes) {
-  std::map<std::string, std::string> seen;  // by the name in small letters
+  std::map<std::string, std::string> seen;  // by the lower-case name
   for (const std::string& name : classes) {
     const auto [there, is_new] = seen.try_emplace(absl::AsciiStrToLower(name), name);
     if (!is_new) {

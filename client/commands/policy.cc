@@ -18,7 +18,7 @@ namespace {
 
 using precision::Preset;
 
-// The spec that the table is asked for: of the job file, with the preset and the model over it.
+// The spec for the request: the job file's, with the given preset and model instead of its own.
 absl::StatusOr<v1::JobSpec> SpecOf(const PolicyOptions& options, std::vector<Problem>* problems) {
   v1::JobSpec spec;
   if (!options.file.empty()) {

@@ -15,10 +15,10 @@ namespace ampd::client {
 
 namespace {
 
-// What a server says of itself, by the names of kHealthChecks.
+// A server's health report, by the names of kHealthChecks.
 struct ServerHealth {
   bool is_serving = false;
-  std::vector<std::pair<const HealthCheck*, bool>> checks;  // without those that the server does not know
+  std::vector<std::pair<const HealthCheck*, bool>> checks;  // omits checks that the server does not know
 };
 
 absl::StatusOr<ServerHealth> AskHealth(JobClient* client) {

@@ -22,7 +22,7 @@
 namespace ampd::client {
 namespace {
 
-// What a status says of fields, those that the server does not support included: an older server names only one.
+// The field violations of a status, including fields that the server does not support: an older server names only one.
 std::vector<FieldViolation> ViolationsIn(const absl::Status& status) {
   const ErrorMetadata metadata = MetadataOf(status);
   const auto field = metadata.find("field");
@@ -33,7 +33,7 @@ std::vector<FieldViolation> ViolationsIn(const absl::Status& status) {
   return {{field->second, std::string(absl::StripPrefix(status.message(), field->second + " "))}};
 }
 
-// The job file names a model of this machine by its path, and knows nothing of the artifact that stands for it.
+// The job file names a local model by its path, so violations must not name the artifact that replaces it.
 void NameAsLocal(const LocalModel& model, std::vector<FieldViolation>* violations) {
   for (FieldViolation& violation : *violations) {
     if (!model.sha256.empty() && violation.field == "model.exported.artifact") {
@@ -42,7 +42,7 @@ void NameAsLocal(const LocalModel& model, std::vector<FieldViolation>* violation
   }
 }
 
-// What the precision policy comes to on a kind of device, or only what speaks against it there.
+// Prints the effect of the precision policy on a kind of device, or only the warnings about it.
 void PrintPolicyOn(JobClient* client, const v1::JobSpec& spec, bool cpu, bool warnings_only) {
   const auto table = client->ResolvePolicy(PolicyRequestOf(spec, cpu ? "cpu" : "gpu"));
   if (!table.ok() || (warnings_only && table->warnings().empty())) {
@@ -55,7 +55,7 @@ void PrintPolicyOn(JobClient* client, const v1::JobSpec& spec, bool cpu, bool wa
   }
 }
 
-// Behind the spec's YAML and still YAML. Nothing from a server that does not know.
+// Follows the spec's YAML as comments. Prints nothing if the server can't resolve policies.
 void PrintPolicyAsComment(JobClient* client, const v1::JobSpec& spec) {
   const v1::ResourceSpec::Kind kind = spec.resources().kind();
   PrintPolicyOn(client, spec, /*cpu=*/kind == v1::ResourceSpec::CPU, /*warnings_only=*/false);
@@ -64,7 +64,7 @@ void PrintPolicyAsComment(JobClient* client, const v1::JobSpec& spec) {
   }
 }
 
-// "4096 on w1/cpu (8.0 GiB)" for each of the devices that the server names, or the number for what the spec names.
+// "4096 on w1/cpu (8.0 GiB)" for each device that the server names, or only the number if the spec names a memory size.
 std::string LargestBatch(const v1::EstimateJobResponse& estimate, const v1::EstimateJobResponse::Candidate& candidate) {
   if (estimate.memory_bytes() > 0) {
     return absl::StrCat(candidate.largest_batch_size());
@@ -77,7 +77,7 @@ std::string LargestBatch(const v1::EstimateJobResponse& estimate, const v1::Esti
   return fits.empty() ? "-" : absl::StrJoin(fits, ", ");
 }
 
-// Of an exported model.
+// Why the memory of an exported model is unknown.
 std::string WhyUnknown(const v1::JobSpec& spec, const absl::Status& status) {
   if (spec.model().exported().artifact().empty()) {
     return " until a worker reads the model's file";
@@ -86,7 +86,7 @@ std::string WhyUnknown(const v1::JobSpec& spec, const absl::Status& status) {
                                   : absl::StrCat("; ", Printable(std::string(status.message())));
 }
 
-// The memory of a step, likewise.
+// Prints the memory of a step in the same way.
 void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec& spec) {
   const auto estimate = client->EstimateJob(spec);
   if (!estimate.ok()) {
@@ -118,8 +118,8 @@ void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec
              "# ");
 }
 
-// By -o: {"spec", "policies": [{"device", "table"}], "memory"}, of each kind of device that the job may run on. What
-// the server does not know is left out.
+// Prints by -o {"spec", "policies": [{"device", "table"}], "memory"}, for each kind of device that the job may run on.
+// Omits what the server does not know.
 void PrintStructuredDryRun(Session* session, JobClient* client, const v1::JobSpec& spec) {
   const v1::ResourceSpec::Kind kind = spec.resources().kind();
   std::vector<std::string> policies;
@@ -151,7 +151,7 @@ void PrintDryRun(Session* session, JobClient* client, const v1::JobSpec& spec) {
   PrintMemoryAsComment(session, client, spec);
 }
 
-// Takes Ctrl-C. REQUIRES: called before Session::Client().
+// Ctrl-C cancels the retries. REQUIRES: called before Session::Client().
 JobClient::Retry RetryOf(Session* session, absl::Duration retry_for) {
   return {retry_for, session->CancelledByInterrupt(), [session, retry_for](const absl::Status&) {
             session->Note(absl::StrCat("the server does not answer; trying for ", absl::FormatDuration(retry_for)));

@@ -1,4 +1,4 @@
-// ampctl data tokenize.
+// Runs ampctl data tokenize.
 #include <unistd.h>
 
 #include <cstdio>
@@ -33,7 +33,7 @@ absl::StatusOr<std::string> ReadNamed(const std::string& path) {
   return content.ok() ? std::move(content) : Named(path, content.status());
 }
 
-// A tokenizer and what stands around each of labelled texts.
+// A tokenizer, and the tokens before and after each labelled text.
 struct Prepared {
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::string name;
@@ -121,7 +121,7 @@ int WriteTokens(Session* session, const TokenizeOptions& options, const Prepared
   return kExitOk;
 }
 
-// "a table between tabs, quotation marks are CSV's".
+// "a table between tabs, quotation marks as in CSV".
 std::string FormatText(const text::LabelledTextSummary& written) {
   return written.is_json
              ? "JSON lines"

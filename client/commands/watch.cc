@@ -20,11 +20,11 @@ namespace {
 
 constexpr absl::Duration kRedrawInterval = absl::Milliseconds(200);
 
-constexpr int kRowsBehind = 5;  // the end in words, and the prompt
+constexpr int kRowsBehind = 5;  // rows for the result and the prompt
 constexpr char kDetachHint[] = "Ctrl-C detaches; the job goes on";
 constexpr char kLostNotice[] = "connection lost; trying again";
 
-// Shows what comes: a screen redrawn in place, lines, or every message by -o.
+// Shows the messages: as a screen redrawn in place, as lines, or each of them by -o.
 class WatchView {
  public:
   WatchView(Session* session, absl::Duration interval)
@@ -70,7 +70,7 @@ class WatchView {
     }
   }
 
-  // Gives the terminal back, the last state printed on it.
+  // Leaves the screen and prints the last state.
   void End() {
     screen_.Leave();
     if (animated_ && watched_.job().state() != v1::Job::STATE_UNSPECIFIED) {
@@ -107,7 +107,7 @@ class WatchView {
     last_shown_ = SystemClock().SinceBoot();
     const ScreenOptions options = Options(lost_ ? kLostNotice : kDetachHint);
     const bool resized = options.width != shown_width_ || options.height != shown_height_;
-    // Off a terminal a finished job is told by its events and its end.
+    // Without a terminal, the events and the result already show how a job ended.
     const bool said_by_end = !animated_ && IsTerminal(watched_.job().state());
     if (structured_ || said_by_end || (!changed_ && !(animated_ && resized))) {
       return;
@@ -140,7 +140,7 @@ int Detach(Session* session, const std::string& id, const char* verb) {
   return kExitInterrupted;
 }
 
-// The same behind the "^C" that a terminal shows.
+// Prints the same on a line after the "^C" that a terminal shows.
 int DetachBehindEcho(Session* session, const std::string& id, const char* verb) {
   if (isatty(STDIN_FILENO) == 1) {
     session->Note("");
@@ -154,7 +154,7 @@ void ReportEnd(Session* session, const v1::Job& job) {
       absl::StrCat(RenderEnd(job), "\n  details: ampctl job show ", job.id(), next.empty() ? "" : "\n", next));
 }
 
-// Why a queued job waits, asked anew with each message about it: at least every heartbeat.
+// Asks why a queued job waits, after each snapshot and heartbeat.
 void AskWhyItWaits(JobClient* client, const std::string& id, const v1::WatchJobResponse& message, WatchView* view) {
   const bool may_have_changed = message.has_snapshot() || message.has_heartbeat();
   if (!may_have_changed || view->watched().job().state() != v1::Job::QUEUED) {
@@ -204,7 +204,7 @@ int Watch(Session* session, const WatchOptions& options) {
 
 namespace {
 
-// The state that the job has by a message, or still has.
+// The job's state after the message.
 v1::Job::State StateIn(const v1::WatchJobResponse& message, v1::Job::State before) {
   if (message.has_snapshot()) {
     return message.snapshot().state();

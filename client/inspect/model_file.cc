@@ -36,10 +36,10 @@ using v1::ModelTensor;
 using Kind = ExportedInput::Kind;
 using Programs = absl::StatusOr<graph::ImportedPrograms>;
 
-// What datasets have for a model by names that are not a file's.
+// The fields that datasets provide to a model. Other names are those of arrays in a file.
 constexpr std::string_view kFields[] = {"images", "input_ids", "attention_mask", "token_type_ids"};
 
-// The symbol of the batch size: that of the first input's first size.
+// The symbol of the batch size: that of the first dimension of the first input.
 std::string BatchOf(const ExportedProgram& program) {
   for (const ExportedInput& input : program.inputs) {
     if (input.kind == Kind::kUser) {
@@ -50,7 +50,7 @@ std::string BatchOf(const ExportedProgram& program) {
   return "";
 }
 
-// "B", "4*B", "28"; of a size that the import would refuse, what the file has.
+// "B", "4*B", "28"; for a size that the import would reject, the file's own text.
 std::string SizeText(const ExportedSize& size, const std::string& batch) {
   if (size.symbol.empty()) {
     return size.unknown.empty() ? absl::StrCat(size.factor) : size.unknown;
@@ -72,7 +72,7 @@ void SetType(const ExportedProgram& program, const std::string& tensor, Message*
   }
 }
 
-// Numbers of a program that the file has.
+// Counts nodes of a program of the file.
 void CountNodes(const ExportedProgram& program, v1::ModelProgram* told) {
   const auto count = [&program](graph::NamedDtype dtype) {
     return static_cast<int>(
@@ -117,7 +117,7 @@ void AddInputs(const ExportedProgram& program, const ModelQuestion& question, v1
     const std::string field = graph::InputNameOf(program, input, {});
     if (IsKnownField(field, question)) {
       told.set_field(field);
-    } else if (field != "labels") {  // which only a head of its own loss takes: that is a problem, and no warning
+    } else if (field != "labels") {  // "labels" is for a head of its own loss; otherwise a problem, not a warning
       told.set_field(field);
       file->add_warnings(absl::StrCat("the input ", input.tensor,
                                       " takes the array of that name in a file of npz or safetensors; for other data "
@@ -126,7 +126,7 @@ void AddInputs(const ExportedProgram& program, const ModelQuestion& question, v1
   }
 }
 
-// The head that takes the output: `wanted` where it does, or else the one that its type tells.
+// The head for the output: `wanted` if it accepts the output, otherwise the one that the output's type implies.
 v1::ExportedModelSpec::Head HeadOf(const absl::StatusOr<graph::ExportedTypes>& types, const std::string& tensor,
                                    std::optional<graph::Head> wanted) {
   auto head = v1::ExportedModelSpec::HEAD_UNSPECIFIED;
@@ -163,7 +163,7 @@ ModelTensor::Kind KindOf(Kind kind) {
                                   : ModelTensor::CONSTANT;
 }
 
-// Tells what training does with each of the state's tensors.
+// Determines what training does with each tensor of the state.
 class Roles {
  public:
   Roles(const ExportedModel& model, const Programs& programs)
@@ -178,7 +178,7 @@ class Roles {
     }
   }
 
-  // In the order of the program.
+  // Sets the tensor's role. Call in the order of the program's inputs.
   void Set(const ExportedInput& input, ModelTensor* tensor) {
     if (input.kind != Kind::kParameter) {
       const bool is_kept = !counters_.contains(input.tensor) || norm_counters_.contains(input.name);
@@ -204,7 +204,8 @@ class Roles {
   const std::map<std::string, std::string> norm_counters_;
   const bool is_imported_;
   std::set<std::string> trained_;
-  std::vector<std::pair<const graph::StoredTensor*, std::string>> placed_;  // parameters
+  std::vector<std::pair<const graph::StoredTensor*, std::string>>
+      placed_;  // parameters and the values that they are placed in
 };
 
 ModelTensor& AddTensor(const ExportedModel& model, const ExportedInput& input, v1::ModelFile* file) {
@@ -235,7 +236,7 @@ void AddTensors(const ExportedModel& model, const Programs& programs, v1::ModelF
   }
 }
 
-// Why a job would refuse the file. Of ops that models may not use all, where the trainer names the first.
+// Adds why a job would refuse the file. Lists all ops that models may not use; the trainer names only the first.
 void AddProblems(const ExportedModel& model, const absl::Status& status, v1::ModelFile* file) {
   std::set<std::string> told;
   const auto tell = [&](const std::string& problem) {
@@ -266,7 +267,7 @@ absl::StatusOr<ExportedModel> ReadModel(UniqueFd file) {
   return model;
 }
 
-// A server that can't be reached is UNAVAILABLE too.
+// Avoids UNAVAILABLE, which also means a server that can't be reached.
 absl::Status FileError(const std::string& path, const absl::Status& error) {
   const std::string message = absl::StrCat(path, ": ", error.message());
   return absl::IsUnavailable(error) ? absl::InternalError(message) : absl::DataLossError(message);

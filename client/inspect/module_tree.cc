@@ -18,7 +18,7 @@ namespace {
 
 using graph::NodeFate;
 
-// Deeper paths, which no model has, count as the model's own.
+// Paths deeper than this, which no real model has, are counted for the model itself.
 constexpr size_t kMaxPathBytes = 256;
 constexpr auto kMaxDepth = 64;
 
@@ -26,7 +26,7 @@ class ModuleTree {
  public:
   ModuleTree() : modules_(1) {}
 
-  // Adds to a module and to all that contain it.
+  // Adds the numbers to a module and to all that contain it.
   void Count(const std::string& path, int64_t num_parameters, int num_ops) {
     for (size_t index : Lineage(path)) {
       modules_[index].num_parameters += num_parameters;
@@ -34,7 +34,7 @@ class ModuleTree {
     }
   }
 
-  // Each before those in it.
+  // Adds the modules to the file, each before the modules in it.
   void Tell(const std::map<std::string, std::string>& types, v1::ModelFile* file) const {
     std::vector<size_t> left = {0};
     while (!left.empty()) {
@@ -58,7 +58,7 @@ class ModuleTree {
     int num_ops = 0;
   };
 
-  // The module itself last.
+  // The model, the modules that contain this one, and the module itself at the end.
   std::vector<size_t> Lineage(const std::string& path) {
     std::vector<size_t> lineage = {0};
     if (path.empty() || path.size() > kMaxPathBytes || std::count(path.begin(), path.end(), '.') >= kMaxDepth) {
@@ -81,11 +81,11 @@ class ModuleTree {
     return found->second;
   }
 
-  std::vector<Module> modules_;  // the first: the model itself
+  std::vector<Module> modules_;  // the first is the model itself
   std::map<std::string, size_t> by_path_;
 };
 
-// Of "layer1.0.weight", "layer1.0".
+// The module of a tensor: "layer1.0" for "layer1.0.weight".
 std::string ModuleOf(const std::string& tensor) {
   const size_t dot = tensor.rfind('.');
   return dot == std::string::npos ? "" : tensor.substr(0, dot);

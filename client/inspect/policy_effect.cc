@@ -40,7 +40,7 @@ void AddShares(const v1::PolicyTable& table, v1::ModelPolicy* policy) {
   }
 }
 
-// Whether the policy computes anything below fp32.
+// Whether the policy computes anything in less than fp32.
 bool Lowers(const ResolvedPolicy& resolved) {
   return resolved.formats.compute != Dtype::kFloat32 || !resolved.fp8_layers.empty();
 }
@@ -70,7 +70,8 @@ void AddKeptOps(const ResolvedPolicy& resolved, const graph::Graph& program, v1:
   }
 }
 
-// Of each parameter the op because of which it stays: one that reads it and is no product, or else the first.
+// Maps each parameter to the op because of which it stays fp32: an op that reads it and is not a product, otherwise the
+// first op that reads it.
 std::map<std::string, std::string> ReadersOf(const graph::Graph& program, const ResolvedPolicy& resolved) {
   std::map<graph::ValueId, std::pair<std::string, bool>> readers;  // the op, and whether it is a product
   for (size_t i = 0; i < program.nodes().size(); ++i) {
@@ -92,7 +93,7 @@ std::map<std::string, std::string> ReadersOf(const graph::Graph& program, const 
 void AddKeptParameters(const ResolvedPolicy& resolved, const graph::Graph& program, v1::ModelPolicy* policy) {
   const bool are_cast = resolved.formats.parameter == Dtype::kFloat32;
   const std::map<std::string, std::string> readers = ReadersOf(program, resolved);
-  std::map<std::string, v1::ModelPolicy::Kept> kept;  // by the op that reads them
+  std::map<std::string, v1::ModelPolicy::Kept> kept;  // by the op that reads the parameters
   for (size_t i = 0; i < resolved.parameters.size(); ++i) {
     if (resolved.parameters[i].dtype != Dtype::kFloat32) {
       continue;
@@ -114,7 +115,7 @@ void AddKeptParameters(const ResolvedPolicy& resolved, const graph::Graph& progr
   }
 }
 
-// `policy` names the preset.
+// REQUIRES: `policy` has the preset's name.
 absl::Status Describe(const precision::TrainedPrograms& programs, const ModelQuestion& question,
                       v1::ModelPolicy* policy) {
   v1::JobSpec spec;

@@ -26,7 +26,7 @@ using google::protobuf::OneofDescriptor;
 constexpr size_t kMaxProblemsShown = 20;
 constexpr char kDuration[] = "google.protobuf.Duration";
 
-// A path twice: in the user's names, for messages, and in the proto's, for marks.
+// A path in the user's names, for messages, and in the proto's, for marks.
 struct FieldPath {
   std::string shown;
   std::string proto;
@@ -41,7 +41,7 @@ struct FieldPath {
   }
 };
 
-// Fills messages from trees by reflection, noting every problem and going on.
+// Fills messages from trees by reflection. Notes every problem and continues.
 class SpecFiller {
  public:
   explicit SpecFiller(JobFile* file) : file_(file) {}
@@ -49,7 +49,7 @@ class SpecFiller {
   void Fill(const YamlNode& node, const FieldPath& path, Message* message) {
     const Descriptor& type = *message->GetDescriptor();
     if (node.kind == YamlNode::Kind::kNull) {
-      return;  // "eval:" with nothing behind it is an EvalSpec with nothing set
+      return;  // "eval:" without a value is an EvalSpec without fields
     }
     if (node.kind != YamlNode::Kind::kMap) {
       ReportNoMapping(node, path, type);
@@ -82,7 +82,7 @@ class SpecFiller {
     return absl::StrCat("'", Shortened(text, kMostShown), "'");
   }
 
-  // For "precision: bf16" and "model: lenet" what was meant is known.
+  // Suggests what was meant by "precision: bf16" or "model: lenet".
   void ReportNoMapping(const YamlNode& node, const FieldPath& path, const Descriptor& type) {
     std::string meant;
     if (node.kind == YamlNode::Kind::kScalar && FindField(type, node.text) != nullptr) {
@@ -199,7 +199,7 @@ std::string AllowedText(const std::vector<std::string>& allowed) {
                       shown < allowed.size() ? ", ...)" : ")");
 }
 
-// Without the path where the place, "--set PATH", ends in it.
+// Removes the path from the message if the place, "--set PATH", ends in it.
 std::string MessageBehind(const std::string& place, const Problem& problem) {
   absl::string_view message = problem.message;
   if (!problem.field.empty() && absl::EndsWith(place, " " + problem.field) &&
@@ -209,7 +209,7 @@ std::string MessageBehind(const std::string& place, const Problem& problem) {
   return problem.message;
 }
 
-// What comes from the file may hold what steers a terminal.
+// Uses Printable, because texts from the file may contain terminal control sequences.
 std::string ProblemText(const Problem& problem) {
   const std::string place = problem.mark.ToString();
   std::string text = absl::StrCat("error: ", Printable(place), ": ", Printable(MessageBehind(place, problem)), "\n");
@@ -253,10 +253,11 @@ std::vector<Problem> PlaceViolations(const std::vector<FieldViolation>& violatio
       mark = file.marks.find(path);
     }
     const SourceMark place = mark == file.marks.end() ? SourceMark{source, 0, 0} : mark->second;
-    // A value that was filled in, or the lack of one, is not to be looked for at the place of what is around it.
+    // For a field that the file does not set, `place` is that of an enclosing field. The message says that it is not
+    // set.
     const bool missing = path != field && !absl::StartsWith(violation.description, "must ");
     const std::string message =
-        field.empty() ? violation.description  // that so many more violations were left out
+        field.empty() ? violation.description  // the number of further violations that were left out
                       : absl::StrCat(field, ": ", violation.description, missing ? " (the file does not set it)" : "");
     problems.push_back({place, field, message, "", {}});
   }

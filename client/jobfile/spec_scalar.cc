@@ -30,7 +30,7 @@ ScalarRefusal NotA(const std::string& words, const std::string& text) {
   return {absl::StrCat("must be ", words, ", not ", Quoted(text)), "", {}};
 }
 
-// Writes through Set* or Add*, as the field wants it.
+// The field that is written, with Set*, or with Add* if it is repeated.
 struct Target {
   Message* message;
   const FieldDescriptor* field;
@@ -55,7 +55,7 @@ std::optional<ScalarRefusal> ParseWhole(const std::string& text, const FieldDesc
   if (!absl::SimpleAtod(text, &number) || !std::isfinite(number) || number != std::floor(number)) {
     return NotA(TypeWords(field), text);
   }
-  // Doubles name every whole number up to 2^53 exactly; beyond that only plain digits are taken.
+  // A double represents every whole number up to 2^53 exactly; larger numbers must be plain digits.
   constexpr double kExact = 9007199254740992.0;
   const double lowest = static_cast<double>(std::numeric_limits<T>::lowest());
   const double highest = static_cast<double>(std::numeric_limits<T>::max());

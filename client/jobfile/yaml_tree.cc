@@ -19,7 +19,7 @@ namespace {
 
 using YAML::anchor_t;
 
-// Ends the parse; the problem is already noted.
+// Ends the parse after a problem was noted.
 class Abandoned : public std::runtime_error {
  public:
   Abandoned() : std::runtime_error("abandoned") {}
@@ -36,8 +36,8 @@ int CountNodes(const YamlNode& node) {
   return count;
 }
 
-// Whether the scalar that begins at `begin` is quoted and its quote never closes. yaml-cpp takes the rest of the file
-// then.
+// Whether the scalar that begins at `begin` is quoted and its quote is never closed. yaml-cpp then reads the rest of
+// the file as part of it.
 bool IsUnclosed(std::string_view text, size_t begin) {
   if (begin >= text.size() || (text[begin] != '"' && text[begin] != '\'')) {
     return false;
@@ -54,10 +54,10 @@ bool IsUnclosed(std::string_view text, size_t begin) {
   return true;
 }
 
-// Builds the tree from yaml-cpp's events, which, unlike its nodes, show aliases and both of two equal keys.
+// Builds the tree from yaml-cpp's events. Unlike its nodes, they show aliases and duplicate keys.
 class TreeBuilder final : public YAML::EventHandler {
  public:
-  // TEXT is what is parsed, without a byte order mark.
+  // `text` is the parsed text, without a byte order mark.
   TreeBuilder(std::string_view text, std::string source, std::vector<Problem>* problems)
       : text_(text), source_(std::move(source)), problems_(problems) {}
 
@@ -101,7 +101,7 @@ class TreeBuilder final : public YAML::EventHandler {
   struct OpenNode {
     YamlNode node;
     anchor_t anchor = 0;
-    std::optional<YamlEntry> key;  // of a map: the key whose value comes next
+    std::optional<YamlEntry> key;  // in a map: the key whose value comes next
     std::set<std::string> keys;
   };
 
@@ -182,14 +182,14 @@ class TreeBuilder final : public YAML::EventHandler {
   int num_nodes_ = 0;
 };
 
-// "steps:5" in a line without any "key: value".
+// Detects a line such as "steps:5" that has no "key: value".
 bool LacksSpaceBehindColon(std::string_view line) {
   const size_t colon = line.find(':');
   return colon != std::string_view::npos && colon > 0 && colon + 1 < line.size() && line[colon + 1] != ' ' &&
          line.find(": ") == std::string_view::npos && line.find('#') > colon;
 }
 
-// A syntax error in words about what people do, where it can be told; the parser's own otherwise.
+// Explains a syntax error by the mistake that people usually make; if none is recognized, uses the parser's message.
 Problem ExplainSyntax(std::string_view text, const std::string& source, const YAML::Exception& error) {
   SourceMark mark{source, error.mark.line + 1, error.mark.column + 1};
   const std::vector<std::string> lines = absl::StrSplit(absl::string_view(text.data(), text.size()), '\n');

@@ -50,7 +50,7 @@ std::string FormatNumber(double value) {
   }
   constexpr double kWholeUpTo = 1e8;
   if (value == std::floor(value) && std::abs(value) < kWholeUpTo) {
-    return absl::StrCat(static_cast<int64_t>(value));  // a loss scale of 65536 is no 6.554e+04
+    return absl::StrCat(static_cast<int64_t>(value));  // prints a loss scale as 65536, not as 6.554e+04
   }
   return absl::StrFormat("%.4g", value);
 }
@@ -121,7 +121,7 @@ std::string Printable(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
     const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
-    if (byte == 0xC2 && next >= 0x80 && next < 0xA0) {  // U+0080 to U+009F, of which one begins an escape sequence
+    if (byte == 0xC2 && next >= 0x80 && next < 0xA0) {  // U+0080 to U+009F; one of them begins an escape sequence
       clean += '?';
       ++i;
     } else {

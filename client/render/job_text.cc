@@ -9,8 +9,8 @@
 namespace ampd::client {
 namespace {
 
-// "accuracy 0.9, top-5 0.99, F1 0.89, ", or of a language model "perplexity 30, "; empty where there is nothing beside
-// the loss. Of Progress or FinalMetrics.
+// "accuracy 0.9, top-5 0.99, F1 0.89, ", or for a language model "perplexity 30, "; empty if there is only the loss.
+// Numbers: Progress or FinalMetrics.
 template <typename Numbers>
 std::string EvalQuality(const Numbers& numbers) {
   const auto part = [](const char* name, bool is_told, double number) {
@@ -30,7 +30,7 @@ absl::Time TimeOf(const google::protobuf::Timestamp& time) {
   return absl::FromUnixSeconds(time.seconds()) + absl::Nanoseconds(time.nanos());
 }
 
-// "fp16", or what it may become: "bf16>fp32".
+// "fp16", or the presets in order of preference: "bf16>fp32".
 std::string LatestPrecision(const v1::Job& job) {
   if (job.attempts_size() > 0 && !job.attempts().rbegin()->precision().empty()) {
     return Printable(job.attempts().rbegin()->precision());
@@ -84,7 +84,7 @@ std::string ProgressLines(const v1::Job& job) {
     return Line("progress", "no step yet" + (total > 0 ? " of " + FormatCount(total) : std::string()));
   }
   if (!progress.has_loss()) {
-    return Line("progress", step);  // nothing but the step is known of a job that was stopped long ago
+    return Line("progress", step);  // a job that stopped long ago may only have its step
   }
   const std::string generator =
       progress.has_generator() ? ", generator loss " + FormatNumber(progress.generator().loss()) : "";
@@ -121,7 +121,7 @@ std::string AttemptLine(const v1::Attempt& attempt) {
   return Line(absl::StrCat("attempt ", attempt.number()), text);
 }
 
-// When, and what the plain text leaves out.
+// The attempt's times, and other facts that the plain text omits.
 std::string WideAttemptLine(const v1::Attempt& attempt, const JobTextOptions& options) {
   const auto time = [&options](const char* before, bool known, const google::protobuf::Timestamp& at) {
     return known ? before + absl::FormatTime("%Y-%m-%d %H:%M:%S", TimeOf(at), options.zone) : std::string();
@@ -140,7 +140,7 @@ std::string WideAttemptLine(const v1::Attempt& attempt, const JobTextOptions& op
   return text.empty() ? "" : Line("", std::string(absl::StripPrefix(text, ", ")));
 }
 
-// The labels, and the pace as numbers.
+// The queue, the priority, the labels, and the pace as numbers.
 std::string WideLines(const v1::Job& job) {
   const v1::JobSpec& spec = job.spec();
   const std::map<std::string, std::string> labels(spec.labels().begin(), spec.labels().end());

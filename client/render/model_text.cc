@@ -26,7 +26,7 @@ std::string ShapeText(const RepeatedPtrField<std::string>& shape) {
   return Printable(absl::StrCat("(", absl::StrJoin(shape, ", "), ")"));
 }
 
-// "torch.nn.modules.conv.Conv2d" is a Conv2d to people.
+// "Conv2d" for "torch.nn.modules.conv.Conv2d".
 std::string TypeText(const std::string& type) { return Printable(type.substr(type.rfind('.') + 1)); }
 
 // "a, b, c and 5 more".
@@ -36,7 +36,7 @@ std::string NamesText(const std::vector<std::string>& names, bool all) {
   return Printable(shown == names.size() ? text : absl::StrCat(text, " and ", names.size() - shown, " more"));
 }
 
-// What there is to say of a program beside its numbers.
+// A remark on a program besides its numbers.
 std::string RemarkOn(const v1::ModelProgram& program) {
   if (program.derived()) {
     return "not in the file: the training program without its dropout, and with its norms on their running statistics";
@@ -129,7 +129,7 @@ std::string RoleText(ModelTensor::Role role) {
   }
 }
 
-// A line a role, with the names where they tell something.
+// One line per role, with the tensors' names where they help.
 std::string TensorsText(const v1::ModelFile& file, const ModelTextOptions& options) {
   struct Total {
     int64_t num_tensors = 0;
@@ -166,7 +166,7 @@ std::string EveryTensorText(const v1::ModelFile& file, const ModelTextOptions& o
   return Table({"TENSOR", "DTYPE", "SHAPE", "SIZE", "ROLE"}, rows, options);
 }
 
-// Modules that contain it; 0 of the model itself.
+// The number of modules that contain it; 0 for the model itself.
 int LevelOf(const v1::ModelModule& module) {
   const std::string& path = module.path();
   return path.empty() ? 0 : 1 + static_cast<int>(std::count(path.begin(), path.end(), '.'));
@@ -200,7 +200,7 @@ std::string OpsText(const v1::ModelFile& file, const ModelTextOptions& options) 
   return Table({"OP", "TRAIN", "EVAL", "POLICIES"}, rows, options);
 }
 
-// How many ops of a class; of products in what: "21 bfloat16, 2 float8_e4m3fn".
+// The number of ops of a class, for products by dtype: "21 bfloat16, 2 float8_e4m3fn".
 std::string ShareText(const v1::ModelPolicy& policy, OpRule::Class op_class) {
   std::vector<std::string> parts;
   for (const v1::ModelPolicy::Share& share : policy.shares()) {
@@ -260,7 +260,7 @@ std::string KeptText(const v1::ModelFile& file, const ModelTextOptions& options)
   return Table({"UNDER", "STAYS FP32", "WHY"}, rows, options);
 }
 
-// Layers in FP8 and what is to be said of policies, a line each.
+// The layers in FP8 and the remarks on policies, one per line.
 std::string RemarksText(const v1::ModelFile& file, const ModelTextOptions& options) {
   std::string text;
   for (const v1::ModelPolicy& policy : file.policies()) {

@@ -14,12 +14,12 @@ namespace {
 constexpr int kLabelWidth = 9;
 
 std::string Utf8(uint32_t code) {
-  // Braille and blocks lie between U+0800 and U+FFFF: three bytes.
+  // Braille and block characters lie between U+0800 and U+FFFF, which take three bytes.
   return {static_cast<char>(0xE0 | (code >> 12)), static_cast<char>(0x80 | ((code >> 6) & 0x3F)),
           static_cast<char>(0x80 | (code & 0x3F))};
 }
 
-// Dots in cells of 2 x 4 (braille) or 1 x 1 (ASCII).
+// A grid of dots. A cell has 2 x 4 dots (braille) or 1 x 1 (ASCII).
 class Canvas {
  public:
   Canvas(int columns, int rows, bool ascii)
@@ -28,7 +28,7 @@ class Canvas {
   int width() const { return columns_ * cell_width(); }
   int height() const { return rows_ * cell_height(); }
 
-  // y counts from the bottom.
+  // Sets a dot; y counts from the bottom.
   void Set(int x, int y) {
     constexpr uint8_t kBits[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
     const int down = height() - 1 - y;
@@ -71,7 +71,7 @@ struct Range {
   }
 };
 
-// Values as plotted: finite, and as powers of two on such an axis.
+// The points to plot: finite ones, as powers of two on a log2 axis.
 std::vector<PlotPoint> Plotted(const std::vector<PlotPoint>& points, bool log2) {
   std::vector<PlotPoint> plotted;
   for (PlotPoint point : points) {

@@ -13,12 +13,12 @@
 namespace ampd::client {
 namespace {
 
-constexpr int kCurveExtra = 2;  // heading and step axis
+constexpr int kCurveExtra = 2;  // rows of the heading and the step axis
 constexpr int kMinCurveRows = 3;
 constexpr int kMostCurveRows = 24;
 constexpr int kMostEvents = 3;
 
-// The words in as few rows as take them whole.
+// The words in as few rows as possible; a word is never split.
 std::string Flow(const std::vector<std::string>& words, int width) {
   constexpr int kGap = 3;
   std::string text;
@@ -35,7 +35,7 @@ std::string Flow(const std::vector<std::string>& words, int width) {
   return text + "\n";
 }
 
-// Why the job does not move, or what was said of its state; empty when there is nothing to say.
+// Why the job makes no progress, or the message of its state; empty if there is none.
 std::string WhyItStands(const WatchedJob& watched) {
   const v1::Job& job = watched.job();
   if (job.state() == v1::Job::QUEUED && !watched.waiting().empty()) {
@@ -47,7 +47,7 @@ std::string WhyItStands(const WatchedJob& watched) {
   return Printable(job.message());
 }
 
-// Two spaces apart, an empty last one left out.
+// Joins words by two spaces; an empty last word adds nothing.
 std::string Words(const std::vector<std::string>& words) {
   return std::string(absl::StripTrailingAsciiWhitespace(absl::StrJoin(words, "  ")));
 }
@@ -69,7 +69,7 @@ std::string TimeText(const WatchedJob& watched) {
   return absl::StrCat(FormatSpan(elapsed), ", ETA ", FormatSpan(watched.TimeLeft()));
 }
 
-// Samples or steps a second: whole numbers with separators once the fraction says nothing.
+// A rate per second: a whole number with separators if large, otherwise with its fraction.
 std::string FormatRate(double rate) {
   constexpr double kWholeFrom = 100;
   return rate >= kWholeFrom && rate < 1e15 ? FormatCount(std::llround(rate)) : FormatNumber(rate);
@@ -102,14 +102,14 @@ std::string ProgressRow(const WatchedJob& watched, const ScreenOptions& options)
                            : ProgressBar(fraction, width, options.ascii) + tail + "\n";
 }
 
-// "loss 0.31", of a GAN "loss 0.31, generator 2.4".
+// "loss 0.31", or for a GAN "loss 0.31, generator 2.4".
 std::string LossText(const WatchedJob& watched) {
   const auto generator = watched.generator_loss();
   return absl::StrCat("loss ", FormatNumber(watched.loss()),
                       generator.has_value() ? ", generator " + FormatNumber(*generator) : "");
 }
 
-// "accuracy 0.9, top-5 0.99, F1 0.89, ", or of a language model "perplexity 30, ": what there is beside the loss.
+// "accuracy 0.9, top-5 0.99, F1 0.89, ", or for a language model "perplexity 30, ": the metrics besides the loss.
 std::string EvalQuality(const v1::EvalPoint& eval) {
   const auto part = [](const char* name, bool is_told, double number) {
     return is_told ? absl::StrCat(name, " ", FormatNumber(number), ", ") : "";
@@ -155,7 +155,7 @@ std::string ScaleHeading(const WatchedJob& watched, const ScreenOptions& options
               options.width);
 }
 
-// Both curves, in `rows` rows; without scaling the loss has all of them.
+// Both curves in `rows` rows; without loss scaling the loss curve gets all of them.
 std::string Curves(const WatchedJob& watched, const ScreenOptions& options, int rows) {
   const auto scaled = [](const PlotPoint& point) { return point.value > 1; };
   const bool scaling = std::any_of(watched.scales().begin(), watched.scales().end(), scaled);
@@ -181,7 +181,7 @@ std::string LossLine(const WatchedJob& watched, const ScreenOptions& options) {
   return width < 1 || losses.empty() ? "" : "loss " + Sparkline(losses, width, options.ascii) + value + "\n";
 }
 
-// The first `most` rows, none wider than `width`.
+// The first `most` rows, each truncated to `width`.
 std::string Bounded(const std::string& text, int most, int width) {
   const std::vector<std::string> rows = absl::StrSplit(text, '\n', absl::SkipEmpty());
   std::string bounded;
@@ -214,7 +214,7 @@ std::string RenderEvent(const v1::Event& event) {
   if (!event.message().empty()) {
     absl::StrAppend(&text, ": ", Printable(event.message()));
   }
-  // The message names the worst one.
+  // The message names only the worst module.
   const auto modules = event.attributes().find("modules");
   if (event.kind() == v1::Event::UNDERFLOW && modules != event.attributes().end() &&
       absl::StrContains(modules->second, ", ")) {

@@ -9,7 +9,7 @@ namespace {
 constexpr size_t kMaxPoints = 4096;
 constexpr size_t kMaxEvents = 50;
 
-// Every second one, but never a marked one's mark: it moves to the neighbour that stays.
+// Drops every second point. The mark of a dropped point moves to its neighbour that is kept.
 void Halve(std::vector<PlotPoint>* points) {
   std::vector<PlotPoint> kept;
   for (size_t i = 0; i < points->size(); i += 2) {
@@ -109,8 +109,8 @@ void WatchedJob::AddSteps(const v1::StepColumns& steps) {
 void WatchedJob::AddPace(Pace now) {
   constexpr int64_t kMicros = 1'000'000;
   constexpr int64_t kWindow = 30 * kMicros;
-  constexpr int64_t kBetween = kMicros / 4;  // bounds how many are kept
-  // A pause, a wait for a device: the pace before it says nothing.
+  constexpr int64_t kBetween = kMicros / 4;  // bounds how many points are kept
+  // After a gap, such as a pause or a wait for a device, the earlier pace no longer counts.
   if (!pace_.empty() && now.time_micros - pace_.back().time_micros > kWindow) {
     pace_.clear();
   }

@@ -10,12 +10,12 @@
 namespace ampd::client {
 namespace {
 
-// The second screen, no cursor, no wrapping; and back.
+// Switch to the alternate screen, hide the cursor and disable wrapping; and undo it.
 constexpr char kTake[] = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 constexpr char kGiveBack[] = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-// From the first cell on. What was there is cleared before a row is written, as clearing behind a row that fills the
-// screen would take its last cell. No newline behind the last row: it would scroll a full screen.
+// Draws from the first cell. A row is cleared before it is written: clearing after a row that fills the screen would
+// erase its last cell. No newline follows the last row, because it would scroll a full screen.
 std::string Frame(const std::string& text) {
   const std::vector<std::string> rows = absl::StrSplit(text, '\n', absl::SkipEmpty());
   std::string frame = "\x1b[H";
@@ -53,8 +53,8 @@ void LiveScreen::Suspend() {
   if (taken_) {
     WriteAll(kGiveBack);
   }
-  // Every thread stops here; the lock keeps a drawing thread from writing over the shell before that. Not by kill():
-  // its signal may go to another thread, and this one would take the screen again before the process stops.
+  // Every thread stops here. The lock keeps a drawing thread from writing over the shell before that. kill() would not
+  // do: another thread may receive its signal, and this thread would draw again before the process stops.
   std::raise(SIGSTOP);
   if (taken_) {
     WriteAll(kTake + Frame(shown_));

@@ -38,7 +38,7 @@ std::string YamlOf(const std::string& json) {
   return std::string(emitter.c_str()) + "\n";
 }
 
-// JSON texts of one line each: an array, lines, or YAML documents.
+// Prints JSON texts of one line each as an array, lines, or YAML documents.
 bool PrintItems(const Session& session, const std::vector<std::string>& items) {
   const OutputFormat format = session.options().output;
   if (format == OutputFormat::kJson) {

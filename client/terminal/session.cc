@@ -40,7 +40,7 @@ int TerminalSize(bool rows, int otherwise) {
   return known ? (rows ? size.ws_row : size.ws_col) : otherwise;
 }
 
-// What may be done with a job whose state forbids what was asked.
+// Advice for a job whose state forbids the request.
 std::string AdviceInState(const ErrorMetadata& metadata) {
   const auto job = metadata.find("job");
   const auto state = metadata.find("state");
@@ -58,19 +58,19 @@ std::string AdviceInState(const ErrorMetadata& metadata) {
              : absl::StrCat("see how it stands: ampctl job show ", id, "   (end it: ampctl job cancel ", id, ")");
 }
 
-// What to do about an error, in one line; empty when the message says it all.
+// Advice on an error, in one line; empty if the message says enough.
 std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
       if (!ReasonOf(status).empty()) {
-        return "wait a while, then repeat the same command";  // the server itself said so
+        return "wait a while, then repeat the same command";  // the server itself reports UNAVAILABLE
       }
       return absl::StrCat("is a server running there? start one with: ampctl dev   (address from ", address.origin,
                           "; others: --address, AMPD_ADDRESS, ampctl context use)");
     case absl::StatusCode::kNotFound: {
       const std::string reason = ReasonOf(status);
       if (reason.empty()) {
-        return "";  // a file, say
+        return "";  // an error of this machine, such as a missing file
       }
       if (const ErrorMetadata metadata = MetadataOf(status); metadata.contains("job")) {
         return absl::StrCat("see what there is: ampctl ",
@@ -92,7 +92,7 @@ std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
     case absl::StatusCode::kDeadlineExceeded:
       return ReasonOf(status) == kWaitTimedOut ? "" : "the server is slow or out of reach: ampctl health";
     case absl::StatusCode::kUnimplemented:
-      // Every refusal of ampd's has a reason; gRPC alone answers for a method that is not there.
+      // Every refusal of ampd has a reason; without one, gRPC answered for a missing method.
       return ReasonOf(status).empty()
                  ? absl::StrCat("is that an ampd-server, and as new as ampctl?   (address from ", address.origin, ")")
                  : "this server does not support it; take the field or the command out";
@@ -187,7 +187,7 @@ absl::StatusOr<JobClient*> Session::Client() {
 int Session::Fail(const absl::Status& status) const {
   std::string message = Printable(std::string(status.message()));
   if (absl::IsUnavailable(status) && ReasonOf(status).empty() && !address_.address.empty()) {
-    // gRPC puts what was tried in front of what the system said.
+    // gRPC puts what it tried before the system's error.
     const size_t last = message.rfind(": ");
     message = absl::StrCat("cannot reach the server at ", address_.address, ": ",
                            last == std::string::npos ? message : message.substr(last + 2));
@@ -199,7 +199,7 @@ int Session::Fail(const absl::Status& status) const {
   absl::StrAppend(&text, "\n");
   for (const FieldViolation& violation : ViolationsOf(status)) {
     if (absl::StrContains(message, violation.description)) {
-      continue;  // the message is the first violation
+      continue;  // the message already holds this violation
     }
     absl::StrAppend(&text, "  ", Printable(violation.field), violation.field.empty() ? "" : ": ",
                     Printable(violation.description), "\n");
@@ -207,7 +207,7 @@ int Session::Fail(const absl::Status& status) const {
   if (const std::string advice = Advice(status, address_); !advice.empty()) {
     absl::StrAppend(&text, "  try: ", advice, "\n");
   }
-  std::fflush(stdout);  // in the order of writing where both go to one place
+  std::fflush(stdout);  // keeps the order of output when both go to one place
   std::fputs(text.c_str(), stderr);
   return ExitCodeOf(status);
 }
