@@ -17,16 +17,16 @@
 
 namespace ampd::client {
 
-// A server that keeps artifacts in memory and behaves as the contract says: what came of an upload that breaks off is
-// gone on with, a digest that is wrong leaves nothing. Faults are armed by the test. Thread-safe.
+// A server that keeps artifacts in memory and follows the contract: an interrupted upload is resumed, and a wrong
+// digest leaves nothing behind. The test arms faults. Thread-safe.
 class FakeArtifacts final : public v1::ArtifactService::Service {
  public:
   struct Script {
-    int cut_uploads = 0;    // so many end with UNAVAILABLE when `cut_after` bytes more have come
-    int cut_downloads = 0;  // likewise
+    int cut_uploads = 0;    // this many uploads end with UNAVAILABLE after `cut_after` more bytes
+    int cut_downloads = 0;  // the same for downloads
     int64_t cut_after = 0;
-    absl::Status refusal;                 // of every upload and deletion
-    std::vector<int64_t> upload_offsets;  // of the streams
+    absl::Status refusal;                 // returned by every upload and deletion
+    std::vector<int64_t> upload_offsets;  // offsets of the streams
     std::vector<int64_t> download_offsets;
   };
   Script TakeScript() {
@@ -38,13 +38,13 @@ class FakeArtifacts final : public v1::ArtifactService::Service {
     script_ = script;
   }
 
-  // As if it had been uploaded; the name.
+  // Adds an artifact as if it had been uploaded. Returns its name.
   std::string Add(const std::string& content) {
     absl::MutexLock lock(&mutex_);
     contents_[Sha256Hex(content)] = content;
     return Sha256Hex(content);
   }
-  // As if an upload had broken off there.
+  // Adds a partial upload as if it had broken off there.
   void AddPartial(const std::string& sha256, const std::string& bytes) {
     absl::MutexLock lock(&mutex_);
     partials_[sha256] = bytes;

@@ -24,36 +24,36 @@
 
 namespace ampd::client {
 
-// A server that keeps jobs in memory and behaves as the contract says: idempotent creates, all violations at once,
-// monotone cancels, streams with resume tokens. Faults are armed by the test. Thread-safe.
+// A server that keeps jobs in memory and follows the contract: idempotent creates, all violations at once, monotone
+// cancels, streams with resume tokens. The test arms faults. Thread-safe.
 class FakeJobs final : public v1::JobService::Service {
  public:
-  // What tests arm and look at. Faults are used up when they fire.
+  // Armed and read by tests. A fault that fires is used up.
   struct Script {
-    int refuse_creates = 0;                 // UNAVAILABLE after the job is kept, as when an answer is lost
-    int cut_watch_after = 0;                // messages of one stream, then UNAVAILABLE
-    int num_cuts = 0;                       // that fired
-    std::vector<std::string> watch_tokens;  // of the streams opened
+    int refuse_creates = 0;                 // UNAVAILABLE after the job is stored, as if the answer were lost
+    int cut_watch_after = 0;                // number of messages of one stream before UNAVAILABLE
+    int num_cuts = 0;                       // cuts that fired
+    std::vector<std::string> watch_tokens;  // resume tokens of the streams opened
     grpc::StatusCode refuse_gets = grpc::StatusCode::OK;
-    std::vector<std::string> unsupported_fields;     // of every spec
-    v1::Job::State created_state = v1::Job::QUEUED;  // of new jobs
-    bool hold_watches = false;                       // after the snapshot, until `release`
-    bool answers_gradients = false;  // a watch waits after the snapshot until they are asked for, and tells them
+    std::vector<std::string> unsupported_fields;     // fields that every spec may not set
+    v1::Job::State created_state = v1::Job::QUEUED;  // initial state of created jobs
+    bool hold_watches = false;                       // watches stop after the snapshot until `release`
+    bool answers_gradients = false;  // a watch waits after the snapshot until gradients are requested, then sends them
     bool gradients_asked = false;
-    bool no_worker_fits = false;  // none of the workers could run any job
-    v1::Retention retention;      // told of new jobs, if it says anything
-    bool trains_gans = false;     // steps have a generator's columns
+    bool no_worker_fits = false;  // no worker could run any job
+    v1::Retention retention;      // retention of created jobs, if not empty
+    bool trains_gans = false;     // steps have the generator's columns
     std::vector<v1::UpdateJobRequest> updates;
     std::vector<v1::CloneJobRequest> clones;
     std::vector<v1::TailLogsRequest> log_requests;
     std::vector<v1::ResolvePolicyRequest> policy_requests;
-    std::string manifest_sha256 = "a5e1f";                                // of all checkpoints
+    std::string manifest_sha256 = "a5e1f";                                // manifest digest of all checkpoints
     std::set<std::tuple<std::string, int, int64_t>> deleted_checkpoints;  // job, attempt, step
   };
-  absl::Notification watching;  // a watch is held
+  absl::Notification watching;  // a watch has stopped after its snapshot
   absl::Notification release;
 
-  // The script under the lock of the calls, which other threads serve, until the end of the expression.
+  // Accesses the script under the lock that the calls on other threads use; held until the end of the expression.
   class LockedScript {
    public:
     explicit LockedScript(FakeJobs* jobs) : lock_(&jobs->mutex_), script_(&jobs->script_) {}
@@ -222,7 +222,7 @@ class FakeJobs final : public v1::JobService::Service {
     }
     return grpc::Status::OK;
   }
-  // Two steps and an evaluation of the first attempt.
+  // Returns two steps and an evaluation of the first attempt.
   grpc::Status ListMetricPoints(grpc::ServerContext*, const v1::ListMetricPointsRequest* request,
                                 v1::ListMetricPointsResponse* page) override {
     v1::Job job;
@@ -259,7 +259,8 @@ class FakeJobs final : public v1::JobService::Service {
     (*overflow->mutable_attributes())["scale"] = "65536";
     return found;
   }
-  // Two of every job, the newer one of a second attempt on another worker, and at most one of them deleted.
+  // Returns two checkpoints of every job, the newer one from a second attempt on another worker, without the deleted
+  // ones.
   grpc::Status ListCheckpoints(grpc::ServerContext*, const v1::ListCheckpointsRequest* request,
                                v1::ListCheckpointsResponse* response) override {
     v1::Job job;
@@ -290,7 +291,7 @@ class FakeJobs final : public v1::JobService::Service {
     script_.deleted_checkpoints.insert({request->id(), request->attempt(), request->step()});
     return grpc::Status::OK;
   }
-  // A snapshot, ten steps, one event, the final message: sequences 1 to 13, the token being the sequence.
+  // Sends a snapshot, ten steps, one event and the final message: sequences 1 to 13. The token is the sequence.
   grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest* request,
                         grpc::ServerWriter<v1::WatchJobResponse>* writer) override {
     v1::Job job;
@@ -418,7 +419,7 @@ class FakeJobs final : public v1::JobService::Service {
     return grpc::Status::OK;
   }
 
-  // A terminal state stays.
+  // Sets the job's state, unless it is terminal.
   grpc::Status Change(const std::string& id, v1::Job::State state, v1::Job* job) {
     absl::MutexLock lock(&mutex_);
     const auto found = jobs_.find(id);
@@ -503,7 +504,7 @@ class FakeWorkers final : public v1::WorkerAdminService::Service {
   v1::Worker worker_;
 };
 
-// All on a loopback port of the system's choice.
+// All fake services, on a free loopback port.
 struct FakeServer {
   FakeServer() {
     grpc::EnableDefaultHealthCheckService(true);

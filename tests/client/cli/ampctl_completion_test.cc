@@ -22,7 +22,7 @@ using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
 
-// Takes connections and never says a word.
+// Accepts connections and never answers.
 class SilentServer {
  public:
   SilentServer() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -46,7 +46,7 @@ class AmpctlCompletion : public Ampctl {
  protected:
   AmpctlCompletion() { Write("script", Run("completion bash").out); }
 
-  // What bash offers for the last of the words, as it parts them: '=' and ':' are words of their own.
+  // What bash offers for the last of the words. As in bash, '=' and ':' are separate words.
   std::vector<std::string> Offers(const std::vector<std::string>& words, const std::string& environment = "") {
     std::string quoted;
     for (const std::string& word : words) {

@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 
 class AmpctlArtifact : public Ampctl {
  protected:
-  // Random enough that no part of it is another one.
+  // Content in which no part repeats another.
   static std::string Content() {
     std::string content;
     for (int i = 0; content.size() < 2'500'000; ++i) {
@@ -38,7 +38,7 @@ TEST_F(AmpctlArtifact, AnUploadGoesOnWhereTheServerLostIt) {
   EXPECT_THAT(fake_.artifacts.TakeScript().upload_offsets, ElementsAre(0, 1'100'000, 2'200'000));
 }
 
-// The file has no bytes on the disk, but would take minutes to read through.
+// The sparse file takes no disk space, but reading it would take minutes.
 TEST_F(AmpctlArtifact, AnInterruptEndsTheReadingOfAFile) {
   Write("large", "");
   std::filesystem::resize_file(folder_ + "/large", uintmax_t{1} << 39);

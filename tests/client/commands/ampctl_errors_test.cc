@@ -1,4 +1,4 @@
-// What ampctl says when something is not as it should be: in words, and with what to do next.
+// ampctl's error messages: they say what is wrong and what to do next.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

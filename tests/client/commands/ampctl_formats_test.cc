@@ -37,7 +37,7 @@ bool IsJson(const std::string& text) {
          (value.has_struct_value() || value.has_list_value());
 }
 
-// One value, or several objects behind each other, each indented.
+// Whether the text is one value or a sequence of objects, each indented.
 bool IsIndentedJson(const std::string& text) {
   std::vector<std::string> objects = {""};
   for (const std::string& line : Lines(text)) {
@@ -77,7 +77,7 @@ bool HasShape(const std::string& text, OutputFormat format) {
   return false;
 }
 
-// Every job's id is another one.
+// Removes job ids, which differ from run to run.
 std::string WithoutIds(std::string text) {
   for (size_t at = text.find("j-"); at != std::string::npos; at = text.find("j-", at + 1)) {
     text.replace(at, text.find_first_of(" \n\"", at) - at, "j-");
@@ -87,7 +87,7 @@ std::string WithoutIds(std::string text) {
 
 class AmpctlFormats : public Ampctl {
  protected:
-  // The words behind the heading in the help of a command.
+  // The subcommands listed in the help of a command.
   std::vector<std::string> Subcommands(const std::string& command) {
     std::vector<std::string> names;
     bool below = false;
@@ -100,7 +100,7 @@ class AmpctlFormats : public Ampctl {
     return names;
   }
 
-  // Every command without commands below it.
+  // Every command that has no subcommands.
   std::vector<std::string> AllCommands() {
     std::vector<std::string> all;
     for (const std::string& name : Subcommands("")) {
@@ -128,15 +128,15 @@ class AmpctlFormats : public Ampctl {
   std::string JobId() { return fake_.jobs.Add("n", v1::Job::SUCCEEDED).id(); }
 };
 
-// One grey pixel, 90.
+// An image of one grey pixel, value 90.
 const std::string kOnePixelPng(
     "\x89\x50\x4e\x47\x0d\x0a\x1a\x0a\x00\x00\x00\x0d\x49\x48\x44\x52\x00\x00\x00\x01\x00\x00\x00\x01"
     "\x08\x00\x00\x00\x00\x3a\x7e\x9b\x55\x00\x00\x00\x0a\x49\x44\x41\x54\x78\x9c\x63\x88\x02\x00\x00"
     "\x5c\x00\x5b\xd8\xb4\x56\x5a\x00\x00\x00\x00\x49\x45\x4e\x44\xae\x42\x60\x82",
     67);
 
-// What stands behind each command, ID being a job of its own each time, DIGEST an artifact that is there. "dev" is not
-// run: it has the text only.
+// The arguments of each command. ID is replaced by a job created for the call, DIGEST by an existing artifact. "dev" is
+// not run; it only has the text format.
 const std::map<std::string, std::string>& ArgumentsOf() {
   static const std::map<std::string, std::string> kArguments = {{"job submit", "-f job.yaml"},
                                                                 {"job list", ""},
@@ -187,7 +187,7 @@ const std::map<std::string, std::string>& ArgumentsOf() {
 
 TEST_F(AmpctlFormats, EveryCommandHasOrRefusesEveryFormatAndIgnoresNone) {
   Write("job.yaml", "name: x\ndata:\n  batch_size: 4\n");
-  Write("labels", std::string("\0\0\x08\x01\0\0\0\x01\x02", 9));  // IDX
+  Write("labels", std::string("\0\0\x08\x01\0\0\0\x01\x02", 9));  // an IDX file
   Write("text", "In the beginning was the word.\n");
   std::filesystem::create_directories(folder_ + "/pictures/cat");
   Write("pictures/cat/one.png", kOnePixelPng);
@@ -223,11 +223,11 @@ TEST_F(AmpctlFormats, EveryCommandHasOrRefusesEveryFormatAndIgnoresNone) {
       }
       EXPECT_EQ(result.exit_code, 0) << name << "\n" << result.err;
       if (has.size() == 1) {
-        continue;  // its text, which may be none
+        continue;  // plain text, which may be empty
       }
       EXPECT_TRUE(HasShape(result.out, format)) << name << "\n" << result.out;
       const std::string shown = WithoutIds(result.out);
-      // A submit's text is the id.
+      // The text output of a submit is the id.
       const bool says_the_same = format == OutputFormat::kName &&
                                  (command == "job submit" || command == "job retry" || command == "job clone");
       EXPECT_TRUE(says_the_same || by_output.emplace(shown, name).second)

@@ -43,7 +43,7 @@ json WithoutDropout(json model) {
   return model;
 }
 
-// Its logits through a cast that is meant, and multiplied with ones that follow.
+// Adds a cast with an intended dtype to the logits, and a factor of ones whose dtype follows.
 json WithTwin(json model) {
   const json float32 = {{"as_scalar_type", graph::kFloat}};
   AddCall(model, "to.dtype", {{"self", graph::Named("head")}, {"dtype", float32}}, "to", "", "", {graph::kBatch, 10});

@@ -15,7 +15,7 @@
 namespace ampd::client {
 namespace {
 
-// A job at step 60 of 100 whose scale backs off at step 20 and grows at 40.
+// A job at step 60 of 100 whose scale backed off at step 20 and grew at step 40.
 WatchedJob HalfDone() {
   WatchedJob watched;
   v1::WatchJobResponse message;
@@ -227,7 +227,7 @@ TEST(Render, WaitingPausedAndFinishedJobsSayWhy) {
   metrics->clear_eval_accuracy();
   metrics->set_eval_perplexity(17.25);
   absl::StrAppend(&all, RenderEnd(*job), "\n");
-  metrics->clear_eval_perplexity();  // of a regression
+  metrics->clear_eval_perplexity();  // as for a regression
   absl::StrAppend(&all, RenderEnd(*job), "\n");
   ExpectGolden("tests/golden/client/watch_states.txt", all);
 }
@@ -353,7 +353,7 @@ TEST(JobText, WideAddsTimesPaceLabelsAndWhereCheckpointsAre) {
   *attempt->mutable_end_time() = At(1'000'060);
   attempt->mutable_outcome()->set_kind(v1::Outcome::FAILED);
   attempt->mutable_outcome()->set_signal(9);
-  job.add_attempts();  // nothing is known of it
+  job.add_attempts();  // an attempt of which nothing is known
   v1::Checkpoint* checkpoint = job.add_checkpoints();
   checkpoint->set_attempt(1);
   checkpoint->set_path("j-a/1/step-5");

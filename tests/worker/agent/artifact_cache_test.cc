@@ -31,10 +31,10 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
-// A server of artifacts that does what it is told, call by call. Thread-safe.
+// An artifact source with a script for each call. Thread-safe.
 class ScriptedSource final : public ArtifactSource {
  public:
-  // What one call does: passes on so many bytes, then ends with the status.
+  // One scripted call: passes on `num_bytes`, then ends with `status`.
   struct Call {
     size_t num_bytes = 1 << 20;
     absl::Status status;
@@ -82,7 +82,7 @@ class ScriptedSource final : public ArtifactSource {
     cancelled_ = true;
   }
 
-  // Returns the digest, under which it may have other content than that.
+  // Adds an artifact and returns its digest. `served` replaces the content that is sent.
   std::string Add(const std::string& content, const std::string& served = "") {
     absl::MutexLock lock(&mutex_);
     contents_[Sha256Hex(content)] = served.empty() ? content : served;
@@ -96,17 +96,17 @@ class ScriptedSource final : public ArtifactSource {
     absl::MutexLock lock(&mutex_);
     blocked_ = true;
   }
-  // Every call for it ends as if the server were out of reach.
+  // Every download of `name` fails as if the server were out of reach.
   void Refuse(const std::string& name) {
     absl::MutexLock lock(&mutex_);
     refused_ = name;
   }
-  // Done in the next call, before its first piece.
+  // Runs `during` in the next call, before its first piece.
   void DoInTheNextCall(std::function<void(const Take&)> during) {
     absl::MutexLock lock(&mutex_);
     during_ = std::move(during);
   }
-  // Where the calls began since the last time.
+  // The start offsets of the calls since the last TakeOffsets.
   std::vector<int64_t> TakeOffsets() {
     absl::MutexLock lock(&mutex_);
     return std::exchange(offsets_, {});
@@ -149,7 +149,7 @@ class ArtifactCacheTest : public testing::Test {
     cache_ = std::make_unique<ArtifactCache>(std::move(options));
     cache_->Start();
   }
-  // "READY", or the code of the error.
+  // Waits for the artifact. Returns "READY", or the code of the error.
   std::string Await(const std::string& sha256) {
     for (;;) {
       const ArtifactCache::Look look = cache_->Find(sha256);
@@ -265,7 +265,7 @@ TEST_F(ArtifactCacheTest, ThoseUsedLongestAgoGoAndNoneThatIsWanted) {
   EXPECT_EQ(Get(a), "READY");
   EXPECT_EQ(Get(b), "READY");
   EXPECT_EQ(Get(a), "READY");
-  // The clock of the files is coarse.
+  // File times are coarse, so set an old one.
   const timespec old[2] = {{1000, 0}, {1000, 0}};
   ASSERT_EQ(utimensat(AT_FDCWD, (folder_ + "/" + b).c_str(), old, 0), 0);
   EXPECT_EQ(Get(c), "READY");
@@ -280,7 +280,7 @@ TEST_F(ArtifactCacheTest, ThoseUsedLongestAgoGoAndNoneThatIsWanted) {
 }
 
 TEST_F(ArtifactCacheTest, AFullDiskTakesWhatIsNotWantedAndLeavesNoPart) {
-  // A disk with room for eight bytes of its files.
+  // Simulates a disk that holds eight bytes.
   write_ = [this](int fd, std::string_view bytes) {
     size_t num_bytes = 0;
     for (const std::string& file : Files()) {
@@ -322,7 +322,7 @@ TEST_F(ArtifactCacheTest, OneThatIsNotWantedAnyMoreMakesRoomForTheNext) {
 }
 
 TEST_F(ArtifactCacheTest, OneThatTheServerDoesNotGiveHoldsNoOtherUp) {
-  const std::string first = source_->Add("1");  // 6b.., before "2", d4..: asked for first
+  const std::string first = source_->Add("1");  // digest 6b.. sorts before d4.. of "2", so this one is requested first
   const std::string second = source_->Add("2");
   ASSERT_LT(first, second);
   source_->Refuse(first);

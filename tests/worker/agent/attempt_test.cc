@@ -9,7 +9,7 @@ namespace {
 
 constexpr absl::Duration kNow = absl::Seconds(100);
 
-// A running attempt with a checkpoint of step 20 behind telemetry up to sequence 25.
+// A running attempt with a checkpoint of step 20 that follows telemetry up to sequence 25.
 AttemptOnWorker WithCheckpoint() {
   AttemptOnWorker attempt;
   attempt.held.state = v1::Attempt::RUNNING;
@@ -38,7 +38,7 @@ TEST(ReportOf, TellsOfACheckpointBehindTelemetryThatStandsStill) {
   const absl::Duration almost = kTelemetryStandstill - absl::Milliseconds(1);
   EXPECT_EQ(ReportOf(attempt, kNow + almost).checkpoints_size(), 0);
   EXPECT_EQ(ReportOf(attempt, kNow + kTelemetryStandstill).checkpoints_size(), 1);
-  // What gets on is waited for, however long it takes.
+  // Telemetry that makes progress is waited for, however long it takes.
   for (uint64_t sequence = 1; sequence <= 24; ++sequence) {
     attempt.telemetry.Acknowledge(sequence);
     attempt.telemetry_stored_at = kNow + static_cast<double>(sequence) * almost;
@@ -71,7 +71,7 @@ TEST(ReportOf, TellsOfACheckpointWhoseTelemetryTheServerDoesNotWant) {
 TEST(TelemetryIsStored, WaitsForWhatTheTrainerHasNotHandedOver) {
   AttemptOnWorker attempt;
   EXPECT_TRUE(TelemetryIsStored(attempt));
-  attempt.outcome_after_sequence = 25;  // told before the telemetry
+  attempt.outcome_after_sequence = 25;  // the outcome was reported before the telemetry
   EXPECT_FALSE(TelemetryIsStored(attempt));
   attempt.telemetry = std::move(WithCheckpoint().telemetry);
   EXPECT_FALSE(TelemetryIsStored(attempt));

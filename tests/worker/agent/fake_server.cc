@@ -58,7 +58,7 @@ grpc::Status FakeServer::Artifacts::DownloadArtifact(grpc::ServerContext* contex
     piece.set_content(found->second.substr(static_cast<size_t>(request->offset_bytes())));
   }
   writer->Write(piece);
-  // An empty piece after the other, into a window that never fills: there is no event for the end of a call here.
+  // Sends empty pieces, which never fill the flow-control window, because nothing here signals the end of a call.
   while (is_stalled && !context->IsCancelled() && writer->Write(v1::DownloadArtifactResponse())) {
   }
   return grpc::Status::OK;

@@ -15,57 +15,58 @@
 
 namespace ampd::agent {
 
-// A server of one worker, in this process, on a free port: answers each report with a directive that names what Want
-// was told, and stores telemetry as the real one does. Thread-safe.
+// A server for one worker, in this process. It answers each report with a directive that names the wanted attempts
+// (Want), and stores telemetry as the real server does. Thread-safe.
 class FakeServer final : public v1::WorkerService::Service {
  public:
-  // On a free port if `port` is 0.
+  // Picks a free port if `port` is 0.
   explicit FakeServer(absl::Duration lease, int port = 0);
   ~FakeServer() override;
 
   std::string address() const;
 
-  // From the next directive on the worker should have the attempt, until Drop, or until its outcome arrived.
-  // `artifact`: of its model, if it is not empty.
+  // Assigns the attempt to the worker from the next directive on, until Drop or until its outcome arrives. `artifact`:
+  // the model's artifact, if not empty.
   v1::AttemptKey Want(const std::string& job, const std::string& script, v1::Job::Desired desired = v1::Job::RUN,
                       const std::string& artifact = "");
   void Drop(const std::string& job);
   void Delete(const std::string& path);
-  // While silent it answers no report, which lets the lease run out.
+  // A silent server answers no report, so that the lease runs out.
   void SetSilent(bool silent);
-  // While busy it stores and acknowledges no telemetry; what arrives waits.
+  // A busy server stores and acknowledges no telemetry; uploads wait.
   void SetBusy(bool busy);
-  // Serves it under its digest, which it returns; while there are none to be had, every call is UNAVAILABLE.
+  // AddArtifact serves the content under its digest, which it returns. While artifacts are hidden, every call is
+  // UNAVAILABLE.
   std::string AddArtifact(const std::string& content);
   void HideArtifacts(bool hidden);
-  // Calls for them send their content and then nothing, until the client ends them.
+  // Downloads send their content and then nothing, until the client ends them.
   void StallArtifacts();
-  // Every Attach stream ends so at its next report; OK: no more.
+  // Ends every Attach stream with `status` at its next report; OK: stops doing so.
   void EndStreamsWith(const grpc::Status& status);
 
-  // Waits until `condition` holds, looked at after every report and upload. False after the deadline.
+  // Waits until `condition` holds; checks it after every report and upload. Returns false after the deadline.
   bool WaitFor(const std::function<bool(const FakeServer&)>& condition, absl::Duration timeout = absl::Seconds(20));
 
-  // ---- For conditions, under the lock that WaitFor holds.
-  std::string StateOf(const std::string& job) const;  // "RUNNING", "" if it is not reported
+  // ---- For use in conditions, under the lock that WaitFor holds.
+  std::string StateOf(const std::string& job) const;  // such as "RUNNING"; "" if it is not reported
   int64_t StepOf(const std::string& job) const;
   const v1::Outcome* OutcomeOf(const std::string& job) const;
   uint64_t stored(const std::string& job) const;
   std::string log(const std::string& job) const;
   int num_reports() const { return num_reports_; }
-  // Of the worker's only device: "cpu healthy", "cpu unhealthy: why", "" before the first report.
+  // The state of the worker's only device: "cpu healthy", "cpu unhealthy: why", or "" before the first report.
   std::string DeviceText() const;
   std::string agent_id() const { return report_.agent().id(); }
-  const v1::WorkerReport& report() const { return report_; }  // the newest
+  const v1::WorkerReport& report() const { return report_; }  // the newest report
   int num_ended_streams() const { return num_ended_streams_; }
   int num_checkpoints() const { return num_checkpoints_; }
-  // Told of an attempt that goes on, before the telemetry of their last step was stored.
+  // Counts checkpoints of unfinished attempts that were reported before the telemetry up to them was stored.
   int num_early_checkpoints() const { return num_early_checkpoints_; }
   int num_gaps() const { return num_gaps_; }
-  std::vector<v1::Sample> samples(const std::string& job) const;  // that were not stored before
+  std::vector<v1::Sample> samples(const std::string& job) const;  // samples, each counted when it is first stored
   size_t largest_upload() const { return largest_upload_; }       // bytes
   int num_downloads() const { return num_downloads_; }
-  int num_uploads() const { return num_uploads_; }  // with telemetry, not with log text alone
+  int num_uploads() const { return num_uploads_; }  // uploads with telemetry, not those with log text only
 
   grpc::Status Attach(grpc::ServerContext* context,
                       grpc::ServerReaderWriter<v1::WorkerDirective, v1::WorkerReport>* stream) override;

@@ -1,21 +1,21 @@
-// A trainer without training, for tests of the shim and the agent: speaks trainer.proto and does what the job's name
-// says, words separated by commas:
+// A trainer without training, for tests of the shim and the agent: speaks trainer.proto and follows the job's name, a
+// comma-separated list of words:
 //
-//   steps=N      that many steps, each with its telemetry, then the outcome FINISHED (default: until told to leave)
-//   pause_us=N   between two steps, as a computation would take                      (default 1000)
-//   crash=N      abort() at step N
-//   exit=N       exit with code N at once after the start
+//   steps=N      runs N steps, each with telemetry, then reports FINISHED (default: runs until it is asked to leave)
+//   pause_us=N   pauses between two steps, as a computation would                   (default 1000)
+//   crash=N      calls abort() at step N
+//   exit=N       exits with code N right after the start
 //   deaf         ignores SIGTERM and LeaveAttempt
-//   orphans      starts a child, a grandchild whose parent ends, and one in a session of its own; all sleep
+//   orphans      starts a child, a grandchild whose parent ends, and one in its own session; all sleep
 //   chatter=N    writes N lines to stdout
 //   checkpoint=N reports a checkpoint at step N
-//   sample=N     tells a sample of 1 MiB after every step that N divides
-//   old          names no sequence with a checkpoint and the outcome, and tells them after all telemetry
+//   sample=N     reports a sample of 1 MiB after every Nth step
+//   old          sends no sequence with checkpoints and the outcome, and reports them after all telemetry
 //
-// The content of FOLDER/../../device_error, if it is there, is what its Hello says of the device.
+// If the file FOLDER/../../device_error exists, its content is the device error in Hello.
 //
-// Every step is a line "pid step boottime_nanos" in FOLDER/../../steps (the agent's state folder), so that a test can
-// see when it computed. Telemetry is kept until it is acknowledged and sent again on a new connection.
+// Every step writes a line "pid step boottime_nanos" to FOLDER/../../steps (in the agent's state folder), so that a
+// test can see when it computed. Telemetry is kept until it is acknowledged, and sent again on a new connection.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -107,7 +107,7 @@ class ScriptedTrainer {
   int64_t StepNanos() const { return 1000 * Number("pause_us", 1000); }
   bool computing() const { return key_.has_value() && !outcome_.has_value(); }
 
-  // Takes in one thing that comes within the time; negative: whenever it comes.
+  // Waits for one event and handles it; a negative timeout waits without limit.
   void Exchange(int64_t timeout_nanos) {
     pollfd waits[2] = {{listener_.get(), POLLIN, 0}, {agent_.get(), POLLIN, 0}};
     const timespec timeout = {timeout_nanos / 1'000'000'000, timeout_nanos % 1'000'000'000};
@@ -203,7 +203,7 @@ class ScriptedTrainer {
     Tell(batch);
   }
 
-  // REQUIRES: the batch has the last sequence.
+  // REQUIRES: the batch contains the last sequence.
   void Tell(const ampd::v1::TelemetryBatch& batch) {
     kept_[sequence_] = batch;
     TrainerReport report;

@@ -17,7 +17,7 @@ namespace {
 using testing::ElementsAre;
 using v1::TelemetryBatch;
 
-// Adds one record to `batch`; which kind follows from the sequence.
+// Adds one record to `batch`; the sequence determines its kind.
 void AddRecord(TelemetryBatch& batch, uint64_t sequence) {
   if (sequence % 7 == 3) {
     batch.add_evals()->set_sequence(sequence);
@@ -52,7 +52,7 @@ TelemetryBatch Steps(uint64_t first, uint64_t last) {
   return batch;
 }
 
-// What a batch holds, by sequence: "step 4 loss 2".
+// The content of a batch by sequence: "step 4 loss 2".
 std::map<uint64_t, std::string> Content(const TelemetryBatch& batch) {
   std::map<uint64_t, std::string> content;
   const auto add = [&](uint64_t sequence, std::string text) {
@@ -78,7 +78,7 @@ std::string Sequences(const TelemetryBatch& batch) {
                        [](std::string* text, const auto& entry) { absl::StrAppend(text, entry.first); });
 }
 
-// Sends all that the relay offers.
+// Sends all batches that the relay offers.
 std::vector<std::string> SendAll(TelemetryRelay& relay) {
   std::vector<std::string> sent;
   while (const TelemetryBatch* batch = relay.Next()) {
@@ -88,7 +88,7 @@ std::vector<std::string> SendAll(TelemetryRelay& relay) {
   return sent;
 }
 
-// As many uploads, of one step each from the sequence 1, as may be on their way.
+// Fills the relay's maximum of uploads in flight with one step each, starting at sequence 1.
 void FillUploads(TelemetryRelay& relay) {
   for (uint64_t sequence = 1; sequence <= TelemetryRelay::kMaxUploads; ++sequence) {
     relay.Add(Steps(sequence, sequence));
@@ -107,7 +107,7 @@ TEST(TelemetryRelay, WhatComesWhileUploadsAreOnTheirWay_GoesAsOne) {
   ASSERT_NE(relay.Next(), nullptr);
   EXPECT_EQ(Content(*relay.Next()), Content(Records(5, 11)));
   EXPECT_THAT(SendAll(relay), ElementsAre("5 6 7 8 9 10 11"));
-  // It is on its way, and what comes now is another one.
+  // The first batch is in flight, so new records form another one.
   relay.Add(Records(12, 12));
   relay.Acknowledge(4);
   EXPECT_THAT(SendAll(relay), ElementsAre("12"));
@@ -140,7 +140,7 @@ TEST(TelemetryRelay, MergedBatch_KeepsItsBounds) {
     relay.Acknowledge(next - 1);
   }
   EXPECT_TRUE(relay.empty());
-  EXPECT_EQ(num_batches, 3 + 4);  // as few as the bounds allow
+  EXPECT_EQ(num_batches, 3 + 4);  // the minimum within the limits
 }
 
 TelemetryBatch LargeSample(uint64_t sequence) {
@@ -206,7 +206,7 @@ TEST(TelemetryRelay, BatchThatOverlaps_GoesApart) {
   TelemetryRelay relay;
   FillUploads(relay);
   relay.Add(Records(5, 8));
-  relay.Add(Records(1, 12));  // a trainer that was connected again
+  relay.Add(Records(1, 12));  // repeated by a trainer after reconnecting
   relay.Add(Records(1, 12));
   relay.Add(Records(13, 14));
   relay.Acknowledge(4);
@@ -234,7 +234,7 @@ TEST(TelemetryRelay, RefusedAttempt_HoldsNothing) {
   EXPECT_EQ(relay.acknowledged(), 8u);
 }
 
-// A trainer that repeats itself, streams that break at any time, and a server that stores what follows without a gap.
+// A trainer that repeats batches, streams that break at any time, and a server that stores what follows without a gap.
 TEST(TelemetryRelay, RandomStreams_EveryRecordArrivesOnceAndUnchanged) {
   constexpr uint64_t kNumRecords = 2000;
   for (uint64_t seed = 0; seed < 50; ++seed) {

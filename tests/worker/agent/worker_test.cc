@@ -46,10 +46,10 @@ struct Step {
   int64_t boot_nanos = 0;
 };
 
-// Half of what a wait for a connection may take: a loaded host, and TSan's second at a program's end, need some of it.
+// Half of the time limit for a connection: a loaded host, and TSan's second at a program's end, need some of it.
 constexpr absl::Duration kPromptly = absl::Seconds(5);
 
-// A port where connections are refused, or are made and never answered. Only a gRPC server gets it too.
+// A port that refuses connections, or accepts them and never answers. Only a gRPC server can listen on it as well.
 class UnusedPort {
  public:
   explicit UnusedPort(bool listening) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -81,7 +81,7 @@ class Worker : public testing::Test {
 
   ~Worker() override {
     Kill(SIGKILL);
-    // Again until none is found: a shim may start its trainer between being found and being killed.
+    // Repeats until none is found: a shim may start its trainer between being found and being killed.
     for (auto left = Survivors(); !left.empty(); left = Survivors()) {
       for (const ProcessIdentity& identity : left) {
         if (auto process = ProcessHandle::Open(identity); process.ok()) {
@@ -98,7 +98,7 @@ class Worker : public testing::Test {
     std::fputs(log_.c_str(), stderr);
   }
 
-  // What is in `more` counts in the place of what it would have.
+  // Options in `more` replace the defaults.
   void StartWorker(std::vector<std::string> more = {}) {
     std::vector<std::string> arguments = {std::string(AMPD_BIN_DIR) + "/ampd-worker"};
     const std::vector<std::pair<std::string, std::string>> defaults = {
@@ -118,7 +118,7 @@ class Worker : public testing::Test {
       argv.push_back(argument.data());
     }
     argv.push_back(nullptr);
-    // Everything below inherits this, so that the test can count what is left.
+    // Everything started below inherits this variable, so that the test can count what is left.
     std::vector<char*> env;
     for (char** entry = environ; *entry != nullptr; ++entry) {
       env.push_back(*entry);
@@ -136,7 +136,7 @@ class Worker : public testing::Test {
     posix_spawn_file_actions_destroy(&actions);
   }
 
-  // Takes in what the worker has logged; false when nothing came.
+  // Reads what the worker has logged. Returns false if nothing came.
   bool ReadLog(int timeout_millis) {
     pollfd readable = {log_pipe_.get(), POLLIN, 0};
     char bytes[4096];
@@ -163,7 +163,7 @@ class Worker : public testing::Test {
     return count;
   }
 
-  // The exit code of a worker that ends by itself, with all that it has logged.
+  // Waits for a worker that ends by itself, reads the rest of its log, and returns its exit code.
   int WaitForExit() {
     int status = 0;
     waitpid(std::exchange(worker_, 0), &status, 0);
@@ -190,11 +190,11 @@ class Worker : public testing::Test {
     return count;
   }
 
-  // All that was started for this test and lives.
+  // All living processes that were started for this test.
   std::vector<ProcessIdentity> Survivors() { return ProcessesStartedWith("AMPD_TEST_FOLDER", state_); }
 
-  // Those of them that do not end either, by their command lines. A shim has told all that the worker waits for when it
-  // begins to end.
+  // Command lines of the survivors that do not end within the time limit. When a shim begins to end, it has already
+  // sent everything that the worker waits for.
   std::vector<std::string> Remaining() {
     constexpr int kEndMillis = 10'000;
     std::vector<std::string> commands;
@@ -224,8 +224,8 @@ class Worker : public testing::Test {
     return outcome;
   }
 
-  // The attempt is not reported any more, and what it started is gone: what is left is the worker and, with a shim and
-  // a trainer each, `num_warm` warm ones.
+  // Waits until the attempt is no longer reported and its processes are gone. Left are the worker and `num_warm` warm
+  // trainers, each with its shim.
   bool WaitForCleanup(const std::string& job, size_t num_warm) {
     return server_.WaitFor([&](const FakeServer& server) {
       return server.StateOf(job).empty() && Survivors().size() == 1 + 2 * num_warm;
@@ -246,7 +246,7 @@ class Worker : public testing::Test {
   std::string environment_;
   pid_t worker_ = 0;
   UniqueFd log_pipe_;
-  std::string log_;  // of all workers, as far as it was read
+  std::string log_;  // log of all workers, as far as it was read
 };
 
 TEST_F(Worker, RunsAnAttemptToItsEnd_AndStoresEveryPointAndTheLog) {
@@ -272,7 +272,7 @@ class WorkerWithATrainer : public Worker, public testing::WithParamInterface<con
 INSTANTIATE_TEST_SUITE_P(OfThisVersionAndOlder, WorkerWithATrainer, testing::Values("", "old,"),
                          [](const auto& info) { return *info.param == '\0' ? "ThisVersion" : "Older"; });
 
-// A new agent is told of the checkpoint, and of the outcome, before the telemetry that waits at the trainer.
+// The restarted agent gets the checkpoint and the outcome before the telemetry that waits at the trainer.
 TEST_P(WorkerWithATrainer, AgentThatComesBack_TakesCheckpointOutcomeAndAllTelemetry) {
   server_.SetBusy(true);
   StartWorker({"--no-warm"});
@@ -280,7 +280,7 @@ TEST_P(WorkerWithATrainer, AgentThatComesBack_TakesCheckpointOutcomeAndAllTeleme
   server_.Want("j1", script);
   ASSERT_TRUE(WaitForOutcome("j1").has_value());
   Kill(SIGKILL);
-  server_.Want("j1", script);  // or it might be killed before it has told its outcome again
+  server_.Want("j1", script);  // otherwise it might be killed before it has reported its outcome again
   server_.SetBusy(false);
   StartWorker({"--no-warm"});
   EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.stored("j1") == 3000; }));
@@ -305,7 +305,7 @@ TEST_P(WorkerWithATrainer, CheckpointIsToldWhenTheTelemetryBeforeItIsStored) {
   EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_early_checkpoints() == 0; }, {}));
 }
 
-// What is left of its telemetry follows: the server takes it from an attempt that ended by itself.
+// The rest of the telemetry follows: the server accepts it from an attempt that ended by itself.
 TEST_F(Worker, OutcomeAndItsCheckpointDoNotWaitForTelemetry) {
   server_.SetBusy(true);
   StartWorker({"--no-warm"});
@@ -318,7 +318,7 @@ TEST_F(Worker, OutcomeAndItsCheckpointDoNotWaitForTelemetry) {
   EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.stored("j1") == 20; }));
 }
 
-// A directive answers each report at once: one report that it brings about would keep the two going for ever.
+// A directive answers each report at once, so a directive that caused a report would start an endless exchange.
 TEST_F(Worker, EndedAttemptWhoseTelemetryIsNotStored_IsNotReportedMoreOftenThanTheInterval) {
   server_.SetBusy(true);
   StartWorker({"--no-warm"});
@@ -339,7 +339,7 @@ TEST_F(Worker, EndedAttemptWhoseTelemetryIsNotStored_IsNotReportedMoreOftenThanT
   });
   server_.SetBusy(false);
   EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.stored("j1") == 20; }));
-  // Well before it would be killed: its lease was renewed, so it was never stopped.
+  // This is well before it would be killed: its lease was renewed, so it was never stopped.
   EXPECT_TRUE(server_.WaitFor([&](const FakeServer&) { return Survivors().size() == 1; }, absl::Seconds(5)));
 }
 
@@ -358,7 +358,7 @@ TEST_F(Worker, ServerThatIsBusy_GetsManyStepsInOneUpload) {
   EXPECT_TRUE(WaitForCleanup("j1", 0));
 }
 
-// More of them than the agent holds while the server is busy, so that the trainer waits to be read.
+// Sends more samples than the agent buffers while the server is busy, so that the trainer has to wait.
 TEST_F(Worker, Samples_ReachTheServerWholeAndOnce) {
   constexpr size_t kMostOfGrpc = 4 << 20;
   StartWorker();
@@ -398,7 +398,7 @@ TEST_F(Worker, TwoJobsOnOneDevice_RunOneAfterTheOther) {
   EXPECT_EQ(finished.size(), 2u);
 }
 
-// Its shim has it too; the worker itself keeps the environment that it was given.
+// The shim has the variable too; the worker itself keeps the environment that it was given.
 TEST_F(Worker, Trainer_WaitsForItsThreadsWithoutHoldingTheCore) {
   unsetenv("GOMP_SPINCOUNT");
   unsetenv("OMP_WAIT_POLICY");
@@ -411,7 +411,7 @@ TEST_F(Worker, Trainer_WaitsForItsThreadsWithoutHoldingTheCore) {
       num_told += told.pid == ours.pid ? 1 : 0;
     }
   }
-  EXPECT_EQ(num_told, 2u);  // shim and trainer
+  EXPECT_EQ(num_told, 2u);  // the shim and the trainer
 }
 
 TEST_F(Worker, DeviceThatItsWarmTrainerCannotUse_IsOfferedAsUnhealthyUntilOneCan) {
@@ -420,7 +420,7 @@ TEST_F(Worker, DeviceThatItsWarmTrainerCannotUse_IsOfferedAsUnhealthyUntilOneCan
   StartWorker();
   EXPECT_TRUE(server_.WaitFor(
       [&](const FakeServer& server) { return server.DeviceText() == absl::StrCat("cpu unhealthy: ", error); }));
-  // The trainer is of no use and goes; the worker is left.
+  // The useless trainer ends; only the worker is left.
   EXPECT_TRUE(server_.WaitFor([&](const FakeServer&) { return Survivors().size() == 1; }));
   Kill(SIGKILL);
   fs::remove(state_ + "/device_error");
@@ -533,7 +533,7 @@ TEST_F(Worker, LeaseThatRunsOut_StopsTheTrainerAndARenewedOneLetsItGoOn) {
   server_.Want("j1", "");
   ASSERT_TRUE(RunsAt("j1", 5));
   server_.SetSilent(true);
-  // A stopped process is seen in the process table.
+  // The process table shows stopped processes.
   const auto stopped = [&] {
     for (const ProcessIdentity& identity : Survivors()) {
       const auto entry = ReadProcess(identity.pid);
@@ -549,7 +549,7 @@ TEST_F(Worker, LeaseThatRunsOut_StopsTheTrainerAndARenewedOneLetsItGoOn) {
   }
   const int64_t stopped_nanos = absl::ToInt64Nanoseconds(SystemClock().SinceBoot());
   const size_t num_steps = Steps().size();
-  // Nothing computes while it is stopped: a whole lease goes by.
+  // Wait for a whole lease: nothing may compute while stopped.
   server_.WaitFor([](const FakeServer&) { return false; }, kLease);
   EXPECT_EQ(Steps().size(), num_steps);
   server_.SetSilent(false);
@@ -568,12 +568,12 @@ TEST_F(Worker, LeaseThatRunsOut_StopsTheTrainerAndARenewedOneLetsItGoOn) {
 
 TEST_F(Worker, AgentStoppedBeyondItsLease_NoStepStartsAfterTheDeadline) {
   StartWorker();
-  // Slow enough that what it tells fits into its socket while nobody reads.
+  // Slow enough for its reports to fit into the socket while nobody reads.
   server_.Want("j1", "pause_us=20000");
   ASSERT_TRUE(RunsAt("j1", 5));
   const int64_t stopped_nanos = absl::ToInt64Nanoseconds(SystemClock().SinceBoot());
   kill(worker_, SIGSTOP);
-  // Three leases: the last one was counted from a report that was sent before the stop.
+  // Wait for three leases: the last lease counts from a report that was sent before the stop.
   server_.WaitFor([](const FakeServer&) { return false; }, 3 * kLease);
   const int64_t continued_nanos = absl::ToInt64Nanoseconds(SystemClock().SinceBoot());
   kill(worker_, SIGCONT);
@@ -581,7 +581,7 @@ TEST_F(Worker, AgentStoppedBeyondItsLease_NoStepStartsAfterTheDeadline) {
   const size_t num_before = Steps().size();
   ASSERT_TRUE(server_.WaitFor(
       [&](const FakeServer& server) { return server.StepOf("j1") > static_cast<int64_t>(num_before); }));
-  // A step that had begun may end a little after the deadline; the next one does not begin.
+  // A step in progress may end a little after the deadline; the next one must not begin.
   const int64_t deadline = stopped_nanos + absl::ToInt64Nanoseconds(kLease + absl::Milliseconds(100));
   for (const Step& step : Steps()) {
     EXPECT_FALSE(step.boot_nanos > deadline && step.boot_nanos < continued_nanos) << "step " << step.number;
@@ -612,7 +612,7 @@ TEST_F(Worker, AgentKilledAndRestarted_FindsItsTrainerAndLosesNoPoint) {
   EXPECT_EQ(pids.size(), 1u) << "the trainer was started again";
 }
 
-// Of such an agent the record alone is left.
+// Such an agent leaves only the record.
 TEST_F(Worker, AttemptWhoseAgentEndedBeforeItsShimBegan_IsStarted) {
   internal::SpawnRecord record;
   record.set_spawn_id("unborn");
@@ -628,7 +628,7 @@ TEST_F(Worker, AttemptWhoseAgentEndedBeforeItsShimBegan_IsStarted) {
   EXPECT_EQ(Steps().size(), 20u);
 }
 
-// A server that lost the artifact, and a cache that lost the file, are nothing to a trainer that has read it.
+// A trainer that has read its artifact needs neither the server nor the cache to have it.
 TEST_F(Worker, AgentKilledAndRestarted_NeedsNoArtifactThatItsTrainerHasRead) {
   const std::string artifact = server_.AddArtifact("a model");
   StartWorker();
@@ -647,7 +647,8 @@ TEST_F(Worker, AgentKilledAndRestarted_NeedsNoArtifactThatItsTrainerHasRead) {
   EXPECT_EQ(outcome->last_sequence(), Steps().size());
 }
 
-// For a trainer that gets somewhere while no agent renews its lease, on a slow host too. Reports are further apart.
+// For a trainer that must make progress while no agent renews its lease, even on a slow host. Reports are further
+// apart.
 class WorkerWithALongLease : public Worker {
  protected:
   WorkerWithALongLease() : Worker(15 * kLease) {}
@@ -705,7 +706,7 @@ TEST_F(Worker, StreamThatTheServerEnds_IsToldOnceWithItsReasonAndTheWorkerComesB
   log_.clear();
   ASSERT_TRUE(WaitForLog("the server took this worker"));
   EXPECT_EQ(TimesLogged(" ended: the server is shutting down\n"), 1) << log_;
-  // Said again after it was well in between.
+  // The error is logged again because the server accepted the worker in between.
   server_.EndStreamsWith(grpc::Status(grpc::UNAVAILABLE, "the server is shutting down"));
   log_.clear();
   EXPECT_TRUE(WaitForLog(" ended: the server is shutting down\n"));
@@ -823,7 +824,7 @@ TEST_F(Worker, AgentThatACopyOfItsStateFolderDisplaced_SaysSoOnceAndYieldsUntilI
   ASSERT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_ended_streams() >= 3; }));
   ASSERT_TRUE(WaitForLog("another agent took over as worker w1 with the id of this one's state folder " + state_));
   server_.EndStreamsWith(grpc::Status::OK);
-  // The first report that is taken yields; those after it are of a worker like any other.
+  // The first accepted report yields; the later ones are those of any other worker.
   bool yielded = false;
   EXPECT_TRUE(server_.WaitFor([&](const FakeServer& server) {
     yielded |= server.report().yields() && server.report().incarnation() != before;
@@ -851,7 +852,7 @@ TEST_F(Worker, ServerThatComesLater_IsFoundWithinTheLongestPause) {
   const UnusedPort port(/*listening=*/false);
   StartWorker({"--no-warm", "--server", port.address()});
   ASSERT_TRUE(WaitForLog("can't connect to " + port.address()));
-  // Long enough for the pauses to have grown.
+  // Wait long enough for the pauses to grow.
   server_.WaitFor([](const FakeServer&) { return false; }, absl::Seconds(4));
   const absl::Time came = absl::Now();
   FakeServer late(kLease, port.number());
@@ -908,7 +909,7 @@ TEST_F(Worker, DeletedCheckpoint_TakesItsEmptyFoldersAlong) {
   ASSERT_TRUE(server_.WaitFor([&](const FakeServer&) { return !fs::exists(root + "/j2/1"); }));
   EXPECT_FALSE(fs::exists(root + "/j1"));
   EXPECT_TRUE(fs::exists(root + "/j2/2/step-9"));
-  // No link is followed, not even to another place below the root.
+  // No link is followed, not even to another folder below the root.
   EXPECT_TRUE(fs::exists(root + "/real/1/step-5"));
   EXPECT_TRUE(fs::exists(root + "/real/2/step-9"));
   EXPECT_TRUE(fs::is_symlink(root + "/link"));

@@ -15,7 +15,7 @@ using testing::Not;
 
 std::string TestLibrary(const std::string& name) { return std::string(AMPD_TEST_LIBRARIES) + "/lib" + name + ".so"; }
 
-// One line, typed, and without the plugin in the process.
+// Expects a one-line typed error, and the plugin not to be loaded.
 void ExpectRefusal(const CudaLibraries& libraries, const std::string& text) {
   const auto kernels = OpenCudaKernels(libraries);
   ASSERT_FALSE(kernels.ok());

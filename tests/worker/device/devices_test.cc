@@ -51,7 +51,7 @@ TEST(Devices, UnknownDevice_IsAnErrorThatNamesThoseThatAreThere) {
 
 std::string TestLibrary(const std::string& name) { return std::string(AMPD_TEST_LIBRARIES) + "/lib" + name + ".so"; }
 
-// A host whose NVML is a fake that the test changes: `nvml`.
+// A host with a fake NVML that the test controls through `nvml_`.
 class FakeGpus : public testing::Test {
  protected:
   explicit FakeGpus(const std::string& name = "fake_nvml")
@@ -76,7 +76,8 @@ class FakeGpus : public testing::Test {
   }
 
   const std::string path_;
-  const std::unique_ptr<void, int (*)(void*)> library_;  // held, so that one fake lives through the test
+  const std::unique_ptr<void, int (*)(void*)>
+      library_;  // keeps the fake loaded, so that its state lasts for the whole test
   FakeNvml* const nvml_;
 };
 
@@ -157,7 +158,7 @@ TEST_F(FakeGpus, GpuThatCannotBeIdentified_StaysUnhealthyWithTheReason_AndTheOth
         std::pair{"nvmlDeviceGetCudaComputeCapability", "gpu1 Fake H1 GPU-00000000-0000-0000-0000-000000000001 0.0"}}) {
     Fail(call);
     Devices devices = Discover();
-    Fail("");  // a later answer of its memory does not make it known
+    Fail("");  // a GPU that could not be identified stays so
     const std::vector<v1::Device> current = devices.Current();
     ASSERT_EQ(current.size(), 3u) << call;
     EXPECT_EQ(Line(current[1]), kGpu0);

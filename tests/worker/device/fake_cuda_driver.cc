@@ -1,4 +1,4 @@
-// A CUDA driver as far as cuda_plugin.cc asks it. Compiled with the number of devices and the version as macros.
+// A CUDA driver with the functions that cuda_plugin.cc calls. The number of devices and the version are macros.
 extern "C" {
 
 int cuInit(unsigned /*flags*/) { return FAKE_INIT_ERROR; }

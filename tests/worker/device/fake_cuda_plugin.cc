@@ -1,4 +1,4 @@
-// A libampd_cuda.so of another version, and what else can stand in its place.
+// A libampd_cuda.so with another version of the table.
 #include "worker/kernels/cuda/cuda_kernels.h"
 
 extern "C" const ampd::kernels::CudaKernels* ampd_cuda_kernels() {

@@ -4,14 +4,14 @@
 
 namespace ampd::device {
 
-// What the fake NVML shows, for a test to change: `fake_nvml`, a symbol of the library. GPU n of it has 64 GiB << n.
+// State of the fake NVML, exported by the library as `fake_nvml` and set by tests. GPU n has 64 GiB << n.
 // Single-threaded: owner the test.
 struct FakeNvml {
   unsigned num_gpus = 2;
-  int64_t used_bytes = 0;                // of every GPU
-  const char* failing_call = "";         // this function ends with an error,
-  unsigned failing_gpu = ~0u;            // of those that take a GPU only for this one
-  int num_inits = 0, num_shutdowns = 0;  // those that succeeded, counted by the library
+  int64_t used_bytes = 0;         // used memory of every GPU
+  const char* failing_call = "";  // name of a function that returns an error
+  unsigned failing_gpu = ~0u;     // limits the error to this GPU, for functions that take one; all others fail anyway
+  int num_inits = 0, num_shutdowns = 0;  // successful calls, counted by the library
 };
 
 }  // namespace ampd::device

@@ -17,7 +17,7 @@ using Verdict = OomKills::Verdict;
 
 constexpr pid_t kPid = 77;
 
-// A procfs and hierarchies of control groups, as files.
+// A fake procfs and control group hierarchies, as files.
 class OomKillsTest : public testing::Test {
  protected:
   OomKillsTest() {
@@ -44,7 +44,7 @@ class OomKillsTest : public testing::Test {
     Write(absl::StrCat("/unified", group, "/", file),
           absl::StrCat("low 0\nhigh 0\nmax 7\noom ", kills + 1, "\noom_kill ", kills, "\noom_group_kill 0\n"));
   }
-  // Looks, and moves time on to the next look.
+  // Looks, and advances the clock to the next look.
   void Look() { kills_.Look(kPid, now_ += absl::Seconds(1)); }
   Verdict At() { return kills_.At(now_); }
 
@@ -81,7 +81,7 @@ TEST_F(OomKillsTest, EndsBelowAndBeside_AreNotTheGroups) {
     Events(group, "memory.events.local", 1);
     Events(group, "memory.events", 1);
   }
-  Events("/a", "memory.events", 1);  // counts the child's as well
+  Events("/a", "memory.events", 1);  // includes the count of the child group
   EXPECT_EQ(At(), Verdict::kNone);
 }
 
@@ -115,7 +115,7 @@ TEST_F(OomKillsTest, ProcessThatIsMoved_IsLookedForWhereItIs) {
   EXPECT_EQ(At(), Verdict::kOfTheGroup);
 }
 
-// A process that has ended has no groups any more: the last ones that it was in count.
+// A process that has ended has no groups any more: the last known ones count.
 TEST_F(OomKillsTest, ProcessThatIsGone_WasWhereItWasLast) {
   Groups("0::/a\n");
   Events("/a", "memory.events.local", 0);
@@ -126,7 +126,7 @@ TEST_F(OomKillsTest, ProcessThatIsGone_WasWhereItWasLast) {
   EXPECT_EQ(At(), Verdict::kOfTheGroup);
 }
 
-// The kernel tells "/" of the groups of version 1 of a process from the moment when it begins to end.
+// From the moment when a process begins to exit, the kernel shows its version 1 groups as "/".
 TEST_F(OomKillsTest, ProcessThatEndsSlowly_IsInTheGroupWhereItWas) {
   Mounts(Mount("/", "/memory", "cgroup", "rw,memory"));
   Groups("4:memory:/jobs/a\n");
