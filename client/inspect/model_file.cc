@@ -204,8 +204,7 @@ class Roles {
   const std::map<std::string, std::string> norm_counters_;
   const bool is_imported_;
   std::set<std::string> trained_;
-  std::vector<std::pair<const graph::StoredTensor*, std::string>>
-      placed_;  // parameters and the values that they are placed in
+  std::vector<std::pair<const graph::StoredTensor*, std::string>> placed_;  // parameters and their names
 };
 
 ModelTensor& AddTensor(const ExportedModel& model, const ExportedInput& input, v1::ModelFile* file) {

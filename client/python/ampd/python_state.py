@@ -19,7 +19,7 @@ __all__ = ["KeptState", "changed_state", "later", "plain_state"]
 
 PLAIN = (int, float, complex, str, bytes, type(None))
 CONTAINERS = (list, dict, set, collections.deque)
-LIBRARIES = ("torch", "torchvision", "transformers", "numpy", "builtins")  # their classes and globals hold no model state
+LIBRARIES = ("torch", "torchvision", "transformers", "numpy", "builtins")  # classes, globals: no model state
 MOST_ITEMS, MOST_ELEMENTS, MOST_DEPTH = 256, 64, 4
 LATER_SECONDS = 398 * 86400 + 26 * 3600 + 17 * 60 + 41.37  # changes year, month, day, hour, minute and second
 
