@@ -29,8 +29,7 @@ struct SavedCheckpoint {
 // One attempt as the agent knows it. Plain data; the agent's loop keeps it up to date.
 struct AttemptOnWorker {
   HeldAttempt held;
-  std::optional<v1::AttemptDirective>
-      wanted;  // empty after a restart of the agent, until a directive names the attempt
+  std::optional<v1::AttemptDirective> wanted;  // empty after an agent restart, until a directive names it
   absl::Duration suspend_limit = absl::Hours(1);
   std::string spawn_id;  // empty: no process was started
   int64_t step = 0;

@@ -36,8 +36,7 @@ struct Holdings {
   v1::DirectiveId reflected;             // the newest directive processed before
   int64_t last_sent_boottime_nanos = 0;  // send time of the newest report; a renewal of a later report is ignored
   absl::Duration lease_deadline;         // the worker's lease, since boot; attempts that it starts get it
-  std::vector<std::string>
-      removals;  // paths below the checkpoint root that the server asked to remove and that are still there
+  std::vector<std::string> removals;     // paths below the checkpoint root that are still to be removed
 };
 
 struct StartAction {
@@ -77,10 +76,9 @@ struct RenewAction {
 // The actions that a directive asks for, in the order in which the agent takes them. Kills come first, then renewals,
 // then starts, so that two attempts of one job never compute at once.
 struct Actions {
-  bool stale = false;             // the directive is not newer than the reflected one; nothing else is set
-  absl::Duration lease_deadline;  // the worker's lease from now on; it only grows
-  std::vector<v1::AttemptKey>
-      kill;  // no longer assigned to this worker: their processes are killed, without a checkpoint
+  bool stale = false;                  // the directive is not newer than the reflected one; nothing else is set
+  absl::Duration lease_deadline;       // the worker's lease from now on; it only grows
+  std::vector<v1::AttemptKey> kill;    // no longer assigned here: to be killed without a checkpoint
   std::vector<v1::AttemptKey> forget;  // their outcome is durable, or nobody waits for it
   std::vector<RenewAction> renew;
   std::vector<LeaveAction> leave;  // save a checkpoint and leave, or cancel
