@@ -35,7 +35,7 @@ class FakeJobs final : public v1::JobService::Service {
     int num_cuts = 0;                       // cuts that fired
     std::vector<std::string> watch_tokens;  // resume tokens of the streams opened
     grpc::StatusCode refuse_gets = grpc::StatusCode::OK;
-    std::vector<std::string> unsupported_fields;     // fields that every spec may not set
+    std::vector<std::string> unsupported_fields;     // fields that every create is refused for
     v1::Job::State created_state = v1::Job::QUEUED;  // initial state of created jobs
     bool hold_watches = false;                       // watches stop after the snapshot until `release`
     bool answers_gradients = false;  // a watch waits after the snapshot until gradients are requested, then sends them

@@ -76,8 +76,7 @@ class FakeGpus : public testing::Test {
   }
 
   const std::string path_;
-  const std::unique_ptr<void, int (*)(void*)>
-      library_;  // keeps the fake loaded, so that its state lasts for the whole test
+  const std::unique_ptr<void, int (*)(void*)> library_;  // keeps one fake loaded through the test
   FakeNvml* const nvml_;
 };
 

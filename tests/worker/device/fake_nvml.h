@@ -8,9 +8,9 @@ namespace ampd::device {
 // Single-threaded: owner the test.
 struct FakeNvml {
   unsigned num_gpus = 2;
-  int64_t used_bytes = 0;         // used memory of every GPU
-  const char* failing_call = "";  // name of a function that returns an error
-  unsigned failing_gpu = ~0u;     // limits the error to this GPU, for functions that take one; all others fail anyway
+  int64_t used_bytes = 0;                // used memory of every GPU
+  const char* failing_call = "";         // name of a function that returns an error
+  unsigned failing_gpu = ~0u;            // for functions that take a GPU: the one for which they fail
   int num_inits = 0, num_shutdowns = 0;  // successful calls, counted by the library
 };
 
