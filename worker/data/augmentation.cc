@@ -5,12 +5,12 @@
 namespace ampd::data {
 namespace {
 
-// The sampler shuffles with the streams that are numbered as the epochs.
+// The sampler shuffles with the streams numbered like the epochs.
 constexpr uint64_t kChanges = uint64_t{1} << 63;
 
 constexpr uint64_t kMask = (uint64_t{1} << 31) - 1;
 
-// In [0, bound) from 31 random bits; the bias is under bound / 2^31.
+// A number in [0, bound) from 31 random bits; the bias is under bound / 2^31.
 int64_t Below(uint64_t bits, int64_t bound) {
   return static_cast<int64_t>(((bits & kMask) * static_cast<uint64_t>(bound)) >> 31);
 }

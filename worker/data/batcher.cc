@@ -37,7 +37,7 @@ Batcher::Batch Batcher::Next() {
   return {std::move(item.samples), item.place};
 }
 
-// Those of the next order, the last one first.
+// Returns the items of the next order, the last one first.
 std::vector<Batcher::Item> Batcher::AwaitItems() {
   while (const std::shared_ptr<Order> own = TakeOwnOrder()) {
     GatherAll(*own);
@@ -53,7 +53,7 @@ std::vector<Batcher::Item> Batcher::AwaitItems() {
   return std::move(order->items);
 }
 
-// Null: there is nothing to gather meanwhile.
+// Returns an order for the caller to gather, or null if there is none or the next batch is ready.
 std::shared_ptr<Batcher::Order> Batcher::TakeOwnOrder() {
   const absl::MutexLock lock(&mutex_);
   return !IsReady() && HasRoom() ? NewOrder() : nullptr;
@@ -65,7 +65,7 @@ bool Batcher::Seek(const Sampler::Cursor& cursor) {
   }
   cursor_ = cursor;
   items_.clear();
-  std::deque<std::shared_ptr<Order>> dropped;  // its memory is given back without the lock
+  std::deque<std::shared_ptr<Order>> dropped;  // Frees its memory without the lock.
   const absl::MutexLock lock(&mutex_);
   seek_ = cursor;
   dropped.swap(orders_);
@@ -78,7 +78,7 @@ void Batcher::Run() {
   }
 }
 
-// Null: the thread is to stop.
+// Returns null if the thread must stop.
 std::shared_ptr<Batcher::Order> Batcher::TakeOrder() {
   const absl::MutexLock lock(&mutex_);
   mutex_.Await(absl::Condition(this, &Batcher::MayGather));

@@ -18,28 +18,28 @@
 
 namespace ampd::data {
 
-// The batches of a training run, or a rank's parts of them, in the sampler's order, gathered ahead of their use on
-// threads of its own. How far and by how many shows nowhere: the cursor is that of what was given out, and a batch
-// depends on its place alone. Single-threaded: owner the training loop.
+// The batches of a training run, or one rank's parts of them, in the sampler's order. Its own threads gather them ahead
+// of their use. How far ahead and on how many threads has no visible effect: the cursor is that of the returned
+// batches, and a batch depends on its position alone. Single-threaded; owner: the training loop.
 //
 //   Start -> [Next | Seek]* -> the destructor, which ends the threads
 class Batcher {
  public:
-  // The samples at `indices` in `epoch`. Called on the batcher's threads and the caller's, by several at a time. What
-  // it throws is thrown by the Next() that would have had the batch.
+  // Returns the samples at `indices` in `epoch`. Called concurrently on the batcher's threads and the caller's. The
+  // Next() that should return the batch rethrows what it throws.
   using Gather = std::function<Dataset::Samples(const std::vector<int64_t>& indices, int64_t epoch)>;
 
-  // Both are positive. Who asks for a batch that is not there gathers one that nobody has taken on, and waits only
-  // where there is none. Of many batches a thread takes on several at a time, next to each other, and hands them over
-  // together: to wake a thread takes longer than to gather a small batch.
+  // Both are positive. If Next finds no batch, the caller gathers one that no thread has taken, and waits only if there
+  // is none. If `batches` is large, a thread takes several consecutive batches at a time and hands them over together,
+  // because waking a thread takes longer than gathering a small batch.
   struct Ahead {
-    size_t batches = 1;  // so many at most are gathered or held that were not asked for
+    size_t batches = 1;  // Most batches that are gathered or held before they are asked for.
     size_t threads = 1;
   };
 
   struct Batch {
     Dataset::Samples samples;
-    Sampler::Cursor place;  // where Seek finds it again
+    Sampler::Cursor place;  // Position to which Seek returns.
   };
 
   Batcher(const Sampler::Options& options, Gather gather, const Ahead& ahead);
@@ -50,30 +50,30 @@ class Batcher {
   // REQUIRES: called once, before Next.
   void Start();
 
-  // The batch at cursor(). Waits until it is gathered.
+  // Returns the batch at cursor(). Waits until it is gathered.
   Batch Next();
 
-  // The place of the batch that comes next.
+  // Position of the next batch.
   const Sampler::Cursor& cursor() const { return cursor_; }
 
-  // Goes on at `cursor`, and forgets what was gathered. False, changing nothing, when no run with these options can be
-  // there.
+  // Continues at `cursor` and drops what was gathered. Returns false, and changes nothing, if no run with these options
+  // can reach it.
   bool Seek(const Sampler::Cursor& cursor);
 
  private:
-  // A batch that is to be gathered, or was.
+  // A batch that is gathered or will be.
   struct Item {
     std::vector<int64_t> indices;
     Sampler::Cursor place;
     Sampler::Cursor next;
     Dataset::Samples samples;
-    std::exception_ptr error;  // instead of samples
+    std::exception_ptr error;  // Set instead of `samples`.
   };
 
-  // What a thread has taken on.
+  // The batches that one thread gathers together.
   struct Order {
-    std::vector<Item> items;   // its thread's until they are gathered
-    bool is_gathered = false;  // guarded by mutex_
+    std::vector<Item> items;   // Owned by the gathering thread until they are gathered.
+    bool is_gathered = false;  // Guarded by mutex_.
   };
 
   void Run();
@@ -83,9 +83,9 @@ class Batcher {
   void GatherAll(Order& order);
   std::vector<Item> AwaitItems();
 
-  // So few that there are orders enough for everyone, and one to go on with while another one's thread has no core.
+  // An eighth of the limit, so that all threads have orders, with one to spare if some thread has no core.
   size_t items_an_order() const { return std::max<size_t>(1, ahead_.batches / 8); }
-  // Beside the one that is being given out, of which the first item is no longer ahead.
+  // The limit on orders_. It excludes the order in items_, whose first item is not ahead but being returned.
   size_t most_orders() const { return (ahead_.batches + 1 - items_an_order()) / items_an_order(); }
 
   bool HasRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return orders_.size() < most_orders(); }
@@ -98,12 +98,12 @@ class Batcher {
   const Gather gather_;
   const Ahead ahead_;
   Sampler::Cursor cursor_;
-  std::vector<Item> items_;  // handed over and not given out, the next one last
+  std::vector<Item> items_;  // Handed over but not yet returned, the next one last.
 
   absl::Mutex mutex_;
-  std::optional<Sampler> sampler_ ABSL_GUARDED_BY(mutex_);             // made by the first thread: it shuffles
-  std::optional<Sampler::Cursor> seek_ ABSL_GUARDED_BY(mutex_);        // that the sampler has not followed
-  std::deque<std::shared_ptr<Order>> orders_ ABSL_GUARDED_BY(mutex_);  // behind items_; one that Seek dropped is void
+  std::optional<Sampler> sampler_ ABSL_GUARDED_BY(mutex_);             // Made by the first thread, because it shuffles.
+  std::optional<Sampler::Cursor> seek_ ABSL_GUARDED_BY(mutex_);        // A seek that the sampler has not followed yet.
+  std::deque<std::shared_ptr<Order>> orders_ ABSL_GUARDED_BY(mutex_);  // Follow items_; Seek voids them.
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::vector<std::thread> threads_;

@@ -21,10 +21,10 @@
 
 namespace ampd::data {
 
-// Samples in memory on the CPU: images with a class each, windows of a text with the token behind each of theirs, or
-// texts with a class each; images also with numbers each, and arrays of a file also with fields beside images or
-// instead of them. N samples of D elements each, B in a batch. Of images for a model without classes, `num_classes` 0,
-// no labels are read: each is 0. Thread-compatible; reading is thread-safe.
+// Samples in memory on the CPU. They are images with one class each, windows of a text whose labels are the following
+// tokens, or texts with one class each. Images may also have numbers as labels, and arrays of a file may also have
+// fields in addition to images or instead of them. N samples of D elements each, B in a batch. If a model has no
+// classes (`num_classes` 0), no labels of images are read, and each is 0. Thread-compatible; reading is thread-safe.
 class Dataset {
  public:
   struct Idx {
@@ -35,7 +35,8 @@ class Dataset {
     int64_t limit = 0;  // 0: all
     int64_t num_classes = 0;
   };
-  // Pixels are mapped to (value - mean) / deviation: one number for all channels or one for each; none: 0 and 1.
+  // Maps pixels to (value - mean) / deviation. Each list has one number for all channels or one per channel; empty: 0
+  // and 1.
   struct Normalization {
     std::vector<double> mean;
     std::vector<double> deviation;
@@ -43,55 +44,55 @@ class Dataset {
   struct Cifar {
     std::vector<DataFile> files;
     CifarLabels kind = CifarLabels::kTen;
-    Normalization normalization;  // of pixels mapped to [0, 1]
+    Normalization normalization;  // Applied to pixels mapped to [0, 1].
     int64_t limit = 0;
     int64_t num_classes = 0;
   };
-  // Arrays as they were read. Images are (N, D), (N, H, W) or (N, C, H, W), or (N, H, W, C) where the channels are
-  // last; uint8 is mapped to [0, 1], any other type taken as float. Labels are (N) or (N, 1), integers, or `targets`.
-  // REQUIRES: it takes images or has fields.
+  // Arrays as they were read. Images are (N, D), (N, H, W) or (N, C, H, W), or (N, H, W, C) if the channels are last.
+  // uint8 is mapped to [0, 1], any other type is converted to float. Labels are integers of (N) or (N, 1), or
+  // `targets`. REQUIRES: it takes images or has fields.
   struct Arrays {
     Array images;
     Array labels;
-    std::string images_name;  // what messages call them
+    std::string images_name;  // Name of the images in messages.
     std::string labels_name;
     bool channels_last = false;
     Normalization normalization;
     int64_t num_classes = 0;
-    std::optional<Targets> targets;  // instead of classes
+    std::optional<Targets> targets;  // Set instead of classes.
     bool takes_images = true;
     std::vector<FieldArray> fields;
   };
   struct Numpy {
-    std::optional<DataFile> archive;  // an .npz file with both arrays; unset: two .npy files
-    std::string images_array;         // in the archive
+    std::optional<DataFile> archive;  // An .npz file with both arrays; unset: two .npy files.
+    std::string images_array;         // Name in the archive.
     std::string labels_array;
-    DataFile images;  // without an archive
+    DataFile images;  // Used without an archive.
     DataFile labels;
     bool channels_last = false;
     Normalization normalization;
     int64_t limit = 0;
     int64_t num_classes = 0;
-    std::optional<Targets> targets;  // instead of classes
+    std::optional<Targets> targets;  // Set instead of classes.
     bool takes_images = true;
-    std::vector<Field> fields;  // arrays of those names in the archive
+    std::vector<Field> fields;  // Arrays of these names in the archive.
   };
   struct Tensors {
-    DataFile file;  // safetensors
+    DataFile file;  // A safetensors file.
     std::string images;
     std::string labels;
     bool channels_last = false;
     Normalization normalization;
     int64_t limit = 0;
     int64_t num_classes = 0;
-    std::optional<Targets> targets;  // instead of classes
+    std::optional<Targets> targets;  // Set instead of classes.
     bool takes_images = true;
-    std::vector<Field> fields;  // tensors of those names
+    std::vector<Field> fields;  // Tensors of these names.
   };
-  // Class prototypes with standard normal elements plus normal noise. The prototypes depend on the seed alone; training
-  // and evaluation data of one seed differ in their noise.
+  // Class prototypes with standard normal elements, plus normal noise. The prototypes depend on the seed alone;
+  // training and evaluation data with the same seed differ in their noise.
   struct Synthetic {
-    std::vector<int64_t> shape;  // of one sample
+    std::vector<int64_t> shape;  // Shape of one sample.
     int64_t num_classes = 0;
     int64_t num_samples = 0;
     uint64_t seed = 0;
@@ -99,35 +100,35 @@ class Dataset {
     bool evaluation = false;
   };
 
-  // Windows of T tokens lie end to end: window i holds the tokens from i T on, and its labels are those from i T + 1
-  // on, so that the last label of a window is the first token of the next one. What is left at the end is not used.
+  // Consecutive windows of T tokens. Window i holds the tokens from i T on, and its labels are the tokens from i T + 1
+  // on, so the last label of a window is the first token of the next one. An incomplete window at the end is not used.
   struct Text {
     DataFile file;
     TokenFormat format = TokenFormat::kAuto;
     int64_t sequence_length = 0;  // T
-    int64_t limit = 0;            // of windows; 0: all
+    int64_t limit = 0;            // Number of windows; 0: all.
     int64_t vocabulary = 0;
   };
 
-  // Texts with a class each, all T tokens long: longer ones are cut, shorter ones filled up.
+  // Texts with one class each, brought to T tokens: longer ones are cut, shorter ones padded.
   struct LabelledTexts {
     DataFile file;                // JSON lines
     int64_t sequence_length = 0;  // T
     int64_t pad_token = 0;
-    int64_t limit = 0;                  // of lines; 0: all
-    std::optional<int64_t> vocabulary;  // unset: not known
+    int64_t limit = 0;                  // Number of lines; 0: all.
+    std::optional<int64_t> vocabulary;  // Unset: unknown.
     int64_t num_types = 1;
     int64_t num_classes = 0;
   };
 
   struct Samples {
-    at::Tensor images;  // (B, ...) float; of texts, tokens: (B, T) int64. Undefined where there are fields alone
-    at::Tensor labels;  // (B), or (B, T) of windows of a text; int64. Of targets (B, ...), as they are
-    // What else is known of the samples, by name: fields as they are; of texts with a class "attention_mask", (B, T)
-    // bool, true where a text's own tokens are, and "token_type_ids", (B, T) int64.
+    at::Tensor images;  // (B, ...) float; for texts, tokens (B, T) int64. Undefined if there are only fields.
+    at::Tensor labels;  // (B), or (B, T) for windows of a text; int64. Targets are (B, ...), in their own type.
+    // Other inputs by name. Fields are as the model takes them. Texts with a class have "attention_mask", (B, T) bool,
+    // true at the text's own tokens, and "token_type_ids", (B, T) int64.
     std::map<std::string, at::Tensor> others = {};
 
-    int64_t bytes() const;  // of all of them
+    int64_t bytes() const;  // Bytes of all tensors.
   };
 
   // Reasons of errors as in data_file.h.
@@ -140,23 +141,24 @@ class Dataset {
   static absl::StatusOr<Dataset> ReadText(const Text& source);
   static absl::StatusOr<Dataset> ReadLabelledTexts(const LabelledTexts& source);
 
-  // Whether the samples are windows of a text, with a label a position.
+  // Whether the samples are windows of a text, with one label per position.
   bool is_text() const { return windows_.has_value(); }
-  // Of the model's inputs that the samples are for: of `images`, and then of `others`.
+  // Names of the model's inputs that the samples provide: first that of `images`, then those of `others`.
   std::vector<std::string_view> input_names() const;
-  // Of one image, (C, H, W); empty where the data does not say how its elements lie.
+  // Shape of one image, (C, H, W); empty if the data does not define its layout.
   std::vector<int64_t> image_shape() const;
   int64_t size() const;
-  int64_t sample_elements() const;  // of the first of those inputs
-  // Of texts with a class: how many of them were cut.
+  int64_t sample_elements() const;  // Elements of the first of those inputs.
+  // The number of texts with a class that were cut.
   int64_t num_cut() const { return padded_.has_value() ? padded_->texts.num_cut : 0; }
-  // Of tokens without a header: how the file was read, for people (tokens.h). Empty otherwise.
+  // For tokens without a header: a note for people on how the file was read (tokens.h). Empty otherwise.
   const std::string& note() const { return note_; }
 
-  // The samples at `indices`, images normalised. Runs on the calling thread alone. REQUIRES: each is in [0, size).
+  // Returns the samples at `indices`, with images normalised. Runs on the calling thread alone. REQUIRES: each is in
+  // [0, size).
   Samples Get(const std::vector<int64_t>& indices) const;
-  // As above, as `augmentation` changes images in an epoch. What it pads with is what a zero of the file is mapped to.
-  // REQUIRES: image_shape() is not empty, or the augmentation does nothing.
+  // As above, with the changes that `augmentation` makes to images in an epoch. The padding is the value to which a
+  // zero of the file is mapped. REQUIRES: image_shape() is not empty, or the augmentation does nothing.
   Samples Get(const std::vector<int64_t>& indices, const Augmentation& augmentation, int64_t epoch) const;
 
  private:
@@ -181,21 +183,20 @@ class Dataset {
   void GatherImages(const std::vector<int64_t>& indices, const Augmentation& augmentation, int64_t epoch,
                     float* out) const;
 
-  // Images are (N, ...), uint8 or float; labels (N, ...), contiguous. `normalization` has one number or one for each
+  // Images are (N, ...), uint8 or float; labels are (N, ...), contiguous. `normalization` has one number, or one per
   // channel.
   Dataset(at::Tensor images, at::Tensor labels, const Normalization& normalization);
-  // Whether mean and std map every number that an image may have to a finite one. DATA_ERROR beginning with `name`.
+  // Checks that mean and std map every value that an image may have to a finite one. DATA_ERROR beginning with `name`.
   absl::Status CheckMapping(const std::string& name) const;
 
   std::string note_;
-  std::optional<Windows> windows_;  // of a text, which has nothing else
-  std::optional<Padded> padded_;    // of texts with a class, which have nothing else
+  std::optional<Windows> windows_;  // Set for windows of a text, which have nothing else.
+  std::optional<Padded> padded_;    // Set for texts with a class, which have nothing else.
 
-  at::Tensor images_;  // contiguous; undefined where there are fields alone
+  at::Tensor images_;  // Contiguous; undefined if there are only fields.
   at::Tensor labels_;
-  std::vector<std::pair<std::string, at::Tensor>> fields_;  // contiguous, (N, ...) each
-  // How the elements of the file become those of a sample: for each channel, or one for all. Numbers that are no bytes
-  // are not divided by 255.
+  std::vector<std::pair<std::string, at::Tensor>> fields_;  // Contiguous, (N, ...) each.
+  // Maps the elements of the file to those of a sample: one per channel, or one for all. Only bytes are divided by 255.
   std::vector<kernels::PixelScale> channels_;
 };
 

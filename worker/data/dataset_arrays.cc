@@ -1,4 +1,4 @@
-// The datasets that are arrays of a file: CIFAR's images, NumPy's arrays, tensors of a safetensors file.
+// Datasets made from arrays: CIFAR images, NumPy arrays, tensors of a safetensors file.
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -22,7 +22,7 @@
 namespace ampd::data {
 namespace {
 
-// (N, D), (N, 1, H, W) or (N, C, H, W); uint8 or float. Owns its elements.
+// The images as (N, D), (N, 1, H, W) or (N, C, H, W), uint8 or float, with their own memory.
 at::Tensor ImagesOf(Array& array, bool channels_last) {
   at::Tensor images = at::from_blob(array.bytes.data(), array.shape, ToScalarType(array.type));
   if (array.shape.size() == 3) {
@@ -41,7 +41,7 @@ int64_t ElementsOf(const std::vector<int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-// What the number of samples is told by.
+// The array that determines the number of samples.
 struct Leading {
   std::string what;
   const std::vector<int64_t>& shape;
@@ -56,7 +56,7 @@ Leading LeadingOf(const Dataset::Arrays& source) {
   return {first.field.name, first.array.shape, first.name};
 }
 
-// What the samples take in memory, which may be many times what they took in a compressed file.
+// Bytes of the samples in memory, which may be many times their size in a compressed file.
 int64_t SampleBytes(const Dataset::Arrays& source, int64_t num_samples) {
   const int64_t of_image = source.images.type == ElementType::kUint8 ? 1 : sizeof(float);
   const int64_t num_labels = ReadsLabels(source) ? ElementsOf(source.labels.shape) : num_samples;
@@ -70,7 +70,7 @@ int64_t SampleBytes(const Dataset::Arrays& source, int64_t num_samples) {
   return bytes;
 }
 
-// Whether there are as many samples as the leading array has.
+// Checks that the array has as many samples as the leading array.
 absl::Status CheckCount(const std::string& what, const std::vector<int64_t>& shape, const std::string& name,
                         const Leading& leading) {
   return !shape.empty() && shape[0] == leading.shape[0]
@@ -79,7 +79,7 @@ absl::Status CheckCount(const std::string& what, const std::vector<int64_t>& sha
                                             ShapeText(leading.shape), " in ", leading.name));
 }
 
-// Whether the arrays are of shapes that can be samples, as many each, and not too many.
+// Checks that the arrays have shapes of samples, equally many, and not too many.
 absl::Status CheckShapes(const Dataset::Arrays& source) {
   const std::vector<int64_t>& shape = source.images.shape;
   if (source.takes_images && (shape.size() < 2 || shape.size() > 4 || source.images.bytes.empty())) {
@@ -105,7 +105,7 @@ absl::Status CheckShapes(const Dataset::Arrays& source) {
                                                     kMaxDatasetBytes, "; limit says how many are used"));
 }
 
-// (N) for N samples.
+// The labels as (N), for N samples.
 absl::StatusOr<at::Tensor> LabelsOf(const Array& array, const std::string& name, int64_t num_classes,
                                     int64_t num_samples) {
   if (num_classes == 0) {
@@ -132,7 +132,7 @@ absl::StatusOr<at::Tensor> LabelsOf(const Array& array, const std::string& name,
   return labels;
 }
 
-// One number for all channels of `images`, one for each, or none.
+// Checks that there is one number for all channels of `images`, one per channel, or none.
 absl::Status CheckPerChannel(const std::vector<double>& numbers, const at::Tensor& images, const std::string& name,
                              const char* what) {
   const size_t channels = images.dim() == 4 ? images.size(1) : 1;
@@ -142,16 +142,16 @@ absl::Status CheckPerChannel(const std::vector<double>& numbers, const at::Tenso
                          absl::StrCat(numbers.size(), " numbers of ", what, " for images of ", channels, " channels"));
 }
 
-// The arrays that a file has under names.
+// The names of the arrays in a file.
 struct Named {
-  std::string file;  // what messages call it, with the word for an array of it
+  std::string file;  // Prefix of an array's name in messages: the file, and the word for an array of it.
   std::string images;
   std::string labels;
 
   std::string Name(const std::string& array) const { return absl::StrCat(file, " \"", absl::CEscape(array), "\""); }
 };
 
-// What `arrays` takes of an NpzFile or of TensorArrays, and the fields.
+// Reads what `arrays` needs from an NpzFile or TensorArrays, and the fields.
 template <typename Archive>
 absl::Status ReadNamed(const Archive& archive, const Named& named, const std::vector<Field>& fields, int64_t limit,
                        Dataset::Arrays* arrays) {
@@ -168,7 +168,7 @@ absl::Status ReadNamed(const Archive& archive, const Named& named, const std::ve
     AMPD_ASSIGN_OR_RETURN(Array array, archive.Read(field.name, limit));
     arrays->fields.push_back({field, std::move(array), named.Name(field.name)});
     num_bytes += arrays->fields.back().array.bytes.size();
-    if (num_bytes > static_cast<size_t>(kMaxDatasetBytes)) {  // before more of it is held
+    if (num_bytes > static_cast<size_t>(kMaxDatasetBytes)) {  // Checked before more memory is used.
       return DataError(arrays->fields.back().name,
                        absl::StrCat("with the arrays before it more than ", kMaxDatasetBytes,
                                     " bytes; limit says how many samples are used"));

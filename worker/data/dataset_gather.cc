@@ -1,5 +1,5 @@
-// How batches are taken out of a dataset. Plain loops: LibTorch's own would start a second team of threads where a
-// batch is gathered beside the step, and read a batch of bytes four times.
+// Gathers batches from a dataset. Plain loops: LibTorch's own would start a second team of threads if a batch is
+// gathered during a step, and would read a batch of bytes four times.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -22,7 +22,8 @@ float NumberOf(const std::vector<double>& numbers, size_t channel, float otherwi
   return numbers.empty() ? otherwise : static_cast<float>(numbers[numbers.size() == 1 ? 0 : channel]);
 }
 
-// `count` elements as `channel` maps them. Each equals (x - mean) / deviation in float32, rounded after each operation.
+// Maps `count` elements by `channel`. Each result equals (x - mean) / deviation in float32, rounded after each
+// operation.
 template <typename Element>
 void Map(const Element* in, int64_t count, const kernels::PixelScale& channel, float* out) {
   if constexpr (std::is_same_v<Element, uint8_t>) {
@@ -44,14 +45,14 @@ struct Plane {
   int64_t columns;
 };
 
-// One channel of one image, (H, W), changed.
+// Maps one channel (H, W) of one image with its random change.
 template <typename Element>
 void MapChanged(const Element* in, const Plane& plane, const ImageChange& change, int64_t padding,
                 const kernels::PixelScale& channel, float* out) {
   const Element zero = 0;
   float padded = 0;
   Map(&zero, 1, channel, &padded);
-  const int64_t shift = change.left - padding;  // of the crop against the image, to the right
+  const int64_t shift = change.left - padding;  // Offset of the crop in the image, to the right.
   const int64_t begin = std::clamp<int64_t>(-shift, 0, plane.columns);
   const int64_t end = std::clamp<int64_t>(plane.columns - shift, begin, plane.columns);
   for (int64_t row = 0; row < plane.rows; ++row, out += plane.columns) {
@@ -69,11 +70,11 @@ void MapChanged(const Element* in, const Plane& plane, const ImageChange& change
   }
 }
 
-// Asks for rows before they are read: they lie anywhere, and the processor foresees no more than the rest of one. Rows
-// are asked for so far ahead that copying those between takes as long as memory does to answer.
+// Prefetches rows, because they lie anywhere and the processor predicts at most the rest of one row. The distance is so
+// large that copying the rows in between takes as long as a memory access.
 class RowsAhead {
  public:
-  // Of those at `indices`, in their order; both must outlive this.
+  // For the rows at `indices`, in their order. Both arguments must outlive this object.
   RowsAhead(const void* rows, size_t row_bytes, const std::vector<int64_t>& indices)
       : rows_(static_cast<const char*>(rows)),
         row_bytes_(row_bytes),
@@ -84,7 +85,7 @@ class RowsAhead {
     }
   }
 
-  // To be called before the row at indices[place] is read.
+  // Call before the row at indices[place] is read.
   [[gnu::always_inline]] void Reach(size_t place) const {
     if (place + distance_ < indices_.size()) {
       Prefetch(place + distance_);
@@ -96,7 +97,7 @@ class RowsAhead {
   static constexpr size_t kBytesAhead = 2048;
   static constexpr size_t kMostOfARow = 4096;
 
-  // Always inlined: g++ 12 takes a function of nothing but prefetches for one without effects, and drops its calls.
+  // Always inlined: g++ 12 treats a function of nothing but prefetches as one without effects, and drops its calls.
   [[gnu::always_inline]] void Prefetch(size_t place) const {
     const char* const row = rows_ + static_cast<size_t>(indices_[place]) * row_bytes_;
     for (size_t i = 0; i < std::min(row_bytes_, kMostOfARow); i += kLine) {
@@ -110,20 +111,20 @@ class RowsAhead {
   size_t distance_;
 };
 
-// (B, ...), of (N, ...).
+// The shape (B, ...) of a batch from (N, ...).
 std::vector<int64_t> BatchShape(const at::Tensor& all, const std::vector<int64_t>& indices) {
   std::vector<int64_t> shape = all.sizes().vec();
   shape[0] = static_cast<int64_t>(indices.size());
   return shape;
 }
 
-// The rows at `indices`, as they are.
+// Copies the rows at `indices` unchanged.
 at::Tensor GatherRows(const at::Tensor& all, const std::vector<int64_t>& indices) {
   at::Tensor rows = at::empty(BatchShape(all, indices), all.scalar_type());
   if (indices.empty()) {
     return rows;
   }
-  const size_t bytes = rows.nbytes() / indices.size();  // of one
+  const size_t bytes = rows.nbytes() / indices.size();  // Bytes of one row.
   const auto* const from = static_cast<const uint8_t*>(all.const_data_ptr());
   auto* out = static_cast<uint8_t*>(rows.mutable_data_ptr());
   const RowsAhead ahead(from, bytes, indices);
@@ -148,7 +149,7 @@ absl::Status Dataset::CheckMapping(const std::string& name) const {
   if (!images_.defined() || images_.numel() == 0) {
     return absl::OkStatus();
   }
-  std::vector<float> extremes = {0, 1};  // of bytes, which are mapped to that first
+  std::vector<float> extremes = {0, 1};  // The range of bytes, which are mapped to [0, 1] first.
   if (images_.scalar_type() != at::kByte) {
     const auto [least, greatest] = at::aminmax(images_);
     extremes = {least.item<float>(), greatest.item<float>()};
@@ -171,7 +172,7 @@ void Dataset::GatherImages(const std::vector<int64_t>& indices, const Augmentati
   const Element* const all = images_.const_data_ptr<Element>();
   const int64_t elements = images_.numel() / size();
   const auto num_planes =
-      augmentation.enabled() ? images_.size(1) : static_cast<int64_t>(channels_.size());  // an equal part each
+      augmentation.enabled() ? images_.size(1) : static_cast<int64_t>(channels_.size());  // Each has an equal part.
   const int64_t of_plane = elements / num_planes;
   const RowsAhead ahead(all, static_cast<size_t>(elements) * sizeof(Element), indices);
   for (size_t place = 0; place < indices.size(); ++place) {

@@ -35,13 +35,13 @@ std::string NameOf(Targets::Kind kind) {
   return "";
 }
 
-// What an element is taken for, and whether it may be it.
+// Whether an element is a valid value of this kind.
 template <typename Value>
 bool MayBe(Targets::Kind kind, Value value) {
   return kind == Targets::Kind::kDecisions ? value == 0 || value == 1 : std::isfinite(static_cast<float>(value));
 }
 
-// As `Number`s, from `out` on. The place of the first that `kind` refuses, or -1.
+// Converts the elements to `Number`, from `out` on. Returns the position of the first that `kind` rejects, or -1.
 template <typename Number>
 int64_t Convert(const Array& array, Targets::Kind kind, Number* out) {
   int64_t count = 0;
@@ -62,11 +62,11 @@ std::string TypeText(const Field& field) {
   return text + ")";
 }
 
-// Of an array of integers, which are 0 to below `vocabulary`, or `ignored`. `what`: what one is called.
+// Checks that integers are in [0, vocabulary) or `ignored`. `what`: the word for one of them in messages.
 absl::Status CheckVocabulary(const Array& array, const std::string& name, const char* what, int64_t vocabulary,
                              std::optional<int64_t> ignored) {
   int64_t count = 0;
-  std::optional<int64_t> wrong;  // the place of the first
+  std::optional<int64_t> wrong;  // Position of the first.
   int64_t number = 0;
   ForEachElement(array, [&](auto value) {
     if (!wrong.has_value() && (value < 0 || value >= vocabulary) && ignored != static_cast<int64_t>(value)) {
@@ -162,7 +162,7 @@ absl::StatusOr<at::Tensor> TakeTargets(const Array& array, const std::string& na
   if (wrong < 0) {
     return labels;
   }
-  const float label = labels.data_ptr<float>()[wrong];  // integers are never wrong
+  const float label = labels.data_ptr<float>()[wrong];  // Integers are never rejected.
   const int64_t sample = wrong / (labels.numel() / labels.size(0));
   return DataError(name,
                    absl::StrCat("sample ", sample, " has a label that is ", label,

@@ -10,60 +10,61 @@
 #include "absl/status/statusor.h"
 #include "data/array.h"
 
-// What a model takes of a file's arrays, and the arrays as it takes them: N samples along the first dimension. Errors
-// have the reason DATA_ERROR and begin with the name that messages have for the array.
+// Selects the arrays of a file that a model takes, and converts them: N samples along the first dimension. Errors have
+// the reason DATA_ERROR and begin with the array's name in messages.
 namespace ampd::data {
 
-// An array for the model's input of its name.
+// An array for the model's input of the same name.
 struct Field {
   std::string name;
   ElementType type = ElementType::kFloat32;
-  std::vector<int64_t> shape;         // of one sample's
-  std::optional<int64_t> vocabulary;  // of integers: they are 0 to below it
-  std::optional<int64_t> ignored;     // of integers with a vocabulary: or this one
+  std::vector<int64_t> shape;         // Shape of one sample.
+  std::optional<int64_t> vocabulary;  // Integers are in [0, vocabulary).
+  std::optional<int64_t> ignored;     // With a vocabulary: another integer that is allowed.
 };
 
-// Its array, as a file has it.
+// A field and its array as the file has it.
 struct FieldArray {
   Field field;
   Array array;
-  std::string name;  // what messages call it
+  std::string name;  // Name of the array in messages.
 };
 
-// Labels that are not a class a sample: (N, ...), with as many extents above 1, in the order of `shape`.
+// Labels other than one class per sample: (N, ...), whose extents above 1 are those of `shape`, in order.
 struct Targets {
   enum class Kind {
-    kNumbers,    // of any type, finite in float32: float
-    kDecisions,  // 0 or 1, of any type: float
-    kIntegers,   // of any integer type: int64
+    kNumbers,    // Any type, finite in float32; converted to float.
+    kDecisions,  // 0 or 1, any type; converted to float.
+    kIntegers,   // Any integer type; converted to int64.
   };
   Kind kind = Kind::kNumbers;
-  std::vector<int64_t> shape;          // of one sample's
-  std::optional<int64_t> num_classes;  // of integers: they are 0 to below it
-  std::optional<int64_t> ignored;      // of integers with classes: or this one
+  std::vector<int64_t> shape;          // Shape of one sample.
+  std::optional<int64_t> num_classes;  // Integers are in [0, num_classes).
+  std::optional<int64_t> ignored;      // With classes: another integer that is allowed.
 };
 
-// The type under the name that LibTorch gives it.
+// The corresponding type of LibTorch.
 at::ScalarType ToScalarType(ElementType type);
 
 // "(3, 28, 28)".
 std::string ShapeText(const std::vector<int64_t>& shape);
 
-// Whether a field of type `wanted` may be read from an array of type `given`: of the same, of booleans, of narrower
-// integers for integers, of any floating-point type for float32. Bytes are no numbers of float32: images map them.
+// Whether a field of type `wanted` may be read from an array of type `given`: the same type, booleans, narrower
+// integers for integers, or any floating-point type for float32. uint8 is not accepted for float32: images map it.
 bool CanBe(ElementType wanted, ElementType given);
 
-// Whether the array has a sample, and is of a type and shape that the field may be read from.
+// Checks that the array has a sample, and a type and shape from which the field may be read.
 absl::Status CheckField(const FieldArray& given);
 
-// (N, ...) of the field's type and shape. Numbers in float32 are finite, integers within the vocabulary. REQUIRES:
-// CheckField(given) is OK.
+// Returns (N, ...) in the field's type and shape. Checks that numbers in float32 are finite, and that integers are
+// within the vocabulary. REQUIRES: CheckField(given) is OK.
 absl::StatusOr<at::Tensor> TakeField(FieldArray given);
 
-// (N, ...) as the model has them.
+// Returns the targets, (N, ...), in the model's shape.
 absl::StatusOr<at::Tensor> TakeTargets(const Array& array, const std::string& name, const Targets& targets);
 
-// Names the first of the samples (N, ...) with an element that is not finite. Types but float32 have none.
+// Checks that all elements of (N, ...) are finite, and names the first sample that has another. Only float32 can have
+// such elements.
 absl::Status CheckFinite(const at::Tensor& samples, const std::string& name);
 
 }  // namespace ampd::data

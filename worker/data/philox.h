@@ -6,13 +6,13 @@
 namespace ampd::data {
 
 // Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): 128 random bits for a counter
-// and a key. Stateless, so a stream's position is its counter.
+// and a key. Stateless, so the counter is the position in a stream.
 std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
 // 64 bits of the stream (seed, stream) at `index`.
 uint64_t PhiloxBits(uint64_t seed, uint64_t stream, uint64_t index);
 
-// A standard normal number by Box and Muller's transform of those bits.
+// A standard normal number, from those bits by Box and Muller's transform.
 float PhiloxNormal(uint64_t seed, uint64_t stream, uint64_t index);
 
 }  // namespace ampd::data

@@ -1,4 +1,4 @@
-// ampd-trainer: trains one attempt for the agent that started it, below a shim.
+// ampd-trainer: trains one attempt for the agent that started it, under a shim.
 #include <signal.h>
 
 #include <CLI/CLI.hpp>

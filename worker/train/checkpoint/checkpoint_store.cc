@@ -25,14 +25,14 @@ absl::Status CheckpointError(const std::string& message) {
 
 constexpr char kDamaged[] = "damaged_checkpoint";
 
-// It is not on disk as it was recorded.
+// An error for a checkpoint that is not on disk as it was recorded.
 absl::Status Damaged(const std::string& path, const std::string& message) {
   return ErrorWithMetadata(absl::StatusCode::kFailedPrecondition, "CHECKPOINT_ERROR", message, {{kDamaged, path}});
 }
 
-// A full disk keeps its reason, everything else is a CHECKPOINT_ERROR.
+// A full disk keeps its reason; everything else becomes a CHECKPOINT_ERROR.
 absl::Status NotSaved(const absl::Status& status, int64_t step) {
-  // "rename: No such file or directory": what was being done says nothing to the reader.
+  // Removes the operation from messages like "rename: No such file or directory"; it means nothing to the reader.
   const std::string text(status.message());
   const size_t colon = text.find(": ");
   const std::string message = absl::StrCat("the checkpoint of step ", step,
@@ -53,7 +53,7 @@ bool IsNumber(std::string_view text) {
   return !text.empty() && text.size() < 19 && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// Nothing but "<job>/<attempt>/step-<n>": no way out of the root, and no temporary folder.
+// Accepts only "<job>/<attempt>/step-<n>": neither a path out of the root nor a temporary folder.
 absl::Status CheckPath(const std::string& path) {
   const std::vector<std::string> parts = absl::StrSplit(path, '/');
   constexpr std::string_view kStep = "step-";
@@ -64,7 +64,7 @@ absl::Status CheckPath(const std::string& path) {
   return absl::OkStatus();
 }
 
-// Of a folder that may not be there; as far as it can be read.
+// The entries of a folder that may not exist, as far as it can be read.
 std::vector<std::filesystem::path> EntriesOf(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> entries;
   std::error_code error;
@@ -107,7 +107,7 @@ std::string DamagedCheckpoint(const absl::Status& status) {
 }
 
 absl::Status CheckpointIo::MakeFolders(const std::string& path) {
-  // The agent removes folders that are empty (RemoveBelow in checkpoint_remover.cc), also one that was just made here.
+  // The agent removes empty folders (RemoveBelow in checkpoint_remover.cc), even one that was just made here, so retry.
   constexpr int kMaxTries = 8;
   std::error_code error;
   for (int i = 0; i < kMaxTries; ++i) {
@@ -143,8 +143,8 @@ absl::Status CheckpointIo::RemoveAll(const std::string& path) {
   return error ? ErrnoError(error.value(), "remove") : absl::OkStatus();
 }
 
-// What attempts that were killed while they saved left behind. A job has one attempt at a time, so nobody writes there
-// any more.
+// Removes what attempts left behind when they were killed while saving. A job has one attempt at a time, so nobody
+// writes there now.
 void CheckpointStore::RemoveLeftovers(const std::string& job_id) {
   for (const std::filesystem::path& attempt : EntriesOf(std::filesystem::path(root_) / job_id)) {
     for (const std::filesystem::path& entry : EntriesOf(attempt)) {
@@ -167,7 +167,7 @@ absl::Status CheckpointStore::MakeDurable(const CheckpointContent& content, cons
   AMPD_RETURN_IF_ERROR(io_.WriteFile(absl::StrCat(temporary, "/", kManifestFile), {manifest()}));
   AMPD_RETURN_IF_ERROR(io_.SyncFolder(temporary));
   AMPD_RETURN_IF_ERROR(io_.Rename(temporary, absl::StrCat(attempt, "/step-", content.step)));
-  // The rename, and the folders that may be new.
+  // Makes the rename durable, and the folders that it may have created.
   AMPD_RETURN_IF_ERROR(io_.SyncFolder(attempt));
   AMPD_RETURN_IF_ERROR(io_.SyncFolder(job));
   return io_.SyncFolder(root_);
@@ -183,7 +183,7 @@ absl::StatusOr<SavedCheckpoint> CheckpointStore::Save(const CheckpointContent& c
                                  .state = content.state,
                                  .environment = content.environment,
                                  .files = {}};
-  // Beside the writing, which takes about as long.
+  // Hash while writing; both take about as long.
   std::map<std::string, std::shared_future<CheckpointManifest::File>> described;
   for (const CheckpointContent::File& file : content.files) {
     described[file.name] = std::async(std::launch::async, [&file] { return Describe(file); });
@@ -200,7 +200,7 @@ absl::StatusOr<SavedCheckpoint> CheckpointStore::Save(const CheckpointContent& c
   }
   const std::string temporary =
       absl::StrCat(root_, "/", content.job_id, "/", content.attempt, "/.step-", content.step, ".tmp");
-  RemoveLeftovers(content.job_id);  // first, for the room that they take
+  RemoveLeftovers(content.job_id);  // First, to free their disk space.
   if (const absl::Status status = MakeDurable(content, temporary, text); !status.ok()) {
     io_.RemoveAll(temporary).IgnoreError();
     return NotSaved(status, content.step);

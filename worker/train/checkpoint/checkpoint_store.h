@@ -13,14 +13,14 @@
 
 namespace ampd::train {
 
-// The file of a checkpoint that holds the model's parameters and buffers.
+// Name of the checkpoint file that holds the model's parameters and buffers.
 inline constexpr char kModelFile[] = "model.safetensors";
 
-// What a checkpoint is made of. `state` and the files are the training state; `environment` says where it was made.
+// The content of a checkpoint. `state` and `files` hold the training state; `environment` describes where it was made.
 struct CheckpointContent {
   struct File {
     std::string name;                     // "model.safetensors"
-    std::vector<std::string_view> parts;  // of its content, not owned
+    std::vector<std::string_view> parts;  // The file's content in pieces, not owned.
   };
   std::string job_id;
   int32_t attempt = 0;
@@ -32,59 +32,58 @@ struct CheckpointContent {
 };
 
 struct SavedCheckpoint {
-  std::string path;  // below the root: "<job>/<attempt>/step-<n>"
+  std::string path;  // Path below the root: "<job>/<attempt>/step-<n>".
   int64_t size_bytes = 0;
   std::string manifest_sha256;
   std::string state_hash;
 };
 
 struct LoadedCheckpoint {
-  std::string job_id;  // of the run that saved it
+  std::string job_id;  // Job of the run that saved it.
   int64_t step = 0;
   std::map<std::string, std::string> state;
   std::map<std::string, std::string> environment;
-  std::map<std::string, std::string> files;  // name to content
+  std::map<std::string, std::string> files;  // File name to content.
   std::string state_hash;
 };
 
-// The path of the checkpoint that could not be loaded as it was recorded; empty for any other error.
+// If the error means that a checkpoint is missing or differs from what was recorded, returns its path; otherwise empty.
 std::string DamagedCheckpoint(const absl::Status& status);
 
-// The file operations under a checkpoint, so that each can be made to fail.
+// The file operations of a checkpoint. Virtual, so that a test can make each of them fail.
 class CheckpointIo {
  public:
   virtual ~CheckpointIo() = default;
   virtual absl::Status MakeFolders(const std::string& path);
-  virtual absl::Status WriteFile(const std::string& path, const std::vector<std::string_view>& parts);  // and sync
+  virtual absl::Status WriteFile(const std::string& path, const std::vector<std::string_view>& parts);  // Syncs, too.
   virtual absl::Status SyncFolder(const std::string& path);
   virtual absl::Status Rename(const std::string& from, const std::string& to);
   virtual absl::Status RemoveAll(const std::string& path);
 };
 
-// Checkpoints below one root:
+// Stores checkpoints below one root:
 //
-//   <root>/<job>/<attempt>/step-<n>/          whole: it was renamed into place after everything in it was synced
+//   <root>/<job>/<attempt>/step-<n>/          complete: renamed into place after all of its content was synced
 //       model.safetensors  optimizer.safetensors
-//       graph.json          of an imported model (graph/exported/exported_program.h)
+//       graph.json          for an imported model (graph/exported/exported_program.h)
 //       state.json          the manifest (base/formats/checkpoint_manifest.h)
 //   <root>/<job>/<attempt>/.step-<n>.tmp/     being written or left over; never loaded, removed by the job's next save
 //
-// The agent removes whole ones, and all that there is of a deleted job, when the server says so. Errors have the reason
-// DISK_FULL or CHECKPOINT_ERROR and no path of the host; DamagedCheckpoint tells which of them another checkpoint may
-// not have. Thread-compatible.
+// The agent removes complete checkpoints, and everything of a deleted job, when the server orders it. Errors have the
+// reason DISK_FULL or CHECKPOINT_ERROR and contain no path of the host. If DamagedCheckpoint returns a path for an
+// error, another checkpoint may still load. Thread-compatible.
 class CheckpointStore {
  public:
   // `io` outlives the store.
   CheckpointStore(std::string root, CheckpointIo& io) : root_(std::move(root)), io_(io) {}
 
-  // Durable when it returns. What each file hashes to is found on a thread of its own while they
-  // are written. Saving the same
-  // step of the same attempt again changes nothing if the content is the same.
+  // Saves a checkpoint; it is durable on return. The files are hashed on threads of their own while they are written.
+  // Saving the same step of the same attempt again changes nothing if the content is the same.
   absl::StatusOr<SavedCheckpoint> Save(const CheckpointContent& content);
 
-  // Reads and verifies every byte against `manifest_sha256`, that of the recorded checkpoint.
+  // Reads the checkpoint and verifies every byte. `manifest_sha256`: the hash recorded when it was saved.
   absl::StatusOr<LoadedCheckpoint> Load(const std::string& path, const std::string& manifest_sha256) const;
-  // One of its files alone, verified as all of them.
+  // Reads and verifies one file of a checkpoint.
   absl::StatusOr<std::string> LoadFile(const std::string& path, const std::string& manifest_sha256,
                                        const std::string& name) const;
 

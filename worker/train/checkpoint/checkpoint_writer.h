@@ -17,19 +17,19 @@
 
 namespace ampd::train {
 
-// Writes checkpoints on a thread of its own while training goes on, one at a time and in their order. One is announced
-// when it is durable, and not before; an error is told to the training loop, which asks for it.
+// Writes checkpoints on its own thread while training continues, one at a time and in order. Each is announced only
+// once it is durable. The training loop polls for errors with Check.
 //
 //   training thread   Wait -> snapshot -> Begin -> steps, Check before each ... -> Wait
 //   writer's thread                       '--> write -> announce
 //
-// After an error nothing is begun any more. The destructor waits for a write under way, which is announced still.
-// Single-threaded: owner the training loop; Write and Announce run on the writer's thread.
+// After an error no further write starts. The destructor waits for a write in progress, which is still announced.
+// Single-threaded; owner: the training loop. Write and Announce run on the writer's thread.
 class CheckpointWriter {
  public:
-  // Makes one durable and says what it is. What it throws is thrown by Check and Wait.
+  // Makes one checkpoint durable and describes it. Check and Wait rethrow what it throws.
   using Write = std::function<absl::StatusOr<v1::Checkpoint>()>;
-  // `after_sequence`: as Begin was given it.
+  // `after_sequence`: the value that was passed to Begin.
   using Announce = std::function<void(const v1::Checkpoint& checkpoint, uint64_t after_sequence)>;
 
   static constexpr size_t kMaxWritten = 64;
@@ -39,33 +39,33 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // Waits for the one under way, then begins `write`; the error of the one before, and `write` is never called, when
-  // that failed. `after_sequence` is that of the last telemetry that goes before the checkpoint.
+  // Waits for the write in progress, then starts `write`. If the earlier write failed, returns its error and never
+  // calls `write`. `after_sequence`: the sequence of the last telemetry that precedes the checkpoint.
   absl::Status Begin(uint64_t after_sequence, Write write);
 
-  // The error of a write that failed. Does not wait.
+  // Returns the error of a failed write, without waiting.
   absl::Status Check() const;
 
-  // Until nothing is under way; then as Check.
+  // Waits until no write is in progress; then as Check.
   absl::Status Wait();
 
-  // As Wait, for who has no use for the error; throws nothing.
+  // As Wait, but ignores the error and throws nothing.
   void Join();
 
-  // The last one that was announced.
+  // The checkpoint that was announced last.
   std::optional<v1::Checkpoint> newest() const;
 
-  // Those that became durable, the newest first; the last kMaxWritten of them.
+  // The checkpoints that became durable, newest first; at most kMaxWritten.
   std::vector<v1::Checkpoint> written() const;
 
  private:
   void Run(uint64_t after_sequence, const Write& write);
 
   const Announce announce_;
-  std::thread thread_;  // of a write that was not waited for
+  std::thread thread_;  // Runs the write that was not waited for yet.
 
   mutable absl::Mutex mutex_;
-  std::deque<v1::Checkpoint> written_ ABSL_GUARDED_BY(mutex_);  // the newest first
+  std::deque<v1::Checkpoint> written_ ABSL_GUARDED_BY(mutex_);  // Newest first.
   absl::Status error_ ABSL_GUARDED_BY(mutex_);
   std::exception_ptr exception_ ABSL_GUARDED_BY(mutex_);
 };

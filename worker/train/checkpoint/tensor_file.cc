@@ -12,7 +12,7 @@
 namespace ampd::train {
 namespace {
 
-// All of the format's: a dtype that ParseSafetensors knows can be loaded.
+// All dtypes of the format, so that every dtype that ParseSafetensors accepts can be loaded.
 constexpr std::array<std::pair<std::string_view, at::ScalarType>, 15> kDtypes = {{
     {"BOOL", at::kBool},
     {"U8", at::kByte},

@@ -10,13 +10,13 @@
 
 namespace ampd::train {
 
-// Tensors as the parts of a safetensors file, without copying those that are contiguous. Thread-compatible.
+// Presents tensors as the parts of a safetensors file. Contiguous tensors are not copied. Thread-compatible.
 class TensorFile {
  public:
-  // INVALID_ARGUMENT for a tensor whose dtype or name the format does not have.
+  // INVALID_ARGUMENT for a tensor with a dtype or name that the format does not support.
   static absl::StatusOr<TensorFile> Of(const executor::TensorMap& tensors);
 
-  // Valid as long as this object.
+  // The parts are valid as long as this object.
   std::vector<std::string_view> parts() const;
 
  private:
@@ -24,10 +24,10 @@ class TensorFile {
   std::vector<at::Tensor> tensors_;
 };
 
-// The tensor of an entry of a parsed file, as a copy. DATA_LOSS for a boolean that is neither 0 nor 1.
+// Copies the tensor of one entry out of a parsed file. DATA_LOSS for a boolean that is neither 0 nor 1.
 absl::StatusOr<at::Tensor> ReadTensor(const SafetensorsFile& file, const TensorEntry& entry);
 
-// The tensors of a safetensors file, as copies. DATA_LOSS as ParseSafetensors and ReadTensor.
+// Copies all tensors out of a safetensors file. DATA_LOSS as for ParseSafetensors and ReadTensor.
 absl::StatusOr<executor::TensorMap> ReadTensors(std::string_view bytes);
 
 }  // namespace ampd::train

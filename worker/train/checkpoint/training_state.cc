@@ -18,7 +18,7 @@ namespace ampd::train {
 namespace {
 
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
-constexpr char kFp8File[] = "fp8.safetensors";  // of runs in FP8 only
+constexpr char kFp8File[] = "fp8.safetensors";  // In checkpoints of FP8 runs only.
 
 std::string Hexadecimal(double value) {
   char text[64];
@@ -37,7 +37,7 @@ absl::Status Take(const LoadedCheckpoint& checkpoint, const std::string& name, I
   return found != checkpoint.state.end() && absl::SimpleAtoi(found->second, &out) ? absl::OkStatus() : Missing(name);
 }
 
-// What Hexadecimal wrote of a number of this type.
+// Reads a number of this type that Hexadecimal wrote.
 template <typename Real>
 absl::Status TakeReal(const LoadedCheckpoint& checkpoint, const std::string& name, Real& out) {
   const auto found = checkpoint.state.find(name);
@@ -58,7 +58,7 @@ absl::Status TakeText(const LoadedCheckpoint& checkpoint, const std::string& nam
   return absl::OkStatus();
 }
 
-// Elements of a list that holds none with a comma; an empty text is an empty list.
+// Splits a list whose elements contain no commas. An empty text is an empty list.
 std::vector<std::string> Split(const std::string& text) {
   return text.empty() ? std::vector<std::string>() : absl::StrSplit(text, ',');
 }
@@ -75,7 +75,7 @@ std::string JoinFlags(const std::vector<bool>& flags) {
   return text;
 }
 
-// A name and a number each; one list for writing and reading.
+// Names and counters, in one list for writing and reading.
 std::vector<std::pair<std::string, int*>> Counters(MonitorState& monitor) {
   return {{"monitor.first", &monitor.num_first},
           {"monitor.not_finite", &monitor.num_not_finite},
@@ -132,13 +132,13 @@ absl::Status TakeRecovery(const LoadedCheckpoint& checkpoint, Recovery& recovery
     recovery.raise.bf16_modules = Split(found->second);
   }
   if (!checkpoint.state.contains("recovery.lowerings")) {
-    return absl::OkStatus();  // of before a raise could be taken back
+    return absl::OkStatus();  // The checkpoint has no record of reverted raises.
   }
   AMPD_RETURN_IF_ERROR(Take(checkpoint, "recovery.lowerings", recovery.num_lowerings));
   return Take(checkpoint, "recovery.quiet_steps", recovery.num_quiet_steps);
 }
 
-// Of several phases of a step, by their names: "phase.generator.applied_steps".
+// Used if a step has several phases: "phase.generator.applied_steps".
 constexpr char kPhasePrefix[] = "phase.";
 constexpr char kPhaseSuffix[] = ".applied_steps";
 
@@ -198,7 +198,7 @@ std::map<std::string, std::string> ScalarsOf(const TrainingState& state) {
       {"recovery.rollbacks", absl::StrCat(state.recovery.num_rollbacks)},
       {"told_underflow", absl::StrCat(state.told_underflow ? 1 : 0)},
       {"train_loss", Hexadecimal(state.train_loss)}};
-  // Only of runs that left FP8, so that the state of all others is what it was before there was FP8.
+  // Written only by runs that left FP8, so that the state of all others keeps its hash.
   if (!state.recovery.raise.bf16_modules.empty()) {
     scalars["recovery.bf16_modules"] = absl::StrJoin(state.recovery.raise.bf16_modules, ",");
   }

@@ -15,47 +15,48 @@
 
 namespace ampd::train {
 
-// What a run did about numbers that went wrong, over all attempts of the job.
+// How a run reacted to bad numbers, over all attempts of the job.
 struct Recovery {
   int num_rollbacks = 0;
-  int num_lowerings = 0;  // raises that were taken back
+  int num_lowerings = 0;  // Raises that were reverted.
   PrecisionRaise raise;
-  int64_t num_quiet_steps = 0;  // in a row, since the raise or whatever was found wrong after it
+  int64_t num_quiet_steps = 0;  // Steps in a row without a finding, since the raise or the last finding after it.
   friend bool operator==(const Recovery&, const Recovery&) = default;
 };
 
-// All that the next steps and the final report depend on: the engine's state, the place in the data, and what the
-// monitor remembers.
+// Everything that the next steps and the final report depend on: the engine's state, the position in the data, and the
+// monitor's memory.
 struct TrainingState {
   int64_t step = 0;
-  float train_loss = 0;                 // of the last step
-  std::optional<float> generator_loss;  // of a GAN, whose train_loss is its discriminator's
+  float train_loss = 0;                 // Loss of the last step.
+  std::optional<float> generator_loss;  // Set for a GAN only, whose train_loss is its discriminator's.
   data::Sampler::Cursor cursor;
-  int num_replays = 0;  // in a row, of the batch that comes next
+  int num_replays = 0;  // Replays in a row of the next batch.
   bool told_underflow = false;
   bool told_fp8_underflow = false;
   bool told_activations = false;
-  bool told_uneven = false;    // that batches may count different numbers of labels
-  uint64_t applied_order = 0;  // number of the last live change of the loss scale
+  bool told_uneven = false;    // Warned that batches may count different numbers of labels.
+  uint64_t applied_order = 0;  // Number of the last live change of the loss scale.
   MonitorState monitor;
   Recovery recovery;
   amp::PlateauState plateau;
-  std::optional<double> best_eval_loss;  // that has a checkpoint, where the best one is kept
-  bool owes_evaluation = false;          // of its step: the plateau schedule has not seen it
-  bool owes_sample = false;              // of its step: the attempt left while it drew
+  std::optional<double> best_eval_loss;  // Lowest loss that has a checkpoint, if the best one is kept.
+  bool owes_evaluation = false;          // The plateau schedule has not yet seen the evaluation of `step`.
+  bool owes_sample = false;              // The attempt left while it drew the sample of `step`.
   amp::EngineState engine;
 };
 
-// The state's scalars in a manifest's writing; floating-point numbers in hexadecimal, so that no bit is lost.
+// The state's scalars, as a manifest stores them. Floating-point numbers are hexadecimal, so that no bit is lost.
 std::map<std::string, std::string> ScalarsOf(const TrainingState& state);
 
-// Saves it. `content` brings identity, environment and files that are no tensors; the rest of it is filled in here.
+// Saves the state. The caller fills `content` with identity, environment and files that hold no tensors; the rest is
+// filled in here.
 absl::StatusOr<SavedCheckpoint> SaveState(const TrainingState& state, CheckpointContent content,
                                           CheckpointStore& store);
 
-// The state of a verified checkpoint, whose files of tensors are gone afterwards: each is as large as what is made of
-// it. CHECKPOINT_ERROR when something is missing in it. A checkpoint from before there was a monitor, or a plateau
-// schedule, begins with a fresh one.
+// Builds the state from a verified checkpoint. Removes the tensor files from `checkpoint`, to free memory: each is as
+// large as the tensors made from it. CHECKPOINT_ERROR if something is missing. A checkpoint without monitor or plateau
+// state starts with a fresh one.
 absl::StatusOr<TrainingState> StateOf(LoadedCheckpoint& checkpoint);
 
 }  // namespace ampd::train

@@ -26,16 +26,16 @@ absl::Status DeviceError(const std::string& message) {
   return Error(absl::StatusCode::kFailedPrecondition, "DEVICE_ERROR", message);
 }
 
-// NVML numbers GPUs by their place on the bus; CUDA does when told to.
+// NVML numbers GPUs by their place on the bus; CUDA does so only with this variable.
 void ShowOnly(int number) {
   setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", /*overwrite=*/1);
   setenv("CUDA_VISIBLE_DEVICES", std::to_string(number).c_str(), /*overwrite=*/1);
-  // A fixed workspace is what makes cuBLAS deterministic. 32 MiB, which precision/memory.cc counts.
+  // A fixed workspace makes cuBLAS deterministic. It takes 32 MiB, which precision/memory.cc counts.
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
 }
 
-// The trainer links LibTorch's CPU part alone, so that it runs on hosts that have nothing of CUDA. The symbols are for
-// all because libampd_cuda_graph.so, which is opened later, takes LibTorch's CUDA part from here.
+// The trainer links only LibTorch's CPU part, so that it runs on hosts without CUDA. RTLD_GLOBAL, because
+// libampd_cuda_graph.so, which is opened later, needs these symbols of LibTorch's CUDA part.
 absl::Status LoadLibTorchCuda() {
   if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
     const char* text = dlerror();
@@ -52,7 +52,7 @@ absl::Status LoadLibTorchCuda() {
   return absl::OkStatus();
 }
 
-// "GPU-5ae67c3f-...", as NVML writes it.
+// "GPU-5ae67c3f-...", in NVML's format.
 std::string UuidText(const uint8_t (&uuid)[16]) {
   const std::string hex = absl::BytesToHexString({reinterpret_cast<const char*>(uuid), sizeof(uuid)});
   return absl::StrCat("GPU-", hex.substr(0, 8), "-", hex.substr(8, 4), "-", hex.substr(12, 4), "-", hex.substr(16, 4),

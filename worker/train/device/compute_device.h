@@ -9,22 +9,22 @@
 
 namespace ampd::train {
 
-// Opens the device that --device named, for the whole life of the process: "cpu", or "gpu<n>" in NVML's numbering. For
-// a GPU the process is shown that one alone (as cuda:0), the driver is started, our kernels and LibTorch's CUDA part
-// are loaded, and deterministic cuBLAS and cuDNN are chosen. Step graphs are loaded where they can be. Call once,
-// before any call of LibTorch: its first call decides for good whether there is CUDA. FAILED_PRECONDITION (reason
+// Opens the device that --device names, for the lifetime of the process: "cpu", or "gpu<n>" in NVML's numbering. For a
+// GPU it makes only that one visible to the process (as cuda:0), starts the driver, loads our kernels and LibTorch's
+// CUDA part, and selects deterministic cuBLAS and cuDNN. Step graphs are loaded if possible. Call once, before any call
+// of LibTorch, because LibTorch's first call decides for good whether there is CUDA. FAILED_PRECONDITION (reason
 // DEVICE_ERROR) with one line that says what is missing.
 absl::StatusOr<amp::ComputeDevice> OpenComputeDevice(const std::string& id,
                                                      const device::CudaLibraries& libraries = {});
 
-// Whether the opened device is the one that an attempt was placed on: FAILED_PRECONDITION (reason DEVICE_ERROR) when
-// the kinds differ, or the UUIDs of two GPUs.
+// Checks that the opened device is the one that an attempt was placed on. FAILED_PRECONDITION (reason DEVICE_ERROR) if
+// the kinds or, for GPUs, the UUIDs differ.
 absl::Status CheckPlacedHere(const v1::Device& placed, const amp::ComputeDevice& opened);
 
-// The device under a name that stays the same between hosts of one kind: "cpu", "NVIDIA H200".
+// The device's name, the same on all hosts of one kind: "cpu", "NVIDIA H200".
 std::string NameOf(const amp::ComputeDevice& opened);
 
-// Bytes of tensors on the device: allocated now, and the most since ResetPeakMemory.
+// Bytes of tensors on the device: the current amount, and the peak since ResetPeakMemory.
 struct DeviceMemory {
   int64_t allocated_bytes = 0;
   int64_t peak_bytes = 0;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kLargePageBytes = 2 << 20;
 
-// In front of every block; as large as the alignment that LibTorch gives.
+// Size of the header before every block; equal to the alignment that LibTorch guarantees.
 constexpr size_t kHeaderBytes = 64;
 
 std::atomic<int64_t> allocated = 0;
@@ -41,8 +41,8 @@ void Free(void* data) {
   c10::free_cpu(block);
 }
 
-// Lets the kernel back a large block, up to the end of its last large page, with pages of 2 MB: a pass over it then
-// misses the TLB 512 times less. A hint: where it is refused, the block is what it was.
+// Lets the kernel back a large block, up to the end of its last large page, with pages of 2 MB. A pass over the block
+// then misses the TLB 512 times less. This is a hint: if it is refused, the block still works.
 void AskForLargePages(const char* block, size_t bytes) {
   if (bytes < kLargePageBytes) {
     return;
@@ -76,7 +76,7 @@ void KeepFreedMemory() {
   constexpr int kNever = -1;
   mallopt(M_TRIM_THRESHOLD, kNever);
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  mallopt(M_TOP_PAD, 32 * kLargePageBytes);  // the heap grows in steps that hold whole large pages
+  mallopt(M_TOP_PAD, 32 * kLargePageBytes);  // The heap grows in steps that hold whole large pages.
 }
 
 }  // namespace

@@ -17,13 +17,13 @@ constexpr size_t kMaxSkips = 200;
 constexpr size_t kMinMedian = 20;
 constexpr int kNumFirst = 20;
 constexpr float kTooMuch = 10;
-constexpr float kNoise = 0.01f;  // of the first level: what a loss is below that says nothing
+constexpr float kNoise = 0.01f;  // Share of the first level below which losses are meaningless.
 constexpr int kMaxDiverged = 32;
-constexpr int kMaxSpiking = 100;   // then it is no spike but the level that the run has now
-constexpr int kMaxNotFinite = 20;  // skipped steps in a row
+constexpr int kMaxSpiking = 100;   // After that it is the run's new level and no spike.
+constexpr int kMaxNotFinite = 20;  // Skipped steps in a row.
 constexpr int kMaxStuck = 100;
 constexpr int kQuietSteps = 100;
-constexpr size_t kSkipsPerWarning = 4;  // over a quarter
+constexpr size_t kSkipsPerWarning = 4;  // Warn above a quarter.
 
 template <typename Value>
 void Push(std::vector<Value>& window, Value value, size_t max_size) {
@@ -40,14 +40,14 @@ void KeepNewest(std::vector<Value>& window, size_t max_size) {
   }
 }
 
-// The upper one of an even number. REQUIRES: not empty.
+// The upper median if the number is even. REQUIRES: not empty.
 float Median(std::vector<float> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
 
-// Whether the rule may speak: it begins to be quiet, or goes on with it, for as long as `holds` and some time after.
+// Whether the rule may report. It stays quiet while `holds` and for kQuietSteps after.
 bool MaySpeak(bool holds, int& quiet_steps) {
   const bool may = holds && quiet_steps == 0;
   quiet_steps = holds ? kQuietSteps : std::max(0, quiet_steps - 1);
@@ -56,7 +56,7 @@ bool MaySpeak(bool holds, int& quiet_steps) {
 
 bool IsScaled(const StepNumbers& numbers) { return numbers.run.scaling != precision::LossScaleConfig::Kind::kOff; }
 
-// `what`: what was seen; the verdict says the rest.
+// `what`: what was seen. The verdict adds the advice.
 Finding Diverged(const char* rule, Symptom symptom, const std::string& what, const StepNumbers& numbers) {
   const Verdict verdict = JudgeNumbers(symptom, numbers.run);
   return {.kind = v1::Event::DIVERGENCE,
@@ -120,7 +120,7 @@ void DivergenceMonitor::CheckScale(const StepNumbers& numbers, std::vector<Findi
   }
   state_.num_stuck = numbers.skipped && !numbers.scale_moved ? state_.num_stuck + 1 : 0;
   const int bound = IsScaled(numbers) ? kMaxStuck + numbers.hysteresis : kMaxNotFinite;
-  // A loss that is not finite is the cause, and is told of as such.
+  // A non-finite loss is the cause, and has been reported as such.
   if (state_.num_stuck < bound || state_.told_not_finite) {
     return;
   }
@@ -189,7 +189,7 @@ void DivergenceMonitor::CheckSpike(const StepNumbers& numbers, std::vector<Findi
   ForgetLosses();
 }
 
-// Whoever goes on from here is judged by what comes now.
+// After this the run is judged by the losses that follow.
 void DivergenceMonitor::ForgetLosses() {
   state_.losses.clear();
   state_.num_spiking = 0;
@@ -204,7 +204,7 @@ void DivergenceMonitor::CheckRange(const StepNumbers& numbers, std::vector<Findi
     worst = std::max(worst, loss / smallest);
   };
   std::for_each(state_.losses.begin(), state_.losses.end(), take);
-  take(numbers.loss);  // a spike is not among the losses
+  take(numbers.loss);  // The losses do not contain spikes, so add this one.
   if (MaySpeak(worst > kTooMuch, state_.range_quiet_steps)) {
     findings.push_back(Warning(
         v1::Event::WARNING, absl::StrCat("within the last ", kMaxLosses, " steps the loss rose ", worst, "-fold"),

@@ -10,79 +10,81 @@
 
 namespace ampd::train {
 
-// What the monitor is told of a step.
+// Facts about a step that the monitor judges.
 struct StepNumbers {
   int64_t step = 0;
   float loss = 0;
   float grad_norm = 0;
-  float loss_scale = 1;  // the one that multiplied this step's loss
-  RunFacts run = {};     // what end reasons and advice are chosen by; where its scaling is on, skipped steps are usual
-  // The loss is that of one of two networks against each other: it rises when the other one gets better.
+  float loss_scale = 1;  // Loss scale that multiplied this step's loss.
+  RunFacts run = {};  // Facts that decide end reason and advice. With loss scaling on, some skipped steps are normal.
+  // The loss belongs to one of two networks that compete: it rises when the other one gets better.
   bool adversarial = false;
-  bool skipped = false;  // non-finite gradients
+  bool skipped = false;  // The gradients were not finite.
   bool scale_moved = false;
-  int hysteresis = 1;     // overflows that the scaler tolerates without moving
-  bool at_floor = false;  // it should have moved and could not
+  int hysteresis = 1;     // Overflows that the scaler tolerates before it lowers the scale.
+  bool at_floor = false;  // The scale should have fallen and could not.
 };
 
-// Something that the monitor saw, for an event of this kind. `reason` other than REASON_UNSPECIFIED: the numbers will
-// not heal by themselves, and on_divergence says what to do.
+// Something that the monitor saw, to be reported as an event of this kind. If `reason` is not REASON_UNSPECIFIED, the
+// numbers will not recover by themselves, and on_divergence decides what to do.
 struct Finding {
   v1::Event::Kind kind = v1::Event::WARNING;
   v1::Reason reason = v1::REASON_UNSPECIFIED;
   std::string message;
-  std::map<std::string, std::string> attributes;  // `rule`, and the numbers that it judged
+  std::map<std::string, std::string> attributes;  // `rule`, and the numbers that it judged.
 };
 
-// All that the monitor remembers; part of a checkpoint, so that a resumed run finds what the whole run would have
-// found.
+// The monitor's whole memory. It is part of a checkpoint, so that a resumed run finds what an uninterrupted run would
+// have found.
 struct MonitorState {
-  std::vector<float> losses;  // finite ones of applied steps, oldest first, without those of a spike
-  std::vector<bool> skips;    // of the last steps, oldest first
-  float first_level = 0;      // the largest of the first losses: what an untrained model has
-  int num_first = 0;          // losses that went into it
-  int num_not_finite = 0;     // skipped steps in a row whose loss was not finite
-  int num_stuck = 0;          // skipped steps in a row with the scale, if any, where it was
-  int num_spiking = 0;        // steps in a row with a loss far above those before
-  int num_diverged = 0;       // of those, the ones above the first level
-  int range_quiet_steps = 0;  // until the rule may speak again; 0: it may
+  std::vector<float> losses;  // Finite losses of applied steps, oldest first, without spikes.
+  std::vector<bool> skips;    // Whether each of the last steps was skipped, oldest first.
+  float first_level = 0;      // The largest of the first losses: the level of an untrained model.
+  int num_first = 0;          // Losses that `first_level` covers.
+  int num_not_finite = 0;     // Skipped steps in a row whose loss was not finite.
+  int num_stuck = 0;          // Skipped steps in a row without a change of the scale, if there is one.
+  int num_spiking = 0;        // Steps in a row with a loss far above the earlier ones.
+  int num_diverged = 0;       // Spiking steps in a row above the first level.
+  int range_quiet_steps = 0;  // Steps until loss_range may report again; 0: it may now.
   int spike_quiet_steps = 0;
   int skips_quiet_steps = 0;
-  bool told_not_finite = false;  // since the last finite loss
-  bool told_floor = false;       // since the scale moved last
+  bool told_not_finite = false;  // Reported since the last finite loss.
+  bool told_floor = false;       // Reported since the scale last moved.
   friend bool operator==(const MonitorState&, const MonitorState&) = default;
 };
 
-// Judges the numbers of a run, step by step. What it says it says once, and again only after 100 steps without cause.
+// Judges the numbers of a run, step by step. The warnings loss_range, loss_spike and skipped_share are reported once,
+// and again only after 100 steps without cause.
 //
-//   WARNING loss_range: within the last 100 losses one is over 10 times an earlier one; the classic warning, without
-//     falls by as much, which are what training is for
-//   LOSS_SPIKE loss_spike: a loss is over 10 times the median of the last 100 (20 at least) and above them all; the
-//     noise of batches stays below
+//   WARNING loss_range: within the last 100 losses, one is over 10 times an earlier one. This is the classic warning,
+//     but it ignores falls of that size, which are what training is for.
+//   LOSS_SPIKE loss_spike: a loss is over 10 times the median of the last 100 (20 at least) and above them all. The
+//     noise of batches stays below that.
 //   DIVERGENCE diverged: 32 such losses in a row, all above the largest of the first 20: worse than untrained, for
-//     longer than a bad stretch of data; 100 that are not above them are the run's new level
-//   DIVERGENCE loss_not_finite: at once on an applied step or without loss scaling; otherwise after 20 skipped steps in
-//     a row, for the scale multiplies gradients only and cannot heal a loss
-//   DIVERGENCE scale_stuck: 100 steps skipped in a row with one scale, and as many more as the hysteresis tolerates: no
-//     rule of the scaler will end it
-//   DIVERGENCE gradients_not_finite: without loss scaling, 20 steps skipped in a row: nothing heals them
-//   LOSS_SCALE_AT_FLOOR scale_floor: the scale should fall and cannot; again only once it moved
-//   WARNING skipped_share: over a quarter of the last 200 steps skipped; a healthy scaler skips under 1%
+//     longer than a bad stretch of data lasts. 100 spikes in a row without that are the run's new level.
+//   DIVERGENCE loss_not_finite: at once on an applied step, without loss scaling, or if all labels are ignored.
+//   Otherwise
+//     after 20 skipped steps in a row, because the scale affects gradients only and cannot repair a loss.
+//   DIVERGENCE scale_stuck: 100 skipped steps in a row with one scale, and as many more as the hysteresis tolerates. No
+//     rule of the scaler will end that.
+//   DIVERGENCE gradients_not_finite: 20 skipped steps in a row without loss scaling. Nothing will repair that.
+//   LOSS_SCALE_AT_FLOOR scale_floor: the scale should fall and cannot; reported again only after it moved.
+//   WARNING skipped_share: over a quarter of the last 200 steps were skipped. A healthy scaler skips under 1%.
 //
-// How high an adversarial loss is tells nothing of the run: the first three rules leave it out.
+// The level of an adversarial loss says nothing about the run, so loss_range, loss_spike and diverged ignore it.
 //
-// Losses below 1% of the first ones count as that 1%: tenfold noise down there says nothing. Pure: no clock, no I/O;
-// thread-compatible.
+// Losses below 1% of the first level count as that 1%, because tenfold noise below it is meaningless. Pure: no clock,
+// no I/O. Thread-compatible.
 class DivergenceMonitor {
  public:
   // REQUIRES: called once a step, in order.
   std::vector<Finding> Observe(const StepNumbers& numbers);
 
-  // Nothing looks bad now: a checkpoint of this moment is a good one to go back to.
+  // Whether nothing looks bad, so that a checkpoint made now is a good one to roll back to.
   bool calm() const { return state_.num_spiking == 0 && state_.num_not_finite == 0 && !state_.told_not_finite; }
 
   const MonitorState& state() const { return state_; }
-  // Longer windows than the monitor keeps are cut to their newest.
+  // Cuts windows that are longer than the monitor's to their newest elements.
   void Restore(MonitorState state);
 
  private:

@@ -13,7 +13,7 @@ std::string SmallerUpdates(const RunFacts& facts) {
   return absl::StrCat("lower the learning rate or ", facts.clips ? "" : "set ", "train.clip_grad_norm");
 }
 
-// The range of a format is something to change only where fp32 has a wider one.
+// A wider format is suggested only if fp32 has a wider range.
 std::string OrWider(const RunFacts& facts) { return facts.has_narrow_range ? absl::StrCat(", or ", kWider) : ""; }
 
 Verdict NoLabelCounts() {
@@ -22,7 +22,7 @@ Verdict NoLabelCounts() {
           "labels are all ignored, or use larger batches"};
 }
 
-// The forward pass alone makes it of numbers that are finite.
+// Advice for finite inputs that the forward pass makes non-finite.
 std::string LookAtForwardPass(const RunFacts& facts) {
   return facts.has_narrow_range
              ? absl::StrCat("a number of the forward pass is beyond its format (float16 ends at 65504): ", kWider,
@@ -41,7 +41,7 @@ Verdict JudgeLoss(const RunFacts& facts) {
               : absl::StrCat("no update came before it, and weights and data are finite; ", LookAtForwardPass(facts))};
 }
 
-// No loss scale makes these gradients finite.
+// Advice for gradients that no loss scale makes finite.
 std::string LookAtBackwardPass(const RunFacts& facts) {
   const std::string where = facts.module.empty() ? "" : absl::StrCat(", where it comes to ", facts.module, ",");
   const std::string range = facts.has_narrow_range ? absl::StrCat(kWider, ", and ") : "";

@@ -31,7 +31,7 @@ namespace {
 
 using v1::Outcome;
 
-// One line for people, without the stack traces that LibTorch appends.
+// The first line, without the stack traces that LibTorch appends.
 std::string FirstLine(const std::string& text) {
   constexpr size_t kMaxBytes = 500;
   return text.substr(0, std::min(text.find('\n'), kMaxBytes));
@@ -45,7 +45,7 @@ Outcome Failed(v1::Reason reason, const std::string& message) {
   return outcome;
 }
 
-// An allocation that fails on a CPU, or beside LibTorch's own allocator on a GPU, is told by its text alone.
+// A failed allocation on a CPU, or outside LibTorch's own allocator on a GPU, is recognized by its text alone.
 bool IsOutOfMemory(const c10::Error& error) {
   const std::string text = error.what_without_backtrace();
   return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
@@ -53,7 +53,7 @@ bool IsOutOfMemory(const c10::Error& error) {
          absl::StrContains(text, "CUDA error: out of memory");
 }
 
-// Of LibTorch's text only the size helps people.
+// From LibTorch's text only the size is useful to people.
 std::string OutOfMemoryMessage(const std::string& text, const v1::JobSpec& spec) {
   const std::string before = "ried to allocate ";
   std::string message = "the memory is used up";
@@ -74,7 +74,7 @@ bool IsDeviceError(const c10::Error& error) {
          absl::StrContains(text, "CUDNN_STATUS_");
 }
 
-// A number of the data by which an op chooses, as the row of a table or a class, and which it has not.
+// Whether an op got an index from the data, such as a table row or a class, that is out of range.
 bool IsBadIndex(const c10::Error& error) {
   const auto* of_op = dynamic_cast<const executor::OpError*>(&error);
   return dynamic_cast<const c10::IndexError*>(&error) != nullptr || (of_op != nullptr && of_op->is_index_error()) ||
@@ -135,15 +135,15 @@ absl::StatusOr<Outcome> TrainFrom(const TrainingLoop::Context& context, const am
     plan.engine.device.graphs = nullptr;
     plan.engine.device.why_no_graphs = "--no-cuda-graph";
   }
-  // A CPU computes a step while it is begun: there is nothing to get ahead of.
+  // A CPU computes a step while it is begun, so no step can run ahead.
   plan.steps_ahead = options.steps_ahead.value_or(device.device.is_cuda() ? 1 : 0);
   LogPlan(plan, plan.engine.device);
   loop = std::make_unique<TrainingLoop>(std::move(plan), context);
   return loop->Run();
 }
 
-// Has the attempt begin with the next older checkpoint, and tells so. The first of them that was damaged is told when
-// there is none left.
+// Makes the attempt use the next older checkpoint, and reports the event. If none is left, returns the damage as an
+// error.
 absl::Status TakeOlderCheckpoint(const absl::Status& damage, TelemetryOutbox& outbox, internal::StartAttempt& start) {
   if (start.older_checkpoints().empty()) {
     return Error(damage.code(), "CHECKPOINT_ERROR",
@@ -187,7 +187,7 @@ Outcome Train(const TrainingLoop::Context& context, internal::StartAttempt& star
   }
 }
 
-// The device with its first op run, which starts its libraries.
+// Opens the device and runs a first op, which starts its libraries.
 absl::StatusOr<amp::ComputeDevice> OpenAndMultiply(const std::string& id) {
   try {
     AMPD_ASSIGN_OR_RETURN(const amp::ComputeDevice device, OpenComputeDevice(id));
@@ -205,7 +205,7 @@ absl::StatusOr<amp::ComputeDevice> WarmUp(const std::string& device_id) {
   InstallCountingAllocator();
   auto device = OpenAndMultiply(device_id);
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
-  // Only a guard for reads of memory that nobody wrote; it would write each new tensor once more.
+  // This only guards against reads of uninitialized memory, and would write each new tensor once more.
   at::globalContext().setDeterministicFillUninitializedMemory(false);
   return device;
 }

@@ -16,34 +16,34 @@ class Error;
 
 namespace ampd::train {
 
-// Opens the device that --device named, loads LibTorch's libraries and runs the first op there, with deterministic
-// algorithms and counted memory, so that a warm trainer starts an attempt without any of that. Call once, before
-// everything else here. When the device can't be used (OpenComputeDevice's errors), RunAttempt tells so.
+// Opens the device that --device names, loads LibTorch's libraries and runs a first op there, with deterministic
+// algorithms and counted memory. A warm trainer can then start an attempt without this delay. Call once, before
+// everything else here. If the device can't be used (errors of OpenComputeDevice), RunAttempt reports it.
 absl::StatusOr<amp::ComputeDevice> WarmUp(const std::string& device_id);
 
-// How a trainer runs, whatever the attempt.
+// Options of the trainer process, the same for any attempt.
 struct TrainerOptions {
   StepLog& step_log;
   const ComputeLease& lease;
-  // Steps that are begun before the numbers of another are read, where the engine allows it. Unset: 1 on a GPU, which
-  // need not wait for the host then, and 0 on a CPU.
+  // Steps that may be begun before the numbers of an earlier one are read, if the engine allows it. Unset: 1 on a GPU,
+  // which then need not wait for the host, and 0 on a CPU.
   std::optional<int> steps_ahead = {};
   // Whether steps on a GPU are recorded in a CUDA graph and replayed.
   bool cuda_graph = true;
 };
 
-// Runs the attempt to its end on what WarmUp gave and says how it ended. The one place where exceptions of LibTorch and
-// of the standard library become typed reasons; none leaves it. A checkpoint that is damaged gives way to the newest
-// sound one of start.older_checkpoints.
+// Runs the attempt to its end on the device that WarmUp returned, and returns how it ended. This is the one place where
+// exceptions of LibTorch and the standard library become typed reasons; it throws none. If the checkpoint is damaged,
+// it uses the newest sound one of start.older_checkpoints.
 v1::Outcome RunAttempt(internal::StartAttempt start, const absl::StatusOr<amp::ComputeDevice>& device, AgentLink& link,
                        TelemetryOutbox& outbox, const TrainerOptions& options);
 
-// OUT_OF_MEMORY, on whichever device; DEVICE_ERROR for a fault of a GPU or its libraries; DATA_ERROR for an index
-// beyond what an op indexes; SPEC_ERROR for an op that can't compute what the model gives it (executor::OpError);
-// INTERNAL for anything else.
+// OUT_OF_MEMORY on any device; DEVICE_ERROR for a fault of a GPU or its libraries; DATA_ERROR for an index out of an
+// op's range; SPEC_ERROR for an op that can't compute the model's values (executor::OpError) or a wrong label count
+// (amp::LabelCountError); INTERNAL for anything else.
 v1::Reason ReasonForException(const c10::Error& error);
 
-// The reason of an error's ErrorInfo; INTERNAL for one that is not a v1.Reason.
+// The reason of an error's ErrorInfo; INTERNAL if it is not a v1.Reason.
 v1::Reason ReasonFor(const absl::Status& status);
 
 }  // namespace ampd::train

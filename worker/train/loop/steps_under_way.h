@@ -10,37 +10,38 @@
 
 namespace ampd::train {
 
-// The steps of an attempt that were begun and whose numbers are not read yet, in the order in which they were begun,
-// and the time that each took. A step that was begun before the one ahead of it was read had the device to itself only
-// from then on, and its time counts from there. Time is an argument. Single-threaded: owner the step loop.
+// The steps of an attempt that were begun and whose numbers are not read yet, in order, and the time that each took. A
+// step that was begun before its predecessor was read counts its time from that read, because only then did it have the
+// device to itself. Time is an argument. Single-threaded; owner: the step loop.
 class StepsUnderWay {
  public:
   using Instant = std::chrono::steady_clock::time_point;
 
   struct Step {
     Instant begin;
-    data::Sampler::Cursor place;  // of its batch
+    data::Sampler::Cursor place;  // Position of its batch.
     double data_wait_seconds = 0;
     bool tells_gradients = false;
-    std::string why_uneven = {};  // its micro-batches may count different numbers of labels
+    std::string why_uneven = {};  // Why its micro-batches may count different numbers of labels; empty: no reason.
   };
   struct ReadStep : Step {
     double seconds = 0;
   };
 
   void Begin(const Step& step) { steps_.push_back(step); }
-  // Takes out the oldest, which was read at `now`. REQUIRES: there is one.
+  // Removes and returns the oldest step, whose numbers were read at `now`. REQUIRES: there is one.
   ReadStep Read(Instant now);
-  // Forgets them all: they will not be read.
+  // Drops all steps: they will not be read.
   void Abandon() { steps_.clear(); }
 
   bool empty() const { return steps_.empty(); }
   size_t size() const { return steps_.size(); }
-  // Where the data go on behind the steps that were read, when they go on at `next` behind all that were begun.
+  // The position at which data continues after the last step that was read. `next`: the position after all that were
+  // begun.
   data::Sampler::Cursor UnreadFrom(const data::Sampler::Cursor& next) const {
     return steps_.empty() ? next : steps_.front().place;
   }
-  // Of the steps that were read but the first, which pays for what LibTorch sets up; 0 without such.
+  // Rate of the steps that were read, without the first one, which includes LibTorch's setup. 0 if there are no others.
   double steps_per_second() const {
     return steady_seconds_ > 0 ? static_cast<double>(num_steady_) / steady_seconds_ : 0;
   }

@@ -29,7 +29,7 @@ using v1::Outcome;
 
 StepsUnderWay::Instant Now() { return std::chrono::steady_clock::now(); }
 
-// Equal parts of a batch. REQUIRES: it can be cut so.
+// Splits a batch into equal parts. REQUIRES: its size is a multiple of `num_parts`.
 std::vector<amp::Batch> Cut(const data::Dataset::Samples& samples, int64_t num_parts) {
   const int64_t size = samples.labels.size(0) / num_parts;
   std::vector<amp::Batch> parts;
@@ -68,7 +68,7 @@ TrainingLoop::TrainingLoop(AttemptPlan plan, const Context& context)
   }
 }
 
-// On the batcher's threads: it reads nothing that training writes.
+// Runs on the batcher's threads, so it reads nothing that training writes.
 data::Dataset::Samples TrainingLoop::Gather(const std::vector<int64_t>& indices, int64_t epoch) const {
   data::Dataset::Samples samples = plan_.train.Get(indices, plan_.augmentation, epoch);
   if (plan_.noise.shape.has_value()) {
@@ -97,7 +97,7 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
       AMPD_RETURN_IF_ERROR(TellSample());
     }
     if (owes_sample_) {
-      continue;  // told to leave
+      continue;  // Leaving.
     }
     AMPD_RETURN_IF_ERROR(ApplyOrders());
     BeginStep();
@@ -111,7 +111,7 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
   }
   AMPD_RETURN_IF_ERROR(CheckTrained());
   AMPD_RETURN_IF_ERROR(Checkpoint());
-  AMPD_RETURN_IF_ERROR(checkpoint_writer_.Wait());  // first: an evaluation that fails takes nothing with it
+  AMPD_RETURN_IF_ERROR(checkpoint_writer_.Wait());  // First, so that a failing evaluation loses nothing.
   AMPD_RETURN_IF_ERROR(Evaluate());
   AMPD_RETURN_IF_ERROR(TellSample());
   if (owes_sample_) {
@@ -123,7 +123,7 @@ absl::StatusOr<Outcome> TrainingLoop::Run() {
   return outcome;
 }
 
-// Between two steps.
+// Runs periodic actions between two steps.
 absl::Status TrainingLoop::DoWhatIsDue() {
   if (IsDue(step_, plan_.eval_every_steps) || IsDue(step_, plan_.checkpoint_every_steps)) {
     AMPD_RETURN_IF_ERROR(CheckState());
@@ -138,7 +138,7 @@ absl::Status TrainingLoop::DoWhatIsDue() {
   if (IsDue(step_, plan_.sample_every_steps())) {
     AMPD_RETURN_IF_ERROR(TellSample());
     if (owes_sample_) {
-      return absl::OkStatus();  // leaving makes the checkpoint
+      return absl::OkStatus();  // Leaving makes the checkpoint.
     }
   }
   if ((IsDue(step_, plan_.checkpoint_every_steps) || IsBest()) && IsGood()) {
@@ -147,8 +147,8 @@ absl::Status TrainingLoop::DoWhatIsDue() {
   return absl::OkStatus();
 }
 
-// Whether a plateau schedule would have seen an evaluation by now that follows the last checkpoint: a longer run from
-// there makes it first.
+// Whether the checkpoint of the last step lacks an evaluation that the plateau schedule would have seen by now. A
+// longer run that resumes from it makes that evaluation first.
 bool TrainingLoop::OwesEvaluation() const {
   return plateau_.has_value() && plan_.eval.has_value() && step_ == plan_.total_steps &&
          IsDue(step_, plan_.eval_every_steps);
@@ -176,7 +176,7 @@ absl::Status TrainingLoop::ApplyOrders() {
   const std::vector<internal::ApplyLossScale> orders = context_.link.LossScaleOrders(applied_order_);
   if (!orders.empty()) {
     AMPD_RETURN_IF_ERROR(EndSteps());
-    rolled_back_ = false;  // the order goes to the engine that is there now
+    rolled_back_ = false;  // The order goes to the current engine.
   }
   for (const internal::ApplyLossScale& one : orders) {
     const v1::LossScaleOrder& order = one.order();
@@ -192,7 +192,7 @@ absl::Status TrainingLoop::ApplyOrders() {
   return absl::OkStatus();
 }
 
-// Of a batch by its place in the data, over all epochs: what its random numbers depend on.
+// Numbers the random stream of a batch by its position in the data over all epochs.
 uint64_t TrainingLoop::RandomStreamOf(const data::Sampler::Cursor& place) const {
   return static_cast<uint64_t>(place.epoch) * static_cast<uint64_t>(plan_.sampler.num_samples + 1) +
          static_cast<uint64_t>(place.position);
@@ -202,7 +202,7 @@ void TrainingLoop::BeginStep() {
   const StepsUnderWay::Instant asked = Now();
   const data::Batcher::Batch batch = batcher_.Next();
   const StepsUnderWay::Instant given = Now();
-  // Behind the wait for data, which may outlive a lease; the wait for a lease is no part of the step.
+  // After the wait for data, during which a lease may expire. The wait for a lease is not part of the step.
   const absl::Duration leased_at = context_.lease.AwaitValid(SystemClock());
   const StepsUnderWay::Instant begin = Now() - (given - asked);
   const double data_wait_seconds = std::chrono::duration<double>(given - asked).count();
@@ -216,8 +216,8 @@ void TrainingLoop::BeginStep() {
   batches_under_way_.push_back(std::move(micro_batches));
 }
 
-// How many steps may stay under way now. None where what comes next depends on the numbers of the last one: so it is at
-// a boundary, where a skipped batch comes again, and where one more overflow changes the precision.
+// The number of steps that may stay in flight now. It is 0 if the next action depends on the last step's numbers: at a
+// boundary, if a skipped batch is replayed, and if one more overflow changes the precision.
 size_t TrainingLoop::StepsAhead() const {
   const int64_t begun = step_ + static_cast<int64_t>(under_way_.size());
   const bool is_boundary = begun == plan_.total_steps || IsDue(begun, plan_.eval_every_steps) ||
@@ -231,7 +231,7 @@ size_t TrainingLoop::StepsAhead() const {
              : static_cast<size_t>(std::min(plan_.steps_ahead, engine_->max_pending()));
 }
 
-// Reads every step under way; a roll-back takes those back that are not read yet.
+// Reads every step in flight. A roll-back drops those that are not read yet.
 absl::Status TrainingLoop::EndSteps() {
   while (!under_way_.empty()) {
     AMPD_RETURN_IF_ERROR(EndStep());
@@ -239,7 +239,7 @@ absl::Status TrainingLoop::EndSteps() {
   return absl::OkStatus();
 }
 
-// Reads the oldest step under way, tells what it was and acts upon it.
+// Reads the oldest step in flight, reports it and acts on it.
 absl::Status TrainingLoop::EndStep() {
   const amp::StepResult result = engine_->Take();
   const StepsUnderWay::ReadStep step = under_way_.Read(Now());
@@ -272,7 +272,7 @@ absl::Status TrainingLoop::Evaluate() {
     return absl::OkStatus();
   }
   amp::EvalSums sums;
-  bool ignores_all_labels = false;  // of a batch
+  bool ignores_all_labels = false;  // In one of the batches.
   amp::Batch first;
   std::string why_uneven;
   for (int64_t begin = 0; begin < plan_.eval->size(); begin += plan_.eval_batch_size) {
@@ -293,7 +293,7 @@ absl::Status TrainingLoop::Evaluate() {
   return CheckEvaluation(ignores_all_labels);
 }
 
-// With the loss of the evaluation just made.
+// Gives the schedule the latest evaluation's loss.
 absl::Status TrainingLoop::FollowPlateau() {
   if (!plateau_.has_value() || !last_eval_.has_value() || !plateau_->Observe(last_eval_->loss())) {
     return absl::OkStatus();
@@ -307,7 +307,7 @@ absl::Status TrainingLoop::FollowPlateau() {
                           {{"learning_rate", rate}, {"best_loss", best}});
 }
 
-// Draws none where none is asked for. One that is cut short by an order to leave is owed.
+// Draws and reports a sample if the job asks for one. If an order to leave interrupts it, the sample stays pending.
 absl::Status TrainingLoop::TellSample() {
   owes_sample_ = false;
   if (!plan_.sample.has_value()) {
@@ -330,7 +330,7 @@ absl::StatusOr<Outcome> TrainingLoop::Leave(const internal::LeaveAttempt& leave)
   if (leave.desired() != v1::Job::CANCEL && !MayRollBack()) {
     AMPD_RETURN_IF_ERROR(CheckState());
   }
-  // While the numbers look bad there is none but the last good one: to that a resumed run goes back anyway.
+  // While the numbers look bad, the last good checkpoint stays the newest: a resumed run would roll back to it anyway.
   if (leave.desired() != v1::Job::CANCEL && IsGood()) {
     AMPD_RETURN_IF_ERROR(Checkpoint());
     AMPD_RETURN_IF_ERROR(checkpoint_writer_.Wait());

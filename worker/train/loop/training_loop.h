@@ -30,36 +30,36 @@
 
 namespace ampd::train {
 
-// Trains one attempt from its start or checkpoint to its end, or until it is told to leave:
+// Trains one attempt from its start or checkpoint to its end, or until it is ordered to leave:
 //
 //   restore -> [orders -> step -> telemetry -> evaluation, sample and checkpoint if due]*
 //           -> checkpoint -> evaluation -> sample
 //
-// The last evaluation and the last sample come behind the last checkpoint, so that none of their failures, and no kill,
-// takes trained state with it: an attempt that goes on from there has them left to do. The last loss is in the outcome,
-// not in the checkpoint. An earlier checkpoint comes behind the sample of its step, which an attempt that goes on from
-// there need not draw again.
+// The last evaluation and the last sample follow the last checkpoint, so that neither their failure nor a kill loses
+// trained state; an attempt that resumes from that checkpoint still makes them. The last loss is in the outcome, not in
+// the checkpoint. An earlier checkpoint follows the sample of its step, so an attempt that resumes from it does not
+// draw that sample again.
 //
-// Told to leave while it draws a sample, it stops drawing. One of a step before the last is owed with the checkpoint
-// that it leaves with, and the attempt that goes on from there draws it before its first step.
+// If ordered to leave while it draws a sample, it stops drawing. If that was a sample before the last step, the exit
+// checkpoint records it as pending, and the next attempt draws it before its first step.
 //
-// On a GPU the next step is begun before the last one's numbers are read, so that the device never waits for the host;
-// what those numbers bring about then finds one more step under way. Before an order, an evaluation, a sample, a
-// checkpoint and the end every step that was begun is read.
+// On a GPU the next step is begun before the numbers of the last one are read, so that the device never waits for the
+// host. A reaction to those numbers therefore finds one more step in flight. Every step that was begun is read before
+// an order, an evaluation, a sample, a checkpoint and the end.
 //
-// A checkpoint costs the loop a copy of the state in memory; it is written while training goes on, and reported when it
-// is durable. The next one waits until it is, and so do a roll-back, leaving and the end. An error ends the attempt at
-// the next step boundary.
+// A checkpoint costs the loop a copy of the state in memory. It is written while training continues, and reported once
+// it is durable. The next checkpoint, a roll-back, leaving and the end wait for that. An error ends the attempt at the
+// next step boundary.
 //
-// It leaves at a step boundary: with a checkpoint, or without one on a cancel. When the numbers go wrong beyond
-// healing, on_divergence decides: to tell it and go on, to end the attempt, or to go back to the newest checkpoint (the
-// start when there is none) up to three times in a job. No checkpoint is made while the numbers look bad, so the newest
-// is always good. A plain roll-back goes on with the data behind the place where it went wrong; one that raises the
-// precision goes over the same data again, and the raise may be taken back after a quiet period. LibTorch's errors
-// leave Run() as exceptions. Single-threaded: owner the trainer's main thread.
+// The loop leaves at a step boundary, with a checkpoint, or without one on a cancel. If the numbers go wrong beyond
+// recovery, on_divergence decides: report it and continue, end the attempt, or roll back to the newest checkpoint (the
+// start if there is none) up to three times per job. With roll-back on, no checkpoint is made while the numbers look
+// bad, so the newest one is always good. A plain roll-back continues with the data after the place where it went wrong.
+// A roll-back that raises the precision repeats the same data, and the raise may be reverted after a quiet period.
+// LibTorch's errors leave Run() as exceptions. Single-threaded; owner: the trainer's main thread.
 class TrainingLoop {
  public:
-  // Everything outlives the loop.
+  // Every member outlives the loop.
   struct Context {
     const internal::StartAttempt& start;
     AgentLink& link;
@@ -71,14 +71,14 @@ class TrainingLoop {
 
   TrainingLoop(AttemptPlan plan, const Context& context);
 
-  // How it ended, without last_sequence. Errors carry the reason of a v1.Reason.
+  // Returns how the attempt ended, without last_sequence. Errors carry the reason of a v1.Reason.
   absl::StatusOr<v1::Outcome> Run();
 
-  // Waits for a checkpoint that is being written, which counts however the run ended; REQUIRES: Run() is left.
+  // Waits for a checkpoint that is being written, which counts however the run ended. REQUIRES: Run() has returned.
   void AwaitCheckpoint() { checkpoint_writer_.Join(); }
 
   int64_t step() const { return step_; }
-  // Whether it has left its start, or checkpoint, behind.
+  // Whether the initial state or checkpoint was loaded and training has begun.
   bool has_begun() const { return has_begun_; }
   v1::FinalMetrics metrics() const;
 
@@ -125,9 +125,10 @@ class TrainingLoop {
   absl::Status RollBack(const Finding& finding, const std::string& module);
   absl::Status GoBack();
   absl::Status GoBackToStart();
-  // What a roll-back loads: the newest checkpoint that is sound, and an event of a damaged one. Nothing: the start.
+  // Loads the newest sound checkpoint for a roll-back, and reports a damaged one in an event. nullopt: roll back to the
+  // start.
   absl::StatusOr<std::optional<LoadedCheckpoint>> LoadNewestSound();
-  // Nothing to report where `damage` is OK. `taken`: what is loaded instead; empty: the start.
+  // Does nothing if `damage` is OK. `taken`: the checkpoint that is loaded instead; empty: the start.
   absl::Status ReportDamage(const absl::Status& damage, const std::string& taken);
   absl::Status TellRaise(const std::string& why);
   absl::Status ChangePrecision(PrecisionRaise raise);
@@ -152,35 +153,35 @@ class TrainingLoop {
   std::unique_ptr<amp::Engine> engine_;
   std::string told_graph_failure_;
   StepsUnderWay under_way_;
-  std::deque<std::vector<amp::Batch>> batches_under_way_;  // beside them
+  std::deque<std::vector<amp::Batch>> batches_under_way_;  // The batches of under_way_.
   const UnevenBatches uneven_batches_;
-  int64_t step_ = 0;  // read
+  int64_t step_ = 0;  // Steps that were read.
   float train_loss_ = 0;
-  std::optional<float> generator_loss_;  // of a GAN, whose train_loss_ is its discriminator's
-  int num_replays_ = 0;                  // in a row, of the batch that comes next
+  std::optional<float> generator_loss_;  // Set for a GAN only, whose train_loss_ is its discriminator's.
+  int num_replays_ = 0;                  // Replays in a row of the next batch.
   DivergenceMonitor monitor_;
   std::optional<amp::Plateau> plateau_;
   Recovery recovery_;
-  uint64_t applied_order_ = 0;  // number of the last live change of the loss scale
-  CanaryReport canary_;         // of the engine that there is
+  uint64_t applied_order_ = 0;  // Number of the last live change of the loss scale.
+  CanaryReport canary_;         // Findings about the current engine.
   bool has_begun_ = false;
-  bool told_underflow_ = false;         // since a sample in which no gradient underflowed
-  bool told_fp8_underflow_ = false;     // since a look of the canary that found none in FP8
-  bool told_activations_ = false;       // since a sampled forward pass without a fault
-  bool told_uneven_ = false;            // that batches may count different numbers of labels
-  bool tells_gradients_ = false;        // of the next step to begin
-  bool rolled_back_ = false;            // by a step just read
-  std::optional<RunFacts> last_facts_;  // as of the last step read
-  std::string told_state_;              // the tensor that was told to be not finite, last
-  bool told_evaluation_ = false;        // that a loss is not finite, since a finite one
-  bool owes_evaluation_ = false;        // of the step that a checkpoint was taken at, before the next one
-  bool owes_sample_ = false;            // of step_: it was told to leave while it drew
+  bool told_underflow_ = false;         // Reported since the last sample in which no gradient underflowed.
+  bool told_fp8_underflow_ = false;     // Reported since the canary last found no underflow in FP8.
+  bool told_activations_ = false;       // Reported since the last sampled forward pass without a fault.
+  bool told_uneven_ = false;            // Warned that batches may count different numbers of labels.
+  bool tells_gradients_ = false;        // The next step reports its gradients.
+  bool rolled_back_ = false;            // A step that was just read caused a roll-back.
+  std::optional<RunFacts> last_facts_;  // Facts about the last step read.
+  std::string told_state_;              // The tensor last reported as not finite.
+  bool told_evaluation_ = false;        // A non-finite loss was reported since the last finite one.
+  bool owes_evaluation_ = false;        // The checkpoint's step still needs its evaluation before the next step.
+  bool owes_sample_ = false;            // The sample of step_ is pending: it was ordered to leave while it drew.
   std::optional<v1::EvalPoint> last_eval_;
-  std::optional<double> best_eval_loss_;  // that has a checkpoint
-  std::optional<int64_t> snapshot_step_;  // of the last checkpoint, which may not be written yet
-  // The copy that it is written from. Kept, so that the next one need not touch fresh pages.
+  std::optional<double> best_eval_loss_;  // Lowest loss that has a checkpoint.
+  std::optional<int64_t> snapshot_step_;  // Step of the last checkpoint, which may not be written yet.
+  // The copy that the checkpoint is written from. Kept, so that the next one reuses its memory.
   TrainingState snapshot_;
-  CheckpointWriter checkpoint_writer_;  // last: it reads what is above
+  CheckpointWriter checkpoint_writer_;  // Last member: it reads those above.
 };
 
 }  // namespace ampd::train

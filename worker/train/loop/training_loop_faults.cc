@@ -1,4 +1,4 @@
-// What the training loop does when the numbers of a step are wrong.
+// The training loop's reactions to bad numbers in a step.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -20,10 +20,10 @@ using precision::LossScaleConfig;
 using precision::LossScaleText;
 using v1::Event;
 
-// A job that went wrong as often will go wrong again.
+// A job that went wrong this often will go wrong again.
 constexpr int kMaxRollbacks = 3;
 
-// Eight halvings are a factor of 256: what overflows still is no matter of the scale.
+// Eight halvings are a factor of 256; an overflow that remains is not caused by the scale.
 constexpr int kMaxReplays = 8;
 
 absl::Status Failed(v1::Reason reason, const std::string& message) {
@@ -32,7 +32,7 @@ absl::Status Failed(v1::Reason reason, const std::string& message) {
 
 }  // namespace
 
-// With what is in force now, which the policy may keep from being what was ordered.
+// Reports the values now in force, which can differ from the order because of the policy.
 absl::Status TrainingLoop::TellOrder(const v1::LossScaleOrder& order) {
   const amp::LossScaler& scaler = engine_->scaler();
   const std::string scale = LossScaleText(scaler.scale());
@@ -60,7 +60,7 @@ absl::Status TrainingLoop::TellOrder(const v1::LossScaleOrder& order) {
   return telemetry_.Event(Event::LOSS_SCALE_SET, step_, absl::StrJoin(texts, "; "), attributes);
 }
 
-// Only a batch that a lower scale can heal: with a finite loss, and with a scale that fell.
+// Replays only a batch that a lower scale can repair: its loss is finite, and the scale fell.
 absl::Status TrainingLoop::ReplayIfSkipped(const amp::StepResult& result, const data::Sampler::Cursor& place) {
   const bool may_heal =
       result.skipped && result.scale_change == amp::ScaleChange::kBackedOff && std::isfinite(result.loss);
@@ -96,7 +96,7 @@ absl::Status TrainingLoop::CheckNumbers(const amp::StepResult& result, const dat
   for (const Finding& finding : findings) {
     AMPD_RETURN_IF_ERROR(telemetry_.Event(finding.kind, step_, finding.message, finding.attributes));
     if (finding.reason != v1::REASON_UNSPECIFIED) {
-      // With a loss that is not finite the fault is older than the backward pass that named a module.
+      // With a non-finite loss, the fault is older than the backward pass that named a module.
       return OnDivergence(finding, std::isfinite(result.loss) ? result.overflow_module : "");
     }
   }
@@ -106,7 +106,7 @@ absl::Status TrainingLoop::CheckNumbers(const amp::StepResult& result, const dat
   return at_floor ? AtFloor() : absl::OkStatus();
 }
 
-// Training goes on with the same bits, only slower.
+// Training continues with the same bits, only slower.
 void TrainingLoop::TellGraphFailure() {
   if (const std::string failure = engine_->graph_failure(); failure != told_graph_failure_) {
     told_graph_failure_ = failure;
@@ -130,12 +130,12 @@ absl::Status TrainingLoop::AtFloor() {
     return Failed(verdict.reason, absl::StrCat(why, facts.loss_is_finite ? "" : ", with a loss that is not finite",
                                                ": ", verdict.advice));
   }
-  // The step was skipped, so the state is good.
+  // The step was skipped, so the state is still good.
   AMPD_RETURN_IF_ERROR(ChangePrecision(*std::move(wider)));
   return TellRaise(why);
 }
 
-// From where the run is; only the scale begins anew.
+// Continues from the current state; only the loss scale starts over.
 absl::Status TrainingLoop::ChangePrecision(PrecisionRaise raise) {
   amp::EngineState state = engine_->ExportState();
   recovery_.raise = std::move(raise);
@@ -145,8 +145,8 @@ absl::Status TrainingLoop::ChangePrecision(PrecisionRaise raise) {
   return engine_->ImportState(state);
 }
 
-// Asked before a step, so that a run resumed from a checkpoint of this moment does the same. What goes wrong again
-// needs a roll-back that is still allowed, and raises that alternate with lowerings must end.
+// Called before a step, so that a run resumed from a checkpoint made now decides the same. Another fault needs a
+// roll-back that is still allowed, and alternating raises and lowerings must end.
 bool TrainingLoop::MayLower() const {
   return plan_.lower_again_after_steps > 0 && recovery_.raise != PrecisionRaise() &&
          recovery_.num_quiet_steps >= plan_.lower_again_after_steps &&
@@ -167,7 +167,7 @@ absl::Status TrainingLoop::Lower() {
                            {"num_lowerings", absl::StrCat(recovery_.num_lowerings)}});
 }
 
-// A job that is through and never updated a parameter has not done what was asked.
+// Fails a job that is complete but never updated a parameter; with WARN, only reports it.
 absl::Status TrainingLoop::CheckTrained() {
   if (engine_->applied_steps() > 0) {
     return absl::OkStatus();
@@ -200,13 +200,13 @@ absl::Status TrainingLoop::RollBack(const Finding& finding, const std::string& m
   const int64_t from_step = step_;
   const data::Sampler::Cursor here = under_way_.UnreadFrom(batcher_.cursor());
   std::optional<PrecisionRaise> wider;
-  const bool is_of_data = finding.reason == v1::DATA_ERROR;  // no precision helps
+  const bool is_of_data = finding.reason == v1::DATA_ERROR;  // No precision helps.
   if (plan_.on_divergence == v1::JobSpec::ROLL_BACK_AND_RAISE_PRECISION && !is_of_data) {
     wider = Widen(recovery_.raise, plan_.policy, module, context_.start.device());
     recovery_.raise = wider.value_or(recovery_.raise);
   }
   AMPD_RETURN_IF_ERROR(GoBack());
-  // The same data in the same precision would end the same way. Skipping it is what the authors of PaLM did (Chowdhery
+  // The same data in the same precision would end the same way, so it is skipped, as the authors of PaLM did (Chowdhery
   // et al. 2022, section 5.1).
   if (!wider.has_value()) {
     batcher_.Seek(here);
@@ -224,7 +224,7 @@ absl::Status TrainingLoop::RollBack(const Finding& finding, const std::string& m
   return wider.has_value() ? TellRaise(finding.message) : absl::OkStatus();
 }
 
-// The state before the first step, of an attempt that began there.
+// Restores the state before the first step, for an attempt that began there.
 absl::Status TrainingLoop::GoBackToStart() {
   if (plateau_.has_value()) {
     plateau_->Restore({});
@@ -250,7 +250,7 @@ absl::StatusOr<std::optional<LoadedCheckpoint>> TrainingLoop::LoadNewestSound() 
     const auto& older = context_.start.older_checkpoints();
     candidates.insert(candidates.end(), older.begin(), older.end());
   }
-  absl::Status damage;  // of the newest; older ones may have been deleted, as retention asks
+  absl::Status damage;  // Damage of the newest one; retention may have deleted older ones.
   for (const v1::Checkpoint& candidate : candidates) {
     auto loaded = context_.checkpoints.Load(candidate.path(), candidate.manifest_sha256());
     if (loaded.ok()) {
@@ -279,12 +279,12 @@ absl::Status TrainingLoop::ReportDamage(const absl::Status& damage, const std::s
                           {{"damaged", DamagedCheckpoint(damage)}, {"taken", taken}});
 }
 
-// To the newest sound checkpoint, or to the start, in the precision that the run has come to.
+// Goes back to the newest sound checkpoint or to the start, in the run's current precision.
 absl::Status TrainingLoop::GoBack() {
-  under_way_.Abandon();  // the engine that has them goes
+  under_way_.Abandon();  // Their engine is replaced.
   batches_under_way_.clear();
   AMPD_RETURN_IF_ERROR(checkpoint_writer_.Wait());
-  snapshot_ = {};  // for the room that what is loaded takes
+  snapshot_ = {};  // Frees memory for the state to load.
   AMPD_ASSIGN_OR_RETURN(std::optional<LoadedCheckpoint> loaded, LoadNewestSound());
   if (!loaded.has_value()) {
     return GoBackToStart();
@@ -292,10 +292,10 @@ absl::Status TrainingLoop::GoBack() {
   AMPD_ASSIGN_OR_RETURN(TrainingState state, StateOf(*loaded));
   AMPD_RETURN_IF_ERROR(MakeEngine());
   DropScaleOfAnotherPrecision(*loaded, state);
-  state.applied_order = applied_order_;  // what was ordered since goes back and is not done again
-  state.owes_sample = false;             // it was drawn before the first step
+  state.applied_order = applied_order_;  // Later orders are undone and not repeated.
+  state.owes_sample = false;             // Already drawn before the first step.
   if (loaded->job_id != context_.start.key().job_id()) {
-    state.best_eval_loss.reset();  // of checkpoints that this job does not keep
+    state.best_eval_loss.reset();  // Refers to checkpoints that this job does not keep.
   }
   return Adopt(std::move(state));
 }

@@ -1,4 +1,4 @@
-// Whether the numbers of a run are finite: those that it begins with, its state and its evaluations.
+// Checks whether the numbers of a run are finite: its initial values, its state and its evaluations.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -45,12 +45,12 @@ Symptom SymptomOf(Kind kind) {
   return Symptom::kParameter;
 }
 
-// "; float16 ends at 65504 ...", where the numbers may be finite in fp32.
+// "; float16 ends at 65504 ..." if the numbers may be finite in fp32.
 std::string RangeOf(at::ScalarType dtype) {
   return dtype == at::kHalf ? "; float16 ends at 65504, and a preset of bf16 or fp32 holds more" : "";
 }
 
-// What gave the model this tensor.
+// The source of this tensor's initial values, for messages.
 std::string SourceOf(const v1::ModelSpec& model, const std::string& tensor) {
   const bool is_anew = std::any_of(model.initialize_anew().begin(), model.initialize_anew().end(),
                                    [&](const std::string& glob) { return GlobMatches(glob, tensor); });
@@ -78,7 +78,7 @@ RunFacts TrainingLoop::FactsOf(const amp::StepResult& result, const data::Sample
   RunFacts facts = Facts();
   facts.loss_scale = result.loss_scale;
   facts.at_floor = result.scale_change == amp::ScaleChange::kAtFloor;
-  facts.was_updated = engine_->applied_steps() > (result.skipped ? 0 : 1);  // before this step
+  facts.was_updated = engine_->applied_steps() > (result.skipped ? 0 : 1);  // Before this step.
   facts.loss_is_finite = std::isfinite(result.loss);
   facts.ignores_all_labels = !facts.loss_is_finite && IgnoresAllLabels(place);
   facts.module = result.overflow_module;
@@ -86,7 +86,7 @@ RunFacts TrainingLoop::FactsOf(const amp::StepResult& result, const data::Sample
   return facts;
 }
 
-// Whether a micro-batch of the batch at `place` has no label that its loss counts.
+// Whether a micro-batch of the batch at `place` has no label that the loss counts.
 bool TrainingLoop::IgnoresAllLabels(const data::Sampler::Cursor& place) const {
   data::Sampler sampler(plan_.sampler);
   if (!plan_.ignored_label.has_value() || !sampler.Seek(place)) {
@@ -102,11 +102,11 @@ bool TrainingLoop::IgnoresAllLabels(const data::Sampler::Cursor& place) const {
   return false;
 }
 
-// What the model was given, before the first step.
+// Checks the model's initial values, before the first step.
 absl::Status TrainingLoop::CheckBegun() {
   const v1::ModelSpec& model = context_.start.spec().model();
   if (!model.has_exported() && model.initial_weights().empty() && !model.has_initial_checkpoint()) {
-    return absl::OkStatus();  // they are drawn
+    return absl::OkStatus();  // The values are drawn by the engine.
   }
   const std::optional<NonFinite> found = engine_->FindNonFinite();
   return found.has_value() ? Failed(v1::DATA_ERROR, absl::StrCat(SourceOf(model, found->name), ": ", Describe(*found),
@@ -114,7 +114,7 @@ absl::Status TrainingLoop::CheckBegun() {
                            : absl::OkStatus();
 }
 
-// What a checkpoint gave, which a run that only warns may have made so.
+// Checks a loaded checkpoint. A run that only warns may have saved one with non-finite values.
 absl::Status TrainingLoop::CheckRestored() {
   const std::optional<NonFinite> found = engine_->FindNonFinite();
   if (!found.has_value()) {
@@ -129,7 +129,7 @@ absl::Status TrainingLoop::CheckRestored() {
              : Failed(v1::CHECKPOINT_ERROR, message);
 }
 
-// What training has come to. Tells of a tensor once.
+// Checks the trained state. Reports a tensor once.
 absl::Status TrainingLoop::CheckState() {
   const std::optional<NonFinite> found = engine_->FindNonFinite();
   if (!found.has_value()) {
@@ -149,7 +149,7 @@ absl::Status TrainingLoop::CheckState() {
   return finding.reason == v1::REASON_UNSPECIFIED ? absl::OkStatus() : OnDivergence(finding, /*module=*/"");
 }
 
-// The evaluation just made. One on the way is only told of, once: it changes nothing that is trained.
+// Checks the latest evaluation. One before the last step is only reported, once: it does not affect training.
 absl::Status TrainingLoop::CheckEvaluation(bool ignores_all_labels) {
   if (std::isfinite(last_eval_->loss())) {
     told_evaluation_ = false;
@@ -169,7 +169,7 @@ absl::Status TrainingLoop::CheckEvaluation(bool ignores_all_labels) {
   return is_last && plan_.on_divergence != v1::JobSpec::WARN ? Failed(verdict.reason, message) : absl::OkStatus();
 }
 
-// Whether a checkpoint of this moment is one to go back to, where the run may go back.
+// Whether a checkpoint made now is good to roll back to. Always true if the run may not roll back.
 bool TrainingLoop::IsGood() const {
   if (!MayRollBack()) {
     return true;

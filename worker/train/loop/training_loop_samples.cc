@@ -1,4 +1,4 @@
-// What the training loop tells of the numbers that a step was sampled for.
+// The training loop's reports about a sampled step.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -27,7 +27,7 @@ constexpr const char* kFp8Operands[] = {"input", "weight", "gradient"};
 
 }  // namespace
 
-// Once, and again only after a sample in which no gradient underflowed.
+// Reports once, and again only after a sample in which no gradient underflowed.
 absl::Status TrainingLoop::TellUnderflow(const amp::StepResult& result) {
   if (result.samples.empty() || result.skipped) {
     return absl::OkStatus();
@@ -68,8 +68,8 @@ absl::Status TrainingLoop::TellUnderflow(const amp::StepResult& result) {
        {"exponents", amp::DescribeExponents(*worst)}});
 }
 
-// Once, and again only after a sampled forward pass without a fault. Where the loss is not finite, the forward pass is
-// run again to be looked at, unless it was.
+// Reports once, and again only after a sampled forward pass without a fault. If the loss is not finite and the forward
+// pass was not sampled, it is run again to find the fault.
 absl::Status TrainingLoop::TellActivations(const amp::StepResult& result, const std::vector<amp::Batch>& micro_batches,
                                            const data::Sampler::Cursor& place) {
   std::optional<amp::ActivationFault> found = result.activation_fault;
@@ -96,7 +96,7 @@ absl::Status TrainingLoop::TellActivations(const amp::StepResult& result, const 
   return telemetry_.Event(Event::ACTIVATION_FAULT, step_, Describe(fault), attributes);
 }
 
-// Once.
+// Reports once.
 absl::Status TrainingLoop::TellUneven(const std::string& why, const char* batches) {
   if (why.empty() || std::exchange(told_uneven_, true)) {
     return absl::OkStatus();
@@ -109,7 +109,7 @@ absl::Status TrainingLoop::TellUneven(const std::string& why, const char* batche
       {{"rule", "uneven_batches"}});
 }
 
-// As TellUnderflow, of what the canary saw go into the products of a layer.
+// As TellUnderflow, for the operands of a layer's products that the canary saw.
 absl::Status TrainingLoop::TellFp8Underflow(const amp::StepResult& result) {
   if (result.fp8.empty()) {
     return absl::OkStatus();

@@ -1,4 +1,4 @@
-// What the training state is made of, where it comes from, and where it goes.
+// Collects, loads and saves the training state.
 #include <limits>
 #include <utility>
 
@@ -25,7 +25,7 @@ namespace {
 
 using v1::Event;
 
-constexpr char kPrecision[] = "precision";  // in a checkpoint's environment
+constexpr char kPrecision[] = "precision";  // Key in a checkpoint's environment.
 
 absl::Status WithReason(const absl::Status& status, const char* reason) {
   return status.ok() ? status : Error(absl::StatusCode::kFailedPrecondition, reason, std::string(status.message()));
@@ -33,7 +33,7 @@ absl::Status WithReason(const absl::Status& status, const char* reason) {
 
 }  // namespace
 
-// The state before the first step.
+// Makes the state before the first step.
 absl::Status TrainingLoop::Begin() {
   AMPD_RETURN_IF_ERROR(MakeEngine());
   if (plan_.imported.has_value()) {
@@ -45,10 +45,10 @@ absl::Status TrainingLoop::Begin() {
   return CheckBegun();
 }
 
-// What the model's file has for its parameters and buffers.
+// Loads the parameters and buffers of the model's file.
 absl::Status TrainingLoop::ImportExportedState() {
   amp::EngineState state = engine_->ExportState();
-  // The names are the file's choice: better now than at the first checkpoint.
+  // The file chooses the names. Fail now rather than at the first checkpoint.
   AMPD_RETURN_IF_ERROR(WithReason(TensorFile::Of(state.model).status(), "SPEC_ERROR"));
   AMPD_RETURN_IF_ERROR(WithReason(TensorFile::Of(state.optimizer).status(), "SPEC_ERROR"));
   int64_t num_bytes = 0;
@@ -58,7 +58,7 @@ absl::Status TrainingLoop::ImportExportedState() {
   }
   const size_t num_tensors = plan_.imported->state.size();
   if (!MayRollBack()) {
-    plan_.imported->state.clear();  // as large as the model
+    plan_.imported->state.clear();  // As large as the model.
   }
   AMPD_RETURN_IF_ERROR(WithReason(engine_->ImportState(state), "DATA_ERROR"));
   return telemetry_.Event(Event::WEIGHTS_LOADED, 0,
@@ -66,7 +66,7 @@ absl::Status TrainingLoop::ImportExportedState() {
                           {{"num_tensors", absl::StrCat(num_tensors)}, {"num_bytes", absl::StrCat(num_bytes)}});
 }
 
-// An engine in the precision that the run has come to.
+// Makes an engine in the run's current precision.
 absl::Status TrainingLoop::MakeEngine() {
   if (recovery_.raise != plan_.raise) {
     AMPD_ASSIGN_OR_RETURN(plan_.policy, ResolvePrecision(context_.start, plan_.model, recovery_.raise));
@@ -91,7 +91,7 @@ absl::Status TrainingLoop::ImportInitialWeights() {
     return data::DataError(NameOfInitialWeights(model), std::string(loaded.status().message()));
   }
   if (!MayRollBack()) {
-    std::string().swap(plan_.initial_weights);  // as large as the model
+    std::string().swap(plan_.initial_weights);  // As large as the model.
   }
   AMPD_RETURN_IF_ERROR(WithReason(engine_->ImportState(state), "DATA_ERROR"));
   return telemetry_.Event(
@@ -105,8 +105,8 @@ absl::Status TrainingLoop::Restore(const v1::Checkpoint& checkpoint) {
                         context_.checkpoints.Load(checkpoint.path(), checkpoint.manifest_sha256()));
   AMPD_ASSIGN_OR_RETURN(TrainingState state, StateOf(loaded));
   if (loaded.job_id != context_.start.key().job_id()) {
-    state.applied_order = 0;       // orders are numbered within a job
-    state.best_eval_loss.reset();  // of checkpoints that this job does not keep
+    state.applied_order = 0;       // Orders are numbered within a job.
+    state.best_eval_loss.reset();  // Refers to checkpoints that this job does not keep.
     state.owes_sample = false;
   }
   recovery_ = state.recovery;
@@ -123,8 +123,8 @@ absl::Status TrainingLoop::Restore(const v1::Checkpoint& checkpoint) {
   return WarnIfElsewhere(loaded);
 }
 
-// A loss scale is one for a format. A job comes to another where its policy leaves the choice to the device, or where
-// its precision was raised since: its scale begins as that of a new run. What was ordered of the one before ends so.
+// A loss scale belongs to one format. The format changes if the policy leaves the choice to the device, or if the
+// precision was raised since. The scale then starts as that of a new run, and orders for the earlier one lapse.
 void TrainingLoop::DropScaleOfAnotherPrecision(const LoadedCheckpoint& checkpoint, TrainingState& state) const {
   const auto saved = checkpoint.environment.find(kPrecision);
   if (saved != checkpoint.environment.end() && saved->second != plan_.policy.preset) {
@@ -172,7 +172,7 @@ absl::Status TrainingLoop::WarnIfElsewhere(const LoadedCheckpoint& checkpoint) {
                                                 absl::StrCat("numerics may differ from before: ", differences));
 }
 
-// Its tensors lie in `room` as far as they can (amp::Engine::ExportState).
+// Collects the state. Reuses the memory of `room` where possible (amp::Engine::ExportState).
 TrainingState TrainingLoop::State(amp::EngineState room) const {
   return {.step = step_,
           .train_loss = train_loss_,
@@ -198,7 +198,7 @@ CheckpointContent TrainingLoop::Identity() const {
   CheckpointContent content;
   content.job_id = key.job_id();
   content.attempt = key.attempt();
-  // A digest: whoever may read checkpoints must not speak for the attempt.
+  // Only a digest: whoever may read checkpoints must not be able to act for the attempt.
   content.token = Sha256Hex(absl::StrCat("attempt ", key.token())).substr(0, 32);
   const v1::Device& device = context_.start.device();
   content.environment = {{"cpu_level", at::get_cpu_capability()},
@@ -216,20 +216,20 @@ CheckpointContent TrainingLoop::Identity() const {
   return content;
 }
 
-// Whether the evaluation of this very step has the least loss so far, and its checkpoint is to be kept for that.
+// Whether the latest evaluation is of this step, has the lowest loss so far, and its checkpoint is therefore kept.
 bool TrainingLoop::IsBest() const {
   return plan_.keep_best && last_eval_.has_value() && last_eval_->step() == step_ &&
          last_eval_->loss() < best_eval_loss_.value_or(std::numeric_limits<double>::infinity());
 }
 
-// Only the copy is made here; the rest is the writer's.
+// Copies the state; the writer's thread does the rest.
 absl::Status TrainingLoop::Checkpoint() {
   if (snapshot_step_ == step_) {
     return absl::OkStatus();
   }
-  AMPD_RETURN_IF_ERROR(checkpoint_writer_.Wait());  // it reads the snapshot
-  // After a roll-back past damaged checkpoints their steps are run again. The server takes an attempt's checkpoints in
-  // the order of their steps, so the next one is that of a later step.
+  AMPD_RETURN_IF_ERROR(checkpoint_writer_.Wait());  // It reads the snapshot.
+  // After a roll-back past damaged checkpoints, steps are run again. The server accepts an attempt's checkpoints only
+  // in step order, so none is made until a later step.
   if (const auto newest = checkpoint_writer_.newest(); newest.has_value() && step_ <= newest->step()) {
     return absl::OkStatus();
   }
@@ -249,7 +249,7 @@ absl::Status TrainingLoop::Checkpoint() {
   });
 }
 
-// On the writer's thread: besides the snapshot it reads nothing that training writes.
+// Runs on the writer's thread. Besides the snapshot it reads nothing that training writes.
 absl::StatusOr<v1::Checkpoint> TrainingLoop::WriteSnapshot(v1::Checkpoint checkpoint, CheckpointContent identity) {
   AMPD_ASSIGN_OR_RETURN(const SavedCheckpoint saved, SaveState(snapshot_, std::move(identity), context_.checkpoints));
   checkpoint.set_path(saved.path);

@@ -11,7 +11,7 @@
 namespace ampd::train {
 namespace {
 
-// Of a CifarSource, NpzSource or SafetensorsSource.
+// For a CifarSource, NpzSource or SafetensorsSource.
 template <typename Source>
 data::Dataset::Normalization NormalizationOf(const Source& source) {
   return {.mean = {source.mean().begin(), source.mean().end()},
@@ -42,8 +42,8 @@ absl::StatusOr<data::Dataset> OpenCifar(const v1::CifarSource& source, const std
   return data::Dataset::ReadCifar(cifar);
 }
 
-// What a model takes of a file's named arrays. SPEC_ERROR where the source says how images are mapped that it does not
-// take.
+// The named arrays that a model takes from a file. SPEC_ERROR if the source says how to map images and the model takes
+// none.
 template <typename Source>
 absl::StatusOr<TakenArrays> ArraysOf(const Source& source, const std::string& field, const graph::Graph& model) {
   AMPD_ASSIGN_OR_RETURN(TakenArrays taken, ArraysTakenBy(model));

@@ -40,8 +40,8 @@ absl::Status SpecError(const std::string& message) {
 
 absl::Status AsSpecError(const absl::Status& status) { return SpecError(std::string(status.message())); }
 
-// A path of a spec, the value of `field`, is "<data root's name>/<path beneath it>". Whoever submits a job may name any
-// path, so only files that are shared are opened.
+// Locates a path of a spec: the value of `field`, "<data root's name>/<path beneath it>". Whoever submits a job may
+// name any path, so only shared files are opened.
 absl::StatusOr<data::DataFile> Locate(const internal::StartAttempt& start, const std::string& field,
                                       const std::string& path) {
   const std::string name = absl::StrCat(field, " \"", path, "\"");
@@ -103,7 +103,7 @@ absl::StatusOr<data::Dataset> Open(const internal::StartAttempt& start, const v1
                                        .evaluation = evaluation});
 }
 
-// What determines the numbers, and nothing that may differ between two attempts of one job.
+// Hashes what determines the numbers, and nothing that may differ between two attempts of one job.
 std::string Digest(const internal::StartAttempt& start) {
   v1::JobSpec spec = start.spec();
   spec.clear_name();
@@ -171,7 +171,7 @@ absl::Status PlanLength(const v1::JobSpec& spec, AttemptPlan& plan) {
   return plan.total_steps > 0 ? absl::OkStatus() : SpecError("train.steps must be positive");
 }
 
-// Whole batches of an evaluation, and the last one with what is left.
+// Checks the model with the sizes of an evaluation's whole batches and of the last one.
 absl::Status CheckEvalBatches(const AttemptPlan& plan) {
   if (!plan.eval.has_value() || !plan.imported.has_value()) {
     return absl::OkStatus();

@@ -13,7 +13,7 @@ namespace {
 using amp::OptimizerConfig;
 using amp::ScheduleConfig;
 
-// At most 65,536 elements a parameter are looked at, so even one sample costs little beside a step.
+// A sample reads at most 65,536 elements per parameter, so it costs little compared to a step.
 constexpr int64_t kSampleEverySteps = 100;
 
 absl::Status SpecError(const std::string& message) {
@@ -100,7 +100,7 @@ absl::StatusOr<ScheduleConfig> Schedule(const v1::ScheduleSpec& spec, int64_t to
       config.final_ratio = spec.polynomial().final_ratio();
       return config;
     case v1::ScheduleSpec::kPlateau:
-      return config;  // Plateau's, over evaluations
+      return config;  // Plateau applies it, at evaluations.
   }
   return SpecError("the schedule is of a kind that this trainer does not know");
 }

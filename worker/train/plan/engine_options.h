@@ -11,14 +11,14 @@
 
 namespace ampd::train {
 
-// What a spec says of the engine's step: optimizer, schedule, clipping and seed. A model with losses of its own has a
-// phase for each, every one with what the spec says: an optimizer of that kind, the schedule over the steps that it
-// applied, and the norm of its own gradients to clip by. Segments, device and evaluation are left out. SPEC_ERROR for a
-// kind of optimizer or schedule that is not known here.
+// Reads the engine's step options from the spec: optimizer, schedule, clipping and seed. A model with losses of its own
+// has one phase per loss. Every phase gets an optimizer of the spec's kind, the spec's schedule over the steps that the
+// phase applied, and clipping by the norm of its own gradients. Segments, device and evaluation are not set. SPEC_ERROR
+// for an unknown kind of optimizer or schedule.
 absl::StatusOr<amp::EngineOptions> EngineOptionsOf(const v1::JobSpec& spec, const graph::Graph& model,
                                                    int64_t total_steps);
 
-// Nothing: the schedule goes by steps.
+// nullopt if the schedule depends on steps alone.
 std::optional<amp::PlateauConfig> PlateauOf(const v1::ScheduleSpec& spec);
 
 }  // namespace ampd::train

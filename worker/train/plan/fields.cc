@@ -33,23 +33,23 @@ int64_t ElementsOf(const graph::Shape& shape) {
   return elements;
 }
 
-// (C, H, W); empty of an input that is no image.
+// (C, H, W); empty if the input is not an image.
 std::vector<int64_t> ImageShapeOf(const graph::Shape& shape) {
   constexpr size_t kRankOfImages = 4;
   return shape.size() == kRankOfImages ? SampleShapeOf(shape) : std::vector<int64_t>();
 }
 
-// Whether the trainer draws the input, for a model that makes its samples of it.
+// Whether the trainer draws this input as noise, for a model that generates its samples.
 bool IsNoise(const graph::Graph& model, graph::ValueId input) {
   return model.value(input).name == "noise" && !graph::LossesOf(model).empty();
 }
 
-// Whether the input has the labels, for a model that makes its loss of them.
+// Whether this input receives the labels, for a model that makes its own loss.
 bool IsLabels(const graph::Graph& model, graph::ValueId input) {
   return model.value(input).name == "labels" && graph::HeadOf(model) == graph::Head::kOwnLoss;
 }
 
-// What arrays are read as for an input of that type.
+// The element type with which arrays are read for an input of this type.
 std::optional<data::ElementType> ElementTypeOf(graph::Dtype dtype) {
   switch (dtype) {
     case graph::Dtype::kFloat32:
@@ -85,7 +85,7 @@ absl::StatusOr<data::Field> FieldOf(const graph::Graph& model, graph::ValueId in
                      .ignored = numbers.has_value() ? numbers->ignored : std::nullopt};
 }
 
-// Whether the data has every input of the model but noise, and is for nothing that the model does not take.
+// Checks that the data has every input of the model except noise and labels, and that both are for texts or neither is.
 absl::Status CheckNames(const data::Dataset& data, const graph::Graph& model) {
   const std::vector<std::string_view> names = data.input_names();
   if (!model.FindInput(names.front()).has_value()) {
@@ -107,7 +107,7 @@ absl::Status CheckNames(const data::Dataset& data, const graph::Graph& model) {
   return absl::OkStatus();
 }
 
-// Whether the samples are of the size that the model takes, and images channels first.
+// Checks that samples have the size that the model takes, and that images are channels first.
 absl::Status CheckSize(const data::Dataset& data, const graph::TensorType& type) {
   const int64_t wanted = ElementsOf(type.shape);
   if (data.sample_elements() != wanted) {
@@ -123,7 +123,7 @@ absl::Status CheckSize(const data::Dataset& data, const graph::TensorType& type)
   return absl::OkStatus();
 }
 
-// "float32 of (1, 28, 28)", of (1, ...). Fields are as the model takes them; the others are of these types.
+// "float32 of (1, 28, 28)", without the batch dimension. Fields have the model's types, all others one of these three.
 std::string TypeText(const at::Tensor& sample) {
   return absl::StrCat(sample.is_floating_point()          ? "float32"
                       : sample.scalar_type() == at::kBool ? "bool"
@@ -131,7 +131,7 @@ std::string TypeText(const at::Tensor& sample) {
                       " of (", absl::StrJoin(sample.sizes().slice(1), ", "), ")");
 }
 
-// Whether what the first sample has for each input is of its type and size. A mask of truths is also taken as numbers.
+// Checks type and size of each input in the first sample. A boolean mask is also accepted for numbers.
 absl::Status CheckTypes(const data::Dataset& data, const graph::Graph& model) {
   if (data.size() == 0) {
     return absl::OkStatus();

@@ -13,25 +13,27 @@
 
 namespace ampd::train {
 
-// A model that torch.export wrote, as an attempt trains it.
+// A model written by torch.export, in the form that an attempt trains.
 struct ImportedModel {
   graph::Graph train;
-  graph::Graph eval;                  // with the same state
-  std::string json;                   // what a checkpoint keeps of it, beside the state
-  executor::TensorMap state;          // its parameters and buffers; empty when it is a checkpoint's
-  graph::SavedNames names;            // of these, as Python saves them
-  std::vector<std::string> warnings;  // of what may not be meant
+  graph::Graph eval;                  // Shares the state of `train`.
+  std::string json;                   // Kept in checkpoints, besides the state.
+  executor::TensorMap state;          // Parameters and buffers; empty if they come from a checkpoint.
+  graph::SavedNames names;            // Names of the state's tensors, as Python saves them.
+  std::vector<std::string> warnings;  // Things in the model that may be unintended.
 };
 
-// The file of a checkpoint that holds ImportedModel::json.
+// Name of the checkpoint file that holds ImportedModel::json.
 inline constexpr char kGraphFile[] = "graph.json";
 
-// From a .pt2 file, for texts of `sequence_length` (0: the job has none). DATA_ERROR naming the file for what is wrong
-// with it, DEVICE_ERROR where the host can't read it now, SPEC_ERROR for a model that the spec's head does not fit.
+// Opens a .pt2 file. `sequence_length`: the length of the job's texts; 0: the job has none. DATA_ERROR naming the file
+// for a fault in it, DEVICE_ERROR if the host can't read it now, SPEC_ERROR for a model that does not fit the spec's
+// head.
 absl::StatusOr<ImportedModel> OpenImportedModel(const v1::ExportedModelSpec& spec, const data::DataFile& file,
                                                 int64_t sequence_length = 0);
 
-// From the checkpoint that the attempt goes on from: the file is not needed any more. CHECKPOINT_ERROR.
+// Restores the model from the checkpoint that the attempt resumes from; the .pt2 file is no longer needed.
+// CHECKPOINT_ERROR.
 absl::StatusOr<ImportedModel> RestoreImportedModel(const v1::ExportedModelSpec& spec, const CheckpointStore& store,
                                                    const std::string& path, const std::string& manifest_sha256,
                                                    int64_t sequence_length = 0);

@@ -22,9 +22,9 @@ bool MatchesAny(const std::vector<std::string>& globs, const std::string& name) 
   return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) { return GlobMatches(glob, name); });
 }
 
-// What the names of a transformers model begin with, unless it was saved without its head.
+// Prefix of a transformers model's names, unless it was saved without its head.
 constexpr char kBase[] = "transformer.";
-// The head that GPT-2 has no tensor of its own for.
+// The head, for which GPT-2 has no tensor of its own.
 constexpr char kTiedHead[] = "lm_head.weight";
 constexpr char kEmbedding[] = "transformer.wte.weight";
 
@@ -32,7 +32,7 @@ bool IsKnownExtra(const std::string& name) {
   return MatchesAny({kBatchCounters, "*.attn.bias", "*.attn.masked_bias", "*position_ids"}, name);
 }
 
-// Whole, for the log: the error has the first names alone.
+// Logs up to kMaxLogged names; the error has only the first ones.
 void LogMisfits(const TensorMisfits& misfits) {
   constexpr size_t kMaxLogged = 100;
   const std::pair<const char*, const std::vector<std::string>*> kinds[] = {{"missing", &misfits.missing},
@@ -72,7 +72,7 @@ std::vector<std::string> UnusedGlobs(const SafetensorsHeader& header, const std:
   return unused;
 }
 
-// By the model's names.
+// The file's entries under the model's names.
 std::map<std::string, const TensorEntry*> EntriesByName(const SafetensorsHeader& header,
                                                         const executor::TensorMap& model,
                                                         const graph::SavedNames& names) {
@@ -93,7 +93,7 @@ std::map<std::string, const TensorEntry*> EntriesByName(const SafetensorsHeader&
   return entries;
 }
 
-// Whether an entry is a tied parameter once more, bit for bit.
+// Whether the entry repeats a tied parameter, bit for bit.
 bool IsTied(const SafetensorsFile& file, const std::map<std::string, const TensorEntry*>& entries,
             const std::string& name, const graph::SavedNames& names) {
   const auto tied = names.tied.find(name);

@@ -51,7 +51,7 @@ absl::StatusOr<Labels> LabelsOfOwnLoss(const graph::Graph& model) {
                 .targets = std::move(targets)};
 }
 
-// "int64 of (3)", of one sample.
+// "int64 of (3)", for one sample.
 std::string TypeText(bool is_number, const std::vector<int64_t>& shape) {
   return absl::StrCat(is_number ? "float32" : "int64", " of (", absl::StrJoin(shape, ", "), ")");
 }
@@ -100,7 +100,7 @@ absl::Status CheckLabels(const data::Dataset& data, const graph::Graph& model) {
   }
   const at::Tensor given = data.Get({0}).labels;
   const graph::TensorType& wanted = program.type(*input);
-  int64_t num_wanted = 1;  // of a sample, also where the graph has the positions of all in a row
+  int64_t num_wanted = 1;  // Per sample, even if the graph flattens the positions of all samples.
   for (const graph::Dim& dim : wanted.shape) {
     num_wanted *= dim.factor();
   }

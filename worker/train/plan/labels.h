@@ -9,25 +9,27 @@
 #include "graph/graph.h"
 #include "worker/data/dataset.h"
 
-// What a model takes for labels, and so what a dataset reads.
+// The labels that a model takes, and that a dataset therefore reads.
 namespace ampd::train {
 
 struct Labels {
-  int64_t num_classes = 0;               // classes are 0 to below it; 0: none are read
-  std::optional<data::Targets> targets;  // of arrays, instead of classes
+  int64_t num_classes = 0;               // Classes are 0 to num_classes - 1; 0: no labels are read.
+  std::optional<data::Targets> targets;  // Read from arrays, instead of classes.
 };
 
-// The extents of one sample, of a value (B, ...).
+// The extents of one sample of a value with shape (B, ...).
 std::vector<int64_t> SampleShapeOf(const graph::Shape& shape);
 
-// By the model's head; of one that makes its own loss by its input "labels": where they are whole numbers, what they
-// are in a cross entropy (graph/vocabulary.h), or else any. SPEC_ERROR for such an input of a type that no dataset has.
+// Derives the labels from the model's head. A model with its own loss takes them from its input "labels": integers have
+// the range that a cross entropy gives them (graph/vocabulary.h), or else any value. SPEC_ERROR if that input has a
+// type that no dataset provides.
 absl::StatusOr<Labels> LabelsTakenBy(const graph::Graph& model);
 
-// Whether none of the labels counts in a loss that leaves `ignored` out; not where it leaves nothing out.
+// Whether every label is `ignored`, so that none counts in the loss. False if `ignored` is not set or there are no
+// integer labels.
 bool AreAllIgnored(const at::Tensor& labels, std::optional<int64_t> ignored);
 
-// Whether the data's labels are what the model takes, or one of the two has none. SPEC_ERROR naming both otherwise.
+// Checks that the data's labels are what the model takes. OK if the model takes no labels or the data has no samples.
 absl::Status CheckLabels(const data::Dataset& data, const graph::Graph& model);
 
 }  // namespace ampd::train

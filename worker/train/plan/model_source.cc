@@ -35,7 +35,7 @@ absl::StatusOr<std::string> ReadWeightsFile(const data::DataFile& file) {
 
 bool GoesOn(const internal::StartAttempt& start) {
   const v1::ModelSpec& model = start.spec().model();
-  // A path begins with the job whose checkpoint it is.
+  // The first part of a checkpoint's path is the job that made it.
   const bool has_weights_alone =
       model.has_initial_checkpoint() &&
       absl::StartsWith(start.start_from().path(), absl::StrCat(model.initial_checkpoint().job_id(), "/"));
@@ -66,7 +66,7 @@ absl::StatusOr<std::optional<ImportedModel>> FindImportedModel(const internal::S
 absl::StatusOr<std::string> ReadInitialWeights(const internal::StartAttempt& start, Locator locate) {
   const v1::ModelSpec& model = start.spec().model();
   if (GoesOn(start)) {
-    return std::string();  // also after a roll-back
+    return std::string();  // Also after a roll-back.
   }
   if (model.has_initial_checkpoint()) {
     if (!start.has_start_from()) {

@@ -8,23 +8,24 @@
 #include "worker/train/plan/array_source.h"
 #include "worker/train/plan/imported_model.h"
 
-// Where an attempt's model and its first weights come from.
+// Finds an attempt's model and its first weights.
 namespace ampd::train {
 
-// Whether the attempt goes on from the checkpoint that it is given. Where not, it begins; a checkpoint that it is given
-// all the same is that of model.initial_checkpoint, of which it takes the weights alone. The server places jobs by the
-// same rule (server/state/job_rules.h).
+// Whether the attempt resumes from the checkpoint that it is given. If not, it starts; a checkpoint that it is given
+// all the same belongs to model.initial_checkpoint, and only its weights are used. The server places jobs by the same
+// rule (server/state/job_rules.h).
 bool GoesOn(const internal::StartAttempt& start);
 
-// The model that an attempt brings with it: of its checkpoint where it goes on from one, or else of the file that the
-// spec names. Nothing for a model of the zoo. Errors as OpenImportedModel and RestoreImportedModel.
+// The model that an attempt brings along: from its checkpoint if it resumes from one, otherwise from the file that the
+// spec names. nullopt for a model of the zoo. Errors as OpenImportedModel and RestoreImportedModel.
 absl::StatusOr<std::optional<ImportedModel>> FindImportedModel(const internal::StartAttempt& start, Locator locate);
 
-// The safetensors file that the spec has a model begin with, of model.initial_weights or of model.initial_checkpoint.
-// Empty where there is none, and for an attempt that goes on. Errors have the reason DATA_ERROR or CHECKPOINT_ERROR.
+// The content of the safetensors file with the model's first weights, from model.initial_weights or
+// model.initial_checkpoint. Empty if there is none, and for an attempt that resumes. Errors have the reason DATA_ERROR
+// or CHECKPOINT_ERROR.
 absl::StatusOr<std::string> ReadInitialWeights(const internal::StartAttempt& start, Locator locate);
 
-// What ReadInitialWeights reads, for people. REQUIRES: the spec has one of the two.
+// The name, for messages, of what ReadInitialWeights reads. REQUIRES: the spec has one of the two.
 std::string NameOfInitialWeights(const v1::ModelSpec& model);
 
 }  // namespace ampd::train

@@ -12,10 +12,10 @@
 namespace ampd::train {
 namespace {
 
-// What a line may say of tokens that the model has no types for: it is not read.
+// Bound for token types that the model does not take; they are not read.
 constexpr int64_t kAnyType = 256;
 
-// Of a model that does not tell classes, or makes its own loss of them.
+// Bound for classes of a model that predicts none or makes its own loss.
 constexpr int64_t kAnyClass = std::numeric_limits<int32_t>::max();
 
 data::TokenFormat FormatOf(v1::TokensSource::Format format) {
@@ -42,7 +42,7 @@ absl::StatusOr<data::Dataset> OpenTextSource(const v1::DataSource& source, const
   if (source.has_tokens()) {
     const v1::TokensSource& tokens = source.tokens();
     const bool is_language_model =
-        graph::HeadOf(model) == graph::Head::kLanguageModel;  // else the text is read and then refused
+        graph::HeadOf(model) == graph::Head::kLanguageModel;  // Otherwise the text is read and then rejected.
     AMPD_ASSIGN_OR_RETURN(data::DataFile file, locate(field + ".tokens.path", tokens.path()));
     return data::Dataset::ReadText({.file = std::move(file),
                                     .format = FormatOf(tokens.format()),

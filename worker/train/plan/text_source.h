@@ -10,12 +10,12 @@
 
 namespace ampd::train {
 
-// Whether a source is one of OpenTextSource's.
+// Whether OpenTextSource reads this source.
 bool IsTextSource(const v1::DataSource& source);
 
-// The dataset of a token file or of texts with a class each, checked against what `model` takes and tells apart.
-// `field`: the path of `source` in the spec. Errors have the reason DATA_ERROR, or SPEC_ERROR where the pad token is
-// none of the model's. REQUIRES: IsTextSource(source).
+// Opens the dataset of a token file or of texts with one class each, and checks it against the model's inputs and
+// number of classes. `field`: the path of `source` in the spec. Errors have the reason DATA_ERROR, or SPEC_ERROR if the
+// pad token is outside the model's vocabulary. REQUIRES: IsTextSource(source).
 absl::StatusOr<data::Dataset> OpenTextSource(const v1::DataSource& source, const std::string& field,
                                              const graph::Graph& model, Locator locate);
 

@@ -18,7 +18,7 @@ bool IsCrossEntropy(const graph::Node& node) {
   return node.op.starts_with("aten.cross_entropy_loss") || node.op.starts_with("aten.nll_loss");
 }
 
-// A label that the model compares all labels with: how a loss by hand finds those to leave out.
+// The label with which a node compares all labels: a hand-written loss finds labels to leave out this way.
 std::optional<int64_t> ComparedLabel(const graph::Graph& model, const graph::Node& node) {
   const auto labels = model.FindInput("labels");
   const bool compares = node.op == "aten.ne.Scalar" || node.op == "aten.eq.Scalar";
@@ -36,7 +36,7 @@ std::optional<int64_t> FirstOf(const std::set<int64_t>& wanted, const at::Tensor
   return found == end ? std::nullopt : std::optional(*found);
 }
 
-// Of the mask's positions, how many are set.
+// Number of positions that are set.
 int64_t NumSet(const at::Tensor& mask) { return at::count_nonzero(mask).item<int64_t>(); }
 
 }  // namespace
@@ -75,8 +75,8 @@ std::string UnevenBatches::WhyUneven(const std::vector<amp::Batch>& batches) con
   return WhyUnevenMasks(batches);
 }
 
-// A mask of positions says what counts where a sample has a label a position, or where the model makes its loss of what
-// it is given. Batches may be of different sizes.
+// A mask of positions determines what counts if samples have a label per position, or if the model makes its loss
+// without labels. Batches may differ in size.
 std::string UnevenBatches::WhyUnevenMasks(const std::vector<amp::Batch>& batches) const {
   const amp::Batch& first = batches.front();
   const bool has_label_a_sample = takes_labels_ && first.labels.numel() == first.labels.size(0);

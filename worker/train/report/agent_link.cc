@@ -56,7 +56,7 @@ absl::Status AgentLink::Start() {
 void AgentLink::Wake() {
   const uint64_t one = 1;
   if (wake_.ok()) {
-    // A full counter means that the thread will wake anyway.
+    // If the counter is full, the thread will wake anyway.
     [[maybe_unused]] const ssize_t count = write(wake_.get(), &one, sizeof(one));
   }
 }
@@ -132,7 +132,7 @@ void AgentLink::Serve() {
       uint64_t count = 0;
       [[maybe_unused]] const ssize_t size = read(wake_.get(), &count, sizeof(count));
     }
-    // What the old connection still said comes before the new one takes its place.
+    // Read the rest of the old connection before the new one replaces it.
     if ((waits[2].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
       Receive();
     }
@@ -191,7 +191,7 @@ bool AgentLink::Obey(const TrainerCommand& command) {
     case TrainerCommand::kStart:
       return Bind(command.start());
     case TrainerCommand::kLeave:
-      // A cancel overrules a pause; nothing overrules a cancel.
+      // A cancel overrides a pause; nothing overrides a cancel.
       if (!leave_.has_value() || leave_->desired() != v1::Job::CANCEL) {
         leave_ = command.leave();
       }
@@ -219,7 +219,7 @@ bool AgentLink::Obey(const TrainerCommand& command) {
       outcome_taken_ = outcome_taken_ || (outcome_.has_value() && command.acknowledge().outcome());
       return true;
     case TrainerCommand::KIND_NOT_SET:
-      return true;  // of a later agent
+      return true;  // A command of a later agent version.
   }
   return true;
 }
@@ -348,7 +348,7 @@ void AgentLink::Flush() {
       Disconnect();
     }
   }
-  // What did not fit before goes on without waiting for anything new.
+  // Telemetry that did not fit continues without waiting for a new record.
   if (agent_.ok() && told_sequence_ < outbox_.last_sequence()) {
     Wake();
   }

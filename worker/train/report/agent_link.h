@@ -19,19 +19,19 @@
 
 namespace ampd::train {
 
-// The trainer's end of trainer.proto: listens on trainer.sock in the spawn folder and serves one connection at a time
-// on a thread of its own; a new connection takes the place of the old one and is told everything again.
+// The trainer's end of trainer.proto. It listens on trainer.sock in the spawn folder and serves one connection at a
+// time on its own thread. A new connection replaces the old one and receives all unacknowledged reports again.
 //
 //   1. agent   connects
-//   2. trainer Hello{ready}                       and, once bound, its state, checkpoints, outcome, telemetry: all that
-//                                                 is not acknowledged
-//   3. agent   StartAttempt                       the first one binds; the same again is ignored, another is refused by
-//                                                 closing the connection
-//   4. trainer TrainerState, TelemetryBatch, ...  as they come
-//   5. agent   AcknowledgeTelemetry{outcome}      WaitForOutcomeTaken() returns
+//   2. trainer Hello{ready}                       and, once bound, everything that is not acknowledged: its state,
+//                                                 checkpoints, outcome and telemetry
+//   3. agent   StartAttempt                       the first one binds; the same again is ignored; another one closes
+//                                                 the connection
+//   4. trainer TrainerState, TelemetryBatch, ...  as they occur
+//   5. agent   AcknowledgeTelemetry{outcome}      ReportOutcome() returns true
 //
-// Checkpoints and the outcome do not wait behind a long backlog of telemetry: they name the last telemetry that was
-// made before them, which the agent sees stored first.
+// Checkpoints and the outcome need not wait behind a long backlog of telemetry. They name the last telemetry record
+// that precedes them, and the agent waits until that record is stored.
 //
 // Thread-safe.
 class AgentLink {
@@ -40,29 +40,31 @@ class AgentLink {
   AgentLink(std::string spawn_folder, TelemetryOutbox& outbox);
   ~AgentLink();
 
-  // What Hello says of the device. Call before Start.
+  // Sets the device error that Hello reports. Call before Start.
   void SetDeviceError(const std::string& message) { device_error_ = message; }
 
   // Listens and starts the thread.
   absl::Status Start();
 
-  // What the agent asked for; nothing when `Stop` was called or the deadline, since boot, came first.
+  // Returns the attempt that the agent asked for; nullopt if `Stop` was called or the deadline, since boot, passed
+  // first.
   std::optional<internal::StartAttempt> WaitForStart(absl::Duration deadline);
   std::optional<internal::LeaveAttempt> leave() const;
-  // Orders with a greater number, in their order; of those that set the same, the last one. Numbers grow over all
-  // attempts of a job.
+  // Returns orders with a greater number, in order. Of orders that set the same values, only the last remains. Numbers
+  // grow over all attempts of a job.
   std::vector<internal::ApplyLossScale> LossScaleOrders(uint64_t after) const;
-  // Whether the gradients were asked for since the last call.
+  // Whether gradients were requested since the last call.
   bool TakeGradientRequest();
 
   void ReportState(const internal::TrainerState& state);
-  // It comes after all telemetry up to `after_sequence`.
+  // The agent handles it after all telemetry up to `after_sequence`.
   void ReportCheckpoint(const v1::Checkpoint& checkpoint, uint64_t after_sequence);
-  // The last report; no telemetry is added any more. False when the agent did not acknowledge it until `deadline`,
-  // since boot.
+  // Sends the last report; no telemetry may be added after it. Returns false if the agent did not acknowledge it by
+  // `deadline`, since boot.
   bool ReportOutcome(const v1::Outcome& outcome, absl::Duration deadline);
 
-  // As if the agent had told to leave; a leave that it did tell stays. Also ends WaitForStart.
+  // Acts as if the agent had ordered to leave; an order that the agent did send remains in force. Also ends
+  // WaitForStart.
   void Stop(const internal::LeaveAttempt& leave);
 
  private:
@@ -77,14 +79,14 @@ class AgentLink {
   void Receive();
   bool Obey(const internal::TrainerCommand& command);
   bool Bind(const internal::StartAttempt& start);
-  // Queues what the connection has not been told yet.
+  // Queues everything that was not yet sent on this connection.
   void Tell();
   void TellHello();
   void TellState();
   void TellTelemetry();
   void TellCheckpoints();
   void TellOutcome();
-  // For `after_sequence`: 0 when nothing up to `sequence` has to be waited for.
+  // The value for `after_sequence`: 0 if everything up to `sequence` is acknowledged already.
   uint64_t Awaited(uint64_t sequence) const;
   void Send(const internal::TrainerReport& report);
   void Flush();
@@ -98,7 +100,7 @@ class AgentLink {
   std::thread thread_;
   std::atomic<bool> closing_ = false;
 
-  // The connection; touched by the thread only.
+  // The connection. Used by the thread only.
   UniqueFd agent_;
   FrameDecoder decoder_;
   std::string outgoing_;

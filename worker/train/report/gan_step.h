@@ -12,7 +12,7 @@ struct GanStep {
   const amp::PhaseResult& generator;
 };
 
-// Nothing for a model with one loss. The parts live as long as `result`.
+// nullopt for a model with one loss. The references are valid as long as `result`.
 inline std::optional<GanStep> GanStepOf(const amp::StepResult& result) {
   const amp::PhaseResult* discriminator = nullptr;
   const amp::PhaseResult* generator = nullptr;

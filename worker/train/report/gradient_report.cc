@@ -75,7 +75,7 @@ v1::GradientSamples::Fp8 ToProto(const amp::Fp8Finding& finding, int64_t step) {
   return fp8;
 }
 
-// The module's first row; a row of its own where no parameter of it was sampled.
+// The module's first row, or a new one if none of its parameters was sampled.
 Module& RowOf(const std::string& module, v1::GradientSamples& report) {
   auto& rows = *report.mutable_modules();
   const auto found = std::find_if(rows.begin(), rows.end(), [&](const Module& row) { return row.module() == module; });
@@ -84,7 +84,7 @@ Module& RowOf(const std::string& module, v1::GradientSamples& report) {
   return row;
 }
 
-// What is wider than fp16 needs no scale.
+// Formats wider than fp16 need no scale.
 bool MayBeScaled(const std::vector<GradientSample>& samples, const precision::LossScaleConfig& scaling) {
   return scaling.kind != precision::LossScaleConfig::Kind::kOff ||
          std::any_of(samples.begin(), samples.end(),

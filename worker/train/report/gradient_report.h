@@ -13,35 +13,35 @@
 
 namespace ampd::train {
 
-// What FP8's canary saw when it last looked.
+// Findings of the last run of the FP8 canary.
 struct CanaryReport {
   int64_t step = 0;
   std::vector<amp::Fp8Finding> layers;
 };
 
-// The samples of one step, put together by module and format, with the scale that they have and beside them what the
-// canary saw and what went wrong in the forward pass. Where `scaling` is on, or could be for fp16, also the scale that
-// they suggest, one that may be ordered.
+// Summarizes the samples of one step by module and format, with the loss scale that they have, the canary's findings,
+// and the fault of the forward pass. If `scaling` is on, or some gradients are fp16, it also suggests a loss scale that
+// may be ordered.
 v1::GradientSamples ReportGradients(const std::vector<amp::GradientSample>& samples, double loss_scale,
                                     const precision::LossScaleConfig& scaling, const CanaryReport& canary = {},
                                     const std::optional<amp::ActivationFault>& fault = {});
 
-// One line for people.
+// A one-line summary.
 std::string Describe(const v1::GradientSamples& gradients);
 
 v1::ActivationFault ToProto(const amp::ActivationFault& fault);
 
-// What it means, in one line for people.
+// A one-line explanation of the fault.
 std::string Describe(const v1::ActivationFault& fault);
 
-// What a format lost of a module's numbers, a part of them or all.
+// The share of a module's numbers that a format lost, up to 1.
 struct ModuleLoss {
   std::string module;
   double share = 0;
 };
 
-// "layers.0 0.812, layers.2 0.333": of each module the largest share, the worst first, those above `bound` and at most
-// eight.
+// "layers.0 0.812, layers.2 0.333": the largest share of each module, worst first. Includes only shares above `bound`,
+// and at most eight.
 std::string WorstModules(const std::vector<ModuleLoss>& losses, double bound);
 
 }  // namespace ampd::train

@@ -10,15 +10,15 @@
 
 namespace ampd::train {
 
-// A line for every step that was started, for tests that prove when an attempt computed:
-// "<boottime nanoseconds> <job> <attempt> <step>". Does nothing unless it was opened. Thread-compatible.
+// Writes a line for every step that was started, for tests that prove when an attempt computed: "<boottime nanoseconds>
+// <job> <attempt> <step>". Does nothing unless it was opened. Thread-compatible.
 class StepLog {
  public:
   StepLog() = default;
   // Appends to `path`.
   static absl::StatusOr<StepLog> Open(const std::string& path);
 
-  // `at`: the moment, SinceBoot, at which the step was found to have a lease.
+  // `at`: when the step was found to have a lease, as time since boot (SinceBoot).
   void Started(absl::Duration at, const std::string& job_id, int attempt, int64_t step);
 
  private:

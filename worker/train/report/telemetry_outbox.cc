@@ -122,10 +122,10 @@ absl::StatusOr<v1::TelemetryBatch> TelemetryOutbox::Read(uint64_t after, size_t 
   v1::TelemetryBatch batch;
   for (Kept& kept : found) {
     if (kept.offset >= 0) {
-      // Nobody overwrites it: only the thread that is here acknowledges.
+      // Nothing overwrites the record: only this thread acknowledges.
       AMPD_ASSIGN_OR_RETURN(kept.payload, ReadAt(spill_fd, kept.offset, kept.size));
     }
-    // One record after the other appends to every column.
+    // Merging appends each record to every column.
     if (!batch.MergeFromString(kept.payload)) {
       return absl::InternalError("the telemetry that was put aside is damaged");
     }

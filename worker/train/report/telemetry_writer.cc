@@ -20,10 +20,10 @@ namespace {
 
 using precision::LossScaleText;
 
-// How long training waits for a server that takes no telemetry, once all room is used up.
+// How long training waits for a server that accepts no telemetry, once all capacity is used up.
 constexpr absl::Duration kMaxWait = absl::Hours(1);
 
-// "the step", or of a GAN's step the one half.
+// "the step", or the half of a GAN's step that was skipped.
 std::string WhatWasSkipped(const amp::StepResult& result) {
   const auto gan = GanStepOf(result);
   if (!gan.has_value() || gan->discriminator.skipped == gan->generator.skipped) {
@@ -47,7 +47,7 @@ std::string DescribeSkip(const amp::StepResult& result) {
                       result.overflow_parameter, " are not finite", rest, loss);
 }
 
-// A GAN's rows are its discriminator's, with what is the generator's beside.
+// A GAN's row has the discriminator's numbers, with the generator's beside them.
 void AddGan(const GanStep& step, v1::StepColumns& row) {
   row.set_loss(0, step.discriminator.loss);
   row.set_grad_norm(0, step.discriminator.grad_norm);
@@ -109,7 +109,7 @@ absl::Status TelemetryWriter::ScaleEvents(int64_t step, const amp::StepResult& r
     case amp::ScaleChange::kBackedOff:
       return Event(v1::Event::LOSS_SCALE_BACKED_OFF, step, absl::StrCat("the loss scale fell to ", scale),
                    {{"scale", scale}});
-    case amp::ScaleChange::kAtFloor:  // the monitor's to tell, once
+    case amp::ScaleChange::kAtFloor:  // The monitor reports it, once.
       return absl::OkStatus();
   }
   return absl::OkStatus();

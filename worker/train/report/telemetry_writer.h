@@ -13,7 +13,7 @@
 
 namespace ampd::train {
 
-// What a step was like besides its numbers.
+// Time, samples and memory of a step.
 struct StepCosts {
   double seconds = 0;
   double data_wait_seconds = 0;
@@ -21,21 +21,22 @@ struct StepCosts {
   DeviceMemory memory;
 };
 
-// Puts what happens in an attempt into its outbox, in the words of job.proto, and all but steps into the log.
-// Single-threaded: owner the step loop.
+// Writes what happens in an attempt to its outbox, as messages of job.proto, and logs everything except steps.
+// Single-threaded; owner: the step loop.
 class TelemetryWriter {
  public:
   TelemetryWriter(TelemetryOutbox& outbox, int attempt) : outbox_(outbox), attempt_(attempt) {}
 
-  // The step's row, and an event for an overflow and for a change of the loss scale.
+  // Adds the step's row, and an event for an overflow and for a change of the loss scale.
   absl::Status Step(int64_t step, const amp::StepResult& result, double next_scale, const StepCosts& costs);
   // Sets the point's time.
   absl::Status Eval(v1::EvalPoint point);
-  // `seconds`: what it took.
+  // `seconds`: how long the sample took.
   absl::Status Sample(v1::Sample sample, double seconds);
   absl::Status Event(v1::Event::Kind kind, int64_t step, const std::string& message,
                      const std::map<std::string, std::string>& attributes = {});
-  // The step's samples, under the policy's scaling, and what FP8's canary last saw, as GRADIENTS_SAMPLED.
+  // Adds the step's gradient samples under the policy's scaling, and the FP8 canary's last findings, as
+  // GRADIENTS_SAMPLED.
   absl::Status Gradients(int64_t step, const amp::StepResult& result, const precision::LossScaleConfig& scaling,
                          const CanaryReport& canary);
 

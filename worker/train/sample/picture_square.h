@@ -7,14 +7,15 @@
 
 namespace ampd::train {
 
-// Pictures side by side and in rows, black between them. No LibTorch. Thread-compatible.
+// A square of pictures with black lines between them. No LibTorch. Thread-compatible.
 class PictureSquare {
  public:
-  // `rows`: and columns; pictures are (channels, image_size, image_size).
+  // `rows`: the number of rows, and of columns. Each picture is (channels, image_size, image_size).
   PictureSquare(int64_t rows, int64_t channels, int64_t image_size);
 
-  // Puts pictures (rows, C, S, S) into a row. -1 is black and 1 white, or all of a colour; what lies beyond counts as
-  // these, and what is no number as black. REQUIRES: 0 <= row < rows, and as many numbers as the pictures have.
+  // Sets the pictures (rows, C, S, S) of one row. -1 is black; 1 is white, or the full colour of a channel. Values
+  // outside this range are clamped, and NaN is black. REQUIRES: 0 <= row < rows, and the span has as many numbers as
+  // the pictures.
   void SetRow(int64_t row, absl::Span<const float> pictures);
 
   const images::Raster& raster() const { return raster_; }

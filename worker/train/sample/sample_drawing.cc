@@ -15,11 +15,11 @@
 #include "worker/train/sample/picture_square.h"
 #include "worker/train/sample/text_sample.h"
 
-// B batch, T length of the context, V vocabulary, Z numbers that a picture is made of, C channels, S pixels of a side.
+// B batch, T context length, V vocabulary size, Z noise numbers per picture, C channels, S pixels per side.
 namespace ampd::train {
 namespace {
 
-// Of an input or output, by its place in the shape.
+// The extent of one dimension of an input or output.
 int64_t Extent(const graph::Graph& graph, graph::ValueId value, size_t dim) {
   return graph.type(value).shape[dim].factor();
 }
@@ -56,7 +56,7 @@ absl::Status CheckImages(const v1::ImageSampleSpec& spec, const graph::Graph& ge
   return absl::OkStatus();
 }
 
-// (1, T): the end of a text, and nothing behind it where it is shorter, which a causal model does not see.
+// (1, T): the text's last T bytes. After a shorter text come zeros, which a causal model does not see.
 at::Tensor ContextOf(std::string_view text, int64_t length) {
   at::Tensor tokens = at::zeros({1, length}, at::kLong);
   std::transform(text.begin(), text.end(), tokens.data_ptr<int64_t>(),

@@ -11,16 +11,17 @@
 #include "graph/graph.h"
 #include "worker/amp/engine.h"
 
-// What a job draws while it trains (JobSpec.sample), by its model's generator (models/samples.h).
+// Draws the samples of a job while it trains (JobSpec.sample), with its model's generator (models/samples.h).
 namespace ampd::train {
 
-// INVALID_ARGUMENT when the generator can't draw such samples, or the spec has no bounds or defaults of admission's.
+// INVALID_ARGUMENT if the generator can't draw such samples, or if the spec lacks the bounds or defaults that admission
+// sets.
 absl::Status CheckSample(const v1::SampleSpec& spec, const graph::Graph& generator);
 
-// The sample of a step: sample.txt or sample.png, without a sequence. A text is drawn byte by byte, each by a run of
-// the whole context, the last T bytes; pictures row by row, of the same noise at every step. The random numbers are of
-// (seed, step) alone. `is_told_to_stop` is asked before each byte and row: once it says so, there is no sample.
-// REQUIRES: CheckSample found nothing, and the engine has the generator.
+// Draws the sample of a step: sample.txt or sample.png, without a sequence. A text is drawn byte by byte; each byte
+// needs a run over the whole context, the last T bytes. Pictures are drawn row by row, from the same noise at every
+// step. The random numbers depend on (seed, step) alone. `is_told_to_stop` is asked before each byte and row; if it
+// returns true, there is no sample. REQUIRES: CheckSample returned OK, and the engine has the generator.
 absl::StatusOr<std::optional<v1::Sample>> DrawSample(const v1::SampleSpec& spec, const graph::Graph& generator,
                                                      uint64_t seed, int64_t step, amp::Engine& engine,
                                                      absl::FunctionRef<bool()> is_told_to_stop);

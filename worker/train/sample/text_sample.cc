@@ -10,16 +10,16 @@
 namespace ampd::train {
 namespace {
 
-// data/noise.cc has the streams from 2^61 on, and data/augmentation.cc those from 2^63.
+// Streams from 2^61 on belong to data/noise.cc, and those from 2^63 on to data/augmentation.cc.
 constexpr uint64_t kText = uint64_t{1} << 60;
 
-// In [0, 1), of 53 random bits.
+// In [0, 1), from 53 random bits.
 double Uniform(uint64_t seed, int64_t step, int64_t place) {
   const uint64_t bits = data::PhiloxBits(seed, kText | static_cast<uint64_t>(step), static_cast<uint64_t>(place));
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 
-// The tokens with finite logits, the `top_k` likeliest of them first, and no more than those.
+// The tokens with finite logits; if `top_k` limits them, only the likeliest, in order.
 std::vector<int64_t> Candidates(absl::Span<const float> logits, int64_t top_k) {
   std::vector<int64_t> tokens(logits.size());
   std::iota(tokens.begin(), tokens.end(), 0);
@@ -52,7 +52,7 @@ int64_t DrawToken(absl::Span<const float> logits, const TokenDraw& draw, double 
     sums.push_back(sum);
   }
   const auto drawn = std::upper_bound(sums.begin(), sums.end(), uniform * sum);
-  // Rounding may bring the product up to the sum.
+  // Rounding may make the product equal to the sum.
   return drawn == sums.end() ? tokens.back() : tokens[static_cast<size_t>(drawn - sums.begin())];
 }
 
