@@ -11,7 +11,7 @@ namespace ampd::data {
 
 enum class ElementType { kBool, kUint8, kInt8, kInt16, kInt32, kInt64, kFloat16, kFloat32, kFloat64 };
 
-// An array as a file holds it: row-major, little-endian, its bytes no more and no fewer than its shape says.
+// An array as a file holds it: row-major, little-endian, with exactly as many bytes as its shape requires.
 struct Array {
   ElementType type = ElementType::kUint8;
   std::vector<int64_t> shape;
@@ -19,22 +19,22 @@ struct Array {
 };
 
 int64_t ElementBytes(ElementType type);
-std::string ElementName(ElementType type);  // NumPy's: "uint8", "float32"
-bool IsInteger(ElementType type);           // of a boolean too, which is 0 or 1
+std::string ElementName(ElementType type);  // NumPy's name: "uint8", "float32".
+bool IsInteger(ElementType type);           // True for booleans, which are 0 or 1, too.
 
-// DATA_ERROR naming the array and the element where one of its booleans is a byte that is neither 0 nor 1.
+// DATA_ERROR naming the array and the element if one of its booleans is a byte that is neither 0 nor 1.
 absl::Status CheckBooleans(const Array& array, const std::string& name);
 
-// Bytes of `shape`; -1 when they are more than `most`, or the shape has a negative extent.
+// Bytes of an array of `shape`. Returns -1 if they exceed `most` or the shape has a negative extent.
 int64_t ArrayBytes(ElementType type, const std::vector<int64_t>& shape, int64_t most);
 
-// The first ten names of arrays that a file has, for a message.
+// The names of the first ten arrays of a file, for a message.
 std::string SomeNames(const std::vector<std::string>& names);
 
-// The value of an IEEE half, exactly.
+// The exact value of an IEEE half.
 float HalfToFloat(uint16_t bits);
 
-// Calls `f` with each element in order: as int64_t where the type is an integer, as double otherwise.
+// Calls `f` with each element in order: as int64_t if the type is an integer, as double otherwise.
 template <typename F>
 void ForEachElement(const Array& array, F f) {
   const auto each = [&]<typename Stored>(Stored value, auto as) {

@@ -13,10 +13,10 @@ constexpr int64_t kMaxChannels = 4;
 
 struct Layout {
   int64_t channels = 1;
-  int64_t inner = 1;  // elements in a row that are of one channel
+  int64_t inner = 1;  // Consecutive elements of one channel.
 };
 
-// How the channel of an element follows from its place: place / inner % channels.
+// The channel of the element at `place` is place / inner % channels.
 Layout LayoutOf(const std::vector<int64_t>& shape) {
   if (shape.size() == 4 && shape[1] <= kMaxChannels) {
     return {shape[1], shape[2] * shape[3]};
@@ -24,14 +24,14 @@ Layout LayoutOf(const std::vector<int64_t>& shape) {
   return {shape.size() == 4 && shape[3] <= kMaxChannels ? shape[3] : 1, 1};
 }
 
-// The finite elements' range and, for each channel, sums from which mean and deviation follow.
+// Adds the range of the finite elements and, for each channel, mean and deviation.
 void ReportElements(const Array& array, v1::DatasetArray& report) {
   if (array.bytes.empty()) {
-    return;  // and the product of its other dimensions may be anything
+    return;  // Also, the product of the other dimensions may be anything.
   }
   const Layout layout = LayoutOf(array.shape);
   std::vector<double> mean(layout.channels, 0);
-  std::vector<double> squares(layout.channels, 0);  // of distances from the mean: Welford's method
+  std::vector<double> squares(layout.channels, 0);  // Squared distances from the mean (Welford's method).
   std::vector<int64_t> count(layout.channels, 0);
   double least = std::numeric_limits<double>::infinity();
   double most = -least;

@@ -8,16 +8,16 @@
 
 namespace ampd::data {
 
-// Where the channels of images are among the dimensions of an array.
+// Which dimension of an array of images holds the channels.
 enum class Channels { kNone, kSecond, kLast };
 
-// The samples of each class are counted where there are so many classes at most.
+// Samples of each class are counted only if there are at most this many classes.
 inline constexpr int64_t kMostCountedClasses = 1 << 16;
 
-// What there is to know of an array: its type, shape and range; of images mean and standard deviation of each channel,
-// uint8 mapped to [0, 1]; of what can be labels, integers of (N) or (N, 1) from 0 to 65,535, the samples of each class.
-// Images are arrays of 2 to 4 dimensions; of 4, the second or the last are the channels, whichever has at most 4.
-// Takes two passes over it and memory for a thousand channels at most.
+// Describes an array: its type, shape and range. Images also get mean and standard deviation of each channel, with
+// uint8 mapped to [0, 1]. Possible labels, integers of (N) or (N, 1) from 0 to 65,535, also get the number of samples
+// of each class. Images are arrays of 2 to 4 dimensions; with 4, the channels are the second or the last dimension,
+// whichever is at most 4. Makes two passes over the array and uses memory for at most a thousand channels.
 v1::DatasetArray ReportArray(const std::string& name, const Array& array);
 
 }  // namespace ampd::data

@@ -7,16 +7,16 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 
-// What the readers of every format share: bytes that come one behind the other, from a file or out of an archive.
+// The interface that the readers of all formats share: a sequence of bytes, from a file or an archive.
 namespace ampd::data {
 
-// Up to `size` bytes; fewer only at the end of the content.
+// Reads up to `size` bytes; fewer only at the end of the content.
 using ByteSource = absl::FunctionRef<absl::StatusOr<size_t>(uint8_t* out, size_t size)>;
 
-// Of all samples that a dataset may hold in memory.
+// Limit on all samples that a dataset holds in memory.
 inline constexpr int64_t kMaxDatasetBytes = int64_t{4} << 30;
 
-// The next `size` bytes, no fewer. Memory grows with what the source holds, not with `size`.
+// Reads exactly `size` bytes. Memory grows with what the source holds, not with `size`.
 absl::StatusOr<std::vector<uint8_t>> ReadExactly(ByteSource source, const std::string& name, int64_t size);
 
 // DATA_ERROR unless the content ends here.

@@ -10,8 +10,8 @@
 
 namespace ampd::data {
 
-// The content of a data file, decompressed when it starts with gzip's magic. One gzip member; bytes after it are an
-// error. Thread-compatible.
+// The content of a data file, decompressed if it starts with gzip's magic. A gzip file has one member; bytes after it
+// are an error. Thread-compatible.
 class ByteStream {
  public:
   static absl::StatusOr<ByteStream> Open(const DataFile& file);
@@ -20,7 +20,7 @@ class ByteStream {
 
   bool is_gzip() const { return inflater_ != nullptr; }
 
-  // Up to `size` bytes; fewer only at the end of the content, whose gzip checksum has then been verified.
+  // Reads up to `size` bytes; fewer only at the end of the content. At the end, gzip's checksum has been verified.
   absl::StatusOr<size_t> Read(uint8_t* out, size_t size);
 
  private:
@@ -30,11 +30,11 @@ class ByteStream {
   absl::Status Fill();
   absl::StatusOr<size_t> Inflate(uint8_t* out, size_t size);
 
-  std::string name_;  // what messages call it
+  std::string name_;  // Name in messages.
   UniqueFd file_;
   std::string input_;
   size_t input_begin_ = 0;
-  std::unique_ptr<Inflater> inflater_;  // unset: plain
+  std::unique_ptr<Inflater> inflater_;  // Unset: the file is not compressed.
 };
 
 }  // namespace ampd::data

@@ -22,10 +22,10 @@ namespace {
 using Format = v1::DatasetFile::Format;
 
 constexpr size_t kBeginBytes = size_t{1} << 16;
-constexpr int64_t kMostRecords = 10'000;  // of CIFAR whose labels are looked at
+constexpr int64_t kMostRecords = 10'000;  // Maximum number of CIFAR records whose labels are checked.
 
-// The labels where CIFAR's records would have them. A file with wrong ones is CIFAR's all the same, so up to one in ten
-// may be beyond the classes, and half of a few.
+// Counts the labels that the content would have as CIFAR records. A CIFAR file may have wrong labels, so up to one in
+// ten may be out of range, or half if there are few.
 class CifarLabelCounts {
  public:
   // `bytes` lie at `offset` of the content.
@@ -62,13 +62,13 @@ class CifarLabelCounts {
   Labels hundred_;
 };
 
-// Of JSON's blanks; 0 where there is nothing else.
+// The first character that is not blank in JSON; 0 if there is none.
 char FirstThatIsNoBlank(std::string_view content) {
   const size_t first = content.find_first_not_of(" \t\r\n");
   return first == std::string_view::npos ? '\0' : content[first];
 }
 
-// A file with what is known of it.
+// Examines one file and keeps what is known about it.
 class Look {
  public:
   explicit Look(const DataFile& file) : file_(file) {}
@@ -88,7 +88,7 @@ class Look {
     AMPD_ASSIGN_OR_RETURN(const std::string raw, ReadBegin(0));
     if (content_.content_bytes == 0 && !content_.damage.ok() &&
         ContentOf(raw, content_.size_bytes).kind != ContentKind::kGzip) {
-      content_.gzip = false;  // two bytes like gzip's magic are a number like others
+      content_.gzip = false;  // Two bytes that equal gzip's magic can be an ordinary number.
       content_.damage = absl::OkStatus();
     }
     if (!content_.gzip) {
@@ -99,7 +99,7 @@ class Look {
   }
 
  private:
-  // Byte by byte at first, so that a damaged file of a few bytes has a beginning.
+  // Starts byte by byte, so that a damaged file of a few bytes still yields a beginning.
   absl::Status ReadAll(ByteStream& stream) {
     std::string chunk(1, '\0');
     char late_opening = '\0';
@@ -121,7 +121,7 @@ class Look {
     return absl::OkStatus();
   }
 
-  // At most kBeginBytes of a plain file, from `offset` on.
+  // At most kBeginBytes of an uncompressed file, from `offset` on.
   absl::StatusOr<std::string> ReadBegin(int64_t offset) const {
     const int64_t size = std::min(static_cast<int64_t>(kBeginBytes), content_.size_bytes - offset);
     std::string bytes(static_cast<size_t>(std::max<int64_t>(size, 0)), '\0');
@@ -145,13 +145,13 @@ class Look {
     return absl::OkStatus();
   }
 
-  // A mark of UTF-8 may stand before the text.
+  // Skips a UTF-8 byte order mark before the text.
   void Open(std::string_view begin) {
     constexpr std::string_view kMark = "\xef\xbb\xbf";
     opening_ = FirstThatIsNoBlank(begin.starts_with(kMark) ? begin.substr(kMark.size()) : begin);
   }
 
-  // Of a plain file with records of so many bytes.
+  // Counts the labels of an uncompressed file with records of this size.
   absl::Status ReadLabels(int64_t record_bytes) {
     if (content_.size_bytes % record_bytes != 0) {
       return absl::OkStatus();
@@ -189,7 +189,7 @@ class Look {
   }
   absl::Status NotFound(std::string why) { return Found(v1::DatasetFile::FORMAT_UNSPECIFIED, std::move(why)); }
 
-  // Formats with a signature first: CIFAR's files are known by size and labels alone, tokens by their numbers.
+  // Formats with a signature come first: CIFAR files are recognized by size and labels alone, tokens by their numbers.
   absl::Status Name() {
     const Content known = ContentOf(content_.begin, content_.content_bytes);
     const bool counts = known.is_certain || !IsCifar();
@@ -248,7 +248,7 @@ class Look {
     if (width.token_bytes != 0) {
       return Found(width.token_bytes == 2 ? v1::DatasetFile::UINT16_TOKENS : v1::DatasetFile::UINT32_TOKENS, width.why);
     }
-    // CIFAR's by its size, and then its labels are wrong.
+    // If the size fits, it is a CIFAR file with wrong labels.
     const auto has_size_of = [this](CifarLabels kind) {
       return content_.size_bytes % CifarRecordOf(kind).num_bytes() == 0;
     };

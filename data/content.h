@@ -8,28 +8,29 @@
 #include "base/formats/content_kind.h"
 #include "data/data_file.h"
 
-// What a file of a dataset is, decided by its content and by nothing else. Jobs and `ampctl data inspect` decide by the
-// same function, so what one of them takes for tokens is none of CIFAR's images to the other.
+// Determines the format of a dataset file from its content alone. Jobs and `ampctl data inspect` use the same function,
+// so they always agree on it.
 namespace ampd::data {
 
 struct FileContent {
   v1::DatasetFile::Format format = v1::DatasetFile::FORMAT_UNSPECIFIED;
-  // Of no format: what it is, or why its content leaves two formats open. Of tokens without a header: by what their
-  // width is told. Empty otherwise.
+  // If there is no format: what the file is, or why its content leaves two formats open. For tokens without a header:
+  // how their width was found. Empty otherwise.
   std::string why;
-  std::string begin;          // of the content, decompressed
-  int64_t content_bytes = 0;  // decompressed
-  int64_t size_bytes = 0;     // on disk
+  std::string begin;          // The first bytes of the content, decompressed.
+  int64_t content_bytes = 0;  // Size after decompression.
+  int64_t size_bytes = 0;     // Size on disk.
   bool gzip = false;
-  absl::Status damage;  // of the compression
+  absl::Status damage;  // Error of the decompression.
 };
 
-// Reads the beginning of a file, samples of one that may be tokens, and all of one that is compressed. Errors as in
-// data_file.h: only what can't be opened or read is one.
+// Reads the beginning of a file, samples of one that may hold tokens, and all of one that is compressed. Errors as in
+// data_file.h; only a file that can't be opened or read is one.
 absl::StatusOr<FileContent> LookAt(const DataFile& file);
 
-// DATA_ERROR where the content is surely that of another format, one with a signature of its own, or text; `expected`
-// says what the file was to be: "tokens without a header". REQUIRES: `begin` as ContentOf has it.
+// DATA_ERROR if the content is certainly of another format, because it has that format's signature or is text.
+// `expected`: what the file should be, for example "tokens without a header". REQUIRES: `begin` is what ContentOf
+// takes.
 absl::Status RefuseOtherFormats(std::string_view begin, int64_t content_bytes, const std::string& name,
                                 const std::string& expected);
 

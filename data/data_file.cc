@@ -23,7 +23,7 @@
 namespace ampd::data {
 namespace {
 
-// What the kernel says of a path that leaves the root is about its own workings.
+// The kernel's texts for paths that leave the root describe its internals, so they are replaced.
 const char* Why(int error) {
   switch (error) {
     case ELOOP:
@@ -35,7 +35,7 @@ const char* Why(int error) {
   }
 }
 
-// `name` in `folder`; an error is in errno.
+// Opens `name` in `folder`; an error is in errno.
 UniqueFd OpenBeneath(const UniqueFd& folder, const std::string& name, uint64_t flags) {
   open_how how = {};
   how.flags = flags | O_CLOEXEC;
@@ -43,7 +43,7 @@ UniqueFd OpenBeneath(const UniqueFd& folder, const std::string& name, uint64_t f
   return UniqueFd(static_cast<int>(syscall(SYS_openat2, folder.get(), name.c_str(), &how, sizeof(how))));
 }
 
-// "chmod o+r sets/x.npy", and what helps a file of the worker's group.
+// "chmod o+r sets/x.npy", and the alternative for a file of the worker's group.
 std::string Advice(const ReadRights& rights, const struct stat& status, const std::string& path, char right) {
   const std::string quoted = absl::CEscape(path);
   const std::string of_others = absl::StrCat("chmod o+", std::string(1, right), " ", quoted);
@@ -56,7 +56,7 @@ std::string Advice(const ReadRights& rights, const struct stat& status, const st
              : absl::StrCat(of_others, ", or chgrp ", *rights.group, " ", quoted, " and ", of_group);
 }
 
-// The status of what is open at `path`, where `file.rights` permit to use it.
+// Returns the status of what is open at `path`, if `file.rights` permit its use.
 absl::StatusOr<struct stat> CheckRights(const DataFile& file, const UniqueFd& opened, const std::string& path,
                                         mode_t of_others, mode_t of_group) {
   struct stat status = {};
@@ -78,7 +78,7 @@ absl::StatusOr<struct stat> CheckRights(const DataFile& file, const UniqueFd& op
                                 Advice(rights, status, path, is_file ? 'r' : 'x')));
 }
 
-// Why `name` can't be opened: a file that the process may not read is told by its rights.
+// Explains why `name` can't be opened. If the process may not read the file, the error describes its rights.
 absl::Status ErrorOfOpening(const UniqueFd& folder, const std::string& name, const DataFile& file, int error) {
   const UniqueFd looked_at = error == EACCES ? OpenBeneath(folder, name, O_PATH) : UniqueFd();
   if (looked_at.ok()) {

@@ -10,40 +10,39 @@
 
 namespace ampd::data {
 
-// Whose files may be opened. By the bits of their mode and by their group, whoever the process runs as: a worker that
-// may read everything must not lend that right to all who submit jobs.
+// Which files may be opened, by the bits of their mode and by their group, whatever user the process runs as. A worker
+// that may read everything must not pass that right on to everyone who submits jobs.
 struct ReadRights {
-  // Only files that others may read, or that the members of `group` may. Otherwise all that the process may read.
+  // If true, only files that others may read, or members of `group`. Otherwise everything that the process may read.
   bool shared_only = false;
   std::optional<gid_t> group;
 };
 
 struct DataFile {
-  std::string root;  // the data root's folder; no message holds it
-  std::string path;  // relative, beneath it
-  std::string name;  // what messages call it: the field of the job file and its value
+  std::string root;  // Folder of the data root; it never appears in messages.
+  std::string path;  // Relative to the root.
+  std::string name;  // Name in messages: the field of the job file and its value.
   ReadRights rights = {};
 };
 
 // Opens `file` for reading. The kernel refuses to leave the folder and to follow symbolic links (openat2 with
-// RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS); anything but a regular file is refused too. Rights
-// are checked on what was opened: of the file, and of every folder between the root and it, which must be open to
-// search; those of the root itself are its owner's choice. An error names the chmod that helps. Errors are those of
-// FileError and DataError.
+// RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS). Anything but a regular file is rejected too. Rights
+// are checked on the opened file and on every folder between it and the root, which must be searchable. The rights of
+// the root itself are its owner's choice. An error names the chmod that helps. Errors are those of FileError and
+// DataError.
 absl::StatusOr<UniqueFd> OpenDataFile(const DataFile& file);
 
-// An error with the reason DATA_ERROR, the user's to mend: "<name>: <what>".
+// An error that the user can fix, with the reason DATA_ERROR: "<name>: <what>".
 absl::Status DataError(const std::string& name, const std::string& what);
 
-// An error with the reason DEVICE_ERROR, with which the attempt is tried again at no cost to the job: a disk, a network
-// or the host failed, and the data can't help it.
+// An error with the reason DEVICE_ERROR: a disk, a network or the host failed, which no change of the data can fix. The
+// attempt is retried at no cost to the job.
 absl::Status HostError(const std::string& name, const std::string& what);
 
-// The error of a call on a data file that failed with `error`, an errno value: HostError where IsTroubleOfTheHost,
-// DataError otherwise.
+// Converts `error`, the errno of a failed call on a data file: HostError if IsTroubleOfTheHost, DataError otherwise.
 absl::Status FileError(const std::string& name, int error);
 
-// The same of an error that a ZipArchive told: HostError where it is UNAVAILABLE, DataError otherwise.
+// Converts an error of a ZipArchive: HostError if it is UNAVAILABLE, DataError otherwise.
 absl::Status ArchiveError(const std::string& name, const absl::Status& error);
 
 }  // namespace ampd::data

@@ -62,7 +62,7 @@ absl::Status AddCifar(const DataFile& file, CifarLabels kind, v1::DatasetFile& r
   return absl::OkStatus();
 }
 
-// All arrays of an NpzFile or of TensorArrays.
+// Reports all arrays of an NpzFile or of TensorArrays.
 template <typename Archive>
 absl::Status AddEach(const absl::StatusOr<Archive>& archive, v1::DatasetFile& report) {
   AMPD_RETURN_IF_ERROR(archive.status());
@@ -77,7 +77,8 @@ absl::Status AddEach(const absl::StatusOr<Archive>& archive, v1::DatasetFile& re
   return absl::OkStatus();
 }
 
-// Of a JSON list of texts, as `ampctl data pack` writes it. Metadata is free: others may mean something else by it.
+// Adds the names if "classes" is a JSON list of texts, as `ampctl data pack` writes it. Other files may use that
+// metadata entry for something else.
 void AddClassNames(const std::map<std::string, std::string>& metadata, v1::DatasetFile& report) {
   const auto found = metadata.find("classes");
   const auto names = found == metadata.end() ? nlohmann::json() : nlohmann::json::parse(found->second, nullptr, false);
@@ -140,7 +141,7 @@ absl::Status AddArrays(const DataFile& file, const FileContent& content, v1::Dat
       return AddTokens(file, TokenFormat::kLlmC, report);
     case v1::DatasetFile::UINT16_TOKENS:
     case v1::DatasetFile::UINT32_TOKENS:
-      return AddTokens(file, TokenFormat::kAuto, report);  // and so in the words of AUTO
+      return AddTokens(file, TokenFormat::kAuto, report);  // Reports errors with AUTO's messages.
     case v1::DatasetFile::JSONL:
       return AddTexts(file, report);
     case v1::DatasetFile::NPY: {

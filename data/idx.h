@@ -7,15 +7,15 @@
 #include "absl/status/statusor.h"
 #include "data/data_file.h"
 
-// Images and labels in MNIST's IDX format, plain or gzip (known by its magic, not by the name):
+// Images and labels in MNIST's IDX format, plain or gzip (detected by its magic, not by the name):
 //
 //   images := 0x00000803 count rows columns pixel*      pixel: u8
 //   labels := 0x00000801 count label*                   label: u8
 //   0x..., count, rows, columns := u32, big-endian
 //
-// Read strictly: the content must hold as many bytes as its header says, no fewer and no more. With a limit below
-// `count` what follows the last wanted sample is not looked at. Memory grows with what the file holds, not with what
-// its header claims. Errors name the file and the value; reasons as in data_file.h.
+// The file is read strictly: the content must hold exactly as many bytes as its header says. With a limit below
+// `count`, nothing after the last wanted sample is checked. Memory grows with what the file holds, not with what its
+// header claims. Errors name the file and the value; reasons as in data_file.h.
 namespace ampd::data {
 
 struct IdxImages {
@@ -25,10 +25,10 @@ struct IdxImages {
   std::vector<uint8_t> pixels;  // (count, rows, columns)
 };
 
-// `limit`: only the first samples; 0: all.
+// `limit`: the number of samples to read; 0: all.
 absl::StatusOr<IdxImages> ReadIdxImages(const DataFile& file, int64_t limit);
 
-// Every label is below `num_classes`.
+// Checks that every label is below `num_classes`.
 absl::StatusOr<std::vector<uint8_t>> ReadIdxLabels(const DataFile& file, int64_t limit, int64_t num_classes);
 
 }  // namespace ampd::data

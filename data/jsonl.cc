@@ -18,17 +18,17 @@ namespace {
 
 constexpr size_t kChunkBytes = size_t{1} << 20;
 
-// What any model could have: tokens and types are kept in as many bits, and a model's number of classes is an int32.
+// Bounds for any model: tokens and types are stored in this many bits, and a model's number of classes is an int32.
 constexpr int64_t kMostTokens = int64_t{1} << 32;
 constexpr int64_t kMostTypes = 256;
 constexpr int64_t kMostClasses = std::numeric_limits<int32_t>::max();
 
-// What a line is made of.
+// The members of a line.
 enum Member { kTokens, kTypes, kLabel, kNumMembers, kNone = kNumMembers };
 constexpr const char* kNames[] = {"input_ids", "token_type_ids", "label"};
 
-// Takes a line's events from the parser, and refuses the first one that does not belong there. Numbers are kept as they
-// come; what they may be is checked behind.
+// Receives a line's events from the parser and rejects the first one that does not belong there. Numbers are stored as
+// they come; their ranges are checked later.
 class LineReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   bool null() override { return Refuse("null"); }
@@ -98,15 +98,15 @@ class LineReader : public nlohmann::json_sax<nlohmann::json> {
   std::string why_;
 };
 
-// What a member's numbers must be below.
+// The bounds of a member's numbers.
 struct Bound {
   Member member = kTokens;
   std::optional<int64_t> of_model;
   int64_t of_any_model = 0;
-  const char* of_what = "";  // the model has so many
+  const char* of_what = "";  // The noun for the bound in messages.
 };
 
-// What is wrong with a member's numbers; empty: nothing.
+// Describes the first number that is too large; empty if there is none.
 std::string TooLarge(const LineReader& line, const Bound& bound) {
   const std::vector<int64_t>& numbers = line.numbers(bound.member);
   const int64_t end = bound.of_model.value_or(bound.of_any_model);
@@ -143,7 +143,7 @@ std::string WhatIsWrong(const LineReader& line, const JsonlLimits& limits) {
   return "";
 }
 
-// Checks lines as they come, and hands on the texts that they are.
+// Checks lines one by one, and passes on their texts.
 class LineChecker {
  public:
   using Visit = absl::FunctionRef<absl::Status(const TextLine&)>;
@@ -154,7 +154,7 @@ class LineChecker {
   int64_t num_lines() const { return num_lines_; }
   bool is_full() const { return limits_.limit > 0 && num_lines_ == limits_.limit; }
 
-  // Whether the next line, of which so many bytes are known, may still be one.
+  // Checks that the next line, of which `bytes` are known, is not too long.
   absl::Status CheckLength(size_t bytes) const {
     return static_cast<int64_t>(bytes) <= kMaxJsonlLineBytes
                ? absl::OkStatus()
@@ -223,7 +223,7 @@ absl::Status ForEachText(const DataFile& file, const JsonlLimits& limits,
                          absl::FunctionRef<absl::Status(const TextLine&)> visit) {
   AMPD_ASSIGN_OR_RETURN(ByteStream stream, ByteStream::Open(file));
   LineChecker lines(file.name, limits, visit);
-  std::string pending;  // of a line whose end is not read yet
+  std::string pending;  // A line whose end is not read yet.
   std::string chunk(kChunkBytes, '\0');
   for (size_t count = kChunkBytes; count == kChunkBytes && !lines.is_full();) {
     AMPD_ASSIGN_OR_RETURN(count, stream.Read(reinterpret_cast<uint8_t*>(chunk.data()), kChunkBytes));

@@ -23,7 +23,7 @@ struct Header {
   std::optional<std::vector<int64_t>> shape;
 };
 
-// The dict of a header, as NumPy writes it. Python's freedom beyond that (escapes, comments, sums) is refused.
+// Parses the dict of a header, as NumPy writes it. Other Python syntax (escapes, comments, sums) is rejected.
 class DictParser {
  public:
   DictParser(std::string_view text, const std::string& name) : text_(text), name_(name) {}
@@ -111,7 +111,7 @@ class DictParser {
     while (!Take(')')) {
       AMPD_ASSIGN_OR_RETURN(const int64_t extent, Number());
       extents.push_back(extent);
-      // A tuple of one has a comma behind it: (3) is a number to Python.
+      // A tuple with one element needs a comma: (3) is a number in Python.
       if (!Take(',')) {
         AMPD_RETURN_IF_ERROR(Expect(')'));
         if (extents.size() == 1) {
@@ -177,7 +177,7 @@ absl::StatusOr<std::vector<uint8_t>> ReadField(ByteSource source, const std::str
   return bytes;
 }
 
-// From the beginning to the end of the header.
+// Reads from the beginning of the content to the end of the header.
 absl::StatusOr<Header> ReadHeader(ByteSource source, const std::string& name) {
   AMPD_ASSIGN_OR_RETURN(const std::vector<uint8_t> begin, ReadField(source, name, kMagic.size() + 2));
   if (!std::equal(kMagic.begin(), kMagic.end(), begin.begin(), [](char a, uint8_t b) { return uint8_t(a) == b; })) {

@@ -13,10 +13,10 @@ namespace ampd::data {
 
 inline constexpr int64_t kMaxNpzEntries = 1000;
 
-// The arrays of an .npz file: a ZIP archive with an entry "<array>.npy" for each, stored or deflated, as numpy.savez
-// and numpy.savez_compressed write it; other entries are passed over. An entry is unpacked only as far as its array's
-// own header says, at most kMaxDatasetBytes, and must end there, its checksum verified. Reasons of errors as
-// in data_file.h. Thread-compatible.
+// The arrays of an .npz file: a ZIP archive with an entry "<array>.npy" for each array, stored or deflated, as
+// numpy.savez and numpy.savez_compressed write it. Other entries are ignored. An entry is unpacked only as far as its
+// array's own header says, at most kMaxDatasetBytes. It must end there, and its checksum is verified. Reasons of errors
+// as in data_file.h. Thread-compatible.
 class NpzFile {
  public:
   static absl::StatusOr<NpzFile> Open(const DataFile& file);
@@ -24,17 +24,17 @@ class NpzFile {
   // Names of the arrays, in the order of the archive, each once.
   const std::vector<std::string>& names() const { return names_; }
 
-  // The array of that name. `limit`: only so many of its first dimension; 0: all.
+  // Reads the named array. `limit`: how many of its first dimension to read; 0: all.
   absl::StatusOr<Array> Read(const std::string& name, int64_t limit) const;
 
  private:
   NpzFile(std::string file, ZipArchive archive) : file_(std::move(file)), archive_(std::move(archive)) {}
   absl::Status List();
 
-  std::string file_;  // what messages call it
+  std::string file_;  // Name of the file in messages.
   ZipArchive archive_;
   std::vector<std::string> names_;
-  std::vector<size_t> entries_;  // of each name, its place in the archive
+  std::vector<size_t> entries_;  // Index in the archive of each name's entry.
 };
 
 }  // namespace ampd::data

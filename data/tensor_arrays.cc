@@ -21,7 +21,7 @@ namespace {
 
 constexpr uint64_t kLengthBytes = 8;
 
-// Up to `size` bytes from `offset` on; fewer only at the end of the file.
+// Reads up to `size` bytes from `offset` on; fewer only at the end of the file.
 absl::StatusOr<size_t> ReadAt(const UniqueFd& file, const std::string& name, uint64_t offset, uint8_t* out,
                               size_t size) {
   size_t done = 0;

@@ -13,28 +13,28 @@
 
 namespace ampd::data {
 
-// The tensors of a safetensors file (base/formats/safetensors.h has its grammar and its rules), one read at a time: its
-// header is checked against the file's size before anything else is read. Taken are BOOL, U8, I8, I16, I32, I64, F16,
-// F32 and F64 of at most kMaxDatasetBytes; others are refused by name. Reasons of errors as in data_file.h.
+// The tensors of a safetensors file (base/formats/safetensors.h has its grammar and its rules), read one at a time. The
+// header is checked against the file's size before anything else is read. Accepts BOOL, U8, I8, I16, I32, I64, F16, F32
+// and F64 of at most kMaxDatasetBytes, and rejects others by name. Reasons of errors as in data_file.h.
 // Thread-compatible.
 class TensorArrays {
  public:
   static absl::StatusOr<TensorArrays> Open(const DataFile& file);
 
-  // In the order of their places in the file.
+  // In the order of their positions in the file.
   std::vector<std::string> names() const;
 
-  // What the file says of itself: texts by their names.
+  // The file's metadata: texts by name.
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
 
-  // The tensor of that name. `limit`: only so many of its first dimension; 0: all.
+  // Reads the named tensor. `limit`: how many of its first dimension to read; 0: all.
   absl::StatusOr<Array> Read(const std::string& name, int64_t limit) const;
 
  private:
   TensorArrays(std::string name, UniqueFd file, SafetensorsHeader header)
       : name_(std::move(name)), file_(std::move(file)), header_(std::move(header)) {}
 
-  std::string name_;  // what messages call the file
+  std::string name_;  // Name of the file in messages.
   UniqueFd file_;
   SafetensorsHeader header_;
 };

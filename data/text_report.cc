@@ -23,7 +23,7 @@ struct Range {
   }
 };
 
-// What is kept of texts that come one by one.
+// Collects statistics of texts that are added one by one.
 class TextCounts {
  public:
   void Add(const TextLine& text) {
@@ -94,7 +94,7 @@ class TextCounts {
   Range tokens_;
   Range types_;
   Range labels_;
-  std::vector<int64_t> class_counts_;  // of labels below kMostCountedClasses
+  std::vector<int64_t> class_counts_;  // Counts for labels below kMostCountedClasses.
 };
 
 }  // namespace

@@ -8,10 +8,10 @@
 
 namespace ampd::data {
 
-// What there is to know of a file of JSON lines (jsonl.h), whatever the model, as the arrays that a job makes of it,
-// one element a text: "input_ids", "labels", with the texts of each class where classes are below kMostCountedClasses,
-// and, where any line has them, "token_type_ids", 0 in the others. Takes memory for one line and the counts. Errors are
-// those of ForEachText.
+// Describes a file of JSON lines (jsonl.h), independent of any model, as the arrays that a job makes of it, with one
+// element per text: "input_ids", "labels", and, if any line has them, "token_type_ids", with 0 for the other lines. The
+// labels get the number of texts of each class if all classes are below kMostCountedClasses. Uses memory for one line
+// and the counts. Errors as ForEachText.
 absl::StatusOr<std::vector<v1::DatasetArray>> ReportTexts(const DataFile& file);
 
 }  // namespace ampd::data

@@ -11,19 +11,19 @@ namespace ampd::data {
 namespace {
 
 constexpr int64_t kPieceBytes = 1 << 20;
-constexpr int64_t kEnoughNumbers = 64;  // of 32 bits: fewer may be as they are by chance
-constexpr uint16_t kLargestUpper = 15;  // of a token below 2^20
+constexpr int64_t kEnoughNumbers = 64;  // Numbers of 32 bits. Fewer may look this way by chance.
+constexpr uint16_t kLargestUpper = 15;  // Upper half of the largest token below 2^20.
 
-// Of the numbers of 32 bits in a sample, each two halves of 16.
+// Counts over a sample's numbers of 32 bits, each consisting of two halves of 16 bits.
 struct Halves {
   int64_t num_numbers = 0;
-  int64_t num_small_lower = 0;  // at most kLargestUpper
+  int64_t num_small_lower = 0;  // At most kLargestUpper.
   int64_t num_small_upper = 0;
-  bool has_upper = false;   // an upper half is not 0
-  bool has_lower = false;   // a lower half is not 0
-  bool has_second = false;  // of numbers of 64 bits: the upper 32 are not all 0
+  bool has_upper = false;   // Some upper half is not 0.
+  bool has_lower = false;   // Some lower half is not 0.
+  bool has_second = false;  // As numbers of 64 bits, some upper 32 bits are not 0.
 
-  // REQUIRES: `halves` has whole numbers of 64 bits, but for the end of the file.
+  // REQUIRES: `halves` has whole numbers of 64 bits, except at the end of the file.
   void Add(const std::vector<uint16_t>& halves) {
     for (size_t i = 0; i + 1 < halves.size(); i += 2) {
       const uint16_t lower = halves[i];
@@ -72,7 +72,7 @@ absl::StatusOr<TokenWidth> WidthOfTokens(int64_t file_bytes, ReadAt read) {
   if (file_bytes % 4 != 0) {
     return TokenWidth{2, absl::StrCat("has ", file_bytes, " bytes, a whole number of tokens of 2 bytes and none of 4")};
   }
-  // Pieces begin where numbers of 64 bits do.
+  // Pieces begin at multiples of 64 bits.
   const std::array<int64_t, 3> offsets = {0, file_bytes / 2 / 8 * 8,
                                           std::max<int64_t>(file_bytes - kPieceBytes, 0) / 8 * 8};
   Halves halves;

@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMaxFileBytes = int64_t{256} << 20;
 constexpr size_t kMaxClasses = 65536;
-constexpr int64_t kMaxBytes = int64_t{4} << 30;  // what a job holds in memory (data/byte_source.h)
+constexpr int64_t kMaxBytes = int64_t{4} << 30;  // Limit of a job's samples in memory (data/byte_source.h).
 
 absl::Status Named(const std::string& path, const absl::Status& status) {
   return status.ok() ? status : absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
@@ -39,7 +39,7 @@ absl::Status Named(const std::string& path, const absl::Status& status) {
 
 struct ClassFolder {
   std::string name;
-  std::vector<std::string> files;  // paths
+  std::vector<std::string> files;  // Paths.
 };
 
 bool EndsWithAnyOf(const std::string& name, std::initializer_list<std::string_view> endings) {
@@ -49,14 +49,14 @@ bool EndsWithAnyOf(const std::string& name, std::initializer_list<std::string_vi
 
 bool IsNamedAsPicture(const std::string& name) { return EndsWithAnyOf(name, {".png", ".jpg", ".jpeg"}); }
 
-// Which ImageFolder takes too (torchvision/datasets/folder.py, IMG_EXTENSIONS) and nothing here decodes.
+// Pictures that ImageFolder accepts (torchvision/datasets/folder.py, IMG_EXTENSIONS), but that are not decoded here.
 bool IsNamedAsOtherPicture(const std::string& name) {
   return EndsWithAnyOf(name, {".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"});
 }
 
-// The folders and the other entries of a folder. Links are what they lead to; one that leads nowhere is no folder.
+// The folders and the other entries of a folder. Links count as their targets; a broken link is not a folder.
 struct Entries {
-  std::vector<std::string> folders;  // names, sorted
+  std::vector<std::string> folders;  // Names, sorted.
   std::vector<std::string> files;
 };
 
@@ -75,8 +75,8 @@ absl::StatusOr<Entries> EntriesOf(const fs::path& folder) {
   return entries;
 }
 
-// The pictures of one class in the order of torchvision's ImageFolder: folders by their whole paths, which is not the
-// order of a walk ("cat-x" comes before "cat/x"), and in each of them files by name.
+// Collects the pictures of one class in the order of torchvision's ImageFolder: folders by their whole paths, which is
+// not the order of a walk ("cat-x" comes before "cat/x"), and the files of each folder by name.
 class ClassWalk {
  public:
   explicit ClassWalk(PackSummary& summary) : summary_(summary) {}
@@ -93,7 +93,7 @@ class ClassWalk {
   }
 
  private:
-  // A link may lead back to a folder that it lies in: torchvision would go around until the path is too long.
+  // A link may lead back to a folder above it; torchvision would loop until the path is too long.
   absl::Status Enter(const std::string& folder) {
     struct stat status = {};
     if (stat(folder.c_str(), &status) != 0) {
@@ -126,8 +126,8 @@ class ClassWalk {
   }
 
   PackSummary& summary_;
-  std::map<std::string, std::vector<std::string>> names_;  // by path
-  std::vector<std::pair<dev_t, ino_t>> above_;             // the folders that are entered now
+  std::map<std::string, std::vector<std::string>> names_;  // File names by path.
+  std::vector<std::pair<dev_t, ino_t>> above_;             // The folders that are being walked.
 };
 
 absl::StatusOr<std::vector<ClassFolder>> Scan(const std::string& folder, PackSummary& summary) {
@@ -155,12 +155,12 @@ absl::StatusOr<std::vector<ClassFolder>> Scan(const std::string& folder, PackSum
   return classes;
 }
 
-// Pillow's convert("L").
+// The same as Pillow's convert("L").
 uint8_t Grey(const uint8_t* rgb) {
   return static_cast<uint8_t>((rgb[0] * 19595 + rgb[1] * 38470 + rgb[2] * 7471 + 0x8000) >> 16);
 }
 
-// (channels, height, width).
+// The pixels as (channels, height, width).
 std::string PlanesOf(const Picture& picture, bool grey) {
   const auto num_pixels = static_cast<size_t>(picture.width * picture.height);
   std::string planes(num_pixels * (grey ? 1 : 3), '\0');

@@ -14,7 +14,8 @@ struct Destroy {
   void operator()(tjhandle handle) const { tjDestroy(handle); }
 };
 
-// A block of 64 pixels takes a bit of the file at the least; a hostile header would have memory taken for nothing.
+// A block of 64 pixels needs at least one bit of the file. The bound prevents a hostile header from causing a large
+// allocation.
 constexpr int64_t kMaxPixelsOfAByte = 1024;
 
 absl::Status Failed(tjhandle handle) {
@@ -48,8 +49,8 @@ absl::StatusOr<Picture> DecodeJpeg(std::string_view content) {
     return absl::DataLossError("is a JPEG of CMYK colours; convert it to RGB");
   }
   Picture picture{width, height, std::vector<uint8_t>(static_cast<size_t>(width) * static_cast<size_t>(height) * 3)};
-  // Files are cut off more often than damaged, and libjpeg would only warn of that. So many passes over one picture as
-  // a hostile progressive file asks for take minutes.
+  // Stop on warnings, because libjpeg only warns about truncated files, which are common. Limit scans, because a
+  // hostile progressive file can request enough passes to take minutes.
   constexpr int kFlags = TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS;
   if (tjDecompress2(handle.get(), bytes, content.size(), picture.pixels.data(), width, 0, height, TJPF_RGB, kFlags) !=
       0) {

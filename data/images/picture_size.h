@@ -6,11 +6,11 @@
 
 namespace ampd::images {
 
-// Of either side. What a file may make a reader allocate is bounded by it and by kMaxPixels.
+// Limit of either side. Together with kMaxPixels it bounds the memory that a file can make a reader allocate.
 inline constexpr int64_t kMaxSide = 16384;
 inline constexpr int64_t kMaxPixels = int64_t{1} << 26;
 
-// DATA_LOSS when a picture of this size is beyond the limits.
+// DATA_LOSS if a picture of this size exceeds the limits.
 absl::Status CheckSize(int64_t width, int64_t height);
 
 }  // namespace ampd::images

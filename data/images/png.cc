@@ -14,7 +14,7 @@ namespace {
 
 constexpr png_alloc_size_t kMaxChunkBytes = 8 << 20;
 
-// What libpng's callbacks work on.
+// State of libpng's callbacks.
 struct Source {
   std::string_view content;
   size_t at = 0;
@@ -38,7 +38,7 @@ void Read(png_structp png, png_bytep out, size_t size) {
 
 void Ignore(png_structp, png_const_charp) {}
 
-// libpng leaves a function by longjmp, over which no object may be destroyed: the next three own none.
+// libpng leaves a function by longjmp, which must not skip destructors, so the next three functions own no objects.
 
 bool ReadHeader(png_structp png, png_infop info) {
   if (setjmp(png_jmpbuf(png)) != 0) {
@@ -48,7 +48,7 @@ bool ReadHeader(png_structp png, png_infop info) {
   return true;
 }
 
-// Takes memory for rows.
+// Allocates memory for rows.
 bool BeginPixels(png_structp png, png_infop info) {
   if (setjmp(png_jmpbuf(png)) != 0) {
     return false;
@@ -71,7 +71,7 @@ bool ReadPixels(png_structp png, png_bytepp rows) {
   return true;
 }
 
-// The structures of one file.
+// Owns libpng's structures for one file.
 class Reader {
  public:
   explicit Reader(std::string_view content) : source_{.content = content} {
@@ -87,11 +87,11 @@ class Reader {
       return absl::ResourceExhaustedError("no memory to decode a PNG");
     }
     png_set_read_fn(png_, &source_, Read);
-    // Beyond the limit, so that the message is ours.
+    // Beyond our own limit, so that the error message is ours.
     png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
     png_set_chunk_malloc_max(png_, kMaxChunkBytes);
-    // Keeps no text, suggested palette or unknown chunk, none of which pixels depend on: a thousand of them, each of
-    // the most bytes, would take 8 GB.
+    // Drop text, suggested palettes and unknown chunks, on which no pixel depends. A thousand of them, each of the
+    // maximum size, would take 8 GB.
     png_set_chunk_cache_max(png_, 1);
     if (!ReadHeader(png_, info_)) {
       return Failed();

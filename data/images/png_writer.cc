@@ -14,7 +14,7 @@
 namespace ampd::images {
 namespace {
 
-// What libpng's callbacks work on.
+// State of libpng's callbacks.
 struct Sink {
   std::string content;
   size_t max_bytes = 0;
@@ -41,7 +41,7 @@ void Write(png_structp png, png_bytep bytes, size_t size) {
 
 void Flush(png_structp) {}
 
-// libpng leaves a function by longjmp, over which no object may be destroyed: this one owns none.
+// libpng leaves a function by longjmp, which must not skip destructors, so this function owns no objects.
 bool WriteFile(png_structp png, png_infop info, const Raster& raster) {
   if (setjmp(png_jmpbuf(png)) != 0) {
     return false;
@@ -58,7 +58,7 @@ bool WriteFile(png_structp png, png_infop info, const Raster& raster) {
   return true;
 }
 
-// The structures of one file.
+// Owns libpng's structures for one file.
 class Writer {
  public:
   explicit Writer(size_t max_bytes) {

@@ -7,19 +7,19 @@
 
 #include "absl/status/statusor.h"
 
-// Pixels as PNG files.
+// Encodes pixels as PNG files.
 namespace ampd::images {
 
 struct Raster {
   int64_t width = 0;
   int64_t height = 0;
-  int64_t channels = 1;         // 1: grey; 3: red, green and blue
+  int64_t channels = 1;         // 1: grey; 3: red, green and blue.
   std::vector<uint8_t> pixels;  // (height, width, channels)
 };
 
-// The content of a PNG file with these pixels, 8 bits each, and nothing besides: the same pixels are the same bytes, by
-// one version of zlib. INVALID_ARGUMENT for a size beyond kMaxSide and kMaxPixels, other channels, or pixels that are
-// not as many as these say; RESOURCE_EXHAUSTED when the file would be larger than `max_bytes`.
+// Returns the content of a PNG file with these pixels, 8 bits each, and nothing else. With one version of zlib, the
+// same pixels give the same bytes. INVALID_ARGUMENT for a size beyond kMaxSide and kMaxPixels, another number of
+// channels, or a wrong number of pixels; RESOURCE_EXHAUSTED if the file would be larger than `max_bytes`.
 absl::StatusOr<std::string> EncodePng(const Raster& raster, size_t max_bytes);
 
 }  // namespace ampd::images

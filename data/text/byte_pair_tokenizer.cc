@@ -23,7 +23,7 @@ using Vocabulary = absl::flat_hash_map<std::string, uint32_t>;
 
 constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
 
-// How GPT-2's files write a byte: printable ones as themselves in Latin-1, the others from U+0100 on.
+// GPT-2's representation of bytes: printable ones as themselves in Latin-1, the others from U+0100 on.
 std::array<std::string, 256> ByteAlphabet() {
   std::array<std::string, 256> alphabet;
   char32_t next = 256;
@@ -65,7 +65,7 @@ Kind KindOf(char32_t value) {
                            : Kind::kOther;
 }
 
-// Behind the code points of `kind` from `begin` on.
+// The end of the run of code points of `kind` that starts at `begin`.
 size_t RunEnd(std::string_view text, size_t begin, Kind kind) {
   while (begin < text.size()) {
     const CodePoint next = CodePointAt(text, begin);
@@ -77,7 +77,7 @@ size_t RunEnd(std::string_view text, size_t begin, Kind kind) {
   return begin;
 }
 
-// White space belongs to itself but for its last code point, which may belong to the word behind.
+// The end of a run of white space, without its last code point if a word follows, because that may belong to the word.
 size_t SpaceEnd(std::string_view text, size_t begin) {
   size_t end = begin;
   size_t last = begin;
@@ -92,17 +92,17 @@ size_t SpaceEnd(std::string_view text, size_t begin) {
   return end;
 }
 
-// A word as a list of tokens that merge.
+// A token in the linked list of a word's tokens.
 struct Symbol {
   uint32_t token = 0;
-  uint32_t previous = kNone;  // places in the word; kNone: none
+  uint32_t previous = kNone;  // Indices in the word; kNone: none.
   uint32_t next = kNone;
 };
 
-// A pair that may merge; void when its tokens have changed meanwhile.
+// A pair that may merge. It is void if its tokens have changed since.
 struct Candidate {
   uint32_t rank;
-  uint32_t place;  // of the left token
+  uint32_t place;  // Index of the left token.
   uint32_t left;
   uint32_t right;
   uint32_t merged;
@@ -185,7 +185,7 @@ void BytePairTokenizer::Encode(std::string_view text, Tokens* tokens) {
   }
 }
 
-// In n log n of the word's bytes: a "word" may be a megabyte of one character.
+// Takes O(n log n) for n bytes, because a "word" may be a megabyte of one character.
 Tokens BytePairTokenizer::EncodeWord(std::string_view word) const {
   std::vector<Symbol> symbols(word.size());
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> candidates;
@@ -217,7 +217,7 @@ Tokens BytePairTokenizer::EncodeWord(std::string_view word) const {
     Symbol& right = symbols[left.next];
     left.token = best.merged;
     left.next = std::exchange(right.next, kNone);
-    right.token = kNone;  // no longer a place of its own
+    right.token = kNone;  // Merged into `left`.
     if (left.next != kNone) {
       symbols[left.next].previous = best.place;
     }

@@ -12,16 +12,15 @@
 
 namespace ampd::text {
 
-// GPT-2's tokenizer (Radford et al. 2019): text is cut into words by GPT-2's pattern, and the bytes of a word are
-// merged pair by pair, the earliest merge of the list first and of equal ones the leftmost. Text is text:
-// "<|endoftext|>" in it is no token of its own. Equal to GPT2Tokenizer and GPT2TokenizerFast of Hugging Face
+// GPT-2's tokenizer (Radford et al. 2019). Text is cut into words by GPT-2's pattern, and the bytes of a word are
+// merged pair by pair: the earliest merge of the list first, and the leftmost of equal ones. Special tokens are not
+// recognized: "<|endoftext|>" is ordinary text. Equal to GPT2Tokenizer and GPT2TokenizerFast of Hugging Face
 // transformers with split_special_tokens.
 class BytePairTokenizer : public Tokenizer {
  public:
-  // From the contents of vocab.json (an object: token -> number) and merges.txt ("left right" a line, behind a first
-  // line
-  // "#version: ..." that may be missing); tokens are written in GPT-2's alphabet of bytes. INVALID_ARGUMENT when a byte
-  // or what a merge needs is not in the vocabulary.
+  // Makes the tokenizer from the contents of vocab.json (an object: token -> number) and merges.txt ("left right" per
+  // line, after an optional first line "#version: ..."). Tokens are written in GPT-2's alphabet of bytes.
+  // INVALID_ARGUMENT if the vocabulary lacks a byte or a token that a merge needs.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Make(std::string_view vocabulary, std::string_view merges);
 
   void Encode(std::string_view text, Tokens* tokens) override;
@@ -42,7 +41,7 @@ class BytePairTokenizer : public Tokenizer {
   WordCache cache_;
 };
 
-// The end of the word that begins at `begin`, by GPT-2's pattern
+// Returns the end of the word that begins at `begin`, by GPT-2's pattern
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 // REQUIRES: `text` is UTF-8, and a code point begins at `begin`.
 size_t Gpt2WordEnd(std::string_view text, size_t begin);

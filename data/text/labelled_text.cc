@@ -25,12 +25,12 @@ struct Labelled {
   int64_t label = 0;
 };
 
-// Turns rows of a table and lines of JSON into texts and labels. Errors do not name the line.
+// Converts rows of a table and lines of JSON to texts and labels. Errors do not name the line.
 class LabelledReader {
  public:
   explicit LabelledReader(const LabelledTextOptions& options) : options_(options) {}
 
-  // Of a table, its first row.
+  // Reads the first row of a table.
   absl::Status ReadHeading(const std::vector<std::string>& names) {
     num_columns_ = names.size();
     for (auto name = names.begin(); name != names.end(); ++name) {
@@ -101,7 +101,7 @@ class LabelledReader {
   size_t label_column_ = 0;
 };
 
-// The tokens of a text and its label as a job reads them. Errors do not name the line that they are of.
+// A text's tokens and its label in the format that a job reads. Errors do not name the line.
 absl::StatusOr<std::string> LineOf(const Tokens& tokens, int64_t label) {
   if (tokens.empty()) {
     return absl::DataLossError("its text has no token; a job takes texts of one or more");
@@ -120,7 +120,7 @@ absl::Status Named(const std::string& path, const absl::Status& status) {
   return status.ok() ? status : absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
 }
 
-// The tokens of one text between prefix and suffix, and what is told of them.
+// The tokens of one text between prefix and suffix. Updates the summary.
 Tokens TokensOf(const std::string& text, const LabelledTextOptions& options, Tokenizer& tokenizer,
                 LabelledTextSummary& summary) {
   Tokens tokens = options.prefix;
@@ -138,13 +138,13 @@ Tokens TokensOf(const std::string& text, const LabelledTextOptions& options, Tok
   return tokens;
 }
 
-// Takes texts one by one and writes them.
+// Writes texts one by one.
 class Writer {
  public:
   Writer(const LabelledTextOptions& options, Tokenizer& tokenizer, PendingFile out)
       : options_(options), tokenizer_(tokenizer), out_(std::move(out)) {}
 
-  // `place` names the line that it is of.
+  // `place` names the line of the text.
   absl::Status Add(const std::string& place, const absl::StatusOr<Labelled>& labelled, const TextFile& file) {
     AMPD_RETURN_IF_ERROR(Named(place, labelled.status()));
     const Tokens tokens = TokensOf(labelled->text, options_, tokenizer_, summary_);
@@ -181,7 +181,7 @@ absl::Status AddTable(const LabelledTextOptions& options, TextFile& file, Writer
   for (bool is_heading = true;; is_heading = false) {
     const absl::Status read = table.Next(&cells);
     const std::string place = absl::StrCat(options.text, ":", table.line());
-    // An error that the file tells names it already.
+    // Errors of the file itself already name the line.
     AMPD_RETURN_IF_ERROR(absl::StartsWith(read.message(), options.text) ? read : Named(place, read));
     if (cells.empty()) {
       return absl::OkStatus();

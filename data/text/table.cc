@@ -15,10 +15,10 @@ constexpr size_t kMaxRecordBytes = size_t{16} << 20;
 struct Cell {
   std::string text;
   bool is_quoted = false;
-  bool has_doubled = false;  // a quotation mark that was written twice
+  bool has_doubled = false;  // A quotation mark was written twice.
 };
 
-// The cells of a record by CSV's rules; false where a quotation mark is not as they have it.
+// Splits a record by CSV's rules. Returns false if a quotation mark violates them.
 bool SplitCsv(std::string_view record, char delimiter, std::vector<Cell>* cells) {
   cells->clear();
   for (size_t at = 0;; ++at) {
@@ -41,7 +41,7 @@ bool SplitCsv(std::string_view record, char delimiter, std::vector<Cell>* cells)
         cell.text.push_back(record[at]);
       }
       if (at >= record.size() || (++at < record.size() && record[at] != delimiter)) {
-        return false;  // it has no end, or something behind that
+        return false;  // The cell has no end, or text follows its end.
       }
     }
     if (at >= record.size()) {
@@ -50,8 +50,8 @@ bool SplitCsv(std::string_view record, char delimiter, std::vector<Cell>* cells)
   }
 }
 
-// Reads the lines of a record, of which there may be empty ones, and counts them: by CSV's rules up to the line where
-// the quotation marks are even. False at the end of the file.
+// Reads the lines of a record, which may be empty, and counts them. With CSV's rules, a record ends at the line where
+// the number of quotation marks is even. Returns false at the end of the file.
 absl::StatusOr<bool> ReadRecord(TextFile& file, bool is_csv, std::string* record, int64_t* num_lines) {
   record->clear();
   for (size_t num_marks = 0;;) {
@@ -69,13 +69,13 @@ absl::StatusOr<bool> ReadRecord(TextFile& file, bool is_csv, std::string* record
   }
 }
 
-// What tells the two meanings apart.
+// Evidence for the meaning of quotation marks.
 struct MarksInTable {
   bool fit_csv = true;
-  bool fit_plain = true;          // every line has as many cells as the first
-  bool has_doubled = false;       // a cell that nobody would write so but as CSV
-  bool all_texts_quoted = true;   // every cell that is no number
-  int64_t first_quoted_line = 0;  // 0: none
+  bool fit_plain = true;          // Every line has as many cells as the first.
+  bool has_doubled = false;       // A cell that only CSV would write like this.
+  bool all_texts_quoted = true;   // Every cell that is not a number is quoted.
+  int64_t first_quoted_line = 0;  // 0: none.
 };
 
 bool IsNumber(std::string_view text) { return text.find_first_not_of("0123456789+-.eE") == std::string_view::npos; }
@@ -129,12 +129,12 @@ absl::Status LookByLines(const std::string& path, MarksInTable& marks) {
   return absl::OkStatus();
 }
 
-// Between tabs, of a file whose marks are told apart by nothing else.
+// Determines the meaning of quotation marks in a file whose cells are separated by tabs.
 absl::StatusOr<Quotes> QuotesBetweenTabs(const std::string& path) {
   MarksInTable marks;
   AMPD_RETURN_IF_ERROR(LookByCsv(path, marks));
   if (marks.fit_csv && marks.first_quoted_line == 0) {
-    return Quotes::kNone;  // there are none
+    return Quotes::kNone;  // There are none.
   }
   AMPD_RETURN_IF_ERROR(LookByLines(path, marks));
   const bool is_csv = marks.has_doubled || marks.all_texts_quoted || !marks.fit_plain;

@@ -9,36 +9,36 @@
 #include "absl/status/statusor.h"
 #include "data/text/text_file.h"
 
-// Tables in a text: records of cells, whose names are the first record.
+// Tables in text files: records of cells, with the column names in the first record.
 namespace ampd::text {
 
-// What a quotation mark means.
+// The meaning of a quotation mark.
 enum class Quotes {
-  kAuto,  // told by the whole file
-  kCsv,   // RFC 4180, as pandas writes it: around a cell, where it stands for nothing; two of them in it are one
-  kNone,  // itself
+  kAuto,  // Detected from the whole file.
+  kCsv,   // RFC 4180, as pandas writes it: marks enclose a cell and are removed; a doubled mark inside stands for one.
+  kNone,  // An ordinary character.
 };
 
 struct TableFormat {
   char delimiter = '\t';
-  Quotes quotes = Quotes::kNone;  // not kAuto
+  Quotes quotes = Quotes::kNone;  // Not kAuto.
 };
 
-// How a file with these cells in its first record is a table. Cells stand between tabs where its first line has one,
-// and otherwise between commas. Between commas quotation marks are CSV's. Between tabs they may be either: CSV's where
-// every mark of the file is as CSV has it and some could not be otherwise, a part of the text where some can't be CSV's
-// or there are none. DATA_LOSS naming the line where both may be meant. Reads the whole file.
+// Detects the format of a file. Tabs separate cells if the first line contains one; otherwise commas do. With commas,
+// quotation marks are CSV's. With tabs, they are CSV's if every mark of the file follows CSV's rules and some would
+// make no sense otherwise; they are part of the text if some violate CSV's rules or there are none. DATA_LOSS naming
+// the line if both meanings are possible. Reads the whole file.
 absl::StatusOr<TableFormat> FormatOfTable(const std::string& path, Quotes quotes);
 
-// One record after the other. Thread-compatible.
+// Reads one record after the other. Thread-compatible.
 class TableReader {
  public:
   TableReader(TextFile* file, const TableFormat& format) : file_(file), format_(format) {}
 
-  // The next record that is no empty line; nothing in `cells` at the end. DATA_LOSS naming the line: quotation marks
-  // that are not as CSV has them.
+  // Reads the next record that is not an empty line; `cells` is empty at the end. DATA_LOSS naming the line if
+  // quotation marks violate CSV's rules.
   absl::Status Next(std::vector<std::string>* cells);
-  // Of the record's beginning, from 1 on.
+  // Line at which the record begins, from 1.
   int64_t line() const { return line_; }
 
  private:

@@ -20,11 +20,11 @@ constexpr size_t kPieceBytes = size_t{1} << 20;
 
 bool IsAsciiSpace(char byte) { return byte == ' ' || byte == '\n'; }
 
-// Bytes of white space beyond ASCII's, and its rarer ones, count as something else only where they are letters for
-// sure.
+// Only bytes that are certainly letters, digits or signs count. White space beyond ASCII, and ASCII's rarer white
+// space, do not.
 bool IsAsciiWord(char byte) { return byte > ' ' && byte < 0x7F; }
 
-// The last place to cut; 0: none.
+// The last position where the text may be cut; 0: none.
 size_t LastCut(std::string_view text) {
   for (size_t at = text.size(); at-- > 1;) {
     if (IsAsciiSpace(text[at]) && IsAsciiWord(text[at - 1])) {
@@ -76,7 +76,7 @@ void TextFile::SkipMark() {
   }
 }
 
-// So that at least `num_bytes` wait to be given out, or all that there are.
+// Reads until the buffer has at least `num_bytes` unread bytes, or all that remain.
 absl::Status TextFile::Fill(size_t num_bytes) {
   buffer_.erase(0, std::exchange(begin_, 0));
   while (buffer_.size() < num_bytes && !at_end_) {

@@ -9,24 +9,24 @@
 
 namespace ampd::text {
 
-// A text that is read piece by piece, each cut in front of white space that follows something else, where tokens end.
-// A mark of UTF-8 at its beginning is no part of it, but where any bytes are wanted. Messages name the file.
-// Thread-compatible.
+// A text file that is read in pieces. Each piece ends before white space that follows something else, because a token
+// ends there. A UTF-8 byte order mark at the beginning is skipped, unless arbitrary bytes are wanted. Messages name the
+// file. Thread-compatible.
 class TextFile {
  public:
-  // DATA_LOSS for a file whose content is surely no text (base/formats/content_kind.h), as one that is compressed is
-  // not, unless `any_format` takes it all the same.
+  // DATA_LOSS if the content is certainly not text (base/formats/content_kind.h), for example compressed, unless
+  // `any_format` accepts it.
   static absl::StatusOr<TextFile> Open(const std::string& path, bool any_format = false);
 
   // The next piece, valid until the next call; empty at the end. With `any_bytes` it may be cut anywhere and hold
-  // anything; without, DATA_LOSS naming the byte where it is not UTF-8, and where kMaxPieceBytes have no place to cut.
+  // anything. Without, DATA_LOSS naming the byte that is not UTF-8, or if kMaxPieceBytes have no place to cut.
   absl::StatusOr<std::string_view> Next(bool any_bytes);
-  // The next line, without its end; likewise. False in `found` at the end of the file.
+  // The next line, without its end, under the same rules. `found` is false at the end of the file.
   absl::StatusOr<std::string_view> NextLine(bool* found);
 
-  int64_t num_bytes() const { return num_bytes_; }  // of the file, when it was opened
-  int64_t num_read() const { return num_read_; }    // of the pieces that were given out
-  bool is_json() const { return is_json_; }         // it begins with an object or a list of JSON
+  int64_t num_bytes() const { return num_bytes_; }  // Size of the file when it was opened.
+  int64_t num_read() const { return num_read_; }    // Bytes of the pieces returned so far.
+  bool is_json() const { return is_json_; }         // The text begins with a JSON object or list.
 
   static constexpr size_t kMaxPieceBytes = size_t{64} << 20;
 
@@ -42,7 +42,7 @@ class TextFile {
   int64_t num_bytes_ = 0;
   int64_t num_read_ = 0;
   std::string buffer_;
-  size_t begin_ = 0;  // of what is not given out, in the buffer
+  size_t begin_ = 0;  // Start of the unread bytes in the buffer.
   bool at_end_ = false;
   bool is_json_ = false;
 };

@@ -9,8 +9,8 @@ namespace ampd::text {
 
 using Tokens = std::vector<uint32_t>;
 
-// Turns text into the numbers of its tokens. Text may be cut in front of white space that follows something else, and
-// the tokens of the pieces are those of the whole. Thread-compatible: it remembers words that it has seen.
+// Turns text into token numbers. If a text is cut before white space that follows something else, the tokens of the
+// pieces are those of the whole. Thread-compatible, because it caches words that it has seen.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -19,11 +19,11 @@ class Tokenizer {
   virtual void Encode(std::string_view text, Tokens* tokens) = 0;
 
   virtual bool takes_any_bytes() const { return false; }
-  // Every token is below it.
+  // One more than the highest token.
   virtual int64_t vocabulary() const = 0;
 };
 
-// Every byte is a token.
+// Makes a tokenizer for which every byte is a token.
 std::unique_ptr<Tokenizer> MakeByteTokenizer();
 
 }  // namespace ampd::text

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-// The classes of Unicode that tokenizers tell apart, by ICU.
+// The classes of Unicode that tokenizers distinguish, from ICU.
 namespace ampd::text {
 
 bool IsSpace(char32_t value);        // White_Space
@@ -16,7 +16,7 @@ bool IsAccent(char32_t value);       // Mn, nonspacing mark
 // The canonical decomposition, NFD. REQUIRES: `text` is UTF-8.
 std::string Decomposed(std::string_view text);
 
-// One code point for one: U+0130 becomes i.
+// Lower case, one code point for one: U+0130 becomes i.
 char32_t Lower(char32_t value);
 
 }  // namespace ampd::text

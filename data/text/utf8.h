@@ -4,24 +4,24 @@
 #include <string>
 #include <string_view>
 
-// Text in UTF-8. Of ICU it needs the headers alone, no library.
+// Text in UTF-8. Needs only ICU's headers, not its library.
 namespace ampd::text {
 
 struct CodePoint {
   char32_t value = 0;
-  size_t num_bytes = 0;  // 0: what is there is not UTF-8
+  size_t num_bytes = 0;  // 0: the bytes are not UTF-8.
 };
 
-// The one that begins at `at`. REQUIRES: `at` lies within `text`.
+// The code point that begins at `at`. REQUIRES: `at` lies within `text`.
 CodePoint CodePointAt(std::string_view text, size_t at);
 
-// Where the first byte lies that is not UTF-8: surrogates, forms longer than they need be and what is cut off included.
-// npos: none.
+// Position of the first byte that is not valid UTF-8; npos if there is none. Surrogates, overlong forms and truncated
+// sequences are invalid too.
 size_t FindInvalidUtf8(std::string_view text);
 
 void AppendUtf8(char32_t value, std::string* out);
 
-// The bytes as UTF-8: U+FFFD in the place of every byte that is part of none.
+// Converts bytes to UTF-8. Every byte that is not part of a valid code point becomes U+FFFD.
 std::string WithReplacements(std::string_view bytes);
 
 }  // namespace ampd::text

@@ -8,10 +8,10 @@
 
 namespace ampd::text {
 
-// For absl, whose own views may be a type apart from the standard library's: they are in Debian's build.
+// Converts to absl's string view, which in some builds (Debian's) is a different type from the standard library's.
 inline absl::string_view ForAbsl(std::string_view text) { return {text.data(), text.size()}; }
 
-// The parts between `separator`; one that is empty where there is nothing.
+// The parts between occurrences of `separator`. An empty text has one empty part.
 inline std::vector<std::string_view> Split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   while (true) {

@@ -10,11 +10,11 @@
 
 namespace ampd::text {
 
-// The tokens of words that were met before: few words are most of a text. Bounded: the first words that come stay.
-// Thread-compatible.
+// Caches the tokens of words, because few words make up most of a text. Bounded: when it is full, the words that came
+// first stay. Thread-compatible.
 class WordCache {
  public:
-  // Null: not remembered. Valid until the next Remember.
+  // Null if the word is not cached. Valid until the next Remember.
   const Tokens* Find(std::string_view word) const {
     const auto found = words_.find(ForAbsl(word));
     return found == words_.end() ? nullptr : &found->second;

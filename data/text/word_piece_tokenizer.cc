@@ -15,7 +15,8 @@ namespace {
 
 constexpr size_t kMaxWordCodePoints = 100;
 
-// As BERT counts them: the ideographs, and not the Hangul, Hiragana and Katakana that are written with spaces or runs.
+// BERT's Chinese characters: the ideographs, but not Hangul, Hiragana and Katakana, which are written with spaces or in
+// runs.
 constexpr std::pair<char32_t, char32_t> kIdeographs[] = {{0x4E00, 0x9FFF},   {0x3400, 0x4DBF},   {0x20000, 0x2A6DF},
                                                          {0x2A700, 0x2B73F}, {0x2B740, 0x2B81F}, {0x2B820, 0x2CEAF},
                                                          {0xF900, 0xFAFF},   {0x2F800, 0x2FA1F}};
@@ -32,14 +33,14 @@ bool IsDropped(char32_t value) {
   return value == 0 || value == 0xFFFD || (!IsBreak(value) && value != ' ' && IsControl(value));
 }
 
-// ASCII's symbols count as punctuation too.
+// ASCII's symbols count as punctuation, too.
 bool StandsAlone(char32_t value) {
   const bool is_alphanumeric =
       (value >= '0' && value <= '9') || (value >= 'A' && value <= 'Z') || (value >= 'a' && value <= 'z');
   return value < 0x80 ? value > ' ' && value < 0x7F && !is_alphanumeric : IsPunctuation(value);
 }
 
-// Without accents and capitals.
+// Without accents and in lower case.
 std::string Folded(std::string_view word) {
   std::string folded;
   const bool is_ascii =
@@ -123,7 +124,7 @@ void WordPieceTokenizer::Encode(std::string_view text, Tokens* tokens) {
   end_word();
 }
 
-// Of what stands between white space: its letters fold together before punctuation is looked for.
+// Encodes the text between two white spaces. Its letters are folded together before it is split at punctuation.
 void WordPieceTokenizer::EncodeWord(std::string_view word, Tokens* tokens) const {
   const std::string folded = cased_ ? std::string(word) : Folded(word);
   size_t begin = 0;
@@ -146,9 +147,9 @@ void WordPieceTokenizer::EncodeWord(std::string_view word, Tokens* tokens) const
   end_part(folded.size());
 }
 
-// False, appending nothing, when the vocabulary does not have the pieces.
+// Returns false, and appends nothing, if the vocabulary does not have the pieces.
 bool WordPieceTokenizer::AppendPieces(std::string_view word, Tokens* tokens) const {
-  std::vector<size_t> ends;  // of the code points
+  std::vector<size_t> ends;  // Ends of the code points.
   for (size_t at = 0; at < word.size() && ends.size() <= kMaxWordCodePoints;) {
     at += CodePointAt(word, at).num_bytes;
     ends.push_back(at);
@@ -173,7 +174,7 @@ bool WordPieceTokenizer::AppendPieces(std::string_view word, Tokens* tokens) con
       return false;
     }
     tokens->push_back(*piece);
-    begin = *last;  // `last` is the piece's last code point: the loop went one further
+    begin = *last;  // `last` is the piece's last code point, because the loop went one further.
     first = last + 1;
   }
   return true;
