@@ -38,7 +38,7 @@ TEST(FileError, ReasonIsTheHostsOrTheDatas) {
   }
 }
 
-// The kernel's own file that opens and cannot be read: nothing is mapped at address 0.
+// This kernel file can be opened but not read, because nothing is mapped at address 0.
 TEST(FileError, DiskThatFails_IsNotTheDatasFault) {
   const auto stream = ByteStream::Open({.root = "/proc/self", .path = "mem", .name = "data.train.images"});
   EXPECT_EQ(ReasonOf(stream.status()), "DEVICE_ERROR") << stream.status();
@@ -79,7 +79,8 @@ TEST_F(DataFileTest, WhatTheUserNamedWrongly_IsADataError) {
   EXPECT_EQ(ReasonOf(OpenDataFile(At("f", "no-root")).status()), "DATA_ERROR");
 }
 
-// Files of a data root whose rights are what the test says, whoever runs it: modes decide, and root may read all.
+// Files of a data root whose modes the test sets. The modes decide, even if root, who may read everything, runs the
+// test.
 class SharedFilesTest : public DataFolderTest {
  protected:
   void SetUp() override {
@@ -92,7 +93,7 @@ class SharedFilesTest : public DataFolderTest {
   void TearDown() override { Chmod("sets", 0755); }
   void Chmod(const std::string& path, mode_t mode) { ASSERT_EQ(chmod((root_ / path).c_str(), mode), 0); }
 
-  // "": it was opened.
+  // Returns "" if the file was opened.
   std::string ErrorOf(std::optional<gid_t> group = std::nullopt) {
     DataFile file = At("sets/deep/f");
     file.rights = {.shared_only = true, .group = group};

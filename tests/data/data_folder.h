@@ -9,17 +9,17 @@
 
 namespace ampd::data {
 
-// Compressed as gzip does it.
+// Compresses as gzip does.
 std::string Gzip(const std::string& content);
 
-// A case with a folder of its own that is a data root.
+// A test with its own folder as data root.
 class DataFolderTest : public testing::Test {
  protected:
   DataFolderTest();
   ~DataFolderTest() override { std::filesystem::remove_all(root_); }
 
   void Write(const std::string& name, const std::string& content);
-  // Messages call it by its path. `below`: the data root's folder.
+  // Messages use the path as its name. `below`: the data root, relative to root_.
   DataFile At(const std::string& path, const std::string& below = ".") const {
     return {.root = root_ / below, .path = path, .name = path};
   }

@@ -6,7 +6,7 @@
 
 namespace ampd::data {
 
-// A file in NumPy's format, as numpy.save writes it: the header padded with spaces to a multiple of 64 bytes.
+// A file in NumPy's format as numpy.save writes it, with the header padded with spaces to a multiple of 64 bytes.
 inline std::string Npy(const std::string& dict, const std::string& elements, int version = 1) {
   const size_t length_bytes = version == 1 ? 2 : 4;
   std::string header = dict;

@@ -31,7 +31,7 @@ class NpyTest : public DataFolderTest {
     EXPECT_EQ(ReasonOf(status), "DATA_ERROR") << status;
     return std::string(status.message());
   }
-  // Of six bytes under a header.
+  // The error of reading six bytes with this header.
   std::string ErrorOfDict(const std::string& dict) { return ErrorOf(Npy(dict, "abcdef")); }
 };
 

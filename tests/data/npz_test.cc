@@ -98,7 +98,7 @@ TEST_F(NpzTest, OtherMethodsAndEncryption_AreRefused) {
 }
 
 TEST_F(NpzTest, Bomb_IsUnpackedOnlyAsFarAsItsArrayGoes) {
-  // 64 MiB of zeros behind twelve elements: 64 KiB in the archive.
+  // Twelve elements, followed by 64 MiB of zeros: 64 KiB in the archive.
   WriteZip({{"a.npy", Npy(kDict, std::string(64 << 20, '\0'))}});
   EXPECT_LT(Content().size(), size_t{128} << 10);
   EXPECT_EQ(ErrorOf("a"), "f: array \"a\": bytes follow the last sample");
@@ -164,18 +164,18 @@ TEST_F(NpzTest, DamageInAnyByte_IsADataErrorOrChangesNothing) {
         num_refused_in_content += i >= content_begin && i < content_end ? 1 : 0;
       }
     }
-    // A deflated stream may end in bits of padding.
+    // A deflated stream may end in padding bits.
     EXPECT_GE(num_refused_in_content, content_end - content_begin - (method == ZIP_CM_STORE ? 0 : 1));
   }
 }
 
-// NumPy would read the first of the two by the name "x".
+// NumPy would read the first one under the name "x".
 TEST_F(NpzTest, ANameThatTwoEntriesHave_IsRefused) {
   WriteZip({{"x", Npy(kDict, kElements)}, {"x.npy", Npy(kDict, kElements)}});
   EXPECT_EQ(ErrorOf("x"), "f: the archive has entries \"x\" and \"x.npy\": the name of an array twice");
 }
 
-// As a ZIP archive has it that was appended to.
+// A ZIP archive looks like this after an entry was appended.
 TEST_F(NpzTest, AnEntryThatIsThereTwice_IsRefused) {
   WriteZip({{"xx.npy", Npy(kDict, kElements)}, {"xy.npy", Npy(kDict, "lkjihgfedcba")}});
   std::string content = Content();

@@ -25,7 +25,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Numbers as they lie in a file.
+// The bytes of numbers in a file.
 template <typename Number>
 std::string Bytes(const std::vector<Number>& numbers) {
   std::string bytes(numbers.size() * sizeof(Number), '\0');
@@ -63,7 +63,7 @@ class TokensTest : public testing::Test {
                ? std::get<std::vector<Token>>(tokens->tokens)
                : std::vector<Token>();
   }
-  // "DATA_ERROR: what".
+  // Returns "DATA_ERROR: <message>".
   std::string Bad(const std::string& content, TokenFormat format) {
     const absl::Status status = Read(content, format).status();
     return absl::StrCat(ReasonOf(status), ": ", std::string(status.message()));
@@ -86,7 +86,7 @@ TEST_F(TokensTest, LlmCsFilesAreKnownByTheirHeader) {
   EXPECT_THAT(Good<uint32_t>(Header(20240801, 7, 1) + Bytes<uint32_t>({5}), TokenFormat::kAuto), ElementsAre(5));
 }
 
-// A text of so many tokens below `vocabulary`, each as likely as the others.
+// A text of `size` tokens below `vocabulary`, all equally likely.
 template <typename Token>
 std::vector<Token> Text(size_t size, uint64_t vocabulary) {
   std::mt19937_64 random(size + vocabulary);
@@ -95,7 +95,7 @@ std::vector<Token> Text(size_t size, uint64_t vocabulary) {
   return tokens;
 }
 
-// Whoever looks at the numbers sees how wide they are, whatever the vocabulary.
+// The numbers show the width for any vocabulary.
 TEST_F(TokensTest, WithoutAHeaderTheWidthIsToldByTheNumbers) {
   for (const uint64_t vocabulary : {8, 17, 65, 256, 50'257, 65'536}) {
     for (const size_t size : {300, 301, 40'000}) {
@@ -119,7 +119,7 @@ TEST_F(TokensTest, WithoutAHeaderTheWidthIsToldByTheNumbers) {
   }
 }
 
-// A limit takes the first tokens of what the whole file is.
+// With a limit, the width is found from the whole file, and the first tokens are read.
 TEST_F(TokensTest, WithALimitTheWidthIsToldByTheWholeFile) {
   EXPECT_THAT(Good<uint32_t>(Bytes(Text<uint32_t>(5000, 100)), TokenFormat::kAuto, 3), testing::SizeIs(3));
 }
@@ -154,7 +154,7 @@ TEST_F(TokensTest, AFormatThatTheNumbersSpeakAgainstIsTakenWithANote) {
   EXPECT_EQ(Read(Bytes(Text<uint16_t>(1000, 50'000)), TokenFormat::kUint16, 0, 1 << 16)->note, "");
 }
 
-// Of a vocabulary above 2^16 the numbers of 16 bits may still be the text.
+// If the vocabulary exceeds 2^16, a file of 16-bit numbers may still be a valid text.
 TEST_F(TokensTest, NarrowTokensOfALargeVocabularyMustBeSaid) {
   const std::string narrow = Bytes(Text<uint16_t>(1000, 50'000));
   EXPECT_TRUE(Read(narrow, TokenFormat::kAuto, 0, 1 << 16).ok());
@@ -170,7 +170,7 @@ TEST_F(TokensTest, ATextThatBeginsLikeGzipIsReadAsItIs) {
   EXPECT_THAT(std::get<std::vector<uint16_t>>(tokens->tokens), ElementsAre(0x8b1f, 8, 8));
 }
 
-// What is surely of another format is no text of tokens, whatever is said of it.
+// A file that is certainly of another format is rejected, whatever token format is declared.
 TEST_F(TokensTest, AFileOfAnotherFormatIsRefusedByName) {
   const std::string numbers = Bytes(Text<uint16_t>(1000, 50'000));
   std::string tar(512, '\0');
@@ -251,7 +251,7 @@ TEST_F(TokensTest, AHeaderThatTellsOfMoreOrFewerTokensIsADataError) {
   }
 }
 
-// Cut anywhere, a file with a header is an error, and never a shorter text.
+// Wherever a file with a header is truncated, it is an error, and never a shorter text.
 TEST_F(TokensTest, ATruncatedFileIsADataErrorWhereverItIsCut) {
   const std::string whole = Header(20240801, 7, 3) + Bytes<uint32_t>({1, 2, 3});
   for (size_t size = 0; size < whole.size(); ++size) {

@@ -8,17 +8,17 @@
 
 namespace ampd::images {
 
-// The files of pictures that tests read.
+// Files of pictures for tests.
 
-// `color_type` and `bit_depth` of png.h; `pixels` are what such a file holds, row behind row without padding. With
-// `interlaced` by Adam7. `text`, unless empty, stands before the pixels, deflated.
+// `color_type` and `bit_depth`: constants of png.h. `pixels`: the file's bytes, row by row without padding.
+// `interlaced`: use Adam7. `text`: if not empty, stored deflated before the pixels.
 std::string PngFile(int64_t width, int64_t height, int color_type, int bit_depth, const std::vector<uint8_t>& pixels,
                     bool interlaced = false, std::string text = "");
 
-// Of full quality and without subsampling.
+// With full quality and without subsampling.
 std::string JpegFile(const Picture& picture);
 
-// A picture whose pixels differ.
+// A picture in which the pixels differ.
 Picture Coloured(int64_t width, int64_t height);
 
 }  // namespace ampd::images

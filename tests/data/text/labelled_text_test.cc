@@ -118,7 +118,7 @@ TEST_F(LabelledTextTest, ALineThatNoJobWouldRead_IsNamed) {
   EXPECT_TRUE(written.ok()) << written.status();
 }
 
-// A job that reads what was written must not read the quotation marks of CSV.
+// A job that reads the result must not see CSV's quotation marks.
 TEST_F(LabelledTextTest, ATableOfPandas_IsWrittenWithoutItsQuotationMarks) {
   for (const char* table :
        {"text\tlabel\n\"a \"\"b\"\"\"\t1\n\"b\na\"\t0\n", "label,text\n1,\"a \"\"b\"\"\"\n0,\"b\na\"\n",

@@ -24,7 +24,7 @@ class TableTest : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(root_); }
 
-  // "tab none", "comma csv", or why it is neither.
+  // "tab none", "comma csv", or the error message.
   std::string Format(const std::string& content, Quotes quotes = Quotes::kAuto) {
     std::ofstream(root_ / "in", std::ios::binary) << content;
     const auto format = FormatOfTable(root_ / "in", quotes);
@@ -59,7 +59,7 @@ class TableTest : public testing::Test {
   std::vector<int64_t> lines_;
 };
 
-// What pandas' to_csv(sep="\t") writes of texts with a quotation mark, a tab and an end of line in them.
+// The output of pandas' to_csv(sep="\t") for texts that contain a quotation mark, a tab and a line end.
 constexpr char kOfPandas[] =
     "text\tlabel\n"
     "plain\t0\n"
@@ -83,7 +83,7 @@ TEST_F(TableTest, EachSignOfPandasAlone_IsEnough) {
   EXPECT_EQ(Format("\"text\"\t\"label\"\n\"a\"\t1\n\"b\"\t0\n"), "tab csv") << "quoting=csv.QUOTE_NONNUMERIC";
 }
 
-// As in the files of GLUE, whose texts are as they are.
+// As in the files of GLUE, whose texts are not quoted.
 TEST_F(TableTest, QuotesThatAreNotAroundACell_AreText) {
   const std::string of_glue = "sentence\tlabel\n\"Hello,\" she said\t1\nthe 5\" disk\t0\n\" and so on\t1\n";
   EXPECT_EQ(Format(of_glue), "tab none");

@@ -1,6 +1,6 @@
-// A table of files that are given where others are expected. Jobs and `ampctl data inspect` must agree on each: a
-// reader takes what inspection calls a sound file of its format, and nothing else. `ampctl model inspect` and the
-// trainer likewise.
+// Tests files that are given where other formats are expected. Jobs and `ampctl data inspect` must agree on each: a
+// reader accepts a file only if inspection calls it a valid file of that format. The same holds for `ampctl model
+// inspect` and the trainer.
 #include <gmock/gmock.h>
 #include <zip.h>
 
@@ -43,7 +43,7 @@ std::string BytesOf(const std::vector<Number>& numbers) {
   return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Number)};
 }
 
-// Tokens below 50,257 that are in no order.
+// Tokens below 50,257 in no particular order.
 template <typename Number>
 std::string TokenBytes(int64_t count) {
   std::vector<Number> tokens;
@@ -107,14 +107,14 @@ class AgreementTest : public DataFolderTest {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  // Of an NpzFile or of TensorArrays.
+  // Reads the first array of an NpzFile or of TensorArrays.
   template <typename Archive>
   static absl::StatusOr<Array> ReadFirst(const absl::StatusOr<Archive>& archive) {
     return archive.ok() ? archive->Read(archive->names().at(0), 0) : absl::StatusOr<Array>(archive.status());
   }
 
-  // The formats whose reader takes the file without an error, as a job that names it by their source. "TOKENS" are
-  // those of format AUTO.
+  // The formats whose reader accepts the file, as for a job that names that source. "TOKENS" means tokens in format
+  // AUTO.
   std::set<std::string> TakenBy() {
     const DataFile file = At("f");
     std::set<std::string> taken;
@@ -136,7 +136,7 @@ class AgreementTest : public DataFolderTest {
     return taken;
   }
 
-  // What inspection says that the file is, if it is sound.
+  // The format that inspection finds, if the file is valid.
   std::set<std::string> InspectedAs() {
     const auto report = InspectFile(At("f"));
     if (!report.ok() || !report->problems().empty()) {
@@ -146,7 +146,7 @@ class AgreementTest : public DataFolderTest {
     return {absl::StrContains(name, "TOKENS") ? "TOKENS" : name};
   }
 
-  // Files by what they are, with the formats that they are sound files of.
+  // Files by description, with the formats of which they are valid files.
   std::map<std::string, std::pair<std::string, std::set<std::string>>> Table() {
     const std::string tokens16 = TokenBytes<uint16_t>(3000);
     const std::string tokens32 = TokenBytes<uint32_t>(3000);
@@ -260,7 +260,7 @@ TEST_F(AgreementTest, TokensWhoseFormatIsSaid_AreWhatInspectionOfThatFormatTells
   }
 }
 
-// With the files of the table, none of which is a model, those of the fuzz targets, of which some are.
+// Uses the table's files, none of which is a model, and those of the fuzz targets, some of which are.
 TEST_F(AgreementTest, Models_AreRefusedByTheTrainerWhereInspectionRefusesThem) {
   std::map<std::string, std::string> files;
   for (const auto& [what, row] : Table()) {

@@ -20,7 +20,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// A batch that tells what it was gathered of: its labels are the indices, its image the epoch.
+// A batch that identifies its source: its labels are the indices, and its image is the epoch.
 Dataset::Samples Telling(const std::vector<int64_t>& indices, int64_t epoch) {
   Dataset::Samples samples = {at::empty({1}, at::kLong), at::empty({static_cast<int64_t>(indices.size())}, at::kLong)};
   *samples.images.data_ptr<int64_t>() = epoch;
@@ -181,7 +181,7 @@ TEST(Batcher, ASeekAmongBatchesThatCameTogether_ForgetsTheRest) {
 
 TEST(Batcher, SmallBatches_ComeTogether) {
   absl::Mutex mutex;
-  std::map<std::thread::id, std::vector<int64_t>> gathered;  // by thread, the first sample of each batch
+  std::map<std::thread::id, std::vector<int64_t>> gathered;  // By thread: the first sample of each batch.
   const auto gather = [&](const std::vector<int64_t>& indices, int64_t epoch) {
     const absl::MutexLock lock(&mutex);
     gathered[std::this_thread::get_id()].push_back(indices.front());
@@ -202,7 +202,7 @@ TEST(Batcher, SmallBatches_ComeTogether) {
   }
 }
 
-// What the batcher's own threads gather waits until the caller has gathered something.
+// The batcher's own threads wait until the caller has gathered something.
 void ExpectCallerGathers(const Batcher::Ahead& ahead) {
   absl::Notification caller_gathered;
   const auto gather = [&, caller = std::this_thread::get_id()](const std::vector<int64_t>& indices, int64_t epoch) {
@@ -223,7 +223,7 @@ void ExpectCallerGathers(const Batcher::Ahead& ahead) {
 TEST(Batcher, WhoAsksForABatch_GathersOneThatNobodyHasTakenOn) {
   ExpectCallerGathers({.batches = 3, .threads = 2});
   ExpectCallerGathers({.batches = 2, .threads = 1});
-  ExpectCallerGathers({.batches = 16, .threads = 2});  // small ones, several at a time
+  ExpectCallerGathers({.batches = 16, .threads = 2});  // Small batches, several at a time.
 }
 
 TEST(Batcher, ASeekBack_GivesTheSameBatchAgain) {

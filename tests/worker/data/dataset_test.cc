@@ -79,7 +79,7 @@ TEST_F(DatasetTest, WindowsOfAText_LieEndToEndAndAreLabelledByTheNextTokens) {
   const auto data = Dataset::ReadText({.file = {root_, "text", "the text"}, .sequence_length = 3, .vocabulary = 31});
   ASSERT_TRUE(data.ok()) << data.status();
   EXPECT_THAT(data->input_names(), ElementsAre("input_ids"));
-  EXPECT_EQ(data->size(), 3);  // 10 labels, of which one is left over
+  EXPECT_EQ(data->size(), 3);  // 10 labels, of which one is left over.
   EXPECT_EQ(data->sample_elements(), 3);
   const Dataset::Samples samples = data->Get({2, 0});
   EXPECT_THAT(samples.images.sizes().vec(), ElementsAre(2, 3));
@@ -108,7 +108,7 @@ TEST_F(DatasetTest, ALimitOfAText_CountsWindows) {
   Write("text", Text());
   const auto data =
       Dataset::ReadText({.file = {root_, "text", "the text"}, .sequence_length = 3, .limit = 2, .vocabulary = 27});
-  ASSERT_TRUE(data.ok()) << data.status();  // what follows would be beyond the vocabulary
+  ASSERT_TRUE(data.ok()) << data.status();  // The tokens that follow would be outside the vocabulary.
   EXPECT_EQ(data->size(), 2);
   EXPECT_THAT(Numbers(data->Get({1}).labels), ElementsAre(24, 25, 26));
 }
@@ -127,7 +127,7 @@ TEST_F(DatasetTest, MoreLabelsThanImages_IsADataError) {
   EXPECT_EQ(data.status().message(), "the labels: 3 labels for 2 images in the images");
 }
 
-// (N, D) or more of uint8, counting from 0.
+// (N, D) or more dimensions of uint8, counting from 0.
 Array Bytes(std::vector<int64_t> shape) {
   Array array{.shape = std::move(shape)};
   array.bytes.resize(ArrayBytes(array.type, array.shape, 1 << 20));
@@ -153,7 +153,7 @@ Dataset::Arrays TwoSamples(Array images) {
 }
 
 TEST_F(DatasetTest, ChannelsOfArrays_ComeFirstAndHaveNumbersOfTheirOwn) {
-  Dataset::Arrays source = TwoSamples(Bytes({2, 1, 2, 3}));  // one row of two pixels of three channels
+  Dataset::Arrays source = TwoSamples(Bytes({2, 1, 2, 3}));  // One row of two pixels with three channels.
   source.channels_last = true;
   source.normalization = {.mean = {0, 1 / 255.0, 2 / 255.0}, .deviation = {1 / 255.0, 1 / 255.0, 3 / 255.0}};
   const auto data = Dataset::FromArrays(source);
@@ -191,7 +191,7 @@ TEST_F(DatasetTest, ElementsThatAreNotBytes_AreTakenAsTheyAre) {
 }
 
 TEST_F(DatasetTest, ArraysThatGrowBeyondTheLimitInMemory_AreDataErrors) {
-  constexpr int64_t kCount = int64_t{1} << 29;  // 0.5 GiB of labels in a file are 4 GiB here
+  constexpr int64_t kCount = int64_t{1} << 29;  // 0.5 GiB of labels in a file are 4 GiB here.
   Dataset::Arrays source = TwoSamples(Bytes({2, 2}));
   source.images.shape = {kCount, 1};
   source.labels.shape = {kCount};
@@ -210,7 +210,7 @@ TEST_F(DatasetTest, LabelsInAColumn_AreLabels) {
 
 using Kind = Targets::Kind;
 
-// Of two samples.
+// A dataset of two samples with these targets.
 absl::StatusOr<Dataset> Targeted(Kind kind, std::vector<int64_t> shape, Array labels) {
   Dataset::Arrays source = TwoSamples(Bytes({2, 2}));
   source.labels = std::move(labels);
@@ -353,7 +353,7 @@ TEST_F(DatasetTest, SyntheticNoise_IsStandardNormal) {
     all[i] = static_cast<int64_t>(i);
   }
   const at::Tensor noise = data->Get(all).images.sub(clean->Get({0}).images);
-  EXPECT_NEAR(noise.mean().item<double>(), 0, 0.015);  // over 4 standard errors of 100,000 samples
+  EXPECT_NEAR(noise.mean().item<double>(), 0, 0.015);  // Over 4 standard errors of 100,000 samples.
   EXPECT_NEAR(noise.pow(2).mean().item<double>(), 1, 0.02);
   EXPECT_NEAR(noise.pow(4).mean().item<double>(), 3, 0.15);
 }

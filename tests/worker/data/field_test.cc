@@ -1,4 +1,4 @@
-// Datasets of several arrays, each a model's input of its name.
+// Datasets of several arrays, each for the model's input of the same name.
 #include "worker/data/field.h"
 
 #include <gmock/gmock.h>
@@ -46,7 +46,7 @@ Array Counting(int64_t first, int64_t count) {
 const Field kNumeric = {.name = "numeric", .type = ElementType::kFloat32, .shape = {2}};
 const Field kCategories = {.name = "categories", .type = ElementType::kInt64, .shape = {3}};
 
-// Of six samples, without images.
+// Six samples, without images.
 Dataset::Arrays Tower() {
   std::vector<double> numeric;
   for (int i = 0; i < 2 * kSamples; ++i) {
@@ -72,7 +72,7 @@ at::Tensor Taken(const Field& field, Array array) {
   return *std::move(samples);
 }
 
-// What Dataset::FromArrays says of a change to Tower().
+// The error of Dataset::FromArrays after a change to Tower().
 std::string ErrorOf(const std::function<void(Dataset::Arrays&)>& change) {
   Dataset::Arrays source = Tower();
   change(source);
@@ -214,7 +214,7 @@ TEST(Field, ElementsThatTheModelCannotTake_AreErrorsThatNameTheSample) {
 }
 
 TEST(Field, ArraysThatGrowBeyondTheLimitInMemory_AreErrors) {
-  constexpr int64_t kCount = int64_t{1} << 30;  // 1 GiB of booleans in a file are 8 GiB here
+  constexpr int64_t kCount = int64_t{1} << 30;  // 1 GiB of booleans in a file are 8 GiB here.
   EXPECT_THAT(ErrorOf([](auto& source) {
                 source.num_classes = 0;
                 source.fields.erase(source.fields.begin());

@@ -69,8 +69,8 @@ TEST(Sampler, FewerSamplesThanABatch_ArePaddedOverAndOver) {
   }
 }
 
-// Whatever the sizes: the batches that are not padded are those of kDrop, and a padded one goes on with the epoch's
-// permutation and then from its beginning.
+// For any sizes, the unpadded batches are those of kDrop. A padded one continues with the epoch's permutation and then
+// from its beginning.
 TEST(Sampler, EveryPaddedEpoch_HasEverySampleAndBeginsAsTheOneThatDrops) {
   for (int64_t num_samples = 1; num_samples <= 12; ++num_samples) {
     for (int64_t batch_size = 1; batch_size <= 15; ++batch_size) {
@@ -163,7 +163,7 @@ class Ranks {
     }
   }
 
-  // The next batch in parts, those of the first rank first.
+  // The parts of the next batch, in the order of ranks.
   std::vector<std::vector<int64_t>> Next() {
     std::vector<std::vector<int64_t>> parts;
     for (Sampler& sampler : samplers_) {

@@ -1,4 +1,4 @@
-// A checkpoint is whole or it is not there: a save that is killed or meets a full disk at any of its system calls, and
+// A checkpoint is complete or absent. Tests saves that are killed or meet a full disk at any of their system calls, and
 // files that were damaged afterwards.
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ class CheckpointFaultsTest : public testing::Test {
                      {"optimizer.safetensors", {optimizer_}}};
     return content;
   }
-  // In a process of its own: this one stays without threads.
+  // Saves in a separate process, so that this one stays single-threaded.
   TrappedRun Save(int64_t step, const Fate& fate, const std::string& folder = "root") const {
     std::filesystem::create_directories(root_ / folder);
     return RunTrapped(fate, [&] {
@@ -72,7 +72,7 @@ class CheckpointFaultsTest : public testing::Test {
                                                       : kOtherError;
     });
   }
-  // As the server would have recorded it; the same in every folder.
+  // The hash that the server would have recorded, the same in every folder.
   std::string ManifestSha(int64_t step, const std::string& folder = "root") const {
     const auto text = ReadFile(absl::StrCat((root_ / folder).string(), "/", PathOf(step), "/state.json"), 1 << 20);
     return text.ok() ? Sha256Hex(*text) : "";
@@ -80,7 +80,7 @@ class CheckpointFaultsTest : public testing::Test {
   static std::string PathOf(int64_t step) { return absl::StrCat("j-abc/1/step-", step); }
   bool Exists(int64_t step) const { return std::filesystem::exists(root_ / "root" / PathOf(step)); }
 
-  // Loads it and holds every byte against what was to be saved.
+  // Loads the checkpoint and compares every byte with what was to be saved.
   absl::Status Check(int64_t step, const std::string& manifest_sha256) const {
     CheckpointIo io;
     const auto loaded = CheckpointStore(root_ / "root", io).Load(PathOf(step), manifest_sha256);
@@ -92,7 +92,7 @@ class CheckpointFaultsTest : public testing::Test {
     return loaded.status();
   }
 
-  // What must hold whatever happened to the save of step 20, and that the next one is not hindered.
+  // Checks what must hold whatever happened to the save of step 20, and that the next save still works.
   void ExpectAllOrNothing() {
     EXPECT_TRUE(Check(10, before_sha_).ok()) << "the one before is gone";
     if (Exists(20)) {
@@ -107,7 +107,8 @@ class CheckpointFaultsTest : public testing::Test {
     std::filesystem::remove_all(root_ / "root" / PathOf(20));
   }
 
-  // A checkpoint before, and what the save of the next one does undisturbed. Nothing where it can't be traced.
+  // Makes an earlier checkpoint, and returns the calls of an undisturbed save of the next one. Empty if calls can't be
+  // traced.
   std::vector<std::string> Prepare() {
     const TrappedRun before = Save(10, {});
     if (!before.supported) {
@@ -124,7 +125,7 @@ class CheckpointFaultsTest : public testing::Test {
   }
 
   static constexpr uint64_t kSeed = 20260103;
-  static constexpr size_t kModelBytes = (9 << 20) + 1;  // more than one write, past the page cache and through it
+  static constexpr size_t kModelBytes = (9 << 20) + 1;  // More than one write, past the page cache and through it.
   static constexpr size_t kOptimizerBytes = 20'000;
 
   std::filesystem::path root_;
@@ -134,7 +135,7 @@ class CheckpointFaultsTest : public testing::Test {
   std::string after_sha_;
 };
 
-// Saves of which each system call that changes files can be counted and given its fate.
+// Saves in which each system call that changes files can be counted and given a fate.
 class TrappedSaveTest : public CheckpointFaultsTest {
  protected:
   void SetUp() override {
@@ -146,7 +147,7 @@ class TrappedSaveTest : public CheckpointFaultsTest {
     }
   }
 
-  std::vector<std::string> calls_;  // of a save that nothing disturbs
+  std::vector<std::string> calls_;  // Calls of an undisturbed save.
 };
 
 TEST_F(TrappedSaveTest, KilledAtAnyOfItsSystemCalls_ASaveLeavesAllOrNothing) {
@@ -159,7 +160,7 @@ TEST_F(TrappedSaveTest, KilledAtAnyOfItsSystemCalls_ASaveLeavesAllOrNothing) {
     num_whole += Exists(20) ? 1 : 0;
     ExpectAllOrNothing();
   }
-  // The rename is neither the first nor the last of them.
+  // The rename is neither the first nor the last call.
   EXPECT_GT(num_whole, 0);
   EXPECT_LT(num_whole, static_cast<int>(calls_.size()) / 2);
   EXPECT_GE(std::count(calls_.begin(), calls_.end(), "write"), 4) << absl::StrJoin(calls_, " ");
@@ -173,14 +174,14 @@ TEST_F(TrappedSaveTest, WithADiskThatIsFullAtAnyOfItsSystemCalls_ASaveSaysSoAndL
       SCOPED_TRACE(absl::StrCat(std::strerror(error), " at call ", at, ", ", call));
       const TrappedRun run = Save(20, {.at = at, .error = error});
       ASSERT_GE(static_cast<int>(run.calls.size()), at) << "it met no such call";
-      // Taking room ahead is a hint: what it fails for is met again by the writing, if there is anything.
+      // An EIO from preallocating space is ignored, because a real fault also makes the write fail.
       EXPECT_EQ(run.exit_code, call == "fallocate" && error == EIO ? kSaved : expected);
       ExpectAllOrNothing();
     }
   }
 }
 
-// Every bit of a small one is flipped in checkpoint_store_test; here is one of a more usual size.
+// checkpoint_store_test flips every bit of a small checkpoint; this one has a more usual size.
 class DamagedCheckpointTest : public CheckpointFaultsTest {
  protected:
   void SetUp() override {
@@ -202,7 +203,7 @@ class DamagedCheckpointTest : public CheckpointFaultsTest {
   std::string Whole(int64_t step, const std::string& name) const {
     return ReadFile((root_ / "root" / PathOf(step) / name).string(), 1 << 20).value();
   }
-  // Whether those bytes in the place of a file of step 10 are other ones, and are refused.
+  // Replaces a file of step 10 by `bytes`. Returns whether they differ and loading fails.
   bool IsDamageAndDetected(const std::string& name, const std::string& bytes) {
     const std::string whole = Whole(10, name);
     const std::string file = root_ / "root" / PathOf(10) / name;
@@ -251,13 +252,13 @@ TEST_F(DamagedCheckpointTest, BlocksThatWereNeverWrittenAndFilesOfOthers_AreDete
     if (random.Next() % 2 == 0) {
       bytes.replace(random.Next() % whole.size(), 512, std::string(512, '\0'));
       bytes.resize(whole.size());
-    } else {  // or the start of it
+    } else {  // Or its beginning.
       bytes = Whole(20, AnyName(random));
       bytes.resize(random.Next() % 2 == 0 ? bytes.size() : whole.size());
     }
     num_damaged += IsDamageAndDetected(name, bytes) ? 1 : 0;
   }
-  EXPECT_GT(num_damaged, 100);  // the same file of step 20 has the same bytes
+  EXPECT_GT(num_damaged, 100);  // A file that is equal in step 20 has the same bytes.
 }
 
 }  // namespace

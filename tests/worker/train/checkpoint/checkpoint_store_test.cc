@@ -20,7 +20,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Fails the operation number `fail_at`, from 1, with a full disk; counts all of them.
+// Fails operation number `fail_at`, counted from 1, with a full disk, and counts all operations.
 class FailingIo final : public CheckpointIo {
  public:
   int fail_at = 0;
@@ -196,7 +196,7 @@ TEST_F(CheckpointStoreTest, WhicheverOperationFails_TheCheckpointBeforeStays) {
   }
 }
 
-// With the file operations of the system: a disk on which nothing larger than a block may be written.
+// Uses the system's file operations, with no file allowed to be larger than a block.
 TEST_F(CheckpointStoreTest, AFileThatMayNotGrow_IsAnErrorAndNothingIsLeftOfIt) {
   CheckpointIo io;
   CheckpointStore store(root_, io);

@@ -18,7 +18,7 @@ v1::Checkpoint At(int64_t step) {
   return checkpoint;
 }
 
-// A disk whose writes end when they are told to.
+// A disk whose writes end when the test orders it.
 class SlowDisk {
  public:
   // A write of step `step`, which begins and then waits for Finish.
@@ -54,7 +54,7 @@ class CheckpointWriterTest : public testing::Test {
     return told_;
   }
 
-  // Before the writer, whose destructor still announces.
+  // Declared before the writer, whose destructor still announces.
   absl::Mutex mutex_;
   std::string told_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<CheckpointWriter> writer_ = std::make_unique<CheckpointWriter>(Announcing());

@@ -34,7 +34,7 @@ constexpr uint32_t kArchitecture = AUDIT_ARCH_X86_64;
 constexpr uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
 #endif
 
-// All that change files on any architecture, openat only where it creates.
+// All calls that change files on any architecture; openat only if it creates.
 constexpr Call kCalls[] = {
     {SYS_openat, "openat"},       {SYS_write, "write"},
     {SYS_writev, "writev"},       {SYS_pwrite64, "pwrite64"},
@@ -65,13 +65,13 @@ constexpr auto kThirdArgumentAt = static_cast<uint32_t>(offsetof(seccomp_data, a
 
 sock_filter Load(uint32_t offset) { return BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset); }
 sock_filter Return(uint32_t action) { return BPF_STMT(BPF_RET | BPF_K, action); }
-// Goes on behind as many instructions as `then` or `otherwise` says.
+// Skips `then` instructions if equal, `otherwise` instructions if not.
 sock_filter IfEqual(uint32_t value, uint8_t then, uint8_t otherwise) {
   return BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, then, otherwise);
 }
 
 std::vector<sock_filter> Filter() {
-  // What another architecture calls is nothing that was built here.
+  // Calls of another architecture do not come from this build, so they are allowed.
   std::vector<sock_filter> filter = {Load(kArchitectureAt), IfEqual(kArchitecture, 1, 0), Return(SECCOMP_RET_ALLOW),
                                      Load(kNumberAt)};
   for (const Call& call : kCalls) {
@@ -89,7 +89,7 @@ std::vector<sock_filter> Filter() {
   return filter;
 }
 
-// The descriptor that tells of this process's calls from now on; -1 where that is not to be had.
+// Returns a descriptor that reports this process's calls from now on; -1 if it is not available.
 int TrapMyself() {
   std::vector<sock_filter> filter = Filter();
   const sock_fprog program = {static_cast<unsigned short>(filter.size()), filter.data()};
@@ -99,7 +99,7 @@ int TrapMyself() {
   return static_cast<int>(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program));
 }
 
-// One byte, with a descriptor where there is one.
+// Sends one byte, with a descriptor if there is one.
 void SendDescriptor(int socket, int fd) {
   char byte = 0;
   iovec data = {&byte, 1};
@@ -145,7 +145,7 @@ void Supervise(int listener, pid_t child, const Fate& fate, TrappedRun& run) {
       continue;
     }
     if ((wait.revents & POLLIN) == 0) {
-      return;  // no process is left that it tells of
+      return;  // It watches no process any more.
     }
     seccomp_notif call = {};
     if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &call) != 0) {

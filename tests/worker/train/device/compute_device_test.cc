@@ -53,9 +53,9 @@ TEST(OpenStepGraphs, AnotherLibrary_IsRefused) {
   EXPECT_THAT(std::string(OpenStepGraphs(AMPD_CUDA_PLUGIN).status().message()), HasSubstr("lacks ampd_step_graphs"));
 }
 
-// A driver that says yes and has nothing behind it: everything is loaded that a GPU needs, and LibTorch then finds no
-// GPU. Step graphs can be opened from then on, and not before. Must stay the last case of its suite, which is the first
-// of all: what is loaded here stays.
+// The driver answers, but has no GPU: everything that a GPU needs is loaded, and then LibTorch finds no GPU. Step
+// graphs can be opened only after that. Must stay the last case of its suite, and the suite the first one, because
+// libraries stay loaded.
 TEST(OpenComputeDevice, WithoutAGpuBehindTheDriver_LibTorchSaysSo) {
   EXPECT_THAT(std::string(OpenStepGraphs(AMPD_CUDA_GRAPH_PLUGIN).status().message()), HasSubstr("undefined symbol"));
   const auto device = OpenComputeDevice("gpu99", {.driver = AMPD_FAKE_DRIVER, .plugin = AMPD_CUDA_PLUGIN});

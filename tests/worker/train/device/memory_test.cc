@@ -1,4 +1,4 @@
-// The memory estimate against what a training step really holds, by the counting allocator.
+// Compares the memory estimate with what a training step really holds, as measured by the counting allocator.
 
 #include "precision/memory.h"
 
@@ -46,7 +46,7 @@ struct Network {
   const char* name;
   graph::Graph (*build)();
   int64_t batch_size;
-  const char* blocks;  // modules for checkpoint segments
+  const char* blocks;  // Modules for checkpoint segments.
 };
 
 graph::Graph Mlp() {
@@ -130,7 +130,7 @@ v1::Device Cpu() {
   return cpu;
 }
 
-// Multiplies bf16 in fp32.
+// Computes bf16 products in fp32.
 v1::Device SlowBf16Cpu() {
   v1::Device cpu = Cpu();
   cpu.set_name("Intel(R) Xeon(R) Processor");
@@ -155,7 +155,7 @@ precision::MemoryModel MemoryOf(const graph::Graph& model, const precision::Reso
   return precision::MemoryModel::Create(programs, policy, setup).value();
 }
 
-// The most bytes that tensors of a second step take, everything that lasts included.
+// Peak bytes of tensors in a second step, including everything that persists.
 int64_t MeasuredPeak(const graph::Graph& model, const precision::ResolvedPolicy& policy, int64_t batch_size,
                      const precision::TrainingSetup& setup) {
   const int64_t before = GetCpuMemory().allocated_bytes;
@@ -211,7 +211,8 @@ TEST(MemoryModel, PeakIsWithinATenthOfTheMeasured) {
             setup.checkpoint_segments = {network.blocks};
           }
           const double ratio = PredictedOverMeasured(network, preset, setup);
-          // Emulated formats compute through fp32 copies, which no device makes: told above, and not bounded.
+          // Emulated formats compute through fp32 copies, which no device makes. They are printed above and not
+          // bounded.
           if (!policy_is_emulated) {
             EXPECT_NEAR(ratio, 1, 0.1) << network.name << " " << preset << " x" << num_micro_batches << segments;
           }
@@ -235,7 +236,7 @@ TEST(MemoryModel, CountsTheWideCopiesOfProductsOfBf16) {
   }
 }
 
-// The most bytes that tensors of an evaluation behind a step take, everything that lasts included.
+// Peak bytes of tensors in an evaluation after a step, including everything that persists.
 int64_t MeasuredEvaluationPeak(const graph::Graph& model, const precision::ResolvedPolicy& policy, int64_t step_size,
                                int64_t evaluation_size) {
   const int64_t before = GetCpuMemory().allocated_bytes;
@@ -336,8 +337,7 @@ graph::Graph Dcgan() {
   return models::BuildDcgan(spec).value();
 }
 
-// A step of two losses, in both of which each network plays a part; under the second rule the gradients of one wait for
-// the other.
+// A step of two losses, both of which use both networks. With ALL_TOGETHER the gradients of one wait for the other.
 TEST(MemoryModel, TwoNetworksWithAnOptimizerEachAreWithinATenth) {
   InstallCountingAllocator();
   at::set_num_threads(1);
@@ -389,8 +389,8 @@ TEST(MemoryModel, RecurrentLayersAreWithinATenth) {
   }
 }
 
-// Twelve bytes a parameter between two steps under AdamW, where bf16 beside fp32 masters takes fourteen: what is in FP8
-// is made from the upper halves of the masters and not kept. Beside them are the tables of scales.
+// Twelve bytes per parameter between two steps under AdamW, where bf16 with fp32 masters takes fourteen: FP8 values are
+// made from the upper halves of the masters and not kept. The tables of scales come in addition.
 TEST(MemoryModel, WeightsOfFp8LayersAreStoredOnce) {
   InstallCountingAllocator();
   const graph::Graph model = UntiedGpt();
@@ -414,7 +414,7 @@ TEST(MemoryModel, WeightsOfFp8LayersAreStoredOnce) {
   EXPECT_LE(lasting, 12 * num_elements + 4096);
 }
 
-// What a step holds beyond what lasts.
+// Bytes that a step holds in addition to what persists.
 int64_t ActivationPeak(const graph::Graph& model, const std::string& preset, const std::vector<std::string>& segments) {
   constexpr int64_t kBatch = 4;
   const auto policy = Resolve(model, preset);
@@ -494,7 +494,7 @@ const std::vector<Layer>& Layers() {
   return *layers;
 }
 
-// Bytes that live on after a forward pass: the result and what autograd saved.
+// Bytes that remain after a forward pass: the result and what autograd saved.
 int64_t MeasuredKept(const graph::Graph& graph) {
   executor::TensorMap state = executor::InitialState(graph, 1);
   for (const graph::State& parameter : graph.parameters()) {
@@ -516,7 +516,7 @@ TEST(EstimateRun, WhatEachLayerKeepsIsExact) {
   for (const Layer& layer : Layers()) {
     graph::GraphBuilder b("one");
     const ValueId parameter = b.Parameter("x", layer.shape, graph::Initializer::Normal(1));
-    // A value that nothing keeps but what reads it.
+    // Only its reader may keep this value.
     b.Output("y", layer.add(b, b.Add("", parameter, parameter)));
     const graph::Graph graph = std::move(b).Build().value();
     EXPECT_EQ(graph::EstimateRun(graph, 1).after_forward.total(), MeasuredKept(graph)) << layer.name;
@@ -534,7 +534,7 @@ graph::Graph Changed(const graph::Graph& model, const std::function<void(graph::
   return std::move(rewriter).Finish();
 }
 
-// With dropout of scores, and with views that may copy: the result lies in another order then.
+// Adds dropout of scores, and views that may copy because the result then has another memory layout.
 graph::Graph Dropping(const graph::Graph& model) {
   return Changed(model, [](graph::Node& node) {
     if (node.op == "aten.view.default") {
@@ -569,7 +569,7 @@ TEST(MemoryModel, CountsTheScoresOfAttentionThatDropsSome) {
   }
 }
 
-// Attention of three heads' parts of one value, as a model has them, plus a parameter of the scores' shape.
+// Attention of three heads whose parts come from one value, as in a model, plus a parameter of the scores' shape.
 graph::Graph AttentionAndMask() {
   Builder b("one");
   const ValueId x = b.Parameter("x", {2, 4, 36}, graph::Initializer::Normal(1));

@@ -7,13 +7,13 @@
 
 namespace ampd::train {
 
-// This host's first GPU, opened once: a process has one device for good.
+// This host's first GPU, opened once, because a process has one device for its lifetime.
 inline const absl::StatusOr<amp::ComputeDevice>& Gpu() {
   static const auto* gpu = new absl::StatusOr<amp::ComputeDevice>(WarmUp("gpu0"));
   return *gpu;
 }
 
-// A device as placement would know it.
+// A device as placement describes it.
 inline v1::Device Described(bool gpu) {
   v1::Device device;
   device.set_kind(gpu ? v1::Device::GPU : v1::Device::CPU);

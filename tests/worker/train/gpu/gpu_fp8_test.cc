@@ -1,5 +1,5 @@
-// FP8 on a GPU against the CPU: the kernels through LibTorch's tensors, LibTorch's products, a small GPT. Skips where
-// there is no GPU; scripts/gpu-check runs it where there is one.
+// Compares FP8 on a GPU with the CPU: the kernels on LibTorch's tensors, LibTorch's products, a small GPT. Skipped
+// without a GPU; scripts/gpu-check runs it on one.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -88,8 +88,8 @@ TEST_F(GpuFp8Test, ProductsOfTensors_AreThoseInFp32) {
   }
 }
 
-// The forward product and the input's gradient multiply rows by squares, the weight's gradient rows by rows; 5 blocks
-// are no multiple of 4, 150 rows none of 16, and a sum of 200 ends within a block.
+// The forward product and the input's gradient multiply rows by squares; the weight's gradient multiplies rows by rows.
+// 5 blocks are not a multiple of 4, 150 rows not of 16, and a sum of 200 ends inside a block.
 TEST_F(GpuFp8Test, ProductsOfBlocks_AreThoseInFp32) {
   if (!amp::NativeFp8Of(*Gpu()).blocks) {
     std::printf("no product of blocks on this GPU: fp8-block multiplies in fp32\n");
@@ -113,7 +113,7 @@ TEST_F(GpuFp8Test, ProductsOfBlocks_AreThoseInFp32) {
 constexpr int64_t kVocabulary = 64;
 constexpr int64_t kSequence = 32;
 
-// `ahead`: steps are begun before the last one's numbers are read.
+// `ahead`: begin steps before the last one's numbers are read.
 std::vector<float> Losses(const std::string& preset, const std::vector<amp::Batch>& batches, bool gpu,
                           bool ahead = false) {
   const graph::Graph model =

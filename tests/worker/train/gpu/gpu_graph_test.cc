@@ -1,5 +1,5 @@
-// Steps replayed from a CUDA graph against steps that run op by op, on a GPU: the same bits, and no wait of the host.
-// Skips where there is no GPU; scripts/gpu-check runs it where there is one.
+// Compares steps replayed from a CUDA graph with steps that run op by op on a GPU: the bits are equal, and the host
+// never waits. Skipped without a GPU; scripts/gpu-check runs it on one.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -64,7 +64,7 @@ amp::Batch Tokens() {
 struct Trained {
   std::vector<std::string> steps;
   amp::EngineState state;
-  double seconds = 0;  // of the second half
+  double seconds = 0;  // Time of the second half.
   bool replays = false;
   std::string failure;
 };
@@ -171,19 +171,19 @@ TEST_F(GpuGraphTest, AStepOfAnotherShapeInBetween_ChangesNothingElse) {
   ExpectSameBits(NormAndDropout(), "bf16", steps);
 }
 
-// Steps of two such micro-batches, watched.
+// Runs steps of two such micro-batches and checks that the host does not wait.
 void ExpectNoWaits(amp::Engine& engine, amp::Batch (*batch)(), const char* preset) {
   const amp::StepGraphs& graphs = *Gpu()->graphs;
   for (uint64_t i = 0; i < kSteps; ++i) {
     const std::vector<amp::Batch> batches = {batch(), batch()};
-    graphs.forbid_waits(i > 0);  // the first step brings the scalars to the device, and is the canary's of FP8
+    graphs.forbid_waits(i > 0);  // The first step copies the scalars to the device and is FP8's canary step.
     EXPECT_NO_THROW(engine.Enqueue(batches, 100 + i)) << preset << " step " << i;
     graphs.forbid_waits(false);
     engine.Take();
   }
 }
 
-// By LibTorch's own watch over its waits; and a recording is refused where anything waits, whosever it is.
+// LibTorch itself detects the waits. A recording also fails if anything waits.
 TEST_F(GpuGraphTest, NothingMakesTheHostWaitFromEnqueueToTake) {
   for (const bool replayed : {false, true}) {
     for (const char* preset : {"fp32", "bf16", "fp16"}) {

@@ -1,5 +1,5 @@
-// The engine on a GPU against the engine on the CPU: the same weights, batches and policy. Skips where there is no GPU;
-// scripts/gpu-check runs it where there is one.
+// Compares the engine on a GPU with the engine on the CPU, with the same weights, batches and policy. Skipped without a
+// GPU; scripts/gpu-check runs it on one.
 #include <gtest/gtest.h>
 
 #include <cmath>

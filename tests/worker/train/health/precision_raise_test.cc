@@ -43,7 +43,7 @@ PrecisionPolicy Preset(const std::string& name) {
   return policy;
 }
 
-// Where everything goes, raise by raise.
+// The precisions of a run, raise by raise.
 std::vector<std::string> Way(const PrecisionPolicy& policy, const v1::Device& device, const std::string& module) {
   std::vector<std::string> way;
   PrecisionRaise raise;

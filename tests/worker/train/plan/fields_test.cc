@@ -25,7 +25,7 @@ const TensorType kMask = {Dtype::kBool, {Dim::Batch(), 8}};
 
 graph::Graph Built(GraphBuilder builder) { return std::move(builder).Build().value(); }
 
-// A classifier of inputs of these names and types, of which the first is of numbers.
+// A classifier with inputs of these names and types, the first of which holds numbers.
 graph::Graph Classifier(const std::vector<std::pair<std::string, TensorType>>& inputs) {
   GraphBuilder builder("classifier");
   std::vector<ValueId> values;

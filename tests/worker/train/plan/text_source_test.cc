@@ -34,7 +34,7 @@ class OpenTextSourceTest : public data::DataFolderTest {
   v1::DataSource source_;
 };
 
-// A classifier that reshapes its tokens before it takes their embeddings, as transformers' GPT-2 and T5 do.
+// A classifier that reshapes its tokens before the embedding, as transformers' GPT-2 and T5 do.
 graph::Graph Reshaping() {
   GraphBuilder builder("reshaping");
   const ValueId tokens = builder.Input("input_ids", {Dtype::kInt64, {Dim::Batch(), kLength}});
@@ -44,7 +44,7 @@ graph::Graph Reshaping() {
   return std::move(builder).Build().value();
 }
 
-// A classifier that has no table: it computes with the numbers of its tokens.
+// A classifier without an embedding table: it computes with the token numbers themselves.
 graph::Graph WithoutTable() {
   GraphBuilder builder("without table");
   builder.Input("input_ids", {Dtype::kInt64, {Dim::Batch(), kLength}});

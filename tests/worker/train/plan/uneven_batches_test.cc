@@ -21,7 +21,7 @@ using graph::Graph;
 using graph::ValueId;
 using ::testing::HasSubstr;
 
-// A cross entropy of its own over logits that it is given, and what it says of it.
+// A model with its own cross entropy over the logits that it is given. `more`: further arguments of that op.
 Graph OwnLoss(std::vector<graph::Argument> more = {}) {
   Graph graph("own");
   const ValueId logits = graph.AddInput("images", {Dtype::kFloat32, {Dim::Batch(), 4}});

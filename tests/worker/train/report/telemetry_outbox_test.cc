@@ -107,7 +107,7 @@ TEST_F(TelemetryOutboxTest, ASpillFileThatCantBeWritten_IsAnErrorAndNothingIsTak
   EXPECT_EQ(outbox.last_sequence(), 0u);
 }
 
-// Against a plain list: random adds, reads and acknowledgements with little memory, so that most records are spilled.
+// Compares with a plain list: random adds, reads and acknowledgements with little memory, so that most records spill.
 TEST_F(TelemetryOutboxTest, RandomUse_GivesWhatAPlainListGives) {
   const uint64_t seed = 77;
   SCOPED_TRACE(absl::StrCat("seed ", seed));

@@ -1,4 +1,4 @@
-// The real ampd-trainer, under a fake agent, on images that change from epoch to epoch.
+// The real ampd-trainer with a fake agent, on images that change from epoch to epoch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// The real ampd-trainer under a fake agent, with checkpoints that were damaged after they were recorded.
+// The real ampd-trainer with a fake agent, and checkpoints that were damaged after they were recorded.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -57,7 +57,7 @@ class DamagedCheckpointTest : public TrainerTest {
     }
   }
 
-  // The second attempt, to step 28, from the newest of three.
+  // The second attempt, to step 28, from the newest of three checkpoints.
   StartAttempt Second() {
     StartAttempt start = Resumed(Mlp("fp32", 28), At(21));
     *start.add_older_checkpoints() = At(14);

@@ -1,4 +1,4 @@
-// The real ampd-trainer under a fake agent, with numbers that go wrong.
+// The real ampd-trainer with a fake agent, and numbers that go wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -94,8 +94,8 @@ TEST_F(DivergenceTest, WeightsThatUnderflowInFp8_AreToldOnceWithTheirShare) {
   StartAttempt start = Mlp("fp8", 25);
   start.mutable_spec()->mutable_model()->mutable_mlp()->add_hidden(16);
   start.mutable_spec()->mutable_precision()->mutable_fp8()->set_canary_every_steps(10);
-  start.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_learning_rate(1e-12);  // the weights stay as they are
-  // Beside a diagonal of ones, which fills E4M3's range, a millionth is below half its smallest number.
+  start.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_learning_rate(1e-12);  // The weights stay unchanged.
+  // Beside a diagonal of ones, which fills E4M3's range, a millionth is below half of E4M3's smallest number.
   at::Tensor weight = at::full({16, 16}, 1e-6);
   weight.fill_diagonal_(1);
   UseWeights(start, root_,
@@ -127,7 +127,7 @@ TEST_F(DivergenceTest, AScaleAtItsFloor_InTheWidestPrecisionEndsTheAttempt) {
   Dynamic(start).set_floor(3e38);
   Dynamic(start).set_at_floor(v1::DynamicLossScale::FALL_BACK);
   start.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_learning_rate(0.1);
-  UseIdx(start, 48, -1);  // large inputs: gradients leave fp32's range as well
+  UseIdx(start, 48, -1);  // Large inputs, so that gradients exceed fp32's range, too.
   const auto agent = Told(start);
   EXPECT_EQ(agent->outcome->kind(), Outcome::FAILED);
   EXPECT_EQ(agent->outcome->reason(), v1::LOSS_SCALE_COLLAPSED) << agent->outcome->ShortDebugString();
@@ -137,8 +137,8 @@ TEST_F(DivergenceTest, AScaleAtItsFloor_InTheWidestPrecisionEndsTheAttempt) {
 
 TEST_F(DivergenceTest, AModelThatFp16CannotTrain_StopsAtTheFloorOfOneAndGoesOnWider) {
   StartAttempt start = Mlp("fp16", 250);
-  // The gradient of the first layer is the pixels, up to 392, times what the second one sends back, about 400: with any
-  // scale from 1 on beyond what fp16 has.
+  // The first layer's gradient is the pixels, up to 392, times the second layer's gradient, about 400. That exceeds
+  // fp16's range with any scale from 1 on.
   UseIdx(start, 48, -1);
   UseWeights(start, root_,
              {{"layers.0.weight", at::full({16, 12}, 1e-3)},
@@ -208,7 +208,7 @@ TEST_F(DivergenceTest, GradientsThatUnderflowBehindCasts_AreToldLikeThoseOfFp16L
   }
 }
 
-// A learning rate whose activations leave fp16 and stay within bf16.
+// A learning rate at which activations overflow fp16 but not bf16.
 StartAttempt TooFastForFp16(StartAttempt start) {
   v1::MlpSpec& mlp = *start.mutable_spec()->mutable_model()->mutable_mlp();
   mlp.clear_hidden();
@@ -296,7 +296,7 @@ TEST_F(DivergenceTest, TheSameLearningRateWithoutAFallBack_EndsTheAttempt) {
 
 TEST_F(DivergenceTest, RollBack_GoesOnBehindTheBatchThatWasAtFault) {
   StartAttempt start = Mlp("fp16", 12);
-  UseIdx(start, 8 * 20, /*bright=*/8 * 5 + 3);  // in the sixth batch
+  UseIdx(start, 8 * 20, /*bright=*/8 * 5 + 3);  // In the sixth batch.
   start.mutable_spec()->mutable_precision()->mutable_loss_scale()->mutable_off();
   start.mutable_spec()->mutable_optimizer()->mutable_adamw()->set_learning_rate(1e-3);
   start.mutable_spec()->mutable_checkpoint()->set_every_steps(4);
@@ -325,7 +325,7 @@ TEST_F(DivergenceTest, AStepBegunBeforeTheLastOneIsRead_ChangesNothingThatIsTold
   std::vector<std::unique_ptr<FakeAgent>> runs;
   for (const int ahead : {0, 1}) {
     StartAttempt start = Mlp("fp16", 26);
-    UseIdx(start, 8 * 20, /*bright=*/8 * 8 + 3);  // in the ninth batch
+    UseIdx(start, 8 * 20, /*bright=*/8 * 8 + 3);  // In the ninth batch.
     start.mutable_key()->set_job_id(absl::StrCat("j-ahead-", ahead));
     start.mutable_spec()->mutable_precision()->mutable_loss_scale()->mutable_off();
     start.mutable_spec()->mutable_optimizer()->mutable_adamw()->set_learning_rate(1e-3);
@@ -359,7 +359,7 @@ TEST_F(DivergenceTest, RollBack_WithoutACheckpointGoesBackToTheStartAndGivesUpAf
   EXPECT_THAT(EventsOf(*agent, Event::DIVERGENCE), SizeIs(4));
 }
 
-// Weights under which the middle layer's gradient alone overflows: it reads large values and passes small ones on.
+// With these weights only the middle layer's gradient overflows: it reads large values and passes small ones on.
 void OverflowInTheMiddle(StartAttempt& start, const std::filesystem::path& root) {
   v1::MlpSpec& mlp = *start.mutable_spec()->mutable_model()->mutable_mlp();
   mlp.add_hidden(16);
@@ -398,8 +398,8 @@ TEST_F(DivergenceTest, OneLayerWhoseGradientOverflows_IsNamedAndRaisedAlone) {
   EXPECT_LT(agent->steps[160].loss, 0.9 * agent->steps[1].loss) << "and it learns";
 }
 
-// With next to no epsilon the scale of an operand that is all zero is infinite, which Transformer Engine's users met as
-// NaN: so it is with the gradients that a head of zeros sends back in the first step.
+// With almost no epsilon, an operand that is all zero gets an infinite scale, which users of Transformer Engine saw as
+// NaN. A head of zeros sends back such gradients in the first step.
 TEST_F(DivergenceTest, Fp8LayersWhoseGradientsAreNotFinite_GoBackAndAreRaisedToBf16OneAndThenAll) {
   StartAttempt start = Mlp("fp8", 160);
   for (int i = 0; i < 2; ++i) {
@@ -511,7 +511,7 @@ TEST_F(DivergenceTest, ABatchWhoseLossIsNotFinite_IsNotReplayed) {
   UseIdx(start, 8 * 20, /*bright=*/8 * 5 + 3);
   start.mutable_spec()->mutable_optimizer()->mutable_adamw()->set_learning_rate(1e-3);
   Dynamic(start).set_initial(1);
-  Dynamic(start).set_floor(0x1p-10);  // the scale could fall
+  Dynamic(start).set_floor(0x1p-10);  // The scale could fall.
   start.mutable_spec()->mutable_train()->set_replay_skipped(true);
   const auto agent = Told(start);
   EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
@@ -523,8 +523,8 @@ TEST_F(DivergenceTest, ABatchWhoseLossIsNotFinite_IsNotReplayed) {
   EXPECT_EQ(agent->outcome->final_metrics().skipped_steps(), 1);
 }
 
-// A mlp of two hidden layers whose loss is finite, and whose gradients are beyond fp32: numbers of 2e-38 go through
-// weights of 1e19 and 1e21.
+// An MLP with two hidden layers whose loss is finite, and whose gradients exceed fp32's range: numbers of 2e-38 go
+// through weights of 1e19 and 1e21.
 void UseSteepWeights(StartAttempt& start, const std::filesystem::path& root) {
   start.mutable_spec()->mutable_model()->mutable_mlp()->add_hidden(16);
   at::Tensor last = at::zeros({3, 16});
@@ -599,7 +599,7 @@ TEST_F(DivergenceTest, InitialWeightsThatAreNotFinite_AreADataErrorThatNamesFile
   EXPECT_EQ(Run(anew).kind(), Outcome::FINISHED) << "what is not taken may be anything";
 }
 
-// Activations of 1e25 have a variance that fp32 does not hold, and a norm makes finite numbers of them.
+// Activations of 1e25 have a variance beyond fp32's range, but a norm makes them finite.
 StartAttempt WithOverflowingStatistics(StartAttempt start) {
   v1::JobSpec& spec = *start.mutable_spec();
   v1::ResnetSpec& resnet = *spec.mutable_model()->mutable_resnet();
@@ -648,7 +648,7 @@ TEST_F(DivergenceTest, RunningStatisticsThatAreOnlyToBeToldOf_AreAnEventAndAWarn
 
 TEST_F(DivergenceTest, AnEvaluationLossThatIsNotFinite_IsToldOnceAndEndsTheAttemptIfItIsTheLast) {
   StartAttempt start = Mlp("fp16", 20);
-  start.mutable_spec()->mutable_data()->mutable_eval()->mutable_synthetic()->set_noise(1e6);  // fp16 ends before
+  start.mutable_spec()->mutable_data()->mutable_eval()->mutable_synthetic()->set_noise(1e6);  // Beyond fp16's range.
   start.mutable_spec()->mutable_eval()->set_every_steps(5);
   const auto agent = Told(start);
   EXPECT_EQ(agent->outcome->reason(), v1::NONFINITE_LOSS) << agent->outcome->ShortDebugString();

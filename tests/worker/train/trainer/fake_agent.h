@@ -14,16 +14,16 @@
 
 namespace ampd::train {
 
-// Runs the real ampd-trainer and speaks with it as an agent does. Every wait fails the test after a minute.
+// Runs the real ampd-trainer and talks to it as an agent does. Every wait fails the test after a minute.
 class FakeAgent {
  public:
-  // Starts a trainer with the spawn folder `folder`, which is created. `steps_ahead`: as its --steps-ahead; nothing:
-  // what the trainer chooses for the device.
+  // Creates the spawn folder `folder` and starts a trainer with it. `steps_ahead`: value of --steps-ahead; nullopt: the
+  // trainer's default for the device.
   FakeAgent(const std::string& folder, const std::string& device, std::optional<int> steps_ahead);
-  // Kills the trainer if it lives.
+  // Kills the trainer if it is still running.
   ~FakeAgent();
 
-  // Connects, waiting for the socket, and reads the Hello.
+  // Waits for the socket, connects, and reads the Hello.
   internal::Hello Connect();
   void Disconnect() { socket_.Reset(); }
 
@@ -33,10 +33,10 @@ class FakeAgent {
   void Acknowledge(uint64_t sequence, bool outcome = false);
   void Kill(int signal);
 
-  // Reads one report and takes it into the fields below; false when the trainer has closed the connection.
+  // Reads one report into the fields below. Returns false if the trainer closed the connection.
   bool Read();
   void ReadUntil(const std::function<bool()>& enough);
-  // The exit code, or minus the signal.
+  // Returns the exit code, or minus the signal.
   int WaitForExit();
 
   struct Step {
@@ -45,7 +45,7 @@ class FakeAgent {
     double loss_scale = 0;
     bool skipped = false;
     double learning_rate = 0;
-    // Of a GAN alone.
+    // For a GAN only.
     std::optional<float> generator_loss = {};
     float generator_grad_norm = 0;
     bool generator_skipped = false;
@@ -53,23 +53,24 @@ class FakeAgent {
     friend bool operator==(const Step&, const Step&) = default;
   };
 
-  // What differs from run to run.
+  // Numbers that differ from run to run.
   struct Cost {
     float samples_per_second = 0;
     float data_wait_seconds = 0;
   };
 
-  std::map<int64_t, Step> steps;      // by number
-  std::map<int64_t, Cost> costs;      // of those steps
-  std::map<uint64_t, int> sequences;  // how often each was received
+  std::map<int64_t, Step> steps;      // By step.
+  std::map<int64_t, Cost> costs;      // Costs of those steps.
+  std::map<uint64_t, int> sequences;  // How often each was received.
   std::vector<v1::Event> events;
   std::vector<v1::EvalPoint> evals;
   std::vector<v1::Sample> samples;
   std::vector<v1::Checkpoint> checkpoints;
-  std::map<int64_t, uint64_t> sequence_of;       // by step
-  std::map<int64_t, uint64_t> checkpoint_after;  // the telemetry that is to be stored before, by step
+  std::map<int64_t, uint64_t> sequence_of;       // By step.
+  std::map<int64_t, uint64_t> checkpoint_after;  // By step: the telemetry that must be stored before the checkpoint.
   uint64_t outcome_after = 0;
-  std::string order;  // what came on this connection, repetitions left out: t(elemetry), c(heckpoint), o(utcome)
+  // Kinds of reports received on this connection, without repeats: t(elemetry), c(heckpoint), o(utcome).
+  std::string order;
   std::optional<v1::Outcome> outcome;
   internal::TrainerState state;
 

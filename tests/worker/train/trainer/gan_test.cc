@@ -1,4 +1,4 @@
-// The real ampd-trainer under a fake agent, with two networks against each other.
+// The real ampd-trainer with a fake agent, training two networks against each other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -46,7 +46,7 @@ class GanTest : public TrainerTest {
     return start;
   }
 
-  // From a scale at which everything overflows down to where nothing does, and up again.
+  // The scale starts where everything overflows, falls until nothing does, and rises again.
   static void SearchScale(StartAttempt& start, LossScale::OptimizerSkip rule) {
     LossScale& scaling = *start.mutable_spec()->mutable_precision()->mutable_loss_scale();
     scaling.set_optimizer_skip(rule);
@@ -70,7 +70,7 @@ class GanTest : public TrainerTest {
     return counts;
   }
 
-  // The same without its counts, as of another job.
+  // The same checkpoint without its counts, as that of another job.
   v1::Checkpoint WithoutCounts(v1::Checkpoint checkpoint) {
     const LoadedCheckpoint loaded = Loaded(checkpoint);
     executor::TensorMap model = ReadTensors(loaded.files.at("model.safetensors")).value();
@@ -126,7 +126,7 @@ TEST_F(GanTest, ASkippedStepIsThatOfOneNetworkOrOfBothAsTheRuleSays) {
     StartAttempt start = Gan("fp16", 60);
     start.mutable_key()->set_job_id(rule == LossScale::EACH_ALONE ? "j-alone" : "j-together");
     SearchScale(start, rule);
-    // A discriminator that is soon sure of itself has small gradients, and gives its generator large ones.
+    // A discriminator that is soon certain has small gradients, and gives its generator large ones.
     v1::ParameterGroup& critic = *start.mutable_spec()->mutable_optimizer()->add_groups();
     critic.set_match("discriminator.*");
     critic.set_learning_rate(2e-2);
@@ -154,8 +154,8 @@ TEST_F(GanTest, ASkippedStepIsThatOfOneNetworkOrOfBothAsTheRuleSays) {
   }
 }
 
-// Micro-batches, clipping, averages and a rate of the discriminator's own, with skipped steps before the kill and
-// after.
+// Micro-batches, clipping, averages and a separate learning rate for the discriminator, with skipped steps before and
+// after the kill.
 TEST_F(GanTest, KilledAndResumed_EveryNumberIsThatOfTheRunNeverInterrupted) {
   constexpr int64_t kSteps = 40;
   const std::pair<const char*, LossScale::OptimizerSkip> cases[] = {{"fp32", LossScale::EACH_ALONE},
@@ -205,7 +205,7 @@ TEST_F(GanTest, KilledAndResumed_EveryNumberIsThatOfTheRunNeverInterrupted) {
   }
 }
 
-// Two micro-batches a step, on which the discriminator runs three times and the generator once.
+// Two micro-batches per step, on which the discriminator runs three times and the generator once.
 TEST_F(GanTest, NormsCountTheBatchesThatTheyHaveSeen) {
   StartAttempt start = Gan("fp32", 14);
   start.mutable_spec()->mutable_train()->set_gradient_accumulation(2);
@@ -232,7 +232,7 @@ TEST_F(GanTest, ACheckpointOfBeforeBatchesWereCountedGoesOnFromZero) {
   EXPECT_EQ(CountsOf(Loaded(resumed->checkpoints.back()))["generator.main.1.num_batches_tracked"], 7);
 }
 
-// An attempt that finds all steps done tells what the one before it would have told.
+// An attempt that finds all steps done reports the same metrics as the one before.
 TEST_F(GanTest, ACheckpointOfTheLastStepHasBothLosses) {
   StartAttempt start = Gan("fp32", 14);
   const auto whole = Told(start);
@@ -261,7 +261,7 @@ TEST_F(GanTest, SegmentsChangeNoNumber) {
 
 TEST_F(GanTest, OtherSeedsAndOtherEpochsDrawOtherNoise) {
   StartAttempt start = Gan("fp32", 10);
-  // Nothing else is random then: the same batches again and again, and no weight moves.
+  // Nothing else is random then: the batches repeat, and no weight changes.
   start.mutable_spec()->mutable_data()->set_keep_order(true);
   start.mutable_spec()->mutable_optimizer()->mutable_adam()->set_learning_rate(1e-30);
   const auto agent = Told(start);

@@ -1,4 +1,4 @@
-// The real ampd-trainer under a fake agent, with attempts that begin with the weights of another job.
+// The real ampd-trainer with a fake agent, and attempts that start with the weights of another job.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ using ::testing::SizeIs;
 
 class InitialCheckpointTest : public TrainerTest {
  protected:
-  // Twenty steps of the job j-abc; the checkpoint at step 14.
+  // Runs twenty steps of the job j-abc and returns the checkpoint at step 14.
   v1::Checkpoint Source() {
     const auto agent = Told(Mlp("bf16", 20));
     const auto found = std::find_if(agent->checkpoints.begin(), agent->checkpoints.end(),
@@ -22,7 +22,7 @@ class InitialCheckpointTest : public TrainerTest {
     return *found;
   }
 
-  // A job j-next that begins with it.
+  // A job j-next that starts with it.
   StartAttempt Beginning(const v1::Checkpoint& source) {
     StartAttempt start = Mlp("bf16", 20);
     start.mutable_key()->set_job_id("j-next");
@@ -55,7 +55,7 @@ TEST_F(InitialCheckpointTest, ItsWeightsAndNothingElse_AreWhatTheJobBeginsWith) 
   by_file.mutable_key()->set_job_id("j-file");
   (*by_file.mutable_data_roots())["root"] = (root_ / "checkpoints").string();
   by_file.mutable_spec()->mutable_model()->set_initial_weights("root/" + source.path() + "/model.safetensors");
-  // A checkpoint is nobody else's to read until its owner says so.
+  // Nobody else may read a checkpoint until its owner permits it.
   std::filesystem::permissions(root_ / "checkpoints" / source.path() / "model.safetensors",
                                std::filesystem::perms::others_read, std::filesystem::perm_options::add);
   const auto expected = Told(by_file);

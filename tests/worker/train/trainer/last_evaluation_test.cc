@@ -1,4 +1,5 @@
-// The real ampd-trainer under a fake agent: what the end of a run keeps when its last evaluation does not come to pass.
+// The real ampd-trainer with a fake agent: what remains at the end of a run if its last evaluation fails or never
+// happens.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +45,7 @@ TEST_F(LastEvaluationTest, WithoutMemoryForIt_WhatWasTrainedIsSaved) {
   EXPECT_TRUE(finished->outcome->final_metrics().has_eval_loss());
 }
 
-// A run that was killed behind its last checkpoint left that and nothing else.
+// A run that was killed after its last checkpoint left only that.
 TEST_F(LastEvaluationTest, ARunKilledBeforeIt_EvaluatesAndEndsAsTheWholeOne) {
   for (const int64_t eval_every_steps : {0, 5}) {
     for (const bool keep_best : {false, true}) {

@@ -1,4 +1,4 @@
-// The real ampd-trainer under a fake agent, with a learning rate that follows the evaluations.
+// The real ampd-trainer with a fake agent, and a learning rate that follows the evaluations.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using v1::Event;
 
 class PlateauTest : public TrainerTest {
  protected:
-  // An evaluation at every second step; only a loss below a tenth of the best is an improvement.
+  // An evaluation at every second step; only a loss below a tenth of the best counts as an improvement.
   StartAttempt Demanding(int attempt) {
     StartAttempt start = Mlp("fp32", 30, attempt);
     start.mutable_spec()->mutable_eval()->set_every_steps(2);
@@ -60,7 +60,7 @@ TEST_F(PlateauTest, ARunResumedAnywhere_EndsAsTheWholeOne) {
   }
 }
 
-// The checkpoint at the end is saved before the evaluation there, which a longer run has seen.
+// The checkpoint at the end precedes the evaluation there, which a longer run has seen.
 TEST_F(PlateauTest, ALongerRunFromTheEndOfAShorterOne_EndsAsTheWholeOne) {
   StartAttempt longer = Demanding(1);
   longer.mutable_spec()->mutable_train()->set_steps(40);

@@ -1,4 +1,4 @@
-// The real ampd-trainer under a fake agent, with samples of what it learns.
+// The real ampd-trainer with a fake agent, and samples of what it learns.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -114,7 +114,7 @@ TEST_F(SampleTest, AGpt2_WritesWhatItHasLearned) {
       EXPECT_THAT(sample.content(), StartsWith("the "));
       EXPECT_EQ(text::FindInvalidUtf8(sample.content()), std::string::npos);
     }
-    // A context of 16 bytes tells where in the line it is; with four it may be before either of two words.
+    // A context of 16 bytes determines the position in the line; four bytes may precede either of two words.
     const std::string& last = agent->samples.back().content();
     ASSERT_EQ(last.size(), 64u);
     EXPECT_THAT(std::string(kLine) + kLine + kLine, HasSubstr(last.substr(20)));
@@ -167,7 +167,7 @@ TEST_F(SampleTest, AGenerator_DrawsASquareOfPictures) {
       EXPECT_GT(at(14, 14), 0);
     }
     EXPECT_NE(agent->samples[0].content(), agent->samples[1].content()) << "the generator has learned";
-    // At first they are much alike: running statistics take a while to become those of the generator.
+    // At first they are very similar: running statistics take a while to match the generator.
     const auto last = images::DecodePicture(agent->samples.back().content());
     ASSERT_TRUE(last.ok()) << last.status();
     const auto* const row = &last->pixels[size_t{3} * 88 * 14];
@@ -180,7 +180,7 @@ struct Case {
   bool is_gan;
 };
 
-// Of averages, and with dropout: no number of the training is another one for it.
+// With averages and dropout: samples do not change any number of the training.
 TEST_F(SampleTest, NumbersOfTheTrainingAreThoseWithoutSamples) {
   for (const auto& [precision, is_gan] :
        {Case{"bf16", false}, {"fp8-delayed", false}, {"fp32", true}, {"fp16", true}}) {
@@ -196,14 +196,14 @@ TEST_F(SampleTest, NumbersOfTheTrainingAreThoseWithoutSamples) {
     EXPECT_EQ(sampled->samples.size(), 7u);
     ASSERT_EQ(sampled->steps.size(), plain->steps.size());
     for (const auto& [step, numbers] : sampled->steps) {
-      if (!numbers.skipped) {  // whose norm is no number
+      if (!numbers.skipped) {  // The norm of a skipped step may be NaN.
         EXPECT_EQ(numbers, plain->steps[step]) << "step " << step;
       }
     }
     const v1::FinalMetrics& metrics = sampled->outcome->final_metrics();
     EXPECT_EQ(metrics.state_hash(), plain->outcome->final_metrics().state_hash());
     EXPECT_EQ(metrics.skipped_steps(), plain->outcome->final_metrics().skipped_steps());
-    // Drawn while nothing is kept for a backward pass.
+    // Sampling keeps nothing for a backward pass.
     EXPECT_LE(static_cast<double>(metrics.peak_memory_bytes()),
               1.02 * static_cast<double>(plain->outcome->final_metrics().peak_memory_bytes()));
   }
@@ -238,7 +238,7 @@ TEST_F(SampleTest, KilledAndResumed_ItDrawsWhatTheRunNeverInterruptedDraws) {
   }
 }
 
-// A checkpoint of a sample's step comes behind it, the last one before it.
+// A checkpoint follows the sample of its step, but the last checkpoint precedes it.
 TEST_F(SampleTest, FromACheckpoint_NoSampleIsLeftOut) {
   StartAttempt start = Gpt2("fp32", 14);
   AskForText(start, 7);
@@ -253,12 +253,12 @@ TEST_F(SampleTest, FromACheckpoint_NoSampleIsLeftOut) {
   EXPECT_EQ(again->samples[0].content(), whole->samples[1].content());
 }
 
-// Of a step between, and of the last one, whose checkpoint comes before it.
+// For a sample in the middle, and for the last one, whose checkpoint precedes it.
 TEST_F(SampleTest, ToldToLeaveWhileItDraws_ItLeavesThatSampleToTheNextAttempt) {
   StartAttempt start = Gpt2("fp32", 10);
   AskForText(start, 5);
   start.mutable_spec()->mutable_sample()->mutable_text()->set_tokens(models::kMaxSampleTokens);
-  start.mutable_spec()->mutable_model()->mutable_gpt2()->set_n_layer(6);  // which takes seconds
+  start.mutable_spec()->mutable_model()->mutable_gpt2()->set_n_layer(6);  // This takes seconds.
   start.mutable_key()->set_job_id("j-whole");
   const auto whole = Told(start);
   ASSERT_THAT(StepsOf(whole->samples), ElementsAre(5, 10));

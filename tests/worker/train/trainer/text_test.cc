@@ -1,4 +1,4 @@
-// The real ampd-trainer, under a fake agent, on text.
+// The real ampd-trainer with a fake agent, on text.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,13 +21,13 @@ constexpr int kVocabulary = 17;
 
 class TextTest : public TrainerTest {
  protected:
-  // Two bytes a token.
+  // Two bytes per token.
   void WriteText(const std::string& name, const std::vector<uint16_t>& tokens) {
     std::ofstream file(root_ / name, std::ios::binary);
     file.write(reinterpret_cast<const char*>(tokens.data()), static_cast<std::streamsize>(2 * tokens.size()));
   }
 
-  // Every token but each tenth follows from the last one.
+  // Nine in ten tokens follow from the token before.
   static std::vector<uint16_t> Text(size_t size) {
     std::mt19937 random(7);
     std::vector<uint16_t> tokens = {1};
@@ -74,12 +74,12 @@ TEST_F(TextTest, AGpt2_LearnsInEveryPrecisionAndTellsItsPerplexity) {
     EXPECT_FALSE(metrics.has_eval_accuracy());
     EXPECT_FALSE(metrics.has_eval_top5_accuracy());
     ASSERT_EQ(agent->evals.size(), 1u);
-    EXPECT_EQ(agent->evals[0].num_samples(), 31 * 16);  // tokens of the windows that 500 fill
+    EXPECT_EQ(agent->evals[0].num_samples(), 31 * 16);  // Tokens of the windows that 500 tokens fill.
     EXPECT_EQ(agent->evals[0].perplexity(), metrics.eval_perplexity());
   }
 }
 
-// With dropout, whose numbers depend on the place in the data.
+// With dropout, whose numbers depend on the position in the data.
 TEST_F(TextTest, AGpt2ThatGoesOnFromACheckpoint_ComesOutAsIfItHadNeverStopped) {
   for (const char* precision : {"fp32", "bf16", "fp16", "fp8-delayed"}) {
     SCOPED_TRACE(precision);
@@ -111,7 +111,7 @@ TEST_F(TextTest, ATokenBeyondTheVocabulary_IsADataErrorThatNamesItsPlace) {
               HasSubstr("data.eval.tokens.path \"text/val.bin\": token 321 is 17; the model's vocabulary has 17"));
 }
 
-// A file whose tokens are twice as wide is the same text.
+// A file whose tokens are twice as wide holds the same text.
 TEST_F(TextTest, TokensWithoutAHeader_AreReadAsTheirNumbersTell) {
   StartAttempt start = Gpt2("fp32", 3);
   const auto narrow = Told(start);
@@ -133,7 +133,7 @@ TEST_F(TextTest, TokensWithoutAHeader_AreReadAsTheirNumbersTell) {
   EXPECT_THAT(EventsOf(*narrow, v1::Event::DATA_READ)[0].message(), HasSubstr("read as tokens of 16 bits"));
 }
 
-// Texts of 3 to 16 tokens, whose class is the kind of token that they have more of; every second line tells types too.
+// Texts of 3 to 16 tokens, whose class is the more frequent kind of token. Every second line has types, too.
 class TextsTest : public TextTest {
  protected:
   void WriteTexts(const std::string& name, int count, unsigned seed) {
@@ -164,7 +164,7 @@ class TextsTest : public TextTest {
     StartAttempt start = Gpt2(precision, steps);
     v1::JobSpec& spec = *start.mutable_spec();
     v1::BertClassifierSpec& bert = *spec.mutable_model()->mutable_bert_classifier();
-    // At the rate of the others a network with its norms behind its sums diverges.
+    // With the learning rate of the others, a network with its norms after its sums diverges.
     spec.mutable_optimizer()->mutable_adamw()->set_learning_rate(0.003);
     spec.mutable_schedule()->set_warmup_steps(10);
     bert.set_num_hidden_layers(3);

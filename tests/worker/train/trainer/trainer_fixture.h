@@ -34,7 +34,7 @@ inline std::vector<int64_t> StepsOf(const std::vector<v1::Event>& events) {
   return steps;
 }
 
-// Folders of a test and small attempts to run in them under a FakeAgent.
+// Folders of a test, and small attempts to run in them with a FakeAgent.
 class TrainerTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -44,19 +44,20 @@ class TrainerTest : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(root_); }
 
-  // What the ctest entries worker_train_*_ahead run the trainers with; nothing in the others.
+  // The value with which the ctest entries worker_train_*_ahead run the trainers; nullopt in the others.
   static std::optional<int> StepsAhead() {
     const char* const ahead = std::getenv("AMPD_TRAINER_STEPS_AHEAD");
     return ahead == nullptr ? std::nullopt : std::optional(std::stoi(ahead));
   }
 
-  // A new trainer with a folder of its own.
+  // Starts another trainer with its own folder.
   FakeAgent Spawn(const std::string& device = "cpu") { return FakeAgent(Folder(), device, StepsAhead()); }
 
   std::string Folder() { return (root_ / absl::StrCat("spawn", ++num_folders_)).string(); }
 
-  // Four pixels of 0 or 1 say which of three classes a sample is of; `mean` and `std` map them to 0 and about 392. The
-  // sample at `bright`, if any, has one pixel of 255, and that is mapped to 1e5, which fp16 does not have.
+  // Each sample has 12 pixels, of which four are 1 and show which of three classes it has; `mean` and `std` map 0 and 1
+  // to 0 and about 392. The sample at `bright`, if any, has one pixel of 255, which is mapped to 1e5, beyond fp16's
+  // range.
   void UseIdx(StartAttempt& start, int num_samples, int bright) {
     std::ofstream images(root_ / "images", std::ios::binary);
     std::ofstream labels(root_ / "labels", std::ios::binary);
@@ -129,7 +130,7 @@ class TrainerTest : public testing::Test {
     source.set_seed(9);
   }
 
-  // Runs an attempt to its outcome, acknowledging that.
+  // Runs an attempt to its outcome, and acknowledges it.
   void Finish(FakeAgent& agent) {
     agent.ReadUntil([&] {
       return agent.outcome.has_value() && (agent.outcome_after == 0 || agent.sequences.contains(agent.outcome_after));
@@ -138,7 +139,7 @@ class TrainerTest : public testing::Test {
     EXPECT_EQ(agent.WaitForExit(), 0);
   }
 
-  // A run to its outcome, with everything it told.
+  // Runs an attempt to its outcome, and returns the agent with everything that it received.
   std::unique_ptr<FakeAgent> Told(const StartAttempt& start, std::optional<int> steps_ahead = StepsAhead()) {
     auto agent = std::make_unique<FakeAgent>(Folder(), "cpu", steps_ahead);
     agent->Connect();

@@ -1,4 +1,4 @@
-// The real ampd-trainer under a fake agent.
+// The real ampd-trainer with a fake agent.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Averages, groups, and in bf16 weights without masters: all that an optimizer can keep.
+// Averages, groups, and, in bf16, weights without masters: all state that an optimizer can keep.
 void KeepMoreState(v1::JobSpec& spec) {
   spec.mutable_optimizer()->set_ema_decay(0.75);
   v1::ParameterGroup& biases = *spec.mutable_optimizer()->add_groups();
@@ -60,7 +60,7 @@ TEST_F(TrainerTest, AnMlp_TrainsToItsEndAndLearns) {
   ASSERT_EQ(agent.evals.size(), 1u);
   EXPECT_EQ(agent.evals[0].num_samples(), 20);
   EXPECT_GT(agent.evals[0].accuracy(), 0.8);
-  ASSERT_EQ(agent.checkpoints.size(), 5u);  // 7, 14, 21, 28 and the last
+  ASSERT_EQ(agent.checkpoints.size(), 5u);  // 7, 14, 21, 28 and the last.
   for (const auto& [step, after] : agent.checkpoint_after) {
     EXPECT_GE(after, agent.sequence_of[step]) << "the telemetry of its steps goes before the checkpoint of " << step;
     EXPECT_TRUE(step == 30 || after < agent.sequence_of[step + 1]) << "and no other: " << step;
@@ -145,7 +145,7 @@ TEST_F(TrainerTest, AnAttemptThatIsPlacedOnAnotherDevice_IsADeviceError) {
   StartAttempt start = Mlp("bf16", 10);
   start.mutable_device()->set_id("gpu3");
   start.mutable_device()->set_kind(v1::Device::GPU);
-  const Outcome outcome = Run(start);  // a trainer for the CPU
+  const Outcome outcome = Run(start);  // A trainer for the CPU.
   EXPECT_EQ(outcome.reason(), v1::DEVICE_ERROR) << outcome.ShortDebugString();
   EXPECT_EQ(outcome.message(), "the attempt is placed on gpu3 and this trainer computes on cpu");
 }
@@ -171,7 +171,7 @@ TEST_F(TrainerTest, AnAttemptForAGpu_TrainsThereInEveryPrecision) {
   }
 }
 
-// Killed at a random step and started again from the last checkpoint that the agent has, as often as it takes.
+// Killed at a random step and resumed from the last checkpoint that the agent has, as often as needed.
 TEST_F(TrainerTest, KilledAndResumed_EveryNumberIsThatOfTheRunNeverInterrupted) {
   const uint64_t seed = 20260101;
   SCOPED_TRACE(absl::StrCat("seed ", seed));
@@ -183,7 +183,7 @@ TEST_F(TrainerTest, KilledAndResumed_EveryNumberIsThatOfTheRunNeverInterrupted) 
       const std::string job = absl::StrCat("j-", precision, round);
       StartAttempt start = Mlp(precision, kSteps);
       start.mutable_spec()->mutable_train()->set_seed(random());
-      start.mutable_spec()->mutable_model()->mutable_mlp()->add_hidden(16);  // a layer between the outer ones, for FP8
+      start.mutable_spec()->mutable_model()->mutable_mlp()->add_hidden(16);  // A layer between the outer ones, for FP8.
       if (round == 2) {
         KeepMoreState(*start.mutable_spec());
       }
@@ -236,11 +236,11 @@ TEST_F(TrainerTest, ANewConnection_IsToldEverythingThatIsNotAcknowledged) {
   EXPECT_EQ(hello.key().job_id(), "j-abc");
   agent.ReadUntil(
       [&] { return agent.outcome.has_value() && agent.sequences.contains(agent.outcome->last_sequence()); });
-  // From 4 on without a gap; 1 to 3 come again only if the connection broke before the acknowledgement was read.
+  // From 4 on without a gap. 1 to 3 come again only if the connection broke before the acknowledgement was read.
   EXPECT_LE(agent.sequences.begin()->first, 4u);
   EXPECT_EQ(agent.sequences.rbegin()->first, agent.outcome->last_sequence());
   EXPECT_EQ(agent.sequences.size(), agent.outcome->last_sequence() - agent.sequences.begin()->first + 1);
-  EXPECT_EQ(agent.checkpoints.size(), 6u);  // 7, 14, 21, 28, 35 and the last
+  EXPECT_EQ(agent.checkpoints.size(), 6u);  // 7, 14, 21, 28, 35 and the last.
   EXPECT_EQ(agent.order.front(), 'c') << agent.order << ": a checkpoint does not wait for a backlog";
   agent.Disconnect();
   agent.outcome.reset();
@@ -419,7 +419,7 @@ TEST_F(TrainerTest, LossScaleOrdersOfOneStep_AreBothInEffect) {
   EXPECT_EQ(agent.steps[3].loss_scale, 256);
 }
 
-// What the scale has become since would be lost otherwise, whenever a worker takes the job over.
+// Otherwise the later changes of the scale would be lost whenever another worker takes over the job.
 TEST_F(TrainerTest, ALossScaleOrder_IsAppliedOnceOverTheAttemptsOfAJob) {
   FakeAgent agent = Spawn();
   agent.Connect();
@@ -486,7 +486,7 @@ TEST_F(TrainerTest, ARequestForGradients_TellsWhatTheCanaryLastSawOfLayersInFp8)
 TEST_F(TrainerTest, ARequestForGradients_IsAnsweredOnceByTheNextStepInEveryFormat) {
   for (const auto& [precision, dtype] : {std::pair("fp16", "float16"), {"bf16", "bfloat16"}, {"fp32", "float32"}}) {
     StartAttempt start = Mlp(precision, 1 << 30);
-    start.mutable_key()->set_job_id(absl::StrCat("j-", precision));  // its checkpoints are none of the others'
+    start.mutable_key()->set_job_id(absl::StrCat("j-", precision));  // Its checkpoints differ from the others'.
     FakeAgent agent = Spawn();
     agent.Connect();
     agent.Start(start);
@@ -503,7 +503,7 @@ TEST_F(TrainerTest, ARequestForGradients_IsAnsweredOnceByTheNextStepInEveryForma
       agent.ReadUntil([&] {
         if (!agent.sequences.empty()) {
           agent.Acknowledge(
-              agent.sequences.rbegin()->first);  // or the trainer would wait for room before its next step
+              agent.sequences.rbegin()->first);  // Otherwise the trainer waits for capacity before its next step.
         }
         return answered(number);
       });
@@ -542,9 +542,9 @@ TEST_F(TrainerTest, MissingData_IsADataErrorThatNamesTheFile) {
   EXPECT_THAT(outcome.message(), testing::Not(HasSubstr(root_.string())));
 }
 
-// A lease for writing lets nobody else open the file for the time being.
+// A write lease temporarily prevents everyone else from opening the file.
 TEST_F(TrainerTest, HostThatCanNotReadNow_IsNotTheDatasFault) {
-  signal(SIGIO, SIG_IGN);  // tells the holder of a lease that somebody asks
+  signal(SIGIO, SIG_IGN);  // Signals the lease's holder that somebody wants to open the file.
   const UniqueFd leased(open((root_ / "images").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   ASSERT_EQ(fcntl(leased.get(), F_SETLEASE, F_WRLCK), 0) << std::strerror(errno);
   StartAttempt start = Mlp("fp32", 5);
@@ -560,7 +560,7 @@ TEST_F(TrainerTest, HostThatCanNotReadNow_IsNotTheDatasFault) {
                         "Resource temporarily unavailable"));
 }
 
-// Whoever runs the trainer: that root may read everything is no reason to.
+// This holds for any user that runs the trainer: that root may read everything is not a reason to.
 TEST_F(TrainerTest, FileThatOthersMayNotRead_IsOpenedForNoJob) {
   StartAttempt start = Mlp("fp32", 5);
   (*start.mutable_data_roots())["root"] = root_.string();
@@ -678,7 +678,7 @@ TEST_F(TrainerTest, ALossThatIsNotFinite_EndsTheAttempt) {
   EXPECT_EQ(Run(start).reason(), v1::NONFINITE_LOSS);
 }
 
-// A loss scale under which every step overflows, and which stays where it is.
+// A loss scale under which every step overflows, and which does not change.
 StartAttempt WithStaticScale(StartAttempt start, double scale) {
   start.mutable_spec()->mutable_precision()->mutable_loss_scale()->mutable_fixed()->set_scale(scale);
   return start;
