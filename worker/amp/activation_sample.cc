@@ -21,10 +21,10 @@ using Kind = ActivationFault::Kind;
 constexpr int64_t kMaxElements = 65'536;
 
 constexpr std::string_view kCasts[] = {"aten.to.dtype", "aten._to_copy.default"};
-// Their infinities are what they are asked for.
+// Ops that produce infinities only when asked to.
 constexpr std::string_view kFills[] = {"aten.full.default", "aten.full_like.default", "aten.fill.Tensor",
                                        "aten.masked_fill.Scalar", "aten.log.default"};
-// One over their infinity is what it would be without the overflow, but for less than their format holds.
+// Ops whose overflow is harmless in a divisor: without it, the reciprocal would still be too small for the format.
 constexpr std::string_view kExponentials[] = {"aten.exp.default"};
 
 template <size_t n>
@@ -32,7 +32,8 @@ bool IsOneOf(const Node& node, const std::string_view (&ops)[n]) {
   return std::find(std::begin(ops), std::end(ops), node.op) != std::end(ops);
 }
 
-// An op whose result is zero only where what is multiplied is, as far as its format goes; and the arguments that are.
+// An op whose result is zero only where a factor is zero (apart from underflow), and the arguments that are its
+// factors.
 struct Product {
   std::string_view op;
   std::string_view factors[2];
@@ -60,7 +61,7 @@ std::optional<double> NumberOf(const Operand& operand) {
   return number == nullptr ? std::nullopt : std::optional(*number);
 }
 
-// What the node divides by; nothing for one that does not.
+// The value that the node divides by; nothing if it does not divide.
 std::optional<ValueId> DivisorOf(const Node& node) {
   if (node.op == "aten.div.Tensor") {
     return node.ValueOf("other");
@@ -71,7 +72,7 @@ std::optional<ValueId> DivisorOf(const Node& node) {
   return is_inverse || is_negative_power ? node.ValueOf("self") : std::nullopt;
 }
 
-// Whole rows at equal distances, of a tensor that may lie in memory in any way.
+// Evenly spaced rows of a tensor with any memory layout, copied to the CPU in fp32.
 at::Tensor SampleOf(const at::Tensor& tensor) {
   std::vector<int64_t> sizes = tensor.sizes().vec();
   std::vector<int64_t> strides = tensor.strides().vec();
@@ -154,7 +155,7 @@ void ActivationSampler::Observe(ValueId value, const at::Tensor& tensor) {
   }
 }
 
-// Whether infinities are no overflow's.
+// Whether the value's infinities are intended rather than caused by an overflow.
 bool ActivationSampler::IsMeant(ValueId value) const {
   const Node* const node = MakerOf(value);
   if (node == nullptr) {
@@ -199,10 +200,10 @@ bool ActivationSampler::Vanishes(const Node& node, const Facts& result, const at
   if (!all_are_dense) {
     return false;
   }
-  return !tensor.any().item<bool>();  // nor is what was not looked at
+  return !tensor.any().item<bool>();  // The elements that were not sampled must be zero too.
 }
 
-// Whether no more than half of its numbers are zero, and all are finite.
+// Whether at most half of its numbers are zero and all are finite.
 bool ActivationSampler::IsDense(const Operand& factor) const {
   if (const auto* const list = std::get_if<std::vector<std::optional<ValueId>>>(&factor)) {
     return std::all_of(list->begin(), list->end(),
@@ -215,11 +216,11 @@ bool ActivationSampler::IsDense(const Operand& factor) const {
   return NumberOf(factor).value_or(1) != 0;
 }
 
-// Back along what is not finite to the value where that began; of what a cast made, the value that was cast.
+// Follows non-finite numbers back to the value where they began.
 ValueId ActivationSampler::OriginOf(ValueId value) const {
   for (const Node* node = MakerOf(value); node != nullptr; node = MakerOf(value)) {
     const std::vector<ValueId> uses = node->Uses();
-    // What is no number comes of such, rather than of an infinity that a mask may have gone into.
+    // NaN inputs come first: an infinite input may be an intended mask.
     auto bad = std::find_if(uses.begin(), uses.end(), [this](ValueId use) { return FactsOf(use).num_nan > 0; });
     if (bad == uses.end()) {
       bad = std::find_if(uses.begin(), uses.end(), [this](ValueId use) { return FactsOf(use).has_fault(); });
@@ -235,7 +236,7 @@ ValueId ActivationSampler::OriginOf(ValueId value) const {
 ActivationFault ActivationSampler::FaultAt(Kind kind, ValueId value) const {
   const Facts& facts = FactsOf(value);
   const Node* node = MakerOf(value);
-  // A cast that a policy put behind an op belongs to it.
+  // A cast that the policy put behind an op is attributed to that op.
   while (node != nullptr && IsOneOf(*node, kCasts) && node->ValueOf("self").has_value() &&
          MakerOf(*node->ValueOf("self")) != nullptr) {
     value = *node->ValueOf("self");

@@ -12,20 +12,20 @@
 
 namespace ampd::amp {
 
-// What went wrong in a forward pass, and where it began.
+// A fault in a forward pass, and where it began.
 struct ActivationFault {
   enum class Kind {
-    kNotFinite,   // the loss is not finite, and this is the first number behind it that is not
-    kDividedOut,  // numbers were divided by an infinity that an overflow had made, and are zero from there on
-    kVanished,    // a product of numbers that are not zero is zero all over: its format holds none so small
+    kNotFinite,   // The loss is not finite. The fault is where the first non-finite number behind it arose.
+    kDividedOut,  // A divisor overflowed to infinity, so the quotients are zero.
+    kVanished,    // A product of nonzero numbers is zero everywhere, because its format cannot hold numbers that small.
   };
   Kind kind = Kind::kNotFinite;
-  std::string module;  // whose op made it; empty for the model itself and for what a pass begins with
-  std::string op;      // "aten.mul.Tensor"; "input", "parameter" or "buffer" for what a pass begins with
-  std::string value;   // the name of its result, or of what a pass begins with
-  std::string dtype;   // of those numbers, "float16"
-  double share = 0;    // of the numbers looked at there: how many are not finite, or zero
-  // Of kDividedOut: the op that made zeros, and its module.
+  std::string module;  // Module of `op`; empty for the model itself, an input, a parameter or a buffer.
+  std::string op;      // "aten.mul.Tensor"; "input", "parameter" or "buffer" if no op computed the value.
+  std::string value;   // Name of the faulty value.
+  std::string dtype;   // Format of its numbers, "float16".
+  double share = 0;    // Share of the sampled numbers that are not finite, or zero for kVanished.
+  // kDividedOut only: the op that produced the zeros, and its module.
   std::string zero_module;
   std::string zero_op;
 
@@ -34,23 +34,21 @@ struct ActivationFault {
 
 std::string_view NameOf(ActivationFault::Kind kind);  // "DIVIDED_OUT"
 
-// Looks at what a program computes while it runs, at no more than 65,536 elements of each value: rows at equal
-// distances over all dimensions but the last ones. It reads the program's values and changes none.
+// Watches the values that a program computes while it runs, and finds the first fault. It samples at most 65,536
+// elements of each value: evenly spaced rows, over all dimensions but the last ones. It changes no value.
 //
-// Most zeros and infinities are meant. A ReLU that is off, dropout, masks, padding, weights that begin as zero and what
-// they are multiplied by are zeros; a mask filled with an infinity and what is added to it are infinities, which a
-// softmax turns into zeros again. None of these is a fault. A fault is
-//   kDividedOut  a divisor (also of rsqrt, and of a negative power) that is infinite without being meant. An
-//   exponential
-//                that overflows is left out: one over it is zero as it should be, as in x / (1 + exp(-x)).
-//   kVanished    a product, quotient or cast that is zero everywhere, of which nothing that goes into it is zero in
-//   more
-//                than half of its elements
-//   kNotFinite   whatever made the loss infinite or no number, from the loss backwards
-// An infinity is meant where a node fills with one, where a buffer holds it, and where all infinities that the node
-// reads are meant. Numbers that are not finite and lead to nothing of this (a tanh makes 1 of them) are not told.
+// Most zeros and infinities are intended and are not faults. Zeros come from inactive ReLUs, dropout, masks, padding,
+// and weights that start at zero, along with their products. Infinities come from filled masks and what is added to
+// them; a softmax turns them into zeros again. The faults are:
+//   kDividedOut  A divisor (also the argument of rsqrt or of a negative power) is infinite without being intended.
+//                An exponential that overflows does not count: its reciprocal should be zero, as in x / (1 + exp(-x)).
+//   kVanished    A product, quotient or cast is zero everywhere, although none of its factors is zero in more than
+//                half of its elements.
+//   kNotFinite   The op that made the loss infinite or NaN, found by going backwards from the loss.
+// An infinity is intended if the node fills with it, if it is in a buffer, or if all infinities that the node reads are
+// intended. Non-finite numbers that lead to none of these faults (tanh turns infinity into 1) are not reported.
 //
-// For one run. Waits for the device at every value. Single-threaded: owner is the phase.
+// Observes one run. Waits for the device at every value. Single-threaded; owner: the phase.
 class ActivationSampler final : public executor::RunObserver {
  public:
   // REQUIRES: `program`, the executor's graph, outlives it.
@@ -58,19 +56,20 @@ class ActivationSampler final : public executor::RunObserver {
 
   void Observe(graph::ValueId value, const at::Tensor& tensor) override;
 
-  // After the run: of all faults the first one in the order of the forward pass; kNotFinite before all others.
+  // Call after the run. Returns the kNotFinite fault if there is one, else the first fault in the order of the forward
+  // pass.
   std::optional<ActivationFault> Fault() const;
 
  private:
-  // Of what was looked at of a value.
+  // Counts over the sampled elements of a value.
   struct Facts {
-    bool is_number = false;  // of a floating-point format
+    bool is_number = false;  // Has a floating-point format.
     at::ScalarType dtype = at::kFloat;
     int64_t num_elements = 0;
     int64_t num_zero = 0;
     int64_t num_infinite = 0;
     int64_t num_nan = 0;
-    bool is_meant = false;  // what is infinite there
+    bool is_meant = false;  // Its infinities are intended.
 
     bool has_fault() const { return num_nan > 0 || (num_infinite > 0 && !is_meant); }
     double ShareNotFinite() const {
@@ -88,9 +87,9 @@ class ActivationSampler final : public executor::RunObserver {
   ActivationFault FaultAt(ActivationFault::Kind kind, graph::ValueId value) const;
 
   const graph::Graph& program_;
-  std::vector<const graph::Node*> makers_;  // by value; null of what a run begins with
-  std::vector<Facts> facts_;                // by value
-  std::optional<ActivationFault> first_;    // but for kNotFinite
+  std::vector<const graph::Node*> makers_;  // By value; null for inputs, parameters and buffers.
+  std::vector<Facts> facts_;                // By value.
+  std::optional<ActivationFault> first_;    // The first fault other than kNotFinite.
 };
 
 }  // namespace ampd::amp

@@ -8,7 +8,7 @@
 namespace ampd::amp {
 namespace {
 
-// As many as LibTorch asks for before a recording.
+// As many as LibTorch recommends before a recording.
 constexpr int kWarmUpSteps = 3;
 
 bool Fits(const at::Tensor& given, const at::Tensor& input) {
@@ -33,7 +33,7 @@ void CopyIn(const at::Tensor& given, const at::Tensor& input) {
   }
 }
 
-// Of one micro-batch.
+// The number of samples in one micro-batch.
 int64_t NumSamples(const std::vector<Batch>& micro_batches) { return amp::NumSamples(micro_batches.at(0)); }
 
 }  // namespace
@@ -60,7 +60,7 @@ bool CapturedStep::GiveWay() {
   if (!std::exchange(captured_, false)) {
     return false;
   }
-  graph_.reset();  // before another takes its memory
+  graph_.reset();  // Frees its memory before another graph is made.
   graph_ = graphs_.make(device_);
   return true;
 }

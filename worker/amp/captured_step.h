@@ -12,38 +12,40 @@
 
 namespace ampd::amp {
 
-// Steps of one shape, recorded in a step graph once and replayed from then on.
+// Records a step of one shape in a step graph once and replays it from then on.
 //
-// The first steps that have the same micro-batches, by number, shapes and formats, run as they are, for warm-up; the
-// next is recorded. From there on such steps are replayed and others run as they are. A step that is recorded or warms
-// up takes its micro-batches from tensors that stay, into which each step's are copied.
+// The first few steps whose micro-batches agree in number, shapes and formats run directly, as a warm-up. The next one
+// is recorded. After that, steps of this shape are replayed and all others run directly. Steps that warm up or are
+// recorded read their micro-batches from tensors that persist; each step's data is copied into them.
 //
-// A recorded step keeps the memory that it works in, between its replays too, and other work on the device finds that
-// much less. Nothing else may write there: what of it looks free belongs to the next replay. So a step that runs as it
-// is asks for room first, and an evaluation that found none asks afterwards, for it can run again. Where there is too
-// little the recording gives way, and the next step that it fits is recorded anew, at the cost of one step run as it
-// is. So a job never needs more memory than without a recording.
+// A recording keeps its working memory between replays too, so other work on the device has that much less. Nothing
+// else may use this memory: parts that look free belong to the next replay. A step that runs directly therefore asks
+// for memory before it starts. An evaluation, which can be repeated, asks only after it ran out of memory. If there is
+// too little, the recording is dropped, and the next step of its shape is recorded again, which costs about as much as
+// running one step directly. So a job never needs more memory than it would without a recording.
 //
-// What can't be recorded goes on running as it is, with the same results. Single-threaded: owner is the engine.
+// A step that cannot be recorded keeps running directly, with the same results. Single-threaded; owner: the engine.
 class CapturedStep {
  public:
-  // Runs a step on micro-batches, for the recorder where there is one.
+  // Runs a step on micro-batches. `recorder` is null unless the step is being recorded.
   using Step = absl::FunctionRef<void(const std::vector<Batch>& micro_batches, StepGraph* recorder)>;
 
-  // REQUIRES: `kernels`, with which steps run, outlive this.
+  // REQUIRES: `kernels`, which the steps run with, outlives this.
   CapturedStep(const StepGraphs& graphs, StepKernels& kernels, c10::Device device);
 
-  // Replays a step, or runs it, which makes room for it. `seeds` are those that the recorder is told to use.
+  // Replays the step, or runs it directly after freeing memory for it. `seeds` are the seeds for the recorder's random
+  // ops.
   void Run(const std::vector<Batch>& micro_batches, const std::vector<uint64_t>& seeds, Step step);
 
-  // Steps give the device other work from now on: what was recorded is dropped, and the next ones warm up anew.
-  // REQUIRES: no step is under way.
+  // Drops the recording and restarts the warm-up. Call it when steps will give the device different work from now on.
+  // REQUIRES: no step is in flight.
   void Forget();
 
-  // A step on these micro-batches will run as it is: gives way unless there is room for it. It takes what the recorded
-  // step does if it has no more samples, and a quarter more for what the canary of FP8 computes besides.
+  // Call before a step on these micro-batches runs directly. Drops the recording unless there is enough memory beside
+  // it: as much as the recorded step uses, plus a quarter for what FP8's canary computes in addition. A step with more
+  // samples than the recorded one always drops it.
   void MakeRoomFor(const std::vector<Batch>& micro_batches);
-  // Drops what was recorded, with its memory; what is under way goes on. False when nothing was recorded.
+  // Drops the recording and its memory; a replay in flight still completes. Returns false if nothing was recorded.
   bool GiveWay();
 
   bool captured() const { return captured_; }
@@ -59,9 +61,9 @@ class CapturedStep {
   const StepGraphs& graphs_;
   StepKernels& kernels_;
   const c10::Device device_;
-  std::unique_ptr<StepGraph> graph_;  // null after a failure
+  std::unique_ptr<StepGraph> graph_;  // Null after a failure.
   std::vector<Batch> inputs_;
-  int num_warm_ups_ = 0;  // with these inputs
+  int num_warm_ups_ = 0;  // Steps run with these inputs.
   bool captured_ = false;
   std::string failure_;
 };

@@ -38,7 +38,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Prepare(const graph::Graph& graph, con
   return Executor::Create(WithRegisteredAttention(program, registry), registry);
 }
 
-// What the policy says of a parameter or buffer; nothing when it does not name it.
+// The policy's row for a parameter or buffer; nothing if the policy does not name it.
 template <typename Row>
 std::optional<Row> FindRow(const std::vector<Row>& rows, const std::string& name) {
   for (const Row& row : rows) {
@@ -49,7 +49,7 @@ std::optional<Row> FindRow(const std::vector<Row>& rows, const std::string& name
   return std::nullopt;
 }
 
-// What a step goes through.
+// The phases of a step.
 std::vector<PhaseOptions> PhasesOf(const EngineOptions& options) {
   if (!options.phases.empty()) {
     return options.phases;
@@ -65,7 +65,7 @@ absl::StatusOr<graph::Graph> TrainingProgram(const graph::Graph& model, const st
   return loss.empty() ? graph::WithLossHead(model) : graph::LossProgram(model, loss);
 }
 
-// Every phase draws random numbers of its own; those of a single phase are the engine's.
+// Every phase draws its own random numbers; a single phase uses the engine's seed.
 uint64_t SeedOfPhase(uint64_t seed, size_t phase) { return phase == 0 ? seed : SeededRandom(seed + phase).Next(); }
 
 }  // namespace
@@ -104,7 +104,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const graph::Graph& model
   return engine;
 }
 
-// Those that train nothing.
+// Makes the programs that train nothing.
 absl::Status Engine::MakePrograms(const graph::Graph& model, const precision::ResolvedPolicy& policy) {
   const std::optional<graph::Head> head = graph::HeadOf(model);
   AMPD_ASSIGN_OR_RETURN(auto label_counter, LabelCounter::Create(model, head, programs_->registry));
@@ -143,7 +143,7 @@ absl::Status Engine::MakePhases(const graph::Graph& model, const precision::Reso
   return absl::OkStatus();
 }
 
-// Fills `parameters`, one list a phase, and the buffers.
+// Fills `parameters`, one list per phase, and the buffers.
 void Engine::MakeParameters(const graph::Graph& model, const precision::ResolvedPolicy& policy,
                             const std::vector<size_t>& phase_of, std::vector<std::vector<Parameter>>& parameters) {
   const TensorMap initial = executor::InitialState(model, options_.seed);
@@ -206,7 +206,7 @@ void Engine::MakeScalars() {
   }
 }
 
-// Brings the device up to what was set here since the last step.
+// Loads the device's scalars if the scaler or the rate factor was set since the last step.
 void Engine::LoadScalars() {
   if (!pending_.empty() || (known_scaler_ == scaler_.state() && known_rate_factor_ == rate_factor_)) {
     return;
@@ -220,7 +220,7 @@ void Engine::LoadScalars() {
   known_rate_factor_ = rate_factor_;
 }
 
-// The canary's step, while it is pending, is the one that was begun last.
+// A pending canary step is always the last one begun.
 int Engine::max_pending() const { return !pending_.empty() && programs_->fp8 && programs_->fp8->canary() ? 0 : 1; }
 
 void Engine::Enqueue(const std::vector<Batch>& micro_batches, uint64_t random_stream) {
@@ -275,7 +275,7 @@ CapturedStep* Engine::CaptureFor(const Phase::StepConditions& step) {
   return captured_.get();
 }
 
-// One for each phase's micro-batches; empty when nothing is random.
+// One seed per phase and micro-batch; empty if no program is random.
 std::vector<uint64_t> Engine::SeedsOf(uint64_t random_stream, size_t num_micro_batches) const {
   std::vector<uint64_t> seeds;
   if (std::any_of(phases_.begin(), phases_.end(), [](const auto& phase) { return phase->is_random(); })) {
@@ -288,7 +288,7 @@ std::vector<uint64_t> Engine::SeedsOf(uint64_t random_stream, size_t num_micro_b
   return seeds;
 }
 
-// What a step does on the device, all of it in its current stream.
+// The step's work on the device, all in its current stream.
 std::vector<PhaseSamples> Engine::RunStep(const std::vector<Batch>& micro_batches, const Phase::StepConditions& step) {
   std::vector<PhaseSamples> samples;
   const kernels::StepControl& control = scalars_->control();
@@ -301,7 +301,7 @@ std::vector<PhaseSamples> Engine::RunStep(const std::vector<Batch>& micro_batche
   }
   if (skips_together_) {
     kernels_->Decide(control, 0, control.num_phases);
-    // Backwards, so that buffers which several phases wrote end as the first of them found them.
+    // In reverse order, so that a buffer written by several phases ends as the first of them found it.
     std::for_each(phases_.rbegin(), phases_.rend(), [](const auto& phase) { phase->Finish(); });
   }
   kernels_->EndStep(control);

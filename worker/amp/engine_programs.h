@@ -12,16 +12,16 @@
 #include "worker/executor/executor.h"
 #include "worker/executor/op_registry.h"
 
-// Only engine*.cc include it.
+// Included only by engine*.cc.
 namespace ampd::amp {
 
 struct Engine::Programs {
-  c10::intrusive_ptr<Fp8Layers> fp8;  // null: no layer computes in FP8
+  c10::intrusive_ptr<Fp8Layers> fp8;  // Null: no layer computes in FP8.
   executor::OpRegistry registry;
-  std::unique_ptr<executor::Executor> eval;       // null without a head
-  std::unique_ptr<executor::Executor> generator;  // null where nothing is generated
-  graph::Head head = {};                          // of the model that is evaluated
-  int64_t num_classes = 0;                        // that it predicts, where it does
+  std::unique_ptr<executor::Executor> eval;       // Null without a head.
+  std::unique_ptr<executor::Executor> generator;  // Null without a generator.
+  graph::Head head = {};                          // Head of the evaluated model.
+  int64_t num_classes = 0;                        // Number of classes that it predicts, if it does.
   std::optional<LabelCounter> label_counter;
 };
 

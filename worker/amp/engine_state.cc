@@ -1,4 +1,4 @@
-// What of an engine is in a checkpoint.
+// The engine's checkpoint state: export, import and the check for finite numbers.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/scalar_tensor.h>
 

@@ -17,7 +17,7 @@ const at::Tensor& OutputOf(const graph::Graph& program, const std::vector<at::Te
   return outputs[static_cast<size_t>(found - program.outputs().begin())];
 }
 
-// `predicted`, `labels`: (B) int64, classes.
+// `predicted` and `labels` are classes, (B) int64.
 void CountClasses(const at::Tensor& predicted, const at::Tensor& labels, std::vector<ClassCounts>& classes) {
   const auto* const given = predicted.const_data_ptr<int64_t>();
   const auto* const wanted = labels.const_data_ptr<int64_t>();
@@ -47,13 +47,14 @@ void CountDecisions(const at::Tensor& predicted, const at::Tensor& labels, std::
   }
 }
 
-// EvalSums::num_top5. `logits`: (B, classes), more than five, on any device; `labels`: (B) int64. Not by nodes of the
-// program, where a rule of the policy could round a sample's own logit and not those that it is compared with.
+// EvalSums::num_top5. `logits`: (B, classes), more than five, on any device; `labels`: (B) int64. This is not computed
+// by nodes of the program, where a rule of the policy could round a sample's own logit but not those it is compared
+// with.
 int64_t CountTop5(const at::Tensor& logits, const at::Tensor& labels) {
   const at::Tensor here = labels.to(logits.device()).reshape({-1, 1});                        // (B, 1)
   const at::Tensor ignored = here.eq(graph::kIgnoredLabel);                                   // (B, 1)
   const at::Tensor own = logits.gather(1, here.masked_fill(ignored, 0));                      // (B, 1)
-  const at::Tensor fifth_largest = std::get<0>(logits.topk(kTop, 1)).narrow(1, kTop - 1, 1);  // (B, 1), NaNs before it
+  const at::Tensor fifth_largest = std::get<0>(logits.topk(kTop, 1)).narrow(1, kTop - 1, 1);  // (B, 1), after NaNs
   return fifth_largest.le(own).logical_and(ignored.logical_not()).sum().item<int64_t>();
 }
 
@@ -84,7 +85,7 @@ EvalSums SumsOf(graph::Head head, int64_t num_classes, const graph::Graph& progr
   sums.num_counted = num_counted;
   if (head == graph::Head::kOwnLoss) {
     sums.num_labels = sums.num_samples;
-    // The mean of nothing is no number.
+    // The mean over nothing is NaN.
     sums.loss = num_counted == 0 ? 0 : OutputOf(program, outputs, "loss").item<double>() * num_counted;
     return sums;
   }

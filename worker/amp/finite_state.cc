@@ -17,7 +17,7 @@ using Kind = StateTensor::Kind;
 
 bool MayBeWrong(const StateTensor& state) { return state.tensor.is_floating_point() && state.tensor.numel() > 0; }
 
-// Whether a tensor with these extremes, which are NaN where any element is, has what its kind may not have.
+// Whether a tensor with these extremes has numbers that its kind may not have. The extremes are NaN if any element is.
 bool IsWrong(Kind kind, double least, double greatest) {
   return kind == Kind::kConstant ? std::isnan(least) || std::isnan(greatest)
                                  : !std::isfinite(least) || !std::isfinite(greatest);
@@ -54,7 +54,7 @@ const char* FormatOf(at::ScalarType dtype) {
 std::optional<NonFinite> FindNonFinite(const std::vector<StateTensor>& tensors) {
   at::NoGradGuard no_grad;
   std::vector<const StateTensor*> looked_at;
-  std::vector<at::Tensor> extremes;  // two of each
+  std::vector<at::Tensor> extremes;  // Least and greatest of each tensor.
   for (const StateTensor& state : tensors) {
     if (MayBeWrong(state)) {
       const auto [least, greatest] = at::aminmax(state.tensor);

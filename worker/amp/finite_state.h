@@ -7,17 +7,17 @@
 
 #include "ATen/core/Tensor.h"
 
-// Whether the tensors that a run carries from step to step hold finite numbers.
+// Checks that the tensors which a run carries from step to step hold finite numbers.
 namespace ampd::amp {
 
-// A tensor of the state, and what it is.
+// A tensor of the state, and its role.
 struct StateTensor {
   enum class Kind {
-    kParameter,  // as it is stored, or its master
-    kStatistic,  // a buffer that training writes: a norm's running statistics
-    kAverage,    // of a parameter
-    kMoment,     // of the optimizer
-    kConstant,   // a buffer that nothing writes. It may be infinite, as the masks of attention are, but not NaN
+    kParameter,  // A parameter as it is stored, or its master.
+    kStatistic,  // A buffer that training writes: a norm's running statistics.
+    kAverage,    // The average of a parameter.
+    kMoment,     // A moment of the optimizer.
+    kConstant,   // A buffer that is never written. It may be infinite, like an attention mask, but not NaN.
   };
   Kind kind = Kind::kParameter;
   std::string name;
@@ -28,15 +28,15 @@ struct NonFinite {
   StateTensor::Kind kind = StateTensor::Kind::kParameter;
   std::string name;
   at::ScalarType dtype = at::kFloat;
-  int64_t count = 0;  // of its elements that are not finite; of a constant, that are NaN
+  int64_t count = 0;  // Number of non-finite elements; for kConstant, of NaNs.
 };
 
-// The first of them that has numbers which it may not have; nothing: there is none. One read of all tensors, and one
-// wait for their device. Integers are always finite.
+// Returns the first tensor that has numbers which its kind may not have; nothing if there is none. Reads every tensor
+// once and waits for their device once. Integers are always finite.
 std::optional<NonFinite> FindNonFinite(const std::vector<StateTensor>& tensors);
 
-// "the running statistic layer4.0.bn1.running_var has 512 elements that are not finite", with the format where it has
-// 16 bits.
+// "the running statistic layer4.0.bn1.running_var has 512 elements that are not finite", followed by the format if it
+// has 16 bits.
 std::string Describe(const NonFinite& found);
 
 }  // namespace ampd::amp

@@ -13,18 +13,18 @@ namespace {
 
 constexpr int64_t kMaxElements = 65'536;
 constexpr int kWantedExponent = 12;
-constexpr double kLargestScale = 0x1p127;  // as an fp32 number
+constexpr double kLargestScale = 0x1p127;  // As an fp32 number.
 
-// A fp32 number's parts.
+// Bit fields of an fp32 number.
 constexpr uint32_t kMagnitude = 0x7fff'ffff;
 constexpr int kMantissaBits = 23;
 constexpr uint32_t kNonFinite = 255;
 constexpr int kBias = 127;
 
-// Its place in by_exponent. REQUIRES: the magnitude of a finite number that is not zero.
+// Index into by_exponent. REQUIRES: `magnitude` is that of a finite nonzero number.
 size_t PlaceOf(uint32_t magnitude) {
   const uint32_t exponent = magnitude >> kMantissaBits;
-  // A subnormal one is its mantissa times 2^-149.
+  // A subnormal number is its mantissa times 2^-149.
   const int from_least = exponent == 0 ? static_cast<int>(std::bit_width(magnitude)) - 1
                                        : static_cast<int>(exponent) - kBias - GradientSample::kLeastExponent;
   return static_cast<size_t>(from_least);
@@ -44,7 +44,7 @@ GradientSample SampleGradient(const at::Tensor& gradient, at::ScalarType format)
   sample.dtype = format;
   const int64_t stride = std::max<int64_t>(1, (gradient.numel() + kMaxElements - 1) / kMaxElements);
   sample.num_elements = (gradient.numel() + stride - 1) / stride;
-  // The widening is exact, and keeps apart what is zero, subnormal and not finite.
+  // Widening to fp32 is exact, so zero, subnormal and non-finite numbers stay distinct.
   const at::Tensor here =
       at::as_strided(gradient, {sample.num_elements}, {stride}).to(at::kCPU, at::kFloat).contiguous();
   const auto* bits = static_cast<const uint32_t*>(here.const_data_ptr());

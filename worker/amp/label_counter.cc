@@ -16,8 +16,8 @@
 namespace ampd::amp {
 namespace {
 
-// A scalar of one of the types that graph::LabelCountProgram lets a count have. Read without an op, for ops that hand
-// numbers to the host make a device wait.
+// Reads a scalar of one of the types that graph::LabelCountProgram allows for a count. Reads memory directly, because
+// ops that return numbers to the host make a device wait.
 double NumberIn(const at::Tensor& count) {
   switch (count.scalar_type()) {
     case at::kLong:

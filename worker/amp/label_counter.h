@@ -17,34 +17,36 @@
 
 namespace ampd::amp {
 
-// A model said that it counts a number of labels that there can't be.
+// Thrown if the model's own label count is negative or not finite.
 struct LabelCountError : c10::Error {
   using c10::Error::Error;
 };
 
-// Tells of batches how much each counts beside the others: of how many labels its loss is the mean. Then the losses of
-// several batches, each times its share of all labels, add up to the loss of one batch with all of them, and so do
-// their gradients. Counted are
-//   with a cross entropy           the labels that are not kIgnoredLabel
+// Determines how much each batch counts: the number of labels that its loss is the mean of. If the loss of each batch
+// is weighted by its share of all labels, the losses of several batches add up to the loss of one batch with all of
+// them, and so do the gradients. Counted are
+//   with a cross entropy           the labels other than kIgnoredLabel
 //   with another loss of a head    the numbers that are compared
-//   with a loss of the model's own what its output graph::kLabelCount says
+//   with a loss of the model's own the value of its output graph::kLabelCount
 //   otherwise                      the samples
-// All of it is done on the CPU, where the batches come from, before a step begins. Single-threaded: owner is the
+// All of this is computed on the CPU, where the batches come from, before a step begins. Single-threaded; owner: the
 // engine.
 class LabelCounter {
  public:
-  // `head`: nothing for a model of several losses. INVALID_ARGUMENT as graph::LabelCountProgram and Executor::Create.
+  // `head` is empty for a model with several losses. Errors: INVALID_ARGUMENT as graph::LabelCountProgram and
+  // Executor::Create.
   static absl::StatusOr<LabelCounter> Create(const graph::Graph& model, std::optional<graph::Head> head,
                                              const executor::OpRegistry& registry);
 
-  // Takes what the model's own count reads besides its inputs, as it is now. BAD_STATE as Executor::Bind.
+  // Copies the buffers that the model's own count reads, with their current values. Errors: BAD_STATE as
+  // Executor::Bind.
   absl::Status Bind(const executor::TensorMap& buffers);
 
-  // Throws LabelCountError where the model's own count is negative or not finite. REQUIRES: bound.
+  // Throws LabelCountError if the model's own count is negative or not finite. REQUIRES: Bind was called.
   double CountOf(const Batch& batch) const;
 
-  // Gives each of a step's micro-batches its share, where there are several; all have the same where none counts
-  // anything. Of those that count nothing beside others that do, true; empty without such. Errors as CountOf.
+  // Sets the share of each micro-batch if there are several; the shares are equal if none has labels. Returns, by
+  // micro-batch, whether it has no labels while others do; empty if there is no such micro-batch. Errors as CountOf.
   std::vector<bool> Weigh(std::vector<Batch>& micro_batches) const;
 
  private:
@@ -52,10 +54,10 @@ class LabelCounter {
       : head_(head), program_(std::move(program)) {}
 
   std::optional<graph::Head> head_;
-  std::unique_ptr<executor::Executor> program_;  // of the model's own count; null where it has none
+  std::unique_ptr<executor::Executor> program_;  // The model's own count; null if it has none.
 };
 
-// What is left of kIgnoredLabel. `labels`: int64, contiguous, on the CPU.
+// The number of labels other than kIgnoredLabel. `labels`: int64, contiguous, on the CPU.
 int64_t NumLabelsIn(const at::Tensor& labels);
 
 }  // namespace ampd::amp

@@ -13,20 +13,20 @@ using LossScalerState = kernels::ScalerState;
 
 // Multiplies the loss so that small gradients survive a narrow format. One rule covers torch.amp.GradScaler and Keras
 // (hysteresis 1), Apex (a cap), Megatron and DeepSpeed (hysteresis refilled when an interval ends) and Apex's kernel
-// and DeepSpeed's consecutive_hysteresis (refilled on every good step); reference: torch/amp/grad_scaler.py,
+// and DeepSpeed's consecutive_hysteresis (refilled on every good step). Sources: torch/amp/grad_scaler.py,
 // apex/amp/scaler.py and update_scale_hysteresis.cu, deepspeed/runtime/fp16/loss_scaler.py, megatron's grad_scaler.py.
 //
-//   overflow:     tracker = 0; the hysteresis is used up by one; once it is used up, scale *= backoff, not below the
+//   overflow:     tracker = 0; the hysteresis decreases by one; once it is used up, scale *= backoff, but not below the
 //                 floor
-//   no overflow:  tracker += 1; once it is at the interval, tracker = 0, the hysteresis is refilled, and
-//                 scale *= growth up to the cap; a product that is not finite is not taken under a finite cap
+//   no overflow:  tracker += 1; when it reaches the interval, tracker = 0, the hysteresis is refilled, and
+//                 scale *= growth up to the cap; under a finite cap, a product that is not finite is rejected
 //
-// On purpose unlike the others: an interval that an order lowers below the tracker takes effect at the next good step,
-// where their test for equality would miss it until the next overflow; and an ordered scale is held within floor and
-// cap.
+// Two deliberate differences from the sources: an interval that an order lowers below the tracker takes effect at the
+// next good step, where their test for equality would miss it until the next overflow; and an ordered scale is clamped
+// to [floor, cap].
 //
-// The scale is a fp32 number. During training it moves on the device, by the same rule (kernels::UpdateScale); this is
-// what the host knows of it, and how orders reach it. Thread-compatible.
+// The scale is an fp32 number. During training it is updated on the device by the same rule (kernels::UpdateScale).
+// This class holds the host's copy and applies orders to it. Thread-compatible.
 class LossScaler {
  public:
   explicit LossScaler(const precision::LossScaleConfig& config);
@@ -34,11 +34,11 @@ class LossScaler {
   bool enabled() const { return enabled_; }
   float scale() const { return state_.scale; }
 
-  // One step, as the device takes it.
+  // Applies one step, by the device's rule.
   ScaleChange Update(bool found_inf);
 
-  // Live control: the new scale, or what its range has nearest to it, starts a new interval. Orders to a scaler that is
-  // off are ignored; a static one takes the scale.
+  // Applies a live order. The new scale, clamped to its range, starts a new interval. A scaler that is off ignores
+  // orders; a static one accepts the scale.
   void Set(std::optional<double> scale, std::optional<int> growth_interval);
 
   const kernels::ScalerRule& rule() const { return rule_; }

@@ -11,7 +11,7 @@ using Kind = OptimizerConfig::Kind;
 
 namespace {
 
-// The numbers of the first group that matches, and the optimizer's own for those that it does not set.
+// The rate and decay of the first group that matches, and the optimizer's own where the group sets none.
 ParameterGroup NumbersOf(const std::string& name, const OptimizerConfig& config) {
   ParameterGroup numbers;
   for (const ParameterGroup& group : config.groups) {

@@ -18,9 +18,9 @@ namespace ampd::amp {
 
 using executor::TensorMap;
 
-// Tensors whose names match have numbers of their own; the first group that matches wins.
+// Overrides for tensors whose names match; the first matching group wins.
 struct ParameterGroup {
-  std::string match;  // glob
+  std::string match;  // Glob.
   std::optional<double> learning_rate;
   std::optional<double> weight_decay;
 };
@@ -30,50 +30,49 @@ struct OptimizerConfig {
   Kind kind = Kind::kSgd;
   double learning_rate = 0;
   double weight_decay = 0;
-  double momentum = 0;    // SGD
-  double dampening = 0;   // SGD
-  bool nesterov = false;  // SGD
-  double beta1 = 0.9;     // AdamW, Adam
+  double momentum = 0;    // SGD.
+  double dampening = 0;   // SGD.
+  bool nesterov = false;  // SGD.
+  double beta1 = 0.9;     // AdamW, Adam.
   double beta2 = 0.999;
   double epsilon = 1e-8;
-  at::ScalarType moment_dtype = at::kFloat;  // or bfloat16, rounded to nearest even as they are stored
+  at::ScalarType moment_dtype = at::kFloat;  // Or bfloat16, rounded to nearest even when stored.
   std::vector<ParameterGroup> groups;
-  std::optional<double> ema_decay;  // keeps averages of the parameters over the applied steps
-  uint64_t rounding_seed = 0;       // of stochastic rounding; with the number of steps, all that its stream depends on
+  std::optional<double> ema_decay;  // Keeps averages of the parameters over the applied steps.
+  uint64_t rounding_seed = 0;       // For stochastic rounding; its stream depends only on this and the step number.
 };
 
-// SGD, AdamW and Adam, numerically torch.optim's, over parameters however they are stored. An average begins as its
-// parameter and moves by average += (1 - ema_decay) * (parameter - average). Nothing here advances
-// by itself: the number of a step is the decision's. Single-threaded: owner is the trainer's step loop.
+// SGD, AdamW and Adam, numerically those of torch.optim, over parameters in any storage. An average starts as its
+// parameter and is updated by average += (1 - ema_decay) * (parameter - average). The optimizer has no step counter:
+// the number of a step is in the decision. Single-threaded; owner: the trainer's step loop.
 class Optimizer {
  public:
-  // Moments are made where the masters are. REQUIRES: `parameters` and `kernels` outlive the optimizer.
+  // Allocates moments on the device of the masters. REQUIRES: `parameters` and `kernels` outlive the optimizer.
   Optimizer(const OptimizerConfig& config, const std::vector<Parameter>& parameters, StepKernels& kernels);
 
-  // Takes one step, unless `decision` is to skip it. `gradients` stand beside the parameters, in their order and with
-  // their strides, in any of the formats. Writes the parameters. REQUIRES: `decision` is in the device's memory, and
-  // was settled by rule().
+  // Takes one step, unless `decision` is to skip it, and writes the parameters. `gradients` are in the order of the
+  // parameters, with their strides, in any of the formats. REQUIRES: `decision` is in the device's memory and was made
+  // by rule().
   void Step(const std::vector<at::Tensor>& gradients, const kernels::StepDecision* decision);
 
-  // What this optimizer's steps are decided by; schedule and clip are not its own.
+  // The rule by which this optimizer's steps are decided; the caller sets its schedule and clip.
   kernels::PhaseRule rule() const;
 
-  // Beside the parameters, fp32, with their strides; empty without `ema_decay`.
+  // In the order of the parameters, fp32, with their strides; empty without `ema_decay`.
   const std::vector<at::Tensor>& averages() const { return averages_; }
 
-  // Moments and averages by "<parameter>.<moment>", an average's ".average", as they are kept.
+  // Moments by "<parameter>.<moment>" and averages by "<parameter>.average", as they are stored.
   std::vector<std::pair<std::string, at::Tensor>> NamedState() const;
-  // Moments and averages by "<parameter>.<moment>", fp32, contiguous, as copies, in tensors taken out of `room` where
-  // it has such (CopyInto).
+  // Moments and averages by the same names, as contiguous fp32 copies. Reuses matching tensors of `room` (CopyInto).
   TensorMap ExportState(TensorMap& room) const;
-  // INVALID_ARGUMENT (reason BAD_STATE) when one is missing or has another shape; nothing is changed then. At
-  // `num_steps` 0, before the first one, the averages begin as the parameters, whatever the state says.
+  // Returns INVALID_ARGUMENT (reason BAD_STATE) if a tensor is missing or has another shape; nothing is changed then.
+  // If `num_steps` is 0, the averages start as the parameters, whatever the state holds.
   absl::Status ImportState(const TensorMap& state, int64_t num_steps);
 
  private:
   struct Moments {
-    at::Tensor first;   // momentum buffer of SGD
-    at::Tensor second;  // AdamW and Adam only
+    at::Tensor first;   // Momentum buffer of SGD.
+    at::Tensor second;  // AdamW and Adam only.
   };
 
   StepTensors Place(size_t parameter) const;
@@ -81,7 +80,7 @@ class Optimizer {
   const OptimizerConfig config_;
   const std::vector<Parameter>& parameters_;
   StepKernels& kernels_;
-  std::vector<ParameterGroup> numbers_;  // beside the parameters, both numbers set
+  std::vector<ParameterGroup> numbers_;  // In the order of the parameters, with both numbers set.
   std::vector<Moments> moments_;
   std::vector<at::Tensor> averages_;
 };

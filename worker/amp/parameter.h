@@ -8,32 +8,32 @@
 
 namespace ampd::amp {
 
-// One trained tensor. `leaf` is what the graph reads and autograd fills with a gradient. What the optimizer updates is
-// its fp32 master, kept in one of three ways: as `master`, which is the leaf itself when the policy stores the
-// parameter in fp32; in halves, the upper one a bf16 leaf and the lower one `remainder`; or not at all, and then the
-// leaf itself is updated. All have the same strides, so that loops over their memory meet the same elements.
+// One trained tensor. The graph reads `leaf`, and autograd gives it a gradient. The optimizer updates its fp32 master,
+// which is stored in one of three ways: as `master`, which is the leaf itself if the policy stores the parameter in
+// fp32; in halves, the upper one in a bf16 leaf and the lower one in `remainder`; or not at all, and then the optimizer
+// updates the leaf. All tensors have the same strides, so that loops over their memory meet the same elements.
 struct Parameter {
   std::string name;
-  at::Tensor master;  // fp32
+  at::Tensor master;  // fp32.
   at::Tensor leaf;
-  at::Tensor remainder;     // int16
-  bool stochastic = false;  // a leaf without a master is rounded stochastically
-  // What the numbers of its gradient were rounded to; narrower than the leaf behind a cast.
+  at::Tensor remainder;     // int16.
+  bool stochastic = false;  // A leaf without a master is rounded stochastically.
+  // The format that the numbers of its gradient were rounded to; narrower than the leaf's if a cast follows the leaf.
   at::ScalarType gradient_format = at::kFloat;
 };
 
-// `initial` is fp32, where and with which strides the parameter shall be. REQUIRES: `dtype` is bf16 beside a remainder.
+// `initial` is fp32, with the device and strides that the parameter shall have. REQUIRES: with a remainder, `dtype` is
+// bf16.
 Parameter MakeParameter(const std::string& name, const at::Tensor& initial, at::ScalarType dtype,
                         precision::Masters masters, StepKernels& kernels);
 
-// The fp32 masters, or the widened leaf where there are none: a contiguous copy on the CPU, in `room` as CopyInto.
+// The fp32 master, or the leaf widened to fp32 if there is none: a contiguous copy on the CPU, in `room` as CopyInto.
 at::Tensor MasterOf(const Parameter& parameter, at::Tensor room = {});
 
-// Sets the masters, and the leaf to what they are rounded to, behind autograd's back. `value` has the parameter's
-// shape.
+// Sets the master, and rounds it into the leaf without autograd noticing. `value` has the parameter's shape.
 void SetMaster(const Parameter& parameter, const at::Tensor& value, StepKernels& kernels);
 
-// A tensor with the parameter's shape and strides, where it is.
+// A tensor with the parameter's shape, strides and device.
 at::Tensor EmptyBeside(const Parameter& parameter, at::ScalarType dtype);
 
 }  // namespace ampd::amp

@@ -39,7 +39,7 @@ const at::Tensor& FieldOf(const graph::Graph& program, const Batch& batch, graph
   if (other != batch.others.end()) {
     return other->second;
   }
-  // The program of one phase of two may begin with another input than the model does.
+  // The program of one phase may begin with another input than the model does.
   const bool may_be_first = input == program.inputs().front() || name == "images";
   TORCH_CHECK(may_be_first && batch.images.defined(), "the batch has no ", name);
   return batch.images;
@@ -55,7 +55,7 @@ std::vector<at::Tensor> InputsOf(const graph::Graph& program, const Batch& batch
   std::vector<at::Tensor> inputs;
   for (const graph::ValueId input : program.inputs()) {
     inputs.push_back(OnDevice(FieldOf(program, batch, input), device));
-    if (inputs.back().scalar_type() == at::kBool) {  // a mask, which programs also take as numbers
+    if (inputs.back().scalar_type() == at::kBool) {  // A mask, which programs also accept as numbers.
       inputs.back() = inputs.back().to(executor::ToScalarType(program.type(input).dtype));
     }
   }
@@ -132,7 +132,7 @@ PhaseSamples Phase::Compute(const std::vector<Batch>& micro_batches, const StepC
     }
   }
   if (!setup_.sums_in_fp32) {
-    GatherGradients(/*accumulate=*/false);  // autograd has summed them on the leaves, in the leaves' format
+    GatherGradients(/*accumulate=*/false);  // Autograd has already summed them on the leaves, in the leaves' format.
   }
   kernels_.Examine(gradients_, scalars_->facts(number_));
   return samples;
@@ -151,7 +151,7 @@ std::optional<ActivationFault> Phase::FindActivationFault(const std::vector<Batc
       fault = sampler.Fault();
     }
   } catch (const c10::OutOfMemoryError&) {
-    // Training goes on without a look.
+    // Training continues without the check.
   }
   for (const WrittenBuffer& one : written_) {
     one.buffer.copy_(one.kept);
@@ -194,7 +194,7 @@ PhaseResult Phase::Conclude(const StepRecord& record) {
   return result;
 }
 
-// Once for all micro-batches: they are skipped as a whole.
+// Saved once for all micro-batches, because they are skipped as a whole.
 void Phase::KeepBuffers() {
   at::NoGradGuard no_grad;
   for (const WrittenBuffer& one : written_) {
@@ -225,25 +225,25 @@ void Phase::SeedRandomOps(const StepConditions& step, size_t micro_batch, size_t
   generator.set_current_seed(SeedOf(step.random_stream, micro_batch));
 }
 
-// What is recorded is not run again: who records it runs it op by op when it threw.
+// Must not run the program again while it is being recorded; the caller runs the step op by op if recording it throws.
 std::string Phase::FindBackwardFault(const Batch& batch, bool is_recorded) {
   std::string where;
   try {
     where =
         is_recorded ? "" : executor::FindBackwardFault(*program_, InputsOf(program_->graph(), batch, setup_.device));
   } catch (const std::exception&) {
-    where.clear();  // as where there is no memory for another run; the first error is the one to tell
+    where.clear();  // For example, too little memory for another run. The first error is the one to report.
   }
   return where.empty() ? "the backward pass" : absl::StrCat("the backward pass of ", where);
 }
 
-// The part of a number that the micro-batch brings to the step. In fp64, so that equal shares give the bits of a
+// Multiplies a number by the micro-batch's share of the step. In fp64, so that equal shares give the same bits as a
 // division by the number of micro-batches.
 at::Tensor Phase::ShareOf(const at::Tensor& number, const Batch& batch) const {
   return batch.share.defined() ? number.mul(OnDevice(batch.share, setup_.device)) : number;
 }
 
-// For what the program writes into running statistics.
+// Runs forward only, to update running statistics.
 void Phase::Forward(const Batch& batch) {
   const at::NoGradGuard no_grad;
   program_->Run(InputsOf(program_->graph(), batch, setup_.device));
@@ -289,7 +289,7 @@ std::vector<GradientSample> Phase::SampleGradients(bool of_every_format) const {
   return samples;
 }
 
-// Takes the gradients off the leaves. A single micro-batch's stay as they came; several are summed in fp32.
+// Moves the gradients off the leaves. Those of a single micro-batch are kept as they are; several are summed in fp32.
 void Phase::GatherGradients(bool accumulate) {
   at::NoGradGuard no_grad;
   std::vector<at::Tensor> taken(parameters_.size());
@@ -323,7 +323,7 @@ TensorMap Phase::EvaluationWeights() {
   return weights;
 }
 
-// An average in the leaf's format is made when the first batch after a step asks for it.
+// Averages are rounded to the leaf's format when the first batch after a step needs them.
 void Phase::RoundAverages() {
   if (averages_rounded_) {
     return;

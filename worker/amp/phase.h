@@ -24,55 +24,55 @@
 
 namespace ampd::amp {
 
-// Samples of one forward and backward pass, on the CPU; the engine takes them to its device.
+// Samples for one forward and backward pass, on the CPU; the engine copies them to its device.
 struct Batch {
-  // For the model's first input: (B, ...) float; of a text, tokens: (B, T) int64. Undefined where `others` has it.
+  // The model's first input: (B, ...) float, or tokens of a text, (B, T) int64. Undefined if `others` holds it.
   at::Tensor images;
-  at::Tensor labels;      // (B) int64; (B, T) of a language model; as the model's head takes them
-  TensorMap others = {};  // (B, ...); for other inputs, by name
-  // What the batch counts of its step, a fp64 scalar: its share of all labels. The engine sets it; undefined: 1.
+  at::Tensor labels;      // (B) int64, or (B, T) for a language model; as the model's head reads them.
+  TensorMap others = {};  // (B, ...); other inputs by name.
+  // The batch's weight in its step, an fp64 scalar: its share of all labels. The engine sets it; undefined: 1.
   at::Tensor share = {};
 };
 
-// Of a batch that has images or anything else.
+// REQUIRES: the batch has images or another input.
 int64_t NumSamples(const Batch& batch);
 
-// What a program takes of a batch, in the order of its inputs; a mask of truths as numbers where it takes those. Throws
-// c10::Error for an input that the batch has not.
+// The program's inputs from the batch, in order. A bool mask is converted to numbers if the program reads those. Throws
+// c10::Error for an input that the batch lacks.
 std::vector<at::Tensor> InputsOf(const graph::Graph& program, const Batch& batch, c10::Device device);
 
 // One loss of a model, the parameters that it trains and their optimizer.
 struct PhaseOptions {
-  std::string name;              // distinct from the others'
-  std::string loss;              // an output of the model; empty: that of its head
-  std::string parameters = "*";  // glob on their names
+  std::string name;              // Distinct from the others.
+  std::string loss;              // An output of the model; empty: the loss of its head.
+  std::string parameters = "*";  // Glob on parameter names.
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
-  std::optional<double> clip_grad_norm;  // global L2 norm over the phase's parameters, after unscaling
+  std::optional<double> clip_grad_norm;  // Global L2 norm over the phase's parameters, after unscaling.
 };
 
-// What one phase of a step did.
+// The result of one phase of a step.
 struct PhaseResult {
   std::string phase;
-  float loss = 0;       // mean over the labels of all micro-batches, unscaled
-  float grad_norm = 0;  // after unscaling, before clipping; not finite on an overflow
+  float loss = 0;       // Mean over the labels of all micro-batches, unscaled.
+  float grad_norm = 0;  // After unscaling, before clipping; not finite on an overflow.
   double learning_rate = 0;
-  bool skipped = false;  // nothing was updated
-  // On an overflow: the parameter with non-finite gradients that the backward pass met first, the module that reads it,
-  // how many elements there, and how many elements and parameters in all. When the loss is finite, that is where the
-  // overflow began; otherwise it began in the forward pass or in the data.
+  bool skipped = false;  // Nothing was updated.
+  // On an overflow: the first parameter with non-finite gradients in the order of the backward pass, the module that
+  // reads it, its number of such elements, and the numbers of such elements and parameters in all. If the loss is
+  // finite, the overflow began there; otherwise it began in the forward pass or in the data.
   std::string overflow_parameter;
   std::string overflow_module;
   int64_t overflow_count = 0;
   int64_t total_overflow_count = 0;
   int num_overflow_parameters = 0;
-  // Of the first micro-batch that counts anything, where it was sampled.
-  std::vector<GradientSample> samples;              // of its gradients
-  bool sampled_activations = false;                 // of its forward pass, which
-  std::optional<ActivationFault> activation_fault;  // had this
+  // Set if the step was sampled, from the first micro-batch that has labels.
+  std::vector<GradientSample> samples;              // Samples of its gradients.
+  bool sampled_activations = false;                 // Whether its forward pass was sampled.
+  std::optional<ActivationFault> activation_fault;  // The fault found in it.
 };
 
-// What was looked at of a phase's step.
+// Samples of a phase's step.
 struct PhaseSamples {
   std::vector<GradientSample> gradients;
   bool has_activations = false;
@@ -80,97 +80,97 @@ struct PhaseSamples {
 };
 
 // A part of the engine's step: the program of one loss, and the parameters, gradients, optimizer and schedule that
-// belong to it. A phase has the gradients of its own parameters only: the others are constants of its program. What
-// it counts and schedules are the steps that it applied itself. Single-threaded: owner is the engine.
+// belong to it. A phase has gradients of its own parameters only; the others are constants of its program. Its counts
+// and its schedule follow the steps that it applied itself. Single-threaded; owner: the engine.
 class Phase {
  public:
   struct Setup {
     PhaseOptions options;
-    uint64_t seed = 0;         // of dropout's random numbers
-    bool sums_in_fp32 = true;  // of gradients over micro-batches; otherwise in the leaves' format
+    uint64_t seed = 0;         // Seeds dropout's random numbers.
+    bool sums_in_fp32 = true;  // Sums gradients over micro-batches in fp32; otherwise in the leaves' format.
     c10::Device device = c10::Device(c10::DeviceType::CPU);
   };
-  // What all phases of a step have in common.
+  // Settings that all phases of a step share.
   struct StepConditions {
     uint64_t random_stream = 0;
-    bool samples = false;               // of activations, and of gradients that were rounded to fp16
-    bool samples_every_format = false;  // then those of all formats
-    // Of micro-batches that have nothing to train on beside others that have: these run forward only. Empty: none.
+    bool samples = false;               // Sample activations, and gradients that were rounded to fp16.
+    bool samples_every_format = false;  // Also sample gradients of all other formats.
+    // By micro-batch: it has no labels while others do, so it runs forward only. Empty: there is no such micro-batch.
     std::vector<bool> counts_nothing = {};
-    // Records the step, when it is set. Micro-batch i of n uses its seed i, behind the n of every phase before.
+    // If set, records the step. Micro-batch i of n in the phase with index p uses the recorder's seed p * n + i.
     StepGraph* recorder = nullptr;
   };
 
-  // `source` is `program`'s graph before the precision pass, whose nodes still read the parameters themselves.
-  // REQUIRES: `kernels` outlive the phase; `parameters` are some of the program's.
+  // `source` is `program`'s graph before the precision pass; its nodes still read the parameters themselves. REQUIRES:
+  // `kernels` outlives the phase; `parameters` are parameters of the program.
   Phase(Setup setup, const graph::Graph& source, std::unique_ptr<executor::Executor> program,
         std::vector<Parameter> parameters, StepKernels& kernels);
   Phase(const Phase&) = delete;
   Phase& operator=(const Phase&) = delete;
 
-  // Takes buffers and the other phases' parameters from `state`, which must not require gradients. BAD_STATE as
+  // Binds buffers and the other phases' parameters from `state`; they must not require gradients. Errors: BAD_STATE as
   // Executor::Bind.
   absl::Status Bind(TensorMap state);
 
-  // From here on the phase is the one of this number in `scalars`, which outlive it.
+  // Makes this the phase with index `number` in `scalars`, which outlives it.
   void Use(const StepScalars& scalars, size_t number);
-  // Whether a step that samples finds gradients that were rounded to fp16.
+  // Whether the phase has gradients rounded to fp16, which a sampling step would sample.
   bool has_samples() const;
-  // What its steps are decided by.
+  // The rule by which its steps are decided.
   kernels::PhaseRule rule() const;
 
-  // By batch counter, how much a micro-batch adds to it.
+  // By batch counter, how much one micro-batch adds to it.
   const std::map<std::string, int64_t>& batches_counted() const { return batches_counted_; }
 
-  // What random ops follow from a micro-batch's beginning on, if the program has any.
+  // Whether the program has random ops, and the seed that they start from in a micro-batch.
   bool is_random() const { return is_random_; }
   uint64_t SeedOf(uint64_t random_stream, size_t micro_batch) const;
 
-  // What the host notes of every step, whoever computes it.
+  // Host-side bookkeeping at the start of every step, whether it is run or replayed.
   void BeginStep() { averages_rounded_ = false; }
-  // Forward and scaled backward over the micro-batches, and the pre-pass: one read of the gradients for their norm and
-  // what is not finite in them, left on the device. Writes no parameter; buffers are written and kept aside as they
-  // were. What a step that was broken off left behind is dropped. Waits for the device only where gradients or
-  // activations are sampled; gives the samples.
+  // Runs forward and scaled backward over the micro-batches, then the pre-pass, which reads the gradients once and
+  // leaves their norm and non-finite counts on the device. Writes no parameter. Saves the buffers before the program
+  // writes them. Drops whatever an interrupted step left behind. Waits for the device only if gradients or activations
+  // are sampled; returns the samples.
   PhaseSamples Compute(const std::vector<Batch>& micro_batches, const StepConditions& step);
-  // Engine::FindActivationFault, of this phase.
+  // Engine::FindActivationFault for this phase.
   std::optional<ActivationFault> FindActivationFault(const std::vector<Batch>& micro_batches, uint64_t random_stream);
-  // Ends what Compute began, once it is decided: updates the parameters, or, skipped, puts the buffers back as they
-  // were before it. Waits for nothing.
+  // Completes what Compute began, after the decision: updates the parameters, or, if the step is skipped, restores the
+  // buffers from before Compute. Does not wait.
   void Finish();
-  // What the step of this record did, and counts it. Records come in the order of the steps.
+  // Returns the result of the step with this record, and counts the step. Call in the order of the steps.
   PhaseResult Conclude(const StepRecord& record);
 
   const std::string& name() const { return setup_.options.name; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
-  // As of the last step that was concluded.
+  // Counts up to the last step that was concluded.
   int64_t applied_steps() const { return applied_steps_; }
 
-  // By parameter, what an evaluation reads: its average where the optimizer keeps averages, otherwise its leaf. The
-  // same tensors every time.
+  // By parameter, the tensor that an evaluation reads: the average if the optimizer keeps averages, otherwise the leaf.
+  // Every call returns the same tensors.
   TensorMap EvaluationWeights();
-  // Brings the averages in a leaf's format up to date, where a step has passed since the last call.
+  // Rounds the averages into the leaves' format, if a step has begun since the last call.
   void RoundAverages();
 
-  // By name, the buffers that the program writes: running statistics.
+  // Names of the buffers that the program writes: running statistics.
   const std::vector<std::string>& written_buffers() const { return written_names_; }
   const Optimizer& optimizer() const { return optimizer_; }
 
   // Optimizer::ExportState.
   TensorMap ExportOptimizer(TensorMap& room) const { return optimizer_.ExportState(room); }
-  // Sets the masters from `model`, which has them all, and the optimizer's state. INVALID_ARGUMENT as
+  // Sets the masters from `model`, which must have all of them, and the optimizer's state. Errors: INVALID_ARGUMENT as
   // Optimizer::ImportState.
   absl::Status Import(const TensorMap& model, const TensorMap& optimizer, int64_t applied_steps);
 
  private:
-  // A parameter by its index, in the order of the backward pass.
+  // A parameter, by its index, and the module that reads it. Listed in the order of the backward pass.
   struct Reader {
     size_t parameter = 0;
     std::string module;
   };
   struct WrittenBuffer {
     at::Tensor buffer;
-    at::Tensor kept;  // as it was before Compute
+    at::Tensor kept;  // Its value before Compute.
   };
 
   void FindBackwardOrder(const graph::Graph& source);
@@ -199,8 +199,8 @@ class Phase {
   const StepScalars* scalars_ = nullptr;
   size_t number_ = 0;
   int64_t applied_steps_ = 0;
-  std::vector<at::Tensor> gradients_;        // beside parameters_
-  std::vector<at::Tensor> average_weights_;  // beside parameters_: what the evaluation reads; empty without averages
+  std::vector<at::Tensor> gradients_;        // In the order of parameters_.
+  std::vector<at::Tensor> average_weights_;  // In the order of parameters_, for evaluation; empty without averages.
   bool averages_rounded_ = false;
 };
 

@@ -5,7 +5,7 @@
 namespace ampd::amp {
 namespace {
 
-// ReduceLROnPlateau's `eps`: a smaller fall is none.
+// ReduceLROnPlateau's `eps`: a smaller fall is not applied.
 constexpr double kMinFall = 1e-8;
 
 }  // namespace

@@ -10,7 +10,8 @@
 namespace ampd::amp {
 namespace {
 
-// Of an op that has one; nodes that leave it out do not train.
+// Whether the node runs in training mode. An op without a training argument always does; a node that omits the argument
+// does not.
 bool IsTraining(const graph::OpRow& row, const graph::Node& node) {
   return row.training_argument.empty() || graph::Trains(row, node);
 }

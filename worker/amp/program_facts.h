@@ -7,27 +7,28 @@
 
 #include "graph/graph.h"
 
-// What a step must know of the training program beyond running it.
+// Properties of the training program that a step needs besides running it.
 namespace ampd::amp {
 
-// Buffers that a run writes although their values are inputs: running statistics. By name, each once.
+// Names of the buffers that a run writes although they are inputs: running statistics. Each occurs once.
 std::vector<std::string> WrittenBuffers(const graph::Graph& program);
 
-// By the name of a batch counter, how many batches a run adds to it; only of those to which it adds any.
+// By the name of a batch counter, how many batches a run adds to it. Counters to which it adds none are left out.
 std::map<std::string, int64_t> BatchesCounted(const graph::Graph& program);
 
 // Whether a run draws random numbers.
 bool IsRandom(const graph::Graph& program);
 
-// A parameter and the module that reads it last in the forward pass; the parameter's own path when none reads it.
+// A parameter and the module that reads it last in the forward pass; the path of the module that owns it if none reads
+// it.
 struct ParameterReader {
   std::string parameter;
   std::string module_path;
 };
 
-// All parameters in the order in which the backward pass meets them: the last reader's first. Those of one reader stay
-// in the model's order. A fault of the backward pass enters at the first of them that it touches and spreads to those
-// behind it.
+// All parameters in the order in which the backward pass meets them: those of the last reader first. Parameters of one
+// reader stay in the model's order. A fault in the backward pass enters at the first parameter in this order that it
+// touches, and spreads to those after it.
 std::vector<ParameterReader> BackwardOrder(const graph::Graph& program);
 
 }  // namespace ampd::amp

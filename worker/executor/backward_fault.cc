@@ -16,7 +16,7 @@ namespace {
 using torch::autograd::Node;
 using torch::autograd::variable_list;
 
-// Notes that a node of autograd's is about to run. Nodes of one device run one after the other.
+// Records that a node of autograd is about to run. Nodes of one device run one after the other.
 class NoteHook : public torch::autograd::FunctionPreHook {
  public:
   NoteHook(std::string where, std::shared_ptr<std::string> running)
@@ -32,7 +32,7 @@ class NoteHook : public torch::autograd::FunctionPreHook {
   const std::shared_ptr<std::string> running_;
 };
 
-// The call that made a node; empty for one that no call made, as a leaf's.
+// The call that made a node; empty if no call made it, as for a leaf's node.
 std::string MakerOf(const Node& node, const std::vector<TracedCall>& calls) {
   const auto call = std::find_if(calls.begin(), calls.end(), [&](const TracedCall& one) {
     return node.sequence_nr() >= one.first_node && node.sequence_nr() < one.end_node;

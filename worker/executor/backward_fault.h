@@ -8,9 +8,9 @@
 
 namespace ampd::executor {
 
-// The op of the program whose backward pass throws, for messages (graph::Node::Where); empty where none does. Runs the
-// program forward and backward again, from its first output, so that the caller's own runs need not keep track. It is
-// for a program whose backward pass has thrown. REQUIRES: autograd records.
+// Finds the op of the program whose backward pass throws, as text for messages (graph::Node::Where); empty if none
+// does. Runs the program forward, and backward from its first output, once more, so that ordinary runs need no tracing.
+// Call it after the backward pass has thrown. REQUIRES: grad mode is on.
 std::string FindBackwardFault(Executor& program, std::vector<at::Tensor> inputs);
 
 }  // namespace ampd::executor

@@ -5,7 +5,7 @@
 
 namespace ampd::executor {
 
-// The type under the name that LibTorch gives it.
+// LibTorch's name for the type.
 at::ScalarType ToScalarType(graph::Dtype dtype);
 
 }  // namespace ampd::executor

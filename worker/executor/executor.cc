@@ -41,8 +41,8 @@ absl::StatusOr<at::Tensor> TakeState(const TensorMap& from, const State& state, 
   return tensor;
 }
 
-// An input in its declared shape. All inputs of a run have one batch size, which the first one with a batch dimension
-// sets.
+// Returns an input in its declared shape. All inputs of a run have one batch size, set by the first input that has a
+// batch dimension.
 at::Tensor AsDeclared(at::Tensor input, const graph::Value& value, std::optional<int64_t>& batch_size) {
   const TensorType& type = value.type;
   TORCH_CHECK(input.defined(), "input ", value.name, " is undefined");
@@ -127,7 +127,7 @@ class DispatcherExecutor final : public Executor {
 
   const Graph graph_;
   const std::vector<Instruction> program_;
-  std::vector<at::Tensor> state_;  // by value; undefined where a run computes
+  std::vector<at::Tensor> state_;  // By value; undefined for values that a run computes.
 };
 
 }  // namespace

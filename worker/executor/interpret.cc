@@ -82,7 +82,7 @@ variable_list Gather(const std::vector<size_t>& indices, const std::vector<at::T
   return tensors;
 }
 
-// The default generator of a device, from which random ops draw.
+// The default generator of a device; random ops draw from it.
 class RandomState {
  public:
   explicit RandomState(c10::Device device) : generator_(at::globalContext().defaultGenerator(device)) {}
@@ -100,7 +100,7 @@ class RandomState {
   at::Generator generator_;
 };
 
-// Draws from another state of a device's generator while it lives. Nothing for no state.
+// Makes a device's generator draw from another state during its lifetime. Does nothing without a state.
 class RandomStateGuard {
  public:
   RandomStateGuard(c10::Device device, const std::optional<at::Tensor>& state) : random_(device) {
@@ -164,7 +164,7 @@ struct SegmentFunction : Function<SegmentFunction> {
   }
 
  private:
-  // The arguments of forward() in front of the inputs.
+  // Number of arguments of forward() before the inputs.
   static constexpr size_t kOtherArguments = 3;
 
   static std::optional<at::Tensor> RandomStateOf(AutogradContext& context) {
@@ -184,7 +184,7 @@ struct SegmentFunction : Function<SegmentFunction> {
     return Gather(segment.outputs, values);
   }
 
-  // Leaves out results that take no part in the backward pass.
+  // Removes results that take no part in the backward pass.
   static void KeepWithGradient(variable_list& outputs, variable_list& gradients) {
     size_t kept = 0;
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -197,7 +197,7 @@ struct SegmentFunction : Function<SegmentFunction> {
     gradients.resize(kept);
   }
 
-  // Puts the gradients of the trained inputs beside all arguments of forward().
+  // Places the gradients of the trained inputs at their positions among all arguments of forward().
   static variable_list Spread(variable_list found, const variable_list& inputs) {
     variable_list results(kOtherArguments + inputs.size());
     auto next = found.begin();
@@ -215,7 +215,7 @@ void RunSegment(const c10::intrusive_ptr<CompiledSegment>& segment, const RunCon
   if (!at::GradMode::is_enabled()) {
     return Interpret(segment->first, conditions, values);
   }
-  // A list is only taken apart into autograd's inputs when it is given as a TensorList.
+  // Autograd sees the elements of a list as inputs only if it is passed as a TensorList.
   const variable_list inputs = Gather(segment->inputs, values);
   variable_list outputs = SegmentFunction::apply(segment, conditions, &values, at::TensorList(inputs));
   for (size_t i = 0; i < outputs.size(); ++i) {

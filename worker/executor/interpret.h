@@ -8,27 +8,29 @@
 
 namespace ampd::executor {
 
-// What a run is given besides its tensors.
+// Settings of a run besides its tensors.
 struct RunConditions {
   int64_t batch_size = 0;
   c10::Device device = c10::DeviceType::CPU;
-  std::vector<TracedCall>* calls = nullptr;  // of a run that is traced
-  RunObserver* observer = nullptr;           // of the nodes' results
+  std::vector<TracedCall>* calls = nullptr;  // Records the calls of a traced run.
+  RunObserver* observer = nullptr;           // Receives the nodes' results.
 };
 
-// The sizes of a shape in a run.
+// The sizes of a shape for a batch size.
 std::vector<int64_t> SizesAt(const graph::Shape& shape, int64_t batch_size);
 
 // Runs instructions in order over `values`, which are indexed by value and hold what the instructions read. A value is
-// moved to its last reader. Recorded by autograd when the caller's grad mode says so; then a segment (program.h) keeps
+// moved to its last reader. Autograd records the run if the caller's grad mode is on. A segment (program.h) then saves
 // only its inputs and runs again in the backward pass:
 //
-// * with the random state of its first run where an op is random, and without writing buffers again;
-// * its inputs, parameters among them, are detached there, so that its gradients arrive where those of the first run
-//   would have, in the same order and with the same bits;
-// * an input that was changed in between is an error of autograd's.
+// * with the random state of its first run if an op is random, and without writing buffers again;
+// * on detached inputs, parameters among them, so that its gradients arrive where those of the first run would have, in
+//   the same order and with the same bits.
 //
-// Throws OpError, or c10::Error where no op is to blame. Single-threaded; the backward pass is the caller's.
+// Autograd reports an error if an input was changed in between.
+//
+// Throws OpError, or c10::Error if the error belongs to no op. Single-threaded; the backward pass belongs to the
+// caller.
 void Interpret(const std::vector<Instruction>& program, const RunConditions& conditions,
                std::vector<at::Tensor>& values);
 

@@ -168,7 +168,7 @@ absl::Status CompileCustom(const Node& node, const OpRegistry& registry, Instruc
   return absl::OkStatus();
 }
 
-// What aten.copy gives, with the gradients of aten.copy_: LibTorch's own has none.
+// Computes aten.copy, with the gradients of aten.copy_; LibTorch's aten.copy has no gradient.
 struct CopyFunction : torch::autograd::Function<CopyFunction> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& self, const at::Tensor& src) {
     context->saved_data["sizes"] = src.sizes().vec();
@@ -206,7 +206,7 @@ absl::StatusOr<Instruction> CompileNode(const Node& node, const OpRegistry& regi
   return instruction;
 }
 
-// Values that outlive the run of their last reader.
+// Values that stay after their last reader has run.
 std::vector<bool> KeptValues(const Graph& graph) {
   std::vector<bool> kept(static_cast<size_t>(graph.num_values()), false);
   for (const auto* states : {&graph.parameters(), &graph.buffers()}) {
@@ -220,7 +220,7 @@ std::vector<bool> KeptValues(const Graph& graph) {
   return kept;
 }
 
-// Goes backwards: the first use met of a value is its last.
+// Called on instructions in reverse order: the first use seen of a value is its last.
 void MarkLastUses(Instruction& instruction, std::vector<bool>& used_later) {
   for (size_t result : instruction.results) {
     if (!used_later[result]) {

@@ -7,27 +7,27 @@
 #include "worker/kernels/cpu/formats.h"
 #include "worker/kernels/host_device.h"
 
-// What bringing a number into FP8 does to it, for the CUDA kernels and the tests that hold them against LibTorch's CPU
-// ops (worker/amp/fp8/fp8_tensor.h), bit for bit. Compiled without contraction, every device gives the same codes.
+// Conversion of numbers to FP8, for the CUDA kernels and for the tests that compare them with LibTorch's CPU ops
+// (worker/amp/fp8/fp8_tensor.h), bit for bit. Compiled without contraction, every device gives the same codes.
 namespace ampd::kernels {
 
 enum class Fp8Format { kE4M3, kE5M2 };
 
-// How many numbers of a row, or rows and columns of a square, share a scale.
+// Numbers of a row that share a scale; also the rows and columns of a square that does.
 inline constexpr int64_t kFp8Block = 128;
 
-// How a scale follows from an amax, the largest magnitude of the numbers that share it.
+// How to compute a scale from an amax, the largest magnitude among the numbers that share it.
 struct Fp8Scaling {
-  float largest = 448;           // what the amax is brought to, at most
-  float smallest_amax = 1e-12f;  // a smaller amax counts as this
-  bool power_of_two = true;      // rounds the scale down, so that scaling itself loses no bits
+  float largest = 448;           // The scaled amax is at most this.
+  float smallest_amax = 1e-12f;  // A smaller amax is replaced by this.
+  bool power_of_two = true;      // Rounds the scale down, so that scaling itself loses no bits.
 };
 
-// A magnitude as an integer that grows with it, the greatest for NaN: a maximum of them hides no number that is not
-// finite, and is the same in any order.
+// A magnitude as an integer that grows with it and is largest for NaN. A maximum of such integers hides no non-finite
+// number and does not depend on the order.
 AMPD_HOST_DEVICE inline uint32_t MagnitudeBits(float value) { return std::bit_cast<uint32_t>(value) & 0x7fffffff; }
 
-// What numbers are multiplied by. NaN for an amax that is not finite.
+// The factor for the numbers. NaN if the amax is not finite.
 AMPD_HOST_DEVICE inline float Fp8Scale(float amax, const Fp8Scaling& scaling) {
   if (!IsFinite(amax)) {
     return std::numeric_limits<float>::quiet_NaN();
@@ -37,14 +37,14 @@ AMPD_HOST_DEVICE inline float Fp8Scale(float amax, const Fp8Scaling& scaling) {
   return scaling.power_of_two ? std::bit_cast<float>(std::bit_cast<uint32_t>(scale) & kSignAndExponent) : scale;
 }
 
-// The code of the nearest number of a format with so many bits of mantissa, of two as near the one with the even code;
-// beyond the largest finite number that one. 0x7f for NaN.
+// The code of the nearest number in a format with this mantissa, ties to even; the largest finite number saturates.
+// 0x7f for NaN.
 template <int kMantissaBits, int kBias>
 AMPD_HOST_DEVICE inline uint8_t NearestFp8(float value, float largest) {
   constexpr int kShift = 23 - kMantissaBits;
   constexpr uint32_t kRebased = (127u - kBias) << 23;
   constexpr uint32_t kSmallestNormal = kRebased + (1u << 23);
-  // Beside it the unit of fp32 is that of the subnormals, so that a sum with it is rounded by the hardware.
+  // Near this number, fp32's spacing equals that of the subnormals, so adding it makes the hardware round.
   constexpr uint32_t kBesideSubnormals = (127u + 24 - kBias - kMantissaBits) << 23;
   const uint32_t magnitude = MagnitudeBits(value);
   const uint32_t most = std::bit_cast<uint32_t>(largest);

@@ -5,8 +5,8 @@
 #include "worker/kernels/host_device.h"
 #include "worker/kernels/step_math.h"
 
-// Random bits for rounding: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011),
-// which is a function and has no state, so that no number of threads and no order of elements changes what one gets.
+// Random bits for rounding: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). It
+// is a function without state, so the bits depend neither on the number of threads nor on the order of elements.
 namespace ampd::kernels {
 
 struct PhiloxBlock {
@@ -28,10 +28,10 @@ AMPD_HOST_DEVICE inline PhiloxBlock Philox(PhiloxBlock counter, uint32_t key0, u
   return {{a, b, c, d}};
 }
 
-inline constexpr int kRandomElements = 8;  // that one block of bits serves, 16 each
+inline constexpr int kRandomElements = 8;  // Elements served by one block, 16 bits each.
 
-// The bits of elements 8 * group to 8 * group + 7 of a row: element e takes those of RandomHalf(block, e % 8).
-// REQUIRES: a row has less than 2^35 elements.
+// The bits for elements 8 * group to 8 * group + 7 of a row: element e uses RandomHalf(block, e % 8). REQUIRES: a row
+// has less than 2^35 elements.
 AMPD_HOST_DEVICE inline PhiloxBlock RandomBlock(const StepScalars& scalars, uint32_t stream, int64_t group) {
   const auto step = static_cast<uint64_t>(scalars.step);
   return Philox(

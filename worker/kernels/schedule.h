@@ -9,20 +9,20 @@
 
 namespace ampd::kernels {
 
-// The learning rate over applied steps. A linear warm-up comes first, then the shape over the steps that are left.
+// The learning rate over applied steps: a linear warm-up, then the shape over the remaining steps.
 struct ScheduleConfig {
   enum class Shape { kConstant, kCosine, kStep, kLinear, kPolynomial };
   Shape shape = Shape::kConstant;
   int64_t warmup_steps = 0;
   int64_t total_steps = 0;
-  double final_ratio = 0;   // cosine, linear and polynomial: of the base rate, at the last step
-  double power = 1;         // polynomial
-  int64_t every_steps = 1;  // step
-  double factor = 1;        // step
+  double final_ratio = 0;   // Cosine, linear and polynomial: share of the base rate at the last step.
+  double power = 1;         // Polynomial.
+  int64_t every_steps = 1;  // Step.
+  double factor = 1;        // Step.
 };
 
-// What the base rate is multiplied by on the step after `applied_steps` applied ones, so 0 for the first step. In the
-// warm-up of w steps that is (applied + 1) / w, so that no step has a rate of 0. Pure.
+// The factor on the base rate in the step that follows `applied_steps` applied ones (0 for the first step). In a
+// warm-up of w steps it is (applied + 1) / w, so that no step has a rate of 0. Pure.
 AMPD_HOST_DEVICE inline double RateFactor(const ScheduleConfig& schedule, int64_t applied_steps) {
   if (applied_steps < schedule.warmup_steps) {
     return static_cast<double>(applied_steps + 1) / static_cast<double>(schedule.warmup_steps);

@@ -9,17 +9,17 @@
 #include "worker/kernels/schedule.h"
 #include "worker/kernels/step_math.h"
 
-// What is decided between the backward pass and the update, where the parameters are: whether the step is skipped, what
-// the gradients are multiplied by, the learning rate, the step's number, and the next loss scale. The host reads none
-// of it on the way. One source for the CPU and for the CUDA kernels.
+// The decisions between the backward pass and the update, made on the parameters' device: whether the step is skipped,
+// the factor on the gradients, the learning rate, the step's number, and the next loss scale. The host reads none of
+// them in between. One source for the CPU and for the CUDA kernels.
 namespace ampd::kernels {
 
-// What an update did to the loss scale.
+// The effect of an update on the loss scale.
 enum class ScaleChange : int32_t { kNone, kGrown, kBackedOff, kAtFloor };
 
-// How a loss scale moves; what the fields mean, amp::LossScaler says.
+// The rule by which a loss scale changes; amp::LossScaler explains the fields.
 struct ScalerRule {
-  bool dynamic = false;  // otherwise it never moves by itself
+  bool dynamic = false;  // Otherwise only orders change it.
   bool refill_on_every_good_step = false;
   int32_t hysteresis = 1;
   double growth_factor = 2;
@@ -28,12 +28,12 @@ struct ScalerRule {
   double cap = 0;
 };
 
-// Everything that a checkpoint must hold of a loss scale; its rule comes from the policy.
+// The part of a loss scale that a checkpoint must hold; its rule comes from the policy.
 struct ScalerState {
   float scale = 1;
-  int32_t growth_tracker = 0;   // applied steps since the last change
-  int32_t hysteresis_left = 1;  // overflows that are still tolerated, the one that backs off included
-  int32_t growth_interval = 0;  // as ordered last
+  int32_t growth_tracker = 0;   // Applied steps since the last change.
+  int32_t hysteresis_left = 1;  // Overflows until the scale backs off, counting the one that causes it.
+  int32_t growth_interval = 0;  // The last one ordered.
   friend bool operator==(const ScalerState&, const ScalerState&) = default;
 };
 
@@ -44,7 +44,7 @@ AMPD_HOST_DEVICE inline ScaleChange BackOff(const ScalerRule& rule, ScalerState&
     return ScaleChange::kNone;
   }
   const auto floor = static_cast<float>(rule.floor);
-  if (state.scale <= floor) {  // without a floor: 0, where halving ends
+  if (state.scale <= floor) {  // Without a floor this is 0, where halving ends.
     return ScaleChange::kAtFloor;
   }
   state.scale = std::max(static_cast<float>(state.scale * rule.backoff_factor), floor);
@@ -55,7 +55,7 @@ AMPD_HOST_DEVICE inline ScaleChange Grow(const ScalerRule& rule, ScalerState& st
   if (rule.refill_on_every_good_step) {
     state.hysteresis_left = rule.hysteresis;
   }
-  // Not an equality: an interval that an order lowered below the tracker takes effect now.
+  // Not a test for equality: an interval that an order lowered below the tracker takes effect now.
   if (++state.growth_tracker < state.growth_interval) {
     return ScaleChange::kNone;
   }
@@ -74,7 +74,7 @@ AMPD_HOST_DEVICE inline ScaleChange Grow(const ScalerRule& rule, ScalerState& st
   return ScaleChange::kGrown;
 }
 
-// Once a step.
+// Called once per step.
 AMPD_HOST_DEVICE inline ScaleChange UpdateScale(const ScalerRule& rule, ScalerState& state, bool found_inf) {
   if (!rule.dynamic) {
     return ScaleChange::kNone;
@@ -82,16 +82,16 @@ AMPD_HOST_DEVICE inline ScaleChange UpdateScale(const ScalerRule& rule, ScalerSt
   return found_inf ? BackOff(rule, state) : Grow(rule, state);
 }
 
-// What is decided of one phase's step. The update reads it.
+// The decision about one phase's step; the update reads it.
 struct StepDecision {
-  bool skip = false;  // nothing is updated
-  double norm = 0;    // of the gradients, unscaled; not finite on an overflow
+  bool skip = false;  // Nothing is updated.
+  double norm = 0;    // Norm of the gradients, unscaled; not finite on an overflow.
   StepScalars scalars;
-  double correction1 = 1;  // of Adam, as AdamStep has them
+  double correction1 = 1;  // For Adam, as in AdamStep.
   double sqrt_correction2 = 1;
 };
 
-// The steps with what was decided.
+// Return the steps with the decided values filled in.
 AMPD_HOST_DEVICE inline AdamStep Decided(AdamStep step, const StepDecision& decision) {
   step.correction1 = decision.correction1;
   step.sqrt_correction2 = decision.sqrt_correction2;
@@ -103,36 +103,36 @@ AMPD_HOST_DEVICE inline SgdStep Decided(SgdStep step, const StepDecision& decisi
   return step;
 }
 
-// What a phase of the step decides by; constant over a run.
+// The constants of a run by which a phase's steps are decided.
 struct PhaseRule {
   ScheduleConfig schedule;
-  double max_norm = 0;  // what the gradients' norm is clipped to; 0: they are not
+  double max_norm = 0;  // The gradients' norm is clipped to this; 0: no clipping.
   double average_decay = 0;
   uint64_t rounding_seed = 0;
-  double beta1 = 0;  // of Adam
+  double beta1 = 0;  // For Adam.
   double beta2 = 0;
 };
 
-// One phase: an optimizer over its parameters, with a loss of its own.
+// One phase: an optimizer over its parameters, with its own loss.
 struct PhaseBlock {
   PhaseRule rule;
-  int64_t first_fact = 0;  // among those of all phases
-  int64_t num_facts = 0;   // of its gradients, one each
+  int64_t first_fact = 0;  // Its first fact among those of all phases.
+  int64_t num_facts = 0;   // One per gradient.
   int64_t applied_steps = 0;
-  float loss = 0;  // of this step: mean over the labels of all micro-batches, unscaled
+  float loss = 0;  // This step's mean over the labels of all micro-batches, unscaled.
   StepDecision decision;
 };
 
-// What all phases share.
+// State that all phases share.
 struct StepBlock {
   ScalerRule scaler_rule;
-  ScalerState scaler;      // of this step until it ends, then of the next
-  double rate_factor = 1;  // multiplies the rates of the phases' schedules
-  float loss_scale = 1;    // of the step that ended last: what multiplied its losses
+  ScalerState scaler;      // This step's until the step ends, then the next one's.
+  double rate_factor = 1;  // Multiplies the rates of the phases' schedules.
+  float loss_scale = 1;    // The factor on the losses of the last step that ended.
   ScaleChange scale_change = ScaleChange::kNone;
 };
 
-// Where all that lies: in the memory of the device.
+// Pointers to these blocks in the memory of the device.
 struct StepControl {
   StepBlock* step = nullptr;
   PhaseBlock* phases = nullptr;
@@ -140,15 +140,15 @@ struct StepControl {
   int32_t num_phases = 0;
 };
 
-// Whether a phase's gradients can be applied, from the sum of its facts. Without a loss scaler there is nothing to back
-// off, but the step is skipped all the same, so that the weights stay what they were; so it is with a scale that fell
-// so low that nothing can be divided by it.
+// Decides whether a phase's gradients can be applied, from the sum of its facts. A step with non-finite gradients is
+// skipped even without a loss scaler, so that the weights keep their values. It is also skipped if the scale fell so
+// low that its reciprocal is not finite.
 AMPD_HOST_DEVICE inline void Judge(const StepBlock& step, const GradientFacts& sum, PhaseBlock& phase) {
   phase.decision.norm = std::sqrt(sum.sum_squares) / step.scaler.scale;
   phase.decision.skip = sum.num_non_finite > 0 || !IsFinite(1.0f / step.scaler.scale);
 }
 
-// What the update needs to know, once it is clear whether it happens.
+// Computes the update's scalars, once it is known whether the update happens.
 AMPD_HOST_DEVICE inline void Settle(const StepBlock& step, PhaseBlock& phase) {
   StepDecision& decision = phase.decision;
   const PhaseRule& rule = phase.rule;
@@ -168,7 +168,7 @@ AMPD_HOST_DEVICE inline void Settle(const StepBlock& step, PhaseBlock& phase) {
   }
 }
 
-// Phases that were judged, from `first` on: all of them update or none.
+// For `num_phases` judged phases from `first` on: either all update or none.
 AMPD_HOST_DEVICE inline void SettleTogether(const StepControl& control, int32_t first, int32_t num_phases) {
   bool skip = false;
   for (int32_t i = first; i < first + num_phases; ++i) {
@@ -180,7 +180,7 @@ AMPD_HOST_DEVICE inline void SettleTogether(const StepControl& control, int32_t 
   }
 }
 
-// The tail, after the last phase: one update of the loss scale, which backs off when any phase was skipped.
+// The tail, after the last phase: one update of the loss scale, which backs off if any phase was skipped.
 AMPD_HOST_DEVICE inline void EndStep(const StepControl& control) {
   bool found_inf = false;
   for (int32_t i = 0; i < control.num_phases; ++i) {

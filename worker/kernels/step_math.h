@@ -6,29 +6,29 @@
 #include "worker/kernels/host_device.h"
 #include "worker/kernels/tensor_row.h"
 
-// What one optimizer step does to one element, for the CPU's loops and the CUDA kernels alike. The order of the
-// operations is part of the contract: compiled without contraction, every device gives the same bits.
+// What one optimizer step does to one element, for the CPU's loops and the CUDA kernels. The order of operations is
+// part of the contract: compiled without contraction, every device gives the same bits.
 namespace ampd::kernels {
 
-// What the pre-pass learns of one gradient in one read.
+// Result of the pre-pass for one gradient, from one read.
 struct GradientFacts {
-  double sum_squares = 0;  // of the elements as they are; not finite when any of them is not
+  double sum_squares = 0;  // Over the elements as stored; not finite if any element is not.
   int64_t num_non_finite = 0;
 };
 
-// What all tensors of a step share, whichever the optimizer.
+// Scalars that all tensors of a step share, for any optimizer.
 struct StepScalars {
-  float gradient_scale = 1;  // unscales and clips: every gradient is multiplied by it as it is read
-  double rate_factor = 1;    // the schedule's: multiplies every row's learning rate
-  double average_decay = 0;  // what a row's average keeps of itself
-  // Random bits are a function of (seed, step, row's number, element): two numbers continue the stream.
+  float gradient_scale = 1;  // Unscales and clips: every gradient is multiplied by it when read.
+  double rate_factor = 1;    // The schedule's factor on every row's learning rate.
+  double average_decay = 0;  // Weight of a row's average in its next value.
+  // Random bits are a function of (seed, step, row's number, element), so a checkpoint needs only these two numbers.
   uint64_t rounding_seed = 0;
   int64_t step = 0;
 };
 
-// torch.optim.AdamW, one step, with decoupled weight decay, or torch.optim.Adam when `l2` is set: then the decay is
-// added to the gradient. The corrections are 1 - beta1^t and sqrt(1 - beta2^t) for the step's number t. Learning rate
-// and weight decay are the row's.
+// One step of torch.optim.AdamW, with decoupled weight decay, or of torch.optim.Adam if `l2` is set: then the decay is
+// added to the gradient. The corrections are 1 - beta1^t and sqrt(1 - beta2^t) for step number t. Learning rate and
+// weight decay come from the row.
 struct AdamStep {
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -38,7 +38,7 @@ struct AdamStep {
   double sqrt_correction2 = 1;
 };
 
-// torch.optim.SGD, one step. On the first step the momentum buffer becomes the gradient, without dampening.
+// One step of torch.optim.SGD. On the first step the momentum buffer becomes the gradient, without dampening.
 struct SgdStep {
   double momentum = 0;
   double dampening = 0;
@@ -46,7 +46,7 @@ struct SgdStep {
   bool first = false;
 };
 
-// The steps in the precision in which elements are updated, for one row.
+// The step's numbers for one row, in the precision in which elements are updated.
 struct AdamNumbers {
   AMPD_HOST_DEVICE AdamNumbers(const AdamStep& step, const StepScalars& scalars, const TensorRow& row)
       : scale(scalars.gradient_scale),
@@ -77,7 +77,7 @@ struct SgdNumbers {
   bool nesterov;
 };
 
-// `gradient` as it is stored, widened.
+// `gradient` is the stored value, widened to fp32.
 AMPD_HOST_DEVICE inline void UpdateElement(const AdamNumbers& step, float gradient, float& parameter,
                                            float& first_moment, float& second_moment) {
   const float g = gradient * step.scale + step.decay * parameter;
@@ -98,7 +98,7 @@ AMPD_HOST_DEVICE inline void UpdateElement(const SgdNumbers& step, float gradien
   parameter -= step.rate * (step.nesterov ? d + step.momentum * momentum_buffer : momentum_buffer);
 }
 
-// As torch.optim.swa_utils' exponential average: `rate` is 1 - decay.
+// The exponential average of torch.optim.swa_utils; `rate` is 1 - decay.
 AMPD_HOST_DEVICE inline float AverageElement(float rate, float parameter, float average) {
   return average + rate * (parameter - average);
 }

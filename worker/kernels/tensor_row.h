@@ -6,31 +6,31 @@
 
 namespace ampd::kernels {
 
-// One tensor's place in the step's passes, on a CPU or a GPU. Pointers that a pass does not name may be null. On a GPU
-// accesses are 16 bytes wide when all pointers of a row are multiples of 16, and so for every allocation of LibTorch.
+// One tensor's entry in the step's passes, on a CPU or a GPU. Pointers that a pass does not use may be null. On a GPU,
+// accesses are 16 bytes wide if all pointers of a row are multiples of 16, as LibTorch's allocations are.
 struct TensorRow {
   const void* gradient = nullptr;
   float* accumulated = nullptr;
-  void* parameter = nullptr;      // fp32 masters, or 16-bit weights that have none
-  uint16_t* remainder = nullptr;  // of bf16 weights: the lower halves of their masters, whose upper ones they are
-  void* first_moment = nullptr;   // of SGD the momentum buffer; null: no momentum
+  void* parameter = nullptr;      // fp32 masters, or 16-bit weights without masters.
+  uint16_t* remainder = nullptr;  // For bf16 weights: lower halves of their masters; the weights are the upper halves.
+  void* first_moment = nullptr;   // For SGD the momentum buffer; null: no momentum.
   void* second_moment = nullptr;
-  float* average = nullptr;  // of the parameter over the steps; null: none is kept
-  void* working = nullptr;   // of fp32 masters: the rounded copy that the forward pass reads; null: it reads them
+  float* average = nullptr;  // Average of the parameter over the steps; null: not kept.
+  void* working = nullptr;   // Rounded copy of fp32 masters for the forward pass; null: it reads the masters.
   int64_t count = 0;
-  int64_t first_chunk = 0;  // chunks of the rows before this one
+  int64_t first_chunk = 0;  // Number of chunks in the rows before this one.
   double learning_rate = 0;
   double weight_decay = 0;
   Format gradient_format = Format::kFloat32;
   Format parameter_format = Format::kFloat32;
   Format moment_format = Format::kFloat32;
   Format working_format = Format::kFloat32;
-  bool stochastic = false;  // bf16 weights without a remainder: rounded up or down at random, right in the mean
-  uint32_t number = 0;      // among the tensors of its pass: of its facts, and of its stream of random bits
+  bool stochastic = false;  // bf16 weights without a remainder: rounded up or down at random, without bias.
+  uint32_t number = 0;      // Index in the pass; selects the row's facts and its stream of random bits.
 };
 
-// A pass goes through its tensors in chunks of this many elements: one thread block's work, one call of a CPU's loop,
-// and the unit in which squares are summed up, so that a norm does not depend on the number of threads.
+// A pass processes its tensors in chunks of this many elements. A chunk is the work of one thread block and of one call
+// of a CPU loop. Squares are summed per chunk, so that a norm does not depend on the number of threads.
 inline constexpr int64_t kChunkElements = 16384;
 
 inline constexpr int64_t NumChunks(int64_t count) { return (count + kChunkElements - 1) / kChunkElements; }

@@ -18,7 +18,7 @@ using kernels::kFp8Block;
 
 int64_t NumBlocks(int64_t size) { return (size + kFp8Block - 1) / kFp8Block; }
 
-// Room for a matrix (R, C) in FP8, its scales as the kernels write them.
+// Allocates an FP8 matrix (R, C), with its scales in the layout that the kernels write.
 Fp8Matrix Room(int64_t rows, int64_t columns, const Fp8Order& order, const at::Device& device) {
   const auto options = at::TensorOptions().device(device);
   Fp8Matrix room;

@@ -22,7 +22,7 @@ int64_t Index(Enum one) {
   return static_cast<int64_t>(one);
 }
 
-// cell = max(cell, value); NaN stays.
+// cell = max(cell, value); NaN propagates.
 void Raise(at::Tensor cell, const at::Tensor& value) { at::maximum_out(cell, cell, value); }
 
 std::string ScaleName(const std::string& module) { return module + ".scale"; }
@@ -114,8 +114,8 @@ void Fp8Layers::Compare(size_t layer, Fp8Product product, const at::Tensor& in_f
   Raise(errors_[Index(layer)][Index(product)], error);
 }
 
-// History and scales of Transformer Engine's delayed scaling: the newest amax goes to the front, the scale follows the
-// largest of the history. Where none was seen the scale stays. Written in place, where a captured step finds it again.
+// History and scales of Transformer Engine's delayed scaling: the newest amax is put first, and the scale follows from
+// the largest of the history. If all are zero, the scale stays. Written in place, where a captured step expects it.
 void Fp8Layers::EndStep(const at::Tensor& skipped) {
   if (recipe_.scaling != Scaling::kDelayed) {
     return;

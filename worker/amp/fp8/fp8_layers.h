@@ -15,50 +15,50 @@
 
 namespace ampd::amp {
 
-// What the FP8 products of a layer take in, and the products.
+// The operands of a layer's FP8 products, and the products.
 enum class Fp8Operand { kInput, kWeight, kGradient };
 enum class Fp8Product { kForward, kInputGradient, kWeightGradient };
 inline constexpr int kFp8Operands = 3;
 inline constexpr int kFp8Products = 3;
 
-// Which sides of an operand (R, C) products sum over; blocks of 128 lie along it.
+// Which dimensions of an operand (R, C) the products sum over; blocks of 128 lie along them.
 struct Fp8Sums {
   bool over_columns = false;
   bool over_rows = false;
   bool any() const { return over_columns || over_rows; }
 };
 
-// The operand as those products take it, which sum over the columns of what they are given.
+// The operand in the forms that the products need; each product sums over the columns of its form.
 struct Fp8Operands {
-  Fp8Matrix over_columns;  // (R, C); without data where it was not asked for, as the next one
-  Fp8Matrix over_rows;     // (C, R)
+  Fp8Matrix over_columns;  // (R, C); without data unless requested.
+  Fp8Matrix over_rows;     // (C, R); likewise.
 };
 
-// What the canary saw of a layer.
+// The canary's measurements of a layer.
 struct Fp8Finding {
   std::string module;
-  double errors[kFp8Products] = {};      // |FP8 - exact| / |exact|, by product; 0 of one that is not in FP8
-  double underflow[kFp8Operands] = {};   // of the numbers that are not zero: the share that FP8 makes zero
-  double saturation[kFp8Operands] = {};  // the share beyond the largest number: of delayed scaling only
-  bool demoted = false;                  // an error passed the bound: the layer is out of FP8 from now on
+  double errors[kFp8Products] = {};      // |FP8 - exact| / |exact|, by product; 0 for a product that is not in FP8.
+  double underflow[kFp8Operands] = {};   // Share of nonzero numbers that FP8 rounds to zero.
+  double saturation[kFp8Operands] = {};  // Share of numbers beyond the largest of the format; delayed scaling only.
+  bool demoted = false;                  // An error passed the bound: the layer leaves FP8 from now on.
 };
 
-// The linear layers that compute in FP8: their scales, what the canary found, and which of them it put out of FP8.
+// The linear layers that compute in FP8: their scales, the canary's findings, and which layers the canary demoted.
 //
-//   BeginStep()   says whether this step is the canary's
-//   Quantize()    by the op, in the forward and the backward pass
-//   Compare()     by the op, on the canary's steps
-//   EndStep()     takes the step's amaxes into the scales of the next ones, on the device
-//   Judge()       reads what the canary saw, and demotes: when the host knows that the step was applied
+//   BeginStep()   sets whether this step is the canary's
+//   Quantize()    called by the op, in the forward and the backward pass
+//   Compare()     called by the op, on the canary's steps
+//   EndStep()     computes the scales of the next steps from this step's amaxes, on the device
+//   Judge()       reads the canary's measurements and demotes layers, once the host knows that the step was applied
 //
-// Scales change between steps only, so that all micro-batches, checkpoint segments that run again and evaluations
-// quantize alike. A skipped step leaves them as they were, and judges nobody. Delayed scaling takes the current amax as
-// long as there is no history.
+// Scales change only between steps, so that all micro-batches, checkpoint segments that run again and evaluations
+// quantize alike. A skipped step leaves the scales unchanged and demotes no layer. Delayed scaling uses the current
+// amax while there is no history.
 //
-// All numbers stay on the device, in tensors that keep their place, and a step may begin before the host knows what the
-// last one did. Only the canary's step is judged before another begins: a demotion, by which the host gives the device
-// other work, holds from the next step on, whoever begins steps how far ahead. Single-threaded, but for the backward
-// pass, which runs on autograd's thread while the step waits for it.
+// All numbers stay on the device, in tensors with fixed addresses, so a step may begin before the host knows the result
+// of the last one. Only the canary's step must be judged before another begins: a demotion changes the device's work,
+// and so always takes effect from the next step on, however far ahead steps are enqueued. Single-threaded, except for
+// the backward pass, which runs on autograd's thread while the step waits for it.
 class Fp8Layers : public torch::CustomClassHolder {
  public:
   Fp8Layers(const precision::Fp8Recipe& recipe, const std::vector<precision::Fp8Layer>& layers,
@@ -66,14 +66,15 @@ class Fp8Layers : public torch::CustomClassHolder {
 
   const precision::Fp8Recipe& recipe() const { return recipe_; }
   bool demoted(size_t layer) const { return demoted_[layer]; }
-  // Grows whenever other layers than before are demoted: steps give the device other work then.
+  // Grows whenever the set of demoted layers changes: steps then give the device different work.
   int64_t num_changes() const { return num_changes_; }
-  // Whether products are to be compared in this step.
+  // Whether products are compared in this step.
   bool canary() const { return canary_; }
 
   void BeginStep(int64_t step);
 
-  // An operand of a layer as its recipe says. `records`: it is part of a training step. REQUIRES: (R, C), fp32 or bf16.
+  // Quantizes an operand of a layer by its recipe. `records`: this is part of a training step. REQUIRES: (R, C), fp32
+  // or bf16.
   Fp8Operands Quantize(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums, bool records);
 
   // A product as the device computes it.
@@ -82,18 +83,18 @@ class Fp8Layers : public torch::CustomClassHolder {
     return Product(a, b, bias, dtype, fast_accumulation, native_);
   }
 
-  // Tells a product and what it would be in the compute format; the worst of a step counts.
+  // Records the error of a product against the same product in the compute format; the largest error of a step counts.
   void Compare(size_t layer, Fp8Product product, const at::Tensor& in_fp8, const at::Tensor& exact);
 
-  // Ends the step that was begun last, as `skipped` says: bool, 0-dim, on the device. Waits for nothing.
+  // Ends the last step begun. `skipped`: bool, 0-dim, on the device. Does not wait.
   void EndStep(const at::Tensor& skipped);
 
-  // The canary's findings of the step that was begun last, a layer each, once it ended; empty of other steps and
-  // skipped ones. Of the canary's own it waits for the device.
+  // After EndStep, returns the canary's findings for the last step begun, one per layer that was still in FP8. Empty if
+  // that was not a canary step or was skipped. For a canary step it waits for the device.
   std::vector<Fp8Finding> Judge(bool skipped);
 
-  // By "MODULE.scale" and the like, on the CPU. What is missing on import, as for a layer that computed in another
-  // format, begins anew.
+  // By "MODULE.scale" and the like, on the CPU. Tensors missing on import, for example because the layer computed in
+  // another format, start from zero.
   executor::TensorMap ExportState() const;
   void ImportState(const executor::TensorMap& state);
 
@@ -110,11 +111,11 @@ class Fp8Layers : public torch::CustomClassHolder {
   int64_t num_changes_ = 0;
   bool canary_ = false;
   // L layers, three operands or products each, H steps of history; fp32 on the device.
-  at::Tensor scales_;      // (L, 3); 0: no amax was seen. Of delayed scaling, as the next one
-  at::Tensor history_;     // (L, 3, H), newest first
-  at::Tensor of_step_;     // (4, L, 3), of the step so far: what the next four are views of
-  at::Tensor amaxes_;      // (L, 3), of delayed scaling
-  at::Tensor errors_;      // (L, 3), of the canary's steps, as the next two
+  at::Tensor scales_;      // (L, 3), delayed scaling only; 0: no amax was seen
+  at::Tensor history_;     // (L, 3, H), delayed scaling only, newest first
+  at::Tensor of_step_;     // (4, L, 3), of the step so far; the next four are views of it
+  at::Tensor amaxes_;      // (L, 3), delayed scaling only
+  at::Tensor errors_;      // (L, 3), canary steps only, as the next two
   at::Tensor underflow_;   // (L, 3)
   at::Tensor saturation_;  // (L, 3)
 };

@@ -23,13 +23,13 @@ struct Call {
   c10::intrusive_ptr<Fp8Layers> layers;
   size_t layer = 0;
   Fp8Products products;
-  bool records = false;  // the pass is recorded, as part of a training step
+  bool records = false;  // The pass is part of a training step, so autograd records it.
 };
 
 // (N, C) of a tensor (*, C).
 at::Tensor AsMatrix(const at::Tensor& tensor) { return tensor.reshape({-1, tensor.size(-1)}); }
 
-// `in_fp8`: the input (N, I) where the product is in FP8.
+// `in_fp8`: the input (N, I), if the product is in FP8.
 at::Tensor ForwardProduct(const Call& call, const Fp8Matrix& in_fp8, const at::Tensor& input, const at::Tensor& weight,
                           const std::optional<at::Tensor>& bias) {
   if (!call.products.forward) {
@@ -131,7 +131,7 @@ struct LinearFp8 : Function<LinearFp8> {
     return {block[0], block[1]};
   }
 
-  // The weight, the input where a product in its own format will want it, and the input in FP8, transposed.
+  // Saves the weight, the input if a product in its own format will need it, and the transposed input in FP8.
   static void Keep(AutogradContext* context, const Call& call, const Fp8Matrix& in_fp8, const at::Tensor& input,
                    const at::Tensor& weight) {
     auto& data = context->saved_data;

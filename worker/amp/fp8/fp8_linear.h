@@ -10,7 +10,7 @@ namespace ampd::amp {
 //   ampd.linear_fp8(input (*, I), weight (O, I), bias (O) or None, layer, forward, input_gradient, weight_gradient)
 //       -> (*, O)
 //
-// `layer` is an index of `layers`, the bools say which of the products are in FP8; the others are in the input's
+// `layer` is an index into `layers`. The bools say which of the products are in FP8; the others are in the input's
 // format.
 //
 //   forward            input (N, I), weight (O, I)      summed over I
@@ -18,9 +18,9 @@ namespace ampd::amp {
 //   weight gradient    gradient (N, O), input (N, I)    summed over N
 //
 // Results and gradients have the dtypes of input and weight, which are bf16 or fp32, rounded once from sums in fp32.
-// The bias and its gradient take no part in FP8. Kept for the backward pass are the weight itself, which is quantized
-// again there so that it is stored once, and the input in FP8, transposed, with blocks along N. A layer that the canary
-// demoted is a plain linear layer. Deterministic for a fixed number of threads.
+// The bias and its gradient are not in FP8. Two things are saved for the backward pass: the weight itself, which is
+// quantized again there so that it is stored once; and the input in FP8, transposed, with blocks along N. A layer that
+// the canary demoted is a plain linear layer. Deterministic for a fixed number of threads.
 void RegisterFp8Linear(executor::OpRegistry& registry, const c10::intrusive_ptr<Fp8Layers>& layers);
 
 }  // namespace ampd::amp

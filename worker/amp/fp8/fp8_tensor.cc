@@ -15,32 +15,33 @@
 namespace ampd::amp {
 namespace {
 
-// Tensor cores want sums over a multiple of so many numbers.
+// Tensor cores need sums over a multiple of this many numbers.
 constexpr int64_t kSumMultiple = 16;
 
-// What tensor cores take in blocks is whole ones along the sum, and scales of 128x128 they read four at a time.
+// With block scales, tensor cores need whole blocks along the sum, and read the scales of 128x128 blocks four at a
+// time.
 constexpr int64_t kBlock = 128;
 constexpr int64_t kScaleMultiple = 4;
 
-// Of the bits of a fp32 number.
+// Mask of the sign and exponent bits of an fp32 number.
 constexpr int64_t kSignAndExponent = 0xff800000 - 0x100000000;
 
 int64_t RoundedUp(int64_t size, int64_t multiple) { return (size + multiple - 1) / multiple * multiple; }
 
-// A matrix with zeros below and to the right, up to a multiple of the block: (R', C').
+// Pads a matrix with zeros below and to the right, up to a multiple of the block: (R', C').
 at::Tensor Padded(const at::Tensor& matrix, const Fp8Block& block) {
   const int64_t rows = RoundedUp(matrix.size(0), block.rows) - matrix.size(0);
   const int64_t columns = RoundedUp(matrix.size(1), block.columns) - matrix.size(1);
   return rows + columns == 0 ? matrix : at::constant_pad_nd(matrix, {0, columns, 0, rows});
 }
 
-// Its blocks: (R' / block.rows, block.rows, C' / block.columns, block.columns).
+// Splits a matrix into blocks: (R' / block.rows, block.rows, C' / block.columns, block.columns).
 at::Tensor Blocks(const at::Tensor& matrix, const Fp8Block& block) {
   const at::Tensor padded = Padded(matrix, block);
   return padded.reshape({padded.size(0) / block.rows, block.rows, padded.size(1) / block.columns, block.columns});
 }
 
-// A number a block, beside Blocks().
+// Reshapes one number per block so that it broadcasts over Blocks().
 at::Tensor BesideBlocks(const at::Tensor& of_block) { return of_block.unsqueeze(1).unsqueeze(3); }
 
 at::Tensor FromBlocks(const at::Tensor& blocks, const at::Tensor& like) {
@@ -48,7 +49,7 @@ at::Tensor FromBlocks(const at::Tensor& blocks, const at::Tensor& like) {
   return padded.narrow(0, 0, like.size(0)).narrow(1, 0, like.size(1)).contiguous();
 }
 
-// Whether LibTorch's product of that type adds a bias.
+// Whether LibTorch's product with this result type can add a bias.
 bool TakesBias(at::ScalarType dtype) { return dtype != at::kFloat; }
 
 at::Tensor NanLike(const at::Tensor& tensor) { return at::full_like(tensor, std::numeric_limits<float>::quiet_NaN()); }

@@ -40,9 +40,9 @@ at::Tensor LogSoftmaxOf(const at::Tensor& logits, int64_t begin, int64_t rows) {
   return at::log_softmax(logits.narrow(0, begin, rows), 1, at::kFloat);
 }
 
-// Whether nothing will read the memory of logits again that came out of the saved variables: their holders are those,
-// the caller and, where they are a view, the tensor behind it, which nothing but the view has. graph::OpMemory counts
-// on it.
+// Whether nothing will read again the memory of logits that came out of the saved variables. Their holders must be just
+// these, the caller and, if the logits are a view, the tensor behind it, which only the view holds. graph::OpMemory
+// relies on this.
 bool MayWriteOver(const at::Tensor& logits) {
   constexpr size_t kSavedVariableAndCaller = 2;
   if (at::GradMode::is_enabled() || logits.use_count() != kSavedVariableAndCaller ||
@@ -63,7 +63,7 @@ struct CrossEntropy : Function<CrossEntropy> {
     });
     context->save_for_backward({logits, target});
     context->saved_data["reduction"] = reduction;
-    // As over all classes, where only those of the targets count.
+    // Equals the loss over all classes, because only the targets' logarithms count.
     return at::nll_loss(picked, at::zeros_like(target).masked_fill_(target.eq(kIgnored), kIgnored), /*weight=*/{},
                         reduction, kIgnored);
   }
@@ -78,7 +78,7 @@ struct CrossEntropy : Function<CrossEntropy> {
       of_row = of_row.div(ignored.logical_not().sum().to(at::kFloat));
     }
     const at::Tensor of_rows = of_row.expand({logits.size(0)}).masked_fill(ignored, 0).unsqueeze(1);  // (N, 1)
-    // Over the logits through an alias with their version counter: a second backward pass would be refused.
+    // Writes over the logits through an alias with their version counter, so that a second backward pass is rejected.
     at::Tensor found = MayWriteOver(logits) ? logits.detach() : at::empty_like(logits);
     ForEachPart(logits, [&](int64_t begin, int64_t rows) {
       const at::Tensor logarithms = LogSoftmaxOf(logits, begin, rows);

@@ -31,7 +31,7 @@ std::optional<at::Tensor> Wide(const std::optional<at::Tensor>& bias) {
   return bias.has_value() ? std::optional(Wide(*bias)) : std::nullopt;
 }
 
-// A gradient in 16 bits, or an undefined tensor when nobody asked for it.
+// A gradient in 16 bits; an undefined tensor if it is not needed.
 at::Tensor NarrowIf(bool needed, const at::Tensor& gradient, at::ScalarType type) {
   return needed ? Narrow(gradient, type) : at::Tensor();
 }
@@ -64,7 +64,7 @@ struct LinearWide : Function<LinearWide> {
   }
 };
 
-// What a convolution is told beside its tensors.
+// The arguments of a convolution besides its tensors.
 struct ConvolutionOptions {
   std::vector<int64_t> stride;
   std::vector<int64_t> padding;
@@ -111,7 +111,7 @@ struct ConvolutionWide : Function<ConvolutionWide> {
   }
 };
 
-// What is added to the scores: a mask of numbers, or what one of truth values stands for.
+// The numbers added to the scores: the mask itself, or 0 and -infinity for a mask of truth values.
 std::optional<at::Tensor> AddedMask(const std::optional<at::Tensor>& mask) {
   if (!mask.has_value() || mask->scalar_type() != at::kBool) {
     return Wide(mask);
@@ -120,7 +120,7 @@ std::optional<at::Tensor> AddedMask(const std::optional<at::Tensor>& mask) {
       .masked_fill_(mask->logical_not(), -std::numeric_limits<float>::infinity());
 }
 
-// Saves what a device's flash kernel saves.
+// Saves the same tensors as a device's flash kernel.
 struct AttentionWide : Function<AttentionWide> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& query, const at::Tensor& key,
                             const at::Tensor& value, bool is_causal, const std::optional<at::Tensor>& mask) {
@@ -145,7 +145,7 @@ struct AttentionWide : Function<AttentionWide> {
   }
 };
 
-// Whether the kernel takes them: (B, heads, T, D), and a mask that does not train.
+// Whether the kernel supports them: (B, heads, T, D), and a mask without a gradient.
 bool IsFlashs(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
               const std::optional<at::Tensor>& mask) {
   for (const at::Tensor* tensor : {&query, &key, &value}) {
@@ -157,7 +157,7 @@ bool IsFlashs(const at::Tensor& query, const at::Tensor& key, const at::Tensor& 
   return !mask.has_value() || (!mask->requires_grad() && (mask->dim() == 2 || mask->dim() == 4));
 }
 
-// What the kernel does not take is LibTorch's, recorded by autograd op by op.
+// Operands that the kernel does not support go to LibTorch's attention, which autograd records op by op.
 at::Tensor Attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, bool is_causal,
                      const std::optional<at::Tensor>& mask) {
   if (IsFlashs(query, key, value, mask)) {
@@ -168,7 +168,7 @@ at::Tensor Attention(const at::Tensor& query, const at::Tensor& key, const at::T
                 query.scalar_type());
 }
 
-// Of a list without holes.
+// REQUIRES: every element of the list is defined.
 std::vector<at::Tensor> WideList(const c10::IValue& list) {
   std::vector<at::Tensor> wide;
   for (const std::optional<at::Tensor>& tensor : list.toOptionalTensorVector()) {
@@ -177,7 +177,7 @@ std::vector<at::Tensor> WideList(const c10::IValue& list) {
   return wide;
 }
 
-// Recorded by autograd op by op: the casts round the gradients.
+// Autograd records it op by op; the casts round the gradients.
 void LstmWide(std::vector<c10::IValue>& stack) {
   const at::ScalarType type = stack[0].toTensor().scalar_type();
   const auto [result, hidden, cell] =
@@ -196,10 +196,10 @@ void GruWide(std::vector<c10::IValue>& stack) {
   stack = {Narrow(result, type), Narrow(hidden, type)};
 }
 
-// None stays None: autograd refuses an undefined tensor as an input.
+// None stays None, because autograd rejects an undefined tensor as an input.
 std::optional<at::Tensor> TensorOrNone(const c10::IValue& value) { return value.toOptional<at::Tensor>(); }
 
-// Two numbers, also when the node gave one for both directions.
+// Two numbers, even if the node gave one for both directions.
 std::vector<int64_t> Pair(const c10::IValue& value) {
   std::vector<int64_t> numbers = value.isInt() ? std::vector<int64_t>{value.toInt()} : value.toIntVector();
   numbers.resize(2, numbers.front());

@@ -4,7 +4,7 @@
 
 namespace ampd::amp {
 
-// These setters and not setFloat32Precision: LibTorch's getters throw when only one of its two ways was used.
+// Uses these setters rather than setFloat32Precision, because LibTorch's getters throw if both ways have been mixed.
 void UseCudaMath(const precision::ResolvedPolicy& policy) {
   at::Context& context = at::globalContext();
   context.setAllowTF32CuBLAS(policy.formats.tf32_matmul);

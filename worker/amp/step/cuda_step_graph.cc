@@ -1,6 +1,6 @@
-// libampd_cuda_graph.so: step graphs by LibTorch's CUDAGraph, which routes what a recorded step allocates to a pool of
-// its own and lets random ops read their seed from the device. It is a library of its own because it calls LibTorch's
-// CUDA part, which programs here do not link (worker/train/device/cuda_graphs.h opens both).
+// libampd_cuda_graph.so: step graphs made with LibTorch's CUDAGraph, which serves a recorded step's allocations from a
+// pool of its own and lets random ops read their seed from the device. It is a separate library because it calls
+// LibTorch's CUDA part, which programs here do not link (worker/train/device/cuda_graphs.h opens both).
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/core/Event.h>
@@ -23,15 +23,15 @@ namespace {
 
 namespace cuda = c10::cuda;
 
-// What `later` is given from now on comes behind what `earlier` was given.
+// Makes later work on `later` wait for the work already given to `earlier`.
 void PutBehind(const cuda::CUDAStream& later, const cuda::CUDAStream& earlier) {
   c10::Event event(c10::DeviceType::CUDA);
   event.record(earlier.unwrap());
   event.block(later.unwrap());
 }
 
-// The stream on which a device's steps warm up and are recorded, for nothing is recorded on a default stream. One for
-// the whole process: libraries keep workspaces for every stream that they ever saw (precision/memory.cc counts
+// The stream on which a device's steps warm up and are recorded, because a default stream cannot be recorded. There is
+// one for the whole process: libraries keep workspaces for every stream that they have seen (precision/memory.cc counts
 // cuBLAS's).
 cuda::CUDAStream RecordingStream(c10::DeviceIndex device) {
   static std::mutex mutex;
@@ -43,7 +43,7 @@ cuda::CUDAStream RecordingStream(c10::DeviceIndex device) {
              : streams.emplace(device, cuda::getStreamFromPool(/*isHighPriority=*/false, device)).first->second;
 }
 
-// Bytes that LibTorch's allocator has taken of the device, and of those the ones that tensors have.
+// Bytes that LibTorch's allocator holds on the device, and how many of them tensors use.
 struct Taken {
   int64_t all = 0;
   int64_t by_tensors = 0;
@@ -92,7 +92,7 @@ class CudaStepGraph final : public StepGraph {
     graph_->replay();
   }
 
-  // The allocator keeps what tensors gave back, for others; but not for others what is the graph's.
+  // The allocator keeps memory that tensors released and can reuse it for others, except what belongs to the graph.
   Memory memory() const override {
     const Taken taken = TakenOf(device_);
     const auto free = static_cast<int64_t>(cuda::CUDACachingAllocator::get()->getMemoryInfo(device_.index()).first);
@@ -102,7 +102,7 @@ class CudaStepGraph final : public StepGraph {
  private:
   at::Generator Default() const { return at::cuda::detail::getDefaultCUDAGenerator(device_.index()); }
 
-  // Random ops draw from this generator's state from now on.
+  // Makes random ops draw from this generator's state from now on.
   void Draw(const at::Generator& from) const {
     at::Generator generator = Default();
     const std::lock_guard<std::mutex> lock(generator.mutex());
@@ -116,7 +116,7 @@ class CudaStepGraph final : public StepGraph {
       graph_->register_generator_state(seeds_.back());
     }
     pool_ = at::cuda::graph_pool_handle();
-    cuda::CUDACachingAllocator::emptyCache();  // the graph's own memory takes the place of what the warm-up took
+    cuda::CUDACachingAllocator::emptyCache();  // The graph's own memory replaces what the warm-up allocated.
     const int64_t taken_before = TakenOf(device_).all;
     const cuda::CUDAStream current = cuda::getCurrentCUDAStream(device_.index());
     {
@@ -124,7 +124,7 @@ class CudaStepGraph final : public StepGraph {
       RecordHere(step);
     }
     own_bytes_ = TakenOf(device_).all - taken_before;
-    PutBehind(current, stream_);  // on which the seeds were written for the first time
+    PutBehind(current, stream_);  // The seeds were first written on stream_.
   }
 
   void RecordHere(absl::FunctionRef<void()> step) {
@@ -135,7 +135,8 @@ class CudaStepGraph final : public StepGraph {
     } catch (...) {
       error = std::current_exception();
     }
-    // Also after an error, or the stream would go on recording; that it throws as well then follows from the error.
+    // Needed after an error too, or the stream would keep recording. If capture_end then throws as well, the first
+    // error caused it.
     try {
       graph_->capture_end();
     } catch (const c10::Error&) {
@@ -146,15 +147,16 @@ class CudaStepGraph final : public StepGraph {
     }
   }
 
-  // After a broken recording LibTorch's allocator may go on asking the graph which streams are its own, so that must
-  // stay; its memory may go. The default generator may take itself to be recorded: it gets a state of its own.
+  // After a failed recording LibTorch's allocator may still ask the graph which streams belong to it, so the graph
+  // object is leaked; its memory is released. The default generator may still be in recording mode, so it gets a fresh
+  // state.
   void Abandon() {
     (void)graph_.release();
     for (const auto end : {cuda::CUDACachingAllocator::endAllocateToPool, cuda::CUDACachingAllocator::releasePool}) {
       try {
         end(device_.index(), pool_);
       } catch (const c10::Error&) {
-        continue;  // it was ended in time, or never begun
+        continue;  // It had already ended, or never begun.
       }
     }
     Draw(at::cuda::detail::createCUDAGenerator(device_.index()));

@@ -23,7 +23,8 @@ class CudaStepKernels final : public StepKernels {
   explicit CudaStepKernels(const ComputeDevice& device) : kernels_(*device.cuda_kernels), device_(device.device) {}
 
   void Examine(const std::vector<at::Tensor>& gradients, GradientFacts* facts) override {
-    // The device is named twice, or LibTorch would ask CUDA where the memory is, which a recording may not allow.
+    // The device is given twice; otherwise LibTorch would ask CUDA where the memory is, which a recording may not
+    // allow.
     at::for_blob(facts, {static_cast<int64_t>(gradients.size() * sizeof(GradientFacts))})
         .target_device(device_)
         .options(BytesHere())
@@ -73,7 +74,7 @@ class CudaStepKernels final : public StepKernels {
   }
 
  private:
-  // The rows that a kind of pass was last given, here and on the device.
+  // The last rows of one kind of pass, on the host and on the device.
   struct UploadedRows {
     std::vector<std::byte> here;
     at::Tensor there;
@@ -82,9 +83,9 @@ class CudaStepKernels final : public StepKernels {
   at::TensorOptions BytesHere() const { return at::TensorOptions().dtype(at::kByte).device(device_); }
   at::Tensor Bytes(size_t count) const { return at::empty({static_cast<int64_t>(count)}, BytesHere()); }
 
-  // Writes the rows to the device, unless they are those of last time: the allocator mostly gives the gradients of a
-  // step the memory of the last one's. Passes and copies share one stream, so that a pass that has not run yet still
-  // reads the rows it was given.
+  // Writes the rows to the device, unless they equal the last ones: the allocator usually gives a step's gradients the
+  // same memory as in the previous step. Passes and copies share one stream, so a pass that has not run yet still reads
+  // its own rows.
   CudaTable Upload(const StepRows& rows, UploadedRows& last) {
     const auto bytes = std::as_bytes(std::span(rows.rows));
     step_bytes_ += bytes.size();
@@ -101,8 +102,8 @@ class CudaStepKernels final : public StepKernels {
     return TableOf(rows, last.there.defined() ? last.there.const_data_ptr() : nullptr);
   }
 
-  // Where the rows will be once EndRecording has copied them: every pass of a recorded step has a place of its own, in
-  // memory that the graph does not use for anything else.
+  // The address where the rows will be after EndRecording has copied them. Every pass of a recorded step has its own
+  // place, in memory that the graph uses for nothing else.
   const void* Record(std::span<const std::byte> bytes) {
     const size_t begin = recorded_.here.size();
     TORCH_CHECK(begin + bytes.size() <= recorded_.there.nbytes(), "a step with ", begin + bytes.size(),
@@ -111,7 +112,7 @@ class CudaStepKernels final : public StepKernels {
     return static_cast<const std::byte*>(recorded_.there.const_data_ptr()) + begin;
   }
 
-  // From pinned memory, so that the host need not wait.
+  // Copies from pinned memory, so that the host does not wait.
   void CopyToDevice(const UploadedRows& rows) const {
     const auto size = static_cast<int64_t>(rows.here.size());
     const at::Tensor pinned = at::empty({size}, at::TensorOptions().dtype(at::kByte).pinned_memory(device_.is_cuda()));
@@ -133,10 +134,10 @@ class CudaStepKernels final : public StepKernels {
   const kernels::CudaKernels& kernels_;
   const c10::Device device_;
   UploadedRows examined_, accumulated_, updated_, rounded_;
-  size_t step_bytes_ = 0;  // of rows, in the step so far
+  size_t step_bytes_ = 0;  // Bytes of rows in the step so far.
   size_t most_step_bytes_ = 0;
   bool is_recording_ = false;
-  UploadedRows recorded_;  // of all passes of the recorded step
+  UploadedRows recorded_;  // Rows of all passes of the recorded step.
 };
 
 }  // namespace

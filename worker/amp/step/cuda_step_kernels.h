@@ -6,8 +6,8 @@
 
 namespace ampd::amp {
 
-// The passes through the kernels of libampd_cuda.so: each writes its table to the device and launches once. REQUIRES:
-// `device.cuda_kernels` is set; every tensor is on `device.device`.
+// Runs the passes through the kernels of libampd_cuda.so: each pass writes its table to the device and launches once.
+// REQUIRES: `device.cuda_kernels` is set; every tensor is on `device.device`.
 std::unique_ptr<StepKernels> MakeCudaStepKernels(const ComputeDevice& device);
 
 }  // namespace ampd::amp

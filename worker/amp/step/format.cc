@@ -20,8 +20,8 @@ kernels::Format FormatOf(const at::Tensor& tensor) {
 
 void BumpVersion(const at::Tensor& leaf) { leaf.unsafeGetTensorImpl()->bump_version(); }
 
-// The strides are set by a copy: contiguous() leaves the strides of a weight with one input channel as they are, for it
-// is both, and its convolution would run in the slow order.
+// Sets the strides by a copy. A weight with one input channel is contiguous in both orders, so contiguous() would leave
+// its strides as they are, and its convolution would run in the slow order.
 at::Tensor InTrainingLayout(const at::Tensor& tensor) {
   if (tensor.dim() != 4) {
     return tensor.contiguous();
@@ -43,7 +43,7 @@ at::Tensor CopyInto(at::Tensor room, const at::Tensor& tensor, at::ScalarType dt
   if (!room.defined() || room.sizes() != tensor.sizes() || room.scalar_type() != dtype) {
     room = at::empty(tensor.sizes(), at::TensorOptions().dtype(dtype).pinned_memory(tensor.is_cuda()));
   }
-  // The cast is the host's: on a GPU it would take memory there that training may need.
+  // The host casts, because a cast on the GPU would need memory there that training may need.
   const bool casts_on_gpu = tensor.is_cuda() && tensor.scalar_type() != dtype;
   return room.copy_(casts_on_gpu ? ContiguousCopy(tensor) : tensor.detach());
 }

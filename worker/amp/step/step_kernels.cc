@@ -12,8 +12,8 @@ namespace {
 using kernels::GradientFacts;
 using kernels::TensorRow;
 
-// Calls body(row, begin, end, chunk) for every chunk of every row, on the threads of LibTorch. What a chunk does
-// depends on nothing but itself, so results do not depend on how many threads there are.
+// Calls body(row, begin, end, chunk) for every chunk of every row, on LibTorch's threads. Chunks are independent, so
+// results do not depend on the number of threads.
 template <typename Body>
 void ForEachChunk(const StepRows& table, const Body& body) {
   at::parallel_for(0, table.num_chunks, 1, [&](int64_t first, int64_t last) {

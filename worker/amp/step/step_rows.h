@@ -7,18 +7,18 @@
 
 namespace ampd::amp {
 
-// The rows of one pass: tensors in, kernels' pointers out. Undefined and empty tensors have none; a row's number is its
-// tensor's place in what the pass was given.
+// The rows of one pass: tensors as the pointers that kernels read. Undefined and empty tensors have no row; a row's
+// number is the index of its tensor among the pass's arguments.
 struct StepRows {
   std::vector<kernels::TensorRow> rows;
   int64_t num_chunks = 0;
 };
 
 StepRows RowsToExamine(const std::vector<at::Tensor>& gradients);
-// REQUIRES: sums[i] is defined where gradients[i] is.
+// REQUIRES: sums[i] is defined if gradients[i] is.
 StepRows RowsToAccumulate(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& sums);
 StepRows RowsToUpdate(const std::vector<StepTensors>& tensors);
-// Of the tensors that have a copy to round to.
+// Rows for the tensors that have a copy to round to.
 StepRows RowsToRound(const std::vector<StepTensors>& tensors);
 
 }  // namespace ampd::amp

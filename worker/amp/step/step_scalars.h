@@ -11,19 +11,19 @@
 
 namespace ampd::amp {
 
-// What a step left behind, read on the host.
+// A step's scalars after it ran, read on the host.
 struct StepRecord {
   kernels::StepBlock step;
   std::vector<kernels::PhaseBlock> phases;
-  std::vector<kernels::GradientFacts> facts;  // of all phases, at their first_fact
+  std::vector<kernels::GradientFacts> facts;  // Facts of all phases; those of a phase start at its first_fact.
 };
 
-// The scalars of the steps, in the memory of the device that computes them: loss scale, losses, the facts of the
-// gradients, decisions, counts. Nobody waits for them: a step sends a copy of them to the host behind itself, and the
-// host reads it when it likes, in the order of the steps. Single-threaded: owner is the engine.
+// The scalars of the steps, in the memory of the device that computes them: loss scale, losses, facts of the gradients,
+// decisions, counts. No step waits for them: each step sends a copy to the host after itself, and the host reads the
+// copies later, in the order of the steps. Single-threaded; owner: the engine.
 class StepScalars {
  public:
-  // One phase a rule, with as many gradients as stand beside it.
+  // One phase per rule, with the number of gradients at the same index.
   StepScalars(c10::Device device, const kernels::ScalerRule& scaler, const std::vector<kernels::PhaseRule>& phases,
               const std::vector<size_t>& num_gradients);
 
@@ -33,17 +33,17 @@ class StepScalars {
   kernels::GradientFacts* facts(size_t phase) const { return control_.facts + start_.phases[phase].first_fact; }
 
   // For LibTorch: 0-dim views on the device.
-  const at::Tensor& loss_scale() const { return loss_scale_; }               // fp32, of the step to come
+  const at::Tensor& loss_scale() const { return loss_scale_; }               // fp32, of the next step
   const at::Tensor& loss(size_t phase) const { return views_[phase].loss; }  // fp32
-  const at::Tensor& skip(size_t phase) const { return views_[phase].skip; }  // bool, once it is decided
-  at::Tensor any_skip() const;                                               // of all phases
+  const at::Tensor& skip(size_t phase) const { return views_[phase].skip; }  // bool, valid after the decision
+  at::Tensor any_skip() const;                                               // Whether any phase skips.
 
-  // Sets where the next step begins; waits for the device. `applied` stands beside the phases.
+  // Sets the state in which the next step begins; waits for the device. `applied` has one count per phase.
   void Load(const kernels::ScalerState& scaler, double rate_factor, const std::vector<int64_t>& applied);
 
-  // Sends the record of the step that the device was given last, behind it.
+  // Sends the record of the last step to the host, after that step.
   void Send();
-  // The record of the first step that was sent and not taken; waits until that step is through. REQUIRES: there is one.
+  // Takes the oldest record that was sent; waits until its step is done. REQUIRES: there is one.
   StepRecord Take();
   size_t num_sent() const { return sent_.size(); }
 
@@ -53,7 +53,7 @@ class StepScalars {
     at::Tensor skip;
   };
   struct Sent {
-    at::Tensor bytes;  // on the host
+    at::Tensor bytes;  // On the host.
     c10::Event arrived;
   };
 
@@ -61,8 +61,8 @@ class StepScalars {
   at::Tensor View(size_t offset, at::ScalarType type) const;
 
   const c10::Device device_;
-  StepRecord start_;  // what Load writes
-  at::Tensor bytes_;  // on the device: the step's block, the phases', the facts
+  StepRecord start_;  // Written by Load.
+  at::Tensor bytes_;  // On the device: the step's block, the phases' blocks, the facts.
   kernels::StepControl control_;
   at::Tensor loss_scale_;
   std::vector<Views> views_;

@@ -1,19 +1,19 @@
-// Attention with AVX512-BF16. The backward pass goes over blocks of keys with scores transposed, (keys, queries), so
-// that gradients of keys and values are complete at the end of a block and those of queries are added up in fp32.
+// Attention with AVX512-BF16. The backward pass goes over blocks of keys with transposed scores, (keys, queries), so
+// that gradients of keys and values are complete at the end of a block, while those of queries are added up in fp32.
 //
-// As in step_loops.inc everything but the table has internal linkage.
+// As in step_loops.inc, everything except the table has internal linkage.
 #include "worker/kernels/cpu/bf16_products.inc"
 #include "worker/kernels/cpu/instruction_sets.h"
 
 namespace ampd::kernels {
 namespace {
 
-constexpr int64_t kBlock = 64;  // queries or keys at a time
+constexpr int64_t kBlock = 64;  // Queries or keys at a time.
 constexpr float kLog2E = 1.44269504f;
 
 int64_t RoundUp(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-// 2^x for x of at most about 0, to an ulp or two; NaN stays NaN.
+// 2^x for x up to about 0, to an ulp or two; NaN stays NaN.
 __m512 PowerOfTwo(__m512 x) {
   const __m512 whole = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   const __m512 rest = _mm512_sub_ps(x, whole);
@@ -47,7 +47,7 @@ void StoreHead(const float* sums, int64_t sums_stride, const float* factors, int
 Head RowsFrom(const Head& head, int64_t row) { return {head.data + row * head.stride, head.stride}; }
 Left AsLeft(const ConstHead& head, int64_t row) { return {head.data + row * head.stride, head.stride}; }
 
-// Hands out parts of the scratch memory, or counts their bytes when there is none.
+// Allocates parts of the scratch memory; if there is none, only counts their bytes.
 class Scratch {
  public:
   explicit Scratch(void* memory) : memory_(static_cast<char*>(memory)) {}
@@ -76,16 +76,16 @@ struct ForwardScratch {
   }
 
   Scratch scratch;
-  int64_t stride;     // T, rounded up to whole blocks
-  uint32_t* keys;     // transposed pairs
-  uint32_t* values;   // paired rows
+  int64_t stride;     // T, rounded up to whole blocks.
+  uint32_t* keys;     // Transposed pairs.
+  uint32_t* values;   // Paired rows.
   float* scores;      // (kBlock, stride)
-  uint16_t* weights;  // (kBlock, stride): exponentials
+  uint16_t* weights;  // (kBlock, stride), exponentials
   float* sums;        // (kBlock, D)
 };
 
-// Exponentials of one row of scores, of which `visible` count, beside the largest; zeros up to `columns`. Returns 1
-// over their sum, and its logarithm through `log_sum`.
+// Exponentials of one row of scores relative to the largest, for the first `visible`; zeros up to `columns`. Returns 1
+// over their sum, and sets `log_sum` to its logarithm.
 float Exponentials(const AttentionShape& shape, const float* scores, int64_t visible, int64_t columns,
                    uint16_t* weights, float* log_sum) {
   __m512 largest = _mm512_set1_ps(-__builtin_inff());
@@ -152,19 +152,19 @@ struct BackwardScratch {
   }
 
   Scratch scratch;
-  int64_t stride;                  // T, rounded up to whole blocks
-  uint32_t* queries;               // transposed pairs
-  uint32_t* gradients;             // of the result: transposed pairs
-  uint32_t* query_rows;            // paired rows
-  uint32_t* gradient_rows;         // of the result: paired rows
-  uint32_t* key_rows;              // paired rows
-  float* log_sums;                 // to base 2
-  float* deltas;                   // of a query: its gradient of the result times its result
+  int64_t stride;                  // T, rounded up to whole blocks.
+  uint32_t* queries;               // Transposed pairs.
+  uint32_t* gradients;             // Transposed pairs of the result's gradient.
+  uint32_t* query_rows;            // Paired rows.
+  uint32_t* gradient_rows;         // Paired rows of the result's gradient.
+  uint32_t* key_rows;              // Paired rows.
+  float* log_sums;                 // To base 2.
+  float* deltas;                   // By query: the result's gradient times the result.
   float* scores;                   // (kBlock keys, kBlock queries)
-  float* weight_gradients;         // the same
+  float* weight_gradients;         // (kBlock keys, kBlock queries)
   uint16_t* weights;               // (kBlock keys, stride queries)
-  uint16_t* score_gradients;       // the same
-  uint32_t* score_gradient_pairs;  // (kBlock / 2, stride): its paired rows
+  uint16_t* score_gradients;       // (kBlock keys, stride queries)
+  uint32_t* score_gradient_pairs;  // (kBlock / 2, stride), paired rows of score_gradients
   float* sums;                     // (kBlock keys, D)
   float* query_sums;               // (T, D)
 };
@@ -188,7 +188,7 @@ void PrepareBackward(const AttentionShape& shape, const AttentionInputs& inputs,
   __builtin_memset(scratch.query_sums, 0, static_cast<size_t>(shape.length * shape.width) * sizeof(float));
 }
 
-// 16 weights and gradients of scores of one key, both of whose products are in the scratch at `place`.
+// 16 weights and score gradients of one key, computed from the products in the scratch at `place`.
 struct KeyLanes {
   __m512 weights, score_gradients;
 };
@@ -204,7 +204,7 @@ KeyLanes LanesOf(const AttentionShape& shape, const BackwardScratch& scratch, in
   return {weights, _mm512_maskz_mov_ps(seen, scaled)};
 }
 
-// Weights and gradients of scores of `num_keys` keys from `key` on and the kBlock queries from `query` on.
+// Computes weights and score gradients of `num_keys` keys from `key` on and the kBlock queries from `query` on.
 void WeighBlock(const AttentionShape& shape, const AttentionInputs& inputs, const BackwardScratch& scratch, int64_t key,
                 int64_t num_keys, int64_t query) {
   Multiply(AsLeft(inputs.key, key), {scratch.queries + query, scratch.stride}, shape.width / 2, num_keys, kBlock,
@@ -237,7 +237,7 @@ void Backward(const AttentionShape& shape, const AttentionInputs& inputs, const 
   PrepareBackward(shape, inputs, results, scratch);
   for (int64_t key = 0; key < shape.length; key += kBlock) {
     const int64_t num_keys = Least(kBlock, shape.length - key);
-    const int64_t first = shape.is_causal ? key : 0;  // no query before it sees these keys
+    const int64_t first = shape.is_causal ? key : 0;  // No query before it sees these keys.
     const int64_t num_queries = shape.length - first;
     for (int64_t query = first; query < shape.length; query += kBlock) {
       WeighBlock(shape, inputs, scratch, key, num_keys, query);

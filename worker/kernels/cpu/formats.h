@@ -5,8 +5,8 @@
 
 #include "worker/kernels/host_device.h"
 
-// The 16-bit formats, bit by bit, rounding to nearest even as IEEE 754 and every accelerator do where nothing else is
-// said. Header-only so that the loops over tensors vectorise.
+// The 16-bit formats, bit by bit, rounded to nearest even, as IEEE 754 and every accelerator do, unless stated
+// otherwise. Header-only so that the loops over tensors vectorise.
 namespace ampd::kernels {
 
 enum class Format { kFloat32, kBFloat16, kFloat16 };
@@ -23,9 +23,8 @@ AMPD_HOST_DEVICE inline uint16_t ToBFloat16(float value) {
   return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? quiet_nan : rounded);
 }
 
-// An fp32 number in two halves. The upper one is the nearest bf16 number, of two as near the one away from zero, so
-// that the lower half says which way it was rounded and Join gives back every bit. Of a NaN only that it is one is
-// kept.
+// An fp32 number split in two halves. The upper half is the nearest bf16 number, with ties away from zero, so that the
+// lower half shows which way it was rounded and Join restores every bit. A NaN stays a NaN but loses its payload.
 AMPD_HOST_DEVICE inline uint16_t UpperHalf(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? (bits >> 16) | 0x40 : (bits + 0x8000) >> 16);
@@ -40,7 +39,7 @@ AMPD_HOST_DEVICE inline float Join(uint16_t upper, uint16_t lower) {
   return std::bit_cast<float>(((static_cast<uint32_t>(upper) - (lower >> 15)) << 16) | lower);
 }
 
-// Rounds up with the probability of the part that is lost, given 16 random bits: right in the mean.
+// Rounds up with a probability equal to the discarded fraction, using 16 random bits, so that the mean is exact.
 AMPD_HOST_DEVICE inline uint16_t ToBFloat16Stochastic(float value, uint16_t random) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   return static_cast<uint16_t>(((bits & 0x7fffffff) > 0x7f800000 ? bits | 0x400000 : bits + random) >> 16);
@@ -49,14 +48,14 @@ AMPD_HOST_DEVICE inline uint16_t ToBFloat16Stochastic(float value, uint16_t rand
 AMPD_HOST_DEVICE inline float FromFloat16(uint16_t bits) {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
   const uint32_t magnitude = static_cast<uint32_t>(bits & 0x7fff) << 13;
-  // Moves the exponent's bias from 15 to 127 by a product, which also normalises subnormals.
+  // Changes the exponent's bias from 15 to 127 by a multiplication, which also normalises subnormals.
   const float scaled = std::bit_cast<float>(magnitude) * 0x1p112f;
   const uint32_t special = magnitude >= (0x7c00u << 13) ? 0x7f800000u : 0u;
   return std::bit_cast<float>(std::bit_cast<uint32_t>(scaled) | special | sign);
 }
 
 AMPD_HOST_DEVICE inline uint16_t ToFloat16(float value) {
-  // All cases are computed and one is chosen by a mask, so that loops vectorise.
+  // Computes all cases and selects one by a mask, so that loops vectorise.
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t magnitude = bits & 0x7fffffff;
   const uint32_t rebased = magnitude - (112u << 23);

@@ -3,8 +3,8 @@
 #include "worker/kernels/cpu/attention.h"
 #include "worker/kernels/cpu/step_kernels.h"
 
-// What step_loops.inc is compiled to, once for each instruction set, and attention for the one that has bf16 products.
-// Calling one that the machine cannot run ends the process: KernelsFor and BestAttention ask first.
+// The tables compiled from step_loops.inc, one per instruction set, and attention for the set that has bf16 products.
+// Calling a table that the machine cannot run ends the process; KernelsFor and BestAttention check first.
 namespace ampd::kernels {
 
 extern const CpuKernels kPortableKernels;

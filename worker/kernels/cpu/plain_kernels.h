@@ -2,8 +2,8 @@
 
 #include "worker/kernels/cpu/step_kernels.h"
 
-// The loops of a step as they are meant, one element at a time: every instruction set and every GPU must give these
-// bits. For tests.
+// The reference loops of a step, one element at a time: every instruction set and every GPU must give these bits. For
+// tests.
 namespace ampd::kernels {
 
 extern const CpuKernels kPlainKernels;

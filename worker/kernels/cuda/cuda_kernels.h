@@ -7,29 +7,29 @@
 #include "worker/kernels/step_math.h"
 #include "worker/kernels/tensor_row.h"
 
-// The plain interface of libampd_cuda.so, without types of LibTorch or CUDA: a program that links neither opens the
+// The plain interface of libampd_cuda.so, without types of LibTorch or CUDA. A program that links neither opens the
 // library at run time (worker/device/cuda_plugin.h) and calls through the table that its one exported function returns.
 //
-// The step's passes over all tensors, each one launch: examine, accumulate, update, round. They equal the CPU's loops
-// (cpu/step_kernels.h) bit for bit, except for the order in which examine adds up the squares. Between examine and
-// update, decide reads what the one found and writes what the other does, on the device. Nothing here allocates,
-// synchronises or keeps state, and every pass is deterministic.
+// The step's passes over all tensors are examine, accumulate, update and round, with one launch for each (two for
+// examine). They equal the CPU's loops (cpu/step_kernels.h) bit for bit, except for the order in which examine adds up
+// the squares. Between examine and update, decide reads the results of examine and writes the decisions for update, on
+// the device. Nothing here allocates, synchronises or keeps state, and every pass is deterministic.
 namespace ampd::kernels {
 
-// Changes with every change of what follows, of fp8_kernels.h, of the structs of step_math.h and step_control.h, of
-// TensorRow and of Format.
+// Incremented with every change to what follows, to fp8_kernels.h, to the structs of step_math.h and step_control.h, to
+// TensorRow or to Format.
 inline constexpr uint32_t kCudaKernelsVersion = 5;
 inline constexpr char kCudaKernelsSymbol[] = "ampd_cuda_kernels";
 
 // All tensors of a pass. All pointers are to device memory. REQUIRES: first_chunk grows by NumChunks(count) from 0 to
-// num_chunks. Nothing is launched when num_chunks is 0; otherwise no tensor may be empty.
+// num_chunks. If num_chunks is 0 nothing is launched; otherwise no tensor may be empty.
 struct CudaTable {
-  const TensorRow* tensors = nullptr;  // in device memory, until the pass has run
+  const TensorRow* tensors = nullptr;  // In device memory, until the pass has run.
   int32_t num_tensors = 0;
   int64_t num_chunks = 0;
 };
 
-// A device as CUDA sees it.
+// A device's properties as CUDA reports them.
 struct CudaDevice {
   char name[256] = {};
   uint8_t uuid[16] = {};
@@ -38,35 +38,35 @@ struct CudaDevice {
   int64_t memory_total_bytes = 0;
 };
 
-// Every function returns 0 or a cudaError_t, for which `error_text` has words that live for ever. `stream` is a
-// cudaStream_t; null is the default stream of the device that is current to the calling thread. A pass that reads what
-// another wrote comes after it on the same stream.
+// Every function returns 0 or a cudaError_t; `error_text` returns its text, which is never freed. `stream` is a
+// cudaStream_t; null is the default stream of the calling thread's current device. A pass that reads what another wrote
+// must follow it on the same stream.
 struct CudaKernels {
-  uint32_t version;         // kCudaKernelsVersion of the library
-  int32_t runtime_version;  // of CUDA, as 1000 * major + 10 * minor; a driver of an earlier major can't run it
+  uint32_t version;         // The library's kCudaKernelsVersion.
+  int32_t runtime_version;  // CUDA's, as 1000 * major + 10 * minor; a driver of an earlier major cannot run it.
 
   const char* (*error_text)(int error);
   int (*describe_device)(int ordinal, CudaDevice* device);
 
-  // facts[tensors[i].number]: of tensors[i].gradient; others are left alone. `chunk_facts` is room for num_chunks;
-  // nobody needs to zero it.
+  // Sets facts[tensors[i].number] from tensors[i].gradient; other facts are left alone. `chunk_facts` is scratch for
+  // num_chunks facts, which need not be zeroed.
   int (*examine)(CudaTable table, GradientFacts* chunk_facts, GradientFacts* facts, void* stream);
 
   // accumulated[i] += gradient[i]
   int (*accumulate)(CudaTable table, void* stream);
 
-  // Judges `num_phases` phases from `first_phase` on by their facts, and settles them together.
+  // Judges `num_phases` phases from `first_phase` on by their facts, and decides together whether all update or none.
   int (*decide)(StepControl control, int32_t first_phase, int32_t num_phases, void* stream);
 
-  // Unless `decision`, in device memory, is to skip: update parameter, moments and average, and write the parameter,
-  // rounded, to `working` where that is set. Of `step` what the decision says besides is not read.
+  // Update parameter, moments and average, and write the rounded parameter to `working` if set, unless `decision`, in
+  // device memory, is to skip. The decision overrides the fields of `step` that it also has.
   int (*update_adam)(CudaTable table, const AdamStep* step, const StepDecision* decision, void* stream);
   int (*update_sgd)(CudaTable table, const SgdStep* step, const StepDecision* decision, void* stream);
 
   // The step's tail.
   int (*end_step)(StepControl control, void* stream);
 
-  // working[i] = parameter[i], rounded, and remainder[i] what that leaves, where it is set.
+  // working[i] = parameter[i], rounded, and remainder[i] = its lower half, if set.
   int (*round)(CudaTable table, void* stream);
 
   const CudaFp8Kernels* fp8;

@@ -2,24 +2,24 @@
 #include "worker/kernels/cuda/launch.h"
 #include "worker/kernels/tensor_row.h"
 
-// A block of threads takes a tile of 128x128 numbers, and each of its threads 8x8 of them in registers. A thread so has
-// eight codes side by side of rows and of columns alike, and writes the matrix and its transposed in pieces of 8 bytes,
-// without a detour through shared memory. A warp takes 64 rows of 32 columns: of every row that it writes 32 bytes, of
-// every row of the transposed 64, and what it reads of a row of 16-bit numbers are 64.
+// A thread block processes a tile of 128x128 numbers, and each thread 8x8 of them in registers. So a thread holds eight
+// adjacent codes along rows and along columns, and writes the matrix and its transpose in pieces of 8 bytes without
+// using shared memory. A warp covers 64 rows of 32 columns: it writes 32 bytes of each row and 64 of each transposed
+// row, and reads 64 bytes of each row of 16-bit numbers.
 namespace ampd::kernels {
 namespace {
 
 constexpr int kSide = 8;
 constexpr int kTile = static_cast<int>(kFp8Block);
 constexpr int kWarp = 32;
-constexpr int kBlocksAtOnce = 2;  // a multiprocessor: one computes while the other waits for memory
-constexpr int kLanesAcross = 4;   // of a warp, along a row
+constexpr int kBlocksAtOnce = 2;  // Per multiprocessor: one computes while the other waits for memory.
+constexpr int kLanesAcross = 4;   // Lanes of a warp along a row.
 constexpr int kWarpRows = kWarp / kLanesAcross * kSide;
 constexpr int kWarpColumns = kLanesAcross * kSide;
 constexpr int kWarpsDown = kTile / kWarpRows;
 static_assert(kThreads == kWarp * kWarpsDown * (kTile / kWarpColumns));
 
-// Eight elements that lie side by side.
+// Eight adjacent elements.
 template <typename T>
 struct alignas(sizeof(T) == 1 ? 8 : 16) Side {
   T values[kSide];
@@ -30,7 +30,7 @@ __device__ Side<T> LoadWide(const T* data) {
   return *reinterpret_cast<const Side<T>*>(data);
 }
 
-// `num` of them from `data` on, the others 0.
+// Loads `num` elements from `data` on; the rest are 0.
 template <typename T>
 __device__ Side<T> LoadEach(const T* data, int64_t num) {
   Side<T> side = {};
@@ -94,7 +94,7 @@ struct Numbers {
   Side<float> rows[kSide];
 };
 
-// Those of the thread; 0 beyond the matrix. All are asked for before the first is looked at.
+// The thread's numbers; 0 beyond the matrix. All loads are issued before the first result is used.
 template <typename T>
 __device__ Numbers LoadStored(const T* source, const CudaFp8Matrix& matrix, const Place& place) {
   const T* const first = source + place.row * matrix.columns + place.column;
@@ -134,8 +134,8 @@ __device__ uint32_t Amax(const Numbers& numbers) {
   return amax;
 }
 
-// Of an output (rows, columns) the thread's codes from (row, column) on; nothing of an output that is not asked for.
-// code_of(r, c): that of row + r and column + c.
+// Stores the thread's codes into an output (rows, columns), from (row, column) on; does nothing if the output is not
+// requested. code_of(r, c): the code for row + r and column + c.
 template <typename CodeOf>
 __device__ void StoreCodes(const CudaFp8Output& output, int64_t rows, int64_t columns, int64_t row, int64_t column,
                            CodeOf code_of) {
@@ -157,7 +157,7 @@ __device__ void StoreCodes(const CudaFp8Output& output, int64_t rows, int64_t co
   }
 }
 
-// code_of(r, c): of the thread's own row and column.
+// code_of(r, c): the code for the thread's row r and column c.
 template <typename CodeOf>
 __device__ void StorePlain(const CudaFp8Matrix& matrix, const Place& place, CodeOf code_of) {
   StoreCodes(matrix.plain, matrix.rows, matrix.columns, place.row, place.column, code_of);
@@ -169,7 +169,7 @@ __device__ void StoreTransposed(const CudaFp8Matrix& matrix, const Place& place,
              [&](int c, int r) { return code_of(r, c); });
 }
 
-// With one scale for both outputs.
+// Stores both outputs with one scale.
 __device__ void StoreBoth(const Numbers& numbers, float scale, const CudaFp8Matrix& matrix, const Place& place) {
   Side<uint8_t> codes[kSide];
 #pragma unroll
@@ -181,7 +181,7 @@ __device__ void StoreBoth(const Numbers& numbers, float scale, const CudaFp8Matr
   StoreTransposed(matrix, place, code_of);
 }
 
-// The largest of what the threads of the block have; for all of them.
+// The largest value among the threads of the block, returned to all of them.
 __device__ uint32_t MaxOverBlock(uint32_t amax) {
   __shared__ uint32_t of_block;
   if (threadIdx.x == 0) {
@@ -201,7 +201,7 @@ __device__ void Raise(float* amax, uint32_t of_block) {
   }
 }
 
-// Of this block's chunk of the numbers, whatever its rows.
+// The amax of this block's chunk of the numbers, regardless of rows.
 template <typename T>
 __device__ uint32_t AmaxOfChunk(const T* source, const CudaFp8Matrix& matrix) {
   const int64_t begin = static_cast<int64_t>(blockIdx.x) * kChunkElements;
@@ -221,7 +221,7 @@ __device__ uint32_t AmaxOfChunk(const T* source, const CudaFp8Matrix& matrix) {
   return amax;
 }
 
-// None of it where the scale is known.
+// Does nothing if the scale is known.
 __global__ void __launch_bounds__(kThreads) FindAmax(CudaFp8Matrix matrix, const float* known_scale, float* amax) {
   if (IsKnown(known_scale)) {
     return;
@@ -231,7 +231,7 @@ __global__ void __launch_bounds__(kThreads) FindAmax(CudaFp8Matrix matrix, const
                                : AmaxOfChunk(static_cast<const uint16_t*>(matrix.source), matrix)));
 }
 
-// A known scale is used before the amax is: what that says of it goes into the inverse alone.
+// A known scale is used before the amax is known; whether the amax is finite affects only the inverse.
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
     QuantizeTensorTiles(CudaFp8Matrix matrix, const float* known_scale, float* amax) {
   const Place place = PlaceOfThread(matrix);
@@ -244,7 +244,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
   StoreBoth(numbers, scale, matrix, place);
 }
 
-// One block, when all tiles are done. The scale of an amax that is not finite is NaN.
+// Runs as one block, after all tiles. If the amax is not finite, the scale is NaN.
 __global__ void __launch_bounds__(kThreads)
     InvertTensorScale(CudaFp8Matrix matrix, const float* known_scale, const float* amax) {
   const float of_amax = Fp8Scale(*amax, matrix.scaling);
@@ -257,9 +257,9 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The scales of a tile's rows and of its columns, from amaxes that are the largest of what its threads have.
+// The scales of a tile's rows and columns, from the largest amaxes among its threads.
 struct TileScales {
-  uint32_t amax[2 * kTile];  // of rows, then of columns
+  uint32_t amax[2 * kTile];  // Amaxes of the rows, then of the columns.
   float scale[2 * kTile];
 };
 
@@ -278,7 +278,7 @@ __device__ void TakeAmaxes(const Numbers& numbers, const Place& place, TileScale
   }
 }
 
-// Thread t has row t, or column t - 128, of the tile.
+// Thread t handles row t, or column t - 128, of the tile.
 __device__ void TakeScale(const CudaFp8Matrix& matrix, const Place& place, TileScales& tile) {
   const auto t = static_cast<int>(threadIdx.x);
   const float scale = Fp8Scale(std::bit_cast<float>(tile.amax[t]), matrix.scaling);

@@ -6,10 +6,10 @@
 
 namespace ampd::kernels {
 
-// Of every block.
+// Threads in every block.
 inline constexpr int kThreads = 256;
 
-// Launches the kernel, which allocates and waits for nothing; nothing for no blocks. Returns a cudaError_t.
+// Launches the kernel without allocating or waiting; does nothing if there are no blocks. Returns a cudaError_t.
 template <typename... Parameters>
 int Launch(void (*kernel)(Parameters...), int64_t num_blocks, void* stream, Parameters... arguments) {
   if (num_blocks == 0) {

@@ -7,8 +7,8 @@
 #include "worker/kernels/cpu/formats.h"
 #include "worker/kernels/cuda/launch.h"
 
-// How the threads of a block go through the elements of a chunk: in packs of 8, which are two 16-byte accesses of fp32
-// or one of a 16-bit format. For the sources of libampd_cuda.so alone.
+// How the threads of a block traverse the elements of a chunk: in packs of 8, which are two 16-byte accesses in fp32 or
+// one in a 16-bit format. Only for the sources of libampd_cuda.so.
 namespace ampd::kernels {
 
 inline constexpr int kPack = 8;
@@ -21,10 +21,10 @@ struct Pack {
 // A thread's part of a chunk.
 struct Range {
   int64_t begin, end;
-  bool aligned;  // 16-byte accesses are allowed
+  bool aligned;  // 16-byte accesses are allowed.
 };
 
-// `num` elements from `data`; the others are 0. `wide`: all of them, aligned.
+// Loads `num` elements from `data`; the rest are 0. `wide`: load all kPack elements, from an aligned address.
 __device__ inline Pack LoadFloats(const float* data, bool wide, int num) {
   Pack pack = {};
   if (wide) {
@@ -54,7 +54,7 @@ __device__ inline void StoreFloats(const Pack& pack, float* data, bool wide, int
   }
 }
 
-// 16-bit elements as they are stored; as LoadFloats and StoreFloats.
+// 16-bit elements as stored; loaded and stored like LoadFloats and StoreFloats.
 struct HalfPack {
   uint16_t values[kPack];
 };
@@ -95,7 +95,7 @@ __device__ inline void StoreHalves(const HalfPack& pack, uint16_t* data, bool wi
   }
 }
 
-// The same for a tensor in any format, whose first element is `data`.
+// The same from element `i` on of a tensor in any format, whose first element is `data`.
 __device__ inline Pack Load(Format format, const void* data, int64_t i, bool wide, int num) {
   if (format == Format::kFloat32) {
     return LoadFloats(static_cast<const float*>(data) + i, wide, num);

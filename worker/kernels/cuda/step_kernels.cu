@@ -7,9 +7,9 @@
 #include "worker/kernels/cuda/packs.h"
 #include "worker/kernels/philox.h"
 
-// One launch a pass over tensors: block b finds the tensor that holds chunk b in the table, and its threads go through
+// One launch per pass over tensors: block b finds the tensor that holds chunk b in the table, and its threads process
 // the chunk in packs of 8 elements. The last pack of a tensor, and every pack of a tensor whose pointers are not
-// aligned, goes element by element.
+// aligned, is processed element by element.
 namespace ampd::kernels {
 namespace {
 
@@ -34,7 +34,7 @@ __device__ Range ChunkOfBlock(const TensorRow& tensor) {
   return {begin, min(begin + kChunkElements, tensor.count), bits % 16 == 0};
 }
 
-// Adds up the threads' facts in a fixed tree; the result is thread 0's.
+// Adds up the threads' facts in a fixed tree; thread 0 gets the result.
 __device__ GradientFacts SumOverBlock(GradientFacts facts) {
   __shared__ GradientFacts of_warp[kThreads / kWarp];
   for (int offset = kWarp / 2; offset > 0; offset /= 2) {
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kThreads) ExamineChunks(CudaTable table, Gradi
   }
 }
 
-// One block a tensor.
+// One block per tensor.
 __global__ void __launch_bounds__(kThreads)
     ExamineTensors(CudaTable table, const GradientFacts* chunk_facts, GradientFacts* result) {
   const TensorRow tensor = table.tensors[blockIdx.x];
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kThreads) AccumulateChunks(CudaTable table) {
   });
 }
 
-// Of fp32 numbers, to bf16 weights and the lower halves of their masters.
+// Splits fp32 numbers into bf16 weights and the lower halves of their masters.
 __device__ void Split(const Pack& pack, void* upper, uint16_t* lower, int64_t i, bool wide, int num) {
   HalfPack uppers = {};
   HalfPack lowers = {};
@@ -128,7 +128,7 @@ __device__ Pack LoadParameter(const TensorRow& tensor, int64_t i, bool wide, int
 
 __device__ void StoreStochastically(const Pack& pack, const StepScalars& scalars, const TensorRow& tensor, int64_t i,
                                     bool wide, int num) {
-  // Packs begin at multiples of kPack, so that each has one block of random bits.
+  // Packs begin at multiples of kPack, so each uses exactly one block of random bits.
   static_assert(kPack == kRandomElements);
   const PhiloxBlock random = RandomBlock(scalars, tensor.number, i / kPack);
   HalfPack rounded = {};
@@ -162,7 +162,7 @@ __device__ void StoreParameter(const Pack& pack, const StepScalars& scalars, con
   }
 }
 
-// One block for all: there are few phases, and what they decide is one number after the other.
+// One block for all phases: there are few, and each decision is sequential.
 __global__ void __launch_bounds__(kThreads) DecidePhases(StepControl control, int32_t first, int32_t num_phases) {
   for (int32_t i = first; i < first + num_phases; ++i) {
     PhaseBlock& phase = control.phases[i];
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(kThreads) DecidePhases(StepControl control, in
     if (threadIdx.x == 0) {
       Judge(*control.step, sum, phase);
     }
-    __syncthreads();  // the sums' room is the next phase's
+    __syncthreads();  // The next phase reuses the sums' shared memory.
   }
   if (threadIdx.x == 0) {
     SettleTogether(control, first, num_phases);
@@ -218,7 +218,7 @@ __device__ void UpdatePack(const SgdNumbers& numbers, const TensorRow& tensor, c
   Store(momentum, tensor.moment_format, tensor.first_moment, i, wide, num);
 }
 
-// Of an optimizer: AdamNumbers from an AdamStep, or SgdNumbers from an SgdStep.
+// `Numbers` and `Step` are AdamNumbers and AdamStep, or SgdNumbers and SgdStep.
 template <typename Numbers, typename Step>
 __global__ void __launch_bounds__(kThreads) UpdateChunks(CudaTable table, Step step, const StepDecision* decided) {
   const StepDecision decision = *decided;
