@@ -38,15 +38,15 @@ bool Has(const v1::Device& device, std::string_view instruction_set) {
          device.instruction_sets().end();
 }
 
-// Intel's cores with avx512_fp16 are made to multiply bf16 in AMX: VDPBF16PS does half as many products a second there
-// as fp32's multiply-adds. Where a virtual machine hides AMX, it is all that is left.
+// Intel's cores with avx512_fp16 are designed to multiply bf16 in AMX; their VDPBF16PS does half as many products per
+// second as fp32 multiply-adds. If a virtual machine hides AMX, only VDPBF16PS is left.
 bool HasSlowBf16Products(const v1::Device& cpu) {
   return absl::StrContains(cpu.name(), "Intel") && Has(cpu, "avx512_fp16") && !Has(cpu, "amx_bf16");
 }
 
 std::string Version(int capability) { return absl::StrCat(capability / 10, ".", capability % 10); }
 
-// The formats that products are computed in, but for FP8 ones.
+// The formats that products are computed in, except FP8.
 std::vector<Dtype> ComputeDtypes(const v1::PrecisionPolicy& policy, const Preset& preset) {
   std::vector<Dtype> dtypes = {ComputeOf(policy, preset)};
   for (const v1::ModuleRule& rule : policy.module_rules()) {

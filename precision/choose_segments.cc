@@ -1,4 +1,4 @@
-// The choice of the blocks that run again in the backward pass: ChooseSegments of memory.h.
+// Chooses the blocks that run again in the backward pass: ChooseSegments of memory.h.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -12,12 +12,12 @@
 namespace ampd::precision {
 namespace {
 
-// How many numbers of blocks are tried at first, evenly apart; of a model with fewer blocks every number.
+// Number of intervals at first, of equal size. A model with at most this many blocks is searched completely.
 constexpr size_t kIntervals = 16;
-// Into how many parts the intervals around the least one are divided after that.
+// Number of parts into which the intervals around the least one are then divided.
 constexpr size_t kParts = 4;
 
-// Asks for the memory with the first so many blocks as segments, each number once.
+// Computes the memory with the first N blocks as segments, once for each N.
 class BlockSearch {
  public:
   BlockSearch(const MemoryModel& memory, std::vector<std::string> blocks, int64_t batch_size, int64_t bytes)
@@ -47,8 +47,8 @@ class BlockSearch {
     return asked_[count].total() <= bytes_;
   }
 
-  // Tries numbers from `from` to `to`. Returns whether one fits, and least_ is then the fewest; otherwise least_ is
-  // the one that needs least of all that were tried so far.
+  // Tries numbers from `from` to `to`. If one fits, returns true and sets least_ to the fewest that fit; otherwise
+  // returns false, and least_ is the number that needs least memory of all tried so far.
   absl::StatusOr<bool> Look(size_t from, size_t to, size_t interval) {
     for (size_t count = from, last = from;; last = count, count = std::min(count + interval, to)) {
       AMPD_ASSIGN_OR_RETURN(const bool fits, Fits(count));
@@ -65,7 +65,7 @@ class BlockSearch {
     }
   }
 
-  // Sets least_ to a number above `too_few` that fits while one less does not. REQUIRES: `fits` does.
+  // Sets least_ to a number above `too_few` that fits while one less does not. REQUIRES: `fits` does fit.
   absl::Status Narrow(size_t too_few, size_t fits) {
     while (fits > too_few + 1) {
       const size_t middle = too_few + (fits - too_few) / 2;
@@ -80,7 +80,7 @@ class BlockSearch {
   const std::vector<std::string> blocks_;
   const int64_t batch_size_;
   const int64_t bytes_;
-  std::map<size_t, MemoryEstimate> asked_;  // by the number of blocks
+  std::map<size_t, MemoryEstimate> asked_;  // By the number of blocks.
   size_t least_ = 0;
 };
 

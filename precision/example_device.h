@@ -2,13 +2,13 @@
 
 #include "ampd/v1/worker.pb.h"
 
-// Devices that can do all that one of their kind can, for questions that name no worker's.
+// Devices with all capabilities of their kind, for questions that name no worker.
 namespace ampd::precision {
 
-// With avx512_bf16. Its id is "a CPU".
+// A CPU with avx512_bf16. Its id is "a CPU".
 v1::Device ExampleCpu();
 
-// Of compute capability 9.0. Its id is "a GPU".
+// A GPU of compute capability 9.0. Its id is "a GPU".
 v1::Device ExampleGpu();
 
 }  // namespace ampd::precision

@@ -16,14 +16,14 @@ using P = v1::PrecisionPolicy;
 
 std::string Name(Dtype dtype) { return std::string(graph::DtypeName(dtype)); }
 
-// Puts one field after the other over the preset's formats, and remembers what does not fit.
+// Applies the policy's fields to the preset's formats one by one, and records violations.
 class FormatsBuilder {
  public:
   FormatsBuilder(const P& policy, const Preset& preset)
       : policy_(policy), harm_is_meant_(policy.allow_unsafe() || !preset.caveat.empty()), formats_(preset.formats) {}
 
   void TakeCompute(Dtype compute) {
-    // What went with the preset's products goes with the new ones.
+    // Formats that equalled the preset's compute format change with it.
     const Dtype before = std::exchange(formats_.compute, compute);
     const bool was_low = before != Dtype::kFloat32;
     for (Dtype* dtype : {&formats_.accumulation, &formats_.reduction, &formats_.optimizer_state}) {
@@ -68,7 +68,7 @@ class FormatsBuilder {
         formats_.master = Masters::kNone;
         break;
       case P::fp32:
-        formats_.master = low ? Masters::kFloat32 : Masters::kNone;  // fp32 parameters are their own masters
+        formats_.master = low ? Masters::kFloat32 : Masters::kNone;  // fp32 parameters are their own masters.
         break;
       case P::bf16_remainder16:
         formats_.master = Masters::kRemainder16;
@@ -150,7 +150,7 @@ class FormatsBuilder {
   std::vector<FieldViolation> violations_;
 };
 
-// Formats that make sense and that the engine does not do.
+// Rejects valid formats that the engine does not support.
 absl::Status CheckBuilt(const P& policy, const Preset& preset) {
   if (const auto wire = StorageDtype(policy.reduction());
       wire.value_or(preset.formats.reduction) != preset.formats.reduction) {
@@ -159,7 +159,7 @@ absl::Status CheckBuilt(const P& policy, const Preset& preset) {
   return absl::OkStatus();
 }
 
-// FP8 is a format of products, not of what is kept between them.
+// FP8 is a format for products, not for stored tensors.
 absl::Status CheckNotFp8(const P& policy) {
   const std::pair<const char*, P::Dtype> fields[] = {
       {"compute", policy.compute()},     {"parameter", policy.parameter()},

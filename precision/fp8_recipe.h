@@ -7,34 +7,34 @@
 
 namespace ampd::precision {
 
-// How the inputs of FP8 products are scaled into the format's range: what Transformer Engine calls a recipe. A tensor
-// or block is multiplied by scale = largest number of the format / its absolute maximum ("amax"), rounded to nearest
-// even, and its product divided by the scales again.
+// How the inputs of FP8 products are scaled into the format's range; Transformer Engine calls this a recipe. A tensor
+// or block is multiplied by scale = largest number of the format / its absolute maximum ("amax") and rounded to nearest
+// even; the product is divided by the scales again.
 struct Fp8Recipe {
   enum class Scaling {
-    kDelayed,  // a scale a tensor, from the amaxes of past steps
-    kCurrent,  // a scale a tensor, from the tensor itself
-    kBlock,    // a scale a 1x128 of inputs and gradients, and a 128x128 of weights
+    kDelayed,  // One scale per tensor, from the amaxes of past steps.
+    kCurrent,  // One scale per tensor, from the tensor itself.
+    kBlock,    // One scale per 1x128 of inputs and gradients, and per 128x128 of weights.
   };
   Scaling scaling = Scaling::kCurrent;
-  graph::Dtype forward = graph::Dtype::kFloat8E4M3;   // of inputs and weights
-  graph::Dtype gradient = graph::Dtype::kFloat8E5M2;  // of the gradients of results
-  int amax_history_length = 1024;                     // kDelayed: steps
-  int margin = 0;                                     // kDelayed: scales are divided by 2^margin
-  bool power_of_two_scales = true;                    // rounded down, so that scaling itself loses no bits
-  double amax_epsilon = 1e-12;                        // a smaller amax counts as this, that of zeros too
-  int canary_every_steps = 1000;  // how often products are compared with the compute format; 0: never
-  double canary_bound = 0.25;     // |FP8 - compute| / |compute| of a product that ends a layer's FP8
+  graph::Dtype forward = graph::Dtype::kFloat8E4M3;   // Format of inputs and weights.
+  graph::Dtype gradient = graph::Dtype::kFloat8E5M2;  // Format of the results' gradients.
+  int amax_history_length = 1024;                     // kDelayed: steps.
+  int margin = 0;                                     // kDelayed: scales are divided by 2^margin.
+  bool power_of_two_scales = true;                    // Rounded down, so that scaling itself loses no bits.
+  double amax_epsilon = 1e-12;                        // A smaller amax, also 0, is replaced by this.
+  int canary_every_steps = 1000;  // Steps between comparisons of products with the compute format; 0: never.
+  double canary_bound = 0.25;     // |FP8 - compute| / |compute| above which a layer leaves FP8.
   friend bool operator==(const Fp8Recipe&, const Fp8Recipe&) = default;
 };
 
-// The one generation of GPUs, by its major compute capability, whose tensor cores multiply matrices with a scale a
+// The only generation of GPUs, by major compute capability, whose tensor cores multiply matrices with one scale per
 // block.
 inline constexpr int kFp8BlockCapabilityMajor = 9;
 
 std::string_view ScalingName(Fp8Recipe::Scaling scaling);
 
-// Which of a linear layer's products are computed in FP8.
+// The products of a linear layer that are computed in FP8.
 struct Fp8Products {
   bool forward = true;
   bool input_gradient = true;
@@ -43,7 +43,7 @@ struct Fp8Products {
   friend bool operator==(const Fp8Products&, const Fp8Products&) = default;
 };
 
-// A linear layer by its module.
+// A linear layer, named by its module.
 struct Fp8Layer {
   std::string module_path;
   Fp8Products products;

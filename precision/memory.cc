@@ -22,10 +22,10 @@ namespace {
 
 using graph::Dtype;
 
-// A batch that no machine holds; keeps the search for the largest one finite.
+// More samples than any machine holds; bounds the search for the largest batch.
 constexpr int64_t kMostSamples = int64_t{1} << 32;
 
-// What LibTorch keeps for cuBLAS on a GPU: as much as worker/train/device/compute_device.cc says for each of two
+// LibTorch's workspaces for cuBLAS on a GPU: the size set by worker/train/device/compute_device.cc, for each of two
 // threads, the step loop's and autograd's, on each of two streams, LibTorch's own and that of recorded steps.
 constexpr int64_t kCublasWorkspaces = (int64_t{32} << 20) * 2 * 2;
 
@@ -41,7 +41,7 @@ int64_t Bytes(const graph::TensorType& type, int64_t batch_size = 0) {
   return Elements(type, batch_size) * graph::ItemSizeBytes(type.dtype);
 }
 
-// Bytes an element of what the optimizer updates, beside the leaf.
+// Bytes per element of the master, besides the leaf.
 int64_t MasterBytes(Dtype leaf, Masters masters) {
   if (leaf == Dtype::kFloat32 || masters == Masters::kFloat32) {
     return 4;
@@ -71,7 +71,7 @@ std::set<graph::ValueId> WrittenBy(const graph::Graph& program) {
   return written;
 }
 
-// Of all values that a program computes, were they all there at once.
+// Bytes of all values that a program computes, if all were held at once.
 double ValueBytes(const graph::Graph& program, int64_t num_samples) {
   double bytes = 0;
   for (int i = 0; i < program.num_values(); ++i) {
@@ -91,7 +91,7 @@ struct Sized {
   int64_t bytes = 0;
 };
 
-// The batch whose bytes are on the line through two others; many where that does not rise.
+// The batch size whose bytes are on the line through two others; kMostSamples if the line does not rise.
 int64_t OnLine(const Sized& a, const Sized& b, int64_t bytes) {
   const auto growth = static_cast<double>(b.bytes - a.bytes) / static_cast<double>(b.batch_size - a.batch_size);
   if (growth <= 0) {
@@ -101,7 +101,7 @@ int64_t OnLine(const Sized& a, const Sized& b, int64_t bytes) {
   return static_cast<int64_t>(std::clamp(batch_size, 0.0, static_cast<double>(kMostSamples)));
 }
 
-// Tensors that the optimizer keeps a parameter.
+// The number of tensors that the optimizer keeps per parameter.
 int NumMoments(const v1::OptimizerSpec& optimizer) {
   if (!optimizer.has_sgd()) {
     return 2;
@@ -216,7 +216,7 @@ MemoryModel::MemoryModel(std::vector<Phase> phases, std::optional<graph::Graph> 
   }
 }
 
-// Those that the phase trains.
+// Counts the parameters that the phase trains.
 void MemoryModel::CountParameters(Phase& phase, const ResolvedPolicy& policy) {
   constexpr auto kWide = static_cast<int64_t>(sizeof(float));
   const bool accumulates = setup_.num_micro_batches > 1;
@@ -239,7 +239,7 @@ void MemoryModel::CountParameters(Phase& phase, const ResolvedPolicy& policy) {
   }
 }
 
-// Once, and for every phase that writes one a copy that a skipped step goes back to.
+// Counts every buffer once, and a copy for every phase that writes it, which a skipped step restores.
 void MemoryModel::CountBuffers() {
   const graph::Graph& program = phases_.front().program;
   for (const graph::State& buffer : program.buffers()) {
@@ -288,7 +288,7 @@ MemoryEstimate MemoryModel::PhaseAt(const Phase& phase, int64_t batch_size) cons
   MemoryEstimate estimate = lasting_;
   estimate.inputs = setup_.num_micro_batches * InputBytes(batch_size) + AheadBytes(batch_size);
   if (setup_.on_gpu) {
-    estimate.inputs += InputBytes(batch_size);  // of a step beside the recorded one, a micro-batch at a time
+    estimate.inputs += InputBytes(batch_size);  // For a step beside the recorded one, a micro-batch at a time.
   }
   const graph::RunMemory run =
       graph::EstimateRun(phase.program, batch_size, {.trained = phase.trained, .on_gpu = setup_.on_gpu, .work = work_});
@@ -303,7 +303,7 @@ MemoryEstimate MemoryModel::EvaluationAt(int64_t batch_size) const {
   MemoryEstimate estimate = lasting_;
   estimate.inputs = InputBytes(num_samples) + AheadBytes(batch_size);
   if (setup_.on_gpu) {
-    estimate.inputs += setup_.num_micro_batches * InputBytes(batch_size);  // a recorded step's
+    estimate.inputs += setup_.num_micro_batches * InputBytes(batch_size);  // Inputs of the recorded step.
   }
   const graph::HeldBytes peak = graph::EstimateEvaluation(*evaluation_, num_samples, setup_.on_gpu, work_);
   estimate.activations = peak.activations;
@@ -311,11 +311,11 @@ MemoryEstimate MemoryModel::EvaluationAt(int64_t batch_size) const {
   return estimate;
 }
 
-// Bytes grow nearly in proportion to the batch: the line through the last two that were asked leads close to the
-// largest one, where halving would ask some dozens. Halves now and then, for a batch may be small beside an
-// evaluation's.
+// Bytes grow nearly in proportion to the batch size, so the line through the last two queries leads close to the
+// largest batch, where bisection would need dozens of queries. It bisects now and then, because a batch may be small
+// beside an evaluation's.
 int64_t MemoryModel::LargestBatch(int64_t available_bytes) const {
-  constexpr int64_t kMostGrowth = 1024;  // so that bytes can be counted in 64 bits
+  constexpr int64_t kMostGrowth = 1024;  // So that bytes can be counted in 64 bits.
   const auto asked = [this](int64_t batch_size) { return Sized{batch_size, At(batch_size).total()}; };
   Sized before = asked(1);
   if (before.bytes > available_bytes) {

@@ -5,7 +5,7 @@
 
 namespace ampd::precision {
 
-// The bytes of an estimate as clients get them; the other fields are unset.
+// The bytes of an estimate as a message for clients; the other fields are unset.
 v1::EstimateJobResponse::Candidate ToMessage(const MemoryEstimate& bytes);
 
 }  // namespace ampd::precision

@@ -6,30 +6,30 @@
 
 namespace ampd::precision {
 
-// Whose division of the ops a policy begins with.
+// The source of a policy's initial classification of ops.
 enum class OpList {
-  kAmpd,       // the op table's own
-  kTorchCuda,  // torch.autocast("cuda") of torch 2.11
-  kTorchCpu,   // torch.autocast("cpu") of torch 2.11, which leaves softmax, norms and sums in their input's format
-  kApexO1,     // apex.amp's patched functions
-  kKeras,      // every layer casts its inputs; losses and the inside of norms are fp32
-  kModelCast,  // a model that was cast as a whole: everything runs in the format it is given, losses in fp32
-  kMegatron,   // the same with softmaxes in fp32
+  kAmpd,       // The op table's own.
+  kTorchCuda,  // torch.autocast("cuda") of torch 2.11.
+  kTorchCpu,   // torch.autocast("cpu") of torch 2.11, which keeps softmax, norms and sums in their input's format.
+  kApexO1,     // apex.amp's patched functions.
+  kKeras,      // Every layer casts its inputs; losses and the inside of norms are fp32.
+  kModelCast,  // A model cast as a whole: everything runs in its input's format, losses in fp32.
+  kMegatron,   // Like kModelCast, but softmaxes are fp32.
 };
 
 std::string_view OpListName(OpList list);
 
-// How the list treats an op. Sources: aten/src/ATen/autocast_mode.h (checked op by op against the wheel),
+// The list's class for an op. Sources: aten/src/ATen/autocast_mode.h (checked op by op against the wheel),
 // apex/amp/lists of the last release with apex.amp, keras/src/layers.
 graph::OpClass ClassIn(OpList list, const graph::OpRow& row);
 
-// Whether the list has an op that is taken apart into others (graph::Node::part_of), so that all its parts are treated
-// as the list says of it; otherwise each part is treated as itself.
+// Whether the list has an entry for an op that is decomposed into others (graph::Node::part_of). All its parts then use
+// that entry; otherwise each part uses its own.
 bool ListsWhole(OpList list, const graph::OpRow& row);
 
-// Whether an activation is cast anew for each op that reads it, as torch.autocast and Apex do, which remember the casts
-// of parameters alone. Then its gradients are summed in its own format; those of a cast that ops share, in the cast's.
-// It costs a copy for each op that keeps its input.
+// Whether an activation is cast again for each op that reads it, as in torch.autocast and Apex, which cache only casts
+// of parameters. Then the activation's gradients are summed in its own format; with a shared cast they are summed in
+// the cast's. It costs a copy for each op that saves its input.
 bool CastsAtEachUse(OpList list);
 
 }  // namespace ampd::precision

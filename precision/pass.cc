@@ -25,10 +25,10 @@ using graph::Operand;
 using graph::ValueId;
 
 constexpr char kCast[] = "aten.to.dtype";
-// The arguments of attention that its form in fp32 takes too.
+// The arguments of attention that its widened form also has.
 constexpr std::string_view kPlainAttention[] = {"query", "key", "value", "is_causal", "attn_mask"};
 
-// Ops that fill with a number, and the name of that argument.
+// An op that fills with a number, and the name of that argument.
 struct Fill {
   std::string_view op;
   std::string_view value;
@@ -111,8 +111,8 @@ class PrecisionPass {
     return absl::OkStatus();
   }
 
-  // A product that computes in its inputs' dtype, as a GRU under autocast on a CPU, is one of the lower format where
-  // those are in it.
+  // A product that computes in its inputs' dtype, such as a GRU under autocast on a CPU, counts as one in the lower
+  // format if its inputs are in it.
   void LowerWhatComesNarrow(const Node& node, std::optional<Dtype> dtype, OpDecision& decision) const {
     const graph::OpRow* const row = graph::FindOp(node.op);
     const bool is_product = row != nullptr && row->op_class == OpClass::kLower;
@@ -123,8 +123,8 @@ class PrecisionPass {
     }
   }
 
-  // In place of a form of its own: the op in fp32 on the rounded arguments, and its result rounded, which gives what
-  // those with a form give but keeps the fp32 arguments for the backward pass.
+  // For an op without a widened form: computes the op in fp32 on the rounded arguments and rounds its result. This
+  // gives the same values as a widened form, but saves the fp32 arguments for the backward pass.
   absl::Status KeepBetweenCasts(Node node) {
     if (node.outputs.size() != 1) {
       return UnsupportedField("precision.preset", absl::StrCat(node.op, " has no fp16 form on a CPU"));
@@ -134,7 +134,7 @@ class PrecisionPass {
     return absl::OkStatus();
   }
 
-  // Of a node that writes in place, the dtype that its result has whatever it is computed in.
+  // For a node that writes in place: the dtype of its result, which does not depend on the compute dtype.
   std::optional<Dtype> DtypeWrittenBy(const Node& node) const {
     if (!node.is_written_in_place) {
       return std::nullopt;
@@ -143,7 +143,7 @@ class PrecisionPass {
     return graph::IsFloatingPoint(dtype) ? std::optional(dtype) : std::nullopt;
   }
 
-  // A node that gives one value in `computed`, and the cast to the dtype that this value has.
+  // Emits a node that computes one value in `computed`, and the cast to this value's dtype.
   void KeepBeforeCast(Node node, Dtype computed) {
     const graph::Value& result = rewriter_.target().value(node.outputs[0]);
     Node cast{.op = kCast,
@@ -160,7 +160,7 @@ class PrecisionPass {
 
   Dtype TypeOf(ValueId value) const { return rewriter_.target().type(rewriter_.Resolve(value)).dtype; }
 
-  // A node that names the dtype of its results gives that, unless it is what follows.
+  // A node that names the dtype of its results keeps it, unless the node follows another dtype.
   void SetResultTypes(Node& node, Dtype dtype) {
     const Operand* const given = node.Find("dtype");
     const Dtype* const named = given == nullptr ? nullptr : std::get_if<Dtype>(given);
@@ -177,9 +177,9 @@ class PrecisionPass {
     }
   }
 
-  // Of a fill: a finite number beyond the dtype that it is for becomes the limit of that, with which a model means "as
-  // little as there is": `torch.finfo(x.dtype).min` is fp32's in an export. ATen refuses to fill with such a number,
-  // and a cast of it later gives an infinity. REQUIRES: followed_ knows the results.
+  // Replaces a fill's finite number beyond the range of the target dtype by that dtype's limit. Models fill with "as
+  // little as possible": `torch.finfo(x.dtype).min` is fp32's in an export. ATen rejects filling with such a number,
+  // and a later cast would make it infinite. REQUIRES: followed_ knows the results.
   void FillWithinRange(Node& node) const {
     const auto fill =
         std::find_if(std::begin(kFills), std::end(kFills), [&](const Fill& one) { return one.op == node.op; });
@@ -195,8 +195,8 @@ class PrecisionPass {
 
   bool IsNumber(ValueId value) const { return rewriter_.target().type(rewriter_.Resolve(value)).shape.empty(); }
 
-  // The floating-point values whose dtype tells: as in PyTorch not those of no dimension beside others, and of an op
-  // whose results are like one argument that one.
+  // The floating-point values that determine the dtype. As in PyTorch, 0-dim values do not count beside others, and for
+  // an op whose results are like one argument only that argument counts.
   std::vector<ValueId> ToldBy(const Node& node) const {
     const graph::OpRow* const row = graph::FindOp(node.op);
     if (const auto like = row == nullptr ? std::nullopt : node.ValueOf(row->result_like); like.has_value()) {
@@ -210,7 +210,7 @@ class PrecisionPass {
     return values;
   }
 
-  // The dtype of a norm's running statistics where that is narrower: they can't be cast, for the norm writes them.
+  // The dtype of a norm's running statistics if it is below fp32: they cannot be cast, because the norm writes them.
   std::optional<Dtype> NarrowStatistics(const Node& node) const {
     const graph::OpRow* const row = graph::FindOp(node.op);
     for (const std::string_view name : row == nullptr ? std::vector<std::string_view>() : row->writes) {
@@ -221,7 +221,7 @@ class PrecisionPass {
     return std::nullopt;
   }
 
-  // What a node computes in; nothing when it reads no floating-point value.
+  // The dtype that a node computes in; nothing if it reads no floating-point value.
   std::optional<Dtype> DtypeFor(const Node& node, const OpDecision& decision) const {
     if (const auto statistics = NarrowStatistics(node); statistics.has_value()) {
       return statistics;
@@ -248,8 +248,8 @@ class PrecisionPass {
     return value != nullptr && IsNumber(*value) && !followed_.Yields(*value);
   }
 
-  // Weights and statistics of norms stay in fp32 beside an input of a lower format, and so do numbers in fp32, which
-  // PyTorch multiplies by before it rounds.
+  // Weights and statistics of norms stay in fp32 beside an input in a lower format. So do fp32 numbers, by which
+  // PyTorch multiplies before it rounds.
   bool StaysInFp32(const Node& node, const OpDecision& decision, const graph::Argument& argument) const {
     const graph::OpRow* const row = graph::FindOp(node.op);
     if (row == nullptr) {
@@ -317,7 +317,7 @@ class PrecisionPass {
     node.op = "ampd.linear_fp8";
   }
 
-  // Of a cross entropy over many classes; false: it is none.
+  // Replaces a cross entropy over many classes; returns false if the node is something else.
   bool ReplaceByParts(Node& node) const {
     if (node.op != "aten.cross_entropy_loss.default" || HasOtherThan(node, kPlainCrossEntropy)) {
       return false;
@@ -334,7 +334,7 @@ class PrecisionPass {
     return true;
   }
 
-  // False when the op has no such form.
+  // Replaces a product by its widened form; returns false if the op has none.
   static bool ReplaceByWide(Node& node) {
     const auto take = [&node](const char* name, const Operand& missing) { return Take(node, name, missing); };
     const std::vector<int64_t> ones = {1, 1};
@@ -379,14 +379,14 @@ class PrecisionPass {
   const ResolvedPolicy& policy_;
   graph::Rewriter rewriter_;
   FollowedDtypes followed_;
-  std::set<ValueId> activations_;  // of the source, that nodes give
+  std::set<ValueId> activations_;  // Values of the source that nodes produce.
   std::map<std::pair<ValueId, Dtype>, ValueId> casts_;
 };
 
 }  // namespace
 
 absl::StatusOr<graph::Graph> ApplyPrecision(const graph::Graph& graph, const ResolvedPolicy& policy) {
-  // A cast in front of a written argument would send the write to a temporary.
+  // A cast before a written argument would redirect the write to a temporary.
   AMPD_ASSIGN_OR_RETURN(const graph::Graph plain, graph::WithoutInPlaceOps(graph));
   return PrecisionPass(plain, policy).Run();
 }

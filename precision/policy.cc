@@ -73,10 +73,10 @@ struct Reader {
   OpDecision decision;
   const ModuleRule* rule = nullptr;
   bool batch_norm = false;
-  bool casts = false;  // to what the node computes in
+  bool casts = false;  // Whether it casts the value to its compute dtype.
 };
 
-// The weights of norms are read as they are, whatever the norm computes in.
+// Whether a node casts a value. The weights of norms are read uncast, whatever the norm computes in.
 bool IsCast(const graph::Node& node, const OpDecision& decision, graph::ValueId value) {
   const graph::OpRow* row = graph::FindOp(node.op);
   return decision.op_class == OpClass::kLower &&
@@ -84,7 +84,7 @@ bool IsCast(const graph::Node& node, const OpDecision& decision, graph::ValueId 
                                          [&](std::string_view name) { return node.ValueOf(name) == value; }));
 }
 
-// What the module rules say a parameter is stored in, when they cover all who read it and agree.
+// The storage dtype of a parameter from the module rules; set only if rules cover all readers and agree.
 std::optional<Dtype> StoredByRules(const std::vector<Reader>& readers) {
   std::optional<Dtype> stored;
   for (const Reader& reader : readers) {
@@ -131,17 +131,17 @@ Masters MasterOf(const Formats& formats, Dtype stored) {
   return formats.master == Masters::kRemainder16 && stored != Dtype::kBFloat16 ? Masters::kFloat32 : formats.master;
 }
 
-// The value whose elements a node shows as they are, in another shape or order; nothing of a cast.
+// The value whose elements a node returns unchanged, in another shape or order; nothing for a cast.
 std::optional<graph::ValueId> ShownBy(const graph::Node& node) {
   const graph::OpRow* row = graph::FindOp(node.op);
   return row == nullptr || !row->passes_gradient || node.op == "aten.to.dtype" ? std::nullopt
                                                                                : node.ValueOf(row->views);
 }
 
-// Who reads each value. What reads a view of it, such as a transposed weight, reads the value.
+// The readers of each value. A reader of a view, such as a transposed weight, counts as a reader of the value.
 std::map<graph::ValueId, std::vector<Reader>> FindReaders(const graph::Graph& graph, const ResolvedPolicy& resolved) {
   std::map<graph::ValueId, std::vector<Reader>> readers;
-  std::map<graph::ValueId, graph::ValueId> shown;  // by views of parameters and buffers
+  std::map<graph::ValueId, graph::ValueId> shown;  // By views of parameters and buffers.
   for (const auto* states : {&graph.parameters(), &graph.buffers()}) {
     for (const graph::State& state : *states) {
       shown[state.value] = state.value;
@@ -186,8 +186,8 @@ std::optional<size_t> FindFp8Layer(const ResolvedPolicy& policy, const std::stri
   return layer == policy.fp8_layers_by_module.end() ? std::nullopt : std::optional(layer->second);
 }
 
-// A call that torch.autocast keeps in fp32 on a CPU, though not every call of its op: a pad with the image's own
-// values. Its reflection over three dimensions alone is not in the list of PyTorch 2.11.
+// Calls that torch.autocast keeps in fp32 on a CPU, though not every call of their op: a pad with the image's own
+// values. Reflection over three dimensions is not in the list of PyTorch 2.11.
 bool IsFp32Form(OpList list, const graph::Node& node) {
   const graph::Operand* const mode = node.Find("mode");
   const auto* const text = mode == nullptr ? nullptr : std::get_if<std::string>(mode);
@@ -199,7 +199,7 @@ bool IsFp32Form(OpList list, const graph::Node& node) {
   return *text == "replicate" || (*text == "reflect" && sides->size() <= 4);
 }
 
-// Whether it is a convolution of images (B, C, H, W) that have fewer columns than its stride.
+// Whether the node is a convolution of images (B, C, H, W) with fewer columns than its stride.
 bool IsNarrowerThanStride(const graph::Graph& graph, const graph::Node& node) {
   const graph::Operand* const stride = node.Find("stride");
   const auto* const strides = stride == nullptr ? nullptr : std::get_if<std::vector<int64_t>>(stride);
@@ -210,7 +210,7 @@ bool IsNarrowerThanStride(const graph::Graph& graph, const graph::Node& node) {
   return !columns.is_batch() && columns.factor() < strides->back();
 }
 
-// What runs and is no faster, or slower, than a wider format on this device.
+// Warns of formats that run no faster, or slower, than a wider format on this device.
 void WarnOfSlowness(const graph::Graph& graph, const v1::Device& device, ResolvedPolicy& resolved) {
   for (const Dtype dtype : resolved.emulated_dtypes) {
     const bool blocks = device.kind() == v1::Device::GPU;  // a GPU emulates nothing else
@@ -231,7 +231,7 @@ void WarnOfSlowness(const graph::Graph& graph, const v1::Device& device, Resolve
   }
 }
 
-// What can be seen to be of no use, or of harm, though it runs.
+// Warns of settings that run but are visibly useless or harmful.
 void Warn(const PrecisionPolicy& policy, const graph::Graph& graph, ResolvedPolicy& resolved) {
   const Formats& formats = resolved.formats;
   if (const std::string_view caveat = FindPreset(resolved.preset)->caveat; !caveat.empty()) {
@@ -268,7 +268,7 @@ void Warn(const PrecisionPolicy& policy, const graph::Graph& graph, ResolvedPoli
   }
 }
 
-// Of the formats that products are computed in, but for FP8, those that `is` holds for; each once.
+// The formats that products are computed in, except FP8, for which `is` returns true; each once.
 std::vector<Dtype> ProductDtypes(const ResolvedPolicy& policy, const std::function<bool(Dtype)>& is) {
   std::vector<Dtype> dtypes;
   const auto take = [&](Dtype dtype) {
@@ -291,7 +291,7 @@ std::vector<Dtype> EmulatedDtypes(const ResolvedPolicy& policy, const v1::Device
   return emulated;
 }
 
-// PyTorch's lists differ by the device.
+// PyTorch's lists differ between devices.
 OpList OpListOn(const Preset& preset, const v1::Device& device) {
   return preset.ops == OpList::kTorchCuda && device.kind() != v1::Device::GPU ? OpList::kTorchCpu : preset.ops;
 }

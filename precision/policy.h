@@ -22,16 +22,16 @@ class Device;
 class PrecisionPolicy;
 }  // namespace ampd::v1
 
-// From what a user asks for to what every parameter and op does. Pure; no LibTorch.
+// Resolves a user's request into a decision for every parameter and op. Pure; no LibTorch.
 namespace ampd::precision {
 
-// `dtype` is what the autograd leaf and its gradient have.
+// `dtype` is the dtype of the autograd leaf and its gradient.
 struct ParameterRow {
   std::string name;
   graph::Dtype dtype = graph::Dtype::kFloat32;
-  Masters master = Masters::kNone;  // beside a leaf below fp32
-  // What the gradient's numbers were rounded to on their way to the leaf: its own format, or the narrower one that all
-  // who read it cast it to.
+  Masters master = Masters::kNone;  // Kept beside a leaf below fp32.
+  // The format that the gradient's numbers were rounded to on the way to the leaf: the leaf's own, or a narrower one to
+  // which all readers cast the leaf.
   graph::Dtype gradient = graph::Dtype::kFloat32;
 };
 
@@ -42,10 +42,10 @@ struct BufferRow {
 
 struct OpDecision {
   graph::OpClass op_class = graph::OpClass::kAsInput;
-  graph::Dtype compute = graph::Dtype::kFloat32;  // of kLower ops
+  graph::Dtype compute = graph::Dtype::kFloat32;  // For kLower ops.
   bool emulated = false;
-  bool widened = false;                  // its product is computed in fp32
-  std::optional<size_t> fp8_layer = {};  // an index of ResolvedPolicy::fp8_layers
+  bool widened = false;                  // The product is computed in fp32.
+  std::optional<size_t> fp8_layer = {};  // Index into ResolvedPolicy::fp8_layers.
 };
 
 struct OpRow {
@@ -55,7 +55,7 @@ struct OpRow {
 };
 
 struct OpRule {
-  std::string match;  // glob on the op
+  std::string match;  // Glob on the op.
   graph::OpClass op_class = graph::OpClass::kFp32;
 };
 
@@ -63,54 +63,54 @@ struct OpRule {
 enum class Fp8Rule { kDefault, kOn, kOff };
 
 struct ModuleRule {
-  std::string match;  // glob on the module path
+  std::string match;  // Glob on the module path.
   graph::Dtype compute = graph::Dtype::kFloat32;
   bool fp32_parameters = false;
   Fp8Rule fp8 = Fp8Rule::kDefault;
   Fp8Products fp8_products = {};
 };
 
-// The flat table. Rules stay in it because the evaluation program has nodes that the training program lacks.
+// The flat table. It keeps the rules, because the evaluation program has nodes that the training program lacks.
 struct ResolvedPolicy {
   std::string preset;
   Formats formats;
   OpList op_list = OpList::kAmpd;
-  std::vector<graph::Dtype> emulated_dtypes;  // of those that are used
-  std::vector<graph::Dtype> widened_dtypes;   // of those, whose products the device computes in fp32
-  // The same of convolutions of images that are narrower than the stride, alone (LosesNarrowImages).
+  std::vector<graph::Dtype> emulated_dtypes;  // Those of the used formats that are emulated.
+  std::vector<graph::Dtype> widened_dtypes;   // Those whose products the device computes in fp32.
+  // Those whose convolutions are computed in fp32 only if images are narrower than the stride (LosesNarrowImages).
   std::vector<graph::Dtype> widened_narrow_dtypes;
   LossScaleConfig loss_scale;
   std::optional<Fp8Recipe> fp8;
   std::vector<Fp8Layer> fp8_layers;
-  std::map<std::string, size_t> fp8_layers_by_module;  // their places in fp8_layers
+  std::map<std::string, size_t> fp8_layers_by_module;  // Indices into fp8_layers.
   std::vector<OpRule> op_rules;
   std::vector<ModuleRule> module_rules;
   std::vector<ParameterRow> parameters;
   std::vector<BufferRow> buffers;
   std::vector<OpRow> ops;
-  std::vector<std::string> warnings;  // what runs and is likely not meant; the trainer tells each as an event
+  std::vector<std::string> warnings;  // Likely mistakes that still run; the trainer reports each as an event.
 
   bool emulated() const { return !emulated_dtypes.empty(); }
 };
 
-// Names of all presets, "auto" included.
+// Names of all presets, including "auto".
 std::vector<std::string> PresetNames();
 
-// Every value out of its range, with paths beginning with "precision."; empty when the message is well formed.
+// Every value out of range, with paths beginning with "precision."; empty if the message is valid.
 std::vector<FieldViolation> ValidatePolicy(const v1::PrecisionPolicy& policy);
 
-// The table for a graph on a device. INVALID_ARGUMENT with violations, UNIMPLEMENTED naming a field that is known and
-// not supported, FAILED_PRECONDITION as CheckCapability.
+// The table for a graph on a device. Returns INVALID_ARGUMENT with violations, UNIMPLEMENTED naming a field that is
+// known but not supported, or FAILED_PRECONDITION as CheckCapability.
 absl::StatusOr<ResolvedPolicy> ResolvePolicy(const v1::PrecisionPolicy& policy, const graph::Graph& graph,
                                              const v1::Device& device, OptimizerKind optimizer);
 
-// The rule for a module, or null: the first that matches.
+// The first rule that matches a module; null if none does.
 const ModuleRule* FindModuleRule(const ResolvedPolicy& policy, const std::string& module_path);
 
-// What the policy does with one node of the graph.
+// The policy's decision for one node of the graph.
 OpDecision DecideOp(const ResolvedPolicy& policy, const graph::Graph& graph, const graph::Node& node);
 
-// The table as people read it; equal for equal policies.
+// The table as text for people; equal for equal policies.
 std::string ToText(const ResolvedPolicy& policy);
 
 }  // namespace ampd::precision

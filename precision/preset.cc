@@ -10,15 +10,15 @@ using graph::Dtype;
 using Kind = LossScaleConfig::Kind;
 using OptimizerSkip = LossScaleConfig::OptimizerSkip;
 
-constexpr double kNoCap = std::numeric_limits<double>::infinity();  // not even that of fp32
+constexpr double kNoCap = std::numeric_limits<double>::infinity();  // Not even fp32's largest number.
 
-// Parameters that only ops in `compute` read are stored in it, beside fp32 masters.
+// Parameters that only ops in `compute` read are stored in it, with fp32 masters.
 Formats WithMasters(Dtype compute) { return {.compute = compute, .parameter = compute, .master = Masters::kFloat32}; }
 
-// fp32 parameters, cast in the graph.
+// Parameters are fp32 and cast in the graph.
 Formats WithCasts(Dtype compute) { return {.compute = compute}; }
 
-// The whole model cast, beside fp32 masters; gradients are summed and reduced in the given formats.
+// The whole model is cast, with fp32 masters; gradients are summed and reduced in the given formats.
 Formats WholeModel(Dtype compute, Dtype accumulation, Dtype reduction) {
   return {.compute = compute,
           .parameter = compute,
@@ -28,12 +28,12 @@ Formats WholeModel(Dtype compute, Dtype accumulation, Dtype reduction) {
           .reduction = reduction};
 }
 
-// The upper halves of fp32 masters are what FP8 is made from, so that weights are stored once.
+// FP8 is made from the upper halves of the fp32 masters, so that weights are stored once.
 Formats WithHalvedMasters() {
   return {.compute = Dtype::kBFloat16, .parameter = Dtype::kBFloat16, .master = Masters::kRemainder16};
 }
 
-// Bounded on both sides, so that a model that fp16 cannot train is found out after 16 halvings and not 165.
+// Bounded on both sides, so that a model that fp16 cannot train is detected after 16 halvings instead of 165.
 LossScaleConfig Own() { return {.kind = Kind::kDynamic, .initial = 65536, .floor = 1, .cap = 0x1p24}; }
 LossScaleConfig Torch() { return {.kind = Kind::kDynamic, .initial = 65536}; }
 LossScaleConfig Apex() {

@@ -11,55 +11,56 @@
 
 namespace ampd::precision {
 
-// What an optimizer keeps beside a parameter that is stored below fp32.
+// What an optimizer keeps in addition to a parameter that is stored below fp32.
 enum class Masters {
-  kNone,         // nothing: the stored parameter is updated itself
-  kFloat32,      // a fp32 copy
-  kRemainder16,  // the lower 16 bits of a fp32 copy whose upper half is the bf16 parameter
+  kNone,         // Nothing: the stored parameter itself is updated.
+  kFloat32,      // An fp32 copy.
+  kRemainder16,  // The lower 16 bits of an fp32 copy whose upper half is the bf16 parameter.
 };
 
 std::string_view MastersName(Masters masters);
 
-// The number formats of a policy, outside of what rules say of single ops and modules. A parameter's gradient has the
-// format that the parameter is stored in.
+// The number formats of a policy, apart from rules for single ops and modules. A parameter's gradient has the format in
+// which the parameter is stored.
 struct Formats {
   graph::Dtype compute = graph::Dtype::kFloat32;
-  // What parameters are stored in. fp32 below a narrower `compute`: they are cast in the graph, as torch.amp does.
+  // Storage format of parameters. If it is fp32 and `compute` is narrower, parameters are cast in the graph, as in
+  // torch.amp.
   graph::Dtype parameter = graph::Dtype::kFloat32;
-  // Every parameter is stored in `parameter`, and buffers too. Otherwise only parameters that nothing but ops in
-  // `compute` reads.
+  // All parameters and buffers are stored in `parameter`. Otherwise only parameters that are read exclusively by ops in
+  // `compute`.
   bool whole_model = false;
-  bool fp32_batch_norm = false;  // with whole_model: batch norms' parameters and statistics stay fp32
+  bool fp32_batch_norm = false;  // With whole_model: batch norms' parameters and statistics stay fp32.
   Masters master = Masters::kNone;
-  graph::Dtype accumulation = graph::Dtype::kFloat32;  // of gradients over micro-batches
-  graph::Dtype reduction = graph::Dtype::kFloat32;     // of gradients over devices
+  graph::Dtype accumulation = graph::Dtype::kFloat32;  // Sums of gradients over micro-batches.
+  graph::Dtype reduction = graph::Dtype::kFloat32;     // Sums of gradients over devices.
   graph::Dtype optimizer_state = graph::Dtype::kFloat32;
-  bool stochastic_rounding = false;  // of parameters without a master
-  bool tf32_matmul = false;          // products of fp32 matrices on a GPU
+  bool stochastic_rounding = false;  // For parameters without a master.
+  bool tf32_matmul = false;          // For products of fp32 matrices on a GPU.
 };
 
 // A policy by name.
 struct Preset {
   std::string_view name;
-  std::string_view summary;  // one line for people
+  std::string_view summary;  // One line for people.
   Formats formats;
   OpList ops = OpList::kAmpd;
   LossScaleConfig loss_scale;
-  // Why it trains badly on purpose; empty for presets that one would train with.
+  // Why it intentionally trains badly; empty for presets meant for training.
   std::string_view caveat = {};
-  std::optional<Fp8Recipe> fp8 = {};  // of linear layers; nothing: none computes in FP8
+  std::optional<Fp8Recipe> fp8 = {};  // For linear layers; nothing: no layer computes in FP8.
 };
 
-// All presets, in the order in which people are shown them.
+// All presets, in the order in which they are shown.
 const std::vector<Preset>& AllPresets();
 
-// Null for a name of no preset.
+// Returns null if no preset has the name.
 const Preset* FindPreset(std::string_view name);
 
-// Whether it names a preset or is "auto".
+// Whether the name is a preset's or "auto".
 bool IsPresetName(std::string_view name);
 
-// "auto": the first of these that the device computes natively.
+// The presets of "auto", which selects the first one that the device computes natively.
 inline constexpr std::string_view kAuto = "auto";
 const std::vector<std::string_view>& AutoPresets();
 

@@ -20,11 +20,11 @@ namespace {
 
 using v1::PrecisionPolicy;
 
-// Of a name that a user wrote, for a message.
+// Bytes of a user's text that a message shows.
 constexpr size_t kShownBytes = 80;
 
 constexpr int kMaxAmaxHistory = 65536;
-// Each rule is compared with every node of the model.
+// Limited because each rule is compared with every node of the model.
 constexpr int kMaxRules = 64;
 constexpr size_t kMaxMatchBytes = 256;
 constexpr int kMaxMargin = 16;
@@ -166,7 +166,7 @@ void CheckPresets(const PrecisionPolicy& policy, Checker& check) {
   }
 }
 
-// The floor and the cap around the scale that the preset or the policy begins with.
+// Checks the floor and the cap against the initial scale of the preset or the policy.
 void CheckBounds(const PrecisionPolicy& policy, Checker& check) {
   const v1::DynamicLossScale& d = policy.loss_scale().dynamic();
   const Preset* preset = FindPreset(CandidatePresets(policy).front());
