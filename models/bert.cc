@@ -21,7 +21,7 @@ using graph::ValueId;
 constexpr double kDeviation = 0.02;
 constexpr double kDropout = 0.1;
 constexpr double kEpsilon = 1e-12;
-constexpr int64_t kPadToken = 0;  // BertConfig's pad_token_id
+constexpr int64_t kPadToken = 0;  // BertConfig's pad_token_id.
 constexpr int64_t kMaxTypes = 256;
 
 std::vector<FieldViolation> Violations(const v1::BertClassifierSpec& bert, int64_t sequence_length) {
@@ -48,13 +48,13 @@ std::vector<FieldViolation> Violations(const v1::BertClassifierSpec& bert, int64
   return violations;
 }
 
-// Writes the layers of one model.
+// Builds the layers of one model.
 class Bert {
  public:
   Bert(GraphBuilder& b, const v1::BertClassifierSpec& spec, int64_t sequence_length)
       : b_(b), spec_(spec), sequence_length_(sequence_length) {}
 
-  // The logits, (B, L).
+  // Returns the logits, (B, L).
   ValueId Classify() {
     const ValueId tokens = b_.Input("input_ids", {Dtype::kInt64, {Dim::Batch(), sequence_length_}});
     const ValueId mask = b_.Input("attention_mask", {Dtype::kBool, {Dim::Batch(), sequence_length_}});
@@ -106,7 +106,7 @@ class Bert {
     return b_.Transpose(path, x, 1, 2);
   }
 
-  // What ends a branch, whose result is added to the branch's input.
+  // Ends a branch: its result is added to the branch's input.
   ValueId Residual(const std::string& path, ValueId branch, ValueId x) {
     branch = Dropout(path + ".dropout", Linear(path + ".dense", branch, spec_.hidden_size()));
     return Norm(path + ".LayerNorm", b_.Add(path, branch, x));

@@ -8,7 +8,7 @@
 
 namespace ampd::models {
 
-// transformers' BertForSequenceClassification, with its names and its initialisation: letters B batch, T
+// transformers' BertForSequenceClassification, with its names and its initialisation. Letters: B batch, T
 // sequence_length, C hidden_size, L num_labels.
 //
 //   bert.embeddings: dropout(LayerNorm(word_embeddings(input_ids) + token_type_embeddings(token_type_ids) +
@@ -16,20 +16,20 @@ namespace ampd::models {
 //   bert.encoder.layer.<n>(x):
 //     x = attention.output.LayerNorm(dropout(attention.output.dense(attention.self(x))) + x)
 //     output.LayerNorm(dropout(output.dense(gelu(intermediate.dense(x)))) + x)
-//   attention.self: query, key, value = Linear(C, C), attention over num_attention_heads to the positions that
-//     attention_mask has
+//   attention.self: query, key, value = Linear(C, C), attention over num_attention_heads to the positions where
+//     attention_mask is true
 //   classifier(dropout(tanh(bert.pooler.dense(x[:, 0])))) = Linear(C, L)
-//   weights: normal, of deviation 0.02; biases 0; LayerNorm's epsilon: 1e-12
-//   The word embedding of token 0 (pad_token_id) has no gradient; transformers begins it as zeros, this as the others,
-//   which shows only where a text's own tokens have it.
+//   weights: normal, standard deviation 0.02; biases 0; LayerNorm's epsilon: 1e-12
+//   The word embedding of token 0 (pad_token_id) has no gradient. transformers initialises it to zeros, this model like
+//   the others; the difference shows only if a text itself contains the token.
 //
-// Inputs "input_ids" (B, T), int64, "attention_mask" (B, T), bool, true at the text's positions, and "token_type_ids"
-// (B, T), int64; output "logits" (B, L).
+// Inputs "input_ids" (B, T), int64; "attention_mask" (B, T), bool, true at the text's positions; and "token_type_ids"
+// (B, T), int64. Output "logits" (B, L).
 void FillDefaults(v1::BertClassifierSpec& spec);
 
-// The model over sequences of one length; 0: max_position_embeddings. INVALID_ARGUMENT with one violation a wrong
-// field, paths beginning with "model.bert_classifier", and "data.train.jsonl.sequence_length" of a length that the
-// model does not take.
+// The model over sequences of one length; 0: max_position_embeddings. Returns INVALID_ARGUMENT with one violation per
+// wrong field; paths begin with "model.bert_classifier", or are "data.train.jsonl.sequence_length" for a length that
+// the model does not support.
 absl::StatusOr<graph::Graph> BuildBertClassifier(const v1::BertClassifierSpec& spec, int64_t sequence_length);
 
 }  // namespace ampd::models

@@ -21,11 +21,11 @@ using graph::ValueId;
 
 constexpr double kDeviation = 0.02;
 constexpr double kLeak = 0.2;
-constexpr int64_t kKernel = 4;  // of every convolution that halves or doubles an image
+constexpr int64_t kKernel = 4;  // Kernel size of every convolution that halves or doubles an image.
 
-// From the pixels of an image to those that the innermost convolution is as large as.
+// The halvings from an image's size to the kernel size of the innermost convolution.
 struct Stages {
-  int64_t first = 0;  // pixels
+  int64_t first = 0;  // Pixels.
   int num_halvings = 0;
 };
 
@@ -49,7 +49,7 @@ std::vector<FieldViolation> Violations(const v1::DcganSpec& dcgan) {
   return std::move(limits).violations();
 }
 
-// Writes both networks, the layers of each numbered as in its Sequential.
+// Builds both networks; layers are numbered as in each Sequential.
 class Dcgan {
  public:
   Dcgan(GraphBuilder& b, const v1::DcganSpec& spec) : b_(b), spec_(spec), stages_(StagesOf(spec.image_size())) {}
@@ -70,7 +70,7 @@ class Dcgan {
     return b_.Tanh(Path(path, layer), x);
   }
 
-  // (B, C, S, S) -> (B, 1, 1, 1): what the sigmoid takes.
+  // (B, C, S, S) -> (B, 1, 1, 1), the input of the sigmoid.
   ValueId Score(ValueId x) {
     const std::string path = "discriminator.main.";
     int64_t features = spec_.discriminator_features();
@@ -138,7 +138,7 @@ absl::StatusOr<graph::Graph> BuildDcgan(const v1::DcganSpec& spec) {
   const ValueId noise = Noise(b, dcgan);
   const ValueId fake = networks.Generate(noise);
   const ValueId of_real = networks.Score(images);
-  // Each loss is a program of its own, which makes these images anew; of those, the last one's is in the statistics.
+  // Each loss has its own program, which makes these images again; only the last one's enter the statistics.
   const ValueId of_constant_fake = networks.Score(b.Detach("", fake));
   const ValueId of_fake = networks.Score(fake);
   const ValueId loss_of_real = b.BinaryCrossEntropy("", of_real, b.OnesLike("", of_real));

@@ -6,8 +6,8 @@
 
 namespace ampd::models {
 
-// The networks of PyTorch's DCGAN tutorial (Radford and others, 2016), with its names and its initialisation; letters B
-// batch, Z latent_size, C channels, S image_size, G generator_features, D discriminator_features.
+// The networks of PyTorch's DCGAN tutorial (Radford and others, 2016), with its names and its initialisation. Letters:
+// B batch, Z latent_size, C channels, S image_size, G generator_features, D discriminator_features.
 //
 //   generator.main = Sequential(ConvTranspose2d(Z, n G, first), BatchNorm2d, ReLU,
 //                               [ConvTranspose2d(., half of them, 4, stride=2, padding=1), BatchNorm2d, ReLU]...,
@@ -15,19 +15,18 @@ namespace ampd::models {
 //   discriminator.main = Sequential(Conv2d(C, D, 4, stride=2, padding=1), LeakyReLU(0.2),
 //                               [Conv2d(., twice of them, 4, stride=2, padding=1), BatchNorm2d, LeakyReLU(0.2)]...,
 //                               Conv2d(n D, 1, first))
-//   first = 4 of images of 32 or 64 pixels, 7 of 28; all without bias; n as many doublings as halvings lie between
-//   weights: normal of deviation 0.02, of BatchNorm2d around 1; the sigmoid behind the discriminator is in the loss
+//   first = 4 for images of 32 or 64 pixels, 7 for 28; no layer has a bias; n = 2 to the number of bracketed parts
+//   weights: normal, standard deviation 0.02, around 1 for BatchNorm2d; the loss includes the discriminator's sigmoid
 //
 //   fake = generator(noise)
 //   discriminator_loss = bce(discriminator(images), 1) + bce(discriminator(fake.detach()), 0)
 //   generator_loss = bce(discriminator(fake), 1), with bce = binary_cross_entropy_with_logits
 //
-// The fake images count once in the generator's running statistics, as in the tutorial, which makes them once; the
-// program of each loss makes them anew. Inputs "images" (B, C, S, S) and "noise" (B, Z); the two losses, fp32 scalars,
-// are the outputs.
+// The fake images count once in the generator's running statistics. The tutorial makes them once; here the program of
+// each loss makes them again. Inputs "images" (B, C, S, S) and "noise" (B, Z); outputs: the two losses, fp32 scalars.
 void FillDefaults(v1::DcganSpec& spec);
 
-// INVALID_ARGUMENT with one violation a wrong field, paths beginning with "model.dcgan".
+// Returns INVALID_ARGUMENT with one violation per wrong field; paths begin with "model.dcgan".
 absl::StatusOr<graph::Graph> BuildDcgan(const v1::DcganSpec& spec);
 
 // The generator alone: "noise" (B, Z) to "images" (B, C, S, S), with parameters and buffers of the same names. Errors

@@ -8,7 +8,7 @@
 
 namespace ampd::models {
 
-// A stack of GPT's blocks; letters B batch, T sequence_length, C width.
+// A stack of GPT blocks. Letters: B batch, T sequence_length, C width.
 struct DecoderOptions {
   // A linear layer (..., in) -> (..., out_features) at a path. `ends_branch`: its result is added to the block's input.
   using Linear =

@@ -22,7 +22,7 @@ using graph::GraphBuilder;
 using graph::Initializer;
 using graph::ValueId;
 
-// Blocks of one width, the first of which has the stride.
+// Blocks of one width; the first one has the stride.
 struct Stage {
   int64_t expansion;
   int64_t kernel_size;
@@ -61,7 +61,7 @@ std::vector<FieldViolation> Violations(const v1::EfficientNetSpec& spec) {
   return std::move(limits).violations();
 }
 
-// A convolution that keeps the image's size but for its stride, initialised as
+// A convolution that keeps the image's size apart from its stride, initialised as
 // torch.nn.init.kaiming_normal_(mode="fan_out").
 ValueId Convolution(GraphBuilder& b, const std::string& path, ValueId x, Conv2dOptions options) {
   const int64_t fan_out = options.out_channels * options.kernel_size * options.kernel_size;
@@ -111,7 +111,7 @@ ValueId InvertedResidual(GraphBuilder& b, const std::string& path, ValueId x, co
 }
 
 ValueId Stages(GraphBuilder& b, ValueId x, double stochastic_depth_prob) {
-  int64_t number = 0;  // of a block, over all stages
+  int64_t number = 0;  // Number of a block, counted over all stages.
   int stage_number = 1;
   for (const Stage& stage : kStages) {
     for (int64_t i = 0; i < stage.num_blocks; ++i) {

@@ -10,19 +10,19 @@ namespace ampd::models {
 //
 //   features.0: Conv2d(in, 32, 3, stride=2), features.8: Conv2d(320, 1280, 1), each with BatchNorm2d and SiLU
 //   features.1 to 7: stages of inverted residual blocks, the first one of a stage with its stride and width
-//   block(x): x + stochastic_depth(block(x)) where the shape stays, block(x) elsewhere
+//   block(x): x + stochastic_depth(block(x)) if the shape stays the same, block(x) otherwise
 //     block = expand (Conv2d(in, e, 1), BatchNorm2d, SiLU; not in features.1, where e = in),
 //             depthwise (Conv2d(e, e, k, stride, groups=e), BatchNorm2d, SiLU), squeeze and excitation,
 //             project (Conv2d(e, out, 1), BatchNorm2d)
 //     squeeze and excitation(x): x * sigmoid(fc2(silu(fc1(avgpool(x))))), fc1 = Conv2d(e, in / 4, 1), fc2 back to e
 //   classifier: Dropout, Linear(1280, num_classes)
-//   Stochastic depth leaves a sample's block out with a probability that rises from 0 by 1/16 of
-//   stochastic_depth_prob a block.
-//   convolutions: normal, kaiming's of fan-out, without a bias but in squeeze and excitation, where it is 0; the
-//   classifier: uniform over 1 / sqrt(num_classes), its bias 0
+//   Stochastic depth drops a sample's block with a probability that starts at 0 and rises by 1/16 of
+//   stochastic_depth_prob per block.
+//   convolutions: normal, kaiming's with fan-out; no bias except in squeeze and excitation, where it is 0
+//   classifier: uniform within 1 / sqrt(num_classes), its bias 0
 //
-// Input "images" (B, in_channels, image_size, image_size); output "logits" (B, num_classes). INVALID_ARGUMENT with one
-// violation a wrong field, paths beginning with "model.efficientnet_b0".
+// Input "images" (B, in_channels, image_size, image_size); output "logits" (B, num_classes). Returns INVALID_ARGUMENT
+// with one violation per wrong field; paths begin with "model.efficientnet_b0".
 void FillDefaults(v1::EfficientNetSpec& spec);
 absl::StatusOr<graph::Graph> BuildEfficientNet(const v1::EfficientNetSpec& spec);
 

@@ -7,7 +7,7 @@
 
 namespace ampd::models {
 
-// What a job says of a model that torch.export wrote. `sequence_length`: of its texts; 0: they are none.
+// The job's settings for a model that torch.export wrote. `sequence_length`: length of its texts; 0: it reads no texts.
 graph::ImportOptions ImportOptionsOf(const v1::ExportedModelSpec& spec, int64_t sequence_length);
 
 }  // namespace ampd::models

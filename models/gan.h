@@ -16,8 +16,8 @@ struct GanConfig {
   int64_t image_size = 8;
 };
 
-// A generator and the discriminator that it plays against; letters B batch, Z noise_features, C channels, S image_size,
-// G and D the widths.
+// A generator and its adversary, the discriminator. Letters: B batch, Z noise_features, C channels, S image_size, G and
+// D the widths.
 //
 //   generator = Sequential(Linear(Z, G), ReLU(), Linear(G, C S S), Tanh()), viewed as (B, C, S, S)
 //   discriminator = Sequential(Conv2d(C, D, 3, stride=2, padding=1), ReLU(),
@@ -27,8 +27,8 @@ struct GanConfig {
 //   discriminator_loss = bce(discriminator(images), 1) + bce(discriminator(fake.detach()), 0)
 //   generator_loss = bce(discriminator(fake), 1), with bce = binary_cross_entropy_with_logits
 //
-// Inputs "images" (B, C, S, S) and "noise" (B, Z); the two losses, fp32 scalars, are the outputs. Initialised as those
-// modules are. INVALID_ARGUMENT with one violation a wrong field, paths beginning with "model.gan".
+// Inputs "images" (B, C, S, S) and "noise" (B, Z); outputs: the two losses, fp32 scalars. Initialised like those
+// modules. Returns INVALID_ARGUMENT with one violation per wrong field; paths begin with "model.gan".
 absl::StatusOr<graph::Graph> BuildGan(const GanConfig& config);
 
 }  // namespace ampd::models

@@ -14,10 +14,10 @@ struct GptConfig {
   int64_t num_heads = 12;
   int64_t vocabulary = 50257;
   int64_t sequence_length = 1024;
-  bool tied_head = true;  // the head's weight is the token embedding's
+  bool tied_head = true;  // The head uses the token embedding's weight.
 };
 
-// nanoGPT's model, with its names: letters B batch, T sequence_length, C width, V vocabulary.
+// nanoGPT's model, with its names. Letters: B batch, T sequence_length, C width, V vocabulary.
 //
 //   transformer = {wte: Embedding(V, C), wpe: Embedding(T, C), h: num_layers blocks, ln_f: LayerNorm(C)}
 //   block(x): x = x + attn(ln_1(x));  x + mlp(ln_2(x))
@@ -25,8 +25,8 @@ struct GptConfig {
 //   mlp:  c_fc = Linear(C, 4 C), GELU(), c_proj = Linear(4 C, C)
 //   forward(tokens): lm_head(ln_f(blocks(wte(tokens) + wpe.weight))), lm_head = Linear(C, V, bias=False)
 //
-// Input "tokens" (B, T), int64; output "logits" (B*T, V). Initialised as those modules are, not as nanoGPT does it.
-// INVALID_ARGUMENT with one violation a wrong field, paths beginning with "model.gpt".
+// Input "tokens" (B, T), int64; output "logits" (B*T, V). Initialised by the modules' defaults, not by nanoGPT's rules.
+// Returns INVALID_ARGUMENT with one violation per wrong field; paths begin with "model.gpt".
 absl::StatusOr<graph::Graph> BuildGpt(const GptConfig& config);
 
 }  // namespace ampd::models

@@ -107,7 +107,7 @@ absl::StatusOr<graph::Graph> BuildGpt2(const v1::Gpt2Spec& spec, int64_t sequenc
             return ends_branch ? DropoutOf(b, dropout, path, x) : x;
           },
       .activation = [&b](const std::string& path, ValueId x) { return b.GeluTanh(path + ".act", x); }};
-  // One after the other: which of its arguments a call evaluates first is the compiler's choice.
+  // In separate statements, because the compiler may evaluate a call's arguments in any order.
   const ValueId rows = b.Rows("transformer.wpe", positions, length);
   ValueId x = b.Add("transformer", b.Embedding("transformer.wte", tokens, table), rows);
   x = Decoder(b, decoder, DropoutOf(b, dropout, "transformer.drop", x));

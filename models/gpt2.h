@@ -8,7 +8,7 @@
 
 namespace ampd::models {
 
-// transformers' GPT2LMHeadModel, with its names and its initialisation: letters B batch, T sequence_length, C n_embd,
+// transformers' GPT2LMHeadModel, with its names and its initialisation. Letters: B batch, T sequence_length, C n_embd,
 // P n_positions, V vocab_size.
 //
 //   transformer = {wte: Embedding(V, C), wpe: Embedding(P, C), drop, h and ln_f of models/decoder.h}
@@ -16,14 +16,15 @@ namespace ampd::models {
 //   activation: gelu_new
 //   each branch of a block ends in dropout
 //   forward(input_ids): lm_head(ln_f(h(drop(wte(input_ids) + wpe.weight[:T])))), lm_head.weight = wte.weight
-//   weights: normal, of deviation 0.02, of the c_proj 0.02 / sqrt(2 n_layer); biases 0
+//   weights: normal, standard deviation 0.02, for c_proj 0.02 / sqrt(2 n_layer); biases 0
 //
-// Input "input_ids" (B, T), int64; output "logits" (B, T, V). As in the files of transformers, the tied weight of
-// lm_head has no name of its own.
+// Input "input_ids" (B, T), int64; output "logits" (B, T, V). As in transformers' files, the tied weight of lm_head has
+// no separate name.
 void FillDefaults(v1::Gpt2Spec& spec);
 
-// The model over sequences of one length; 0: n_positions. INVALID_ARGUMENT with one violation a wrong field, paths
-// beginning with "model.gpt2", and "data.train.tokens.sequence_length" of a length that the model does not take.
+// The model over sequences of one length; 0: n_positions. Returns INVALID_ARGUMENT with one violation per wrong field;
+// paths begin with "model.gpt2", or are "data.train.tokens.sequence_length" for a length that the model does not
+// support.
 absl::StatusOr<graph::Graph> BuildGpt2(const v1::Gpt2Spec& spec, int64_t sequence_length);
 
 }  // namespace ampd::models

@@ -29,7 +29,7 @@ std::vector<FieldViolation> Violations(const v1::LenetSpec& lenet) {
     for (int i = 0; i < num_widths; ++i) {
       limits.Within(absl::StrCat("widths[", i, "]"), lenet.widths(i), 1, kMaxWidth);
     }
-    // Each convolution's pooling halves the image, and one pixel must be left.
+    // The pooling after each convolution halves the image, and at least one pixel must remain.
     const int64_t smallest = int64_t{1} << num_widths;
     if (lenet.image_size() >= 2 && lenet.image_size() < smallest) {
       limits.Add("image_size", absl::StrCat(lenet.image_size(), " pixels cannot be halved by ", num_widths,

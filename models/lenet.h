@@ -15,7 +15,7 @@ namespace ampd::models {
 // Input "images" (B, in_channels, image_size, image_size); output "logits" (B, num_classes).
 void FillDefaults(v1::LenetSpec& spec);
 
-// INVALID_ARGUMENT with one violation a wrong field, paths beginning with "model.lenet".
+// Returns INVALID_ARGUMENT with one violation per wrong field; paths begin with "model.lenet".
 absl::StatusOr<graph::Graph> BuildLenet(const v1::LenetSpec& spec);
 
 }  // namespace ampd::models

@@ -7,28 +7,28 @@
 
 #include "base/error.h"
 
-// Ranges that the sizes of every model of the zoo must keep.
+// Limits on the sizes of every model of the zoo.
 namespace ampd::models {
 
 inline constexpr int64_t kMaxClasses = 65536;
 inline constexpr int64_t kMaxWidth = 4096;
 inline constexpr int64_t kMaxFeatures = 1 << 20;
 inline constexpr int64_t kMaxImageSize = 4096;
-// Of decoders.
+// Limits for decoders.
 inline constexpr int64_t kMaxLayers = 256;
 inline constexpr int64_t kMaxDecoderWidth = 1 << 16;
 inline constexpr int64_t kMaxVocabulary = 1 << 20;
 inline constexpr int64_t kMaxSequence = 1 << 20;
 
-// Gathers what is wrong with a message's fields. Thread-compatible.
+// Collects violations of a message's fields. Thread-compatible.
 class Limits {
  public:
   // `prefix` is the path of the message, for example "model.lenet".
   explicit Limits(std::string_view prefix) : prefix_(prefix) {}
 
-  // Adds a violation unless low <= value <= high; returns whether it held. `unit` follows the numbers.
+  // Adds a violation unless low <= value <= high; returns whether the value is in range. `unit` follows the numbers.
   bool Within(std::string_view field, int64_t value, int64_t low, int64_t high, std::string_view unit = "");
-  // Adds a violation unless 0 <= value < 1, as of dropout.
+  // Adds a violation unless 0 <= value < 1, as for dropout.
   void Probability(std::string_view field, double value);
   void Add(std::string_view field, std::string_view description);
 

@@ -14,7 +14,7 @@ namespace ampd::models {
 // Input "images" (B, in_features); output "logits" (B, num_classes).
 void FillDefaults(v1::MlpSpec& spec);
 
-// INVALID_ARGUMENT with one violation a wrong field, paths beginning with "model.mlp".
+// Returns INVALID_ARGUMENT with one violation per wrong field; paths begin with "model.mlp".
 absl::StatusOr<graph::Graph> BuildMlp(const v1::MlpSpec& spec);
 
 }  // namespace ampd::models

@@ -20,7 +20,7 @@ using graph::ValueId;
 
 constexpr int64_t kMaxStages = 8;
 constexpr int64_t kMaxBlocks = 64;
-constexpr int64_t kExpansion = 4;  // of a bottleneck's width
+constexpr int64_t kExpansion = 4;  // Output width of a bottleneck over its width.
 
 std::vector<FieldViolation> Violations(const ResnetConfig& config) {
   Limits limits("model.resnet");
@@ -38,7 +38,7 @@ std::vector<FieldViolation> Violations(const ResnetConfig& config) {
   return std::move(limits).violations();
 }
 
-// conv and bn, as "<path>.<conv>" and "<path>.<bn>". The weight is torch.nn.init.kaiming_normal_(mode="fan_out").
+// A convolution and its norm, at the given paths. The weight is torch.nn.init.kaiming_normal_(mode="fan_out").
 ValueId ConvNorm(GraphBuilder& b, const std::string& conv, const std::string& norm, ValueId x, Conv2dOptions options) {
   const int64_t fan_out = options.out_channels * options.kernel_size * options.kernel_size;
   options.weight = graph::Initializer::Normal(std::sqrt(2.0 / static_cast<double>(fan_out)));
@@ -46,7 +46,7 @@ ValueId ConvNorm(GraphBuilder& b, const std::string& conv, const std::string& no
   return b.BatchNorm2d(norm, b.Conv2d(conv, x, options));
 }
 
-// What a block adds its input to.
+// The branch of a basic block, to which the block's input is added.
 ValueId Basic(GraphBuilder& b, const std::string& path, ValueId x, int64_t width, int64_t stride) {
   x = ConvNorm(b, path + ".conv1", path + ".bn1", x,
                {.out_channels = width, .kernel_size = 3, .stride = stride, .padding = 1});
@@ -62,7 +62,7 @@ ValueId Bottleneck(GraphBuilder& b, const std::string& path, ValueId x, int64_t 
   return ConvNorm(b, path + ".conv3", path + ".bn3", x, {.out_channels = kExpansion * width, .kernel_size = 1});
 }
 
-// The stages' blocks one after the other, of inputs with `features` channels at first.
+// The blocks of all stages in sequence. `features` is the number of channels of the current block's input.
 ValueId Stages(GraphBuilder& b, const ResnetConfig& config, ValueId x) {
   int64_t features = config.widths[0];
   for (size_t stage = 0; stage < config.widths.size(); ++stage) {

@@ -41,13 +41,13 @@ std::vector<FieldViolation> Violations(const v1::RnnSpec& rnn, int64_t sequence_
   return violations;
 }
 
-// Writes the layers of one model.
+// Builds the layers of one model.
 class Rnn {
  public:
   Rnn(GraphBuilder& b, const v1::RnnSpec& spec, int64_t sequence_length)
       : b_(b), spec_(spec), sequence_length_(sequence_length) {}
 
-  // The logits, (B, L).
+  // Returns the logits, (B, L).
   ValueId Classify() {
     const ValueId tokens = b_.Input("input_ids", {Dtype::kInt64, {Dim::Batch(), sequence_length_}});
     const ValueId mask = b_.Input("attention_mask", {Dtype::kBool, {Dim::Batch(), sequence_length_}});
@@ -65,7 +65,7 @@ class Rnn {
  private:
   static constexpr char kPath[] = "rnn";
 
-  // What the directions of a layer give, (B, T, H) each; that of the other direction from each text's last position on.
+  // The outputs of a layer's directions, (B, T, H) each. `backward` starts at each text's last position.
   struct Directions {
     ValueId forward;
     ValueId backward;
@@ -83,7 +83,7 @@ class Rnn {
     return result;
   }
 
-  // What the next layer reads, (B, T, D * H).
+  // The input of the next layer, (B, T, D * H).
   ValueId Between(const Directions& layer) {
     ValueId x = layer.forward;
     if (spec_.bidirectional()) {
@@ -92,7 +92,7 @@ class Rnn {
     return spec_.dropout() == 0 ? x : b_.Dropout(kPath, x, spec_.dropout());
   }
 
-  // The state of each direction after a text's last step in it, (B, D * H).
+  // The state of each direction after its last step in a text, (B, D * H).
   ValueId Last(const Directions& layer) {
     const ValueId last = b_.Unsqueeze(kPath, b_.Select(kPath, reversed_, 1, 0), 1);
     const auto of = [&](ValueId x) { return b_.Squeeze(kPath, b_.TakePositions(kPath, x, last), 1); };

@@ -8,9 +8,9 @@
 
 namespace ampd::models {
 
-// A classifier of texts of several lengths by torch.nn.LSTM or torch.nn.GRU, with the modules' names and
-// initialisation: letters B batch, T sequence_length, E embedding_size, H hidden_size, L num_classes, D 2 where it is
-// bidirectional and 1 elsewhere.
+// A classifier of texts of different lengths with torch.nn.LSTM or torch.nn.GRU, with the modules' names and
+// initialisation. Letters: B batch, T sequence_length, E embedding_size, H hidden_size, L num_classes, D 2 if
+// bidirectional and 1 otherwise.
 //
 //   embedding = Embedding(vocab_size, E)
 //   rnn = LSTM(E, H, num_layers, batch_first=True, bidirectional=..., dropout=...), or GRU
@@ -21,15 +21,15 @@ namespace ampd::models {
 //     states = the last layer's h_n, (D, B, H), of rnn(packed)
 //     classifier(cat(states, 1))
 //
-// So a text's own positions alone count, and how far it was filled up changes nothing. Nothing is packed here: the
-// other direction of a layer goes over each text's own positions from the last to the first.
+// So only a text's own positions count, and the amount of padding changes nothing. Nothing is packed here: the backward
+// direction of a layer goes over each text's own positions from the last to the first.
 //
 // Inputs "input_ids" (B, T), int64, and "attention_mask" (B, T), bool, true at the text's positions, which come first;
 // output "logits" (B, L).
 void FillDefaults(v1::RnnSpec& spec);
 
-// The model over sequences of one length; 0: 256. INVALID_ARGUMENT with one violation a wrong field, paths beginning
-// with "model.rnn", and "data.train.jsonl.sequence_length".
+// The model over sequences of one length; 0: 256. Returns INVALID_ARGUMENT with one violation per wrong field; paths
+// begin with "model.rnn", or are "data.train.jsonl.sequence_length".
 absl::StatusOr<graph::Graph> BuildRnn(const v1::RnnSpec& spec, int64_t sequence_length);
 
 }  // namespace ampd::models

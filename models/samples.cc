@@ -8,12 +8,12 @@
 namespace ampd::models {
 namespace {
 
-// Of deflate's blocks and PNG's chunks around pixels that don't become smaller: 5 bytes in 16 KiB and 12 in 8 KiB.
+// Overhead of deflate's blocks and PNG's chunks for incompressible pixels: 5 bytes in 16 KiB and 12 in 8 KiB.
 constexpr int64_t kFramingShare = 400;
-// Signature, header and end, with much to spare.
+// Signature, header and end, with a large margin.
 constexpr int64_t kFramingBytes = 1024;
 
-// A byte before each row says how it is filtered.
+// PNG stores one filter byte before each row.
 bool Fits(int64_t rows, int64_t image_size, int64_t channels) {
   const int64_t side = SampleSide(rows, image_size);
   const int64_t bytes = side * (side * channels + 1);
