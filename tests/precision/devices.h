@@ -5,7 +5,7 @@
 #include "ampd/v1/precision.pb.h"
 #include "ampd/v1/worker.pb.h"
 
-// Devices and presets that policies are resolved for in tests.
+// Devices and presets for tests that resolve policies.
 namespace ampd::precision {
 
 inline v1::Device Cpu(bool native_bf16 = true) {
@@ -19,7 +19,7 @@ inline v1::Device Cpu(bool native_bf16 = true) {
   return device;
 }
 
-// Has bf16 products that are slower than fp32's.
+// A CPU whose bf16 products are slower than fp32 ones.
 inline v1::Device CpuWithHiddenAmx() {
   v1::Device device = Cpu();
   device.set_name("Intel(R) Xeon(R) Processor");

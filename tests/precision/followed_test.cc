@@ -1,4 +1,4 @@
-// Dtypes that a model means, and dtypes that only follow.
+// Dtypes that a model requires, and dtypes that only follow others.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// A network as an import leaves it, of layers and what is between them: (B, 64) everywhere.
+// A network as an import produces it, of layers and ops between them: (B, 64) everywhere.
 class Network {
  public:
   Network() : graph_("followed") { x_ = graph_.AddInput("images", Wide()); }
@@ -71,7 +71,7 @@ class Network {
   }
   ValueId Meant(ValueId input, const std::string& name) { return Cast(input, name, /*is_meant=*/true); }
   ValueId Following(ValueId input, const std::string& name) { return Cast(input, name, /*is_meant=*/false); }
-  // (B, 1), as torchvision's stochastic depth draws it, or meant to be fp32.
+  // Noise (B, 1) as torchvision's stochastic depth draws it, or required to be fp32.
   ValueId Noise(bool follows) {
     Node empty{.op = "aten.empty.memory_format",
                .arguments = {{"size", graph::Shape{Dim::Batch(), 1}}, {"dtype", Dtype::kFloat32}},
@@ -127,7 +127,7 @@ class Network {
   ValueId x_;
 };
 
-// A layer, what is left of it, a norm of that, and a layer.
+// A layer, some of its result dropped, a norm of that, and a layer.
 Graph NormAndNoise(bool noise_follows = true) {
   Network network;
   const ValueId x = network.Linear("stem", network.x());
@@ -246,7 +246,7 @@ TEST(ApplyPrecision, WhatIsWrittenInPlaceKeepsItsDtypeWhateverIsAddedToIt) {
   EXPECT_THAT(text("fp32", "aten.add_.Tensor"), Not(HasSubstr("aten.to.dtype")));
 }
 
-// How often a sum in fp32 and a weight are cast, which two layers read.
+// How often an fp32 sum and a weight, both read by two layers, are cast.
 std::pair<size_t, size_t> CastsOfWhatTwoRead(const char* preset) {
   Network network;
   const ValueId sum = network.Add(network.x(), network.x(), "sum");
@@ -264,7 +264,7 @@ std::pair<size_t, size_t> CastsOfWhatTwoRead(const char* preset) {
   return {casts_of("sum"), casts_of("tied.weight")};
 }
 
-// So that gradients meet where the framework adds them: in the activation's format, not in that of a shared cast.
+// So gradients are added where the framework adds them: in the activation's format, not in that of a shared cast.
 TEST(ApplyPrecision, TorchAndApexCastAnActivationForEachOfItsReaders) {
   for (const char* preset : {"torch-amp-bf16", "torch-amp-fp16", "apex-o1"}) {
     EXPECT_EQ(CastsOfWhatTwoRead(preset), std::pair(size_t{2}, size_t{1})) << preset;
@@ -296,8 +296,8 @@ TEST(FollowedDtypes, AnOpThatNamesItsDtypeGivesItUnlessItFollows) {
 
 enum class Filled { kLayerResult, kConstant };
 
-// The dtype of a fill's result and the number that it is filled with, where the model fills with `number`, which
-// follows or not; a constant follows, and is added to a layer's result afterwards.
+// The dtype of a fill's result and the number that it is filled with, if the model fills with `number` and the fill
+// follows or not. With kConstant, the filled tensor is a constant that follows, added to a layer's result afterwards.
 std::pair<Dtype, double> FillOf(const char* preset, double number, bool follows, Filled filled = Filled::kLayerResult) {
   Network network;
   const ValueId x = network.Linear("stem", network.x());
@@ -330,7 +330,7 @@ TEST(ApplyPrecision, AFillIsHeldWithinTheRangeOfTheDtypeThatItFills) {
   EXPECT_EQ(FillOf("bf16", -kInfinity, false), std::pair(Dtype::kBFloat16, -kInfinity));
 }
 
-// Else a row that is filled throughout would be of infinities, where the sum is lowered, and its softmax of NaN.
+// Otherwise, where the sum is lowered, a completely filled row would become infinite, and its softmax NaN.
 TEST(ApplyPrecision, AFillOfWhatYieldsIsHeldWithinTheRangeOfTheDtypeThatItIsCastTo) {
   for (const bool follows : {true, false}) {
     EXPECT_EQ(FillOf("bf16", -kMost, follows, Filled::kConstant), std::pair(Dtype::kFloat32, -kMostBFloat16));

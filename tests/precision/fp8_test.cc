@@ -150,7 +150,7 @@ TEST(Fp8Layers, FeaturesThatDoNotFitAreLeftOutWithAWarning) {
   EXPECT_THAT(LayersOf(Resolve(PresetNamed("fp8-block"), Mlp({128, 144, 144, 10}))), IsEmpty()) << "16 x 9 is no block";
 }
 
-// torchao's filters for a H100: 1024 outputs and 4096 inputs with a scale a tensor, more with finer ones.
+// torchao's filters for an H100: 1024 outputs and 4096 inputs with one scale per tensor, more with finer ones.
 TEST(Fp8Layers, SmallOnesAreWarnedOfWhereFp8IsNative) {
   const auto warnings = [](const char* preset, const std::vector<int64_t>& widths, const v1::Device& device) {
     return Resolve(PresetNamed(preset), Mlp(widths), device)->warnings;
@@ -244,7 +244,7 @@ TEST(Fp8Capability, NeedsAGpuOf89OrIsEmulated) {
   EXPECT_FALSE(IsEmulated(PresetNamed("fp8"), Gpu(9, 0)));
 }
 
-// cuBLASLt has the product of blocks with fp32 scales for Hopper, and for no GPU before or after it.
+// cuBLASLt supports the product of blocks with fp32 scales on Hopper, and on no earlier or later GPU.
 TEST(Fp8Capability, BlocksAreNativeOnHopperAlone) {
   EXPECT_FALSE(IsEmulated(PresetNamed("fp8-block"), Gpu(9, 0)));
   EXPECT_TRUE(IsEmulated(PresetNamed("fp8-block"), Gpu(8, 9)));
@@ -267,8 +267,8 @@ TEST(Fp8Table, TellsTheRecipeAndTheLayers) {
   EXPECT_THAT(dtypes, ElementsAre("bfloat16", "float8_e4m3fn", "bfloat16"));
 }
 
-// The upper halves of the masters are what is quantized: four bytes a parameter, where bf16 beside fp32 masters takes
-// six. And the layers' inputs are kept in FP8.
+// The upper halves of the masters are quantized: four bytes per parameter, where bf16 with fp32 masters takes six. The
+// layers' inputs are saved in FP8.
 TEST(Fp8Memory, WeightsAreStoredOnceAndInputsKeptInOneByte) {
   const graph::Graph model =
       models::BuildGpt({.num_layers = 4, .width = 128, .num_heads = 4, .vocabulary = 64, .sequence_length = 16})
@@ -282,8 +282,8 @@ TEST(Fp8Memory, WeightsAreStoredOnceAndInputsKeptInOneByte) {
   const MemoryEstimate fp8 = estimate("fp8");
   EXPECT_EQ(fp8.working_copies, bf16.working_copies) << "the layers' upper halves";
   EXPECT_EQ(bf16.weights - fp8.weights, fp8.working_copies) << "a remainder of two bytes instead of a master of four";
-  // Two inner blocks: c_attn and c_fc keep a normed input of 128 features, the c_proj 128 and 512; one byte less each.
-  // The residual stream that c_attn's norm reads is kept by the norm.
+  // Two inner blocks: c_attn and c_fc save a normed input of 128 features, the two c_proj 128 and 512; one byte less
+  // each. The norm before c_attn saves the residual stream that it reads.
   const int64_t rows = int64_t{32} * 16;
   EXPECT_LT(fp8.activations, bf16.activations);
   EXPECT_GE(bf16.activations - fp8.activations, 2 * rows * (128 + 128));

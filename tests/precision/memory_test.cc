@@ -70,7 +70,7 @@ TEST(MemoryModel, LastingBytesFollowPolicyAndOptimizer) {
   EXPECT_EQ(fp32.inputs, 3 * (4 + 4) * 8);
   const MemoryEstimate bf16 = ModelOf("bf16", {.num_moments = 1}).At(3);
   EXPECT_EQ(bf16.weights, 4 * kParameters);
-  // Of the linear layers in the block; the tied table and the norms stay in fp32.
+  // Copies of the block's linear layers; the tied table and the norms stay in fp32.
   EXPECT_EQ(bf16.working_copies, 2 * (3 * 64 + 24 + 64 + 8 + 2 * (4 * 64) + 32 + 8));
   EXPECT_EQ(bf16.optimizer, 4 * kParameters);
 }
@@ -143,7 +143,7 @@ TEST(MemoryModel, TheLargestBatchFitsAndTheNextDoesNot) {
   EXPECT_EQ(memory.LargestBatch(memory.At(1).total() - 1), 0);
 }
 
-// Where an evaluation is the peak of small batches, and on any other way to the limit.
+// Both where an evaluation is the peak of small batches, and everywhere else up to the limit.
 TEST(MemoryModel, TheLargestBatchIsExactForAnyNumberOfBytes) {
   const MemoryModel memory = ModelOf("bf16", {.num_moments = 2, .eval_batch_size = 300}, true);
   const int64_t least = memory.At(1).total();
@@ -208,7 +208,7 @@ TEST(TrainedPrograms, AreCountableUpToWhatAnyMachineHas) {
   EXPECT_FALSE(alone.AreCountable(std::numeric_limits<int64_t>::max()));
 }
 
-// A budget of what the first k blocks bring a step down to takes those k, and a byte less one more.
+// A budget equal to the memory with the first k blocks selects those k; one byte less selects one more.
 TEST(ChooseSegments, TakesAsFewBlocksAsTheBudgetNeeds) {
   const graph::Graph gpt =
       models::BuildGpt({.num_layers = 4, .width = 32, .num_heads = 2, .vocabulary = 64, .sequence_length = 16}).value();
@@ -239,7 +239,7 @@ TEST(ChooseSegments, TakesAsFewBlocksAsTheBudgetNeeds) {
   EXPECT_EQ(least.segments.size(), 4);
 }
 
-// A small network of so many blocks, under fp32 on a CPU.
+// A small network of `num_blocks` blocks, under fp32 on a CPU.
 SegmentChoice Choose(int num_blocks, int64_t bytes, graph::Work* work = nullptr, bool is_mlp = false) {
   v1::MlpSpec mlp;
   mlp.set_in_features(8);
@@ -270,7 +270,7 @@ TEST(ChooseSegments, OfManyBlocksTakesANumberThatFitsWhereOneLessDoesNot) {
     ASSERT_TRUE(choice.fits) << part;
     EXPECT_LE(choice.estimate.total(), bytes);
     EXPECT_LT(choice.segments.size(), last) << "more room takes fewer blocks";
-    // The network's estimates fall with each block, so that the choice for one byte less has one block more.
+    // The network's estimates fall with each block, so the choice for one byte less has one block more.
     EXPECT_EQ(Choose(kBlocks, choice.estimate.total() - 1).segments.size(), choice.segments.size() + 1);
     last = choice.segments.size();
   }
@@ -289,7 +289,7 @@ TEST(ChooseSegments, WorkGrowsWithTheModelAndNotWithItsSquare) {
   for (const int num_blocks : {16, 32}) {
     EXPECT_LT(visited(2 * num_blocks, kNone, true), 2.5 * visited(num_blocks, kNone, true)) << num_blocks;
   }
-  // A budget that some blocks fit.
+  // A budget that fits with some of the blocks.
   const int64_t half = Choose(64, std::numeric_limits<int64_t>::max()).estimate.total() / 2;
   EXPECT_LT(visited(128, 2 * half, false), 2.5 * visited(64, half, false));
 }

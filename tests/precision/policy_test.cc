@@ -109,8 +109,8 @@ TEST(ResolvePolicy, CastsOfParametersStandInTheGraphOfPresetsThatKeepThemInFp32)
   EXPECT_THAT(text, HasSubstr("aten.to.dtype(self=%classifier.2.weight, dtype=bfloat16)"));
 }
 
-// What the gradient of a parameter comes through in a converted graph: the one format that all casts of it, or of it
-// transposed, have, or its own.
+// The format of a parameter's gradient in a converted graph: the one format of all casts of the parameter, or of its
+// transpose, or else its own.
 Dtype GradientIn(const graph::Graph& graph, graph::ValueId value) {
   const Dtype own = graph.type(value).dtype;
   std::optional<Dtype> format;
@@ -146,7 +146,7 @@ TEST(ResolvePolicy, AWeightThatIsReadTransposedIsStoredAsTheProductWantsIt) {
     EXPECT_EQ(row.dtype, of_product ? Dtype::kBFloat16 : Dtype::kFloat32) << row.name;
     EXPECT_EQ(row.master, of_product ? Masters::kFloat32 : Masters::kNone) << row.name;
   }
-  // No cast on the way.
+  // There is no cast in between.
   const graph::Graph graph = *ApplyPrecision(Gpt2(), *resolved);
   std::set<graph::ValueId> transposed;
   for (const graph::Node& node : graph.nodes()) {
@@ -503,7 +503,7 @@ TEST(ApplyPrecision, MultipliesBf16InFp32WhereTheCpuIsSlowerOrHasNoProductsOfIt)
   EXPECT_THAT(on(with_amx), Not(HasSubstr("ampd.")));
 }
 
-// A convolution of images of so many columns, with a stride.
+// A convolution with a stride, of images with `columns` columns.
 graph::Graph Convolution(int64_t columns, int64_t stride) {
   graph::GraphBuilder b("convolution");
   const graph::ValueId images = b.Input("images", {graph::Dtype::kFloat32, {graph::Dim::Batch(), 4, 8, columns}});
@@ -527,7 +527,7 @@ TEST(ApplyPrecision, ConvolvesImagesThatAreNarrowerThanTheStrideInFp32OnACpu) {
   EXPECT_FALSE(is_wide(Convolution(1, 2), "fp32", Cpu()));
 }
 
-// A linear layer to so many classes, with its loss.
+// A linear layer to `num_classes` classes, with its loss.
 graph::Graph Classifier(int64_t num_classes) {
   graph::GraphBuilder b("classifier");
   const graph::ValueId images = b.Input("images", {graph::Dtype::kFloat32, {graph::Dim::Batch(), 8}});

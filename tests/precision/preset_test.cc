@@ -27,7 +27,7 @@ using graph::Dtype;
 constexpr OpList kLists[] = {OpList::kAmpd,  OpList::kTorchCuda, OpList::kTorchCpu, OpList::kApexO1,
                              OpList::kKeras, OpList::kModelCast, OpList::kMegatron};
 
-// "aten.mm.default  lower lower ...": a row of the table without blanks at its end.
+// "aten.mm.default  lower lower ...": a row of the table without trailing blanks.
 template <typename Cell>
 std::string Line(std::string_view op, Cell cell) {
   std::string line = absl::StrFormat("%-48s", std::string(op));
@@ -37,7 +37,7 @@ std::string Line(std::string_view op, Cell cell) {
   return std::string(absl::StripTrailingAsciiWhitespace(line)) + "\n";
 }
 
-// A line an op, a column a list. PyTorch's two columns are checked against the wheel in parity_autocast_test.
+// One line per op, one column per list. PyTorch's two columns are checked against the wheel in parity_autocast_test.
 std::string OpLists() {
   std::string text = Line("op", OpListName);
   for (const graph::OpRow& row : graph::AllOps()) {
@@ -56,8 +56,7 @@ TEST(OpLists, TheGoldenHasTheListOfEveryPreset) {
   }
 }
 
-// A product, both norms, a softmax, an op that no project lists for a format (but Apex: gelu), and a loss, each behind
-// a product.
+// A product, both norms, a softmax, an op that no project except Apex lists (gelu), and a loss, each after a product.
 graph::Graph Small() {
   graph::GraphBuilder b("small");
   graph::ValueId x = b.Input("images", {Dtype::kFloat32, {graph::Dim::Batch(), 3, 8, 8}});
@@ -81,7 +80,7 @@ std::string Short(Dtype dtype) {
   }
 }
 
-// "f16 over f32": what is stored, and its master.
+// "f16 over f32": the storage format, and its master.
 std::string Stored(const ResolvedPolicy& policy, std::string_view name) {
   for (const ParameterRow& row : policy.parameters) {
     if (row.name == name) {
@@ -99,7 +98,7 @@ std::string Buffer(const ResolvedPolicy& policy, std::string_view name) {
   return row == policy.buffers.end() ? "missing" : Short(row->dtype);
 }
 
-// What the first such op of the converted graph returns.
+// The dtype that the first node with this op returns in the converted graph.
 std::string Returned(const graph::Graph& graph, std::string_view op) {
   const auto& nodes = graph.nodes();
   const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const graph::Node& one) { return one.op == op; });
@@ -120,7 +119,7 @@ std::string Scale(const LossScaleConfig& scale) {
                             " x", scale.backoff_factor, " floor ", scale.floor, " hysteresis ", scale.hysteresis);
 }
 
-// On a GPU. Parts are named as in kProjects.
+// Describes a preset on a GPU. Parts are named as in kProjects.
 std::string Describe(const std::string& preset) {
   const auto policy = ResolvePolicy(PresetNamed(preset), Small(), Gpu(9, 0), OptimizerKind::kAdam);
   if (!policy.ok()) {
@@ -146,19 +145,19 @@ struct Project {
   const char* does;
 };
 
-// Written down from the projects' sources and documents, not from this one's code:
+// Written from the projects' sources and documents, independently of this code:
 //   * torch.autocast: fp32 leaves; softmax and layer_norm on its CUDA list return fp32, batch_norm and gelu are on none
 //     and keep their input's format; GradScaler 2^16, x2, x0.5, 2000, without a floor.
 //   * Apex, apex/amp/frontend.py and lists: O1 patches batch norms, layer norms, softmax and gelu to fp32; O2 casts the
-//     model but for batch norms and keeps fp32 masters; O3 casts all and has neither masters nor a scale. fp32 moments
-//     under O3 are ours on purpose, as docs/precision-policies.md says.
-//   * Keras: fp32 variables; every layer casts its inputs and returns the compute format, batch norms too, which
+//     model except batch norms and keeps fp32 masters; O3 casts all and has neither masters nor a scale. fp32 moments
+//     under O3 are our deliberate choice, see docs/precision-policies.md.
+//   * Keras: fp32 variables; every layer casts its inputs and returns the compute format, including batch norms, which
 //     compute in fp32; LossScaleOptimizer from 2^15.
 //   * DeepSpeed: 16-bit model, fp32 masters and moments; gradients are summed in the model's format, by BF16_Optimizer
 //     in fp32, and sent in the model's; 2^16, a window of 1000, minimum 1, hysteresis 2.
 //   * Megatron: 16-bit model, fp32 masters and moments, softmax in fp32; bf16 forces fp32 sums and wire; 2^32, a window
 //     of 1000, minimum 1, hysteresis 2.
-// Losses are fp32 in all: by the lists of PyTorch and Apex, and by what the models of the others do.
+// Losses are fp32 in all: by the lists of PyTorch and Apex, and by the models of the other projects.
 constexpr Project kProjects[] = {
     {"torch-amp-fp16",
      "product f16; weight f32; gradient f32 sum f32 wire f32; moments f32; batch norm f32 statistics f32 gives f16; "

@@ -1,4 +1,4 @@
-// That a step of several micro-batches is one of the whole batch, however many labels each of them counts.
+// A step of several micro-batches equals one of the whole batch, however many labels each micro-batch has.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -76,7 +76,7 @@ ValueId Call(graph::Graph& graph, std::string op, std::vector<graph::Argument> a
                        "value", std::move(type));
 }
 
-// A squared error over what a mask has, by hand: its own loss, of nothing where the mask has nothing.
+// A model with its own loss, written by hand: the mean squared error over a mask; NaN if the mask is empty.
 graph::Graph MaskedError(bool tells_count = true) {
   GraphBuilder b("masked_error");
   const ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), kFeatures}});
@@ -95,7 +95,7 @@ graph::Graph MaskedError(bool tells_count = true) {
   return graph;
 }
 
-// A cross entropy that weighs classes, which is a mean over their weights.
+// A cross entropy with class weights, which is a mean over the labels' weights.
 graph::Graph WeightedClasses() {
   GraphBuilder b("weighted_classes");
   const ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), kFeatures}});
@@ -133,7 +133,7 @@ Batch Part(const Batch& batch, int64_t begin, int64_t end) {
   return part;
 }
 
-// A batch in parts of these sizes.
+// Splits a batch into parts of these sizes.
 std::vector<Batch> Cut(const Batch& batch, const std::vector<int64_t>& sizes) {
   std::vector<Batch> parts;
   int64_t begin = 0;
@@ -149,7 +149,7 @@ struct Trained {
   TensorMap model;
 };
 
-// One step of gradient descent at a rate of 1, so that the weights tell the gradients.
+// One step of gradient descent at a rate of 1, so that the weights show the gradients.
 Trained Train(const graph::Graph& model, const std::vector<Batch>& batches, const v1::PrecisionPolicy& policy,
               EngineOptions options = {}) {
   options.optimizer = {.kind = OptimizerConfig::Kind::kSgd, .learning_rate = 1};
@@ -180,7 +180,7 @@ void ExpectOneBatch(const graph::Graph& model, const Batch& batch, const std::ve
   ExpectAlike(whole, Train(model, Cut(batch, sizes), policy, options), tolerance, what);
 }
 
-// Sixteen texts. `labels_left`: of each of four equal parts, how many of its labels are not left out.
+// Sixteen texts in four equal parts. `labels_left`: by part, how many labels are not ignored.
 Batch Texts(const std::vector<int64_t>& labels_left) {
   Seed(7);
   Batch batch{at::randint(0, kVocabulary, {16, kLength}, at::kLong),
@@ -294,7 +294,7 @@ TEST(Accumulation, EqualPartsGiveTheBitsOfADivisionByTheirNumber) {
     }
     EXPECT_EQ(Train(SmallLenet({4, 4}), parts, policy).result.loss, expected) << num_parts;
   }
-  // So do their gradients: what multiplies the loss is the scale by the number of parts, rounded once.
+  // So are their gradients: the factor on the loss is the scale divided by the number of parts, rounded once.
   for (const int64_t num_parts : {3, 7, 11, 48}) {
     for (const float scale : {1.0f, 1000.0f, 0.3f, 65536.0f}) {
       const double share = 5.0 / static_cast<double>(5 * num_parts);

@@ -1,4 +1,4 @@
-// What a forward pass loses in fp16 (emulated here), and that nothing is told of what a model means.
+// Faults of a forward pass in fp16 (emulated here) are reported, and intended zeros and infinities are not.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -42,7 +42,7 @@ void Seed(uint64_t seed) {
   generator.set_current_seed(seed);
 }
 
-// A network whose middle is written by hand: body, what `middle` makes of it, head.
+// A network with a hand-written middle: body, the result of `middle`, head.
 class Network {
  public:
   Network() : graph_(Body()), x_(*graph_.FindOutput("logits")) {}
@@ -124,7 +124,7 @@ graph::Graph Scaled(double factor) {
   return std::move(net).Finish(scaled);
 }
 
-// Products of samples with each other, which a softmax weighs; of a mask that is infinite where it hides.
+// Products of samples with each other, weighted by a softmax; `masked` hides some with an infinite mask.
 graph::Graph Mixed(bool masked) {
   Network net;
   const graph::Shape scores_shape = {Dim::Batch(), kFeatures};
@@ -220,7 +220,7 @@ TEST(ActivationFault, WhatTheModelMeansIsNone) {
         << preset << ": an exponential";
     EXPECT_EQ(StepOf(Mixed(true), BatchOf(1), preset).activation_fault, std::nullopt) << preset << ": a mask";
   }
-  GraphBuilder b("zeros");  // a branch that begins as nothing behind a ReLU that is off
+  GraphBuilder b("zeros");  // A branch that starts at zero, after an inactive ReLU
   ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), kFeatures}});
   x = b.Linear("off", x, kFeatures, graph::Initializer::Constant(-1));
   x = b.Linear("zero", b.Dropout("drop", b.Relu("relu", x), 0.9), kFeatures, graph::Initializer::Constant(0));
@@ -260,7 +260,7 @@ TEST(ActivationFault, LookingWritesNoRunningStatistics) {
   EXPECT_EQ(DigestOf(*engine), before);
 }
 
-// A sampled step computes what another does.
+// A sampled step computes the same as any other.
 TEST(ActivationFault, LookingChangesNoBits) {
   const auto digest_of = [](int64_t every_steps) {
     EngineOptions options;

@@ -1,4 +1,5 @@
-// The counts of batches that norms keep, as torch.nn.BatchNorm's num_batches_tracked: one more a forward in training.
+// Counts of batches that norms keep, as torch.nn.BatchNorm's num_batches_tracked: one more per forward pass in
+// training.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -25,7 +26,7 @@ using graph::ValueId;
 constexpr char kOnce[] = "once.num_batches_tracked";
 constexpr char kTwice[] = "twice.num_batches_tracked";
 
-// A norm that a forward runs once, and one that it runs twice.
+// One norm that runs once per forward pass, and one that runs twice.
 graph::Graph Norms() {
   GraphBuilder b("norms");
   ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 1, kImageSize, kImageSize}});
@@ -112,7 +113,7 @@ TEST(BatchCounts, AnExportedStateKeepsThoseThatItHas) {
   EXPECT_EQ(after.model.at(kOnce).item<int64_t>(), 1);
 }
 
-// A checkpoint of before they were kept.
+// An older checkpoint has no counts.
 TEST(BatchCounts, BeginAtZeroWhereTheImportedStateLacksThem) {
   const auto engine = NormsEngine();
   engine->Step({BatchOf(1)});

@@ -1,5 +1,6 @@
-// An engine whose steps are recorded and replayed against one that runs them: the same bits, whatever happens between
-// the steps. Both compute on the CPU with the emulated CUDA kernels; recorded_graph.h says what a replay does there.
+// Compares an engine whose steps are recorded and replayed with one that runs them directly: the same bits, whatever
+// happens between the steps. Both compute on the CPU with the emulated CUDA kernels; recorded_graph.h explains a replay
+// there.
 #include "worker/amp/captured_step.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +40,7 @@ using ::testing::HasSubstr;
 constexpr int64_t kBatchSize = 6;
 constexpr int kWarmUps = 3;
 
-// A convolution, batch norm and dropout: what a step may write or draw besides weights.
+// A convolution, batch norm and dropout: everything that a step may write or draw besides weights.
 graph::Graph NormAndDropout() {
   GraphBuilder b("norm_and_dropout");
   ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 1, kImageSize, kImageSize}});
@@ -78,7 +79,7 @@ EngineOptions AdamW() {
   return options;
 }
 
-// On a CPU with native bf16, by the emulated CUDA kernels.
+// An engine on a CPU with native bf16, with the emulated CUDA kernels.
 std::unique_ptr<Engine> MakeEngine(const graph::Graph& model, const v1::PrecisionPolicy& policy, EngineOptions options,
                                    const StepGraphs* graphs) {
   v1::Device cpu;
@@ -105,7 +106,7 @@ std::string TextOf(const StepResult& result) {
   return text;
 }
 
-// Two engines of one model and policy, one of which records.
+// Two engines with the same model and policy; one of them records.
 class CapturedStepTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -121,7 +122,7 @@ class CapturedStepTest : public testing::Test {
     captured_ = MakeEngine(model, policy, options, RecordedGraphs());
   }
 
-  // A step of both, and that they did the same.
+  // Runs a step on both engines and checks that they did the same.
   void Step(const std::vector<Batch>& micro_batches) {
     const uint64_t stream = 100 + static_cast<uint64_t>(num_steps_++);
     const std::string expected = TextOf(eager_->Step(micro_batches, stream));
@@ -254,7 +255,7 @@ TEST_F(CapturedStepTest, WhereNoGradientIsInFp16_NoStepSamplesUnasked) {
   EXPECT_EQ(GraphCounts().replays, 4);
 }
 
-// While it lives, nothing but a recording finds memory for more than a step's record.
+// During its lifetime, only a recording finds memory for more than a step's record.
 class TightMemory {
  public:
   TightMemory() { FreeBytes() = 2000; }
@@ -263,7 +264,7 @@ class TightMemory {
   ~TightMemory() { FreeBytes() = std::numeric_limits<int64_t>::max(); }
 };
 
-// Of the engine that records, in tight memory; the other's is computed before.
+// Runs a step of the recording engine in tight memory, after computing the expected result with the other engine.
 void CapturedStepTest::TightStep(const std::vector<Batch>& micro_batches) {
   const uint64_t stream = 100 + static_cast<uint64_t>(num_steps_++);
   const std::string expected = TextOf(eager_->Step(micro_batches, stream));
@@ -281,10 +282,10 @@ TEST_F(CapturedStepTest, AStepThatRunsAsItIsInTightMemory_TakesTheRecordingsPlac
   options.sample_every_steps = 6;
   Make(NormAndDropout(), Preset("fp16"), options);
   for (int i = 0; i < 6; ++i) {
-    Step({RandomBatch()});  // the first samples
+    Step({RandomBatch()});  // The first of these samples.
   }
   ASSERT_EQ(GraphCounts().replays, 2);
-  TightStep({RandomBatch()});  // samples
+  TightStep({RandomBatch()});  // This step samples.
   EXPECT_FALSE(captured_->replays());
   for (int i = 0; i < 3; ++i) {
     TightStep({RandomBatch()});
@@ -417,7 +418,7 @@ TEST_F(CapturedStepTest, PhasesOfAGan_AreReplayedUnderBothRules) {
   }
 }
 
-// Takes numbers and the row of a table that is added to them.
+// A model that reads numbers and adds a row of a table to them.
 graph::Graph Tower() {
   GraphBuilder b("tower");
   const ValueId numbers = b.Input("numbers", {Dtype::kFloat32, {Dim::Batch(), 5}});
@@ -439,7 +440,7 @@ TEST_F(CapturedStepTest, FieldsWithoutImages_AreReplayedToo) {
 }
 
 TEST_F(CapturedStepTest, WhatCannotBeRecorded_RunsAsItIsAndSaysWhy) {
-  for (const int failing : {1, 34, 54}) {  // the first, one of the backward pass and one of the second micro-batch
+  for (const int failing : {1, 34, 54}) {  // The first op, one of the backward pass, one of the second micro-batch.
     GraphCounts() = {};
     FailingOp() = failing;
     Make(NormAndDropout(), Preset("bf16"));
@@ -495,11 +496,11 @@ TEST_P(CapturedFp8PresetTest, ReplaysGiveTheBitsOfStepsThatRun) {
 
 TEST_F(CapturedFp8Test, TheCanarysStepsRunAsTheyAre_AndWhenTheyDemoteStepsAreRecordedAnew) {
   MakeWide("fp8-delayed", 6, 1e-9);
-  Step({Poisoned(RandomBatch())});  // it is skipped and judges nobody
+  Step({Poisoned(RandomBatch())});  // Skipped, so no layer is demoted.
   Steps(kWarmUps + 2);
   ASSERT_EQ(GraphCounts().replays, 2);
   const EngineState in_fp8 = eager_->ExportState();
-  Steps(1);  // demotes all
+  Steps(1);  // Demotes all layers.
   EXPECT_EQ(GraphCounts().replays, 2);
   Steps(kWarmUps + 1);
   EXPECT_EQ(GraphCounts().recordings, 2);
@@ -507,12 +508,12 @@ TEST_F(CapturedFp8Test, TheCanarysStepsRunAsTheyAre_AndWhenTheyDemoteStepsAreRec
   for (Engine* engine : {eager_.get(), captured_.get()}) {
     ASSERT_TRUE(engine->ImportState(in_fp8).ok());
   }
-  Steps(2);  // the first of them is the canary's again
+  Steps(2);  // The first of them is a canary step again.
   EXPECT_EQ(GraphCounts().replays, 3);
   EXPECT_EQ(GraphCounts().warm_ups, 2 * kWarmUps + 1);
 }
 
-// The recorder itself.
+// The test recorder itself.
 TEST(RecordedGraph, ComputesOnlyWhenItIsReplayed) {
   const at::Tensor x = at::zeros({4});
   const auto graph = RecordedGraphs()->make(c10::Device(c10::DeviceType::CPU));

@@ -1,5 +1,5 @@
-// The engine with the CUDA kernels, whose source runs here over an emulated CUDA on tensors of the CPU: what reaches
-// the kernels, and when, must give the CPU engine's bits.
+// The engine with the CUDA kernels, whose source runs here over an emulated CUDA on CPU tensors: what the engine passes
+// to the kernels, and when, must give the CPU engine's bits.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -103,7 +103,7 @@ TEST_P(CudaEngineTest, GoesOnFromAnExportedState) {
   ExpectSameBits(*cpu, *cuda);
 }
 
-// Scales, histories and codes of FP8 come from the kernels there; products are fp32's here, without a GPU.
+// With CUDA, FP8 scales, histories and codes come from the kernels; products are fp32's here, without a GPU.
 TEST(CudaEngine, StepsInFp8GiveTheCpuEnginesBits) {
   v1::ModelSpec spec;
   spec.mutable_mlp()->set_in_features(64);

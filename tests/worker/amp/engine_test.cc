@@ -80,8 +80,8 @@ TEST_P(PerPreset, GoesOnBitForBitFromAnExportedState) {
   }
 }
 
-// A layer to more classes than there are, which makes its own loss. An argument that is LibTorch's default keeps
-// LibTorch's op.
+// A layer with just enough classes for our cross entropy, with its own loss. Unless `is_plain`, the node has one more
+// argument, at LibTorch's default, so that it stays LibTorch's op.
 graph::Graph OfManyClasses(bool is_plain) {
   graph::GraphBuilder b("many_classes");
   const graph::ValueId images =

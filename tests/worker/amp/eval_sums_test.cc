@@ -27,7 +27,7 @@ namespace {
 
 constexpr int64_t kClasses = 5;
 
-// The evaluation program of a layer whose output has the head's name; what it computes does not matter here.
+// The evaluation program of a layer whose output has the head's name; the values it computes do not matter here.
 graph::Graph EvalProgramOf(graph::Head head) {
   graph::GraphBuilder b("layer");
   b.Output(std::string(graph::OutputNamesOf(head).front()),
@@ -47,7 +47,7 @@ double F1Of(const std::set<size_t>& wanted, const std::set<size_t>& given) {
   return 2 * precision * recall / (precision + recall);
 }
 
-// But for labels that are left out.
+// The number of labels that are not ignored.
 double CountOf(const at::Tensor& labels) { return labels.ne(graph::kIgnoredLabel).sum().item<double>(); }
 
 EvalSums Classified(const std::vector<int64_t>& predicted, const std::vector<int64_t>& labels) {
@@ -62,7 +62,7 @@ TEST(SumsOf, ClassesAreCountedExactlyOverBatchesOfAnySize) {
   std::mt19937 random(4);
   std::vector<int64_t> labels(101), predicted(101);
   for (size_t i = 0; i < labels.size(); ++i) {
-    labels[i] = static_cast<int64_t>(random() % (kClasses - 1));  // the last class is neither there nor told
+    labels[i] = static_cast<int64_t>(random() % (kClasses - 1));  // The last class is neither present nor predicted.
     predicted[i] = random() % 3 == 0 ? static_cast<int64_t>(random() % (kClasses - 1)) : labels[i];
   }
   double expected = 0;
@@ -113,14 +113,14 @@ TEST(SumsOf, EveryDecisionCountsForItsClass) {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// The evaluation program of a model that gives what it is given.
+// The evaluation program of a model that outputs its input.
 graph::Graph OfGivenLogits(graph::Shape shape) {
   graph::Graph model("given");
   model.AddOutput("logits", model.AddInput("images", {graph::Dtype::kFloat32, std::move(shape)}));
   return graph::WithEvalHead(model).value();
 }
 
-// As the service counts: by the program. `logits`: (B, classes); `labels`: (B).
+// Counts with the program, as the service does. `logits`: (B, classes); `labels`: (B).
 EvalSums Evaluated(const at::Tensor& logits, const at::Tensor& labels) {
   const graph::Graph program = OfGivenLogits({graph::Dim::Batch(), graph::Dim(logits.size(1))});
   const auto executor = executor::Executor::Create(program, executor::OpRegistry()).value();
@@ -160,8 +160,7 @@ TEST(SumsOf, AModelsOwnLossWeighsWhatItCounts) {
   EXPECT_EQ(sums.num_samples, 12);
 }
 
-// By the definition, a class of a sample at a time: no more than four others have a logit that is not this one or
-// below.
+// By the definition, one class of a sample at a time: for at most four other classes, "logit <= own logit" is false.
 int64_t NumTop5(const at::Tensor& logits, const at::Tensor& labels) {
   int64_t num_right = 0;
   for (int64_t i = 0; i < labels.numel(); ++i) {
@@ -183,7 +182,7 @@ TEST(SumsOf, TheFirstFiveAreCountedByTheirDefinition) {
   for (const size_t num_classes : {6, 9, 1000}) {
     std::vector<float> numbers(kSamples * num_classes);
     std::vector<int64_t> labels(kSamples);
-    for (float& number : numbers) {  // of so few that many tie, and a NaN or an infinity in most rows
+    for (float& number : numbers) {  // Few distinct numbers, so that many tie, and a NaN or an infinity in most rows.
       number = static_cast<float>(random() % (num_classes / 2));
       number = random() % (4 * num_classes) != 0 ? number : random() % 2 == 0 ? kNan : kInfinity;
     }

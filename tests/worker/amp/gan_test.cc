@@ -1,4 +1,4 @@
-// A step with two losses and two optimizers under one loss scale: a small GAN, with an overflow forced in one of them.
+// A step with two losses and two optimizers under one loss scale: a small GAN, with a forced overflow in one of them.
 
 #include "models/gan.h"
 
@@ -29,7 +29,7 @@ constexpr int64_t kNoise = 6;
 constexpr int64_t kBatch = 8;
 constexpr double kRate = 0x1p-7;
 constexpr int64_t kWarmup = 1000;
-// Where the phases stand in a step.
+// Positions of the phases in a step.
 constexpr size_t kDiscriminator = 0;
 constexpr size_t kGenerator = 1;
 
@@ -44,9 +44,9 @@ struct Fault {
 
 double Uniform(SeededRandom& random) { return static_cast<double>(random.Next() >> 11) * 0x1p-52 - 1; }
 
-// Real images are brighter to the right. A NaN among them reaches the discriminator's loss alone. The first feature of
-// the noise is 0 and is read with weights of 0, which therefore stay 0; as 3e38 it changes no output of the generator,
-// and overflows in the gradient of those weights alone.
+// Real images are brighter to the right. A NaN among them reaches only the discriminator's loss. The first feature of
+// the noise is 0 and is read with weights of 0, which therefore stay 0. If it is 3e38 instead, it changes no output of
+// the generator, but the gradient of those weights overflows, and no other.
 Batch MakeGanBatch(uint64_t seed, const Fault& fault = {}) {
   SeededRandom random(seed);
   Batch batch;
@@ -98,7 +98,7 @@ std::unique_ptr<Engine> MakeEngine(const v1::PrecisionPolicy& policy, uint64_t s
   return *std::move(engine);
 }
 
-// Scales between 2^10 and 2^70 make the generator's fault overflow and nothing else.
+// At scales between 2^10 and 2^70, the generator's fault overflows and nothing else does.
 v1::PrecisionPolicy Dynamic(const std::string& preset, Rule rule, double initial = 0x1p40) {
   v1::PrecisionPolicy policy = PresetNamed(preset);
   policy.mutable_loss_scale()->set_optimizer_skip(rule);
@@ -131,14 +131,14 @@ void ExpectSameTensors(const EngineState& a, const EngineState& b) {
   }
 }
 
-// The rules of torch.amp.GradScaler and of Apex for two optimizers, written down a second time.
+// The rules of torch.amp.GradScaler and of Apex for two optimizers, implemented a second time.
 struct TwoOptimizersModel {
   bool together = false;
   float scale = 0x1p40f;
   int good_steps = 0;
   int64_t applied[2] = {0, 0};
 
-  // Which of the two are skipped.
+  // Returns which of the two are skipped.
   std::vector<bool> Step(bool first_overflows, bool second_overflows) {
     const bool any = first_overflows || second_overflows;
     const std::vector<bool> skipped =
@@ -248,8 +248,8 @@ TEST(EachAlone, CountsAreThePhasesOwn) {
   EXPECT_EQ(state.skipped_steps, 3);
 }
 
-// A later phase reads what an earlier one updated under the one rule, and the weights of before the step under the
-// other.
+// A later phase reads what an earlier one updated under EACH_ALONE, and the weights from before the step under
+// ALL_TOGETHER.
 TEST(Phases, RunInOrderUnderEachAloneAndOnTheSameWeightsUnderAllTogether) {
   const auto losses = [](Rule rule, double discriminator_rate) {
     auto engine = MakeEngine(Dynamic("fp32", rule), 3, Phases(discriminator_rate));
@@ -280,7 +280,7 @@ TEST(SkippedPhase, LeavesNoTraceOfWhatItsRunSaw) {
   auto one = MakeEngine(Dynamic("fp32", v1::LossScale::EACH_ALONE));
   auto other = MakeEngine(Dynamic("fp32", v1::LossScale::EACH_ALONE));
   const EngineState before = one->ExportState();
-  // Other images, and the fault in the first micro-batch or in the second.
+  // Other images, with the fault in the first micro-batch or in the second.
   const Batch bad = MakeGanBatch(1, {.discriminator = true});
   const Batch good = MakeGanBatch(2);
   Batch bad_elsewhere = MakeGanBatch(3, {.discriminator = true});
@@ -292,7 +292,7 @@ TEST(SkippedPhase, LeavesNoTraceOfWhatItsRunSaw) {
   const EngineState after = one->ExportState();
   ExpectSameTensors(after, other->ExportState());
   EXPECT_TRUE(at::isfinite(after.model.at("discriminator.3.running_mean")).all().item<bool>());
-  // The generator's own run wrote them, after the other's was undone.
+  // The generator's own run wrote them, after the discriminator's run was undone.
   EXPECT_NE(Bytes(after.model.at("discriminator.3.running_mean")),
             Bytes(before.model.at("discriminator.3.running_mean")));
   EXPECT_NE(BytesOf(after, "generator"), BytesOf(before, "generator"));
@@ -334,7 +334,7 @@ TEST(Gan, TrainsInEveryFormat) {
   }
 }
 
-// Message of the refusal.
+// Message of the rejection.
 std::string Refused(const std::vector<PhaseOptions>& phases, const std::string& reason = "BAD_PHASES") {
   const absl::Status status = TryEngine(Dynamic("fp32", v1::LossScale::EACH_ALONE), phases).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

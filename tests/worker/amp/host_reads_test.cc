@@ -1,4 +1,4 @@
-// That the host reads no number of a step while it gives it to the device, without a device: LibTorch tells of every op
+// The host reads no number of a step while it enqueues the step. Tested without a device: LibTorch reports every op
 // that would make the host wait for one.
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
@@ -21,8 +21,8 @@ constexpr int64_t kVocabulary = 64;
 constexpr int64_t kSequence = 16;
 constexpr uint64_t kCanaryEverySteps = 2;
 
-// Counts ops, on every thread, whose result the host has to know before it can go on. It cannot see who reads a CPU
-// tensor's memory.
+// Counts ops, on every thread, whose result the host must know before it can continue. Direct reads of a CPU tensor's
+// memory are not detected.
 class HostReads {
  public:
   HostReads()

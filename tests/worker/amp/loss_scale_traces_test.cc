@@ -1,5 +1,5 @@
-// The loss scaler against each engine's own rule, written down here from that engine's source and sharing nothing with
-// ours: over 100,000 random overflow flags the scale after every step is the same fp32 number.
+// The loss scaler compared with each engine's own rule, reimplemented here from that engine's source without sharing
+// code with ours: over 100,000 random overflow flags the scale after every step is the same fp32 number.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ constexpr int kSteps = 100'000;
 class Rule {
  public:
   virtual ~Rule() = default;
-  // False when the engine ends the run instead.
+  // Returns false if the engine ends the run instead.
   virtual bool Update(bool overflow) = 0;
   virtual float scale() const = 0;
 };
@@ -62,7 +62,7 @@ class Torch final : public Rule {
   int tracker_ = 0;
 };
 
-// Our own fp16: torch's rule between 1 and 2^24.
+// Our own fp16 preset: torch's rule between 1 and 2^24.
 class Bounded final : public Rule {
  public:
   bool Update(bool overflow) override {
@@ -134,7 +134,7 @@ class ApexHysteresis final : public Rule {
   int hysteresis_ = 3;
 };
 
-// keras/src/optimizers/loss_scale_optimizer.py: _stateful_handle_finite_grads and its sister.
+// keras/src/optimizers/loss_scale_optimizer.py: _stateful_handle_finite_grads and its counterpart.
 class Keras final : public Rule {
  public:
   explicit Keras(int growth_steps) : growth_steps_(growth_steps) {}
@@ -195,7 +195,7 @@ class DeepSpeed final : public Rule {
   int64_t last_overflow_iter_ = -1;
 };
 
-// megatron/core/optimizer/grad_scaler.py: DynamicGradScaler.update, a fp32 tensor.
+// megatron/core/optimizer/grad_scaler.py: DynamicGradScaler.update, an fp32 tensor.
 class Megatron final : public Rule {
  public:
   bool Update(bool overflow) override {
@@ -232,7 +232,7 @@ LossScaleConfig Config(double initial, int interval, int hysteresis = 1) {
   return config;
 }
 
-// What our scaler is given, beside the rule that it must reproduce.
+// The configuration of our scaler, and the rule that it must reproduce.
 struct Trace {
   std::string name;
   LossScaleConfig config;
@@ -268,7 +268,7 @@ INSTANTIATE_TEST_SUITE_P(Engines, Traces, testing::ValuesIn(AllTraces()), [](con
   return name;
 });
 
-// From almost every second step, down to the floor or to 0, to hardly ever, up to the cap or to infinity.
+// With overflows from almost every second step (down to the floor or 0) to hardly ever (up to the cap or infinity).
 TEST_P(Traces, EqualTheEnginesOwnRuleOver100000RandomFlags) {
   for (const uint64_t one_in : {2, 4, 50, 700, 2500, 40'000}) {
     const uint64_t seed = 100 + one_in;
@@ -286,7 +286,7 @@ TEST_P(Traces, EqualTheEnginesOwnRuleOver100000RandomFlags) {
   }
 }
 
-// Every change of the scale over 20,000 flags, of which one in 900 is an overflow and a few in a row now and then.
+// Every change of the scale over 20,000 flags. One in 900 is an overflow, sometimes several in a row.
 TEST_P(Traces, AreTheGoldenOnes) {
   SeededRandom random(7);
   LossScaler scaler(GetParam().config);
@@ -342,7 +342,7 @@ TEST(TorchTrace, WithoutAFloorTheScaleReachesZeroAndSaysThatItIsStuck) {
   EXPECT_EQ(last, ScaleChange::kAtFloor);
 }
 
-// The one place where ours is not torch's: its test for equality misses an interval that was lowered below the tracker.
+// The only difference from torch: its test for equality misses an interval that was lowered below the tracker.
 TEST(TorchTrace, AnIntervalLoweredLiveGrowsOursAtOnceAndTorchsOnlyAfterAnOverflow) {
   LossScaler ours(Config(0x1p16, 2000));
   Torch theirs(2000);

@@ -36,7 +36,7 @@ TEST(LossScaler, BacksOffOnOverflowAndGrowsAfterTheInterval) {
   EXPECT_EQ(Trace(scaler, "x...x..x..."), "512 512 512 1024 512 512 512 256 256 256 512 ");
 }
 
-// torch.amp.GradScaler's kernel, written down from its definition: amp_update_scale in the project's reference notes.
+// torch.amp.GradScaler's kernel, reimplemented from its definition: amp_update_scale in the project's reference notes.
 struct TorchRule {
   float scale = 1;
   int tracker = 0;
@@ -97,7 +97,8 @@ TEST(LossScaler, HysteresisRefilledOnGrowthIsMegatrons) {
   LossScaleConfig config = Dynamic(1024, 3);
   config.hysteresis = 2;
   LossScaler scaler(config);
-  // The first overflow is forgiven; good steps do not refill, so each further one backs off until the scale grows.
+  // The first overflow is tolerated; good steps do not refill, so every further overflow backs off until the scale
+  // grows.
   EXPECT_EQ(Trace(scaler, "x.x.x...x.x"), "1024 1024 512 512 256 256 256 512 512 512 256 ");
 }
 

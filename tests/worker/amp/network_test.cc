@@ -1,4 +1,4 @@
-// The engine over networks that are more than a chain of layers: GPTs, a BERT and recurrent ones with masked texts, and
+// The engine with networks that are more than a chain of layers: GPTs, a BERT and recurrent ones with masked texts, and
 // residual blocks with BatchNorm.
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ struct Network {
   const char* name;
   graph::Graph (*build)();
   Batch (*batch)();
-  const char* blocks;  // modules for checkpoint segments
+  const char* blocks;  // Modules for checkpoint segments.
 };
 
 graph::Graph Gpt() {
@@ -49,7 +49,7 @@ graph::Graph Gpt() {
       .value();
 }
 
-// The next token follows from the last one.
+// Each token determines the next one.
 Batch Tokens() {
   const at::Tensor tokens = at::randint(0, kVocabulary, {8, kSequence}, at::kLong);
   return {tokens, tokens.mul(3).add(1).remainder(kVocabulary)};
@@ -69,7 +69,7 @@ Batch Images() {
   return {images, labels};
 }
 
-// Tied, with transposed weights and more positions than the sequences have.
+// A GPT-2 with a tied head, transposed weights and more positions than the sequences have.
 graph::Graph Gpt2Of(int num_layers, int width) {
   v1::Gpt2Spec spec;
   spec.set_n_layer(num_layers);
@@ -111,7 +111,7 @@ graph::Graph Lstm() { return RnnOf(v1::RnnSpec::LSTM); }
 
 graph::Graph Gru() { return RnnOf(v1::RnnSpec::GRU); }
 
-// The class is the second token's, and what follows the text is of another class's.
+// The second token is the class; the padding after a text holds tokens of other classes.
 Batch Texts() {
   constexpr int64_t kTexts = 16;
   const at::Tensor labels = at::arange(kTexts, at::kLong).remainder(kClasses);
@@ -178,7 +178,7 @@ TEST(Networks, LearnInEveryPresetAndFollowFp32) {
   }
 }
 
-// Blocks of 128, and one that is neither the first nor the last.
+// Blocks of width 128, one of which is neither the first nor the last.
 graph::Graph WiderGpt() {
   return models::BuildGpt({.num_layers = 3,
                            .width = 128,
@@ -233,7 +233,7 @@ TEST(Networks, CheckpointSegmentsChangeNoBitOfTheTraining) {
   at::set_num_threads(1);
   for (const Network& network : kNetworks) {
     if (network.build == Lstm) {
-      continue;  // oneDNN's, which a segment first runs without autograd, rounds otherwise there
+      continue;  // A segment first runs oneDNN's LSTM without autograd, where it rounds differently.
     }
     for (const char* preset : {"fp32", "bf16", "fp16"}) {
       const auto plain = MakeEngine(network, preset, {});
@@ -253,7 +253,7 @@ TEST(Networks, CheckpointSegmentsChangeNoBitOfTheTraining) {
   }
 }
 
-// While it lives, malloc gives memory full of large numbers.
+// During its lifetime, malloc returns memory full of large numbers.
 class FilledMemory {
  public:
   FilledMemory() { mallopt(M_PERTURB, 1); }
@@ -262,7 +262,7 @@ class FilledMemory {
   FilledMemory& operator=(const FilledMemory&) = delete;
 };
 
-// A convolution whose stride is wider than its image, as the last ones of a deep network over small images are.
+// A convolution whose stride is wider than its image, like the last ones of a deep network on small images.
 graph::Graph NarrowImage() {
   graph::GraphBuilder b("narrow_image");
   graph::ValueId x = b.Input("images", {graph::Dtype::kFloat32, {graph::Dim::Batch(), 16, 1, 1}});

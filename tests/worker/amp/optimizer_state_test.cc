@@ -1,5 +1,5 @@
-// What an engine keeps beside its weights, per policy and optimizer: masters whole, in halves or not at all, moments in
-// bf16, averages, groups with numbers of their own.
+// The state that an engine keeps besides its weights, per policy and optimizer: masters whole, in halves or not at all,
+// moments in bf16, averages, parameter groups.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -62,7 +62,7 @@ std::unique_ptr<Engine> MakeEngine(const P& policy, const OptimizerConfig& optim
   return CpuEngine(SmallLenet({4}), policy, options);
 }
 
-// Learnable: a class is the brightest of the quarters.
+// A learnable batch: the brightest quarter is the class.
 Batch MakeBatch() {
   const at::Tensor labels = at::randint(0, 4, {32}, at::kLong);
   at::Tensor images = at::rand({32, 1, 8, 8});
@@ -126,14 +126,14 @@ TEST(OptimizerState, TrainingGoesOnBitForBitFromAnExportedState) {
   }
 }
 
-// As checkpoints are copied, one after the other.
+// Checkpoints are copied this way, one after the other.
 TEST(OptimizerState, ExportedIntoAnEarlierState_ItIsThatOfNowInTheSameMemory) {
   for (const Case& one : Cases()) {
     SCOPED_TRACE(one.name);
     const auto engine = MakeEngine(one.policy, one.optimizer);
     engine->Step({MakeBatch()});
     EngineState early = engine->ExportState();
-    early.model["classifier.0.weight"] = at::ones({2, 3});  // fits nothing
+    early.model["classifier.0.weight"] = at::ones({2, 3});  // Has the shape of no tensor here.
     early.model["of another model"] = at::ones({2, 3});
     std::map<std::string, const void*> places;
     for (const TensorMap* map : {&early.model, &early.optimizer}) {
@@ -181,7 +181,7 @@ TEST(OptimizerState, EveryWayToStoreWeightsLearns) {
   }
 }
 
-// Any fp32 master survives the way into halves and back; bf16 weights alone keep its upper half.
+// Any fp32 master survives being split in halves and joined again; bf16 weights alone keep its upper half.
 TEST(OptimizerState, HalvesKeepEveryBitOfImportedMasters) {
   const auto fp32 = MakeEngine(Preset("fp32"), AdamW());
   fp32->Step({MakeBatch()});
@@ -196,7 +196,7 @@ TEST(OptimizerState, HalvesKeepEveryBitOfImportedMasters) {
   EXPECT_TRUE(SameBits(rounded, fp32->ExportState().model.at("classifier.0.weight").to(at::kBFloat16).to(at::kFloat)));
 }
 
-// The textbook case: updates far below the weights' spacing are lost without a master, and are not with one.
+// The textbook case: updates far below the weights' spacing are lost without a master, and kept with one.
 TEST(OptimizerState, SmallUpdatesMoveMastersAndNotFp16Weights) {
   const OptimizerConfig tiny = AdamW(1e-7);
   const auto with = MakeEngine(Preset("fp16"), tiny);
@@ -208,7 +208,8 @@ TEST(OptimizerState, SmallUpdatesMoveMastersAndNotFp16Weights) {
     with->Step({batch});
     without->Step({batch});
   }
-  // Some weights have no gradient, behind units that are off; and near zero fp16's spacing is as small as the updates.
+  // Some weights have no gradient, because their units are inactive; near zero fp16's spacing is as small as the
+  // updates.
   const auto moved = [&](const Engine& engine) {
     return engine.ExportState().model.at("classifier.0.weight").ne(start).to(at::kFloat).mean().item<float>();
   };
@@ -265,7 +266,7 @@ TEST(OptimizerState, SkippedStepLeavesAveragesAndTheStreamOfRandomBitsAlone) {
   ExpectSameState(*clean, *skipping);
 }
 
-// Steps of 1/128 of the weights' spacing: of 64, each goes another way for each element of each tensor.
+// Steps of 1/128 of the weights' spacing. Over 64 steps, each element of each tensor moves differently.
 TEST(OptimizerState, RandomBitsDifferFromStepToStepAndFromTensorToTensor) {
   const auto kernels = StepKernels::Make({});
   std::vector<Parameter> parameters;
@@ -281,7 +282,7 @@ TEST(OptimizerState, RandomBitsDifferFromStepToStepAndFromTensorToTensor) {
     optimizer.Step({at::ones({20'000}).neg(), at::ones({20'000}).neg()}, &phase.decision);
   }
   const at::Tensor first = MasterOf(parameters[0]);
-  // 1 - (127/128)^64 is 0.395; with the same bits each step it would be 1/128.
+  // 1 - (127/128)^64 is 0.395; with the same bits in each step it would be 1/128.
   EXPECT_NEAR(first.gt(1).to(at::kFloat).mean().item<float>(), 0.395, 0.02);
   EXPECT_FALSE(SameBits(first, MasterOf(parameters[1])));
 }
@@ -303,7 +304,7 @@ TEST(OptimizerState, TheFirstGroupThatMatchesHasTheNumbers) {
   EXPECT_TRUE(SameBits(with.at("classifier.0.weight"), start.at("classifier.0.weight")));
   EXPECT_TRUE(SameBits(with.at("classifier.0.bias"), start.at("classifier.0.bias"))) << "the first group wins";
   EXPECT_TRUE(SameBits(with.at("classifier.2.weight"), without.at("classifier.2.weight"))) << "no group matches";
-  // Without decay the bias keeps what the decay took: 0.1 * 0.5 of it.
+  // Without decay the bias keeps what decay removed: 0.1 * 0.5 of it.
   EXPECT_TRUE(at::allclose(with.at("classifier.2.bias"),
                            without.at("classifier.2.bias").add(start.at("classifier.2.bias"), 0.05), 1e-5, 1e-7));
   EXPECT_FALSE(SameBits(with.at("classifier.2.bias"), without.at("classifier.2.bias")));

@@ -16,7 +16,7 @@ namespace {
 
 using graph::Dtype;
 
-// `wide`: the linear layer in the middle has features that FP8 takes, in blocks too.
+// `wide`: the features of the middle linear layer fit FP8, even in blocks.
 graph::Graph MixedNetwork(bool wide) {
   graph::GraphBuilder b("mixed");
   graph::ValueId x = b.Input("images", {Dtype::kFloat32, {graph::Dim::Batch(), 1, kImageSize, kImageSize}});
@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(Presets, EveryPreset, testing::ValuesIn(PresetsOfACpu()
 TEST_P(EveryPreset, LearnsWhatCanBeLearned) {
   auto engine = MakeEngine(PresetNamed(GetParam()));
   const EvalSums before = engine->Evaluate(MakeBatch(1000, 256));
-  // Megatron's scale begins at 2^32 and takes some thirty skipped steps to come down.
+  // Megatron's scale starts at 2^32 and needs some thirty skipped steps to come down.
   for (uint64_t step = 0; engine->applied_steps() < 120 && step < 200; ++step) {
     engine->Step({MakeBatch(step, 32)});
   }
@@ -108,8 +108,8 @@ double LossOf(Engine& engine) {
   return sums.loss / static_cast<double>(sums.num_samples);
 }
 
-// By how much the loss on unseen samples falls in 200 steps of about 1e-5 a weight. Half a unit in the last place of a
-// fp16 weight is that much from 0.016 on, so most of these updates round away without a master.
+// The decrease of the loss on unseen samples in 200 steps of about 1e-5 per weight. Half a unit in the last place of an
+// fp16 weight is that much from 0.016 on, so most of these updates are rounded away without a master.
 double ProgressInSmallSteps(const std::string& preset) {
   auto engine = MakeEngine(PresetNamed(preset), 3, 1e-5);
   const double before = LossOf(*engine);

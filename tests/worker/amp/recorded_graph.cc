@@ -28,14 +28,14 @@ namespace {
 using c10::IValue;
 using torch::jit::Stack;
 
-// Lies below autograd and above every kernel, and LibTorch itself has no use for it.
+// A key below autograd and above every kernel that LibTorch itself does not use.
 constexpr c10::DispatchKey kRecorded = c10::DispatchKey::Fake;
 constexpr const char* kReadsBack[] = {"aten::_local_scalar_dense", "aten::nonzero", "aten::equal"};
 
 struct Recording {
   std::vector<std::function<void(const std::vector<uint64_t>& seeds)>> work;
-  std::map<void*, size_t> own;             // memory, with its bytes
-  std::map<void*, std::string> of_others;  // as it was before the first op that was given it
+  std::map<void*, size_t> own;             // Memory blocks, with their sizes in bytes.
+  std::map<void*, std::string> of_others;  // Content before the first op that used it.
   size_t num_seeds = 0;
   int num_ops = 0;
 
@@ -46,7 +46,7 @@ struct Recording {
     const c10::Storage& storage = tensor.storage();
     void* const data = storage.mutable_data();
     if (const auto block = own.find(data); block != own.end()) {
-      // A number that became a tensor on the way travels with the launch on a GPU.
+      // On a GPU, a number that became a tensor on the way is passed with the launch.
       block->second = tensor.unsafeGetTensorImpl()->is_wrapped_number() ? 0 : block->second;
     } else if (data != nullptr) {
       of_others.try_emplace(data, static_cast<const char*>(data), storage.nbytes());
@@ -68,10 +68,10 @@ struct Recording {
 };
 
 Recording* under_way = nullptr;
-int num_recorded = 0;  // recordings that there are
+int num_recorded = 0;  // Number of existing recordings.
 bool replays = false;
 
-// Memory of recordings is never freed: somebody may still hold a tensor in it when its graph is gone.
+// Memory of recordings is never freed: someone may still hold a tensor in it after its graph is gone.
 class PoolAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
@@ -112,7 +112,7 @@ void InstallPool() {
   c10::SetCPUAllocator(&PoolAllocator::Get(), kAboveTheDefault);
 }
 
-// Calls `visit` on every tensor of a value and gives what it returned in their place.
+// Replaces every tensor of a value by the result of `visit` on it.
 template <typename Visit>
 IValue MapTensors(const IValue& value, const Visit& visit) {
   if (value.isTensor()) {
@@ -135,7 +135,7 @@ IValue MapTensors(const IValue& value, const Visit& visit) {
   return value;
 }
 
-// The same memory without autograd's marks, which would keep its graph alive.
+// The same memory without autograd's metadata, which would keep its graph alive.
 at::Tensor Plain(const at::Tensor& tensor) { return tensor.defined() ? tensor.tensor_data() : tensor; }
 
 Stack LastOf(const Stack& stack, size_t count) {
@@ -248,7 +248,7 @@ class RecordedGraph final : public StepGraph {
   bool recorded_ = false;
 };
 
-// What a launch takes: numbers of a step lie on the host's stack and are copied when they are launched.
+// The arguments that a launch keeps: a step's numbers are on the host's stack and are copied at the launch.
 template <typename T>
 T Taken(T argument) {
   return argument;

@@ -6,15 +6,15 @@
 #include "worker/amp/step/step_graph.h"
 #include "worker/kernels/cuda/cuda_kernels.h"
 
-// Step graphs for an engine that computes on the CPU with the emulated CUDA kernels. As a CUDA graph they keep what a
-// step gives the device and nothing else: each op of LibTorch below autograd with the memory of its arguments and
-// results, each launch of a kernel, each seed. A replay does that again, on the same memory, and runs no other line of
-// the engine. So that it shows mistakes:
-//   * what ops wrote into others' memory while the step was recorded is taken back afterwards;
-//   * what was allocated meanwhile belongs to the graph, and before every replay it is filled with NaNs;
-//   * an op that reads a number back to the host can't be recorded;
-//   * while a step is recorded, what else allocates finds no more memory than FreeBytes().
-// What it does not show: streams, and copies from memory of the host that is gone by the time of a replay.
+// Step graphs for an engine that computes on the CPU with the emulated CUDA kernels. Like a CUDA graph they record only
+// what a step gives to the device: each LibTorch op below autograd with the memory of its arguments and results, each
+// kernel launch, each seed. A replay repeats that on the same memory, and runs no other line of the engine. To expose
+// mistakes:
+//   * what ops wrote into others' memory during the recording is undone afterwards;
+//   * memory allocated during the recording belongs to the graph, and is filled with NaNs before every replay;
+//   * an op that reads a number back to the host cannot be recorded;
+//   * while there is a recording, other allocations find no more memory than FreeBytes().
+// It does not expose errors with streams, or copies from host memory that is gone by the time of a replay.
 // Single-threaded: one step is recorded at a time.
 namespace ampd::amp {
 
@@ -24,19 +24,19 @@ struct RecordedGraphCounts {
   int replays = 0;
 };
 
-// Of all graphs since the counts were last set.
+// Counts over all graphs since they were last set.
 RecordedGraphCounts& GraphCounts();
 
-// The op, counted from 1, that can't be recorded; 0: all can.
+// The op, counted from 1, that cannot be recorded; 0: all can.
 int& FailingOp();
 
-// For tensors of more bytes there is no memory outside of recordings, as long as there is one; without one there is
-// enough.
+// While a recording exists, larger tensors outside of recordings cannot be allocated; without a recording there is
+// enough memory.
 int64_t& FreeBytes();
 
 const StepGraphs* RecordedGraphs();
 
-// The emulated kernels; while a step is recorded, their launches are.
+// The emulated kernels; their launches are recorded while a step is recorded.
 const kernels::CudaKernels* RecordableKernels();
 
 }  // namespace ampd::amp

@@ -1,4 +1,4 @@
-// What a skipped step leaves behind, which is nothing but the count of batches, and whom it names.
+// A skipped step changes only the count of batches, and names the right parameter.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ using graph::ValueId;
 constexpr int kImageSize = 6;
 constexpr int kClasses = 4;
 
-// A convolution, batch norm and dropout: what a step may write or draw besides weights.
+// A convolution, batch norm and dropout: everything that a step may write or draw besides weights.
 graph::Graph NormAndDropout() {
   GraphBuilder b("norm_and_dropout");
   ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 1, kImageSize, kImageSize}});
@@ -85,7 +85,7 @@ std::string Bytes(const at::Tensor& tensor) {
   return {static_cast<const char*>(tensor.const_data_ptr()), static_cast<size_t>(tensor.nbytes())};
 }
 
-// Takes out the count of batches that the model's norm has seen.
+// Removes and returns the count of batches that the model's norm has seen.
 int64_t TakeCount(EngineState& state) {
   return state.model.extract("norm.num_batches_tracked").mapped().item<int64_t>();
 }
@@ -184,7 +184,7 @@ TEST(RandomNumbers, AStateMovedToAnotherEngineGoesOnBitForBit) {
     whole->Step({MakeBatch(step)}, step);
   }
   auto resumed = MakeEngine(NormAndDropout(), Static("fp32", 1));
-  resumed->Step({MakeBatch(50)}, 50);  // draws what the other did not
+  resumed->Step({MakeBatch(50)}, 50);  // Draws numbers that the other did not.
   ASSERT_TRUE(resumed->ImportState(whole->ExportState()).ok());
   for (uint64_t step = 3; step < 6; ++step) {
     EXPECT_EQ(whole->Step({MakeBatch(step)}, step).loss, resumed->Step({MakeBatch(step)}, step).loss);
@@ -192,7 +192,7 @@ TEST(RandomNumbers, AStateMovedToAnotherEngineGoesOnBitForBit) {
   ExpectSameTensors(whole->ExportState(), resumed->ExportState());
 }
 
-// The middle layer reads large values and passes small ones on: its own weight's gradient alone leaves fp16.
+// The middle layer reads large values and outputs small ones: only its own weight's gradient overflows fp16.
 std::unique_ptr<Engine> OverflowingInTheMiddle(double scale) {
   auto engine = MakeEngine(Mlp(), Static("fp16", scale));
   EngineState state = engine->ExportState();

@@ -7,13 +7,13 @@
 #include "graph/graph.h"
 #include "worker/amp/engine.h"
 
-// A classification that a small network learns within a hundred steps, for tests of the engine.
+// A classification task that a small network learns within a hundred steps, for tests of the engine.
 namespace ampd::amp {
 
 inline constexpr int kImageSize = 8;
 inline constexpr int kClasses = 4;
 
-// A LeNet that learns it, with a convolution of each of the widths.
+// A LeNet that learns it, with one convolution per width.
 graph::Graph SmallLenet(const std::vector<int>& widths);
 
 // Class c has a bright row c, plus noise. Images are (size, 1, kImageSize, kImageSize).

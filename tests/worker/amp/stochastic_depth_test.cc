@@ -1,5 +1,5 @@
-// Which samples' branches a step of the engine leaves out, read off the weights that it updates: of the model that the
-// program brings along (two_branches.h).
+// Which samples' branches an engine step drops, derived from the weights that it updates. The model is linked into the
+// test program (two_branches.h).
 #include <gtest/gtest.h>
 
 #include <array>
@@ -19,13 +19,13 @@ namespace ampd::amp {
 namespace {
 
 constexpr int64_t kMicroBatches = 2;
-constexpr int64_t kSamples = 64;  // of a micro-batch
+constexpr int64_t kSamples = 64;  // Per micro-batch.
 constexpr int64_t kAll = kMicroBatches * kSamples;
 constexpr int64_t kSteps = 300;
-constexpr std::array<double, 2> kProbabilities = {0.3, 0.1};  // of the branches
+constexpr std::array<double, 2> kProbabilities = {0.3, 0.1};  // By branch.
 
-// Sample i is 1 at place i and 0 elsewhere. With weights of 0 the gradient of the squared error to the samples
-// themselves is, of a weight, what its branch is multiplied by, times the negative inverse of this rate.
+// Sample i is 1 at index i and 0 elsewhere. The loss is the squared error to the samples themselves. With weights of 0,
+// the gradient of a weight is its branch's factor times the negative inverse of this rate.
 std::unique_ptr<Engine> MakeEngine(uint64_t seed) {
   static const auto* const model = new TwoBranches(TwoBranchesOf(kAll, kProbabilities));
   EngineOptions options;
@@ -35,7 +35,7 @@ std::unique_ptr<Engine> MakeEngine(uint64_t seed) {
   return CpuEngine(model->train, PresetNamed("fp32"), options);
 }
 
-// What the branches of all samples were multiplied by in one step each, (steps, branches, samples).
+// The factors of all samples' branches, in one step each, (steps, branches, samples).
 at::Tensor FactorsOf(uint64_t seed, uint64_t first_stream = 0) {
   const auto engine = MakeEngine(seed);
   const EngineState start = engine->ExportState();
@@ -53,17 +53,17 @@ at::Tensor FactorsOf(uint64_t seed, uint64_t first_stream = 0) {
   return at::stack(factors);
 }
 
-// Whether they were left out.
+// Whether they were dropped.
 at::Tensor DropsOf(uint64_t seed, uint64_t first_stream = 0) { return FactorsOf(seed, first_stream).eq(0); }
 
-// Whether the share of truths is what chance gives with that probability.
+// Checks that the share of true values agrees with that probability.
 void ExpectShare(const at::Tensor& truths, double probability, const std::string& what) {
   const auto count = static_cast<double>(truths.numel());
   const double share = truths.sum().item<double>() / count;
   EXPECT_NEAR(share, probability, 5 * std::sqrt(probability * (1 - probability) / count)) << what;
 }
 
-// Whether two draws with these probabilities know nothing of each other.
+// Checks that two draws with these probabilities are independent.
 void ExpectIndependent(const at::Tensor& one, double of_one, const at::Tensor& other, double of_other,
                        const std::string& what) {
   ExpectShare(one.logical_and(other), of_one * of_other, what);

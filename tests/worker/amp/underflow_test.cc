@@ -1,4 +1,4 @@
-// The textbook case for a loss scale, with true fp16 numerics: a model whose gradients fp16 cannot hold.
+// The textbook case for a loss scale, with exact fp16 numerics: a model whose gradients are too small for fp16.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -21,8 +21,8 @@ constexpr int kClasses = 4;
 
 constexpr int kBatchSize = 8192;
 
-// What the logits are multiplied by, as maximal-update parametrisation and temperatures do. A sample's share of the
-// loss's gradient is at most 1 / kBatchSize; with this factor that is 2.4e-8, and fp16's smallest number is 6e-8.
+// The factor on the logits, as in maximal-update parametrisation and temperatures. A sample's share of the loss's
+// gradient is at most 1 / kBatchSize; with this factor that is 2.4e-8, and fp16's smallest number is 6e-8.
 constexpr double kMultiplier = 2e-4;
 
 graph::Graph Classifier() {
@@ -40,7 +40,7 @@ graph::Graph Classifier() {
   return graph;
 }
 
-// Class c has its quarter of the features bright.
+// In class c, quarter c of the features is bright.
 Batch MakeBatch(uint64_t seed) {
   SeededRandom random(seed);
   Batch batch{at::empty({kBatchSize, kFeatures}, at::kFloat), at::empty({kBatchSize}, at::kLong)};
@@ -59,7 +59,7 @@ Batch MakeBatch(uint64_t seed) {
 // Accuracy on new samples after 60 steps.
 double Train(const v1::PrecisionPolicy& policy) {
   EngineOptions options;
-  // A rate as large as the multiplier is small; AdamW's steps do not depend on the size of gradients that there are.
+  // The rate makes up for the small factor; AdamW's steps do not depend on the size of nonzero gradients.
   options.optimizer = {.kind = OptimizerConfig::Kind::kAdamW, .learning_rate = 50, .epsilon = 1e-15};
   options.seed = 3;
   const auto engine = CpuEngine(Classifier(), policy, options);

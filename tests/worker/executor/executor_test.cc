@@ -366,8 +366,8 @@ TEST(OpRegistryDeathTest, ANameOfAnotherNamespaceOrTwiceEndsTheProcess) {
   EXPECT_DEATH(registry.Register("aten.relu.default", nullptr), "not of namespace ampd");
 }
 
-// Runs x -> a -> b -> c -> output, where each letter is a doubling that records how many of the values before it are
-// alive when it begins and when it is done.
+// Runs x -> a -> b -> c -> output, where each letter is a doubling that records, at its start and its end, how many
+// earlier values are alive.
 class Lifetimes {
  public:
   Lifetimes() {
@@ -380,7 +380,7 @@ class Lifetimes {
     });
   }
 
-  // `read_again`: the first doubling's result is read by the last node too.
+  // `read_again`: the last node also reads the first doubling's result.
   at::Tensor Run(bool read_again) {
     Graph graph("chain");
     const ValueId x = graph.AddInput("x", kVector);
@@ -391,7 +391,7 @@ class Lifetimes {
         graph.AddNode(MakeNode("aten.add.Tensor", {{"self", c}, {"other", read_again ? a : c}}), "y", kVector);
     graph.AddOutput("y", sum);
     const auto executor = Bound(graph, {}, registry_);
-    std::vector<at::Tensor> inputs;  // an initializer list would hold the tensor through the run
+    std::vector<at::Tensor> inputs;  // An initializer list would hold the tensor through the run.
     inputs.push_back(at::ones({2, 4}));
     values_.emplace_back(inputs[0].getIntrusivePtr());
     at::Tensor output = executor->Run(std::move(inputs))[0];
@@ -421,7 +421,7 @@ TEST(Lifetime, AValueIsDroppedByItsLastReader) {
   Lifetimes lifetimes;
   const at::Tensor output = lifetimes.Run(/*read_again=*/false);
   EXPECT_EQ(output[0][0].item<float>(), 16);
-  // The op's own argument is alive while it runs, nothing older is; once its stack is gone, only its result.
+  // While an op runs, its own argument is alive and nothing older; once its stack is gone, only its result.
   EXPECT_THAT(lifetimes.alive_at_start, ElementsAre(1, 1, 1));
   EXPECT_THAT(lifetimes.alive_at_end, ElementsAre(1, 1, 1));
   EXPECT_EQ(lifetimes.alive_after_run, 0);

@@ -32,7 +32,7 @@ using torch::autograd::variable_list;
 
 constexpr char kWhere[] = "ampd.broken of layer (net.py:3)";
 
-// Gives its input, and throws where it is asked for its gradient.
+// Returns its input, and throws in the backward pass.
 struct BrokenFunction : torch::autograd::Function<BrokenFunction> {
   static at::Tensor forward(AutogradContext*, const at::Tensor& input) { return input.clone(); }
   static variable_list backward(AutogradContext*, variable_list) { throw std::runtime_error("no gradient today"); }

@@ -1,4 +1,4 @@
-// Random graphs: the executor against a naive evaluation that keeps everything, and passes that must not change
+// Random graphs: the executor is compared with a naive evaluation that keeps everything, and passes must not change
 // results.
 
 #include <ATen/TensorOperators.h>
@@ -29,12 +29,12 @@ using graph::ValueId;
 constexpr int kSeeds = 300;
 const graph::TensorType kType = {Dtype::kFloat32, {Dim::Batch(), 3}};
 
-// How many kinds of nodes a graph is made of.
+// The number of kinds of nodes in a graph.
 constexpr int kPlain = 3;
 constexpr int kWithViewsAndWrites = 5;
 constexpr int kWithParts = 9;
 
-// A graph of up to 30 nodes whose arguments are any values before them, and what it computes, evaluated as it is made.
+// A graph of up to 30 nodes whose arguments are any earlier values, and its results, computed while it is built.
 class RandomGraph {
  public:
   explicit RandomGraph(uint32_t seed, int kinds = kPlain) : random_(seed), kinds_(kinds), graph_("random") {
@@ -94,7 +94,7 @@ class RandomGraph {
     }
   }
 
-  // A value that is not of the type of the others.
+  // A value whose type differs from the others'.
   struct Part {
     ValueId value;
     at::Tensor result;
@@ -106,7 +106,7 @@ class RandomGraph {
     return {graph_.AddNode(std::move(node), "part", {Dtype::kFloat32, shape}), std::move(result)};
   }
 
-  // A row or some columns, or those of a part.
+  // Adds a row or some columns of a part.
   void AddPartOf(const Part& whole) {
     const int64_t dim = Below(static_cast<int>(whole.result.dim()));
     const auto size = static_cast<int>(whole.result.size(dim));
@@ -122,7 +122,7 @@ class RandomGraph {
     }
   }
 
-  // Writes the newest part, or takes a part of it, or writes an older one.
+  // Writes the newest part, takes a part of it, or writes an older one.
   void ChangePart() {
     const Part part =
         Below(4) > 0 ? parts_.back() : parts_[static_cast<size_t>(Below(static_cast<int>(parts_.size())))];
@@ -134,7 +134,7 @@ class RandomGraph {
 
   void ReadPart(size_t a) {
     const Part& part = parts_[static_cast<size_t>(Below(static_cast<int>(parts_.size())))];
-    // Contiguous: where the numbers lie decides in which order they are added up.
+    // Contiguous, because the memory layout decides the order of addition.
     const Part dense = AddPart("aten.contiguous.default", {{"self", part.value}}, part.result.contiguous());
     const Part sum = AddPart("aten.sum.default", {{"self", dense.value}}, dense.result.sum());
     Add("aten.add.Tensor", {{"self", values_[a]}, {"other", sum.value}}, results_[a] + sum.result);
@@ -199,7 +199,7 @@ INSTANTIATE_TEST_SUITE_P(RandomGraphs, WritingGraphs, testing::Values(kWithViews
 TEST_P(WritingGraphs, KeepTheirResultsWithoutDeadNodesAndOutOfPlaceOrAreRefused) {
   int refused = 0;
   int rewritten = 0;
-  int put_back = 0;  // of those that are not refused
+  int put_back = 0;  // Graphs with a scatter that puts a written part back.
   for (uint32_t seed = 0; seed < kSeeds; ++seed) {
     const RandomGraph random(seed, GetParam());
     ASSERT_TRUE(Equal(random.Run(random.graph()), random.expected())) << "seed " << seed;

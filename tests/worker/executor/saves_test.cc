@@ -1,4 +1,4 @@
-// What the op table says that ops save for the backward pass, against what autograd of this LibTorch keeps alive.
+// Compares what the op table says that ops save for the backward pass with what this LibTorch's autograd keeps alive.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/ones.h>
@@ -28,7 +28,7 @@ using graph::Operand;
 using graph::ValueId;
 using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
 
-// An argument's tensor, or its constant.
+// An argument: a tensor or a constant.
 struct Given {
   std::string name;
   std::variant<at::Tensor, Operand> value;
@@ -36,10 +36,10 @@ struct Given {
 
 struct OpCall {
   std::string op;
-  std::vector<Given> arguments;  // those of one name are a list
+  std::vector<Given> arguments;  // Those with the same name form a list.
 };
 
-// A tensor that is no leaf, so that autograd's own node for leaves does not keep it.
+// A tensor that is not a leaf, so that autograd's node for leaves does not keep it.
 at::Tensor Trained(at::IntArrayRef sizes) { return at::rand(sizes).requires_grad_(true).add(0.01); }
 
 at::Tensor Labels() { return at::zeros({3}, at::kLong); }
@@ -155,7 +155,7 @@ std::vector<OpCall> Calls() {
       {"aten.unsqueeze.default", {{"self", Trained({3, 4})}, {"dim", Operand(int64_t{1})}}},
       {"aten.view.default", {{"self", Trained({3, 4})}, {"size", Ints({12})}}},
       unary("aten.zeros_like.default"),
-      // What only imported models have.
+      // Ops that only imported models have.
       unary("aten.clone.default"),
       unary("aten.contiguous.default"),
       along("aten.cumsum.default"),
@@ -198,7 +198,7 @@ std::vector<OpCall> Calls() {
       unary("aten.rsqrt.default"),
       unary("aten.silu_.default"),
       {"aten.unflatten.int", {{"self", Trained({3, 4})}, {"dim", Operand(int64_t{1})}, {"sizes", Ints({2, 2})}}},
-      // What they make masks, positions and noise of.
+      // Ops with which they make masks, positions and noise.
       unary("aten.abs.default"),
       {"aten.arange.default", {{"end", Operand(int64_t{3})}}},
       {"aten.arange.start", {{"start", Operand(int64_t{1})}, {"end", Operand(int64_t{3})}}},
@@ -313,7 +313,8 @@ Graph GraphOf(OpCall& call, std::vector<at::Tensor>& inputs) {
   return graph;
 }
 
-// Names of the arguments, and "result", whose memory the backward pass of the op keeps alive; of a list any of it.
+// Names of the arguments, and "result", whose memory the backward pass of the op keeps alive; for a list, any part of
+// it.
 std::set<std::string> Saved(OpCall& call, bool& has_gradient) {
   std::vector<std::string> names;
   for (const Given& given : call.arguments) {
@@ -344,7 +345,7 @@ std::set<std::string> Saved(OpCall& call, bool& has_gradient) {
   return saved;
 }
 
-// What the table says, without the tensors that ops make inside ("result.mask").
+// The table's entry, without the tensors that ops make inside ("result.mask").
 std::set<std::string> Expected(const graph::OpRow& row) {
   std::set<std::string> names;
   for (std::string_view name : row.saves) {

@@ -1,4 +1,4 @@
-// Checkpoint segments: a second run in the backward pass that leaves everything as one run would.
+// Checkpoint segments: running again in the backward pass leaves the same state as running once.
 
 #include "graph/segments.h"
 
@@ -27,13 +27,13 @@ using graph::Graph;
 using graph::GraphBuilder;
 using graph::ValueId;
 
-// Everything that one forward and backward pass leaves behind, by name.
+// The results of one forward and backward pass, by name.
 struct Outcome {
   TensorMap tensors;
   at::Tensor next_random;
 };
 
-// Inputs in their order; one that requires gradients gets one.
+// `inputs` are in order; those that require gradients get them.
 Outcome RunOnce(const Graph& graph, const std::vector<at::Tensor>& inputs) {
   at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
   generator.set_current_seed(5);
@@ -120,7 +120,7 @@ TEST_F(Segments, AnInputIsGivenItsGradientOnlyWhenItNeedsOne) {
   ExpectSameBits(with, RunOnce(graph, {trained}));
 }
 
-// Nothing else of the segment draws.
+// Nothing else in the segment draws random numbers.
 TEST_F(Segments, AttentionThatDropsWeights_DropsTheSameOnesAgain) {
   GraphBuilder b("attention");
   const ValueId x = b.Input("x", {Dtype::kFloat32, {Dim::Batch(), 2, 5, 4}});
@@ -135,7 +135,7 @@ TEST_F(Segments, AttentionThatDropsWeights_DropsTheSameOnesAgain) {
   ExpectSameBits(RunOnce(Segmented(graph, {"a"}), inputs), plain);
 }
 
-// x -> fc -> y; the segment "m" begins with y += fc(y) in place and goes on from there.
+// x -> fc -> y; the segment "m" begins with y += fc(y) in place and continues from there.
 Graph InPlace() {
   Graph graph("in_place");
   const graph::TensorType type = {Dtype::kFloat32, {Dim::Batch(), 4}};

@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint16_t kGuardHalf = 0xa5a5;
 
-// (T, D) of bf16 in memory, rows `stride` apart, with guards between and behind them.
+// (T, D) of bf16 in memory, rows `stride` apart, with guards between and after them.
 class Matrix {
  public:
   Matrix(const AttentionShape& shape, int64_t stride)
@@ -56,7 +56,7 @@ class Matrix {
   std::vector<uint16_t> memory_;
 };
 
-// As its definition has it, in double.
+// Attention by its definition, in double.
 class Reference {
  public:
   Reference(const AttentionShape& shape, const Matrix& query, const Matrix& key, const Matrix& value,
@@ -71,7 +71,7 @@ class Reference {
     }
   }
 
-  // A number, and what it would be without cancellation: the scale of what rounding may do to it.
+  // A number, and its magnitude without cancellation, which scales the possible rounding error.
   struct Sum {
     double value = 0, magnitude = 0;
   };
@@ -142,7 +142,7 @@ double ErrorOf(const Matrix& got, const Reference::Rows& expected) {
   return error / largest;
 }
 
-// Memory for scratch, of bytes that are NaN as numbers of any format.
+// Scratch memory whose bytes are NaN in any format.
 class ScratchMemory {
  public:
   explicit ScratchMemory(size_t bytes) : lines_(bytes / sizeof(Line)) {
@@ -209,7 +209,7 @@ TEST_F(Attention, EqualsItsDefinitionForEveryShapeThatBlocksAndTilesLeaveARestOf
         const Reference expected(shape, passes.query, passes.key, passes.value, passes.gradient);
         const std::string what =
             std::to_string(length) + "x" + std::to_string(width) + (is_causal ? ", causal" : ", full");
-        const double rounding = ToleranceOf("bf16").rounding;  // of the rounded weights, and of the results
+        const double rounding = ToleranceOf("bf16").rounding;  // Error from the rounded weights and results.
         EXPECT_LT(ErrorOf(passes.result, expected.result), rounding) << what;
         EXPECT_LT(ErrorOf(passes.query_gradient, expected.query_gradient), 2 * rounding) << what;
         EXPECT_LT(ErrorOf(passes.key_gradient, expected.key_gradient), 2 * rounding) << what;
@@ -239,7 +239,7 @@ TEST_F(Attention, LargeScoresDoNotOverflow) {
   }
 }
 
-// A fault must reach the check of the gradients, and of a causal model only what comes after it.
+// A fault must reach the check of the gradients; in a causal model it must only reach later positions.
 TEST_F(Attention, ANumberThatIsNotFiniteReachesWhatDependsOnItAndNothingElse) {
   for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
     const AttentionShape shape{.length = 100, .width = 64, .scale = 0.125f, .is_causal = true};
@@ -251,7 +251,7 @@ TEST_F(Attention, ANumberThatIsNotFiniteReachesWhatDependsOnItAndNothingElse) {
     for (int64_t t = 70; t < shape.length; ++t) {
       num_bad += std::isnan(passes.result.Value(t, 0)) ? 1 : 0;
     }
-    // Minus infinity times a score is a weight of zero, so about half of the queries do not see an infinity.
+    // Minus infinity times a score gives a weight of zero, so about half of the queries do not see an infinity.
     EXPECT_GE(num_bad, std::isnan(bad) ? 30 : 5);
     EXPECT_TRUE(std::isnan(passes.key_gradient.Value(70, 0)));
     EXPECT_TRUE(std::isnan(passes.query_gradient.Value(99, 5)));

@@ -8,7 +8,7 @@
 
 namespace ampd::kernels {
 
-// Skips where the kernels can't run.
+// Skips the test if the kernels cannot run here.
 class CudaTest : public testing::Test {
  protected:
   void SetUp() override {

@@ -1,5 +1,5 @@
-// The CUDA kernels against the plain loops. Compiled twice: over the emulated CUDA of this folder, which runs
-// everywhere, and over the real one, which skips where there is no GPU.
+// The CUDA kernels compared with the plain loops. Compiled twice: over the emulated CUDA of this folder, which runs
+// everywhere, and over the real one, which skips if there is no GPU.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-// One tensor on the host as the plain loops take it, and on the device.
+// One tensor on the host, for the plain loops, and on the device.
 struct Tensor {
   Tensor(uint64_t seed, int64_t count, const Layout& layout, size_t misaligned_by)
       : layout(layout), host(seed, count, layout), misaligned_by(misaligned_by) {
@@ -29,7 +29,7 @@ struct Tensor {
 
   void Upload() {
     for (const auto& [name, bytes] : host.arrays()) {
-      // Elements stay aligned to themselves.
+      // Elements stay aligned to their own size.
       const bool narrow = name == "remainder" || (name == "gradient" && layout.gradient != Format::kFloat32);
       on_device[name] = std::make_unique<DeviceBytes>(bytes, narrow ? misaligned_by / 2 : misaligned_by);
     }
@@ -42,7 +42,7 @@ struct Tensor {
     });
   }
 
-  // Bit for bit what the host has, the guards among it.
+  // Checks that the device has the host's bits, including the guards.
   void ExpectEqual() const {
     for (const auto& [name, bytes] : host.arrays()) {
       EXPECT_TRUE(on_device.at(name)->Read() == bytes) << host.Name() << ": " << name;
@@ -57,7 +57,7 @@ struct Tensor {
 
 class CudaKernelsTest : public CudaTest {
  protected:
-  // Every way to store a tensor with every size that can go wrong, aligned and not, as one table.
+  // Makes one table with every storage layout in every critical size, aligned and not.
   void MakeTensors() {
     for (const Layout& layout : Layouts()) {
       for (const int64_t count : {1, 3, 8, 15, 2047, 2049, 16385}) {
@@ -71,7 +71,7 @@ class CudaKernelsTest : public CudaTest {
     tensors_.push_back(std::make_unique<Tensor>(seed, count, layout, misaligned_by));
   }
 
-  // `with_momentum` false leaves the moments out; `numbered` gives the rows their places as numbers.
+  // If `with_momentum` is false, leaves the moments out. `numbered`: rows are numbered by their position.
   CudaTable Table(bool with_momentum = true, bool numbered = false) {
     std::vector<TensorRow> rows;
     CudaTable table;
@@ -301,7 +301,7 @@ void ExpectSameDecision(const PhaseBlock& expected, const PhaseBlock& actual) {
   EXPECT_DOUBLE_EQ(actual.decision.sqrt_correction2, expected.decision.sqrt_correction2);
 }
 
-// The host goes through the same functions; a phase alone or both together.
+// The host calls the same functions, for one phase alone or for both together.
 TEST_F(CudaKernelsTest, DecideAndEndStep_GiveWhatTheHostDecides) {
   for (const bool together : {false, true}) {
     Steps host, device;

@@ -10,7 +10,7 @@
 
 namespace ampd::kernels {
 
-// Device memory with a host array's content, its guards among it. `misaligned_by` moves all of it off the alignment
+// Device memory with a host array's content, including its guards. `misaligned_by` shifts all of it off the alignment
 // that wide accesses need.
 class DeviceBytes {
  public:
@@ -18,7 +18,7 @@ class DeviceBytes {
     EXPECT_EQ(cudaMalloc(&data_, begin_ + size_), cudaSuccess);
     EXPECT_EQ(cudaMemcpy(as<void>(), content.data(), size_, cudaMemcpyDefault), cudaSuccess);
   }
-  // Of one value alone.
+  // Holds a single value.
   template <typename T>
   static DeviceBytes Of(const T& value) {
     return DeviceBytes(BytesFrom(std::vector<T>{value}));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Look for code that the linker would share between instruction sets: of two definitions of an inline function it keeps
-one for the whole program, and if that is the AVX-512 one, a machine without AVX-512 dies of it.
+"""Look for code that the linker would share between instruction sets. Of two definitions of an inline function it keeps
+one for the whole program; if that is the AVX-512 one, the program crashes on a machine without AVX-512.
 
 Usage: instruction_sets_test.py OBJECTS     the objects of worker_kernels_step, _attention and _pixels, separated by ';'
 """

@@ -6,7 +6,8 @@
 
 namespace ampd::kernels {
 
-// The kernels that cuda_kernels_test.cc holds against the CPU's; null when they can't run here, with the reason.
+// The kernels that cuda_kernels_test.cc compares with the CPU's; null if they cannot run here, and `why` gets the
+// reason.
 const CudaKernels* KernelsUnderTest(std::string* why);
 
 }  // namespace ampd::kernels

@@ -9,11 +9,11 @@
 namespace ampd::kernels {
 namespace {
 
-// Means and deviations; the reciprocal of the last is infinite.
+// Means and deviations; the reciprocal of the last deviation is infinite.
 constexpr std::pair<float, float> kScales[] = {
     {0, 1}, {0.286F, 0.353F}, {0.4914F, 0.247F}, {-3, 1e-3F}, {0.5F, 1e-40F}};
 
-// Every byte, at every place in a register, so that heads and tails of the loops are met too.
+// Every byte at every position in a register, so that heads and tails of the loops are covered too.
 TEST(MapPixels, EveryInstructionSetRoundsAfterEachOperation) {
   constexpr int64_t kMost = 300;
   for (const InstructionSet set : kInstructionSets) {
@@ -32,7 +32,7 @@ TEST(MapPixels, EveryInstructionSetRoundsAfterEachOperation) {
         std::vector<float> numbers(count + 1, -1);
         map_pixels(bytes.data(), count, scale, numbers.data());
         for (int64_t i = 0; i < count; ++i) {
-          volatile float share = static_cast<float>(bytes[i]) / 255.0F;  // no operation is joined with the next
+          volatile float share = static_cast<float>(bytes[i]) / 255.0F;  // No operation is fused with the next.
           volatile float centred = share - mean;
           ASSERT_EQ(numbers[i], centred / deviation) << "byte " << int{bytes[i]} << " at " << i << " of " << count;
         }

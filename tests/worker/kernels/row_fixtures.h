@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "worker/kernels/tensor_row.h"
 
-// Tensors for tests of the step's passes: every way in which one is stored, random and between guards.
+// Tensors for tests of the step's passes: every storage layout, with random numbers between guards.
 namespace ampd::kernels {
 
 using Bytes = std::vector<std::byte>;
@@ -59,7 +59,7 @@ inline Bytes Stored(const std::vector<float>& numbers, Format format) {
   return BytesFrom(narrow);
 }
 
-// How a tensor is stored.
+// The storage layout of a tensor.
 struct Layout {
   Format gradient = Format::kFloat32;
   Format parameter = Format::kFloat32;
@@ -80,7 +80,7 @@ struct Layout {
   }
 };
 
-// What policies use, and every pair of formats that one pass converts between.
+// The layouts that policies use, and every pair of formats that one pass converts between.
 inline std::vector<Layout> Layouts() {
   constexpr Format kBf16 = Format::kBFloat16;
   std::vector<Layout> layouts = {
@@ -146,7 +146,7 @@ class HostTensor {
     });
   }
 
-  // A row whose arrays lie where `place` says; null for those that there are not.
+  // A row whose arrays are at the addresses from `place`; null for arrays that do not exist.
   TensorRow RowAt(const std::function<void*(const std::string&)>& place) const {
     TensorRow row;
     row.gradient = place("gradient");
@@ -169,7 +169,7 @@ class HostTensor {
     return row;
   }
 
-  // By name, with the guards.
+  // By name, including the guards.
   const std::map<std::string, Bytes>& arrays() const { return arrays_; }
   int64_t count() const { return count_; }
   std::string Name() const { return layout_.Name() + ", " + std::to_string(count_) + " elements"; }

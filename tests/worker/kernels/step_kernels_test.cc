@@ -27,7 +27,7 @@ TEST(Float16, EveryBitPatternSurvivesTheRoundTrip) {
   }
 }
 
-// The value of a finite fp16 pattern by the definition of the format.
+// The value of a finite fp16 bit pattern by the format's definition.
 double Float16ByDefinition(uint32_t bits) {
   const int exponent = static_cast<int>(bits >> 10 & 31);
   const double fraction = (bits & 0x3ff) / 1024.0;
@@ -55,24 +55,24 @@ TEST(Float16, RoundsToTheNearestAndTiesToEven) {
       }
     }
   }
-  EXPECT_EQ(ToFloat16(65519.0f), 0x7bff);  // the largest finite one
+  EXPECT_EQ(ToFloat16(65519.0f), 0x7bff);  // The largest finite number.
   EXPECT_EQ(ToFloat16(65520.0f), 0x7c00);
   EXPECT_EQ(ToFloat16(-kInf), 0xfc00);
-  EXPECT_EQ(ToFloat16(0x1p-25f), 0);  // a tie between 0 and the smallest subnormal
+  EXPECT_EQ(ToFloat16(0x1p-25f), 0);  // A tie between 0 and the smallest subnormal.
 }
 
 TEST(BFloat16, RoundsToTheNearestAndTiesToEvenAndKeepsSpecials) {
   EXPECT_EQ(ToBFloat16(1.0f), 0x3f80);
-  EXPECT_EQ(ToBFloat16(std::bit_cast<float>(0x3f808000u)), 0x3f80);  // tie, even below
-  EXPECT_EQ(ToBFloat16(std::bit_cast<float>(0x3f818000u)), 0x3f82);  // tie, even above
+  EXPECT_EQ(ToBFloat16(std::bit_cast<float>(0x3f808000u)), 0x3f80);  // Tie; the even number is below.
+  EXPECT_EQ(ToBFloat16(std::bit_cast<float>(0x3f818000u)), 0x3f82);  // Tie; the even number is above.
   EXPECT_EQ(ToBFloat16(std::bit_cast<float>(0x3f808001u)), 0x3f81);
   EXPECT_EQ(ToBFloat16(kInf), 0x7f80);
   EXPECT_TRUE(std::isnan(FromBFloat16(ToBFloat16(std::bit_cast<float>(0x7f800001u)))));
   EXPECT_EQ(ToBFloat16(std::numeric_limits<float>::max()), 0x7f80);
 }
 
-// Runs `pass` with the plain loops and with every set that this machine has, on tensors stored in every way and of
-// every size that can go wrong, and compares all bits. The range begins and ends inside of the tensor.
+// Runs `pass` with the plain loops and with every set that this machine has, on every storage layout in every critical
+// size, and compares all bits. The range begins and ends inside the tensor.
 template <typename Pass>
 void ExpectEverySetEqualsThePlainLoops(Pass pass) {
   int num_sets = 0;
@@ -132,7 +132,7 @@ TEST(InstructionSets, ExamineCountsEveryKindOfNonFiniteElementWhereverItIs) {
   }
 }
 
-// Finite gradients may be so large that their squares leave the range of a float.
+// Finite gradients may be so large that their squares exceed the range of a float.
 TEST(InstructionSets, ExamineDoesNotOverflowOnLargeFiniteElements) {
   const std::vector<float> numbers(100, std::numeric_limits<float>::max());
   TensorRow row;
@@ -202,7 +202,7 @@ TEST(InstructionSets, UpdateSgdGivesThePlainLoopsBitsWithAndWithoutMomentum) {
   }
 }
 
-// Their working copy is written past the caches where it can be, in whole lines.
+// The working copy of large tensors is streamed past the caches if possible, in whole lines.
 TEST(InstructionSets, UpdatesOfLargeTensorsGiveThePlainLoopsBits) {
   constexpr int64_t kLarge = (1 << 20) + 77;
   constexpr int64_t kElementsPerLine = 32;
@@ -223,10 +223,10 @@ TEST(InstructionSets, UpdatesOfLargeTensorsGiveThePlainLoopsBits) {
   }
 }
 
-// The plain loops themselves against definitions, in double.
+// The plain loops themselves compared with definitions, in double.
 class PerFormat : public testing::TestWithParam<Format> {
  protected:
-  // The numbers in the format, and what they are there.
+  // Stores the numbers in the format, and remembers their rounded values.
   void Store(const std::vector<float>& numbers) {
     stored_ = Stored(numbers, GetParam());
     values_.clear();
@@ -272,8 +272,8 @@ TEST_P(PerFormat, AccumulateAddsInFp32) {
   }
 }
 
-// Adam as its paper writes it (Kingma and Ba 2015, algorithm 1), in double; `l2` false is Loshchilov and Hutter's
-// decoupled decay.
+// Adam as in its paper (Kingma and Ba 2015, algorithm 1), in double; with `l2` false, Loshchilov and Hutter's decoupled
+// decay.
 TEST_P(PerFormat, AdamFollowsItsPaper) {
   for (const bool l2 : {false, true}) {
     Store(RandomNumbers(5, 64, -6, 0));
@@ -310,7 +310,7 @@ TEST_P(PerFormat, SgdFollowsTorchsRule) {
     Store(RandomNumbers(7, 64, -6, 0));
     std::vector<float> parameter = RandomNumbers(8, 64, -3, 0);
     std::vector<double> expected(parameter.begin(), parameter.end());
-    std::vector<float> buffer(64, 1e30f);  // what it holds before the first step must not matter
+    std::vector<float> buffer(64, 1e30f);  // Its content before the first step must not matter.
     std::vector<double> expected_buffer(64);
     row_.parameter = parameter.data();
     row_.first_moment = buffer.data();

@@ -1,5 +1,5 @@
-// Ways to store parameters and moments in 16 bits: what each must keep, whichever loops run it (step_kernels_test.cc
-// holds the loops of every instruction set to the plain ones).
+// Ways to store parameters and moments in 16 bits: what each must preserve, with any loops (step_kernels_test.cc
+// compares the loops of every instruction set with the plain ones).
 #include <gtest/gtest.h>
 
 #include <array>
@@ -29,7 +29,7 @@ std::vector<float> Numbers(const HostTensor& tensor, const std::string& name, Fo
 }
 
 TEST(Halves, JoinGivesBackEveryBitOfEveryNumber) {
-  // All upper halves with the lower ones where rounding changes, and random ones.
+  // All upper halves, with the lower halves at which rounding changes and with random ones.
   SeededRandom random(1);
   for (uint32_t upper = 0; upper <= 0xffff; ++upper) {
     const auto noise = static_cast<uint32_t>(random.Next() & 0xffff);
@@ -76,7 +76,7 @@ class EverySet : public testing::TestWithParam<InstructionSet> {
   }
   static const CpuKernels& Kernels() { return *KernelsFor(GetParam()); }
 
-  // Adam's or SGD's step number `t`, with new gradients.
+  // Runs step number `t` of Adam or SGD, with new gradients.
   static void Step(int t, bool adam, HostTensor& tensor) {
     tensor.SetGradient(RandomNumbers(static_cast<uint64_t>(t) * 1000, tensor.count(), -12, 0));
     const StepScalars scalars{.gradient_scale = 0.5f, .average_decay = 0.75, .rounding_seed = 99, .step = t};
@@ -111,7 +111,7 @@ TEST_P(EverySet, RoundSplitsMastersIntoWeightsAndRemainder) {
   const std::vector<float> numbers = RandomNumbers(3, 1001);
   std::vector<uint16_t> weights(1001), remainder(1001);
   TensorRow row;
-  row.parameter = const_cast<float*>(numbers.data());  // only read
+  row.parameter = const_cast<float*>(numbers.data());  // Only read.
   row.working = weights.data();
   row.remainder = remainder.data();
   row.working_format = kBf16;
@@ -121,7 +121,7 @@ TEST_P(EverySet, RoundSplitsMastersIntoWeightsAndRemainder) {
   }
 }
 
-// Masters that fp32 moments and bf16 ones lead to stay close, and the moments are what rounding leaves.
+// With fp32 and bf16 moments the masters stay close, and the bf16 moments hold rounded values.
 TEST_P(EverySet, BFloat16MomentsFollowFp32Ones) {
   HostTensor fp32(7, 1000, {.gradient = kBf16});
   HostTensor bf16(7, 1000, {.gradient = kBf16, .moments = kBf16});
@@ -141,12 +141,12 @@ TEST_P(EverySet, BFloat16MomentsFollowFp32Ones) {
   EXPECT_GT(apart, 0) << "nothing was rounded";
 }
 
-// An update far below half a unit in the last place: nearest rounding never moves, stochastic rounding moves as far as
-// fp32 would in the mean (apex-o3's and bf16 training's textbook failure, and its cure).
+// An update far below half a unit in the last place: nearest rounding never moves, stochastic rounding moves on average
+// as far as fp32 (the textbook failure of apex-o3 and of bf16 training, and its remedy).
 TEST_P(EverySet, StochasticRoundingIsRightInTheMeanWhereNearestLosesEverything) {
   constexpr int64_t kCount = 20'000;
   constexpr int kSteps = 64;
-  constexpr float kStep = 0x1p-14f;  // 1/128 of the distance between bf16 numbers above 1
+  constexpr float kStep = 0x1p-14f;  // 1/128 of the distance between bf16 numbers above 1.
   const auto run = [&](bool stochastic) {
     HostTensor tensor(1, kCount, {.parameter = kBf16, .stochastic = stochastic});
     tensor.SetParameter(std::vector<float>(kCount, 1.0f));
@@ -165,8 +165,8 @@ TEST_P(EverySet, StochasticRoundingIsRightInTheMeanWhereNearestLosesEverything) 
     return sum / kCount;
   };
   EXPECT_EQ(run(false), 0);
-  // Each element goes up by 2^-7 with probability 1/128, 64 times: a deviation of 2^-7 * sqrt(64 * 127) / 128 = 5.5e-3,
-  // and of the mean over 20000 elements 3.9e-5. The bound is five of them.
+  // Each element goes up by 2^-7 with probability 1/128, 64 times: a standard deviation of 2^-7 * sqrt(64 * 127) / 128
+  // = 5.5e-3, and for the mean over 20000 elements 3.9e-5. The bound is five standard deviations.
   EXPECT_NEAR(run(true), kSteps * kStep, 5 * 3.9e-5);
 }
 
@@ -189,7 +189,7 @@ TEST_P(EverySet, StochasticRoundingDependsOnSeedStepAndTensorAndOnNothingElse) {
   EXPECT_FALSE(run(1, 2, 4, 512) == expected);
 }
 
-// The share of numbers rounded up is the part that is lost, to five deviations; what fits is left alone.
+// The share of numbers rounded up equals the discarded fraction, within five deviations; exact numbers are left alone.
 TEST(StochasticRounding, RoundsUpAsOftenAsTheLostPartSays) {
   constexpr int64_t kCount = 1 << 16;
   for (const uint32_t lost : {0u, 1u, 0x1000u, 0x8000u, 0xffffu}) {

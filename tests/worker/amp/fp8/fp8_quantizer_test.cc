@@ -1,5 +1,5 @@
-// The arithmetic of the CUDA kernels for FP8, and the kernels' source over an emulated CUDA, against LibTorch's CPU
-// ops: the same bits. And what LibTorch's product of blocks demands of scales.
+// The arithmetic of the CUDA kernels for FP8, and the kernels' source over an emulated CUDA, give the same bits as
+// LibTorch's CPU ops. Also the layout of scales that LibTorch's product of blocks requires.
 #include "worker/amp/fp8/fp8_quantizer.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 
 at::Tensor Codes(const at::Tensor& in_fp8) { return in_fp8.view(at::kByte); }
 
-// Numbers of every size that fp32 has, those in the middle between two of a format among them.
+// Numbers of every magnitude in fp32, including midpoints between two neighbours of a format.
 at::Tensor AllSizes() {
   SeededRandom random(1);
   at::Tensor numbers = at::empty({1 << 20});
@@ -180,8 +180,8 @@ TEST(Fp8Quantizer, ANumberThatIsNotFiniteLeavesNothingBesideIt) {
   }
 }
 
-// (R, K / 128) column by column of 1x128; (K / 128 padded to a multiple of 4, C / 128) column by column of 128x128:
-// what LibTorch 2.11 checks, and cuBLASLt reads.
+// Column-major: (R, K / 128) for 1x128; (K / 128 padded to a multiple of 4, C / 128) for 128x128. LibTorch 2.11 checks
+// this layout, and cuBLASLt reads it.
 TEST(ScalesForBlocks, LieAsLibTorchDemands) {
   const Quantizers quantizers({});
   const at::Tensor matrix = AllSizes().narrow(0, 0, int64_t{150} * 640).clamp(-1e4, 1e4).reshape({150, 640});

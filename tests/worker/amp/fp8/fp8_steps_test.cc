@@ -1,5 +1,5 @@
-// FP8 layers through whole steps of the engine: what they carry from one step to the next, and which steps may begin
-// before the last one's numbers are read.
+// FP8 layers over whole engine steps: the state that they carry between steps, and which steps may begin before the
+// last one's results are read.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ constexpr size_t kCanaryEverySteps = 4;
 constexpr int kHistory = 3;
 constexpr double kNoBound = 1e9;
 
-// Six linear layers. Those between the first and the last compute in FP8, under every preset.
+// Six linear layers. Those between the first and the last compute in FP8 under every FP8 preset.
 graph::Graph DeepMlp() {
   v1::ModelSpec spec;
   spec.mutable_mlp()->set_in_features(kImageSize * kImageSize);
@@ -51,7 +51,7 @@ std::unique_ptr<Engine> MakeEngine(const std::string& preset, double canary_boun
   return CpuEngine(DeepMlp(), policy, options);
 }
 
-// The first step is skipped, of the canary's ones too; so are two behind the canary's next, and the last.
+// Skipped are the first step, which is also the canary's first; two steps after the canary's next; and the last.
 bool IsBad(int step) { return step == 0 || step == 5 || step == 6 || step == 11; }
 constexpr int kSteps = 12;
 
@@ -64,7 +64,7 @@ Batch BatchOf(int step) {
   return batch;
 }
 
-// Every bit of what a step did.
+// Every bit of a step's result.
 std::string TextOf(const StepResult& result) {
   std::string text = absl::StrFormat("loss=%a norm=%a rate=%a skipped=%d overflow=%s", result.loss, result.grad_norm,
                                      result.learning_rate, static_cast<int>(result.skipped), result.overflow_parameter);
@@ -87,13 +87,13 @@ std::map<std::string, std::string> BytesOf(const TensorMap& tensors) {
 
 struct Trajectory {
   std::vector<std::string> steps;
-  std::vector<std::vector<Fp8Finding>> findings;  // by step
+  std::vector<std::vector<Fp8Finding>> findings;  // By step.
   int num_begun_ahead = 0;
   std::string digest;
   std::map<std::string, std::string> fp8;
 };
 
-// Takes every step at once, or as late as the engine lets it.
+// Takes every step immediately, or as late as the engine allows.
 Trajectory Train(const std::string& preset, double canary_bound, bool ahead) {
   const auto engine = MakeEngine(preset, canary_bound);
   Trajectory run;
@@ -117,7 +117,7 @@ Trajectory Train(const std::string& preset, double canary_bound, bool ahead) {
 
 double LargestError(const Fp8Finding& finding) { return *std::max_element(finding.errors, finding.errors + 3); }
 
-// Between the errors of the layers, as the canary sees them first.
+// A bound between the layers' errors in the canary's first findings.
 double BoundThatDemotesSome(const std::string& preset) {
   const std::vector<Fp8Finding> findings = Train(preset, kNoBound, false).findings[kCanaryEverySteps];
   double least = kNoBound;
@@ -172,10 +172,10 @@ TEST_P(Fp8StepsTest, TheCanarysIsTakenBeforeAnotherBegins) {
   EXPECT_FALSE(engine->Take().fp8.empty());
 }
 
-// What multiplies numbers whose largest of the last steps is `amax`.
+// The factor on numbers if the largest amax of the last steps is `amax`.
 float ScaleOf(float amax, float largest) { return 1.0F / amax * largest; }
 
-// Amaxes go into the history newest first, and scales follow it; a skipped step leaves both alone.
+// Amaxes enter the history newest first, and scales follow it; a skipped step changes neither.
 TEST(Fp8Steps, HistoriesMoveWithAppliedStepsOnlyAndScalesFollowThem) {
   const auto engine = MakeEngine("fp8-delayed", kNoBound);
   constexpr float kLargest[] = {448, 448, 57344};
@@ -204,7 +204,7 @@ TEST(Fp8Steps, HistoriesMoveWithAppliedStepsOnlyAndScalesFollowThem) {
   }
 }
 
-// Two networks, one loss each, whose middle layers compute in FP8.
+// Two networks with one loss each; their middle layers compute in FP8.
 graph::Graph TwoTowers() {
   using graph::Dim;
   graph::GraphBuilder b("two_towers");

@@ -1,4 +1,4 @@
-// FP8 numbers, products and layers against loops of their own, and training with them.
+// FP8 numbers, products and layers compared with independent loops, and training with them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ using Scaling = Fp8Recipe::Scaling;
 constexpr at::ScalarType kE4M3 = at::kFloat8_e4m3fn;
 constexpr at::ScalarType kE5M2 = at::kFloat8_e5m2;
 
-// The number of a code, from the definition of the formats (Micikevicius et al. 2022, table 1).
+// The value of a code, from the definition of the formats (Micikevicius et al. 2022, table 1).
 double Decode(int code, at::ScalarType format) {
   const int mantissa_bits = format == kE4M3 ? 3 : 2;
   const int bias = format == kE4M3 ? 7 : 15;
@@ -37,13 +37,13 @@ double Decode(int code, at::ScalarType format) {
   const int exponent = (code & 0x7f) >> mantissa_bits;
   const double sign = (code & 0x80) != 0 ? -1 : 1;
   if (format == kE4M3 ? (code & 0x7f) == 0x7f : exponent == 31) {
-    return std::numeric_limits<double>::quiet_NaN();  // an infinity of E5M2 is out of reach too
+    return std::numeric_limits<double>::quiet_NaN();  // E5M2's infinities are never produced either.
   }
   const double fraction = std::ldexp(mantissa, -mantissa_bits);
   return sign * (exponent == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, exponent - bias));
 }
 
-// The nearest number of a format, of two as near the one with the even code, and at most the largest.
+// The nearest number of a format, ties to the even code, and at most the largest.
 double Nearest(double number, at::ScalarType format) {
   double best = 0;
   int best_code = 0;
@@ -138,7 +138,7 @@ TEST(Fp8Scale, OfZerosIsThatOfTheEpsilonAndOfInfinityNoNumber) {
 
 TEST(Fp8Blocks, EachHasItsOwnScale) {
   at::Tensor matrix = Random(2, {3, 300});
-  matrix[1][200] = 1e6F;  // in the second block of the second row
+  matrix[1][200] = 1e6F;  // In the second block of the second row.
   const Fp8Block block = {1, 128};
   const at::Tensor amax = AmaxOf(matrix, block);
   ASSERT_EQ(amax.sizes(), at::IntArrayRef({3, 3}));
@@ -162,7 +162,7 @@ TEST(Fp8Blocks, TransposedStandForTheTransposedMatrix) {
   EXPECT_TRUE(at::equal(quantized.Transposed().Widened(), quantized.Widened().t()));
 }
 
-// LibTorch's own FP8 product, which a GPU takes, against products of the widened matrices.
+// LibTorch's own FP8 product, which a GPU uses, compared with products of the widened matrices.
 TEST(Fp8Product, OfTensorCoresIsTheEmulatedOne) {
   Fp8Recipe recipe = RecipeOf(Scaling::kCurrent);
   for (const int64_t inner : {64, 40}) {
@@ -182,7 +182,7 @@ TEST(Fp8Product, OfTensorCoresIsTheEmulatedOne) {
   }
 }
 
-// What one layer computes, with the numbers that it was given.
+// The results of one layer for a given problem.
 struct Computed {
   at::Tensor result;
   at::Tensor input_gradient;
@@ -225,8 +225,8 @@ Computed RunLayer(const c10::intrusive_ptr<Fp8Layers>& layers, const Problem& pr
   return {result.detach(), input.grad(), weight.grad(), bias.grad()};
 }
 
-// Numbers in FP8 by the definition, a block at a time: the scale is the power of two that brings the largest magnitude
-// of the block to at most the largest number.
+// Quantizes to FP8 by the definition, one block at a time: the scale is the power of two that brings the largest
+// magnitude of the block to at most the largest number.
 at::Tensor InFp8(const at::Tensor& matrix, int64_t block_rows, int64_t block_columns, at::ScalarType format) {
   const at::Tensor numbers = matrix.to(at::kDouble).contiguous();
   at::Tensor back = at::zeros_like(numbers);
@@ -295,13 +295,13 @@ TEST(LinearFp8, ProductsOutsideOfItAreThoseOfBf16) {
   EXPECT_TRUE(at::equal(mixed.weight_gradient, weight.grad()));
 }
 
-// As the engine does it: the end on the device, and what the canary saw once the step is through.
+// Ends a step as the engine does: EndStep on the device, then the canary's findings.
 std::vector<Fp8Finding> EndStep(Fp8Layers& layers, bool applied) {
   layers.EndStep(at::full({}, !applied, at::kBool));
   return layers.Judge(!applied);
 }
 
-// Scales of delayed scaling by an independent model: history of the last amaxes, newest first, of applied steps only.
+// Scales of delayed scaling by an independent model: a history of the last amaxes, newest first, of applied steps only.
 TEST(Fp8Delayed, ScalesFollowTheAmaxesOfAppliedSteps) {
   Fp8Recipe recipe = RecipeOf(Scaling::kDelayed);
   recipe.power_of_two_scales = false;
@@ -366,7 +366,7 @@ TEST(Fp8Canary, MeasuresErrorsOfAllThreeProductsOnItsSteps) {
 TEST(Fp8Canary, TakesALayerOutOfFp8ThatIsOffByMoreThanTheBound) {
   const auto layers = OneLayer(WithCanary(Scaling::kCurrent));
   Problem problem = MakeProblem();
-  // One number a hundred million times the others: of a scale for all nothing is left to them.
+  // One number is a hundred million times the others, so that with a single scale the others become zero.
   problem.input[0][0][0] = 1e8F;
   problem.weight.select(1, 0).zero_();
   layers->BeginStep(0);

@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kMean = 1;
 constexpr int64_t kSum = 2;
 constexpr int64_t kClasses = 5003;
-constexpr int64_t kRows = 431;  // three parts on a CPU, the last one not whole
+constexpr int64_t kRows = 431;  // Three parts on a CPU, the last one incomplete.
 
 struct Pass {
   at::Tensor loss;
@@ -37,7 +37,7 @@ template <typename Loss>
 Pass BothPasses(const at::Tensor& logits, const Loss& loss_of) {
   const at::Tensor leaf = logits.detach().requires_grad_();
   const at::Tensor loss = loss_of(leaf);
-  loss.mul(64.0).backward();  // a loss scale
+  loss.mul(64.0).backward();  // A loss scale.
   return {loss.detach(), leaf.grad()};
 }
 
@@ -66,7 +66,7 @@ TEST(CrossEntropy, IsLibTorchsToTheBit) {
   }
 }
 
-// What made the logits, and whether their gradient is written over them.
+// The op that made the logits, and whether their gradient is written over them.
 struct Origin {
   const char* name;
   at::Tensor (*make)(const at::Tensor& leaf);

@@ -42,10 +42,10 @@ Tensors BothPasses(const Tensors& arguments, const at::Tensor& gradient, const O
 
 struct WideOp {
   std::string name;
-  std::vector<std::vector<int64_t>> shapes;                                    // of the arguments that have a gradient
-  std::vector<int64_t> result;                                                 // its shape
-  Op in_fp32;                                                                  // what the op is, of wide arguments
-  std::function<std::vector<c10::IValue>(const Tensors& arguments)> as_stack;  // as the node gives them
+  std::vector<std::vector<int64_t>> shapes;  // Shapes of the arguments that have a gradient.
+  std::vector<int64_t> result;               // Shape of the result.
+  Op in_fp32;                                // The op's definition, on fp32 arguments.
+  std::function<std::vector<c10::IValue>(const Tensors& arguments)> as_stack;  // In the form of the node's arguments.
 };
 
 const std::vector<int64_t> kOnes = {1, 1};
@@ -115,7 +115,7 @@ std::vector<WideOp> WideOps() {
   };
 }
 
-// Operands of 16 bits are exact in fp32: what is left is one rounding of each result.
+// Operands of 16 bits are exact in fp32, so only one rounding of each result remains.
 TEST(WideProducts, RoundResultsAndGradientsOnce) {
   executor::OpRegistry registry;
   RegisterWideProducts(registry);
@@ -142,11 +142,11 @@ TEST(WideProducts, RoundResultsAndGradientsOnce) {
   }
 }
 
-// Attention in 16 bits by the op against that in fp32, of the same operands; the mask, if any, is the last of those, or
-// stands beside them when it is one of truth values.
+// Attention in 16 bits by the op is compared with fp32 attention on the same operands. A trained mask is the last of
+// the operands; a mask of truth values is passed separately.
 struct AttentionCase {
   std::string name;
-  std::vector<std::vector<int64_t>> shapes;  // of the query, key and value
+  std::vector<std::vector<int64_t>> shapes;  // Shapes of the query, key and value.
   bool is_causal = false;
   std::optional<at::Tensor> mask;
   bool mask_trains = false;
@@ -167,7 +167,7 @@ std::vector<AttentionCase> AttentionCases() {
           {"three dimensions", {{3, 9, 8}, {3, 9, 8}, {3, 9, 8}}, false, {}}};
 }
 
-// The result is saved in 16 bits, as a device's kernel does it: the gradients are near those of fp32.
+// The result is saved in 16 bits, as by a device's kernel, so the gradients are close to those of fp32.
 TEST(WideProducts, AttendInFp32) {
   executor::OpRegistry registry;
   RegisterWideProducts(registry);

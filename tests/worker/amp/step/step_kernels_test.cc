@@ -16,7 +16,7 @@
 namespace ampd::amp {
 namespace {
 
-// Tensors of less than a chunk, of exactly one, of several with a rest, and none at all.
+// Tensors of less than a chunk, of exactly one, of several with a rest, and an empty one.
 std::vector<StepTensors> SomeTensors(at::ScalarType format) {
   std::vector<StepTensors> tensors;
   for (const int64_t count : {int64_t{1}, int64_t{1000}, int64_t{0}, kernels::kChunkElements,
@@ -57,7 +57,7 @@ std::vector<kernels::GradientFacts> Examine(StepKernels& passes, const std::vect
   return facts;
 }
 
-// All bits that every pass leaves, in one string.
+// All bits that the passes write, in one string.
 std::string BitsAfterAllPasses(const kernels::CpuKernels* loops, int num_threads,
                                const std::vector<StepTensors>& start) {
   at::set_num_threads(num_threads);

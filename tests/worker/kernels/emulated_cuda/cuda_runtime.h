@@ -10,12 +10,12 @@
 #include <memory>
 #include <vector>
 
-// As much of CUDA as worker/kernels/cuda and its test use, on the host, so that the kernels' own source is compiled as
-// C++ and run where no GPU is. A block's threads are contexts that one thread of the host takes in turn, each until it
-// waits for the others; blocks run one after the other, and device memory is the heap. One launch at a time.
+// The part of CUDA that worker/kernels/cuda and its test use, on the host, so that the kernels' own source is compiled
+// as C++ and runs without a GPU. A block's threads are contexts; one host thread runs them in turn, each until it waits
+// for the others. Blocks run one after the other, and device memory is the heap. One launch at a time.
 //
-// It shows what a kernel computes: indices, tails, formats, reductions, the order of operations. It does not show
-// races between warps, memory ordering, or what nvcc makes of it; those need a GPU (scripts/gpu-check).
+// It tests what a kernel computes: indices, tails, formats, reductions, the order of operations. It cannot detect races
+// between warps, memory ordering problems, or errors in nvcc's code; those need a GPU (scripts/gpu-check).
 
 #define CUDART_VERSION 13000
 // NOLINTBEGIN(bugprone-reserved-identifier): these are CUDA's own names.
@@ -54,12 +54,13 @@ inline constexpr unsigned kMaxThreads = 1024;
 inline constexpr unsigned kWarpSize = 32;
 inline constexpr size_t kStackBytes = size_t{1} << 17;
 
-// Of the launch that runs: where its threads go when they wait or end, where each of them stands, and how many ended.
+// State of the current launch: where its threads return when they wait or end, each thread's context, and how many
+// ended.
 inline ucontext_t launcher;
 inline std::vector<ucontext_t> contexts;
 inline unsigned num_ended = 0;
 
-// Of every launch, made once.
+// The stack of a thread, shared by all launches and allocated once.
 inline std::byte* StackOf(unsigned thread) {
   static auto* const stacks = new std::vector<std::unique_ptr<std::byte[]>>(kMaxThreads);
   std::unique_ptr<std::byte[]>& stack = (*stacks)[thread];
@@ -69,8 +70,8 @@ inline std::byte* StackOf(unsigned thread) {
   return stack.get();
 }
 
-// Runs body() as each of the threads of a block, until all of them have ended. The threads go from one barrier to the
-// next together, so that one of them has ended when all have.
+// Runs body() as each of the threads of a block, until all of them have ended. The threads move from one barrier to the
+// next together, so they must all end in the same round.
 template <typename Body>
 void RunThreads(unsigned num_threads, const Body& body) {
   static const Body* running = nullptr;
@@ -97,7 +98,7 @@ void RunThreads(unsigned num_threads, const Body& body) {
     }
   }
   if (num_ended != num_threads) {
-    std::abort();  // a barrier that not every thread of the block comes to
+    std::abort();  // A barrier that not every thread of the block reaches.
   }
 }
 
@@ -106,8 +107,8 @@ void RunThreads(unsigned num_threads, const Body& body) {
 // NOLINTBEGIN(bugprone-reserved-identifier): these are CUDA's own names.
 inline void __syncthreads() { swapcontext(&emulated_cuda::contexts[threadIdx.x], &emulated_cuda::launcher); }
 
-// REQUIRES: every thread of the block calls it, as `mask` says of every thread of the warp. Two rooms by turns: nobody
-// writes one before everybody has read it, for the other's barrier is between.
+// REQUIRES: every thread of the block calls it, not just every thread of the warp. Two buffers alternate: no thread
+// writes one before all have read it, because the other one's barrier lies in between.
 template <typename T>
 T __shfl_down_sync(unsigned /*mask*/, T value, int offset) {
   static T exchanged[2][emulated_cuda::kMaxThreads];
