@@ -22,7 +22,7 @@ pid_t StartChild() {
   return pid;
 }
 
-// Returns once it has ended and nobody has waited for it.
+// Kills the process and returns once it has ended. Nobody has reaped it then.
 void MakeZombie(pid_t pid) {
   kill(pid, SIGKILL);
   siginfo_t ended = {};

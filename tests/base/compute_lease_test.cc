@@ -22,7 +22,8 @@ ComputeLease Created() {
   return *std::move(lease);
 }
 
-// What `child` returns in a process that inherits `lease` as an exec would leave it; 255 when it does not inherit.
+// Runs `child` in a process that inherits `lease` as after an exec. Returns its result, or 255 if the lease can't be
+// inherited.
 int InChild(const ComputeLease& lease, const std::function<int(const ComputeLease&)>& child) {
   const pid_t pid = fork();
   if (pid == 0) {
@@ -79,7 +80,8 @@ TEST(ComputeLease, AwaitValid_GoesOnInAnotherProcessWhenItIsExtended) {
     }));
   });
   auto result = ended.get_future();
-  lease.Extend(SystemClock().SinceBoot() - absl::Seconds(1));  // too late: it goes on to wait
+  lease.Extend(SystemClock().SinceBoot() -
+               absl::Seconds(1));  // This deadline has passed already, so the wait continues.
   EXPECT_EQ(result.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
   lease.Extend(SystemClock().SinceBoot() + absl::Hours(1));
   EXPECT_EQ(result.get(), 1);

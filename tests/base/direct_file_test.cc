@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kMegabyte = 1 << 20;
 
-// On a disk, and on a file system in memory, which may know no O_DIRECT.
+// Runs each test on a disk and on an in-memory file system, which may not support O_DIRECT.
 class DirectFileTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -38,7 +38,7 @@ class DirectFileTest : public testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(On, DirectFileTest, testing::Values("disk", "memory"),
                          [](const auto& test) { return std::string(test.param); });
 
-// In pieces of any size, which end nowhere near a block.
+// The appended pieces have any size and do not end at block boundaries.
 TEST_P(DirectFileTest, WhateverItsSize_ItHoldsWhatWasAppended) {
   constexpr uint64_t kSeed = 20260102;
   SeededRandom random(kSeed);

@@ -47,7 +47,8 @@ TEST(GrpcStatus, RoundTripKeepsCodeMessageAndEveryDetail) {
   EXPECT_EQ(RetryDelayOf(back), absl::Milliseconds(3250));
 }
 
-// What the trailers of the call take, as gRPC peers without binary headers count them.
+// The size of the call's trailers as gRPC peers without binary headers count it: percent-encoded message, base64
+// details.
 size_t WireBytes(const grpc::Status& status) {
   size_t message = 0;
   for (const char c : status.error_message()) {

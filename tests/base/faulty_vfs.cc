@@ -24,7 +24,7 @@ std::string BytesOf(const std::string& path) {
 
 }  // namespace
 
-// What SQLite holds: its base, ours, and behind it, in the same block, the real file.
+// The file object that SQLite holds: SQLite's base, our fields, and after them in the same block the real file.
 struct FaultyVfs::OpenFile {
   sqlite3_file base;
   FaultyVfs* owner;
@@ -63,7 +63,7 @@ struct FaultyVfs::Methods {
     if (const int failure = owner.Count("delete", name, SQLITE_IOERR_DELETE); failure != SQLITE_OK) {
       return failure;
     }
-    // The folder's sync is left out: what is durable is decided here.
+    // The folder is not synced here: this class decides what is durable.
     const int result = owner.real_->xDelete(owner.real_, name, 0);
     if (result == SQLITE_OK) {
       owner.Record(name, {Change::kDelete});
@@ -154,7 +154,7 @@ struct FaultyVfs::Methods {
     return Of(file).real()->pMethods->xShmUnmap(Of(file).real(), remove);
   }
 
-  // Version 2: with shared memory, without mapped files, whose writes nobody would count.
+  // Version 2 of the methods has shared memory but no memory-mapped files, whose writes could not be counted.
   static const sqlite3_io_methods* Table() {
     static const sqlite3_io_methods table = {2,
                                              Close,
@@ -275,7 +275,8 @@ void FaultyVfs::Apply(const Change& change, Content& content) {
 void FaultyVfs::Synced(const std::string& path) {
   absl::MutexLock lock(&mutex_);
   TrackedFile& file = files_[path];
-  // The first sync of a new log or rollback journal syncs the folder too, and with it deletions; see unixSync.
+  // The first sync of a new WAL or rollback journal also syncs the folder, and so makes deletions durable; see
+  // unixSync.
   if (!file.since.empty() && file.since.front().kind == Change::kCreate && absl::StrContains(path, ".db-")) {
     for (auto& [other_path, other] : files_) {
       if (!other.since.empty() && other.since.back().kind == Change::kDelete) {

@@ -13,19 +13,20 @@
 
 namespace ampd::server {
 
-// A file system for SQLite that fails on order and knows what a power cut would leave. It stands before the system's
-// own and is the default as long as it lives, so that the code under test opens its files through it and knows nothing.
+// A SQLite file system (VFS) that injects faults and knows which files a power cut would leave behind. It wraps the
+// system's VFS and is SQLite's default while it exists, so the code under test opens its files through it without being
+// changed.
 //
-// Counted are the calls that reach the disk: open, read, write, truncate, sync, size, delete, access and the mapping of
-// shared memory. Every file has, beside its content, what was synced and the writes since. A sync that fails loses the
-// writes that it was for, as Linux does. Thread-safe.
+// It counts the calls that reach the disk: open, read, write, truncate, sync, size, delete, access and the mapping of
+// shared memory. For every file it keeps the synced content and the changes since the last sync. A failed sync discards
+// the writes that it should have made durable, as Linux does. Thread-safe.
 class FaultyVfs {
  public:
   enum class Fault {
-    kIo,    // SQLITE_IOERR of the call's kind; SQLITE_CANTOPEN of an open
-    kFull,  // SQLITE_FULL of writes, SQLITE_IOERR_SHMSIZE of the shared memory; other calls work
+    kIo,    // SQLITE_IOERR of the call's kind; an open fails with SQLITE_CANTOPEN
+    kFull,  // writes fail with SQLITE_FULL, shared memory with SQLITE_IOERR_SHMSIZE; other calls work
   };
-  // Which of the writes that were not synced outlast a power cut.
+  // Which of the unsynced changes survive a power cut.
   enum class Survivors { kNone, kAll, kSome };
 
   FaultyVfs();
@@ -33,23 +34,25 @@ class FaultyVfs {
   FaultyVfs(const FaultyVfs&) = delete;
   FaultyVfs& operator=(const FaultyVfs&) = delete;
 
-  // Counts calls anew and lets the `nth` of them fail, numbered from 1, and every later one too when `sticky`.
+  // Restarts the count of calls and makes call number `nth`, counted from 1, fail. With `sticky` every later call fails
+  // too.
   void Arm(int64_t nth, bool sticky, Fault fault = Fault::kIo);
   void Disarm();
   bool fired() const { return !failed_call().empty(); }
-  // The first call that failed: "write journal.db-wal".
+  // The first call that failed, for example "write journal.db-wal".
   std::string failed_call() const;
 
-  // Writes into `folder` the files that a power cut at this moment leaves. kSome draws each write that was not synced
-  // from `random`: kept, lost, or torn at a sector. Shared memory is never left.
+  // Writes into `folder` the files that a power cut at this moment would leave. kSome draws the fate of each unsynced
+  // change from `random`: it is kept, lost or, if it is a write, torn at a sector boundary. Shared memory never
+  // survives.
   void LeaveAfterPowerCut(Survivors survivors, RandomSource& random, const std::string& folder) const;
-  // Begins anew with the folder's files: what they hold now is what was synced.
+  // Forgets all recorded changes and treats the present content of the files in `folder` as synced.
   void TakeFolder(const std::string& folder);
 
  private:
   struct Change {
     enum Kind { kCreate, kWrite, kTruncate, kDelete } kind;
-    int64_t offset = 0;  // of kTruncate the new size
+    int64_t offset = 0;  // The new size for kTruncate.
     std::string bytes;
   };
   struct Content {
@@ -63,9 +66,9 @@ class FaultyVfs {
   struct OpenFile;
   struct Methods;
 
-  // SQLITE_OK, or what the call is to return instead of reaching the disk.
+  // Counts one call. Returns SQLITE_OK, or the error that the call returns instead of reaching the disk.
   int Count(const char* call, const std::string& path, int io_error);
-  // Takes the file's present content for synced, unless the file is known.
+  // Starts to record a file. Its present content counts as synced, unless the file is known or was just created.
   void Track(const std::string& path, bool created);
   void Record(const std::string& path, Change change);
   void Synced(const std::string& path);

@@ -22,7 +22,7 @@ std::string Frames(const std::vector<std::string>& payloads) {
   return stream;
 }
 
-// Every payload that comes out before the decoder wants more bytes. An error ends the test.
+// Returns every payload that the decoder yields before it needs more bytes. Fails the test on an error.
 std::vector<std::string> Drain(FrameDecoder& decoder) {
   std::vector<std::string> payloads;
   for (;;) {
@@ -59,7 +59,7 @@ TEST(FrameDecoder, NoFlippedBitPasses) {
     FrameDecoder decoder;
     decoder.Append(damaged);
     const auto next = decoder.Next();
-    // A longer length leaves the decoder waiting; anything else is an error. The payload never comes out.
+    // The decoder waits for more bytes if the length grew, and returns an error otherwise. It never yields the payload.
     EXPECT_FALSE(next.ok() && next->has_value()) << "bit " << bit;
   }
 }

@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Listens on 127.0.0.1, on a port of the system's choice.
+// Listens on 127.0.0.1, on a port that the system chooses, and stores the address in `address`.
 UniqueFd Listen(ListenAddress& address) {
   UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in bound = {};
@@ -71,7 +71,7 @@ TEST(ListenAddressTest, AnAddressInUseIsNotBindableAndIsTouched) {
 }
 
 TEST(ListenAddressTest, AnAddressOfNoInterfaceIsNotBindable) {
-  const absl::Status status = CheckBindable({"192.0.2.1", 0});  // reserved for documentation
+  const absl::Status status = CheckBindable({"192.0.2.1", 0});  // This address is reserved for documentation.
   EXPECT_EQ(ReasonOf(status), "ADDRESS_NOT_BINDABLE");
 }
 

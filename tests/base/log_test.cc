@@ -22,7 +22,7 @@ namespace {
 using testing::HasSubstr;
 using testing::MatchesRegex;
 
-// What is written while `log` runs.
+// Returns the lines logged while `log` runs.
 std::vector<std::string> LinesOf(LogFormat format, const std::function<void()>& log,
                                  spdlog::level::level_enum level = spdlog::level::info) {
   testing::internal::CaptureStderr();
@@ -87,7 +87,7 @@ TEST(Log, LevelsBelowTheOneAskedForAreLeftOut) {
 TEST(Log, LinesOfGrpcAndProtobufHaveTheSameForm) {
   const auto lines = LinesOf(LogFormat::kJson, [] {
     LogLinesOfGrpcAndProtobuf();
-    gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);  // which gRPC's start does
+    gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);  // gRPC does this when it starts.
     gpr_log(GPR_ERROR, "socket %d\nfailed", 7);
     GOOGLE_LOG(ERROR) << "no UTF-8";
   });

@@ -80,7 +80,7 @@ TEST_F(PendingFileTest, WhatIsNoRegularFile_IsNotReplaced) {
   EXPECT_EQ(PendingFile::Create(folder_ / "no" / "file", true).status().code(), absl::StatusCode::kNotFound);
 }
 
-// From here on renameat2 is in this thread what it is on NFS. False where that is not allowed.
+// Makes renameat2 with flags fail in this thread as it does on NFS. Returns false if seccomp filters are not allowed.
 bool RefuseRenameFlags() {
   sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

@@ -19,7 +19,7 @@ namespace {
 
 constexpr char kToken[] = "AMPD_TEST_TOKEN";
 
-// A process that does nothing until it is killed; its environment is kToken=`token` alone.
+// Starts a process that idles until it is killed. Its environment holds only kToken=`token`.
 pid_t StartIdler(const std::string& token) {
   int ready[2];
   EXPECT_EQ(pipe2(ready, O_CLOEXEC), 0);
@@ -31,7 +31,7 @@ pid_t StartIdler(const std::string& token) {
   }
   close(ready[1]);
   char byte = 0;
-  EXPECT_EQ(read(ready[0], &byte, 1), 0);  // closed by the exec
+  EXPECT_EQ(read(ready[0], &byte, 1), 0);  // The exec closes the other end.
   close(ready[0]);
   return pid;
 }
@@ -41,8 +41,8 @@ void Reap(pid_t pid) {
   waitpid(pid, nullptr, 0);
 }
 
-// Runs `check` as the first process of a pid namespace with a /proc of its own; what it returns, or nothing where
-// namespaces are not allowed.
+// Runs `check` as the first process of a pid namespace that has its own /proc. Returns the result of `check`, or
+// nullopt if namespaces are not allowed.
 std::optional<std::string> InPidNamespace(const std::function<std::string()>& check) {
   int ends[2];
   EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
@@ -76,7 +76,7 @@ std::optional<std::string> InPidNamespace(const std::function<std::string()>& ch
   return WIFEXITED(status) && WEXITSTATUS(status) == 1 ? std::nullopt : std::optional(said);
 }
 
-// Another idler with the same pid, started at least one tick of the clock later.
+// Starts another idler that has the same pid and started at least one clock tick later.
 pid_t TakeOverPid(const ProcessIdentity& old, const std::string& token) {
   for (int i = 0; i < 10'000; ++i) {
     const UniqueFd last(open("/proc/sys/kernel/ns_last_pid", O_WRONLY | O_CLOEXEC));
@@ -134,7 +134,7 @@ TEST(ProcessHandle, Zombie_IsGone) {
   Reap(pid);
 }
 
-// What the kernel does after 32,768 processes, done at once.
+// Reuses a pid at once, as the kernel does after 32,768 processes.
 TEST(ProcessHandle, PidTakenByAnotherProcess_IsNeitherFoundNorSignalled) {
   const std::optional<std::string> said = InPidNamespace([]() -> std::string {
     const pid_t old_pid = StartIdler("old");

@@ -150,7 +150,7 @@ TEST(Safetensors, TheHeaderAlone_IsReadFromTheBeginningOfAFile) {
   EXPECT_FALSE(ParseSafetensorsHeader(bytes.substr(0, data_begin), bytes.size() + 1).ok());
 }
 
-// Valid files of every dtype, with empty tensors, scalars, metadata, escapes and none of all that.
+// Valid files of every dtype. Some have empty tensors, scalars, metadata or escapes, and some have none of these.
 std::vector<std::string> ValidFiles() {
   std::vector<std::string> files = {TwoTensors(), WithLength("{}"), WithLength("{\"__metadata__\":{}}   ")};
   SafetensorsHeader all;
@@ -168,7 +168,8 @@ std::vector<std::string> ValidFiles() {
   return files;
 }
 
-// What is accepted must mean one thing: written anew from what was read, it reads the same.
+// An accepted file must have one meaning: if its parsed content is written again, the result parses to the same
+// content.
 void ExpectConsistent(const SafetensorsFile& file) {
   uint64_t at = 0;
   for (const TensorEntry& tensor : file.header.tensors) {
@@ -224,13 +225,13 @@ TEST(Safetensors, AFlippedBitOfAValidFile_IsAnErrorOrAConsistentFile) {
       }
     }
     for (size_t size = 0; size < whole.size(); ++size) {
-      const std::string bytes = whole.substr(0, size);  // of its own, so that ASan sees a read behind its end
+      const std::string bytes = whole.substr(0, size);  // A separate buffer, so that ASan detects a read past its end.
       ASSERT_FALSE(ParseSafetensors(bytes).ok()) << size;
     }
   }
 }
 
-// Run under ASan too.
+// Also runs under ASan.
 TEST(Safetensors, RandomEdits_GiveAnErrorOrAConsistentFile) {
   const uint64_t seed = 20240607;
   SCOPED_TRACE(absl::StrCat("seed ", seed));
@@ -240,7 +241,7 @@ TEST(Safetensors, RandomEdits_GiveAnErrorOrAConsistentFile) {
   int num_refused = 0;
   for (int round = 0; round < 40'000; ++round) {
     std::string bytes = Mutated(files[round % files.size()], random);
-    if (round % 2 == 0 && bytes.size() >= 8) {  // else an edit of the JSON seldom gets beyond the length
+    if (round % 2 == 0 && bytes.size() >= 8) {  // Fixes the length; otherwise few edits of the JSON get past its check.
       const std::string data = TwoTensors().substr(bytes.size() % 2 == 0 ? 0 : TwoTensors().size() - 16);
       bytes = WithLength(bytes.substr(8), round % 4 == 0 ? "" : data);
     }

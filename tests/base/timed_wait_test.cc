@@ -1,5 +1,6 @@
-// The test is a program whose wall clock is an hour ahead of the kernel's from the start: what reads the time and has
-// the kernel wait for a time of the wall clock waits an hour too long, as it does when the clock is set back meanwhile.
+// In this program the wall clock is one hour ahead of the kernel's from the start. A wait that reads the wall clock and
+// asks the kernel to wait until such a time would last one hour too long, as it does if the clock is set back during a
+// wait.
 #include "base/timed_wait.h"
 
 #include <gtest/gtest.h>
@@ -14,14 +15,14 @@
 #include "absl/time/clock.h"
 #include "base/clock.h"
 
-// Takes the place of the C library's for all of the program, its shared libraries too.
+// Replaces the C library's function in the whole program, including its shared libraries.
 extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   const long result = syscall(SYS_clock_gettime, clock, time);
   time->tv_sec += clock == CLOCK_REALTIME ? 3600 : 0;
   return static_cast<int>(result);
 }
 
-// By which Abseil's locks reckon a timeout.
+// Abseil's locks compute timeouts with this function.
 extern "C" int gettimeofday(timeval* time, void* /*zone*/) noexcept {
   const long result = syscall(SYS_gettimeofday, time, nullptr);
   time->tv_sec += 3600;
@@ -67,7 +68,7 @@ TEST(TimedWait, EndsWhenTheConditionHolds) {
   setter.join();
 }
 
-// Earlier and later deadlines, on one mutex and on many, with all of them held now and then.
+// Threads wait with different deadlines on a shared mutex and on mutexes of their own, many at the same time.
 TEST(TimedWait, ManyAtOnce_EndEachInItsTime) {
   constexpr int kWaiters = 16;
   constexpr int kRounds = 25;
@@ -94,7 +95,7 @@ TEST(TimedWait, ManyAtOnce_EndEachInItsTime) {
   }
 }
 
-// As gRPC's timers wait. The definitions are the program's own (base/timed_wait.cc).
+// gRPC's timers wait on condition variables. The program defines these functions itself (base/timed_wait.cc).
 TEST(TimedWait, ConditionVariables_EndInTimeOrWhenSignalled) {
   absl::Mutex mutex;
   absl::CondVar variable;
@@ -122,7 +123,7 @@ TEST(TimedWait, ConditionVariables_EndInTimeOrWhenSignalled) {
   signaller.join();
 }
 
-// Whoever holds a mutex that a wait would be ended under may itself wait with a limit.
+// A thread may itself wait with a deadline while it holds the mutex of another thread's timed wait.
 TEST(TimedWait, OneUnderAnothersMutex_EndsInTimeToo) {
   absl::Mutex outer;
   absl::Mutex inner;

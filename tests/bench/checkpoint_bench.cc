@@ -1,8 +1,8 @@
-// What a checkpoint costs: of an MLP under AdamW in fp32, weights and both moments.
+// The cost of a checkpoint of an MLP under AdamW in fp32: its weights and both moments.
 //
-//   checkpoint_bench FOLDER NUM_LAYERS WIDTH   reads lines from stdin; for each "save" takes the copy that training
-//                                              waits for and makes it durable below FOLDER, as the trainer does, and
-//                                              prints the seconds of both and the bytes
+//   checkpoint_bench FOLDER NUM_LAYERS WIDTH   reads lines from stdin. For each line "save" it takes the copy that
+//                                              training waits for, makes it durable below FOLDER as the trainer does,
+//                                              and prints the seconds of both and the bytes
 //
 // scripts/checkpoint.py saves tensors of the same shapes with PyTorch and safetensors, turn by turn.
 
@@ -49,7 +49,7 @@ std::unique_ptr<amp::Engine> MakeEngine(int num_layers, int width) {
   const auto resolved =
       precision::ResolvePolicy(policy, *graph::WithLossHead(model), cpu, precision::OptimizerKind::kAdam);
   auto engine = amp::Engine::Create(model, resolved.value(), options).value();
-  engine->Step({{at::rand({1, width}), at::randint(0, width, {1}, at::kLong)}});  // moments of one value would be easy
+  engine->Step({{at::rand({1, width}), at::randint(0, width, {1}, at::kLong)}});  // Uniform moments would be easy.
   return engine;
 }
 

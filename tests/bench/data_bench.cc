@@ -1,13 +1,12 @@
-// How fast the trainer's batches come, and what a step waits for them.
+// How fast the trainer's batches arrive, and how long a step waits for them.
 //
-//   data_bench epochs idx|tokens FOLDER   for each line "epoch" of stdin goes through the data once, in a new order,
-//   and
-//                                         prints the seconds; for "check" does so and prints the sums of the samples
+//   data_bench epochs idx|tokens FOLDER   for each line "epoch" on stdin reads the data once in a new order and prints
+//                                         the seconds; for "check" it does the same and prints the sums of the samples
 //                                         and of the labels
-//   data_bench steps FOLDER PRESET STEPS  steps of LeNet on the images, behind as many to warm up; prints one line:
-//                                         {"ms_a_step","ms_waited_a_step"}: means over the steps
+//   data_bench steps FOLDER PRESET STEPS  takes STEPS warm-up steps of LeNet on the images, then as many measured
+//                                         steps; prints one line of means: {"ms_a_step","ms_waited_a_step"}
 //
-// FOLDER and the sizes are scripts/data_loading.py's; data_loader_bench is the same with LibTorch's DataLoader.
+// scripts/data_loading.py writes FOLDER and uses the same sizes; data_loader_bench measures LibTorch's DataLoader.
 
 #include <cstdio>
 #include <cstdlib>
@@ -37,7 +36,7 @@
 namespace ampd {
 namespace {
 
-// As in scripts/data_loading.py and data_loader_bench.
+// The same values as in scripts/data_loading.py and data_loader_bench.
 constexpr int64_t kImagesABatch = 250;
 constexpr int64_t kWindowsABatch = 32;
 constexpr int64_t kWindowTokens = 256;
@@ -64,14 +63,14 @@ data::Dataset Windows(const std::string& folder) {
       .value();
 }
 
-// As in the training loop.
+// The same settings as in the training loop.
 data::Batcher::Ahead AheadOf(const data::Dataset& dataset, int64_t batch_size) {
   return {
       .batches = static_cast<size_t>(precision::BatchesAhead(dataset.Get({0}).bytes() * batch_size)),
       .threads = static_cast<size_t>(precision::GatherThreads(static_cast<int>(std::thread::hardware_concurrency())))};
 }
 
-// Dataset and batcher as an attempt has them.
+// A dataset and a batcher as an attempt sets them up.
 struct Source {
   Source(data::Dataset samples, int64_t batch_size)
       : dataset(std::move(samples)),

@@ -1,6 +1,6 @@
-// LibTorch's C++ DataLoader over the files of data_bench: MNIST's own dataset, and windows of tokens.
+// LibTorch's C++ DataLoader over the files of data_bench: MNIST through LibTorch's own dataset, and windows of tokens.
 //
-//   data_loader_bench idx|tokens FOLDER WORKERS   answers lines of stdin as data_bench's epochs
+//   data_loader_bench idx|tokens FOLDER WORKERS   answers lines on stdin as `data_bench epochs` does
 
 #include <torch/data/dataloader.h>
 #include <torch/data/datasets/map.h>
@@ -24,14 +24,14 @@ namespace {
 
 namespace data = torch::data;
 
-// As in scripts/data_loading.py and data_bench.
+// The same values as in scripts/data_loading.py and data_bench.
 constexpr size_t kImagesABatch = 250;
 constexpr size_t kWindowsABatch = 32;
 constexpr int64_t kWindowTokens = 256;
 constexpr double kMean = 0.286;
 constexpr double kDeviation = 0.353;
 
-// Of tokens below 32768, which int16 holds as they are.
+// Windows of tokens below 32768, which fit int16 unchanged.
 class Windows : public data::datasets::Dataset<Windows> {
  public:
   explicit Windows(const std::string& path) {

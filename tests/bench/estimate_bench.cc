@@ -1,10 +1,11 @@
-// How long the server computes on an EstimateJob, without the call itself.
+// How long the server computes for an EstimateJob, without the RPC.
 //
 //   estimate_bench NETWORK ROUNDS
 //
-// NETWORK is lenet, resnet50, gpt2 or gpt2-xl. Prints one line:
-//   {"network","nodes","one_ms","all_ms","candidates"}: medians over the rounds, of a job in bf16 on a GPU, and of one
-//   that may run in every format on either kind of device of some memory, which asks for the largest batch too.
+// NETWORK is lenet, resnet50, gpt2 or gpt2-xl. Prints one line of medians over the rounds:
+//   {"network","nodes","one_ms","all_ms","candidates"}
+// one_ms is for a job in bf16 on a GPU. all_ms is for a job that may run in every format on a CPU or GPU with a given
+// amount of memory, and that asks for the largest batch too.
 
 #include <google/protobuf/text_format.h>
 
@@ -43,7 +44,7 @@ v1::EstimateJobRequest Request(const std::string& text) {
   return request;
 }
 
-// Milliseconds.
+// Returns the median in milliseconds.
 double MedianTime(const v1::EstimateJobRequest& request, int rounds, int* num_candidates) {
   std::vector<double> times;
   for (int i = 0; i < rounds; ++i) {

@@ -1,10 +1,10 @@
-// The optimizer step over GPT-2 124M's parameters: fp32 masters, bf16 working copies and bf16 gradients, scaled. Ours
-// (pre-pass, then one pass that unscales, clips, updates and rounds) and LibTorch's C++ optimizer with the same steps,
-// and what a copy, a read and a triad of the same buffers take.
+// The optimizer step over GPT-2 124M's parameters: fp32 masters, bf16 working copies and scaled bf16 gradients.
+// Compares ampd (pre-pass, then one pass that unscales, clips, updates and rounds), LibTorch's C++ optimizer with the
+// same steps, and a copy, a read and a triad of buffers of the same sizes.
 //
-//   optimizer_step_bench THREADS LAYERS VOCABULARY   (12 and 50257 of GPT-2 124M) reads contestants from stdin, one a
+//   optimizer_step_bench THREADS LAYERS VOCABULARY   (GPT-2 124M has 12 and 50257) reads contestants from stdin, one a
 //                                   line, takes one step of each and prints the seconds: ours, libtorch, copy, read,
-//                                   triad. "check" prints the sum of all absolute masters of ours and of LibTorch.
+//                                   triad. "check" prints the sum of all absolute masters of ampd and of LibTorch.
 //
 // scripts/bench runs it beside PyTorch, turn by turn.
 
@@ -53,7 +53,7 @@ std::vector<std::vector<int64_t>> Gpt2Shapes(int num_layers, int64_t vocabulary)
   return shapes;
 }
 
-// What both begin with; PyTorch makes the same numbers from the same seed.
+// The values that both optimizers start from. PyTorch generates the same numbers from the same seed.
 struct Start {
   std::vector<at::Tensor> masters;
   std::vector<at::Tensor> gradients;  // bf16, scaled
@@ -144,7 +144,7 @@ class LibTorch {
   std::unique_ptr<torch::optim::AdamW> optimizer_;
 };
 
-// The same buffers: three fp32 tensors of every shape.
+// Buffers of the same sizes: three fp32 tensors of every shape.
 struct Buffers {
   std::vector<at::Tensor> a, b, c;
 

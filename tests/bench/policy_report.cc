@@ -1,4 +1,4 @@
-// What a device makes of every policy: the losses of a small GPT, and the optimizer step over its memory's speed.
+// Runs every policy on a device: the losses of a small GPT, and the optimizer step relative to the memory's speed.
 //
 //   policy_report DEVICE [STEPS]   DEVICE: cpu or gpu<n>; prints one JSON object
 //
@@ -7,7 +7,7 @@
 //  "skipped_steps", "steps_per_second", "op_by_op_steps_per_second", "peak_bytes"}...], "optimizer_step":
 //  {"parameters", "seconds", "gigabytes_per_second", "copy_gigabytes_per_second"}}
 //
-// scripts/gpu-check runs it on a GPU; there is nothing in it that a CPU does not do.
+// scripts/gpu-check runs it on a GPU. A CPU can run all of it too.
 
 #include <algorithm>
 #include <cstdio>
@@ -42,7 +42,7 @@ namespace {
 constexpr int64_t kVocabulary = 512;
 constexpr int64_t kSequence = 128;
 constexpr int64_t kBatch = 8;
-constexpr int kUntimedSteps = 5;  // choose algorithms, take memory, record
+constexpr int kUntimedSteps = 5;  // These steps choose algorithms, allocate memory and record graphs.
 constexpr const char* kPresets[] = {"fp32", "tf32", "bf16", "fp16", "fp8", "fp8-delayed", "fp8-block"};
 
 graph::Graph Gpt() {
@@ -51,7 +51,7 @@ graph::Graph Gpt() {
       .value();
 }
 
-// What placement would know of the device.
+// Describes the device as placement knows it.
 v1::Device Described(const amp::ComputeDevice& device) {
   v1::Device described;
   described.set_id(device.device.is_cuda() ? "gpu" : "cpu");
@@ -66,7 +66,7 @@ v1::Device Described(const amp::ComputeDevice& device) {
   return described;
 }
 
-// The next token follows from the last one.
+// Makes batches in which the next token is a function of the last one.
 std::vector<amp::Batch> Batches(int num_batches) {
   at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
   generator.set_current_seed(11);
@@ -84,10 +84,10 @@ struct Run {
   int64_t skipped_steps = 0;
   int64_t peak_bytes = 0;
   bool replayed = false;
-  std::string host_waits = "null";  // from Enqueue to Take; null where nobody watches them
+  std::string host_waits = "null";  // Whether the host waits between Enqueue and Take; null if nothing can detect it.
 };
 
-// Of one step. LibTorch's watch throws where the host would wait; what was begun then is of no more use.
+// Returns whether the host waits in one step. LibTorch's check throws at such a wait, and the step is then abandoned.
 std::string HostWaits(amp::Engine& engine, const amp::StepGraphs& graphs, const amp::Batch& batch) {
   graphs.forbid_waits(true);
   bool waits = false;
@@ -135,7 +135,8 @@ absl::StatusOr<Run> Train(const precision::ResolvedPolicy& policy, const amp::Co
 
 const char* Text(bool yes) { return yes ? "true" : "false"; }
 
-// Both ways where there are two: replayed from a graph, and op by op.
+// Trains under the preset and reports it. If the device can replay steps from a graph, runs them both replayed and op
+// by op.
 absl::StatusOr<std::string> Report(const std::string& preset, const amp::ComputeDevice& device,
                                    const std::vector<amp::Batch>& batches) {
   v1::PrecisionPolicy policy;
@@ -175,7 +176,8 @@ double SecondsOf(const amp::ComputeDevice& device, const std::function<void()>& 
   return seconds[seconds.size() / 2];
 }
 
-// bf16 gradients and working copies, fp32 masters and moments: 28 bytes a parameter are read and written in an update.
+// Measures one update. It reads and writes 28 bytes a parameter: bf16 gradients and working copies, fp32 masters and
+// moments.
 std::string OptimizerStep(const amp::ComputeDevice& device, int64_t num_parameters) {
   constexpr double kBytes = 28;
   const auto kernels = amp::StepKernels::Make(device);

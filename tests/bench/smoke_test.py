@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every subcommand of scripts/bench runs and tells what it promises: one turn each, which measures nothing.
+"""Every subcommand of scripts/bench runs and prints the keys that it promises. Each takes one turn, which measures nothing.
 
 Usage: smoke_test.py FOLDER_OF_BINARIES [REPORT.xml].
 """
@@ -19,7 +19,7 @@ PRESETS = {"fp32", "bf16", "fp16"}
 
 
 def keys_of(answer):
-    """The answer with every number, text and null left out: {} for each."""
+    """The answer's structure: every number, text and null is replaced by {}."""
     if isinstance(answer, dict):
         return {key: keys_of(value) for key, value in answer.items()}
     if isinstance(answer, list):

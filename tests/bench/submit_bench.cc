@@ -1,8 +1,9 @@
 // Durable CreateJob calls per second against a running server, with a fixed number of calls outstanding.
 //
-//   submit_bench ADDRESS OUTSTANDING SECONDS   prints
-//   {"outstanding","calls","seconds","calls_per_second","p50_ms","p99_ms"} submit_bench --flushes FOLDER SECONDS prints
-//   {"flushes_per_second"}: fdatasync of 4 KiB appends in FOLDER
+//   submit_bench ADDRESS OUTSTANDING SECONDS
+//       prints {"outstanding","calls","seconds","calls_per_second","p50_ms","p99_ms"}
+//   submit_bench --flushes FOLDER SECONDS
+//       prints {"flushes_per_second"}: fdatasync of 4 KiB appends in FOLDER
 
 #include <fcntl.h>
 #include <grpcpp/grpcpp.h>
@@ -39,7 +40,7 @@ v1::JobSpec SmallJob() {
   return spec;
 }
 
-// Keeps `outstanding` calls in flight until the deadline, each chain starting its next call when the last one ends.
+// Keeps `outstanding` calls in flight until the deadline. Each chain starts its next call when the last one ends.
 class Load {
  public:
   Load(const std::string& address, int outstanding, absl::Duration length)

@@ -5,7 +5,8 @@
 
 namespace ampd {
 
-// The CPU that runs the benchmark, as a worker would offer it: what a policy becomes depends on its instruction sets.
+// The CPU that runs the benchmark, described as a worker describes it to the server. Its instruction sets decide what a
+// policy resolves to.
 inline v1::Device ThisCpu() {
   device::Devices::Options options;
   options.only = {"cpu"};

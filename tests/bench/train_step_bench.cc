@@ -1,9 +1,9 @@
 // Whole training steps of one network under one preset: forward, backward, clip and AdamW.
 //
-//   train_step_bench NETWORK PRESET THREADS [sampled]   NETWORK: mlp, cnn or gpt; sampled: every step looks at its
+//   train_step_bench NETWORK PRESET THREADS [sampled]   NETWORK: mlp, cnn or gpt; sampled: every step also samples its
 //                                                       gradients
 //
-// For each line "N" of stdin takes N steps on one batch and prints the seconds that a step took and the last loss.
+// For each line "N" on stdin takes N steps on one batch, and prints the seconds per step and the last loss.
 // scripts/train_step.py does the same in PyTorch, from the same weights and samples.
 
 #include <cstdio>
@@ -31,7 +31,7 @@
 namespace ampd {
 namespace {
 
-// As in scripts/train_step.py.
+// The same values as in scripts/train_step.py.
 constexpr uint64_t kWeightSeed = 7;
 constexpr uint64_t kDataSeed = 11;
 constexpr int64_t kVocabulary = 2048;

@@ -26,7 +26,7 @@ absl::Status ReadAs(const ampd::data::DataFile& file, CifarLabels labels, int64_
 
 }  // namespace
 
-// A file is taken when it is CIFAR-10, or CIFAR-100 by both of its labels.
+// A file is accepted if it reads as CIFAR-10, or as CIFAR-100 with both of its labels.
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ampd::data::DataFile file = ampd::fuzz::WriteInput(data, size);
   const absl::Status ten = ReadAs(file, CifarLabels::kTen, 10);

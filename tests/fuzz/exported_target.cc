@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kMaxEntries = 100;
 
-// A program that is taken becomes a graph that holds together, or is refused.
+// Requires that an imported program is a consistent graph. An import may also be refused.
 absl::Status Import(const ExportedModel& model) {
   const auto train = ImportProgram(model, model.train);
   fuzz::Require(!train.ok() || train->Check().ok(), "a graph holds together");
@@ -59,7 +59,7 @@ absl::Status ReadJson(std::string text) {
 }  // namespace
 }  // namespace ampd::graph
 
-// An archive, or the JSON that a checkpoint keeps of one.
+// The input is an archive, or the JSON that a checkpoint keeps of one.
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   const absl::Status status = text.starts_with('{') ? ampd::graph::ReadJson(text)

@@ -5,7 +5,7 @@
 #include "data/data_file.h"
 #include "tests/fuzz/target.h"
 
-// A manifest that is taken is written as one that says the same.
+// An accepted manifest, when written again, must have the same content.
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using ampd::fuzz::Require;
   const auto manifest = ampd::ParseManifest(std::string_view(reinterpret_cast<const char*>(data), size));

@@ -1,4 +1,5 @@
-// Runs a fuzz target over its corpus and over mutations of it: the same ones every time, for builds without libFuzzer.
+// Runs a fuzz target over its corpus and over mutations of it, for builds without libFuzzer. The mutations are the same
+// in every run.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -30,7 +31,7 @@ std::string Read(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Files of the corpora named in AMPD_FUZZ_CORPUS, in the order of their names.
+// Returns the files of the corpora named in AMPD_FUZZ_CORPUS, sorted by name.
 std::vector<std::filesystem::path> Corpus() {
   std::vector<std::filesystem::path> files;
   for (const std::string& name : std::vector<std::string>(absl::StrSplit(AMPD_FUZZ_CORPUS, ' '))) {
@@ -42,7 +43,8 @@ std::vector<std::filesystem::path> Corpus() {
   return files;
 }
 
-// What is being fed, for the end of the process: a broken promise aborts, and a reader may do worse.
+// Describes the input in progress. It is printed when the process ends: a broken promise aborts, and a reader may
+// crash.
 char feeding[512];
 
 void TellInput() { [[maybe_unused]] const ssize_t size = write(STDERR_FILENO, feeding, std::strlen(feeding)); }
@@ -53,7 +55,7 @@ extern "C" void OnEnd(int signal) {
   std::raise(signal);
 }
 
-// Sanitizers end the process their own way, and tell of it here.
+// Sanitizers end the process without a signal; this callback prints the input in that case.
 // NOLINTNEXTLINE(bugprone-reserved-identifier): the name that their runtime has.
 extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)());
 
@@ -71,20 +73,20 @@ class Replay : public testing::Test {
   }
 };
 
-// `what`: which input it is, in the words that find it again.
+// `what` says which input it is, so that it can be found again.
 void Feed(const std::string& input, const std::string& what) {
   absl::SNPrintF(feeding, sizeof(feeding), "while the reader had %s\n", what);
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
 }
 
-// "npz/sound_savez.bin".
+// Returns a short name such as "npz/sound_savez.bin".
 std::string NameOf(const std::filesystem::path& path) {
   return (path.parent_path().filename() / path.filename()).string();
 }
 
 size_t Below(Random& random, size_t bound) { return random() % std::max<size_t>(bound, 1); }
 
-// Most often near the beginning, where headers are.
+// Draws a position, most often near the beginning, where headers are.
 size_t Place(Random& random, const std::string& input) {
   return Below(random, random() % 2 == 0 ? std::min<size_t>(input.size(), 128) : input.size());
 }
@@ -127,7 +129,7 @@ TEST_F(Replay, SoundFilesAreTakenAndHostileOnesRefused) {
   EXPECT_GT(num_sound, 0);
 }
 
-// Mutation i of a file is the same whatever the others are and however many there are.
+// Mutation i of a file does not depend on the other files or on the number of mutations.
 TEST_F(Replay, MutationsEndInContentOrInAnError) {
   const int64_t seed = CountFromEnvironment("AMPD_SEED", 1);
   const int64_t num_mutations = CountFromEnvironment("AMPD_FUZZ_MUTATIONS", kMutationsOfAFile);
@@ -149,7 +151,7 @@ TEST_F(Replay, MutationsEndInContentOrInAnError) {
       Feed(input, absl::StrFormat("mutation %d of %s, repeat with AMPD_SEED=%d", i, name, seed));
     }
   }
-  // A target that takes or refuses everything would look at nothing.
+  // A target that accepts everything, or refuses everything, would check nothing.
   EXPECT_GT(Seen().num_taken, before.num_taken);
   EXPECT_GT(Seen().num_refused, before.num_refused);
 }

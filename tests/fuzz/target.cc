@@ -12,7 +12,7 @@
 namespace ampd::fuzz {
 namespace {
 
-// In memory where there is such a folder: an input is one write and a few reads.
+// The folder is in memory if /dev/shm is writable, because each input is one write and a few reads.
 class Folder {
  public:
   Folder() {

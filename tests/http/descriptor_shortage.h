@@ -11,7 +11,7 @@
 
 namespace ampd {
 
-// While it lives, this process can open `left` more file descriptors and no more. Single-threaded.
+// While it exists, this process can open only `left` more file descriptors. Single-threaded.
 class DescriptorShortage {
  public:
   explicit DescriptorShortage(size_t left) {

@@ -28,7 +28,7 @@ constexpr char kGetPage[] = "GET /page HTTP/1.1\r\nHost: x\r\nConnection: close\
 
 class ListenerTest : public testing::Test {
  protected:
-  // Serves "/page", "/echo" and "/slow", which waits for `release_`.
+  // Serves "/page", "/echo", "/query" and "/slow", which waits for `release_`.
   void Start(Listener::Options options = {}) {
     if (options.address.host.empty()) {
       options.address = {"127.0.0.1", 0};
@@ -48,14 +48,14 @@ class ListenerTest : public testing::Test {
     address_.port = listener_->port();
   }
 
-  // The whole answer to a request that closes its connection.
+  // Sends a request that closes its connection, and returns the whole answer.
   std::string Ask(const std::string& request) {
     RawConnection connection(address_);
     connection.Send(request);
     return connection.Read();
   }
 
-  // Connections that have begun a request and do not end it.
+  // Opens `count` connections that begin a request and do not finish it.
   std::vector<std::unique_ptr<RawConnection>> SlowConnections(int count) {
     std::vector<std::unique_ptr<RawConnection>> connections;
     for (int i = 0; i < count; ++i) {
@@ -94,7 +94,7 @@ TEST_F(ListenerTest, AConnectionIsKeptForMoreRequests) {
     connection.Send("GET /page HTTP/1.1\r\nHost: x\r\n\r\n");
     EXPECT_THAT(connection.Read("the page\n"), StartsWith("HTTP/1.1 200 OK\r\n"));
   }
-  // Two at once are answered in their order.
+  // Two requests sent at once are answered in order.
   connection.Send("GET /page HTTP/1.1\r\nHost: x\r\n\r\nGET /none HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(connection.Read(),
               AllOf(HasSubstr("the page\nHTTP/1.1 404 "), EndsWith("there is nothing at this path\n")));
@@ -190,14 +190,14 @@ TEST_F(ListenerTest, ARequestThatDoesNotEndIsClosedAfterItsDeadline) {
 TEST_F(ListenerTest, HealsAfterDescriptorsHadRunOut) {
   Start();
   EXPECT_THAT(Ask(kGetPage), EndsWith("the page\n")) << "all that the listener opens is open";
-  // A connection needs a descriptor here and one at the listener; only the first is left.
+  // Each connection needs one descriptor in this test and one at the listener. Only the first is left.
   RawConnection early(address_);
   EXPECT_THAT(Ask(kGetPage), EndsWith("the page\n"));
   {
     const DescriptorShortage shortage(/*left=*/1);
     RawConnection waiting(address_);
     waiting.Send(kGetPage);
-    // The early one waits for its request, and makes room.
+    // The listener closes the early connection, which still waits for its request, to free a descriptor.
     EXPECT_THAT(waiting.Read(), EndsWith("the page\n"));
     EXPECT_TRUE(early.IsClosed());
   }

@@ -32,7 +32,7 @@ void RawConnection::Send(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t size = send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (size <= 0) {
-      return;  // the peer has closed
+      return;  // The peer has closed the connection.
     }
     bytes.remove_prefix(static_cast<size_t>(size));
   }

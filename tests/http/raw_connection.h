@@ -9,17 +9,17 @@
 
 namespace ampd {
 
-// A TCP connection on which a test sends and reads bytes as it likes. Single-threaded.
+// A TCP connection on which a test sends and reads arbitrary bytes. Single-threaded.
 class RawConnection {
  public:
-  // Connects; the test fails when nobody listens.
+  // Connects. The test fails if nobody listens.
   explicit RawConnection(const ListenAddress& address);
 
   void Send(std::string_view bytes);
-  // What comes until the peer closes, or until the text ends with `end` if that is not empty; what came so far when
-  // `timeout` passes, which fails the test.
+  // Reads until the peer closes the connection or, if `end` is not empty, until the text ends with `end`. If `timeout`
+  // passes first, the test fails and the text read so far is returned.
   std::string Read(std::string_view end = "", absl::Duration timeout = absl::Seconds(30));
-  // Whether the peer has closed the connection before `timeout`. Passes over what it sends.
+  // Returns whether the peer closes the connection before `timeout`. Discards what the peer sends.
   bool IsClosed(absl::Duration timeout = absl::Seconds(30));
   void Close() { fd_.Reset(); }
 

@@ -1,9 +1,8 @@
-// Tells ThreadSanitizer about absl's locks, in a build with it. The distribution's libabsl is not instrumented: TSan
-// sees neither its atomics nor its futexes, and an absl::Condition is evaluated by whichever thread unlocks. The
-// programs of that build carry the definitions below, which the dynamic linker takes before the library's, for gRPC's
-// locks as well. Each calls the library's own and says to TSan what it does, as absl says it itself where it is built
-// with TSan. Nothing is suppressed: what a lock does not guard is reported as before. absl_tsan_test.cc holds it
-// to that.
+// Reports absl's locks to ThreadSanitizer, in a build with it. The distribution's libabsl is not instrumented: TSan
+// sees neither its atomics nor its futexes, and an absl::Condition is evaluated by whichever thread unlocks. Programs
+// of a TSan build contain the definitions below. The dynamic linker prefers them to the library's, for gRPC's locks as
+// well. Each calls the library's own function and reports to TSan what it does, as absl itself does when it is built
+// with TSan. Nothing is suppressed: accesses that no lock guards are still reported. absl_tsan_test.cc checks that.
 #include <sanitizer/tsan_interface.h>
 
 #include <atomic>
@@ -23,8 +22,8 @@ constexpr unsigned kTry = __tsan_mutex_try_lock;
 constexpr unsigned kTryFailed = __tsan_mutex_try_lock | __tsan_mutex_try_lock_failed;
 
 // A waiter's condition, on the waiter's stack. The thread that evaluates it holds the lock inside absl, but may have
-// told TSan already that it unlocks: so it takes over what the waiter and earlier holders wrote, and the waiter and
-// later holders come after what it reads.
+// reported its unlock to TSan already. So the evaluation acquires what the waiter and earlier holders wrote, and
+// releases what it read to the waiter and later holders.
 struct WaitersCondition {
   absl::Mutex* mutex;
   const absl::Condition* condition;
@@ -116,7 +115,7 @@ bool Mutex::LockWhenWithDeadline(const Condition& condition, Time deadline) {
   static auto* const real = RealFunction<bool(Mutex*, const Condition&, Time)>(
       "_ZN4absl7debian35Mutex20LockWhenWithDeadlineERKNS0_9ConditionENS0_4TimeE");
   WaitersCondition seen = {this, &condition};
-  // Between its two calls about locking, TSan takes no note of anything else.
+  // Between pre_lock and post_lock TSan ignores all other events.
   __tsan_release(&seen);
   __tsan_mutex_pre_lock(this, 0);
   const bool holds = real(this, Condition(&seen, &WaitersCondition::Evaluate), deadline);
@@ -144,7 +143,7 @@ void CondVar::Wait(Mutex* mutex) { WaitWithDeadline(mutex, InfiniteFuture()); }
 
 bool CondVar::WaitWithTimeout(Mutex* mutex, Duration timeout) { return WaitWithDeadline(mutex, Now() + timeout); }
 
-// Who finds the flag set does not take the notification's lock: the flag itself orders.
+// A thread that finds the flag set does not take the notification's lock: the flag itself provides the ordering.
 void Notification::Notify() {
   static auto* const real = RealFunction<void(Notification*)>("_ZN4absl7debian312Notification6NotifyEv");
   __tsan_release(&notified_yet_);

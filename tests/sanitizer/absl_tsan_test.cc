@@ -1,4 +1,4 @@
-// That TSan understands absl's locks through absl_tsan.cc, and still finds what they do not guard.
+// Checks that TSan understands absl's locks through absl_tsan.cc, and still reports accesses that no lock guards.
 #include <atomic>
 #include <cstdlib>
 #include <thread>
@@ -15,7 +15,7 @@ namespace {
 constexpr int kRounds = 2000;
 constexpr int kReported = 66;  // TSan's exit status after a report
 
-// A queue whose readers wait for an item with conditions, as ours do.
+// A queue whose readers wait for an item with conditions, as the queues of ampd do.
 struct Queue {
   absl::Mutex mutex;
   std::vector<int> items ABSL_GUARDED_BY(mutex);
@@ -84,7 +84,8 @@ TEST(AbslUnderTsan, ReadersAndWriters_AreNoRace) {
   writer.join();
 }
 
-// One thread writes with the lock and the other, certainly later but ordered by nothing, without it.
+// One thread writes with the lock. The other writes later without it: certainly later, but nothing orders the two for
+// TSan.
 void WriteWithoutTheLock() {
   absl::Mutex mutex;
   int value = 0;
@@ -111,7 +112,7 @@ TEST(AbslUnderTsanDeathTest, WriteWithoutTheLock_IsReported) {
       testing::ExitedWithCode(kReported), "data race");
 }
 
-// Two locks, taken in both orders one after the other: nothing hangs, and it is still a deadlock to come.
+// Takes two locks in one order and then in the other. Nothing hangs here, but the same code could deadlock.
 void LockInBothOrders() {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   absl::Mutex first, second;

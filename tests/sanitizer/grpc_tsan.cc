@@ -1,9 +1,10 @@
-// Tells ThreadSanitizer about gRPC's hand-overs, in a build with it. The distribution's libgrpc and libgrpc++ are not
-// instrumented: a thread starts operations on a call, a thread of gRPC's finishes them, and the queue between the two
-// is not seen. But the tag of the operations is made and run by gRPC's headers, so it is in our programs. The
-// definitions below, which the dynamic linker takes before the libraries', say that who finishes a tag comes after who
-// started it, and that a call's OnDone comes after all that was counted in the call. They say nothing about two tags of
-// one call, nor about what the callbacks do: their locks are ours, and are watched. grpc_tsan_test.cc holds it to that.
+// Reports gRPC's hand-overs between threads to ThreadSanitizer, in a build with it. The distribution's libgrpc and
+// libgrpc++ are not instrumented: one thread starts operations on a call, a gRPC thread finishes them, and TSan does
+// not see the queue between the two. But gRPC's headers make and run the tag of the operations, so that code is part of
+// our programs. The dynamic linker prefers the definitions below to the libraries'. They report that finishing a tag
+// comes after starting it, and that a call's OnDone comes after everything counted in the call. They report nothing
+// about two tags of one call or about the work of the callbacks: those use our own locks, which TSan checks.
+// grpc_tsan_test.cc checks that.
 #include <grpc/grpc.h>
 #include <sanitizer/tsan_interface.h>
 
@@ -19,8 +20,8 @@ using ampd::sanitizer::RealFunction;
 
 using Run = void (*)(grpc_completion_queue_functor*, int);
 
-// Which private function of gRPC's headers finishes a tag. An explicit instantiation may name a private member; that is
-// the one way to its address.
+// Exposes the private function of gRPC's headers that finishes a tag. Only an explicit instantiation may name a private
+// member, so this is the only way to get its address.
 struct SuccessTag {
   friend constexpr Run FinishOf(SuccessTag);
 };
@@ -56,7 +57,7 @@ extern "C" grpc_call_error grpc_call_start_batch(grpc_call* call, const grpc_op*
                                                  void* reserved) {
   static auto* const real =
       RealFunction<grpc_call_error(grpc_call*, const grpc_op*, size_t, void*, void*)>("grpc_call_start_batch");
-  // A tag that is waited for, instead of run, begins with another pointer: it is none of these.
+  // A tag that is polled for instead of run starts with another pointer, so it matches neither.
   if (auto* const functor = static_cast<grpc_completion_queue_functor*>(tag); functor != nullptr) {
     SayStarted<SuccessTag>(functor);
     SayStarted<StatusTag>(functor);
@@ -66,13 +67,13 @@ extern "C" grpc_call_error grpc_call_start_batch(grpc_call* call, const grpc_op*
 
 namespace grpc::internal {
 
-// Called where the count of what a call still waits for falls to zero, possibly by gRPC's own code.
+// Called when the number of things that a call still waits for falls to zero, possibly by gRPC's own code.
 void ServerCallbackCall::ScheduleOnDone(bool inline_ondone) {
-  // In the call's place, for the thread that runs OnDone.
+  // Stands in for the call and hands over to the thread that runs OnDone.
   class Scheduled final : public ServerCallbackCall {
    public:
     explicit Scheduled(ServerCallbackCall* call) : call_(call) {
-      call_->callbacks_outstanding_.load(std::memory_order_acquire);  // what was counted down by instrumented code
+      call_->callbacks_outstanding_.load(std::memory_order_acquire);  // see what instrumented code did
       __tsan_release(this);
     }
 

@@ -1,4 +1,5 @@
-// That TSan understands gRPC's hand-overs through grpc_tsan.cc, and still finds what they do not order.
+// Checks that TSan understands gRPC's hand-overs through grpc_tsan.cc, and still reports accesses that they do not
+// order.
 #include <google/protobuf/wrappers.pb.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
@@ -26,8 +27,8 @@ constexpr int kCalls = 300;
 constexpr char kMethod[] = "/echo.Echo/Echo";
 constexpr int kReported = 66;  // TSan's exit status after a report
 
-// Sends a message back, or holds the call until it is cancelled. What it counts is guarded by nothing: gRPC runs one
-// reaction of a call after another.
+// Echoes a message, or holds the call until it is cancelled. No lock guards its counter: gRPC runs the reactions of a
+// call one after another.
 class Echo final : public grpc::ServerBidiReactor<StringValue, StringValue> {
  public:
   Echo(std::function<void()> on_read, bool holds) : on_read_(std::move(on_read)), holds_(holds) {
@@ -57,11 +58,11 @@ class Echo final : public grpc::ServerBidiReactor<StringValue, StringValue> {
   int num_reactions_ = 0;
 };
 
-// A server of one method on a free port of the loopback, and a channel to it. The method is set up as protoc's code
-// does it, so that its handler is compiled here, as those of our services are.
+// A server with one method on a free loopback port, and a channel to it. The method is registered as protoc's generated
+// code does it, so that its handler is compiled here, like those of our services.
 class EchoServer final : public grpc::Service {
  public:
-  // ON_READ: called in the server for each message. HOLDS: no call ends unless it is cancelled.
+  // `on_read` is called in the server for each message. If `holds`, a call ends only when it is cancelled.
   explicit EchoServer(std::function<void()> on_read, bool holds = false) : on_read_(std::move(on_read)) {
     AddMethod(new grpc::internal::RpcServiceMethod(kMethod, grpc::internal::RpcMethod::BIDI_STREAMING, nullptr));
     MarkMethodCallback(0, new grpc::internal::CallbackBidiHandler<StringValue, StringValue>(
@@ -74,7 +75,8 @@ class EchoServer final : public grpc::Service {
     channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials());
   }
 
-  // One call with a message of its own; returns after the client's callback. `cancel_after`: cancels it then.
+  // Makes one call with its own message and returns after the client's callback. Cancels the call after `cancel_after`,
+  // if given.
   void Call(absl::Notification* cancel_after = nullptr) const {
     struct State {
       grpc::ClientContext context;
@@ -131,7 +133,8 @@ TEST(GrpcUnderTsan, DoneOfACancelledCall_IsNoRace) {
   }
 }
 
-// A reaction and the thread that made the call write the same, certainly one after the other, but ordered by nothing.
+// A reaction and the thread that made the call write the same variable: certainly one after the other, but nothing
+// orders the two for TSan.
 void WriteBesideAReaction() {
   int value = 0;
   std::atomic<bool> written = false;

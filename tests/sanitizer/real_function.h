@@ -7,8 +7,8 @@
 
 namespace ampd::sanitizer {
 
-// The library's definition of a function that the program defines too, by its mangled name. Where the distribution's
-// library has another name for it, the program ends here instead of giving false reports.
+// Returns the shared library's definition of a function that the program defines too, by its mangled name. If the
+// distribution's library uses another name, the program aborts here; otherwise TSan would report false races.
 template <typename Function>
 Function* RealFunction(const char* mangled) {
   void* real = dlsym(RTLD_NEXT, mangled);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What cmake/ccache-launch hands to ccache, and what it leaves beside a precompiled header."""
+"""The arguments that cmake/ccache-launch passes to ccache, and what it leaves beside a precompiled header."""
 import hashlib
 import os
 import pathlib
@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 LAUNCH = pathlib.Path(__file__).resolve().parents[2] / "cmake" / "ccache-launch"
-# Stands for ccache: tells its words and its environment, and makes what is behind -o.
+# A fake ccache: records its arguments and environment, and creates the file behind -o.
 FAKE = """#!/bin/sh
 printf '%s\\n' "$@" >words
 env >environment
@@ -31,7 +31,7 @@ class Launch(unittest.TestCase):
         fake.chmod(0o755)
 
     def launch(self, *words):
-        """The exit status; then what ccache was told."""
+        """Returns the exit status and the CCACHE_ variables that ccache received."""
         clean = {key: value for key, value in os.environ.items() if not key.startswith("CCACHE_")}
         run = subprocess.run([LAUNCH, self.folder / "ccache", "/the/root", *words], cwd=self.folder, env=clean, check=False)
         self.assertEqual((self.folder / "words").read_text().split("\n")[:-1], list(words))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What scripts/demo says of jobs that have not shown what it promises, and of those that have."""
+"""The output of scripts/demo for jobs that miss its bounds and for jobs that meet them."""
 import contextlib
 import io
 import json
@@ -13,7 +13,7 @@ import demo
 
 
 def rows(**changes):
-    """Rows as of a good demo; fp16_accuracy=0.5 makes that of fp16 another."""
+    """Rows of a successful demo. An argument changes one field: fp16_accuracy=0.5 sets the accuracy of fp16."""
     made = [{"precision": precision, "state": "SUCCEEDED", "accuracy": accuracy, "skipped_steps": skipped,
              "final_loss_scale": scale, "steps_per_second": 40.0, "peak_memory_bytes": 2**28, "emulated": False}
             for precision, accuracy, skipped, scale in
@@ -62,7 +62,7 @@ LEARNED = {"run": "gpt2-text", "precision": "bf16", "state": "SUCCEEDED", "steps
 
 class Report(unittest.TestCase):
     def report(self, jobs, learned, as_json):
-        """Exit code, and the lines in the order in which a terminal shows them."""
+        """Returns the exit code, and the lines in the order in which a terminal shows them."""
         text = io.StringIO()
         with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
             code = demo.report(jobs, learned, as_json)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What scripts/setup says while it installs, on a terminal and elsewhere, with apt-get, pip and venv faked."""
+"""The output of scripts/setup while it installs, on a terminal and elsewhere, with apt-get, pip and venv faked."""
 import contextlib
 import os
 import pathlib
@@ -13,13 +13,13 @@ import tempfile
 import unittest
 
 SETUP = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "setup"
-SECONDS = 30  # for what takes one or two
+SECONDS = 30  # limit for what takes one or two
 
 FAKES = {
     "dpkg-query": '[ -e "$FAKES/installed" ] && echo "install ok installed"',
     "id": "echo 0",
     "tput": "echo 60",
-    # Installing goes on until the test lets it, or fails as it says.
+    # Waits at the gate until the test continues the installation or makes it fail.
     "apt-get": """
 echo "apt-get $1" >> "$FAKES/calls"
 [ "$1" = update ] && exit 0
@@ -28,7 +28,7 @@ read -r go < "$FAKES/gate"
 [ "$go" = on ] || { echo "E: no space left"; exit 100; }
 touch "$FAKES/installed"
 """,
-    # venv makes a python whose pip makes what setup looks for at its end.
+    # venv creates a python whose pip creates the files that setup checks for at its end.
     "python3": """
 echo "venv" >> "$FAKES/calls"
 mkdir -p .deps/venv/bin .deps/venv/lib/python3.11/site-packages/torch/lib
@@ -64,7 +64,7 @@ class Setup(unittest.TestCase):
         return process
 
     def end(self, process):
-        """Also what waits at the gate of a test that failed."""
+        """Also kills what still waits at the gate after a failed test."""
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -74,7 +74,7 @@ class Setup(unittest.TestCase):
             gate.write(f"{word}\n")
 
     def calls(self):
-        """What was called that changes something, in order."""
+        """Returns the calls that change something, in order."""
         return (self.fakes / "calls").read_text().splitlines()
 
     def test_on_a_terminal_one_line_that_is_written_over_tells_what_is_being_installed(self):
@@ -83,12 +83,12 @@ class Setup(unittest.TestCase):
         process = self.start(its)
         os.close(its)
         said = ""
-        # apt-get goes no further before this was seen.
+        # apt-get waits at the gate, so it can't continue before this output was seen.
         while "Setting up" not in said:
             self.assertTrue(select.select([ours], [], [], SECONDS)[0], f"silent after {said!r}")
             said += os.read(ours, 4096).decode()
         self.open_gate("on")
-        with contextlib.suppress(OSError):  # which is how the end of a terminal is read
+        with contextlib.suppress(OSError):  # reading from a closed terminal raises this
             while part := os.read(ours, 4096):
                 said += part.decode()
         self.assertEqual(process.wait(SECONDS), 0, said)

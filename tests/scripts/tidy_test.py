@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""That scripts/tidy looks at every source of the tree.
+"""Checks that scripts/tidy looks at every source of the tree.
 
-Usage: tidy_test.py BUILD_FOLDER, one with LibTorch and the tests.
+Usage: tidy_test.py BUILD_FOLDER, which must be built with LibTorch and the tests.
 """
 import contextlib
 import importlib.machinery
@@ -15,7 +15,7 @@ TIDY = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "tidy"
 
 
 def load_tidy():
-    sys.dont_write_bytecode = True  # scripts has no place for it
+    sys.dont_write_bytecode = True  # no __pycache__ in scripts
     loader = importlib.machinery.SourceFileLoader("tidy", str(TIDY))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("tidy", loader))
     loader.exec_module(module)
@@ -31,7 +31,7 @@ class Sources(unittest.TestCase):
         own = {name for name in self.tidy.git("ls-files", "*.cc") if (self.tidy.ROOT / name).is_file()}
         self.assertGreater(len(own), 100)
         missing = own - set(self.tidy.all_commands())
-        if missing != self.tidy.CUDA_SOURCES:  # all or none: a build without nvcc has none of them
+        if missing != self.tidy.CUDA_SOURCES:  # all or none: without nvcc none of them is built
             self.assertEqual(sorted(missing), [], "neither built nor among what scripts/tidy has flags for")
 
     def test_what_scripts_tidy_has_flags_for_is_there_and_not_built(self):

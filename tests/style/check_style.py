@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Hold the tree to the hard rules of the house: what each folder may include, and what must appear nowhere.
+"""Checks the hard rules of the house: what each folder may include, and what must appear nowhere.
 
-Usage: check_style.py ROOT. Prints one line a finding; exits with 1 when there is one.
+Usage: check_style.py ROOT. Prints one line per finding; exits with 1 if there is any.
 """
 import pathlib
 import re
@@ -10,7 +10,7 @@ import sys
 
 SOURCES = {".h", ".cc", ".cu", ".inc"}
 
-# What only some folders may include, by the word that stands for it in ROOMS.
+# Headers that only some folders may include, by the word that permits them in ROOMS.
 RESTRICTED = {
     "torch": r"(ATen|c10|torch)/",
     "grpc": r"grpc(pp)?/",
@@ -24,8 +24,9 @@ RESTRICTED = {
     "log": r"spdlog/|base/log(_json)?\.h",
 }
 
-# The walls: a line for each folder that has sources of C++, with the folders that these may include (`ampd`: messages)
-# and the words of RESTRICTED. Every folder may include itself. A main.cc wires everything; tests may, too.
+# The walls: one line for each folder with C++ sources. It lists the folders that the folder may include (`ampd`:
+# messages) and its words of RESTRICTED. Every folder may include itself. A main.cc and the tests may include
+# everything.
 ROOMS = {
     "base": "clock log thread",
     "base/io": "base files sqlite",
@@ -99,7 +100,7 @@ ROOMS = {
                          "worker/train/plan worker/train/report worker/train/sample clock thread torch",
 }
 
-# Pattern, where it must not appear (a regular expression on the path), and why.
+# Each row: a pattern, where it must not appear (a regular expression on the path), and why.
 BANNED = [
     (r"\b(sleep_for|SleepFor|usleep|nanosleep)\s*\(", r"^tests/(?!worker/agent/scripted_trainer).*\.(cc|h)$", "a test sleeps"),
     (r"\bFRIEND_TEST\b|\bfriend class \w+Test\b", r"\.(cc|h)$", "friend access for a test"),
@@ -116,7 +117,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|(<[^>]+>))', re.M)
 
 
 def folder_of(header):
-    """The folder of ours that a header is in, "ampd" for messages; None for one that is not ours."""
+    """Returns the folder of ours that a header is in, "ampd" for messages; None if the header is not ours."""
     if header.startswith("ampd/"):
         return "ampd"
     folder = header.rpartition("/")[0]
@@ -149,7 +150,7 @@ def banned_findings(name, text):
 
 
 def findings(name, text):
-    """All findings in one file, given its path below the root."""
+    """Yields all findings in one file. `name` is its path below the root."""
     if pathlib.PurePath(name).suffix in SOURCES:
         yield from include_findings(name, text)
     yield from banned_findings(name, text)

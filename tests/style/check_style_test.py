@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Check the style check: each rule finds what it is for, and leaves clean code alone."""
+"""Checks the style check: each rule finds what it should, and accepts clean code."""
 import pathlib
 import unittest
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The ops that docs/imported-models.md lists are those that an import takes: no more and no fewer.
+"""The ops listed in docs/imported-models.md are exactly those that an import accepts.
 
-They are read off graph/op_table.cc, which has a row for each, and off graph/exported/exported_ops.cc, which gives ops that differ
-only in what a run has no use for the name of one of them. What the import takes out instead is named below the list.
+They are read from graph/op_table.cc, which has a row for each, and from graph/exported/exported_ops.cc, which maps ops
+whose difference does not matter in a run to one name. The text below the list names the ops that the import removes.
 """
 import pathlib
 import re
@@ -17,12 +17,12 @@ def read(name):
 
 
 def doc_name(target):
-    """As the document writes "aten.relu.default": "relu"."""
+    """Returns an op's name as the document writes it: "relu" for "aten.relu.default"."""
     return target.removeprefix("aten.").removesuffix(".default")
 
 
 def body(text, function):
-    """The lines of a C++ function, as clang-format lays it out."""
+    """Returns the lines of a C++ function in clang-format's layout."""
     return re.search(rf"^[\w:]+ {function}\(.*?^}}$", text, re.MULTILINE | re.DOTALL)[0]
 
 
@@ -35,12 +35,12 @@ def table_ops(op_table):
 
 
 def other_names(exported_ops):
-    """The ops that OpOf gives the name of another."""
+    """Returns the ops that OpOf maps to the name of another op."""
     return {doc_name(name) for name in re.findall(r'\{"([\w.]+)", "[\w.]+"\}', body(exported_ops, "OpOf"))}
 
 
 def removed_ops(exported_ops, exported_inline, header, imports):
-    """What leaves no op of its name: what is passed over, graphs within a graph, and what FateOf allows besides."""
+    """Returns the ops that leave no op of their own: identities, nested graphs, and others that FateOf allows."""
     passed = body(exported_ops, "IsIdentity") + body(exported_ops, "BroadcastsNothing")
     found = {doc_name(name) for name in re.findall(r'"(aten\.[\w.]+)"', passed)}
     found |= set(re.findall(r'"higher_order\.(\w+)"', exported_inline))
@@ -51,7 +51,7 @@ def removed_ops(exported_ops, exported_inline, header, imports):
 
 
 def document_ops(document):
-    """The list of the section "Ops", and the ops that the text below it names and the list does not."""
+    """Returns the ops in the list of the section "Ops", and the ops that only the text below it names."""
     section = re.search(r"^## Ops\n\n(.*?\.)\n\n(.*?)(?=^## |\Z)", document, re.MULTILINE | re.DOTALL)
     listed = re.findall(r"`([\w.]+)`", section[1].split("(")[0])
     return listed, set(re.findall(r"`([\w.]+)`", section[2])) - set(listed)

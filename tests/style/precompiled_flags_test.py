@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Sources are compiled with the flags of the precompiled headers that they use.
+"""Checks that sources are compiled with the flags of the precompiled headers that they use.
 
 Usage: precompiled_flags_test.py BUILD_FOLDER
 
-GCC says of some differences that a header does not fit, and crashes over others or takes them in silence. What is
-defined for a source alone (-D) may differ: no header of ours that is precompiled asks for it.
+GCC reports some differences between a source and a header, but crashes on others or accepts them silently. Definitions
+for a single source (-D) may differ: no precompiled header of ours depends on them.
 """
 import json
 import pathlib
@@ -14,7 +14,7 @@ import sys
 import unittest
 
 HEADER = re.compile(r"^.*/cmake_pch\.hxx$")
-MAKING = re.compile(r"-fpch-instantiate-templates$|-fplugin=.*/instantiate_early\.so$")  # for the header itself
+MAKING = re.compile(r"-fpch-instantiate-templates$|-fplugin=.*/instantiate_early\.so$")  # flags of the header itself
 
 
 def words_of(command):
@@ -26,14 +26,14 @@ def matters(word):
 
 
 def flags_of(words):
-    """What must be alike: the last -O counts, and of the others which there are."""
+    """Returns the flags that must be equal: the last -O, and the set of the other flags that matter."""
     levels = [word for word in words if word.startswith("-O")]
     rest = {word for word in words if matters(word) and not word.startswith("-O")}
     return levels[-1] if levels else "-O0", frozenset(rest)
 
 
 def used_header(words):
-    """The precompiled header that a command uses; None when it makes one or uses none."""
+    """Returns the precompiled header that a command uses; None if it makes one or uses none."""
     if words[words.index("-c") + 1].endswith((".hxx.cxx", ".hxx.c")):
         return None
     for word, following in zip(words, words[1:]):
@@ -43,7 +43,7 @@ def used_header(words):
 
 
 def differences(entries):
-    """Lines about the sources whose flags are not those of their header, and how many sources use one."""
+    """Returns a line for each source whose flags differ from its header's, and how many sources use a header."""
     commands = [(entry["file"], words_of(entry["command"])) for entry in entries]
     made = {path.removesuffix(".cxx"): flags_of(words) for path, words in commands if path.endswith("cmake_pch.hxx.cxx")}
     found, num_users = [], 0
