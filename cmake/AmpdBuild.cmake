@@ -16,21 +16,21 @@ set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
 add_link_options(-Wl,--as-needed)
 
-# GCC collects its garbage more often than memory asks for; a compiler may have half a gigabyte of it here.
+# GCC collects its garbage more often than memory requires; here each compiler may use half a gigabyte before it does.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:--param ggc-min-expand=100 --param ggc-min-heapsize=524288>")
 endif()
 
-# What clang precompiles is then the same each time, and ccache finds what was compiled with it.
+# Makes clang's precompiled headers reproducible, so that ccache finds the objects compiled with them.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>")
 endif()
 
-# For every source, whether what it links asks for it or not: precompiled headers want one set of flags.
+# Every source gets the flag, whether its libraries ask for it or not: precompiled headers need one set of flags.
 add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-pthread>)
 
-# A test's own code runs once and for a moment: the optimiser would take longer over it than it saves. GCC is no slower
-# with -Og than with -O0, clang twice as slow.
+# A test's own code runs once and briefly, so optimizing it would take longer than it saves. With GCC -Og compiles as
+# fast as -O0; with clang it takes twice as long.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(AMPD_TEST_OPTIONS -Og)
 else()
@@ -39,8 +39,8 @@ endif()
 
 # Applied by ampd_library and ampd_test to our own sources only, never to generated code.
 add_library(ampd_warnings INTERFACE)
-# -Wno-restrict: GCC 12 reports overlaps inside std::string at -O2 that cannot happen (GCC bug 105329).
-# -Wno-maybe-uninitialized: at -O2 it does not see that absl::StatusOr's status guards its value.
+# -Wno-restrict: at -O2 GCC 12 reports overlaps inside std::string that cannot happen (GCC bug 105329).
+# -Wno-maybe-uninitialized: at -O2 GCC does not see that absl::StatusOr's status guards its value.
 target_compile_options(ampd_warnings INTERFACE
   -Wall -Wextra -Werror -Wno-missing-field-initializers -Wno-restrict -Wno-maybe-uninitialized)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
@@ -49,20 +49,22 @@ endif()
 target_include_directories(ampd_warnings INTERFACE "${CMAKE_SOURCE_DIR}")
 
 if(AMPD_SANITIZER STREQUAL "asan")
-  # vptr checks need run-time type information of libraries that are not instrumented.
+  # vptr checks need run-time type information from libraries that are not instrumented.
   add_compile_options(-fsanitize=address,undefined -fno-sanitize=vptr,function -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)
   add_compile_definitions(AMPD_ASAN)
   add_compile_definitions(GRPC_ASAN_SUPPRESSED)
 elseif(AMPD_SANITIZER STREQUAL "tsan")
   add_compile_options(-fsanitize=thread -fno-omit-frame-pointer -O1)
-  # Protobuf's and absl's headers lay classes out in another way where this macro is set (protobuf's map fields gain
-  # members), and their libraries were built without it. libstdc++ must know all the same: it is only headers there.
+  # Where this macro is set, the headers of protobuf and absl lay classes out differently (protobuf's map fields gain
+  # members), but their libraries were built without it. libstdc++ must still know about TSan; there only headers use
+  # the macro.
   add_compile_options(-U__SANITIZE_THREAD__ -D_GLIBCXX_TSAN=1)
   add_compile_definitions(AMPD_TSAN)
   add_link_options(-fsanitize=thread)
   add_compile_definitions(GRPC_TSAN_SUPPRESSED)
-  # Every program carries it: it tells TSan what the locks of absl and the queues of gRPC order, which are not instrumented.
+  # Linked into every program. It reports to TSan the ordering by absl's locks and gRPC's queues, which are not
+  # instrumented.
   add_library(ampd_tsan OBJECT
     "${CMAKE_SOURCE_DIR}/tests/sanitizer/absl_tsan.cc" "${CMAKE_SOURCE_DIR}/tests/sanitizer/grpc_tsan.cc")
   target_link_libraries(ampd_tsan PUBLIC absl::synchronization absl::time gRPC::grpc++ ${CMAKE_DL_LIBS} PRIVATE ampd_warnings)

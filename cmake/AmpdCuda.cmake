@@ -1,5 +1,5 @@
-# Whether libampd_cuda.so is built: AMPD_CUDA is ON when a CUDA compiler is found. The library is plain CUDA, so this
-# does not depend on LibTorch; nothing links it, the trainer opens it where a driver is.
+# Decides whether libampd_cuda.so is built: AMPD_CUDA is ON if a CUDA compiler is found. The library is plain CUDA, so
+# this does not depend on LibTorch. Nothing links it; the trainer opens it on hosts that have a driver.
 
 option(AMPD_WITH_CUDA "Build libampd_cuda.so when nvcc is found" ON)
 set(AMPD_CUDA OFF)
@@ -19,8 +19,8 @@ else()
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-      # Machine code for the GPUs that we name, and code of the oldest that CUDA 13 knows for the driver to translate on
-      # all others: no kernel here uses what only a later one has.
+      # Machine code for the GPUs that we name, and PTX for the oldest GPU that CUDA 13 supports, which the driver
+      # compiles for all others. No kernel needs a feature that only a later GPU has.
       set(CMAKE_CUDA_ARCHITECTURES "75-virtual;80-real;90-real")
     endif()
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})

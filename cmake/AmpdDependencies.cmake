@@ -1,4 +1,4 @@
-# Everything the tree takes from outside, found once. scripts/setup installs all of it.
+# All external dependencies of the tree, found in one place. scripts/setup installs all of them.
 
 find_package(Threads REQUIRED)
 find_package(absl REQUIRED)
@@ -8,7 +8,7 @@ find_package(spdlog REQUIRED)
 find_package(fmt REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(ICU REQUIRED COMPONENTS uc)
-# libpng becomes part of the programs: the trainer, which writes PNG files, needs no more of the host than without it.
+# libpng is linked statically: the trainer, which writes PNG files, then needs no additional library on the host.
 find_library(PNG_LIBRARY libpng.a REQUIRED)
 find_package(PNG REQUIRED)
 find_package(ZLIB REQUIRED)

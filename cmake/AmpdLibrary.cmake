@@ -1,12 +1,12 @@
-# The helpers that every room uses. A target is named <room>_<NAME>, the room being the folder's path with underscores;
-# without a NAME it is the library of the whole folder, <room>, or its test program, <room>_test.
+# The helpers that every room (folder) uses. A target is named <room>_<NAME>, where <room> is the folder's path with
+# underscores. Without a NAME it is the library of the whole folder, <room>, or its test program, <room>_test.
 #
-# ampd_library(NAME HDRS SRCS DEPS [TORCH])   a static library, or an interface library without SRCS
-# ampd_binary(NAME SRCS DEPS [TORCH])         a program, named NAME as given
-# ampd_test(NAME SRCS DEPS [TORCH] [DATA])    a GoogleTest program, in tests/<room>; its cases are run one by one by CTest
+# ampd_library(NAME HDRS SRCS DEPS [TORCH])   a static library, or an interface library if there are no SRCS
+# ampd_binary(NAME SRCS DEPS [TORCH])         a program, named NAME without a prefix
+# ampd_test(NAME SRCS DEPS [TORCH] [TIMEOUT] [LABELS])  a GoogleTest program in tests/<room>, which is one CTest entry
 # ampd_optimize(TARGETS...)                   compiles libraries with -O2 in the debug and sanitizer builds too
-# ampd_long_test(NAME COMMAND ENVIRONMENT TIMEOUT)  a CTest entry <NAME>_long, which only `scripts/test --long` (ctest -C
-#                                             long) runs: a test with more rounds, as its environment says
+# ampd_long_test(NAME COMMAND ENVIRONMENT TIMEOUT)  a CTest entry <NAME>_long for a test with more rounds, as its
+#                                             ENVIRONMENT sets; only `scripts/test --long` (ctest -C long) runs it
 
 function(_ampd_room OUT)
   file(RELATIVE_PATH _room "${CMAKE_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
@@ -15,7 +15,7 @@ function(_ampd_room OUT)
   set(${OUT} "${_room}" PARENT_SCOPE)
 endfunction()
 
-# Whether what needs LibTorch is built in this folder.
+# Returns whether targets that need LibTorch are built in this folder.
 function(_ampd_has_torch OUT)
   _ampd_room(_room)
   if(AMPD_WITH_TORCH OR _room IN_LIST AMPD_TORCH_ROOMS)
@@ -29,7 +29,7 @@ function(_ampd_torch TARGET)
   target_link_libraries(${TARGET} PUBLIC torchw::cpu)
 endfunction()
 
-# What every program of a sanitizer build carries besides its own.
+# Links what every program of a sanitizer build contains in addition to its own code.
 function(_ampd_sanitizer TARGET)
   if(TARGET ampd_tsan)
     target_link_libraries(${TARGET} PRIVATE ampd_tsan)
@@ -120,11 +120,11 @@ function(ampd_test)
     _ampd_torch(${_target})
   endif()
   ampd_precompiled(${_target} TEST TORCH ${T_TORCH} DEPS ${T_DEPS})
-  # One CTest entry a program: starting a process for each case would load LibTorch hundreds of times.
+  # One CTest entry per program: starting a process for each case would load LibTorch hundreds of times.
   add_test(NAME ${_target} COMMAND ${_target} --gtest_output=xml:${CMAKE_BINARY_DIR}/reports/${_target}.xml)
   set_tests_properties(${_target} PROPERTIES TIMEOUT ${T_TIMEOUT} COST ${T_TIMEOUT} LABELS "${T_LABELS}")
   if(T_TORCH)
-    # As an agent starts its trainers: two of these tests at once must not spin for each other's cores.
+    # The same setting as an agent gives its trainers: two of these tests at once must not spin for each other's cores.
     set_tests_properties(${_target} PROPERTIES ENVIRONMENT GOMP_SPINCOUNT=1000)
   endif()
 endfunction()

@@ -1,17 +1,17 @@
-# Precompiled headers: what most sources of a kind include anyway, parsed once a build instead of once a source. There is
-# one for the rooms that link no messages, one for those that do and one for those that link LibTorch; the tests have the
-# same three with GoogleTest in front. They are a matter of time alone: a source includes what it uses, and scripts/tidy
-# reads every source without them.
+# Precompiled headers: the headers that most sources of a kind include anyway, parsed once per build instead of once per
+# source. There is one for libraries that link no messages, one for those that do and one for those that link LibTorch.
+# The tests have the same three with GoogleTest added. Precompiled headers only save time: a source still includes what it
+# uses, and scripts/tidy reads every source without them.
 #
-# ampd_precompiled(TARGET [TEST] TORCH ON|OFF DEPS...)   gives TARGET the one that fits what it links
+# ampd_precompiled(TARGET [TEST] TORCH ON|OFF DEPS...)   gives TARGET the precompiled header that fits what it links
 #
-# GCC wants the flags that a precompiled header was made with, and does not refuse every other (it crashes over -O1 with
-# -O2, of a sanitizer build). So a source whose compile options are not its room's has the property
-# SKIP_PRECOMPILE_HEADERS, and a library with options of its own DISABLE_PRECOMPILE_HEADERS. Those of ampd_optimize have
-# precompiled headers of their own, but for LibTorch's, which too few of them would use.
+# GCC needs the flags that a precompiled header was made with, but does not refuse all others (it crashes when -O1 and -O2
+# are mixed in a sanitizer build). So a source with its own compile options has the property SKIP_PRECOMPILE_HEADERS, and a
+# library with its own options has DISABLE_PRECOMPILE_HEADERS. The libraries of ampd_optimize have precompiled headers of
+# their own, except those with LibTorch: too few would use one.
 #
-# GCC instantiates the templates that the headers ask for in the header, not in each source anew, where it has the plugin
-# for it (instantiate_early.cc); clang does so by itself.
+# With the plugin instantiate_early.cc, GCC instantiates the templates that the headers use once in the precompiled header
+# instead of in each source; clang does so by itself.
 
 set(_standard
   <algorithm> <chrono> <cmath> <cstdint> <deque> <filesystem> <functional> <map> <memory> <mutex> <optional> <set>
@@ -21,7 +21,8 @@ set(_messages "<ampd/v1/job_service.pb.h>" "<ampd/v1/worker_service.pb.h>")
 set(_torch <ATen/Context.h> <ATen/core/Tensor.h> <ATen/core/ivalue.h> <c10/core/DeviceGuard.h>)
 set(_test <fstream> <gmock/gmock.h> <gtest/gtest.h>)
 
-# Compiles the plugin for the compiler at hand. OUT: the option that loads it, or empty where that compiler takes none.
+# Compiles the plugin for the compiler in use. OUT is the option that loads it, or empty if the compiler takes no
+# plugin.
 function(_ampd_instantiate_early OUT)
   set(${OUT} "" PARENT_SCOPE)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -44,7 +45,8 @@ function(_ampd_instantiate_early OUT)
     message(WARNING "Precompiled headers: cmake/instantiate_early.cc does not compile, so sources compile slower\n${_error}")
     return()
   endif()
-  # ccache takes the path as it stands: relative to where Ninja compiles, objects are the same in every build folder.
+  # ccache hashes the path as it is written. A path relative to Ninja's folder makes objects equal in every build
+  # folder.
   if(CMAKE_GENERATOR STREQUAL "Ninja")
     set(_plugin "./instantiate_early.so")
   endif()
@@ -61,7 +63,7 @@ function(_ampd_precompiled_header NAME)
   target_precompile_headers(${_target} PRIVATE ${P_HEADERS} <cmake/instantiate_early.h>)
 endfunction()
 
-# To be called when the libraries of the headers are there.
+# REQUIRES: the libraries that the headers belong to are defined.
 function(ampd_add_precompiled_headers)
   _ampd_instantiate_early(_early)
   set(_tests "")
@@ -90,7 +92,8 @@ function(ampd_add_precompiled_headers)
   endif()
 endfunction()
 
-# Whether one of the targets is, or links, the messages; of our own targets that are there yet.
+# Returns whether one of the targets is, or links, the messages. Looks only into our own targets that are defined
+# already.
 function(_ampd_links_messages OUT)
   set(_links OFF)
   foreach(_target ${ARGN})

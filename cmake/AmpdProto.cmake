@@ -1,8 +1,8 @@
 # ampd_proto(NAME SRCS DEPS)   compiles the messages of .proto files under proto/ to a library `NAME`
-# ampd_grpc(NAME SRCS DEPS)    compiles the services of .proto files, whose messages are in DEPS
+# ampd_grpc(NAME SRCS DEPS)    compiles the services of .proto files whose messages are in DEPS
 #
 # Generated headers are included by their path under proto/, for example "ampd/v1/job.pb.h". Messages and services are
-# apart because the trainer has the first and must not have the second.
+# separate libraries because the trainer uses the messages and must not contain the services.
 
 set(AMPD_GENERATED "${CMAKE_BINARY_DIR}/generated")
 
@@ -23,7 +23,7 @@ function(_ampd_protoc NAME SUFFIX FLAGS SRCS)
   add_library(${NAME} STATIC ${_outputs})
   target_include_directories(${NAME} SYSTEM PUBLIC ${AMPD_GENERATED})
   if(AMPD_SANITIZER STREQUAL "asan")
-    # Protobuf's own code, checked by protobuf; the checks of undefined behaviour double the time it takes to compile.
+    # Protobuf's own code is checked by protobuf. Checks of undefined behaviour would double the time to compile it.
     target_compile_options(${NAME} PRIVATE -fno-sanitize=undefined)
   endif()
 endfunction()

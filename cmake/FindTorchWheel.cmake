@@ -1,7 +1,7 @@
-# Finds LibTorch inside the unpacked wheel at TORCH_WHEEL_ROOT, and nowhere else: a distribution's older LibTorch must
-# never be picked up. Defines torchw::headers, torchw::c10, torchw::gomp, torchw::cpu.
+# Finds LibTorch only in the unpacked wheel at TORCH_WHEEL_ROOT: a distribution's older LibTorch must never be picked
+# up. Defines torchw::headers, torchw::c10, torchw::gomp, torchw::cpu.
 #
-# TorchConfig.cmake of the wheel is not used: it demands a CUDA toolkit, rewrites global CUDA flags and injects a dummy
+# The wheel's TorchConfig.cmake is not used: it requires a CUDA toolkit, rewrites global CUDA flags and adds a dummy
 # protobuf target.
 
 include(FindPackageHandleStandardArgs)
@@ -26,7 +26,7 @@ if(TorchWheel_FOUND AND NOT TARGET torchw::cpu)
 
   add_library(torchw::c10 SHARED IMPORTED)
   set_target_properties(torchw::c10 PROPERTIES IMPORTED_LOCATION "${TorchWheel_c10}")
-  # The OpenMP that torch_cpu runs on: one pool of threads for its loops and ours.
+  # The OpenMP library that torch_cpu uses: its loops and ours share one pool of threads.
   add_library(torchw::gomp SHARED IMPORTED)
   set_target_properties(torchw::gomp PROPERTIES IMPORTED_LOCATION "${TorchWheel_gomp}")
   add_library(torchw::cpu SHARED IMPORTED)

@@ -1,11 +1,12 @@
-// A plugin of GCC: `#pragma ampd instantiate_early` instantiates there what templates the code above it asked for.
+// A GCC plugin: `#pragma ampd instantiate_early` instantiates the templates that the code above it uses, at that point.
 //
-// GCC leaves templates that inline functions use until the end of the source. Of a precompiled header it hands them on
-// as they are, and each source that begins with the header instantiates all of them again, used or not: nine tenths of
-// what an empty source takes with LibTorch's. With the pragma as the header's last line they are part of it.
+// GCC delays the templates that inline functions use until the end of the source. A precompiled header passes them on
+// uninstantiated, and each source that includes it instantiates all of them again, used or not. With LibTorch's header
+// that is nine tenths of the time to compile an empty source. If the pragma is the header's last line, the
+// instantiations become part of the header.
 //
-// cmake/AmpdPrecompiled.cmake compiles this where GCC's headers for plugins are; without it a build takes longer and
-// makes the same. https://gcc.gnu.org/onlinedocs/gccint/Plugins.html
+// cmake/AmpdPrecompiled.cmake compiles this plugin if GCC's plugin headers are installed. Without it a build takes
+// longer and has the same result. https://gcc.gnu.org/onlinedocs/gccint/Plugins.html
 // clang-format off: the first declares what the others need
 #include "gcc-plugin.h"
 // clang-format on
@@ -13,7 +14,7 @@
 #include "cp/cp-tree.h"
 #include "plugin-version.h"
 
-int plugin_is_GPL_compatible;  // GCC loads no other
+int plugin_is_GPL_compatible;  // GCC loads no plugin without this symbol.
 
 namespace {
 

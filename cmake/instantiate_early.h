@@ -1,2 +1,2 @@
-// The last of the precompiled headers: see cmake/instantiate_early.cc, without which compilers pass over this line.
+// The last of the precompiled headers, see cmake/instantiate_early.cc. Compilers without that plugin ignore this line.
 #pragma ampd instantiate_early

@@ -1,1 +1,1 @@
-// Gives the targets of cmake/AmpdPrecompiled.cmake a source to compile their headers for.
+// The source for which the targets of cmake/AmpdPrecompiled.cmake compile their headers.
