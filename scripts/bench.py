@@ -29,7 +29,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 START_SECONDS = 60
 OUTSTANDING = (1, 32, 256)
 
-# A process that does what one first step does, from cold: import, a linear model, one step of SGD.
+# A process that does from cold what a first step does: import, a linear model, one step of SGD.
 COLD_PYTHON = """
 import torch
 torch.manual_seed(0)
@@ -52,8 +52,8 @@ optimizer: {sgd: {learning_rate: 0.1}}
 train: {steps: 1, seed: 0}
 """
 
-# The same network, batch and optimizer as step_bench, in PyTorch's eager mode: channels-last, fused AdamW, autocast.
-# Prints steps per second of one round.
+# Trains the network of step_bench with the same batch and optimizer in PyTorch's eager mode: channels-last, fused
+# AdamW, autocast. Prints the steps per second of one round.
 EAGER_STEPS = """
 import contextlib, sys, time
 import torch
@@ -115,7 +115,7 @@ def json_line(*arguments):
 
 
 def counter(metrics_address, name):
-    """The sum of a counter's samples on a metrics page."""
+    """Returns the sum of a counter's samples on a metrics page."""
     with urllib.request.urlopen(f"http://{metrics_address}/metrics") as page:
         text = page.read().decode()
     return sum(float(value) for value in re.findall(rf"^{name}(?:{{[^}}]*}})? ([0-9.e+]+)$", text, re.M))
@@ -143,7 +143,7 @@ def bench_submit(options):
 
 
 def first_step_seconds(ampctl, folder):
-    """CreateJob to the first finished step, by the server's own clock."""
+    """Returns the seconds from CreateJob to the first finished step, by the server's clock."""
     job = subprocess.run([ampctl, "job", "submit", "-q", "-f", "job.yaml"], cwd=folder, check=True,
                          capture_output=True, text=True).stdout.strip()
     subprocess.run([ampctl, "job", "wait", job], cwd=folder, check=True, capture_output=True)
@@ -174,7 +174,7 @@ def bench_first_step(options):
         with program(dev, folder / "dev.log", stop=signal.SIGINT) as process:
             wait_for(lambda: subprocess.run([ampctl, "health"], cwd=folder, capture_output=True).returncode == 0,
                      "ampctl dev", process)
-            first_step_seconds(ampctl, folder)  # the worker is warm from here on
+            first_step_seconds(ampctl, folder)  # warms up the worker
             for _ in range(options.rounds):
                 ours.append(first_step_seconds(ampctl, folder))
                 cold.append(cold_python_seconds())
@@ -192,8 +192,8 @@ def eager_rate(preset, batch_size):
 
 
 def bench_step(options):
-    """Medians over interleaved rounds. Eager mode has no fp16 products on a CPU to compare with."""
-    os.environ["GOMP_SPINCOUNT"] = "1000"  # what an agent gives its trainers; eager mode gets it too
+    """Medians over interleaved rounds. fp16 has no peer: eager mode has no fp16 matrix products on a CPU."""
+    os.environ["GOMP_SPINCOUNT"] = "1000"  # as an agent sets it for its trainers; also for eager mode
     batch_size = SMOKE_BATCH_SIZE if options.smoke else STEP_BATCH_SIZE
     ours = {preset: [] for preset in STEP_PRESETS}
     eager = {preset: [] for preset in STEP_PRESETS if preset != "fp16"}

@@ -24,13 +24,13 @@ import sys
 
 BOOKS_OF_THE_OLD_TESTAMENT = 39
 VERSES = 31102
-VALIDATION_CHAPTERS = 10  # each tenth
+VALIDATION_CHAPTERS = 10  # every tenth chapter
 VOCABULARY = 8192
 VERSE = re.compile(r"(?P<book>\d?[A-Za-z]+)(?P<chapter>\d+):\d+ (?P<text>.+)")
 
 
 def read_chapters():
-    """[(Testament, [verse, ...])] of all chapters in their order."""
+    """Returns [(Testament, [verse, ...])] for all chapters, in order."""
     try:
         told = subprocess.run(["bible", "-f", "Gen1:1-Rev22:21"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               check=True).stdout
@@ -54,7 +54,7 @@ def labelled(chapters):
 
 
 def word_pieces(text):
-    """BERT's special pieces, every letter and mark that a word may be made of, and words that occur twice or more."""
+    """Returns BERT's special pieces, every letter and punctuation mark, and the words that occur at least twice."""
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *string.punctuation, *string.ascii_lowercase,
               *("##" + letter for letter in string.ascii_lowercase)]
     words = collections.Counter(re.findall("[a-z]{2,}", text.lower()))
@@ -63,14 +63,14 @@ def word_pieces(text):
 
 
 def unigram_entropy(path):
-    """Of a file's bytes, in nats: no model that looks at each byte alone has a smaller loss on it."""
+    """Entropy of a file's bytes in nats: the smallest loss of a model that looks at each byte alone."""
     counts = collections.Counter(pathlib.Path(path).read_bytes())
     total = sum(counts.values())
     return -sum(count / total * math.log(count / total) for count in counts.values())
 
 
 def majority(path):
-    """The share of the larger class of a file of labelled texts."""
+    """The share of the larger class in a file of labelled texts."""
     labels = collections.Counter(line.rpartition("\t")[2] for line in pathlib.Path(path).read_text().splitlines()[1:])
     return max(labels.values()) / sum(labels.values())
 
@@ -85,7 +85,7 @@ def tokenize(ampctl, *arguments):
 
 
 def write(folder, ampctl):
-    """All that the module's head names, made by the programs that users have."""
+    """Writes all files that the module's docstring lists, with ampctl as users run it."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     chapters = read_chapters()

@@ -1,4 +1,4 @@
-"""What a checkpoint costs: ours, torch.save and safetensors, of tensors of the same shapes on the same disk."""
+"""The cost of a checkpoint: ampd, torch.save and safetensors, with tensors of the same shapes on the same disk."""
 import os
 import pathlib
 import statistics
@@ -12,10 +12,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LAYERS, WIDTH = 7, 3450  # weights and both moments: 1.0 GB
 SMOKE_LAYERS, SMOKE_WIDTH = 2, 1000
 SETTLE_SECONDS = 3
-SIZE_TOLERANCE = 0.01  # headers and manifests
+SIZE_TOLERANCE = 0.01  # allows for headers and manifests
 
-# For each line of stdin saves the tensors of checkpoint_bench and prints the seconds and the bytes: "torch" leaves what
-# it wrote to the page cache, the others make it durable.
+# For each line on stdin saves the tensors of checkpoint_bench and prints the seconds and the bytes. "torch" leaves its
+# file in the page cache; the others make it durable.
 TORCH_PEER = """
 import os, sys, time
 import torch
@@ -48,7 +48,7 @@ def bench_checkpoint(options):
     with tempfile.TemporaryDirectory(prefix="checkpoint-bench-", dir=options.bin.parent) as folder, \
          Contestant([options.bin / "checkpoint_bench", folder, layers, width]) as ours, \
          Contestant([ROOT / ".deps/venv/bin/python", "-c", TORCH_PEER, folder, layers, width]) as peer:
-        first_stall, _, size = answer_of("ours", ours.ask("save"), 3)  # into fresh memory
+        first_stall, _, size = answer_of("ours", ours.ask("save"), 3)  # the first copy goes into fresh memory
         for turn in range(options.rounds):
             for name in rotated(["ours_fsync", *PEERS], turn):
                 settle(options)
@@ -75,21 +75,21 @@ def bench_checkpoint(options):
 
 
 def settle(options):
-    """As a checkpoint finds a machine minutes after the last one: the disk has trimmed what was removed, and a virtual
-    machine has given the freed memory back to its host."""
+    """Brings the machine into the state in which a checkpoint minutes later finds it: the disk has trimmed removed
+    files, and a virtual machine has returned freed memory to its host."""
     os.sync()
     if not options.smoke:
         time.sleep(SETTLE_SECONDS)
 
 
 def rotated(names, turn):
-    """Who comes first changes from turn to turn."""
+    """Changes which contestant is first from turn to turn."""
     first = turn % len(names)
     return names[first:] + names[:first]
 
 
 def ratio(seconds, peer, ours):
-    """Median over the turns, each of which met the same disk."""
+    """Median of the ratios of the turns: within a turn both used the same disk under the same conditions."""
     return round(statistics.median(theirs / mine for theirs, mine in zip(seconds[peer], seconds[ours])), 2)
 
 

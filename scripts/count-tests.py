@@ -22,7 +22,7 @@ def case_outcome(case):
 
 
 def program_cases(report):
-    """Yields (case name, outcome) of one program's report; nothing when it is missing or torn."""
+    """Yields (case name, outcome) of one program's report; yields nothing if it is missing or truncated."""
     try:
         root = ElementTree.parse(report)
     except (OSError, ElementTree.ParseError):
@@ -33,7 +33,7 @@ def program_cases(report):
 
 
 def folder_cases(folder):
-    """Yields (program, case name, outcome) of everything that CTest ran in one build folder."""
+    """Yields (program, case name, outcome) for everything that CTest ran in one build folder."""
     for program in ElementTree.parse(folder / "programs.xml").iter("testcase"):
         name = program.get("name")
         cases = list(program_cases(folder / "reports" / f"{name}.xml"))

@@ -1,4 +1,4 @@
-"""Training batches a second: ours, LibTorch's C++ DataLoader and PyTorch's, turn by turn; and what a step waits for data."""
+"""Training batches per second of ampd and of LibTorch's and PyTorch's DataLoader, and how long a step waits for data."""
 import array
 import json
 import os
@@ -13,15 +13,15 @@ import tempfile
 from optimizer_step import Contestant
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-IMAGES, PIXELS, IMAGES_A_BATCH = 60_000, 28 * 28, 250  # as many as LibTorch's MNIST wants
+IMAGES, PIXELS, IMAGES_A_BATCH = 60_000, 28 * 28, 250  # the size that LibTorch's MNIST requires
 WINDOWS, WINDOW_TOKENS, WINDOWS_A_BATCH, VOCABULARY = 16_000, 256, 32, 8192
 WORKERS = (0, 2)
 STEP_PRESETS = ("fp32", "bf16")
 STEPS, SMOKE_STEPS = 200, 2
 WARM_UP_TURNS = 1
-TOLERANCE = 1e-4  # of the sums of all samples, in fp32 one by one
+TOLERANCE = 1e-4  # for the sums of all samples, added one by one in fp32
 
-# The same in Python, as people write it: the files in memory, a sample made by __getitem__, the default collation.
+# The same work in Python as people usually write it: files in memory, samples from __getitem__, default collation.
 TORCH_PEER = """
 import sys, time
 import numpy, torch
@@ -62,7 +62,7 @@ for line in sys.stdin:
 
 
 def write_files(folder):
-    """What MNIST has, of noise, and a headerless file of 16-bit tokens."""
+    """Writes the files of MNIST with random content, and a headerless file of 16-bit tokens."""
     draw = random.Random(1)
     (folder / "train-images-idx3-ubyte").write_bytes(
         struct.pack(">IIII", 2051, IMAGES, 28, 28) + draw.randbytes(IMAGES * PIXELS))
@@ -80,7 +80,7 @@ def contestants(options, kind, folder):
 
 
 def check_equal_work(all_of_them):
-    """All have gone through the same samples once: their sums must say so."""
+    """Checks that all contestants have read the same samples once: their sums must agree."""
     sums = {name: contestant.ask("check") for name, contestant in all_of_them.items()}
     for column in zip(*sums.values()):
         if max(column) - min(column) > TOLERANCE * max(map(abs, column)):
@@ -113,7 +113,7 @@ def measure(options, kind, folder, num_samples, batch_size):
 
 def measure_wait(options, preset, folder):
     steps = SMOKE_STEPS if options.smoke else STEPS
-    environment = {**os.environ, "GOMP_SPINCOUNT": "1000"}  # what an agent gives its trainers
+    environment = {**os.environ, "GOMP_SPINCOUNT": "1000"}  # as an agent sets it for its trainers
     row = json.loads(subprocess.run([options.bin / "data_bench", "steps", folder, preset, str(steps)], check=True,
                                     capture_output=True, text=True, env=environment).stdout)
     return {"precision": preset, "steps": steps, **row,
@@ -121,7 +121,7 @@ def measure_wait(options, preset, folder):
 
 
 def bench_data(options):
-    """Medians over interleaved epochs, against each number of a peer's workers."""
+    """Medians over interleaved epochs, against the peers with each number of workers."""
     with tempfile.TemporaryDirectory(prefix="ampd-bench-") as name:
         folder = pathlib.Path(name)
         write_files(folder)

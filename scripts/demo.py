@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Train Fashion-MNIST in fp32, bf16 and fp16 through ampctl, and compare.
 
-Usage: demo.py --bin FOLDER [--json] [--all]. Starts `ampctl dev` with its state in a temporary folder and ends it again.
-Exits with 1, and a line for each thing that is missing, when the jobs do not come to what is asked of them.
+Usage: demo.py --bin FOLDER [--json] [--all]. Starts `ampctl dev` with its state in a temporary folder and stops it at
+the end. Exits with 1, and prints a line for each shortfall, if the jobs do not meet their bounds.
 """
 import argparse
 import contextlib
@@ -18,7 +18,7 @@ import learning_runs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 START_SECONDS = 60
-# fp16 starts its loss scale so high that the first steps overflow, back off, and recover in front of the reader.
+# fp16 starts with so high a loss scale that the first steps overflow, back off and recover while the reader watches.
 INITIAL_SCALE = 2**26
 JOBS = {
     "fp32": [],
@@ -27,13 +27,13 @@ JOBS = {
              "--set", f"precision.loss_scale.dynamic.cap={INITIAL_SCALE}",
              "--set", "precision.loss_scale.dynamic.growth_interval=200"],
 }
-# What the jobs must come to. How fast bf16 is depends on the machine: docs/precision-policies.md.
+# Bounds that the jobs must meet. The speed of bf16 depends on the machine: docs/precision-policies.md.
 LEAST_ACCURACY = 0.89
 MOST_FROM_FP32 = 0.015
 
 
 class Ampd:
-    """One `ampctl dev` and the calls to it."""
+    """One `ampctl dev` process and the calls to it."""
 
     def __init__(self, binaries, folder, data_roots=()):
         self.ampctl = str(binaries / "ampctl")
@@ -79,7 +79,7 @@ def final_metrics(job):
 
 
 def row(precision, job):
-    """The facts of one finished job."""
+    """Summarizes one finished job."""
     final = final_metrics(job)
     return {
         "precision": precision,
@@ -102,7 +102,7 @@ def print_table(rows):
 
 
 def shortfalls(rows):
-    """A sentence for each thing that the jobs have not shown."""
+    """Returns a sentence for each bound that the jobs have not met."""
     accuracy = {entry["precision"]: entry["accuracy"] for entry in rows if entry["state"] == "SUCCEEDED"}
     found = [f"{entry['precision']} is {entry['state']} and not SUCCEEDED" for entry in rows
              if entry["state"] != "SUCCEEDED"]
@@ -114,7 +114,7 @@ def shortfalls(rows):
     for entry in rows:
         if entry["precision"] != "fp16" or entry["state"] != "SUCCEEDED":
             continue
-        # Every skipped step halves the scale; it is higher than that only when it has grown again.
+        # Every skipped step halves the scale. A higher final scale shows that it has grown again.
         fallen = INITIAL_SCALE * 0.5 ** entry["skipped_steps"]
         if entry["skipped_steps"] == 0:
             found.append(f"fp16 has skipped no step: nothing overflowed at a loss scale of {INITIAL_SCALE}")
@@ -125,7 +125,7 @@ def shortfalls(rows):
 
 
 def learn(ampd, texts, live):
-    """The longer runs, one after the other: the facts of each, and whether it came to what is asked of it."""
+    """Runs the longer jobs one after the other. Returns a summary of each and whether it reached its bound."""
     rows = []
     for run in learning_runs.RUNS:
         bound = run.bound(texts)
@@ -150,7 +150,7 @@ def print_learned(rows):
 
 
 def report(rows, learned, as_json):
-    """Prints what was found, the JSON as the last line of all, and returns the exit code."""
+    """Prints the results, with the JSON on the very last line, and returns the exit code."""
     speeds = {entry["precision"]: entry["steps_per_second"] for entry in rows}
     speedup = round(speeds["bf16"] / speeds["fp32"], 3) if speeds["fp32"] else 0.0
     if not as_json:
@@ -174,7 +174,7 @@ def main():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--all", action="store_true")
     options = parser.parse_args()
-    # Ends like Ctrl-C, so that the service goes with its demo.
+    # SIGTERM ends the demo like Ctrl-C, so that the service is stopped too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("demo: ended by SIGTERM"))
     live = sys.stdout.isatty() and not options.json
     with tempfile.TemporaryDirectory(prefix="ampd-demo-") as name, contextlib.ExitStack() as stack:

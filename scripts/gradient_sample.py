@@ -1,4 +1,4 @@
-"""What it costs to look at the gradients: steps that sample all of them beside steps that do not."""
+"""The cost of sampling gradients: steps that sample all of them beside steps that sample none."""
 import os
 import statistics
 import sys
@@ -7,11 +7,11 @@ from optimizer_step import Contestant
 from train_step import STEPS_A_TURN, num_steps, num_warm_ups
 
 SAMPLE_EVERY_STEPS = 100  # as in worker/train/plan/attempt_plan.cc
-PRESET = "bf16"           # a sample of fp16 reads and counts as much, beside a step that is slower on a CPU
+PRESET = "bf16"  # sampling in fp16 costs as much, but beside a step that is slower on a CPU
 
 
 def measure(options, network, threads):
-    """Medians over turns of the two in pairs."""
+    """Medians over turns, in each of which both take the same steps."""
     command = [options.bin / "train_step_bench", network, PRESET, threads]
     plain, sampled = Contestant(command), Contestant([*command, "sampled"])
     steps, warm_ups = num_steps(options, network), num_warm_ups(options)

@@ -1,4 +1,4 @@
-"""Runs that learn from real data: job files of examples/, what they read, and what they must come to.
+"""Runs that learn from real data: job files of examples/, their input, and the bounds that they must reach.
 
 Used by tests/e2e/learning_test.py and by scripts/demo --all; docs/learning-runs.md has the results.
 """
@@ -17,25 +17,25 @@ PRECISIONS = ("bf16", "fp32")
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One job file. Bounds are functions of the folder that prepare() wrote; those of short runs are beyond what chance
-    and models that see less than they should can reach."""
+    """One job file. A bound is a function of the folder that prepare() wrote. The bounds of short runs can't be reached
+    by chance or by a model that sees less of its input than it should."""
     name: str
-    metric: str  # an accuracy must reach its bound, a loss or a distance stay below
+    metric: str  # an accuracy must reach its bound; a loss or a distance must stay below it
     bound: typing.Callable
     short_bound: typing.Callable
-    short: tuple  # --set of the short run
-    of_sample: typing.Callable | None = None  # tells the metric of a sample's file; without it the final metrics have it
+    short: tuple  # arguments of --set for the short run
+    of_sample: typing.Callable | None = None  # computes the metric from a sample file; None: in the final metrics
 
     def job_file(self):
         return ROOT / "examples" / f"{self.name}.yaml"
 
     def flags(self, precision, is_short=False):
-        """For `ampctl job submit -f` with the job file."""
+        """Returns the flags of `ampctl job submit -f` for the job file."""
         changes = (f"precision.preset={precision}", *(self.short if is_short else ()))
         return ["--name", f"{self.name}-{precision}", *(word for change in changes for word in ("--set", change))]
 
     def value(self, final_metrics, samples):
-        """The metric of a job that ended, with its samples as `download_samples` gives them; None where it has none."""
+        """Returns the metric of a finished job, or None if it has none. `samples` is the result of `download_samples`."""
         if self.of_sample is None:
             return final_metrics.get(self.metric)
         return self.of_sample(samples[max(samples)]) if samples else None
@@ -45,7 +45,7 @@ class Run:
 
 
 def above_the_majority(share):
-    """Leaves out so large a share of the errors that always answering with the larger class makes."""
+    """The accuracy that avoids `share` of the errors of always predicting the larger class."""
     return lambda folder: 1 - (1 - share) * (1 - bible_texts.majority(folder / "test.tsv"))
 
 
@@ -54,12 +54,13 @@ def below_the_unigrams(share):
 
 
 def picture_distance(sample):
-    """Of a sample of dcgan's from the pictures that it was not trained on."""
+    """Distance of a sample of dcgan from pictures that it was not trained on."""
     return sample_pictures.distance_of_files(sample, FASHION / "t10k-images-idx3-ubyte.gz")
 
 
 def download_samples(job, folder, ampctl):
-    """{step: file} of what a job drew, into the folder. `ampctl` runs it with the arguments and gives what it printed."""
+    """Downloads what a job drew into the folder and returns {step: file}. `ampctl` is a function that runs ampctl with
+    its arguments and returns the output."""
     samples = {}
     for artifact in json.loads(ampctl("artifact", "list", "--job", job, "-o", "json")):
         _, step, name = artifact["name"].split("/")
@@ -88,6 +89,6 @@ RUNS = (BERT_TEXTS, GPT2_TEXT, FASHION_RESNET, FASHION_DCGAN)
 
 
 def prepare(folder, ampctl):
-    """Writes the texts, and returns the data roots that workers need, as name=path."""
+    """Writes the texts and returns the data roots that workers need, as name=path."""
     bible_texts.write(folder, ampctl)
     return [f"fashion-mnist={FASHION}", f"text={folder}"]

@@ -1,4 +1,4 @@
-"""The optimizer step over GPT-2 124M's parameters: ours, LibTorch's C++ optimizer and PyTorch's, turn by turn."""
+"""The optimizer step over GPT-2 124M's parameters: ampd, LibTorch's C++ optimizer and PyTorch's, turn by turn."""
 import os
 import pathlib
 import statistics
@@ -11,11 +11,11 @@ SMOKE_LAYERS, SMOKE_VOCABULARY = 1, 1000
 BYTES_A_PARAMETER = 30  # bf16 gradient read twice; master and both moments read and written; bf16 copy written
 BANDWIDTH_BYTES = {"copy": 8, "read": 4, "triad": 12}
 WARM_UP = 3
-TOLERANCE = 1e-6  # of the sums of all parameters
+TOLERANCE = 1e-6  # for the sums of all parameters
 
-# One step a line of stdin: unscale_, clip_grad_norm_(foreach=True) and AdamW(fused=True) on fp32 gradients, without the
-# casts that its autocast and its fp32 gradients cost elsewhere. unscale_ and clipping write the gradients, so they are
-# put back before the clock starts. "check" prints the sum of all absolute parameters.
+# Takes one step per line on stdin: unscale_, clip_grad_norm_(foreach=True) and AdamW(fused=True) on fp32 gradients,
+# without the casts that autocast and fp32 gradients cost elsewhere. unscale_ and clipping write the gradients, so they
+# are restored before the clock starts. "check" prints the sum of all absolute parameters.
 TORCH_PEER = """
 import sys, time
 import torch
@@ -54,7 +54,7 @@ class Contestant:
     """A process that takes one step for each line it reads, and answers with the seconds."""
 
     def __init__(self, arguments, environment=()):
-        # Without the first, the one that waits would take the other's cores.
+        # Without GOMP_SPINCOUNT the waiting process would spin on the other's cores.
         environment = {**os.environ, "GOMP_SPINCOUNT": "1000", **dict(environment)}
         self._process = subprocess.Popen([str(part) for part in arguments], stdin=subprocess.PIPE,
                                          stdout=subprocess.PIPE, text=True, env=environment)
@@ -73,7 +73,7 @@ class Contestant:
 
 
 def check_equal_work(ours, peer):
-    """All three have taken the same steps from the same numbers: their parameters must say so."""
+    """Checks that all three have taken the same steps from the same numbers: their parameters must agree."""
     sums = [*ours.ask("check"), *peer.ask("check")]
     if max(sums) - min(sums) > TOLERANCE * min(sums):
         sys.exit(f"bench: the contestants did different work: {sums}")

@@ -23,7 +23,7 @@ def _paeth(left, above, corner):
 
 
 def _unfiltered(kind, line, above):
-    """A line as it was before the PNG filter `kind`, of one byte a pixel. `above` is the line above, unfiltered."""
+    """Reverses the PNG filter `kind` of a line with one byte per pixel. `above` is the unfiltered line above."""
     row = bytearray(line)
     for x, byte in enumerate(line):
         left, corner = (row[x - 1], above[x - 1]) if x else (0, 0)
@@ -33,7 +33,7 @@ def _unfiltered(kind, line, above):
 
 
 def read_png(path):
-    """The lines of a grey PNG of 8 bits a pixel without interlacing; ValueError for any other file."""
+    """Returns the lines of a grey 8-bit PNG without interlacing; raises ValueError for any other file."""
     content = pathlib.Path(path).read_bytes()
     width, height, *form = struct.unpack(">2I5B", content[16:29])
     if content[:8] != b"\x89PNG\r\n\x1a\n" or form != [8, 0, 0, 0, 0]:
@@ -53,14 +53,14 @@ def read_png(path):
 
 
 def read_sample(path, side):
-    """The pictures of a sample, a square of them."""
+    """Returns the pictures of a sample, which is a square of pictures."""
     rows = read_png(path)
     starts = range(0, len(rows), side + BORDER)
     return [tuple(pixel / 255 for row in rows[y:y + side] for pixel in row[x:x + side]) for y in starts for x in starts]
 
 
 def read_idx(path, count=NUM_REAL):
-    """The first pictures of an IDX file (.gz)."""
+    """Returns the first `count` pictures of an IDX file (.gz)."""
     with gzip.open(path) as file:
         _, _, height, width = struct.unpack(">4I", file.read(16))
         return [tuple(pixel / 255 for pixel in file.read(height * width)) for _ in range(count)]
@@ -72,8 +72,8 @@ def _mean(values):
 
 
 def distance(ours, theirs):
-    """The energy coefficient of two sets (Székely and Rizzo, "Energy statistics", 2013), estimated without bias: about 0
-    where both are drawn from one distribution, 1 where each is one picture again and again and the two are not the same.
+    """The energy coefficient of two sets (Székely and Rizzo, "Energy statistics", 2013), estimated without bias. It is
+    about 0 if both are drawn from one distribution, and 1 if each set repeats one picture and the two pictures differ.
     A set that lacks the other's variety is far from it, however good each of its pictures is."""
     between = _mean(math.dist(a, b) for a in ours for b in theirs)
     within = sum(_mean(math.dist(a, b) for a, b in itertools.combinations(pictures, 2)) for pictures in (ours, theirs))
@@ -81,7 +81,7 @@ def distance(ours, theirs):
 
 
 def distance_of_files(sample, real):
-    """Of a sample from the first pictures of an IDX file (.gz), which are square."""
+    """Distance of a sample from the first pictures of an IDX file (.gz). Pictures are square."""
     pictures = read_idx(real)
     return distance(read_sample(sample, math.isqrt(len(pictures[0]))), pictures)
 

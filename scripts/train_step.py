@@ -1,4 +1,4 @@
-"""Whole training steps of an MLP, a CNN and a GPT: ours in fp32 and bf16, PyTorch's eager mode and torch.compile."""
+"""Whole training steps of an MLP, a CNN and a GPT: ampd in fp32 and bf16, PyTorch's eager mode and torch.compile."""
 import os
 import pathlib
 import statistics
@@ -10,10 +10,11 @@ from optimizer_step import Contestant
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 STEPS_A_TURN = {"mlp": 4, "cnn": 4, "gpt": 1}
 WARM_UP_TURNS = 2
-LOSS_TOLERANCE = 0.02  # of the first loss: bf16 rounds in other places
+LOSS_TOLERANCE = 0.02  # relative to the first loss: bf16 rounds in other places
 
-# The networks, weights and samples of train_step_bench (seeds and sizes as there) under CPU autocast in bf16: clipping
-# and fused AdamW on fp32 parameters. Takes so many steps for each line of stdin; prints seconds a step and the loss.
+# Trains the networks of train_step_bench, with the same weights and samples (same seeds and sizes), under CPU autocast
+# in bf16: clipping and fused AdamW on fp32 parameters. For each line N on stdin takes N steps, and prints the seconds
+# per step and the loss.
 TORCH_PEER = """
 import sys, time
 import torch
@@ -56,7 +57,7 @@ def contestants(options, network, threads):
     peer = [ROOT / ".deps/venv/bin/python", "-c", TORCH_PEER, network]
     models = ROOT / "tests/parity"
     ours = options.bin / "train_step_bench"
-    # What compiles for minutes is left out of a smoke run, the rest of that contestant is not.
+    # A smoke run disables the compilation, which takes minutes, but not the rest of that contestant.
     compiled = {"TORCHDYNAMO_DISABLE": "1"} if options.smoke else {}
     return {
         "ampd_fp32": Contestant([ours, network, "fp32", threads]),
@@ -75,7 +76,7 @@ def num_warm_ups(options):
 
 
 def measure(options, network, threads):
-    """Medians over turns; each contestant takes the same number of steps, so their last losses must agree."""
+    """Medians over turns. Each contestant takes the same number of steps, so their last losses must agree."""
     all_of_them = contestants(options, network, threads)
     steps = num_steps(options, network)
     warm_ups = num_warm_ups(options)
