@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 TensorType Images(int64_t channels, int64_t size) { return {Dtype::kFloat32, {Dim::Batch(), channels, size, size}}; }
 
-// The shape that one layer gives, or the error of its sizes.
+// Returns the shape of a layer's result, or the error about its sizes.
 template <typename Layer>
 std::string ShapeAfter(TensorType input, Layer layer) {
   GraphBuilder b("test");

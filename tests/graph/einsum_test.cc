@@ -19,7 +19,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-// An einsum over inputs of these shapes.
+// A graph of one einsum over inputs of these shapes.
 Graph EinsumOf(const std::string& equation, const std::vector<Shape>& shapes, std::vector<int64_t> path = {}) {
   Graph graph("einsum");
   std::vector<std::optional<ValueId>> operands;
@@ -38,7 +38,7 @@ Graph EinsumOf(const std::string& equation, const std::vector<Shape>& shapes, st
   return graph;
 }
 
-// Its parts, but for those that only show a tensor in another order of its dimensions.
+// Returns the ops of the einsum's parts, except those that only reorder the dimensions of a tensor.
 std::vector<std::string> Computing(const std::string& equation, const std::vector<Shape>& shapes,
                                    std::vector<int64_t> path = {}) {
   std::vector<std::string> ops;
@@ -55,7 +55,7 @@ std::vector<std::string> Computing(const std::string& equation, const std::vecto
   return ops;
 }
 
-// The shape of the result.
+// Returns the type of the einsum's result as text.
 std::string ShapeOf(const std::string& equation, const std::vector<Shape>& shapes) {
   const Graph parts = WithoutEinsums(EinsumOf(equation, shapes)).value();
   return ToText(parts.type(parts.outputs()[0].value));

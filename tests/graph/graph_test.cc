@@ -148,7 +148,7 @@ TEST(Dtype, NamesAndTypesAgreeBothWays) {
   EXPECT_FALSE(IsFloatingPoint(Dtype::kInt64));
 }
 
-// Against the rule in its plainest form: a table of what replaces what.
+// Compares Rewriter with the plainest form of its rule: a table from each value to its replacement.
 TEST(Rewriter, ReplacesAsATableWould) {
   constexpr int kValues = 12;
   Graph graph("values");

@@ -28,7 +28,7 @@ TEST(HeadNamed, GivesEveryHeadBackAndNothingForOthers) {
   EXPECT_EQ(HeadNamed(""), std::nullopt);
 }
 
-// The heads that take a type, by their names.
+// Returns the names of the heads that accept a type.
 std::vector<std::string> Takers(const TensorType& type) {
   std::vector<std::string> takers;
   for (const Head head : kHeads) {
@@ -53,14 +53,14 @@ TEST(Takes, GoesByRankAndDtype) {
   }
 }
 
-// A linear layer with an output of that name.
+// A linear layer whose output has that name.
 Graph Layer(const char* output) {
   GraphBuilder b("layer");
   b.Output(output, b.Linear("fc", b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 4}}), 3));
   return std::move(b).Build().value();
 }
 
-// The mean of a layer's results as its own loss.
+// A layer with its own loss: the mean of its results.
 Graph OwnLoss() {
   Graph graph = Layer("logits");
   const ValueId loss = graph.AddNode({.op = "aten.mean.default",

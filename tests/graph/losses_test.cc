@@ -17,7 +17,7 @@ constexpr int64_t kFeatures = 32;
 constexpr int64_t kBatch = 1024;
 constexpr auto kValue = static_cast<double>(kBatch * kFeatures * sizeof(float));
 
-// A critic of what an author makes of its input: author_loss trains the author through the critic.
+// Two networks: an author, and a critic of the author's result. author_loss trains the author through the critic.
 Graph Pair() {
   GraphBuilder b("pair");
   const ValueId x = b.Input("x", {Dtype::kFloat32, {Dim::Batch(), kFeatures}});
@@ -58,8 +58,8 @@ TEST(TrainedGraph, HasALossHeadWhereTheModelHasNoLossOfItsOwn) {
   EXPECT_FALSE(trained.FindInput("labels").has_value());
 }
 
-// A step of the critic keeps its own values alone, for the author's lead to nothing that is trained; a step of the
-// author goes back through both.
+// A step of the critic keeps only the critic's values, because no parameter trained in it depends on the author's. A
+// step of the author backpropagates through both networks.
 TEST(EstimateRun, WhatIsNotTrainedIsNotKept) {
   const Graph critic = LossProgram(Pair(), "critic_loss").value();
   const Graph author = LossProgram(Pair(), "author_loss").value();

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// One of every layer that the builder has.
+// A graph with one of every layer that the builder has.
 Graph Zoo() {
   GraphBuilder b("zoo");
   ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 2, 8, 8}});
@@ -67,7 +67,7 @@ TEST(WithLossHead, AModelWithoutAHeadIsRefused) {
   EXPECT_EQ(ReasonOf(WithEvalHead(graph).status()), "NO_HEAD");
 }
 
-// Two losses over shared layers, of which only the first one's way has a norm.
+// Two losses over shared layers. Only the path to the first has a norm.
 Graph TwoLosses() {
   GraphBuilder b("two");
   const ValueId images = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 2, 4, 4}});
@@ -79,7 +79,7 @@ Graph TwoLosses() {
   return std::move(b).Build().value();
 }
 
-// Logits of every place of a sequence.
+// A model that gives logits for every position of a sequence.
 Graph OfSequences() {
   GraphBuilder b("sequences");
   b.Output("logits", b.Linear("head", b.Input("x", {Dtype::kFloat32, {Dim::Batch(), 5, 4}}), 3));
@@ -157,7 +157,8 @@ TEST(WithoutDeadNodes, KeepsANormThatWritesItsStatistics) {
   EXPECT_THAT(Ops(EvalProgram(graph)), ElementsAre("aten.relu.default"));
 }
 
-// y = gelu(x); relu_ of y, whose result nothing reads; `output` of y, a view of it from before, and the relu_'s result.
+// y = gelu(x), a view of y, and then relu_(y). `output` chooses the value that is read afterwards: y, the view or
+// relu_'s result.
 template <typename Output>
 Graph WrittenInPlace(Output output) {
   Graph graph("written");
@@ -227,7 +228,7 @@ TEST(WithoutInPlaceOps, AWriteThatAViewShowsIsRefused) {
   EXPECT_THAT(std::string(graph.status().message()), HasSubstr("use aten.relu.default"));
 }
 
-// Where dropout drops nothing its result is its input: what is written into the one shows in the other.
+// If dropout drops nothing, its result shares its input's memory: a write to one is visible in the other.
 TEST(WithoutInPlaceOps, AWriteToWhatDropoutGaveBackIsReadInItsInput) {
   const auto read_after = [](bool train, double p) {
     Graph graph("dropped");
@@ -249,8 +250,8 @@ TEST(WithoutInPlaceOps, AWriteToWhatDropoutGaveBackIsReadInItsInput) {
   EXPECT_EQ(read_after(false, 0.5), std::string("what was written"));
 }
 
-// whole = gelu(x); part = a row of some columns of it, which relu_ writes; `output` of whole, the columns, the row from
-// before, and the relu_'s result.
+// whole = gelu(x); relu_ writes a row of some columns of `whole`. `output` chooses the graph's output: whole, the
+// columns, the row before the write, or relu_'s result.
 template <typename Output>
 Graph WrittenInPart(Output output) {
   Graph graph("written");
@@ -297,7 +298,7 @@ TEST(WithoutInPlaceOps, APartIsPutBackNoFurtherThanIsRead) {
                           "aten.select_scatter.default"));
 }
 
-// Two views of one tensor: what the one writes the other shows.
+// Two views of one tensor: a write to one is visible in the other.
 TEST(WithoutInPlaceOps, AWriteToAPartThatAnotherPartShowsIsRefused) {
   Graph graph = WrittenInPart([](ValueId whole, ValueId, ValueId, ValueId) { return whole; });
   std::vector<Node> nodes = graph.nodes();

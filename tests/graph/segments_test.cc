@@ -20,7 +20,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Two blocks of a norm and a linear layer with a residual addition, between a stem and a head.
+// A stem, two blocks and a head. Each block is a linear layer and a GELU with a residual addition.
 Graph Blocks() {
   GraphBuilder b("blocks");
   ValueId x = b.Linear("stem", b.Input("x", {Dtype::kFloat32, {Dim::Batch(), 4}}), 4);
@@ -32,7 +32,7 @@ Graph Blocks() {
   return std::move(b).Build().value();
 }
 
-// "x y -> z": the names of what each recomputed segment reads and gives.
+// Returns a line "x y -> z" per recomputed segment: the names of the values that it reads and returns.
 std::vector<std::string> Ends(const Graph& graph) {
   std::vector<std::string> lines;
   for (const Segment& segment : SegmentsOf(graph)) {
@@ -105,9 +105,10 @@ TEST(EstimateRun, ASegmentKeepsItsInputsOnly) {
   const Graph model = WithLossHead(Blocks()).value();
   const auto segmented = WithCheckpointSegments(model, {"h.*"});
   constexpr int64_t kBatch = 10;
-  constexpr int64_t kValue = kBatch * 4 * 4;    // of the blocks' values, all alike
-  const int64_t ends = 4 + 4 + kBatch * 3 * 4;  // loss, its weight and log_softmax
-  // Plain: the stem's result, of each block the input of gelu and the sum. With segments: only what the blocks read.
+  constexpr int64_t kValue = kBatch * 4 * 4;    // Bytes of each value of the blocks.
+  const int64_t ends = 4 + 4 + kBatch * 3 * 4;  // Loss, its weight and log_softmax.
+  // Plain: the stem's result, and for each block gelu's input and the sum. With segments: only the inputs of the
+  // blocks.
   EXPECT_NEAR(static_cast<double>(EstimateRun(model, kBatch).after_forward.activations), 5 * kValue + ends, 4);
   EXPECT_NEAR(static_cast<double>(EstimateRun(*segmented, kBatch).after_forward.activations), 3 * kValue + ends, 4);
   EXPECT_EQ(EstimateRun(*segmented, kBatch).after_backward.gradients,

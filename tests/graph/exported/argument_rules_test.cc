@@ -25,7 +25,7 @@ struct TensorArgument {
   Shape shape;
 };
 
-// A call of the op on tensors of these shapes, with these numbers.
+// Returns the fault of a call of the op on tensors of these shapes, with these numbers.
 std::string FaultOfCall(const std::string& op, const std::vector<TensorArgument>& tensors,
                         const std::vector<Argument>& numbers) {
   Graph graph("call");
@@ -139,7 +139,7 @@ TEST(FaultOfArguments, WhatPyTorchRefusesIsRefusedWithTheNumber) {
   }
 }
 
-// A norm in training over (B, 4, size, size), or (B, 4) where `size` is 0.
+// A norm in training over (B, 4, size, size), or over (B, 4) if `size` is 0.
 Graph NormOver(const std::string& op, int64_t size, int64_t num_groups = 0) {
   Graph graph("norm");
   const Shape shape = size == 0 ? Shape{Dim::Batch(), 4} : Shape{Dim::Batch(), 4, size, size};
@@ -167,7 +167,7 @@ TEST(FaultOfBatch, ANormOfTheBatchTakesMoreThanOneValue) {
   EXPECT_THAT(FaultOfBatch(evaluated, 1), IsEmpty());
 }
 
-// arange(num_positions) + 2, a row each, chosen from a table of `rows`.
+// An embedding that looks up the positions arange(num_positions) + 2 in a table of `rows`.
 Graph Positions(int64_t num_positions, int64_t rows) {
   Graph graph("positions");
   const ValueId table = graph.AddParameter("table", {Dtype::kFloat32, {rows, 8}}, Initializer::Constant(0));

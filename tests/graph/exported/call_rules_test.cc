@@ -18,10 +18,10 @@ constexpr std::string_view kTensors[] = {"self",      "input",  "weight", "other
 constexpr std::string_view kNumbers[] = {"groups", "num_layers", "dim", "reduction"};
 constexpr std::string_view kTruths[] = {"train", "training", "batch_first", "bidirectional", "is_causal"};
 
-// Calls of ops with any arguments of any shapes, as a file may have them: nobody but the trainer knows the schemas.
+// Calls of ops with random arguments of random shapes, as a file may contain them: only the trainer knows the schemas.
 class Calls {
  public:
-  // The call, and a loss that is made of its result.
+  // A graph of one call of the op and a loss computed from its result.
   Graph Of(const OpRow& row) {
     Graph graph("call");
     graph.AddInput("x", {Dtype::kFloat32, {Dim::Batch(), 4}});

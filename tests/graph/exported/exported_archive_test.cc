@@ -26,7 +26,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// What torch.export wrote; its entries are larger together than what libzip reads ahead.
+// An archive that torch.export wrote. Its entries together are larger than the bytes that libzip reads ahead.
 const std::filesystem::path kSound =
     std::filesystem::path(AMPD_SOURCE_DIR) / "tests/fuzz/corpus/exported/sound_stored.pt2";
 
@@ -69,7 +69,7 @@ TEST(ReadStored, OfAFileThatTheHostCantReadIsUnavailable) {
   }
 }
 
-// An entry that unpacks to a thousand times what its tensor reaches takes no room for the rest.
+// Only the part of an entry that the tensor reaches is read, even if the entry unpacks to a thousand times as much.
 TEST(ReadStored, TakesAsMuchOfAnEntryAsTheTensorReaches) {
   const auto archive = OpenSound();
   ASSERT_TRUE(archive.ok()) << archive.status();
@@ -87,7 +87,7 @@ TEST(ReadStored, TakesAsMuchOfAnEntryAsTheTensorReaches) {
   }
 }
 
-// A file of a few kilobytes that would take gigabytes of a worker's memory.
+// A file of a few kilobytes can unpack to gigabytes of a worker's memory.
 TEST(ReadExportedModel, OfTensorsThatUnpackToFarMoreThanTheArchiveIsRefused) {
   const std::string path = testing::TempDir() + "/packed.pt2";
   const auto read = [&path](int64_t rows, int64_t row_stride) {
@@ -103,7 +103,7 @@ TEST(ReadExportedModel, OfTensorsThatUnpackToFarMoreThanTheArchiveIsRefused) {
   EXPECT_THAT(read(2, 1 << 27), HasSubstr("unpack to more than")) << "what is between its two rows is read too";
 }
 
-// The model of WithInlineConstants in an archive, whose constants are these.
+// Reads the model of WithInlineConstants from an archive whose constants have these contents.
 absl::StatusOr<ExportedModel> ReadWithConstants(const json& model, const std::string& zero, const std::string& one,
                                                 const std::string& of_evaluation) {
   const std::string path = testing::TempDir() + "/constants.pt2";
@@ -169,7 +169,7 @@ TEST(ReadExportedModel, AConstantWithoutItsContentIsNamed) {
               HasSubstr("eval_constants.config.lifted_tensor_0: is pickled"));
 }
 
-// The sound archive with that content of one entry, or without the entry.
+// Opens the sound archive with other content for one entry, or without that entry.
 absl::StatusOr<ZipArchive> OpenWith(const std::string& entry, const std::optional<std::string>& content,
                                     int method = ZIP_CM_STORE) {
   const std::string path = testing::TempDir() + "/changed.pt2";
@@ -188,7 +188,7 @@ absl::StatusOr<ZipArchive> OpenWith(const std::string& entry, const std::optiona
   return ZipArchive::Open(UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC)), 100);
 }
 
-// Of each weight of the sound archive, its name and its entry.
+// Returns {weight name: entry} for the sound archive.
 std::map<std::string, std::string> WeightsOfSound() {
   std::map<std::string, std::string> weights;
   const auto archive = OpenSound();

@@ -9,24 +9,25 @@
 #include "graph/graph.h"
 #include "tests/graph/exported/exported_text.h"
 
-// A layer as torch.export writes it, and what becomes of it.
+// A layer as torch.export writes it, and its import.
 namespace ampd::graph {
 
-// relu(x W^T + b), x: (B, 4), W: (3, 4).
+// y = relu(x W^T + b), x: (B, 4), W: (3, 4).
 json Linear();
 
-// The layer with its own loss against labels.
+// The layer with a loss of its own against labels.
 json WithOwnLoss();
 
-// The relu in a graph of its own, whose names are those of the outer one too. `front`: arguments in front of the graph.
+// The layer whose relu is in a nested graph. The nested graph uses the same names as the outer one. `front`: arguments
+// before the graph.
 json Nested(const std::string& op, const std::vector<json>& front);
 
 absl::StatusOr<Graph> Import(const json& model);
 
-// The graph, or why there is none.
+// Returns the text of the imported graph, or the error message.
 std::string Text(const json& model);
 
-// The message for the model with a change.
+// Returns the error message of importing the model after `change`.
 std::string Refused(const std::function<void(json&)>& change);
 
 }  // namespace ampd::graph

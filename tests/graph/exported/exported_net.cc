@@ -114,7 +114,7 @@ json Net() {
 
 namespace {
 
-// Adds a scalar constant and what the op makes of the logits with it, which are the program's output from then on.
+// Adds a scalar constant and an op that combines the logits with it. The op's result becomes the program's output.
 void AddConstant(json& model, const char* program, const std::string& op, const std::string& tensor,
                  const std::string& name) {
   json& graph = GraphOf(model, program);
@@ -142,7 +142,7 @@ json WithInlineConstants() {
 
 namespace {
 
-// Of all tensors of the model, by their entries.
+// Returns the content of every tensor of the model, by archive entry.
 std::map<std::string, std::string> ContentsOf(const json& model, const std::map<std::string, std::string>& constants) {
   constexpr int64_t kMostBytes = int64_t{80} << 20;
   std::map<std::string, std::string> contents;

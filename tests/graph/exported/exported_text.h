@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-// What torch.export writes, as tests put it together: the JSON of ParseExportedModel.
+// Builders for the JSON that torch.export writes and that ParseExportedModel reads.
 namespace ampd::graph {
 
 using nlohmann::json;
@@ -14,7 +14,7 @@ inline constexpr int kFloat = 7;
 inline constexpr int kLong = 5;
 inline constexpr char kBatch[] = "Symbol('s77', positive=True, integer=True)";
 
-// A size: a number, or the text of an expression.
+// A size, given as a number or as the text of an expression.
 json Size(const json& size);
 
 json Tensor(const std::vector<json>& sizes, bool trained = false, int dtype = kFloat);
@@ -34,13 +34,13 @@ json Stored(const std::string& entry, const std::vector<json>& sizes, int dtype 
 json& GraphOf(json& model, const char* program = "train");
 json& InputsOf(json& model, const char* program = "train");
 
-// A model of one program without inputs and nodes, whose outputs are these tensors.
+// A model of one program without inputs and nodes. Its outputs are these tensors.
 json WithOutputs(const std::vector<std::string>& tensors);
 
-// What the model is called with.
+// Adds an input that the model is called with.
 void AddUserInput(json& model, const std::string& tensor, const std::vector<json>& sizes);
 
-// Another tensor that the model has.
+// Adds a tensor of the model's state: a parameter, buffer or constant.
 void AddState(json& model, const json& input, const std::string& tensor, const std::string& name, const json& type,
               const json& stored);
 

@@ -90,7 +90,7 @@ TEST(SizeRelation, WhatItDoesNotKnowIsNeitherTrueNorFalse) {
   }
 }
 
-// Two inputs (B, L), one of images, and what a program computes of them.
+// A program with the inputs ids (B, L) and mask (B, M), and tensors whose sizes are mostly computed from theirs.
 ExportedProgram Program() {
   ExportedProgram program;
   const ExportedSize batch{1, "b", ""};

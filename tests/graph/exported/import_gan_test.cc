@@ -1,4 +1,4 @@
-// Exported models of two networks, which the head GAN trains against each other.
+// Exported models of two networks, which the GAN head trains against each other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,7 +48,7 @@ TEST(ImportGan, AStepCountsANormOfBothLossesOnce) {
   EXPECT_THAT(generator, Not(HasSubstr("aten.detach.default")));
 }
 
-// What counts for nobody else is left as it is.
+// A norm that only one loss uses keeps updating its statistics in that loss's program.
 TEST(ImportGan, ANormOfOneLossCountsThere) {
   json model = Gan();
   AddGanNorm(model, "images", "seen");
@@ -136,7 +136,7 @@ TEST(ImportGan, NoiseIsOfNumbersASample) {
             "the model's input noise is float32[4, 4]; the head GAN draws float32[B, ...]");
 }
 
-// A module that is called several times counts on.
+// A module that is called several times keeps one counter for all calls.
 TEST(ImportGan, BatchesThatAreCountedTwiceHaveOneCounter) {
   json model = Gan();
   AddBuffer(model, "b_count", "generator.1.num_batches_tracked", {}, kLong);

@@ -65,7 +65,7 @@ TEST(ImportPrograms, AScalarIsTheModelsOwnLossWhereItIsCalledSo) {
                         "model.exported.head to OWN_LOSS"));
 }
 
-// Its own loss, and the sum of a mask behind it.
+// The model with its own loss, and an output that is the sum of a mask.
 json WithCount() {
   json model = WithOwnLoss();
   AddUserInput(model, "mask", {kBatch});
@@ -98,7 +98,7 @@ TEST(ImportPrograms, AnOutputSaysHowManyLabelsAnOwnLossIsTheMeanOf) {
             "model.exported.count_output is 3, and the program has no such tensor; it has 3 outputs");
 }
 
-// A dropout in front of the output.
+// The layer with a dropout before the output.
 json WithDropout(bool train) {
   json model = Linear();
   json& graph = GraphOf(model);
@@ -123,7 +123,8 @@ TEST(ImportEvalProgram, ALoneProgramIsTurnedOverAndAnOwnOneIsTaken) {
   EXPECT_THAT(ToText(*ImportEvalProgram(*exported)), HasSubstr("output logits = %linear"));
 }
 
-// A norm of the batch alone in front of the output, as torch.export writes it in either mode.
+// The layer with a norm before the output that uses only the batch's statistics, as torch.export writes it in either
+// mode.
 json WithNormOfTheBatch() {
   json model = Linear();
   json& graph = GraphOf(model);
@@ -158,7 +159,7 @@ TEST(ImportEvalProgram, HasTheStateOfTheTrainingProgram) {
   json model = Linear();
   AddState(model, Buffer("b_n", "bn.num_batches_tracked"), "b_n", "bn.num_batches_tracked", Tensor({}, false, kLong),
            Stored("weight_2", {}, kLong));
-  model["programs"]["eval"] = model["programs"]["train"];  // which reads the count no more than it writes it
+  model["programs"]["eval"] = model["programs"]["train"];  // evaluation neither reads nor writes the count
   json& graph = GraphOf(model);
   graph["tensor_values"]["add_"] = Tensor({}, false, kLong);
   graph["nodes"].push_back(Call("add_.Tensor", {{"self", Named("b_n")}, {"other", {{"as_int", 1}}}}, "add_"));

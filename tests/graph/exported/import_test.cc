@@ -90,7 +90,7 @@ TEST(ImportProgram, WhatRanWithoutGradientsHasNoneBehindIt) {
   EXPECT_THAT(Text(Nested("wrap_with_set_grad_enabled", {kOn})), HasSubstr("output logits = %graph_1.relu\n"));
 }
 
-// Autograd takes no notice of such a write: the gradient behind it is that of what was there before.
+// Autograd does not see such a write: the gradient after it would be that of the values before the write.
 TEST(ImportProgram, AWriteWithoutGradientsOverWhatHasOneIsRefused) {
   json model = Nested("wrap_with_set_grad_enabled", {kOff});
   json& relu = GraphOf(model)["nodes"][1]["inputs"][1]["arg"]["as_graph"]["graph"]["nodes"][0];
@@ -128,7 +128,7 @@ TEST(ImportProgram, GraphsWithinAGraphAreCalledAsTheyAre) {
   EXPECT_THAT(message(more), HasSubstr("is given something that is no tensor"));
 }
 
-// A second input, which is added to the output.
+// The layer with a second input, which is added to the output.
 json WithMask() {
   json model = Linear();
   json& graph = GraphOf(model);
@@ -221,7 +221,7 @@ TEST(ImportProgram, OpsThatWriteInPlaceBecomeThoseThatDoNot) {
   EXPECT_THAT(Text(model), HasSubstr("aten.relu.default(self=%linear)"));
 }
 
-// torch.tensor(...) in the forward, whose copy gets the bias added in place, and the logits times that.
+// The forward calls torch.tensor(...), adds the bias to the copy in place, and multiplies the logits by the result.
 json WithWrittenCopy() {
   json model = Linear();
   json& graph = GraphOf(model);
@@ -303,7 +303,7 @@ TEST(ImportProgram, AnUnknownOpIsNamedWithItsModuleAndTheUsersLine) {
   const auto graph = Import(model);
   EXPECT_EQ(ReasonOf(graph.status()), "UNKNOWN_OP");
   EXPECT_EQ(graph.status().message(), "aten.sort.default of act (net.py:10) is not an op that models may use");
-  GraphOf(model)["nodes"].push_back(GraphOf(model)["nodes"][1]);  // named once
+  GraphOf(model)["nodes"].push_back(GraphOf(model)["nodes"][1]);  // reported only once
   GraphOf(model)["nodes"].push_back(Call("sym_size.int", {}, ""));
   GraphOf(model)["nodes"].back()["outputs"] = {{{"as_sym_int", {{"as_name", "n"}}}}};
   GraphOf(model)["nodes"].push_back(Call("topk.default", {}, "topk", "fc"));
@@ -336,7 +336,7 @@ TEST(ImportProgram, WhatDoesNotHoldTogetherIsNamed) {
   EXPECT_THAT(Refused([](json& m) { GraphOf(m)["outputs"] = json::array(); }), HasSubstr("no tensor as its output 0"));
 }
 
-// What the engine takes for granted of a call (graph/exported/call_rules.h).
+// The import checks what the engine assumes about a call (graph/exported/call_rules.h).
 TEST(ImportProgram, ACallThatItsOpCantTakeIsNamed) {
   EXPECT_EQ(Refused([](json& m) { GraphOf(m)["nodes"][0]["inputs"].erase(1); }),
             "aten.linear.default of fc (net.py:10): it has no tensor as its weight");
@@ -359,7 +359,7 @@ TEST(ImportProgram, ACallThatItsOpCantTakeIsNamed) {
             "aten.gru.input (net.py:10): its num_layers is 1099511627776; it takes 1 to 4096");
 }
 
-// Its arguments in another order than the schema's.
+// The call's arguments are in another order than the schema's.
 TEST(ImportProgram, DropoutInPlaceKeepsItsInput) {
   json model = Linear();
   GraphOf(model)["nodes"][1] =

@@ -1,4 +1,4 @@
-// What a file's bfloat16 twin tells, and what the import makes of it.
+// What the bfloat16 twin of an exported file says about dtypes, and how the import uses it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using testing::Not;
 
 json Float32() { return {{"as_scalar_type", kFloat}}; }
 
-// w * (zeros * relu(x.float()).to(x.dtype)), x: (B, 4).
+// y = w * (zeros * relu(x.float()).to(x.dtype)), x: (B, 4).
 json Program() {
   const json sizes = {{"as_ints", {4}}};
   const json graph = {
@@ -134,7 +134,7 @@ TEST(Twin, TellsOfEachProgramByItsOwn) {
   EXPECT_EQ(ParseExportedModel(exported->json)->json, model.dump()) << "what a checkpoint keeps";
 }
 
-// The message for the model with a change of its twin.
+// Returns the error message of the model after a change of its twin.
 std::string Refused(const std::function<void(json&)>& change) {
   json model = Sound();
   change(model["twin"]);
