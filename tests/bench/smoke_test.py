@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every subcommand of scripts/bench runs and prints the keys that it promises. Each takes one turn, which measures nothing.
+"""Every subcommand of scripts/bench runs and prints the keys that it promises. Each takes one turn, which measures
+nothing.
 
 Usage: smoke_test.py FOLDER_OF_BINARIES [REPORT.xml].
 """

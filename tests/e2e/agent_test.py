@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Agents that are killed or stopped, and a server that is away or drained: what their trainers must not notice, and must
+"""Agents that are killed or stopped, and a server that is away or drained: what their trainers must not notice and must
 not do.
 
 Usage: agent_test.py FOLDER_OF_BINARIES [REPORT.xml]. AMPD_SEED chooses the moments; a failure prints it.
@@ -18,7 +18,7 @@ NUM_STOPS = 20
 NUM_OUTAGES = 5
 NUM_DRAINS = 3
 FOR_EVER = 100_000_000
-# A server under which a job leaves a stopped agent soon.
+# Settings with which the server soon moves a job away from a stopped agent.
 MOVING_LEASE = 1.0
 MOVING = ["--lease", f"{MOVING_LEASE}s", "--margin", "0.5s", "--local-checkpoint-wait", "0s"]
 
@@ -45,7 +45,7 @@ class AgentTest(unittest.TestCase):
         self.assertEqual((final["state"], final["numAttempts"]), (state, num_attempts), final.get("message"))
 
     def expect_whole_curve(self, service, job, began):
-        """Every step that began was stored once, and nothing else."""
+        """Every step that began was stored exactly once, and nothing else was stored."""
         numbers = [step.number for step in began]
         self.assertEqual(numbers, list(range(1, len(numbers) + 1)), "the trainer repeated or left out a step")
         self.assertEqual([step for step, _ in service.curve(job)], numbers)
@@ -91,14 +91,15 @@ class AgentTest(unittest.TestCase):
                 self.expect_whole_curve(service, job, worker.steps(job))
 
     def trainer_of(self, worker, step):
-        """The process that computes the step's attempt, and when it was born, by which it is told from a later one."""
+        """Returns the trainer process of the step's attempt and its start time, which distinguishes it from a later
+        process."""
         trainer = worker.shim(step).trainer_pid
         born = start_ticks(trainer)
         self.assertIsNotNone(born)
         return trainer, born
 
     def expect_untouched(self, service, worker, job, spawn, steps):
-        """One attempt of one trainer did all steps once, was never suspended, and every point of it came."""
+        """One attempt of one trainer ran every step once, was never suspended, and all of its points were stored."""
         self.expect_attempts(service, job, "SUCCEEDED", 1)
         began = worker.steps(job)
         self.assertEqual({step.spawn for step in began}, {spawn})
@@ -107,18 +108,19 @@ class AgentTest(unittest.TestCase):
         self.assertNotIn("SUSPENDED", service.events(job))
 
     def stop_beyond_lease(self, worker, job, lease):
-        """Stops the agent until its trainer is suspended: the step where it stood, and the deadline."""
+        """Stops the agent until its trainer is suspended. Returns the last step and the lease's deadline."""
         stopped = boottime()
         worker.signal(signal.SIGSTOP)
         step = worker.last_step(job)
         wait_for(lambda: worker.shim(step).suspended, "the trainer is suspended")
         deadline = worker.shim(step).lease_deadline
-        # The newest renewal that it can have was asked for before the stop.
+        # The newest renewal that the agent can have was requested before the stop.
         self.assertLessEqual(deadline, stopped + lease)
         return worker.last_step(job), deadline
 
     def expect_silence(self, began, pauses):
-        """No step began between a deadline and the moment when the agent was let go on, or the server came back."""
+        """No step began between a lease's deadline and the moment when the agent was continued or the server came
+        back."""
         nearest = []
         for deadline, resumed in pauses:
             self.assertFalse([step.time - deadline for step in began if deadline <= step.time < resumed],
@@ -133,7 +135,7 @@ class AgentTest(unittest.TestCase):
             worker = service.start_worker()
             job = service.submit(JOB.format(steps=FOR_EVER, checkpoint=0))
             worker.await_step(job)
-            # A pause before the agent has heard that the trainer runs would still be part of the start.
+            # A pause before the agent knows that the trainer runs would still count as part of the start.
             wait_for(lambda: service.job(job)["state"] == "RUNNING", "the server knows that it runs")
             for _ in range(NUM_STOPS):
                 step, deadline = self.stop_beyond_lease(worker, job, lease)
@@ -142,7 +144,8 @@ class AgentTest(unittest.TestCase):
                 pauses.append((deadline, boottime()))
                 worker.signal(signal.SIGCONT)
                 worker.await_step(job, step.number + self.random.randrange(2, 100))
-                # The server hears of it with the next report. A pause that began before then would be the same one.
+                # The server learns of the pause with the next report. A pause that began before then would count as the
+                # same one.
                 wait_for(lambda: service.events(job).count("RESUMED_IN_PLACE") >= len(pauses), "the pause is an event")
             service.ampctl("job", "cancel", job)
             self.expect_attempts(service, job, "CANCELLED", 1)
@@ -165,8 +168,8 @@ class AgentTest(unittest.TestCase):
             self.expect_as_if_it_had_stayed(service, job)
 
     def expect_as_if_it_had_stayed(self, service, job):
-        """Up to the job's last checkpoint, its numbers and its training state are to the bit those of a job that runs as
-        far in one attempt."""
+        """Up to the job's last checkpoint, its numbers and training state equal bit for bit those of a job that runs
+        equally far in one attempt."""
         last = service.job(job)["checkpoints"][-1]
         steps = int(last["step"])
         stayed = service.submit(JOB.format(steps=steps, checkpoint=steps))
@@ -179,14 +182,14 @@ class AgentTest(unittest.TestCase):
         print(f"{steps} steps and the training state after them as of a job that stayed", flush=True)
 
     def move_between_workers(self, service, num_moves, here, there):
-        """A job that runs until it is cancelled, the agent that has it stopped again and again."""
+        """Runs a job until it is cancelled, and repeatedly stops the agent that has it."""
         lease, deadlines = MOVING_LEASE, []
         job = service.submit(JOB.format(steps=FOR_EVER, checkpoint=20))
         first = wait_for(lambda: here.last_step(job) or there.last_step(job), "the first step")
         if there.last_step(job) is not None:
             here, there = there, here
         for _ in range(num_moves):
-            # An attempt without a new checkpoint would count against the job.
+            # An attempt that saves no checkpoint would count as a failure of the job.
             wait_for(lambda: service.job(job).get("checkpoints", [{}])[-1].get("attempt") == first.attempt,
                      f"a checkpoint of attempt {first.attempt}")
             _, deadline = self.stop_beyond_lease(here, job, lease)
@@ -206,7 +209,7 @@ class AgentTest(unittest.TestCase):
         return job
 
     def expect_one_at_a_time(self, began, deadlines):
-        """All steps of an attempt began before all steps of the next, and none after its own lease."""
+        """All steps of an attempt began before all steps of the next, and none began after its own lease ended."""
         began.sort(key=lambda step: step.time)
         attempts = [step.attempt for step in began]
         self.assertEqual(attempts, sorted(attempts), "two attempts computed at once")
@@ -254,7 +257,7 @@ class AgentTest(unittest.TestCase):
             for _ in range(NUM_DRAINS):
                 step = worker.await_step(job, step.number + self.random.randrange(1, 200))
                 self.assertEqual(service.drain_server(), 0, service.server.log())
-                # It trains while there is no server: its lease has not run out.
+                # The trainer continues without a server as long as its lease is valid.
                 step = worker.await_step(job, worker.last_step(job).number + 5)
                 service.start_server()
                 self.assertEqual(start_ticks(trainer), born, "the trainer did not outlive the server")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Files that clients upload: a model from the client's machine, trained by the service, and the commands on artifacts.
+"""Files that clients upload: a model from the client's machine that the service trains, and the commands on artifacts.
 
 Usage: artifact_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
 """
@@ -34,7 +34,7 @@ def digest_of(path):
 
 
 def spoil_weights(path):
-    """Changes one byte of a tensor's content: nothing that is read before the weights are."""
+    """Changes one byte of a tensor's content, which nothing reads before the weights are loaded."""
     content = bytearray(path.read_bytes())
     with zipfile.ZipFile(path) as archive:
         entry = next(entry for entry in archive.infolist() if entry.filename.endswith("/data/weights/weight_0"))
@@ -70,7 +70,7 @@ class Artifacts(ServiceCase):
         cls.jobs.mkdir()
 
     def export(self, seed, model=None):
-        """A model of its own for each case, so that none finds what another has uploaded."""
+        """Exports a model of its own for each case, so that no case finds a model that another has uploaded."""
         torch.manual_seed(seed)
         if model is None:
             layers = [torch.nn.Flatten(), torch.nn.Linear(64, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)]
@@ -176,7 +176,8 @@ class Artifacts(ServiceCase):
         code, _, err = self.service.ampctl("artifact", "download", artifact["name"])
         self.assertEqual(code, 1, err)
         self.assertIn("--force", err)
-        # What came of an earlier download is gone on with, and anew where it is of another file.
+        # A partial file of an earlier download is continued, or downloaded again from the start if it belongs to
+        # another file.
         for before in (content[:1_000_000], b"something else"):
             partial = self.service.folder / f"back.bin.{artifact['name'][:12]}.partial"
             partial.write_bytes(before)

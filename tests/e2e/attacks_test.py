@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A client on loopback that means harm, with bounded counts: the server answers others meanwhile, and after.
+"""A malicious client on loopback, with bounded counts: the server keeps answering other clients, during and after.
 
 Usage: attacks_test.py FOLDER_OF_BINARIES [REPORT.xml].
 """
@@ -17,7 +17,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS, HEADERS, RST_STREAM, CONTINUATION = 4, 1, 3, 9
 END_STREAM_AND_HEADERS = 5
 MIB = 1 << 20
-# What these floods may take of the server's memory. Larger ones take more: gRPC has no bound (docs/guarantees.md).
+# The server memory that these floods may take. Larger floods take more: gRPC has no bound (docs/guarantees.md).
 FLOOD_BYTES = 128 * MIB
 
 
@@ -27,7 +27,8 @@ def frame(kind, flags, stream, payload):
 
 
 def literal(name, value):
-    """A header field that no table keeps (RFC 7541, 6.2.2); both shorter than 127 bytes."""
+    """A header field that is not added to any table (RFC 7541, 6.2.2). Name and value must be shorter than 127
+    bytes."""
     return b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
 
 
@@ -40,7 +41,7 @@ def connect(address):
 
 class Attacks(ServiceCase):
     def resident(self, service):
-        """Bytes."""
+        """Returns the server's resident memory in bytes."""
         status = pathlib.Path(f"/proc/{service.server.process.pid}/status").read_text()
         return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
@@ -54,7 +55,7 @@ class Attacks(ServiceCase):
         wait_for(lambda: self.resident(service) < before + 64 * MIB, "the memory is given back", 15)
 
     def flood(self, connection, frames):
-        """Sends them until all are gone or the server closes; tells how many bytes."""
+        """Sends frames until all are sent or the server closes. Returns the number of bytes sent."""
         sent = 0
         with contextlib.suppress(OSError):
             for one in frames:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Data and job files that are wrong: one line that names what is wrong, a server unharmed, nothing half-created.
+"""Faulty data and job files: each gives one line that names the fault, does not harm the server, and creates nothing.
 
 Usage: bad_input_test.py FOLDER_OF_BINARIES [REPORT.xml].
 """
@@ -116,7 +116,7 @@ class DataFaults(ServiceCase):
 
 
 class JobFileFaults(ServiceCase):
-    """Through ampctl to a real server: exit code 2, what is wrong at its line, no job."""
+    """Faulty job files through ampctl to a real server: exit code 2, the fault at its line, no job."""
 
     @classmethod
     def setUpClass(cls):

@@ -7,20 +7,21 @@
 
 namespace ampd::e2e {
 
-// A program under test, started and ended by its id. The destructor kills it and waits. Thread-compatible.
+// A program under test, which is started here and ended by its id. The destructor kills it and waits.
+// Thread-compatible.
 class ChildProcess {
  public:
-  // Starts `arguments`, the first of which is the program's path, with its output appended to `log_path`.
+  // Starts `arguments`, of which the first is the program's path. Appends the program's output to `log_path`.
   ChildProcess(std::vector<std::string> arguments, const std::string& log_path);
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   int pid() const { return pid_; }
-  // Whether it is still there. Reaps it when it is not.
+  // Returns whether the program still runs. Reaps it if it has ended.
   bool Running();
   void Signal(int signal);
-  // The wait status, or -1 when it did not end in time.
+  // Waits for the end and returns the wait status, or -1 if the program did not end within `timeout`.
   int Wait(absl::Duration timeout);
   void KillAndWait();
 
@@ -29,11 +30,11 @@ class ChildProcess {
   int wait_status_ = -1;
 };
 
-// The file's content once it is there and ends with a newline; fails the test after `timeout`. Used for port files,
-// which appear atomically: the wait is on the file system's own notification.
+// Returns the file's content once the file exists and ends with a newline. Fails the test after `timeout`. Used for
+// port files, which appear atomically. Waits on the file system's notifications.
 std::string AwaitFile(const std::string& path, absl::Duration timeout);
 
-// A fresh folder below the test's temporary folder.
+// Makes an empty folder below the test's temporary folder and returns its path.
 std::string MakeFolder(const std::string& prefix);
 
 }  // namespace ampd::e2e

@@ -1,6 +1,6 @@
-// Loaded before the C library, has a program read a wall clock that is an hour ahead of the kernel's. What has the
-// kernel wait for a time of the wall clock then waits an hour too long, as each such wait does over which a clock is
-// set back.
+// A library to load before the C library. It lets a program read a wall clock that is one hour ahead of the kernel's. A
+// wait that reads the wall clock and asks the kernel to wait until such a time then lasts one hour too long, as it does
+// if the clock is set back during a wait.
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
@@ -12,7 +12,7 @@ extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   return static_cast<int>(result);
 }
 
-// By which Abseil's locks reckon a timeout.
+// Abseil's locks compute timeouts with this function.
 extern "C" int gettimeofday(timeval* time, void* /*zone*/) noexcept {
   const long result = syscall(SYS_gettimeofday, time, nullptr);
   time->tv_sec += 3600;

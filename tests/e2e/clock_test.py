@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Server and worker under a wall clock that is an hour ahead of the one that the kernel waits by: nothing waits an hour.
+"""Server and worker read a wall clock that is one hour ahead of the kernel's: no wait takes an hour longer.
 
 Usage: clock_test.py FOLDER_OF_BINARIES [REPORT.xml].
 """
@@ -45,7 +45,7 @@ class ClockTest(unittest.TestCase):
         worker = self.service.start_worker()
         wait_for(lambda: self.state_of_worker() == ["READY"], "the worker is there", SOON)
         self.service.server.signal(signal.SIGSTOP)
-        # Keepalive pings find that nobody answers; then there are only connections that are never answered.
+        # Keepalive pings find that nobody answers. After that, new connections are never answered either.
         wait_for(lambda: "ended" in worker.agent.log(), "the worker gives the stream up", 60)
         self.service.server.signal(signal.SIGCONT)
         final = self.service.finished(self.service.submit(JOB), seconds=SOON)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Datasets in the formats that people have, written by NumPy, train through the real programs and are inspected by ampctl.
+"""Datasets in common formats, written by NumPy, are trained on by the real programs and inspected by ampctl.
 
 Usage: data_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
 """
@@ -23,7 +23,7 @@ class Data(DataRootCase):
         super().setUpClass()
         random = numpy.random.default_rng(7)
         cls.labels = random.integers(0, 10, NUM_SAMPLES, dtype=numpy.uint8)
-        # A brightness for each class, so that a few steps teach something.
+        # Each class has its own brightness, so that a few steps are enough to learn something.
         noise = random.integers(0, 60, (NUM_SAMPLES, 3, 32, 32))
         cls.images = (noise + 19 * cls.labels[:, None, None, None]).astype(numpy.uint8)
         cls.records = numpy.hstack([cls.labels[:, None], cls.images.reshape(NUM_SAMPLES, -1)])
@@ -31,7 +31,7 @@ class Data(DataRootCase):
         (cls.root / "batch_2.bin.gz").write_bytes(gzip.compress(cls.records[40:].tobytes()))
 
     def colour_job(self, source, num_classes=10):
-        """In batches of 32, of which each has a third of the samples: every step, in every format, is the same."""
+        """A job with batches of 32, a third of the samples each: the steps are the same for every format."""
         model = f"{{lenet: {{widths: [4], hidden: 16, in_channels: 3, image_size: 32, num_classes: {num_classes}}}}}"
         text = JOB.replace(SOURCE, source).replace(MODEL, model).replace("steps: 5", "steps: 12")
         return text.replace("learning_rate: 1e-3", "learning_rate: 0.02")

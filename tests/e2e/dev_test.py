@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`ampctl dev` as a person uses it: it greets, finds jobs of before, refuses a second one, and leaves no process.
+"""`ampctl dev` as users run it: it prints a greeting, finds earlier jobs, refuses a second instance, and leaves no
+process.
 
 Usage: dev_test.py FOLDER_OF_BINARIES [REPORT]. Ends only the processes that it started, by their ids.
 """
@@ -19,7 +20,7 @@ import urllib.request
 from service import below, kill_below
 from service_case import BINARIES, main
 
-SECONDS = 90  # for what takes one or two
+SECONDS = 90  # limit for what takes one or two
 JOB = """
 name: dev-job
 model: {mlp: {in_features: 16, hidden: [8], num_classes: 4}}
@@ -32,7 +33,7 @@ train: {steps: %d, seed: 1, num_threads: 1}
 
 
 class Dev:
-    """One `ampctl dev` in a folder, up once made."""
+    """One `ampctl dev` in a folder. The constructor returns once it is up."""
 
     def __init__(self, folder, *arguments):
         self.process = subprocess.Popen(
@@ -63,7 +64,7 @@ class DevTest(unittest.TestCase):
         for dev in self.devs:
             if dev.process.poll() is None:
                 dev.end(signal.SIGTERM)
-        kill_below(self.folder)  # the warm trainer of a worker that was killed waits for the next one
+        kill_below(self.folder)  # the warm trainer of a killed worker waits for the next worker
         shutil.rmtree(self.folder)
 
     def start(self, *arguments):
@@ -201,7 +202,7 @@ class DevTest(unittest.TestCase):
                 if json.loads(line).get("steps", {}).get("step"):
                     break
             watch.send_signal(signal.SIGINT)
-            watch.stdout.read()  # to its end; a closed pipe would end it in another way
+            watch.stdout.read()  # reads to the end; a closed pipe would end it in another way
             self.assertEqual(watch.wait(timeout=SECONDS), 130)
         code, err = dev.end()
         self.assertEqual(code, 0, err)

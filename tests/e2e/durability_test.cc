@@ -1,5 +1,5 @@
-// Kills the real server under load and checks that every acknowledged job is there exactly once.
-// AMPD_KILLS sets the number of kills (default 200), AMPD_SEED the seed; a failure prints both.
+// Kills the real server under load and checks that every acknowledged job exists exactly once afterwards. AMPD_KILLS
+// sets the number of kills (default 200) and AMPD_SEED the seed. A failure prints both.
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ v1::CreateJobRequest RequestFor(const std::string& request_id) {
   return request;
 }
 
-// Submits for ever over whatever server listens at `address`, trying each request again until it is acknowledged.
+// Submits jobs to the server at `address` until it is stopped, and retries each request until it is acknowledged.
 class Submitter {
  public:
   explicit Submitter(const std::string& address, uint64_t seed) : random_(seed) {
@@ -60,7 +60,7 @@ class Submitter {
     }
   }
 
-  // request id -> job id, of every acknowledged call. REQUIRES: Run has returned.
+  // {request id: job id} of every acknowledged call. REQUIRES: Run has returned.
   const std::map<std::string, std::string>& acknowledged() const { return acknowledged_; }
   int num_retries() const { return num_retries_; }
 

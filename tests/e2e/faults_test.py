@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Trainers in trouble: no disk, no memory that they ask for, numbers that are not finite. The job gets a typed reason and
-one line of advice, and the same worker ends the next job. As root it mounts small file systems; elsewhere limits and
-modes stand for them.
+"""Trainers without disk space, without the memory that they ask for, or with numbers that are not finite. The job gets
+a typed reason and one line of advice, and the same worker finishes the next job. As root the test mounts small file
+systems; other users get limits and file modes in their place.
 
 Usage: faults_test.py FOLDER_OF_BINARIES [REPORT.xml].
 """
@@ -15,7 +15,7 @@ from service_case import BINARIES, JOB, ServiceCase, main
 
 @contextlib.contextmanager
 def mounted(folder, options):
-    """A tmpfs at the folder for as long as the context lasts; False where this user may not mount."""
+    """Mounts a tmpfs at the folder while the context lasts. Yields False if this user may not mount."""
     result = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "ampd-test", folder], capture_output=True,
                             check=False)
     try:
@@ -26,7 +26,7 @@ def mounted(folder, options):
 
 
 def fill(path):
-    """Takes all room of the file system that the path is on."""
+    """Uses up all free space of the path's file system."""
     with contextlib.suppress(OSError), path.open("wb", buffering=0) as file:
         while file.write(bytes(4096)):
             pass
@@ -34,13 +34,13 @@ def fill(path):
 
 class TrainerFaults(ServiceCase):
     def test_a_full_disk_under_the_checkpoints(self):
-        # A megabyte and a half of weights do not fit, the next job's do.
+        # The first job's weights, 1.5 MB, do not fit; the next job's do.
         large = JOB.replace("hidden: 16", "hidden: 1024")
         with Service(BINARIES) as service:
             root = service.folder / "small-disk"
             root.mkdir()
             with mounted(root, "size=512k") as is_small:
-                # Elsewhere the limit on a file's size, as an error and not as a signal, stands for it.
+                # Without a mount, a limit on file sizes replaces the small disk; it gives an error instead of a signal.
                 limits = "" if is_small else "trap '' XFSZ; ulimit -f 1024"
                 worker = service.start_worker(flags=["--checkpoint-root", root], limits=limits)
                 reason, why = ("DISK_FULL", "free space") if is_small else ("CHECKPOINT_ERROR", "too large")
@@ -62,7 +62,7 @@ class TrainerFaults(ServiceCase):
                 fill(state / "filling")
                 final = service.finished(job)
                 self.assertEqual(final["state"], "SUCCEEDED", final.get("message"))
-                # The disk is full, and the device comes free all the same.
+                # The worker frees the device even though the disk is full.
                 wait_for(lambda: not list((state / "spawn").iterdir()), "nothing is left of the trainer's folder")
                 wait_for(lambda: len(below(service.folder)) == 2, "server and agent are left")
                 fill(state / "filling-more")
@@ -87,12 +87,12 @@ class TrainerFaults(ServiceCase):
                         root.unlink()
                         root.mkdir()
                     else:
-                        # No mode keeps root from writing; a file in the folder's place does.
+                        # File modes do not stop root from writing, so a file takes the folder's place.
                         root.rmdir()
                         root.write_text("")
 
                 worker = service.start_worker(flags=["--checkpoint-root", root])
-                # It tries the folder at its start.
+                # The worker tries to write the folder when it starts.
                 wait_for(lambda: "took this worker" in worker.agent.log(), "the worker is ready")
                 allow(write=False)
                 failed = service.submit(JOB)
@@ -107,7 +107,7 @@ class TrainerFaults(ServiceCase):
             job = service.submit(JOB)
             self.assertEqual(service.finished(job)["state"], "SUCCEEDED")
             folder = worker.checkpoints / job
-            # As a trainer leaves them that is killed while it saves, and before it tells of what it saved.
+            # A trainer leaves these if it is killed while it saves, or before it reports the saved checkpoint.
             for left in (".step-4.tmp", "step-3"):
                 (folder / "1" / left).mkdir()
                 (folder / "1" / left / "model.safetensors").write_text("left over")
@@ -131,7 +131,7 @@ class TrainerFaults(ServiceCase):
             self.assertEqual(final["numAttempts"], 1, "what will not heal was tried again")
 
     def test_no_memory_for_a_batch(self):
-        # The second convolution's output of one batch alone has 13 GB.
+        # One batch's output of the second convolution alone takes 13 GB.
         large = JOB.replace("widths: [4, 8]", "widths: [64, 512]").replace("num_samples: 256", "num_samples: 16384")
         large = large.replace("batch_size: 32", "batch_size: 16384")
         with Service(BINARIES) as service:

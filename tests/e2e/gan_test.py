@@ -25,7 +25,7 @@ optimizer: {adam: {learning_rate: 2e-4, beta1: 0.5}, ema_decay: 0.9}
 train: {steps: STEPS, seed: 5, num_threads: 1}
 checkpoint: {every_steps: 5}
 """.replace("STEPS", str(STEPS))
-# Overflows at first, in the one network at another scale than in the other.
+# The scale overflows at first, and the two networks stop overflowing at different scales.
 FP16 = "{preset: fp16, loss_scale: {dynamic: {initial: 68719476736, cap: 68719476736, growth_interval: 4}}}"
 COLUMNS = ("loss", "gradNorm", "generatorLoss", "generatorGradNorm", "lossScale", "skipped", "generatorSkipped",
            "discriminatorSkipped")
@@ -35,13 +35,13 @@ class Gan(DataRootCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        # A bright bar at another row of each image.
+        # Each image has a bright bar at a different row.
         images = b"".join(bytes(255 if row == sample % 28 else 0 for row in range(28) for _ in range(28))
                           for sample in range(96))
         (cls.root / "images").write_bytes(struct.pack(">4I", 0x803, 96, 28, 28) + images)
 
     def curve(self, job):
-        """step -> its numbers, of everything that is not superseded."""
+        """Returns {step: its numbers} of everything that is not superseded."""
         points = {}
         for segment in self.service.read("job", "points", job)["segments"]:
             if not segment.get("superseded"):

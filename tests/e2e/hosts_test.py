@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Wrong addresses, taken ports, folders of others, slow lines: one line and a documented exit code.
+"""Wrong addresses, taken ports, folders of others, slow lines: each gives one line and a documented exit code.
 
 Usage: hosts_test.py FOLDER_OF_BINARIES [REPORT.xml].
 """
@@ -13,14 +13,14 @@ import threading
 from service import Client, Program, Service, wait_for
 from service_case import BINARIES, JOB, ServiceCase, main
 
-# docs/exit-codes.md, `ampctl help exit-codes`, and the head of worker/agent/main.cc.
+# The exit codes are documented in docs/exit-codes.md, `ampctl help exit-codes`, and the head of worker/agent/main.cc.
 SERVER_USAGE, SERVER_DATA, SERVER_PORT, SERVER_DIRECTORY = 64, 65, 69, 73
 CLIENT_FAILED, CLIENT_USAGE, CLIENT_UNREACHABLE = 1, 2, 5
 WORKER_USAGE, WORKER_STATE, WORKER_ADDRESS = 2, 3, 4
 
 
 class HostFaults(ServiceCase):
-    """Wrong addresses, taken ports, data of others: one line and a documented exit code."""
+    """Wrong addresses, taken ports, data of others: each gives one line and a documented exit code."""
 
     def run_refused(self, command, code, *words, service):
         program = Program(command, service.folder / f"refused-{len(list(service.folder.iterdir()))}")
@@ -143,7 +143,7 @@ class HostFaults(ServiceCase):
             first = service.start_worker("node", ["--no-warm"])
             self.expect_success(service)
             wait_for(lambda: not list((first.state / "spawn").iterdir()), "what the job left is gone")
-            # At the first one's own place, as in a second container: it can't be told from a restart.
+            # The copy uses the first worker's path, as in a second container, so it can't be told apart from a restart.
             away = service.folder / "away"
             first.state.rename(away)
             shutil.copytree(away, first.state, ignore=shutil.ignore_patterns("*.sock"))
@@ -225,7 +225,7 @@ class HostFaults(ServiceCase):
 
 
 class SlowLine:
-    """Passes connections on to an address, the first bytes of each after a while."""
+    """Forwards connections to an address, and delays the first bytes of each."""
 
     def __init__(self, address, seconds):
         host, port = address.split(":")

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Jobs learn from real data: images of clothes, a text, and verses of two Testaments, in fp32 and in bf16; and draw it.
+"""Jobs learn from real data in fp32 and in bf16: images of clothes, a text, and verses of two Testaments. They also
+draw it.
 
-Usage: learning_test.py FOLDER_OF_BINARIES [REPORT.xml]. Takes short runs; with AMPD_LEARNING=full those of the job files
-of examples/ as they are. Ends only the processes that it started, by their ids.
+Usage: learning_test.py FOLDER_OF_BINARIES [REPORT.xml]. Takes short runs; with AMPD_LEARNING=full runs the job files of
+examples/ unchanged. Ends only the processes that it started, by their ids.
 """
 import math
 import os
@@ -37,7 +38,7 @@ class Learning(ServiceCase):
         return out
 
     def samples(self, job):
-        """{step: file} of what the job drew: as often as its spec asks, and at its end."""
+        """Returns {step: file} of what the job drew. Checks that it drew as often as its spec asks, and at its end."""
         samples = learning_runs.download_samples(job["id"], self.service.folder, self.printed)
         asked, num_steps, expected = job["spec"].get("sample"), int(job["progress"]["step"]), []
         if asked is not None:
@@ -47,7 +48,7 @@ class Learning(ServiceCase):
         return samples
 
     def learn(self, run, check=lambda job, samples: None):
-        """In each precision the job comes to what is asked of it. `check` looks at the job and its samples besides."""
+        """The job reaches its bound in each precision. `check` makes further checks of the job and its samples."""
         for precision in learning_runs.PRECISIONS:
             with self.subTest(run.name, precision=precision):
                 start = time.monotonic()
@@ -77,7 +78,7 @@ class Learning(ServiceCase):
         for step, file in samples.items():
             text = file.read_bytes().decode()
             print(f"  step {step}: {text!r}", flush=True)
-            # A byte that is no part of UTF-8 stands as U+FFFD. The prompt is a line break.
+            # A byte that is not valid UTF-8 is shown as U+FFFD. The prompt is a line break.
             num_bytes = len(text.replace("\ufffd", "?").encode())
             self.assertEqual((text[:1], num_bytes), ("\n", 1 + job["spec"]["sample"]["text"]["tokens"]))
             self.assertGreater(sum(letter.isalpha() or letter == " " for letter in text), 0.8 * len(text))
@@ -92,7 +93,7 @@ class Learning(ServiceCase):
         run, step = learning_runs.FASHION_DCGAN, min(samples)
         first = run.of_sample(samples[step])
         print(f"  {run.metric} of step {step}: {first:.4f}", flush=True)
-        if IS_SHORT:  # that of a whole run is drawn after 200 steps
+        if IS_SHORT:  # a whole run draws its first sample after 200 steps
             self.assertFalse(run.reached(first, self.bound(run)), "what has hardly learned yet passes as well")
 
     def test_pictures_that_no_network_learned_to_draw_are_far_from_real_ones(self):

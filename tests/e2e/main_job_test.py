@@ -38,7 +38,7 @@ checkpoint: {{every_steps: 30, keep: 2}}
 PRECISIONS = {
     "fp32": "{preset: fp32}",
     "bf16": "{preset: bf16}",
-    # Overflows at first, and grows again: the scaler's state must survive too.
+    # Overflows at first and grows again later: the scaler's state must survive the kill too.
     "fp16": "{preset: fp16, loss_scale: {dynamic: {initial: 1073741824, cap: 1073741824, growth_interval: 25}}}",
 }
 
@@ -53,7 +53,7 @@ class MainJob(unittest.TestCase):
         cls.client = Client(BINARIES, cls.folder)
         cls.metrics = ""
         for line in cls.dev.stdout:
-            if "metrics http://" in line and not cls.metrics:  # the server's; the worker's comes later
+            if "metrics http://" in line and not cls.metrics:  # the server's address; the worker's comes later
                 cls.metrics = re.search(r"http://\S+/metrics", line).group()
             if "Ctrl-C" in line:  # the last line of the greeting: everything is up
                 return
@@ -75,7 +75,7 @@ class MainJob(unittest.TestCase):
         return job["attempts"][-1]["outcome"]["finalMetrics"]
 
     def trainer_of(self, job):
-        """The pid of the trainer that has the job's checkpoint folder or socket open below our folder."""
+        """Returns the pid of the trainer that has the job's checkpoint folder or socket open below our folder."""
         for entry in pathlib.Path("/proc").iterdir():
             try:
                 command = (entry / "cmdline").read_bytes().split(b"\0")
@@ -89,7 +89,7 @@ class MainJob(unittest.TestCase):
         return None
 
     def kill_at(self, job, step):
-        """Kills the job's trainer with SIGKILL once a step at or past `step` was seen on the stream."""
+        """Kills the job's trainer with SIGKILL once the stream has shown a step at or past `step`."""
         with subprocess.Popen([BINARIES / "ampctl", "job", "watch", job, "-o", "jsonl"], cwd=self.folder,
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as watch:
             for line in watch.stdout:
@@ -109,7 +109,7 @@ class MainJob(unittest.TestCase):
             expected = self.final_metrics(self.client.finished(whole))
             expected_numbers = self.client.numbers(whole)
             self.assertEqual(sorted(expected_numbers[0]), list(range(1, STEPS + 1)))
-            # A kill that comes after the end tests nothing, and is tried again.
+            # A kill after the job's end tests nothing and is tried again.
             hits = 0
             for _ in range(2 * kills):
                 step = generator.randrange(35, STEPS - 60)
@@ -143,7 +143,7 @@ class MainJob(unittest.TestCase):
     def test_the_metrics_page_is_clean(self):
         job = self.submit("fp32")
         self.final_metrics(self.client.finished(job))
-        # The page shows the snapshot of the last tick, which may be before a quick job's beginning.
+        # The page shows the last tick's snapshot, which may be older than the start of a quick job.
         series = re.compile(rf'(?m)^ampd_job_steps_total{{job_id="{job}"}} [0-9]+$')
         text = wait_for(lambda: self.page_with(series), "the job's series")
         check = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True,

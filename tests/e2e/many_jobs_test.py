@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Short jobs, one after the other, on one agent of a user with few processes: nothing of an ended job stays behind.
+"""Short jobs, one after the other, on one agent of a user with few processes: nothing of a finished job is left behind.
 
-Usage: many_jobs_test.py FOLDER_OF_BINARIES [REPORT.xml]. AMPD_JOBS is their number. The limit of processes does not bind
-root, and only root can run programs as another user: started by anybody else, the case runs without a limit and says so.
+Usage: many_jobs_test.py FOLDER_OF_BINARIES [REPORT.xml]. AMPD_JOBS is the number of jobs. The limit on processes does
+not bind root, and only root can run programs as another user. Other users run the case without a limit; it prints that.
 """
 import os
 import pathlib
@@ -14,8 +14,8 @@ from service_case import BINARIES, main
 
 NUM_JOBS = int(os.environ.get("AMPD_JOBS", "12"))
 MAX_PROCESSES = 150  # threads count too
-USER = 60_000 + os.getpid() % 5_000  # nobody else's
-TABLE = (1, 10, 100, 250, 500, 750, 1000)  # after these jobs the figures are printed
+USER = 60_000 + os.getpid() % 5_000  # a user id that nobody else has
+TABLE = (1, 10, 100, 250, 500, 750, 1000)  # prints the figures after these jobs
 
 TINY = """
 name: tiny
@@ -28,7 +28,7 @@ train: {steps: 1, num_threads: 1}
 
 
 def children_of(pid):
-    """(pid, state) of each child."""
+    """Returns (pid, state) of each child."""
     children = []
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -46,17 +46,17 @@ def zombies_of(pid):
 
 
 def figures(pid):
-    """Resident memory in KiB, open descriptors, threads."""
+    """Returns resident memory in KiB, the number of open descriptors, and the number of threads."""
     status = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
     descriptors = len(os.listdir(f"/proc/{pid}/fd"))
     return int(status["VmRSS"].split()[0]), descriptors, int(status["Threads"])
 
 
 class FewProcesses(Service):
-    """A service whose programs belong to a user of their own, with a limit on that user's processes."""
+    """A service whose programs run as a user of their own, with a limit on that user's processes."""
 
     def __init__(self, binaries):
-        # Finished jobs are in memory for an hour otherwise, and the server grows with each by what it knows of it.
+        # By default finished jobs stay in memory for an hour, and the server grows with each of them.
         super().__init__(binaries, ["--archive-after", "1s", "--metrics-linger", "1s"])
         if os.geteuid() == 0:
             os.chown(self.folder, USER, USER)
@@ -84,7 +84,7 @@ class ManyJobsTest(unittest.TestCase):
             for number in range(1, NUM_JOBS + 1):
                 final = service.finished(service.submit(TINY))
                 self.assertEqual(final["state"], "SUCCEEDED", f"job {number}: {final.get('message')}")
-                # The one shim that is ending may not have been reaped yet.
+                # One shim that is just ending may not have been reaped yet.
                 wait_for(lambda: len(zombies_of(agent)) == 0, f"no zombie after job {number}", 10)
                 self.note(number, seen, service.server.process.pid, agent)
             self.expect_flat(seen)
@@ -96,7 +96,8 @@ class ManyJobsTest(unittest.TestCase):
                 number, *seen[number][0], *seen[number][1], len(zombies_of(agent))), flush=True)
 
     def expect_flat(self, seen):
-        """Descriptors as after the tenth job; memory, once caches are full, as after the hundredth."""
+        """Descriptors must not exceed those after the tenth job, nor memory that after the hundredth, when caches are
+        full."""
         last = max(seen)
         for which, name in enumerate(("server", "agent")):
             base = seen[10][which]

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Numbers forced to go wrong in the real service, each found and met as docs/when-numbers-go-wrong.md says.
+"""Numbers forced to go wrong in the real service. Each case is detected and handled as docs/when-numbers-go-wrong.md
+says.
 
 Usage: numbers_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
 """
@@ -30,7 +31,7 @@ def idx(magic, sizes, content):
 
 
 def safetensors(tensors):
-    """The file of {name: (shape, floats)}."""
+    """Returns the safetensors file of {name: (shape, floats)}."""
     header, body = {}, b""
     for name, (shape, values) in tensors.items():
         data = struct.pack(f"<{len(values)}f", *values)
@@ -45,11 +46,13 @@ class Numbers(DataRootCase):
         return job["attempts"][-1]["outcome"]["finalMetrics"]["evalAccuracy"]
 
     def write_images(self, pixels, std):
-        """One sample of 12 pixels a row, of the classes 0, 1, 2 in turn, and the data section that reads them."""
+        """Writes one sample per row of 12 pixels, with the classes 0, 1, 2 in turn. Returns the data section that reads
+        them."""
         (self.root / "images").write_bytes(idx(0x803, [len(pixels), 3, 4], b"".join(map(bytes, pixels))))
         (self.root / "labels").write_bytes(idx(0x801, [len(pixels)], bytes(i % 3 for i in range(len(pixels)))))
         source = f"{{idx: {{images: root/images, labels: root/labels, std: {std}}}}}"
-        # Evaluated before the sample that poisoned() spoils: an evaluation that is not finite would end the job.
+        # The evaluation data ends before the sample that poisoned() changes: an evaluation that is not finite would end
+        # the job.
         first = f"{{idx: {{images: root/images, labels: root/labels, std: {std}, limit: 40}}}}"
         return f"data: {{train: {source}, eval: {first}, batch_size: 8, keep_order: true}}\n"
 
@@ -60,11 +63,11 @@ class Numbers(DataRootCase):
         return "".join(lines[:first] + [data] + lines[first + 4:])
 
     def poisoned(self, steps):
-        """A job without a loss scale, and a number in the sixth batch that fp16 does not have."""
+        """A job without a loss scale whose sixth batch has a number that fp16 cannot represent."""
         pixels = [[int(pixel // 4 == sample % 3) for pixel in range(12)] for sample in range(8 * 20)]
-        # A job's data cannot hold a NaN itself: pixels are bytes, and no `mean` and `std` make NaN of one of them and of
-        # the others what a model can learn from. But 255 is mapped to 1e5 here, which is infinite in fp16, and where
-        # such numbers meet in a product's sum they make NaN.
+        # A job's data can't hold a NaN directly: pixels are bytes, and no `mean` and `std` map one of them to NaN and
+        # the others to values that a model can learn from. But 255 is mapped to 1e5 here, which is infinite in fp16,
+        # and such numbers give NaN where they meet in the sum of a product.
         pixels[8 * 5 + 3][0] = 255
         return (self.with_data(self.write_images(pixels, 1e-5))
                 .replace("{preset: fp16}", "{preset: fp16, loss_scale: {off: {}}}").replace("steps: 60", f"steps: {steps}")
@@ -163,7 +166,7 @@ class Numbers(DataRootCase):
         self.assertNotEqual(self.service.ampctl("job", "gradients", job)[0], 0, "nothing runs that could answer")
 
     def test_gradients_that_underflow_train_nothing_without_a_scale_and_train_with_one(self):
-        # The frozen head's weights are so small that, at a batch of 4096, what reaches the layer before it is below
+        # The frozen head's weights are so small that, at a batch of 4096, the gradient of the layer before it is below
         # fp16's smallest number.
         draw = random.Random(4)
         tensors = {}
@@ -192,7 +195,7 @@ class Numbers(DataRootCase):
         self.assertEqual(self.told(scaled, "UNDERFLOW"), [])
 
     def fall_of_the_loss(self, preset):
-        """On new samples, over 200 steps of about 1e-5 a weight."""
+        """Returns how far the loss falls on unseen samples over 200 steps of about 1e-5 per weight, and the job."""
         job = self.run_job(MLP.replace("preset: fp16", f"preset: {preset}").replace("learning_rate: 1e-2", "learning_rate: 1e-5")
                            .replace("steps: 60", "steps: 200").replace("every_steps: 2", "every_steps: 0")
                            + "eval: {every_steps: 1}\n")

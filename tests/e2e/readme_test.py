@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""README's way from a user's own Python file to a trained model, taken from README itself and walked in an empty folder.
+"""Follows README from a user's own Python file to a trained model: takes the text from README and runs it in an empty
+folder.
 
 Usage: readme_test.py FOLDER_OF_BINARIES [REPORT.xml]. Runs with the test environment's Python, which has torch.
 """
@@ -15,7 +16,7 @@ from service_case import BINARIES, ServiceCase, main
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECTION = "Your own PyTorch model"
 FASHION = "/usr/share/datasets/fashion-mnist"
-ACCURACY = 0.75  # of ten classes that are equally frequent
+ACCURACY = 0.75  # for ten equally frequent classes
 
 
 def section(name):
@@ -24,7 +25,7 @@ def section(name):
 
 
 def blocks(text):
-    """[(language, content)] of the blocks between fences; of commands the language is empty."""
+    """Returns [(language, content)] of the fenced blocks. The language of commands is empty."""
     return re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
@@ -36,7 +37,7 @@ class Readme(ServiceCase):
         cls.service.start_worker(threads=2, flags=["--data-root", f"fashion-mnist={FASHION}"])
 
     def repository(self):
-        """A folder in which the programs stand where README has them."""
+        """Makes a folder in which the programs are where README expects them."""
         folder = self.service.folder / "ampd"
         (folder / "build/demo").mkdir(parents=True)
         (folder / "build/demo/bin").symlink_to(BINARIES)
@@ -44,7 +45,7 @@ class Readme(ServiceCase):
         return folder
 
     def walk(self, text):
-        """Writes the files and runs the commands of a section, each exactly as it stands there; what they printed."""
+        """Writes the files and runs the commands of a section exactly as they are written. Returns their output."""
         folder = self.service.folder / "mine"
         folder.mkdir()
         names, contents = re.findall(r"`(\w+\.(?:py|yaml))`", text), [content for language, content in blocks(text) if language]
@@ -62,7 +63,7 @@ class Readme(ServiceCase):
 
     def test_a_model_of_a_users_own_file_is_exported_and_learns(self):
         printed = self.walk(section(SECTION))
-        self.assertIn("clothes.pt2: torch.export", printed)  # by model inspect
+        self.assertIn("clothes.pt2: torch.export", printed)  # printed by model inspect
         job, = self.service.read("job", "list")
         final = self.service.job(job["id"])
         self.assertEqual((final["state"], final["spec"]["name"]), ("SUCCEEDED", "clothes"), final.get("message"))

@@ -7,8 +7,9 @@
 
 namespace ampd {
 
-// A loopback port that no other program is given while this lives, and that a server which asks for it by number (and
-// reuses addresses, as gRPC's do) still gets, life after life. It is bound and never listens.
+// A loopback port that the system gives to no other program while this object exists. A server that asks for it by
+// number, and reuses addresses as gRPC's servers do, still gets it each time it is started. The socket is bound and
+// never listens.
 class ReservedPort {
  public:
   ReservedPort() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -23,7 +24,7 @@ class ReservedPort {
       number_ = ntohs(address.sin_port);
     }
   }
-  // 0 when none was free.
+  // Returns 0 if no port was free.
   int number() const { return number_; }
 
  private:

@@ -1,5 +1,5 @@
-"""The jobs of resume_test.py: each model of the zoo, small, with what it alone brings to a checkpoint, and one that
-torch.export wrote; under each kind of policy that it can take."""
+"""The jobs of resume_test.py: each model of the zoo in a small size, with the state that it alone adds to a checkpoint,
+and one model from torch.export; each under every kind of policy that it supports."""
 import dataclasses
 import json
 import pathlib
@@ -25,8 +25,8 @@ checkpoint: {{every_steps: {checkpoints}, keep: 2}}
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """What a job file says of it. `fp8`: the layer that FP8 would leave out by itself in a model so small; None: the
-    model has no layer that FP8 takes."""
+    """A model's part of a job file. `fp8`: the layer that FP8 would exclude by default in so small a model; None: the
+    model has no layer that can use FP8."""
     model: str
     data: str
     steps: int
@@ -54,7 +54,7 @@ def pictures(channels, size, samples, augment=""):
 TEXTS = (f"{{train: {{jsonl: {{path: root/texts.jsonl, sequence_length: {LENGTH}}}}}, "
          "eval: {jsonl: {path: root/texts.jsonl, limit: 64}}, batch_size: 16}")
 
-# No number of steps divides an epoch: kills come in every place of one.
+# No number of steps divides an epoch, so kills come at every position within an epoch.
 MODELS = {
     "lenet": Model(
         f"{{lenet: {{widths: [8, 16], hidden: 32, num_classes: {CLASSES}}}}}",
@@ -83,7 +83,7 @@ MODELS = {
     "exported": Model("{exported: {path: root/model.pt2}}", pictures(1, 16, 200), steps=160, fp8="hidden"),
 }
 
-# The scale of fp16 begins where gradients overflow, and comes back there every few steps.
+# The fp16 scale starts where gradients overflow, and returns there every few steps.
 POLICIES = {
     "fp32": "{preset: fp32}",
     "bf16": "{preset: bf16}",
@@ -91,7 +91,7 @@ POLICIES = {
     "fp8": "{preset: fp8-delayed, fp8: {amax_history_length: 12, canary_every_steps: 16}, RULES}",
 }
 
-# Of a short run: every model twice, but rnn once; every policy three times or four.
+# The pairs of a short run: every model twice, except rnn once; every policy three or four times.
 CHOSEN = {
     "lenet": ("fp32", "fp16"), "resnet18": ("bf16", "fp16"), "gpt2": ("bf16", "fp8"), "bert_classifier": ("fp16", "fp8"),
     "rnn": ("bf16",), "dcgan": ("fp32", "fp16"), "exported": ("fp32", "fp8"),
@@ -99,12 +99,12 @@ CHOSEN = {
 
 
 def write_files(root):
-    """What the jobs read: images, a text, labelled texts, and a model of torch.export."""
+    """Writes the input of the jobs: images, a text, labelled texts, and a model from torch.export."""
     draw = random.Random(17)
     (root / "images").write_bytes(struct.pack(">4I", 0x803, 200, 28, 28) + draw.randbytes(200 * 28 * 28))
     tokens = [0]
     while len(tokens) < 400 * LENGTH:
-        # Most often the successor, so that there is something to learn.
+        # The next token is most often the successor, so that there is something to learn.
         tokens.append((tokens[-1] + 1) % VOCABULARY if draw.random() < 0.8 else draw.randrange(VOCABULARY))
     (root / "text.bin").write_bytes(struct.pack(f"<{len(tokens)}H", *tokens))
     with open(root / "texts.jsonl", "w", encoding="utf-8") as file:
@@ -120,7 +120,7 @@ def _export_model(path):
     import torch  # takes seconds
     import torchvision
 
-    # Nothing draws but its stochastic depth: another draw would have its seeds set for it too.
+    # Only its stochastic depth draws random numbers: for another op that draws, the job would set seeds as well.
     class Network(torch.nn.Module):
         def __init__(self):
             super().__init__()

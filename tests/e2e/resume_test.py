@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""A job whose trainer is killed at a random step ends as one that ran through: every model under every kind of policy.
+"""A job whose trainer is killed at a random step ends like one that ran through: every model under every kind of
+policy.
 
 Usage: resume_test.py FOLDER_OF_BINARIES [REPORT.xml]. AMPD_SEED chooses the steps and is printed. AMPD_RESUME_KILLS=N
-runs every model under every policy with N kills each, in place of the pairs of resume_jobs.CHOSEN with one;
-AMPD_RESUME_ONLY=gpt2/fp8 runs that one alone. Ends only the processes that it started, by their ids.
+runs every model under every policy with N kills each, instead of the pairs of resume_jobs.CHOSEN with one kill each;
+AMPD_RESUME_ONLY=gpt2/fp8 runs only that pair. Ends only the processes that it started, by their ids.
 """
 import hashlib
 import os
@@ -19,7 +20,7 @@ MOST_MISSES = 5
 
 
 def combinations():
-    """(model, policy) of this run, those of a model together."""
+    """Yields the (model, policy) pairs of this run, grouped by model."""
     for model, entry in resume_jobs.MODELS.items():
         for policy in entry.policies() if KILLS or ONLY else resume_jobs.CHOSEN[model]:
             if ONLY in ("", f"{model}/{policy}"):
@@ -33,13 +34,13 @@ class Resume(DataRootCase):
         resume_jobs.write_files(cls.root)
 
     def ended(self, job):
-        """What must be equal: the numbers of all steps and evaluations, the hash of the training state, and of the
-        files of the last checkpoint."""
+        """Returns the final job, and what must be equal: the numbers of all steps and evaluations, the hash of the
+        training state, and the hashes of the last checkpoint's files."""
         final = self.service.finished(job)
         self.assertEqual(final["state"], "SUCCEEDED", final.get("message"))
         last = self.worker.checkpoints / final["checkpoints"][-1]["path"]
         files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in last.iterdir()
-                 if path.name != "state.json"}  # which tells the attempt
+                 if path.name != "state.json"}  # state.json holds the attempt
         self.assertLessEqual({"model.safetensors", "optimizer.safetensors"}, set(files))
         metrics = final["attempts"][-1]["outcome"]["finalMetrics"]
         return final, (*self.service.numbers(job), metrics["stateHash"], files)
@@ -53,7 +54,8 @@ class Resume(DataRootCase):
         return ending
 
     def killed(self, text, steps, draw):
-        """A job whose trainer was killed while it computed, and how it ended. A kill that comes too late is tried again."""
+        """Runs a job whose trainer is killed while it computes, and returns how it ended. Retries if the kill came too
+        late."""
         for _ in range(MOST_MISSES):
             job = self.service.submit(text)
             drawn = draw.randrange(2, steps - steps // 8)
@@ -74,7 +76,7 @@ class Resume(DataRootCase):
         self.assertEqual(ending, expected)
 
     def test_a_killed_trainer_goes_on_to_the_same_bits(self):
-        self.went_on = []  # of every pair, whether from a checkpoint or from the beginning
+        self.went_on = []  # for each pair: resumed from a checkpoint or started over
         for model, policy in combinations():
             entry = resume_jobs.MODELS[model]
             text = entry.job(policy)

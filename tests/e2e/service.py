@@ -1,4 +1,5 @@
-"""The real programs as separate processes: one server, workers, and ampctl. Ends only what it started, by its id."""
+"""The real programs as separate processes: one server, workers, and ampctl. Ends only the processes that it started, by
+id."""
 import contextlib
 import json
 import os
@@ -13,7 +14,7 @@ import time
 import unittest
 
 POLL_SECONDS = 0.005
-# Runs below the shim in the trainer's place. A second name keeps steps.log when the spawn folder is removed.
+# The shim runs this script instead of the trainer. A second link keeps steps.log when the spawn folder is removed.
 TRAINER = """#!/bin/sh
 : >> "$2/steps.log"
 ln "$2/steps.log" "{steps}/${{2##*/}}"
@@ -23,12 +24,12 @@ exec "{binaries}/ampd-trainer" --step-log "$@"
 
 
 def boottime():
-    """Seconds on the clock that leases and step logs are counted on."""
+    """Returns seconds on the clock that leases and step logs use."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def wait_for(condition, what, seconds=60):
-    """The condition's first true value; an AssertionError when it stays false."""
+    """Returns the condition's first true value; raises AssertionError if it stays false."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < deadline, f"not in {seconds} s: {what}"
@@ -37,13 +38,13 @@ def wait_for(condition, what, seconds=60):
 
 
 def pass_time(seconds):
-    """For faults that last. Nothing waits by it for something to happen."""
+    """Lets time pass during a fault that lasts. Never used to wait for an event."""
     until = boottime() + seconds
     wait_for(lambda: boottime() >= until, "time passes")
 
 
 def below(folder):
-    """Living processes, pid to command, that name the folder on their command line."""
+    """Returns {pid: command} of the living processes that name the folder on their command line."""
     commands = {}
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
@@ -57,13 +58,13 @@ def below(folder):
 
 
 def kill_if_there(pid):
-    """SIGKILL for a process of ours that may end by itself meanwhile."""
+    """Sends SIGKILL to a process of ours that may have ended by itself."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
 
 def kill_below(folder):
-    """Kills whatever names the folder on its command line, and returns once all of it is gone."""
+    """Kills every process that names the folder on its command line, and returns once all of them are gone."""
     def gone():
         commands = below(folder)
         for pid in commands:
@@ -73,7 +74,8 @@ def kill_below(folder):
 
 
 def start_ticks(pid):
-    """When a process started, in the kernel's ticks: with the pid, its identity. None when it is gone."""
+    """Returns when a process started, in the kernel's ticks, or None if it is gone. Pid and start together identify
+    it."""
     try:
         fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -82,7 +84,7 @@ def start_ticks(pid):
 
 
 def varints(payload):
-    """field number -> value of a protobuf message's integer fields; others are passed over."""
+    """Returns {field number: value} of a protobuf message's integer fields. Ignores other fields."""
     fields, at = {}, 0
 
     def varint():
@@ -108,7 +110,7 @@ def varints(payload):
 
 
 class ShimView:
-    """What a shim tells of itself on a connection of our own: proto/ampd/internal/trainer.proto, ShimStatus."""
+    """The status that a shim reports on a connection of our own: proto/ampd/internal/trainer.proto, ShimStatus."""
 
     def __init__(self, spawn):
         with socket.socket(socket.AF_UNIX) as shim:
@@ -133,7 +135,7 @@ class ShimView:
 
 
 class Step:
-    """A line of a steps.log: a step that began."""
+    """A step that began: one line of a steps.log."""
 
     def __init__(self, line, spawn):
         nanos, self.job, attempt, number = line.split()
@@ -163,7 +165,7 @@ class Program:
 
 
 class Worker:
-    """One agent and what is below it. Its folder outlives it, so that start() goes on where a kill left it."""
+    """One agent and its processes. Its folder outlives it, so start() continues with the state that a kill left."""
 
     def __init__(self, service, name, flags=(), limits="", threads=1):
         self.service, self.name, self.flags, self.threads = service, name, tuple(flags), threads
@@ -176,7 +178,7 @@ class Worker:
         self.agent = None
 
     def limit(self, limits):
-        """Shell commands that run before each trainer from here on."""
+        """Sets shell commands that run before each later trainer."""
         self.trainer.write_text(
             TRAINER.format(steps=self.steps_folder, binaries=self.service.binaries, limits=limits))
         self.trainer.chmod(0o700)
@@ -194,15 +196,15 @@ class Worker:
         self.agent.kill()
 
     def steps(self, job):
-        """Every step of the job that began here, in the order of the clock."""
+        """Returns every step of the job that began here, ordered by time."""
         found = []
         for log in self.steps_folder.iterdir():
-            lines = log.read_text().split("\n")[:-1]  # the last line may be half written
+            lines = log.read_text().split("\n")[:-1]  # the last line may be incomplete
             found += [Step(line, log.name) for line in lines if line.split()[1] == job]
         return sorted(found, key=lambda step: step.time)
 
     def last_step(self, job):
-        """The newest step of the job that began here, or None. Cheap: reads only the ends of the logs."""
+        """Returns the newest step of the job that began here, or None. Cheap: reads only the ends of the logs."""
         newest = None
         for log in self.steps_folder.iterdir():
             with open(log, "rb") as lines:
@@ -214,19 +216,19 @@ class Worker:
         return newest
 
     def await_step(self, job, number=1, seconds=60):
-        """The newest step of the job once it is `number` or later."""
+        """Returns the newest step of the job once it is `number` or later."""
         def reached():
             step = self.last_step(job)
             return step if step is not None and step.number >= number else None
         return wait_for(reached, f"step {number} of {job} on {self.name}", seconds)
 
     def shim(self, step):
-        """The shim of the trainer that began the step."""
+        """Returns the shim of the trainer that began the step."""
         return ShimView(self.state / "spawn" / step.spawn)
 
     def kill_trainer(self, job, number):
-        """Ends the job's trainer with SIGKILL once it began the step `number`, and tells the step that was the last to
-        begin; None when the job came to its end first."""
+        """Kills the job's trainer with SIGKILL once it has begun the step `number`. Returns the last step that began,
+        or None if the job ended first."""
         step = self.await_step(job, number)
         try:
             shim = self.shim(step)
@@ -239,13 +241,13 @@ class Worker:
 
 
 class Client:
-    """ampctl in a folder, which finds the server by the address or, without one, by itself."""
+    """ampctl in a folder. It uses the address or, if there is none, finds the server by itself."""
 
     def __init__(self, binaries, folder, address=None):
         self.binaries, self.folder, self.address = pathlib.Path(binaries), pathlib.Path(folder), address
 
     def ampctl(self, *arguments, text=None, seconds=120):
-        """Exit code, stdout, stderr."""
+        """Runs ampctl. Returns exit code, stdout and stderr."""
         address = ["--address", self.address] if self.address else []
         result = subprocess.run([self.binaries / "ampctl", *address, *arguments], cwd=self.folder, input=text,
                                 capture_output=True, text=True, timeout=seconds, check=False)
@@ -269,13 +271,13 @@ class Client:
         return self.job(job)
 
     def curve(self, job):
-        """(step, attempt) of every stored point, in their order; segments that are superseded are no part of it."""
+        """Returns (step, attempt) of every stored point in order, without superseded segments."""
         return [(int(step), segment["attempt"]) for segment in self.read("job", "points", job)["segments"]
                 if not segment.get("superseded") for step in segment["steps"]["step"]]
 
     def numbers(self, job):
-        """Of every step and evaluation that is not superseded, the numbers that a rerun must repeat to the bit:
-        {step: (loss, norm, scale, skipped, rate, and a GAN's own)} and {step: (loss, accuracy)}."""
+        """Returns the numbers that a rerun must repeat bit for bit, of every step and evaluation that is not
+        superseded: {step: (loss, norm, scale, skipped, rate, and a GAN's own)} and {step: (loss, accuracy)}."""
         steps, evals = {}, {}
         for segment in self.read("job", "points", job)["segments"]:
             if segment.get("superseded"):
@@ -294,8 +296,8 @@ class Client:
 
 
 class Service(Client):
-    """A server, workers and ampctl in a folder of their own. Use as a context. `options` are subprocess.Popen's, for the
-    server and the agents."""
+    """A server, workers and ampctl in a folder of their own. Use as a context. `options` are passed to subprocess.Popen
+    for the server and the agents."""
 
     def __init__(self, binaries, server_flags=(), options=None):
         super().__init__(binaries, tempfile.mkdtemp(prefix="ampd-e2e-"), "127.0.0.1:0")
@@ -312,14 +314,14 @@ class Service(Client):
             if worker.agent is not None:
                 worker.kill()
         self.server.kill()
-        kill_below(self.folder)  # shims and trainers, whose agents are gone
+        kill_below(self.folder)  # shims and trainers whose agents are gone
         if kind in (None, unittest.SkipTest):
             shutil.rmtree(self.folder)
         else:
             print(f"the service's folder is kept: {self.folder}", flush=True)
 
     def start_server(self):
-        """On the same data directory and the same ports in every life."""
+        """Starts the server, each time on the same data directory and the same ports."""
         self.lives += 1
         ports = self.folder / f"ports-{self.lives}"
         self.server = Program(
@@ -330,7 +332,7 @@ class Service(Client):
         self.address, self.metrics = (f"127.0.0.1:{port}" for port in ports.read_text().split())
 
     def drain_server(self):
-        """SIGTERM, as who runs a server ends it: its exit code."""
+        """Ends the server with SIGTERM, as an operator does. Returns its exit code."""
         self.server.signal(signal.SIGTERM)
         return self.server.process.wait(timeout=60)
 

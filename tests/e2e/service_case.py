@@ -1,4 +1,4 @@
-"""What the scripts of end-to-end cases share: the small job, what is expected of a failure, and the report."""
+"""Shared by the scripts of end-to-end cases: the small job, the checks of a failed job, and the report."""
 import pathlib
 import sys
 import unittest
@@ -21,13 +21,14 @@ train: {steps: 5, seed: 5, num_threads: 1}
 
 
 class ServiceCase(unittest.TestCase):
-    """A case that runs jobs on a service and looks at how they end."""
+    """A case that runs jobs on a service and checks how they end."""
 
     def setUp(self):
         print(self.id(), flush=True)
 
     def expect_failure(self, service, job, reason, *words):
-        """The job ended for the reason, with one line that has the words; the worker takes and ends the next job."""
+        """The job failed for the reason, with a one-line message that contains the words. The worker finishes the next
+        job."""
         final = service.finished(job)
         self.assertEqual((final["state"], final["reason"]), ("FAILED", reason), final["message"])
         for word in words:
@@ -49,7 +50,7 @@ class ServiceCase(unittest.TestCase):
 
 
 class DataRootCase(ServiceCase):
-    """A case with one service and one worker, whose data root `root` is a folder that the cases write."""
+    """A case with one service and one worker. The worker's data root `root` is a folder that the cases write."""
 
     @classmethod
     def setUpClass(cls):
@@ -67,13 +68,13 @@ class DataRootCase(ServiceCase):
         return [event for event in events if event["kind"] == kind]
 
     def losses(self, job):
-        """Of every step, superseded ones too."""
+        """Returns the losses of all steps, including superseded ones."""
         return [float(loss) for segment in self.service.read("job", "points", job["id"])["segments"]
                 for loss in segment["steps"]["loss"]]
 
 
 class Result(unittest.TextTestResult):
-    """Notes each case in the form of GoogleTest's report, which scripts/count-tests.py counts."""
+    """Records each case in the format of GoogleTest's reports, which scripts/count-tests.py counts."""
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
@@ -84,7 +85,7 @@ class Result(unittest.TextTestResult):
         self.case = ElementTree.SubElement(self.report, "testcase", classname=kind, name=name, status="run")
 
     def note(self, test, what):
-        if not isinstance(test, unittest.TestCase):  # a setUpClass, which no startTest comes before
+        if not isinstance(test, unittest.TestCase):  # a setUpClass, for which startTest is not called
             self.begin(test)
         ElementTree.SubElement(self.case, what)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a spec may say beyond the plain job does what it says: rules, a list of presets, WARN, weights to begin with.
+"""Options of a spec beyond the plain job have their documented effect: rules, a list of presets, WARN, initial weights.
 
 Usage: spec_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
 """
@@ -29,7 +29,7 @@ train: {{steps: 200, clip_grad_norm: 1.0, seed: 5, num_threads: 1}}
 
 class Spec(DataRootCase):
     def saved_tensors(self, job):
-        """What the newest checkpoint's model has, by name."""
+        """Returns the tensors of the newest checkpoint's model, by name."""
         saved = next(self.service.folder.rglob(f"{job['checkpoints'][-1]['path']}/model.safetensors")).read_bytes()
         tensors = json.loads(saved[8:8 + struct.unpack("<Q", saved[:8])[0]])
         tensors.pop("__metadata__", None)
@@ -75,8 +75,8 @@ class Spec(DataRootCase):
 
     def test_predicted_peak_stands_beside_the_measured_one(self):
         for preset in ("fp32", "bf16"):
-            # The allocator counts the synthetic samples and the batch that is gathered ahead, too, which are no part of
-            # a step: two batches.
+            # The allocator also counts the synthetic samples and the prefetched batch. They do not belong to a step and
+            # take the size of two batches.
             job = self.run_job(JOB.replace("{preset: fp32}", f"{{preset: {preset}}}").replace("hidden: 16", "hidden: 2048")
                                .replace("batch_size: 32", "batch_size: 128").replace("num_samples: 256", "num_samples: 128"))
             self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
@@ -121,7 +121,7 @@ class Spec(DataRootCase):
         self.assertEqual(len(tensors), 360)
 
     def write_text(self, name, size, seed, header=b""):
-        """A text of 16 tokens: three in four follow from the last one. Returns the unigram entropy."""
+        """Writes a text over 16 tokens: three in four follow from the last one. Returns the unigram entropy."""
         draw = random.Random(seed)
         tokens = [0]
         while len(tokens) < size:
@@ -131,8 +131,8 @@ class Spec(DataRootCase):
         return -sum(share * math.log(share) for share in shares)
 
     def test_gpt2_learns_a_text_in_either_kind_of_file(self):
-        self.write_text("train.bin", 20001, seed=1)  # nanoGPT's
-        header = struct.pack("<3i", 20240520, 1, 2001).ljust(1024, b"\0")  # llm.c's
+        self.write_text("train.bin", 20001, seed=1)  # nanoGPT's format
+        header = struct.pack("<3i", 20240520, 1, 2001).ljust(1024, b"\0")  # llm.c's format
         entropy = self.write_text("val.bin", 2001, seed=2, header=header)
         for preset in ("fp32", "bf16"):
             job = self.run_job(TEXT_JOB.format(preset=preset))

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`ampctl job watch` on a pseudo-terminal: redrawn in place, in colours, the terminal given back as it was; plain elsewhere.
+"""`ampctl job watch` on a pseudo-terminal: redraws in place, in colours, and restores the terminal; plain text
+elsewhere.
 
 Usage: terminal_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
 """
@@ -17,30 +18,31 @@ import time
 from service import Service
 from service_case import BINARIES, JOB, ServiceCase, main
 
-SECONDS = 60  # for what takes one or two
+SECONDS = 60  # limit for what takes one or two
 ROWS, COLUMNS = 24, 80
 ENDLESS = JOB.replace("name: small", "name: endless").replace("fp32", "fp16").replace("steps: 5", "steps: 100000000")
 
 CTRL_C, CTRL_Z, ENTER = b"\x03", b"\x1a", b"\n"
 EXIT_OK, EXIT_INTERRUPTED = 0, 130  # docs/cli.md
-STOPPED = 128 + signal.SIGSTOP      # as a shell tells it
+STOPPED = 128 + signal.SIGSTOP  # the status that a shell reports
 
 HOME, CLEAR_BELOW, MAIN_SCREEN = "\x1b[H", "\x1b[J", "\x1b[?1049l"
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 MODE = re.compile(r"\x1b\[\?(\d+)([hl])")
-TAKEN = {"1049": "h", "25": "l", "7": "l"}  # the second screen, no cursor, no wrapping
+TAKEN = {"1049": "h", "25": "l", "7": "l"}  # second screen, no cursor, no wrapping
 GIVEN_BACK = {"1049": "l", "25": "h", "7": "h"}
-ECHO = re.compile(r"\^[CZ]")  # of the keys; where it appears among what the command writes is chance
+ECHO = re.compile(r"\^[CZ]")  # the terminal's echo of the keys, which may appear anywhere in the output
 PROMPT = re.compile(r"shell: (\d+)\r\n\Z")
 STEP = re.compile(r"step ([\d,]+)/100,000,000\b")
 
-# Runs a command in the foreground, as a shell at a terminal does, and tells how it ended or that it is stopped; Enter lets
-# it go on. The shell outlives the command, as the end of a terminal's first process may cost what nobody has read yet.
+# Runs a command in the foreground, as a shell at a terminal does, and reports the status with which it ended or
+# stopped. Enter continues it. The shell outlives the command, because unread output may be lost when a terminal's first
+# process ends.
 SHELL = "set -m; \"$@\"; while printf 'shell: %d\\n' $? >&2 && read -r; do fg >&2; done"
 
 
 class Output:
-    """What comes from a descriptor."""
+    """The output read from a descriptor."""
 
     def __init__(self, descriptor):
         self.descriptor, self.content = descriptor, b""
@@ -49,7 +51,7 @@ class Output:
         return ECHO.sub("", self.content.decode(errors="replace"))
 
     def until(self, seen, what):
-        """Reads on until `seen`, given all that came, is true: its value."""
+        """Reads until `seen`, called with all output so far, returns a true value. Returns that value."""
         deadline = time.monotonic() + SECONDS
         while not (value := seen(self.text())):
             ready = select.select([self.descriptor], [], [], max(0, deadline - time.monotonic()))[0]
@@ -61,7 +63,8 @@ class Output:
 
 
 class Terminal(Output):
-    """A pseudo-terminal on which a shell runs one command. With stdout=PIPE that is `pipe`, and the rest the terminal's."""
+    """A pseudo-terminal on which a shell runs one command. With stdout=PIPE, stdout goes to `pipe` and the rest to the
+    terminal."""
 
     def __init__(self, command, stdout=None, **environment):
         descriptor, its = pty.openpty()
@@ -72,7 +75,7 @@ class Terminal(Output):
         self.shell = subprocess.Popen(
             ["bash", "-c", SHELL, "bash", *command], stdin=its, stdout=stdout or its, stderr=its, start_new_session=True,
             env=plain | {"LC_ALL": "C.UTF-8", "TERM": "xterm-256color"} | environment,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))  # so that its keys send signals
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))  # makes the terminal's keys send signals
         os.close(its)
         self.pipe = Output(self.shell.stdout.fileno()) if stdout else None
 
@@ -83,13 +86,13 @@ class Terminal(Output):
         os.write(self.descriptor, key)
 
     def prompt(self):
-        """The status that the shell tells, once it has the terminal again."""
+        """Returns the status that the shell reports once it has the terminal again."""
         return int(self.until(PROMPT.search, "the shell's prompt")[1])
 
     def close(self):
         if (group := os.tcgetpgrp(self.descriptor)) > 0:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(group, signal.SIGKILL)  # the command of a test that failed, or the shell
+                os.killpg(group, signal.SIGKILL)  # the command of a failed test, or the shell
         self.shell.kill()
         self.shell.wait(SECONDS)
         os.close(self.descriptor)
@@ -98,7 +101,7 @@ class Terminal(Output):
 
 
 def frames(text):
-    """The rows of every whole frame, without colours."""
+    """Returns the rows of every complete frame, without colours."""
     return [[re.sub(r"\x1b\[[KJ]", "", COLOUR.sub("", row)).rstrip("\r") for row in frame.split("\n")]
             for frame in text.split(HOME)[1:-1]]
 
@@ -108,8 +111,8 @@ def steps(text):
 
 
 def moves(text):
-    """The last three steps that were told come one after the other. The first may be of the job's record, and be ahead of
-    the points before it that follow."""
+    """The last three steps shown are increasing. The first may come from the job's record, which may be ahead of the
+    points that follow it."""
     last = steps(text)[-3:]
     return len(last) == 3 and last[0] < last[1] < last[2]
 
@@ -130,7 +133,7 @@ class TerminalTest(ServiceCase):
         return terminal
 
     def expect_given_back(self, terminal):
-        """The terminal is as before, with the last state on it: the rows of that, without colours."""
+        """The terminal is restored, and shows the last state. Returns its rows without colours."""
         said = terminal.text()
         self.assertEqual(dict(MODE.findall(said)), GIVEN_BACK, said[-4000:])
         self.assertEqual(termios.tcgetattr(terminal.descriptor), terminal.modes)
