@@ -1,6 +1,7 @@
-// The torch-amp presets against PyTorch's own autocast: every op of the engine's table, in each form of its arguments
-// and with its inputs in one dtype and in several, is run under torch.autocast of the wheel, for CPUs and for GPUs. The
-// graph under the preset must have the same dtypes, and on a CPU the engine's executor the same results and gradients.
+// The torch-amp presets against PyTorch's own autocast. Every op of the engine's table is run under torch.autocast of
+// the wheel, for CPUs and for GPUs: in each form of its arguments, and with its inputs in one dtype and in several. The
+// graph under the preset must have the same dtypes. On a CPU the engine's executor must also give the same results and
+// gradients.
 
 #include <ATen/ops/norm.h>
 #include <gtest/gtest.h>
@@ -37,14 +38,14 @@ v1::Device DeviceNamed(const std::string& name) {
 
 std::string PresetOf(Dtype low) { return low == Dtype::kBFloat16 ? "torch-amp-bf16" : "torch-amp-fp16"; }
 
-// A GRU is one op here, which computes in its input's dtype; PyTorch's on a CPU lowers the products inside of it, so
-// that what it gives is not in its input's dtype where its states are in another. So does PyTorch's LSTM in fp16, which
-// oneDNN has none of.
+// Returns whether PyTorch computes the case in another way. The engine's GRU is one op, which computes in its input's
+// dtype. PyTorch's GRU on a CPU lowers the products inside it, so its result is not in its input's dtype if its states
+// have another dtype. PyTorch's LSTM in fp16 does the same, because oneDNN has no LSTM in fp16.
 bool ComputesOtherwise(const OpCase& one, Dtype low) {
   return one.op() == "aten.gru.input" || (one.op() == "aten.lstm.input" && low == Dtype::kFloat16);
 }
 
-// oneDNN's gradients of an LSTM in bf16 are 2% from those in fp32, and those of a second layer's weights 70%.
+// In bf16 oneDNN's gradients of an LSTM differ from those in fp32 by 2%, and those of a second layer's weights by 70%.
 bool HasRoughGradients(const OpCase& one) { return one.op() == "aten.lstm.input"; }
 
 class AutocastParity : public testing::TestWithParam<const char*> {};
@@ -58,7 +59,7 @@ TEST_P(AutocastParity, EveryOpHasArguments) {
     tried.insert(one.op());
   }
   for (const graph::OpRow& row : graph::AllOps()) {
-    // A cast says its dtype itself, and ops that write in place are gone before a policy is applied.
+    // A cast states its dtype itself, and ops that write in place are removed before a policy is applied.
     const bool is_tried = row.op == "aten.to.dtype" || !row.in_place_of.empty() || tried.contains(std::string(row.op));
     EXPECT_TRUE(is_tried) << row.op << " has no arguments in op_forms.py";
   }
@@ -94,7 +95,7 @@ TEST_P(AutocastParity, EveryFormReturnsTheDtypeThatTorchAutocastReturns) {
   }
 }
 
-// How far ours is from theirs, relative to the norm of theirs.
+// Returns the norm of the difference, relative to the norm of theirs.
 double RelativeError(const at::Tensor& ours, const at::Tensor& theirs) {
   const double difference = ours.to(at::kDouble).sub(theirs.to(at::kDouble)).norm().item<double>();
   return difference == 0 ? 0 : difference / std::max(theirs.to(at::kDouble).norm().item<double>(), 1e-6);

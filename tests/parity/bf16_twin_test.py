@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What ampd.export tells of a model's dtypes by its bfloat16 twin, and what `ampctl model inspect` makes of that.
+"""What ampd.export learns about a model's dtypes from its bfloat16 twin, and how `ampctl model inspect` uses it.
 
 Usage: bf16_twin_test.py FOLDER_OF_BINARIES [REPORT.xml]. Needs no server.
 """
@@ -28,8 +28,8 @@ FILE = "ampd.bf16_twin.json"
 
 
 class Block(nn.Module):
-    """A norm in float32, noise in the dtype of what it is multiplied with, positions that are meant to be float32, a mask
-    of the least number that there is, a bound that is another in each dtype, and a cast that changes nothing."""
+    """A norm in float32, noise in the dtype of the tensor that it multiplies, positions meant to be float32, a mask
+    with the dtype's least number, a bound that depends on the dtype, and a cast that changes nothing."""
 
     def __init__(self):
         super().__init__()
@@ -50,7 +50,7 @@ class Block(nn.Module):
 
 
 class Branches(Block):
-    """Whose forward has another op in bfloat16."""
+    """A block whose forward has an additional op in bfloat16."""
 
     def forward(self, x):
         x = super().forward(x)
@@ -58,7 +58,7 @@ class Branches(Block):
 
 
 class Refuses(Block):
-    """Whose forward is for float32 alone."""
+    """A block whose forward accepts only float32."""
 
     def forward(self, x):
         if x.dtype != torch.float32:
@@ -67,7 +67,7 @@ class Refuses(Block):
 
 
 class Residual(nn.Module):
-    """Which reads again, beside a norm in float32, what it casts for it."""
+    """Casts a tensor for a norm in float32, and also reads the tensor before the cast."""
 
     def __init__(self):
         super().__init__()
@@ -81,7 +81,8 @@ class Residual(nn.Module):
 
 
 class Nested(nn.Module):
-    """With graphs in its graph: the export holds what runs without gradients or autocast in graphs of their own."""
+    """A model whose graph has nested graphs: the export puts code without gradients or without autocast in graphs of
+    its own."""
 
     def __init__(self):
         super().__init__()
@@ -123,7 +124,7 @@ class Llama(nn.Module):
 
 
 def nodes(module, prefix="", calls=None):
-    """{name: (op, module's last name)} of all nodes, with those of the graphs within."""
+    """Returns {name: (op, module's last name)} of all nodes, including those of nested graphs."""
     calls = [0] if calls is None else calls
     found = {}
     for node in module.graph.nodes:
@@ -144,7 +145,8 @@ class Bf16Twin(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
 
     def export(self, model, inputs, expected_warning=None):
-        """The ops that are meant and that follow, by program; nothing where the file does not tell."""
+        """Returns by program the ops whose dtype is meant as written and those whose dtype follows their input; None if
+        the file has no twin."""
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             ampd.export(model, inputs, self.folder / "model.pt2")
@@ -170,7 +172,7 @@ class Bf16Twin(unittest.TestCase):
         return json.loads(done.stdout)
 
     def drop_twin(self):
-        """As the file would be without."""
+        """Rewrites the file without its twin."""
         path = self.folder / "model.pt2"
         with zipfile.ZipFile(path) as archive:
             entries = [(info.filename, archive.read(info)) for info in archive.infolist() if FILE not in info.filename]

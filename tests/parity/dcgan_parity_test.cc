@@ -1,4 +1,4 @@
-// The networks of PyTorch's DCGAN tutorial: names, first weights, losses, gradients and training against PyTorch's.
+// The networks of PyTorch's DCGAN tutorial against PyTorch's: names, first weights, losses, gradients and training.
 
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ constexpr double kGradientTolerance = 1e-4;
 constexpr double kTrainingTolerance = 1e-4;
 constexpr const char* kPlayers[] = {"discriminator", "generator"};
 
-// As in oracle_dcgan.py.
+// The same spec as in oracle_dcgan.py.
 v1::DcganSpec SpecOf(int image_size) {
   v1::DcganSpec spec;
   spec.set_image_size(image_size);
@@ -55,10 +55,10 @@ double RelativeError(const at::Tensor& ours, const at::Tensor& theirs) {
   return ours.sub(theirs).norm().item<double>() / theirs.norm().item<double>();
 }
 
-// What Python exported, of a size.
+// The archive that Python exported for an image size.
 std::string ArchiveOf(int image_size) { return absl::StrCat("dcgan-", image_size, ".pt2"); }
 
-// What Python computed for a size; asked for once.
+// Returns what Python computed for a size. Computed once per size.
 const absl::StatusOr<TensorMap>& OracleOf(int image_size) {
   static auto* const known = new std::map<int, absl::StatusOr<TensorMap>>();
   const auto it = known->find(image_size);
@@ -79,7 +79,7 @@ class DcganParity : public testing::TestWithParam<int> {
     oracle_ = *oracle;
   }
 
-  // Without the prefix.
+  // Returns the oracle's tensors with this prefix, named without it.
   TensorMap Named(const std::string& prefix) const {
     TensorMap found;
     for (const auto& [name, tensor] : oracle_) {
@@ -104,7 +104,7 @@ class DcganParity : public testing::TestWithParam<int> {
     return phase;
   }
 
-  // The model with the weights that the oracle's training starts from.
+  // An engine of the model with the weights that the oracle's training starts from.
   std::unique_ptr<amp::Engine> EngineOf(const graph::Graph& model, Kind kind = Kind::kAdam,
                                         const std::string& start = "start/") const {
     v1::Device cpu;
@@ -122,9 +122,9 @@ class DcganParity : public testing::TestWithParam<int> {
     return engine;
   }
 
-  // The losses and gradients that PyTorch finds for each player.
+  // The losses and gradients of each player equal PyTorch's.
   void ExpectGradients(const graph::Graph& model, const std::string& start, const std::string& gradients) const;
-  // Twenty steps follow PyTorch's: the losses, every tensor after them, the images that the generator makes then.
+  // Twenty steps follow PyTorch's: the losses, every tensor after them, and the images that the generator then makes.
   void ExpectTrainingFollows(const graph::Graph& model, Kind kind, const std::string& start,
                              const std::string& name) const;
 
@@ -141,7 +141,7 @@ TEST_P(DcganParity, FirstWeightsAreTheTutorialsAndDrawnAlike) {
     const at::Tensor& own = ours.at(name);
     ASSERT_EQ(own.sizes(), tensor.sizes()) << name;
     const double deviation = tensor.numel() > 1 ? tensor.std().item<double>() : 0;
-    if (deviation == 0) {  // counts of batches too
+    if (deviation == 0) {  // includes counts of batches
       EXPECT_TRUE(own.equal(tensor)) << name;
       continue;
     }
@@ -223,12 +223,12 @@ TEST_P(DcganParity, TrainingWithAdamWFollowsPyTorchs) {
   ExpectTrainingFollows(model_, Kind::kAdamW, "start/", "adamw/");
 }
 
-// As of norms that are frozen: they take their running statistics, and leave those as they are.
+// In evaluation mode norms are frozen: they use their running statistics and do not change them.
 TEST_P(DcganParity, TrainingInEvaluationModeFollowsPyTorchs) {
   ExpectTrainingFollows(graph::EvalProgram(model_), Kind::kAdamW, "adamw/after/", "eval/");
 }
 
-// Of PyTorch's own trained weights.
+// Evaluates PyTorch's own trained weights.
 TEST_P(DcganParity, EvaluationAgrees) {
   const std::string trained = "adamw/";
   const auto run = [&](const graph::Graph& program) {
@@ -247,7 +247,7 @@ TEST_P(DcganParity, EvaluationAgrees) {
   EXPECT_LE(RelativeError(run(both), oracle_.at(trained + "eval/generator_loss")), kForwardTolerance);
 }
 
-// The zoo's own, exported from Python as one module, which makes its fake images once for both losses.
+// The zoo's networks, exported from Python as one module that makes its fake images once for both losses.
 TEST_P(DcganParity, ExportedItTrainsToTheSameBits) {
   v1::ExportedModelSpec spec;
   spec.set_head(v1::ExportedModelSpec::GAN);
@@ -274,7 +274,7 @@ TEST_P(DcganParity, ExportedItTrainsToTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, DcganParity, testing::Values(28, 32, 64));
 
-// In what every policy makes of them, both networks go on without a number that is not finite.
+// Under every policy both networks keep training with finite numbers.
 TEST(Dcgan, TrainsUnderEveryPolicy) {
   const graph::Graph model = Dcgan(28);
   v1::Device cpu;
@@ -286,7 +286,7 @@ TEST(Dcgan, TrainsUnderEveryPolicy) {
     const auto resolved = precision::ResolvePolicy(policy, model, cpu, precision::OptimizerKind::kAdam);
     ASSERT_TRUE(resolved.ok()) << resolved.status();
     amp::EngineOptions options;
-    // So that the discriminator, with a generator that hardly moves, learns its images by heart.
+    // With a generator that hardly moves, the discriminator memorizes its images.
     for (const auto& [player, rate] : {std::pair("discriminator", 2e-3), {"generator", 1e-6}}) {
       options.phases.push_back(
           {.name = player, .loss = absl::StrCat(player, "_loss"), .parameters = absl::StrCat(player, ".*")});

@@ -10,8 +10,8 @@
 
 namespace ampd::parity {
 
-// Those of `names` that a test compares: all of them where AMPD_ALL_MODELS is set, as `scripts/test --long` does;
-// otherwise those that are not in `long_only`, so that each family of models is compared every day by one of its kind.
+// Returns those of `names` that a test compares. All of them if AMPD_ALL_MODELS is set, as `scripts/test --long` does.
+// Otherwise those that are not in `long_only`, so that every run compares each family of models by one of its kind.
 inline std::vector<const char*> EverydayModels(std::initializer_list<const char*> names,
                                                const std::set<std::string>& long_only) {
   std::vector<const char*> chosen;

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What ampd.export refuses, since no file can hold it, and which models with masks of several kinds it exports as they are.
+"""What ampd.export refuses because no file can hold it, and models with masks of several kinds that it exports
+unchanged.
 
 Usage: export_check_test.py. Needs no binaries.
 """
@@ -29,7 +30,7 @@ num_calls = 0
 
 
 class Net(nn.Module):
-    """Two layers, and between them what a case is about."""
+    """Two layers, with the subject of a case between them."""
 
     def __init__(self, between=None):
         super().__init__()
@@ -41,7 +42,7 @@ class Net(nn.Module):
 
 
 def function(forward, backward):
-    """A torch.autograd.Function of these."""
+    """Makes a torch.autograd.Function of the two functions."""
     return type("Own", (torch.autograd.Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
 
 
@@ -56,7 +57,7 @@ def swish_backward(ctx, gradient):
 
 
 class WithContext(torch.autograd.Function):
-    """In the form that keeps what the backward pass needs in a method of its own."""
+    """A function in the form that saves tensors for the backward pass in a separate method."""
 
     @staticmethod
     def forward(x, scale):
@@ -71,7 +72,7 @@ class WithContext(torch.autograd.Function):
         return gradient * ctx.scale * 0.5, None
 
 
-# That changes gradients, of all or of some sizes, or for some inputs.
+# Functions that change gradients: always, for some sizes, or for some inputs.
 FUNCTIONS = {
     "reversed": function(lambda ctx, x: x.view_as(x), lambda ctx, gradient: -gradient),
     "straight through": function(lambda ctx, x: torch.round(x), lambda ctx, gradient: gradient),
@@ -110,7 +111,7 @@ class BackwardCode(ExportCase):
         for name, own in FUNCTIONS.items():
             with self.subTest(name):
                 self.refused(Net(lambda net, h: own.apply(h)), "the model (Net) has the torch.autograd.Function 'Own'")
-        kept = FUNCTIONS["reversed"].apply  # as a module may have it from its file
+        kept = FUNCTIONS["reversed"].apply  # a module may keep the function like this
         self.refused(Net(lambda net, h: kept(h)), "the torch.autograd.Function 'Own'")
         self.refused(Net(lambda net, h: WithContext.apply(h, 2.0)), "'WithContext'")
 
@@ -341,7 +342,8 @@ class MaskedLogits(Logits):
 
 HEADS = dict(head_dim=8)
 MIXED = dict(layer_types=["sliding_attention", "full_attention"])
-# Of transformers, whose layers look at all positions before or at the last four alone. import_coverage_test.py has more.
+# Models of transformers in which some layers attend to all earlier positions and some only to the last four.
+# import_coverage_test.py has more.
 MIXED_MASKS = {"Cohere2": MIXED, "Qwen3": HEADS | dict(use_sliding_window=True, max_window_layers=1)}
 
 
@@ -356,14 +358,14 @@ def language_model(name, besides):
 
 class Masks(ExportCase):
     def expect_equal(self, net, programs, inputs):
-        """Outputs, and in training the gradient of every parameter."""
+        """Compares outputs and, in training, the gradient of every parameter."""
         with torch.no_grad():
             self.assertTrue(torch.equal(programs["eval"](*inputs), net.eval()(*inputs)))
         programs["train"](*inputs).sum().backward()
         net.train()(*inputs).sum().backward()
         given = dict(programs["train"].named_parameters())
         for name, parameter in net.named_parameters():
-            if name != "model.model.embed_tokens.weight":  # tied, of which the file has two
+            if name != "model.model.embed_tokens.weight":  # tied: the file has it twice
                 torch.testing.assert_close(given[name].grad, parameter.grad, rtol=1e-4, atol=1e-5)
 
     def test_layers_with_other_masks_keep_their_own(self):

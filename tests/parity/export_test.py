@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Check that the zoo's graphs hold the ops, arguments and shapes that torch.export gives for the same modules, and what
-ampd.export makes of PyTorch's own layers.
+"""Checks that the zoo's graphs have the ops, arguments and shapes that torch.export gives for the same modules, and
+what ampd.export makes of PyTorch's own layers.
 
 Usage: export_test.py GOLDEN_FOLDER
 
-The golden files are those of tests/models, so a change of a builder shows there first and is held against PyTorch here.
-An argument that torch.export leaves out has its schema's default, and must be that in our graph too.
+The golden files are those of tests/models, so a change of a builder shows there first and is compared with PyTorch
+here. An argument that torch.export leaves out has its schema's default, and our graph must have that value too.
 """
 import pathlib
 import re
@@ -26,7 +26,7 @@ ARGUMENT = re.compile(r"(\w+)=(\[[^\]]*\]|[^,]+)")
 
 
 def golden_nodes(path):
-    """(op, {argument: text}, shape as text) of every node of a printed graph; tensors appear as "tensor"."""
+    """Returns (op, {argument: text}, shape as text) for every node of a printed graph; tensors appear as "tensor"."""
     nodes = []
     for line in path.read_text().splitlines():
         match = NODE.match(line)
@@ -41,7 +41,7 @@ def argument_text(value):
 
 
 def exported_nodes(model, sample_shape):
-    """The same of what torch.export makes of a module, with every default argument written out."""
+    """Returns the same for the nodes that torch.export makes of a module, with every default argument written out."""
     batch = torch.export.Dim("batch", min=2, max=1024)
     program = torch.export.export(model.train(), (torch.zeros(4, *sample_shape),), dynamic_shapes=({0: batch},))
     nodes = []
@@ -63,7 +63,7 @@ class ExportTest(unittest.TestCase):
         self.assertEqual([op for op, _, _ in ours], [op for op, _, _ in theirs])
         for (op, arguments, shape), (_, expected, expected_shape) in zip(ours, theirs):
             self.assertEqual(shape, expected_shape, op)
-            # What ours leaves out takes the schema's default, as in the export.
+            # An argument that our graph leaves out takes the schema's default, as in the export.
             self.assertEqual(arguments, {name: expected.get(name) for name in arguments}, op)
 
     def test_lenet(self):

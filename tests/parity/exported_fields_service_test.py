@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Exported models of several inputs on files of several arrays, trained and evaluated by the service, against PyTorch's own loop over the same batches.
+"""Exported models with several inputs on files of several arrays: trained and evaluated by the service, and compared
+with PyTorch's own loop over the same batches.
 
-Usage: exported_fields_service_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their
-ids.
+Usage: exported_fields_service_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by
+their ids.
 """
 import json
 import pathlib
@@ -40,7 +41,7 @@ TENSORS = "{safetensors: {file: root/scenes.safetensors, images: pixels, labels:
 
 
 class Tower(torch.nn.Module):
-    """Numbers beside categories, as models of clicks have them."""
+    """Numbers and categories as inputs, as in models of clicks."""
 
     def __init__(self):
         super().__init__()
@@ -53,7 +54,7 @@ class Tower(torch.nn.Module):
 
 
 class Scene(torch.nn.Module):
-    """A picture, what is known of it besides, and which of that is known."""
+    """A picture, facts about it, and a mask of the known facts."""
 
     def __init__(self):
         super().__init__()
@@ -74,7 +75,7 @@ class Fields(DataRootCase):
         cls.numeric = torch.randn(SAMPLES, NUMBERS)
         cls.categories = torch.randint(0, ROWS, (SAMPLES, COLUMNS))
         cls.clicked = torch.randint(0, CLASSES, (SAMPLES,))
-        cls.numeric[:, 0] += cls.clicked  # what is to be learned
+        cls.numeric[:, 0] += cls.clicked  # the relation to learn
         cls.categories[:, ::2] = cls.clicked.unsqueeze(1) + 3
         cls.write("clicks.npz")
         cls.tower = Tower()
@@ -88,7 +89,7 @@ class Fields(DataRootCase):
 
     @classmethod
     def write(cls, name, **changed):
-        """Integers narrower than the model's, and an array that no model takes."""
+        """Writes integers narrower than the model's inputs, and an array that no model reads."""
         arrays = {"numeric": cls.numeric.numpy(), "categories": cls.categories.numpy().astype("int32"),
                   "clicked": cls.clicked.numpy(), "notes": numpy.zeros((3, 7), "complex64")} | changed
         numpy.savez_compressed(cls.root / name, **{key: array for key, array in arrays.items() if array is not None})
@@ -98,7 +99,7 @@ class Fields(DataRootCase):
                               "steps": STEPS, "parts": 1, "every": 8} | more))
 
     def trained(self, module, text):
-        """The evaluations and the module with the weights that training ended with."""
+        """Returns the evaluations, and the module with the weights after training."""
         final = self.run_job(text)
         self.assertEqual(final["state"], "SUCCEEDED", final.get("message"))
         evals = [point for segment in self.service.read("job", "points", final["id"])["segments"]
@@ -110,7 +111,7 @@ class Fields(DataRootCase):
         return final, evals[-1], module.eval()
 
     def loop(self, module, inputs):
-        """PyTorch's own training: the loss of each step."""
+        """Trains in PyTorch and returns the loss of each step."""
         optimizer = torch.optim.AdamW(module.parameters(), lr=0.01)
         losses = []
         for step in range(STEPS):
@@ -123,7 +124,7 @@ class Fields(DataRootCase):
         return losses
 
     def expect_as_python(self, ours, theirs, inputs, final, point):
-        """`ours` as the service trained it, `theirs` from the weights that were exported."""
+        """`ours` is the module as the service trained it; `theirs` has the weights that were exported."""
         for mine, wanted in zip(self.losses(final), self.loop(theirs, inputs), strict=True):
             self.assertLess(abs(mine / wanted - 1), 1e-5)
         for name, wanted in theirs.state_dict().items():

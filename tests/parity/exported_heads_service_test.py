@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Exported models with each loss head, and one that leaves the length of texts open, trained and evaluated by the service, against PyTorch on the weights they end with.
+"""Exported models with each loss head, and one with texts of any length: trained and evaluated by the service, and
+compared with PyTorch on their final weights.
 
 Usage: exported_heads_service_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their
 ids.
@@ -75,7 +76,7 @@ class Net(torch.nn.Module):
 
 
 class TextLoss(torch.nn.Module):
-    """Makes its loss itself, with names of its own for what it takes."""
+    """Computes its loss itself, with its own names for its inputs."""
 
     def __init__(self):
         super().__init__()
@@ -88,7 +89,7 @@ class TextLoss(torch.nn.Module):
 
 
 class TextClasses(torch.nn.Module):
-    """Of a text of any length, with a vector for each of its first twelve positions."""
+    """Classifies a text of any length, with a vector for each of its first twelve positions."""
 
     def __init__(self):
         super().__init__()
@@ -109,7 +110,7 @@ class TextClasses(torch.nn.Module):
 
 
 class Chooser(torch.nn.Module):
-    """A loss over labels of which some are ignored, of a column that chooses from a table of its own."""
+    """Computes a loss over labels of which some are ignored. One column of the input chooses rows of a table."""
 
     def __init__(self):
         super().__init__()
@@ -122,7 +123,8 @@ class Chooser(torch.nn.Module):
 
 
 class TokenLoss(torch.nn.Module):
-    """A class for each position, of which the labels leave some out, and how many they do not."""
+    """Predicts a class for each position. Returns the loss over the labels that are not ignored, and how many those
+    are."""
 
     def __init__(self):
         super().__init__()
@@ -135,7 +137,7 @@ class TokenLoss(torch.nn.Module):
 
 
 class NormByHand(Net):
-    """What is normed is large: in fp16 its squares are infinite, and one over their root is 0."""
+    """The normed values are large: in fp16 their squares are infinite, and one over the root is 0."""
 
     def __init__(self):
         super().__init__(CLASSES)
@@ -158,7 +160,7 @@ class OwnLoss(Net):
 
 
 class Gan(torch.nn.Module):
-    """Two networks with a loss by hand (least squares), noise in a shape of its own, a norm in the generator."""
+    """Two networks with a hand-written loss (least squares), noise in its own shape, and a norm in the generator."""
 
     def __init__(self):
         super().__init__()
@@ -175,7 +177,7 @@ class Gan(torch.nn.Module):
 
 
 def macro_f1(predicted, wanted, classes):
-    """By its definition, a class at a time; 0 where there is nothing to count."""
+    """Computes the score by its definition, one class at a time; 0 if there is nothing to count."""
     scores = []
     for one in range(classes):
         hits = int((predicted[one] & wanted[one]).sum())
@@ -198,7 +200,7 @@ class Heads(DataRootCase):
         ampd.export(Gan(), (torch.zeros(4, 1, 8, 8), torch.zeros(4, 6, 1, 1)), cls.root / "gan.pt2")
         cls.classes = torch.randint(0, CLASSES, (SAMPLES,))
         cls.words = torch.randint(CLASSES, WORDS, (SAMPLES, LENGTH))
-        cls.words[:, 1] = cls.classes  # what is to be learned
+        cls.words[:, 1] = cls.classes  # the relation to learn
         with open(cls.root / "texts.jsonl", "w") as file:
             for words, label in zip(cls.words.tolist(), cls.classes.tolist()):
                 file.write(json.dumps({"input_ids": words, "label": label}) + "\n")
@@ -210,7 +212,7 @@ class Heads(DataRootCase):
             ampd.export(TextClasses(), (cls.words[:4, :5],), cls.root / f"{name}.pt2", dynamic=({1: length},))
 
     def trained(self, module, **job):
-        """The evaluations and the module with the weights that training ended with."""
+        """Returns the evaluations, and the module with the weights after training."""
         final = self.run_job(JOB.format(**{"preset": "fp32", **job}))
         self.assertEqual(final["state"], "SUCCEEDED", final.get("message"))
         evals = [point for segment in self.service.read("job", "points", final["id"])["segments"]
@@ -223,7 +225,7 @@ class Heads(DataRootCase):
         return final, evals[-1], module.eval()
 
     def load_exported(self, module, job):
-        """As a user does: what `checkpoint export` writes has Python's names, no more and no fewer."""
+        """Loads the weights as a user does: the file of `checkpoint export` has exactly Python's names."""
         saved = next(self.service.folder.rglob(job["checkpoints"][-1]["path"]))
         code, _, err = self.service.ampctl("checkpoint", "export", "--force", str(saved), str(self.root / "exported"))
         self.assertEqual(code, 0, err)
@@ -271,7 +273,7 @@ class Heads(DataRootCase):
         _, point, net = self.trained(TextClasses(), model="open.pt2", more="", data=JSONL)
         self.assert_close(point["loss"], functional.cross_entropy(net(self.words), self.classes).item())
         self.assertIn("accuracy", point)
-        self.assertNotIn("top5Accuracy", point)  # of four classes
+        self.assertNotIn("top5Accuracy", point)  # there are only four classes
         self.refused("SPEC_ERROR", f"sequence length is {LENGTH}", "was exported for 2 to 6", model="short.pt2", more="",
                      data=JSONL)
 
@@ -294,7 +296,7 @@ class Heads(DataRootCase):
         (self.root / "text.bin").write_bytes(struct.pack(f"<{len(text)}H", *text))
         source = f"{{tokens: {{path: root/text.bin, format: UINT16, sequence_length: {LENGTH}}}}}"
         windows = torch.tensor(text[:-1]).view(SAMPLES, LENGTH), torch.tensor(text[1:]).view(SAMPLES, LENGTH)
-        for preset in ("fp16", "bf16", "fp32"):  # its head is tied to its table, and masks are the file's
+        for preset in ("fp16", "bf16", "fp32"):  # its head is tied to its table; masks come from the file
             _, point, model = self.trained(Text(), model="gpt2.pt2", more=", head: LANGUAGE_MODEL", data=source,
                                            preset=preset)
         self.expect_begins_with(model, point["loss"], model="gpt2.pt2", more=", head: LANGUAGE_MODEL", data=source)
@@ -306,7 +308,8 @@ class Heads(DataRootCase):
             f"sequence_length: {LENGTH}", "sequence_length: 17"))
 
     def expect_begins_with(self, module, loss, **job):
-        """A job that begins with what Python saves of the module, once without and once with its second names."""
+        """Runs jobs that start from Python's saved file of the module, with tied tensors saved once and under each
+        name."""
         state = {name: tensor.clone() for name, tensor in module.state_dict().items()}
         save_model(module, str(self.root / "once"))
         save_file(state, self.root / "twice")
@@ -320,7 +323,7 @@ class Heads(DataRootCase):
 
     @torch.no_grad()
     def test_attention_that_drops_weights_drops_none_in_evaluation(self):
-        """Of a file with one program, that of training."""
+        """The file has only the training program."""
         class Dropping(TextClasses):
             def attention(self, query, key, value):
                 return functional.scaled_dot_product_attention(query, key, value, dropout_p=0.3)
@@ -393,7 +396,7 @@ class Heads(DataRootCase):
 
         labels = torch.randint(0, CLASSES, self.words.shape)
         lengths = torch.arange(SAMPLES) % LENGTH + 1
-        labels[torch.arange(LENGTH) >= lengths.sort().values[:, None]] = -100  # few at first, and then more
+        labels[torch.arange(LENGTH) >= lengths.sort().values[:, None]] = -100  # few at first, then more
         save_file({"input_ids": self.words, "labels": labels}, self.root / "tagged.safetensors")
         for module, name in ((TokenLoss(), "tokens.pt2"), (Bert(), "bert.pt2")):
             ampd.export(module, (self.words[:4], labels[:4]), self.root / name)

@@ -1,7 +1,7 @@
-"""The models that oracle_exported.py exports and trains, and what each is fed: MODELS.
+"""The models that oracle_exported.py exports and trains, with their inputs: MODELS.
 
-Those of torchvision that are named as it names them have the sizes that it publishes; "small_<model>" is of the class of
-that model, with fewer and narrower layers.
+Models named as in torchvision have the sizes that it publishes. "small_<model>" has the same class with fewer and
+narrower layers.
 """
 import functools
 
@@ -14,7 +14,8 @@ BATCHES, CLASSES, VOCABULARY, LENGTH, NUMBERS = 4, 10, 64, 16, 3
 
 
 class Mlp(nn.Module):
-    """A user's own: layers by hand, sizes from the input, numbers beside tensors, one layer frozen, one shared."""
+    """User code: hand-written layers, sizes from the input, numbers beside tensors, one frozen layer, one shared
+    layer."""
 
     def __init__(self):
         super().__init__()
@@ -33,7 +34,7 @@ class Mlp(nn.Module):
 
 
 class Cnn(nn.Module):
-    """A user's own: norms, dropout of nothing, in-place ops, a skip and a concatenation."""
+    """User code: norms, a dropout with probability 0, in-place ops, a skip and a concatenation."""
 
     def __init__(self):
         super().__init__()
@@ -53,7 +54,7 @@ class Cnn(nn.Module):
 
 
 class Dtypes(nn.Module):
-    """A user's own: a norm in float32 of whatever comes, with the way back, and constants in the dtype that is there."""
+    """User code: a norm that casts its input to float32 and back, and constants in the input's dtype."""
 
     def __init__(self):
         super().__init__()
@@ -74,7 +75,7 @@ class Dtypes(nn.Module):
 
 
 class BatchNorms(nn.Module):
-    """A user's own: norms that keep no running statistics, and take those of the batch in evaluation too."""
+    """User code: norms without running statistics, which use the batch's statistics in evaluation too."""
 
     def __init__(self):
         super().__init__()
@@ -88,12 +89,12 @@ class BatchNorms(nn.Module):
 
 
 class Constants(nn.Module):
-    """A user's own: tensors made in the forward, one of them in training alone and one in evaluation alone, a sum that is
-    added to in place and a row that is written in part."""
+    """User code: tensors made in the forward, one of them only in training and one only in evaluation; a sum that is
+    added to in place; and a row that is partly overwritten."""
 
     def __init__(self):
         super().__init__()
-        self.shift = torch.linspace(-1, 1, 32)  # no buffer
+        self.shift = torch.linspace(-1, 1, 32)  # not a buffer
         self.inner = nn.Linear(3 * 64, 32)
         self.head = nn.Linear(32, CLASSES)
 
@@ -112,7 +113,7 @@ class Constants(nn.Module):
 
 
 class Slices(nn.Module):
-    """A user's own: parts of tensors that are written over, in place, by what others are, and zeros that are filled."""
+    """User code: parts of tensors that are overwritten in place from other parts, and zeros that are filled."""
 
     def __init__(self):
         super().__init__()
@@ -140,7 +141,7 @@ class Slices(nn.Module):
 
 
 class Mixed(nn.Module):
-    """A user's own: what a layer gives beside parameters and constants that no product reads."""
+    """User code: layer results combined with parameters and constants that no matrix product reads."""
 
     def __init__(self):
         super().__init__()
@@ -167,7 +168,7 @@ class Mixed(nn.Module):
 
 
 class Logits(nn.Module):
-    """Of a model of transformers, which gives more than one tensor."""
+    """Returns only the logits of a transformers model, which returns more than one tensor."""
 
     def __init__(self, model):
         super().__init__()
@@ -199,7 +200,7 @@ def decisions():
 
 
 def small_text(**other):
-    """What the configurations of BERT and its kin have in common."""
+    """Settings shared by the configurations of BERT and its relatives."""
     return dict(vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
                 max_position_embeddings=LENGTH + 2, hidden_dropout_prob=0, attention_probs_dropout_prob=0, num_labels=3,
                 **other)
@@ -264,7 +265,7 @@ def modernbert(hf):
 
 
 class Recurrent(nn.Module):
-    """A user's own: a recurrent layer over embeddings, and a layer on its first and last position."""
+    """User code: a recurrent layer over embeddings, and a layer on its first and last position."""
 
     def __init__(self, layer):
         super().__init__()
@@ -278,7 +279,7 @@ class Recurrent(nn.Module):
 
 
 class Convolutions(nn.Module):
-    """A user's own: three numbers or logits an image, behind convolutions and a norm."""
+    """User code: three numbers or logits per image, after convolutions and a norm."""
 
     def __init__(self):
         super().__init__()
@@ -291,7 +292,7 @@ class Convolutions(nn.Module):
 
 
 class OwnLoss(Convolutions):
-    """A user's own loss, of numbers: two of them robustly, one by its square."""
+    """User code: its own loss over numbers, smooth L1 for two of them and squared error for one."""
 
     def forward(self, images, labels):
         numbers = super().forward(images)
@@ -300,7 +301,7 @@ class OwnLoss(Convolutions):
 
 
 class LossOf(nn.Module):
-    """Of a model of transformers, which compares its logits with labels that it is given."""
+    """Returns the loss of a transformers model, which compares its logits with the given labels."""
 
     def __init__(self, model):
         super().__init__()
@@ -311,7 +312,7 @@ class LossOf(nn.Module):
 
 
 class T5Classifier(nn.Module):
-    """The mean over an encoder's positions, and a layer."""
+    """A linear layer over the mean of an encoder's positions."""
 
     def __init__(self, hf):
         super().__init__()
@@ -344,7 +345,7 @@ def vit():
 
 
 def swin(**version):
-    """Of two stages: windows that are shifted and masked in the first, and need no shift in the second."""
+    """Two stages: the first shifts and masks its windows, the second needs no shift."""
     return torchvision.models.SwinTransformer(patch_size=[4, 4], embed_dim=16, depths=[2, 2], num_heads=[2, 2],
                                               window_size=[4, 4], stochastic_depth_prob=0, num_classes=CLASSES, **version)
 
@@ -355,7 +356,7 @@ def swin_v2():
 
 
 class SmallResnet(torchvision.models.ResNet):
-    """Of one block a stage, with an eighth of the channels."""
+    """One block per stage, with an eighth of the channels."""
 
     def __init__(self, block):
         super().__init__(block, [1, 1, 1, 1])
@@ -364,7 +365,7 @@ class SmallResnet(torchvision.models.ResNet):
         self.fc = nn.Linear(self.inplanes, CLASSES)
 
     def _make_layer(self, block, planes, *rest, **others):
-        if planes == 64:  # the first stage, behind the stem
+        if planes == 64:  # the first stage after the stem
             self.inplanes = 8
         return super()._make_layer(block, planes // 8, *rest, **others)
 
@@ -378,7 +379,7 @@ def small_shufflenet():
 
 
 def small_mobilenet():
-    """With squeezed channels and without, of both activations, with a skip and without."""
+    """Blocks with and without squeezed channels, with both activations, with and without a skip."""
     block = functools.partial(torchvision.models.mobilenetv3.InvertedResidualConfig, dilation=1, width_mult=1)
     return torchvision.models.MobileNetV3([block(16, 3, 16, 16, True, "RE", 2), block(16, 3, 32, 24, False, "RE", 1),
                                            block(24, 5, 48, 24, True, "HS", 1)], 64, num_classes=CLASSES, dropout=0)
@@ -390,7 +391,7 @@ def small_efficientnet():
                                            dropout=0, stochastic_depth_prob=0, last_channel=64, num_classes=CLASSES)
 
 
-# Of each model, how it is made and what it is fed.
+# {model: (function that makes it, function that makes its input)}.
 MODELS = {
     "mlp": (Mlp, lambda: images(8)),
     "cnn": (Cnn, lambda: images(8)),
@@ -405,7 +406,7 @@ MODELS = {
     "squeezenet1_1": (lambda: torchvision.models.squeezenet1_1(num_classes=CLASSES, dropout=0), lambda: images(32)),
     "shufflenet_v2_x0_5": (lambda: torchvision.models.shufflenet_v2_x0_5(num_classes=CLASSES), lambda: images(64)),
     "densenet121": (lambda: torchvision.models.densenet121(num_classes=CLASSES), lambda: images(32)),
-    # With stochastic depth.
+    # This model has stochastic depth.
     "efficientnet_b0": (lambda: torchvision.models.efficientnet_b0(num_classes=CLASSES, dropout=0), lambda: images(64)),
     "small_resnet18": (lambda: SmallResnet(torchvision.models.resnet.BasicBlock), lambda: images(8, 32)),
     "small_resnet50": (lambda: SmallResnet(torchvision.models.resnet.Bottleneck), lambda: images(8, 32)),

@@ -1,5 +1,5 @@
-// Models that were exported by the test environment's torch, in the trainer's own engine, against PyTorch running the
-// same modules on one thread: fp32, bf16 under autocast, fp16.
+// Models exported by the test environment's torch, run in the trainer's own engine, against PyTorch running the same
+// modules on one thread: fp32, bf16 under autocast, fp16.
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
@@ -42,14 +42,14 @@ namespace {
 
 using Tensors = std::map<std::string, at::Tensor>;
 
-constexpr double kTolerance = 1e-5;  // after 20 steps, relative to the largest element
-constexpr double kLeastMove = 1e-4;  // of a parameter that is trained, beside its decay, relative likewise
-constexpr uint64_t kSeed = 11;       // as in oracle_exported.py
+constexpr double kTolerance = 1e-5;  // After 20 steps, relative to the largest element.
+constexpr double kLeastMove = 1e-4;  // Least move of a trained parameter besides its decay, also relative.
+constexpr uint64_t kSeed = 11;       // The same as in oracle_exported.py.
 constexpr double kWeightDecay = 0x1p-6;
 constexpr std::string_view kOther = "other.";
 constexpr char kNativeBf16[] = "avx512_bf16";
 
-// The heads of models that do not have a cross entropy.
+// Returns the spec with the head of the model, for models without a cross entropy.
 v1::ExportedModelSpec SpecOf(const std::string& name) {
   static const auto* const heads =
       new std::map<std::string, v1::ExportedModelSpec::Head>{{"regressor", v1::ExportedModelSpec::REGRESSION},
@@ -63,7 +63,7 @@ v1::ExportedModelSpec SpecOf(const std::string& name) {
   return spec;
 }
 
-// A model as Python exported it, and what Python made of it. Exported once for all tests.
+// A model as Python exported it, and what Python computed with it. Exported once for all tests.
 struct Case {
   train::ImportedModel model;
   Tensors oracle;
@@ -72,7 +72,7 @@ struct Case {
     const int64_t index = step % oracle.at("labels").size(0);
     amp::Batch batch{oracle.at("images").select(0, index), oracle.at("labels").select(0, index)};
     for (const auto& [name, tensor] : oracle) {
-      if (name.starts_with(kOther)) {  // a mask, which datasets have as truths
+      if (name.starts_with(kOther)) {  // A mask, which datasets store as booleans.
         batch.others[name.substr(kOther.size())] = tensor.select(0, index).to(at::kBool);
       }
     }
@@ -93,7 +93,8 @@ absl::StatusOr<Case> Export(const std::string& name) {
   return Case{*std::move(model), *std::move(oracle)};
 }
 
-// Those of `names` that are compared today. Kin of these are compared every day: of another size, or of another head.
+// Returns those of `names` that this run compares. A relative of each model left out is always compared, of another
+// size or with another head.
 std::vector<const char*> Everyday(std::initializer_list<const char*> names) {
   return EverydayModels(names, {"resnet18", "resnet50", "mobilenet_v3_small", "shufflenet_v2_x0_5", "densenet121",
                                 "small_resnet18", "small_shufflenet_v2", "swin_v2", "gru", "roberta", "distilbert",
@@ -163,7 +164,7 @@ INSTANTIATE_TEST_SUITE_P(Models, ExportedParity,
                                                      "bert_own_loss"})),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
-// The parameters as leaves with gradients, beside copies of the buffers.
+// Returns the parameters as leaves with gradients, and copies of the buffers.
 executor::TensorMap Leaves(const train::ImportedModel& model) {
   executor::TensorMap state = model.state;
   for (auto& [name, tensor] : state) {
@@ -175,14 +176,14 @@ executor::TensorMap Leaves(const train::ImportedModel& model) {
   return state;
 }
 
-// The largest difference, relative to the largest element.
+// Returns the largest difference, relative to the largest element.
 double Distance(const at::Tensor& ours, const at::Tensor& theirs) {
   const double largest = theirs.abs().max().item<double>();
   return ours.sub(theirs).abs().max().item<double>() / std::max(largest, 1e-3);
 }
 
-// Where PyTorch's own run of the file gives other bits than the module did, as in the bias of T5's positions, whose sum
-// over the batch the export orders otherwise, ours are those of the file.
+// PyTorch's own run of the file may give other bits than the module, as for the bias of T5's positions, because the
+// export orders its sum over the batch differently. In that case ours must equal the file's.
 TEST_P(ExportedParity, ForwardAndAllGradientsAreEagersToTheBit) {
   const graph::Graph program = graph::WithLossHead(case_->model.train).value();
   graph::Graph both = program;
@@ -259,9 +260,9 @@ std::unique_ptr<amp::Engine> EngineOf(const Case& example, const v1::PrecisionPo
   return engine;
 }
 
-// Those published models that are not here have their small configurations here: norms over the four numbers that a
-// small deep network has left at its end turn a last bit into another course within 20 steps, between PyTorch's own two
-// forms of AdamW too. Rates and epsilons, with their reasons: SETTINGS in oracle_exported.py.
+// Some published models are represented here by their small configurations. Their last norms are over only four
+// numbers, so a difference in the last bit leads to another course within 20 steps, even between PyTorch's own two
+// forms of AdamW. The rates and epsilons are explained at SETTINGS in oracle_exported.py.
 class ExportedTraining : public ExportedParity {};
 INSTANTIATE_TEST_SUITE_P(Models, ExportedTraining,
                          testing::ValuesIn(Everyday({"mlp",
@@ -304,8 +305,9 @@ INSTANTIATE_TEST_SUITE_P(Models, ExportedTraining,
                                                      "bert_own_loss"})),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
-// How far the steps took each parameter in PyTorch, beside its decay. One that did not move proves nothing by being
-// where PyTorch has it; those whose gradient is zero in truth are named by the oracle, and must be still.
+// Checks how far the steps moved each parameter in PyTorch, besides its decay. A parameter that did not move would
+// agree with PyTorch without proving anything. The oracle names the parameters whose true gradient is zero; they must
+// not move.
 TEST_P(ExportedTraining, EveryParameterMovesButThoseWithoutAGradient) {
   const double rate = case_->oracle.at("learning_rate").item<double>();
   const double decay = std::pow(1 - rate * kWeightDecay, case_->oracle.at("losses").size(0));
@@ -356,7 +358,7 @@ TEST_P(ExportedTraining, TwentyStepsOfAdamWFollowPyTorchs) {
               worst_loss, worst, std::abs(sums.loss - theirs) / theirs);
 }
 
-// Of the graph under a preset, the dtypes of what the nodes of an op give.
+// Returns the dtypes of the results of an op's nodes in the graph under a preset.
 std::multiset<graph::Dtype> DtypesOf(const graph::Graph& model, const char* preset, std::string_view op) {
   const graph::Graph program = graph::WithLossHead(model).value();
   const auto resolved =
@@ -371,7 +373,7 @@ std::multiset<graph::Dtype> DtypesOf(const graph::Graph& model, const char* pres
   return dtypes;
 }
 
-// The same graph as a file without the bfloat16 twin gives it.
+// The same graph as from a file without the bfloat16 twin.
 graph::Graph WithoutTwin(graph::Graph model) {
   std::vector<graph::Node> nodes = model.nodes();
   for (graph::Node& node : nodes) {
@@ -385,7 +387,7 @@ class ExportedTwin : public ExportedParity {};
 INSTANTIATE_TEST_SUITE_P(Models, ExportedTwin, testing::Values("efficientnet_b0"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
-// Products of a block's output with noise, and of squeezed channels with their scale: all in bf16.
+// The products of a block's output with noise, and of squeezed channels with their scale, are all in bf16.
 TEST_P(ExportedTwin, NoiseOfStochasticDepthTakesTheDtypeOfItsBlock) {
   const std::multiset<graph::Dtype> dtypes = DtypesOf(case_->model.train, "bf16", "aten.mul.Tensor");
   const std::multiset<graph::Dtype> without = DtypesOf(WithoutTwin(case_->model.train), "bf16", "aten.mul.Tensor");
@@ -393,15 +395,15 @@ TEST_P(ExportedTwin, NoiseOfStochasticDepthTakesTheDtypeOfItsBlock) {
   EXPECT_EQ(dtypes.count(graph::Dtype::kFloat32) + 9, without.count(graph::Dtype::kFloat32)) << "one a residual block";
 }
 
-// The largest distance of losses, relative to those of `theirs`.
+// Returns the largest difference of losses, relative to those of `theirs`.
 double LossDistance(const at::Tensor& ours, const at::Tensor& theirs) {
   return ours.sub(theirs).abs().div(theirs.abs()).max().item<double>();
 }
 
-// Without those whose course a draw decides (the stochastic depth of efficientnet_b0) or, as above, a last bit does, by
-// more than the bound where PyTorch happens to give the same bits with one thread and two: resnet50,
-// shufflenet_v2_x0_5, and densenet121, which was within the bound on an AMD EPYC and 27% off on an Intel Xeon. Their
-// small ones are here.
+// Leaves out models whose course is decided by a random draw (the stochastic depth of efficientnet_b0) or, as above, by
+// a last bit. They may exceed the bound if PyTorch happens to give the same bits with one thread and two: resnet50,
+// shufflenet_v2_x0_5 and densenet121, which was within the bound on an AMD EPYC and 27% off on an Intel Xeon. Their
+// small configurations are compared here.
 class ExportedBf16 : public ExportedParity {};
 INSTANTIATE_TEST_SUITE_P(Models, ExportedBf16,
                          testing::ValuesIn(Everyday({"mlp",
@@ -446,19 +448,19 @@ INSTANTIATE_TEST_SUITE_P(Models, ExportedBf16,
                                                      "bert_own_loss"})),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
-// The norm of the difference, relative to that of theirs.
+// Returns the norm of the difference, relative to that of theirs.
 double RelativeError(const at::Tensor& ours, const at::Tensor& theirs) {
   const double difference = ours.sub(theirs).norm().item<double>();
   return difference == 0 ? 0 : difference / theirs.norm().item<double>();
 }
 
-// What a difference from PyTorch may be, beside how far it is from itself with another number of threads.
+// Returns the tolerated difference from PyTorch, given how far PyTorch with another number of threads is from itself.
 double Bf16Bound(double spread) {
   constexpr double kLeast = 0.02;
   return std::max(kLeast, 2 * spread);
 }
 
-// A CPU that computes products of bf16 in fp32, and one that has its own as autocast uses them.
+// A CPU that computes bf16 products in fp32, and one with native bf16 products, as autocast uses them.
 std::vector<v1::Device> Cpus() {
   std::vector<v1::Device> cpus = {PlainCpu(), PlainCpu()};
   cpus[1].add_instruction_sets(kNativeBf16);
@@ -472,7 +474,8 @@ bool IsHere(const v1::Device& cpu) {
                      [](const std::string& set) { return std::find(here->begin(), here->end(), set) != here->end(); });
 }
 
-// With a CPU's own products beside autocast itself, with products in fp32 beside autocast whose products are too.
+// Native bf16 products are compared with autocast itself, and products in fp32 with autocast whose products are in fp32
+// too.
 TEST_P(ExportedBf16, GradientsAreAutocasts) {
   for (const v1::Device& cpu : Cpus()) {
     if (!IsHere(cpu)) {
@@ -504,7 +507,7 @@ TEST_P(ExportedBf16, GradientsAreAutocasts) {
       const double spread = RelativeError(case_->oracle.at("gradient_bf16_two." + parameter.name), autocasts);
       num_equal += at::equal(ours, theirs) ? 1 : 0;
       if (case_->oracle.contains("still." + parameter.name)) {
-        continue;  // rounding alone
+        continue;  // Its gradient is rounding alone.
       }
       const double error = RelativeError(ours, theirs);
       EXPECT_LE(error, Bf16Bound(spread)) << parameter.name << (is_native ? "" : " in fp32");
@@ -524,7 +527,7 @@ TEST_P(ExportedBf16, TwentyStepsFollowAutocasts) {
   const double bound = Bf16Bound(LossDistance(case_->oracle.at("losses_bf16_two"), theirs));
   for (const v1::Device& cpu : Cpus()) {
     if (!IsHere(cpu)) {
-      continue;  // as said above
+      continue;  // The test above prints that.
     }
     const bool is_native = cpu.instruction_sets_size() > 0;
     const std::unique_ptr<amp::Engine> engine = EngineOf(*case_, PresetNamed("torch-amp-bf16"), cpu);
@@ -549,8 +552,8 @@ TEST_P(ExportedBf16, TwentyStepsFollowAutocasts) {
   }
 }
 
-// On a CPU, where fp16 is emulated: with products of every kind, addmm, bmm, matmul and attention with a scale of its
-// own among them.
+// Runs on a CPU, where fp16 is emulated. The models have products of every kind, including addmm, bmm, matmul and
+// attention with its own scale.
 class ExportedFp16 : public ExportedParity {};
 INSTANTIATE_TEST_SUITE_P(Models, ExportedFp16,
                          testing::ValuesIn(Everyday({"cnn", "slices", "mixed", "vit", "swin", "lstm", "gpt2", "llama",
@@ -561,7 +564,7 @@ TEST_P(ExportedFp16, TwentyStepsFollowThoseOfFp32) {
   constexpr double kBound = 0.005;
   const at::Tensor& theirs = case_->oracle.at("losses");
   v1::PrecisionPolicy policy = PresetNamed("fp16");
-  policy.mutable_loss_scale()->mutable_dynamic()->set_initial(256);  // or first steps overflow, and are skipped
+  policy.mutable_loss_scale()->mutable_dynamic()->set_initial(256);  // larger scales skip the first steps
   const std::unique_ptr<amp::Engine> engine = EngineOf(*case_, policy);
   const at::Tensor ours = theirs.clone();
   for (int64_t step = 0; step < ours.size(0); ++step) {

@@ -76,7 +76,7 @@ class ExportedModels(DataRootCase):
         return again.eval()((self.pixels.float() / 255).unsqueeze(1))
 
     def expect_pythons_evaluation(self, job):
-        """The last evaluation is Python's of the weights that were saved. Returns the classes it predicts, and ours."""
+        """The last evaluation equals Python's for the saved weights. Returns the classes that it predicts, and ours."""
         self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
         logits, point = self.logits(job), self.evals(job)[-1]
         loss = torch.nn.functional.cross_entropy(logits, self.labels.long()).item()
@@ -130,7 +130,7 @@ class ExportedModels(DataRootCase):
         lengths = torch.randint(2, LENGTH + 1, (SAMPLES, 1))
         mask = (torch.arange(LENGTH) < lengths).long()
         words = torch.randint(CLASSES, WORDS, (SAMPLES, LENGTH))
-        words[:, 1] = self.labels  # what is to be learned
+        words[:, 1] = self.labels  # the relation to learn
         with open(self.root / "texts.jsonl", "w") as file:
             for row, length in enumerate(lengths.flatten().tolist()):
                 file.write(json.dumps({"input_ids": words[row, :length].tolist(), "label": self.labels[row].item()}) + "\n")
@@ -197,14 +197,14 @@ class ExportedModels(DataRootCase):
         self.assertLess(abs(told / loss - 1), 1e-5)
 
     def save(self, model, name):
-        """As torch.export.save writes it, without ampd: the one program of the mode that the model is in."""
+        """Saves the model with torch.export.save, without ampd: only the program of the mode that the model is in."""
         program = torch.export.export(model, (torch.zeros(4, 1, 16, 16),), dynamic_shapes=({0: torch.export.Dim("batch")},))
         torch.export.save(program, self.root / name)
 
     def test_a_lone_program_of_training_is_evaluated_with_its_flags_flipped(self):
         self.save(Mine().train(), "lone.pt2")
         job = self.run_job(JOB.replace("mine.pt2", "lone.pt2"))
-        self.expect_pythons_evaluation(job)  # with its dropout it would see another loss, and without running statistics
+        self.expect_pythons_evaluation(job)  # dropout or missing running statistics would change the loss
         self.assertLess(self.evals(job)[-1]["loss"], 0.5 * self.evals(job)[0]["loss"])
         self.assertNotIn("WARNING", self.service.events(job["id"]))
 
@@ -237,18 +237,19 @@ class ExportedModels(DataRootCase):
         self.expect_pythons_evaluation(self.run_job(JOB.replace("mine.pt2", "noisy.pt2")))
 
     def begin_with(self, beginning):
-        """The tensors after a step that changes no parameter, and what the job said of those it took."""
+        """Returns the tensors after a step that changes no parameter, and how many tensors the job reports to have
+        loaded."""
         job = self.run_job(JOB.replace("mine.pt2}", f"mine.pt2}}, {beginning}").replace(
             "adamw: {learning_rate: 0.005}", "sgd: {learning_rate: 1e-30}").replace(f"steps: {STEPS},", "steps: 1,"))
         self.expect_pythons_evaluation(job)
-        _, loaded = self.told(job, "WEIGHTS_LOADED")  # behind those of the exported file
+        _, loaded = self.told(job, "WEIGHTS_LOADED")  # follows the event for the exported file
         return load_file(self.checkpoint(job) / "model.safetensors"), loaded["attributes"]["num_tensors"]
 
     def test_it_begins_with_the_weights_of_a_file(self):
         other = Mine()
         with torch.no_grad():
             for parameter in other.parameters():
-                parameter.add_(0.01)  # none is zero, which the smallest step would change
+                parameter.add_(0.01)  # no parameter is zero; the smallest step would change a zero
         save_file(other.state_dict(), self.root / "other.safetensors")
         saved, num_tensors = self.begin_with("initial_weights: root/other.safetensors")
         self.assertEqual(num_tensors, str(len(saved)))
@@ -290,7 +291,7 @@ class ExportedModels(DataRootCase):
 
     def test_gradients_that_underflow_are_told_of_the_module_where_they_do(self):
         class Small(torch.nn.Module):
-            """Its weights are so small that, at a batch of 4096, gradients are below fp16's smallest normal number."""
+            """The weights are so small that, at a batch of 4096, gradients are below fp16's smallest normal number."""
 
             def __init__(self):
                 super().__init__()

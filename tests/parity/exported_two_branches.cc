@@ -11,7 +11,7 @@
 
 namespace ampd::amp {
 
-// As oracle_stochastic_depth.py writes it.
+// Reads the model that oracle_stochastic_depth.py writes.
 TwoBranches TwoBranchesOf(int64_t size, const std::array<double, 2>& probabilities) {
   const std::string archive = "two_branches.pt2";
   const std::string path = testing::TempDir() + archive;

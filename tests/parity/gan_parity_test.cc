@@ -23,7 +23,7 @@ namespace {
 
 using amp::OptimizerConfig;
 
-// As in oracle_gan.py.
+// The same values as in oracle_gan.py.
 constexpr uint64_t kSeed = 20;
 constexpr double kTolerance = 1e-4;
 constexpr char kCount[] = "discriminator.3.num_batches_tracked";
@@ -60,7 +60,8 @@ std::unique_ptr<amp::Engine> MakeEngine(const std::string& rule) {
   return amp::Engine::Create(Gan(), *resolved, options).value();
 }
 
-// The first weights are PyTorch's for the same seed, but for those that read the first feature of the noise.
+// The first weights are PyTorch's for the same seed, except the weights that read the first feature of the noise, which
+// are 0.
 void TakeFirstWeights(const std::map<std::string, at::Tensor>& oracle, amp::Engine& engine) {
   amp::EngineState state = engine.ExportState();
   state.model.at("generator.0.weight").select(1, 0).zero_();
@@ -84,7 +85,7 @@ void ExpectClose(float ours, float theirs, const std::string& where, double* wor
   }
 }
 
-// How many steps skipped only the one, only the other, both.
+// The number of steps in which only the discriminator, only the generator, or both were skipped.
 struct Skips {
   int discriminator = 0;
   int generator = 0;
@@ -119,7 +120,7 @@ void Follow(const std::string& rule, int64_t steps, Skips* skips) {
     const at::Tensor losses = oracle->at("discriminator_loss");
     EXPECT_LT(losses[steps - 1].item<float>(), 0.8 * losses[0].item<float>()) << "the oracle must have learned";
   }
-  // Of skipped steps too: three forwards of the discriminator's norm a step.
+  // Skipped steps count too: each step runs the discriminator's norm three times.
   const at::Tensor count = engine->ExportState().model.at(kCount);
   EXPECT_TRUE(at::equal(count, oracle->at(std::string("after/") + kCount))) << rule;
   EXPECT_EQ(count.item<int64_t>(), 3 * steps);

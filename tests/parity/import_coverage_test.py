@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Every kind of classification model of torchvision and of text model of transformers that docs/imported-models.md says
-is taken: exported here as a user does, and read by `ampctl model inspect`, which names each op that the list lacks.
+"""Every kind of torchvision classification model and transformers text model that docs/imported-models.md lists as
+accepted: exported as a user does, and read by `ampctl model inspect`, which names each op that the list lacks.
 
-Usage: import_coverage_test.py FOLDER_OF_BINARIES [REPORT.xml]. Needs no server. exported_parity_test.cc compares numbers.
+Usage: import_coverage_test.py FOLDER_OF_BINARIES [REPORT.xml]. Needs no server. exported_parity_test.cc compares
+numbers.
 """
 import json
 import logging
@@ -24,7 +25,7 @@ from torch import nn
 import ampd
 from service_case import BINARIES, main
 
-# One of each family, as torchvision publishes it, and the size of its images.
+# {one model of each family, as torchvision publishes it: the size of its images}.
 PICTURES = {
     "alexnet": 224, "convnext_tiny": 32, "densenet121": 32, "efficientnet_b0": 32, "efficientnet_v2_s": 32, "googlenet": 64,
     "inception_v3": 299, "maxvit_t": 224, "mnasnet0_5": 32, "mobilenet_v2": 32, "mobilenet_v3_small": 32,
@@ -32,7 +33,7 @@ PICTURES = {
     "swin_t": 64, "swin_v2_t": 64, "vgg11_bn": 32, "vit_b_32": 224, "wide_resnet50_2": 32,
 }
 FLAGS = ["--preset", "bf16", "--preset", "fp8-block"]
-# These give a named tuple in training, of their logits and those of heads beside them.
+# In training these return a named tuple with the logits of the main head and of auxiliary heads.
 TUPLES = {"googlenet", "inception_v3"}
 
 ROPE = dict(num_key_value_heads=2)
@@ -40,7 +41,7 @@ HEADS = dict(head_dim=16)
 SHORT = dict(max_position_embeddings=40)
 MIXED = dict(sliding_window=4, layer_types=["sliding_attention", "full_attention"])
 LATE = dict(sliding_window=4, use_sliding_window=True, max_window_layers=1)
-# Family: (what comes before "ForSequenceClassification" or "ForCausalLM", what its small configuration has besides).
+# {family: (text before "ForSequenceClassification" or "ForCausalLM", further settings of its small configuration)}.
 ENCODERS = {
     "albert": ("Albert", dict(embedding_size=32)),
     "bert": ("Bert", {}),
@@ -65,7 +66,7 @@ DECODERS = {
     "phi": ("Phi", {}),
     "qwen2": ("Qwen2", ROPE),
     "qwen3": ("Qwen3", ROPE | HEADS),
-    # With layers that look at the last positions alone beside others that look at all.
+    # In these some layers attend only to the last positions, and others to all.
     "exaone4": ("Exaone4", ROPE | MIXED),
     "gemma2": ("Gemma2", ROPE | HEADS | MIXED),
     "gemma3": ("Gemma3", ROPE | HEADS | MIXED),
@@ -123,7 +124,7 @@ class ImportCoverage(unittest.TestCase):
             self.assertEqual(told.get("problems", []), [])
             self.assertEqual([one["name"] for one in told["programs"]], ["train", "eval"])
             self.assertEqual(len(told["policies"]), 2)
-            # Those of heads beside the logits are left out.
+            # Parameters of auxiliary heads are left out.
             parameters = {one["name"]: one["role"] for one in told["tensors"] if one["kind"] == "PARAMETER"}
             self.assertEqual(set(parameters), {name for name, _ in model.named_parameters(remove_duplicate=False)})
             self.assertIn("TRAINED", parameters.values())

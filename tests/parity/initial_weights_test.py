@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A job starts from a file that Python's safetensors wrote, and evaluates it to PyTorch's figure, in every policy.
+"""A job starts from a file that Python's safetensors wrote, and its evaluation equals PyTorch's, under every policy.
 
 Usage: initial_weights_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
 """
@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from service_case import DataRootCase, main
 
 CLASSES, PIXELS, SAMPLES = 6, 16, 64
-# A rate so small that no weight moves: the evaluation after the first step is that of the file.
+# The rate is so small that no weight moves: the evaluation after the first step is that of the file.
 JOB = f"""
 name: from-python
 model: {{mlp: {{in_features: {PIXELS}, hidden: [32, 16], num_classes: {CLASSES}}}, initial_weights: root/model.safetensors}}
@@ -29,7 +29,7 @@ optimizer: {{sgd: {{learning_rate: 1e-30}}}}
 train: {{steps: 2, num_threads: 1}}
 eval: {{every_steps: 1}}
 """
-# Of the first evaluation's loss, relative: what rounding weights and activations to the format may cost.
+# Relative tolerance of the first evaluation's loss: the error of rounding weights and activations to the format.
 TOLERANCE = {"fp32": 1e-6, "bf16": 5e-3, "fp16": 5e-4, "torch-amp-fp16": 5e-4, "apex-o3": 5e-4, "fp8": 2e-2}
 NUM_BYTES = 4 * (17 * 32 + 33 * 16 + 17 * CLASSES)
 
@@ -59,7 +59,7 @@ class InitialWeights(DataRootCase):
         cls.model = Mlp()
         with torch.no_grad():
             for parameter in cls.model.parameters():
-                parameter.mul_(3)  # a loss far from that of any fresh model
+                parameter.mul_(3)  # far from the loss of any freshly initialized model
             logits = cls.model(pixels.float() / 255)
         cls.loss = torch.nn.functional.cross_entropy(logits, labels.long()).item()
         cls.accuracy = (logits.argmax(1) == labels).double().mean().item()

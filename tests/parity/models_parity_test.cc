@@ -1,5 +1,5 @@
-// The zoo's models against the same torch.nn.Modules in PyTorch: names, first weights, loss, gradients, 50 steps of
-// training, evaluation.
+// The zoo's models against the same torch.nn.Modules in PyTorch: names, first weights, loss, gradients, 50 training
+// steps, evaluation.
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
@@ -29,7 +29,7 @@ using graph::Dim;
 using graph::Dtype;
 using graph::Graph;
 
-// As in oracle_models.py.
+// The same values as in oracle_models.py.
 constexpr uint64_t kSeed = 20;
 constexpr int64_t kSteps = 50;
 constexpr double kRelativeTolerance = 1e-5;
@@ -106,7 +106,7 @@ double RelativeError(const at::Tensor& ours, const at::Tensor& theirs) {
   return ours.sub(theirs).norm().item<double>() / theirs.norm().item<double>();
 }
 
-// What PyTorch computed for a model; asked for once.
+// Returns what PyTorch computed for a model. Computed once per model.
 const absl::StatusOr<TensorMap>& OracleOf(const std::string& model) {
   static auto* const known = new std::map<std::string, absl::StatusOr<TensorMap>>();
   const auto it = known->find(model);

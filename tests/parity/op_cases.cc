@@ -72,7 +72,7 @@ ValueId AddSlot(const json& slot, const std::string& name, graph::Graph& graph) 
                              : graph.AddInput(name, TypeOf(slot));
 }
 
-// Tensors of a case by what is left of their names behind `prefix`, with `as` in front of it.
+// Returns the tensors whose names start with `prefix`, with `prefix` replaced by `as`.
 Tensors Take(const Tensors& oracle, const std::string& prefix, std::string_view as) {
   Tensors taken;
   for (auto it = oracle.lower_bound(prefix); it != oracle.end() && it->first.starts_with(prefix); ++it) {

@@ -1,6 +1,6 @@
 """Calls of every op of the engine's table.
 
-FORMS has for each op the forms of its arguments that may be computed in other dtypes than its plainest one.
+FORMS has for each op the forms of its arguments that may compute in other dtypes than its plainest form.
 """
 import torch
 
@@ -8,7 +8,8 @@ BATCH, CHANNELS, SIZE = 2, 4, 4
 
 
 class Slot:
-    """A tensor that a case is given. "input": any dtype; "parameter", "buffer": of a layer, as a policy stores it."""
+    """A tensor argument of a case. "input" has any dtype; "parameter" and "buffer" belong to a layer, as a policy
+    stores them."""
 
     def __init__(self, kind, tensor):
         self.kind, self.tensor = kind, tensor
@@ -47,8 +48,8 @@ def ones():
 
 
 def heads():
-    """Queries, keys or values of attention. Of both signs: the gradient of a query is a sum of differences between keys,
-    and of keys that are nearly alike autocast's own is 7% off."""
+    """Queries, keys or values of attention. The values have both signs: a query's gradient sums differences between
+    keys, and for nearly equal keys autocast's own gradient is off by 7%."""
     return torch.randn(BATCH, CHANNELS, SIZE, SIZE) * 2
 
 
@@ -73,7 +74,7 @@ def stack():
 
 
 def recurrent(num_states, num_gates, layers=1, biases=True, bidirectional=False, batch_first=True):
-    """The arguments of layers over sequences of SIZE positions."""
+    """Returns the arguments of recurrent layers over sequences of SIZE positions."""
     directions = 2 if bidirectional else 1
     batch = BATCH if batch_first else SIZE
     states = [x(real(layers * directions, batch, SIZE)) for _ in range(num_states)]
@@ -88,7 +89,7 @@ def recurrent(num_states, num_gates, layers=1, biases=True, bidirectional=False,
                 bidirectional, batch_first)
 
 
-# By op, its plainest form.
+# {op: its plainest form}.
 PLAIN = {
     "aten.addmm.default": lambda: call(x(square()), x(square()), x(square())),
     "aten.bmm.default": lambda: call(x(stack()), x(stack())),
@@ -145,7 +146,7 @@ PLAIN = {
     "aten.unsqueeze.default": lambda: call(x(square()), 1),
     "aten.view.default": lambda: call(x(square()), [SIZE * SIZE]),
     "aten.zeros_like.default": lambda: call(x(square())),
-    # What only imported models have.
+    # Ops that only imported models have.
     "aten.clone.default": lambda: call(x(square())),
     "aten.contiguous.default": lambda: call(x(square())),
     "aten.cumsum.default": lambda: call(x(square()), 1),
@@ -214,7 +215,7 @@ PLAIN = {
     "aten.unbind.int": lambda: call(x(square()), 0),
     "aten.zero.default": lambda: call(x(square())),
     "aten.conv_transpose2d.input": lambda: call(x(images()), x(real(CHANNELS, CHANNELS, 3, 3))),
-    # Sequences.
+    # Ops on sequences.
     "aten.gather.default": lambda: call(x(square()), 1, torch.zeros(SIZE, 1, dtype=torch.int64)),
     "aten.gru.input": lambda: recurrent(1, 3),
     "aten.lstm.input": lambda: recurrent(2, 4),
@@ -223,7 +224,7 @@ PLAIN = {
 
 FLOAT = torch.float32
 
-# By op, further forms.
+# {op: further forms}.
 MORE = {
     "aten.addmm.default": [lambda: call(x(square()), x(square()), x(square()), beta=0.5, alpha=2.0),
                            lambda: call(x(real(SIZE)), x(square()), x(square()))],
@@ -332,7 +333,7 @@ FORMS = {op: [plain, *MORE.get(op, [])] for op, plain in PLAIN.items()}
 
 
 def slots_of(arguments, named):
-    """All tensors of a call in order; those that are of no dtype of a policy's are constants."""
+    """Returns all tensors of a call in order. Tensors whose dtype no policy changes are constants."""
     found = []
 
     def visit(argument):
@@ -350,7 +351,7 @@ def slots_of(arguments, named):
 
 
 def filled(arguments, named, tensors):
-    """The call with tensors in the places that slots_of() names."""
+    """Returns the call with `tensors` in the places of slots_of()."""
     rest = iter(tensors)
 
     def fill(argument):
@@ -362,8 +363,8 @@ def filled(arguments, named, tensors):
 
 
 def dtypes_of(slots, low):
-    """The ways in which a case's inputs are float32 and `low`: all the one, all the other, and the first apart from the
-    others where there are several."""
+    """Yields the assignments of float32 and `low` to a case's inputs: all in one, all in the other and, with several
+    inputs, the first in another dtype than the rest."""
     inputs = [i for i, slot in enumerate(slots) if slot.kind == "input"]
     ways = [(torch.float32, torch.float32)] + ([(low, low)] if inputs else [])
     ways += [(low, torch.float32), (torch.float32, low)] if len(inputs) > 1 else []
@@ -373,7 +374,7 @@ def dtypes_of(slots, low):
 
 
 def cases(low):
-    """(op, arguments, named, slots, dtypes) of each form and way."""
+    """Yields (op, arguments, named, slots, dtypes) for each form and assignment of dtypes."""
     for op, forms in FORMS.items():
         for make in forms:
             arguments, named = make()

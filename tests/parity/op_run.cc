@@ -33,7 +33,7 @@ executor::OpRegistry EngineOps() {
   return registry;
 }
 
-// Leaves of the dtypes that the program stores them in.
+// Returns leaves in the dtypes in which the program stores them.
 executor::TensorMap LeavesOf(const OpCase& one, const graph::Graph& program) {
   executor::TensorMap leaves = one.slots;
   for (auto& [name, tensor] : leaves) {
@@ -57,7 +57,7 @@ executor::TensorMap LeavesOf(const OpCase& one, const graph::Graph& program) {
   return leaves;
 }
 
-// As oracle_autocast.py has it.
+// The same function as gradient_for() in oracle_autocast.py.
 at::Tensor GradientFor(const at::Tensor& result) {
   const at::Tensor numbers = at::arange(result.numel(), at::TensorOptions(at::kFloat));
   return numbers.remainder(7).div(8).add(0.25).reshape(result.sizes()).to(result.scalar_type());

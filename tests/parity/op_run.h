@@ -10,16 +10,17 @@
 
 namespace ampd::parity {
 
-// The program of a case under a preset, made as the engine makes it. Errors as ResolvePolicy and ApplyPrecision.
+// Returns the program of a case under a preset, made as the engine makes it. Errors as for ResolvePolicy and
+// ApplyPrecision.
 absl::StatusOr<graph::Graph> UnderPreset(const OpCase& one, const std::string& preset, const v1::Device& device);
 
 struct OpRun {
-  executor::TensorMap results;    // by output
-  executor::TensorMap gradients;  // by slot
+  executor::TensorMap results;    // By output.
+  executor::TensorMap gradients;  // By slot.
 };
 
-// Runs a program of a case forward and backward on the CPU, with the engine's ops. INTERNAL: LibTorch threw, or a
-// result has another dtype than the program says.
+// Runs a program of a case forward and backward on the CPU, with the engine's ops. INTERNAL if LibTorch throws, or if a
+// result has another dtype than the program states.
 absl::StatusOr<OpRun> RunProgram(const OpCase& one, const graph::Graph& program);
 
 }  // namespace ampd::parity

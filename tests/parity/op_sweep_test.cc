@@ -1,6 +1,7 @@
-// Every op of the engine's table under every preset: forward and backward in the engine's executor, in each form of its
-// arguments and with its inputs in one dtype and in several. What a policy cannot compute it refuses, by a typed
-// reason, before anything runs; nothing that it takes ends in an exception, or in another dtype than the program says.
+// Runs every op of the engine's table under every preset: forward and backward in the engine's executor, in each form
+// of its arguments and with its inputs in one dtype and in several. A policy that cannot compute an op refuses it with
+// a typed reason before anything runs. An accepted op never throws, and never returns another dtype than the program
+// states.
 
 #include <gtest/gtest.h>
 
@@ -34,7 +35,7 @@ const std::vector<OpCase>& CasesIn(Dtype low) {
 std::vector<std::string> Presets() {
   std::vector<std::string> names;
   for (const precision::Preset& preset : precision::AllPresets()) {
-    if (preset.name != "tf32") {  // which a CPU does not have
+    if (preset.name != "tf32") {  // A CPU does not have tf32.
       names.emplace_back(preset.name);
     }
   }

@@ -1,4 +1,4 @@
-// The optimizers against torch.optim's, over the same gradients, with a parameter group and an average of the weights.
+// The optimizers against torch.optim's over the same gradients, with a parameter group and an average of the weights.
 
 #include <gtest/gtest.h>
 
@@ -15,9 +15,9 @@ using amp::OptimizerConfig;
 using Kind = OptimizerConfig::Kind;
 
 constexpr int64_t kSteps = 100;
-constexpr double kTolerance = 1e-6;  // of values about 1
+constexpr double kTolerance = 1e-6;  // For values of about 1.
 
-// As in oracle_optimizer.py.
+// The same configurations as in oracle_optimizer.py.
 OptimizerConfig ConfigOf(const std::string& name) {
   OptimizerConfig config;
   config.kind = name == "adamw" ? Kind::kAdamW : name == "adam" ? Kind::kAdam : Kind::kSgd;

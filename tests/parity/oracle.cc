@@ -26,7 +26,7 @@ struct CloseFile {
 };
 using FilePtr = std::unique_ptr<std::FILE, CloseFile>;
 
-// oracle_server.py, which ends when its requests do: with the test program.
+// The process of oracle_server.py. It ends when its requests end, which is when the test program ends.
 struct Server {
   FilePtr requests, answers;
 };
@@ -56,7 +56,7 @@ absl::StatusOr<Server> StartServer() {
   return server;
 }
 
-// Whether the oracle ended with 0. One at a time.
+// Returns OK if the oracle ended with status 0. Runs one oracle at a time.
 absl::Status Ask(const std::string& oracle, const std::vector<std::string>& arguments) {
   static auto* const server = new absl::StatusOr<Server>(StartServer());
   AMPD_RETURN_IF_ERROR(server->status());

@@ -9,11 +9,11 @@
 
 namespace ampd::parity {
 
-// Runs main() of tests/parity/<name>.py, with the arguments and the path of a fresh file behind them, in the test
-// environment's Python (.deps/venv, made by scripts/setup), and returns the tensors it wrote there as safetensors. One
-// process imports torch for all oracles of a test program, and each runs in a fork of it. NOT_FOUND when that Python is
-// missing; a test that needs it fails then, and does not pass without having compared. INTERNAL when the oracle fails,
-// which says on standard error why. DATA_LOSS as train::ReadTensors. Not thread-safe.
+// Runs main() of tests/parity/<name>.py in the test environment's Python (.deps/venv, made by scripts/setup). Its
+// arguments are `arguments` and the path of a new file. Returns the tensors that it wrote to that file as safetensors.
+// One process imports torch for all oracles of a test program, and each oracle runs in a fork of it. NOT_FOUND if that
+// Python is missing: the test then fails, because it would compare nothing. INTERNAL if the oracle fails; it prints the
+// reason on standard error. DATA_LOSS as for train::ReadTensors. Not thread-safe.
 absl::StatusOr<std::map<std::string, at::Tensor>> RunOracle(const std::string& name,
                                                             const std::vector<std::string>& arguments);
 

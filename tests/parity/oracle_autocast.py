@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
-"""Run every op of the engine's table, in every form of op_forms.py, under torch.autocast.
+"""Runs every op of the engine's table, in every form of op_forms.py, under torch.autocast.
 
 Usage: oracle_autocast.py cpu|cuda|none bfloat16|float16 OUT
 
 OUT receives, as safetensors, "cases", the bytes of a JSON list with an object for each case:
-  op, arguments  by the schema's names; a tensor is {"slot": i}, a list of them {"slots": [i, null, ...]}, a number
-                 with a point {"real": "0.5"}
-  slots          for each tensor "kind" (op_forms.Slot's, or "constant"), "dtype" and "shape"
-  results        dtype and shape of each result where all floating-point inputs are float32 and nothing is cast
+  op, arguments  by the schema's names; a tensor is {"slot": i}, a list of tensors {"slots": [i, null, ...]}, a number
+                 with a decimal point {"real": "0.5"}
+  slots          for each tensor "kind" (of op_forms.Slot, or "constant"), "dtype" and "shape"
+  results        dtype and shape of each result if all floating-point inputs are float32 and nothing is cast
   gives          the dtypes of the results under autocast; or
-  fails          what PyTorch says instead of giving a result
-and of case n its tensors: "<n>.slot.<i>" and, of a CPU, "<n>.result.<i>" and "<n>.gradient.<i>", the gradient of slot i
-where that of each result is gradient_for(). With "none" no op runs under autocast: cases without "gives". Without a GPU, "cuda"
-runs on fake tensors: no kernel runs, and the dispatcher takes the very same path through the autocast lists.
+  fails          PyTorch's error instead of a result
+and the tensors of case n: "<n>.slot.<i>" and, on a CPU, "<n>.result.<i>" and "<n>.gradient.<i>". The latter is the
+gradient of slot i if the gradient of each result is gradient_for(). With "none" no op runs under autocast, and cases
+have no "gives". Without a GPU, "cuda" runs on fake tensors: no kernel runs, but the dispatcher takes the same path
+through the autocast lists.
 """
 import contextlib
 import json
@@ -25,10 +26,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import op_forms
 import tensor_file
 
-# On a GPU they call cuDNN before the dispatcher tells a dtype, and oneDNN has no LSTM in float16 on every CPU.
+# On a GPU these call cuDNN before the dispatcher decides on a dtype. On some CPUs oneDNN has no LSTM in float16.
 RECURRENT = ("aten.gru.input", "aten.lstm.input")
 NEEDS_ITS_DEVICE = "needs its device"
-# Its form that writes has a derivative, which is what models call.
+# Models call the in-place form of this op, which has a derivative.
 COPY = "aten.copy.default"
 NO_DERIVATIVE = "aten.bernoulli.p"
 
@@ -47,7 +48,7 @@ def described(tensor):
 
 
 def arguments_of(op, arguments, named):
-    """The call's arguments by name, tensors by the number of their slot."""
+    """Returns the call's arguments by name, with tensors as slot numbers."""
     count = iter(range(100))
 
     def encode(argument):
@@ -71,7 +72,7 @@ def results_of(op, arguments, named, tensors):
 
 
 def under_autocast(device, low, run):
-    # torch.autocast itself turns "cuda" off where there is no GPU.
+    # torch.autocast itself disables "cuda" if there is no GPU.
     torch.set_autocast_dtype(device, low)
     torch.set_autocast_enabled(device, True)
     try:
@@ -82,7 +83,7 @@ def under_autocast(device, low, run):
 
 
 def gradient_for(result):
-    """Numbers that no op takes for one constant."""
+    """Returns varying numbers, so that no op can replace them by one constant."""
     numbers = torch.arange(result.numel(), dtype=torch.float32)
     return (numbers.remainder(7) / 8 + 0.25).reshape(result.shape).to(result.dtype)
 
@@ -97,14 +98,14 @@ def gradients_of(results, tensors):
 
 
 def plain_results(low):
-    """Of each case in float32, on a CPU."""
+    """Yields the results of each case in float32 on a CPU."""
     for op, arguments, named, slots, _ in op_forms.cases(low):
         wide = [slot.tensor.detach().clone() for slot in slots]
         yield [described(result) for result in results_of(op, arguments, named, wide)]
 
 
 def run_case(op, arguments, named, slots, dtypes, device, low):
-    """The case for JSON but for its "results", and its tensors."""
+    """Returns the case for JSON, without its "results", and its tensors."""
     case = {"op": op, "arguments": arguments_of(op, arguments, named)}
     given = [slot.tensor.detach().to(dtype, copy=True) for slot, dtype in zip(slots, dtypes)]
     case["slots"] = [{"kind": slot.kind} | described(tensor) for slot, tensor in zip(slots, given)]

@@ -1,18 +1,26 @@
 #!/usr/bin/env python3
-"""Train the networks of PyTorch's DCGAN tutorial on noise and write what came out.
+"""Trains the networks of PyTorch's DCGAN tutorial on noise and writes the results.
 
 Usage: oracle_dcgan.py IMAGE_SIZE [ARCHIVE] OUT     IMAGE_SIZE: 28, 32 or 64
 
-ARCHIVE receives both networks as a user exports them, as one module that makes both losses (.pt2).
+ARCHIVE receives both networks as a user exports them: as one module that computes both losses (.pt2).
 
-OUT receives, as safetensors: the first weights, drawn as the tutorial draws them, "state/<name>"; those
-that training starts from, "start/<name>"; "images" (steps, B, C, S, S) and "noise" (steps, B, Z); with the weights of the
-start the losses of the first batch, "grad/discriminator_loss" and "grad/generator_loss", and the gradients of each in the
-parameters of its own network, "grad/<name>"; "learning_rate" and "epsilon"; of the tutorial's training loop with
-Adam, as there, and with AdamW, K being "adam" and "adamw": its losses "K/discriminator_loss" and "K/generator_loss", the
-tensors after it "K/after/<name>", and with those in evaluation mode the generator's images of the first noise,
-"K/eval/images", and both networks' loss of them, "K/eval/generator_loss"; and of the loop in evaluation mode, from where
-AdamW came, "eval/grad/<name>" and, with K being "eval", what there is of the others.
+OUT receives, as safetensors:
+  state/<name>                    the first weights, drawn as the tutorial draws them
+  start/<name>                    the weights from which training starts
+  images, noise                   (steps, B, C, S, S) and (steps, B, Z)
+  grad/discriminator_loss, grad/generator_loss
+                                  losses of the first batch with the start weights
+  grad/<name>                     gradients of each loss for the parameters of its own network
+  learning_rate, epsilon
+For the tutorial's training loop with Adam, as there, K is "adam"; with AdamW, K is "adamw":
+  K/discriminator_loss, K/generator_loss
+                                  losses of the steps
+  K/after/<name>                  the tensors after the steps
+  K/eval/images                   the generator's images of the first noise in evaluation mode with those tensors
+  K/eval/generator_loss           both networks' loss for these images
+The same loop in evaluation mode, from the weights where AdamW ended, writes "eval/grad/<name>" and, with "eval" for K,
+the same tensors as above.
 """
 import pathlib
 import sys
@@ -30,7 +38,7 @@ SEED = 20
 STEPS = 20
 BATCH_SIZE = 8
 LATENT, CHANNELS, GENERATOR, DISCRIMINATOR = 6, 2, 8, 8
-# Two players multiply what is only rounding: it must not steer, and steps are short.
+# Two players amplify mere rounding. Epsilon keeps rounding from steering the steps, and a low rate keeps them short.
 LEARNING_RATE = 2**-15
 EPSILON = 2**-9
 WEIGHT_DECAY = 2**-6
@@ -85,7 +93,7 @@ class Dcgan(nn.Module):
 
 
 class Exported(Dcgan):
-    """As it would be written for a loop of one's own: the fake images are made once."""
+    """Written as for a training loop of one's own: the fake images are made once."""
 
     def forward(self, images, noise):
         fake = self.generator.main(noise.view(-1, LATENT, 1, 1))
@@ -107,7 +115,7 @@ def initialise(module):
 
 
 def train(model, images, noise, optimizer):
-    """The tutorial's training loop. The losses of each step, by player."""
+    """The tutorial's training loop. Returns the losses of each step, by player."""
     discriminator, generator = model.discriminator.main, model.generator.main
     optimizer_of_d, optimizer_of_g = optimizer(discriminator.parameters()), optimizer(generator.parameters())
     losses = {"discriminator": [], "generator": []}
@@ -141,7 +149,7 @@ def named(prefix, tensors):
 
 
 def gradients_of(model, images, noise):
-    """Each player's loss, and its gradients in the parameters of the player's own network."""
+    """Returns each player's loss, and its gradients for the parameters of the player's own network."""
     tensors = {}
     for player, loss_of in (("discriminator", model.discriminator_loss), ("generator", model.generator_loss)):
         loss = tensors[f"{player}_loss"] = loss_of(images, noise)
@@ -170,7 +178,7 @@ def main():
     image_size = int(sys.argv[1])
     torch.set_num_threads(1)
     torch.manual_seed(SEED)
-    # The layout that the engine gives weights of convolutions: the sums of another one are rounded otherwise.
+    # The layout that the engine uses for convolution weights: sums in another layout are rounded differently.
     model = Dcgan(image_size).apply(initialise).to(memory_format=torch.channels_last)
     tensors = named("state", model.state_dict())
     with torch.no_grad():

@@ -3,23 +3,23 @@
 
 Usage: oracle_exported.py MODEL ARCHIVE OUTPUT. ARCHIVE: the .pt2 file to write. Tensors in OUTPUT, as safetensors:
   images, labels                (batches, samples, ...)
-  other.<name>                  what the model takes beside those, by its input's name
-  output, gradient.<parameter>  of the first batch, in training mode, from the exported weights, with the generator
+  other.<name>                  further inputs of the model, by name
+  output, gradient.<parameter>  for the first batch, in training mode, from the exported weights, with the generator
                                 seeded to SEED
-  file_gradient.<parameter>     what PyTorch's own run of the file gives, where that is not what the module gives
-  eval_output                   of the first batch, in evaluation mode, from the exported weights, of the module
+  file_gradient.<parameter>     the gradient of PyTorch's own run of the file, if it differs from the module's
+  eval_output                   of the module for the first batch, in evaluation mode, from the exported weights
   learning_rate, epsilon        of AdamW
-  losses                        of 20 steps of it over the batches
-  state.<name>                  parameters and buffers after those
-  still.<parameter>             one for each that STILL names
-  eval_loss                     of the first batch then, in evaluation mode, summed over its labels; of a model that makes
-                                its loss itself over its samples
+  losses                        of 20 AdamW steps over the batches
+  state.<name>                  parameters and buffers after those steps
+  still.<parameter>             one for each parameter that STILL names
+  eval_loss                     for the first batch after those steps, in evaluation mode, summed over its labels; for a
+                                model that computes its loss itself, summed over its samples
   gradient_bf16.<parameter>, losses_bf16, state_bf16.<name>
                                 the same under CPU autocast
-  gradient_bf16_two ...         and that with two threads
+  gradient_bf16_two ...         the same under CPU autocast with two threads
   gradient_bf16_wide.<parameter>
-                                with one thread and the products of bfloat16 in float32, each rounded once
-Of a model in ONLY_BF16 without what training in fp32 gives, of one in NOT_TRAINED without what any gives.
+                                with one thread and the bfloat16 products in float32, each rounded once
+A model in ONLY_BF16 has no results of training in fp32; a model in NOT_TRAINED has no results of any training.
 """
 import copy
 import pathlib
@@ -42,26 +42,27 @@ from wide_products import wide_products
 STEPS = 20
 SEED = 11
 
-# AdamW's rate and epsilon. Epsilon is its own wherever the gradients allow: it divides by the root of their squares, so
-# that a gradient which is zero but for rounding moves its parameter by the rate, and by another course of the last bits
-# to another place. Where a model has such parameters, epsilon is above that rounding and below all other gradients.
+# AdamW's rate and epsilon. Epsilon has its default wherever the gradients allow. AdamW divides by the root of the
+# squared gradients, so a gradient that is zero except for rounding moves its parameter by the full rate, in a direction
+# that the last bits decide. For models with such parameters, epsilon is above that rounding and below all other
+# gradients.
 USUAL = (2**-10, 1e-8)
-# Attention's keys have a bias of their own, or one in a tensor with those of queries and values: a softmax doesn't feel it.
+# Attention's keys have a bias, of their own or in one tensor with queries and values. A softmax is not affected by it.
 KEYS = (2**-10, 2**-17)
-# The same behind a head that isn't small: what rounding makes of its gradients isn't either.
+# The same after a head that isn't small, where the rounding of the gradients isn't small either.
 LARGE_HEAD = (2**-10, 2**-12)
-# Biases in front of a batch norm, which takes them away, and gradients that pass through several such norms.
+# Biases before a batch norm, which cancels them, and gradients that pass through several such norms.
 NORMS = (2**-13, 2**-12)
-# The same at AdamW's usual rate, where the head begins so small that gradients behind it are; and where ReLUs are without
-# norms, with which epsilon keeps a jump of a gradient small.
+# The same at AdamW's usual rate, for a head that starts so small that the gradients behind it are small; and for ReLUs
+# without norms, where epsilon keeps a jump of a gradient small.
 SMALL_HEAD = (2**-10, 2**-12)
 NO_NORMS = (2**-13, 2**-7)
-# Only losses in bf16 are compared: at a higher rate PyTorch parts from itself there, between layouts or threads, by more
-# than a comparison could show.
+# Only losses in bf16 are compared. At a higher rate PyTorch differs from itself between layouts or thread counts by
+# more than a comparison could detect.
 PUBLISHED = (2**-15, 2**-12)
-# ReLUs: where rounding brings an activation over the kink, a gradient jumps; a low rate keeps this from growing.
+# ReLUs: if rounding moves an activation across the kink, a gradient jumps. A low rate keeps this from growing.
 KINKS = (2**-13, 1e-8)
-# At the usual rate the loss falls to 0.02 within the 20 steps, of which 2% are less than bf16 tells.
+# At the usual rate the loss falls to 0.02 within the 20 steps, and bf16 can't resolve 2% of that.
 SLOW = (2**-14, 1e-8)
 SETTINGS = {
     "cnn": NORMS, "regressor": NORMS, "multi_label": NORMS, "own_loss": NORMS,
@@ -73,23 +74,25 @@ SETTINGS = {
     "modernbert": SLOW,
 }
 
-# Of models that have them, the parameters whose gradient is zero in truth, and which therefore only decay.
+# {model: pattern of its parameters whose true gradient is zero, and which therefore only decay}.
 KEY_BIASES = r"(key|k_lin)\.bias$"
-FIRST_BIAS = r"features\.0\.bias$"  # of a convolution in front of a batch norm
+FIRST_BIAS = r"features\.0\.bias$"  # of a convolution before a batch norm
 STILL = {
     "bert": KEY_BIASES, "bert_masked": KEY_BIASES, "roberta": KEY_BIASES, "distilbert": KEY_BIASES,
     "electra": KEY_BIASES, "bert_own_loss": KEY_BIASES, "deberta": r"pos_key_proj\.bias$",
     "cnn": r"stem\.0\.bias$", "regressor": FIRST_BIAS, "multi_label": FIRST_BIAS, "own_loss": FIRST_BIAS,
-    # Of norms with only a 1x1 convolution between them and the next norm.
+    # Biases of norms that are followed by only a 1x1 convolution and the next norm.
     "small_mobilenet_v3": r"features\.([12]\.block\.2|3\.block\.3)\.1\.bias$",
     "small_shufflenet_v2": r"(branch1\.1|branch2\.4)\.bias$",
     "small_efficientnet": r"(features\.1\.0\.block\.2|block\.3)\.1\.bias$",
 }
 
-# As published, these have norms over the few numbers that their last stages have left of small images: a last bit decides
-# the course of their steps, and PyTorch's own two forms of AdamW part by up to 0.3. Their small configurations are followed.
+# As published, these have norms over the few numbers that their last stages keep of small images. A last bit decides
+# the course of their steps, and PyTorch's own two forms of AdamW differ by up to 0.3. Their small configurations are
+# compared instead.
 ONLY_BF16 = {"resnet18", "mobilenet_v3_small"}
-# Of these in bf16 too, and of efficientnet_b0 a draw does. Only the forward, gradients and dtypes are compared.
+# For these a last bit decides in bf16 too, and for efficientnet_b0 a random draw. Only the forward, gradients and
+# dtypes are compared.
 NOT_TRAINED = {"resnet50", "shufflenet_v2_x0_5", "densenet121", "efficientnet_b0"}
 
 
@@ -97,7 +100,7 @@ def cross_entropy(logits, labels, reduction):
     return functional.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction=reduction)
 
 
-# Of models without a cross entropy, what makes the loss of their output; None: it is the loss.
+# {model without a cross entropy: the loss of its output; None: the output is the loss}.
 LOSSES = {
     "regressor": lambda output, labels, reduction: functional.mse_loss(output, labels, reduction=reduction),
     "multi_label": lambda output, labels, reduction: functional.binary_cross_entropy_with_logits(
@@ -126,8 +129,8 @@ def gradients_of(model, batch, low=False):
 
 
 def perturb(model):
-    """Away from the first values of biases and norms, and of ViT's head and class token: those are alike, and what is 0 has
-    no size to be compared with."""
+    """Moves biases, norms, and ViT's head and class token away from their initial values: those are equal to each
+    other, and a value of 0 has no size to compare with."""
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() == 1 or not parameter.any():
@@ -135,9 +138,9 @@ def perturb(model):
 
 
 def keep_gradients_of_narrow_images(model):
-    """Has convolutions of images with fewer columns than the stride computed in fp32 under autocast, of what it casts.
+    """Makes convolutions of images with fewer columns than the stride compute in fp32 under autocast, on cast inputs.
 
-    In bf16 oneDNN (3.10) leaves a part of their weights' gradient as the memory happened to be.
+    In bf16 oneDNN (3.10) leaves a part of their weights' gradient uninitialized.
     """
     def forward(self, images):
         if not torch.is_autocast_enabled("cpu") or images.shape[-1] >= self.stride[-1]:
@@ -152,9 +155,9 @@ def keep_gradients_of_narrow_images(model):
 
 
 def train(model, batches, low):
-    """Losses of 20 steps; the model is then what they made of it. `low`: under autocast."""
+    """Returns the losses of 20 steps, and leaves the model in its state after them. `low`: under autocast."""
     keep_gradients_of_narrow_images(model)
-    # The layout that the engine gives weights of convolutions: the sums of another one are rounded otherwise.
+    # The layout that the engine uses for convolution weights: sums in another layout are rounded differently.
     model.train().to(memory_format=torch.channels_last)
     rate, epsilon = SETTINGS.get(sys.argv[1], USUAL)
     optimizer = torch.optim.AdamW((p for p in model.parameters() if p.requires_grad), lr=rate, weight_decay=2**-6,
@@ -176,7 +179,7 @@ def state_of(model):
 
 
 def low_gradients(model, batch):
-    """Of the batch under autocast, in the layout of train()."""
+    """Returns the gradients of the batch under autocast, in the layout of train()."""
     model = copy.deepcopy(model)
     keep_gradients_of_narrow_images(model)
     model.train().to(memory_format=torch.channels_last)
@@ -184,7 +187,7 @@ def low_gradients(model, batch):
 
 
 def followed_low(model, batches):
-    """What autocast makes of the first batch and of 20 steps, with one thread and with two."""
+    """Returns what autocast gives for the first batch and for 20 steps, with one thread and with two."""
     rate, epsilon = SETTINGS.get(sys.argv[1], USUAL)
     tensors = {"learning_rate": torch.tensor(rate), "epsilon": torch.tensor(epsilon)}
     for threads, prefix in ((1, "bf16"), (2, "bf16_two")):
@@ -201,7 +204,7 @@ def followed_low(model, batches):
 
 
 def followed(model, batches):
-    """What 20 steps in fp32 give."""
+    """Returns the results of 20 steps in fp32."""
     tensors = {"losses": train(model, batches, low=False)}
     tensors |= {f"state.{key}": tensor for key, tensor in state_of(model).items()}
     tensors |= {f"still.{key}": torch.zeros(1) for key, _ in model.named_parameters()
@@ -213,7 +216,7 @@ def followed(model, batches):
 
 def main():
     name, archive, output = sys.argv[1:]
-    torch.backends.mha.set_fastpath_enabled(False)  # an op for evaluation that rounds otherwise than the layers' own
+    torch.backends.mha.set_fastpath_enabled(False)  # an evaluation op that rounds differently from the layers
     torch.set_num_threads(1)
     torch.manual_seed(7)
     make, feed = MODELS[name]
@@ -228,7 +231,7 @@ def main():
     tensors["output"], gradients = gradients_of(copy.deepcopy(model).train(), batches[0])
     tensors |= {f"gradient.{key}": gradient for key, gradient in gradients.items()}
     _, of_file = gradients_of(load_pt2(archive).exported_programs["train"].module(), batches[0])
-    called = {}  # each parameter's name to the one that the module calls it by first, which is another's if they are tied
+    called = {}  # each parameter's name to the first name of its tensor, which is another's for tied parameters
     first = {}
     for key, parameter in model.named_parameters(remove_duplicate=False):
         called[key] = first.setdefault(parameter, key)

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Train a small GAN in PyTorch with two optimizers under one torch.amp.GradScaler and write the trace.
+"""Trains a small GAN in PyTorch with two optimizers under one torch.amp.GradScaler and writes the trace.
 
 Usage: oracle_gan.py RULE STEPS OUT     RULE: plain, each_alone or all_together
 
-plain: without a scaler. each_alone: the usual loop, where scaler.step skips one optimizer and update() comes once. The
-discriminator has stepped when the generator's loss is computed. all_together: both losses on the same weights, and
-neither optimizer steps when the gradients of one are not finite, as under Apex. With a scaler some steps have a fault:
-a NaN among the images overflows in the discriminator alone, and a large number in the first feature of the noise, whose
-weights are 0, in the generator alone.
+plain: without a scaler. each_alone: the usual loop, in which scaler.step skips one optimizer and update() is called
+once. The discriminator has stepped when the generator's loss is computed. all_together: both losses use the same
+weights, and neither optimizer steps if the gradients of one are not finite, as under Apex. With a scaler some steps
+have a fault: a NaN among the images overflows only in the discriminator; a large number in the first feature of the
+noise, whose weights are 0, overflows only in the generator.
 
-OUT receives, as safetensors, "state/<name>", "images" (steps, B, 1, S, S), "noise" (steps, B, Z), and
-of each step "discriminator_loss", "generator_loss", "scales" (before the step), "discriminator_steps" and
-"generator_steps" (1: the optimizer stepped); of the state after them "after/<name>".
+OUT receives, as safetensors, "state/<name>", "images" (steps, B, 1, S, S), "noise" (steps, B, Z) and, for each step,
+"discriminator_loss", "generator_loss", "scales" (before the step), "discriminator_steps" and "generator_steps" (1: the
+optimizer stepped). "after/<name>" is the state after the steps.
 """
 import random
 import sys
@@ -76,7 +76,7 @@ class Trainer:
         self.model = Gan()
         with torch.no_grad():
             self.model.generator[0].weight[:, 0] = 0
-        # Rates at which rounding does not grow over the steps.
+        # At these rates rounding does not grow over the steps.
         self.optimizers = [
             torch.optim.SGD(self.model.discriminator.parameters(), lr=2**-7, momentum=0.5),
             torch.optim.Adam(self.model.generator.parameters(), lr=2**-11, betas=(0.5, 0.999))]
@@ -95,7 +95,7 @@ class Trainer:
         return loss.item()
 
     def each_alone(self, images, noise):
-        """The usual loop of a GAN."""
+        """The usual training loop of a GAN."""
         losses = [self.backward(self.model.discriminator_loss(images, noise), self.optimizers[0])]
         self.scaler.step(self.optimizers[0])
         losses.append(self.backward(self.model.generator_loss(noise), self.optimizers[1]))

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Train one of the zoo's models in PyTorch and write what came out.
+"""Trains one of the zoo's models in PyTorch and writes the results.
 
 Usage: oracle_models.py MODEL OUT
 
-MODEL is one of CASES. OUT receives tensors as safetensors: the initial state as "state/<name>", the
-batches "images" (steps, B, ...; of a GPT tokens) and "labels" (steps, B, ...), "learning_rate", the loss of each SGD step "losses", the first step's
-gradients "grad/<name>", and of the trained model in evaluation mode on the first batch "eval/loss_sum" and "eval/num_correct".
+MODEL is one of CASES. OUT receives tensors as safetensors: the initial state "state/<name>", the batches "images"
+(steps, B, ...; tokens for a GPT) and "labels" (steps, B, ...), "learning_rate", the loss of each SGD step "losses", the
+first step's gradients "grad/<name>", and for the trained model in evaluation mode on the first batch "eval/loss_sum"
+and "eval/num_correct".
 """
 import sys
 
@@ -64,7 +65,7 @@ class Zoo(nn.Module):
 
 
 class Block(nn.Module):
-    """nanoGPT's block; modules are made in the order of its parameters."""
+    """nanoGPT's block. Its modules are made in the order of its parameters."""
 
     def __init__(self, width, num_heads):
         super().__init__()
@@ -107,7 +108,8 @@ class Gpt(nn.Module):
 
 
 class Conv(nn.Conv2d):
-    """Without bias, and initialised as torchvision does it; as the module is made, so that a seed gives the weights."""
+    """A convolution without bias, initialized like torchvision's. It is initialized when it is made, so a seed fixes
+    the weights."""
 
     def __init__(self, in_channels, out_channels, size, stride=1):
         super().__init__(in_channels, out_channels, size, stride=stride, padding=size // 2, bias=False)
@@ -164,7 +166,8 @@ class Resnet(nn.Module):
         return self.fc(nn.functional.adaptive_avg_pool2d(x, 1).flatten(1))
 
 
-# Name: model, shape of a sample, classes, batch size, learning rate (a power of two, so that float32 holds it).
+# {name: (model, shape of a sample, classes, batch size, learning rate)}. Rates are powers of two, which float32 holds
+# exactly.
 CASES = {
     "lenet": (lambda: Lenet(1, 28, [32, 64], 128, 10), (1, 28, 28), 10, 32, 2**-4),
     "lenet-odd": (lambda: Lenet(3, 21, [5, 7, 6], 9, 4), (3, 21, 21), 4, 13, 2**-1),
@@ -189,7 +192,7 @@ def make_batches(name, shape, num_classes, batch_size):
 
 
 def train(model, images, labels, learning_rate, tensors):
-    """Plain SGD, one batch a step; records losses and the first gradients."""
+    """Trains with plain SGD, one batch per step. Records the losses and the first gradients."""
     losses = []
     for step in range(STEPS):
         model.zero_grad(set_to_none=True)

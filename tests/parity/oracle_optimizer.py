@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Run a torch.optim optimizer over given gradients and write where the parameters end.
+"""Runs a torch.optim optimizer over given gradients and writes the final parameters.
 
 Usage: oracle_optimizer.py OPTIMIZER STEPS OUT     OPTIMIZER: adamw, adam, sgd, nesterov or plain
 
-OUT receives, as safetensors, "weight" and "bias" as they begin, "weight_gradients" and "bias_gradients"
-(steps, ...), and as they end "weight_after", "bias_after", and their exponential averages "weight_average" and
-"bias_average" (torch.optim.swa_utils, from the first values on). The bias is a parameter group of its own.
+OUT receives, as safetensors, the initial "weight" and "bias", "weight_gradients" and "bias_gradients" (steps, ...), the
+final "weight_after" and "bias_after", and their exponential averages "weight_average" and "bias_average"
+(torch.optim.swa_utils, starting with the initial values). The bias is a parameter group of its own.
 """
 import sys
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Drive torch.optim.lr_scheduler.ReduceLROnPlateau over random losses and write the rates.
+"""Runs torch.optim.lr_scheduler.ReduceLROnPlateau over random losses and writes the rates.
 
 Usage: oracle_plateau.py SEED EVALUATIONS FACTOR PATIENCE THRESHOLD COOLDOWN MIN_RATE OUT
 
-OUT receives, as safetensors, "losses" (evaluations; a few are not a number) and "rates" (evaluations:
-the rate after each). The rate begins at 2**-7.
+OUT receives, as safetensors, "losses" (evaluations; a few are NaN) and "rates" (evaluations: the rate after each). The
+rate starts at 2**-7.
 """
 import random
 import sys
@@ -15,7 +15,7 @@ import tensor_file
 
 
 def make_losses(generator, count):
-    """A falling curve that stands still for stretches, under noise; float32, so that both sides read the same."""
+    """Returns a falling, noisy curve with flat stretches. In float32, so that both sides read the same numbers."""
     losses, level = [], 8.0
     for _ in range(count):
         level *= generator.choice([0.9, 0.999] + 8 * [1.0])

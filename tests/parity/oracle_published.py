@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Train a model of transformers, torchvision or torch.nn and write what came out.
+"""Trains a model of transformers, torchvision or torch.nn and writes the results.
 
 Usage: oracle_published.py MODEL OUT
 
-MODEL is one of CASES. OUT receives, as safetensors, of a model without dropout: the tensors of its
-checkpoint as it is saved, "state/<name>", those that training starts from, "start/<name>", the batches "input/<name>"
-(steps, B, ...) and "labels" (steps, B, ...), AdamW's "learning_rate" and "epsilon"; of its steps over the batches the
-logits of the first, "logits", the first gradients, "grad/<name>", the loss of each, "losses", and the tensors after them,
-"after/<name>"; and of as many steps in evaluation mode, from "eval/start/<name>", with a new optimizer, the same:
+MODEL is one of CASES. OUT receives, as safetensors, for a model without dropout: the tensors of its checkpoint as it is
+saved, "state/<name>", the tensors that training starts from, "start/<name>", the batches "input/<name>" (steps, B, ...)
+and "labels" (steps, B, ...), and AdamW's "learning_rate" and "epsilon". For the steps over the batches: the logits of
+the first, "logits", the first gradients, "grad/<name>", the loss of each, "losses", and the tensors after them,
+"after/<name>". For as many steps in evaluation mode, from "eval/start/<name>" with a new optimizer: the same as
 "eval/logits" ...
 """
 import pathlib
@@ -27,10 +27,11 @@ STEPS = 20
 
 
 class Gpt2:
-    """As SmallGpt2 of the test; more positions than the sequences use."""
+    """The same model as SmallGpt2 of the test. It has more positions than the sequences use."""
 
     LEARNING_RATE = 2**-9
-    # The keys' biases have no gradient but rounding, for a softmax does not feel them; epsilon keeps that from mattering.
+    # The biases of keys have no gradient except rounding, because a softmax is not affected by them; epsilon makes that
+    # harmless.
     EPSILON = 2**-17
 
     def __init__(self):
@@ -39,7 +40,8 @@ class Gpt2:
         self.model = hf.GPT2LMHeadModel(hf.GPT2Config(vocab_size=61, n_positions=16, n_embd=48, n_layer=3, n_head=4,
                                                       resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0))
 
-    # Away from the first values: with those, no activation is large enough to tell one form of GELU from another.
+    # Returns the parameters to move away from their initial values: those give no activation large enough to
+    # distinguish the forms of GELU.
     def perturbed(self):
         return self.model.parameters()
 
@@ -55,14 +57,14 @@ class Gpt2:
 
 
 class Images:
-    """A model of torchvision on small images; samples of 8."""
+    """A model of torchvision on small images, in batches of 8."""
 
     def __init__(self, model, image_size, num_classes):
-        # The layout that the engine gives weights of convolutions: the sums of another one are rounded otherwise.
+        # The layout that the engine uses for convolution weights: sums in another layout are rounded differently.
         self.model = model.to(memory_format=torch.channels_last)
         self.image_size, self.num_classes = image_size, num_classes
 
-    # Biases and the weights of norms begin alike, so that some of them could be taken for others.
+    # Biases and norm weights start equal, so an exchange of two of them would go unnoticed.
     def perturbed(self):
         return (parameter for parameter in self.model.parameters() if parameter.dim() == 1)
 
@@ -92,7 +94,7 @@ class EfficientNet(Images):
 
 
 class Resnet(Images):
-    """With torchvision's stem, or with the one that is commonly put in its place for CIFAR."""
+    """A ResNet with torchvision's stem, or with the stem that is commonly used for CIFAR."""
 
     LEARNING_RATE = 2**-11
     EPSILON = 2**-9
@@ -106,11 +108,11 @@ class Resnet(Images):
         super().__init__(model, 16 if is_small else 40, 80)
 
     def calm(self):
-        """Takes the model to where rounding hardly grows by the step.
+        """Moves the model to a state in which rounding hardly grows from step to step.
 
         From the first weights PyTorch does not follow itself in another memory layout: half of the rectifiers' inputs are
-        near zero, where rounding says whether a gradient passes, and the labels follow from nothing. Here most rectifiers
-        are well away from it, in the deep model's many nearly all, and branches add little to what they are added to.
+        near zero, where rounding decides whether a gradient passes, and the labels are random. In this state most
+        rectifiers (nearly all of the deep model's many) are well away from zero, and branches add little to their sums.
         """
         is_deep = hasattr(self.model.layer1[0], "bn3")
         last = "bn3" if is_deep else "bn2"
@@ -119,13 +121,15 @@ class Resnet(Images):
                 ends_branch = name.endswith(last)
                 norm.weight.mul_(0.25 if ends_branch else 1)
                 norm.bias.add_(1 if ends_branch else 3.5 if is_deep else 2.5)
-        # Features that are well above zero make large logits; a large loss makes each step magnify rounding. In another
-        # memory layout PyTorch follows itself within 1e-6 from here, and within 1e-3 from the deep model's larger logits.
+        # Features well above zero make large logits, and with a large loss each step magnifies rounding. From here
+        # PyTorch follows itself in another memory layout within 1e-6, and from the deep model's larger logits within
+        # 1e-3.
         self.model.fc.weight.mul_(0.02 if is_deep else 0.1)
 
 
 class Bert:
-    """As SmallBert of the test; more positions than the sequences use, texts of all lengths and of two parts."""
+    """The same model as SmallBert of the test. It has more positions than the sequences use; texts have all lengths and
+    two parts."""
 
     LEARNING_RATE = 2**-9
     EPSILON = 2**-17
@@ -144,7 +148,7 @@ class Bert:
     def saved_tensors(self):
         return saved_by_transformers(self.model)
 
-    # The padding token is in the texts too: its embedding is not trained there.
+    # The texts contain the padding token too: its embedding is not trained there.
     def batches(self):
         lengths = torch.randint(1, 11, (STEPS, 4, 1))
         mask = (torch.arange(10) < lengths).to(torch.int64)
@@ -174,7 +178,8 @@ class RnnClassifier(nn.Module):
 
 
 class Rnn:
-    """As SmallRnn of the test; texts of all lengths, filled up with tokens that another text has."""
+    """The same model as SmallRnn of the test. Texts have all lengths and are padded with tokens that also occur in
+    texts."""
 
     LEARNING_RATE = 2**-9
     EPSILON = 2**-17
@@ -198,7 +203,7 @@ class Rnn:
 
 
 class Small(Images):
-    """A zoo model of oracle_models.py, on images of one channel."""
+    """A zoo model of oracle_models.py, on images with one channel."""
 
     LEARNING_RATE = 2**-9
     EPSILON = 1e-8
@@ -231,7 +236,7 @@ def prefixed(prefix, tensors, names):
 
 
 def train(case, inputs, labels, names, prefix=""):
-    """Takes the steps in the mode that the model is in, and gives what came out."""
+    """Takes the steps in the mode that the model is in, and returns the results."""
     optimizer = torch.optim.AdamW(case.model.parameters(), lr=case.LEARNING_RATE, weight_decay=2**-6, eps=case.EPSILON)
     tensors, losses = {}, []
     for step in range(STEPS):
@@ -250,11 +255,12 @@ def train(case, inputs, labels, names, prefix=""):
 
 @torch.no_grad()
 def settle(case, inputs):
-    """Gives norms the statistics of the batches: those of a few steps are still in part the first ones."""
+    """Sets the norms' statistics to those of the batches: after only a few steps they would still contain the initial
+    ones."""
     norms = [module for module in case.model.modules() if isinstance(module, nn.BatchNorm2d)]
     for norm in norms:
         norm.reset_running_stats()
-        norm.momentum = None  # the mean of all
+        norm.momentum = None  # the mean over all batches
     for step in range(STEPS if norms else 0):
         case.logits({name: batches[step] for name, batches in inputs.items()})
 
@@ -278,7 +284,7 @@ def main():
     tensors |= {"labels": labels, "learning_rate": torch.tensor(case.LEARNING_RATE), "epsilon": torch.tensor(case.EPSILON)}
     start = {name: tensor.clone() for name, tensor in case.model.state_dict().items()}
     tensors |= train(case, inputs, labels, names)
-    # Evaluation mode starts from the first weights too: without normalisation, trained logits would be large.
+    # Evaluation mode starts from the first weights too: without normalization, trained weights would give large logits.
     case.model.load_state_dict(start)
     settle(case, inputs)
     tensors |= prefixed("eval/start/", case.model.state_dict(), names)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""List the tensors of torchvision's residual networks.
+"""Lists the tensors of torchvision's residual networks.
 
 Usage: oracle_resnet.py OUT
 
-OUT receives, as safetensors, the shape of each tensor of a state_dict as "<model>/<name>", for resnet18,
-resnet34 and resnet50.
+OUT receives, as safetensors, tensors named "<model>/<name>" with the shapes of the state_dicts of resnet18, resnet34
+and resnet50.
 """
 import sys
 

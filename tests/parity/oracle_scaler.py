@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Drive torch.amp.GradScaler over random overflow flags and write its trace.
+"""Runs torch.amp.GradScaler over random overflow flags and writes its trace.
 
 Usage: oracle_scaler.py SEED STEPS INTERVAL ONE_IN OUT
 
-OUT receives, as safetensors, "flags" (steps, int64: 1 an overflow) and "scales" (steps: the scale after
-each update). Every step goes through the scaler's public calls: scale, unscale_ by step, update.
+OUT receives, as safetensors, "flags" (steps, int64: 1 is an overflow) and "scales" (steps: the scale after each
+update). Every step goes through the scaler's public calls: scale, unscale_ by step, update.
 """
 import random
 import sys

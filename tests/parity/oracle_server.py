@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs oracles for a test program, each in a fork of this process, which imports what they import once.
+"""Runs oracles for a test program, each in a fork of this process, which imports their modules once.
 
-Usage: oracle_server.py. Each line on standard input is a request: the oracle's name and its arguments, parted by tabs.
-Its answer is a line on standard output: the status with which the oracle ended. What oracles print goes to standard error.
+Usage: oracle_server.py. Each line on standard input is a request: the oracle's name and its arguments, separated by
+tabs. The answer is a line on standard output: the oracle's exit status. The output of oracles goes to standard error.
 """
 import importlib
 import os
@@ -14,7 +14,7 @@ def run(oracle, arguments):
     sys.argv = [oracle.__file__, *arguments]
     try:
         oracle.main()
-    except BaseException:  # whatever it is, the caller's loop must not go on in this process
+    except BaseException:  # any error at all: this fork must never continue the caller's loop
         traceback.print_exc()
         os._exit(1)
     sys.stdout.flush()

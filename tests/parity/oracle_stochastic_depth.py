@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Exports a model of two branches, each with torchvision's stochastic depth.
 
-Usage: oracle_stochastic_depth.py ARCHIVE SIZE PROBABILITY PROBABILITY OUTPUT. ARCHIVE: the .pt2 file to write. SIZE: of a
-sample. PROBABILITY: that a branch leaves a sample out. OUTPUT, of safetensors, has no tensors.
+Usage: oracle_stochastic_depth.py ARCHIVE SIZE PROBABILITY PROBABILITY OUTPUT. ARCHIVE: the .pt2 file to write. SIZE:
+the size of a sample. PROBABILITY: that a branch leaves a sample out. OUTPUT is a safetensors file without tensors.
 """
 import pathlib
 import sys

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Train a model in PyTorch, in fp32 or under CPU autocast in bf16, and write what came out.
+"""Trains a model in PyTorch, in fp32 or under CPU autocast in bf16, and writes the results.
 
 Usage: oracle_training.py MODEL PRESET OPTIMIZER STEPS FEATURE OUT
 
-MODEL: cnn (MNIST's), resnet (with batch norms), mlp or gpt; PRESET: fp32 or bf16; OPTIMIZER: adamw or sgd; FEATURE: none,
-clip (of the global norm), accumulation (over micro-batches), decay (of weights, strong) or ema (an average of the
-weights).
+MODEL: cnn (the MNIST CNN), resnet (with batch norms), mlp or gpt; PRESET: fp32 or bf16; OPTIMIZER: adamw or sgd;
+FEATURE: none, clip (by the global norm), accumulation (over micro-batches), decay (strong weight decay) or ema (an
+average of the weights).
 
-OUT receives, as safetensors, "images" (batches, B, ...; of the gpt tokens), "labels" (batches, B, ...),
-and of a run with 1 thread in fp32 and 2 in bf16: the loss of each step, "losses", the global norm of its gradients
-before clipping, "grad_norms", each parameter and buffer as it ends, "after/<name>", and the mean loss of the first
-batch in evaluation mode, "eval_loss", of the average where there is one. For bf16 "losses_one_thread" and
+OUT receives, as safetensors, "images" (batches, B, ...; tokens for the gpt), "labels" (batches, B, ...) and, for a run
+with 1 thread in fp32 or 2 in bf16: the loss of each step, "losses"; the global norm of its gradients before clipping,
+"grad_norms"; each parameter and buffer at the end, "after/<name>"; and the mean loss of the first batch in evaluation
+mode, "eval_loss", with the averaged weights if there are any. For bf16, "losses_one_thread" and
 "after_one_thread/<name>" are those of a run with 1 thread. Batches are used in turn.
 """
 import sys
@@ -28,7 +28,7 @@ MICRO_BATCHES = 4
 EMA_DECAY = 0.9375
 VOCABULARY, LENGTH, SEQUENCES = 17, 16, 8
 
-# Model, and the rates of AdamW and of SGD: low enough that rounding does not grow.
+# {name: (model, rate of AdamW, rate of SGD)}. The rates are low enough that rounding does not grow.
 MODELS = {
     "cnn": (lambda: Lenet(1, 28, [32, 64], 128, 10), 2**-13, 2**-8),
     "resnet": (lambda: Resnet([8, 16], [1, 1], 1, 10), 1.5 * 2**-10, 2**-8),
@@ -45,7 +45,7 @@ def make_optimizer(model_name, name, decays, parameters):
 
 
 def make_images():
-    """Class prototypes under noise as large: it can be learned."""
+    """Class prototypes with noise of the same size, so that there is something to learn."""
     generator = torch.Generator().manual_seed(SEED)
     prototypes = torch.randn(10, 1, 28, 28, generator=generator)
     labels = torch.randint(0, 10, (NUM_BATCHES, BATCH_SIZE), generator=generator)
@@ -54,7 +54,7 @@ def make_images():
 
 
 def make_tokens():
-    """A rule from token to token, and every fourth label drawn, so that the loss stays away from zero."""
+    """A rule from token to token. Every fourth label is random, so that the loss stays away from zero."""
     generator = torch.Generator().manual_seed(SEED)
     shape = (NUM_BATCHES, SEQUENCES, LENGTH)
     tokens = torch.randint(0, VOCABULARY, shape, generator=generator)
@@ -69,7 +69,7 @@ def loss_of(model, preset, images, labels):
 
 
 def backward(model, preset, images, labels, num_parts):
-    """The mean loss; the gradients are those of the mean over all parts."""
+    """Returns the mean loss. The gradients are those of the mean over all parts."""
     total = 0.0
     for part_images, part_labels in zip(images.chunk(num_parts), labels.chunk(num_parts)):
         loss = loss_of(model, preset, part_images, part_labels) / num_parts
@@ -79,7 +79,7 @@ def backward(model, preset, images, labels, num_parts):
 
 
 def train(name, preset, optimizer_name, steps, feature, batches, threads):
-    """The model, its losses and norms, and the averages of its parameters, None without ema."""
+    """Returns the model, its losses and norms, and the averages of its parameters (None without ema)."""
     torch.set_num_threads(threads)
     torch.manual_seed(SEED)
     model = MODELS[name][0]()

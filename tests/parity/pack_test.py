@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `ampctl data pack` writes equals what Pillow makes of the same pictures, in the order of torchvision's ImageFolder.
+"""`ampctl data pack` writes the same images as Pillow makes of the pictures, in the order of torchvision's ImageFolder.
 
 Usage: pack_test.py FOLDER_OF_BINARIES [REPORT.xml]. Needs no server.
 """
@@ -25,7 +25,7 @@ WIDTH, HEIGHT = 24, 16
 
 
 def centred(picture):
-    """The largest part in the middle with the sides of the result."""
+    """Crops the largest centred part that has the result's aspect ratio."""
     width, height = picture.size
     box_width, box_height = min(width, height * WIDTH // HEIGHT), min(height, width * HEIGHT // WIDTH)
     left, top = (width - box_width) // 2, (height - box_height) // 2
@@ -51,7 +51,7 @@ class Pack(unittest.TestCase):
 
     @classmethod
     def picture(cls, size):
-        """Noise over a slope, so that neither filter nor place may be wrong."""
+        """Noise over a slope, so that a wrong filter or a wrong position shows."""
         width, height = size
         slope = numpy.linspace(0, 150, width)[None, :, None] + numpy.linspace(0, 50, height)[:, None, None]
         noise = cls.random.integers(0, 56, (height, width, 3))
@@ -87,7 +87,7 @@ class Pack(unittest.TestCase):
         images, _, _ = self.pack("set", "--stretch")
         expected, _, _ = self.theirs("set", "RGB", lambda picture: picture)
         differences = numpy.abs(images.astype(int) - expected.astype(int))
-        self.assertLessEqual(differences.max(), 1)  # Pillow takes columns first where they shrink the most
+        self.assertLessEqual(differences.max(), 1)  # Pillow resizes columns first where they shrink the most
         self.assertLess((differences > 0).mean(), 0.1)
 
     def test_jpeg_files_are_decoded_as_by_pillow(self):
@@ -99,7 +99,7 @@ class Pack(unittest.TestCase):
         images, labels, _ = self.pack("photos")
         expected, targets, _ = self.theirs("photos", "RGB", centred)
         numpy.testing.assert_array_equal(labels, targets)
-        # Pillow carries a libjpeg-turbo of its own.
+        # Pillow contains its own libjpeg-turbo.
         self.assertLessEqual(numpy.abs(images.astype(int) - expected.astype(int)).max(), 1)
 
     def write(self, name, colour):
@@ -108,7 +108,8 @@ class Pack(unittest.TestCase):
         Image.new("RGB", (WIDTH, HEIGHT), colour).save(path, "PNG")
 
     def test_files_and_classes_are_those_that_imagefolder_lists(self):
-        """Folders in classes, links, hidden names, capitals and names whose order depends on how it is made."""
+        """Folders within classes, links, hidden names, capitals, and names whose order depends on how it is
+        computed."""
         names = ("b/a.png", "b/deep/er/a.png", "b/deep/b.png", "b/deep-x/a.png", "b/deep.x/a.png", "b/deep x/a.png", "b/Z.PNG",
                  "b/z.png", "b/\u00e9.png", "b/e.JpEg", "b/.hidden.png", "b/.png", "B/only/below/x.jpg", "a a/x.png", "a/x.png",
                  "a-/x.png", "a.b/x.png", "\u00c4/x.png", "\U0001f600/x.png", "\uffe5/x.png", ".dot/x.png", "10/x.png", "9/x.png")

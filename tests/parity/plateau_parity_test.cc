@@ -1,4 +1,4 @@
-// The schedule that waits for a plateau against torch.optim.lr_scheduler.ReduceLROnPlateau.
+// The plateau schedule against torch.optim.lr_scheduler.ReduceLROnPlateau.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 using amp::Plateau;
 using amp::PlateauConfig;
 
-constexpr double kLearningRate = 0x1p-7;  // as in oracle_plateau.py
+constexpr double kLearningRate = 0x1p-7;  // The same as in oracle_plateau.py.
 
 TEST(PlateauParity, EveryRateIsTorchsOverRandomLosses) {
   for (const PlateauConfig& config :

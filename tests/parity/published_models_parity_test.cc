@@ -1,5 +1,5 @@
-// The zoo's models against those of transformers, torchvision and torch.nn: names and shapes of what a checkpoint
-// holds, first weights, logits, gradients and training, in both modes.
+// The zoo's models against those of transformers, torchvision and torch.nn: names and shapes of a checkpoint's tensors,
+// first weights, logits, gradients and training, in both modes.
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ constexpr double kForwardTolerance = 1e-5;
 constexpr double kGradientTolerance = 1e-4;
 constexpr double kTrainingTolerance = 1e-4;
 
-// Each as oracle_published.py has it.
+// Each model has the same sizes as in oracle_published.py.
 
 graph::Graph Lenet() {
   v1::LenetSpec spec;
@@ -131,7 +131,7 @@ double RelativeError(const at::Tensor& ours, const at::Tensor& theirs) {
   return ours.sub(theirs).norm().item<double>() / theirs.norm().item<double>();
 }
 
-// Without the prefix.
+// Returns the oracle's tensors with this prefix, named without it.
 TensorMap Named(const std::map<std::string, at::Tensor>& oracle, const std::string& prefix) {
   TensorMap found;
   for (const auto& [name, tensor] : oracle) {
@@ -158,7 +158,7 @@ struct Case {
 
 void PrintTo(const Case& model, std::ostream* out) { *out << model.name; }
 
-// What Python computed for a model; asked for once.
+// Returns what Python computed for a model. Computed once per model.
 const absl::StatusOr<TensorMap>& OracleOf(const std::string& model) {
   static auto* const known = new std::map<std::string, absl::StatusOr<TensorMap>>();
   const auto it = known->find(model);
@@ -174,7 +174,7 @@ class PublishedModelParity : public testing::TestWithParam<Case> {
     oracle_ = *oracle;
   }
 
-  // As the model's input has it: a mask comes as numbers.
+  // Returns the input in the dtype of the model's input: the oracle stores a mask as numbers.
   at::Tensor InputOf(graph::ValueId input, int64_t step) const {
     const at::Tensor given = oracle_.at("input/" + model_.value(input).name)[step].contiguous();
     return model_.type(input).dtype == graph::Dtype::kBool ? given.to(at::kBool) : given;
@@ -198,8 +198,8 @@ class PublishedModelParity : public testing::TestWithParam<Case> {
     return Bound(program, state)->Run(amp::InputsOf(program, BatchOf(0), at::Device(at::kCPU)))[0];
   }
 
-  // Python's tensors as the engine keeps them, with leaves that have gradients. Copies: a run writes running
-  // statistics.
+  // Returns Python's tensors in the engine's layout, as leaves with gradients. They are copies, because a run writes
+  // running statistics.
   TensorMap Leaves(const std::string& prefix) const {
     TensorMap state = Named(oracle_, prefix);
     for (auto& [name, tensor] : state) {
@@ -211,7 +211,7 @@ class PublishedModelParity : public testing::TestWithParam<Case> {
     return state;
   }
 
-  // Of the model in one of its modes with the tensors `start`, against what Python computed of it in that.
+  // Compares the model in one of its modes, with the tensors `start`, with what Python computed in that mode.
   void ExpectLogitsAndGradients(const graph::Graph& program, const std::string& start, const std::string& mode) const;
   void ExpectTrainingFollows(const graph::Graph& program, const std::string& start, const std::string& mode) const;
 
@@ -238,11 +238,11 @@ TEST_P(PublishedModelParity, FirstWeightsAreDrawnAlike) {
       continue;
     }
     const double own_deviation = own.std().item<double>();
-    const double tolerance = 5 / std::sqrt(tensor.numel());  // five standard errors
+    const double tolerance = 5 / std::sqrt(tensor.numel());  // Five standard errors.
     EXPECT_LT(tolerance, 0.6) << name << " has too few numbers to tell";
     EXPECT_NEAR(own_deviation / deviation, 1, tolerance) << name;
     EXPECT_NEAR(own.mean().item<double>() / deviation, 0, tolerance) << name;
-    // A uniform distribution ends at 1.73 deviations.
+    // The largest value of a uniform distribution is 1.73 standard deviations.
     EXPECT_EQ(own.abs().max().item<double>() < 2 * own_deviation, tensor.abs().max().item<double>() < 2 * deviation)
         << name << " is of another distribution";
   }
@@ -298,7 +298,7 @@ void PublishedModelParity::ExpectTrainingFollows(const graph::Graph& program, co
     parameters.insert(parameter.name);
   }
   for (const auto& [name, theirs] : after) {
-    if (!mode.empty() && !parameters.contains(name)) {  // a buffer in evaluation mode
+    if (!mode.empty() && !parameters.contains(name)) {  // A buffer in evaluation mode.
       EXPECT_TRUE(ours.at(name).equal(before.at(name))) << name << " changed";
     } else if (absl::EndsWith(name, "num_batches_tracked")) {
       EXPECT_TRUE(ours.at(name).equal(theirs)) << name;
@@ -312,7 +312,7 @@ void PublishedModelParity::ExpectTrainingFollows(const graph::Graph& program, co
 
 TEST_P(PublishedModelParity, TrainingFollows) { ExpectTrainingFollows(model_, "start/", ""); }
 
-// As of norms that are frozen: they take their running statistics, and leave those as they are.
+// In evaluation mode norms are frozen: they use their running statistics and do not change them.
 TEST_P(PublishedModelParity, TrainingInEvaluationModeFollows) {
   ExpectTrainingFollows(graph::EvalProgram(model_), "eval/start/", "eval/");
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Jobs start from what transformers and torchvision saved, and those load what the jobs save.
+"""Jobs start from files that transformers and torchvision saved, and these libraries load the files that jobs save.
 
 Usage: published_weights_test.py FOLDER_OF_BINARIES [REPORT.xml]. Ends only the processes that it started, by their ids.
 """
@@ -20,7 +20,7 @@ from transformers import BertConfig, BertForSequenceClassification, GPT2Config, 
 from service_case import DataRootCase, main
 
 VOCABULARY, LENGTH, SAMPLES, LABELS = 61, 12, 40, 3
-# A rate so small that no weight moves.
+# The rate is so small that no weight moves.
 JOB = """
 name: from-transformers
 model: {{{model}, initial_weights: root/saved/model.safetensors}}
@@ -32,7 +32,7 @@ train: {{steps: 1, num_threads: 1}}
 BERT = (f"bert_classifier: {{num_hidden_layers: 2, hidden_size: 32, num_attention_heads: 4, intermediate_size: 64, "
         f"max_position_embeddings: 16, vocab_size: {VOCABULARY}, num_labels: {LABELS}}}")
 GPT2 = f"gpt2: {{n_layer: 2, n_embd: 32, n_head: 4, n_positions: 16, vocab_size: {VOCABULARY}}}"
-# In the order of the file, which Python takes them in.
+# Batches are in the order of the file, as the Python loop takes them.
 IMAGES_JOB = """
 name: from-torchvision
 model: {{{model}, initial_weights: root/images.safetensors}}
@@ -46,10 +46,10 @@ optimizer: {{sgd: {{learning_rate: {rate}, momentum: {momentum}}}}}
 train: {{steps: {steps}, num_threads: 1}}
 """
 IMAGE_BATCH, IMAGE_STEPS, RATE, MOMENTUM = 20, 3, 2**-6, 0.875
-NUM_SEEN = 2  # batches that norms have counted before the job
-# Of the loss, relative: what rounding weights and activations to the format may cost.
+NUM_SEEN = 2  # batches that the norms have counted before the job
+# Relative tolerance of the loss: the error of rounding weights and activations to the format.
 TOLERANCE = {"fp32": 1e-6, "bf16": 1e-2, "fp16": 1e-3}
-STATE_TOLERANCE = 1e-5  # of a tensor after the steps, relative to its largest element
+STATE_TOLERANCE = 1e-5  # for a tensor after the steps, relative to its largest element
 
 
 def away_from_first_values(model):
@@ -60,7 +60,7 @@ def away_from_first_values(model):
 
 
 def away_from_alike(model):
-    """Biases and the weights of norms begin alike, so that some of them could be taken for others."""
+    """Adds noise to biases and norm weights: they start equal, and an exchange of two of them would go unnoticed."""
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() == 1:
@@ -69,7 +69,7 @@ def away_from_alike(model):
 
 
 def trained_in_python(model, images, labels):
-    """The losses of the job's steps."""
+    """Trains like the job and returns the losses of its steps."""
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE, momentum=MOMENTUM)
     losses = []
     for step in range(IMAGE_STEPS):
@@ -90,7 +90,7 @@ def distance(ours, theirs):
 
 class PublishedWeights(DataRootCase):
     def evaluated(self, model, spec, data, expected):
-        """Runs a job from what transformers saves of the model in each format; returns the fp32 job's saved tensors."""
+        """Runs a job from the saved transformers model in each format. Returns the tensors that the fp32 job saved."""
         model.save_pretrained(self.root / "saved")
         for preset, tolerance in TOLERANCE.items():
             with self.subTest(preset):
@@ -104,7 +104,7 @@ class PublishedWeights(DataRootCase):
         return saved
 
     def expect_loads(self, saved, kind, model, inputs):
-        """What the job saved, beside the model's configuration, is a folder of transformers'."""
+        """The tensors that the job saved form, with the model's configuration, a folder that transformers loads."""
         folder = self.root / "again"
         folder.mkdir(exist_ok=True)
         shutil.copy(self.root / "saved" / "config.json", folder)
@@ -151,13 +151,14 @@ class PublishedWeights(DataRootCase):
         self.expect_loads(self.evaluated(model, GPT2, data, expected), GPT2LMHeadModel, model, inputs)
 
     def save_images(self):
-        """Writes what the job is fed, and returns it."""
+        """Writes the job's input and returns it."""
         images, labels = torch.randn(SAMPLES, 3, 32, 32), torch.randint(0, LABELS, (SAMPLES,))
         numpy.savez(self.root / "images.npz", images=images.numpy(), labels=labels.numpy())
         return images, labels
 
     def trained_and_exported(self, spec):
-        """The job that begins with images.safetensors, and the tensors that `checkpoint export` gives of its end."""
+        """Returns the job that starts from images.safetensors, and the tensors that `checkpoint export` writes of its
+        end."""
         job = self.run_job(IMAGES_JOB.format(model=spec, batch_size=IMAGE_BATCH, steps=IMAGE_STEPS, rate=RATE,
                                              momentum=MOMENTUM))
         self.assertEqual(job["state"], "SUCCEEDED", job.get("message"))
@@ -168,7 +169,7 @@ class PublishedWeights(DataRootCase):
         return job, load_file(exported)
 
     def expect_evaluation(self, job, model, images, labels):
-        """The job's last evaluation is that of torchvision's module."""
+        """The job's last evaluation equals that of torchvision's module."""
         with torch.no_grad():
             logits = model.eval()(images)
         final = job["attempts"][-1]["outcome"]["finalMetrics"]
@@ -178,14 +179,14 @@ class PublishedWeights(DataRootCase):
         self.assertEqual(final["evalAccuracy"], (logits.argmax(1) == labels).double().mean().item())
 
     def expect_torchvisions(self, build, spec, still=r"(?!)"):
-        """A state_dict of torchvision's goes through a job and back, strictly, as training in Python leaves it.
+        """A torchvision state_dict goes through a job and back, strictly, and ends as training in Python leaves it.
 
-        `still` are parameters whose gradient is zero in truth: biases that a norm behind them takes away.
+        `still` matches parameters whose true gradient is zero: biases that a following norm cancels.
         """
         torch.manual_seed(7)
-        torch.set_num_threads(1)  # as the job: the sums of several are rounded otherwise
+        torch.set_num_threads(1)  # like the job: with several threads sums are rounded differently
         images, labels = self.save_images()
-        # The layout that the engine gives weights of convolutions: the sums of another one are rounded otherwise.
+        # The layout that the engine uses for convolution weights: sums in another layout are rounded differently.
         model = away_from_alike(build()).to(memory_format=torch.channels_last).train()
         with torch.no_grad():
             for _ in range(NUM_SEEN):

@@ -1,9 +1,9 @@
-"""Tensors in a safetensors file, for oracles to hand over what PyTorch computed. The reader is oracle.cc's."""
+"""Writes tensors to a safetensors file, in which oracles return what PyTorch computed. oracle.cc reads the file."""
 import torch
 from safetensors.torch import save_file
 
 
 def write(path, tensors):
-    """Writes a dict of tensors by their names."""
-    # Copies: save_file takes no two tensors that share memory, as tied weights do, and no strides.
+    """Writes a dict of tensors by name."""
+    # The tensors are copied: save_file accepts neither tensors that share memory, as tied weights do, nor strides.
     save_file({name: tensor.detach().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}, path)

@@ -29,7 +29,7 @@ namespace {
 using amp::OptimizerConfig;
 using Tensors = std::map<std::string, at::Tensor>;
 
-// As in oracle_training.py.
+// The same values as in oracle_training.py.
 constexpr uint64_t kSeed = 20;
 constexpr double kMaxNorm = 0x1p-2;
 constexpr int64_t kMicroBatches = 4;
@@ -37,7 +37,7 @@ constexpr double kEmaDecay = 0.9375;
 
 constexpr double kFp32Tolerance = 1e-4;
 
-// What is trained and how; the fields are the oracle's arguments.
+// A training run. The fields are the oracle's arguments.
 struct Recipe {
   std::string model;
   std::string preset = "fp32";
@@ -83,7 +83,7 @@ OptimizerConfig ConfigOf(const Recipe& run) {
   return config;
 }
 
-// An engine, and what its steps gave so far.
+// An engine, and the results of its steps so far.
 struct Trained {
   std::unique_ptr<amp::Engine> engine;
   std::vector<float> losses;
@@ -95,7 +95,7 @@ amp::Batch BatchOf(const Tensors& oracle, int64_t step) {
   return {oracle.at("images").select(0, index), oracle.at("labels").select(0, index)};
 }
 
-// Our training on the oracle's batches.
+// Trains with the engine on the oracle's batches.
 Trained Train(const Recipe& run, const Tensors& oracle) {
   at::set_num_threads(run.preset == "fp32" ? 1 : 2);
   v1::PrecisionPolicy policy;
@@ -125,13 +125,13 @@ Trained Train(const Recipe& run, const Tensors& oracle) {
   return trained;
 }
 
-// Mean loss on the first batch, on the average where there is one.
+// Returns the mean loss on the first batch, with the averaged weights if there are any.
 double EvalLoss(const Trained& trained, const Tensors& oracle) {
   const amp::EvalSums sums = trained.engine->Evaluate(BatchOf(oracle, 0));
   return sums.loss / static_cast<double>(sums.num_samples);
 }
 
-// What PyTorch computes for the run, whose preset "bf16" is CPU autocast there.
+// Returns what PyTorch computes for the run. Its preset "bf16" is CPU autocast.
 Tensors OracleOf(const Recipe& run) {
   const std::string preset = run.preset == "fp32" ? "fp32" : "bf16";
   const auto oracle =
@@ -140,7 +140,7 @@ Tensors OracleOf(const Recipe& run) {
   return oracle.value_or(Tensors());
 }
 
-// The largest relative difference; `wrong` tells of the first step whose difference is beyond its tolerance.
+// Returns the largest relative difference. `wrong` describes the first step whose difference exceeds its tolerance.
 double LargestDifference(const std::vector<float>& ours, const at::Tensor& theirs,
                          const std::vector<double>& tolerances, std::string& wrong) {
   double worst = 0;
@@ -175,7 +175,7 @@ void ExpectLearned(const at::Tensor& losses) {
   EXPECT_LT(values[losses.numel() - 1], 0.8 * values[0]) << "the oracle must have learned something";
 }
 
-// Over all parameters: the norm of the difference, beside the norm of theirs.
+// Returns the norm of the difference over all parameters, relative to the norm of theirs.
 double WeightsApart(const Trained& trained, const Tensors& oracle) {
   double difference = 0;
   double norm = 0;
@@ -200,10 +200,10 @@ TEST(TrainingParity, Fp32LossesFollowPyTorch) {
   }
 }
 
-// The larger of 2% and twice what PyTorch differs by from itself with another number of threads.
+// Returns the larger of 2% and twice the difference of PyTorch from itself with another number of threads.
 double ToleranceBeside(double own_spread) { return std::max(0.02, 2 * own_spread); }
 
-// That of each step's loss.
+// Returns that tolerance for each step's loss.
 std::vector<double> TolerancesBeside(const Tensors& oracle) {
   const at::Tensor& losses = oracle.at("losses");
   const at::Tensor spreads = oracle.at("losses_one_thread").sub(losses).abs().div(losses);
@@ -215,7 +215,7 @@ std::vector<double> TolerancesBeside(const Tensors& oracle) {
   return tolerances;
 }
 
-// Follows autocast in bf16 that closely in every step.
+// The run follows autocast in bf16 within these tolerances in every step.
 void ExpectFollowsAutocast(Recipe run, const std::vector<std::string>& presets) {
   run.preset = "bf16";
   const Tensors oracle = OracleOf(run);
@@ -240,8 +240,8 @@ TEST(TrainingParity, Bf16LossesOfTheGptFollowAutocast) {
   ExpectFollowsAutocast({.model = "gpt", .num_steps = 100}, {"torch-amp-bf16"});
 }
 
-// How far running statistics are from PyTorch's, in what a batch norm divides by: standard deviations for means, which
-// may be near zero, and the variances themselves.
+// Returns how far running statistics are from PyTorch's, in the units that a batch norm divides by: standard deviations
+// for means, which may be near zero, and variances for variances.
 double StatisticsApart(const std::string& name, const at::Tensor& statistics, const Tensors& oracle) {
   const bool is_mean = name.ends_with("running_mean");
   const std::string norm = name.substr(0, name.rfind('.'));

@@ -1,4 +1,4 @@
-"""PyTorch on a CPU that computes its products of bfloat16 in float32, as ampd's "ampd.*_wide" ops do."""
+"""Makes PyTorch on a CPU compute its bfloat16 products in float32, as ampd's "ampd.*_wide" ops do."""
 import contextlib
 from unittest import mock
 
@@ -10,18 +10,18 @@ __all__ = ["wide_products"]
 
 aten = torch.ops.aten
 ATTENTION = aten._scaled_dot_product_flash_attention_for_cpu.default
-# Of linear layers, convolutions and attention, in the forward pass and in the backward pass.
+# The products of linear layers, convolutions and attention, in the forward and in the backward pass.
 PRODUCTS = (aten.mm.default, aten.addmm.default, aten.convolution.default, aten.convolution_backward.default, ATTENTION,
             aten._scaled_dot_product_flash_attention_for_cpu_backward.default)
 
 
 @contextlib.contextmanager
 def wide_products():
-    """Within it, operands of PRODUCTS in bfloat16 are widened to float32, and their results rounded once to bfloat16.
-    Gives an object whose `num_widened` is how many there were.
+    """While the context lasts, bfloat16 operands of PRODUCTS are widened to float32, and their results are rounded once
+    to bfloat16. Yields an object whose `num_widened` counts the products.
 
-    PyTorch takes a linear layer over an input that is not contiguous apart into products by batch, of which it rounds each,
-    then their sums and those with the bias: here it is one product.
+    For an input that is not contiguous, PyTorch splits a linear layer into products by batch and rounds each of them,
+    then their sums and the sums with the bias. Here it is one product.
     """
     linear = functional.linear
     whole = lambda input, weight, bias=None: linear(input.contiguous(), weight, bias)
@@ -30,7 +30,7 @@ def wide_products():
 
 
 class _Widening(TorchDispatchMode):
-    """Stands below autograd, whose own products in the backward pass it sees too."""
+    """Runs below autograd, so it also sees the products of the backward pass."""
 
     def __init__(self):
         super().__init__()
