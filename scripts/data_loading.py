@@ -1,5 +1,4 @@
-"""Training batches per second of ampd and of LibTorch's and PyTorch's DataLoader, and how long a step waits for
-data."""
+"""Training batches per second of ampd, LibTorch's and PyTorch's DataLoader, and how long a step waits for data."""
 import array
 import json
 import os
