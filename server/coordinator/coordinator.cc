@@ -37,7 +37,7 @@ absl::Status CheckOrder(const v1::LossScaleOrder& order) {
   return violations.empty() ? absl::OkStatus() : InvalidFields(violations);
 }
 
-// Fills the update in from the request, or tells what is wrong with it.
+// Fills in the update from the request. INVALID_ARGUMENT names the fields that are wrong.
 absl::Status ToChange(const v1::UpdateJobRequest& request, internal::ChangeJob* change) {
   change->set_job(request.id());
   change->set_etag(request.etag());
@@ -232,7 +232,7 @@ void Coordinator::UpdateJob(const v1::UpdateJobRequest& request, JobDone done) {
   if (!record.ok()) {
     return done(record.status());
   }
-  // That a job has ended is told by the commit.
+  // For a finished job, the commit returns WRONG_STATE.
   if (update.change_job().has_loss_scale_order() && !IsTerminal((*record)->job().state())) {
     const absl::Status status = AdmitOrder(update.change_job().loss_scale_order(), (*record)->job());
     if (!status.ok()) {

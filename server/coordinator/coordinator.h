@@ -75,16 +75,16 @@ class Coordinator {
   void DeleteJob(const v1::DeleteJobRequest& request, Done done);
   void DeleteCheckpoint(const v1::DeleteCheckpointRequest& request, Done done);
 
-  // `progress` is empty: it is the metric room's to add.
+  // `progress` is left empty; server/telemetry adds it.
   absl::StatusOr<JobPtr> GetJob(const std::string& id) const;
   absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request) const;
   absl::StatusOr<v1::ExplainJobResponse> ExplainJob(const v1::ExplainJobRequest& request) const;
   absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const v1::ListCheckpointsRequest& request) const;
-  // The workers and devices that a job of this spec could run on now, as server::MatchingWorkers tells them.
+  // The workers and devices that a job with this spec could run on now (server::MatchingWorkers).
   std::vector<v1::Worker> WorkersFor(const v1::JobSpec& spec) const;
-  // The uploads that jobs which have not ended name, each with one such job.
+  // Maps each upload that an unfinished job names to one such job.
   std::map<std::string, std::string> LiveArtifacts() const;
-  // As its worker registered it; nothing once that is forgotten.
+  // The device as its worker registered it; nothing if the worker was removed.
   std::optional<v1::Device> FindDevice(const std::string& worker, const std::string& device) const;
 
   // ---- Operators.
@@ -94,27 +94,28 @@ class Coordinator {
   void RemoveWorker(const v1::RemoveWorkerRequest& request, Done done);
 
   // ---- Workers.
-  // Takes a report in and answers with the directive that renews the lease from it. Facts in it are acknowledged by a
-  // later directive, once they are on disk. An error ends the stream:
-  //   INVALID_ARGUMENT     what it says of the worker can't be (CheckRegistration),
-  //   ALREADY_EXISTS       the name is another agent's, whose worker is not lost (reason WORKER_NAME_IN_USE),
-  //   ABORTED              another incarnation of this agent has come since (reason REPLACED).
-  // A report older than one already taken in is not looked at; its answer renews nothing. What can't be true of an
-  // attempt is left out.
+  // Processes a report and returns the directive that renews the worker's lease. A later directive acknowledges the
+  // report's facts, once they are on disk. An error ends the stream:
+  //   INVALID_ARGUMENT     the registration is not valid (CheckRegistration),
+  //   ALREADY_EXISTS       another agent has the name, and its worker is not lost (reason WORKER_NAME_IN_USE),
+  //   ABORTED              a newer incarnation of this agent has connected (reason REPLACED).
+  // A report that is older than one already processed is ignored, and the directive renews nothing. Facts about an
+  // attempt that can't be true are skipped.
   absl::StatusOr<v1::WorkerDirective> HandleReport(const v1::WorkerReport& report);
-  // The directive for a worker whose last report in this life of the server was this incarnation's, without a renewal.
-  // NOT_FOUND otherwise: a directive holds tokens, which are nobody else's to know.
+  // The current directive for a worker, without renewing its lease. NOT_FOUND unless this incarnation sent the worker's
+  // last report in this life of the server: a directive holds attempt tokens, which are secrets of that incarnation.
   absl::StatusOr<v1::WorkerDirective> CurrentDirective(const std::string& worker, const std::string& incarnation);
 
-  // Whether telemetry of this attempt may be stored: it is the job's current one, or ended by its own outcome.
+  // An attempt whose telemetry may be stored: the job's current one, or one that ended by its own outcome.
   struct AttemptPlace {
-    int64_t from_step = 0;  // of the checkpoint it started from
+    int64_t from_step = 0;  // The step of the checkpoint that it started from.
     bool ended = false;
   };
-  // NOT_FOUND: no such job or attempt. FAILED_PRECONDITION (reason FENCED): another token, or declared lost.
+  // NOT_FOUND if there is no such job or attempt. FAILED_PRECONDITION (reason FENCED) if the token is not the
+  // attempt's, or the attempt was declared lost.
   absl::StatusOr<AttemptPlace> FindAttempt(const v1::AttemptKey& key) const;
 
-  // What time brings: placement, lost workers, deadlines, waits that ran out, retention.
+  // Does what is due by time: placement, lost workers, deadlines, expired waits, retention.
   void Tick();
 
   // Whether anything may be deleted by its age now.
@@ -138,27 +139,27 @@ class Coordinator {
   void OnPublished(const Publication& publication);
   void TellListeners(const Publication& publication);
   internal::Update NewUpdate() const;
-  // Commits what nobody waits for; the next tick or report asks again if it is refused.
+  // Commits updates whose result nobody waits for. If one is refused, the next tick or report makes it again.
   void CommitQuietly(Updates updates);
-  // Answers with the job as it is after the update.
+  // Commits the update, then calls `done` with the job as it is after the update.
   void CommitForJob(internal::Update update, std::string id, JobDone done);
   void CommitDesired(const std::string& id, v1::Job::Desired desired, const std::string& etag, JobDone done);
   void CommitDrained(const std::string& worker, bool drained, WorkerDone done);
   void CommitNewJob(internal::CreateJob create, JobDone done);
-  // RESOURCE_EXHAUSTED when a job with a spec of so many bytes has no room, on the disk or in memory.
+  // RESOURCE_EXHAUSTED if the disk or the memory has no capacity for a job whose spec has `spec_bytes`.
   absl::Status CheckRoom(size_t spec_bytes) const;
-  // Where the spec has the job begin with the weights of another, finds them. NOT_FOUND when there is no such job, and
-  // as ResolveInitialCheckpoint.
+  // If the spec names an initial checkpoint of another job, resolves it into `create`. NOT_FOUND if there is no such
+  // job; other errors as ResolveInitialCheckpoint.
   absl::Status FindStart(internal::CreateJob* create) const;
-  // Whether clone_start is still kept: NOT_FOUND (CHECKPOINT_NOT_FOUND). In the hot state the commit looks again.
+  // NOT_FOUND (CHECKPOINT_NOT_FOUND) if clone_start is no longer kept. For a job in memory, the commit checks again.
   absl::Status CheckStart(internal::CreateJob* create) const;
-  // If an earlier request of this id made a job, answers with that job whatever is admitted today, or with
-  // ALREADY_EXISTS where it was another request. Else false, and `done` is not called.
+  // If an earlier request with this id created a job, calls `done` with that job, or with ALREADY_EXISTS if the earlier
+  // request was a different one, and returns true. Otherwise returns false and does not call `done`.
   bool AnswerRepeat(const std::string& request_id, const std::string& digest, JobDone* done);
-  // Whether an earlier request made a job already: it is the answer, whatever became of what the job names.
+  // Whether an earlier request with this id created a job.
   bool IsRepeat(const std::string& request_id) const;
-  // The spec with its defaults, and the artifact that its model comes from, held. A repeat is taken unseen, and so is
-  // what `goes_on` from a checkpoint, which has the model.
+  // The spec with its defaults filled in, and a hold on the artifact of its model. The model is not read for a repeated
+  // request, nor if the job resumes from a checkpoint (`goes_on`), which contains the model.
   struct Admitted {
     v1::JobSpec spec;
     std::shared_ptr<void> artifact;
@@ -166,12 +167,12 @@ class Coordinator {
   absl::StatusOr<Admitted> Admit(const v1::JobSpec& spec, const std::string& request_id, bool goes_on) const;
   absl::StatusOr<JobRecordPtr> FindRecord(const std::string& id) const;
 
-  // Two agents of one name would be told of the same attempts: the second waits until all of the first's have ended.
+  // Refuses a second agent with the same name: both would run the same attempts.
   absl::Status CheckAgent(const v1::WorkerReport& report, const Session& session) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status TakeSession(const v1::WorkerReport& report, bool* is_new) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteRegistration(const v1::WorkerReport& report, const ClusterState& state, Updates* updates) const;
-  // What can't be true of it, in a sentence; empty: nothing.
+  // Records what is reported of an attempt. Returns a sentence about facts that can't be true, or an empty string.
   std::string NoteAttempt(const std::string& worker, const v1::AttemptReport& reported, const ClusterState& state,
                           Updates* updates) const;
   bool IsSilent(const Session& session, const internal::WorkerRecord* record) const;
@@ -193,7 +194,7 @@ class Coordinator {
   void Sweep();
   void ExpireDeadlines(const ClusterState& state, Updates* updates) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartOverStranded(const ClusterState& state, Updates* updates) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void DeleteExpired();  // some jobs at a time
+  void DeleteExpired();  // Processes a limited number of jobs in each call.
   void DeleteExpiredOfHistory(absl::Time now, Updates* updates);
   void RemoveExpiredWorkers(const ClusterState& state, Updates* updates) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -213,7 +214,7 @@ class Coordinator {
   std::map<std::string, absl::Duration> lost_since_ ABSL_GUARDED_BY(mutex_);
   absl::Duration next_sweep_ ABSL_GUARDED_BY(mutex_);
   absl::Duration next_deletion_ ABSL_GUARDED_BY(mutex_);
-  EndPosition looked_at_ ABSL_GUARDED_BY(mutex_);  // of the history table, by DeleteExpired
+  EndPosition looked_at_ ABSL_GUARDED_BY(mutex_);  // Where DeleteExpired continues in the history table.
 };
 
 }  // namespace ampd::server

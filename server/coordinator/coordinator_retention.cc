@@ -1,4 +1,4 @@
-// What is deleted by its age.
+// Deletes histories, checkpoints and jobs by their age.
 #include <algorithm>
 #include <string>
 #include <utility>

@@ -28,7 +28,7 @@ ArchivedJob ToArchive(const internal::JobRecord& record) {
 }
 
 [[noreturn]] void Die(const absl::Status& status) {
-  // What is on disk is not known: only a new process can find out.
+  // The content of the disk is unknown now. A new process reads it.
   Log(spdlog::level::critical, absl::StrCat("the journal can't be written: ", std::string(status.message())));
   std::abort();
 }

@@ -19,7 +19,7 @@
 
 namespace ampd::server {
 
-// What became durable and visible together, in commit order.
+// The updates of one group, which became durable and visible together, in commit order.
 struct Publication {
   std::vector<Applied> applied;
 };
@@ -51,9 +51,9 @@ class Ledger {
   // Commits what is queued, then ends.
   ~Ledger();
 
-  // Is called for each group after it is on disk and visible to Read, before its answers are given. The first call, out
-  // of Start, holds the events of all updates that were replayed, which may have been told before. REQUIRES: not
-  // started.
+  // The listener is called for each group when the group is on disk and visible to Read, before the callers are
+  // answered. The first call, made by Start, holds the events of all replayed updates, which an earlier process may
+  // have published too. REQUIRES: not started.
   void SetListener(Listener listener) { listener_ = std::move(listener); }
 
   // Starts the committer. Without it, CommitGroup does its work when the caller wants it (simulation).
@@ -109,8 +109,8 @@ class Ledger {
   Options options_;
   Listener listener_;
 
-  ClusterState head_;        // of the committer only
-  uint64_t last_index_ = 0;  // of the committer only
+  ClusterState head_;        // Used by the committer only.
+  uint64_t last_index_ = 0;  // Used by the committer only.
   uint64_t snapshot_index_ = 0;
   uint64_t next_compaction_ = 0;  // at the earliest, by index
   Publication replayed_;

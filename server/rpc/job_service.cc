@@ -57,7 +57,7 @@ std::function<void()> Wake(const std::shared_ptr<Reactor>& reactor) {
   };
 }
 
-// Whether what is told of the model may wait for its file.
+// Whether the model is an uploaded file, for which a call may have to wait.
 bool NamesArtifact(const v1::ModelSpec& model) { return !model.exported().artifact().empty(); }
 
 // ServeOnPool, or ServeUnary where `pool` is null.

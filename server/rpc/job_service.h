@@ -63,9 +63,10 @@ class JobService final : public v1::JobService::CallbackService {
   Coordinator::JobDone AnswerJob(v1::Job* response, FinishCall finish) const;
   // Adds what is not in the record: progress and retention.
   void Complete(v1::Job* job) const;
-  // Where a call that names the job is served: null, on gRPC's own thread; a pool where it may read from the disk.
+  // The pool that serves a call which names this job: a pool if the call may read the disk, null (gRPC's own thread)
+  // otherwise.
   WorkPool* PoolFor(const std::string& job) const;
-  // The same of a call that makes a job of the model.
+  // The same for a call that creates a job with this model.
   WorkPool* PoolFor(const v1::ModelSpec& model) const;
   absl::StatusOr<v1::Job> JobWithProgress(const std::string& id) const;
   // Told of the model that a spec names, what to answer. On a thread for estimates, which asks `work` to count.

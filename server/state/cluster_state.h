@@ -35,28 +35,29 @@ struct DeletedJob {
   std::string request_id;
 };
 
-// What one update did. Records are new objects; those handed out before never change.
+// The effects of one update. Records are new objects; records that were handed out before never change.
 struct Applied {
-  bool changed = false;       // false: it had been applied before, and needs no journal entry
-  std::string job;            // of CreateJob: the job that was made, now or by the first request of this id
-  JobRecordPtr archived_job;  // the job that the update names, where that is in the history table
+  // False if the update had been applied before, so that it needs no journal entry.
+  bool changed = false;
+  std::string job;            // For CreateJob: the job that this request or an earlier one with its id created.
+  JobRecordPtr archived_job;  // The job that the update names, if it is in the history table.
   std::vector<JobRecordPtr> jobs;
-  std::vector<JobRecordPtr> archived;  // for the history table, those that were in it before too
+  std::vector<JobRecordPtr> archived;  // Records for the history table, including changed ones that were in it.
   std::vector<DeletedJob> deleted_jobs;
   std::vector<WorkerRecordPtr> workers;
   std::vector<std::string> removed_workers;
   std::vector<JobEvent> events;
-  std::vector<std::string> deleted_histories;  // of jobs whose record stays
-  uint64_t life = 0;                           // of StartLife
-  int64_t time_unix_micros = 0;                // of the update
+  std::vector<std::string> deleted_histories;  // Jobs whose record stays.
+  uint64_t life = 0;                           // For StartLife: the new life.
+  int64_t time_unix_micros = 0;                // When the update was asked for.
 };
 
 // All state of the server: jobs, workers, accepted requests. Changed only by Apply, which is deterministic: no clock,
 // no randomness, no thread, no file. The same updates in the same order give the same state, byte for byte, and the
-// same events, so that a history that is fed again after a crash can tell what it has by (job, sequence).
+// same events. After a crash the events are published again, and a history recognises those it has by (job, sequence).
 //
-// Two instances live in a server: the committer's head, which Apply changes, and the readers', which takes over touched
-// records by Adopt once they are on disk. Thread-compatible.
+// A server has two instances: the committer's head, which Apply changes, and the readers' copy, which takes over
+// touched records by Adopt when they are on disk. Thread-compatible.
 class ClusterState {
  public:
   // Queued jobs in the order in which they are placed: higher priority first, then submit order.
@@ -94,7 +95,7 @@ class ClusterState {
   int64_t next_submit_order() const { return next_submit_order_; }
   uint64_t epoch() const { return epoch_; }
   uint64_t life() const { return life_; }
-  // Of all jobs here.
+  // The total size of the specs of all jobs in memory.
   size_t spec_bytes() const { return spec_bytes_; }
   // The latest time of any update; 0 when there was none.
   int64_t newest_time_unix_micros() const { return newest_time_unix_micros_; }

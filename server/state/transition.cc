@@ -162,7 +162,7 @@ absl::Status Transition::CheckStart(const internal::CreateJob& create) const {
   const std::string keeper = JobOfPath(path);
   const JobRecordPtr record = state_.FindJob(keeper);
   if (record == nullptr) {
-    // Archived or deleted: who asks again is told which.
+    // The job was archived or deleted meanwhile. A repeated call finds out which.
     return WithRetryDelay(Error(StatusCode::kUnavailable, "CHECKPOINT_MOVED",
                                 absl::StrCat("job ", keeper, ", whose checkpoint it is, is being put away")),
                           absl::Seconds(1));

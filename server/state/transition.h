@@ -64,21 +64,21 @@ class Transition {
   // A digest of the id of the agent that has the worker's name; empty: not known.
   std::string AgentOf(const std::string& worker) const;
   internal::WorkerRecord& EditWorker(const internal::WorkerRecord& record);
-  // One that is there and finds the lost one's checkpoints below its own root, for the root is shared. Empty: nobody.
+  // A worker that is not lost and shares the lost worker's checkpoint root; empty if there is none.
   std::string SharerOf(const internal::WorkerRecord& lost) const;
-  // The worker itself, or where that is lost its SharerOf, if there is one.
+  // The worker itself, or, if it is lost, the worker that shares its checkpoint root, if there is one.
   std::string InReachOf(const std::string& worker) const;
   void HandOverDeletions(internal::WorkerRecord& lost);
-  // The files are to be deleted by a worker that can reach them.
+  // Has a worker that can reach the files delete them.
   void DeleteFiles(const internal::JobRecord& record, const v1::Checkpoint& checkpoint);
-  // All that attempts of the job left below checkpoint roots, recorded or not: the path of its folder stands for it.
+  // Has all files of the job below the checkpoint roots deleted, recorded or not, by the path of the job's folder.
   void DeleteFolders(const internal::JobRecord& record);
-  // What the job's oldest attempt left, if it will be forgotten with the next assignment.
+  // Has the folder of the job's oldest attempt deleted, if the next assignment drops that attempt from the record.
   void DeleteFolderOfForgotten(const internal::JobRecord& record);
   void DeletePath(const std::string& worker, const v1::CheckpointKey& key);
-  // But the newest, as many as the spec says, and the best where it is to be kept.
+  // Drops all checkpoints except the newest ones that the spec keeps, and the best if the spec keeps it.
   void DropOldCheckpoints(const internal::JobRecord& record, JobEdit& edit);
-  // Whether a job that has not ended was to begin with this checkpoint, or with one below this job's folder.
+  // Whether an unfinished job starts from this checkpoint, or from one below this job's folder.
   bool StartsAnother(const std::string& path) const;
 
   const ClusterState& state_;

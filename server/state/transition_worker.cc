@@ -24,7 +24,8 @@ using internal::JobRecord;
 using v1::Attempt;
 using v1::Job;
 
-// Of the path, what journals of before may hold: that it is the attempt's own is asked before there is an update.
+// Old journals may hold any relative path, so only an escape from the root is checked here. The coordinator has checked
+// that the path belongs to the attempt.
 absl::Status CheckCheckpoint(const v1::Checkpoint& checkpoint, const v1::AttemptKey& key) {
   const std::vector<std::string> parts = absl::StrSplit(checkpoint.path(), '/');
   const bool climbs = std::find(parts.begin(), parts.end(), "..") != parts.end();
@@ -39,7 +40,7 @@ absl::Status CheckCheckpoint(const v1::Checkpoint& checkpoint, const v1::Attempt
   return absl::OkStatus();
 }
 
-// Of the least loss in an evaluation, the oldest of equals; -1 when none was evaluated.
+// The index of the checkpoint with the lowest evaluation loss, the oldest of equal ones; -1 if none was evaluated.
 int IndexOfBest(const google::protobuf::RepeatedPtrField<v1::Checkpoint>& checkpoints) {
   int best = -1;
   for (int i = 0; i < checkpoints.size(); ++i) {
@@ -64,7 +65,7 @@ void TakeFinalEvaluation(const v1::Outcome& outcome, const Attempt& attempt, Job
   }
 }
 
-// Of the checkpoints that the attempt recorded; -1 when it recorded none.
+// The step of the last checkpoint that the attempt recorded; -1 if it recorded none.
 int64_t LastRecordedStep(const JobRecord& record, int attempt) {
   return record.last_checkpoint_attempt() == attempt ? record.last_checkpoint_step() : -1;
 }

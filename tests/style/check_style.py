@@ -116,6 +116,38 @@ BANNED = [
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|(<[^>]+>))', re.M)
 
 
+# Signs of unclear English: a pattern on the text of one line, in which files, and how many lines may have it. The numbers
+# only go down: the check fails when there are more, and when there are fewer until the number here is lowered.
+COMMENT_START = r"^\s*(?:///?|#)\s"
+UNCLEAR = [
+    ("a comment that opens with 'Of'", COMMENT_START + r"Of (?!course)", r"\.(h|cc|cu|inc|proto|py|cmake)$", 0),
+    ("a comment behind code that opens with 'of'", r"\S\s+// of\b", r"\.(h|cc|cu|inc|proto)$", 0),
+    ("'tell' for report, send or log in a name", r"\b(Tell|Told)[A-Z]|\btold_", r"\.(h|cc|cu|inc)$", 204),
+    ("'anew' or 'went on' in a comment", COMMENT_START + r".*\b(anew|w(?:e|i)nt on|goes on)\b", r"\.(h|cc|cu|inc|proto|py)$", 0),
+    ("help that ends in 'without'", r"without\"[,)]", r"^client/.*\.cc$", 20),
+]
+
+
+def unclear_lines(name, text):
+    """(what, place) of each line with a sign of unclear English."""
+    for what, pattern, where, _ in UNCLEAR:
+        if re.search(where, name) and not name.startswith("tests/style/"):
+            for number, line in enumerate(text.split("\n"), 1):
+                if re.search(pattern, line):
+                    yield what, f"{name}:{number}: {line.strip()}"
+
+
+def unclear_findings(found):
+    """What differs from the numbers in UNCLEAR, given the places by what they are."""
+    for what, _, _, allowed in UNCLEAR:
+        places = found.get(what, [])
+        if len(places) > allowed:
+            yield f"{what}: {len(places)} lines, at most {allowed}; the last ones:"
+            yield from places[-3:]
+        elif len(places) < allowed:
+            yield f"{what}: {len(places)} lines; lower the number in UNCLEAR from {allowed}"
+
+
 def folder_of(header):
     """Returns the folder of ours that a header is in, "ampd" for messages; None if the header is not ours."""
     if header.startswith("ampd/"):
@@ -161,13 +193,20 @@ def main():
     listing = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True, check=True)
     count = 0
+    unclear = {}
     for name in listing.stdout.splitlines():
         path = root / name
         if not path.is_file() or path.suffix in {".gz", ".bin", ".safetensors", ".png"} or name.startswith("proto/google/"):
             continue
-        for finding in findings(name, path.read_text(errors="replace")):
+        text = path.read_text(errors="replace")
+        for finding in findings(name, text):
             print(finding)
             count += 1
+        for what, place in unclear_lines(name, text):
+            unclear.setdefault(what, []).append(place)
+    for finding in unclear_findings(unclear):
+        print(finding)
+        count += 1
     print(f"{count} findings")
     return 1 if count else 0
 

@@ -189,11 +189,11 @@ class CoordinatorTest : public testing::Test {
   std::vector<std::string> deleted;
   std::vector<std::string> histories_deleted;
   std::vector<std::string> leaps;
-  std::vector<std::string> troubles;  // of workers
+  std::vector<std::string> troubles;  // Troubles of workers.
   int num_events = 0;
   std::string uploaded;  // the one artifact that is there
   int num_held = 0;
-  absl::Status model_error;  // of what is in it
+  absl::Status model_error;  // The error of reading the uploaded model.
   int num_models_read = 0;
   std::string started_over;  // why
 };
@@ -388,7 +388,7 @@ TEST_F(CoordinatorTest, AgentOfAnotherIdentity_IsRefusedWhileTheWorkerIsNotLost)
   EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(ReasonOf(refused), "WORKER_NAME_IN_USE");
   EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("w1: red:/state, and this one is blue:/state"));
-  // The holder goes on, and so does a successor of it in the same state folder.
+  // The holder continues, and so does its successor in the same state folder.
   EXPECT_EQ(Exchange(holder).attempts(0).key().token(), key.token());
   holder.report.set_incarnation("a2");
   EXPECT_EQ(Exchange(holder).attempts(0).key().token(), key.token());
@@ -1957,7 +1957,7 @@ TEST_F(CoordinatorTest, HonestEnds_AreTaken) {
   Outcome& outcome = *worker.Has(StartOn(worker, id), Attempt::ENDED).mutable_outcome();
   outcome = OutcomeOf(Outcome::FINISHED, v1::SUCCEEDED_NORMALLY);
   outcome.mutable_final_metrics()->set_train_loss(0.5);
-  outcome.mutable_final_metrics()->set_eval_perplexity(INFINITY);  // of a loss above 709
+  outcome.mutable_final_metrics()->set_eval_perplexity(INFINITY);  // The loss is above 709.
   outcome.mutable_final_metrics()->set_state_hash(std::string(64, '0'));
   Exchange(worker);
   EXPECT_EQ(Shown(id), "SUCCEEDED SUCCEEDED_NORMALLY");
