@@ -31,7 +31,8 @@ void AddJobChanges(CLI::App* job, CommandLine* line) {
         },
         AllBut({OutputFormat::kWide}));
     AddId(app, line);
-    app->add_option("--name", line->name, "Name of the new job; that of the old one without")->option_text("NAME");
+    app->add_option("--name", line->name, "Name of the new job (default: the name of the old one)")
+        ->option_text("NAME");
   }
 }
 
@@ -50,7 +51,7 @@ void AddSubmit(CLI::App* job, CommandLine* line) {
   app->add_option("--name", line->submit.name, "Name over the file's")->option_text("NAME");
   app->add_flag("--dry-run", line->submit.dry_run, "Let the server check it; submit nothing");
   app->add_flag("--follow", line->submit.follow, "Watch it to its end");
-  app->add_option("--retry-for", line->retry_for, "How long an unreachable server is tried; 10s without")
+  app->add_option("--retry-for", line->retry_for, "How long to retry an unreachable server (default 10s)")
       ->check(CheckDuration)
       ->option_text("DURATION");
 }
@@ -67,7 +68,7 @@ void AddStreams(CLI::App* job, CommandLine* line) {
       AllBut({OutputFormat::kWide, OutputFormat::kName}));
   AddId(watch, line);
   watch->add_flag("--live-only", line->live_only, "Leave out what was before");
-  watch->add_option("--interval", line->interval, "Between lines where stdout is no terminal; 5s without")
+  watch->add_option("--interval", line->interval, "Time between lines if stdout is not a terminal (default 5s)")
       ->check(CheckDuration)
       ->option_text("DURATION");
   CLI::App* logs = AddCommand(
@@ -79,7 +80,7 @@ void AddStreams(CLI::App* job, CommandLine* line) {
       Text());
   AddId(logs, line);
   logs->add_flag("-f,--follow", line->logs.follow, "Go on with what comes");
-  logs->add_option("--attempt", line->logs.attempt, "Which attempt; the newest one without")
+  logs->add_option("--attempt", line->logs.attempt, "Number of the attempt (default: the newest)")
       ->check(CheckPositiveCount)
       ->option_text("N");
   logs->add_option("--tail-bytes", line->logs.tail_bytes, "Only so many bytes before the end")
@@ -114,7 +115,7 @@ void AddLive(CLI::App* job, CommandLine* line) {
       [line](Session* s) { return Gradients(s, line->id, DurationOf(line->answer_timeout)); },
       AllBut({OutputFormat::kWide, OutputFormat::kName}));
   AddId(gradients, line);
-  gradients->add_option("--timeout", line->answer_timeout, "Give up after, with exit code 7; 1m without")
+  gradients->add_option("--timeout", line->answer_timeout, "Give up after this time, with exit code 7 (default 1m)")
       ->check(CheckDuration)
       ->option_text("DURATION");
 }

@@ -39,7 +39,7 @@ void AddCheckpoints(CLI::App* root, CommandLine* line) {
       ->option_text("FILE");
   exported->add_flag("--averages", line->checkpoint.averages, "The averages that optimizer.ema_decay keeps");
   exported->add_flag("--force", line->checkpoint.replace, "Replace a file that is there");
-  show->add_option("step", line->checkpoint.step, "Of the job's; the newest without")
+  show->add_option("step", line->checkpoint.step, "Step of the checkpoint (default: the newest)")
       ->check(CheckCount)
       ->option_text("[STEP]");
   remove->add_option("step", line->checkpoint.step, "Of the checkpoint")
@@ -47,7 +47,7 @@ void AddCheckpoints(CLI::App* root, CommandLine* line) {
       ->check(CheckCount)
       ->option_text("STEP");
   for (CLI::App* app : {show, remove}) {
-    app->add_option("--attempt", line->checkpoint.attempt, "Which attempt's; the newest one's without")
+    app->add_option("--attempt", line->checkpoint.attempt, "Number of the attempt (default: the newest)")
         ->check(CheckPositiveCount)
         ->option_text("N");
   }
@@ -82,7 +82,9 @@ void AddArtifacts(CLI::App* root, CommandLine* line) {
         ->check(CheckNotEmpty)
         ->option_text("NAME");
   }
-  download->add_option("file", line->artifact.file, "To write, - for stdout; what it was called without")
+  download
+      ->add_option("file", line->artifact.file,
+                   "File to write, - for stdout (default: the name that it was uploaded with)")
       ->check(CheckNotEmpty)
       ->option_text("[FILE]");
   download->add_flag("--force", line->artifact.replace, "Replace a file that is there");
@@ -97,15 +99,16 @@ void AddPolicies(CLI::App* root, CommandLine* line) {
   CLI::App* show = AddCommand(
       policy, "show", "What a policy does to a model", line, [line](Session* s) { return ShowPolicy(s, line->policy); },
       AllBut({OutputFormat::kWide, OutputFormat::kName}));
-  show->add_option("preset", line->policy.preset, "Preset, as in ampctl policy list; that of the job file without")
+  show->add_option("preset", line->policy.preset, "Preset, as in ampctl policy list (default: the one of the job file)")
       ->option_text("[PRESET]");
-  show->add_option("--model", line->policy.model, "the model's name in a job file; that of the file, or lenet, without")
+  show->add_option("--model", line->policy.model,
+                   "Name of a model in job files (default: the one of the job file, or lenet)")
       ->check(OneOf({"lenet", "mlp", "resnet", "efficientnet_b0", "gpt2", "bert_classifier", "dcgan"}))
       ->option_text("MODEL");
   show->add_option("-f,--file", line->policy.file, "Job file with model, rules and optimizer, - for standard input")
       ->option_text("FILE");
   show->add_option("--device", line->policy.device,
-                   "gpu (compute capability 9.0) or cpu (with avx512_bf16); gpu without")
+                   "gpu (compute capability 9.0) or cpu (with avx512_bf16) (default gpu)")
       ->check(OneOf({"gpu", "cpu"}))
       ->option_text("KIND");
 }
@@ -125,14 +128,16 @@ void AddTokenize(CLI::App* data, CommandLine* line) {
   add("--vocab", options.vocabulary, "GPT-2's vocab.json, with --merges, or BERT's vocab.txt", "FILE");
   add("--merges", options.merges, "GPT-2's merges.txt", "FILE");
   tokenize->add_flag("--cased", options.cased, "BERT: keep capitals and accents");
-  add("--format", options.format, "llm_c (with a header), uint16 or uint32; llm_c without", "FORMAT")
+  add("--format", options.format, "llm_c (with a header), uint16 or uint32 (default llm_c)", "FORMAT")
       ->check(OneOf({"llm_c", "uint16", "uint32"}));
   tokenize->add_flag("--any-format", options.any_format, "Bytes also of a file that is no text, as one of gzip");
   tokenize->add_flag("--jsonl", options.labelled, "A text and a label a line: write JSON lines of tokens and label");
-  add("--text-field", options.text_field, "Column or JSON field of the text; text without", "NAME");
-  add("--label-field", options.label_field, "Column or JSON field of the label; label without", "NAME");
-  add("--classes", options.classes, "Names of the labels from 0 on, by commas; numbers without", "A,B");
-  add("--quotes", options.quotes, "csv (around a cell) or none (part of the text); told by the file without", "MEANING")
+  add("--text-field", options.text_field, "Column or JSON field of the text (default text)", "NAME");
+  add("--label-field", options.label_field, "Column or JSON field of the label (default label)", "NAME");
+  add("--classes", options.classes,
+      "Names of the labels, from label 0 on, separated by commas (default: labels are numbers)", "A,B");
+  add("--quotes", options.quotes,
+      "csv (quotes enclose a cell) or none (quotes are text) (default: decided by the file)", "MEANING")
       ->check(OneOf({"csv", "none"}));
   tokenize->add_option("--max-length", options.max_length, "Cut longer texts to so many tokens")
       ->check(CheckCount)
@@ -169,7 +174,9 @@ void AddData(CLI::App* root, CommandLine* line) {
       ->required()
       ->check(CheckNotEmpty)
       ->option_text("FILE");
-  inspect->add_option("--format", line->data.format, "Tokens as llm_c, uint16 or uint32; told by the content without")
+  inspect
+      ->add_option("--format", line->data.format,
+                   "Format of token files: llm_c, uint16 or uint32 (default: decided by the content)")
       ->check(OneOf({"llm_c", "uint16", "uint32"}))
       ->option_text("FORMAT");
   AddTokenize(data, line);
@@ -190,15 +197,18 @@ void AddModels(CLI::App* root, CommandLine* line) {
       ->check(OneOf(precision::PresetNames()))
       ->allow_extra_args(false)
       ->option_text("PRESET");
-  inspect->add_option("--device", options.device, "gpu (compute capability 9.0) or cpu (with avx512_bf16); gpu without")
+  inspect
+      ->add_option("--device", options.device, "gpu (compute capability 9.0) or cpu (with avx512_bf16) (default gpu)")
       ->check(OneOf({"gpu", "cpu"}))
       ->option_text("KIND");
-  inspect->add_option("--logits", options.output, "Which of its outputs they are, from 0; 0 without")
+  inspect
+      ->add_option("--logits", options.output,
+                   "Which of the model's outputs the logits are, counted from 0 (default 0)")
       ->check(CheckCount)
       ->option_text("N");
   inspect
       ->add_option("--head", options.head,
-                   "What makes a loss of it, as model.exported.head; told by the output without")
+                   "What turns the output into a loss, as model.exported.head (default: decided by the output)")
       ->check(OneOf({"CLASSIFICATION", "LANGUAGE_MODEL", "REGRESSION", "MULTI_LABEL", "OWN_LOSS", "GAN"}))
       ->option_text("HEAD");
   inspect->add_option("--batch", options.batch_size, "Tell the memory of a step with so many samples")

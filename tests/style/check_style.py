@@ -124,7 +124,7 @@ UNCLEAR = [
     ("a comment behind code that opens with 'of'", r"\S\s+// of\b", r"\.(h|cc|cu|inc|proto)$", 0),
     ("'tell' for report, send or log in a name", r"\b(Tell|Told)[A-Z]|\btold_", r"\.(h|cc|cu|inc)$", 204),
     ("'anew' or 'went on' in a comment", COMMENT_START + r".*\b(anew|w(?:e|i)nt on|goes on)\b", r"\.(h|cc|cu|inc|proto|py)$", 0),
-    ("help that ends in 'without'", r"without\"[,)]", r"^client/.*\.cc$", 20),
+    ("help that ends in 'without'", r"without\"[,)]", r"^client/.*\.cc$", 0),
 ]
 
 
