@@ -273,7 +273,7 @@ class Client:
     def curve(self, job):
         """Returns (step, attempt) of every stored point in order, without superseded segments."""
         return [(int(step), segment["attempt"]) for segment in self.read("job", "points", job)["segments"]
-                if not segment.get("superseded") for step in segment["steps"]["step"]]
+                if not segment.get("superseded") for step in segment["steps"].get("step", [])]
 
     def numbers(self, job):
         """Returns the numbers that a rerun must repeat bit for bit, of every step and evaluation that is not
@@ -282,10 +282,12 @@ class Client:
         for segment in self.read("job", "points", job)["segments"]:
             if segment.get("superseded"):
                 continue
-            columns = [segment["steps"][name] for name in ("loss", "gradNorm", "lossScale", "skipped", "learningRate")]
+            # An attempt that resumes right before an evaluation may have a segment without a step.
+            columns = [segment["steps"].get(name, [])
+                       for name in ("loss", "gradNorm", "lossScale", "skipped", "learningRate")]
             columns += [segment["steps"][name] for name in ("generatorLoss", "generatorGradNorm", "generatorSkipped")
                         if segment["steps"].get(name)]
-            for i, step in enumerate(segment["steps"]["step"]):
+            for i, step in enumerate(segment["steps"].get("step", [])):
                 steps[int(step)] = tuple(column[i] for column in columns)
             for point in segment.get("evals", []):
                 evals[int(point["step"])] = (point["loss"], point.get("accuracy"))
