@@ -121,7 +121,7 @@ absl::StatusOr<Transition::NamedJob> Transition::RequireNamedJob(const std::stri
     return NamedJob{std::move(hot)};
   }
   for (const JobRecord* archived : {&update_.archived_job(), &earlier}) {
-    if (archived->job().id() == id) {
+    if (!id.empty() && archived->job().id() == id) {
       applied_.archived_job = std::make_shared<JobRecord>(*archived);
       return NamedJob{applied_.archived_job, /*is_hot=*/false};
     }

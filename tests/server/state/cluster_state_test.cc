@@ -384,6 +384,12 @@ TEST_F(ClusterStateTest, PassedDeadline_FailsTheJobAfterTheAttemptEnded) {
   EXPECT_EQ(Shown(), "j1:FAILED DEADLINE");
 }
 
+TEST_F(ClusterStateTest, AnOrderThatNamesNoJob_IsNotFound) {
+  for (const char* id : {"", "j9"}) {
+    EXPECT_EQ(ReasonOfApply(make.Desire(id, Job::CANCEL)), "JOB_NOT_FOUND") << id;
+  }
+}
+
 TEST_F(ClusterStateTest, StaleEtag_IsAborted) {
   internal::Update update = make.Desire("j1", Job::PAUSE);
   update.mutable_set_desired()->set_etag("99");
