@@ -12,8 +12,6 @@
 namespace ampd::server {
 namespace {
 
-bool NamesArtifact(const v1::ModelSpec& model) { return !model.exported().artifact().empty(); }
-
 graph::Work WorkFor(grpc::CallbackServerContext* context) {
   return graph::Work([context] { return context->IsCancelled(); });
 }

@@ -57,9 +57,6 @@ std::function<void()> Wake(const std::shared_ptr<Reactor>& reactor) {
   };
 }
 
-// Whether the model is an uploaded file, for which a call may have to wait.
-bool NamesArtifact(const v1::ModelSpec& model) { return !model.exported().artifact().empty(); }
-
 // ServeOnPool, or ServeUnary where `pool` is null.
 template <typename Request, typename Work>
 grpc::ServerUnaryReactor* ServeOn(WorkPool* pool, const CallEnvironment& environment,

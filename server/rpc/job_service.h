@@ -63,6 +63,8 @@ class JobService final : public v1::JobService::CallbackService {
   Coordinator::JobDone AnswerJob(v1::Job* response, FinishCall finish) const;
   // Adds what is not in the record: progress and retention.
   void Complete(v1::Job* job) const;
+  // Whether the model is an uploaded file, for which a call may have to wait.
+  static bool NamesArtifact(const v1::ModelSpec& model) { return !model.exported().artifact().empty(); }
   // The pool that serves a call which names this job: a pool if the call may read the disk, null (gRPC's own thread)
   // otherwise.
   WorkPool* PoolFor(const std::string& job) const;
