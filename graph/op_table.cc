@@ -233,7 +233,7 @@ std::vector<OpRow> MaskAndBiasRows() {
   };
 }
 
-// Ops of the generator of a DCGAN.
+// Ops that enlarge images, as in the generator of a DCGAN.
 std::vector<OpRow> GrowingRows() {
   return {
       {.op = "aten.conv_transpose2d.input", .op_class = kLower, .saves = {"input", "weight"}},

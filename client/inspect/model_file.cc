@@ -72,7 +72,7 @@ void SetType(const ExportedProgram& program, const std::string& tensor, Message*
   }
 }
 
-// Counts nodes of a program of the file.
+// Fills in how many nodes the program has, and how many of them name a dtype that the model means or only follows.
 void CountNodes(const ExportedProgram& program, v1::ModelProgram* told) {
   const auto count = [&program](graph::NamedDtype dtype) {
     return static_cast<int>(

@@ -104,7 +104,7 @@ class DcganParity : public testing::TestWithParam<int> {
     return phase;
   }
 
-  // An engine of the model with the weights that the oracle's training starts from.
+  // Returns an engine for the model, with the weights from which the oracle's training starts.
   std::unique_ptr<amp::Engine> EngineOf(const graph::Graph& model, Kind kind = Kind::kAdam,
                                         const std::string& start = "start/") const {
     v1::Device cpu;

@@ -91,8 +91,8 @@ STILL = {
 # the course of their steps, and PyTorch's own two forms of AdamW differ by up to 0.3. Their small configurations are
 # compared instead.
 ONLY_BF16 = {"resnet18", "mobilenet_v3_small"}
-# For these a last bit decides in bf16 too, and for efficientnet_b0 a random draw. Only the forward, gradients and
-# dtypes are compared.
+# The course of training these models depends on single last bits in bf16 too, and for efficientnet_b0 on a random draw.
+# Their training is not compared, only the forward pass, the gradients and the dtypes.
 NOT_TRAINED = {"resnet50", "shufflenet_v2_x0_5", "densenet121", "efficientnet_b0"}
 
 

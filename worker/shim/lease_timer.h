@@ -28,7 +28,7 @@ class LeaseTimer {
 
   Verdict At(absl::Duration now) const;
 
-  // When the verdict next changes by itself; InfiniteDuration if never.
+  // Returns when the verdict will change if nobody renews the lease; InfiniteDuration if it will not change.
   absl::Duration NextChange(absl::Duration now) const;
 
   absl::Duration deadline() const { return deadline_; }

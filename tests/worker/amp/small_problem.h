@@ -13,7 +13,8 @@ namespace ampd::amp {
 inline constexpr int kImageSize = 8;
 inline constexpr int kClasses = 4;
 
-// A LeNet that learns it, with one convolution per width.
+// A LeNet that can learn the classes below. It has one convolution for each element of `widths`, with that many
+// channels.
 graph::Graph SmallLenet(const std::vector<int>& widths);
 
 // Class c has a bright row c, plus noise. Images are (size, 1, kImageSize, kImageSize).

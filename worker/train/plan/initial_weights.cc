@@ -93,7 +93,7 @@ std::map<std::string, const TensorEntry*> EntriesByName(const SafetensorsHeader&
   return entries;
 }
 
-// Whether the entry repeats a tied parameter, bit for bit.
+// Whether the entry has the same bytes as the parameter that it is tied to.
 bool IsTied(const SafetensorsFile& file, const std::map<std::string, const TensorEntry*>& entries,
             const std::string& name, const graph::SavedNames& names) {
   const auto tied = names.tied.find(name);
