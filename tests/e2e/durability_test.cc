@@ -1,9 +1,11 @@
 // Kills the real server under load and checks that every acknowledged job exists exactly once afterwards. AMPD_KILLS
-// sets the number of kills (default 200) and AMPD_SEED the seed. A failure prints both.
+// sets the number of kills (default 200) and AMPD_SEED the seed. A failure prints both. Each start reads all jobs of
+// the starts before it, so every 200 kills get a data directory of their own.
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <map>
@@ -97,10 +99,14 @@ class DurabilityTest : public testing::Test {
     const std::string port_file = absl::StrCat(folder_, "/ports-", ++lives_);
     server_ = std::make_unique<ChildProcess>(
         std::vector<std::string>{std::string(AMPD_BIN_DIR) + "/ampd-server", "--listen", address_, "--metrics-listen",
-                                 "127.0.0.1:0", "--data-dir", folder_ + "/data", "--port-file", port_file},
+                                 "127.0.0.1:0", "--data-dir", absl::StrCat(folder_, "/data-", round_), "--port-file",
+                                 port_file},
         folder_ + "/server.log");
     ASSERT_FALSE(AwaitFile(port_file, absl::Seconds(30)).empty()) << "see " << folder_ << "/server.log";
   }
+
+  // Starts a server with a new data directory, kills it `kills` times under load and checks what the last one holds.
+  void KillUnderLoad(int64_t kills, uint64_t seed);
 
   std::map<std::string, int> NamesOnServer(std::map<std::string, std::string>& ids) {
     auto stub = v1::JobService::NewStub(grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
@@ -127,12 +133,11 @@ class DurabilityTest : public testing::Test {
   const ReservedPort port_;
   const std::string address_ = absl::StrCat("127.0.0.1:", port_.number());
   int lives_ = 0;
+  int round_ = 0;
 };
 
-TEST_F(DurabilityTest, EveryAcknowledgedJobSurvivesKillsExactlyOnce) {
-  const int64_t kills = CountFromEnvironment("AMPD_KILLS", 200);
-  const int64_t seed = CountFromEnvironment("AMPD_SEED", 1);
-  SCOPED_TRACE(absl::StrCat("AMPD_KILLS=", kills, " AMPD_SEED=", seed, " e2e_durability_test"));
+void DurabilityTest::KillUnderLoad(int64_t kills, uint64_t seed) {
+  ++round_;
   StartServer();
   absl::Notification stop;
   std::vector<std::unique_ptr<Submitter>> submitters;
@@ -174,6 +179,16 @@ TEST_F(DurabilityTest, EveryAcknowledgedJobSurvivesKillsExactlyOnce) {
   // A run in which no call was cut off proves nothing.
   EXPECT_GT(num_retries, kills / 20);
   EXPECT_GT(num_acknowledged, static_cast<size_t>(kills));
+}
+
+TEST_F(DurabilityTest, EveryAcknowledgedJobSurvivesKillsExactlyOnce) {
+  const int64_t kills = CountFromEnvironment("AMPD_KILLS", 200);
+  const int64_t seed = CountFromEnvironment("AMPD_SEED", 1);
+  SCOPED_TRACE(absl::StrCat("AMPD_KILLS=", kills, " AMPD_SEED=", seed, " e2e_durability_test"));
+  for (int64_t killed = 0; killed < kills && !HasFatalFailure(); killed += 200) {
+    KillUnderLoad(std::min<int64_t>(kills - killed, 200), seed + killed / 200);
+    server_.reset();
+  }
 }
 
 }  // namespace
