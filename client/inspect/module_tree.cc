@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "graph/exported/exported_ops.h"
-#include "graph/exported/import.h"
+#include "graph/exported/node_fate.h"
 #include "graph/op_table.h"
 #include "precision/table.h"
 

@@ -13,6 +13,8 @@
 #include "graph/exported/exported_constants.h"
 #include "graph/exported/exported_ops.h"
 #include "graph/exported/exported_types.h"
+#include "graph/exported/input_names.h"
+#include "graph/exported/node_fate.h"
 #include "graph/op_table.h"
 #include "graph/passes.h"
 
@@ -20,9 +22,6 @@ namespace ampd::graph {
 namespace {
 
 using Kind = ExportedInput::Kind;
-
-constexpr char kImages[] = "images";
-constexpr char kTokens[] = "input_ids";
 
 class Importer {
  public:
@@ -78,7 +77,7 @@ class Importer {
     std::set<std::string> given;
     for (const ExportedInput& input : program_.inputs) {
       const bool is_user = input.kind == Kind::kUser;
-      (is_user && IsSamples(NameOf(input)) ? first : others).push_back(&input);
+      (is_user && HoldsSamples(NameOf(input)) ? first : others).push_back(&input);
       given.insert(is_user ? input.tensor : "");
     }
     for (const auto& [name, unused] : options_.inputs) {
@@ -109,8 +108,6 @@ class Importer {
                        Initializer::Constant(0));
     }
   }
-
-  static bool IsSamples(std::string_view name) { return name == kImages || name == kTokens; }
 
   std::string NameOf(const ExportedInput& input) const { return InputNameOf(program_, input, options_.inputs); }
 
@@ -396,33 +393,6 @@ absl::StatusOr<Graph> ImportProgram(const ExportedModel& model, const ExportedPr
   const Importer::State state = StateOf(train);
   AMPD_ASSIGN_OR_RETURN(const ExportedTypes types, ExportedTypes::Of(program, options.sequence_length));
   return Importer(model, program, types, options, &state).Run();
-}
-
-NodeFate FateOf(const ExportedProgram& program, const std::set<std::string>& counters, const ExportedNode& node) {
-  const bool is_one = node.tensors.size() == 1;
-  if (IsAboutSizes(node) || (is_one && counters.contains(node.tensors[0]))) {
-    return NodeFate::kSkipped;
-  }
-  if (is_one && (IsIdentity(node) || ChangesNothing(program.graph, node))) {
-    return NodeFate::kPassed;
-  }
-  if (BroadcastsNothing(program.graph, node)) {
-    return NodeFate::kPassed;
-  }
-  const std::string op = OpOf(node);
-  const bool is_allowed = FindOp(op) != nullptr || op == kTypeAs;
-  return !is_allowed || node.gives_numbers || node.tensors.empty() ? NodeFate::kRefused : NodeFate::kRuns;
-}
-
-std::string InputNameOf(const ExportedProgram& program, const ExportedInput& input, const InputNames& inputs) {
-  if (const auto called = inputs.find(input.tensor); called != inputs.end()) {
-    return called->second;
-  }
-  const auto is_user = [](const ExportedInput& one) { return one.kind == Kind::kUser; };
-  if (std::count_if(program.inputs.begin(), program.inputs.end(), is_user) > 1) {
-    return input.tensor;
-  }
-  return program.graph.tensors.at(input.tensor).dtype == Dtype::kInt64 ? kTokens : kImages;
 }
 
 }  // namespace ampd::graph

@@ -1,20 +1,16 @@
 #pragma once
 
-#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "graph/exported/exported_program.h"
+#include "graph/exported/input_names.h"
 #include "graph/graph.h"
 #include "graph/heads.h"
 
 namespace ampd::graph {
-
-// Maps names of a program's inputs to their names in the graph.
-using InputNames = std::map<std::string, std::string>;
 
 // A job's settings for an exported model.
 struct ImportOptions {
@@ -54,20 +50,6 @@ absl::StatusOr<Graph> ImportProgram(const ExportedModel& model, const ExportedPr
 // statistics, if they have any. INVALID_ARGUMENT (reason BAD_EXPORT) if that is not enough, because the training
 // program draws other random numbers and the file has no evaluation program.
 absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, const ImportOptions& options = {});
-
-// What the import does with a node.
-enum class NodeFate {
-  kRuns,
-  kSkipped,  // It computes or asserts sizes, or counts batches that nothing reads.
-  kPassed,   // Its result is its first argument, or its results are the elements of that list.
-  kRefused,  // Models may not use it.
-};
-
-// `counters`: CountersOf(program) (graph/exported/exported_ops.h).
-NodeFate FateOf(const ExportedProgram& program, const std::set<std::string>& counters, const ExportedNode& node);
-
-// The graph's name for one of a program's own inputs. REQUIRES: the input has the kind kUser.
-std::string InputNameOf(const ExportedProgram& program, const ExportedInput& input, const InputNames& inputs);
 
 // ImportProgram's messages for all ops of a program that models may not use, each once, for people who inspect a file.
 std::vector<std::string> RefusedOps(const ExportedProgram& program);

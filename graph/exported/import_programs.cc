@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "graph/exported/exported_ops.h"
 #include "graph/exported/import.h"
+#include "graph/exported/node_fate.h"
 #include "graph/heads.h"
 #include "graph/losses.h"
 #include "graph/modes.h"

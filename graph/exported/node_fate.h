@@ -1,0 +1,21 @@
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "graph/exported/exported_program.h"
+
+namespace ampd::graph {
+
+// What the import does with a node.
+enum class NodeFate {
+  kRuns,
+  kSkipped,  // It computes or asserts sizes, or counts batches that nothing reads.
+  kPassed,   // Its result is its first argument, or its results are the elements of that list.
+  kRefused,  // Models may not use it.
+};
+
+// `counters`: CountersOf(program) (graph/exported/exported_ops.h).
+NodeFate FateOf(const ExportedProgram& program, const std::set<std::string>& counters, const ExportedNode& node);
+
+}  // namespace ampd::graph
