@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "precision/loss_scale_message.h"
 
 namespace ampd::precision {
 namespace {
@@ -175,24 +176,6 @@ absl::Status CheckNotFp8(const P& policy) {
   return absl::OkStatus();
 }
 
-void TakeDynamic(const v1::DynamicLossScale& d, LossScaleConfig& config) {
-  config.initial = d.has_initial() ? d.initial() : config.initial;
-  config.growth_factor = d.has_growth_factor() ? d.growth_factor() : config.growth_factor;
-  config.backoff_factor = d.has_backoff_factor() ? d.backoff_factor() : config.backoff_factor;
-  config.growth_interval = d.has_growth_interval() ? d.growth_interval() : config.growth_interval;
-  config.floor = d.has_floor() ? d.floor() : config.floor;
-  config.cap = d.has_cap() ? d.cap() : config.cap;
-  config.hysteresis = d.has_hysteresis() ? d.hysteresis() : config.hysteresis;
-  if (d.hysteresis_refill() != v1::DynamicLossScale::HYSTERESIS_REFILL_UNSPECIFIED) {
-    config.refill_on_every_good_step = d.hysteresis_refill() == v1::DynamicLossScale::ON_EVERY_GOOD_STEP;
-  }
-  if (d.at_floor() != v1::DynamicLossScale::AT_FLOOR_UNSPECIFIED) {
-    config.at_floor = d.at_floor() == v1::DynamicLossScale::FAIL        ? LossScaleConfig::AtFloor::kFail
-                      : d.at_floor() == v1::DynamicLossScale::FALL_BACK ? LossScaleConfig::AtFloor::kFallBack
-                                                                        : LossScaleConfig::AtFloor::kClamp;
-  }
-}
-
 LossScaleConfig DynamicOf(const Preset& preset) {
   return preset.loss_scale.kind == LossScaleConfig::Kind::kDynamic
              ? preset.loss_scale
@@ -203,7 +186,7 @@ LossScaleConfig ScalingOf(const P& policy, const Preset& preset) {
   switch (policy.loss_scale().kind_case()) {
     case v1::LossScale::kDynamic: {
       LossScaleConfig config = DynamicOf(preset);
-      TakeDynamic(policy.loss_scale().dynamic(), config);
+      Override(policy.loss_scale().dynamic(), &config);
       return config;
     }
     case v1::LossScale::kFixed:

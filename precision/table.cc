@@ -1,7 +1,8 @@
 #include "precision/table.h"
 
-#include <cmath>
 #include <string>
+
+#include "precision/loss_scale_message.h"
 
 namespace ampd::precision {
 namespace {
@@ -36,25 +37,6 @@ P::Dtype FieldOf(Masters masters) {
   return P::none;
 }
 
-void SetDynamic(const LossScaleConfig& config, v1::DynamicLossScale* dynamic) {
-  dynamic->set_initial(config.initial);
-  dynamic->set_growth_factor(config.growth_factor);
-  dynamic->set_backoff_factor(config.backoff_factor);
-  dynamic->set_growth_interval(config.growth_interval);
-  if (config.floor > 0) {
-    dynamic->set_floor(config.floor);
-  }
-  if (std::isfinite(config.cap)) {
-    dynamic->set_cap(config.cap);
-  }
-  dynamic->set_hysteresis(config.hysteresis);
-  dynamic->set_hysteresis_refill(config.refill_on_every_good_step ? v1::DynamicLossScale::ON_EVERY_GOOD_STEP
-                                                                  : v1::DynamicLossScale::ON_GROWTH);
-  dynamic->set_at_floor(config.at_floor == LossScaleConfig::AtFloor::kFail       ? v1::DynamicLossScale::FAIL
-                        : config.at_floor == LossScaleConfig::AtFloor::kFallBack ? v1::DynamicLossScale::FALL_BACK
-                                                                                 : v1::DynamicLossScale::CLAMP);
-}
-
 void SetFormats(const Formats& formats, P* policy) {
   policy->set_compute(FieldOf(formats.compute));
   policy->set_parameter(FieldOf(formats.parameter));
@@ -67,21 +49,6 @@ void SetFormats(const Formats& formats, P* policy) {
                                                                                                    : P::MASTER);
   policy->set_fp32_matmul(formats.tf32_matmul ? P::tf32 : P::fp32);
   policy->set_stochastic_rounding(formats.stochastic_rounding);
-}
-
-void SetLossScale(const LossScaleConfig& config, v1::LossScale* loss_scale) {
-  const bool together = config.optimizer_skip == LossScaleConfig::OptimizerSkip::kAllTogether;
-  loss_scale->set_optimizer_skip(together ? v1::LossScale::ALL_TOGETHER : v1::LossScale::EACH_ALONE);
-  switch (config.kind) {
-    case LossScaleConfig::Kind::kOff:
-      loss_scale->mutable_off();
-      return;
-    case LossScaleConfig::Kind::kStatic:
-      loss_scale->mutable_fixed()->set_scale(config.initial);
-      return;
-    case LossScaleConfig::Kind::kDynamic:
-      SetDynamic(config, loss_scale->mutable_dynamic());
-  }
 }
 
 void SetFp8(const Fp8Recipe& recipe, v1::Fp8Recipe* fp8) {
@@ -123,7 +90,7 @@ v1::PolicyTable ToMessage(const ResolvedPolicy& policy) {
   table.set_emulated(policy.emulated());
   table.mutable_policy()->set_preset(policy.preset);
   SetFormats(policy.formats, table.mutable_policy());
-  SetLossScale(policy.loss_scale, table.mutable_policy()->mutable_loss_scale());
+  *table.mutable_policy()->mutable_loss_scale() = ToMessage(policy.loss_scale);
   if (policy.fp8.has_value()) {
     SetFp8(*policy.fp8, table.mutable_policy()->mutable_fp8());
   }

@@ -19,9 +19,11 @@
 #include "precision/formats.h"
 #include "precision/fp8.h"
 #include "precision/loss_scale.h"
+#include "precision/loss_scale_message.h"
 #include "precision/optimizer_kind.h"
 #include "precision/policy.h"
 #include "server/admission/admission_findings.h"
+#include "server/state/pinned_loss_scale.h"
 
 namespace ampd::server {
 namespace {
@@ -254,14 +256,15 @@ absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec, const graph::Expo
   return admitted;
 }
 
-absl::Status AdmitOrder(const v1::LossScaleOrder& order, const v1::Job& job) {
+absl::Status AdmitOrder(const v1::LossScaleOrder& order, const internal::JobRecord& record) {
+  const v1::Job& job = record.job();
   const v1::PrecisionPolicy& policy = job.spec().precision();
   const std::string& given = job.attempts().empty() ? policy.preset() : job.attempts().rbegin()->precision();
   const precision::Preset* preset = precision::FindPreset(given);
   if (preset == nullptr) {
     return absl::OkStatus();
   }
-  const precision::LossScaleConfig config = precision::ResolveLossScale(policy, *preset);
+  AMPD_ASSIGN_OR_RETURN(const precision::LossScaleConfig config, precision::LossScaleOf(LossScaleFor(record, given)));
   if (config.kind == precision::LossScaleConfig::Kind::kOff) {
     return Error(absl::StatusCode::kFailedPrecondition, "LOSS_SCALE_OFF",
                  absl::StrCat("job ", job.id(), " scales no loss in ", given,

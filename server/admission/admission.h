@@ -2,7 +2,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "ampd/v1/job.pb.h"
+#include "ampd/internal/journal.pb.h"
 #include "ampd/v1/job_service.pb.h"
 #include "ampd/v1/job_spec.pb.h"
 #include "graph/exported/exported_program.h"
@@ -17,13 +17,13 @@ namespace ampd::server {
 //   UNIMPLEMENTED     nothing is wrong, but a field is set that this server does not support; names the first one
 absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec, const graph::ExportedModel* uploaded = nullptr);
 
-// Whether a job can accept an order to its loss scaler. Checked against the precision of its newest attempt, or before
-// the first attempt against the precision it asks for. Returns OK where only the device will decide. If a later attempt
-// has another precision, its trainer clamps the scale to that precision's bounds and reports it.
+// Whether a job can accept an order to its loss scaler. Checked against the rule and the precision of its newest
+// attempt, or before the first attempt against the precision it asks for. Returns OK where only the device will decide.
+// If a later attempt has another precision, its trainer clamps the scale to that precision's bounds and reports it.
 //
 //   FAILED_PRECONDITION  (reason LOSS_SCALE_OFF) the job does not scale its loss
 //   INVALID_ARGUMENT     the scale is below the floor or above the cap
-absl::Status AdmitOrder(const v1::LossScaleOrder& order, const v1::Job& job);
+absl::Status AdmitOrder(const v1::LossScaleOrder& order, const internal::JobRecord& record);
 
 // Larger specs are refused before any other check.
 inline constexpr int64_t kMaxSpecBytes = 256 << 10;

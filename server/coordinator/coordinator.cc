@@ -234,7 +234,7 @@ void Coordinator::UpdateJob(const v1::UpdateJobRequest& request, JobDone done) {
   }
   // For a finished job, the commit returns WRONG_STATE.
   if (update.change_job().has_loss_scale_order() && !IsTerminal((*record)->job().state())) {
-    const absl::Status status = AdmitOrder(update.change_job().loss_scale_order(), (*record)->job());
+    const absl::Status status = AdmitOrder(update.change_job().loss_scale_order(), **record);
     if (!status.ok()) {
       return done(status);
     }

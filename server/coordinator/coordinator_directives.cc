@@ -48,6 +48,9 @@ v1::AttemptDirective ToDirective(const JobRecord& record, const WorkerRecordPtr&
   }
   AddOlderCheckpoints(record, worker, &directive);
   directive.set_precision(attempt.precision());
+  if (attempt.has_loss_scale()) {
+    *directive.mutable_loss_scale() = attempt.loss_scale();
+  }
   if (record.loss_scale_order_number() > 0) {
     *directive.mutable_loss_scale_order() = record.loss_scale_order();
     directive.set_loss_scale_order_number(record.loss_scale_order_number());

@@ -190,6 +190,7 @@ void Coordinator::CloneJob(const v1::CloneJobRequest& request, JobDone done) {
   create.set_cloned_from(job.id());
   if (start.has_value()) {
     *create.mutable_clone_start() = *start;
+    *create.mutable_loss_scales() = (*source)->loss_scales();
     for (v1::Checkpoint& older : OlderThan(**source, *start)) {
       *create.add_older_starts() = std::move(older);
     }

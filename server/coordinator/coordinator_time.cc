@@ -7,6 +7,7 @@
 #include "server/coordinator/coordinator.h"
 #include "server/ledger/ledger.h"
 #include "server/state/job_rules.h"
+#include "server/state/pinned_loss_scale.h"
 
 namespace ampd::server {
 namespace {
@@ -96,6 +97,7 @@ void Coordinator::Place() {
     assign.set_precision(placement.precision.preset);
     assign.set_precision_reason(placement.precision.reason);
     assign.set_emulated(placement.precision.emulated);
+    *assign.mutable_loss_scale() = LossScaleFor(*placement.job, placement.precision.preset);
     if (placement.start_from.has_value()) {
       *assign.mutable_start_from() = *placement.start_from;
     }

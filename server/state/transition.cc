@@ -206,6 +206,7 @@ absl::Status Transition::Do(const internal::CreateJob& create) {
   if (create.has_clone_start()) {
     *edit.record().mutable_clone_start() = create.clone_start();
     *edit.record().mutable_older_starts() = create.older_starts();
+    *edit.record().mutable_loss_scales() = create.loss_scales();
   }
   v1::Event& event = edit.AddEvent(v1::Event::CREATED);
   event.set_to_state(Job::QUEUED);

@@ -12,6 +12,7 @@
 #include "google/protobuf/util/time_util.h"
 #include "server/state/attempt_tokens.h"
 #include "server/state/job_rules.h"
+#include "server/state/pinned_loss_scale.h"
 #include "server/state/transition.h"
 
 namespace ampd::server {
@@ -76,6 +77,18 @@ v1::Outcome LostOutcome() {
   outcome.set_reason(v1::WORKER_LOST);
   outcome.set_message("the worker's lease ran out");
   return outcome;
+}
+
+// Returns the rule that the record keeps for the assigned precision. If there is none, it first records the assigned
+// rule.
+const v1::LossScale& PinLossScale(const internal::AssignAttempt& assign, JobRecord* record) {
+  if (const v1::LossScale* pinned = FindPinnedLossScale(*record, assign.precision()); pinned != nullptr) {
+    return *pinned;
+  }
+  internal::PinnedLossScale& pinned = *record->add_loss_scales();
+  pinned.set_precision(assign.precision());
+  *pinned.mutable_loss_scale() = assign.loss_scale();
+  return pinned.loss_scale();
 }
 
 absl::Status MoveAttempt(Attempt::State to, JobEdit& edit) {
@@ -207,6 +220,9 @@ absl::Status Transition::Do(const internal::AssignAttempt& assign) {
   attempt.set_precision(assign.precision());
   attempt.set_precision_reason(assign.precision_reason());
   attempt.set_emulated(assign.emulated());
+  if (assign.has_loss_scale()) {
+    *attempt.mutable_loss_scale() = PinLossScale(assign, &edit.record());
+  }
   edit.record().clear_gradient_request_number();  // it was the last attempt's to answer
   edit.record().clear_start_from();
   if (assign.has_start_from()) {

@@ -177,6 +177,9 @@ internal::TrainerCommand Agent::StartCommand(const AttemptOnWorker& attempt) con
   *start.mutable_key() = attempt.held.key;
   *start.mutable_spec() = attempt.wanted->spec();
   start.set_precision(attempt.wanted->precision());
+  if (attempt.wanted->has_loss_scale()) {
+    *start.mutable_loss_scale() = attempt.wanted->loss_scale();
+  }
   if (attempt.wanted->has_start_from()) {
     *start.mutable_start_from() = attempt.wanted->start_from();
   }

@@ -1553,6 +1553,36 @@ TEST_F(InitialCheckpointTest, AJobThatStartsOver_BeginsWithItAgain) {
   EXPECT_EQ(directive.attempts(0).start_from().path(), absl::StrCat(first, "/1/step-40"));
 }
 
+TEST_F(CoordinatorTest, LossScaleRule_IsSentWithEveryValueFilledIn) {
+  ScriptedWorker worker("w1");
+  const std::string id = CreateIdOf("fp16");
+  const v1::AttemptKey key = StartOn(worker, id);
+  const v1::WorkerDirective directive = *coordinator->CurrentDirective("w1", "a1");
+  const v1::DynamicLossScale& rule = directive.attempts(0).loss_scale().dynamic();
+  EXPECT_EQ(rule.initial(), 65536);
+  EXPECT_EQ(rule.growth_factor(), 2);
+  EXPECT_EQ(rule.backoff_factor(), 0.5);
+  EXPECT_EQ(rule.growth_interval(), 2000);
+  EXPECT_EQ(rule.hysteresis(), 1);
+  EXPECT_EQ(rule.at_floor(), v1::DynamicLossScale::CLAMP);
+  EXPECT_NE(rule.hysteresis_refill(), v1::DynamicLossScale::HYSTERESIS_REFILL_UNSPECIFIED);
+
+  v1::AttemptReport& ended = worker.Has(key, Attempt::ENDED);
+  *ended.add_checkpoints() = CheckpointAt(id, 1, 40);
+  *ended.mutable_outcome() = OutcomeOf(Outcome::FAILED, v1::NONFINITE_LOSS);
+  Exchange(worker);
+  v1::CloneJobRequest request;
+  request.set_id(id);
+  request.set_from_last_checkpoint(true);
+  absl::StatusOr<JobPtr> clone;
+  coordinator->CloneJob(request, Into(&clone));
+  Pump();
+  ASSERT_TRUE(clone.ok()) << clone.status();
+  const auto record = ledger->Read([&](const ClusterState& state) { return state.FindJob((*clone)->id()); });
+  ASSERT_EQ(record->loss_scales_size(), 1);
+  EXPECT_EQ(record->loss_scales(0).precision(), "fp16");
+}
+
 TEST_F(CoordinatorTest, LossScaleOrder_IsPassedOnWithItsNumber) {
   ScriptedWorker worker("w1");
   const std::string id = CreateIdOf("fp16");

@@ -180,6 +180,9 @@ TEST_F(JournalGolden, UpdatesOfBefore_AreRecoveredToTheStateThatTheyTold) {
   EXPECT_EQ(state.life(), 1u);
   EXPECT_EQ(state.FindJob("j1")->job().spec().priority(), 7);
   EXPECT_EQ(state.FindJob("j1")->loss_scale_order_number(), 2u);
+  const v1::Attempt& sixth = state.FindJob("j6")->job().attempts(0);
+  EXPECT_EQ(sixth.loss_scale().dynamic().growth_interval(), 500);
+  EXPECT_EQ(sixth.loss_scale().dynamic().initial(), 1024) << "the rule of the job that it resumes";
   EXPECT_TRUE(state.FindWorker("w1")->lost());
   EXPECT_TRUE(state.FindWorker("w2")->worker().drained());
 }

@@ -506,6 +506,37 @@ TEST_F(ClusterStateTest, AttemptThatIsForgotten_TakesItsFolderAlong) {
   EXPECT_FALSE(absl::StrContains(absl::StrCat(Deletions("w2"), " "), "j1/2 ")) << "goes with the job, as w2 is known";
 }
 
+// An assignment with a dynamic loss scale that starts at `initial`.
+internal::Update WithLossScale(internal::Update assign, const std::string& precision, double initial) {
+  assign.mutable_assign_attempt()->set_precision(precision);
+  assign.mutable_assign_attempt()->mutable_loss_scale()->mutable_dynamic()->set_initial(initial);
+  return assign;
+}
+
+TEST_F(ClusterStateTest, LossScaleRule_StaysThatOfTheFirstAttemptInThePrecision) {
+  const auto initial = [&] { return state.FindJob("j1")->job().attempts().rbegin()->loss_scale().dynamic().initial(); };
+  Apply(WithLossScale(make.Assign("j1", 1, "w1"), "fp16", 1024));
+  EXPECT_EQ(initial(), 1024);
+  Apply(make.Lose("w1"));
+  Apply(WithLossScale(make.Assign("j1", 2, "w2"), "apex-o2", 64));
+  EXPECT_EQ(initial(), 64) << "another precision has its own rule";
+  Apply(make.Lose("w2"));
+  Apply(make.Register("w1"));
+  Apply(WithLossScale(make.Assign("j1", 3, "w1"), "fp16", 8));
+  EXPECT_EQ(initial(), 1024) << "a server with other presets changed the rule of a job that runs";
+}
+
+TEST_F(ClusterStateTest, LossScaleRule_IsKeptByTheJobThatResumesAnother) {
+  internal::Update create = make.Create("j2");
+  *create.mutable_create_job()->mutable_clone_start() = CheckpointAt("j1", 1, 40);
+  internal::PinnedLossScale& pinned = *create.mutable_create_job()->add_loss_scales();
+  pinned.set_precision("fp16");
+  pinned.mutable_loss_scale()->mutable_dynamic()->set_initial(1024);
+  Apply(create);
+  Apply(WithLossScale(make.Assign("j2", 1, "w1"), "fp16", 8));
+  EXPECT_EQ(state.FindJob("j2")->job().attempts(0).loss_scale().dynamic().initial(), 1024);
+}
+
 TEST_F(ClusterStateTest, Snapshot_HoldsTheWholeState) {
   StartRunning("j1", 1, "w1");
   Apply(make.Create("j2", "r1", "a"));

@@ -21,6 +21,7 @@
 #include "graph/vocabulary.h"
 #include "models/models.h"
 #include "models/samples.h"
+#include "precision/loss_scale_message.h"
 #include "precision/memory.h"
 #include "precision/optimizer_kind.h"
 #include "worker/train/plan/array_source.h"
@@ -103,6 +104,17 @@ absl::StatusOr<data::Dataset> Open(const internal::StartAttempt& start, const v1
                                        .evaluation = evaluation});
 }
 
+// The serialized message; equal for equal messages.
+std::string BytesOf(const google::protobuf::Message& message) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  message.SerializeToCodedStream(&coded);
+  coded.Trim();
+  return bytes;
+}
+
 // Hashes what determines the numbers, and nothing that may differ between two attempts of one job.
 std::string Digest(const internal::StartAttempt& start) {
   v1::JobSpec spec = start.spec();
@@ -111,13 +123,7 @@ std::string Digest(const internal::StartAttempt& start) {
   spec.clear_priority();
   spec.clear_queue();
   spec.clear_sample();
-  std::string bytes;
-  google::protobuf::io::StringOutputStream stream(&bytes);
-  google::protobuf::io::CodedOutputStream coded(&stream);
-  coded.SetSerializationDeterministic(true);
-  spec.SerializeToCodedStream(&coded);
-  coded.Trim();
-  return Sha256Hex(absl::StrCat(bytes, "\n", start.precision()));
+  return Sha256Hex(absl::StrCat(BytesOf(spec), "\n", start.precision(), "\n", BytesOf(start.loss_scale())));
 }
 
 int NumThreads(const internal::StartAttempt& start) {
@@ -250,7 +256,17 @@ absl::StatusOr<precision::ResolvedPolicy> ResolvePrecision(const internal::Start
   }
   const precision::OptimizerKind kind = precision::KindOf(start.spec().optimizer());
   auto resolved = precision::ResolvePolicy(Raised(std::move(policy), raise), program, start.device(), kind);
-  return resolved.ok() ? std::move(resolved) : AsSpecError(resolved.status());
+  if (!resolved.ok()) {
+    return AsSpecError(resolved.status());
+  }
+  if (start.has_loss_scale() && raise.preset.empty()) {
+    const auto pinned = precision::LossScaleOf(start.loss_scale());
+    if (!pinned.ok()) {
+      return AsSpecError(pinned.status());
+    }
+    resolved->loss_scale = *pinned;
+  }
+  return resolved;
 }
 
 absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
