@@ -51,8 +51,6 @@ class SqliteDatabase {
 
   absl::Status Execute(const char* sql);
   absl::StatusOr<SqliteStatement> Prepare(std::string_view sql);
-  // Rows changed by the last statement.
-  int NumChanges() const { return sqlite3_changes(database_.get()); }
 
  private:
   struct Close {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -72,64 +73,109 @@ void ShowExplanation(const Session& session, const std::string& id, const v1::Ex
   }
 }
 
-// Entry `index` of every column that has one.
-v1::StepColumns StepAt(const v1::StepColumns& steps, int index) {
-  v1::StepColumns one;
-  const Reflection& reflection = *steps.GetReflection();
-  for (int i = 0; i < v1::StepColumns::descriptor()->field_count(); ++i) {
-    const FieldDescriptor* const field = v1::StepColumns::descriptor()->field(i);
-    if (index >= reflection.FieldSize(steps, field)) {
+// Entry `index` of every column of numbers that has one.
+template <typename Columns>
+Columns EntryAt(const Columns& columns, int index) {
+  Columns one;
+  const Reflection& reflection = *columns.GetReflection();
+  for (int i = 0; i < Columns::descriptor()->field_count(); ++i) {
+    const FieldDescriptor* const field = Columns::descriptor()->field(i);
+    if (!field->is_repeated() || index >= reflection.FieldSize(columns, field)) {
       continue;
     }
     switch (field->cpp_type()) {
       case FieldDescriptor::CPPTYPE_UINT64:
-        reflection.AddUInt64(&one, field, reflection.GetRepeatedUInt64(steps, field, index));
+        reflection.AddUInt64(&one, field, reflection.GetRepeatedUInt64(columns, field, index));
         break;
       case FieldDescriptor::CPPTYPE_INT64:
-        reflection.AddInt64(&one, field, reflection.GetRepeatedInt64(steps, field, index));
+        reflection.AddInt64(&one, field, reflection.GetRepeatedInt64(columns, field, index));
         break;
       case FieldDescriptor::CPPTYPE_FLOAT:
-        reflection.AddFloat(&one, field, reflection.GetRepeatedFloat(steps, field, index));
+        reflection.AddFloat(&one, field, reflection.GetRepeatedFloat(columns, field, index));
         break;
       case FieldDescriptor::CPPTYPE_DOUBLE:
-        reflection.AddDouble(&one, field, reflection.GetRepeatedDouble(steps, field, index));
+        reflection.AddDouble(&one, field, reflection.GetRepeatedDouble(columns, field, index));
         break;
-      default:
-        reflection.AddBool(&one, field, reflection.GetRepeatedBool(steps, field, index));
+      case FieldDescriptor::CPPTYPE_BOOL:
+        reflection.AddBool(&one, field, reflection.GetRepeatedBool(columns, field, index));
+        break;
+      default:  // The phases.
+        break;
     }
   }
   return one;
+}
+
+// The step with its phases.
+v1::StepColumns StepAt(const v1::StepColumns& steps, int index) {
+  v1::StepColumns one = EntryAt(steps, index);
+  for (const v1::PhaseColumns& phase : steps.phases()) {
+    *one.add_phases() = EntryAt(phase, index);
+    one.mutable_phases()->rbegin()->set_name(phase.name());
+  }
+  return one;
+}
+
+// {"step":"3","loss":0.5,...}. Every column is a list of one number, so the text has no other brackets.
+template <typename Columns>
+std::string EntryJson(const Columns& columns, int index) {
+  return absl::StrReplaceAll(ToJson(EntryAt(columns, index), false), {{"[", ""}, {"]", ""}});
+}
+
+// {"name":"generator","loss":0.5,...}
+std::string PhaseJson(const v1::PhaseColumns& phase, int index) {
+  v1::PhaseColumns name;
+  name.set_name(phase.name());
+  std::string text = ToJson(name, false);
+  text.back() = ',';
+  return text + EntryJson(phase, index).substr(1);
+}
+
+std::string StepJson(const v1::StepColumns& steps, int index) {
+  std::string text = EntryJson(steps, index);
+  if (!steps.phases().empty()) {
+    text.pop_back();
+    const auto phase = [index](std::string* out, const v1::PhaseColumns& columns) {
+      out->append(PhaseJson(columns, index));
+    };
+    absl::StrAppend(&text, ",\"phases\":[", absl::StrJoin(steps.phases(), ",", phase), "]}");
+  }
+  return text;
 }
 
 // One line per step, {"attempt":1,"step":"3","loss":0.5,...}, then one per evaluation, {"attempt":1,"eval":{...}}.
 void PrintPointLines(const v1::ListMetricPointsResponse::Segment& segment) {
   const std::string attempt = absl::StrCat("{\"attempt\":", segment.attempt(), ",");
   for (int i = 0; i < segment.steps().step_size(); ++i) {
-    // Every column is a list of one number, so the line has no other brackets.
-    const std::string columns = absl::StrReplaceAll(ToJson(StepAt(segment.steps(), i), false), {{"[", ""}, {"]", ""}});
-    std::printf("%s%s\n", attempt.c_str(), columns.substr(1).c_str());
+    std::printf("%s%s\n", attempt.c_str(), StepJson(segment.steps(), i).substr(1).c_str());
   }
   for (const v1::EvalPoint& eval : segment.evals()) {
     std::printf("%s\"eval\":%s}\n", attempt.c_str(), ToJson(eval, false).c_str());
   }
 }
 
-// "skipped", or for a GAN the network of which alone the step was skipped.
+// "skipped", or the phases that skipped if not all of the step's phases did.
 std::string SkippedText(const v1::StepColumns& one) {
-  const bool generator = !one.generator_skipped().empty() && one.generator_skipped(0);
-  const bool discriminator = !one.discriminator_skipped().empty() && one.discriminator_skipped(0);
-  return !one.skipped(0) ? "" : generator == discriminator ? "skipped" : generator ? "generator" : "discriminator";
+  std::vector<std::string> names;
+  for (const v1::PhaseColumns& phase : one.phases()) {
+    if (phase.skipped(0)) {
+      names.push_back(Printable(phase.name()));
+    }
+  }
+  const bool only_some = !names.empty() && static_cast<int>(names.size()) < one.phases_size();
+  return !one.skipped(0) ? "" : only_some ? absl::StrJoin(names, ", ") : "skipped";
 }
 
 struct PointStyle {
   bool wide = false;
-  bool gan = false;  // shows the points of both networks side by side
+  std::vector<std::string> phases;  // Phases after the first, whose loss and norm are the step's.
 };
 
 std::vector<std::string> PointHeadings(const PointStyle& style) {
   std::vector<std::string> headings = {"ATTEMPT", "STEP", "LOSS", "GRAD NORM"};
-  if (style.gan) {
-    headings.insert(headings.end(), {"GENERATOR LOSS", "GENERATOR NORM"});
+  for (const std::string& phase : style.phases) {
+    const std::string name = absl::AsciiStrToUpper(phase);
+    headings.insert(headings.end(), {name + " LOSS", name + " NORM"});
   }
   headings.insert(headings.end(), {"SCALE", "SKIPPED"});
   if (style.wide) {
@@ -142,8 +188,11 @@ std::vector<std::string> PointRow(int attempt, const v1::StepColumns& one, const
   const auto number = [](const auto& column) { return column.empty() ? "-" : FormatNumber(column.Get(0)); };
   std::vector<std::string> row = {absl::StrCat(attempt), absl::StrCat(one.step(0)), FormatNumber(one.loss(0)),
                                   FormatNumber(one.grad_norm(0))};
-  if (style.gan) {
-    row.insert(row.end(), {number(one.generator_loss()), number(one.generator_grad_norm())});
+  for (const std::string& name : style.phases) {
+    const auto phase = std::find_if(one.phases().begin(), one.phases().end(),
+                                    [&](const v1::PhaseColumns& columns) { return columns.name() == name; });
+    const bool found = phase != one.phases().end();
+    row.insert(row.end(), {found ? number(phase->loss()) : "-", found ? number(phase->grad_norm()) : "-"});
   }
   row.insert(row.end(), {FormatNumber(one.loss_scale(0)), SkippedText(one)});
   const auto bytes = [](const auto& column) { return column.empty() ? "-" : FormatBytes(column.Get(0)); };
@@ -156,6 +205,20 @@ std::vector<std::string> PointRow(int attempt, const v1::StepColumns& one, const
   return row;
 }
 
+// The names of all phases after the first.
+std::vector<std::string> LaterPhases(const v1::ListMetricPointsResponse& answer) {
+  std::vector<std::string> names;
+  for (const auto& segment : answer.segments()) {
+    for (int i = 1; i < segment.steps().phases_size(); ++i) {
+      const std::string name = Printable(segment.steps().phases(i).name());
+      if (std::find(names.begin(), names.end(), name) == names.end()) {
+        names.push_back(name);
+      }
+    }
+  }
+  return names;
+}
+
 void ShowPoints(const Session& session, const v1::ListMetricPointsResponse& answer) {
   if (session.options().output == OutputFormat::kJsonLines) {
     std::for_each(answer.segments().begin(), answer.segments().end(), PrintPointLines);
@@ -164,9 +227,7 @@ void ShowPoints(const Session& session, const v1::ListMetricPointsResponse& answ
   if (PrintStructured(session, answer)) {
     return;
   }
-  const bool gan = std::any_of(answer.segments().begin(), answer.segments().end(),
-                               [](const auto& segment) { return segment.steps().generator_loss_size() > 0; });
-  const PointStyle style = {.wide = IsWide(session), .gan = gan};
+  const PointStyle style = {.wide = IsWide(session), .phases = LaterPhases(answer)};
   Rows rows;
   for (const auto& segment : answer.segments()) {
     const v1::StepColumns& steps = segment.steps();

@@ -77,7 +77,7 @@ class WatchView {
       ScreenOptions options = Options("");
       options.height -= kRowsBehind;
       Print(std::string(absl::StripSuffix(RenderWatchScreen(watched_, options), "\n")));
-    } else if (!animated_ && !structured_ && changed_ && watched_.step() > 0) {
+    } else if (!animated_ && !structured_ && changed_ && watched_.progress().step() > 0) {
       Print(RenderWatchLine(watched_));
     }
   }

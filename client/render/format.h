@@ -33,7 +33,6 @@ class Palette {
   std::string Red(const std::string& text) const { return Paint("31", text); }
   std::string Green(const std::string& text) const { return Paint("32", text); }
   std::string Yellow(const std::string& text) const { return Paint("33", text); }
-  std::string Cyan(const std::string& text) const { return Paint("36", text); }
 
  private:
   std::string Paint(const char* code, const std::string& text) const;

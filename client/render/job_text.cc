@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "points/step_columns.h"
 
 namespace ampd::client {
 namespace {
@@ -75,6 +76,18 @@ std::string TimesLine(const v1::Job& job, const JobTextOptions& options) {
   return Line("created", text);
 }
 
+// ", generator loss 2.5": the losses of the phases after the first, whose loss is the step's.
+template <typename Phases>
+std::string LaterLosses(const Phases& phases) {
+  std::string text;
+  for (auto phase = phases.begin(); phase != phases.end(); ++phase) {
+    if (phase != phases.begin()) {
+      absl::StrAppend(&text, ", ", Printable(phase->name()), " loss ", FormatNumber(phase->loss()));
+    }
+  }
+  return text;
+}
+
 std::string ProgressLines(const v1::Job& job) {
   const v1::Progress& progress = job.progress();
   const int64_t total = TotalSteps(job);
@@ -86,11 +99,10 @@ std::string ProgressLines(const v1::Job& job) {
   if (!progress.has_loss()) {
     return Line("progress", step);  // a job that stopped long ago may only have its step
   }
-  const std::string generator =
-      progress.has_generator() ? ", generator loss " + FormatNumber(progress.generator().loss()) : "";
-  std::string text = Line("progress", absl::StrCat(step, ", loss ", FormatNumber(progress.loss()), generator,
-                                                   ", loss scale ", FormatNumber(progress.loss_scale()), ", ",
-                                                   FormatCount(progress.skipped_steps()), " steps skipped"));
+  std::string text =
+      Line("progress", absl::StrCat(step, ", loss ", FormatNumber(progress.loss()), LaterLosses(progress.phases()),
+                                    ", loss scale ", FormatNumber(progress.loss_scale()), ", ",
+                                    FormatCount(progress.skipped_steps()), " steps skipped"));
   if (progress.has_eval_loss()) {
     text += Line("eval", absl::StrCat(EvalQuality(progress), "loss ", FormatNumber(progress.eval_loss())));
   }
@@ -174,10 +186,8 @@ std::string FinalLines(const v1::FinalMetrics& metrics) {
   std::string text = metrics.has_eval_loss()
                          ? absl::StrCat(EvalQuality(metrics), "eval loss ", FormatNumber(metrics.eval_loss()), ", ")
                          : "";
-  const std::string generator =
-      metrics.has_generator_loss() ? ", generator loss " + FormatNumber(metrics.generator_loss()) : "";
-  absl::StrAppend(&text, "train loss ", FormatNumber(metrics.train_loss()), generator, ", loss scale ",
-                  FormatNumber(metrics.final_loss_scale()), ", ", FormatCount(metrics.skipped_steps()),
+  absl::StrAppend(&text, "train loss ", FormatNumber(metrics.train_loss()), LaterLosses(points::PhaseLosses(metrics)),
+                  ", loss scale ", FormatNumber(metrics.final_loss_scale()), ", ", FormatCount(metrics.skipped_steps()),
                   " steps skipped");
   return Line("final", text) + Line("", absl::StrCat(FormatNumber(metrics.steps_per_second()), " steps/s, peak memory ",
                                                      FormatBytes(metrics.peak_memory_bytes())));
@@ -302,10 +312,8 @@ std::string RenderEnd(const v1::Job& job) {
     if (metrics.has_eval_loss()) {
       words.push_back(absl::StrCat(EvalQuality(metrics), "eval loss ", FormatNumber(metrics.eval_loss())));
     }
-    words.push_back(absl::StrCat("train loss ", FormatNumber(metrics.train_loss())));
-    if (metrics.has_generator_loss()) {
-      words.push_back(absl::StrCat("generator loss ", FormatNumber(metrics.generator_loss())));
-    }
+    words.push_back(
+        absl::StrCat("train loss ", FormatNumber(metrics.train_loss()), LaterLosses(points::PhaseLosses(metrics))));
     words.push_back(absl::StrCat(FormatNumber(metrics.steps_per_second()), " steps/s"));
     words.push_back(
         absl::StrCat(FormatCount(metrics.skipped_steps()), " of ", FormatCount(outcome.last_step()), " steps skipped"));

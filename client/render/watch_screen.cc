@@ -54,7 +54,7 @@ std::string Words(const std::vector<std::string>& words) {
 
 std::string StepText(const WatchedJob& watched) {
   const int64_t total = watched.total_steps();
-  return absl::StrCat("step ", FormatCount(watched.step()), total > 0 ? "/" + FormatCount(total) : "");
+  return absl::StrCat("step ", FormatCount(watched.progress().step()), total > 0 ? "/" + FormatCount(total) : "");
 }
 
 // "24s, ETA 1m02s" while it runs, "took 2m05s" after, empty before.
@@ -92,7 +92,7 @@ std::string ProgressRow(const WatchedJob& watched, const ScreenOptions& options)
   const int64_t total = watched.total_steps();
   const bool succeeded = watched.job().state() == v1::Job::SUCCEEDED;
   const double fraction = succeeded   ? 1
-                          : total > 0 ? static_cast<double>(watched.step()) / static_cast<double>(total)
+                          : total > 0 ? static_cast<double>(watched.progress().step()) / static_cast<double>(total)
                                       : -1;
   const std::string tail = Words({"", StepText(watched), TimeText(watched)});
   constexpr int kLeastBar = 12;
@@ -102,11 +102,14 @@ std::string ProgressRow(const WatchedJob& watched, const ScreenOptions& options)
                            : ProgressBar(fraction, width, options.ascii) + tail + "\n";
 }
 
-// "loss 0.31", or for a GAN "loss 0.31, generator 2.4".
+// "loss 0.31", or for a step of several phases "loss 0.31, generator 2.4".
 std::string LossText(const WatchedJob& watched) {
-  const auto generator = watched.generator_loss();
-  return absl::StrCat("loss ", FormatNumber(watched.loss()),
-                      generator.has_value() ? ", generator " + FormatNumber(*generator) : "");
+  std::string text = absl::StrCat("loss ", FormatNumber(watched.loss()));
+  const auto& phases = watched.progress().phases();
+  for (int i = 1; i < phases.size(); ++i) {
+    absl::StrAppend(&text, ", ", Printable(phases[i].name()), " ", FormatNumber(phases[i].loss()));
+  }
+  return text;
 }
 
 // "accuracy 0.9, top-5 0.99, F1 0.89, ", or for a language model "perplexity 30, ": the metrics besides the loss.
@@ -123,15 +126,16 @@ std::string EvalQuality(const v1::EvalPoint& eval) {
 }
 
 std::string NumberRows(const WatchedJob& watched, int width) {
-  if (watched.step() == 0) {
+  if (watched.progress().step() == 0) {
     return "";
   }
-  std::vector<std::string> words = {LossText(watched), absl::StrCat("grad norm ", FormatNumber(watched.grad_norm())),
-                                    absl::StrCat("learning rate ", FormatNumber(watched.learning_rate())),
+  std::vector<std::string> words = {LossText(watched),
+                                    absl::StrCat("grad norm ", FormatNumber(watched.progress().grad_norm())),
+                                    absl::StrCat("learning rate ", FormatNumber(watched.progress().learning_rate())),
                                     absl::StrCat(FormatRate(watched.samples_per_second()), " samples/s")};
   std::string text = Flow(words, width);
-  words = {absl::StrCat("memory ", FormatBytes(watched.memory_bytes()), ", peak ",
-                        FormatBytes(watched.memory_peak_bytes()))};
+  words = {absl::StrCat("memory ", FormatBytes(watched.progress().memory_allocated_bytes()), ", peak ",
+                        FormatBytes(watched.progress().memory_peak_bytes()))};
   if (watched.eval().step() > 0) {
     const v1::EvalPoint& eval = watched.eval();
     words.push_back(absl::StrCat("eval at step ", FormatCount(eval.step()), ": ", EvalQuality(eval), "loss ",
@@ -150,8 +154,8 @@ std::string ScaleHeading(const WatchedJob& watched, const ScreenOptions& options
   const bool exact = power != 0 && power == std::round(power);
   return Flow({absl::StrCat(options.palette.Bold("loss scale"), " ", FormatNumber(scale),
                             exact ? absl::StrCat(" (2^", static_cast<int>(power), ")") : ""),
-               absl::StrCat(FormatCount(watched.skipped()),
-                            watched.skipped() == 1 ? " step skipped (x)" : " steps skipped (x)")},
+               absl::StrCat(FormatCount(watched.progress().skipped_steps()),
+                            watched.progress().skipped_steps() == 1 ? " step skipped (x)" : " steps skipped (x)")},
               options.width);
 }
 
@@ -226,10 +230,11 @@ std::string RenderEvent(const v1::Event& event) {
 std::string RenderWatchLine(const WatchedJob& watched) {
   const std::string why = WhyItStands(watched);
   std::string line = absl::StrCat(v1::Job::State_Name(watched.job().state()), why.empty() ? "" : ": " + why);
-  if (watched.step() > 0) {
+  if (watched.progress().step() > 0) {
     line = Words({line, StepText(watched), LossText(watched), "loss scale " + FormatNumber(watched.loss_scale()),
-                  absl::StrCat("skipped ", watched.skipped()), FormatRate(watched.samples_per_second()) + " samples/s",
-                  "memory " + FormatBytes(watched.memory_bytes()), TimeText(watched)});
+                  absl::StrCat("skipped ", watched.progress().skipped_steps()),
+                  FormatRate(watched.samples_per_second()) + " samples/s",
+                  "memory " + FormatBytes(watched.progress().memory_allocated_bytes()), TimeText(watched)});
   }
   return line;
 }

@@ -13,8 +13,8 @@
 
 namespace ampd::client {
 
-// The state of a watched job, accumulated from the stream's messages. Bounded: of a long run it keeps at most 4096
-// points, dropping every second one when there are more. Points that a replay repeats are not counted again.
+// The state of a watched job: the record and the progress that the stream sent last, and the curves of its points. Of a
+// long run it keeps at most 4096 points, dropping every second one when there are more.
 // Thread-compatible.
 class WatchedJob {
  public:
@@ -28,19 +28,12 @@ class WatchedJob {
   const std::deque<v1::Event>& events() const { return events_; }
   int64_t dropped_points() const { return dropped_points_; }
   bool finished() const { return finished_; }
-  int64_t step() const { return step_; }
+  const v1::Progress& progress() const { return job_.progress(); }
   int64_t total_steps() const;  // 0: not known
-  int64_t skipped() const;
   const std::string& waiting() const { return waiting_; }
   double samples_per_second() const;  // over the last half minute; the last step's rate until that is known
-  double learning_rate() const { return learning_rate_; }
-  double grad_norm() const { return grad_norm_; }
   double loss() const { return losses_.empty() ? job_.progress().loss() : losses_.back().value; }
-  // The generator's loss of a GAN, whose loss() is its discriminator's.
-  std::optional<double> generator_loss() const { return generator_loss_; }
   double loss_scale() const { return scales_.empty() ? job_.progress().loss_scale() : scales_.back().value; }
-  int64_t memory_bytes() const { return memory_bytes_; }
-  int64_t memory_peak_bytes() const { return memory_peak_bytes_; }
   const v1::EvalPoint& eval() const { return eval_; }
 
   // Time to the last step at the pace of the last half minute; infinite while the pace is unknown.
@@ -56,7 +49,7 @@ class WatchedJob {
   };
 
   void AddSteps(const v1::StepColumns& steps);
-  void AddJob(const v1::Job& job);
+  void SetProgress(const v1::Progress& progress);
   void AddPace(Pace now);
   // Removes points that are repeated after a roll-back or by a new attempt.
   void TakeBackFrom(int64_t step);
@@ -68,15 +61,6 @@ class WatchedJob {
   std::vector<PlotPoint> scales_;
   std::deque<v1::Event> events_;  // the newest events
   int64_t dropped_points_ = 0;
-  int64_t step_ = 0;
-  int64_t skips_seen_ = 0;   // skips up to the step of the job's last record, which counts them too
-  int64_t skips_since_ = 0;  // skips after that step
-  double samples_per_second_ = 0;
-  double learning_rate_ = 0;
-  double grad_norm_ = 0;
-  std::optional<double> generator_loss_;
-  int64_t memory_bytes_ = 0;
-  int64_t memory_peak_bytes_ = 0;
   std::deque<Pace> pace_;
   int64_t last_time_micros_ = 0;
   v1::EvalPoint eval_;

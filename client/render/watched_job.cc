@@ -19,21 +19,19 @@ void Halve(std::vector<PlotPoint>* points) {
   *points = std::move(kept);
 }
 
-template <typename Column>
-auto LastOf(const Column& column, typename Column::value_type other) {
-  return column.empty() ? other : *column.rbegin();
-}
-
 }  // namespace
 
 void WatchedJob::Add(const v1::WatchJobResponse& message) {
   dropped_points_ += message.dropped_points();
+  if (message.has_progress()) {
+    SetProgress(message.progress());
+  }
   switch (message.kind_case()) {
     case v1::WatchJobResponse::kSnapshot:
-      AddJob(message.snapshot());
+      job_ = message.snapshot();
       break;
     case v1::WatchJobResponse::kFinal:
-      AddJob(message.final());
+      job_ = message.final();
       finished_ = true;
       break;
     case v1::WatchJobResponse::kSteps:
@@ -54,28 +52,17 @@ void WatchedJob::Add(const v1::WatchJobResponse& message) {
   }
 }
 
-void WatchedJob::AddJob(const v1::Job& job) {
-  job_ = job;
-  const v1::Progress& progress = job.progress();
-  if (progress.step() < step_) {
-    return;
-  }
-  step_ = progress.step();
-  skips_seen_ += std::exchange(skips_since_, 0);
-  samples_per_second_ = progress.samples_per_second();
-  learning_rate_ = progress.learning_rate();
-  grad_norm_ = progress.grad_norm();
-  if (progress.has_generator()) {
-    generator_loss_ = progress.generator().loss();
-  }
-  memory_bytes_ = progress.memory_allocated_bytes();
-  memory_peak_bytes_ = std::max(memory_peak_bytes_, progress.memory_peak_bytes());
+// Progress beside points lacks what depends on the spec, which does not change.
+void WatchedJob::SetProgress(const v1::Progress& progress) {
+  const int64_t total_steps = job_.progress().total_steps();
+  const int64_t predicted_bytes = job_.progress().memory_predicted_bytes();
+  *job_.mutable_progress() = progress;
+  job_.mutable_progress()->set_total_steps(total_steps);
+  job_.mutable_progress()->set_memory_predicted_bytes(predicted_bytes);
 }
 
 void WatchedJob::TakeBackFrom(int64_t step) {
   while (!losses_.empty() && losses_.back().step >= step) {
-    int64_t& count = losses_.back().step > job_.progress().step() ? skips_since_ : skips_seen_;
-    count -= losses_.back().marked ? 1 : 0;
     losses_.pop_back();
     scales_.pop_back();
     pace_.clear();
@@ -85,24 +72,14 @@ void WatchedJob::TakeBackFrom(int64_t step) {
 void WatchedJob::AddSteps(const v1::StepColumns& steps) {
   const int count = std::min({steps.step_size(), steps.loss_size(), steps.loss_scale_size(), steps.skipped_size()});
   for (int i = 0; i < count; ++i) {
-    step_ = steps.step(i);
-    TakeBackFrom(step_);
-    (step_ > job_.progress().step() ? skips_since_ : skips_seen_) += steps.skipped(i) ? 1 : 0;
-    losses_.push_back({step_, steps.loss(i), steps.skipped(i)});
-    scales_.push_back({step_, steps.loss_scale(i), steps.skipped(i)});
+    TakeBackFrom(steps.step(i));
+    losses_.push_back({steps.step(i), steps.loss(i), steps.skipped(i)});
+    scales_.push_back({steps.step(i), steps.loss_scale(i), steps.skipped(i)});
     Thin();
   }
-  samples_per_second_ = LastOf(steps.samples_per_second(), static_cast<float>(samples_per_second_));
-  learning_rate_ = LastOf(steps.learning_rate(), learning_rate_);
-  grad_norm_ = LastOf(steps.grad_norm(), static_cast<float>(grad_norm_));
-  if (!steps.generator_loss().empty()) {
-    generator_loss_ = *steps.generator_loss().rbegin();
-  }
-  memory_bytes_ = LastOf(steps.memory_allocated_bytes(), memory_bytes_);
-  memory_peak_bytes_ = std::max(memory_peak_bytes_, LastOf(steps.memory_peak_bytes(), memory_peak_bytes_));
-  if (steps.time_unix_micros_size() > 0) {
+  if (count > 0 && steps.time_unix_micros_size() > 0) {
     last_time_micros_ = *steps.time_unix_micros().rbegin();
-    AddPace({step_, last_time_micros_});
+    AddPace({losses_.back().step, last_time_micros_});
   }
 }
 
@@ -135,8 +112,6 @@ int64_t WatchedJob::total_steps() const {
   return told > 0 ? told : job_.spec().train().steps();
 }
 
-int64_t WatchedJob::skipped() const { return std::max(job_.progress().skipped_steps(), skips_seen_) + skips_since_; }
-
 absl::Duration WatchedJob::StepTime() const {
   if (pace_.empty() || pace_.back().step <= pace_.front().step) {
     return absl::InfiniteDuration();
@@ -148,15 +123,16 @@ absl::Duration WatchedJob::StepTime() const {
 absl::Duration WatchedJob::TimeLeft() const {
   const bool known = job_.state() == v1::Job::RUNNING && total_steps() > 0;
   const absl::Duration step_time = StepTime();
-  return known && step_time < absl::InfiniteDuration() ? step_time * std::max<int64_t>(0, total_steps() - step_)
-                                                       : absl::InfiniteDuration();
+  return known && step_time < absl::InfiniteDuration()
+             ? step_time * std::max<int64_t>(0, total_steps() - progress().step())
+             : absl::InfiniteDuration();
 }
 
 double WatchedJob::samples_per_second() const {
   const absl::Duration step_time = StepTime();
   const int batch_size = job_.spec().data().batch_size();
   const bool known = batch_size > 0 && step_time > absl::ZeroDuration() && step_time < absl::InfiniteDuration();
-  return known ? batch_size / absl::ToDoubleSeconds(step_time) : samples_per_second_;
+  return known ? batch_size / absl::ToDoubleSeconds(step_time) : progress().samples_per_second();
 }
 
 absl::Duration WatchedJob::Elapsed() const {

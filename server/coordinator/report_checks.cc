@@ -209,7 +209,9 @@ std::string FindOddity(const JobRecord& record, const v1::Attempt& attempt, cons
   const v1::FinalMetrics& metrics = outcome.final_metrics();
   // A perplexity may overflow a double though its loss does not.
   const bool is_finite = std::isfinite(metrics.train_loss()) && std::isfinite(metrics.eval_loss()) &&
-                         std::isfinite(metrics.eval_accuracy()) && std::isfinite(metrics.generator_loss());
+                         std::isfinite(metrics.eval_accuracy()) && std::isfinite(metrics.generator_loss()) &&
+                         std::all_of(metrics.phases().begin(), metrics.phases().end(),
+                                     [](const v1::PhaseLoss& phase) { return std::isfinite(phase.loss()); });
   return is_finite || MayHaveOddLoss(record) ? "" : kNotFinite;
 }
 

@@ -75,13 +75,13 @@ void DeclareJobs(Page* page) {
   page->Declare("ampd_job_samples_total", "Samples trained on.", counter);
   page->Declare("ampd_job_step_seconds_total", "Time of the steps of the attempt, by phase.", counter);
   page->Declare("ampd_job_loss", "Latest loss.", gauge);
-  page->Declare("ampd_job_generator_loss", "Latest loss of a GAN's generator; ampd_job_loss is its discriminator's.",
-                gauge);
+  page->Declare("ampd_job_phase_loss", "Latest loss of each phase of a step, for steps with several.", gauge);
   page->Declare("ampd_job_learning_rate", "Learning rate of the last step.", gauge);
   page->Declare("ampd_job_grad_norm", "Gradient norm of the last step, after unscaling.", gauge);
   page->Declare("ampd_job_loss_scale", "Loss scale of the last step.", gauge);
   page->Declare("ampd_job_skipped_steps_total", "Steps skipped for gradients that were not finite.", counter);
-  page->Declare("ampd_job_network_skipped_steps_total", "Skipped updates of each of a GAN's networks.", counter);
+  page->Declare("ampd_job_phase_skipped_steps_total", "Skipped updates of each phase, for steps with several.",
+                counter);
   page->Declare("ampd_job_loss_scale_changes_total", "Changes of the loss scale.", counter);
   page->Declare("ampd_job_memory_allocated_bytes", "Memory that the job's tensors take.", gauge);
   page->Declare("ampd_job_memory_peak_allocated_bytes", "Most memory that the job's tensors took.", gauge);
@@ -198,12 +198,10 @@ void AddRecord(const v1::Job& job, Page* page) {
   }
 }
 
-void AddGenerator(const ClientMetric::Label& id, const v1::GeneratorProgress& generator, Page* page) {
-  page->Add("ampd_job_generator_loss", {id}, generator.loss());
-  page->Add("ampd_job_network_skipped_steps_total", {id, Label("network", "generator")},
-            static_cast<double>(generator.skipped_steps()));
-  page->Add("ampd_job_network_skipped_steps_total", {id, Label("network", "discriminator")},
-            static_cast<double>(generator.discriminator_skipped_steps()));
+void AddPhase(const ClientMetric::Label& id, const v1::PhaseProgress& phase, Page* page) {
+  const ClientMetric::Label name = Label("phase", phase.name());
+  page->Add("ampd_job_phase_loss", {id, name}, phase.loss());
+  page->Add("ampd_job_phase_skipped_steps_total", {id, name}, static_cast<double>(phase.skipped_steps()));
 }
 
 void AddProgress(const v1::Job& job, const ProgressBoard::Entry& entry, Page* page) {
@@ -218,8 +216,8 @@ void AddProgress(const v1::Job& job, const ProgressBoard::Entry& entry, Page* pa
   if (progress.has_eval_loss()) {
     page->Add("ampd_job_loss", {id, Label("split", "eval")}, progress.eval_loss());
   }
-  if (progress.has_generator()) {
-    AddGenerator(id, progress.generator(), page);
+  for (const v1::PhaseProgress& phase : progress.phases()) {
+    AddPhase(id, phase, page);
   }
   page->Add("ampd_job_learning_rate", {id}, progress.learning_rate());
   page->Add("ampd_job_grad_norm", {id}, progress.grad_norm());

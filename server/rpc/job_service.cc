@@ -9,9 +9,9 @@
 #include "absl/strings/str_split.h"
 #include "base/page_size.h"
 #include "base/status_macros.h"
+#include "points/telemetry_batch.h"
 #include "server/rpc/stream.h"
 #include "server/telemetry/log_session.h"
-#include "server/telemetry/step_columns.h"
 #include "server/telemetry/watch_session.h"
 
 namespace ampd::server {
@@ -183,6 +183,10 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(grpc::Callb
   watch.from_start = request->from_start();
   watch.get_job = [this, id = request->id()] { return JobWithProgress(id); };
   watch.add_progress = [this](v1::Job* job) { Complete(job); };
+  watch.progress = [this, id = request->id()]() -> std::optional<v1::Progress> {
+    const std::optional<ProgressBoard::Entry> entry = options_.progress->Find(id);
+    return entry.has_value() ? std::optional(entry->progress) : std::nullopt;
+  };
   watch.store = options_.store;
   watch.hub = options_.hub;
   watch.clock = options_.clock;
@@ -247,7 +251,7 @@ absl::Status JobService::ReadPoints(const v1::ListMetricPointsRequest& request,
   HistoryCursor last;
   for (PointSegment& segment : page.segments) {
     last.attempt = segment.attempt;
-    last.sequence = LastPoint(segment.batch);
+    last.sequence = points::LastPoint(segment.batch);
     if (request.include_superseded() || !segment.superseded) {
       MoveSegment(std::move(segment), response);
     }

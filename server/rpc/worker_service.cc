@@ -5,9 +5,9 @@
 #include <string>
 #include <utility>
 
+#include "points/telemetry_batch.h"
 #include "server/artifacts/telemetry_samples.h"
 #include "server/rpc/bidi.h"
-#include "server/telemetry/step_columns.h"
 
 namespace ampd::server {
 namespace {
@@ -177,7 +177,7 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
     const auto done = [this, key, keep = self()](const absl::StatusOr<AttemptExtent>& extent) {
       Acknowledge(key, extent);
     };
-    const auto [first, last] = SequenceRange(upload.batch());
+    const auto [first, last] = points::SequenceRange(upload.batch());
     TelemetryAppend append{key.job_id(), key.attempt(), from_step, std::move(*upload.mutable_batch())};
     const absl::Status queued = options_.store->AppendTelemetry(std::move(append), done);
     // A retry would be malformed again, so the batch is skipped and an event of the job reports it.

@@ -7,7 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "server/telemetry/step_columns.h"
+#include "points/telemetry_batch.h"
 
 namespace ampd::server {
 namespace {
@@ -51,7 +51,7 @@ class PointWalk {
       return;
     }
     auto run = std::make_shared<v1::StepColumns>();
-    AppendSteps(steps(), run_begin_, step_, run.get());
+    points::AppendSteps(steps(), run_begin_, step_, run.get());
     HistoryItem item;
     item.attempt = attempt();
     item.steps = std::move(run);
@@ -64,10 +64,10 @@ class PointWalk {
   bool NextIsStep() const {
     const v1::TelemetryBatch& batch = segments_[segment_].batch;
     return eval_ == batch.evals_size() ||
-           (step_ < NumSteps(steps()) && steps().sequence(step_) < batch.evals(eval_).sequence());
+           (step_ < points::NumSteps(steps()) && steps().sequence(step_) < batch.evals(eval_).sequence());
   }
   void SkipFinishedSegments() {
-    while (!AtEnd() && step_ == NumSteps(steps()) && eval_ == segments_[segment_].batch.evals_size()) {
+    while (!AtEnd() && step_ == points::NumSteps(steps()) && eval_ == segments_[segment_].batch.evals_size()) {
       Flush();
       ++segment_;
       step_ = run_begin_ = eval_ = 0;
@@ -109,7 +109,7 @@ std::optional<HistoryCursor> FromResumeToken(std::string_view token) {
 
 int HistoryItem::NumPoints() const {
   if (steps != nullptr) {
-    return NumSteps(*steps);
+    return points::NumSteps(*steps);
   }
   return eval != nullptr ? 1 : 0;
 }
@@ -120,7 +120,7 @@ void HistoryItem::Advance(HistoryCursor* cursor) const {
     return;
   }
   cursor->attempt = attempt;
-  cursor->sequence = steps != nullptr ? steps->sequence(NumSteps(*steps) - 1) : eval->sequence();
+  cursor->sequence = steps != nullptr ? steps->sequence(points::NumSteps(*steps) - 1) : eval->sequence();
 }
 
 std::vector<HistoryItem> MergeHistory(const std::vector<PointSegment>& points, const std::vector<v1::Event>& events,

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "points/step_columns.h"
 
 namespace ampd::server {
 namespace {
@@ -43,6 +44,9 @@ absl::StatusOr<v1::TelemetryBatch> DecodePoints(std::string_view chunk) {
   v1::TelemetryBatch batch;
   if (!batch.ParseFromString(bytes)) {
     return Damaged();
+  }
+  if (batch.has_steps()) {
+    points::CompleteColumns(batch.mutable_steps());
   }
   return batch;
 }

@@ -14,6 +14,7 @@ std::string Compress(std::string_view bytes);
 // DATA_LOSS when `frame` is not such a frame, or its content is larger than 64 MiB.
 absl::StatusOr<std::string> Decompress(std::string_view frame);
 
+// DecodePoints completes the columns that the version which stored them did not have (points::CompleteColumns).
 std::string EncodePoints(const v1::TelemetryBatch& batch);
 absl::StatusOr<v1::TelemetryBatch> DecodePoints(std::string_view chunk);
 

@@ -8,8 +8,8 @@
 
 #include "base/page_budget.h"
 #include "base/status_macros.h"
+#include "points/telemetry_batch.h"
 #include "server/telemetry/metric_chunk.h"
-#include "server/telemetry/step_columns.h"
 
 namespace ampd::server {
 namespace {
@@ -52,7 +52,7 @@ class Bins {
 int PointPage::NumPoints() const {
   int num_points = 0;
   for (const PointSegment& segment : segments) {
-    num_points += server::NumPoints(segment.batch);
+    num_points += points::NumPoints(segment.batch);
   }
   return num_points;
 }
@@ -78,7 +78,6 @@ absl::Status MetricReader::PrepareStatements() {
        "SELECT start, size, content FROM log_chunks WHERE job=?1 AND attempt=?2 AND start + size > ?3 "
        "ORDER BY start LIMIT 1"},
       {&steps_, "SELECT min(first_step), max(last_step) FROM chunks WHERE job=?1"},
-      {&newest_, "SELECT attempt, content FROM chunks WHERE job=?1 ORDER BY attempt DESC, last_sequence DESC LIMIT 1"},
       {&idle_, "SELECT job FROM jobs WHERE write_time<?1 ORDER BY write_time LIMIT ?2"},
       {&starts_, "SELECT attempt, from_step FROM attempts WHERE job=?1 AND attempt>1 AND stored_sequence>0"},
       {&rollbacks_, "SELECT attempt, sequence, after_step FROM rollbacks WHERE job=?1"},
@@ -151,21 +150,21 @@ absl::StatusOr<PointPage> MetricReader::ReadPoints(const std::string& job, int32
       return batch.status();
     }
     const v1::StepColumns& steps = batch->steps();
-    int step = FirstStepAfter(steps, after);
+    int step = points::FirstStepAfter(steps, after);
     int eval = 0;
     while (eval < batch->evals_size() && batch->evals(eval).sequence() <= after) {
       ++eval;
     }
-    while (step < NumSteps(steps) || eval < batch->evals_size()) {
+    while (step < points::NumSteps(steps) || eval < batch->evals_size()) {
       if (room-- == 0) {
         chunks_.Reset();
         page.more = true;
         return page;
       }
       if (eval == batch->evals_size() ||
-          (step < NumSteps(steps) && steps.sequence(step) < batch->evals(eval).sequence())) {
+          (step < points::NumSteps(steps) && steps.sequence(step) < batch->evals(eval).sequence())) {
         const bool superseded = is_superseded(chunk_attempt, steps.sequence(step), steps.step(step));
-        AppendSteps(steps, step, step + 1, builder.SegmentFor(chunk_attempt, superseded)->mutable_steps());
+        points::AppendSteps(steps, step, step + 1, builder.SegmentFor(chunk_attempt, superseded)->mutable_steps());
         ++step;
       } else {
         const v1::EvalPoint& point = batch->evals(eval++);
@@ -256,14 +255,14 @@ absl::StatusOr<PointPage> MetricReader::Downsample(const std::string& job, int m
       const v1::TelemetryBatch& batch = segment.batch;
       cursor.attempt = segment.attempt;
       cursor.sequence = 0;
-      for (int i = 0; i < NumSteps(batch.steps()); ++i) {
+      for (int i = 0; i < points::NumSteps(batch.steps()); ++i) {
         cursor.sequence = std::max<uint64_t>(cursor.sequence, batch.steps().sequence(i));
         const int64_t bin = bins.BinOf(batch.steps().step(i));
-        const bool is_last = i + 1 == NumSteps(batch.steps()) || bins.BinOf(batch.steps().step(i + 1)) != bin;
+        const bool is_last = i + 1 == points::NumSteps(batch.steps()) || bins.BinOf(batch.steps().step(i + 1)) != bin;
         if (is_last && (include_superseded || !segment.superseded)) {
           Kept& kept = steps[bin];
           kept.segment = PointSegment{segment.attempt, {}, segment.superseded};
-          AppendSteps(batch.steps(), i, i + 1, kept.segment.batch.mutable_steps());
+          points::AppendSteps(batch.steps(), i, i + 1, kept.segment.batch.mutable_steps());
         }
       }
       for (const v1::EvalPoint& eval : batch.evals()) {
@@ -279,27 +278,13 @@ absl::StatusOr<PointPage> MetricReader::Downsample(const std::string& job, int m
   PointPage result;
   PageBuilder builder(&result);
   for (const auto& [bin, kept] : steps) {
-    AppendSteps(kept.segment.batch.steps(), 0, 1,
-                builder.SegmentFor(kept.segment.attempt, kept.segment.superseded)->mutable_steps());
+    points::AppendSteps(kept.segment.batch.steps(), 0, 1,
+                        builder.SegmentFor(kept.segment.attempt, kept.segment.superseded)->mutable_steps());
   }
   for (const auto& [bin, kept] : evals) {
     *builder.SegmentFor(kept.segment.attempt, kept.segment.superseded)->add_evals() = kept.segment.batch.evals(0);
   }
   return result;
-}
-
-absl::StatusOr<PointSegment> MetricReader::ReadNewestPoints(const std::string& job) {
-  AMPD_ASSIGN_OR_RETURN(bool found, newest_.Bind(1, job).Step());
-  PointSegment segment;
-  if (!found) {
-    return segment;
-  }
-  segment.attempt = static_cast<int32_t>(newest_.Int(0));
-  absl::StatusOr<v1::TelemetryBatch> batch = DecodePoints(newest_.Bytes(1));
-  newest_.Reset();
-  AMPD_RETURN_IF_ERROR(batch.status());
-  segment.batch = *std::move(batch);
-  return segment;
 }
 
 absl::StatusOr<std::vector<std::string>> MetricReader::ListJobsIdleSince(absl::Time time, int max_jobs) {

@@ -57,8 +57,6 @@ class MetricReader {
   // Reads at most `max_points` steps and `max_points` evaluations: the range of steps is divided evenly and the last
   // point of each part is returned.
   absl::StatusOr<PointPage> Downsample(const std::string& job, int max_points, bool include_superseded);
-  // Reads the newest stored segment of points, at most one chunk; empty when there are no points.
-  absl::StatusOr<PointSegment> ReadNewestPoints(const std::string& job);
   // Lists at most `max_jobs` jobs whose last write came before `time`.
   absl::StatusOr<std::vector<std::string>> ListJobsIdleSince(absl::Time time, int max_jobs);
 
@@ -75,8 +73,7 @@ class MetricReader {
   absl::StatusOr<std::vector<Supersession>> LoadSupersessions(const std::string& job);
 
   SqliteDatabase database_;
-  SqliteStatement extent_, position_, chunks_, events_, count_events_, log_, steps_, newest_, idle_, starts_,
-      rollbacks_;
+  SqliteStatement extent_, position_, chunks_, events_, count_events_, log_, steps_, idle_, starts_, rollbacks_;
 };
 
 }  // namespace ampd::server

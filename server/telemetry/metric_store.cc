@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/timed_wait.h"
+#include "points/telemetry_batch.h"
 #include "server/state/record_bounds.h"
-#include "server/telemetry/step_columns.h"
 
 namespace ampd::server {
 namespace {
@@ -18,34 +18,12 @@ constexpr int kMaxPoints = 16384;  // Points of one batch, which a watcher gets 
 constexpr int64_t kMaxGroupBytes = 4 << 20;
 constexpr int64_t kOperationOverheadBytes = 512;
 
-absl::Status CheckBatch(const v1::TelemetryBatch& batch) {
-  if (NumPoints(batch) > kMaxPoints) {
+absl::Status CheckAppend(const v1::TelemetryBatch& batch) {
+  if (points::NumPoints(batch) > kMaxPoints) {
     return Error(absl::StatusCode::kInvalidArgument, "MALFORMED_TELEMETRY",
-                 absl::StrCat("a batch has ", NumPoints(batch), " points; at most ", kMaxPoints));
+                 absl::StrCat("a batch has ", points::NumPoints(batch), " points; at most ", kMaxPoints));
   }
-  AMPD_RETURN_IF_ERROR(CheckSteps(batch.steps()));
-  uint64_t last = 0;
-  for (const v1::EvalPoint& eval : batch.evals()) {
-    if (eval.sequence() <= last) {
-      return Error(absl::StatusCode::kInvalidArgument, "MALFORMED_TELEMETRY", "evaluation sequences do not grow");
-    }
-    last = eval.sequence();
-  }
-  last = 0;
-  for (const v1::Event& event : batch.events()) {
-    if (event.attempt_sequence() <= last) {
-      return Error(absl::StatusCode::kInvalidArgument, "MALFORMED_TELEMETRY", "event sequences do not grow");
-    }
-    last = event.attempt_sequence();
-  }
-  last = 0;
-  for (const v1::Sample& sample : batch.samples()) {
-    if (sample.attempt_sequence() <= last) {
-      return Error(absl::StatusCode::kInvalidArgument, "MALFORMED_TELEMETRY", "sample sequences do not grow");
-    }
-    last = sample.attempt_sequence();
-  }
-  return absl::OkStatus();
+  return points::CheckBatch(batch);
 }
 
 }  // namespace
@@ -76,8 +54,8 @@ MetricStore::~MetricStore() {
 }
 
 absl::Status MetricStore::AppendTelemetry(TelemetryAppend append, ExtentDone done) {
-  FillMissingColumns(append.batch.mutable_steps());
-  AMPD_RETURN_IF_ERROR(CheckBatch(append.batch));
+  points::CompleteColumns(append.batch.mutable_steps());
+  AMPD_RETURN_IF_ERROR(CheckAppend(append.batch));
   for (v1::Event& event : *append.batch.mutable_events()) {
     BoundEvent(&event);
   }
@@ -152,10 +130,6 @@ absl::Status MetricStore::AppendLog(std::string job, int32_t attempt, v1::LogChu
 }
 
 absl::Status MetricStore::SkipTelemetry(TelemetrySkip skip, ExtentDone done) {
-  {
-    absl::MutexLock lock(&mutex_);
-    ++counters_.num_refused;
-  }
   if (options_.on_skipped) {
     options_.on_skipped(skip);
   }
@@ -165,16 +139,6 @@ absl::Status MetricStore::SkipTelemetry(TelemetrySkip skip, ExtentDone done) {
         return writer.SkipTelemetry(skip, options_.clock->Now());
       },
       std::move(done));
-}
-
-absl::Status MetricStore::MarkRollback(std::string job, int32_t attempt, uint64_t sequence, int64_t after_step,
-                                       Done done) {
-  Operation operation;
-  operation.apply = [=, job = std::move(job)](MetricWriter& writer) {
-    return writer.MarkRollback(job, attempt, sequence, after_step);
-  };
-  operation.finish = [done = std::move(done)](const absl::Status& status) { done(status); };
-  return Enqueue(std::move(operation));
 }
 
 absl::Status MetricStore::DeleteJob(std::string job, Done done) {
@@ -256,10 +220,6 @@ void MetricStore::WriteLoop() {
     const absl::Status committed = WriteGroup(&group);
     {
       absl::MutexLock lock(&mutex_);
-      ++counters_.num_groups;
-      counters_.num_appends += static_cast<int64_t>(group.size());
-      counters_.num_errors += committed.ok() ? 0 : 1;
-      counters_.write_seconds += absl::ToDoubleSeconds(options_.clock->SinceBoot() - start);
       for (const Operation& operation : group) {
         queue_bytes_ -= operation.num_bytes;
       }
@@ -317,13 +277,6 @@ absl::Status MetricStore::WriteGroup(std::vector<Operation>* group) {
     writer_->Rollback();
   }
   return committed;
-}
-
-MetricStore::Counters MetricStore::counters() const {
-  absl::MutexLock lock(&mutex_);
-  Counters counters = counters_;
-  counters.queue_bytes = queue_bytes_;
-  return counters;
 }
 
 MetricStore::ReaderLease::ReaderLease(MetricStore* from) : store(from), start(from->options_.clock->SinceBoot()) {

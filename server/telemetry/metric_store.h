@@ -77,8 +77,6 @@ class MetricStore {
   // in its place, and later telemetry follows without a gap. `done` gets INVALID_ARGUMENT when the range is larger than
   // a batch can be.
   absl::Status SkipTelemetry(TelemetrySkip skip, ExtentDone done);
-  // Records that the attempt rolled back to `after_step` when its telemetry had reached `sequence`.
-  absl::Status MarkRollback(std::string job, int32_t attempt, uint64_t sequence, int64_t after_step, Done done);
   absl::Status DeleteJob(std::string job, Done done);
   // Returns after everything appended before was attempted. Returns true when every event of the server is durable.
   bool Flush();
@@ -89,17 +87,6 @@ class MetricStore {
     ReaderLease lease(this);
     return std::forward<Function>(read)(*lease.reader);
   }
-
-  // For /metrics.
-  struct Counters {
-    int64_t num_groups = 0;
-    int64_t num_appends = 0;
-    int64_t num_errors = 0;
-    int64_t num_refused = 0;  // Batches skipped.
-    int64_t queue_bytes = 0;
-    double write_seconds = 0;
-  };
-  Counters counters() const;
 
  private:
   struct Operation {
@@ -147,7 +134,6 @@ class MetricStore {
   bool flushing_ ABSL_GUARDED_BY(mutex_) = false;
   bool failing_ ABSL_GUARDED_BY(mutex_) = false;         // Whether the last group failed.
   bool events_missing_ ABSL_GUARDED_BY(mutex_) = false;  // Whether some of the server's events were dropped.
-  Counters counters_ ABSL_GUARDED_BY(mutex_);
 
   absl::Mutex readers_mutex_;
   std::vector<std::unique_ptr<MetricReader>> readers_ ABSL_GUARDED_BY(readers_mutex_);

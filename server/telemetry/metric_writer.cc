@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "points/telemetry_batch.h"
 #include "server/telemetry/metric_chunk.h"
-#include "server/telemetry/step_columns.h"
 
 namespace ampd::server {
 namespace {
@@ -156,7 +156,7 @@ absl::Status MetricWriter::SaveJob(const std::string& job, uint64_t last_positio
 absl::StatusOr<StoredHistory> MetricWriter::AppendTelemetry(const TelemetryAppend& append, absl::Time now) {
   AMPD_ASSIGN_OR_RETURN(AttemptRow row, LoadAttempt(append.job, append.attempt));
   StoredHistory stored{append.job, append.attempt, row.extent(), {}};
-  v1::TelemetryBatch part = ContiguousPart(append.batch, row.stored_sequence, &stored.extent.stored_sequence);
+  v1::TelemetryBatch part = points::ContiguousPart(append.batch, row.stored_sequence, &stored.extent.stored_sequence);
   if (stored.extent.stored_sequence == row.stored_sequence) {
     return stored;
   }
@@ -229,7 +229,7 @@ absl::StatusOr<StoredHistory> MetricWriter::AppendServerEvents(const std::string
 }
 
 absl::Status MetricWriter::WritePoints(const std::string& job, int32_t attempt, const v1::TelemetryBatch& points) {
-  const int num_points = NumPoints(points);
+  const int num_points = points::NumPoints(points);
   if (num_points == 0) {
     return absl::OkStatus();
   }
@@ -239,17 +239,19 @@ absl::Status MetricWriter::WritePoints(const std::string& job, int32_t attempt, 
     absl::StatusOr<v1::TelemetryBatch> merged = DecodePoints(last_chunk_.Bytes(2));
     last_chunk_.Reset();
     AMPD_RETURN_IF_ERROR(merged.status());
-    AppendSteps(points.steps(), 0, NumSteps(points.steps()), merged->mutable_steps());
+    points::AppendSteps(points.steps(), 0, points::NumSteps(points.steps()), merged->mutable_steps());
     merged->mutable_evals()->MergeFrom(points.evals());
     const std::string content = EncodePoints(*merged);
-    replace_chunk_.Bind(1, id).Bind(2, static_cast<int64_t>(LastPoint(points))).Bind(3, NumPoints(*merged));
+    replace_chunk_.Bind(1, id)
+        .Bind(2, static_cast<int64_t>(points::LastPoint(points)))
+        .Bind(3, points::NumPoints(*merged));
     const auto [first_step, last_step] = StepRange(*merged);
     return replace_chunk_.Bind(4, first_step).Bind(5, last_step).Bind(6, content).Run();
   }
   last_chunk_.Reset();
   const std::string content = EncodePoints(points);
-  add_chunk_.Bind(1, job).Bind(2, attempt).Bind(3, static_cast<int64_t>(FirstPoint(points)));
-  add_chunk_.Bind(4, static_cast<int64_t>(LastPoint(points))).Bind(5, num_points);
+  add_chunk_.Bind(1, job).Bind(2, attempt).Bind(3, static_cast<int64_t>(points::FirstPoint(points)));
+  add_chunk_.Bind(4, static_cast<int64_t>(points::LastPoint(points))).Bind(5, num_points);
   const auto [first_step, last_step] = StepRange(points);
   return add_chunk_.Bind(6, first_step).Bind(7, last_step).Bind(8, content).Run();
 }

@@ -66,11 +66,11 @@ class MetricWriter {
                                                    absl::Time now);
   // A chunk that leaves a gap it does not account for is not stored.
   absl::StatusOr<AttemptExtent> AppendLog(const std::string& job, int32_t attempt, const v1::LogChunk& chunk);
-  // Points of `attempt` up to `sequence`, and of all earlier attempts, beyond `after_step` are superseded.
-  absl::Status MarkRollback(const std::string& job, int32_t attempt, uint64_t sequence, int64_t after_step);
   absl::Status DeleteJob(const std::string& job);
 
  private:
+  // Points of `attempt` up to `sequence`, and of all earlier attempts, beyond `after_step` are superseded.
+  absl::Status MarkRollback(const std::string& job, int32_t attempt, uint64_t sequence, int64_t after_step);
   struct AttemptRow {
     int64_t from_step = 0;
     uint64_t stored_sequence = 0;

@@ -207,13 +207,4 @@ bool MetricsHub::IsWatched(const std::string& job) const {
   return subscriptions_.contains(job);
 }
 
-int64_t MetricsHub::num_subscriptions() const {
-  absl::MutexLock lock(&mutex_);
-  int64_t num_alive = 0;
-  for (const auto& [job, of_job] : subscriptions_) {
-    num_alive += std::count_if(of_job.begin(), of_job.end(), [](const auto& weak) { return !weak.expired(); });
-  }
-  return num_alive;
-}
-
 }  // namespace ampd::server

@@ -105,7 +105,6 @@ class MetricsHub {
   void Close();
 
   bool IsWatched(const std::string& job) const;
-  int64_t num_subscriptions() const;
   int64_t num_points_dropped() const { return total_dropped_->load(); }
 
  private:

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "server/telemetry/step_columns.h"
+#include "points/telemetry_batch.h"
 
 namespace ampd::server {
 namespace {
@@ -25,8 +25,9 @@ v1::Progress FromOutcome(const v1::Outcome& outcome) {
   if (outcome.last_step() > 0 && outcome.has_final_metrics()) {
     progress.set_loss(metrics.train_loss());
   }
-  if (metrics.has_generator_loss()) {
-    progress.mutable_generator()->set_loss(metrics.generator_loss());
+  for (const v1::PhaseLoss& phase : points::PhaseLosses(metrics)) {
+    progress.add_phases()->set_name(phase.name());
+    progress.mutable_phases()->rbegin()->set_loss(phase.loss());
   }
   progress.set_loss_scale(metrics.final_loss_scale());
   progress.set_skipped_steps(metrics.skipped_steps());
@@ -63,6 +64,15 @@ void AddEval(const v1::EvalPoint& eval, v1::Progress* progress) {
   if (eval.has_f1()) {
     progress->set_eval_f1(eval.f1());
   }
+}
+
+// A bit for each phase that skipped its update in the row.
+uint32_t SkippedPhases(const v1::StepColumns& steps, int row) {
+  uint32_t phases = 0;
+  for (int i = 0; i < steps.phases_size(); ++i) {
+    phases |= static_cast<uint32_t>(steps.phases(i).skipped(row)) << i;
+  }
+  return phases;
 }
 
 }  // namespace
@@ -107,29 +117,29 @@ void ProgressBoard::CountSkips(State* state) {
   v1::Progress& progress = state->entry.progress;
   const auto& skipped = state->skipped_steps;
   progress.set_skipped_steps(static_cast<int64_t>(skipped.size()));
-  if (progress.has_generator()) {
-    const auto count = [&skipped](bool SkippedStep::*of) {
-      return std::count_if(skipped.begin(), skipped.end(), [of](const SkippedStep& step) { return step.*of; });
-    };
-    progress.mutable_generator()->set_skipped_steps(count(&SkippedStep::generator));
-    progress.mutable_generator()->set_discriminator_skipped_steps(count(&SkippedStep::discriminator));
+  for (int i = 0; i < progress.phases_size(); ++i) {
+    progress.mutable_phases(i)->set_skipped_steps(std::count_if(
+        skipped.begin(), skipped.end(), [i](const SkippedStep& step) { return (step.phases >> i & 1) != 0; }));
   }
 }
 
-// Copies the generator's values of the last row, for a GAN.
-void ProgressBoard::AddGenerator(const v1::StepColumns& steps, State* state) {
-  if (!steps.generator_loss().empty()) {
-    v1::GeneratorProgress& generator = *state->entry.progress.mutable_generator();
-    generator.set_loss(static_cast<double>(*steps.generator_loss().rbegin()));
-    generator.set_grad_norm(
-        steps.generator_grad_norm().empty() ? 0 : static_cast<double>(*steps.generator_grad_norm().rbegin()));
+// Copies the phases' values of the last row.
+void ProgressBoard::AddPhases(const v1::StepColumns& steps, State* state) {
+  v1::Progress& progress = state->entry.progress;
+  const int last = points::NumSteps(steps) - 1;
+  for (int i = 0; i < steps.phases_size(); ++i) {
+    const v1::PhaseColumns& columns = steps.phases(i);
+    v1::PhaseProgress& phase = i < progress.phases_size() ? *progress.mutable_phases(i) : *progress.add_phases();
+    phase.set_name(columns.name());
+    phase.set_loss(static_cast<double>(columns.loss(last)));
+    phase.set_grad_norm(static_cast<double>(columns.grad_norm(last)));
   }
 }
 
 void ProgressBoard::AddSteps(const v1::StepColumns& steps, State* state) {
   Entry& entry = state->entry;
   v1::Progress& progress = entry.progress;
-  for (int i = 0; i < NumSteps(steps); ++i) {
+  for (int i = 0; i < points::NumSteps(steps); ++i) {
     const double scale = steps.loss_scale(i);
     if (state->num_steps++ == 0) {
       state->first_time_unix_micros = steps.time_unix_micros(i);
@@ -143,16 +153,14 @@ void ProgressBoard::AddSteps(const v1::StepColumns& steps, State* state) {
       state->skipped_steps.pop_back();
     }
     if (steps.skipped(i)) {
-      const auto holds = [i](const auto& column) { return !column.empty() && column.Get(i); };
-      state->skipped_steps.push_back(
-          {steps.step(i), holds(steps.generator_skipped()), holds(steps.discriminator_skipped())});
+      state->skipped_steps.push_back({steps.step(i), SkippedPhases(steps, i)});
       entry.last_overflow_unix_micros = steps.time_unix_micros(i);
     }
     progress.set_data_wait_seconds(progress.data_wait_seconds() + static_cast<double>(steps.data_wait_seconds(i)));
   }
-  AddGenerator(steps, state);
+  AddPhases(steps, state);
   CountSkips(state);
-  const int last = NumSteps(steps) - 1;
+  const int last = points::NumSteps(steps) - 1;
   progress.set_step(steps.step(last));
   progress.set_loss(static_cast<double>(steps.loss(last)));
   progress.set_grad_norm(static_cast<double>(steps.grad_norm(last)));

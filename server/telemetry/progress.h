@@ -44,11 +44,10 @@ class ProgressBoard {
   void AddTo(v1::Job* job) const;
 
  private:
-  // A step that skipped an update: for a GAN, of either network or both.
+  // A step that skipped an update, of any or of all of its phases.
   struct SkippedStep {
     int64_t step = 0;
-    bool generator = false;
-    bool discriminator = false;
+    uint32_t phases = 0;  // One bit for each of Progress.phases.
   };
   struct State {
     Entry entry;
@@ -58,7 +57,7 @@ class ProgressBoard {
     std::vector<SkippedStep> skipped_steps;  // Skipped steps of the curve, ascending.
   };
   static void CountSkips(State* state);
-  static void AddGenerator(const v1::StepColumns& steps, State* state);
+  static void AddPhases(const v1::StepColumns& steps, State* state);
   void AddSteps(const v1::StepColumns& steps, State* state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddItem(const HistoryItem& item, State* state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

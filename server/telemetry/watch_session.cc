@@ -6,8 +6,8 @@
 #include "absl/strings/numbers.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "points/telemetry_batch.h"
 #include "server/state/job_rules.h"
-#include "server/telemetry/step_columns.h"
 
 namespace ampd::server {
 namespace {
@@ -198,9 +198,11 @@ WatchSession::Step WatchSession::ForItem(const HistoryItem& item) {
   } else if (item.eval != nullptr) {
     *message.mutable_eval() = *item.eval;
     message.set_attempt(item.attempt);
+    AddProgress(&message);
   } else {
     *message.mutable_steps() = *item.steps;
     message.set_attempt(item.attempt);
+    AddProgress(&message);
   }
   item.Advance(&cursor_);
   return Message(std::move(message));
@@ -221,6 +223,16 @@ WatchSession::Step WatchSession::ForJob(const v1::Job& job) {
 void WatchSession::AddProgress(v1::Job* job) const {
   if (options_.add_progress) {
     options_.add_progress(job);
+  }
+}
+
+// While history is replayed, the latest progress is not that of the points beside it.
+void WatchSession::AddProgress(v1::WatchJobResponse* message) const {
+  if (phase_ != Phase::LIVE || !options_.progress) {
+    return;
+  }
+  if (std::optional<v1::Progress> progress = options_.progress(); progress.has_value()) {
+    *message->mutable_progress() = *std::move(progress);
   }
 }
 

@@ -37,6 +37,7 @@ class WatchSession {
     absl::Duration final_wait = absl::Seconds(30);
     std::function<absl::StatusOr<v1::Job>()> get_job;
     std::function<void(v1::Job*)> add_progress;  // Adds progress to records that the hub published without it.
+    std::function<std::optional<v1::Progress>()> progress;  // The latest; beside live points. Empty: none.
     MetricStore* store = nullptr;
     MetricsHub* hub = nullptr;
     const Clock* clock = nullptr;
@@ -68,6 +69,7 @@ class WatchSession {
   Step ForItem(const HistoryItem& item);
   Step ForJob(const v1::Job& job);
   void AddProgress(v1::Job* job) const;
+  void AddProgress(v1::WatchJobResponse* message) const;
   Step Message(v1::WatchJobResponse message);
   Step WaitOrBeat();
   bool HasSeen(const HistoryItem& item) const;

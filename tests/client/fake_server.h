@@ -42,7 +42,7 @@ class FakeJobs final : public v1::JobService::Service {
     bool gradients_asked = false;
     bool no_worker_fits = false;  // no worker could run any job
     v1::Retention retention;      // retention of created jobs, if not empty
-    bool trains_gans = false;     // steps have the generator's columns
+    bool trains_gans = false;     // steps have two phases
     std::vector<v1::UpdateJobRequest> updates;
     std::vector<v1::CloneJobRequest> clones;
     std::vector<v1::TailLogsRequest> log_requests;
@@ -222,6 +222,17 @@ class FakeJobs final : public v1::JobService::Service {
     }
     return grpc::Status::OK;
   }
+  // The columns of the phase of this name, added if there are none.
+  static v1::PhaseColumns& PhaseOf(v1::StepColumns* steps, const std::string& name) {
+    for (v1::PhaseColumns& phase : *steps->mutable_phases()) {
+      if (phase.name() == name) {
+        return phase;
+      }
+    }
+    steps->add_phases()->set_name(name);
+    return *steps->mutable_phases()->rbegin();
+  }
+
   // Returns two steps and an evaluation of the first attempt.
   grpc::Status ListMetricPoints(grpc::ServerContext*, const v1::ListMetricPointsRequest* request,
                                 v1::ListMetricPointsResponse* page) override {
@@ -238,10 +249,12 @@ class FakeJobs final : public v1::JobService::Service {
       steps->add_skipped(step == 2);
       steps->add_learning_rate(0.125);
       if (script()->trains_gans) {
-        steps->add_generator_loss(3.5F);
-        steps->add_generator_grad_norm(0.75F);
-        steps->add_generator_skipped(step == 2);
-        steps->add_discriminator_skipped(false);
+        for (const char* name : {"discriminator", "generator"}) {
+          v1::PhaseColumns& phase = PhaseOf(steps, name);
+          phase.add_loss(3.5F);
+          phase.add_grad_norm(0.75F);
+          phase.add_skipped(step == 2 && phase.name() == "generator");
+        }
       }
     }
     segment->add_evals()->set_accuracy(0.75);
@@ -376,6 +389,10 @@ class FakeJobs final : public v1::JobService::Service {
       steps->add_loss(1.0F / static_cast<float>(sequence));
       steps->add_loss_scale(65536);
       steps->add_skipped(sequence == 3);
+      message.mutable_progress()->set_step(steps->step(0));
+      message.mutable_progress()->set_loss(steps->loss(0));
+      message.mutable_progress()->set_loss_scale(65536);
+      message.mutable_progress()->set_skipped_steps(sequence >= 3 ? 1 : 0);
     } else if (sequence == 12) {
       message.mutable_event()->set_kind(v1::Event::OVERFLOW);
       message.mutable_event()->set_step(2);

@@ -27,8 +27,9 @@ checkpoint: {every_steps: 5}
 """.replace("STEPS", str(STEPS))
 # The scale overflows at first, and the two networks stop overflowing at different scales.
 FP16 = "{preset: fp16, loss_scale: {dynamic: {initial: 68719476736, cap: 68719476736, growth_interval: 4}}}"
-COLUMNS = ("loss", "gradNorm", "generatorLoss", "generatorGradNorm", "lossScale", "skipped", "generatorSkipped",
-           "discriminatorSkipped")
+COLUMNS = ("loss", "gradNorm", "lossScale", "skipped")
+PHASES = ("discriminator", "generator")
+PHASE_COLUMNS = ("loss", "gradNorm", "skipped")
 
 
 class Gan(DataRootCase):
@@ -46,6 +47,8 @@ class Gan(DataRootCase):
         for segment in self.service.read("job", "points", job)["segments"]:
             if not segment.get("superseded"):
                 columns = [segment["steps"][name] for name in COLUMNS]
+                self.assertEqual(tuple(phase["name"] for phase in segment["steps"]["phases"]), PHASES)
+                columns += [phase[name] for phase in segment["steps"]["phases"] for name in PHASE_COLUMNS]
                 points |= {int(step): tuple(column[i] for column in columns)
                            for i, step in enumerate(segment["steps"]["step"])}
         return points
@@ -69,11 +72,11 @@ class Gan(DataRootCase):
             self.assertEqual(self.metrics_of(final)["stateHash"], expected["stateHash"])
             self.assertEqual(self.metrics_of(final)["generatorLoss"], expected["generatorLoss"])
             self.assertEqual(self.curve(job), curve)
-            generator = sum(numbers[COLUMNS.index("generatorSkipped")] for numbers in curve.values())
-            discriminator = sum(numbers[COLUMNS.index("discriminatorSkipped")] for numbers in curve.values())
-            progress = final["progress"]["generator"]
-            self.assertEqual(int(progress.get("skippedSteps", 0)), generator)
-            self.assertEqual(int(progress.get("discriminatorSkippedSteps", 0)), discriminator)
+            discriminator, generator = (
+                sum(numbers[len(COLUMNS) + (i + 1) * len(PHASE_COLUMNS) - 1] for numbers in curve.values())
+                for i in range(len(PHASES)))
+            shown = [int(phase.get("skippedSteps", 0)) for phase in final["progress"]["phases"]]
+            self.assertEqual(shown, [discriminator, generator])
             self.assertEqual(generator != discriminator, precision == FP16)
 
     def test_both_networks_are_seen_where_jobs_are_looked_at(self):
@@ -89,9 +92,9 @@ class Gan(DataRootCase):
         def page():
             with urllib.request.urlopen(f"http://{self.service.metrics}/metrics", timeout=30) as answer:
                 return answer.read().decode()
-        wait_for(lambda: f'ampd_job_network_skipped_steps_total{{job_id="{job}",network="generator"}} 0' in page(),
+        wait_for(lambda: f'ampd_job_phase_skipped_steps_total{{job_id="{job}",phase="generator"}} 0' in page(),
                  "the job's series")
-        self.assertIn(f'ampd_job_generator_loss{{job_id="{job}"}}', page())
+        self.assertIn(f'ampd_job_phase_loss{{job_id="{job}",phase="generator"}}', page())
 
     def test_the_exported_generator_has_the_tutorials_names(self):
         final = self.service.finished(self.service.submit(JOB.replace("PRECISION", "{preset: fp32}")))

@@ -277,7 +277,7 @@ class Client:
 
     def numbers(self, job):
         """Returns the numbers that a rerun must repeat bit for bit, of every step and evaluation that is not
-        superseded: {step: (loss, norm, scale, skipped, rate, and a GAN's own)} and {step: (loss, accuracy)}."""
+        superseded: {step: (loss, norm, scale, skipped, rate, and those of phases)} and {step: (loss, accuracy)}."""
         steps, evals = {}, {}
         for segment in self.read("job", "points", job)["segments"]:
             if segment.get("superseded"):
@@ -285,8 +285,8 @@ class Client:
             # An attempt that resumes right before an evaluation may have a segment without a step.
             columns = [segment["steps"].get(name, [])
                        for name in ("loss", "gradNorm", "lossScale", "skipped", "learningRate")]
-            columns += [segment["steps"][name] for name in ("generatorLoss", "generatorGradNorm", "generatorSkipped")
-                        if segment["steps"].get(name)]
+            columns += [phase[name] for phase in segment["steps"].get("phases", [])
+                        for name in ("loss", "gradNorm", "skipped")]
             for i, step in enumerate(segment["steps"].get("step", [])):
                 steps[int(step)] = tuple(column[i] for column in columns)
             for point in segment.get("evals", []):

@@ -346,9 +346,10 @@ class Heads(DataRootCase):
             columns = [segment["steps"] for segment in self.service.read("job", "points", final["id"])["segments"]]
             losses = [loss for steps in columns for loss in steps["loss"]]
             self.assertEqual(len(losses), 40)
-            self.assertEqual(len([loss for steps in columns for loss in steps["generatorLoss"]]), 40)
+            self.assertEqual(len([loss for steps in columns for phase in steps["phases"]
+                                  if phase["name"] == "generator" for loss in phase["loss"]]), 40)
             self.assertLess(losses[-1], 0.8 * losses[0], "the discriminator learns")
-            self.assertIn("generator", final["progress"])
+            self.assertEqual([phase["name"] for phase in final["progress"]["phases"]], ["discriminator", "generator"])
         saved = load_file(next(self.service.folder.rglob(f"{final['checkpoints'][-1]['path']}/model.safetensors")))
         model = Gan()
         self.assertEqual(set(saved), set(model.state_dict()))

@@ -44,6 +44,8 @@ ROOMS = {
     "data/text": "base base/formats base/io",
     "data/images": "base base/formats base/io files",
 
+    "points": "ampd base",
+
     "precision": "ampd base graph graph/memory",
 
     "models": "ampd base graph graph/exported",
@@ -54,15 +56,15 @@ ROOMS = {
     "server/ledger": "base base/io server/state log sqlite thread",
     "server/admission": "ampd base base/formats graph graph/exported models precision server/state",
     "server/coordinator": "ampd base base/formats graph/exported server/admission server/ledger server/state clock",
-    "server/telemetry": "ampd base base/io server/state clock sqlite thread",
+    "server/telemetry": "ampd base base/io points server/state clock sqlite thread",
     "server/artifacts": "ampd base base/formats base/io graph/exported clock files sqlite thread",
     "server/monitoring": "ampd base base/io http models server/coordinator server/state server/telemetry clock log "
                          "prometheus",
-    "server/rpc": "ampd base base/grpc base/io graph server/admission server/artifacts server/coordinator "
+    "server/rpc": "ampd base base/grpc base/io graph points server/admission server/artifacts server/coordinator "
                   "server/monitoring server/telemetry clock grpc thread",
 
     "client/api": "ampd base base/formats base/grpc base/io clock files grpc",
-    "client/render": "ampd base/formats",
+    "client/render": "ampd base/formats points",
     "client/jobfile": "ampd base client/render",
     "client/checkpoint": "base base/formats base/io graph/exported files",
     "client/inspect": "ampd base base/formats base/io graph graph/exported precision files",
@@ -71,7 +73,7 @@ ROOMS = {
                        "client/render client/terminal data data/images data/text precision clock files thread",
     "client/cli": "ampd client/api client/commands client/jobfile client/terminal precision cli11",
 
-    "worker/agent": "ampd base base/formats base/grpc base/io base/ipc http worker/shim clock files grpc prometheus "
+    "worker/agent": "ampd base base/formats base/grpc base/io base/ipc http points worker/shim clock files grpc prometheus "
                     "thread",
     "worker/shim": "ampd base base/io base/ipc clock",
     "worker/device": "ampd base base/io worker/kernels/cuda files thread",
@@ -87,7 +89,7 @@ ROOMS = {
     "worker/amp/ops": "graph graph/memory worker/executor worker/kernels/cpu torch",
     "worker/train/health": "ampd precision",
     "worker/train/device": "ampd base worker/amp/step worker/device torch",
-    "worker/train/report": "ampd base base/io base/ipc graph precision worker/amp worker/amp/fp8 "
+    "worker/train/report": "ampd base base/io base/ipc graph points precision worker/amp worker/amp/fp8 "
                            "worker/train/device clock thread torch",
     "worker/train/checkpoint": "ampd base base/formats base/io worker/amp worker/data worker/executor "
                                "worker/train/health files thread torch",

@@ -53,7 +53,7 @@ class TelemetryRelay {
     uint64_t first = 0;
     uint64_t last = 0;
     size_t num_bytes = 0;
-    bool well_formed = false;
+    bool joinable = false;
   };
   // Returns false if `added` can't be merged.
   bool MergeIntoLast(const Kept& added);

@@ -257,7 +257,9 @@ TEST_F(AmpctlFormats, PointsOfAGanHaveBothNetworks) {
               ElementsAre("ATTEMPT  STEP  LOSS  GRAD NORM  GENERATOR LOSS  GENERATOR NORM  SCALE  SKIPPED",
                           "1        1     0.5   inf        3.5             0.75            65536",
                           "1        2     0.25  inf        3.5             0.75            65536  generator"));
-  EXPECT_THAT(Lines(Run("job points -o jsonl " + id).out)[1], HasSubstr("\"generatorSkipped\":true"));
+  EXPECT_THAT(Lines(Run("job points -o jsonl " + id).out)[1],
+              HasSubstr(R"("phases":[{"name":"discriminator","loss":3.5,"gradNorm":0.75,"skipped":false},)"
+                        R"({"name":"generator","loss":3.5,"gradNorm":0.75,"skipped":true}]})"));
 }
 
 TEST_F(AmpctlFormats, WideHasWhatTheTableLeavesOut) {

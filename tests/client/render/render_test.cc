@@ -35,17 +35,22 @@ WatchedJob HalfDone() {
   for (int step = 1; step <= 60; ++step) {
     steps->add_step(step);
     steps->add_loss(2.3F / static_cast<float>(1 + step * 0.1F));
-    steps->add_grad_norm(1);
     steps->add_loss_scale(step <= 20 ? 65536 : step <= 40 ? 32768 : 65536);
     steps->add_skipped(step == 20);
-    steps->add_learning_rate(1e-3);
-    steps->add_samples_per_second(1200);
-    steps->add_memory_allocated_bytes(64 << 20);
-    steps->add_memory_peak_bytes(80 << 20);
     steps->add_time_unix_micros(1'000'000 + step * 500'000);
+    v1::Progress& progress = *message.mutable_progress();
+    progress.set_step(step);
+    progress.set_loss(steps->loss(0));
+    progress.set_grad_norm(1);
+    progress.set_learning_rate(1e-3);
+    progress.set_samples_per_second(1200);
+    progress.set_memory_allocated_bytes(64 << 20);
+    progress.set_memory_peak_bytes(80 << 20);
+    progress.set_skipped_steps(step >= 20 ? 1 : 0);
     watched.Add(message);
     steps->Clear();
   }
+  message.clear_progress();
   message.mutable_event()->set_kind(v1::Event::OVERFLOW);
   message.mutable_event()->set_step(20);
   message.mutable_event()->set_message("conv1.weight");
@@ -55,7 +60,8 @@ WatchedJob HalfDone() {
 
 TEST(Render, TheWatchScreenInBothAlphabetsAndSmall) {
   const WatchedJob watched = HalfDone();
-  EXPECT_EQ(watched.skipped(), 1);
+  EXPECT_EQ(watched.progress().skipped_steps(), 1);
+  EXPECT_EQ(watched.progress().total_steps(), 100) << "the record has it, and progress beside points lacks it";
   EXPECT_EQ(watched.TimeLeft(), absl::Seconds(20));
   std::string all;
   for (const bool ascii : {true, false}) {
@@ -93,18 +99,27 @@ v1::WatchJobResponse Steps(int first, int last, int skipped) {
   return message;
 }
 
-TEST(Render, AGansLossesStandBesideEachOther) {
+void AddPhases(v1::Progress* progress) {
+  progress->add_phases()->set_name("discriminator");
+  progress->mutable_phases(0)->set_loss(1);
+  progress->add_phases()->set_name("generator");
+  progress->mutable_phases(1)->set_loss(2.5);
+}
+
+TEST(Render, LossesOfLaterPhases_StandBesideTheFirst) {
   WatchedJob watched = HalfDone();
   EXPECT_THAT(RenderWatchLine(watched), testing::Not(testing::HasSubstr("generator")));
   v1::WatchJobResponse message = Steps(61, 61, 0);
-  message.mutable_steps()->add_generator_loss(2.5F);
+  message.mutable_progress()->set_step(61);
+  message.mutable_progress()->set_loss(1);
+  AddPhases(message.mutable_progress());
   watched.Add(message);
   EXPECT_THAT(RenderWatchLine(watched), testing::HasSubstr("loss 1, generator 2.5"));
   EXPECT_THAT(RenderWatchScreen(watched, {78, 28, true, Palette(false)}), testing::HasSubstr("loss 1, generator 2.5"));
   v1::Job job;
   job.mutable_progress()->set_step(3);
   job.mutable_progress()->set_loss(0.5);
-  job.mutable_progress()->mutable_generator()->set_loss(2.5);
+  AddPhases(job.mutable_progress());
   EXPECT_THAT(RenderJob(job, JobTextOptions()), testing::HasSubstr("loss 0.5, generator loss 2.5"));
 }
 
@@ -141,42 +156,44 @@ v1::WatchJobResponse Snapshot(int64_t step, int64_t skipped) {
   return message;
 }
 
-TEST(WatchedJob, AReplayDoesNotCountSkippedStepsAgain) {
+TEST(WatchedJob, ProgressIsTheServersWhateverIsReplayed) {
   WatchedJob watched;
   watched.Add(Snapshot(100, 3));
   watched.Add(Steps(1, 100, 50));
-  EXPECT_EQ(watched.skipped(), 3) << "the record knew them";
-  watched.Add(Steps(101, 120, 110));
-  EXPECT_EQ(watched.skipped(), 4) << "a later one is new";
-  watched.Add(Snapshot(120, 4));
-  EXPECT_EQ(watched.skipped(), 4) << "now the record knows it too";
-  watched.Add(Steps(121, 130, 125));
-  watched.Add(Steps(124, 130, 0));
-  EXPECT_EQ(watched.skipped(), 4) << "the skipped step was rolled back";
-}
-
-TEST(WatchedJob, AReplayOfAnEarlierAttemptFindsSkipsThatTheRecordDoesNotCount) {
-  WatchedJob watched;
-  watched.Add(Snapshot(100, 0));
-  watched.Add(Steps(1, 100, 50));
-  EXPECT_EQ(watched.skipped(), 1);
+  EXPECT_EQ(watched.progress().skipped_steps(), 3) << "the history is replayed";
+  v1::WatchJobResponse live = Steps(101, 120, 110);
+  live.mutable_progress()->set_step(120);
+  live.mutable_progress()->set_skipped_steps(4);
+  watched.Add(live);
+  EXPECT_EQ(watched.progress().skipped_steps(), 4);
+  EXPECT_EQ(watched.losses().size(), 120u);
+  live = Steps(106, 108, 0);
+  live.mutable_progress()->set_step(108);
+  live.mutable_progress()->set_skipped_steps(3);
+  watched.Add(live);
+  EXPECT_EQ(watched.progress().skipped_steps(), 3) << "the skipped step was rolled back";
+  EXPECT_EQ(watched.losses().size(), 108u) << "and so were the points";
 }
 
 TEST(WatchedJob, ThePaceIsThatOfTheLastHalfMinuteWithoutPauses) {
   WatchedJob watched;
   watched.Add(Snapshot(0, 0));
+  const auto live = [](v1::WatchJobResponse message) {
+    message.mutable_progress()->set_step(message.steps().step(message.steps().step_size() - 1));
+    return message;
+  };
   for (int step = 1; step <= 100; ++step) {
-    watched.Add(Steps(step, step, 0));
+    watched.Add(live(Steps(step, step, 0)));
   }
   EXPECT_EQ(watched.TimeLeft(), absl::Seconds(900));
   EXPECT_DOUBLE_EQ(watched.samples_per_second(), 32) << "a batch a second";
   v1::WatchJobResponse later = Steps(101, 101, 0);
   later.mutable_steps()->set_time_unix_micros(0, 5'000'000'000);
-  watched.Add(later);
+  watched.Add(live(later));
   EXPECT_EQ(watched.TimeLeft(), absl::InfiniteDuration()) << "the first step after a pause says nothing";
   later.mutable_steps()->set_step(0, 111);
   later.mutable_steps()->set_time_unix_micros(0, 5'001'000'000);
-  watched.Add(later);
+  watched.Add(live(later));
   EXPECT_EQ(watched.TimeLeft(), absl::Milliseconds(88'900)) << "ten steps a second since";
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/simulated_clock.h"
-#include "server/telemetry/step_columns.h"
+#include "points/telemetry_batch.h"
 #include "tests/server/telemetry/history_fixtures.h"
 
 namespace ampd::server {
@@ -59,7 +59,7 @@ TEST_F(TelemetrySamplesTest, OfWhatIsStoredTheSequenceIsLeft) {
   ASSERT_TRUE(Store(&batch).ok());
   EXPECT_EQ(batch.samples_size(), 1);
   EXPECT_THAT(batch.samples(0).content(), "");
-  EXPECT_THAT(SequenceRange(batch), Pair(1, 3));
+  EXPECT_THAT(points::SequenceRange(batch), Pair(1, 3));
   EXPECT_EQ(artifacts_->Find("j/step-3/a.txt")->size_bytes(), 4);
 }
 
@@ -82,7 +82,7 @@ TEST_F(TelemetrySamplesTest, OneThatCanNotBeKeptBecomesAnEventInItsPlace) {
   EXPECT_EQ(batch.events(1).step(), 2);
   EXPECT_THAT(batch.events(3).message(), HasSubstr("quota"));
   EXPECT_EQ(batch.samples_size(), 1);
-  EXPECT_THAT(SequenceRange(batch), Pair(1, 5));
+  EXPECT_THAT(points::SequenceRange(batch), Pair(1, 5));
 }
 
 TEST_F(TelemetrySamplesTest, OnAFullDiskASampleBecomesAnEventAndTheRestGoesOn) {
@@ -94,7 +94,7 @@ TEST_F(TelemetrySamplesTest, OnAFullDiskASampleBecomesAnEventAndTheRestGoesOn) {
   ASSERT_EQ(batch.events_size(), 1);
   EXPECT_EQ(batch.events(0).kind(), v1::Event::TELEMETRY_REFUSED);
   EXPECT_THAT(batch.events(0).message(), HasSubstr("disk is nearly full"));
-  EXPECT_THAT(SequenceRange(batch), Pair(1, 3));
+  EXPECT_THAT(points::SequenceRange(batch), Pair(1, 3));
 }
 
 // The store's view of a batch after StoreSamples.

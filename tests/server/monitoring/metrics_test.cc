@@ -145,27 +145,31 @@ TEST(Metrics, AJobOfEpochsHasPlannedStepsOnceATrainerCountedThem) {
   EXPECT_THAT(Text(RenderFleet(snapshot)), HasSubstr("ampd_job_steps_planned{job_id=\"j-1\"} 705"));
 }
 
-TEST(Metrics, AGansNetworksAreToldApartAndOthersHaveNone) {
+TEST(Metrics, PhasesOfAStepHaveSeriesOfTheirOwnAndOtherStepsHaveNone) {
   FleetSnapshot snapshot = FullSnapshot();
-  EXPECT_THAT(Text(RenderFleet(snapshot)), Not(HasSubstr("ampd_job_generator_loss")));
-  EXPECT_THAT(Text(RenderFleet(snapshot)), Not(HasSubstr("ampd_job_network")));
+  EXPECT_THAT(Text(RenderFleet(snapshot)), Not(HasSubstr("ampd_job_phase_loss")));
+  EXPECT_THAT(Text(RenderFleet(snapshot)), Not(HasSubstr("ampd_job_phase_skipped")));
   ProgressBoard board;
   PointSegment segment;
   segment.attempt = 1;
   segment.batch = Steps(1, 21);
+  segment.batch.mutable_steps()->add_phases()->set_name("discriminator");
+  segment.batch.mutable_steps()->add_phases()->set_name("generator");
   for (int step = 1; step <= 21; ++step) {  // Steps 7, 14 and 21 are skipped.
-    segment.batch.mutable_steps()->add_generator_loss(static_cast<float>(step));
-    segment.batch.mutable_steps()->add_generator_grad_norm(2);
-    segment.batch.mutable_steps()->add_generator_skipped(step == 7);
-    segment.batch.mutable_steps()->add_discriminator_skipped(step % 7 == 0);
+    for (v1::PhaseColumns& phase : *segment.batch.mutable_steps()->mutable_phases()) {
+      const bool is_generator = phase.name() == "generator";
+      phase.add_loss(static_cast<float>(is_generator ? step : -step));
+      phase.add_grad_norm(2);
+      phase.add_skipped(is_generator ? step == 7 : step % 7 == 0);
+    }
   }
   board.Update({"j-1", 1, {}, MergeHistory({segment}, {}, false, false)});
   snapshot.jobs[0].progress = board.Find("j-1");
   const std::string page = Text(RenderFleet(snapshot));
-  EXPECT_THAT(page, HasSubstr("ampd_job_generator_loss{job_id=\"j-1\"} 21"));
+  EXPECT_THAT(page, HasSubstr(R"(ampd_job_phase_loss{job_id="j-1",phase="generator"} 21)"));
   EXPECT_THAT(page, HasSubstr("ampd_job_skipped_steps_total{job_id=\"j-1\"} 3"));
-  EXPECT_THAT(page, HasSubstr(R"(ampd_job_network_skipped_steps_total{job_id="j-1",network="generator"} 1)"));
-  EXPECT_THAT(page, HasSubstr(R"(ampd_job_network_skipped_steps_total{job_id="j-1",network="discriminator"} 3)"));
+  EXPECT_THAT(page, HasSubstr(R"(ampd_job_phase_skipped_steps_total{job_id="j-1",phase="generator"} 1)"));
+  EXPECT_THAT(page, HasSubstr(R"(ampd_job_phase_skipped_steps_total{job_id="j-1",phase="discriminator"} 3)"));
   EXPECT_EQ(Promtool(page), "");
   // A rollback to step 10 subtracts what was counted beyond it.
   PointSegment again;

@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "base/grpc/grpc_status.h"
 #include "base/random.h"
+#include "points/telemetry_batch.h"
 #include "server/rpc/guard.h"
-#include "server/telemetry/step_columns.h"
 #include "tests/server/server_fixtures.h"
 
 namespace ampd::server {
@@ -517,7 +517,7 @@ TEST_F(RpcTest, Telemetry_ManyUploadsOnOneStreamAreAcknowledgedAndStoredOnce) {
     v1::ListMetricPointsResponse response;
     ASSERT_TRUE(server_.jobs().ListMetricPoints(Context().get(), request, &response).ok());
     for (const auto& segment : response.segments()) {
-      num_points += NumSteps(segment.steps());
+      num_points += points::NumSteps(segment.steps());
     }
     request.set_page_token(response.next_page_token());
   } while (!request.page_token().empty());

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
-#include "server/telemetry/step_columns.h"
+#include "points/telemetry_batch.h"
 
 namespace ampd::server {
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/telemetry/step_columns.h"
+#include "points/telemetry_batch.h"
 
 namespace ampd::server {
 namespace {
@@ -82,7 +82,7 @@ TEST(MergeHistory, CutsLongRunsAndKeepsAttemptsApart) {
   first.attempt = 1;
   for (int i = 1; i <= kMaxStepsInItem + 1; ++i) {
     PointSegment one = Points(1, {static_cast<uint64_t>(i)}, {});
-    AppendSteps(one.batch.steps(), 0, 1, first.batch.mutable_steps());
+    points::AppendSteps(one.batch.steps(), 0, 1, first.batch.mutable_steps());
   }
   EXPECT_EQ(Show(MergeHistory({first, Points(2, {1}, {})}, {}, false, false)), "steps1-1024 steps1025-1025 steps1-1 ");
 }
@@ -101,49 +101,12 @@ TEST(ResumeToken, RefusesAnythingElse) {
 
 TEST(CheckSteps, RefusesRaggedColumnsAndSequencesThatDoNotGrow) {
   PointSegment good = Points(1, {1, 2}, {});
-  EXPECT_TRUE(CheckSteps(good.batch.steps()).ok());
+  EXPECT_TRUE(points::CheckSteps(good.batch.steps()).ok());
   PointSegment ragged = good;
   ragged.batch.mutable_steps()->add_loss(1);
-  EXPECT_EQ(CheckSteps(ragged.batch.steps()).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(CheckSteps(Points(1, {2, 2}, {}).batch.steps()).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(CheckSteps(Points(1, {0}, {}).batch.steps()).code(), absl::StatusCode::kInvalidArgument);
-}
-
-v1::StepColumns OfAGan(uint64_t first, int count) {
-  v1::StepColumns steps;
-  for (int i = 0; i < count; ++i) {
-    steps.MergeFrom(Points(1, {first + static_cast<uint64_t>(i)}, {}).batch.steps());
-    steps.add_generator_loss(static_cast<float>(first) + static_cast<float>(i));
-    steps.add_generator_grad_norm(0.5f);
-    steps.add_generator_skipped(i == 1);
-    steps.add_discriminator_skipped(i == 0);
-  }
-  return steps;
-}
-
-TEST(AppendSteps, AGansColumnsGoWithTheirRows) {
-  const v1::StepColumns from = OfAGan(1, 4);
-  ASSERT_TRUE(CheckSteps(from).ok());
-  v1::StepColumns to;
-  AppendSteps(from, 1, 3, &to);
-  AppendSteps(from, 3, 4, &to);
-  ASSERT_TRUE(CheckSteps(to).ok());
-  EXPECT_THAT(to.generator_loss(), testing::ElementsAre(2, 3, 4));
-  EXPECT_THAT(to.generator_skipped(), testing::ElementsAre(true, false, false));
-  v1::StepColumns ragged = from;
-  ragged.add_generator_loss(1);
-  EXPECT_EQ(CheckSteps(ragged).code(), absl::StatusCode::kInvalidArgument);
-}
-
-TEST(AppendSteps, RowsWithoutAGansColumnsKeepTheOthersInTheirPlace) {
-  v1::StepColumns plain = Points(1, {1, 2}, {}).batch.steps();
-  v1::StepColumns to;
-  AppendSteps(plain, 0, 2, &to);
-  EXPECT_TRUE(to.generator_loss().empty());
-  AppendSteps(OfAGan(3, 1), 0, 1, &to);
-  AppendSteps(Points(1, {4}, {}).batch.steps(), 0, 1, &to);
-  ASSERT_TRUE(CheckSteps(to).ok());
-  EXPECT_THAT(to.generator_loss(), testing::ElementsAre(0, 0, 3, 0));
+  EXPECT_EQ(points::CheckSteps(ragged.batch.steps()).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(points::CheckSteps(Points(1, {2, 2}, {}).batch.steps()).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(points::CheckSteps(Points(1, {0}, {}).batch.steps()).code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -2,11 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <set>
 
 #include "base/error.h"
 #include "base/random.h"
-#include "server/telemetry/step_columns.h"
+#include "points/telemetry_batch.h"
 #include "tests/server/telemetry/history_fixtures.h"
 
 namespace ampd::server {
@@ -34,6 +35,7 @@ class WatchSessionTest : public testing::Test {
     options.from_start = from_start;
     options.get_job = [this] { return job_; };
     options.add_progress = [this](v1::Job* job) { job->mutable_progress()->set_total_steps(total_steps_); };
+    options.progress = [this] { return progress_; };
     options.store = &*store_;
     options.hub = &hub_;
     options.clock = &store_.clock();
@@ -88,7 +90,8 @@ class WatchSessionTest : public testing::Test {
   StoreOnDisk store_;
   MetricsHub hub_;
   v1::Job job_;
-  int64_t total_steps_ = 0;  // What the progress board would return.
+  int64_t total_steps_ = 0;  // The board's total, and its progress.
+  std::optional<v1::Progress> progress_;
   absl::Status end_;
   std::string token_;
   int64_t num_dropped_ = 0;
@@ -110,6 +113,26 @@ TEST_F(WatchSessionTest, FromStart_ReplaysTheHistoryFirst) {
   ASSERT_TRUE(store_.Append(1, batch).ok());
   auto session = Watch("", /*from_start=*/true);
   EXPECT_EQ(Drain(session.get()), "snapshot steps1-3 event1 steps5-5 eval6 wait");
+}
+
+TEST_F(WatchSessionTest, LivePoints_ComeWithTheLatestProgressAndReplayedOnesWithout) {
+  ASSERT_TRUE(store_.Append(1, Steps(1, 3)).ok());
+  progress_.emplace().set_step(3);
+  auto session = Watch("", /*from_start=*/true);
+  ASSERT_EQ(session->Next().message.kind_case(), v1::WatchJobResponse::kSnapshot);
+  WatchSession::Step step = session->Next();
+  ASSERT_EQ(Show(step.message), "steps1-3");
+  EXPECT_FALSE(step.message.has_progress());
+  ASSERT_EQ(Drain(session.get()), "wait");
+  v1::TelemetryBatch batch = Steps(4, 5);
+  AddEval(6, 5, &batch);
+  ASSERT_TRUE(store_.Append(1, batch).ok());
+  progress_->set_step(5);
+  for (const char* shown : {"steps4-5", "eval6"}) {
+    step = session->Next();
+    ASSERT_EQ(Show(step.message), shown);
+    EXPECT_EQ(step.message.progress().step(), 5);
+  }
 }
 
 TEST_F(WatchSessionTest, ResumesAfterTheTokenWithoutGapOrDuplicate) {

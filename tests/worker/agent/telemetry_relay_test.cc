@@ -140,7 +140,7 @@ TEST(TelemetryRelay, MergedBatch_KeepsItsBounds) {
     relay.Acknowledge(next - 1);
   }
   EXPECT_TRUE(relay.empty());
-  EXPECT_EQ(num_batches, 3 + 4);  // the minimum within the limits
+  EXPECT_EQ(num_batches, 3 + 5);  // The minimum within the limits: the third has room for two of the large ones.
 }
 
 TelemetryBatch LargeSample(uint64_t sequence) {
@@ -169,17 +169,36 @@ TEST(TelemetryRelay, SampleThatIsLargerThanAMergedBatch_GoesAloneAndCounts) {
   EXPECT_THAT(SendAll(relay), ElementsAre("10", "11"));
 }
 
-TEST(TelemetryRelay, BatchesWhoseColumnsDiffer_GoApart) {
+TEST(TelemetryRelay, BatchesWhoseColumnsDiffer_GoAsOneWithZeros) {
   TelemetryRelay relay;
   FillUploads(relay);
   relay.Add(Steps(5, 6));
   TelemetryBatch more = Steps(7, 8);
   more.mutable_steps()->add_grad_norm(1);
-  more.mutable_steps()->add_grad_norm(1);
+  more.mutable_steps()->add_grad_norm(2);
   relay.Add(more);
+  relay.Acknowledge(4);
+  ASSERT_NE(relay.Next(), nullptr);
+  EXPECT_THAT(relay.Next()->steps().sequence(), ElementsAre(5, 6, 7, 8));
+  EXPECT_THAT(relay.Next()->steps().grad_norm(), ElementsAre(0, 0, 1, 2));
+}
+
+TEST(TelemetryRelay, BatchWithColumnsOfANewerTrainer_GoesApartAndKeepsThem) {
+  TelemetryRelay relay;
+  FillUploads(relay);
+  relay.Add(Steps(5, 6));
+  TelemetryBatch newer = Steps(7, 8);
+  newer.mutable_steps()->GetReflection()->MutableUnknownFields(newer.mutable_steps())->AddVarint(1000, 42);
+  relay.Add(newer);
   relay.Add(Steps(9, 9));
   relay.Acknowledge(4);
-  EXPECT_THAT(SendAll(relay), ElementsAre("5 6", "7 8", "9"));
+  ASSERT_NE(relay.Next(), nullptr);
+  EXPECT_EQ(Sequences(*relay.Next()), "5 6");
+  relay.Sent();
+  EXPECT_EQ(Sequences(*relay.Next()), "7 8");
+  EXPECT_EQ(relay.Next()->steps().GetReflection()->GetUnknownFields(relay.Next()->steps()).field_count(), 1);
+  relay.Sent();
+  EXPECT_EQ(Sequences(*relay.Next()), "9");
 }
 
 TEST(TelemetryRelay, BatchThatTheServerWouldDrop_TakesNoOtherAlong) {

@@ -10,25 +10,10 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/timed_wait.h"
+#include "points/telemetry_batch.h"
 
 namespace ampd::train {
 namespace {
-
-void SetSequence(v1::TelemetryBatch& record, uint64_t sequence) {
-  if (record.steps().step_size() > 0) {
-    record.mutable_steps()->clear_sequence();
-    record.mutable_steps()->add_sequence(sequence);
-  }
-  for (v1::EvalPoint& eval : *record.mutable_evals()) {
-    eval.set_sequence(sequence);
-  }
-  for (v1::Event& event : *record.mutable_events()) {
-    event.set_attempt_sequence(sequence);
-  }
-  for (v1::Sample& sample : *record.mutable_samples()) {
-    sample.set_attempt_sequence(sequence);
-  }
-}
 
 absl::StatusOr<std::string> ReadAt(int fd, int64_t offset, int64_t size) {
   std::string bytes(static_cast<size_t>(size), '\0');
@@ -78,7 +63,10 @@ absl::Status TelemetryOutbox::Spill(const std::string& payload, int64_t offset) 
 }
 
 absl::Status TelemetryOutbox::Add(v1::TelemetryBatch record, absl::Duration deadline) {
-  SetSequence(record, last_sequence() + 1);
+  points::SetSequence(last_sequence() + 1, &record);
+  if (record.has_steps()) {
+    points::CompleteColumns(record.mutable_steps());
+  }
   std::string payload = record.SerializeAsString();
   Kept place;
   if (!Reserve(static_cast<int64_t>(payload.size()), deadline, &place)) {
@@ -125,10 +113,11 @@ absl::StatusOr<v1::TelemetryBatch> TelemetryOutbox::Read(uint64_t after, size_t 
       // Nothing overwrites the record: only this thread acknowledges.
       AMPD_ASSIGN_OR_RETURN(kept.payload, ReadAt(spill_fd, kept.offset, kept.size));
     }
-    // Merging appends each record to every column.
-    if (!batch.MergeFromString(kept.payload)) {
+    v1::TelemetryBatch record;
+    if (!record.ParseFromString(kept.payload)) {
       return absl::InternalError("the telemetry that was put aside is damaged");
     }
+    points::AppendBatch(record, &batch);
   }
   return batch;
 }

@@ -3,15 +3,16 @@
 #include <cmath>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
 #include "precision/loss_scale.h"
 #include "worker/train/report/eval_point.h"
-#include "worker/train/report/gan_step.h"
 #include "worker/train/report/gradient_report.h"
 #include "worker/train/report/trainer_log.h"
 
@@ -23,13 +24,17 @@ using precision::LossScaleText;
 // How long training waits for a server that accepts no telemetry, once all capacity is used up.
 constexpr absl::Duration kMaxWait = absl::Hours(1);
 
-// "the step", or the half of a GAN's step that was skipped.
-std::string WhatWasSkipped(const amp::StepResult& result) {
-  const auto gan = GanStepOf(result);
-  if (!gan.has_value() || gan->discriminator.skipped == gan->generator.skipped) {
-    return "the step";
+// "the step", or "the generator's step" if only some of its phases were skipped.
+std::string SkippedWork(const amp::StepResult& result) {
+  std::vector<std::string> names;
+  for (const amp::PhaseResult& phase : result.phases) {
+    if (phase.skipped) {
+      names.push_back(phase.phase);
+    }
   }
-  return absl::StrCat("the step of the ", gan->generator.skipped ? "generator" : "discriminator");
+  return names.empty() || names.size() == result.phases.size()
+             ? "the step"
+             : absl::StrCat("the step of the ", absl::StrJoin(names, ", "));
 }
 
 std::string DescribeSkip(const amp::StepResult& result) {
@@ -43,19 +48,22 @@ std::string DescribeSkip(const amp::StepResult& result) {
           : absl::StrCat(", and ", result.total_overflow_count - result.overflow_count, " in ",
                          result.num_overflow_parameters - 1, " more parameters that the backward pass met after it");
   const std::string loss = std::isfinite(result.loss) ? "" : "; nor is the loss";
-  return absl::StrCat(WhatWasSkipped(result), " was skipped: ", result.overflow_count, " gradient elements of ",
+  return absl::StrCat(SkippedWork(result), " was skipped: ", result.overflow_count, " gradient elements of ",
                       result.overflow_parameter, " are not finite", rest, loss);
 }
 
-// A GAN's row has the discriminator's numbers, with the generator's beside them.
-void AddGan(const GanStep& step, v1::StepColumns& row) {
-  row.set_loss(0, step.discriminator.loss);
-  row.set_grad_norm(0, step.discriminator.grad_norm);
-  row.set_learning_rate(0, step.discriminator.learning_rate);
-  row.add_generator_loss(step.generator.loss);
-  row.add_generator_grad_norm(step.generator.grad_norm);
-  row.add_generator_skipped(step.generator.skipped);
-  row.add_discriminator_skipped(step.discriminator.skipped);
+// A step of several phases has the first one's numbers in the steps' own columns, whichever phase had an overflow.
+void AddPhases(const std::vector<amp::PhaseResult>& phases, v1::StepColumns& row) {
+  row.set_loss(0, phases.front().loss);
+  row.set_grad_norm(0, phases.front().grad_norm);
+  row.set_learning_rate(0, phases.front().learning_rate);
+  for (const amp::PhaseResult& phase : phases) {
+    v1::PhaseColumns& columns = *row.add_phases();
+    columns.set_name(phase.phase);
+    columns.add_loss(phase.loss);
+    columns.add_grad_norm(phase.grad_norm);
+    columns.add_skipped(phase.skipped);
+  }
 }
 
 int64_t UnixMicros() { return absl::ToUnixMicros(absl::Now()); }
@@ -81,8 +89,8 @@ absl::Status TelemetryWriter::Step(int64_t step, const amp::StepResult& result, 
   row.add_memory_allocated_bytes(costs.memory.allocated_bytes);
   row.add_memory_peak_bytes(costs.memory.peak_bytes);
   row.add_time_unix_micros(UnixMicros());
-  if (const auto gan = GanStepOf(result); gan.has_value()) {
-    AddGan(*gan, row);
+  if (result.phases.size() > 1) {
+    AddPhases(result.phases, row);
   }
   AMPD_RETURN_IF_ERROR(Add(std::move(record)));
   return ScaleEvents(step, result, next_scale);

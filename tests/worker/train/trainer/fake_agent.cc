@@ -142,12 +142,12 @@ void FakeAgent::Take(const v1::TelemetryBatch& batch) {
     steps[columns.step(i)] = {columns.loss(i), columns.grad_norm(i), columns.loss_scale(i), columns.skipped(i),
                               columns.learning_rate(i)};
     costs[columns.step(i)] = {columns.samples_per_second(i), columns.data_wait_seconds(i)};
-    if (columns.generator_loss_size() > 0) {
+    if (columns.phases_size() == 2) {
       Step& step = steps[columns.step(i)];
-      step.generator_loss = columns.generator_loss(i);
-      step.generator_grad_norm = columns.generator_grad_norm(i);
-      step.generator_skipped = columns.generator_skipped(i);
-      step.discriminator_skipped = columns.discriminator_skipped(i);
+      step.generator_loss = columns.phases(1).loss(i);
+      step.generator_grad_norm = columns.phases(1).grad_norm(i);
+      step.generator_skipped = columns.phases(1).skipped(i);
+      step.discriminator_skipped = columns.phases(0).skipped(i);
     }
   }
   for (const v1::EvalPoint& eval : batch.evals()) {
