@@ -10,7 +10,7 @@
 
 #include "ampd/v1/worker_service.pb.h"
 #include "tests/sim/sim_world.h"
-#include "worker/agent/reconcile.h"
+#include "worker/agent/attempts/reconcile.h"
 
 namespace ampd::sim {
 

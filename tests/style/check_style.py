@@ -73,8 +73,12 @@ ROOMS = {
                        "client/render client/terminal data data/images data/text precision clock files thread",
     "client/cli": "ampd client/api client/commands client/jobfile client/terminal precision cli11",
 
-    "worker/agent": "ampd base base/formats base/grpc base/io base/ipc http points worker/shim clock files grpc prometheus "
-                    "thread",
+    "worker/agent": "ampd base base/io base/ipc http worker/agent/artifacts worker/agent/attempts worker/agent/link "
+                    "worker/agent/trainers worker/shim clock files prometheus",
+    "worker/agent/attempts": "ampd points",
+    "worker/agent/trainers": "ampd base base/io base/ipc worker/shim files",
+    "worker/agent/link": "ampd base base/grpc base/io clock grpc thread",
+    "worker/agent/artifacts": "ampd base base/formats base/grpc base/io worker/agent/link clock files grpc thread",
     "worker/shim": "ampd base base/io base/ipc clock",
     "worker/device": "ampd base base/io worker/kernels/cuda files thread",
     "worker/executor": "base graph torch",
@@ -106,7 +110,7 @@ ROOMS = {
 BANNED = [
     (r"\b(sleep_for|SleepFor|usleep|nanosleep)\s*\(", r"^tests/(?!worker/agent/scripted_trainer).*\.(cc|h)$", "a test sleeps"),
     (r"\bFRIEND_TEST\b|\bfriend class \w+Test\b", r"\.(cc|h)$", "friend access for a test"),
-    (r"system_clock|steady_clock|absl::Now\(", r"^server/(state|admission|coordinator|ledger)/|^worker/agent/(?!main|attach_client)|^tests/sim/",
+    (r"system_clock|steady_clock|absl::Now\(", r"^server/(state|admission|coordinator|ledger)/|^worker/agent/(?!main|link/attach_client)|^tests/sim/",
      "time that no test can move"),
     (r"AwaitWith(Timeout|Deadline)|WaitWith(Timeout|Deadline)|LockWhenWith|WaitForNotificationWith|ToChronoTime|(?<!ampd::)\bwait_until\b|\bwait_for\b|try_lock_(for|until)",
      r"^(base/(?!timed_wait\.)|server/|worker/|client/|http/).*\.(cc|h)$", "a wait by the wall clock; base/timed_wait.h and base/grpc/grpc_deadline.h have others"),

@@ -17,12 +17,12 @@
 #include "base/clock.h"
 #include "base/ipc/child_reaper.h"
 #include "base/random.h"
-#include "worker/agent/artifact_cache.h"
-#include "worker/agent/attempt.h"
+#include "worker/agent/artifacts/artifact_cache.h"
+#include "worker/agent/attempts/attempt.h"
+#include "worker/agent/attempts/reconcile.h"
 #include "worker/agent/checkpoint_remover.h"
-#include "worker/agent/reconcile.h"
-#include "worker/agent/server_link.h"
-#include "worker/agent/spawned_trainer.h"
+#include "worker/agent/link/server_link.h"
+#include "worker/agent/trainers/spawned_trainer.h"
 
 namespace ampd::agent {
 

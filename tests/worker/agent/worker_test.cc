@@ -28,7 +28,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/agent/fake_server.h"
-#include "worker/agent/spawn_folder.h"
+#include "worker/agent/trainers/spawn_folder.h"
 
 extern char** environ;
 

@@ -1,4 +1,4 @@
-#include "worker/agent/frame_channel.h"
+#include "worker/agent/trainers/frame_channel.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-#include "worker/agent/reconcile.h"
+#include "worker/agent/attempts/reconcile.h"
 
 #include <algorithm>
 #include <set>

@@ -1,4 +1,4 @@
-#include "worker/agent/telemetry_relay.h"
+#include "worker/agent/attempts/telemetry_relay.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "worker/agent/spawn_folder.h"
+#include "worker/agent/trainers/spawn_folder.h"
 
 #include <cstdlib>
 #include <filesystem>

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "worker/agent/artifact_source.h"
+#include "worker/agent/artifacts/artifact_source.h"
 
 namespace ampd::agent {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "worker/agent/server_link.h"
+#include "worker/agent/link/server_link.h"
 
 namespace ampd::agent {
 

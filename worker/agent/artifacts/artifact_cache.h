@@ -15,7 +15,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/io/file.h"
-#include "worker/agent/artifact_source.h"
+#include "worker/agent/artifacts/artifact_source.h"
 
 namespace ampd::agent {
 

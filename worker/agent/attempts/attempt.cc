@@ -1,4 +1,4 @@
-#include "worker/agent/attempt.h"
+#include "worker/agent/attempts/attempt.h"
 
 #include <algorithm>
 #include <csignal>

@@ -1,4 +1,4 @@
-#include "worker/agent/spawned_trainer.h"
+#include "worker/agent/trainers/spawned_trainer.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -10,8 +10,8 @@
 #include "absl/time/time.h"
 #include "ampd/internal/trainer.pb.h"
 #include "base/ipc/child_reaper.h"
-#include "worker/agent/frame_channel.h"
-#include "worker/agent/spawn_folder.h"
+#include "worker/agent/trainers/frame_channel.h"
+#include "worker/agent/trainers/spawn_folder.h"
 
 namespace ampd::agent {
 

@@ -1,4 +1,4 @@
-#include "worker/agent/artifact_client.h"
+#include "worker/agent/artifacts/artifact_client.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "worker/agent/attach_client.h"
+#include "worker/agent/link/attach_client.h"
 
 #include <grpcpp/grpcpp.h>
 #include <sys/eventfd.h>
@@ -19,7 +19,7 @@
 #include "base/io/file.h"
 #include "base/random.h"
 #include "base/timed_wait.h"
-#include "worker/agent/server_channel.h"
+#include "worker/agent/link/server_channel.h"
 
 namespace ampd::agent {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/agent/artifact_client.h"
+#include "worker/agent/artifacts/artifact_client.h"
 
 #include <grpc/support/time.h>
 #include <grpcpp/grpcpp.h>
@@ -10,7 +10,7 @@
 #include "ampd/v1/artifact_service.grpc.pb.h"
 #include "base/grpc/grpc_deadline.h"
 #include "base/grpc/grpc_status.h"
-#include "worker/agent/server_channel.h"
+#include "worker/agent/link/server_channel.h"
 
 namespace ampd::agent {
 

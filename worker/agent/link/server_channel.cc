@@ -1,4 +1,4 @@
-#include "worker/agent/server_channel.h"
+#include "worker/agent/link/server_channel.h"
 
 namespace ampd::agent {
 namespace {

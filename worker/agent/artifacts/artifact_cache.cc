@@ -1,4 +1,4 @@
-#include "worker/agent/artifact_cache.h"
+#include "worker/agent/artifacts/artifact_cache.h"
 
 #include <fcntl.h>
 #include <sys/eventfd.h>

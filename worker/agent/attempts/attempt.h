@@ -8,8 +8,8 @@
 #include "absl/time/time.h"
 #include "ampd/internal/trainer.pb.h"
 #include "ampd/v1/worker_service.pb.h"
-#include "worker/agent/reconcile.h"
-#include "worker/agent/telemetry_relay.h"
+#include "worker/agent/attempts/reconcile.h"
+#include "worker/agent/attempts/telemetry_relay.h"
 
 namespace ampd::agent {
 
